@@ -1,0 +1,105 @@
+# kvroute - read from top to bottom.
+#
+#   make            kvroute and kvroutectl at the top of the tree
+#   make demo       a real HAProxy, the agent and four stub engines: the main job, in one table
+#   make test       everything that is checked; the last line says how many passed
+#   make bench      the figures
+#   make deps       what is missing of Debian's packages (demo and test call it)
+
+CC      ?= gcc
+B       ?= build/release
+SAN     ?=
+WERROR  ?=
+OPT     ?= -O2
+VERSION := 0.1.0
+
+CFLAGS  ?= $(OPT) -g
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+           -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread -fno-strict-aliasing \
+           -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
+ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
+LIBS    := -lev -lyaml -lm
+
+# ---- what is built, lowest first: a folder may use those named behind it -------------------
+
+MODULES := spoe base prompt index policy feed route serve conf loop
+
+dir_spoe   := spoe
+dir_base   := agent/base
+dir_prompt := agent/prompt
+dir_index  := agent/index
+dir_policy := agent/policy
+dir_feed   := agent/feed
+dir_route  := agent/route
+dir_serve  := agent/serve
+dir_conf   := agent/conf
+dir_loop   := agent/loop
+
+uses_spoe   := spoe
+uses_base   := base
+uses_prompt := prompt base
+uses_index  := index base
+uses_policy := policy base
+uses_feed   := feed base
+uses_route  := route prompt index policy feed base
+uses_serve  := serve spoe $(uses_route)
+uses_loop   := loop $(uses_serve)
+uses_conf   := conf $(uses_loop)
+
+all: kvroute kvroutectl
+.PHONY: all
+.SECONDARY:
+
+define module
+lib_$(1) := $$(B)/lib$(1).a
+obj_$(1) := $$(patsubst %.c,$$(B)/%.o,$$(sort $$(wildcard $$(dir_$(1))/*.c)))
+$$(lib_$(1)): $$(obj_$(1))
+	@rm -f $$@; mkdir -p $$(@D)
+	ar rcs $$@ $$^
+endef
+$(foreach m,$(MODULES),$(eval $(call module,$(m))))
+
+libs = $(foreach m,$(1),$(B)/lib$(m).a)
+link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
+	$(link) $(LIBS)
+$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,$(uses_conf))
+	$(link) $(LIBS)
+
+kvroute kvroutectl: %: build/release/%
+	cp -f $< $@
+
+# ---- unit tests: tests/unit/<module>/test_*.c links its module and what that may use --------
+
+UNIT := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
+
+define unit_module
+$$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
+	$$(link) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS))
+endef
+$(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
+
+unit-programs: $(UNIT)
+unit: unit-programs
+	tests/unit/run.sh $(UNIT)
+.PHONY: unit-programs unit
+
+# ---- test tools and benches: one .c each ---------------------------------------------------
+
+TOOLS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/tools/*.c)))
+BENCH := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+
+$(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
+	$(link) $(LIBS)
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
+	$(link) $(LIBS)
+tools: $(TOOLS)
+.PHONY: tools
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

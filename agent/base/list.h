@@ -1,0 +1,41 @@
+/* list.h - a ring of embedded links: the head is a link too, so no case is special. */
+#ifndef KVROUTE_BASE_LIST_H
+#define KVROUTE_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *prev, *next;
+};
+
+#define list_entry(l, type, member)	((type *)((char *)(l) - offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+/* Put <l>, which is in no list, at the end of (just before) <head>. */
+static inline void list_append(struct list *head, struct list *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+/* Take <l> out; it may be taken out again without harm. */
+static inline void list_remove(struct list *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	list_init(l);
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* mem.h - memory: zeroed when taken, NULL when there is none.
+ *
+ * Everything here may fail and says so with NULL; nothing aborts. Tests make the n-th call fail
+ * by wrapping calloc() and realloc() at link time, so there is no hook in the product. */
+#ifndef KVROUTE_BASE_MEM_H
+#define KVROUTE_BASE_MEM_H
+
+#include "agent/base/types.h"
+
+void *mem_alloc(size_t n);				/* zeroed; free with mem_free() */
+void *mem_calloc(size_t count, size_t size);		/* the same; NULL if the product overflows */
+void *mem_resize(void *p, size_t count, size_t size);	/* as realloc; on NULL <p> is still yours */
+void *mem_copy(const void *p, size_t n);
+char *mem_strndup(const char *p, size_t n);		/* NUL-terminated copy of <n> bytes */
+void mem_free(void *p);
+
+/* Overwrite <n> bytes in a way the compiler cannot leave out: for keys and prompt text. */
+void mem_wipe(void *p, size_t n);
+
+#endif

@@ -1,0 +1,42 @@
+/* fact.h - something learned after a decision: what every source is decoded into. */
+#ifndef KVROUTE_FEED_FACT_H
+#define KVROUTE_FEED_FACT_H
+
+#include "agent/base/types.h"
+
+enum fact_kind {
+	FACT_FIRST,	/* the first byte of the answer's body has reached HAProxy */
+	FACT_DONE	/* the request is over, however it ended */
+};
+
+/* How a request ended, from HAProxy's two-letter state (%ts; configuration.txt 8.5). */
+enum fact_end {
+	END_UNKNOWN,
+	END_OK,			/* "--": as it should */
+	END_CLIENT,		/* C.: the client went away */
+	END_SERVER,		/* S.: refused, died, or too late */
+	END_QUEUE,		/* .Q: never left HAProxy's queue */
+	END_PROXY		/* P., R., I., K. ...: HAProxy ended it */
+};
+
+/* Spans borrow from the bytes decoded. A field the source lacks is empty, or -1. */
+struct fact {
+	enum fact_kind kind;
+	struct span uid;	/* joins request, response and log; without it a fact says nothing */
+	struct span pool;
+	struct span server;	/* who really served; "" or "<NOSRV>": nobody */
+	struct span wanted;	/* DONE: what we had answered */
+	struct span type;	/* FIRST: content type of the response */
+	int32_t status;		/* HTTP status; -1 unknown */
+	enum fact_end end;	/* DONE */
+	int64_t queue_ms, connect_ms, response_ms, total_ms;	/* DONE: %Tw %Tc %Tr %Ta; -1 unknown */
+	int64_t bytes_out, bytes_in;				/* DONE: %B %U */
+	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
+	bool redispatched;	/* DONE: %rc began with '+' */
+};
+
+/* All fields empty or unknown. */
+void fact_init(struct fact *f, enum fact_kind kind);
+enum fact_end fact_end_of(struct span ts);
+
+#endif

@@ -1,0 +1,59 @@
+/* loop.h - sockets, threads, timers, signals: the only folder that knows libev.
+ *
+ *      main thread      signals, reload, drain
+ *      spop 0..N-1      each owns its SPOP connections from accept to close (one libev loop each)
+ *      side             log feed (TCP, UDP), metrics, ticks of the core
+ *
+ * All listeners are opened before any thread starts, so that a bad address fails the start. */
+#ifndef KVROUTE_LOOP_LOOP_H
+#define KVROUTE_LOOP_LOOP_H
+
+#include "agent/base/err.h"
+#include "agent/route/route.h"
+#include "spoe/spop.h"
+
+#define ADDR_MAX	128
+#define LISTEN_MAX	8
+#define PATH_CHARS_MAX	256
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock". "" ends a list. */
+struct loop_opts {
+	char spop[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9400, unix@/run/kvroute/spop.sock */
+	bool spop_optional[LISTEN_MAX];		/* skipped in silence where its directory is missing */
+	char log_tcp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
+	char log_udp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
+	char metrics[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9402 */
+	uint32_t socket_mode;			/* of unix sockets; default 0660 */
+	uint32_t threads;			/* SPOP loops; 0: one a CPU, at most 4; at most 64 */
+	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
+	uint32_t max_feeds;			/* log feed connections; default 64 */
+	msec hello_timeout_ms;			/* connection without HELLO; default 5000 */
+	msec idle_timeout_ms;			/* connection without a frame; default 300000 */
+	msec drain_ms;				/* SIGTERM: at most so long for what is in flight; 5000 */
+	struct spop_conn_opts spop_conn;
+	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
+	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
+	enum log_level log_level;		/* default info */
+};
+
+void loop_defaults(struct loop_opts *o);
+
+/* Reads what a reload shall become: 0, with <route> and <loop> to be freed by <done>; -1: <e> says
+ * why the old configuration stays. */
+struct loop_reload {
+	int (*load)(void *arg, struct route_opts *route, struct loop_opts *loop, struct err *e);
+	void *arg;
+};
+
+/* Open everything, run until SIGTERM or SIGINT, drain, close. 0: ended as asked; -1: <e>. */
+int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
+	     struct err *e);
+
+/* The key behind all hashes: read, or made (0600) when it is not there. A key file that group or
+ * others may read is refused. Where the state directory is missing or not to be written, the key is
+ * random, lives as long as the process, and <*kept> is false. -1: <e>. */
+int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e);
+
+#endif

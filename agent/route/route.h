@@ -1,0 +1,158 @@
+/* route.h - the front door of the core: requests in, answers out; facts in, knowledge kept.
+ *
+ * Owns the index, the load ledger, the servers, the slices that wait for each other and the memory
+ * of heads. Knows no socket and no clock. All functions may be called from any thread. */
+#ifndef KVROUTE_ROUTE_ROUTE_H
+#define KVROUTE_ROUTE_ROUTE_H
+
+#include "agent/feed/fact.h"
+#include "agent/index/index.h"
+#include "agent/policy/policy.h"
+#include "agent/prompt/heads.h"
+#include "agent/prompt/prompt.h"
+
+#define POOL_NAME_MAX	127
+#define SERVER_NAME_MAX	127
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+struct pool_opts {
+	char name[POOL_NAME_MAX + 1];	/* an HAProxy backend; "*": every pool not named */
+	char model[PROMPT_NAME_MAX + 1];	/* "" or the one model of this pool, whatever bodies say */
+	bool isolate_tenants;		/* tenants never share cache; default true */
+	struct policy_opts policy;
+};
+
+struct model_opts {
+	char name[PROMPT_NAME_MAX + 1];		/* exact; "*": every model not named */
+	struct text_order text_order;
+};
+
+struct route_opts {
+	struct prompt_opts prompt;
+	struct index_opts index;
+	struct heads_opts heads;
+	size_t slices_max_bytes;	/* of all bodies that wait for more slices; default 64 MiB */
+	msec slices_max_age_ms;		/* default 5000 */
+	uint32_t ledger_max_entries;	/* open requests; the oldest is closed above it; 65536 */
+	msec ledger_max_age_ms;		/* default 600000: ten minutes */
+	msec server_max_age_ms;		/* a server in no load string for so long is gone; 600000 */
+	uint32_t max_pools;		/* default 64 */
+	struct pool_opts pool_default;
+	struct pool_opts *pools;
+	size_t n_pools;
+	struct model_opts model_default;
+	struct model_opts *models;
+	size_t n_models;
+};
+
+void route_defaults(struct route_opts *o);
+int route_opts_copy(struct route_opts *to, const struct route_opts *from);	/* -1: no memory */
+void route_opts_free(struct route_opts *o);	/* the arrays; not <o> */
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+struct route;
+
+/* <seed> is for ties. NULL: no memory. */
+struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed);
+void route_free(struct route *r);
+
+/* Take new options, whole: pools, models, policies, ages. What cannot change while running (index
+ * bytes, page sizes: conf.h marks them) is left as it was. -1: no memory, and nothing changed. */
+int route_reconfigure(struct route *r, const struct route_opts *o);
+
+/* A thread's own working memory: scanner, match, pages. NULL: no memory. */
+struct route_scratch;
+struct route_scratch *route_scratch_new(struct route *r);
+void route_scratch_free(struct route_scratch *s);
+
+/* ---- a request ---------------------------------------------------------------------------- */
+
+struct route_request {
+	struct span uid, pool, load, path, tenant, model, session, body;
+	int64_t seq;		/* number of this slice; 0: the first, or the whole */
+	int64_t visible;	/* bytes HAProxy can show in all; -1 unknown */
+	int64_t whole;		/* bytes the body has; -1 unknown */
+};
+
+struct route_answer {
+	struct span server, alt;	/* "" when not set; live in the scratch until its next use */
+	enum why why;
+	uint32_t hit;			/* permille of the prompt expected cached at <server> */
+	uint32_t pages, prompt_pages;	/* matched at <server>; of the whole visible prompt */
+	bool cut;			/* the body was seen in part */
+	bool more;			/* another slice would help */
+};
+
+/* The body of a message route or route-N. Always fills <a>. */
+void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
+		  msec now, struct route_answer *a);
+
+/* What became of a request. */
+void route_learn(struct route *r, const struct fact *f, msec now);
+
+/* To be called about ten times a second: closes what is too old. Bounded work a call. */
+void route_tick(struct route *r, msec now);
+
+/* ---- what is known, for /metrics ------------------------------------------------------------ */
+
+struct route_stats {
+	uint64_t requests;		/* route at seq 0 */
+	uint64_t slices;		/* route-N */
+	uint64_t why[WHY_COUNT];
+	uint64_t cut, headless_saved;	/* cut bodies; of them with a remembered head */
+	uint64_t bad_load;		/* load strings with an entry that made no sense */
+	uint64_t slices_waiting, slices_bytes, slices_aged, slices_dropped, slices_again;
+	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
+	uint64_t open;			/* ledger entries now */
+	uint64_t closed_by_load, closed_by_age, closed_by_room;
+	uint64_t pools_refused, servers_refused;
+	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
+	struct index_stats index;
+	struct heads_stats heads;
+};
+
+void route_stats(struct route *r, struct route_stats *s);
+
+struct route_server_view {
+	const char *pool, *name;
+	server_id id;
+	bool up;
+	uint32_t weight, conn, queue, open;	/* as last seen in load; our own open requests */
+	double backlog_s;
+	uint64_t picked, hit_tokens, pages;
+};
+
+struct route_pool_view {
+	const char *name;
+	bool imbalanced;
+	const char *facts;	/* step of the fact ladder: "first", "end", "load", "none" */
+	uint64_t imbalance_transitions, requests;
+	double pressure;
+};
+
+/* Call back once for each, under a lock: be quick, and do not call route_... from within. */
+void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
+		       void *arg);
+void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
+		     void *arg);
+
+/* What a body would be to the router, for kvroutectl pages: no state is read or kept. */
+struct route_preview {
+	struct span model;
+	bool headless, cut;
+	enum why why;			/* COLD when it has a prompt; else NOPROMPT, BADBODY */
+	enum prompt_mode mode;
+	uint32_t page;			/* size of one */
+	uint32_t pages;
+	uint64_t units;			/* bytes or tokens */
+	struct space_key space;
+	const page_key *keys;		/* <pages> of them */
+};
+
+/* Lives in <s> until its next use. */
+void route_preview(struct route *r, struct route_scratch *s, const struct route_request *q,
+		   struct route_preview *v);
+
+#endif

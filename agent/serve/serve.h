@@ -1,0 +1,52 @@
+/* serve.h - one SPOP connection in memory: bytes in, bytes out. SPOP meets the core here.
+ *
+ * One NOTIFY gets exactly one ACK with at least one action, whatever goes wrong in between. An ACK
+ * that sets no server means "balance as you would without us". */
+#ifndef KVROUTE_SERVE_SERVE_H
+#define KVROUTE_SERVE_SERVE_H
+
+#include "agent/route/route.h"
+#include "spoe/spop.h"
+
+#define SERVE_SECONDS_BUCKETS	16
+
+/* What a thread counts; its owner adds the threads up. Written by one thread with relaxed stores. */
+struct serve_counters {
+	uint64_t frames, notifies, acks, messages, messages_unknown, args_bad;
+	uint64_t hellos, healthchecks, aborts, fragments;
+	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
+	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
+};
+
+extern const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS];	/* upper bounds; the last is no bound */
+
+/* What connections of one thread share. */
+struct serve_env {
+	struct route *route;
+	struct route_scratch *scratch;
+	struct serve_counters *count;
+	usec (*clock)(void *arg);	/* monotonic */
+	void *clock_arg;
+	const volatile bool *overloaded;	/* may be NULL; true: answer "overload" at once */
+};
+
+struct serve {
+	struct spop_conn conn;
+	struct serve_env *env;
+	bool closing;		/* write what is in <out>, then close */
+	struct spop_event why;	/* the event that asked for it */
+};
+
+void serve_init(struct serve *s, struct serve_env *env, const struct spop_conn_opts *o);
+void serve_fini(struct serve *s);
+
+/* Take as many whole frames of <in> as there are and write all answers to <out>, which needs room
+ * for at least SERVE_OUT_MIN bytes; when it runs short the rest of <in> waits for the next call.
+ * Returns the bytes used, <= n. Check <closing> afterwards. */
+#define SERVE_OUT_MIN	4096u
+size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
+
+/* Drain: an AGENT-DISCONNECT behind the last ACK. */
+void serve_stop(struct serve *s, int status, struct spop_wr *out);
+
+#endif
