@@ -1,0 +1,160 @@
+/* logline.c - one table of fields, filled from the events of the JSON scanner.
+ *
+ * HAProxy writes numbers bare, but %Tr and its like are "-1" for what never happened and %rc has a
+ * '+' in front of a redispatch, so that one comes as a string. Both spellings are taken for all. */
+#include "agent/base/json.h"
+#include "agent/feed/logline.h"
+
+enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES };
+
+static const struct field {
+	const char *key;
+	enum field_kind kind;
+	size_t offset;
+} fields[] = {
+	{ "uid", F_SPAN, offsetof(struct fact, uid) },
+	{ "be", F_SPAN, offsetof(struct fact, pool) },
+	{ "srv", F_SPAN, offsetof(struct fact, server) },
+	{ "want", F_SPAN, offsetof(struct fact, wanted) },
+	{ "st", F_INT32, offsetof(struct fact, status) },
+	{ "ts", F_END, offsetof(struct fact, end) },
+	{ "tw", F_INT64, offsetof(struct fact, queue_ms) },
+	{ "tc", F_INT64, offsetof(struct fact, connect_ms) },
+	{ "tr", F_INT64, offsetof(struct fact, response_ms) },
+	{ "ta", F_INT64, offsetof(struct fact, total_ms) },
+	{ "out", F_INT64, offsetof(struct fact, bytes_out) },
+	{ "in", F_INT64, offsetof(struct fact, bytes_in) },
+	{ "rc", F_RETRIES, 0 },
+};
+
+struct parse {
+	struct logline *l;
+	struct fact *f;
+	const struct field *field;	/* the key just seen, when it is one of ours */
+	size_t start;			/* of the string being taken */
+	bool lost;			/* a string did not fit */
+};
+
+static const struct field *field_of(struct span key)
+{
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		if (span_eq(key, span_str(fields[i].key)))
+			return &fields[i];
+	}
+	return NULL;
+}
+
+/* Decimal digits with a sign before them; anything else leaves <v> as it was. */
+static bool parse_int(struct span s, int64_t *v)
+{
+	uint64_t n = 0;
+	size_t i = 0;
+	bool neg = false;
+
+	if (i < s.n && (s.p[i] == '-' || s.p[i] == '+'))
+		neg = s.p[i++] == '-';
+	if (i == s.n || s.n - i > 18)
+		return false;
+	for (; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		n = n * 10 + (uint64_t)(s.p[i] - '0');
+	}
+	*v = neg ? -(int64_t)n : (int64_t)n;
+	return true;
+}
+
+static void take_int(struct fact *f, const struct field *fd, struct span s)
+{
+	char *at = (char *)f + fd->offset;
+	int64_t v;
+
+	if (!parse_int(s, &v))
+		return;
+	if (fd->kind == F_INT64) {
+		*(int64_t *)at = v;
+	} else if (fd->kind == F_INT32 && v >= INT32_MIN && v <= INT32_MAX) {
+		*(int32_t *)at = (int32_t)v;
+	} else if (fd->kind == F_RETRIES && v >= 0 && v <= INT32_MAX) {
+		f->retries = (int32_t)v;
+		f->redispatched = s.p[0] == '+';
+	}
+}
+
+static void take(struct fact *f, const struct field *fd, struct span s)
+{
+	if (fd->kind == F_SPAN)
+		*(struct span *)((char *)f + fd->offset) = s;
+	else if (fd->kind == F_END)
+		f->end = fact_end_of(s);
+	else
+		take_int(f, fd, s);
+}
+
+static void take_string(struct parse *p)
+{
+	struct logline *l = p->l;
+
+	if (!p->lost)
+		take(p->f, p->field, span_of(l->text + p->start, l->n - p->start));
+}
+
+static void add_text(struct parse *p, struct span s)
+{
+	struct logline *l = p->l;
+
+	if (s.n > sizeof(l->text) - l->n) {
+		p->lost = true;
+		return;
+	}
+	memcpy(l->text + l->n, s.p, s.n);
+	l->n += s.n;
+}
+
+static void on_json(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct parse *p = arg;
+
+	if (j->depth != 1)
+		return;
+	if (ev == JSON_KEY) {
+		p->field = field_of(text);
+		return;
+	}
+	if (p->field == NULL)
+		return;
+	switch (ev) {
+	case JSON_STRING:
+		p->start = p->l->n;
+		p->lost = false;
+		break;
+	case JSON_STRING_PART:
+		add_text(p, text);
+		break;
+	case JSON_STRING_END:
+		take_string(p);
+		break;
+	case JSON_NUMBER:
+		if (p->field->kind != F_SPAN && p->field->kind != F_END)
+			take_int(p->f, p->field, text);
+		break;
+	default:
+		break;
+	}
+}
+
+int logline_parse(struct logline *l, const char *p, size_t n, struct fact *f)
+{
+	struct parse state = { .l = l, .f = f };
+	const char *brace = n ? memchr(p, '{', n) : NULL;
+	struct json j;
+
+	fact_init(f, FACT_DONE);
+	l->n = 0;
+	if (brace == NULL)
+		return -1;
+	json_init(&j, 8, on_json, &state);
+	if (json_feed(&j, brace, n - (size_t)(brace - p)) != JSON_DONE || f->uid.n == 0)
+		return -1;
+	return 0;
+}

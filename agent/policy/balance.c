@@ -1,0 +1,18 @@
+/* balance.c - the imbalance guard: absolute and relative, both strictly exceeded. */
+#include "agent/policy/internal.h"
+
+bool policy_imbalanced(const struct policy_opts *o, uint32_t min, uint32_t max)
+{
+	return max - min > o->balance_abs_threshold && max > o->balance_rel_threshold * min;
+}
+
+void balance_range(const struct candidate *c, size_t n, uint32_t *min, uint32_t *max)
+{
+	*min = *max = c[0].load;
+	for (size_t i = 1; i < n; i++) {
+		if (c[i].load < *min)
+			*min = c[i].load;
+		if (c[i].load > *max)
+			*max = c[i].load;
+	}
+}

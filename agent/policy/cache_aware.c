@@ -1,0 +1,32 @@
+/* cache_aware.c - the published two-state rule.
+ *
+ * Imbalanced: by load alone. Balanced: the longest match wins when it is a large enough part of the
+ * prompt, else load. Two things are ours: ties between holders go by load (the publication keeps one
+ * holder a page), and a holder that may not be chosen costs no herd on the first server. */
+#include "agent/policy/internal.h"
+
+bool before_by_cached(const struct candidate *a, const struct candidate *b)
+{
+	if (a->cached != b->cached)
+		return a->cached > b->cached;
+	return before_by_load(a, b);
+}
+
+static bool match_counts(const struct policy_opts *o, const struct policy_prompt *p)
+{
+	return p->matched > 0 && p->matched >= o->min_match_tokens &&
+		(double)p->matched > o->cache_threshold * (double)p->tokens;
+}
+
+void cache_aware_choose(const struct policy_opts *o, const struct policy_prompt *p,
+			struct candidate *c, size_t n, struct policy_choice *out)
+{
+	bool by_match = !out->imbalanced && match_counts(o, p);
+
+	policy_best_two(c, n, by_match ? before_by_cached : before_by_load,
+			&out->first, &out->second);
+	if (out->imbalanced)
+		out->why = WHY_IMBALANCE;
+	else
+		out->why = by_match ? WHY_CACHED : WHY_COLD;
+}

@@ -1,0 +1,44 @@
+/* cost.c - the default rule: the server where this request costs the fleet the least time.
+ *
+ * Prefill work is weighed more than once, (1 + a): it delays those behind it and takes cache from
+ * others. With a = 0 a request greedily takes the soonest first token, which is right when queues are
+ * empty and ruinous when they are not; so a grows with the queues. */
+#include "agent/policy/internal.h"
+
+double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached)
+{
+	double u = tokens > cached ? (double)(tokens - cached) : 0;
+
+	return u / o->prefill_tokens_per_s + o->attention_factor * u * ((double)cached + u / 2);
+}
+
+double policy_sacrifice(const struct policy_opts *o, double pressure)
+{
+	double a = o->sacrifice_min + o->sacrifice_gain * pressure;
+
+	return a < o->sacrifice_max ? a : o->sacrifice_max;
+}
+
+bool before_by_cost(const struct candidate *a, const struct candidate *b)
+{
+	double d = a->cost - b->cost;
+
+	return d < -COST_TIE_S || (d < COST_TIE_S && before_by_load(a, b));
+}
+
+void cost_choose(const struct policy_opts *o, struct candidate *c, size_t n,
+		 struct policy_choice *out)
+{
+	int free_first, free_second;
+
+	policy_best_two(c, n, before_by_cost, &free_first, &free_second);
+	if (out->imbalanced) {
+		for (size_t i = 0; i < n; i++)
+			c[i].in = c[i].load <= out->min_load + o->balance_abs_threshold;
+	}
+	policy_best_two(c, n, before_by_cost, &out->first, &out->second);
+	if (out->first != free_first)
+		out->why = WHY_IMBALANCE;
+	else
+		out->why = c[out->first].cached > 0 ? WHY_CACHED : WHY_COLD;
+}

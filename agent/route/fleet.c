@@ -1,0 +1,233 @@
+/* fleet.c - small tables, looked through in order: a load string names the servers of a pool in the
+ * same order every time, so the place it had last time is nearly always the right one. */
+#include "agent/base/mem.h"
+#include "agent/route/fleet.h"
+
+#define FACTS_FRESH_MS	60000	/* a fact this old says nothing about what comes now */
+#define PRESS_SMOOTH	0.02	/* of pressure, a request; from the simulation in routing notes */
+#define WORK_SMOOTH	0.01
+#define MEAN_WORK_S	0.1	/* where the mean starts */
+
+void fleet_init(struct fleet *f)
+{
+	memset(f, 0, sizeof(*f));
+}
+
+static void server_free(struct server *s)
+{
+	for (unsigned i = 0; i < s->n_slots; i++)
+		mem_free(s->slots[i]);
+	mem_free(s);
+}
+
+void fleet_fini(struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_pools; i++) {
+		struct pool *p = f->pools[i];
+
+		for (size_t k = 0; k < p->n_servers; k++)
+			server_free(p->servers[k]);
+		mem_free(p->servers);
+		mem_free(p);
+	}
+	mem_free(f->pools);
+}
+
+static const struct pool_opts *pool_options(const struct route_opts *o, struct span name)
+{
+	for (size_t i = 0; i < o->n_pools; i++) {
+		if (span_eq(name, span_str(o->pools[i].name)))
+			return &o->pools[i];
+	}
+	return &o->pool_default;
+}
+
+void fleet_options(struct fleet *f, const struct route_opts *o)
+{
+	for (size_t i = 0; i < f->n_pools; i++)
+		f->pools[i]->opts = pool_options(o, span_str(f->pools[i]->name));
+}
+
+static struct pool *pool_new(const struct route_opts *o, struct span name)
+{
+	struct pool *p = mem_alloc(sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	memcpy(p->name, name.p, name.n);
+	p->opts = pool_options(o, name);
+	p->mean_work_s = MEAN_WORK_S;
+	return p;
+}
+
+struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span name)
+{
+	struct pool **pools, *p;
+
+	for (size_t i = 0; i < f->n_pools; i++) {
+		if (span_eq(name, span_str(f->pools[i]->name)))
+			return f->pools[i];
+	}
+	if (f->n_pools >= o->max_pools || name.n > POOL_NAME_MAX ||
+	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL))
+		goto refuse;
+	pools = mem_resize(f->pools, f->n_pools + 1, sizeof(*pools));
+	if (pools == NULL)
+		goto refuse;
+	f->pools = pools;
+	if ((p = pool_new(o, name)) == NULL)
+		goto refuse;
+	return f->pools[f->n_pools++] = p;
+refuse:
+	f->pools_refused++;
+	return NULL;
+}
+
+struct server *pool_find(const struct pool *p, struct span name, size_t hint)
+{
+	if (hint < p->n_servers && span_eq(name, span_str(p->servers[hint]->name)))
+		return p->servers[hint];
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (span_eq(name, span_str(p->servers[i]->name)))
+			return p->servers[i];
+	}
+	return NULL;
+}
+
+static server_id id_free(const struct fleet *f)
+{
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		unsigned id = (f->next_id + i) % SERVERS_MAX;
+
+		if (f->by_id[id] == NULL)
+			return (server_id)id;
+	}
+	return SERVER_NONE;
+}
+
+static bool pool_room(struct pool *p)
+{
+	size_t cap = p->cap_servers ? p->cap_servers * 2 : 8;
+	struct server **servers;
+
+	if (p->n_servers < p->cap_servers)
+		return true;
+	servers = mem_resize(p->servers, cap, sizeof(*servers));
+	if (servers == NULL)
+		return false;
+	p->servers = servers;
+	p->cap_servers = cap;
+	return true;
+}
+
+struct server *fleet_server(struct fleet *f, struct pool *p, struct span name)
+{
+	server_id id = id_free(f);
+	struct server *s;
+
+	if (id == SERVER_NONE || name.n > SERVER_NAME_MAX || memchr(name.p, '\0', name.n) != NULL ||
+	    !pool_room(p) || (s = mem_alloc(sizeof(*s))) == NULL) {
+		f->servers_refused++;
+		return NULL;
+	}
+	memcpy(s->name, name.p, name.n);
+	s->pool = p;
+	s->id = id;
+	f->by_id[id] = s;
+	f->next_id = (server_id)((id + 1) % SERVERS_MAX);
+	return p->servers[p->n_servers++] = s;
+}
+
+void fleet_drop(struct fleet *f, struct server *s)
+{
+	struct pool *p = s->pool;
+	size_t i = 0;
+
+	while (p->servers[i] != s)
+		i++;
+	memmove(&p->servers[i], &p->servers[i + 1], (p->n_servers - i - 1) * sizeof(*p->servers));
+	p->n_servers--;
+	f->by_id[s->id] = NULL;
+	server_free(s);
+}
+
+struct slot *server_slot(struct server *s, uint64_t process)
+{
+	struct slot *idle = NULL, *sl;
+
+	for (unsigned i = 0; i < s->n_slots; i++) {
+		if (s->slots[i]->process == process)
+			return s->slots[i];
+		if (s->slots[i]->n_open == 0)
+			idle = s->slots[i];
+	}
+	if (idle == NULL && s->n_slots == SLOTS_MAX)
+		return s->slots[SLOTS_MAX - 1];
+	if (idle != NULL) {
+		idle->process = process;
+		return idle;
+	}
+	if ((sl = mem_alloc(sizeof(*sl))) == NULL)
+		return NULL;
+	sl->process = process;
+	list_init(&sl->open);
+	return s->slots[s->n_slots++] = sl;
+}
+
+enum fact_step pool_step(const struct pool *p, msec now)
+{
+	if (p->first_seen && now - p->first_seen < FACTS_FRESH_MS)
+		return STEP_FIRST;
+	if (p->done_seen && now - p->done_seen < FACTS_FRESH_MS)
+		return STEP_END;
+	return p->loaded ? STEP_LOAD : STEP_NONE;
+}
+
+const char *fact_step_text(enum fact_step s)
+{
+	static const char *const text[] = { "none", "load", "end", "first" };
+
+	return text[s];
+}
+
+static void fluid_drain(struct server *s, msec now)
+{
+	double gone = now > s->fluid_at ? (double)(now - s->fluid_at) / 1000 : 0;
+
+	s->fluid_s = s->fluid_s > gone ? s->fluid_s - gone : 0;
+	s->fluid_at = now;
+	if (s->fluid_s > s->unanswered_s)
+		s->fluid_s = s->unanswered_s;
+}
+
+double server_backlog(struct server *s, enum fact_step step, double floor, msec now)
+{
+	fluid_drain(s, now);
+	if (step == STEP_FIRST)
+		return s->unanswered_s;
+	return s->fluid_s > floor * s->unanswered_s ? s->fluid_s : floor * s->unanswered_s;
+}
+
+void server_work_add(struct server *s, double work_s, msec now)
+{
+	fluid_drain(s, now);
+	s->unanswered_s += work_s;
+	s->fluid_s += work_s;
+}
+
+/* Sums of many small numbers drift; an idle server is exactly zero again. */
+void server_work_end(struct server *s, double work_s, msec now)
+{
+	s->unanswered_s -= work_s;
+	if (s->unanswered_s < 1e-9)
+		s->unanswered_s = 0;
+	fluid_drain(s, now);
+}
+
+void pool_press(struct pool *p, double mean_wait_s, double work_s)
+{
+	double ratio = mean_wait_s / (p->mean_work_s > 1e-6 ? p->mean_work_s : 1e-6);
+
+	p->pressure += PRESS_SMOOTH * (ratio - p->pressure);
+	p->mean_work_s += WORK_SMOOTH * (work_s - p->mean_work_s);
+}

@@ -1,0 +1,98 @@
+/* fleet.h - the pools and servers seen so far, as HAProxy's load strings tell of them.
+ *
+ * The agent has no list of servers of its own: a server exists from the first load string that names
+ * it until it has been missing for a while from the strings of its pool. Not locked: the owner is.
+ *
+ *      fleet --> pool "llm" --> server "s1" id 0 --> slot of process "lb1/77": open requests, oldest first
+ *                          |               `------> slot of process "lb1/78"
+ *                          `--> server "s2" id 1 */
+#ifndef KVROUTE_ROUTE_FLEET_H
+#define KVROUTE_ROUTE_FLEET_H
+
+#include "agent/base/list.h"
+#include "agent/base/types.h"
+#include "agent/route/loadstr.h"
+#include "agent/route/route.h"
+
+#define SLOTS_MAX	16	/* HAProxy processes told apart for one server; more share the last */
+
+/* What one HAProxy process has open at one server, by our own count. */
+struct slot {
+	uint64_t process;	/* hash of its name */
+	struct list open;	/* struct ledger_entry.in_slot, oldest first */
+	uint32_t n_open;
+};
+
+struct server {
+	char name[SERVER_NAME_MAX + 1];
+	struct pool *pool;
+	server_id id;
+	bool up;
+	uint32_t weight, conn, queue;	/* from the last load string */
+	msec seen;
+	struct slot *slots[SLOTS_MAX];
+	unsigned n_slots;
+	uint32_t n_open;		/* over all slots */
+	double unanswered_s;		/* prefill seconds sent there, their first token not reported */
+	double fluid_s;			/* the same, drained one second a second: see server_backlog() */
+	msec fluid_at;
+	uint64_t last_pick, picked, hit_tokens;
+};
+
+struct pool {
+	char name[POOL_NAME_MAX + 1];
+	const struct pool_opts *opts;
+	struct server **servers;
+	size_t n_servers, cap_servers;
+	msec loaded;			/* last load string */
+	msec first_seen, done_seen;	/* last fact of each kind; 0: never */
+	uint64_t requests, picks;
+	bool imbalanced;
+	uint64_t imbalance_transitions;
+	double pressure, mean_work_s;	/* smoothed: see pool_press() */
+};
+
+struct fleet {
+	struct pool **pools;
+	size_t n_pools;
+	struct server *by_id[SERVERS_MAX];
+	server_id next_id;		/* where to look for a free one */
+	uint64_t pools_refused, servers_refused;
+};
+
+void fleet_init(struct fleet *f);
+void fleet_fini(struct fleet *f);
+
+/* Found, or made; NULL: too many, or no memory, or a name too long. */
+struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span name);
+struct server *fleet_server(struct fleet *f, struct pool *p, struct span name);
+struct server *pool_find(const struct pool *p, struct span name, size_t hint);
+
+/* Take a server out; the caller has closed what was open there. Its id is free afterwards. */
+void fleet_drop(struct fleet *f, struct server *s);
+
+/* Options have changed: every pool points at its new ones. */
+void fleet_options(struct fleet *f, const struct route_opts *o);
+
+struct slot *server_slot(struct server *s, uint64_t process);	/* NULL: no memory */
+
+/* ---- the wait at a server --------------------------------------------------------------- */
+
+enum fact_step { STEP_NONE, STEP_LOAD, STEP_END, STEP_FIRST };
+
+/* What facts a pool's servers have been giving: the highest step of the ladder reached within the
+ * last minute of facts. */
+enum fact_step pool_step(const struct pool *p, msec now);
+const char *fact_step_text(enum fact_step s);
+
+/* Seconds of prefill that wait at a server. With first-token reports: what is not answered yet, to
+ * the letter. Without: the same drained one second a second, never above what is unfinished and
+ * never below <floor> of it, because an assumed rate that is too fast ruins everything. */
+double server_backlog(struct server *s, enum fact_step step, double floor, msec now);
+void server_work_add(struct server *s, double work_s, msec now);
+void server_work_end(struct server *s, double work_s, msec now);
+
+/* Smooth the ratio of mean wait to mean work, which drives the sacrifice factor. */
+void pool_press(struct pool *p, double mean_wait_s, double work_s);
+
+#endif

@@ -1,0 +1,127 @@
+#include "agent/base/mem.h"
+#include "agent/route/ledger.h"
+
+#define BUCKETS_AT_START	256
+
+int ledger_init(struct ledger *l)
+{
+	*l = (struct ledger){ .n_buckets = BUCKETS_AT_START };
+	list_init(&l->by_age);
+	l->table = mem_calloc(l->n_buckets, sizeof(*l->table));
+	return l->table ? 0 : -1;
+}
+
+void ledger_fini(struct ledger *l)
+{
+	while (l->table != NULL && !list_empty(&l->by_age)) {
+		struct list *at = l->by_age.next;
+
+		list_remove(at);
+		mem_free(list_entry(at, struct ledger_entry, by_age));
+	}
+	mem_free(l->table);
+}
+
+static struct ledger_entry **bucket(const struct ledger *l, uint64_t uid)
+{
+	return &l->table[uid & (l->n_buckets - 1)];
+}
+
+struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid)
+{
+	struct ledger_entry *e = *bucket(l, uid);
+
+	while (e != NULL && e->uid != uid)
+		e = e->chain;
+	return e;
+}
+
+/* Without memory the chains only get longer. */
+static void grow(struct ledger *l)
+{
+	struct ledger grown = *l;
+
+	grown.n_buckets *= 2;
+	grown.table = mem_calloc(grown.n_buckets, sizeof(*grown.table));
+	if (grown.table == NULL)
+		return;
+	for (struct list *at = l->by_age.next; at != &l->by_age; at = at->next) {
+		struct ledger_entry *e = list_entry(at, struct ledger_entry, by_age);
+		struct ledger_entry **b = bucket(&grown, e->uid);
+
+		e->chain = *b;
+		*b = e;
+	}
+	mem_free(l->table);
+	l->table = grown.table;
+	l->n_buckets = grown.n_buckets;
+}
+
+static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
+{
+	e->server = s;
+	e->slot = sl;
+	list_append(&sl->open, &e->in_slot);
+	sl->n_open++;
+	s->n_open++;
+}
+
+static void detach(struct ledger_entry *e)
+{
+	list_remove(&e->in_slot);
+	e->slot->n_open--;
+	e->server->n_open--;
+}
+
+struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
+				 double work_s, msec now)
+{
+	struct ledger_entry *e = mem_alloc(sizeof(*e)), **b;
+
+	if (e == NULL)
+		return NULL;
+	if (l->n >= l->n_buckets)
+		grow(l);
+	e->uid = uid;
+	e->since = now;
+	e->work_s = work_s;
+	list_append(&l->by_age, &e->by_age);
+	b = bucket(l, uid);
+	e->chain = *b;
+	*b = e;
+	l->n++;
+	attach(e, s, sl);
+	server_work_add(s, work_s, now);
+	return e;
+}
+
+void ledger_answered(struct ledger_entry *e, msec now)
+{
+	server_work_end(e->server, e->work_s, now);
+	e->work_s = 0;
+	e->answered = true;
+}
+
+void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now)
+{
+	server_work_end(e->server, e->work_s, now);
+	detach(e);
+	attach(e, to, sl);
+	server_work_add(to, e->work_s, now);
+}
+
+index_claim ledger_close(struct ledger *l, struct ledger_entry *e, msec now)
+{
+	struct ledger_entry **at = bucket(l, e->uid);
+	index_claim claim = e->claim;
+
+	while (*at != e)
+		at = &(*at)->chain;
+	*at = e->chain;
+	l->n--;
+	list_remove(&e->by_age);
+	server_work_end(e->server, e->work_s, now);
+	detach(e);
+	mem_free(e);
+	return claim;
+}

@@ -1,0 +1,51 @@
+/* ledger.h - the requests open at each server, one entry each, known by their uid.
+ *
+ * An entry is opened by a decision and closed by the first of: the log line (or done), a first-byte
+ * report of an answer that is not streamed, the load string of its HAProxy process that admits fewer
+ * requests than we count, another request with its uid, lack of room, age. Not locked: the owner is.
+ *
+ * Closing gives back the claim the entry holds on the index; the owner confirms or cancels it once
+ * its lock is released. */
+#ifndef KVROUTE_ROUTE_LEDGER_H
+#define KVROUTE_ROUTE_LEDGER_H
+
+#include "agent/index/index.h"
+#include "agent/route/fleet.h"
+
+struct ledger_entry {
+	struct list by_age;	/* in ledger.by_age */
+	struct list in_slot;	/* in slot.open */
+	struct ledger_entry *chain;
+	uint64_t uid;		/* keyed hash of it */
+	struct server *server;
+	struct slot *slot;
+	index_claim claim;	/* 0: none, or settled */
+	msec since;
+	double work_s;		/* prefill seconds still counted as waiting at the server */
+	bool answered;		/* its first token was reported */
+};
+
+struct ledger {
+	struct ledger_entry **table;
+	size_t n, n_buckets;	/* a power of two */
+	struct list by_age;	/* oldest first */
+};
+
+int ledger_init(struct ledger *l);	/* -1: no memory */
+void ledger_fini(struct ledger *l);
+struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
+
+/* A new entry; <uid> is not in the ledger. NULL: no memory. */
+struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
+				 double work_s, msec now);
+
+/* Its first token is out: it waits no longer. */
+void ledger_answered(struct ledger_entry *e, msec now);
+
+/* It is served elsewhere than we said. */
+void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now);
+
+/* Take it out and free it; the claim is returned, 0 if there is none left. */
+index_claim ledger_close(struct ledger *l, struct ledger_entry *e, msec now);
+
+#endif

@@ -1,0 +1,80 @@
+#include "agent/route/loadstr.h"
+
+static struct span until(struct span *s, char stop, bool *found)
+{
+	const char *at = s->n ? memchr(s->p, stop, s->n) : NULL;
+	size_t n = at ? (size_t)(at - s->p) : s->n;
+	struct span head = span_of(s->p, n);
+
+	*found = at != NULL;
+	if (at != NULL)
+		n++;
+	*s = span_of(s->n ? s->p + n : s->p, s->n - n);
+	return head;
+}
+
+/* Digits only; large numbers stop at UINT32_MAX. HAProxy's weight fetch is never signed. */
+static bool number(struct span s, uint32_t *v)
+{
+	uint64_t n = 0;
+
+	if (s.n == 0)
+		return false;
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		n = n * 10 + (uint64_t)(s.p[i] - '0');
+		if (n > UINT32_MAX)
+			n = UINT32_MAX;
+	}
+	*v = (uint32_t)n;
+	return true;
+}
+
+void loadstr_start(struct loadstr *l, struct span text)
+{
+	struct span rest = text;
+	bool found;
+	struct span head = until(&rest, ';', &found);
+
+	*l = (struct loadstr){ .rest = text };
+	if (head.n == 0 || memchr(head.p, '=', head.n) == NULL) {
+		l->process = head;
+		l->rest = rest;
+	}
+}
+
+/* "name=1,2,3[,4]"; the number of numbers, or 0 when it is none of that. */
+static unsigned entry_parse(struct span text, struct load_entry *e)
+{
+	uint32_t v[4] = { 0, 0, 0, 1 };
+	unsigned n = 0;
+	bool found, more = true;
+
+	e->name = until(&text, '=', &found);
+	if (!found || e->name.n == 0)
+		return 0;
+	for (; more; n++) {
+		if (n == 4 || !number(until(&text, ',', &more), &v[n]))
+			return 0;
+	}
+	*e = (struct load_entry){ e->name, v[0] != 0, v[1], v[2], v[3] };
+	return n;
+}
+
+bool loadstr_next(struct loadstr *l, struct load_entry *e)
+{
+	while (l->rest.n > 0) {
+		bool found;
+		struct span text = until(&l->rest, ';', &found);
+		unsigned n = entry_parse(text, e);
+
+		if (l->n_numbers == 0 && n >= 3)
+			l->n_numbers = n;
+		if (n >= 3 && n == l->n_numbers)
+			return true;
+		if (text.n > 0)
+			l->n_bad++;
+	}
+	return false;
+}
