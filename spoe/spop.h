@@ -25,6 +25,8 @@
 #define SPOP_FRAME_MIN		256u		/* the smallest max-frame-size either side may name */
 #define SPOP_FRAME_CEILING	(16u << 20)	/* the largest this library takes at all */
 #define SPOP_LENGTH_BYTES	4u		/* the length word before each frame, not counted in it */
+#define SPOP_FRAME_FIRST	(16u << 10)	/* the largest before HELLO named one */
+#define SPOP_OPEN_CEILING	32u		/* fragmented NOTIFYs open at once on a connection */
 #define SPOP_ENGINE_ID_MAX	64u		/* longer engine-ids are cut: they are only shown */
 
 /* Status codes of a DISCONNECT frame (SPOE.txt 3.5). Name, number, the sentence we send. */
@@ -78,8 +80,8 @@ struct spop_wr { uint8_t *p; size_t n, cap; bool full; };
 
 struct spop_str { const char *p; size_t n; };		/* borrowed, not NUL-terminated */
 
-/* Variable-length integers (SPOE.txt 3.1). At most 10 bytes; a value above 2^64 - 1 is
- * -SPOP_E_RANGE. 0 on success. */
+/* Variable-length integers (SPOE.txt 3.1). At most 10 bytes; more of them, or a value above 2^64 -
+ * 1, is -SPOP_E_RANGE. Every number has one spelling only. 0 on success; on failure <r> stays. */
 int spop_get_varint(struct spop_rd *r, uint64_t *v);
 int spop_get_str(struct spop_rd *r, struct spop_str *s);
 void spop_put_varint(struct spop_wr *w, uint64_t v);
@@ -101,6 +103,8 @@ struct spop_data {
 	};
 };
 
+/* INT32 is taken sign-extended to 64 bits, as HAProxy writes it, and as 32 bits; flags of types
+ * that have none are ignored. 0 on success; on failure <r> stays. */
 int spop_get_data(struct spop_rd *r, struct spop_data *d);
 void spop_put_data(struct spop_wr *w, const struct spop_data *d);
 
@@ -117,7 +121,7 @@ struct spop_message {
 };
 
 /* 1: <m> is the next message (its arguments were checked to the last byte, so that the next call
- * starts behind them); 0: no more; < 0: -SPOP_E_... */
+ * starts behind them); 0: no more; < 0: -SPOP_E_..., and <r> stays. */
 int spop_message_next(struct spop_rd *r, struct spop_message *m);
 
 /* 1: <name> and <d> are the next argument (an argument without a name has n == 0); 0: no more. */
@@ -127,11 +131,17 @@ int spop_arg_next(struct spop_message *m, struct spop_str *name, struct spop_dat
 
 struct spop_conn_opts {
 	uint32_t max_frame_size;	/* largest frame taken and named; SPOP_FRAME_MIN .. CEILING */
-	size_t max_joined;		/* largest NOTIFY joined from fragments, in bytes of payload */
-	unsigned max_open;		/* fragmented NOTIFYs open at once on this connection */
+	size_t max_joined;		/* bytes of payload held for fragmented NOTIFYs of this
+					 * connection at once; so no joined NOTIFY is larger */
+	unsigned max_open;		/* fragmented NOTIFYs open at once; SPOP_OPEN_CEILING at most */
 };
 
 void spop_conn_defaults(struct spop_conn_opts *o);	/* 1 MiB, 4 MiB, 32 */
+
+/* Fragments are joined in memory of at most twice <max_joined>, and as much again for the NOTIFY
+ * last handed out. When that memory cannot be had, the connection lives on: the rest of that
+ * NOTIFY is read and dropped, and at its last fragment it comes as SPOP_EV_NOTIFY with <lost> set
+ * and no messages, so that it is ACKed like any other and HAProxy never waits for its timeout. */
 
 enum spop_event_kind {
 	SPOP_EV_NONE,		/* a frame was taken care of, or ignored as SPOE.txt asks; go on */
@@ -145,7 +155,9 @@ struct spop_event {
 	enum spop_event_kind kind;
 	uint64_t stream_id, frame_id;	/* NOTIFY, ABORT; only mean something on this connection */
 	struct spop_rd messages;	/* NOTIFY: for spop_message_next(); may be empty */
-	int status;			/* CLOSE: enum spop_status */
+	bool lost;			/* NOTIFY: no memory for its fragments, so no messages */
+	int status;			/* CLOSE: enum spop_status; a code of HAProxy's that is none
+					 * of these, or cannot be read, is SPOP_STATUS_UNKNOWN */
 	bool by_peer;			/* CLOSE: HAProxy said DISCONNECT, or a health check ended */
 	const char *text;		/* CLOSE: a sentence, static; never text from the peer */
 	uint64_t offer, limit;		/* CLOSE for a size: what was named or met, and what is allowed */
@@ -153,31 +165,49 @@ struct spop_event {
 
 enum spop_conn_state { SPOP_CONN_NEW, SPOP_CONN_READY, SPOP_CONN_CLOSED };
 
-struct spop_joining;	/* one fragmented NOTIFY being joined */
+struct spop_joining {	/* one fragmented NOTIFY being joined */
+	uint64_t stream_id, frame_id;
+	uint8_t *p;
+	size_t n, cap;
+	bool lost;
+};
 
 struct spop_conn {
 	enum spop_conn_state state;
 	struct spop_conn_opts opts;
-	uint32_t frame_size;		/* agreed at HELLO: exactly what HAProxy named; before: 16 KiB */
+	uint32_t frame_size;		/* agreed at HELLO: exactly what HAProxy named; before:
+					 * SPOP_FRAME_FIRST, or opts.max_frame_size when smaller */
 	bool healthcheck;
 	bool peer_pipelining, peer_async, peer_fragmentation;	/* what HAProxy announced */
-	char engine_id[SPOP_ENGINE_ID_MAX + 1];			/* "" when not given */
-	uint64_t n_frames, n_notify, n_fragments;		/* taken so far */
-	struct spop_joining *joining;	/* open ones, newest first */
-	uint8_t *joined;		/* payload behind the last event, freed by the next call */
-	size_t joining_bytes;
+	char engine_id[SPOP_ENGINE_ID_MAX + 1];	/* "" when not given; '?' for what is not printable */
+	uint64_t n_frames, n_notify, n_fragments, n_lost;	/* taken so far */
+	struct spop_joining joining[SPOP_OPEN_CEILING];		/* open ones, in no order */
 	unsigned n_joining;
+	size_t joining_bytes;		/* payload of all of them */
+	uint8_t *joined;		/* payload behind the last event, freed by the next call */
 };
 
-void spop_conn_init(struct spop_conn *c, const struct spop_conn_opts *o);
+void spop_conn_init(struct spop_conn *c, const struct spop_conn_opts *o);	/* clamps <o> */
 void spop_conn_fini(struct spop_conn *c);
 
 /* Take the next frame of <buf>.
  *   > 0  bytes used; <ev> says what it was and borrows from <buf> and <c>
  *     0  not all here yet: come back with more (spop_conn_want() says how many in all)
  * Never negative: nonsense ends in SPOP_EV_CLOSE with an AGENT-DISCONNECT in <out> and all of <n>
- * used. After SPOP_EV_CLOSE nothing more is taken. <out> needs room for SPOP_REPLY_MAX bytes;
- * a frame is always written whole, or not at all. O(frame), no allocation but for fragments. */
+ * used. After SPOP_EV_CLOSE nothing more is taken (0). <out> needs room for SPOP_REPLY_MAX bytes;
+ * a frame is always written whole, or not at all. O(frame), no allocation but for fragments.
+ *
+ * What is refused, and with what status:
+ *   frame above the agreed size, or fragments above <max_joined>       3 (offer, limit)
+ *   frame shorter than its header or with unreadable ids; first frame
+ *   not HAPROXY-HELLO; a second HAPROXY-HELLO; one that cannot be read  4
+ *   no versions / no max-frame-size / no capabilities                   5 / 6 / 7
+ *   no 2.x among the versions                                           8
+ *   max-frame-size below SPOP_FRAME_MIN or above the ceiling            9 (offer, limit)
+ *   HAPROXY-HELLO in fragments                                         10
+ *   NOTIFY whose ids are still open; more than <max_open>              11
+ *   UNSET whose ids are not open (with ABORT: ignored)                 12
+ * Frames of unknown type, and those that only an agent sends, are skipped once HELLO is done. */
 #define SPOP_REPLY_MAX	256u
 ssize_t spop_conn_next(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
 		       struct spop_event *ev);
@@ -186,13 +216,16 @@ ssize_t spop_conn_next(struct spop_conn *c, const uint8_t *buf, size_t n, struct
  * Never above the agreed frame size + 4: a larger announcement is refused by spop_conn_next(). */
 size_t spop_conn_want(const struct spop_conn *c, const uint8_t *buf, size_t n);
 
-/* Our own wish to end (drain, idle): an AGENT-DISCONNECT after whatever <out> already holds, so that
- * the last ACK and it leave in one write. The connection is closed afterwards. */
+/* Our own wish to end (drain, idle): an AGENT-DISCONNECT after whatever <out> already holds, so
+ * that the last ACK and it leave in one write. The connection is closed afterwards; on one that is
+ * closed already nothing is written. */
 void spop_conn_disconnect(struct spop_conn *c, int status, struct spop_wr *out);
 
 /* ---- an ACK ---------------------------------------------------------------------------- */
 
-enum spop_scope { SPOP_SCOPE_PROC, SPOP_SCOPE_SESS, SPOP_SCOPE_TXN, SPOP_SCOPE_REQ, SPOP_SCOPE_RES };
+enum spop_scope {
+	SPOP_SCOPE_PROC, SPOP_SCOPE_SESS, SPOP_SCOPE_TXN, SPOP_SCOPE_REQ, SPOP_SCOPE_RES
+};
 
 struct spop_ack {
 	struct spop_wr *w;
@@ -202,10 +235,11 @@ struct spop_ack {
 	bool dropped;		/* an action did not fit and was left out */
 };
 
-/* An ACK frame with FIN, never a fragment and never above <c>'s frame size. An action that does not
- * fit is left out whole; the frame stays valid. spop_ack_end() returns false, and takes back all it
- * wrote, only when not even the frame fits <w>. HAProxy 3.1.0 to 3.1.5 hang on an ACK without an
- * action, so set at least one; names "scope.prefix.name" must stay below 64 characters. */
+/* An ACK frame with FIN, never a fragment and never above <c>'s frame size. An action that does
+ * not fit is left out whole; the frame stays valid. spop_ack_end() returns false, and takes back
+ * all it wrote, only when not even the frame fits <w> (which stays <full>). HAProxy 3.1.0 to 3.1.5
+ * hang on an ACK without an action, so set at least one; names "scope.prefix.name" must stay below
+ * 64 characters. */
 void spop_ack_begin(struct spop_ack *a, const struct spop_conn *c, struct spop_wr *w,
 		    uint64_t stream_id, uint64_t frame_id);
 void spop_ack_set(struct spop_ack *a, enum spop_scope scope, const char *name,
@@ -218,9 +252,11 @@ bool spop_ack_end(struct spop_ack *a);
 
 /* ---- to look at ------------------------------------------------------------------------ */
 
-/* One frame as one line of text, lengths instead of values longer than 40 bytes and never a value
- * of type BIN: "NOTIFY stream=3 frame=1 fin msg=route uid=str:36 body=bin:15000". For traces and
- * tests. Returns what snprintf() would. */
+/* One frame (without its length word) as one line of text, lengths instead of strings longer than
+ * 40 bytes and never a value of type BIN:
+ *	NOTIFY stream=3 frame=1 fin msg=route pool="llm" seq=int32:0 load=str:180 body=bin:15000
+ * What cannot be read ends the line as bad="...". For traces and tests. Returns what snprintf()
+ * would. */
 int spop_frame_print(const uint8_t *frame, size_t n, char *out, size_t cap);
 
 #endif

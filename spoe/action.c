@@ -1,0 +1,72 @@
+/* action.c - writing an ACK (SPOE.txt 3.2.7, 3.4).
+ *
+ *      action  arguments  scope  name  value
+ *      1 byte  1 byte     1 byte str   typed data        (no value for unset-var)
+ *
+ * Each action is written where it would be and taken back when it then stands beyond the frame
+ * size or the writer's end: what is left is a shorter valid ACK, and a short ACK beats none, for
+ * which HAProxy waits until its timeout. Never a fragment: no HAProxy takes one. */
+#include <string.h>
+
+#include "spoe/wire.h"
+
+void spop_ack_begin(struct spop_ack *a, const struct spop_conn *c, struct spop_wr *w,
+		    uint64_t stream_id, uint64_t frame_id)
+{
+	*a = (struct spop_ack){ .w = w, .max = c->frame_size };
+	a->start = spop_frame_begin(w, SPOP_FRAME_ACK, stream_id, frame_id);
+}
+
+static void put_action(struct spop_ack *a, enum spop_action action, enum spop_scope scope,
+		       const char *name, const struct spop_data *value)
+{
+	struct spop_wr *w = a->w;
+	size_t before = w->n;
+
+	if (w->full)	/* not even the frame fitted; spop_ack_end() will say so */
+		return;
+	spop_put_u8(w, action);
+	spop_put_u8(w, value ? 3 : 2);
+	spop_put_u8(w, scope);
+	spop_put_str(w, name, strlen(name));
+	if (value)
+		spop_put_data(w, value);
+	if (w->full || w->n - a->start - SPOP_LENGTH_BYTES > a->max) {
+		w->n = before;
+		w->full = false;
+		a->dropped = true;
+	} else {
+		a->n_actions++;
+	}
+}
+
+void spop_ack_set(struct spop_ack *a, enum spop_scope scope, const char *name,
+		  const struct spop_data *value)
+{
+	put_action(a, SPOP_ACTION_SET, scope, name, value);
+}
+
+void spop_ack_set_str(struct spop_ack *a, enum spop_scope scope, const char *name,
+		      const char *p, size_t n)
+{
+	const struct spop_data d = { .type = SPOP_T_STR, .s = { p, n } };
+
+	put_action(a, SPOP_ACTION_SET, scope, name, &d);
+}
+
+void spop_ack_set_int(struct spop_ack *a, enum spop_scope scope, const char *name, int64_t v)
+{
+	const struct spop_data d = { .type = SPOP_T_INT64, .i = v };
+
+	put_action(a, SPOP_ACTION_SET, scope, name, &d);
+}
+
+void spop_ack_unset(struct spop_ack *a, enum spop_scope scope, const char *name)
+{
+	put_action(a, SPOP_ACTION_UNSET, scope, name, NULL);
+}
+
+bool spop_ack_end(struct spop_ack *a)
+{
+	return spop_frame_end(a->w, a->start);
+}

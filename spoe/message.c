@@ -1,0 +1,38 @@
+/* message.c - the messages of a NOTIFY (SPOE.txt 3.2, LIST-OF-MESSAGES).
+ *
+ *      name  number of arguments  name value  name value ...  |  name  number ...
+ *      str   1 byte               str  typed data
+ *
+ * Nothing says where a message ends, so finding the next one means reading every argument of this
+ * one. That walk is the check, too: it is done before the message is handed out, and
+ * spop_arg_next() then walks bytes known to be good. A body of any length costs the same, as it is
+ * stepped over; O(arguments) twice, at most 255 of them. */
+#include "spoe/wire.h"
+
+int spop_message_next(struct spop_rd *r, struct spop_message *m)
+{
+	struct spop_rd t = *r;
+	struct spop_str name;
+	struct spop_data d;
+	uint8_t n_args;
+	unsigned i;
+	int rc;
+
+	if (!t.left)
+		return 0;
+	if ((rc = spop_get_str(&t, &m->name)) < 0 || (rc = spop_get_u8(&t, &n_args)) < 0)
+		return rc;
+	m->n_args = n_args;
+	m->args = t;
+	for (i = 0; i < m->n_args; i++)
+		if ((rc = spop_get_kv(&t, &name, &d)) < 0)
+			return rc;
+	m->args.left -= t.left;
+	*r = t;
+	return 1;
+}
+
+int spop_arg_next(struct spop_message *m, struct spop_str *name, struct spop_data *d)
+{
+	return m->args.left && spop_get_kv(&m->args, name, d) == 0;
+}

@@ -1,0 +1,83 @@
+/* wire.h - what the files of spoe/ share and nobody else includes: bounded reading and writing, and
+ * the frame around every payload.
+ *
+ *      length  type  flags  stream-id  frame-id  payload
+ *      4       1     4      varint     varint    up to the agreed frame size
+ *      \____/  \______________________________________/
+ *      SPOP_LENGTH_BYTES        <length> bytes                        (SPOE.txt 3.2) */
+#ifndef SPOE_WIRE_H
+#define SPOE_WIRE_H
+
+#include "spoe/spop.h"
+
+#define SPOP_HEADER_MIN		7u	/* type, flags, and two ids of one byte */
+#define SPOP_FLAG_FIN		1u
+#define SPOP_FLAG_ABORT		2u
+#define SPOP_DATA_TRUE		0x10u	/* in the byte of a BOOL's type */
+
+enum spop_frame_type {
+	SPOP_FRAME_UNSET = 0,
+	SPOP_FRAME_HAPROXY_HELLO = 1,
+	SPOP_FRAME_HAPROXY_DISCONNECT = 2,
+	SPOP_FRAME_NOTIFY = 3,
+	SPOP_FRAME_AGENT_HELLO = 101,
+	SPOP_FRAME_AGENT_DISCONNECT = 102,
+	SPOP_FRAME_ACK = 103
+};
+
+enum spop_action { SPOP_ACTION_SET = 1, SPOP_ACTION_UNSET = 2 };
+
+struct spop_frame {
+	uint8_t type;
+	uint32_t flags;
+	uint64_t stream_id, frame_id;
+	struct spop_rd payload;
+};
+
+/* ---- wire.c: numbers and bytes. Readers: 0 or -SPOP_E_... ------------------------------ */
+
+int spop_get_bytes(struct spop_rd *r, uint64_t n, const uint8_t **p);
+int spop_get_u8(struct spop_rd *r, uint8_t *v);
+void spop_put_bytes(struct spop_wr *w, const void *p, size_t n);
+void spop_put_u8(struct spop_wr *w, uint8_t v);
+uint32_t spop_load_u32(const uint8_t p[4]);
+void spop_store_u32(uint8_t p[4], uint32_t v);
+
+/* One item of a KV-LIST: a name and its value. On failure <r> stays. */
+int spop_get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d);
+bool spop_str_is(struct spop_str s, const char *text);
+
+/* ---- frame.c --------------------------------------------------------------------------- */
+
+/* The frame in these <n> bytes, which begin behind the length word. 0 or -SPOP_E_... */
+int spop_frame_get(const uint8_t *p, size_t n, struct spop_frame *f);
+
+/* Open a frame with FIN; returns where its length word is, for spop_frame_end(). That sets the
+ * length, or, when something did not fit, takes all of it back and returns false. */
+size_t spop_frame_begin(struct spop_wr *w, enum spop_frame_type type, uint64_t stream_id,
+			uint64_t frame_id);
+bool spop_frame_end(struct spop_wr *w, size_t start);
+
+void spop_put_disconnect(struct spop_wr *w, int status, const char *text);
+
+/* The status-code of a DISCONNECT's payload; SPOP_STATUS_UNKNOWN when there is none we know. */
+int spop_disconnect_status(struct spop_rd payload);
+
+/* ---- hello.c --------------------------------------------------------------------------- */
+
+struct spop_hello {
+	bool has_versions, has_size, has_capabilities;
+	bool speaks_2;			/* a version 2.x is among those named */
+	bool healthcheck, pipelining, async, fragmentation;
+	int64_t size;
+	struct spop_str engine_id;
+};
+
+int spop_hello_get(struct spop_rd payload, struct spop_hello *h);	/* 0 or -SPOP_E_... */
+
+/* SPOP_STATUS_NORMAL, or why we do not work with it: <text> in words, <limit> for a size. */
+int spop_hello_judge(const struct spop_hello *h, uint32_t ceiling, const char **text,
+		     uint64_t *limit);
+void spop_put_agent_hello(struct spop_wr *w, uint32_t frame_size);
+
+#endif
