@@ -96,6 +96,10 @@ index_claim index_commit(struct index *ix, const struct space_key *space, const 
 void index_confirm(struct index *ix, index_claim claim, msec now);
 void index_cancel(struct index *ix, index_claim claim);
 
+/* Confirm, but at the server that really served it: <server> holds the claim's pages now, and the
+ * server that had claimed them is left as by index_cancel(). No room: only the cancel happens. */
+void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now);
+
 /* Forget everything about a server: its id may be given to another afterwards. Its open claims
  * become unknown. */
 void index_drop_server(struct index *ix, server_id server);

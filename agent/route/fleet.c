@@ -33,7 +33,7 @@ void fleet_fini(struct fleet *f)
 	mem_free(f->pools);
 }
 
-static const struct pool_opts *pool_options(const struct route_opts *o, struct span name)
+const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name)
 {
 	for (size_t i = 0; i < o->n_pools; i++) {
 		if (span_eq(name, span_str(o->pools[i].name)))
@@ -45,7 +45,7 @@ static const struct pool_opts *pool_options(const struct route_opts *o, struct s
 void fleet_options(struct fleet *f, const struct route_opts *o)
 {
 	for (size_t i = 0; i < f->n_pools; i++)
-		f->pools[i]->opts = pool_options(o, span_str(f->pools[i]->name));
+		f->pools[i]->opts = pool_options_of(o, span_str(f->pools[i]->name));
 }
 
 static struct pool *pool_new(const struct route_opts *o, struct span name)
@@ -55,7 +55,7 @@ static struct pool *pool_new(const struct route_opts *o, struct span name)
 	if (p == NULL)
 		return NULL;
 	memcpy(p->name, name.p, name.n);
-	p->opts = pool_options(o, name);
+	p->opts = pool_options_of(o, name);
 	p->mean_work_s = MEAN_WORK_S;
 	return p;
 }

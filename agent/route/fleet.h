@@ -39,6 +39,8 @@ struct server {
 	uint64_t last_pick, picked, hit_tokens;
 };
 
+enum fact_step { STEP_NONE, STEP_LOAD, STEP_END, STEP_FIRST };
+
 struct pool {
 	char name[POOL_NAME_MAX + 1];
 	const struct pool_opts *opts;
@@ -46,6 +48,7 @@ struct pool {
 	size_t n_servers, cap_servers;
 	msec loaded;			/* last load string */
 	msec first_seen, done_seen;	/* last fact of each kind; 0: never */
+	enum fact_step step;		/* as of the last decision */
 	uint64_t requests, picks;
 	bool imbalanced;
 	uint64_t imbalance_transitions;
@@ -71,14 +74,15 @@ struct server *pool_find(const struct pool *p, struct span name, size_t hint);
 /* Take a server out; the caller has closed what was open there. Its id is free afterwards. */
 void fleet_drop(struct fleet *f, struct server *s);
 
+/* The options of a pool of that name. */
+const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name);
+
 /* Options have changed: every pool points at its new ones. */
 void fleet_options(struct fleet *f, const struct route_opts *o);
 
 struct slot *server_slot(struct server *s, uint64_t process);	/* NULL: no memory */
 
 /* ---- the wait at a server --------------------------------------------------------------- */
-
-enum fact_step { STEP_NONE, STEP_LOAD, STEP_END, STEP_FIRST };
 
 /* What facts a pool's servers have been giving: the highest step of the ladder reached within the
  * last minute of facts. */

@@ -71,7 +71,7 @@ void route_scratch_free(struct route_scratch *s);
 
 struct route_request {
 	struct span uid, pool, load, path, tenant, model, session, body;
-	int64_t seq;		/* number of this slice; 0: the first, or the whole */
+	int64_t seq;		/* number of this slice, from 0; -1: no slices, this is all there is */
 	int64_t visible;	/* bytes HAProxy can show in all; -1 unknown */
 	int64_t whole;		/* bytes the body has; -1 unknown */
 };
@@ -83,6 +83,8 @@ struct route_answer {
 	uint32_t pages, prompt_pages;	/* matched at <server>; of the whole visible prompt */
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
+	bool stands;			/* a slice nobody waited for: nothing else here is set, and what
+					 * the earlier ones were answered still holds */
 };
 
 /* The body of a message route or route-N. Always fills <a>. */

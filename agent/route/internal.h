@@ -1,0 +1,80 @@
+/* internal.h - the parts of the front door; nobody outside of this folder includes it. */
+#ifndef KVROUTE_ROUTE_INTERNAL_H
+#define KVROUTE_ROUTE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "agent/base/hash.h"
+#include "agent/base/rng.h"
+#include "agent/route/fleet.h"
+#include "agent/route/ledger.h"
+#include "agent/route/route.h"
+#include "agent/route/slices.h"
+#include "agent/route/space.h"
+
+struct route {
+	struct hash_key key;
+	struct index *index;		/* locks itself */
+	struct heads *heads;		/* locks itself */
+	struct slices slices;		/* locks itself */
+
+	pthread_rwlock_t opts_lock;	/* guards <opts>; held for reading while a request is decided */
+	struct route_opts opts;
+
+	/* Guards all below. Held for the microseconds of one choice and never while the index or the
+	 * scanner works; policy_choose(), which is arithmetic on its arguments, runs under it so that
+	 * two requests at once do not both see the same idle server. */
+	pthread_mutex_t lock;
+	struct fleet fleet;
+	struct ledger ledger;
+	struct rng rng;
+	uint64_t nameless;		/* requests without a uid: each gets a number instead */
+	msec swept;			/* when servers were last looked through */
+	struct route_stats stats;
+};
+
+/* Claims to settle with the index once the lock is released: so many at most for one call. The last
+ * place is for the entry that must make room. */
+#define SETTLE_MAX	64
+
+struct settling {
+	struct { index_claim claim; bool confirm; } item[SETTLE_MAX];
+	unsigned n;
+};
+
+static inline bool settling_full(const struct settling *st)
+{
+	return st->n >= SETTLE_MAX - 1;
+}
+
+/* Needs room. A claim of 0 is no claim. */
+static inline void settling_add(struct settling *st, index_claim claim, bool confirm)
+{
+	if (claim == 0)
+		return;
+	st->item[st->n].claim = claim;
+	st->item[st->n++].confirm = confirm;
+}
+
+void settle(struct route *r, struct settling *st, msec now);
+
+uint64_t route_uid(const struct route *r, struct span uid);
+
+/* Close requests of <sl> that HAProxy no longer has, oldest first, while <st> has room. Those of the
+ * last second are left: their connection may not be counted yet. */
+void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
+		  msec now);
+
+const struct model_opts *model_options_of(const struct route_opts *o, struct span model);
+
+struct route_scratch {
+	struct body *body;
+	struct index_match match;
+	struct page_vec pages;
+	struct candidate candidates[SERVERS_MAX];
+	uint32_t depth[SERVERS_MAX];	/* of each candidate, in pages */
+	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
+	char model[PROMPT_NAME_MAX + 1];
+};
+
+#endif

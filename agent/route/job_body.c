@@ -1,0 +1,103 @@
+/* job_body.c - the bytes of a request, whole or slice by slice, into its scanner.
+ *
+ * A message without <seq> is all there will be, however much HAProxy could show. With one, more is
+ * asked for until everything visible was seen or the scanner has had enough. */
+#include "agent/route/job.h"
+
+static enum prompt_api api_of(struct span path)
+{
+	return path.n ? prompt_api_of_path(path) : API_CHAT;
+}
+
+static bool more_to_come(const struct job *j, int64_t received)
+{
+	return j->seq >= 0 && j->visible > received && j->prompt->json == JSON_MORE &&
+		!j->prompt->truncated;
+}
+
+static void take_sliced(struct job *j, struct sliced *sl)
+{
+	j->sliced = sl;
+	j->body = sl->body;
+	j->pool = sl->pool;
+	j->tenant = sl->tenant;
+	j->model = sl->model;
+	j->process = sl->process;
+	j->visible = sl->visible;
+	j->whole = sl->whole;
+}
+
+static void start_sliced(struct route *r, struct job *j, enum prompt_api api)
+{
+	struct sliced *sl = sliced_new(&j->opts->prompt, &r->key, j->pool, j->tenant, j->model);
+
+	if (sl == NULL)
+		return;
+	sl->uid = j->uid;
+	sl->api = api;
+	sl->visible = j->visible;
+	sl->whole = j->whole;
+	sl->process = j->process;
+	sl->next_seq = 1;
+	body_reset(sl->body, api);
+	take_sliced(j, sl);
+}
+
+static bool take_later(struct route *r, struct job *j)
+{
+	struct sliced *sl = slices_take(&r->slices, j->uid);
+
+	if (sl == NULL)
+		return false;
+	if (sl->next_seq != j->seq) {	/* one is missing: what follows makes no sense */
+		sliced_free(sl);
+		return false;
+	}
+	sl->next_seq++;
+	take_sliced(j, sl);
+	return true;
+}
+
+static void take_first(struct route *r, struct job *j, const struct route_request *q)
+{
+	enum prompt_api api = api_of(q->path);
+
+	if (j->seq == 0 && q->uid.n > 0) {
+		slices_restart(&r->slices, j->uid);
+		if (j->visible > (int64_t)q->body.n)
+			start_sliced(r, j, api);
+	}
+	if (j->body == NULL) {
+		j->body = j->scratch->body;
+		body_reset(j->body, api);
+	}
+}
+
+bool job_take_body(struct route *r, struct job *j, const struct route_request *q)
+{
+	int64_t received;
+
+	if (j->seq > 0) {
+		if (!take_later(r, j))
+			return false;
+	} else {
+		take_first(r, j, q);
+	}
+	body_feed(j->body, q->body.p, q->body.n);
+	j->prompt = body_prompt(j->body);
+	received = (int64_t)j->prompt->n_bytes;
+	j->more = j->sliced != NULL && more_to_come(j, received);
+	j->cut = j->prompt->json == JSON_MORE;
+	return true;
+}
+
+void job_keep_body(struct route *r, struct job *j)
+{
+	if (j->sliced == NULL)
+		return;
+	if (j->more)
+		slices_put(&r->slices, j->sliced, j->opts->slices_max_bytes, j->now);
+	else
+		sliced_free(j->sliced);
+	j->sliced = NULL;
+}

@@ -1,0 +1,127 @@
+/* job_fleet.c - who could take a request, from what HAProxy says and what we have counted. */
+#include "agent/route/job.h"
+
+static struct server *server_of(struct route *r, struct job *j, const struct load_entry *e, size_t hint)
+{
+	struct server *s = pool_find(j->pool_seen, e->name, hint);
+
+	if (s == NULL && (s = fleet_server(&r->fleet, j->pool_seen, e->name)) == NULL)
+		return NULL;
+	s->up = e->up;
+	s->conn = e->conn;
+	s->queue = e->queue;
+	s->weight = e->weight;
+	s->seen = j->now;
+	return s;
+}
+
+static bool fit_for_work(const struct server *s)
+{
+	return s->up && s->weight > 0;
+}
+
+static void add_candidate(struct job *j, const struct server *s)
+{
+	if (j->n_candidates < SERVERS_MAX && fit_for_work(s))
+		j->scratch->candidates[j->n_candidates++].id = s->id;
+}
+
+static uint32_t sum(uint32_t a, uint32_t b)
+{
+	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+/* Only the process that sent the string is closed against it: others have their own counts. */
+static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
+{
+	struct load_entry e;
+
+	for (size_t i = 0; loadstr_next(l, &e); i++) {
+		struct server *s = server_of(r, j, &e, i);
+
+		if (s == NULL)
+			continue;
+		j->has_load = true;
+		for (unsigned k = 0; k < s->n_slots; k++) {
+			if (s->slots[k]->process == j->process)
+				close_beyond(r, s->slots[k], sum(e.conn, e.queue), st, j->now);
+		}
+		add_candidate(j, s);
+	}
+}
+
+/* A later slice brings no load string: what the pool's last one said still holds. */
+static void take_known(struct job *j)
+{
+	for (size_t i = 0; i < j->pool_seen->n_servers; i++)
+		add_candidate(j, j->pool_seen->servers[i]);
+	j->has_load = j->pool_seen->n_servers > 0;
+}
+
+void job_take_load(struct route *r, struct job *j, struct settling *st)
+{
+	struct loadstr l;
+
+	j->n_candidates = 0;
+	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
+	if (j->pool_seen == NULL)
+		return;
+	if (j->seq > 0 && j->load.n == 0) {
+		take_known(j);
+		return;
+	}
+	if (j->load.n == 0)
+		return;
+	loadstr_start(&l, j->load);
+	j->process = hash_mix_span(&r->key, 5, l.process);
+	if (j->sliced != NULL)
+		j->sliced->process = j->process;
+	take_entries(r, j, &l, st);
+	if (l.n_bad > 0)
+		r->stats.bad_load++;
+	if (j->has_load)
+		j->pool_seen->loaded = j->now;
+}
+
+static uint32_t usable_depth(const struct job *j, server_id id)
+{
+	uint32_t depth = index_match_depth(&j->scratch->match, id);
+
+	return depth < j->usable ? depth : j->usable;
+}
+
+/* When all that is visible matches, half of what is not is taken to be cached too: without that, a
+ * long prompt behind a small buffer looks nearly new everywhere (mean time to first token 2.2 s
+ * instead of 15 s in overload). Not when what is cut is an image: its bytes are no tokens. */
+static uint64_t cached_tokens(const struct job *j, uint32_t depth)
+{
+	uint64_t cached = (uint64_t)depth * j->page_tokens;
+
+	if (depth > 0 && depth == j->n_pages && !j->prompt->in_media)
+		cached += j->unseen_tokens / 2;
+	return cached;
+}
+
+/* Between equals a later slice stays where the earlier ones were told to go. */
+void job_candidates(struct route *r, struct job *j)
+{
+	struct pool *p = j->pool_seen;
+
+	p->step = pool_step(p, j->now);
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		struct candidate *c = &j->scratch->candidates[i];
+		struct server *s = r->fleet.by_id[c->id];
+		uint32_t theirs = sum(s->conn, s->queue);
+		uint32_t depth = usable_depth(j, c->id);
+
+		*c = (struct candidate){
+			.id = s->id,
+			.load = theirs > s->n_open ? theirs : s->n_open,
+			.backlog_s = server_backlog(s, p->step, p->opts->policy.backlog_floor,
+						    j->now),
+			.cached = cached_tokens(j, depth),
+			.last_pick = s->id == j->previous ? 0 : s->last_pick,
+		};
+		j->scratch->depth[i] = depth;
+	}
+}

@@ -1,0 +1,142 @@
+/* life.c - from options to a route and back. */
+#include "agent/base/mem.h"
+#include "agent/route/internal.h"
+
+static void pool_defaults(struct pool_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	strcpy(o->name, "*");
+	o->isolate_tenants = true;
+	policy_defaults(&o->policy);
+}
+
+static void model_defaults(struct model_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	strcpy(o->name, "*");
+	o->text_order = (struct text_order){ { TEXT_SYSTEM, TEXT_TOOLS, TEXT_MESSAGES } };
+}
+
+void route_defaults(struct route_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	prompt_defaults(&o->prompt);
+	index_defaults(&o->index);
+	heads_defaults(&o->heads);
+	o->slices_max_bytes = 64u << 20;
+	o->slices_max_age_ms = 5000;
+	o->ledger_max_entries = 65536;
+	o->ledger_max_age_ms = 600000;
+	o->server_max_age_ms = 600000;
+	o->max_pools = 64;
+	pool_defaults(&o->pool_default);
+	model_defaults(&o->model_default);
+}
+
+void route_opts_free(struct route_opts *o)
+{
+	mem_free(o->pools);
+	mem_free(o->models);
+	o->pools = NULL;
+	o->models = NULL;
+	o->n_pools = o->n_models = 0;
+}
+
+int route_opts_copy(struct route_opts *to, const struct route_opts *from)
+{
+	*to = *from;
+	to->pools = mem_copy(from->pools, from->n_pools * sizeof(*from->pools));
+	to->models = mem_copy(from->models, from->n_models * sizeof(*from->models));
+	if (to->pools != NULL && to->models != NULL)
+		return 0;
+	route_opts_free(to);
+	return -1;
+}
+
+const struct model_opts *model_options_of(const struct route_opts *o, struct span model)
+{
+	for (size_t i = 0; i < o->n_models; i++) {
+		if (span_eq(model, span_str(o->models[i].name)))
+			return &o->models[i];
+	}
+	return &o->model_default;
+}
+
+struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
+{
+	struct route *r = mem_alloc(sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->key = *key;
+	pthread_rwlock_init(&r->opts_lock, NULL);
+	pthread_mutex_init(&r->lock, NULL);
+	slices_init(&r->slices);
+	fleet_init(&r->fleet);
+	rng_init(&r->rng, seed);
+	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
+	    (r->index = index_new(&o->index)) != NULL &&
+	    (r->heads = heads_new(&o->heads, &r->key)) != NULL)
+		return r;
+	route_free(r);
+	return NULL;
+}
+
+void route_free(struct route *r)
+{
+	if (r == NULL)
+		return;
+	ledger_fini(&r->ledger);
+	fleet_fini(&r->fleet);
+	slices_fini(&r->slices);
+	heads_free(r->heads);
+	index_free(r->index);
+	route_opts_free(&r->opts);
+	pthread_mutex_destroy(&r->lock);
+	pthread_rwlock_destroy(&r->opts_lock);
+	mem_wipe(&r->key, sizeof(r->key));
+	mem_free(r);
+}
+
+int route_reconfigure(struct route *r, const struct route_opts *o)
+{
+	struct route_opts next, old;
+
+	if (route_opts_copy(&next, o) < 0)
+		return -1;
+	pthread_rwlock_wrlock(&r->opts_lock);
+	old = r->opts;
+	next.prompt = old.prompt;
+	next.index = old.index;
+	next.heads = old.heads;
+	r->opts = next;
+	pthread_mutex_lock(&r->lock);
+	fleet_options(&r->fleet, &r->opts);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+	route_opts_free(&old);
+	return 0;
+}
+
+struct route_scratch *route_scratch_new(struct route *r)
+{
+	struct route_scratch *s = mem_alloc(sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	if (index_match_init(&s->match) == 0 &&
+	    (s->body = body_new(&r->opts.prompt, &r->key)) != NULL)
+		return s;
+	route_scratch_free(s);
+	return NULL;
+}
+
+void route_scratch_free(struct route_scratch *s)
+{
+	if (s == NULL)
+		return;
+	body_free(s->body);
+	index_match_fini(&s->match);
+	page_vec_free(&s->pages);
+	mem_free(s);
+}

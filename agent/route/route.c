@@ -1,0 +1,296 @@
+/* route.c - one request, one direction:
+ *
+ *      body -> prompt -> pages -> match -> [ load -> candidates -> choose -> ledger ] -> commit -> answer
+ *
+ * What stands in brackets runs under the route's lock; matching and committing do not, so that only
+ * microseconds are serial. Between choice and commit the request may already have been closed by a
+ * fact; then its claim is settled at once (attach_claim). */
+#include "agent/base/mem.h"
+#include "agent/route/job.h"
+
+static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)
+{
+	if (confirm)
+		index_confirm(r->index, claim, now);
+	else
+		index_cancel(r->index, claim);
+}
+
+void settle(struct route *r, struct settling *st, msec now)
+{
+	for (unsigned i = 0; i < st->n; i++)
+		settle_one(r, st->item[i].claim, st->item[i].confirm, now);
+	st->n = 0;
+}
+
+uint64_t route_uid(const struct route *r, struct span uid)
+{
+	return hash64(&r->key, uid.p, uid.n);
+}
+
+static void job_start(struct route *r, struct route_scratch *s, const struct route_request *q,
+		      msec now, struct job *j)
+{
+	*j = (struct job){
+		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
+		.pool = q->pool, .tenant = q->tenant, .model = q->model, .load = q->load,
+		.seq = q->seq, .visible = q->visible, .whole = q->whole, .previous = SERVER_NONE,
+	};
+}
+
+/* Take back what an earlier slice, or an earlier request of the same uid, has entered: before the
+ * match, or its own claim would look like a cached prefix. HAProxy sends everything twice where the
+ * filter is declared in frontend and backend both. */
+static void take_back(struct route *r, struct job *j)
+{
+	struct ledger_entry *e;
+	index_claim claim = 0;
+
+	pthread_mutex_lock(&r->lock);
+	e = ledger_find(&r->ledger, j->uid);
+	if (e != NULL) {
+		j->previous = e->server->id;
+		claim = ledger_close(&r->ledger, e, j->now);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (claim != 0)
+		index_cancel(r->index, claim);
+}
+
+static void ledger_room(struct route *r, struct job *j, struct settling *st)
+{
+	struct ledger_entry *e;
+
+	if (r->ledger.n == 0 || r->ledger.n < j->opts->ledger_max_entries)
+		return;
+	e = list_entry(r->ledger.by_age.next, struct ledger_entry, by_age);
+	settling_add(st, ledger_close(&r->ledger, e, j->now), true);
+	r->stats.closed_by_room++;
+}
+
+static void ledger_enter(struct route *r, struct job *j, struct server *s, uint64_t cached)
+{
+	const struct policy_opts *po = &j->pool_seen->opts->policy;
+	struct slot *sl = server_slot(s, j->process);
+	double work = policy_prefill_s(po, j->tokens + j->unseen_tokens, cached);
+
+	if (sl != NULL)
+		ledger_open(&r->ledger, j->uid, s, sl, work, j->now);
+}
+
+static void note_guard(struct pool *p, const struct policy_choice *c)
+{
+	if (p->imbalanced == c->imbalanced)
+		return;
+	p->imbalanced = c->imbalanced;
+	p->imbalance_transitions++;
+}
+
+static void note_pressure(struct job *j)
+{
+	const struct candidate *c = j->scratch->candidates;
+	const struct policy_opts *po = &j->pool_seen->opts->policy;
+	double wait = 0;
+
+	for (size_t i = 0; i < j->n_candidates; i++)
+		wait += c[i].backlog_s;
+	pool_press(j->pool_seen, wait / (double)j->n_candidates,
+		   policy_prefill_s(po, j->tokens + j->unseen_tokens, c[j->choice.first].cached));
+}
+
+static void note_pick(struct route *r, struct job *j, struct server *s)
+{
+	const struct candidate *c = &j->scratch->candidates[j->choice.first];
+	uint64_t hit = (uint64_t)j->scratch->depth[j->choice.first] * j->page_tokens;
+
+	s->last_pick = ++j->pool_seen->picks;
+	ledger_enter(r, j, s, c->cached);
+	if (j->seq > 0)
+		return;
+	s->picked++;
+	s->hit_tokens += hit;
+	r->stats.prompt_tokens += j->tokens;
+	r->stats.hit_tokens += hit;
+}
+
+static void choose(struct route *r, struct job *j)
+{
+	struct route_scratch *s = j->scratch;
+	struct policy_prompt pp = { .tokens = j->tokens + j->unseen_tokens };
+	struct policy_choice *c = &j->choice;
+
+	job_candidates(r, j);
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		if (s->candidates[i].cached > pp.matched)
+			pp.matched = s->candidates[i].cached;
+	}
+	policy_choose(&j->pool_seen->opts->policy, &pp, j->pool_seen->pressure, s->candidates,
+		      j->n_candidates, c);
+	if (c->first < 0)
+		return;
+	note_guard(j->pool_seen, c);
+	note_pressure(j);
+	note_pick(r, j, r->fleet.by_id[s->candidates[c->first].id]);
+}
+
+static void copy_name(char *to, const struct server *s, struct span *out)
+{
+	size_t n = strlen(s->name);
+
+	memcpy(to, s->name, n + 1);
+	*out = span_of(to, n);
+}
+
+static void answer_servers(struct route *r, struct job *j, struct route_answer *a)
+{
+	const struct candidate *c = j->scratch->candidates;
+
+	copy_name(j->scratch->server, r->fleet.by_id[c[j->choice.first].id], &a->server);
+	if (j->choice.second >= 0)
+		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
+	a->pages = j->scratch->depth[j->choice.first];
+	if (j->prompt->mode == PROMPT_TOKENS && j->tokens > 0)
+		a->hit = (uint32_t)((uint64_t)a->pages * j->page_tokens * 1000 / j->tokens);
+	else if (j->n_pages > 0)
+		a->hit = (uint32_t)((uint64_t)a->pages * 1000 / j->n_pages);
+}
+
+/* The part under the lock. */
+static void decide_locked(struct route *r, struct job *j, struct route_answer *a, struct settling *st)
+{
+	job_take_load(r, j, st);
+	ledger_room(r, j, st);
+	if (a->why == WHY_COLD) {
+		if (j->pool_seen == NULL || !j->has_load)
+			a->why = WHY_NOLOAD;
+		else
+			choose(r, j);
+	}
+	if (a->why == WHY_COLD) {
+		a->why = j->headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
+		if (j->choice.first >= 0)
+			answer_servers(r, j, a);
+	}
+	if (j->seq <= 0) {
+		r->stats.requests++;
+		r->stats.why[a->why]++;
+		r->stats.cut += j->cut;
+		r->stats.headless_saved += j->cut && !j->headless && !j->prompt->model.seen;
+		if (j->pool_seen != NULL)
+			j->pool_seen->requests++;
+	}
+}
+
+/* The claim belongs to the ledger's entry; when that is gone already, to nobody. */
+static void attach_claim(struct route *r, struct job *j, index_claim claim)
+{
+	struct ledger_entry *e;
+	bool answered = true;
+
+	pthread_mutex_lock(&r->lock);
+	e = ledger_find(&r->ledger, j->uid);
+	if (e != NULL && e->claim == 0) {
+		answered = e->answered;
+		if (!answered)
+			e->claim = claim;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (answered)
+		index_confirm(r->index, claim, j->now);
+}
+
+static void commit(struct route *r, struct job *j)
+{
+	const struct candidate *c = j->scratch->candidates;
+	index_claim claim;
+
+	if (j->choice.first < 0 || j->n_pages == 0)
+		return;
+	claim = index_commit(r->index, &j->space, j->scratch->pages.p, j->n_pages,
+			     &j->scratch->match, c[j->choice.first].id, j->now);
+	if (claim != 0)
+		attach_claim(r, j, claim);
+}
+
+/* A request without a uid cannot be told from others, so it gets a number of its own: load and age
+ * close it. */
+static uint64_t number_nameless(struct route *r)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&r->lock);
+	n = ++r->nameless;
+	pthread_mutex_unlock(&r->lock);
+	return hash_mix(&r->key, 6, n);
+}
+
+static void decide(struct route *r, struct job *j, struct route_answer *a)
+{
+	struct settling st = { .n = 0 };
+
+	j->pool_opts = pool_options_of(j->opts, j->pool);
+	j->choice = (struct policy_choice){ .first = -1, .second = -1 };
+	take_back(r, j);
+	a->why = job_read_prompt(r, j);
+	a->cut = j->cut && j->prompt->found;
+	a->more = j->more && a->why != WHY_BADBODY;
+	if (a->why == WHY_COLD) {
+		a->prompt_pages = j->n_pages;
+		index_match(r->index, &j->space, j->scratch->pages.p, j->n_pages,
+			    &j->scratch->match);
+	}
+	j->more = a->more;
+	pthread_mutex_lock(&r->lock);
+	decide_locked(r, j, a, &st);
+	pthread_mutex_unlock(&r->lock);
+	commit(r, j);
+	settle(r, &st, j->now);
+}
+
+void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
+		  msec now, struct route_answer *a)
+{
+	struct job j;
+
+	*a = (struct route_answer){ .why = WHY_NOPROMPT };
+	pthread_rwlock_rdlock(&r->opts_lock);
+	job_start(r, s, q, now, &j);
+	if (q->uid.n == 0)
+		j.uid = number_nameless(r);
+	a->stands = !job_take_body(r, &j, q);
+	if (!a->stands)
+		decide(r, &j, a);
+	job_keep_body(r, &j);
+	if (q->seq > 0) {
+		pthread_mutex_lock(&r->lock);
+		r->stats.slices++;
+		pthread_mutex_unlock(&r->lock);
+	}
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+void route_preview(struct route *r, struct route_scratch *s, const struct route_request *q,
+		   struct route_preview *v)
+{
+	struct job j;
+
+	*v = (struct route_preview){ .why = WHY_NOPROMPT };
+	pthread_rwlock_rdlock(&r->opts_lock);
+	job_start(r, s, q, 0, &j);
+	j.seq = -1;
+	job_take_body(r, &j, q);
+	j.pool_opts = pool_options_of(j.opts, j.pool);
+	v->why = job_read_prompt(r, &j);
+	v->model = j.space_model;
+	v->headless = j.headless;
+	v->cut = j.cut && j.prompt->found;
+	v->mode = j.prompt->mode;
+	v->page = v->mode == PROMPT_TEXT ? j.opts->prompt.text_page : j.opts->prompt.token_page;
+	v->units = j.prompt->n_units;
+	v->space = j.space;
+	if (v->why == WHY_COLD) {
+		v->pages = j.n_pages;
+		v->keys = s->pages.p;
+	}
+	pthread_rwlock_unlock(&r->opts_lock);
+}

@@ -1,0 +1,135 @@
+#include "agent/base/mem.h"
+#include "agent/route/slices.h"
+
+void slices_init(struct slices *t)
+{
+	memset(t, 0, sizeof(*t));
+	pthread_mutex_init(&t->lock, NULL);
+	list_init(&t->by_age);
+}
+
+void sliced_free(struct sliced *s)
+{
+	if (s == NULL)
+		return;
+	body_free(s->body);
+	mem_free(s);
+}
+
+static struct sliced **place(struct slices *t, uint64_t uid)
+{
+	struct sliced **at = &t->table[uid % SLICE_BUCKETS];
+
+	while (*at != NULL && (*at)->uid != uid)
+		at = &(*at)->chain;
+	return at;
+}
+
+static struct sliced *take_out(struct slices *t, struct sliced **at)
+{
+	struct sliced *s = *at;
+
+	if (s == NULL)
+		return NULL;
+	*at = s->chain;
+	list_remove(&s->by_age);
+	t->n--;
+	t->bytes -= s->bytes;
+	return s;
+}
+
+static struct sliced *take_oldest(struct slices *t)
+{
+	struct sliced *s = list_entry(t->by_age.next, struct sliced, by_age);
+
+	return take_out(t, place(t, s->uid));
+}
+
+void slices_fini(struct slices *t)
+{
+	while (!list_empty(&t->by_age))
+		sliced_free(take_oldest(t));
+	pthread_mutex_destroy(&t->lock);
+}
+
+static bool keep(struct sliced *s, size_t *at, struct span from, struct span *to)
+{
+	if (from.n > sizeof(s->text) - *at)
+		return false;
+	if (from.n > 0)
+		memcpy(s->text + *at, from.p, from.n);
+	*to = span_of(s->text + *at, from.n);
+	*at += from.n;
+	return true;
+}
+
+struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *key, struct span pool,
+			  struct span tenant, struct span model)
+{
+	struct sliced *s = mem_alloc(sizeof(*s));
+	size_t at = 0;
+
+	if (s == NULL)
+		return NULL;
+	list_init(&s->by_age);
+	if (keep(s, &at, pool, &s->pool) && keep(s, &at, tenant, &s->tenant) &&
+	    keep(s, &at, model, &s->model) && (s->body = body_new(o, key)) != NULL)
+		return s;
+	sliced_free(s);
+	return NULL;
+}
+
+struct sliced *slices_take(struct slices *t, uint64_t uid)
+{
+	struct sliced *s;
+
+	pthread_mutex_lock(&t->lock);
+	s = take_out(t, place(t, uid));
+	pthread_mutex_unlock(&t->lock);
+	return s;
+}
+
+void slices_restart(struct slices *t, uint64_t uid)
+{
+	struct sliced *s;
+
+	pthread_mutex_lock(&t->lock);
+	s = take_out(t, place(t, uid));
+	if (s != NULL)
+		t->again++;
+	pthread_mutex_unlock(&t->lock);
+	sliced_free(s);
+}
+
+void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
+{
+	struct sliced **at, *old;
+
+	s->since = now;
+	s->bytes = sizeof(*s) + body_bytes(s->body);
+	pthread_mutex_lock(&t->lock);
+	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {
+		sliced_free(take_oldest(t));
+		t->dropped++;
+	}
+	old = take_out(t, place(t, s->uid));
+	at = place(t, s->uid);
+	s->chain = *at;
+	*at = s;
+	list_append(&t->by_age, &s->by_age);
+	t->n++;
+	t->bytes += s->bytes;
+	pthread_mutex_unlock(&t->lock);
+	sliced_free(old);
+}
+
+void slices_age(struct slices *t, msec then, unsigned most)
+{
+	pthread_mutex_lock(&t->lock);
+	while (most-- > 0 && !list_empty(&t->by_age) &&
+	       list_entry(t->by_age.next, struct sliced, by_age)->since < then) {
+		sliced_free(take_oldest(t));
+		t->aged++;
+	}
+	pthread_mutex_unlock(&t->lock);
+}

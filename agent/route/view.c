@@ -1,0 +1,69 @@
+/* view.c - what is known, for whoever shows it. */
+#include "agent/route/internal.h"
+
+void route_stats(struct route *r, struct route_stats *s)
+{
+	pthread_mutex_lock(&r->lock);
+	*s = r->stats;
+	s->open = r->ledger.n;
+	s->pools_refused = r->fleet.pools_refused;
+	s->servers_refused = r->fleet.servers_refused;
+	pthread_mutex_unlock(&r->lock);
+
+	pthread_mutex_lock(&r->slices.lock);
+	s->slices_waiting = r->slices.n;
+	s->slices_bytes = r->slices.bytes;
+	s->slices_aged = r->slices.aged;
+	s->slices_dropped = r->slices.dropped;
+	s->slices_again = r->slices.again;
+	pthread_mutex_unlock(&r->slices.lock);
+
+	index_stats(r->index, &s->index);
+	heads_stats(r->heads, &s->heads);
+}
+
+static void view_server(const struct server *s, uint64_t pages, struct route_server_view *v)
+{
+	*v = (struct route_server_view){
+		.pool = s->pool->name, .name = s->name, .id = s->id, .up = s->up,
+		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
+		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
+		.pages = pages,
+	};
+}
+
+void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
+		       void *arg)
+{
+	uint64_t pages[SERVERS_MAX];
+	struct route_server_view v;
+
+	for (unsigned id = 0; id < SERVERS_MAX; id++)
+		pages[id] = index_server_pages(r->index, (server_id)id);
+	pthread_mutex_lock(&r->lock);
+	for (unsigned id = 0; id < SERVERS_MAX; id++) {
+		if (r->fleet.by_id[id] == NULL)
+			continue;
+		view_server(r->fleet.by_id[id], pages[id], &v);
+		fn(arg, &v);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
+		     void *arg)
+{
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < r->fleet.n_pools; i++) {
+		const struct pool *p = r->fleet.pools[i];
+		struct route_pool_view v = {
+			.name = p->name, .imbalanced = p->imbalanced,
+			.facts = fact_step_text(p->step),
+			.imbalance_transitions = p->imbalance_transitions,
+			.requests = p->requests, .pressure = p->pressure,
+		};
+
+		fn(arg, &v);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
