@@ -1,0 +1,105 @@
+#!/bin/bash
+# conf_check.sh [NAME...] - every file of haproxy-conf/ through "haproxy -c" of every version at hand.
+#
+# Not one warning is let pass. The files name each other under /etc/haproxy/kvroute; that is the only thing
+# changed here. Then what a checker does not see: that the load lines are what load.sh prints, that the
+# log line is the same in all files, and that a broken file is refused (so that "passed" means something).
+# NAMEs limit it to files whose path has one of them in it. One line a file and version; last line:
+# "N passed, N failed".
+set -u
+cd "$(dirname "$0")/../.."
+
+passed=0 failed=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cp -r haproxy-conf/. "$tmp"
+
+result() {	# 0 or 1, what
+	if [ "$1" = 0 ]; then
+		passed=$((passed + 1))
+		echo "ok    $2"
+	else
+		failed=$((failed + 1))
+		echo "FAIL  $2"
+	fi
+}
+
+# "haproxy -c" of binary <$1> for file <$2>; its words in $tmp/out. A bad end, or a word of warning: 1.
+check() {
+	timeout 20 "$1" -c -f "$2" > "$tmp/out" 2>&1 || return 1
+	! grep -qiE 'warning|alert|error|deprecated' "$tmp/out"
+}
+
+wanted() {	# file, names
+	local f=$1 n
+	shift
+	[ $# -gt 0 ] || return 0
+	for n in "$@"; do
+		case $f in *"$n"*) return 0 ;; esac
+	done
+	return 1
+}
+
+# The versions are fetched once; what cannot be had is named, not passed over.
+have=()
+for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
+	bin=build/haproxy/${v%%:*}/haproxy
+	for suite in $(echo "${v#*:}" | tr , ' '); do
+		[ -x "$bin" ] && break
+		timeout 120 tests/tools/fetch-haproxy.sh "$suite" "${bin%/*}" > /dev/null 2>&1 && break
+	done
+	[ -x "$bin" ] || echo "skip  HAProxy ${v%%:*}: cannot be had here"
+done
+for bin in build/haproxy/*/haproxy; do
+	[ -x "$bin" ] && have+=("$bin")
+done
+if [ ${#have[@]} = 0 ]; then
+	echo "0 passed, 1 failed"
+	exit 1
+fi
+
+find "$tmp" -name '*.cfg' -o -name '*.spoe' | xargs sed -i "s,/etc/haproxy/kvroute,$tmp,"
+files=$(cd "$tmp" && find . -name '*.cfg' | sed 's,^\./,,' | sort)
+
+for bin in "${have[@]}"; do
+	version=$("$bin" -v | sed -n '1s/^HAProxy version \([^ ]*\).*/\1/p')
+	for f in $files; do
+		wanted "$f" "$@" || continue
+		check "$bin" "$tmp/$f"
+		ok=$?
+		result $ok "$f HAProxy $version"
+		[ $ok = 0 ] || sed 's/^/      /' "$tmp/out"
+	done
+	# what an operator may get wrong must be seen by this check, on this version
+	sed 's/ -m int 1 }/ 1 }/; s/kvroute route-3 /kvroute route-9 /' "$tmp/recipes/sliced.cfg" > "$tmp/broken.cfg"
+	! check "$bin" "$tmp/broken.cfg"
+	result $? "a broken file is refused by HAProxy $version"
+	sed '/^defaults/,/^$/s/^ *timeout client .*//' "$tmp/haproxy.cfg" > "$tmp/broken.cfg"
+	! check "$bin" "$tmp/broken.cfg"
+	result $? "a warning is seen of HAProxy $version"
+	# the load line of a big pool is still a line HAProxy takes
+	names=$(seq -f 'engine-%02g' 1 64)
+	awk -v load="$(haproxy-conf/load.sh $names | head -n 1)" -v names="$(echo $names)" '
+		/set-var-fmt\(txn.load\)/ { print load; next }
+		/^ *server s1 / { n = split(names, s, " "); for (i = 1; i <= n; i++) print "    server", s[i], "127.0.0.1:" 9000 + i; next }
+		/^ *server s[234] / { next }
+		{ print }' "$tmp/haproxy.cfg" > "$tmp/big.cfg"
+	check "$bin" "$tmp/big.cfg"
+	result $? "64 servers, HAProxy $version"
+done
+
+line=$(haproxy-conf/load.sh s1 s2 s3 s4 | head -n 1)
+[ "$line" = "$(haproxy-conf/load.sh -f haproxy-conf/haproxy.cfg pool | head -n 1)" ]
+result $? "load.sh finds the servers of a backend"
+log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
+for f in $files; do
+	grep -qxF -- "$line" "haproxy-conf/$f"
+	result $? "$f has the load line of load.sh"
+	[ "$(sed -n 's/^ *log-format\(-sd\)\{0,1\} //p' "haproxy-conf/$f")" = "$log" ]
+	result $? "$f has the log line of haproxy.cfg"
+done
+echo "$log" | sed "s/^'//; s/'\$//; s/%\[[^]]*\]/x/g; s/:%[A-Za-z]*/:-1/g; s/%[A-Za-z]*/x/g" | python3 -m json.tool > /dev/null
+result $? "the log line is JSON"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
