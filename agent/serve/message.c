@@ -1,0 +1,151 @@
+#include "agent/serve/message.h"
+
+enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END };
+
+struct arg {
+	const char *name;
+	enum arg_kind kind;
+	size_t offset;
+};
+
+static const struct arg request_args[] = {
+	{ "uid", A_SPAN, offsetof(struct route_request, uid) },
+	{ "pool", A_SPAN, offsetof(struct route_request, pool) },
+	{ "load", A_SPAN, offsetof(struct route_request, load) },
+	{ "path", A_SPAN, offsetof(struct route_request, path) },
+	{ "tenant", A_SPAN, offsetof(struct route_request, tenant) },
+	{ "model", A_SPAN, offsetof(struct route_request, model) },
+	{ "session", A_SPAN, offsetof(struct route_request, session) },
+	{ "body", A_SPAN, offsetof(struct route_request, body) },
+	{ "seq", A_INT64, offsetof(struct route_request, seq) },
+	{ "blen", A_INT64, offsetof(struct route_request, visible) },
+	{ "bsize", A_INT64, offsetof(struct route_request, whole) },
+	{ NULL, 0, 0 }
+};
+
+/* Those of the log line (feed/logline.c), and <ct> of the response. */
+static const struct arg fact_args[] = {
+	{ "uid", A_SPAN, offsetof(struct fact, uid) },
+	{ "be", A_SPAN, offsetof(struct fact, pool) },
+	{ "srv", A_SPAN, offsetof(struct fact, server) },
+	{ "want", A_SPAN, offsetof(struct fact, wanted) },
+	{ "ct", A_SPAN, offsetof(struct fact, type) },
+	{ "st", A_INT32, offsetof(struct fact, status) },
+	{ "ts", A_END, offsetof(struct fact, end) },
+	{ "tw", A_INT64, offsetof(struct fact, queue_ms) },
+	{ "tc", A_INT64, offsetof(struct fact, connect_ms) },
+	{ "tr", A_INT64, offsetof(struct fact, response_ms) },
+	{ "ta", A_INT64, offsetof(struct fact, total_ms) },
+	{ "out", A_INT64, offsetof(struct fact, bytes_out) },
+	{ "in", A_INT64, offsetof(struct fact, bytes_in) },
+	{ "rc", A_INT32, offsetof(struct fact, retries) },
+	{ NULL, 0, 0 }
+};
+
+static bool is(struct spop_str s, const char *word)
+{
+	return s.n == strlen(word) && memcmp(s.p, word, s.n) == 0;
+}
+
+/* "route-12": the number, or -1. At most four digits: nobody writes out more slices. */
+static int64_t slice_number(struct spop_str name)
+{
+	int64_t v = 0;
+
+	if (name.n < 7 || name.n > 10 || memcmp(name.p, "route-", 6) != 0)
+		return -1;
+	for (size_t i = 6; i < name.n; i++) {
+		if (name.p[i] < '0' || name.p[i] > '9')
+			return -1;
+		v = v * 10 + (name.p[i] - '0');
+	}
+	return v;
+}
+
+enum message_kind message_kind(const struct spop_message *m)
+{
+	if (is(m->name, "route") || slice_number(m->name) >= 0)
+		return MESSAGE_ROUTE;
+	if (is(m->name, "first"))
+		return MESSAGE_FIRST;
+	return is(m->name, "done") ? MESSAGE_DONE : MESSAGE_UNKNOWN;
+}
+
+/* A number, or a string of digits as log fields come. */
+static bool take_number(const struct spop_data *d, int64_t *v)
+{
+	struct spop_str s;
+	uint64_t n = 0;
+	size_t i = 0;
+
+	if (spop_data_int(d, v))
+		return true;
+	if (!spop_data_str(d, &s) || s.n == 0 || s.n > 18)
+		return false;
+	if (s.p[0] == '-' || s.p[0] == '+')
+		i++;
+	if (i == s.n)
+		return false;
+	for (; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		n = n * 10 + (uint64_t)(s.p[i] - '0');
+	}
+	*v = s.p[0] == '-' ? -(int64_t)n : (int64_t)n;
+	return true;
+}
+
+static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
+{
+	char *at = (char *)to + a->offset;
+	struct spop_str s;
+	int64_t v;
+
+	switch (a->kind) {
+	case A_SPAN:
+		if (spop_data_str(d, &s))
+			*(struct span *)at = span_of(s.p, s.n);
+		break;
+	case A_END:
+		if (spop_data_str(d, &s))
+			*(enum fact_end *)at = fact_end_of(span_of(s.p, s.n));
+		break;
+	case A_INT64:
+		if (take_number(d, &v))
+			*(int64_t *)at = v;
+		break;
+	case A_INT32:
+		if (take_number(d, &v) && v >= INT32_MIN && v <= INT32_MAX)
+			*(int32_t *)at = (int32_t)v;
+		break;
+	}
+}
+
+static void take_args(struct spop_message *m, const struct arg *table, void *to)
+{
+	struct spop_str name;
+	struct spop_data d;
+
+	while (spop_arg_next(m, &name, &d) > 0) {
+		for (const struct arg *a = table; a->name != NULL; a++) {
+			if (is(name, a->name)) {
+				take_arg(to, a, &d);
+				break;
+			}
+		}
+	}
+}
+
+void message_request(struct spop_message *m, struct route_request *q)
+{
+	*q = (struct route_request){ .seq = slice_number(m->name), .visible = -1, .whole = -1 };
+	take_args(m, request_args, q);
+	if (q->seq < -1)
+		q->seq = -1;
+}
+
+void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f)
+{
+	fact_init(f, kind);
+	take_args(m, fact_args, f);
+}

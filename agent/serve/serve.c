@@ -1,0 +1,200 @@
+/* serve.c - frames in, ACKs out; each NOTIFY is answered before the next frame is looked at.
+ *
+ * Nothing is kept of a NOTIFY between calls, and its bytes are never copied: arguments point into the
+ * connection's buffer until the answer is written. The ACK of a message that brings a fact sets only
+ * <more>, because HAProxy's log line is still to be written from the variables of the decision. */
+#include "agent/serve/message.h"
+
+const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
+	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
+};
+
+#define ANSWER_MAX	1024u	/* one ACK: two names of 127 bytes, nine variables, and some air */
+
+_Static_assert(ANSWER_MAX >= SPOP_REPLY_MAX, "a reply must fit where an answer does");
+_Static_assert(SERVE_OUT_MIN >= ANSWER_MAX, "one answer must fit an empty buffer");
+
+void serve_init(struct serve *s, struct serve_env *env, const struct spop_conn_opts *o)
+{
+	memset(s, 0, sizeof(*s));
+	spop_conn_init(&s->conn, o);
+	s->env = env;
+}
+
+void serve_fini(struct serve *s)
+{
+	spop_conn_fini(&s->conn);
+}
+
+static void count_time(struct serve_counters *c, usec us)
+{
+	unsigned b = 0;
+
+	while (us > serve_us_bounds[b])
+		b++;
+	count_add(&c->us_bucket[b], 1);
+	count_add(&c->us_sum, (uint64_t)us);
+	count_add(&c->us_count, 1);
+}
+
+static void set_name(struct spop_ack *a, const char *var, struct span name, bool later)
+{
+	if (name.n > 0)
+		spop_ack_set_str(a, SPOP_SCOPE_TXN, var, name.p, name.n);
+	else if (later)		/* an earlier slice may have set it */
+		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
+}
+
+/* The most needed first: what does not fit a small frame is left out from the end. */
+static void put_decision(struct spop_ack *a, const struct route_answer *d, bool later, usec us)
+{
+	const char *why = why_text(d->why);
+
+	set_name(a, "server", d->server, later);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "more", d->more);
+	spop_ack_set_str(a, SPOP_SCOPE_TXN, "why", why, strlen(why));
+	set_name(a, "alt", d->alt, later);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "hit", d->hit);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "pages", d->pages);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "prompt_pages", d->prompt_pages);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "cut", d->cut);
+	spop_ack_set_int(a, SPOP_SCOPE_TXN, "us", us);
+}
+
+/* What all messages of one NOTIFY came to: a decision, if there was one to make. */
+struct outcome {
+	bool decided, later;
+	struct route_answer answer;
+};
+
+static void on_route(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
+{
+	struct serve_env *env = s->env;
+	struct route_request q;
+
+	message_request(m, &q);
+	o->decided = true;
+	o->later = q.seq > 0;
+	if (env->overloaded != NULL && *env->overloaded)
+		o->answer = (struct route_answer){ .why = WHY_OVERLOAD };
+	else
+		route_decide(env->route, env->scratch, &q, start / 1000, &o->answer);
+}
+
+static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind, usec start)
+{
+	struct fact f;
+
+	message_fact(m, kind, &f);
+	route_learn(s->env->route, &f, start / 1000);
+}
+
+static void on_message(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
+{
+	count_add(&s->env->count->messages, 1);
+	switch (message_kind(m)) {
+	case MESSAGE_ROUTE:
+		on_route(s, m, start, o);
+		break;
+	case MESSAGE_FIRST:
+		on_fact(s, m, FACT_FIRST, start);
+		break;
+	case MESSAGE_DONE:
+		on_fact(s, m, FACT_DONE, start);
+		break;
+	case MESSAGE_UNKNOWN:
+		count_add(&s->env->count->messages_unknown, 1);
+		break;
+	}
+}
+
+static void on_notify(struct serve *s, const struct spop_event *ev, usec start, struct spop_wr *out)
+{
+	struct serve_env *env = s->env;
+	struct spop_rd messages = ev->messages;
+	struct spop_message m;
+	struct spop_ack ack;
+	struct outcome o = { .decided = false };
+	usec us;
+	int got;
+
+	while ((got = spop_message_next(&messages, &m)) > 0)
+		on_message(s, &m, start, &o);
+	if (got < 0)
+		count_add(&env->count->args_bad, 1);
+	us = env->clock(env->clock_arg) - start;
+	spop_ack_begin(&ack, &s->conn, out, ev->stream_id, ev->frame_id);
+	if (o.decided && !o.answer.stands)
+		put_decision(&ack, &o.answer, o.later, us);
+	else
+		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", 0);
+	if (spop_ack_end(&ack))
+		count_add(&env->count->acks, 1);
+	if (o.decided)
+		count_time(env->count, us);
+}
+
+static void on_close(struct serve *s, const struct spop_event *ev)
+{
+	struct serve_counters *c = s->env->count;
+
+	s->closing = true;
+	s->why = *ev;
+	s->why.messages = (struct spop_rd){ NULL, 0 };
+	if (s->conn.healthcheck && ev->by_peer)
+		count_add(&c->healthchecks, 1);
+	else if (ev->by_peer)
+		count_add(&c->closed_by_peer, 1);
+	else
+		count_add(&c->closed_bad[(unsigned)ev->status <= SPOP_STATUS_UNKNOWN ?
+					 (unsigned)ev->status : SPOP_STATUS_UNKNOWN], 1);
+}
+
+static void on_event(struct serve *s, const struct spop_event *ev, usec start, struct spop_wr *out)
+{
+	struct serve_counters *c = s->env->count;
+
+	switch (ev->kind) {
+	case SPOP_EV_NONE:
+		break;
+	case SPOP_EV_HELLO:
+		count_add(&c->hellos, 1);
+		break;
+	case SPOP_EV_NOTIFY:
+		count_add(&c->notifies, 1);
+		on_notify(s, ev, start, out);
+		break;
+	case SPOP_EV_ABORT:
+		count_add(&c->aborts, 1);
+		break;
+	case SPOP_EV_CLOSE:
+		on_close(s, ev);
+		break;
+	}
+}
+
+size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out)
+{
+	size_t used = 0;
+
+	while (!s->closing && out->cap - out->n >= ANSWER_MAX) {
+		uint64_t fragments = s->conn.n_fragments;
+		usec start = s->env->clock(s->env->clock_arg);
+		struct spop_event ev;
+		ssize_t took = spop_conn_next(&s->conn, in + used, n - used, out, &ev);
+
+		if (took <= 0)
+			break;
+		used += (size_t)took;
+		count_add(&s->env->count->frames, 1);
+		count_add(&s->env->count->fragments, s->conn.n_fragments - fragments);
+		on_event(s, &ev, start, out);
+	}
+	return used;
+}
+
+void serve_stop(struct serve *s, int status, struct spop_wr *out)
+{
+	spop_conn_disconnect(&s->conn, status, out);
+	s->closing = true;
+}
