@@ -1,0 +1,107 @@
+/* addr.c - is this an address to listen on?
+ *
+ * Numbers only: a name would make the start depend on a resolver, and a listener reachable from
+ * somewhere else than was meant is worse than an error. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/un.h>
+
+#include "agent/conf/value.h"
+
+static int wrong(char *why, size_t cap, const char *text)
+{
+	snprintf(why, cap, "%s", text);
+	return -1;
+}
+
+static bool starts(struct span s, const char *with)
+{
+	size_t n = strlen(with);
+
+	return s.n >= n && memcmp(s.p, with, n) == 0;
+}
+
+bool conf_addr_optional(struct span *text)
+{
+	static const char word[] = " optional";
+	size_t n = sizeof(word) - 1;
+
+	if (text->n <= n || memcmp(text->p + text->n - n, word, n) != 0)
+		return false;
+	text->n -= n;
+	return true;
+}
+
+static int check_unix(struct span path, char *why, size_t cap)
+{
+	if (path.n == 0 || path.p[0] != '/')
+		return wrong(why, cap, "has no absolute path behind unix@");
+	if (path.n >= sizeof(((struct sockaddr_un *)0)->sun_path))
+		return wrong(why, cap, "has a path longer than 107 bytes");
+	for (size_t i = 0; i < path.n; i++)
+		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
+			return wrong(why, cap, "has a path with a space, a quote, a backslash or no ASCII");
+	return 0;
+}
+
+static int check_port(struct span s, char *why, size_t cap)
+{
+	unsigned port = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9' || (i > 0 && s.p[0] == '0'))
+			return wrong(why, cap, "has a port that is not a number from 0 to 65535");
+		if ((port = port * 10 + (unsigned)(s.p[i] - '0')) > 65535)
+			return wrong(why, cap, "has a port above 65535");
+	}
+	return s.n > 0 ? 0 : wrong(why, cap, "has no port");
+}
+
+static int check_host(int family, struct span s, char *why, size_t cap)
+{
+	char host[INET6_ADDRSTRLEN];
+	uint8_t raw[sizeof(struct in6_addr)];
+
+	if (family == AF_INET && (s.n == 0 || span_eq(s, SPAN("*"))))
+		return 0;
+	if (s.n < sizeof(host) && memchr(s.p, '\0', s.n) == NULL) {
+		memcpy(host, s.p, s.n);
+		host[s.n] = '\0';
+		if (inet_pton(family, host, raw) == 1)
+			return 0;
+	}
+	return wrong(why, cap, family == AF_INET6 ? "has no IPv6 address between [ and ]" :
+		     memchr(s.p, ':', s.n) ? "has several colons; write [IPv6]:port" :
+		     "has no IPv4 address before the colon; names are not looked up");
+}
+
+int conf_addr_check(struct span text, bool may, char *why, size_t cap)
+{
+	const char *end;
+	struct span port;
+	bool optional = conf_addr_optional(&text);
+
+	if (optional && (!may || !starts(text, "unix@")))
+		return wrong(why, cap, "says optional, which only unix@ addresses of spop.listen may");
+	if (starts(text, "unix@"))
+		return check_unix(span_of(text.p + 5, text.n - 5), why, cap);
+	if (starts(text, "/"))
+		return wrong(why, cap, "is a path; write unix@ before it");
+	if (text.n >= ADDR_MAX)
+		return wrong(why, cap, "is too long");
+	end = memrchr(text.p ? text.p : "", starts(text, "[") ? ']' : ':', text.n);
+	if (end == NULL)
+		return wrong(why, cap, "has no port");
+	if (starts(text, "[")) {
+		port = span_of(end + 1, (size_t)(text.p + text.n - end - 1));
+		if (!starts(port, ":"))
+			return wrong(why, cap, "has no port");
+		if (check_host(AF_INET6, span_of(text.p + 1, (size_t)(end - text.p - 1)), why, cap) != 0)
+			return -1;
+	} else {
+		port = span_of(end, (size_t)(text.p + text.n - end));
+		if (check_host(AF_INET, span_of(text.p, (size_t)(end - text.p)), why, cap) != 0)
+			return -1;
+	}
+	return check_port(span_of(port.p + 1, port.n - 1), why, cap);
+}

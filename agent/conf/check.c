@@ -1,0 +1,106 @@
+/* check.c - a mistake between two keys is reported where the later of them stands in the file: that
+ * is, as a rule, the one just written. A pair that the file does not mention at all is not looked at:
+ * defaults agree with each other (a test says so). */
+#include <stdio.h>
+
+#include "agent/conf/check.h"
+#include "agent/conf/value.h"
+
+static int key_of(const char *name)
+{
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (strcmp(conf_keys[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+static bool later(struct conf_mark a, struct conf_mark b)
+{
+	return a.line != b.line ? a.line > b.line : a.column > b.column;
+}
+
+/* Where to report a mistake between keys <a> and <b>; false: nowhere. */
+static bool blame(const struct conf_given *given, int a, int b, struct conf_mark *at)
+{
+	if (given->bad[a] || given->bad[b])
+		return false;
+	*at = later(given->at[a], given->at[b]) ? given->at[a] : given->at[b];
+	return at->line > 0;
+}
+
+/* <small> must not be above <large>. */
+static void check_order(struct conf_errors *es, const char *file, const void *rec,
+			const struct conf_given *given, const char *small, const char *large,
+			bool fine)
+{
+	int a = key_of(small), b = key_of(large);
+	char va[CONF_VALUE_MAX], vb[CONF_VALUE_MAX];
+	struct conf_mark at;
+
+	if (fine || !blame(given, a, b, &at))
+		return;
+	conf_value_text(&conf_keys[a], rec, va, sizeof(va));
+	conf_value_text(&conf_keys[b], rec, vb, sizeof(vb));
+	conf_errors_add(es, file, at, "%s (%.32s) must not be above %s (%.32s%s).", small, va, large,
+			vb, given->at[b].line == 0 ? ", as it is not given here" : "");
+}
+
+void conf_check_pool(struct conf_errors *es, const char *file, const struct pool_opts *p,
+		     const struct conf_given *given)
+{
+	check_order(es, file, p, given, "policy.sacrifice_min", "policy.sacrifice_max",
+		    p->policy.sacrifice_min <= p->policy.sacrifice_max);
+}
+
+/* TCP and UDP do not meet, files do; port 0 is another one each time. */
+static bool collide(const char *a, const char *b, bool datagrams)
+{
+	size_t n = strlen(a);
+
+	if (n == 0 || strcmp(a, b) != 0)
+		return false;
+	if (strncmp(a, "unix@", 5) == 0)
+		return true;
+	return !datagrams && strcmp(a + n - 2, ":0") != 0;
+}
+
+static void check_addrs(struct conf_errors *es, const char *file, const struct conf *c,
+			const struct conf_given *given)
+{
+	const struct { const char *name; const char (*addr)[ADDR_MAX]; bool datagrams; } lists[] = {
+		{ "spop.listen", c->loop.spop, false }, { "log_feed.tcp", c->loop.log_tcp, false },
+		{ "metrics.listen", c->loop.metrics, false }, { "log_feed.udp", c->loop.log_udp, true },
+	};
+	struct conf_mark at;
+
+	for (size_t pair = 0; pair < 16; pair++) {
+		size_t i = pair / 4, j = pair % 4;
+
+		for (size_t n = 0; i < j && n < LISTEN_MAX * LISTEN_MAX; n++) {
+			const char *a = lists[i].addr[n / LISTEN_MAX], *b = lists[j].addr[n % LISTEN_MAX];
+
+			if (collide(a, b, lists[j].datagrams) &&
+			    blame(given, key_of(lists[i].name), key_of(lists[j].name), &at))
+				conf_errors_add(es, file, at, "%s and %s both have the address %s.",
+						lists[i].name, lists[j].name, a);
+		}
+	}
+}
+
+void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
+		const struct conf_given *given)
+{
+	int max_pools = key_of("max_pools");
+	struct conf_mark at;
+
+	check_order(es, file, c, given, "spop.max_frame_size", "spop.max_joined",
+		    c->loop.spop_conn.max_frame_size <= c->loop.spop_conn.max_joined);
+	check_order(es, file, c, given, "heads.max_tenant_bytes", "heads.max_bytes",
+		    c->route.heads.max_tenant_bytes <= c->route.heads.max_bytes);
+	check_addrs(es, file, c, given);
+	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
+		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;
+		conf_errors_add(es, file, at, "There are %zu pools, more than max_pools (%u).",
+				c->route.n_pools, c->route.max_pools);
+	}
+}

@@ -1,0 +1,244 @@
+/* keys.c - the table.
+ *
+ * A new option of any module needs one line here, its paragraph in kvroute.yaml(5), and nothing
+ * else: tests compare this table with the manual and with doc/kvroute.yaml. Defaults are not here:
+ * they belong to the modules, and are read from what conf_defaults() makes. */
+#include "agent/conf/keys.h"
+#include "agent/conf/value.h"
+
+#define KIB	1024.0
+#define MIB	(1024 * KIB)
+#define GIB	(1024 * MIB)
+#define SEC	1000.0
+#define MINUTE	(60 * SEC)
+#define HOUR	(60 * MINUTE)
+
+#define RELOAD	true
+#define RESTART	false
+
+#define FIELD(type, f)	offsetof(type, f), sizeof(((type *)0)->f)
+#define CONF(f)		HOME_CONF, FIELD(struct conf, f)
+#define LIST(f)		HOME_CONF, offsetof(struct conf, f), ADDR_MAX
+#define POLICY(f)	HOME_POLICY, FIELD(struct pool_opts, policy.f)
+#define POOL(f)		HOME_POLICY, FIELD(struct pool_opts, f)
+
+static const char *const level_words[] = { "error", "warn", "info", "debug", NULL };
+
+static const char *const rule_words[] = {
+#define X(name, text) text,
+	POLICY_RULE_LIST(X)
+#undef X
+	NULL
+};
+
+const struct conf_key conf_keys[] = {
+	{ "threads", TYPE_INT, CONF(loop.threads), 0, 64, RESTART,
+	  .help = "Threads that answer HAProxy; 0: one for each CPU, at most 4." },
+	{ "state_dir", TYPE_PATH, CONF(loop.state_dir), 1, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "Directory of what outlives a restart: the key." },
+	{ "key_file", TYPE_PATH, CONF(loop.key_file), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File of the key behind all hashes, mode 0600; empty: \"key\" in state_dir." },
+	{ "log_level", TYPE_WORD, CONF(loop.log_level), 0, 0, RELOAD, level_words,
+	  .help = "The least serious lines that are still logged." },
+	{ "max_pools", TYPE_INT, CONF(route.max_pools), 1, CONF_POOLS_MAX, RELOAD,
+	  .help = "Pools kept apart; requests of further ones get no server." },
+
+	{ "spop.listen", TYPE_ADDRS, LIST(loop.spop), 1, LISTEN_MAX, RESTART,
+	  .optional = true,
+	  .help = "Where HAProxy's SPOE filter connects." },
+	{ "spop.socket_mode", TYPE_MODE, CONF(loop.socket_mode), 0, 0777, RESTART,
+	  .help = "File mode of unix sockets." },
+	{ "spop.max_connections", TYPE_INT, CONF(loop.max_connections), 1, 1000000, RELOAD,
+	  .help = "SPOP connections open at once, all threads together." },
+	{ "spop.max_frame_size", TYPE_SIZE, CONF(loop.spop_conn.max_frame_size),
+	  SPOP_FRAME_MIN, SPOP_FRAME_CEILING, RELOAD,
+	  .help = "Largest frame taken; HAProxy names its tune.bufsize - 4 and must fit." },
+	{ "spop.max_joined", TYPE_SIZE, CONF(loop.spop_conn.max_joined), SPOP_FRAME_MIN, GIB, RELOAD,
+	  .help = "Largest message joined from fragments; at least max_frame_size." },
+	{ "spop.max_open", TYPE_INT, CONF(loop.spop_conn.max_open), 1, 4096, RELOAD,
+	  .help = "Fragmented messages open at once on one connection." },
+	{ "spop.hello_timeout", TYPE_TIME, CONF(loop.hello_timeout_ms), 10, HOUR, RELOAD,
+	  .help = "A connection that has not said HELLO by then is closed." },
+	{ "spop.idle_timeout", TYPE_TIME, CONF(loop.idle_timeout_ms), SEC, 24 * HOUR, RELOAD,
+	  .help = "A connection without a frame for so long is closed." },
+	{ "spop.drain", TYPE_TIME, CONF(loop.drain_ms), 0, 10 * MINUTE, RELOAD,
+	  .help = "At SIGTERM, how long at most to wait for what is in flight." },
+
+	{ "log_feed.tcp", TYPE_ADDRS, LIST(loop.log_tcp), 0, LISTEN_MAX, RESTART,
+	  .help = "Where HAProxy's ring delivers log lines, one JSON object a line." },
+	{ "log_feed.udp", TYPE_ADDRS, LIST(loop.log_udp), 0, LISTEN_MAX, RESTART,
+	  .help = "The same for log lines in datagrams." },
+	{ "log_feed.max_connections", TYPE_INT, CONF(loop.max_feeds), 1, 65536, RELOAD,
+	  .help = "Log feed connections open at once." },
+
+	{ "metrics.listen", TYPE_ADDRS, LIST(loop.metrics), 0, LISTEN_MAX, RESTART,
+	  .help = "HTTP for /metrics, /live and /ready." },
+
+	{ "prompt.text_page", TYPE_INT, CONF(route.prompt.text_page), 16, 256, RESTART,
+	  .help = "Bytes in a page of text." },
+	{ "prompt.page_size", TYPE_INT, CONF(route.prompt.token_page), 1, 512, RESTART,
+	  .help = "Token ids in a page: the engine's block size." },
+	{ "prompt.max_pages", TYPE_INT, CONF(route.prompt.max_pages), 1, 1 << 20, RESTART,
+	  .help = "Pages of one prompt that are looked at; what is beyond does not count." },
+	{ "prompt.max_depth", TYPE_INT, CONF(route.prompt.max_depth), 8, JSON_DEPTH_MAX, RESTART,
+	  .help = "Objects and lists within each other in a body; deeper ones are no prompt." },
+
+	{ "index.max_bytes", TYPE_SIZE, CONF(route.index.max_bytes), MIB, 1024 * GIB, RESTART,
+	  .help = "Memory for what is known of the servers' caches; the oldest goes first." },
+	{ "index.max_pages", TYPE_INT, CONF(route.index.max_pages), 1, 1 << 20, RESTART,
+	  .help = "Pages of one prompt that are kept." },
+
+	{ "heads.max_bytes", TYPE_SIZE, CONF(route.heads.max_bytes), 64 * KIB, 64 * GIB, RESTART,
+	  .help = "Memory for heads (model, tools, system) that complete bodies cut short." },
+	{ "heads.max_tenant_bytes", TYPE_SIZE, CONF(route.heads.max_tenant_bytes), 4 * KIB, 64 * GIB,
+	  RESTART, .help = "The share of one tenant; at most max_bytes." },
+	{ "heads.max_head_pages", TYPE_INT, CONF(route.heads.max_head_pages), 1, 1 << 20, RESTART,
+	  .help = "Heads with more pages are not kept." },
+
+	{ "slices.max_bytes", TYPE_SIZE, CONF(route.slices_max_bytes), MIB, 64 * GIB, RELOAD,
+	  .help = "Memory for requests that wait for more slices of their body." },
+	{ "slices.max_age", TYPE_TIME, CONF(route.slices_max_age_ms), 10, HOUR, RELOAD,
+	  .help = "A request whose next slice does not come for so long is let go." },
+
+	{ "ledger.max_entries", TYPE_INT, CONF(route.ledger_max_entries), 16, 1 << 24, RELOAD,
+	  .help = "Open requests in the books; above it the oldest is closed." },
+	{ "ledger.max_age", TYPE_TIME, CONF(route.ledger_max_age_ms), SEC, 168 * HOUR, RELOAD,
+	  .help = "A request whose end nobody reported is closed after this." },
+
+	{ "servers.max_age", TYPE_TIME, CONF(route.server_max_age_ms), SEC, 168 * HOUR, RELOAD,
+	  .help = "A server that no load string named for so long is forgotten." },
+
+	{ "policy.rule", TYPE_WORD, POLICY(rule), 0, 0, RELOAD, rule_words,
+	  .help = "How a server is chosen: the least time, or the longest prefix." },
+	{ "policy.balance_abs_threshold", TYPE_INT, POLICY(balance_abs_threshold), 0, 1000000, RELOAD,
+	  .help = "Imbalanced when the loads differ by more requests than this, and" },
+	{ "policy.balance_rel_threshold", TYPE_NUMBER, POLICY(balance_rel_threshold), 1, 1000, RELOAD,
+	  .help = "when the largest is more than so many times the smallest." },
+	{ "policy.cache_threshold", TYPE_NUMBER, POLICY(cache_threshold), 0, 1, RELOAD,
+	  .help = "cache_aware: share of the prompt that must be matched, strictly exceeded." },
+	{ "policy.min_match_tokens", TYPE_INT, POLICY(min_match_tokens), 0, 1 << 24, RELOAD,
+	  .help = "cache_aware: tokens that must be matched." },
+	{ "policy.prefill_tokens_per_s", TYPE_NUMBER, POLICY(prefill_tokens_per_s), 1, 1e9, RELOAD,
+	  .help = "cost: prompt tokens that one server computes in a second; too low is safe." },
+	{ "policy.attention_factor", TYPE_NUMBER, POLICY(attention_factor), 0, 1, RELOAD,
+	  .help = "cost: seconds for each token squared, on top." },
+	{ "policy.load_ms", TYPE_NUMBER, POLICY(load_ms), 0, 60000, RELOAD,
+	  .help = "cost: what each request open on a server counts, in milliseconds." },
+	{ "policy.sacrifice_min", TYPE_NUMBER, POLICY(sacrifice_min), 0, 1000, RELOAD,
+	  .help = "cost: how much dearer work is than waiting, on an idle pool," },
+	{ "policy.sacrifice_gain", TYPE_NUMBER, POLICY(sacrifice_gain), 0, 1000, RELOAD,
+	  .help = "how much this grows with the pressure," },
+	{ "policy.sacrifice_max", TYPE_NUMBER, POLICY(sacrifice_max), 0, 1000, RELOAD,
+	  .help = "and where it stops; at least sacrifice_min." },
+	{ "policy.backlog_floor", TYPE_NUMBER, POLICY(backlog_floor), 0, 1, RELOAD,
+	  .help = "cost: share of unfinished work that counts as wait, where no first token is seen." },
+	{ "policy.isolate_tenants", TYPE_BOOL, POOL(isolate_tenants), 0, 1, RELOAD,
+	  .help = "Tenants never share cache, nor learn from each other what is cached." },
+	{ "policy.model", TYPE_TEXT, POOL(model), 0, PROMPT_NAME_MAX, RELOAD,
+	  .help = "The one model of the pool, whatever bodies say; empty: as bodies say." },
+
+	{ "pools.name", TYPE_NAME, HOME_POOL, FIELD(struct pool_opts, name), 1, POOL_NAME_MAX, RELOAD,
+	  .help = "The HAProxy backend meant; \"*\": every backend not named here." },
+
+	{ "models.name", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, name), 1, PROMPT_NAME_MAX,
+	  RELOAD, .help = "The model as requests name it; \"*\": every model not named here." },
+	{ "models.text_order", TYPE_ORDER, HOME_MODEL, FIELD(struct model_opts, text_order),
+	  TEXT_PARTS, TEXT_PARTS, RELOAD,
+	  .help = "The order in which the model's chat template writes the parts of a prompt." },
+};
+
+const size_t conf_n_keys = sizeof(conf_keys) / sizeof(*conf_keys);
+_Static_assert(sizeof(conf_keys) / sizeof(*conf_keys) <= CONF_KEYS_MAX, "raise CONF_KEYS_MAX");
+
+const struct conf_section conf_sections[] = {
+	{ "spop", SHAPE_KEYS, "HAProxy's side: the SPOE protocol." },
+	{ "log_feed", SHAPE_KEYS, "HAProxy's log lines: how each request ended." },
+	{ "metrics", SHAPE_KEYS, "What Prometheus and health checks read." },
+	{ "prompt", SHAPE_KEYS, "Bodies made into pages." },
+	{ "index", SHAPE_KEYS, "Which server holds which pages." },
+	{ "heads", SHAPE_KEYS, "Heads remembered for bodies that are cut before model and tools." },
+	{ "slices", SHAPE_KEYS, "Bodies that come in several messages." },
+	{ "ledger", SHAPE_KEYS, "Requests that are open." },
+	{ "servers", SHAPE_KEYS, "Servers, as HAProxy's load strings name them." },
+	{ "policy", SHAPE_POLICY, "How to choose, in every pool that does not say otherwise." },
+	{ "pools", SHAPE_POOLS,
+	  "Pools with settings of their own: a name and any key of policy; the others as there.\n"
+	  "  - name: chat\n"
+	  "    rule: cache_aware" },
+	{ "models", SHAPE_MODELS,
+	  "Models with settings of their own; \"*\" is every model not named.\n"
+	  "  - name: acme/chat-70b\n"
+	  "    text_order: [tools, system, messages]" },
+};
+
+const size_t conf_n_sections = sizeof(conf_sections) / sizeof(*conf_sections);
+
+const char *conf_key_word(const struct conf_key *k)
+{
+	const char *point = strchr(k->name, '.');
+
+	return point != NULL ? point + 1 : k->name;
+}
+
+const char *conf_section_name(const struct conf_section *s)
+{
+	return s != NULL ? s->name : "";
+}
+
+bool conf_key_in(const struct conf_key *k, const struct conf_section *s)
+{
+	const char *point = strchr(k->name, '.');
+	size_t n = point != NULL ? (size_t)(point - k->name) : 0;
+
+	if (s != NULL && s->shape == SHAPE_POOLS && k->home == HOME_POLICY)
+		return true;
+	return span_eq(span_of(k->name, n), span_str(conf_section_name(s)));
+}
+
+int conf_key_find(const struct conf_section *s, struct span word)
+{
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s) &&
+		    span_eq(span_str(conf_key_word(&conf_keys[i])), word))
+			return (int)i;
+	return -1;
+}
+
+int conf_section_find(struct span word)
+{
+	for (size_t i = 0; i < conf_n_sections; i++)
+		if (span_eq(span_str(conf_sections[i].name), word))
+			return (int)i;
+	return -1;
+}
+
+const void *conf_key_home(const struct conf_key *k, const struct conf *c)
+{
+	switch (k->home) {
+	case HOME_POLICY:
+	case HOME_POOL:
+		return &c->route.pool_default;
+	case HOME_MODEL:
+		return &c->route.model_default;
+	case HOME_CONF:
+		break;
+	}
+	return c;
+}
+
+void conf_each_key(void (*fn)(void *arg, const char *name, const char *type, const char *range,
+			      const char *def, bool reload, const char *help), void *arg)
+{
+	char range[CONF_ALLOWED_MAX], def[CONF_VALUE_MAX];
+	struct conf c;
+
+	conf_defaults(&c);
+	for (size_t i = 0; i < conf_n_keys; i++) {
+		const struct conf_key *k = &conf_keys[i];
+
+		conf_value_range(k, range, sizeof(range));
+		conf_value_text(k, conf_key_home(k, &c), def, sizeof(def));
+		fn(arg, k->name, conf_type_name(k->type), range, def, k->reload, k->help);
+	}
+	conf_free(&c);
+}

@@ -1,0 +1,64 @@
+/* near.c - the distance is the usual table, three rows of it at a time: O(a x b), words up to 40. */
+#include "agent/conf/near.h"
+
+#define WORD_MAX 40
+
+static char fold(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return c == '-' ? '_' : c;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+unsigned near_distance(struct span a, struct span b)
+{
+	unsigned rows[3][WORD_MAX + 1];
+	unsigned *before = rows[0], *last = rows[1], *row = rows[2], *turn;
+
+	if (a.n > WORD_MAX || b.n > WORD_MAX)
+		return NEAR_FAR;
+	for (unsigned j = 0; j <= b.n; j++)
+		last[j] = j;
+	for (unsigned i = 1; i <= a.n; i++) {
+		row[0] = i;
+		for (unsigned j = 1; j <= b.n; j++) {
+			char x = fold(a.p[i - 1]), y = fold(b.p[j - 1]);
+
+			row[j] = least(least(last[j], row[j - 1]) + 1, last[j - 1] + (x != y));
+			if (i > 1 && j > 1 && x == fold(b.p[j - 2]) && y == fold(a.p[i - 2]))
+				row[j] = least(row[j], before[j - 2] + 1);
+		}
+		turn = before;
+		before = last;
+		last = row;
+		row = turn;
+	}
+	return last[b.n];
+}
+
+void near_init(struct near *n, struct span word)
+{
+	n->word = word;
+	n->best = NULL;
+	n->distance = word.n < 3 ? 1 : least(2 + (unsigned)(word.n / 4), 5);
+}
+
+void near_try(struct near *n, const char *candidate)
+{
+	struct span c = span_str(candidate);
+	size_t gap = c.n > n->word.n ? c.n - n->word.n : n->word.n - c.n;
+	unsigned d;
+
+	if (gap >= n->distance)		/* at least so many letters differ */
+		return;
+	d = near_distance(n->word, c);
+	if (d < n->distance) {
+		n->distance = d;
+		n->best = candidate;
+	}
+}

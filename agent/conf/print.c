@@ -1,0 +1,143 @@
+/* print.c - the effective values as a file that loads again to the same. */
+#include <stdio.h>
+
+#include "agent/conf/value.h"
+
+struct printer {
+	void (*put)(void *arg, const char *text, size_t n);
+	void *arg;
+	const struct conf *defaults;
+};
+
+static void put(const struct printer *p, const char *text)
+{
+	p->put(p->arg, text, strlen(text));
+}
+
+/* <text> as comment lines. */
+static void put_comment(const struct printer *p, const char *indent, const char *text)
+{
+	size_t n;
+
+	for (;; text += n + 1) {
+		n = strcspn(text, "\n");
+		put(p, indent);
+		put(p, "# ");
+		p->put(p->arg, text, n);
+		put(p, "\n");
+		if (text[n] == '\0')
+			return;
+	}
+}
+
+/* Help, then "# size, 256 to 16 MiB; default 1 MiB; a change needs a restart". */
+static void put_help(const struct printer *p, const char *indent, const struct conf_key *k)
+{
+	char range[CONF_ALLOWED_MAX], def[CONF_VALUE_MAX];
+
+	conf_value_range(k, range, sizeof(range));
+	put_comment(p, indent, k->help);
+	put(p, indent);
+	put(p, "# ");
+	put(p, conf_type_name(k->type));
+	put(p, ", ");
+	put(p, range);
+	if (k->home != HOME_POOL) {
+		conf_value_text(k, conf_key_home(k, p->defaults), def, sizeof(def));
+		put(p, "; default ");
+		put(p, def);
+	}
+	put(p, k->reload ? "\n" : "; a change needs a restart\n");
+}
+
+static void put_key(const struct printer *p, const char *indent, const struct conf_key *k,
+		    const void *rec)
+{
+	char value[CONF_VALUE_MAX];
+
+	conf_value_text(k, rec, value, sizeof(value));
+	put(p, indent);
+	put(p, conf_key_word(k));
+	put(p, ": ");
+	put(p, value);
+	put(p, "\n");
+}
+
+static void put_keys(const struct printer *p, const struct conf_section *s, const void *rec)
+{
+	const char *indent = s != NULL ? "  " : "";
+
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s)) {
+			put_help(p, indent, &conf_keys[i]);
+			put_key(p, indent, &conf_keys[i], rec);
+			if (s == NULL)
+				put(p, "\n");
+		}
+}
+
+/* "  - name: ..." and the other keys of one pool or model. */
+static void put_entry(const struct printer *p, const struct conf_section *s, const void *rec)
+{
+	int name = conf_key_find(s, SPAN("name"));
+
+	put_key(p, "  - ", &conf_keys[name], rec);
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s) && (int)i != name)
+			put_key(p, "    ", &conf_keys[i], rec);
+}
+
+/* What is not to be repeated in every entry. */
+static void put_entry_help(const struct printer *p, const struct conf_section *s)
+{
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s) && conf_keys[i].home != HOME_POLICY)
+			put_help(p, "  ", &conf_keys[i]);
+}
+
+static void put_section(const struct printer *p, const struct conf_section *s,
+			const struct conf *c)
+{
+	const struct route_opts *r = &c->route;
+	bool empty = s->shape == SHAPE_POOLS && r->n_pools == 0;
+	struct model_opts star = r->model_default;
+
+	put(p, "\n");
+	put_comment(p, "", s->help);
+	put(p, s->name);
+	put(p, empty ? ": []\n" : ":\n");
+	switch (s->shape) {
+	case SHAPE_KEYS:
+		put_keys(p, s, c);
+		break;
+	case SHAPE_POLICY:
+		put_keys(p, s, &r->pool_default);
+		break;
+	case SHAPE_POOLS:
+		put_entry_help(p, s);
+		for (size_t i = 0; i < r->n_pools; i++)
+			put_entry(p, s, &r->pools[i]);
+		break;
+	case SHAPE_MODELS:
+		put_entry_help(p, s);
+		memset(star.name, 0, sizeof(star.name));
+		star.name[0] = '*';
+		put_entry(p, s, &star);
+		for (size_t i = 0; i < r->n_models; i++)
+			put_entry(p, s, &r->models[i]);
+		break;
+	}
+}
+
+void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, size_t n), void *arg)
+{
+	struct conf defaults;
+	struct printer p = { to, arg, &defaults };
+
+	conf_defaults(&defaults);
+	put(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n\n");
+	put_keys(&p, NULL, c);
+	for (size_t i = 0; i < conf_n_sections; i++)
+		put_section(&p, &conf_sections[i], c);
+	conf_free(&defaults);
+}
