@@ -93,10 +93,16 @@ unit: unit-programs
 # ---- test tools and benches: one .c each ---------------------------------------------------
 
 TOOLS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/tools/*.c)))
+TOOL_LIB := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/tools/lib/*.c))) $(B)/agent/base/err.o
 BENCH := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 
 $(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
 	$(link) $(LIBS)
+
+# The engine and the load generator know nothing of the product: what they say of it is worth more.
+$(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load: $(B)/%: $(B)/%.o $(TOOL_LIB)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
+
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 tools: $(TOOLS)

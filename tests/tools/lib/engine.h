@@ -1,0 +1,138 @@
+/* engine.h - the stub engine as a program: sockets, requests, faults, counters around one scheduler.
+ *
+ *    conn.rd -> request -> ask -> sched          timer: a step of simulated work
+ *    conn.wr <- out     <- answer <- sched_end() <- when its time is over
+ *
+ * Nothing is written or closed where it happens: connections are marked dirty, and what they need is
+ * done once the batch of events is over, so no list changes under anyone's feet. */
+#ifndef KVROUTE_TOOLS_ENGINE_H
+#define KVROUTE_TOOLS_ENGINE_H
+
+#include <ev.h>
+
+#include "tests/tools/lib/addr.h"
+#include "tests/tools/lib/answer.h"
+#include "tests/tools/lib/http1.h"
+
+#define ENGINE_LISTEN_MAX	8
+#define HIST_BUCKETS		19
+
+struct engine_opts {
+	const char *name, *model;
+	struct sched_opts sched;
+	struct ask_limits ask;
+	uint64_t max_body;
+	uint32_t max_conns;
+	bool headers_early;	/* of a stream: when it is accepted, not with its first token */
+};
+
+enum health { HEALTH_OK, HEALTH_FAIL, HEALTH_HANG };
+
+/* What is wrong with the engine at the moment. */
+struct faults {
+	double slow;		/* every step takes so many times longer */
+	int fail;		/* requests are answered with this status; 0 they are not */
+	bool stall;		/* requests are taken and never answered */
+	bool refuse;		/* nobody listens but /control on control listeners */
+	enum health health;
+	uint32_t drop;		/* answers end, cut, after so many tokens; 0 they do not */
+};
+
+struct hist {
+	uint64_t n[HIST_BUCKETS + 1];
+	double sum;
+};
+
+struct engine_counts {
+	uint64_t requests;	/* to an inference path */
+	uint64_t finished;	/* answered in full */
+	uint64_t failed;	/* by "fail" */
+	uint64_t dropped;	/* by "drop" */
+	uint64_t stalled;	/* by "stall" */
+	uint64_t bad;		/* 4xx of our own, and what was no HTTP */
+	uint64_t aborted;	/* the client went away first */
+	uint64_t accepted;
+};
+
+struct listener {
+	struct engine *e;
+	struct addr addr;
+	int fd;			/* -1 while refusing */
+	bool control;		/* stays open whatever happens */
+	struct ev_io rd;
+};
+
+struct engine {
+	struct engine_opts o;
+	struct ev_loop *loop;
+	struct sched *sched;
+	struct ev_timer step, restore;
+	struct ev_prepare settle;
+	bool stepping;
+	double step_at;			/* when the step under way is over */
+	struct faults faults;
+	struct engine_counts counts;
+	struct hist ttft, e2e, queued;
+	struct listener listeners[ENGINE_LISTEN_MAX];
+	size_t n_listeners;
+	struct list conns, dirty;
+	uint32_t n_conns;
+	double started;			/* seconds since 1970 */
+	uint64_t next_id;
+	bool leaving;
+};
+
+enum conn_state {
+	CONN_HEAD, CONN_BODY,
+	CONN_BUSY,	/* a request is being worked at, or never will be */
+	CONN_DRAIN	/* answered; what the client still sends is thrown away for a moment */
+};
+
+struct conn {
+	struct list link, dirty;
+	struct engine *e;
+	int fd;
+	bool control;
+	enum conn_state state;
+	struct ev_io rd, wr;
+	struct ev_timer later;		/* the answer of "fail"; the end of CONN_DRAIN */
+	struct buf in, body, out;
+	struct http_body framing;
+	bool eof, kill;			/* to be closed: the client left; we leave */
+	bool keep, no_body, chunked;	/* how the request at hand is answered */
+	bool post;
+	bool asked;			/* the request at hand is for inference */
+	char target[256];
+	struct job *job;
+};
+
+/* engine_conn.c: requests come in, answers go out */
+int engine_listen(struct engine *e, struct listener *l, struct err *err);
+void engine_unlisten(struct engine *e, struct listener *l);
+void conn_dirty(struct conn *c);
+void engine_settle(struct engine *e);		/* do what dirty connections need */
+void conn_respond(struct conn *c, int status, const char *type, struct span body);
+void conn_respond_error(struct conn *c, int status, const char *text);
+void conn_respond_later(struct conn *c, double seconds);	/* with faults.fail */
+void conn_stream_start(struct conn *c);
+void conn_stream(struct conn *c, struct span events);
+void conn_stream_end(struct conn *c);
+void engine_close_all(struct engine *e);
+
+/* engine_work.c: from a request to a job, and what the scheduler says of it */
+void engine_request(struct conn *c);		/* whole: c->target, c->post, c->body */
+void engine_abort(struct conn *c);		/* c->job, if any, is not wanted any more */
+void engine_event(void *arg, struct seq *q, bool token);
+void engine_kick(struct engine *e);		/* start a step unless one is under way */
+void engine_step(struct ev_loop *loop, struct ev_timer *w, int revents);
+
+/* engine_control.c */
+void engine_faults_clear(struct engine *e);
+void engine_control_set(struct conn *c, struct span query);
+void engine_control_get(struct conn *c);
+
+/* engine_metrics.c */
+void hist_add(struct hist *h, double seconds);
+void engine_metrics(struct engine *e, struct buf *out);
+
+#endif

@@ -1,0 +1,86 @@
+/* sched.h - the engine itself: a queue, chunked prefill, batched decode, in steps of simulated work.
+ *
+ *    waiting  ->  running: prefill in chunks  ->  running: one token per step  ->  finished
+ *
+ * Pure: the caller waits as long as sched_begin() says, then calls sched_end(). Time is seconds on
+ * any clock that does not run backwards. */
+#ifndef KVROUTE_TOOLS_SCHED_H
+#define KVROUTE_TOOLS_SCHED_H
+
+#include "agent/base/list.h"
+#include "tests/tools/lib/blocks.h"
+
+struct sched_opts {
+	uint32_t block_size, n_blocks;
+	uint32_t max_seqs;		/* running at once */
+	uint32_t step_tokens;		/* prompt and output tokens of one step together */
+	double prefill_tps;		/* uncached prompt tokens a second */
+	double decode_ms;		/* a step that decodes takes this, */
+	double decode_seq_ms;		/* and this for each sequence it decodes */
+	uint64_t seed;			/* of the words that are made */
+};
+
+struct sched_opts sched_defaults(void);
+
+enum seq_state { SEQ_NEW, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
+
+/* One prompt and what comes of it. The caller fills the first part and keeps it until the sequence
+ * is done or cancelled; the rest is the scheduler's, and may be read. */
+struct seq {
+	const uint32_t *prompt;
+	uint32_t n_prompt;	/* at least 1 */
+	uint32_t max_out;	/* 0: prefill only */
+	uint64_t space;		/* prompts of different spaces share nothing */
+	void *owner;
+
+	struct list link;
+	enum seq_state state;
+	uint32_t *tokens;	/* the prompt, then the output */
+	uint32_t n_out;
+	uint32_t computed;	/* tokens whose KV is there */
+	uint32_t cached;	/* prompt tokens that were found in the cache */
+	uint32_t plan;		/* tokens of the step under way */
+	uint64_t *hashes;	/* of its full blocks */
+	uint32_t *ids;		/* its blocks */
+	uint32_t n_hashes, n_ids, need, stored;
+	uint64_t chance;
+	double arrived, admitted, first, last;	/* 0 until it happened */
+};
+
+struct sched_stats {
+	uint64_t prompt_tokens, cached_tokens, output_tokens;
+	uint64_t finished, cancelled, steps;
+	uint64_t query_tokens;		/* asked of the prefix cache */
+};
+
+struct sched;
+
+/* Called from sched_end() after each output token, and once when a sequence is done (state tells).
+ * May call sched_add(), not sched_cancel(). */
+typedef void sched_event(void *arg, struct seq *q, bool token);
+
+struct sched *sched_new(const struct sched_opts *o, sched_event *event, void *arg);
+void sched_free(struct sched *s);
+
+/* False when <q> could never fit: nothing was done then. */
+bool sched_add(struct sched *s, struct seq *q, double now);
+
+/* Stop <q> in whatever state it is and give back all it holds. */
+void sched_cancel(struct sched *s, struct seq *q);
+
+/* Free what the scheduler keeps in <q>, which is done or cancelled: tokens and hashes. */
+void sched_forget(struct seq *q);
+
+/* Choose the work of the next step; the seconds it takes, or < 0 when there is none. */
+double sched_begin(struct sched *s, double now);
+void sched_end(struct sched *s, double now);
+
+/* The output of <q> so far as text: 4 bytes each, the same for the same prompt. */
+struct span sched_text(const struct seq *q);
+
+const struct sched_stats *sched_stats(const struct sched *s);
+struct blocks *sched_blocks(struct sched *s);
+uint32_t sched_n_running(const struct sched *s);
+uint32_t sched_n_waiting(const struct sched *s);
+
+#endif
