@@ -28,13 +28,22 @@ uint64_t route_uid(const struct route *r, struct span uid)
 	return hash64(&r->key, uid.p, uid.n);
 }
 
+/* Sizes come from outside: what no body can have must not overflow an estimate. */
+#define BODY_BYTES_MAX	((int64_t)1 << 40)
+
+static int64_t sane_size(int64_t n)
+{
+	return n < 0 ? -1 : n < BODY_BYTES_MAX ? n : BODY_BYTES_MAX;
+}
+
 static void job_start(struct route *r, struct route_scratch *s, const struct route_request *q,
 		      msec now, struct job *j)
 {
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .load = q->load,
-		.seq = q->seq, .visible = q->visible, .whole = q->whole, .previous = SERVER_NONE,
+		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
+		.previous = SERVER_NONE,
 	};
 }
 
@@ -282,6 +291,9 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	j.pool_opts = pool_options_of(j.opts, j.pool);
 	v->why = job_read_prompt(r, &j);
 	v->model = j.space_model;
+	v->lora = span_of(j.prompt->lora.s, j.prompt->lora.n);
+	v->tenant = j.pool_opts->isolate_tenants ? j.tenant : (struct span){ 0 };
+	v->salted = j.salted;
 	v->headless = j.headless;
 	v->cut = j.cut && j.prompt->found;
 	v->mode = j.prompt->mode;

@@ -142,8 +142,9 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 
 /* What a body would be to the router, for kvroutectl pages: no state is read or kept. */
 struct route_preview {
-	struct span model;
-	bool headless, cut;
+	struct span model, lora;
+	struct span tenant;		/* "" where the pool does not isolate tenants */
+	bool headless, cut, salted;
 	enum why why;			/* COLD when it has a prompt; else NOPROMPT, BADBODY */
 	enum prompt_mode mode;
 	uint32_t page;			/* size of one */

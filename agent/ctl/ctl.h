@@ -1,0 +1,10 @@
+/* ctl.h - the verbs of kvroutectl. Each takes its own argc and argv, and returns the exit status. */
+#ifndef KVROUTE_CTL_CTL_H
+#define KVROUTE_CTL_CTL_H
+
+#define CTL_USAGE	64	/* sysexits.h: the command was used wrongly */
+#define CTL_FAILED	1
+
+int ctl_pages(int argc, char **argv);
+
+#endif

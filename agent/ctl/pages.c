@@ -1,0 +1,197 @@
+/* pages.c - kvroutectl pages: what a request body is to the router.
+ *
+ * Reads a body from standard input and takes it through the very code the agent uses, with the same
+ * key when it may be read, so that the space shown is the one in the agent's index. Keeps nothing. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/conf/conf.h"
+#include "agent/ctl/ctl.h"
+
+#define BODY_MAX	((size_t)64 << 20)
+
+struct args {
+	const char *config;
+	bool keys;
+	struct route_request q;
+};
+
+static int usage(FILE *to, int status)
+{
+	fprintf(to,
+		"usage: kvroutectl pages [-f FILE] [--path PATH] [--pool NAME] [--tenant NAME]\n"
+		"                        [--model NAME] [--size BYTES] [--keys] < body.json\n"
+		"\n"
+		"  -f FILE         the agent's configuration\n"
+		"  --path PATH     of the request; default /v1/chat/completions\n"
+		"  --pool NAME     the HAProxy backend; default \"pool\"\n"
+		"  --tenant NAME   as HAProxy would name it\n"
+		"  --model NAME    in place of the body's own\n"
+		"  --size BYTES    the whole body's size, when what comes in was cut\n"
+		"  --keys          the key of every page, too\n");
+	return status;
+}
+
+/* 0: go on; else the exit status, negative for a good end. */
+static int parse(int argc, char **argv, struct args *a)
+{
+	static const struct option longs[] = {
+		{ "path", required_argument, NULL, 'p' },
+		{ "pool", required_argument, NULL, 'o' },
+		{ "tenant", required_argument, NULL, 't' },
+		{ "model", required_argument, NULL, 'm' },
+		{ "size", required_argument, NULL, 's' },
+		{ "keys", no_argument, NULL, 'k' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 }
+	};
+	int c;
+
+	*a = (struct args){ .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
+				   .seq = -1, .visible = -1, .whole = -1 } };
+	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
+		switch (c) {
+		case 'f': a->config = optarg; break;
+		case 'p': a->q.path = span_str(optarg); break;
+		case 'o': a->q.pool = span_str(optarg); break;
+		case 't': a->q.tenant = span_str(optarg); break;
+		case 'm': a->q.model = span_str(optarg); break;
+		case 's': a->q.whole = strtoll(optarg, NULL, 10); break;
+		case 'k': a->keys = true; break;
+		case 'h': usage(stdout, 0); return -1;
+		default: return usage(stderr, CTL_USAGE);
+		}
+	}
+	return optind < argc ? usage(stderr, CTL_USAGE) : 0;
+}
+
+static int load(struct conf *c, const char *path)
+{
+	struct conf_errors es = { .e = NULL };
+
+	if (path == NULL) {
+		conf_defaults(c);
+		return 0;
+	}
+	if (conf_load(c, path, &es) == 0)
+		return 0;
+	for (size_t i = 0; i < es.n; i++)
+		fprintf(stderr, "%s:%d:%d: %s\n", es.e[i].file, es.e[i].line, es.e[i].column,
+			es.e[i].text);
+	conf_errors_free(&es);
+	return -1;
+}
+
+/* All of standard input; NULL when it cannot be read or is larger than any body we take. */
+static char *read_all(size_t *n)
+{
+	size_t cap = 1u << 16;
+	char *p = mem_alloc(cap), *q;
+	ssize_t got;
+
+	*n = 0;
+	while (p != NULL && (got = read(STDIN_FILENO, p + *n, cap - *n)) != 0) {
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 || *n + (size_t)got > BODY_MAX)
+			goto fail;
+		*n += (size_t)got;
+		if (*n < cap)
+			continue;
+		if ((q = mem_resize(p, cap *= 2, 1)) == NULL)
+			goto fail;
+		p = q;
+	}
+	return p;
+fail:
+	mem_free(p);
+	return NULL;
+}
+
+static void show_space(const struct route_preview *v, const struct args *a)
+{
+	printf("space         %016" PRIx64 "%016" PRIx64 " pool=" SPAN_FMT " tenant=" SPAN_FMT " %s"
+	       SPAN_FMT, v->space.h[0], v->space.h[1], SPAN_ARG(a->q.pool), SPAN_ARG(v->tenant),
+	       v->headless ? "headless" : "model=", SPAN_ARG(v->model));
+	if (v->lora.n > 0)
+		printf(" lora=" SPAN_FMT, SPAN_ARG(v->lora));
+	printf("%s mode=%s/%u\n", v->salted ? " salted" : "",
+	       v->mode == PROMPT_TEXT ? "text" : "tokens", v->page);
+}
+
+static void show(const struct route_preview *v, const struct args *a)
+{
+	if (v->why != WHY_COLD) {
+		printf("why           %s\n", why_text(v->why));
+		return;
+	}
+	printf("model         " SPAN_FMT "\n", SPAN_ARG(v->model));
+	show_space(v, a);
+	printf("%s        %" PRIu64 "\n", v->mode == PROMPT_TEXT ? "bytes " : "tokens", v->units);
+	printf("pages         %u\n", v->pages);
+	printf("cut           %d\n", v->cut);
+	for (uint32_t i = 0; a->keys && i < v->pages; i++)
+		printf("page %-8u %016" PRIx64 "\n", i, v->keys[i]);
+}
+
+/* The agent's own key where it may be read; a key of zeros elsewhere, which makes other spaces and
+ * page keys, but the same counts. */
+static void take_key(const struct loop_opts *o, struct hash_key *key)
+{
+	memset(key, 0, sizeof(*key));
+	if (loop_key_read(o, key, NULL) < 0)
+		fprintf(stderr, "kvroutectl: the key of the agent cannot be read: space and keys are "
+			"not those of its index\n");
+}
+
+static int preview(const struct conf *c, struct args *a)
+{
+	struct route_opts ro = c->route;
+	struct route_preview v;
+	struct route_scratch *s;
+	struct hash_key key;
+	struct route *r;
+	size_t n;
+	char *body = read_all(&n);
+
+	if (body == NULL) {
+		fprintf(stderr, "kvroutectl: standard input cannot be read, or is above %zu MiB\n",
+			BODY_MAX >> 20);
+		return CTL_FAILED;
+	}
+	take_key(&c->loop, &key);
+	r = route_new(&ro, &key, 1);
+	s = r ? route_scratch_new(r) : NULL;
+	if (s == NULL) {
+		fprintf(stderr, "kvroutectl: not enough memory\n");
+	} else {
+		a->q.body = span_of(body, n);
+		route_preview(r, s, &a->q, &v);
+		show(&v, a);
+	}
+	n = s == NULL || v.why != WHY_COLD;
+	route_scratch_free(s);
+	route_free(r);
+	mem_free(body);
+	return n ? CTL_FAILED : 0;
+}
+
+int ctl_pages(int argc, char **argv)
+{
+	struct args a;
+	struct conf c;
+	int status = parse(argc, argv, &a);
+
+	if (status != 0)
+		return status < 0 ? 0 : status;
+	if (load(&c, a.config) < 0)
+		return CTL_FAILED;
+	status = preview(&c, &a);
+	conf_free(&c);
+	return status;
+}
