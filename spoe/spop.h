@@ -80,8 +80,8 @@ struct spop_wr { uint8_t *p; size_t n, cap; bool full; };
 
 struct spop_str { const char *p; size_t n; };		/* borrowed, not NUL-terminated */
 
-/* Variable-length integers (SPOE.txt 3.1). At most 10 bytes; more of them, or a value above 2^64 -
- * 1, is -SPOP_E_RANGE. Every number has one spelling only. 0 on success; on failure <r> stays. */
+/* Variable-length integers (SPOE.txt 3.1). A value that leaves 64 bits, or more than 10 bytes, is
+ * -SPOP_E_RANGE. Every number has one spelling only. 0 on success; on failure <r> stays. */
 int spop_get_varint(struct spop_rd *r, uint64_t *v);
 int spop_get_str(struct spop_rd *r, struct spop_str *s);
 void spop_put_varint(struct spop_wr *w, uint64_t v);
@@ -253,7 +253,7 @@ bool spop_ack_end(struct spop_ack *a);
 /* ---- to look at ------------------------------------------------------------------------ */
 
 /* One frame (without its length word) as one line of text, lengths instead of strings longer than
- * 40 bytes and never a value of type BIN:
+ * 40 bytes (120 in HELLO and DISCONNECT) and never a value of type BIN:
  *	NOTIFY stream=3 frame=1 fin msg=route pool="llm" seq=int32:0 load=str:180 body=bin:15000
  * What cannot be read ends the line as bad="...". For traces and tests. Returns what snprintf()
  * would. */

@@ -9,7 +9,10 @@
 
 #include "spoe/wire.h"
 
-#define SHOWN_MAX	40u	/* longer strings are shown by their length */
+/* Longer strings are shown by their length. Those of the protocol itself (versions, the sentence of a
+ * DISCONNECT) are nobody's data and may be longer. */
+#define SHOWN_MAX		40u
+#define SHOWN_MAX_PROTOCOL	120u
 
 const char *spop_status_text(int status)
 {
@@ -37,7 +40,7 @@ const char *spop_error_text(int error)
 
 /* Like snprintf() on and on: <n> counts what there would be, and stays below INT_MAX as a frame's
  * text is bounded by its size. */
-struct text { char *p; size_t n, cap; };
+struct text { char *p; size_t n, cap; size_t shown_max; };
 
 __attribute__((format(printf, 2, 3)))
 static void add(struct text *t, const char *fmt, ...)
@@ -58,7 +61,7 @@ static void add_bytes(struct text *t, struct spop_str s, bool quoted)
 	size_t i;
 	uint8_t b;
 
-	if (s.n > SHOWN_MAX) {
+	if (s.n > t->shown_max) {
 		add(t, "str:%zu", s.n);
 		return;
 	}
@@ -203,12 +206,13 @@ static int add_payload(struct text *t, const struct spop_frame *f)
 		return add_messages(t, f->payload);
 	if (f->type == SPOP_FRAME_ACK)
 		return add_actions(t, f->payload);
+	t->shown_max = SHOWN_MAX_PROTOCOL;
 	return add_kv_list(t, f->payload);
 }
 
 int spop_frame_print(const uint8_t *frame, size_t n, char *out, size_t cap)
 {
-	struct text t = { out, 0, cap };
+	struct text t = { out, 0, cap, SHOWN_MAX };
 	struct spop_frame f;
 	int rc;
 
