@@ -40,8 +40,8 @@ struct loop_opts {
 
 void loop_defaults(struct loop_opts *o);
 
-/* Reads what a reload shall become: 0, with <route> and <loop> to be freed by <done>; -1: <e> says
- * why the old configuration stays. */
+/* Reads what a reload shall become: 0, and what <route> points to is then freed with
+ * route_opts_free() (<loop> points to nothing); -1: <e> says why the old configuration stays. */
 struct loop_reload {
 	int (*load)(void *arg, struct route_opts *route, struct loop_opts *loop, struct err *e);
 	void *arg;

@@ -1,0 +1,93 @@
+/* Accepting without spinning and without one loop taking all.
+ *
+ * A listener is level-triggered in the epoll of each loop that shares it, so every loop wakes for a
+ * new connection and the first one gets it. Two things keep that fair and calm: a loop takes only a
+ * few in one wake; and a loop that has more than another steps back for a millisecond, once, before
+ * it takes the next. Out of descriptors, the connection stays in the kernel's queue and would wake
+ * us for ever: so the watcher rests for 100 ms. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "agent/loop/acceptor.h"
+#include "agent/loop/count.h"
+
+static void rest(struct acceptor *a, double seconds)
+{
+	ev_io_stop(a->loop, &a->io);
+	ev_timer_stop(a->loop, &a->pause);
+	ev_timer_set(&a->pause, seconds, 0.);
+	ev_timer_start(a->loop, &a->pause);
+}
+
+static void on_pause(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct acceptor *a = t->data;
+
+	ev_io_start(loop, &a->io);
+}
+
+/* <err> of accept(): true when there is nothing to wait for and the next may be tried at once. */
+static bool passing(int err)
+{
+	return err == EINTR || err == ECONNABORTED || err == EPROTO;
+}
+
+static void failed(struct acceptor *a, int err)
+{
+	struct log_line ln;
+
+	count_add(a->errors, 1);
+	if (log_begin(&ln, a->log, LOG_ERROR, LOG_ACCEPT, "cannot accept a connection")) {
+		log_text(&ln, "listener", a->name);
+		log_text(&ln, "error", strerror(err));
+		log_end(&ln);
+	}
+	rest(a, ACCEPT_PAUSE_S);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct acceptor *a = io->data;
+	union sockaddr_any peer;
+	socklen_t len;
+	int i, fd;
+
+	if (a->crowded != NULL && !a->yielded && a->crowded(a->arg)) {
+		a->yielded = true;
+		rest(a, ACCEPT_YIELD_S);
+		return;
+	}
+	a->yielded = false;
+	for (i = 0; i < ACCEPT_FEW; i++) {
+		len = sizeof(peer);
+		memset(&peer, 0, sizeof(peer));
+		fd = accept4(io->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0)
+			a->take(a->arg, fd, &peer);
+		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return;
+		else if (!passing(errno)) {
+			failed(a, errno);
+			return;
+		}
+	}
+}
+
+void acceptor_start(struct acceptor *a, struct ev_loop *loop, const struct listener *l)
+{
+	a->loop = loop;
+	ev_io_init(&a->io, on_io, l->fd, EV_READ);
+	a->io.data = a;
+	ev_timer_init(&a->pause, on_pause, 0., 0.);
+	a->pause.data = a;
+	ev_io_start(loop, &a->io);
+}
+
+void acceptor_stop(struct acceptor *a)
+{
+	if (a->loop == NULL)
+		return;
+	ev_io_stop(a->loop, &a->io);
+	ev_timer_stop(a->loop, &a->pause);
+	a->loop = NULL;
+}

@@ -1,0 +1,254 @@
+/* Addresses and listening sockets.
+ *
+ * A unix socket file outlives a process that was killed, so one that is in the way is asked: only
+ * when connecting is refused (nobody listens) is it removed. The file's mode is right from the first
+ * moment, because the umask is set around bind(); that is a setting of the whole process, and the
+ * reason why listeners are opened before any thread starts. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/loop/addr.h"
+
+#define UNIX_PREFIX	"unix@"
+
+/* ---- text to address ------------------------------------------------------------------------ */
+
+static int parse_unix(const char *text, struct addr *a, struct err *e)
+{
+	const char *path = text + strlen(UNIX_PREFIX);
+
+	if (path[0] != '/')
+		return err_set(e, "\"%s\": the path of a unix socket must start with \"/\"", text);
+	if (strlen(path) >= sizeof(a->a.un.sun_path))
+		return err_set(e, "\"%s\": the path of a unix socket must be shorter than %zu "
+			       "characters", text, sizeof(a->a.un.sun_path));
+	a->a.un.sun_family = AF_UNIX;
+	memcpy(a->a.un.sun_path, path, strlen(path) + 1);
+	a->len = sizeof(a->a.un);
+	return 0;
+}
+
+/* 0 .. 65535, digits only; else -1. */
+static int parse_port(const char *text)
+{
+	int port = 0;
+
+	if (*text == '\0')
+		return -1;
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '9')
+			return -1;
+		port = port * 10 + (*text - '0');
+		if (port > 65535)
+			return -1;
+	}
+	return port;
+}
+
+static bool parse_v6(const char *host, size_t n, struct addr *a)
+{
+	char copy[INET6_ADDRSTRLEN];
+
+	if (n < 2 || host[0] != '[' || host[n - 1] != ']' || n - 2 >= sizeof(copy))
+		return false;
+	memcpy(copy, host + 1, n - 2);
+	copy[n - 2] = '\0';
+	a->a.in6.sin6_family = AF_INET6;
+	a->len = sizeof(a->a.in6);
+	return inet_pton(AF_INET6, copy, &a->a.in6.sin6_addr) == 1;
+}
+
+static bool parse_v4(const char *host, size_t n, struct addr *a)
+{
+	char copy[INET_ADDRSTRLEN];
+
+	a->a.in.sin_family = AF_INET;
+	a->len = sizeof(a->a.in);
+	if (n == 0 || (n == 1 && host[0] == '*'))
+		return true;		/* INADDR_ANY is 0 */
+	if (n >= sizeof(copy))
+		return false;
+	memcpy(copy, host, n);
+	copy[n] = '\0';
+	return inet_pton(AF_INET, copy, &a->a.in.sin_addr) == 1;
+}
+
+int addr_parse(const char *text, struct addr *a, struct err *e)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n;
+	int port;
+
+	memset(a, 0, sizeof(*a));
+	if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
+		return parse_unix(text, a, e);
+	if (colon == NULL)
+		return err_set(e, "\"%s\" is no address: write 127.0.0.1:9400, [::1]:9400 or "
+			       "unix@/path", text);
+	if ((port = parse_port(colon + 1)) < 0)
+		return err_set(e, "\"%s\": the port must be a number from 0 to 65535", text);
+	n = (size_t)(colon - text);
+	if (n > 0 && text[0] == '[' ? !parse_v6(text, n, a) : !parse_v4(text, n, a))
+		return err_set(e, "\"%s\": the host must be an IPv4 address, an IPv6 address in "
+			       "brackets, or \"*\"", text);
+	if (a->a.sa.sa_family == AF_INET6)
+		a->a.in6.sin6_port = htons((uint16_t)port);
+	else
+		a->a.in.sin_port = htons((uint16_t)port);
+	return 0;
+}
+
+void addr_print(const union sockaddr_any *a, char *out, size_t cap)
+{
+	char host[INET6_ADDRSTRLEN] = "";
+
+	if (a->sa.sa_family == AF_INET) {
+		inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host));
+		snprintf(out, cap, "%s:%u", host, ntohs(a->in.sin_port));
+	} else if (a->sa.sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
+		snprintf(out, cap, "[%s]:%u", host, ntohs(a->in6.sin6_port));
+	} else {
+		snprintf(out, cap, "unix");
+	}
+}
+
+/* ---- unix socket files ------------------------------------------------------------------------ */
+
+static bool directory_missing(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	size_t n = (size_t)(slash - path);
+	struct stat st;
+
+	if (n == 0)
+		return false;
+	memcpy(dir, path, n);
+	dir[n] = '\0';
+	return stat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* Does anyone answer? A full backlog (EAGAIN) is an answer too. */
+static bool unix_answers(const struct addr *a, int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool yes;
+
+	if (fd < 0)
+		return true;
+	yes = connect(fd, &a->a.sa, a->len) == 0 || errno != ECONNREFUSED;
+	close(fd);
+	return yes;
+}
+
+/* Make room for a socket file at the path of <a>. */
+static int unix_clear(const struct addr *a, int type, struct err *e)
+{
+	const char *path = a->a.un.sun_path;
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return 0;	/* bind() will say what is wrong, if anything is */
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(e, "cannot listen on %s: there is a file of that name that is no socket",
+			       path);
+	if (unix_answers(a, type))
+		return err_set(e, "cannot listen on %s: another process answers there", path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return err_set(e, "cannot remove the old socket %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int bind_with_mode(int fd, const struct addr *a, uint32_t mode)
+{
+	mode_t old;
+	int rc, saved;
+
+	if (a->a.sa.sa_family != AF_UNIX)
+		return bind(fd, &a->a.sa, a->len);
+	old = umask(~(mode_t)mode & 0777);
+	rc = bind(fd, &a->a.sa, a->len);
+	saved = errno;
+	umask(old);
+	errno = saved;
+	return rc;
+}
+
+/* ---- listening --------------------------------------------------------------------------------- */
+
+static void remember_name(struct listener *l, const char *text)
+{
+	socklen_t len = sizeof(l->addr.a);
+	struct stat st;
+
+	snprintf(l->text, sizeof(l->text), "%s", text);
+	if (l->addr.a.sa.sa_family != AF_UNIX) {
+		if (getsockname(l->fd, &l->addr.a.sa, &len) == 0)
+			addr_print(&l->addr.a, l->text, sizeof(l->text));
+	} else if (lstat(l->addr.a.un.sun_path, &st) == 0) {
+		l->dev = st.st_dev;
+		l->ino = st.st_ino;
+	}
+}
+
+static int fail(struct listener *l, const char *text, struct err *e)
+{
+	err_set(e, "cannot listen on %s: %s", text, strerror(errno));
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+	return -1;
+}
+
+int listener_open(struct listener *l, const char *text, int type, uint32_t mode, struct err *e)
+{
+	int on = 1, family;
+
+	l->fd = -1;
+	if (addr_parse(text, &l->addr, e) != 0)
+		return -1;
+	family = l->addr.a.sa.sa_family;
+	if (family == AF_UNIX) {
+		if (directory_missing(l->addr.a.un.sun_path)) {
+			err_set(e, "cannot listen on %s: its directory is missing", text);
+			return 1;
+		}
+		if (unix_clear(&l->addr, type, e) != 0)
+			return -1;
+	}
+	l->fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->fd < 0)
+		return fail(l, text, e);
+	/* not for datagrams: there it would let a second agent take half of the first one's */
+	if (family != AF_UNIX && type == SOCK_STREAM)
+		setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind_with_mode(l->fd, &l->addr, mode) != 0)
+		return fail(l, text, e);
+	remember_name(l, text);
+	if (type == SOCK_STREAM && listen(l->fd, SOMAXCONN) != 0) {
+		fail(l, text, e);
+		if (family == AF_UNIX)
+			unlink(l->addr.a.un.sun_path);
+		return -1;
+	}
+	return 0;
+}
+
+void listener_close(struct listener *l)
+{
+	const char *path = l->addr.a.un.sun_path;
+	struct stat st;
+
+	if (l->fd < 0)
+		return;
+	if (l->addr.a.sa.sa_family == AF_UNIX && lstat(path, &st) == 0 &&
+	    (uint64_t)st.st_dev == l->dev && (uint64_t)st.st_ino == l->ino)
+		unlink(path);
+	close(l->fd);
+	l->fd = -1;
+}

@@ -1,0 +1,37 @@
+/* admin.h - the metrics listener: GET /metrics, /live, /ready, over HTTP/1. */
+#ifndef KVROUTE_LOOP_ADMIN_H
+#define KVROUTE_LOOP_ADMIN_H
+
+#include <ev.h>
+
+#include "agent/base/list.h"
+#include "agent/loop/acceptor.h"
+#include "agent/loop/agent.h"
+#include "agent/loop/text.h"
+
+#define ADMIN_CONNS_MAX	16
+#define ADMIN_MS	10000	/* a connection, from accept to close */
+
+struct admin_counters {
+	uint64_t requests, refused;	/* answered with 200; with anything else */
+	uint64_t accept_errors, pushed_out, timeouts;
+};
+
+struct admin {
+	struct agent *agent;
+	struct ev_loop *loop;
+	struct acceptor acceptor[LISTEN_MAX];
+	struct list conns;		/* oldest first */
+	unsigned n_conns;
+	/* the text of /metrics */
+	void (*render)(void *arg, struct text *t);
+	void *arg;
+	struct admin_counters count;
+};
+
+/* <render> and <arg> are set before. */
+void admin_start(struct admin *ad, struct agent *a, struct ev_loop *loop);
+void admin_sweep(struct admin *ad, msec now);	/* ends what takes too long */
+void admin_stop(struct admin *ad);
+
+#endif

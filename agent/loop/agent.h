@@ -1,0 +1,46 @@
+/* agent.h - what the threads of a running agent share. */
+#ifndef KVROUTE_LOOP_AGENT_H
+#define KVROUTE_LOOP_AGENT_H
+
+#include "agent/loop/addr.h"
+#include "agent/loop/log.h"
+#include "agent/serve/serve.h"
+
+#define THREADS_MAX	64
+
+/* Options a reload may change while threads read them: each a relaxed atomic of its own, since no
+ * two of them must agree. */
+struct tune {
+	uint32_t max_connections, max_feeds;
+	msec hello_timeout_ms, idle_timeout_ms, drain_ms;
+	uint32_t max_frame_size;
+	size_t max_joined;
+	unsigned max_open;
+};
+
+#define tune_get(field)		__atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define tune_set(field, v)	__atomic_store_n(&(field), (v), __ATOMIC_RELAXED)
+
+struct listeners {
+	struct listener l[LISTEN_MAX];
+	unsigned n;
+};
+
+struct worker;
+
+struct agent {
+	struct route *route;
+	struct log log;
+	struct tune tune;
+	struct listeners spop, log_tcp, log_udp, metrics;
+	struct worker *worker[THREADS_MAX];
+	unsigned n_workers;
+	int64_t started;	/* seconds since 1970 */
+	/* atomics: */
+	uint32_t n_conns;	/* SPOP, all threads */
+	unsigned n_accepting;	/* workers that have not stopped accepting */
+	bool ready;		/* all listeners open and all threads running, not draining */
+	bool draining;
+};
+
+#endif

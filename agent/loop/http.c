@@ -1,0 +1,102 @@
+/* A request head is looked at only once it is whole: found by its empty line, bounded in bytes, read
+ * in one pass. Headers are skipped unread, since no answer depends on one. A line may end in LF
+ * alone (RFC 9112, 2.2). Everything odd is a 400, and the connection ends after any answer. */
+#include <stdio.h>
+
+#include "agent/loop/http.h"
+
+static const char *reason(int status)
+{
+	switch (status) {
+	case 200: return "OK";
+	case 400: return "Bad Request";
+	case 404: return "Not Found";
+	case 405: return "Method Not Allowed";
+	case 431: return "Request Header Fields Too Large";
+	case 500: return "Internal Server Error";
+	case 503: return "Service Unavailable";
+	}
+	return "Unknown";
+}
+
+/* Bytes up to and with the empty line; 0: it has not come. */
+static size_t head_length(const char *p, size_t n)
+{
+	size_t i, line = 0;		/* length of the current line, CR not counted */
+
+	for (i = 0; i < n; i++) {
+		if (p[i] == '\n') {
+			if (line == 0)
+				return i + 1;
+			line = 0;
+		} else if (p[i] != '\r') {
+			line++;
+		}
+	}
+	return 0;
+}
+
+/* The next word of <*s>, up to a space; empty when there is none. */
+static struct span word(struct span *s)
+{
+	struct span w = { s->p, 0 };
+
+	while (w.n < s->n && s->p[w.n] != ' ')
+		w.n++;
+	s->p += w.n;
+	s->n -= w.n;
+	if (s->n > 0) {
+		s->p++;
+		s->n--;
+	}
+	return w;
+}
+
+static bool printable(struct span s)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++)
+		if ((unsigned char)s.p[i] <= 0x20 || (unsigned char)s.p[i] >= 0x7f)
+			return false;
+	return true;
+}
+
+static bool version_ok(struct span v)
+{
+	return v.n == 8 && memcmp(v.p, "HTTP/1.", 7) == 0 && (v.p[7] == '0' || v.p[7] == '1');
+}
+
+int http_parse(const char *p, size_t n, struct http_request *r)
+{
+	struct span line = { p, 0 }, version;
+	const char *query;
+
+	if (head_length(p, n) == 0)
+		return n >= HTTP_REQUEST_MAX ? 431 : HTTP_MORE;
+	while (line.p[line.n] != '\n')
+		line.n++;
+	if (line.n > 0 && line.p[line.n - 1] == '\r')
+		line.n--;
+	r->method = word(&line);
+	r->path = word(&line);
+	version = line;
+	if (r->method.n == 0 || !printable(r->method) || !printable(r->path) || !version_ok(version))
+		return 400;
+	if (r->path.n == 0 || r->path.p[0] != '/')
+		return 400;
+	query = memchr(r->path.p, '?', r->path.n);
+	if (query != NULL)
+		r->path.n = (size_t)(query - r->path.p);
+	return 0;
+}
+
+size_t http_head(char *out, int status, const char *type, size_t length)
+{
+	int n = snprintf(out, HTTP_HEAD_MAX,
+			 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+			 "Connection: close\r\n\r\n", status, reason(status), type, length,
+			 status == 405 ? "Allow: GET, HEAD\r\n" : "");
+
+	return n < 0 ? 0 : n < HTTP_HEAD_MAX ? (size_t)n : HTTP_HEAD_MAX - 1;
+}

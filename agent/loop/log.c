@@ -1,0 +1,223 @@
+/* Log lines to a descriptor, from any thread.
+ *
+ * Nothing here may stop a thread that answers HAProxy. Kinds that a peer can cause are limited, each
+ * by its own bucket; and a line is only written when the descriptor takes it at once: for a pipe,
+ * POLLOUT says that PIPE_BUF bytes fit, and lines are shorter. A line that nobody takes is counted
+ * and forgotten. The lock is held over poll and write, so that no other thread fills the pipe in
+ * between; it is never held while anything waits. */
+#include <poll.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/loop/clock.h"
+#include "agent/loop/log.h"
+
+#define LOG_TAIL	40	/* kept free for suppressed=N and the line feed */
+
+static const char *const level_name[] = { "error", "warn", "info", "debug" };
+
+bool log_gate_pass(struct log_gate *g, msec now, uint64_t *suppressed)
+{
+	msec filled = (now - g->since) / LOG_EVERY_MS;
+
+	if (filled > 0) {
+		g->used = filled >= (msec)g->used ? 0 : g->used - (uint32_t)filled;
+		g->since += filled * LOG_EVERY_MS;
+	}
+	if (g->used >= LOG_BURST) {
+		g->suppressed++;
+		return false;
+	}
+	if (g->used++ == 0)
+		g->since = now;
+	*suppressed = g->suppressed;
+	g->suppressed = 0;
+	return true;
+}
+
+void log_init(struct log *l, int fd, enum log_level level)
+{
+	memset(l, 0, sizeof(*l));
+	l->fd = fd;
+	l->level = (int)level;
+	pthread_mutex_init(&l->lock, NULL);
+}
+
+void log_fini(struct log *l)
+{
+	pthread_mutex_destroy(&l->lock);
+}
+
+void log_set_level(struct log *l, enum log_level level)
+{
+	__atomic_store_n(&l->level, (int)level, __ATOMIC_RELAXED);
+}
+
+uint64_t log_lost(const struct log *l)
+{
+	return __atomic_load_n(&l->lost, __ATOMIC_RELAXED);
+}
+
+/* ---- one line ------------------------------------------------------------------------------ */
+
+static bool is_plain(unsigned char c)
+{
+	return c > 0x20 && c < 0x7f && c != '"' && c != '=' && c != '\\';
+}
+
+static bool needs_quotes(struct span v)
+{
+	size_t i;
+
+	for (i = 0; i < v.n; i++)
+		if (!is_plain((unsigned char)v.p[i]))
+			return true;
+	return v.n == 0;
+}
+
+/* <c> as it stands between quotes; returns its length, at most 4. */
+static size_t escape(char *out, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	if (c == '"' || c == '\\') {
+		out[0] = '\\';
+		out[1] = (char)c;
+		return 2;
+	}
+	if (c == '\n') {
+		memcpy(out, "\\n", 2);
+		return 2;
+	}
+	if (c >= 0x20 && c < 0x7f) {
+		out[0] = (char)c;
+		return 1;
+	}
+	out[0] = '\\';
+	out[1] = 'x';
+	out[2] = hex[c >> 4];
+	out[3] = hex[c & 15];
+	return 4;
+}
+
+static void put(struct log_line *ln, const char *p, size_t n)
+{
+	if (ln->full || n > sizeof(ln->text) - LOG_TAIL - ln->n) {
+		ln->full = true;
+		return;
+	}
+	memcpy(ln->text + ln->n, p, n);
+	ln->n += n;
+}
+
+static void put_value(struct log_line *ln, struct span v)
+{
+	bool quotes = needs_quotes(v);
+	char c[4];
+	size_t i;
+
+	if (!quotes) {
+		put(ln, v.p, v.n);
+		return;
+	}
+	put(ln, "\"", 1);
+	for (i = 0; i < v.n; i++)
+		put(ln, c, escape(c, (unsigned char)v.p[i]));
+	put(ln, "\"", 1);
+}
+
+void log_span(struct log_line *ln, const char *key, struct span value)
+{
+	size_t start = ln->n;
+	bool cut = value.n > LOG_VALUE_MAX;
+
+	if (cut)
+		value.n = LOG_VALUE_MAX;
+	ln->full = false;
+	put(ln, " ", 1);
+	put(ln, key, strlen(key));
+	put(ln, "=", 1);
+	put_value(ln, value);
+	if (cut)
+		put(ln, "...", 3);
+	if (ln->full)
+		ln->n = start;
+}
+
+void log_text(struct log_line *ln, const char *key, const char *value)
+{
+	log_span(ln, key, span_str(value));
+}
+
+void log_int(struct log_line *ln, const char *key, int64_t value)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%lld", (long long)value);
+	log_text(ln, key, number);
+}
+
+static void put_head(struct log_line *ln, enum log_level level)
+{
+	struct timespec ts;
+	struct tm tm;
+	char head[64];
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	n = strftime(head, sizeof(head), "ts=%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(head + n, sizeof(head) - n, ".%03dZ", (int)(ts.tv_nsec / 1000000));
+	put(ln, head, strlen(head));
+	log_text(ln, "level", level_name[level]);
+}
+
+bool log_begin(struct log_line *ln, struct log *l, enum log_level level, enum log_kind kind,
+	       const char *msg)
+{
+	bool pass = true;
+
+	if ((int)level > __atomic_load_n(&l->level, __ATOMIC_RELAXED))
+		return false;
+	ln->log = l;
+	ln->suppressed = 0;
+	ln->n = 0;
+	ln->full = false;
+	if (kind != LOG_LIFE) {
+		pthread_mutex_lock(&l->lock);
+		pass = log_gate_pass(&l->gate[kind], clock_msec(), &ln->suppressed);
+		pthread_mutex_unlock(&l->lock);
+	}
+	if (!pass)
+		return false;
+	put_head(ln, level);
+	log_text(ln, "msg", msg);
+	return true;
+}
+
+void log_end(struct log_line *ln)
+{
+	struct log *l = ln->log;
+	struct pollfd pfd = { .fd = l->fd, .events = POLLOUT };
+	bool sent = false;
+
+	if (ln->suppressed > 0)		/* always fits: LOG_TAIL */
+		ln->n += (size_t)snprintf(ln->text + ln->n, LOG_TAIL, " suppressed=%llu",
+					  (unsigned long long)ln->suppressed);
+	ln->text[ln->n++] = '\n';
+	pthread_mutex_lock(&l->lock);
+	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
+		sent = write(l->fd, ln->text, ln->n) == (ssize_t)ln->n;
+	pthread_mutex_unlock(&l->lock);
+	if (!sent)
+		__atomic_fetch_add(&l->lost, 1, __ATOMIC_RELAXED);
+}
+
+void log_msg(struct log *l, enum log_level level, enum log_kind kind, const char *msg)
+{
+	struct log_line ln;
+
+	if (log_begin(&ln, l, level, kind, msg))
+		log_end(&ln);
+}

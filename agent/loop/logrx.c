@@ -1,0 +1,233 @@
+/* Log lines, cut at line feeds. A connection keeps the start of one line and no more: a line above
+ * LOGLINE_MAX is dropped up to its end and counted, so a feed can hold 8 KiB of ours at most. One
+ * read a wake, so that feeds and scrapes share the thread. A feed may be silent for days; a dead peer
+ * is found by TCP keepalive, not by a timeout of ours.
+ *
+ * The kernel's receive buffer for UDP is asked to be larger, for bursts; what it drops is HAProxy's
+ * fire-and-forget, and the ledger closes such requests by load and by age. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/clock.h"
+#include "agent/loop/count.h"
+#include "agent/loop/logrx.h"
+
+#define UDP_FEW		64		/* datagrams in one wake */
+#define UDP_BUFFER	(1 << 20)
+#define READ_MAX	16384
+
+struct feed {
+	struct list link;
+	struct logrx *rx;
+	ev_io io;
+	bool skipping;		/* within a line that is too long */
+	size_t n;		/* of <start> */
+	char start[LOGLINE_MAX];
+};
+
+static void one_line(struct logrx *rx, const char *p, size_t n)
+{
+	struct log_line ln;
+	struct fact f;
+
+	if (n > 0 && p[n - 1] == '\r')
+		n--;
+	if (n == 0)
+		return;
+	if (n > LOGLINE_MAX) {
+		count_add(&rx->count.lines_long, 1);
+	} else if (logline_parse(&rx->line, p, n, &f) == 0) {
+		count_add(&rx->count.lines, 1);
+		route_learn(rx->agent->route, &f, clock_msec());
+	} else {
+		count_add(&rx->count.lines_bad, 1);
+		if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FEED,
+			      "a line of the log feed is no JSON with a uid")) {
+			log_int(&ln, "bytes", (int64_t)n);
+			log_end(&ln);
+		}
+	}
+}
+
+/* ---- TCP ------------------------------------------------------------------------------------------ */
+
+/* The rest of a line of which <f> holds the start. */
+static void finish_line(struct feed *f, const char *p, size_t n)
+{
+	if (f->skipping || n > sizeof(f->start) - f->n) {
+		count_add(&f->rx->count.lines_long, 1);
+	} else {
+		memcpy(f->start + f->n, p, n);
+		one_line(f->rx, f->start, f->n + n);
+	}
+	f->skipping = false;
+	f->n = 0;
+}
+
+static void keep_start(struct feed *f, const char *p, size_t n)
+{
+	if (f->skipping || n > sizeof(f->start) - f->n) {
+		f->skipping = true;
+		f->n = 0;
+		return;
+	}
+	memcpy(f->start + f->n, p, n);
+	f->n += n;
+}
+
+static void feed_bytes(struct feed *f, const char *p, size_t n)
+{
+	const char *lf;
+	size_t len;
+
+	while (n > 0 && (lf = memchr(p, '\n', n)) != NULL) {
+		len = (size_t)(lf - p);
+		if (f->n == 0 && !f->skipping)
+			one_line(f->rx, p, len);
+		else
+			finish_line(f, p, len);
+		p += len + 1;
+		n -= len + 1;
+	}
+	keep_start(f, p, n);
+}
+
+static void feed_free(struct feed *f)
+{
+	count_add(&f->rx->count.open, (uint64_t)-1);
+	ev_io_stop(f->rx->loop, &f->io);
+	close(f->io.fd);
+	list_remove(&f->link);
+	mem_free(f);
+}
+
+static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct feed *f = io->data;
+	char buf[READ_MAX];
+	ssize_t n = recv(io->fd, buf, sizeof(buf), 0);
+
+	if (n > 0) {
+		count_add(&f->rx->count.bytes, (uint64_t)n);
+		feed_bytes(f, buf, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		if (f->n > 0)
+			one_line(f->rx, f->start, f->n);
+		feed_free(f);
+	}
+}
+
+static void keepalive(int fd)
+{
+	int on = 1, idle = 60, every = 10, times = 3;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof(every));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+}
+
+static void refuse(struct logrx *rx, int fd, uint32_t max)
+{
+	struct log_line ln;
+
+	close(fd);
+	count_add(&rx->count.refused_full, 1);
+	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL, "too many log feeds; one is refused")) {
+		log_int(&ln, "max_feeds", max);
+		log_end(&ln);
+	}
+}
+
+static void take(void *arg, int fd, const union sockaddr_any *peer)
+{
+	struct logrx *rx = arg;
+	uint32_t max = tune_get(rx->agent->tune.max_feeds);
+	struct feed *f;
+
+	if (rx->count.open >= max || (f = mem_alloc(sizeof(*f))) == NULL) {
+		refuse(rx, fd, max);
+		return;
+	}
+	f->rx = rx;
+	if (peer->sa.sa_family != AF_UNIX)
+		keepalive(fd);
+	ev_io_init(&f->io, on_feed, fd, EV_READ);
+	f->io.data = f;
+	list_append(&rx->conns, &f->link);
+	count_add(&rx->count.open, 1);
+	count_add(&rx->count.accepted, 1);
+	ev_io_start(rx->loop, &f->io);
+}
+
+/* ---- UDP ------------------------------------------------------------------------------------------- */
+
+static void datagram(struct logrx *rx, const char *p, size_t n)
+{
+	const char *lf;
+	size_t len;
+
+	count_add(&rx->count.datagrams, 1);
+	count_add(&rx->count.bytes, n);
+	while (n > 0 && (lf = memchr(p, '\n', n)) != NULL) {
+		len = (size_t)(lf - p);
+		one_line(rx, p, len);
+		p += len + 1;
+		n -= len + 1;
+	}
+	one_line(rx, p, n);
+}
+
+static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct logrx *rx = io->data;
+	ssize_t n;
+	int i;
+
+	for (i = 0; i < UDP_FEW; i++) {
+		n = recv(io->fd, rx->datagram, sizeof(rx->datagram), 0);
+		if (n < 0)
+			return;
+		datagram(rx, rx->datagram, (size_t)n);
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop)
+{
+	int size = UDP_BUFFER;
+	unsigned i;
+
+	rx->agent = a;
+	rx->loop = loop;
+	list_init(&rx->conns);
+	for (i = 0; i < a->log_tcp.n; i++) {
+		rx->acceptor[i].log = &a->log;
+		rx->acceptor[i].name = "log";
+		rx->acceptor[i].take = take;
+		rx->acceptor[i].arg = rx;
+		rx->acceptor[i].errors = &rx->count.accept_errors;
+		acceptor_start(&rx->acceptor[i], loop, &a->log_tcp.l[i]);
+	}
+	for (i = 0; i < a->log_udp.n; i++) {
+		setsockopt(a->log_udp.l[i].fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		ev_io_init(&rx->udp[i], on_udp, a->log_udp.l[i].fd, EV_READ);
+		rx->udp[i].data = rx;
+		ev_io_start(loop, &rx->udp[i]);
+	}
+}
+
+void logrx_stop(struct logrx *rx)
+{
+	unsigned i;
+
+	for (i = 0; i < rx->agent->log_tcp.n; i++)
+		acceptor_stop(&rx->acceptor[i]);
+	for (i = 0; i < rx->agent->log_udp.n; i++)
+		ev_io_stop(rx->loop, &rx->udp[i]);
+	while (!list_empty(&rx->conns))
+		feed_free(list_entry(rx->conns.next, struct feed, link));
+}

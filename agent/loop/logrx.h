@@ -1,0 +1,35 @@
+/* logrx.h - the log feed: HAProxy's log lines over TCP (newline-separated) and UDP, as facts. */
+#ifndef KVROUTE_LOOP_LOGRX_H
+#define KVROUTE_LOOP_LOGRX_H
+
+#include <ev.h>
+
+#include "agent/base/list.h"
+#include "agent/feed/logline.h"
+#include "agent/loop/acceptor.h"
+#include "agent/loop/agent.h"
+
+/* Written by the side thread. */
+struct logrx_counters {
+	uint64_t open;			/* connections now */
+	uint64_t accepted, accept_errors, refused_full;
+	uint64_t lines, lines_bad, lines_long;	/* taken; without sense; above LOGLINE_MAX */
+	uint64_t datagrams, bytes;
+};
+
+struct logrx {
+	struct agent *agent;
+	struct ev_loop *loop;
+	struct acceptor acceptor[LISTEN_MAX];
+	ev_io udp[LISTEN_MAX];
+	struct list conns;
+	struct logline line;			/* scratch for one */
+	char datagram[65536];
+	struct logrx_counters count;
+};
+
+/* Sockets are <agent>'s, opened before. The struct is the caller's. */
+void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop);
+void logrx_stop(struct logrx *rx);
+
+#endif

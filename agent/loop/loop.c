@@ -1,0 +1,332 @@
+/* The main thread: open, start, wait for signals, drain.
+ *
+ * Signals are blocked in every thread and waited for in this one, so there is no handler and nothing
+ * to be careful about. A reload reads and checks everything here, beside the threads that work; only
+ * when all of it is good is it handed over. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/agent.h"
+#include "agent/loop/process.h"
+#include "agent/loop/side.h"
+#include "agent/loop/worker.h"
+
+#define THREADS_DEFAULT_MAX	4
+#define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
+
+static void tune_take(struct tune *t, const struct loop_opts *o)
+{
+	tune_set(t->max_connections, o->max_connections);
+	tune_set(t->max_feeds, o->max_feeds);
+	tune_set(t->hello_timeout_ms, o->hello_timeout_ms);
+	tune_set(t->idle_timeout_ms, o->idle_timeout_ms);
+	tune_set(t->drain_ms, o->drain_ms);
+	tune_set(t->max_frame_size, o->spop_conn.max_frame_size);
+	tune_set(t->max_joined, o->spop_conn.max_joined);
+	tune_set(t->max_open, o->spop_conn.max_open);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------- */
+
+static int open_list(struct listeners *ls, const char (*text)[ADDR_MAX], const bool *optional,
+		     int type, uint32_t mode, struct err *e)
+{
+	unsigned i;
+	int rc;
+
+	for (i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++) {
+		rc = listener_open(&ls->l[ls->n], text[i], type, mode, e);
+		if (rc == 0)
+			ls->n++;
+		else if (rc < 0 || optional == NULL || !optional[i])
+			return -1;
+	}
+	return 0;
+}
+
+static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	uint32_t mode = o->socket_mode;
+
+	if (open_list(&a->spop, o->spop, o->spop_optional, SOCK_STREAM, mode, e) != 0 ||
+	    open_list(&a->log_tcp, o->log_tcp, NULL, SOCK_STREAM, mode, e) != 0 ||
+	    open_list(&a->log_udp, o->log_udp, NULL, SOCK_DGRAM, mode, e) != 0 ||
+	    open_list(&a->metrics, o->metrics, NULL, SOCK_STREAM, mode, e) != 0)
+		return -1;
+	if (a->spop.n == 0)
+		return err_set(e, "there is no address left to listen on for HAProxy: the directory of "
+			       "each optional one is missing");
+	return 0;
+}
+
+static void close_list(struct listeners *ls)
+{
+	unsigned i;
+
+	for (i = 0; i < ls->n; i++)
+		listener_close(&ls->l[i]);
+	ls->n = 0;
+}
+
+static int make_route(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+		      bool *kept, struct err *e)
+{
+	struct hash_key key;
+	uint64_t seed = 0;
+
+	if (loop_key(o, &key, kept, e) != 0)
+		return -1;
+	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+		seed = (uint64_t)time(NULL);
+	a->route = route_new(ro, &key, seed);
+	mem_wipe(&key, sizeof(key));
+	if (a->route == NULL)
+		return err_set(e, "no memory for the index and what belongs to it");
+	return 0;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+static unsigned thread_count(const struct loop_opts *o)
+{
+	unsigned n = o->threads;
+
+	if (n == 0) {
+		n = process_cpus();
+		if (n > THREADS_DEFAULT_MAX)
+			n = THREADS_DEFAULT_MAX;
+	}
+	return n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+/* All are made before any runs: they look at each other's counters. */
+static int make_workers(struct agent *a, unsigned n, struct err *e)
+{
+	while (a->n_workers < n) {
+		a->worker[a->n_workers] = worker_new(a, a->n_workers, e);
+		if (a->worker[a->n_workers] == NULL)
+			return -1;
+		a->n_workers++;
+	}
+	return 0;
+}
+
+static int start_threads(struct agent *a, struct side *side, struct err *e)
+{
+	unsigned i;
+
+	a->n_accepting = a->n_workers;
+	if (side_start(side, e) != 0)
+		return -1;
+	for (i = 0; i < a->n_workers; i++)
+		if (worker_start(a->worker[i], e) != 0)
+			return -1;
+	__atomic_store_n(&a->ready, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* SPOP threads first, so that metrics and log feed see the drain to its end. Also for a start that
+ * failed half-way. */
+static void stop_threads(struct agent *a, struct side *side)
+{
+	unsigned i;
+
+	__atomic_store_n(&a->ready, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&a->draining, true, __ATOMIC_RELEASE);
+	for (i = 0; i < a->n_workers; i++)
+		worker_wake(a->worker[i]);
+	for (i = 0; i < a->n_workers; i++)
+		worker_join(a->worker[i]);
+	side_stop(side);
+}
+
+static void agent_fini(struct agent *a, struct side *side)
+{
+	unsigned i;
+
+	side_free(side);
+	for (i = 0; i < a->n_workers; i++)
+		worker_free(a->worker[i]);
+	route_free(a->route);
+	close_list(&a->spop);
+	close_list(&a->log_tcp);
+	close_list(&a->log_udp);
+	close_list(&a->metrics);
+}
+
+/* ---- what the log says ----------------------------------------------------------------------------- */
+
+static void log_list(struct log_line *ln, const char *key, const struct listeners *ls)
+{
+	char all[LISTEN_MAX * (ADDR_MAX + 1)] = "";
+	size_t n = 0;
+	unsigned i;
+
+	for (i = 0; i < ls->n; i++)
+		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i ? "," : "", ls->l[i].text);
+	log_text(ln, key, n ? all : "none");
+}
+
+static void log_start(struct agent *a, const struct route_opts *ro, bool kept)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, "started"))
+		return;
+	log_text(&ln, "version", KVROUTE_VERSION);
+	log_int(&ln, "pid", getpid());
+	log_list(&ln, "spop", &a->spop);
+	log_list(&ln, "log_tcp", &a->log_tcp);
+	log_list(&ln, "log_udp", &a->log_udp);
+	log_list(&ln, "metrics", &a->metrics);
+	log_int(&ln, "threads", a->n_workers);
+	log_text(&ln, "key", kept ? "kept" : "temporary");
+	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
+	log_end(&ln);
+}
+
+static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
+{
+	struct log_line ln;
+
+	if (kept || !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
+			       "the key is temporary: state_dir is missing or not to be written"))
+		return;
+	log_text(&ln, "state_dir", o->state_dir);
+	log_end(&ln);
+}
+
+static void log_fds(struct agent *a, const struct loop_opts *o)
+{
+	uint64_t have = process_raise_fds();
+	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + FDS_BESIDE;
+	struct log_line ln;
+
+	if (have >= need ||
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "the limit of open files is low"))
+		return;
+	log_int(&ln, "limit", (int64_t)have);
+	log_int(&ln, "needed", (int64_t)need);
+	log_end(&ln);
+}
+
+static void log_err(struct agent *a, const char *msg, const struct err *e)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, LOG_ERROR, LOG_LIFE, msg))
+		return;
+	if (e->file[0] != '\0') {
+		log_text(&ln, "file", e->file);
+		log_int(&ln, "line", e->line);
+		log_int(&ln, "column", e->column);
+	}
+	log_text(&ln, "error", e->text);
+	log_end(&ln);
+}
+
+/* ---- signals ----------------------------------------------------------------------------------------- */
+
+static void on_reload(struct agent *a, const struct loop_reload *reload)
+{
+	struct route_opts *ro = mem_alloc(sizeof(*ro));
+	struct loop_opts *o = mem_alloc(sizeof(*o));
+	struct err e = { 0 };
+
+	if (reload == NULL) {
+		err_set(&e, "this agent was started without anything to reload");
+	} else if (ro == NULL || o == NULL) {
+		err_set(&e, "no memory");
+	} else if (reload->load(reload->arg, ro, o, &e) == 0) {
+		if (route_reconfigure(a->route, ro) == 0) {
+			tune_take(&a->tune, o);
+			log_set_level(&a->log, o->log_level);
+			log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
+		} else {
+			err_set(&e, "no memory");
+		}
+		route_opts_free(ro);
+	}
+	if (e.text[0] != '\0')
+		log_err(a, "reload refused; the old configuration stays", &e);
+	mem_free(ro);
+	mem_free(o);
+}
+
+static void signals_of(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+}
+
+static void wait_for_end(struct agent *a, const struct loop_reload *reload)
+{
+	sigset_t set;
+	int sig;
+
+	signals_of(&set);
+	for (;;) {
+		if (sigwait(&set, &sig) != 0)
+			continue;
+		if (sig != SIGHUP)
+			break;
+		on_reload(a, reload);
+	}
+	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------- */
+
+static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+	       const struct loop_reload *reload, struct err *e)
+{
+	struct side *side = NULL;
+	bool kept = false;
+	int rc = -1;
+
+	if (open_all(a, o, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
+	    make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
+		goto out;
+	log_key(a, o, kept);
+	log_fds(a, o);
+	if (start_threads(a, side, e) == 0) {
+		log_start(a, ro, kept);
+		wait_for_end(a, reload);
+		rc = 0;
+	}
+	stop_threads(a, side);
+	if (rc == 0)
+		log_msg(&a->log, LOG_INFO, LOG_LIFE, "stopped");
+out:
+	agent_fini(a, side);
+	return rc;
+}
+
+int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
+	     struct err *e)
+{
+	struct agent *a = mem_alloc(sizeof(*a));
+	sigset_t set, old;
+	int rc;
+
+	if (a == NULL)
+		return err_set(e, "no memory");
+	signal(SIGPIPE, SIG_IGN);
+	signals_of(&set);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	log_init(&a->log, STDERR_FILENO, o->log_level);
+	tune_take(&a->tune, o);
+	a->started = (int64_t)time(NULL);
+	rc = run(a, o, ro, reload, e);
+	log_fini(&a->log);
+	mem_free(a);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}

@@ -1,0 +1,460 @@
+/* One table per struct of figures: a row names a metric, where its value is, and what it means; a row
+ * without a help text is one more sample of the metric above it, with another label. All samples of
+ * a metric must stand together, so servers and pools are copied out first (which also keeps the core's
+ * lock short) and then written column by column. */
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/count.h"
+#include "agent/loop/metrics.h"
+#include "agent/loop/process.h"
+#include "agent/loop/worker.h"
+
+#define VIEW_TEXT_MAX	(2u << 20)	/* labels of all servers and pools */
+
+enum kind { COUNTER, GAUGE, HISTOGRAM };
+
+struct row {
+	const char *name;	/* without "kvroute_" */
+	const char *label;	/* "" or all of what stands between the braces */
+	enum kind kind;
+	size_t at;		/* of a uint64_t */
+	const char *help;	/* NULL: as above */
+};
+
+static void family(struct text *t, const char *name, enum kind kind, const char *help)
+{
+	static const char *const word[] = { "counter", "gauge", "histogram" };
+
+	text_addf(t, "# HELP kvroute_%s %s\n# TYPE kvroute_%s %s\n", name, help, name, word[kind]);
+}
+
+static void sample(struct text *t, const char *name, const char *label, uint64_t v)
+{
+	if (label[0] != '\0')
+		text_addf(t, "kvroute_%s{%s} %llu\n", name, label, (unsigned long long)v);
+	else
+		text_addf(t, "kvroute_%s %llu\n", name, (unsigned long long)v);
+}
+
+static void one(struct text *t, const char *name, enum kind kind, const char *help, double v)
+{
+	family(t, name, kind, help);
+	text_addf(t, "kvroute_%s %.17g\n", name, v);
+}
+
+static void table(struct text *t, const struct row *rows, size_t n, const void *figures)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (rows[i].help != NULL)
+			family(t, rows[i].name, rows[i].kind, rows[i].help);
+		sample(t, rows[i].name, rows[i].label,
+		       count_read((const uint64_t *)((const char *)figures + rows[i].at)));
+	}
+}
+
+#define TABLE(t, rows, figures)	table(t, rows, sizeof(rows) / sizeof((rows)[0]), figures)
+
+/* ---- the core ------------------------------------------------------------------------------------ */
+
+#define R(f)	offsetof(struct route_stats, f)
+
+static const struct row route_rows[] = {
+	{ "requests_total", "", COUNTER, R(requests), "Requests seen: route messages with seq 0." },
+	{ "slices_total", "", COUNTER, R(slices), "Further slices of a body." },
+	{ "bodies_cut_total", "", COUNTER, R(cut), "Bodies seen in part." },
+	{ "bodies_cut_recalled_total", "", COUNTER, R(headless_saved),
+	  "Cut bodies whose head was known from an earlier body." },
+	{ "loads_bad_total", "", COUNTER, R(bad_load), "Load strings with an entry without sense." },
+	{ "slices_waiting", "", GAUGE, R(slices_waiting), "Requests that wait for more slices." },
+	{ "slices_waiting_bytes", "", GAUGE, R(slices_bytes), "Memory of requests that wait for slices." },
+	{ "slices_lost_total", "reason=\"age\"", COUNTER, R(slices_aged),
+	  "Waiting requests that were let go." },
+	{ "slices_lost_total", "reason=\"room\"", COUNTER, R(slices_dropped), NULL },
+	{ "slices_again_total", "", COUNTER, R(slices_again),
+	  "Requests that began anew with the uid of one that waited." },
+	{ "facts_total", "kind=\"first\"", COUNTER, R(firsts), "Facts taken." },
+	{ "facts_total", "kind=\"done\"", COUNTER, R(dones), NULL },
+	{ "facts_unknown_total", "", COUNTER, R(facts_unknown), "Facts for a uid that is not open." },
+	{ "ledger_open_requests", "", GAUGE, R(open), "Requests the ledger believes open." },
+	{ "ledger_closed_total", "reason=\"load\"", COUNTER, R(closed_by_load),
+	  "Open requests closed without a fact." },
+	{ "ledger_closed_total", "reason=\"age\"", COUNTER, R(closed_by_age), NULL },
+	{ "ledger_closed_total", "reason=\"room\"", COUNTER, R(closed_by_room), NULL },
+	{ "refused_total", "what=\"pool\"", COUNTER, R(pools_refused), "Names above a limit." },
+	{ "refused_total", "what=\"server\"", COUNTER, R(servers_refused), NULL },
+	{ "prompt_tokens_total", "", COUNTER, R(prompt_tokens),
+	  "Prompt tokens of decisions that set a server, estimated." },
+	{ "hit_tokens_total", "", COUNTER, R(hit_tokens),
+	  "Of them, tokens expected in the cache of the server." },
+	{ "index_bytes", "", GAUGE, R(index.bytes), "Memory of the index." },
+	{ "index_limit_bytes", "", GAUGE, R(index.max_bytes), "Budget of the index." },
+	{ "index_spaces", "", GAUGE, R(index.spaces), "Spaces: what may share cache." },
+	{ "index_nodes", "", GAUGE, R(index.nodes), "Nodes of all trees." },
+	{ "index_records", "", GAUGE, R(index.records), "Pairs of node and server." },
+	{ "index_pages", "", GAUGE, R(index.pages), "Pages on nodes, each once." },
+	{ "index_claims", "", GAUGE, R(index.claims), "Claims neither confirmed nor cancelled yet." },
+	{ "index_matches_total", "", COUNTER, R(index.matches), "Prompts looked up." },
+	{ "index_commits_total", "", COUNTER, R(index.commits), "Prompts entered." },
+	{ "index_claims_ended_total", "how=\"confirmed\"", COUNTER, R(index.confirmed), "Claims ended." },
+	{ "index_claims_ended_total", "how=\"cancelled\"", COUNTER, R(index.cancelled), NULL },
+	{ "index_evicted_records_total", "", COUNTER, R(index.evicted_records),
+	  "Records evicted for the budget." },
+	{ "index_evicted_pages_total", "", COUNTER, R(index.evicted_pages),
+	  "Pages evicted for the budget." },
+	{ "index_refused_total", "", COUNTER, R(index.refused), "Prompts that found no room." },
+	{ "heads_bytes", "", GAUGE, R(heads.bytes), "Memory of remembered heads." },
+	{ "heads", "", GAUGE, R(heads.heads), "Heads remembered." },
+	{ "heads_openings", "", GAUGE, R(heads.openings), "Openings that lead to a head." },
+	{ "heads_lookups_total", "result=\"found\"", COUNTER, R(heads.found), "Heads looked up." },
+	{ "heads_lookups_total", "result=\"missed\"", COUNTER, R(heads.missed), NULL },
+	{ "heads_evicted_total", "", COUNTER, R(heads.evicted), "Heads evicted for the budget." },
+};
+
+static void write_core(struct text *t, struct route *r)
+{
+	struct route_stats *s = mem_alloc(sizeof(*s));
+	char label[64];
+	int w;
+
+	if (s == NULL) {
+		t->failed = true;
+		return;
+	}
+	route_stats(r, s);
+	TABLE(t, route_rows, s);
+	family(t, "decisions_total", COUNTER, "Answers to route messages, by why.");
+	for (w = 0; w < WHY_COUNT; w++) {
+		snprintf(label, sizeof(label), "why=\"%s\"", why_text((enum why)w));
+		sample(t, "decisions_total", label, s->why[w]);
+	}
+	mem_free(s);
+}
+
+/* ---- servers and pools ------------------------------------------------------------------------------ */
+
+enum { VIEW_VALUES = 10 };
+
+struct view {
+	size_t label, n;		/* in <labels> */
+	double v[VIEW_VALUES];
+};
+
+struct views {
+	struct text labels;
+	struct view *view;
+	size_t n, cap;
+	bool failed;
+};
+
+struct column {
+	const char *name;
+	enum kind kind;
+	const char *help;
+};
+
+static struct view *view_add(struct views *vs)
+{
+	size_t cap = vs->cap ? vs->cap * 2 : 64;
+	struct view *p;
+
+	if (vs->n == vs->cap) {
+		if ((p = mem_resize(vs->view, cap, sizeof(*p))) == NULL) {
+			vs->failed = true;
+			return NULL;
+		}
+		vs->view = p;
+		vs->cap = cap;
+	}
+	p = &vs->view[vs->n++];
+	memset(p, 0, sizeof(*p));
+	p->label = vs->labels.n;
+	return p;
+}
+
+static void views_write(struct text *t, struct views *vs, const struct column *columns, size_t n)
+{
+	const struct view *v;
+	size_t c, i;
+
+	if (vs->failed || vs->labels.failed)
+		t->failed = true;
+	for (c = 0; c < n && vs->n > 0 && !t->failed; c++) {
+		family(t, columns[c].name, columns[c].kind, columns[c].help);
+		for (i = 0; i < vs->n; i++) {
+			v = &vs->view[i];
+			text_addf(t, "kvroute_%s{", columns[c].name);
+			text_add(t, vs->labels.p + v->label, v->n);
+			text_addf(t, "} %.17g\n", v->v[c]);
+		}
+	}
+}
+
+static void views_fini(struct views *vs)
+{
+	text_fini(&vs->labels);
+	mem_free(vs->view);
+}
+
+static const struct column server_columns[] = {
+	{ "server_up", GAUGE, "1: up, as HAProxy last said in load." },
+	{ "server_weight", GAUGE, "Weight, as HAProxy last said." },
+	{ "server_connections", GAUGE, "Connections, as HAProxy last said." },
+	{ "server_queue", GAUGE, "Requests queued for the server, as HAProxy last said." },
+	{ "server_open_requests", GAUGE, "Our own open requests there." },
+	{ "server_backlog_seconds", GAUGE, "Prefill sent there and not answered yet." },
+	{ "server_picked_total", COUNTER, "Decisions for the server." },
+	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
+	{ "server_pages", GAUGE, "Pages it holds or claims, over all spaces." },
+};
+
+static void add_server(void *arg, const struct route_server_view *s)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(s->pool));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "server", span_str(s->name));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = s->up;
+	v->v[1] = s->weight;
+	v->v[2] = s->conn;
+	v->v[3] = s->queue;
+	v->v[4] = s->open;
+	v->v[5] = s->backlog_s;
+	v->v[6] = (double)s->picked;
+	v->v[7] = (double)s->hit_tokens;
+	v->v[8] = (double)s->pages;
+}
+
+static const struct column pool_columns[] = {
+	{ "pool_requests_total", COUNTER, "Requests of the pool." },
+	{ "pool_imbalanced", GAUGE, "1: the imbalance guard is tripped." },
+	{ "pool_imbalance_transitions_total", COUNTER, "Times the guard tripped or let go." },
+	{ "pool_pressure_ratio", GAUGE, "Mean wait to mean work, smoothed." },
+};
+
+static void add_pool(void *arg, const struct route_pool_view *p)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(p->name));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = (double)p->requests;
+	v->v[1] = p->imbalanced;
+	v->v[2] = (double)p->imbalance_transitions;
+	v->v[3] = p->pressure;
+}
+
+static const struct column pool_facts_column[] = {
+	{ "pool_facts", GAUGE, "1, with the step of the fact ladder the pool is on." },
+};
+
+static void add_pool_facts(void *arg, const struct route_pool_view *p)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(p->name));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "facts", span_str(p->facts));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = 1;
+}
+
+#define COLUMNS(c)	(c), sizeof(c) / sizeof((c)[0])
+
+static void write_views(struct text *t, struct route *r)
+{
+	struct views servers = { 0 }, pools = { 0 }, facts = { 0 };
+
+	text_init(&servers.labels, VIEW_TEXT_MAX);
+	text_init(&pools.labels, VIEW_TEXT_MAX);
+	text_init(&facts.labels, VIEW_TEXT_MAX);
+	route_each_server(r, add_server, &servers);
+	route_each_pool(r, add_pool, &pools);
+	route_each_pool(r, add_pool_facts, &facts);
+	views_write(t, &servers, COLUMNS(server_columns));
+	views_write(t, &pools, COLUMNS(pool_columns));
+	views_write(t, &facts, COLUMNS(pool_facts_column));
+	views_fini(&servers);
+	views_fini(&pools);
+	views_fini(&facts);
+}
+
+/* ---- the SPOP threads --------------------------------------------------------------------------------- */
+
+#define S(f)	offsetof(struct serve_counters, f)
+
+static const struct row serve_rows[] = {
+	{ "spop_frames_total", "", COUNTER, S(frames), "SPOP frames taken." },
+	{ "spop_notifies_total", "", COUNTER, S(notifies), "NOTIFYs, joined from fragments or whole." },
+	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written: as many as NOTIFYs." },
+	{ "spop_messages_total", "", COUNTER, S(messages), "Messages in NOTIFYs." },
+	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown), "Messages of another name." },
+	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs whose messages made no sense." },
+	{ "spop_hellos_total", "", COUNTER, S(hellos), "Handshakes." },
+	{ "spop_healthchecks_total", "", COUNTER, S(healthchecks), "Health checks answered." },
+	{ "spop_aborts_total", "", COUNTER, S(aborts), "Fragmented NOTIFYs that HAProxy gave up." },
+	{ "spop_fragments_total", "", COUNTER, S(fragments), "Fragments taken." },
+	{ "spop_closed_by_peer_total", "", COUNTER, S(closed_by_peer),
+	  "Connections that HAProxy ended with a DISCONNECT." },
+};
+
+#define K(f)	offsetof(struct sock_counters, f)
+
+static const struct row sock_rows[] = {
+	{ "spop_connections", "", GAUGE, K(open), "SPOP connections open." },
+	{ "spop_accepted_total", "", COUNTER, K(accepted), "SPOP connections accepted." },
+	{ "spop_accept_errors_total", "", COUNTER, K(accept_errors),
+	  "Times no connection could be accepted, for want of descriptors as a rule." },
+	{ "spop_refused_total", "", COUNTER, K(refused_full), "SPOP connections above the limit." },
+	{ "spop_closed_total", "reason=\"eof\"", COUNTER, K(closed_eof), "SPOP connections ended." },
+	{ "spop_closed_total", "reason=\"error\"", COUNTER, K(closed_error), NULL },
+	{ "spop_closed_total", "reason=\"hello_timeout\"", COUNTER, K(closed_hello), NULL },
+	{ "spop_closed_total", "reason=\"idle_timeout\"", COUNTER, K(closed_idle), NULL },
+	{ "spop_closed_total", "reason=\"drain\"", COUNTER, K(closed_drain), NULL },
+	{ "spop_closed_total", "reason=\"protocol\"", COUNTER, K(closed_protocol), NULL },
+	{ "spop_closed_total", "reason=\"memory\"", COUNTER, K(closed_memory), NULL },
+	{ "spop_received_bytes_total", "", COUNTER, K(bytes_in), "Bytes from HAProxy." },
+	{ "spop_sent_bytes_total", "", COUNTER, K(bytes_out), "Bytes to HAProxy." },
+	{ "spop_writes_total", "", COUNTER, K(writes), "System calls that wrote answers." },
+	{ "spop_paused_total", "", COUNTER, K(paused),
+	  "Times a peer did not read its answers, so that it was not read from." },
+};
+
+/* Structs of nothing but uint64_t are added up as arrays. */
+static void add_up(void *sum, const void *part, size_t size)
+{
+	const uint64_t *from = part;
+	uint64_t *to = sum;
+	size_t i;
+
+	for (i = 0; i < size / sizeof(*to); i++)
+		to[i] += count_read(&from[i]);
+}
+
+_Static_assert(sizeof(struct serve_counters) % sizeof(uint64_t) == 0, "added up as an array");
+_Static_assert(sizeof(struct sock_counters) % sizeof(uint64_t) == 0, "added up as an array");
+
+static void write_disconnects(struct text *t, const struct serve_counters *c)
+{
+	char label[32];
+
+	family(t, "spop_disconnects_total", COUNTER,
+	       "Connections we ended for what the peer sent, by SPOP status.");
+#define X(name, number, words) \
+	if ((number) != SPOP_STATUS_NORMAL) { \
+		snprintf(label, sizeof(label), "status=\"%d\"", number); \
+		sample(t, "spop_disconnects_total", label, c->closed_bad[number]); \
+	}
+	SPOP_STATUS_LIST(X)
+#undef X
+}
+
+static void write_seconds(struct text *t, const struct serve_counters *c)
+{
+	uint64_t n = 0;
+	int i;
+
+	family(t, "decision_seconds", HISTOGRAM, "Agent time of route messages, frame to ACK.");
+	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
+		n += c->us_bucket[i];
+		if (i + 1 < SERVE_SECONDS_BUCKETS)
+			text_addf(t, "kvroute_decision_seconds_bucket{le=\"%g\"} %llu\n",
+				  (double)serve_us_bounds[i] / 1e6, (unsigned long long)n);
+	}
+	text_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
+	text_addf(t, "kvroute_decision_seconds_sum %.17g\n", (double)c->us_sum / 1e6);
+	text_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
+}
+
+static void write_threads(struct text *t, const struct agent *a)
+{
+	struct serve_counters serve = { 0 };
+	struct sock_counters socks = { 0 };
+	char label[32];
+	unsigned i;
+
+	for (i = 0; i < a->n_workers; i++) {
+		add_up(&serve, &a->worker[i]->count, sizeof(serve));
+		add_up(&socks, &a->worker[i]->socks_count, sizeof(socks));
+	}
+	TABLE(t, serve_rows, &serve);
+	TABLE(t, sock_rows, &socks);
+	write_disconnects(t, &serve);
+	write_seconds(t, &serve);
+	family(t, "thread_connections", GAUGE, "SPOP connections open, by thread.");
+	for (i = 0; i < a->n_workers; i++) {
+		snprintf(label, sizeof(label), "thread=\"%u\"", i);
+		sample(t, "thread_connections", label, count_read(&a->worker[i]->socks_count.open));
+	}
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------- */
+
+#define L(f)	offsetof(struct logrx_counters, f)
+
+static const struct row logrx_rows[] = {
+	{ "feed_connections", "", GAUGE, L(open), "Log feed connections open." },
+	{ "feed_accepted_total", "", COUNTER, L(accepted), "Log feed connections accepted." },
+	{ "feed_accept_errors_total", "", COUNTER, L(accept_errors),
+	  "Times no log feed could be accepted, for want of descriptors as a rule." },
+	{ "feed_refused_total", "", COUNTER, L(refused_full), "Log feed connections above the limit." },
+	{ "feed_lines_total", "result=\"taken\"", COUNTER, L(lines), "Lines of the log feed." },
+	{ "feed_lines_total", "result=\"bad\"", COUNTER, L(lines_bad), NULL },
+	{ "feed_lines_total", "result=\"long\"", COUNTER, L(lines_long), NULL },
+	{ "feed_datagrams_total", "", COUNTER, L(datagrams), "Datagrams of the log feed." },
+	{ "feed_received_bytes_total", "", COUNTER, L(bytes), "Bytes of the log feed." },
+};
+
+#define A(f)	offsetof(struct admin_counters, f)
+
+static const struct row admin_rows[] = {
+	{ "http_requests_total", "result=\"answered\"", COUNTER, A(requests),
+	  "Requests to the metrics listener." },
+	{ "http_requests_total", "result=\"refused\"", COUNTER, A(refused), NULL },
+	{ "http_requests_total", "result=\"timeout\"", COUNTER, A(timeouts), NULL },
+	{ "http_requests_total", "result=\"pushed_out\"", COUNTER, A(pushed_out), NULL },
+	{ "http_accept_errors_total", "", COUNTER, A(accept_errors),
+	  "Times no connection to the metrics listener could be accepted." },
+};
+
+static void write_process(struct text *t, const struct agent *a)
+{
+	struct process_figures p;
+
+	process_read(&p);
+	family(t, "build_info", GAUGE, "1, with the version.");
+	sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
+	one(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
+	    __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
+	one(t, "process_start_time_seconds", GAUGE, "When the process began, since 1970.",
+	    (double)a->started);
+	one(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
+	one(t, "process_resident_memory_bytes", GAUGE, "Memory in use.", (double)p.resident_bytes);
+	one(t, "process_open_fds", GAUGE, "Descriptors open.", (double)p.fds);
+	one(t, "process_max_fds", GAUGE, "Descriptors that may be open.", (double)p.max_fds);
+	one(t, "log_lines_lost_total", COUNTER, "Log lines nobody took in time.",
+	    (double)log_lost(&a->log));
+}
+
+void metrics_write(const struct metrics_from *from, struct text *t)
+{
+	write_process(t, from->agent);
+	write_core(t, from->agent->route);
+	write_views(t, from->agent->route);
+	write_threads(t, from->agent);
+	TABLE(t, logrx_rows, from->logrx);
+	TABLE(t, admin_rows, from->admin);
+}

@@ -1,0 +1,21 @@
+/* metrics.h - everything that is counted, as Prometheus text (exposition format 0.0.4).
+ *
+ * Labels come from a bounded set: pools, servers, words of ours, thread numbers. Never a model, a
+ * tenant or anything else of a request. */
+#ifndef KVROUTE_LOOP_METRICS_H
+#define KVROUTE_LOOP_METRICS_H
+
+#include "agent/loop/admin.h"
+#include "agent/loop/agent.h"
+#include "agent/loop/logrx.h"
+#include "agent/loop/text.h"
+
+struct metrics_from {
+	struct agent *agent;
+	const struct logrx_counters *logrx;
+	const struct admin_counters *admin;
+};
+
+void metrics_write(const struct metrics_from *from, struct text *t);
+
+#endif

@@ -1,0 +1,93 @@
+#include "agent/base/mem.h"
+#include "agent/loop/clock.h"
+#include "agent/loop/metrics.h"
+#include "agent/loop/side.h"
+
+#define TICK_S	0.1
+
+static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct side *s = t->data;
+	msec now = clock_msec();
+
+	route_tick(s->agent->route, now);
+	admin_sweep(&s->admin, now);
+}
+
+static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void render(void *arg, struct text *t)
+{
+	struct side *s = arg;
+	struct metrics_from from = {
+		.agent = s->agent,
+		.logrx = &s->logrx.count,
+		.admin = &s->admin.count,
+	};
+
+	metrics_write(&from, t);
+}
+
+static void *side_main(void *arg)
+{
+	struct side *s = arg;
+
+	pthread_setname_np(pthread_self(), "side");
+	logrx_start(&s->logrx, s->agent, s->loop);
+	admin_start(&s->admin, s->agent, s->loop);
+	ev_run(s->loop, 0);
+	logrx_stop(&s->logrx);
+	admin_stop(&s->admin);
+	return NULL;
+}
+
+struct side *side_new(struct agent *a, struct err *e)
+{
+	struct side *s = mem_alloc(sizeof(*s));
+
+	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL) {
+		err_set(e, "no memory or descriptors for the side thread");
+		side_free(s);
+		return NULL;
+	}
+	s->agent = a;
+	s->admin.render = render;
+	s->admin.arg = s;
+	ev_async_init(&s->stop, on_stop);
+	ev_async_start(s->loop, &s->stop);
+	ev_timer_init(&s->tick, on_tick, TICK_S, TICK_S);
+	s->tick.data = s;
+	ev_timer_start(s->loop, &s->tick);
+	return s;
+}
+
+int side_start(struct side *s, struct err *e)
+{
+	int rc = pthread_create(&s->thread, NULL, side_main, s);
+
+	if (rc != 0)
+		return err_set(e, "cannot start the side thread: %s", strerror(rc));
+	s->running = true;
+	return 0;
+}
+
+void side_stop(struct side *s)
+{
+	if (s == NULL || !s->running)
+		return;
+	ev_async_send(s->loop, &s->stop);
+	pthread_join(s->thread, NULL);
+	s->running = false;
+}
+
+void side_free(struct side *s)
+{
+	if (s == NULL)
+		return;
+	if (s->loop != NULL)
+		ev_loop_destroy(s->loop);
+	mem_free(s);
+}

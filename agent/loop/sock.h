@@ -1,0 +1,22 @@
+/* sock.h - one SPOP connection on its socket: all of it happens on its worker's thread. */
+#ifndef KVROUTE_LOOP_SOCK_H
+#define KVROUTE_LOOP_SOCK_H
+
+#include "agent/loop/worker.h"
+
+/* Take over <fd>, or close it when there are too many. */
+void sock_open(struct worker *w, int fd, const union sockaddr_any *peer);
+
+/* End what is too old; called once in a while. Looks at no connection that is young. */
+void sock_sweep(struct worker *w, msec now);
+
+/* The worker drains: every connection ends as soon as nothing is half-way on it. */
+void sock_drain_all(struct worker *w);
+
+/* Close what is left, at once. */
+void sock_close_all(struct worker *w);
+
+/* Connections that still have something to say (SOCK_LINGER ones have not). */
+bool sock_any(const struct worker *w);
+
+#endif

@@ -1,0 +1,209 @@
+/* A SPOP thread. It learns that it shall drain from a flag and an ev_async: it then stops accepting,
+ * ends its connections (sock.c), and leaves its loop when there are none, or when time is up. The
+ * last worker that stops accepting closes the listeners, so that nobody waits in a queue that no one
+ * will serve. */
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/clock.h"
+#include "agent/loop/count.h"
+#include "agent/loop/sock.h"
+
+#define SWEEP_S		0.25
+#define CROWDED_BY	2	/* connections more than the least busy thread */
+
+static usec env_clock(void *arg)
+{
+	return clock_usec();
+}
+
+/* ---- accepting ---------------------------------------------------------------------------------- */
+
+static void take(void *arg, int fd, const union sockaddr_any *peer)
+{
+	sock_open(arg, fd, peer);
+}
+
+static bool crowded(void *arg)
+{
+	const struct worker *w = arg;
+	uint64_t mine = count_read(&w->socks_count.open);
+	unsigned i;
+
+	for (i = 0; i < w->agent->n_workers; i++)
+		if (count_read(&w->agent->worker[i]->socks_count.open) + CROWDED_BY <= mine)
+			return true;
+	return false;
+}
+
+static void accept_start(struct worker *w)
+{
+	struct listeners *ls = &w->agent->spop;
+	struct acceptor *a;
+	unsigned i;
+
+	for (i = 0; i < ls->n; i++) {
+		a = &w->acceptor[i];
+		a->log = &w->agent->log;
+		a->name = "spop";
+		a->take = take;
+		a->crowded = crowded;
+		a->arg = w;
+		a->errors = &w->socks_count.accept_errors;
+		acceptor_start(a, w->loop, &ls->l[i]);
+	}
+}
+
+static void accept_stop(struct worker *w)
+{
+	struct listeners *ls = &w->agent->spop;
+	unsigned i;
+
+	for (i = 0; i < ls->n; i++)
+		acceptor_stop(&w->acceptor[i]);
+	if (__atomic_sub_fetch(&w->agent->n_accepting, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	for (i = 0; i < ls->n; i++)
+		listener_close(&ls->l[i]);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------ */
+
+static void leave_if_done(struct worker *w)
+{
+	if (w->draining && !sock_any(w))
+		ev_break(w->loop, EVBREAK_ALL);
+}
+
+/* Right behind the wait, before anything else of this turn. */
+static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
+{
+	struct worker *w = c->data;
+
+	w->pass_start = clock_usec();
+}
+
+static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct worker *w = t->data;
+
+	sock_sweep(w, clock_msec());
+}
+
+static void on_drain_end(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct worker *w = t->data;
+
+	sock_close_all(w);
+}
+
+/* Behind everything of a turn, before the next wait. */
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	leave_if_done(p->data);
+}
+
+static void on_wake(struct ev_loop *loop, ev_async *e, int revents)
+{
+	struct worker *w = e->data;
+
+	if (w->draining || !__atomic_load_n(&w->agent->draining, __ATOMIC_ACQUIRE))
+		return;
+	w->draining = true;
+	accept_stop(w);
+	ev_timer_set(&w->drain_end, (double)tune_get(w->agent->tune.drain_ms) / 1000., 0.);
+	ev_timer_start(loop, &w->drain_end);
+	sock_drain_all(w);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	char name[16];
+
+	snprintf(name, sizeof(name), "spop-%u", w->number);
+	pthread_setname_np(pthread_self(), name);
+	accept_start(w);
+	ev_run(w->loop, 0);
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void watchers_start(struct worker *w)
+{
+	ev_async_init(&w->wake, on_wake);
+	ev_check_init(&w->pass, on_pass);
+	ev_prepare_init(&w->turn_end, on_turn_end);
+	ev_timer_init(&w->sweep, on_sweep, SWEEP_S, SWEEP_S);
+	ev_timer_init(&w->drain_end, on_drain_end, 0., 0.);
+	w->wake.data = w->pass.data = w->turn_end.data = w;
+	w->sweep.data = w->drain_end.data = w;
+	ev_set_priority(&w->pass, EV_MAXPRI);
+	ev_async_start(w->loop, &w->wake);
+	ev_check_start(w->loop, &w->pass);
+	ev_prepare_start(w->loop, &w->turn_end);
+	ev_timer_start(w->loop, &w->sweep);
+}
+
+struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
+{
+	struct worker *w = mem_alloc(sizeof(*w));
+	enum sock_phase phase;
+
+	if (w == NULL)
+		goto fail;
+	w->agent = a;
+	w->number = number;
+	for (phase = SOCK_HELLO; phase < SOCK_PHASES; phase++)
+		list_init(&w->socks[phase]);
+	w->pass_start = clock_usec();
+	w->env.route = a->route;
+	w->env.count = &w->count;
+	w->env.clock = env_clock;
+	w->env.overloaded = &w->overloaded;
+	if ((w->env.scratch = route_scratch_new(a->route)) == NULL)
+		goto fail;
+	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL)
+		goto fail;
+	watchers_start(w);
+	return w;
+fail:
+	err_set(e, "no memory or descriptors for thread spop-%u", number);
+	worker_free(w);
+	return NULL;
+}
+
+int worker_start(struct worker *w, struct err *e)
+{
+	int rc = pthread_create(&w->thread, NULL, worker_main, w);
+
+	if (rc != 0)
+		return err_set(e, "cannot start thread spop-%u: %s", w->number, strerror(rc));
+	w->running = true;
+	return 0;
+}
+
+void worker_wake(struct worker *w)
+{
+	ev_async_send(w->loop, &w->wake);
+}
+
+void worker_join(struct worker *w)
+{
+	if (w->running)
+		pthread_join(w->thread, NULL);
+	w->running = false;
+}
+
+void worker_free(struct worker *w)
+{
+	if (w == NULL)
+		return;
+	bytes_fini(&w->spare_in);
+	bytes_fini(&w->spare_out);
+	if (w->loop != NULL)
+		ev_loop_destroy(w->loop);
+	route_scratch_free(w->env.scratch);
+	mem_free(w);
+}

@@ -1,0 +1,58 @@
+/* worker.h - one SPOP thread: a loop, and the connections it owns from accept to close. */
+#ifndef KVROUTE_LOOP_WORKER_H
+#define KVROUTE_LOOP_WORKER_H
+
+#include <ev.h>
+
+#include "agent/base/list.h"
+#include "agent/loop/acceptor.h"
+#include "agent/loop/agent.h"
+#include "agent/loop/bytes.h"
+
+/* Where a connection is in its life; each has a list ordered by how long nothing has come. */
+enum sock_phase {
+	SOCK_HELLO,		/* accepted; no HELLO yet */
+	SOCK_OPEN,
+	SOCK_LINGER,		/* all said; waiting for the peer to close */
+	SOCK_PHASES
+};
+
+/* Written by the worker, read by /metrics. All are counts, but <open>. */
+struct sock_counters {
+	uint64_t open;
+	uint64_t accepted, accept_errors, refused_full;
+	uint64_t closed_eof, closed_error, closed_hello, closed_idle, closed_drain, closed_protocol;
+	uint64_t closed_memory;
+	uint64_t bytes_in, bytes_out, writes;
+	uint64_t paused;	/* times a peer did not read, so that we stopped reading from it */
+};
+
+struct worker {
+	struct agent *agent;
+	unsigned number;
+	pthread_t thread;
+	bool running;
+	struct ev_loop *loop;
+	ev_async wake;
+	ev_timer sweep, drain_end;
+	ev_check pass;
+	ev_prepare turn_end;
+	usec pass_start;	/* when the loop last came back from waiting */
+	struct acceptor acceptor[LISTEN_MAX];
+	struct list socks[SOCK_PHASES];
+	struct bytes spare_in, spare_out;	/* lent to whoever has bytes */
+	struct serve_env env;
+	volatile bool overloaded;
+	bool draining;
+	struct serve_counters count;
+	struct sock_counters socks_count;
+};
+
+/* NULL: <e>. The thread runs from worker_start() until it is told to drain and all connections have ended. */
+struct worker *worker_new(struct agent *a, unsigned number, struct err *e);
+int worker_start(struct worker *w, struct err *e);
+void worker_wake(struct worker *w);	/* look at agent->draining; from any thread */
+void worker_join(struct worker *w);
+void worker_free(struct worker *w);
+
+#endif
