@@ -79,9 +79,12 @@ kvroute kvroutectl: %: build/release/%
 
 UNIT := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 
+# test_*_fault.c decides which allocations fail: tests/unit/fault.h
+FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
-	$$(link) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS))
+	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS))
 endef
 $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 
