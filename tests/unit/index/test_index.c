@@ -1,0 +1,398 @@
+/* test_index.c - stories of the index: its bounds, its refusals, and what must cost nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/index/index.h"
+
+static const struct space_key sp = { { 7, 7 } };
+
+static struct index *make(size_t max_bytes, uint32_t max_pages)
+{
+	struct index_opts o = { .max_bytes = max_bytes, .max_pages = max_pages };
+	struct index *ix = index_new(&o);
+
+	assert_non_null(ix);
+	return ix;
+}
+
+/* <n> pages that no other <id> has. */
+static void unique(page_key *p, uint32_t n, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = id << 20 | i;
+}
+
+static void hold(struct index *ix, const page_key *p, size_t n, server_id s)
+{
+	index_claim c = index_commit(ix, &sp, p, n, NULL, s, 0);
+
+	assert_true(c != 0);
+	index_confirm(ix, c, 0);
+}
+
+static uint32_t depth(struct index *ix, const page_key *p, size_t n, server_id s)
+{
+	struct index_match m;
+	uint32_t d;
+
+	assert_int_equal(index_match_init(&m), 0);
+	index_match(ix, &sp, p, n, &m);
+	d = index_match_depth(&m, s);
+	index_match_fini(&m);
+	return d;
+}
+
+static void sound(struct index *ix)
+{
+	const char *bad = index_check(ix);
+
+	if (bad != NULL)
+		fail_msg("%s", bad);
+}
+
+static void append(void *arg, const char *text, size_t n)
+{
+	fwrite(text, 1, n, arg);
+}
+
+static char *dump(struct index *ix)
+{
+	char *text;
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+
+	assert_non_null(f);
+	index_dump(ix, &sp, append, f);
+	fclose(f);
+	return text;
+}
+
+static struct index_stats stats(struct index *ix)
+{
+	struct index_stats st;
+
+	index_stats(ix, &st);
+	return st;
+}
+
+static void defaults_are_the_documented_ones(void **state)
+{
+	struct index_opts o;
+
+	index_defaults(&o);
+	assert_int_equal(o.max_bytes, 256u << 20);
+	assert_int_equal(o.max_pages, 65536);
+	index_free(NULL);
+}
+
+static void a_tiny_budget_is_raised_to_the_least_that_works(void **state)
+{
+	struct index *ix = make(1, 100);
+	page_key p[3] = { 1, 2, 3 };
+
+	assert_int_equal(stats(ix).max_bytes, 65536);
+	hold(ix, p, 3, 0);
+	assert_int_equal(depth(ix, p, 3, 0), 3);
+	index_free(ix);
+}
+
+static void pages_beyond_max_pages_do_not_exist(void **state)
+{
+	struct index *ix = make(1 << 20, 4);
+	page_key p[6] = { 1, 2, 3, 4, 5, 6 };
+
+	hold(ix, p, 6, 0);
+	assert_int_equal(stats(ix).pages, 4);
+	assert_int_equal(depth(ix, p, 6, 0), 4);
+	assert_int_equal(depth(ix, p, 3, 0), 3);
+	index_free(ix);
+}
+
+static void servers_that_cannot_be_are_refused(void **state)
+{
+	struct index *ix = make(1 << 20, 100);
+	page_key p[1] = { 1 };
+
+	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVERS_MAX, 0), 0);
+	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVER_NONE, 0), 0);
+	index_drop_server(ix, SERVER_NONE);
+	assert_int_equal(index_server_pages(ix, SERVER_NONE), 0);
+	assert_int_equal(depth(ix, p, 1, SERVER_NONE), 0);
+	assert_int_equal(stats(ix).records, 0);
+	index_confirm(ix, 0, 0);
+	index_cancel(ix, UINT64_MAX);
+	assert_int_equal(stats(ix).confirmed + stats(ix).cancelled, 0);
+	index_free(ix);
+}
+
+static void a_match_changes_nothing(void **state)
+{
+	struct index *ix = make(1 << 20, 100);
+	page_key p[6] = { 1, 2, 3, 4, 5, 6 };
+	struct index_stats before, after;
+
+	hold(ix, p, 4, 3);
+	before = stats(ix);
+	assert_int_equal(depth(ix, p, 2, 3), 2);
+	assert_int_equal(depth(ix, p, 6, 3), 4);
+	after = stats(ix);
+	assert_int_equal(after.matches, before.matches + 2);
+	after.matches = before.matches;
+	assert_memory_equal(&before, &after, sizeof(before));
+	index_free(ix);
+}
+
+/* Commit and cancel leave the same text and the same bytes: on nothing, at a border, inside an
+ * edge, and in a space of its own. */
+static void a_cancelled_commit_leaves_no_trace(void **state)
+{
+	static const struct { page_key p[6]; uint32_t n; server_id s; } cases[] = {
+		{ { 9, 9 }, 2, 1 },
+		{ { 1, 2, 3, 4 }, 4, 1 },
+		{ { 1, 2, 3, 4, 5, 6 }, 6, 0 },
+		{ { 1, 2 }, 2, 0 },
+		{ { 1, 2 }, 2, 1 },
+		{ { 1, 2, 7, 8 }, 4, 0 },
+		{ { 1, 2, 7, 8 }, 4, 5 },
+	};
+	struct index *ix = make(1 << 20, 100);
+	page_key p[4] = { 1, 2, 3, 4 };
+	char *before, *after;
+	size_t i, bytes;
+
+	hold(ix, p, 4, 0);
+	before = dump(ix);
+	bytes = stats(ix).bytes;
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		index_cancel(ix, index_commit(ix, &sp, cases[i].p, cases[i].n, NULL, cases[i].s, 0));
+		sound(ix);
+		after = dump(ix);
+		assert_string_equal(before, after);
+		/* an array of owners may have grown by one doubling */
+		assert_in_range(stats(ix).bytes, bytes, bytes + 64);
+		free(after);
+	}
+	free(before);
+	index_drop_server(ix, 0);
+	bytes = stats(ix).bytes;
+	index_cancel(ix, index_commit(ix, &sp, p, 4, NULL, 0, 0));
+	assert_int_equal(stats(ix).bytes, bytes);
+	assert_int_equal(stats(ix).spaces, 0);
+	index_free(ix);
+}
+
+static void ten_times_the_budget_stays_inside_it(void **state)
+{
+	const uint32_t n = 64, prompts = 10 * (1 << 20) / (64 * 8);
+	struct index *ix = make(1 << 20, 65536);
+	struct index_stats st;
+	page_key p[64];
+	uint64_t i;
+
+	for (i = 0; i < prompts; i++) {
+		unique(p, n, i);
+		hold(ix, p, n, (server_id)(i % 8));
+		st = stats(ix);
+		assert_true(st.bytes <= st.max_bytes);
+		assert_int_equal(depth(ix, p, n, (server_id)(i % 8)), n);
+	}
+	sound(ix);
+	assert_true(st.evicted_pages > 8ull * st.pages);
+	assert_int_equal(st.evicted_pages + st.pages, (uint64_t)n * prompts);
+	assert_true(st.bytes > st.max_bytes - 4096);		/* and makes use of it */
+	unique(p, n, 0);
+	assert_int_equal(depth(ix, p, n, 0), 0);
+	index_free(ix);
+}
+
+/* Everything is claimed: the next is refused and counted, nothing is lost; one confirmation, and
+ * there is room again. */
+static void what_is_pinned_is_not_evicted(void **state)
+{
+	struct index *ix = make(1 << 20, 65536);
+	index_claim c[1024];
+	page_key p[500];
+	uint32_t n, i;
+
+	for (n = 0; n < 1024; n++) {
+		unique(p, 500, n);
+		if ((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0)) == 0)
+			break;
+	}
+	assert_in_range(n, 100, 300);
+	assert_int_equal(stats(ix).refused, 1);
+	assert_int_equal(stats(ix).evicted_records, 0);
+	sound(ix);
+	for (i = 0; i < n; i++) {
+		unique(p, 500, i);
+		assert_int_equal(depth(ix, p, 500, 1), 500);
+	}
+	index_confirm(ix, c[0], 0);
+	unique(p, 500, 5000);
+	assert_true(index_commit(ix, &sp, p, 500, NULL, 1, 0) != 0);
+	unique(p, 500, 0);
+	assert_int_equal(depth(ix, p, 500, 1), 0);
+	sound(ix);
+	index_free(ix);
+}
+
+static void a_prompt_larger_than_the_index_evicts_nobody(void **state)
+{
+	struct index *ix = make(1 << 18, 65536);
+	page_key *big = calloc(65536, sizeof(*big)), p[3] = { 1, 2, 3 };
+
+	assert_non_null(big);
+	hold(ix, p, 3, 0);
+	assert_int_equal(index_commit(ix, &sp, big, 65536, NULL, 0, 0), 0);
+	assert_int_equal(stats(ix).refused, 1);
+	assert_int_equal(depth(ix, p, 3, 0), 3);
+	free(big);
+	index_free(ix);
+}
+
+/* What is asked for again is the last to go, though it was the oldest. */
+static void a_commit_does_not_evict_its_own_prefix(void **state)
+{
+	struct index *ix = make(1 << 18, 65536);
+	page_key p[2500];
+	uint64_t i;
+
+	unique(p, 2500, 0);
+	hold(ix, p, 1000, 1);
+	for (i = 1; stats(ix).max_bytes - stats(ix).bytes > 9000; i++) {
+		unique(p, 1000, i);
+		hold(ix, p, 1000, 2);
+	}
+	assert_int_equal(stats(ix).evicted_records, 0);
+	unique(p, 2500, 0);
+	index_cancel(ix, index_commit(ix, &sp, p, 2500, NULL, 1, 0));
+	assert_true(stats(ix).evicted_records > 0);
+	assert_int_equal(depth(ix, p, 2500, 1), 1000);
+	sound(ix);
+	index_free(ix);
+}
+
+static void all_servers_on_one_root(void **state)
+{
+	struct index *ix = make(128 << 20, 65536);
+	struct index_match m;
+	page_key p[SERVERS_MAX];
+	uint32_t i;
+
+	unique(p, SERVERS_MAX, 1);
+	assert_int_equal(index_match_init(&m), 0);
+	for (i = 0; i < SERVERS_MAX; i++)
+		hold(ix, p, 4, (server_id)i);
+	index_match(ix, &sp, p, SERVERS_MAX, &m);
+	assert_int_equal(m.n_bands, 1);
+	assert_int_equal(m.bands[0].depth, 4);
+	for (i = 0; i < SERVERS_MAX; i++)
+		hold(ix, p, i + 1, (server_id)i);
+	index_match(ix, &sp, p, SERVERS_MAX, &m);
+	assert_int_equal(m.n_bands, SERVERS_MAX - 3);
+	for (i = 0; i < SERVERS_MAX; i++)
+		assert_int_equal(index_match_depth(&m, (server_id)i), i < 4 ? 4 : i + 1);
+	sound(ix);
+	for (i = 0; i < SERVERS_MAX; i++)
+		index_drop_server(ix, (server_id)(i * 7 % SERVERS_MAX));
+	sound(ix);
+	assert_int_equal(stats(ix).nodes, 0);
+	index_match_fini(&m);
+	index_free(ix);
+}
+
+static void a_hundred_thousand_spaces_are_harmless(void **state)
+{
+	struct index *ix = make(1 << 20, 65536);
+	struct space_key k;
+	page_key p[2] = { 1, 2 };
+	uint64_t i;
+
+	for (i = 0; i < 100000; i++) {
+		k = (struct space_key){ { i, ~i } };
+		index_confirm(ix, index_commit(ix, &k, p, 2, NULL, 3, 0), 0);
+	}
+	assert_true(stats(ix).bytes <= stats(ix).max_bytes);
+	assert_in_range(stats(ix).spaces, 1000, 10000);
+	sound(ix);
+	index_drop_server(ix, 3);
+	assert_int_equal(stats(ix).spaces, 0);
+	sound(ix);
+	index_free(ix);
+}
+
+/* A prompt that grew page by page is a chain as deep as it is long. */
+static void a_deep_chain_needs_no_deep_stack(void **state)
+{
+	const uint32_t n = 4000;
+	struct index *ix = make(16 << 20, 65536);
+	page_key *p = calloc(n, sizeof(*p));
+	char *text;
+	uint32_t i;
+
+	assert_non_null(p);
+	for (i = 1; i <= n; i++)
+		hold(ix, p, i, 0);
+	assert_int_equal(stats(ix).nodes, n);
+	assert_int_equal(depth(ix, p, n, 0), n);
+	sound(ix);
+	text = dump(ix);
+	assert_true(strlen(text) > (size_t)n * n);
+	free(text);
+	index_drop_server(ix, 0);
+	assert_int_equal(stats(ix).nodes, 0);
+	free(p);
+	index_free(ix);
+}
+
+/* A million prompts in and out: nothing stays that nobody owns. */
+static void churn_leaves_nothing_behind(void **state)
+{
+	struct index *ix = make(1 << 17, 65536);
+	struct rng rng;
+	page_key p[8];
+	uint32_t i, k;
+
+	rng_init(&rng, 1);
+	for (i = 0; i < 1000000; i++) {
+		for (k = 0; k < 8; k++)
+			p[k] = rng_below(&rng, k < 2 ? 4 : 1000);
+		index_confirm(ix, index_commit(ix, &sp, p, 8, NULL, (server_id)(i % 4), 0), 0);
+	}
+	sound(ix);
+	assert_true(stats(ix).evicted_records > 900000);
+	for (i = 0; i < 4; i++)
+		index_drop_server(ix, (server_id)i);
+	assert_int_equal(stats(ix).nodes + stats(ix).spaces + stats(ix).records, 0);
+	sound(ix);
+	index_free(ix);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_the_documented_ones),
+		cmocka_unit_test(a_tiny_budget_is_raised_to_the_least_that_works),
+		cmocka_unit_test(pages_beyond_max_pages_do_not_exist),
+		cmocka_unit_test(servers_that_cannot_be_are_refused),
+		cmocka_unit_test(a_match_changes_nothing),
+		cmocka_unit_test(a_cancelled_commit_leaves_no_trace),
+		cmocka_unit_test(ten_times_the_budget_stays_inside_it),
+		cmocka_unit_test(what_is_pinned_is_not_evicted),
+		cmocka_unit_test(a_prompt_larger_than_the_index_evicts_nobody),
+		cmocka_unit_test(a_commit_does_not_evict_its_own_prefix),
+		cmocka_unit_test(all_servers_on_one_root),
+		cmocka_unit_test(a_hundred_thousand_spaces_are_harmless),
+		cmocka_unit_test(a_deep_chain_needs_no_deep_stack),
+		cmocka_unit_test(churn_leaves_nothing_behind),
+	};
+
+	return cmocka_run_group_tests_name("index", tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* test_index_fault.c - each allocation of a story fails once, in turn: a commit that finds no memory is
+ * refused and leaves every server with what it had; nothing else may fail at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/index/index.h"
+#include "tests/unit/fault.h"
+
+#define SERVERS	4
+
+static const struct space_key spaces[2] = { { { 1, 1 } }, { { 2, 2 } } };
+
+static void check(struct index *ix)
+{
+	unsigned long at = fault.fail_at;
+	const char *bad;
+
+	fault.fail_at = 0;		/* the check takes memory too */
+	if ((bad = index_check(ix)) != NULL)
+		fail_msg("%s", bad);
+	fault.fail_at = at;
+}
+
+static index_claim commit(struct index *ix, unsigned space, const page_key *p, size_t n, server_id s)
+{
+	uint64_t had[SERVERS];
+	index_claim c;
+	server_id i;
+
+	for (i = 0; i < SERVERS; i++)
+		had[i] = index_server_pages(ix, i);
+	c = index_commit(ix, &spaces[space], p, n, NULL, s, 0);
+	check(ix);
+	for (i = 0; i < SERVERS; i++)
+		if (c == 0 || i != s)
+			assert_int_equal(index_server_pages(ix, i), had[i]);
+	return c;
+}
+
+static void hold(struct index *ix, unsigned space, const page_key *p, size_t n, server_id s)
+{
+	index_confirm(ix, commit(ix, space, p, n, s), 0);
+	check(ix);
+}
+
+static void ignore(void *arg, const char *text, size_t n)
+{
+	*(size_t *)arg += n;
+}
+
+static void story(void)
+{
+	struct index_opts o = { .max_bytes = 1 << 18, .max_pages = 1000 };
+	page_key p[64] = { 0 }, q[6] = { 0, 0, 0, 9, 9, 9 };
+	struct index *ix = index_new(&o);
+	struct index_match m = { 0 };
+	index_claim c[3];
+	size_t n = 0, i;
+
+	if (ix == NULL)
+		return;
+	hold(ix, 0, p, 10, 0);
+	c[0] = commit(ix, 0, q, 6, 1);		/* a split and a leaf */
+	c[1] = commit(ix, 0, p, 20, 2);
+	hold(ix, 0, p, 3, 3);
+	c[2] = commit(ix, 1, q, 6, 3);
+	for (i = 0; i < SERVERS; i++)		/* arrays of owners grow */
+		hold(ix, 0, p, 5, (server_id)i);
+	hold(ix, 0, p, 30, 0);
+	if (index_match_init(&m) == 0) {
+		index_match(ix, &spaces[0], p, 30, &m);
+		index_match_fini(&m);
+	}
+	index_dump(ix, &spaces[0], ignore, &n);
+	assert_true(n > 0);
+	index_cancel(ix, c[0]);
+	check(ix);
+	index_confirm(ix, c[1], 0);
+	check(ix);
+	index_cancel(ix, c[2]);
+	check(ix);
+	for (i = 0; i < SERVERS; i++) {
+		index_drop_server(ix, (server_id)i);
+		check(ix);
+	}
+	index_free(ix);
+}
+
+static void every_allocation_fails_once(void **state)
+{
+	unsigned long k;
+
+	for (k = 1; k < 10000; k++) {
+		fault_begin(k);
+		story();
+		if (!fault_end())
+			break;
+	}
+	assert_in_range(k, 40, 9999);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_allocation_fails_once) };
+
+	return cmocka_run_group_tests_name("index faults", tests, NULL, NULL);
+}
