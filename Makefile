@@ -91,7 +91,10 @@ $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 unit-programs: $(UNIT)
 unit: unit-programs
 	tests/unit/run.sh $(UNIT)
-.PHONY: unit-programs unit
+# those where threads share something, for ThreadSanitizer
+unit-threads: $(filter %_threads,$(UNIT))
+	tests/unit/run.sh $^
+.PHONY: unit-programs unit unit-threads
 
 # ---- test tools and benches: one .c each ---------------------------------------------------
 
@@ -110,5 +113,31 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 tools: $(TOOLS)
 .PHONY: tools
+
+# ---- what a person types ---------------------------------------------------------------------
+
+deps:
+	@tests/tools/deps.sh
+demo:
+	@tests/tools/deps.sh build demo
+	@$(MAKE) --no-print-directory -s all tools
+	@python3 tests/it/demo.py
+test:
+	@tests/tools/deps.sh
+	@$(MAKE) --no-print-directory all tools unit-programs
+	@tests/run.sh
+it: all tools
+	tests/run.sh conf recipes stories
+compose-test: all tools
+	docker/compose-test.sh
+bench: $(BENCH)
+	@for b in $^; do $$b || exit 1; done
+asan:
+	tests/run.sh asan
+tsan:
+	tests/run.sh tsan
+clean:
+	rm -rf build/release build/asan build/tsan build/clang build/test kvroute kvroutectl
+.PHONY: deps demo test it compose-test bench asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,448 @@
+#!/usr/bin/env python3
+"""stories.py [-k WORD] - what must hold between a real HAProxy, the agent and engines, one story each.
+
+Every story starts its own fleet, is bounded in time and leaves nothing running. HAPROXY names the binary,
+B the build folder. Prints a line for each story; the last line is "N passed, N failed".
+"""
+import collections
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+sys.dont_write_bytecode = True
+
+from fleet import HAPROXY, TOP, Fleet, wait_for  # noqa: E402
+
+WORDS = "time year people way day man thing woman life child world school state family student group country".split()
+STORIES = []
+
+
+def story(f):
+    STORIES.append(f)
+    return f
+
+
+def text(seed, n):
+    """About n bytes of words, the same for the same seed."""
+    r = random.Random(seed)
+    out = []
+    size = 0
+    while size < n:
+        out.append(r.choice(WORDS))
+        size += len(out[-1]) + 1
+    return " ".join(out)[:n]
+
+
+def user(content):
+    return {"role": "user", "content": content}
+
+
+def conversation(seed, system=800, first=600):
+    return [{"role": "system", "content": text("system %s" % seed, system)}, user(text("user %s" % seed, first))]
+
+
+def next_turn(messages, answer, seed):
+    return messages + [{"role": "assistant", "content": answer.text()}, user(text("next %s" % seed, 300))]
+
+
+def equal(got, want, what):
+    if got != want:
+        raise AssertionError("%s: got %r, want %r" % (what, got, want))
+
+
+def check(true, what):
+    if not true:
+        raise AssertionError(what)
+
+
+# ---- routed
+
+@story
+def second_turn_follows_the_first():
+    with Fleet() as f:
+        talk = conversation("a")
+        one = f.chat(talk)
+        equal((one.status, one.why, one.engine), (200, "cold", one.server), "first turn")
+        for turn in range(5):
+            talk = next_turn(talk, one, turn)
+            two = f.chat(talk)
+            equal((two.why, two.engine), ("cached", one.engine), "turn %d" % (turn + 2))
+            check(int(two.hit) > 500, "turn %d: hit %s" % (turn + 2, two.hit))
+            check(two.cached() > 100, "turn %d: the engine had %d tokens cached" % (turn + 2, two.cached()))
+            one = two
+
+
+@story
+def routed_to_the_holder():
+    """Eight conversations, then all of them once more, in another order: each finds its own server."""
+    with Fleet() as f:
+        talks = {i: conversation(i) for i in range(8)}
+        first = {i: f.chat(t) for i, t in talks.items()}
+        order = list(talks)
+        random.Random(1).shuffle(order)
+        for i in order:
+            again = f.chat(next_turn(talks[i], first[i], i))
+            equal(again.engine, first[i].engine, "conversation %d" % i)
+            check(again.alt not in ("", again.server), "alt is %r, server %r" % (again.alt, again.server))
+
+
+@story
+def two_conversations_spread():
+    with Fleet(engines=2) as f:
+        a, b = f.chat(conversation("a")), f.chat(conversation("b"))
+        check(a.engine != b.engine, "both went to " + a.engine)
+
+
+@story
+def cold_ties_spread():
+    with Fleet() as f:
+        seen = collections.Counter(f.chat([user(text("cold %d" % i, 200))]).engine for i in range(40))
+        check(len(seen) == 4 and max(seen.values()) <= 12, "40 cold prompts went %r" % dict(seen))
+
+
+@story
+def a_shared_system_prompt_does_not_draw_all():
+    """Everybody shares the opening; under load the longest prefix alone must not win."""
+    with Fleet(engine_options=["--prefill-tps", "4000"]) as f:
+        shared = {"role": "system", "content": text("shared", 3000)}
+        f.chat([shared, user("hello")])
+        seen, lock = collections.Counter(), threading.Lock()
+
+        def one(i):
+            got = f.chat([shared, user(text("own %d" % i, 2500))], stream=True, max_tokens=30)
+            with lock:
+                seen[got.engine] += 1
+
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(24)]
+        for t in threads:
+            t.start()
+            time.sleep(0.01)
+        for t in threads:
+            t.join()
+        check(len(seen) >= 3 and max(seen.values()) <= 16, "24 requests went %r" % dict(seen))
+
+
+@story
+def stream_reports_its_first_token():
+    with Fleet() as f:
+        talk = conversation("s")
+        one = f.chat(talk, stream=True, max_tokens=8)
+        check(one.body.rstrip().endswith(b"data: [DONE]"), "the stream is not whole")
+        two = f.chat(next_turn(talk, one, "s"), stream=True, max_tokens=8)
+        equal((two.engine, two.why), (one.engine, "cached"), "second turn")
+        m = wait_for("two log lines", 5, lambda: (lambda m: m if m["kvroute_facts_total{kind=\"done\"}"] >= 2 else None)(f.metrics()))
+        equal(m["kvroute_facts_total{kind=\"first\"}"], 2, "first-token reports")
+        equal(m["kvroute_open_requests"], 0, "open requests when all are done")
+
+
+# ---- something is down
+
+@story
+def server_down_goes_to_alt():
+    with Fleet() as f:
+        talk = conversation("d")
+        one = f.chat(talk)
+        f.end(one.engine, signal.SIGKILL)
+        wait_for("HAProxy to see it", 5, lambda: f.up_servers("pool") == 3)
+        for turn in range(3):
+            two = f.chat(next_turn(talk, one, "d"))
+            equal(two.status, 200, "status")
+            check(two.server != one.engine and two.engine == two.server, "it was sent to " + two.server)
+
+
+@story
+def refused_connection_moves_at_once():
+    """Dead, but HAProxy does not know yet: redispatched, and the log line tells who served it."""
+    slow_check = lambda text: text.replace("check inter 200ms fall 1 rise 1 maxconn", "check inter 60s fall 3 rise 1 maxconn")
+    with Fleet(edit=slow_check) as f:
+        talk = conversation("r")
+        one = f.chat(talk)
+        f.end(one.engine, signal.SIGKILL)
+        two = f.chat(next_turn(talk, one, "r"))
+        equal((two.status, two.server), (200, one.engine), "the agent cannot know")
+        check(two.engine != one.engine, "served by the dead")
+        wait_for("the log line", 5, lambda: f.metrics()["kvroute_open_requests"] == 0)
+
+
+@story
+def agent_absent():
+    with Fleet(agent=False) as f:
+        for i in range(20):
+            got = f.chat(conversation(i))
+            equal((got.status, got.server), (200, ""), "request %d" % i)
+
+
+@story
+def agent_killed():
+    with Fleet() as f:
+        talk = conversation("k")
+        equal(f.chat(talk).status, 200, "before")
+        f.end("agent", signal.SIGKILL)
+        slow = 0
+        for i in range(40):
+            start = time.time()
+            equal(f.chat([user("%d" % i)], max_tokens=1).status, 200, "request %d" % i)
+            slow += time.time() - start > 0.35
+            time.sleep(0.02)
+        check(slow <= 4, "%d requests waited" % slow)
+        f.start_agent()
+        wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
+        check(f.chat(talk).server != "", "not routed after the agent came back")
+
+
+@story
+def agent_ends_when_asked():
+    with Fleet() as f:
+        f.chat(conversation("t"))
+        equal(f.end("agent"), 0, "exit status after SIGTERM")
+
+
+@story
+def reload_keeps_the_index():
+    with Fleet() as f:
+        talk = conversation("h")
+        one = f.chat(talk)
+        f.agent_conf = "policy: {rule: cache_aware, cache_threshold: 0.2}"
+        f.write("kvroute.yaml", f.agent_yaml())
+        f.processes["agent"].send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        two = f.chat(next_turn(talk, one, "h"))
+        equal((two.engine, two.why), (one.engine, "cached"), "after a good reload")
+        f.agent_conf = "policy: {rule: no_such_rule}"
+        f.write("kvroute.yaml", f.agent_yaml())
+        f.processes["agent"].send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        three = f.chat(next_turn(talk, one, "h2"))
+        equal((three.engine, three.why), (one.engine, "cached"), "after a bad one")
+
+
+# ---- bodies
+
+@story
+def one_megabyte_body():
+    with Fleet(bufsize=1200000) as f:
+        talk = [user(text("mega", 1000000))]
+        one = f.chat(talk)
+        equal((one.status, one.cut), (200, "0"), "first")
+        two = f.chat(next_turn(talk, one, "m"))
+        equal((two.engine, two.why), (one.engine, "cached"), "second turn")
+        check(int(two.pages) > 15000, "matched %s pages" % two.pages)
+
+
+@story
+def cut_body_of_unknown_model():
+    """16 KB buffers and messages first: the model is never seen, and still the turns meet."""
+    with Fleet(bufsize=16384) as f:
+        talk = [user(text("cut", 60000))]
+        one = f.chat(talk)
+        equal((one.status, one.cut, one.why, one.engine), (200, "1", "headless", one.server), "first")
+        two = f.chat(next_turn(talk, one, "c"))
+        equal((two.engine, two.why), (one.engine, "headless"), "second turn")
+        check(int(two.hit) > 900, "hit %s" % two.hit)
+        other = f.chat([user(text("another", 60000))])
+        equal(other.hit, "0", "another conversation")
+
+
+@story
+def cut_body_with_a_remembered_head():
+    with Fleet(bufsize=16384) as f:
+        tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+        talk = [user(text("grow", 9000))]
+        one = f.chat(talk, tools=tools)
+        equal((one.cut, one.why), ("0", "cold"), "seen whole")
+        two = f.chat(talk + [{"role": "assistant", "content": one.text()}, user(text("more", 30000))], tools=tools)
+        equal((two.cut, two.why, two.engine), ("1", "cached", one.engine), "cut, but its head is known")
+
+
+@story
+def sliced_body():
+    with Fleet(conf="recipes/sliced.cfg", spoe="recipes/sliced.spoe") as f:
+        talk = [user(text("slice", 50000))]
+        one = f.chat(talk)
+        equal((one.status, one.cut, one.more, one.why), (200, "0", "0", "cold"), "first")
+        two = f.chat(next_turn(talk, one, "s"))
+        equal((two.engine, two.why, two.cut), (one.engine, "cached", "0"), "second turn")
+        check(int(two.pages) > 700, "matched %s pages" % two.pages)
+        m = wait_for("done", 5, lambda: (lambda m: m if m["kvroute_open_requests"] == 0 else None)(f.metrics()))
+        equal(m["kvroute_requests_total"], 2, "requests entered")
+        equal(m["kvroute_slices_waiting"], 0, "slices left behind")
+
+
+@story
+def sliced_body_beyond_the_slices():
+    with Fleet(conf="recipes/sliced.cfg", spoe="recipes/sliced.spoe") as f:
+        talk = [user(text("long", 200000))]
+        one = f.chat(talk)
+        equal((one.status, one.cut), (200, "1"), "first")
+        two = f.chat(next_turn(talk, one, "l"))
+        equal(two.engine, one.engine, "second turn")
+
+
+@story
+def chunked_transfer():
+    with Fleet() as f:
+        talk = conversation("c", first=40000)
+        one = f.chat(talk, chunked=True)
+        equal((one.status, one.cut, one.why), (200, "0", "cold"), "first")
+        two = f.chat(next_turn(talk, one, "c"), chunked=True)
+        equal((two.engine, two.why), (one.engine, "cached"), "second turn")
+
+
+@story
+def token_ids():
+    with Fleet() as f:
+        ids = [random.Random(5).randrange(100000) for _ in range(500)]
+        one = f.post("/v1/completions", {"model": "stub", "prompt": ids, "max_tokens": 2})
+        equal((one.status, one.why, one.prompt_pages), (200, "cold", "31"), "first")
+        two = f.post("/v1/completions", {"model": "stub", "prompt": ids + [1] * 40, "max_tokens": 2})
+        equal((two.engine, two.why, two.pages), (one.engine, "cached", "31"), "longer")
+        same = f.post("/generate", {"input_ids": ids[:32], "sampling_params": {"max_new_tokens": 2}})
+        equal((same.status, same.prompt_pages, same.pages), (200, "2", "0"), "SGLang's own API names no model: another space")
+
+
+@story
+def other_apis():
+    long = text("api", 2000)
+    with Fleet() as f:
+        for path, body in [
+                ("/v1/completions", {"model": "stub", "prompt": long, "max_tokens": 2}),
+                ("/v1/responses", {"model": "stub", "input": long, "instructions": "be brief", "max_output_tokens": 2}),
+                ("/v1/messages", {"model": "stub", "system": "be brief", "messages": [user(long)], "max_tokens": 2}),
+                ("/v1/embeddings", {"model": "stub", "input": [long, "two"]}),
+                ("/generate", {"text": long, "sampling_params": {"max_new_tokens": 2}})]:
+            one, two = f.post(path, body), f.post(path, body)
+            equal((one.status, one.why), (200, "cold"), path)
+            equal((two.status, two.why, two.engine), (200, "cached", one.engine), path + " again")
+
+
+@story
+def not_json_and_no_prompt():
+    with Fleet() as f:
+        bad = f.post("/v1/chat/completions", b"this is no JSON")
+        equal((bad.server, bad.why), ("", "badbody"), "not JSON")
+        none = f.post("/v1/chat/completions", {"model": "stub"})
+        equal((none.server, none.why), ("", "noprompt"), "no prompt")
+        other = f.get("/v1/models")
+        equal(other[0], 200, "what is no inference request")
+
+
+# ---- who may share
+
+@story
+def tenants_are_apart():
+    tenant = lambda text: text.replace("    # up, connections", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n    # up, connections")
+    with Fleet(edit=tenant) as f:
+        talk = conversation("t", system=4000)
+        one = f.chat(talk, headers={"x-tenant": "acme"})
+        again = f.chat(talk, headers={"x-tenant": "acme"})
+        equal((again.why, again.engine), ("cached", one.engine), "the same tenant")
+        other = f.chat(talk, headers={"x-tenant": "umbrella"})
+        equal((other.why, other.hit, other.pages), ("cold", "0", "0"), "another tenant")
+
+
+@story
+def salts_and_models_are_apart():
+    with Fleet() as f:
+        talk = conversation("salt", system=4000)
+        f.chat(talk)
+        equal(f.chat(talk, cache_salt="x").hit, "0", "with a salt")
+        equal(f.chat(talk, model="another").hit, "0", "another model")
+        equal(f.chat(talk, cache_salt="x").why, "cached", "the same salt again")
+
+
+# ---- other ways in
+
+@story
+def agent_and_engines_on_unix_sockets():
+    with Fleet() as f:
+        f.end("haproxy", signal.SIGINT)
+        f.end("agent")
+        path = os.path.join(f.folder, "spop.sock")
+        f.agent_conf = "spop: {listen: [\"unix@%s\"]}" % path
+        base = Fleet.agent_yaml(f).replace("spop: {listen: [\"127.0.0.1:%d\"]}\n" % f.agent_port, "")
+        f.agent_yaml = lambda: base
+        f.start_agent()
+        equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
+        f.edit = lambda text: text.replace("server a1 127.0.0.1:%d" % f.agent_port, "server a1 unix@" + path)
+        os.unlink(f.stats_path)
+        f.start_haproxy()
+        equal(f.chat(conversation("u")).why, "cold", "over the unix socket")
+        equal(f.end("agent"), 0, "exit status")
+        check(not os.path.exists(path), "the socket is still there")
+
+
+@story
+def log_feed_over_udp():
+    udp = lambda text: text.replace("log ring@kvroute-feed len 4096", "log 127.0.0.1:%d len 4096" % f.feed_port)
+    f = Fleet(edit=udp)
+    with f:
+        for i in range(5):
+            f.chat(conversation(i))
+        wait_for("five log lines", 5, lambda: f.metrics()["kvroute_facts_total{kind=\"done\"}"] == 5)
+        equal(f.metrics()["kvroute_open_requests"], 0, "open requests")
+
+
+@story
+def client_goes_away():
+    """Nobody waits for the answer any more: the request is closed, and its pages are not believed."""
+    import socket
+    with Fleet(engine_options=["--prefill-tps", "500"]) as f:
+        body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub", "stream": True}).encode()
+        s = socket.create_connection(("127.0.0.1", f.port))
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+                  b"content-length: %d\r\n\r\n" % len(body) + body)
+        wait_for("it to be open", 5, lambda: f.metrics()["kvroute_open_requests"] == 1)
+        s.close()
+        wait_for("it to be closed", 5, lambda: f.metrics()["kvroute_open_requests"] == 0)
+        again = f.chat([user(text("gone", 4000))], max_tokens=1)
+        equal(again.hit, "0", "pages of a prompt that was never computed")
+
+
+@story
+def metrics_are_well_formed():
+    with Fleet() as f:
+        f.chat(conversation("m"), model="m" * 100)
+        f.chat([user("x")], model="evil\"} 1\n")
+        status, page = f.get("/metrics", f.metrics_port)
+        equal(status, 200, "status")
+        check("mmmm" not in page and "evil" not in page, "a model name became a label")
+        promtool = os.path.join(TOP, "build/bin/promtool")
+        if not os.path.exists(promtool):
+            print("skipped: promtool is not at hand, so its opinion is not known")
+            return
+        p = subprocess.run([promtool, "check", "metrics"], input=page.encode(), capture_output=True)
+        equal((p.returncode, p.stdout + p.stderr), (0, b""), "promtool")
+
+
+def main(argv):
+    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
+    passed = failed = 0
+    version = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True).stdout.split("\n")[0]
+    print(version)
+    for s in STORIES:
+        if word not in s.__name__:
+            continue
+        start = time.time()
+        try:
+            s()
+            passed += 1
+            state = "ok  "
+        except Exception:
+            failed += 1
+            state = "FAIL"
+            traceback.print_exc(limit=4, file=sys.stdout)
+        print("%s  %-45s %6.1f s" % (state, s.__name__, time.time() - start), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

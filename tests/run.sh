@@ -1,0 +1,53 @@
+#!/bin/bash
+# run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
+# below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
+# the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
+#
+# Prints the time of each; the whole output of each stays in build/test/NAME.log.
+set -u
+cd "$(dirname "$0")/.."
+mkdir -p build/test
+make=${MAKE:-make}
+asan="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+
+declare -A suite=(
+	[unit]="$make --no-print-directory unit"
+	[asan]="$make --no-print-directory unit B=build/asan CC=gcc SAN='$asan' OPT=-O1"
+	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
+	[clang]="$make --no-print-directory unit B=build/clang CC=clang WERROR=-Werror"
+	[ctl]="tests/it/ctl.sh"
+	[tools]="python3 tests/tools/test_stub_engine.py"
+	[conf]="tests/it/conf_check.sh"
+	[recipes]="python3 tests/it/recipes_live.py"
+	[stories]="python3 tests/it/stories.py"
+	[man]="tests/it/man.sh"
+	[compose]="docker/compose-test.sh"
+)
+order=(unit asan tsan clang ctl man tools conf recipes stories compose)
+[ $# -eq 0 ] || order=("$@")
+
+passed=0 failed=0 skipped=0 begun=$(date +%s)
+for name in "${order[@]}"; do
+	log=build/test/$name.log
+	start=$(date +%s)
+	bash -c "${suite[$name]}" > "$log" 2>&1 < /dev/null
+	status=$?
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	p=$(sed -E 's/^([0-9]+) passed.*/\1/' <<< "${line:-0 passed}")
+	f=$(sed -E 's/.* ([0-9]+) failed.*/\1/' <<< "${line:-, 1 failed}")
+	s=$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<< "$line")
+	if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+	if [ "$f" -ne 0 ]; then
+		echo "---- $name: the end of $log"
+		tail -n 60 "$log"
+		echo "----"
+	fi
+	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
+	printf '%-8s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+done
+echo "all suites: $(($(date +%s) - begun)) s"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
