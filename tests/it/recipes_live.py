@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""recipes_live.py [HAPROXY...] - recipes of haproxy-conf/ that promise something, run and asked.
+
+Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by itself
+(who is let in, who waits, what the log line is), and that without an agent every request is served. Each
+story prints a line; the last line is "N passed, N failed". Ports are the kernel's choice.
+"""
+import concurrent.futures
+import glob
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ACME = {"Authorization": "Bearer example-key-acme"}
+UMBRELLA = {"x-api-key": "example-key-umbrella"}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Engine(http.server.ThreadingHTTPServer):
+    """Answers everything with what it was asked; waits `pause` seconds before it answers a POST."""
+    daemon_threads = True
+    request_queue_size = 128
+    pause = 0
+
+    def __init__(self, address):
+        if isinstance(address, str):
+            self.address_family = socket.AF_UNIX
+        super().__init__(address, Handler)
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def server_bind(self):
+        self.socket.bind(self.server_address)
+
+    def handle_error(self, *args):
+        pass  # checks and clients that go away
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def address_string(self):
+        return ""
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.answer(b"")
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        time.sleep(self.server.pause)
+        self.answer(body)
+
+    def answer(self, body):
+        out = json.dumps({"headers": {k.lower(): v for k, v in self.headers.items()}, "n": len(body)}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(out)))
+        self.send_header("x-kvroute-server", "forged")
+        self.end_headers()
+        self.wfile.write(out)
+
+
+class Feed:
+    """The agent's log feed: keeps every line, from TCP or UDP."""
+
+    def __init__(self):
+        self.lines = []
+        self.port = free_port()
+        self.tcp = socket.create_server(("127.0.0.1", self.port))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", self.port))
+        threading.Thread(target=self.accept, daemon=True).start()
+        threading.Thread(target=self.datagrams, daemon=True).start()
+
+    def accept(self):
+        while True:
+            conn, _ = self.tcp.accept()
+            threading.Thread(target=lambda c=conn: self.lines.extend(c.makefile("rb")), daemon=True).start()
+
+    def datagrams(self):
+        while True:
+            self.lines.append(self.udp.recv(65536))
+
+    def wait(self, n, seconds=5):
+        end = time.monotonic() + seconds
+        while len(self.lines) < n and time.monotonic() < end:
+            time.sleep(0.02)
+        return list(self.lines)
+
+
+class Proxy:
+    """A recipe, running with ports of its own."""
+
+    def __init__(self, binary, recipe, engines=True):
+        self.dir = tempfile.mkdtemp(prefix="kvroute-live-")
+        self.feed = Feed()
+        self.port = free_port()
+        shutil.copytree(TOP + "/haproxy-conf", self.dir + "/conf")
+        text = open(f"{self.dir}/conf/{recipe}").read()
+        self.ports = [free_port() for _ in range(4)]
+        for i, port in enumerate(self.ports):
+            text = text.replace(f"127.0.0.1:{8001 + i}", f"127.0.0.1:{port}")
+        for old, new in (("bind :8080", f"bind 127.0.0.1:{self.port}"), ("127.0.0.1:9400", "127.0.0.1:1"),
+                         ("127.0.0.1:9401", f"127.0.0.1:{self.feed.port}"), ("inter 2s", "inter 100ms"),
+                         ("/etc/haproxy/kvroute", self.dir + "/conf"), ("/run/haproxy", self.dir),
+                         ("/run/", self.dir + "/run/"), ("/dev/log", self.dir + "/log")):
+            text = text.replace(old, new)
+        os.makedirs(self.dir + "/run/engines")
+        os.makedirs(self.dir + "/run/kvroute")
+        with open(self.dir + "/haproxy.cfg", "w") as f:
+            f.write(text)
+        self.engines = []
+        if engines:
+            self.start_engines()
+        self.out = open(self.dir + "/out", "w+")
+        self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"],
+                                     stdout=self.out, stderr=subprocess.STDOUT)
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        # the agent must be known to be absent, else the first requests wait for it
+        while b"DOWN" not in self.command("show stat spoe_agent 4 -1") and time.monotonic() < end:
+            time.sleep(0.02)
+        self.feed.lines.clear()
+
+    def start_engines(self):
+        self.engines = [Engine(("127.0.0.1", p)) for p in self.ports]
+
+    def command(self, text):
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(2)
+                s.connect(self.dir + "/admin.sock")
+                s.sendall(text.encode() + b"\n")
+                return b"".join(iter(lambda: s.recv(65536), b""))
+        except OSError:
+            return b""
+
+    def ask(self, body=b"{}", path="/v1/chat/completions", headers=None, method="POST", chunked=False, timeout=15):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            try:
+                conn.request(method, path, iter([body]) if chunked else body, headers or {}, encode_chunked=chunked)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before all of it was taken; the answer is there
+            r = conn.getresponse()
+            data = r.read()
+            try:
+                data = json.loads(data)
+            except ValueError:
+                pass
+            return r.status, {k.lower(): v for k, v in r.getheaders()}, data
+        finally:
+            conn.close()
+
+    def status(self, *args, **kw):
+        return self.ask(*args, **kw)[0]
+
+    def close(self):
+        self.proc.send_signal(signal.SIGTERM)
+        try:
+            self.proc.wait(5)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            self.proc.wait()
+        for e in self.engines:
+            e.shutdown()
+            e.server_close()
+        self.out.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def same(got, want, what=""):
+    if got != want:
+        raise AssertionError(f"{what}: {got!r}, expected {want!r}")
+
+
+# ---- stories: a function each, its text is what is printed ----------------------------------------
+
+def main_file(binary):
+    """haproxy.cfg: served without an agent; the log line is JSON whatever a client sends"""
+    p = Proxy(binary, "haproxy.cfg")
+    try:
+        nasty = "/v1/chat/completions?a={\"x\\%22,\"uid\":\"1\"}"
+        same(p.status(), 200)
+        same(p.status(path=nasty.replace('"', "%22").replace("\\", "%5C"), headers={"user-agent": "\"},{\"\\"}), 200)
+        with socket.create_connection(("127.0.0.1", p.port)) as s:
+            s.sendall(b"NO\"NSENSE \\{\r\n\r\n")
+            s.recv(1000)
+        same(p.status(b"x" * 1000000), 200)
+        lines = [json.loads(line) for line in p.feed.wait(4)]
+        same(sorted(l["st"] for l in lines), [200, 200, 200, 400], "statuses in the feed")
+        same(len({l["uid"] for l in lines}), 4, "different uids")
+        same({l["srv"] for l in lines} <= {"s1", "s2", "s3", "s4", "<NOSRV>"}, True, "server names")
+        same(sorted(lines[0]), sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq".split()), "fields")
+    finally:
+        p.close()
+
+
+def udp(binary):
+    """udp-log.cfg: one JSON object a datagram"""
+    p = Proxy(binary, "recipes/udp-log.cfg")
+    try:
+        same([p.status() for _ in range(3)], [200] * 3)
+        same([json.loads(d)["st"] for d in p.feed.wait(3)], [200] * 3)
+    finally:
+        p.close()
+
+
+def own_log(binary):
+    """keep-your-log.cfg: the feed begins with JSON, the other log has none of it"""
+    p = None
+    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+        try:
+            p = Proxy(binary, "recipes/keep-your-log.cfg")
+            own.bind(p.dir + "/log")
+            own.settimeout(5)
+            same(p.status(path="/v1/completions?{%22uid%22:1}"), 200)
+            line = p.feed.wait(1)[0].decode()
+            first, _ = json.JSONDecoder().raw_decode(line[line.index("{"):])
+            same(first["st"], 200)
+            same(len(first["uid"]), 36, "uid")
+            mine = own.recv(65536).decode()
+            same("\"uid\":" in mine, False, "JSON in the other log")
+            same("POST /v1/completions?" in mine, True, "request in the other log")
+        finally:
+            if p:
+                p.close()
+
+
+def tenants(binary):
+    """tenants.cfg: 401 without a key, 429 above the rate and above the open requests, others untouched"""
+    p = Proxy(binary, "recipes/tenants.cfg")
+    try:
+        same(p.status(), 401)
+        same(p.status(headers={"Authorization": "Bearer wrong"}), 401)
+        status, _, data = p.ask(headers=ACME)
+        same(status, 200)
+        same("authorization" in data["headers"], False, "the key at the engine")
+        for e in p.engines:
+            e.pause = 0.5
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            got = sorted(pool.map(lambda _: p.status(headers=UMBRELLA), range(8)))
+        same(got, [200] * 4 + [429] * 4, "8 at once where 4 may be")
+        for e in p.engines:
+            e.pause = 0
+        got = [p.ask(headers=UMBRELLA) for _ in range(14)]
+        same([g[0] for g in got], [200] * 12 + [429] * 2, "22 in 10 s where 20 may be")
+        same(got[-1][1].get("retry-after"), "10")
+        same(p.status(headers=ACME), 200, "another tenant")
+    finally:
+        p.close()
+
+
+def models(binary):
+    """models.cfg: only allowed models, and nothing that engine and HAProxy could read differently"""
+    p = Proxy(binary, "recipes/models.cfg")
+    ok = b'{"model": "small-8b", "messages": [{"role": "user", "content": "say \\"model\\": \\"large-70b\\""}]}'
+    schema = b'{"model":"small-8b","tools":[{"parameters":{"properties":{"model":{"type":"string"}}}}]}'
+    table = [
+        (200, ok), (200, schema), (200, b'{"messages":[], "model":"small-8b"}'),
+        (403, b'{"model":"large-70b"}'), (403, b'{"model":"acme/large-70b"}'), (403, b"{}"), (403, b"not json"),
+        (403, b'{"nested":{"model":"small-8b"}}'), (403, b'{"model":["small-8b"]}'), (403, b'{"model":null}'),
+        (403, '{"model":"small-8b"}'.encode("utf-16")), (400, b'{"model":"small-8b\\u0000x"}'), (400, b'{"model":"small\\u002d8b"}'),
+        (400, b'{"model":"small-8b","model":"large-70b"}'), (400, b'{"model":"small-8b",\n"\\u006dodel" :\t"large-70b"}'),
+        (400, b'{"model":"small-8b"}{"mod\\u0065l":"large-70b"}'),
+        (413, b'{"model":"small-8b","x":"' + b"x" * 300000 + b'","model":"large-70b"}'),
+    ]
+    try:
+        for want, body in table:
+            same(p.status(body, headers=UMBRELLA), want, body[:60])
+        same(p.status(b'{"model":"large-70b"}', headers=ACME), 200, "the other key")
+        same(p.status(ok, headers=UMBRELLA, chunked=True), 411, "chunked")
+        same(p.status(ok, headers=UMBRELLA, path="/v1/%63hat/completions"), 404, "another spelling of the path")
+        same(p.status(None, headers=UMBRELLA, path="/v1/models", method="GET"), 200, "the list of models")
+        same(p.status(ok), 401, "no key")
+    finally:
+        p.close()
+
+
+def queueing(binary):
+    """queueing.cfg: all engines replaced while requests wait; one drained by weight; no error"""
+    p = Proxy(binary, "recipes/queueing.cfg", engines=False)
+    try:
+        time.sleep(0.5)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            waiting = [pool.submit(p.status, timeout=30) for _ in range(8)]
+            time.sleep(2.5)
+            same(any(w.done() for w in waiting), False, "answered while no engine is there")
+            p.start_engines()
+            same([w.result() for w in waiting], [200] * 8, "after they are back")
+        end = time.monotonic() + 5
+        while p.command("show stat pool 4 -1").count(b",UP,") < 4 and time.monotonic() < end:
+            time.sleep(0.05)
+        p.command("set server pool/s1 weight 0")
+        p.feed.lines.clear()
+        same([p.status() for _ in range(8)], [200] * 8)
+        same("s1" in {json.loads(l)["srv"] for l in p.feed.wait(8)}, False, "s1 used at weight 0")
+    finally:
+        p.close()
+
+
+def unix(binary):
+    """unix-sockets.cfg: engines on unix sockets"""
+    p = Proxy(binary, "recipes/unix-sockets.cfg", engines=False)
+    try:
+        p.engines = [Engine(f"{p.dir}/run/engines/s{i}.sock") for i in range(1, 5)]
+        end = time.monotonic() + 5
+        while p.command("show stat pool 4 -1").count(b",UP,") < 4 and time.monotonic() < end:
+            time.sleep(0.05)
+        same([p.status() for _ in range(4)], [200] * 4)
+    finally:
+        p.close()
+
+
+def headers(binary):
+    """headers.cfg: an engine cannot forge decision headers"""
+    p = Proxy(binary, "recipes/headers.cfg")
+    try:
+        status, head, _ = p.ask()
+        same(status, 200)
+        same([h for h in head if h.startswith("x-kvroute")], [], "headers without a decision")
+    finally:
+        p.close()
+
+
+def sliced(binary):
+    """sliced.cfg: served without an agent, short and long"""
+    p = Proxy(binary, "recipes/sliced.cfg")
+    try:
+        same([p.status(b"x" * n) for n in (10, 13001, 100000, 1000000)], [200] * 4)
+    finally:
+        p.close()
+
+
+def main():
+    binaries = sys.argv[1:] or sorted(glob.glob(TOP + "/build/haproxy/*/haproxy"))
+    if not binaries:
+        print("skip  no HAProxy under build/haproxy: tests/tools/deps.sh demo")
+        print("0 passed, 1 failed")
+        return 1
+    stories = [(f, b) for b in binaries
+               for f in (main_file, udp, own_log, tenants, models, queueing, unix, headers, sliced)]
+
+    def run(story):
+        try:
+            story[0](story[1])
+            return None
+        except Exception as e:  # whatever goes wrong in a story is that story's failure
+            return f"{type(e).__name__}: {e}"
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for (f, binary), why in zip(stories, pool.map(run, stories)):
+            failed += why is not None
+            version = re.search(r"haproxy/([^/]+)/", binary)
+            print("FAIL " if why else "ok   ", f.__doc__, f"(HAProxy {version[1] if version else binary})", flush=True)
+            if why:
+                print("     ", why, flush=True)
+    print(f"{len(stories) - failed} passed, {failed} failed")
+    return failed != 0
+
+
+sys.exit(main())
