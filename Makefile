@@ -122,6 +122,8 @@ demo:
 	@tests/tools/deps.sh build demo
 	@$(MAKE) --no-print-directory -s all tools
 	@python3 tests/it/demo.py
+demo-stop:
+	@python3 tests/it/demo.py stop
 test:
 	@tests/tools/deps.sh
 	@$(MAKE) --no-print-directory all tools unit-programs
@@ -138,6 +140,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/test kvroute kvroutectl
-.PHONY: deps demo test it compose-test bench asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -120,6 +120,25 @@ static bool file_is_closed(const char *dir)
 	return errno == EACCES && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0;
 }
 
+/* Where the key is, or would be. */
+static void path_of(const struct loop_opts *o, char *path, size_t cap)
+{
+	if (o->key_file[0] != '\0')
+		snprintf(path, cap, "%s", o->key_file);
+	else
+		snprintf(path, cap, "%s/key", o->state_dir);
+}
+
+int loop_key_read(const struct loop_opts *o, struct hash_key *key, struct err *e)
+{
+	char path[PATH_CHARS_MAX + 8];
+	int rc;
+
+	path_of(o, path, sizeof(path));
+	rc = read_key(path, key, e);
+	return rc > 0 ? err_set(e, "cannot read the key file %s: %s", path, strerror(errno)) : rc;
+}
+
 int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e)
 {
 	bool named = o->key_file[0] != '\0';
@@ -127,10 +146,7 @@ int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct
 	int rc;
 
 	*kept = true;
-	if (named)
-		snprintf(path, sizeof(path), "%s", o->key_file);
-	else
-		snprintf(path, sizeof(path), "%s/key", o->state_dir);
+	path_of(o, path, sizeof(path));
 	directory_of(path, dir, sizeof(dir));
 	if ((rc = read_key(path, key, e)) <= 0)
 		return rc;

@@ -56,4 +56,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
  * random, lives as long as the process, and <*kept> is false. -1: <e>. */
 int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e);
 
+/* The same key for somebody who looks on: only read, never made. */
+int loop_key_read(const struct loop_opts *o, struct hash_key *key, struct err *e);
+
 #endif

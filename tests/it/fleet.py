@@ -91,12 +91,12 @@ class Answer:
 
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True):
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
         self.conf, self.spoe, self.bufsize, self.edit = conf, spoe, bufsize, edit
-        self.threads, self.show, self.routed = threads, show, routed
+        self.threads, self.show, self.routed, self.session = threads, show, routed, session
         self.folder = folder or tempfile.mkdtemp(prefix="kvroute-")
         self.engines, self.controls, self.processes = {}, {}, {}
         self.port, self.agent_port, self.feed_port, self.metrics_port = free_ports(4)
@@ -126,7 +126,8 @@ class Fleet:
 
     def spawn(self, name, argv, **kw):
         log = open(os.path.join(self.folder, name + ".log"), "ab")
-        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL, **{"stdout": log, **kw})
+        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL,
+                             start_new_session=self.session, **{"stdout": log, **kw})
         self.processes[name] = p
         return p
 

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first balanced by
+leastconn alone, then with kvroute. Prints one table. KEEP=1 leaves the second set-up running; "demo.py stop"
+(make demo-stop) ends it.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+from fleet import BUILD, TOP, Fleet  # noqa: E402
+
+KEPT = os.path.join(TOP, "build/demo.json")
+
+ENGINE = ["--prefill-tps", "12000", "--blocks", "3000", "--decode-ms", "6"]
+LOAD = ["--conversations", "48", "--turns", "6", "--system-prompts", "8", "--system-bytes", "6000", "--user-bytes", "1200",
+        "--max-tokens", "24", "--concurrency", "12", "--seed", "7", "--seconds", "60"]
+
+
+def run(routed):
+    name = "kvroute" if routed else "leastconn"
+    f = Fleet(engines=4, agent=routed, routed=routed, show=False, engine_options=ENGINE, session=True)
+    try:
+        f.start()
+        before = f.metrics() if routed else {}
+        out = load(f, name)
+        after = f.metrics() if routed else {}
+        out["agent"] = agent_time(before, after)
+    except BaseException:
+        f.show_logs()
+        f.stop()
+        raise
+    if routed and os.environ.get("KEEP") == "1":
+        return out, f
+    f.stop()
+    return out, None
+
+
+def load(f, name):
+    path = os.path.join(f.folder, "load.json")
+    argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port, "--json",
+            "--out", path, "--progress"] + LOAD
+    sys.stderr.write("%-10s four engines, 48 conversations of 6 turns, 8 system prompts\n" % name)
+    subprocess.run(argv, check=True, timeout=120)
+    with open(path) as g:
+        return json.load(g)
+
+
+def agent_time(before, after):
+    """p50 and p99 of the agent's own time, from its histogram: upper bounds of buckets, in microseconds."""
+    buckets = []
+    for key, value in after.items():
+        if key.startswith("kvroute_decision_seconds_bucket"):
+            bound = key.split('le="')[1].split('"')[0]
+            buckets.append((float("inf") if bound == "+Inf" else float(bound), value - before.get(key, 0)))
+    buckets.sort()
+    if not buckets or buckets[-1][1] == 0:
+        return None
+    at = lambda share: next(b for b, n in buckets if n >= share * buckets[-1][1])
+    return at(.5) * 1e6, at(.99) * 1e6
+
+
+def row(name, a, b):
+    print("  %-34s %14s %14s" % (name, a, b))
+
+
+def table(plain, routed):
+    share = lambda o: "%.1f %%" % (100.0 * o["cached_tokens"] / max(1, o["prompt_tokens"]))
+    ms = lambda v: "%.1f ms" % v
+    print()
+    row("", "leastconn", "kvroute")
+    row("cached share of prompt tokens", share(plain), share(routed))
+    row("time to first token, p50", ms(plain["ttft_ms"]["p50"]), ms(routed["ttft_ms"]["p50"]))
+    row("time to first token, p99", ms(plain["ttft_ms"]["p99"]), ms(routed["ttft_ms"]["p99"]))
+    row("whole load", "%.1f s" % plain["seconds"], "%.1f s" % routed["seconds"])
+    for e in sorted(set(plain["engines"]) | set(routed["engines"])):
+        row("requests at " + e, plain["engines"].get(e, 0), routed["engines"].get(e, 0))
+    row("failed requests", plain["failed"], routed["failed"])
+    if routed["agent"]:
+        row("agent time, p50 and p99 at most", "", "%d, %d us" % routed["agent"])
+    print()
+
+
+def keep(f):
+    """Let the processes of <f> be, and tell how to use and to end them."""
+    with open(KEPT, "w") as g:
+        json.dump({"folder": f.folder, "pids": [p.pid for p in f.processes.values()]}, g)
+    print("Still running; make demo-stop ends it. A request:\n\n"
+          "  curl -s http://127.0.0.1:%d/v1/chat/completions -H 'content-type: application/json' \\\n"
+          "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"model\": \"stub\"}'\n" % f.port)
+    print("Metrics: curl -s http://127.0.0.1:%d/metrics   Files: %s" % (f.metrics_port, f.folder))
+
+
+def stop():
+    if not os.path.exists(KEPT):
+        return 0
+    with open(KEPT) as g:
+        kept = json.load(g)
+    for pid in reversed(kept["pids"]):
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+    shutil.rmtree(kept["folder"], ignore_errors=True)
+    os.unlink(KEPT)
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["stop"]:
+        return stop()
+    stop()
+    plain, _ = run(False)
+    routed, kept = run(True)
+    table(plain, routed)
+    if kept:
+        keep(kept)
+    worse = routed["cached_tokens"] / max(1, routed["prompt_tokens"]) <= plain["cached_tokens"] / max(1, plain["prompt_tokens"])
+    return 1 if worse or routed["failed"] or plain["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
