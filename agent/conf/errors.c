@@ -33,6 +33,14 @@ static void put_file(struct err *e, const char *file)
 	memcpy(e->file, n > max ? file + (n - max) : file, n > max ? max : n);
 }
 
+bool conf_errors_lose(struct conf_errors *es, struct conf_mark at)
+{
+	if (es->n < es->cap || (es->n > 0 && behind(&es->e[es->n - 1], at)))
+		return false;
+	es->lost++;
+	return true;
+}
+
 void conf_errors_add(struct conf_errors *es, const char *file, struct conf_mark at,
 		     const char *fmt, ...)
 {

@@ -17,6 +17,10 @@ int conf_errors_init(struct conf_errors *es);
 void conf_errors_add(struct conf_errors *es, const char *file, struct conf_mark at,
 		     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* True when a mistake at <at> would only be counted as lost, which it then is: for sentences that are
+ * work to make. */
+bool conf_errors_lose(struct conf_errors *es, struct conf_mark at);
+
 static inline bool conf_errors_any(const struct conf_errors *es)
 {
 	return es->n > 0 || es->lost > 0;

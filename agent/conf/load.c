@@ -35,19 +35,30 @@ static const struct conf_node *node_at(const struct load *l, uint32_t i)
 
 /* ---- keys nobody knows -------------------------------------------------------------------------- */
 
-/* The full name of a key or section that <word> may be meant to be, in any section. */
+/* The full name of the key whose whole name, or only its word in the file, is <word>. */
+static const char *known_exactly(struct span word, bool whole)
+{
+	for (size_t i = 0; i < conf_n_keys; i++) {
+		const char *name = whole ? conf_keys[i].name : conf_key_word(&conf_keys[i]);
+
+		if (near_distance(span_str(name), word) == 0)
+			return conf_keys[i].name;
+	}
+	return NULL;
+}
+
+/* The full name of a key or section that <word> may be meant to be, anywhere in the file. */
 static const char *known_elsewhere(struct span word)
 {
+	const char *name = known_exactly(word, false);
 	struct near near;
-	size_t i;
 
-	for (i = 0; i < conf_n_keys; i++)
-		if (near_distance(span_str(conf_key_word(&conf_keys[i])), word) == 0)
-			return conf_keys[i].name;
+	if (name != NULL)
+		return name;
 	near_init(&near, word);
-	for (i = 0; i < conf_n_keys; i++)
+	for (size_t i = 0; i < conf_n_keys; i++)
 		near_try(&near, conf_keys[i].name);
-	for (i = 0; i < conf_n_sections; i++)
+	for (size_t i = 0; i < conf_n_sections; i++)
 		near_try(&near, conf_sections[i].name);
 	return near.best;
 }
@@ -83,10 +94,13 @@ static void unknown_key(struct load *l, const struct conf_section *s, const stru
 	const char *in = s != NULL ? " in " : "", *name = conf_section_name(s), *meant;
 	char show[CONF_SHOW_MAX], known[160];
 
+	if (conf_errors_lose(l->es, key->at))
+		return;
 	conf_show(key->text, show);
-	if ((meant = known_here(s, key->text)) != NULL) {
+	meant = memchr(key->text.p, '.', key->text.n) ? known_exactly(key->text, true) : NULL;
+	if (meant == NULL && (meant = known_here(s, key->text)) != NULL) {
 		add(l, key->at, "The key %s%s%s is unknown; did you mean %s?", show, in, name, meant);
-	} else if ((meant = known_elsewhere(key->text)) != NULL) {
+	} else if (meant != NULL || (meant = known_elsewhere(key->text)) != NULL) {
 		add(l, key->at, "The key %s%s%s is unknown; did you mean %s%s?", show, in, name, meant,
 		    strchr(meant, '.') != NULL ? " (the point stands for a section)" : "");
 	} else {
@@ -173,6 +187,8 @@ static int set_list(struct load *l, const struct conf_key *k, void *rec, const s
 		bad_value(l, k, v, "does not belong here");
 		return -1;
 	}
+	if (!v->whole)			/* broken off: that has been said */
+		return -1;
 	if (v->kind == NODE_LIST)
 		item = v->first ? node_at(l, v->first) : NULL;
 	for (; item != NULL; item = item->next && v->kind == NODE_LIST ? node_at(l, item->next) : NULL) {
@@ -185,8 +201,6 @@ static int set_list(struct load *l, const struct conf_key *k, void *rec, const s
 		else
 			items[n++] = item->text;
 	}
-	if (!v->whole)
-		return -1;
 	if (bad == 0 && n < (size_t)k->min) {
 		bad_value(l, k, v, n == 0 ? "is empty" : "lacks something");
 		return -1;
@@ -440,6 +454,8 @@ static void load_top(struct load *l)
 	if (root->kind == NODE_REFUSED || conf_node_is_null(root))
 		return;
 	if (root->kind != NODE_MAP) {
+		if (conf_errors_any(l->es))	/* and it may be no more than the start of bad YAML */
+			return;
 		add(l, root->at, "%s does not belong here; a configuration is made of lines like "
 		    "\"threads: 2\".", kind_text(l, root, show));
 		return;

@@ -41,6 +41,15 @@ unsigned near_distance(struct span a, struct span b)
 	return last[b.n];
 }
 
+static size_t common_prefix(struct span a, struct span b)
+{
+	size_t n = 0;
+
+	while (n < a.n && n < b.n && fold(a.p[n]) == fold(b.p[n]))
+		n++;
+	return n;
+}
+
 void near_init(struct near *n, struct span word)
 {
 	n->word = word;
@@ -48,16 +57,18 @@ void near_init(struct near *n, struct span word)
 	n->distance = word.n < 3 ? 1 : least(2 + (unsigned)(word.n / 4), 5);
 }
 
+/* A word that only stops early, or goes on, is as near as one with a single wrong letter. Of several
+ * at one distance the one that starts in the same way is meant. */
 void near_try(struct near *n, const char *candidate)
 {
 	struct span c = span_str(candidate);
-	size_t gap = c.n > n->word.n ? c.n - n->word.n : n->word.n - c.n;
-	unsigned d;
+	size_t same = common_prefix(n->word, c), shorter = c.n < n->word.n ? c.n : n->word.n;
+	unsigned d = near_distance(n->word, c);
 
-	if (gap >= n->distance)		/* at least so many letters differ */
-		return;
-	d = near_distance(n->word, c);
-	if (d < n->distance) {
+	if (same == shorter && same >= 4 && d > 1)
+		d = 1;
+	if (d < n->distance || (d == n->distance && n->best != NULL &&
+				same > common_prefix(n->word, span_str(n->best)))) {
 		n->distance = d;
 		n->best = candidate;
 	}

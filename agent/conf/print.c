@@ -30,7 +30,7 @@ static void put_comment(const struct printer *p, const char *indent, const char 
 	}
 }
 
-/* Help, then "# size, 256 to 16 MiB; default 1 MiB; a change needs a restart". */
+/* Help, then "# size, 256 to 16 MiB; a change needs a restart; default 1 MiB". */
 static void put_help(const struct printer *p, const char *indent, const struct conf_key *k)
 {
 	char range[CONF_ALLOWED_MAX], def[CONF_VALUE_MAX];
@@ -42,12 +42,13 @@ static void put_help(const struct printer *p, const char *indent, const struct c
 	put(p, conf_type_name(k->type));
 	put(p, ", ");
 	put(p, range);
+	put(p, k->reload ? "" : "; a change needs a restart");
 	if (k->home != HOME_POOL) {
 		conf_value_text(k, conf_key_home(k, p->defaults), def, sizeof(def));
-		put(p, "; default ");
+		put(p, strlen(def) > 40 ? "\n  # default " : "; default ");
 		put(p, def);
 	}
-	put(p, k->reload ? "\n" : "; a change needs a restart\n");
+	put(p, "\n");
 }
 
 static void put_key(const struct printer *p, const char *indent, const struct conf_key *k,
@@ -69,10 +70,9 @@ static void put_keys(const struct printer *p, const struct conf_section *s, cons
 
 	for (size_t i = 0; i < conf_n_keys; i++)
 		if (conf_key_in(&conf_keys[i], s)) {
+			put(p, s == NULL ? "\n" : "");
 			put_help(p, indent, &conf_keys[i]);
 			put_key(p, indent, &conf_keys[i], rec);
-			if (s == NULL)
-				put(p, "\n");
 		}
 }
 
@@ -135,7 +135,7 @@ void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, si
 	struct printer p = { to, arg, &defaults };
 
 	conf_defaults(&defaults);
-	put(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n\n");
+	put(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n");
 	put_keys(&p, NULL, c);
 	for (size_t i = 0; i < conf_n_sections; i++)
 		put_section(&p, &conf_sections[i], c);

@@ -29,7 +29,7 @@ const char *conf_type_name(enum conf_type t)
 		[TYPE_INT] = "integer", [TYPE_SIZE] = "size", [TYPE_TIME] = "time",
 		[TYPE_NUMBER] = "number", [TYPE_BOOL] = "boolean", [TYPE_WORD] = "word",
 		[TYPE_MODE] = "mode", [TYPE_TEXT] = "text", [TYPE_NAME] = "name",
-		[TYPE_PATH] = "path", [TYPE_ADDRS] = "addresses", [TYPE_ORDER] = "order",
+		[TYPE_PATH] = "path", [TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
 	};
 
 	return names[t];
