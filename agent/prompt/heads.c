@@ -1,0 +1,475 @@
+/* heads.c - heads remembered by the opening pages of their messages.
+ *
+ *   opening (tenant, scope, first page)         --\
+ *   opening (tenant, scope, first 2 pages)      ----> head: model, adapter, system and tools pages
+ *   opening (tenant, scope, first 4 pages)      --/     (one for all bodies that have the same)
+ *
+ * An opening is 64 bits: a keyed hash of its pages and of whose they are. Heads are shared by their
+ * content, because a thousand conversations with one agent's tools have one head, and that is what
+ * takes room; an opening that is seen again points to the head that came last. A head lives while
+ * an opening points to it, a tenant while it has openings.
+ *
+ * Oldest first: a ring of openings over all and one for each tenant, used when added and when found.
+ * Adding looks at no more than log2(messages) openings, so that it costs about two hashes of the
+ * message pages; finding, the same. One mutex guards all of it. Tables are taken once, in proportion to
+ * the budget; counted are the bytes that the heap takes, with its own. */
+#include <pthread.h>
+
+#include "agent/base/list.h"
+#include "agent/base/mem.h"
+#include "agent/prompt/heads.h"
+
+#define MIN_BYTES	65536u
+#define BYTES_AN_OPENING	128u	/* budget for each bucket; an opening takes 64 and a share of a head */
+#define BYTES_A_HEAD		1024u	/* the same for the other two tables */
+#define DEPTHS_MAX		32u	/* powers of two below 2^32 */
+
+struct entry {			/* of a table: the first member of what hangs in it */
+	struct entry *next;
+	uint64_t key;
+};
+
+struct table {
+	struct entry **bucket;
+	size_t n;		/* a power of two */
+};
+
+struct tenant {
+	struct entry in;
+	struct list openings;	/* oldest first */
+	size_t bytes;
+};
+
+struct head {
+	struct entry in;
+	struct tenant *tenant;
+	size_t size;
+	uint32_t n_openings, n_system, n_tools;
+	uint16_t n_model, n_lora;
+	page_key pages[];	/* system, tools; then the bytes of model and adapter */
+};
+
+struct opening {
+	struct entry in;
+	struct list all, mine;	/* in heads.openings, in tenant.openings */
+	struct head *head;
+};
+
+struct heads {
+	struct heads_opts opts;
+	const struct hash_key *key;
+	pthread_mutex_t lock;	/* guards everything below */
+	struct table tenants, by_content, by_opening;
+	struct list openings;	/* oldest first */
+	size_t fixed_bytes;	/* of the tables; in st.bytes too */
+	struct heads_stats st;
+};
+
+void heads_defaults(struct heads_opts *o)
+{
+	*o = (struct heads_opts){
+		.max_bytes = 16u << 20, .max_tenant_bytes = 2u << 20, .max_head_pages = 8192
+	};
+}
+
+/* ---- tables: chains of entries, keys are keyed hashes -------------------------------------- */
+
+static struct entry **table_at(const struct table *t, uint64_t key)
+{
+	struct entry **e = &t->bucket[(key ^ key >> 32) & (t->n - 1)];
+
+	while (*e != NULL && (*e)->key != key)
+		e = &(*e)->next;
+	return e;
+}
+
+static void *table_get(const struct table *t, uint64_t key)
+{
+	return *table_at(t, key);
+}
+
+static void table_add(struct table *t, struct entry *e, uint64_t key)
+{
+	struct entry **at = table_at(t, key);
+
+	e->key = key;
+	e->next = NULL;
+	*at = e;
+}
+
+static void table_del(struct table *t, struct entry *e)
+{
+	*table_at(t, e->key) = e->next;
+}
+
+static int table_init(struct table *t, size_t n)
+{
+	for (t->n = 1; t->n * 2 <= n; )
+		t->n *= 2;
+	t->bucket = mem_calloc(t->n, sizeof(*t->bucket));
+	return t->bucket ? 0 : -1;
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+/* What <n> bytes of the heap cost: its chunks are multiples of 16, with 8 bytes of its own. */
+static size_t cost_of(size_t n)
+{
+	return (n + 8 + 15) & ~(size_t)15;
+}
+
+static void copy(void *to, const void *from, size_t n)
+{
+	if (n > 0)
+		memcpy(to, from, n);
+}
+
+static void charge(struct heads *h, struct tenant *t, size_t n)
+{
+	t->bytes += cost_of(n);
+	h->st.bytes += cost_of(n);
+}
+
+static void refund(struct heads *h, struct tenant *t, size_t n)
+{
+	t->bytes -= cost_of(n);
+	h->st.bytes -= cost_of(n);
+}
+
+static void head_unref(struct heads *h, struct head *hd)
+{
+	if (--hd->n_openings > 0)
+		return;
+	table_del(&h->by_content, &hd->in);
+	refund(h, hd->tenant, hd->size);
+	h->st.heads--;
+	mem_free(hd);
+}
+
+static void tenant_free(struct heads *h, struct tenant *t)
+{
+	table_del(&h->tenants, &t->in);
+	refund(h, t, sizeof(*t));
+	mem_free(t);
+}
+
+static void opening_free(struct heads *h, struct opening *o)
+{
+	struct tenant *t = o->head->tenant;
+
+	table_del(&h->by_opening, &o->in);
+	list_remove(&o->all);
+	list_remove(&o->mine);
+	refund(h, t, sizeof(*o));
+	h->st.openings--;
+	head_unref(h, o->head);
+	mem_free(o);
+	if (list_empty(&t->openings))
+		tenant_free(h, t);
+}
+
+static void opening_touch(struct heads *h, struct opening *o)
+{
+	list_remove(&o->all);
+	list_remove(&o->mine);
+	list_append(&h->openings, &o->all);
+	list_append(&o->head->tenant->openings, &o->mine);
+}
+
+static void evict(struct heads *h, struct opening *o)
+{
+	opening_free(h, o);
+	h->st.evicted++;
+}
+
+/* Called when a head of <t> was added, whose openings are the newest and fit when nothing else is
+ * left (may_keep): so neither loop meets them, and <t> stays. */
+static void trim(struct heads *h, const struct tenant *t)
+{
+	while (t->bytes > h->opts.max_tenant_bytes)
+		evict(h, list_entry(t->openings.next, struct opening, mine));
+	while (h->st.bytes > h->opts.max_bytes)
+		evict(h, list_entry(h->openings.next, struct opening, all));
+}
+
+/* ---- add ----------------------------------------------------------------------------------- */
+
+static uint64_t hash_name(const struct hash_key *k, uint64_t x, const struct prompt_name *name)
+{
+	return hash_mix_span(k, x, span_of(name->s, name->n));
+}
+
+static uint64_t hash_pages(const struct hash_key *k, uint64_t x, const page_key *p, uint32_t n)
+{
+	return hash_mix_span(k, x, span_of(p, n * sizeof(*p)));
+}
+
+static uint64_t content_key(const struct heads *h, uint64_t owner, const struct prompt *p)
+{
+	uint64_t x = hash_name(h->key, hash_name(h->key, owner, &p->model), &p->lora);
+
+	x = hash_pages(h->key, x, p->system.p, p->system.n);
+	return hash_pages(h->key, x, p->tools.p, p->tools.n);
+}
+
+/* Whose the body is, and what it must not be mixed up with. */
+static uint64_t owner_key(const struct heads *h, uint64_t tenant, uint64_t scope,
+			  const struct prompt *p)
+{
+	return hash_mix(h->key, hash_mix(h->key, tenant, scope), (uint64_t)p->api << 8 | p->mode);
+}
+
+static uint64_t opening_key(const struct heads *h, uint64_t owner, const struct prompt *p, uint32_t n)
+{
+	return hash_pages(h->key, owner, p->messages.p, n);
+}
+
+static size_t head_size(const struct prompt *p)
+{
+	return sizeof(struct head) + ((size_t)p->system.n + p->tools.n) * sizeof(page_key) +
+	       p->model.n + p->lora.n;
+}
+
+static bool may_keep(const struct heads *h, const struct prompt *p)
+{
+	size_t need = cost_of(sizeof(struct tenant)) + cost_of(head_size(p)) +
+		      DEPTHS_MAX * cost_of(sizeof(struct opening));
+
+	return p->json == JSON_DONE && !p->truncated && p->salt.n == 0 && p->messages.n > 0 &&
+	       (uint64_t)p->system.n + p->tools.n <= h->opts.max_head_pages &&
+	       need <= h->opts.max_tenant_bytes && need <= h->opts.max_bytes - h->fixed_bytes;
+}
+
+static struct tenant *tenant_get(struct heads *h, uint64_t key)
+{
+	struct tenant *t = table_get(&h->tenants, key);
+
+	if (t != NULL)
+		return t;
+	if ((t = mem_alloc(sizeof(*t))) == NULL)
+		return NULL;
+	list_init(&t->openings);
+	table_add(&h->tenants, &t->in, key);
+	charge(h, t, sizeof(*t));
+	return t;
+}
+
+/* The head of <p>, shared or new, with one more user. */
+static struct head *head_get(struct heads *h, struct tenant *t, uint64_t key, const struct prompt *p)
+{
+	struct head *hd = table_get(&h->by_content, key);
+	char *names;
+
+	if (hd == NULL) {
+		if ((hd = mem_alloc(head_size(p))) == NULL)
+			return NULL;
+		hd->tenant = t;
+		hd->size = head_size(p);
+		hd->n_system = p->system.n;
+		hd->n_tools = p->tools.n;
+		hd->n_model = p->model.n;
+		hd->n_lora = p->lora.n;
+		copy(hd->pages, p->system.p, p->system.n * sizeof(page_key));
+		copy(hd->pages + p->system.n, p->tools.p, p->tools.n * sizeof(page_key));
+		names = (char *)(hd->pages + p->system.n + p->tools.n);
+		copy(names, p->model.s, p->model.n);
+		copy(names + p->model.n, p->lora.s, p->lora.n);
+		table_add(&h->by_content, &hd->in, key);
+		charge(h, t, hd->size);
+		h->st.heads++;
+	}
+	hd->n_openings++;
+	return hd;
+}
+
+static void opening_set(struct heads *h, uint64_t key, struct head *hd)
+{
+	struct opening *o = table_get(&h->by_opening, key);
+	struct head *old;
+
+	if (o == NULL) {
+		if ((o = mem_alloc(sizeof(*o))) == NULL)
+			return;
+		list_init(&o->all);
+		list_init(&o->mine);
+		table_add(&h->by_opening, &o->in, key);
+		charge(h, hd->tenant, sizeof(*o));
+		h->st.openings++;
+	}
+	old = o->head;
+	o->head = hd;
+	hd->n_openings++;
+	if (old != NULL)
+		head_unref(h, old);
+	opening_touch(h, o);
+}
+
+static void add(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
+{
+	uint64_t owner = owner_key(h, tenant, scope, p), n;
+	struct tenant *t = tenant_get(h, hash_mix(h->key, tenant, 0));
+	struct head *hd;
+
+	if (t == NULL)
+		return;
+	if ((hd = head_get(h, t, content_key(h, owner, p), p)) != NULL) {
+		for (n = 1; n <= p->messages.n; n *= 2)
+			opening_set(h, opening_key(h, owner, p, (uint32_t)n), hd);
+		head_unref(h, hd);	/* gone again, when there was no memory for any opening */
+	}
+	if (list_empty(&t->openings))
+		tenant_free(h, t);
+	else
+		trim(h, t);
+}
+
+void heads_add(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
+{
+	if (!may_keep(h, p))
+		return;
+	pthread_mutex_lock(&h->lock);
+	add(h, tenant, scope, p);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- find ------------------------------------------------------------------------------------ */
+
+static const char *head_names(const struct head *hd)
+{
+	return (const char *)(hd->pages + hd->n_system + hd->n_tools);
+}
+
+static bool name_agrees(const struct prompt_name *seen, const char *s, uint16_t n)
+{
+	return !seen->seen || (seen->n == n && memcmp(seen->s, s, n) == 0);
+}
+
+/* What was seen in part is a prefix of the whole. */
+static bool pages_agree(const struct page_vec *seen, bool whole, const page_key *p, uint32_t n)
+{
+	if (whole ? seen->n != n : seen->n > n)
+		return false;
+	return seen->n == 0 || memcmp(seen->p, p, seen->n * sizeof(*p)) == 0;
+}
+
+static bool agrees(const struct head *hd, const struct prompt *p)
+{
+	const char *names = head_names(hd);
+
+	return p->salt.n == 0 && name_agrees(&p->model, names, hd->n_model) &&
+	       name_agrees(&p->lora, names + hd->n_model, hd->n_lora) &&
+	       pages_agree(&p->system, p->system_seen, hd->pages, hd->n_system) &&
+	       pages_agree(&p->tools, p->tools_seen, hd->pages + hd->n_system, hd->n_tools);
+}
+
+static struct opening *find(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
+{
+	uint64_t owner = owner_key(h, tenant, scope, p), n = 1;
+	struct opening *o = NULL;
+
+	if (p->messages.n == 0)
+		return NULL;
+	while (n * 2 <= p->messages.n)
+		n *= 2;
+	for (; n > 0 && o == NULL; n /= 2)
+		o = table_get(&h->by_opening, opening_key(h, owner, p, (uint32_t)n));
+	return o != NULL && agrees(o->head, p) ? o : NULL;
+}
+
+/* One block: the struct, the pages, the names. */
+static struct prompt_head *copy_head(const struct head *hd)
+{
+	size_t n_pages = (size_t)hd->n_system + hd->n_tools, n_names = hd->n_model + hd->n_lora;
+	struct prompt_head *out;
+	page_key *pages;
+	char *names;
+
+	if ((out = mem_alloc(sizeof(*out) + n_pages * sizeof(*pages) + n_names)) == NULL)
+		return NULL;
+	pages = (page_key *)(out + 1);
+	names = (char *)(pages + n_pages);
+	memcpy(pages, hd->pages, n_pages * sizeof(*pages) + n_names);
+	*out = (struct prompt_head){
+		.model = span_of(names, hd->n_model),
+		.lora = span_of(names + hd->n_model, hd->n_lora),
+		.system = pages, .n_system = hd->n_system,
+		.tools = pages + hd->n_system, .n_tools = hd->n_tools,
+	};
+	return out;
+}
+
+struct prompt_head *heads_find(struct heads *h, uint64_t tenant, uint64_t scope,
+			       const struct prompt *p)
+{
+	struct prompt_head *out = NULL;
+	struct opening *o;
+
+	pthread_mutex_lock(&h->lock);
+	if ((o = find(h, tenant, scope, p)) != NULL && (out = copy_head(o->head)) != NULL)
+		opening_touch(h, o);
+	h->st.found += out != NULL;
+	h->st.missed += out == NULL;
+	pthread_mutex_unlock(&h->lock);
+	return out;
+}
+
+void heads_release(struct prompt_head *head)
+{
+	mem_free(head);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int tables_init(struct heads *h)
+{
+	size_t n = h->opts.max_bytes;
+
+	if (table_init(&h->by_opening, n / BYTES_AN_OPENING) < 0 ||
+	    table_init(&h->by_content, n / BYTES_A_HEAD) < 0 ||
+	    table_init(&h->tenants, n / BYTES_A_HEAD) < 0)
+		return -1;
+	n = h->by_opening.n + h->by_content.n + h->tenants.n;
+	h->st.bytes = h->fixed_bytes = cost_of(sizeof(*h)) + 3 * 16 + n * sizeof(struct entry *);
+	return 0;
+}
+
+struct heads *heads_new(const struct heads_opts *o, const struct hash_key *key)
+{
+	struct heads *h;
+
+	if ((h = mem_alloc(sizeof(*h))) == NULL)
+		return NULL;
+	if (pthread_mutex_init(&h->lock, NULL) != 0) {
+		mem_free(h);
+		return NULL;
+	}
+	h->opts = *o;
+	if (h->opts.max_bytes < MIN_BYTES)
+		h->opts.max_bytes = MIN_BYTES;
+	h->key = key;
+	list_init(&h->openings);
+	if (tables_init(h) == 0)
+		return h;
+	heads_free(h);
+	return NULL;
+}
+
+void heads_free(struct heads *h)
+{
+	if (h == NULL)
+		return;
+	while (!list_empty(&h->openings))
+		opening_free(h, list_entry(h->openings.next, struct opening, all));
+	mem_free(h->by_opening.bucket);
+	mem_free(h->by_content.bucket);
+	mem_free(h->tenants.bucket);
+	pthread_mutex_destroy(&h->lock);
+	mem_free(h);
+}
+
+void heads_stats(struct heads *h, struct heads_stats *s)
+{
+	pthread_mutex_lock(&h->lock);
+	*s = h->st;
+	pthread_mutex_unlock(&h->lock);
+}
