@@ -1,0 +1,322 @@
+/* The text of /metrics, checked line by line against the rules of the format, with a core that is
+ * faked here: figures that cannot be mistaken for each other, and names a peer might make up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/metrics.h"
+#include "agent/loop/worker.h"
+
+/* ---- the faked core -------------------------------------------------------------------------------- */
+
+#define N_NAMES	4
+
+static const char *const names[N_NAMES] = {
+	"s1", "a\"b\\c\nd", "x\x01\xff", "n=1,pool=\"y\"} 5"
+};
+static unsigned n_servers = N_NAMES;
+
+const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
+	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
+};
+
+void route_stats(struct route *r, struct route_stats *s)
+{
+	uint64_t *p = (uint64_t *)s;
+	size_t i;
+
+	for (i = 0; i < sizeof(*s) / sizeof(*p); i++)
+		p[i] = 1000 + i;
+	s->requests = 123456789012345ull;
+}
+
+void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
+		       void *arg)
+{
+	char name[32];
+	unsigned i;
+
+	for (i = 0; i < n_servers; i++) {
+		struct route_server_view v = {
+			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
+			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
+			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9,
+		};
+
+		if (i >= N_NAMES) {
+			snprintf(name, sizeof(name), "server-%u", i);
+			v.name = name;
+		}
+		fn(arg, &v);
+	}
+}
+
+void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v), void *arg)
+{
+	struct route_pool_view v = {
+		.name = "chat", .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
+		.requests = 11, .pressure = 0.5,
+	};
+
+	fn(arg, &v);
+}
+
+/* ---- the text --------------------------------------------------------------------------------------- */
+
+static char *render(void)
+{
+	static struct worker w[2];
+	static struct agent a;
+	struct logrx_counters logrx = { .lines = 5, .lines_bad = 6 };
+	struct admin_counters admin = { .requests = 7 };
+	struct metrics_from from = { &a, &logrx, &admin };
+	struct text t;
+	char *s;
+	int i;
+
+	memset(w, 0, sizeof(w));
+	for (i = 0; i < 2; i++) {
+		a.worker[i] = &w[i];
+		w[i].count.acks = 20 + (unsigned)i;
+		w[i].count.us_bucket[0] = 3;
+		w[i].count.us_bucket[2] = 4;
+		w[i].count.us_bucket[SERVE_SECONDS_BUCKETS - 1] = 1;
+		w[i].count.us_sum = 1500000;
+		w[i].count.us_count = 8;
+		w[i].count.closed_bad[SPOP_STATUS_INVALID] = 2;
+		w[i].socks_count.open = 30 + (unsigned)i;
+	}
+	a.n_workers = 2;
+	a.ready = true;
+	a.started = 1700000000;
+	text_init(&t, 8u << 20);
+	metrics_write(&from, &t);
+	assert_false(t.failed);
+	s = mem_strndup(t.p, t.n);
+	assert_non_null(s);
+	text_fini(&t);
+	return s;
+}
+
+static void has_line(const char *text, const char *line)
+{
+	size_t n = strlen(line);
+	const char *p;
+
+	for (p = text; (p = strstr(p, line)) != NULL; p++)
+		if ((p == text || p[-1] == '\n') && p[n] == '\n')
+			return;
+	fail_msg("no line: %s", line);
+}
+
+static void figures(void **state)
+{
+	char *s = render();
+
+	has_line(s, "kvroute_requests_total 123456789012345");
+	has_line(s, "# TYPE kvroute_requests_total counter");
+	has_line(s, "kvroute_build_info{version=\"" KVROUTE_VERSION "\"} 1");
+	has_line(s, "kvroute_ready 1");
+	has_line(s, "kvroute_process_start_time_seconds 1700000000");
+	has_line(s, "kvroute_spop_acks_total 41");
+	has_line(s, "kvroute_spop_connections 61");
+	has_line(s, "kvroute_thread_connections{thread=\"1\"} 31");
+	has_line(s, "kvroute_spop_disconnects_total{status=\"4\"} 4");
+	has_line(s, "kvroute_spop_disconnects_total{status=\"99\"} 0");
+	has_line(s, "kvroute_feed_lines_total{result=\"taken\"} 5");
+	has_line(s, "kvroute_feed_lines_total{result=\"bad\"} 6");
+	has_line(s, "kvroute_http_requests_total{result=\"answered\"} 7");
+	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
+	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
+	has_line(s, "kvroute_pool_imbalanced{pool=\"chat\"} 1");
+	has_line(s, "kvroute_pool_facts{pool=\"chat\",facts=\"first\"} 1");
+	mem_free(s);
+}
+
+static void histogram(void **state)
+{
+	char *s = render();
+
+	has_line(s, "# TYPE kvroute_decision_seconds histogram");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"5e-06\"} 6");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"1e-05\"} 6");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"2e-05\"} 14");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"0.02\"} 14");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"+Inf\"} 16");
+	has_line(s, "kvroute_decision_seconds_sum 3");
+	has_line(s, "kvroute_decision_seconds_count 16");
+	mem_free(s);
+}
+
+static void hostile_names(void **state)
+{
+	char *s = render();
+
+	has_line(s, "kvroute_server_up{pool=\"chat\",server=\"a\\\"b\\\\c\\nd\"} 1");
+	has_line(s, "kvroute_server_up{pool=\"chat\",server=\"x\\\\x01\\\\xff\"} 1");
+	has_line(s, "kvroute_server_up{pool=\"chat\",server=\"n=1,pool=\\\"y\\\"} 5\"} 1");
+	mem_free(s);
+}
+
+/* ---- the rules of the format -------------------------------------------------------------------------- */
+
+struct family {
+	char name[128], type[16];
+	int samples;
+};
+
+static bool is_name(const char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!islower((unsigned char)p[i]) && !isdigit((unsigned char)p[i]) && p[i] != '_')
+			return false;
+	return n > 0;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* Behind the name of a sample: labels with all quotes closed, one space, a number, nothing. */
+static bool rest_ok(const char *p)
+{
+	bool quoted = false;
+	char *end;
+
+	if (*p == '{') {
+		for (p++; *p != '\0' && (quoted || *p != '}'); p++) {
+			if (quoted && *p == '\\')
+				p++;
+			else if (*p == '"')
+				quoted = !quoted;
+		}
+		if (*p++ != '}')
+			return false;
+	}
+	if (*p++ != ' ')
+		return false;
+	strtod(p, &end);
+	return end != p && *end == '\0';
+}
+
+static void check_sample(struct family *f, const char *line)
+{
+	size_t n = strcspn(line, "{ "), base = strlen(f->name);
+
+	f->samples++;
+	if (!is_name(line, n) || !rest_ok(line + n))
+		fail_msg("no sample: %s", line);
+	if (strncmp(line, f->name, base) != 0 ||
+	    (n != base && strcmp(f->type, "histogram") != 0))
+		fail_msg("stands below %s: %s", f->name, line);
+}
+
+static void check_family(const struct family *f, const char *all_so_far)
+{
+	char type_line[192];
+
+	if (f->name[0] == '\0')
+		return;
+	if (f->samples == 0)
+		fail_msg("%s has no sample", f->name);
+	if (strncmp(f->name, "kvroute_", 8) != 0)
+		fail_msg("%s is not ours", f->name);
+	if (ends_with(f->name, "_total") != (strcmp(f->type, "counter") == 0))
+		fail_msg("%s is a %s", f->name, f->type);
+	snprintf(type_line, sizeof(type_line), "# TYPE %s %s\n", f->name, f->type);
+	if (strstr(strstr(all_so_far, type_line) + 1, type_line) != NULL)
+		fail_msg("%s comes twice", f->name);
+}
+
+static void format(void **state)
+{
+	char *s = render(), *copy = strdup(s), *line, *save = NULL;
+	struct family f = { "" };
+	char help[128];
+	int families = 0;
+
+	assert_int_equal(s[strlen(s) - 1], '\n');
+	for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+		if (strncmp(line, "# HELP ", 7) == 0) {
+			check_family(&f, s);
+			memset(&f, 0, sizeof(f));
+			assert_int_equal(sscanf(line, "# HELP %127s", help), 1);
+			assert_true(strlen(line) > 7 + strlen(help) + 5);
+		} else if (strncmp(line, "# TYPE ", 7) == 0) {
+			assert_int_equal(sscanf(line, "# TYPE %127s %15s", f.name, f.type), 2);
+			assert_string_equal(f.name, help);
+			families++;
+		} else {
+			check_sample(&f, line);
+		}
+	}
+	check_family(&f, s);
+	assert_true(families > 60);
+	free(copy);
+	mem_free(s);
+}
+
+/* Every server of a full house, and none at all. */
+static void many_and_none(void **state)
+{
+	char *s;
+
+	n_servers = SERVERS_MAX;
+	s = render();
+	has_line(s, "kvroute_server_pages{pool=\"chat\",server=\"server-1023\"} 9");
+	mem_free(s);
+	n_servers = 0;
+	s = render();
+	assert_null(strstr(s, "kvroute_server_"));
+	mem_free(s);
+	n_servers = N_NAMES;
+}
+
+/* ---- text_* ------------------------------------------------------------------------------------------- */
+
+static void text_is_bounded(void **state)
+{
+	struct text t;
+	char page[1000];
+	int i;
+
+	memset(page, 'x', sizeof(page));
+	text_init(&t, 10000);
+	for (i = 0; i < 10; i++)
+		text_add(&t, page, sizeof(page));
+	assert_false(t.failed);
+	assert_int_equal(t.n, 10000);
+	text_add(&t, "y", 1);
+	assert_true(t.failed);
+	assert_int_equal(t.n, 10000);
+	text_fini(&t);
+	text_init(&t, 100000);
+	text_addf(&t, "%0600d", 1);	/* no line of ours is so long: fails instead of being cut */
+	assert_true(t.failed);
+	text_fini(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(figures),
+		cmocka_unit_test(histogram),
+		cmocka_unit_test(hostile_names),
+		cmocka_unit_test(format),
+		cmocka_unit_test(many_and_none),
+		cmocka_unit_test(text_is_bounded),
+	};
+
+	return cmocka_run_group_tests_name("loop/metrics", tests, NULL, NULL);
+}
