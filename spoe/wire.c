@@ -45,36 +45,49 @@ uint32_t spop_load_u32(const uint8_t p[4])
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-int spop_get_varint(struct spop_rd *r, uint64_t *v)
+/* A number of two bytes and more, whose first byte is there and is 240 or above. */
+static int get_long_varint(struct spop_rd *r, uint64_t *v)
 {
 	const uint8_t *p = r->p;
-	size_t left = r->left;
-	unsigned shift;
-	uint64_t sum;
+	size_t left = r->left - 1;
+	uint64_t sum = *p++;
+	unsigned shift = 4;
 	uint8_t b;
 
-	if (!left)
-		return -SPOP_E_SHORT;
-	sum = *p++;
-	left--;
-	if (sum >= 240) {
-		for (shift = 4, b = 0x80; b & 0x80; shift += 7) {
-			if (shift > 60)
-				return -SPOP_E_RANGE;
-			if (!left)
-				return -SPOP_E_SHORT;
-			b = *p++;
-			left--;
-			if (shift == 60 && b > 0x0f)
-				return -SPOP_E_RANGE;
-			if (__builtin_add_overflow(sum, (uint64_t)b << shift, &sum))
-				return -SPOP_E_RANGE;
-		}
-	}
+	do {
+		if (shift > 60)
+			return -SPOP_E_RANGE;
+		if (!left)
+			return -SPOP_E_SHORT;
+		b = *p++;
+		left--;
+		if (shift == 60 && b > 0x0f)
+			return -SPOP_E_RANGE;
+		if (__builtin_add_overflow(sum, (uint64_t)b << shift, &sum))
+			return -SPOP_E_RANGE;
+		shift += 7;
+	} while (b & 0x80);
 	*v = sum;
 	r->p = p;
 	r->left = left;
 	return 0;
+}
+
+/* Nearly every number is one byte long: names, types, short values. */
+static inline int get_varint(struct spop_rd *r, uint64_t *v)
+{
+	if (!r->left)
+		return -SPOP_E_SHORT;
+	if (*r->p >= 240)
+		return get_long_varint(r, v);
+	*v = *r->p++;
+	r->left--;
+	return 0;
+}
+
+int spop_get_varint(struct spop_rd *r, uint64_t *v)
+{
+	return get_varint(r, v);
 }
 
 int spop_get_str(struct spop_rd *r, struct spop_str *s)
@@ -84,7 +97,7 @@ int spop_get_str(struct spop_rd *r, struct spop_str *s)
 	uint64_t n;
 	int rc;
 
-	if ((rc = spop_get_varint(&t, &n)) < 0 || (rc = spop_get_bytes(&t, n, &p)) < 0)
+	if ((rc = get_varint(&t, &n)) < 0 || (rc = spop_get_bytes(&t, n, &p)) < 0)
 		return rc;
 	s->p = (const char *)p;
 	s->n = n;
@@ -98,7 +111,7 @@ static int get_integer(struct spop_rd *r, struct spop_data *d)
 	uint64_t v;
 	int rc;
 
-	if ((rc = spop_get_varint(r, &v)) < 0)
+	if ((rc = get_varint(r, &v)) < 0)
 		return rc;
 	switch (d->type) {
 	case SPOP_T_INT32:

@@ -139,8 +139,8 @@ static void test_room_for_replies(void **state)
 {
 	static const char *const frames[] = {
 		STORY_HELLO, "02 00000001 00 00", "03 00000001 01 01",
-		"01 00000001 00 00 12 \"supported-versions\" 08 03 \"2.0\" "
-		"0e \"max-frame-size\" 05 ff f0 fe fe fe fe fe fe fe 06 0c \"capabilities\" 08 00",
+		("01 00000001 00 00 12 \"supported-versions\" 08 03 \"2.0\" "
+		 "0e \"max-frame-size\" 05 ff f0 fe fe fe fe fe fe fe 06 0c \"capabilities\" 08 00"),
 	};
 	struct spop_conn_opts o;
 	const uint8_t room[SPOP_REPLY_MAX] = "";
