@@ -12,11 +12,13 @@
  *   - keys longer than JSON_KEY_MAX bytes are cut there: no key anyone looks for is that long
  *   - nesting above <max_depth> is an error; so is anything but white space behind the value
  *   - a byte order mark before the value is skipped
+ *   - a bare number is whole when white space follows: its end cannot be seen otherwise
  * Never recurses, never allocates. Strings without escapes are passed on as borrowed bytes of the
  * input, found 16 or 32 bytes at a step (SSE2, AVX2 when the CPU has it). */
 #ifndef KVROUTE_BASE_JSON_H
 #define KVROUTE_BASE_JSON_H
 
+#include "agent/base/json_scan.h"
 #include "agent/base/types.h"
 
 #define JSON_DEPTH_MAX	512
@@ -41,7 +43,8 @@ enum json_state {
 
 struct json;
 
-/* <depth>: how many objects and arrays are open around the event, the new one not counted. */
+/* j->depth: how many objects and arrays are open around the event; the one that starts or ends
+ * with it is not counted. */
 typedef void json_sink(void *arg, const struct json *j, enum json_event ev, struct span text);
 
 /* Embedded by its owner; the fields are json.c's own business. Holds no pointer into itself or
@@ -49,13 +52,14 @@ typedef void json_sink(void *arg, const struct json *j, enum json_event ev, stru
 struct json {
 	json_sink *sink;
 	void *arg;
+	json_scan_fn *scan;		/* json_scan_best(); may be set to another after json_init() */
 	uint64_t offset;		/* bytes taken so far; on JSON_BAD: where it went wrong */
 	uint16_t depth, max_depth;
 	uint8_t state, resume;		/* enum json_state; where to go on */
 	uint8_t expect;
 	uint8_t literal, literal_at;
 	uint8_t text_n;			/* bytes in <text> */
-	uint8_t utf8_n, utf8_need;	/* an unfinished sequence in <utf8> */
+	uint8_t utf8_n, utf8_need;	/* bytes of an unfinished character in <utf8> */
 	uint8_t utf8[4];
 	uint8_t hex_n;			/* digits seen of a \u escape */
 	bool in_key, key_cut;

@@ -1,0 +1,59 @@
+/* Which API a path means, by its end. */
+#include "agent/prompt/prompt.h"
+
+static const struct {
+	enum prompt_api api;
+	struct span end;	/* of the path, a whole component or two; longer ones first */
+	const char *name;
+} apis[] = {
+	{ API_CHAT, { "chat/completions", 16 }, "chat" },
+	{ API_COMPLETIONS, { "completions", 11 }, "completions" },
+	{ API_RESPONSES, { "responses", 9 }, "responses" },
+	{ API_MESSAGES, { "messages", 8 }, "messages" },
+	{ API_EMBEDDINGS, { "embeddings", 10 }, "embeddings" },
+	{ API_GENERATE, { "generate", 8 }, "generate" },
+};
+
+#define N_APIS	(sizeof(apis) / sizeof(apis[0]))
+
+static bool ends_with(struct span path, struct span end)
+{
+	size_t before = path.n - end.n;
+
+	if (path.n < end.n || memcmp(path.p + before, end.p, end.n) != 0)
+		return false;
+	return before == 0 || path.p[before - 1] == '/';
+}
+
+enum prompt_api prompt_api_of_path(struct span path)
+{
+	size_t n = 0, i;
+
+	while (n < path.n && path.p[n] != '?' && path.p[n] != '#')
+		n++;
+	while (n > 0 && path.p[n - 1] == '/')
+		n--;
+	path.n = n;
+	for (i = 0; i < N_APIS; i++)
+		if (ends_with(path, apis[i].end))
+			return apis[i].api;
+	return API_NONE;
+}
+
+const char *prompt_api_name(enum prompt_api api)
+{
+	size_t i;
+
+	for (i = 0; i < N_APIS; i++)
+		if (apis[i].api == api)
+			return apis[i].name;
+	return "none";
+}
+
+void prompt_defaults(struct prompt_opts *o)
+{
+	o->text_page = 64;
+	o->token_page = 16;
+	o->max_pages = 65536;
+	o->max_depth = 128;
+}

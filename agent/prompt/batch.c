@@ -1,0 +1,159 @@
+/* Prompts that are no messages: of completions, embeddings and generate.
+ *
+ * A text, ids, or a list of either: one prompt after another, each on a page of its own. The first
+ * page of every prompt but the first is marked, as its text does not follow on what is before it.
+ * Empty prompts are left out. A text ends with a padded page; ids that do not fill a page are
+ * dropped.
+ *
+ * Ids are integers 0 .. 2^32-1. Something else among them, or text and ids mixed: there is no prompt,
+ * as every engine refuses such a body. The pages before it stay, so that what a cut body shows is
+ * still a prefix of what the whole one does; prompt.found is what says no. */
+#include <endian.h>
+
+#include "agent/prompt/body.h"
+
+enum { BATCH = 0x42415443 };
+
+/* A value for the messages segment comes: what another key left there is void, unless this is null. */
+void prompt_void(struct body *b, bool null)
+{
+	struct request *r = &b->r;
+
+	if (null && r->prompt_rule != r->rule)
+		return;
+	page_drop(&b->env, &b->prompt.messages, 0);
+	r->prompt_rule = r->rule;
+	r->found = r->bad_prompt = false;
+	r->leading = true;
+	r->n_leading = 0;
+	r->message_units = 0;
+	r->batch.kind = KIND_NONE;
+	r->batch.n_items = r->batch.fill = 0;
+	b->prompt.mode = PROMPT_TEXT;
+	b->prompt.prompt_seen = false;
+}
+
+static void text_open(struct body *b, enum after after)
+{
+	struct batch *x = &b->r.batch;
+	struct pager *pg = &b->r.msg.run[RUN_CONTENT];
+
+	x->open = true;
+	pager_start(pg, &b->prompt.messages, x->n_items > 0 ? BATCH : 0);
+	take_text(b, pg, after);
+}
+
+void batch_text_end(struct body *b)
+{
+	struct batch *x = &b->r.batch;
+	struct pager *pg = &b->r.msg.run[RUN_CONTENT];
+
+	x->open = false;
+	pager_pad(&b->env, pg);
+	b->r.message_units += pg->n_units;
+	if (pg->n_units > 0) {
+		x->n_items++;
+		b->r.found = true;
+	}
+}
+
+static void no_prompt(struct body *b, enum json_event ev)
+{
+	b->r.bad_prompt = true;
+	take_skip(b, ev);
+}
+
+void prompt_start(struct body *b, enum json_event ev, struct span text)
+{
+	prompt_void(b, ev == JSON_NULL);
+	if (ev == JSON_STRING) {
+		b->r.batch.kind = KIND_TEXT;
+		text_open(b, AFTER_PROMPT);
+	} else if (ev == JSON_ARRAY) {
+		body_enter(b, IN_BATCH, ev);
+	} else if (ev != JSON_NULL) {
+		no_prompt(b, ev);
+	}
+}
+
+/* The number of an id; -1 when it is none. */
+static int64_t id_of(struct span text)
+{
+	int64_t v = 0;
+	size_t i;
+
+	if (text.n > 10)
+		return -1;
+	for (i = 0; i < text.n; i++) {
+		if (text.p[i] < '0' || text.p[i] > '9')
+			return -1;
+		v = v * 10 + (text.p[i] - '0');
+	}
+	return v <= UINT32_MAX ? v : -1;
+}
+
+static void ids_open(struct body *b)
+{
+	b->r.batch.fill = 0;
+	b->r.batch.mark = b->r.batch.n_items > 0 ? BATCH : 0;
+	b->r.batch.any = false;
+}
+
+void batch_ids_end(struct body *b)
+{
+	b->r.batch.n_items += b->r.batch.any;
+	b->r.batch.fill = 0;
+}
+
+static void ids_page(struct body *b)
+{
+	struct batch *x = &b->r.batch;
+	page_key k = hash64(b->key, x->ids, sizeof(x->ids[0]) * x->fill);
+
+	if (x->mark != 0)
+		k = hash_mix(b->key, k, x->mark);
+	x->mark = 0;
+	x->fill = 0;
+	page_push(&b->env, &b->prompt.messages, k);
+}
+
+void batch_id(struct body *b, enum json_event ev, struct span text)
+{
+	struct batch *x = &b->r.batch;
+	int64_t v = ev == JSON_NUMBER ? id_of(text) : -1;
+
+	if (v < 0 || b->r.bad_prompt) {
+		no_prompt(b, ev);
+		return;
+	}
+	x->ids[x->fill++] = htole32((uint32_t)v);
+	x->any = true;
+	b->r.found = true;
+	b->r.message_units++;
+	if (x->fill == b->opts.token_page)
+		ids_page(b);
+}
+
+/* The first element says what kind of list it is. */
+void batch_element(struct body *b, enum json_event ev, struct span text)
+{
+	struct batch *x = &b->r.batch;
+	enum kind kind = ev == JSON_STRING ? KIND_TEXT : ev == JSON_NUMBER ? KIND_IDS :
+			 ev == JSON_ARRAY ? KIND_LISTS : KIND_NONE;
+
+	if (kind == KIND_NONE || (x->kind != KIND_NONE && x->kind != kind) || b->r.bad_prompt) {
+		no_prompt(b, ev);
+		return;
+	}
+	if (kind != KIND_TEXT)
+		b->prompt.mode = PROMPT_TOKENS;
+	if (kind == KIND_LISTS || (kind == KIND_IDS && x->kind == KIND_NONE))
+		ids_open(b);
+	x->kind = kind;
+	if (kind == KIND_TEXT)
+		text_open(b, AFTER_ITEM);
+	else if (kind == KIND_IDS)
+		batch_id(b, ev, text);
+	else
+		body_enter(b, IN_IDS, ev);
+}

@@ -1,0 +1,730 @@
+/* From events of the JSON scanner to pages: a machine with a small stack.
+ *
+ * <level>[d] says what the container is that is open at depth d, as far as it is one we know; nothing
+ * we know lies deeper than LEVELS. At a key, its rule is looked up (rules.c); at the start of the
+ * value, the rule says what happens with it: a container we know is entered, or the value is taken as
+ * a whole (take.c). Nothing looks ahead, nothing keeps text but for a page that is not full yet.
+ *
+ * Who does what:   take.c      values taken as a whole        message.c   messages, parts, calls
+ *                  names.c     model, adapter, salt, user     batch.c     prompts without messages
+ *
+ * Settled here:
+ *   - null counts as absent everywhere; so do [] and {} as tools, and an empty system text
+ *   - what has the wrong type counts as absent
+ *   - a part is text, media or a call by its keys, whatever its "type" says
+ *   - "input": "text" (Responses) is a message of role "user"; "system" and "instructions" give the
+ *     pages of a message of role "system"
+ *   - functions and documents stand behind tools, and only when the body is whole */
+#include "agent/base/mem.h"
+#include "agent/prompt/body.h"
+
+enum { TOOLS_END = 0x544f4f4c };
+
+void body_enter(struct body *b, enum level what, enum json_event ev)
+{
+	struct request *r = &b->r;
+
+	if (r->json.depth + 1 >= LEVELS)
+		take_skip(b, ev);
+	else
+		r->level[r->json.depth + 1] = (uint8_t)what;
+}
+
+/* ---- system and tools ------------------------------------------------------------------------ */
+
+static void system_open(struct body *b)
+{
+	message_open(&b->env, &b->r.msg, &b->prompt.system, b->side);
+	b->r.msg.role = b->h_system;
+}
+
+static void system_close(struct body *b)
+{
+	message_close(&b->env, &b->r.msg, false);
+	b->r.system_units = b->r.msg.run[RUN_CONTENT].n_units;
+	b->prompt.system_seen = true;
+}
+
+static void system_start(struct body *b, enum json_event ev)
+{
+	page_drop(&b->env, &b->prompt.system, 0);
+	b->r.system_units = 0;
+	b->prompt.system_seen = ev == JSON_NULL;
+	if (ev == JSON_STRING) {
+		system_open(b);
+		take_text(b, &b->r.msg.run[RUN_CONTENT], AFTER_SYSTEM);
+	} else if (ev == JSON_ARRAY) {
+		system_open(b);
+		body_enter(b, IN_PARTS, ev);
+	} else {
+		take_skip(b, ev);
+	}
+}
+
+static void tools_start(struct body *b, enum json_event ev, struct span text)
+{
+	unsigned int slot = b->r.rule->arg;
+	struct page_vec *v = slot == TOOLS_TOOLS ? &b->prompt.tools : &b->slot[slot];
+
+	page_drop(&b->env, v, 0);
+	b->r.tools_units[slot] = 0;
+	if (slot == TOOLS_TOOLS)
+		b->prompt.tools_seen = ev == JSON_NULL;
+	if (ev == JSON_NULL)
+		return;
+	b->r.tools_open = true;
+	pager_start(&b->r.tools, v, 0);
+	take_json(b, &b->r.tools, AFTER_TOOLS, ev, text, ev == JSON_ARRAY ? 2 : 0);
+}
+
+static void tools_done(struct body *b)
+{
+	struct pager *pg = &b->r.tools;
+	unsigned int slot = b->r.rule->arg;
+	uint64_t tag = (uint64_t)TOOLS_END << 32 | slot;
+
+	b->r.tools_open = false;
+	if (pg->n_units > 2) {	/* more than [] */
+		page_push(&b->env, pg->v, hash_mix(b->key, pager_rest(&b->env, pg), tag));
+		b->r.tools_units[slot] = pg->n_units;
+	}
+	if (slot == TOOLS_TOOLS)
+		b->prompt.tools_seen = true;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void messages_start(struct body *b, enum json_event ev)
+{
+	struct request *r = &b->r;
+
+	prompt_void(b, ev == JSON_NULL);
+	if (ev == JSON_ARRAY) {
+		body_enter(b, IN_MESSAGES, ev);
+	} else if (ev == JSON_STRING && r->rule->arg) {
+		message_open(&b->env, &r->msg, &b->prompt.messages, b->side);
+		r->msg.role = b->h_user;
+		r->msg.role_seen = true;
+		take_text(b, &r->msg.run[RUN_CONTENT], AFTER_INPUT);
+	} else {
+		take_skip(b, ev);
+	}
+}
+
+static void message_start(struct body *b, enum json_event ev)
+{
+	if (ev != JSON_OBJECT) {
+		take_skip(b, ev);
+		return;
+	}
+	b->r.found = true;
+	message_open(&b->env, &b->r.msg, &b->prompt.messages, b->side);
+	body_enter(b, IN_MESSAGE, ev);
+}
+
+static bool leads(const struct body *b)
+{
+	const struct message *m = &b->r.msg;
+
+	return m->role_seen && (m->role == b->h_system || m->role == b->h_developer);
+}
+
+static uint64_t message_units(const struct message *m)
+{
+	return m->run[RUN_CONTENT].n_units + m->run[RUN_CALLS].n_units + m->run[RUN_ASIDE].n_units;
+}
+
+static void message_end(struct body *b, bool keep_empty)
+{
+	struct request *r = &b->r;
+
+	message_close(&b->env, &r->msg, keep_empty);
+	r->message_units += message_units(&r->msg);
+	r->leading = r->leading && leads(b);
+	if (r->leading)
+		r->n_leading = b->prompt.messages.n;
+}
+
+static void content_start(struct body *b, enum json_event ev)
+{
+	struct message *m = &b->r.msg;
+
+	message_run(&b->env, m, b->r.rule, RUN_CONTENT, ev == JSON_NULL);
+	if (ev == JSON_STRING)
+		take_text(b, &m->run[RUN_CONTENT], AFTER_CONTENT);
+	else if (ev == JSON_ARRAY)
+		body_enter(b, IN_PARTS, ev);
+	else
+		take_skip(b, ev);
+	if (ev != JSON_STRING && ev != JSON_ARRAY)
+		message_run_done(m, RUN_CONTENT);
+}
+
+static void calls_start(struct body *b, enum json_event ev)
+{
+	struct message *m = &b->r.msg;
+
+	message_run(&b->env, m, b->r.rule, RUN_CALLS, ev == JSON_NULL);
+	if (ev == JSON_OBJECT) {
+		call_open(m);
+		body_enter(b, IN_CALL, ev);
+	} else if (ev == JSON_ARRAY) {
+		body_enter(b, IN_CALLS, ev);
+	} else {
+		take_skip(b, ev);
+	}
+}
+
+/* Arguments of any kind: text as it is, anything else as JSON text behind a mark. */
+static void value_start(struct body *b, struct pager *pg, enum after after, enum json_event ev,
+			struct span text)
+{
+	if (ev == JSON_STRING) {
+		take_text(b, pg, after);
+	} else if (ev != JSON_NULL) {
+		mark_add(&b->env, pg, MARK_JSON);
+		take_json(b, pg, after, ev, text, 0);
+	}
+}
+
+static void call_text_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct message *m = &b->r.msg;
+
+	message_run(&b->env, m, b->r.rule, RUN_CALLS, ev == JSON_NULL);
+	value_start(b, &m->run[RUN_CALLS], AFTER_CALLS, ev, text);
+}
+
+static void aside_start(struct body *b, enum json_event ev)
+{
+	struct message *m = &b->r.msg;
+
+	message_run(&b->env, m, b->r.rule, RUN_ASIDE, ev == JSON_NULL);
+	if (ev == JSON_STRING)
+		take_text(b, &m->run[RUN_ASIDE], AFTER_NOTHING);
+	else
+		take_skip(b, ev);
+}
+
+/* A string that counts by a hash; <old> is void from here on. */
+static void digest_start_at(struct body *b, uint64_t *old, enum after after, enum json_event ev,
+			    struct span text)
+{
+	*old = 0;
+	if (ev == JSON_STRING)
+		take_value(b, TAKE_DIGEST, after, ev, text);
+	else
+		take_skip(b, ev);
+}
+
+/* ---- parts and calls ----------------------------------------------------------------------- */
+
+static void media_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct message *m = &b->r.msg;
+
+	part_payload(&b->env, m, b->r.rule, 0, ev == JSON_NULL);
+	if (ev == JSON_NULL)
+		return;
+	pager_pad(&b->env, &m->run[RUN_CONTENT]);
+	take_value(b, TAKE_MEDIA, AFTER_MEDIA, ev, text);
+}
+
+static void media_done(struct body *b)
+{
+	struct message *m = &b->r.msg;
+
+	pager_value(&b->env, &m->run[RUN_CONTENT], take_hash(b));
+	m->any = false;
+}
+
+static void result_start(struct body *b, enum json_event ev)
+{
+	struct message *m = &b->r.msg;
+	bool text = ev == JSON_STRING, parts = ev == JSON_ARRAY && m->n_parts < PART_LEVELS;
+
+	part_payload(&b->env, m, b->r.rule, text || parts ? MARK_RESULT : 0, !text && !parts);
+	if (text) {
+		take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+	} else if (parts) {
+		m->any = false;
+		body_enter(b, IN_PARTS, ev);
+	} else {
+		take_skip(b, ev);
+	}
+}
+
+static void part_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct message *m = &b->r.msg;
+	const struct rule *r = b->r.rule;
+
+	switch ((enum act)r->act) {
+	case ACT_TEXT:
+		part_payload(&b->env, m, r, ev == JSON_STRING ? r->arg : 0, ev != JSON_STRING);
+		if (ev == JSON_STRING)
+			take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+		else
+			take_skip(b, ev);
+		break;
+	case ACT_JSON:
+		part_payload(&b->env, m, r, r->arg, ev == JSON_NULL);
+		m->part[m->n_parts - 1].call = ev != JSON_NULL;
+		value_start(b, &m->run[RUN_CONTENT], AFTER_NOTHING, ev, text);
+		break;
+	case ACT_PARTS:
+		result_start(b, ev);
+		break;
+	case ACT_MEDIA:
+		media_start(b, ev, text);
+		break;
+	case ACT_PART_NAME:
+		digest_start_at(b, &m->part[m->n_parts - 1].name, AFTER_PART_NAME, ev, text);
+		break;
+	default:
+		take_skip(b, ev);
+	}
+}
+
+static void call_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct message *m = &b->r.msg;
+	bool inner = b->r.level[b->r.json.depth] == IN_FUNCTION;
+
+	switch ((enum act)b->r.rule->act) {
+	case ACT_FUNCTION:
+		if (ev == JSON_OBJECT && !inner)
+			body_enter(b, IN_FUNCTION, ev);
+		else
+			take_skip(b, ev);
+		break;
+	case ACT_ARGUMENTS:
+		call_arguments(&b->env, m);
+		value_start(b, &m->run[RUN_CALLS], AFTER_NOTHING, ev, text);
+		break;
+	case ACT_CALL_NAME:
+		digest_start_at(b, &m->call_name, AFTER_CALL_NAME, ev, text);
+		break;
+	default:
+		take_skip(b, ev);
+	}
+}
+
+/* ---- the machine --------------------------------------------------------------------------- */
+
+static void top_start(struct body *b, enum json_event ev, struct span text)
+{
+	switch ((enum act)b->r.rule->act) {
+	case ACT_NAME:
+		name_start(b, ev, text);
+		break;
+	case ACT_METADATA:
+		if (ev == JSON_OBJECT)
+			body_enter(b, IN_METADATA, ev);
+		else
+			take_skip(b, ev);
+		break;
+	case ACT_SYSTEM:
+		system_start(b, ev);
+		break;
+	case ACT_TOOLS:
+		tools_start(b, ev, text);
+		break;
+	case ACT_MESSAGES:
+		messages_start(b, ev);
+		break;
+	case ACT_PROMPT:
+		prompt_start(b, ev, text);
+		break;
+	default:
+		take_skip(b, ev);
+	}
+}
+
+static void in_message_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct message *m = &b->r.msg;
+
+	switch ((enum act)b->r.rule->act) {
+	case ACT_ROLE:
+		m->role_seen = false;
+		digest_start_at(b, &m->role, AFTER_ROLE, ev, text);
+		break;
+	case ACT_MESSAGE_NAME:
+		digest_start_at(b, &m->name, AFTER_MESSAGE_NAME, ev, text);
+		break;
+	case ACT_TYPE:
+		digest_start_at(b, &m->type, AFTER_TYPE, ev, text);
+		break;
+	case ACT_CONTENT:
+		content_start(b, ev);
+		break;
+	case ACT_CALLS:
+		calls_start(b, ev);
+		break;
+	case ACT_CALL_TEXT:
+		call_text_start(b, ev, text);
+		break;
+	case ACT_ASIDE:
+		aside_start(b, ev);
+		break;
+	default:
+		take_skip(b, ev);
+	}
+}
+
+/* The value of a key whose rule is b->r.rule. */
+static void keyed_start(struct body *b, enum level level, enum json_event ev, struct span text)
+{
+	if (b->r.rule == NULL)
+		take_skip(b, ev);
+	else if (level == IN_TOP || level == IN_METADATA)
+		top_start(b, ev, text);
+	else if (level == IN_MESSAGE)
+		in_message_start(b, ev, text);
+	else if (level == IN_PART)
+		part_start(b, ev, text);
+	else
+		call_start(b, ev, text);
+}
+
+static void parts_element(struct body *b, enum json_event ev)
+{
+	struct message *m = &b->r.msg;
+
+	if (ev == JSON_OBJECT && m->n_parts < PART_LEVELS) {
+		part_open(m);
+		body_enter(b, IN_PART, ev);
+	} else if (ev == JSON_STRING) {
+		part_text(&b->env, m);
+		take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+	} else {
+		take_skip(b, ev);
+	}
+}
+
+static void any_start(struct body *b, enum json_event ev, struct span text)
+{
+	struct request *r = &b->r;
+	enum level level = r->json.depth > 0 ? r->level[r->json.depth] : IN_UNKNOWN;
+
+	switch (level) {
+	case IN_UNKNOWN:
+		if (ev == JSON_OBJECT)
+			body_enter(b, IN_TOP, ev);
+		else
+			take_skip(b, ev);
+		break;
+	case IN_TOP: case IN_METADATA: case IN_MESSAGE: case IN_PART: case IN_CALL:
+	case IN_FUNCTION:
+		keyed_start(b, level, ev, text);
+		break;
+	case IN_NAMES:
+		name_element(b, ev, text);
+		break;
+	case IN_MESSAGES:
+		message_start(b, ev);
+		break;
+	case IN_PARTS:
+		parts_element(b, ev);
+		break;
+	case IN_CALLS:
+		if (ev == JSON_OBJECT) {
+			call_open(&r->msg);
+			body_enter(b, IN_CALL, ev);
+		} else {
+			take_skip(b, ev);
+		}
+		break;
+	case IN_BATCH:
+		batch_element(b, ev, text);
+		break;
+	case IN_IDS:
+		batch_id(b, ev, text);
+		break;
+	}
+}
+
+void body_taken(struct body *b)
+{
+	struct request *r = &b->r;
+	struct message *m = &r->msg;
+
+	switch (r->after) {
+	case AFTER_NOTHING:
+		break;
+	case AFTER_NAME:
+		name_done(b);
+		break;
+	case AFTER_TOOLS:
+		tools_done(b);
+		break;
+	case AFTER_SYSTEM:
+		system_close(b);
+		break;
+	case AFTER_INPUT:
+		r->found = m->run[RUN_CONTENT].n_units > 0;
+		message_end(b, false);
+		b->prompt.prompt_seen = true;
+		break;
+	case AFTER_PROMPT:
+		batch_text_end(b);
+		b->prompt.prompt_seen = true;
+		break;
+	case AFTER_ITEM:
+		batch_text_end(b);
+		break;
+	case AFTER_ROLE:
+		m->role = take_hash(b);
+		m->role_seen = true;
+		break;
+	case AFTER_MESSAGE_NAME:
+		m->name = take_hash(b);
+		break;
+	case AFTER_TYPE:
+		m->type = take_hash(b);
+		if (m->type == b->h_message)
+			m->type = 0;	/* what an item is when it does not say */
+		break;
+	case AFTER_CONTENT:
+		message_run_done(m, RUN_CONTENT);
+		break;
+	case AFTER_CALLS:
+		message_run_done(m, RUN_CALLS);
+		break;
+	case AFTER_MEDIA:
+		media_done(b);
+		break;
+	case AFTER_PART_NAME:
+		m->part[m->n_parts - 1].name = take_hash(b);
+		break;
+	case AFTER_CALL_NAME:
+		m->call_name = take_hash(b);
+		break;
+	}
+	r->take = TAKE_NOTHING;
+}
+
+/* The whole body is there: what was held back for the order of segments can go in. */
+static void top_end(struct body *b)
+{
+	unsigned int i;
+
+	for (i = TOOLS_FUNCTIONS; i < TOOLS_SLOTS; i++) {
+		page_append(&b->env, &b->prompt.tools, b->slot[i].p, b->slot[i].n);
+		b->slot[i].n = 0;
+	}
+}
+
+static void parts_end(struct body *b, enum level around)
+{
+	struct message *m = &b->r.msg;
+
+	if (around == IN_MESSAGE)
+		message_run_done(m, RUN_CONTENT);
+	else if (around == IN_PART)
+		m->any = true;
+	else
+		system_close(b);
+}
+
+static void call_end(struct body *b, enum level around)
+{
+	call_close(&b->env, &b->r.msg);
+	if (around == IN_MESSAGE)
+		message_run_done(&b->r.msg, RUN_CALLS);
+}
+
+/* A container that was entered ends; <around> is where it stands. */
+static void level_end(struct body *b, enum level what, enum level around)
+{
+	switch (what) {
+	case IN_TOP:
+		top_end(b);
+		break;
+	case IN_MESSAGES: case IN_BATCH:
+		if (what == IN_BATCH && b->r.batch.kind == KIND_IDS)
+			batch_ids_end(b);
+		b->prompt.prompt_seen = true;
+		break;
+	case IN_MESSAGE:
+		message_end(b, true);
+		break;
+	case IN_PARTS:
+		parts_end(b, around);
+		break;
+	case IN_PART:
+		part_close(&b->env, &b->r.msg);
+		break;
+	case IN_CALLS:
+		message_run_done(&b->r.msg, RUN_CALLS);
+		break;
+	case IN_CALL:
+		call_end(b, around);
+		break;
+	case IN_IDS:
+		batch_ids_end(b);
+		break;
+	case IN_UNKNOWN: case IN_METADATA: case IN_NAMES: case IN_FUNCTION:
+		break;
+	}
+}
+
+static enum place place_of(enum level level)
+{
+	switch (level) {
+	case IN_TOP:
+		return PLACE_TOP;
+	case IN_METADATA:
+		return PLACE_METADATA;
+	case IN_MESSAGE:
+		return PLACE_MESSAGE;
+	case IN_PART:
+		return PLACE_PART;
+	default:
+		return PLACE_CALL;
+	}
+}
+
+static void on_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct body *b = arg;
+	struct request *r = &b->r;
+
+	if (r->take != TAKE_NOTHING)
+		take_event(b, j->depth, ev, text);
+	else if (ev == JSON_KEY)
+		r->rule = rule_find(b->prompt.api, place_of(r->level[j->depth]), text);
+	else if (ev == JSON_OBJECT_END || ev == JSON_ARRAY_END)
+		level_end(b, r->level[j->depth + 1], j->depth > 0 ? r->level[j->depth] : IN_UNKNOWN);
+	else
+		any_start(b, ev, text);
+}
+
+/* ---- what can be seen after each piece ------------------------------------------------------- */
+
+static uint64_t units(const struct body *b)
+{
+	const struct request *r = &b->r;
+	uint64_t n = r->system_units + r->message_units;
+	int i;
+
+	for (i = 0; i < TOOLS_SLOTS; i++)
+		n += r->tools_units[i];
+	if (r->tools_open)
+		n += r->tools.n_units;
+	if (r->batch.open)
+		n += r->msg.run[RUN_CONTENT].n_units;
+	if (r->msg.open)
+		n += message_units(&r->msg);
+	return n;
+}
+
+static void show(struct body *b)
+{
+	struct request *r = &b->r;
+	struct prompt *p = &b->prompt;
+	bool message = r->msg.open && r->msg.v == &p->messages;
+	bool begun = (message || r->batch.open) && r->msg.run[RUN_CONTENT].n_units > 0;
+
+	if (r->msg.open)
+		message_show(&b->env, &r->msg);
+	p->n_leading = r->n_leading;
+	if (message && r->leading && leads(b))
+		p->n_leading = p->messages.n;
+	p->found = (r->found || begun) && !r->bad_prompt;
+	p->in_media = r->take == TAKE_MEDIA;
+	p->truncated = b->env.full;
+	p->n_units = units(b);
+	p->n_bytes = r->json.offset;
+	p->json = r->json.state;
+}
+
+enum json_state body_feed(struct body *b, const char *p, size_t n)
+{
+	json_feed(&b->r.json, p, n);
+	show(b);
+	return b->prompt.json;
+}
+
+const struct prompt *body_prompt(const struct body *b)
+{
+	return &b->prompt;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static uint32_t within(uint32_t v, uint32_t low, uint32_t high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
+struct body *body_new(const struct prompt_opts *o, const struct hash_key *key)
+{
+	struct body *b = mem_alloc(sizeof(*b));
+
+	if (b == NULL)
+		return NULL;
+	b->opts = *o;
+	b->opts.text_page = within(o->text_page, 16, TEXT_PAGE_MAX);
+	b->opts.token_page = within(o->token_page, 1, TOKEN_PAGE_MAX);
+	b->key = key;
+	b->h_system = digest_of(key, SPAN("system"));
+	b->h_developer = digest_of(key, SPAN("developer"));
+	b->h_user = digest_of(key, SPAN("user"));
+	b->h_message = digest_of(key, SPAN("message"));
+	body_reset(b, API_NONE);
+	return b;
+}
+
+void body_free(struct body *b)
+{
+	unsigned int i;
+
+	if (b == NULL)
+		return;
+	page_vec_free(&b->prompt.system);
+	page_vec_free(&b->prompt.tools);
+	page_vec_free(&b->prompt.messages);
+	for (i = 0; i < 2; i++)
+		page_vec_free(&b->side[i]);
+	for (i = 0; i < TOOLS_SLOTS; i++)
+		page_vec_free(&b->slot[i]);
+	mem_wipe(b, sizeof(*b));
+	mem_free(b);
+}
+
+void body_reset(struct body *b, enum prompt_api api)
+{
+	struct prompt *p = &b->prompt;
+	struct page_vec system = p->system, tools = p->tools, messages = p->messages;
+	unsigned int i;
+
+	mem_wipe(&b->r, sizeof(b->r));
+	memset(p, 0, sizeof(*p));
+	system.n = tools.n = messages.n = 0;
+	p->system = system;
+	p->tools = tools;
+	p->messages = messages;
+	p->api = api;
+	for (i = 0; i < 2; i++)
+		b->side[i].n = 0;
+	for (i = 0; i < TOOLS_SLOTS; i++)
+		b->slot[i].n = 0;
+	b->env = (struct page_env){ b->key, b->opts.text_page, 0, b->opts.max_pages, false };
+	b->r.leading = true;
+	json_init(&b->r.json, b->opts.max_depth, on_event, b);
+}
+
+size_t body_bytes(const struct body *b)
+{
+	const struct prompt *p = &b->prompt;
+	size_t cap = (size_t)p->system.cap + p->tools.cap + p->messages.cap;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		cap += b->side[i].cap;
+	for (i = 0; i < TOOLS_SLOTS; i++)
+		cap += b->slot[i].cap;
+	return sizeof(*b) + cap * sizeof(page_key);
+}

@@ -1,0 +1,113 @@
+/* body.h - the inside of struct body, shared by body.c, take.c, names.c and batch.c.
+ *
+ * Inside agent/prompt only. One request is struct request; it is wiped between two. */
+#ifndef KVROUTE_PROMPT_BODY_H
+#define KVROUTE_PROMPT_BODY_H
+
+#include "agent/prompt/canon.h"
+#include "agent/prompt/message.h"
+
+#define LEVELS		12
+#define TOKEN_PAGE_MAX	512
+
+enum level {
+	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NAMES, IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
+	IN_CALLS, IN_CALL, IN_FUNCTION, IN_BATCH, IN_IDS
+};
+
+enum take {
+	TAKE_NOTHING, TAKE_SKIP, TAKE_TEXT, TAKE_JSON, TAKE_DIGEST, TAKE_NAME, TAKE_SALT, TAKE_MEDIA
+};
+
+enum after {
+	AFTER_NOTHING, AFTER_NAME, AFTER_TOOLS, AFTER_SYSTEM, AFTER_INPUT, AFTER_PROMPT, AFTER_ITEM,
+	AFTER_ROLE, AFTER_MESSAGE_NAME, AFTER_TYPE, AFTER_CONTENT, AFTER_CALLS, AFTER_MEDIA,
+	AFTER_PART_NAME, AFTER_CALL_NAME
+};
+
+enum kind { KIND_NONE, KIND_TEXT, KIND_IDS, KIND_LISTS };
+
+/* The prompt of completions, embeddings and generate: a text, ids, or a batch of either. */
+struct batch {
+	enum kind kind;
+	bool open;		/* inside a text */
+	bool any;		/* this list of ids is not empty */
+	uint32_t n_items;	/* that had something in them */
+	uint32_t fill;		/* ids in <ids> */
+	uint64_t mark;
+	uint32_t ids[TOKEN_PAGE_MAX];
+};
+
+/* An image or the like: the sum of what its members hash to. */
+struct media {
+	bool object;
+	uint64_t sum, key;
+	bool plain, skip;	/* the member's key does not count; the member does not */
+};
+
+/* All that belongs to one request; wiped between two. */
+struct request {
+	struct json json;
+	uint8_t level[LEVELS];
+	enum take take;
+	enum after after;
+	uint16_t take_depth;
+	uint16_t drop_depth;		/* inside TAKE_JSON: depth of a value left out, or 0 */
+	uint16_t drop_key_depth;	/* where "cache_control" is left out, or 0 */
+	const struct rule *rule;	/* of the last key */
+	struct pager *out;
+	struct canon canon;
+	struct digest digest;
+	struct media media;
+	enum name_slot name_slot, lora_slot, user_slot;
+	struct prompt_name name;
+	bool salt_seen[2];
+	uint64_t salt_hash[2];
+	const struct rule *prompt_rule;	/* whose value the messages segment holds */
+	bool found, bad_prompt, leading, tools_open;
+	uint32_t n_leading;
+	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
+	struct batch batch;
+	struct message msg;
+	struct pager tools;
+};
+
+struct body {
+	struct prompt_opts opts;
+	const struct hash_key *key;
+	uint64_t h_system, h_developer, h_user, h_message;
+	struct page_env env;
+	struct prompt prompt;
+	struct page_vec side[2];	/* calls, aside */
+	struct page_vec slot[TOOLS_SLOTS];	/* [0] is not used: tools go straight to the prompt */
+	struct request r;
+};
+
+/* take.c: a value taken as a whole, from the event that starts it to its end */
+void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
+		struct span text);
+void take_skip(struct body *b, enum json_event ev);
+void take_text(struct body *b, struct pager *out, enum after after);	/* at JSON_STRING */
+void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
+	       struct span text, uint16_t levels_to_cache_control);
+void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
+uint64_t take_hash(struct body *b);	/* of the digest or medium just taken */
+
+/* body.c */
+void body_taken(struct body *b);	/* the value that was taken has ended */
+void body_enter(struct body *b, enum level what, enum json_event ev);
+
+/* names.c: model, adapter, salt, user */
+void name_start(struct body *b, enum json_event ev, struct span text);
+void name_element(struct body *b, enum json_event ev, struct span text);
+void name_done(struct body *b);
+
+/* batch.c: prompts that are no messages */
+void prompt_start(struct body *b, enum json_event ev, struct span text);
+void prompt_void(struct body *b, bool null);
+void batch_element(struct body *b, enum json_event ev, struct span text);
+void batch_id(struct body *b, enum json_event ev, struct span text);
+void batch_text_end(struct body *b);
+void batch_ids_end(struct body *b);
+
+#endif

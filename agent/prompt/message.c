@@ -1,0 +1,218 @@
+/* Messages, their parts and calls: see the picture in message.h.
+ *
+ * Keys that come twice are the reason for snapshots: the engine's parser knows the last one only, so
+ * what the first one left in the pages is taken back. That costs a copy of less than a page for each
+ * part. It is exact for a key that comes twice in a row; a part with two different payloads of which
+ * one comes twice loses the other, and no engine gives such a part a meaning. */
+#include "agent/prompt/message.h"
+
+enum { FINAL = 0x46494e41 };
+
+void mark_add(struct page_env *env, struct pager *pg, uint8_t mark)
+{
+	char c = (char)mark;
+
+	pager_add(env, pg, &c, 1);
+}
+
+static void name_add(struct page_env *env, struct pager *pg, uint64_t name)
+{
+	char b[9];
+
+	b[0] = (char)MARK_CALL;
+	memcpy(b + 1, &name, 8);
+	pager_add(env, pg, b, sizeof(b));
+}
+
+/* ---- snapshots ----------------------------------------------------------------------------- */
+
+static void snapshot_take(struct snapshot *s, const struct pager *pg, bool any)
+{
+	s->n = pg->v->n;
+	s->fill = pg->fill;
+	s->n_units = pg->n_units;
+	s->any = any;
+	memcpy(s->buf, pg->buf, pg->fill);
+}
+
+static void snapshot_restore(struct page_env *env, const struct snapshot *s, struct pager *pg)
+{
+	page_drop(env, pg->v, s->n);
+	pg->fill = s->fill;
+	pg->n_units = s->n_units;
+	memcpy(pg->buf, s->buf, s->fill);
+}
+
+/* ---- the message --------------------------------------------------------------------------- */
+
+void message_open(struct page_env *env, struct message *m, struct page_vec *v,
+		  struct page_vec *side)
+{
+	m->open = true;
+	m->role_seen = m->any = false;
+	m->done = 0;
+	m->n_parts = 0;
+	m->start = v->n;
+	m->tail = 0;
+	m->role = m->name = m->type = 0;
+	memset(m->last, 0, sizeof(m->last));
+	m->v = v;
+	side[0].n = side[1].n = 0;
+	pager_start(&m->run[RUN_CONTENT], v, 0);
+	pager_start(&m->run[RUN_CALLS], &side[0], 0);
+	pager_start(&m->run[RUN_ASIDE], &side[1], 0);
+}
+
+static void hide(struct message *m)
+{
+	m->v->n -= m->tail;
+	m->tail = 0;
+}
+
+void message_run(struct page_env *env, struct message *m, const struct rule *r, enum run run,
+		 bool null)
+{
+	if (null && m->last[run] != r)
+		return;
+	if (m->last[run] != NULL) {
+		hide(m);
+		page_drop(env, m->run[run].v, run == RUN_CONTENT ? m->start : 0);
+		pager_start(&m->run[run], m->run[run].v, 0);
+		m->done &= (uint8_t)~(1u << run);
+		if (run == RUN_CONTENT)
+			m->any = false;
+	}
+	m->last[run] = r;
+}
+
+void message_run_done(struct message *m, enum run run)
+{
+	m->done |= (uint8_t)(1u << run);
+}
+
+/* The tail is calls, then aside; it only grows until hide(). */
+void message_show(struct page_env *env, struct message *m)
+{
+	const struct page_vec *calls = m->run[RUN_CALLS].v, *aside = m->run[RUN_ASIDE].v;
+	uint32_t before = m->v->n;
+
+	if (!(m->done & 1u << RUN_CONTENT))
+		return;
+	if (m->tail < calls->n)
+		page_append(env, m->v, calls->p + m->tail, calls->n - m->tail);
+	m->tail += m->v->n - before;
+	before = m->v->n;
+	if (m->tail < calls->n || !(m->done & 1u << RUN_CALLS))
+		return;
+	if (m->tail - calls->n < aside->n)
+		page_append(env, m->v, aside->p + (m->tail - calls->n),
+			    aside->n - (m->tail - calls->n));
+	m->tail += m->v->n - before;
+}
+
+static page_key final_key(const struct page_env *env, const struct message *m)
+{
+	const struct hash_key *k = env->key;
+	uint64_t flags = 0, h = pager_rest(env, &m->run[RUN_CONTENT]);
+	int i;
+
+	for (i = RUN_CALLS; i < RUNS; i++) {
+		if (m->run[i].n_units > 0) {
+			h = hash_mix(k, h, pager_rest(env, &m->run[i]));
+			flags |= 1u << i;
+		}
+	}
+	if (m->name != 0) {
+		h = hash_mix(k, h, m->name);
+		flags |= 8;
+	}
+	if (m->type != 0) {
+		h = hash_mix(k, h, m->type);
+		flags |= 16;
+	}
+	return hash_mix(k, hash_mix(k, h, m->role), (uint64_t)FINAL << 32 | flags);
+}
+
+void message_close(struct page_env *env, struct message *m, bool keep_empty)
+{
+	int i;
+
+	hide(m);
+	m->open = false;
+	if (!keep_empty && m->v->n == m->start && m->run[RUN_CONTENT].fill == 0)
+		return;
+	for (i = RUN_CALLS; i < RUNS; i++)
+		page_append(env, m->v, m->run[i].v->p, m->run[i].v->n);
+	page_push(env, m->v, final_key(env, m));
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+void part_open(struct message *m)
+{
+	struct part *p = &m->part[m->n_parts++];
+
+	p->seen = 0;
+	p->call = false;
+	p->name = 0;
+	snapshot_take(&p->before, &m->run[RUN_CONTENT], m->any);
+}
+
+void part_close(struct page_env *env, struct message *m)
+{
+	const struct part *p = &m->part[--m->n_parts];
+
+	if (p->call)
+		name_add(env, &m->run[RUN_CONTENT], p->name);
+}
+
+static void mark(struct page_env *env, struct message *m, uint8_t byte)
+{
+	if (byte == MARK_TEXT ? m->any : byte != 0)
+		mark_add(env, &m->run[RUN_CONTENT], byte);
+	m->any = true;
+}
+
+void part_payload(struct page_env *env, struct message *m, const struct rule *r, uint8_t byte,
+		  bool null)
+{
+	struct part *p = &m->part[m->n_parts - 1];
+	uint32_t bit = 1u << rule_part_bit(r);
+
+	if (p->seen & bit) {
+		snapshot_restore(env, &p->before, &m->run[RUN_CONTENT]);
+		m->any = p->before.any;
+		p->seen = 0;
+		p->call = false;
+	}
+	if (null)
+		return;
+	p->seen |= bit;
+	mark(env, m, byte);
+}
+
+void part_text(struct page_env *env, struct message *m)
+{
+	mark(env, m, MARK_TEXT);
+}
+
+/* ---- calls: no part is open while one is, so the first snapshot is free ---------------------- */
+
+void call_open(struct message *m)
+{
+	m->args_seen = false;
+	m->call_name = 0;
+	snapshot_take(&m->part[0].before, &m->run[RUN_CALLS], false);
+}
+
+void call_arguments(struct page_env *env, struct message *m)
+{
+	if (m->args_seen)
+		snapshot_restore(env, &m->part[0].before, &m->run[RUN_CALLS]);
+	m->args_seen = true;
+}
+
+void call_close(struct page_env *env, struct message *m)
+{
+	name_add(env, &m->run[RUN_CALLS], m->call_name);
+}

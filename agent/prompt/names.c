@@ -1,0 +1,130 @@
+/* Names: model, adapter, salt, user.
+ *
+ *   - a name that is no string is absent, and so is null; of a list of adapters the first string
+ *     counts; a salt of any other kind counts by a hash of its JSON text: it separates, too
+ *   - of "lora_path", "lora_name", "adapter_id" the first one in this order counts, "user" goes
+ *     before "metadata": {"user_id"}; where they stand in the body does not matter
+ *   - "cache_salt" and "extra_key" both: the salt is a hash of both */
+#include <stdio.h>
+
+#include "agent/prompt/body.h"
+
+enum { BOTH_SALTS = 0x53414c54 };
+
+static void name_hash(struct prompt_name *m, uint64_t h)
+{
+	m->n = (uint16_t)snprintf(m->s, sizeof(m->s), "hash:%016llx", (unsigned long long)h);
+	m->seen = true;
+}
+
+static struct prompt_name *name_of(struct body *b, enum name_slot slot)
+{
+	switch (slot) {
+	case NAME_MODEL:
+		return &b->prompt.model;
+	case NAME_LORA_PATH: case NAME_LORA_NAME: case NAME_ADAPTER:
+		return &b->prompt.lora;
+	case NAME_SALT: case NAME_EXTRA:
+		return &b->prompt.salt;
+	default:
+		return &b->prompt.user;
+	}
+}
+
+/* Which key holds a name that several can set; NULL when only one can. */
+static enum name_slot *holder_of(struct request *r, enum name_slot slot)
+{
+	switch (slot) {
+	case NAME_LORA_PATH: case NAME_LORA_NAME: case NAME_ADAPTER:
+		return &r->lora_slot;
+	case NAME_USER: case NAME_META_USER:
+		return &r->user_slot;
+	default:
+		return NULL;
+	}
+}
+
+static void salt_done(struct body *b, enum name_slot slot, uint64_t h, bool text)
+{
+	struct request *r = &b->r;
+	int i = slot == NAME_EXTRA;
+
+	r->salt_seen[i] = true;
+	r->salt_hash[i] = h;
+	if (r->salt_seen[!i])
+		name_hash(&b->prompt.salt, hash_mix(b->key, BOTH_SALTS,
+					hash_mix(b->key, r->salt_hash[0], r->salt_hash[1])));
+	else if (text)
+		b->prompt.salt = r->name;
+	else
+		name_hash(&b->prompt.salt, h);
+}
+
+void name_done(struct body *b)
+{
+	struct request *r = &b->r;
+	enum name_slot slot = r->name_slot, *holder = holder_of(r, slot);
+	uint64_t n = r->digest.n, h = digest_end(&r->digest, b->key);
+	bool text = r->take == TAKE_NAME;
+
+	if (text && n > PROMPT_NAME_MAX)
+		name_hash(&r->name, h);
+	r->name.s[r->name.n] = '\0';
+	r->name.seen = true;
+	if (slot == NAME_SALT || slot == NAME_EXTRA) {
+		salt_done(b, slot, h, text);
+		return;
+	}
+	if (holder != NULL) {
+		if (name_of(b, slot)->seen && *holder < slot)
+			return;
+		*holder = slot;
+	}
+	*name_of(b, slot) = r->name;
+}
+
+/* The key came: what it said before is void. */
+static void name_void(struct body *b, enum name_slot slot)
+{
+	struct request *r = &b->r;
+	enum name_slot *holder = holder_of(r, slot);
+	struct prompt_name *m = name_of(b, slot);
+	int i = slot == NAME_EXTRA;
+
+	if (slot == NAME_SALT || slot == NAME_EXTRA) {
+		r->salt_seen[i] = false;
+		m->seen = r->salt_seen[!i];
+		if (m->seen)
+			name_hash(m, r->salt_hash[!i]);
+	} else if (holder == NULL || *holder == slot) {
+		m->seen = false;
+	}
+	if (!m->seen)
+		m->n = 0;
+	m->s[m->n] = '\0';
+}
+
+void name_start(struct body *b, enum json_event ev, struct span text)
+{
+	enum name_slot slot = b->r.rule->arg;
+
+	name_void(b, slot);
+	b->r.name_slot = slot;
+	if (ev == JSON_STRING)
+		take_value(b, TAKE_NAME, AFTER_NAME, ev, text);
+	else if (holder_of(&b->r, slot) == &b->r.lora_slot && ev == JSON_ARRAY)
+		body_enter(b, IN_NAMES, ev);
+	else if ((slot == NAME_SALT || slot == NAME_EXTRA) && ev != JSON_NULL)
+		take_value(b, TAKE_SALT, AFTER_NAME, ev, text);
+	else
+		take_skip(b, ev);
+}
+
+/* One of a list of adapters. */
+void name_element(struct body *b, enum json_event ev, struct span text)
+{
+	if (ev == JSON_STRING && !(b->prompt.lora.seen && b->r.lora_slot == b->r.name_slot))
+		take_value(b, TAKE_NAME, AFTER_NAME, ev, text);
+	else
+		take_skip(b, ev);
+}

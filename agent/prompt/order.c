@@ -1,0 +1,116 @@
+/* The segments put in order: which of them count, and what a remembered head stands in for.
+ *
+ * Pages mean "this text, right behind the pages before". So a segment of which only a part was seen
+ * may have nothing behind it. Two cases of a cut body:
+ *   - cut inside the leading system messages: these pages are the end, tools are left out
+ *   - cut inside "tools" or "system", with messages before it in the body: the part is left out, so
+ *     that the cut bodies of one conversation, cut at different places, still look alike */
+#include "agent/prompt/prompt.h"
+
+enum fate {
+	WHOLE,		/* seen to its end */
+	LAST,		/* a part; nothing comes behind it */
+	ONLY_LAST	/* a part; counts if there is nothing behind it anyway */
+};
+
+struct piece {
+	const page_key *p;
+	uint32_t n;
+	enum fate fate;
+};
+
+#define PIECES_MAX	(2 * TEXT_PARTS)
+
+static const struct text_order usual = { { TEXT_SYSTEM, TEXT_TOOLS, TEXT_MESSAGES } };
+
+static struct piece run_of(const struct page_vec *v, uint32_t from, uint32_t to, enum fate fate)
+{
+	if (from >= to)
+		return (struct piece){ NULL, 0, fate };
+	return (struct piece){ v->p + from, to - from, fate };
+}
+
+static struct piece system_of(const struct prompt *p, const struct prompt_head *head)
+{
+	if (p->system_seen || p->json == JSON_DONE)
+		return run_of(&p->system, 0, p->system.n, WHOLE);
+	if (head != NULL)
+		return (struct piece){ head->system, head->n_system, WHOLE };
+	return run_of(&p->system, 0, p->system.n, ONLY_LAST);
+}
+
+static struct piece tools_of(const struct prompt *p, const struct prompt_head *head)
+{
+	if (p->tools_seen || p->json == JSON_DONE)
+		return run_of(&p->tools, 0, p->tools.n, WHOLE);
+	if (head != NULL)
+		return (struct piece){ head->tools, head->n_tools, WHOLE };
+	return run_of(&p->tools, 0, p->tools.n, ONLY_LAST);
+}
+
+static struct piece leading_of(const struct prompt *p)
+{
+	bool cut = p->json != JSON_DONE && !p->prompt_seen && p->n_leading == p->messages.n;
+
+	return run_of(&p->messages, 0, p->n_leading, cut ? LAST : WHOLE);
+}
+
+static size_t pieces_of(const struct prompt *p, const struct text_order *order,
+			const struct prompt_head *head, struct piece *x)
+{
+	size_t n = 0, i;
+
+	for (i = 0; i < TEXT_PARTS; i++) {
+		switch ((enum text_part)order->part[i]) {
+		case TEXT_SYSTEM:
+			x[n++] = system_of(p, head);
+			x[n++] = leading_of(p);
+			break;
+		case TEXT_TOOLS:
+			x[n++] = tools_of(p, head);
+			break;
+		case TEXT_MESSAGES:
+			x[n++] = run_of(&p->messages, p->n_leading, p->messages.n, WHOLE);
+			break;
+		case TEXT_PARTS:
+			break;
+		}
+	}
+	return n;
+}
+
+static bool more_behind(const struct piece *x, size_t i, size_t n)
+{
+	for (i++; i < n; i++)
+		if (x[i].n > 0)
+			return true;
+	return false;
+}
+
+static int put(struct page_vec *out, const struct piece *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->n; i++)
+		if (page_vec_push(out, x->p[i]) != 0)
+			return -1;
+	return 0;
+}
+
+int prompt_pages(const struct prompt *p, const struct text_order *order,
+		 const struct prompt_head *head, struct page_vec *out)
+{
+	struct piece x[PIECES_MAX];
+	size_t n = pieces_of(p, order != NULL ? order : &usual, head, x), i;
+
+	out->n = 0;
+	for (i = 0; i < n; i++) {
+		if (x[i].n == 0 || (x[i].fate == ONLY_LAST && more_behind(x, i, n)))
+			continue;
+		if (put(out, &x[i]) != 0)
+			return -1;
+		if (x[i].fate == LAST)
+			break;
+	}
+	return 0;
+}

@@ -1,0 +1,233 @@
+/* Text into page keys.
+ *
+ * A page that lies whole in the bytes at hand is hashed where it lies; only what spans two calls
+ * goes through the buffer. So unescaped text is read twice (once by the scanner, once here, still in
+ * the first-level cache) and copied never.
+ *
+ * Three kinds of key, which cannot be taken for each other:
+ *   whole   hash64(the bytes of one page)
+ *   padded  that of fewer bytes, mixed with PADDED and their number
+ *   value   hash of an image and the like, mixed with VALUE
+ * A page with a mark (the first one of a second prompt in a batch) is any of these, mixed with it.
+ *
+ * Nothing here fails: out of pages or out of memory, env->full is set and from then on nothing is
+ * added anywhere, so that what is there stays a prefix. */
+#include "agent/base/mem.h"
+#include "agent/prompt/pages.h"
+
+enum { PADDED = 0x50414444, VALUE = 0x56414c55 };
+
+#define VEC_START	64
+
+static int vec_reserve(struct page_vec *v, uint32_t more)
+{
+	uint64_t cap = v->cap ? v->cap : VEC_START, want = (uint64_t)v->n + more;
+	page_key *p;
+
+	if (want <= v->cap)
+		return 0;
+	while (cap < want)
+		cap *= 2;
+	if (cap > UINT32_MAX || (p = mem_resize(v->p, cap, sizeof(*p))) == NULL)
+		return -1;
+	v->p = p;
+	v->cap = (uint32_t)cap;
+	return 0;
+}
+
+int page_vec_push(struct page_vec *v, page_key k)
+{
+	if (vec_reserve(v, 1) != 0)
+		return -1;
+	v->p[v->n++] = k;
+	return 0;
+}
+
+void page_vec_free(struct page_vec *v)
+{
+	mem_free(v->p);
+	memset(v, 0, sizeof(*v));
+}
+
+void page_push(struct page_env *env, struct page_vec *v, page_key k)
+{
+	if (env->full)
+		return;
+	if (env->used >= env->max || page_vec_push(v, k) != 0)
+		env->full = true;
+	else
+		env->used++;
+}
+
+void page_append(struct page_env *env, struct page_vec *v, const page_key *p, uint32_t n)
+{
+	if (n == 0 || env->full)
+		return;
+	if (vec_reserve(v, n) != 0) {
+		env->full = true;
+		return;
+	}
+	memcpy(v->p + v->n, p, n * sizeof(*p));
+	v->n += n;
+}
+
+void page_drop(struct page_env *env, struct page_vec *v, uint32_t n)
+{
+	if (v->n <= n)
+		return;
+	env->used -= v->n - n;
+	v->n = n;
+}
+
+void pager_start(struct pager *pg, struct page_vec *v, uint64_t mark)
+{
+	pg->v = v;
+	pg->n_units = 0;
+	pg->mark = mark;
+	pg->fill = 0;
+}
+
+static void push_marked(struct page_env *env, struct pager *pg, page_key k)
+{
+	if (pg->mark != 0)
+		k = hash_mix(env->key, k, pg->mark);
+	pg->mark = 0;
+	page_push(env, pg->v, k);
+}
+
+static inline page_key whole(const struct page_env *env, const void *p)
+{
+	return env->page == 64 ? hash64(env->key, p, 64) : hash64(env->key, p, env->page);
+}
+
+/* All whole pages of the <n> bytes at <p>; returns the bytes used. */
+static size_t whole_pages(struct page_env *env, struct pager *pg, const char *p, size_t n)
+{
+	size_t pages = n / env->page, i;
+	struct page_vec *v = pg->v;
+
+	if (pages == 0 || env->full)
+		return pages * env->page;
+	if (pg->mark != 0) {
+		push_marked(env, pg, whole(env, p));
+		return env->page;
+	}
+	if (pages > env->max - env->used)
+		pages = env->max - env->used;
+	if (pages == 0 || vec_reserve(v, (uint32_t)pages) != 0) {
+		env->full = true;
+		return n;
+	}
+	for (i = 0; i < pages; i++)
+		v->p[v->n + i] = whole(env, p + i * env->page);
+	v->n += (uint32_t)pages;
+	env->used += (uint32_t)pages;
+	return pages * env->page;
+}
+
+void pager_add(struct page_env *env, struct pager *pg, const char *p, size_t n)
+{
+	size_t k;
+
+	pg->n_units += n;
+	if (pg->fill > 0) {
+		k = env->page - pg->fill;
+		if (n < k)
+			k = n;
+		memcpy(pg->buf + pg->fill, p, k);
+		pg->fill += (uint32_t)k;
+		p += k;
+		n -= k;
+		if (pg->fill < env->page)
+			return;
+		push_marked(env, pg, whole(env, pg->buf));
+		pg->fill = 0;
+	}
+	while (n >= env->page) {
+		k = whole_pages(env, pg, p, n);
+		p += k;
+		n -= k;
+	}
+	memcpy(pg->buf, p, n);
+	pg->fill = (uint32_t)n;
+}
+
+void pager_pad(struct page_env *env, struct pager *pg)
+{
+	uint64_t h;
+
+	if (pg->fill == 0)
+		return;
+	h = hash64(env->key, pg->buf, pg->fill);
+	push_marked(env, pg, hash_mix(env->key, h, (uint64_t)PADDED << 32 | pg->fill));
+	pg->fill = 0;
+}
+
+void pager_value(struct page_env *env, struct pager *pg, uint64_t value)
+{
+	pager_pad(env, pg);
+	push_marked(env, pg, hash_mix(env->key, value, VALUE));
+	pg->n_units += env->page;
+}
+
+uint64_t pager_rest(const struct page_env *env, const struct pager *pg)
+{
+	uint64_t h = pg->fill > 0 ? hash64(env->key, pg->buf, pg->fill) : 0;
+
+	return hash_mix(env->key, h, pg->n_units);
+}
+
+/* ---- one hash of many pieces ---------------------------------------------------------------- */
+
+void digest_start(struct digest *d)
+{
+	d->h = 0;
+	d->n = 0;
+	d->fill = 0;
+}
+
+static void digest_chunk(struct digest *d, const struct hash_key *key, const void *p)
+{
+	d->h = hash_mix(key, d->h, hash64(key, p, DIGEST_CHUNK));
+}
+
+void digest_add(struct digest *d, const struct hash_key *key, const char *p, size_t n)
+{
+	size_t k;
+
+	d->n += n;
+	if (d->fill > 0) {
+		k = DIGEST_CHUNK - d->fill;
+		if (n < k)
+			k = n;
+		memcpy(d->buf + d->fill, p, k);
+		d->fill += (uint32_t)k;
+		p += k;
+		n -= k;
+		if (d->fill < DIGEST_CHUNK)
+			return;
+		digest_chunk(d, key, d->buf);
+		d->fill = 0;
+	}
+	for (; n >= DIGEST_CHUNK; p += DIGEST_CHUNK, n -= DIGEST_CHUNK)
+		digest_chunk(d, key, p);
+	if (n > 0)
+		memcpy(d->buf, p, n);
+	d->fill = (uint32_t)n;
+}
+
+uint64_t digest_end(struct digest *d, const struct hash_key *key)
+{
+	uint64_t h = d->fill > 0 ? hash64(key, d->buf, d->fill) : 0;
+
+	return hash_mix(key, hash_mix(key, d->h, h), d->n);
+}
+
+uint64_t digest_of(const struct hash_key *key, struct span s)
+{
+	struct digest d;
+
+	digest_start(&d);
+	digest_add(&d, key, s.p, s.n);
+	return digest_end(&d, key);
+}

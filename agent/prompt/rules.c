@@ -1,0 +1,186 @@
+/* What each key means. Keys are few, so a table is looked through from its start: one length and one
+ * byte are compared before the rest, and the frequent keys come first.
+ *
+ *              system segment         prompt                  tools segment
+ *   chat       -                      messages                tools, functions, documents
+ *   completions -                     prompt                  -
+ *   responses  instructions           input                   tools
+ *   messages   system                 messages                tools
+ *   embeddings -                      input or messages       -
+ *   generate   -                      text or input_ids       -
+ *
+ * A message:   role, name              meta, in the hash of its last page
+ *              content, output         first run of pages
+ *              tool_calls, function_call, and of Responses items arguments, input, action, code,
+ *              queries                 second run
+ *              reasoning_content, reasoning, refusal     third run
+ * A part:      text; thinking; refusal; content (of a tool result); input (of a tool call); media
+ *
+ * Left out on purpose: ids (id, call_id, tool_call_id, item_id), status, annotations, citations,
+ * cache_control, signature, "summary" and "encrypted_content" of reasoning items (engines do not put
+ * them into the prompt), sampling parameters, response formats. */
+#include "agent/prompt/rules.h"
+
+#define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }
+#define END			{ NULL, 0, 0, 0 }
+
+static const struct rule top_all[] = {
+	RULE("model", ACT_NAME, NAME_MODEL),
+	RULE("user", ACT_NAME, NAME_USER),
+	RULE("metadata", ACT_METADATA, 0),
+	RULE("cache_salt", ACT_NAME, NAME_SALT),
+	RULE("extra_key", ACT_NAME, NAME_EXTRA),
+	RULE("lora_path", ACT_NAME, NAME_LORA_PATH),
+	RULE("lora_name", ACT_NAME, NAME_LORA_NAME),
+	RULE("adapter_id", ACT_NAME, NAME_ADAPTER),
+	END
+};
+
+static const struct rule top_none[] = { END };
+
+static const struct rule top_chat[] = {
+	RULE("messages", ACT_MESSAGES, 0),
+	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	RULE("functions", ACT_TOOLS, TOOLS_FUNCTIONS),
+	RULE("documents", ACT_TOOLS, TOOLS_DOCUMENTS),
+	END
+};
+
+static const struct rule top_completions[] = { RULE("prompt", ACT_PROMPT, 0), END };
+
+static const struct rule top_responses[] = {
+	RULE("input", ACT_MESSAGES, 1),
+	RULE("instructions", ACT_SYSTEM, 0),
+	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	END
+};
+
+static const struct rule top_messages[] = {
+	RULE("messages", ACT_MESSAGES, 0),
+	RULE("system", ACT_SYSTEM, 0),
+	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	END
+};
+
+static const struct rule top_embeddings[] = {
+	RULE("input", ACT_PROMPT, 0),
+	RULE("messages", ACT_MESSAGES, 0),
+	END
+};
+
+static const struct rule top_generate[] = {
+	RULE("text", ACT_PROMPT, 0),
+	RULE("input_ids", ACT_PROMPT, 1),
+	END
+};
+
+static const struct rule *const top[] = {
+	[API_NONE] = top_none,
+	[API_CHAT] = top_chat,
+	[API_COMPLETIONS] = top_completions,
+	[API_RESPONSES] = top_responses,
+	[API_MESSAGES] = top_messages,
+	[API_EMBEDDINGS] = top_embeddings,
+	[API_GENERATE] = top_generate,
+};
+
+static const struct rule metadata[] = { RULE("user_id", ACT_NAME, NAME_META_USER), END };
+
+static const struct rule message[] = {
+	RULE("role", ACT_ROLE, 0),
+	RULE("content", ACT_CONTENT, 0),
+	RULE("tool_calls", ACT_CALLS, 0),
+	RULE("name", ACT_MESSAGE_NAME, 0),
+	RULE("reasoning_content", ACT_ASIDE, 0),
+	RULE("reasoning", ACT_ASIDE, 1),
+	RULE("refusal", ACT_ASIDE, 2),
+	RULE("function_call", ACT_CALLS, 1),
+	END
+};
+
+static const struct rule item[] = {
+	RULE("role", ACT_ROLE, 0),
+	RULE("content", ACT_CONTENT, 0),
+	RULE("type", ACT_TYPE, 0),
+	RULE("name", ACT_MESSAGE_NAME, 0),
+	RULE("output", ACT_CONTENT, 1),
+	RULE("arguments", ACT_CALL_TEXT, 0),
+	RULE("input", ACT_CALL_TEXT, 1),
+	RULE("action", ACT_CALL_TEXT, 2),
+	RULE("code", ACT_CALL_TEXT, 3),
+	RULE("queries", ACT_CALL_TEXT, 4),
+	END
+};
+
+static const struct rule part[] = {
+	RULE("text", ACT_TEXT, MARK_TEXT),
+	RULE("image_url", ACT_MEDIA, 0),
+	RULE("source", ACT_MEDIA, 0),
+	RULE("content", ACT_PARTS, MARK_RESULT),
+	RULE("input", ACT_JSON, MARK_JSON),
+	RULE("name", ACT_PART_NAME, 0),
+	RULE("thinking", ACT_TEXT, MARK_THINK),
+	RULE("refusal", ACT_TEXT, MARK_REFUSAL),
+	RULE("input_audio", ACT_MEDIA, 0),
+	RULE("audio_url", ACT_MEDIA, 0),
+	RULE("audio", ACT_MEDIA, 0),
+	RULE("video_url", ACT_MEDIA, 0),
+	RULE("input_video", ACT_MEDIA, 0),
+	RULE("video", ACT_MEDIA, 0),
+	RULE("image", ACT_MEDIA, 0),
+	RULE("input_image", ACT_MEDIA, 0),
+	RULE("image_embeds", ACT_MEDIA, 0),
+	RULE("audio_embeds", ACT_MEDIA, 0),
+	RULE("file", ACT_MEDIA, 0),
+	RULE("file_data", ACT_MEDIA, 0),
+	RULE("file_url", ACT_MEDIA, 0),
+	RULE("file_id", ACT_MEDIA, 0),
+	RULE("data", ACT_MEDIA, 0),
+	END
+};
+
+_Static_assert(sizeof(part) / sizeof(part[0]) <= 32, "a bit for each rule of a part");
+
+static const struct rule call[] = {
+	RULE("function", ACT_FUNCTION, 0),
+	RULE("arguments", ACT_ARGUMENTS, 0),
+	RULE("name", ACT_CALL_NAME, 0),
+	RULE("custom", ACT_FUNCTION, 1),
+	RULE("input", ACT_ARGUMENTS, 1),
+	END
+};
+
+static const struct rule *look(const struct rule *r, struct span key)
+{
+	for (; r->key != NULL; r++)
+		if (r->n == key.n && r->key[0] == key.p[0] && memcmp(r->key, key.p, key.n) == 0)
+			return r;
+	return NULL;
+}
+
+const struct rule *rule_find(enum prompt_api api, enum place place, struct span key)
+{
+	const struct rule *r;
+
+	if (key.n == 0)
+		return NULL;
+	switch (place) {
+	case PLACE_TOP:
+		r = look(top[api], key);
+		return r != NULL ? r : look(top_all, key);
+	case PLACE_METADATA:
+		return look(metadata, key);
+	case PLACE_MESSAGE:
+		return look(api == API_RESPONSES ? item : message, key);
+	case PLACE_PART:
+		return look(part, key);
+	case PLACE_CALL:
+		return look(call, key);
+	}
+	return NULL;
+}
+
+unsigned int rule_part_bit(const struct rule *r)
+{
+	return (unsigned int)(r - part);
+}

@@ -1,0 +1,74 @@
+/* rules.h - what each key of a request body means, by API. Inside agent/prompt only. */
+#ifndef KVROUTE_PROMPT_RULES_H
+#define KVROUTE_PROMPT_RULES_H
+
+#include "agent/prompt/prompt.h"
+
+/* Where a key stands. */
+enum place {
+	PLACE_TOP,		/* the body itself */
+	PLACE_METADATA,		/* "metadata" in it */
+	PLACE_MESSAGE,		/* an element of "messages" or "input" */
+	PLACE_PART,		/* an element of a list of content parts */
+	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
+};
+
+enum act {
+	ACT_NONE,		/* does not count */
+	/* top */
+	ACT_NAME,		/* <arg> enum name_slot */
+	ACT_METADATA,
+	ACT_SYSTEM,		/* text or a list of parts -> the system segment */
+	ACT_TOOLS,		/* any value -> the tools segment; <arg>: which of three */
+	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */
+	ACT_PROMPT,		/* text, ids, or a list of either */
+	/* message */
+	ACT_ROLE, ACT_MESSAGE_NAME, ACT_TYPE,
+	ACT_CONTENT,		/* text or a list of parts */
+	ACT_CALLS,		/* list of calls, or one call */
+	ACT_CALL_TEXT,		/* the arguments of a message that is a call itself */
+	ACT_ASIDE,		/* reasoning, refusal: text */
+	/* part; <arg> of the first three: the byte that comes before, see MARK_ */
+	ACT_TEXT,
+	ACT_JSON,		/* text, or a value as JSON text */
+	ACT_PARTS,		/* text or a list of parts, one level down */
+	ACT_MEDIA,
+	ACT_PART_NAME,		/* of a call */
+	/* call */
+	ACT_FUNCTION,		/* the same again inside */
+	ACT_CALL_NAME, ACT_ARGUMENTS
+};
+
+/* Names, in the order of rank where several keys mean one thing. */
+enum name_slot {
+	NAME_MODEL,
+	NAME_LORA_PATH, NAME_LORA_NAME, NAME_ADAPTER,
+	NAME_SALT, NAME_EXTRA,
+	NAME_USER, NAME_META_USER,
+	NAMES
+};
+
+enum { TOOLS_TOOLS, TOOLS_FUNCTIONS, TOOLS_DOCUMENTS, TOOLS_SLOTS };
+
+/* Bytes that UTF-8 never contains, so text cannot imitate them. */
+enum {
+	MARK_TEXT = 0xff,	/* between two parts of text; not before the first */
+	MARK_CALL = 0xfe,	/* 8 bytes of hash follow: the name of a call, at its end */
+	MARK_THINK = 0xfd,
+	MARK_REFUSAL = 0xfc,
+	MARK_RESULT = 0xfb,	/* parts of a tool result follow */
+	MARK_JSON = 0xfa	/* canonical JSON follows (canon.h) */
+};
+
+struct rule {
+	const char *key;
+	uint8_t n, act, arg;
+};
+
+/* NULL: this key does not count there. */
+const struct rule *rule_find(enum prompt_api api, enum place place, struct span key);
+
+/* A small number that tells the rules of PLACE_PART apart: below 32. */
+unsigned int rule_part_bit(const struct rule *r);
+
+#endif
