@@ -1,0 +1,348 @@
+/* test_heads.c - whose head a cut body is lent: prompts are made by hand, a page is a small number. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/prompt/heads.h"
+
+static struct hash_key key;	/* of random bytes: a secret of zeros makes XXH3 collide */
+
+static struct heads *make(size_t max_bytes, size_t max_tenant_bytes)
+{
+	struct heads_opts o = { .max_bytes = max_bytes, .max_tenant_bytes = max_tenant_bytes,
+				.max_head_pages = 100 };
+	struct heads *h = heads_new(&o, &key);
+
+	assert_non_null(h);
+	return h;
+}
+
+/* A vector of the pages in <text>, one for each character. */
+static struct page_vec pages(const char *text)
+{
+	static page_key store[64][256];
+	static unsigned next;
+	page_key *p = store[next++ % 64];
+	uint32_t n;
+
+	for (n = 0; text[n] != '\0'; n++) {
+		assert_true(n < 256);
+		p[n] = (unsigned char)text[n];
+	}
+	return (struct page_vec){ .p = n ? p : NULL, .n = n, .cap = n };
+}
+
+static struct prompt_name name(const char *s)
+{
+	struct prompt_name n = { .seen = s != NULL };
+
+	if (s != NULL)
+		n.n = (uint16_t)snprintf(n.s, sizeof(n.s), "%s", s);
+	return n;
+}
+
+static struct prompt whole(const char *messages, const char *model, const char *sys, const char *tools)
+{
+	return (struct prompt){
+		.api = API_CHAT, .json = JSON_DONE, .found = true, .model = name(model),
+		.system_seen = *sys != '\0', .tools_seen = *tools != '\0', .prompt_seen = true,
+		.system = pages(sys), .tools = pages(tools), .messages = pages(messages),
+	};
+}
+
+static struct prompt cut(const char *messages)
+{
+	return (struct prompt){ .api = API_CHAT, .json = JSON_MORE, .found = true,
+				.messages = pages(messages) };
+}
+
+static void add(struct heads *h, uint64_t tenant, struct prompt p)
+{
+	heads_add(h, tenant, tenant + 100, &p);
+}
+
+static struct heads_stats stats(struct heads *h)
+{
+	struct heads_stats s;
+
+	heads_stats(h, &s);
+	return s;
+}
+
+/* The model that <p> is lent; "-" when none. */
+static const char *lent(struct heads *h, uint64_t tenant, struct prompt p)
+{
+	struct prompt_head *head = heads_find(h, tenant, tenant + 100, &p);
+	static char s[64];
+
+	snprintf(s, sizeof(s), "%s", "-");
+	if (head != NULL)
+		snprintf(s, sizeof(s), SPAN_FMT, SPAN_ARG(head->model));
+	heads_release(head);
+	return s;
+}
+
+/* Whole bodies in order, then a cut one, and whose head it gets. */
+static void openings(void **state)
+{
+	static const struct {
+		const char *added[3][2];	/* messages, model */
+		const char *cut, *want;
+	} cases[] = {
+		{ { { "abc", "m" } }, "a", "m" },
+		{ { { "abc", "m" } }, "abcd", "m" },
+		{ { { "abc", "m" } }, "ab", "m" },
+		{ { { "abc", "m" } }, "axyz", "m" },		/* by its first page */
+		{ { { "abc", "m" } }, "xbc", "-" },
+		{ { { "abc", "m" } }, "", "-" },
+		{ { { "", "m" } }, "a", "-" },
+		{ { { "ab", "m" }, { "ac", "n" } }, "ab", "m" },	/* the deepest wins */
+		{ { { "ab", "m" }, { "ac", "n" } }, "ad", "n" },	/* then the last */
+		{ { { "ac", "n" }, { "ab", "m" } }, "ad", "m" },
+		{ { { "abcdefgh1", "m" }, { "abcdefgX", "n" } }, "abcdefgh2", "m" },
+		{ { { "abcdefgh1", "m" }, { "abcdefgX", "n" } }, "abcdefg", "n" },	/* 4 pages */
+		{ { { "abcd", "m" }, { "abcd", "n" } }, "abcd", "n" },
+		{ { { "abcd", "m" }, { "abcd", "n" }, { "abcd", "m" } }, "abcde", "m" },
+	};
+	struct heads *h;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		h = make(1 << 20, 1 << 20);
+		for (k = 0; k < 3 && cases[i].added[k][0] != NULL; k++)
+			add(h, 1, whole(cases[i].added[k][0], cases[i].added[k][1], "", ""));
+		if (strcmp(lent(h, 1, cut(cases[i].cut)), cases[i].want) != 0)
+			fail_msg("case %zu: \"%s\" was not lent %s", i, cases[i].cut, cases[i].want);
+		heads_free(h);
+	}
+}
+
+static void the_copy_has_all_of_the_head_and_outlives_it(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 20);
+	struct prompt p = whole("abc", "model", "SYS", "TOOLS"), q = cut("abcd");
+	struct prompt_head *head;
+
+	p.lora = name("adapter");
+	heads_add(h, 1, 2, &p);
+	head = heads_find(h, 1, 2, &q);
+	heads_free(h);
+	assert_non_null(head);
+	assert_true(span_eq(head->model, SPAN("model")));
+	assert_true(span_eq(head->lora, SPAN("adapter")));
+	assert_int_equal(head->n_system, 3);
+	assert_memory_equal(head->system, p.system.p, 3 * sizeof(page_key));
+	assert_int_equal(head->n_tools, 5);
+	assert_memory_equal(head->tools, p.tools.p, 5 * sizeof(page_key));
+	heads_release(head);
+	heads_release(NULL);
+	heads_free(NULL);
+}
+
+static void not_every_body_is_remembered(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 20);
+	struct heads_stats none = stats(h);
+	struct prompt p = whole("abc", "m", "s", "t");
+	char many[102];
+
+	p.salt = name("pepper");
+	add(h, 1, p);
+	p = whole("abc", "m", "s", "t");
+	p.json = JSON_MORE;
+	add(h, 1, p);
+	p.json = JSON_BAD;
+	add(h, 1, p);
+	p = whole("abc", "m", "s", "t");
+	p.truncated = true;
+	add(h, 1, p);
+	memset(many, 's', 101);
+	many[101] = '\0';
+	add(h, 1, whole("abc", "m", many, ""));
+	add(h, 1, whole("abc", "m", many + 50, many + 51 - 1));
+	assert_int_equal(stats(h).bytes, none.bytes);
+	assert_int_equal(stats(h).heads, 0);
+	add(h, 1, whole("abc", "m", many + 50, many + 52));
+	assert_int_equal(stats(h).heads, 1);
+	heads_free(h);
+}
+
+/* What a body did see must be what the head has: the whole of it, or its beginning. */
+static void what_disagrees_is_not_lent(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 20);
+	struct prompt p;
+
+	add(h, 1, whole("abc", "m", "sys", "tool"));
+	p = cut("abc");
+	p.model = name("m");
+	assert_string_equal(lent(h, 1, p), "m");
+	p.model = name("mm");
+	assert_string_equal(lent(h, 1, p), "-");
+	p = cut("abc");
+	p.lora = name("l");
+	assert_string_equal(lent(h, 1, p), "-");
+	p = cut("abc");
+	p.salt = name("pepper");
+	assert_string_equal(lent(h, 1, p), "-");
+	p = cut("abc");
+	p.system = pages("sy");
+	assert_string_equal(lent(h, 1, p), "m");
+	p.system_seen = true;
+	assert_string_equal(lent(h, 1, p), "-");
+	p.system = pages("sys");
+	assert_string_equal(lent(h, 1, p), "m");
+	p.system_seen = false;
+	p.system = pages("sysx");
+	assert_string_equal(lent(h, 1, p), "-");
+	p = cut("abc");
+	p.tools = pages("tx");
+	assert_string_equal(lent(h, 1, p), "-");
+	p.tools = pages("to");
+	assert_string_equal(lent(h, 1, p), "m");
+	heads_free(h);
+}
+
+static void tenants_scopes_and_kinds_are_apart(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 20);
+	struct prompt p = whole("abc", "m", "s", "t"), q = cut("abc");
+	struct prompt_head *head;
+
+	heads_add(h, 1, 5, &p);
+	assert_null(heads_find(h, 2, 5, &q));
+	assert_null(heads_find(h, 1, 6, &q));
+	q.mode = PROMPT_TOKENS;
+	assert_null(heads_find(h, 1, 5, &q));
+	q.mode = PROMPT_TEXT;
+	q.api = API_MESSAGES;
+	assert_null(heads_find(h, 1, 5, &q));
+	q.api = API_CHAT;
+	assert_non_null(head = heads_find(h, 1, 5, &q));
+	heads_release(head);
+	assert_int_equal(stats(h).found, 1);
+	assert_int_equal(stats(h).missed, 4);
+	heads_free(h);
+}
+
+static char *numbered(unsigned i)
+{
+	static char s[16];
+
+	snprintf(s, sizeof(s), "%u", i);
+	return s;
+}
+
+/* A thousand conversations with one head keep it once; what nobody points to goes at once. */
+static void heads_are_shared_by_content(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 20);
+	size_t empty = stats(h).bytes;
+	unsigned i;
+
+	for (i = 0; i < 1000; i++)
+		add(h, 1, whole(numbered(1000 + i), "m", "system", "tools"));
+	assert_int_equal(stats(h).heads, 1);
+	assert_int_equal(stats(h).openings, 1 + 10 + 1000);	/* "1", "10" .. "19", 4 digits */
+	assert_true(stats(h).bytes - empty < 1011 * 64 + 1024);
+	add(h, 1, whole("x", "m", "system", "tools"));
+	add(h, 1, whole("x", "m", "system", "other"));
+	assert_int_equal(stats(h).heads, 2);
+	add(h, 1, whole("x", "m", "system", "third"));
+	assert_int_equal(stats(h).heads, 2);
+	heads_free(h);
+}
+
+/* The last digit first, so that openings part early. */
+static char *parting(unsigned i)
+{
+	static char s[16];
+	unsigned n;
+
+	for (n = 0; i > 0; i /= 10)
+		s[n++] = (char)('0' + i % 10);
+	s[n] = '\0';
+	return s;
+}
+
+/* The oldest goes first; to be found keeps young: of fifty tenants' first conversations, only the one
+ * that is asked for again and again lives through all that follows. */
+static void bounded_over_all(void **state)
+{
+	struct heads *h = make(65536, 65536);
+	struct heads_stats s;
+	unsigned i;
+
+	for (i = 0; i < 20000; i++) {
+		add(h, 1 + i % 50, whole(parting(100000 + i / 50), numbered(i), "s", "t"));
+		s = stats(h);
+		assert_true(s.bytes <= 65536);
+		if (i % 50 == 7)
+			assert_string_equal(lent(h, 8, cut(parting(100000))), "7");
+	}
+	assert_true(s.evicted > 10000);
+	assert_true(s.bytes > 60000);
+	assert_string_not_equal(lent(h, 9, cut(parting(100000))), "8");
+	assert_string_equal(lent(h, 9, cut(parting(100399))), numbered(19958));
+	heads_free(h);
+}
+
+static void a_tenant_has_its_share_and_no_more(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 14);
+	size_t empty = stats(h).bytes;
+	unsigned i;
+
+	add(h, 1, whole("mine", "m", "s", "t"));
+	for (i = 0; i < 20000; i++)
+		add(h, 2, whole(parting(100000 + i * 7), numbered(i), "s", "t"));
+	assert_in_range(stats(h).bytes - empty, 1 << 13, (1 << 14) + 1024);
+	assert_string_equal(lent(h, 1, cut("mine")), "m");
+	assert_true(stats(h).evicted > 10000);
+	heads_free(h);
+}
+
+static void a_head_larger_than_the_share_evicts_nobody(void **state)
+{
+	struct heads *h = make(1 << 20, 2800);
+	char many[101] = { 0 };
+
+	memset(many, 's', 100);
+	add(h, 1, whole("a", "m", "s", "t"));
+	add(h, 1, whole("b", "n", many, ""));
+	assert_string_equal(lent(h, 1, cut("a")), "m");
+	assert_string_equal(lent(h, 1, cut("b")), "-");
+	heads_free(h);
+}
+
+static void make_key(void)
+{
+	struct rng rng;
+	size_t i;
+
+	rng_init(&rng, 1);
+	for (i = 0; i < sizeof(key.secret); i++)
+		key.secret[i] = (uint8_t)rng_next(&rng);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(openings),
+		cmocka_unit_test(the_copy_has_all_of_the_head_and_outlives_it),
+		cmocka_unit_test(not_every_body_is_remembered),
+		cmocka_unit_test(what_disagrees_is_not_lent),
+		cmocka_unit_test(tenants_scopes_and_kinds_are_apart),
+		cmocka_unit_test(heads_are_shared_by_content),
+		cmocka_unit_test(bounded_over_all),
+		cmocka_unit_test(a_tenant_has_its_share_and_no_more),
+		cmocka_unit_test(a_head_larger_than_the_share_evicts_nobody),
+	};
+
+	make_key();
+	return cmocka_run_group_tests_name("heads", tests, NULL, NULL);
+}
