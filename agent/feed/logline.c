@@ -33,6 +33,7 @@ struct parse {
 	const struct field *field;	/* the key just seen, when it is one of ours */
 	size_t start;			/* of the string being taken */
 	bool lost;			/* a string did not fit */
+	bool whole;			/* the object has ended; what follows is none of ours */
 };
 
 static const struct field *field_of(struct span key)
@@ -115,7 +116,9 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 {
 	struct parse *p = arg;
 
-	if (j->depth != 1)
+	if (j->depth == 0 && ev == JSON_OBJECT_END)
+		p->whole = true;
+	if (j->depth != 1 || p->whole)
 		return;
 	if (ev == JSON_KEY) {
 		p->field = field_of(text);
@@ -154,7 +157,9 @@ int logline_parse(struct logline *l, const char *p, size_t n, struct fact *f)
 	if (brace == NULL)
 		return -1;
 	json_init(&j, 8, on_json, &state);
-	if (json_feed(&j, brace, n - (size_t)(brace - p)) != JSON_DONE || f->uid.n == 0)
+	/* not whether it is JSON to the end: behind the object may stand a log line for people */
+	json_feed(&j, brace, n - (size_t)(brace - p));
+	if (!state.whole || f->uid.n == 0)
 		return -1;
 	return 0;
 }
