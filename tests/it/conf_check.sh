@@ -3,7 +3,7 @@
 #
 # Not one warning is let pass. The files name each other under /etc/haproxy/kvroute; that is the only thing
 # changed here. Then what a checker does not see: that the load lines are what load.sh prints, that the
-# log line is the same in all files, and that a broken file is refused (so that "passed" means something).
+# log line is the same in all files, that the lines README.md adds make a configuration, and that a broken file is refused (so that "passed" means something).
 # NAMEs limit it to files whose path has one of them in it. One line a file and version; last line:
 # "N passed, N failed".
 set -u
@@ -48,7 +48,7 @@ for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
 		[ -x "$bin" ] && break
 		timeout 120 tests/tools/fetch-haproxy.sh "$suite" "${bin%/*}" > /dev/null 2>&1 && break
 	done
-	[ -x "$bin" ] || echo "skip  HAProxy ${v%%:*}: cannot be had here"
+	[ -x "$bin" ] || echo "skipped: HAProxy ${v%%:*} cannot be had here"
 done
 for bin in build/haproxy/*/haproxy; do
 	[ -x "$bin" ] && have+=("$bin")
@@ -58,7 +58,25 @@ if [ ${#have[@]} = 0 ]; then
 	exit 1
 fi
 
+# What README.md has an operator add to a configuration, made whole by what that has already and by what the
+# README says to take from elsewhere.
+attached() {
+	sed -n '/^defaults/,/^$/p' haproxy-conf/haproxy.cfg
+	sed -n '/^```diff/,/^```$/{/^```/!s/^[ +]//p}' haproxy-conf/README.md | while IFS= read -r l; do
+		case $l in
+		*'(1)') grep log-format-sd haproxy-conf/recipes/keep-your-log.cfg ;;
+		*'(2)') haproxy-conf/load.sh s1 s2 ;;
+		*'(3)') sed -n '/^backend spoe_agent/,$p' haproxy-conf/haproxy.cfg | tail -n +2 ;;
+		*'server s1 ...' | *'server s2 ...') echo "${l%...}127.0.0.1:8001" ;;
+		'frontend llm') printf '%s\n' "$l" '    bind :8080' '    option httplog' '    default_backend pool' ;;
+		*) printf '%s\n' "$l" ;;
+		esac
+	done
+}
+attached > "$tmp/README.cfg"
+
 find "$tmp" -name '*.cfg' -o -name '*.spoe' | xargs sed -i "s,/etc/haproxy/kvroute,$tmp,"
+# README.cfg is the one made above
 files=$(cd "$tmp" && find . -name '*.cfg' | sed 's,^\./,,' | sort)
 
 for bin in "${have[@]}"; do
@@ -93,6 +111,7 @@ line=$(haproxy-conf/load.sh s1 s2 s3 s4 | head -n 1)
 result $? "load.sh finds the servers of a backend"
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
+	[ $f = README.cfg ] && continue
 	grep -qxF -- "$line" "haproxy-conf/$f"
 	result $? "$f has the load line of load.sh"
 	[ "$(sed -n 's/^ *log-format\(-sd\)\{0,1\} //p' "haproxy-conf/$f")" = "$log" ]
