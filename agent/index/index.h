@@ -27,7 +27,8 @@
 struct index;
 
 struct index_opts {
-	size_t max_bytes;	/* all nodes, records and tables; default 256 MiB */
+	size_t max_bytes;	/* all nodes, records, tables and claims; default 256 MiB;
+				 * at least 64 KiB are taken, and one open claim a KiB */
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
 };
 

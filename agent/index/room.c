@@ -27,6 +27,8 @@ size_t room_cost(size_t n)
 	return c < HEAP_MIN ? HEAP_MIN : c;
 }
 
+/* A commit estimates what it needs and makes room first; that nothing passes here is what turns the
+ * estimate into a promise. */
 void *room_take(struct index *ix, size_t n)
 {
 	size_t cost = room_cost(n);

@@ -99,7 +99,7 @@ void table_del(struct index *ix, struct node *nd);	/* before its parent or first
 /* ---- record.c: servers on nodes --------------------------------------------------------------- */
 
 struct record *record_find(const struct node *nd, server_id server);
-struct record *record_add(struct index *ix, struct node *nd, server_id server);	/* NULL: no room */
+struct record *record_add(struct index *ix, struct node *nd, server_id server);	/* or NULL */
 void record_del(struct index *ix, struct record *r);
 void record_touch(struct index *ix, struct record *r);	/* newest; in the LRU unless pinned */
 int record_copy_all(struct index *ix, struct node *to, const struct node *from);	/* for a split */

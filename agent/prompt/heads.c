@@ -20,7 +20,7 @@
 #include "agent/prompt/heads.h"
 
 #define MIN_BYTES	65536u
-#define BYTES_AN_OPENING	128u	/* budget for each bucket; an opening takes 64 and a share of a head */
+#define BYTES_AN_OPENING	128u	/* budget for each bucket; it takes 64 */
 #define BYTES_A_HEAD		1024u	/* the same for the other two tables */
 #define DEPTHS_MAX		32u	/* powers of two below 2^32 */
 

@@ -1,5 +1,5 @@
-/* test_script.c - runs the scripts in tests/data/index: each line a command, behind "->" or on lines that begin with
- * '|' the answer that is expected. UPDATE=1 in the environment rewrites the answers instead.
+/* test_script.c - runs the scripts in tests/data/index: each line a command; behind "->", or on
+ * lines that begin with '|', the answer that is expected. UPDATE=1 in the environment rewrites the answers instead.
  *
  *	page N              from here on N words are a page (default 1); words are hex bytes
  *	space NAME          go on in that space
@@ -155,7 +155,8 @@ static void run_command(struct script *s, char *line)
 	} else if (strcmp(cmd, "evict") == 0) {
 		fprintf(s->out, "  -> %u", evict(s->ix, (unsigned)strtoul(arg, NULL, 10)));
 	} else if (strcmp(cmd, "pages") == 0) {
-		fprintf(s->out, "  -> %u", (unsigned)index_server_pages(s->ix, (server_id)(arg[0] - 'a')));
+		fprintf(s->out, "  -> %u",
+			(unsigned)index_server_pages(s->ix, (server_id)(arg[0] - 'a')));
 	} else {
 		fail_msg("unknown command: %s", cmd);
 	}
