@@ -1,5 +1,6 @@
 /* test_script.c - runs the scripts in tests/data/index: each line a command; behind "->", or on
- * lines that begin with '|', the answer that is expected. UPDATE=1 in the environment rewrites the answers instead.
+ * lines that begin with '|', the answer that is expected. UPDATE=1 in the environment rewrites the
+ * answers instead.
  *
  *	page N              from here on N words are a page (default 1); words are hex bytes
  *	space NAME          go on in that space
