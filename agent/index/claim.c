@@ -202,6 +202,35 @@ bool claim_close(struct index *ix, index_claim claim, bool confirmed)
 	return true;
 }
 
+/* The claim's own records pin its path meanwhile, so making room leaves the leaf where it is. */
+static bool hold_at(struct index *ix, struct node *leaf, server_id server)
+{
+	size_t need = 0;
+	struct node *nd;
+
+	for (nd = leaf; nd->parent != NULL; nd = nd->parent)
+		need += room_cost(sizeof(struct record)) +
+			room_cost((nd->cap_owners * 2u + 2) * sizeof(struct owner));
+	if (!room_make(ix, need, 3) || pin_path(ix, leaf, server) < 0)
+		return false;
+	for (nd = leaf; nd->parent != NULL; nd = nd->parent)
+		unpin(ix, nd, server, true);
+	return true;
+}
+
+bool claim_close_at(struct index *ix, index_claim claim, server_id server)
+{
+	struct claim *c = claim_get(ix, claim);
+
+	if (c == NULL)
+		return false;
+	if (c->server == server)
+		return claim_close(ix, claim, true);
+	ix->tick++;
+	hold_at(ix, c->leaf, server);
+	return claim_close(ix, claim, false);
+}
+
 /* The ring of a server has a node behind everything below it, so taking records from its front
  * empties the tree from the tails inwards. */
 void claim_drop_server(struct index *ix, server_id server)

@@ -213,6 +213,15 @@ void index_cancel(struct index *ix, index_claim claim)
 	pthread_rwlock_unlock(&ix->lock);
 }
 
+void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now)
+{
+	if (server >= SERVERS_MAX)
+		return;
+	pthread_rwlock_wrlock(&ix->lock);
+	ix->st.confirmed += claim_close_at(ix, claim, server);
+	pthread_rwlock_unlock(&ix->lock);
+}
+
 void index_drop_server(struct index *ix, server_id server)
 {
 	if (server >= SERVERS_MAX)

@@ -131,6 +131,7 @@ void tree_free_node(struct index *ix, struct node *nd);	/* memory only; records 
 index_claim claim_open(struct index *ix, const struct space_key *key, const page_key *pages,
 		       uint32_t n, struct spot at, server_id server);
 bool claim_close(struct index *ix, index_claim claim, bool confirmed);
+bool claim_close_at(struct index *ix, index_claim claim, server_id server);
 void claim_drop_server(struct index *ix, server_id server);
 
 #endif
