@@ -1,0 +1,24 @@
+#!/bin/bash
+# base.sh NAME - a minimal Debian 12 image NAME, made with debootstrap from where this machine's apt gets its
+# packages. For places without a registry. Does nothing when NAME is there already.
+set -eu
+name=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+docker image inspect "$name" > /dev/null 2>&1 && exit 0
+
+# deb822 files first, then the one-line kind
+archive=$({ sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/*.sources
+	sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list; } 2> /dev/null |
+	grep -m 1 /debian) || { echo "base.sh: no Debian archive in this machine's apt sources" >&2; exit 1; }
+tarball=$here/build/docker/bookworm.tar
+if [ ! -s "$tarball" ]; then
+	mkdir -p "${tarball%/*}"
+	root=$(mktemp -d)
+	trap 'rm -rf "$root"' EXIT
+	debootstrap --variant=minbase bookworm "$root" "$archive" > "${tarball%.tar}.log" 2>&1 ||
+		{ tail -n 5 "${tarball%.tar}.log" >&2; exit 1; }
+	rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+	tar -C "$root" -cf "$tarball.new" .
+	mv "$tarball.new" "$tarball"
+fi
+docker import "$tarball" "$name" > /dev/null
