@@ -72,7 +72,7 @@ $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 
-kvroute kvroutectl: %: build/release/%
+kvroute kvroutectl: %: $(B)/%
 	cp -f $< $@
 
 # ---- unit tests: tests/unit/<module>/test_*.c links its module and what that may use --------

@@ -19,13 +19,15 @@ static const char *const level_name[] = { "error", "warn", "info", "debug" };
 
 bool log_gate_pass(struct log_gate *g, msec now, uint64_t *suppressed)
 {
-	msec filled = (now - g->since) / LOG_EVERY_MS;
+	uint32_t burst = g->patient ? 1 : LOG_BURST;
+	msec every = g->patient ? LOG_PATIENT_MS : LOG_EVERY_MS;
+	msec filled = (now - g->since) / every;
 
 	if (filled > 0) {
 		g->used = filled >= (msec)g->used ? 0 : g->used - (uint32_t)filled;
-		g->since += filled * LOG_EVERY_MS;
+		g->since += filled * every;
 	}
-	if (g->used >= LOG_BURST) {
+	if (g->used >= burst) {
 		g->suppressed++;
 		return false;
 	}
@@ -41,6 +43,7 @@ void log_init(struct log *l, int fd, enum log_level level)
 	memset(l, 0, sizeof(*l));
 	l->fd = fd;
 	l->level = (int)level;
+	l->gate[LOG_FRAME_SIZE].patient = true;
 	pthread_mutex_init(&l->lock, NULL);
 }
 

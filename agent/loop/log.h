@@ -16,6 +16,7 @@
 #define LOG_VALUE_MAX	400	/* bytes of one value that are shown */
 #define LOG_BURST	10	/* lines of one kind at once; after that */
 #define LOG_EVERY_MS	1000	/* one in so long */
+#define LOG_PATIENT_MS	30000	/* kinds that HAProxy repeats with every check: one line in so long */
 
 /* What is limited together. LIFE (start, reload, end) never is. */
 enum log_kind {
@@ -23,8 +24,9 @@ enum log_kind {
 	LOG_FEED, LOG_ADMIN, LOG_KINDS
 };
 
-/* A bucket of LOG_BURST lines that fills by one every LOG_EVERY_MS. */
+/* A bucket of LOG_BURST lines that fills by one every LOG_EVERY_MS; a patient one holds a single line. */
 struct log_gate {
+	bool patient;
 	msec since;		/* the bucket was full then, or filled up to <used> */
 	uint32_t used;
 	uint64_t suppressed;	/* lines kept back since the last one let through */

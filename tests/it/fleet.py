@@ -91,7 +91,7 @@ class Answer:
 
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False):
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop=""):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
@@ -100,6 +100,7 @@ class Fleet:
         self.folder = folder or tempfile.mkdtemp(prefix="kvroute-")
         self.engines, self.controls, self.processes = {}, {}, {}
         self.port, self.agent_port, self.feed_port, self.metrics_port = free_ports(4)
+        self.spop_address, self.spop_more = "127.0.0.1:%d" % self.agent_port, spop
         self.stats_path = os.path.join(self.folder, "admin.sock")
 
     # ---- starting and ending
@@ -143,9 +144,9 @@ class Fleet:
         self.controls[name] = int(re.search(r"control=127\.0\.0\.1:(\d+)", line).group(1))
 
     def agent_yaml(self):
-        return ("threads: %d\nstate_dir: %s\nspop: {listen: [\"127.0.0.1:%d\"]}\n"
+        return ("threads: %d\nstate_dir: %s\nspop: {listen: [\"%s\"]%s}\n"
                 "log_feed: {tcp: [\"127.0.0.1:%d\"], udp: [\"127.0.0.1:%d\"]}\nmetrics: {listen: [\"127.0.0.1:%d\"]}\n%s\n"
-                % (self.threads, self.folder, self.agent_port, self.feed_port, self.feed_port, self.metrics_port,
+                % (self.threads, self.folder, self.spop_address, self.spop_more and ", " + self.spop_more, self.feed_port, self.feed_port, self.metrics_port,
                    self.agent_conf))
 
     def write(self, name, text):

@@ -140,7 +140,7 @@ def stream_reports_its_first_token():
         equal((two.engine, two.why), (one.engine, "cached"), "second turn")
         m = wait_for("two log lines", 5, lambda: (lambda m: m if m["kvroute_facts_total{kind=\"done\"}"] >= 2 else None)(f.metrics()))
         equal(m["kvroute_facts_total{kind=\"first\"}"], 2, "first-token reports")
-        equal(m["kvroute_open_requests"], 0, "open requests when all are done")
+        equal(m["kvroute_ledger_open_requests"], 0, "open requests when all are done")
 
 
 # ---- something is down
@@ -169,7 +169,7 @@ def refused_connection_moves_at_once():
         two = f.chat(next_turn(talk, one, "r"))
         equal((two.status, two.server), (200, one.engine), "the agent cannot know")
         check(two.engine != one.engine, "served by the dead")
-        wait_for("the log line", 5, lambda: f.metrics()["kvroute_open_requests"] == 0)
+        wait_for("the log line", 5, lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
 
 
 @story
@@ -228,13 +228,25 @@ def reload_keeps_the_index():
 
 @story
 def one_megabyte_body():
-    with Fleet(bufsize=1200000) as f:
+    with Fleet(bufsize=1200000, spop="max_frame_size: 2MiB", engine_options=["--blocks", "40000"]) as f:
         talk = [user(text("mega", 1000000))]
         one = f.chat(talk)
         equal((one.status, one.cut), (200, "0"), "first")
         two = f.chat(next_turn(talk, one, "m"))
         equal((two.engine, two.why), (one.engine, "cached"), "second turn")
         check(int(two.pages) > 15000, "matched %s pages" % two.pages)
+
+
+@story
+def frames_too_large_for_the_agent():
+    """It says so once, with what to change, and requests go on without it."""
+    with Fleet(bufsize=1200000) as f:
+        for i in range(3):
+            equal(f.chat([user("x %d" % i)]).status, 200, "status")
+        with open(os.path.join(f.folder, "agent.log")) as g:
+            lines = [line for line in g if "1199996" in line]
+        check(len(lines) == 1, "log lines that name the size: %d" % len(lines))
+        check("max_frame_size" in lines[0] and "tune.bufsize" in lines[0], "no remedy in " + lines[0])
 
 
 @story
@@ -271,7 +283,7 @@ def sliced_body():
         two = f.chat(next_turn(talk, one, "s"))
         equal((two.engine, two.why, two.cut), (one.engine, "cached", "0"), "second turn")
         check(int(two.pages) > 700, "matched %s pages" % two.pages)
-        m = wait_for("done", 5, lambda: (lambda m: m if m["kvroute_open_requests"] == 0 else None)(f.metrics()))
+        m = wait_for("done", 5, lambda: (lambda m: m if m["kvroute_ledger_open_requests"] == 0 else None)(f.metrics()))
         equal(m["kvroute_requests_total"], 2, "requests entered")
         equal(m["kvroute_slices_waiting"], 0, "slices left behind")
 
@@ -310,17 +322,21 @@ def token_ids():
 
 @story
 def other_apis():
-    long = text("api", 2000)
     with Fleet() as f:
-        for path, body in [
-                ("/v1/completions", {"model": "stub", "prompt": long, "max_tokens": 2}),
-                ("/v1/responses", {"model": "stub", "input": long, "instructions": "be brief", "max_output_tokens": 2}),
-                ("/v1/messages", {"model": "stub", "system": "be brief", "messages": [user(long)], "max_tokens": 2}),
-                ("/v1/embeddings", {"model": "stub", "input": [long, "two"]}),
-                ("/generate", {"text": long, "sampling_params": {"max_new_tokens": 2}})]:
+        for path, body in other_bodies():
             one, two = f.post(path, body), f.post(path, body)
             equal((one.status, one.why), (200, "cold"), path)
             equal((two.status, two.why, two.engine), (200, "cached", one.engine), path + " again")
+
+
+def other_bodies():
+    long = lambda api: text(api, 2000)
+    return [
+        ("/v1/completions", {"model": "stub", "prompt": long("completions"), "max_tokens": 2}),
+        ("/v1/responses", {"model": "stub", "input": long("responses"), "instructions": "be brief", "max_output_tokens": 2}),
+        ("/v1/messages", {"model": "stub", "system": "be quick", "messages": [user(long("messages"))], "max_tokens": 2}),
+        ("/v1/embeddings", {"model": "stub", "input": [long("embeddings"), "two"]}),
+        ("/generate", {"text": long("generate"), "sampling_params": {"max_new_tokens": 2}})]
 
 
 @story
@@ -366,9 +382,7 @@ def agent_and_engines_on_unix_sockets():
         f.end("haproxy", signal.SIGINT)
         f.end("agent")
         path = os.path.join(f.folder, "spop.sock")
-        f.agent_conf = "spop: {listen: [\"unix@%s\"]}" % path
-        base = Fleet.agent_yaml(f).replace("spop: {listen: [\"127.0.0.1:%d\"]}\n" % f.agent_port, "")
-        f.agent_yaml = lambda: base
+        f.spop_address = "unix@" + path
         f.start_agent()
         equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
         f.edit = lambda text: text.replace("server a1 127.0.0.1:%d" % f.agent_port, "server a1 unix@" + path)
@@ -387,7 +401,7 @@ def log_feed_over_udp():
         for i in range(5):
             f.chat(conversation(i))
         wait_for("five log lines", 5, lambda: f.metrics()["kvroute_facts_total{kind=\"done\"}"] == 5)
-        equal(f.metrics()["kvroute_open_requests"], 0, "open requests")
+        equal(f.metrics()["kvroute_ledger_open_requests"], 0, "open requests")
 
 
 @story
@@ -399,9 +413,9 @@ def client_goes_away():
         s = socket.create_connection(("127.0.0.1", f.port))
         s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
                   b"content-length: %d\r\n\r\n" % len(body) + body)
-        wait_for("it to be open", 5, lambda: f.metrics()["kvroute_open_requests"] == 1)
+        wait_for("it to be open", 5, lambda: f.metrics()["kvroute_ledger_open_requests"] == 1)
         s.close()
-        wait_for("it to be closed", 5, lambda: f.metrics()["kvroute_open_requests"] == 0)
+        wait_for("it to be closed", 5, lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
         again = f.chat([user(text("gone", 4000))], max_tokens=1)
         equal(again.hit, "0", "pages of a prompt that was never computed")
 
