@@ -17,9 +17,11 @@ from fleet import BUILD, TOP, Fleet  # noqa: E402
 
 KEPT = os.path.join(TOP, "build/demo.json")
 
-ENGINE = ["--prefill-tps", "12000", "--blocks", "3000", "--decode-ms", "6"]
-LOAD = ["--conversations", "48", "--turns", "6", "--system-prompts", "8", "--system-bytes", "6000", "--user-bytes", "1200",
-        "--max-tokens", "24", "--concurrency", "12", "--seed", "7", "--seconds", "60"]
+# Engines of 8000 prompt tokens a second and 96000 tokens of cache; prompts of 3000 to 6000 tokens.
+ENGINE = ["--prefill-tps", "8000", "--blocks", "6000", "--decode-ms", "6"]
+CONVERSATIONS, TURNS, SYSTEMS = 60, 6, 10
+LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--system-prompts", str(SYSTEMS), "--system-bytes", "12000",
+        "--user-bytes", "2000", "--max-tokens", "24", "--concurrency", "10", "--seed", "7", "--seconds", "60"]
 
 
 def run(routed):
@@ -45,8 +47,7 @@ def load(f, name):
     path = os.path.join(f.folder, "load.json")
     argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port, "--json",
             "--out", path, "--progress"] + LOAD
-    sys.stderr.write("%-10s four engines, 48 conversations of 6 turns, 8 system prompts\n" % name)
-    subprocess.run(argv, check=True, timeout=120)
+    subprocess.run(argv + ["--label", "%-10s" % name], check=True, timeout=120)
     with open(path) as g:
         return json.load(g)
 
@@ -75,11 +76,11 @@ def table(plain, routed):
     print()
     row("", "leastconn", "kvroute")
     row("cached share of prompt tokens", share(plain), share(routed))
-    row("time to first token, p50", ms(plain["ttft_ms"]["p50"]), ms(routed["ttft_ms"]["p50"]))
-    row("time to first token, p99", ms(plain["ttft_ms"]["p99"]), ms(routed["ttft_ms"]["p99"]))
+    row("time to first token, p50", ms(plain["ttft_p50_ms"]), ms(routed["ttft_p50_ms"]))
+    row("time to first token, p99", ms(plain["ttft_p99_ms"]), ms(routed["ttft_p99_ms"]))
     row("whole load", "%.1f s" % plain["seconds"], "%.1f s" % routed["seconds"])
-    for e in sorted(set(plain["engines"]) | set(routed["engines"])):
-        row("requests at " + e, plain["engines"].get(e, 0), routed["engines"].get(e, 0))
+    for e in sorted(k for k in set(plain) | set(routed) if k.startswith("engine.")):
+        row("requests at " + e[7:], plain.get(e, 0), routed.get(e, 0))
     row("failed requests", plain["failed"], routed["failed"])
     if routed["agent"]:
         row("agent time, p50 and p99 at most", "", "%d, %d us" % routed["agent"])
@@ -115,6 +116,8 @@ def main():
     if sys.argv[1:] == ["stop"]:
         return stop()
     stop()
+    print("HAProxy, four stub engines, %d conversations of %d turns that share %d system prompts" %
+          (CONVERSATIONS, TURNS, SYSTEMS), flush=True)
     plain, _ = run(False)
     routed, kept = run(True)
     table(plain, routed)

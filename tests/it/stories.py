@@ -228,7 +228,7 @@ def reload_keeps_the_index():
 
 @story
 def one_megabyte_body():
-    with Fleet(bufsize=1200000, spop="max_frame_size: 2MiB", engine_options=["--blocks", "40000"]) as f:
+    with Fleet(bufsize=1200000, spop="max_frame_size: 2MiB", engine_options=["--blocks", "40000", "--prefill-tps", "400000"]) as f:
         talk = [user(text("mega", 1000000))]
         one = f.chat(talk)
         equal((one.status, one.cut), (200, "0"), "first")
