@@ -37,10 +37,20 @@ static void sample(struct text *t, const char *name, const char *label, uint64_t
 		text_addf(t, "kvroute_%s %llu\n", name, (unsigned long long)v);
 }
 
+/* A count is written whole, anything else to nine digits. */
+static void number(struct text *t, double v)
+{
+	if (v > -1e18 && v < 1e18 && v == (double)(int64_t)v)
+		text_addf(t, " %lld\n", (long long)v);
+	else
+		text_addf(t, " %.9g\n", v);
+}
+
 static void one(struct text *t, const char *name, enum kind kind, const char *help, double v)
 {
 	family(t, name, kind, help);
-	text_addf(t, "kvroute_%s %.17g\n", name, v);
+	text_addf(t, "kvroute_%s", name);
+	number(t, v);
 }
 
 static void table(struct text *t, const struct row *rows, size_t n, const void *figures)
@@ -187,7 +197,8 @@ static void views_write(struct text *t, struct views *vs, const struct column *c
 			v = &vs->view[i];
 			text_addf(t, "kvroute_%s{", columns[c].name);
 			text_add(t, vs->labels.p + v->label, v->n);
-			text_addf(t, "} %.17g\n", v->v[c]);
+			text_add(t, "}", 1);
+			number(t, v->v[c]);
 		}
 	}
 }
@@ -375,7 +386,8 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 				  (double)serve_us_bounds[i] / 1e6, (unsigned long long)n);
 	}
 	text_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
-	text_addf(t, "kvroute_decision_seconds_sum %.17g\n", (double)c->us_sum / 1e6);
+	text_addf(t, "kvroute_decision_seconds_sum");
+	number(t, (double)c->us_sum / 1e6);
 	text_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
 }
 

@@ -17,9 +17,12 @@
  * its head; no timer per connection. A byte a second is no frame: such a peer is as idle as a
  * silent one.
  *
- * Overload: a wake of the loop deals with all ready connections in turn. Who waits longer than
- * OVERLOAD_US for its turn is answered "overload" without a look at the prompt, since HAProxy will
- * not wait much longer and the others behind it are waiting too. */
+ * Overload: one turn of the loop deals with all ready connections, one behind the other. Who has
+ * waited longer than OVERLOAD_US for its place in the turn, behind OVERLOAD_BEHIND others, is answered
+ * "overload" without a look at the prompt: HAProxy will not wait much longer, and more are waiting. It
+ * may have waited through the end of the turn before, which was cut short in the same way, so the
+ * bound is below half of the recipes' "timeout processing" of 50 ms. Time alone is no sign: on a busy
+ * machine a thread may stand still for that long with a single request to answer. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -32,7 +35,8 @@
 #define IN_FIRST	(16384u + SPOP_LENGTH_BYTES)
 #define OUT_BYTES	(16384u + SERVE_OUT_MIN)
 #define LINGER_MS	1000
-#define OVERLOAD_US	25000	/* half of the recipes' "timeout processing" */
+#define OVERLOAD_US	20000
+#define OVERLOAD_BEHIND	16
 
 struct sock {
 	struct list link;	/* in worker->socks[phase] */
@@ -241,7 +245,8 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	struct worker *w = s->w;
 	size_t used, all = 0;
 
-	w->overloaded = clock_usec() - w->pass_start > OVERLOAD_US;
+	w->overloaded = w->fed_in_pass++ >= OVERLOAD_BEHIND &&
+			clock_usec() - w->pass_start > OVERLOAD_US;
 	do {
 		used = serve_feed(&s->serve, rd->p, rd->left, &wr);
 		rd->p += used;

@@ -81,6 +81,7 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	struct worker *w = c->data;
 
 	w->pass_start = clock_usec();
+	w->fed_in_pass = 0;
 }
 
 static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)

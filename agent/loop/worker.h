@@ -38,6 +38,7 @@ struct worker {
 	ev_check pass;
 	ev_prepare turn_end;
 	usec pass_start;	/* when the loop last came back from waiting */
+	unsigned fed_in_pass;	/* connections whose frames were answered since then */
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list socks[SOCK_PHASES];
 	struct bytes spare_in, spare_out;	/* lent to whoever has bytes */
