@@ -157,6 +157,13 @@ class Proxy:
         except OSError:
             return b""
 
+    def wait_servers(self, state):
+        end = time.monotonic() + 10
+        while self.command("show stat pool 4 -1").count(state) < 4:
+            if time.monotonic() > end:
+                raise AssertionError(f"servers are not all {state.decode()}")
+            time.sleep(0.05)
+
     def ask(self, body=b"{}", path="/v1/chat/completions", headers=None, method="POST", chunked=False, timeout=15):
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -303,20 +310,21 @@ def queueing(binary):
     """queueing.cfg: all engines replaced while requests wait; one drained by weight; no error"""
     p = Proxy(binary, "recipes/queueing.cfg", engines=False)
     try:
-        time.sleep(0.5)
+        p.wait_servers(b",DOWN,")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             waiting = [pool.submit(p.status, timeout=30) for _ in range(8)]
             time.sleep(2.5)
             same(any(w.done() for w in waiting), False, "answered while no engine is there")
             p.start_engines()
             same([w.result() for w in waiting], [200] * 8, "after they are back")
-        end = time.monotonic() + 5
-        while p.command("show stat pool 4 -1").count(b",UP,") < 4 and time.monotonic() < end:
-            time.sleep(0.05)
-        p.command("set server pool/s1 weight 0")
+        p.wait_servers(b",UP,")
+        same(len(p.feed.wait(8)), 8, "lines of those that waited")
         p.feed.lines.clear()
+        p.command("set server pool/s1 weight 0")
         same([p.status() for _ in range(8)], [200] * 8)
-        same("s1" in {json.loads(l)["srv"] for l in p.feed.wait(8)}, False, "s1 used at weight 0")
+        used = [(l["be"], l["srv"]) for l in map(json.loads, p.feed.wait(8))]
+        same(len(used), 8, "lines of the next")
+        same(("pool", "s1") in used, False, f"s1 used at weight 0, among {used}")
     finally:
         p.close()
 
@@ -326,9 +334,7 @@ def unix(binary):
     p = Proxy(binary, "recipes/unix-sockets.cfg", engines=False)
     try:
         p.engines = [Engine(f"{p.dir}/run/engines/s{i}.sock") for i in range(1, 5)]
-        end = time.monotonic() + 5
-        while p.command("show stat pool 4 -1").count(b",UP,") < 4 and time.monotonic() < end:
-            time.sleep(0.05)
+        p.wait_servers(b",UP,")
         same([p.status() for _ in range(4)], [200] * 4)
     finally:
         p.close()
