@@ -1,0 +1,456 @@
+/* test_json.c - the scanner against a slow reader (json_ref.h): whole, split at every point, byte by
+ * byte, with each form of the inner loop, the input's end at an unreadable page. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "tests/unit/base/json_ref.h"
+#include "tests/unit/edge.h"
+
+#define DEPTH	16
+
+static json_scan_fn *const forms[] = {
+	json_scan_plain,
+#ifdef __x86_64__
+	json_scan_sse2, json_scan_avx2,
+#endif
+};
+
+static size_t n_forms(void)
+{
+	return sizeof(forms) / sizeof(forms[0]) - (json_scan_best() == json_scan_plain ||
+						   json_scan_best() == forms[1]);
+}
+
+#define C(lit)	{ lit, sizeof(lit) - 1 }
+
+static const struct span good[] = {
+	C("{}"), C("[]"), C(" [ ] "), C("\"\""), C("null"), C("true"), C("false"), C("0 "),
+	C("{\"a\":1,\"b\":[true,false,null,{}],\"\":\"\"}"),
+	C("\t{ \"a\" :\r\n[ 1 , -2.5 , 3e4 , 0.1E-2, 1e+9 ] }\n"),
+	C("[0,-0,10,0.0,-1.25,1E5,123456789012345678901234567890123456789012345678901234567890123]"),
+	C("[\"plain text\",\"with \\\"quotes\\\" and \\\\ and \\/\",\"\\b\\f\\n\\r\\t\"]"),
+	C("\"\\u0041\\u00e9\\u4e2d\\ud83d\\ude00\\u0000|\""),
+	C("\"lone \\ud83d high, \\ude00 low, \\ud83d\\ud83d\\ude00 twice, \\ud83d\\n, \\ud83d\""),
+	C("\"\\ud83d\\u0041 \\udc00\\ud800 \\uDBFF\\uDFFF \\ud83dx\\ude00\""),
+	C("\"\xe4\xb8\xad\xe6\x96\x87 \xc3\xa9 \xf0\x9f\x98\x80 \xef\xbf\xbf\""),
+	C("\"bad \xff \xc0\xaf \xe0\x80\xaf \xed\xa0\x80 \xf0\x80\x80\xaf \xf4\x90\x80\x80 \xf5\""),
+	C("\"cut \xe4\xb8 \xf0\x9f\x98 \xc3 \xe4\xb8\\n \xf0\x9f\x98\\u0041 \xe4\""),
+	C("\"\x80\x80 \xe4\xe4\xb8\xad \xf0\x9f\xe4\xb8\xad\xc3\xc3\xa9\xf1\x80\x80\""),
+	C("\"\\ud83d\xe4\xb8\xad \\ud83d\xff \xe4\xb8\\ud83d\\ude00\""),
+	C("\"raw controls \x01\x1f\n\t and \x7f, a NUL \0 too\""),
+	C("\xef\xbb\xbf{\"bom\":1}"),
+	C("{\"k\\u00e9y\\n\":1,\"\\ud83d\\ude00\":2,\"\xff\":3}"),
+	C("{\"a key that is longer than sixty-three bytes is cut, and so is this one:\":1}"),
+	C("{\"a key that is longer than sixty-three bytes, with \\\"escapes\\\" in it, \\n\":1}"),
+	C("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"),
+	C("{\"a\":1,\"a\":2,\"a\":{\"a\":[]}}"),
+	C("\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123"
+	  "456789abcdef0123456789abcdef\\n0123456789abcdef0123456789abcdef0123456789abcdef\""),
+	C("\"\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad"
+	  "\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87"
+	  "\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\""),
+};
+
+static const struct span wrong[] = {
+	C("]"), C("}"), C(","), C(":"), C("x"), C("'a'"), C("[1,]"), C("[,1]"), C("[1 2]"), C("[1}"),
+	C("{]"), C("{\"a\"}"), C("{\"a\" 1}"), C("{\"a\":}"), C("{\"a\":1,}"), C("{,}"), C("{1:2}"),
+	C("{\"a\":1 \"b\"}"), C("{} x"), C("{}{}"), C("[] []"), C("1 2"), C("\"a\" \"b\""),
+	C("[01]"), C("[-]"), C("[1.]"), C("[.5]"), C("[+1]"), C("[1e]"), C("[1e+]"), C("[--1]"),
+	C("[0x10]"), C("[1.2.3]"), C("[1-2]"), C("[00]"), C("[-01]"), C("[NaN]"), C("[Infinity]"),
+	C("[1234567890123456789012345678901234567890123456789012345678901234]"),
+	C("[tru]"), C("[truE]"), C("[nul ]"), C("[True]"), C("[nulll]"), C("[truefalse]"),
+	C("[\"\\x\"]"), C("[\"\\u12g4\"]"), C("[\"\\u 123\"]"), C("[\"\\ud83d\\x\"]"),
+	C("\xef\xbb\xbf\xef\xbb\xbf{}"), C(" \xef\xbb\xbf{}"), C("\xef\xbb{}"), C("\xfe\xff{}"),
+	C("[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), C("\0"), C("{}\0"), C("/**/{}"), C("[1]]"),
+};
+
+/* In two pieces at <at>, and the rest in pieces of at most <step>. */
+static enum json_state feed(struct recorder *r, const char *p, size_t n, size_t at, size_t step)
+{
+	size_t k;
+
+	json_feed(&r->j, p, at);
+	for (p += at, n -= at; n > 0; p += k, n -= k) {
+		k = step > 0 && step < n ? step : n;
+		json_feed(&r->j, p, k);
+	}
+	return r->j.state;
+}
+
+static void compare(struct recorder *r, struct log *want, struct span text, size_t form)
+{
+	size_t at;
+
+	for (at = 0; at <= text.n; at++) {
+		record_start(r, DEPTH, forms[form]);
+		if (feed(r, text.p, text.n, at, 0) != JSON_DONE)
+			fail_msg("form %zu, split at %zu: not taken: %s", form, at, text.p);
+		if (r->log.n != want->n || memcmp(r->log.p, want->p, want->n) != 0)
+			fail_msg("form %zu, split at %zu:\n%s\nbut should be\n%s", form, at,
+				 r->log.p, want->p);
+		assert_int_equal(r->j.offset, text.n);
+	}
+	for (at = 1; at < 4; at++) {
+		record_start(r, DEPTH, forms[form]);
+		assert_int_equal(feed(r, text.p, text.n, 0, at), JSON_DONE);
+		assert_int_equal(r->log.n, want->n);
+		assert_memory_equal(r->log.p, want->p, want->n);
+	}
+}
+
+/* The scanner gives what the slow reader gives, and says bad when that does. */
+static void check(struct span text)
+{
+	struct recorder r = { 0 };
+	struct log want = { 0 };
+	uint8_t *copy = edge_copy(text.p, text.n);
+	struct span s = span_of(copy, text.n);
+	bool is_good = ref_read(s.p, s.n, DEPTH, &want);
+	enum json_state state;
+	size_t form, at;
+
+	for (form = 0; form < n_forms(); form++) {
+		if (is_good) {
+			compare(&r, &want, s, form);
+			continue;
+		}
+		record_start(&r, DEPTH, forms[form]);
+		state = feed(&r, s.p, s.n, 0, 0);
+		assert_int_not_equal(state, JSON_DONE);
+		for (at = 1; at <= s.n; at++) {
+			record_start(&r, DEPTH, forms[form]);
+			assert_int_equal(feed(&r, s.p, s.n, at, 1), state);
+		}
+	}
+	record_free(&r);
+	free(want.p);
+	edge_free(copy, text.n);
+}
+
+static void test_good(void **state)
+{
+	struct log l = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		if (!ref_read(good[i].p, good[i].n, DEPTH, &l))
+			fail_msg("the table is wrong: %s", good[i].p);
+		check(good[i]);
+	}
+	free(l.p);
+}
+
+static void test_wrong(void **state)
+{
+	struct recorder r = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		check(wrong[i]);
+		record_start(&r, DEPTH, NULL);
+		if (json_feed(&r.j, wrong[i].p, wrong[i].n) != JSON_BAD)
+			fail_msg("taken: %s", wrong[i].p);
+		assert_true(r.j.offset < wrong[i].n);
+		assert_int_equal(json_feed(&r.j, "{}", 2), JSON_BAD);	/* stays so */
+	}
+	record_free(&r);
+}
+
+/* What was decoded, spelled out: the slow reader is not its own judge. */
+static void test_decoded(void **state)
+{
+	static const struct {
+		struct span text, want;
+	} cases[] = {
+		{ C("\"\\u00e9\\n\\u0000x\""), C("\xc3\xa9\n\0x") },
+		{ C("\"\\ud83d\\ude00\""), C("\xf0\x9f\x98\x80") },
+		{ C("\"\\ud83d!\""), C("\xef\xbf\xbd!") },
+		{ C("\"\\ude00\\ud83d\""), C("\xef\xbf\xbd\xef\xbf\xbd") },
+		/* Unicode 15, table 3-8: one U+FFFD for each maximal part */
+		{ C("\"\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64\""),
+		  C("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\x62\xef\xbf\xbd\x63\xef\xbf\xbd\xef\xbf\xbd\x64") },
+		{ C("\"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41\""),
+		  C("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+		    "\xef\xbf\xbd\x41") },
+		{ C("\"\xed\xa0\x80\""), C("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") },
+	};
+	struct recorder r = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		record_start(&r, DEPTH, NULL);
+		json_feed(&r.j, cases[i].text.p, cases[i].text.n);
+		assert_int_equal(r.text.n, cases[i].want.n);
+		assert_memory_equal(r.text.p, cases[i].want.p, r.text.n);
+	}
+	record_free(&r);
+}
+
+/* A text cut short anywhere gives its events so far, and its string so far, to the last character. */
+static void test_cut(void **state)
+{
+	static const char text[] = "{\"messages\":[{\"content\":\"one \xe4\xb8\xad two\\n\\ud83d\\ude00 ";
+	struct recorder r = { 0 };
+	size_t n, last = 0;
+
+	for (n = 0; n < sizeof(text); n++) {
+		uint8_t *copy = edge_copy(text, n);
+
+		record_start(&r, DEPTH, NULL);
+		assert_int_equal(json_feed(&r.j, (const char *)copy, n), JSON_MORE);
+		assert_true(r.text.n >= last);
+		last = r.text.n;
+		edge_free(copy, n);
+	}
+	assert_int_equal(last, strlen("one \xe4\xb8\xad two\n\xf0\x9f\x98\x80 "));
+	assert_memory_equal(r.text.p, "one \xe4\xb8\xad two\n\xf0\x9f\x98\x80 ", last);
+	record_free(&r);
+}
+
+static void count_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	(*(size_t *)arg)++;
+}
+
+static void test_bombs(void **state)
+{
+	static const uint16_t depths[] = { 1, 128, JSON_DEPTH_MAX, 60000 };
+	char *bomb = malloc(1 << 20);
+	struct json j;
+	size_t events, i, k;
+
+	assert_non_null(bomb);
+	for (k = 0; k < 2; k++) {
+		for (i = 0; i < 1 << 20; i++)
+			bomb[i] = k == 0 ? '[' : "{\"\":"[i % 4];
+		for (i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+			events = 0;
+			json_init(&j, depths[i], count_event, &events);
+			assert_int_equal(json_feed(&j, bomb, 1 << 20), JSON_BAD);
+			assert_true(events <= 2 * JSON_DEPTH_MAX);
+			assert_int_equal(j.depth, depths[i] < JSON_DEPTH_MAX ? depths[i] : JSON_DEPTH_MAX);
+		}
+	}
+	free(bomb);
+}
+
+/* Just under the depth, just over it. */
+static void test_depth(void **state)
+{
+	char text[2 * JSON_DEPTH_MAX + 4];
+	struct json j;
+	size_t events = 0, n;
+
+	for (n = JSON_DEPTH_MAX - 1; n <= JSON_DEPTH_MAX + 1; n++) {
+		memset(text, '[', n);
+		memset(text + n, ']', n);
+		json_init(&j, JSON_DEPTH_MAX, count_event, &events);
+		assert_int_equal(json_feed(&j, text, 2 * n), n <= JSON_DEPTH_MAX ? JSON_DONE : JSON_BAD);
+	}
+}
+
+static void test_long(void **state)
+{
+	size_t n = 1 << 20, i;
+	char *text = malloc(n + 2);
+	struct recorder r = { 0 };
+
+	assert_non_null(text);
+	memset(text, 'a', n + 2);
+	text[0] = text[n + 1] = '"';
+	for (i = 0; i < n_forms(); i++) {
+		record_start(&r, DEPTH, forms[i]);
+		assert_int_equal(feed(&r, text, n + 2, 333, 4096), JSON_DONE);
+		assert_int_equal(r.text.n, n);
+		assert_int_equal(r.text.p[n - 1], 'a');
+	}
+	text[1] = '[';	/* a number without end is an error soon */
+	memset(text + 2, '1', n);
+	record_start(&r, DEPTH, NULL);
+	assert_int_equal(feed(&r, text + 1, n, 0, 1000), JSON_BAD);
+	record_free(&r);
+	free(text);
+}
+
+/* A copy of the scanner's state goes on as the original would: no pointer into itself. */
+static void test_moved(void **state)
+{
+	static const char text[] = "{\"key\":\"a\\ud83d\\ude00b\",\"n\":12.5,\"l\":null}";
+	struct recorder whole = { 0 }, a = { 0 };
+	struct json moved;
+	size_t i;
+
+	record_start(&whole, DEPTH, NULL);
+	json_feed(&whole.j, text, sizeof(text) - 1);
+	record_start(&a, DEPTH, NULL);
+	for (i = 0; i + 1 < sizeof(text); i++) {
+		moved = a.j;
+		memset(&a.j, 0xa5, sizeof(a.j));
+		json_feed(&moved, text + i, 1);
+		a.j = moved;
+	}
+	assert_int_equal(a.log.n, whole.log.n);
+	assert_memory_equal(a.log.p, whole.log.p, a.log.n);
+	record_free(&whole);
+	record_free(&a);
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+static void put_value(struct rng *rng, struct log *l, unsigned depth);
+
+static void put_string(struct rng *rng, struct log *l)
+{
+	static const char *const bits[] = {
+		"a", "word ", "\\n", "\\\"", "\\\\", "\\u0041", "\\u00e9", "\\ud83d\\ude00", "\\ud83d",
+		"\\udc00", "\xc3\xa9", "\xe4\xb8\xad\xe6\x96\x87", "\xf0\x9f\x98\x80", "\xff", "\xe4\xb8",
+		"\xf0\x9f\x98", "\x80", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\\u0000", "\t",
+		"a longer run of plain text, as in prose; it fills more than one block of the loop ",
+		"\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad"
+		"\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87",
+	};
+	const char *bit;
+	uint32_t n = rng_below(rng, 9), common = rng_below(rng, 24);
+
+	log_bytes(l, "\"", 1);
+	while (n-- > 0) {
+		bit = bits[rng_below(rng, 3) ? common : rng_below(rng, 24)];
+		log_bytes(l, bit, strlen(bit));
+	}
+	log_bytes(l, "\"", 1);
+}
+
+static void put_members(struct rng *rng, struct log *l, unsigned depth, bool object)
+{
+	uint32_t n = rng_below(rng, 5), i;
+
+	log_bytes(l, object ? "{" : "[", 1);
+	for (i = 0; i < n; i++) {
+		if (i > 0)
+			log_bytes(l, " ,\n", rng_below(rng, 4) ? 2 : 3);
+		if (object) {
+			put_string(rng, l);
+			log_bytes(l, ":", 1);
+		}
+		put_value(rng, l, depth + 1);
+	}
+	log_bytes(l, object ? "}" : "]", 1);
+}
+
+static void put_value(struct rng *rng, struct log *l, unsigned depth)
+{
+	static const char *const plain[] = { "0", "-1", "2.5e-3", "1234567", "true", "false", "null" };
+	uint32_t what = rng_below(rng, depth > 5 ? 2 : 4);
+
+	if (what == 0) {
+		what = rng_below(rng, 7);
+		log_bytes(l, plain[what], strlen(plain[what]));
+	} else if (what == 1) {
+		put_string(rng, l);
+	} else {
+		put_members(rng, l, depth, what == 2);
+	}
+}
+
+/* Random texts, some with a byte changed, in random pieces, by every form. */
+static void test_chance(void **state)
+{
+	struct log text = { 0 }, want = { 0 };
+	struct recorder r = { 0 };
+	struct rng rng;
+	unsigned round, bad = 0;
+
+	rng_init(&rng, 20);
+	for (round = 0; round < 20000; round++) {
+		bool is_good;
+		uint8_t *copy;
+		size_t form, i, k;
+
+		text.n = 0;
+		put_members(&rng, &text, 0, rng_below(&rng, 2));
+		if (rng_below(&rng, 3) == 0)
+			text.p[rng_below(&rng, (uint32_t)text.n)] = (char)rng_below(&rng, 256);
+		copy = edge_copy(text.p, text.n);
+		is_good = ref_read(copy, text.n, DEPTH, &want);
+		bad += !is_good;
+		for (form = 0; form < n_forms(); form++) {
+			record_start(&r, DEPTH, forms[form]);
+			for (i = 0; i < text.n; i += k) {
+				k = 1 + rng_below(&rng, rng_below(&rng, 4) ? 20 : 4000);
+				k = k < text.n - i ? k : text.n - i;
+				json_feed(&r.j, (const char *)copy + i, k);
+			}
+			assert_int_equal(r.j.state == JSON_DONE, is_good);
+			if (!is_good)
+				continue;
+			assert_int_equal(r.log.n, want.n);
+			assert_memory_equal(r.log.p, want.p, want.n);
+		}
+		edge_free(copy, text.n);
+	}
+	assert_in_range(bad, 500, 6000);
+	free(text.p);
+	free(want.p);
+	record_free(&r);
+}
+
+/* The three forms of the inner loop stop at the same byte, whatever comes. */
+static void test_scan(void **state)
+{
+	static const char bits[] = "aaaaaaaaab\"\\\n\x80\xbf\xc2\xc3\xe0\xa0\xe4\xb8\xed\xf0\x90\xf4\x8f";
+	char text[200];
+	struct rng rng;
+	unsigned round;
+	size_t i, n;
+
+	rng_init(&rng, 4);
+	for (round = 0; round < 100000; round++) {
+		uint8_t *copy;
+		const char *a;
+
+		n = rng_below(&rng, sizeof(text));
+		for (i = 0; i < n; i++) {
+			if (rng_below(&rng, 40) == 0)
+				text[i] = bits[rng_below(&rng, sizeof(bits) - 1)];
+			else if (i + 3 < n && rng_below(&rng, 3) == 0 && memcpy(text + i, "\xe4\xb8\xad", 3))
+				i += 2;
+			else if (i + 4 < n && rng_below(&rng, 9) == 0 && memcpy(text + i, "\xf0\x9f\x98\x80", 4))
+				i += 3;
+			else
+				text[i] = 'x';
+		}
+		if (round % 64 != 0) {	/* an edge now and then: it costs a system call */
+			a = json_scan_plain(text, text + n);
+			for (i = 1; i < n_forms(); i++)
+				assert_ptr_equal(forms[i](text, text + n), a);
+			continue;
+		}
+		copy = edge_copy(text, n);
+		a = json_scan_plain((const char *)copy, (const char *)copy + n);
+		for (i = 1; i < n_forms(); i++)
+			assert_ptr_equal(forms[i]((const char *)copy, (const char *)copy + n), a);
+		edge_free(copy, n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_decoded),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_chance),
+		cmocka_unit_test(test_scan),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
