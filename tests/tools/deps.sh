@@ -1,9 +1,10 @@
 #!/bin/bash
-# deps.sh [build] [demo] [test] - installs what is missing of Debian's packages (no argument: all three).
+# deps.sh [build] [demo] [test] [images] - installs what is missing of Debian's packages (no argument: the first three).
 #
 #   build   what make needs
 #   demo    build, and a HAProxy
 #   test    demo, and what the tests need
+#   images  what makes a base image where no registry is reachable
 #
 # What would start a service when installed (haproxy, prometheus, varnish) is unpacked under build/
 # instead (unpack.sh), and found there:
@@ -25,7 +26,7 @@ codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || co
 
 want_build="gcc make libc6-dev libev-dev libxxhash-dev libyaml-dev"
 want_demo="python3"
-want_test="libcmocka-dev clang"
+want_test="libcmocka-dev clang mandoc"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;
@@ -108,8 +109,11 @@ case $groups in
 *" build "*)
 	install $want_build
 	;;
+*" images "*)
+	install debootstrap
+	;;
 *)
-	echo "usage: ${0##*/} [build] [demo] [test]" >&2
+	echo "usage: ${0##*/} [build] [demo] [test] [images]" >&2
 	exit 2
 	;;
 esac

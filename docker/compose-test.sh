@@ -1,0 +1,70 @@
+#!/bin/bash
+# compose-test.sh - builds the images, starts the composition, and asks: routed by prefix, a second turn sticks, an
+# engine killed, the agent killed, and no client error throughout. Takes all of it down again.
+#
+# Without a Docker engine only the files are checked. Where no image can be pulled, the base is made from Debian's
+# packages (base.sh). Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+passed=0 failed=0
+compose="docker-compose -f docker/docker-compose.yml -p kvroutetest"
+
+result() {	# status, what
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); echo "ok    $2"; else failed=$((failed + 1)); echo "FAIL  $2"; fi
+}
+
+finish() {
+	echo "$passed passed, $failed failed"
+	exit $((failed > 0))
+}
+
+docker/haproxy-cfg.sh | diff - docker/haproxy.cfg
+result $? "docker/haproxy.cfg is what haproxy-cfg.sh prints"
+if ! command -v docker-compose > /dev/null; then
+	echo "skipped: no docker-compose"
+	finish
+fi
+$compose config -q
+result $? "docker-compose takes docker-compose.yml"
+if ! timeout 10 docker info > /dev/null 2>&1; then
+	echo "skipped: no docker engine"
+	finish
+fi
+
+export BASE=${BASE:-debian:bookworm-slim}
+if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 60 docker pull -q "$BASE" > /dev/null 2>&1; then
+	BASE=localhost/kvroute-base:bookworm
+	tests/tools/deps.sh images && docker/base.sh "$BASE"
+	result $? "a base image from Debian's packages"
+	[ $failed -eq 0 ] || finish
+fi
+PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
+trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
+$compose build -q > build/docker-build.log 2>&1
+status=$?
+result $status "the images build"
+[ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
+for image in kvroute kvroute-engine; do
+	[ -n "$(docker image inspect -f '{{.Config.User}}' $image)" ]
+	result $? "$image does not run as root"
+	[ "$(docker image inspect -f '{{len .Config.Healthcheck.Test}}' $image)" -gt 0 ]
+	result $? "$image has a health check"
+done
+$compose up -d > build/docker-up.log 2>&1
+status=$?
+result $status "the composition starts"
+[ $status -eq 0 ] || { tail -n 30 build/docker-up.log; finish; }
+
+python3 docker/compose_ask.py "$PORT" kvroutetest > build/docker-ask.log 2>&1
+status=$?
+grep -E '^(ok  |FAIL)' build/docker-ask.log
+passed=$((passed + $(grep -c '^ok  ' build/docker-ask.log)))
+asked=$(grep -c '^FAIL' build/docker-ask.log)
+if [ $status -ne 0 ]; then
+	[ "$asked" -gt 0 ] || asked=1
+	tail -n 20 build/docker-ask.log
+	$compose logs --tail 20
+fi
+failed=$((failed + asked))
+finish
