@@ -1,0 +1,71 @@
+#!/bin/bash
+# ctl.sh - the two programs as a person types them: exit statuses, what they print, what they refuse.
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# name, wanted exit status, wanted words (extended regular expressions, all must match), command
+run() {
+	local name=$1 want=$2 words=$3 status bad=
+	shift 3
+	out=$("$@" 2>&1 < "${stdin:-/dev/null}")
+	status=$?
+	[ $status -eq "$want" ] || bad="exit $status instead of $want"
+	while IFS= read -r w; do
+		[ -z "$w" ] || grep -qE -- "$w" <<< "$out" || bad="no /$w/"
+	done <<< "$words"
+	if [ -z "$bad" ]; then
+		passed=$((passed + 1)); echo "ok    $name"
+	else
+		failed=$((failed + 1)); echo "FAIL  $name: $bad"; sed 's/^/      /' <<< "$out" | head -n 20
+	fi
+}
+
+echo 'state_dir: '"$tmp"'' > "$tmp/good.yaml"
+printf 'threads: many\npolicy: {rule: fastest}\nlisten: x\n' > "$tmp/bad.yaml"
+printf '{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"%0200d"}],"model":"llama"}' 1 > "$tmp/chat.json"
+head -c 150 "$tmp/chat.json" > "$tmp/cut.json"
+printf '{"model":"llama","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}' > "$tmp/ids.json"
+printf '{"model":"llama"}' > "$tmp/none.json"
+printf 'no json' > "$tmp/bad.json"
+
+run "kvroute -V" 0 "kvroute 0\.1\.0" ./kvroute -V
+run "kvroute -h" 0 "Usage" ./kvroute -h
+run "kvroute --nonsense" 64 "Usage" ./kvroute --nonsense
+run "kvroute -t, good" 0 "valid" ./kvroute -t -f "$tmp/good.yaml"
+run "kvroute -t, three mistakes at once" 1 "bad.yaml:1:
+bad.yaml:2:
+bad.yaml:3:" ./kvroute -t -f "$tmp/bad.yaml"
+run "kvroute -t, no such file" 1 "no-such" ./kvroute -t -f "$tmp/no-such.yaml"
+run "kvroute -tv" 0 "max_bytes" ./kvroute -tv -f "$tmp/good.yaml"
+./kvroute -tv -f "$tmp/good.yaml" > "$tmp/printed.yaml"
+run "what -tv prints loads again" 0 "valid" ./kvroute -t -f "$tmp/printed.yaml"
+./kvroute -tv -f "$tmp/printed.yaml" > "$tmp/again.yaml"
+run "and prints the same" 0 "" cmp "$tmp/printed.yaml" "$tmp/again.yaml"
+run "the example file is valid" 0 "valid" ./kvroute -t -f doc/kvroute.yaml
+run "the container's file is valid" 0 "valid" ./kvroute -t -f docker/kvroute.yaml
+run "kvroutectl" 64 "usage" ./kvroutectl
+run "kvroutectl nonsense" 64 "no verb" ./kvroutectl nonsense
+stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
+^space +[0-9a-f]{32} .*mode=text/64
+^pages +5$
+^cut +0$" ./kvroutectl pages -f "$tmp/good.yaml"
+stdin=$tmp/cut.json run "pages of a cut one" 0 "headless
+^cut +1$" ./kvroutectl pages -f "$tmp/good.yaml"
+stdin=$tmp/cut.json run "a cut one with a model named" 0 "^model +m7$" ./kvroutectl pages -f "$tmp/good.yaml" --model m7
+stdin=$tmp/ids.json run "pages of token ids" 0 "mode=tokens/16
+^tokens +17$
+^pages +1$" ./kvroutectl pages -f "$tmp/good.yaml" --path /v1/completions
+stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/good.yaml"
+stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
+stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"
+
+# nothing of a prompt comes out, whatever is asked
+printf '{"messages":[{"role":"user","content":"canary-7531"}],"model":"llama"}' > "$tmp/canary.json"
+out=$(./kvroutectl pages -f "$tmp/good.yaml" --keys < "$tmp/canary.json" 2>&1)
+if grep -q canary <<< "$out"; then failed=$((failed + 1)); echo "FAIL  text came out"; else passed=$((passed + 1)); echo "ok    no text comes out"; fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

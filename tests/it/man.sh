@@ -1,0 +1,27 @@
+#!/bin/bash
+# man.sh - the man pages: mandoc has nothing to say, and the README names no file that is not there.
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0
+
+result() {
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); echo "ok    $2"; else failed=$((failed + 1)); echo "FAIL  $2"; fi
+}
+
+if command -v mandoc > /dev/null; then
+	for page in doc/*.[58]; do
+		out=$(mandoc -Tlint -W warning "$page" 2>&1)
+		[ -z "$out" ]
+		result $? "$page${out:+: $out}"
+	done
+else
+	echo "skipped: mandoc is not here, so the man pages are not checked"
+fi
+for file in README.md haproxy-conf/README.md; do
+	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
+		[ -e "$(dirname "$file")/$name" ]
+		result $? "$file names $name"
+	done
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
