@@ -54,7 +54,8 @@ static struct pool *pool_new(const struct route_opts *o, struct span name)
 
 	if (p == NULL)
 		return NULL;
-	memcpy(p->name, name.p, name.n);
+	if (name.n > 0)
+		memcpy(p->name, name.p, name.n);
 	p->opts = pool_options_of(o, name);
 	p->mean_work_s = MEAN_WORK_S;
 	return p;
@@ -190,12 +191,15 @@ const char *fact_step_text(enum fact_step s)
 	return text[s];
 }
 
+/* Threads read their clocks before they wait for the lock, so <now> may be a little in the past. */
 static void fluid_drain(struct server *s, msec now)
 {
-	double gone = now > s->fluid_at ? (double)(now - s->fluid_at) / 1000 : 0;
+	double gone = (double)(now - s->fluid_at) / 1000;
 
-	s->fluid_s = s->fluid_s > gone ? s->fluid_s - gone : 0;
-	s->fluid_at = now;
+	if (now > s->fluid_at) {
+		s->fluid_s = s->fluid_s > gone ? s->fluid_s - gone : 0;
+		s->fluid_at = now;
+	}
 	if (s->fluid_s > s->unanswered_s)
 		s->fluid_s = s->unanswered_s;
 }

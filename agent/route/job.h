@@ -21,6 +21,8 @@ struct job {
 	/* what it means */
 	struct space_key space;
 	bool headless, salted;
+	bool lent;			/* a remembered head stood in for what was cut */
+	bool aside;			/* a preview: no head is learned or lent */
 	struct prompt_head *head;	/* remembered, or NULL */
 	struct span space_model;
 	uint32_t n_pages;		/* in scratch->pages */
@@ -30,6 +32,7 @@ struct job {
 	/* who could take it */
 	struct pool *pool_seen;		/* under the route's lock only */
 	server_id previous;		/* what an earlier slice was told, or SERVER_NONE */
+	uint64_t counted, counted_hit;	/* tokens, when it was */
 	size_t n_candidates;
 	bool has_load;
 	struct policy_choice choice;

@@ -31,12 +31,13 @@ static uint32_t sum(uint32_t a, uint32_t b)
 	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
-/* Only the process that sent the string is closed against it: others have their own counts. */
+/* Only the process that sent the string is closed against it: others have their own counts. More
+ * entries than there can be servers are not read: the lock is held here. */
 static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
 {
 	struct load_entry e;
 
-	for (size_t i = 0; loadstr_next(l, &e); i++) {
+	for (size_t i = 0; i < SERVERS_MAX && loadstr_next(l, &e); i++) {
 		struct server *s = server_of(r, j, &e, i);
 
 		if (s == NULL)
@@ -50,12 +51,18 @@ static void take_entries(struct route *r, struct job *j, struct loadstr *l, stru
 	}
 }
 
-/* A later slice brings no load string: what the pool's last one said still holds. */
+/* A later slice brings no load string: what the pool's last one said still holds. A server that it
+ * did not name is on its way out. */
 static void take_known(struct job *j)
 {
-	for (size_t i = 0; i < j->pool_seen->n_servers; i++)
-		add_candidate(j, j->pool_seen->servers[i]);
-	j->has_load = j->pool_seen->n_servers > 0;
+	const struct pool *p = j->pool_seen;
+
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (p->servers[i]->seen < p->loaded)
+			continue;
+		add_candidate(j, p->servers[i]);
+		j->has_load = true;
+	}
 }
 
 void job_take_load(struct route *r, struct job *j, struct settling *st)

@@ -26,7 +26,7 @@ static void use_heads(struct route *r, struct job *j)
 {
 	uint64_t tenant, scope = heads_scope(r, j, &tenant);
 
-	if (j->salted)
+	if (j->salted || j->aside)
 		return;
 	if (j->cut)
 		j->head = heads_find(r->heads, tenant, scope, j->prompt);
@@ -65,7 +65,8 @@ static void find_space(struct route *r, struct job *j)
 }
 
 /* In token mode the engine always computes the last token again, so the block that holds it is
- * never a hit. Text is counted in whole pages: its length in tokens is an estimate anyway. */
+ * never a hit; of a cut body the last token was not seen. Text is counted in whole pages: its length
+ * in tokens is an estimate anyway. */
 static void measure(struct job *j)
 {
 	const struct prompt *p = j->prompt;
@@ -79,7 +80,7 @@ static void measure(struct job *j)
 
 		j->page_tokens = o->token_page;
 		j->tokens = p->n_units;
-		if (j->usable > whole)
+		if (!j->cut && j->usable > whole)
 			j->usable = (uint32_t)whole;
 	} else {
 		j->page_tokens = o->text_page / TEXT_BYTES_PER_TOKEN;
@@ -110,6 +111,7 @@ enum why job_read_prompt(struct route *r, struct job *j)
 	if (!p->found)
 		return WHY_NOPROMPT;
 	use_heads(r, j);
+	j->lent = j->head != NULL;
 	find_model(j);
 	find_space(r, j);
 	mo = model_options_of(j->opts, j->space_model);

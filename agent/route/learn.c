@@ -5,6 +5,9 @@
  *      first, not 2xx             it failed: done, and its pages were never computed
  *      done                       over; served when it answered 2xx with headers, else failed
  *
+ * Only the first of these is a first-token report: what else comes as "first" teaches no more than
+ * an end does. An answer of HAProxy's own ("<CACHE>" and its like) served nothing.
+ *
  * A request that HAProxy moved to another server is counted, and its pages are claimed, where it
  * really went. A fact for a uid that is not open changes nothing but a counter: log lines may come
  * twice, late, or for requests that were never ours. */
@@ -12,9 +15,14 @@
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
 
+static bool of_haproxy(struct span server)
+{
+	return server.n > 0 && server.p[0] == '<';
+}
+
 static bool served(const struct fact *f)
 {
-	return f->status >= 200 && f->status < 300;
+	return f->status >= 200 && f->status < 300 && !of_haproxy(f->server);
 }
 
 static bool is_stream(struct span type)
@@ -24,28 +32,26 @@ static bool is_stream(struct span type)
 	return type.n >= sizeof(want) - 1 && strncasecmp(type.p, want, sizeof(want) - 1) == 0;
 }
 
-static bool nobody(struct span server)
+static bool first_token(const struct fact *f)
 {
-	return server.n == 0 || server.p[0] == '<';
+	return f->kind == FACT_FIRST && served(f) && is_stream(f->type);
 }
 
-static void note_time(struct pool *p, enum fact_kind kind, msec now)
+static void note_time(struct pool *p, const struct fact *f, msec now)
 {
-	if (kind == FACT_FIRST)
+	if (first_token(f))
 		p->first_seen = now;
 	else
 		p->done_seen = now;
 }
 
-/* Where it really went, when that is another server of the pool; NULL: where we said. */
-static struct server *elsewhere(const struct ledger_entry *e, const struct fact *f)
+/* Where it really went; where we said, as long as nothing else is told; NULL: to a server that no
+ * load string has named, so that nobody we know holds its pages. */
+static struct server *went_to(const struct ledger_entry *e, const struct fact *f)
 {
-	struct server *s;
-
-	if (nobody(f->server))
-		return NULL;
-	s = pool_find(e->server->pool, f->server, SIZE_MAX);
-	return s != e->server ? s : NULL;
+	if (f->server.n == 0 || of_haproxy(f->server))
+		return e->server;
+	return pool_find(e->server->pool, f->server, SIZE_MAX);
 }
 
 /* What one fact asks of the index, done after the lock is released. */
@@ -55,21 +61,21 @@ struct outcome {
 	server_id moved_to;	/* or SERVER_NONE */
 };
 
-static void move(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
+static bool move(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
 {
 	struct slot *sl = server_slot(to, e->slot->process);
 
 	if (sl == NULL)
-		return;
+		return false;
 	ledger_move(e, to, sl, now);
 	out->moved_to = to->id;
+	return true;
 }
 
 static void learn_first(struct route *r, struct ledger_entry *e, const struct fact *f,
 			struct outcome *out, msec now)
 {
-	out->confirm = served(f);
-	if (served(f) && is_stream(f->type)) {
+	if (first_token(f)) {
 		ledger_answered(e, now);
 		out->claim = e->claim;
 		e->claim = 0;
@@ -91,15 +97,15 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		r->stats.facts_unknown++;
 		return;
 	}
-	note_time(e->server->pool, f->kind, now);
-	if ((to = elsewhere(e, f)) != NULL)
-		move(e, to, out, now);
-	if (f->kind == FACT_FIRST) {
+	note_time(e->server->pool, f, now);
+	to = went_to(e, f);
+	if (to != NULL && to != e->server && !move(e, to, out, now))
+		to = NULL;
+	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
+	if (f->kind == FACT_FIRST)
 		learn_first(r, e, f, out, now);
-		return;
-	}
-	out->confirm = e->answered || (served(f) && f->response_ms >= 0);
-	out->claim = ledger_close(&r->ledger, e, now);
+	else
+		out->claim = ledger_close(&r->ledger, e, now);
 }
 
 void route_learn(struct route *r, const struct fact *f, msec now)
@@ -147,38 +153,41 @@ static void close_aged(struct route *r, struct settling *st, msec now)
 
 /* A server that its pool's load strings have not named for long, while they kept coming, is gone from
  * HAProxy's configuration. */
-static struct server *gone(struct route *r)
+static bool is_gone(const struct route *r, const struct server *s)
+{
+	return s->pool->loaded - s->seen >= r->opts.server_max_age_ms && s->n_open == 0;
+}
+
+static struct server *find_gone(const struct route *r)
 {
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
-		struct pool *p = r->fleet.pools[i];
+		const struct pool *p = r->fleet.pools[i];
 
 		for (size_t k = 0; k < p->n_servers; k++) {
-			struct server *s = p->servers[k];
-
-			if (p->loaded - s->seen >= r->opts.server_max_age_ms && s->n_open == 0)
-				return s;
+			if (is_gone(r, p->servers[k]))
+				return p->servers[k];
 		}
 	}
 	return NULL;
 }
 
 /* The id is forgotten by the index before another server may get it: drop under the lock first would
- * let it be given away, so the index goes first. No request can name the server in between: it is in
- * no load string. */
+ * let it be given away, so the index goes first. Should a load string name it just then, it stays, and
+ * has only lost its pages. */
 static void sweep_servers(struct route *r)
 {
 	struct server *s;
 	server_id id = SERVER_NONE;
 
 	pthread_mutex_lock(&r->lock);
-	if ((s = gone(r)) != NULL)
+	if ((s = find_gone(r)) != NULL)
 		id = s->id;
 	pthread_mutex_unlock(&r->lock);
 	if (id == SERVER_NONE)
 		return;
 	index_drop_server(r->index, id);
 	pthread_mutex_lock(&r->lock);
-	if (r->fleet.by_id[id] == s && s->n_open == 0)
+	if (r->fleet.by_id[id] == s && is_gone(r, s))
 		fleet_drop(&r->fleet, s);
 	pthread_mutex_unlock(&r->lock);
 }

@@ -22,6 +22,8 @@ struct ledger_entry {
 	index_claim claim;	/* 0: none, or settled */
 	msec since;
 	double work_s;		/* prefill seconds still counted as waiting at the server */
+	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
+	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
 	bool answered;		/* its first token was reported */
 };
 
@@ -35,7 +37,7 @@ int ledger_init(struct ledger *l);	/* -1: no memory */
 void ledger_fini(struct ledger *l);
 struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
 
-/* A new entry; <uid> is not in the ledger. NULL: no memory. */
+/* A new entry; <uid> is not in the ledger, tokens are 0. NULL: no memory. */
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
 				 double work_s, msec now);
 

@@ -121,11 +121,14 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 struct route_scratch *route_scratch_new(struct route *r)
 {
 	struct route_scratch *s = mem_alloc(sizeof(*s));
+	struct prompt_opts o;
 
 	if (s == NULL)
 		return NULL;
-	if (index_match_init(&s->match) == 0 &&
-	    (s->body = body_new(&r->opts.prompt, &r->key)) != NULL)
+	pthread_rwlock_rdlock(&r->opts_lock);
+	o = r->opts.prompt;
+	pthread_rwlock_unlock(&r->opts_lock);
+	if (index_match_init(&s->match) == 0 && (s->body = body_new(&o, &r->key)) != NULL)
 		return s;
 	route_scratch_free(s);
 	return NULL;

@@ -48,7 +48,7 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
 }
 
 /* Take back what an earlier slice, or an earlier request of the same uid, has entered: before the
- * match, or its own claim would look like a cached prefix. HAProxy sends everything twice where the
+ * match, or its own claim would look like a cached prefix. The server's turn, too. HAProxy sends everything twice where the
  * filter is declared in frontend and backend both. */
 static void take_back(struct route *r, struct job *j)
 {
@@ -59,6 +59,10 @@ static void take_back(struct route *r, struct job *j)
 	e = ledger_find(&r->ledger, j->uid);
 	if (e != NULL) {
 		j->previous = e->server->id;
+		j->counted = e->tokens;
+		j->counted_hit = e->hit_tokens;
+		if (e->server->last_pick == e->turn)
+			e->server->last_pick = e->turn_before;
 		claim = ledger_close(&r->ledger, e, j->now);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -77,14 +81,40 @@ static void ledger_room(struct route *r, struct job *j, struct settling *st)
 	r->stats.closed_by_room++;
 }
 
-static void ledger_enter(struct route *r, struct job *j, struct server *s, uint64_t cached)
+static void ledger_enter(struct route *r, struct job *j, struct server *s, uint64_t cached,
+			 uint64_t turn_before)
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
 	struct slot *sl = server_slot(s, j->process);
 	double work = policy_prefill_s(po, j->tokens + j->unseen_tokens, cached);
+	struct ledger_entry *e;
 
-	if (sl != NULL)
-		ledger_open(&r->ledger, j->uid, s, sl, work, j->now);
+	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, work, j->now)) == NULL)
+		return;
+	e->tokens = j->counted;
+	e->hit_tokens = j->counted_hit;
+	e->turn_before = turn_before;
+	e->turn = s->last_pick;
+}
+
+static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
+{
+	if (now <= *counted)
+		return;
+	*total += now - *counted;
+	*counted = now;
+}
+
+/* Counters never go back: a server that only an earlier slice was told of stays counted. */
+static void count_pick(struct route *r, struct job *j, struct server *s, uint64_t hit)
+{
+	uint64_t before = j->counted_hit;
+
+	if (j->previous != s->id)
+		s->picked++;
+	count_more(&j->counted, j->tokens, &r->stats.prompt_tokens);
+	count_more(&j->counted_hit, hit, &r->stats.hit_tokens);
+	s->hit_tokens += j->counted_hit - before;
 }
 
 static void note_guard(struct pool *p, const struct policy_choice *c)
@@ -111,18 +141,14 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	const struct candidate *c = &j->scratch->candidates[j->choice.first];
 	uint64_t hit = (uint64_t)j->scratch->depth[j->choice.first] * j->page_tokens;
+	uint64_t turn_before = s->last_pick;
 
 	s->last_pick = ++j->pool_seen->picks;
-	ledger_enter(r, j, s, c->cached);
-	if (j->seq > 0)
-		return;
-	s->picked++;
-	s->hit_tokens += hit;
-	r->stats.prompt_tokens += j->tokens;
-	r->stats.hit_tokens += hit;
+	count_pick(r, j, s, hit);
+	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
-static void choose(struct route *r, struct job *j)
+static void choose(struct route *r, struct job *j, struct settling *st)
 {
 	struct route_scratch *s = j->scratch;
 	struct policy_prompt pp = { .tokens = j->tokens + j->unseen_tokens };
@@ -139,6 +165,7 @@ static void choose(struct route *r, struct job *j)
 		return;
 	note_guard(j->pool_seen, c);
 	note_pressure(j);
+	ledger_room(r, j, st);
 	note_pick(r, j, r->fleet.by_id[s->candidates[c->first].id]);
 }
 
@@ -168,12 +195,11 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 static void decide_locked(struct route *r, struct job *j, struct route_answer *a, struct settling *st)
 {
 	job_take_load(r, j, st);
-	ledger_room(r, j, st);
 	if (a->why == WHY_COLD) {
 		if (j->pool_seen == NULL || !j->has_load)
 			a->why = WHY_NOLOAD;
 		else
-			choose(r, j);
+			choose(r, j, st);
 	}
 	if (a->why == WHY_COLD) {
 		a->why = j->headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
@@ -183,8 +209,8 @@ static void decide_locked(struct route *r, struct job *j, struct route_answer *a
 	if (j->seq <= 0) {
 		r->stats.requests++;
 		r->stats.why[a->why]++;
-		r->stats.cut += j->cut;
-		r->stats.headless_saved += j->cut && !j->headless && !j->prompt->model.seen;
+		r->stats.cut += a->cut;
+		r->stats.headless_saved += j->lent;
 		if (j->pool_seen != NULL)
 			j->pool_seen->requests++;
 	}
@@ -287,6 +313,7 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, 0, &j);
 	j.seq = -1;
+	j.aside = true;
 	job_take_body(r, &j, q);
 	j.pool_opts = pool_options_of(j.opts, j.pool);
 	v->why = job_read_prompt(r, &j);

@@ -101,26 +101,35 @@ void slices_restart(struct slices *t, uint64_t uid)
 	sliced_free(s);
 }
 
-void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
+static void put_in(struct slices *t, struct sliced *s)
 {
-	struct sliced **at, *old;
+	struct sliced **at = place(t, s->uid);
 
-	s->since = now;
-	s->bytes = sizeof(*s) + body_bytes(s->body);
-	pthread_mutex_lock(&t->lock);
-	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {
-		sliced_free(take_oldest(t));
-		t->dropped++;
-	}
-	old = take_out(t, place(t, s->uid));
-	at = place(t, s->uid);
 	s->chain = *at;
 	*at = s;
 	list_append(&t->by_age, &s->by_age);
 	t->n++;
 	t->bytes += s->bytes;
+}
+
+void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
+{
+	s->since = now;
+	s->bytes = sizeof(*s) + body_bytes(s->body);
+	pthread_mutex_lock(&t->lock);
+	sliced_free(take_out(t, place(t, s->uid)));
+	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {
+		sliced_free(take_oldest(t));
+		t->dropped++;
+	}
+	if (s->bytes <= max_bytes) {
+		put_in(t, s);
+		s = NULL;
+	} else {
+		t->dropped++;
+	}
 	pthread_mutex_unlock(&t->lock);
-	sliced_free(old);
+	sliced_free(s);
 }
 
 void slices_age(struct slices *t, msec then, unsigned most)

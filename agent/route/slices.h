@@ -54,7 +54,8 @@ struct sliced *slices_take(struct slices *t, uint64_t uid);
 /* Forget the one with <uid>, if any, because a request starts anew under it (counted). */
 void slices_restart(struct slices *t, uint64_t uid);
 
-/* Keep <s>, the youngest now; the oldest go when <max_bytes> asks for it. */
+/* Keep <s>, the youngest now; the oldest go when <max_bytes> asks for it, and <s> itself when it
+ * would be too large alone. Takes <s>. */
 void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now);
 
 /* Drop those put in before <then>, at most <most> of them. */

@@ -1,0 +1,472 @@
+/* test_learn.c - what facts, load strings and time do to the ledger, to claims and to servers. */
+#include "tests/unit/route/world.h"
+
+#define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+
+/* How many pages of <turns> are expected at the best server, without leaving a trace. */
+static uint32_t held(struct world *w, const char *turns)
+{
+	uint32_t pages;
+
+	ask(w, "probe", turns);
+	pages = w->a.pages;
+	refused(w, "probe");
+	return pages;
+}
+
+/* ---- a claim is kept or taken back -------------------------------------------------------- */
+
+static void what_becomes_of_a_claim(void **state)
+{
+	static const struct {
+		const char *name;
+		bool first;		/* else done */
+		const char *srv;
+		int st;
+		const char *more;	/* ts of done, content type of first */
+		int64_t tr;
+		bool kept, open;
+	} cases[] = {
+		{ "served", false, "s1", 200, "--", 20, true, false },
+		{ "created", false, "s1", 201, "--", 0, true, false },
+		{ "the client left while it streamed", false, "s1", 200, "CD", 20, true, false },
+		{ "the server died while it streamed", false, "s1", 200, "SD", 20, true, false },
+		{ "no name, but headers", false, "", 200, "--", 20, true, false },
+		{ "refused", false, "<NOSRV>", 503, "SC", -1, false, false },
+		{ "queue timeout", false, "<NOSRV>", 503, "sQ", -1, false, false },
+		{ "the client left before headers", false, "s1", -1, "CH", -1, false, false },
+		{ "the server died before headers", false, "s1", 502, "SH", -1, false, false },
+		{ "too late", false, "s1", 504, "sH", -1, false, false },
+		{ "bad request", false, "s1", 400, "--", 3, false, false },
+		{ "too many", false, "s1", 429, "--", 3, false, false },
+		{ "failed", false, "s1", 500, "--", 3, false, false },
+		{ "no headers, whatever it says", false, "s1", 200, "--", -1, false, false },
+		{ "from HAProxy's cache", false, "<CACHE>", 200, "--", 0, false, false },
+		{ "first token", true, "s1", 200, STREAM, -1, true, true },
+		{ "its type in other letters", true, "s1", 200, "Text/Event-Stream; charset=utf-8", -1, true,
+		  true },
+		{ "the answer at once", true, "s1", 200, "application/json", -1, true, false },
+		{ "no type", true, "s1", 200, "", -1, true, false },
+		{ "failed at once", true, "s1", 503, "application/json", -1, false, false },
+		{ "failed in a stream", true, "s1", 500, STREAM, -1, false, false },
+		{ "no status", true, "s1", -1, STREAM, -1, false, false },
+	};
+	struct world w;
+
+	(void)state;
+	EACH(i, cases) {
+		struct index_stats x;
+
+		world_start(&w);
+		ask(&w, "1", "ab");
+		assert_span(w.a.server, "s1");
+		assert_int_equal(stats(&w).index.claims, 1);
+		if (cases[i].first)
+			tell_first(&w, "1", cases[i].srv, cases[i].st, cases[i].more);
+		else
+			tell_done(&w, "1", cases[i].srv, cases[i].st, cases[i].more, cases[i].tr);
+		x = stats(&w).index;
+		if (x.claims != 0 || (x.pages > 0) != cases[i].kept ||
+		    stats(&w).open != cases[i].open || x.confirmed != cases[i].kept)
+			fail_msg("%s: %d claims, %d pages, %d open", cases[i].name, (int)x.claims,
+				 (int)x.pages, (int)stats(&w).open);
+		assert_int_equal(held(&w, "ab"), cases[i].kept ? 2 * TURN_PAGES : 0);
+		world_end(&w);
+	}
+}
+
+/* What another request has confirmed stays when a later one dies. */
+static void a_failure_takes_only_its_own(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "a");
+	served(&w, "1");
+	ask(&w, "2", "abc");
+	refused(&w, "2");
+	assert_int_equal(held(&w, "abc"), TURN_PAGES);
+	ask(&w, "3", "abc");
+	tell_first(&w, "3", "s1", 200, STREAM);
+	tell_done(&w, "3", "s1", 200, "SD", 10);	/* after its first token: the pages are there */
+	assert_int_equal(held(&w, "abc"), 3 * TURN_PAGES);
+	world_end(&w);
+}
+
+static void redispatched(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		world_start(&w);
+		ask(&w, "1", "ab");
+		assert_span(w.a.server, "s1");
+		if (first) {
+			tell_first(&w, "1", "s3", 200, STREAM);
+			assert_int_equal(server(&w, "s1").v.open, 0);
+			assert_int_equal(server(&w, "s3").v.open, 1);
+		}
+		tell_done(&w, "1", "s3", 200, "--", 30);
+		assert_int_equal(server(&w, "s1").v.pages, 0);
+		assert_int_equal(server(&w, "s3").v.pages, 2 * TURN_PAGES);
+		assert_int_equal(server(&w, "s3").v.open, 0);
+		ask(&w, "2", "abc");
+		assert_span(w.a.server, "s3");
+		assert_why(&w, WHY_CACHED);
+		world_end(&w);
+	}
+}
+
+/* Served by a server that no load string names: nobody we could send the next turn to holds it. */
+static void served_by_a_stranger(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "ab");
+	tell_done(&w, "1", "s9", 200, "--", 30);
+	assert_int_equal(held(&w, "ab"), 0);
+	assert_int_equal(stats(&w).open, 0);
+	world_end(&w);
+}
+
+static void facts_of_nobody(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "ab");
+	tell_done(&w, "other", "s1", 503, "SC", -1);
+	tell_done(&w, "", "s1", 503, "SC", -1);
+	tell_first(&w, "", "s1", 200, STREAM);
+	assert_int_equal(stats(&w).facts_unknown, 3);
+	assert_int_equal(stats(&w).open, 1);
+	tell_done(&w, "1", "s1", 200, "--", 9);
+	tell_done(&w, "1", "s1", 503, "SC", -1);	/* twice: the first counts */
+	assert_int_equal(stats(&w).facts_unknown, 4);
+	assert_int_equal(stats(&w).dones, 4);
+	assert_int_equal(stats(&w).firsts, 1);
+	assert_int_equal(held(&w, "ab"), 2 * TURN_PAGES);
+	world_end(&w);
+}
+
+/* HAProxy asks twice where the filter stands in frontend and backend. */
+static void one_uid_is_one_request(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "ab");
+	assert_span(w.a.server, "s1");
+	ask(&w, "1", "ab");
+	assert_span(w.a.server, "s1");
+	assert_int_equal(w.a.pages, 0);		/* its own claim is no cached prefix */
+	assert_int_equal(stats(&w).open, 1);
+	assert_int_equal(stats(&w).index.claims, 1);
+	refused(&w, "1");
+	assert_int_equal(stats(&w).index.pages, 0);
+	world_end(&w);
+}
+
+static void without_uid_each_is_its_own(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "", "a");
+	ask(&w, "", "b");
+	ask(&w, "", "c");
+	assert_int_equal(stats(&w).open, 3);
+	tell_done(&w, "", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).open, 3);
+	world_end(&w);
+}
+
+/* ---- what a load string admits ------------------------------------------------------------ */
+
+static void load_closes_the_oldest(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,5,0,1");
+	for (int i = 0; i < 5; i++, w.now += 400) {
+		char uid[8], turns[2] = { (char)('a' + i), 0 };
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		ask(&w, uid, turns);
+	}
+	/* ages now: 2000 1600 1200 800 400; the request that brings a string is one more */
+	assert_int_equal(server(&w, "s1").v.open, 5);
+	w.q.load = SPAN("lb1/1;s1=1,2,1,1");	/* three: conn + queue */
+	ask(&w, "5", "f");
+	assert_int_equal(server(&w, "s1").v.open, 4);
+	assert_int_equal(stats(&w).closed_by_load, 2);
+	tell_done(&w, "1", "s1", 200, "--", 1);		/* the oldest went first */
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	tell_done(&w, "2", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	w.now += 100;
+	ask(&w, "6", "g");			/* 3 is 900 old: too young to be missed */
+	assert_int_equal(server(&w, "s1").v.open, 4);
+	w.now += 100;
+	ask(&w, "7", "h");
+	assert_int_equal(server(&w, "s1").v.open, 4);
+	tell_done(&w, "3", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 2);
+	assert_int_equal(held(&w, "a"), TURN_PAGES);	/* closed so, it was served, for all we know */
+	world_end(&w);
+}
+
+static void each_haproxy_counts_its_own(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	ask(&w, "1", "a");
+	ask(&w, "2", "b");
+	w.q.load = SPAN("lb2/1;s1=1,0,0,1");
+	ask(&w, "3", "c");
+	assert_int_equal(server(&w, "s1").v.open, 3);
+	w.now += 5000;
+	ask(&w, "4", "d");			/* lb2 has nothing open there: 3 is over, 1 and 2 are lb1's */
+	assert_int_equal(server(&w, "s1").v.open, 3);
+	tell_done(&w, "3", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	w.q.load = SPAN("lb1/1;s1=1,1,0,1");
+	ask(&w, "5", "e");			/* lb1 has one */
+	tell_done(&w, "1", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 2);
+	tell_done(&w, "2", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 2);
+	world_end(&w);
+}
+
+/* ---- age and room ------------------------------------------------------------------------- */
+
+static void ten_minutes(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "a");
+	w.now += 900;			/* too young for the load string to close it */
+	ask(&w, "2", "b");
+	w.now += 599099;
+	route_tick(w.r, w.now);
+	assert_int_equal(stats(&w).open, 2);
+	w.now += 1;
+	route_tick(w.r, w.now);
+	assert_int_equal(stats(&w).open, 1);
+	w.now += 1000;
+	route_tick(w.r, w.now);
+	assert_int_equal(stats(&w).open, 0);
+	assert_int_equal(stats(&w).closed_by_age, 2);
+	assert_int_equal(stats(&w).index.claims, 0);
+	world_end(&w);
+}
+
+static void many_at_once_take_several_ticks(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	for (int i = 0; i < 300; i++) {
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		ask(&w, uid, "a");
+	}
+	w.now += 600000;
+	for (unsigned left = 300, i = 0; left > 0; i++) {
+		route_tick(w.r, w.now);
+		assert_true(stats(&w).open < left && i < 10);
+		left = (unsigned)stats(&w).open;
+	}
+	assert_int_equal(stats(&w).index.claims, 0);
+	world_end(&w);
+}
+
+static void the_ledger_has_room_for_so_many(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.ledger_max_entries = 3;
+	world_open(&w);
+	for (int i = 0; i < 10; i++) {
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		ask(&w, uid, "a");
+		assert_true(stats(&w).open <= 3);
+	}
+	assert_int_equal(stats(&w).closed_by_room, 7);
+	send_body(&w, "x", SPAN("{}"));			/* enters nothing, so nobody has to go */
+	assert_int_equal(stats(&w).closed_by_room, 7);
+	assert_int_equal(stats(&w).open, 3);
+	tell_done(&w, "6", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	tell_done(&w, "7", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	world_end(&w);
+}
+
+/* ---- the ladder --------------------------------------------------------------------------- */
+
+static void facts_step_up_and_down(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "a");
+	assert_string_equal(pool(&w).facts, "load");
+	tell_done(&w, "1", "s1", 200, "--", 5);
+	ask(&w, "2", "b");
+	assert_string_equal(pool(&w).facts, "end");
+	tell_first(&w, "2", "s1", 200, "application/json");
+	ask(&w, "3", "c");
+	assert_string_equal(pool(&w).facts, "end");	/* a whole answer tells no first-token time */
+	tell_first(&w, "3", "s1", 503, STREAM);
+	ask(&w, "4", "d");
+	assert_string_equal(pool(&w).facts, "end");	/* nor does a failure */
+	tell_first(&w, "4", "s1", 200, STREAM);
+	ask(&w, "5", "e");
+	assert_string_equal(pool(&w).facts, "first");
+	w.now += 60000;
+	ask(&w, "6", "f");
+	assert_string_equal(pool(&w).facts, "load");	/* what is a minute old says nothing */
+	tell_done(&w, "6", "s1", 200, "--", 5);
+	ask(&w, "7", "g");
+	assert_string_equal(pool(&w).facts, "end");
+	world_end(&w);
+}
+
+/* With first-token reports the wait is what has not been answered; without, it drains with time. */
+static void waiting_work(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "abcdefgh");
+	assert_true(server(&w, "s1").v.backlog_s > 0.1);
+	tell_first(&w, "1", "s1", 200, STREAM);
+	assert_true(server(&w, "s1").v.backlog_s == 0);
+	assert_int_equal(server(&w, "s1").v.open, 1);
+	tell_done(&w, "1", "s1", 200, "--", 5);
+	assert_true(server(&w, "s1").v.backlog_s == 0);
+	world_end(&w);
+}
+
+/* ---- servers that go away ----------------------------------------------------------------- */
+
+static void a_server_out_of_the_load_strings(void **state)
+{
+	struct world w;
+	server_id id;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "a");
+	assert_span(w.a.server, "s1");
+	served(&w, "1");
+	id = server(&w, "s1").v.id;
+	w.q.load = SPAN("lb1/1;s2=1,0,0,1");
+	for (int i = 0; i < 599; i++) {
+		w.now += 1000;
+		send_body(&w, "x", SPAN("{}"));		/* no prompt, but it brings its load string */
+		route_tick(w.r, w.now);
+	}
+	assert_true(server(&w, "s1").found);
+	w.now += 1000;
+	send_body(&w, "x", SPAN("{}"));
+	route_tick(w.r, w.now);
+	route_tick(w.r, w.now + 1000);
+	route_tick(w.r, w.now + 2000);
+	assert_false(server(&w, "s1").found || server(&w, "s3").found || server(&w, "s4").found);
+	assert_true(server(&w, "s2").found);
+	assert_int_equal(index_server_pages(w.r->index, id), 0);
+	w.q.load = SPAN(IDLE4);
+	ask(&w, "2", "ab");			/* back again, empty */
+	assert_why(&w, WHY_COLD);
+	world_end(&w);
+}
+
+/* No load string at all says nothing about who is gone. */
+static void silence_drops_nobody(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "1", "a");
+	served(&w, "1");
+	w.now += 10000000;
+	for (int i = 0; i < 5; i++)
+		route_tick(w.r, w.now += 1000);
+	assert_true(server(&w, "s1").found);
+	assert_int_equal(held(&w, "a"), TURN_PAGES);
+	world_end(&w);
+}
+
+static void a_server_with_requests_open_stays(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.server_max_age_ms = 5000;
+	world_open(&w);
+	ask(&w, "1", "a");
+	w.q.load = SPAN("lb1/1;s2=1,0,0,1");
+	w.now += 6000;
+	send_body(&w, "x", SPAN("{}"));
+	for (int i = 0; i < 5; i++)
+		route_tick(w.r, w.now += 1000);
+	assert_true(server(&w, "s1").found);
+	assert_false(server(&w, "s3").found);
+	served(&w, "1");
+	route_tick(w.r, w.now += 1000);
+	assert_false(server(&w, "s1").found);
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_becomes_of_a_claim),
+		cmocka_unit_test(a_failure_takes_only_its_own),
+		cmocka_unit_test(redispatched),
+		cmocka_unit_test(served_by_a_stranger),
+		cmocka_unit_test(facts_of_nobody),
+		cmocka_unit_test(one_uid_is_one_request),
+		cmocka_unit_test(without_uid_each_is_its_own),
+		cmocka_unit_test(load_closes_the_oldest),
+		cmocka_unit_test(each_haproxy_counts_its_own),
+		cmocka_unit_test(ten_minutes),
+		cmocka_unit_test(many_at_once_take_several_ticks),
+		cmocka_unit_test(the_ledger_has_room_for_so_many),
+		cmocka_unit_test(facts_step_up_and_down),
+		cmocka_unit_test(waiting_work),
+		cmocka_unit_test(a_server_out_of_the_load_strings),
+		cmocka_unit_test(silence_drops_nobody),
+		cmocka_unit_test(a_server_with_requests_open_stays),
+	};
+
+	return cmocka_run_group_tests_name("route learn", tests, NULL, NULL);
+}

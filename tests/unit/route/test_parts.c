@@ -1,0 +1,351 @@
+/* test_parts.c - the small tables below the front door, each alone: fleet, ledger, slices. */
+#include "tests/unit/route/world.h"
+
+/* ---- fleet -------------------------------------------------------------------------------- */
+
+static void pools_are_found_again(void **state)
+{
+	struct route_opts o;
+	struct fleet f;
+	struct pool *p;
+
+	(void)state;
+	route_defaults(&o);
+	o.max_pools = 3;
+	fleet_init(&f);
+	p = fleet_pool(&f, &o, SPAN("a"));
+	assert_non_null(p);
+	assert_ptr_equal(fleet_pool(&f, &o, SPAN("a")), p);
+	assert_ptr_not_equal(fleet_pool(&f, &o, SPAN("ab")), p);
+	assert_non_null(fleet_pool(&f, &o, (struct span){ 0 }));
+	assert_null(fleet_pool(&f, &o, SPAN("one too many")));
+	assert_int_equal(f.pools_refused, 1);
+	o.max_pools = 4;
+	assert_null(fleet_pool(&f, &o, span_of("a\0b", 3)));
+	assert_int_equal(f.pools_refused, 2);
+	fleet_fini(&f);
+}
+
+static void ids_are_given_again_last(void **state)
+{
+	static char name[SERVERS_MAX + 1][8];
+	struct server *s[SERVERS_MAX], *late;
+	struct route_opts o;
+	struct fleet f;
+	struct pool *p;
+
+	(void)state;
+	route_defaults(&o);
+	fleet_init(&f);
+	p = fleet_pool(&f, &o, SPAN("pool"));
+	for (int i = 0; i < SERVERS_MAX; i++) {
+		snprintf(name[i], sizeof(name[i]), "n%d", i);
+		assert_non_null(s[i] = fleet_server(&f, p, span_str(name[i])));
+		assert_int_equal(s[i]->id, i);
+		if (i == 99) {		/* an id just given back is not the next one given */
+			fleet_drop(&f, s[50]);
+			assert_null(pool_find(p, SPAN("n50"), 50));
+			assert_ptr_equal(pool_find(p, SPAN("n51"), 51), s[51]);
+		}
+	}
+	assert_non_null(late = fleet_server(&f, p, SPAN("late")));
+	assert_int_equal(late->id, 50);
+	assert_null(fleet_server(&f, p, SPAN("none left")));
+	assert_int_equal(f.servers_refused, 1);
+	fleet_drop(&f, late);
+	assert_null(fleet_server(&f, p, span_of("n\0", 2)));
+	fleet_fini(&f);
+}
+
+static void names_have_a_longest(void **state)
+{
+	char name[SERVER_NAME_MAX + 1];
+	struct route_opts o;
+	struct fleet f;
+	struct pool *p;
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	route_defaults(&o);
+	fleet_init(&f);
+	assert_non_null(p = fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX)));
+	assert_null(fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX + 1)));
+	assert_non_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX)));
+	assert_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX + 1)));
+	assert_non_null(pool_find(p, span_of(name, SERVER_NAME_MAX), SIZE_MAX));
+	fleet_fini(&f);
+}
+
+static void slots_are_reused_and_shared(void **state)
+{
+	struct slot *sl[SLOTS_MAX];
+	struct route_opts o;
+	struct server *s;
+	struct fleet f;
+
+	(void)state;
+	route_defaults(&o);
+	fleet_init(&f);
+	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
+	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
+		assert_non_null(sl[i] = server_slot(s, i + 1));
+		sl[i]->n_open++;		/* in use */
+	}
+	assert_ptr_equal(server_slot(s, 5), sl[4]);
+	assert_ptr_equal(server_slot(s, 1000), sl[SLOTS_MAX - 1]);	/* no room: shared */
+	assert_int_equal(sl[SLOTS_MAX - 1]->process, SLOTS_MAX);
+	sl[3]->n_open--;
+	assert_ptr_equal(server_slot(s, 1000), sl[3]);			/* an idle one changes hands */
+	assert_int_equal(sl[3]->process, 1000);
+	fleet_fini(&f);
+}
+
+static void work_drains_without_reports(void **state)
+{
+	struct server s = { .fluid_at = 1000 };
+
+	(void)state;
+	server_work_add(&s, 2, 1000);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 1500) == 2);	/* to the letter */
+	assert_true(server_backlog(&s, STEP_END, 0.3, 1500) == 1.5);
+	assert_true(server_backlog(&s, STEP_LOAD, 0.3, 2000) == 1);
+	assert_true(server_backlog(&s, STEP_LOAD, 0.3, 9000) == 0.6);	/* not below the floor */
+	server_work_add(&s, 1, 9000);
+	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);
+	server_work_end(&s, 2, 9000);
+	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);	/* never above what is open */
+	server_work_end(&s, 1, 9000);
+	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 0);
+}
+
+/* Threads read their clocks at different moments; what has drained once does not drain again. */
+static void a_clock_that_steps_back(void **state)
+{
+	struct server s = { .fluid_at = 1000 };
+
+	(void)state;
+	server_work_add(&s, 2, 1000);
+	assert_true(server_backlog(&s, STEP_END, 0, 1500) == 1.5);
+	assert_true(server_backlog(&s, STEP_END, 0, 1400) == 1.5);
+	assert_true(server_backlog(&s, STEP_END, 0, 1500) == 1.5);
+	assert_true(server_backlog(&s, STEP_END, 0, 2000) == 1);
+}
+
+static void facts_are_fresh_for_a_minute(void **state)
+{
+	struct pool p = { .opts = NULL };
+
+	(void)state;
+	assert_int_equal(pool_step(&p, 5), STEP_NONE);
+	p.loaded = 1;
+	assert_int_equal(pool_step(&p, 5), STEP_LOAD);
+	p.done_seen = 10;
+	assert_int_equal(pool_step(&p, 10), STEP_END);
+	p.first_seen = 20;
+	assert_int_equal(pool_step(&p, 20), STEP_FIRST);
+	assert_int_equal(pool_step(&p, 60019), STEP_FIRST);
+	assert_int_equal(pool_step(&p, 60020), STEP_LOAD);
+}
+
+/* ---- ledger ------------------------------------------------------------------------------- */
+
+static void entries_open_and_close(void **state)
+{
+	struct route_opts o;
+	struct server *s;
+	struct ledger l;
+	struct fleet f;
+	struct slot *sl;
+
+	(void)state;
+	route_defaults(&o);
+	fleet_init(&f);
+	assert_int_equal(ledger_init(&l), 0);
+	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
+	sl = server_slot(s, 1);
+	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
+		assert_non_null(ledger_open(&l, i * 256, s, sl, 0.001, 1000));
+	assert_int_equal(l.n, 5000);
+	assert_int_equal(s->n_open, 5000);
+	assert_int_equal(sl->n_open, 5000);
+	for (uint64_t i = 0; i < 5000; i += 2)
+		ledger_close(&l, ledger_find(&l, i * 256), 1000);
+	for (uint64_t i = 0; i < 5000; i++)
+		assert_int_equal(ledger_find(&l, i * 256) != NULL, i % 2);
+	assert_null(ledger_find(&l, 7));
+	assert_int_equal(list_entry(l.by_age.next, struct ledger_entry, by_age)->uid, 256);
+	while (!list_empty(&l.by_age))
+		ledger_close(&l, list_entry(l.by_age.next, struct ledger_entry, by_age), 1000);
+	assert_int_equal(l.n, 0);
+	assert_int_equal(s->n_open, 0);
+	assert_true(s->unanswered_s == 0);	/* not nearly: an idle server is idle */
+	ledger_fini(&l);
+	fleet_fini(&f);
+}
+
+static void entries_move_with_their_work(void **state)
+{
+	struct ledger_entry *e;
+	struct server *a, *b;
+	struct route_opts o;
+	struct ledger l;
+	struct fleet f;
+	struct pool *p;
+
+	(void)state;
+	route_defaults(&o);
+	fleet_init(&f);
+	assert_int_equal(ledger_init(&l), 0);
+	p = fleet_pool(&f, &o, SPAN("pool"));
+	a = fleet_server(&f, p, SPAN("a"));
+	b = fleet_server(&f, p, SPAN("b"));
+	e = ledger_open(&l, 1, a, server_slot(a, 9), 0.5, 1000);
+	e->claim = 77;
+	ledger_move(e, b, server_slot(b, 9), 1000);
+	assert_int_equal(a->n_open + a->slots[0]->n_open, 0);
+	assert_int_equal(b->n_open, 1);
+	assert_true(a->unanswered_s == 0 && b->unanswered_s == 0.5);
+	ledger_answered(e, 1000);
+	assert_true(b->unanswered_s == 0 && b->n_open == 1);
+	assert_int_equal(ledger_close(&l, e, 1000), 77);
+	assert_int_equal(b->n_open, 0);
+	ledger_open(&l, 2, a, server_slot(a, 9), 0.5, 1000);	/* freed with the ledger */
+	ledger_fini(&l);
+	fleet_fini(&f);
+}
+
+/* ---- slices ------------------------------------------------------------------------------- */
+
+static struct sliced *slice_of(const struct hash_key *k, uint64_t uid)
+{
+	struct prompt_opts o;
+	struct sliced *s;
+
+	prompt_defaults(&o);
+	s = sliced_new(&o, k, SPAN("pool"), SPAN("tenant"), SPAN("model"));
+	assert_non_null(s);
+	s->uid = uid;
+	return s;
+}
+
+static void slices_wait_and_are_taken(void **state)
+{
+	const struct hash_key k = test_key();
+	struct sliced *s;
+	struct slices t;
+
+	(void)state;
+	slices_init(&t);
+	assert_null(slices_take(&t, 1));
+	for (uint64_t i = 0; i < 600; i++)	/* several in each bucket */
+		slices_put(&t, slice_of(&k, i), SIZE_MAX, 1000);
+	assert_int_equal(t.n, 600);
+	for (uint64_t i = 0; i < 600; i += 3) {
+		s = slices_take(&t, i);
+		assert_int_equal(s->uid, i);
+		assert_span(s->pool, "pool");
+		assert_span(s->tenant, "tenant");
+		assert_span(s->model, "model");
+		sliced_free(s);
+		assert_null(slices_take(&t, i));
+	}
+	slices_restart(&t, 1);
+	slices_restart(&t, 1);
+	assert_int_equal(t.again, 1);
+	assert_int_equal(t.n, 399);
+	slices_put(&t, slice_of(&k, 2), SIZE_MAX, 2000);	/* the same uid: the later one stays */
+	assert_int_equal(t.n, 399);
+	s = slices_take(&t, 2);
+	assert_int_equal(s->since, 2000);
+	sliced_free(s);
+	slices_fini(&t);
+}
+
+static void slices_are_bounded_in_bytes(void **state)
+{
+	const struct hash_key k = test_key();
+	struct slices t;
+	size_t one;
+
+	(void)state;
+	slices_init(&t);
+	slices_put(&t, slice_of(&k, 0), SIZE_MAX, 1000);
+	one = t.bytes;
+	assert_true(one >= sizeof(struct sliced) + 100);
+	for (uint64_t i = 1; i < 10; i++) {
+		slices_put(&t, slice_of(&k, i), 3 * one + 1, 1000);
+		assert_true(t.bytes <= 3 * one + 1);
+	}
+	assert_int_equal(t.n, 3);
+	assert_int_equal(t.dropped, 7);
+	for (uint64_t i = 0; i < 10; i++) {
+		struct sliced *s = slices_take(&t, i);
+
+		assert_int_equal(s != NULL, i >= 7);	/* the oldest went */
+		sliced_free(s);
+	}
+	assert_int_equal(t.bytes, 0);
+	slices_put(&t, slice_of(&k, 10), one, 1000);
+	assert_int_equal(t.n, 1);
+	slices_put(&t, slice_of(&k, 11), one - 1, 1000);	/* too large alone: no budget is overdrawn */
+	assert_int_equal(t.n, 0);
+	assert_int_equal(t.bytes, 0);
+	slices_fini(&t);
+}
+
+static void slices_are_bounded_in_age(void **state)
+{
+	const struct hash_key k = test_key();
+	struct slices t;
+
+	(void)state;
+	slices_init(&t);
+	for (uint64_t i = 0; i < 10; i++)
+		slices_put(&t, slice_of(&k, i), SIZE_MAX, 1000 + (msec)i);
+	slices_age(&t, 1000, 64);
+	assert_int_equal(t.n, 10);
+	slices_age(&t, 1003, 64);
+	assert_int_equal(t.n, 7);
+	slices_age(&t, 9999, 4);
+	assert_int_equal(t.n, 3);
+	assert_int_equal(t.aged, 7);
+	slices_fini(&t);
+	assert_int_equal(t.bytes, 0);
+}
+
+static void names_too_long_for_a_slice(void **state)
+{
+	const struct hash_key k = test_key();
+	char name[SLICE_TEXT_MAX + 1] = { 0 };
+	struct prompt_opts o;
+	struct sliced *s;
+
+	(void)state;
+	prompt_defaults(&o);
+	s = sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX - 1), SPAN("x"), (struct span){ 0 });
+	assert_non_null(s);
+	sliced_free(s);
+	assert_null(sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX - 1), SPAN("x"), SPAN("y")));
+	assert_null(sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX + 1), SPAN(""), SPAN("")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pools_are_found_again),
+		cmocka_unit_test(ids_are_given_again_last),
+		cmocka_unit_test(names_have_a_longest),
+		cmocka_unit_test(slots_are_reused_and_shared),
+		cmocka_unit_test(work_drains_without_reports),
+		cmocka_unit_test(a_clock_that_steps_back),
+		cmocka_unit_test(facts_are_fresh_for_a_minute),
+		cmocka_unit_test(entries_open_and_close),
+		cmocka_unit_test(entries_move_with_their_work),
+		cmocka_unit_test(slices_wait_and_are_taken),
+		cmocka_unit_test(slices_are_bounded_in_bytes),
+		cmocka_unit_test(slices_are_bounded_in_age),
+		cmocka_unit_test(names_too_long_for_a_slice),
+	};
+
+	return cmocka_run_group_tests_name("route parts", tests, NULL, NULL);
+}

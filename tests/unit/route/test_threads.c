@@ -1,0 +1,143 @@
+/* test_threads.c - decide, learn, tick, look and reconfigure at once, all on the same few hot prefixes.
+ * For the thread sanitizer; without it, for what must hold afterwards. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "tests/unit/route/world.h"
+
+#define THREADS		4
+#define RUN_MS		1000
+
+static atomic_bool stop;
+static atomic_llong now_ms = 1000000;
+
+struct worker {
+	struct world *w;		/* shared: only its router is used */
+	unsigned id;
+	uint64_t asked, named;
+};
+
+static const char *const talks[] = { "abcd", "abef", "abcdxy", "a", "abcdzw", "ghij" };
+
+static void one_request(struct worker *me, struct route_scratch *s, struct text *body, unsigned i)
+{
+	struct route_request q = me->w->q;
+	struct route_answer a;
+	struct fact f;
+	char uid[32], load[128];
+	size_t half;
+
+	chat(body, "\"model\":\"m\",", talks[(i + me->id) % 6], "");
+	snprintf(uid, sizeof(uid), "%u-%u", me->id, i);
+	snprintf(load, sizeof(load), "lb%u/1;s1=1,%u,0,1;s2=1,1,0,1;s3=%d,0,0,1;s4=1,0,0,%d",
+		 me->id % 2, i % 5, i % 16 != 0, i % 8 != 0);
+	q.uid = span_str(uid);
+	q.load = span_str(load);
+	q.seq = -1;
+	half = body->n / 2;
+	if (i % 3 == 0) {
+		q.seq = 0;
+		q.visible = q.whole = (int64_t)body->n;
+		q.body = span_of(body->p, half);
+		route_decide(me->w->r, s, &q, now_ms++, &a);
+		q = (struct route_request){ .uid = q.uid, .seq = 1, .visible = -1, .whole = -1 };
+		q.body = span_of(body->p + half, body->n - half);
+	} else {
+		q.body = span_of(body->p, body->n);
+	}
+	route_decide(me->w->r, s, &q, now_ms++, &a);
+	me->asked++;
+	me->named += a.server.n > 0;
+	fact_init(&f, i % 5 ? FACT_FIRST : FACT_DONE);
+	f.uid = span_str(uid);
+	f.server = i % 7 ? a.server : SPAN("s2");
+	f.status = i % 11 ? 200 : 503;
+	f.type = SPAN(STREAM);
+	route_learn(me->w->r, &f, now_ms++);
+	f.kind = FACT_DONE;
+	route_learn(me->w->r, &f, now_ms++);
+}
+
+static void *work(void *arg)
+{
+	struct route_scratch *s;
+	struct worker *me = arg;
+	struct text *body = malloc(sizeof(*body));
+
+	s = route_scratch_new(me->w->r);
+	for (unsigned i = 0; !stop; i++)
+		one_request(me, s, body, i);
+	route_scratch_free(s);
+	free(body);
+	return NULL;
+}
+
+static void look(void *arg, const struct route_server_view *v)
+{
+	*(uint64_t *)arg += v->picked;
+}
+
+static void *watch(void *arg)
+{
+	struct world *w = arg;
+	struct route_opts o = w->o;
+
+	for (unsigned i = 0; !stop; i++) {
+		struct timespec pause = { .tv_nsec = 1000000 };
+		uint64_t picked = 0;
+
+		now_ms += 50;
+		route_tick(w->r, now_ms);
+		route_each_server(w->r, look, &picked);
+		pool(w);
+		stats(w);
+		o.pool_default.policy.rule = (enum policy_rule)(i / 10 % RULE_COUNT);
+		o.server_max_age_ms = i % 20 == 0 ? 1 : 600000;
+		if (i % 5 == 0)
+			route_reconfigure(w->r, &o);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void all_at_once(void **state)
+{
+	struct timespec run = { .tv_sec = RUN_MS / 1000, .tv_nsec = RUN_MS % 1000 * 1000000 };
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS], watcher;
+	uint64_t asked = 0, named = 0;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	stop = false;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .w = &w, .id = i };
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+	}
+	assert_int_equal(pthread_create(&watcher, NULL, watch, &w), 0);
+	nanosleep(&run, NULL);
+	stop = true;
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		asked += workers[i].asked;
+		named += workers[i].named;
+	}
+	pthread_join(watcher, NULL);
+	print_message("%llu requests\n", (unsigned long long)asked);
+	assert_true(asked > 100);
+	assert_true(named > asked / 2);
+	assert_int_equal(stats(&w).requests, asked);
+	assert_int_equal(stats(&w).open, 0);		/* each has been told its end */
+	assert_int_equal(stats(&w).index.claims, 0);
+	assert_int_equal(stats(&w).slices_waiting, 0);
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once) };
+
+	return cmocka_run_group_tests_name("route threads", tests, NULL, NULL);
+}
