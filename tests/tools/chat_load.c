@@ -75,8 +75,8 @@ static void progress_line(struct load *l, bool last)
 		     "first token %.0f ms, %llu failed", l->o.label, *l->o.label ? "  " : "",
 		     seconds_of(l), (unsigned long long)tally_done(t),
 		     (unsigned long long)l->o.conversations * l->o.turns, l->in_flight,
-		     t->prompt ? 100.0 * (double)t->cached / (double)t->prompt : 0.0, times_mean(&t->ttft),
-		     (unsigned long long)tally_failed(t));
+		     t->prompt ? 100.0 * (double)t->cached / (double)t->prompt : 0.0,
+		     times_mean(&t->ttft), (unsigned long long)tally_failed(t));
 	if (l->tty)
 		fprintf(stderr, "\r%-*s%s", n > 110 ? n : 110, line, last ? "\n" : "");
 	else
@@ -114,8 +114,8 @@ static void trace(const struct slot *s, enum load_error e, double total)
 	fprintf(s->l->trace, "t=%.4f talk=%u turn=%u system=%u tenant=%u engine=%s status=%d result=%s "
 		"ttft_ms=%.2f total_ms=%.2f prompt=%u cached=%u out=%u\n", s->t0, t->id, t->turn + 1,
 		t->system, t->tenant, *s->engine ? s->engine : "-", s->status, load_error_name(e),
-		s->first > 0 ? (s->first - s->t0) * 1000 : 0, total * 1000, s->reply.prompt, s->reply.cached,
-		s->reply.out);
+		s->first > 0 ? (s->first - s->t0) * 1000 : 0, total * 1000, s->reply.prompt,
+		s->reply.cached, s->reply.out);
 }
 
 static void count(struct slot *s, enum load_error e, double total)
@@ -256,7 +256,8 @@ static void take_head_fields(struct slot *s, const struct http_head *h)
 	snprintf(s->engine, sizeof(s->engine), SPAN_FMT, SPAN_ARG(engine));
 	s->status = h->status;
 	s->kept = !h->close;
-	reply_init(&s->reply, s->l->o.api, type.n >= 17 && memcmp(type.p, "text/event-stream", 17) == 0);
+	reply_init(&s->reply, s->l->o.api,
+		   type.n >= 17 && memcmp(type.p, "text/event-stream", 17) == 0);
 	http_body_init(&s->framing, h, true);
 	if (s->framing.kind == HTTP_BODY_CLOSE)
 		s->kept = false;
@@ -336,8 +337,6 @@ static void ended(struct slot *s)
 {
 	if (s->state == SLOT_BODY && s->framing.kind == HTTP_BODY_CLOSE)
 		answered(s);
-	else if (s->state == SLOT_IDLE)
-		disconnect(s);
 	else
 		broken(s, s->state == SLOT_BODY ? LOAD_CUT : LOAD_CLOSED);
 }
@@ -348,15 +347,14 @@ static void on_readable(struct slot *s)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n < 0 && errno != ECONNRESET)
-		broken(s, LOAD_CONNECT);
-	else if (n < 0 && s->state != SLOT_IDLE)
-		broken(s, s->state == SLOT_BODY ? LOAD_CUT : LOAD_CLOSED);
-	else if (n <= 0)
+	if (s->state == SLOT_IDLE) {
+		disconnect(s);		/* closed, or bytes nobody asked for */
+	} else if (n < 0) {
+		broken(s, errno != ECONNRESET ? LOAD_CONNECT :
+		       s->state == SLOT_BODY ? LOAD_CUT : LOAD_CLOSED);
+	} else if (n == 0) {
 		ended(s);
-	else if (s->state == SLOT_IDLE)
-		disconnect(s);		/* nobody asked */
-	else {
+	} else {
 		s->in.n += (size_t)n;
 		take_input(s);
 	}

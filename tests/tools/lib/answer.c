@@ -60,7 +60,8 @@ static void put_usage_responses(const struct job *j, struct buf *out)
 	struct sums s = sums_of(j);
 
 	buf_putf(out, "\"usage\":{\"input_tokens\":%u,\"input_tokens_details\":{\"cached_tokens\":%u},"
-		 "\"output_tokens\":%u,\"total_tokens\":%u}", s.prompt, s.cached, s.out, s.prompt + s.out);
+		 "\"output_tokens\":%u,\"total_tokens\":%u}",
+		 s.prompt, s.cached, s.out, s.prompt + s.out);
 }
 
 static void put_usage_messages(const struct job *j, struct buf *out)
@@ -78,9 +79,9 @@ static void put_responses(const struct job *j, const char *status, bool whole, s
 		 "\"model\":", j->id, (long long)j->created, status);
 	buf_put_json(out, span_str(j->ask.model));
 	if (whole) {
-		buf_puts(out, ",\"output\":[{\"type\":\"message\",\"id\":\"msg_0\",\"status\":\"completed\","
-			 "\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"annotations\":[],"
-			 "\"text\":");
+		buf_puts(out, ",\"output\":[{\"type\":\"message\",\"id\":\"msg_0\","
+			 "\"status\":\"completed\",\"role\":\"assistant\","
+			 "\"content\":[{\"type\":\"output_text\",\"annotations\":[],\"text\":");
 		put_text(out, &j->seqs[0]);
 		buf_puts(out, "}]}],");
 		put_usage_responses(j, out);
@@ -106,8 +107,8 @@ static void put_generate(const struct job *j, const struct seq *q, struct buf *o
 {
 	buf_puts(out, "{\"text\":");
 	put_text(out, q);
-	buf_putf(out, ",\"index\":%d,\"meta_info\":{\"id\":\"%s\",\"finish_reason\":", (int)(q - j->seqs),
-		 j->id);
+	buf_putf(out, ",\"index\":%d,\"meta_info\":{\"id\":\"%s\",\"finish_reason\":",
+		 (int)(q - j->seqs), j->id);
 	if (q->state == SEQ_DONE)
 		buf_putf(out, "{\"type\":\"%s\",\"length\":%u}", finish_of(j), q->n_out);
 	else
@@ -144,7 +145,8 @@ static void put_embeddings(const struct job *j, struct buf *out)
 	put_head(j, "list", out);
 	buf_puts(out, ",\"data\":[");
 	for (size_t i = 0; i < j->ask.n_prompts; i++) {
-		buf_putf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i ? "," : "", i);
+		buf_putf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":",
+			 i ? "," : "", i);
 		put_embedding(&j->seqs[i], out);
 		buf_puts(out, "}");
 	}
@@ -207,14 +209,14 @@ static void put_chunk(const struct job *j, const struct seq *q, struct buf *out)
 	buf_puts(out, "data: ");
 	put_head(j, chat ? "chat.completion.chunk" : "text_completion", out);
 	if (q == NULL) {
-		buf_puts(out, ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
-			 "\"logprobs\":null,\"finish_reason\":null}]}\n\n");
+		buf_puts(out, ",\"choices\":[{\"index\":0,"
+			 "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n");
 		return;
 	}
 	buf_putf(out, ",\"choices\":[{\"index\":%d,%s", (int)(q - j->seqs),
 		 chat ? "\"delta\":{\"content\":" : "\"text\":");
 	put_delta(q, out);
-	buf_puts(out, chat ? "},\"logprobs\":null,\"finish_reason\":" : ",\"logprobs\":null,\"finish_reason\":");
+	buf_putf(out, "%s,\"logprobs\":null,\"finish_reason\":", chat ? "}" : "");
 	if (q->state == SEQ_DONE)
 		buf_putf(out, "\"%s\"}]}\n\n", finish_of(j));
 	else
@@ -225,11 +227,11 @@ static void start_messages(const struct job *j, struct buf *out)
 {
 	struct sums s = sums_of(j);
 
-	buf_putf(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"%s\","
-		 "\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":", j->id);
+	buf_putf(out, "event: message_start\ndata: {\"type\":\"message_start\","
+		 "\"message\":{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":", j->id);
 	buf_put_json(out, span_str(j->ask.model));
-	buf_putf(out, ",\"stop_reason\":null,\"usage\":{\"input_tokens\":%u,\"cache_read_input_tokens\":%u,"
-		 "\"cache_creation_input_tokens\":0,\"output_tokens\":0}}}\n\n",
+	buf_putf(out, ",\"stop_reason\":null,\"usage\":{\"input_tokens\":%u,"
+		 "\"cache_read_input_tokens\":%u,\"cache_creation_input_tokens\":0,\"output_tokens\":0}}}\n\n",
 		 s.prompt - s.cached, s.cached);
 	buf_puts(out, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
 		 "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n");
@@ -243,7 +245,8 @@ static void start(struct job *j, struct buf *out)
 	} else if (j->ask.api == API_MESSAGES) {
 		start_messages(j, out);
 	} else if (j->ask.api == API_RESPONSES) {
-		buf_puts(out, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":");
+		buf_puts(out, "event: response.created\ndata: {\"type\":\"response.created\","
+			 "\"response\":");
 		put_responses(j, "in_progress", false, out);
 		buf_puts(out, "}\n\n");
 	}
@@ -279,8 +282,8 @@ void answer_token(struct job *j, const struct seq *q, struct buf *out)
 
 static void end_messages(const struct job *j, struct buf *out)
 {
-	buf_puts(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
-		 "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":");
+	buf_puts(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n"
+		 "\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":");
 	buf_puts(out, j->ask.max_given ? "\"max_tokens\"}," : "\"end_turn\"},");
 	put_usage_messages(j, out);
 	buf_puts(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");

@@ -3,7 +3,8 @@
 
 /* vLLM's buckets of vllm:time_to_first_token_seconds, up to 80 s. */
 static const double bounds[HIST_BUCKETS] = {
-	0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80
+	0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20,
+	40, 80
 };
 
 void hist_add(struct hist *h, double seconds)
@@ -39,8 +40,8 @@ static void put_hist(struct page *p, const char *name, const char *help, const s
 	put_type(p, name, "histogram", help);
 	for (size_t i = 0; i < HIST_BUCKETS; i++) {
 		n += h->n[i];
-		buf_putf(p->out, "%s_bucket{" SPAN_FMT ",le=\"%g\"} %llu\n", name, SPAN_ARG(l), bounds[i],
-			 (unsigned long long)n);
+		buf_putf(p->out, "%s_bucket{" SPAN_FMT ",le=\"%g\"} %llu\n", name, SPAN_ARG(l),
+			 bounds[i], (unsigned long long)n);
 	}
 	n += h->n[HIST_BUCKETS];
 	buf_putf(p->out, "%s_bucket{" SPAN_FMT ",le=\"+Inf\"} %llu\n%s_sum{" SPAN_FMT "} %.9g\n"

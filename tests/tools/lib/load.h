@@ -90,7 +90,7 @@ struct tally {
 	uint64_t n_status[600];
 	uint64_t prompt, cached, out, no_usage;
 	uint64_t follow_ups, stuck;	/* later turns; those that met the same engine again */
-	uint64_t reconnects;		/* kept connections that were closed before they were used again */
+	uint64_t reconnects;		/* kept connections that were closed before their next use */
 	struct times ttft, ttft_first, ttft_next, total;
 	struct {
 		char name[LOAD_NAME_MAX];

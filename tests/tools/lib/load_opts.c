@@ -45,8 +45,8 @@ struct numbers {
 };
 
 enum { OPT_URL = 1000, OPT_API, OPT_MODEL, OPT_TENANT_HEADER, OPT_SESSION, OPT_HEADER, OPT_KEY_ORDER,
-       OPT_CHUNKED, OPT_WHOLE, OPT_PROGRESS, OPT_LABEL, OPT_OUT, OPT_JSON, OPT_TRACE, OPT_SEED, OPT_HELP,
-       OPT_NUMBER };
+       OPT_CHUNKED, OPT_WHOLE, OPT_PROGRESS, OPT_LABEL, OPT_OUT, OPT_JSON, OPT_TRACE, OPT_SEED,
+       OPT_HELP, OPT_NUMBER };
 
 static int wrong(const char *what, const char *arg)
 {
@@ -145,12 +145,14 @@ int load_opts_read(struct load_opts *o, int argc, char **argv)
 		{ NULL, &o->timeout, "timeout", 0.001, 3600 },
 	};
 	struct option longs[N_WORDS + N_NUMBERS + 1] = {
-		{ "url", 1, NULL, OPT_URL }, { "api", 1, NULL, OPT_API }, { "model", 1, NULL, OPT_MODEL },
+		{ "url", 1, NULL, OPT_URL }, { "api", 1, NULL, OPT_API },
+		{ "model", 1, NULL, OPT_MODEL },
 		{ "tenant-header", 1, NULL, OPT_TENANT_HEADER }, { "session", 1, NULL, OPT_SESSION },
 		{ "header", 1, NULL, OPT_HEADER }, { "key-order", 1, NULL, OPT_KEY_ORDER },
 		{ "chunked", 0, NULL, OPT_CHUNKED }, { "whole", 0, NULL, OPT_WHOLE },
 		{ "progress", 0, NULL, OPT_PROGRESS }, { "label", 1, NULL, OPT_LABEL },
-		{ "out", 1, NULL, OPT_OUT }, { "json", 0, NULL, OPT_JSON }, { "trace", 1, NULL, OPT_TRACE },
+		{ "out", 1, NULL, OPT_OUT }, { "json", 0, NULL, OPT_JSON },
+		{ "trace", 1, NULL, OPT_TRACE },
 		{ "seed", 1, NULL, OPT_SEED }, { "help", 0, NULL, OPT_HELP },
 	};
 	int opt, rc;

@@ -8,7 +8,8 @@
 #include "agent/base/rng.h"
 
 static const char *const syllables[] = {
-	"ta", "ri", "mo", "len", "sor", "ka", "ne", "vi", "dal", "pe", "ro", "shu", "gan", "el", "ti", "bor"
+	"ta", "ri", "mo", "len", "sor", "ka", "ne", "vi", "dal", "pe", "ro", "shu", "gan", "el",
+	"ti", "bor"
 };
 
 /* <n> bytes of words that <key> alone determines. */
