@@ -6,7 +6,9 @@
 #   make bench      the figures
 #   make deps       what is missing of Debian's packages (demo and test call it)
 
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 B       ?= build/release
 SAN     ?=
 WERROR  ?=
