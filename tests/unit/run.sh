@@ -9,7 +9,8 @@ for program in "$@"; do
 	status=$?
 	ms=$(( ($(date +%s%N) - start) / 1000000 ))
 	ok=$(grep -c '^\[       OK' <<<"$out")
-	bad=$(grep -c '^\[  FAILED  \] [^0-9]' <<<"$out")
+	bad=$(sed -n 's/^ *\([0-9]*\) FAILED TEST(S)/\1/p' <<<"$out" | tail -n 1)
+	bad=${bad:-0}
 	if [ $status -ne 0 ]; then
 		printf '%s\n' "$out"
 		[ "$bad" -gt 0 ] || bad=1
