@@ -1,6 +1,6 @@
 #include "agent/serve/message.h"
 
-enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END };
+enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES };
 
 struct arg {
 	const char *name;
@@ -38,7 +38,7 @@ static const struct arg fact_args[] = {
 	{ "ta", A_INT64, offsetof(struct fact, total_ms) },
 	{ "out", A_INT64, offsetof(struct fact, bytes_out) },
 	{ "in", A_INT64, offsetof(struct fact, bytes_in) },
-	{ "rc", A_INT32, offsetof(struct fact, retries) },
+	{ "rc", A_RETRIES, 0 },
 	{ NULL, 0, 0 }
 };
 
@@ -95,6 +95,18 @@ static bool take_number(const struct spop_data *d, int64_t *v)
 	return true;
 }
 
+/* "+1": it went to another server with that retry. */
+static void take_retries(struct fact *f, const struct spop_data *d)
+{
+	struct spop_str s;
+	int64_t v;
+
+	if (!take_number(d, &v) || v < 0 || v > INT32_MAX)
+		return;
+	f->retries = (int32_t)v;
+	f->redispatched = spop_data_str(d, &s) && s.p[0] == '+';
+}
+
 static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 {
 	char *at = (char *)to + a->offset;
@@ -117,6 +129,9 @@ static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 	case A_INT32:
 		if (take_number(d, &v) && v >= INT32_MIN && v <= INT32_MAX)
 			*(int32_t *)at = (int32_t)v;
+		break;
+	case A_RETRIES:
+		take_retries(to, d);
 		break;
 	}
 }
