@@ -33,8 +33,9 @@ static const struct {
 	{ "true", JSON_TRUE }, { "false", JSON_FALSE }, { "null", JSON_NULL },
 };
 
-#define PIECES		512	/* bytes of decoded text put together */
-#define SHORT_RUN	64	/* runs up to here are worth a copy */
+#define PIECES		2048	/* bytes of decoded text put together */
+#define SHORT_RUN	64	/* runs up to here are copied by one block of fixed size */
+#define WORTH_COPY	512	/* runs up to here are worth a copy */
 
 struct pieces {
 	struct json *j;
@@ -78,14 +79,14 @@ static void pieces_flush(struct pieces *o)
 /* <end> is how far may be read from <p>: short runs are copied by fixed blocks. */
 static inline void pieces_run(struct pieces *o, const char *p, size_t n, const char *end)
 {
-	if (n > SHORT_RUN) {
+	if (n > WORTH_COPY) {
 		pieces_flush(o);
 		emit_text(o->j, p, n);
 		return;
 	}
-	if (o->n > PIECES - SHORT_RUN)
+	if (o->n > PIECES - WORTH_COPY)
 		pieces_flush(o);
-	if (end - p >= SHORT_RUN)
+	if (n <= SHORT_RUN && end - p >= SHORT_RUN)
 		memcpy(o->buf + o->n, p, SHORT_RUN);
 	else
 		memcpy(o->buf + o->n, p, n);
