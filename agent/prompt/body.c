@@ -245,13 +245,19 @@ static void result_start(struct body *b, enum json_event ev)
 
 	part_payload(&b->env, m, b->r.rule, text || parts ? MARK_RESULT : 0, !text && !parts);
 	if (text) {
-		take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+		take_text(b, &m->run[RUN_CONTENT], AFTER_RESULT);
 	} else if (parts) {
 		m->any = false;
 		body_enter(b, IN_PARTS, ev);
 	} else {
 		take_skip(b, ev);
 	}
+}
+
+static void result_done(struct body *b)
+{
+	mark_add(&b->env, &b->r.msg.run[RUN_CONTENT], MARK_RESULT_END);
+	b->r.msg.any = true;
 }
 
 static void part_start(struct body *b, enum json_event ev, struct span text)
@@ -495,6 +501,9 @@ void body_taken(struct body *b)
 	case AFTER_MEDIA:
 		media_done(b);
 		break;
+	case AFTER_RESULT:
+		result_done(b);
+		break;
 	case AFTER_PART_NAME:
 		m->part[m->n_parts - 1].name = take_hash(b);
 		break;
@@ -523,7 +532,7 @@ static void parts_end(struct body *b, enum level around)
 	if (around == IN_MESSAGE)
 		message_run_done(m, RUN_CONTENT);
 	else if (around == IN_PART)
-		m->any = true;
+		result_done(b);
 	else
 		system_close(b);
 }

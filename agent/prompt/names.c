@@ -92,6 +92,8 @@ static void name_void(struct body *b, enum name_slot slot)
 	int i = slot == NAME_EXTRA;
 
 	if (slot == NAME_SALT || slot == NAME_EXTRA) {
+		if (!r->salt_seen[i])
+			return;
 		r->salt_seen[i] = false;
 		m->seen = r->salt_seen[!i];
 		if (m->seen)

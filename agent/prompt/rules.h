@@ -56,8 +56,9 @@ enum {
 	MARK_CALL = 0xfe,	/* 8 bytes of hash follow: the name of a call, at its end */
 	MARK_THINK = 0xfd,
 	MARK_REFUSAL = 0xfc,
-	MARK_RESULT = 0xfb,	/* parts of a tool result follow */
-	MARK_JSON = 0xfa	/* canonical JSON follows (canon.h) */
+	MARK_RESULT = 0xfb,	/* parts of a tool result follow, up to MARK_RESULT_END */
+	MARK_JSON = 0xfa,	/* canonical JSON follows (canon.h) */
+	MARK_RESULT_END = 0xf9
 };
 
 struct rule {

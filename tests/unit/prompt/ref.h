@@ -1,0 +1,736 @@
+/* ref.h - a body made into pages slowly and plainly, from a tree of the whole of it, to hold the machine
+ * of agent/prompt/ against. Nothing is resumable here, nothing is cut, memory is taken at will and
+ * given back at once. For unit tests. */
+#ifndef TESTS_PROMPT_REF_H
+#define TESTS_PROMPT_REF_H
+
+#include "agent/prompt/prompt.h"
+#include "tests/unit/base/json_ref.h"
+
+/* ---- a tree ---------------------------------------------------------------------------------- */
+
+struct node {
+	char type;		/* { [ s n t(rue) f(alse) 0 */
+	struct log text;	/* of a string, decoded; of a number, as written */
+	struct log key;		/* within an object */
+	struct node **kid;
+	size_t n;
+};
+
+static inline struct node *tree_new(char type)
+{
+	struct node *x = calloc(1, sizeof(*x));
+
+	if (x == NULL)
+		abort();
+	x->type = type;
+	log_bytes(&x->text, "", 0);
+	log_bytes(&x->key, "", 0);
+	return x;
+}
+
+static inline void tree_free(struct node *x)
+{
+	size_t i;
+
+	for (i = 0; x != NULL && i < x->n; i++)
+		tree_free(x->kid[i]);
+	if (x != NULL) {
+		free(x->kid);
+		free(x->text.p);
+		free(x->key.p);
+	}
+	free(x);
+}
+
+static inline void tree_add(struct node *x, struct node *kid)
+{
+	x->kid = realloc(x->kid, (x->n + 1) * sizeof(kid));
+	if (x->kid == NULL)
+		abort();
+	x->kid[x->n++] = kid;
+}
+
+/* The text is known to be good JSON. */
+static inline struct node *tree_read(struct ref *r)
+{
+	struct log key = { 0 };
+	struct node *x, *kid;
+	char c, scratch;
+
+	ref_space(r);
+	c = (char)*r->p;
+	if (c == '{' || c == '[') {
+		x = tree_new(c);
+		r->p++;
+		for (ref_space(r); *r->p != (c == '{' ? '}' : ']'); ref_space(r)) {
+			key.n = 0;
+			log_bytes(&key, "", 0);
+			if (c == '{') {
+				ref_eat(r, "\"");
+				ref_string(r, &key);
+				ref_space(r);
+				ref_eat(r, ":");
+			}
+			kid = tree_read(r);
+			log_bytes(&kid->key, key.p, key.n > JSON_KEY_MAX ? JSON_KEY_MAX : key.n);
+			tree_add(x, kid);
+			ref_space(r);
+			ref_eat(r, ",");
+		}
+		r->p++;
+	} else if (c == '"') {
+		x = tree_new('s');
+		r->p++;
+		ref_string(r, &x->text);
+	} else if (c == 't' || c == 'f' || c == 'n') {
+		x = tree_new(c == 'n' ? '0' : c);
+		r->p += c == 'f' ? 5 : 4;
+	} else {
+		x = tree_new('n');
+		while (r->p < r->end && *r->p != '\0' && strchr("+-.eE0123456789", *r->p) != NULL) {
+			scratch = (char)*r->p++;
+			log_bytes(&x->text, &scratch, 1);
+		}
+	}
+	free(key.p);
+	return x;
+}
+
+static inline bool is(const struct node *x, const char *key)
+{
+	return strlen(key) == x->key.n && memcmp(x->key.p, key, x->key.n) == 0;
+}
+
+static inline bool text_is(const struct node *x, const char *s)
+{
+	return x != NULL && x->type == 's' && strlen(s) == x->text.n && memcmp(x->text.p, s, x->text.n) == 0;
+}
+
+/* The last of that key, in an object; NULL when there is none. */
+static inline const struct node *get(const struct node *x, const char *key)
+{
+	const struct node *found = NULL;
+	size_t i;
+
+	for (i = 0; x->type == '{' && i < x->n; i++)
+		if (is(x->kid[i], key))
+			found = x->kid[i];
+	return found;
+}
+
+/* Of several keys that fill the same place: the last value; null only voids its own key's. */
+static inline const struct node *last_of(const struct node *x, const char *const *keys)
+{
+	const struct node *found = NULL;
+	size_t i, k;
+
+	for (i = 0; i < x->n; i++)
+		for (k = 0; keys[k] != NULL; k++)
+			if (is(x->kid[i], keys[k]) &&
+			    (x->kid[i]->type != '0' || (found != NULL && is(found, keys[k]))))
+				found = x->kid[i];
+	return found;
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+struct run_ref {
+	const struct hash_key *key;
+	uint32_t page;
+	struct log text;	/* since the last page of a medium */
+	struct page_vec v;
+	uint64_t n_units;
+	uint64_t mark;
+	bool any;
+};
+
+static inline void ref_push(struct run_ref *r, page_key k)
+{
+	if (r->mark != 0)
+		k = hash_mix(r->key, k, r->mark);
+	r->mark = 0;
+	if (page_vec_push(&r->v, k) != 0)
+		abort();
+}
+
+static inline void ref_add(struct run_ref *r, const void *p, size_t n)
+{
+	log_bytes(&r->text, p, n);
+	r->n_units += n;
+}
+
+/* All whole pages; what is left stays in <text>. */
+static inline void ref_cut(struct run_ref *r)
+{
+	size_t i;
+
+	for (i = 0; i + r->page <= r->text.n; i += r->page)
+		ref_push(r, hash64(r->key, r->text.p + i, r->page));
+	if (i > 0)
+		memmove(r->text.p, r->text.p + i, r->text.n - i);
+	r->text.n -= i;
+}
+
+static inline void ref_pad(struct run_ref *r)
+{
+	ref_cut(r);
+	if (r->text.n > 0)
+		ref_push(r, hash_mix(r->key, hash64(r->key, r->text.p, r->text.n),
+				     (uint64_t)0x50414444 << 32 | r->text.n));
+	r->text.n = 0;
+}
+
+static inline uint64_t ref_rest(const struct run_ref *r)
+{
+	return hash_mix(r->key, r->text.n ? hash64(r->key, r->text.p, r->text.n) : 0, r->n_units);
+}
+
+static inline uint64_t ref_digest(const struct hash_key *key, const char *p, size_t n)
+{
+	uint64_t h = 0;
+	size_t i;
+
+	for (i = 0; i + 512 <= n; i += 512)
+		h = hash_mix(key, h, hash64(key, p + i, 512));
+	return hash_mix(key, hash_mix(key, h, i < n ? hash64(key, p + i, n - i) : 0), n);
+}
+
+static inline uint64_t ref_name(const struct hash_key *key, const struct node *x)
+{
+	return x != NULL && x->type == 's' ? ref_digest(key, x->text.p, x->text.n) : 0;
+}
+
+/* Compact JSON with strings between bytes 0xff; <skip>: a key left out, <levels> down. */
+static inline void ref_canon(struct log *out, const struct node *x, const char *skip, int levels)
+{
+	bool first = true;
+	size_t i;
+
+	switch (x->type) {
+	case 's':
+		log_bytes(out, "\xff", 1);
+		log_bytes(out, x->text.p, x->text.n);
+		log_bytes(out, "\xff", 1);
+		break;
+	case 'n':
+		log_bytes(out, x->text.p, x->text.n);
+		break;
+	case 't':
+		log_bytes(out, "true", 4);
+		break;
+	case 'f':
+		log_bytes(out, "false", 5);
+		break;
+	case '0':
+		log_bytes(out, "null", 4);
+		break;
+	default:
+		log_bytes(out, &x->type, 1);
+		for (i = 0; i < x->n; i++) {
+			if (x->type == '{' && skip != NULL && levels == 1 && is(x->kid[i], skip))
+				continue;
+			if (!first)
+				log_bytes(out, ",", 1);
+			first = false;
+			if (x->type == '{') {
+				log_bytes(out, "\xff", 1);
+				log_bytes(out, x->kid[i]->key.p, x->kid[i]->key.n);
+				log_bytes(out, "\xff:", 2);
+			}
+			ref_canon(out, x->kid[i], skip, levels - 1);
+		}
+		log_bytes(out, x->type == '{' ? "}" : "]", 1);
+	}
+}
+
+static inline uint64_t ref_media(const struct hash_key *key, const struct node *x)
+{
+	struct log text = { 0 };
+	uint64_t sum = 0, h;
+	size_t i;
+
+	if (x->type == 's')
+		return ref_digest(key, x->text.p, x->text.n);
+	if (x->type != '{') {
+		ref_canon(&text, x, NULL, 0);
+		h = ref_digest(key, text.p, text.n);
+		free(text.p);
+		return h;
+	}
+	for (i = 0; i < x->n; i++) {
+		const struct node *m = x->kid[i];
+
+		if (m->type == '0' || is(m, "cache_control"))
+			continue;
+		text.n = 0;
+		log_bytes(&text, "", 0);
+		if (m->type == 's')
+			log_bytes(&text, m->text.p, m->text.n);
+		else
+			ref_canon(&text, m, NULL, 0);
+		h = ref_digest(key, text.p, text.n);
+		sum += is(m, "url") || is(m, "data") || is(m, "file_data") ? h :
+		       hash_mix(key, hash64(key, m->key.p, m->key.n), h);
+	}
+	free(text.p);
+	return sum;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static inline void ref_mark(struct run_ref *r, unsigned char mark)
+{
+	if (mark != 0xff || r->any)
+		ref_add(r, &mark, 1);
+	r->any = true;
+}
+
+static inline void ref_call_name(struct run_ref *r, const struct node *name)
+{
+	uint64_t h = ref_name(r->key, name);
+
+	ref_add(r, "\xfe", 1);
+	ref_add(r, &h, 8);
+}
+
+/* Text as it is, anything else but null as JSON text. */
+static inline void ref_value_text(struct run_ref *r, const struct node *x)
+{
+	if (x->type == 's') {
+		ref_add(r, x->text.p, x->text.n);
+	} else if (x->type != '0') {
+		struct log text = { 0 };
+
+		ref_canon(&text, x, NULL, 0);
+		ref_add(r, "\xfa", 1);
+		ref_add(r, text.p, text.n);
+		free(text.p);
+	}
+}
+
+static inline void ref_parts(struct run_ref *r, const struct node *list, int level);
+
+static inline bool ref_is_media(const struct node *x)
+{
+	static const char *const keys[] = {
+		"image_url", "source", "input_audio", "audio_url", "audio", "video_url", "input_video",
+		"video", "image", "input_image", "image_embeds", "audio_embeds", "file", "file_data",
+		"file_url", "file_id", "data",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (is(x, keys[i]))
+			return true;
+	return false;
+}
+
+static inline bool ref_is_text(const struct node *x)
+{
+	return is(x, "text") || is(x, "thinking") || is(x, "refusal");
+}
+
+/* Does this member bring something? A part's level is 0, that of a part in a tool result 1. */
+static inline bool ref_brings(const struct node *x, int level)
+{
+	if (ref_is_text(x))
+		return x->type == 's';
+	if (is(x, "content"))
+		return x->type == 's' || (x->type == '[' && level == 0);
+	return (is(x, "input") || ref_is_media(x)) && x->type != '0';
+}
+
+static inline void ref_payload(struct run_ref *r, const struct node *x, int level)
+{
+	if (ref_is_text(x)) {
+		ref_mark(r, is(x, "text") ? 0xff : is(x, "thinking") ? 0xfd : 0xfc);
+		ref_add(r, x->text.p, x->text.n);
+	} else if (is(x, "content")) {
+		ref_mark(r, 0xfb);
+		if (x->type == 's') {
+			ref_add(r, x->text.p, x->text.n);
+		} else {
+			r->any = false;
+			ref_parts(r, x, level + 1);
+		}
+		ref_add(r, "\xf9", 1);
+		r->any = true;
+	} else if (is(x, "input")) {
+		ref_mark(r, 0xfa);
+		ref_value_text(r, x);
+	} else {
+		ref_pad(r);
+		ref_push(r, hash_mix(r->key, ref_media(r->key, x), 0x56414c55));
+		r->n_units += r->page;
+		r->any = false;
+	}
+}
+
+static inline void ref_part(struct run_ref *r, const struct node *part, int level)
+{
+	const struct node *use[64];
+	bool call = false;
+	size_t n = 0, i, k;
+
+	for (i = 0; i < part->n; i++) {
+		const struct node *x = part->kid[i];
+
+		for (k = 0; k < n; k++)
+			if (is(use[k], x->key.p))
+				n = 0;		/* twice: all the part brought is void */
+		if (ref_brings(x, level) && n < 64)
+			use[n++] = x;
+	}
+	for (k = 0; k < n; k++) {
+		ref_payload(r, use[k], level);
+		call = call || is(use[k], "input");
+	}
+	if (call)
+		ref_call_name(r, get(part, "name"));
+}
+
+static inline void ref_parts(struct run_ref *r, const struct node *list, int level)
+{
+	size_t i;
+
+	for (i = 0; i < list->n; i++) {
+		const struct node *x = list->kid[i];
+
+		if (x->type == 's') {
+			ref_mark(r, 0xff);
+			ref_add(r, x->text.p, x->text.n);
+		} else if (x->type == '{' && level < 2) {
+			ref_part(r, x, level);
+		}
+	}
+}
+
+static inline void ref_content(struct run_ref *r, const struct node *x)
+{
+	if (x == NULL)
+		return;
+	if (x->type == 's')
+		ref_add(r, x->text.p, x->text.n);
+	else if (x->type == '[')
+		ref_parts(r, x, 0);
+}
+
+/* What stands in a call: its own members, and those of "function" or "custom" in it, in order. */
+static inline void ref_call_members(const struct node *call, bool inner, const struct node **args,
+				    const struct node **name)
+{
+	size_t i;
+
+	for (i = 0; i < call->n; i++) {
+		const struct node *x = call->kid[i];
+
+		if (is(x, "arguments") || is(x, "input"))
+			*args = x;
+		else if (is(x, "name"))
+			*name = x;
+		else if ((is(x, "function") || is(x, "custom")) && x->type == '{' && !inner)
+			ref_call_members(x, true, args, name);
+	}
+}
+
+static inline void ref_call(struct run_ref *r, const struct node *call)
+{
+	const struct node *args = NULL, *name = NULL;
+
+	ref_call_members(call, false, &args, &name);
+	if (args != NULL)
+		ref_value_text(r, args);
+	ref_call_name(r, name);
+}
+
+static inline void ref_calls(struct run_ref *r, const struct node *x)
+{
+	size_t i;
+
+	if (x == NULL)
+		return;
+	if (x->type == '{')
+		ref_call(r, x);
+	for (i = 0; x->type == '[' && i < x->n; i++)
+		if (x->kid[i]->type == '{')
+			ref_call(r, x->kid[i]);
+}
+
+struct prompt_ref {
+	const struct hash_key *key;
+	struct prompt_opts opts;
+	enum prompt_api api;
+	struct page_vec system, tools, messages;
+	uint32_t n_leading;
+	uint64_t n_units;
+	bool found, tokens;
+	struct node *tree;
+};
+
+static inline struct run_ref ref_run(const struct prompt_ref *p)
+{
+	struct run_ref r = { .key = p->key, .page = p->opts.text_page };
+
+	log_bytes(&r.text, "", 0);
+	return r;
+}
+
+static inline void ref_run_free(struct run_ref *r)
+{
+	free(r->text.p);
+	page_vec_free(&r->v);
+}
+
+static inline void ref_append(struct page_vec *to, const struct page_vec *v)
+{
+	uint32_t i;
+
+	for (i = 0; i < v->n; i++)
+		if (page_vec_push(to, v->p[i]) != 0)
+			abort();
+}
+
+/* The three runs are filled: their pages and the final one go to <to>. */
+static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct run_ref run[3],
+			     uint64_t role, uint64_t name, uint64_t type, bool keep_empty)
+{
+	uint64_t h, flags = 0;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		ref_cut(&run[i]);
+		p->n_units += run[i].n_units;
+	}
+	if (keep_empty || run[0].v.n > 0 || run[0].text.n > 0) {
+		h = ref_rest(&run[0]);
+		for (i = 1; i < 3; i++) {
+			if (run[i].n_units > 0) {
+				h = hash_mix(p->key, h, ref_rest(&run[i]));
+				flags |= i == 1 ? 2 : 4;
+			}
+		}
+		if (name != 0) {
+			h = hash_mix(p->key, h, name);
+			flags |= 8;
+		}
+		if (type != 0) {
+			h = hash_mix(p->key, h, type);
+			flags |= 16;
+		}
+		for (i = 0; i < 3; i++)
+			ref_append(to, &run[i].v);
+		if (page_vec_push(to, hash_mix(p->key, hash_mix(p->key, h, role),
+					       (uint64_t)0x46494e41 << 32 | flags)) != 0)
+			abort();
+	}
+	for (i = 0; i < 3; i++)
+		ref_run_free(&run[i]);
+}
+
+static inline bool ref_message(struct prompt_ref *p, const struct node *m)
+{
+	static const char *const asides[] = { "reasoning_content", "reasoning", "refusal", NULL };
+	static const char *const calls[] = { "tool_calls", "function_call", NULL };
+	static const char *const texts[] = { "arguments", "input", "action", "code", "queries", NULL };
+	static const char *const contents[] = { "content", "output", NULL };
+	struct run_ref run[3] = { ref_run(p), ref_run(p), ref_run(p) };
+	const struct node *role = get(m, "role"), *type = NULL, *aside = NULL, *text;
+
+	if (p->api == API_RESPONSES) {
+		ref_content(&run[0], last_of(m, contents));
+		text = last_of(m, texts);
+		if (text != NULL)
+			ref_value_text(&run[1], text);
+		type = get(m, "type");
+		if (text_is(type, "message"))
+			type = NULL;
+	} else {
+		ref_content(&run[0], get(m, "content"));
+		ref_calls(&run[1], last_of(m, calls));
+		aside = last_of(m, asides);
+		if (aside != NULL && aside->type == 's')
+			ref_add(&run[2], aside->text.p, aside->text.n);
+	}
+	ref_final(p, &p->messages, run, ref_name(p->key, role), ref_name(p->key, get(m, "name")),
+		  ref_name(p->key, type), true);
+	return text_is(role, "system") || text_is(role, "developer");
+}
+
+static inline void ref_messages(struct prompt_ref *p, const struct node *list)
+{
+	bool leading = true;
+	size_t i;
+
+	for (i = 0; i < list->n; i++) {
+		if (list->kid[i]->type != '{')
+			continue;
+		p->found = true;
+		leading = ref_message(p, list->kid[i]) && leading;
+		if (leading)
+			p->n_leading = p->messages.n;
+	}
+}
+
+/* A message of text only: system texts, and "input" as a string. */
+static inline void ref_plain(struct prompt_ref *p, struct page_vec *to, const struct node *content,
+			     const char *role)
+{
+	struct run_ref run[3] = { ref_run(p), ref_run(p), ref_run(p) };
+
+	ref_content(&run[0], content);
+	ref_final(p, to, run, ref_digest(p->key, role, strlen(role)), 0, 0, false);
+}
+
+static inline void ref_tools(struct prompt_ref *p, const char *key, unsigned slot)
+{
+	const struct node *x = get(p->tree, key);
+	struct run_ref r = ref_run(p);
+	struct log text = { 0 };
+
+	if (x != NULL && x->type != '0') {
+		ref_canon(&text, x, x->type == '[' ? "cache_control" : NULL, 2);
+		ref_add(&r, text.p, text.n);
+		ref_cut(&r);
+	}
+	if (r.n_units > 2) {
+		p->n_units += r.n_units;
+		ref_append(&p->tools, &r.v);
+		if (page_vec_push(&p->tools, hash_mix(p->key, ref_rest(&r),
+						      (uint64_t)0x544f4f4c << 32 | slot)) != 0)
+			abort();
+	}
+	free(text.p);
+	ref_run_free(&r);
+}
+
+/* ---- prompts without messages ------------------------------------------------------------------ */
+
+static inline bool ref_text_prompt(struct prompt_ref *p, const struct node *x, bool first)
+{
+	struct run_ref r = ref_run(p);
+	bool some = x->text.n > 0;
+
+	r.mark = first ? 0 : 0x42415443;
+	ref_add(&r, x->text.p, x->text.n);
+	ref_pad(&r);
+	p->n_units += r.n_units;
+	ref_append(&p->messages, &r.v);
+	ref_run_free(&r);
+	p->found = p->found || some;
+	return some;
+}
+
+/* Of the list from <from> on; false: there is something that is no id. */
+static inline bool ref_ids(struct prompt_ref *p, const struct node *list, bool first)
+{
+	uint32_t page = p->opts.token_page, fill = 0, ids[512];
+	struct run_ref r = ref_run(p);
+	bool good = true;
+	size_t i;
+
+	r.mark = first ? 0 : 0x42415443;
+	for (i = 0; i < list->n && good; i++) {
+		const struct node *x = list->kid[i];
+		char *end;
+		unsigned long long v = strtoull(x->text.p, &end, 10);
+
+		good = x->type == 'n' && strspn(x->text.p, "0123456789") == x->text.n && v <= UINT32_MAX;
+		if (!good)
+			break;
+		p->n_units++;
+		ids[fill++] = (uint32_t)v;
+		if (fill == page) {
+			ref_push(&r, hash64(p->key, ids, 4ul * page));
+			fill = 0;
+		}
+	}
+	ref_append(&p->messages, &r.v);
+	p->found = p->found || i > 0;
+	ref_run_free(&r);
+	return good;
+}
+
+static inline void ref_batch(struct prompt_ref *p, const struct node *x)
+{
+	bool first = true, good = true;
+	size_t i;
+
+	if (x->type == 's') {
+		ref_text_prompt(p, x, true);
+		return;
+	}
+	if (x->type != '[') {
+		p->found = false;
+		return;
+	}
+	if (x->n > 0 && x->kid[0]->type == 'n') {
+		p->tokens = true;
+		good = ref_ids(p, x, true);
+	}
+	for (i = 0; x->n > 0 && x->kid[0]->type != 'n' && i < x->n && good; i++) {
+		const struct node *k = x->kid[i];
+
+		good = k->type == x->kid[0]->type && (k->type == 's' || k->type == '[');
+		if (good && k->type == 's') {
+			first = !ref_text_prompt(p, k, first) && first;
+		} else if (good) {
+			p->tokens = true;
+			good = ref_ids(p, k, first);
+			first = first && k->n == 0;
+		}
+	}
+	p->found = p->found && good;
+}
+
+static inline struct prompt_ref prompt_ref(const struct hash_key *key, const struct prompt_opts *o,
+					   enum prompt_api api, const char *text, size_t n)
+{
+	static const char *const prompts[][3] = {
+		[API_NONE] = { NULL }, [API_CHAT] = { "messages" }, [API_COMPLETIONS] = { "prompt" },
+		[API_RESPONSES] = { "input" }, [API_MESSAGES] = { "messages" },
+		[API_EMBEDDINGS] = { "input", "messages" }, [API_GENERATE] = { "text", "input_ids" },
+	};
+	struct prompt_ref p = { .key = key, .opts = *o, .api = api };
+	struct ref r = { (const unsigned char *)text, (const unsigned char *)text + n, NULL, 128 };
+	const struct node *x, *s;
+
+	ref_eat(&r, "\xef\xbb\xbf");
+	p.tree = tree_read(&r);
+	if (p.tree->type != '{')
+		return p;
+	s = api == API_MESSAGES ? get(p.tree, "system") : api == API_RESPONSES ?
+	    get(p.tree, "instructions") : NULL;
+	if (s != NULL)
+		ref_plain(&p, &p.system, s, "system");
+	if (api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES)
+		ref_tools(&p, "tools", 0);
+	if (api == API_CHAT) {
+		ref_tools(&p, "functions", 1);
+		ref_tools(&p, "documents", 2);
+	}
+	x = last_of(p.tree, prompts[api]);
+	if (x == NULL || x->type == '0')
+		return p;
+	if (is(x, "messages") || api == API_RESPONSES) {
+		if (x->type == '[') {
+			ref_messages(&p, x);
+		} else if (x->type == 's' && api == API_RESPONSES) {
+			ref_plain(&p, &p.messages, x, "user");
+			p.found = x->text.n > 0;
+		}
+	} else {
+		ref_batch(&p, x);
+	}
+	return p;
+}
+
+static inline void prompt_ref_free(struct prompt_ref *p)
+{
+	page_vec_free(&p->system);
+	page_vec_free(&p->tools);
+	page_vec_free(&p->messages);
+	tree_free(p->tree);
+}
+
+#endif

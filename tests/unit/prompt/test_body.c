@@ -1,0 +1,592 @@
+/* test_body.c - what counts of a body: tables worked out by hand, one body against another, and every body
+ * of tests/data/bodies against the slow way (ref.h). */
+#include "tests/unit/prompt/bodies.h"
+
+#define S10	"0123456789"
+#define S50	S10 S10 S10 S10 S10
+#define S64	S50 S10 "0123"
+
+static void test_paths(void **state)
+{
+	static const struct {
+		const char *path;
+		enum prompt_api api;
+	} cases[] = {
+		{ "/v1/chat/completions", API_CHAT }, { "/chat/completions", API_CHAT },
+		{ "chat/completions", API_CHAT }, { "/openai/v1/chat/completions/", API_CHAT },
+		{ "/openai/deployments/x/chat/completions?api-version=1", API_CHAT },
+		{ "/v1/completions", API_COMPLETIONS }, { "/v1/completions?a=/v1/messages", API_COMPLETIONS },
+		{ "/v1/nochat/completions", API_COMPLETIONS }, { "/xchat/completions", API_COMPLETIONS },
+		{ "/v1/responses", API_RESPONSES }, { "/v1/messages", API_MESSAGES },
+		{ "/v1/messages#x", API_MESSAGES }, { "/v1/embeddings", API_EMBEDDINGS },
+		{ "/generate", API_GENERATE }, { "/a/b/generate//", API_GENERATE },
+		{ "/v1/messages/count_tokens", API_NONE }, { "/v1/models", API_NONE }, { "/", API_NONE },
+		{ "", API_NONE }, { "?generate", API_NONE }, { "/regenerate", API_NONE },
+		{ "/v1/Messages", API_NONE }, { "/v1/responses/x/cancel", API_NONE },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (prompt_api_of_path(span_str(cases[i].path)) != cases[i].api)
+			fail_msg("%s", cases[i].path);
+	assert_int_equal(prompt_api_of_path(span_of(NULL, 0)), API_NONE);
+	assert_string_equal(prompt_api_name(API_NONE), "none");
+	assert_string_equal(prompt_api_name(API_MESSAGES), "messages");
+}
+
+/* How many pages, worked out by hand: system/tools/messages, leading ones, units. */
+static void test_counts(void **state)
+{
+	static const struct {
+		enum prompt_api api;
+		const char *pages;
+		unsigned lead, units;
+		const char *body;
+	} cases[] = {
+		{ API_CHAT, "0/0/1", 0, 2, "{'messages':[{'role':'user','content':'hi'}]}" },
+		{ API_CHAT, "0/0/1", 0, 63, "{'messages':[{'role':'user','content':'" S50 S10 "012'}]}" },
+		/* text that fills its pages: one more for role and name */
+		{ API_CHAT, "0/0/2", 0, 64, "{'messages':[{'role':'user','content':'" S64 "'}]}" },
+		{ API_CHAT, "0/0/2", 0, 65, "{'messages':[{'role':'user','content':'" S64 "4'}]}" },
+		{ API_CHAT, "0/0/3", 2, 4, "{'messages':[{'role':'system','content':'a'},{'content':'b','role':'developer'},{'role':'user','content':'cd'}]}" },
+		{ API_CHAT, "0/0/3", 1, 3, "{'messages':[{'role':'system','content':'a'},{'role':'user','content':'b'},{'role':'system','content':'c'}]}" },
+		{ API_CHAT, "0/0/1", 0, 0, "{'messages':[{}]}" },
+		{ API_CHAT, "0/0/0", 0, 0, "{'messages':[]}" },
+		{ API_CHAT, "0/0/0", 0, 0, "{'messages':'text'}" },
+		{ API_CHAT, "0/0/0", 0, 0, "{'prompt':'text','input':'text','system':'no'}" },
+		/* 10 + page + 5: a padded page, the image, the last one */
+		{ API_CHAT, "0/0/3", 0, 79, "{'messages':[{'role':'user','content':[{'type':'text','text':'" S10 "'},{'type':'image_url','image_url':{'url':'u'}},{'text':'abcde'}]}]}" },
+		{ API_CHAT, "0/0/3", 0, 128, "{'messages':[{'content':[{'image_url':'u'},{'image_url':'u'}]}]}" },
+		/* two texts and the byte between them */
+		{ API_CHAT, "0/0/1", 0, 5, "{'messages':[{'content':[{'text':'ab'},{'text':'cd'}]}]}" },
+		{ API_CHAT, "0/0/2", 0, 65, "{'messages':[{'content':[{'text':'" S50 S10 "'},{'text':'abcd'}]}]}" },
+		/* arguments and the call's name (9 bytes) */
+		{ API_CHAT, "0/0/1", 0, 11, "{'messages':[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':'{}'}}]}]}" },
+		{ API_CHAT, "0/0/3", 0, 137, "{'messages':[{'content':'" S64 "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
+		{ API_CHAT, "0/0/4", 0, 201, "{'messages':[{'reasoning':'" S64 "','content':'" S64 "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
+		/* [{"a":1}] in compact form, with bytes 0xff for quotes */
+		{ API_CHAT, "0/1/1", 0, 10, "{'tools':[ {'a' : 1} ],'messages':[{'content':'x'}]}" },
+		{ API_CHAT, "0/0/1", 0, 1, "{'tools':[],'functions':{},'documents':null,'messages':[{'content':'x'}]}" },
+		{ API_CHAT, "0/3/1", 0, 28, "{'documents':[{'a':1}],'functions':[{'a':1}],'tools':[{'a':1}],'messages':[{'content':'x'}]}" },
+		{ API_COMPLETIONS, "0/0/1", 0, 2, "{'prompt':'hi'}" },
+		{ API_COMPLETIONS, "0/0/1", 0, 64, "{'prompt':'" S64 "'}" },
+		{ API_COMPLETIONS, "0/0/2", 0, 65, "{'prompt':'" S64 "x'}" },
+		{ API_COMPLETIONS, "0/0/3", 0, 66, "{'prompt':['" S64 "','','a','b']}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'prompt':''}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'prompt':[]}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'prompt':null}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'messages':[{'content':'x'}],'tools':[1]}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 15, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]}" },
+		{ API_COMPLETIONS, "0/0/1", 0, 17, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,4294967295]}" },
+		{ API_COMPLETIONS, "0/0/2", 0, 35, "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],[],[1],[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]]}" },
+		{ API_EMBEDDINGS, "0/0/1", 0, 1, "{'input':'x'}" },
+		{ API_EMBEDDINGS, "0/0/1", 0, 1, "{'messages':[{'role':'user','content':'x'}]}" },
+		{ API_GENERATE, "0/0/1", 0, 1, "{'text':'x'}" },
+		{ API_GENERATE, "0/0/0", 0, 2, "{'text':'x','input_ids':[1,2]}" },
+		{ API_GENERATE, "0/0/1", 0, 1, "{'input_ids':[1,2],'text':'x'}" },
+		{ API_GENERATE, "0/0/1", 0, 1, "{'text':'x','input_ids':null}" },
+		{ API_RESPONSES, "0/0/1", 0, 2, "{'input':'hi'}" },
+		{ API_RESPONSES, "1/0/2", 1, 4, "{'instructions':'a','input':[{'role':'developer','content':'b'},{'type':'message','role':'user','content':[{'type':'input_text','text':'cd'}]}]}" },
+		{ API_RESPONSES, "0/0/2", 0, 4, "{'input':[{'type':'function_call','name':'f','arguments':'{}','call_id':'1'},{'type':'function_call_output','call_id':'1','output':'ok'}]}" },
+		{ API_MESSAGES, "1/0/1", 0, 3, "{'system':'a','messages':[{'role':'user','content':'bc'}]}" },
+		{ API_MESSAGES, "1/0/1", 0, 5, "{'messages':[{'role':'user','content':'bc'}],'system':[{'type':'text','text':'a'},{'text':'b'}]}" },
+		{ API_MESSAGES, "0/0/1", 0, 0, "{'messages':[{'role':'user'}],'system':''}" },
+		{ API_MESSAGES, "0/0/1", 0, 0, "{'messages':[{'role':'user'}],'system':[]}" },
+		/* mark, {"a":1}, mark and name: 1 + 1 + 7 + 9 */
+		{ API_MESSAGES, "0/0/1", 0, 18, "{'messages':[{'content':[{'type':'tool_use','id':'1','name':'f','input':{ 'a': 1 }}]}]}" },
+		{ API_MESSAGES, "0/0/3", 0, 69, "{'messages':[{'content':[{'type':'tool_result','content':[{'type':'text','text':'ab'},{'type':'image','source':{'type':'url','url':'u'}},{'text':'c'}]}]}]}" },
+		{ API_NONE, "0/0/0", 0, 0, "{'messages':[{'content':'x'}],'prompt':'x','input':'x','text':'x'}" },
+		{ API_CHAT, "0/0/0", 0, 0, "[{'messages':[{'content':'x'}]}]" },
+		{ API_CHAT, "0/0/0", 0, 0, "'messages'" },
+	};
+	struct body *b = body_make();
+	char text[4096], pages[64], *q;
+	const struct prompt *p;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "%s", cases[i].body);
+		for (q = text; *q != '\0'; q++)
+			if (*q == '\'')
+				*q = '"';
+		p = feed_text(b, cases[i].api, text);
+		assert_int_equal(p->json, JSON_DONE);
+		snprintf(pages, sizeof(pages), "%u/%u/%u", p->system.n, p->tools.n, p->messages.n);
+		if (strcmp(pages, cases[i].pages) != 0 || p->n_leading != cases[i].lead ||
+		    p->n_units != cases[i].units)
+			fail_msg("%s\nis %s, lead %u, units %u", text, pages, p->n_leading,
+				 (unsigned)p->n_units);
+		check_ref(p, text, strlen(text));
+	}
+	body_free(b);
+}
+
+/* ---- one body against another ---------------------------------------------------------------- */
+
+enum { SAME, OTHER };
+
+static const struct pair {
+	enum prompt_api api;
+	int want;
+	const char *a, *b;
+} pairs[] = {
+	/* forms of one thing */
+	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
+	  "{'messages':[{'role':'user','content':[{'type':'text','text':'abc'}]}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
+	  "{'messages':[{'content':[{'text':'abc','cache_control':{'type':'ephemeral'}}],'role':'user','id':'m1'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'aé\\n'}]}",
+	  "{ 'messages' : [ { 'role':'\\u0075ser', 'content':'\\u0061\\u00e9\\u000a' } ] }" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'assistant','content':null,'tool_calls':[{'id':'1','function':{'name':'f','arguments':'{}'}}]}]}",
+	  "{'messages':[{'tool_calls':[{'function':{'arguments':'{}','name':'f'},'id':'2','type':'function'}],'role':'assistant'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'tool','content':'x','tool_call_id':'1'}]}",
+	  "{'messages':[{'role':'tool','content':'x','tool_call_id':'2'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'a','reasoning_content':'why','content':'x','refusal':null}]}",
+	  "{'messages':[{'role':'a','content':'x','reasoning':'why','reasoning_content':null}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'a','content':'x','tool_calls':null,'function_call':null,'name':null}]}",
+	  "{'messages':[{'role':'a','content':'x'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':[{'image_url':'U'}]}]}",
+	  "{'messages':[{'content':[{'type':'image_url','image_url':{'url':'U'}}]}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':[{'image_url':{'url':'U','detail':'low'}}]}]}",
+	  "{'messages':[{'content':[{'image_url':{'detail':'low','cache_control':{},'url':'\\u0055'}}]}]}" },
+	{ API_CHAT, SAME, "{'messages':[],'tools':[{'name':'f','cache_control':{'type':'ephemeral'}}]}",
+	  "{'messages':[],'tools':[ {'name' : '\\u0066'} ]}" },
+	{ API_CHAT, SAME, "{'messages':[],'tools':[{'cache_control':1,'name':'f','cache_control':[2]}]}",
+	  "{'messages':[],'tools':[{'name':'f'}]}" },
+	{ API_CHAT, SAME, "{'tools':[1,2],'documents':[{}],'functions':[3],'messages':[]}",
+	  "{'messages':[],'functions':[3],'documents':[{}],'tools':[1,2]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':'void'}],'messages':[{'content':'x'}],'tools':[1],'tools':null}",
+	  "{'messages':[{'content':'x'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'role':'v','content':[{'image_url':'U'},{'text':'" S64 "'}],'role':'user','content':'x','tool_calls':[{}],'tool_calls':null}]}",
+	  "{'messages':[{'role':'user','content':'x'}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':'x','content':null}]}", "{'messages':[{}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':[{'text':'" S64 "void','text':'x'},{'image_url':'v','image_url':'w'}]}]}",
+	  "{'messages':[{'content':[{'text':'x'},{'image_url':'w'}]}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':['a','b']}]}", "{'messages':[{'content':[{'text':'a'},{'text':'b'}]}]}" },
+	{ API_MESSAGES, SAME, "{'system':'abc','messages':[]}",
+	  "{'messages':[],'system':[{'type':'text','text':'abc','cache_control':{'type':'ephemeral'}}]}" },
+	{ API_MESSAGES, SAME, "{'system':'void','messages':[],'system':[{'text':'abc'}]}",
+	  "{'messages':[],'system':'abc'}" },
+	{ API_MESSAGES, SAME, "{'messages':[{'content':[{'type':'tool_use','id':'1','name':'f','input':{'a':1}}]}]}",
+	  "{'messages':[{'content':[{'input':{ 'a' : 1 },'name':'f','type':'tool_use','id':'2'}]}]}" },
+	{ API_MESSAGES, SAME, "{'messages':[{'content':[{'type':'tool_result','tool_use_id':'1','content':'abc'}]}]}",
+	  "{'messages':[{'content':[{'content':[{'type':'text','text':'abc'}],'type':'tool_result','is_error':false}]}]}" },
+	{ API_RESPONSES, SAME, "{'input':'abc'}", "{'input':[{'role':'user','content':'abc'}]}" },
+	{ API_RESPONSES, SAME, "{'input':[{'role':'user','content':'abc'}]}",
+	  "{'input':[{'type':'message','id':'m','status':'completed','role':'user','content':[{'type':'input_text','text':'abc'}]}]}" },
+	{ API_RESPONSES, SAME, "{'input':[{'type':'reasoning','summary':[{'text':'s'}],'encrypted_content':'e'}]}",
+	  "{'input':[{'type':'reasoning','summary':[]}]}" },
+	{ API_COMPLETIONS, SAME, "{'prompt':'abc'}", "{'prompt':['abc']}" },
+	{ API_COMPLETIONS, SAME, "{'prompt':['','abc','']}", "{'prompt':'abc'}" },
+	{ API_COMPLETIONS, SAME, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}",
+	  "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}" },
+	{ API_COMPLETIONS, SAME, "{'prompt':'void','prompt':['abc']}", "{'prompt':'abc'}" },
+	{ API_GENERATE, SAME, "{'input_ids':[1,'x'],'text':'abc'}", "{'text':'abc'}" },
+	/* things that differ */
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}", "{'messages':[{'role':'assistant','content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}", "{'messages':[{'content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc','name':'x'}]}", "{'messages':[{'role':'user','content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'a','name':'b'}]}", "{'messages':[{'role':'b','name':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'abc'}]}", "{'messages':[{'content':'abd'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':''}]}", "{'messages':[{'content':'\\u0000'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}", "{'messages':[{'content':'b'},{'content':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}", "{'messages':[{'content':'ab'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'ab'},{'text':'c'}]}]}", "{'messages':[{'content':[{'text':'a'},{'text':'bc'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'text':''}]}]}", "{'messages':[{'content':[{'text':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'" S64 "'},{'text':'x'}]}]}", "{'messages':[{'content':'" S64 "x'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}", "{'messages':[{'content':[{'image_url':'V'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}", "{'messages':[{'content':'U'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'image_url':'U'}]}]}", "{'messages':[{'content':[{'image_url':'U'},{'text':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':{'url':'U','detail':'low'}}]}]}", "{'messages':[{'content':[{'image_url':{'url':'U','detail':'high'}}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'video':['a','bc']}]}]}", "{'messages':[{'content':[{'video':['ab','c']}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'f','arguments':''}}]}]}", "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'g','arguments':''}}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'" S64 "'}]}", "{'messages':[{'reasoning':'" S64 "'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a','reasoning':'b'}]}", "{'messages':[{'content':'b','reasoning':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'}]}]}", "{'messages':[{'content':[{'refusal':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':'1'}]}", "{'messages':[],'tools':[{'a':1}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':{'cache_control':1}}]}", "{'messages':[],'tools':[{'a':{}}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':['a','b']}", "{'messages':[],'tools':['a\\u0022,\\u0022b']}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[1,2]}", "{'messages':[],'tools':[12]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[1]}", "{'messages':[],'functions':[1]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':'a'}]}", "{'messages':[{'role':'developer','content':'a'}]}" },
+	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'thinking':'a'}]}]}", "{'messages':[{'content':[{'text':'a'}]}]}" },
+	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'type':'tool_use','name':'f','input':{'a':1}}]}]}", "{'messages':[{'content':[{'type':'tool_use','name':'g','input':{'a':1}}]}]}" },
+	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'content':'a'},{'text':'b'}]}]}", "{'messages':[{'content':[{'content':[{'text':'a'},{'text':'b'}]}]}]}" },
+	{ API_MESSAGES, OTHER, "{'system':'a','messages':[]}", "{'messages':[{'role':'system','content':'a'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call','name':'f','arguments':'{}'}]}", "{'input':[{'type':'function_call','name':'g','arguments':'{}'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call_output','output':'x'}]}", "{'input':[{'type':'message','content':'x'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'role':'user','content':'a'}]}", "{'instructions':'a','input':[]}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':['" S64 "','b']}", "{'prompt':'" S64 "b'}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':['a','b']}", "{'prompt':['b','a']}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':'" S50 "'}", "{'prompt':'" S50 S10 "'}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}", "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,16,15]}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}",
+	  "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}" },
+};
+
+static char *quoted(char *to, size_t n, const char *text)
+{
+	char *q;
+
+	assert_true((size_t)snprintf(to, n, "%s", text) < n);
+	for (q = to; *q != '\0'; q++)
+		if (*q == '\'')
+			*q = '"';
+	return to;
+}
+
+static void test_pairs(void **state)
+{
+	struct body *a = body_make(), *b = body_make();
+	char x[4096], y[4096];
+	size_t i;
+
+	for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		const struct prompt *p, *q;
+
+		p = feed_text(a, pairs[i].api, quoted(x, sizeof(x), pairs[i].a));
+		q = feed_text(b, pairs[i].api, quoted(y, sizeof(y), pairs[i].b));
+		assert_int_equal(p->json, JSON_DONE);
+		assert_int_equal(q->json, JSON_DONE);
+		if (pages_eq(p, q) != (pairs[i].want == SAME))
+			fail_msg("should be %s:\n%s\n%s", pairs[i].want == SAME ? "the same" : "different",
+				 x, y);
+		check_ref(p, x, strlen(x));
+		check_ref(q, y, strlen(y));
+	}
+	body_free(a);
+	body_free(b);
+}
+
+/* A leading system message and a system text of its own make the same pages. */
+static void test_system(void **state)
+{
+	struct body *a = body_make(), *b = body_make();
+	const struct prompt *p, *q;
+
+	p = feed_text(a, API_MESSAGES, "{\"system\":\"" S64 "abc\",\"messages\":[]}");
+	q = feed_text(b, API_CHAT, "{\"messages\":[{\"content\":\"" S64 "abc\",\"role\":\"system\"}]}");
+	assert_int_equal(p->system.n, 2);
+	assert_true(vec_eq(&p->system, &q->messages));
+	assert_int_equal(q->n_leading, 2);
+	body_free(a);
+	body_free(b);
+}
+
+/* ---- prompts that are none --------------------------------------------------------------------- */
+
+static void test_found(void **state)
+{
+	static const struct {
+		enum prompt_api api;
+		bool found;
+		const char *body;
+	} cases[] = {
+		{ API_CHAT, true, "{'messages':[{}]}" }, { API_CHAT, false, "{'messages':[]}" },
+		{ API_CHAT, false, "{}" }, { API_CHAT, false, "{'messages':null}" },
+		{ API_CHAT, false, "{'messages':[1,'a',[]]}" }, { API_CHAT, false, "5 " }, { API_CHAT, false, "[]" },
+		{ API_CHAT, false, "{'messages':[{}],'messages':[]}" },
+		{ API_COMPLETIONS, true, "{'prompt':'x'}" }, { API_COMPLETIONS, false, "{'prompt':''}" },
+		{ API_COMPLETIONS, false, "{'prompt':['','']}" }, { API_COMPLETIONS, true, "{'prompt':['','x']}" },
+		{ API_COMPLETIONS, true, "{'prompt':[0]}" }, { API_COMPLETIONS, true, "{'prompt':[4294967295]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[4294967296]}" }, { API_COMPLETIONS, false, "{'prompt':[-1]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[99999999999]}" }, { API_COMPLETIONS, false, "{'prompt':[1.0]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[1e2]}" }, { API_COMPLETIONS, false, "{'prompt':[1,null]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[1,'a']}" }, { API_COMPLETIONS, false, "{'prompt':['a',1]}" },
+		{ API_COMPLETIONS, false, "{'prompt':['a',[1]]}" }, { API_COMPLETIONS, false, "{'prompt':[[1],2]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[1],['a']]}" }, { API_COMPLETIONS, false, "{'prompt':[[[1]]]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[null]}" }, { API_COMPLETIONS, false, "{'prompt':{'a':'b'}}" },
+		{ API_COMPLETIONS, false, "{'prompt':7}" }, { API_COMPLETIONS, false, "{'prompt':true}" },
+		{ API_COMPLETIONS, true, "{'prompt':[1,'a'],'prompt':'b'}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[],[]]}" }, { API_COMPLETIONS, true, "{'prompt':[[],[3]]}" },
+		{ API_RESPONSES, false, "{'input':''}" }, { API_RESPONSES, true, "{'input':'a'}" },
+		{ API_RESPONSES, false, "{'instructions':'a'}" }, { API_MESSAGES, false, "{'system':'a'}" },
+		{ API_GENERATE, false, "{'text':null,'input_ids':null}" }, { API_GENERATE, true, "{'text':null,'input_ids':[1]}" },
+		{ API_NONE, false, "{'messages':[{}],'prompt':'x'}" },
+	};
+	struct body *b = body_make();
+	char text[256];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct prompt *p = feed_text(b, cases[i].api, quoted(text, sizeof(text), cases[i].body));
+
+		assert_int_equal(p->json, JSON_DONE);
+		if (p->found != cases[i].found)
+			fail_msg("%s: found is %d", text, p->found);
+		check_ref(p, text, strlen(text));
+	}
+	assert_int_equal(feed_text(b, API_CHAT, "{\"messages\":[{}]}}")->json, JSON_BAD);
+	assert_int_equal(feed_text(b, API_CHAT, "no")->json, JSON_BAD);
+	assert_int_equal(feed_text(b, API_CHAT, "")->json, JSON_MORE);
+	body_free(b);
+}
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+static void test_names(void **state)
+{
+	static const struct {
+		const char *body, *model, *lora, *salt, *user;	/* NULL: not seen; "*": seen, a hash */
+	} cases[] = {
+		{ "{'model':'m','user':'u','cache_salt':'s','lora_path':'l'}", "m", "l", "s", "u" },
+		{ "{}", NULL, NULL, NULL, NULL },
+		{ "{'model':'','user':''}", "", NULL, NULL, "" },
+		{ "{'model':null,'user':5,'lora_path':{},'cache_salt':null}", NULL, NULL, NULL, NULL },
+		{ "{'model':['m'],'lora_name':['l','k']}", NULL, "l", NULL, NULL },
+		{ "{'lora_path':[null,'l']}", NULL, "l", NULL, NULL },
+		{ "{'lora_path':[]}", NULL, NULL, NULL, NULL },
+		{ "{'model':'a','model':'b'}", "b", NULL, NULL, NULL },
+		{ "{'model':'a','model':5}", NULL, NULL, NULL, NULL },
+		{ "{'adapter_id':'c','lora_name':'b','lora_path':'a'}", NULL, "a", NULL, NULL },
+		{ "{'lora_path':'a','lora_name':'b','adapter_id':'c'}", NULL, "a", NULL, NULL },
+		{ "{'lora_name':'b','lora_path':null}", NULL, "b", NULL, NULL },
+		{ "{'metadata':{'user_id':'m'},'user':'u'}", NULL, NULL, NULL, "u" },
+		{ "{'user':'u','metadata':{'user_id':'m'}}", NULL, NULL, NULL, "u" },
+		{ "{'metadata':{'x':{'user_id':'no'},'user_id':'m'}}", NULL, NULL, NULL, "m" },
+		{ "{'metadata':'x'}", NULL, NULL, NULL, NULL },
+		{ "{'cache_salt':5}", NULL, NULL, "*", NULL },
+		{ "{'extra_key':['a','b']}", NULL, NULL, "*", NULL },
+		{ "{'extra_key':'e'}", NULL, NULL, "e", NULL },
+		{ "{'extra_key':'e','cache_salt':'s'}", NULL, NULL, "*", NULL },
+		{ "{'cache_salt':'s','extra_key':null}", NULL, NULL, "s", NULL },
+		{ "{'x':{'model':'no'},'messages':[{'model':'no','user':'no'}]}", NULL, NULL, NULL, NULL },
+		{ "{'model':'m\\u00fc\\n'}", "m\xc3\xbc\n", NULL, NULL, NULL },
+	};
+	struct body *b = body_make();
+	char text[256];
+	size_t i, k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct prompt *p = feed_text(b, API_CHAT, quoted(text, sizeof(text), cases[i].body));
+		const struct prompt_name *names[] = { &p->model, &p->lora, &p->salt, &p->user };
+		const char *want[] = { cases[i].model, cases[i].lora, cases[i].salt, cases[i].user };
+
+		for (k = 0; k < 4; k++) {
+			if (names[k]->seen != (want[k] != NULL))
+				fail_msg("%s: name %zu seen: %d", text, k, names[k]->seen);
+			assert_int_equal(strlen(names[k]->s), names[k]->n);
+			if (want[k] != NULL && strcmp(want[k], "*") == 0)
+				assert_memory_equal(names[k]->s, "hash:", 5);
+			else
+				assert_string_equal(names[k]->s, want[k] != NULL ? want[k] : "");
+		}
+	}
+	body_free(b);
+}
+
+static void salt_of(struct body *b, char *to, const char *text)
+{
+	char room[256];
+
+	strcpy(to, feed_text(b, API_CHAT, quoted(room, sizeof(room), text))->salt.s);
+}
+
+static void test_salts(void **state)
+{
+	static const char *const different[] = {
+		"{'cache_salt':'a'}", "{'cache_salt':'b'}", "{'cache_salt':'a','extra_key':'b'}",
+		"{'cache_salt':'b','extra_key':'a'}", "{'extra_key':['a','b']}", "{'extra_key':['ab']}",
+		"{'cache_salt':5}", "{'cache_salt':'a','extra_key':['b']}",
+	};
+	char a[PROMPT_NAME_MAX + 1], c[PROMPT_NAME_MAX + 1];
+	struct body *b = body_make();
+	size_t i, k;
+
+	for (i = 0; i < sizeof(different) / sizeof(different[0]); i++) {
+		for (k = 0; k < sizeof(different) / sizeof(different[0]); k++) {
+			salt_of(b, a, different[i]);
+			salt_of(b, c, different[k]);
+			if ((strcmp(a, c) == 0) != (i == k))
+				fail_msg("%s %s", different[i], different[k]);
+		}
+	}
+	salt_of(b, a, "{'cache_salt':'a','extra_key':'b'}");
+	salt_of(b, c, "{'extra_key':'b','x':1,'cache_salt':'a'}");
+	assert_string_equal(a, c);
+	body_free(b);
+}
+
+static void test_long_names(void **state)
+{
+	char text[4096], a[PROMPT_NAME_MAX + 1];
+	struct body *b = body_make();
+	const struct prompt *p;
+	size_t n, i;
+
+	for (n = PROMPT_NAME_MAX - 1; n <= PROMPT_NAME_MAX + 1; n++) {
+		snprintf(text, sizeof(text), "{\"model\":\"%0*d\"}", (int)n, 7);
+		p = feed_text(b, API_CHAT, text);
+		assert_int_equal(p->model.n, n <= PROMPT_NAME_MAX ? n : 21);
+		assert_int_equal(p->model.s[0], n <= PROMPT_NAME_MAX ? '0' : 'h');
+	}
+	snprintf(text, sizeof(text), "{\"model\":\"%02000d\"}", 7);
+	strcpy(a, feed_text(b, API_CHAT, text)->model.s);
+	body_reset(b, API_CHAT);
+	for (i = 0; i < strlen(text); i++)
+		body_feed(b, text + i, 1);
+	assert_string_equal(body_prompt(b)->model.s, a);
+	snprintf(text, sizeof(text), "{\"model\":\"%02001d\"}", 7);
+	assert_string_not_equal(feed_text(b, API_CHAT, text)->model.s, a);
+	body_free(b);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------- */
+
+static void test_max_pages(void **state)
+{
+	struct prompt_opts o = opts;
+	static const char text[] = "{\"messages\":[{\"content\":\"" S64 S64 S64 "\"}],\"tools\":[1,2]}";
+	struct body *whole = body_make(), *b;
+	const struct prompt *p, *w;
+
+	w = feed_text(whole, API_CHAT, text);
+	assert_int_equal(w->messages.n, 4);
+	for (o.max_pages = 0; o.max_pages < 8; o.max_pages++) {
+		b = body_new(&o, &key);
+		assert_non_null(b);
+		p = feed_text(b, API_CHAT, text);
+		assert_int_equal(p->messages.n + p->tools.n, o.max_pages < 5 ? o.max_pages : 5);
+		assert_int_equal(p->truncated, o.max_pages < 5);
+		assert_true(vec_starts(&w->messages, &p->messages));
+		assert_int_equal(p->json, JSON_DONE);
+		p = feed_text(b, API_CHAT, "{\"messages\":[]}");	/* a new body, a new count */
+		assert_false(p->truncated);
+		body_free(b);
+	}
+	body_free(whole);
+}
+
+/* Sizes that no caller should ask for are brought into range. */
+static void test_page_sizes(void **state)
+{
+	static const uint32_t sizes[] = { 0, 1, 15, 16, 17, 63, 65, 100, 256, 257, UINT32_MAX };
+	struct prompt_opts save = opts;
+	struct body *b;
+	size_t i;
+	char text[2000];
+
+	snprintf(text, sizeof(text), "{\"messages\":[{\"content\":\"%01500d\"}]}", 5);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		opts = save;
+		opts.text_page = opts.token_page = sizes[i];
+		b = body_make();
+		opts.text_page = sizes[i] < 16 ? 16 : sizes[i] > 256 ? 256 : sizes[i];
+		opts.token_page = sizes[i] < 1 ? 1 : sizes[i] > 512 ? 512 : sizes[i];
+		check_ref(feed_text(b, API_CHAT, text), text, strlen(text));
+		assert_int_equal(body_prompt(b)->messages.n, 1500 / opts.text_page + 1);
+		check_ref(feed_text(b, API_COMPLETIONS, "{\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13]}"),
+			  "{\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13]}", 43);
+		body_free(b);
+	}
+	opts = save;
+}
+
+static void test_nesting(void **state)
+{
+	struct body *b = body_make();
+	char text[1024];
+	size_t n;
+
+	for (n = 124; n < 128; n++) {	/* tools at depth 1, n lists, in them a number */
+		snprintf(text, sizeof(text), "{\"messages\":[{}],\"tools\":");
+		memset(text + strlen(text) + 1, 0, 300);
+		memset(text + strlen(text), '[', n);
+		strcat(text, "7");
+		memset(text + strlen(text), ']', n);
+		strcat(text, "}");
+		assert_int_equal(feed_text(b, API_CHAT, text)->json, n < 128 ? JSON_DONE : JSON_BAD);
+		memset(text, 0, sizeof(text));
+	}
+	snprintf(text, sizeof(text), "{\"messages\":[{\"content\":");
+	memset(text + strlen(text), '[', 200);
+	assert_int_equal(feed_text(b, API_CHAT, text)->json, JSON_BAD);
+	body_free(b);
+}
+
+static void test_big(void **state)
+{
+	size_t n = 1 << 20, i, k;
+	char *text = malloc(n + 100);
+	struct body *b = body_make(), *c = body_make();
+	const struct prompt *p;
+
+	assert_non_null(text);
+	strcpy(text, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+	i = strlen(text);
+	for (k = i; k < n; k++)
+		text[k] = (char)('a' + (k * 2654435761u >> 16) % 26);
+	strcpy(text + n, "\"}],\"model\":\"m\"}");
+	p = feed_text(b, API_CHAT, text);
+	assert_int_equal(p->json, JSON_DONE);
+	assert_int_equal(p->messages.n, (n - i) / 64 + 1);
+	assert_int_equal(p->n_units, n - i);
+	check_ref(p, text, strlen(text));
+	body_reset(c, API_CHAT);
+	for (k = 0; k < strlen(text); k += 15000)
+		body_feed(c, text + k, strlen(text) - k < 15000 ? strlen(text) - k : 15000);
+	assert_true(prompt_eq(p, body_prompt(c)));
+	assert_in_range(body_bytes(b), (n - i) / 8, n / 2);
+	free(text);
+	body_free(b);
+	body_free(c);
+}
+
+/* Nothing of one body is seen in the next, and the memory stays. */
+static void test_reset(void **state)
+{
+	struct body *b = body_make(), *fresh = body_make();
+	size_t bytes;
+
+	feed_text(b, API_CHAT, "{\"model\":\"m\",\"tools\":[{\"a\":\"" S64 "\"}],\"cache_salt\":\"s\","
+		  "\"messages\":[{\"role\":\"user\",\"content\":[{\"text\":\"" S64 "cut \xe4\xb8");
+	bytes = body_bytes(b);
+	feed_text(b, API_COMPLETIONS, "{\"prompt\":[\"x\",\"y\"]}");
+	feed_text(fresh, API_COMPLETIONS, "{\"prompt\":[\"x\",\"y\"]}");
+	assert_true(prompt_eq(body_prompt(b), body_prompt(fresh)));
+	assert_int_equal(body_bytes(b), bytes);
+	body_free(b);
+	body_free(fresh);
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
+
+static void check_file(const struct file *f)
+{
+	struct body *b = body_make();
+	const struct prompt *p = feed_whole(b, f->api, f->p, f->n);
+
+	assert_int_equal(p->json, JSON_DONE);
+	assert_true(p->prompt_seen);
+	assert_int_equal(p->found, strstr(f->name, "mixed") == NULL);
+	check_ref(p, f->p, f->n);
+	body_free(b);
+}
+
+static void test_files(void **state)
+{
+	each_body(check_file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_system),
+		cmocka_unit_test(test_found),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_salts),
+		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_max_pages),
+		cmocka_unit_test(test_page_sizes),
+		cmocka_unit_test(test_nesting),
+		cmocka_unit_test(test_big),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_files),
+	};
+
+	bodies_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
