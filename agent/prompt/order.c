@@ -87,16 +87,6 @@ static bool more_behind(const struct piece *x, size_t i, size_t n)
 	return false;
 }
 
-static int put(struct page_vec *out, const struct piece *x)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->n; i++)
-		if (page_vec_push(out, x->p[i]) != 0)
-			return -1;
-	return 0;
-}
-
 int prompt_pages(const struct prompt *p, const struct text_order *order,
 		 const struct prompt_head *head, struct page_vec *out)
 {
@@ -107,7 +97,7 @@ int prompt_pages(const struct prompt *p, const struct text_order *order,
 	for (i = 0; i < n; i++) {
 		if (x[i].n == 0 || (x[i].fate == ONLY_LAST && more_behind(x, i, n)))
 			continue;
-		if (put(out, &x[i]) != 0)
+		if (page_vec_append(out, x[i].p, x[i].n) != 0)
 			return -1;
 		if (x[i].fate == LAST)
 			break;

@@ -43,6 +43,17 @@ int page_vec_push(struct page_vec *v, page_key k)
 	return 0;
 }
 
+int page_vec_append(struct page_vec *v, const page_key *p, uint32_t n)
+{
+	if (n == 0)
+		return 0;
+	if (vec_reserve(v, n) != 0)
+		return -1;
+	memcpy(v->p + v->n, p, n * sizeof(*p));
+	v->n += n;
+	return 0;
+}
+
 void page_vec_free(struct page_vec *v)
 {
 	mem_free(v->p);
@@ -61,14 +72,8 @@ void page_push(struct page_env *env, struct page_vec *v, page_key k)
 
 void page_append(struct page_env *env, struct page_vec *v, const page_key *p, uint32_t n)
 {
-	if (n == 0 || env->full)
-		return;
-	if (vec_reserve(v, n) != 0) {
+	if (!env->full && page_vec_append(v, p, n) != 0)
 		env->full = true;
-		return;
-	}
-	memcpy(v->p + v->n, p, n * sizeof(*p));
-	v->n += n;
 }
 
 void page_drop(struct page_env *env, struct page_vec *v, uint32_t n)

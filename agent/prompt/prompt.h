@@ -118,7 +118,8 @@ struct prompt_head {
 int prompt_pages(const struct prompt *p, const struct text_order *order,
 		 const struct prompt_head *head, struct page_vec *out);
 
-int page_vec_push(struct page_vec *v, page_key k);	/* -1: no memory */
+int page_vec_push(struct page_vec *v, page_key k);	/* -1: no memory, and nothing changed */
+int page_vec_append(struct page_vec *v, const page_key *p, uint32_t n);		/* the same */
 void page_vec_free(struct page_vec *v);
 
 #endif
