@@ -1,0 +1,167 @@
+/* The manual and the example say what the table of keys says: no key more, no key less. */
+#include "tests/unit/conf/cases.h"
+
+#define MANUAL	"doc/kvroute.yaml.5"
+#define EXAMPLE	"doc/kvroute.yaml"
+
+static char *manual;
+
+/* The next ".It Ic name" behind <p>: its name goes to <name>; NULL: no more. */
+static char *next_item(char *p, char name[80])
+{
+	if ((p = strstr(p, "\n.It Ic ")) == NULL)
+		return NULL;
+	p += strlen("\n.It Ic ");
+	snprintf(name, 80, "%.*s", (int)strcspn(p, " \n"), p);
+	return p;
+}
+
+/* From the item of <key> to the next one. */
+static struct span item_of(const char *key)
+{
+	char name[80], *p = manual, *end;
+
+	while ((p = next_item(p, name)) != NULL)
+		if (strcmp(name, key) == 0) {
+			end = strstr(p, "\n.It ");
+			return span_of(p, end ? (size_t)(end + 1 - p) : strlen(p));
+		}
+	fail_msg(MANUAL ": no \".It Ic %s\"", key);
+	return SPAN("");
+}
+
+static void assert_item_has(const char *key, const char *line)
+{
+	struct span item = item_of(key);
+
+	if (memmem(item.p, item.n, line, strlen(line)) == NULL)
+		fail_msg(MANUAL ": the item %s lacks the line \"%s\"", key, line);
+}
+
+/* As mdoc writes it: quotes are not special there, a backslash would be. */
+static void check_key(void *arg, const char *name, const char *type, const char *range,
+		      const char *def, bool reload, const char *help)
+{
+	char line[CONF_VALUE_MAX + 100];
+
+	snprintf(line, sizeof(line), "\nType: %s, %s.\n", type, range);
+	assert_item_has(name, line);
+	if (strcmp(name, "pools.name") != 0 && strcmp(name, "models.name") != 0) {
+		snprintf(line, sizeof(line), "\nDefault: %s.\n", def);
+		assert_item_has(name, line);
+	}
+	snprintf(line, sizeof(line), "\nReload: %s.\n", reload ? "yes" : "no");
+	assert_item_has(name, line);
+	assert_true(strlen(help) > 10 && strlen(help) < 95);
+	++*(size_t *)arg;
+}
+
+static void every_key_is_in_the_manual(void **state)
+{
+	size_t n = 0;
+
+	conf_each_key(check_key, &n);
+	assert_int_equal(n, conf_n_keys);
+}
+
+static void find_key(void *arg, const char *name, const char *type, const char *range,
+		     const char *def, bool reload, const char *help)
+{
+	const char **wanted = arg;
+
+	if (*wanted != NULL && strcmp(*wanted, name) == 0)
+		*wanted = NULL;
+}
+
+static void the_manual_has_no_other_keys(void **state)
+{
+	char name[80], *p = manual;
+	size_t n = 0;
+
+	while ((p = next_item(p, name)) != NULL) {
+		const char *wanted = name;
+
+		n++;
+		conf_each_key(find_key, &wanted);
+		if (wanted != NULL)
+			fail_msg(MANUAL ": %s is no key, or is there twice", name);
+	}
+	assert_int_equal(n, conf_n_keys);
+}
+
+static void the_example_is_what_is_printed(void **state)
+{
+	struct sink s = { NULL, 0 };
+	size_t n;
+	char *text = read_whole(EXAMPLE, &n);
+	struct conf c;
+
+	load_good(&c, text, n);
+	conf_print(&c, sink_put, &s);
+	if (strcmp(s.p, text) != 0)
+		fail_msg(EXAMPLE ": make it anew with \"kvroute -tv > " EXAMPLE "\"");
+	conf_free(&c);
+	conf_defaults(&c);
+	s.n = 0;
+	conf_print(&c, sink_put, &s);
+	assert_string_equal(s.p, text);
+	conf_free(&c);
+	free(s.p);
+	free(text);
+}
+
+/* An editor with 100 columns shows every line of it whole. */
+static void the_example_is_readable(void **state)
+{
+	size_t n;
+	char *text = read_whole(EXAMPLE, &n), *line = text;
+
+	for (; *line != '\0'; line += strcspn(line, "\n") + 1)
+		if (strcspn(line, "\n") > 100)
+			fail_msg("%.*s", (int)strcspn(line, "\n"), line);
+	free(text);
+}
+
+/* Each "Example" in the manual that is a configuration loads. */
+static void examples_in_the_manual_load(void **state)
+{
+	char *p = manual, *end, *yaml;
+	struct conf c;
+	size_t n = 0;
+
+	while ((p = strstr(p, "\n.Bd -literal")) != NULL && (end = strstr(p, "\n.Ed")) != NULL) {
+		yaml = strchr(p + 1, '\n') + 1;
+		load_good(&c, yaml, (size_t)(end + 1 - yaml));
+		conf_free(&c);
+		p = end;
+		n++;
+	}
+	assert_true(n >= 2);
+}
+
+static int setup(void **state)
+{
+	size_t n;
+
+	manual = read_whole(MANUAL, &n);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	free(manual);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key_is_in_the_manual),
+		cmocka_unit_test(the_manual_has_no_other_keys),
+		cmocka_unit_test(the_example_is_what_is_printed),
+		cmocka_unit_test(the_example_is_readable),
+		cmocka_unit_test(examples_in_the_manual_load),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
