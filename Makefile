@@ -15,6 +15,9 @@ WERROR  ?=
 OPT     ?= -O2
 VERSION := 0.1.0
 
+# V=1 shows every command, otherwise a line each
+say = $(if $(V),,@echo "  $(1)";)
+
 CFLAGS  ?= $(OPT) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
            -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers
@@ -58,16 +61,16 @@ lib_$(1) := $$(B)/lib$(1).a
 obj_$(1) := $$(patsubst %.c,$$(B)/%.o,$$(sort $$(wildcard $$(dir_$(1))/*.c)))
 $$(lib_$(1)): $$(obj_$(1))
 	@rm -f $$@; mkdir -p $$(@D)
-	ar rcs $$@ $$^
+	$$(call say,AR   $$@)ar rcs $$@ $$^
 endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
 libs = $(foreach m,$(1),$(B)/lib$(m).a)
-link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+link = $(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
@@ -109,7 +112,7 @@ $(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
 
 # The engine and the load generator know nothing of the product: what they say of it is worth more.
 $(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load: $(B)/%: $(B)/%.o $(TOOL_LIB)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
+	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
