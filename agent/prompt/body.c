@@ -20,6 +20,8 @@
 
 enum { TOOLS_END = 0x544f4f4c };
 
+#define EMPTY_TOOLS	2	/* bytes of [] or {} */
+
 void body_enter(struct body *b, enum level what, enum json_event ev)
 {
 	struct request *r = &b->r;
@@ -84,7 +86,7 @@ static void tools_done(struct body *b)
 	uint64_t tag = (uint64_t)TOOLS_END << 32 | slot;
 
 	b->r.tools_open = false;
-	if (pg->n_units > 2) {	/* more than [] */
+	if (pg->n_units > EMPTY_TOOLS) {
 		page_push(&b->env, pg->v, hash_mix(b->key, pager_rest(&b->env, pg), tag));
 		b->r.tools_units[slot] = pg->n_units;
 	}
@@ -620,7 +622,7 @@ static uint64_t units(const struct body *b)
 
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		n += r->tools_units[i];
-	if (r->tools_open)
+	if (r->tools_open && r->tools.n_units > EMPTY_TOOLS)
 		n += r->tools.n_units;
 	if (r->batch.open)
 		n += r->msg.run[RUN_CONTENT].n_units;
