@@ -40,7 +40,7 @@ static int check_unix(struct span path, char *why, size_t cap)
 		return wrong(why, cap, "has a path longer than 107 bytes");
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return wrong(why, cap, "has a path with a space, a quote, a backslash or no ASCII");
+			return wrong(why, cap, "has a space, a quote, a backslash or no ASCII");
 	return 0;
 }
 
@@ -96,7 +96,8 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 		port = span_of(end + 1, (size_t)(text.p + text.n - end - 1));
 		if (!starts(port, ":"))
 			return wrong(why, cap, "has no port");
-		if (check_host(AF_INET6, span_of(text.p + 1, (size_t)(end - text.p - 1)), why, cap) != 0)
+		if (check_host(AF_INET6, span_of(text.p + 1, (size_t)(end - text.p - 1)),
+			       why, cap) != 0)
 			return -1;
 	} else {
 		port = span_of(end, (size_t)(text.p + text.n - end));

@@ -1,6 +1,6 @@
-/* check.c - a mistake between two keys is reported where the later of them stands in the file: that
- * is, as a rule, the one just written. A pair that the file does not mention at all is not looked at:
- * defaults agree with each other (a test says so). */
+/* check.c - a mistake between two keys is reported where the later of them stands in the file: as a
+ * rule, the one just written. A pair that the file does not mention at all is not looked at: defaults
+ * agree with each other (a test says so). */
 #include <stdio.h>
 
 #include "agent/conf/check.h"
@@ -77,7 +77,8 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 		size_t i = pair / 4, j = pair % 4;
 
 		for (size_t n = 0; i < j && n < LISTEN_MAX * LISTEN_MAX; n++) {
-			const char *a = lists[i].addr[n / LISTEN_MAX], *b = lists[j].addr[n % LISTEN_MAX];
+			const char *a = lists[i].addr[n / LISTEN_MAX];
+			const char *b = lists[j].addr[n % LISTEN_MAX];
 
 			if (collide(a, b, lists[j].datagrams) &&
 			    blame(given, key_of(lists[i].name), key_of(lists[j].name), &at))

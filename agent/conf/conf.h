@@ -26,8 +26,9 @@ struct conf_errors {
 
 void conf_errors_free(struct conf_errors *es);
 
-/* Fill <c>, which conf_load() sets to the defaults first. <name> is for messages.
- * 0; or -1 with at least one entry in <es>, and <c> freed. */
+/* Fill <c>, which is set to the defaults first, and <es>, which is set up here. <name> is for messages.
+ * 0, and nothing to free in <es>; or -1 with at least one entry in <es> (without memory: none, but
+ * <lost> is not 0), and <c> freed. */
 int conf_load(struct conf *c, const char *path, struct conf_errors *es);
 int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 		   struct conf_errors *es);
@@ -39,7 +40,8 @@ void conf_print(const struct conf *c, void (*put)(void *arg, const char *text, s
  * and needs a restart. */
 int conf_reloadable(const struct conf *now, const struct conf *next, struct err *e);
 
-/* For tests and the man page: calls back for every key, with its dotted name. */
+/* For tests and the man page: calls back for every key, with its dotted name. Keys that a pool may
+ * have as well come once, as "policy.rule". */
 void conf_each_key(void (*fn)(void *arg, const char *name, const char *type, const char *range,
 			      const char *def, bool reload, const char *help), void *arg);
 

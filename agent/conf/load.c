@@ -33,7 +33,7 @@ static const struct conf_node *node_at(const struct load *l, uint32_t i)
 
 #define add(l, at, ...)	conf_errors_add((l)->es, (l)->file, (at), __VA_ARGS__)
 
-/* ---- keys nobody knows -------------------------------------------------------------------------- */
+/* ---- keys nobody knows ------------------------------------------------------------------- */
 
 /* The full name of the key whose whole name, or only its word in the file, is <word>. */
 static const char *known_exactly(struct span word, bool whole)
@@ -110,7 +110,7 @@ static void unknown_key(struct load *l, const struct conf_section *s, const stru
 	}
 }
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static const char *kind_text(const struct load *l, const struct conf_node *n,
 			     char show[CONF_SHOW_MAX])
@@ -179,7 +179,7 @@ static int check_item(struct load *l, const struct conf_key *k, const struct con
 /* <v> is the list, or its only value. */
 static int set_list(struct load *l, const struct conf_key *k, void *rec, const struct conf_node *v)
 {
-	const struct conf_node *item = v;
+	const struct conf_node *item = v, *next;
 	struct span items[CONF_ITEMS_MAX];
 	size_t n = 0, bad = 0;
 
@@ -191,7 +191,8 @@ static int set_list(struct load *l, const struct conf_key *k, void *rec, const s
 		return -1;
 	if (v->kind == NODE_LIST)
 		item = v->first ? node_at(l, v->first) : NULL;
-	for (; item != NULL; item = item->next && v->kind == NODE_LIST ? node_at(l, item->next) : NULL) {
+	for (; item != NULL; item = next) {
+		next = item != v && item->next != 0 ? node_at(l, item->next) : NULL;
 		if (n + bad >= (size_t)k->max) {
 			bad_value(l, k, item, "is one too many");
 			return -1;
@@ -238,7 +239,7 @@ static void set_key(struct load *l, const struct conf_section *s, void *rec,
 	given->bad[i] = rc != 0;
 }
 
-/* ---- maps --------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------- */
 
 /* The next key of a map with its value. NULL: no more. <at>: 0 is none, as in the tree. */
 static const struct conf_node *next_pair(struct load *l, uint32_t *at, const struct conf_node **v)
@@ -285,7 +286,7 @@ static void load_section(struct load *l, size_t i, void *rec, struct conf_given 
 		    "indented.", s->name, kind_text(l, v, show), s->name);
 }
 
-/* ---- pools and models ------------------------------------------------------------------------------------ */
+/* ---- pools and models -------------------------------------------------------------------- */
 
 /* The line of the entry in <list> whose name is <name>, before <until>. */
 static int line_of_name(struct load *l, const struct conf_node *list, const char *name,
@@ -442,7 +443,7 @@ static void load_entries(struct load *l, size_t section)
 		l->c->route.model_default = star_model;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 static void load_top(struct load *l)
 {
@@ -464,8 +465,8 @@ static void load_top(struct load *l)
 		if ((s = conf_section_find(key->text)) < 0) {
 			set_key(l, NULL, l->c, &l->given, key, v);
 		} else if (l->section_at[s].line > 0) {
-			add(l, key->at, "The section %s is here a second time; the first is in line %d.",
-			    conf_sections[s].name, l->section_at[s].line);
+			add(l, key->at, "The section %s is here a second time; the first is in "
+			    "line %d.", conf_sections[s].name, l->section_at[s].line);
 		} else {
 			l->section_at[s] = key->at;
 			l->section[s] = (uint32_t)(v - l->tree.node);
@@ -521,7 +522,7 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 	return -1;
 }
 
-/* ---- from a file ------------------------------------------------------------------------------------------- */
+/* ---- from a file ------------------------------------------------------------------------- */
 
 /* The whole of <fd>, at most one byte more than is allowed. NULL: errno says why. */
 static char *read_all(int fd, size_t *n)

@@ -41,7 +41,7 @@ bool conf_node_is_null(const struct conf_node *n)
 	return false;
 }
 
-/* ---- bytes before YAML ---------------------------------------------------------------------- */
+/* ---- bytes before YAML ------------------------------------------------------------------- */
 
 static bool yaml_allows(uint32_t cp)
 {
@@ -93,7 +93,7 @@ static int tab_in_indent(struct span text, int line)
 	return 0;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static struct conf_mark mark_of(const yaml_mark_t *m)
 {
@@ -169,9 +169,11 @@ static int take_scalar(struct reader *r, const yaml_event_t *ev, struct conf_mar
 	}
 	if (add_node(r, NODE_SCALAR, at) != 0)
 		return -1;
-	if ((text = mem_strndup(p, n)) == NULL)
-		return no_memory(r);
 	node = &r->t->node[r->t->n - 1];
+	if ((text = mem_strndup(p, n)) == NULL) {
+		node->kind = NODE_REFUSED;
+		return no_memory(r);
+	}
 	node->text = span_of(text, n);
 	node->whole = true;
 	node->plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;

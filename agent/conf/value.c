@@ -40,7 +40,7 @@ bool conf_type_is_list(enum conf_type t)
 	return t == TYPE_ADDRS || t == TYPE_ORDER;
 }
 
-/* ---- units -------------------------------------------------------------------------------- */
+/* ---- units ------------------------------------------------------------------------------- */
 
 struct unit {
 	const char *name;
@@ -185,7 +185,7 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 	}
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static uint64_t field_get(const void *p, size_t width)
 {
@@ -379,7 +379,7 @@ static int parse_word(const struct conf_key *k, struct span s, uint64_t *v, char
 	return wrong(why, cap, "is unknown");
 }
 
-/* ---- texts -------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 static int check_seen(struct span s, char *why, size_t cap)
 {
@@ -423,7 +423,7 @@ static int parse_text(const struct conf_key *k, struct span s, char *why, size_t
 	return 0;
 }
 
-/* ---- all types ---------------------------------------------------------------------------- */
+/* ---- all types --------------------------------------------------------------------------- */
 
 int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *why, size_t cap)
 {
@@ -513,7 +513,7 @@ void conf_items_set(const struct conf_key *k, void *rec, const struct span *item
 		order->part[i] = (uint8_t)part_of(items[i]);
 }
 
-/* ---- back to text ------------------------------------------------------------------------- */
+/* ---- back to text ------------------------------------------------------------------------ */
 
 static void quote(const char *s, char *out, size_t cap)
 {

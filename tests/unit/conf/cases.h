@@ -90,7 +90,8 @@ static inline size_t each_case(const char *path, void (*fn)(struct conf_case *c)
 static inline void print_errors(const struct conf_errors *es)
 {
 	for (size_t i = 0; i < es->n; i++)
-		printf("    %s:%d:%d %s\n", es->e[i].file, es->e[i].line, es->e[i].column, es->e[i].text);
+		printf("    %s:%d:%d %s\n", es->e[i].file, es->e[i].line, es->e[i].column,
+		       es->e[i].text);
 	if (es->lost)
 		printf("    and %zu more\n", es->lost);
 }

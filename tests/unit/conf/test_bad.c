@@ -85,7 +85,7 @@ static void bad_table(void **state)
 	assert_int_equal(failed, 0);
 }
 
-/* ---- what a table cannot hold ------------------------------------------------------------- */
+/* ---- what a table cannot hold ------------------------------------------------------------ */
 
 static void refuse(const char *text, size_t n, struct conf_errors *es)
 {

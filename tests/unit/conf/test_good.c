@@ -3,7 +3,7 @@
 
 #include "agent/loop/addr.h"
 
-/* ---- values ------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static const struct conf_key *key_named(const char *name)
 {
@@ -94,7 +94,7 @@ static void good_table(void **state)
 	assert_true(n >= 20);
 }
 
-/* ---- every key of the table ------------------------------------------------------------------ */
+/* ---- every key of the table -------------------------------------------------------------- */
 
 /* A text for <k> that is allowed and is not what <home> has. */
 static const char *other_text(const struct conf_key *k, const void *home, char *out, size_t cap)
@@ -154,7 +154,8 @@ static char *everything_else(void)
 		bool list = in != NULL && (in->shape == SHAPE_POOLS || in->shape == SHAPE_MODELS);
 
 		if (in != NULL)
-			sink_put(&s, line, (size_t)sprintf(line, "%s:\n%s", in->name, list ? "  -\n" : ""));
+			sink_put(&s, line, (size_t)sprintf(line, "%s:\n%s", in->name,
+							   list ? "  -\n" : ""));
 		for (size_t i = 0; i < conf_n_keys; i++)
 			if (conf_key_in(&conf_keys[i], in))
 				sink_put(&s, line, (size_t)sprintf(line, "%s%s: %s\n",
@@ -292,7 +293,7 @@ static void numbers_keep_their_bits(void **state)
 	}
 }
 
-/* ---- reload --------------------------------------------------------------------------------- */
+/* ---- reload ------------------------------------------------------------------------------ */
 
 /* Each key changed alone: a reload takes it exactly when the table says so, and names it if not. */
 static void reload_table(void **state)
