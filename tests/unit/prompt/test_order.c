@@ -1,0 +1,107 @@
+/* test_order.c - segments put in order, with and without a head lent by another body. A page is a small
+ * number here: letters of a string. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/prompt/prompt.h"
+
+static struct page_vec letters(page_key *room, const char *s)
+{
+	struct page_vec v = { .p = room };
+
+	for (; *s != '\0'; s++)
+		room[v.n++] = (page_key)*s;
+	v.cap = v.n;
+	if (v.n == 0)
+		v.p = NULL;
+	return v;
+}
+
+enum { DONE = 1, SYS = 2, TOOLS = 4, PROMPT = 8 };
+
+static const struct text_order usual = { { TEXT_SYSTEM, TEXT_TOOLS, TEXT_MESSAGES } };
+static const struct text_order tools_first = { { TEXT_TOOLS, TEXT_SYSTEM, TEXT_MESSAGES } };
+static const struct text_order tools_last = { { TEXT_SYSTEM, TEXT_MESSAGES, TEXT_TOOLS } };
+static const struct text_order twice = { { TEXT_SYSTEM, TEXT_SYSTEM, TEXT_SYSTEM } };
+
+static const struct {
+	const struct text_order *order;
+	int seen;
+	const char *system, *tools, *messages;
+	uint32_t lead;
+	const char *head_system, *head_tools;	/* NULL: no head */
+	const char *want;
+} cases[] = {
+	/* whole bodies; a head is not asked */
+	{ NULL, DONE, "s", "t", "m", 0, NULL, NULL, "stm" },
+	{ &usual, DONE, "s", "t", "lm", 1, NULL, NULL, "sltm" },
+	{ &usual, DONE, "", "", "lm", 1, "S", "T", "lm" },
+	{ &usual, DONE, "", "t", "ll", 2, NULL, NULL, "llt" },
+	{ &tools_first, DONE, "s", "t", "lm", 1, NULL, NULL, "tslm" },
+	{ &tools_last, DONE, "s", "t", "lm", 1, NULL, NULL, "slmt" },
+	{ &twice, DONE, "s", "t", "lm", 1, NULL, NULL, "slslsl" },
+	{ &usual, DONE, "", "", "", 0, NULL, NULL, "" },
+	/* cut, without a head: what was seen to its end, and messages */
+	{ &usual, PROMPT, "", "", "lm", 1, NULL, NULL, "lm" },
+	{ &usual, PROMPT | TOOLS, "", "t", "lm", 1, NULL, NULL, "ltm" },
+	{ &usual, 0, "", "", "lmm", 1, NULL, NULL, "lmm" },
+	/* cut inside tools or system, messages seen: the part is left out */
+	{ &usual, PROMPT, "", "t", "lm", 1, NULL, NULL, "lm" },
+	{ &usual, PROMPT, "s", "", "m", 0, NULL, NULL, "m" },
+	/* nothing behind it: the part is all there is */
+	{ &usual, 0, "s", "", "", 0, NULL, NULL, "s" },
+	{ &usual, 0, "", "t", "", 0, NULL, NULL, "t" },
+	{ &tools_last, PROMPT, "", "t", "m", 0, NULL, NULL, "mt" },
+	/* cut inside the leading messages: they are the end */
+	{ &usual, SYS | TOOLS, "s", "t", "ll", 2, NULL, NULL, "sll" },
+	{ &tools_first, TOOLS, "", "t", "ll", 2, NULL, NULL, "tll" },
+	{ &usual, 0, "", "", "ll", 2, NULL, "T", "ll" },
+	{ &usual, PROMPT, "", "", "ll", 2, NULL, "T", "llT" },
+	/* a head stands in for what was not seen to its end, and only for that */
+	{ &usual, PROMPT, "", "", "lm", 1, "S", "T", "SlTm" },
+	{ &usual, PROMPT, "s", "t", "m", 0, "SS", "TT", "SSTTm" },
+	{ &usual, PROMPT | SYS, "s", "t", "m", 0, "SS", "TT", "sTTm" },
+	{ &usual, PROMPT | TOOLS, "", "t", "m", 0, "SS", "TT", "SStm" },
+	{ &usual, PROMPT | TOOLS | SYS, "", "", "m", 0, "SS", "TT", "m" },
+	{ &usual, PROMPT, "s", "t", "m", 0, "", "", "m" },
+};
+
+static void test_order(void **state)
+{
+	page_key room[5][8];
+	struct page_vec out = { 0 };
+	char got[32];
+	size_t i, k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool lent = cases[i].head_system != NULL || cases[i].head_tools != NULL;
+		struct prompt p = {
+			.json = cases[i].seen & DONE ? JSON_DONE : JSON_MORE,
+			.system_seen = cases[i].seen & SYS, .tools_seen = cases[i].seen & TOOLS,
+			.prompt_seen = cases[i].seen & PROMPT, .n_leading = cases[i].lead,
+			.system = letters(room[0], cases[i].system), .tools = letters(room[1], cases[i].tools),
+			.messages = letters(room[2], cases[i].messages),
+		};
+		struct page_vec s = letters(room[3], lent && cases[i].head_system ? cases[i].head_system : "");
+		struct page_vec t = letters(room[4], lent && cases[i].head_tools ? cases[i].head_tools : "");
+		struct prompt_head head = { .system = s.p, .n_system = s.n, .tools = t.p, .n_tools = t.n };
+
+		assert_int_equal(prompt_pages(&p, cases[i].order, lent ? &head : NULL, &out), 0);
+		for (k = 0; k < out.n; k++)
+			got[k] = (char)out.p[k];
+		got[k] = '\0';
+		if (strcmp(got, cases[i].want) != 0)
+			fail_msg("case %zu: %s, not %s", i, got, cases[i].want);
+	}
+	page_vec_free(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_order) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
