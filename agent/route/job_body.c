@@ -83,7 +83,8 @@ bool job_take_body(struct route *r, struct job *j, const struct route_request *q
 	} else {
 		take_first(r, j, q);
 	}
-	body_feed(j->body, q->body.p, q->body.n);
+	if (q->body.n > 0)
+		body_feed(j->body, q->body.p, q->body.n);
 	j->prompt = body_prompt(j->body);
 	received = (int64_t)j->prompt->n_bytes;
 	j->more = j->sliced != NULL && more_to_come(j, received);

@@ -47,9 +47,9 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
 	};
 }
 
-/* Take back what an earlier slice, or an earlier request of the same uid, has entered: before the
- * match, or its own claim would look like a cached prefix. The server's turn, too. HAProxy sends everything twice where the
- * filter is declared in frontend and backend both. */
+/* Take back what an earlier slice, or an earlier request of the same uid, has entered, with the
+ * server's turn: before the match, or its own claim would look like a cached prefix. HAProxy sends
+ * everything twice where the filter is declared in frontend and backend both. */
 static void take_back(struct route *r, struct job *j)
 {
 	struct ledger_entry *e;

@@ -75,7 +75,7 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, struct
 	message_request(m, &q);
 	o->decided = true;
 	o->later = q.seq > 0;
-	if (env->overloaded != NULL && *env->overloaded)	/* what an earlier slice was told, stands */
+	if (env->overloaded != NULL && *env->overloaded)	/* an earlier slice's answer stands */
 		o->answer = (struct route_answer){ .why = WHY_OVERLOAD, .stands = o->later };
 	else
 		route_decide(env->route, env->scratch, &q, start / 1000, &o->answer);

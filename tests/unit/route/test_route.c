@@ -242,6 +242,24 @@ static void load_moves_a_request(void **state)
 	world_end(&w);
 }
 
+/* HAProxy's view is one process's, and a moment old: what we have sent somewhere counts as well. */
+static void our_own_count_is_load(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1");
+	ask(&w, "1", "a");
+	tell_first(&w, "1", "s1", 200, STREAM);	/* it waits no more, but it runs */
+	ask(&w, "2", "b");
+	assert_span(w.a.server, "s2");
+	served(&w, "2");
+	ask(&w, "3", "c");			/* though it is s1's turn */
+	assert_span(w.a.server, "s2");
+	world_end(&w);
+}
+
 /* ---- who shares what ---------------------------------------------------------------------- */
 
 struct side { const char *pool, *tenant, *model, *before, *after; };
@@ -530,6 +548,7 @@ int main(void)
 		cmocka_unit_test(a_second_choice_is_named),
 		cmocka_unit_test(down_or_weightless_is_never_named),
 		cmocka_unit_test(load_moves_a_request),
+		cmocka_unit_test(our_own_count_is_load),
 		cmocka_unit_test(spaces),
 		cmocka_unit_test(token_ids),
 		cmocka_unit_test(token_ids_go_on),

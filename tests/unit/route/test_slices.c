@@ -151,6 +151,28 @@ static void it_does_not_see_its_own_claim(void **state)
 	world_end(&w);
 }
 
+/* Others have had their turns meanwhile, the same server among them. */
+static void it_stays_where_it_was(void **state)
+{
+	static const char *const others[] = { "uuuu", "vvvv", "xxxx", "yyyy" };
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "\"model\":\"m\",", "abc", "");
+	slice(&w, "1", 0, 0, 1000);
+	assert_span(w.a.server, "s1");
+	for (int i = 0; i < 4; i++)
+		ask(&w, others[i], others[i]);
+	assert_span(w.a.server, "s1");
+	for (int i = 0; i < 4; i++)
+		refused(&w, others[i]);
+	chat(&w.body, "\"model\":\"m\",", "abc", "");
+	slice(&w, "1", 1, 1000, w.body.n);
+	assert_span(w.a.server, "s1");
+	world_end(&w);
+}
+
 /* The shared opening says one server, the whole prompt another. */
 static void a_later_slice_knows_better(void **state)
 {
@@ -417,6 +439,10 @@ static void headless_turns_meet(void **state)
 	ask(&w, "3", "abcde");			/* with a model it is in that model's space */
 	assert_int_equal(w.a.pages, 0);
 	refused(&w, "3");
+	chat(&w.body, "", "abcde", "");		/* and a body that has none, seen whole, in a third */
+	send(&w, "3");
+	assert_int_equal(w.a.pages, 0);
+	refused(&w, "3");
 	w.q.tenant = SPAN("other");
 	send_cut(&w, "4", "abcde", ",\"model\":\"m\"", 2500);
 	assert_int_equal(w.a.pages, 0);
@@ -520,6 +546,7 @@ int main(void)
 		cmocka_unit_test(whole_equals_sliced),
 		cmocka_unit_test(both_land_in_one_place),
 		cmocka_unit_test(it_does_not_see_its_own_claim),
+		cmocka_unit_test(it_stays_where_it_was),
 		cmocka_unit_test(a_later_slice_knows_better),
 		cmocka_unit_test(counted_once),
 		cmocka_unit_test(enough_is_enough),
