@@ -58,6 +58,7 @@ static struct pool *pool_new(const struct route_opts *o, struct span name)
 		memcpy(p->name, name.p, name.n);
 	p->opts = pool_options_of(o, name);
 	p->mean_work_s = MEAN_WORK_S;
+	p->picks = FIRST_TURN;
 	return p;
 }
 

@@ -14,6 +14,10 @@
 #include "agent/route/loadstr.h"
 #include "agent/route/route.h"
 
+/* Turns of a pool count from here. A new server starts somewhere below, by chance: agents that start
+ * together do not all send their first request to the same one. */
+#define FIRST_TURN	(1u << 20)
+
 #define SLOTS_MAX	16	/* HAProxy processes told apart for one server; more share the last */
 
 /* What one HAProxy process has open at one server, by our own count. */

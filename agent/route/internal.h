@@ -28,6 +28,7 @@ struct route {
 	struct fleet fleet;
 	struct ledger ledger;
 	struct rng rng;
+	bool by_chance;			/* turns of new servers, not by order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */
 	msec swept;			/* when servers were last looked through */
 	struct route_stats stats;

@@ -33,7 +33,8 @@ struct job {
 	struct pool *pool_seen;		/* under the route's lock only */
 	server_id previous;		/* what an earlier slice was told, or SERVER_NONE */
 	uint64_t counted, counted_hit;	/* tokens, when it was */
-	size_t n_candidates;
+	size_t n_candidates;		/* in scratch->candidates; their ids in <candidates> */
+	struct server_set candidates;
 	bool has_load;
 	struct policy_choice choice;
 };

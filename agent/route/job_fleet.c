@@ -5,8 +5,13 @@ static struct server *server_of(struct route *r, struct job *j, const struct loa
 {
 	struct server *s = pool_find(j->pool_seen, e->name, hint);
 
-	if (s == NULL && (s = fleet_server(&r->fleet, j->pool_seen, e->name)) == NULL)
-		return NULL;
+	if (s == NULL) {
+		s = fleet_server(&r->fleet, j->pool_seen, e->name);
+		if (s == NULL)
+			return NULL;
+		if (r->by_chance)
+			s->last_pick = rng_below(&r->rng, FIRST_TURN);
+	}
 	s->up = e->up;
 	s->conn = e->conn;
 	s->queue = e->queue;
@@ -20,10 +25,13 @@ static bool fit_for_work(const struct server *s)
 	return s->up && s->weight > 0;
 }
 
+/* Once, even if the load string names it twice. */
 static void add_candidate(struct job *j, const struct server *s)
 {
-	if (j->n_candidates < SERVERS_MAX && fit_for_work(s))
-		j->scratch->candidates[j->n_candidates++].id = s->id;
+	if (!fit_for_work(s) || server_set_has(&j->candidates, s->id))
+		return;
+	server_set_add(&j->candidates, s->id);
+	j->scratch->candidates[j->n_candidates++].id = s->id;
 }
 
 static uint32_t sum(uint32_t a, uint32_t b)

@@ -74,6 +74,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	slices_init(&r->slices);
 	fleet_init(&r->fleet);
 	rng_init(&r->rng, seed);
+	r->by_chance = seed != 0;
 	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
 	    (r->index = index_new(&o->index)) != NULL &&
 	    (r->heads = heads_new(&o->heads, &r->key)) != NULL)

@@ -54,7 +54,7 @@ void route_opts_free(struct route_opts *o);	/* the arrays; not <o> */
 
 struct route;
 
-/* <seed> is for ties. NULL: no memory. */
+/* <seed> is for the first turns of servers that tie; 0: in the order they are named. NULL: no memory. */
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed);
 void route_free(struct route *r);
 

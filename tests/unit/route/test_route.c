@@ -158,6 +158,38 @@ static void two_conversations_stay_apart(void **state)
 	world_end(&w);
 }
 
+static void a_server_named_twice_is_one(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s1=1,0,0,1");
+	ask(&w, "1", "a");
+	assert_span(w.a.server, "s1");
+	assert_span(w.a.alt, "");
+	world_end(&w);
+}
+
+/* Agents that start together do not all begin with the same server. */
+static void the_first_turn_is_by_chance(void **state)
+{
+	unsigned others = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct world w;
+
+		world_start(&w);
+		rng_init(&w.r->rng, seed);
+		w.r->by_chance = true;
+		ask(&w, "1", "a");
+		others += !span_eq(w.a.server, SPAN("s1"));
+		world_end(&w);
+	}
+	assert_in_range(others, 5, 20);
+}
+
 static void a_second_choice_is_named(void **state)
 {
 	struct world w;
@@ -546,6 +578,8 @@ int main(void)
 		cmocka_unit_test(the_second_turn_follows_the_first),
 		cmocka_unit_test(two_conversations_stay_apart),
 		cmocka_unit_test(a_second_choice_is_named),
+		cmocka_unit_test(a_server_named_twice_is_one),
+		cmocka_unit_test(the_first_turn_is_by_chance),
 		cmocka_unit_test(down_or_weightless_is_never_named),
 		cmocka_unit_test(load_moves_a_request),
 		cmocka_unit_test(our_own_count_is_load),

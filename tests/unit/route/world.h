@@ -61,7 +61,7 @@ static inline void world_open(struct world *w)
 {
 	struct hash_key k = test_key();
 
-	assert_non_null(w->r = route_new(&w->o, &k, 1));
+	assert_non_null(w->r = route_new(&w->o, &k, 0));
 	assert_non_null(w->s = route_scratch_new(w->r));
 }
 

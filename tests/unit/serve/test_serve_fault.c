@@ -56,7 +56,7 @@ static bool run(struct stage *g, unsigned long k, bool from_birth)
 	world_options(&g->w);
 	if (from_birth)
 		fault_begin(k);
-	g->w.r = route_new(&g->w.o, &key, 1);
+	g->w.r = route_new(&g->w.o, &key, 0);
 	g->w.s = g->w.r ? route_scratch_new(g->w.r) : NULL;
 	met = fault_end();
 	if (g->w.s != NULL && !(from_birth && met)) {
