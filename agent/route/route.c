@@ -304,6 +304,19 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
+void route_decline(struct route *r, const struct route_request *q, struct route_answer *a)
+{
+	*a = (struct route_answer){ .why = WHY_OVERLOAD, .stands = q->seq > 0 };
+	pthread_mutex_lock(&r->lock);
+	if (q->seq > 0) {
+		r->stats.slices++;
+	} else {
+		r->stats.requests++;
+		r->stats.why[WHY_OVERLOAD]++;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
 void route_preview(struct route *r, struct route_scratch *s, const struct route_request *q,
 		   struct route_preview *v)
 {

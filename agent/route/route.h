@@ -91,6 +91,9 @@ struct route_answer {
 void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
 		  msec now, struct route_answer *a);
 
+/* The same without looking: too busy. Counted, nothing learned; an earlier slice's answer stands. */
+void route_decline(struct route *r, const struct route_request *q, struct route_answer *a);
+
 /* What became of a request. */
 void route_learn(struct route *r, const struct fact *f, msec now);
 

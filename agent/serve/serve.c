@@ -75,8 +75,8 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, struct
 	message_request(m, &q);
 	o->decided = true;
 	o->later = q.seq > 0;
-	if (env->overloaded != NULL && *env->overloaded)	/* an earlier slice's answer stands */
-		o->answer = (struct route_answer){ .why = WHY_OVERLOAD, .stands = o->later };
+	if (env->overloaded != NULL && *env->overloaded)
+		route_decline(env->route, &q, &o->answer);
 	else
 		route_decide(env->route, env->scratch, &q, start / 1000, &o->answer);
 }

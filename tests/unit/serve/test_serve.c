@@ -344,7 +344,8 @@ static void overloaded(void **state)
 	deliver(&p);
 	assert_true(answered(&p, "fin set txn.more=int64:0 set txn.why=\"overload\""));
 	assert_false(answered(&p, "txn.server"));
-	assert_int_equal(stats(&w).requests, 0);
+	assert_int_equal(stats(&w).requests, 1);
+	assert_int_equal(stats(&w).why[WHY_OVERLOAD], 1);
 	p.overloaded = false;
 	chat(&w.body, "\"model\":\"m\",", "abc", "");
 	notify_slice(&p, "route", "v", span_of(w.body.p, 700));
