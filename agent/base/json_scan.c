@@ -1,20 +1,21 @@
-/* How far does plain text go? Three times the same answer, for three kinds of machine.
+/* The inner loops, for three kinds of machine; all three stop at the same byte.
  *
  * Text is ASCII with islands of something else, or nearly all something else (Chinese, Japanese).
- * ASCII is stepped over in blocks; a byte above 0x7f starts a look at UTF-8. The plain and SSE2
- * forms take that one character at a time, with one 4-byte load for the two and three byte forms.
- * SSE2 has no byte shuffle, so this is as good as it gets there, about 3 GB/s of Chinese.
+ * ASCII is stepped over in blocks of 8, 16 or 32 bytes; a byte above 0x7f makes UTF-8 be checked. The
+ * plain form does that one character at a time, SSE2 and AVX2 by the block: each byte is looked
+ * at beside the one, two and three bytes in front of it. A block with an error before its first quote
+ * or backslash is walked again by the character, which finds the exact place; so errors may be slow
+ * and need no bookkeeping. Unicode 15, table 3-7, says what is good: no overlong forms, no
+ * surrogates, nothing above U+10FFFF.
  *
- * AVX2 checks whole blocks by table (J. Keiser and D. Lemire, "Validating UTF-8 in less than one
- * instruction per byte", 2021): three 16-entry tables, looked up by the nibbles of a byte and of the
- * one before it, give the errors that each could be part of; what is in all three is one. A block
- * with an error before its first quote or backslash is walked again by the character, which finds
- * the exact place; so errors may be slow and need no bookkeeping.
+ * AVX2 finds errors by table (J. Keiser and D. Lemire, "Validating UTF-8 in less than one instruction
+ * per byte", 2021): three 16-entry tables, looked up by the nibbles of a byte and of the one before
+ * it, give the errors that each could be part of; what is in all three is one. SSE2 has no shuffle
+ * of bytes and compares instead.
  *
- * Unicode 15, table 3-7, is what "good" means: no overlong forms, no surrogates, nothing above
- * U+10FFFF. */
+ * Copying stores the whole block before it looks at it: what lies behind the first hit is overwritten
+ * by what comes next. That makes an escape cost little more than a branch taken wrong. */
 #include <endian.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,11 +24,6 @@
 static inline uint8_t at(const char *p)
 {
 	return (uint8_t)*p;
-}
-
-static inline bool is_tail(uint8_t c)
-{
-	return (c & 0xc0) == 0x80;
 }
 
 /* Behind the good character of two or more bytes at <p>; <p> itself when it is bad or cut. */
@@ -75,72 +71,270 @@ static inline const char *walk(const char *p, const char *upto, const char *end)
 	return p;
 }
 
+/* ---- escapes --------------------------------------------------------------------------------- */
+
+static const char simple[256] = {
+	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
+	['r'] = '\r', ['t'] = '\t',
+};
+
+/* Hexadecimal digits, each as its value + 1; 0: none. */
+static const uint8_t hex[256] = {
+	['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
+	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+	['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
+
+static inline int32_t hex4(const char *p)
+{
+	int a = hex[at(p)] - 1, b = hex[at(p + 1)] - 1, c = hex[at(p + 2)] - 1, d = hex[at(p + 3)] - 1;
+
+	return (a | b | c | d) < 0 ? -1 : a << 12 | b << 8 | c << 4 | d;
+}
+
+static inline char *put_char(char *o, uint32_t c)
+{
+	if (c < 0x80) {
+		*o++ = (char)c;
+	} else if (c < 0x800) {
+		*o++ = (char)(0xc0 | c >> 6);
+		*o++ = (char)(0x80 | (c & 0x3f));
+	} else if (c < 0x10000) {
+		*o++ = (char)(0xe0 | c >> 12);
+		*o++ = (char)(0x80 | (c >> 6 & 0x3f));
+		*o++ = (char)(0x80 | (c & 0x3f));
+	} else {
+		*o++ = (char)(0xf0 | c >> 18);
+		*o++ = (char)(0x80 | (c >> 12 & 0x3f));
+		*o++ = (char)(0x80 | (c >> 6 & 0x3f));
+		*o++ = (char)(0x80 | (c & 0x3f));
+	}
+	return o;
+}
+
+/* The escape at <p>, a backslash; at most 5 bytes are written. NULL: not one for the quick way. */
+static inline const char *escape(const char *p, const char *end, char **out, bool keep)
+{
+	int32_t v, low;
+	char c;
+
+	if (end - p < 12)
+		return NULL;
+	c = simple[at(p + 1)];
+	if (c != 0) {
+		if (keep && (c == '"' || c == '\\'))
+			*(*out)++ = '\\';
+		*(*out)++ = c;
+		return p + 2;
+	}
+	if (p[1] != 'u' || (v = hex4(p + 2)) < 0)
+		return NULL;
+	if (v >= 0xd800 && v < 0xe000) {
+		if (v >= 0xdc00 || p[6] != '\\' || p[7] != 'u')
+			return NULL;
+		low = hex4(p + 8);
+		if (low < 0xdc00 || low >= 0xe000)
+			return NULL;
+		*out = put_char(*out, 0x10000u + ((uint32_t)(v - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+		return p + 12;
+	}
+	if (keep && (v == '"' || v == '\\'))
+		*(*out)++ = '\\';
+	*out = put_char(*out, (uint32_t)v);
+	return p + 6;
+}
+
+/* Escapes one behind the other, as in text that is all \uXXXX; false: stop at <*p>. */
+static inline bool escapes(const char **p, const char *end, char **out, const char *out_end, bool keep)
+{
+	const char *next;
+
+	do {
+		if (out_end - *out < JSON_COPY_ROOM)
+			return false;
+		next = escape(*p, end, out, keep);
+		if (next == NULL)
+			return false;
+		*p = next;
+	} while (end - *p >= 12 && **p == '\\');
+	return true;
+}
+
+/* ---- 8 bytes --------------------------------------------------------------------------------- */
+
 static inline uint64_t zero_bytes(uint64_t w)	/* not 0 if a byte of ASCII <w> is 0 */
 {
 	return (w - 0x0101010101010101ull) & ~w & 0x8080808080808080ull;
 }
 
-const char *json_scan_plain(const char *p, const char *end)
+static inline bool has_hit(uint64_t w)
 {
+	return ((w & 0x8080808080808080ull) | zero_bytes(w ^ 0x2222222222222222ull) |
+		zero_bytes(w ^ 0x5c5c5c5c5c5c5c5cull)) != 0;
+}
+
+static const char *skip_plain(const char *p, const char *end)
+{
+	const char *from;
 	uint64_t w;
 
 	while (end - p >= 8) {
-		const char *from = p;
-
 		memcpy(&w, p, 8);
-		if (((w & 0x8080808080808080ull) | zero_bytes(w ^ 0x2222222222222222ull) |
-		     zero_bytes(w ^ 0x5c5c5c5c5c5c5c5cull)) == 0) {
-			p += 8;
-			continue;
-		}
-		p = walk(p, p + 8, end);
+		from = p;
+		p = has_hit(w) ? walk(p, p + 8, end) : p + 8;
 		if (p < from + 8)
 			return p;
 	}
 	return walk(p, end, end);
 }
 
+static const char *copy_plain(const char *p, const char *end, char **out, char *out_end, bool keep)
+{
+	const char *next;
+	char *o = *out;
+	uint64_t w;
+
+	while (end - p >= 8 && out_end - o >= JSON_COPY_ROOM) {
+		memcpy(&w, p, 8);
+		memcpy(o, p, 8);
+		next = has_hit(w) ? walk(p, p + 8, end) : p + 8;
+		if (next > p + 8)	/* a character that goes over the block's end */
+			memcpy(o + 8, p + 8, (size_t)(next - p - 8));
+		o += next - p;
+		if (next >= p + 8) {
+			p = next;
+			continue;
+		}
+		p = next;
+		if (*p != '\\' || !escapes(&p, end, &o, out_end, keep))
+			break;
+	}
+	*out = o;
+	return p;
+}
+
+const struct json_scan json_scan_plain = { "plain", skip_plain, copy_plain };
+
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Like walk(), but only while it is not ASCII. */
-static inline const char *walk_wide(const char *p, const char *end)
+/* The start of the character that <p> is in the middle of, or <p>; all before is good. */
+static inline const char *char_start(const char *p, const char *begin)
 {
-	const char *next;
+	int k;
 
-	while (p < end && at(p) >= 0x80) {
-		next = skip_char(p, end);
-		if (next == p)
-			return p;
-		p = next;
+	for (k = 1; k <= 3 && p - begin >= k; k++) {
+		uint8_t c = at(p - k);
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return c >= 0xc0 && (c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2) > k ? p - k : p;
 	}
 	return p;
 }
 
-const char *json_scan_sse2(const char *p, const char *end)
+/* ---- 16 bytes -------------------------------------------------------------------------------- */
+
+#define ALL128(c)	_mm_set1_epi8((char)(c))
+#define EQ128(a, c)	_mm_cmpeq_epi8(a, ALL128(c))
+
+/* Not 0 where a byte of <v> is wrong behind the bytes before it; <prev> is the block before. */
+static inline __m128i errors128(__m128i v, __m128i prev)
 {
-	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-	const char *next;
+	__m128i p1 = _mm_or_si128(_mm_slli_si128(v, 1), _mm_srli_si128(prev, 15));
+	__m128i p2 = _mm_or_si128(_mm_slli_si128(v, 2), _mm_srli_si128(prev, 14));
+	__m128i p3 = _mm_or_si128(_mm_slli_si128(v, 3), _mm_srli_si128(prev, 13));
+	__m128i tail = _mm_cmplt_epi8(v, ALL128(0xc0));		/* signed: 80 .. bf */
+	__m128i no_tail, bad;
 
-	while (end - p >= 16) {
+	/* a lead byte one, two or three in front asks for a continuation byte; nothing else does */
+	no_tail = _mm_or_si128(_mm_subs_epu8(p1, ALL128(0xbf)),
+			       _mm_or_si128(_mm_subs_epu8(p2, ALL128(0xdf)),
+					    _mm_subs_epu8(p3, ALL128(0xef))));
+	no_tail = _mm_cmpeq_epi8(no_tail, _mm_setzero_si128());
+	bad = _mm_cmpeq_epi8(no_tail, tail);
+	/* lead bytes that are none, and second bytes that make it overlong, a surrogate, too large */
+	bad = _mm_or_si128(bad, _mm_subs_epu8(v, ALL128(0xf4)));
+	bad = _mm_or_si128(bad, EQ128(_mm_and_si128(v, ALL128(0xfe)), 0xc0));
+	bad = _mm_or_si128(bad, _mm_and_si128(EQ128(p1, 0xe0), _mm_cmplt_epi8(v, ALL128(0xa0))));
+	bad = _mm_or_si128(bad, _mm_and_si128(EQ128(p1, 0xed), _mm_cmpgt_epi8(v, ALL128(0x9f))));
+	bad = _mm_or_si128(bad, _mm_and_si128(EQ128(p1, 0xf0), _mm_cmplt_epi8(v, ALL128(0x90))));
+	return _mm_or_si128(bad, _mm_and_si128(EQ128(p1, 0xf4), _mm_cmpgt_epi8(v, ALL128(0x8f))));
+}
+
+static inline uint32_t hits128(__m128i v)
+{
+	return (uint32_t)_mm_movemask_epi8(_mm_or_si128(EQ128(v, '"'), EQ128(v, '\\')));
+}
+
+/* Errors up to and with the first hit. */
+static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
+{
+	uint32_t good = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(errors128(v, prev),
+								   _mm_setzero_si128()));
+
+	return ~good & 0xffff & (hits ^ (hits - 1));
+}
+
+static const char *skip_sse2(const char *p, const char *end)
+{
+	const char *begin = p;
+	__m128i prev = _mm_setzero_si128();
+	bool wide = false;	/* the block before was not all ASCII */
+
+	for (; end - p >= 16; p += 16) {
 		__m128i v = _mm_loadu_si128((const __m128i *)p);
-		__m128i hit = _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash));
-		unsigned int m = (unsigned int)_mm_movemask_epi8(_mm_or_si128(hit, v));
+		uint32_t hits = hits128(v), high = (uint32_t)_mm_movemask_epi8(v);
 
-		if (m == 0) {
+		if ((high != 0 || wide) && bad128(v, prev, hits) != 0)
+			return walk(char_start(p, begin), end, end);
+		if (hits != 0)
+			return p + __builtin_ctz(hits);
+		wide = high != 0;
+		prev = wide ? v : _mm_setzero_si128();
+	}
+	return walk(char_start(p, begin), end, end);
+}
+
+static const char *copy_sse2(const char *p, const char *end, char **out, char *out_end, bool keep)
+{
+	const char *begin = p, *back;
+	__m128i prev = _mm_setzero_si128();
+	bool wide = false;
+	char *o = *out;
+
+	while (end - p >= 16 && out_end - o >= JSON_COPY_ROOM) {
+		__m128i v = _mm_loadu_si128((const __m128i *)p);
+		uint32_t hits = hits128(v), high = (uint32_t)_mm_movemask_epi8(v);
+
+		if ((high != 0 || wide) && bad128(v, prev, hits) != 0)
+			break;
+		_mm_storeu_si128((__m128i *)o, v);
+		wide = high != 0;
+		prev = wide ? v : _mm_setzero_si128();
+		if (hits == 0) {
 			p += 16;
+			o += 16;
 			continue;
 		}
-		p += __builtin_ctz(m);
-		if (at(p) < 0x80)
+		p += __builtin_ctz(hits);
+		o += __builtin_ctz(hits);
+		if (*p != '\\' || !escapes(&p, end, &o, out_end, keep)) {
+			*out = o;
 			return p;
-		next = walk_wide(p, end);
-		if (next == p || (next < end && at(next) >= 0x80))
-			return next;
-		p = next;
+		}
+		begin = p;
+		wide = false;
+		prev = _mm_setzero_si128();
 	}
-	return walk(p, end, end);
+	back = char_start(p, begin);
+	*out = o - (p - back);
+	return back;
 }
+
+const struct json_scan json_scan_sse2 = { "sse2", skip_sse2, copy_sse2 };
+
+/* ---- 32 bytes -------------------------------------------------------------------------------- */
 
 /* The kinds of error of two bytes in a row; CONT2 stands for two continuation bytes, which is no
  * error when a lead byte of three or four is two or three in front. */
@@ -151,9 +345,9 @@ enum {
 
 #define TWICE(...)	_mm256_setr_epi8(__VA_ARGS__, __VA_ARGS__)
 #define B(x)		((char)(x))
+#define AVX2		__attribute__((target("avx2")))
 
-__attribute__((target("avx2")))
-static inline __m256i utf8_errors(__m256i v, __m256i prev)
+AVX2 static inline __m256i errors256(__m256i v, __m256i prev)
 {
 	const __m256i lead_hi = TWICE(B(LONG), B(LONG), B(LONG), B(LONG), B(LONG), B(LONG), B(LONG),
 		B(LONG), B(CONT2), B(CONT2), B(CONT2), B(CONT2), B(SHORT | OVER2), B(SHORT),
@@ -185,67 +379,89 @@ static inline __m256i utf8_errors(__m256i v, __m256i prev)
 	return _mm256_xor_si256(third, kind);
 }
 
-/* The start of the character that <p> is in the middle of, or <p>; all before is good. */
-static const char *char_start(const char *p, const char *begin)
+AVX2 static inline uint32_t hits256(__m256i v)
 {
-	int k;
-
-	for (k = 1; k <= 3 && p - begin >= k; k++) {
-		uint8_t c = at(p - k);
-
-		if (is_tail(c))
-			continue;
-		return c >= 0xc0 && (c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2) > k ? p - k : p;
-	}
-	return p;
+	return (uint32_t)_mm256_movemask_epi8(
+		_mm256_or_si256(_mm256_cmpeq_epi8(v, _mm256_set1_epi8('"')),
+				_mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\'))));
 }
 
-__attribute__((target("avx2")))
-const char *json_scan_avx2(const char *p, const char *end)
+AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 {
-	const __m256i quote = _mm256_set1_epi8('"'), slash = _mm256_set1_epi8('\\');
-	const char *begin = p, *stop;
+	uint32_t good = (uint32_t)_mm256_movemask_epi8(
+		_mm256_cmpeq_epi8(errors256(v, prev), _mm256_setzero_si256()));
+
+	return ~good & (hits ^ (hits - 1));
+}
+
+AVX2 static const char *skip_avx2(const char *p, const char *end)
+{
+	const char *begin = p;
 	__m256i prev = _mm256_setzero_si256();
-	bool wide = false;	/* the block before was not all ASCII */
+	bool wide = false;
 
 	for (; end - p >= 32; p += 32) {
 		__m256i v = _mm256_loadu_si256((const __m256i *)p);
-		__m256i hit = _mm256_or_si256(_mm256_cmpeq_epi8(v, quote),
-					      _mm256_cmpeq_epi8(v, slash));
-		uint32_t m = (uint32_t)_mm256_movemask_epi8(hit);
-		uint32_t high = (uint32_t)_mm256_movemask_epi8(v), bad;
+		uint32_t hits = hits256(v), high = (uint32_t)_mm256_movemask_epi8(v);
 
-		if (high == 0 && !wide) {
-			if (m != 0)
-				return p + __builtin_ctz(m);
-			continue;
-		}
-		bad = ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(utf8_errors(v, prev),
-								   _mm256_setzero_si256()));
-		if (m != 0)
-			bad &= m ^ (m - 1);	/* up to and with the first hit */
-		if (bad != 0) {
-			stop = char_start(p, begin);
-			return walk(stop, end, end);
-		}
-		if (m != 0)
-			return p + __builtin_ctz(m);
+		if ((high != 0 || wide) && bad256(v, prev, hits) != 0)
+			return walk(char_start(p, begin), end, end);
+		if (hits != 0)
+			return p + __builtin_ctz(hits);
 		wide = high != 0;
-		prev = v;
+		prev = wide ? v : _mm256_setzero_si256();
 	}
 	return walk(char_start(p, begin), end, end);
 }
 
-json_scan_fn *json_scan_best(void)
+AVX2 static const char *copy_avx2(const char *p, const char *end, char **out, char *out_end, bool keep)
 {
-	return __builtin_cpu_supports("avx2") ? json_scan_avx2 : json_scan_sse2;
+	const char *begin = p, *back;
+	__m256i prev = _mm256_setzero_si256();
+	bool wide = false;
+	char *o = *out;
+
+	while (end - p >= 32 && out_end - o >= JSON_COPY_ROOM) {
+		__m256i v = _mm256_loadu_si256((const __m256i *)p);
+		uint32_t hits = hits256(v), high = (uint32_t)_mm256_movemask_epi8(v);
+
+		if ((high != 0 || wide) && bad256(v, prev, hits) != 0)
+			break;
+		_mm256_storeu_si256((__m256i *)o, v);
+		wide = high != 0;
+		prev = wide ? v : _mm256_setzero_si256();
+		if (hits == 0) {
+			p += 32;
+			o += 32;
+			continue;
+		}
+		p += __builtin_ctz(hits);
+		o += __builtin_ctz(hits);
+		if (*p != '\\' || !escapes(&p, end, &o, out_end, keep)) {
+			*out = o;
+			return p;
+		}
+		begin = p;
+		wide = false;
+		prev = _mm256_setzero_si256();
+	}
+	back = char_start(p, begin);
+	*out = o - (p - back);
+	return back;
+}
+
+const struct json_scan json_scan_avx2 = { "avx2", skip_avx2, copy_avx2 };
+
+const struct json_scan *json_scan_best(void)
+{
+	return __builtin_cpu_supports("avx2") ? &json_scan_avx2 : &json_scan_sse2;
 }
 
 #else
 
-json_scan_fn *json_scan_best(void)
+const struct json_scan *json_scan_best(void)
 {
-	return json_scan_plain;
+	return &json_scan_plain;
 }
 
 #endif

@@ -72,8 +72,10 @@ static void tools_start(struct body *b, enum json_event ev, struct span text)
 	b->r.tools_units[slot] = 0;
 	if (slot == TOOLS_TOOLS)
 		b->prompt.tools_seen = ev == JSON_NULL;
-	if (ev == JSON_NULL)
+	if (ev != JSON_ARRAY && ev != JSON_OBJECT) {
+		take_skip(b, ev);
 		return;
+	}
 	b->r.tools_open = true;
 	pager_start(&b->r.tools, v, 0);
 	take_json(b, &b->r.tools, AFTER_TOOLS, ev, text, ev == JSON_ARRAY ? 2 : 0);

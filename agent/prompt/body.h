@@ -4,7 +4,6 @@
 #ifndef KVROUTE_PROMPT_BODY_H
 #define KVROUTE_PROMPT_BODY_H
 
-#include "agent/prompt/canon.h"
 #include "agent/prompt/message.h"
 
 #define LEVELS		12
@@ -52,11 +51,9 @@ struct request {
 	enum take take;
 	enum after after;
 	uint16_t take_depth;
-	uint16_t drop_depth;		/* inside TAKE_JSON: depth of a value left out, or 0 */
-	uint16_t drop_key_depth;	/* where "cache_control" is left out, or 0 */
+	uint16_t drop_levels;		/* where "cache_control" is left out */
 	const struct rule *rule;	/* of the last key */
 	struct pager *out;
-	struct canon canon;
 	struct digest digest;
 	struct media media;
 	enum name_slot name_slot, lora_slot, user_slot;
@@ -89,7 +86,7 @@ void take_value(struct body *b, enum take what, enum after after, enum json_even
 void take_skip(struct body *b, enum json_event ev);
 void take_text(struct body *b, struct pager *out, enum after after);	/* at JSON_STRING */
 void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
-	       struct span text, uint16_t levels_to_cache_control);
+	       struct span text, uint16_t drop_levels);
 void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
 uint64_t take_hash(struct body *b);	/* of the digest or medium just taken */
 

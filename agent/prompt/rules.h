@@ -57,7 +57,7 @@ enum {
 	MARK_THINK = 0xfd,
 	MARK_REFUSAL = 0xfc,
 	MARK_RESULT = 0xfb,	/* parts of a tool result follow, up to MARK_RESULT_END */
-	MARK_JSON = 0xfa,	/* canonical JSON follows (canon.h) */
+	MARK_JSON = 0xfa,	/* JSON text follows */
 	MARK_RESULT_END = 0xf9
 };
 

@@ -14,18 +14,13 @@
 
 static bool is_scalar(enum json_event ev)
 {
-	return ev >= JSON_NUMBER;
+	return ev >= JSON_NUMBER && ev <= JSON_NULL;
 }
 
 static bool is_end(enum json_event ev)
 {
 	return ev == JSON_STRING_END || ev == JSON_OBJECT_END || ev == JSON_ARRAY_END ||
 	       is_scalar(ev);
-}
-
-static bool is_string(enum json_event ev)
-{
-	return ev == JSON_STRING || ev == JSON_STRING_PART || ev == JSON_STRING_END;
 }
 
 static void name_add(struct request *r, struct span text)
@@ -39,35 +34,28 @@ static void name_add(struct request *r, struct span text)
 	m->n += (uint16_t)n;
 }
 
-/* Left out: "cache_control" of a tool. True: this event belongs to it. */
-static bool dropped(struct request *r, uint16_t depth, enum json_event ev, struct span text)
+/* A value with members is had as text from here on; one without is its own text. */
+static struct span value_text(struct body *b, enum json_event ev, struct span text)
 {
-	if (r->drop_depth != 0) {
-		if (depth == r->drop_depth && is_end(ev))
-			r->drop_depth = 0;
-		return true;
+	switch (ev) {
+	case JSON_OBJECT: case JSON_ARRAY:
+		json_as_text(&b->r.json, b->r.drop_levels, "cache_control");
+		break;
+	case JSON_TEXT: case JSON_NUMBER: case JSON_STRING_PART:
+		return text;
+	case JSON_TRUE:
+		return SPAN("true");
+	case JSON_FALSE:
+		return SPAN("false");
+	default:
+		break;
 	}
-	if (ev != JSON_KEY || depth != r->drop_key_depth || !span_eq(text, SPAN("cache_control")))
-		return false;
-	r->drop_depth = depth;
-	return true;
-}
-
-static void json_take(struct body *b, uint16_t depth, enum json_event ev, struct span text)
-{
-	char room[CANON_ROOM];
-	struct span s;
-
-	if (dropped(&b->r, depth, ev, text))
-		return;
-	s = canon_event(&b->r.canon, ev, text, room);
-	pager_add(&b->env, b->r.out, s.p, s.n);
+	return SPAN("");
 }
 
 static void digest_take(struct body *b, enum json_event ev, struct span text)
 {
-	char room[CANON_ROOM];
-	struct span s = canon_event(&b->r.canon, ev, text, room);
+	struct span s = value_text(b, ev, text);
 
 	digest_add(&b->r.digest, b->key, s.p, s.n);
 }
@@ -81,7 +69,6 @@ static void media_key(struct body *b, struct span key)
 	x->skip = span_eq(key, SPAN("cache_control"));
 	x->key = hash64(b->key, key.p, key.n);
 	digest_start(&b->r.digest);
-	b->r.canon.comma = false;
 }
 
 static void media_member_end(struct body *b)
@@ -93,7 +80,7 @@ static void media_member_end(struct body *b)
 		x->sum += x->plain ? h : hash_mix(b->key, x->key, h);
 }
 
-/* A string as the value itself, or as a member of it, counts by its bytes; all else as JSON text. */
+/* Members of the value count one by one; what is deeper is text. */
 static void media_take(struct body *b, uint16_t depth, enum json_event ev, struct span text)
 {
 	struct request *r = &b->r;
@@ -108,10 +95,7 @@ static void media_take(struct body *b, uint16_t depth, enum json_event ev, struc
 		media_key(b, text);
 		return;
 	}
-	if (!(own || member) || !is_string(ev))
-		digest_take(b, ev, text);
-	else if (ev == JSON_STRING_PART)
-		digest_add(&r->digest, b->key, text.p, text.n);
+	digest_take(b, ev, text);
 	if (member && is_end(ev) && ev != JSON_NULL)
 		media_member_end(b);
 }
@@ -133,7 +117,8 @@ void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span 
 			pager_add(&b->env, r->out, text.p, text.n);
 		break;
 	case TAKE_JSON:
-		json_take(b, depth, ev, text);
+		text = value_text(b, ev, text);
+		pager_add(&b->env, r->out, text.p, text.n);
 		break;
 	case TAKE_NAME:
 		if (ev == JSON_STRING_PART)
@@ -165,7 +150,7 @@ void take_value(struct body *b, enum take what, enum after after, enum json_even
 	r->take = what;
 	r->after = after;
 	r->take_depth = r->json.depth;
-	r->canon.comma = false;
+	r->drop_levels = 0;
 	digest_start(&r->digest);
 	if (what == TAKE_NAME)
 		r->name.n = 0;
@@ -191,15 +176,16 @@ void take_text(struct body *b, struct pager *out, enum after after)
 	b->r.take_depth = b->r.json.depth;
 }
 
-/* "cache_control" is left out <levels_to_cache_control> levels down (0: nowhere). */
+/* "cache_control" is left out <drop_levels> levels down (0: nowhere). */
 void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
-	       struct span text, uint16_t levels_to_cache_control)
+	       struct span text, uint16_t drop_levels)
 {
 	struct request *r = &b->r;
 
 	r->out = out;
-	r->drop_depth = r->drop_key_depth = 0;
-	if (levels_to_cache_control > 0)
-		r->drop_key_depth = (uint16_t)(r->json.depth + levels_to_cache_control);
-	take_value(b, TAKE_JSON, after, ev, text);
+	r->take = TAKE_JSON;
+	r->after = after;
+	r->take_depth = r->json.depth;
+	r->drop_levels = drop_levels;
+	take_event(b, r->json.depth, ev, text);
 }

@@ -158,7 +158,7 @@ struct job {
 	const struct text *t;
 	struct body *b;
 	enum prompt_api api;
-	json_scan_fn *scan;
+	const struct json_scan *scan;
 	char *to;
 	uint64_t sum;
 };
@@ -250,13 +250,10 @@ static const char *cpu(void)
 
 static void bench_scan(const char *what, const struct text *t)
 {
-	static const struct {
-		const char *name;
-		json_scan_fn *scan;
-	} forms[] = {
-		{ "plain", json_scan_plain },
+	static const struct json_scan *const forms[] = {
+		&json_scan_plain,
 #ifdef __x86_64__
-		{ "sse2", json_scan_sse2 }, { "avx2", json_scan_avx2 },
+		&json_scan_sse2, &json_scan_avx2,
 #endif
 	};
 	struct job x = { .t = t };
@@ -264,11 +261,11 @@ static void bench_scan(const char *what, const struct text *t)
 	size_t i;
 
 	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (i == 2 && json_scan_best() != forms[2].scan)
+		if (i == 2 && json_scan_best() != forms[i])
 			continue;
-		x.scan = forms[i].scan;
+		x.scan = forms[i];
 		measure(do_scan, &x, &p50, &best);
-		printf("bench scan_%s isa=%s bytes=%zu p50_gbs=%.2f best_gbs=%.2f\n", what, forms[i].name,
+		printf("bench scan_%s isa=%s bytes=%zu p50_gbs=%.2f best_gbs=%.2f\n", what, forms[i]->name,
 		       t->n, gbs / p50, gbs / best);
 	}
 }
@@ -321,12 +318,7 @@ int main(void)
 #else
 	       "gcc-" __VERSION__,
 #endif
-	       json_scan_best() == json_scan_plain ? "plain" :
-#ifdef __x86_64__
-	       json_scan_best() == json_scan_sse2 ? "sse2" : "avx2",
-#else
-	       "",
-#endif
+	       json_scan_best()->name,
 	       ROUNDS);
 	for (i = 0; i < 3; i++) {
 		struct text t[] = { chat(prose, sizes[i]), chat(chinese, sizes[i]), chat(code, sizes[i]),

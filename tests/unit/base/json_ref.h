@@ -322,6 +322,8 @@ static inline void record_event(void *arg, const struct json *j, enum json_event
 			abort();	/* never empty */
 		log_bytes(&r->text, t.p, t.n);
 		break;
+	case JSON_TEXT:
+		abort();		/* nobody asked */
 	case JSON_STRING_END:
 		log_event(&r->log, j->depth, 's');
 		log_text(&r->log, r->text.p, r->text.n);
@@ -329,7 +331,7 @@ static inline void record_event(void *arg, const struct json *j, enum json_event
 	}
 }
 
-static inline void record_start(struct recorder *r, uint16_t max_depth, json_scan_fn *scan)
+static inline void record_start(struct recorder *r, uint16_t max_depth, const struct json_scan *scan)
 {
 	r->log.n = r->text.n = 0;
 	log_bytes(&r->log, "", 0);

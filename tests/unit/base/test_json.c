@@ -12,16 +12,16 @@
 
 #define DEPTH	16
 
-static json_scan_fn *const forms[] = {
-	json_scan_plain,
+static const struct json_scan *const forms[] = {
+	&json_scan_plain,
 #ifdef __x86_64__
-	json_scan_sse2, json_scan_avx2,
+	&json_scan_sse2, &json_scan_avx2,
 #endif
 };
 
 static size_t n_forms(void)
 {
-	return sizeof(forms) / sizeof(forms[0]) - (json_scan_best() == json_scan_plain ||
+	return sizeof(forms) / sizeof(forms[0]) - (json_scan_best() == &json_scan_plain ||
 						   json_scan_best() == forms[1]);
 }
 
@@ -310,8 +310,8 @@ static void put_string(struct rng *rng, struct log *l)
 		"\\udc00", "\xc3\xa9", "\xe4\xb8\xad\xe6\x96\x87", "\xf0\x9f\x98\x80", "\xff", "\xe4\xb8",
 		"\xf0\x9f\x98", "\x80", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\\u0000", "\t",
 		"a longer run of plain text, as in prose; it fills more than one block of the loop ",
-		"\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad"
-		"\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87",
+		("\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad"
+		 "\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87"),
 	};
 	const char *bit;
 	uint32_t n = rng_below(rng, 9), common = rng_below(rng, 24);
@@ -424,15 +424,15 @@ static void test_scan(void **state)
 				text[i] = 'x';
 		}
 		if (round % 64 != 0) {	/* an edge now and then: it costs a system call */
-			a = json_scan_plain(text, text + n);
+			a = json_scan_plain.plain(text, text + n);
 			for (i = 1; i < n_forms(); i++)
-				assert_ptr_equal(forms[i](text, text + n), a);
+				assert_ptr_equal(forms[i]->plain(text, text + n), a);
 			continue;
 		}
 		copy = edge_copy(text, n);
-		a = json_scan_plain((const char *)copy, (const char *)copy + n);
+		a = json_scan_plain.plain((const char *)copy, (const char *)copy + n);
 		for (i = 1; i < n_forms(); i++)
-			assert_ptr_equal(forms[i]((const char *)copy, (const char *)copy + n), a);
+			assert_ptr_equal(forms[i]->plain((const char *)copy, (const char *)copy + n), a);
 		edge_free(copy, n);
 	}
 }

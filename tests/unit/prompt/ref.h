@@ -12,7 +12,7 @@
 struct node {
 	char type;		/* { [ s n t(rue) f(alse) 0 */
 	struct log text;	/* of a string, decoded; of a number, as written */
-	struct log key;		/* within an object */
+	struct log name, key;	/* within an object; the key is the name, cut as the scanner does */
 	struct node **kid;
 	size_t n;
 };
@@ -26,6 +26,7 @@ static inline struct node *tree_new(char type)
 	x->type = type;
 	log_bytes(&x->text, "", 0);
 	log_bytes(&x->key, "", 0);
+	log_bytes(&x->name, "", 0);
 	return x;
 }
 
@@ -39,6 +40,7 @@ static inline void tree_free(struct node *x)
 		free(x->kid);
 		free(x->text.p);
 		free(x->key.p);
+		free(x->name.p);
 	}
 	free(x);
 }
@@ -74,6 +76,7 @@ static inline struct node *tree_read(struct ref *r)
 			}
 			kid = tree_read(r);
 			log_bytes(&kid->key, key.p, key.n > JSON_KEY_MAX ? JSON_KEY_MAX : key.n);
+			log_bytes(&kid->name, key.p, key.n);
 			tree_add(x, kid);
 			ref_space(r);
 			ref_eat(r, ",");
@@ -201,7 +204,20 @@ static inline uint64_t ref_name(const struct hash_key *key, const struct node *x
 	return x != NULL && x->type == 's' ? ref_digest(key, x->text.p, x->text.n) : 0;
 }
 
-/* Compact JSON with strings between bytes 0xff; <skip>: a key left out, <levels> down. */
+static inline void ref_quoted(struct log *out, const struct log *text)
+{
+	size_t i;
+
+	log_bytes(out, "\"", 1);
+	for (i = 0; i < text->n; i++) {
+		if (text->p[i] == '"' || text->p[i] == '\\')
+			log_bytes(out, "\\", 1);
+		log_bytes(out, text->p + i, 1);
+	}
+	log_bytes(out, "\"", 1);
+}
+
+/* Compact JSON, '"' and '\\' escaped; <skip>: a key left out, <levels> down. */
 static inline void ref_canon(struct log *out, const struct node *x, const char *skip, int levels)
 {
 	bool first = true;
@@ -209,9 +225,7 @@ static inline void ref_canon(struct log *out, const struct node *x, const char *
 
 	switch (x->type) {
 	case 's':
-		log_bytes(out, "\xff", 1);
-		log_bytes(out, x->text.p, x->text.n);
-		log_bytes(out, "\xff", 1);
+		ref_quoted(out, &x->text);
 		break;
 	case 'n':
 		log_bytes(out, x->text.p, x->text.n);
@@ -234,9 +248,9 @@ static inline void ref_canon(struct log *out, const struct node *x, const char *
 				log_bytes(out, ",", 1);
 			first = false;
 			if (x->type == '{') {
-				log_bytes(out, "\xff", 1);
-				log_bytes(out, x->kid[i]->key.p, x->kid[i]->key.n);
-				log_bytes(out, "\xff:", 2);
+				/* names are cut where they have to be compared, and only there */
+				ref_quoted(out, skip != NULL && levels == 1 ? &x->kid[i]->key : &x->kid[i]->name);
+				log_bytes(out, ":", 1);
 			}
 			ref_canon(out, x->kid[i], skip, levels - 1);
 		}
@@ -588,7 +602,7 @@ static inline void ref_tools(struct prompt_ref *p, const char *key, unsigned slo
 	struct run_ref r = ref_run(p);
 	struct log text = { 0 };
 
-	if (x != NULL && x->type != '0') {
+	if (x != NULL && (x->type == '[' || x->type == '{')) {
 		ref_canon(&text, x, x->type == '[' ? "cache_control" : NULL, 2);
 		ref_add(&r, text.p, text.n);
 		ref_cut(&r);

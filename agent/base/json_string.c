@@ -1,0 +1,375 @@
+/* Strings of the JSON scanner: text out of quotes, as it comes.
+ *
+ * A string is looked at in this order:
+ *   1. plain text up to the quote: a borrowed run of the input, no copy (json_scan_fn). Most strings
+ *      and most bytes end here.
+ *   2. text with escapes in it: decoded into a buffer on the stack (json_copy_fn), which goes out
+ *      when it is full or the string ends. In source code an escape comes every 30 bytes; a call for
+ *      each piece in between would cost more than the copy.
+ *   3. what both stop at - bad UTF-8, half a surrogate pair, an escape or a character that goes over
+ *      the end of the bytes at hand - one byte at a time, with what is unfinished kept in the struct.
+ * The third way alone would be right; tests hold the three against a slow reader at every split.
+ *
+ * Inside a value that is taken as text, plain text is not passed on at all: it stays part of the run
+ * that begins at j->from, which goes out when something has to be written otherwise than it stands
+ * there. Decoded text then keeps the backslash in front of '"' and '\\'. */
+#include "agent/base/json_in.h"
+
+#define PIECES		4096
+#define ROOM		(PIECES + JSON_COPY_ROOM)
+#define SHORT_RUN	512	/* a run up to here is copied if text is waiting in the buffer anyway */
+
+struct pieces {
+	struct json *j;
+	bool keep;		/* '"' and '\\' stay escaped */
+	size_t n;
+	char buf[ROOM];
+};
+
+static const char replacement[3] = { '\xef', '\xbf', '\xbd' };	/* U+FFFD */
+
+static void emit_text(struct json *j, const char *p, size_t n)
+{
+	size_t room;
+
+	if (j->in_key && json_key_counts(j)) {
+		room = JSON_KEY_MAX - j->text_n;
+		n = n < room ? n : room;
+		memcpy(j->text + j->text_n, p, n);
+		j->text_n += (uint8_t)n;
+	} else if (!j->as_text) {
+		json_emit(j, JSON_STRING_PART, p, n);
+	} else if (!j->dropping) {
+		json_emit(j, JSON_TEXT, p, n);
+	}
+}
+
+static void flush(struct pieces *o)
+{
+	if (o->n > 0)
+		emit_text(o->j, o->buf, o->n);
+	o->n = 0;
+}
+
+static void put(struct pieces *o, const char *p, size_t n)
+{
+	if (n > SHORT_RUN || o->n == 0) {
+		flush(o);
+		emit_text(o->j, p, n);
+		return;
+	}
+	if (n > PIECES - o->n)
+		flush(o);
+	memcpy(o->buf + o->n, p, n);
+	o->n += n;
+}
+
+static void put_few(struct pieces *o, const char *p, size_t n)
+{
+	if (n > PIECES - o->n)
+		flush(o);
+	memcpy(o->buf + o->n, p, n);
+	o->n += n;
+}
+
+static void put_code(struct pieces *o, uint32_t c)
+{
+	char u[4];
+	size_t n = 1;
+
+	if (c < 0x80) {
+		u[0] = (char)c;
+		if (o->keep && (c == '"' || c == '\\'))
+			put_few(o, "\\", 1);
+	} else if (c < 0x800) {
+		u[0] = (char)(0xc0 | c >> 6);
+		n = 2;
+	} else if (c < 0x10000) {
+		u[0] = (char)(0xe0 | c >> 12);
+		u[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		n = 3;
+	} else {
+		u[0] = (char)(0xf0 | c >> 18);
+		u[1] = (char)(0x80 | (c >> 12 & 0x3f));
+		u[2] = (char)(0x80 | (c >> 6 & 0x3f));
+		n = 4;
+	}
+	if (n > 1)
+		u[n - 1] = (char)(0x80 | (c & 0x3f));
+	put_few(o, u, n);
+}
+
+/* ---- one byte at a time ---------------------------------------------------------------------- */
+
+/* The \uXXXX escape in j->hex is complete: pair it, or call it alone. */
+static void code_unit(struct pieces *o)
+{
+	struct json *j = o->j;
+	uint16_t v = j->hex;
+	bool low = v >= 0xdc00 && v < 0xe000, high = v >= 0xd800 && v < 0xdc00;
+
+	if (j->high != 0 && low) {
+		put_code(o, 0x10000 + ((uint32_t)(j->high - 0xd800) << 10) + (v - 0xdc00u));
+		j->high = 0;
+		return;
+	}
+	if (j->high != 0)
+		put_few(o, replacement, 3);
+	j->high = high ? v : 0;
+	if (low)
+		put_few(o, replacement, 3);
+	else if (!high)
+		put_code(o, v);
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static char escape_value(char c)
+{
+	switch (c) {
+	case '"': case '\\': case '/':
+		return c;
+	case 'b':
+		return '\b';
+	case 'f':
+		return '\f';
+	case 'n':
+		return '\n';
+	case 'r':
+		return '\r';
+	case 't':
+		return '\t';
+	default:
+		return 0;
+	}
+}
+
+static void lone_high(struct pieces *o)
+{
+	if (o->j->high != 0)
+		put_few(o, replacement, 3);
+	o->j->high = 0;
+}
+
+/* How many bytes a character has that starts with <c>; 0 when none does. */
+static uint8_t utf8_length(uint8_t c)
+{
+	if (c < 0xc2 || c > 0xf4)
+		return 0;
+	return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+/* May <c> go on with the character in j->utf8? (Unicode 15, table 3-7) */
+static bool utf8_goes_on(const struct json *j, uint8_t c)
+{
+	uint8_t from = 0x80, to = 0xbf;
+
+	if (j->utf8_n == 1) {
+		switch (j->utf8[0]) {
+		case 0xe0: from = 0xa0; break;
+		case 0xed: to = 0x9f; break;
+		case 0xf0: from = 0x90; break;
+		case 0xf4: to = 0x8f; break;
+		}
+	}
+	return c >= from && c <= to;
+}
+
+/* A byte above 0x7f that the scan stopped at, or a byte in the middle of a character. False: the
+ * character was broken off before <c>, which is still to be looked at. */
+static bool utf8_byte(struct pieces *o, uint8_t c)
+{
+	struct json *j = o->j;
+
+	if (j->utf8_n == 0) {
+		j->utf8_need = utf8_length(c);
+		if (j->utf8_need == 0)
+			put_few(o, replacement, 3);
+		else
+			j->utf8[j->utf8_n++] = c;
+		return true;
+	}
+	if (!utf8_goes_on(j, c)) {
+		j->utf8_n = 0;
+		put_few(o, replacement, 3);
+		return false;
+	}
+	j->utf8[j->utf8_n++] = c;
+	if (j->utf8_n == j->utf8_need) {
+		put_few(o, (const char *)j->utf8, j->utf8_n);
+		j->utf8_n = 0;
+	}
+	return true;
+}
+
+/* One byte behind a backslash, or behind \u. */
+static void escape_byte(struct pieces *o, char c)
+{
+	struct json *j = o->j;
+	int v;
+
+	if (j->resume == IN_HEX) {
+		v = hex_value(c);
+		if (v < 0) {
+			json_bad(j);
+			return;
+		}
+		j->hex = (uint16_t)(j->hex << 4 | v);
+		if (++j->hex_n == 4) {
+			j->resume = IN_STRING;
+			code_unit(o);
+		}
+		return;
+	}
+	if (c == 'u') {
+		j->resume = IN_HEX;
+		j->hex = j->hex_n = 0;
+		return;
+	}
+	lone_high(o);
+	c = escape_value(c);
+	if (c == 0) {
+		json_bad(j);
+		return;
+	}
+	j->resume = IN_STRING;
+	put_code(o, (uint8_t)c);
+}
+
+static bool pending(const struct json *j)
+{
+	return j->resume != IN_STRING || j->utf8_n > 0 || j->high != 0;
+}
+
+/* Until nothing is pending. */
+static const char *slow(struct pieces *o, const char *p, const char *end)
+{
+	struct json *j = o->j;
+
+	while (p < end && j->state != JSON_BAD) {
+		if (j->resume != IN_STRING) {
+			escape_byte(o, *p);
+			if (j->state != JSON_BAD)
+				p++;
+		} else if (j->utf8_n > 0) {
+			p += utf8_byte(o, (uint8_t)*p);
+		} else if (j->high != 0 && *p == '\\') {
+			j->resume = IN_ESCAPE;
+			p++;
+		} else {
+			lone_high(o);
+			return p;
+		}
+	}
+	return p;
+}
+
+/* ---- whole strings --------------------------------------------------------------------------- */
+
+/* <p> is at the closing quote. */
+static const char *closed(struct json *j, const char *p)
+{
+	j->resume = IN_NOTHING;
+	if (j->in_key) {
+		json_key_end(j, span_of(j->text, j->text_n));
+		return p + 1;
+	}
+	if (!j->as_text)
+		json_emit(j, JSON_STRING_END, NULL, 0);
+	json_value_end(j);
+	return p + 1;
+}
+
+/* <p> is at something that no run goes over. NULL: the text so far is all there is. */
+static const char *over(struct pieces *o, const char *p, const char *end)
+{
+	const char *next;
+	char *out = o->buf + o->n;
+
+	if (*p != '\\')
+		return p + utf8_byte(o, (uint8_t)*p);
+	next = o->j->scan->copy(p, end, &out, o->buf + ROOM, o->keep);
+	o->n = (size_t)(out - o->buf);
+	if (o->n > PIECES - SHORT_RUN)
+		flush(o);
+	if (next > p)
+		return next;
+	o->j->resume = IN_ESCAPE;
+	return p + 1;
+}
+
+/* From the first thing on that is not plain text; j->from is not used here. */
+static const char *decode(struct json *j, const char *p, const char *end)
+{
+	struct pieces o;
+	const char *run;
+
+	json_text_until(j, p);
+	o.j = j;
+	o.n = 0;
+	o.keep = j->as_text && !(j->in_key && json_key_counts(j));
+	for (;;) {
+		if (pending(j)) {
+			p = slow(&o, p, end);
+			if (p == end || j->state == JSON_BAD)
+				break;
+		}
+		run = p;
+		p = j->scan->plain(p, end);
+		if (p > run)
+			put(&o, run, (size_t)(p - run));
+		if (p == end)
+			break;
+		if (*p == '"') {
+			flush(&o);
+			if (j->as_text && !j->dropping && !(j->in_key && json_key_counts(j)))
+				j->from = p;
+			return closed(j, p);
+		}
+		p = over(&o, p, end);
+	}
+	flush(&o);
+	return p;
+}
+
+const char *json_string_feed(struct json *j, const char *p, const char *end)
+{
+	const char *run = p;
+
+	if (pending(j))
+		return decode(j, p, end);
+	p = j->scan->plain(p, end);
+	if (p > run && j->from == NULL)
+		emit_text(j, run, (size_t)(p - run));
+	if (p == end)
+		return p;
+	return *p == '"' ? closed(j, p) : decode(j, p, end);
+}
+
+const char *json_string_start(struct json *j, const char *p, const char *end, bool key)
+{
+	const char *stop;
+
+	j->resume = IN_STRING;
+	j->in_key = key;
+	j->text_n = 0;
+	j->high = 0;
+	j->utf8_n = 0;
+	if (!key) {
+		if (!j->as_text)
+			json_emit(j, JSON_STRING, NULL, 0);
+		return json_string_feed(j, p, end);
+	}
+	stop = j->scan->plain(p, end);
+	if (stop == end || *stop != '"')
+		return json_string_feed(j, p, end);
+	j->resume = IN_NOTHING;		/* the name lies whole and plain in the bytes at hand */
+	json_key_end(j, span_of(p, stop - p < JSON_KEY_MAX ? (size_t)(stop - p) : JSON_KEY_MAX));
+	return stop + 1;
+}
