@@ -3,6 +3,7 @@
  * Only the keyed forms are offered. With a seed or with a salt in front of the data, sets of
  * thousands of colliding messages can be crafted against XXH64 and XXH3 without knowing it; with a
  * random secret none was found (4096 crafted messages: 4096 collisions without, 0 with it).
+ * The secret must look random: with one of nearly all zeros, 1011 inputs had 561 hashes.
  * It is no MAC: whoever can read many hashes may learn the key. Hashes therefore stay inside.
  *
  * Cost, one core of a 2.5 GHz Xeon: about 4 ns for a 64-byte page. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/rng.h"
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
 
@@ -139,14 +140,19 @@ static void show(const struct route_preview *v, const struct args *a)
 		printf("page %-8u %016" PRIx64 "\n", i, v->keys[i]);
 }
 
-/* The agent's own key where it may be read; a key of zeros elsewhere, which makes other spaces and
- * page keys, but the same counts. */
+/* The agent's own key where it may be read; a made-up one elsewhere, which makes other spaces and
+ * page keys, but the same counts. Not of zeros: XXH3 needs a secret that looks random. */
 static void take_key(const struct loop_opts *o, struct hash_key *key)
 {
-	memset(key, 0, sizeof(*key));
-	if (loop_key_read(o, key, NULL) < 0)
-		fprintf(stderr, "kvroutectl: the key of the agent cannot be read: space and keys are "
-			"not those of its index\n");
+	struct rng rng;
+
+	if (loop_key_read(o, key, NULL) == 0)
+		return;
+	rng_init(&rng, 1);
+	for (size_t i = 0; i < sizeof(key->secret); i++)
+		key->secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	fprintf(stderr, "kvroutectl: the key of the agent cannot be read: space and keys are "
+		"not those of its index\n");
 }
 
 static int preview(const struct conf *c, struct args *a)

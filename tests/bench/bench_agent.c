@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 
 #define TALKS	16
 #define ROUNDS	400
 
-static const struct hash_key key;
+static struct hash_key key;
 
 static double now_us(void)
 {
@@ -256,6 +257,11 @@ static void run(const char *name, size_t n)
 
 int main(void)
 {
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	for (size_t i = 0; i < sizeof(key.secret); i++)
+		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
 	printf("# text mode, warm, one thread, 4 servers, %d conversations; gcc %s\n", TALKS, __VERSION__);
 	run("agent_chat_16k", 16 << 10);
 	run("agent_chat_128k", 128 << 10);
