@@ -3,6 +3,7 @@
  * HAProxy writes numbers bare, but %Tr and its like are "-1" for what never happened and %rc has a
  * '+' in front of a redispatch, so that one comes as a string. Both spellings are taken for all. */
 #include "agent/base/json.h"
+#include "agent/base/num.h"
 #include "agent/feed/logline.h"
 
 enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES };
@@ -45,32 +46,12 @@ static const struct field *field_of(struct span key)
 	return NULL;
 }
 
-/* Decimal digits with a sign before them; anything else leaves <v> as it was. */
-static bool parse_int(struct span s, int64_t *v)
-{
-	uint64_t n = 0;
-	size_t i = 0;
-	bool neg = false;
-
-	if (i < s.n && (s.p[i] == '-' || s.p[i] == '+'))
-		neg = s.p[i++] == '-';
-	if (i == s.n || s.n - i > 18)
-		return false;
-	for (; i < s.n; i++) {
-		if (s.p[i] < '0' || s.p[i] > '9')
-			return false;
-		n = n * 10 + (uint64_t)(s.p[i] - '0');
-	}
-	*v = neg ? -(int64_t)n : (int64_t)n;
-	return true;
-}
-
 static void take_int(struct fact *f, const struct field *fd, struct span s)
 {
 	char *at = (char *)f + fd->offset;
 	int64_t v;
 
-	if (!parse_int(s, &v))
+	if (!num_parse(s, &v))
 		return;
 	if (fd->kind == F_INT64) {
 		*(int64_t *)at = v;

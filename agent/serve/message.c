@@ -1,3 +1,4 @@
+#include "agent/base/num.h"
 #include "agent/serve/message.h"
 
 enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES };
@@ -75,24 +76,8 @@ enum message_kind message_kind(const struct spop_message *m)
 static bool take_number(const struct spop_data *d, int64_t *v)
 {
 	struct spop_str s;
-	uint64_t n = 0;
-	size_t i = 0;
 
-	if (spop_data_int(d, v))
-		return true;
-	if (!spop_data_str(d, &s) || s.n == 0 || s.n > 18)
-		return false;
-	if (s.p[0] == '-' || s.p[0] == '+')
-		i++;
-	if (i == s.n)
-		return false;
-	for (; i < s.n; i++) {
-		if (s.p[i] < '0' || s.p[i] > '9')
-			return false;
-		n = n * 10 + (uint64_t)(s.p[i] - '0');
-	}
-	*v = s.p[0] == '-' ? -(int64_t)n : (int64_t)n;
-	return true;
+	return spop_data_int(d, v) || (spop_data_str(d, &s) && num_parse(span_of(s.p, s.n), v));
 }
 
 /* "+1": it went to another server with that retry. */

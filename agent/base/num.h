@@ -1,0 +1,29 @@
+/* num.h - decimal numbers in text that is not NUL-terminated. */
+#ifndef KVROUTE_BASE_NUM_H
+#define KVROUTE_BASE_NUM_H
+
+#include "agent/base/types.h"
+
+#define NUM_DIGITS_MAX	18	/* always fits 63 bits */
+
+/* Digits with a sign before them or none; anything else is false and leaves <v> as it was. */
+static inline bool num_parse(struct span s, int64_t *v)
+{
+	int64_t n = 0;
+	size_t i = 0;
+	bool neg = false;
+
+	if (s.n > 0 && (s.p[0] == '-' || s.p[0] == '+'))
+		neg = s.p[i++] == '-';
+	if (i == s.n || s.n - i > NUM_DIGITS_MAX)
+		return false;
+	for (; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		n = n * 10 + (s.p[i] - '0');
+	}
+	*v = neg ? -n : n;
+	return true;
+}
+
+#endif
