@@ -59,6 +59,7 @@ struct json {
 	void *arg;
 	const struct json_scan *scan;	/* json_scan_best(); may be set to another after json_init() */
 	uint64_t offset;		/* bytes taken so far; on JSON_BAD: where it went wrong */
+	int64_t integer;		/* at JSON_NUMBER: its value, or -1: look at the text */
 	uint16_t depth, max_depth;
 	uint8_t state, resume;		/* enum json_state; where to go on */
 	uint8_t expect;

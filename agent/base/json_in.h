@@ -4,6 +4,10 @@
 
 #include "agent/base/json.h"
 
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
 enum json_expect {
 	EXPECT_START,		/* the value itself, or a byte order mark */
 	EXPECT_VALUE,
@@ -39,6 +43,28 @@ static inline void json_text_until(struct json *j, const char *p)
 	if (j->from != NULL && p > j->from)
 		json_emit(j, JSON_TEXT, j->from, (size_t)(p - j->from));
 	j->from = NULL;
+}
+
+/* How many bytes of plain ASCII stand before a quote, if it comes among the next 16; else -1. Names
+ * and most values that are not prose are so short; a call and its preparations would cost more. */
+static inline int json_short(const char *p, const char *end)
+{
+#ifdef __x86_64__
+	__m128i v, quote;
+	unsigned int quotes, others;
+
+	if (end - p < 16)
+		return -1;
+	v = _mm_loadu_si128((const __m128i *)p);
+	quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
+	quotes = (unsigned int)_mm_movemask_epi8(quote);
+	others = (unsigned int)_mm_movemask_epi8(_mm_or_si128(v, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
+	if (quotes == 0 || (others & (quotes ^ (quotes - 1))) != 0)
+		return -1;
+	return __builtin_ctz(quotes);
+#else
+	return -1;
+#endif
 }
 
 /* json.c: behind a value; behind a key whose name is <name> */

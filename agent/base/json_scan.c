@@ -145,7 +145,7 @@ static inline const char *escape(const char *p, const char *end, char **out, boo
 }
 
 /* Escapes one behind the other, as in text that is all \uXXXX; false: stop at <*p>. */
-static inline bool escapes(const char **p, const char *end, char **out, const char *out_end, bool keep)
+static __attribute__((noinline)) bool escapes(const char **p, const char *end, char **out, const char *out_end, bool keep)
 {
 	const char *next;
 
@@ -158,6 +158,17 @@ static inline bool escapes(const char **p, const char *end, char **out, const ch
 		*p = next;
 	} while (end - *p >= 12 && **p == '\\');
 	return true;
+}
+
+/* The one that is frequent by far, without a call: a line break, a quote. 0: ask escapes(). */
+static inline char escape_quick(const char *p, const char *end, bool keep)
+{
+	char c;
+
+	if (end - p < 12 || *p != '\\')
+		return 0;
+	c = simple[at(p + 1)];
+	return keep && (c == '"' || c == '\\') ? 0 : c;
 }
 
 /* ---- 8 bytes --------------------------------------------------------------------------------- */
@@ -173,7 +184,7 @@ static inline bool has_hit(uint64_t w)
 		zero_bytes(w ^ 0x5c5c5c5c5c5c5c5cull)) != 0;
 }
 
-static const char *skip_plain(const char *p, const char *end)
+static const char *plain_plain(const char *p, const char *end)
 {
 	const char *from;
 	uint64_t w;
@@ -213,7 +224,7 @@ static const char *copy_plain(const char *p, const char *end, char **out, char *
 	return p;
 }
 
-const struct json_scan json_scan_plain = { "plain", skip_plain, copy_plain };
+const struct json_scan json_scan_plain = { "plain", plain_plain, copy_plain };
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -231,6 +242,58 @@ static inline const char *char_start(const char *p, const char *begin)
 		return c >= 0xc0 && (c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2) > k ? p - k : p;
 	}
 	return p;
+}
+
+/* ---- by the block ---------------------------------------------------------------------------- */
+
+enum stop {
+	AT_LIMIT,	/* no whole block is left, or no room */
+	AT_HIT,		/* <*p> is at a quote or a backslash; all before is good */
+	AT_ERROR	/* something is wrong, or cut, in the block at <*p> or the character before it */
+};
+
+/* Blocks from <*p> to <limit>, where the last one may start, copied to <*o> if that is not NULL. */
+typedef enum stop blocks_fn(const char **p, const char *limit, char **o);
+
+#define INLINE	static inline __attribute__((always_inline))
+
+INLINE const char *plain_by(blocks_fn *blocks, ptrdiff_t size, const char *p, const char *end)
+{
+	const char *begin = p;
+
+	if (end - p >= size && blocks(&p, end - size, NULL) == AT_HIT)
+		return p;
+	return walk(char_start(p, begin), end, end);
+}
+
+INLINE const char *copy_by(blocks_fn *blocks, ptrdiff_t size, const char *p, const char *end,
+			   char **out, char *out_end, bool keep)
+{
+	const char *begin = p, *limit;
+	ptrdiff_t left, room;
+	char *o = *out, c;
+
+	for (;;) {
+		left = end - p - size;
+		room = out_end - o - JSON_COPY_ROOM;
+		if (left < 0 || room < 0)
+			break;
+		limit = p + (left < room ? left : room);
+		if (blocks(&p, limit, &o) != AT_HIT)
+			break;
+		c = escape_quick(p, end, keep);
+		if (c != 0) {
+			*o++ = c;
+			p += 2;
+		} else if (*p != '\\' || !escapes(&p, end, &o, out_end, keep)) {
+			*out = o;
+			return p;
+		}
+		begin = p;
+	}
+	limit = char_start(p, begin);
+	*out = o - (p - limit);
+	return limit;
 }
 
 /* ---- 16 bytes -------------------------------------------------------------------------------- */
@@ -267,6 +330,17 @@ static inline uint32_t hits128(__m128i v)
 	return (uint32_t)_mm_movemask_epi8(_mm_or_si128(EQ128(v, '"'), EQ128(v, '\\')));
 }
 
+/* Not 0 if there is anything but ASCII that stands for itself. */
+static inline uint32_t looks128(__m128i v)
+{
+	return (uint32_t)_mm_movemask_epi8(_mm_or_si128(v, _mm_or_si128(EQ128(v, '"'), EQ128(v, '\\'))));
+}
+
+static inline bool high128(__m128i v)
+{
+	return _mm_movemask_epi8(v) != 0;
+}
+
 /* Errors up to and with the first hit. */
 static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 {
@@ -276,63 +350,68 @@ static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 	return ~good & 0xffff & (hits ^ (hits - 1));
 }
 
-static const char *skip_sse2(const char *p, const char *end)
+INLINE enum stop blocks128(const char **at_p, const char *limit, char **at_o)
 {
-	const char *begin = p;
-	__m128i prev = _mm_setzero_si128();
-	bool wide = false;	/* the block before was not all ASCII */
+	const char *p = *at_p;
+	char *o = at_o != NULL ? *at_o : NULL;
+	__m128i v, prev = _mm_setzero_si128();
+	enum stop stop = AT_LIMIT;
+	const ptrdiff_t copy = at_o != NULL ? 16 : 0;
+	uint32_t hits;
 
-	for (; end - p >= 16; p += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)p);
-		uint32_t hits = hits128(v), high = (uint32_t)_mm_movemask_epi8(v);
-
-		if ((high != 0 || wide) && bad128(v, prev, hits) != 0)
-			return walk(char_start(p, begin), end, end);
-		if (hits != 0)
-			return p + __builtin_ctz(hits);
-		wide = high != 0;
-		prev = wide ? v : _mm_setzero_si128();
+	for (; p <= limit; p += 16, o += copy) {	/* ASCII */
+		v = _mm_loadu_si128((const __m128i *)p);
+		if (o != NULL)
+			_mm_storeu_si128((__m128i *)o, v);
+		if (looks128(v) == 0)
+			continue;
+		hits = hits128(v);
+		if (hits != 0 && !high128(v)) {
+			p += __builtin_ctz(hits);
+			o += copy ? __builtin_ctz(hits) : 0;
+			stop = AT_HIT;
+			break;
+		}
+		for (prev = _mm_setzero_si128(); p <= limit; p += 16, o += copy) {	/* and anything else */
+			v = _mm_loadu_si128((const __m128i *)p);
+			if (o != NULL)
+				_mm_storeu_si128((__m128i *)o, v);
+			hits = hits128(v);
+			if (bad128(v, prev, hits) != 0) {
+				stop = AT_ERROR;
+				goto out;
+			}
+			if (hits != 0) {
+				p += __builtin_ctz(hits);
+				o += copy ? __builtin_ctz(hits) : 0;
+				stop = AT_HIT;
+				goto out;
+			}
+			if (!high128(v))
+				break;
+			prev = v;
+		}
+		if (p > limit)
+			break;
 	}
-	return walk(char_start(p, begin), end, end);
+out:
+	*at_p = p;
+	if (at_o != NULL)
+		*at_o = o;
+	return stop;
+}
+
+static const char *plain_sse2(const char *p, const char *end)
+{
+	return plain_by(blocks128, 16, p, end);
 }
 
 static const char *copy_sse2(const char *p, const char *end, char **out, char *out_end, bool keep)
 {
-	const char *begin = p, *back;
-	__m128i prev = _mm_setzero_si128();
-	bool wide = false;
-	char *o = *out;
-
-	while (end - p >= 16 && out_end - o >= JSON_COPY_ROOM) {
-		__m128i v = _mm_loadu_si128((const __m128i *)p);
-		uint32_t hits = hits128(v), high = (uint32_t)_mm_movemask_epi8(v);
-
-		if ((high != 0 || wide) && bad128(v, prev, hits) != 0)
-			break;
-		_mm_storeu_si128((__m128i *)o, v);
-		wide = high != 0;
-		prev = wide ? v : _mm_setzero_si128();
-		if (hits == 0) {
-			p += 16;
-			o += 16;
-			continue;
-		}
-		p += __builtin_ctz(hits);
-		o += __builtin_ctz(hits);
-		if (*p != '\\' || !escapes(&p, end, &o, out_end, keep)) {
-			*out = o;
-			return p;
-		}
-		begin = p;
-		wide = false;
-		prev = _mm_setzero_si128();
-	}
-	back = char_start(p, begin);
-	*out = o - (p - back);
-	return back;
+	return copy_by(blocks128, 16, p, end, out, out_end, keep);
 }
 
-const struct json_scan json_scan_sse2 = { "sse2", skip_sse2, copy_sse2 };
+const struct json_scan json_scan_sse2 = { "sse2", plain_sse2, copy_sse2 };
 
 /* ---- 32 bytes -------------------------------------------------------------------------------- */
 
@@ -386,6 +465,18 @@ AVX2 static inline uint32_t hits256(__m256i v)
 				_mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\'))));
 }
 
+AVX2 static inline uint32_t looks256(__m256i v)
+{
+	return (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(v,
+		_mm256_or_si256(_mm256_cmpeq_epi8(v, _mm256_set1_epi8('"')),
+				_mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\')))));
+}
+
+AVX2 static inline bool high256(__m256i v)
+{
+	return _mm256_movemask_epi8(v) != 0;
+}
+
 AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 {
 	uint32_t good = (uint32_t)_mm256_movemask_epi8(
@@ -394,63 +485,68 @@ AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 	return ~good & (hits ^ (hits - 1));
 }
 
-AVX2 static const char *skip_avx2(const char *p, const char *end)
+AVX2 INLINE enum stop blocks256(const char **at_p, const char *limit, char **at_o)
 {
-	const char *begin = p;
-	__m256i prev = _mm256_setzero_si256();
-	bool wide = false;
+	const char *p = *at_p;
+	char *o = at_o != NULL ? *at_o : NULL;
+	__m256i v, prev = _mm256_setzero_si256();
+	enum stop stop = AT_LIMIT;
+	const ptrdiff_t copy = at_o != NULL ? 32 : 0;
+	uint32_t hits;
 
-	for (; end - p >= 32; p += 32) {
-		__m256i v = _mm256_loadu_si256((const __m256i *)p);
-		uint32_t hits = hits256(v), high = (uint32_t)_mm256_movemask_epi8(v);
-
-		if ((high != 0 || wide) && bad256(v, prev, hits) != 0)
-			return walk(char_start(p, begin), end, end);
-		if (hits != 0)
-			return p + __builtin_ctz(hits);
-		wide = high != 0;
-		prev = wide ? v : _mm256_setzero_si256();
+	for (; p <= limit; p += 32, o += copy) {	/* ASCII */
+		v = _mm256_loadu_si256((const __m256i *)p);
+		if (o != NULL)
+			_mm256_storeu_si256((__m256i *)o, v);
+		if (looks256(v) == 0)
+			continue;
+		hits = hits256(v);
+		if (hits != 0 && !high256(v)) {
+			p += __builtin_ctz(hits);
+			o += copy ? __builtin_ctz(hits) : 0;
+			stop = AT_HIT;
+			break;
+		}
+		for (prev = _mm256_setzero_si256(); p <= limit; p += 32, o += copy) {	/* and anything else */
+			v = _mm256_loadu_si256((const __m256i *)p);
+			if (o != NULL)
+				_mm256_storeu_si256((__m256i *)o, v);
+			hits = hits256(v);
+			if (bad256(v, prev, hits) != 0) {
+				stop = AT_ERROR;
+				goto out;
+			}
+			if (hits != 0) {
+				p += __builtin_ctz(hits);
+				o += copy ? __builtin_ctz(hits) : 0;
+				stop = AT_HIT;
+				goto out;
+			}
+			if (!high256(v))
+				break;
+			prev = v;
+		}
+		if (p > limit)
+			break;
 	}
-	return walk(char_start(p, begin), end, end);
+out:
+	*at_p = p;
+	if (at_o != NULL)
+		*at_o = o;
+	return stop;
+}
+
+AVX2 static const char *plain_avx2(const char *p, const char *end)
+{
+	return plain_by(blocks256, 32, p, end);
 }
 
 AVX2 static const char *copy_avx2(const char *p, const char *end, char **out, char *out_end, bool keep)
 {
-	const char *begin = p, *back;
-	__m256i prev = _mm256_setzero_si256();
-	bool wide = false;
-	char *o = *out;
-
-	while (end - p >= 32 && out_end - o >= JSON_COPY_ROOM) {
-		__m256i v = _mm256_loadu_si256((const __m256i *)p);
-		uint32_t hits = hits256(v), high = (uint32_t)_mm256_movemask_epi8(v);
-
-		if ((high != 0 || wide) && bad256(v, prev, hits) != 0)
-			break;
-		_mm256_storeu_si256((__m256i *)o, v);
-		wide = high != 0;
-		prev = wide ? v : _mm256_setzero_si256();
-		if (hits == 0) {
-			p += 32;
-			o += 32;
-			continue;
-		}
-		p += __builtin_ctz(hits);
-		o += __builtin_ctz(hits);
-		if (*p != '\\' || !escapes(&p, end, &o, out_end, keep)) {
-			*out = o;
-			return p;
-		}
-		begin = p;
-		wide = false;
-		prev = _mm256_setzero_si256();
-	}
-	back = char_start(p, begin);
-	*out = o - (p - back);
-	return back;
+	return copy_by(blocks256, 32, p, end, out, out_end, keep);
 }
 
-const struct json_scan json_scan_avx2 = { "avx2", skip_avx2, copy_avx2 };
+const struct json_scan json_scan_avx2 = { "avx2", plain_avx2, copy_avx2 };
 
 const struct json_scan *json_scan_best(void)
 {

@@ -352,24 +352,41 @@ const char *json_string_feed(struct json *j, const char *p, const char *end)
 	return *p == '"' ? closed(j, p) : decode(j, p, end);
 }
 
+/* A string that ends here and now, as most names do. */
+static const char *whole(struct json *j, const char *p, size_t n, bool key)
+{
+	if (key) {
+		json_key_end(j, span_of(p, n < JSON_KEY_MAX ? n : JSON_KEY_MAX));
+		return p + n + 1;
+	}
+	if (!j->as_text) {
+		json_emit(j, JSON_STRING, NULL, 0);
+		if (n > 0)
+			json_emit(j, JSON_STRING_PART, p, n);
+		json_emit(j, JSON_STRING_END, NULL, 0);
+	}
+	json_value_end(j);
+	return p + n + 1;
+}
+
 const char *json_string_start(struct json *j, const char *p, const char *end, bool key)
 {
+	int n = json_short(p, end);
 	const char *stop;
 
-	j->resume = IN_STRING;
+	if (n >= 0)
+		return whole(j, p, (size_t)n, key);
 	j->in_key = key;
+	if (key) {
+		stop = j->scan->plain(p, end);
+		if (stop < end && *stop == '"')
+			return whole(j, p, (size_t)(stop - p), true);
+	}
+	j->resume = IN_STRING;
 	j->text_n = 0;
 	j->high = 0;
 	j->utf8_n = 0;
-	if (!key) {
-		if (!j->as_text)
-			json_emit(j, JSON_STRING, NULL, 0);
-		return json_string_feed(j, p, end);
-	}
-	stop = j->scan->plain(p, end);
-	if (stop == end || *stop != '"')
-		return json_string_feed(j, p, end);
-	j->resume = IN_NOTHING;		/* the name lies whole and plain in the bytes at hand */
-	json_key_end(j, span_of(p, stop - p < JSON_KEY_MAX ? (size_t)(stop - p) : JSON_KEY_MAX));
-	return stop + 1;
+	if (!key && !j->as_text)
+		json_emit(j, JSON_STRING, NULL, 0);
+	return json_string_feed(j, p, end);
 }

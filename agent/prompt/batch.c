@@ -120,7 +120,7 @@ static void ids_page(struct body *b)
 void batch_id(struct body *b, enum json_event ev, struct span text)
 {
 	struct batch *x = &b->r.batch;
-	int64_t v = ev == JSON_NUMBER ? id_of(text) : -1;
+	int64_t v = ev != JSON_NUMBER ? -1 : b->r.json.integer >= 0 ? b->r.json.integer : id_of(text);
 
 	if (v < 0 || b->r.bad_prompt) {
 		no_prompt(b, ev);

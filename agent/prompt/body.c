@@ -85,11 +85,11 @@ static void tools_done(struct body *b)
 {
 	struct pager *pg = &b->r.tools;
 	unsigned int slot = b->r.rule->arg;
-	uint64_t tag = (uint64_t)TOOLS_END << 32 | slot;
+	uint64_t word[3] = { (uint64_t)TOOLS_END << 32 | slot, pg->n_units, pager_rest(&b->env, pg) };
 
 	b->r.tools_open = false;
 	if (pg->n_units > EMPTY_TOOLS) {
-		page_push(&b->env, pg->v, hash_mix(b->key, pager_rest(&b->env, pg), tag));
+		page_push(&b->env, pg->v, hash64(b->key, word, sizeof(word)));
 		b->r.tools_units[slot] = pg->n_units;
 	}
 	if (slot == TOOLS_TOOLS)
@@ -599,19 +599,29 @@ static enum place place_of(enum level level)
 	}
 }
 
-static void on_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+/* Between values: not inside one that is taken as a whole. */
+static void structure(struct body *b, const struct json *j, enum json_event ev, struct span text)
 {
-	struct body *b = arg;
 	struct request *r = &b->r;
 
-	if (r->take != TAKE_NOTHING)
-		take_event(b, j->depth, ev, text);
-	else if (ev == JSON_KEY)
+	if (ev == JSON_KEY)
 		r->rule = rule_find(b->prompt.api, place_of(r->level[j->depth]), text);
 	else if (ev == JSON_OBJECT_END || ev == JSON_ARRAY_END)
 		level_end(b, r->level[j->depth + 1], j->depth > 0 ? r->level[j->depth] : IN_UNKNOWN);
 	else
 		any_start(b, ev, text);
+}
+
+static void on_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct body *b = arg;
+
+	if (b->r.take == TAKE_TEXT && ev == JSON_STRING_PART)
+		pager_add(&b->env, b->r.out, text.p, text.n);
+	else if (b->r.take != TAKE_NOTHING)
+		take_event(b, j->depth, ev, text);
+	else
+		structure(b, j, ev, text);
 }
 
 /* ---- what can be seen after each piece ------------------------------------------------------- */

@@ -110,27 +110,19 @@ void message_show(struct page_env *env, struct message *m)
 	m->tail += m->v->n - before;
 }
 
+/* One hash over words: what is said about the message, which runs it has, what is left of them. */
 static page_key final_key(const struct page_env *env, const struct message *m)
 {
-	const struct hash_key *k = env->key;
-	uint64_t flags = 0, h = pager_rest(env, &m->run[RUN_CONTENT]);
+	uint64_t word[4 + 2 * RUNS] = { FINAL, m->role, m->name, m->type };
 	int i;
 
-	for (i = RUN_CALLS; i < RUNS; i++) {
-		if (m->run[i].n_units > 0) {
-			h = hash_mix(k, h, pager_rest(env, &m->run[i]));
-			flags |= 1u << i;
-		}
+	for (i = 0; i < RUNS; i++) {
+		if (i > RUN_CONTENT && m->run[i].n_units == 0)
+			continue;
+		word[4 + 2 * i] = m->run[i].n_units;
+		word[5 + 2 * i] = pager_rest(env, &m->run[i]);
 	}
-	if (m->name != 0) {
-		h = hash_mix(k, h, m->name);
-		flags |= 8;
-	}
-	if (m->type != 0) {
-		h = hash_mix(k, h, m->type);
-		flags |= 16;
-	}
-	return hash_mix(k, hash_mix(k, h, m->role), (uint64_t)FINAL << 32 | flags);
+	return hash64(env->key, word, sizeof(word));
 }
 
 void message_close(struct page_env *env, struct message *m, bool keep_empty)

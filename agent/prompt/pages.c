@@ -177,9 +177,7 @@ void pager_value(struct page_env *env, struct pager *pg, uint64_t value)
 
 uint64_t pager_rest(const struct page_env *env, const struct pager *pg)
 {
-	uint64_t h = pg->fill > 0 ? hash64(env->key, pg->buf, pg->fill) : 0;
-
-	return hash_mix(env->key, h, pg->n_units);
+	return pg->fill > 0 ? hash64(env->key, pg->buf, pg->fill) : 0;
 }
 
 /* ---- one hash of many pieces ---------------------------------------------------------------- */
@@ -221,11 +219,12 @@ void digest_add(struct digest *d, const struct hash_key *key, const char *p, siz
 	d->fill = (uint32_t)n;
 }
 
+/* What fits one chunk is one hash: most names do. */
 uint64_t digest_end(struct digest *d, const struct hash_key *key)
 {
-	uint64_t h = d->fill > 0 ? hash64(key, d->buf, d->fill) : 0;
+	uint64_t h = hash64(key, d->buf, d->fill);
 
-	return hash_mix(key, hash_mix(key, d->h, h), d->n);
+	return d->n < DIGEST_CHUNK ? h : hash_mix(key, hash_mix(key, d->h, h), d->n);
 }
 
 uint64_t digest_of(const struct hash_key *key, struct span s)

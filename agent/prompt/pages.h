@@ -43,7 +43,7 @@ void pager_pad(struct page_env *env, struct pager *pg);
 /* A page of one value, behind what was there, which is padded. Counts as a page of text. */
 void pager_value(struct page_env *env, struct pager *pg, uint64_t value);
 
-/* A hash of the bytes that did not fill a page, and of how many came at all. */
+/* A hash of the bytes that did not fill a page. */
 uint64_t pager_rest(const struct page_env *env, const struct pager *pg);
 
 /* A hash of bytes that come in pieces. */

@@ -112,9 +112,7 @@ void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span 
 	struct request *r = &b->r;
 
 	switch (r->take) {
-	case TAKE_TEXT:
-		if (ev == JSON_STRING_PART)
-			pager_add(&b->env, r->out, text.p, text.n);
+	case TAKE_TEXT:		/* text itself goes by here: on_event() */
 		break;
 	case TAKE_JSON:
 		text = value_text(b, ev, text);

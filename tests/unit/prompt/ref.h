@@ -186,7 +186,7 @@ static inline void ref_pad(struct run_ref *r)
 
 static inline uint64_t ref_rest(const struct run_ref *r)
 {
-	return hash_mix(r->key, r->text.n ? hash64(r->key, r->text.p, r->text.n) : 0, r->n_units);
+	return r->text.n ? hash64(r->key, r->text.p, r->text.n) : 0;
 }
 
 static inline uint64_t ref_digest(const struct hash_key *key, const char *p, size_t n)
@@ -196,7 +196,9 @@ static inline uint64_t ref_digest(const struct hash_key *key, const char *p, siz
 
 	for (i = 0; i + 512 <= n; i += 512)
 		h = hash_mix(key, h, hash64(key, p + i, 512));
-	return hash_mix(key, hash_mix(key, h, i < n ? hash64(key, p + i, n - i) : 0), n);
+	if (n < 512)
+		return hash64(key, p, n);
+	return hash_mix(key, hash_mix(key, h, hash64(key, p + i, n - i)), n);
 }
 
 static inline uint64_t ref_name(const struct hash_key *key, const struct node *x)
@@ -509,7 +511,8 @@ static inline void ref_append(struct page_vec *to, const struct page_vec *v)
 static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct run_ref run[3],
 			     uint64_t role, uint64_t name, uint64_t type, bool keep_empty)
 {
-	uint64_t h, flags = 0;
+	uint64_t word[10] = { 0x46494e41, role, name, type };
+	size_t n = 4;
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -517,25 +520,12 @@ static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct r
 		p->n_units += run[i].n_units;
 	}
 	if (keep_empty || run[0].v.n > 0 || run[0].text.n > 0) {
-		h = ref_rest(&run[0]);
-		for (i = 1; i < 3; i++) {
-			if (run[i].n_units > 0) {
-				h = hash_mix(p->key, h, ref_rest(&run[i]));
-				flags |= i == 1 ? 2 : 4;
-			}
-		}
-		if (name != 0) {
-			h = hash_mix(p->key, h, name);
-			flags |= 8;
-		}
-		if (type != 0) {
-			h = hash_mix(p->key, h, type);
-			flags |= 16;
-		}
-		for (i = 0; i < 3; i++)
+		for (i = 0; i < 3; i++) {
 			ref_append(to, &run[i].v);
-		if (page_vec_push(to, hash_mix(p->key, hash_mix(p->key, h, role),
-					       (uint64_t)0x46494e41 << 32 | flags)) != 0)
+			word[n++] = run[i].n_units;
+			word[n++] = ref_rest(&run[i]);
+		}
+		if (page_vec_push(to, hash64(p->key, word, sizeof(word))) != 0)
 			abort();
 	}
 	for (i = 0; i < 3; i++)
@@ -608,10 +598,11 @@ static inline void ref_tools(struct prompt_ref *p, const char *key, unsigned slo
 		ref_cut(&r);
 	}
 	if (r.n_units > 2) {
+		uint64_t word[3] = { (uint64_t)0x544f4f4c << 32 | slot, r.n_units, ref_rest(&r) };
+
 		p->n_units += r.n_units;
 		ref_append(&p->tools, &r.v);
-		if (page_vec_push(&p->tools, hash_mix(p->key, ref_rest(&r),
-						      (uint64_t)0x544f4f4c << 32 | slot)) != 0)
+		if (page_vec_push(&p->tools, hash64(p->key, word, 24)) != 0)
 			abort();
 	}
 	free(text.p);
