@@ -365,6 +365,49 @@ static const char *close_at(struct json *j, const char *p, bool object)
 	return j->state == JSON_BAD ? p : p + 1;
 }
 
+/* The closing quote behind <p>, if all before it is plain; NULL: ask the slow way. */
+static inline const char *plain_end(const struct json *j, const char *p, const char *end)
+{
+	int n = json_short(p, end);
+	const char *stop;
+
+	if (n >= 0)
+		return p + n;
+	stop = j->scan->plain(p, end);
+	return stop < end && *stop == '"' ? stop : NULL;
+}
+
+/* Strings, colons and commas of a value that is taken as text, as far as nothing else comes: that is
+ * most of a tool's definition. Back is the first byte that step() has to look at. */
+static const char *text_run(struct json *j, const char *p, const char *end)
+{
+	bool object = in_object(j), hold = at_drop_depth(j) && object;
+	uint8_t expect = j->expect;
+	const char *stop;
+
+	while (p < end) {
+		if (*p == '"' && expect != EXPECT_COMMA_OR_END && expect != EXPECT_COLON) {
+			bool key = expect == EXPECT_KEY || expect == EXPECT_KEY_OR_END;
+
+			stop = key && hold ? NULL : plain_end(j, p + 1, end);
+			if (stop == NULL)
+				break;
+			expect = key ? EXPECT_COLON : EXPECT_COMMA_OR_END;
+			p = stop + 1;
+		} else if (*p == ':' && expect == EXPECT_COLON) {
+			expect = EXPECT_VALUE;
+			p++;
+		} else if (*p == ',' && expect == EXPECT_COMMA_OR_END && !hold) {
+			expect = object ? EXPECT_KEY : EXPECT_VALUE;
+			p++;
+		} else {
+			break;
+		}
+	}
+	j->expect = expect;
+	return p;
+}
+
 /* <p> is at a byte that is not white space, between values; <first>: nothing came before. */
 static const char *step(struct json *j, const char *p, const char *end, bool first)
 {
@@ -447,7 +490,7 @@ void json_init(struct json *j, uint16_t max_depth, json_sink *sink, void *arg)
 
 enum json_state json_feed(struct json *j, const char *p, size_t n)
 {
-	const char *begin = p, *end = p + n;
+	const char *begin = p, *end = p + n, *next;
 
 	if (j->state == JSON_BAD || n == 0)
 		return j->state;
@@ -458,6 +501,8 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 			p = resume_feed(j, p, end);
 		else if (is_space(*p))
 			p = space(j, p, end);
+		else if (j->from != NULL && (next = text_run(j, p, end)) != p)
+			p = next;
 		else
 			p = step(j, p, end, j->offset == 0 && p == begin);
 	}

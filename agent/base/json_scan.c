@@ -249,7 +249,8 @@ static inline const char *char_start(const char *p, const char *begin)
 enum stop {
 	AT_LIMIT,	/* no whole block is left, or no room */
 	AT_HIT,		/* <*p> is at a quote or a backslash; all before is good */
-	AT_ERROR	/* something is wrong, or cut, in the block at <*p> or the character before it */
+	AT_ERROR,	/* something is wrong, or cut, in the block at <*p> or the character before it */
+	AT_ASCII	/* <*p> is at a block of plain ASCII, and the character before it is whole */
 };
 
 /* Blocks from <*p> to <limit>, where the last one may start, copied to <*o> if that is not NULL. */
@@ -266,21 +267,18 @@ INLINE const char *plain_by(blocks_fn *blocks, ptrdiff_t size, const char *p, co
 	return walk(char_start(p, begin), end, end);
 }
 
+/* No escape is shorter than what it stands for, so the limit need not be looked at again. */
 INLINE const char *copy_by(blocks_fn *blocks, ptrdiff_t size, const char *p, const char *end,
 			   char **out, char *out_end, bool keep)
 {
+	ptrdiff_t left = end - p - size, room = out_end - *out - JSON_COPY_ROOM;
 	const char *begin = p, *limit;
-	ptrdiff_t left, room;
 	char *o = *out, c;
 
-	for (;;) {
-		left = end - p - size;
-		room = out_end - o - JSON_COPY_ROOM;
-		if (left < 0 || room < 0)
-			break;
-		limit = p + (left < room ? left : room);
-		if (blocks(&p, limit, &o) != AT_HIT)
-			break;
+	if (left < 0 || room < 0)
+		return p;
+	limit = p + (left < room ? left : room);
+	while (p <= limit && blocks(&p, limit, &o) == AT_HIT) {
 		c = escape_quick(p, end, keep);
 		if (c != 0) {
 			*o++ = c;
@@ -350,54 +348,77 @@ static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 	return ~good & 0xffff & (hits ^ (hits - 1));
 }
 
-INLINE enum stop blocks128(const char **at_p, const char *limit, char **at_o)
+/* While it is not all ASCII; <*at_p> is at the start of a character. Not inlined: its constants would
+ * fill the registers that the loop over ASCII needs. */
+static __attribute__((noinline)) enum stop wide128(const char **at_p, const char *limit, char **at_o)
 {
 	const char *p = *at_p;
 	char *o = at_o != NULL ? *at_o : NULL;
+	const ptrdiff_t copy = at_o != NULL ? 16 : 0;
 	__m128i v, prev = _mm_setzero_si128();
 	enum stop stop = AT_LIMIT;
-	const ptrdiff_t copy = at_o != NULL ? 16 : 0;
 	uint32_t hits;
 
-	for (; p <= limit; p += 16, o += copy) {	/* ASCII */
+	for (; p <= limit; p += 16, o += copy) {
 		v = _mm_loadu_si128((const __m128i *)p);
 		if (o != NULL)
 			_mm_storeu_si128((__m128i *)o, v);
-		if (looks128(v) == 0)
-			continue;
 		hits = hits128(v);
-		if (hits != 0 && !high128(v)) {
+		if (bad128(v, prev, hits) != 0) {
+			stop = AT_ERROR;
+			break;
+		}
+		if (hits != 0) {
 			p += __builtin_ctz(hits);
-			o += copy ? __builtin_ctz(hits) : 0;
+			o += copy != 0 ? __builtin_ctz(hits) : 0;
 			stop = AT_HIT;
 			break;
 		}
-		for (prev = _mm_setzero_si128(); p <= limit; p += 16, o += copy) {	/* and anything else */
-			v = _mm_loadu_si128((const __m128i *)p);
-			if (o != NULL)
-				_mm_storeu_si128((__m128i *)o, v);
-			hits = hits128(v);
-			if (bad128(v, prev, hits) != 0) {
-				stop = AT_ERROR;
-				goto out;
-			}
-			if (hits != 0) {
-				p += __builtin_ctz(hits);
-				o += copy ? __builtin_ctz(hits) : 0;
-				stop = AT_HIT;
-				goto out;
-			}
-			if (!high128(v))
-				break;
-			prev = v;
-		}
-		if (p > limit)
+		if (!high128(v)) {
+			stop = AT_ASCII;
 			break;
+		}
+		prev = v;
 	}
-out:
 	*at_p = p;
 	if (at_o != NULL)
 		*at_o = o;
+	return stop;
+}
+
+INLINE enum stop blocks128(const char **at_p, const char *limit, char **at_o)
+{
+	enum stop stop = AT_ASCII;
+	uint32_t hits;
+	__m128i v;
+
+	while (stop == AT_ASCII) {
+		const char *p = *at_p;
+		char *o = at_o != NULL ? *at_o : NULL;
+
+		stop = AT_LIMIT;
+		for (hits = 0; p <= limit; p += 16) {
+			v = _mm_loadu_si128((const __m128i *)p);
+			if (at_o != NULL) {
+				_mm_storeu_si128((__m128i *)o, v);
+				o += 16;
+			}
+			hits = looks128(v);
+			if (hits != 0)
+				break;
+		}
+		*at_p = p;
+		if (at_o != NULL)
+			*at_o = hits != 0 ? o - 16 : o;
+		if (hits != 0 && high128(v)) {
+			stop = wide128(at_p, limit, at_o);
+		} else if (hits != 0) {
+			*at_p += __builtin_ctz(hits);
+			if (at_o != NULL)
+				*at_o += __builtin_ctz(hits);
+			stop = AT_HIT;
+		}
+	}
 	return stop;
 }
 
@@ -485,54 +506,77 @@ AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 	return ~good & (hits ^ (hits - 1));
 }
 
-AVX2 INLINE enum stop blocks256(const char **at_p, const char *limit, char **at_o)
+/* While it is not all ASCII; <*at_p> is at the start of a character. Not inlined: its constants would
+ * fill the registers that the loop over ASCII needs. */
+AVX2 static __attribute__((noinline)) enum stop wide256(const char **at_p, const char *limit, char **at_o)
 {
 	const char *p = *at_p;
 	char *o = at_o != NULL ? *at_o : NULL;
+	const ptrdiff_t copy = at_o != NULL ? 32 : 0;
 	__m256i v, prev = _mm256_setzero_si256();
 	enum stop stop = AT_LIMIT;
-	const ptrdiff_t copy = at_o != NULL ? 32 : 0;
 	uint32_t hits;
 
-	for (; p <= limit; p += 32, o += copy) {	/* ASCII */
+	for (; p <= limit; p += 32, o += copy) {
 		v = _mm256_loadu_si256((const __m256i *)p);
 		if (o != NULL)
 			_mm256_storeu_si256((__m256i *)o, v);
-		if (looks256(v) == 0)
-			continue;
 		hits = hits256(v);
-		if (hits != 0 && !high256(v)) {
+		if (bad256(v, prev, hits) != 0) {
+			stop = AT_ERROR;
+			break;
+		}
+		if (hits != 0) {
 			p += __builtin_ctz(hits);
-			o += copy ? __builtin_ctz(hits) : 0;
+			o += copy != 0 ? __builtin_ctz(hits) : 0;
 			stop = AT_HIT;
 			break;
 		}
-		for (prev = _mm256_setzero_si256(); p <= limit; p += 32, o += copy) {	/* and anything else */
-			v = _mm256_loadu_si256((const __m256i *)p);
-			if (o != NULL)
-				_mm256_storeu_si256((__m256i *)o, v);
-			hits = hits256(v);
-			if (bad256(v, prev, hits) != 0) {
-				stop = AT_ERROR;
-				goto out;
-			}
-			if (hits != 0) {
-				p += __builtin_ctz(hits);
-				o += copy ? __builtin_ctz(hits) : 0;
-				stop = AT_HIT;
-				goto out;
-			}
-			if (!high256(v))
-				break;
-			prev = v;
-		}
-		if (p > limit)
+		if (!high256(v)) {
+			stop = AT_ASCII;
 			break;
+		}
+		prev = v;
 	}
-out:
 	*at_p = p;
 	if (at_o != NULL)
 		*at_o = o;
+	return stop;
+}
+
+AVX2 INLINE enum stop blocks256(const char **at_p, const char *limit, char **at_o)
+{
+	enum stop stop = AT_ASCII;
+	uint32_t hits;
+	__m256i v;
+
+	while (stop == AT_ASCII) {
+		const char *p = *at_p;
+		char *o = at_o != NULL ? *at_o : NULL;
+
+		stop = AT_LIMIT;
+		for (hits = 0; p <= limit; p += 32) {
+			v = _mm256_loadu_si256((const __m256i *)p);
+			if (at_o != NULL) {
+				_mm256_storeu_si256((__m256i *)o, v);
+				o += 32;
+			}
+			hits = looks256(v);
+			if (hits != 0)
+				break;
+		}
+		*at_p = p;
+		if (at_o != NULL)
+			*at_o = hits != 0 ? o - 32 : o;
+		if (hits != 0 && high256(v)) {
+			stop = wide256(at_p, limit, at_o);
+		} else if (hits != 0) {
+			*at_p += __builtin_ctz(hits);
+			if (at_o != NULL)
+				*at_o += __builtin_ctz(hits);
+			stop = AT_HIT;
+		}
+	}
 	return stop;
 }
 

@@ -398,6 +398,235 @@ static void test_chance(void **state)
 	record_free(&r);
 }
 
+/* ---- values taken as text -------------------------------------------------------------------- */
+
+static void write_quoted(struct log *out, const struct log *text, size_t n)
+{
+	size_t i;
+
+	log_bytes(out, "\"", 1);
+	for (i = 0; i < n; i++) {
+		if (text->p[i] == '"' || text->p[i] == '\\')
+			log_bytes(out, "\\", 1);
+		log_bytes(out, text->p + i, 1);
+	}
+	log_bytes(out, "\"", 1);
+}
+
+/* Compact JSON of the good text at <r>; members named "a" are left out <levels> down. */
+static void write_compact(struct ref *r, struct log *out, int levels)
+{
+	struct log text = { 0 }, nowhere = { 0 };
+	const unsigned char *from;
+	bool first = true, object;
+	char close;
+
+	ref_space(r);
+	log_bytes(&text, "", 0);
+	if (*r->p == '"') {
+		r->p++;
+		ref_string(r, &text);
+		write_quoted(out, &text, text.n);
+	} else if (*r->p == '{' || *r->p == '[') {
+		object = *r->p == '{';
+		close = object ? '}' : ']';
+		log_bytes(out, r->p++, 1);
+		for (ref_space(r); *r->p != (unsigned char)close; ref_space(r)) {
+			struct log *to = out;
+
+			text.n = 0;
+			if (object) {
+				ref_eat(r, "\"");
+				ref_string(r, &text);
+				ref_space(r);
+				ref_eat(r, ":");
+				if (levels == 1 && text.n == 1 && text.p[0] == 'a')
+					to = &nowhere;
+			}
+			if (to == out && !first)
+				log_bytes(out, ",", 1);
+			first = first && to != out;
+			if (object && to == out) {
+				write_quoted(out, &text, levels == 1 && text.n > JSON_KEY_MAX ?
+					     JSON_KEY_MAX : text.n);
+				log_bytes(out, ":", 1);
+			}
+			write_compact(r, to, levels - 1);
+			ref_space(r);
+			ref_eat(r, ",");
+		}
+		log_bytes(out, r->p++, 1);
+	} else {
+		from = r->p;
+		while (r->p < r->end && *r->p != '\0' && strchr("+-.eE0123456789truefalsn", *r->p) != NULL)
+			r->p++;
+		log_bytes(out, from, (size_t)(r->p - from));
+	}
+	free(text.p);
+	free(nowhere.p);
+}
+
+struct text_of {
+	struct json j;
+	struct log log;
+	uint16_t levels, ends, others;
+};
+
+static void text_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct text_of *t = arg;
+
+	if (ev == JSON_TEXT) {
+		assert_true(text.n > 0);
+		log_bytes(&t->log, text.p, text.n);
+	} else if (ev == JSON_OBJECT || ev == JSON_ARRAY) {
+		json_as_text(&t->j, t->levels, "a");
+	} else if (ev == JSON_OBJECT_END || ev == JSON_ARRAY_END) {
+		t->ends++;
+	} else {
+		t->others++;
+	}
+}
+
+/* In pieces: <first> bytes, then <step> at a time (0: all that is left). */
+static enum json_state text_feed(struct text_of *t, const struct json_scan *scan, uint16_t levels,
+				 const char *p, size_t n, size_t first, size_t step)
+{
+	size_t k;
+
+	t->log.n = 0;
+	t->levels = levels;
+	t->ends = t->others = 0;
+	json_init(&t->j, DEPTH, text_event, t);
+	t->j.scan = scan;
+	json_feed(&t->j, p, first);
+	for (p += first, n -= first; n > 0; p += k, n -= k) {
+		k = step > 0 && step < n ? step : n;
+		json_feed(&t->j, p, k);
+	}
+	return t->j.state;
+}
+
+static void compact(const char *p, size_t n, uint16_t levels, struct log *want)
+{
+	struct ref r = { (const unsigned char *)p, (const unsigned char *)p + n, NULL, DEPTH };
+
+	want->n = 0;
+	ref_eat(&r, "\xef\xbb\xbf");
+	write_compact(&r, want, levels);
+}
+
+static void check_text(struct text_of *t, const struct log *want, enum json_state state, const char *p)
+{
+	assert_int_equal(state, JSON_DONE);
+	if (t->log.n != want->n || memcmp(t->log.p, want->p, want->n) != 0)
+		fail_msg("levels %d of %s:\n%s\nbut should be\n%s", t->levels, p, t->log.p, want->p);
+	assert_int_equal(t->ends, 1);
+	assert_int_equal(t->others, 0);
+}
+
+static bool is_container(struct span s)
+{
+	while (s.n > 0 && strchr(" \t\r\n\xef\xbb\xbf", *s.p) != NULL)
+		s.p++, s.n--;
+	return s.n > 0 && (*s.p == '{' || *s.p == '[');
+}
+
+static const struct span texts[] = {
+	C("{\"a\":1,\"b\":2,\"a\":[3],\"c\":{\"a\":4}}"), C("{\"a\":{\"a\":{\"a\":[{\"a\":1}]}}}"),
+	C(" { \"b\" : 1 , \"\\u0061\" : { \"x\" : [ 1 , 2 ] } , \"c\" : \"a\" } "),
+	C("[ {\"a\":\"x\\ny\"}, {\"b\":\"x\\ny\",\"a\":null}, {\"a\":true,\"c\":1}, \"a\", 2 ]"),
+	C("[[{\"k\\\"\\\\\\/\":\"v\\\"\\\\\\/\\u0022\\u005c\\u00e9\",\"a\":-1.5e3}]]"),
+	C("{\"a key that is longer than sixty-three bytes, but it begins with an a:\":1,\"a\":2}"),
+	C("{\"b\":[\"a string that is longer than sixteen bytes\",\"and \xe4\xb8\xad\xe6\x96\x87 \xff \xe4\xb8\"]}"),
+	C("{\"a\":\"\\ud83d\\ude00 \\ud83d \\\" cut\",\"b\":\"\\ud83d\\ude00 \\ud83d \\\" cut\"}"),
+};
+
+static void test_as_text(void **state)
+{
+	struct text_of t = { 0 };
+	struct log want = { 0 };
+	size_t n_texts = sizeof(texts) / sizeof(texts[0]), n_good = sizeof(good) / sizeof(good[0]);
+	size_t i, at, form;
+	uint16_t levels;
+
+	for (i = 0; i < n_texts + n_good; i++) {
+		struct span s = i < n_texts ? texts[i] : good[i - n_texts];
+		uint8_t *copy = edge_copy(s.p, s.n);
+		const char *p = (const char *)copy;
+
+		for (levels = 0; levels < 5 && is_container(s); levels++) {
+			compact(p, s.n, levels, &want);
+			for (form = 0; form < n_forms(); form++) {
+				for (at = 0; at <= s.n; at++)
+					check_text(&t, &want, text_feed(&t, forms[form], levels, p, s.n, at, 0), p);
+				for (at = 1; at < 4; at++)
+					check_text(&t, &want, text_feed(&t, forms[form], levels, p, s.n, 0, at), p);
+			}
+		}
+		edge_free(copy, s.n);
+	}
+	free(t.log.p);
+	free(want.p);
+}
+
+/* By hand, once. */
+static void test_as_text_said(void **state)
+{
+	static const char text[] = "[ {\"a\":1, \"b\" : \"x\\n\\\"\\u0041\" , \"a\":{ } }, [ 1 , true ] ]";
+	struct text_of t = { 0 };
+
+	text_feed(&t, json_scan_best(), 2, text, sizeof(text) - 1, 0, 0);
+	assert_string_equal(t.log.p, "[{\"b\":\"x\n\\\"A\"},[1,true]]");
+	free(t.log.p);
+}
+
+/* Cut anywhere, the text so far is a part of the whole text. */
+static void test_as_text_cut(void **state)
+{
+	struct text_of whole = { 0 }, t = { 0 };
+	size_t i, n;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		text_feed(&whole, json_scan_best(), 2, texts[i].p, texts[i].n, 0, 0);
+		for (n = 0; n < texts[i].n; n++) {
+			text_feed(&t, json_scan_best(), 2, texts[i].p, n, 0, 0);
+			assert_true(t.log.n <= whole.log.n);
+			if (t.log.n > 0)
+				assert_memory_equal(t.log.p, whole.log.p, t.log.n);
+		}
+	}
+	free(t.log.p);
+	free(whole.log.p);
+}
+
+static void test_as_text_chance(void **state)
+{
+	struct log text = { 0 }, want = { 0 };
+	struct text_of t = { 0 };
+	struct rng rng;
+	unsigned round;
+	size_t form;
+
+	rng_init(&rng, 21);
+	for (round = 0; round < 10000; round++) {
+		uint16_t levels = (uint16_t)rng_below(&rng, 4);
+
+		text.n = 0;
+		put_members(&rng, &text, 0, rng_below(&rng, 2));
+		compact(text.p, text.n, levels, &want);
+		for (form = 0; form < n_forms(); form++) {
+			size_t first = rng_below(&rng, (uint32_t)text.n + 1), step = 1 + rng_below(&rng, 200);
+
+			check_text(&t, &want, text_feed(&t, forms[form], levels, text.p, text.n, first, step),
+				   text.p);
+		}
+	}
+	free(text.p);
+	free(want.p);
+	free(t.log.p);
+}
+
 /* The three forms of the inner loop stop at the same byte, whatever comes. */
 static void test_scan(void **state)
 {
@@ -449,6 +678,10 @@ int main(void)
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_moved),
 		cmocka_unit_test(test_chance),
+		cmocka_unit_test(test_as_text),
+		cmocka_unit_test(test_as_text_said),
+		cmocka_unit_test(test_as_text_cut),
+		cmocka_unit_test(test_as_text_chance),
 		cmocka_unit_test(test_scan),
 	};
 
