@@ -96,6 +96,8 @@ static void test_cut_seen(void **state)
 		{ API_CHAT, 0, 0, 1, 0, 64, true, false, false, false, false, "{\"messages\":[{\"content\":null,\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
 		{ API_CHAT, 0, 0, 0, 0, 129, true, false, false, false, false, "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 "\"}}],\"content\":\"" S10 S10 S10 S10 S10 "012345" },
 		{ API_CHAT, 0, 0, 2, 0, 137, true, false, false, false, false, "{\"messages\":[{\"reasoning\":\"" S64 "\",\"tool_calls\":[],\"content\":\"" S64 "abcdefghi\"" },
+		{ API_CHAT, 0, 0, 0, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":\"x\",\"reasoning\":\"" S64 },
+		{ API_CHAT, 0, 0, 1, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":\"x\",\"tool_calls\":[],\"reasoning\":\"" S64 },
 		/* inside an image */
 		{ API_CHAT, 0, 0, 1, 0, 1, true, true, false, false, false, "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:" },
 		{ API_CHAT, 0, 0, 2, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:\"}" },
