@@ -22,10 +22,11 @@ declare -A suite=(
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
+	[stories-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
 	[man]="tests/it/man.sh"
 	[compose]="docker/compose-test.sh"
 )
-order=(unit asan tsan clang ctl man tools conf recipes stories compose)
+order=(unit asan tsan clang ctl man tools conf recipes stories stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)
@@ -45,7 +46,7 @@ for name in "${order[@]}"; do
 		echo "----"
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
-	printf '%-8s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	printf '%-12s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 done
 echo "all suites: $(($(date +%s) - begun)) s"
