@@ -74,7 +74,7 @@ void message_run(struct page_env *env, struct message *m, const struct rule *r, 
 {
 	if (null && m->last[run] != r)
 		return;
-	if (m->last[run] != NULL) {
+	if (m->last[run] != NULL || (m->done >> run & 1)) {	/* done: it was null */
 		hide(m);
 		page_drop(env, m->run[run].v, run == RUN_CONTENT ? m->start : 0);
 		pager_start(&m->run[run], m->run[run].v, 0);
