@@ -24,7 +24,8 @@
  *   - images, audio, video, files count as one page, by a hash of their content or URL
  *   - ids, cache_control, annotations and the like, which move between turns, do not count
  *   - a body is good when it is JSON and has a prompt; nothing else is judged here
- * Prefix property: the segments of a body cut anywhere are prefixes of the whole body's. */
+ * Prefix property: the segments of a body cut anywhere are prefixes of the whole body's; only a key
+ * that comes twice takes back what was shown of the first. */
 #ifndef KVROUTE_PROMPT_PROMPT_H
 #define KVROUTE_PROMPT_PROMPT_H
 
