@@ -9,8 +9,8 @@
 
 #include "spoe/wire.h"
 
-/* Longer strings are shown by their length. Those of the protocol itself (versions, the sentence of a
- * DISCONNECT) are nobody's data and may be longer. */
+/* Longer strings are shown by their length. Those of the protocol itself (versions, the sentence of
+ * a DISCONNECT) are nobody's data and may be longer. */
 #define SHOWN_MAX		40u
 #define SHOWN_MAX_PROTOCOL	120u
 
