@@ -339,6 +339,8 @@ static void test_joined_bounds(void **state)
 	feed_fragment(3, 0, i, bytes, 1, &ev);
 	assert_int_equal(ev.kind, SPOP_EV_CLOSE);
 	assert_int_equal(ev.status, SPOP_STATUS_BAD_INTERLACED);
+	assert_int_equal(s.conn.n_joining, 0);		/* all given back with CLOSE already */
+	assert_int_equal(s.conn.joining_bytes, 0);
 	story_end(&s);
 }
 
