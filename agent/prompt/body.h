@@ -58,8 +58,8 @@ struct request {
 	struct media media;
 	enum name_slot name_slot, lora_slot, user_slot;
 	struct prompt_name name;
-	bool salt_seen[2];
-	uint64_t salt_hash[2];
+	bool salt_seen[3];		/* cache_salt, extra_key, images beside the text */
+	uint64_t salt_hash[3];
 	const struct rule *prompt_rule;	/* whose value the messages segment holds */
 	bool found, bad_prompt, leading, tools_open;
 	uint32_t n_leading;

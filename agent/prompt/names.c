@@ -4,7 +4,9 @@
  *     counts; a salt of any other kind counts by a hash of its JSON text: it separates, too
  *   - of "lora_path", "lora_name", "adapter_id" the first one in this order counts, "user" goes
  *     before "metadata": {"user_id"}; where they stand in the body does not matter
- *   - "cache_salt" and "extra_key" both: the salt is a hash of both */
+ *   - "cache_salt" and "extra_key" both: the salt is a hash of both
+ *   - images that stand beside the text (generate's "image_data" and its like) have no place among
+ *     the pages: they part prompts as a salt does, by a hash of their content */
 #include <stdio.h>
 
 #include "agent/prompt/body.h"
@@ -24,7 +26,7 @@ static struct prompt_name *name_of(struct body *b, enum name_slot slot)
 		return &b->prompt.model;
 	case NAME_LORA_PATH: case NAME_LORA_NAME: case NAME_ADAPTER:
 		return &b->prompt.lora;
-	case NAME_SALT: case NAME_EXTRA:
+	case NAME_SALT: case NAME_EXTRA: case NAME_IMAGES:
 		return &b->prompt.salt;
 	default:
 		return &b->prompt.user;
@@ -44,20 +46,44 @@ static enum name_slot *holder_of(struct request *r, enum name_slot slot)
 	}
 }
 
+static bool is_salt(enum name_slot slot)
+{
+	return slot >= NAME_SALT && slot <= NAME_IMAGES;
+}
+
+/* The salt of all that parts prompts. */
+static void salt_join(struct body *b)
+{
+	const struct request *r = &b->r;
+	uint64_t h = 0;
+	unsigned int n = 0;
+
+	if (r->salt_seen[0] && r->salt_seen[1]) {
+		h = hash_mix(b->key, BOTH_SALTS, hash_mix(b->key, r->salt_hash[0], r->salt_hash[1]));
+		n = 2;
+	} else if (r->salt_seen[0] || r->salt_seen[1]) {
+		h = r->salt_hash[r->salt_seen[1]];
+		n = 1;
+	}
+	if (r->salt_seen[2])
+		h = n > 0 ? hash_mix(b->key, h, r->salt_hash[2]) : r->salt_hash[2];
+	b->prompt.salt.seen = n > 0 || r->salt_seen[2];
+	if (b->prompt.salt.seen)
+		name_hash(&b->prompt.salt, h);
+}
+
 static void salt_done(struct body *b, enum name_slot slot, uint64_t h, bool text)
 {
 	struct request *r = &b->r;
-	int i = slot == NAME_EXTRA;
+	unsigned int i = slot - NAME_SALT, n;
 
 	r->salt_seen[i] = true;
 	r->salt_hash[i] = h;
-	if (r->salt_seen[!i])
-		name_hash(&b->prompt.salt, hash_mix(b->key, BOTH_SALTS,
-					hash_mix(b->key, r->salt_hash[0], r->salt_hash[1])));
-	else if (text)
+	n = r->salt_seen[0] + r->salt_seen[1] + r->salt_seen[2];
+	if (n == 1 && text && slot != NAME_IMAGES)
 		b->prompt.salt = r->name;
 	else
-		name_hash(&b->prompt.salt, h);
+		salt_join(b);
 }
 
 void name_done(struct body *b)
@@ -71,7 +97,7 @@ void name_done(struct body *b)
 		name_hash(&r->name, h);
 	r->name.s[r->name.n] = '\0';
 	r->name.seen = true;
-	if (slot == NAME_SALT || slot == NAME_EXTRA) {
+	if (is_salt(slot)) {
 		salt_done(b, slot, h, text);
 		return;
 	}
@@ -89,15 +115,12 @@ static void name_void(struct body *b, enum name_slot slot)
 	struct request *r = &b->r;
 	enum name_slot *holder = holder_of(r, slot);
 	struct prompt_name *m = name_of(b, slot);
-	int i = slot == NAME_EXTRA;
 
-	if (slot == NAME_SALT || slot == NAME_EXTRA) {
-		if (!r->salt_seen[i])
+	if (is_salt(slot)) {
+		if (!r->salt_seen[slot - NAME_SALT])
 			return;
-		r->salt_seen[i] = false;
-		m->seen = r->salt_seen[!i];
-		if (m->seen)
-			name_hash(m, r->salt_hash[!i]);
+		r->salt_seen[slot - NAME_SALT] = false;
+		salt_join(b);
 	} else if (holder == NULL || *holder == slot) {
 		m->seen = false;
 	}
@@ -116,7 +139,7 @@ void name_start(struct body *b, enum json_event ev, struct span text)
 		take_value(b, TAKE_NAME, AFTER_NAME, ev, text);
 	else if (holder_of(&b->r, slot) == &b->r.lora_slot && ev == JSON_ARRAY)
 		body_enter(b, IN_NAMES, ev);
-	else if ((slot == NAME_SALT || slot == NAME_EXTRA) && ev != JSON_NULL)
+	else if (is_salt(slot) && ev != JSON_NULL)
 		take_value(b, TAKE_SALT, AFTER_NAME, ev, text);
 	else
 		take_skip(b, ev);

@@ -17,9 +17,8 @@
  * A part:      text; thinking; refusal; content (of a tool result); input (of a tool call); media
  *
  * Left out on purpose: ids (id, call_id, tool_call_id, item_id), status, annotations, citations,
- * cache_control, signature, image_data of generate, previous_response_id, "summary" and
- * "encrypted_content" of reasoning items (engines do not put them into the prompt), sampling
- * parameters, response formats. */
+ * cache_control, signature, previous_response_id, "summary" and "encrypted_content" of reasoning
+ * items (engines do not put them into the prompt), sampling parameters, response formats. */
 #include "agent/prompt/rules.h"
 
 #define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }
@@ -72,6 +71,7 @@ static const struct rule top_embeddings[] = {
 static const struct rule top_generate[] = {
 	RULE("text", ACT_PROMPT, 0),
 	RULE("input_ids", ACT_PROMPT, 1),
+	RULE("image_data", ACT_NAME, NAME_IMAGES),
 	END
 };
 

@@ -407,6 +407,32 @@ static void test_salts(void **state)
 	body_free(b);
 }
 
+/* Images beside the text of generate part prompts by their content. */
+static void test_images_beside(void **state)
+{
+	static const char *const different[] = {
+		"{'text':'a'}", "{'text':'a','image_data':'AAAA'}", "{'image_data':'AAAB','text':'a'}",
+		"{'text':'a','image_data':['AAAA','AAAB']}", "{'text':'a','image_data':'AAAA','cache_salt':'s'}",
+		"{'text':'a','cache_salt':'s'}", "{'text':'a','extra_key':'AAAA','image_data':'s'}",
+	};
+	char room[256], salt[7][PROMPT_NAME_MAX + 1];
+	struct body *b = body_make();
+	size_t i, k;
+
+	for (i = 0; i < 7; i++)
+		strcpy(salt[i], feed_text(b, API_GENERATE, quoted(room, sizeof(room), different[i]))->salt.s);
+	for (i = 0; i < 7; i++)
+		for (k = 0; k < i; k++)
+			if (strcmp(salt[i], salt[k]) == 0)
+				fail_msg("%s %s", different[i], different[k]);
+	assert_string_equal(salt[0], "");
+	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'AAAA','text':'a'}"));
+	assert_string_equal(body_prompt(b)->salt.s, salt[1]);
+	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'x','text':'a','image_data':null}"));
+	assert_false(body_prompt(b)->salt.seen);
+	body_free(b);
+}
+
 static void test_long_names(void **state)
 {
 	char text[4096], a[PROMPT_NAME_MAX + 1];
@@ -578,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_salts),
+		cmocka_unit_test(test_images_beside),
 		cmocka_unit_test(test_long_names),
 		cmocka_unit_test(test_max_pages),
 		cmocka_unit_test(test_page_sizes),
