@@ -10,7 +10,8 @@ void fact_init(struct fact *f, enum fact_kind kind)
 }
 
 /* configuration.txt 8.5: the first letter is the event that ended the session, the second the state
- * it was in. 'c' and 's' are the sides' time-outs. */
+ * it was in. 'c' and 's' are the sides' time-outs; "PH" is an answer that is no HTTP
+ * (measured on 2.6 and 3.2); "PD" may be the client's own body, and is nobody's fault. */
 enum fact_end fact_end_of(struct span ts)
 {
 	if (ts.n < 2)
@@ -23,8 +24,35 @@ enum fact_end fact_end_of(struct span ts)
 	case 'C': case 'c':
 		return END_CLIENT;
 	case 'S': case 's':
+		return ts.p[1] == 'C' ? END_CONNECT : END_SERVER;
+	case 'D':
 		return END_SERVER;
+	case 'P':
+		return ts.p[1] == 'H' ? END_SERVER : END_PROXY;
 	default:
 		return END_PROXY;
+	}
+}
+
+static enum verdict verdict_of_status(int32_t status)
+{
+	if (status >= 200 && status < 300)
+		return VERDICT_WORKED;
+	if (status == 429)
+		return VERDICT_429;
+	return status >= 500 && status < 600 ? VERDICT_5XX : VERDICT_NONE;
+}
+
+enum verdict fact_verdict(const struct fact *f)
+{
+	switch (f->end) {
+	case END_CONNECT:
+		return VERDICT_CONNECT;
+	case END_SERVER:
+		return VERDICT_BROKEN;
+	case END_UNKNOWN: case END_OK:
+		return verdict_of_status(f->status);
+	default:
+		return VERDICT_NONE;
 	}
 }

@@ -14,7 +14,8 @@ enum fact_end {
 	END_UNKNOWN,
 	END_OK,			/* "--": as it should */
 	END_CLIENT,		/* C.: the client went away */
-	END_SERVER,		/* S.: refused, died, or too late */
+	END_CONNECT,		/* SC: refused, or not reached in time */
+	END_SERVER,		/* S.: died, too late, or no HTTP (PH); D.: killed as it went DOWN */
 	END_QUEUE,		/* .Q: never left HAProxy's queue */
 	END_PROXY		/* P., R., I., K. ...: HAProxy ended it */
 };
@@ -33,10 +34,27 @@ struct fact {
 	int64_t bytes_out, bytes_in;				/* DONE: %B %U */
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
 	bool redispatched;	/* DONE: %rc began with '+' */
+	struct span token;	/* DONE, of a log line: what it gave to be believed */
 };
 
 /* All fields empty or unknown. */
 void fact_init(struct fact *f, enum fact_kind kind);
 enum fact_end fact_end_of(struct span ts);
+
+/* What an answer, or the want of one, says about the server it came from. Nothing (NONE) when the
+ * client left, when the request never left HAProxy's queue, when HAProxy ended it, and for what is
+ * the client's own fault: 4xx other than 429. */
+enum verdict {
+	VERDICT_NONE,
+	VERDICT_WORKED,		/* answered 2xx */
+	VERDICT_FAILURE,	/* from here on */
+	VERDICT_CONNECT = VERDICT_FAILURE,	/* refused, or not reached */
+	VERDICT_BROKEN,		/* died or too late, before its answer or in the middle of it */
+	VERDICT_5XX,		/* said that it failed */
+	VERDICT_429,		/* said that it has too much to do */
+	VERDICT_COUNT
+};
+
+enum verdict fact_verdict(const struct fact *f);
 
 #endif

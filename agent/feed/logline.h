@@ -1,7 +1,7 @@
 /* logline.h - HAProxy's own log as facts: one JSON object a line (the recipes' log-format).
  *
  * The log line is the only signal that covers every request, whatever became of it. Fields, all
- * optional but uid: uid be srv want why err st ts tw tc tr ta out in rc sq bq. Unknown ones are
+ * optional but uid: uid be srv want why err st ts tw tc tr ta out in rc sq bq token. Unknown ones are
  * skipped; a syslog header before the '{' is too, and so is all that stands behind the object's end
  * (recipes/keep-your-log.cfg): the client has a say in that. */
 #ifndef KVROUTE_FEED_LOGLINE_H

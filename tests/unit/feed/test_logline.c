@@ -175,6 +175,26 @@ static void cut_lines_say_nothing(void **state)
 	}
 }
 
+/* The token is a string of the object itself, wherever it stands in it; a client has no say behind it. */
+static void token(void **state)
+{
+	static const struct { const char *line, *token; } table[] = {
+		{ "{\"token\":\"t\",\"uid\":\"u\"}", "t" }, { "{\"uid\":\"u\",\"token\":\"t\"}", "t" },
+		{ "{\"uid\":\"u\"}", "" }, { "{\"uid\":\"u\",\"token\":\"\"}", "" },
+		{ "{\"uid\":\"u\",\"token\":7}", "" }, { "{\"uid\":\"u\",\"token\":[\"t\"]}", "" },
+		{ "{\"uid\":\"u\",\"x\":{\"token\":\"t\"}}", "" }, { "{\"uid\":\"u\"} {\"token\":\"t\"}", "" },
+		{ "{\"uid\":\"u\",\"Token\":\"t\"}", "" },
+	};
+	static struct logline l;
+	struct fact f;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		assert_int_equal(parse(&l, table[i].line, strlen(table[i].line), &f), 0);
+		check_span(table[i].line, "token", f.token, table[i].token);
+	}
+}
+
 /* Any one byte changed: an answer or none, and no byte read outside. */
 static void damaged_lines(void **state)
 {
@@ -223,12 +243,13 @@ static void ends(void **state)
 		{ "--", END_OK }, { "----", END_OK },
 		{ "CD", END_CLIENT }, { "CH", END_CLIENT }, { "CC", END_CLIENT }, { "CR", END_CLIENT },
 		{ "CL", END_CLIENT }, { "cD", END_CLIENT }, { "cR", END_CLIENT },
-		{ "SH", END_SERVER }, { "SD", END_SERVER }, { "SC", END_SERVER },
-		{ "sH", END_SERVER }, { "sD", END_SERVER }, { "sC", END_SERVER },
+		{ "SH", END_SERVER }, { "SD", END_SERVER }, { "SC", END_CONNECT },
+		{ "sH", END_SERVER }, { "sD", END_SERVER }, { "sC", END_CONNECT },
 		{ "sQ", END_QUEUE }, { "CQ", END_QUEUE }, { "SQ", END_QUEUE }, { "RQ", END_QUEUE },
-		{ "PH", END_PROXY }, { "PR", END_PROXY }, { "PD", END_PROXY }, { "PT", END_PROXY },
+		{ "PH", END_SERVER }, { "DD", END_SERVER }, { "DH", END_SERVER },
+		{ "PR", END_PROXY }, { "PD", END_PROXY }, { "PT", END_PROXY },
 		{ "PC", END_PROXY }, { "RC", END_PROXY }, { "IH", END_PROXY }, { "LR", END_PROXY },
-		{ "DC", END_PROXY }, { "UD", END_PROXY }, { "KD", END_PROXY },
+		{ "UD", END_PROXY }, { "KD", END_PROXY },
 		{ "", END_UNKNOWN }, { "-", END_UNKNOWN }, { "C", END_UNKNOWN }, { "Q", END_UNKNOWN },
 	};
 
@@ -243,6 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines),
 		cmocka_unit_test(cut_lines_say_nothing),
+		cmocka_unit_test(token),
 		cmocka_unit_test(damaged_lines),
 		cmocka_unit_test(strings_too_long_are_left_out),
 		cmocka_unit_test(ends),

@@ -1,0 +1,64 @@
+/* test_verdict.c - what each end and status says about the server it came from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "agent/feed/fact.h"
+
+static const struct {
+	const char *ts;		/* "": not known, as in a fact of the first byte */
+	int32_t status;
+	enum verdict verdict;
+} cases[] = {
+	/* the server's own words */
+	{ "--", 200, VERDICT_WORKED }, { "--", 299, VERDICT_WORKED }, { "", 200, VERDICT_WORKED },
+	{ "--", 500, VERDICT_5XX }, { "--", 502, VERDICT_5XX }, { "--", 503, VERDICT_5XX },
+	{ "--", 599, VERDICT_5XX }, { "", 500, VERDICT_5XX }, { "", 503, VERDICT_5XX },
+	{ "--", 429, VERDICT_429 }, { "", 429, VERDICT_429 },
+	/* the client's fault, or nobody's */
+	{ "--", 400, VERDICT_NONE }, { "--", 401, VERDICT_NONE }, { "--", 404, VERDICT_NONE },
+	{ "--", 413, VERDICT_NONE }, { "--", 422, VERDICT_NONE }, { "--", 428, VERDICT_NONE },
+	{ "--", 430, VERDICT_NONE }, { "--", 499, VERDICT_NONE }, { "--", 304, VERDICT_NONE },
+	{ "", 400, VERDICT_NONE }, { "--", -1, VERDICT_NONE }, { "", -1, VERDICT_NONE },
+	{ "--", 199, VERDICT_NONE }, { "--", 300, VERDICT_NONE }, { "--", 600, VERDICT_NONE },
+	/* not reached: HAProxy answers in its place */
+	{ "SC", 503, VERDICT_CONNECT }, { "sC", 503, VERDICT_CONNECT }, { "SC", -1, VERDICT_CONNECT },
+	/* died or too late, before the answer and in its middle */
+	{ "SH", 502, VERDICT_BROKEN }, { "sH", 504, VERDICT_BROKEN }, { "PH", 502, VERDICT_BROKEN },
+	{ "SD", 200, VERDICT_BROKEN }, { "sD", 200, VERDICT_BROKEN }, { "SL", 200, VERDICT_BROKEN },
+	{ "DH", 503, VERDICT_BROKEN }, { "DD", 200, VERDICT_BROKEN }, { "SH", 429, VERDICT_BROKEN },
+	/* clients that left, whatever was under way */
+	{ "CD", 200, VERDICT_NONE }, { "CD", 500, VERDICT_NONE }, { "CH", -1, VERDICT_NONE },
+	{ "CC", 503, VERDICT_NONE }, { "CQ", 503, VERDICT_NONE }, { "cD", 200, VERDICT_NONE },
+	{ "CR", 400, VERDICT_NONE }, { "cR", 408, VERDICT_NONE },
+	/* never left the queue; ended by HAProxy */
+	{ "sQ", 503, VERDICT_NONE }, { "SQ", 503, VERDICT_NONE }, { "DQ", 503, VERDICT_NONE },
+	{ "PR", 429, VERDICT_NONE }, { "PD", 502, VERDICT_NONE }, { "RC", 503, VERDICT_NONE },
+	{ "IH", 500, VERDICT_NONE }, { "LR", 503, VERDICT_NONE }, { "KD", 200, VERDICT_NONE },
+};
+
+static void verdicts(void **state)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fact f;
+		enum verdict got;
+
+		fact_init(&f, cases[i].ts[0] ? FACT_DONE : FACT_FIRST);
+		f.status = cases[i].status;
+		f.end = fact_end_of(span_str(cases[i].ts));
+		got = fact_verdict(&f);
+		if (got != cases[i].verdict)
+			fail_msg("\"%s\" %d: %d, expected %d", cases[i].ts, cases[i].status, got,
+				 cases[i].verdict);
+	}
+	print_message("%zu ends and statuses\n", sizeof(cases) / sizeof(cases[0]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
