@@ -1,6 +1,6 @@
 /* main.c - the command line, and who is wired to whom.
  *
- *      kvroute [-f FILE]           run
+ *      kvroute [-f FILE]           run; --no-sandbox: with nothing kept from it
  *      kvroute [-f FILE] -t        check the configuration: every mistake, or "is valid"
  *      kvroute [-f FILE] -t -v     print all effective values, as YAML that loads again
  *      kvroute -V | -h
@@ -8,24 +8,28 @@
  * Exit codes: 0 as asked; 1 a mistake in the configuration or at the start; 64 a wrong command line. */
 #include <ev.h>
 #include <getopt.h>
+#include <seccomp.h>
 #include <stdio.h>
 #include <yaml.h>
 
 #include "agent/conf/conf.h"
+#include "agent/loop/exposed.h"
 #include "agent/loop/loop.h"
 
 #define EXIT_USAGE	64
+#define NO_SANDBOX	256	/* no letter */
 
 struct args {
-	const char *file;	/* NULL: none, all defaults */
-	bool check, verbose, version, help;
+	char *file;	/* NULL: none, all defaults */
+	bool check, verbose, version, help, no_sandbox;
 };
 
 static const char usage[] =
-	"Usage: kvroute [-f FILE] [-t [-v]]\n"
+	"Usage: kvroute [-f FILE] [-t [-v]] [--no-sandbox]\n"
 	"  -f FILE         configuration; without it all defaults hold\n"
 	"  -t              check the configuration and exit\n"
 	"  -t -v, -tv      print all effective values as YAML and exit\n"
+	"  --no-sandbox    leave all system calls open, for a debugger\n"
 	"  -V, --version   print version and libraries\n"
 	"  -h, --help      print this\n";
 
@@ -56,7 +60,9 @@ static int load(struct conf *c, const char *file)
 	rc = conf_load(c, file, &es);
 	for (i = 0; i < es.n; i++)
 		print_err(&es.e[i], file);
-	if (es.lost > 0)
+	if (rc != 0 && es.n == 0)	/* not even for the mistakes */
+		fprintf(stderr, "%s: cannot be loaded: there is no memory\n", file);
+	else if (es.lost > 0)
 		fprintf(stderr, "%s: and %zu more\n", file, es.lost);
 	conf_errors_free(&es);
 	return rc;
@@ -67,37 +73,36 @@ struct reload_arg {
 	const struct conf *now;
 };
 
-/* The first of several mistakes stands for all: a log line has no room for more. */
-static void first_of(const struct conf_errors *es, struct err *e)
+static void take_errors(const char *file, const struct conf_errors *from, struct reload_errors *es)
 {
-	size_t more = es->n + es->lost - 1;
-	size_t n;
-
-	*e = es->e[0];
-	n = strlen(e->text);
-	if (more > 0)
-		snprintf(e->text + n, sizeof(e->text) - n, " (and %zu more: kvroute -t lists them)", more);
+	while (es->n < from->n && es->n < RELOAD_ERRORS_MAX) {
+		es->e[es->n] = from->e[es->n];
+		es->n++;
+	}
+	es->more = from->n - es->n + from->lost;
+	if (es->n > 0)
+		return;
+	err_set(&es->e[0], "%s cannot be loaded", file);	/* for want of memory */
+	es->n = 1;
+	es->more = 0;
 }
 
-static int reload(void *arg, struct route_opts *route, struct loop_opts *loop, struct err *e)
+static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts *loop,
+		  struct reload_errors *es)
 {
 	const struct reload_arg *r = arg;
-	struct conf_errors es = { 0 };
+	struct conf_errors found = { 0 };
 	struct conf next;
+	int rc;
 
-	if (r->file == NULL)
-		return err_set(e, "no configuration file was named at the start (-f), so there is none "
-			       "to reload");
-	if (conf_load(&next, r->file, &es) != 0) {
-		if (es.n > 0)
-			first_of(&es, e);
-		else
-			err_set(e, "%s cannot be loaded", r->file);
-		conf_errors_free(&es);
+	rc = conf_load_fd(&next, r->file, fd, &found);
+	if (rc != 0)
+		take_errors(r->file, &found, es);
+	conf_errors_free(&found);
+	if (rc != 0)
 		return -1;
-	}
-	conf_errors_free(&es);
-	if (conf_reloadable(r->now, &next, e) != 0) {
+	if (conf_reloadable(r->now, &next, &es->e[0]) != 0) {
+		es->n = 1;
 		conf_free(&next);
 		return -1;
 	}
@@ -122,8 +127,14 @@ static int flushed(void)
 	return 1;
 }
 
-static int check(const struct conf *c, bool verbose)
+static void warn(void *arg, const char *sentence)
 {
+	fprintf(stderr, "%s: warning: %s\n", arg != NULL ? (const char *)arg : "kvroute", sentence);
+}
+
+static int check(const struct conf *c, char *file, bool verbose)
+{
+	loop_exposed(&c->loop, warn, file);
 	if (verbose)
 		conf_print(c, put_stdout, NULL);
 	else
@@ -133,9 +144,12 @@ static int check(const struct conf *c, bool verbose)
 
 static int version(void)
 {
+	const struct scmp_version *s = seccomp_version();
+
 	printf("kvroute %s\n", KVROUTE_VERSION);
-	printf("libev %d.%d, libyaml %s, xxhash %u.%u.%u\n", ev_version_major(), ev_version_minor(),
-	       yaml_get_version_string(), XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
+	printf("libev %d.%d, libyaml %s, libseccomp %u.%u.%u, xxhash %u.%u.%u\n", ev_version_major(),
+	       ev_version_minor(), yaml_get_version_string(), s->major, s->minor, s->micro,
+	       XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
 	printf("built with %s\n",
 #ifdef __clang__
 	       __VERSION__
@@ -149,7 +163,7 @@ static int version(void)
 static int run(const struct conf *c, const char *file)
 {
 	struct reload_arg arg = { file, c };
-	struct loop_reload again = { reload, &arg };
+	struct loop_reload again = { file, reload, &arg };
 	struct err e = { 0 };
 
 	if (loop_run(&c->loop, &c->route, &again, &e) == 0)
@@ -171,6 +185,7 @@ static int wrong(const char *what)
 static int parse(int argc, char **argv, struct args *a)
 {
 	static const struct option words[] = {
+		{ "no-sandbox", no_argument, NULL, NO_SANDBOX },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 }
@@ -189,6 +204,9 @@ static int parse(int argc, char **argv, struct args *a)
 			break;
 		case 'v':
 			a->verbose = true;
+			break;
+		case NO_SANDBOX:
+			a->no_sandbox = true;
 			break;
 		case 'V':
 			a->version = true;
@@ -223,7 +241,8 @@ int main(int argc, char **argv)
 		return version();
 	if (load(&c, a.file) != 0)
 		return 1;
-	rc = a.check ? check(&c, a.verbose) : run(&c, a.file);
+	c.loop.no_sandbox = a.no_sandbox;
+	rc = a.check ? check(&c, a.file, a.verbose) : run(&c, a.file);
 	conf_free(&c);
 	return rc;
 }

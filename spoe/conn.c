@@ -47,13 +47,50 @@ void spop_conn_init(struct spop_conn *c, const struct spop_conn_opts *o)
 		c->frame_size = c->opts.max_frame_size;
 }
 
+/* ---- payload: a prompt, so it is wiped before it is freed ------------------------------- */
+
+static void payload_free(struct spop_conn *c, struct spop_joining *j)
+{
+	const struct spop_memory *m = c->opts.memory;
+
+	if (j->p == NULL)
+		return;
+	explicit_bzero(j->p, j->n);
+	free(j->p);
+	if (m != NULL)
+		m->give(m->arg, j->cap);
+	j->p = NULL;
+	j->n = j->cap = 0;
+}
+
+/* Not realloc(), which may leave the old bytes behind. */
+static bool payload_exchange(struct spop_conn *c, struct spop_joining *j, size_t cap)
+{
+	const struct spop_memory *m = c->opts.memory;
+	struct spop_joining old = *j;
+	uint8_t *p;
+
+	if (m != NULL && !m->take(m->arg, cap))
+		return false;
+	if ((p = malloc(cap)) == NULL) {
+		if (m != NULL)
+			m->give(m->arg, cap);
+		return false;
+	}
+	if (old.n > 0)
+		memcpy(p, old.p, old.n);
+	payload_free(c, &old);
+	j->p = p;
+	j->cap = cap;
+	return true;
+}
+
 void spop_conn_fini(struct spop_conn *c)
 {
 	while (c->n_joining)
-		free(c->joining[--c->n_joining].p);
+		payload_free(c, &c->joining[--c->n_joining]);
 	c->joining_bytes = 0;
-	free(c->joined);
-	c->joined = NULL;
+	payload_free(c, &c->joined);
 }
 
 /* ---- fragments ------------------------------------------------------------------------- */
@@ -77,26 +114,24 @@ static void joining_close(struct spop_conn *c, struct spop_joining *j)
 
 static void joining_drop(struct spop_conn *c, struct spop_joining *j)
 {
-	uint8_t *p = j->p;
+	struct spop_joining gone = *j;
 
 	joining_close(c, j);
-	free(p);
+	payload_free(c, &gone);
 }
 
 static void joining_lose(struct spop_conn *c, struct spop_joining *j)
 {
 	c->joining_bytes -= j->n;
-	free(j->p);
-	j->p = NULL;
-	j->n = j->cap = 0;
+	payload_free(c, j);
 	j->lost = true;
+	c->n_lost++;
 }
 
 /* Doubling, so that joining costs O(payload) in all and at most twice the payload is held. */
-static bool joining_grow(struct spop_joining *j, size_t need)
+static bool joining_grow(struct spop_conn *c, struct spop_joining *j, size_t need)
 {
 	size_t cap = j->cap;
-	uint8_t *p;
 
 	if (need <= j->cap)
 		return true;
@@ -104,11 +139,7 @@ static bool joining_grow(struct spop_joining *j, size_t need)
 		cap = JOIN_FIRST;
 	while (cap < need)
 		cap *= 2;
-	if ((p = realloc(j->p, cap)) == NULL)
-		return false;
-	j->p = p;
-	j->cap = cap;
-	return true;
+	return payload_exchange(c, j, cap);
 }
 
 /* ---- what an event can be -------------------------------------------------------------- */
@@ -211,17 +242,15 @@ static void join(struct spop_conn *c, struct spop_joining *j, const struct spop_
 		return;
 	}
 	c->n_fragments++;
-	if (!j->lost && !joining_grow(j, j->n + n)) {
+	if (!j->lost && (f->lost || !joining_grow(c, j, j->n + n)))
 		joining_lose(c, j);
-		c->n_lost++;
-	}
 	if (!j->lost && n) {
 		memcpy(j->p + j->n, f->payload.p, n);
 		j->n += n;
 		c->joining_bytes += n;
 	}
 	if (f->flags & SPOP_FLAG_FIN) {
-		c->joined = j->p;
+		c->joined = *j;
 		ev->lost = j->lost;
 		give_notify(c, f, (struct spop_rd){ j->p, j->n }, ev);
 		joining_close(c, j);
@@ -236,6 +265,8 @@ static void on_notify(struct spop_conn *c, const struct spop_frame *f, struct sp
 		refuse(ev, SPOP_STATUS_BAD_INTERLACED, "NOTIFY began anew before its last fragment");
 	} else if (f->flags & SPOP_FLAG_FIN) {
 		/* whole; ABORT "can be ignored for frames with an unfragmented payload" */
+		ev->lost = f->lost;
+		c->n_lost += f->lost;
 		give_notify(c, f, f->payload, ev);
 	} else if (f->flags & SPOP_FLAG_ABORT) {
 		give_abort(f, ev);
@@ -265,14 +296,18 @@ static void on_unset(struct spop_conn *c, const struct spop_frame *f, struct spo
 	}
 }
 
-static void on_frame(struct spop_conn *c, const uint8_t *p, size_t n, struct spop_wr *out,
-		     struct spop_event *ev)
+static void on_frame(struct spop_conn *c, const uint8_t *p, size_t n, bool lost,
+		     struct spop_wr *out, struct spop_event *ev)
 {
 	struct spop_frame f;
 
 	if (spop_frame_get(p, n, &f) < 0) {
 		refuse(ev, SPOP_STATUS_INVALID, "stream-id or frame-id cannot be read");
 		return;
+	}
+	if (lost) {
+		f.lost = true;
+		f.payload.left = 0;
 	}
 	c->n_frames++;
 	if (f.type == SPOP_FRAME_HAPROXY_DISCONNECT)
@@ -306,31 +341,51 @@ static void conn_close(struct spop_conn *c, const struct spop_event *ev, struct 
 	c->state = SPOP_CONN_CLOSED;
 }
 
-ssize_t spop_conn_next(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
-		       struct spop_event *ev)
+static void judge(struct spop_conn *c, const uint8_t *buf, size_t here, bool lost,
+		  struct spop_wr *out, struct spop_event *ev)
 {
-	uint32_t len;
+	uint32_t len = spop_load_u32(buf);
 
-	memset(ev, 0, sizeof(*ev));
-	free(c->joined);
-	c->joined = NULL;
-	if (c->state == SPOP_CONN_CLOSED || n < SPOP_LENGTH_BYTES)
-		return 0;
-	len = spop_load_u32(buf);
 	if (len > c->frame_size)
 		refuse_size(ev, SPOP_STATUS_TOO_BIG, "frame is longer than agreed", len,
 			    c->frame_size);
 	else if (len < SPOP_HEADER_MIN)
 		refuse(ev, SPOP_STATUS_INVALID, "frame is shorter than its header");
-	else if (len > n - SPOP_LENGTH_BYTES)
+	else if (lost || len <= here)
+		on_frame(c, buf + SPOP_LENGTH_BYTES, len < here ? len : here, lost, out, ev);
+}
+
+/* <lost>: <n> bytes are all there will be of the frame. */
+static ssize_t next(struct spop_conn *c, const uint8_t *buf, size_t n, bool lost,
+		    struct spop_wr *out, struct spop_event *ev)
+{
+	size_t want;
+
+	memset(ev, 0, sizeof(*ev));
+	payload_free(c, &c->joined);
+	if (c->state == SPOP_CONN_CLOSED || n < SPOP_LENGTH_BYTES)
 		return 0;
-	else
-		on_frame(c, buf + SPOP_LENGTH_BYTES, len, out, ev);
+	want = spop_load_u32(buf) + (size_t)SPOP_LENGTH_BYTES;
+	judge(c, buf, n - SPOP_LENGTH_BYTES, lost, out, ev);
 	if (ev->kind == SPOP_EV_CLOSE) {
 		conn_close(c, ev, out);
 		return (ssize_t)n;
 	}
-	return (ssize_t)(len + SPOP_LENGTH_BYTES);
+	if (lost)
+		return (ssize_t)n;
+	return want <= n ? (ssize_t)want : 0;
+}
+
+ssize_t spop_conn_next(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
+		       struct spop_event *ev)
+{
+	return next(c, buf, n, false, out, ev);
+}
+
+ssize_t spop_conn_lose(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
+		       struct spop_event *ev)
+{
+	return next(c, buf, n, true, out, ev);
 }
 
 size_t spop_conn_want(const struct spop_conn *c, const uint8_t *buf, size_t n)

@@ -18,6 +18,7 @@ int spop_frame_get(const uint8_t *p, size_t n, struct spop_frame *f)
 	    (rc = spop_get_varint(&r, &f->frame_id)) < 0)
 		return rc;
 	f->payload = r;
+	f->lost = false;
 	return 0;
 }
 

@@ -129,19 +129,29 @@ int spop_arg_next(struct spop_message *m, struct spop_str *name, struct spop_dat
 
 /* ---- a connection ---------------------------------------------------------------------- */
 
+/* Memory for fragments that several connections share: asked before it is taken, told once it is
+ * given back. */
+struct spop_memory {
+	bool (*take)(void *arg, size_t n);	/* false: there is none for now */
+	void (*give)(void *arg, size_t n);
+	void *arg;
+};
+
 struct spop_conn_opts {
 	uint32_t max_frame_size;	/* largest frame taken and named; SPOP_FRAME_MIN .. CEILING */
 	size_t max_joined;		/* bytes of payload held for fragmented NOTIFYs of this
 					 * connection at once; so no joined NOTIFY is larger */
 	unsigned max_open;		/* fragmented NOTIFYs open at once; SPOP_OPEN_CEILING at most */
+	const struct spop_memory *memory;	/* NULL: the heap is all there is to ask */
 };
 
-void spop_conn_defaults(struct spop_conn_opts *o);	/* 1 MiB, 4 MiB, 32 */
+void spop_conn_defaults(struct spop_conn_opts *o);	/* 1 MiB, 4 MiB, 32, NULL */
 
 /* Fragments are joined in memory of at most twice <max_joined>, and as much again for the NOTIFY
- * last handed out. When that memory cannot be had, the connection lives on: the rest of that
- * NOTIFY is read and dropped, and at its last fragment it comes as SPOP_EV_NOTIFY with <lost> set
- * and no messages, so that it is ACKed like any other and HAProxy never waits for its timeout. */
+ * last handed out, or while a buffer is exchanged for a larger one. When that memory cannot be had,
+ * the connection lives on: the rest of that NOTIFY is read and dropped, and at its last fragment it
+ * comes as SPOP_EV_NOTIFY with <lost> set and no messages, so that it is ACKed like any other and
+ * HAProxy never waits for its timeout. What was joined is a prompt: it is wiped before it is freed. */
 
 enum spop_event_kind {
 	SPOP_EV_NONE,		/* a frame was taken care of, or ignored as SPOE.txt asks; go on */
@@ -155,7 +165,7 @@ struct spop_event {
 	enum spop_event_kind kind;
 	uint64_t stream_id, frame_id;	/* NOTIFY, ABORT; only mean something on this connection */
 	struct spop_rd messages;	/* NOTIFY: for spop_message_next(); may be empty */
-	bool lost;			/* NOTIFY: no memory for its fragments, so no messages */
+	bool lost;			/* NOTIFY: no memory for all of it, so no messages */
 	int status;			/* CLOSE: enum spop_status; a code of HAProxy's that is none
 					 * of these, or cannot be read, is SPOP_STATUS_UNKNOWN */
 	bool by_peer;			/* CLOSE: HAProxy said DISCONNECT, or a health check ended */
@@ -184,7 +194,7 @@ struct spop_conn {
 	struct spop_joining joining[SPOP_OPEN_CEILING];		/* open ones, in no order */
 	unsigned n_joining;
 	size_t joining_bytes;		/* payload of all of them */
-	uint8_t *joined;		/* payload behind the last event, freed by the next call */
+	struct spop_joining joined;	/* payload behind the last event, freed by the next call */
 };
 
 void spop_conn_init(struct spop_conn *c, const struct spop_conn_opts *o);	/* clamps <o> */
@@ -210,6 +220,14 @@ void spop_conn_fini(struct spop_conn *c);
  * Frames of unknown type, and those that only an agent sends, are skipped once HELLO is done. */
 #define SPOP_REPLY_MAX	256u
 ssize_t spop_conn_next(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
+		       struct spop_event *ev);
+
+/* Take the frame that begins in <buf> without its payload, because there is no memory to hold it all:
+ * <n> >= SPOP_HEAD_MAX bytes of it are here, and the rest, up to spop_conn_want(), the caller has
+ * thrown away. A NOTIFY comes, now or with its last fragment, as lost. Uses all of <n>; else as
+ * spop_conn_next(). */
+#define SPOP_HEAD_MAX	(SPOP_LENGTH_BYTES + 5u + 2u * 10u)	/* a frame up to its payload */
+ssize_t spop_conn_lose(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
 		       struct spop_event *ev);
 
 /* Bytes the frame at the start of <buf> takes with its length word, when <n> >= 4 tells; else 4.

@@ -32,6 +32,7 @@ struct spop_frame {
 	uint32_t flags;
 	uint64_t stream_id, frame_id;
 	struct spop_rd payload;
+	bool lost;		/* there was a payload, and no memory for it */
 };
 
 /* ---- wire.c: numbers and bytes. Readers: 0 or -SPOP_E_... ------------------------------ */

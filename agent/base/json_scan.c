@@ -353,7 +353,7 @@ static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 static __attribute__((noinline)) enum stop wide128(const char **at_p, const char *limit, char **at_o)
 {
 	const char *p = *at_p;
-	char *o = at_o != NULL ? *at_o : NULL;
+	char nowhere, *o = at_o != NULL ? *at_o : &nowhere;	/* NULL + 0 is undefined */
 	const ptrdiff_t copy = at_o != NULL ? 16 : 0;
 	__m128i v, prev = _mm_setzero_si128();
 	enum stop stop = AT_LIMIT;
@@ -361,7 +361,7 @@ static __attribute__((noinline)) enum stop wide128(const char **at_p, const char
 
 	for (; p <= limit; p += 16, o += copy) {
 		v = _mm_loadu_si128((const __m128i *)p);
-		if (o != NULL)
+		if (at_o != NULL)
 			_mm_storeu_si128((__m128i *)o, v);
 		hits = hits128(v);
 		if (bad128(v, prev, hits) != 0) {
@@ -511,7 +511,7 @@ AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 AVX2 static __attribute__((noinline)) enum stop wide256(const char **at_p, const char *limit, char **at_o)
 {
 	const char *p = *at_p;
-	char *o = at_o != NULL ? *at_o : NULL;
+	char nowhere, *o = at_o != NULL ? *at_o : &nowhere;	/* NULL + 0 is undefined */
 	const ptrdiff_t copy = at_o != NULL ? 32 : 0;
 	__m256i v, prev = _mm256_setzero_si256();
 	enum stop stop = AT_LIMIT;
@@ -519,7 +519,7 @@ AVX2 static __attribute__((noinline)) enum stop wide256(const char **at_p, const
 
 	for (; p <= limit; p += 32, o += copy) {
 		v = _mm256_loadu_si256((const __m256i *)p);
-		if (o != NULL)
+		if (at_o != NULL)
 			_mm256_storeu_si256((__m256i *)o, v);
 		hits = hits256(v);
 		if (bad256(v, prev, hits) != 0) {

@@ -48,3 +48,10 @@ void mem_wipe(void *p, size_t n)
 {
 	explicit_bzero(p, n);
 }
+
+__attribute__((noinline)) void mem_wipe_stack(void)
+{
+	uint8_t below[MEM_STACK_WIPED];
+
+	mem_wipe(below, sizeof(below));
+}

@@ -17,4 +17,8 @@ void mem_free(void *p);
 /* Overwrite <n> bytes in a way the compiler cannot leave out: for keys and prompt text. */
 void mem_wipe(void *p, size_t n);
 
+/* The same for what calls that have returned left on the stack: MEM_STACK_WIPED bytes below the caller. */
+#define MEM_STACK_WIPED	65536
+void mem_wipe_stack(void);
+
 #endif

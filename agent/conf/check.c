@@ -96,6 +96,8 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 
 	check_order(es, file, c, given, "spop.max_frame_size", "spop.max_joined",
 		    c->loop.spop_conn.max_frame_size <= c->loop.spop_conn.max_joined);
+	check_order(es, file, c, given, "spop.max_joined", "spop.max_bytes",
+		    c->loop.spop_conn.max_joined <= c->loop.spop_max_bytes);
 	check_order(es, file, c, given, "heads.max_tenant_bytes", "heads.max_bytes",
 		    c->route.heads.max_tenant_bytes <= c->route.heads.max_bytes);
 	check_addrs(es, file, c, given);

@@ -30,6 +30,8 @@ void conf_errors_free(struct conf_errors *es);
  * 0, and nothing to free in <es>; or -1 with at least one entry in <es> (without memory: none, but
  * <lost> is not 0), and <c> freed. */
 int conf_load(struct conf *c, const char *path, struct conf_errors *es);
+/* <fd> is open for reading and stays open, or is the -errno of an open() that failed. */
+int conf_load_fd(struct conf *c, const char *name, int fd, struct conf_errors *es);
 int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 		   struct conf_errors *es);
 

@@ -545,28 +545,32 @@ static char *read_all(int fd, size_t *n)
 	return text;
 }
 
+int conf_load_fd(struct conf *c, const char *name, int fd, struct conf_errors *es)
+{
+	size_t n = 0;
+	char *text = fd >= 0 ? read_all(fd, &n) : NULL;
+	int rc, error = fd >= 0 ? errno : -fd;
+
+	if (text != NULL) {
+		rc = conf_load_text(c, name, text, n, es);
+		mem_free(text);
+		return rc;
+	}
+	memset(c, 0, sizeof(*c));
+	if (conf_errors_init(es) != 0)
+		es->lost = 1;
+	else
+		conf_errors_add(es, name, (struct conf_mark){ 0, 0 },
+				"The configuration cannot be read: %s.", strerror(error));
+	return -1;
+}
+
 int conf_load(struct conf *c, const char *path, struct conf_errors *es)
 {
-	char *text = NULL;
-	size_t n = 0;
-	int fd, rc = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = conf_load_fd(c, path, fd >= 0 ? fd : -errno, es);
 
-	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0)
-		text = read_all(fd, &n);
-	if (text != NULL) {
-		rc = conf_load_text(c, path, text, n, es);
-	} else {
-		int error = errno;
-
-		memset(c, 0, sizeof(*c));
-		if (conf_errors_init(es) != 0)
-			es->lost = 1;
-		else
-			conf_errors_add(es, path, (struct conf_mark){ 0, 0 },
-					"The configuration cannot be read: %s.", strerror(error));
-	}
 	if (fd >= 0)
 		close(fd);
-	mem_free(text);
 	return rc;
 }

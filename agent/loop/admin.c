@@ -34,6 +34,7 @@ static void conn_free(struct admin_conn *c)
 	list_remove(&c->link);
 	c->ad->n_conns--;
 	text_fini(&c->answer);
+	mem_wipe(c->request, sizeof(c->request));
 	mem_free(c);
 }
 

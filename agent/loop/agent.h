@@ -3,7 +3,12 @@
 #define KVROUTE_LOOP_AGENT_H
 
 #include "agent/loop/addr.h"
+#include "agent/loop/budget.h"
 #include "agent/loop/log.h"
+#include "agent/loop/opener.h"
+#include "agent/loop/process.h"
+#include "agent/loop/sandbox.h"
+#include "agent/loop/secret.h"
 #include "agent/serve/serve.h"
 
 #define THREADS_MAX	64
@@ -36,6 +41,11 @@ struct agent {
 	struct worker *worker[THREADS_MAX];
 	unsigned n_workers;
 	int64_t started;	/* seconds since 1970 */
+	struct process_files files;	/* the side thread's */
+	struct opener opener;	/* the main thread's */
+	struct sandbox sandbox;	/* not written once threads run; nor is */
+	struct token feed_token;
+	struct budget budget;	/* of the buffers of SPOP connections */
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */
 	unsigned n_accepting;	/* workers that have not stopped accepting */

@@ -12,6 +12,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/secret.h"
 
 /* The directory part of <path>: "." when there is none. */
 static void directory_of(const char *path, char *dir, size_t cap)
@@ -42,18 +43,13 @@ static int random_key(struct hash_key *key, struct err *e)
 
 static int check_file(int fd, const char *path, struct err *e)
 {
-	struct stat st;
+	int64_t bytes;
 
-	if (fstat(fd, &st) != 0)
-		return err_set(e, "cannot read the key file %s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, "the key file %s is no regular file", path);
-	if (st.st_mode & 077)
-		return err_set(e, "the key file %s is open to its group or to others (mode %04o): "
-			       "chmod 0600 it", path, (unsigned)(st.st_mode & 07777));
-	if (st.st_size != HASH_SECRET_BYTES)
-		return err_set(e, "the key file %s has %lld bytes instead of %d", path,
-			       (long long)st.st_size, HASH_SECRET_BYTES);
+	if (secret_check(fd, "key", path, &bytes, e) != 0)
+		return -1;
+	if (bytes != HASH_SECRET_BYTES)
+		return err_set(e, "the key file %s has %lld bytes instead of %d", path, (long long)bytes,
+			       HASH_SECRET_BYTES);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ void log_init(struct log *l, int fd, enum log_level level)
 	memset(l, 0, sizeof(*l));
 	l->fd = fd;
 	l->level = (int)level;
-	l->gate[LOG_FRAME_SIZE].patient = true;
+	l->gate[LOG_FRAME_SIZE].patient = l->gate[LOG_ACCEPT].patient = true;
 	pthread_mutex_init(&l->lock, NULL);
 }
 

@@ -3,6 +3,10 @@
  * read a wake, so that feeds and scrapes share the thread. A feed may be silent for days; a dead peer
  * is found by TCP keepalive, not by a timeout of ours.
  *
+ * Who may be believed: where a token is asked for, a line without it is counted and nothing more. As
+ * long as a connection has brought no line that was taken, it is the first to go when all places are
+ * taken, so that others cannot keep HAProxy out by sitting there.
+ *
  * The kernel's receive buffer for UDP is asked to be larger, for bursts; what it drops is HAProxy's
  * fire-and-forget, and the ledger closes such requests by load and by age. */
 #include <errno.h>
@@ -23,32 +27,60 @@ struct feed {
 	struct logrx *rx;
 	ev_io io;
 	bool skipping;		/* within a line that is too long */
+	bool proven;		/* has brought a line that was taken */
 	size_t n;		/* of <start> */
 	char start[LOGLINE_MAX];
 };
 
-static void one_line(struct logrx *rx, const char *p, size_t n)
+static void complain(struct logrx *rx, const char *msg, size_t n)
 {
 	struct log_line ln;
+
+	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FEED, msg)) {
+		log_int(&ln, "bytes", (int64_t)n);
+		log_end(&ln);
+	}
+}
+
+static bool believed(struct logrx *rx, const struct fact *f, size_t n)
+{
+	const struct token *t = &rx->agent->feed_token;
+
+	if (t->n == 0 || token_same(t, f->token))
+		return true;
+	if (f->token.n == 0) {
+		count_add(&rx->count.no_token, 1);
+		complain(rx, "a line of the log feed has no token", n);
+	} else {
+		count_add(&rx->count.wrong_token, 1);
+		complain(rx, "a line of the log feed has another token", n);
+	}
+	return false;
+}
+
+/* True: it was taken. */
+static bool one_line(struct logrx *rx, const char *p, size_t n)
+{
 	struct fact f;
 
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
 	if (n == 0)
-		return;
+		return false;
 	if (n > LOGLINE_MAX) {
 		count_add(&rx->count.lines_long, 1);
-	} else if (logline_parse(&rx->line, p, n, &f) == 0) {
-		count_add(&rx->count.lines, 1);
-		route_learn(rx->agent->route, &f, clock_msec());
-	} else {
-		count_add(&rx->count.lines_bad, 1);
-		if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FEED,
-			      "a line of the log feed is no JSON with a uid")) {
-			log_int(&ln, "bytes", (int64_t)n);
-			log_end(&ln);
-		}
+		return false;
 	}
+	if (logline_parse(&rx->line, p, n, &f) != 0) {
+		count_add(&rx->count.lines_bad, 1);
+		complain(rx, "a line of the log feed is no JSON with a uid", n);
+		return false;
+	}
+	if (!believed(rx, &f, n))
+		return false;
+	count_add(&rx->count.lines, 1);
+	route_learn(rx->agent->route, &f, clock_msec());
+	return true;
 }
 
 /* ---- TCP ------------------------------------------------------------------------------------------ */
@@ -60,7 +92,7 @@ static void finish_line(struct feed *f, const char *p, size_t n)
 		count_add(&f->rx->count.lines_long, 1);
 	} else {
 		memcpy(f->start + f->n, p, n);
-		one_line(f->rx, f->start, f->n + n);
+		f->proven |= one_line(f->rx, f->start, f->n + n);
 	}
 	f->skipping = false;
 	f->n = 0;
@@ -85,7 +117,7 @@ static void feed_bytes(struct feed *f, const char *p, size_t n)
 	while (n > 0 && (lf = memchr(p, '\n', n)) != NULL) {
 		len = (size_t)(lf - p);
 		if (f->n == 0 && !f->skipping)
-			one_line(f->rx, p, len);
+			f->proven |= one_line(f->rx, p, len);
 		else
 			finish_line(f, p, len);
 		p += len + 1;
@@ -96,6 +128,7 @@ static void feed_bytes(struct feed *f, const char *p, size_t n)
 
 static void feed_free(struct feed *f)
 {
+	mem_wipe(f->start, sizeof(f->start));
 	count_add(&f->rx->count.open, (uint64_t)-1);
 	ev_io_stop(f->rx->loop, &f->io);
 	close(f->io.fd);
@@ -103,20 +136,31 @@ static void feed_free(struct feed *f)
 	mem_free(f);
 }
 
+/* One read; false: the peer has ended it. */
+static bool feed_read(struct feed *f)
+{
+	char buf[READ_MAX];
+	ssize_t n = recv(f->io.fd, buf, sizeof(buf), 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (n == 0)
+		return false;
+	count_add(&f->rx->count.bytes, (uint64_t)n);
+	feed_bytes(f, buf, (size_t)n);
+	mem_wipe(buf, (size_t)n);
+	return true;
+}
+
 static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct feed *f = io->data;
-	char buf[READ_MAX];
-	ssize_t n = recv(io->fd, buf, sizeof(buf), 0);
 
-	if (n > 0) {
-		count_add(&f->rx->count.bytes, (uint64_t)n);
-		feed_bytes(f, buf, (size_t)n);
-	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		if (f->n > 0)
-			one_line(f->rx, f->start, f->n);
-		feed_free(f);
-	}
+	if (feed_read(f))
+		return;
+	if (f->n > 0)
+		one_line(f->rx, f->start, f->n);
+	feed_free(f);
 }
 
 static void keepalive(int fd)
@@ -141,12 +185,33 @@ static void refuse(struct logrx *rx, int fd, uint32_t max)
 	}
 }
 
+/* Ends the first come of those that have brought nothing yet, if there is one. What has come meanwhile is
+ * read before: a line of HAProxy's may be among it. */
+static void push_out(struct logrx *rx)
+{
+	struct list *l;
+
+	for (l = rx->conns.next; l != &rx->conns; l = l->next) {
+		struct feed *f = list_entry(l, struct feed, link);
+
+		if (!f->proven)
+			feed_read(f);
+		if (f->proven)
+			continue;
+		count_add(&rx->count.pushed_out, 1);
+		feed_free(f);
+		return;
+	}
+}
+
 static void take(void *arg, int fd, const union sockaddr_any *peer)
 {
 	struct logrx *rx = arg;
 	uint32_t max = tune_get(rx->agent->tune.max_feeds);
 	struct feed *f;
 
+	if (rx->count.open >= max)
+		push_out(rx);
 	if (rx->count.open >= max || (f = mem_alloc(sizeof(*f))) == NULL) {
 		refuse(rx, fd, max);
 		return;
@@ -191,6 +256,7 @@ static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
 		if (n < 0)
 			return;
 		datagram(rx, rx->datagram, (size_t)n);
+		mem_wipe(rx->datagram, (size_t)n);
 	}
 }
 

@@ -4,6 +4,7 @@
  * to be careful about. A reload reads and checks everything here, beside the threads that work; only
  * when all of it is good is it handed over. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -12,12 +13,14 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/agent.h"
+#include "agent/loop/exposed.h"
 #include "agent/loop/process.h"
 #include "agent/loop/side.h"
 #include "agent/loop/worker.h"
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
+#define PATIENCE_NS		10000000
 
 static void tune_take(struct tune *t, const struct loop_opts *o)
 {
@@ -29,6 +32,30 @@ static void tune_take(struct tune *t, const struct loop_opts *o)
 	tune_set(t->max_frame_size, o->spop_conn.max_frame_size);
 	tune_set(t->max_joined, o->spop_conn.max_joined);
 	tune_set(t->max_open, o->spop_conn.max_open);
+}
+
+static void options_take(struct agent *a, const struct loop_opts *o)
+{
+	tune_take(&a->tune, o);
+	budget_set(&a->budget, o->spop_max_bytes);
+	log_set_level(&a->log, o->log_level);
+}
+
+/* libev ends the process when it gets no memory. It asks for little and seldom, to hold one more
+ * descriptor or timer, so it is made to wait until there is some: this thread stands still meanwhile,
+ * HAProxy goes on without us by its timeout, and nothing that is known gets lost. */
+static void *patient_realloc(void *p, long n) EV_NOEXCEPT
+{
+	struct timespec pause = { .tv_nsec = PATIENCE_NS };
+	void *q;
+
+	if (n == 0) {
+		mem_free(p);
+		return NULL;
+	}
+	while ((q = mem_resize(p, (size_t)n, 1)) == NULL)
+		nanosleep(&pause, NULL);
+	return q;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------- */
@@ -157,6 +184,8 @@ static void agent_fini(struct agent *a, struct side *side)
 	close_list(&a->log_tcp);
 	close_list(&a->log_udp);
 	close_list(&a->metrics);
+	process_close(&a->files);
+	opener_stop(&a->opener);
 }
 
 /* ---- what the log says ----------------------------------------------------------------------------- */
@@ -215,6 +244,49 @@ static void log_fds(struct agent *a, const struct loop_opts *o)
 	log_end(&ln);
 }
 
+static void log_exposed(void *arg, const char *sentence)
+{
+	struct agent *a = arg;
+
+	log_msg(&a->log, LOG_WARN, LOG_LIFE, sentence);
+}
+
+static void log_layer(struct log_line *ln, const char *key, const char *on, int error)
+{
+	char off[128];
+
+	snprintf(off, sizeof(off), "off: %s", strerror(error));
+	log_text(ln, key, error == 0 ? on : off);
+}
+
+static void log_sandbox_parts(struct log_line *ln, const struct sandbox *s)
+{
+	char abi[16];
+
+	snprintf(abi, sizeof(abi), "abi%d", s->landlock_abi);
+	log_layer(ln, "seccomp", "on", s->seccomp_error);
+	log_layer(ln, "landlock", abi, s->landlock_error);
+	log_text(ln, "no_new_privs", s->no_new_privs ? "on" : "off");
+	log_text(ln, "core", s->core_off ? "off" : "on");
+	log_text(ln, "open", s->open_refused ? "refused" : "allowed");
+	log_text(ln, "execve", s->execve_refused ? "refused" : "allowed");
+}
+
+static void log_sandbox(struct agent *a, const struct loop_opts *o)
+{
+	bool off = o->no_sandbox || !SANDBOX_CAN, whole = sandbox_whole(&a->sandbox);
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, off || whole ? LOG_INFO : LOG_WARN, LOG_LIFE,
+		       off ? "sandbox off" : whole ? "sandbox" : "sandbox has gaps"))
+		return;
+	if (off)
+		log_text(&ln, "why", o->no_sandbox ? "--no-sandbox" : "built with a sanitizer");
+	else
+		log_sandbox_parts(&ln, &a->sandbox);
+	log_end(&ln);
+}
+
 static void log_err(struct agent *a, const char *msg, const struct err *e)
 {
 	struct log_line ln;
@@ -232,28 +304,69 @@ static void log_err(struct agent *a, const char *msg, const struct err *e)
 
 /* ---- signals ----------------------------------------------------------------------------------------- */
 
+static void refuse_reload(struct agent *a, const struct reload_errors *es)
+{
+	struct log_line ln;
+	size_t i;
+
+	for (i = 0; i < es->n; i++)
+		log_err(a, "reload refused; the old configuration stays", &es->e[i]);
+	if (es->more == 0 ||
+	    !log_begin(&ln, &a->log, LOG_ERROR, LOG_LIFE, "reload refused, for more reasons"))
+		return;
+	log_int(&ln, "more", (int64_t)es->more);
+	log_text(&ln, "hint", "kvroute -t lists all of them");
+	log_end(&ln);
+}
+
+static void reason(struct reload_errors *es, const char *text)
+{
+	err_set(&es->e[0], "%s", text);
+	es->n = 1;
+}
+
+static int reload_file(struct agent *a, const struct loop_reload *reload, struct route_opts *ro,
+		       struct loop_opts *o, struct reload_errors *es)
+{
+	int fd, rc;
+
+	if (a->opener.fd >= 0)
+		fd = opener_open(&a->opener);
+	else if ((fd = open(reload->file, O_RDONLY | O_CLOEXEC)) < 0)
+		fd = -errno;
+	if (fd == -ESRCH) {
+		reason(es, "the process that opens the configuration is gone; a restart brings it back");
+		return -1;
+	}
+	rc = reload->load(reload->arg, fd, ro, o, es);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 static void on_reload(struct agent *a, const struct loop_reload *reload)
 {
 	struct route_opts *ro = mem_alloc(sizeof(*ro));
 	struct loop_opts *o = mem_alloc(sizeof(*o));
-	struct err e = { 0 };
+	struct reload_errors es = { .n = 0 };
 
 	if (reload == NULL) {
-		err_set(&e, "this agent was started without anything to reload");
+		reason(&es, "this agent was started without anything to reload");
+	} else if (reload->file == NULL) {
+		reason(&es, "no configuration file was named at the start (-f), so there is none to "
+		       "reload");
 	} else if (ro == NULL || o == NULL) {
-		err_set(&e, "no memory");
-	} else if (reload->load(reload->arg, ro, o, &e) == 0) {
+		reason(&es, "no memory");
+	} else if (reload_file(a, reload, ro, o, &es) == 0) {
 		if (route_reconfigure(a->route, ro) == 0) {
-			tune_take(&a->tune, o);
-			log_set_level(&a->log, o->log_level);
+			options_take(a, o);
 			log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
 		} else {
-			err_set(&e, "no memory");
+			reason(&es, "no memory");
 		}
 		route_opts_free(ro);
 	}
-	if (e.text[0] != '\0')
-		log_err(a, "reload refused; the old configuration stays", &e);
+	refuse_reload(a, &es);
 	mem_free(ro);
 	mem_free(o);
 }
@@ -282,6 +395,61 @@ static void wait_for_end(struct agent *a, const struct loop_reload *reload)
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
+/* ---- the sandbox ------------------------------------------------------------------------------------- */
+
+/* The directories of unix sockets, to unlink them in the end. <room> holds the texts. */
+static size_t socket_dirs(const struct listeners *ls, char (*room)[ADDR_MAX], const char **dir,
+			  size_t n)
+{
+	char *slash;
+	unsigned i;
+
+	for (i = 0; i < ls->n; i++) {
+		if (ls->l[i].addr.a.sa.sa_family != AF_UNIX)
+			continue;
+		snprintf(room[n], ADDR_MAX, "%s", ls->l[i].addr.a.un.sun_path);
+		slash = strrchr(room[n], '/');
+		slash[slash == room[n]] = '\0';
+		dir[n] = room[n];
+		n++;
+	}
+	return n;
+}
+
+static void enter_sandbox(struct agent *a)
+{
+	char room[SANDBOX_DIRS_MAX][ADDR_MAX];
+	const char *dir[SANDBOX_DIRS_MAX];
+	size_t n = 0;
+
+	n = socket_dirs(&a->spop, room, dir, n);
+	n = socket_dirs(&a->log_tcp, room, dir, n);
+	n = socket_dirs(&a->log_udp, room, dir, n);
+	n = socket_dirs(&a->metrics, room, dir, n);
+	sandbox_enter(&a->sandbox, dir, n);
+}
+
+/* What comes before anything is opened: secrets must not reach a core, and the opener none of it. */
+static void before_opening(struct agent *a, const struct loop_opts *o,
+			   const struct loop_reload *reload)
+{
+	struct log_line ln;
+
+	tzset();	/* libc would open the zone with the first time of day it prints */
+	process_open(&a->files);
+	a->opener.fd = -1;
+	if (o->no_sandbox)
+		return;
+	if (SANDBOX_CAN)
+		sandbox_no_core(&a->sandbox);
+	if (reload == NULL || reload->file == NULL || opener_start(&a->opener, reload->file) == 0 ||
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
+		       "no process can be made that opens the configuration: reloads will fail"))
+		return;
+	log_text(&ln, "error", strerror(errno));
+	log_end(&ln);
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
 static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
@@ -291,11 +459,16 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	bool kept = false;
 	int rc = -1;
 
-	if (open_all(a, o, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
-	    make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
+	before_opening(a, o, reload);
+	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || open_all(a, o, e) != 0 ||
+	    make_route(a, o, ro, &kept, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
 		goto out;
 	log_key(a, o, kept);
 	log_fds(a, o);
+	loop_exposed(o, log_exposed, a);
+	if (!o->no_sandbox && SANDBOX_CAN)
+		enter_sandbox(a);
+	log_sandbox(a, o);
 	if (start_threads(a, side, e) == 0) {
 		log_start(a, ro, kept);
 		wait_for_end(a, reload);
@@ -318,14 +491,16 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 
 	if (a == NULL)
 		return err_set(e, "no memory");
+	ev_set_allocator(patient_realloc);
 	signal(SIGPIPE, SIG_IGN);
 	signals_of(&set);
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);
-	tune_take(&a->tune, o);
+	options_take(a, o);
 	a->started = (int64_t)time(NULL);
 	rc = run(a, o, ro, reload, e);
 	log_fini(&a->log);
+	mem_wipe(&a->feed_token, sizeof(a->feed_token));
 	mem_free(a);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

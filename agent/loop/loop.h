@@ -28,6 +28,7 @@ struct loop_opts {
 	uint32_t socket_mode;			/* of unix sockets; default 0660 */
 	uint32_t threads;			/* SPOP loops; 0: one a CPU, at most 4; at most 64 */
 	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
+	size_t spop_max_bytes;			/* of the buffers of all of them; default 256 MiB */
 	uint32_t max_feeds;			/* log feed connections; default 64 */
 	msec hello_timeout_ms;			/* connection without HELLO; default 5000 */
 	msec idle_timeout_ms;			/* connection without a frame; default 300000 */
@@ -35,15 +36,28 @@ struct loop_opts {
 	struct spop_conn_opts spop_conn;
 	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
 	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
+	char feed_token_file[PATH_CHARS_MAX];	/* default "": log lines need no token */
 	enum log_level log_level;		/* default info */
+	bool no_sandbox;			/* for debugging; no key of the configuration */
 };
 
 void loop_defaults(struct loop_opts *o);
 
+#define RELOAD_ERRORS_MAX	10	/* each is a log line */
+
+/* Why the old configuration stays: at least one reason, and how many more there were. */
+struct reload_errors {
+	struct err e[RELOAD_ERRORS_MAX];
+	size_t n, more;
+};
+
 /* Reads what a reload shall become: 0, and what <route> points to is then freed with
- * route_opts_free() (<loop> points to nothing); -1: <e> says why the old configuration stays. */
+ * route_opts_free() (<loop> points to nothing); -1: <es>, which is empty before. <fd> is <file>,
+ * opened anew for the call, or -errno. */
 struct loop_reload {
-	int (*load)(void *arg, struct route_opts *route, struct loop_opts *loop, struct err *e);
+	const char *file;	/* NULL: there is none, and nothing to reload */
+	int (*load)(void *arg, int fd, struct route_opts *route, struct loop_opts *loop,
+		    struct reload_errors *es);
 	void *arg;
 };
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
+#include "agent/loop/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/metrics.h"
-#include "agent/loop/process.h"
 #include "agent/loop/worker.h"
 
 #define VIEW_TEXT_MAX	(2u << 20)	/* labels of all servers and pools */
@@ -89,6 +89,11 @@ static const struct row route_rows[] = {
 	{ "facts_total", "kind=\"done\"", COUNTER, R(dones), NULL },
 	{ "facts_unknown_total", "", COUNTER, R(facts_unknown),
 	  "Facts for a uid not open: late, twice, not ours, or the log line of a whole answer." },
+	{ "failures_total", "kind=\"connect\"", COUNTER, R(failures[VERDICT_CONNECT]),
+	  "Requests that servers failed." },
+	{ "failures_total", "kind=\"broken\"", COUNTER, R(failures[VERDICT_BROKEN]), NULL },
+	{ "failures_total", "kind=\"5xx\"", COUNTER, R(failures[VERDICT_5XX]), NULL },
+	{ "failures_total", "kind=\"429\"", COUNTER, R(failures[VERDICT_429]), NULL },
 	{ "ledger_open_requests", "", GAUGE, R(open), "Requests the ledger believes open." },
 	{ "ledger_closed_total", "reason=\"load\"", COUNTER, R(closed_by_load),
 	  "Open requests closed without a fact." },
@@ -146,7 +151,7 @@ static void write_core(struct text *t, struct route *r)
 
 /* ---- servers and pools ------------------------------------------------------------------------------ */
 
-enum { VIEW_VALUES = 10 };
+enum { VIEW_VALUES = 11 };
 
 struct view {
 	size_t label, n;		/* in <labels> */
@@ -220,6 +225,8 @@ static const struct column server_columns[] = {
 	{ "server_picked_total", COUNTER, "Decisions for the server." },
 	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
 	{ "server_pages", GAUGE, "Pages it holds or claims, over all spaces." },
+	{ "server_failures_total", COUNTER, "Requests that it failed." },
+	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -242,6 +249,8 @@ static void add_server(void *arg, const struct route_server_view *s)
 	v->v[6] = (double)s->picked;
 	v->v[7] = (double)s->hit_tokens;
 	v->v[8] = (double)s->pages;
+	v->v[9] = (double)s->failures;
+	v->v[10] = s->penalty;
 }
 
 static const struct column pool_columns[] = {
@@ -293,7 +302,7 @@ static void write_views(struct text *t, struct route *r)
 	text_init(&servers.labels, VIEW_TEXT_MAX);
 	text_init(&pools.labels, VIEW_TEXT_MAX);
 	text_init(&facts.labels, VIEW_TEXT_MAX);
-	route_each_server(r, add_server, &servers);
+	route_each_server(r, clock_msec(), add_server, &servers);
 	route_each_pool(r, add_pool, &pools);
 	route_each_pool(r, add_pool_facts, &facts);
 	views_write(t, &servers, COLUMNS(server_columns));
@@ -314,7 +323,9 @@ static const struct row serve_rows[] = {
 	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written: as many as NOTIFYs." },
 	{ "spop_messages_total", "", COUNTER, S(messages), "Messages in NOTIFYs." },
 	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown), "Messages of another name." },
-	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs whose messages made no sense." },
+	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs whose messages made no sense or were more than 16." },
+	{ "spop_lost_total", "", COUNTER, S(lost),
+	  "NOTIFYs answered without a look, for want of memory to hold them." },
 	{ "spop_hellos_total", "", COUNTER, S(hellos), "Handshakes." },
 	{ "spop_healthchecks_total", "", COUNTER, S(healthchecks), "Health checks answered." },
 	{ "spop_aborts_total", "", COUNTER, S(aborts), "Fragmented NOTIFYs that HAProxy gave up." },
@@ -330,7 +341,8 @@ static const struct row sock_rows[] = {
 	{ "spop_accepted_total", "", COUNTER, K(accepted), "SPOP connections accepted." },
 	{ "spop_accept_errors_total", "", COUNTER, K(accept_errors),
 	  "Times no connection could be accepted, for want of descriptors as a rule." },
-	{ "spop_refused_total", "", COUNTER, K(refused_full), "SPOP connections above the limit." },
+	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full), "SPOP connections refused." },
+	{ "spop_refused_total", "reason=\"memory\"", COUNTER, K(refused_memory), NULL },
 	{ "spop_closed_total", "reason=\"eof\"", COUNTER, K(closed_eof), "SPOP connections ended." },
 	{ "spop_closed_total", "reason=\"error\"", COUNTER, K(closed_error), NULL },
 	{ "spop_closed_total", "reason=\"hello_timeout\"", COUNTER, K(closed_hello), NULL },
@@ -343,6 +355,16 @@ static const struct row sock_rows[] = {
 	{ "spop_writes_total", "", COUNTER, K(writes), "System calls that wrote answers." },
 	{ "spop_paused_total", "", COUNTER, K(paused),
 	  "Times a peer did not read its answers, so that it was not read from." },
+};
+
+#define U(f)	offsetof(struct budget, f)
+
+static const struct row budget_rows[] = {
+	{ "spop_buffer_bytes", "", GAUGE, U(used), "Memory of the buffers of SPOP connections." },
+	{ "spop_buffer_limit_bytes", "", GAUGE, U(max), "Budget of these buffers." },
+	{ "spop_buffer_refused_total", "kind=\"first\"", COUNTER, U(refused_first),
+	  "Buffers refused for the budget: those every connection needs, and larger ones." },
+	{ "spop_buffer_refused_total", "kind=\"large\"", COUNTER, U(refused_large), NULL },
 };
 
 /* Structs of nothing but uint64_t are added up as arrays. */
@@ -405,6 +427,7 @@ static void write_threads(struct text *t, const struct agent *a)
 	}
 	TABLE(t, serve_rows, &serve);
 	TABLE(t, sock_rows, &socks);
+	TABLE(t, budget_rows, &a->budget);
 	write_disconnects(t, &serve);
 	write_seconds(t, &serve);
 	family(t, "thread_connections", GAUGE, "SPOP connections open, by thread.");
@@ -424,9 +447,14 @@ static const struct row logrx_rows[] = {
 	{ "feed_accept_errors_total", "", COUNTER, L(accept_errors),
 	  "Times no log feed could be accepted, for want of descriptors as a rule." },
 	{ "feed_refused_total", "", COUNTER, L(refused_full), "Log feed connections above the limit." },
+	{ "feed_pushed_out_total", "", COUNTER, L(pushed_out),
+	  "Log feed connections without a line taken that made room for others." },
 	{ "feed_lines_total", "result=\"taken\"", COUNTER, L(lines), "Lines of the log feed." },
 	{ "feed_lines_total", "result=\"bad\"", COUNTER, L(lines_bad), NULL },
 	{ "feed_lines_total", "result=\"long\"", COUNTER, L(lines_long), NULL },
+	{ "facts_refused_total", "reason=\"no_token\"", COUNTER, L(no_token),
+	  "Lines of the log feed that were not believed." },
+	{ "facts_refused_total", "reason=\"wrong_token\"", COUNTER, L(wrong_token), NULL },
 	{ "feed_datagrams_total", "", COUNTER, L(datagrams), "Datagrams of the log feed." },
 	{ "feed_received_bytes_total", "", COUNTER, L(bytes), "Bytes of the log feed." },
 };
@@ -443,11 +471,22 @@ static const struct row admin_rows[] = {
 	  "Times no connection to the metrics listener could be accepted." },
 };
 
+static void write_sandbox(struct text *t, const struct sandbox *s)
+{
+	family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
+	sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
+	sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
+	sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
+	sample(t, "sandbox", "part=\"no_core\"", s->core_off);
+	sample(t, "sandbox", "part=\"open_refused\"", s->open_refused);
+	sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
+}
+
 static void write_process(struct text *t, const struct agent *a)
 {
 	struct process_figures p;
 
-	process_read(&p);
+	process_read(&a->files, &p);
 	family(t, "build_info", GAUGE, "1, with the version.");
 	sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
 	one(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
@@ -465,6 +504,7 @@ static void write_process(struct text *t, const struct agent *a)
 void metrics_write(const struct metrics_from *from, struct text *t)
 {
 	write_process(t, from->agent);
+	write_sandbox(t, &from->agent->sandbox);
 	write_core(t, from->agent->route);
 	write_views(t, from->agent->route);
 	write_threads(t, from->agent);

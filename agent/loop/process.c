@@ -1,4 +1,4 @@
-#include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -7,43 +7,57 @@
 
 #include "agent/loop/process.h"
 
-static uint64_t resident_bytes(void)
+void process_open(struct process_files *f)
+{
+	f->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	f->fds = opendir("/proc/self/fd");
+}
+
+void process_close(struct process_files *f)
+{
+	if (f->statm >= 0)
+		close(f->statm);
+	if (f->fds != NULL)
+		closedir(f->fds);
+}
+
+static uint64_t resident_bytes(int statm)
 {
 	unsigned long size = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
+	char text[128];
+	ssize_t n = statm < 0 ? -1 : pread(statm, text, sizeof(text) - 1, 0);
 
-	if (f == NULL)
+	if (n < 0)
 		return 0;
-	if (fscanf(f, "%lu %lu", &size, &resident) != 2)
-		resident = 0;
-	fclose(f);
+	text[n] = '\0';
+	if (sscanf(text, "%lu %lu", &size, &resident) != 2)
+		return 0;
 	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t open_fds(void)
+static uint64_t open_fds(DIR *d)
 {
-	DIR *d = opendir("/proc/self/fd");
 	struct dirent *de;
 	uint64_t n = 0;
 
 	if (d == NULL)
 		return 0;
+	rewinddir(d);
 	while ((de = readdir(d)) != NULL)
 		if (de->d_name[0] != '.')
 			n++;
-	closedir(d);
-	return n > 0 ? n - 1 : 0;	/* without the directory itself */
+	return n;
 }
 
-void process_read(struct process_figures *p)
+void process_read(const struct process_files *f, struct process_figures *p)
 {
 	struct timespec ts = { 0 };
 	struct rlimit rl = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &rl);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	p->resident_bytes = resident_bytes();
-	p->fds = open_fds();
+	p->resident_bytes = resident_bytes(f->statm);
+	p->fds = open_fds(f->fds);
 	p->max_fds = rl.rlim_cur;
 	p->cpu_s = (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
@@ -58,6 +72,15 @@ uint64_t process_raise_fds(void)
 	setrlimit(RLIMIT_NOFILE, &rl);
 	getrlimit(RLIMIT_NOFILE, &rl);
 	return rl.rlim_cur;
+}
+
+bool process_fd_left(void)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 unsigned process_cpus(void)

@@ -2,6 +2,8 @@
 #ifndef KVROUTE_LOOP_PROCESS_H
 #define KVROUTE_LOOP_PROCESS_H
 
+#include <dirent.h>
+
 #include "agent/base/types.h"
 
 struct process_figures {
@@ -10,11 +12,23 @@ struct process_figures {
 	double cpu_s;
 };
 
-/* What cannot be read is 0. O(open descriptors). */
-void process_read(struct process_figures *p);
+/* Files that are read again and again; the sandbox lets nothing be opened later. */
+struct process_files {
+	int statm;		/* -1: there is none */
+	DIR *fds;		/* NULL: there is none */
+};
+
+void process_open(struct process_files *f);
+void process_close(struct process_files *f);
+
+/* What cannot be read is 0. O(open descriptors). From one thread. */
+void process_read(const struct process_files *f, struct process_figures *p);
 
 /* Ask for as many descriptors as the hard limit allows; returns how many there may be now. */
 uint64_t process_raise_fds(void);
+
+/* Is there a descriptor left? libev ends the process where it finds none for a loop's wake-up. */
+bool process_fd_left(void);
 
 /* CPUs this process may run on; at least 1. */
 unsigned process_cpus(void);

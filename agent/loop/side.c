@@ -12,6 +12,8 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 
 	route_tick(s->agent->route, now);
 	admin_sweep(&s->admin, now);
+	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
+	mem_wipe_stack();
 }
 
 static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
@@ -48,7 +50,8 @@ struct side *side_new(struct agent *a, struct err *e)
 {
 	struct side *s = mem_alloc(sizeof(*s));
 
-	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL) {
+	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL ||
+	    !process_fd_left()) {
 		err_set(e, "no memory or descriptors for the side thread");
 		side_free(s);
 		return NULL;

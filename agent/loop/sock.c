@@ -6,8 +6,20 @@
  *
  * Buffers are lent: a connection has one only while bytes wait in it, and gives it back to its
  * worker, who keeps one of each kind. A thousand idle connections hold no buffer, and a busy one
- * reads into memory that is warm. The input buffer starts at 16 KiB and grows to the agreed frame
- * size + 4 when a frame asks for it; a hostile peer can make us hold that and no more.
+ * reads into memory that is warm. The input buffer starts at 16 KiB and is exchanged for one of the
+ * agreed frame size + 4 when a frame asks for it, and back when what waits is small; a spare one that
+ * long frames have left is made small again after a second without any.
+ *
+ * All buffers of all connections share one budget (budget.h). When it is used up, or the heap is:
+ *   - a frame too long for a first buffer is thrown away as it comes, and its NOTIFY is answered
+ *     without a look (serve_lose)
+ *   - between two events a worker always has a spare of each kind, so that whoever sends whole frames
+ *     and reads its answers is served; the connection that would keep the last one is closed
+ *
+ * What holds bytes of prompts, in the whole agent: input buffers and the payload of fragments (spoe),
+ * wiped when they are given back or freed; scanners, of a thread (route_scratch_wipe(), when nothing
+ * has come for a sweep or two) and of requests that wait for slices (body_free()); and the stack
+ * below what runs, wiped with the scanner. All else holds hashes and lengths.
  *
  * Ending: whatever we have to say is sent, then our side is shut down and what still comes is thrown
  * away until the peer closes, at most a second. close() with unread bytes would send a reset, and a
@@ -32,9 +44,8 @@
 #include "agent/loop/count.h"
 #include "agent/loop/sock.h"
 
-#define IN_FIRST	(16384u + SPOP_LENGTH_BYTES)
-#define OUT_BYTES	(16384u + SERVE_OUT_MIN)
 #define LINGER_MS	1000
+#define TRIM_SWEEPS	4
 #define OVERLOAD_US	20000
 #define OVERLOAD_BEHIND	16
 
@@ -47,25 +58,11 @@ struct sock {
 	struct bytes in, out;
 	size_t sent;		/* of out */
 	bool ending;		/* nothing more will be said behind <out> */
+	bool losing;		/* of the frame in <in> only the head is kept; */
+	size_t skip;		/* so many bytes of it are still to come */
 	union sockaddr_any peer;
 	struct serve serve;
 };
-
-/* ---- small helpers ------------------------------------------------------------------------------- */
-
-/* Room for the frame that has begun in <in>, and at least one byte. */
-static bool in_room(struct sock *s)
-{
-	struct bytes *in = &s->in;
-	size_t want, cap = (size_t)s->serve.conn.frame_size + SPOP_LENGTH_BYTES;
-
-	if (!bytes_borrow(in, &s->w->spare_in, IN_FIRST))
-		return false;
-	want = spop_conn_want(&s->serve.conn, in->p, in->n);
-	if (want <= in->cap)
-		return in->n < in->cap;
-	return want <= cap && bytes_grow(in, cap);
-}
 
 /* ---- the log's words -------------------------------------------------------------------------- */
 
@@ -95,6 +92,17 @@ static void log_frame_size(struct sock *s, const struct spop_event *ev)
 		 "raise spop.max_frame_size here to what is offered, or lower tune.bufsize in "
 		 "HAProxy (it offers tune.bufsize - 4)" :
 		 "SPOP asks for at least 256; raise tune.bufsize in HAProxy");
+	log_end(&ln);
+}
+
+static void log_losing(struct sock *s, size_t bytes)
+{
+	struct log_line ln;
+
+	if (!line_begin(&ln, s, LOG_WARN, LOG_MEMORY, "no memory for a long frame; it is answered without a look"))
+		return;
+	log_int(&ln, "bytes", (int64_t)bytes);
+	log_int(&ln, "max_bytes", (int64_t)__atomic_load_n(&s->w->agent->budget.max, __ATOMIC_RELAXED));
 	log_end(&ln);
 }
 
@@ -153,8 +161,8 @@ static void sock_free(struct sock *s, uint64_t *reason)
 	ev_io_stop(w->loop, &s->io);
 	close(s->io.fd);
 	list_remove(&s->link);
-	bytes_return(&s->in, &w->spare_in);
-	bytes_return(&s->out, &w->spare_out);
+	bytes_return(&s->in, &w->spare_in, &w->agent->budget);
+	bytes_return(&s->out, &w->spare_out, &w->agent->budget);
 	serve_fini(&s->serve);
 	mem_free(s);
 }
@@ -169,7 +177,7 @@ static void no_memory(struct sock *s)
 static void linger(struct sock *s)
 {
 	shutdown(s->io.fd, SHUT_WR);
-	bytes_return(&s->in, &s->w->spare_in);
+	bytes_return(&s->in, &s->w->spare_in, &s->w->agent->budget);
 	phase_set(s, SOCK_LINGER);
 	watch(s, EV_READ);
 }
@@ -180,6 +188,8 @@ static bool linger_read(struct sock *s)
 	uint8_t waste[4096];
 	ssize_t n = recv(s->io.fd, waste, sizeof(waste), 0);
 
+	if (n > 0)
+		mem_wipe(waste, (size_t)n);
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -207,7 +217,7 @@ static int flush(struct sock *s)
 	if (out->n > s->sent)
 		return 1;
 	s->sent = 0;
-	bytes_return(out, &s->w->spare_out);
+	bytes_return(out, &s->w->spare_out, &s->w->agent->budget);
 	return 0;
 }
 
@@ -234,26 +244,43 @@ static void say_goodbye(struct sock *s, int status)
 
 	if (s->serve.conn.state == SPOP_CONN_READY)
 		serve_stop(&s->serve, status, &wr);
-	s->out.n = wr.n;
+	bytes_wrote(&s->out, wr.n - s->out.n);
 	s->ending = true;
 }
 
-/* Let serve take what it can of <rd>. False: it took nothing. */
-static bool feed(struct sock *s, struct spop_rd *rd)
+/* Let serve take what it can of <rd>; returns how much that was. */
+static size_t take_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr)
 {
-	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
-	struct worker *w = s->w;
 	size_t used, all = 0;
 
-	w->overloaded = w->fed_in_pass++ >= OVERLOAD_BEHIND &&
-			clock_usec() - w->pass_start > OVERLOAD_US;
+	if (s->losing) {
+		serve_lose(&s->serve, rd->p, rd->left, wr);
+		s->losing = false;
+		all = rd->left;
+		rd->left = 0;
+		return all;
+	}
 	do {
-		used = serve_feed(&s->serve, rd->p, rd->left, &wr);
+		used = serve_feed(&s->serve, rd->p, rd->left, wr);
 		rd->p += used;
 		rd->left -= used;
 		all += used;
 	} while (used > 0 && rd->left > 0 && !s->serve.closing);
-	s->out.n = wr.n;
+	return all;
+}
+
+/* False: nothing of <rd> was taken. */
+static bool feed(struct sock *s, struct spop_rd *rd)
+{
+	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
+	struct worker *w = s->w;
+	size_t all;
+
+	w->overloaded = w->fed_in_pass++ >= OVERLOAD_BEHIND &&
+			clock_usec() - w->pass_start > OVERLOAD_US;
+	all = take_frames(s, rd, &wr);
+	bytes_wrote(&s->out, wr.n - s->out.n);
+	w->dirty = true;
 	if (s->serve.closing) {
 		s->ending = true;
 		count_add(&w->socks_count.closed_protocol, 1);
@@ -264,14 +291,18 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	return all > 0;
 }
 
-/* Keep of the input what is not used yet. */
+/* Keep of the input what is not used yet, in a large buffer only when it needs one. */
 static void keep_rest(struct sock *s, const struct spop_rd *rd)
 {
-	if (rd->left > 0 && rd->p != s->in.p)
-		memmove(s->in.p, rd->p, rd->left);
-	s->in.n = rd->left;
-	if (rd->left == 0)
-		bytes_return(&s->in, &s->w->spare_in);
+	struct budget *budget = &s->w->agent->budget;
+	struct bytes *in = &s->in;
+
+	bytes_drop(in, in->n - rd->left);
+	if (in->n == 0)
+		bytes_return(in, &s->w->spare_in, budget);
+	else if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
+		 spop_conn_want(&s->serve.conn, in->p, in->n) <= SOCK_IN_FIRST)
+		bytes_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
 }
 
 /* Answer what has come, send it, and see what to wait for. May free <s>. */
@@ -282,7 +313,7 @@ static void sock_work(struct sock *s)
 	int rc = 0;
 
 	while (more && rc == 0 && !s->ending) {
-		if (!bytes_borrow(&s->out, &s->w->spare_out, OUT_BYTES)) {
+		if (!bytes_borrow(&s->out, &s->w->spare_out, SOCK_OUT_BYTES, &s->w->agent->budget)) {
 			no_memory(s);
 			return;
 		}
@@ -315,6 +346,51 @@ static void sock_work(struct sock *s)
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
+/* Room for the frame that has begun in <in>, and at least one byte; without memory for all of a long
+ * one, for its head. False: not even that. */
+static bool in_room(struct sock *s)
+{
+	size_t want, cap = (size_t)s->serve.conn.frame_size + SPOP_LENGTH_BYTES;
+	struct budget *budget = &s->w->agent->budget;
+	struct bytes *in = &s->in;
+
+	if (!bytes_borrow(in, &s->w->spare_in, SOCK_IN_FIRST, budget))
+		return false;
+	want = spop_conn_want(&s->serve.conn, in->p, in->n);
+	if (s->losing || want <= in->cap || bytes_exchange(in, cap, BUDGET_LARGE, budget))
+		return true;
+	if (in->n >= SPOP_HEAD_MAX) {
+		s->losing = true;
+		s->skip = want - in->n;
+		in->n = SPOP_HEAD_MAX;
+		log_losing(s, want);
+	}
+	return true;
+}
+
+/* recv() behind what is there; of a frame that is lost, to be written over by the next. */
+static ssize_t receive(struct sock *s)
+{
+	struct bytes *in = &s->in;
+	size_t room = in->cap - in->n;
+	ssize_t n;
+
+	if (s->losing && room > s->skip)
+		room = s->skip;
+	n = recv(s->io.fd, in->p + in->n, room, 0);
+	if (n <= 0)
+		return n;
+	count_add(&s->w->socks_count.bytes_in, (uint64_t)n);
+	bytes_wrote(in, (size_t)n);
+	if (in->n > SOCK_IN_FIRST)
+		s->w->sweeps_small = 0;
+	if (s->losing) {
+		in->n -= (size_t)n;
+		s->skip -= (size_t)n;
+	}
+	return n;
+}
+
 /* May free <s>. */
 static void sock_read(struct sock *s)
 {
@@ -324,7 +400,7 @@ static void sock_read(struct sock *s)
 		no_memory(s);
 		return;
 	}
-	n = recv(s->io.fd, s->in.p + s->in.n, s->in.cap - s->in.n, 0);
+	n = receive(s);
 	if (n == 0) {
 		sock_free(s, &s->w->socks_count.closed_eof);
 		return;
@@ -333,30 +409,51 @@ static void sock_read(struct sock *s)
 		sock_free(s, &s->w->socks_count.closed_error);
 		return;
 	}
-	if (n > 0) {
-		s->in.n += (size_t)n;
-		count_add(&s->w->socks_count.bytes_in, (uint64_t)n);
-	}
-	sock_work(s);
+	if (!s->losing || s->skip == 0)
+		sock_work(s);
+}
+
+/* May free <s>. */
+static void sock_write(struct sock *s)
+{
+	if (flush(s) != 0)
+		return;
+	if (s->ending)
+		linger(s);
+	else
+		sock_work(s);
+}
+
+bool sock_spares(struct worker *w)
+{
+	struct budget *budget = &w->agent->budget;
+	struct bytes none = { 0 };
+
+	return bytes_borrow(&w->spare_in, &none, SOCK_IN_FIRST, budget) &&
+	       bytes_borrow(&w->spare_out, &none, SOCK_OUT_BYTES, budget);
+}
+
+/* Behind every event of <s>: when a spare is missing and there is no other, <s> lives, and has it. */
+static void keep_spares(struct worker *w, struct sock *s)
+{
+	if (!sock_spares(w))
+		no_memory(s);
 }
 
 static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct sock *s = io->data;
+	struct worker *w = s->w;
 
 	if (io->events & EV_WRITE) {
-		if (flush(s) != 0)
-			return;
-		if (s->ending)
-			linger(s);
-		else
-			sock_work(s);
+		sock_write(s);
 	} else if (s->phase == SOCK_LINGER) {
 		if (!linger_read(s))
 			sock_free(s, NULL);
 	} else {
 		sock_read(s);
 	}
+	keep_spares(w, s);
 }
 
 /* ---- beginning ----------------------------------------------------------------------------------- */
@@ -365,8 +462,6 @@ static void refuse(struct worker *w, int fd, uint32_t max)
 {
 	struct log_line ln;
 
-	__atomic_fetch_sub(&w->agent->n_conns, 1, __ATOMIC_RELAXED);
-	close(fd);
 	count_add(&w->socks_count.refused_full, 1);
 	if (log_begin(&ln, &w->agent->log, LOG_WARN, LOG_FULL, "too many connections; one is refused")) {
 		log_int(&ln, "max_connections", max);
@@ -379,17 +474,24 @@ void sock_open(struct worker *w, int fd, const union sockaddr_any *peer)
 	struct agent *a = w->agent;
 	uint32_t max = tune_get(a->tune.max_connections);
 	struct spop_conn_opts opts;
-	struct sock *s;
+	struct sock *s = NULL;
 	int on = 1;
 
-	if (__atomic_add_fetch(&a->n_conns, 1, __ATOMIC_RELAXED) > max ||
-	    (s = mem_alloc(sizeof(*s))) == NULL) {
+	if (__atomic_add_fetch(&a->n_conns, 1, __ATOMIC_RELAXED) > max) {
 		refuse(w, fd, max);
+	} else if ((s = mem_alloc(sizeof(*s))) == NULL) {
+		count_add(&w->socks_count.refused_memory, 1);
+		log_msg(&a->log, LOG_ERROR, LOG_MEMORY, "no memory for a connection; it is refused");
+	}
+	if (s == NULL) {
+		__atomic_fetch_sub(&a->n_conns, 1, __ATOMIC_RELAXED);
+		close(fd);
 		return;
 	}
 	opts.max_frame_size = tune_get(a->tune.max_frame_size);
 	opts.max_joined = tune_get(a->tune.max_joined);
 	opts.max_open = tune_get(a->tune.max_open);
+	opts.memory = &w->fragments;
 	serve_init(&s->serve, &w->env, &opts);
 	s->w = w;
 	s->peer = *peer;
@@ -420,7 +522,8 @@ static void end_idle(struct sock *s)
 	struct worker *w = s->w;
 
 	count_add(&w->socks_count.closed_idle, 1);
-	if (s->out.n > s->sent || !bytes_borrow(&s->out, &w->spare_out, OUT_BYTES)) {
+	if (s->out.n > s->sent ||
+	    !bytes_borrow(&s->out, &w->spare_out, SOCK_OUT_BYTES, &w->agent->budget)) {
 		sock_free(s, NULL);	/* it does not read: there is no use in saying more */
 		return;
 	}
@@ -446,6 +549,13 @@ static struct sock *oldest(struct worker *w, enum sock_phase phase, msec now, ms
 	return now - s->since >= age ? s : NULL;
 }
 
+/* Long frames have left a large spare: when none came for a while, a small one will do. */
+static void trim_spare(struct worker *w)
+{
+	if (w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS)
+		bytes_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
+}
+
 void sock_sweep(struct worker *w, msec now)
 {
 	struct tune *t = &w->agent->tune;
@@ -457,14 +567,16 @@ void sock_sweep(struct worker *w, msec now)
 		end_idle(s);
 	while ((s = oldest(w, SOCK_LINGER, now, LINGER_MS)) != NULL)
 		sock_free(s, NULL);
+	trim_spare(w);
 }
 
 /* Take what the kernel has, answer it, and end behind it. A peer that does not read its answers, or
  * has sent half a frame, is met again by its own wakes. */
-static void drain_one(struct sock *s)
+static void drain_one(struct worker *w, struct sock *s)
 {
 	if (s->out.n == s->sent)
 		sock_read(s);
+	keep_spares(w, s);
 }
 
 void sock_drain_all(struct worker *w)
@@ -485,7 +597,7 @@ void sock_drain_all(struct worker *w)
 		s = list_entry(todo.next, struct sock, link);
 		list_remove(&s->link);
 		list_append(&w->socks[s->phase], &s->link);
-		drain_one(s);
+		drain_one(w, s);
 	}
 }
 

@@ -4,6 +4,12 @@
 
 #include "agent/loop/worker.h"
 
+#define SOCK_IN_FIRST	(16384u + SPOP_LENGTH_BYTES)	/* an input buffer; long frames ask for more */
+#define SOCK_OUT_BYTES	(16384u + SERVE_OUT_MIN)	/* an output buffer */
+
+/* Give <w> the spare buffers it lacks. False: no memory, or not in the budget. */
+bool sock_spares(struct worker *w);
+
 /* Take over <fd>, or close it when there are too many. */
 void sock_open(struct worker *w, int fd, const union sockaddr_any *peer);
 

@@ -84,11 +84,25 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	w->fed_in_pass = 0;
 }
 
+/* Nothing has come for a while: the last prompt need not stay in the scanner until the next comes. */
+static void wipe_if_quiet(struct worker *w)
+{
+	bool quiet = w->notifies_swept == w->count.notifies;
+
+	w->notifies_swept = w->count.notifies;
+	if (!w->dirty || !quiet)
+		return;
+	route_scratch_wipe(w->env.scratch);
+	mem_wipe_stack();
+	w->dirty = false;
+}
+
 static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct worker *w = t->data;
 
 	sock_sweep(w, clock_msec());
+	wipe_if_quiet(w);
 }
 
 static void on_drain_end(struct ev_loop *loop, ev_timer *t, int revents)
@@ -131,6 +145,16 @@ static void *worker_main(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------------ */
 
+static bool take_fragments(void *arg, size_t n)
+{
+	return budget_take(arg, BUDGET_LARGE, n);
+}
+
+static void give_fragments(void *arg, size_t n)
+{
+	budget_give(arg, n);
+}
+
 static void watchers_start(struct worker *w)
 {
 	ev_async_init(&w->wake, on_wake);
@@ -159,13 +183,14 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	for (phase = SOCK_HELLO; phase < SOCK_PHASES; phase++)
 		list_init(&w->socks[phase]);
 	w->pass_start = clock_usec();
+	w->fragments = (struct spop_memory){ take_fragments, give_fragments, &a->budget };
 	w->env.route = a->route;
 	w->env.count = &w->count;
 	w->env.clock = env_clock;
 	w->env.overloaded = &w->overloaded;
-	if ((w->env.scratch = route_scratch_new(a->route)) == NULL)
+	if (!sock_spares(w) || (w->env.scratch = route_scratch_new(a->route)) == NULL)
 		goto fail;
-	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL)
+	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL || !process_fd_left())
 		goto fail;
 	watchers_start(w);
 	return w;
@@ -201,8 +226,8 @@ void worker_free(struct worker *w)
 {
 	if (w == NULL)
 		return;
-	bytes_fini(&w->spare_in);
-	bytes_fini(&w->spare_out);
+	bytes_fini(&w->spare_in, &w->agent->budget);
+	bytes_fini(&w->spare_out, &w->agent->budget);
 	if (w->loop != NULL)
 		ev_loop_destroy(w->loop);
 	route_scratch_free(w->env.scratch);

@@ -20,7 +20,7 @@ enum sock_phase {
 /* Written by the worker, read by /metrics. All are counts, but <open>. */
 struct sock_counters {
 	uint64_t open;
-	uint64_t accepted, accept_errors, refused_full;
+	uint64_t accepted, accept_errors, refused_full, refused_memory;
 	uint64_t closed_eof, closed_error, closed_hello, closed_idle, closed_drain, closed_protocol;
 	uint64_t closed_memory;
 	uint64_t bytes_in, bytes_out, writes;
@@ -42,6 +42,10 @@ struct worker {
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list socks[SOCK_PHASES];
 	struct bytes spare_in, spare_out;	/* lent to whoever has bytes */
+	struct spop_memory fragments;		/* from agent->budget */
+	unsigned sweeps_small;	/* since an input buffer held more than a first one can */
+	bool dirty;		/* the scanner has seen a prompt since it was wiped */
+	uint64_t notifies_swept;	/* count.notifies, at the last sweep */
 	struct serve_env env;
 	volatile bool overloaded;
 	bool draining;

@@ -8,11 +8,16 @@ bool policy_imbalanced(const struct policy_opts *o, uint32_t min, uint32_t max)
 
 void balance_range(const struct candidate *c, size_t n, uint32_t *min, uint32_t *max)
 {
-	*min = *max = c[0].load;
-	for (size_t i = 1; i < n; i++) {
-		if (c[i].load < *min)
-			*min = c[i].load;
+	*min = UINT32_MAX;
+	*max = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t load = load_with_penalty(&c[i]);
+
+		if (load < *min)
+			*min = load;
 		if (c[i].load > *max)
 			*max = c[i].load;
 	}
+	if (*max < *min)
+		*max = *min;
 }

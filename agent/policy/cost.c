@@ -34,7 +34,8 @@ void cost_choose(const struct policy_opts *o, struct candidate *c, size_t n,
 	policy_best_two(c, n, before_by_cost, &free_first, &free_second);
 	if (out->imbalanced) {
 		for (size_t i = 0; i < n; i++)
-			c[i].in = c[i].load <= out->min_load + o->balance_abs_threshold;
+			c[i].in = load_with_penalty(&c[i]) - out->min_load <=
+				o->balance_abs_threshold;
 	}
 	policy_best_two(c, n, before_by_cost, &out->first, &out->second);
 	if (out->first != free_first)

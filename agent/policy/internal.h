@@ -10,7 +10,12 @@
 /* Whether <a> goes before <b> under a rule. Never says so for both. */
 typedef bool policy_before(const struct candidate *a, const struct candidate *b);
 
-/* The lower load, then the one picked longest ago, then the lower id: a total order. */
+static inline uint32_t load_with_penalty(const struct candidate *c)
+{
+	return c->penalty > UINT32_MAX - c->load ? UINT32_MAX : c->load + c->penalty;
+}
+
+/* The lower load with its penalty, then the one picked longest ago, then the lower id: a total order. */
 policy_before before_by_load;
 policy_before before_by_cost;		/* lower cost, ties by load */
 policy_before before_by_cached;		/* longer match, ties by load */
@@ -19,7 +24,7 @@ policy_before before_by_cached;		/* longer match, ties by load */
 void policy_best_two(const struct candidate *c, size_t n, policy_before *before, int *first,
 		     int *second);
 
-/* Lowest and highest load. <n> > 0. */
+/* The lowest load with its penalty, and the highest without, but never lower. <n> > 0. */
 void balance_range(const struct candidate *c, size_t n, uint32_t *min, uint32_t *max);
 
 void cost_choose(const struct policy_opts *o, struct candidate *c, size_t n,

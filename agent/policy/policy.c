@@ -54,13 +54,18 @@ void policy_defaults(struct policy_opts *o)
 		.sacrifice_gain = 3,
 		.sacrifice_max = 30,
 		.backlog_floor = 0.3,
+		.penalty_half_life_ms = 10000,
+		.penalty_failure = 1,
+		.penalty_429 = 0.5,
 	};
 }
 
 bool before_by_load(const struct candidate *a, const struct candidate *b)
 {
-	if (a->load != b->load)
-		return a->load < b->load;
+	uint32_t of_a = load_with_penalty(a), of_b = load_with_penalty(b);
+
+	if (of_a != of_b)
+		return of_a < of_b;
 	if (a->last_pick != b->last_pick)
 		return a->last_pick < b->last_pick;
 	return a->id < b->id;
@@ -102,7 +107,8 @@ void policy_choose(const struct policy_opts *o, const struct policy_prompt *p, d
 	if (n == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		c[i].cost = c[i].backlog_s + o->load_ms / 1000 * c[i].load +
+		c[i].cost = c[i].backlog_s + c[i].penalty_s +
+			o->load_ms / 1000 * load_with_penalty(&c[i]) +
 			(1 + out->sacrifice) * policy_prefill_s(o, p->tokens, c[i].cached);
 		c[i].in = true;
 	}

@@ -9,12 +9,15 @@
  *                a         the sacrifice factor: 1 + 3 x smoothed(mean wait / mean work), at most 30.
  *                          0 is greed: near the oracle when idle, bad in overload
  *                g         30 ms a request open there: decode is the limit for long answers
+ *                          a server's penalty is so many more requests, to wait and load both
  *   cache_aware  imbalanced: least loaded. Otherwise, if matched / prompt length > cache_threshold
  *                and matched >= min_match_tokens: the longest holder, ties by load; else least loaded
  *
  *   The guard, for both: imbalanced if and only if max - min > balance_abs_threshold and
  *   max > balance_rel_threshold x min, over the candidates' loads; both strictly. While it is
- *   tripped, cost only looks at candidates with load <= min + balance_abs_threshold.
+ *   tripped, cost only looks at candidates with load <= min + balance_abs_threshold. A penalty is
+ *   added to a load where min is concerned, and what lies above it, but never to max: a server that
+ *   is idle because it fails neither trips the guard, nor is it the one that all others must be near.
  *
  * Ties go to the lower load, then to the server picked longest ago: never all to the first.
  *
@@ -74,6 +77,9 @@ struct policy_opts {
 	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 1, 3, 30 */
 	double backlog_floor;			/* share of unfinished work that counts as wait, without a
 						 * first-token report; default 0.3 */
+	msec penalty_half_life_ms;		/* default 10000 */
+	double penalty_failure;			/* requests that a failure weighs; default 1 */
+	double penalty_429;			/* the same for an answer of 429; default 0.5 */
 };
 
 void policy_defaults(struct policy_opts *o);
@@ -83,6 +89,8 @@ struct candidate {
 	uint32_t load;		/* max(conn + queue as HAProxy sees them, our own open requests) */
 	double backlog_s;	/* wait: seconds of prefill sent there and not answered yet */
 	uint64_t cached;	/* tokens of this prompt expected in its cache */
+	uint32_t penalty;	/* requests that have failed there, and weigh as if they were open */
+	double penalty_s;	/* the same as seconds of prefill */
 	uint64_t last_pick;	/* when it was picked last, as a count of picks: for ties */
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
@@ -98,7 +106,7 @@ struct policy_choice {
 	int first, second;	/* index of the candidate; -1: none */
 	bool imbalanced;	/* the guard was tripped */
 	enum why why;		/* CACHED, COLD or IMBALANCE; NOSERVER when n is 0 */
-	uint32_t min_load, max_load;
+	uint32_t min_load, max_load;	/* as the guard sees them: min with penalties, max >= min */
 	double sacrifice;	/* a, as used */
 };
 

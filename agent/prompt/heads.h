@@ -16,7 +16,7 @@
 struct heads;
 
 struct heads_opts {
-	size_t max_bytes;		/* default 16 MiB */
+	size_t max_bytes;		/* default 16 MiB; at least 64 KiB are taken */
 	size_t max_tenant_bytes;	/* of one tenant; default 2 MiB */
 	uint32_t max_head_pages;	/* heads with more system + tools pages are not kept; 8192 */
 };

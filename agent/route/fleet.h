@@ -12,6 +12,7 @@
 #include "agent/base/list.h"
 #include "agent/base/types.h"
 #include "agent/route/loadstr.h"
+#include "agent/route/penalty.h"
 #include "agent/route/route.h"
 
 /* Turns of a pool count from here. A new server starts somewhere below, by chance: agents that start
@@ -41,6 +42,8 @@ struct server {
 	double fluid_s;			/* the same, drained one second a second: see server_backlog() */
 	msec fluid_at;
 	uint64_t last_pick, picked, hit_tokens;
+	struct penalty penalty;
+	uint64_t failures;		/* requests it failed */
 };
 
 enum fact_step { STEP_NONE, STEP_LOAD, STEP_END, STEP_FIRST };
@@ -57,6 +60,7 @@ struct pool {
 	bool imbalanced;
 	uint64_t imbalance_transitions;
 	double pressure, mean_work_s;	/* smoothed: see pool_press() */
+	double busiest;			/* load of the busiest candidate, or its wait in requests */
 };
 
 struct fleet {

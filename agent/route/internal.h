@@ -12,6 +12,17 @@
 #include "agent/route/slices.h"
 #include "agent/route/space.h"
 
+/* A request whose answer has begun, so that it is closed, but whose log line is to come: that tells
+ * how the answer ended, and where the request was refused before. */
+struct answered {
+	uint64_t uid;		/* 0: none */
+	msec sent;
+	server_id at, from;	/* who answered; who was to, or SERVER_NONE */
+	bool failed;		/* counted as a failure already */
+};
+
+#define ANSWERED_MAX	1024	/* a later one takes the place of an earlier, and little is lost */
+
 struct route {
 	struct hash_key key;
 	struct index *index;		/* locks itself */
@@ -27,6 +38,7 @@ struct route {
 	pthread_mutex_t lock;
 	struct fleet fleet;
 	struct ledger ledger;
+	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct rng rng;
 	bool by_chance;			/* turns of new servers, not by order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */

@@ -98,10 +98,12 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 		j->pool_seen->loaded = j->now;
 }
 
-static uint32_t usable_depth(const struct job *j, server_id id)
+static uint32_t usable_depth(const struct job *j, server_id id, uint32_t penalty)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, id);
 
+	if (penalty >= PENALTY_DOUBT)
+		return 0;
 	return depth < j->usable ? depth : j->usable;
 }
 
@@ -117,26 +119,47 @@ static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 	return cached;
 }
 
+/* The first failure is one more request open, and only those after it also wait: a single one must
+ * not cost a server the prompts whose beginnings it holds. */
+static double penalty_seconds(const struct pool *p, uint32_t penalty)
+{
+	return penalty > 1 ? (penalty - 1) * p->mean_work_s : 0;
+}
+
+static double busy(const struct pool *p, const struct candidate *c)
+{
+	double request_s = p->mean_work_s + p->opts->policy.load_ms / 1000;
+	double waits = request_s > 1e-6 ? c->backlog_s / request_s : 0;
+
+	return waits > c->load ? waits : c->load;
+}
+
 /* Between equals a later slice stays where the earlier ones were told to go. */
 void job_candidates(struct route *r, struct job *j)
 {
 	struct pool *p = j->pool_seen;
+	const struct policy_opts *po = &p->opts->policy;
 
 	p->step = pool_step(p, j->now);
+	p->busiest = 0;
 	for (size_t i = 0; i < j->n_candidates; i++) {
 		struct candidate *c = &j->scratch->candidates[i];
 		struct server *s = r->fleet.by_id[c->id];
 		uint32_t theirs = sum(s->conn, s->queue);
-		uint32_t depth = usable_depth(j, c->id);
+		uint32_t penalty = penalty_weight(&s->penalty, po->penalty_half_life_ms, j->now);
+		uint32_t depth = usable_depth(j, c->id, penalty);
 
 		*c = (struct candidate){
 			.id = s->id,
 			.load = theirs > s->n_open ? theirs : s->n_open,
-			.backlog_s = server_backlog(s, p->step, p->opts->policy.backlog_floor,
-						    j->now),
+			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->now),
+			.penalty = penalty,
+			.penalty_s = penalty_seconds(p, penalty),
 			.cached = cached_tokens(j, depth),
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
 		};
 		j->scratch->depth[i] = depth;
+		if (busy(p, c) > p->busiest)
+			p->busiest = busy(p, c);
 	}
 }

@@ -9,7 +9,9 @@
  * an end does. An answer of HAProxy's own ("<CACHE>" and its like) served nothing.
  *
  * A request that HAProxy moved to another server is counted, and its pages are claimed, where it
- * really went. A fact for a uid that is not open changes nothing but a counter: log lines may come
+ * really went. How it ended, fact_verdict(), raises or lowers the penalty of the server that had it
+ * last; a retry that went elsewhere is a failure of the server we had said. Each request teaches that
+ * once, whichever fact comes first. A fact for a uid that is not open changes nothing but a counter: log lines may come
  * twice, late, or for requests that were never ours. */
 #include "agent/route/internal.h"
 
@@ -61,6 +63,73 @@ struct outcome {
 	server_id moved_to;	/* or SERVER_NONE */
 };
 
+/* ---- what it says about a server ---------------------------------------------------------- */
+
+static void judge(struct route *r, server_id id, enum verdict v, msec sent, msec now)
+{
+	struct server *s = id != SERVER_NONE ? r->fleet.by_id[id] : NULL;
+	const struct policy_opts *po;
+
+	if (s == NULL || v == VERDICT_NONE)
+		return;
+	po = &s->pool->opts->policy;
+	if (v == VERDICT_WORKED) {
+		penalty_success(&s->penalty, po->penalty_half_life_ms, sent, now);
+		return;
+	}
+	r->stats.failures[v]++;
+	s->failures++;
+	penalty_failure(&s->penalty, v == VERDICT_429 ? po->penalty_429 : po->penalty_failure,
+			s->pool->busiest, po->penalty_half_life_ms, sent, now);
+}
+
+/* HAProxy went elsewhere after it had tried; without a try ("+0") the server was only full. */
+static bool retried_elsewhere(const struct fact *f)
+{
+	return f->redispatched && f->retries > 0;
+}
+
+static void answered_put(struct route *r, const struct ledger_entry *e, server_id at, bool failed)
+{
+	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
+		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed,
+	};
+}
+
+/* The log line of a request that "first" has closed: the rest of what there is to learn. */
+static void learn_answered(struct route *r, const struct fact *f, msec now)
+{
+	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
+	struct answered *a = &r->answered[uid % ANSWERED_MAX];
+	enum verdict v = fact_verdict(f);
+
+	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE)
+		return;
+	if (retried_elsewhere(f))
+		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
+	if (!a->failed && v >= VERDICT_FAILURE)
+		judge(r, a->at, v, a->sent, now);
+	a->uid = 0;
+}
+
+/* <to>: NULL: to nobody we know. Before the entry is closed; a first token is no end. */
+static void learn_verdict(struct route *r, const struct ledger_entry *e, const struct fact *f,
+			  const struct server *to, msec now)
+{
+	server_id at = to != NULL && !of_haproxy(f->server) ? to->id : SERVER_NONE;
+	enum verdict v = fact_verdict(f);
+
+	if (first_token(f))
+		return;
+	judge(r, at, v, e->since, now);
+	if (f->kind == FACT_FIRST)
+		answered_put(r, e, at, v >= VERDICT_FAILURE);
+	else if (retried_elsewhere(f))
+		judge(r, e->from, VERDICT_CONNECT, e->since, now);
+}
+
+/* ---- facts -------------------------------------------------------------------------------- */
+
 static bool move(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
 {
 	struct slot *sl = server_slot(to, e->slot->process);
@@ -95,12 +164,16 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		r->stats.dones++;
 	if (e == NULL) {
 		r->stats.facts_unknown++;
+		learn_answered(r, f, now);
 		return;
 	}
 	note_time(e->server->pool, f, now);
 	to = went_to(e, f);
+	if (to != e->server)
+		e->from = e->server->id;
 	if (to != NULL && to != e->server && !move(e, to, out, now))
 		to = NULL;
+	learn_verdict(r, e, f, to, now);
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
 	if (f->kind == FACT_FIRST)
 		learn_first(r, e, f, out, now);
@@ -114,9 +187,11 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 
 	if (f->uid.n > 0)	/* it has been sent on: no more slices will come */
 		sliced_free(slices_take(&r->slices, route_uid(r, f->uid)));
+	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	learn_locked(r, f, &out, now);
 	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
 	if (out.claim == 0)
 		return;
 	if (!out.confirm)

@@ -85,6 +85,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	e->uid = uid;
 	e->since = now;
 	e->work_s = work_s;
+	e->from = SERVER_NONE;
 	list_append(&l->by_age, &e->by_age);
 	b = bucket(l, uid);
 	e->chain = *b;

@@ -25,6 +25,7 @@ struct ledger_entry {
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
 	bool answered;		/* its first token was reported */
+	server_id from;		/* told to go there, and went elsewhere; or SERVER_NONE */
 };
 
 struct ledger {

@@ -135,6 +135,12 @@ struct route_scratch *route_scratch_new(struct route *r)
 	return NULL;
 }
 
+void route_scratch_wipe(struct route_scratch *s)
+{
+	body_reset(s->body, API_NONE);
+	mem_wipe(s->model, sizeof(s->model));
+}
+
 void route_scratch_free(struct route_scratch *s)
 {
 	if (s == NULL)

@@ -66,6 +66,7 @@ int route_reconfigure(struct route *r, const struct route_opts *o);
 struct route_scratch;
 struct route_scratch *route_scratch_new(struct route *r);
 void route_scratch_free(struct route_scratch *s);
+void route_scratch_wipe(struct route_scratch *s);	/* of the last prompt, once its answer is written */
 
 /* ---- a request ---------------------------------------------------------------------------- */
 
@@ -110,6 +111,7 @@ struct route_stats {
 	uint64_t bad_load;		/* load strings with an entry that made no sense */
 	uint64_t slices_waiting, slices_bytes, slices_aged, slices_dropped, slices_again;
 	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
+	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */
 	uint64_t open;			/* ledger entries now */
 	uint64_t closed_by_load, closed_by_age, closed_by_room;
 	uint64_t pools_refused, servers_refused;
@@ -126,7 +128,8 @@ struct route_server_view {
 	bool up;
 	uint32_t weight, conn, queue, open;	/* as last seen in load; our own open requests */
 	double backlog_s;
-	uint64_t picked, hit_tokens, pages;
+	double penalty;			/* requests; see penalty.h */
+	uint64_t picked, hit_tokens, pages, failures;
 };
 
 struct route_pool_view {
@@ -138,8 +141,8 @@ struct route_pool_view {
 };
 
 /* Call back once for each, under a lock: be quick, and do not call route_... from within. */
-void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
-		       void *arg);
+void route_each_server(struct route *r, msec now,
+		       void (*fn)(void *arg, const struct route_server_view *v), void *arg);
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
 		     void *arg);
 

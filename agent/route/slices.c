@@ -13,6 +13,7 @@ void sliced_free(struct sliced *s)
 	if (s == NULL)
 		return;
 	body_free(s->body);
+	mem_wipe(s->text, sizeof(s->text));
 	mem_free(s);
 }
 

@@ -30,7 +30,7 @@ struct sliced {
 	char text[SLICE_TEXT_MAX];
 };
 
-#define SLICE_BUCKETS	256
+#define SLICE_BUCKETS	4096	/* some 9000 of the smallest fit the default budget */
 
 struct slices {
 	pthread_mutex_t lock;		/* guards all below */

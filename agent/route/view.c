@@ -22,32 +22,38 @@ void route_stats(struct route *r, struct route_stats *s)
 	heads_stats(r->heads, &s->heads);
 }
 
-static void view_server(const struct server *s, uint64_t pages, struct route_server_view *v)
+static void view_server(const struct server *s, uint64_t pages, msec now,
+			struct route_server_view *v)
 {
+	msec half_life = s->pool->opts->policy.penalty_half_life_ms;
+
 	*v = (struct route_server_view){
 		.pool = s->pool->name, .name = s->name, .id = s->id, .up = s->up,
 		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
 		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
-		.pages = pages,
+		.pages = pages, .penalty = penalty_now(&s->penalty, half_life, now),
+		.failures = s->failures,
 	};
 }
 
-void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
-		       void *arg)
+void route_each_server(struct route *r, msec now,
+		       void (*fn)(void *arg, const struct route_server_view *v), void *arg)
 {
 	uint64_t pages[SERVERS_MAX];
 	struct route_server_view v;
 
 	for (unsigned id = 0; id < SERVERS_MAX; id++)
 		pages[id] = index_server_pages(r->index, (server_id)id);
+	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
 		if (r->fleet.by_id[id] == NULL)
 			continue;
-		view_server(r->fleet.by_id[id], pages[id], &v);
+		view_server(r->fleet.by_id[id], pages[id], now, &v);
 		fn(arg, &v);
 	}
 	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
 }
 
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),

@@ -115,12 +115,12 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 	struct spop_message m;
 	struct spop_ack ack;
 	struct outcome o = { .decided = false };
+	unsigned n = 0;
 	usec us;
-	int got;
 
-	while ((got = spop_message_next(&messages, &m)) > 0)
+	while (n++ < SERVE_MESSAGES_MAX && spop_message_next(&messages, &m) > 0)
 		on_message(s, &m, start, &o);
-	if (got < 0)
+	if (messages.left > 0)
 		count_add(&env->count->args_bad, 1);
 	us = env->clock(env->clock_arg) - start;
 	spop_ack_begin(&ack, &s->conn, out, ev->stream_id, ev->frame_id);
@@ -162,6 +162,7 @@ static void on_event(struct serve *s, const struct spop_event *ev, usec start, s
 		break;
 	case SPOP_EV_NOTIFY:
 		count_add(&c->notifies, 1);
+		count_add(&c->lost, ev->lost);
 		on_notify(s, ev, start, out);
 		break;
 	case SPOP_EV_ABORT:
@@ -173,24 +174,40 @@ static void on_event(struct serve *s, const struct spop_event *ev, usec start, s
 	}
 }
 
+typedef ssize_t take_frame(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
+			   struct spop_event *ev);
+
+/* One frame and its answer. Returns the bytes used; 0: it is not all here. */
+static size_t one_frame(struct serve *s, take_frame *take, const uint8_t *in, size_t n,
+			struct spop_wr *out)
+{
+	uint64_t fragments = s->conn.n_fragments;
+	usec start = s->env->clock(s->env->clock_arg);
+	struct spop_event ev;
+	ssize_t took = take(&s->conn, in, n, out, &ev);
+
+	if (took <= 0)
+		return 0;
+	count_add(&s->env->count->frames, 1);
+	count_add(&s->env->count->fragments, s->conn.n_fragments - fragments);
+	on_event(s, &ev, start, out);
+	return (size_t)took;
+}
+
 size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out)
 {
-	size_t used = 0;
+	size_t used = 0, took = 1;
 
-	while (!s->closing && out->cap - out->n >= ANSWER_MAX) {
-		uint64_t fragments = s->conn.n_fragments;
-		usec start = s->env->clock(s->env->clock_arg);
-		struct spop_event ev;
-		ssize_t took = spop_conn_next(&s->conn, in + used, n - used, out, &ev);
-
-		if (took <= 0)
-			break;
-		used += (size_t)took;
-		count_add(&s->env->count->frames, 1);
-		count_add(&s->env->count->fragments, s->conn.n_fragments - fragments);
-		on_event(s, &ev, start, out);
+	while (took > 0 && !s->closing && out->cap - out->n >= ANSWER_MAX) {
+		took = one_frame(s, spop_conn_next, in + used, n - used, out);
+		used += took;
 	}
 	return used;
+}
+
+void serve_lose(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out)
+{
+	one_frame(s, spop_conn_lose, in, n, out);
 }
 
 void serve_stop(struct serve *s, int status, struct spop_wr *out)

@@ -10,10 +10,15 @@
 
 #define SERVE_SECONDS_BUCKETS	16
 
+/* Messages of one NOTIFY that are looked at. HAProxy sends those of one event or group, a few; a
+ * forged frame of 1 MiB could hold 150,000 and would keep its thread busy. */
+#define SERVE_MESSAGES_MAX	16
+
 /* What a thread counts; its owner adds the threads up. Written by one thread with relaxed stores. */
 struct serve_counters {
 	uint64_t frames, notifies, acks, messages, messages_unknown, args_bad;
 	uint64_t hellos, healthchecks, aborts, fragments;
+	uint64_t lost;		/* of the notifies: answered without a look, for want of memory */
 	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
 	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
 };
@@ -45,6 +50,10 @@ void serve_fini(struct serve *s);
  * Returns the bytes used, <= n. Check <closing> afterwards. */
 #define SERVE_OUT_MIN	4096u
 size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
+
+/* The frame that begins in <in> was thrown away but for its first <n> >= SPOP_HEAD_MAX bytes, for want
+ * of memory: answer it all the same. Room in <out> as above; uses all of <in>. */
+void serve_lose(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
 
 /* Drain: an AGENT-DISCONNECT behind the last ACK. */
 void serve_stop(struct serve *s, int status, struct spop_wr *out);

@@ -7,54 +7,113 @@
 
 #include "agent/loop/bytes.h"
 
+static struct budget roomy(void)
+{
+	return (struct budget){ .max = 1 << 20 };
+}
+
 static void lent_and_returned(void **state)
 {
 	struct bytes spare = { 0 }, a = { 0 }, b = { 0 };
+	struct budget all = roomy();
 	uint8_t *p;
 
-	assert_true(bytes_borrow(&a, &spare, 100));
+	assert_true(bytes_borrow(&a, &spare, 100, &all));
 	assert_int_equal(a.cap, 100);
 	assert_int_equal(a.n, 0);
 	p = a.p;
-	a.n = 7;
-	assert_true(bytes_borrow(&a, &spare, 100));	/* has one: stays as it is */
+	bytes_wrote(&a, 7);
+	assert_true(bytes_borrow(&a, &spare, 100, &all));	/* has one: stays as it is */
 	assert_ptr_equal(a.p, p);
 	assert_int_equal(a.n, 7);
-	bytes_return(&a, &spare);
+	bytes_return(&a, &spare, &all);
 	assert_null(a.p);
 	assert_ptr_equal(spare.p, p);
-	assert_true(bytes_borrow(&b, &spare, 50));	/* the spare one, empty */
+	assert_true(bytes_borrow(&b, &spare, 50, &all));	/* the spare one, empty */
 	assert_ptr_equal(b.p, p);
 	assert_int_equal(b.n, 0);
 	assert_null(spare.p);
-	bytes_return(&b, &spare);
-	bytes_return(&b, &spare);			/* nothing to give back: no harm */
+	assert_int_equal(all.used, 100);
+	bytes_return(&b, &spare, &all);
+	bytes_return(&b, &spare, &all);			/* nothing to give back: no harm */
 	assert_ptr_equal(spare.p, p);
-	bytes_fini(&spare);
+	bytes_fini(&spare, &all);
+	assert_int_equal(all.used, 0);
 }
 
 static void larger_is_kept(void **state)
 {
 	struct bytes spare = { 0 }, a = { 0 }, b = { 0 };
+	struct budget all = roomy();
 
-	assert_true(bytes_borrow(&a, &spare, 100));
-	assert_true(bytes_borrow(&b, &spare, 100));
+	assert_true(bytes_borrow(&a, &spare, 100, &all));
+	assert_true(bytes_borrow(&b, &spare, 100, &all));
 	memcpy(b.p, "start", 5);
-	b.n = 5;
-	assert_true(bytes_grow(&b, 5000));
+	bytes_wrote(&b, 5);
+	assert_true(bytes_exchange(&b, 5000, BUDGET_LARGE, &all));
+	assert_int_equal(all.used, 5100);
 	assert_int_equal(b.n, 5);
 	assert_memory_equal(b.p, "start", 5);
-	bytes_return(&a, &spare);
+	bytes_return(&a, &spare, &all);
 	assert_int_equal(spare.cap, 100);
-	bytes_return(&b, &spare);
+	bytes_return(&b, &spare, &all);
 	assert_int_equal(spare.cap, 5000);
-	assert_true(bytes_borrow(&a, &spare, 100));
-	assert_true(bytes_borrow(&b, &spare, 100));
-	bytes_return(&a, &spare);
-	bytes_return(&b, &spare);
+	assert_int_equal(all.used, 5000);
+	assert_true(bytes_borrow(&a, &spare, 100, &all));
+	assert_true(bytes_borrow(&b, &spare, 100, &all));
+	bytes_return(&a, &spare, &all);
+	bytes_return(&b, &spare, &all);
 	assert_int_equal(spare.cap, 5000);
-	bytes_fini(&spare);
-	bytes_fini(&spare);
+	bytes_fini(&spare, &all);
+	bytes_fini(&spare, &all);
+	assert_int_equal(all.used, 0);
+}
+
+static void wiped_when_returned(void **state)
+{
+	static const uint8_t zero[300];
+	struct bytes spare = { 0 }, a = { 0 };
+	struct budget all = roomy();
+
+	assert_true(bytes_borrow(&a, &spare, 300, &all));
+	memset(a.p, 0, 300);
+	memset(a.p, 'x', 200);
+	bytes_wrote(&a, 200);
+	bytes_drop(&a, 150);
+	assert_int_equal(a.n, 50);
+	assert_int_equal(a.p[0], 'x');
+	bytes_drop(&a, 0);
+	bytes_wrote(&a, 10);		/* below the top: that stays where it was */
+	bytes_return(&a, &spare, &all);
+	assert_memory_equal(spare.p, zero, 300);
+	bytes_fini(&spare, &all);
+}
+
+static void budget_holds(void **state)
+{
+	struct budget all = { .max = 1000 };
+	struct bytes none = { 0 }, a = { 0 }, b = { 0 };
+
+	assert_true(bytes_borrow(&a, &none, 500, &all));
+	assert_false(bytes_borrow(&b, &none, 501, &all));
+	assert_null(b.p);
+	assert_true(bytes_borrow(&b, &none, 100, &all));
+	memcpy(b.p, "kept", 4);
+	bytes_wrote(&b, 4);
+	assert_false(bytes_exchange(&b, 151, BUDGET_LARGE, &all));	/* above three quarters */
+	assert_memory_equal(b.p, "kept", 4);
+	assert_int_equal(b.n, 4);
+	assert_int_equal(all.used, 600);
+	assert_true(bytes_exchange(&b, 150, BUDGET_LARGE, &all));
+	assert_int_equal(all.used, 650);
+	assert_int_equal(all.refused_first, 1);
+	assert_int_equal(all.refused_large, 1);
+	budget_set(&all, 100);			/* what is above it stays */
+	assert_false(budget_take(&all, BUDGET_FIRST, 1));
+	bytes_fini(&a, &all);
+	bytes_fini(&b, &all);
+	assert_int_equal(all.used, 0);
+	assert_true(budget_take(&all, BUDGET_FIRST, 100));
 }
 
 int main(void)
@@ -62,6 +121,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lent_and_returned),
 		cmocka_unit_test(larger_is_kept),
+		cmocka_unit_test(wiped_when_returned),
+		cmocka_unit_test(budget_holds),
 	};
 
 	return cmocka_run_group_tests_name("loop/bytes", tests, NULL, NULL);

@@ -36,8 +36,8 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->requests = 123456789012345ull;
 }
 
-void route_each_server(struct route *r, void (*fn)(void *arg, const struct route_server_view *v),
-		       void *arg)
+void route_each_server(struct route *r, msec now,
+		       void (*fn)(void *arg, const struct route_server_view *v), void *arg)
 {
 	char name[32];
 	unsigned i;
@@ -46,7 +46,8 @@ void route_each_server(struct route *r, void (*fn)(void *arg, const struct route
 		struct route_server_view v = {
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
 			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
-			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9,
+			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9, .failures = 5,
+			.penalty = 2.5,
 		};
 
 		if (i >= N_NAMES) {

@@ -13,7 +13,13 @@
 #define ROW_MAX	8
 
 /* One server of a row: <load> requests open, <cached> tokens of the prompt, <wait> seconds of work. */
-struct seat { uint32_t load; uint64_t cached; double wait; uint64_t last_pick; };
+struct seat {
+	uint32_t load;
+	uint64_t cached;
+	double wait;
+	uint64_t last_pick;
+	uint32_t penalty;	/* requests; each a tenth of a second of work */
+};
 
 static inline size_t row_of(const struct seat *s, size_t n, struct candidate *c)
 {
@@ -21,6 +27,7 @@ static inline size_t row_of(const struct seat *s, size_t n, struct candidate *c)
 		c[i] = (struct candidate){
 			.id = (server_id)i, .load = s[i].load, .cached = s[i].cached,
 			.backlog_s = s[i].wait, .last_pick = s[i].last_pick,
+			.penalty = s[i].penalty, .penalty_s = s[i].penalty / 10.0,
 		};
 	}
 	return n;

@@ -77,6 +77,17 @@ static const struct cost_case cost_cases[] = {
 	{ "tripped, and cold all the same", 800, { { 0 }, { 70 }, { 1 } }, 3, 0, 2, WHY_COLD },
 	{ "alone in the window: the second is from outside, by load", 800,
 	  { { 200, 700 }, { 0 }, { 100 } }, 3, 1, 2, WHY_COLD },
+	/* a penalty of one request: 30 ms, and a tenth of a second */
+	{ "failed once, and idle: goes behind", 800, { { 1 }, { 0, 0, 0, 0, 2 } }, 2, 0, 1, WHY_COLD },
+	{ "failed once: still the holder", 800, { { 0 }, { 0, 700, 0, 0, 1 } }, 2, 1, 0, WHY_CACHED },
+	{ "until the work saved is less", 800, { { 0 }, { 0, 700, 0, 0, 2 } }, 2, 0, 1, WHY_COLD },
+	{ "all have failed: the least", 800, { { 0, 0, 0, 0, 9 }, { 0, 0, 0, 0, 8 } }, 2, 1, 0, WHY_COLD },
+	{ "idle as it fails: the busy are not too busy", 100000,
+	  { { 0, 0, 0, 0, 100 }, { 70 }, { 99, 99000 } }, 3, 2, 1, WHY_CACHED },
+	{ "and it is no candidate when it is above the window", 100000,
+	  { { 1, 99000, 0, 0, 80 }, { 0 }, { 66 } }, 3, 1, 2, WHY_IMBALANCE },
+	{ "a penalty alone trips nothing", 100000, { { 0, 99000, 0, 0, 66 }, { 0 } }, 2, 0, 1,
+	  WHY_CACHED },
 	{ "far apart but not by half: free choice", 100000, { { 299, 99000 }, { 200 } }, 2, 0, 1,
 	  WHY_CACHED },
 };
@@ -140,12 +151,14 @@ static void world_make(struct rng *r, struct world *w)
 		w->c[i] = (struct candidate){
 			.id = (server_id)(i * 37), .load = rng_below(r, 40),
 			.backlog_s = part(r, 3), .last_pick = 1000 - i,
+			.penalty = rng_below(r, 3) ? 0 : rng_below(r, 60),
 			.cached = rng_below(r, 3) ? rng_below(r, (uint32_t)w->tokens + 1) : 0,
 		};
+		w->c[i].penalty_s = w->c[i].penalty * part(r, 0.2);
 	}
 }
 
-/* wait + (1 + a) * prefill(uncached) + g * load, in the words of policy.h. */
+/* wait + (1 + a) * prefill(uncached) + g * load, in the words of policy.h; a penalty is requests more. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
 	double a = w->o.sacrifice_min + w->o.sacrifice_gain * w->pressure;
@@ -156,7 +169,13 @@ static double slow_cost(const struct world *w, const struct candidate *c)
 	prefill = uncached / w->o.prefill_tokens_per_s;
 	prefill += w->o.attention_factor * uncached * (double)c->cached;
 	prefill += w->o.attention_factor * uncached * uncached / 2;
-	return c->backlog_s + prefill + a * prefill + w->o.load_ms * c->load / 1000.0;
+	return c->backlog_s + prefill + a * prefill + w->o.load_ms * c->load / 1000.0 +
+		c->penalty_s + w->o.load_ms * c->penalty / 1000.0;
+}
+
+static uint32_t slow_load(const struct candidate *c)
+{
+	return c->load + c->penalty;
 }
 
 static bool slow_imbalanced(const struct world *w, uint32_t *min)
@@ -165,20 +184,20 @@ static bool slow_imbalanced(const struct world *w, uint32_t *min)
 
 	*min = UINT32_MAX;
 	for (size_t i = 0; i < w->n; i++) {
-		*min = w->c[i].load < *min ? w->c[i].load : *min;
+		*min = slow_load(&w->c[i]) < *min ? slow_load(&w->c[i]) : *min;
 		max = w->c[i].load > max ? w->c[i].load : max;
 	}
 	return max > *min + w->o.balance_abs_threshold &&
 		(double)max > (double)*min * w->o.balance_rel_threshold;
 }
 
-/* The cheapest with load <= <most>. */
+/* The cheapest with load and penalty <= <most>. */
 static int slow_best(const struct world *w, uint64_t most)
 {
 	int best = -1;
 
 	for (size_t i = 0; i < w->n; i++) {
-		if (w->c[i].load <= most &&
+		if (slow_load(&w->c[i]) <= most &&
 		    (best < 0 || slow_cost(w, &w->c[i]) < slow_cost(w, &w->c[best])))
 			best = (int)i;
 	}

@@ -89,7 +89,7 @@ static void *watch(void *arg)
 
 		now_ms += 50;
 		route_tick(w->r, now_ms);
-		route_each_server(w->r, look, &picked);
+		route_each_server(w->r, now_ms, look, &picked);
 		pool(w);
 		stats(w);
 		o.pool_default.policy.rule = (enum policy_rule)(i / 10 % RULE_COUNT);

@@ -241,7 +241,7 @@ static inline struct server_find server(struct world *w, const char *name)
 {
 	struct server_find f = { .name = name };
 
-	route_each_server(w->r, server_look, &f);
+	route_each_server(w->r, w->now, server_look, &f);
 	return f;
 }
 

@@ -138,6 +138,29 @@ static void several_messages_in_one_notify(void **state)
 	world_end(&w);
 }
 
+static void too_many_messages_in_one_notify(void **state)
+{
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	for (unsigned i = 0; i < 2; i++) {
+		forget(&p);
+		notify_begin(&p, 1 + i, 1);
+		for (unsigned n = 0; n < SERVE_MESSAGES_MAX + i; n++)
+			message(&p, "what");
+		frame_end(&p);
+		deliver(&p);
+		assert_int_equal(count_acks(&p), 1);
+		assert_int_equal(p.count.messages, (1 + i) * SERVE_MESSAGES_MAX);
+		assert_int_equal(p.count.args_bad, i);
+	}
+	peer_end(&p);
+	world_end(&w);
+}
+
 /* ---- however the bytes come --------------------------------------------------------------- */
 
 static void write_stream(struct peer *p)
@@ -526,6 +549,33 @@ static void random_payloads(void **state)
 	world_end(&w);
 }
 
+/* No memory for a long frame: what came of it is a head, and it is answered like any other. */
+static void a_frame_thrown_away(void **state)
+{
+	struct world w;
+	struct peer p;
+
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	notify_route(&p, 7, "a", "abcdefgh");
+	serve_lose(&p.serve, p.in.p, SPOP_HEAD_MAX, &p.out);
+	p.in.n = 0;
+	assert_int_equal(count_acks(&p), 1);
+	assert_true(answered(&p, "stream=7"));
+	assert_true(answered(&p, "set txn.more=int32:0") || answered(&p, "set txn.more=int64:0"));
+	assert_false(answered(&p, "txn.server"));
+	assert_int_equal(p.count.notifies, 1);
+	assert_int_equal(p.count.acks, 1);
+	assert_int_equal(p.count.lost, 1);
+	forget(&p);
+	notify_route(&p, 9, "b", "ab");		/* and the next one as ever */
+	deliver(&p);
+	assert_true(answered(&p, "txn.server"));
+	assert_int_equal(p.count.lost, 1);
+	peer_end(&p);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +583,7 @@ int main(void)
 		cmocka_unit_test(no_server),
 		cmocka_unit_test(every_notify_is_acked_once),
 		cmocka_unit_test(several_messages_in_one_notify),
+		cmocka_unit_test(too_many_messages_in_one_notify),
 		cmocka_unit_test(any_split_gives_the_same_bytes),
 		cmocka_unit_test(a_short_output_buffer),
 		cmocka_unit_test(the_smallest_frame),
@@ -545,6 +596,7 @@ int main(void)
 		cmocka_unit_test(fragments),
 		cmocka_unit_test(damaged_streams),
 		cmocka_unit_test(random_payloads),
+		cmocka_unit_test(a_frame_thrown_away),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

@@ -107,6 +107,106 @@ static void test_each_allocation_fails_once(void **state)
 	assert_true(k > 5 && some > 3);
 }
 
+struct shared { size_t used, max, refused; };
+
+static bool take(void *arg, size_t n)
+{
+	struct shared *s = arg;
+
+	if (n > s->max - s->used) {
+		s->refused++;
+		return false;
+	}
+	s->used += n;
+	return true;
+}
+
+static void give(void *arg, size_t n)
+{
+	struct shared *s = arg;
+
+	assert_true(n <= s->used);
+	s->used -= n;
+}
+
+/* From none to more than enough: what cannot be had is lost, all of it is given back. */
+static void test_shared_memory(void **state)
+{
+	struct shared s = { 0 };
+	struct spop_memory m = { take, give, &s };
+	unsigned lost = 3, last = 3;
+
+	for (s.max = 0; lost > 0; s.max += 4096) {
+		struct spop_conn c = ready();
+
+		assert_true(s.max < 1 << 20);
+		c.opts.memory = &m;
+		lost = tell(&c);
+		assert_true(lost <= last || s.refused > 0);
+		last = lost;
+		if (s.max == 0)
+			assert_int_equal(lost, 2);	/* the third is whole */
+		spop_conn_fini(&c);
+		assert_int_equal(s.used, 0);
+	}
+	assert_true(s.max > 4096);
+	/* memory that is granted and not there is given back too */
+	for (unsigned long k = 1; k == 1 || lost > 0; k++) {
+		struct spop_conn c = ready();
+
+		c.opts.memory = &m;
+		fault_begin(k);
+		tell(&c);
+		lost = fault_end();
+		spop_conn_fini(&c);
+		assert_int_equal(s.used, 0);
+	}
+}
+
+/* One frame of which only the head is here. */
+static void lose(struct spop_conn *c, unsigned type, unsigned flags, unsigned stream, struct spop_event *ev)
+{
+	uint8_t frame[64] = { 0, 0, 0x20, 0, (uint8_t)type, 0, 0, 0, (uint8_t)flags, (uint8_t)stream, 1 };
+	uint8_t out[SPOP_REPLY_MAX];
+	struct spop_wr w = { out, 0, sizeof(out), false };
+
+	assert_int_equal(spop_conn_next(c, frame, sizeof(frame), &w, ev), 0);
+	assert_int_equal(spop_conn_lose(c, frame, sizeof(frame), &w, ev), sizeof(frame));
+}
+
+static void test_frames_thrown_away(void **state)
+{
+	struct spop_conn c = ready();
+	struct spop_event ev;
+
+	lose(&c, 3, 1, 5, &ev);			/* a whole NOTIFY */
+	assert_int_equal(ev.kind, SPOP_EV_NOTIFY);
+	assert_true(ev.lost && ev.stream_id == 5 && ev.messages.left == 0);
+	lose(&c, 3, 0, 7, &ev);			/* the first fragment: the others are taken, and dropped */
+	assert_int_equal(ev.kind, SPOP_EV_NONE);
+	feed(&c, 0, 0, 7, 3000, &ev);
+	assert_int_equal(ev.kind, SPOP_EV_NONE);
+	assert_int_equal(c.joining_bytes, 0);
+	feed(&c, 0, 1, 7, 10, &ev);
+	assert_true(ev.kind == SPOP_EV_NOTIFY && ev.lost && ev.stream_id == 7);
+	feed(&c, 3, 0, 9, 3000, &ev);		/* one in between */
+	assert_int_equal(c.joining_bytes, 3000);
+	lose(&c, 0, 0, 9, &ev);
+	assert_int_equal(c.joining_bytes, 0);
+	lose(&c, 0, 3, 9, &ev);			/* given up */
+	assert_int_equal(ev.kind, SPOP_EV_ABORT);
+	feed(&c, 3, 0, 11, 3000, &ev);		/* the last */
+	lose(&c, 0, 1, 11, &ev);
+	assert_true(ev.kind == SPOP_EV_NOTIFY && ev.lost && ev.messages.left == 0);
+	lose(&c, 99, 1, 0, &ev);		/* of a type nobody knows */
+	assert_int_equal(ev.kind, SPOP_EV_NONE);
+	assert_int_equal(c.n_lost, 4);
+	assert_int_equal(c.n_joining, 0);
+	lose(&c, 1, 1, 0, &ev);			/* a second HELLO */
+	assert_int_equal(ev.kind, SPOP_EV_CLOSE);
+	spop_conn_fini(&c);
+}
+
 /* Whole NOTIFYs, handshakes, health checks and ACKs allocate nothing. */
 static void test_no_allocation_without_fragments(void **state)
 {
@@ -131,6 +231,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_allocation_fails_once),
+		cmocka_unit_test(test_shared_memory),
+		cmocka_unit_test(test_frames_thrown_away),
 		cmocka_unit_test(test_no_allocation_without_fragments),
 	};
 

@@ -1,0 +1,67 @@
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "agent/loop/addr.h"
+#include "agent/loop/exposed.h"
+
+static const char spop_means[] =
+	"SPOP has no password: who reaches it reads and shapes decisions, and reports facts";
+static const char feed_means[] =
+	"who reaches it forges how requests ended: set log_feed.token_file";
+static const char metrics_means[] =
+	"who reaches it reads the figures, and the names of pools and servers";
+
+/* A text that is no address is somebody else's to report. */
+static bool is_local(const char *text)
+{
+	struct addr a;
+	struct err e;
+
+	if (addr_parse(text, &a, &e) != 0 || a.a.sa.sa_family == AF_UNIX)
+		return true;
+	if (a.a.sa.sa_family == AF_INET)
+		return ntohl(a.a.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (IN6_IS_ADDR_V4MAPPED(&a.a.in6.sin6_addr))
+		return a.a.in6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&a.a.in6.sin6_addr);
+}
+
+static void look_at(const char *key, const char (*text)[ADDR_MAX], const char *means,
+		    void (*fn)(void *arg, const char *sentence), void *arg)
+{
+	char sentence[EXPOSED_MAX];
+
+	for (unsigned i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++) {
+		if (is_local(text[i]))
+			continue;
+		snprintf(sentence, sizeof(sentence), "%s has %s, which is not loopback; %s", key, text[i],
+			 means);
+		fn(arg, sentence);
+	}
+}
+
+static bool has_unix(const char (*text)[ADDR_MAX])
+{
+	for (unsigned i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++)
+		if (strncmp(text[i], "unix@", 5) == 0)
+			return true;
+	return false;
+}
+
+void loop_exposed(const struct loop_opts *o, void (*fn)(void *arg, const char *sentence), void *arg)
+{
+	char sentence[EXPOSED_MAX];
+
+	look_at("spop.listen", o->spop, spop_means, fn, arg);
+	if (o->feed_token_file[0] == '\0') {
+		look_at("log_feed.tcp", o->log_tcp, feed_means, fn, arg);
+		look_at("log_feed.udp", o->log_udp, feed_means, fn, arg);
+	}
+	look_at("metrics.listen", o->metrics, metrics_means, fn, arg);
+	if ((o->socket_mode & 0002) && (has_unix(o->spop) || has_unix(o->log_tcp) ||
+					has_unix(o->log_udp) || has_unix(o->metrics))) {
+		snprintf(sentence, sizeof(sentence), "spop.socket_mode %04o lets every user of this "
+			 "machine write to the unix sockets", (unsigned)o->socket_mode);
+		fn(arg, sentence);
+	}
+}

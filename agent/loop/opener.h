@@ -1,0 +1,33 @@
+/* opener.h - a process beside the agent that opens one file for it, at each reload.
+ *
+ *      agent, which can open nothing              opener, which reads nothing
+ *
+ *      a number                     ---->
+ *                                   <----        the number, and the open file or an errno
+ *
+ * A filter of system calls cannot tell one path from another, and a file that an editor replaces is
+ * not the one that was open: so the right to open belongs to a process that knows one path only and
+ * takes no byte from the agent for more than "again". It ends when the agent does, however that ends. */
+#ifndef KVROUTE_LOOP_OPENER_H
+#define KVROUTE_LOOP_OPENER_H
+
+#include "agent/base/types.h"
+
+#define OPENER_WAIT_S	5	/* a file system may hang; the agent must not */
+
+struct opener {
+	int fd;			/* -1: there is none */
+	uint32_t asked;
+};
+
+/* Before threads start and sockets are open. <path> is used from the working directory of now.
+ * -1: errno; <o> can be used, and never opens anything. */
+int opener_start(struct opener *o, const char *path);
+
+/* A new descriptor for reading, or -errno: ETIMEDOUT, ESRCH when the opener is gone, or what open()
+ * said. From one thread. */
+int opener_open(struct opener *o);
+
+void opener_stop(struct opener *o);
+
+#endif

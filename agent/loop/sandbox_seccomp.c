@@ -1,0 +1,179 @@
+/* The allow-list, and what becomes of calls that are not on it.
+ *
+ * What is refused gets EPERM instead of the end of the process: a call that was forgotten here, or
+ * that a newer libc makes, must not cost the service; its caller takes the way of any failed call.
+ * Only calls that nothing in or below the agent has a use for end the process: who makes them is not
+ * our code, and a dead agent costs no request. clone3() says ENOSYS, because a filter cannot see its
+ * flags; libc then takes clone(), whose flags must be those of a thread.
+ *
+ * The filter is put on before the threads start: no byte from outside is seen without it. TSYNC is for
+ * threads that a library may have started.
+ *
+ * The list is for 64-bit x86 and ARM. Others have further calls for the same things (futex_time64) or
+ * other orders of arguments (clone), and a wrong list would cost the service: there it stays off. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/sandbox.h"
+
+#if defined(__x86_64__) && defined(__LP64__) || defined(__aarch64__) && defined(__LP64__)
+#define KNOWN	1
+#else
+#define KNOWN	0
+#endif
+
+/* One call; of its arguments those must fit that are compared. */
+struct rule {
+	int call;
+	unsigned n;
+	struct scmp_arg_cmp arg[2];
+};
+
+#define CALL(name)			{ SCMP_SYS(name), 0, { { 0 } } }
+#define IS(i, v)			{ i, SCMP_CMP_EQ, v, 0 }
+#define LACKS(i, bits)			{ i, SCMP_CMP_MASKED_EQ, bits, 0 }
+#define HAS(i, bits)			{ i, SCMP_CMP_MASKED_EQ, bits, bits }
+#define CALL1(name, a)			{ SCMP_SYS(name), 1, { a } }
+#define CALL2(name, a, b)		{ SCMP_SYS(name), 2, { a, b } }
+#define OPTION(level, name)		CALL2(setsockopt, IS(1, level), IS(2, name))
+
+#define THREAD	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+
+static const struct rule serving[] = {
+	/* connections; there is no socket(), so none goes out */
+	CALL(accept4), CALL(recvfrom), CALL(recvmsg), CALL(sendto), CALL(sendmsg), CALL(shutdown),
+	CALL(read), CALL(write), CALL(close),
+	OPTION(SOL_SOCKET, SO_KEEPALIVE), OPTION(SOL_SOCKET, SO_RCVBUF),
+	OPTION(IPPROTO_TCP, TCP_NODELAY), OPTION(IPPROTO_TCP, TCP_KEEPIDLE),
+	OPTION(IPPROTO_TCP, TCP_KEEPINTVL), OPTION(IPPROTO_TCP, TCP_KEEPCNT),
+	CALL1(fcntl, IS(1, F_GETFL)), CALL1(fcntl, IS(1, F_SETFL)),
+	CALL1(fcntl, IS(1, F_GETFD)), CALL1(fcntl, IS(1, F_SETFD)),
+	/* loops, times, chance */
+	CALL(epoll_wait), CALL(epoll_pwait), CALL(epoll_ctl), CALL(poll), CALL(ppoll),
+	CALL(clock_gettime), CALL(clock_nanosleep), CALL(nanosleep), CALL(gettimeofday), CALL(time),
+	CALL(getrandom), CALL(restart_syscall),
+	/* memory, none of it to be executed */
+	CALL(brk), CALL(munmap), CALL(mremap), CALL(madvise),
+	CALL1(mmap, LACKS(2, PROT_EXEC)), CALL1(mprotect, LACKS(2, PROT_EXEC)),
+	/* threads and signals, of our own only */
+	CALL1(clone, HAS(0, THREAD)), CALL(set_robust_list), CALL(rseq), CALL(futex),
+	CALL(sched_yield), CALL(sched_getaffinity), CALL(sysinfo), CALL(gettid), CALL(getpid),
+	CALL(rt_sigprocmask), CALL(rt_sigtimedwait), CALL(rt_sigaction), CALL(rt_sigreturn),
+	CALL(sigaltstack), CALL(exit), CALL(exit_group), CALL1(prctl, IS(0, PR_SET_NAME)),
+	/* figures of this process, from files that are open: process.c */
+	CALL(pread64), CALL(lseek), CALL(getdents64), CALL(fstat),
+	CALL2(prlimit64, IS(0, 0), IS(2, 0)),
+	/* unix sockets at the end */
+	CALL(newfstatat), CALL(lstat), CALL(unlink), CALL1(unlinkat, IS(2, 0)),
+};
+
+static const struct rule opening[] = {
+	CALL1(openat, LACKS(2, O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE)),
+	CALL(recvfrom), CALL(sendmsg), CALL(close), CALL(exit_group), CALL(rt_sigreturn),
+	CALL(restart_syscall),
+};
+
+static const int deadly[] = {
+	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(bpf),
+	SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(reboot), SCMP_SYS(userfaultfd),
+	SCMP_SYS(perf_event_open), SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root),
+	SCMP_SYS(setns), SCMP_SYS(keyctl),
+};
+
+static int add_rules(scmp_filter_ctx ctx, const struct rule *r, size_t n)
+{
+	size_t i;
+	int rc;
+
+	for (i = 0; i < n; i++)
+		if ((rc = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, r[i].call, r[i].n,
+						 r[i].arg)) != 0)
+			return rc;
+	return 0;
+}
+
+static int add_refusals(scmp_filter_ctx ctx)
+{
+	size_t i;
+	int rc;
+
+	for (i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+		if ((rc = seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, deadly[i], 0)) != 0)
+			return rc;
+	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+}
+
+/* abort() must end us as it does without a filter; others are not for us to signal. */
+static int add_own_signals(scmp_filter_ctx ctx)
+{
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+}
+
+/* The library has a code of its own for what the kernel said: ask again, with a filter that is none.
+ * EFAULT: the kernel would take one. */
+static int reason(int rc)
+{
+	if (rc == 0)
+		return 0;
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 && errno != EFAULT)
+		return errno;
+	return -rc;
+}
+
+/* The library frees twice when it gets no memory in the midst of seccomp_load() (2.5.4). It needs less
+ * than this for our list, measured: 0.3 MiB. */
+#define FILTER_BYTES	(1u << 20)
+
+static bool memory_is_short(void)
+{
+	void *p = mem_alloc(FILTER_BYTES);
+
+	mem_free(p);
+	return p == NULL;
+}
+
+static int load(const struct rule *r, size_t n)
+{
+	scmp_filter_ctx ctx;
+	int rc;
+
+	if (!KNOWN)
+		return ENOTSUP;
+	if (memory_is_short() || (ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM))) == NULL)
+		return ENOMEM;
+	if ((rc = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)) == 0 &&
+	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1)) == 0 &&
+	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0)) == 0 &&
+	    (rc = add_rules(ctx, r, n)) == 0 && (rc = add_own_signals(ctx)) == 0 &&
+	    (rc = add_refusals(ctx)) == 0) {
+		/* a tree instead of a list, where the library can: half the cost of a call */
+		(void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+		rc = seccomp_load(ctx);
+	}
+	seccomp_release(ctx);
+	return reason(rc);
+}
+
+int sandbox_seccomp(void)
+{
+	return load(serving, sizeof(serving) / sizeof(serving[0]));
+}
+
+int sandbox_seccomp_opener(void)
+{
+	return load(opening, sizeof(opening) / sizeof(opening[0]));
+}
