@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Write the first inputs of every target to OUT/TARGET/: made from tests/data, the shipped configuration and a
+few lines below. `make fuzz-merge` puts them, minimised, into tests/fuzz/corpus/."""
+import glob
+import hashlib
+import os
+import re
+import struct
+import sys
+
+OUT = sys.argv[1]
+APIS = ["none", "chat", "completions", "responses", "messages", "embeddings", "generate"]
+
+
+def put(target, data, keep=False):
+    """<keep>: in the tree whatever it reaches, as a choice between two constants is no edge that would show it."""
+    for folder in [f"{OUT}/{target}"] + ([f"{OUT}/keep/{target}"] if keep else []):
+        os.makedirs(folder, exist_ok=True)
+        with open(f"{folder}/{hashlib.sha1(data).hexdigest()[:12]}", "wb") as f:
+            f.write(data)
+
+
+# ---- bodies ------------------------------------------------------------------------------------------
+
+def strings_of(path):
+    """String literals of a C file, those next to each other joined: the cases of a unit test."""
+    text = open(path, encoding="utf-8").read()
+    words = dict(re.findall(r'#define (\w+)\s+((?:"(?:[^"\\]|\\.)*"\s*|\b[A-Z]\d+\b\s*)+)$', text, re.M))
+    for _ in range(3):
+        for k, v in words.items():
+            text = re.sub(rf"\b{k}\b", lambda m: v, text)
+    for run in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', text):
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"', run)
+        yield b"".join(p.encode().decode("unicode_escape").encode("latin-1", "replace") for p in parts)
+
+
+LONG = b"0123456789" * 120
+MORE_BODIES = [
+    b'{"cache_salt":"a","extra_key":"b","messages":[]}', b'{"extra_key":"b","cache_salt":"a"}',
+    b'{"cache_salt":{"a":[1]},"extra_key":["x"],"model":["m"],"user":{"a":1}}', b'{"cache_salt":null,"model":null,"lora_path":null}',
+    b'{"adapter_id":"a","lora_name":"b","lora_path":"c","user":"u","metadata":{"user_id":"v"}}',
+    b'{"lora_path":["c","d"],"lora_name":["b"],"adapter_id":[null,"x"]}', b'{"lora_name":["b"],"lora_path":["c"],"lora_path":"e"}',
+    b'{"metadata":{"user_id":"v"},"user":"u"}', b'{"metadata":[1],"user":2}',
+    b'{"model":"' + LONG + b'","user":"' + LONG[:255] + b'","cache_salt":"' + LONG + b'"}',
+    b'{"messages":[{"role":"user","content":[{"image_url":{"url":"data:' + LONG + b'","detail":"low"}},{"input_audio":{"data":"' + LONG + b'"}}]}]}',
+    b'{"tools":[{"id":"x","cache_control":{"type":"ephemeral"},"a":1}],"functions":[{"name":"' + LONG[:100] + b'"}],'
+    b'"documents":[{"t":"' + LONG[:70] + b'"}],"messages":[{"content":"x"}]}',
+    b'{"functions":{"a":1},"documents":[],"functions":null}', b'{"tools":"text","functions":3}',
+    b'{"image_data":["' + LONG + b'","b"],"text":"hi"}', b'{"image_data":null,"input_ids":[1,2,3]}', b'{"image_data":{"url":"u"},"text":["a","b"]}',
+    b'{"messages":[{"content":"a","content":"b","tool_calls":[{"function":{"name":"f","arguments":{"x":[1,{"y":null}]}}},{"custom":{"name":"g","input":"z"}}]}]}',
+    b'{"messages":[{"tool_calls":[{"function":{"arguments":"' + LONG[:200] + b'"}}],"content":null,"reasoning":"' + LONG[:90] + b'"},{"content":"a"}]}',
+    b'{"system":[{"text":"a"},{"text":"b"}],"messages":[{"role":"user","content":[{"content":[{"text":"r"},{"source":{"data":"' + LONG + b'"}}]}]}]}',
+    b'[' * 11 + b'{"messages":[{"content":"deep"}]}' + b']' * 11, b'{"a":' * 10 + b'1' + b'}' * 10, b'[' * 140,
+    b'{"input":[{"arguments":true,"type":"function_call"}],"messages":[{"content":[{"input":false},{"input":true},{"input":null}]}]}',
+    b'{"messages":[{"content":"a"},{"tool_calls":[{"function":{"arguments":"' + LONG[:100] + b'"}}],"tool_calls":[{"function":{"arguments":"' +
+    LONG[:20] + b'"}}]},{"content":"a"},{"reasoning":"' + LONG[:150] + b'","reasoning":"' + LONG[:70] + b'"}]}',
+    b'{"input":[[1,2],[3]],"prompt":[[1,2],[3]]}', b'{"input":["a","b"],"prompt":["a",1]}', b'{"prompt":[1,"a",-1,1.5,4294967296]}',
+]
+
+
+def bodies():
+    for path in sorted(glob.glob("tests/data/bodies/*.json")):
+        name = os.path.basename(path).split("-")[0]
+        data = open(path, "rb").read()
+        put("body", bytes([APIS.index(name), 0, 1, 2]) + data)
+        put("json", b"\0\3" + data)
+        for k in (3, 5, 9):
+            put("body", bytes([APIS.index(name), k * 19 & 0x7f, k, 7]) + data[:len(data) * k // 10])
+    for path in ["test_body.c", "test_cut.c"]:
+        for s in strings_of(f"tests/unit/prompt/{path}"):
+            if s.startswith(b"{") and len(s) > 8:
+                for api in range(1, 7):
+                    put("body", bytes([api, 0, 1, 4]) + s)
+    for body in MORE_BODIES:
+        for api in range(1, 7):
+            put("body", bytes([api, 0, 1, 4]) + body)
+    for path in ("/v1/chat/completions", "/openai/v1/responses?x=1", "/v1/messages/", "/generate", "/v1/completions", "embeddings"):
+        put("body", bytes([7, 0, 0, 0]) + path.encode())
+    for s in strings_of("tests/unit/base/test_json.c"):
+        put("json", b"\0\4" + s)
+
+
+# ---- SPOP ----------------------------------------------------------------------------------------------
+
+def hex_bytes(line):
+    out = b""
+    for text, run, times in re.findall(r'(?:"([^"]*)"|((?:[0-9a-fA-F]{2})+))(?:\*(\d+))?', line):
+        out += (text.encode() if text else bytes.fromhex(run)) * int(times or 1)
+    return out
+
+
+def bytes_of(line):
+    """What is before a comment; '#' may stand in quotes."""
+    return re.match(r'(?:[^"#]|"[^"]*")*', line).group(0)
+
+
+def hex_cases(path):
+    case, frame = [], False
+    for line in open(path, encoding="utf-8"):
+        key, _, rest = line.strip().partition(" ")
+        if key == "case":
+            if case:
+                yield case
+            case = []
+        elif key in ("frame", "in"):
+            case.append([key == "frame", hex_bytes(bytes_of(rest))])
+        elif key == "+":
+            case[-1][1] += hex_bytes(bytes_of(rest))
+    if case:
+        yield case
+
+
+def hello_frame(size):
+    """<size>: a number as SPOP writes it."""
+    payload = b"\1\0\0\0\1\0\0\x12supported-versions\x08\x032.0\x0emax-frame-size\3" + size + b"\x0ccapabilities\x08\x0apipelining"
+    return struct.pack(">I", len(payload)) + payload
+
+
+def spop():
+    for path in sorted(glob.glob("tests/data/spop/*.hex")):
+        for case in hex_cases(path):
+            stream = b"".join((struct.pack(">I", len(b)) if frame else b"") + b for frame, b in case)
+            if len(stream) < 5000:
+                put("spop_conn", b"\0\0\2\3" + stream)
+            for frame, b in case:
+                if frame and len(b) < 2000:
+                    put("spop_typed", b"\7" + b)
+                    put("spop_typed", {1: b"\5", 2: b"\6", 3: b"\4"}.get(b[0], b"\4") + b[7:])
+    for code in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 99):
+        put("spop_typed", b"\6\x0bstatus-code\3" + bytes([code]), keep=True)
+    put("spop_typed", b"\6\x07message\x08\2ab\x0bstatus-code\x08\1a")
+    hello = hello_frame(b"\xfc\xf0\6")
+    part = struct.pack(">I", 3007) + b"\3\0\0\0\0\1\1" + b"a" * 3000
+    put("spop_conn", b"\0\0\2\3" + hello + part + part[:4] + b"\0\0\0\0\1\1\1" + part[11:])
+    for answer in (0xd7, 0x97, 0x57, 0x17):
+        put("spop_conn", bytes([1, 0, 2, answer]) + hello + b"\0\0\0\x0e\3\0\0\0\1\1\1\5route\0")
+    for n in range(180, 240, 4):
+        put("spop_conn", bytes([1, 0, 2, 1]) + hello_frame(b"\xf0\1") + b"\0\0\0\x0e\3\0\0\0\1" + bytes([n]) + b"\1\5route\0")
+    for limits in (0x05, 0x1a, 0x2f, 0x30):
+        put("spop_conn", bytes([limits, 1, 9, 0xe7]))
+    for data in (b"\x00", b"\x11", b"\x01", b"\x02\xf0\x01", b"\x03\x05", b"\x04\xff\xff\xff\xff\x0e", b"\x05\xf1\x00",
+                 b"\x06\x7f\0\0\1", b"\x07" + b"\0" * 15 + b"\1", b"\x08\x03abc", b"\x09\x00",
+                 b"\x02\xf0\xf0\xfe\xfe\xfe\xfe\xfe\xfe\xfe\x0e"):
+        put("spop_typed", b"\2" + data * 2)
+        put("spop_typed", b"\3\1k" + data + b"\2kk" + data)
+        put("spop_typed", b"\0" + data)
+        put("spop_typed", b"\1" + data)
+
+
+# ---- text ------------------------------------------------------------------------------------------------
+
+def conf():
+    put("yaml", open("doc/kvroute.yaml", "rb").read())
+    put("yaml", b"nobody: 1\nspop:\n" + b"".join(b"  k%d: 1\n" % i for i in range(70)))
+    put("yaml", b"models:\n" + b"".join(b"  - name: m%d\n" % i for i in range(1030)))
+    put("yaml", b"pools:\n" + b"".join(b"  - name: p%d\n" % i for i in range(70)) + b"routing:\n  max_pools: 66\n")
+    put("yaml", b"threads: " + b"1" * 5000 + b"\nx: [" + b"1," * 6000 + b"]\n")
+    put("yaml", b"threads: [1" + b"," * 3000 + b"\n")
+    for number in (b"1.2345678901234567", b"0.1", b"1e-9", b"1.0000000000000002", b"29.999999999999996"):
+        put("yaml", b"policy:\n  balance_rel_threshold: " + number + b"\n  attention_factor: 1.23456789e-9\n", keep=True)
+    for name in ("good", "bad"):
+        text = open(f"tests/data/conf/{name}.txt", "rb").read()
+        for case in re.split(rb"^=== .*\n", text, flags=re.M)[1:]:
+            case = re.split(rb"^=> ", case, flags=re.M)[0]
+            put("yaml", re.sub(rb"\\(x[0-9a-f]{2}|[tre\\])", lambda m: {b"t": b"\t", b"r": b"\r", b"e": b"", b"\\": b"\\"}.get(
+                m.group(1)) if m.group(1)[:1] != b"x" else bytes.fromhex(m.group(1)[1:].decode()), case))
+
+
+def lines():
+    for s in strings_of("tests/unit/feed/test_logline.c"):
+        if b"{" in s:
+            put("logline", s)
+    put("logline", b'{"uid":"u","be":"llm","srv":"s1","want":"s2","why":"cached","err":0,"st":200,"ts":"--","tw":0,'
+        b'"tc":1,"tr":-1,"ta":50,"out":10,"in":20,"rc":"+1","sq":0,"bq":0}')
+    for s in strings_of("tests/unit/loop/test_http.c"):
+        if len(s) > 3:
+            put("http", s)
+    for nested in (b'{"a":{"uid":"b"}}', b'{"uid":"c","a":{"uid":"b","st":1}}', b'{"uid":"c","a":["b",{"srv":"s"}],"srv":["x"]}',
+                   b'{"uid":"c"}{"uid":"d"}', b'{"uid":{"uid":{"uid":"x"}},"be":"p"}', b'[{"uid":"a"}]', b'{"uid":"a","uid":3,"uid":null}'):
+        put("logline", nested)
+    put("http", b"GET / HTTP/1.1\r\nX: " + b"a" * 8200, keep=True)
+    put("logline", b'{"srv":"' + b"a" * 5000 + b'","uid":"' + b"b" * 5000 + b'"}')
+    put("logline", b'{"uid":"u","want":"' + b"a" * 5000 + b'","srv":"' + b"b" * 5000 + b'"}')
+    for end in ("CD", "SC", "SH", "sQ", "cQ", "PH", "PR", "KD", "DC", "LR", "RC", "IH", "UK", "-", "", "---"):
+        put("logline", b'{"uid":"u","ts":"' + end.encode() + b'"}', keep=True)
+    put("http", b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    for s in strings_of("tests/unit/route/test_loadstr.c"):
+        put("loadstr", s)
+    put("loadstr", b"lb1/77;s1=1,0,0,1;s2=0,4294967296,3,100;s3=1,1")
+
+
+# ---- scripts for serve -----------------------------------------------------------------------------------
+
+def route(conn, uid, pool, load, turns, how=0, name=0, seq=0, cut=0, path=0, tenant=0, model=2):
+    body = bytes([len(turns) | how]) + bytes(turns)
+    return bytes([15, conn, 0, 0, name, seq, uid, pool]) + load + bytes([path, tenant, model, 0]) + body + bytes([0, cut, 0, 0x80])
+
+
+def fact(conn, uid, srv, st=0, ct=0, end=0, what=4):
+    return bytes([15, conn, 0, what, uid, srv, st, ct, end, 20, 0, 0x80])
+
+
+def serve():
+    load = bytes([4, 0xa0, 0xa1, 0xa2, 0xa0])
+    talk = route(0, 0, 0, load, [0x91, 0x52]) + fact(1, 0, 0) + fact(1, 0, 0, what=6)
+    put("serve", talk)
+    put("serve", talk * 3 + route(1, 1, 0, load, [0x91, 0x52, 0x73]) + bytes([5, 3, 200, 5]))
+    put("serve", bytes([6, 0x77]) + talk + bytes([6, 0x81]) + talk + bytes([4, 255, 255, 5]) + talk)
+    sliced = b"".join(route(i % 3, 3, 0, load, [0x91, 0x92, 0xf3, 0xf4], name=n, cut=c) for i, (n, c) in enumerate(
+        [(0, 200), (3, 150), (4, 100), (5, 0)]))
+    put("serve", sliced + fact(0, 3, 1))
+    put("serve", b"".join(route(i % 3, i % 8, i % 4, load, [0x11 * (i % 9 + 1)] * 3, seq=0x80 | i % 4, cut=i * 9,
+                                how=0x48 if i % 3 else 8, path=i % 8, tenant=i % 4) for i in range(24)))
+    put("serve", b"".join(fact(i % 3, i % 8, i % 8, i % 8, i % 4, i % 8, 4 + i % 3) for i in range(16)) + talk)
+    put("serve", bytes([0, 0xf1, 1]) + bytes([15, 0, 2 + 8 * 4 + 0x80]) + talk[3:] + bytes([4, 0, 255]) + talk)
+    put("serve", b"".join(route(0, i % 8, 0, load, [0x10 * (i % 15) + 1, 0x81], how=8, tenant=i % 4) + fact(0, i % 8, 0, what=6)
+                          for i in range(30)) + route(0, 0, 0, load, [1, 0x81], how=8, cut=60, tenant=1))
+    put("serve", b"".join(route(0, i % 8, 0, load, [0x11 * (i % 15) + 1, 0x13 + i], how=8) for i in range(60)))
+    put("serve", b"".join(route(0, i % 8, 0, load, [(0xf1 + i % 13 + k * 3) % 256 for k in range(7)][::-1 if i % 2 else 1]) for i in range(40)))
+    put("serve", b"".join(route(0, 0xc0 + i % 64, 0, load, [(37 * i + 11 * k + 200) % 256 for k in range(7)]) + fact(1, 0xc0 + i % 64, i % 3, what=6)
+                          for i in range(120)))
+    put("serve", b"".join(route(i % 3, 0xc0 + i, 0, bytes([0x44, i, 0xa0, 0xa1, 0xa2, 0xa0]), [0x91, i], cut=i % 3 * 50, name=i % 2 * 3,
+                                seq=0x80 if i > 30 else 0) for i in range(60)) + bytes([5]) + fact(0, 0xc3, 1))
+    put("serve", bytes([9, 0, 0, 0, 2, 0x91, 0x52, 0]) + talk + bytes([9, 0, 0, 0, 2, 0x91, 0x52, 1, 9, 0, 2, 2, 0x80, 0, 3, 91, 93, 0, 0]))
+    put("serve", b"".join(route(0, i % 8, 0, load, [0x31], seq=0x80)[:-1] + bytes([t, k, 3, 45, 49, 50])
+                          for i, (k, t) in enumerate([(0, 4), (1, 4), (2, 8), (5, 8), (6, 9), (5, 4), (7, 8), (8, 8)])))
+    put("serve", bytes([15, 0, 0x7c]) + talk[3:] + bytes([15, 1, 0x79]) + talk[3:12] + talk[3:])
+    put("serve", bytes([7, 1]) + talk + bytes([7, 0, 8, 1, 0, 8, 0, 1, 0, 0, 0]) + talk)
+    for i in range(8):
+        put("serve", talk + bytes([2, 0, i, i, 7 - i, i, i, 250, i]) + bytes([2, 0x80, 14]) + b'{"uid":"u1"}xy' + talk)
+    fragments = bytes([15, 0, 2 + 8 * 4]) + talk[3:]
+    put("serve", fragments + fragments)
+    put("serve", bytes([15, 0, 0, 7, 20]) + b"\5route\2\3uid\x08\2u1\3abc" + bytes([1, 0, 4, 0, 0, 0, 0]))
+
+
+bodies()
+spop()
+conf()
+lines()
+serve()
