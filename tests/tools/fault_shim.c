@@ -1,0 +1,113 @@
+/* fault_shim.c - allocations of any program that fail on request: for LD_PRELOAD, with the name of a file of
+ * at least sizeof(struct fault) bytes in FAULT_FILE. Who maps that file, too, says and sees what happens, while the
+ * program runs and beside its threads and children:
+ *
+ *      armed      0: all is well, nothing is counted
+ *      seen       allocations since then; each takes the next number, from 1
+ *      fail_at    the first one that fails,
+ *      fail_n     and how many do from there on (0: all)
+ *      failed     how many did; 0: fail_at was never reached
+ *      spared     how many should have, and were asked for by the library whose name has FAULT_SPARE in it
+ *
+ * With FAULT_TRACE set, who asked goes to standard error: addresses for addr2line. The unit tests have their own, tests/unit/fault.h: this one is for the whole program, its libraries included. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct fault { uint64_t armed, seen, fail_at, fail_n, failed, bytes, spared; };
+
+static struct fault *fault;
+static const char *spare;
+static int trace;
+static void *(*real_malloc)(size_t);
+static void *(*real_calloc)(size_t, size_t);
+static void *(*real_realloc)(void *, size_t);
+
+static void *must(const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+
+	if (p == NULL)
+		abort();
+	return p;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *path = getenv("FAULT_FILE");
+	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *p, *warm[1];
+
+	if (fd < 0)
+		return;
+	spare = getenv("FAULT_SPARE");
+	if ((trace = getenv("FAULT_TRACE") != NULL))
+		backtrace(warm, 1);
+	p = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (p != MAP_FAILED)
+		fault = p;
+}
+
+static void tell(void)
+{
+	void *at[24];
+
+	backtrace_symbols_fd(at, backtrace(at, 24), STDERR_FILENO);
+}
+
+static int is_spared(void *caller)
+{
+	Dl_info info;
+
+	return spare != NULL && dladdr(caller, &info) && info.dli_fname != NULL &&
+	       strstr(info.dli_fname, spare) != NULL;
+}
+
+static int fails(size_t n, void *caller)
+{
+	uint64_t k;
+
+	if (fault == NULL || !__atomic_load_n(&fault->armed, __ATOMIC_SEQ_CST))
+		return 0;
+	k = __atomic_add_fetch(&fault->seen, 1, __ATOMIC_SEQ_CST);
+	if (k < fault->fail_at || (fault->fail_n > 0 && k - fault->fail_at >= fault->fail_n))
+		return 0;
+	if (is_spared(caller)) {
+		__atomic_add_fetch(&fault->spared, 1, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	fault->bytes = n;
+	__atomic_add_fetch(&fault->failed, 1, __ATOMIC_SEQ_CST);
+	if (trace)
+		tell();
+	errno = ENOMEM;
+	return 1;
+}
+
+void *malloc(size_t n)
+{
+	if (real_malloc == NULL)
+		*(void **)&real_malloc = must("malloc");
+	return fails(n, __builtin_return_address(0)) ? NULL : real_malloc(n);
+}
+
+void *calloc(size_t count, size_t n)
+{
+	if (real_calloc == NULL)
+		*(void **)&real_calloc = must("calloc");
+	return fails(count * n, __builtin_return_address(0)) ? NULL : real_calloc(count, n);
+}
+
+void *realloc(void *p, size_t n)
+{
+	if (real_realloc == NULL)
+		*(void **)&real_realloc = must("realloc");
+	return n > 0 && fails(n, __builtin_return_address(0)) ? NULL : real_realloc(p, n);
+}
