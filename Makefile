@@ -25,7 +25,7 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread -fno-strict-aliasing \
            -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
-LIBS    := -lev -lyaml -lm
+LIBS    := -lev -lyaml -lseccomp -lm
 
 # ---- what is built, lowest first: a folder may use those named behind it -------------------
 
@@ -90,7 +90,7 @@ FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
-	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS))
+	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS),-lm)
 endef
 $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 
@@ -104,21 +104,43 @@ unit-threads: $(filter %_threads,$(UNIT))
 
 # ---- test tools and benches: one .c each ---------------------------------------------------
 
-TOOLS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/tools/*.c)))
+SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/tools/*_shim.c))
+TOOLS := $(patsubst %.c,$(B)/%,$(filter-out %_shim.c,$(sort $(wildcard tests/tools/*.c)))) $(SHIMS)
 TOOL_LIB := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/tools/lib/*.c))) $(B)/agent/base/err.o
 BENCH := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 
 $(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
 	$(link) $(LIBS)
 
+# For LD_PRELOAD, under any program: never with a sanitizer of its own.
+$(B)/%_shim.so: %_shim.c
+	@mkdir -p $(@D)
+	$(call say,CC   $@)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(WERROR) -O1 -g -fPIC -shared -o $@ $< -ldl
+
 # The engine and the load generator know nothing of the product: what they say of it is worth more.
-$(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load: $(B)/%: $(B)/%.o $(TOOL_LIB)
+$(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load $(B)/tests/tools/http_pace: $(B)/%: $(B)/%.o $(TOOL_LIB)
+	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
+
+# Agents and clients of SPOP: the library, and nothing of the agent.
+$(B)/tests/tools/noop_spoa $(B)/tests/tools/spop_load: $(B)/%: $(B)/%.o $(TOOL_LIB) $(B)/libspoe.a
 	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 tools: $(TOOLS)
 .PHONY: tools
+
+# ---- fuzzing: one .c per target, with libFuzzer or (FUZZER=) a main that replays files: tests/fuzz/README.md
+
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
+FUZZER ?=
+
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o) $(call libs,$(uses_conf))
+	$(link) $(FUZZER) $(LIBS)
+fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
+fuzz fuzz-replay fuzz-merge fuzz-coverage:
+	@tests/fuzz/run.sh $(@:fuzz-%=%)
+.PHONY: fuzz-programs fuzz fuzz-replay fuzz-merge fuzz-coverage
 
 # ---- what a person types ---------------------------------------------------------------------
 
@@ -140,12 +162,19 @@ compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
+bench-path: all tools
+	@python3 tests/bench/path.py
+bench-socket: all tools
+	@python3 tests/bench/notifies.py
+# what takes longer than everyone wants to wait
+test-long: all tools
+	@tests/run.sh notifies-10m failures-long scarce-long
 asan:
 	tests/run.sh asan
 tsan:
 	tests/run.sh tsan
 clean:
-	rm -rf build/release build/asan build/tsan build/clang build/test kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench asan tsan clean
+	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test kvroute kvroutectl
+.PHONY: deps demo demo-stop test it compose-test bench bench-path bench-socket test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

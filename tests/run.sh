@@ -17,16 +17,25 @@ declare -A suite=(
 	[asan]="$make --no-print-directory unit B=build/asan CC=gcc SAN='$asan' OPT=-O1"
 	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
 	[clang]="$make --no-print-directory unit B=build/clang CC=clang WERROR=-Werror"
+	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[tools]="python3 tests/tools/test_stub_engine.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
 	[stories-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
+	[failures]="python3 tests/it/promises/pf_failures.py"
+	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
+	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
+	[scarce]="python3 tests/it/promises/scarce.py"
 	[man]="tests/it/man.sh"
+	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
+	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
+	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
+	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
-order=(unit asan tsan clang ctl man tools conf recipes stories stories-asan compose)
+order=(unit asan tsan clang fuzz ctl man tools conf recipes stories promise-1 failures sandbox threats scarce stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)

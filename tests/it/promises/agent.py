@@ -1,0 +1,135 @@
+"""agent.py - one agent alone, with a SPOP client of ours for HAProxy: for stories of memory and descriptors that run out.
+
+    with Agent() as a:
+        with a.client() as c:
+            a.route(c, "uid-1", body)
+"""
+import ctypes
+import http.client
+import json
+import mmap
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+sys.dont_write_bytecode = True
+
+from fleet import BUILD, Fleet, wait_for  # noqa: E402
+from spop_client import SpopClient  # noqa: E402
+
+LOAD = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"
+SHIM = os.path.join(BUILD, "tests/tools/fault_shim.so")
+
+
+class Fault:
+    """Which allocation of the agent fails: tests/tools/fault_shim.c."""
+
+    WORDS = ("armed", "seen", "fail_at", "fail_n", "failed", "bytes", "spared")
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "fault")
+        with open(self.path, "wb") as f:
+            f.write(bytes(4096))
+        with open(self.path, "r+b") as f:
+            self.map = mmap.mmap(f.fileno(), 4096)
+        self.words = (ctypes.c_uint64 * len(self.WORDS)).from_buffer(self.map)
+
+    def get(self, word):
+        return self.words[self.WORDS.index(word)]
+
+    def put(self, **values):
+        for word, v in values.items():
+            self.words[self.WORDS.index(word)] = v
+
+    def arm(self, at, n=1):
+        self.put(seen=0, failed=0, spared=0, fail_at=at, fail_n=n)
+        self.put(armed=1)
+
+    def disarm(self):
+        self.put(armed=0)
+        return self.get("failed")
+
+
+class Agent(Fleet):
+    def __init__(self, argv=(), fault=False, env=None, before=None, **kw):
+        super().__init__(engines=0, **kw)
+        self.argv, self.before, self.env = list(argv), before, dict(os.environ, **(env or {}))
+        self.fault = Fault(self.folder) if fault else None
+        if fault:
+            # a sanitizer's library wants to be the first, unless told otherwise
+            asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0:allocator_may_return_null=1"
+            self.env.update(LD_PRELOAD=SHIM, FAULT_FILE=self.fault.path, ASAN_OPTIONS=asan)
+
+    def start(self):
+        self.spawn_agent()
+        wait_for("the agent", 10, lambda: self.get("/ready", self.metrics_port)[0] == 200)
+
+    def spawn_agent(self):
+        path = self.write("kvroute.yaml", self.agent_yaml())
+        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv, env=self.env, preexec_fn=self.before)
+
+    @property
+    def pid(self):
+        return self.processes["agent"].pid
+
+    def log(self):
+        with open(os.path.join(self.folder, "agent.log"), errors="replace") as f:
+            return f.read()
+
+    def client(self, size=16380, **kw):
+        return SpopClient(self.spop_address, max_frame_size=size, **kw)
+
+    def cpu_s(self):
+        with open("/proc/%d/stat" % self.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss(self):
+        with open("/proc/%d/status" % self.pid) as f:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) * 1024
+
+    def feed(self, *lines):
+        with socket.create_connection(("127.0.0.1", self.feed_port), 5) as s:
+            s.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def chat(text, **more):
+    return json.dumps({"messages": [{"role": "user", "content": text}], "model": "m", **more})
+
+
+def request(uid, body, path="/v1/chat/completions", **more):
+    """The arguments of a route message."""
+    body = body.encode() if isinstance(body, str) else body
+    return {"uid": uid, "pool": "llm", "load": LOAD, "path": path, "blen": len(body), "bsize": len(body), **more, "body": body}
+
+
+def equal(got, want, what):
+    assert got == want, "%s: %r instead of %r" % (what, got, want)
+
+
+def main(cases, argv):
+    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
+    passed = failed = 0
+    for c in cases:
+        if word not in c.__name__:
+            continue
+        start = time.time()
+        try:
+            c()
+            passed += 1
+            result = "ok   "
+        except Exception:
+            traceback.print_exc()
+            failed += 1
+            result = "FAIL "
+        print("%s %-44s %5.1f s" % (result, c.__name__, time.time() - start), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed > 0

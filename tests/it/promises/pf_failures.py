@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""pf_failures.py [-k WORD] [--long] - failures never look fast: of four engines one fails, at once, under a closed loop.
+
+What is measured is its share of all decisions. Fair is a quarter. While it fails it must stay below twice that, and
+when it has healed it must be back at half of that within HEAL half-lives. Without a penalty a server that fails in a
+millisecond has nothing open and nothing waiting, and draws nearly everything: one line says how much, so that it is
+seen what the others are worth. HAProxy has no health checks here, or checks that such an engine passes.
+
+Every case starts its own fleet. With --long the default half-life of 10 s is used too. The last line is
+"N passed, N failed".
+"""
+import http.client
+import os
+import sys
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+
+from fleet import Fleet  # noqa: E402
+
+FAIR = 0.25
+CLIENTS = 12
+HEAL = 3                # half-lives
+FILLER = "time year people way day man thing woman life child world school state family student group country " * 3
+PREFIX = FILLER * 8     # 2,400 bytes that all share, where a case says so
+NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
+
+
+def unchecked(text):
+    """No health checks: a server that refuses stays UP."""
+    return text.replace("default-server check inter 200ms fall 1 rise 1 maxconn", "default-server maxconn")
+
+
+def unchecked_no_retry(text):
+    return unchecked(text).replace("    option redispatch 1\n    retries 2\n", "    retries 0\n")
+
+
+# name, rule, all prompts share a prefix that the engine holds, what the engine is told, edit of HAProxy's configuration
+CASES = [
+    ("500, new prompts", "cost", False, "fail=500", None),
+    ("500, hot prefix", "cost", True, "fail=500", None),
+    ("500, new prompts", "cache_aware", False, "fail=500", None),
+    ("500, hot prefix", "cache_aware", True, "fail=500", None),
+    ("429, hot prefix", "cache_aware", True, "fail=429", None),
+    ("refuses, redispatched", "cost", False, "dead=refuse", unchecked),
+    ("refuses, hot prefix, redispatched", "cache_aware", True, "dead=refuse", unchecked),
+    ("refuses, no retry", "cost", True, "dead=refuse", unchecked_no_retry),
+    ("streams break off", "cost", True, "drop=1", None),
+]
+
+
+class Load:
+    """<CLIENTS> clients that ask again as soon as they are answered; every other request is a stream."""
+
+    def __init__(self, fleet, hot):
+        self.fleet, self.hot = fleet, hot
+        self.lock = threading.Lock()
+        self.n = self.bad = 0
+        self.over = False
+        self.threads = [threading.Thread(target=self.run) for _ in range(CLIENTS)]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *ignored):
+        self.over = True
+        for t in self.threads:
+            t.join()
+
+    def run(self):
+        while not self.over:
+            with self.lock:
+                self.n += 1
+                n = self.n
+            if not self.ask(n):
+                with self.lock:
+                    self.bad += 1
+
+    def ask(self, n):
+        prompt = PREFIX + "%d" % n if self.hot else "%d " % n + FILLER
+        try:
+            got = self.fleet.chat([{"role": "user", "content": prompt}], stream=n % 2 == 0)
+            return got.status == 200 and (n % 2 == 1 or b"[DONE]" in got.body)
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def picked(fleet):
+    m = fleet.metrics()
+    return {s: m.get('kvroute_server_picked_total{pool="pool",server="%s"}' % s, 0) for s in fleet.names}
+
+
+def share(fleet, server, seconds):
+    before = picked(fleet)
+    time.sleep(seconds)
+    after = picked(fleet)
+    n = {s: after[s] - before[s] for s in after}
+    return n[server] / max(1, sum(n.values())), int(n[server]), int(sum(n.values()))
+
+
+def failures(fleet):
+    m = fleet.metrics()
+    return {k.split('"')[1]: int(v) for k, v in m.items() if k.startswith("kvroute_failures_total")}
+
+
+def run(case, half_life, fail_s, more=""):
+    """Shares while it fails and after it has healed (None where it is told nothing of that)."""
+    name, rule, hot, fault, edit = case
+    conf = "policy: {rule: %s, penalty_half_life: %dms%s}" % (rule, half_life * 1000, more)
+    with Fleet(agent_conf=conf, edit=edit, engine_options=["--decode-ms", "25"]) as f:
+        victim = f.chat([{"role": "user", "content": PREFIX}]).engine
+        with Load(f, hot) as load:
+            time.sleep(0.5)
+            f.control(victim, fault)
+            bad = load.bad
+            failing = share(f, victim, fail_s)
+            bad = load.bad - bad
+            kinds = failures(f)
+            f.control(victim, "restore=1")
+            healed = None
+            if not more:
+                time.sleep(HEAL * half_life)
+                healed = share(f, victim, max(1.5, half_life))
+    return failing, healed, bad, kinds
+
+
+def check(case, half_life, fail_s):
+    failing, healed, bad, kinds = run(case, half_life, fail_s)
+    print("      share %.3f (%d of %d) in %g s of failing, below %.2f; %d clients were failed; %s"
+          % (*failing, fail_s, 2 * FAIR, bad, ", ".join("%s %d" % k for k in sorted(kinds.items()) if k[1])))
+    print("      share %.3f (%d of %d) from %g s after it healed, at least %.3f" % (*healed, HEAL * half_life, FAIR / 2))
+    if failing[0] >= 2 * FAIR:
+        raise AssertionError("a failing engine draws more than twice its share")
+    if healed[0] < FAIR / 2:
+        raise AssertionError("a healed engine draws less than half of its share")
+    if sum(kinds.values()) == 0:
+        raise AssertionError("no failure was counted")
+    if case[4] is unchecked and bad > kinds["broken"]:      # those were on it when it went
+        raise AssertionError("requests failed that HAProxy could retry")
+
+
+def without_a_penalty():
+    """What would be, so that the figures above say something."""
+    for case in (CASES[0], CASES[3]):
+        failing = run(case, 0.5, 1.5, NO_PENALTY)[0]
+        print("      %s, %s: share %.3f (%d of %d)" % (case[1], case[0], *failing))
+        if failing[0] < 2 * FAIR:
+            raise AssertionError("no penalty, and the engine draws little: these stories would not see it broken")
+
+
+def main(argv):
+    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
+    tests = [("%s, %s" % (c[1], c[0]), lambda c=c: check(c, 0.5, 2.5)) for c in CASES]
+    tests.append(("without a penalty", without_a_penalty))
+    if "--long" in argv:
+        tests += [("%s, %s, half-life 10 s" % (c[1], c[0]), lambda c=c: check(c, 10, 30)) for c in CASES[:4]]
+    passed = failed = 0
+    for name, test in tests:
+        if word not in name:
+            continue
+        start = time.time()
+        try:
+            test()
+            passed += 1
+            state = "ok  "
+        except Exception:
+            failed += 1
+            state = "FAIL"
+            traceback.print_exc(limit=4, file=sys.stdout)
+        print("%s  %-50s %6.1f s" % (state, name, time.time() - start), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
