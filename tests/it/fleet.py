@@ -25,19 +25,51 @@ if not os.path.isabs(BUILD):
     BUILD = os.path.join(TOP, BUILD)
 HAPROXY = os.environ.get("HAPROXY", os.path.join(TOP, "build/haproxy/2.6/haproxy"))
 
+START_SECONDS = 30      # on a machine where everything else runs as well
 SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error"]
 
 
+class Ports:
+    """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his own, until close().
+
+    Each is held by a socket that does not listen. It gets SO_REUSEADDR once it is bound: a server that asks for the
+    port by number, with that option as servers do, gets it beside us.
+    """
+
+    def __init__(self):
+        self.held = []
+
+    def take(self, udp=False):
+        """A port; <udp>: one that is free for datagrams too, at this moment."""
+        while True:
+            s = socket.socket()
+            self.held.append(s)
+            s.bind(("127.0.0.1", 0))
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port = s.getsockname()[1]
+            if not udp or self.datagrams_too(port):
+                return port
+
+    @staticmethod
+    def datagrams_too(port):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return True
+            except OSError:
+                return False
+
+    def close(self):
+        while self.held:
+            self.held.pop().close()
+
+
+ports_of_this_program = Ports()
+
+
 def free_ports(n):
-    held = []
-    for _ in range(n):
-        s = socket.socket()
-        s.bind(("127.0.0.1", 0))
-        held.append(s)
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
+    """Held as long as this program runs."""
+    return [ports_of_this_program.take() for _ in range(n)]
 
 
 def wait_for(what, seconds, test):
@@ -99,7 +131,9 @@ class Fleet:
         self.threads, self.show, self.routed, self.session = threads, show, routed, session
         self.folder = folder or tempfile.mkdtemp(prefix="kvroute-")
         self.engines, self.controls, self.processes = {}, {}, {}
-        self.port, self.agent_port, self.feed_port, self.metrics_port = free_ports(4)
+        self.ports = Ports()
+        self.port, self.agent_port, self.metrics_port = (self.ports.take() for _ in range(3))
+        self.feed_port = self.ports.take(udp=True)
         self.spop_address, self.spop_more = "127.0.0.1:%d" % self.agent_port, spop
         self.stats_path = os.path.join(self.folder, "admin.sock")
 
@@ -135,7 +169,7 @@ class Fleet:
     def start_engine(self, name):
         old = self.engines.get(name)
         p = self.spawn(name, [os.path.join(BUILD, "tests/tools/stub_engine"), "--name", name,
-                              "--listen", "127.0.0.1:%d" % (old or 0), "--control", "127.0.0.1:0"]
+                              "--listen", "127.0.0.1:%d" % (old or self.ports.take()), "--control", "127.0.0.1:0"]
                        + self.engine_options, stdout=subprocess.PIPE)
         line = p.stdout.readline().decode()
         if "listen=" not in line:
@@ -158,7 +192,7 @@ class Fleet:
     def start_agent(self):
         path = self.write("kvroute.yaml", self.agent_yaml())
         self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path])
-        wait_for("the agent", 10, lambda: self.get("/ready", self.metrics_port)[0] == 200)
+        self.wait_alive("agent", "the agent", lambda: self.get("/ready", self.metrics_port)[0] == 200)
 
     def haproxy_cfg(self):
         with open(os.path.join(TOP, "haproxy-conf", self.conf)) as f:
@@ -200,9 +234,19 @@ class Fleet:
         self.write("kvroute.spoe", spoe)
         self.cfg_path = self.write("haproxy.cfg", self.haproxy_cfg())
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
-        wait_for("HAProxy", 10, lambda: os.path.exists(self.stats_path) and self.up_servers("pool") == len(self.names))
+        self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
+                        and self.up_servers("pool") == len(self.names))
         if self.with_agent and self.routed:
-            wait_for("HAProxy's check of the agent", 10, lambda: self.up_servers("spoe_agent") == 1)
+            self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == 1)
+
+    def wait_alive(self, name, what, test):
+        """As wait_for, but not for a process that has ended."""
+        def alive_and():
+            status = self.processes[name].poll()
+            if status is not None:
+                raise RuntimeError("%s ended with status %d instead" % (what, status))
+            return test()
+        wait_for(what, START_SECONDS, alive_and)
 
     def end(self, name, sig=signal.SIGTERM, seconds=10):
         p = self.processes.pop(name, None)
@@ -222,6 +266,7 @@ class Fleet:
     def stop(self, keep=False):
         for name in ["haproxy", "agent"] + self.names:
             self.end(name, signal.SIGTERM if name != "haproxy" else signal.SIGINT)
+        self.ports.close()
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
