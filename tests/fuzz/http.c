@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = must_alloc(malloc(size + 1));
 	struct http_request whole = { 0 }, cut = { 0 };
-	struct span method, path, query;
+	struct span method = { 0 }, path = { 0 }, query;
 	size_t end, k;
 	int rc, rc_cut;
 
