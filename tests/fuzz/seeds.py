@@ -189,6 +189,24 @@ def lines():
     put("loadstr", b"lb1/77;s1=1,0,0,1;s2=0,4294967296,3,100;s3=1,1")
 
 
+def stats():
+    for path in sorted(glob.glob("tests/data/hastats/*-*.*")):
+        data = open(path, "rb").read()
+        rows = data.split(b"\n")
+        put("stats", b"\x80\0" + b"\n".join(rows[:4] + rows[-2:]))
+        put("stats", b"\x81\0" + data)
+    for s in strings_of("tests/unit/feed/test_hastats.c"):
+        put("stats", b"\x85\0" + s)
+    head = b"# pxname,svname,qcur,scur,status,weight,type\n"
+    row = b"p,s,1,2,UP,3,2\n"
+    put("stats", b"\xc7\xff" + head + row[:-1] + b",\"x", keep=True)
+    put("stats", b"\x07\0" + head[:-1] + b",x" * 1100 + b"\n" + row[:-1] + b",y" * 1100 + b"\n\n")
+    put("stats", b"\x40\0" + head + row + b"p," + b"s" * 127 + row[3:] + b"p," + b"s" * 128 + row[3:] + b"\n" + row)
+    put("stats", b"\xff\0# " + b"n" * 128 + b"," + head[2:] + row + b"\n")
+    for word in (b"UP 1/3", b"no check", b"DOWN (agent)", b"NOLB 1/2", b"DRAIN", b"MAINT (via p/a)", b"GLAD", b'"UP"'):
+        put("stats", b"\x33\0" + head + row.replace(b"UP", word) * 2 + b"\n", keep=True)
+
+
 # ---- scripts for serve -----------------------------------------------------------------------------------
 
 def route(conn, uid, pool, load, turns, how=0, name=0, seq=0, cut=0, path=0, tenant=0, model=2):
@@ -237,4 +255,5 @@ bodies()
 spop()
 conf()
 lines()
+stats()
 serve()
