@@ -28,6 +28,7 @@ declare -A suite=(
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
 	[scarce]="python3 tests/it/promises/scarce.py"
+	[socket]="python3 tests/it/promises/on_socket.py"
 	[man]="tests/it/man.sh"
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
@@ -35,7 +36,7 @@ declare -A suite=(
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
-order=(unit asan tsan clang fuzz ctl man tools conf recipes stories promise-1 failures sandbox threats scarce stories-asan compose)
+order=(unit asan tsan clang fuzz ctl man tools conf recipes stories promise-1 failures sandbox threats scarce socket stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)

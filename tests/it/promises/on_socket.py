@@ -1,0 +1,17 @@
+#!/usr/bin/env python3
+"""on_socket.py [-k WORD] - what peers see of the agent on real sockets: promises 2, 3, 5, 6 and 18, one after the other.
+
+The last line is "N passed, N failed".
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import agent  # noqa: E402
+import p05_split  # noqa: E402
+import p06_writes  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(agent.main(p05_split.CASES + p06_writes.CASES, sys.argv[1:]))
