@@ -73,6 +73,12 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# The hash of pages, once per instruction set; agent/index/pages.c asks the CPU.
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+$(B)/agent/index/pages_avx2.o:   ALL_CFLAGS += -mavx2 -mbmi2
+$(B)/agent/index/pages_avx512.o: ALL_CFLAGS += -mavx2 -mbmi2 -mavx512f -mavx512dq
+endif
+
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,$(uses_conf))
