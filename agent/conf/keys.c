@@ -108,6 +108,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Open requests in the books; above it the oldest is closed." },
 	{ "ledger.max_age", TYPE_TIME, CONF(route.ledger_max_age_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "A request whose end nobody reported is closed after this." },
+	{ "ledger.max_silence", TYPE_TIME, CONF(route.ledger_max_silence_ms), SEC, 168 * HOUR, RELOAD,
+	  .help = "What a HAProxy process had open is closed when it asks nothing for so long." },
 
 	{ "servers.max_age", TYPE_TIME, CONF(route.server_max_age_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "A server that no load string named for so long is forgotten." },

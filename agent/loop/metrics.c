@@ -97,6 +97,7 @@ static const struct row route_rows[] = {
 	{ "ledger_open_requests", "", GAUGE, R(open), "Requests the ledger believes open." },
 	{ "ledger_closed_total", "reason=\"load\"", COUNTER, R(closed_by_load),
 	  "Open requests closed without a fact." },
+	{ "ledger_closed_total", "reason=\"silence\"", COUNTER, R(closed_by_silence), NULL },
 	{ "ledger_closed_total", "reason=\"age\"", COUNTER, R(closed_by_age), NULL },
 	{ "ledger_closed_total", "reason=\"room\"", COUNTER, R(closed_by_room), NULL },
 	{ "refused_total", "what=\"pool\"", COUNTER, R(pools_refused), "Names above a limit." },

@@ -153,9 +153,20 @@ void fleet_drop(struct fleet *f, struct server *s)
 	server_free(s);
 }
 
-struct slot *server_slot(struct server *s, uint64_t process)
+static struct slot *slot_new(struct server *s, uint64_t process)
 {
-	struct slot *idle = NULL, *sl;
+	struct slot *sl = mem_alloc(sizeof(*sl));
+
+	if (sl == NULL)
+		return NULL;
+	sl->process = process;
+	list_init(&sl->open);
+	return s->slots[s->n_slots++] = sl;
+}
+
+static struct slot *slot_find(struct server *s, uint64_t process)
+{
+	struct slot *idle = NULL;
 
 	for (unsigned i = 0; i < s->n_slots; i++) {
 		if (s->slots[i]->process == process)
@@ -165,15 +176,19 @@ struct slot *server_slot(struct server *s, uint64_t process)
 	}
 	if (idle == NULL && s->n_slots == SLOTS_MAX)
 		return s->slots[SLOTS_MAX - 1];
-	if (idle != NULL) {
-		idle->process = process;
-		return idle;
-	}
-	if ((sl = mem_alloc(sizeof(*sl))) == NULL)
-		return NULL;
-	sl->process = process;
-	list_init(&sl->open);
-	return s->slots[s->n_slots++] = sl;
+	if (idle == NULL)
+		return slot_new(s, process);
+	idle->process = process;
+	return idle;
+}
+
+struct slot *server_slot(struct server *s, uint64_t process, msec now)
+{
+	struct slot *sl = slot_find(s, process);
+
+	if (sl != NULL)
+		sl->heard = now;
+	return sl;
 }
 
 enum fact_step pool_step(const struct pool *p, msec now)

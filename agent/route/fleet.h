@@ -24,6 +24,7 @@
 /* What one HAProxy process has open at one server, by our own count. */
 struct slot {
 	uint64_t process;	/* hash of its name */
+	msec heard;		/* its last load string, or fact of a request moved here */
 	struct list open;	/* struct ledger_entry.in_slot, oldest first */
 	uint32_t n_open;
 };
@@ -88,7 +89,8 @@ const struct pool_opts *pool_options_of(const struct route_opts *o, struct span 
 /* Options have changed: every pool points at its new ones. */
 void fleet_options(struct fleet *f, const struct route_opts *o);
 
-struct slot *server_slot(struct server *s, uint64_t process);	/* NULL: no memory */
+/* Of a process that was heard just now. NULL: no memory. */
+struct slot *server_slot(struct server *s, uint64_t process, msec now);
 
 /* ---- the wait at a server --------------------------------------------------------------- */
 

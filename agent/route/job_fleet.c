@@ -52,8 +52,10 @@ static void take_entries(struct route *r, struct job *j, struct loadstr *l, stru
 			continue;
 		j->has_load = true;
 		for (unsigned k = 0; k < s->n_slots; k++) {
-			if (s->slots[k]->process == j->process)
-				close_beyond(r, s->slots[k], sum(e.conn, e.queue), st, j->now);
+			if (s->slots[k]->process != j->process)
+				continue;
+			s->slots[k]->heard = j->now;
+			close_beyond(r, s->slots[k], sum(e.conn, e.queue), st, j->now);
 		}
 		add_candidate(j, s);
 	}

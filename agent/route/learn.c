@@ -132,7 +132,7 @@ static void learn_verdict(struct route *r, const struct ledger_entry *e, const s
 
 static bool move(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
 {
-	struct slot *sl = server_slot(to, e->slot->process);
+	struct slot *sl = server_slot(to, e->slot->process, now);
 
 	if (sl == NULL)
 		return false;
@@ -226,6 +226,40 @@ static void close_aged(struct route *r, struct settling *st, msec now)
 	}
 }
 
+/* A HAProxy process that others have outlived: it was killed, or it ended after a reload and took with it
+ * the log lines its ring had not sent. No load string of its own will ever close what it had open. Time
+ * counts only while the pool is asked for, so that a long answer on a quiet day is not given up. */
+static bool is_silent(const struct route *r, const struct server *s, const struct slot *sl)
+{
+	return sl->n_open > 0 && s->pool->loaded - sl->heard >= r->opts.ledger_max_silence_ms;
+}
+
+static void close_slot(struct route *r, struct slot *sl, struct settling *st, msec now)
+{
+	while (sl->n_open > 0 && !settling_full(st)) {
+		struct ledger_entry *e = list_entry(sl->open.next, struct ledger_entry, in_slot);
+
+		settling_add(st, ledger_close(&r->ledger, e, now), true);
+		r->stats.closed_by_silence++;
+	}
+}
+
+/* Returns if there may be more. */
+static bool close_silent(struct route *r, struct settling *st, msec now)
+{
+	for (unsigned id = 0; id < SERVERS_MAX; id++) {
+		struct server *s = r->fleet.by_id[id];
+
+		for (unsigned k = 0; s != NULL && k < s->n_slots; k++) {
+			if (is_silent(r, s, s->slots[k]))
+				close_slot(r, s->slots[k], st, now);
+			if (settling_full(st))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* A server that its pool's load strings have not named for long, while they kept coming, is gone from
  * HAProxy's configuration. */
 static bool is_gone(const struct route *r, const struct server *s)
@@ -278,7 +312,7 @@ void route_tick(struct route *r, msec now)
 	slices_age(&r->slices, now - r->opts.slices_max_age_ms, SETTLE_MAX);
 	pthread_mutex_lock(&r->lock);
 	close_aged(r, &st, now);
-	sweep = now - r->swept >= SWEEP_EVERY_MS;
+	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);
 	if (sweep)
 		r->swept = now;
 	pthread_mutex_unlock(&r->lock);

@@ -2,7 +2,8 @@
  *
  * An entry is opened by a decision and closed by the first of: the log line (or done), a first-byte
  * report of an answer that is not streamed, the load string of its HAProxy process that admits fewer
- * requests than we count, another request with its uid, lack of room, age. Not locked: the owner is.
+ * requests than we count, the silence of that process while others speak, another request with its
+ * uid, lack of room, age. Not locked: the owner is.
  *
  * Closing gives back the claim the entry holds on the index; the owner confirms or cancels it once
  * its lock is released. */

@@ -27,6 +27,7 @@ void route_defaults(struct route_opts *o)
 	o->slices_max_age_ms = 5000;
 	o->ledger_max_entries = 65536;
 	o->ledger_max_age_ms = 600000;
+	o->ledger_max_silence_ms = 30000;
 	o->server_max_age_ms = 600000;
 	o->max_pools = 64;
 	pool_defaults(&o->pool_default);

@@ -85,7 +85,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 			 uint64_t turn_before)
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
-	struct slot *sl = server_slot(s, j->process);
+	struct slot *sl = server_slot(s, j->process, j->now);
 	double work = policy_prefill_s(po, j->tokens + j->unseen_tokens, cached);
 	struct ledger_entry *e;
 

@@ -36,6 +36,7 @@ struct route_opts {
 	msec slices_max_age_ms;		/* default 5000 */
 	uint32_t ledger_max_entries;	/* open requests; the oldest is closed above it; 65536 */
 	msec ledger_max_age_ms;		/* default 600000: ten minutes */
+	msec ledger_max_silence_ms;	/* of a HAProxy process with open requests; default 30000 */
 	msec server_max_age_ms;		/* a server in no load string for so long is gone; 600000 */
 	uint32_t max_pools;		/* default 64 */
 	struct pool_opts pool_default;
@@ -113,7 +114,7 @@ struct route_stats {
 	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
 	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */
 	uint64_t open;			/* ledger entries now */
-	uint64_t closed_by_load, closed_by_age, closed_by_room;
+	uint64_t closed_by_load, closed_by_silence, closed_by_age, closed_by_room;
 	uint64_t pools_refused, servers_refused;
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;

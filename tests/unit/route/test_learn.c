@@ -277,6 +277,73 @@ static void ten_minutes(void **state)
 	world_end(&w);
 }
 
+#define FULL4(process)	SPAN(process ";s1=1,99,0,1;s2=1,99,0,1;s3=1,99,0,1;s4=1,99,0,1")
+
+static void tick_to(struct world *w, msec now)
+{
+	w->now = now;
+	route_tick(w->r, w->now);
+}
+
+/* lb1/1 is killed, or its ring goes with it: nobody will tell how its requests ended. */
+static void a_process_that_others_outlive(void **state)
+{
+	struct world w;
+	msec begun;
+
+	(void)state;
+	world_start(&w);
+	begun = w.now;
+	w.q.load = FULL4("lb1/1");
+	for (int i = 0; i < 70; i++) {		/* more than one tick settles */
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		ask(&w, uid, "a");
+	}
+	w.now += 1000;
+	w.q.load = FULL4("lb1/2");
+	ask(&w, "young", "b");
+	tick_to(&w, begun + 300000);
+	assert_int_equal(stats(&w).open, 71);	/* nobody asks: no time goes by */
+	w.now = begun + 29999;
+	ask(&w, "more", "c");
+	tick_to(&w, begun + 301000);
+	assert_int_equal(stats(&w).open, 72);
+	w.now = begun + 30000;
+	ask(&w, "still more", "c");
+	for (int i = 1; i <= 5; i++)
+		tick_to(&w, begun + 301000 + i * 1000);
+	assert_int_equal(stats(&w).open, 3);
+	assert_int_equal(stats(&w).closed_by_silence, 70);
+	tell_done(&w, "young", "s1", 200, "--", 1);
+	assert_int_equal(stats(&w).facts_unknown, 0);
+	world_end(&w);
+}
+
+/* A request that takes long is no silence as long as its process asks for others. */
+static void a_process_that_speaks_keeps_its_own(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = FULL4("lb1/1");
+	ask(&w, "long", "a");
+	for (int i = 0; i < 50; i++) {
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		w.q.load = i % 2 ? FULL4("lb1/1") : FULL4("lb1/2");
+		ask(&w, uid, "b");
+		served(&w, uid);
+		tick_to(&w, w.now + 10000);
+	}
+	assert_int_equal(stats(&w).open, 1);
+	assert_int_equal(stats(&w).closed_by_silence, 0);
+	world_end(&w);
+}
+
 static void many_at_once_take_several_ticks(void **state)
 {
 	struct world w;
@@ -459,6 +526,8 @@ int main(void)
 		cmocka_unit_test(load_closes_the_oldest),
 		cmocka_unit_test(each_haproxy_counts_its_own),
 		cmocka_unit_test(ten_minutes),
+		cmocka_unit_test(a_process_that_others_outlive),
+		cmocka_unit_test(a_process_that_speaks_keeps_its_own),
 		cmocka_unit_test(many_at_once_take_several_ticks),
 		cmocka_unit_test(the_ledger_has_room_for_so_many),
 		cmocka_unit_test(facts_step_up_and_down),

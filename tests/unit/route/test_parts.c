@@ -88,14 +88,14 @@ static void slots_are_reused_and_shared(void **state)
 	fleet_init(&f);
 	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
 	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
-		assert_non_null(sl[i] = server_slot(s, i + 1));
+		assert_non_null(sl[i] = server_slot(s, i + 1, 0));
 		sl[i]->n_open++;		/* in use */
 	}
-	assert_ptr_equal(server_slot(s, 5), sl[4]);
-	assert_ptr_equal(server_slot(s, 1000), sl[SLOTS_MAX - 1]);	/* no room: shared */
+	assert_ptr_equal(server_slot(s, 5, 0), sl[4]);
+	assert_ptr_equal(server_slot(s, 1000, 0), sl[SLOTS_MAX - 1]);	/* no room: shared */
 	assert_int_equal(sl[SLOTS_MAX - 1]->process, SLOTS_MAX);
 	sl[3]->n_open--;
-	assert_ptr_equal(server_slot(s, 1000), sl[3]);			/* an idle one changes hands */
+	assert_ptr_equal(server_slot(s, 1000, 0), sl[3]);			/* an idle one changes hands */
 	assert_int_equal(sl[3]->process, 1000);
 	fleet_fini(&f);
 }
@@ -162,7 +162,7 @@ static void entries_open_and_close(void **state)
 	fleet_init(&f);
 	assert_int_equal(ledger_init(&l), 0);
 	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
-	sl = server_slot(s, 1);
+	sl = server_slot(s, 1, 0);
 	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
 		assert_non_null(ledger_open(&l, i * 256, s, sl, 0.001, 1000));
 	assert_int_equal(l.n, 5000);
@@ -199,9 +199,9 @@ static void entries_move_with_their_work(void **state)
 	p = fleet_pool(&f, &o, SPAN("pool"));
 	a = fleet_server(&f, p, SPAN("a"));
 	b = fleet_server(&f, p, SPAN("b"));
-	e = ledger_open(&l, 1, a, server_slot(a, 9), 0.5, 1000);
+	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), 0.5, 1000);
 	e->claim = 77;
-	ledger_move(e, b, server_slot(b, 9), 1000);
+	ledger_move(e, b, server_slot(b, 9, 0), 1000);
 	assert_int_equal(a->n_open + a->slots[0]->n_open, 0);
 	assert_int_equal(b->n_open, 1);
 	assert_true(a->unanswered_s == 0 && b->unanswered_s == 0.5);
@@ -209,7 +209,7 @@ static void entries_move_with_their_work(void **state)
 	assert_true(b->unanswered_s == 0 && b->n_open == 1);
 	assert_int_equal(ledger_close(&l, e, 1000), 77);
 	assert_int_equal(b->n_open, 0);
-	ledger_open(&l, 2, a, server_slot(a, 9), 0.5, 1000);	/* freed with the ledger */
+	ledger_open(&l, 2, a, server_slot(a, 9, 0), 0.5, 1000);	/* freed with the ledger */
 	ledger_fini(&l);
 	fleet_fini(&f);
 }
