@@ -1,14 +1,19 @@
 /* Addresses and listening sockets.
  *
  * A unix socket file outlives a process that was killed, so one that is in the way is asked: only
- * when connecting is refused (nobody listens) is it removed. The file's mode is right from the first
+ * when connecting is refused (nobody listens) is it removed. Two processes that start at once must not
+ * both find it so, and the later remove what the earlier has made: from the question until it listens,
+ * each holds a lock on the directory, which leaves no file behind. The file's mode is right from the first
  * moment, because the umask is set around bind(); that is a setting of the whole process, and the
  * reason why listeners are opened before any thread starts. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/loop/addr.h"
@@ -119,18 +124,39 @@ void addr_print(const union sockaddr_any *a, char *out, size_t cap)
 
 /* ---- unix socket files ------------------------------------------------------------------------ */
 
-static bool directory_missing(const char *path)
+#define LOCK_TRIES	200
+#define LOCK_PAUSE_NS	10000000
+
+static void directory_of(const char *path, char *dir)
 {
-	const char *slash = strrchr(path, '/');
-	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	size_t n = (size_t)(slash - path);
+	size_t n = (size_t)(strrchr(path, '/') - path);
+
+	memcpy(dir, path, n + 1);
+	dir[n ? n : 1] = '\0';
+}
+
+static bool directory_missing(const char *dir)
+{
 	struct stat st;
 
-	if (n == 0)
-		return false;
-	memcpy(dir, path, n);
-	dir[n] = '\0';
 	return stat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* A descriptor that holds the lock until it is closed; -1: it cannot be had, as the directory cannot be read or
+ * somebody sits on its lock. That must not keep us from starting: only two starts at one moment need it. */
+static int directory_lock(const char *dir)
+{
+	struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), i;
+
+	for (i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		nanosleep(&pause, NULL);
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 /* Does anyone answer? A full backlog (EAGAIN) is an answer too. */
@@ -205,22 +231,10 @@ static int fail(struct listener *l, const char *text, struct err *e)
 	return -1;
 }
 
-int listener_open(struct listener *l, const char *text, int type, uint32_t mode, struct err *e)
+static int open_socket(struct listener *l, const char *text, int type, uint32_t mode, struct err *e)
 {
-	int on = 1, family;
+	int on = 1, family = l->addr.a.sa.sa_family;
 
-	l->fd = -1;
-	if (addr_parse(text, &l->addr, e) != 0)
-		return -1;
-	family = l->addr.a.sa.sa_family;
-	if (family == AF_UNIX) {
-		if (directory_missing(l->addr.a.un.sun_path)) {
-			err_set(e, "cannot listen on %s: its directory is missing", text);
-			return 1;
-		}
-		if (unix_clear(&l->addr, type, e) != 0)
-			return -1;
-	}
 	l->fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return fail(l, text, e);
@@ -237,6 +251,35 @@ int listener_open(struct listener *l, const char *text, int type, uint32_t mode,
 		return -1;
 	}
 	return 0;
+}
+
+static int open_unix(struct listener *l, const char *text, int type, uint32_t mode, struct err *e)
+{
+	char dir[sizeof(l->addr.a.un.sun_path)];
+	int lock, rc;
+
+	directory_of(l->addr.a.un.sun_path, dir);
+	if (directory_missing(dir)) {
+		err_set(e, "cannot listen on %s: its directory is missing", text);
+		return 1;
+	}
+	lock = directory_lock(dir);
+	rc = unix_clear(&l->addr, type, e);
+	if (rc == 0)
+		rc = open_socket(l, text, type, mode, e);
+	if (lock >= 0)
+		close(lock);
+	return rc;
+}
+
+int listener_open(struct listener *l, const char *text, int type, uint32_t mode, struct err *e)
+{
+	l->fd = -1;
+	if (addr_parse(text, &l->addr, e) != 0)
+		return -1;
+	if (l->addr.a.sa.sa_family == AF_UNIX)
+		return open_unix(l, text, type, mode, e);
+	return open_socket(l, text, type, mode, e);
 }
 
 void listener_close(struct listener *l)

@@ -33,8 +33,8 @@ struct listener {
 };
 
 /* Open <text>, non-blocking. <type>: SOCK_STREAM or SOCK_DGRAM; <mode> is for a unix socket's file,
- * in force before anyone can connect. A socket file that nobody answers on is replaced; one that
- * answers, and a file that is no socket, are errors. 0 opened; 1 its directory is missing; -1: <e>. */
+ * in force before anyone can connect. A socket file that nobody answers on is replaced, by one of those
+ * that try at once; one that answers, and a file that is no socket, are errors. 0 opened; 1 its directory is missing; -1: <e>. */
 int listener_open(struct listener *l, const char *text, int type, uint32_t mode, struct err *e);
 
 /* Close, and unlink the unix socket's file if it still is ours. */

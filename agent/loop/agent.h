@@ -49,8 +49,10 @@ struct agent {
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */
 	unsigned n_accepting;	/* workers that have not stopped accepting */
+	unsigned n_running;	/* workers that have not left their loop */
 	bool ready;		/* all listeners open and all threads running, not draining */
 	bool draining;
+	bool hurried;		/* nor waiting for what is in flight */
 };
 
 #endif

@@ -8,8 +8,9 @@
  * taken, so that others cannot keep HAProxy out by sitting there.
  *
  * The kernel's receive buffer for UDP is asked to be larger, for bursts; what it drops is HAProxy's
- * fire-and-forget, and the ledger closes such requests by load and by age. */
+ * fire-and-forget: it is counted, and the ledger closes such requests by load and by age. */
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
@@ -257,6 +258,22 @@ static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
 			return;
 		datagram(rx, rx->datagram, (size_t)n);
 		mem_wipe(rx->datagram, (size_t)n);
+	}
+}
+
+/* The kernel's own count, of 32 bits, since the socket was made. Unix sockets never drop: they keep the sender. */
+void logrx_tick(struct logrx *rx)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t n;
+	unsigned i;
+
+	for (i = 0; i < rx->agent->log_udp.n; i++) {
+		n = sizeof(info);
+		if (getsockopt(rx->agent->log_udp.l[i].fd, SOL_SOCKET, SO_MEMINFO, info, &n) != 0 || n < sizeof(info))
+			continue;
+		count_add(&rx->count.dropped, info[SK_MEMINFO_DROPS] - rx->drops[i]);
+		rx->drops[i] = info[SK_MEMINFO_DROPS];
 	}
 }
 

@@ -17,6 +17,7 @@ struct logrx_counters {
 	uint64_t lines, lines_bad, lines_long;	/* taken; without sense; above LOGLINE_MAX */
 	uint64_t no_token, wrong_token;	/* lines that are not believed */
 	uint64_t datagrams, bytes;
+	uint64_t dropped;		/* datagrams that the kernel had no room for */
 };
 
 struct logrx {
@@ -27,11 +28,13 @@ struct logrx {
 	struct list conns;
 	struct logline line;			/* scratch for one */
 	char datagram[65536];
+	uint32_t drops[LISTEN_MAX];		/* of each socket, as the kernel last counted them */
 	struct logrx_counters count;
 };
 
 /* Sockets are <agent>'s, opened before. The struct is the caller's. */
 void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop);
+void logrx_tick(struct logrx *rx);	/* a few times a second */
 void logrx_stop(struct logrx *rx);
 
 #endif

@@ -21,6 +21,7 @@
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
 #define PATIENCE_NS		10000000
+#define DRAIN_LOOK_NS		10000000
 
 static void tune_take(struct tune *t, const struct loop_opts *o)
 {
@@ -157,6 +158,42 @@ static int start_threads(struct agent *a, struct side *side, struct err *e)
 	return 0;
 }
 
+static void signals_of(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+}
+
+static void wake_workers(struct agent *a)
+{
+	unsigned i;
+
+	for (i = 0; i < a->n_workers; i++)
+		worker_wake(a->worker[i]);
+}
+
+/* Until all workers have said what there is to say, or somebody asks for the end a second time. A reload is
+ * of no use any more. */
+static void wait_for_drain(struct agent *a)
+{
+	struct timespec pause = { .tv_nsec = DRAIN_LOOK_NS };
+	sigset_t set;
+	int sig;
+
+	signals_of(&set);
+	while (__atomic_load_n(&a->n_running, __ATOMIC_ACQUIRE) > 0) {
+		sig = sigtimedwait(&set, NULL, &pause);
+		if (sig != SIGTERM && sig != SIGINT)
+			continue;
+		log_msg(&a->log, LOG_INFO, LOG_LIFE, "told twice to end; not waiting for what is in flight");
+		__atomic_store_n(&a->hurried, true, __ATOMIC_RELEASE);
+		wake_workers(a);
+		return;
+	}
+}
+
 /* SPOP threads first, so that metrics and log feed see the drain to its end. Also for a start that
  * failed half-way. */
 static void stop_threads(struct agent *a, struct side *side)
@@ -165,8 +202,8 @@ static void stop_threads(struct agent *a, struct side *side)
 
 	__atomic_store_n(&a->ready, false, __ATOMIC_RELEASE);
 	__atomic_store_n(&a->draining, true, __ATOMIC_RELEASE);
-	for (i = 0; i < a->n_workers; i++)
-		worker_wake(a->worker[i]);
+	wake_workers(a);
+	wait_for_drain(a);
 	for (i = 0; i < a->n_workers; i++)
 		worker_join(a->worker[i]);
 	side_stop(side);
@@ -369,14 +406,6 @@ static void on_reload(struct agent *a, const struct loop_reload *reload)
 	refuse_reload(a, &es);
 	mem_free(ro);
 	mem_free(o);
-}
-
-static void signals_of(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
 }
 
 static void wait_for_end(struct agent *a, const struct loop_reload *reload)

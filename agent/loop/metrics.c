@@ -85,6 +85,7 @@ static const struct row route_rows[] = {
 	{ "slices_lost_total", "reason=\"room\"", COUNTER, R(slices_dropped), NULL },
 	{ "slices_again_total", "", COUNTER, R(slices_again),
 	  "Requests that began anew with the uid of one that waited." },
+	{ "slices_repeated_total", "", COUNTER, R(slices_repeated), "Slices that came a second time and were left out." },
 	{ "facts_total", "kind=\"first\"", COUNTER, R(firsts), "Facts taken." },
 	{ "facts_total", "kind=\"done\"", COUNTER, R(dones), NULL },
 	{ "facts_unknown_total", "", COUNTER, R(facts_unknown),
@@ -457,6 +458,8 @@ static const struct row logrx_rows[] = {
 	  "Lines of the log feed that were not believed." },
 	{ "facts_refused_total", "reason=\"wrong_token\"", COUNTER, L(wrong_token), NULL },
 	{ "feed_datagrams_total", "", COUNTER, L(datagrams), "Datagrams of the log feed." },
+	{ "feed_udp_dropped_total", "", COUNTER, L(dropped),
+	  "Datagrams of the log feed that the kernel dropped, as its buffer was full." },
 	{ "feed_received_bytes_total", "", COUNTER, L(bytes), "Bytes of the log feed." },
 };
 

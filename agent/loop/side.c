@@ -11,6 +11,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	msec now = clock_msec();
 
 	route_tick(s->agent->route, now);
+	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, now);
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
 	mem_wipe_stack();

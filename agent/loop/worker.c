@@ -1,5 +1,6 @@
 /* A SPOP thread. It learns that it shall drain from a flag and an ev_async: it then stops accepting,
- * ends its connections (sock.c), and leaves its loop when there are none, or when time is up. The
+ * ends its connections (sock.c), and leaves its loop when there are none, when time is up, or when a
+ * second flag tells it to hurry. The
  * last worker that stops accepting closes the listeners, so that nobody waits in a queue that no one
  * will serve. */
 #include <stdio.h>
@@ -122,13 +123,17 @@ static void on_wake(struct ev_loop *loop, ev_async *e, int revents)
 {
 	struct worker *w = e->data;
 
-	if (w->draining || !__atomic_load_n(&w->agent->draining, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&w->agent->draining, __ATOMIC_ACQUIRE))
 		return;
-	w->draining = true;
-	accept_stop(w);
-	ev_timer_set(&w->drain_end, (double)tune_get(w->agent->tune.drain_ms) / 1000., 0.);
-	ev_timer_start(loop, &w->drain_end);
-	sock_drain_all(w);
+	if (!w->draining) {
+		w->draining = true;
+		accept_stop(w);
+		ev_timer_set(&w->drain_end, (double)tune_get(w->agent->tune.drain_ms) / 1000., 0.);
+		ev_timer_start(loop, &w->drain_end);
+		sock_drain_all(w);
+	}
+	if (__atomic_load_n(&w->agent->hurried, __ATOMIC_ACQUIRE))
+		sock_close_all(w);
 }
 
 static void *worker_main(void *arg)
@@ -140,6 +145,7 @@ static void *worker_main(void *arg)
 	pthread_setname_np(pthread_self(), name);
 	accept_start(w);
 	ev_run(w->loop, 0);
+	__atomic_sub_fetch(&w->agent->n_running, 1, __ATOMIC_ACQ_REL);
 	return NULL;
 }
 
@@ -202,10 +208,13 @@ fail:
 
 int worker_start(struct worker *w, struct err *e)
 {
-	int rc = pthread_create(&w->thread, NULL, worker_main, w);
+	int rc;
 
-	if (rc != 0)
+	__atomic_add_fetch(&w->agent->n_running, 1, __ATOMIC_ACQ_REL);
+	if ((rc = pthread_create(&w->thread, NULL, worker_main, w)) != 0) {
+		__atomic_sub_fetch(&w->agent->n_running, 1, __ATOMIC_ACQ_REL);
 		return err_set(e, "cannot start thread spop-%u: %s", w->number, strerror(rc));
+	}
 	w->running = true;
 	return 0;
 }

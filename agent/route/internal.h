@@ -73,8 +73,9 @@ void settle(struct route *r, struct settling *st, msec now);
 
 uint64_t route_uid(const struct route *r, struct span uid);
 
-/* Close requests of <sl> that HAProxy no longer has, oldest first, while <st> has room. Those of the
- * last second are left: their connection may not be counted yet. */
+/* Close requests of <sl> that HAProxy no longer has, those first of which nothing was heard for longest, while
+ * <st> has room. Those of the last second are left, and so are those that were moved here after them: their
+ * connection may not be counted yet. */
 void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
 		  msec now);
 

@@ -43,7 +43,7 @@ struct job {
  * long as the 16-token blocks of the engines. */
 #define TEXT_BYTES_PER_TOKEN	4
 
-/* job_body.c: find or make the scanner and feed it. False: nothing is known of this slice. */
+/* job_body.c: find or make the scanner and feed it. False: nobody waits for this slice; <j->more>: but for the next. */
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q);
 /* Put the scanner where the next slice finds it, or let it go. */
 void job_keep_body(struct route *r, struct job *j);

@@ -45,14 +45,10 @@ static void start_sliced(struct route *r, struct job *j, enum prompt_api api)
 
 static bool take_later(struct route *r, struct job *j)
 {
-	struct sliced *sl = slices_take(&r->slices, j->uid);
+	struct sliced *sl = slices_take(&r->slices, j->uid, j->seq, &j->more);
 
 	if (sl == NULL)
 		return false;
-	if (sl->next_seq != j->seq) {	/* one is missing: what follows makes no sense */
-		sliced_free(sl);
-		return false;
-	}
 	sl->next_seq++;
 	take_sliced(j, sl);
 	return true;

@@ -186,7 +186,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	struct outcome out = { .moved_to = SERVER_NONE };
 
 	if (f->uid.n > 0)	/* it has been sent on: no more slices will come */
-		sliced_free(slices_take(&r->slices, route_uid(r, f->uid)));
+		slices_forget(&r->slices, route_uid(r, f->uid));
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	learn_locked(r, f, &out, now);

@@ -46,7 +46,8 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 /* Its first token is out: it waits no longer. */
 void ledger_answered(struct ledger_entry *e, msec now);
 
-/* It is served elsewhere than we said. */
+/* It is served elsewhere than we said. There it is the last that a load string closes: what told us was the
+ * latest sign of life of all that wait there, and a request that HAProxy has ended unseen is an older one. */
 void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now);
 
 /* Take it out and free it; the claim is returned, 0 if there is none left. */

@@ -293,7 +293,9 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	if (q->uid.n == 0)
 		j.uid = number_nameless(r);
 	a->stands = !job_take_body(r, &j, q);
-	if (!a->stands)
+	if (a->stands)
+		a->more = j.more;
+	else
 		decide(r, &j, a);
 	job_keep_body(r, &j);
 	if (q->seq > 0) {

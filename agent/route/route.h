@@ -85,8 +85,8 @@ struct route_answer {
 	uint32_t pages, prompt_pages;	/* matched at <server>; of the whole visible prompt */
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
-	bool stands;			/* a slice nobody waited for: nothing else here is set, and what
-					 * the earlier ones were answered still holds */
+	bool stands;			/* a slice nobody waited for, or that came before: nothing but
+					 * <more> is set, and what was answered still holds */
 };
 
 /* The body of a message route or route-N. Always fills <a>. */
@@ -111,6 +111,7 @@ struct route_stats {
 	uint64_t cut, headless_saved;	/* cut bodies; of them with a remembered head */
 	uint64_t bad_load;		/* load strings with an entry that made no sense */
 	uint64_t slices_waiting, slices_bytes, slices_aged, slices_dropped, slices_again;
+	uint64_t slices_repeated;
 	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
 	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */
 	uint64_t open;			/* ledger entries now */

@@ -80,14 +80,36 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 	return NULL;
 }
 
-struct sliced *slices_take(struct slices *t, uint64_t uid)
+/* HAProxy sends a slice twice where its filter is declared twice: the second must not cost what waits. */
+struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits)
+{
+	struct sliced **at, *s = NULL;
+	bool next = false;
+
+	pthread_mutex_lock(&t->lock);
+	at = place(t, uid);
+	*waits = *at != NULL && seq < (*at)->next_seq;
+	if (*waits) {
+		t->repeated++;
+	} else if (*at != NULL) {
+		next = seq == (*at)->next_seq;
+		s = take_out(t, at);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (next)
+		return s;
+	sliced_free(s);
+	return NULL;
+}
+
+void slices_forget(struct slices *t, uint64_t uid)
 {
 	struct sliced *s;
 
 	pthread_mutex_lock(&t->lock);
 	s = take_out(t, place(t, uid));
 	pthread_mutex_unlock(&t->lock);
-	return s;
+	sliced_free(s);
 }
 
 void slices_restart(struct slices *t, uint64_t uid)

@@ -37,7 +37,7 @@ struct slices {
 	struct sliced *table[SLICE_BUCKETS];
 	struct list by_age;		/* oldest first */
 	uint64_t n, bytes;
-	uint64_t aged, dropped, again;
+	uint64_t aged, dropped, again, repeated;
 };
 
 void slices_init(struct slices *t);
@@ -48,10 +48,15 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 			  struct span tenant, struct span model);
 void sliced_free(struct sliced *s);		/* takes NULL */
 
-/* Take the one with <uid> out of the table; NULL when there is none. */
-struct sliced *slices_take(struct slices *t, uint64_t uid);
+/* Take the one with <uid> out of the table, to feed it slice <seq>. NULL: there is none; or one in between is
+ * missing, so that what follows makes no sense, and it is dropped; or it has seen that slice before (counted), and
+ * <*waits> on for the next. */
+struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits);
 
-/* Forget the one with <uid>, if any, because a request starts anew under it (counted). */
+/* Forget the one with <uid>, if any: its request has been sent on. */
+void slices_forget(struct slices *t, uint64_t uid);
+
+/* The same because a request starts anew under it (counted). */
 void slices_restart(struct slices *t, uint64_t uid);
 
 /* Keep <s>, the youngest now; the oldest go when <max_bytes> asks for it, and <s> itself when it

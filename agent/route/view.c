@@ -16,6 +16,7 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->slices_aged = r->slices.aged;
 	s->slices_dropped = r->slices.dropped;
 	s->slices_again = r->slices.again;
+	s->slices_repeated = r->slices.repeated;
 	pthread_mutex_unlock(&r->slices.lock);
 
 	index_stats(r->index, &s->index);

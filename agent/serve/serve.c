@@ -127,7 +127,7 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 	if (o.decided && !o.answer.stands)
 		put_decision(&ack, &o.answer, o.later, us);
 	else
-		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", 0);
+		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", o.decided && o.answer.more);
 	if (spop_ack_end(&ack))
 		count_add(&env->count->acks, 1);
 	if (o.decided)

@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 sys.dont_write_bytecode = True
 
 from fleet import HAPROXY, TOP, Fleet, wait_for  # noqa: E402
+from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
 WORDS = "time year people way day man thing woman life child world school state family student group country".split()
 STORIES = []
@@ -210,6 +211,25 @@ def agent_ends_when_asked():
     with Fleet() as f:
         f.chat(conversation("t"))
         equal(f.end("agent"), 0, "exit status after SIGTERM")
+
+
+@story
+def agent_told_twice_ends_at_once():
+    with Fleet(engines=1, spop="drain: 60s") as f:
+        f.end("haproxy", signal.SIGINT)
+        log = lambda: open(os.path.join(f.folder, "agent.log")).read()
+        c = SpopClient(f.spop_address)          # HAProxy would close when it is told of the end; this one does not
+        p = f.processes["agent"]
+        p.send_signal(signal.SIGTERM)
+        wait_for("the end to begin", 10, lambda: "msg=draining" in log())
+        equal(c.read_frame().kind, AGENT_DISCONNECT, "what the client is told")
+        p.send_signal(signal.SIGHUP)            # of no use any more
+        time.sleep(0.3)
+        equal(p.poll(), None, "exit status while it drains")
+        p.send_signal(signal.SIGTERM)
+        equal(p.wait(10), 0, "exit status after a second SIGTERM")
+        check("told twice to end" in log(), "the log does not say so")
+        c.close()
 
 
 @story

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/loop/addr.h"
@@ -157,6 +158,62 @@ static void living_is_an_error(void **state)
 	listener_close(&first);
 }
 
+#define RACERS	6
+
+/* In a process of its own, as soon as <go> is closed: says W (won), L (told that another answers) or ? and lives
+ * until <end> is closed. */
+static pid_t racer(int type, const int *go, const int *said, const int *end)
+{
+	pid_t pid = fork();
+	struct listener l;
+	struct err e;
+	char c;
+	int rc;
+
+	if (pid != 0)
+		return pid;
+	close(go[1]);
+	close(end[1]);
+	if (read(go[0], &c, 1) != 0)
+		_exit(1);
+	rc = listener_open(&l, text, type, 0600, &e);
+	c = rc == 0 ? 'W' : strstr(e.text, "another process answers") != NULL ? 'L' : '?';
+	_exit(write(said[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
+}
+
+/* Several that find one stale socket at the same moment: one gets it, the others say so. */
+static void racing_for_a_stale_one(void **state)
+{
+	int round, i, status;
+
+	for (round = 0; round < 60; round++) {
+		int type = round % 2 ? SOCK_DGRAM : SOCK_STREAM, go[2], said[2], end[2], won = 0, lost = 0;
+		struct listener old;
+		struct err e;
+		char c;
+
+		assert_int_equal(listener_open(&old, text, type, 0600, &e), 0);
+		close(old.fd);
+		assert_true(pipe(go) == 0 && pipe(said) == 0 && pipe(end) == 0);
+		for (i = 0; i < RACERS; i++)
+			assert_true(racer(type, go, said, end) > 0);
+		close(go[0]);
+		close(go[1]);
+		close(said[1]);
+		close(end[0]);
+		for (i = 0; i < RACERS && read(said[0], &c, 1) == 1; i++) {
+			won += c == 'W';
+			lost += c == 'L';
+		}
+		close(end[1]);
+		close(said[0]);
+		while (waitpid(-1, &status, 0) > 0)
+			assert_int_equal(status, 0);
+		assert_int_equal(won, 1);
+		assert_int_equal(lost, RACERS - 1);
+	}
+}
+
 static void datagram_sockets_too(void **state)
 {
 	struct listener first, second;
@@ -228,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(mode_and_unlink, dir_make, dir_remove),
 		cmocka_unit_test_setup_teardown(stale_is_replaced, dir_make, dir_remove),
 		cmocka_unit_test_setup_teardown(living_is_an_error, dir_make, dir_remove),
+		cmocka_unit_test_setup_teardown(racing_for_a_stale_one, dir_make, dir_remove),
 		cmocka_unit_test_setup_teardown(datagram_sockets_too, dir_make, dir_remove),
 		cmocka_unit_test_setup_teardown(other_files_stay, dir_make, dir_remove),
 		cmocka_unit_test_setup_teardown(only_our_own_is_unlinked, dir_make, dir_remove),

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -309,6 +310,8 @@ static int talk(void)
 	struct sockaddr_in in;
 	socklen_t len = sizeof(in);
 	struct pollfd p = { .fd = w.pair[1], .events = POLLIN };
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t info_size = sizeof(info);
 	int on = 1, fd = accept4(w.listener, (struct sockaddr *)&in, &len, SOCK_NONBLOCK);
 	char c;
 
@@ -318,6 +321,7 @@ static int talk(void)
 	       setsockopt(w.listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0 &&
 	       setsockopt(w.listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) == 0 &&
 	       setsockopt(w.datagrams, SOL_SOCKET, SO_RCVBUF, &on, sizeof(on)) == 0 &&
+	       getsockopt(w.datagrams, SOL_SOCKET, SO_MEMINFO, info, &info_size) == 0 &&
 	       fcntl(w.pair[0], F_SETFL, O_NONBLOCK) == 0 &&
 	       shutdown(w.pair[0], SHUT_WR) == 0 && close(w.pair[0]) == 0 ? 0 : -1;
 }

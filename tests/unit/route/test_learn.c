@@ -119,6 +119,54 @@ static void redispatched(void **state)
 	}
 }
 
+/* A moved request has shown that it lives later than those that were open at its new server: by load it goes last.
+ * By age it goes by when it began. */
+static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "old", "ab");
+	assert_span(w.a.server, "s1");
+	w.now += 2000;
+	w.q.load = SPAN("lb1/1;s1=1,1,0,1;s3=1,0,0,0;s2=1,0,0,1");
+	ask(&w, "young", "x");
+	assert_span(w.a.server, "s2");
+	w.now += 100;
+	tell_first(&w, "old", "s2", 200, STREAM);
+	assert_int_equal(server(&w, "s2").v.open, 2);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,1,0,1;s3=1,0,0,1");
+	w.now += 899;
+	ask(&w, "a", "y");			/* the first in line is too young to be counted for sure */
+	assert_int_equal(server(&w, "s2").v.open, 2);
+	w.now += 1;
+	ask(&w, "b", "z");
+	assert_int_equal(stats(&w).closed_by_load, 1);
+	tell_done(&w, "old", "s2", 200, "--", 30);
+	assert_int_equal(stats(&w).facts_unknown, 0);	/* it was still there */
+	tell_done(&w, "young", "s2", 200, "--", 30);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	world_end(&w);
+
+	world_options(&w);
+	w.o.ledger_max_age_ms = 10000;
+	world_open(&w);
+	ask(&w, "old", "ab");
+	w.now += 2000;
+	w.q.load = SPAN("lb1/1;s1=1,1,0,1;s2=1,0,0,1");
+	ask(&w, "young", "x");
+	tell_first(&w, "old", "s2", 200, STREAM);
+	w.now += 8000;
+	route_tick(w.r, w.now);
+	assert_int_equal(stats(&w).closed_by_age, 1);
+	tell_done(&w, "young", "s2", 200, "--", 30);
+	assert_int_equal(stats(&w).facts_unknown, 0);
+	tell_done(&w, "old", "s2", 200, "--", 30);
+	assert_int_equal(stats(&w).facts_unknown, 1);
+	world_end(&w);
+}
+
 /* Served by a server that no load string names: nobody we could send the next turn to holds it. */
 static void served_by_a_stranger(void **state)
 {
@@ -519,6 +567,7 @@ int main(void)
 		cmocka_unit_test(what_becomes_of_a_claim),
 		cmocka_unit_test(a_failure_takes_only_its_own),
 		cmocka_unit_test(redispatched),
+		cmocka_unit_test(moved_goes_last_by_load_and_in_turn_by_age),
 		cmocka_unit_test(served_by_a_stranger),
 		cmocka_unit_test(facts_of_nobody),
 		cmocka_unit_test(one_uid_is_one_request),

@@ -233,21 +233,22 @@ static void slices_wait_and_are_taken(void **state)
 	const struct hash_key k = test_key();
 	struct sliced *s;
 	struct slices t;
+	bool waits;
 
 	(void)state;
 	slices_init(&t);
-	assert_null(slices_take(&t, 1));
+	assert_null(slices_take(&t, 1, 0, &waits));
 	for (uint64_t i = 0; i < 600; i++)	/* several in each bucket */
 		slices_put(&t, slice_of(&k, i), SIZE_MAX, 1000);
 	assert_int_equal(t.n, 600);
 	for (uint64_t i = 0; i < 600; i += 3) {
-		s = slices_take(&t, i);
+		s = slices_take(&t, i, 0, &waits);
 		assert_int_equal(s->uid, i);
 		assert_span(s->pool, "pool");
 		assert_span(s->tenant, "tenant");
 		assert_span(s->model, "model");
 		sliced_free(s);
-		assert_null(slices_take(&t, i));
+		assert_null(slices_take(&t, i, 0, &waits));
 	}
 	slices_restart(&t, 1);
 	slices_restart(&t, 1);
@@ -255,7 +256,7 @@ static void slices_wait_and_are_taken(void **state)
 	assert_int_equal(t.n, 399);
 	slices_put(&t, slice_of(&k, 2), SIZE_MAX, 2000);	/* the same uid: the later one stays */
 	assert_int_equal(t.n, 399);
-	s = slices_take(&t, 2);
+	s = slices_take(&t, 2, 0, &waits);
 	assert_int_equal(s->since, 2000);
 	sliced_free(s);
 	slices_fini(&t);
@@ -265,6 +266,7 @@ static void slices_are_bounded_in_bytes(void **state)
 {
 	const struct hash_key k = test_key();
 	struct slices t;
+	bool waits;
 	size_t one;
 
 	(void)state;
@@ -279,7 +281,7 @@ static void slices_are_bounded_in_bytes(void **state)
 	assert_int_equal(t.n, 3);
 	assert_int_equal(t.dropped, 7);
 	for (uint64_t i = 0; i < 10; i++) {
-		struct sliced *s = slices_take(&t, i);
+		struct sliced *s = slices_take(&t, i, 0, &waits);
 
 		assert_int_equal(s != NULL, i >= 7);	/* the oldest went */
 		sliced_free(s);

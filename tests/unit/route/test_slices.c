@@ -300,6 +300,43 @@ static void a_slice_nobody_waits_for_changes_nothing(void **state)
 	world_end(&w);
 }
 
+/* HAProxy sends all of it twice where its filter is declared twice: the decision is the same. */
+static void a_slice_that_comes_twice(void **state)
+{
+	struct world once, twice;
+	size_t at = 0;
+
+	(void)state;
+	world_start(&once);
+	world_start(&twice);
+	chat(&once.body, "\"model\":\"m\",", "abcd", "");
+	twice.body = once.body;
+	for (int64_t seq = 0; at < once.body.n; seq++, at += 600) {
+		size_t to = at + 600 < once.body.n ? at + 600 : once.body.n;
+		bool last = to == once.body.n;
+
+		slice(&once, "1", seq, at, to);
+		slice(&twice, "1", seq, at, to);
+		same_answer(&once.a, &twice.a);
+		slice(&twice, "1", seq, at, to);
+		assert_int_equal(twice.a.stands, seq > 0);
+		assert_int_equal(twice.a.more, !last);		/* or HAProxy would send no more of it */
+		if (seq > 1 && !last) {
+			slice(&twice, "1", 1, 600, 1200);	/* an old one, late */
+			assert_true(twice.a.stands && twice.a.more);
+		}
+		assert_int_equal(stats(&twice).slices_waiting, !last);
+		assert_int_equal(stats(&twice).index.claims, stats(&once).index.claims);
+		assert_int_equal(stats(&twice).index.pages, stats(&once).index.pages);
+	}
+	assert_int_equal(once.a.prompt_pages, 4 * TURN_PAGES);
+	assert_int_equal(stats(&once).slices_repeated, 0);
+	assert_int_equal(stats(&twice).slices_repeated, 5);
+	assert_int_equal(stats(&twice).open, 1);
+	world_end(&once);
+	world_end(&twice);
+}
+
 static void a_uid_that_starts_anew(void **state)
 {
 	struct world w;
@@ -552,6 +589,7 @@ int main(void)
 		cmocka_unit_test(enough_is_enough),
 		cmocka_unit_test(the_visible_part_is_not_all),
 		cmocka_unit_test(a_slice_nobody_waits_for_changes_nothing),
+		cmocka_unit_test(a_slice_that_comes_twice),
 		cmocka_unit_test(a_uid_that_starts_anew),
 		cmocka_unit_test(a_fact_ends_the_waiting),
 		cmocka_unit_test(bounded_in_bytes_and_age),

@@ -317,6 +317,9 @@ static void slices_by_their_names(void **state)
 	notify_slice(&q, "route-1", "u", span_of(b.p + 700, 300));	/* on another connection */
 	deliver(&q);
 	assert_true(answered(&q, "set txn.server=\"s1\" set txn.more=int64:1 set txn.why=\"cold\""));
+	notify_slice(&p, "route-1", "u", span_of(b.p + 700, 300));	/* once more: it still wants the next */
+	deliver(&p);
+	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:1");
 	notify_slice(&p, "route-2", "u", span_of(b.p + 1000, b.n - 1000));
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cold\""));
