@@ -1,0 +1,351 @@
+/* arena.c - two-level segregated fit (TLSF, Masmano et al. 2004) over refs of 32 bits.
+ *
+ * Nodes, edges and records of the index come in any size and die in any order, at every commit once the
+ * budget is full. malloc() would do it in the same time, but it can neither be told a budget nor promise
+ * that a page is there, it spends 16 bytes where a ref spends 4, and it unmaps what readers still look at.
+ * Slabs of fixed sizes waste half a class of every edge and never give a class's memory to another.
+ *
+ * A tag says how large its block is and how large the one before it, so both neighbours of a block that is
+ * freed are found at once and no two free blocks ever touch. Free blocks of a class are in a list through
+ * their payloads; two levels of bitmaps find the next class that has one. The classes round only what is
+ * looked for: what is left of a block goes back at once.
+ *
+ * The class of the size itself is looked at first, a few blocks of it: an edge that is freed and taken again
+ * would otherwise always break a larger block. Cost: three or four cache lines a call. */
+#include <assert.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/index/arena.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE	23	/* Linux 5.14 */
+#endif
+
+/* ---- the region ------------------------------------------------------------------------------------- */
+
+static bool no_memory(int why)
+{
+	return why == ENOMEM || why == EFAULT || why == EHWPOISON;
+}
+
+/* Any other refusal is of the call itself (EINVAL: an older kernel; EPERM: a filter): then a write a page. */
+static int fault_in(struct region *r, size_t page)
+{
+	if (madvise(r->base, r->bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (no_memory(errno))
+		return -1;
+	for (size_t at = 0; at < r->bytes; at += page)
+		*(volatile uint8_t *)(r->base + at) = 0;
+	return 0;
+}
+
+int region_take(struct region *r, size_t bytes, bool prefault)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int why, flags = MAP_PRIVATE | MAP_ANONYMOUS | (prefault ? 0 : MAP_NORESERVE);
+
+	*r = (struct region){ 0 };
+	if (bytes == 0 || bytes > REGION_BYTES_MAX - page) {
+		errno = bytes == 0 ? EINVAL : ENOMEM;
+		return -1;
+	}
+	bytes = (bytes + page - 1) / page * page;
+	r->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (r->base == MAP_FAILED) {
+		r->base = NULL;
+		return -1;
+	}
+	r->bytes = bytes;
+	/* neither is needed: it is slower without the one, and a core is larger without the other */
+	(void)madvise(r->base, bytes, MADV_HUGEPAGE);
+	(void)madvise(r->base, bytes, MADV_DONTDUMP);
+	if (!prefault || fault_in(r, page) == 0)
+		return 0;
+	why = errno;
+	region_give(r);
+	errno = why;
+	return -1;
+}
+
+void region_give(struct region *r)
+{
+	if (r->base != NULL)
+		munmap(r->base, r->bytes);
+	*r = (struct region){ 0 };
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------------- */
+
+#define FREE	1u
+#define LEAST	(ARENA_LEAST / ARENA_UNIT)
+#define LOOKS	4	/* blocks of the size's own class that are looked at */
+
+/* Just before the payload. The tag at the end of the arena has no units and is not free. */
+struct tag {
+	uint32_t before;	/* units of the block before; 0: this is the first */
+	uint32_t size;		/* units << 1 | FREE */
+};
+
+/* In the payload of a free block. */
+struct links {
+	arena_ref next, prev;
+};
+
+static struct tag *tag_of(const struct arena *a, arena_ref ref)
+{
+	return (struct tag *)(a->base + (size_t)ref * ARENA_UNIT - ARENA_TAG);
+}
+
+static struct links *links_of(const struct arena *a, arena_ref ref)
+{
+	return (struct links *)(a->base + (size_t)ref * ARENA_UNIT);
+}
+
+static uint32_t units_of(const struct arena *a, arena_ref ref)
+{
+	return tag_of(a, ref)->size >> 1;
+}
+
+static bool is_free(const struct arena *a, arena_ref ref)
+{
+	return tag_of(a, ref)->size & FREE;
+}
+
+/* All that is written where a reader may look. */
+static void put(uint32_t *p, uint32_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+/* Row 0 and 1 have a class for each number of units; row r > 1 one for each 2^(r-1) units. */
+static void class_of(uint32_t units, unsigned *row, unsigned *col)
+{
+	unsigned log = 31 - (unsigned)__builtin_clz(units | ARENA_COLS / 2);
+
+	*row = log - 4;
+	*col = (log == 4 ? units : units >> (log - 5)) % ARENA_COLS;
+}
+
+/* Put a block into its list and say in the tags on both sides that it is free. */
+static void add_free(struct arena *a, arena_ref ref, uint32_t units)
+{
+	arena_ref *head;
+	unsigned row, col;
+
+	class_of(units, &row, &col);
+	head = &a->heads[row][col];
+	put(&tag_of(a, ref)->size, units << 1 | FREE);
+	put(&tag_of(a, ref + units)->before, units);
+	put(&links_of(a, ref)->next, *head);
+	put(&links_of(a, ref)->prev, 0);
+	if (*head != 0)
+		put(&links_of(a, *head)->prev, ref);
+	*head = ref;
+	a->rows |= 1u << row;
+	a->cols[row] |= 1u << col;
+}
+
+static void del_free(struct arena *a, arena_ref ref)
+{
+	struct links l = *links_of(a, ref);
+	unsigned row, col;
+
+	if (l.next != 0)
+		put(&links_of(a, l.next)->prev, l.prev);
+	if (l.prev != 0) {
+		put(&links_of(a, l.prev)->next, l.next);
+		return;
+	}
+	class_of(units_of(a, ref), &row, &col);
+	a->heads[row][col] = l.next;
+	if (l.next != 0 || (a->cols[row] &= ~(1u << col)) != 0)
+		return;
+	a->rows &= ~(1u << row);
+}
+
+/* A free block of at least <units>; 0: none seen. */
+static arena_ref find(const struct arena *a, uint32_t units)
+{
+	unsigned row, col, looks = LOOKS;
+	uint32_t bits;
+	arena_ref ref;
+
+	class_of(units, &row, &col);
+	for (ref = a->heads[row][col]; ref != 0 && looks-- > 0; ref = links_of(a, ref)->next)
+		if (units_of(a, ref) >= units)
+			return ref;
+	/* everything in the classes behind is large enough */
+	if ((bits = a->cols[row] & ~1u << col) == 0) {
+		if ((bits = a->rows & ~1u << row) == 0)
+			return 0;
+		row = (unsigned)__builtin_ctz(bits);
+		bits = a->cols[row];
+	}
+	return a->heads[row][__builtin_ctz(bits)];
+}
+
+/* 0 for what no arena of this size can have. */
+static uint32_t units_for(const struct arena *a, size_t bytes)
+{
+	return bytes < arena_room(a) ? (uint32_t)(arena_cost(bytes) / ARENA_UNIT) : 0;
+}
+
+void arena_init(struct arena *a, struct region *r, size_t from, size_t bytes)
+{
+	size_t to;
+
+	assert(from <= r->bytes && bytes <= r->bytes - from);
+	to = (from + (bytes < ARENA_BYTES_MAX ? bytes : ARENA_BYTES_MAX)) / ARENA_UNIT;
+	from = (from + ARENA_UNIT - 1) / ARENA_UNIT;
+	memset(a, 0, sizeof(*a));
+	a->base = r->base;
+	if (to < from + LEAST + 1)
+		return;
+	a->first = (arena_ref)from + 1;
+	a->end = (arena_ref)to;
+	put(&tag_of(a, a->first)->before, 0);
+	put(&tag_of(a, a->end)->size, 0);
+	add_free(a, a->first, a->end - a->first);
+}
+
+arena_ref arena_alloc(struct arena *a, size_t bytes)
+{
+	uint32_t units = units_for(a, bytes), had;
+	arena_ref ref;
+
+	if (units == 0 || (ref = find(a, units)) == 0)
+		return 0;
+	del_free(a, ref);
+	had = units_of(a, ref);
+	if (had - units >= LEAST) {
+		put(&tag_of(a, ref + units)->before, units);
+		add_free(a, ref + units, had - units);
+		had = units;
+	}
+	put(&tag_of(a, ref)->size, had << 1);
+	a->used += had;
+	return ref;
+}
+
+bool arena_fits(const struct arena *a, size_t bytes)
+{
+	uint32_t units = units_for(a, bytes);
+
+	return units != 0 && find(a, units) != 0;
+}
+
+void arena_free(struct arena *a, arena_ref ref)
+{
+	uint32_t units, before;
+	arena_ref next;
+
+	if (ref == 0)
+		return;
+	assert(ref >= a->first && ref < a->end && !is_free(a, ref));
+	units = units_of(a, ref);
+	before = tag_of(a, ref)->before;
+	next = ref + units;
+	assert(tag_of(a, next)->before == units);
+	a->used -= units;
+	if (is_free(a, next)) {
+		del_free(a, next);
+		units += units_of(a, next);
+	}
+	if (before != 0 && is_free(a, ref - before)) {
+		/* so that freeing it twice is seen for as long as nothing is put there */
+		put(&tag_of(a, ref)->size, FREE);
+		ref -= before;
+		del_free(a, ref);
+		units += before;
+	}
+	add_free(a, ref, units);
+}
+
+size_t arena_size(const struct arena *a, arena_ref ref)
+{
+	return (size_t)units_of(a, ref) * ARENA_UNIT - ARENA_TAG;
+}
+
+size_t arena_room(const struct arena *a)
+{
+	return (size_t)(a->end - a->first) * ARENA_UNIT;
+}
+
+size_t arena_used(const struct arena *a)
+{
+	return (size_t)a->used * ARENA_UNIT;
+}
+
+size_t arena_largest(const struct arena *a)
+{
+	unsigned row;
+
+	if (a->rows == 0)
+		return 0;
+	row = 31 - (unsigned)__builtin_clz(a->rows);
+	return arena_size(a, a->heads[row][31 - __builtin_clz(a->cols[row])]);
+}
+
+/* ---- the check -------------------------------------------------------------------------------------- */
+
+/* Blocks from end to end; how many are free. */
+static const char *check_blocks(const struct arena *a, uint32_t *n_free)
+{
+	uint32_t before = 0, used = 0, units;
+	bool was_free = false;
+	arena_ref ref;
+
+	for (ref = a->first; ref != a->end; ref += units) {
+		units = units_of(a, ref);
+		if (units < LEAST || units > a->end - ref)
+			return "a block is too small, or goes beyond the end";
+		if (tag_of(a, ref)->before != before)
+			return "a block is wrong about the one before it";
+		if (was_free && is_free(a, ref))
+			return "two free blocks are neighbours";
+		was_free = is_free(a, ref);
+		*n_free += was_free;
+		used += was_free ? 0 : units;
+		before = units;
+	}
+	if (tag_of(a, a->end)->before != before || tag_of(a, a->end)->size != 0)
+		return "the tag at the end is wrong";
+	return used == a->used ? NULL : "what is used does not add up";
+}
+
+static const char *check_list(const struct arena *a, unsigned row, unsigned col, uint32_t *n_free)
+{
+	arena_ref ref, prev = 0;
+	unsigned r, c;
+
+	for (ref = a->heads[row][col]; ref != 0; prev = ref, ref = links_of(a, ref)->next) {
+		if (ref < a->first || ref >= a->end || (*n_free)-- == 0)
+			return "a list leaves the arena, or has more than is free";
+		class_of(units_of(a, ref), &r, &c);
+		if (!is_free(a, ref) || r != row || c != col)
+			return "a list has what does not belong there";
+		if (links_of(a, ref)->prev != prev)
+			return "a list is not the same backwards";
+	}
+	return NULL;
+}
+
+const char *arena_check(const struct arena *a)
+{
+	uint32_t n_free = 0;
+	const char *wrong = a->end == 0 ? NULL : check_blocks(a, &n_free);
+
+	for (unsigned row = 0; wrong == NULL && row < ARENA_ROWS; row++) {
+		if ((a->rows >> row & 1) != (a->cols[row] != 0))
+			return "a row's bit is wrong";
+		for (unsigned col = 0; wrong == NULL && col < ARENA_COLS; col++) {
+			if ((a->cols[row] >> col & 1) != (a->heads[row][col] != 0))
+				return "a list's bit is wrong";
+			wrong = check_list(a, row, col, &n_free);
+		}
+	}
+	return wrong != NULL ? wrong : n_free == 0 ? NULL : "a free block is in no list";
+}
