@@ -1,5 +1,5 @@
 /* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] [-w WINDOW] [-p PID] [-W WARM]
- * - NOTIFYs at a pace, to any SPOE agent, and what came back.
+ * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
  *
  * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route" with a chat
  * body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent before. -r 0 sends as fast as
@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -49,6 +50,13 @@ struct load {
 };
 
 #define US_MAX	1000000u
+
+static volatile sig_atomic_t enough;
+
+static void on_term(int sig)
+{
+	enough = sig;
+}
 
 static double now_us(void)
 {
@@ -257,6 +265,8 @@ static long rss_kib(int pid)
 
 static bool wanted(const struct load *l, double elapsed_us)
 {
+	if (enough)
+		return false;
 	return l->count > 0 ? l->sent < l->count : elapsed_us < l->seconds * 1e6;
 }
 
@@ -366,6 +376,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "spop_load: %s\n", e.text);
 		return 2;
 	}
+	signal(SIGTERM, on_term);
 	make_body(&l);
 	l.us = must(calloc(US_MAX + 1, sizeof(*l.us)));
 	l.conns = must(calloc(l.n_conns, sizeof(*l.conns)));

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 sys.dont_write_bytecode = True
 
-from fleet import BUILD, Fleet, wait_for  # noqa: E402
+from fleet import BUILD, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
 LOAD = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"

@@ -10,8 +10,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import agent  # noqa: E402
+import p02_acks  # noqa: E402
+import p03_garbage  # noqa: E402
 import p05_split  # noqa: E402
 import p06_writes  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(agent.main(p05_split.CASES + p06_writes.CASES, sys.argv[1:]))
+    sys.exit(agent.main(p02_acks.CASES + p03_garbage.CASES + p05_split.CASES + p06_writes.CASES, sys.argv[1:]))

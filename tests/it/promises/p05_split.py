@@ -13,6 +13,7 @@ import array
 import fcntl
 import os
 import random
+import struct
 import sys
 import termios
 import time
@@ -87,6 +88,14 @@ def edge_session():
     sizes = [*range(16380, 16400), 65532 + 4]
     out = [hello(), *(frame(2 * i + 1, n) for i, n in enumerate(sizes)), goodbye()]
     equal([len(f) for f in out[1:-1]], sizes, "sizes of frames")
+    return out
+
+
+def frames_of(data):
+    out = []
+    while data:
+        n = 4 + struct.unpack_from(">I", data)[0]
+        out, data = out + [data[:n]], data[n:]
     return out
 
 
@@ -175,11 +184,21 @@ def near(frames, step):
             yield [data[:k], data[k:]]
 
 
+def owed(frames):
+    """What the agent owes for a session, as (kind, stream, frame): fragments are answered at the last, what is given up is not."""
+    out = [(101, 0, 0)]
+    for f in map(parse, frames):
+        if f.kind in (NOTIFY, UNSET) and f.flags & (FIN | ABORT) == FIN:
+            out.append((103, f.stream, f.frame))
+    return out + [(102, 0, 0)]
+
+
 def known(address, frames):
     """What a session comes to once its prompts are known: the same each time, or nothing here can be compared."""
     for _ in range(3):
         tell(address, [b"".join(frames)])
     want = tell(address, [b"".join(frames)])
+    equal([(f.kind, f.stream, f.frame) for f in map(parse, frames_of(want))], owed(frames), "what came for the session in one piece")
     for i in range(40):
         got = tell(address, frames if i % 2 else [b"".join(frames)])
         assert got == want, "replies differ by themselves: %r instead of %r" % (got, want)

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""p03_garbage.py [-k WORD] - promise 3: garbage kills one connection only.
+
+8 good connections send NOTIFYs at a pace (spop_load) while others send what the fuzzers have found to be interesting
+(tests/fuzz/corpus/spop_conn and serve) and 100,000 frames that chance has made or changed, several on a connection as long as
+the agent bears with it. Every NOTIFY of the good ones is ACKed, the agent runs on, and afterwards it has as many descriptors
+as before, and as much memory. FRAMES=n for another number of frames, SEED=n for others.
+"""
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import p05_split  # noqa: E402
+from agent import *  # noqa: E402,F403
+from p02_acks import fixed, noise  # noqa: E402
+from raw import *  # noqa: E402,F403
+from spop_client import AGENT_DISCONNECT, varint  # noqa: E402
+
+FRAMES = int(os.environ.get("FRAMES", "100000"))
+SEED = int(os.environ.get("SEED", "3"))
+WARM = 15000
+GOOD_RATE = 1000
+GROWTH_MAX = 2 << 20    # the names of servers and pools that frames make up take some; 18 bytes lost a frame would take more
+CORPORA = ("spop_conn", "serve")
+# So small that all of it is in use before the memory is measured for the first time.
+SMALL = """
+index: {max_bytes: 1 MiB}
+heads: {max_bytes: 64 KiB, max_tenant_bytes: 4 KiB}
+slices: {max_bytes: 1 MiB, max_age: 1 s}
+ledger: {max_entries: 1000}
+max_pools: 16
+log_level: error
+"""
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+class Good:
+    """spop_load on 8 connections, until end()."""
+
+    def __init__(self, a):
+        self.p = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8", "-r", str(GOOD_RATE), "-b", "2048",
+                                   "-t", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def end(self):
+        """{name: value} of its last line."""
+        if self.p.poll() is None:
+            self.p.terminate()
+        out, err = self.p.communicate(timeout=60)
+        assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (out.decode(), err.decode())
+        return dict(word.split("=") for word in out.decode().split())
+
+
+class Frames:
+    """Frames made by chance: good ones changed a little, frames of right length with anything in them, noise."""
+
+    def __init__(self, seed):
+        self.rnd, self.payloads = random.Random(seed), [p for p in fixed() if len(p) < 8000]
+        self.good = p05_split.session()[1:-1]
+
+    def changed(self, frame):
+        b = bytearray(frame)
+        for _ in range(self.rnd.randint(1, 3)):
+            at = self.rnd.randrange(4, len(b)) if self.rnd.random() < 0.97 else self.rnd.randrange(4)
+            b[at] = self.rnd.choice((0, 1, 2, 3, 0x7f, 0x80, 0xef, 0xf0, 0xff, self.rnd.getrandbits(8)))
+        if self.rnd.random() < 0.1:
+            del b[self.rnd.randrange(4, len(b)):]
+            b[:4] = struct.pack(">I", len(b) - 4)
+        return bytes(b)
+
+    def ids(self):
+        r = self.rnd
+        return b"".join(varint(r.choice((0, 1, 5, 11, 13, r.getrandbits(r.choice((8, 32, 64)))))) for _ in range(2))
+
+    def made(self):
+        """A right length, and a header that is one; else anything."""
+        r = self.rnd
+        body = (bytes([r.choice((0, 3, 3, 3, 1, 2, 101, 103, 77))]) + struct.pack(">I", r.choice((1, 1, 1, 0, 2, 3, r.getrandbits(32))))
+                + self.ids() + r.choice((noise(r, r.randint(0, 60)), r.choice(self.payloads))))
+        return struct.pack(">I", len(body)) + body
+
+    def one(self):
+        how = self.rnd.random()
+        if how < 0.35:
+            return self.changed(self.rnd.choice(self.good))
+        if how < 0.65:
+            return self.changed(notify(self.rnd.randint(1, 300), self.rnd.choice(self.payloads)))
+        if how < 0.97:
+            return self.made()
+        return noise(self.rnd, self.rnd.randint(1, 100))
+
+    def hello(self):
+        return hello() if self.rnd.random() < 0.95 else self.changed(hello())
+
+
+class Bad:
+    """What bad connections have sent, and how they ended."""
+
+    def __init__(self, a, seed=SEED):
+        self.a, self.frames = a, Frames(seed)
+        self.connections = self.sent = self.disconnects = self.resets = 0
+
+    def connection(self, data):
+        """Send <data>, then end our side: the agent ends the rest in one way or the other."""
+        rnd = self.frames.rnd
+        self.connections += 1
+        with Raw(self.a.spop_address, timeout=20) as c:
+            try:
+                if rnd.random() < 0.1:
+                    at = rnd.randint(0, len(data))
+                    c.send(data[:at])
+                    data = data[at:]
+                c.send(data)
+                if rnd.random() < 0.05:         # gone, without a word
+                    c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.resets += 1
+                    return
+                c.sock.shutdown(socket.SHUT_WR)
+                got = c.rest()
+            except (BrokenPipeError, ConnectionResetError, OSError) as e:
+                if isinstance(e, TimeoutError):
+                    raise AssertionError("a connection was not ended: %r" % data[:200]) from None
+                return
+            self.disconnects += bool(got) and parse(got[-1]).kind == AGENT_DISCONNECT
+
+    def corpus(self):
+        n = 0
+        for name in CORPORA:
+            folder = os.path.join(TOP, "tests/fuzz/corpus", name)
+            for file in sorted(os.listdir(folder)):
+                with open(os.path.join(folder, file), "rb") as f:
+                    data = f.read()
+                n += 1
+                skip = 4 if name == "spop_conn" else 0      # what the target reads as limits
+                self.connection(data[skip:])
+                self.connection(hello() + data[skip:])
+                self.connection(hello() + notify(1, data[:60000]) + notify(3, route_message("corpus", data[:60000])))
+        return n
+
+    def chance(self, taken):
+        """Frames until the agent has looked at <taken> of them, which are not the good ones'."""
+        before, begun = self.a.metrics()["kvroute_spop_frames_total"], time.time()
+        while self.a.metrics()["kvroute_spop_frames_total"] - before < taken + GOOD_RATE * (time.time() - begun) + GOOD_RATE:
+            for _ in range(100):
+                n = self.frames.rnd.choice((1, 2, 4, 8, 16))
+                self.sent += n
+                self.connection(self.frames.hello() + b"".join(self.frames.one() for _ in range(n)))
+
+
+def fds(a):
+    return len(os.listdir("/proc/%d/fd" % a.pid))
+
+
+def at_rest(a):
+    """(descriptors, resident bytes) once no connection is left, those for /metrics included."""
+    wait_for("connections to end", 20, lambda: a.metrics()["kvroute_spop_connections"] == 0)
+    least, until = fds(a), time.time() + 1
+    while time.time() < until:
+        time.sleep(0.05)
+        least = min(least, fds(a))
+    return least, a.rss()
+
+
+@case
+def good_connections_do_not_notice():
+    sanitized = "asan" in BUILD
+    with Agent(threads=2, agent_conf=SMALL) as a:
+        bad, pid = Bad(a), a.pid
+        good = Good(a)
+        bad.chance(WARM)
+        bad.corpus()
+        good.end()
+        base_fds, base_rss = at_rest(a)
+        m0, begun = a.metrics(), time.time()
+        bad.connections = bad.sent = bad.disconnects = bad.resets = 0
+        good = Good(a)
+        files = bad.corpus()
+        by_corpus = bad.connections
+        bad.chance(FRAMES)
+        mid = a.metrics()
+        assert a.processes["agent"].poll() is None and a.pid == pid, "the agent has ended"
+        result, took = good.end(), time.time() - begun
+        m = a.metrics()
+        taken = m["kvroute_spop_frames_total"] - m0["kvroute_spop_frames_total"] - int(result["notifies"]) - 8
+        assert taken >= FRAMES, "%d bad frames taken: too few" % taken
+        equal(int(result["lost"]), 0, "NOTIFYs of good connections without an ACK")
+        assert int(result["notifies"]) > 100 * took, "the good ones hardly spoke: %s in %.1f s" % (result, took)
+        equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"], "ACKs of all connections")
+        assert mid["kvroute_spop_connections"] >= 8, "good connections were lost"
+        ended = m['kvroute_spop_closed_total{reason="protocol"}'] - m0['kvroute_spop_closed_total{reason="protocol"}']
+        end_fds, end_rss = at_rest(a)
+        equal(end_fds, base_fds, "descriptors")
+        assert sanitized or end_rss <= base_rss + GROWTH_MAX, "resident memory: %d KiB, and %d before" % (end_rss >> 10, base_rss >> 10)
+        p = a.processes["agent"]
+        p.terminate()
+        equal(p.wait(20), 0, "exit status (%s)" % a.log()[-500:])
+        print("      promise 3: %d bad frames taken (seed %d; %d sent on %d connections, %d of them of %d corpus files; %d ended for what they "
+              "sent, %d got a DISCONNECT, %d reset) in %.1f s"
+              % (taken, SEED, bad.sent, bad.connections, by_corpus, files, ended, bad.disconnects, bad.resets, took))
+        print("      promise 3: 8 good connections meanwhile: %s NOTIFYs, %s lost, p99 %s us; 0 crashes; descriptors %d, then %d; resident "
+              "%d KiB, then %d" % (result["notifies"], result["lost"], result["p99_us"], base_fds, end_fds, base_rss >> 10, end_rss >> 10))
+
+
+if __name__ == "__main__":
+    sys.exit(main(CASES, sys.argv[1:]))
