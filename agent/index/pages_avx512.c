@@ -61,7 +61,7 @@ static inline __m512i lanes_eight(const struct lanes *l, const uint8_t *p)
 	__m512i h = _mm512_add_epi64(lanes_add(x, y), _mm512_set1_epi64((int64_t)(64 * XXH_PRIME64_1)));
 
 	h = _mm512_xor_si512(h, _mm512_srli_epi64(h, 37));
-	h = _mm512_mullo_epi64(h, _mm512_set1_epi64(0x165667919E3779F9));
+	h = _mm512_mullo_epi64(h, _mm512_set1_epi64((int64_t)0x165667919E3779F9));
 	return _mm512_xor_si512(h, _mm512_srli_epi64(h, 32));
 }
 

@@ -8,7 +8,10 @@
  * three functions lanes_init(), lanes_keys() and lanes_other(); see below for what they do. */
 #include "agent/base/hash.h"
 #include "agent/index/pages.h"
+#include "agent/index/pages_vec.h"
 
+#define ALWAYS		__attribute__((always_inline))
+#define AVALANCHE	0x165667919E3779F9ull	/* the library has it as a number only */
 #define PAGE64		64u	/* bytes: 16 token ids */
 
 #ifndef PAGES_LANES
@@ -51,7 +54,7 @@ static inline page_key lanes_one(const struct lanes *l, const uint8_t *p)
 	h += lanes_fold(lanes_word(p + 32) ^ l->s[4], lanes_word(p + 40) ^ l->s[5]);
 	h += lanes_fold(lanes_word(p + 48) ^ l->s[6], lanes_word(p + 56) ^ l->s[7]);
 	h ^= h >> 37;
-	h *= 0x165667919E3779F9ull;
+	h *= AVALANCHE;
 	return h ^ h >> 32;
 }
 
@@ -78,10 +81,205 @@ static inline unsigned lanes_other(const struct lanes *l, const uint8_t *p, cons
 }
 #endif
 
-static page_key ops_key(const struct hash_key *k, const uint8_t *p, size_t page_bytes)
+/* ---- digests ------------------------------------------------------------------------------------ */
+
+#ifdef VEC_N
+#define BLOCK_BYTES	1024u	/* what one secret of 192 bytes lasts for: 16 times 64 bytes, each 8 further on */
+#define EACH_VEC(i)	_Pragma("GCC unroll 4") for (i = 0; i < VEC_N; i++)
+
+/* The places of the secret, beside 0 to 15 for the steps of a block. */
+#define AT_SCRAMBLE	16
+#define AT_LAST		17
+
+/* The key made ready. Where a vector is a whole line, the places do not lie on lines, and two of three loads
+ * were for the secret; but there all of them fit into registers. */
+struct blocks_key {
+	const uint8_t *secret;
+#if VEC_N == 1
+	vec at[18];
+#endif
+};
+
+/* What hash64() does with whole blocks, and faster: the library adds each word to the neighbour's sum, here
+ * each goes to its own, and sums change places once a block. A block's sums start from nothing: they need not
+ * wait for the block before. */
+struct blocks {
+	vec sum[VEC_N], products[VEC_N], words[VEC_N];
+};
+
+ALWAYS static inline vec blocks_secret(const struct blocks_key *bk, int at, int i)
 {
-	return hash64(k, p, page_bytes);
+#if VEC_N == 1
+	return bk->at[at];
+#else
+	return vec_load(bk->secret + (at == AT_LAST ? 121 : 8 * at) + i * (int)sizeof(vec));
+#endif
 }
+
+ALWAYS static inline void blocks_key_init(struct blocks_key *bk, const struct hash_key *k)
+{
+	bk->secret = k->secret;
+#if VEC_N == 1
+	_Pragma("GCC unroll 18") for (int i = 0; i < 18; i++)
+		bk->at[i] = vec_load(k->secret + (i == AT_LAST ? 121 : 8 * i));
+#endif
+}
+
+ALWAYS static inline void blocks_step(const struct blocks_key *bk, struct blocks *b, const uint8_t *p, int at)
+{
+	int i;
+
+	EACH_VEC(i) {
+		vec w = vec_load(p + i * sizeof(vec)), x = vec_xor(w, blocks_secret(bk, at, i));
+
+		b->products[i] = vec_add(b->products[i], vec_mul(x, vec_right(x, 32)));
+		b->words[i] = vec_add(b->words[i], w);
+		vec_keep(&b->products[i]);
+		vec_keep(&b->words[i]);
+	}
+}
+
+/* One block; what <at> is for its last 64 bytes depends on whether it is the last. */
+ALWAYS static inline void blocks_one(const struct blocks_key *bk, struct blocks *b, const uint8_t *p, int at)
+{
+	int i;
+
+	EACH_VEC(i)
+		b->products[i] = b->words[i] = vec_all(0);
+	blocks_step(bk, b, p, 0);
+	blocks_step(bk, b, p + 64, 1);
+	blocks_step(bk, b, p + 128, 2);
+	blocks_step(bk, b, p + 192, 3);
+	blocks_step(bk, b, p + 256, 4);
+	blocks_step(bk, b, p + 320, 5);
+	blocks_step(bk, b, p + 384, 6);
+	blocks_step(bk, b, p + 448, 7);
+	blocks_step(bk, b, p + 512, 8);
+	blocks_step(bk, b, p + 576, 9);
+	blocks_step(bk, b, p + 640, 10);
+	blocks_step(bk, b, p + 704, 11);
+	blocks_step(bk, b, p + 768, 12);
+	blocks_step(bk, b, p + 832, 13);
+	blocks_step(bk, b, p + 896, 14);
+	blocks_step(bk, b, p + 960, at);
+	EACH_VEC(i)
+		b->sum[i] = vec_add(b->sum[i], vec_add(b->products[i], vec_swap(b->words[i])));
+}
+
+ALWAYS static inline void blocks_scramble(const struct blocks_key *bk, struct blocks *b)
+{
+	vec prime = vec_all(XXH_PRIME32_1);
+	int i;
+
+	EACH_VEC(i) {
+		vec x = vec_xor(b->sum[i], vec_right(b->sum[i], 47));
+
+		x = vec_xor(x, blocks_secret(bk, AT_SCRAMBLE, i));
+		b->sum[i] = vec_add(vec_mul(x, prime), vec_left(vec_mul(vec_right(x, 32), prime), 32));
+	}
+}
+
+ALWAYS static inline uint64_t blocks_two(const uint64_t *s, const uint8_t *secret)
+{
+	return XXH3_mul128_fold64(s[0] ^ XXH_readLE64(secret), s[1] ^ XXH_readLE64(secret + 8));
+}
+
+/* hash64() of <n> bytes, one block or more of them. */
+ALWAYS static inline uint64_t blocks_digest(const struct blocks_key *bk, const uint8_t *p, size_t n)
+{
+	static const uint64_t start[8] = {
+		XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
+		XXH_PRIME64_4, XXH_PRIME32_2, XXH_PRIME64_5, XXH_PRIME32_1,
+	};
+	uint64_t s[8], h = n * XXH_PRIME64_1;
+	const uint8_t *secret = bk->secret;
+	struct blocks b;
+	int i;
+
+	EACH_VEC(i)
+		b.sum[i] = vec_load((const uint8_t *)start + i * sizeof(vec));
+	for (; n > BLOCK_BYTES; n -= BLOCK_BYTES, p += BLOCK_BYTES) {
+		blocks_one(bk, &b, p, 15);
+		blocks_scramble(bk, &b);
+	}
+	blocks_one(bk, &b, p, AT_LAST);
+	EACH_VEC(i)
+		vec_store((uint8_t *)s + i * sizeof(vec), b.sum[i]);
+	h += blocks_two(s, secret + 11) + blocks_two(s + 2, secret + 27);
+	h += blocks_two(s + 4, secret + 43) + blocks_two(s + 6, secret + 59);
+	h ^= h >> 37;
+	h *= AVALANCHE;
+	return h ^ h >> 32;
+}
+
+static bool in_blocks(size_t n)
+{
+	return n && n % BLOCK_BYTES == 0;
+}
+#else
+struct blocks_key {
+	const struct hash_key *k;
+};
+
+static void blocks_key_init(struct blocks_key *bk, const struct hash_key *k)
+{
+	bk->k = k;
+}
+
+static uint64_t blocks_digest(const struct blocks_key *bk, const uint8_t *p, size_t n)
+{
+	return hash64(bk->k, p, n);
+}
+
+static bool in_blocks(size_t n)
+{
+	return false;
+}
+#endif
+
+static uint64_t ops_digest(const struct hash_key *k, const uint8_t *p, size_t n)
+{
+	struct blocks_key bk;
+
+	if (!in_blocks(n))
+		return hash64(k, p, n);
+	blocks_key_init(&bk, k);
+	return blocks_digest(&bk, p, n);
+}
+
+static void ops_digests(const struct hash_key *k, const uint8_t *p, size_t chunk_bytes, size_t n, uint64_t *out)
+{
+	struct blocks_key bk;
+	size_t i;
+
+	if (!in_blocks(chunk_bytes)) {
+		for (i = 0; i < n; i++)
+			out[i] = hash64(k, p + i * chunk_bytes, chunk_bytes);
+		return;
+	}
+	blocks_key_init(&bk, k);
+	for (i = 0; i < n; i++)
+		out[i] = blocks_digest(&bk, p + i * chunk_bytes, chunk_bytes);
+}
+
+static size_t ops_same_digests(const struct hash_key *k, const uint8_t *p, size_t chunk_bytes,
+			       const uint64_t *digests, size_t n)
+{
+	struct blocks_key bk;
+	size_t i = 0;
+
+	if (!in_blocks(chunk_bytes)) {
+		while (i < n && hash64(k, p + i * chunk_bytes, chunk_bytes) == digests[i])
+			i++;
+		return i;
+	}
+	blocks_key_init(&bk, k);
+	while (i < n && blocks_digest(&bk, p + i * chunk_bytes, chunk_bytes) == digests[i])
+		i++;
+	return i;
+}
+
+/* ---- keys: of pages that are not of 64 bytes, the same as digests -------------------------------------- */
 
 static inline void keys64(const struct hash_key *k, const uint8_t *p, size_t n, page_key *out)
 {
@@ -97,14 +295,10 @@ static inline void keys64(const struct hash_key *k, const uint8_t *p, size_t n, 
 
 static void ops_keys(const struct hash_key *k, const uint8_t *p, size_t page_bytes, size_t n, page_key *out)
 {
-	size_t i;
-
-	if (page_bytes == PAGE64) {
+	if (page_bytes == PAGE64)
 		keys64(k, p, n, out);
-		return;
-	}
-	for (i = 0; i < n; i++)
-		out[i] = hash64(k, p + i * page_bytes, page_bytes);
+	else
+		ops_digests(k, p, page_bytes, n, out);
 }
 
 static size_t same64(const struct hash_key *k, const uint8_t *p, const page_key *keys, size_t n)
@@ -127,36 +321,7 @@ static size_t same64(const struct hash_key *k, const uint8_t *p, const page_key 
 static size_t ops_same(const struct hash_key *k, const uint8_t *p, size_t page_bytes, const page_key *keys,
 		       size_t n)
 {
-	size_t i = 0;
-
-	if (page_bytes == PAGE64)
-		return same64(k, p, keys, n);
-	while (i < n && hash64(k, p + i * page_bytes, page_bytes) == keys[i])
-		i++;
-	return i;
-}
-
-static uint64_t ops_digest(const struct hash_key *k, const uint8_t *p, size_t n)
-{
-	return hash64(k, p, n);
-}
-
-static void ops_digests(const struct hash_key *k, const uint8_t *p, size_t chunk_bytes, size_t n, uint64_t *out)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		out[i] = ops_digest(k, p + i * chunk_bytes, chunk_bytes);
-}
-
-static size_t ops_same_digests(const struct hash_key *k, const uint8_t *p, size_t chunk_bytes,
-			       const uint64_t *digests, size_t n)
-{
-	size_t i = 0;
-
-	while (i < n && ops_digest(k, p + i * chunk_bytes, chunk_bytes) == digests[i])
-		i++;
-	return i;
+	return page_bytes == PAGE64 ? same64(k, p, keys, n) : ops_same_digests(k, p, page_bytes, keys, n);
 }
 
 static void ops_chunks(const struct hash_key *k, const uint8_t *p, size_t page_bytes, size_t pages_per_chunk,
@@ -191,7 +356,7 @@ static size_t ops_same_keys(const page_key *a, const page_key *b, size_t n)
 extern const struct pages_ops PAGES_OPS;
 const struct pages_ops PAGES_OPS = {
 	.isa = PAGES_ISA,
-	.key = ops_key,
+	.key = ops_digest,
 	.keys = ops_keys,
 	.same = ops_same,
 	.digest = ops_digest,
