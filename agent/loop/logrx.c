@@ -94,6 +94,7 @@ static void finish_line(struct feed *f, const char *p, size_t n)
 	} else {
 		memcpy(f->start + f->n, p, n);
 		f->proven |= one_line(f->rx, f->start, f->n + n);
+		mem_wipe(f->start, f->n + n);
 	}
 	f->skipping = false;
 	f->n = 0;
@@ -102,6 +103,7 @@ static void finish_line(struct feed *f, const char *p, size_t n)
 static void keep_start(struct feed *f, const char *p, size_t n)
 {
 	if (f->skipping || n > sizeof(f->start) - f->n) {
+		mem_wipe(f->start, f->n);
 		f->skipping = true;
 		f->n = 0;
 		return;

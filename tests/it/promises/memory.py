@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+"""memory.py [-k WORD] - what the agent keeps: how much, and what of it can be seen. Promises 8 and 14.
+
+The last line is "N passed, N failed".
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import agent  # noqa: E402
+import p14_canary  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(agent.main(p14_canary.CASES, sys.argv[1:]))

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""p14_canary.py [-k WORD] - promise 14: no text and no token of a prompt leaves the process.
+
+Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a real HAProxy and by hand, at
+log level debug. Then they are searched for: in the log, in all that the agent sent over its sockets (as many bytes as it says it
+sent), in every page of its HTTP listener, in kvroutectl's output, in files, in its environment; and in all memory it may write
+to, where nothing of them may be left 2 s after the last request.
+"""
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from agent import BUILD, Agent, equal, main, request, wait_for  # noqa: E402
+from pf_threats import Fed, words  # noqa: E402
+from spop_client import SpopClient  # noqa: E402
+
+WIPED_SECONDS = 2
+WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToolW4", "tenant": "Zq7cnryTenantW4",
+         "salt": "Zq7cnrySaltW4", "header": "Zq7cnryHeaderW4", "user": "Zq7cnryUserW4", "line": "Zq7cnryLineW4"}
+IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))     # token ids; they come as digits, and may be kept as numbers
+NEEDLES = {k: [w.encode(), w.encode("utf-16-le")] for k, w in WORDS.items()}
+NEEDLES["ids"] = [str(i).encode() for i in IDS[9:200:38]] + [i.to_bytes(4, "little") for i in IDS[9:200:38]]
+COMMON = [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"), b"191377"] + NEEDLES["ids"][-5:]     # one of these is in each of them
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def hits(data):
+    """{kind: how often it is in <data>}, of those that are."""
+    data = data.encode() if isinstance(data, str) else data
+    if not any(c in data for c in COMMON):
+        return {}
+    found = {kind: sum(data.count(n) for n in needles) for kind, needles in NEEDLES.items()}
+    return {kind: n for kind, n in found.items() if n}
+
+
+def memory_hits(pid):
+    """In what process <pid> may write to."""
+    found = {}
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
+        for line in maps:
+            m = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line)
+            if "w" not in m.group(3):
+                continue
+            at, end = int(m.group(1), 16), int(m.group(2), 16)
+            mem.seek(at)
+            try:
+                for kind, n in hits(mem.read(end - at)).items():
+                    found[kind] = found.get(kind, 0) + n
+            except OSError:
+                pass
+    return found
+
+
+class Wire:
+    """Between HAProxy and the agent: passes all on, and keeps what the agent says."""
+
+    def __init__(self, port, to):
+        self.to, self.said, self.lock = to, bytearray(), threading.Lock()
+        self.s = socket.create_server(("127.0.0.1", port), backlog=128)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                c, _ = self.s.accept()
+                a = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                return
+            for s in (c, a):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self.copy, args=(c, a, False), daemon=True).start()
+            threading.Thread(target=self.copy, args=(a, c, True), daemon=True).start()
+
+    def copy(self, frm, to, keep):
+        try:
+            while True:
+                data = frm.recv(65536)
+                if not data:
+                    break
+                if keep:
+                    with self.lock:
+                        self.said += data
+                to.sendall(data)
+        except OSError:
+            pass
+        for s, how in ((to, socket.SHUT_WR), (frm, socket.SHUT_RD)):
+            try:
+                s.shutdown(how)
+            except OSError:
+                pass
+
+    def end(self):
+        self.s.close()
+
+
+class Tapped(Fed):
+    """Tenants and models come from headers, so that words can come in with them."""
+
+    def __init__(self, **kw):
+        super().__init__(edit=lambda text: text.replace("    unique-id-format", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n"
+                                                        "    http-request set-var(txn.session) req.hdr(x-session)\n    unique-id-format"), **kw)
+        self.inner_port = self.ports.take()
+        self.spop_address = "127.0.0.1:%d" % self.inner_port
+
+    def start(self):
+        self.wire = Wire(self.agent_port, self.inner_port)
+        self.wired = "127.0.0.1:%d" % self.agent_port
+        super().start()
+
+    def stop(self, keep=False):
+        super().stop(keep)
+        if hasattr(self, "wire"):
+            self.wire.end()
+
+    @property
+    def pid(self):
+        return self.processes["agent"].pid
+
+
+def prompts():
+    """Paths and bodies of all kinds that carry a word."""
+    w = WORDS
+    text = " ".join([w["text"], words("p", 40)] * 12)
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + w["image"] * 30}}
+    tools = [{"type": "function", "function": {"name": "f", "description": w["tool"] + words("d", 50), "parameters": {"x": w["tool"]}}}]
+    user = lambda content: {"role": "user", "content": content}
+    bodies = [
+        {"messages": [{"role": "system", "content": text}, user(text)], "model": "m"},
+        {"messages": [user([{"type": "text", "text": text}, image])], "model": "m", "stream": True},
+        {"messages": [user(text)], "model": "m", "tools": tools, "user": w["user"], "metadata": {"user_id": w["user"]}},
+        {"messages": [user(text)], "model": "m", "cache_salt": w["salt"]},
+        {"messages": [user("x"), {"role": "assistant", "tool_calls": [{"function": {"name": w["tool"], "arguments": json.dumps({"q": text})}}]}]},
+        {"messages": text}, {"messages": [text]}, {text: text}, {"messages": [{"role": text, "content": 5}], "model": "m"},
+        {"messages": [user(text * 700)], "model": "m"},       # longer than HAProxy shows
+        {"messages": [user(text)] * 3, "tools": tools},
+    ]
+    raw = [text.encode(), b'{"messages":"' + text.encode(), json.dumps(bodies[0]).encode()[:-30] + b"\0\1}{", text.encode("utf-16-le"),
+           json.dumps(bodies[0]).encode().replace(b"c", b"\\u0063")]
+    for b in [json.dumps(b).encode() for b in bodies] + raw:
+        yield "/v1/chat/completions", b
+    for path, body in [("/v1/completions", {"prompt": IDS, "model": "m"}), ("/v1/completions", {"prompt": text, "model": "m"}),
+                       ("/v1/embeddings", {"input": [text, text]}), ("/v1/responses", {"input": text, "instructions": text}),
+                       ("/v1/messages", {"system": text, "messages": [user(text)], "tools": tools}),
+                       ("/generate", {"input_ids": IDS, "text": text}), ("/generate", {"text": text, "image_data": w["image"] * 30})]:
+        yield path + "?key=" + w["header"], json.dumps(body).encode()
+
+
+def through_haproxy(f):
+    n = 0
+    for n, (path, body) in enumerate(prompts()):
+        headers = {"x-uid": "u%d" % n, "authorization": "Bearer " + WORDS["header"], "x-other": WORDS["header"] * 20}
+        if n % 3:
+            headers.update({"x-tenant": WORDS["tenant"], "x-session": WORDS["header"]})
+        f.post(path, body, headers)
+    return n + 1
+
+
+def by_hand(f):
+    """What HAProxy would not send: arguments of wrong types, unknown names, fragments, slices."""
+    text, n = WORDS["text"] + words("h", 200), 0
+    with SpopClient(f.wired, capabilities="fragmentation,pipelining") as c:
+        for body in [b[:9000] for _, b in prompts()]:
+            n += 1
+            args = request("h%d" % n, body, tenant=WORDS["tenant"], session=WORDS["header"])
+            c.notify("route", args, fragment=700 if n % 2 else None)
+            c.notify(text[:100], {text[:100]: text, "uid": text})
+            c.notify("done", {"uid": "h%d" % n, "srv": WORDS["header"], "be": WORDS["header"], "st": 200})
+            c.notify("first", {"uid": WORDS["tenant"], "srv": 5, "ct": WORDS["header"]})
+        body = json.dumps({"messages": [{"role": "user", "content": text}], "model": "m"}).encode()
+        for i in range(3):      # its last slice never comes
+            c.notify("route" if i == 0 else "route-%d" % i, request("sliced", body[400 * i:400 * i + 400], seq=i, blen=len(body), tenant=WORDS["tenant"]))
+    return n
+
+
+def noise(f):
+    """At every port what does not belong there; what comes back."""
+    back = b""
+    text = (WORDS["text"] + " " + WORDS["header"] + "\n").encode()
+    http = lambda line: line + b" HTTP/1.1\r\nHost: " + WORDS["header"].encode() + b"\r\nX: " + text.strip() + b"\r\n\r\n" + text
+    for port in (f.agent_port, f.feed_port, f.metrics_port):
+        for data in (text, http(b"GET /" + text.split()[0]), http(b"POST /metrics"), http(b"GET /metrics?" + text.split()[1]), http(b"GET /live"),
+                     http(b"GET /ready"), b"\0\0\1\0\1\0\0\0\1\0\0" + text, b"\xff\xff" + text):
+            with socket.create_connection(("127.0.0.1", port), 5) as s:
+                s.sendall(data)
+                s.shutdown(socket.SHUT_WR)
+                if port == f.feed_port:
+                    continue
+                try:
+                    while True:
+                        got = s.recv(65536)
+                        if not got:
+                            break
+                        back += got
+                except OSError:
+                    pass
+    w = WORDS["line"]
+    lines = [{"uid": w, "be": w, "srv": w, "st": 200, "ts": "--"}, {"uid": "u1", "path": w * 100}, {w: w}, {"uid": [w]}]
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.create_connection(("127.0.0.1", f.feed_port), 5) as s:
+        for line in [json.dumps(x).encode() for x in lines] + [w.encode() * 3]:
+            s.sendall(line[:len(line) // 2])
+            time.sleep(0.02)
+            s.sendall(line[len(line) // 2:] + b"\n")
+            udp.sendto(line, ("127.0.0.1", f.feed_port))
+        s.sendall(b'{"uid":"' + w.encode())
+        wait_for("the lines", 10, lambda: f.metrics()["kvroute_feed_datagrams_total"] >= 5)
+    udp.close()
+    return back
+
+
+def wiped(pid):
+    """Seconds from now until a look at the memory began that found nothing."""
+    start = time.monotonic()
+    while True:
+        begun = time.monotonic() - start
+        found = memory_hits(pid)
+        if not found:
+            return begun
+        assert begun < WIPED_SECONDS, "in memory %.1f s after the last request: %r" % (begun, found)
+
+
+@case
+def no_prompt_leaves_the_agent():
+    with Tapped(agent_conf="log_level: debug\nindex: {max_bytes: 16MiB}\nslices: {max_age: 500ms}") as f:
+        n = through_haproxy(f) + by_hand(f)
+        came_back = noise(f)
+        pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"]))
+        m = f.metrics()
+        sent, log = bytes(f.wire.said), f.log()
+        print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged %d" % (
+            n, len(sent), len(pages) + len(came_back), len(log)))
+        equal(m["kvroute_spop_sent_bytes_total"], len(sent), "bytes sent and bytes seen")
+        assert m["kvroute_spop_notifies_total"] > 100 and m["kvroute_prompt_tokens_total"] > 10000, "too little was asked"
+        assert "level=debug" in log or log.count("\n") > 5, "there is nothing in the log"
+        with open("/proc/%d/environ" % f.pid, "rb") as e, open("/proc/%d/cmdline" % f.pid, "rb") as c:
+            places = {"the log": log, "what it sent": sent, "HTTP": pages, "answers to noise": came_back,
+                      "environ": e.read(), "cmdline": c.read()}
+        files = [x for x in os.listdir(f.folder) if x not in ("admin.sock", "kvroute.spoe", "kvroute.yaml", "haproxy.cfg") and not x.endswith(".log")]
+        equal(files, ["key"], "files in the state directory")
+        with open(os.path.join(f.folder, "key"), "rb") as k:
+            places["the key file"] = k.read()
+        held = [os.readlink("/proc/%d/fd/%s" % (f.pid, d)) for d in os.listdir("/proc/%d/fd" % f.pid)]
+        equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/agent\.log$", h)], [], "other files it has open")
+        equal({where: hits(what) for where, what in places.items() if hits(what)}, {}, "words found")
+        in_memory(f)
+        equal(f.end("agent"), 0, "exit status")
+        equal(hits(f.log()), {}, "words in the log at the end")
+
+
+def in_memory(f):
+    half = SpopClient(f.wired)
+    frame = b"".join(w.encode() for w in WORDS.values()) + b"".join(n for n in NEEDLES["ids"])
+    half.send_raw((9000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + frame)     # half of a NOTIFY: it must be held
+    feed = socket.create_connection(("127.0.0.1", f.feed_port), 5)
+    feed.sendall(b'{"uid":"' + WORDS["line"].encode())                         # and half of a line
+    time.sleep(0.1)
+    try:
+        wait_for("the half frame to be seen", 5, lambda: set(memory_hits(f.pid)) == set(NEEDLES))
+    except PermissionError:
+        print("skipped: the agent's memory, which only root may read")
+        return
+    through_haproxy(f)
+    by_hand(f)
+    half.close()
+    feed.sendall(b'"}\n')       # it stays open
+    print("      in memory while half a frame waits; then nothing: clean %.2f s after the last request" % wiped(f.pid))
+    feed.close()
+
+
+@case
+def kvroutectl_shows_no_text():
+    f = Agent()
+    try:
+        path = f.write("kvroute.yaml", f.agent_yaml())
+        shown = 0
+        for at, body in prompts():
+            p = subprocess.run([os.path.join(BUILD, "kvroutectl"), "pages", "-f", path, "--path", at.split("?")[0], "--keys"], input=body,
+                               capture_output=True)
+            shown += b"pages " in p.stdout
+            equal(hits(p.stdout + p.stderr), {}, "words in what kvroutectl says of %s %s..." % (at, body[:60]))
+        print("      pages of %d bodies shown" % shown)
+        assert shown > 8, "too few bodies had pages"
+    finally:
+        f.stop()
+
+
+def as_its_user(uid, what):
+    """What errno a process of user <uid> gets for reading file <what>; 0: it can."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.getuid() == 0:
+                os.setgid(uid)
+                os.setuid(uid)
+            with open(what, "rb") as f:
+                f.read(1)
+            os._exit(0)
+        except OSError as e:
+            os._exit(e.errno)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@case
+def nobody_beside_it_can_look():
+    """No core, and closed to others of its own user; what shows that the look is right: without the sandbox it is open."""
+    uid = 65534 if os.getuid() == 0 else os.getuid()
+
+    def drop():
+        if os.getuid() == 0:
+            os.setgid(uid)
+            os.setuid(uid)
+    for argv, closed in (([], True), (["--no-sandbox"], False)):
+        a = Agent(argv=argv, before=drop)
+        os.chmod(a.folder, 0o755)
+        if os.getuid() == 0:
+            os.chown(a.folder, uid, uid)
+        with a:
+            with open("/proc/%d/limits" % a.pid) as f:
+                core = re.search(r"Max core file size +(\S+) +(\S+)", f.read()).groups()
+            seen = {what: as_its_user(uid, "/proc/%d/%s" % (a.pid, what)) == 0 for what in ("environ", "maps", "auxv")}
+            if closed:
+                equal(core, ("0", "0"), "limit of cores")
+            if os.getuid() == 0:
+                equal(os.stat("/proc/%d/environ" % a.pid).st_uid, 0 if closed else uid, "owner of its files in /proc")
+            equal(seen, {what: not closed for what in seen}, "what others of its user can read")
+            equal(a.end("agent"), 0, "exit status")
+
+
+if __name__ == "__main__":
+    sys.exit(main(CASES, sys.argv[1:]))
