@@ -34,6 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/index/arena.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/log.h"
 #include "agent/loop/process.h"
@@ -50,6 +51,7 @@ static struct {
 	struct ev_loop *loop;
 	ev_async wake;
 	struct sandbox box;
+	struct region region;
 } w;
 
 static void touch(const char *path)
@@ -374,6 +376,24 @@ static int end_sockets(void)
 	return lstat(w.in_dir, &st) == 0 && unlink(w.in_dir) == 0 ? 0 : -1;
 }
 
+/* The index's memory is taken before and given back at the end: then something else may be there. */
+static void enter_with_region(void)
+{
+	if (region_take(&w.region, 1 << 20, true) != 0)
+		_exit(95);
+	enter();
+}
+
+static int give_region(void)
+{
+	struct region r = w.region;
+	void *p;
+
+	region_give(&w.region);
+	p = mmap(r.base, r.bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return p == r.base ? 0 : -1;
+}
+
 static int crash(void)
 {
 	abort();
@@ -389,6 +409,7 @@ static void what_serving_needs_is_allowed(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(enter, talk)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_with_loop, loops)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter, look_and_log)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_with_region, give_region)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter, end_sockets)), WENT_ON);
 	touch(w.in_dir);
 	status = in_child(enter, crash);
