@@ -31,8 +31,9 @@ struct region {
 };
 
 /* Map <bytes>, rounded up to a page, in huge pages where there are some, never part of a core. <prefault>: all
- * of it is there when this returns, which takes about a second for 1.5 GiB; otherwise a page comes with its
- * first use and nothing promises that there will be one. -1 with errno, and nothing mapped. */
+ * of it is there when this returns, after 0.15 s a GiB, or 3 s where a hypervisor has to find the memory first;
+ * otherwise a page comes with its first use, and nothing promises that there will be one. -1 with errno, and
+ * nothing mapped. */
 int region_take(struct region *r, size_t bytes, bool prefault);
 void region_give(struct region *r);	/* one that was zeroed or given already is left alone */
 
