@@ -133,6 +133,15 @@ $(B)/tests/tools/noop_spoa $(B)/tests/tools/spop_load: $(B)/%: $(B)/%.o $(TOOL_L
 
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
+
+BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c)))
+$(B)/tests/bench/bench_index: $(BENCH_INDEX)
+$(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
+$(B)/tests/bench/bench_index.o: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
+ifeq ($(shell uname -m),x86_64)
+$(B)/tests/bench/index/limit_avx2.o: ALL_CFLAGS += -mavx2
+$(B)/tests/bench/index/limit_avx512.o: ALL_CFLAGS += -mavx512f
+endif
 tools: $(TOOLS)
 .PHONY: tools
 
@@ -168,6 +177,8 @@ compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
+bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
+	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
 bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
@@ -181,6 +192,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-path bench-socket test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-path bench-socket test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

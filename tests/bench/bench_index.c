@@ -1,217 +1,171 @@
-/* bench_index.c - what a match and a commit cost on a warm index, and what a page takes.
+/* bench_index.c - what the index costs, beside what the same bytes cost when they are only hashed or only read.
  *
- * 8 servers, 16 system prompts of a quarter of the length, 64 conversations of four turns, each on a
- * server of its own choice; page keys are ready, as hashing is measured with the scanner. An operation
- * is timed over a pass through all conversations, and the fastest of 30 passes counts: the
- * machine may be shared. Lines: bench NAME pages=N ns=T ... */
+ *   bench_index                      single operations on trees made for them (part of make bench)
+ *   bench_index [-t] FILE SERVERS    a workload (PBW1: index/pbw1.h); -t: without the threads
+ *   bench_index -c FILE SERVERS      check it: every server's pages of every match against a slow exact model
+ *   bench_index -i FILE SERVERS      one replay in functions with a name, for an instruction counter
+ *   -n OPERATIONS: only the first so many; -r REPLAYS: 3; -p TOKENS: other pages than the file's
+ *
+ * `make bench-index` makes the workloads (gen_index.c) and runs all of it; bench-index-instructions counts.
+ * One operation: match the whole pages of a prompt, then commit them for server key % N, then confirm. A prompt
+ * lies in the nearest caches when its time begins; the index is new in each replay, its heap is not. Of each
+ * operation the least of 3 replays counts; mean, p50 and p99 are over operations. Reading the clock is part of
+ * every figure (clock_ns), of the limits as well.
+ *
+ *   op=match, commit, confirm       each alone; pages are hashed within match (how: hashing=)
+ *   op=match+commit, +confirm       one time for all of them
+ *   op=full_hit                     match only, when everything is there
+ *   xxh3_ns, read_ns                XXH3 in pieces of 2 KB and plain reading, with the best instructions of this
+ *                                   machine, on the bytes which that operation must look at: matched pages and the
+ *                                   one that ends the match; for commit the new ones; else all. share_of_... is the
+ *                                   limit's time by ours: 1.00 is as fast as it gets.
+ *   index_bytes per_page            what the index says it uses, less when empty, by unique page
+ *   index_evict, index_drop         forgetting half, and one server: longest_us is the longest single call
+ *   index_threads                   threads.c says what rate and CPU time mean */
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/index.h"
+#include "tests/bench/index/bench.h"
 
-#define SERVERS		8
-#define SYSTEMS		16
-#define TALKS		64
-#define TURNS		4
-#define PASSES		30
+#ifndef BENCH_FLAGS
+#define BENCH_FLAGS	"?"
+#endif
+#define SHAPE_TOKENS	65536u
 
-static const struct space_key sp = { { 3, 4 } };
-
-struct talk {
-	page_key *pages;
-	server_id server;
-};
-
-struct bench {
-	struct index *ix;
-	struct index_match m;
-	struct talk talks[TALKS];
-	uint32_t n;		/* pages of a whole conversation */
-};
-
-static double now_ns(void)
+static void say_conditions(struct bench *b)
 {
-	struct timespec t;
+	char line[256], cpu[128] = "unknown";
+	FILE *f = fopen("/proc/cpuinfo", "r");
+	double load[3] = { 0 };
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %127[^\n]", cpu) == 1)
+			break;
+	if (f)
+		fclose(f);
+	(void)getloadavg(load, 3);
+	printf("# conditions cpu=\"%s\" cores=%ld l2_kb=%ld limits_isa=%s compiler=\"%s\" flags=\"%s\" load=%.2f,%.2f "
+	       "clock_ns=%.1f hashing=%s confirm=separate heap=kept replays=%u\n", cpu, sysconf(_SC_NPROCESSORS_ONLN),
+	       sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, b->limits[b->n_limits - 1]->isa,
+#ifdef __clang__
+	       __VERSION__,
+#else
+	       "gcc " __VERSION__,
+#endif
+	       BENCH_FLAGS, load[0], load[1], b->clock.own_ns, DOOR_KIND, b->reps);
 }
 
-static void *must(void *p)
+static void start(struct bench *b, uint32_t longest, uint32_t page)
 {
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_index: no memory\n");
-	exit(1);
-}
-
-static void make_talks(struct bench *b)
-{
-	uint32_t i, k, system = b->n / 4;
 	struct rng rng;
+	size_t i;
 
-	for (i = 0; i < TALKS; i++) {
-		b->talks[i].pages = must(calloc(b->n, sizeof(page_key)));
-		b->talks[i].server = (server_id)(i * 5 % SERVERS);
-		rng_init(&rng, i % SYSTEMS);
-		for (k = 0; k < b->n; k++) {
-			if (k == system)
-				rng_init(&rng, 1000 + i);
-			b->talks[i].pages[k] = rng_next(&rng);
+	/* memory that one replay has faulted in serves the next */
+	mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+	mallopt(M_MMAP_THRESHOLD, INT32_MAX);
+	rng_init(&rng, 1);
+	for (i = 0; i < sizeof(b->key.secret); i++)
+		b->key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	measure_clock(&b->clock);
+	b->n_limits = limits_here(b->limits);
+	b->warm = measure_must(aligned_alloc(4096, (longest * sizeof(*b->warm) + 8191) & ~(size_t)4095));
+	b->matched = measure_must(calloc(b->w.n_ops + 1, sizeof(*b->matched)));
+	if (door_at_init(&b->at, longest / page) < 0)
+		measure_must(NULL);
+}
+
+static void stop(struct bench *b)
+{
+	door_at_fini(&b->at);
+	free(b->matched);
+	free(b->warm);
+	if (b->w.map != NULL)
+		pbw1_close(&b->w);
+}
+
+/* The name of a workload is its file's, without folder and ending. */
+static const char *name_of(const char *path)
+{
+	static char name[64];
+	const char *p = strrchr(path, '/');
+
+	snprintf(name, sizeof(name), "%s", p ? p + 1 : path);
+	name[strcspn(name, ".")] = 0;
+	return name;
+}
+
+static int workload(struct bench *b, const char *path, char what, bool threads, uint64_t first,
+		    uint32_t page)
+{
+	char why[256];
+	int rc = 0;
+
+	if (pbw1_open(&b->w, path, why, sizeof(why)) < 0) {
+		fprintf(stderr, "bench_index: %s\n", why);
+		return -1;
+	}
+	b->name = name_of(path);
+	if (first < b->w.n_ops)
+		b->w.n_ops = first;
+	if (page != 0)
+		b->w.page = page;
+	start(b, b->w.longest, b->w.page);
+	say_conditions(b);
+	if (what == 'i') {
+		replay_few(b);
+	} else {
+		replay_size(b);
+		if (what == 'c') {
+			rc = replay_check(b);
+		} else {
+			rc = replay_run(b);
+			forget_run(b);
+			rc |= threads ? threads_run(b) : 0;
 		}
 	}
+	stop(b);
+	return rc;
 }
 
-/* Turn by turn, as conversations come. */
-static void fill(struct bench *b)
+static int usage(void)
 {
-	uint32_t i, turn;
-	index_claim c;
+	fprintf(stderr, "usage: bench_index [-t|-c|-i] [-n OPERATIONS] [-r REPLAYS] [-p TOKENS] [FILE SERVERS]\n");
+	return 2;
+}
 
-	for (turn = 1; turn <= TURNS; turn++)
-		for (i = 0; i < TALKS; i++) {
-			c = index_commit(b->ix, &sp, b->talks[i].pages, b->n * turn / TURNS, NULL,
-					 b->talks[i].server, turn);
-			index_confirm(b->ix, c, turn);
+int main(int argc, char **argv)
+{
+	struct bench b = { .reps = 3, .n_servers = 1 };
+	uint64_t first = UINT64_MAX;
+	bool threads = true;
+	uint32_t page = 0;
+	char what = 0;
+	int c;
+
+	while ((c = getopt(argc, argv, "tcin:r:p:")) != -1)
+		switch (c) {
+		case 't': threads = false; break;
+		case 'c': case 'i': what = (char)c; break;
+		case 'n': first = strtoull(optarg, NULL, 10); break;
+		case 'r': b.reps = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 'p': page = (uint32_t)strtoul(optarg, NULL, 10); break;
+		default: return usage();
 		}
-}
-
-/* ---- operations on one conversation ---------------------------------------------------------- */
-
-typedef void operation(struct bench *b, const struct talk *t, page_key *fresh);
-
-static void op_match(struct bench *b, const struct talk *t, page_key *fresh)
-{
-	index_match(b->ix, &sp, t->pages, b->n, &b->m);
-}
-
-static void op_miss(struct bench *b, const struct talk *t, page_key *fresh)
-{
-	index_match(b->ix, &sp, fresh, b->n, &b->m);
-}
-
-/* What a request does when all its pages are known. */
-static void op_known(struct bench *b, const struct talk *t, page_key *fresh)
-{
-	index_claim c;
-
-	index_match(b->ix, &sp, t->pages, b->n, &b->m);
-	c = index_commit(b->ix, &sp, t->pages, b->n, &b->m, t->server, 0);
-	index_confirm(b->ix, c, 0);
-}
-
-/* A new prompt under no known page, and out again: all its pages are copied, and freed. */
-static void op_new(struct bench *b, const struct talk *t, page_key *fresh)
-{
-	index_claim c;
-
-	fresh[0]++;
-	index_match(b->ix, &sp, fresh, b->n, &b->m);
-	c = index_commit(b->ix, &sp, fresh, b->n, &b->m, t->server, 0);
-	index_cancel(b->ix, c);
-}
-
-/* A prompt that parts in the middle of an edge: a split, a leaf, and back again. */
-static void op_part(struct bench *b, const struct talk *t, page_key *fresh)
-{
-	page_key kept = t->pages[b->n / 8 * 7];
-	index_claim c;
-
-	t->pages[b->n / 8 * 7] = 1;
-	index_match(b->ix, &sp, t->pages, b->n, &b->m);
-	c = index_commit(b->ix, &sp, t->pages, b->n, &b->m, t->server, 0);
-	index_cancel(b->ix, c);
-	t->pages[b->n / 8 * 7] = kept;
-}
-
-static double fastest(struct bench *b, operation *op, page_key *fresh)
-{
-	double start, took, best = 1e18;
-	uint32_t i, pass;
-
-	for (pass = 0; pass < PASSES; pass++) {
-		start = now_ns();
-		for (i = 0; i < TALKS; i++)
-			op(b, &b->talks[i], fresh);
-		took = (now_ns() - start) / TALKS;
-		best = took < best ? took : best;
+	if (argc == optind && what == 0) {
+		start(&b, SHAPE_TOKENS, 16);
+		say_conditions(&b);
+		shapes_run(&b);
+		stop(&b);
+		return 0;
 	}
-	return best;
-}
-
-static void run(uint32_t n)
-{
-	struct index_opts o;
-	struct bench b = { .n = n };
-	page_key *fresh = must(calloc(n, sizeof(*fresh)));
-	struct index_stats empty, st;
-	size_t heap, i;
-
-	index_defaults(&o);
-	b.ix = must(index_new(&o));
-	if (index_match_init(&b.m) < 0)
-		must(NULL);
-	fresh[0] = 2;
-	make_talks(&b);
-	index_stats(b.ix, &empty);
-	heap = mallinfo2().uordblks;
-	fill(&b);
-	index_stats(b.ix, &st);
-	heap = mallinfo2().uordblks - heap;
-
-	printf("bench index_match pages=%u hit_ns=%.0f miss_ns=%.0f\n", n, fastest(&b, op_match, fresh),
-	       fastest(&b, op_miss, fresh));
-	printf("bench index_commit pages=%u known_ns=%.0f new_ns=%.0f part_ns=%.0f\n", n,
-	       fastest(&b, op_known, fresh), fastest(&b, op_new, fresh), fastest(&b, op_part, fresh));
-	printf("bench index_bytes pages=%u unique_pages=%llu per_page=%.2f per_page_heap=%.2f nodes=%llu "
-	       "records=%llu fixed=%llu\n", n, (unsigned long long)st.pages,
-	       (double)(st.bytes - empty.bytes) / (double)st.pages, (double)heap / (double)st.pages,
-	       (unsigned long long)st.nodes, (unsigned long long)st.records,
-	       (unsigned long long)empty.bytes);
-	for (i = 0; i < TALKS; i++)
-		free(b.talks[i].pages);
-	free(fresh);
-	index_match_fini(&b.m);
-	index_free(b.ix);
-}
-
-/* One record a commit has to go: what eviction adds when the budget is full. */
-static void run_evict(void)
-{
-	struct index_opts o = { .max_bytes = 64u << 20, .max_pages = 65536 };
-	struct index *ix = must(index_new(&o));
-	struct index_stats before, after;
-	page_key p[256] = { 0 };
-	double start, took = 1e18, t;
-	uint64_t i, pass;
-
-	for (i = 0; i < 40000; i++) {
-		p[0] = i;
-		index_confirm(ix, index_commit(ix, &sp, p, 256, NULL, (server_id)(i % SERVERS), 0), 0);
+	if (argc != optind + 2 || b.reps == 0)
+		return usage();
+	b.n_servers = (uint32_t)strtoul(argv[optind + 1], NULL, 10);
+	if (b.n_servers == 0 || b.n_servers > SERVERS_MAX) {
+		fprintf(stderr, "bench_index: 1 to %u servers are possible\n", SERVERS_MAX);
+		return 2;
 	}
-	index_stats(ix, &before);
-	for (pass = 0; pass < PASSES; pass++) {
-		start = now_ns();
-		for (i = 0; i < 1000; i++) {
-			p[0] = 1u << 20 | pass << 10 | i;
-			index_confirm(ix, index_commit(ix, &sp, p, 256, NULL, 1, 0), 0);
-		}
-		t = (now_ns() - start) / 1000;
-		took = t < took ? t : took;
-	}
-	index_stats(ix, &after);
-	printf("bench index_evict pages=256 commit_evict_confirm_ns=%.0f evicted=%llu\n", took,
-	       (unsigned long long)(after.evicted_records - before.evicted_records));
-	index_free(ix);
-}
-
-int main(void)
-{
-	run(256);		/* 16 KB of text in pages of 64 bytes */
-	run(2048);		/* 128 KB */
-	run_evict();
-	return 0;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	return workload(&b, argv[optind], what, threads, first, page) < 0 ? 1 : 0;
 }

@@ -1,0 +1,74 @@
+/* bench.h - what the parts of bench_index share: a workload, a place to keep a prompt warm, the limits. */
+#ifndef TESTS_BENCH_INDEX_BENCH_H
+#define TESTS_BENCH_INDEX_BENCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/bench/index/limits.h"
+#include "tests/bench/index/measure.h"
+#include "tests/bench/index/pbw1.h"
+#include "tests/bench/index_door.h"
+
+struct totals {
+	uint64_t matched, owned, unique;	/* pages */
+	uint64_t nodes, records, bytes, empty_bytes;
+};
+
+struct bench {
+	const char *name;		/* of the workload */
+	struct pbw1 w;
+	uint32_t n_servers, reps;
+	size_t budget;			/* bytes of the index: replay_size() finds them */
+	struct hash_key key;
+	struct clock_facts clock;
+	const struct limit *limits[3];	/* slowest first */
+	size_t n_limits;
+	uint32_t *warm;			/* the prompt at hand, in the nearest caches */
+	struct door_at at;
+	uint32_t *matched;		/* pages, by operation */
+	struct totals first;		/* of the first replay: all others must agree */
+};
+
+static inline server_id bench_server(const struct bench *b, const struct pbw1_op *op)
+{
+	return (server_id)(op->key % b->n_servers);
+}
+
+/* Into the nearest caches, as a prompt is that has just been cut into pages. */
+static inline const uint32_t *bench_warm(uint32_t *to, const struct pbw1_op *op)
+{
+	memcpy(to, op->tokens, op->n * sizeof(*to));
+	return to;
+}
+
+static inline double bench_ns(const struct bench *b, uint64_t t)
+{
+	return (double)t * b->clock.ns;
+}
+
+static inline void bench_open(struct bench *b, struct door *d, size_t budget)
+{
+	if (door_open(d, budget, &b->key) < 0)
+		measure_must(NULL);
+}
+
+/* replay.c */
+void replay_fill(struct bench *b, struct door *d);	/* all operations, untimed; refills b->matched */
+void replay_totals(struct bench *b, struct door *d, struct totals *t);
+void replay_size(struct bench *b);
+int replay_run(struct bench *b);			/* -1: replays did not agree */
+int replay_check(struct bench *b);			/* against the model; -1: differs */
+void replay_few(struct bench *b);			/* in functions with a name, for an instruction counter */
+
+/* threads.c */
+int threads_run(struct bench *b);
+
+/* forget.c: evicting half, dropping a server */
+void forget_run(struct bench *b);
+void forget_drop(struct bench *b, const char *name, void (*fill)(struct bench *b, struct door *d));
+
+/* shapes.c: needs no workload */
+void shapes_run(struct bench *b);
+
+#endif

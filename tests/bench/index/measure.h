@@ -1,0 +1,70 @@
+/* measure.h - time, the least of several passes for each operation, and what is said of many. */
+#ifndef TESTS_BENCH_INDEX_MEASURE_H
+#define TESTS_BENCH_INDEX_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#ifdef __x86_64__
+#include <x86intrin.h>
+#endif
+
+/* Not before all that stands before it is done, and before anything behind it begins. */
+static inline uint64_t ticks(void)
+{
+#ifdef __x86_64__
+	uint64_t t;
+
+	_mm_lfence();
+	t = __rdtsc();
+	_mm_lfence();
+	return t;
+#else
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
+}
+
+/* The compiler must have computed <v>, whatever becomes of it. */
+static inline void measure_keep(uint64_t v)
+{
+	__asm__ volatile("" : : "r"(v) : "memory");
+}
+
+/* Nanoseconds of a tick, and what two readings in a row are apart: part of every figure. */
+struct clock_facts {
+	double ns, own_ns;
+};
+
+void measure_clock(struct clock_facts *c);
+double measure_thread_cpu_ns(void);
+void *measure_must(void *p);		/* ends the program when there is no memory */
+
+/* The least number of ticks of each operation over all passes. */
+struct series {
+	uint32_t *least;
+	size_t n;
+};
+
+void series_init(struct series *s, size_t n);
+void series_fini(struct series *s);
+
+static inline void series_put(struct series *s, size_t i, uint64_t t)
+{
+	uint32_t v = t < UINT32_MAX ? (uint32_t)t : UINT32_MAX;
+
+	if (v < s->least[i])
+		s->least[i] = v;
+}
+
+struct summary {
+	double mean, p50, p99, most;	/* ns */
+};
+
+/* Sorts a copy. */
+struct summary series_sum(const struct series *s, double ns_per_tick);
+
+#endif

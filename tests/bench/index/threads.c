@@ -1,0 +1,151 @@
+/* threads.c - one thread and two on one index: read-only (both match everything), and mixed (each does its half
+ * of a workload: match, commit, confirm).
+ *
+ * rate is operations by the time spent in them, all threads added up; on a machine with other work it falls, so
+ * the best of several counts. CPU time is what the kernel counted, less what copying the prompts takes alone: it
+ * does not fall when a thread has to wait for a core, but waiting for a lock by spinning shows in it. */
+#include <pthread.h>
+
+#include "tests/bench/index/bench.h"
+
+#define THREADS		2
+#define PASSES		5
+#define PASSES_LARGE	2		/* for a workload above LARGE tokens */
+#define LARGE		200000000u
+
+enum work { COPY, READ, MIXED };
+
+struct job {
+	struct bench *b;
+	struct door *d;
+	pthread_barrier_t *start;
+	enum work work;
+	uint32_t me, n_threads;
+	uint32_t *warm;
+	struct door_at at;
+	uint64_t ops, busy, sink;
+	double cpu_ns;
+};
+
+static void do_op(struct job *j, size_t i)
+{
+	const struct pbw1_op *op = &j->b->w.ops[i];
+	const uint32_t *p = bench_warm(j->warm, op);
+	uint64_t t = ticks();
+
+	if (j->work == COPY) {
+		j->sink += op->n ? p[op->n - 1] : 0;
+	} else {
+		door_match(j->d, &j->at, p, op->n, j->b->w.page);
+		if (j->work == MIXED) {
+			door_commit(j->d, &j->at, bench_server(j->b, op), (msec)i);
+			door_confirm(j->d, &j->at, (msec)i);
+		}
+	}
+	j->busy += ticks() - t;
+	j->ops++;
+}
+
+static void *run_job(void *arg)
+{
+	struct job *j = arg;
+	size_t n = j->b->w.n_ops, i;
+
+	pthread_barrier_wait(j->start);
+	j->cpu_ns = measure_thread_cpu_ns();
+	if (j->work == MIXED)
+		for (i = j->me; i < n; i += j->n_threads)
+			do_op(j, i);
+	else
+		for (i = 0; i < n; i++)
+			do_op(j, (i + n / j->n_threads * j->me) % n);
+	j->cpu_ns = measure_thread_cpu_ns() - j->cpu_ns;
+	return NULL;
+}
+
+struct outcome {
+	double rate, cpu_ns;		/* operations a second; CPU time of one */
+};
+
+static void keep_best(struct outcome *best, const struct outcome *o)
+{
+	if (o->rate > best->rate)
+		best->rate = o->rate;
+	if (best->cpu_ns == 0 || o->cpu_ns < best->cpu_ns)
+		best->cpu_ns = o->cpu_ns;
+}
+
+static struct outcome run(struct bench *b, struct door *d, enum work work, uint32_t n)
+{
+	struct outcome o = { 0 };
+	pthread_barrier_t start;
+	struct job j[THREADS];
+	pthread_t id[THREADS];
+	uint64_t ops = 0;
+	uint32_t i;
+
+	pthread_barrier_init(&start, NULL, n);
+	for (i = 0; i < n; i++) {
+		j[i] = (struct job){ .b = b, .d = d, .start = &start, .work = work, .me = i, .n_threads = n };
+		j[i].warm = measure_must(aligned_alloc(4096, (b->w.longest * 4u + 8191) & ~4095u));
+		if (door_at_init(&j[i].at, b->w.longest / b->w.page) < 0)
+			measure_must(NULL);
+		if (pthread_create(&id[i], NULL, run_job, &j[i]) != 0) {
+			fprintf(stderr, "bench_index: no thread\n");
+			exit(1);
+		}
+	}
+	for (i = 0; i < n; i++) {
+		pthread_join(id[i], NULL);
+		o.rate += (double)j[i].ops / (bench_ns(b, j[i].busy) / 1e9);
+		o.cpu_ns += j[i].cpu_ns;
+		ops += j[i].ops;
+		door_at_fini(&j[i].at);
+		free(j[i].warm);
+	}
+	o.cpu_ns /= (double)ops;
+	pthread_barrier_destroy(&start);
+	return o;
+}
+
+static void say(const struct bench *b, const char *what, const struct outcome *o, const struct outcome *copy,
+		const char *same)
+{
+	double cpu1 = o[0].cpu_ns - copy[0].cpu_ns, cpu2 = o[1].cpu_ns - copy[1].cpu_ns;
+
+	printf("bench index_threads workload=%s servers=%u page=%u work=%s ops_per_s_1=%.0f ops_per_s_2=%.0f "
+	       "scaling=%.2f cpu_ns_1=%.0f cpu_ns_2=%.0f cpu_scaling=%.2f%s\n", b->name, b->n_servers, b->w.page,
+	       what, o[0].rate, o[1].rate, o[1].rate / o[0].rate, cpu1, cpu2, 2 * cpu1 / cpu2, same);
+}
+
+static bool ends_alike(struct bench *b, struct door *d)
+{
+	struct totals t;
+
+	replay_totals(b, d, &t);
+	return t.owned == b->first.owned && t.unique == b->first.unique;
+}
+
+int threads_run(struct bench *b)
+{
+	uint32_t passes = b->w.n_tokens > LARGE ? PASSES_LARGE : PASSES, pass, n;
+	struct outcome copy[THREADS] = { { 0 } }, reads[THREADS] = { { 0 } }, mixed[THREADS] = { { 0 } }, o;
+	bool same = true;
+	struct door d;
+
+	for (pass = 0; pass < passes; pass++)
+		for (n = 1; n <= THREADS; n++) {
+			bench_open(b, &d, b->budget);
+			o = run(b, &d, MIXED, n);
+			keep_best(&mixed[n - 1], &o);
+			same = same && ends_alike(b, &d);
+			o = run(b, &d, READ, n);
+			keep_best(&reads[n - 1], &o);
+			o = run(b, &d, COPY, n);
+			keep_best(&copy[n - 1], &o);
+			door_close(&d);
+		}
+	say(b, "read_only", reads, copy, "");
+	say(b, "mixed", mixed, copy, same ? " same_totals=yes" : " same_totals=no");
+	return same ? 0 : -1;
+}

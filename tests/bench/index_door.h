@@ -1,0 +1,150 @@
+/* index_door.h - the one place where the benches of the index touch its API.
+ *
+ * What an operation costs is counted from the bytes of a prompt to its bands: hashing pages is part of
+ * door_match(), whoever does it. A door_at belongs to one thread; the door may be shared. */
+#ifndef TESTS_BENCH_INDEX_DOOR_H
+#define TESTS_BENCH_INDEX_DOOR_H
+
+#include "agent/base/hash.h"
+#include "agent/base/mem.h"
+#include "agent/index/index.h"
+
+#define DOOR_KIND	"keys-before-match"	/* how pages are hashed, for the line of conditions */
+
+struct door {
+	struct index *ix;
+	struct hash_key key;
+	uint64_t empty_bytes;		/* what the index says of itself before anything is in it */
+};
+
+/* A prompt between match, commit and confirm. */
+struct door_at {
+	struct index_match m;
+	page_key *pages;
+	size_t n, cap;
+	index_claim claim;
+};
+
+struct door_stats {
+	uint64_t bytes, empty_bytes, pages, nodes, records, evicted_records, refused;
+};
+
+static const struct space_key door_space = { { 3, 4 } };
+
+static inline int door_open(struct door *d, size_t max_bytes, const struct hash_key *key)
+{
+	struct index_opts o;
+	struct index_stats st;
+
+	index_defaults(&o);
+	o.max_bytes = max_bytes;
+	o.max_pages = 1u << 24;
+	d->key = *key;
+	if ((d->ix = index_new(&o)) == NULL)
+		return -1;
+	index_stats(d->ix, &st);
+	d->empty_bytes = st.bytes;
+	return 0;
+}
+
+static inline void door_close(struct door *d)
+{
+	index_free(d->ix);
+	d->ix = NULL;
+}
+
+static inline int door_at_init(struct door_at *a, size_t max_pages)
+{
+	memset(a, 0, sizeof(*a));
+	a->cap = max_pages;
+	if ((a->pages = mem_calloc(max_pages + 1, sizeof(*a->pages))) == NULL)
+		return -1;
+	return index_match_init(&a->m);
+}
+
+static inline void door_at_fini(struct door_at *a)
+{
+	index_match_fini(&a->m);
+	mem_free(a->pages);
+	a->pages = NULL;
+}
+
+/* Returns how many pages the server that holds most of the prompt has of it. */
+static inline uint32_t door_match(struct door *d, struct door_at *a, const uint32_t *tokens,
+				  size_t n_tokens, uint32_t page)
+{
+	size_t i;
+
+	a->n = n_tokens / page < a->cap ? n_tokens / page : a->cap;
+	for (i = 0; i < a->n; i++)
+		a->pages[i] = hash64(&d->key, tokens + i * page, page * sizeof(*tokens));
+	index_match(d->ix, &door_space, a->pages, a->n, &a->m);
+	return a->m.n_bands ? a->m.bands[0].depth : 0;
+}
+
+/* The pages of one server in the match before; for checks. */
+static inline uint32_t door_depth(const struct door_at *a, server_id server)
+{
+	return index_match_depth(&a->m, server);
+}
+
+static inline uint32_t door_bands(const struct door_at *a)
+{
+	return a->m.n_bands;
+}
+
+/* The prompt of the match before, whose tokens must still be there. False: no room. */
+static inline bool door_commit(struct door *d, struct door_at *a, server_id server, msec now)
+{
+	a->claim = index_commit(d->ix, &door_space, a->pages, a->n, &a->m, server, now);
+	return a->claim != 0;
+}
+
+static inline void door_confirm(struct door *d, struct door_at *a, msec now)
+{
+	index_confirm(d->ix, a->claim, now);
+}
+
+static inline void door_cancel(struct door *d, struct door_at *a)
+{
+	index_cancel(d->ix, a->claim);
+}
+
+/* ---- work that may come in slices ----------------------------------------------------------------- */
+
+/* One slice of what was put off. True: there is more. Today nothing is put off. */
+static inline bool door_slice(struct door *d, msec now)
+{
+	return false;
+}
+
+static inline void door_drop(struct door *d, server_id server)
+{
+	index_drop_server(d->ix, server);
+}
+
+/* Ask for half of what each server holds to be forgotten, and leave the work to door_slice(). False:
+ * this index forgets only when a commit needs room. */
+static inline bool door_halve(struct door *d)
+{
+	return false;
+}
+
+/* ---- counters ----------------------------------------------------------------------------------------- */
+
+static inline void door_stats(struct door *d, struct door_stats *s)
+{
+	struct index_stats st;
+
+	index_stats(d->ix, &st);
+	*s = (struct door_stats){ .bytes = st.bytes, .empty_bytes = d->empty_bytes, .pages = st.pages,
+				  .nodes = st.nodes, .records = st.records,
+				  .evicted_records = st.evicted_records, .refused = st.refused };
+}
+
+static inline uint64_t door_server_pages(struct door *d, server_id server)
+{
+	return index_server_pages(d->ix, server);
+}
+
+#endif
