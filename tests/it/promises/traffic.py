@@ -1,0 +1,189 @@
+"""traffic.py - clients that ask without end what an agent is good for, and what came of each request.
+
+    with Traffic(fleet, clients=8) as t:
+        ...
+    t.failed()          # every request that did not end as it should
+    share(t.between(a, b))
+
+A prompt is one of a few long texts that all clients ask about, and a question of its own. Once each text has been
+asked about, nearly all of a prompt is in the cache of one engine, and whoever loses that shows it in <hit>.
+
+No request is asked again, but for one on a kept connection that turns out to be closed before a byte of an answer
+came, as clients do; <stale> counts these.
+"""
+import collections
+import http.client
+import json
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+
+from fleet import Fleet, wait_for  # noqa: E402,F401
+
+FAST = ["--prefill-tps", "1000000", "--decode-ms", "2"]
+WORDS = "time year people way day man thing woman life child world school state family student group country".split()
+TEXTS = 24
+HEADERS = {"content-type": "application/json"}
+
+Row = collections.namedtuple("Row", "start end trouble server engine why error hit")
+
+
+class PatientFleet(Fleet):
+    """What is asked here is what a reload breaks, not whether this machine stood still for 50 ms."""
+
+    def write(self, name, text):
+        if name == "kvroute.spoe":
+            assert "timeout processing 50ms" in text
+            text = text.replace("timeout processing 50ms", "timeout processing 1s")
+        return super().write(name, text)
+
+
+def a_text(i, n=2500):
+    r = random.Random("text %d" % i)
+    return " ".join(r.choice(WORDS) for _ in range(n // 5))
+
+
+class Traffic:
+    """<clients> at once on <port>, each with a connection that is kept; every <stream>-th request is a stream, 0: none,
+    of <tokens> tokens."""
+
+    def __init__(self, fleet, clients=8, stream=2, tokens=20, port=None, keep=True):
+        self.port, self.stream, self.tokens, self.keep = port or fleet.port, stream, tokens, keep
+        self.rows, self.over, self.asked, self.stale = [], False, 0, 0
+        self.lock = threading.Lock()
+        self.texts = [a_text(i) for i in range(TEXTS)]
+        self.threads = [threading.Thread(target=self.client) for _ in range(clients)]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *ignored):
+        self.end()
+
+    def end(self):
+        self.over = True
+        for t in self.threads:
+            t.join()
+
+    def number(self):
+        with self.lock:
+            self.asked += 1
+            return self.asked
+
+    def client(self):
+        c = None
+        while not self.over:
+            c = c or http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            if not self.ask(c, self.number()) or not self.keep:
+                c.close()
+                c = None
+        if c:
+            c.close()
+
+    def ask(self, c, n):
+        stream = bool(self.stream) and n % self.stream == 0
+        body = json.dumps({"messages": [{"role": "user", "content": "%s question %d" % (self.texts[n % TEXTS], n)}],
+                           "model": "stub", "stream": stream, "max_tokens": self.tokens if stream else 1})
+        start, got, trouble = time.monotonic(), {}, ""
+        try:
+            r = self.send(c, body)
+            data = r.read()
+            got = {k.lower(): v for k, v in r.getheaders()}
+            if r.status != 200:
+                trouble = "status %d" % r.status
+            elif stream and b"data: [DONE]" not in data:
+                trouble = "a stream that breaks off"
+        except (OSError, http.client.HTTPException) as e:
+            trouble = repr(e)
+        hit = int(got.get("x-kv-hit") or 0) / 1000
+        self.rows.append(Row(start, time.monotonic(), trouble, got.get("x-kv-server", ""), got.get("x-engine", ""),
+                             got.get("x-kv-why", ""), got.get("x-kv-error", ""), hit))
+        return not trouble
+
+    def send(self, c, body):
+        kept = c.sock is not None
+        try:
+            c.request("POST", "/v1/chat/completions", body, HEADERS)
+            return c.getresponse()
+        except ConnectionError:
+            if not kept:
+                raise
+        with self.lock:
+            self.stale += 1
+        c.close()
+        c.request("POST", "/v1/chat/completions", body, HEADERS)
+        return c.getresponse()
+
+    # ---- what came of it
+
+    def wait(self, n, seconds=60):
+        """<n> more answers."""
+        want, end = len(self.rows) + n, time.monotonic() + seconds
+        while len(self.rows) < want:
+            if time.monotonic() > end:
+                raise TimeoutError("%d of %d answers in %d s" % (n - want + len(self.rows), n, seconds))
+            time.sleep(0.01)
+
+    def between(self, start, end):
+        return [r for r in self.rows if r.start >= start and r.end <= end]
+
+    def failed(self):
+        return [r.trouble for r in self.rows if r.trouble]
+
+    def errors(self):
+        """What HAProxy says of asking the agent: timeouts, connections lost and the like."""
+        return [r.error for r in self.rows if r.error]
+
+
+def warm(traffic, fleet):
+    """Every text is asked about once, and whoever has it is known."""
+    c = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=30)
+    for n in range(TEXTS):
+        traffic.ask(c, n)
+    c.close()
+    assert not traffic.failed(), traffic.failed()[:3]
+    traffic.rows.clear()
+
+
+def hit_share(rows):
+    return sum(r.hit for r in rows) / max(1, len(rows))
+
+
+def shares(rows):
+    """Share of the requests that each engine had."""
+    n = collections.Counter(r.engine for r in rows)
+    return {e: n[e] / len(rows) for e in sorted(n)}
+
+
+def agent_log(fleet, start=0):
+    with open(os.path.join(fleet.folder, "agent.log"), errors="replace") as f:
+        f.seek(start)
+        return f.read()
+
+
+def main(cases, argv):
+    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
+    passed = failed = 0
+    for c in cases:
+        if word not in c.__name__:
+            continue
+        start = time.time()
+        try:
+            c()
+            passed += 1
+            result = "ok  "
+        except Exception:
+            traceback.print_exc(limit=4, file=sys.stdout)
+            failed += 1
+            result = "FAIL"
+        print("%s  %-45s %6.1f s" % (result, c.__name__, time.time() - start), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
