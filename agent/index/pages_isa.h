@@ -12,6 +12,7 @@
 
 #define ALWAYS		__attribute__((always_inline))
 #define AVALANCHE	0x165667919E3779F9ull	/* the library has it as a number only */
+#define AGAIN_FROM	5u	/* as many pages one by one cost more than eight lanes; four lanes never leave them */
 #define PAGE64		64u	/* bytes: 16 token ids */
 
 #ifndef PAGES_LANES
@@ -289,6 +290,10 @@ static inline void keys64(const struct hash_key *k, const uint8_t *p, size_t n, 
 	lanes_init(&l, k);
 	for (i = 0; i + PAGES_LANES <= n; i += PAGES_LANES)
 		lanes_keys(&l, p + i * PAGE64, out + i);
+	if (n - i >= AGAIN_FROM && i) {		/* the lanes once more, some of it again */
+		lanes_keys(&l, p + (n - PAGES_LANES) * PAGE64, out + n - PAGES_LANES);
+		return;
+	}
 	for (; i < n; i++)
 		out[i] = hash64(k, p + i * PAGE64, PAGE64);
 }
@@ -312,6 +317,11 @@ static size_t same64(const struct hash_key *k, const uint8_t *p, const page_key 
 
 		if (other)
 			return i + (size_t)__builtin_ctz(other);
+	}
+	if (n - i >= AGAIN_FROM && i) {		/* the lanes once more, some of it again */
+		unsigned other = lanes_other(&l, p + (n - PAGES_LANES) * PAGE64, keys + n - PAGES_LANES);
+
+		return other ? n - PAGES_LANES + (size_t)__builtin_ctz(other) : n;
 	}
 	while (i < n && hash64(k, p + i * PAGE64, PAGE64) == keys[i])
 		i++;

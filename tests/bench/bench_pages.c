@@ -86,7 +86,8 @@ static uint64_t once(const struct pages_ops *o, size_t op, size_t window)
 	case 5: o->digests(&key, buf, CHUNK, window / CHUNK, digests_out); return digests_out[0];
 	case 6: return o->same_digests(&key, buf, CHUNK, digests, window / CHUNK);
 	case 7: o->chunks(&key, buf, 64, CHUNK / 64, window / CHUNK, keys_out, digests_out); return keys_out[0];
-	default: return o->same_keys((const page_key *)(void *)buf, (const page_key *)(void *)(buf + window / 2), half);
+	default: return o->same_keys((const page_key *)(void *)buf, (const page_key *)(void *)(buf + window / 2),
+				     half);
 	}
 }
 
