@@ -129,6 +129,16 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 	}
 }
 
+static void put_memory(const struct printer *p, const struct conf *c)
+{
+	uint64_t bytes = route_budget(&c->route) + loop_budget(&c->loop);
+	char line[120];
+
+	snprintf(line, sizeof(line), "# What grows with use takes %llu MiB at most: kvroute(8), MEMORY.\n",
+		 (unsigned long long)((bytes + (1u << 20) - 1) >> 20));
+	put(p, line);
+}
+
 void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, size_t n), void *arg)
 {
 	struct conf defaults;
@@ -136,6 +146,7 @@ void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, si
 
 	conf_defaults(&defaults);
 	put(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n");
+	put_memory(&p, c);
 	put_keys(&p, NULL, c);
 	for (size_t i = 0; i < conf_n_sections; i++)
 		put_section(&p, &conf_sections[i], c);

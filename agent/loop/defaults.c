@@ -29,3 +29,8 @@ void loop_defaults(struct loop_opts *o)
 	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
 	o->log_level = LOG_INFO;
 }
+
+uint64_t loop_budget(const struct loop_opts *o)
+{
+	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES + (uint64_t)o->max_feeds * FEED_BYTES;
+}

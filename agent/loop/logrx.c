@@ -33,6 +33,8 @@ struct feed {
 	char start[LOGLINE_MAX];
 };
 
+_Static_assert(sizeof(struct feed) <= FEED_BYTES, "loop_budget() counts too little");
+
 static void complain(struct logrx *rx, const char *msg, size_t n)
 {
 	struct log_line ln;

@@ -43,6 +43,12 @@ struct loop_opts {
 
 void loop_defaults(struct loop_opts *o);
 
+#define CONN_BYTES	2304	/* a SPOP connection without its buffers */
+#define FEED_BYTES	8448	/* a log feed, with the line that is not here yet */
+
+/* Bytes that peers may have it grow to: connections, their buffers, log feeds. */
+uint64_t loop_budget(const struct loop_opts *o);
+
 #define RELOAD_ERRORS_MAX	10	/* each is a log line */
 
 /* Why the old configuration stays: at least one reason, and how many more there were. */

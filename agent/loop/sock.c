@@ -64,6 +64,8 @@ struct sock {
 	struct serve serve;
 };
 
+_Static_assert(sizeof(struct sock) <= CONN_BYTES, "loop_budget() counts too little");
+
 /* ---- the log's words -------------------------------------------------------------------------- */
 
 static bool line_begin(struct log_line *ln, struct sock *s, enum log_level level,

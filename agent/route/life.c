@@ -34,6 +34,15 @@ void route_defaults(struct route_opts *o)
 	model_defaults(&o->model_default);
 }
 
+/* An entry, its place in a table that is at most half empty, and what malloc() adds. */
+#define OPEN_BYTES	(sizeof(struct ledger_entry) + 2 * sizeof(void *) + 16)
+
+uint64_t route_budget(const struct route_opts *o)
+{
+	return (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
+	       (uint64_t)o->ledger_max_entries * OPEN_BYTES;
+}
+
 void route_opts_free(struct route_opts *o)
 {
 	mem_free(o->pools);

@@ -49,6 +49,8 @@ struct route_opts {
 
 void route_defaults(struct route_opts *o);
 int route_opts_copy(struct route_opts *to, const struct route_opts *from);	/* -1: no memory */
+/* Bytes that what is known may grow to with them: caches, heads, waiting slices, open requests. */
+uint64_t route_budget(const struct route_opts *o);
 void route_opts_free(struct route_opts *o);	/* the arrays; not <o> */
 
 /* ---- life ------------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import agent  # noqa: E402
+import p08_memory  # noqa: E402
 import p14_canary  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(agent.main(p14_canary.CASES, sys.argv[1:]))
+    sys.exit(agent.main(p08_memory.CASES + p14_canary.CASES, sys.argv[1:]))

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""p08_memory.py [-k WORD] - promise 8: memory never passes its budgets.
+
+Each thing that grows with use is made to grow far beyond its budget, in an agent whose budgets are small, while resident memory
+and the agent's own figures are sampled. No figure may ever be above its budget, resident memory at most 1.15 times the sum and
+32 MiB on top, and once all is full it grows no more.
+"""
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from agent import BUILD, Agent, chat, equal, main, request, wait_for  # noqa: E402
+from fleet import TOP  # noqa: E402
+from spop_client import SpopClient, SpopError  # noqa: E402
+
+MIB = 1 << 20
+PROGRAM_BYTES = 32 * MIB        # code, libraries, threads
+SLACK = 1.15                    # what an allocator adds to what it is asked for
+GROWTH_BYTES = 2 * MIB          # what scrapes and connections may leave in an allocator: 5 bytes for each NOTIFY of the longest case
+CASES = []
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+class Small(Agent):
+    """Every budget at or near the least that can be set, but for <more>."""
+
+    def __init__(self, index="8MiB", more="", **kw):
+        super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", **kw)
+        self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: 16KiB}\nslices: {max_bytes: 1MiB}\n"
+                           "ledger: {max_entries: 512}\nmax_pools: 8\n%s" % (index, more))
+
+    def sum(self):
+        """As kvroute -tv prints it."""
+        out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f", os.path.join(self.folder, "kvroute.yaml")], capture_output=True, text=True)
+        return int(re.search(r"(?m)^# What grows with use takes (\d+) MiB at most", out.stdout).group(1)) * MIB
+
+
+class Watch:
+    """The most there was of each figure, and what of it was above its budget, sampled until the block ends."""
+
+    def __init__(self, agent, limits=()):
+        self.agent, self.limits = agent, {"index_bytes": "index_limit_bytes", "spop_buffer_bytes": "spop_buffer_limit_bytes"}
+        self.fixed = dict(limits)
+        self.most, self.above, self.rss, self.n, self.ended = {}, [], 0, 0, False
+        self.failure = None
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.ended = True
+        self.thread.join()
+        if kind is None and self.failure:
+            raise self.failure
+
+    def run(self):
+        try:
+            while not self.ended:
+                self.look()
+                time.sleep(0.03)
+        except Exception as e:
+            self.failure = e
+
+    def look(self):
+        self.rss = max(self.rss, self.agent.rss())
+        m = {k[len("kvroute_"):]: v for k, v in self.agent.metrics().items()}
+        self.n += 1
+        for k in list(self.limits) + list(self.fixed):
+            limit = self.fixed[k] if k in self.fixed else m[self.limits[k]]
+            self.most[k] = max(self.most.get(k, 0), m[k])
+            if m[k] > limit:
+                self.above.append((k, m[k], limit))
+
+    def judge(self, sum_bytes):
+        equal(self.above, [], "figures above their budgets")
+        limit = SLACK * sum_bytes + PROGRAM_BYTES
+        assert self.rss <= limit, "%d bytes resident, limit %d" % (self.rss, limit)
+        assert self.n >= 5, "only %d samples" % self.n
+
+
+def flat(before, after, what):
+    assert after <= before + GROWTH_BYTES, "%s: %d bytes resident, and %d before" % (what, after, before)
+
+
+@case
+def ten_times_the_index():
+    """Prompts that nobody has sent before, at the socket, until ten times what the index holds went through it."""
+    with Small() as a:
+        limit, rss = 8 * MIB, []
+        load = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-n", "450000", "-c", "4", "-w", "16"],
+                                stdout=subprocess.PIPE, text=True)
+        with Watch(a) as w:
+            while load.poll() is None:
+                m = a.metrics()
+                times = 1 + m["kvroute_index_evicted_pages_total"] / max(1, m["kvroute_index_pages"])
+                rss.append((times, a.rss()))
+                time.sleep(0.05)
+        said = dict(f.split("=", 1) for f in load.stdout.read().split())
+        load.stdout.close()
+        m = a.metrics()
+        times = 1 + m["kvroute_index_evicted_pages_total"] / m["kvroute_index_pages"]
+        warm = max(r for t, r in rss if t < 3)
+        print("promise 8: prompts=%s through_index=%.1fx index_bytes_most=%d of %d rss_most_mib=%.1f limit_mib=%.1f rss_kib=%d..%d samples=%d" % (
+            said["acks"], times, w.most["index_bytes"], limit, w.rss / MIB, (SLACK * limit + PROGRAM_BYTES) / MIB, warm >> 10, a.rss() >> 10, w.n))
+        equal(said["lost"], "0", "NOTIFYs without an ACK")
+        equal(m["kvroute_index_limit_bytes"], limit, "limit")
+        assert times >= 10, "only %.1f times" % times
+        assert w.most["index_bytes"] > 0.9 * limit, "the index was never full"
+        w.judge(a.sum())
+        assert w.rss <= SLACK * limit + PROGRAM_BYTES, "%d bytes resident, with an index of %d" % (w.rss, limit)
+        flat(warm, a.rss(), "once three times the index went through it")
+
+
+def half_frames(a, n, size):
+    """<n> connections that have shaken hands and sent the first <size> bytes of a longer frame; those that are still there."""
+    conns = []
+    for i in range(n):
+        try:
+            c = SpopClient(a.spop_address, 10, 65532)
+            if i % 4:
+                c.send_raw((60000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + b"a" * size)
+            else:       # a fragment, whole; the rest of the message never comes
+                c.send_raw((size + 7).to_bytes(4, "big") + b"\3\0\0\0\0\1\1" + b"a" * size)
+            conns.append(c)
+        except (SpopError, OSError):
+            pass
+    return conns
+
+
+@case
+def two_thousand_half_frames():
+    """2000 connections whose frames and messages never come to their end, twice; HAProxy's goes on beside them."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    with Small() as a:
+        answered = 0
+        for _ in range(2):
+            with Watch(a) as w, a.client() as good:
+                good.notify("route", request("g", chat("good")))
+                conns = half_frames(a, 2000, 20000)
+                for i in range(50):
+                    answered += good.notify("route", request("g%d" % i, chat("good %d" % i)))["txn.why"] != "overload"
+                wait_for("the agent to have read", 10, lambda: a.metrics()["kvroute_spop_buffer_bytes"] > 8 * MIB)
+                w.look()
+                m = a.metrics()
+                held = m["kvroute_spop_connections"]
+                for c in conns:
+                    c.close()
+                wait_for("the connections to be gone", 20, lambda: a.metrics()["kvroute_spop_connections"] == 1)
+            m = a.metrics()
+            refused = {k: int(m['kvroute_spop_buffer_refused_total{kind="%s"}' % k]) for k in ("first", "large")}
+            print("promise 8: half_frames=2000 connections_held=%d buffers_most=%.1f of 16 MiB left=%d rss_most_mib=%.1f buffers_refused=%s answered=%d" % (
+                held, w.most["spop_buffer_bytes"] / MIB, m["kvroute_spop_buffer_bytes"], w.rss / MIB, refused, answered))
+            w.judge(a.sum())
+            assert w.rss <= SLACK * 16 * MIB + PROGRAM_BYTES, "%d bytes resident, with buffers of 16 MiB" % w.rss
+            assert m["kvroute_spop_buffer_bytes"] < 2 * MIB, "buffers that nobody has"
+        assert sum(refused.values()) > 0, "the budget was never reached"
+        equal(answered, 100, "good requests answered with a look")
+
+
+@case
+def all_that_can_be_filled():
+    """Heads, waiting slices, open requests, pools, servers: each far beyond its budget, all in one agent."""
+    with Small(index="1MiB") as a, a.client() as c:
+        fixed = {"heads_bytes": 128 << 10, "slices_waiting_bytes": MIB, "ledger_open_requests": 512}
+        tools = lambda i: [{"type": "function", "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
+        rss = []
+        with Watch(a, fixed) as w:
+            for turn in range(2):
+                ids = []
+                for i in range(1500):
+                    uid = "%d-%d" % (turn, i)
+                    body = chat("%s %s" % (uid, "word " * 60), tools=tools(i))
+                    ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))]))
+                    ids.append(c.send([("route", request("s" + uid, body[:900], seq=0, blen=9000, bsize=9000))]))
+                    if i % 10 == 0:
+                        names = ";".join("x%d-%d=1,0,0,1" % (i, k) for k in range(60))
+                        ids.append(c.send([("route", dict(request("p" + uid, body), pool="pool%d" % (i % 300), load="lb/1;" + names))]))
+                    if len(ids) > 60:
+                        for x in ids:
+                            c.wait(x)
+                        ids = []
+                for x in ids:
+                    c.wait(x)
+                rss.append(a.rss())
+            w.look()
+        m = a.metrics()
+        reached = {k: int(m["kvroute_" + k]) for k in ("heads_evicted_total", 'slices_lost_total{reason="room"}', 'ledger_closed_total{reason="room"}',
+                                                       'refused_total{what="pool"}', 'refused_total{what="server"}', "index_evicted_pages_total")}
+        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f" % (", ".join("%s=%d of %d" % (k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB,
+                                                                   (SLACK * a.sum() + PROGRAM_BYTES) / MIB))
+        equal({k: n for k, n in reached.items() if n == 0}, {}, "budgets that were not reached")
+        w.judge(a.sum())
+        flat(rss[0], rss[1], "after the second time")
+
+
+@case
+def lost_datagrams_are_counted():
+    """The kernel's buffer for the log feed is a budget as well."""
+    sent = 6000
+    with Agent() as a:
+        os.kill(a.pid, signal.SIGSTOP)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for i in range(sent):
+                s.sendto(b'{"uid":"u%d","x":"%s"}' % (i, b"a" * 900), ("127.0.0.1", a.feed_port))
+        os.kill(a.pid, signal.SIGCONT)
+        got = lambda: [int(a.metrics()["kvroute_feed_" + k]) for k in ("datagrams_total", "udp_dropped_total")]
+        wait_for("each to be taken or counted", 10, lambda: sum(got()) == sent)
+        taken, dropped = got()
+        print("      %d datagrams at a stopped agent: %d taken, %d counted as dropped" % (sent, taken, dropped))
+        assert taken > 0 and dropped > 0, "nothing to be seen"
+
+
+@case
+def the_manual_has_them_all():
+    """Keys and defaults of its table, and the sum, as the program prints them; and no budget in bytes that is not there."""
+    with open(os.path.join(TOP, "doc/kvroute.8")) as f:
+        section = re.search(r"(?s)\.Sh MEMORY\n(.*?)\n\.Sh ", f.read()).group(1)
+    table = dict(re.findall(r"(?m)^\.It [^.].* Ta Ic (\S+) Ta (.+)$", section))
+    out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv"], capture_output=True, text=True).stdout
+    keys, prefix, kind = {}, "", ""
+    for line in out.splitlines():
+        m = re.match(r"( *)(\w+):(?: (.+))?$", line)
+        if line.lstrip().startswith("# "):
+            kind = re.match(r"# (\w+)", line.lstrip()).group(1) if re.search(r"; default ", line) else kind
+        elif m and not m.group(1) and m.group(3) is None:
+            prefix = m.group(2) + "."
+        elif m:
+            keys[(prefix if m.group(1) else "") + m.group(2)] = (m.group(3), kind)
+    equal({k: table[k] for k in table if keys.get(k, ("", ""))[0] != table[k]}, {}, "rows that say other than the program")
+    sizes = {k for k, (_, kind) in keys.items() if kind == "size"} - {"spop.max_frame_size", "spop.max_joined"}     # of one, within spop.max_bytes
+    equal(sorted(sizes - set(table)), [], "sizes that are not in the table")
+    mib = re.search(r"takes (\d+) MiB at most", out).group(1)
+    assert "the sum: %s MiB with the defaults" % mib in section, "the sum is %s MiB" % mib
+    print("      %d budgets, %s MiB with the defaults" % (len(table), mib))
+    assert len(table) >= 9 and len(sizes) >= 5, "too few were found"
+
+
+if __name__ == "__main__":
+    sys.exit(main(CASES, sys.argv[1:]))
