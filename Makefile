@@ -177,6 +177,7 @@ compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
+# whole workloads, in build/bench/ for others as well: tests/bench/index.sh
 bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
 bench-path: all tools
@@ -191,7 +192,7 @@ asan:
 tsan:
 	tests/run.sh tsan
 clean:
-	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test kvroute kvroutectl
+	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
 .PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-path bench-socket test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -18,7 +18,8 @@
  *   xxh3_ns, read_ns                XXH3 in pieces of 2 KB and plain reading, with the best instructions of this
  *                                   machine, on the bytes which that operation must look at: matched pages and the
  *                                   one that ends the match; for commit the new ones; else all. share_of_... is the
- *                                   limit's time by ours: 1.00 is as fast as it gets.
+ *                                   limit's time by ours: 1.00 is as fast as it gets (commit: where match has
+ *                                   hashed already, it may be above)
  *   index_bytes per_page            what the index says it uses, less when empty, by unique page
  *   index_evict, index_drop         forgetting half, and one server: longest_us is the longest single call
  *   index_threads                   threads.c says what rate and CPU time mean */
@@ -116,7 +117,10 @@ static int workload(struct bench *b, const char *path, char what, bool threads, 
 		replay_few(b);
 	} else {
 		replay_size(b);
-		if (what == 'c') {
+		if (b->first.unique == 0) {
+			fprintf(stderr, "bench_index: %s: no prompt has a whole page of %u tokens\n", path, b->w.page);
+			rc = -1;
+		} else if (what == 'c') {
 			rc = replay_check(b);
 		} else {
 			rc = replay_run(b);
@@ -159,7 +163,7 @@ int main(int argc, char **argv)
 		stop(&b);
 		return 0;
 	}
-	if (argc != optind + 2 || b.reps == 0)
+	if (argc != optind + 2 || b.reps == 0 || page > PBW1_PAGE_MAX)
 		return usage();
 	b.n_servers = (uint32_t)strtoul(argv[optind + 1], NULL, 10);
 	if (b.n_servers == 0 || b.n_servers > SERVERS_MAX) {

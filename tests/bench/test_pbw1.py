@@ -121,6 +121,9 @@ def test_what_is_no_file(files):
 
 
 def test_the_bench_refuses_as_well(files):
+    for nothing in ([], [(1, [1, 2, 3]), (2, [])]):
+        path = files.put("nothing", encode(nothing))
+        refused(path, "no prompt has a whole page of 4 tokens", INDEX, path, "64")
     bad = files.put("bad", encode(OPS, n_ops=5))
     refused(bad, "the head says", INDEX, bad, "64")
     for servers in ("0", "1025", "x"):
