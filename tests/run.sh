@@ -20,6 +20,7 @@ declare -A suite=(
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
+	[spop-check]="python3 tests/it/spop_check.py"
 	[tools]="python3 tests/tools/test_stub_engine.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
@@ -39,7 +40,7 @@ declare -A suite=(
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
-order=(unit asan tsan clang fuzz ctl man bench-files tools conf recipes stories promise-1 failures sandbox threats scarce reload socket memory stories-asan compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes stories promise-1 failures sandbox threats scarce reload socket memory stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)

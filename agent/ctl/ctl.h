@@ -6,5 +6,6 @@
 #define CTL_FAILED	1
 
 int ctl_pages(int argc, char **argv);
+int ctl_spop_check(int argc, char **argv);
 
 #endif

@@ -10,6 +10,7 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
 	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
+	{ "spop-check", ctl_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
 };
 
 #define N_VERBS	(sizeof(verbs) / sizeof(verbs[0]))

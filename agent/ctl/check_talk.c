@@ -1,0 +1,461 @@
+/* check_talk.c - the sockets of a check: bytes out as the case wants them cut, bytes in until nothing
+ * more would matter or the time is up.
+ *
+ * Everything waits with poll() and a deadline, so that an agent that neither reads nor answers costs
+ * one timeout and no more. Only the first connection of a case is shown in the report. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/ctl/check.h"
+
+#define SPLIT_PAUSE_US	300	/* between two writes that should not come as one */
+
+struct talk {
+	int fd;
+	int timeout_ms;
+	struct check_seen seen;
+	struct check_plan plan;
+	struct check_kept *sent;	/* NULL: not for the report */
+	size_t unit;			/* bytes of what the case is about */
+	uint8_t *memory;		/* in, hello, body: CHECK_BYTES_MAX each */
+};
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void pause_us(long us)
+{
+	const struct timespec t = { 0, us * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* True: <events> before <deadline>. */
+static bool wait_for(int fd, short events, double deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	double left;
+	int rc;
+
+	do {
+		left = deadline - now_ms();
+		rc = poll(&p, 1, left > 0 ? (int)left + 1 : 0);
+	} while (rc < 0 && errno == EINTR);
+	return rc > 0;
+}
+
+/* ---- connecting ----------------------------------------------------------------------------- */
+
+/* -1: <why>. The host's name is resolved anew each time: one agent behind it is one agent. */
+static int resolve(const char *address, struct sockaddr_storage *sa, socklen_t *len, char *why, size_t cap)
+{
+	const char *path = strncmp(address, "unix@", 5) == 0 ? address + 5 : strchr(address, '/') ? address : NULL;
+	const char *colon = strrchr(address, ':');
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct sockaddr_un *un = (struct sockaddr_un *)sa;
+	struct addrinfo *found;
+	char host[256];
+	size_t n;
+	int rc;
+
+	memset(sa, 0, sizeof(*sa));
+	if (path != NULL) {
+		if (strlen(path) >= sizeof(un->sun_path)) {
+			snprintf(why, cap, "the path is too long for a unix socket");
+			return -1;
+		}
+		un->sun_family = AF_UNIX;
+		memcpy(un->sun_path, path, strlen(path) + 1);
+		*len = sizeof(*un);
+		return 0;
+	}
+	if (colon == NULL || (n = (size_t)(colon - address)) >= sizeof(host) || colon[1] == '\0') {
+		snprintf(why, cap, "an address is host:port, [v6]:port, unix@/path or a path");
+		return -1;
+	}
+	if (n > 1 && address[0] == '[' && address[n - 1] == ']') {
+		address++;
+		n -= 2;
+	}
+	memcpy(host, address, n);
+	host[n] = '\0';
+	if ((rc = getaddrinfo(n > 0 ? host : "127.0.0.1", colon + 1, &hints, &found)) != 0) {
+		snprintf(why, cap, "%s", gai_strerror(rc));
+		return -1;
+	}
+	memcpy(sa, found->ai_addr, found->ai_addrlen);
+	*len = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
+
+/* A non-blocking socket that is connected, or -1 and <why>. */
+static int open_socket(const struct check_target *t, char *why, size_t cap)
+{
+	struct sockaddr_storage sa;
+	int fd, error = 0, on = 1;
+	socklen_t len, n = sizeof(error);
+
+	if (resolve(t->address, &sa, &len, why, cap) < 0)
+		return -1;
+	if ((fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0) {
+		snprintf(why, cap, "%s", strerror(errno));
+		return -1;
+	}
+	if (connect(fd, (struct sockaddr *)&sa, len) < 0 && errno != EINPROGRESS) {
+		error = errno;
+	} else if (!wait_for(fd, POLLOUT, now_ms() + t->timeout_ms)) {
+		error = ETIMEDOUT;
+	} else {
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n);
+	}
+	if (error != 0) {
+		snprintf(why, cap, "%s", strerror(error));
+		close(fd);
+		return -1;
+	}
+	if (sa.ss_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+int check_reach(const struct check_target *t, char *why, size_t cap)
+{
+	int fd = open_socket(t, why, cap);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? -1 : 0;
+}
+
+/* ---- one connection -------------------------------------------------------------------------- */
+
+static bool talk_open(struct talk *k, const struct check_target *t, const struct check_case *c, unsigned round,
+		      struct check_kept *sent, char *why, size_t cap)
+{
+	*k = (struct talk){ .fd = -1, .timeout_ms = t->timeout_ms, .sent = sent };
+	if ((k->memory = mem_alloc(3 * (size_t)CHECK_BYTES_MAX)) == NULL) {
+		snprintf(why, cap, "not enough memory");
+		return false;
+	}
+	k->seen.p = k->memory;
+	k->plan.hello = (struct spop_wr){ .p = k->memory + CHECK_BYTES_MAX, .cap = CHECK_BYTES_MAX };
+	k->plan.body = (struct spop_wr){ .p = k->memory + 2 * (size_t)CHECK_BYTES_MAX, .cap = CHECK_BYTES_MAX };
+	check_plan_init(&k->plan, c, t->message, round);
+	if (sent != NULL)
+		sent->n = sent->all = 0;
+	return (k->fd = open_socket(t, why, cap)) >= 0;
+}
+
+static void talk_close(struct talk *k, bool reset)
+{
+	const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+	if (k->fd >= 0 && reset)
+		setsockopt(k->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	if (k->fd >= 0)
+		close(k->fd);
+	k->fd = -1;
+	mem_free(k->memory);
+	k->memory = NULL;
+}
+
+static void keep(struct check_kept *kept, const uint8_t *p, size_t n)
+{
+	size_t room;
+
+	if (kept == NULL)
+		return;
+	room = CHECK_KEPT_MAX - kept->n;
+	kept->all += n;
+	memcpy(kept->p + kept->n, p, n < room ? n : room);
+	kept->n += n < room ? n : room;
+}
+
+/* Read what is there. */
+static void talk_read(struct talk *k)
+{
+	uint8_t *to = k->memory + k->seen.n;
+	ssize_t n;
+
+	if (k->seen.n == CHECK_BYTES_MAX) {	/* no case asks for so much */
+		k->seen.end = CHECK_CLOSED;
+		return;
+	}
+	n = recv(k->fd, to, CHECK_BYTES_MAX - k->seen.n, 0);
+	if (n > 0) {
+		if (k->seen.n == 0)
+			k->seen.first = (size_t)n;
+		k->seen.n += (size_t)n;
+	} else if (n == 0) {
+		k->seen.end = CHECK_CLOSED;
+	} else if (errno != EAGAIN && errno != EINTR) {
+		k->seen.end = CHECK_WAS_RESET;
+	}
+}
+
+/* Send it all, unless the agent is gone or takes nothing until the time is up. What it says meanwhile
+ * is read, as an agent may stop reading until its answers are taken. */
+static void talk_send(struct talk *k, const uint8_t *p, size_t n)
+{
+	double deadline = now_ms() + k->timeout_ms;
+	struct pollfd w = { .fd = k->fd, .events = POLLIN | POLLOUT };
+	ssize_t got;
+	size_t at = 0;
+
+	while (at < n && k->seen.end == CHECK_OPEN && now_ms() < deadline) {
+		got = send(k->fd, p + at, n - at, MSG_NOSIGNAL);
+		if (got > 0) {
+			at += (size_t)got;
+		} else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+			break;	/* the end is seen by reading */
+		} else if (poll(&w, 1, 10) > 0 && (w.revents & (POLLIN | POLLHUP))) {
+			talk_read(k);
+		}
+	}
+	keep(k->sent, p, at);
+}
+
+/* As the case says; <cut>: where the first write ends. */
+static void talk_deliver(struct talk *k, const struct spop_wr *w, enum check_how how, size_t cut)
+{
+	size_t i;
+
+	if (how == CHECK_BYTES) {
+		for (i = 0; i < w->n && k->seen.end == CHECK_OPEN; i++) {
+			talk_send(k, w->p + i, 1);
+			pause_us(SPLIT_PAUSE_US);
+		}
+	} else if (how == CHECK_CUTS && cut < w->n) {
+		talk_send(k, w->p, cut);
+		pause_us(SPLIT_PAUSE_US);
+		talk_send(k, w->p + cut, w->n - cut);
+	} else if (w->n > 0) {
+		talk_send(k, w->p, w->n);
+	}
+}
+
+static void talk_wait_hello(struct talk *k)
+{
+	double deadline = now_ms() + k->timeout_ms;
+
+	while (!check_hello_settled(&k->seen) && wait_for(k->fd, POLLIN, deadline))
+		talk_read(k);
+}
+
+static void talk_wait_body(struct talk *k)
+{
+	double deadline = now_ms() + k->timeout_ms;
+
+	while (!check_body_settled(&k->plan, &k->seen) && wait_for(k->fd, POLLIN, deadline))
+		talk_read(k);
+}
+
+/* HELLO, and what was agreed. False: there is no AGENT-HELLO, and so no sense in a body. */
+static bool talk_hello(struct talk *k)
+{
+	const struct check_case *c = k->plan.c;
+	enum check_how how = c->body == NULL ? c->how : CHECK_AT_ONCE;
+	struct check_agent a;
+
+	check_plan_hello(&k->plan);
+	k->unit = k->plan.hello.n;
+	if (k->plan.hello.n == 0)
+		return true;
+	talk_deliver(k, &k->plan.hello, how, k->plan.round + 1);
+	talk_wait_hello(k);
+	if (!check_agent_read(&k->seen, &a))
+		return false;
+	if (a.size >= SPOP_FRAME_MIN && a.size < k->plan.agreed)
+		k->plan.agreed = a.size;
+	return true;
+}
+
+static void talk_body(struct talk *k)
+{
+	const struct check_case *c = k->plan.c;
+
+	if (k->plan.agreed < SPOP_FRAME_MIN)	/* the HELLO offered nothing sensible */
+		k->plan.agreed = SPOP_FRAME_MIN;
+	check_plan_body(&k->plan);
+	if (c->body != NULL)
+		k->unit = k->plan.body.n;
+	talk_deliver(k, &k->plan.body, c->how, k->plan.round + 1);
+	if (c->how == CHECK_HALF_CLOSE)
+		shutdown(k->fd, SHUT_WR);
+}
+
+static void talk_together(struct talk *k)
+{
+	check_plan_hello(&k->plan);
+	check_plan_body(&k->plan);
+	check_put_bytes(&k->plan.hello, k->plan.body.p, k->plan.body.n);
+	talk_deliver(k, &k->plan.hello, CHECK_AT_ONCE, 0);
+}
+
+/* A last plain NOTIFY, if the connection may still be there for one. */
+static void talk_probe(struct talk *k)
+{
+	const struct check_case *c = k->plan.c;
+
+	if (c->no_probe || c->expect.outcome == CHECK_ENDED || c->how == CHECK_HALF_CLOSE ||
+	    !check_body_settled(&k->plan, &k->seen) || k->seen.end != CHECK_OPEN)
+		return;
+	check_plan_probe(&k->plan);
+	talk_send(k, k->plan.body.p, k->plan.body.n);
+	talk_wait_body(k);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void round_end(struct talk *k, struct check_result *r)
+{
+	r->end = k->seen.end;
+	r->got.n = r->got.all = 0;
+	keep(&r->got, k->seen.p, k->seen.n);
+}
+
+/* All of a case on the connection <k>. */
+static void round_talk(struct talk *k)
+{
+	if (k->plan.c->how == CHECK_TOGETHER)
+		talk_together(k);
+	else if (talk_hello(k))
+		talk_body(k);
+	else
+		return;
+	talk_wait_body(k);
+	talk_probe(k);
+}
+
+/* Gone without waiting for anything. */
+static void round_hang_up(struct talk *k)
+{
+	if (talk_hello(k))
+		talk_body(k);
+}
+
+/* The same on two connections, each step on both before the next. */
+static void round_twice(struct talk *k, struct talk *other)
+{
+	if (!talk_hello(k) || !talk_hello(other))
+		return;
+	talk_body(k);
+	talk_body(other);
+	talk_wait_body(other);
+	talk_wait_body(k);
+}
+
+static void round_second(const struct check_target *t, struct talk *k, struct check_result *r)
+{
+	char why[160];
+	struct talk other;
+
+	if (talk_open(&other, t, k->plan.c, k->plan.round, NULL, why, sizeof(why))) {
+		round_twice(k, &other);
+		check_judge(&other.plan, &other.seen, &r->verdict);
+	} else {
+		check_find(&r->verdict, CHECK_MUST, "a second connection at the same time: %s", why);
+	}
+	talk_close(&other, false);
+}
+
+/* With <k> left as it is, another connection must be served as one was before. */
+static void round_beside(const struct check_target *t, struct talk *k, struct check_result *r)
+{
+	round_hang_up(k);
+	if (check_alive(t, NULL) != CHECK_SERVES)
+		check_find(&r->verdict, k->plan.c->level, "beside it, another connection is not served");
+}
+
+/* Returns the bytes of what the case is about. */
+static size_t round_run(const struct check_target *t, const struct check_case *c, unsigned round,
+			struct check_result *r)
+{
+	char why[160];
+	struct talk k;
+
+	r->round = round;
+	r->verdict.n = 0;
+	if (!talk_open(&k, t, c, round, &r->sent, why, sizeof(why))) {
+		check_find(&r->verdict, CHECK_MUST, "no connection: %s", why);
+		talk_close(&k, false);
+		return 0;
+	}
+	switch (c->how) {
+	case CHECK_TWICE:
+		round_second(t, &k, r);
+		break;
+	case CHECK_HANG_UP:
+	case CHECK_RESET:
+		round_hang_up(&k);
+		break;
+	case CHECK_BESIDE:
+		round_beside(t, &k, r);
+		break;
+	default:
+		round_talk(&k);
+	}
+	round_end(&k, r);
+	if (c->how != CHECK_HANG_UP && c->how != CHECK_RESET && c->how != CHECK_BESIDE)
+		check_judge(&k.plan, &k.seen, &r->verdict);
+	talk_close(&k, c->how == CHECK_RESET);
+	return k.unit;
+}
+
+void check_run(const struct check_target *t, const struct check_case *c, struct check_result *r)
+{
+	double start = now_ms();
+	size_t rounds = c->rounds ? c->rounds : 1, unit;
+	unsigned i;
+
+	*r = (struct check_result){ .c = c };
+	for (i = 0; i < rounds && check_worst(&r->verdict) == CHECK_NONE; i++) {
+		unit = round_run(t, c, i, r);
+		if (c->how == CHECK_CUTS)
+			rounds = unit > 1 ? unit - 1 : 1;
+	}
+	r->ms = now_ms() - start;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static const struct check_case plain = { .name = "alive", .level = CHECK_MUST, .clause = "", .sent = "", .expected = "" };
+
+enum check_life check_alive(const struct check_target *t, struct check_agent *a)
+{
+	enum check_life life = CHECK_DEAD;
+	struct check_verdict v = { .n = 0 };
+	struct check_agent agent;
+	char why[160];
+	struct talk k;
+
+	if (talk_open(&k, t, &plain, 0, NULL, why, sizeof(why))) {
+		life = CHECK_CONNECTS;
+		if (talk_hello(&k)) {
+			life = CHECK_GREETS;
+			check_agent_read(&k.seen, a != NULL ? a : &agent);
+			talk_probe(&k);
+			check_judge(&k.plan, &k.seen, &v);
+			if (check_worst(&v) < CHECK_MUST)
+				life = CHECK_SERVES;
+		}
+	}
+	talk_close(&k, false);
+	return life;
+}
