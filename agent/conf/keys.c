@@ -59,6 +59,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Largest message joined from fragments; at least max_frame_size." },
 	{ "spop.max_open", TYPE_INT, CONF(loop.spop_conn.max_open), 1, 4096, RELOAD,
 	  .help = "Fragmented messages open at once on one connection." },
+	{ "spop.send_buffer", TYPE_SIZE, CONF(loop.spop_send_buffer), 16 * KIB, 16 * MIB, RELOAD,
+	  .help = "ACKs that the kernel keeps for a peer that does not read; then it is not read from." },
 	{ "spop.hello_timeout", TYPE_TIME, CONF(loop.hello_timeout_ms), 10, HOUR, RELOAD,
 	  .help = "A connection that has not said HELLO by then is closed." },
 	{ "spop.idle_timeout", TYPE_TIME, CONF(loop.idle_timeout_ms), SEC, 24 * HOUR, RELOAD,

@@ -21,6 +21,7 @@ struct tune {
 	uint32_t max_frame_size;
 	size_t max_joined;
 	unsigned max_open;
+	size_t send_buffer;
 };
 
 #define tune_get(field)		__atomic_load_n(&(field), __ATOMIC_RELAXED)

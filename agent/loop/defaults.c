@@ -21,6 +21,7 @@ void loop_defaults(struct loop_opts *o)
 	o->threads = 0;
 	o->max_connections = 4096;
 	o->spop_max_bytes = 256u << 20;
+	o->spop_send_buffer = 128u << 10;
 	o->max_feeds = 64;
 	o->hello_timeout_ms = 5000;
 	o->idle_timeout_ms = 300000;

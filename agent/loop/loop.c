@@ -33,6 +33,7 @@ static void tune_take(struct tune *t, const struct loop_opts *o)
 	tune_set(t->max_frame_size, o->spop_conn.max_frame_size);
 	tune_set(t->max_joined, o->spop_conn.max_joined);
 	tune_set(t->max_open, o->spop_conn.max_open);
+	tune_set(t->send_buffer, o->spop_send_buffer);
 }
 
 static void options_take(struct agent *a, const struct loop_opts *o)

@@ -29,6 +29,7 @@ struct loop_opts {
 	uint32_t threads;			/* SPOP loops; 0: one a CPU, at most 4; at most 64 */
 	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
 	size_t spop_max_bytes;			/* of the buffers of all of them; default 256 MiB */
+	size_t spop_send_buffer;		/* what the kernel keeps for each that does not read; 128 KiB */
 	uint32_t max_feeds;			/* log feed connections; default 64 */
 	msec hello_timeout_ms;			/* connection without HELLO; default 5000 */
 	msec idle_timeout_ms;			/* connection without a frame; default 300000 */

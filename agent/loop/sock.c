@@ -471,13 +471,23 @@ static void refuse(struct worker *w, int fd, uint32_t max)
 	}
 }
 
+/* ACKs are short and HAProxy reads them at once. For who does not, the kernel would by itself let its
+ * buffer grow to megabytes, which are nobody's budget; a failure leaves us with that. */
+static void set_options(struct sock *s, int fd)
+{
+	int on = 1, size = (int)tune_get(s->w->agent->tune.send_buffer);
+
+	if (s->peer.sa.sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
 void sock_open(struct worker *w, int fd, const union sockaddr_any *peer)
 {
 	struct agent *a = w->agent;
 	uint32_t max = tune_get(a->tune.max_connections);
 	struct spop_conn_opts opts;
 	struct sock *s = NULL;
-	int on = 1;
 
 	if (__atomic_add_fetch(&a->n_conns, 1, __ATOMIC_RELAXED) > max) {
 		refuse(w, fd, max);
@@ -497,8 +507,7 @@ void sock_open(struct worker *w, int fd, const union sockaddr_any *peer)
 	serve_init(&s->serve, &w->env, &opts);
 	s->w = w;
 	s->peer = *peer;
-	if (peer->sa.sa_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	set_options(s, fd);
 	ev_io_init(&s->io, on_io, fd, EV_READ);
 	s->io.data = s;
 	list_init(&s->link);

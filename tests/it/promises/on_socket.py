@@ -14,6 +14,7 @@ import p02_acks  # noqa: E402
 import p03_garbage  # noqa: E402
 import p05_split  # noqa: E402
 import p06_writes  # noqa: E402
+import p18_slow  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(agent.main(p02_acks.CASES + p03_garbage.CASES + p05_split.CASES + p06_writes.CASES, sys.argv[1:]))
+    sys.exit(agent.main(p02_acks.CASES + p03_garbage.CASES + p05_split.CASES + p06_writes.CASES + p18_slow.CASES, sys.argv[1:]))

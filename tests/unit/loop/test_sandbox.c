@@ -323,6 +323,7 @@ static int talk(void)
 	       setsockopt(w.listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0 &&
 	       setsockopt(w.listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) == 0 &&
 	       setsockopt(w.datagrams, SOL_SOCKET, SO_RCVBUF, &on, sizeof(on)) == 0 &&
+	       setsockopt(w.pair[0], SOL_SOCKET, SO_SNDBUF, &on, sizeof(on)) == 0 &&
 	       getsockopt(w.datagrams, SOL_SOCKET, SO_MEMINFO, info, &info_size) == 0 &&
 	       fcntl(w.pair[0], F_SETFL, O_NONBLOCK) == 0 &&
 	       shutdown(w.pair[0], SHUT_WR) == 0 && close(w.pair[0]) == 0 ? 0 : -1;
