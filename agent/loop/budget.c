@@ -7,12 +7,15 @@ static uint64_t limit_of(const struct budget *b, enum budget_kind kind)
 	return kind == BUDGET_FIRST ? max : max / 4 * 3;
 }
 
-/* Added first and looked at then: two threads at once may both be refused, never both be let in. */
+/* Never above the limit, not even between two steps: /metrics may look at any moment. */
 bool budget_take(struct budget *b, enum budget_kind kind, size_t n)
 {
-	if (__atomic_add_fetch(&b->used, n, __ATOMIC_RELAXED) <= limit_of(b, kind))
-		return true;
-	budget_give(b, n);
+	uint64_t used = __atomic_load_n(&b->used, __ATOMIC_RELAXED), limit = limit_of(b, kind);
+
+	while (n <= limit && used <= limit - n)
+		if (__atomic_compare_exchange_n(&b->used, &used, used + n, true, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			return true;
 	__atomic_fetch_add(kind == BUDGET_FIRST ? &b->refused_first : &b->refused_large, 1,
 			   __ATOMIC_RELAXED);
 	return false;
