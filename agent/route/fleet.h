@@ -27,6 +27,11 @@ struct slot {
 	msec heard;		/* its last load string, or fact of a request moved here */
 	struct list open;	/* struct ledger_entry.in_slot, oldest first */
 	uint32_t n_open;
+	uint64_t n_ever, mark;	/* entries it ever had; those numbered below <mark> are marked */
+	uint32_t n_marked;	/* of those open */
+	msec marked_at;
+	uint32_t admitted;	/* by a load string that must have counted all that are marked; */
+	msec admitted_at;	/* 0: none has come yet */
 };
 
 struct server {

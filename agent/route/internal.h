@@ -73,9 +73,9 @@ void settle(struct route *r, struct settling *st, msec now);
 
 uint64_t route_uid(const struct route *r, struct span uid);
 
-/* Close requests of <sl> that HAProxy no longer has, those first of which nothing was heard for longest, while
- * <st> has room. Those of the last second are left, and so are those that were moved here after them: their
- * connection may not be counted yet. */
+/* A load string of the process of <sl> admits so many requests. Close those that HAProxy has ended unseen, those
+ * first of which nothing was heard for longest, while <st> has room. What came or was moved here within the last
+ * two seconds is left. */
 void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
 		  msec now);
 

@@ -16,6 +16,7 @@
 #include "agent/route/internal.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
+#define LATE_MS		1000	/* its log line may still be on its way */
 
 static bool of_haproxy(struct span server)
 {
@@ -202,15 +203,47 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 		index_confirm(r->index, out.claim, now);
 }
 
-void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now)
+static void mark_open(struct slot *sl, msec now)
 {
-	while (sl->n_open > admitted && !settling_full(st)) {
+	sl->mark = sl->n_ever;
+	sl->n_marked = sl->n_open;
+	sl->marked_at = now;
+	sl->admitted_at = 0;
+}
+
+static void close_marked(struct route *r, struct slot *sl, struct settling *st, msec now)
+{
+	while (sl->n_marked > sl->admitted && !settling_full(st)) {
 		struct ledger_entry *e = list_entry(sl->open.next, struct ledger_entry, in_slot);
 
-		if (now - e->since < YOUNG_MS)
-			return;
 		settling_add(st, ledger_close(&r->ledger, e, now), true);
 		r->stats.closed_by_load++;
+	}
+}
+
+/* A number of connections says nothing of which, and the books are never quite those of HAProxy: what was
+ * just decided is not connected yet, and what just ended is not reported yet. A client that asks as soon
+ * as it is answered meets that every time; were the oldest closed for it, soon no long answer would be
+ * left. So only what is certain counts:
+ *
+ *      mark all that is open -- YOUNG_MS --> a load string: all marked ones are in its count
+ *                            -- LATE_MS ---> what had ended by then has been reported
+ *
+ * and if more of the marked are still open than that string admitted, the rest is gone. Each that ends
+ * meanwhile hides one that is gone; the next round finds it. */
+void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now)
+{
+	if (sl->marked_at == 0) {
+		mark_open(sl, now);
+	} else if (sl->admitted_at == 0) {
+		if (now - sl->marked_at < YOUNG_MS)
+			return;
+		sl->admitted = admitted;
+		sl->admitted_at = now;
+	} else if (now - sl->admitted_at >= LATE_MS) {
+		close_marked(r, sl, st, now);
+		if (sl->n_marked <= sl->admitted)
+			mark_open(sl, now);
 	}
 }
 

@@ -61,6 +61,7 @@ static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 {
 	e->server = s;
 	e->slot = sl;
+	e->number = sl->n_ever++;
 	list_append(&sl->open, &e->in_slot);
 	sl->n_open++;
 	s->n_open++;
@@ -69,6 +70,7 @@ static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 static void detach(struct ledger_entry *e)
 {
 	list_remove(&e->in_slot);
+	e->slot->n_marked -= e->number < e->slot->mark;
 	e->slot->n_open--;
 	e->server->n_open--;
 }

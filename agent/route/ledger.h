@@ -1,8 +1,8 @@
 /* ledger.h - the requests open at each server, one entry each, known by their uid.
  *
  * An entry is opened by a decision and closed by the first of: the log line (or done), a first-byte
- * report of an answer that is not streamed, the load string of its HAProxy process that admits fewer
- * requests than we count, the silence of that process while others speak, another request with its
+ * report of an answer that is not streamed, a load string of its HAProxy process that admitted fewer
+ * requests than there turn out to be (close_beyond()), the silence of that process while others speak, another request with its
  * uid, lack of room, age. Not locked: the owner is.
  *
  * Closing gives back the claim the entry holds on the index; the owner confirms or cancels it once
@@ -20,6 +20,7 @@ struct ledger_entry {
 	uint64_t uid;		/* keyed hash of it */
 	struct server *server;
 	struct slot *slot;
+	uint64_t number;	/* in <slot> */
 	index_claim claim;	/* 0: none, or settled */
 	msec since;
 	double work_s;		/* prefill seconds still counted as waiting at the server */

@@ -119,6 +119,15 @@ static void redispatched(void **state)
 	}
 }
 
+/* A request that is over at once brings a load string. */
+static void speak(struct world *w, msec later, struct span load)
+{
+	w->now += later;
+	w->q.load = load;
+	ask(w, "speaker", "z");
+	served(w, "speaker");
+}
+
 /* A moved request has shown that it lives later than those that were open at its new server: by load it goes last.
  * By age it goes by when it began. */
 static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
@@ -136,12 +145,9 @@ static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 	w.now += 100;
 	tell_first(&w, "old", "s2", 200, STREAM);
 	assert_int_equal(server(&w, "s2").v.open, 2);
-	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,1,0,1;s3=1,0,0,1");
-	w.now += 899;
-	ask(&w, "a", "y");			/* the first in line is too young to be counted for sure */
-	assert_int_equal(server(&w, "s2").v.open, 2);
-	w.now += 1;
-	ask(&w, "b", "z");
+	speak(&w, 0, SPAN("lb1/1;s1=1,0,0,1;s2=1,2,0,1;s3=1,0,0,1"));
+	speak(&w, 1000, SPAN("lb1/1;s1=1,0,0,1;s2=1,1,0,1;s3=1,0,0,1"));
+	speak(&w, 1000, SPAN("lb1/1;s1=1,0,0,1;s2=1,1,0,1;s3=1,0,0,1"));
 	assert_int_equal(stats(&w).closed_by_load, 1);
 	tell_done(&w, "old", "s2", 200, "--", 30);
 	assert_int_equal(stats(&w).facts_unknown, 0);	/* it was still there */
@@ -238,39 +244,103 @@ static void without_uid_each_is_its_own(void **state)
 
 /* ---- what a load string admits ------------------------------------------------------------ */
 
+#define MANY	SPAN("lb1/1;s1=1,99,0,1")
+#define THREE	SPAN("lb1/1;s1=1,2,1,1")	/* conn + queue */
+
 static void load_closes_the_oldest(void **state)
 {
 	struct world w;
 
 	(void)state;
 	world_start(&w);
-	w.q.load = SPAN("lb1/1;s1=1,5,0,1");
-	for (int i = 0; i < 5; i++, w.now += 400) {
+	w.q.load = MANY;
+	for (int i = 0; i < 5; i++) {
 		char uid[8], turns[2] = { (char)('a' + i), 0 };
 
 		snprintf(uid, sizeof(uid), "%d", i);
 		ask(&w, uid, turns);
 	}
-	/* ages now: 2000 1600 1200 800 400; the request that brings a string is one more */
-	assert_int_equal(server(&w, "s1").v.open, 5);
-	w.q.load = SPAN("lb1/1;s1=1,2,1,1");	/* three: conn + queue */
+	speak(&w, 1000, MANY);		/* of a mark before the others came */
+	speak(&w, 1000, MANY);
+	speak(&w, 999, THREE);		/* who came with the mark may not be connected yet */
+	speak(&w, 1, THREE);
 	ask(&w, "5", "f");
+	speak(&w, 999, MANY);		/* their log lines may still be on their way */
+	assert_int_equal(server(&w, "s1").v.open, 6);
+	speak(&w, 1, MANY);
 	assert_int_equal(server(&w, "s1").v.open, 4);
 	assert_int_equal(stats(&w).closed_by_load, 2);
 	tell_done(&w, "1", "s1", 200, "--", 1);		/* the oldest went first */
 	assert_int_equal(stats(&w).facts_unknown, 1);
 	tell_done(&w, "2", "s1", 200, "--", 1);
 	assert_int_equal(stats(&w).facts_unknown, 1);
-	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
-	w.now += 100;
-	ask(&w, "6", "g");			/* 3 is 900 old: too young to be missed */
-	assert_int_equal(server(&w, "s1").v.open, 4);
-	w.now += 100;
-	ask(&w, "7", "h");
-	assert_int_equal(server(&w, "s1").v.open, 4);
-	tell_done(&w, "3", "s1", 200, "--", 1);
-	assert_int_equal(stats(&w).facts_unknown, 2);
 	assert_int_equal(held(&w, "a"), TURN_PAGES);	/* closed so, it was served, for all we know */
+	world_end(&w);
+}
+
+/* What the log tells in time is not closed twice. */
+static void a_late_log_line_costs_no_other(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = MANY;
+	for (int i = 0; i < 5; i++) {
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		ask(&w, uid, "a");
+	}
+	speak(&w, 1000, MANY);
+	speak(&w, 1000, MANY);
+	speak(&w, 1000, THREE);
+	tell_done(&w, "4", "s1", 200, "--", 1);
+	tell_done(&w, "2", "s1", 200, "--", 1);
+	speak(&w, 1000, THREE);
+	assert_int_equal(server(&w, "s1").v.open, 3);
+	assert_int_equal(stats(&w).closed_by_load, 0);
+	world_end(&w);
+}
+
+static void what_is_not_connected_yet_is_not_gone(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	ask(&w, "slow", "a");
+	speak(&w, 0, SPAN("lb1/1;s1=1,0,0,1"));
+	speak(&w, 999, SPAN("lb1/1;s1=1,0,0,1"));
+	for (int i = 0; i < 5; i++)
+		speak(&w, 1000, SPAN("lb1/1;s1=1,1,0,1"));
+	assert_int_equal(stats(&w).open, 1);
+	assert_int_equal(stats(&w).closed_by_load, 0);
+	world_end(&w);
+}
+
+/* Who asks as soon as he is answered comes before his own log line, each time. */
+static void a_long_answer_beside_a_quick_client(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	ask(&w, "long", "a");
+	for (int i = 0; i < 60; i++) {
+		char uid[8], before[8];
+
+		snprintf(uid, sizeof(uid), "%d", i);
+		snprintf(before, sizeof(before), "%d", i - 1);
+		w.now += i % 2 ? 300 : 2100;
+		w.q.load = SPAN("lb1/1;s1=1,1,0,1");
+		ask(&w, uid, "b");
+		tell_done(&w, before, "s1", 200, "--", 1);
+	}
+	assert_int_equal(stats(&w).closed_by_load, 0);
+	assert_int_equal(stats(&w).open, 2);
 	world_end(&w);
 }
 
@@ -286,13 +356,13 @@ static void each_haproxy_counts_its_own(void **state)
 	w.q.load = SPAN("lb2/1;s1=1,0,0,1");
 	ask(&w, "3", "c");
 	assert_int_equal(server(&w, "s1").v.open, 3);
-	w.now += 5000;
-	ask(&w, "4", "d");			/* lb2 has nothing open there: 3 is over, 1 and 2 are lb1's */
-	assert_int_equal(server(&w, "s1").v.open, 3);
+	for (int i = 0; i < 3; i++)		/* lb2 has nothing open there: 3 is over, 1 and 2 are lb1's */
+		speak(&w, 1000, SPAN("lb2/1;s1=1,0,0,1"));
+	assert_int_equal(server(&w, "s1").v.open, 2);
 	tell_done(&w, "3", "s1", 200, "--", 1);
 	assert_int_equal(stats(&w).facts_unknown, 1);
-	w.q.load = SPAN("lb1/1;s1=1,1,0,1");
-	ask(&w, "5", "e");			/* lb1 has one */
+	for (int i = 0; i < 5; i++)		/* lb1 has one; the first mark was before 2 came */
+		speak(&w, 1000, SPAN("lb1/1;s1=1,1,0,1"));
 	tell_done(&w, "1", "s1", 200, "--", 1);
 	assert_int_equal(stats(&w).facts_unknown, 2);
 	tell_done(&w, "2", "s1", 200, "--", 1);
@@ -573,6 +643,9 @@ int main(void)
 		cmocka_unit_test(one_uid_is_one_request),
 		cmocka_unit_test(without_uid_each_is_its_own),
 		cmocka_unit_test(load_closes_the_oldest),
+		cmocka_unit_test(a_late_log_line_costs_no_other),
+		cmocka_unit_test(what_is_not_connected_yet_is_not_gone),
+		cmocka_unit_test(a_long_answer_beside_a_quick_client),
 		cmocka_unit_test(each_haproxy_counts_its_own),
 		cmocka_unit_test(ten_minutes),
 		cmocka_unit_test(a_process_that_others_outlive),
