@@ -5,7 +5,8 @@ The agent is absent, killed, stopped, silent, or answers nonsense, each while 10
 HAProxy with the recipe. None may fail. Those that pay, pay "timeout processing" and at most 10 ms on top of what the
 same HAProxy takes without an agent in the same run (the slowest of those, as the machine itself stands still at times);
 and once HAProxy's check has seen the failure, none pays. What is judged is the middle one of those that paid: with this
-many threads and processes on two cores the slowest says more of the machine than of the timer; it is printed as well.
+many threads and processes on two cores the slowest says more of the machine than of the timer; it is printed as well. For the
+same reason a handful is not judged: fewer than one request in a hundred.
 """
 import http.client
 import os
@@ -171,7 +172,7 @@ def judge(case, load, base, bypass_from=None):
           + (" paid_after_bypass=%d of %d" % (late_paid, len(late)) if bypass_from else ""), flush=True)
     assert len(load.rows) >= 1000, "only %d requests" % len(load.rows)
     assert not load.failed, "failed: %s" % load.failed[:3]
-    assert paid_p50 <= limit, "those that paid, paid %.1f ms, limit %.1f" % (paid_p50, limit)
+    assert paid < len(load.rows) // 100 or paid_p50 <= limit, "those that paid, paid %.1f ms, limit %.1f" % (paid_p50, limit)
     assert max(added) < 2000, "a request waited %.0f ms" % max(added)
     if bypass_from:
         assert len(late) > 50, "no requests left to see the bypass by"

@@ -392,13 +392,19 @@ def times_of_decisions_tell_nothing():
 # ---- the page
 
 @case
-def the_page_names_what_there_is():
-    """Files, keys and metrics that doc/threats.md speaks of."""
+def the_pages_name_what_there_is():
+    """Files, keys and metrics that doc/threats.md and doc/promises.md speak of, and suites."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-    with open(os.path.join(top, "doc/threats.md")) as p:
-        page = p.read()
+    page = ""
+    for name in ("threats", "promises"):
+        with open(os.path.join(top, "doc/%s.md" % name)) as p:
+            page += p.read()
+    with open(os.path.join(top, "tests/run.sh")) as r:
+        suites = set(re.findall(r"(?m)^\t\[([\w.-]+)\]=", r.read()))
+    told = {s for row in re.findall(r"(?m)^\|.*\|.*\|.*\|$", page) for group in re.findall(r"` \(([\w., -]+)", row) for s in re.split(r", ", group)}
+    equal(sorted(told - suites - {"long"}), [], "suites that are not there")
     named = re.findall(r"`([^`\n]+)`", page)
-    files = {n for n in named if re.match(r"(tests|haproxy-conf|doc)/", n)}
+    files = {n for n in named if re.match(r"(tests|haproxy-conf|doc)/\S+$", n)}
     equal([n for n in sorted(files) if not os.path.exists(os.path.join(top, n))], [], "files that are not there")
     with open(os.path.join(top, "doc/kvroute.yaml")) as y:
         keys = set()
@@ -415,8 +421,8 @@ def the_page_names_what_there_is():
         metrics = {re.sub(r"\{.*", "", m) for m in f.metrics()}
     figures = {n for n in named if n.startswith("kvroute_")}
     equal(sorted(figures - metrics), [], "metrics that are not there")
-    print("      %d files, %d keys, %d metrics" % (len(files), len(spoken), len(figures)))
-    assert len(files) > 25 and len(spoken) > 20 and len(figures) > 2, "too few were found"
+    print("      %d files, %d keys, %d metrics, %d suites" % (len(files), len(spoken), len(figures), len(told)))
+    assert len(told) > 5 and len(files) > 25 and len(spoken) > 20 and len(figures) > 2, "too few were found"
 
 
 def main(argv):
