@@ -10,8 +10,10 @@ import os
 import re
 import random
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -20,7 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 sys.dont_write_bytecode = True
 
-from fleet import HAPROXY, TOP, Fleet, wait_for  # noqa: E402
+from fleet import BUILD, HAPROXY, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
 WORDS = "time year people way day man thing woman life child world school state family student group country".split()
@@ -230,6 +232,32 @@ def agent_told_twice_ends_at_once():
         equal(p.wait(10), 0, "exit status after a second SIGTERM")
         check("told twice to end" in log(), "the log does not say so")
         c.close()
+
+
+@story
+def agents_that_start_at_once_on_a_stale_socket():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "spop.sock")
+        conf = os.path.join(folder, "kvroute.yaml")
+        with open(conf, "w") as c:
+            c.write("state_dir: %s\nspop: {listen: [\"unix@%s\"]}\nlog_feed: {tcp: [], udp: []}\nmetrics: {listen: []}\n" % (folder, path))
+        for _ in range(5):
+            with socket.socket(socket.AF_UNIX) as stale:
+                stale.bind(path)
+            agents = [subprocess.Popen([os.path.join(BUILD, "kvroute"), "-f", conf], stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            try:
+                wait_for("all but one to end", 20, lambda: sum(a.poll() is not None for a in agents) == 3)
+                losers = [a for a in agents if a.poll() is not None]
+                equal([a.returncode for a in losers], [1] * 3, "exit status of the losers")
+                check(all("another process answers there" in a.stderr.read() for a in losers), "a loser does not say why")
+                with SpopClient("unix@" + path) as c:
+                    check(c.notify("route", {"uid": "u", "body": "{}"})["txn.why"], "the winner does not answer")
+            finally:
+                for a in agents:
+                    a.terminate()
+                    a.wait()
+                    a.stderr.close()
+            check(not os.path.exists(path), "the winner has left its socket")
 
 
 @story
