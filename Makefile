@@ -186,7 +186,7 @@ bench-socket: all tools
 	@python3 tests/bench/notifies.py
 # what takes longer than everyone wants to wait
 test-long: all tools
-	@tests/run.sh notifies-10m failures-long scarce-long
+	@tests/run.sh notifies-10m failures-long scarce-long socket-asan
 asan:
 	tests/run.sh asan
 tsan:

@@ -37,6 +37,7 @@ declare -A suite=(
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
 	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
+	[socket-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )

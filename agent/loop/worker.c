@@ -12,6 +12,8 @@
 
 #define SWEEP_S		0.25
 #define CROWDED_BY	2	/* connections more than the least busy thread */
+#define PRIMED_EVENTS	128	/* of a turn: libev has asked for memory for so many before the first */
+#define PRIMED_TIMERS	8
 
 static usec env_clock(void *arg)
 {
@@ -177,6 +179,31 @@ static void watchers_start(struct worker *w)
 	ev_timer_start(w->loop, &w->sweep);
 }
 
+static void on_nothing(struct ev_loop *loop, ev_timer *t, int revents)
+{
+}
+
+/* libev gets its lists longer as they are needed, and where there is no memory it waits (loop.c), with
+ * all that this thread serves. So one turn with much in it comes before all others: whoever only goes
+ * on with the connections it has then asks for nothing more. */
+static void prime(struct ev_loop *loop)
+{
+	ev_timer due[PRIMED_TIMERS], fed[PRIMED_EVENTS];
+	unsigned i;
+
+	for (i = 0; i < PRIMED_TIMERS; i++) {
+		ev_timer_init(&due[i], on_nothing, -1., 0.);
+		ev_timer_start(loop, &due[i]);
+	}
+	for (i = 0; i < PRIMED_EVENTS; i++) {
+		ev_timer_init(&fed[i], on_nothing, 0., 0.);
+		ev_feed_event(loop, &fed[i], EV_CUSTOM);
+	}
+	ev_run(loop, EVRUN_NOWAIT);
+	for (i = 0; i < PRIMED_TIMERS; i++)
+		ev_timer_stop(loop, &due[i]);
+}
+
 struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 {
 	struct worker *w = mem_alloc(sizeof(*w));
@@ -199,6 +226,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL || !process_fd_left())
 		goto fail;
 	watchers_start(w);
+	prime(w->loop);
 	return w;
 fail:
 	err_set(e, "no memory or descriptors for thread spop-%u", number);

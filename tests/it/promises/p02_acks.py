@@ -12,6 +12,7 @@ import random
 import signal
 import struct
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -271,11 +272,16 @@ def while_allocations_fail():
     rest = mixed(rnd, payloads)
     payloads += [next(rest) for _ in range(400)]
     long = [message("route", request("long%d" % n, chat("long " * n))) for n in (3300, 6000, 12000)]
-    with Agent(fault=True, threads=1) as a:
-        a.end("agent")
-        a.spop_address = "unix@" + os.path.join(a.folder, "spop.sock")
-        a.start()
+    agent = Agent(fault=True, threads=1)
+    agent.spop_address = "unix@" + os.path.join(agent.folder, "spop.sock")
+    with agent as a:
         p, failures = Peer(a.spop_address, 65532), 0
+        a.fault.arm(1, 0)       # from the first moment on, and so long that all timers of the thread have come
+        time.sleep(0.7)
+        p.owe(1, 1)
+        p.send([notify(1, payloads[1])])
+        p.settle()
+        a.fault.disarm()
         for i, payload in enumerate(payloads):
             whole = len(payload) < 16000
             for at, n in FAILING:

@@ -148,29 +148,35 @@ def each_alone(a, address):
     return frames, written
 
 
+def watched(where, **kw):
+    a = Watched(threads=1, **kw)
+    if where == "unix":
+        a.spop_address = "unix@" + os.path.join(a.folder, "spop.sock")
+    return a
+
+
 @case
 def one_write_for_each_frame():
     frames = written = 0
     for where in ("tcp", "unix"):
-        with Watched(spop="idle_timeout: 1 s", threads=1) as a:
-            if where == "unix":
-                a.end("agent")
-                a.spop_address = "unix@" + os.path.join(a.folder, "spop.sock")
-                a.start()
+        with watched(where) as a:
             f, w = each_alone(a, a.spop_address)
             frames, written = frames + f, written + w
-            idle, drained = Session(a, a.spop_address), None
-            idle.ask("HELLO", hello(), [AGENT_HELLO])
-            idle.ask("too long idle", b"", [AGENT_DISCONNECT])
             drained = Session(a, a.spop_address)
             drained.ask("HELLO", hello(), [AGENT_HELLO])
             a.processes["agent"].send_signal(signal.SIGTERM)
             drained.ask("drained", b"", [AGENT_DISCONNECT])
-            for s in (idle, drained):
-                assert not s.c.rest(), "more behind the end"
-                s.c.close()
-                frames, written = frames + s.frames, written + s.written
+            ends = drained.c.rest()
             equal(a.processes["agent"].wait(10), 0, "exit status")
+        with watched(where, spop="idle_timeout: 1 s") as a:
+            idle = Session(a, a.spop_address)
+            idle.ask("HELLO", hello(), [AGENT_HELLO])
+            idle.ask("too long idle", b"", [AGENT_DISCONNECT])
+            ends += idle.c.rest()
+        assert not ends, "more behind the end"
+        for s in (idle, drained):
+            s.c.close()
+            frames, written = frames + s.frames, written + s.written
     equal(written, frames, "writes")
     print("      promise 6: %d frames asked for one by one (HELLO, ACK, DISCONNECT; TCP and unix): %d writes" % (frames, written))
 

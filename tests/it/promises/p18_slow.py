@@ -241,7 +241,7 @@ def who_does_not_read_is_not_read_from():
         took = time.time() - stopped
         for c in peers:
             c.close()
-        assert at_rest(a)[0] <= base, "descriptors"
+        at_rest(a, base)
         equal(a.metrics()['kvroute_spop_closed_total{reason="idle_timeout"}'], n, "ended as idle")
         print("      promise 18: %d peers that read no ACK: %d KiB of NOTIFYs written, %d KiB of ACKs taken by the kernel (%d KiB each), the "
               "agent's own memory %+d KiB; ended %.1f s later (timeout %d s); good ones meanwhile: %s NOTIFYs, %s lost"
@@ -269,7 +269,7 @@ def half_frames_stay_within_the_budget():
         took = time.time() - stopped
         for c in peers:
             c.close()
-        assert at_rest(a)[0] <= base, "descriptors"
+        at_rest(a, base)
         equal(a.metrics()['kvroute_spop_closed_total{reason="idle_timeout"}'], n, "ended as idle")
         wait_for("the buffers to come back", 5, lambda: a.metrics()["kvroute_spop_buffer_bytes"] <= 4 * 20500)
         print("      promise 18: %d peers with half a frame of 1 MiB, a budget of 16 MiB: memory %+d KiB; ended %.1f s later (timeout %d s); good "
@@ -295,7 +295,7 @@ def who_has_closed_its_half_is_ended():
                 equal([parse(f).kind for f in c.rest()], want, what)
                 wait_for(what + ": its end", 5, lambda: a.metrics()["kvroute_spop_connections"] == 0)
                 slowest = max(slowest, time.time() - begun)
-        assert at_rest(a)[0] <= base, "descriptors"
+        at_rest(a, base)
         equal(a.metrics()['kvroute_spop_closed_total{reason="eof"}'], 5 * len(states), "ended as the peer had")
         print("      promise 18: %d half-closed connections (%d states): each ended at once, the slowest after %.0f ms, its ACKs sent"
               % (5 * len(states), len(states), slowest * 1e3))
