@@ -30,6 +30,7 @@ declare -A suite=(
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
 	[reload]="python3 tests/it/promises/reload.py"
+	[feed]="python3 tests/it/promises/feed.py"
 	[scarce]="python3 tests/it/promises/scarce.py"
 	[socket]="python3 tests/it/promises/on_socket.py"
 	[memory]="python3 tests/it/promises/memory.py"
@@ -41,7 +42,7 @@ declare -A suite=(
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes stories promise-1 failures sandbox threats scarce reload socket memory stories-asan compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes stories promise-1 failures sandbox threats scarce reload feed socket memory stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""reload.py [-k WORD] - what reloads of the agent and of HAProxy, a second HAProxy and a bad log feed may cost: nothing.
+"""reload.py [-k WORD] - reloads of the agent and of HAProxy under load: promises 15 and 17, one after the other.
 
 HAPROXY names the binary. The last line is "N passed, N failed".
 """
@@ -11,8 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import p15_reload  # noqa: E402
 import p17_haproxy_reload  # noqa: E402
-import p_two_haproxies  # noqa: E402
 import traffic  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(traffic.main(p15_reload.CASES + p17_haproxy_reload.CASES + p_two_haproxies.CASES, sys.argv[1:]))
+    sys.exit(traffic.main(p15_reload.CASES + p17_haproxy_reload.CASES, sys.argv[1:]))
