@@ -186,7 +186,7 @@ bench-socket: all tools
 	@python3 tests/bench/notifies.py
 # what takes longer than everyone wants to wait
 test-long: all tools
-	@tests/run.sh notifies-10m failures-long scarce-long socket-asan
+	@tests/run.sh notifies-10m failures-long scarce-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 asan:
 	tests/run.sh asan
 tsan:

@@ -42,7 +42,13 @@ declare -A suite=(
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes stories promise-1 failures sandbox threats scarce reload feed socket memory stories-asan compose)
+# The same on the other versions that deps.sh asks for.
+for v in 3.0 3.2; do
+	for name in stories promise-1 reload feed; do
+		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
+	done
+done
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes stories stories-3.0 stories-3.2 promise-1 failures sandbox threats scarce reload feed socket memory stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)
