@@ -92,7 +92,7 @@ kvroute kvroutectl: %: $(B)/%
 UNIT := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 
 # test_*_fault.c decides which allocations fail: tests/unit/fault.h
-FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=arena_alloc
 
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))

@@ -1,231 +1,248 @@
-/* check.c - every invariant of the index, checked by walking all of it; for tests.
- *
- * Whatever is counted as it changes is counted again from nothing here, and compared. The other
- * files say what must hold at their tops; each sentence below is one of those. */
-#include <stdlib.h>
+/* check.c - everything that must hold, looked at with all locks held. */
+#include "agent/index/internal.h"
 
-#include "agent/index/tree.h"
-
-struct tally {
-	size_t bytes;
-	uint64_t nodes, spaces, pages, records, unpinned;
-	uint64_t server_pages[SERVERS_MAX];
+struct counts {
+	uint64_t nodes, spaces, records, pages;
+	int64_t server_pages[SERVERS_MAX];
+	int64_t tenant_bytes[TENANTS_MAX];
 };
 
-/* Claims that end at a node, sorted by (leaf, server), with their number. */
-struct ends {
-	struct claim *c;
-	size_t n;
-};
+#define HOLD(cond, text)	do { if (!(cond)) return text; } while (0)
 
-static int by_leaf(const void *a, const void *b)
+static const char *check_record(struct index *ix, const struct node *nd, uint32_t slot, struct counts *n)
 {
-	const struct claim *x = a, *y = b;
+	uint32_t w = atomic_load(&node_words(nd)[slot]), reach;
+	const struct record *r = at(ix, node_records(nd)[slot]);
+	const struct node *parent = node_at(ix, nd->parent);
+	uint32_t c;
 
-	if (x->leaf != y->leaf)
-		return (uintptr_t)x->leaf < (uintptr_t)y->leaf ? -1 : 1;
-	return (x->server > y->server) - (x->server < y->server);
-}
-
-static int ends_fill(struct ends *e, const struct index *ix)
-{
-	uint32_t i;
-
-	e->n = 0;
-	if ((e->c = mem_calloc(ix->top_claims, sizeof(*e->c))) == NULL)
-		return -1;
-	for (i = 0; i < ix->top_claims; i++)
-		if (ix->claims[i].leaf != NULL)
-			e->c[e->n++] = ix->claims[i];
-	qsort(e->c, e->n, sizeof(*e->c), by_leaf);
-	return 0;
-}
-
-/* How many claims of <r>'s server end at its node. */
-static uint32_t ends_at(const struct ends *e, const struct record *r)
-{
-	struct claim like = { .leaf = r->node, .server = r->server };
-	size_t lo = 0, hi = e->n, mid, from;
-
-	while (lo < hi) {
-		mid = (lo + hi) / 2;
-		if (by_leaf(&e->c[mid], &like) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
+	HOLD(r->node == nd->id, "a record is of another node");
+	HOLD(r->server == word_server(w) && r->extent == word_extent(w), "a record is not as its owner word");
+	HOLD(r->extent > 0 && r->extent <= nd->n_pages && r->held <= r->extent, "an extent is too long");
+	for (c = r->claims; c != 0; c = ix->claims[c].next) {
+		HOLD(atomic_load(&ix->claims[c].node) == nd->id, "a claim is of another node");
+		HOLD(ix->claims[c].server == r->server, "a claim is of another server");
+		HOLD(ix->claims[c].depth > nd->start && ix->claims[c].depth <= node_end(nd), "a claim ends elsewhere");
 	}
-	for (from = lo; lo < e->n && by_leaf(&e->c[lo], &like) == 0; lo++)
-		;
-	return (uint32_t)(lo - from);
-}
-
-static const char *check_record(const struct record *r, const struct ends *ends)
-{
-	const struct node *nd = r->node;
-	const struct record *o;
-	uint64_t below = ends_at(ends, r);
-	const struct list *l;
-
-	if (nd->parent->parent != NULL) {
-		o = record_find(nd->parent, r->server);
-		if (o == NULL)
-			return "a server is on a node but not on the node above it";
-		if (r->confirmed && !o->confirmed)
-			return "a record is confirmed, the one above it is not";
-		if (o->used < r->used)
-			return "a record was used after the one above it";
+	reach = claim_reach(ix, r, nd->start);
+	if (r->n_children != 0)
+		HOLD(r->extent == nd->n_pages, "a record with children does not hold its node");
+	else
+		HOLD(r->extent == (r->held > reach ? r->held : reach), "an extent has no reason");
+	HOLD(r->listed == (r->n_children == 0 && r->claims == 0), "a record is in the lists, or is not, and should");
+	if (parent->kind == NODE_EDGE) {
+		r = node_record(ix, parent, r->server);
+		HOLD(r != NULL && r->extent == parent->n_pages, "a server does not hold what is above");
 	}
-	for (l = nd->children.next; l != &nd->children; l = l->next)
-		if ((o = record_find(list_entry(l, struct node, sibling), r->server)) != NULL)
-			below += o->n_claims;
-	if (below != r->n_claims)
-		return "the claims of a record are not those that end at its node and below";
-	if (!r->confirmed && r->n_claims == 0)
-		return "a record is neither confirmed nor claimed";
-	if ((r->n_claims == 0) == list_empty(&r->lru))
-		return "a record is pinned and in the LRU, or neither";
+	n->records++;
+	n->server_pages[word_server(w)] += word_extent(w);
 	return NULL;
 }
 
-static const char *check_owners(const struct node *nd, const struct ends *ends, struct tally *t)
+static const char *check_alone(const struct index *ix, const struct node *nd, const struct node *child)
 {
-	const struct record *r;
-	const char *bad;
 	uint32_t i;
 
-	for (i = 0; i < nd->n_owners; i++) {
-		r = nd->owners[i].rec;
-		if (i > 0 && nd->owners[i - 1].server >= nd->owners[i].server)
-			return "the owners of a node are not in order";
-		if (r->node != nd || r->server != nd->owners[i].server)
-			return "an owner's record is another's";
-		if ((bad = check_record(r, ends)) != NULL)
-			return bad;
-		t->records++;
-		t->unpinned += r->n_claims == 0;
-		t->server_pages[r->server] += nd->n_pages;
-		t->bytes += room_cost(sizeof(*r));
-	}
-	if (nd->owners != NULL)
-		t->bytes += room_cost(nd->cap_owners * sizeof(*nd->owners));
-	return NULL;
-}
-
-static const char *check_node(const struct index *ix, const struct node *nd,
-			      const struct ends *ends, struct tally *t)
-{
-	const struct list *l;
-	uint32_t n = 0;
-
-	for (l = nd->children.next; l != &nd->children; l = l->next, n++)
-		if (list_entry(l, struct node, sibling)->parent != nd)
-			return "a node's child has another parent";
-	if (n != nd->n_children)
-		return "a node's children are not counted right";
-	if (nd->parent == NULL) {
-		t->spaces++;
-		t->bytes += room_cost(sizeof(struct space));
-		if (n == 0 || nd->n_owners > 0 || nd->n_pages > 0)
-			return "the root of a space has no child, or has owners or pages";
-		if (&table_space(ix, &((const struct space *)nd)->key)->root != nd)
-			return "a space is not found under its key";
+	if (nd->n_pages + (uint32_t)child->n_pages > EDGE_MAX || ix->shards[shard_of(ix, nd->id)].not_shrunk > 0)
 		return NULL;
-	}
-	t->nodes++;
-	t->pages += nd->n_pages;
-	t->bytes += room_cost(sizeof(*nd)) + room_cost(nd->cap_pages * sizeof(*nd->pages));
-	if (nd->n_pages == 0 || nd->n_pages > nd->cap_pages)
-		return "a node has no page, or more than fit";
-	if (nd->n_owners == 0)
-		return "a node has no owner";
-	if (nd->start != node_end(nd->parent))
-		return "a node does not start where its parent ends";
-	if (list_empty(&nd->sibling) || table_child(ix, nd->parent, nd->pages[0]) != nd)
-		return "a node is not found under its first page";
-	return check_owners(nd, ends, t);
+	for (i = 0; i < nd->n_slots; i++)
+		if (node_words(nd)[i] != 0 && ((struct record *)at(ix, node_records(nd)[i]))->claims != 0)
+			return NULL;
+	return "a node has one child and no reason for it";
 }
 
-static const char *check_lru(const struct index *ix, const struct tally *t)
+static const char *check_edge(struct index *ix, const struct node *nd, struct counts *n)
 {
-	const struct list *l;
-	const struct record *r, *prev = NULL;
-	uint64_t n = 0;
+	const struct node *parent = node_at(ix, nd->parent), *child;
+	uint32_t i, owners = 0;
+	const char *bad;
 
-	for (l = ix->lru.next; l != &ix->lru; l = l->next, prev = r, n++) {
-		r = list_entry(l, struct record, lru);
-		if (r->n_claims > 0)
-			return "a pinned record is in the LRU";
-		if (prev != NULL && prev->used > r->used)
-			return "the LRU is not in order of use";
+	HOLD(parent != NULL, "a parent is gone");
+	HOLD(nd->start == node_end(parent), "a node begins elsewhere than its parent ends");
+	HOLD(nd->n_pages > 0 && nd->n_pages <= EDGE_MAX, "an edge is empty or too long");
+	HOLD(nd->tenant == parent->tenant, "a node is of another tenant than its parent");
+	for (i = 0; i < nd->n_slots; i++) {
+		if (node_words(nd)[i] == 0)
+			continue;
+		owners++;
+		if ((bad = check_record(ix, nd, i, n)) != NULL)
+			return bad;
 	}
-	return n == t->unpinned ? NULL : "the LRU does not hold every record that is not pinned";
-}
-
-static const char *check_rings(const struct index *ix, const struct tally *t)
-{
-	const struct list *l, *ring;
-	const struct record *r, *prev;
-	uint64_t n = 0;
-	size_t i;
-
-	for (i = 0; i < SERVERS_MAX; i++) {
-		ring = &ix->servers[i].records;
-		for (prev = NULL, l = ring->next; l != ring; l = l->next, prev = r, n++) {
-			r = list_entry(l, struct record, mine);
-			if (r->server != i)
-				return "a record is in another server's ring";
-			if (prev != NULL && prev->used > r->used)
-				return "a server's ring is not in order of use";
-		}
-		if (ix->servers[i].pages != t->server_pages[i])
-			return "a server's pages are not counted right";
+	HOLD(owners > 0 && owners == nd->n_owners, "a node has no owner, or counts them wrong");
+	HOLD(node_reach(nd) == nd->n_pages || ix->shards[shard_of(ix, nd->id)].not_shrunk > 0,
+	     "the last page of a node has no owner");
+	HOLD(table_child(ix, nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
+	if (nd->n_children == 1) {
+		child = node_at(ix, nd->child_xor);
+		HOLD(child != NULL && child->parent == nd->id, "an only child is not known");
+		if ((bad = check_alone(ix, nd, child)) != NULL)
+			return bad;
 	}
-	return n == t->records ? NULL : "the servers' rings do not hold every record";
-}
-
-static const char *check_totals(const struct index *ix, struct tally *t, size_t n_claims)
-{
-	t->bytes += room_cost(sizeof(*ix)) + room_cost(ix->n_slots * sizeof(*ix->slots)) +
-		    room_cost(ix->cap_claims * sizeof(*ix->claims));
-	if (t->bytes != ix->bytes)
-		return "the bytes are not counted right";
-	if (ix->bytes > ix->opts.max_bytes)
-		return "there are more bytes than the budget allows";
-	if (t->nodes + t->spaces != ix->used_slots || t->nodes != ix->st.nodes ||
-	    t->spaces != ix->st.spaces)
-		return "the nodes or spaces are not counted right";
-	if (t->pages != ix->st.pages || t->records != ix->st.records || n_claims != ix->st.claims)
-		return "the pages, records or claims are not counted right";
+	n->pages += nd->n_pages;
+	n->nodes++;
 	return NULL;
 }
 
-static const char *check_all(const struct index *ix, const struct ends *ends, struct tally *t)
+static const char *check_node(struct index *ix, node_id id, struct counts *n, uint32_t *children, node_id *xors)
 {
-	const char *bad;
+	const struct shard *sh = &ix->shards[shard_of(ix, id)];
+	const struct node *nd = node_at(ix, id);
+
+	if (nd == NULL)
+		return NULL;
+	HOLD(nd->id == id, "an id names another node");
+	HOLD(!nd->superseded, "an id names an old object");
+	n->tenant_bytes[nd->tenant] += (int64_t)arena_size(&sh->arena, node_ref(ix, nd));
+	HOLD(nd->n_children == children[id >> SHARD_BITS], "children are counted wrong");
+	HOLD(nd->child_xor == xors[id >> SHARD_BITS], "children are mixed wrong");
+	if (nd->kind == NODE_EDGE)
+		return check_edge(ix, nd, n);
+	HOLD(nd->n_children > 0, "a space is empty");
+	n->spaces++;
+	return NULL;
+}
+
+struct family {			/* what the children say of each node, by shard and number */
+	uint32_t *children[SHARDS_MAX];
+	node_id *xors[SHARDS_MAX];
+};
+
+static bool family_take(const struct index *ix, struct family *f)
+{
 	uint32_t i;
 
-	for (i = 0; i < ix->n_slots; i++)
-		if (ix->slots[i] != NULL && (bad = check_node(ix, ix->slots[i], ends, t)) != NULL)
-			return bad;
-	for (i = 0; i < ends->n; i++)
-		if (record_find(ends->c[i].leaf, ends->c[i].server) == NULL)
-			return "a claim ends at a node without its server";
-	if ((bad = check_lru(ix, t)) != NULL || (bad = check_rings(ix, t)) != NULL)
-		return bad;
-	return check_totals(ix, t, ends->n);
+	for (i = 0; i < ix->n_shards; i++) {
+		f->children[i] = mem_calloc(ix->shards[i].n_ids + 1, sizeof(uint32_t));
+		f->xors[i] = mem_calloc(ix->shards[i].n_ids + 1, sizeof(node_id));
+		if (f->children[i] == NULL || f->xors[i] == NULL)
+			return false;
+	}
+	return true;
+}
+
+static void family_give(const struct index *ix, struct family *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		mem_free(f->children[i]);
+		mem_free(f->xors[i]);
+	}
+}
+
+static const char *family_count(struct index *ix, struct family *f)
+{
+	uint32_t i, k, p;
+	struct node *nd, *parent;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		for (k = 1; k <= ix->shards[i].n_ids; k++) {
+			nd = node_at(ix, k << SHARD_BITS | i);
+			if (nd == NULL || nd->kind == NODE_ROOT)
+				continue;
+			HOLD((parent = node_at(ix, nd->parent)) != NULL, "a parent is gone");
+			p = nd->parent >> SHARD_BITS;
+			f->children[shard_of(ix, nd->parent)][p]++;
+			f->xors[shard_of(ix, nd->parent)][p] ^= nd->id;
+		}
+	}
+	return NULL;
+}
+
+static const char *check_lists(const struct index *ix, const struct shard *sh)
+{
+	uint64_t n = 0, by_server = 0;
+	arena_ref ref, before = 0;
+	const struct record *r;
+	size_t k;
+
+	for (ref = sh->by_age.first; ref != 0; before = ref, ref = r->newer, n++) {
+		r = at(ix, ref);
+		HOLD(r->older == before && r->listed, "the list by age is torn");
+	}
+	HOLD(sh->by_age.last == before, "the list by age ends elsewhere");
+	for (k = 0; k < (size_t)SERVERS_MAX * ix->orders_each; k++) {
+		for (before = 0, ref = sh->orders[k].first; ref != 0; before = ref, ref = r->next, by_server++) {
+			r = at(ix, ref);
+			HOLD(r->prev == before && r->server == k / ix->orders_each, "a server's list is torn");
+		}
+		HOLD(sh->orders[k].last == before, "a server's list ends elsewhere");
+	}
+	HOLD(n == by_server, "the lists do not have the same records");
+	return NULL;
+}
+
+static const char *check_totals(struct index *ix, const struct counts *n)
+{
+	struct counts had = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		had.nodes += ix->shards[i].st.nodes;
+		had.spaces += ix->shards[i].st.spaces;
+		had.records += ix->shards[i].st.records;
+		had.pages += ix->shards[i].st.pages;
+	}
+	HOLD(had.nodes == n->nodes && had.spaces == n->spaces, "nodes or spaces are counted wrong");
+	HOLD(had.records == n->records && had.pages == n->pages, "records or pages are counted wrong");
+	for (i = 0; i < SERVERS_MAX; i++)
+		HOLD(atomic_load(&ix->servers[i].pages) == n->server_pages[i], "a server's pages are counted wrong");
+	for (i = 0; i < TENANTS_MAX; i++)
+		HOLD(atomic_load(&ix->tenants[i].bytes) == n->tenant_bytes[i], "a tenant's bytes are counted wrong");
+	return NULL;
+}
+
+static const char *check_claims(struct index *ix)
+{
+	uint32_t c, n = 0, before = 0;
+	int64_t added = 0;
+
+	for (c = ix->oldest_claim; c != 0; before = c, c = ix->claims[c].newer, n++) {
+		HOLD(ix->claims[c].older == before && ix->claims[c].state == CLAIM_OPEN, "the list of claims is torn");
+		added += ix->claims[c].added;
+	}
+	HOLD(ix->newest_claim == before && n == ix->open_claims, "open claims are counted wrong");
+	HOLD(added == ix->speculative, "what claims added is counted wrong");
+	return NULL;
+}
+
+static const char *check_shard(struct index *ix, uint32_t i, struct counts *n, struct family *f)
+{
+	const char *bad = check_lists(ix, &ix->shards[i]);
+	uint32_t k;
+
+	for (k = 1; bad == NULL && k <= ix->shards[i].n_ids; k++)
+		bad = check_node(ix, k << SHARD_BITS | i, n, f->children[i], f->xors[i]);
+	return bad ? bad : arena_check(&ix->shards[i].arena);
+}
+
+static const char *check_all(struct index *ix, struct counts *n, struct family *f)
+{
+	const char *bad = family_take(ix, f) ? family_count(ix, f) : "no memory for the check";
+	uint32_t i;
+
+	for (i = 0; bad == NULL && i < ix->n_shards; i++)
+		bad = check_shard(ix, i, n, f);
+	if (bad == NULL)
+		bad = check_totals(ix, n);
+	return bad ? bad : check_claims(ix);
 }
 
 const char *index_check(struct index *ix)
 {
-	const char *bad = "no memory to check with";
-	struct tally *t = mem_alloc(sizeof(*t));
-	struct ends ends = { 0 };
+	uint64_t all = ix->n_shards == 64 ? UINT64_MAX : (1ull << ix->n_shards) - 1;
+	struct counts *n = mem_alloc(sizeof(*n));
+	struct family f = { { NULL }, { NULL } };
+	const char *bad;
 
-	pthread_rwlock_rdlock(&ix->lock);
-	if (t != NULL && ends_fill(&ends, ix) == 0)
-		bad = check_all(ix, &ends, t);
-	pthread_rwlock_unlock(&ix->lock);
-	mem_free(ends.c);
-	mem_free(t);
+	if (n == NULL)
+		return "no memory for the check";
+	shards_lock(ix, all);
+	claims_lock(ix);
+	bad = check_all(ix, n, &f);
+	claims_unlock(ix);
+	shards_unlock(ix, all);
+	family_give(ix, &f);
+	mem_free(n);
 	return bad;
 }

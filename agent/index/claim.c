@@ -1,253 +1,392 @@
-/* claim.c - what was promised: commit opens a claim, confirm and cancel close it.
+/* claim.c - a server was sent these pages: believed and pinned until somebody says how it ended.
  *
- * A claim is (leaf, server). Each record from the leaf to the root counts it, which pins them; so
- * closing is one walk up. Splits leave the leaf's object where it is, joins never take the lower
- * object, and a leaf that is claimed has a record, so the pointer stays good while the claim is open.
- *
- * Claims live in one array. The handle is the slot (low 24 bits) and how often the slot was used,
- * so a handle that was closed, or whose server was dropped, is not known again for 2^40 uses. */
-#include "agent/index/tree.h"
+ * Claims live in a table of fixed size. The one that <claims_locked> guards holds the list of open ones
+ * by age; the record on which a claim hangs, and how far it reaches, are guarded by its node's shard. */
+#include "agent/index/internal.h"
 
-#define SLOT_BITS	24
-#define SLOT_MASK	((1u << SLOT_BITS) - 1)
+/* ---- the table ------------------------------------------------------------------------------------ */
 
-static struct claim *slot_take(struct index *ix)
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority)
 {
-	struct claim *c;
+	uint32_t c, generation;
+	struct claim *cl;
 
-	if (ix->free_claim != 0) {
-		c = &ix->claims[ix->free_claim - 1];
-		ix->free_claim = c->next_free;
-	} else {
-		c = &ix->claims[ix->top_claims];
-		c->id = ix->top_claims++;
+	claims_lock(ix);
+	if ((c = ix->free_claim) != 0) {
+		cl = &ix->claims[c];
+		ix->free_claim = cl->next;
+		generation = cl->generation + 1;
+		*cl = (struct claim){ .server = server, .priority = priority, .state = CLAIM_GROWING,
+				      .generation = generation ? generation : 1 };
 	}
-	c->id += 1ull << SLOT_BITS;
-	ix->st.claims++;
+	claims_unlock(ix);
 	return c;
 }
 
-static void slot_give(struct index *ix, struct claim *c)
+static void put_back(struct index *ix, uint32_t c)
 {
-	c->leaf = NULL;
-	c->next_free = ix->free_claim;
-	ix->free_claim = (uint32_t)(c - ix->claims) + 1;
-	ix->st.claims--;
+	claims_lock(ix);
+	ix->claims[c].state = CLAIM_FREE;
+	ix->claims[c].next = ix->free_claim;
+	ix->free_claim = c;
+	claims_unlock(ix);
 }
 
-static struct claim *claim_get(struct index *ix, index_claim id)
+index_claim claim_open(struct index *ix, uint32_t c)
 {
-	uint32_t slot = (uint32_t)(id & SLOT_MASK);
-	struct claim *c;
+	struct claim *cl = &ix->claims[c];
+	index_claim id = (uint64_t)cl->generation << 32 | c;
 
-	if (slot >= ix->top_claims)
-		return NULL;
-	c = &ix->claims[slot];
-	return c->leaf != NULL && c->id == id ? c : NULL;
-}
-
-/* ---- one server on one path, from the leaf up -------------------------------------------- */
-
-static int pin(struct index *ix, struct node *nd, server_id server)
-{
-	struct record *r = record_find(nd, server);
-
-	if (r == NULL && (r = record_add(ix, nd, server)) == NULL)
-		return -1;
-	r->n_claims++;
-	record_touch(ix, r);
-	return 0;
-}
-
-static void unpin(struct index *ix, struct node *nd, server_id server, bool confirmed)
-{
-	struct record *r = record_find(nd, server);
-
-	r->n_claims--;
-	r->confirmed |= confirmed;
-	if (r->n_claims > 0 || r->confirmed)
-		record_touch(ix, r);
+	atomic_fetch_add_explicit(&ix->servers[cl->server].speculative, cl->added, memory_order_relaxed);
+	claims_lock(ix);
+	cl->state = CLAIM_OPEN;
+	cl->newer = 0;
+	cl->older = ix->newest_claim;
+	if (cl->older != 0)
+		ix->claims[cl->older].newer = c;
 	else
-		record_del(ix, r);
+		ix->oldest_claim = c;
+	ix->newest_claim = c;
+	ix->open_claims++;
+	ix->speculative += cl->added;
+	claims_unlock(ix);
+	return id;
 }
 
-static int pin_path(struct index *ix, struct node *leaf, server_id server)
+/* Under the claims' lock: from now on it is the caller's alone. */
+static void close_claim(struct index *ix, uint32_t c)
 {
-	struct node *nd, *done;
+	struct claim *cl = &ix->claims[c];
 
-	for (nd = leaf; nd->parent != NULL; nd = nd->parent)
-		if (pin(ix, nd, server) < 0)
-			goto fail;
-	return 0;
-fail:
-	for (done = leaf; done != nd; done = done->parent)
-		unpin(ix, done, server, false);
-	return -1;
+	cl->state = CLAIM_CLOSING;
+	if (cl->older != 0)
+		ix->claims[cl->older].newer = cl->newer;
+	else
+		ix->oldest_claim = cl->newer;
+	if (cl->newer != 0)
+		ix->claims[cl->newer].older = cl->older;
+	else
+		ix->newest_claim = cl->older;
+	ix->open_claims--;
+	ix->speculative -= cl->added;
+	atomic_fetch_sub_explicit(&ix->servers[cl->server].speculative, cl->added, memory_order_relaxed);
 }
 
-static void touch_path(struct index *ix, struct node *nd, server_id server)
+static uint32_t close_by_id(struct index *ix, index_claim id)
 {
+	uint32_t c = (uint32_t)id;
+	bool known;
+
+	if (c == 0 || c >= ix->n_claims)
+		return 0;
+	claims_lock(ix);
+	known = ix->claims[c].generation == id >> 32 && ix->claims[c].state == CLAIM_OPEN;
+	if (known)
+		close_claim(ix, c);
+	claims_unlock(ix);
+	return known ? c : 0;
+}
+
+/* ---- on a record ------------------------------------------------------------------------------------- */
+
+void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth)
+{
+	struct claim *cl = &ix->claims[c];
+
+	record_unlist(ix, r);
+	cl->next = r->claims;
+	r->claims = c;
+	cl->depth = depth;
+	atomic_store_explicit(&cl->node, nd->id, memory_order_relaxed);
+}
+
+void claim_detach(struct index *ix, uint32_t c, struct record *r)
+{
+	uint32_t *p = &r->claims;
+
+	while (*p != c)
+		p = &ix->claims[*p].next;
+	*p = ix->claims[c].next;
+}
+
+uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start)
+{
+	uint32_t c, reach = 0;
+
+	for (c = r->claims; c != 0; c = ix->claims[c].next)
+		if (ix->claims[c].depth - start > reach)
+			reach = ix->claims[c].depth - start;
+	return reach;
+}
+
+/* The node on which <c> hangs, with its shard locked; NULL: it has not left the root. */
+static struct node *lock_node(struct index *ix, uint32_t c, uint64_t *locked)
+{
+	struct claim *cl = &ix->claims[c];
+	node_id id;
+
+	while ((id = atomic_load_explicit(&cl->node, memory_order_relaxed)) != 0) {
+		shards_lock(ix, *locked = shard_bit(ix, id));
+		if (atomic_load_explicit(&cl->node, memory_order_relaxed) == id)
+			return node_at(ix, id);
+		shards_unlock(ix, *locked);
+	}
+	return NULL;
+}
+
+/* ---- how it ends --------------------------------------------------------------------------------------- */
+
+struct climb {			/* on the way up from a claim's node, which it still pins */
+	node_id id;
+	uint32_t serial;	/* the object that was seen: while it is there, it is on the way */
+	uint32_t held;		/* the lowest first page of what is marked already */
+};
+
+static void climb_start(struct index *ix, uint32_t c, struct climb *up)
+{
+	uint64_t locked;
+	struct node *nd = lock_node(ix, c, &locked);
+
+	up->id = nd->id;
+	up->serial = nd->serial;
+	shards_unlock(ix, locked);
+}
+
+/* One node up; false: all above is held already. Both nodes are locked. */
+static bool climb_on(struct index *ix, struct climb *up, struct node *parent, server_id s)
+{
+	struct record *r = parent->kind == NODE_EDGE ? node_record(ix, parent, s) : NULL;
+
+	if (r == NULL || (r->held == parent->n_pages && parent->start < up->held))
+		return false;
+	r->held = parent->n_pages;
+	up->held = parent->start < up->held ? parent->start : up->held;
+	up->id = parent->id;
+	up->serial = parent->serial;
+	return true;
+}
+
+/* What is above claim <c> is held whole, up to where it is already. */
+static void hold_above(struct index *ix, uint32_t c, server_id s)
+{
+	struct climb up = { .held = UINT32_MAX };
+	uint64_t locked, want;
+	struct node *nd;
+	bool on = true;
+
+	climb_start(ix, c, &up);
+	for (want = shard_bit(ix, up.id); on; ) {
+		shards_lock(ix, locked = want);
+		nd = node_at(ix, up.id);
+		if (nd == NULL || nd->serial != up.serial) {	/* split or joined meanwhile */
+			shards_unlock(ix, locked);
+			climb_start(ix, c, &up);
+			want = shard_bit(ix, up.id);
+			continue;
+		}
+		want = shard_bit(ix, up.id) | shard_bit(ix, nd->parent);
+		if ((want & ~locked) == 0) {
+			on = climb_on(ix, &up, node_at(ix, nd->parent), s);
+			want = shard_bit(ix, up.id);
+		}
+		shards_unlock(ix, locked);
+	}
+}
+
+/* Take <c> off its record; <hold>: what it reached is held from now on. */
+static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
+{
+	struct claim *cl = &ix->claims[c];
+	server_id s = cl->server;
+	uint64_t locked;
+	struct node *nd = lock_node(ix, c, &locked);
 	struct record *r;
-
-	for (; nd != NULL && nd->parent != NULL; nd = nd->parent)
-		if ((r = record_find(nd, server)) != NULL)
-			record_touch(ix, r);
-}
-
-/* ---- open ----------------------------------------------------------------------------------- */
-
-static size_t node_cost(uint32_t n_pages, uint32_t n_owners)
-{
-	return room_cost(sizeof(struct node)) + room_cost(n_pages * sizeof(page_key)) +
-	       room_cost((n_owners + 1) * sizeof(struct owner)) +
-	       n_owners * room_cost(sizeof(struct record));
-}
-
-/* What a commit of <n> pages will take, at most: a space, a leaf, a split, and a record on each node
- * of the path where the server is not yet, which are the lowest ones. */
-static size_t commit_cost(struct spot at, uint32_t n, server_id server)
-{
-	const struct node *nd = at.node;
-	size_t need = 0;
+	node_id id;
+	bool first, alone;
 
 	if (nd == NULL)
-		need += room_cost(sizeof(struct space));
-	if (at.depth < n)
-		need += node_cost(n - at.depth, 1);
-	if (nd != NULL && at.depth < node_end(nd))
-		need += node_cost(nd->n_pages, nd->n_owners + 1u);
-	for (; nd != NULL && nd->parent != NULL && record_find(nd, server) == NULL; nd = nd->parent)
-		need += room_cost(sizeof(struct record)) +
-			room_cost((nd->cap_owners * 2u + 2) * sizeof(struct owner));
-	return need;
-}
-
-/* Make room at the place of <at>, which eviction may change: it is looked up again until what is
- * needed fits. What the server already holds of the path is touched first, so that the very pages
- * that are asked for go last. */
-static bool make_room(struct index *ix, const struct space_key *key, const page_key *pages,
-		      uint32_t n, server_id server, struct spot *at)
-{
-	size_t need;
-
-	if (ix->fixed_bytes + room_cost(sizeof(struct space)) + node_cost(n, 1) > ix->opts.max_bytes)
-		return false;		/* not even alone: nobody has to go for it */
-	touch_path(ix, at->node, server);
-	while (need = commit_cost(*at, n, server), !room_fits(ix, need, 3)) {
-		if (!room_make(ix, need, 3))
-			return false;
-		*at = tree_walk(ix, key, pages, n);
+		return;
+	id = nd->id;
+	r = node_record(ix, nd, s);
+	first = hold && r->held == 0;
+	if (hold && r->held < cl->depth - nd->start)
+		r->held = (uint16_t)(cl->depth - nd->start);
+	if (first) {
+		shards_unlock(ix, locked);
+		hold_above(ix, c, s);
+		nd = lock_node(ix, c, &locked);
+		id = nd->id;
+		r = node_record(ix, nd, s);
 	}
+	claim_detach(ix, c, r);
+	if (hold && ix->opts.order != INDEX_FIFO && ix->opts.order != INDEX_FILO)
+		r->used = tick;
+	alone = nd->n_children == 1;
+	if (hold)
+		record_list(ix, r);
+	shards_unlock(ix, locked);
+	if (!hold)
+		index_settle(ix, id, s);
+	else if (alone)
+		node_join(ix, id);
+}
+
+void claim_drop(struct index *ix, uint32_t c)
+{
+	end(ix, c, false, 0);
+	put_back(ix, c);
+}
+
+bool claim_expire_but_last(struct index *ix)
+{
+	bool more;
+
+	claims_lock(ix);
+	more = ix->open_claims > 1;
+	claims_unlock(ix);
+	return more && claim_expire(ix, false, 0);
+}
+
+bool claim_expire(struct index *ix, bool of_server, server_id s)
+{
+	uint32_t c;
+
+	claims_lock(ix);
+	for (c = ix->oldest_claim; of_server && c != 0 && ix->claims[c].server != s; )
+		c = ix->claims[c].newer;
+	if (c != 0)
+		close_claim(ix, c);
+	claims_unlock(ix);
+	if (c == 0)
+		return false;
+	claim_drop(ix, c);
 	return true;
 }
 
-/* The node whose last page is the last of the prompt; NULL: no memory, and the tree is as it was. */
-static struct node *make_leaf(struct index *ix, const struct space_key *key, const page_key *pages,
-			      uint32_t n, struct spot at)
+void index_confirm(struct index *ix, index_claim id, msec now)
 {
-	struct node *nd = at.node, *leaf;
+	uint32_t c = close_by_id(ix, id);
 
-	if (nd == NULL && (nd = tree_space(ix, key)) == NULL)
-		return NULL;
-	if (at.depth < node_end(nd) && (nd = tree_split(ix, nd, at.depth - nd->start)) == NULL)
-		return NULL;
-	if (at.depth == n)
-		return nd;
-	if ((leaf = tree_leaf(ix, nd, pages + at.depth, n - at.depth)) == NULL)
-		tree_tidy(ix, nd);
-	return leaf;
+	if (c == 0)
+		return;
+	end(ix, c, true, tick_of(now));
+	put_back(ix, c);
+	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);
 }
 
-index_claim claim_open(struct index *ix, const struct space_key *key, const page_key *pages,
-		       uint32_t n, struct spot at, server_id server)
+void index_cancel(struct index *ix, index_claim id)
 {
-	struct node *leaf;
-	struct claim *c;
+	uint32_t c = close_by_id(ix, id);
 
-	ix->tick++;
-	if (ix->free_claim == 0 && ix->top_claims == ix->cap_claims)
-		return 0;
-	if (!make_room(ix, key, pages, n, server, &at))
-		return 0;
-	if ((leaf = make_leaf(ix, key, pages, n, at)) == NULL)
-		return 0;
-	if (pin_path(ix, leaf, server) < 0) {
-		tree_tidy(ix, leaf);
-		return 0;
-	}
-	c = slot_take(ix);
-	c->leaf = leaf;
-	c->server = server;
-	return c->id;
+	if (c == 0)
+		return;
+	claim_drop(ix, c);
+	atomic_fetch_add_explicit(&ix->cancelled, 1, memory_order_relaxed);
 }
 
-/* ---- close ---------------------------------------------------------------------------------- */
+/* ---- served by another ------------------------------------------------------------------------------------ */
 
-/* Without confirmation, records that no other claim counts and nothing ever confirmed go: from the
- * leaf up, as far as no other prompt of the server passes. What stays counts as just used. */
-bool claim_close(struct index *ix, index_claim claim, bool confirmed)
+#define WAY_MAX	32u	/* nodes that are remembered on the way up; a longer way is gone in parts */
+
+/* Nodes from where <s> holds nothing more, or its record is no whole one, down to <id>: way[0] is the
+ * highest that is missing, of those that fit. */
+static uint32_t way_down(struct index *ix, node_id id, server_id s, struct index_step *way)
 {
-	struct claim *c = claim_get(ix, claim);
-	struct node *nd;
-
-	if (c == NULL)
-		return false;
-	ix->tick++;
-	for (nd = c->leaf; nd->parent != NULL; nd = nd->parent)
-		unpin(ix, nd, c->server, confirmed);
-	nd = c->leaf;
-	slot_give(ix, c);
-	if (!confirmed)
-		tree_tidy(ix, nd);
-	return true;
-}
-
-/* The claim's own records pin its path meanwhile, so making room leaves the leaf where it is. */
-static bool hold_at(struct index *ix, struct node *leaf, server_id server)
-{
-	size_t need = 0;
-	struct node *nd;
-
-	for (nd = leaf; nd->parent != NULL; nd = nd->parent)
-		need += room_cost(sizeof(struct record)) +
-			room_cost((nd->cap_owners * 2u + 2) * sizeof(struct owner));
-	if (!room_make(ix, need, 3) || pin_path(ix, leaf, server) < 0)
-		return false;
-	for (nd = leaf; nd->parent != NULL; nd = nd->parent)
-		unpin(ix, nd, server, true);
-	return true;
-}
-
-bool claim_close_at(struct index *ix, index_claim claim, server_id server)
-{
-	struct claim *c = claim_get(ix, claim);
-
-	if (c == NULL)
-		return false;
-	if (c->server == server)
-		return claim_close(ix, claim, true);
-	ix->tick++;
-	hold_at(ix, c->leaf, server);
-	return claim_close(ix, claim, false);
-}
-
-/* The ring of a server has a node behind everything below it, so taking records from its front
- * empties the tree from the tails inwards. */
-void claim_drop_server(struct index *ix, server_id server)
-{
-	struct list *records = &ix->servers[server].records;
+	struct index_step up[WAY_MAX];
+	uint32_t n = 0, i;
 	struct record *r;
 	struct node *nd;
-	uint32_t i;
+	uint64_t locked;
 
-	for (i = 0; i < ix->top_claims; i++) {
-		if (ix->claims[i].leaf != NULL && ix->claims[i].server == server)
-			slot_give(ix, &ix->claims[i]);
+	while (id != 0) {
+		shards_lock(ix, locked = shard_bit(ix, id));
+		nd = node_at(ix, id);
+		r = nd != NULL && nd->kind == NODE_EDGE ? node_record(ix, nd, s) : NULL;
+		if (nd == NULL || nd->kind == NODE_ROOT || (n > 0 && r != NULL && r->held == nd->n_pages)) {
+			id = 0;
+		} else {
+			up[n++ % WAY_MAX] = (struct index_step){ id, nd->serial };
+			id = nd->parent;
+		}
+		shards_unlock(ix, locked);
 	}
-	while (!list_empty(records)) {
-		r = list_entry(records->next, struct record, mine);
-		nd = r->node;
-		record_del(ix, r);
-		tree_tidy(ix, nd);
+	for (i = 0; i < n && i < WAY_MAX; i++)
+		way[i] = up[(n - 1 - i) % WAY_MAX];
+	return i;
+}
+
+/* <s> holds the first <depth> pages on <id>, or all of its; false: no room, or the tree has changed. */
+static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_t depth, uint32_t tick)
+{
+	uint64_t locked, want = shard_bit(ix, at.node);
+	struct node *nd, *parent;
+	struct record *r;
+	uint32_t extent;
+	bool done = false;
+
+	do {
+		shards_lock(ix, locked = want);
+		nd = node_at(ix, at.node);
+		if (nd == NULL || nd->serial != at.serial)
+			break;
+		want = locked | shard_bit(ix, nd->parent);
+		if (want & ~locked) {
+			shards_unlock(ix, locked);
+			continue;
+		}
+		parent = node_at(ix, nd->parent);
+		r = parent->kind == NODE_EDGE ? node_record(ix, parent, s) : NULL;
+		if (parent->kind == NODE_EDGE && (r == NULL || r->extent < parent->n_pages))
+			break;
+		extent = depth < node_end(nd) ? depth - nd->start : nd->n_pages;
+		if (depth <= nd->start || !node_give(ix, &nd, parent, s, extent))
+			break;
+		r = node_record(ix, nd, s);
+		if (r->held < extent)
+			r->held = (uint16_t)extent;
+		record_touch(ix, r, tick, 0);
+		record_list(ix, r);
+		done = true;
+		break;
+	} while (want & ~locked);
+	shards_unlock(ix, locked);
+	return done;
+}
+
+static bool hold_for(struct index *ix, uint32_t c, server_id s, uint32_t tick)
+{
+	struct claim *cl = &ix->claims[c];
+	struct index_step way[WAY_MAX];
+	node_id last;
+	uint32_t i, n, tries;
+
+	for (tries = 0; tries < 1024; tries++) {
+		last = atomic_load_explicit(&cl->node, memory_order_relaxed);
+		n = way_down(ix, last, s, way);
+		for (i = 0; i < n; i++)
+			if (!hold_on(ix, way[i], s, cl->depth, tick))
+				break;
+		if (i == n && n > 0 && way[n - 1].node == last)
+			return true;
+		if (i < n && tries > 16)
+			return false;
 	}
+	return false;
+}
+
+void index_confirm_at(struct index *ix, index_claim id, server_id server, msec now)
+{
+	uint32_t c = close_by_id(ix, id);
+
+	if (c == 0)
+		return;
+	if (server == ix->claims[c].server) {
+		end(ix, c, true, tick_of(now));
+		put_back(ix, c);
+	} else {
+		if (server < SERVERS_MAX && server_ready(ix, server))
+			hold_for(ix, c, server, tick_of(now));
+		claim_drop(ix, c);
+	}
+	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);
 }

@@ -1,73 +1,129 @@
-/* index.c - the index as others see it: options, the lock, matching, counters.
- *
- * One reader-writer lock for the whole index: matches share it, everything that changes the tree
- * has it alone, and nothing outside the module is called while it is held. Writers go first, or a
- * steady stream of matches would keep commits out.
- *
- * The order of use is the order of calls, which is what an LRU needs; <now> says no more. */
-#include "agent/index/tree.h"
+/* index.c - the index as others see it: options, sizes, commits, counters. */
+#include "agent/index/internal.h"
 
 #define MIN_BYTES	65536u		/* below it nothing but the fixed part would fit */
-#define BYTES_A_NODE	160u		/* budget for each slot of the table; a node takes 220 or more */
-#define BYTES_A_CLAIM	1024u
-#define CLAIMS_MAX	((1u << 24) - 1)
+#define MIN_SHARD	(256u << 10)
+#define BYTES_AN_ENTRY	160u		/* budget for each entry of the child table; a node and its record take 128 or more */
+#define BYTES_A_CLAIM	2048u
+#define CLAIMS_LEAST	64u
+#define CLAIMS_MOST	(1u << 20)
+#define PAGE_COST	9u		/* bytes a page, for what claims may add */
+#define COMMIT_TRIES	4096u		/* nodes on the way and changes seen on it */
 
 void index_defaults(struct index_opts *o)
 {
-	*o = (struct index_opts){ .max_bytes = 256u << 20, .max_pages = 65536 };
+	*o = (struct index_opts){
+		.max_bytes = 256u << 20, .max_pages = 65536, .shards = 16, .max_spaces = 65536,
+		.reserve_percent = 10, .order = INDEX_LRU,
+	};
 }
 
-static int lock_init(pthread_rwlock_t *l)
-{
-	pthread_rwlockattr_t a;
-	int rc;
+/* ---- sizes: they follow the budget, so that they never change while the index lives ------------------- */
 
-	if (pthread_rwlockattr_init(&a) != 0)
-		return -1;
-	pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	rc = pthread_rwlock_init(l, &a);
-	pthread_rwlockattr_destroy(&a);
-	return rc == 0 ? 0 : -1;
+static uint32_t shards_for(const struct index_opts *o)
+{
+	uint32_t want = o->shards ? o->shards : 16, n = 1;
+
+	while (n * 2 <= want && n < SHARDS_MAX && o->max_bytes / (n * 2) >= MIN_SHARD)
+		n *= 2;
+	return n;
 }
 
-/* Sizes follow the budget, so that they never change while the index lives. */
-static void size_tables(struct index *ix)
+static uint32_t claims_for(size_t max_bytes)
 {
-	size_t slots = 1, claims = ix->opts.max_bytes / BYTES_A_CLAIM;
+	size_t n = max_bytes / BYTES_A_CLAIM;
 
-	while (slots * 2 <= ix->opts.max_bytes / BYTES_A_NODE && slots < 1u << 30)
-		slots *= 2;
-	ix->n_slots = (uint32_t)slots;
-	ix->cap_claims = claims < CLAIMS_MAX ? (uint32_t)claims : CLAIMS_MAX;
+	return n < CLAIMS_LEAST ? CLAIMS_LEAST : n > CLAIMS_MOST ? CLAIMS_MOST : (uint32_t)n;
+}
+
+static size_t up64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+/* Lay the region out: table, claims, the ids of each shard, and arenas in what is left. */
+static void lay_out(struct index *ix)
+{
+	size_t entries = ix->opts.max_bytes / BYTES_AN_ENTRY, pos = 0, each;
+	uint8_t *base = ix->region.base;
+	uint32_t i;
+
+	ix->buckets = (struct bucket *)(void *)base;
+	ix->n_table = entries / 7 + 8;
+	pos = up64(table_bytes(ix->n_table));
+	ix->claims = (struct claim *)(void *)(base + pos);
+	ix->n_claims = claims_for(ix->opts.max_bytes) + 1;
+	pos += up64(ix->n_claims * sizeof(struct claim));
+	for (i = 0; i < ix->n_shards; i++) {
+		ix->shards[i].max_ids = (uint32_t)(entries / ix->n_shards * 5 / 4 + 64);
+		ix->shards[i].refs = (uint32_t *)(void *)(base + pos);
+		pos += up64(ix->shards[i].max_ids * sizeof(uint32_t));
+	}
+	ix->fixed_bytes = pos;
+	each = (ix->opts.max_bytes - pos) / ix->n_shards;
+	for (i = 0; i < ix->n_shards; i++) {
+		arena_init(&ix->shards[i].arena, &ix->region, pos + i * each, each);
+		ix->shards[i].spare = arena_alloc(&ix->shards[i].arena, ROOM_LEAST);
+	}
+	ix->reserve_pages = ix->opts.max_bytes / 100 * ix->opts.reserve_percent / PAGE_COST;
+}
+
+static bool take_orders(struct index *ix)
+{
+	struct shard *sh;
+	uint32_t i;
+	size_t k;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		sh = &ix->shards[i];
+		sh->orders = mem_calloc((size_t)SERVERS_MAX * ix->orders_each, sizeof(*sh->orders));
+		sh->first_used = mem_calloc(SERVERS_MAX, sizeof(*sh->first_used));
+		if (sh->orders == NULL || sh->first_used == NULL)
+			return false;
+		for (k = 0; k < SERVERS_MAX; k++)
+			atomic_store_explicit(&sh->first_used[k], NOT_ONE, memory_order_relaxed);
+	}
+	return true;
+}
+
+static void chain_claims(struct index *ix)
+{
+	uint32_t i;
+
+	for (i = 1; i < ix->n_claims; i++)
+		ix->claims[i].next = i + 1 < ix->n_claims ? i + 1 : 0;
+	ix->free_claim = 1;
 }
 
 struct index *index_new(const struct index_opts *o)
 {
-	struct index *ix;
-	size_t i;
+	struct index *ix = mem_alloc(sizeof(*ix));
 
-	if ((ix = mem_alloc(sizeof(*ix))) == NULL)
+	if (ix == NULL)
 		return NULL;
-	if (lock_init(&ix->lock) < 0) {
-		mem_free(ix);
-		return NULL;
-	}
 	ix->opts = *o;
+	ix->opts.key = NULL;
 	if (ix->opts.max_bytes < MIN_BYTES)
 		ix->opts.max_bytes = MIN_BYTES;
-	size_tables(ix);
-	ix->version = 1;
-	list_init(&ix->lru);
-	for (i = 0; i < SERVERS_MAX; i++)
-		list_init(&ix->servers[i].records);
-	ix->bytes = room_cost(sizeof(*ix));
-	ix->slots = room_take(ix, ix->n_slots * sizeof(*ix->slots));
-	ix->claims = room_take(ix, ix->cap_claims * sizeof(*ix->claims));
-	ix->fixed_bytes = ix->bytes;
-	if (ix->slots != NULL && ix->claims != NULL)
-		return ix;
-	index_free(ix);
-	return NULL;
+	if (ix->opts.reserve_percent == 0)
+		ix->opts.reserve_percent = 10;
+	if (ix->opts.max_spaces == 0)
+		ix->opts.max_spaces = UINT32_MAX;
+	if (o->key != NULL)
+		ix->key = *o->key;
+	ix->n_shards = shards_for(&ix->opts);
+	ix->orders_each = o->order == INDEX_LFU || o->order == INDEX_PRIORITY ? 32 : 1;
+	ix->ops = pages_ops_best();
+	ix->seed[0] = hash64(&ix->key, "children", 8);
+	ix->seed[1] = hash64(&ix->key, "parents", 7);
+	ix->epoch = 1;
+	if (region_take(&ix->region, ix->opts.max_bytes, o->prefault) < 0 || !take_orders(ix)) {
+		index_free(ix);
+		return NULL;
+	}
+	lay_out(ix);
+	chain_claims(ix);
+	return ix;
 }
 
 void index_free(struct index *ix)
@@ -76,181 +132,215 @@ void index_free(struct index *ix)
 
 	if (ix == NULL)
 		return;
-	for (i = 0; ix->slots != NULL && i < ix->n_slots; i++)
-		if (ix->slots[i] != NULL)
-			tree_free_node(ix, ix->slots[i]);
-	mem_free(ix->slots);
-	mem_free(ix->claims);
-	pthread_rwlock_destroy(&ix->lock);
+	for (i = 0; i < ix->n_shards; i++) {
+		mem_free(ix->shards[i].orders);
+		mem_free(ix->shards[i].first_used);
+	}
+	region_give(&ix->region);
+	mem_wipe(&ix->key, sizeof(ix->key));
 	mem_free(ix);
 }
 
-/* ---- match -------------------------------------------------------------------------------- */
+/* ---- matching and committing ------------------------------------------------------------------------------ */
 
-int index_match_init(struct index_match *m)
+/* Pages of other bytes than these are other pages. */
+static struct space_key space_of_bytes(const struct index *ix, const struct space_key *space, uint32_t page_bytes)
 {
-	*m = (struct index_match){ .cap = SERVERS_MAX };
-	m->bands = mem_calloc(m->cap, sizeof(*m->bands));
-	return m->bands ? 0 : -1;
-}
+	struct space_key k = *space;
 
-void index_match_fini(struct index_match *m)
-{
-	mem_free(m->bands);
-	*m = (struct index_match){ 0 };
-}
-
-/* The owners of <nd> that are not <seen> are a band; returns how many they are. */
-static uint32_t add_band(struct index_match *m, const struct node *nd, uint32_t depth,
-			 struct server_set *seen)
-{
-	struct index_band *b = NULL;
-	uint32_t i, n = 0;
-	server_id id;
-
-	for (i = 0; i < nd->n_owners; i++) {
-		id = nd->owners[i].server;
-		if (server_set_has(seen, id))
-			continue;
-		if (n++ == 0) {
-			if (m->n_bands == m->cap)
-				return 0;
-			b = &m->bands[m->n_bands++];
-			*b = (struct index_band){ .depth = depth };
-		}
-		server_set_add(&b->servers, id);
-		server_set_add(seen, id);
-	}
-	return n;
-}
-
-/* Owners only grow in number on the way up: once as many as the top node has are seen, no node
- * in between has a new one. */
-static void fill_bands(struct index_match *m, struct spot at)
-{
-	struct server_set seen = { { 0 } };
-	const struct node *nd, *top = at.node;
-	uint32_t depth = at.depth, n_seen = 0;
-
-	if (at.node == NULL || at.node->parent == NULL)
-		return;
-	while (top->parent->parent != NULL)
-		top = top->parent;
-	for (nd = at.node; nd->parent != NULL && n_seen < top->n_owners; nd = nd->parent) {
-		n_seen += add_band(m, nd, depth, &seen);
-		depth = nd->start;
-	}
-}
-
-static uint32_t clamp_pages(const struct index *ix, size_t n)
-{
-	return n < ix->opts.max_pages ? (uint32_t)n : ix->opts.max_pages;
+	k.h[0] = table_hash(ix, space->h[0], page_bytes);
+	return k;
 }
 
 void index_match(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
 		 struct index_match *m)
 {
-	struct spot at;
+	struct source src;
 
-	m->n_bands = 0;
-	m->n_pages = clamp_pages(ix, n);
-	pthread_rwlock_rdlock(&ix->lock);
-	at = tree_walk(ix, space, pages, m->n_pages);
-	fill_bands(m, at);
-	m->cursor.node = (uintptr_t)at.node;
-	m->cursor.version = ix->version;
-	m->cursor.depth = at.depth;
-	pthread_rwlock_unlock(&ix->lock);
-	atomic_fetch_add_explicit(&ix->n_matches, 1, memory_order_relaxed);
+	source_of_keys(&src, ix, pages, n);
+	match_source(ix, space, &src, m);
 }
 
-uint32_t index_match_depth(const struct index_match *m, server_id id)
+void index_match_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
+		       uint32_t page_bytes, size_t n, struct index_match *m)
 {
-	uint32_t i;
+	struct space_key k = space_of_bytes(ix, space, page_bytes);
+	struct source src;
 
-	if (id >= SERVERS_MAX)
-		return 0;
-	for (i = 0; i < m->n_bands; i++)
-		if (server_set_has(&m->bands[i].servers, id))
-			return m->bands[i].depth;
-	return 0;
+	source_of_bytes(&src, ix, bytes, page_bytes, n);
+	match_source(ix, &k, &src, m);
 }
 
-/* ---- claims ------------------------------------------------------------------------------- */
+/* Servers are looked for in sets up to the highest that was ever committed. */
+static void know_server(struct index *ix, server_id s)
+{
+	uint32_t words = s / 64 + 1u, had = atomic_load_explicit(&ix->server_words, memory_order_relaxed);
+
+	while (had < words && !atomic_compare_exchange_weak(&ix->server_words, &had, words))
+		;
+}
+
+static bool grow_to_end(struct growth *g, uint32_t *work)
+{
+	enum grown is = GROW_AGAIN;
+	uint32_t i, n_full = 0;
+
+	if (g->m != NULL && g->m->cursor.node != 0)
+		grow_from_cursor(g);
+	for (i = 0; i < COMMIT_TRIES; i++) {
+		is = grow(g);
+		if (is == GROW_DONE)
+			return true;
+		if (is == GROW_NO_ROOM && !make_room(g->ix, g->full, n_full++ == 0, work))
+			break;
+	}
+	return false;
+}
+
+/* All claims are open: the oldest makes room, if claims may go at all. */
+static uint32_t take_claim(struct index *ix, server_id server, unsigned priority)
+{
+	uint8_t p = (uint8_t)(priority < 31 ? priority : 31);
+	uint32_t c = claim_take(ix, server, p);
+
+	if (c == 0 && ix->opts.reserve_percent < 100 && claim_expire(ix, false, 0)) {
+		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
+		c = claim_take(ix, server, p);
+	}
+	return c;
+}
+
+static void count_commit(struct index *ix, uint32_t c)
+{
+	node_id id = atomic_load_explicit(&ix->claims[c].node, memory_order_relaxed);
+	uint64_t locked = shard_bit(ix, id);
+
+	shards_lock(ix, locked);
+	ix->shards[shard_of(ix, id)].st.commits++;
+	shards_unlock(ix, locked);
+}
+
+static index_claim commit(struct index *ix, const struct space_key *space, const struct source *src,
+			  const struct index_match *m, server_id server, msec now, unsigned priority)
+{
+	struct growth g = { .ix = ix, .src = src, .space = space, .m = m, .tick = tick_of(now) };
+	uint32_t work = EVICT_MAX;
+	index_claim id;
+
+	if (src->n == 0 || !server_ready(ix, server) || space->tenant >= TENANTS_MAX)
+		return 0;
+	if ((size_t)src->n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
+	    (g.c = take_claim(ix, server, priority)) == 0) {
+		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
+		return 0;
+	}
+	know_server(ix, server);
+	if (!grow_to_end(&g, &work)) {
+		claim_drop(ix, g.c);
+		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
+		return 0;
+	}
+	count_commit(ix, g.c);
+	id = claim_open(ix, g.c);
+	keep_reserve(ix, &work);
+	keep_capacity(ix, server, &work);
+	return id;
+}
+
+index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
+				  size_t n, const struct index_match *m, server_id server, msec now,
+				  unsigned priority)
+{
+	struct source src;
+
+	source_of_keys(&src, ix, pages, n);
+	return commit(ix, space, &src, m, server, now, priority);
+}
 
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now)
 {
-	uint32_t n_pages = clamp_pages(ix, n);
-	index_claim claim = 0;
-	struct spot at;
-
-	pthread_rwlock_wrlock(&ix->lock);
-	if (n_pages > 0 && server < SERVERS_MAX) {
-		if (m != NULL && m->n_pages == n_pages && m->cursor.version == ix->version)
-			at = (struct spot){ (struct node *)(uintptr_t)m->cursor.node, m->cursor.depth };
-		else
-			at = tree_walk(ix, space, pages, n_pages);
-		claim = claim_open(ix, space, pages, n_pages, at, server);
-		ix->st.commits += claim != 0;
-		ix->st.refused += claim == 0;
-	}
-	pthread_rwlock_unlock(&ix->lock);
-	return claim;
+	return index_commit_priority(ix, space, pages, n, m, server, now, 0);
 }
 
-void index_confirm(struct index *ix, index_claim claim, msec now)
+index_claim index_commit_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
+			       uint32_t page_bytes, size_t n, const struct index_match *m,
+			       server_id server, msec now)
 {
-	pthread_rwlock_wrlock(&ix->lock);
-	ix->st.confirmed += claim_close(ix, claim, true);
-	pthread_rwlock_unlock(&ix->lock);
+	struct space_key k = space_of_bytes(ix, space, page_bytes);
+	struct source src;
+
+	source_of_bytes(&src, ix, bytes, page_bytes, n);
+	return commit(ix, &k, &src, m, server, now, 0);
 }
 
-void index_cancel(struct index *ix, index_claim claim)
+/* ---- budgets ---------------------------------------------------------------------------------------------- */
+
+void index_set_capacity(struct index *ix, server_id server, uint64_t pages)
 {
-	pthread_rwlock_wrlock(&ix->lock);
-	ix->st.cancelled += claim_close(ix, claim, false);
-	pthread_rwlock_unlock(&ix->lock);
+	if (server < SERVERS_MAX)
+		atomic_store(&ix->servers[server].capacity, pages);
 }
 
-void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now)
+void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes)
 {
-	if (server >= SERVERS_MAX)
-		return;
-	pthread_rwlock_wrlock(&ix->lock);
-	ix->st.confirmed += claim_close_at(ix, claim, server);
-	pthread_rwlock_unlock(&ix->lock);
+	if (tenant < TENANTS_MAX)
+		atomic_store(&ix->tenants[tenant].floor, bytes);
 }
 
-void index_drop_server(struct index *ix, server_id server)
-{
-	if (server >= SERVERS_MAX)
-		return;
-	pthread_rwlock_wrlock(&ix->lock);
-	claim_drop_server(ix, server);
-	pthread_rwlock_unlock(&ix->lock);
-}
-
-/* ---- counters ----------------------------------------------------------------------------- */
-
-void index_stats(struct index *ix, struct index_stats *s)
-{
-	pthread_rwlock_rdlock(&ix->lock);
-	*s = ix->st;
-	s->bytes = ix->bytes;
-	s->max_bytes = ix->opts.max_bytes;
-	pthread_rwlock_unlock(&ix->lock);
-	s->matches = atomic_load_explicit(&ix->n_matches, memory_order_relaxed);
-}
+/* ---- counters ----------------------------------------------------------------------------------------------- */
 
 uint64_t index_server_pages(struct index *ix, server_id server)
 {
-	uint64_t n;
+	int64_t n = server < SERVERS_MAX ? atomic_load(&ix->servers[server].pages) : 0;
 
-	if (server >= SERVERS_MAX)
-		return 0;
-	pthread_rwlock_rdlock(&ix->lock);
-	n = ix->servers[server].pages;
-	pthread_rwlock_unlock(&ix->lock);
-	return n;
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void add_shard(struct index *ix, uint32_t i, struct index_stats *s)
+{
+	struct shard *sh = &ix->shards[i];
+
+	shards_lock(ix, 1ull << i);
+	grace_collect(ix, sh, true);
+	s->bytes += arena_used(&sh->arena);
+	s->nodes += sh->st.nodes;
+	s->spaces += sh->st.spaces;
+	s->records += sh->st.records;
+	s->pages += sh->st.pages;
+	s->commits += sh->st.commits;
+	s->evicted_records += sh->st.evicted_records;
+	s->evicted_pages += sh->st.evicted_pages;
+	shards_unlock(ix, 1ull << i);
+}
+
+void index_stats(struct index *ix, struct index_stats *s)
+{
+	uint32_t i;
+
+	*s = (struct index_stats){
+		.bytes = ix->fixed_bytes, .fixed_bytes = ix->fixed_bytes, .max_bytes = ix->opts.max_bytes,
+		.shards = ix->n_shards, .confirmed = atomic_load(&ix->confirmed),
+		.cancelled = atomic_load(&ix->cancelled), .expired = atomic_load(&ix->expired),
+		.refused = atomic_load(&ix->refused),
+	};
+	for (i = 0; i < ix->n_shards; i++)
+		add_shard(ix, i, s);
+	for (i = 0; i < READERS_MAX; i++)
+		s->matches += atomic_load_explicit(&ix->readers[i].matches, memory_order_relaxed);
+	claims_lock(ix);
+	s->claims = ix->open_claims;
+	claims_unlock(ix);
+}
+
+void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s)
+{
+	struct shard *sh = &ix->shards[i];
+
+	shards_lock(ix, 1ull << i);
+	*s = (struct index_shard_stats){
+		.bytes = arena_used(&sh->arena), .max_bytes = arena_room(&sh->arena),
+		.nodes = sh->st.nodes, .records = sh->st.records, .commits = sh->st.commits,
+	};
+	shards_unlock(ix, 1ull << i);
 }

@@ -1,10 +1,10 @@
 /* index.h - which server holds which pages: a radix tree for each space, bounded in bytes.
  *
- *   space s:   (root)             A letter is a page; a node is a run of pages and, below it,
- *              /    \             the servers that hold all of them.
+ *   space s:   (root)             A letter is a page; a node is a run of pages and, below it, the
+ *              /    \             servers on it, each with how many of the pages it holds.
  *         [A B C]   [X]
- *          a b c     c            A server on a node is on every node above it, so one walk down
- *          /   \                  finds all. For A B C D E: a holds 4 pages, b and c hold 3.
+ *          a b c:2   c            A server on a node holds the whole of every node above it, so one
+ *          /   \                  walk down finds all. For A B C D E: a holds 4 pages, b 3, c 2.
  *        [D]   [E F]
  *         a      b
  *
@@ -18,27 +18,53 @@
  * A false match needs two different pages under one 64-bit keyed hash at the same place, 2^-64 a
  * page; it would cost speed, never an answer.
  *
- * All functions may be called from any thread. Nothing here reads a clock: <now> only orders. */
+ * Pages come as keys, or as bytes that are hashed only as far as the match goes. The two do not meet:
+ * a space of pages given as bytes is another than that of the same name with keys.
+ *
+ * All functions may be called from any thread; a match waits for nobody and nobody waits for it.
+ * Memory is taken whole by index_new(). Nothing here reads a clock: <now> only orders, in steps of
+ * 16 ms; within one, the order of calls counts where one shard is concerned. */
 #ifndef KVROUTE_INDEX_INDEX_H
 #define KVROUTE_INDEX_INDEX_H
 
 #include "agent/base/types.h"
 
 struct index;
+struct hash_key;
+
+#define TENANTS_MAX	256	/* tenants that may have a floor; number 0 is all others */
+
+/* What goes when a server has more pages than its engine has room for. */
+enum index_order {
+	INDEX_LRU,		/* not used for the longest time: vLLM, SGLang, TensorRT-LLM by default */
+	INDEX_LFU,		/* used least often, of those the oldest */
+	INDEX_FIFO,		/* entered first */
+	INDEX_MRU,		/* used last */
+	INDEX_FILO,		/* entered last */
+	INDEX_PRIORITY,		/* lowest priority of its commit (0..31), of those the oldest */
+};
 
 struct index_opts {
 	size_t max_bytes;	/* all nodes, records, tables and claims; default 256 MiB;
-				 * at least 64 KiB are taken, and one open claim a KiB */
+				 * at least 64 KiB are taken, and one open claim for each 2 KiB */
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
+	uint32_t shards;	/* a power of two up to 64, default 16; fewer if one had under 256 KiB */
+	uint32_t max_spaces;	/* of one tenant; a commit for one more finds no room; 65536 */
+	uint32_t reserve_percent;	/* of each budget that claims may take before the oldest goes; 10;
+					 * 100: none goes, and a commit without room is refused */
+	enum index_order order;
+	bool prefault;		/* all memory is there when index_new() returns */
+	const struct hash_key *key;	/* hashes pages given as bytes; NULL: only keys are given */
 };
 
 void index_defaults(struct index_opts *o);
-struct index *index_new(const struct index_opts *o);
-void index_free(struct index *ix);
+struct index *index_new(const struct index_opts *o);	/* NULL: no memory */
+void index_free(struct index *ix);			/* after its matches were ended by index_match_fini() */
 
 /* What may share cache, hashed by the caller from all its parts. */
 struct space_key {
 	uint64_t h[2];
+	uint32_t tenant;	/* whose floor and max_spaces it counts for; below TENANTS_MAX */
 };
 
 struct server_set {
@@ -67,11 +93,25 @@ struct index_band {
 	struct server_set servers;
 };
 
+#define CURSOR_PATH	16	/* nodes of the way that a commit need not compare again */
+
+struct index_step {
+	uint32_t node, serial;
+};
+
+struct index_cursor {		/* the index's own business */
+	uint32_t node, serial, depth, n_walked;
+	struct index_step path[CURSOR_PATH];
+};
+
+/* Belongs to one thread at a time. Of one index, 256 may be in use. */
 struct index_match {
 	struct index_band *bands;	/* deepest first; room for <cap>, at most SERVERS_MAX used */
 	uint32_t n_bands, cap;
 	uint32_t n_pages;		/* asked for, after max_pages */
-	struct { uint64_t node, version; uint32_t depth; } cursor;	/* the index's own business */
+	struct index_cursor cursor;
+	struct index *ix;		/* that it was used with last, and its place there */
+	uint32_t reader;
 };
 
 int index_match_init(struct index_match *m);	/* allocates the bands; -1: no memory */
@@ -80,20 +120,31 @@ void index_match_fini(struct index_match *m);
 /* Fill <m> for <n> pages of <space>. Changes nothing, not even what is oldest. */
 void index_match(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
 		 struct index_match *m);
+void index_match_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
+		       uint32_t page_bytes, size_t n, struct index_match *m);
 
 /* The depth of one server in a match; 0 when it holds nothing. O(bands). */
 uint32_t index_match_depth(const struct index_match *m, server_id id);
 
 /* A claim is a small handle of the index's own; 0 is none. It pins its pages until it is confirmed
- * or cancelled, which must happen exactly once (a claim that is not known any more is ignored). */
+ * or cancelled, which should happen exactly once. A claim that is not known any more is ignored: the
+ * oldest are cancelled when all open ones together need more than reserve_percent of the budget. */
 typedef uint64_t index_claim;
 
-/* <server> was sent these pages: it claims all of them, and is touched as used at <now> from the
- * leaf to the root. <m> is the match of the same pages (its cursor saves the second walk when
- * nothing has changed), or NULL. Older pages are evicted when the budget asks for it. Returns 0,
- * with nothing claimed, when <n> is 0 or memory and budget leave no room. */
+/* <server> was sent these pages: it claims all of them, and is touched as used at <now>. <m> is the
+ * match of the same pages (its cursor saves the second walk where nothing has changed), or NULL.
+ * Older pages are evicted when a budget asks for it, on 64 records at most; the rest is left to
+ * index_tick(). Returns 0, with nothing claimed, when <n> is 0, the server is leaving, or memory and
+ * budget leave no room. */
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now);
+index_claim index_commit_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
+			       uint32_t page_bytes, size_t n, const struct index_match *m,
+			       server_id server, msec now);
+/* The same with a priority, for INDEX_PRIORITY; without, it is 0. */
+index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
+				  size_t n, const struct index_match *m, server_id server, msec now,
+				  unsigned priority);
 void index_confirm(struct index *ix, index_claim claim, msec now);
 void index_cancel(struct index *ix, index_claim claim);
 
@@ -101,31 +152,51 @@ void index_cancel(struct index *ix, index_claim claim);
  * server that had claimed them is left as by index_cancel(). No room: only the cancel happens. */
 void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now);
 
+/* Pages that the engine of <server> has room for; 0: nobody knows, and only bytes count. */
+void index_set_capacity(struct index *ix, server_id server, uint64_t pages);
+
+/* A tenant with no more than <bytes> of nodes loses none of them to another's need. */
+void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes);
+
+/* Evict what is over a budget, on 64 records at most. True: there is more to do. */
+bool index_tick(struct index *ix);
+
 /* Forget everything about a server: its id may be given to another afterwards. Its open claims
- * become unknown. */
-void index_drop_server(struct index *ix, server_id server);
+ * become unknown. It is in no match as soon as the first step has begun; a step works on <work>
+ * records at most and returns true when nothing is left. */
+bool index_drop_step(struct index *ix, server_id server, uint32_t work);
+void index_drop_server(struct index *ix, server_id server);	/* all steps */
 
 struct index_stats {
-	uint64_t bytes, max_bytes;
+	uint64_t bytes, max_bytes;	/* <bytes> with the tables, of which <fixed_bytes> are always there */
+	uint64_t fixed_bytes;
 	uint64_t spaces, nodes, records, pages;	/* records: (node, server); pages: on nodes, each once */
 	uint64_t claims;			/* open ones */
-	uint64_t matches, commits, confirmed, cancelled;
-	uint64_t evicted_records, evicted_pages;	/* by the budget */
+	uint64_t matches, commits, confirmed, cancelled, expired;
+	uint64_t evicted_records, evicted_pages;
 	uint64_t refused;			/* commits that found no room */
+	uint64_t shards;
 };
 
 void index_stats(struct index *ix, struct index_stats *s);
 
+/* Of shard <i>, below the number of shards: its bytes, records and the commits that ended on it. */
+struct index_shard_stats {
+	uint64_t bytes, max_bytes, nodes, records, commits;
+};
+
+void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s);
+
 /* Pages held or claimed by a server, over all spaces. */
 uint64_t index_server_pages(struct index *ix, server_id server);
 
-/* Walk everything and check every invariant named above and in the .c; for tests. Returns NULL when
- * all hold, else a static sentence. O(everything). */
+/* Walk everything and check every invariant named above and in internal.h; for tests. Returns NULL when
+ * all hold, else a static sentence. O(everything), with all locks held. */
 const char *index_check(struct index *ix);
 
 /* The tree of a space as text, children in page order, for tests and for people:
- * "[A B C] a b c\n  [D] a\n" with keys in hex and servers as numbers, '*' behind a server that
- * only claims. Calls <put> with pieces. */
+ * "[A B C] a b:2\n  [D] a\n" with keys in hex and servers as numbers, behind one its pages where they
+ * are not all, and '*' where it only claims, with how many of them it does hold. Calls <put> with pieces. */
 void index_dump(struct index *ix, const struct space_key *space,
 		void (*put)(void *arg, const char *text, size_t n), void *arg);
 

@@ -1,141 +1,222 @@
-/* record.c - servers on nodes.
+/* record.c - one server on one node, and the orders in which records go.
  *
- * A node keeps its owners in an array sorted by server id: a match reads it front to back, a commit
- * searches it, and a root that all servers share stays a handful of cache lines. Arrays double and
- * are halved when three quarters are empty. Invariants that index_check() verifies:
+ * In the lists are only records that may go: without children and without claims. So nobody above is
+ * touched when a prompt is used again, and the end of a list is always the end of a branch. A record
+ * whose last child went has the tick of that child, if it was the later one, which puts it where the
+ * child was.
  *
- *   - a server on a node is on all its ancestors; where it is confirmed, they are
- *   - n_claims of a record is at least the sum over the same server's records on the children; the
- *     rest are claims that end at the node
- *   - a record is in the LRU ring if and only if n_claims is 0
- *   - in both rings a record comes behind all records of its server that are below it */
-#include "agent/index/tree.h"
+ * Each list is in the order of <used>. By capacity goes, of a server's:
+ *   lru, fifo   the first (fifo does not change <used> when a record is used again)
+ *   mru, filo   the last
+ *   lfu         the first of those with the fewest hits      priority  the first of the lowest */
+#include "agent/index/internal.h"
 
-#define OWNERS_FIRST	2u	/* fits the smallest chunk of the heap */
+#define LOOKS	64u	/* places passed at most to find the one in order */
 
-/* Where <server> is among the owners, or would be. */
-static uint32_t owner_at(const struct node *nd, server_id server)
+arena_ref record_ref(const struct index *ix, const struct record *r)
 {
-	uint32_t lo = 0, hi = nd->n_owners, mid;
-
-	while (lo < hi) {
-		mid = (lo + hi) / 2;
-		if (nd->owners[mid].server < server)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return region_ref(&ix->region, r);
 }
 
-struct record *record_find(const struct node *nd, server_id server)
+struct shard *record_shard(struct index *ix, const struct record *r)
 {
-	uint32_t i = owner_at(nd, server);
-
-	return i < nd->n_owners && nd->owners[i].server == server ? nd->owners[i].rec : NULL;
+	return &ix->shards[shard_of(ix, r->node)];
 }
 
-static int owners_resize(struct index *ix, struct node *nd, uint32_t cap)
+struct record *record_new(struct index *ix, struct node *nd, server_id s)
 {
-	struct owner *o = room_resize(ix, nd->owners, nd->cap_owners * sizeof(*o),
-				      cap * sizeof(*o));
-
-	if (o == NULL)
-		return -1;
-	nd->owners = o;
-	nd->cap_owners = (uint16_t)cap;
-	return 0;
-}
-
-struct record *record_add(struct index *ix, struct node *nd, server_id server)
-{
-	uint32_t i = owner_at(nd, server);
-	uint32_t cap = nd->cap_owners ? nd->cap_owners * 2u : OWNERS_FIRST;
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+	arena_ref ref = arena_alloc(&sh->arena, sizeof(struct record));
 	struct record *r;
 
-	if (nd->n_owners == nd->cap_owners && owners_resize(ix, nd, cap) < 0)
+	if (ref == 0)
 		return NULL;
-	if ((r = room_take(ix, sizeof(*r))) == NULL)
-		return NULL;
-	r->node = nd;
-	r->server = server;
-	list_init(&r->lru);
-	list_init(&r->mine);
-	memmove(nd->owners + i + 1, nd->owners + i, (nd->n_owners - i) * sizeof(*nd->owners));
-	nd->owners[i] = (struct owner){ r, server };
-	nd->n_owners++;
-	ix->servers[server].pages += nd->n_pages;
-	ix->st.records++;
-	record_touch(ix, r);
+	r = at(ix, ref);
+	*r = (struct record){ .node = nd->id, .server = s };
+	sh->st.records++;
 	return r;
 }
 
-static void record_free(struct index *ix, struct record *r)
+void record_free(struct index *ix, struct record *r)
 {
-	list_remove(&r->lru);
-	list_remove(&r->mine);
-	ix->st.records--;
-	room_give(ix, r, sizeof(*r));
+	struct shard *sh = record_shard(ix, r);
+
+	sh->st.records--;
+	arena_free(&sh->arena, record_ref(ix, r));
 }
 
-void record_del(struct index *ix, struct record *r)
+/* ---- the order of (shard, server) --------------------------------------------------------------- */
+
+static uint32_t bucket_of(const struct index *ix, const struct record *r)
 {
-	struct node *nd = r->node;
-	uint32_t i = owner_at(nd, r->server);
-
-	nd->n_owners--;
-	memmove(nd->owners + i, nd->owners + i + 1, (nd->n_owners - i) * sizeof(*nd->owners));
-	ix->servers[r->server].pages -= nd->n_pages;
-	record_free(ix, r);
-	if (nd->n_owners > OWNERS_FIRST && nd->n_owners <= nd->cap_owners / 4)
-		(void)owners_resize(ix, nd, nd->cap_owners / 2u);	/* a larger array does no harm */
-}
-
-void record_touch(struct index *ix, struct record *r)
-{
-	r->used = ix->tick;
-	list_remove(&r->mine);
-	list_append(&ix->servers[r->server].records, &r->mine);
-	list_remove(&r->lru);
-	if (r->n_claims == 0)
-		list_append(&ix->lru, &r->lru);
-}
-
-/* Give <to>, which has no owners and will be the parent of <from>, the same records with the same
- * claims, each just behind its original in the rings. Nothing is changed on failure. */
-int record_copy_all(struct index *ix, struct node *to, const struct node *from)
-{
-	struct record *r, *like;
-	uint32_t i;
-
-	if (owners_resize(ix, to, from->n_owners) < 0)
-		return -1;
-	for (i = 0; i < from->n_owners; i++) {
-		like = from->owners[i].rec;
-		if ((r = room_take(ix, sizeof(*r))) == NULL)
-			goto fail;
-		*r = *like;
-		r->node = to;
-		list_append(like->mine.next, &r->mine);
-		list_init(&r->lru);
-		if (r->n_claims == 0)
-			list_append(like->lru.next, &r->lru);
-		to->owners[to->n_owners++] = (struct owner){ r, r->server };
-		ix->st.records++;
+	switch (ix->opts.order) {
+	case INDEX_LFU:
+		return r->hits < ix->orders_each ? r->hits : ix->orders_each - 1;
+	case INDEX_PRIORITY:
+		return r->priority;
+	default:
+		return 0;
 	}
-	return 0;
-fail:
-	record_free_all(ix, to);
-	return -1;
 }
 
-void record_free_all(struct index *ix, struct node *nd)
+static bool last_goes(const struct index *ix)
 {
-	uint32_t i;
+	return ix->opts.order == INDEX_MRU || ix->opts.order == INDEX_FILO;
+}
 
-	for (i = 0; i < nd->n_owners; i++)
-		record_free(ix, nd->owners[i].rec);
-	room_give(ix, nd->owners, nd->cap_owners * sizeof(*nd->owners));
-	nd->owners = NULL;
-	nd->n_owners = nd->cap_owners = 0;
+struct record *order_first(struct index *ix, struct shard *sh, server_id s)
+{
+	struct ends *e = &sh->orders[(size_t)s * ix->orders_each];
+	uint32_t b;
+
+	for (b = 0; b < ix->orders_each; b++)
+		if (e[b].first != 0)
+			return at(ix, last_goes(ix) ? e[b].last : e[b].first);
+	return NULL;
+}
+
+/* What other threads see of it: smaller goes first. */
+static void hint(struct index *ix, struct shard *sh, server_id s)
+{
+	const struct record *r = order_first(ix, sh, s);
+	uint32_t h = NOT_ONE;
+
+	if (r != NULL && ix->orders_each > 1)
+		h = bucket_of(ix, r) << 27 | (r->used & 0x7ffffffu);
+	else if (r != NULL)
+		h = last_goes(ix) ? ~r->used : r->used;
+	if (r != NULL && h == NOT_ONE)
+		h--;
+	atomic_store_explicit(&sh->first_used[s], h, memory_order_relaxed);
+}
+
+/* The record after which <r> belongs; 0: the first place. Most come as the last, those whose child went
+ * near the first. */
+static arena_ref place(struct index *ix, const struct ends *e, const struct record *r)
+{
+	struct record *x;
+	arena_ref after = 0, ref;
+	unsigned i = 0;
+
+	if (e->last == 0 || !tick_before(r->used, ((struct record *)at(ix, e->last))->used))
+		return e->last;
+	for (ref = e->first; i < LOOKS; ref = x->next, i++) {
+		x = at(ix, ref);
+		if (tick_before(r->used, x->used))
+			break;
+		after = ref;
+	}
+	return after;
+}
+
+static void order_in(struct index *ix, struct shard *sh, struct record *r)
+{
+	struct ends *e = &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
+	arena_ref me = record_ref(ix, r);
+
+	r->prev = place(ix, e, r);
+	r->next = r->prev ? ((struct record *)at(ix, r->prev))->next : e->first;
+	if (r->prev != 0)
+		((struct record *)at(ix, r->prev))->next = me;
+	else
+		e->first = me;
+	if (r->next != 0)
+		((struct record *)at(ix, r->next))->prev = me;
+	else
+		e->last = me;
+	hint(ix, sh, r->server);
+}
+
+static void order_out(struct index *ix, struct shard *sh, struct record *r)
+{
+	struct ends *e = &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
+
+	if (r->prev != 0)
+		((struct record *)at(ix, r->prev))->next = r->next;
+	else
+		e->first = r->next;
+	if (r->next != 0)
+		((struct record *)at(ix, r->next))->prev = r->prev;
+	else
+		e->last = r->prev;
+	hint(ix, sh, r->server);
+}
+
+/* ---- the order of the shard: who goes when bytes are needed ------------------------------------------ */
+
+static void age_in(struct index *ix, struct shard *sh, struct record *r)
+{
+	arena_ref me = record_ref(ix, r), after = sh->by_age.last, ref;
+	struct record *x;
+	unsigned i;
+
+	if (after != 0 && tick_before(r->used, ((struct record *)at(ix, after))->used)) {
+		after = 0;
+		for (ref = sh->by_age.first, i = 0; i < LOOKS; ref = x->newer, i++) {
+			x = at(ix, ref);
+			if (tick_before(r->used, x->used))
+				break;
+			after = ref;
+		}
+	}
+	r->older = after;
+	r->newer = after ? ((struct record *)at(ix, after))->newer : sh->by_age.first;
+	if (after != 0)
+		((struct record *)at(ix, after))->newer = me;
+	else
+		sh->by_age.first = me;
+	if (r->newer != 0)
+		((struct record *)at(ix, r->newer))->older = me;
+	else
+		sh->by_age.last = me;
+}
+
+static void age_out(struct index *ix, struct shard *sh, struct record *r)
+{
+	if (r->older != 0)
+		((struct record *)at(ix, r->older))->newer = r->newer;
+	else
+		sh->by_age.first = r->newer;
+	if (r->newer != 0)
+		((struct record *)at(ix, r->newer))->older = r->older;
+	else
+		sh->by_age.last = r->older;
+}
+
+void record_list(struct index *ix, struct record *r)
+{
+	struct shard *sh = record_shard(ix, r);
+
+	if (r->listed || r->n_children != 0 || r->claims != 0)
+		return;
+	r->listed = 1;
+	order_in(ix, sh, r);
+	age_in(ix, sh, r);
+}
+
+void record_unlist(struct index *ix, struct record *r)
+{
+	struct shard *sh = record_shard(ix, r);
+
+	if (!r->listed)
+		return;
+	r->listed = 0;
+	order_out(ix, sh, r);
+	age_out(ix, sh, r);
+}
+
+/* It is used again: hits and tick, while it is in no list. */
+void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority)
+{
+	enum index_order o = ix->opts.order;
+	bool was_listed = r->listed;
+
+	record_unlist(ix, r);
+	if (r->hits < UINT8_MAX)
+		r->hits++;
+	r->priority = priority < ix->orders_each ? priority : (uint8_t)(ix->orders_each - 1);
+	if (r->hits == 1 || (o != INDEX_FIFO && o != INDEX_FILO))
+		r->used = tick;
+	if (was_listed)
+		record_list(ix, r);
 }

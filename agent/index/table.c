@@ -1,87 +1,204 @@
-/* table.c - one open-addressing table for all nodes: (parent, first page) -> child, key -> space.
+/* table.c - which node begins with which page below which parent: one table for all shards.
  *
- * One table and not one for each node: most nodes have one child or none, and a table each costs
- * more than the pages do. Linear probing; entries are pointers, and what is compared is read from
- * the node, which a walk that finds it needs next anyway. Deletion shifts entries back, so there are
- * no tombstones and a table never ages. Never more than 7/8 full (room_fits).
- *
- * The parent's address is part of the hash. A split leaves the node that has the children in place,
- * so they never have to be hashed again. Page keys are keyed hashes already; mixing only spreads
- * what a test or a single parent makes regular. */
-#include "agent/index/tree.h"
+ * A bucket is a cache line: seven entries, and how many entries have passed it because it was full. An
+ * entry never moves, so a reader without a lock cannot miss one that is there. It holds the object's
+ * ref, the node's shard and 26 bits of the hash; what it points to is compared before it is believed.
+ * An entry is changed by whoever has locked the node's shard; a free one is taken by compare-and-swap,
+ * as two shards may want it. */
+#include "agent/index/internal.h"
 
-static uint64_t mix(uint64_t a, uint64_t b)
+#define ENTRIES		7u
+#define HOPS		8u
+#define TAG_SHIFT	(32 + SHARD_BITS)
+
+struct bucket {
+	_Alignas(64) _Atomic uint64_t e[ENTRIES];
+	_Atomic uint64_t passed;
+};
+
+size_t table_bytes(size_t n_buckets)
 {
-	uint64_t h = (a ^ b >> 32) * 0x9e3779b97f4a7c15ull;	/* odd constants of splitmix64 */
-
-	h = (h ^ h >> 29 ^ b) * 0xbf58476d1ce4e5b9ull;
-	return h ^ h >> 32;
+	return n_buckets * sizeof(struct bucket);
 }
 
-static uint64_t hash_of_child(const struct node *parent, page_key first)
+uint64_t table_hash(const struct index *ix, uint64_t a, uint64_t b)
 {
-	return mix((uintptr_t)parent >> 4, first);
+	unsigned __int128 m = (unsigned __int128)(a ^ ix->seed[0]) * (b ^ ix->seed[1]);
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-static const struct space *space_of(const struct node *root)
+uint64_t node_hash(const struct index *ix, const struct node *nd)
 {
-	return (const struct space *)root;
+	const page_key *p = node_pages(nd);
+
+	return nd->kind == NODE_ROOT ? table_hash(ix, p[0], ~p[1]) : table_hash(ix, nd->parent, p[0]);
 }
 
-static uint64_t hash_of(const struct node *nd)
+static uint64_t tag_of(uint64_t hash)
 {
-	if (nd->parent != NULL)
-		return hash_of_child(nd->parent, nd->pages[0]);
-	return mix(space_of(nd)->key.h[0], space_of(nd)->key.h[1]);
+	return hash << TAG_SHIFT >> TAG_SHIFT;
 }
 
-struct node *table_child(const struct index *ix, const struct node *parent, page_key first)
+static struct bucket *bucket_of(const struct index *ix, uint64_t hash, unsigned hop)
 {
-	uint32_t mask = ix->n_slots - 1, i = (uint32_t)hash_of_child(parent, first) & mask;
-	struct node *nd;
+	size_t i = (size_t)((hash >> 32) * ix->n_table >> 32) + hop;
 
-	for (; (nd = ix->slots[i]) != NULL; i = (i + 1) & mask)
-		if (nd->parent == parent && nd->pages[0] == first)
-			return nd;
-	return NULL;
+	return &ix->buckets[i < ix->n_table ? i : i - ix->n_table];
 }
 
-struct space *table_space(const struct index *ix, const struct space_key *key)
+static bool is_child(const struct node *nd, uint64_t parent, uint64_t first)
 {
-	uint32_t mask = ix->n_slots - 1, i = (uint32_t)mix(key->h[0], key->h[1]) & mask;
-	struct node *nd;
-
-	for (; (nd = ix->slots[i]) != NULL; i = (i + 1) & mask)
-		if (nd->parent == NULL && memcmp(&space_of(nd)->key, key, sizeof(*key)) == 0)
-			return (struct space *)nd;
-	return NULL;
+	return nd->kind == NODE_EDGE && nd->parent == parent && node_pages(nd)[0] == first;
 }
 
-void table_add(struct index *ix, struct node *nd)
+static bool is_root(const struct node *nd, uint64_t h0, uint64_t h1)
 {
-	uint32_t mask = ix->n_slots - 1, i = (uint32_t)hash_of(nd) & mask;
-
-	while (ix->slots[i] != NULL)
-		i = (i + 1) & mask;
-	ix->slots[i] = nd;
-	ix->used_slots++;
+	return nd->kind == NODE_ROOT && node_pages(nd)[0] == h0 && node_pages(nd)[1] == h1;
 }
 
-/* Fill the hole with the next entry of the run whose home is not behind the hole, and go on with
- * the hole that leaves:   home(d) <= hole    [a][x][c][d][ ]  ->  [a][d][c][ ][ ]            */
-void table_del(struct index *ix, struct node *nd)
-{
-	uint32_t mask = ix->n_slots - 1, hole = (uint32_t)hash_of(nd) & mask, i, home;
+typedef bool is_it(const struct node *nd, uint64_t a, uint64_t b);
 
-	while (ix->slots[hole] != nd)
-		hole = (hole + 1) & mask;
-	for (i = (hole + 1) & mask; ix->slots[i] != NULL; i = (i + 1) & mask) {
-		home = (uint32_t)hash_of(ix->slots[i]) & mask;
-		if (((i - home) & mask) < ((i - hole) & mask))
-			continue;
-		ix->slots[hole] = ix->slots[i];
-		hole = i;
+static inline const struct node *look(const struct index *ix, uint64_t hash, is_it *is, uint64_t a, uint64_t b)
+{
+	uint64_t tag = tag_of(hash), e;
+	const struct node *nd;
+	unsigned hop, i;
+
+	for (hop = 0; hop < HOPS; hop++) {
+		const struct bucket *bk = bucket_of(ix, hash, hop);
+
+		for (i = 0; i < ENTRIES; i++) {
+			e = atomic_load_explicit(&bk->e[i], memory_order_acquire);
+			if (e >> TAG_SHIFT != tag || e == 0)
+				continue;
+			nd = at(ix, (arena_ref)e);
+			if (is(nd, a, b))
+				return nd;
+		}
+		if (atomic_load_explicit(&bk->passed, memory_order_acquire) == 0)
+			return NULL;
 	}
-	ix->slots[hole] = NULL;
-	ix->used_slots--;
+	return NULL;
+}
+
+const struct node *table_child(const struct index *ix, node_id parent, page_key first)
+{
+	return look(ix, table_hash(ix, parent, first), is_child, parent, first);
+}
+
+const struct node *table_root(const struct index *ix, const struct space_key *space)
+{
+	return look(ix, table_hash(ix, space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1]);
+}
+
+static struct node *find(struct index *ix, uint64_t hash, is_it *is, uint64_t a, uint64_t b,
+			 uint64_t locked, uint64_t *wanted)
+{
+	uint64_t tag = tag_of(hash), e, bit;
+	unsigned hop, i;
+
+	for (hop = 0; hop < HOPS; hop++) {
+		struct bucket *bk = bucket_of(ix, hash, hop);
+
+		for (i = 0; i < ENTRIES; i++) {
+			e = atomic_load_explicit(&bk->e[i], memory_order_acquire);
+			if (e >> TAG_SHIFT != tag || e == 0)
+				continue;
+			bit = 1ull << (e >> 32 & (SHARDS_MAX - 1));
+			if ((locked & bit) == 0)
+				*wanted |= bit;
+			else if (is(at(ix, (arena_ref)e), a, b))
+				return at(ix, (arena_ref)e);
+		}
+		if (atomic_load_explicit(&bk->passed, memory_order_acquire) == 0)
+			break;
+	}
+	return NULL;
+}
+
+struct node *table_find(struct index *ix, node_id parent, page_key first, uint64_t locked, uint64_t *wanted)
+{
+	return find(ix, table_hash(ix, parent, first), is_child, parent, first, locked, wanted);
+}
+
+struct node *table_find_root(struct index *ix, const struct space_key *space, uint64_t locked, uint64_t *wanted)
+{
+	return find(ix, table_hash(ix, space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1],
+		    locked, wanted);
+}
+
+static uint64_t entry_of(const struct index *ix, const struct node *nd, uint64_t hash)
+{
+	return tag_of(hash) << TAG_SHIFT | (uint64_t)shard_of(ix, nd->id) << 32 | node_ref(ix, nd);
+}
+
+static bool put(struct bucket *bk, uint64_t entry)
+{
+	uint64_t none;
+	unsigned i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		none = 0;
+		if (atomic_load_explicit(&bk->e[i], memory_order_relaxed) == 0 &&
+		    atomic_compare_exchange_strong_explicit(&bk->e[i], &none, entry, memory_order_acq_rel,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+static void unpass(const struct index *ix, uint64_t hash, unsigned hops)
+{
+	while (hops-- > 0)
+		atomic_fetch_sub_explicit(&bucket_of(ix, hash, hops)->passed, 1, memory_order_acq_rel);
+}
+
+bool table_add(struct index *ix, const struct node *nd)
+{
+	uint64_t hash = node_hash(ix, nd), entry = entry_of(ix, nd, hash);
+	unsigned hop;
+
+	for (hop = 0; hop < HOPS; hop++) {
+		if (put(bucket_of(ix, hash, hop), entry))
+			return true;
+		atomic_fetch_add_explicit(&bucket_of(ix, hash, hop)->passed, 1, memory_order_acq_rel);
+	}
+	unpass(ix, hash, HOPS);
+	return false;
+}
+
+/* The entry of <nd>, which is there, and how many buckets it has passed. */
+static _Atomic uint64_t *entry(struct index *ix, const struct node *nd, uint64_t hash, unsigned *hop)
+{
+	uint64_t e = entry_of(ix, nd, hash);
+	struct bucket *bk;
+	unsigned i;
+
+	for (*hop = 0; *hop < HOPS; ++*hop) {
+		bk = bucket_of(ix, hash, *hop);
+		for (i = 0; i < ENTRIES; i++)
+			if (atomic_load_explicit(&bk->e[i], memory_order_relaxed) == e)
+				return &bk->e[i];
+	}
+	return NULL;
+}
+
+void table_move(struct index *ix, const struct node *from, const struct node *to)
+{
+	uint64_t hash = node_hash(ix, from);
+	unsigned hop;
+	_Atomic uint64_t *e = entry(ix, from, hash, &hop);
+
+	atomic_store_explicit(e, entry_of(ix, to, hash), memory_order_release);
+}
+
+void table_remove(struct index *ix, const struct node *nd)
+{
+	uint64_t hash = node_hash(ix, nd);
+	unsigned hop;
+	_Atomic uint64_t *e = entry(ix, nd, hash, &hop);
+
+	atomic_store_explicit(e, 0, memory_order_release);
+	unpass(ix, hash, hop);
 }

@@ -46,7 +46,7 @@ static double hash_pass(const struct messages *s, const struct hash_key *k, uint
 
 static double index_pass(const struct messages *s)
 {
-	struct space_key sp = { { 1, 2 } };
+	struct space_key sp = { .h = { 1, 2 } };
 	struct index_match match;
 	struct index_opts o;
 	struct index *ix;

@@ -9,18 +9,18 @@
 #include "agent/base/mem.h"
 #include "agent/index/index.h"
 
-#define DOOR_KIND	"keys-before-match"	/* how pages are hashed, for the line of conditions */
+#define DOOR_KIND	"bytes-in-match"	/* how pages are hashed, for the line of conditions */
 
 struct door {
 	struct index *ix;
-	struct hash_key key;
 	uint64_t empty_bytes;		/* what the index says of itself before anything is in it */
 };
 
 /* A prompt between match, commit and confirm. */
 struct door_at {
 	struct index_match m;
-	page_key *pages;
+	const uint8_t *bytes;
+	uint32_t page_bytes;
 	size_t n, cap;
 	index_claim claim;
 };
@@ -29,7 +29,7 @@ struct door_stats {
 	uint64_t bytes, empty_bytes, pages, nodes, records, evicted_records, refused;
 };
 
-static const struct space_key door_space = { { 3, 4 } };
+static const struct space_key door_space = { .h = { 3, 4 } };
 
 static inline int door_open(struct door *d, size_t max_bytes, const struct hash_key *key)
 {
@@ -39,7 +39,7 @@ static inline int door_open(struct door *d, size_t max_bytes, const struct hash_
 	index_defaults(&o);
 	o.max_bytes = max_bytes;
 	o.max_pages = 1u << 24;
-	d->key = *key;
+	o.key = key;
 	if ((d->ix = index_new(&o)) == NULL)
 		return -1;
 	index_stats(d->ix, &st);
@@ -57,28 +57,22 @@ static inline int door_at_init(struct door_at *a, size_t max_pages)
 {
 	memset(a, 0, sizeof(*a));
 	a->cap = max_pages;
-	if ((a->pages = mem_calloc(max_pages + 1, sizeof(*a->pages))) == NULL)
-		return -1;
 	return index_match_init(&a->m);
 }
 
 static inline void door_at_fini(struct door_at *a)
 {
 	index_match_fini(&a->m);
-	mem_free(a->pages);
-	a->pages = NULL;
 }
 
 /* Returns how many pages the server that holds most of the prompt has of it. */
 static inline uint32_t door_match(struct door *d, struct door_at *a, const uint32_t *tokens,
 				  size_t n_tokens, uint32_t page)
 {
-	size_t i;
-
 	a->n = n_tokens / page < a->cap ? n_tokens / page : a->cap;
-	for (i = 0; i < a->n; i++)
-		a->pages[i] = hash64(&d->key, tokens + i * page, page * sizeof(*tokens));
-	index_match(d->ix, &door_space, a->pages, a->n, &a->m);
+	a->bytes = (const uint8_t *)tokens;
+	a->page_bytes = page * (uint32_t)sizeof(*tokens);
+	index_match_bytes(d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m);
 	return a->m.n_bands ? a->m.bands[0].depth : 0;
 }
 
@@ -96,7 +90,7 @@ static inline uint32_t door_bands(const struct door_at *a)
 /* The prompt of the match before, whose tokens must still be there. False: no room. */
 static inline bool door_commit(struct door *d, struct door_at *a, server_id server, msec now)
 {
-	a->claim = index_commit(d->ix, &door_space, a->pages, a->n, &a->m, server, now);
+	a->claim = index_commit_bytes(d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m, server, now);
 	return a->claim != 0;
 }
 
@@ -112,10 +106,10 @@ static inline void door_cancel(struct door *d, struct door_at *a)
 
 /* ---- work that may come in slices ----------------------------------------------------------------- */
 
-/* One slice of what was put off. True: there is more. Today nothing is put off. */
+/* One slice of what was put off. True: there is more. */
 static inline bool door_slice(struct door *d, msec now)
 {
-	return false;
+	return index_tick(d->ix);
 }
 
 static inline void door_drop(struct door *d, server_id server)
@@ -123,11 +117,15 @@ static inline void door_drop(struct door *d, server_id server)
 	index_drop_server(d->ix, server);
 }
 
-/* Ask for half of what each server holds to be forgotten, and leave the work to door_slice(). False:
- * this index forgets only when a commit needs room. */
+/* Ask for half of what each server holds to be forgotten, and leave the work to door_slice(). */
 static inline bool door_halve(struct door *d)
 {
-	return false;
+	server_id i;
+
+	for (i = 0; i < SERVERS_MAX; i++)
+		if (index_server_pages(d->ix, i) > 1)
+			index_set_capacity(d->ix, i, index_server_pages(d->ix, i) / 2);
+	return true;
 }
 
 /* ---- counters ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* fault.h - allocations that fail on request. Include it in exactly one file of a unit test whose name
- * ends in _fault.c: the Makefile links those with --wrap for malloc, calloc and realloc.
+ * ends in _fault.c: the Makefile links those with --wrap for malloc, calloc, realloc and arena_alloc.
  *
  *	for (k = 1; ; k++) {
  *		fault_begin(k);			the k-th allocation from here on fails
@@ -13,10 +13,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
+struct arena;
+uint32_t __real_arena_alloc(struct arena *a, size_t n) __attribute__((weak));	/* not in every module */
+uint32_t __wrap_arena_alloc(struct arena *a, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
@@ -56,6 +60,11 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *p, size_t n)
 {
 	return fault_now() ? NULL : __real_realloc(p, n);
+}
+
+uint32_t __wrap_arena_alloc(struct arena *a, size_t n)
+{
+	return fault_now() ? 0 : __real_arena_alloc(a, n);
 }
 
 #endif

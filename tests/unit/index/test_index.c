@@ -9,7 +9,7 @@
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
 
-static const struct space_key sp = { { 7, 7 } };
+static const struct space_key sp = { .h = { 7, 7 } };
 
 static struct index *make(size_t max_bytes, uint32_t max_pages)
 {
@@ -175,15 +175,15 @@ static void a_cancelled_commit_leaves_no_trace(void **state)
 		sound(ix);
 		after = dump(ix);
 		assert_string_equal(before, after);
-		/* an array of owners may have grown by one doubling */
-		assert_in_range(stats(ix).bytes, bytes, bytes + 64);
+		/* owners may have grown by one doubling; spare memory is a block of 16 bytes more or less */
+		assert_in_range(stats(ix).bytes, bytes - 32, bytes + 64);
 		free(after);
 	}
 	free(before);
 	index_drop_server(ix, 0);
 	bytes = stats(ix).bytes;
 	index_cancel(ix, index_commit(ix, &sp, p, 4, NULL, 0, 0));
-	assert_int_equal(stats(ix).bytes, bytes);
+	assert_in_range(stats(ix).bytes, bytes - 32, bytes + 32);
 	assert_int_equal(stats(ix).spaces, 0);
 	index_free(ix);
 }
@@ -206,17 +206,52 @@ static void ten_times_the_budget_stays_inside_it(void **state)
 	sound(ix);
 	assert_true(st.evicted_pages > 8ull * st.pages);
 	assert_int_equal(st.evicted_pages + st.pages, (uint64_t)n * prompts);
-	assert_true(st.bytes > st.max_bytes - 4096);		/* and makes use of it */
+	assert_true(st.bytes > st.max_bytes / 100 * 90);	/* and makes use of it */
 	unique(p, n, 0);
 	assert_int_equal(depth(ix, p, n, 0), 0);
 	index_free(ix);
 }
 
-/* Everything is claimed: the next is refused and counted, nothing is lost; one confirmation, and
- * there is room again. */
-static void what_is_pinned_is_not_evicted(void **state)
+/* Claims have a part of the budget: when it is used up, the oldest claim goes and is not known any more.
+ * What is held stays, and what is claimed is there as long as its claim. */
+static void the_oldest_claim_goes_first(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);
+	index_claim c[100];
+	page_key p[500];
+	uint32_t n, i, open;
+
+	unique(p, 500, 1000);
+	hold(ix, p, 500, 1);
+	for (n = 0; n < 100; n++) {
+		unique(p, 500, n);
+		assert_true((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0)) != 0);
+		sound(ix);
+	}
+	open = (uint32_t)stats(ix).claims;
+	assert_in_range(open, 10, 40);		/* of 10 % of 1 MiB, 4500 bytes each */
+	assert_int_equal(stats(ix).expired, 100 - open);
+	assert_int_equal(stats(ix).evicted_records, 0);
+	for (i = 0; i < n; i++) {
+		unique(p, 500, i);
+		assert_int_equal(depth(ix, p, 500, 1), i < n - open ? 0 : 500);
+	}
+	index_confirm(ix, c[0], 0);
+	assert_int_equal(stats(ix).confirmed, 1);
+	index_confirm(ix, c[n - 1], 0);
+	assert_int_equal(stats(ix).confirmed, 2);
+	unique(p, 500, 1000);
+	assert_int_equal(depth(ix, p, 500, 1), 500);
+	sound(ix);
+	index_free(ix);
+}
+
+/* With all of the budget for claims: everything is claimed, the next is refused and counted, nothing is
+ * lost; one confirmation, and there is room again. */
+static void what_is_pinned_is_not_evicted(void **state)
+{
+	struct index_opts o = { .max_bytes = 1 << 20, .max_pages = 65536, .reserve_percent = 100 };
+	struct index *ix = index_new(&o);
 	index_claim c[1024];
 	page_key p[500];
 	uint32_t n, i;
@@ -234,11 +269,10 @@ static void what_is_pinned_is_not_evicted(void **state)
 		unique(p, 500, i);
 		assert_int_equal(depth(ix, p, 500, 1), 500);
 	}
-	index_confirm(ix, c[0], 0);
+	for (i = 0; i < 8; i++)			/* one shard has room then, whichever it needs */
+		index_confirm(ix, c[i], 0);
 	unique(p, 500, 5000);
 	assert_true(index_commit(ix, &sp, p, 500, NULL, 1, 0) != 0);
-	unique(p, 500, 0);
-	assert_int_equal(depth(ix, p, 500, 1), 0);
 	sound(ix);
 	index_free(ix);
 }
@@ -316,7 +350,7 @@ static void a_hundred_thousand_spaces_are_harmless(void **state)
 	uint64_t i;
 
 	for (i = 0; i < 100000; i++) {
-		k = (struct space_key){ { i, ~i } };
+		k = (struct space_key){ .h = { i, ~i } };
 		index_confirm(ix, index_commit(ix, &k, p, 2, NULL, 3, 0), 0);
 	}
 	assert_true(stats(ix).bytes <= stats(ix).max_bytes);
@@ -328,8 +362,8 @@ static void a_hundred_thousand_spaces_are_harmless(void **state)
 	index_free(ix);
 }
 
-/* A prompt that grew page by page is a chain as deep as it is long. */
-static void a_deep_chain_needs_no_deep_stack(void **state)
+/* A prompt that grew page by page is no chain of pages, but as few nodes as hold them. */
+static void a_prompt_that_grew_is_few_nodes(void **state)
 {
 	const uint32_t n = 4000;
 	struct index *ix = make(16 << 20, 65536);
@@ -340,11 +374,11 @@ static void a_deep_chain_needs_no_deep_stack(void **state)
 	assert_non_null(p);
 	for (i = 1; i <= n; i++)
 		hold(ix, p, i, 0);
-	assert_int_equal(stats(ix).nodes, n);
+	assert_int_equal(stats(ix).nodes, (n + 511) / 512);
 	assert_int_equal(depth(ix, p, n, 0), n);
 	sound(ix);
 	text = dump(ix);
-	assert_true(strlen(text) > (size_t)n * n);
+	assert_true(strlen(text) >= n * 2u);
 	free(text);
 	index_drop_server(ix, 0);
 	assert_int_equal(stats(ix).nodes, 0);
@@ -385,12 +419,13 @@ int main(void)
 		cmocka_unit_test(a_match_changes_nothing),
 		cmocka_unit_test(a_cancelled_commit_leaves_no_trace),
 		cmocka_unit_test(ten_times_the_budget_stays_inside_it),
+		cmocka_unit_test(the_oldest_claim_goes_first),
 		cmocka_unit_test(what_is_pinned_is_not_evicted),
 		cmocka_unit_test(a_prompt_larger_than_the_index_evicts_nobody),
 		cmocka_unit_test(a_commit_does_not_evict_its_own_prefix),
 		cmocka_unit_test(all_servers_on_one_root),
 		cmocka_unit_test(a_hundred_thousand_spaces_are_harmless),
-		cmocka_unit_test(a_deep_chain_needs_no_deep_stack),
+		cmocka_unit_test(a_prompt_that_grew_is_few_nodes),
 		cmocka_unit_test(churn_leaves_nothing_behind),
 	};
 

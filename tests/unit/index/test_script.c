@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "agent/index/tree.h"
+#include "agent/index/internal.h"
 
 #define MAX_LINE	1024
 #define MAX_PAGES	256
@@ -95,15 +95,15 @@ static void put_dump(void *arg, const char *text, size_t n)
 {
 	struct script *s = arg;
 	bool pages = true, start = true;
-	char *end;
+	char *end, before = 0;
 	size_t i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n; before = text[i++]) {
 		if (start)
 			fprintf(s->out, "\n| ");
 		start = text[i] == '\n';
 		pages = start || (pages && text[i] != ']');
-		if (!pages && text[i] >= '0' && text[i] <= '9') {
+		if (!pages && before == ' ' && text[i] >= '0' && text[i] <= '9') {
 			fputc('a' + (int)strtoul(text + i, &end, 10), s->out);
 			i = (size_t)(end - text) - 1;
 		} else if (!start) {
@@ -112,14 +112,17 @@ static void put_dump(void *arg, const char *text, size_t n)
 	}
 }
 
+/* One shard, so the oldest of it is the oldest of all. */
 static unsigned evict(struct index *ix, unsigned n)
 {
-	uint64_t before = ix->st.evicted_records;
+	unsigned gone = 0;
+	const struct record *r;
 
-	while (n-- > 0)
-		if (!room_make(ix, ix->opts.max_bytes - ix->bytes + 1, 0))
-			break;
-	return (unsigned)(ix->st.evicted_records - before);
+	for (; n > 0 && ix->shards[0].by_age.first != 0; n--, gone++) {
+		r = at(ix, ix->shards[0].by_age.first);
+		record_cut(ix, r->node, r->server, EDGE_MAX, true);
+	}
+	return gone;
 }
 
 static void run_command(struct script *s, char *line)
@@ -142,7 +145,7 @@ static void run_command(struct script *s, char *line)
 	if (strcmp(cmd, "page") == 0) {
 		s->page = (unsigned)strtoul(arg, NULL, 10);
 	} else if (strcmp(cmd, "space") == 0) {
-		s->space = (struct space_key){ { (uint8_t)arg[0], (uint8_t)arg[1] } };
+		s->space = (struct space_key){ .h = { (uint8_t)arg[0], (uint8_t)arg[1] } };
 	} else if (strcmp(cmd, "add") == 0 || strcmp(cmd, "hold") == 0) {
 		fprintf(s->out, "  ->");
 		answer_add(s, (server_id)(arg[0] - 'a'), keys, parse_pages(s, save, keys),
@@ -162,7 +165,7 @@ static void run_command(struct script *s, char *line)
 		fail_msg("unknown command: %s", cmd);
 	}
 	if ((bad = index_check(s->ix)) != NULL)
-		fail_msg("%s", bad);
+		fail_msg("after %s: %s", cmd, bad);
 }
 
 /* Write the line without its answer, then the answer as it is. */
@@ -196,6 +199,7 @@ static char *run_file(const char *path)
 	assert_non_null(in);
 	index_defaults(&o);
 	o.max_bytes = 1 << 20;
+	o.shards = 1;
 	assert_non_null(s.ix = index_new(&o));
 	assert_int_equal(index_match_init(&s.m), 0);
 	assert_non_null(s.out = open_memstream(&s.text, &s.n));

@@ -19,7 +19,7 @@
 #define HOT	8		/* pages that every prompt starts with */
 #define LEN	16
 
-static const struct space_key sp = { { 1, 2 } };
+static const struct space_key sp = { .h = { 1, 2 } };
 
 struct worker {
 	pthread_t thread;

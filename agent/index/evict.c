@@ -1,0 +1,252 @@
+/* evict.c - what goes when bytes, a server's capacity or the room for claims run out.
+ *
+ * Bytes run out in a shard: its oldest records go, of whatever server, but none of a tenant that has
+ * no more than it was promised. A server's pages run out: its own go, in the order of the options, over
+ * all shards: each shows the tick of its first, so the one to ask is known without a lock. Claims have
+ * a part of both budgets, and the oldest claim goes when it is used up.
+ *
+ * One call does work on EVICT_MAX records at most; index_tick() does the rest. */
+#include <sched.h>
+
+#include "agent/index/internal.h"
+
+#define SKIPS		64u		/* records of tenants under their floor that are passed */
+#define YIELDS		8u
+#define FREE_PART	32u		/* a tick keeps one part of so many free */
+
+static bool under_floor(const struct index *ix, const struct node *nd)
+{
+	const struct tenant *t = &ix->tenants[nd->tenant];
+
+	return (uint64_t)atomic_load_explicit(&t->bytes, memory_order_relaxed) <=
+	       atomic_load_explicit(&t->floor, memory_order_relaxed);
+}
+
+/* The shard is locked. */
+static const struct record *oldest(struct index *ix, const struct shard *sh)
+{
+	arena_ref ref = sh->by_age.first;
+	const struct record *r;
+	unsigned i;
+
+	for (i = 0; ref != 0 && i < SKIPS; ref = r->newer, i++) {
+		r = at(ix, ref);
+		if (!under_floor(ix, node_at(ix, r->node)))
+			return r;
+	}
+	return NULL;
+}
+
+static bool evict_oldest(struct index *ix, uint32_t shard)
+{
+	struct shard *sh = &ix->shards[shard];
+	const struct record *r;
+	server_id s = 0;
+	node_id id = 0;
+
+	shards_lock(ix, 1ull << shard);
+	if ((r = oldest(ix, sh)) != NULL) {
+		id = r->node;
+		s = r->server;
+	}
+	shards_unlock(ix, 1ull << shard);
+	return id != 0 && record_cut(ix, id, s, TRIM_PAGES, true) > 0;
+}
+
+/* Old objects may wait for a reader that has lost its CPU, so it is given one a few times. */
+static bool collect(struct index *ix, uint32_t shard, size_t need)
+{
+	struct shard *sh = &ix->shards[shard];
+	bool fits, waits;
+	unsigned i;
+
+	for (i = 0; i < YIELDS; i++) {
+		shards_lock(ix, 1ull << shard);
+		grace_collect(ix, sh, true);
+		fits = arena_largest(&sh->arena) >= need;
+		waits = sh->closed != 0;
+		shards_unlock(ix, 1ull << shard);
+		if (fits || !waits)
+			return fits;
+		sched_yield();
+	}
+	return false;
+}
+
+static bool too_many_claims(struct index *ix)
+{
+	bool too_many;
+
+	claims_lock(ix);
+	too_many = ix->speculative > (int64_t)ix->reserve_pages;
+	claims_unlock(ix);
+	return too_many;
+}
+
+bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
+{
+	uint32_t before = *work;
+
+	if (collect(ix, shard, ROOM_LEAST) && first)
+		return true;
+	while (*work > 0) {
+		if (too_many_claims(ix) && claim_expire(ix, false, 0))
+			atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
+		else if (!evict_oldest(ix, shard))
+			break;
+		--*work;
+		if ((before - *work) % 4 == 0 && collect(ix, shard, ROOM_LEAST))
+			return true;
+	}
+	return *work < before;
+}
+
+/* ---- a server's capacity ------------------------------------------------------------------------------- */
+
+static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
+{
+	uint32_t i, h, best = NOT_ONE;
+	struct record *r;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		h = atomic_load_explicit(&ix->shards[i].first_used[s], memory_order_relaxed);
+		if (h < best) {
+			best = h;
+			*shard = i;
+		}
+	}
+	if (best == NOT_ONE)
+		return NULL;
+	shards_lock(ix, 1ull << *shard);
+	if ((r = order_first(ix, &ix->shards[*shard], s)) == NULL)
+		shards_unlock(ix, 1ull << *shard);
+	return r;
+}
+
+static uint64_t pages_of(const struct index *ix, server_id s)
+{
+	int64_t n = atomic_load_explicit(&ix->servers[s].pages, memory_order_relaxed);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Until <s> has <to> pages at most. */
+static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
+{
+	uint64_t now;
+	uint32_t shard = 0, cut;
+	struct record *r;
+	node_id id;
+
+	while (*work > 0 && (now = pages_of(ix, s)) > to && (r = lock_first(ix, s, &shard)) != NULL) {
+		id = r->node;
+		shards_unlock(ix, 1ull << shard);
+		cut = now - to < EDGE_MAX ? (uint32_t)(now - to) : EDGE_MAX;
+		record_cut(ix, id, s, cut, true);
+		--*work;
+	}
+}
+
+void keep_capacity(struct index *ix, server_id s, uint32_t *work)
+{
+	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
+	int64_t most = (int64_t)(capacity / 100 * ix->opts.reserve_percent);
+
+	if (capacity == 0)
+		return;
+	while (*work > 0 && atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) > most &&
+	       pages_of(ix, s) > capacity && claim_expire(ix, true, s)) {
+		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
+		--*work;
+	}
+	evict_server(ix, s, capacity, work);
+}
+
+void keep_reserve(struct index *ix, uint32_t *work)
+{
+	while (*work > 0 && too_many_claims(ix) && claim_expire_but_last(ix)) {
+		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
+		--*work;
+	}
+}
+
+/* ---- ticks ------------------------------------------------------------------------------------------------- */
+
+static bool crowded(struct index *ix, uint32_t shard)
+{
+	struct shard *sh = &ix->shards[shard];
+	size_t room;
+	bool is;
+
+	shards_lock(ix, 1ull << shard);
+	grace_collect(ix, sh, true);
+	room = arena_room(&sh->arena);
+	is = arena_used(&sh->arena) > room - room / FREE_PART;
+	shards_unlock(ix, 1ull << shard);
+	return is;
+}
+
+bool index_tick(struct index *ix)
+{
+	uint32_t work = EVICT_MAX, i;
+
+	for (i = 0; i < SERVERS_MAX && work > 0; i++)
+		if (pages_of(ix, (server_id)i) > 0)
+			keep_capacity(ix, (server_id)i, &work);
+	for (i = 0; i < ix->n_shards && work > 0; i++)
+		while (work > 0 && crowded(ix, i) && evict_oldest(ix, i))
+			work--;
+	return work == 0;
+}
+
+/* ---- leaving --------------------------------------------------------------------------------------------------- */
+
+static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
+{
+	struct record *r;
+
+	shards_lock(ix, 1ull << shard);
+	r = order_first(ix, &ix->shards[shard], s);
+	*id = r ? r->node : 0;
+	shards_unlock(ix, 1ull << shard);
+	return r != NULL;
+}
+
+/* All records of <s> in the shards that may go, <work> at most; false: there was none. */
+static bool drop_some(struct index *ix, server_id s, uint32_t *work)
+{
+	bool any = false;
+	uint32_t i;
+	node_id id;
+
+	for (i = 0; i < ix->n_shards; i++)
+		while (*work > 0 && first_of(ix, i, s, &id)) {
+			record_cut(ix, id, s, EDGE_MAX, false);
+			any = true;
+			--*work;
+		}
+	return any;
+}
+
+bool index_drop_step(struct index *ix, server_id s, uint32_t work)
+{
+	if (s >= SERVERS_MAX)
+		return true;
+	if (atomic_exchange(&ix->servers[s].leaving, 1) == 0)
+		atomic_fetch_add(&ix->n_leaving, 1);
+	while (work > 0 && claim_expire(ix, true, s))
+		work--;
+	while (work > 0 && drop_some(ix, s, &work))
+		;
+	if (work == 0)
+		return false;
+	atomic_store(&ix->servers[s].leaving, 0);
+	atomic_fetch_sub(&ix->n_leaving, 1);
+	return true;
+}
+
+void index_drop_server(struct index *ix, server_id s)
+{
+	while (!index_drop_step(ix, s, EVICT_MAX))
+		;
+}

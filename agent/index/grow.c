@@ -1,0 +1,499 @@
+/* grow.c - a claim on its way from what its server holds to the end of its prompt, one node at a time.
+ *
+ * The claim hangs on the record that it has reached, so that the way behind it is pinned while more
+ * shards are locked or room is made. A step needs the node, and may find that it needs its parent's or
+ * a child's shard as well: then it says so, all are locked again in order, and it is tried anew. */
+#include "agent/index/internal.h"
+
+#define CAP_FIRST	2u	/* owners of a new node */
+
+/* ---- a server on one more node ------------------------------------------------------------------ */
+
+static struct node *with_slot(struct index *ix, struct node *nd)
+{
+	return node_full(nd) ? node_remake(ix, nd, nd->n_pages, nd->cap * 2u, NULL) : nd;
+}
+
+/* <s> holds at least <extent> pages of <*nd>, and the whole of <parent>. Both are locked. False: no room. */
+bool node_give(struct index *ix, struct node **nd, struct node *parent, server_id s, uint32_t extent)
+{
+	struct record *r = node_record(ix, *nd, s), *up;
+	struct node *to;
+
+	if (r != NULL) {
+		if (r->extent < extent)
+			node_extent(ix, *nd, r, extent);
+		return true;
+	}
+	if ((to = with_slot(ix, *nd)) == NULL)
+		return false;
+	*nd = to;
+	if ((r = record_new(ix, to, s)) == NULL)
+		return false;
+	r->extent = (uint16_t)extent;
+	node_own(ix, to, r);
+	if (parent->kind == NODE_EDGE) {
+		up = node_record(ix, parent, s);
+		record_unlist(ix, up);
+		up->n_children++;
+	}
+	return true;
+}
+
+/* ---- split ---------------------------------------------------------------------------------------- */
+
+static void free_records(struct index *ix, arena_ref first)
+{
+	struct record *r;
+
+	while (first != 0) {
+		r = at(ix, first);
+		first = r->next;
+		record_free(ix, r);
+	}
+}
+
+/* A record on <upper> for each owner of <nd> that goes beyond it, chained by <next> in the order of owners. */
+static bool records_for(struct index *ix, const struct node *nd, struct node *upper, arena_ref *first)
+{
+	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
+	struct record *r;
+
+	for (*first = 0; i-- > 0; ) {
+		w = atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed);
+		if (w == 0 || word_extent(w) <= upper->n_pages)
+			continue;
+		if ((r = record_new(ix, upper, word_server(w))) == NULL) {
+			free_records(ix, *first);
+			return false;
+		}
+		r->next = *first;
+		*first = record_ref(ix, r);
+	}
+	return true;
+}
+
+/* Claims that end on the upper part go with it. */
+static void split_claims(struct index *ix, struct record *from, struct record *to, uint32_t depth)
+{
+	uint32_t c = from->claims, next;
+	struct claim *cl;
+
+	from->claims = 0;
+	for (; c != 0; c = next) {
+		struct record *r;
+
+		cl = &ix->claims[c];
+		next = cl->next;
+		r = cl->depth <= depth ? to : from;
+		cl->next = r->claims;
+		r->claims = c;
+		atomic_store_explicit(&cl->node, r->node, memory_order_relaxed);
+	}
+}
+
+/* An owner that goes beyond <k>: <r> stays on the lower part, <up> is new. */
+static void split_owner(struct index *ix, struct record *r, struct record *up, struct node *upper,
+			struct node *lower)
+{
+	uint32_t k = upper->n_pages;
+
+	up->next = 0;
+	up->extent = (uint16_t)k;
+	up->held = r->held < k ? r->held : (uint16_t)k;
+	up->hits = r->hits;
+	up->priority = r->priority;
+	up->used = r->used;
+	up->n_children = 1;
+	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
+	r->extent = (uint16_t)(r->extent - k);
+	split_claims(ix, r, up, node_end(upper));
+	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + k, memory_order_relaxed);
+	node_own(ix, upper, up);
+	node_own(ix, lower, r);
+	record_list(ix, r);
+}
+
+static void split_owners(struct index *ix, struct node *nd, struct node *upper, struct node *lower, arena_ref ups)
+{
+	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
+	struct record *r, *up;
+
+	for (i = 0; i < n; i++) {
+		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
+			continue;
+		r = at(ix, node_records(nd)[i]);
+		if (r->extent > upper->n_pages) {
+			up = at(ix, ups);
+			ups = up->next;
+			split_owner(ix, r, up, upper, lower);
+			continue;
+		}
+		r->node = upper->id;
+		split_claims(ix, r, r, node_end(upper));
+		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+		node_own(ix, upper, r);
+	}
+}
+
+/* Pages [0, k) of <nd> become a node above the rest, which keeps the id. Both are locked, and the new
+ * node is in the same shard. False: no room, and nothing has changed. */
+bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k)
+{
+	uint32_t shard = shard_of(ix, nd->id), cap = nd->n_owners < CAP_FIRST ? CAP_FIRST : nd->n_owners;
+	struct node *upper = node_alloc(ix, shard, NODE_EDGE, nd->start, k, cap, nd->chunk);
+	struct node *lower = node_alloc(ix, shard, NODE_EDGE, nd->start + k, nd->n_pages - k, cap, nd->chunk);
+	arena_ref ups = 0;
+
+	if (upper == NULL || lower == NULL || (upper->id = id_take(ix, shard)) == 0)
+		goto no_room;
+	upper->parent = nd->parent;
+	upper->tenant = lower->tenant = nd->tenant;
+	upper->n_children = 1;
+	upper->child_xor = lower->id = nd->id;
+	lower->parent = upper->id;
+	lower->n_children = nd->n_children;
+	lower->child_xor = nd->child_xor;
+	node_fill(upper, nd, NULL);
+	node_fill(lower, nd, NULL);
+	if (!records_for(ix, nd, upper, &ups))
+		goto no_room;
+	if (!table_add(ix, lower)) {
+		free_records(ix, ups);
+		goto no_room;
+	}
+	split_owners(ix, nd, upper, lower, ups);
+	parent->child_xor ^= upper->id ^ nd->id;
+	node_publish(ix, upper);
+	node_publish(ix, lower);
+	table_move(ix, nd, upper);
+	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
+	node_retire(ix, nd);
+	ix->shards[shard].st.nodes++;
+	return true;
+no_room:
+	if (upper != NULL && upper->id != 0)
+		id_give(ix, upper->id);
+	if (upper != NULL)
+		node_free(ix, shard, upper);
+	if (lower != NULL)
+		node_free(ix, shard, lower);
+	return false;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------ */
+
+static enum grown no_room(struct growth *g, node_id id)
+{
+	g->full = shard_of(g->ix, id);
+	return GROW_NO_ROOM;
+}
+
+/* The claim now reaches <depth>, on <nd>, of which its server holds as much. */
+static void reach(struct growth *g, struct node *nd, struct node *from, uint32_t depth, uint32_t had)
+{
+	struct claim *cl = &g->ix->claims[g->c];
+	struct record *r = node_record(g->ix, nd, cl->server);
+
+	cl->added += r->extent - had;
+	if (from != NULL && from->kind == NODE_EDGE)
+		claim_detach(g->ix, g->c, node_record(g->ix, from, cl->server));
+	claim_attach(g->ix, g->c, nd, r, depth);
+	record_touch(g->ix, r, g->tick, cl->priority);
+}
+
+static uint32_t extent_of(struct growth *g, const struct node *nd)
+{
+	const struct record *r = node_record(g->ix, nd, g->ix->claims[g->c].server);
+
+	return r ? r->extent : 0;
+}
+
+/* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
+static uint32_t same_on(const struct growth *g, const struct node *nd)
+{
+	const struct index_match *m = g->m;
+	uint32_t i, d;
+
+	for (i = 0; m != NULL && i < CURSOR_PATH && i < m->cursor.n_walked; i++) {
+		if (m->cursor.path[i].node != nd->id || m->cursor.path[i].serial != nd->serial)
+			continue;
+		d = m->cursor.depth - nd->start;
+		return d < nd->n_pages ? d : nd->n_pages;
+	}
+	return source_same(g->src, nd, nd->start);
+}
+
+static enum grown into_child(struct growth *g, struct node *nd, struct node *child)
+{
+	uint32_t same = same_on(g, child), had = extent_of(g, child);
+
+	if (!node_give(g->ix, &child, nd, g->ix->claims[g->c].server, same))
+		return no_room(g, child->id);
+	reach(g, child, nd, child->start + same, had);
+	g->left = nd->n_children == 1 ? nd->id : 0;
+	return GROW_ON;
+}
+
+static enum grown extend(struct growth *g, struct node *nd)
+{
+	uint32_t left = g->src->n - node_end(nd), room = EDGE_MAX - nd->n_pages, had;
+	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), nd->cap, g->src);
+	struct record *r;
+
+	if (to == NULL)
+		return no_room(g, nd->id);
+	r = node_record(g->ix, to, g->ix->claims[g->c].server);
+	had = r->extent;
+	node_extent(g->ix, to, r, to->n_pages);
+	g->ix->claims[g->c].added += r->extent - had;
+	g->ix->claims[g->c].depth = node_end(to);
+	return GROW_ON;
+}
+
+static struct node *new_child(struct growth *g, const struct node *nd, uint32_t shard)
+{
+	uint32_t start = node_end(nd), n = g->src->n - start < EDGE_MAX ? g->src->n - start : EDGE_MAX, first;
+	struct node *child = node_alloc(g->ix, shard, NODE_EDGE, start, n, CAP_FIRST, g->src->chunk);
+
+	if (child == NULL)
+		return NULL;
+	if ((child->id = id_take(g->ix, shard)) == 0) {
+		node_free(g->ix, shard, child);
+		return NULL;
+	}
+	child->parent = nd->id;
+	child->tenant = nd->tenant;
+	source_keys(g->src, start, start + n, node_pages(child));
+	if (child->chunk != 0) {
+		first = chunk_first(start, child->chunk);
+		source_digests(g->src, first, first + chunks_between(start, start + n, child->chunk),
+			       node_digests(child));
+	}
+	return child;
+}
+
+static void unmake_child(struct growth *g, struct node *child, uint32_t shard)
+{
+	struct record *r = node_record(g->ix, child, g->ix->claims[g->c].server);
+
+	if (r != NULL) {
+		node_disown(g->ix, child, r);
+		record_free(g->ix, r);
+	}
+	id_give(g->ix, child->id);
+	node_free(g->ix, shard, child);
+}
+
+static enum grown add_child(struct growth *g, struct node *nd, uint32_t shard)
+{
+	struct index *ix = g->ix;
+	struct node *child = new_child(g, nd, shard);
+	struct record *r;
+
+	g->full = shard;
+	if (child == NULL)
+		return GROW_NO_ROOM;
+	if ((r = record_new(ix, child, ix->claims[g->c].server)) != NULL) {
+		r->extent = child->n_pages;
+		node_own(ix, child, r);
+	}
+	if (r == NULL || !table_add(ix, child)) {
+		unmake_child(g, child, shard);
+		return GROW_NO_ROOM;
+	}
+	node_publish(ix, child);
+	nd->n_children++;
+	nd->child_xor ^= child->id;
+	if (nd->kind == NODE_EDGE)
+		node_record(ix, nd, r->server)->n_children++;
+	ix->shards[shard].st.nodes++;
+	ix->shards[shard].st.pages += child->n_pages;
+	reach(g, child, nd, node_end(child), 0);
+	return GROW_ON;
+}
+
+/* The claim reaches the end of <nd>, or nothing yet and <nd> is the root. */
+static enum grown below(struct growth *g, struct node *nd, uint64_t locked, uint64_t *wanted)
+{
+	page_key first = source_key(g->src, node_end(nd));
+	struct node *child = table_find(g->ix, nd->id, first, locked, wanted);
+	uint32_t shard;
+
+	if (child != NULL)
+		return into_child(g, nd, child);
+	if (*wanted & ~locked)
+		return GROW_WIDER;
+	if (nd->kind == NODE_EDGE && nd->n_children == 0 && nd->n_pages < EDGE_MAX)
+		return extend(g, nd);
+	shard = (uint32_t)(table_hash(g->ix, nd->id, first) >> 32) & (g->ix->n_shards - 1);
+	*wanted |= 1ull << shard;
+	return *wanted & ~locked ? GROW_WIDER : add_child(g, nd, shard);
+}
+
+/* The claim ends within <nd>. */
+static enum grown within(struct growth *g, struct node *nd, uint64_t locked, uint64_t *wanted)
+{
+	struct claim *cl = &g->ix->claims[g->c];
+	uint32_t same = source_same(g->src, nd, cl->depth), to = cl->depth + same - nd->start;
+	struct record *r = node_record(g->ix, nd, cl->server);
+
+	if (same > 0) {
+		if (r->extent < to) {
+			cl->added += to - r->extent;
+			node_extent(g->ix, nd, r, to);
+		}
+		cl->depth += same;
+		return GROW_ON;
+	}
+	*wanted |= shard_bit(g->ix, nd->parent);
+	if (*wanted & ~locked)
+		return GROW_WIDER;
+	if (!node_split(g->ix, node_at(g->ix, nd->parent), nd, cl->depth - nd->start))
+		return no_room(g, nd->id);
+	g->left = nd->n_children == 1 ? nd->id : 0;
+	return GROW_ON;
+}
+
+static struct node *new_root(struct growth *g, uint32_t shard)
+{
+	struct index *ix = g->ix;
+	struct tenant *t = &ix->tenants[g->space->tenant];
+	struct node *root;
+
+	if (atomic_load_explicit(&t->spaces, memory_order_relaxed) >= ix->opts.max_spaces ||
+	    (root = node_alloc(ix, shard, NODE_ROOT, 0, 0, 0, 0)) == NULL)
+		return NULL;
+	if ((root->id = id_take(ix, shard)) == 0)
+		goto no_id;
+	root->tenant = g->space->tenant;
+	node_pages(root)[0] = g->space->h[0];
+	node_pages(root)[1] = g->space->h[1];
+	if (!table_add(ix, root))
+		goto no_entry;
+	node_publish(ix, root);
+	ix->shards[shard].st.spaces++;
+	atomic_fetch_add_explicit(&ix->tenants[root->tenant].spaces, 1, memory_order_relaxed);
+	return root;
+no_entry:
+	id_give(ix, root->id);
+no_id:
+	node_free(ix, shard, root);
+	return NULL;
+}
+
+void root_remove(struct index *ix, struct node *root)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, root->id)];
+
+	table_remove(ix, root);
+	atomic_store_explicit(&root->superseded, 1, memory_order_release);
+	sh->st.spaces--;
+	atomic_fetch_sub_explicit(&ix->tenants[root->tenant].spaces, 1, memory_order_relaxed);
+	node_bury(ix, root);
+}
+
+static enum grown from_root(struct growth *g, uint64_t locked, uint64_t *wanted)
+{
+	uint32_t shard = (uint32_t)(table_hash(g->ix, g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
+	struct node *root = table_find_root(g->ix, g->space, locked, wanted);
+	enum grown is;
+
+	if (root == NULL) {
+		*wanted |= 1ull << shard;
+		if (*wanted & ~locked)
+			return GROW_WIDER;
+		if ((root = new_root(g, shard)) == NULL) {
+			g->full = shard;
+			return GROW_NO_ROOM;
+		}
+	}
+	is = below(g, root, locked, wanted);
+	if (root->n_children == 0)
+		root_remove(g->ix, root);
+	return is;
+}
+
+static enum grown step(struct growth *g, node_id id, uint64_t locked, uint64_t *wanted)
+{
+	struct claim *cl = &g->ix->claims[g->c];
+	struct node *nd;
+
+	if (atomic_load_explicit(&cl->node, memory_order_relaxed) != id)
+		return GROW_AGAIN;
+	if (cl->depth == g->src->n)
+		return GROW_DONE;
+	if (id == 0)
+		return from_root(g, locked, wanted);
+	nd = node_at(g->ix, id);
+	return cl->depth < node_end(nd) ? within(g, nd, locked, wanted) : below(g, nd, locked, wanted);
+}
+
+enum grown grow(struct growth *g)
+{
+	node_id id = atomic_load_explicit(&g->ix->claims[g->c].node, memory_order_relaxed);
+	uint64_t locked, wanted = id ? shard_bit(g->ix, id) : 0;
+	enum grown is;
+
+	g->left = 0;
+	do {
+		locked = wanted;
+		shards_lock(g->ix, locked);
+		is = step(g, id, locked, &wanted);
+		shards_unlock(g->ix, locked);
+	} while (is == GROW_WIDER);
+	node_join(g->ix, g->left);	/* its other children went while a claim was there */
+	return is;
+}
+
+/* ---- where the match ended ------------------------------------------------------------------------------ */
+
+static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
+{
+	struct record *r;
+	uint32_t had;
+
+	if (nd->kind != NODE_EDGE || (r = node_record(g->ix, nd, g->ix->claims[g->c].server)) == NULL)
+		return false;
+	had = r->extent;
+	if (had < depth - nd->start)
+		node_extent(g->ix, nd, r, depth - nd->start);
+	reach(g, nd, NULL, depth, had);
+	return true;
+}
+
+/* Hang the claim on the deepest record that its server has on the way to the cursor. It stays at the root
+ * if there is none, or if what the cursor names has changed since. */
+void grow_from_cursor(struct growth *g)
+{
+	struct index *ix = g->ix;
+	node_id id = g->m->cursor.node, up;
+	uint32_t serial = g->m->cursor.serial, depth = g->m->cursor.depth;
+	struct node *nd;
+	uint64_t locked;
+	bool found, fresh;
+
+	while (id != 0) {
+		shards_lock(ix, locked = shard_bit(ix, id));
+		nd = node_at(ix, id);
+		fresh = nd != NULL && nd->serial == serial && nd->kind == NODE_EDGE;
+		found = fresh && start_on(g, nd, depth);
+		up = fresh ? nd->parent : 0;
+		shards_unlock(ix, locked);
+		if (found || !fresh)
+			return;
+		shards_lock(ix, locked |= shard_bit(ix, up));
+		nd = node_at(ix, id);
+		fresh = nd != NULL && nd->serial == serial && nd->parent == up;
+		if (fresh) {
+			depth = nd->start;
+			nd = node_at(ix, up);
+			serial = nd->serial;
+			found = start_on(g, nd, depth);
+		}
+		shards_unlock(ix, locked);
+		if (found || !fresh)
+			return;
+		id = depth > 0 ? up : 0;
+	}
+}

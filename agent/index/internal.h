@@ -1,0 +1,404 @@
+/* internal.h - what the files of the index share: nodes, records, shards, and who may touch what.
+ *
+ *   region:  [ child table | claims | shard 0: ids, arena | shard 1: ids, arena | ... ]
+ *
+ * A node is an object in the arena of its shard. What a reader looks at (place, pages, digests) never
+ * changes after the object was published: a node that grows, splits, joins or is cut gets a new object,
+ * and the old one waits until no reader can see it (grace.c). Only owner words change in place.
+ * A node keeps its id over all that; the id's low bits are its shard. Of a split, the lower part keeps
+ * the id, so that entries of the children, which are keyed by their parent's id, stay as they are.
+ *
+ * Readers take no lock: child table -> object -> owner words. A reader whose walk ends at an object
+ * that is <superseded> by then walks again.
+ * Writers lock the shards of all nodes they change, in ascending order. lock(shard of N) guards
+ *   N's current object, owner words, n_children, child_xor    the records and claims on N
+ *   N's entry in the child table                              the lists in which those records are
+ *
+ * What must hold whenever a node's shard and its parent's are locked (index_check() says so):
+ *   - a server on a node holds the whole of the node above it, up to the first page of the space
+ *   - a record's extent is the whole node if it has children, else the longer of what is held and
+ *     what claims reach
+ *   - a node but the root has an owner; its last page has one; it is not alone below its parent,
+ *     unless both together were longer than EDGE_MAX or there are claims on the parent
+ *   - a record is in the lists exactly if it has neither children nor claims */
+#ifndef KVROUTE_INDEX_INTERNAL_H
+#define KVROUTE_INDEX_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "agent/base/hash.h"
+#include "agent/base/mem.h"
+#include "agent/index/arena.h"
+#include "agent/index/index.h"
+#include "agent/index/pages.h"
+
+#define SHARD_BITS	6u
+#define SHARDS_MAX	(1u << SHARD_BITS)
+#define EDGE_MAX	512u		/* pages on a node: what copying one costs at most */
+#define CHUNK_BYTES	2048u		/* of one digest, where a page is not larger */
+#define EVICT_MAX	64u		/* records of work in one call */
+#define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
+#define TRIM_PAGES	128u		/* of a long record's tail in one go, when bytes are needed */
+
+typedef uint32_t node_id;	/* local number << SHARD_BITS | shard; 0 is none */
+
+enum node_kind { NODE_EDGE, NODE_ROOT };
+
+/* Behind it: owner words [cap], records of them [cap], page keys [n_pages], digests. */
+struct node {
+	_Alignas(8) node_id id;
+	node_id parent;
+	uint32_t start;			/* pages above it */
+	uint16_t n_pages, cap;
+	_Atomic uint16_t n_slots;	/* owner words in use, some of them 0 */
+	uint8_t kind;
+	_Atomic uint8_t superseded;
+	uint32_t n_children;
+	node_id child_xor;		/* of all children's ids: with one child, its id */
+	uint32_t serial;		/* no other object of the shard has had it for a long time */
+	uint32_t link;			/* the next that waits for readers to leave */
+	uint16_t tenant;
+	uint8_t dead;			/* its id goes with it */
+	uint16_t n_owners, chunk;	/* <chunk>: pages of a digest; 0: none here */
+};
+
+_Static_assert(sizeof(struct node) == 48, "what is behind a node is in words of 8 bytes");
+
+/* One server on one node. */
+struct record {
+	node_id node;
+	server_id server;
+	uint16_t extent;		/* pages of the node, from its start; as in the owner word */
+	uint16_t held;			/* of those, confirmed */
+	uint8_t hits;
+	uint8_t priority : 5, listed : 1;
+	uint32_t n_children;		/* records of the server on children of the node */
+	uint32_t claims;		/* number of the first claim on it; 0: none */
+	uint32_t used;			/* ticks */
+	arena_ref prev, next;		/* in the order of (shard, server) */
+	arena_ref older, newer;		/* in the order of the shard */
+};
+
+_Static_assert(sizeof(struct record) == 40, "a record takes a block of 48 bytes");
+
+struct claim {
+	_Atomic uint32_t node;		/* 0: not open, or at the root with nothing yet */
+	uint32_t depth;			/* pages from the start that it reaches */
+	uint32_t next;			/* on the same record, or the next free one */
+	uint32_t older, newer;		/* all open ones, by number */
+	uint32_t added;			/* pages the server did not hold before */
+	uint32_t generation;
+	server_id server;
+	uint8_t state, priority;
+};
+
+enum claim_state { CLAIM_FREE, CLAIM_GROWING, CLAIM_OPEN, CLAIM_CLOSING };
+
+struct ends {
+	arena_ref first, last;		/* first goes first */
+};
+
+struct shard {
+	_Alignas(64) _Atomic uint32_t locked;
+	struct arena arena;
+	uint32_t *refs;			/* [id >> SHARD_BITS]: the current object; a free one: the next free id */
+	uint32_t n_ids, max_ids, free_id;
+	uint32_t serial;
+	struct ends by_age;
+	struct ends *orders;		/* [server * buckets + bucket] */
+	_Atomic uint32_t *first_used;	/* [server]: a hint of its first record's tick, NOT_ONE if it has none */
+	uint32_t waiting, n_waiting;	/* objects that are superseded, by link */
+	uint32_t closed;		/* those that only readers of <closed_at> and before can see */
+	uint64_t closed_at;
+	arena_ref spare;		/* so that what makes things smaller finds room to do it */
+	uint64_t not_shrunk;		/* times that it did not: a node stays as it is until it is touched again */
+	struct {
+		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
+	} st;
+};
+
+#define NOT_ONE	UINT32_MAX
+#define ID_FREE	0x80000000u	/* in <refs>: no object, the next free id */
+
+struct reader {
+	_Alignas(64) _Atomic uint64_t at;	/* the epoch in which it came in; 0: it is out */
+	_Atomic uint64_t matches;
+	_Atomic uint32_t taken;
+};
+
+#define READERS_MAX	256u
+
+struct server {
+	_Atomic int64_t pages, speculative;
+	_Atomic uint64_t capacity;
+	_Atomic uint32_t leaving;
+};
+
+struct tenant {
+	_Atomic int64_t bytes;
+	_Atomic uint64_t floor;
+	_Atomic uint32_t spaces;
+};
+
+struct bucket;
+
+struct index {
+	struct index_opts opts;
+	struct hash_key key;
+	const struct pages_ops *ops;
+	struct region region;
+	uint64_t seed[2];
+	uint32_t n_shards, orders_each;
+	struct bucket *buckets;
+	size_t n_table;			/* buckets */
+	size_t fixed_bytes;		/* of the region, in no arena */
+	struct claim *claims;
+	uint32_t n_claims, free_claim, oldest_claim, newest_claim, open_claims;
+	_Alignas(64) _Atomic uint32_t claims_locked;
+	uint64_t reserve_pages;		/* that claims may add together before the oldest goes */
+	int64_t speculative;
+	_Alignas(64) _Atomic uint64_t epoch;
+	_Atomic uint32_t server_words, n_leaving, readers_used;
+	_Atomic uint64_t confirmed, cancelled, expired, refused;
+	struct server servers[SERVERS_MAX];
+	struct tenant tenants[TENANTS_MAX];
+	struct shard shards[SHARDS_MAX];
+	struct reader readers[READERS_MAX];
+};
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+static inline void *at(const struct index *ix, arena_ref ref)
+{
+	return region_at(&ix->region, ref);
+}
+
+static inline arena_ref region_ref(const struct region *r, const void *p)
+{
+	return (arena_ref)((size_t)((const uint8_t *)p - r->base) / ARENA_UNIT);
+}
+
+static inline uint32_t shard_of(const struct index *ix, node_id id)
+{
+	return id & (ix->n_shards - 1);
+}
+
+static inline _Atomic uint32_t *node_words(const struct node *nd)
+{
+	return (_Atomic uint32_t *)(uintptr_t)(nd + 1);
+}
+
+static inline arena_ref *node_records(const struct node *nd)
+{
+	return (arena_ref *)(uintptr_t)(node_words(nd) + nd->cap);
+}
+
+static inline page_key *node_pages(const struct node *nd)
+{
+	return (page_key *)(uintptr_t)(node_records(nd) + nd->cap);
+}
+
+/* Digests of the whole chunks on the node, as counted from the start of the prompt. */
+static inline uint64_t *node_digests(const struct node *nd)
+{
+	return node_pages(nd) + (nd->kind == NODE_ROOT ? 2 : nd->n_pages);
+}
+
+static inline uint32_t node_end(const struct node *nd)
+{
+	return nd->start + nd->n_pages;
+}
+
+/* The first chunk of the prompt that begins on a node of <chunk> that starts at page <start>. */
+static inline uint32_t chunk_first(uint32_t start, uint32_t chunk)
+{
+	return (start + chunk - 1) / chunk;
+}
+
+/* Whole chunks on pages [start, end). */
+static inline uint32_t chunks_between(uint32_t start, uint32_t end, uint32_t chunk)
+{
+	if (chunk == 0 || end / chunk <= chunk_first(start, chunk))
+		return 0;
+	return end / chunk - chunk_first(start, chunk);
+}
+
+static inline uint32_t word_of(server_id s, uint32_t extent)
+{
+	return (uint32_t)s << 16 | extent;
+}
+
+static inline server_id word_server(uint32_t w)
+{
+	return (server_id)(w >> 16);
+}
+
+static inline uint32_t word_extent(uint32_t w)
+{
+	return w & 0xffff;
+}
+
+static inline uint32_t tick_of(msec now)
+{
+	return (uint32_t)((uint64_t)now >> 4);
+}
+
+static inline bool tick_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* ---- source.c: the pages of a prompt, as keys that are there or as bytes that are hashed on the way */
+
+struct source {
+	const struct pages_ops *ops;
+	const struct hash_key *key;
+	const page_key *keys;
+	const uint8_t *bytes;
+	uint32_t page_bytes, chunk, n;
+};
+
+void source_of_keys(struct source *s, const struct index *ix, const page_key *keys, size_t n);
+void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
+		     uint32_t page_bytes, size_t n);
+page_key source_key(const struct source *s, uint32_t i);
+/* How many pages from page <from> of the prompt, which lies on <nd>, are the same. */
+uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from);
+/* Write the keys of pages [from, to) of the prompt, and the digests of chunks [first, end) of it. */
+void source_keys(const struct source *s, uint32_t from, uint32_t to, page_key *out);
+void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64_t *out);
+
+/* ---- lock.c ----------------------------------------------------------------------------------- */
+
+void shards_lock(struct index *ix, uint64_t mask);
+void shards_unlock(struct index *ix, uint64_t mask);
+void claims_lock(struct index *ix);
+void claims_unlock(struct index *ix);
+
+static inline uint64_t shard_bit(const struct index *ix, node_id id)
+{
+	return 1ull << shard_of(ix, id);
+}
+
+/* ---- grace.c ---------------------------------------------------------------------------------- */
+
+struct reader *reader_of(struct index *ix, struct index_match *m);
+void reader_enter(struct index *ix, struct reader *r);
+void reader_leave(struct reader *r);
+void node_retire(struct index *ix, struct node *nd);	/* marked superseded by the caller, unlinked */
+void node_bury(struct index *ix, struct node *nd);	/* the same, and its id is no node any more */
+void grace_collect(struct index *ix, struct shard *sh, bool hard);
+
+/* ---- table.c ---------------------------------------------------------------------------------- */
+
+size_t table_bytes(size_t n_buckets);
+/* For readers. */
+const struct node *table_child(const struct index *ix, node_id parent, page_key first);
+const struct node *table_root(const struct index *ix, const struct space_key *space);
+/* For writers. The child's object if its shard is in <locked>; else NULL, and its shard's bit is added
+ * to <wanted>: one entry or more there may be it. */
+struct node *table_find(struct index *ix, node_id parent, page_key first, uint64_t locked, uint64_t *wanted);
+struct node *table_find_root(struct index *ix, const struct space_key *space, uint64_t locked, uint64_t *wanted);
+bool table_add(struct index *ix, const struct node *nd);		/* false: no room */
+void table_move(struct index *ix, const struct node *from, const struct node *to);	/* same parent, same first page */
+void table_remove(struct index *ix, const struct node *nd);
+uint64_t table_hash(const struct index *ix, uint64_t a, uint64_t b);
+uint64_t node_hash(const struct index *ix, const struct node *nd);
+
+/* ---- node.c ----------------------------------------------------------------------------------- */
+
+struct node *node_at(struct index *ix, node_id id);	/* NULL: no such node; its shard is locked */
+/* An object in <shard> with room for owners and pages, all counts 0; NULL: no room. */
+struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
+			uint32_t n_pages, uint32_t cap, uint32_t chunk);
+/* The same, from the shard's spare memory if it must be: only for what gives more back than it takes. */
+struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
+			      uint32_t n_pages, uint32_t cap, uint32_t chunk);
+void node_free(struct index *ix, uint32_t shard, struct node *nd);	/* never published */
+arena_ref node_ref(const struct index *ix, const struct node *nd);
+node_id id_take(struct index *ix, uint32_t shard);	/* 0: none left */
+void id_give(struct index *ix, node_id id);	/* no reader may know it any more */
+void node_publish(struct index *ix, struct node *nd);	/* now the object of its id */
+int node_slot(const struct node *nd, server_id s);	/* -1: not an owner */
+struct record *node_record(const struct index *ix, const struct node *nd, server_id s);
+bool node_full(const struct node *nd);			/* no slot for one more owner */
+void node_own(struct index *ix, struct node *nd, struct record *r);
+void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent);
+void node_disown(struct index *ix, struct node *nd, struct record *r);
+uint32_t node_reach(const struct node *nd);		/* the longest extent of an owner */
+void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
+void node_fill(struct node *to, const struct node *from, const struct source *src);
+/* The same node as a new object of <n_pages> pages and room for <cap> owners; pages and digests that
+ * both have are there. In the place of <nd>, which is retired. NULL: no room. */
+struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
+			 const struct source *src);
+
+/* ---- record.c --------------------------------------------------------------------------------- */
+
+struct record *record_new(struct index *ix, struct node *nd, server_id s);	/* NULL: no room */
+void record_free(struct index *ix, struct record *r);
+void record_list(struct index *ix, struct record *r);		/* into the lists */
+void record_unlist(struct index *ix, struct record *r);
+void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority);
+struct record *order_first(struct index *ix, struct shard *sh, server_id s);
+arena_ref record_ref(const struct index *ix, const struct record *r);
+struct shard *record_shard(struct index *ix, const struct record *r);
+
+/* ---- shrink.c: what nobody has a reason to hold goes. No lock is held by the caller --------------- */
+
+/* Bring <server>'s record on <id> to the extent that it has a reason for, and so on upwards. */
+void index_settle(struct index *ix, node_id id, server_id server);
+/* Take up to <most> pages from the end of a record that may go; returns how many went. */
+uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted);
+void node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right */
+
+/* ---- grow.c ------------------------------------------------------------------------------------- */
+
+enum grown { GROW_DONE, GROW_ON, GROW_WIDER, GROW_AGAIN, GROW_NO_ROOM };
+
+struct growth {			/* one claim on its way down */
+	struct index *ix;
+	const struct source *src;
+	const struct space_key *space;
+	const struct index_match *m;	/* of the same pages, or NULL */
+	uint32_t c, tick;
+	uint32_t full;			/* the shard that had no room */
+	node_id left;			/* a node without the claims it had, with one child only; or 0 */
+};
+
+void grow_from_cursor(struct growth *g);
+enum grown grow(struct growth *g);		/* one step */
+bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k);
+bool node_give(struct index *ix, struct node **nd, struct node *parent, server_id s, uint32_t extent);
+void root_remove(struct index *ix, struct node *root);	/* it has no children */
+
+/* ---- claim.c ------------------------------------------------------------------------------------ */
+
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority);	/* 0: none is free */
+index_claim claim_open(struct index *ix, uint32_t c);		/* it has grown: from now on others know it */
+void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
+void claim_detach(struct index *ix, uint32_t c, struct record *r);
+void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
+bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
+bool claim_expire_but_last(struct index *ix);			/* the same, but never the only one */
+uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start);
+
+/* ---- evict.c ------------------------------------------------------------------------------------ */
+
+/* Another try in <shard> may do. Nothing is evicted the <first> time if there is room once old objects are
+ * collected. <*work>: records that may still be worked on. */
+bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work);
+void keep_capacity(struct index *ix, server_id s, uint32_t *work);
+void keep_reserve(struct index *ix, uint32_t *work);
+
+/* ---- match.c, index.c --------------------------------------------------------------------------- */
+
+void match_source(struct index *ix, const struct space_key *space, const struct source *src,
+		  struct index_match *m);
+
+static inline bool server_ready(const struct index *ix, server_id s)
+{
+	return s < SERVERS_MAX && atomic_load_explicit(&ix->servers[s].leaving, memory_order_relaxed) == 0;
+}
+
+#endif

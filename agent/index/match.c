@@ -1,0 +1,212 @@
+/* match.c - down the tree without a lock: how far each server goes. */
+#include <stdlib.h>
+
+#include "agent/index/internal.h"
+
+#define AGAIN	8u	/* times that a walk is begun anew because the tree changed under it */
+
+int index_match_init(struct index_match *m)
+{
+	*m = (struct index_match){ .cap = SERVERS_MAX };
+	m->bands = mem_calloc(m->cap, sizeof(*m->bands));
+	return m->bands ? 0 : -1;
+}
+
+void index_match_fini(struct index_match *m)
+{
+	if (m->ix != NULL)
+		atomic_store(&m->ix->readers[m->reader].taken, 0);
+	mem_free(m->bands);
+	*m = (struct index_match){ 0 };
+}
+
+uint32_t index_match_depth(const struct index_match *m, server_id id)
+{
+	uint32_t i;
+
+	if (id >= SERVERS_MAX)
+		return 0;
+	for (i = 0; i < m->n_bands; i++)
+		if (server_set_has(&m->bands[i].servers, id))
+			return m->bands[i].depth;
+	return 0;
+}
+
+struct walk {
+	struct index *ix;
+	const struct source *src;
+	struct index_match *m;
+	struct server_set here;		/* servers that hold all that matched so far */
+	uint32_t words, depth;
+};
+
+static bool set_any(const struct walk *w, const struct server_set *s)
+{
+	uint64_t any = 0;
+	uint32_t i;
+
+	for (i = 0; i < w->words; i++)
+		any |= s->w[i];
+	return any != 0;
+}
+
+/* Bands come up from the shallowest; they are turned round at the end. */
+static void band(struct walk *w, uint32_t depth, const struct server_set *s)
+{
+	struct index_band *b = &w->m->bands[w->m->n_bands];
+	uint32_t i;
+
+	if (depth == 0 || !set_any(w, s))
+		return;
+	if (w->m->n_bands > 0 && b[-1].depth == depth) {
+		for (i = 0; i < w->words; i++)
+			b[-1].servers.w[i] |= s->w[i];
+		return;
+	}
+	b->depth = depth;
+	b->servers = *s;
+	w->m->n_bands++;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Servers that hold a part of what matched on <nd>: extent << 16 | server, in order. */
+static void partial_bands(struct walk *w, const struct node *nd, uint32_t *part, uint32_t n)
+{
+	struct server_set one;
+	uint32_t i;
+
+	if (n > 1)
+		qsort(part, n, sizeof(*part), by_number);
+	for (i = 0; i < n; i++) {
+		one = (struct server_set){ { 0 } };
+		server_set_add(&one, (server_id)(part[i] & 0xffff));
+		band(w, nd->start + (part[i] >> 16), &one);
+	}
+}
+
+/* Of the servers that came as far as <nd>: those that hold the <same> pages go on, the others end. */
+static void owners(struct walk *w, const struct node *nd, uint32_t same)
+{
+	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_acquire), n_part = 0, word, s;
+	struct server_set all = { { 0 } }, on = { { 0 } };
+	uint32_t part[SERVERS_MAX];
+
+	for (i = 0; i < n; i++) {
+		word = atomic_load_explicit(&node_words(nd)[i], memory_order_acquire);
+		s = word_server(word);
+		if (word == 0 || (nd->start > 0 && !server_set_has(&w->here, (server_id)s)))
+			continue;
+		if (word_extent(word) >= same) {
+			server_set_add(&on, (server_id)s);
+		} else {
+			server_set_add(&all, (server_id)s);
+			part[n_part++] = word_extent(word) << 16 | s;
+		}
+	}
+	for (i = 0; i < w->words; i++)
+		w->here.w[i] &= ~(all.w[i] | on.w[i]);
+	if (nd->start > 0)
+		band(w, nd->start, &w->here);
+	partial_bands(w, nd, part, n_part);
+	w->here = on;
+}
+
+/* Down from the root; the object at which it ended. */
+static const struct node *go_down(struct walk *w, const struct node *nd)
+{
+	struct index_match *m = w->m;
+	const struct node *child;
+	uint32_t same;
+
+	while (w->depth < w->src->n) {
+		child = table_child(w->ix, nd->id, source_key(w->src, w->depth));
+		if (child == NULL)
+			return nd;
+		nd = child;
+		same = source_same(w->src, nd, nd->start);
+		owners(w, nd, same);
+		w->depth = nd->start + same;
+		m->cursor.path[m->cursor.n_walked++ % CURSOR_PATH] = (struct index_step){ nd->id, nd->serial };
+		if (same < nd->n_pages)
+			break;
+	}
+	return nd;
+}
+
+static void clear_leaving(struct walk *w)
+{
+	struct index_match *m = w->m;
+	uint32_t i, s, kept = 0;
+
+	for (i = 0; i < m->n_bands; i++) {
+		for (s = 0; s < SERVERS_MAX; s++)
+			if (atomic_load_explicit(&w->ix->servers[s].leaving, memory_order_relaxed))
+				server_set_del(&m->bands[i].servers, (server_id)s);
+		if (set_any(w, &m->bands[i].servers))
+			m->bands[kept++] = m->bands[i];
+	}
+	m->n_bands = kept;
+}
+
+static void turn_round(struct index_match *m)
+{
+	struct index_band b;
+	uint32_t i, k;
+
+	for (i = 0, k = m->n_bands; i + 1 < k; i++) {
+		k--;
+		b = m->bands[i];
+		m->bands[i] = m->bands[k];
+		m->bands[k] = b;
+	}
+}
+
+static bool walk_once(struct walk *w, const struct space_key *space)
+{
+	struct index_match *m = w->m;
+	const struct node *root = table_root(w->ix, space), *nd;
+
+	m->n_bands = 0;
+	memset(&m->cursor, 0, offsetof(struct index_cursor, path));
+	w->here = (struct server_set){ { 0 } };
+	w->depth = 0;
+	if (root == NULL)
+		return true;
+	nd = go_down(w, root);
+	band(w, w->depth, &w->here);
+	if (nd != root) {
+		m->cursor.node = nd->id;
+		m->cursor.serial = nd->serial;
+	}
+	m->cursor.depth = w->depth;
+	return w->depth == w->src->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
+}
+
+void match_source(struct index *ix, const struct space_key *space, const struct source *src, struct index_match *m)
+{
+	struct reader *r = reader_of(ix, m);
+	struct walk w = { .ix = ix, .src = src, .m = m };
+	unsigned i;
+
+	m->n_bands = 0;
+	m->n_pages = src->n;
+	m->cursor.node = m->cursor.n_walked = m->cursor.depth = 0;
+	if (r == NULL)
+		return;
+	reader_enter(ix, r);
+	w.words = atomic_load_explicit(&ix->server_words, memory_order_acquire);
+	for (i = 0; i < AGAIN && !walk_once(&w, space); i++)
+		;
+	reader_leave(r);
+	if (atomic_load_explicit(&ix->n_leaving, memory_order_relaxed) > 0)
+		clear_leaving(&w);
+	turn_round(m);
+	atomic_store_explicit(&r->matches, atomic_load_explicit(&r->matches, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}

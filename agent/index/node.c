@@ -1,0 +1,244 @@
+/* node.c - node objects: made, published under an id, made anew, owned. */
+#include "agent/index/internal.h"
+
+static size_t node_bytes(enum node_kind kind, uint32_t start, uint32_t n_pages, uint32_t cap, uint32_t chunk)
+{
+	uint32_t keys = kind == NODE_ROOT ? 2 : n_pages;
+
+	return sizeof(struct node) + cap * (sizeof(uint32_t) + sizeof(arena_ref)) +
+	       (keys + chunks_between(start, start + n_pages, chunk)) * sizeof(uint64_t);
+}
+
+arena_ref node_ref(const struct index *ix, const struct node *nd)
+{
+	return region_ref(&ix->region, nd);
+}
+
+/* ---- ids ------------------------------------------------------------------------------------ */
+
+node_id id_take(struct index *ix, uint32_t shard)
+{
+	struct shard *sh = &ix->shards[shard];
+	uint32_t i = sh->free_id;
+
+	if (i != 0) {
+		sh->free_id = sh->refs[i] & ~ID_FREE;
+	} else {
+		if (sh->n_ids + 1 >= sh->max_ids)
+			return 0;
+		i = ++sh->n_ids;
+	}
+	sh->refs[i] = 0;
+	return i << SHARD_BITS | shard;
+}
+
+void id_give(struct index *ix, node_id id)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, id)];
+
+	sh->refs[id >> SHARD_BITS] = sh->free_id | ID_FREE;
+	sh->free_id = id >> SHARD_BITS;
+}
+
+struct node *node_at(struct index *ix, node_id id)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, id)];
+	uint32_t i = id >> SHARD_BITS;
+	arena_ref ref;
+
+	if (i == 0 || i > sh->n_ids)
+		return NULL;
+	ref = sh->refs[i];
+	if (ref == 0 || (ref & ID_FREE) != 0)
+		return NULL;
+	return at(ix, ref);
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
+			uint32_t n_pages, uint32_t cap, uint32_t chunk)
+{
+	struct shard *sh = &ix->shards[shard];
+	arena_ref ref = arena_alloc(&sh->arena, node_bytes(kind, start, n_pages, cap, chunk));
+	struct node *nd;
+
+	if (ref == 0)
+		return NULL;
+	nd = at(ix, ref);
+	memset(nd, 0, sizeof(*nd));
+	nd->start = start;
+	nd->n_pages = (uint16_t)n_pages;
+	nd->cap = (uint16_t)cap;
+	nd->kind = (uint8_t)kind;
+	nd->chunk = (uint16_t)chunk;
+	nd->serial = ++sh->serial;
+	return nd;
+}
+
+struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
+			      uint32_t n_pages, uint32_t cap, uint32_t chunk)
+{
+	struct shard *sh = &ix->shards[shard];
+	struct node *nd = node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+
+	if (nd != NULL || sh->spare == 0)
+		return nd;
+	arena_free(&sh->arena, sh->spare);
+	sh->spare = 0;
+	return node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+}
+
+void node_free(struct index *ix, uint32_t shard, struct node *nd)
+{
+	arena_free(&ix->shards[shard].arena, node_ref(ix, nd));
+}
+
+void node_publish(struct index *ix, struct node *nd)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+
+	sh->refs[nd->id >> SHARD_BITS] = node_ref(ix, nd);
+	atomic_fetch_add_explicit(&ix->tenants[nd->tenant].bytes, (int64_t)arena_size(&sh->arena, node_ref(ix, nd)),
+				  memory_order_relaxed);
+}
+
+/* ---- owners ------------------------------------------------------------------------------------ */
+
+static uint32_t n_slots(const struct node *nd)
+{
+	return atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
+}
+
+static uint32_t word(const struct node *nd, uint32_t i)
+{
+	return atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed);
+}
+
+int node_slot(const struct node *nd, server_id s)
+{
+	uint32_t i, n = n_slots(nd), w;
+
+	for (i = 0; i < n; i++) {
+		w = word(nd, i);
+		if (w != 0 && word_server(w) == s)
+			return (int)i;
+	}
+	return -1;
+}
+
+struct record *node_record(const struct index *ix, const struct node *nd, server_id s)
+{
+	int i = node_slot(nd, s);
+
+	return i < 0 ? NULL : at(ix, node_records(nd)[i]);
+}
+
+bool node_full(const struct node *nd)
+{
+	return nd->n_owners == nd->cap;
+}
+
+void node_own(struct index *ix, struct node *nd, struct record *r)
+{
+	uint32_t i, n = n_slots(nd);
+
+	for (i = 0; i < n && word(nd, i) != 0; i++)
+		;
+	node_records(nd)[i] = record_ref(ix, r);
+	atomic_fetch_add_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, r->extent), memory_order_release);
+	if (i == n)
+		atomic_store_explicit(&nd->n_slots, (uint16_t)(n + 1), memory_order_release);
+	nd->n_owners++;
+}
+
+void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent)
+{
+	int i = node_slot(nd, r->server);
+
+	atomic_fetch_add_explicit(&ix->servers[r->server].pages, (int64_t)extent - r->extent,
+				  memory_order_relaxed);
+	r->extent = (uint16_t)extent;
+	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, extent), memory_order_release);
+}
+
+void node_disown(struct index *ix, struct node *nd, struct record *r)
+{
+	int i = node_slot(nd, r->server);
+
+	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+	atomic_store_explicit(&node_words(nd)[i], 0, memory_order_release);
+	nd->n_owners--;
+}
+
+uint32_t node_reach(const struct node *nd)
+{
+	uint32_t i, n = n_slots(nd), e, reach = 0;
+
+	for (i = 0; i < n; i++) {
+		e = word_extent(word(nd, i));
+		reach = e > reach ? e : reach;
+	}
+	return reach;
+}
+
+void node_copy_owners(const struct index *ix, const struct node *from, struct node *to)
+{
+	uint32_t i, n = n_slots(from), k = 0;
+
+	for (i = 0; i < n; i++) {
+		if (word(from, i) == 0)
+			continue;
+		node_records(to)[k] = node_records(from)[i];
+		atomic_store_explicit(&node_words(to)[k++], word(from, i), memory_order_relaxed);
+	}
+	atomic_store_explicit(&to->n_slots, (uint16_t)k, memory_order_relaxed);
+	to->n_owners = (uint16_t)k;
+}
+
+/* Pages and digests of <from> that are on <to> too; those of pages beyond <from> come from <src>. */
+void node_fill(struct node *to, const struct node *from, const struct source *src)
+{
+	uint32_t skip = to->start - from->start, have = from->n_pages - skip, first, done, all;
+
+	have = have < to->n_pages ? have : to->n_pages;
+	memcpy(node_pages(to), node_pages(from) + skip, have * sizeof(page_key));
+	if (have < to->n_pages)
+		source_keys(src, to->start + have, node_end(to), node_pages(to) + have);
+	if (to->chunk == 0)
+		return;
+	first = chunk_first(to->start, to->chunk);
+	done = chunks_between(to->start, to->start + have, to->chunk);
+	all = chunks_between(to->start, node_end(to), to->chunk);
+	if (done > 0)
+		memcpy(node_digests(to), node_digests(from) + (first - chunk_first(from->start, from->chunk)),
+		       done * sizeof(uint64_t));
+	if (all > done)
+		source_digests(src, first + done, first + all, node_digests(to) + done);
+}
+
+struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
+			 const struct source *src)
+{
+	uint32_t shard = shard_of(ix, nd->id);
+	struct node *to = n_pages < nd->n_pages ?
+		node_alloc_spare(ix, shard, nd->kind, nd->start, n_pages, cap, nd->chunk) :
+		node_alloc(ix, shard, nd->kind, nd->start, n_pages, cap, nd->chunk);
+
+	if (to == NULL)
+		return NULL;
+	to->id = nd->id;
+	to->parent = nd->parent;
+	to->tenant = nd->tenant;
+	to->n_children = nd->n_children;
+	to->child_xor = nd->child_xor;
+	node_copy_owners(ix, nd, to);
+	node_fill(to, nd, src);
+	ix->shards[shard].st.pages += (uint64_t)n_pages - nd->n_pages;
+	node_publish(ix, to);
+	table_move(ix, nd, to);
+	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
+	node_retire(ix, nd);
+	return to;
+}

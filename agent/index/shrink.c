@@ -1,0 +1,286 @@
+/* shrink.c - what nobody has a reason to hold goes, from the end inwards.
+ *
+ * A record that is cut or taken out may leave pages that nobody owns, a node without owners, a space
+ * without nodes, or a node with one child; each is put right here, and then it is the turn of the
+ * record above, which may have lost its last child. */
+#include "agent/index/internal.h"
+
+/* <nd> has no owner, so no children either. */
+static void remove_node(struct index *ix, struct node *nd, struct node *parent)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+
+	table_remove(ix, nd);
+	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
+	parent->n_children--;
+	parent->child_xor ^= nd->id;
+	sh->st.nodes--;
+	sh->st.pages -= nd->n_pages;
+	node_bury(ix, nd);
+	if (parent->kind == NODE_ROOT && parent->n_children == 0)
+		root_remove(ix, parent);
+}
+
+/* Pages at the end of <nd> that nobody owns go. */
+static void cut_end(struct index *ix, struct node *nd)
+{
+	uint32_t reach = node_reach(nd);
+
+	if (reach < nd->n_pages && node_remake(ix, nd, reach, nd->cap, NULL) == NULL)
+		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
+}
+
+/* True: the server's record on <parent> has one child less. */
+static bool take_out(struct index *ix, struct node *nd, struct node *parent, struct record *r)
+{
+	server_id s = r->server;
+	uint32_t used = r->used;
+	struct record *up;
+
+	record_unlist(ix, r);
+	node_disown(ix, nd, r);
+	record_free(ix, r);
+	if (parent->kind == NODE_EDGE) {
+		up = node_record(ix, parent, s);
+		up->n_children--;
+		if (tick_before(up->used, used) && ix->opts.order != INDEX_FIFO && ix->opts.order != INDEX_FILO)
+			up->used = used;
+	}
+	if (nd->n_owners == 0)
+		remove_node(ix, nd, parent);
+	else
+		cut_end(ix, nd);
+	return parent->kind == NODE_EDGE;
+}
+
+/* True: the record above wants a look. */
+static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r)
+{
+	uint32_t reach = claim_reach(ix, r, nd->start);
+	uint32_t to = r->n_children ? nd->n_pages : r->held > reach ? r->held : reach;
+
+	if (to == 0)
+		return take_out(ix, nd, parent, r);
+	if (to < r->extent) {
+		node_extent(ix, nd, r, to);
+		cut_end(ix, nd);
+	}
+	record_list(ix, r);
+	return false;
+}
+
+/* Lock <id> and its parent. NULL: the server has no record on it, and nothing is locked. */
+static struct record *lock_record(struct index *ix, node_id id, server_id s, struct node **nd,
+				  struct node **parent, uint64_t *locked)
+{
+	uint64_t want = shard_bit(ix, id);
+	struct record *r;
+
+	for (;;) {
+		shards_lock(ix, *locked = want);
+		*nd = node_at(ix, id);
+		r = *nd != NULL && (*nd)->kind == NODE_EDGE ? node_record(ix, *nd, s) : NULL;
+		if (r == NULL)
+			break;
+		want = shard_bit(ix, id) | shard_bit(ix, (*nd)->parent);
+		if ((want & ~*locked) == 0) {
+			*parent = node_at(ix, (*nd)->parent);
+			return r;
+		}
+		shards_unlock(ix, *locked);
+	}
+	shards_unlock(ix, *locked);
+	return NULL;
+}
+
+void index_settle(struct index *ix, node_id id, server_id server)
+{
+	struct node *nd, *parent;
+	node_id up = 0;
+	struct record *r;
+	uint64_t locked;
+	bool on = true;
+
+	while (on && (r = lock_record(ix, id, server, &nd, &parent, &locked)) != NULL) {
+		up = parent->kind == NODE_EDGE ? parent->id : 0;
+		on = settle_record(ix, nd, parent, r);
+		shards_unlock(ix, locked);
+		node_join(ix, id);		/* not yet the one above: its record is not settled */
+		id = up;
+	}
+}
+
+uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
+{
+	struct node *nd, *parent;
+	struct record *r;
+	uint64_t locked;
+	uint32_t cut;
+
+	if ((r = lock_record(ix, id, server, &nd, &parent, &locked)) == NULL)
+		return 0;
+	if (!r->listed) {
+		shards_unlock(ix, locked);
+		return 0;
+	}
+	cut = most < r->extent ? most : r->extent;
+	r->held = (uint16_t)(r->extent - cut);
+	if (evicted) {
+		ix->shards[shard_of(ix, id)].st.evicted_pages += cut;
+		ix->shards[shard_of(ix, id)].st.evicted_records += cut == r->extent;
+	}
+	shards_unlock(ix, locked);
+	index_settle(ix, id, server);
+	return cut;
+}
+
+/* ---- a node and its only child ------------------------------------------------------------------------- */
+
+static bool may_join(struct index *ix, const struct node *nd)
+{
+	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
+
+	if (nd->kind != NODE_EDGE || nd->n_children != 1)
+		return false;
+	for (i = 0; i < n; i++)
+		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) != 0 &&
+		    ((struct record *)at(ix, node_records(nd)[i]))->claims != 0)
+			return false;
+	return true;
+}
+
+static void join_pages(struct node *to, const struct node *nd, const struct node *child)
+{
+	uint32_t n, first, k;
+
+	memcpy(node_pages(to), node_pages(nd), nd->n_pages * sizeof(page_key));
+	memcpy(node_pages(to) + nd->n_pages, node_pages(child), child->n_pages * sizeof(page_key));
+	if (to->chunk == 0)
+		return;
+	first = chunk_first(to->start, to->chunk);
+	memset(node_digests(to), 0, chunks_between(to->start, node_end(to), to->chunk) * sizeof(uint64_t));
+	n = chunks_between(nd->start, node_end(nd), to->chunk);
+	memcpy(node_digests(to), node_digests(nd), n * sizeof(uint64_t));
+	n = chunks_between(child->start, node_end(child), to->chunk);
+	k = chunk_first(child->start, to->chunk);
+	if (n > 0)
+		memcpy(node_digests(to) + (k - first), node_digests(child), n * sizeof(uint64_t));
+}
+
+/* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <next>. */
+static bool movers(struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
+{
+	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
+	struct record *r;
+
+	for (*first = 0; i-- > 0; ) {
+		w = atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed);
+		if (w == 0 || node_slot(child, word_server(w)) >= 0)
+			continue;
+		if ((r = record_new(ix, child, word_server(w))) == NULL) {
+			while ((r = *first ? at(ix, *first) : NULL) != NULL) {
+				*first = r->next;
+				record_free(ix, r);
+			}
+			return false;
+		}
+		r->next = *first;
+		*first = record_ref(ix, r);
+	}
+	return true;
+}
+
+static void move_record(struct index *ix, struct record *from, struct record *to, struct node *onto)
+{
+	record_unlist(ix, from);
+	to->next = 0;
+	to->extent = from->extent;
+	to->held = from->held;
+	to->hits = from->hits;
+	to->priority = from->priority;
+	to->used = from->used;
+	record_free(ix, from);
+	atomic_fetch_sub_explicit(&ix->servers[to->server].pages, to->extent, memory_order_relaxed);
+	node_own(ix, onto, to);
+	record_list(ix, to);
+}
+
+static void join_owners(struct index *ix, const struct node *nd, const struct node *child, struct node *to, arena_ref moved)
+{
+	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
+	struct record *r, *low;
+
+	for (i = 0; i < n; i++) {
+		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
+			continue;
+		r = at(ix, node_records(nd)[i]);
+		if ((low = node_record(ix, child, r->server)) == NULL) {
+			low = at(ix, moved);
+			moved = low->next;
+			move_record(ix, r, low, to);
+			continue;
+		}
+		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + low->extent, memory_order_relaxed);
+		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
+		low->extent = (uint16_t)(low->extent + nd->n_pages);
+		record_free(ix, r);
+		node_own(ix, to, low);
+	}
+}
+
+static void join(struct index *ix, struct node *above, struct node *nd, struct node *child)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, child->id)];
+	uint32_t cap = nd->n_owners, shard = shard_of(ix, child->id);
+	arena_ref moved = 0;
+	struct node *to;
+
+	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap,
+			      nd->chunk);
+	if (to == NULL || !movers(ix, nd, child, &moved)) {
+		if (to != NULL)
+			node_free(ix, shard, to);
+		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
+		return;
+	}
+	to->id = child->id;
+	to->parent = nd->parent;
+	to->tenant = nd->tenant;
+	to->n_children = child->n_children;
+	to->child_xor = child->child_xor;
+	join_pages(to, nd, child);
+	join_owners(ix, nd, child, to, moved);
+	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
+	atomic_store_explicit(&child->superseded, 1, memory_order_release);
+	node_publish(ix, to);
+	table_move(ix, nd, to);
+	table_remove(ix, child);
+	above->child_xor ^= nd->id ^ child->id;
+	sh->st.pages += nd->n_pages;
+	ix->shards[shard_of(ix, nd->id)].st.pages -= nd->n_pages;
+	ix->shards[shard_of(ix, nd->id)].st.nodes--;
+	node_bury(ix, nd);
+	node_retire(ix, child);
+}
+
+void node_join(struct index *ix, node_id id)
+{
+	uint64_t locked, want = id ? shard_bit(ix, id) : 0;
+	struct node *nd, *child;
+
+	while (want != 0) {
+		shards_lock(ix, locked = want);
+		want = 0;
+		nd = node_at(ix, id);
+		if (nd != NULL && may_join(ix, nd)) {
+			want = shard_bit(ix, id) | shard_bit(ix, nd->parent) | shard_bit(ix, nd->child_xor);
+			if ((want & ~locked) == 0) {
+				child = node_at(ix, nd->child_xor);
+				if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX)
+					join(ix, node_at(ix, nd->parent), nd, child);
+				want = 0;
+			}
+		}
+		shards_unlock(ix, locked);
+	}
+}
