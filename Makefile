@@ -29,7 +29,7 @@ LIBS    := -lev -lyaml -lseccomp -lm
 
 # ---- what is built, lowest first: a folder may use those named behind it -------------------
 
-MODULES := spoe base prompt index policy feed route serve conf loop
+MODULES := spoe base prompt index policy feed route serve conf loop ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -41,6 +41,7 @@ dir_route  := agent/route
 dir_serve  := agent/serve
 dir_conf   := agent/conf
 dir_loop   := agent/loop
+dir_ctl    := agent/ctl
 
 uses_spoe   := spoe
 uses_base   := base
@@ -52,6 +53,8 @@ uses_route  := route prompt index policy feed base
 uses_serve  := serve spoe $(uses_route)
 uses_loop   := loop $(uses_serve)
 uses_conf   := conf $(uses_loop)
+# spop-check needs no more; what does is linked by kvroutectl only
+uses_ctl    := ctl spoe base
 
 all: kvroute kvroutectl
 .PHONY: all

@@ -47,7 +47,7 @@ struct check_expect {
 	bool acked;			/* before the end, every NOTIFY is ACKed */
 	bool rather_ended;		/* of either, it should be the end */
 	bool echo;			/* AGENT-HELLO should name the size offered */
-	bool in_one;			/* AGENT-HELLO should come in one piece */
+	bool in_one;			/* the length word of AGENT-HELLO should come whole */
 };
 
 /* What is out of the usual in a HELLO. The usual one: "2.0", 16380, "pipelining", an engine-id. */

@@ -123,19 +123,37 @@ void check_body_notify_no_args(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
+/* <word> and a number: one name for each argument, as there are agents that keep them in a map. */
+static const char *name_of(char out[16], const char *word, unsigned i)
+{
+	snprintf(out, 16, "%s%u", word, i);
+	return out;
+}
+
 void check_body_notify_255_args(struct check_plan *p)
 {
-	size_t start = notify_begin(p, 1, 1);
-	int i;
+	size_t start = notify_begin(p, 1, 1), fixed = HEADER_MAX + strlen(p->message->name) + 3, each = 1 + 4 + 1 + 2;
+	unsigned n = (unsigned)((p->agreed - fixed) / each), i;
+	char name[16];
 
-	message_head(p, 255);
-	for (i = 0; i < 255; i++)
-		arg_int(p, "a", SPOP_T_INT32, i);
+	n = n < 255 ? n : 255;
+	message_head(p, (uint8_t)n);
+	for (i = 0; i < n; i++)
+		arg_int(p, name_of(name, "a", i), SPOP_T_INT32, i);
 	check_frame_end(&p->body, start);
 }
 
 /* "args src" in a spoe-message: an argument without a name. */
 void check_body_notify_no_arg_name(struct check_plan *p)
+{
+	size_t start = notify_begin(p, 1, 1);
+
+	message_head(p, 1);
+	arg_int(p, "", SPOP_T_INT32, 1);
+	check_frame_end(&p->body, start);
+}
+
+void check_body_notify_no_arg_names(struct check_plan *p)
 {
 	size_t start = notify_begin(p, 1, 1);
 
@@ -390,13 +408,15 @@ void check_body_type_uint64(struct check_plan *p)
 {
 	size_t start = notify_begin(p, 1, 1);
 	uint64_t edge = 240;
-	int i;
+	char name[16];
+	unsigned i;
 
 	message_head(p, 19);
 	for (i = 0; i < 9; i++) {
-		arg_u64(p, "below", edge - 1);
-		arg_u64(p, "at", edge);
-		edge += (uint64_t)1 << (11 + 7 * i);
+		if (i > 0)
+			edge += (uint64_t)1 << (4 + 7 * i);
+		arg_u64(p, name_of(name, "below", i), edge - 1);
+		arg_u64(p, name_of(name, "at", i), edge);
 	}
 	arg_u64(p, "max", UINT64_MAX);
 	check_frame_end(&p->body, start);
@@ -485,14 +505,16 @@ void check_body_type_flags(struct check_plan *p)
 void check_body_type_lengths(struct check_plan *p)
 {
 	static const size_t n[] = { 1, 239, 240, 241, 2287, 2288, 2289 };
-	const size_t fixed = HEADER_MAX + strlen(p->message->name) + 3, each = 5 + 1 + 3;
-	size_t start = notify_begin(p, 1, 1), n_args = 0, sum = fixed, i;
+	const size_t fixed = HEADER_MAX + strlen(p->message->name) + 3, each = 6 + 1 + 3;
+	size_t start = notify_begin(p, 1, 1), n_args = 0, sum = fixed;
+	char name[16];
+	unsigned i;
 
 	while (n_args < sizeof(n) / sizeof(n[0]) && sum + each + n[n_args] <= p->agreed)
 		sum += each + n[n_args++];
 	message_head(p, (uint8_t)n_args);
 	for (i = 0; i < n_args; i++)
-		arg_fill(p, "text", SPOP_T_STR, n[i]);
+		arg_fill(p, name_of(name, "text", i), SPOP_T_STR, n[i]);
 	check_frame_end(&p->body, start);
 }
 

@@ -6,7 +6,8 @@
 
 #define CHECK_BODIES(X) \
 	X(notify_one) X(notify_empty) X(notify_unknown) X(notify_many) X(notify_no_args) X(notify_255_args) \
-	X(notify_no_arg_name) X(notify_not_utf8) X(notify_nul) X(notify_same_name) \
+	X(notify_no_arg_name) X(notify_no_arg_names) X(notify_not_utf8) X(notify_nul) \
+	X(notify_same_name) \
 	X(nb_args_more) X(nb_args_fewer) X(nb_args_255) X(name_beyond) X(name_2_64) X(value_beyond) X(value_2_64) \
 	X(varint_long) X(reserved_type) X(name_empty) X(message_cut) X(random_payload) \
 	X(type_null) X(type_bool) X(type_int32) X(type_uint32) X(type_int64) X(type_uint64) X(type_ipv4) \

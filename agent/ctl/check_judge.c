@@ -436,9 +436,9 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 	}
 	if (e->hello == CHECK_HELLO_NO && r.n_hello > 0)
 		check_find(v, level, "AGENT-HELLO, where the agent must refuse");
-	if (e->in_one && r.n_hello > 0 && s->first < s->n && s->first < LENGTH_BYTES + load_u32(s->p))
-		check_find(v, CHECK_SHOULD, "AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2 resets such a connection",
-			   s->first);
+	if (e->in_one && r.n_hello > 0 && s->first < LENGTH_BYTES)
+		check_find(v, CHECK_SHOULD, "the length word of AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2"
+			   " then loses requests", s->first);
 	switch (e->outcome) {
 	case CHECK_SERVED:
 		judge_served(p, s, &r, level, v);

@@ -18,7 +18,9 @@
 #include "agent/base/mem.h"
 #include "agent/ctl/check.h"
 
-#define SPLIT_PAUSE_US	300	/* between two writes that should not come as one */
+/* Between writes that should not be read as one. An agent may miss a cut or two, so there are many. */
+#define BYTE_PAUSE_US	400
+#define CUT_PAUSE_US	1500
 
 struct talk {
 	int fd;
@@ -239,11 +241,11 @@ static void talk_deliver(struct talk *k, const struct spop_wr *w, enum check_how
 	if (how == CHECK_BYTES) {
 		for (i = 0; i < w->n && k->seen.end == CHECK_OPEN; i++) {
 			talk_send(k, w->p + i, 1);
-			pause_us(SPLIT_PAUSE_US);
+			pause_us(BYTE_PAUSE_US);
 		}
 	} else if (how == CHECK_CUTS && cut < w->n) {
 		talk_send(k, w->p, cut);
-		pause_us(SPLIT_PAUSE_US);
+		pause_us(CUT_PAUSE_US);
 		talk_send(k, w->p + cut, w->n - cut);
 	} else if (w->n > 0) {
 		talk_send(k, w->p, w->n);

@@ -50,7 +50,7 @@ MUTATIONS = {
     "hello-raises-size": ["hello/usual", "hello/size-256", "*"],
     "hello-lowers-size": ["hello/usual"],
     "hello-without-capabilities": ["hello/usual", "*"],
-    "hello-in-pieces": ["hello/one-write"],
+    "hello-in-pieces": ["hello/length-word"],
     "hello-again": ["order/hello-twice"],
     "takes-version-3.0": ["hello/versions-3.0-only"],
     "takes-only-2.0": ["hello/versions-list", "hello/versions-reversed", "hello/versions-spaces", "hello/versions-2.1"],
@@ -223,8 +223,8 @@ class Connection:
                  ("capabilities", "" if self.m == "announces-nothing" else "pipelining,fragmentation")]
         data = Frame(AGENT_HELLO, FIN, 0, 0, kv_list(reply[:2 if self.m == "hello-without-capabilities" else 3])).encode()
         if self.m == "hello-in-pieces":
-            self.send(data[:4])
-            data = data[4:]
+            self.send(data[:2])
+            data = data[2:]
             threading.Event().wait(0.005)
         self.send(data)
         self.ready = True
