@@ -25,7 +25,7 @@ from spop_client import SpopClient, SpopError  # noqa: E402
 MIB = 1 << 20
 PROGRAM_BYTES = 32 * MIB        # code, libraries, threads
 SLACK = 1.15                    # what an allocator adds to what it is asked for
-GROWTH_BYTES = 2 * MIB          # what scrapes and connections may leave in an allocator: 7 bytes for each NOTIFY of the longest case
+GROWTH_BYTES = 4 * MIB          # a huge page or two, and what scrapes leave in an allocator: 13 bytes for each NOTIFY of the longest case
 CASES = []
 
 
