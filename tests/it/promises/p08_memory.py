@@ -185,7 +185,7 @@ def all_that_can_be_filled():
                 ids = []
                 for i in range(1500):
                     uid = "%d-%d" % (turn, i)
-                    body = chat("%s %s" % (uid, "word " * 60), tools=tools(i))
+                    body = chat("%s %s" % (uid, "word " * 800), tools=tools(i))
                     ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))]))
                     ids.append(c.send([("route", request("s" + uid, body[:900], seq=0, blen=9000, bsize=9000))]))
                     if i % 10 == 0:
