@@ -186,7 +186,8 @@ def all_that_can_be_filled():
                 for i in range(1500):
                     uid = "%d-%d" % (turn, i)
                     body = chat("%s %s" % (uid, "word " * 800), tools=tools(i))
-                    ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))]))
+                    done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []      # what is served is kept
+                    ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))] + done))
                     ids.append(c.send([("route", request("s" + uid, body[:900], seq=0, blen=9000, bsize=9000))]))
                     if i % 10 == 0:
                         names = ";".join("x%d-%d=1,0,0,1" % (i, k) for k in range(60))
