@@ -26,8 +26,8 @@ struct args {
 static int usage(FILE *to, int status)
 {
 	fprintf(to,
-		"usage: kvroutectl spop-check [--only NAME]... [--message NAME] [--arg K=V]... [--timeout MS]\n"
-		"                             [--strict] [--json] ADDR\n"
+		"usage: kvroutectl spop-check [--only NAME]... [--message NAME] [--arg K=V]...\n"
+		"                             [--timeout MS] [--strict] [--json] ADDR\n"
 		"       kvroutectl spop-check --list [--only NAME]... [--json]\n"
 		"\n"
 		"  ADDR            host:port, [v6]:port, unix@/path or a path\n"
@@ -192,7 +192,9 @@ static const char *run_case(const struct args *a, const struct check_case *c, en
 		check_find(&x->verdict, CHECK_MUST, "afterwards a fresh connection is not served any more");
 	x->mark = mark(&x->verdict, a->strict);
 	check_print_result(r, x);
-	return alive || comes_back(&a->target, life) ? NULL : "the agent serves nobody any more; the other cases were not run";
+	if (alive || comes_back(&a->target, life))
+		return NULL;
+	return "the agent serves nobody any more; the other cases were not run";
 }
 
 static int run_all(const struct args *a)

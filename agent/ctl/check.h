@@ -1,8 +1,9 @@
 /* check.h - kvroutectl spop-check: does an agent, any agent, speak SPOP 2.0 as HAProxy needs it to?
  *
  *      check_cases.c   the table: what is sent, what is expected, where that is written
- *      check_bodies.c  the frames of each case, as a correct or a hostile HAProxy would send them
- *      check_frames.c  the writers they are made with
+ *      check_bodies.c, check_notify.c
+ *                      the frames of each case, as a correct or a hostile HAProxy would send them
+ *      check_plan.c    one round of a case; check_frames.c: the writers it is made with
  *           |
  *           v   bytes
  *      check_talk.c    the only file that knows a socket: sends, waits, hands back what came
@@ -84,6 +85,7 @@ enum check_how {
 	CHECK_CUTS,		/* in two writes: a round for each place to cut */
 	CHECK_HALF_CLOSE,	/* our side is shut down behind the body */
 	CHECK_TWICE,		/* on two connections at once */
+	CHECK_BYE_LAST,		/* HAPROXY-DISCONNECT behind the ACKs of the body */
 	CHECK_HANG_UP,		/* closed behind the body, without waiting */
 	CHECK_RESET,		/* the same with a reset */
 	CHECK_BESIDE		/* the body is left on one connection, and another one must be served */
@@ -142,12 +144,14 @@ struct check_plan {
 	struct spop_wr hello, body;
 	struct check_id ids[CHECK_IDS_MAX];	/* the NOTIFYs sent */
 	unsigned n_ids;
+	bool more;			/* the body is not all: check_plan_bye() is to come */
 };
 
 void check_plan_init(struct check_plan *p, const struct check_case *c, const struct check_message *m,
 		     unsigned round);
 void check_plan_hello(struct check_plan *p);
 void check_plan_body(struct check_plan *p);	/* <agreed> is known */
+void check_plan_bye(struct check_plan *p);	/* HAPROXY-DISCONNECT, in place of the body */
 void check_plan_probe(struct check_plan *p);	/* a NOTIFY that must be ACKed, in place of the body */
 uint32_t check_offered(const struct check_hello *h);
 

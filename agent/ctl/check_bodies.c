@@ -1,520 +1,56 @@
-/* check_bodies.c - the frames behind the HELLO, one function for each kind.
+/* check_bodies.c - the frames behind the HELLO, one function for each kind; NOTIFYs by what is in them
+ * are in check_notify.c.
  *
  * A function writes to <p->body> and notes every NOTIFY in <p->ids>, with whether it must be ACKed.
  * Bytes that no writer can express are written as bytes. */
 #include <assert.h>
 #include <string.h>
 
-#include "agent/base/rng.h"
 #include "agent/ctl/check_bodies.h"
-
-#define HEADER_MAX	25u	/* type, flags, two ids of 10 bytes */
-#define MIB		(1u << 20)
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
-static void note(struct check_plan *p, uint64_t stream, uint64_t frame, enum check_level ack)
+void check_note(struct check_plan *p, uint64_t stream, uint64_t frame, enum check_level ack)
 {
 	assert(p->n_ids < CHECK_IDS_MAX);
 	p->ids[p->n_ids++] = (struct check_id){ stream, frame, ack };
 }
 
-static size_t notify_begin(struct check_plan *p, uint64_t stream, uint64_t frame)
+size_t check_notify_begin(struct check_plan *p, uint64_t stream, uint64_t frame)
 {
-	note(p, stream, frame, CHECK_MUST);
+	check_note(p, stream, frame, CHECK_MUST);
 	return check_frame_begin(&p->body, CHECK_T_NOTIFY, CHECK_F_FIN, stream, frame);
 }
 
-static void put_message(struct check_plan *p)
+void check_put_own(struct check_plan *p)
 {
-	check_put_message(&p->body, p->message, p->agreed > HEADER_MAX ? p->agreed - HEADER_MAX : 0);
+	size_t room = p->agreed > CHECK_HEADER_MAX ? p->agreed - CHECK_HEADER_MAX : 0;
+
+	check_put_message(&p->body, p->message, room);
 }
 
-static void notify(struct check_plan *p, uint64_t stream, uint64_t frame)
+void check_notify(struct check_plan *p, uint64_t stream, uint64_t frame)
 {
-	size_t start = notify_begin(p, stream, frame);
+	size_t start = check_notify_begin(p, stream, frame);
 
-	put_message(p);
+	check_put_own(p);
 	check_frame_end(&p->body, start);
 }
 
 /* The name of the message and how many arguments it will have. */
-static void message_head(struct check_plan *p, uint8_t n_args)
+void check_message_head(struct check_plan *p, uint8_t n_args)
 {
 	spop_put_str(&p->body, p->message->name, strlen(p->message->name));
 	check_put_u8(&p->body, n_args);
 }
 
-static void arg(struct check_plan *p, const char *name, struct spop_data d)
-{
-	spop_put_str(&p->body, name, strlen(name));
-	spop_put_data(&p->body, &d);
-}
-
-static void arg_int(struct check_plan *p, const char *name, enum spop_type type, int64_t v)
-{
-	arg(p, name, (struct spop_data){ .type = type, .i = v });
-}
-
-static void arg_u64(struct check_plan *p, const char *name, uint64_t v)
-{
-	arg(p, name, (struct spop_data){ .type = SPOP_T_UINT64, .u = v });
-}
-
-static void arg_str(struct check_plan *p, const char *name, enum spop_type type, const void *v, size_t n)
-{
-	arg(p, name, (struct spop_data){ .type = type, .s = { v, n } });
-}
-
-static void arg_fill(struct check_plan *p, const char *name, enum spop_type type, size_t n)
-{
-	spop_put_str(&p->body, name, strlen(name));
-	check_put_u8(&p->body, (uint8_t)type);
-	spop_put_varint(&p->body, n);
-	check_put_fill(&p->body, 'x', n);
-}
-
 /* A frame that is no NOTIFY to be ACKed: its payload is <n> bytes. */
-static void frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream, uint64_t id, const void *payload, size_t n)
+static void frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream, uint64_t id,
+		  const void *payload, size_t n)
 {
 	size_t start = check_frame_begin(&p->body, type, flags, stream, id);
 
 	check_put_bytes(&p->body, payload, n);
-	check_frame_end(&p->body, start);
-}
-
-/* ---- NOTIFY: messages and arguments --------------------------------------------------------- */
-
-void check_body_notify_one(struct check_plan *p)
-{
-	notify(p, 1, 1);
-}
-
-void check_body_notify_empty(struct check_plan *p)
-{
-	check_frame_end(&p->body, notify_begin(p, 1, 1));
-}
-
-void check_body_notify_unknown(struct check_plan *p)
-{
-	static const char name[] = "a-message-that-nobody-knows";
-	size_t start = notify_begin(p, 1, 1);
-
-	spop_put_str(&p->body, name, sizeof(name) - 1);
-	check_put_u8(&p->body, 1);
-	arg_str(p, "key", SPOP_T_STR, "value", 5);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_many(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1), each = 1 + strlen(p->message->name) + 1, i;
-
-	for (i = 0; i < 100 && (i + 1) * each + HEADER_MAX < p->agreed; i++)
-		message_head(p, 0);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_no_args(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 0);
-	check_frame_end(&p->body, start);
-}
-
-/* <word> and a number: one name for each argument, as there are agents that keep them in a map. */
-static const char *name_of(char out[16], const char *word, unsigned i)
-{
-	snprintf(out, 16, "%s%u", word, i);
-	return out;
-}
-
-void check_body_notify_255_args(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1), fixed = HEADER_MAX + strlen(p->message->name) + 3, each = 1 + 4 + 1 + 2;
-	unsigned n = (unsigned)((p->agreed - fixed) / each), i;
-	char name[16];
-
-	n = n < 255 ? n : 255;
-	message_head(p, (uint8_t)n);
-	for (i = 0; i < n; i++)
-		arg_int(p, name_of(name, "a", i), SPOP_T_INT32, i);
-	check_frame_end(&p->body, start);
-}
-
-/* "args src" in a spoe-message: an argument without a name. */
-void check_body_notify_no_arg_name(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	arg_int(p, "", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_no_arg_names(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	arg_int(p, "", SPOP_T_INT32, 1);
-	arg_str(p, "", SPOP_T_STR, "two", 3);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_same_name(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	arg_int(p, "twin", SPOP_T_INT32, 1);
-	arg_int(p, "twin", SPOP_T_INT32, 2);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_not_utf8(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	arg_str(p, "text", SPOP_T_STR, "\xff\xfe caf\xe9 \xc3", 8);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_notify_nul(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	arg_str(p, "text", SPOP_T_STR, "a\0b\r\n", 5);
-	check_frame_end(&p->body, start);
-}
-
-/* ---- NOTIFY: payloads that lie -------------------------------------------------------------- */
-
-void check_body_nb_args_more(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 3);
-	arg_int(p, "one", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_nb_args_fewer(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	arg_int(p, "one", SPOP_T_INT32, 1);
-	arg_int(p, "two", SPOP_T_INT32, 2);
-	arg_int(p, "three", SPOP_T_INT32, 3);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_nb_args_255(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 255);
-	check_frame_end(&p->body, start);
-}
-
-static void name_of_length(struct check_plan *p, uint64_t n)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	spop_put_varint(&p->body, n);
-	check_put_bytes(&p->body, "short", 5);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_name_beyond(struct check_plan *p)
-{
-	name_of_length(p, 100000);
-}
-
-void check_body_name_2_64(struct check_plan *p)
-{
-	name_of_length(p, UINT64_MAX);
-}
-
-static void value_of_length(struct check_plan *p, uint64_t n)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	spop_put_str(&p->body, "text", 4);
-	check_put_u8(&p->body, SPOP_T_STR);
-	spop_put_varint(&p->body, n);
-	check_put_bytes(&p->body, "short", 5);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_value_beyond(struct check_plan *p)
-{
-	value_of_length(p, MIB);
-}
-
-void check_body_value_2_64(struct check_plan *p)
-{
-	value_of_length(p, UINT64_MAX);
-}
-
-/* 2^64 and more: ten bytes hold all that 64 bits can. */
-void check_body_varint_long(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	spop_put_str(&p->body, "n", 1);
-	check_put_u8(&p->body, SPOP_T_INT64);
-	check_put_fill(&p->body, 0xff, 12);
-	check_put_u8(&p->body, 0x00);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_reserved_type(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 1);
-	spop_put_str(&p->body, "what", 4);
-	check_put_u8(&p->body, (uint8_t)(10 + p->round % 6));
-	check_put_bytes(&p->body, "\x01\x02\x03", 3);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_name_empty(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	spop_put_str(&p->body, "", 0);
-	check_put_u8(&p->body, 0);
-	check_frame_end(&p->body, start);
-}
-
-/* The frame ends too early: a byte before its end, two bytes, and so on. */
-void check_body_message_cut(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1), payload = p->body.n, n;
-
-	message_head(p, 2);
-	arg_int(p, "one", SPOP_T_UINT32, 4000);
-	arg_str(p, "two", SPOP_T_STR, "value", 5);
-	n = p->body.n - payload;
-	p->body.n = payload + (p->round < n - 1 ? n - 1 - p->round : 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_random_payload(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1), n;
-	struct rng rng;
-
-	rng_init(&rng, p->round + 1);
-	for (n = 16 + p->round * 32; n > 0; n--)
-		check_put_u8(&p->body, (uint8_t)(rng_next(&rng) >> 40));
-	check_frame_end(&p->body, start);
-}
-
-/* ---- typed data ---------------------------------------------------------------------------- */
-
-/* Bytes that make no sense as anything else, so that who takes too few of them is found out. */
-static const uint8_t ipv4[4] = { 255, 255, 255, 254 };
-static const uint8_t ipv6[16] = {
-	0x20, 0x01, 0x0d, 0xb8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 254
-};
-
-static void arg_ip(struct check_plan *p, const char *name, enum spop_type type)
-{
-	struct spop_data d = { .type = type };
-
-	memcpy(d.ip, type == SPOP_T_IPV4 ? ipv4 : ipv6, type == SPOP_T_IPV4 ? 4 : 16);
-	arg(p, name, d);
-}
-
-static void arg_null(struct check_plan *p, const char *name)
-{
-	arg(p, name, (struct spop_data){ .type = SPOP_T_NULL });
-}
-
-static void arg_bool(struct check_plan *p, const char *name, bool v)
-{
-	arg(p, name, (struct spop_data){ .type = SPOP_T_BOOL, .b = v });
-}
-
-void check_body_type_null(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	arg_null(p, "nothing");
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_bool(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 3);
-	arg_bool(p, "yes", true);
-	arg_bool(p, "no", false);
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-/* Negative ones as HAProxy writes them: sign-extended to 64 bits, ten bytes long. */
-void check_body_type_int32(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 5);
-	arg_int(p, "zero", SPOP_T_INT32, 0);
-	arg_int(p, "minus", SPOP_T_INT32, -1);
-	arg_int(p, "min", SPOP_T_INT32, INT32_MIN);
-	arg_int(p, "max", SPOP_T_INT32, INT32_MAX);
-	arg_int(p, "some", SPOP_T_INT32, 2288);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_uint32(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 3);
-	arg_int(p, "zero", SPOP_T_UINT32, 0);
-	arg_int(p, "max", SPOP_T_UINT32, UINT32_MAX);
-	arg_int(p, "some", SPOP_T_UINT32, 264432);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_int64(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 4);
-	arg_int(p, "zero", SPOP_T_INT64, 0);
-	arg_int(p, "minus", SPOP_T_INT64, -1);
-	arg_int(p, "min", SPOP_T_INT64, INT64_MIN);
-	arg_int(p, "max", SPOP_T_INT64, INT64_MAX);
-	check_frame_end(&p->body, start);
-}
-
-/* All lengths a varint can have, on both sides of where it grows. */
-void check_body_type_uint64(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-	uint64_t edge = 240;
-	char name[16];
-	unsigned i;
-
-	message_head(p, 19);
-	for (i = 0; i < 9; i++) {
-		if (i > 0)
-			edge += (uint64_t)1 << (4 + 7 * i);
-		arg_u64(p, name_of(name, "below", i), edge - 1);
-		arg_u64(p, name_of(name, "at", i), edge);
-	}
-	arg_u64(p, "max", UINT64_MAX);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_ipv4(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	arg_ip(p, "src", SPOP_T_IPV4);
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_ipv6(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	arg_ip(p, "src", SPOP_T_IPV6);
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_str(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 3);
-	arg_str(p, "empty", SPOP_T_STR, "", 0);
-	arg_str(p, "some", SPOP_T_STR, "/v1/chat/completions", 20);
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_bin(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-	uint8_t all[256];
-	int i;
-
-	for (i = 0; i < 256; i++)
-		all[i] = (uint8_t)i;
-	message_head(p, 3);
-	arg_str(p, "empty", SPOP_T_BIN, "", 0);
-	arg_str(p, "all", SPOP_T_BIN, all, sizeof(all));
-	arg_int(p, "behind", SPOP_T_INT32, 1);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_type_all(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 11);
-	arg_null(p, "null");
-	arg_bool(p, "true", true);
-	arg_bool(p, "false", false);
-	arg_int(p, "int32", SPOP_T_INT32, -240);
-	arg_int(p, "uint32", SPOP_T_UINT32, 240);
-	arg_int(p, "int64", SPOP_T_INT64, -2288);
-	arg_u64(p, "uint64", (uint64_t)1 << 63);
-	arg_ip(p, "ipv4", SPOP_T_IPV4);
-	arg_ip(p, "ipv6", SPOP_T_IPV6);
-	arg_str(p, "str", SPOP_T_STR, "text", 4);
-	arg_str(p, "bin", SPOP_T_BIN, "\x00\xff", 2);
-	check_frame_end(&p->body, start);
-}
-
-/* Flags of types that have none: the type is in the lower four bits only. */
-void check_body_type_flags(struct check_plan *p)
-{
-	size_t start = notify_begin(p, 1, 1);
-
-	message_head(p, 2);
-	spop_put_str(&p->body, "n", 1);
-	check_put_u8(&p->body, 0xf0 | SPOP_T_UINT32);
-	spop_put_varint(&p->body, 7);
-	spop_put_str(&p->body, "t", 1);
-	check_put_u8(&p->body, 0x20 | SPOP_T_BOOL);	/* false: the first flag is not set */
-	check_frame_end(&p->body, start);
-}
-
-/* Strings whose length just fits a shorter varint, and just not; as many as the agreed size takes. */
-void check_body_type_lengths(struct check_plan *p)
-{
-	static const size_t n[] = { 1, 239, 240, 241, 2287, 2288, 2289 };
-	const size_t fixed = HEADER_MAX + strlen(p->message->name) + 3, each = 6 + 1 + 3;
-	size_t start = notify_begin(p, 1, 1), n_args = 0, sum = fixed;
-	char name[16];
-	unsigned i;
-
-	while (n_args < sizeof(n) / sizeof(n[0]) && sum + each + n[n_args] <= p->agreed)
-		sum += each + n[n_args++];
-	message_head(p, (uint8_t)n_args);
-	for (i = 0; i < n_args; i++)
-		arg_fill(p, name_of(name, "text", i), SPOP_T_STR, n[i]);
 	check_frame_end(&p->body, start);
 }
 
@@ -539,9 +75,9 @@ void check_body_frame_reserved_flags(struct check_plan *p)
 {
 	size_t start;
 
-	note(p, 1, 1, CHECK_MUST);
+	check_note(p, 1, 1, CHECK_MUST);
 	start = check_frame_begin(&p->body, CHECK_T_NOTIFY, 0xfffffffcu | CHECK_F_FIN, 1, 1);
-	put_message(p);
+	check_put_own(p);
 	check_frame_end(&p->body, start);
 }
 
@@ -549,9 +85,9 @@ void check_body_frame_abort_flag(struct check_plan *p)
 {
 	size_t start;
 
-	note(p, 1, 1, CHECK_SHOULD);
+	check_note(p, 1, 1, CHECK_SHOULD);
 	start = check_frame_begin(&p->body, CHECK_T_NOTIFY, CHECK_F_FIN | CHECK_F_ABORT, 1, 1);
-	put_message(p);
+	check_put_own(p);
 	check_frame_end(&p->body, start);
 }
 
@@ -594,45 +130,6 @@ void check_body_frame_http(struct check_plan *p)
 	check_put_bytes(&p->body, request, sizeof(request) - 1);
 }
 
-static size_t varint_bytes(uint64_t v)
-{
-	uint8_t b[10];
-	struct spop_wr w = { b, 0, sizeof(b), false };
-
-	spop_put_varint(&w, v);
-	return w.n;
-}
-
-/* A NOTIFY of so many bytes in all, most of them in one value. Where the length of that value jumps
- * from one spelling to the next, a longer name fills the gap. */
-static void notify_of(struct check_plan *p, size_t size)
-{
-	static const char *const names[] = { "body", "body_" };
-	size_t start, rest, n = 0, i;
-
-	for (i = 0; i < 2; i++) {
-		rest = size - 7 - 1 - strlen(p->message->name) - 1 - 1 - strlen(names[i]) - 1;
-		for (n = rest - 1; n + varint_bytes(n) > rest; n--)
-			;
-		if (n + varint_bytes(n) == rest)
-			break;
-	}
-	start = notify_begin(p, 1, 1);
-	message_head(p, 1);
-	arg_fill(p, names[i % 2], SPOP_T_BIN, n);
-	check_frame_end(&p->body, start);
-}
-
-void check_body_frame_above(struct check_plan *p)
-{
-	notify_of(p, (size_t)p->agreed + 1);
-}
-
-void check_body_frame_at_size(struct check_plan *p)
-{
-	notify_of(p, p->agreed);
-}
-
 static void frame_of_ids(struct check_plan *p, const void *ids, size_t n)
 {
 	size_t start = p->body.n;
@@ -646,7 +143,9 @@ static void frame_of_ids(struct check_plan *p, const void *ids, size_t n)
 
 void check_body_frame_id_eleven(struct check_plan *p)
 {
-	static const uint8_t ids[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x01, 0x00 };
+	static const uint8_t ids[] = {
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x01, 0x00
+	};
 
 	frame_of_ids(p, ids, sizeof(ids));
 }
@@ -666,7 +165,7 @@ void check_body_frame_id_cut(struct check_plan *p)
 
 void check_body_frame_half(struct check_plan *p)
 {
-	notify(p, 1, 1);
+	check_notify(p, 1, 1);
 	p->body.n -= p->body.n / 2;
 	p->n_ids = 0;
 }
@@ -676,37 +175,38 @@ void check_body_frame_half(struct check_plan *p)
 /* HAProxy 2.6 and 3.0 count streams from 0. */
 void check_body_ids_zero(struct check_plan *p)
 {
-	notify(p, 0, 1);
+	check_notify(p, 0, 1);
 }
 
 void check_body_ids_edges(struct check_plan *p)
 {
 	static const uint64_t edges[] = {
-		239, 240, 2287, 2288, 264431, 264432, 33818863, 33818864, 4294967295, 4294967296, 4328786159, 4328786160
+		239, 240, 2287, 2288, 264431, 264432, 33818863, 33818864,
+		4294967295, 4294967296, 4328786159, 4328786160
 	};
 
-	notify(p, edges[p->round], edges[p->round]);
+	check_notify(p, edges[p->round], edges[p->round]);
 }
 
 void check_body_ids_largest(struct check_plan *p)
 {
-	notify(p, p->round ? (uint64_t)1 << 63 : UINT64_MAX, 1);
+	check_notify(p, p->round ? (uint64_t)1 << 63 : UINT64_MAX, 1);
 }
 
 void check_body_ids_frames(struct check_plan *p)
 {
-	notify(p, 1, p->round + 1);
+	check_notify(p, 1, p->round + 1);
 }
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
 void check_body_streams_interleaved(struct check_plan *p)
 {
-	notify(p, 7, 1);
-	notify(p, 3, 1);
-	notify(p, 7, 2);
-	notify(p, 1, 1);
-	notify(p, 3, 2);
+	check_notify(p, 7, 1);
+	check_notify(p, 3, 1);
+	check_notify(p, 7, 2);
+	check_notify(p, 1, 1);
+	check_notify(p, 3, 2);
 }
 
 void check_body_streams_20(struct check_plan *p)
@@ -714,14 +214,14 @@ void check_body_streams_20(struct check_plan *p)
 	unsigned i;
 
 	for (i = 0; i < 20; i++)
-		notify(p, 2 * i + 1, 1);
+		check_notify(p, 2 * i + 1, 1);
 }
 
 void check_body_streams_coalesced(struct check_plan *p)
 {
-	notify(p, 1, 1);
-	notify(p, 3, 1);
-	notify(p, 5, 1);
+	check_notify(p, 1, 1);
+	check_notify(p, 3, 1);
+	check_notify(p, 5, 1);
 }
 
 /* ---- order --------------------------------------------------------------------------------- */
@@ -733,7 +233,7 @@ void check_body_hello_again(struct check_plan *p)
 
 void check_body_first_notify(struct check_plan *p)
 {
-	notify(p, 1, 1);
+	check_notify(p, 1, 1);
 	p->ids[0].ack = CHECK_NONE;
 }
 
@@ -756,26 +256,27 @@ static void parts(struct check_plan *p, uint64_t stream, unsigned n, unsigned fr
 	for (i = from; i < to; i++) {
 		at = w.n * i / n;
 		end = w.n * (i + 1) / n;
-		frame(p, i ? CHECK_T_UNSET : CHECK_T_NOTIFY, i == n - 1 ? CHECK_F_FIN : 0, stream, 1, whole + at, end - at);
+		frame(p, i ? CHECK_T_UNSET : CHECK_T_NOTIFY, i == n - 1 ? CHECK_F_FIN : 0, stream, 1,
+		      whole + at, end - at);
 	}
 }
 
 void check_body_fragments_three(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_MUST);
+	check_note(p, 1, 1, CHECK_MUST);
 	parts(p, 1, 3, 0, 3);
 }
 
 /* A byte or two in each. */
 void check_body_fragments_bytes(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_MUST);
+	check_note(p, 1, 1, CHECK_MUST);
 	parts(p, 1, 12, 0, 12);
 }
 
 void check_body_fragments_abort(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_NONE);
+	check_note(p, 1, 1, CHECK_NONE);
 	parts(p, 1, 3, 0, 2);
 	frame(p, CHECK_T_UNSET, CHECK_F_FIN | CHECK_F_ABORT, 1, 1, "", 0);
 }
@@ -784,8 +285,8 @@ void check_body_fragments_interleaved(struct check_plan *p)
 {
 	unsigned i;
 
-	note(p, 1, 1, CHECK_MUST);
-	note(p, 3, 1, CHECK_MUST);
+	check_note(p, 1, 1, CHECK_MUST);
+	check_note(p, 3, 1, CHECK_MUST);
 	for (i = 0; i < 3; i++) {
 		parts(p, 1, 3, i, i + 1);
 		parts(p, 3, 3, i, i + 1);
@@ -794,28 +295,28 @@ void check_body_fragments_interleaved(struct check_plan *p)
 
 void check_body_fragments_between(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_MUST);
+	check_note(p, 1, 1, CHECK_MUST);
 	parts(p, 1, 2, 0, 1);
-	notify(p, 3, 1);
+	check_notify(p, 3, 1);
 	parts(p, 1, 2, 1, 2);
 }
 
 void check_body_fragments_orphan(struct check_plan *p)
 {
-	note(p, 9, 1, CHECK_NONE);
+	check_note(p, 9, 1, CHECK_NONE);
 	frame(p, CHECK_T_UNSET, CHECK_F_FIN, 9, 1, "abc", 3);
 }
 
 void check_body_fragments_open_twice(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_NONE);
+	check_note(p, 1, 1, CHECK_NONE);
 	parts(p, 1, 3, 0, 1);
 	parts(p, 1, 3, 0, 1);
 }
 
 void check_body_fragments_unannounced(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_SHOULD);
+	check_note(p, 1, 1, CHECK_SHOULD);
 	parts(p, 1, 2, 0, 1);
 }
 
@@ -828,7 +329,7 @@ void check_body_bye(struct check_plan *p)
 
 void check_body_bye_after_notify(struct check_plan *p)
 {
-	notify(p, 1, 1);
+	check_notify(p, 1, 1);
 	p->ids[0].ack = CHECK_SHOULD;
 	check_put_disconnect(&p->body, 0, "normal");
 }
@@ -850,7 +351,7 @@ void check_body_bye_empty(struct check_plan *p)
 
 void check_body_bye_fragments(struct check_plan *p)
 {
-	note(p, 1, 1, CHECK_NONE);
+	check_note(p, 1, 1, CHECK_NONE);
 	parts(p, 1, 3, 0, 1);
 	check_put_disconnect(&p->body, 10, "fragmentation not supported");
 }
@@ -858,6 +359,6 @@ void check_body_bye_fragments(struct check_plan *p)
 void check_body_bye_then_notify(struct check_plan *p)
 {
 	check_put_disconnect(&p->body, 0, "normal");
-	notify(p, 1, 1);
+	check_notify(p, 1, 1);
 	p->ids[0].ack = CHECK_SHOULD;
 }

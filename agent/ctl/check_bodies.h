@@ -23,6 +23,19 @@
 	X(fragments_orphan) X(fragments_unannounced) X(fragments_open_twice) \
 	X(bye) X(bye_after_notify) X(bye_timeout) X(bye_odd_status) X(bye_empty) X(bye_fragments) X(bye_then_notify)
 
+/* ---- pieces, of both files ------------------------------------------------------------------- */
+
+#define CHECK_HEADER_MAX	25u	/* type, flags, two ids of 10 bytes */
+
+void check_note(struct check_plan *p, uint64_t stream, uint64_t frame, enum check_level ack);
+/* A NOTIFY that must be ACKed, up to its payload; check_frame_end() closes it. */
+size_t check_notify_begin(struct check_plan *p, uint64_t stream, uint64_t frame);
+/* The message the user asked for; a NOTIFY of it. */
+void check_put_own(struct check_plan *p);
+void check_notify(struct check_plan *p, uint64_t stream, uint64_t frame);
+/* Its name, and how many arguments it will have. */
+void check_message_head(struct check_plan *p, uint8_t n_args);
+
 #define X(name) void check_body_##name(struct check_plan *p);
 CHECK_BODIES(X)
 #undef X

@@ -16,6 +16,9 @@
 #define STATUS_KNOWN	13
 #define STATUS_UNKNOWN	99
 
+#define must(v, ...)	check_find(v, CHECK_MUST, __VA_ARGS__)
+#define should(v, ...)	check_find(v, CHECK_SHOULD, __VA_ARGS__)
+
 /* One frame of a reply. */
 struct frame {
 	uint8_t type;
@@ -113,11 +116,11 @@ static bool take_u32(const char *frame, const char *key, const struct spop_data 
 		     struct check_verdict *v)
 {
 	if (d->type == SPOP_T_BOOL || !spop_data_int(d, out)) {
-		check_find(v, CHECK_MUST, "%s: %s is no integer", frame, key);
+		must(v, "%s: %s is no integer", frame, key);
 		return false;
 	}
 	if (d->type != SPOP_T_UINT32)
-		check_find(v, CHECK_SHOULD, "%s: %s is an integer, but no UINT32", frame, key);
+		should(v, "%s: %s is an integer, but no UINT32", frame, key);
 	return true;
 }
 
@@ -144,7 +147,8 @@ static bool lists(const char *list, const char *word)
 	const char *p;
 
 	for (p = list; (p = strstr(p, word)) != NULL; p += n)
-		if ((p == list || strchr(", ", p[-1]) != NULL) && (p[n] == '\0' || strchr(", ", p[n]) != NULL))
+		if ((p == list || strchr(", ", p[-1]) != NULL) &&
+		    (p[n] == '\0' || strchr(", ", p[n]) != NULL))
 			return true;
 	return false;
 }
@@ -159,7 +163,7 @@ static void take_hello(struct spop_rd r, struct check_agent *a, struct check_ver
 	*a = (struct check_agent){ .known = true };
 	while (r.left > 0) {
 		if (!get_kv(&r, &name, &d)) {
-			check_find(v, CHECK_MUST, "AGENT-HELLO: the payload is no list of keys and values");
+			must(v, "AGENT-HELLO: the payload is no list of keys and values");
 			return;
 		}
 		if (is(name, "version") && (has_version = d.type == SPOP_T_STR))
@@ -170,31 +174,34 @@ static void take_hello(struct spop_rd r, struct check_agent *a, struct check_ver
 			has_size = take_u32("AGENT-HELLO", "max-frame-size", &d, &size, v);
 	}
 	if (!has_version)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: no version, or it is no string");
+		must(v, "AGENT-HELLO: no version, or it is no string");
 	else if (strcmp(a->version, "2.0") != 0)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: version \"%s\"; HAProxy takes \"2.0\" and no other", a->version);
+		must(v, "AGENT-HELLO: version \"%s\"; HAProxy takes \"2.0\" and no other",
+		     a->version);
 	if (!has_size)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: no max-frame-size");
+		must(v, "AGENT-HELLO: no max-frame-size");
 	if (!has_capabilities)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: no capabilities, or they are no string");
+		must(v, "AGENT-HELLO: no capabilities, or they are no string");
 	a->size = size < 0 || size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 	a->can = (lists(a->capabilities, "pipelining") ? CHECK_PIPELINING : 0) |
 		 (lists(a->capabilities, "fragmentation") ? CHECK_FRAGMENTATION : 0);
 }
 
-static void judge_hello_size(const struct check_plan *p, const struct check_agent *a, struct check_verdict *v)
+static void judge_hello_size(const struct check_plan *p, const struct check_agent *a,
+			     struct check_verdict *v)
 {
 	uint32_t offered = check_offered(&p->c->hello);
 
 	if (p->c->hello.odd & (CHECK_NO_SIZE | CHECK_SIZE_STR))
 		return;
 	if (a->size > offered)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: max-frame-size %u is above the %u offered", a->size, offered);
+		must(v, "AGENT-HELLO: max-frame-size %u is above the %u offered", a->size, offered);
 	else if (a->size < SPOP_FRAME_MIN && offered >= SPOP_FRAME_MIN)
-		check_find(v, CHECK_MUST, "AGENT-HELLO: max-frame-size %u is below the smallest, 256", a->size);
+		must(v, "AGENT-HELLO: max-frame-size %u is below the smallest, 256", a->size);
 	else if (a->size < offered && p->c->expect.echo)
-		check_find(v, CHECK_SHOULD, "AGENT-HELLO: max-frame-size %u is below the %u offered: HAProxy 3.1 and later"
-			   " then lose every longer NOTIFY", a->size, offered);
+		should(v,
+		       "AGENT-HELLO: max-frame-size %u is below the %u offered: HAProxy 3.1 and later then lose every longer NOTIFY",
+		       a->size, offered);
 }
 
 /* 0, or -1 when the list cannot be read. */
@@ -213,20 +220,20 @@ static int take_action(struct spop_rd *r, struct check_verdict *v)
 	r->p += 3;
 	r->left -= 3;
 	if (type != 1 && type != 2) {
-		check_find(v, CHECK_MUST, "ACK: action %u; there are set-var (1) and unset-var (2)", type);
+		must(v, "ACK: action %u; there are set-var (1) and unset-var (2)", type);
 		return -1;
 	}
 	if (args != n_args[type]) {
-		check_find(v, CHECK_MUST, "ACK: %s with %u arguments instead of %u", type == 1 ? "set-var" : "unset-var",
-			   args, n_args[type]);
+		must(v, "ACK: %s with %u arguments instead of %u",
+		     type == 1 ? "set-var" : "unset-var", args, n_args[type]);
 		return -1;
 	}
 	if (scope > 4)
-		check_find(v, CHECK_MUST, "ACK: scope %u; there are 0 (proc) to 4 (res)", scope);
+		must(v, "ACK: scope %u; there are 0 (proc) to 4 (res)", scope);
 	if (spop_get_str(r, &name) < 0 || (type == 1 && spop_get_data(r, &d) < 0))
 		return -1;
 	if (name.n == 0)
-		check_find(v, CHECK_MUST, "ACK: a variable without a name");
+		must(v, "ACK: a variable without a name");
 	return 0;
 }
 
@@ -235,7 +242,7 @@ static void judge_actions(struct spop_rd r, struct check_verdict *v)
 	while (r.left > 0) {
 		if (take_action(&r, v) == 0)
 			continue;
-		check_find(v, CHECK_MUST, "ACK: the list of actions cannot be read to its end");
+		must(v, "ACK: the list of actions cannot be read to its end");
 		return;
 	}
 }
@@ -249,7 +256,7 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 
 	while (r.left > 0) {
 		if (!get_kv(&r, &name, &d)) {
-			check_find(v, CHECK_MUST, "AGENT-DISCONNECT: the payload is no list of keys and values");
+			must(v, "AGENT-DISCONNECT: the payload is no list of keys and values");
 			return status;
 		}
 		if (is(name, "status-code"))
@@ -258,17 +265,19 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 			has_message = d.type == SPOP_T_STR;
 	}
 	if (!has_status)
-		check_find(v, CHECK_MUST, "AGENT-DISCONNECT: no status-code");
+		must(v, "AGENT-DISCONNECT: no status-code");
 	else if (status < 0 || (status > STATUS_KNOWN && status != STATUS_UNKNOWN))
-		check_find(v, CHECK_SHOULD, "AGENT-DISCONNECT: status-code %lld is none SPOE.txt knows", (long long)status);
+		should(v, "AGENT-DISCONNECT: status-code %lld is none SPOE.txt knows",
+		       (long long)status);
 	if (!has_message)
-		check_find(v, CHECK_MUST, "AGENT-DISCONNECT: no message, or it is no string");
+		must(v, "AGENT-DISCONNECT: no message, or it is no string");
 	return status;
 }
 
 /* ---- frames, one behind the other ------------------------------------------------------------ */
 
-static void take_ack(const struct check_plan *p, const struct frame *f, struct reply *r, struct check_verdict *v)
+static void take_ack(const struct check_plan *p, const struct frame *f, struct reply *r,
+		     struct check_verdict *v)
 {
 	unsigned i;
 
@@ -277,16 +286,17 @@ static void take_ack(const struct check_plan *p, const struct frame *f, struct r
 		if (p->ids[i].stream == f->stream && p->ids[i].frame == f->frame)
 			break;
 	if (i == p->n_ids) {
-		check_find(v, CHECK_MUST, "ACK of stream %llu, frame %llu: no such NOTIFY was sent on this connection",
-			   (unsigned long long)f->stream, (unsigned long long)f->frame);
+		must(v,
+		     "ACK of stream %llu, frame %llu: no such NOTIFY was sent on this connection",
+		     (unsigned long long)f->stream, (unsigned long long)f->frame);
 		return;
 	}
 	if (p->ids[i].ack == CHECK_NONE)
-		check_find(v, CHECK_MUST, "ACK of stream %llu, frame %llu, which must not be ACKed",
-			   (unsigned long long)f->stream, (unsigned long long)f->frame);
+		must(v, "ACK of stream %llu, frame %llu, which must not be ACKed",
+		     (unsigned long long)f->stream, (unsigned long long)f->frame);
 	if (r->n_ack[i]++ == 1)
-		check_find(v, CHECK_MUST, "stream %llu, frame %llu was ACKed more than once",
-			   (unsigned long long)f->stream, (unsigned long long)f->frame);
+		must(v, "stream %llu, frame %llu was ACKed more than once",
+		     (unsigned long long)f->stream, (unsigned long long)f->frame);
 }
 
 static void take_frame(const struct check_plan *p, const struct frame *f, struct reply *r, uint32_t *limit,
@@ -296,20 +306,22 @@ static void take_frame(const struct check_plan *p, const struct frame *f, struct
 
 	r->n_frames++;
 	if (r->n_bye > 0)
-		check_find(v, CHECK_MUST, "%s behind AGENT-DISCONNECT", type_name(f->type));
+		must(v, "%s behind AGENT-DISCONNECT", type_name(f->type));
 	if (f->length > *limit)
-		check_find(v, CHECK_MUST, "%s of %u bytes, above the agreed %u", type_name(f->type), f->length, *limit);
+		must(v, "%s of %u bytes, above the agreed %u", type_name(f->type), f->length,
+		     *limit);
 	if (!(f->flags & CHECK_F_FIN))
-		check_find(v, CHECK_MUST, "%s without FIN: HAProxy takes no fragments", type_name(f->type));
+		must(v, "%s without FIN: HAProxy takes no fragments", type_name(f->type));
 	if (f->flags & ~(uint32_t)CHECK_F_FIN)
-		check_find(v, CHECK_SHOULD, "%s with flags %08x: only FIN has a meaning here", type_name(f->type), f->flags);
+		should(v, "%s with flags %08x: only FIN has a meaning here", type_name(f->type),
+		       f->flags);
 	if (f->type != CHECK_T_ACK && (f->stream != 0 || f->frame != 0))
-		check_find(v, CHECK_MUST, "%s with stream-id %llu, frame-id %llu instead of 0, 0", type_name(f->type),
-			   (unsigned long long)f->stream, (unsigned long long)f->frame);
+		must(v, "%s with stream-id %llu, frame-id %llu instead of 0, 0", type_name(f->type),
+		     (unsigned long long)f->stream, (unsigned long long)f->frame);
 	switch (f->type) {
 	case CHECK_T_AGENT_HELLO:
 		if (r->n_hello++ > 0)
-			check_find(v, CHECK_SHOULD, "more than one AGENT-HELLO");
+			should(v, "more than one AGENT-HELLO");
 		take_hello(f->payload, &a, v);
 		judge_hello_size(p, &a, v);
 		if (a.size >= SPOP_FRAME_MIN && a.size < *limit)
@@ -321,11 +333,11 @@ static void take_frame(const struct check_plan *p, const struct frame *f, struct
 		break;
 	case CHECK_T_ACK:
 		if (r->n_hello == 0 && !(p->c->hello.odd & CHECK_NO_HELLO))
-			check_find(v, CHECK_MUST, "ACK before AGENT-HELLO");
+			must(v, "ACK before AGENT-HELLO");
 		take_ack(p, f, r, v);
 		break;
 	default:
-		check_find(v, CHECK_MUST, "a frame of type %u, which no agent sends", f->type);
+		must(v, "a frame of type %u, which no agent sends", f->type);
 	}
 }
 
@@ -349,11 +361,12 @@ static void take_reply(const struct check_plan *p, const struct check_seen *s, s
 	while ((rc = next_frame(&in, &f)) > 0)
 		take_frame(p, &f, r, &limit, v);
 	if (rc < 0)
-		check_find(v, CHECK_MUST, "a frame of %u bytes that has no readable header", f.length);
+		must(v, "a frame of %u bytes that has no readable header", f.length);
 	else if (in.left >= LENGTH_BYTES && load_u32(in.p) > limit)
-		check_find(v, CHECK_MUST, "a frame of %u bytes is announced, above the agreed %u", load_u32(in.p), limit);
+		must(v, "a frame of %u bytes is announced, above the agreed %u", load_u32(in.p),
+		     limit);
 	else if (in.left > 0)
-		check_find(v, CHECK_MUST, "the last frame is not all here: %zu bytes of it", in.left);
+		must(v, "the last frame is not all here: %zu bytes of it", in.left);
 	r->broken = rc < 0 || in.left > 0;
 }
 
@@ -384,7 +397,8 @@ static void judge_served(const struct check_plan *p, const struct check_seen *s,
 			 enum check_level level, struct check_verdict *v)
 {
 	if (r->n_bye > 0)
-		check_find(v, level, "AGENT-DISCONNECT, status %lld, where the connection must go on", (long long)r->status);
+		check_find(v, level, "AGENT-DISCONNECT, status %lld, where the connection must go on",
+			   (long long)r->status);
 	else if (s->end != CHECK_OPEN)
 		check_find(v, level, "%s, which must go on", end_words(s->end));
 	judge_acks(p, r, level, v);
@@ -408,12 +422,15 @@ static void judge_ended(const struct check_plan *p, const struct check_seen *s, 
 	if (e->acked)
 		judge_acks(p, r, level, v);
 	if (s->end == CHECK_OPEN)
-		check_find(v, level, "%sthe connection stayed open", r->n_bye > 0 ? "AGENT-DISCONNECT came, but " : "");
+		check_find(v, level, "%sthe connection stayed open",
+			   r->n_bye > 0 ? "AGENT-DISCONNECT came, but " : "");
 	if (r->n_bye == 0)
-		check_find(v, e->disconnect < level ? e->disconnect : level, "no AGENT-DISCONNECT came; %s", end_words(s->end));
+		check_find(v, e->disconnect < level ? e->disconnect : level,
+			   "no AGENT-DISCONNECT came; %s", end_words(s->end));
 	else if (r->status >= 0 && !status_fits(e, r->status))
-		check_find(v, CHECK_SHOULD, "AGENT-DISCONNECT has status %lld (%s) instead of %u (%s)", (long long)r->status,
-			   spop_status_text((int)r->status), e->status[0], spop_status_text(e->status[0]));
+		should(v, "AGENT-DISCONNECT has status %lld (%s) instead of %u (%s)",
+		       (long long)r->status, spop_status_text((int)r->status), e->status[0],
+		       spop_status_text(e->status[0]));
 }
 
 /* Answered in one of the two ways? */
@@ -437,8 +454,9 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 	if (e->hello == CHECK_HELLO_NO && r.n_hello > 0)
 		check_find(v, level, "AGENT-HELLO, where the agent must refuse");
 	if (e->in_one && r.n_hello > 0 && s->first < LENGTH_BYTES)
-		check_find(v, CHECK_SHOULD, "the length word of AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2"
-			   " then loses requests", s->first);
+		should(v,
+		       "the length word of AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2 then loses requests",
+		       s->first);
 	switch (e->outcome) {
 	case CHECK_SERVED:
 		judge_served(p, s, &r, level, v);
@@ -452,7 +470,7 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 		else
 			judge_served(p, s, &r, level, v);
 		if (e->rather_ended && !has_ended(s, &r))
-			check_find(v, CHECK_SHOULD, "the agent went on, where it should end the connection");
+			should(v, "the agent went on, where it should end the connection");
 		break;
 	}
 }
@@ -495,7 +513,7 @@ bool check_body_settled(const struct check_plan *p, const struct check_seen *s)
 	}
 	if (hopeless(&in, rc))
 		return true;
-	if (in.left > 0 || p->c->expect.outcome == CHECK_ENDED)
+	if (in.left > 0 || (p->c->expect.outcome == CHECK_ENDED && !p->more))
 		return false;
 	for (i = 0; i < p->n_ids; i++)
 		if (p->ids[i].ack == CHECK_MUST && !acked[i])

@@ -11,7 +11,8 @@ void check_plan_init(struct check_plan *p, const struct check_case *c, const str
 	hello.n = body.n = 0;
 	hello.full = body.full = false;
 	*p = (struct check_plan){
-		.c = c, .message = m, .round = round, .agreed = check_offered(&c->hello), .hello = hello, .body = body,
+		.c = c, .message = m, .round = round, .agreed = check_offered(&c->hello),
+		.hello = hello, .body = body,
 	};
 }
 
@@ -25,6 +26,14 @@ void check_plan_body(struct check_plan *p)
 {
 	if (p->c->body != NULL)
 		p->c->body(p);
+	p->more = p->c->how == CHECK_BYE_LAST;
+}
+
+void check_plan_bye(struct check_plan *p)
+{
+	p->more = false;
+	p->body.n = 0;
+	check_put_disconnect(&p->body, SPOP_STATUS_TIMEOUT, spop_status_text(SPOP_STATUS_TIMEOUT));
 }
 
 void check_plan_probe(struct check_plan *p)

@@ -21,7 +21,8 @@ static const char *mark_word(enum check_mark mark)
 
 static const char *end_word(enum check_end end)
 {
-	return end == CHECK_OPEN ? "still open" : end == CHECK_CLOSED ? "closed by the agent" : "reset by the agent";
+	return end == CHECK_OPEN ? "still open" :
+	       end == CHECK_CLOSED ? "closed by the agent" : "reset by the agent";
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -166,7 +167,8 @@ static void text_result(FILE *to, const struct check_result *x)
 		fprintf(to, " (round %u)", x->round + 1);
 	fprintf(to, "\n      expected  %s\n", x->c->expected);
 	for (i = 0; i < x->verdict.n; i++)
-		fprintf(to, "      found     %s: %s\n", level_word(x->verdict.f[i].level), x->verdict.f[i].text);
+		fprintf(to, "      found     %s: %s\n", level_word(x->verdict.f[i].level),
+			x->verdict.f[i].text);
 	fprintf(to, "      bytes sent\n");
 	text_bytes(to, &x->sent);
 	fprintf(to, "      bytes received, connection %s\n", end_word(x->end));
@@ -182,8 +184,8 @@ void check_print_begin(struct check_report *r)
 	if (!r->json) {
 		fprintf(r->to, "spop-check of %s: ", r->target->address);
 		if (a->known)
-			fprintf(r->to, "version %s, max-frame-size %u, capabilities \"%s\"\n", a->version, a->size,
-				a->capabilities);
+			fprintf(r->to, "version %s, max-frame-size %u, capabilities \"%s\"\n",
+				a->version, a->size, a->capabilities);
 		else
 			fprintf(r->to, "no AGENT-HELLO to the usual HELLO\n");
 		return;
@@ -205,7 +207,9 @@ void check_print_begin(struct check_report *r)
 
 void check_print_result(struct check_report *r, const struct check_result *x)
 {
-	unsigned *const counts[] = { &r->tally.passed, &r->tally.warned, &r->tally.failed, &r->tally.skipped };
+	unsigned *const counts[] = {
+		&r->tally.passed, &r->tally.warned, &r->tally.failed, &r->tally.skipped
+	};
 
 	++*counts[x->mark];
 	if (r->json) {
@@ -228,13 +232,14 @@ void check_print_end(struct check_report *r, const char *stopped)
 			json_str(r->to, stopped);
 		else
 			fprintf(r->to, "null");
-		fprintf(r->to, ",\"passed\":%u,\"failed\":%u,\"warned\":%u,\"skipped\":%u}\n", t->passed, t->failed, t->warned,
-			t->skipped);
+		fprintf(r->to, ",\"passed\":%u,\"failed\":%u,\"warned\":%u,\"skipped\":%u}\n",
+			t->passed, t->failed, t->warned, t->skipped);
 		return;
 	}
 	if (stopped != NULL)
 		fprintf(r->to, "stopped: %s\n", stopped);
-	fprintf(r->to, "%u passed, %u failed, %u warned, %u skipped\n", t->passed, t->failed, t->warned, t->skipped);
+	fprintf(r->to, "%u passed, %u failed, %u warned, %u skipped\n", t->passed, t->failed,
+		t->warned, t->skipped);
 }
 
 void check_print_case(FILE *to, bool json, size_t nth, const struct check_case *c)
@@ -244,7 +249,8 @@ void check_print_case(FILE *to, bool json, size_t nth, const struct check_case *
 		json_case(to, c);
 		fprintf(to, "}");
 	} else {
-		fprintf(to, "%-28s %-6s  %s\n%-28s %-6s  sent: %s\n%-28s %-6s  expected: %s\n", c->name, level_word(c->level),
-			c->clause, "", "", c->sent, "", "", c->expected);
+		fprintf(to, "%-28s %-6s  %s\n", c->name, level_word(c->level), c->clause);
+		fprintf(to, "%-28s %-6s  sent: %s\n", "", "", c->sent);
+		fprintf(to, "%-28s %-6s  expected: %s\n", "", "", c->expected);
 	}
 }

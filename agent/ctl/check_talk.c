@@ -21,6 +21,7 @@
 /* Between writes that should not be read as one. An agent may miss a cut or two, so there are many. */
 #define BYTE_PAUSE_US	400
 #define CUT_PAUSE_US	1500
+#define BYTES_WRITES_MAX	1000	/* of what is longer, a few bytes a write */
 
 struct talk {
 	int fd;
@@ -63,30 +64,78 @@ static bool wait_for(int fd, short events, double deadline)
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
-/* -1: <why>. The host's name is resolved anew each time: one agent behind it is one agent. */
-static int resolve(const char *address, struct sockaddr_storage *sa, socklen_t *len, char *why, size_t cap)
+/* A non-blocking socket that is connected; -1 and <error>. */
+static int connect_to(const struct sockaddr *sa, socklen_t len, int timeout_ms, int *error)
 {
-	const char *path = strncmp(address, "unix@", 5) == 0 ? address + 5 : strchr(address, '/') ? address : NULL;
-	const char *colon = strrchr(address, ':');
+	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+	socklen_t n = sizeof(*error);
+
+	*error = 0;
+	if (fd < 0) {
+		*error = errno;
+		return -1;
+	}
+	if (connect(fd, sa, len) < 0 && errno != EINPROGRESS)
+		*error = errno;
+	else if (!wait_for(fd, POLLOUT, now_ms() + timeout_ms))
+		*error = ETIMEDOUT;
+	else
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &n);
+	if (*error != 0) {
+		close(fd);
+		return -1;
+	}
+	if (sa->sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+static int open_unix(const char *path, int timeout_ms, char *why, size_t cap)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd, error = ENAMETOOLONG;
+
+	if (strlen(path) >= sizeof(un.sun_path)) {
+		fd = -1;
+	} else {
+		memcpy(un.sun_path, path, strlen(path) + 1);
+		fd = connect_to((struct sockaddr *)&un, sizeof(un), timeout_ms, &error);
+	}
+	if (fd < 0)
+		snprintf(why, cap, "%s", strerror(error));
+	return fd;
+}
+
+/* Every address of the name, until one takes us. */
+static int open_tcp(const char *host, const char *port, int timeout_ms, char *why, size_t cap)
+{
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct sockaddr_un *un = (struct sockaddr_un *)sa;
-	struct addrinfo *found;
+	struct addrinfo *found, *one;
+	int fd = -1, error = 0, rc;
+
+	if ((rc = getaddrinfo(host, port, &hints, &found)) != 0) {
+		snprintf(why, cap, "%s", gai_strerror(rc));
+		return -1;
+	}
+	for (one = found; one != NULL && fd < 0; one = one->ai_next)
+		fd = connect_to(one->ai_addr, one->ai_addrlen, timeout_ms, &error);
+	freeaddrinfo(found);
+	if (fd < 0)
+		snprintf(why, cap, "%s", strerror(error));
+	return fd;
+}
+
+static int open_socket(const struct check_target *t, char *why, size_t cap)
+{
+	const char *address = t->address, *colon = strrchr(address, ':');
 	char host[256];
 	size_t n;
-	int rc;
 
-	memset(sa, 0, sizeof(*sa));
-	if (path != NULL) {
-		if (strlen(path) >= sizeof(un->sun_path)) {
-			snprintf(why, cap, "the path is too long for a unix socket");
-			return -1;
-		}
-		un->sun_family = AF_UNIX;
-		memcpy(un->sun_path, path, strlen(path) + 1);
-		*len = sizeof(*un);
-		return 0;
-	}
-	if (colon == NULL || (n = (size_t)(colon - address)) >= sizeof(host) || colon[1] == '\0') {
+	if (strncmp(address, "unix@", 5) == 0)
+		return open_unix(address + 5, t->timeout_ms, why, cap);
+	if (strchr(address, '/') != NULL)
+		return open_unix(address, t->timeout_ms, why, cap);
+	if (colon == NULL || colon[1] == '\0' || (n = (size_t)(colon - address)) >= sizeof(host)) {
 		snprintf(why, cap, "an address is host:port, [v6]:port, unix@/path or a path");
 		return -1;
 	}
@@ -96,44 +145,7 @@ static int resolve(const char *address, struct sockaddr_storage *sa, socklen_t *
 	}
 	memcpy(host, address, n);
 	host[n] = '\0';
-	if ((rc = getaddrinfo(n > 0 ? host : "127.0.0.1", colon + 1, &hints, &found)) != 0) {
-		snprintf(why, cap, "%s", gai_strerror(rc));
-		return -1;
-	}
-	memcpy(sa, found->ai_addr, found->ai_addrlen);
-	*len = found->ai_addrlen;
-	freeaddrinfo(found);
-	return 0;
-}
-
-/* A non-blocking socket that is connected, or -1 and <why>. */
-static int open_socket(const struct check_target *t, char *why, size_t cap)
-{
-	struct sockaddr_storage sa;
-	int fd, error = 0, on = 1;
-	socklen_t len, n = sizeof(error);
-
-	if (resolve(t->address, &sa, &len, why, cap) < 0)
-		return -1;
-	if ((fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0) {
-		snprintf(why, cap, "%s", strerror(errno));
-		return -1;
-	}
-	if (connect(fd, (struct sockaddr *)&sa, len) < 0 && errno != EINPROGRESS) {
-		error = errno;
-	} else if (!wait_for(fd, POLLOUT, now_ms() + t->timeout_ms)) {
-		error = ETIMEDOUT;
-	} else {
-		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n);
-	}
-	if (error != 0) {
-		snprintf(why, cap, "%s", strerror(error));
-		close(fd);
-		return -1;
-	}
-	if (sa.ss_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
+	return open_tcp(n > 0 ? host : "127.0.0.1", colon + 1, t->timeout_ms, why, cap);
 }
 
 int check_reach(const struct check_target *t, char *why, size_t cap)
@@ -147,8 +159,8 @@ int check_reach(const struct check_target *t, char *why, size_t cap)
 
 /* ---- one connection -------------------------------------------------------------------------- */
 
-static bool talk_open(struct talk *k, const struct check_target *t, const struct check_case *c, unsigned round,
-		      struct check_kept *sent, char *why, size_t cap)
+static bool talk_open(struct talk *k, const struct check_target *t, const struct check_case *c,
+		      unsigned round, struct check_kept *sent, char *why, size_t cap)
 {
 	*k = (struct talk){ .fd = -1, .timeout_ms = t->timeout_ms, .sent = sent };
 	if ((k->memory = mem_alloc(3 * (size_t)CHECK_BYTES_MAX)) == NULL) {
@@ -157,7 +169,8 @@ static bool talk_open(struct talk *k, const struct check_target *t, const struct
 	}
 	k->seen.p = k->memory;
 	k->plan.hello = (struct spop_wr){ .p = k->memory + CHECK_BYTES_MAX, .cap = CHECK_BYTES_MAX };
-	k->plan.body = (struct spop_wr){ .p = k->memory + 2 * (size_t)CHECK_BYTES_MAX, .cap = CHECK_BYTES_MAX };
+	k->plan.body = k->plan.hello;
+	k->plan.body.p += CHECK_BYTES_MAX;
 	check_plan_init(&k->plan, c, t->message, round);
 	if (sent != NULL)
 		sent->n = sent->all = 0;
@@ -236,11 +249,11 @@ static void talk_send(struct talk *k, const uint8_t *p, size_t n)
 /* As the case says; <cut>: where the first write ends. */
 static void talk_deliver(struct talk *k, const struct spop_wr *w, enum check_how how, size_t cut)
 {
-	size_t i;
+	size_t step = w->n / BYTES_WRITES_MAX + 1, i;
 
 	if (how == CHECK_BYTES) {
-		for (i = 0; i < w->n && k->seen.end == CHECK_OPEN; i++) {
-			talk_send(k, w->p + i, 1);
+		for (i = 0; i < w->n && k->seen.end == CHECK_OPEN; i += step) {
+			talk_send(k, w->p + i, w->n - i < step ? w->n - i : step);
 			pause_us(BYTE_PAUSE_US);
 		}
 	} else if (how == CHECK_CUTS && cut < w->n) {
@@ -323,6 +336,16 @@ static void talk_probe(struct talk *k)
 	talk_wait_body(k);
 }
 
+/* What comes only behind the ACKs. */
+static void talk_bye(struct talk *k)
+{
+	if (!k->plan.more || !check_body_settled(&k->plan, &k->seen) || k->seen.end != CHECK_OPEN)
+		return;
+	check_plan_bye(&k->plan);
+	talk_send(k, k->plan.body.p, k->plan.body.n);
+	talk_wait_body(k);
+}
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void round_end(struct talk *k, struct check_result *r)
@@ -342,6 +365,7 @@ static void round_talk(struct talk *k)
 	else
 		return;
 	talk_wait_body(k);
+	talk_bye(k);
 	talk_probe(k);
 }
 
@@ -437,7 +461,9 @@ void check_run(const struct check_target *t, const struct check_case *c, struct 
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static const struct check_case plain = { .name = "alive", .level = CHECK_MUST, .clause = "", .sent = "", .expected = "" };
+static const struct check_case plain = {
+	.name = "alive", .level = CHECK_MUST, .clause = "", .sent = "", .expected = ""
+};
 
 enum check_life check_alive(const struct check_target *t, struct check_agent *a)
 {

@@ -86,6 +86,10 @@ static void run_round(const struct check_case *c, const struct check_message *m,
 	if (a.conn.state != SPOP_CONN_CLOSED) {
 		check_plan_body(&p);
 		agent_take(&a, p.body.p, p.body.n);
+		if (p.more) {
+			check_plan_bye(&p);
+			agent_take(&a, p.body.p, p.body.n);
+		}
 		if (c->how == CHECK_HALF_CLOSE)
 			a.conn.state = SPOP_CONN_CLOSED;	/* as the loop does it */
 		if (can_go_on(&p, &a)) {
