@@ -21,7 +21,7 @@ static const char *check_record(struct index *ix, const struct node *nd, uint32_
 	HOLD(r->extent > 0 && r->extent <= nd->n_pages && r->held <= r->extent, "an extent is too long");
 	for (c = r->claims; c != 0; c = ix->claims[c].next) {
 		HOLD(atomic_load(&ix->claims[c].node) == nd->id, "a claim is of another node");
-		HOLD(ix->claims[c].server == r->server, "a claim is of another server");
+		HOLD(ix->claims[c].server == r->server && ix->claims[c].record == record_ref(ix, r), "a claim is of another record");
 		HOLD(ix->claims[c].depth > nd->start && ix->claims[c].depth <= node_end(nd), "a claim ends elsewhere");
 	}
 	reach = claim_reach(ix, r, nd->start);
@@ -71,7 +71,7 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	HOLD(owners > 0 && owners == nd->n_owners, "a node has no owner, or counts them wrong");
 	HOLD(node_reach(nd) == nd->n_pages || ix->shards[shard_of(ix, nd->id)].not_shrunk > 0,
 	     "the last page of a node has no owner");
-	HOLD(table_child(ix, nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
+	HOLD(table_child(ix, node_hash(ix, nd), nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
 	if (nd->n_children == 1) {
 		child = node_at(ix, nd->child_xor);
 		HOLD(child != NULL && child->parent == nd->id, "an only child is not known");

@@ -32,11 +32,12 @@ static void put_back(struct index *ix, uint32_t c)
 	claims_unlock(ix);
 }
 
-index_claim claim_open(struct index *ix, uint32_t c)
+bool claim_open(struct index *ix, uint32_t c, index_claim *id)
 {
 	struct claim *cl = &ix->claims[c];
-	index_claim id = (uint64_t)cl->generation << 32 | c;
+	bool too_many;
 
+	*id = (uint64_t)cl->generation << 32 | c;
 	atomic_fetch_add_explicit(&ix->servers[cl->server].speculative, cl->added, memory_order_relaxed);
 	claims_lock(ix);
 	cl->state = CLAIM_OPEN;
@@ -49,8 +50,9 @@ index_claim claim_open(struct index *ix, uint32_t c)
 	ix->newest_claim = c;
 	ix->open_claims++;
 	ix->speculative += cl->added;
+	too_many = ix->speculative > (int64_t)ix->reserve_pages;
 	claims_unlock(ix);
-	return id;
+	return too_many;
 }
 
 /* Under the claims' lock: from now on it is the caller's alone. */
@@ -97,6 +99,7 @@ void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *
 	cl->next = r->claims;
 	r->claims = c;
 	cl->depth = depth;
+	cl->record = record_ref(ix, r);
 	atomic_store_explicit(&cl->node, nd->id, memory_order_relaxed);
 }
 
@@ -170,25 +173,21 @@ static bool climb_on(struct index *ix, struct climb *up, struct node *parent, se
 static void hold_above(struct index *ix, uint32_t c, server_id s)
 {
 	struct climb up = { .held = UINT32_MAX };
-	uint64_t locked, want;
 	struct node *nd;
+	uint64_t locked;
 	bool on = true;
 
 	climb_start(ix, c, &up);
-	for (want = shard_bit(ix, up.id); on; ) {
-		shards_lock(ix, locked = want);
+	while (on) {
+		shards_lock(ix, locked = shard_bit(ix, up.id));
 		nd = node_at(ix, up.id);
 		if (nd == NULL || nd->serial != up.serial) {	/* split or joined meanwhile */
 			shards_unlock(ix, locked);
 			climb_start(ix, c, &up);
-			want = shard_bit(ix, up.id);
 			continue;
 		}
-		want = shard_bit(ix, up.id) | shard_bit(ix, nd->parent);
-		if ((want & ~locked) == 0) {
+		if (shards_more(ix, &locked, shard_bit(ix, nd->parent)))
 			on = climb_on(ix, &up, node_at(ix, nd->parent), s);
-			want = shard_bit(ix, up.id);
-		}
 		shards_unlock(ix, locked);
 	}
 }
@@ -207,7 +206,7 @@ static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
 	if (nd == NULL)
 		return;
 	id = nd->id;
-	r = node_record(ix, nd, s);
+	r = at(ix, cl->record);
 	first = hold && r->held == 0;
 	if (hold && r->held < cl->depth - nd->start)
 		r->held = (uint16_t)(cl->depth - nd->start);
@@ -216,7 +215,7 @@ static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
 		hold_above(ix, c, s);
 		nd = lock_node(ix, c, &locked);
 		id = nd->id;
-		r = node_record(ix, nd, s);
+		r = at(ix, cl->record);
 	}
 	claim_detach(ix, c, r);
 	if (hold && ix->opts.order != INDEX_FIFO && ix->opts.order != INDEX_FILO)
@@ -339,9 +338,8 @@ static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_
 		if (parent->kind == NODE_EDGE && (r == NULL || r->extent < parent->n_pages))
 			break;
 		extent = depth < node_end(nd) ? depth - nd->start : nd->n_pages;
-		if (depth <= nd->start || !node_give(ix, &nd, parent, s, extent))
+		if (depth <= nd->start || (r = node_give(ix, &nd, r, s, extent)) == NULL)
 			break;
-		r = node_record(ix, nd, s);
 		if (r->held < extent)
 			r->held = (uint16_t)extent;
 		record_touch(ix, r, tick, 0);

@@ -109,7 +109,7 @@ static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 	struct record *r;
 
 	for (i = 0; i < ix->n_shards; i++) {
-		h = atomic_load_explicit(&ix->shards[i].first_used[s], memory_order_relaxed);
+		h = atomic_load_explicit(&ix->first_used[(size_t)s * ix->n_shards + i], memory_order_relaxed);
 		if (h < best) {
 			best = h;
 			*shard = i;

@@ -28,6 +28,7 @@ struct reader *reader_of(struct index *ix, struct index_match *m)
 			atomic_store(&m->ix->readers[m->reader].taken, 0);
 		m->ix = ix;
 		m->reader = i;
+		memset(m->bands, 0, m->cap * sizeof(*m->bands));	/* of another index, maybe with more servers */
 		used = atomic_load(&ix->readers_used);
 		while (used < i + 1 && !atomic_compare_exchange_weak(&ix->readers_used, &used, i + 1))
 			;

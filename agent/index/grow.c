@@ -1,11 +1,12 @@
 /* grow.c - a claim on its way from what its server holds to the end of its prompt, one node at a time.
  *
- * The claim hangs on the record that it has reached, so that the way behind it is pinned while more
- * shards are locked or room is made. A step needs the node, and may find that it needs its parent's or
- * a child's shard as well: then it says so, all are locked again in order, and it is tried anew. */
+ * The claim hangs on the record that it has reached, so that the way behind it is pinned while room is
+ * made. A step begins with the node locked, and may find that it needs its parent's or a child's shard as
+ * well; if they cannot be had without giving up what is locked, it is tried anew with all of them. */
 #include "agent/index/internal.h"
 
 #define CAP_FIRST	2u	/* owners of a new node */
+#define STEPS		4u	/* with the same shards locked */
 
 /* ---- a server on one more node ------------------------------------------------------------------ */
 
@@ -14,30 +15,30 @@ static struct node *with_slot(struct index *ix, struct node *nd)
 	return node_full(nd) ? node_remake(ix, nd, nd->n_pages, nd->cap * 2u, NULL) : nd;
 }
 
-/* <s> holds at least <extent> pages of <*nd>, and the whole of <parent>. Both are locked. False: no room. */
-bool node_give(struct index *ix, struct node **nd, struct node *parent, server_id s, uint32_t extent)
+/* <s> holds at least <extent> pages of <*nd>; <up> is its record on the node above, NULL at the root. Both
+ * nodes are locked, and <*nd> may be made anew. Its record, or NULL: no room. */
+struct record *node_give(struct index *ix, struct node **nd, struct record *up, server_id s, uint32_t extent)
 {
-	struct record *r = node_record(ix, *nd, s), *up;
+	struct record *r = node_record(ix, *nd, s);
 	struct node *to;
 
 	if (r != NULL) {
 		if (r->extent < extent)
 			node_extent(ix, *nd, r, extent);
-		return true;
+		return r;
 	}
 	if ((to = with_slot(ix, *nd)) == NULL)
-		return false;
+		return NULL;
 	*nd = to;
 	if ((r = record_new(ix, to, s)) == NULL)
-		return false;
+		return NULL;
 	r->extent = (uint16_t)extent;
 	node_own(ix, to, r);
-	if (parent->kind == NODE_EDGE) {
-		up = node_record(ix, parent, s);
+	if (up != NULL) {
 		record_unlist(ix, up);
 		up->n_children++;
 	}
-	return true;
+	return r;
 }
 
 /* ---- split ---------------------------------------------------------------------------------------- */
@@ -87,6 +88,7 @@ static void split_claims(struct index *ix, struct record *from, struct record *t
 		next = cl->next;
 		r = cl->depth <= depth ? to : from;
 		cl->next = r->claims;
+		cl->record = record_ref(ix, r);
 		r->claims = c;
 		atomic_store_explicit(&cl->node, r->node, memory_order_relaxed);
 	}
@@ -189,24 +191,18 @@ static enum grown no_room(struct growth *g, node_id id)
 	return GROW_NO_ROOM;
 }
 
-/* The claim now reaches <depth>, on <nd>, of which its server holds as much. */
-static void reach(struct growth *g, struct node *nd, struct node *from, uint32_t depth, uint32_t had)
+/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, of which its server had <had>
+ * pages before. */
+static void reach(struct growth *g, struct node *nd, struct record *r, struct record *from, uint32_t depth,
+		  uint32_t had)
 {
 	struct claim *cl = &g->ix->claims[g->c];
-	struct record *r = node_record(g->ix, nd, cl->server);
 
 	cl->added += r->extent - had;
-	if (from != NULL && from->kind == NODE_EDGE)
-		claim_detach(g->ix, g->c, node_record(g->ix, from, cl->server));
+	if (from != NULL)
+		claim_detach(g->ix, g->c, from);
 	claim_attach(g->ix, g->c, nd, r, depth);
 	record_touch(g->ix, r, g->tick, cl->priority);
-}
-
-static uint32_t extent_of(struct growth *g, const struct node *nd)
-{
-	const struct record *r = node_record(g->ix, nd, g->ix->claims[g->c].server);
-
-	return r ? r->extent : 0;
 }
 
 /* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
@@ -221,30 +217,29 @@ static uint32_t same_on(const struct growth *g, const struct node *nd)
 		d = m->cursor.depth - nd->start;
 		return d < nd->n_pages ? d : nd->n_pages;
 	}
-	return source_same(g->src, nd, nd->start);
+	return source_same(g->src, nd, nd->start, 1);
 }
 
-static enum grown into_child(struct growth *g, struct node *nd, struct node *child)
+static enum grown into_child(struct growth *g, struct node *nd, struct record *up, struct node *child)
 {
-	uint32_t same = same_on(g, child), had = extent_of(g, child);
+	server_id s = g->ix->claims[g->c].server;
+	uint32_t same = same_on(g, child), had = node_owned(child, s);
+	struct record *r = node_give(g->ix, &child, up, s, same);
 
-	if (!node_give(g->ix, &child, nd, g->ix->claims[g->c].server, same))
+	if (r == NULL)
 		return no_room(g, child->id);
-	reach(g, child, nd, child->start + same, had);
+	reach(g, child, r, up, child->start + same, had);
 	g->left = nd->n_children == 1 ? nd->id : 0;
 	return GROW_ON;
 }
 
-static enum grown extend(struct growth *g, struct node *nd)
+static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 {
-	uint32_t left = g->src->n - node_end(nd), room = EDGE_MAX - nd->n_pages, had;
+	uint32_t left = g->src->n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
 	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), nd->cap, g->src);
-	struct record *r;
 
 	if (to == NULL)
 		return no_room(g, nd->id);
-	r = node_record(g->ix, to, g->ix->claims[g->c].server);
-	had = r->extent;
 	node_extent(g->ix, to, r, to->n_pages);
 	g->ix->claims[g->c].added += r->extent - had;
 	g->ix->claims[g->c].depth = node_end(to);
@@ -253,7 +248,7 @@ static enum grown extend(struct growth *g, struct node *nd)
 
 static struct node *new_child(struct growth *g, const struct node *nd, uint32_t shard)
 {
-	uint32_t start = node_end(nd), n = g->src->n - start < EDGE_MAX ? g->src->n - start : EDGE_MAX, first;
+	uint32_t start = node_end(nd), n = g->src->n - start < EDGE_MAX ? g->src->n - start : EDGE_MAX;
 	struct node *child = node_alloc(g->ix, shard, NODE_EDGE, start, n, CAP_FIRST, g->src->chunk);
 
 	if (child == NULL)
@@ -264,19 +259,12 @@ static struct node *new_child(struct growth *g, const struct node *nd, uint32_t 
 	}
 	child->parent = nd->id;
 	child->tenant = nd->tenant;
-	source_keys(g->src, start, start + n, node_pages(child));
-	if (child->chunk != 0) {
-		first = chunk_first(start, child->chunk);
-		source_digests(g->src, first, first + chunks_between(start, start + n, child->chunk),
-			       node_digests(child));
-	}
+	node_fill_new(child, g->src);
 	return child;
 }
 
-static void unmake_child(struct growth *g, struct node *child, uint32_t shard)
+static void unmake_child(struct growth *g, struct node *child, struct record *r, uint32_t shard)
 {
-	struct record *r = node_record(g->ix, child, g->ix->claims[g->c].server);
-
 	if (r != NULL) {
 		node_disown(g->ix, child, r);
 		record_free(g->ix, r);
@@ -285,7 +273,7 @@ static void unmake_child(struct growth *g, struct node *child, uint32_t shard)
 	node_free(g->ix, shard, child);
 }
 
-static enum grown add_child(struct growth *g, struct node *nd, uint32_t shard)
+static enum grown add_child(struct growth *g, struct node *nd, struct record *up, uint32_t shard)
 {
 	struct index *ix = g->ix;
 	struct node *child = new_child(g, nd, shard);
@@ -299,44 +287,56 @@ static enum grown add_child(struct growth *g, struct node *nd, uint32_t shard)
 		node_own(ix, child, r);
 	}
 	if (r == NULL || !table_add(ix, child)) {
-		unmake_child(g, child, shard);
+		unmake_child(g, child, r, shard);
 		return GROW_NO_ROOM;
 	}
 	node_publish(ix, child);
 	nd->n_children++;
 	nd->child_xor ^= child->id;
-	if (nd->kind == NODE_EDGE)
-		node_record(ix, nd, r->server)->n_children++;
+	if (up != NULL)
+		up->n_children++;
 	ix->shards[shard].st.nodes++;
 	ix->shards[shard].st.pages += child->n_pages;
-	reach(g, child, nd, node_end(child), 0);
+	reach(g, child, r, up, node_end(child), 0);
 	return GROW_ON;
 }
 
-/* The claim reaches the end of <nd>, or nothing yet and <nd> is the root. */
-static enum grown below(struct growth *g, struct node *nd, uint64_t locked, uint64_t *wanted)
+/* Where the match ended it has hashed the page already. */
+static page_key first_below(const struct growth *g, const struct node *nd)
 {
-	page_key first = source_key(g->src, node_end(nd));
-	struct node *child = table_find(g->ix, nd->id, first, locked, wanted);
+	const struct index_match *m = g->m;
+
+	if (m != NULL && m->cursor.has_next && m->cursor.depth == node_end(nd))
+		return m->cursor.next;
+	return source_key(g->src, node_end(nd));
+}
+
+/* The claim reaches the end of <nd>, or nothing yet and <nd> is the root; <up>: the record on it, or NULL. */
+static enum grown below(struct growth *g, struct node *nd, struct record *up, uint64_t *locked)
+{
+	page_key first = first_below(g, nd);
+	uint64_t wanted = *locked;
+	struct node *child = table_find(g->ix, nd->id, first, *locked, &wanted);
 	uint32_t shard;
 
+	if (child == NULL && wanted != *locked) {
+		if (!shards_more(g->ix, locked, wanted))
+			return GROW_ON;
+		child = table_find(g->ix, nd->id, first, *locked, &wanted);
+	}
 	if (child != NULL)
-		return into_child(g, nd, child);
-	if (*wanted & ~locked)
-		return GROW_WIDER;
-	if (nd->kind == NODE_EDGE && nd->n_children == 0 && nd->n_pages < EDGE_MAX)
-		return extend(g, nd);
+		return into_child(g, nd, up, child);
+	if (up != NULL && nd->n_children == 0 && nd->n_pages < EDGE_MAX)
+		return extend(g, nd, up);
 	shard = (uint32_t)(table_hash(g->ix, nd->id, first) >> 32) & (g->ix->n_shards - 1);
-	*wanted |= 1ull << shard;
-	return *wanted & ~locked ? GROW_WIDER : add_child(g, nd, shard);
+	return shards_more(g->ix, locked, 1ull << shard) ? add_child(g, nd, up, shard) : GROW_ON;
 }
 
 /* The claim ends within <nd>. */
-static enum grown within(struct growth *g, struct node *nd, uint64_t locked, uint64_t *wanted)
+static enum grown within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
 {
 	struct claim *cl = &g->ix->claims[g->c];
-	uint32_t same = source_same(g->src, nd, cl->depth), to = cl->depth + same - nd->start;
-	struct record *r = node_record(g->ix, nd, cl->server);
+	uint32_t same = source_same(g->src, nd, cl->depth, 0), to = cl->depth + same - nd->start;
 
 	if (same > 0) {
 		if (r->extent < to) {
@@ -346,9 +346,8 @@ static enum grown within(struct growth *g, struct node *nd, uint64_t locked, uin
 		cl->depth += same;
 		return GROW_ON;
 	}
-	*wanted |= shard_bit(g->ix, nd->parent);
-	if (*wanted & ~locked)
-		return GROW_WIDER;
+	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
+		return GROW_ON;
 	if (!node_split(g->ix, node_at(g->ix, nd->parent), nd, cl->depth - nd->start))
 		return no_room(g, nd->id);
 	g->left = nd->n_children == 1 ? nd->id : 0;
@@ -393,57 +392,79 @@ void root_remove(struct index *ix, struct node *root)
 	node_bury(ix, root);
 }
 
-static enum grown from_root(struct growth *g, uint64_t locked, uint64_t *wanted)
+static enum grown from_root(struct growth *g, uint64_t *locked)
 {
 	uint32_t shard = (uint32_t)(table_hash(g->ix, g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
-	struct node *root = table_find_root(g->ix, g->space, locked, wanted);
+	uint64_t wanted = *locked | 1ull << shard;
+	struct node *root;
 	enum grown is;
 
-	if (root == NULL) {
-		*wanted |= 1ull << shard;
-		if (*wanted & ~locked)
-			return GROW_WIDER;
-		if ((root = new_root(g, shard)) == NULL) {
-			g->full = shard;
-			return GROW_NO_ROOM;
-		}
+	if (!shards_more(g->ix, locked, wanted))
+		return GROW_ON;
+	root = table_find_root(g->ix, g->space, *locked, &wanted);
+	if (root == NULL && (root = new_root(g, shard)) == NULL) {
+		g->full = shard;
+		return GROW_NO_ROOM;
 	}
-	is = below(g, root, locked, wanted);
-	if (root->n_children == 0)
+	is = below(g, root, NULL, locked);
+	if (is == GROW_NO_ROOM && root->n_children == 0)
 		root_remove(g->ix, root);
 	return is;
 }
 
-static enum grown step(struct growth *g, node_id id, uint64_t locked, uint64_t *wanted)
+static enum grown step(struct growth *g, node_id id, uint64_t *locked)
 {
 	struct claim *cl = &g->ix->claims[g->c];
+	struct record *r;
 	struct node *nd;
 
-	if (atomic_load_explicit(&cl->node, memory_order_relaxed) != id)
-		return GROW_AGAIN;
-	if (cl->depth == g->src->n)
-		return GROW_DONE;
 	if (id == 0)
-		return from_root(g, locked, wanted);
+		return from_root(g, locked);
 	nd = node_at(g->ix, id);
-	return cl->depth < node_end(nd) ? within(g, nd, locked, wanted) : below(g, nd, locked, wanted);
+	r = at(g->ix, cl->record);
+	return cl->depth < node_end(nd) ? within(g, nd, r, locked) : below(g, nd, r, locked);
+}
+
+/* As many steps as can be done with these shards, but no more than a few: others wait for them. */
+static enum grown steps(struct growth *g, uint64_t *locked)
+{
+	struct claim *cl = &g->ix->claims[g->c];
+	enum grown is = GROW_ON;
+	node_id id;
+	unsigned i;
+
+	for (i = 0; i < STEPS && is == GROW_ON && g->left == 0; i++) {
+		id = atomic_load_explicit(&cl->node, memory_order_relaxed);
+		if (id != 0 && (shard_bit(g->ix, id) & ~*locked) != 0)
+			break;
+		if (cl->depth < g->src->n)
+			is = step(g, id, locked);
+		if (is == GROW_ON && cl->depth == g->src->n)
+			is = GROW_DONE;
+	}
+	if (is == GROW_DONE)
+		g->ix->shards[shard_of(g->ix, atomic_load_explicit(&cl->node, memory_order_relaxed))].st.commits++;
+	return is;
+}
+
+static enum grown unlocked(struct growth *g, uint64_t locked, enum grown is)
+{
+	shards_unlock(g->ix, locked);
+	if (g->left != 0)
+		node_join(g->ix, g->left);	/* its other children went while a claim was there */
+	g->left = 0;
+	return is;
 }
 
 enum grown grow(struct growth *g)
 {
 	node_id id = atomic_load_explicit(&g->ix->claims[g->c].node, memory_order_relaxed);
-	uint64_t locked, wanted = id ? shard_bit(g->ix, id) : 0;
+	uint64_t locked = id ? shard_bit(g->ix, id) : 0;
 	enum grown is;
 
-	g->left = 0;
-	do {
-		locked = wanted;
-		shards_lock(g->ix, locked);
-		is = step(g, id, locked, &wanted);
-		shards_unlock(g->ix, locked);
-	} while (is == GROW_WIDER);
-	node_join(g->ix, g->left);	/* its other children went while a claim was there */
-	return is;
+	shards_lock(g->ix, locked);
+	is = steps(g, &locked);
+	return unlocked(g, locked, is);
 }
 
 /* ---- where the match ended ------------------------------------------------------------------------------ */
@@ -458,42 +479,48 @@ static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 	had = r->extent;
 	if (had < depth - nd->start)
 		node_extent(g->ix, nd, r, depth - nd->start);
-	reach(g, nd, NULL, depth, had);
+	reach(g, nd, r, NULL, depth, had);
 	return true;
 }
 
-/* Hang the claim on the deepest record that its server has on the way to the cursor. It stays at the root
- * if there is none, or if what the cursor names has changed since. */
-void grow_from_cursor(struct growth *g)
+/* The object of <id> that was seen, or NULL. */
+static struct node *still(struct index *ix, node_id id, uint32_t serial)
+{
+	struct node *nd = node_at(ix, id);
+
+	return nd != NULL && nd->serial == serial && nd->kind == NODE_EDGE ? nd : NULL;
+}
+
+/* Hang the claim on the deepest record that its server has on the way to the cursor, and go on from there as
+ * far as that shard allows. It stays at the root if there is no such record, or if what the cursor names
+ * has changed since. */
+enum grown grow_from_cursor(struct growth *g)
 {
 	struct index *ix = g->ix;
-	node_id id = g->m->cursor.node, up;
+	node_id id = g->m->cursor.node;
 	uint32_t serial = g->m->cursor.serial, depth = g->m->cursor.depth;
+	uint64_t locked = shard_bit(ix, id);
 	struct node *nd;
-	uint64_t locked;
-	bool found, fresh;
 
-	while (id != 0) {
-		shards_lock(ix, locked = shard_bit(ix, id));
-		nd = node_at(ix, id);
-		fresh = nd != NULL && nd->serial == serial && nd->kind == NODE_EDGE;
-		found = fresh && start_on(g, nd, depth);
-		up = fresh ? nd->parent : 0;
-		shards_unlock(ix, locked);
-		if (found || !fresh)
-			return;
-		shards_lock(ix, locked |= shard_bit(ix, up));
-		nd = node_at(ix, id);
-		fresh = nd != NULL && nd->serial == serial && nd->parent == up;
-		if (fresh) {
-			depth = nd->start;
-			nd = node_at(ix, up);
-			serial = nd->serial;
-			found = start_on(g, nd, depth);
+	shards_lock(ix, locked);
+	while ((nd = still(ix, id, serial)) != NULL) {
+		if (start_on(g, nd, depth)) {
+			enum grown is = steps(g, &locked);
+
+			return unlocked(g, locked, is);
 		}
-		shards_unlock(ix, locked);
-		if (found || !fresh)
-			return;
-		id = depth > 0 ? up : 0;
+		if (nd->start == 0)
+			break;
+		if (!shards_more(ix, &locked, shard_bit(ix, nd->parent)))
+			continue;
+		depth = nd->start;
+		nd = node_at(ix, nd->parent);
+		id = nd->id;
+		serial = nd->serial;
+		if (shard_bit(ix, id) != locked) {	/* only the one above is needed from here on */
+			shards_unlock(ix, locked & ~shard_bit(ix, id));
+			locked = shard_bit(ix, id);
+		}
 	}
+	return unlocked(g, locked, GROW_ON);
 }

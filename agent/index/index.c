@@ -74,15 +74,17 @@ static bool take_orders(struct index *ix)
 	uint32_t i;
 	size_t k;
 
+	ix->first_used = mem_calloc((size_t)SERVERS_MAX * ix->n_shards, sizeof(*ix->first_used));
+	if (ix->first_used == NULL)
+		return false;
 	for (i = 0; i < ix->n_shards; i++) {
 		sh = &ix->shards[i];
 		sh->orders = mem_calloc((size_t)SERVERS_MAX * ix->orders_each, sizeof(*sh->orders));
-		sh->first_used = mem_calloc(SERVERS_MAX, sizeof(*sh->first_used));
-		if (sh->orders == NULL || sh->first_used == NULL)
+		if (sh->orders == NULL)
 			return false;
-		for (k = 0; k < SERVERS_MAX; k++)
-			atomic_store_explicit(&sh->first_used[k], NOT_ONE, memory_order_relaxed);
 	}
+	for (k = 0; k < (size_t)SERVERS_MAX * ix->n_shards; k++)
+		atomic_store_explicit(&ix->first_used[k], NOT_ONE, memory_order_relaxed);
 	return true;
 }
 
@@ -132,10 +134,9 @@ void index_free(struct index *ix)
 
 	if (ix == NULL)
 		return;
-	for (i = 0; i < ix->n_shards; i++) {
+	for (i = 0; i < ix->n_shards; i++)
 		mem_free(ix->shards[i].orders);
-		mem_free(ix->shards[i].first_used);
-	}
+	mem_free(ix->first_used);
 	region_give(&ix->region);
 	mem_wipe(&ix->key, sizeof(ix->key));
 	mem_free(ix);
@@ -182,19 +183,17 @@ static void know_server(struct index *ix, server_id s)
 
 static bool grow_to_end(struct growth *g, uint32_t *work)
 {
-	enum grown is = GROW_AGAIN;
+	enum grown is = GROW_ON;
 	uint32_t i, n_full = 0;
 
 	if (g->m != NULL && g->m->cursor.node != 0)
-		grow_from_cursor(g);
-	for (i = 0; i < COMMIT_TRIES; i++) {
-		is = grow(g);
-		if (is == GROW_DONE)
-			return true;
+		is = grow_from_cursor(g);
+	for (i = 0; i < COMMIT_TRIES && is != GROW_DONE; i++) {
 		if (is == GROW_NO_ROOM && !make_room(g->ix, g->full, n_full++ == 0, work))
-			break;
+			return false;
+		is = grow(g);
 	}
-	return false;
+	return is == GROW_DONE;
 }
 
 /* All claims are open: the oldest makes room, if claims may go at all. */
@@ -208,16 +207,6 @@ static uint32_t take_claim(struct index *ix, server_id server, unsigned priority
 		c = claim_take(ix, server, p);
 	}
 	return c;
-}
-
-static void count_commit(struct index *ix, uint32_t c)
-{
-	node_id id = atomic_load_explicit(&ix->claims[c].node, memory_order_relaxed);
-	uint64_t locked = shard_bit(ix, id);
-
-	shards_lock(ix, locked);
-	ix->shards[shard_of(ix, id)].st.commits++;
-	shards_unlock(ix, locked);
 }
 
 static index_claim commit(struct index *ix, const struct space_key *space, const struct source *src,
@@ -240,9 +229,8 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
-	count_commit(ix, g.c);
-	id = claim_open(ix, g.c);
-	keep_reserve(ix, &work);
+	if (claim_open(ix, g.c, &id))
+		keep_reserve(ix, &work);
 	keep_capacity(ix, server, &work);
 	return id;
 }

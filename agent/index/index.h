@@ -101,6 +101,8 @@ struct index_step {
 
 struct index_cursor {		/* the index's own business */
 	uint32_t node, serial, depth, n_walked;
+	page_key next;
+	bool has_next;
 	struct index_step path[CURSOR_PATH];
 };
 

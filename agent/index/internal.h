@@ -83,6 +83,7 @@ _Static_assert(sizeof(struct record) == 40, "a record takes a block of 48 bytes"
 
 struct claim {
 	_Atomic uint32_t node;		/* 0: not open, or at the root with nothing yet */
+	arena_ref record;		/* on which it hangs */
 	uint32_t depth;			/* pages from the start that it reaches */
 	uint32_t next;			/* on the same record, or the next free one */
 	uint32_t older, newer;		/* all open ones, by number */
@@ -106,7 +107,6 @@ struct shard {
 	uint32_t serial;
 	struct ends by_age;
 	struct ends *orders;		/* [server * buckets + bucket] */
-	_Atomic uint32_t *first_used;	/* [server]: a hint of its first record's tick, NOT_ONE if it has none */
 	uint32_t waiting, n_waiting;	/* objects that are superseded, by link */
 	uint32_t closed;		/* those that only readers of <closed_at> and before can see */
 	uint64_t closed_at;
@@ -148,6 +148,7 @@ struct index {
 	const struct pages_ops *ops;
 	struct region region;
 	uint64_t seed[2];
+	_Atomic uint32_t *first_used;	/* [server][shard]: a hint at its first record's tick; NOT_ONE: there is none */
 	uint32_t n_shards, orders_each;
 	struct bucket *buckets;
 	size_t n_table;			/* buckets */
@@ -262,8 +263,9 @@ void source_of_keys(struct source *s, const struct index *ix, const page_key *ke
 void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
 		     uint32_t page_bytes, size_t n);
 page_key source_key(const struct source *s, uint32_t i);
-/* How many pages from page <from> of the prompt, which lies on <nd>, are the same. */
-uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from);
+/* How many pages from page <from> of the prompt, which lies on <nd>, are the same. <known>: the first is,
+ * or 0. */
+uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from, uint32_t known);
 /* Write the keys of pages [from, to) of the prompt, and the digests of chunks [first, end) of it. */
 void source_keys(const struct source *s, uint32_t from, uint32_t to, page_key *out);
 void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64_t *out);
@@ -272,6 +274,8 @@ void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64
 
 void shards_lock(struct index *ix, uint64_t mask);
 void shards_unlock(struct index *ix, uint64_t mask);
+/* Lock <want> as well. False: all were given up on the way, so that what was seen may have changed. */
+bool shards_more(struct index *ix, uint64_t *locked, uint64_t want);
 void claims_lock(struct index *ix);
 void claims_unlock(struct index *ix);
 
@@ -292,8 +296,9 @@ void grace_collect(struct index *ix, struct shard *sh, bool hard);
 /* ---- table.c ---------------------------------------------------------------------------------- */
 
 size_t table_bytes(size_t n_buckets);
-/* For readers. */
-const struct node *table_child(const struct index *ix, node_id parent, page_key first);
+/* For readers. <hash>: table_hash(ix, parent, first). */
+const struct node *table_child(const struct index *ix, uint64_t hash, node_id parent, page_key first);
+void table_prefetch(const struct index *ix, uint64_t hash);
 const struct node *table_root(const struct index *ix, const struct space_key *space);
 /* For writers. The child's object if its shard is in <locked>; else NULL, and its shard's bit is added
  * to <wanted>: one entry or more there may be it. */
@@ -328,6 +333,8 @@ void node_disown(struct index *ix, struct node *nd, struct record *r);
 uint32_t node_reach(const struct node *nd);		/* the longest extent of an owner */
 void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
 void node_fill(struct node *to, const struct node *from, const struct source *src);
+void node_fill_new(struct node *nd, const struct source *src);
+uint32_t node_owned(const struct node *nd, server_id s);	/* pages, 0: not an owner */
 /* The same node as a new object of <n_pages> pages and room for <cap> owners; pages and digests that
  * both have are there. In the place of <nd>, which is retired. NULL: no room. */
 struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
@@ -354,7 +361,7 @@ void node_join(struct index *ix, node_id id);	/* with its only child, if it has 
 
 /* ---- grow.c ------------------------------------------------------------------------------------- */
 
-enum grown { GROW_DONE, GROW_ON, GROW_WIDER, GROW_AGAIN, GROW_NO_ROOM };
+enum grown { GROW_DONE, GROW_ON, GROW_NO_ROOM };
 
 struct growth {			/* one claim on its way down */
 	struct index *ix;
@@ -366,16 +373,17 @@ struct growth {			/* one claim on its way down */
 	node_id left;			/* a node without the claims it had, with one child only; or 0 */
 };
 
-void grow_from_cursor(struct growth *g);
-enum grown grow(struct growth *g);		/* one step */
+enum grown grow_from_cursor(struct growth *g);
+enum grown grow(struct growth *g);		/* a few steps */
 bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k);
-bool node_give(struct index *ix, struct node **nd, struct node *parent, server_id s, uint32_t extent);
+struct record *node_give(struct index *ix, struct node **nd, struct record *up, server_id s, uint32_t extent);
 void root_remove(struct index *ix, struct node *root);	/* it has no children */
 
 /* ---- claim.c ------------------------------------------------------------------------------------ */
 
 uint32_t claim_take(struct index *ix, server_id server, uint8_t priority);	/* 0: none is free */
-index_claim claim_open(struct index *ix, uint32_t c);		/* it has grown: from now on others know it */
+/* It has grown: from now on others know it. True: claims have added more than there is room for. */
+bool claim_open(struct index *ix, uint32_t c, index_claim *id);
 void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
 void claim_detach(struct index *ix, uint32_t c, struct record *r);
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */

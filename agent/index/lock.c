@@ -29,6 +29,12 @@ static void take(_Atomic uint32_t *l)
 	}
 }
 
+static bool try(_Atomic uint32_t *l)
+{
+	return atomic_load_explicit(l, memory_order_relaxed) == 0 &&
+	       atomic_exchange_explicit(l, 1, memory_order_acquire) == 0;
+}
+
 static void give(_Atomic uint32_t *l)
 {
 	atomic_store_explicit(l, 0, memory_order_release);
@@ -44,6 +50,26 @@ void shards_unlock(struct index *ix, uint64_t mask)
 {
 	for (; mask != 0; mask &= mask - 1)
 		give(&ix->shards[__builtin_ctzll(mask)].locked);
+}
+
+/* Out of order a lock may only be tried. */
+bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
+{
+	uint64_t more = want & ~*locked, bit;
+
+	for (; more != 0; more &= more - 1) {
+		bit = more & -more;
+		if (bit > *locked)
+			take(&ix->shards[__builtin_ctzll(bit)].locked);
+		else if (!try(&ix->shards[__builtin_ctzll(bit)].locked))
+			break;
+		*locked |= bit;
+	}
+	if (more == 0)
+		return true;
+	shards_unlock(ix, *locked);
+	shards_lock(ix, *locked = want | *locked);
+	return false;
 }
 
 void claims_lock(struct index *ix)

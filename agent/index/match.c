@@ -40,6 +40,14 @@ struct walk {
 	uint32_t words, depth;
 };
 
+static void set_clear(const struct walk *w, struct server_set *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->words; i++)
+		s->w[i] = 0;
+}
+
 static bool set_any(const struct walk *w, const struct server_set *s)
 {
 	uint64_t any = 0;
@@ -50,22 +58,25 @@ static bool set_any(const struct walk *w, const struct server_set *s)
 	return any != 0;
 }
 
-/* Bands come up from the shallowest; they are turned round at the end. */
+/* Bands come up from the shallowest; they are turned round at the end. The words of a band that no server
+ * needs are 0 since index_match_init(). */
 static void band(struct walk *w, uint32_t depth, const struct server_set *s)
 {
-	struct index_band *b = &w->m->bands[w->m->n_bands];
+	struct index_match *m = w->m;
+	struct index_band *b = &m->bands[m->n_bands];
 	uint32_t i;
 
 	if (depth == 0 || !set_any(w, s))
 		return;
-	if (w->m->n_bands > 0 && b[-1].depth == depth) {
+	if (m->n_bands > 0 && b[-1].depth == depth) {
 		for (i = 0; i < w->words; i++)
 			b[-1].servers.w[i] |= s->w[i];
 		return;
 	}
 	b->depth = depth;
-	b->servers = *s;
-	w->m->n_bands++;
+	for (i = 0; i < w->words; i++)
+		b->servers.w[i] = s->w[i];
+	m->n_bands++;
 }
 
 static int by_number(const void *a, const void *b)
@@ -84,7 +95,7 @@ static void partial_bands(struct walk *w, const struct node *nd, uint32_t *part,
 	if (n > 1)
 		qsort(part, n, sizeof(*part), by_number);
 	for (i = 0; i < n; i++) {
-		one = (struct server_set){ { 0 } };
+		set_clear(w, &one);
 		server_set_add(&one, (server_id)(part[i] & 0xffff));
 		band(w, nd->start + (part[i] >> 16), &one);
 	}
@@ -94,9 +105,11 @@ static void partial_bands(struct walk *w, const struct node *nd, uint32_t *part,
 static void owners(struct walk *w, const struct node *nd, uint32_t same)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_acquire), n_part = 0, word, s;
-	struct server_set all = { { 0 } }, on = { { 0 } };
+	struct server_set all, on;
 	uint32_t part[SERVERS_MAX];
 
+	set_clear(w, &all);
+	set_clear(w, &on);
 	for (i = 0; i < n; i++) {
 		word = atomic_load_explicit(&node_words(nd)[i], memory_order_acquire);
 		s = word_server(word);
@@ -113,23 +126,48 @@ static void owners(struct walk *w, const struct node *nd, uint32_t same)
 		w->here.w[i] &= ~(all.w[i] | on.w[i]);
 	if (nd->start > 0)
 		band(w, nd->start, &w->here);
-	partial_bands(w, nd, part, n_part);
-	w->here = on;
+	if (n_part > 0)
+		partial_bands(w, nd, part, n_part);
+	for (i = 0; i < w->words; i++)
+		w->here.w[i] = on.w[i];
+}
+
+struct next {			/* what a child would begin with */
+	page_key first;
+	uint64_t hash;
+};
+
+/* Asked for before the pages of <nd> are compared, so that its bucket is there when they are. */
+static struct next next_of(const struct walk *w, const struct node *nd)
+{
+	struct next next = { 0, 0 };
+
+	if (node_end(nd) >= w->src->n)
+		return next;
+	next.first = source_key(w->src, node_end(nd));
+	next.hash = table_hash(w->ix, nd->id, next.first);
+	table_prefetch(w->ix, next.hash);
+	return next;
 }
 
 /* Down from the root; the object at which it ended. */
 static const struct node *go_down(struct walk *w, const struct node *nd)
 {
+	struct next next = next_of(w, nd);
 	struct index_match *m = w->m;
 	const struct node *child;
 	uint32_t same;
 
 	while (w->depth < w->src->n) {
-		child = table_child(w->ix, nd->id, source_key(w->src, w->depth));
-		if (child == NULL)
+		child = table_child(w->ix, next.hash, nd->id, next.first);
+		if (child == NULL) {
+			m->cursor.next = next.first;
+			m->cursor.has_next = true;
 			return nd;
+		}
 		nd = child;
-		same = source_same(w->src, nd, nd->start);
+		next = next_of(w, nd);
+		same = source_same(w->src, nd, nd->start, 1);
 		owners(w, nd, same);
 		w->depth = nd->start + same;
 		m->cursor.path[m->cursor.n_walked++ % CURSOR_PATH] = (struct index_step){ nd->id, nd->serial };
@@ -173,8 +211,9 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	const struct node *root = table_root(w->ix, space), *nd;
 
 	m->n_bands = 0;
-	memset(&m->cursor, 0, offsetof(struct index_cursor, path));
-	w->here = (struct server_set){ { 0 } };
+	m->cursor.node = m->cursor.n_walked = 0;
+	m->cursor.has_next = false;
+	set_clear(w, &w->here);
 	w->depth = 0;
 	if (root == NULL)
 		return true;
@@ -191,7 +230,7 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 void match_source(struct index *ix, const struct space_key *space, const struct source *src, struct index_match *m)
 {
 	struct reader *r = reader_of(ix, m);
-	struct walk w = { .ix = ix, .src = src, .m = m };
+	struct walk w;
 	unsigned i;
 
 	m->n_bands = 0;
@@ -199,6 +238,9 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 	m->cursor.node = m->cursor.n_walked = m->cursor.depth = 0;
 	if (r == NULL)
 		return;
+	w.ix = ix;
+	w.src = src;
+	w.m = m;
 	reader_enter(ix, r);
 	w.words = atomic_load_explicit(&ix->server_words, memory_order_acquire);
 	for (i = 0; i < AGAIN && !walk_once(&w, space); i++)

@@ -115,16 +115,35 @@ static uint32_t word(const struct node *nd, uint32_t i)
 	return atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed);
 }
 
+/* Four words at a time: a node that all servers hold has many. Behind the last word are the records'
+ * refs, as many as there is room for, so reading up to four words further stays on the node. Only who has
+ * locked the shard changes them, and only who has locked it looks for them here. */
+typedef uint32_t words4 __attribute__((vector_size(16), aligned(16), may_alias));
+
 int node_slot(const struct node *nd, server_id s)
 {
-	uint32_t i, n = n_slots(nd), w;
+	const words4 *v = (const words4 *)(uintptr_t)node_words(nd);
+	uint32_t i, k, n = n_slots(nd), w;
+	words4 hit;
 
-	for (i = 0; i < n; i++) {
-		w = word(nd, i);
-		if (w != 0 && word_server(w) == s)
-			return (int)i;
+	for (i = 0; i < n; i += 4, v++) {
+		hit = (words4)((*v >> 16) == s);
+		if ((((uint64_t *)&hit)[0] | ((uint64_t *)&hit)[1]) == 0)
+			continue;
+		for (k = i; k < n && k < i + 4; k++) {
+			w = word(nd, k);
+			if (w != 0 && word_server(w) == s)
+				return (int)k;
+		}
 	}
 	return -1;
+}
+
+uint32_t node_owned(const struct node *nd, server_id s)
+{
+	int i = node_slot(nd, s);
+
+	return i < 0 ? 0 : word_extent(word(nd, (uint32_t)i));
 }
 
 struct record *node_record(const struct index *ix, const struct node *nd, server_id s)
@@ -216,6 +235,17 @@ void node_fill(struct node *to, const struct node *from, const struct source *sr
 		       done * sizeof(uint64_t));
 	if (all > done)
 		source_digests(src, first + done, first + all, node_digests(to) + done);
+}
+
+void node_fill_new(struct node *nd, const struct source *src)
+{
+	uint32_t first;
+
+	source_keys(src, nd->start, node_end(nd), node_pages(nd));
+	if (nd->chunk == 0)
+		return;
+	first = chunk_first(nd->start, nd->chunk);
+	source_digests(src, first, first + chunks_between(nd->start, node_end(nd), nd->chunk), node_digests(nd));
 }
 
 struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,

@@ -87,7 +87,8 @@ static void hint(struct index *ix, struct shard *sh, server_id s)
 		h = last_goes(ix) ? ~r->used : r->used;
 	if (r != NULL && h == NOT_ONE)
 		h--;
-	atomic_store_explicit(&sh->first_used[s], h, memory_order_relaxed);
+	atomic_store_explicit(&ix->first_used[(size_t)s * ix->n_shards + (uint32_t)(sh - ix->shards)], h,
+			      memory_order_relaxed);
 }
 
 /* The record after which <r> belongs; 0: the first place. Most come as the last, those whose child went

@@ -30,12 +30,12 @@ static void cut_end(struct index *ix, struct node *nd)
 		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
 }
 
-/* True: the server's record on <parent> has one child less. */
+/* True: the server's record on <parent> has lost its last child and what it claimed for it. */
 static bool take_out(struct index *ix, struct node *nd, struct node *parent, struct record *r)
 {
 	server_id s = r->server;
 	uint32_t used = r->used;
-	struct record *up;
+	struct record *up = NULL;
 
 	record_unlist(ix, r);
 	node_disown(ix, nd, r);
@@ -50,10 +50,15 @@ static bool take_out(struct index *ix, struct node *nd, struct node *parent, str
 		remove_node(ix, nd, parent);
 	else
 		cut_end(ix, nd);
-	return parent->kind == NODE_EDGE;
+	if (up == NULL || up->n_children > 0)
+		return false;
+	if (up->held < parent->n_pages)
+		return true;
+	record_list(ix, up);
+	return false;
 }
 
-/* True: the record above wants a look. */
+/* True: the record above has to be settled as well. */
 static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r)
 {
 	uint32_t reach = claim_reach(ix, r, nd->start);
@@ -73,45 +78,62 @@ static bool settle_record(struct index *ix, struct node *nd, struct node *parent
 static struct record *lock_record(struct index *ix, node_id id, server_id s, struct node **nd,
 				  struct node **parent, uint64_t *locked)
 {
-	uint64_t want = shard_bit(ix, id);
 	struct record *r;
 
-	for (;;) {
-		shards_lock(ix, *locked = want);
+	shards_lock(ix, *locked = shard_bit(ix, id));
+	do {
 		*nd = node_at(ix, id);
 		r = *nd != NULL && (*nd)->kind == NODE_EDGE ? node_record(ix, *nd, s) : NULL;
-		if (r == NULL)
-			break;
-		want = shard_bit(ix, id) | shard_bit(ix, (*nd)->parent);
-		if ((want & ~*locked) == 0) {
-			*parent = node_at(ix, (*nd)->parent);
-			return r;
+		if (r == NULL) {
+			shards_unlock(ix, *locked);
+			return NULL;
 		}
-		shards_unlock(ix, *locked);
-	}
-	shards_unlock(ix, *locked);
-	return NULL;
+	} while (!shards_more(ix, locked, shard_bit(ix, id) | shard_bit(ix, (*nd)->parent)));
+	*parent = node_at(ix, (*nd)->parent);
+	return r;
+}
+
+static bool alone(const struct node *nd)
+{
+	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
+}
+
+/* <r> is on <nd>, and both it and its parent are locked; they are unlocked on return, and whatever is to be
+ * done above is done. */
+static void settle_up(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked)
+{
+	node_id id = nd->id, up = parent->id;
+	server_id s = r->server;
+	bool on, join, join_up;
+
+	do {
+		on = settle_record(ix, nd, parent, r);
+		join = alone(node_at(ix, id));
+		join_up = alone(node_at(ix, up));
+		shards_unlock(ix, locked);
+		if (join)
+			node_join(ix, id);
+		if (!on && join_up)	/* else its record is to be settled first */
+			node_join(ix, up);
+		id = up;
+		on = on && (r = lock_record(ix, id, s, &nd, &parent, &locked)) != NULL;
+		up = on ? parent->id : 0;
+	} while (on);
 }
 
 void index_settle(struct index *ix, node_id id, server_id server)
 {
 	struct node *nd, *parent;
-	node_id up = 0;
 	struct record *r;
 	uint64_t locked;
-	bool on = true;
 
-	while (on && (r = lock_record(ix, id, server, &nd, &parent, &locked)) != NULL) {
-		up = parent->kind == NODE_EDGE ? parent->id : 0;
-		on = settle_record(ix, nd, parent, r);
-		shards_unlock(ix, locked);
-		node_join(ix, id);		/* not yet the one above: its record is not settled */
-		id = up;
-	}
+	if ((r = lock_record(ix, id, server, &nd, &parent, &locked)) != NULL)
+		settle_up(ix, nd, parent, r, locked);
 }
 
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
 {
+	struct shard *sh = &ix->shards[shard_of(ix, id)];
 	struct node *nd, *parent;
 	struct record *r;
 	uint64_t locked;
@@ -126,11 +148,10 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 	cut = most < r->extent ? most : r->extent;
 	r->held = (uint16_t)(r->extent - cut);
 	if (evicted) {
-		ix->shards[shard_of(ix, id)].st.evicted_pages += cut;
-		ix->shards[shard_of(ix, id)].st.evicted_records += cut == r->extent;
+		sh->st.evicted_pages += cut;
+		sh->st.evicted_records += cut == r->extent;
 	}
-	shards_unlock(ix, locked);
-	index_settle(ix, id, server);
+	settle_up(ix, nd, parent, r, locked);
 	return cut;
 }
 
@@ -265,22 +286,21 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 
 void node_join(struct index *ix, node_id id)
 {
-	uint64_t locked, want = id ? shard_bit(ix, id) : 0;
+	uint64_t locked = id ? shard_bit(ix, id) : 0;
 	struct node *nd, *child;
 
-	while (want != 0) {
-		shards_lock(ix, locked = want);
-		want = 0;
+	if (id == 0)
+		return;
+	shards_lock(ix, locked);
+	do {
 		nd = node_at(ix, id);
-		if (nd != NULL && may_join(ix, nd)) {
-			want = shard_bit(ix, id) | shard_bit(ix, nd->parent) | shard_bit(ix, nd->child_xor);
-			if ((want & ~locked) == 0) {
-				child = node_at(ix, nd->child_xor);
-				if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX)
-					join(ix, node_at(ix, nd->parent), nd, child);
-				want = 0;
-			}
+		if (nd == NULL || !may_join(ix, nd)) {
+			shards_unlock(ix, locked);
+			return;
 		}
-		shards_unlock(ix, locked);
-	}
+	} while (!shards_more(ix, &locked, shard_bit(ix, nd->parent) | shard_bit(ix, nd->child_xor)));
+	child = node_at(ix, nd->child_xor);
+	if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX)
+		join(ix, node_at(ix, nd->parent), nd, child);
+	shards_unlock(ix, locked);
 }

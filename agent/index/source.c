@@ -56,7 +56,7 @@ static uint32_t same_chunks(const struct source *s, const struct node *nd, uint3
 					      n - first);
 }
 
-uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from)
+uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from, uint32_t known)
 {
 	uint32_t end = s->n < node_end(nd) ? s->n : node_end(nd), pos = from, to, same;
 
@@ -65,12 +65,14 @@ uint32_t source_same(const struct source *s, const struct node *nd, uint32_t fro
 	if (s->keys != NULL)
 		return (uint32_t)s->ops->same_keys(s->keys + from, node_pages(nd) + (from - nd->start),
 						   end - from);
+	if (pos % s->chunk != 0 || end - pos < s->chunk)
+		pos += known;
 	while (pos < end) {
-		if (pos % s->chunk == 0)
+		if (pos % s->chunk == 0 && end - pos >= s->chunk)
 			pos += same_chunks(s, nd, pos, end) * s->chunk;
 		to = pos - pos % s->chunk + s->chunk;
 		to = to < end ? to : end;
-		same = same_pages(s, nd, pos, to);
+		same = pos < to ? same_pages(s, nd, pos, to) : 0;
 		pos += same;
 		if (pos < to)
 			break;

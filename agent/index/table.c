@@ -73,6 +73,9 @@ static inline const struct node *look(const struct index *ix, uint64_t hash, is_
 			if (e >> TAG_SHIFT != tag || e == 0)
 				continue;
 			nd = at(ix, (arena_ref)e);
+			__builtin_prefetch((const char *)nd + 64);
+			__builtin_prefetch((const char *)nd + 128);
+			__builtin_prefetch((const char *)nd + 192);
 			if (is(nd, a, b))
 				return nd;
 		}
@@ -82,9 +85,14 @@ static inline const struct node *look(const struct index *ix, uint64_t hash, is_
 	return NULL;
 }
 
-const struct node *table_child(const struct index *ix, node_id parent, page_key first)
+const struct node *table_child(const struct index *ix, uint64_t hash, node_id parent, page_key first)
 {
-	return look(ix, table_hash(ix, parent, first), is_child, parent, first);
+	return look(ix, hash, is_child, parent, first);
+}
+
+void table_prefetch(const struct index *ix, uint64_t hash)
+{
+	__builtin_prefetch(bucket_of(ix, hash, 0));
 }
 
 const struct node *table_root(const struct index *ix, const struct space_key *space)

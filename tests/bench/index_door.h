@@ -39,6 +39,7 @@ static inline int door_open(struct door *d, size_t max_bytes, const struct hash_
 	index_defaults(&o);
 	o.max_bytes = max_bytes;
 	o.max_pages = 1u << 24;
+	o.prefault = true;
 	o.key = key;
 	if ((d->ix = index_new(&o)) == NULL)
 		return -1;

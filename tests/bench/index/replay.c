@@ -5,7 +5,7 @@
 #include "tests/bench/index/bench.h"
 #include "tests/bench/index/model.h"
 
-#define BUDGET_FIRST	((size_t)256 << 20)
+#define BUDGET_FIRST	((size_t)16 << 20)
 #define BUDGET_LAST	((size_t)16 << 30)
 
 enum kind { APART, FUSED, FUSED_CONFIRM, KINDS };
