@@ -225,6 +225,8 @@ static const char *check_all(struct index *ix, struct counts *n, struct family *
 		bad = check_shard(ix, i, n, f);
 	if (bad == NULL)
 		bad = check_totals(ix, n);
+	if (bad == NULL)
+		bad = table_check(ix, n->nodes + n->spaces);
 	return bad ? bad : check_claims(ix);
 }
 

@@ -3,7 +3,8 @@
 
 #define MIN_BYTES	65536u		/* below it nothing but the fixed part would fit */
 #define MIN_SHARD	(256u << 10)
-#define BYTES_AN_ENTRY	160u		/* budget for each entry of the child table; a node and its record take 128 or more */
+#define BYTES_AN_ENTRY	112u		/* budget for each entry of the child table: a node and its record take 128 or
+					 * more, so it is no fuller than 0.8 whatever the prompts, and never the limit */
 #define BYTES_A_CLAIM	2048u
 #define CLAIMS_LEAST	64u
 #define CLAIMS_MOST	(1u << 20)
@@ -173,7 +174,7 @@ void index_match_bytes(struct index *ix, const struct space_key *space, const ui
 }
 
 /* Servers are looked for in sets up to the highest that was ever committed. */
-static void know_server(struct index *ix, server_id s)
+void know_server(struct index *ix, server_id s)
 {
 	uint32_t words = s / 64 + 1u, had = atomic_load_explicit(&ix->server_words, memory_order_relaxed);
 

@@ -309,6 +309,7 @@ void table_move(struct index *ix, const struct node *from, const struct node *to
 void table_remove(struct index *ix, const struct node *nd);
 uint64_t table_hash(const struct index *ix, uint64_t a, uint64_t b);
 uint64_t node_hash(const struct index *ix, const struct node *nd);
+const char *table_check(struct index *ix, uint64_t n_nodes);	/* spaces too; NULL: it is right */
 
 /* ---- node.c ----------------------------------------------------------------------------------- */
 
@@ -403,6 +404,8 @@ void keep_reserve(struct index *ix, uint32_t *work);
 
 void match_source(struct index *ix, const struct space_key *space, const struct source *src,
 		  struct index_match *m);
+
+void know_server(struct index *ix, server_id s);	/* before it owns anything */
 
 static inline bool server_ready(const struct index *ix, server_id s)
 {

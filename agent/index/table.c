@@ -8,7 +8,7 @@
 #include "agent/index/internal.h"
 
 #define ENTRIES		7u
-#define HOPS		8u
+#define HOPS		32u	/* more than any load that the budget allows needs: index.c */
 #define TAG_SHIFT	(32 + SHARD_BITS)
 
 struct bucket {
@@ -209,4 +209,37 @@ void table_remove(struct index *ix, const struct node *nd)
 
 	atomic_store_explicit(e, 0, memory_order_release);
 	unpass(ix, hash, hop);
+}
+
+/* Every entry is of the object that its node's id names, in one of the buckets from where its hash says, and
+ * <passed> counts those that went on. All locks are held. */
+const char *table_check(struct index *ix, uint64_t n_nodes)
+{
+	uint64_t *passed = mem_calloc(ix->n_table, sizeof(*passed)), n = 0, hash, e;
+	const char *bad = passed ? NULL : "no memory for the check";
+	const struct node *nd;
+	unsigned k, hop;
+	size_t i;
+
+	for (i = 0; bad == NULL && i < ix->n_table * ENTRIES; i++) {
+		e = atomic_load(&ix->buckets[i / ENTRIES].e[i % ENTRIES]);
+		if (e == 0)
+			continue;
+		n++;
+		nd = at(ix, (arena_ref)e);
+		hash = node_hash(ix, nd);
+		if (e != entry_of(ix, nd, hash) || node_at(ix, nd->id) != nd)
+			bad = "an entry of the table is of no node";
+		for (hop = 0; hop < HOPS && bucket_of(ix, hash, hop) != &ix->buckets[i / ENTRIES]; hop++)
+			;
+		if (hop == HOPS)
+			bad = "an entry is in a bucket where nobody looks for it";
+		for (k = 0; k < hop && hop < HOPS; k++)
+			passed[bucket_of(ix, hash, k) - ix->buckets]++;
+	}
+	for (i = 0; bad == NULL && i < ix->n_table; i++)
+		if (atomic_load(&ix->buckets[i].passed) != passed[i])
+			bad = "a bucket counts wrong what has passed it";
+	mem_free(passed);
+	return bad ? bad : n == n_nodes ? NULL : "the table has not one entry for each node";
 }
