@@ -382,8 +382,10 @@ void index_confirm_at(struct index *ix, index_claim id, server_id server, msec n
 		end(ix, c, true, tick_of(now));
 		put_back(ix, c);
 	} else {
-		if (server < SERVERS_MAX && server_ready(ix, server))
+		if (server_ready(ix, server)) {
+			know_server(ix, server);
 			hold_for(ix, c, server, tick_of(now));
+		}
 		claim_drop(ix, c);
 	}
 	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);

@@ -113,7 +113,7 @@ static void owners(struct walk *w, const struct node *nd, uint32_t same)
 	for (i = 0; i < n; i++) {
 		word = atomic_load_explicit(&node_words(nd)[i], memory_order_acquire);
 		s = word_server(word);
-		if (word == 0 || (nd->start > 0 && !server_set_has(&w->here, (server_id)s)))
+		if (word == 0 || s / 64 >= w->words || (nd->start > 0 && !server_set_has(&w->here, (server_id)s)))
 			continue;
 		if (word_extent(word) >= same) {
 			server_set_add(&on, (server_id)s);

@@ -409,6 +409,47 @@ static void churn_leaves_nothing_behind(void **state)
 	index_free(ix);
 }
 
+/* A node of 300 pages and its only child of 300 are too long for one, until the child's end goes. */
+static void what_is_short_enough_becomes_one(void **state)
+{
+	struct index *ix = make(1 << 20, 65536);
+	page_key p[600];
+
+	unique(p, 600, 1);
+	hold(ix, p, 400, 1);
+	p[300]++;
+	hold(ix, p, 310, 2);
+	p[300]--;
+	hold(ix, p, 600, 1);
+	index_drop_server(ix, 2);
+	assert_int_equal(stats(ix).nodes, 2);
+	sound(ix);
+	index_set_capacity(ix, 1, 400);
+	while (index_tick(ix))
+		;
+	sound(ix);
+	assert_int_equal(stats(ix).pages, 400);
+	assert_int_equal(stats(ix).nodes, 1);
+	index_free(ix);
+}
+
+/* The first that the index hears of a server may be that it served what another was sent. */
+static void a_server_that_was_never_sent_anything_may_have_served_it(void **state)
+{
+	struct index *ix = make(1 << 20, 65536);
+	page_key p[40];
+	index_claim c;
+
+	unique(p, 40, 1);
+	c = index_commit(ix, &sp, p, 40, NULL, 1, 0);
+	index_confirm_at(ix, c, 1000, 0);
+	assert_int_equal(depth(ix, p, 40, 1000), 40);
+	assert_int_equal(depth(ix, p, 40, 1), 0);
+	assert_int_equal(index_server_pages(ix, 1000), 40);
+	sound(ix);
+	index_free(ix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,6 +467,8 @@ int main(void)
 		cmocka_unit_test(all_servers_on_one_root),
 		cmocka_unit_test(a_hundred_thousand_spaces_are_harmless),
 		cmocka_unit_test(a_prompt_that_grew_is_few_nodes),
+		cmocka_unit_test(what_is_short_enough_becomes_one),
+		cmocka_unit_test(a_server_that_was_never_sent_anything_may_have_served_it),
 		cmocka_unit_test(churn_leaves_nothing_behind),
 	};
 
