@@ -150,7 +150,7 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
-	int64_t most = (int64_t)(capacity / 100 * ix->opts.reserve_percent);
+	int64_t most = (int64_t)(capacity * ix->opts.reserve_percent / 100);
 
 	if (capacity == 0)
 		return;
@@ -238,15 +238,15 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		work--;
 	while (work > 0 && drop_some(ix, s, &work))
 		;
-	if (work == 0)
+	if (work == 0 || pages_of(ix, s) > 0)	/* a call of another thread pins what it works on */
 		return false;
-	atomic_store(&ix->servers[s].leaving, 0);
-	atomic_fetch_sub(&ix->n_leaving, 1);
+	if (atomic_exchange(&ix->servers[s].leaving, 0) == 1)
+		atomic_fetch_sub(&ix->n_leaving, 1);
 	return true;
 }
 
 void index_drop_server(struct index *ix, server_id s)
 {
 	while (!index_drop_step(ix, s, EVICT_MAX))
-		;
+		sched_yield();
 }

@@ -24,7 +24,7 @@ static const struct space_key sp = { .h = { 1, 2 } };
 struct worker {
 	pthread_t thread;
 	struct index *ix;
-	unsigned id, wrong;
+	unsigned id, wrong, refused;
 	atomic_bool *stop;
 };
 
@@ -53,7 +53,10 @@ static void *write_some(void *arg)
 		index_match(w->ix, &sp, p, LEN, &m);
 		c = index_commit(w->ix, &sp, p, LEN, &m, (server_id)w->id, i);
 		index_match(w->ix, &sp, p, LEN, &m);
-		w->wrong += c == 0 || index_match_depth(&m, (server_id)w->id) != LEN;
+		if (c == 0)		/* what was freed waits for a reader that has lost its CPU */
+			w->refused++;
+		else
+			w->wrong += index_match_depth(&m, (server_id)w->id) != LEN;
 		if (rng_below(&rng, 2))
 			index_confirm(w->ix, c, i);
 		else
@@ -98,7 +101,8 @@ static void readers_and_writers_on_a_hot_prefix(void **state)
 	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536 };
 	struct worker w[WRITERS + READERS];
 	atomic_bool stop = false;
-	unsigned i;
+	struct index_stats st;
+	unsigned i, refused = 0;
 	void *failed;
 
 	for (i = 0; i < WRITERS + READERS; i++)
@@ -115,8 +119,13 @@ static void readers_and_writers_on_a_hot_prefix(void **state)
 		assert_int_equal(pthread_join(w[i].thread, &failed), 0);
 		assert_null(failed);
 	}
-	for (i = 0; i < WRITERS + READERS; i++)
+	for (i = 0; i < WRITERS + READERS; i++) {
 		assert_int_equal(w[i].wrong, 0);
+		refused += w[i].refused;
+	}
+	index_stats(w[0].ix, &st);
+	assert_int_equal(refused, st.refused);
+	assert_true(refused < WRITERS * STEPS / 20);
 	assert_null(index_check(w[0].ix));
 	index_free(w[0].ix);
 }
