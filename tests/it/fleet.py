@@ -123,12 +123,13 @@ class Answer:
 
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop=""):
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=None):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
         self.conf, self.spoe, self.bufsize, self.edit = conf, spoe, bufsize, edit
         self.threads, self.show, self.routed, self.session = threads, show, routed, session
+        self.processing = processing    # what the agent has for an answer, in place of the recipe's 50 ms
         self.folder = folder or tempfile.mkdtemp(prefix="kvroute-")
         self.engines, self.controls, self.processes = {}, {}, {}
         self.ports = Ports()
@@ -231,6 +232,8 @@ class Fleet:
             spoe = f.read()
         if self.bufsize:
             spoe = re.sub(r"bytes\(0,256000\)", "bytes(0,%d)" % max(1024, self.bufsize - 3072), spoe)
+        if self.processing:
+            spoe = re.sub(r"timeout (processing|hello) \d+ms", r"timeout \1 " + self.processing, spoe)
         self.write("kvroute.spoe", spoe)
         self.cfg_path = self.write("haproxy.cfg", self.haproxy_cfg())
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
