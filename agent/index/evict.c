@@ -16,10 +16,15 @@
 
 static bool under_floor(const struct index *ix, const struct node *nd)
 {
-	const struct tenant *t = &ix->tenants[nd->tenant];
+	uint64_t floor = atomic_load_explicit(&ix->tenants[nd->tenant].floor, memory_order_relaxed);
+	int64_t bytes = 0;
+	uint32_t i;
 
-	return (uint64_t)atomic_load_explicit(&t->bytes, memory_order_relaxed) <=
-	       atomic_load_explicit(&t->floor, memory_order_relaxed);
+	if (floor == 0)
+		return false;
+	for (i = 0; i < ix->n_shards; i++)
+		bytes += atomic_load_explicit(&ix->shards[i].tenant_bytes[nd->tenant], memory_order_relaxed);
+	return bytes <= (int64_t)floor;
 }
 
 /* The shard is locked. */
@@ -50,7 +55,9 @@ static bool evict_oldest(struct index *ix, uint32_t shard)
 		s = r->server;
 	}
 	shards_unlock(ix, 1ull << shard);
-	return id != 0 && record_cut(ix, id, s, TRIM_PAGES, true) > 0;
+	if (id != 0)
+		record_cut(ix, id, s, TRIM_PAGES, true);
+	return id != 0;
 }
 
 /* Old objects may wait for a reader that has lost its CPU, so it is given one a few times. */
@@ -232,8 +239,10 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 {
 	if (s >= SERVERS_MAX)
 		return true;
-	if (atomic_exchange(&ix->servers[s].leaving, 1) == 0)
+	if (atomic_exchange(&ix->servers[s].leaving, 1) == 0) {
 		atomic_fetch_add(&ix->n_leaving, 1);
+		atomic_fetch_add(&ix->servers[s].drops, 1);
+	}
 	while (work > 0 && claim_expire(ix, true, s))
 		work--;
 	while (work > 0 && drop_some(ix, s, &work))

@@ -107,8 +107,7 @@ void node_retire(struct index *ix, struct node *nd)
 
 	nd->link = sh->waiting;
 	sh->waiting = node_ref(ix, nd);
-	atomic_fetch_sub_explicit(&ix->tenants[nd->tenant].bytes, (int64_t)arena_size(&sh->arena, sh->waiting),
-				  memory_order_relaxed);
+	node_count_bytes(ix, nd, -1);
 	if (++sh->n_waiting >= BATCH)
 		grace_collect(ix, sh, false);
 }

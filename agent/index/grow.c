@@ -236,7 +236,7 @@ static enum grown into_child(struct growth *g, struct node *nd, struct record *u
 static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 {
 	uint32_t left = g->src->n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
-	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), nd->cap, g->src);
+	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), g->src);
 
 	if (to == NULL)
 		return no_room(g, nd->id);

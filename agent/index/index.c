@@ -214,7 +214,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 			  const struct index_match *m, server_id server, msec now, unsigned priority)
 {
 	struct growth g = { .ix = ix, .src = src, .space = space, .m = m, .tick = tick_of(now) };
-	uint32_t work = EVICT_MAX;
+	uint32_t work = EVICT_MAX, drops;
 	index_claim id;
 
 	if (src->n == 0 || !server_ready(ix, server) || space->tenant >= TENANTS_MAX)
@@ -225,6 +225,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 		return 0;
 	}
 	know_server(ix, server);
+	drops = atomic_load(&ix->servers[server].drops);
 	if (!grow_to_end(&g, &work)) {
 		claim_drop(ix, g.c);
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
@@ -232,6 +233,10 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	}
 	if (claim_open(ix, g.c, &id))
 		keep_reserve(ix, &work);
+	if (atomic_load(&ix->servers[server].drops) != drops) {		/* it left meanwhile */
+		index_cancel(ix, id);
+		return 0;
+	}
 	keep_capacity(ix, server, &work);
 	return id;
 }

@@ -107,6 +107,7 @@ struct shard {
 	uint32_t serial;
 	struct ends by_age;
 	struct ends *orders;		/* [server * buckets + bucket] */
+	_Atomic int64_t tenant_bytes[TENANTS_MAX];	/* of nodes; changed under the lock */
 	uint32_t waiting, n_waiting;	/* objects that are superseded, by link */
 	uint32_t closed;		/* those that only readers of <closed_at> and before can see */
 	uint64_t closed_at;
@@ -131,11 +132,10 @@ struct reader {
 struct server {
 	_Atomic int64_t pages, speculative;
 	_Atomic uint64_t capacity;
-	_Atomic uint32_t leaving;
+	_Atomic uint32_t leaving, drops;
 };
 
 struct tenant {
-	_Atomic int64_t bytes;
 	_Atomic uint64_t floor;
 	_Atomic uint32_t spaces;
 };
@@ -290,6 +290,7 @@ struct reader *reader_of(struct index *ix, struct index_match *m);
 void reader_enter(struct index *ix, struct reader *r);
 void reader_leave(struct reader *r);
 void node_retire(struct index *ix, struct node *nd);	/* marked superseded by the caller, unlinked */
+void node_count_bytes(struct index *ix, const struct node *nd, int sign);	/* its tenant's */
 void node_bury(struct index *ix, struct node *nd);	/* the same, and its id is no node any more */
 void grace_collect(struct index *ix, struct shard *sh, bool hard);
 
@@ -328,6 +329,7 @@ void node_publish(struct index *ix, struct node *nd);	/* now the object of its i
 int node_slot(const struct node *nd, server_id s);	/* -1: not an owner */
 struct record *node_record(const struct index *ix, const struct node *nd, server_id s);
 bool node_full(const struct node *nd);			/* no slot for one more owner */
+uint32_t node_cap(const struct node *nd);		/* slots that its owners want: a power of two */
 void node_own(struct index *ix, struct node *nd, struct record *r);
 void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent);
 void node_disown(struct index *ix, struct node *nd, struct record *r);

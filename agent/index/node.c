@@ -94,13 +94,21 @@ void node_free(struct index *ix, uint32_t shard, struct node *nd)
 	arena_free(&ix->shards[shard].arena, node_ref(ix, nd));
 }
 
+void node_count_bytes(struct index *ix, const struct node *nd, int sign)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+	int64_t had = atomic_load_explicit(&sh->tenant_bytes[nd->tenant], memory_order_relaxed);
+	int64_t size = (int64_t)arena_size(&sh->arena, node_ref(ix, nd));
+
+	atomic_store_explicit(&sh->tenant_bytes[nd->tenant], had + sign * size, memory_order_relaxed);
+}
+
 void node_publish(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
 
 	sh->refs[nd->id >> SHARD_BITS] = node_ref(ix, nd);
-	atomic_fetch_add_explicit(&ix->tenants[nd->tenant].bytes, (int64_t)arena_size(&sh->arena, node_ref(ix, nd)),
-				  memory_order_relaxed);
+	node_count_bytes(ix, nd, 1);
 }
 
 /* ---- owners ------------------------------------------------------------------------------------ */
@@ -156,6 +164,15 @@ struct record *node_record(const struct index *ix, const struct node *nd, server
 bool node_full(const struct node *nd)
 {
 	return nd->n_owners == nd->cap;
+}
+
+uint32_t node_cap(const struct node *nd)
+{
+	uint32_t cap = 2;
+
+	while (cap < nd->n_owners)
+		cap *= 2;
+	return cap;
 }
 
 void node_own(struct index *ix, struct node *nd, struct record *r)

@@ -26,7 +26,7 @@ static void cut_end(struct index *ix, struct node *nd)
 {
 	uint32_t reach = node_reach(nd);
 
-	if (reach < nd->n_pages && node_remake(ix, nd, reach, nd->cap, NULL) == NULL)
+	if (reach < nd->n_pages && node_remake(ix, nd, reach, node_cap(nd), NULL) == NULL)
 		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
 }
 
