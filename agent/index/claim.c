@@ -218,7 +218,7 @@ static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
 		r = at(ix, cl->record);
 	}
 	claim_detach(ix, c, r);
-	if (hold && ix->opts.order != INDEX_FIFO && ix->opts.order != INDEX_FILO)
+	if (hold && !by_entry(order_of(ix, s)))
 		r->used = tick;
 	alone = nd->n_children == 1;
 	if (hold)
@@ -236,23 +236,22 @@ void claim_drop(struct index *ix, uint32_t c)
 	put_back(ix, c);
 }
 
-bool claim_expire_but_last(struct index *ix)
+/* <c>, or the next newer one of <s>; 0: none. */
+static uint32_t one_of(const struct index *ix, uint32_t c, bool of_server, server_id s)
 {
-	bool more;
-
-	claims_lock(ix);
-	more = ix->open_claims > 1;
-	claims_unlock(ix);
-	return more && claim_expire(ix, false, 0);
+	while (of_server && c != 0 && ix->claims[c].server != s)
+		c = ix->claims[c].newer;
+	return c;
 }
 
-bool claim_expire(struct index *ix, bool of_server, server_id s)
+static bool expire(struct index *ix, bool of_server, server_id s, bool but_last)
 {
 	uint32_t c;
 
 	claims_lock(ix);
-	for (c = ix->oldest_claim; of_server && c != 0 && ix->claims[c].server != s; )
-		c = ix->claims[c].newer;
+	c = one_of(ix, ix->oldest_claim, of_server, s);
+	if (c != 0 && but_last && one_of(ix, ix->claims[c].newer, of_server, s) == 0)
+		c = 0;
 	if (c != 0)
 		close_claim(ix, c);
 	claims_unlock(ix);
@@ -260,6 +259,16 @@ bool claim_expire(struct index *ix, bool of_server, server_id s)
 		return false;
 	claim_drop(ix, c);
 	return true;
+}
+
+bool claim_expire(struct index *ix, bool of_server, server_id s)
+{
+	return expire(ix, of_server, s, false);
+}
+
+bool claim_expire_but_last(struct index *ix, bool of_server, server_id s)
+{
+	return expire(ix, of_server, s, true);
 }
 
 void index_confirm(struct index *ix, index_claim id, msec now)

@@ -137,20 +137,31 @@ static uint64_t pages_of(const struct index *ix, server_id s)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
+static uint64_t filled(struct index *ix, server_id s)
+{
+	return pages_of(ix, s) + index_server_output(ix, s);
+}
+
 /* Until <s> has <to> pages at most. */
 static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
 {
-	uint64_t now;
-	uint32_t shard = 0, cut;
+	uint32_t shard = 0, cut, used = 0;
 	struct record *r;
-	node_id id;
+	node_id id = 0;
+	uint64_t now;
 
-	while (*work > 0 && (now = pages_of(ix, s)) > to && (r = lock_first(ix, s, &shard)) != NULL) {
-		id = r->node;
-		shards_unlock(ix, 1ull << shard);
+	for (; *work > 0 && (now = filled(ix, s)) > to; --*work) {
+		if ((r = lock_first(ix, s, &shard)) != NULL) {
+			id = r->node;
+			used = r->used;
+			shards_unlock(ix, 1ull << shard);
+		}
+		if (output_cut(ix, s, r != NULL, used, now - to))
+			continue;
+		if (r == NULL)
+			break;
 		cut = now - to < EDGE_MAX ? (uint32_t)(now - to) : EDGE_MAX;
 		record_cut(ix, id, s, cut, true);
-		--*work;
 	}
 }
 
@@ -162,7 +173,7 @@ void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 	if (capacity == 0)
 		return;
 	while (*work > 0 && atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) > most &&
-	       pages_of(ix, s) > capacity && claim_expire(ix, true, s)) {
+	       filled(ix, s) > capacity && claim_expire_but_last(ix, true, s)) {
 		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
 		--*work;
 	}
@@ -171,7 +182,7 @@ void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 
 void keep_reserve(struct index *ix, uint32_t *work)
 {
-	while (*work > 0 && too_many_claims(ix) && claim_expire_but_last(ix)) {
+	while (*work > 0 && too_many_claims(ix) && claim_expire_but_last(ix, false, 0)) {
 		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
 		--*work;
 	}
@@ -198,7 +209,7 @@ bool index_tick(struct index *ix)
 	uint32_t work = EVICT_MAX, i;
 
 	for (i = 0; i < SERVERS_MAX && work > 0; i++)
-		if (pages_of(ix, (server_id)i) > 0)
+		if (filled(ix, (server_id)i) > 0)
 			keep_capacity(ix, (server_id)i, &work);
 	for (i = 0; i < ix->n_shards && work > 0; i++)
 		while (work > 0 && crowded(ix, i) && evict_oldest(ix, i))
@@ -249,6 +260,7 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		;
 	if (work == 0 || pages_of(ix, s) > 0)	/* a call of another thread pins what it works on */
 		return false;
+	output_drop(ix, s);
 	if (atomic_exchange(&ix->servers[s].leaving, 0) == 1)
 		atomic_fetch_sub(&ix->n_leaving, 1);
 	return true;

@@ -101,6 +101,7 @@ static void chain_claims(struct index *ix)
 struct index *index_new(const struct index_opts *o)
 {
 	struct index *ix = mem_alloc(sizeof(*ix));
+	uint32_t i;
 
 	if (ix == NULL)
 		return NULL;
@@ -115,7 +116,9 @@ struct index *index_new(const struct index_opts *o)
 	if (o->key != NULL)
 		ix->key = *o->key;
 	ix->n_shards = shards_for(&ix->opts);
-	ix->orders_each = o->order == INDEX_LFU || o->order == INDEX_PRIORITY ? 32 : 1;
+	ix->orders_each = o->mixed || o->order == INDEX_LFU || o->order == INDEX_PRIORITY ? ORDERS_MAX : 1;
+	for (i = 0; i < SERVERS_MAX; i++)
+		atomic_store_explicit(&ix->servers[i].order, (uint8_t)o->order, memory_order_relaxed);
 	ix->ops = pages_ops_best();
 	ix->seed[0] = hash64(&ix->key, "children", 8);
 	ix->seed[1] = hash64(&ix->key, "parents", 7);
@@ -274,6 +277,13 @@ void index_set_capacity(struct index *ix, server_id server, uint64_t pages)
 {
 	if (server < SERVERS_MAX)
 		atomic_store(&ix->servers[server].capacity, pages);
+}
+
+/* Lists are by order, so it cannot change for what is in them. */
+void index_set_order(struct index *ix, server_id server, enum index_order order)
+{
+	if (server < SERVERS_MAX && index_server_pages(ix, server) == 0)
+		atomic_store_explicit(&ix->servers[server].order, (uint8_t)order, memory_order_relaxed);
 }
 
 void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes)

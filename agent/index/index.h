@@ -44,15 +44,18 @@ enum index_order {
 	INDEX_PRIORITY,		/* lowest priority of its commit (0..31), of those the oldest */
 };
 
+#define SHARD_BYTES_MAX	((uint64_t)4 << 30)
+
 struct index_opts {
 	size_t max_bytes;	/* all nodes, records, tables and claims; default 256 MiB;
 				 * at least 64 KiB are taken, and one open claim for each 2 KiB */
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
-	uint32_t shards;	/* a power of two up to 64, default 16; fewer if one had under 256 KiB */
+	uint32_t shards;	/* of SHARD_BYTES_MAX at most, what is beyond stays unused; a power of two up to 64, default 16; fewer if one had under 256 KiB */
 	uint32_t max_spaces;	/* of one tenant; a commit for one more finds no room; 65536 */
 	uint32_t reserve_percent;	/* of each budget that claims may take before the oldest goes; 10;
 					 * 100: none goes, and a commit without room is refused */
-	enum index_order order;
+	enum index_order order;		/* of servers for which index_set_order() says no other */
+	bool mixed;		/* some server goes by lfu or priority though <order> is another */
 	bool prefault;		/* all memory is there when index_new() returns */
 	const struct hash_key *key;	/* hashes pages given as bytes; NULL: only keys are given */
 };
@@ -156,6 +159,15 @@ void index_confirm_at(struct index *ix, index_claim claim, server_id server, mse
 
 /* Pages that the engine of <server> has room for; 0: nobody knows, and only bytes count. */
 void index_set_capacity(struct index *ix, server_id server, uint64_t pages);
+
+/* The order in which pages of <server> go; only where it holds and claims nothing: before its first commit
+ * or after its drop. */
+void index_set_order(struct index *ix, server_id server, enum index_order order);
+
+/* <server> generated so many pages, which nobody will match: they count against its capacity, age like those
+ * it holds, and go when they are the oldest. Where no capacity is known, nothing is counted. */
+void index_add_output(struct index *ix, server_id server, uint32_t pages, msec now);
+uint64_t index_server_output(struct index *ix, server_id server);	/* pages of it that are left */
 
 /* A tenant with no more than <bytes> of nodes loses none of them to another's need. */
 void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes);

@@ -37,6 +37,7 @@
 #define EDGE_MAX	512u		/* pages on a node: what copying one costs at most */
 #define CHUNK_BYTES	2048u		/* of one digest, where a page is not larger */
 #define EVICT_MAX	64u		/* records of work in one call */
+#define ORDERS_MAX	32u		/* lists of a server that goes by hits or priority */
 #define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
 #define TRIM_PAGES	128u		/* of a long record's tail in one go, when bytes are needed */
 
@@ -133,6 +134,20 @@ struct server {
 	_Atomic int64_t pages, speculative;
 	_Atomic uint64_t capacity;
 	_Atomic uint32_t leaving, drops;
+	_Atomic uint64_t output;	/* pages it generated */
+	_Atomic uint8_t order;		/* enum index_order; never changes while it has records */
+};
+
+#define OUTPUT_BUCKETS	64u
+
+struct output_bucket {
+	uint32_t tick, pages;
+};
+
+struct output {
+	_Atomic uint32_t locked;	/* guards the rest; no other lock is taken under it */
+	uint32_t first, n;
+	struct output_bucket ring[OUTPUT_BUCKETS];
 };
 
 struct tenant {
@@ -165,6 +180,7 @@ struct index {
 	struct tenant tenants[TENANTS_MAX];
 	struct shard shards[SHARDS_MAX];
 	struct reader readers[READERS_MAX];
+	struct output outputs[SERVERS_MAX];
 };
 
 /* ---- objects ------------------------------------------------------------------------------- */
@@ -239,6 +255,23 @@ static inline uint32_t word_extent(uint32_t w)
 	return w & 0xffff;
 }
 
+static inline enum index_order order_of(const struct index *ix, server_id s)
+{
+	return (enum index_order)atomic_load_explicit(&ix->servers[s].order, memory_order_relaxed);
+}
+
+/* Of what such a server has, what came or was used last goes. */
+static inline bool last_goes(enum index_order o)
+{
+	return o == INDEX_MRU || o == INDEX_FILO;
+}
+
+/* A record keeps the tick of its first use. */
+static inline bool by_entry(enum index_order o)
+{
+	return o == INDEX_FIFO || o == INDEX_FILO;
+}
+
 static inline uint32_t tick_of(msec now)
 {
 	return (uint32_t)((uint64_t)now >> 4);
@@ -272,6 +305,8 @@ void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64
 
 /* ---- lock.c ----------------------------------------------------------------------------------- */
 
+void small_lock(_Atomic uint32_t *l);
+void small_unlock(_Atomic uint32_t *l);
 void shards_lock(struct index *ix, uint64_t mask);
 void shards_unlock(struct index *ix, uint64_t mask);
 /* Lock <want> as well. False: all were given up on the way, so that what was seen may have changed. */
@@ -391,7 +426,7 @@ void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *
 void claim_detach(struct index *ix, uint32_t c, struct record *r);
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
 bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
-bool claim_expire_but_last(struct index *ix);			/* the same, but never the only one */
+bool claim_expire_but_last(struct index *ix, bool of_server, server_id s);	/* the same, but never the only one */
 uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start);
 
 /* ---- evict.c ------------------------------------------------------------------------------------ */
@@ -401,6 +436,12 @@ uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t st
 bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work);
 void keep_capacity(struct index *ix, server_id s, uint32_t *work);
 void keep_reserve(struct index *ix, uint32_t *work);
+
+/* ---- output.c ----------------------------------------------------------------------------------- */
+
+/* Take up to <most> pages that <s> generated, if they go before its record of the tick <used>. False: they do not. */
+bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);
+void output_drop(struct index *ix, server_id s);
 
 /* ---- match.c, index.c --------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ static inline void pause_a_little(void)
 #endif
 }
 
-static void take(_Atomic uint32_t *l)
+void small_lock(_Atomic uint32_t *l)
 {
 	unsigned looks = 0;
 
@@ -35,7 +35,7 @@ static bool try(_Atomic uint32_t *l)
 	       atomic_exchange_explicit(l, 1, memory_order_acquire) == 0;
 }
 
-static void give(_Atomic uint32_t *l)
+void small_unlock(_Atomic uint32_t *l)
 {
 	atomic_store_explicit(l, 0, memory_order_release);
 }
@@ -43,13 +43,13 @@ static void give(_Atomic uint32_t *l)
 void shards_lock(struct index *ix, uint64_t mask)
 {
 	for (; mask != 0; mask &= mask - 1)
-		take(&ix->shards[__builtin_ctzll(mask)].locked);
+		small_lock(&ix->shards[__builtin_ctzll(mask)].locked);
 }
 
 void shards_unlock(struct index *ix, uint64_t mask)
 {
 	for (; mask != 0; mask &= mask - 1)
-		give(&ix->shards[__builtin_ctzll(mask)].locked);
+		small_unlock(&ix->shards[__builtin_ctzll(mask)].locked);
 }
 
 /* Out of order a lock may only be tried. */
@@ -60,7 +60,7 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 	for (; more != 0; more &= more - 1) {
 		bit = more & -more;
 		if (bit > *locked)
-			take(&ix->shards[__builtin_ctzll(bit)].locked);
+			small_lock(&ix->shards[__builtin_ctzll(bit)].locked);
 		else if (!try(&ix->shards[__builtin_ctzll(bit)].locked))
 			break;
 		*locked |= bit;
@@ -74,10 +74,10 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 
 void claims_lock(struct index *ix)
 {
-	take(&ix->claims_locked);
+	small_lock(&ix->claims_locked);
 }
 
 void claims_unlock(struct index *ix)
 {
-	give(&ix->claims_locked);
+	small_unlock(&ix->claims_locked);
 }

@@ -47,31 +47,32 @@ void record_free(struct index *ix, struct record *r)
 
 /* ---- the order of (shard, server) --------------------------------------------------------------- */
 
+static bool by_bucket(const struct index *ix, enum index_order o)
+{
+	return ix->orders_each > 1 && (o == INDEX_LFU || o == INDEX_PRIORITY);
+}
+
 static uint32_t bucket_of(const struct index *ix, const struct record *r)
 {
-	switch (ix->opts.order) {
+	switch (order_of(ix, r->server)) {
 	case INDEX_LFU:
 		return r->hits < ix->orders_each ? r->hits : ix->orders_each - 1;
 	case INDEX_PRIORITY:
-		return r->priority;
+		return r->priority < ix->orders_each ? r->priority : ix->orders_each - 1;
 	default:
 		return 0;
 	}
 }
 
-static bool last_goes(const struct index *ix)
-{
-	return ix->opts.order == INDEX_MRU || ix->opts.order == INDEX_FILO;
-}
-
 struct record *order_first(struct index *ix, struct shard *sh, server_id s)
 {
 	struct ends *e = &sh->orders[(size_t)s * ix->orders_each];
-	uint32_t b;
+	enum index_order o = order_of(ix, s);
+	uint32_t b, n = by_bucket(ix, o) ? ix->orders_each : 1;
 
-	for (b = 0; b < ix->orders_each; b++)
+	for (b = 0; b < n; b++)
 		if (e[b].first != 0)
-			return at(ix, last_goes(ix) ? e[b].last : e[b].first);
+			return at(ix, last_goes(o) ? e[b].last : e[b].first);
 	return NULL;
 }
 
@@ -79,12 +80,13 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s)
 static void hint(struct index *ix, struct shard *sh, server_id s)
 {
 	const struct record *r = order_first(ix, sh, s);
+	enum index_order o = order_of(ix, s);
 	uint32_t h = NOT_ONE;
 
-	if (r != NULL && ix->orders_each > 1)
+	if (r != NULL && by_bucket(ix, o))
 		h = bucket_of(ix, r) << 27 | (r->used & 0x7ffffffu);
 	else if (r != NULL)
-		h = last_goes(ix) ? ~r->used : r->used;
+		h = last_goes(o) ? ~r->used : r->used;
 	if (r != NULL && h == NOT_ONE)
 		h--;
 	atomic_store_explicit(&ix->first_used[(size_t)s * ix->n_shards + (uint32_t)(sh - ix->shards)], h,
@@ -209,14 +211,14 @@ void record_unlist(struct index *ix, struct record *r)
 /* It is used again: hits and tick, while it is in no list. */
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority)
 {
-	enum index_order o = ix->opts.order;
+	enum index_order o = order_of(ix, r->server);
 	bool was_listed = r->listed;
 
 	record_unlist(ix, r);
 	if (r->hits < UINT8_MAX)
 		r->hits++;
-	r->priority = priority < ix->orders_each ? priority : (uint8_t)(ix->orders_each - 1);
-	if (r->hits == 1 || (o != INDEX_FIFO && o != INDEX_FILO))
+	r->priority = priority < ORDERS_MAX ? priority : ORDERS_MAX - 1;
+	if (r->hits == 1 || !by_entry(o))
 		r->used = tick;
 	if (was_listed)
 		record_list(ix, r);

@@ -43,7 +43,7 @@ static bool take_out(struct index *ix, struct node *nd, struct node *parent, str
 	if (parent->kind == NODE_EDGE) {
 		up = node_record(ix, parent, s);
 		up->n_children--;
-		if (tick_before(up->used, used) && ix->opts.order != INDEX_FIFO && ix->opts.order != INDEX_FILO)
+		if (tick_before(up->used, used) && !by_entry(order_of(ix, s)))
 			up->used = used;
 	}
 	if (nd->n_owners == 0)
