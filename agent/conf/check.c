@@ -88,6 +88,30 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 	}
 }
 
+static void check_index(struct conf_errors *es, const char *file, const struct conf *c,
+			const struct conf_given *given)
+{
+	const struct index_opts *o = &c->route.index;
+	int shards = key_of("index.shards"), bytes = key_of("index.max_bytes");
+	uint64_t floors = c->route.tenant_default.index_floor;
+	struct conf_mark at;
+
+	if (blame(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
+		conf_errors_add(es, file, at, "index.shards: %u is no power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
+				o->shards);
+	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && blame(given, shards, bytes, &at))
+		conf_errors_add(es, file, at, "index.max_bytes is more than 4 GiB for each of %u index.shards; "
+				"more shards are needed.", o->shards);
+	for (size_t i = 0; i < c->route.n_tenants; i++)
+		floors += c->route.tenants[i].index_floor;
+	if (floors > o->max_bytes / 4 * 3 && !given->bad[bytes]) {
+		at = given->tenants_at;
+		conf_errors_add(es, file, at, "tenants: The floors are %.0f MiB together, more than three quarters of "
+				"index.max_bytes (%.0f MiB).", (double)floors / (1 << 20),
+				(double)o->max_bytes / (1 << 20));
+	}
+}
+
 void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 		const struct conf_given *given)
 {
@@ -101,6 +125,7 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_order(es, file, c, given, "heads.max_tenant_bytes", "heads.max_bytes",
 		    c->route.heads.max_tenant_bytes <= c->route.heads.max_bytes);
 	check_addrs(es, file, c, given);
+	check_index(es, file, c, given);
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;
 		conf_errors_add(es, file, at, "There are %zu pools, more than max_pools (%u).",

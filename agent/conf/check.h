@@ -9,7 +9,7 @@
 struct conf_given {
 	struct conf_mark at[CONF_KEYS_MAX];
 	bool bad[CONF_KEYS_MAX];	/* and was refused: then nothing is compared with it */
-	struct conf_mark pools_at;
+	struct conf_mark pools_at, tenants_at;
 };
 
 void conf_check(struct conf_errors *es, const char *file, const struct conf *c,

@@ -31,6 +31,9 @@ static const char *const rule_words[] = {
 	NULL
 };
 
+/* In the order of enum index_order. */
+static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority", NULL };
+
 const struct conf_key conf_keys[] = {
 	{ "threads", TYPE_INT, CONF(loop.threads), 0, 64, RESTART,
 	  .help = "Threads that answer HAProxy; 0: one for each CPU, at most 4." },
@@ -89,10 +92,16 @@ const struct conf_key conf_keys[] = {
 	{ "prompt.max_depth", TYPE_INT, CONF(route.prompt.max_depth), 8, JSON_DEPTH_MAX, RESTART,
 	  .help = "Objects and lists within each other in a body; deeper ones are no prompt." },
 
-	{ "index.max_bytes", TYPE_SIZE, CONF(route.index.max_bytes), MIB, 1024 * GIB, RESTART,
-	  .help = "Memory for what is known of the servers' caches; the oldest goes first." },
+	{ "index.max_bytes", TYPE_SIZE, CONF(route.index.max_bytes), MIB, 63 * GIB, RESTART,
+	  .help = "Memory for what is known of the servers' caches, taken at start; the oldest goes first." },
 	{ "index.max_pages", TYPE_INT, CONF(route.index.max_pages), 1, 1 << 20, RESTART,
 	  .help = "Pages of one prompt that are kept." },
+	{ "index.shards", TYPE_INT, CONF(route.index.shards), 1, 64, RESTART,
+	  .help = "Parts with a lock each, a power of two; fewer where one had less than 256 KiB." },
+	{ "index.max_spaces", TYPE_INT, CONF(route.index.max_spaces), 1, 1 << 24, RESTART,
+	  .help = "Spaces of one tenant; those of all tenants not named below count together." },
+	{ "index.reserve", TYPE_INT, CONF(route.index.reserve_percent), 1, 100, RESTART,
+	  .help = "Percent of each budget for what was sent and not served yet; then the oldest of it goes." },
 
 	{ "heads.max_bytes", TYPE_SIZE, CONF(route.heads.max_bytes), 64 * KIB, 64 * GIB, RESTART,
 	  .help = "Memory for heads (model, tools, system) that complete bodies cut short." },
@@ -151,6 +160,15 @@ const struct conf_key conf_keys[] = {
 	{ "policy.model", TYPE_TEXT, POOL(model), 0, PROMPT_NAME_MAX, RELOAD,
 	  .help = "The one model of the pool, whatever bodies say; empty: as bodies say." },
 
+	{ "policy.eviction", TYPE_WORD, POOL(eviction), 0, 0, RELOAD, eviction_words,
+	  .help = "What an engine forgets first when its cache is full; for servers not seen yet." },
+	{ "policy.capacity", TYPE_INT, POOL(capacity), 0, 1e12, RELOAD,
+	  .help = "Tokens in the cache of one server; 0: not known, only bytes bound what is kept." },
+	{ "policy.max_tree_size", TYPE_INT, POOL(max_tree_size), 0, 1e12, RELOAD,
+	  .help = "As in SGLang's router: characters of prompts kept of one server; 0: no bound." },
+	{ "policy.eviction_interval", TYPE_TIME, POOL(eviction_interval_ms), 0, 24 * HOUR, RELOAD,
+	  .help = "As there: how often servers are brought down to max_tree_size; 0: at once." },
+
 	{ "pools.name", TYPE_NAME, HOME_POOL, FIELD(struct pool_opts, name), 1, POOL_NAME_MAX, RELOAD,
 	  .help = "The HAProxy backend meant; \"*\": every backend not named here." },
 
@@ -159,6 +177,11 @@ const struct conf_key conf_keys[] = {
 	{ "models.text_order", TYPE_ORDER, HOME_MODEL, FIELD(struct model_opts, text_order),
 	  TEXT_PARTS, TEXT_PARTS, RELOAD,
 	  .help = "The order in which the model's chat template writes the parts of a prompt." },
+
+	{ "tenants.name", TYPE_TEXT, HOME_TENANT, FIELD(struct tenant_opts, name), 1, TENANT_NAME_MAX,
+	  RELOAD, .help = "The tenant as HAProxy names it; \"*\": all that are not named, together." },
+	{ "tenants.index_floor", TYPE_SIZE, HOME_TENANT, FIELD(struct tenant_opts, index_floor), 0, 63 * GIB,
+	  RELOAD, .help = "Bytes of the index that no other tenant takes away." },
 };
 
 const size_t conf_n_keys = sizeof(conf_keys) / sizeof(*conf_keys);
@@ -183,6 +206,10 @@ const struct conf_section conf_sections[] = {
 	  "Models with settings of their own; \"*\" is every model not named.\n"
 	  "  - name: acme/chat-70b\n"
 	  "    text_order: [tools, system, messages]" },
+	{ "tenants", SHAPE_TENANTS,
+	  "Tenants with settings of their own; \"*\" is all tenants not named, together.\n"
+	  "  - name: acme\n"
+	  "    index_floor: 32 MiB" },
 };
 
 const size_t conf_n_sections = sizeof(conf_sections) / sizeof(*conf_sections);
@@ -234,6 +261,8 @@ const void *conf_key_home(const struct conf_key *k, const struct conf *c)
 		return &c->route.pool_default;
 	case HOME_MODEL:
 		return &c->route.model_default;
+	case HOME_TENANT:
+		return &c->route.tenant_default;
 	case HOME_CONF:
 		break;
 	}

@@ -30,7 +30,8 @@ enum conf_home {
 	HOME_CONF,	/* struct conf */
 	HOME_POLICY,	/* struct pool_opts: in "policy" and in every pool */
 	HOME_POOL,	/* struct pool_opts: in a pool only */
-	HOME_MODEL	/* struct model_opts */
+	HOME_MODEL,	/* struct model_opts */
+	HOME_TENANT	/* struct tenant_opts */
 };
 
 struct conf_key {
@@ -50,7 +51,8 @@ enum conf_shape {
 	SHAPE_KEYS,	/* keys of struct conf */
 	SHAPE_POLICY,	/* keys of HOME_POLICY */
 	SHAPE_POOLS,	/* a list of pools */
-	SHAPE_MODELS	/* a list of models */
+	SHAPE_MODELS,	/* a list of models */
+	SHAPE_TENANTS	/* a list of tenants */
 };
 
 struct conf_section {
@@ -59,7 +61,7 @@ struct conf_section {
 	const char *help;	/* lines, each without its "# " */
 };
 
-#define CONF_KEYS_MAX	64
+#define CONF_KEYS_MAX	80
 
 extern const struct conf_key conf_keys[];
 extern const size_t conf_n_keys;

@@ -314,7 +314,7 @@ static int name_key(const struct conf_section *s)
 static bool load_entry(struct load *l, const struct conf_section *s, void *rec,
 		       struct conf_given *given, const struct conf_node *entry)
 {
-	const char *word = s->shape == SHAPE_POOLS ? "pool" : "model";
+	const char *word = s->shape == SHAPE_POOLS ? "pool" : s->shape == SHAPE_MODELS ? "model" : "tenant";
 	char show[CONF_SHOW_MAX];
 	int name = name_key(s);
 
@@ -411,13 +411,51 @@ static int add_model(struct load *l, const struct conf_section *s, const struct 
 	return 0;
 }
 
+static int add_tenant(struct load *l, const struct conf_section *s, const struct conf_node *list,
+		      const struct conf_node *entry, struct tenant_opts *star)
+{
+	struct route_opts *r = &l->c->route;
+	struct tenant_opts t = r->tenant_default, *more;
+	struct conf_given given = { 0 };
+	size_t i;
+
+	memset(t.name, 0, sizeof(t.name));
+	if (!load_entry(l, s, &t, &given, entry))
+		return 0;
+	for (i = 0; i < r->n_tenants && strcmp(r->tenants[i].name, t.name) != 0; i++)
+		;
+	if (i < r->n_tenants || (star->name[0] != '\0' && strcmp(t.name, "*") == 0)) {
+		twice(l, s, list, entry, &given, t.name);
+		return 0;
+	}
+	if (strcmp(t.name, "*") == 0) {
+		*star = t;
+		return 0;
+	}
+	if ((more = one_more(l, r->tenants, r->n_tenants, sizeof(t))) == NULL)
+		return -1;
+	r->tenants = more;
+	r->tenants[r->n_tenants++] = t;
+	return 0;
+}
+
+static size_t entries_max(const struct conf_section *s)
+{
+	switch (s->shape) {
+	case SHAPE_POOLS: return CONF_POOLS_MAX;
+	case SHAPE_MODELS: return CONF_MODELS_MAX;
+	default: return CONF_TENANTS_MAX;
+	}
+}
+
 static void load_entries(struct load *l, size_t section)
 {
 	const struct conf_section *s = &conf_sections[section];
 	const struct conf_node *list = l->section[section] ? node_at(l, l->section[section]) : NULL;
 	struct pool_opts star_pool = { .name = "" };
 	struct model_opts star_model = { .name = "" };
-	size_t n = 0, max = s->shape == SHAPE_POOLS ? CONF_POOLS_MAX : CONF_MODELS_MAX;
+	struct tenant_opts star_tenant = { .name = "" };
+	size_t n = 0, max = entries_max(s);
 	char show[CONF_SHOW_MAX];
 	int rc = 0;
 
@@ -435,12 +473,16 @@ static void load_entries(struct load *l, size_t section)
 		}
 		rc = s->shape == SHAPE_POOLS ?
 			add_pool(l, s, list, node_at(l, i), &star_pool) :
-			add_model(l, s, list, node_at(l, i), &star_model);
+			s->shape == SHAPE_MODELS ?
+			add_model(l, s, list, node_at(l, i), &star_model) :
+			add_tenant(l, s, list, node_at(l, i), &star_tenant);
 	}
 	if (star_pool.name[0] != '\0')
 		l->c->route.pool_default = star_pool;
 	if (star_model.name[0] != '\0')
 		l->c->route.model_default = star_model;
+	if (star_tenant.name[0] != '\0')
+		l->c->route.tenant_default = star_tenant;
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
@@ -489,6 +531,8 @@ static void load_sections(struct load *l)
 			conf_check_pool(l->es, l->file, &l->c->route.pool_default, &l->given);
 		if (s->shape == SHAPE_POOLS)
 			l->given.pools_at = l->section_at[i];
+		if (s->shape == SHAPE_TENANTS)
+			l->given.tenants_at = l->section_at[i];
 	}
 }
 
@@ -497,7 +541,7 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 {
 	struct load l = { .c = c, .file = name, .es = es };
 
-	_Static_assert(sizeof(l.section) / sizeof(*l.section) >= 12, "one for each section");
+	_Static_assert(sizeof(l.section) / sizeof(*l.section) >= 13, "one for each section");
 	conf_defaults(c);
 	if (conf_errors_init(es) != 0) {
 		es->lost = 1;

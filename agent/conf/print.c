@@ -101,6 +101,7 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 	const struct route_opts *r = &c->route;
 	bool empty = s->shape == SHAPE_POOLS && r->n_pools == 0;
 	struct model_opts star = r->model_default;
+	struct tenant_opts others = r->tenant_default;
 
 	put(p, "\n");
 	put_comment(p, "", s->help);
@@ -125,6 +126,14 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 		put_entry(p, s, &star);
 		for (size_t i = 0; i < r->n_models; i++)
 			put_entry(p, s, &r->models[i]);
+		break;
+	case SHAPE_TENANTS:
+		put_entry_help(p, s);
+		memset(others.name, 0, sizeof(others.name));
+		others.name[0] = '*';
+		put_entry(p, s, &others);
+		for (size_t i = 0; i < r->n_tenants; i++)
+			put_entry(p, s, &r->tenants[i]);
 		break;
 	}
 }

@@ -6,6 +6,7 @@
 
 #define CONF_POOLS_MAX		4096
 #define CONF_MODELS_MAX		4096
+#define CONF_TENANTS_MAX	(TENANTS_MAX - 1)
 #define CONF_VALUE_MAX		(LISTEN_MAX * (ADDR_MAX + 16) + 16)	/* the longest printed value */
 #define CONF_ALLOWED_MAX	200
 #define CONF_REASON_MAX		160

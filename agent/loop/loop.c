@@ -13,7 +13,9 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/agent.h"
+#include "agent/loop/clock.h"
 #include "agent/loop/exposed.h"
+#include "agent/loop/memory.h"
 #include "agent/loop/process.h"
 #include "agent/loop/side.h"
 #include "agent/loop/worker.h"
@@ -102,20 +104,38 @@ static void close_list(struct listeners *ls)
 	ls->n = 0;
 }
 
+static void log_index(struct agent *a, const struct route_opts *ro, usec took)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, "the memory of the index is there"))
+		return;
+	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
+	log_int(&ln, "ms", (int64_t)(took / 1000));
+	log_end(&ln);
+}
+
 static int make_route(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
 		      bool *kept, struct err *e)
 {
+	struct route_opts own = *ro;
+	usec start = clock_usec();
 	struct hash_key key;
 	uint64_t seed = 0;
 
-	if (loop_key(o, &key, kept, e) != 0)
+	if (memory_enough(ro->index.max_bytes, e) != 0 || loop_key(o, &key, kept, e) != 0)
 		return -1;
+	own.index.prefault = true;
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		seed = (uint64_t)time(NULL);
-	a->route = route_new(ro, &key, seed);
+	errno = 0;
+	a->route = route_new(&own, &key, seed);
 	mem_wipe(&key, sizeof(key));
 	if (a->route == NULL)
-		return err_set(e, "no memory for the index and what belongs to it");
+		return err_set(e, "index.max_bytes: %llu MiB and what belongs to it cannot be had: %s; make "
+			       "index.max_bytes smaller, or raise the limits of the process (ulimit -v, -d)",
+			       (unsigned long long)(ro->index.max_bytes >> 20), strerror(errno ? errno : ENOMEM));
+	log_index(a, ro, clock_usec() - start);
 	return 0;
 }
 

@@ -5,12 +5,23 @@
 
 #define TICK_S	0.1
 
+/* A turn of the loop each, behind whatever else there is to do in it. */
+static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
+{
+	struct side *s = i->data;
+
+	if (!route_work(s->agent->route))
+		ev_idle_stop(loop, i);
+}
+
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct side *s = t->data;
 	msec now = clock_msec();
 
 	route_tick(s->agent->route, now);
+	if (route_work(s->agent->route))
+		ev_idle_start(loop, &s->idle);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, now);
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
@@ -64,6 +75,8 @@ struct side *side_new(struct agent *a, struct err *e)
 	ev_async_start(s->loop, &s->stop);
 	ev_timer_init(&s->tick, on_tick, TICK_S, TICK_S);
 	s->tick.data = s;
+	ev_idle_init(&s->idle, on_idle);
+	s->idle.data = s;
 	ev_timer_start(s->loop, &s->tick);
 	return s;
 }

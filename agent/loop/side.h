@@ -12,6 +12,7 @@ struct side {
 	struct ev_loop *loop;
 	ev_async stop;
 	ev_timer tick;
+	ev_idle idle;		/* runs while route_work() has something to do */
 	struct logrx logrx;
 	struct admin admin;
 };

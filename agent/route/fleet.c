@@ -101,7 +101,7 @@ static server_id id_free(const struct fleet *f)
 	for (unsigned i = 0; i < SERVERS_MAX; i++) {
 		unsigned id = (f->next_id + i) % SERVERS_MAX;
 
-		if (f->by_id[id] == NULL)
+		if (f->by_id[id] == NULL && !server_set_has(&f->leaving, (server_id)id))
 			return (server_id)id;
 	}
 	return SERVER_NONE;
@@ -150,7 +150,21 @@ void fleet_drop(struct fleet *f, struct server *s)
 	memmove(&p->servers[i], &p->servers[i + 1], (p->n_servers - i - 1) * sizeof(*p->servers));
 	p->n_servers--;
 	f->by_id[s->id] = NULL;
+	server_set_add(&f->leaving, s->id);
 	server_free(s);
+}
+
+server_id fleet_leaving(const struct fleet *f)
+{
+	for (unsigned i = 0; i < SERVERS_MAX / 64; i++)
+		if (f->leaving.w[i] != 0)
+			return (server_id)(i * 64 + (unsigned)__builtin_ctzll(f->leaving.w[i]));
+	return SERVER_NONE;
+}
+
+void fleet_left(struct fleet *f, server_id id)
+{
+	server_set_del(&f->leaving, id);
 }
 
 static struct slot *slot_new(struct server *s, uint64_t process)

@@ -66,6 +66,8 @@ struct pool {
 	bool imbalanced;
 	uint64_t imbalance_transitions;
 	double pressure, mean_work_s;	/* smoothed: see pool_press() */
+	bool sweeping;			/* down to max_tree_size: see keep.c */
+	msec swept;
 	double busiest;			/* load of the busiest candidate, or its wait in requests */
 };
 
@@ -74,6 +76,7 @@ struct fleet {
 	size_t n_pools;
 	struct server *by_id[SERVERS_MAX];
 	server_id next_id;		/* where to look for a free one */
+	struct server_set leaving;	/* ids of servers that are gone, but not yet from the index */
 	uint64_t pools_refused, servers_refused;
 };
 
@@ -85,8 +88,10 @@ struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span
 struct server *fleet_server(struct fleet *f, struct pool *p, struct span name);
 struct server *pool_find(const struct pool *p, struct span name, size_t hint);
 
-/* Take a server out; the caller has closed what was open there. Its id is free afterwards. */
+/* Take a server out; the caller has closed what was open there. Its id is leaving, and free once it has left. */
 void fleet_drop(struct fleet *f, struct server *s);
+server_id fleet_leaving(const struct fleet *f);		/* one of them, or SERVER_NONE */
+void fleet_left(struct fleet *f, server_id id);
 
 /* The options of a pool of that name. */
 const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name);

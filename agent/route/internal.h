@@ -29,8 +29,9 @@ struct route {
 	struct heads *heads;		/* locks itself */
 	struct slices slices;		/* locks itself */
 
-	pthread_rwlock_t opts_lock;	/* guards <opts>; held for reading while a request is decided */
+	pthread_rwlock_t opts_lock;	/* guards <opts> and <tenants>; held for reading while a request is decided */
 	struct route_opts opts;
+	struct tenant_numbers tenants;
 
 	/* Guards all below. Held for the microseconds of one choice and never while the index or the
 	 * scanner works; policy_choose(), which is arithmetic on its arguments, runs under it so that
@@ -78,6 +79,14 @@ uint64_t route_uid(const struct route *r, struct span uid);
  * two seconds is left. */
 void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
 		  msec now);
+
+/* ---- keep.c. The route's lock is held, and its options are ------------------------------------------------ */
+
+void keep_server(struct route *r, const struct server *s);	/* it is new */
+void keep_options(struct route *r);				/* they are */
+void keep_sweep(struct route *r, msec now);
+/* Pages that an answer filled, by its bytes, and rather too few; 0: they are not known. <whole>: it was no stream. */
+uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, bool whole);
 
 const struct model_opts *model_options_of(const struct route_opts *o, struct span model);
 

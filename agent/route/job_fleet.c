@@ -9,6 +9,7 @@ static struct server *server_of(struct route *r, struct job *j, const struct loa
 		s = fleet_server(&r->fleet, j->pool_seen, e->name);
 		if (s == NULL)
 			return NULL;
+		keep_server(r, s);
 		if (r->by_chance)
 			s->last_pick = rng_below(&r->rng, FIRST_TURN);
 	}

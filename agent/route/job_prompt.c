@@ -57,6 +57,7 @@ static void find_space(struct route *r, struct job *j)
 		.pool = j->pool, .tenant = tenant_of(j), .model = j->space_model,
 		.lora = p->lora.seen || j->head == NULL ? name_span(&p->lora) : j->head->lora,
 		.salt = name_span(&p->salt), .headless = j->headless, .mode = p->mode,
+		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)),
 		.page = p->mode == PROMPT_TEXT ? j->opts->prompt.text_page :
 			j->opts->prompt.token_page,
 	};

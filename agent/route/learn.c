@@ -62,6 +62,8 @@ struct outcome {
 	index_claim claim;
 	bool confirm;
 	server_id moved_to;	/* or SERVER_NONE */
+	server_id at;		/* that generated */
+	uint32_t output_pages;
 };
 
 /* ---- what it says about a server ---------------------------------------------------------- */
@@ -98,7 +100,7 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 }
 
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
-static void learn_answered(struct route *r, const struct fact *f, msec now)
+static void learn_answered(struct route *r, const struct fact *f, struct outcome *out, msec now)
 {
 	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
 	struct answered *a = &r->answered[uid % ANSWERED_MAX];
@@ -110,6 +112,10 @@ static void learn_answered(struct route *r, const struct fact *f, msec now)
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
+	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
+		out->at = a->at;
+		out->output_pages = keep_output_pages(&r->opts, f, true);
+	}
 	a->uid = 0;
 }
 
@@ -165,7 +171,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		r->stats.dones++;
 	if (e == NULL) {
 		r->stats.facts_unknown++;
-		learn_answered(r, f, now);
+		learn_answered(r, f, out, now);
 		return;
 	}
 	note_time(e->server->pool, f, now);
@@ -176,6 +182,10 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		to = NULL;
 	learn_verdict(r, e, f, to, now);
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
+	if (f->kind == FACT_DONE && out->confirm) {
+		out->at = to->id;
+		out->output_pages = keep_output_pages(&r->opts, f, false);
+	}
 	if (f->kind == FACT_FIRST)
 		learn_first(r, e, f, out, now);
 	else
@@ -193,14 +203,14 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	learn_locked(r, f, &out, now);
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
-	if (out.claim == 0)
-		return;
-	if (!out.confirm)
+	if (out.claim != 0 && !out.confirm)
 		index_cancel(r->index, out.claim);
-	else if (out.moved_to != SERVER_NONE)
+	else if (out.claim != 0 && out.moved_to != SERVER_NONE)
 		index_confirm_at(r->index, out.claim, out.moved_to, now);
-	else
+	else if (out.claim != 0)
 		index_confirm(r->index, out.claim, now);
+	if (out.output_pages > 0)
+		index_add_output(r->index, out.at, out.output_pages, now);
 }
 
 static void mark_open(struct slot *sl, msec now)
@@ -313,25 +323,13 @@ static struct server *find_gone(const struct route *r)
 	return NULL;
 }
 
-/* The id is forgotten by the index before another server may get it: drop under the lock first would
- * let it be given away, so the index goes first. Should a load string name it just then, it stays, and
- * has only lost its pages. */
+/* Nothing of it is open, so nobody has yet to commit for it. Should a load string name it again, it is new. */
 static void sweep_servers(struct route *r)
 {
 	struct server *s;
-	server_id id = SERVER_NONE;
 
-	pthread_mutex_lock(&r->lock);
 	if ((s = find_gone(r)) != NULL)
-		id = s->id;
-	pthread_mutex_unlock(&r->lock);
-	if (id == SERVER_NONE)
-		return;
-	index_drop_server(r->index, id);
-	pthread_mutex_lock(&r->lock);
-	if (r->fleet.by_id[id] == s && is_gone(r, s))
 		fleet_drop(&r->fleet, s);
-	pthread_mutex_unlock(&r->lock);
 }
 
 #define SWEEP_EVERY_MS	1000
@@ -346,11 +344,12 @@ void route_tick(struct route *r, msec now)
 	pthread_mutex_lock(&r->lock);
 	close_aged(r, &st, now);
 	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);
-	if (sweep)
+	if (sweep) {
 		r->swept = now;
+		sweep_servers(r);
+	}
+	keep_sweep(r, now);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, now);
-	if (sweep)
-		sweep_servers(r);
 	pthread_rwlock_unlock(&r->opts_lock);
 }

@@ -7,6 +7,7 @@ static void pool_defaults(struct pool_opts *o)
 	memset(o, 0, sizeof(*o));
 	strcpy(o->name, "*");
 	o->isolate_tenants = true;
+	o->eviction = INDEX_LRU;
 	policy_defaults(&o->policy);
 }
 
@@ -32,6 +33,7 @@ void route_defaults(struct route_opts *o)
 	o->max_pools = 64;
 	pool_defaults(&o->pool_default);
 	model_defaults(&o->model_default);
+	strcpy(o->tenant_default.name, "*");
 }
 
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
@@ -49,9 +51,11 @@ void route_opts_free(struct route_opts *o)
 {
 	mem_free(o->pools);
 	mem_free(o->models);
+	mem_free(o->tenants);
 	o->pools = NULL;
 	o->models = NULL;
-	o->n_pools = o->n_models = 0;
+	o->tenants = NULL;
+	o->n_pools = o->n_models = o->n_tenants = 0;
 }
 
 int route_opts_copy(struct route_opts *to, const struct route_opts *from)
@@ -59,7 +63,8 @@ int route_opts_copy(struct route_opts *to, const struct route_opts *from)
 	*to = *from;
 	to->pools = mem_copy(from->pools, from->n_pools * sizeof(*from->pools));
 	to->models = mem_copy(from->models, from->n_models * sizeof(*from->models));
-	if (to->pools != NULL && to->models != NULL)
+	to->tenants = mem_copy(from->tenants, from->n_tenants * sizeof(*from->tenants));
+	if (to->pools != NULL && to->models != NULL && to->tenants != NULL)
 		return 0;
 	route_opts_free(to);
 	return -1;
@@ -72,6 +77,33 @@ const struct model_opts *model_options_of(const struct route_opts *o, struct spa
 			return &o->models[i];
 	}
 	return &o->model_default;
+}
+
+/* Numbers and floors of the tenants that the options name. */
+static void take_tenants(struct route *r)
+{
+	const struct route_opts *o = &r->opts;
+	uint64_t floor[TENANTS_MAX] = { o->tenant_default.index_floor };
+
+	tenant_numbers_set(&r->tenants, &r->key, o->tenants, o->n_tenants);
+	for (size_t i = 0; i < o->n_tenants; i++) {
+		uint32_t n = tenant_number(&r->tenants, &r->key, span_str(o->tenants[i].name));
+
+		if (n != 0)
+			floor[n] = o->tenants[i].index_floor;
+	}
+	for (uint32_t i = 0; i < TENANTS_MAX; i++)
+		index_set_floor(r->index, i, floor[i]);
+}
+
+/* Pools may have orders of their own, now or after a reload. */
+static struct index *new_index(const struct route_opts *o)
+{
+	struct index_opts io = o->index;
+
+	io.order = o->pool_default.eviction;
+	io.mixed = true;
+	return index_new(&io);
 }
 
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
@@ -88,9 +120,10 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
 	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
-	    (r->index = index_new(&o->index)) != NULL &&
-	    (r->heads = heads_new(&o->heads, &r->key)) != NULL)
+	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL) {
+		take_tenants(r);
 		return r;
+	}
 	route_free(r);
 	return NULL;
 }
@@ -125,6 +158,8 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 	r->opts = next;
 	pthread_mutex_lock(&r->lock);
 	fleet_options(&r->fleet, &r->opts);
+	keep_options(r);
+	take_tenants(r);
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
 	route_opts_free(&old);

@@ -20,12 +20,23 @@ struct pool_opts {
 	char name[POOL_NAME_MAX + 1];	/* an HAProxy backend; "*": every pool not named */
 	char model[PROMPT_NAME_MAX + 1];	/* "" or the one model of this pool, whatever bodies say */
 	bool isolate_tenants;		/* tenants never share cache; default true */
+	enum index_order eviction;	/* what goes from a server whose room is used up; of servers that are new */
+	uint64_t capacity;		/* tokens in the cache of one server; default 0: not known */
+	uint64_t max_tree_size;		/* characters kept of one server's prompts; default 0: no bound */
+	msec eviction_interval_ms;	/* how often that is seen to; default 0: always */
 	struct policy_opts policy;
 };
 
 struct model_opts {
 	char name[PROMPT_NAME_MAX + 1];		/* exact; "*": every model not named */
 	struct text_order text_order;
+};
+
+#define TENANT_NAME_MAX	127
+
+struct tenant_opts {
+	char name[TENANT_NAME_MAX + 1];		/* exact; "*": all tenants not named, together */
+	uint64_t index_floor;			/* bytes of nodes that it loses to nobody; default 0 */
 };
 
 struct route_opts {
@@ -45,6 +56,9 @@ struct route_opts {
 	struct model_opts model_default;
 	struct model_opts *models;
 	size_t n_models;
+	struct tenant_opts tenant_default;
+	struct tenant_opts *tenants;	/* TENANTS_MAX - 1 at most */
+	size_t n_tenants;
 };
 
 void route_defaults(struct route_opts *o);
@@ -103,6 +117,10 @@ void route_learn(struct route *r, const struct fact *f, msec now);
 
 /* To be called about ten times a second: closes what is too old. Bounded work a call. */
 void route_tick(struct route *r, msec now);
+
+/* What a budget, a capacity or a server's leaving asks of the index, for a few ten microseconds. True: there is
+ * more to do. To be called until it is false, after each route_tick(), by one thread. */
+bool route_work(struct route *r);
 
 /* ---- what is known, for /metrics ------------------------------------------------------------ */
 

@@ -6,9 +6,23 @@
 #include "agent/base/hash.h"
 #include "agent/index/index.h"
 #include "agent/prompt/prompt.h"
+#include "agent/route/route.h"
+
+/* Tenants that the options name have a number of their own, from 1, in the index; all others have 0. A
+ * tenant keeps its number as long as it is named. */
+struct tenant_numbers {
+	uint64_t name[TENANTS_MAX];	/* keyed hash; 0: nobody */
+	uint32_t n;			/* the highest that was ever given */
+};
+
+/* Takes the <n> that are named now, TENANTS_MAX - 1 at most. */
+void tenant_numbers_set(struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o,
+			size_t n);
+uint32_t tenant_number(const struct tenant_numbers *t, const struct hash_key *key, struct span name);
 
 struct space {
 	struct span pool, tenant, model, lora, salt;
+	uint32_t tenant_number;
 	bool headless;			/* the model is not known: <model> does not count */
 	enum prompt_mode mode;
 	uint32_t page;

@@ -492,7 +492,7 @@ static void step(struct world *w, struct input *in)
 		w->now += (usec)in_u8(in) * 25500000;
 		w->look = 1 + (usec)in_u8(in) * 100;
 		break;
-	case 5: route_tick(w->r, w->now / 1000); break;
+	case 5: route_tick(w->r, w->now / 1000); route_work(w->r); break;
 	case 6: reload(w, in_u8(in)); break;
 	case 7: w->overloaded = in_u8(in) & 1; break;
 	case 8: in_u8(in) & 1 ? stop(w, in) : conn_end(w, &w->conn[in_u8(in) % CONNS]); break;
@@ -557,6 +557,8 @@ static void check_old(struct world *w)
 	for (i = 0; i < 20; i++) {
 		w->now += 60000000;
 		route_tick(w->r, w->now / 1000);
+		while (route_work(w->r))
+			;
 	}
 	route_stats(w->r, &st);
 	must(st.open == 0 && st.slices_waiting == 0 && st.slices_bytes == 0 && st.index.claims == 0);

@@ -48,13 +48,17 @@ static void check_same(const struct conf *a, const struct conf *b)
 	size_t i;
 
 	must(a->route.n_pools == b->route.n_pools && a->route.n_models == b->route.n_models);
+	must(a->route.n_tenants == b->route.n_tenants);
 	check_values(HOME_CONF, a, b);
 	check_pool(&a->route.pool_default, &b->route.pool_default);
 	check_values(HOME_MODEL, &a->route.model_default, &b->route.model_default);
+	check_values(HOME_TENANT, &a->route.tenant_default, &b->route.tenant_default);
 	for (i = 0; i < a->route.n_pools; i++)
 		check_pool(&a->route.pools[i], &b->route.pools[i]);
 	for (i = 0; i < a->route.n_models; i++)
 		check_values(HOME_MODEL, &a->route.models[i], &b->route.models[i]);
+	for (i = 0; i < a->route.n_tenants; i++)
+		check_values(HOME_TENANT, &a->route.tenants[i], &b->route.tenants[i]);
 }
 
 static void check_again(struct conf *c)

@@ -70,6 +70,7 @@ static void assert_round_trip(const struct conf *c)
 	assert_string_equal(once, again);
 	assert_int_equal(c->route.n_pools, back.route.n_pools);
 	assert_int_equal(c->route.n_models, back.route.n_models);
+	assert_int_equal(c->route.n_tenants, back.route.n_tenants);
 	assert_memory_equal(&c->loop, &back.loop, sizeof(back.loop));
 	conf_free(&back);
 	free(once);
@@ -107,7 +108,7 @@ static const char *other_text(const struct conf_key *k, const void *home, char *
 		snprintf(out, cap, "%.0f", atof(now) == k->max ? k->min : k->max);
 		break;
 	case TYPE_SIZE:
-		snprintf(out, cap, "%.0f", k->max - 1);
+		snprintf(out, cap, "%.0f", strcmp(k->name, "tenants.index_floor") == 0 ? 1e9 : k->max - 1);
 		break;
 	case TYPE_TIME:
 		snprintf(out, cap, "%.0f ms", k->max - 1);
@@ -151,7 +152,7 @@ static char *everything_else(void)
 	conf_defaults(&c);
 	for (size_t sec = 0; sec <= conf_n_sections; sec++) {
 		const struct conf_section *in = sec ? &conf_sections[sec - 1] : NULL;
-		bool list = in != NULL && (in->shape == SHAPE_POOLS || in->shape == SHAPE_MODELS);
+		bool list = in != NULL && (in->shape != SHAPE_KEYS && in->shape != SHAPE_POLICY);
 
 		if (in != NULL)
 			sink_put(&s, line, (size_t)sprintf(line, "%s:\n%s", in->name,
@@ -179,6 +180,7 @@ static void every_key_loads_prints_and_loads(void **state)
 		const struct conf_key *k = &conf_keys[i];
 		const void *home = k->home == HOME_POOL ? (const void *)&c.route.pools[0] :
 				   k->home == HOME_MODEL ? (const void *)&c.route.models[0] :
+				   k->home == HOME_TENANT ? (const void *)&c.route.tenants[0] :
 				   conf_key_home(k, &c);
 
 		conf_value_text(k, conf_key_home(k, &d), def, sizeof(def));
@@ -314,7 +316,7 @@ static void reload_table(void **state)
 		bool top = k->name[section] == '\0';
 		int n;
 
-		if (k->home == HOME_POOL || k->home == HOME_MODEL)
+		if (k->home == HOME_POOL || k->home == HOME_MODEL || k->home == HOME_TENANT)
 			continue;
 		other_text(k, conf_key_home(k, &now), value, sizeof(value));
 		for (size_t f = 0; f < sizeof(fit) / sizeof(*fit); f++)

@@ -585,6 +585,8 @@ static void a_server_out_of_the_load_strings(void **state)
 	route_tick(w.r, w.now + 2000);
 	assert_false(server(&w, "s1").found || server(&w, "s3").found || server(&w, "s4").found);
 	assert_true(server(&w, "s2").found);
+	while (route_work(w.r))
+		;
 	assert_int_equal(index_server_pages(w.r->index, id), 0);
 	w.q.load = SPAN(IDLE4);
 	ask(&w, "2", "ab");			/* back again, empty */

@@ -48,10 +48,14 @@ static void ids_are_given_again_last(void **state)
 			assert_ptr_equal(pool_find(p, SPAN("n51"), 51), s[51]);
 		}
 	}
+	assert_null(fleet_server(&f, p, SPAN("none left yet")));
+	assert_int_equal(fleet_leaving(&f), 50);
+	fleet_left(&f, 50);
+	assert_int_equal(fleet_leaving(&f), SERVER_NONE);
 	assert_non_null(late = fleet_server(&f, p, SPAN("late")));
 	assert_int_equal(late->id, 50);
 	assert_null(fleet_server(&f, p, SPAN("none left")));
-	assert_int_equal(f.servers_refused, 1);
+	assert_int_equal(f.servers_refused, 2);
 	fleet_drop(&f, late);
 	assert_null(fleet_server(&f, p, span_of("n\0", 2)));
 	fleet_fini(&f);

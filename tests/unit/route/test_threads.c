@@ -89,6 +89,8 @@ static void *watch(void *arg)
 
 		now_ms += 50;
 		route_tick(w->r, now_ms);
+		while (route_work(w->r))
+			;
 		route_each_server(w->r, now_ms, look, &picked);
 		pool(w);
 		stats(w);

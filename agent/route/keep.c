@@ -1,0 +1,140 @@
+/* keep.c - what the index is told of servers: the order in which their pages go, how many there is room
+ * for, what they generated, and that they left. What that makes too much goes in steps: route_work().
+ *
+ * A server's room is <capacity> tokens of its engine's cache, in pages, and that of every server the
+ * published <max_tree_size>, in characters of text. The latter is kept as its authors do: every
+ * <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without an
+ * interval it is kept at every commit. The budget of bytes holds all the time.
+ *
+ * A cache holds pages of text and of token ids side by side, and the index counts them as one. Where they
+ * are not the same number of tokens, tokens are counted in the smaller ones: more room than there is costs
+ * little, and less costs much. */
+#include "agent/route/job.h"
+
+#define STEP_RECORDS	64u
+
+static uint32_t page_tokens(const struct route_opts *o)
+{
+	uint32_t text = o->prompt.text_page / TEXT_BYTES_PER_TOKEN, ids = o->prompt.token_page;
+	uint32_t least = text < ids ? text : ids;
+
+	return least > 0 ? least : 1;
+}
+
+/* At least a page: 0 would be no bound. */
+static uint64_t pages_of(uint64_t amount, uint64_t of_a_page)
+{
+	return amount == 0 ? 0 : amount < of_a_page ? 1 : amount / of_a_page;
+}
+
+static uint64_t room_of(const struct route_opts *o, const struct pool *p, bool with_tree)
+{
+	uint64_t room = pages_of(p->opts->capacity, page_tokens(o));
+	uint64_t tree = with_tree ? pages_of(p->opts->max_tree_size, o->prompt.text_page) : 0;
+
+	return room == 0 || (tree != 0 && tree < room) ? tree : room;
+}
+
+static void tell_server(struct route *r, const struct server *s)
+{
+	bool with_tree = s->pool->opts->eviction_interval_ms == 0 || s->pool->sweeping;
+
+	index_set_capacity(r->index, s->id, room_of(&r->opts, s->pool, with_tree));
+}
+
+static void tell_pool(struct route *r, const struct pool *p)
+{
+	for (size_t i = 0; i < p->n_servers; i++)
+		tell_server(r, p->servers[i]);
+}
+
+void keep_server(struct route *r, const struct server *s)
+{
+	index_set_order(r->index, s->id, s->pool->opts->eviction);
+	tell_server(r, s);
+}
+
+void keep_options(struct route *r)
+{
+	for (size_t i = 0; i < r->fleet.n_pools; i++)
+		tell_pool(r, r->fleet.pools[i]);
+}
+
+void keep_sweep(struct route *r, msec now)
+{
+	for (size_t i = 0; i < r->fleet.n_pools; i++) {
+		struct pool *p = r->fleet.pools[i];
+
+		if (p->opts->max_tree_size == 0 || p->sweeping ||
+		    now - p->swept < p->opts->eviction_interval_ms)
+			continue;
+		p->swept = now;
+		p->sweeping = p->opts->eviction_interval_ms > 0;
+		if (p->sweeping)
+			tell_pool(r, p);
+	}
+}
+
+/* Nothing is over any budget now. */
+static void sweeps_end(struct route *r)
+{
+	for (size_t i = 0; i < r->fleet.n_pools; i++) {
+		struct pool *p = r->fleet.pools[i];
+
+		if (!p->sweeping)
+			continue;
+		p->sweeping = false;
+		tell_pool(r, p);
+	}
+}
+
+/* ---- what was generated ------------------------------------------------------------------------- */
+
+/* Bytes are all that HAProxy tells of an answer. In a stream a token is an event of its own, with the fields
+ * around it, 200 to 300 bytes; in a whole answer it is its text. Headers and what frames the text come first. */
+#define AROUND_BYTES	600
+#define EVENT_BYTES	256
+#define OUTPUT_MAX	(1u << 20)	/* tokens of one answer that are believed */
+
+uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, bool whole)
+{
+	uint64_t bytes, tokens;
+
+	if (f->bytes_out <= AROUND_BYTES)
+		return 0;
+	bytes = (uint64_t)f->bytes_out - AROUND_BYTES;
+	tokens = bytes / (whole ? TEXT_BYTES_PER_TOKEN : EVENT_BYTES);
+	return (uint32_t)((tokens < OUTPUT_MAX ? tokens : OUTPUT_MAX) / page_tokens(o));
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------- */
+
+/* Its id is free for another once the index has forgotten all of it. */
+static bool leave(struct route *r)
+{
+	server_id id;
+
+	pthread_mutex_lock(&r->lock);
+	id = fleet_leaving(&r->fleet);
+	pthread_mutex_unlock(&r->lock);
+	if (id == SERVER_NONE)
+		return false;
+	if (!index_drop_step(r->index, id, STEP_RECORDS))
+		return true;
+	pthread_mutex_lock(&r->lock);
+	fleet_left(&r->fleet, id);
+	pthread_mutex_unlock(&r->lock);
+	return true;
+}
+
+bool route_work(struct route *r)
+{
+	if (leave(r) || index_tick(r->index))
+		return true;
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	sweeps_end(r);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+	return false;
+}

@@ -1,0 +1,297 @@
+/* What the index is told of servers and tenants: their room, what they generated, that they left. */
+#include "tests/unit/route/world.h"
+
+static void work_it_off(struct world *w)
+{
+	for (int i = 0; route_work(w->r); i++)
+		assert_true(i < 100000);
+}
+
+static uint64_t pages(struct world *w, const char *name)
+{
+	return server(w, name).v.pages;
+}
+
+#define S1	SPAN("lb1/1;s1=1,0,0,1")
+
+/* <n> prompts that share nothing, all to s1. */
+static void fill(struct world *w, unsigned n)
+{
+	char uid[16], turns[2] = "A";
+
+	w->q.load = S1;
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(uid, sizeof(uid), "f%u", i);
+		turns[0] = (char)('A' + i);
+		w->now += 100;
+		ask(w, uid, turns);
+		assert_span(w->a.server, "s1");
+		served(w, uid);
+	}
+}
+
+static void a_capacity_bounds_a_server(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 40 * 16;		/* 40 pages of 16 tokens: four prompts */
+	world_open(&w);
+	fill(&w, 20);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") > 20 && pages(&w, "s1") <= 40);
+	w.o.pool_default.capacity = 20 * 16;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") > 0 && pages(&w, "s1") <= 20);
+	w.o.pool_default.capacity = 0;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	fill(&w, 20);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") > 100);
+	world_end(&w);
+}
+
+/* Of the pool's own order: with fifo, what came first goes though it was just used. */
+static void a_pool_has_its_own_order(void **state)
+{
+	static const enum index_order order[] = { INDEX_LRU, INDEX_FIFO, INDEX_LFU };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct pool_opts p;
+		struct world w;
+
+		world_options(&w);
+		p = w.o.pool_default;
+		strcpy(p.name, "pool");
+		p.eviction = order[i];
+		p.capacity = 50 * 16;
+		w.o.pools = &p;
+		w.o.n_pools = 1;
+		world_open(&w);
+		fill(&w, 3);				/* A B C */
+		w.now += 100;
+		ask(&w, "again", "A");
+		assert_why(&w, WHY_CACHED);
+		served(&w, "again");
+		for (char c = 'D'; c <= 'G'; c++) {	/* more than there is room for */
+			char turns[2] = { c, 0 };
+
+			w.now += 100;
+			ask(&w, turns, turns);
+			served(&w, turns);
+			work_it_off(&w);
+		}
+		ask(&w, "last", "A");
+		assert_int_equal(w.a.why, order[i] == INDEX_FIFO ? WHY_COLD : WHY_CACHED);
+		world_end(&w);
+	}
+}
+
+/* Above it in between, and down to it at each interval; the budget of bytes is another thing. */
+static void the_published_sweep(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.max_tree_size = 30 * 64;
+	w.o.pool_default.eviction_interval_ms = 60000;
+	world_open(&w);
+	fill(&w, 1);
+	route_tick(w.r, w.now);
+	work_it_off(&w);
+	fill(&w, 20);
+	route_tick(w.r, w.now);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") > 100);
+	w.now += 60000;
+	route_tick(w.r, w.now);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") > 0 && pages(&w, "s1") <= 30);
+	fill(&w, 20);
+	assert_true(pages(&w, "s1") > 100);
+	w.o.pool_default.eviction_interval_ms = 0;	/* at once, from here on */
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") <= 30);
+	fill(&w, 20);
+	assert_true(pages(&w, "s1") <= 30);
+	world_end(&w);
+}
+
+static void tell_bytes(struct world *w, const char *uid, int64_t bytes_out)
+{
+	struct fact f;
+
+	fact_init(&f, FACT_DONE);
+	f.uid = span_str(uid);
+	f.server = SPAN("s1");
+	f.status = 200;
+	f.end = END_OK;
+	f.response_ms = 20;
+	f.bytes_out = bytes_out;
+	route_learn(w->r, &f, w->now);
+}
+
+static void what_was_generated_takes_room(void **state)
+{
+	server_id id;
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 100 * 16;
+	world_open(&w);
+	fill(&w, 2);
+	id = server(&w, "s1").v.id;
+	assert_int_equal(index_server_output(w.r->index, id), 0);	/* nothing was said of bytes */
+	w.now += 100;
+	ask(&w, "stream", "x");
+	tell_first(&w, "stream", "s1", 200, STREAM);
+	tell_bytes(&w, "stream", 600 + 256 * 16 * 50);
+	assert_int_equal(index_server_output(w.r->index, id), 50);
+	assert_true(pages(&w, "s1") > 25);
+	w.now += 100;
+	ask(&w, "whole", "y");
+	tell_first(&w, "whole", "s1", 200, "application/json");
+	tell_bytes(&w, "whole", 600 + 4 * 16 * 30);
+	work_it_off(&w);
+	assert_true(pages(&w, "s1") + index_server_output(w.r->index, id) <= 100);
+	assert_true(pages(&w, "s1") < 30 && pages(&w, "s1") >= 10);	/* the first ones went for it */
+	tell_bytes(&w, "nobody", 1 << 30);
+	tell_bytes(&w, "whole", 1 << 30);				/* a second time */
+	assert_true(index_server_output(w.r->index, id) <= 80);
+	world_end(&w);
+}
+
+/* A new server must not have what another held, though it gets its id. */
+static void an_id_leaves_in_steps(void **state)
+{
+	struct server_find s1;
+	struct world w;
+	server_id id;
+
+	(void)state;
+	world_options(&w);
+	w.o.server_max_age_ms = 5000;
+	w.o.index.max_bytes = 32u << 20;
+	world_open(&w);
+	fill(&w, 26);
+	s1 = server(&w, "s1");
+	id = s1.v.id;
+	assert_true(s1.v.pages > 250);
+	w.q.load = SPAN("lb1/1;s2=1,0,0,1");
+	w.now += 6000;
+	send_body(&w, "x", SPAN("{}"));
+	route_tick(w.r, w.now);
+	assert_false(server(&w, "s1").found);
+	assert_true(server_set_has(&w.r->fleet.leaving, id));
+	w.q.load = S1;				/* it comes back before its pages are gone: as another */
+	ask(&w, "back", "A");
+	assert_why(&w, WHY_COLD);
+	assert_int_not_equal(server(&w, "s1").v.id, id);
+	work_it_off(&w);
+	assert_false(server_set_has(&w.r->fleet.leaving, id));
+	assert_int_equal(index_server_pages(w.r->index, id), 0);
+	world_end(&w);
+}
+
+/* ---- tenants ------------------------------------------------------------------------------ */
+
+static uint32_t number_of(struct world *w, const char *name)
+{
+	return tenant_number(&w->r->tenants, &w->r->key, span_str(name));
+}
+
+static void tenants_keep_their_numbers(void **state)
+{
+	struct tenant_opts t[TENANTS_MAX - 1] = { { "acme", 1 << 20 }, { "beta", 1 << 20 } };
+	uint32_t acme, beta;
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.tenants = t;
+	w.o.n_tenants = 2;
+	world_open(&w);
+	acme = number_of(&w, "acme");
+	beta = number_of(&w, "beta");
+	assert_true(acme != 0 && beta != 0 && acme != beta);
+	assert_int_equal(number_of(&w, "gamma"), 0);
+	assert_int_equal(number_of(&w, ""), 0);
+
+	strcpy(t[0].name, "gamma");		/* acme goes, gamma comes, beta stays where it is */
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	assert_int_equal(number_of(&w, "acme"), 0);
+	assert_int_equal(number_of(&w, "beta"), beta);
+	assert_int_not_equal(number_of(&w, "gamma"), 0);
+	assert_int_not_equal(number_of(&w, "gamma"), beta);
+
+	for (unsigned i = 2; i < TENANTS_MAX - 1; i++)	/* as many as there can be: numbers are given again */
+		snprintf(t[i].name, sizeof(t[i].name), "t%u", i);
+	w.o.n_tenants = TENANTS_MAX - 1;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	assert_int_equal(number_of(&w, "beta"), beta);
+	for (unsigned i = 0; i < TENANTS_MAX - 1; i++)
+		for (unsigned k = 0; k <= i; k++)
+			assert_int_equal(number_of(&w, t[i].name) == number_of(&w, t[k].name), i == k);
+	world_end(&w);
+}
+
+/* One that asks little keeps what it has, beside one that asks for more than there is. */
+static void a_floor_holds(void **state)
+{
+	struct tenant_opts t = { "quiet", 256 << 10 };
+	uint32_t kept[2];
+	struct world w;
+	char uid[16];
+
+	(void)state;
+	for (int with = 0; with < 2; with++) {
+		world_options(&w);
+		w.o.index.max_bytes = 1 << 20;
+		w.o.tenants = &t;
+		w.o.n_tenants = (size_t)with;
+		world_open(&w);
+		w.q.load = S1;
+		w.q.tenant = SPAN("quiet");
+		ask(&w, "q", "abcdefghijklmnop");
+		served(&w, "q");
+		w.q.tenant = SPAN("loud");
+		for (unsigned i = 0; i < 10000; i++) {
+			snprintf(uid, sizeof(uid), "l%u", i);
+			w.body.n = 0;
+			say(&w.body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"%u ", i);
+			say_turn(&w.body, 'x');
+			say(&w.body, "\"}]}");
+			w.now += 20;
+			send(&w, uid);
+			served(&w, uid);
+		}
+		work_it_off(&w);
+		w.q.tenant = SPAN("quiet");
+		ask(&w, "again", "abcdefghijklmnop");
+		kept[with] = w.a.pages;
+		world_end(&w);
+	}
+	assert_true(kept[0] < 20);		/* else this shows nothing */
+	assert_true(kept[1] >= 16 * TURN_PAGES - 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_capacity_bounds_a_server),
+		cmocka_unit_test(a_pool_has_its_own_order),
+		cmocka_unit_test(the_published_sweep),
+		cmocka_unit_test(what_was_generated_takes_room),
+		cmocka_unit_test(an_id_leaves_in_steps),
+		cmocka_unit_test(tenants_keep_their_numbers),
+		cmocka_unit_test(a_floor_holds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
