@@ -175,7 +175,7 @@ test:
 	@$(MAKE) --no-print-directory all tools unit-programs
 	@tests/run.sh
 it: all tools
-	tests/run.sh conf recipes stories
+	tests/run.sh conf recipes vtc stories
 compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
