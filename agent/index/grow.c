@@ -336,6 +336,7 @@ static enum grown below(struct growth *g, struct node *nd, struct record *up, ui
 static enum grown within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
 {
 	struct claim *cl = &g->ix->claims[g->c];
+	struct node *parent;
 	uint32_t same = source_same(g->src, nd, cl->depth, 0), to = cl->depth + same - nd->start;
 
 	if (same > 0) {
@@ -348,9 +349,12 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 	}
 	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
 		return GROW_ON;
-	if (!node_split(g->ix, node_at(g->ix, nd->parent), nd, cl->depth - nd->start))
+	parent = node_at(g->ix, nd->parent);
+	if (!node_split(g->ix, parent, nd, cl->depth - nd->start))
 		return no_room(g, nd->id);
+	/* each part may be short enough now for its only neighbour */
 	g->left = nd->n_children == 1 ? nd->id : 0;
+	g->left_above = parent->kind == NODE_EDGE && parent->n_children == 1 ? parent->id : 0;
 	return GROW_ON;
 }
 
@@ -433,7 +437,7 @@ static enum grown steps(struct growth *g, uint64_t *locked)
 	node_id id;
 	unsigned i;
 
-	for (i = 0; i < STEPS && is == GROW_ON && g->left == 0; i++) {
+	for (i = 0; i < STEPS && is == GROW_ON && (g->left | g->left_above) == 0; i++) {
 		id = atomic_load_explicit(&cl->node, memory_order_relaxed);
 		if (id != 0 && (shard_bit(g->ix, id) & ~*locked) != 0)
 			break;
@@ -452,7 +456,9 @@ static enum grown unlocked(struct growth *g, uint64_t locked, enum grown is)
 	shards_unlock(g->ix, locked);
 	if (g->left != 0)
 		node_join(g->ix, g->left);	/* its other children went while a claim was there */
-	g->left = 0;
+	if (g->left_above != 0)
+		node_join(g->ix, g->left_above);
+	g->left = g->left_above = 0;
 	return is;
 }
 

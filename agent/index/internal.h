@@ -408,7 +408,7 @@ struct growth {			/* one claim on its way down */
 	const struct index_match *m;	/* of the same pages, or NULL */
 	uint32_t c, tick;
 	uint32_t full;			/* the shard that had no room */
-	node_id left;			/* a node without the claims it had, with one child only; or 0 */
+	node_id left, left_above;	/* nodes with one child only, without a claim or next to a split; or 0 */
 };
 
 enum grown grow_from_cursor(struct growth *g);
