@@ -199,8 +199,10 @@ void call_open(struct message *m)
 
 void call_arguments(struct page_env *env, struct message *m)
 {
-	if (m->args_seen)
+	if (m->args_seen) {
+		hide(m);	/* what was shown may go */
 		snapshot_restore(env, &m->part[0].before, &m->run[RUN_CALLS]);
+	}
 	m->args_seen = true;
 }
 

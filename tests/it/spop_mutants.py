@@ -28,6 +28,7 @@ MUTATIONS = {
     "acks-without-fin": ["notify/one", "*"],
     "acks-above-size": ["ack/size", "hello/size-256", "frame/at-size-256"],
     "acks-on-latest-connection": ["ack/same-connection", "*"],
+    "acks-on-oldest-connection": ["ack/same-connection", "*"],
     "acks-with-bad-actions": ["notify/one", "*"],
     "acks-with-bad-scope": ["notify/one", "*"],
     "acks-aborted": ["fragments/abort", "disconnect/in-fragments"],
@@ -182,7 +183,9 @@ class Connection:
         data = Frame(ACK, 0 if m == "acks-without-fin" else FIN, stream + (m == "acks-another-stream"), frame, payload).encode()
         if m == "acks-twice":
             data += data
-        to = self.agent.latest if m == "acks-on-latest-connection" else self
+        if m == "acks-on-oldest-connection":
+            threading.Event().wait(0.05)    # those that are over have been taken from the list
+        to = {"acks-on-latest-connection": self.agent.latest, "acks-on-oldest-connection": self.agent.open[0]}.get(m, self)
         to.send(data)
 
     # ---- frames in
@@ -322,6 +325,7 @@ class Connection:
                 self.agent.die()
         except OSError:
             pass
+        self.agent.open.remove(self)
         self.sock.close()
 
     def end(self, status):
@@ -339,7 +343,7 @@ class Connection:
 
 class MutantAgent:
     def __init__(self, mutation=""):
-        self.mutation, self.dead, self.conns, self.latest = mutation, False, [], None
+        self.mutation, self.dead, self.conns, self.open, self.latest = mutation, False, [], [], None
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.thread = threading.Thread(target=self.accept, daemon=True)
@@ -370,6 +374,7 @@ class MutantAgent:
                 return
             self.conns = [c for c in self.conns if c.fileno() >= 0] + [sock]
             self.latest = Connection(self, sock)
+            self.open.append(self.latest)
             if self.mutation == "one-connection-at-a-time":
                 self.latest.serve()
             else:

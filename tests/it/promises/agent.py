@@ -26,6 +26,7 @@ from fleet import BUILD, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
 LOAD = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"
+SANITIZED = "asan" in BUILD or "tsan" in BUILD     # memory is theirs then, and no figure of ours
 SHIM = os.path.join(BUILD, "tests/tools/fault_shim.so")
 
 

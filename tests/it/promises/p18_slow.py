@@ -226,9 +226,9 @@ def gone(a):
 
 @case
 def who_does_not_read_is_not_read_from():
-    timeout, n, rss_each, kernel_each = 2, 40, 64 << 10, 512 << 10
+    timeout, n, rss_each, kernel_each = 3, 40, 64 << 10, 512 << 10
     with Agent(threads=2, spop="idle_timeout: %d s" % timeout, agent_conf="log_level: error") as a:
-        load(a, 1)
+        load(a, 0.5)
         base, before = at_rest(a)
         peers = open_peers(a, n, receive_buffer=4096)
         m0 = a.metrics()
@@ -236,9 +236,18 @@ def who_does_not_read_is_not_read_from():
         stopped, m, grown = time.time(), a.metrics(), p.rss - before
         answered = m["kvroute_spop_sent_bytes_total"] - m0["kvroute_spop_sent_bytes_total"]
         assert m["kvroute_spop_paused_total"] - m0["kvroute_spop_paused_total"] >= n, "not all were stopped reading from"
+        for c in peers[::2]:        # having closed its half makes none of them harder to be rid of, nor may it keep us awake
+            try:
+                c.sock.shutdown(socket.SHUT_WR)
+            except OSError:         # ended meanwhile
+                pass
+        cpu = a.cpu_s()
+        time.sleep(0.5)
+        cpu = a.cpu_s() - cpu
         got = load(a, 0.5)
         wait_for("those who do not read to be ended", timeout + BEHIND_S + SLACK_S, lambda: gone(a))
         took = time.time() - stopped
+        assert cpu < 0.1, "%.2f s of CPU in half a second in which nothing was to be done" % cpu
         for c in peers:
             c.close()
         at_rest(a, base)
@@ -246,7 +255,7 @@ def who_does_not_read_is_not_read_from():
         print("      promise 18: %d peers that read no ACK: %d KiB of NOTIFYs written, %d KiB of ACKs taken by the kernel (%d KiB each), the "
               "agent's own memory %+d KiB; ended %.1f s later (timeout %d s); good ones meanwhile: %s NOTIFYs, %s lost"
               % (n, p.sent >> 10, int(answered) >> 10, int(answered / n) >> 10, grown >> 10, took, timeout, got["notifies"], got["lost"]))
-        assert grown <= n * rss_each, "%d KiB more memory" % (grown >> 10)
+        assert SANITIZED or grown <= n * rss_each, "%d KiB more memory" % (grown >> 10)
         assert answered <= n * kernel_each, "%d KiB of ACKs are kept for each who does not read" % (int(answered / n) >> 10)
 
 
@@ -254,7 +263,7 @@ def who_does_not_read_is_not_read_from():
 def half_frames_stay_within_the_budget():
     timeout, n, budget = 2, 100, 16 << 20
     with Agent(threads=2, spop="idle_timeout: %d s, max_bytes: 16 MiB" % timeout, agent_conf="log_level: error") as a:
-        load(a, 1)
+        load(a, 0.5)
         base, before = at_rest(a)
         peers = [Raw(a.spop_address) for _ in range(n)]
         for c in peers:
@@ -274,7 +283,7 @@ def half_frames_stay_within_the_budget():
         wait_for("the buffers to come back", 5, lambda: a.metrics()["kvroute_spop_buffer_bytes"] <= 4 * 20500)
         print("      promise 18: %d peers with half a frame of 1 MiB, a budget of 16 MiB: memory %+d KiB; ended %.1f s later (timeout %d s); good "
               "ones meanwhile: %s NOTIFYs, %s lost" % (n, grown >> 10, took, timeout, got["notifies"], got["lost"]))
-        assert grown <= budget + (4 << 20), "%d KiB more memory" % (grown >> 10)
+        assert SANITIZED or grown <= budget + (4 << 20), "%d KiB more memory" % (grown >> 10)
 
 
 @case

@@ -103,6 +103,8 @@ static const struct { const char *reply; enum check_end end; enum check_level le
 	{ HELLO "|" ACK "|! 00003ffd 67", CHECK_OPEN, CHECK_MUST, "is announced, above the agreed 16380" },
 	{ HELLO "|" ACK "|! ffffffff", CHECK_OPEN, CHECK_MUST, "4294967295 bytes is announced" },
 	{ HELLO "|" ACK "|! 00000000", CHECK_OPEN, CHECK_MUST, "no readable header" },
+	{ HELLO "|" ACK "| 67 000000", CHECK_OPEN, CHECK_MUST, "no readable header" },
+	{ HELLO "|" ACK "| 67 00000001", CHECK_OPEN, CHECK_MUST, "no readable header" },
 	{ HELLO "|" ACK "| 67 00000001 01 f0", CHECK_OPEN, CHECK_MUST, "no readable header" },
 	{ HELLO "|" ACK "| 03 00000001 01 01", CHECK_OPEN, CHECK_MUST, "type 3, which no agent sends" },
 	{ HELLO "|" ACK "| 6e 00000001 00 00", CHECK_OPEN, CHECK_MUST, "type 110, which no agent sends" },
