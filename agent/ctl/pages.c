@@ -171,6 +171,7 @@ static int preview(const struct conf *c, struct args *a)
 		return CTL_FAILED;
 	}
 	take_key(&c->loop, &key);
+	ro.index.max_bytes = 1u << 20;	/* nothing is entered */
 	r = route_new(&ro, &key, 1);
 	s = r ? route_scratch_new(r) : NULL;
 	if (s == NULL) {

@@ -279,6 +279,11 @@ void index_set_capacity(struct index *ix, server_id server, uint64_t pages)
 		atomic_store(&ix->servers[server].capacity, pages);
 }
 
+uint64_t index_server_capacity(struct index *ix, server_id server)
+{
+	return server < SERVERS_MAX ? atomic_load(&ix->servers[server].capacity) : 0;
+}
+
 /* Lists are by order, so it cannot change for what is in them. */
 void index_set_order(struct index *ix, server_id server, enum index_order order)
 {
@@ -335,6 +340,11 @@ void index_stats(struct index *ix, struct index_stats *s)
 	claims_lock(ix);
 	s->claims = ix->open_claims;
 	claims_unlock(ix);
+}
+
+uint32_t index_shards(const struct index *ix)
+{
+	return ix->n_shards;
 }
 
 void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s)

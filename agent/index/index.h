@@ -159,6 +159,7 @@ void index_confirm_at(struct index *ix, index_claim claim, server_id server, mse
 
 /* Pages that the engine of <server> has room for; 0: nobody knows, and only bytes count. */
 void index_set_capacity(struct index *ix, server_id server, uint64_t pages);
+uint64_t index_server_capacity(struct index *ix, server_id server);
 
 /* The order in which pages of <server> go; only where it holds and claims nothing: before its first commit
  * or after its drop. */
@@ -199,6 +200,7 @@ struct index_shard_stats {
 	uint64_t bytes, max_bytes, nodes, records, commits;
 };
 
+uint32_t index_shards(const struct index *ix);
 void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s);
 
 /* Pages held or claimed by a server, over all spaces. */

@@ -510,8 +510,9 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	int rc = -1;
 
 	before_opening(a, o, reload);
-	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || open_all(a, o, e) != 0 ||
-	    make_route(a, o, ro, &kept, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
+	/* memory first: what nobody answers yet must not be connected to */
+	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
+	    open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
 		goto out;
 	log_key(a, o, kept);
 	log_fds(a, o);

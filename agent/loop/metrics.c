@@ -109,6 +109,8 @@ static const struct row route_rows[] = {
 	  "Of them, tokens expected in the cache of the server." },
 	{ "index_bytes", "", GAUGE, R(index.bytes), "Memory of the index." },
 	{ "index_limit_bytes", "", GAUGE, R(index.max_bytes), "Budget of the index." },
+	{ "index_fixed_bytes", "", GAUGE, R(index.fixed_bytes), "Of its memory, tables that are always there." },
+	{ "index_shards", "", GAUGE, R(index.shards), "Parts of the index, each with a lock of its own." },
 	{ "index_spaces", "", GAUGE, R(index.spaces), "Spaces: what may share cache." },
 	{ "index_nodes", "", GAUGE, R(index.nodes), "Nodes of all trees." },
 	{ "index_records", "", GAUGE, R(index.records), "Pairs of node and server." },
@@ -118,10 +120,11 @@ static const struct row route_rows[] = {
 	{ "index_commits_total", "", COUNTER, R(index.commits), "Prompts entered." },
 	{ "index_claims_ended_total", "how=\"confirmed\"", COUNTER, R(index.confirmed), "Claims ended." },
 	{ "index_claims_ended_total", "how=\"cancelled\"", COUNTER, R(index.cancelled), NULL },
+	{ "index_claims_ended_total", "how=\"expired\"", COUNTER, R(index.expired), NULL },
 	{ "index_evicted_records_total", "", COUNTER, R(index.evicted_records),
-	  "Records evicted for the budget." },
+	  "Records evicted, for bytes or a server's capacity." },
 	{ "index_evicted_pages_total", "", COUNTER, R(index.evicted_pages),
-	  "Pages evicted for the budget." },
+	  "Pages evicted, for bytes or a server's capacity." },
 	{ "index_refused_total", "", COUNTER, R(index.refused), "Prompts that found no room." },
 	{ "heads_bytes", "", GAUGE, R(heads.bytes), "Memory of remembered heads." },
 	{ "heads", "", GAUGE, R(heads.heads), "Heads remembered." },
@@ -130,6 +133,53 @@ static const struct row route_rows[] = {
 	{ "heads_lookups_total", "result=\"missed\"", COUNTER, R(heads.missed), NULL },
 	{ "heads_evicted_total", "", COUNTER, R(heads.evicted), "Heads evicted for the budget." },
 };
+
+static const struct {
+	const char *name;
+	enum kind kind;
+	size_t at;
+	const char *help;
+} shard_rows[] = {
+	{ "index_shard_commits_total", COUNTER, offsetof(struct index_shard_stats, commits),
+	  "Commits that ended on a node of the shard." },
+	{ "index_shard_bytes", GAUGE, offsetof(struct index_shard_stats, bytes), "Memory in use, by shard." },
+	{ "index_shard_limit_bytes", GAUGE, offsetof(struct index_shard_stats, max_bytes), "Memory there is, by shard." },
+	{ "index_shard_records", GAUGE, offsetof(struct index_shard_stats, records),
+	  "Pairs of node and server, by shard." },
+};
+
+struct shards {
+	struct index_shard_stats of[64];
+	unsigned n;
+};
+
+static void add_shard(void *arg, uint32_t i, const struct index_shard_stats *v)
+{
+	struct shards *s = arg;
+
+	if (i < sizeof(s->of) / sizeof(s->of[0])) {
+		s->of[i] = *v;
+		s->n = i + 1;
+	}
+}
+
+static void write_shards(struct text *t, struct route *r)
+{
+	struct shards s = { .n = 0 };
+	char label[32];
+	size_t row;
+	unsigned i;
+
+	route_each_shard(r, add_shard, &s);
+	for (row = 0; row < sizeof(shard_rows) / sizeof(shard_rows[0]); row++) {
+		family(t, shard_rows[row].name, shard_rows[row].kind, shard_rows[row].help);
+		for (i = 0; i < s.n; i++) {
+			snprintf(label, sizeof(label), "shard=\"%u\"", i);
+			sample(t, shard_rows[row].name, label,
+			       *(const uint64_t *)((const char *)&s.of[i] + shard_rows[row].at));
+		}
+	}
+}
 
 static void write_core(struct text *t, struct route *r)
 {
@@ -148,12 +198,13 @@ static void write_core(struct text *t, struct route *r)
 		snprintf(label, sizeof(label), "why=\"%s\"", why_text((enum why)w));
 		sample(t, "decisions_total", label, s->why[w]);
 	}
+	write_shards(t, r);
 	mem_free(s);
 }
 
 /* ---- servers and pools ------------------------------------------------------------------------------ */
 
-enum { VIEW_VALUES = 11 };
+enum { VIEW_VALUES = 13 };
 
 struct view {
 	size_t label, n;		/* in <labels> */
@@ -229,6 +280,8 @@ static const struct column server_columns[] = {
 	{ "server_pages", GAUGE, "Pages it holds or claims, over all spaces." },
 	{ "server_failures_total", COUNTER, "Requests that it failed." },
 	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
+	{ "server_output_pages", GAUGE, "Pages that it generated and is believed to hold yet." },
+	{ "server_capacity_pages", GAUGE, "Pages that its cache has room for; 0: not known." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -253,6 +306,8 @@ static void add_server(void *arg, const struct route_server_view *s)
 	v->v[8] = (double)s->pages;
 	v->v[9] = (double)s->failures;
 	v->v[10] = s->penalty;
+	v->v[11] = (double)s->output;
+	v->v[12] = (double)s->capacity;
 }
 
 static const struct column pool_columns[] = {

@@ -152,6 +152,7 @@ struct route_server_view {
 	double backlog_s;
 	double penalty;			/* requests; see penalty.h */
 	uint64_t picked, hit_tokens, pages, failures;
+	uint64_t output, capacity;	/* pages it generated, of those left; pages it has room for */
 };
 
 struct route_pool_view {
@@ -165,6 +166,8 @@ struct route_pool_view {
 /* Call back once for each, under a lock: be quick, and do not call route_... from within. */
 void route_each_server(struct route *r, msec now,
 		       void (*fn)(void *arg, const struct route_server_view *v), void *arg);
+void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v),
+		      void *arg);
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
 		     void *arg);
 

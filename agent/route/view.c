@@ -23,7 +23,7 @@ void route_stats(struct route *r, struct route_stats *s)
 	heads_stats(r->heads, &s->heads);
 }
 
-static void view_server(const struct server *s, uint64_t pages, msec now,
+static void view_server(struct route *r, const struct server *s, uint64_t pages, msec now,
 			struct route_server_view *v)
 {
 	msec half_life = s->pool->opts->policy.penalty_half_life_ms;
@@ -33,7 +33,8 @@ static void view_server(const struct server *s, uint64_t pages, msec now,
 		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
 		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
 		.pages = pages, .penalty = penalty_now(&s->penalty, half_life, now),
-		.failures = s->failures,
+		.failures = s->failures, .output = index_server_output(r->index, s->id),
+		.capacity = index_server_capacity(r->index, s->id),
 	};
 }
 
@@ -50,11 +51,24 @@ void route_each_server(struct route *r, msec now,
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
 		if (r->fleet.by_id[id] == NULL)
 			continue;
-		view_server(r->fleet.by_id[id], pages[id], now, &v);
+		view_server(r, r->fleet.by_id[id], pages[id], now, &v);
 		fn(arg, &v);
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v),
+		      void *arg)
+{
+	uint32_t n = index_shards(r->index);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct index_shard_stats v;
+
+		index_shard_stats(r->index, i, &v);
+		fn(arg, i, &v);
+	}
 }
 
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),

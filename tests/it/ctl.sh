@@ -6,6 +6,11 @@ passed=0 failed=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
+# In less memory than the large index would need.
+limited() {
+	(ulimit -v 4000000; exec timeout 60 "$@")
+}
+
 # name, wanted exit status, wanted words (extended regular expressions, all must match), command
 run() {
 	local name=$1 want=$2 words=$3 status bad=
@@ -44,6 +49,11 @@ run "kvroute -tv" 0 "max_bytes" ./kvroute -tv -f "$tmp/good.yaml"
 run "what -tv prints loads again" 0 "valid" ./kvroute -t -f "$tmp/printed.yaml"
 ./kvroute -tv -f "$tmp/printed.yaml" > "$tmp/again.yaml"
 run "and prints the same" 0 "" cmp "$tmp/printed.yaml" "$tmp/again.yaml"
+printf 'state_dir: %s\nindex: {max_bytes: 16 GiB}\n' "$tmp" > "$tmp/large.yaml"
+run "-tv takes no memory for the index" 0 "max_bytes: 16 GiB" limited ./kvroute -tv -f "$tmp/large.yaml"
+stdin=$tmp/chat.json run "nor does kvroutectl" 0 "^pages +5$" limited ./kvroutectl pages -f "$tmp/large.yaml"
+run "a start without enough memory" 1 "index\.max_bytes: 16384 MiB .*cannot be had
+make index\.max_bytes smaller" limited ./kvroute -f "$tmp/large.yaml"
 run "the example file is valid" 0 "valid" ./kvroute -t -f doc/kvroute.yaml
 run "the container's file is valid" 0 "valid" ./kvroute -t -f docker/kvroute.yaml
 run "kvroutectl" 64 "usage" ./kvroutectl

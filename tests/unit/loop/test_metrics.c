@@ -47,7 +47,7 @@ void route_each_server(struct route *r, msec now,
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
 			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
 			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9, .failures = 5,
-			.penalty = 2.5,
+			.penalty = 2.5, .output = 21, .capacity = 34,
 		};
 
 		if (i >= N_NAMES) {
@@ -56,6 +56,15 @@ void route_each_server(struct route *r, msec now,
 		}
 		fn(arg, &v);
 	}
+}
+
+void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v), void *arg)
+{
+	struct index_shard_stats v = { .bytes = 5000, .max_bytes = 6000, .records = 7, .commits = 88 };
+	uint32_t i;
+
+	for (i = 0; i < 64; i++, v.commits++)
+		fn(arg, i, &v);
 }
 
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v), void *arg)
@@ -135,6 +144,14 @@ static void figures(void **state)
 	has_line(s, "kvroute_http_requests_total{result=\"answered\"} 7");
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
+	has_line(s, "kvroute_server_output_pages{pool=\"chat\",server=\"s1\"} 21");
+	has_line(s, "kvroute_server_capacity_pages{pool=\"chat\",server=\"s1\"} 34");
+	has_line(s, "kvroute_index_shard_bytes{shard=\"0\"} 5000");
+	has_line(s, "kvroute_index_shard_limit_bytes{shard=\"63\"} 6000");
+	has_line(s, "kvroute_index_shard_commits_total{shard=\"63\"} 151");
+	has_line(s, "kvroute_index_shard_records{shard=\"5\"} 7");
+	assert_non_null(strstr(s, "kvroute_index_claims_ended_total{how=\"expired\"} 1"));
+	assert_non_null(strstr(s, "\nkvroute_index_fixed_bytes 1"));
 	has_line(s, "kvroute_pool_imbalanced{pool=\"chat\"} 1");
 	has_line(s, "kvroute_pool_facts{pool=\"chat\",facts=\"first\"} 1");
 	mem_free(s);
