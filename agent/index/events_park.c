@@ -1,0 +1,158 @@
+/* events_park.c - blocks whose parent is not known, each on its own: found by its own handle, so that it can
+ * be stored again or removed, and by its parent's, so that it can be joined.
+ *
+ * A run whose first block has no known parent is a chain of such blocks, each waiting for the one before.
+ * What a block's pages were is kept as one hash, so each takes the same few bytes whatever its size.
+ * All of them are in one list, and when there is no room the oldest goes: the others still wait. */
+#include "agent/index/events_in.h"
+
+static struct parked *at(const struct events *ev, uint32_t ref)
+{
+	return &ev->parked[ref - 1];
+}
+
+static uint32_t ref_of(const struct events *ev, const struct parked *p)
+{
+	return (uint32_t)(p - ev->parked) + 1;
+}
+
+static uint32_t *head(const struct events *ev, uint32_t *heads, uint64_t hash)
+{
+	return &heads[hash & (ev->parked_heads - 1)];
+}
+
+struct parked *park_find(const struct events *ev, uint32_t holder, uint64_t own)
+{
+	uint32_t i;
+
+	for (i = *head(ev, ev->by_own, own); i != 0; i = at(ev, i)->next_own)
+		if (at(ev, i)->own == own && at(ev, i)->holder == holder)
+			return at(ev, i);
+	return NULL;
+}
+
+/* Out of both tables and the list, but not free. */
+static void unlink_it(struct events *ev, struct parked *p)
+{
+	uint32_t ref = ref_of(ev, p), *i;
+
+	for (i = head(ev, ev->by_own, p->own); *i != ref; i = &at(ev, *i)->next_own)
+		;
+	*i = p->next_own;
+	for (i = head(ev, ev->by_parent, p->parent); *i != ref; i = &at(ev, *i)->next_parent)
+		;
+	*i = p->next_parent;
+	if (p->older != 0)
+		at(ev, p->older)->newer = p->newer;
+	else
+		ev->oldest_parked = p->newer;
+	if (p->newer != 0)
+		at(ev, p->newer)->older = p->older;
+	else
+		ev->newest_parked = p->older;
+	ev->holders[p->holder].n_parked--;
+	COUNT(ev, parked, -1);
+}
+
+void park_remove(struct events *ev, struct parked *p)
+{
+	unlink_it(ev, p);
+	p->older = ev->free_parked;
+	ev->free_parked = ref_of(ev, p);
+}
+
+bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent, uint64_t pages, uint32_t copies)
+{
+	struct parked *p;
+	uint32_t ref, *h;
+
+	if (ev->free_parked == 0 && ev->oldest_parked != 0) {
+		park_remove(ev, at(ev, ev->oldest_parked));
+		COUNT(ev, parked_dropped, 1);
+	}
+	ref = ev->free_parked;
+	if (ref == 0)
+		return false;
+	p = at(ev, ref);
+	ev->free_parked = p->older;
+	*p = (struct parked){ .own = own, .parent = parent, .pages = pages, .holder = (uint16_t)holder,
+			      .copies = (uint16_t)copies, .older = ev->newest_parked };
+	h = head(ev, ev->by_own, own);
+	p->next_own = *h;
+	*h = ref;
+	h = head(ev, ev->by_parent, parent);
+	p->next_parent = *h;
+	*h = ref;
+	if (p->older != 0)
+		at(ev, p->older)->newer = ref;
+	else
+		ev->oldest_parked = ref;
+	ev->newest_parked = ref;
+	ev->holders[holder].n_parked++;
+	COUNT(ev, parked, 1);
+	return true;
+}
+
+uint32_t park_take(struct events *ev, uint32_t holder, uint64_t parent, uint64_t chain, uint32_t ready)
+{
+	uint32_t i, next;
+	struct parked *p;
+
+	for (i = *head(ev, ev->by_parent, parent); i != 0; i = next) {
+		p = at(ev, i);
+		next = p->next_parent;
+		if (p->parent != parent || p->holder != holder)
+			continue;
+		unlink_it(ev, p);
+		p->pages = chain_next(ev, chain, p->pages);
+		p->older = ready;
+		ready = i;
+	}
+	return ready;
+}
+
+uint32_t park_give(struct events *ev, uint32_t ready)
+{
+	struct parked *p = at(ev, ready);
+	uint32_t next = p->older;
+
+	p->older = ev->free_parked;
+	ev->free_parked = ready;
+	return next;
+}
+
+void park_forget(struct events *ev, uint32_t holder)
+{
+	uint32_t i, next;
+
+	for (i = ev->oldest_parked; i != 0 && ev->holders[holder].n_parked > 0; i = next) {
+		next = at(ev, i)->newer;
+		if (at(ev, i)->holder == holder)
+			park_remove(ev, at(ev, i));
+	}
+}
+
+/* ---- for tests ---------------------------------------------------------------------------------- */
+
+const char *park_check(const struct events *ev)
+{
+	uint32_t i, n = 0, free = 0;
+
+	for (i = ev->oldest_parked; i != 0; i = at(ev, i)->newer, n++) {
+		const struct parked *p = at(ev, i);
+
+		if (park_find(ev, p->holder, p->own) != p)
+			return "a parked block is not found, or twice there";
+		if (map_find(ev, p->holder, p->own) != 0)
+			return "a block is known and parked";
+		if (map_find(ev, p->holder, p->parent) != 0)
+			return "a block is parked below a parent that is known";
+		if (p->copies == 0)
+			return "a parked block without a copy";
+	}
+	for (i = ev->free_parked; i != 0; i = at(ev, i)->older)
+		free++;
+	if (n != atomic_load(&ev->st.parked) || n + free != ev->max_parked)
+		return "parked blocks are lost";
+	return NULL;
+}
