@@ -104,8 +104,7 @@ static void it_pushes_out(void **state)
 	index_set_capacity(ix, 0, 100);
 	hold(ix, 1, 90, 0, 1 * SECOND);
 	index_add_output(ix, 0, 60, 2 * SECOND);
-	work_it_off(ix);
-	assert_int_equal(held(ix, 1, 90, 0), 40);
+	assert_int_equal(held(ix, 1, 90, 0), 40);	/* at once: no tick has come */
 	index_add_output(ix, 0, 5000, 3 * SECOND);	/* more than there is room for: no more than that is kept */
 	work_it_off(ix);
 	assert_int_equal(held(ix, 1, 90, 0), 0);
@@ -164,9 +163,13 @@ static void the_last_of_filo_is_the_output(void **state)
 	index_set_capacity(ix, 2, 100);
 	hold(ix, 1, 50, 2, 1 * SECOND);
 	index_add_output(ix, 2, 40, 2 * SECOND);
-	index_add_output(ix, 2, 30, 3 * SECOND);
+	index_set_capacity(ix, 2, 200);
+	hold(ix, 2, 20, 2, 3 * SECOND);
+	index_add_output(ix, 2, 30, 4 * SECOND);
+	index_set_capacity(ix, 2, 100);
 	work_it_off(ix);
-	assert_int_equal(index_server_output(ix, 2), 50);
+	assert_int_equal(index_server_output(ix, 2), 40);
+	assert_int_equal(held(ix, 2, 20, 2), 10);
 	assert_int_equal(held(ix, 1, 50, 2), 50);
 	end(ix);
 }

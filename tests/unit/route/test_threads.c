@@ -33,6 +33,7 @@ static void one_request(struct worker *me, struct route_scratch *s, struct text 
 	snprintf(load, sizeof(load), "lb%u/1;s1=1,%u,0,1;s2=1,1,0,1;s3=%d,0,0,1;s4=1,0,0,%d",
 		 me->id % 2, i % 5, i % 16 != 0, i % 8 != 0);
 	q.uid = span_str(uid);
+	q.tenant = i % 4 ? SPAN("acme") : SPAN("gamma");
 	q.load = span_str(load);
 	q.seq = -1;
 	half = body->n / 2;
@@ -56,6 +57,8 @@ static void one_request(struct worker *me, struct route_scratch *s, struct text 
 	f.type = SPAN(STREAM);
 	route_learn(me->w->r, &f, now_ms++);
 	f.kind = FACT_DONE;
+	f.response_ms = 5;
+	f.bytes_out = i % 100 * 10000;
 	route_learn(me->w->r, &f, now_ms++);
 }
 
@@ -81,6 +84,7 @@ static void look(void *arg, const struct route_server_view *v)
 static void *watch(void *arg)
 {
 	struct world *w = arg;
+	struct tenant_opts t[2] = { { "acme", 4096 }, { "beta", 8192 } };
 	struct route_opts o = w->o;
 
 	for (unsigned i = 0; !stop; i++) {
@@ -95,6 +99,11 @@ static void *watch(void *arg)
 		pool(w);
 		stats(w);
 		o.pool_default.policy.rule = (enum policy_rule)(i / 10 % RULE_COUNT);
+		o.pool_default.capacity = i / 10 % 3 * 400;
+		o.pool_default.max_tree_size = i / 10 % 5 * 640;
+		o.pool_default.eviction_interval_ms = i / 10 % 2 * 200;
+		o.tenants = t;
+		o.n_tenants = i / 10 % 3;
 		o.server_max_age_ms = i % 20 == 0 ? 1 : 600000;
 		if (i % 5 == 0)
 			route_reconfigure(w->r, &o);
