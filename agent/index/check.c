@@ -149,22 +149,25 @@ static const char *family_count(struct index *ix, struct family *f)
 	return NULL;
 }
 
-static const char *check_lists(const struct index *ix, const struct shard *sh)
+static const char *check_lists(struct index *ix, const struct shard *sh)
 {
 	uint64_t n = 0, by_server = 0;
 	arena_ref ref, before = 0;
 	const struct record *r;
 	size_t k;
 
-	for (ref = sh->by_age.first; ref != 0; before = ref, ref = r->newer, n++) {
-		r = at(ix, ref);
-		HOLD(r->older == before && r->listed, "the list by age is torn");
-	}
-	HOLD(sh->by_age.last == before, "the list by age ends elsewhere");
-	for (k = 0; k < (size_t)SERVERS_MAX * ix->orders_each; k++) {
-		for (before = 0, ref = sh->orders[k].first; ref != 0; before = ref, ref = r->next, by_server++) {
+	for (k = 0; k < TENANTS_MAX; k++) {
+		for (before = 0, ref = sh->by_age[k].first; ref != 0; before = ref, ref = r->in[BY_AGE].next, n++) {
 			r = at(ix, ref);
-			HOLD(r->prev == before && r->server == k / ix->orders_each, "a server's list is torn");
+			HOLD(r->in[BY_AGE].prev == before && r->listed, "a list by age is torn");
+			HOLD(node_at(ix, r->node)->tenant == k, "a record is in the list of another tenant");
+		}
+		HOLD(sh->by_age[k].last == before, "a list by age ends elsewhere");
+	}
+	for (k = 0; k < (size_t)SERVERS_MAX * ix->orders_each; k++) {
+		for (before = 0, ref = sh->orders[k].first; ref != 0; before = ref, ref = r->in[BY_ORDER].next, by_server++) {
+			r = at(ix, ref);
+			HOLD(r->in[BY_ORDER].prev == before && r->server == k / ix->orders_each, "a server's list is torn");
 		}
 		HOLD(sh->orders[k].last == before, "a server's list ends elsewhere");
 	}

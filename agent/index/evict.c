@@ -10,36 +10,36 @@
 
 #include "agent/index/internal.h"
 
-#define SKIPS		64u		/* records of tenants under their floor that are passed */
 #define YIELDS		8u
 #define FREE_PART	32u		/* a tick keeps one part of so many free */
 
-static bool under_floor(const struct index *ix, const struct node *nd)
+static bool under_floor(const struct index *ix, uint32_t tenant)
 {
-	uint64_t floor = atomic_load_explicit(&ix->tenants[nd->tenant].floor, memory_order_relaxed);
+	uint64_t floor = atomic_load_explicit(&ix->tenants[tenant].floor, memory_order_relaxed);
 	int64_t bytes = 0;
 	uint32_t i;
 
 	if (floor == 0)
 		return false;
 	for (i = 0; i < ix->n_shards; i++)
-		bytes += atomic_load_explicit(&ix->shards[i].tenant_bytes[nd->tenant], memory_order_relaxed);
+		bytes += atomic_load_explicit(&ix->shards[i].tenant_bytes[tenant], memory_order_relaxed);
 	return bytes <= (int64_t)floor;
 }
 
-/* The shard is locked. */
+/* Of all tenants that have more than their floor. The shard is locked. */
 static const struct record *oldest(struct index *ix, const struct shard *sh)
 {
-	arena_ref ref = sh->by_age.first;
-	const struct record *r;
-	unsigned i;
+	uint32_t t, n = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed);
+	const struct record *r, *best = NULL;
 
-	for (i = 0; ref != 0 && i < SKIPS; ref = r->newer, i++) {
-		r = at(ix, ref);
-		if (!under_floor(ix, node_at(ix, r->node)))
-			return r;
+	for (t = 0; t < n; t++) {
+		if (sh->by_age[t].first == 0 || under_floor(ix, t))
+			continue;
+		r = at(ix, sh->by_age[t].first);
+		if (best == NULL || tick_before(r->used, best->used))
+			best = r;
 	}
-	return NULL;
+	return best;
 }
 
 static bool evict_oldest(struct index *ix, uint32_t shard)
@@ -58,6 +58,42 @@ static bool evict_oldest(struct index *ix, uint32_t shard)
 	if (id != 0)
 		record_cut(ix, id, s, TRIM_PAGES, true);
 	return id != 0;
+}
+
+static bool evict_of_tenant(struct index *ix, uint32_t tenant)
+{
+	const struct record *r;
+	uint32_t i, used = 0;
+	node_id id = 0;
+	server_id s = 0;
+
+	for (i = 0; i < ix->n_shards; i++) {
+		shards_lock(ix, 1ull << i);
+		if (ix->shards[i].by_age[tenant].first != 0) {
+			r = at(ix, ix->shards[i].by_age[tenant].first);
+			if (id == 0 || tick_before(r->used, used)) {
+				id = r->node;
+				s = r->server;
+				used = r->used;
+			}
+		}
+		shards_unlock(ix, 1ull << i);
+	}
+	if (id != 0)
+		record_cut(ix, id, s, EDGE_MAX, true);
+	return id != 0;
+}
+
+bool make_space(struct index *ix, uint32_t tenant, uint32_t *work)
+{
+	const struct tenant *t = &ix->tenants[tenant];
+
+	while (atomic_load_explicit(&t->spaces, memory_order_relaxed) >= ix->opts.max_spaces) {
+		if (*work == 0 || !evict_of_tenant(ix, tenant))
+			return false;
+		--*work;
+	}
+	return true;
 }
 
 /* Old objects may wait for a reader that has lost its CPU, so it is given one a few times. */
@@ -105,6 +141,7 @@ bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 		if ((before - *work) % 4 == 0 && collect(ix, shard, ROOM_LEAST))
 			return true;
 	}
+	collect(ix, shard, ROOM_LEAST);		/* what the last of them gave back */
 	return *work < before;
 }
 
@@ -168,7 +205,7 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
-	int64_t most = (int64_t)(capacity * ix->opts.reserve_percent / 100);
+	int64_t most = (int64_t)(capacity * ix->opts.reserve_percent / 100), beyond;
 
 	if (capacity == 0)
 		return;
@@ -177,7 +214,9 @@ void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
 		--*work;
 	}
-	evict_server(ix, s, capacity, work);
+	/* what the last claim needs beyond the reserve is not taken from what is held */
+	beyond = atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) - most;
+	evict_server(ix, s, capacity + (beyond > 0 ? (uint64_t)beyond : 0), work);
 }
 
 void keep_reserve(struct index *ix, uint32_t *work)

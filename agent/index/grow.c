@@ -49,12 +49,12 @@ static void free_records(struct index *ix, arena_ref first)
 
 	while (first != 0) {
 		r = at(ix, first);
-		first = r->next;
+		first = r->in[BY_ORDER].next;
 		record_free(ix, r);
 	}
 }
 
-/* A record on <upper> for each owner of <nd> that goes beyond it, chained by <next> in the order of owners. */
+/* A record on <upper> for each owner of <nd> that goes beyond it, chained by <in> in the order of owners. */
 static bool records_for(struct index *ix, const struct node *nd, struct node *upper, arena_ref *first)
 {
 	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
@@ -68,7 +68,7 @@ static bool records_for(struct index *ix, const struct node *nd, struct node *up
 			free_records(ix, *first);
 			return false;
 		}
-		r->next = *first;
+		r->in[BY_ORDER].next = *first;
 		*first = record_ref(ix, r);
 	}
 	return true;
@@ -100,7 +100,7 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 {
 	uint32_t k = upper->n_pages;
 
-	up->next = 0;
+	up->in[BY_ORDER].next = 0;
 	up->extent = (uint16_t)k;
 	up->held = r->held < k ? r->held : (uint16_t)k;
 	up->hits = r->hits;
@@ -127,7 +127,7 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 		r = at(ix, node_records(nd)[i]);
 		if (r->extent > upper->n_pages) {
 			up = at(ix, ups);
-			ups = up->next;
+			ups = up->in[BY_ORDER].next;
 			split_owner(ix, r, up, upper, lower);
 			continue;
 		}
@@ -202,10 +202,7 @@ static void reach(struct growth *g, struct node *nd, struct record *r, struct re
 	if (from != NULL)
 		claim_detach(g->ix, g->c, from);
 	claim_attach(g->ix, g->c, nd, r, depth);
-	if (g->recalled != 0)
-		record_recall(g->ix, r, g->tick, g->recalled, cl->priority);
-	else
-		record_touch(g->ix, r, g->tick, cl->priority);
+	record_touch(g->ix, r, g->tick, cl->priority);
 }
 
 /* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
@@ -353,6 +350,10 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
 		return GROW_ON;
 	parent = node_at(g->ix, nd->parent);
+	if (node_reach(nd) == cl->depth - nd->start) {	/* its end belongs to nobody: there was no room to cut it */
+		nd = node_remake(g->ix, nd, cl->depth - nd->start, node_cap(nd), NULL);
+		return nd ? GROW_ON : no_room(g, atomic_load_explicit(&cl->node, memory_order_relaxed));
+	}
 	if (!node_split(g->ix, parent, nd, cl->depth - nd->start))
 		return no_room(g, nd->id);
 	/* each part may be short enough now for its only neighbour */
@@ -367,13 +368,12 @@ static struct node *new_root(struct growth *g, uint32_t shard)
 	struct tenant *t = &ix->tenants[g->space->tenant];
 	struct node *root;
 
-	if (atomic_load_explicit(&t->spaces, memory_order_relaxed) >= ix->opts.max_spaces ||
-	    (root = node_alloc(ix, shard, NODE_ROOT, 0, 0, 0, 0)) == NULL)
+	g->crowded = atomic_load_explicit(&t->spaces, memory_order_relaxed) >= ix->opts.max_spaces;
+	if (g->crowded || (root = node_alloc(ix, shard, NODE_ROOT, 0, 0, 0, 0)) == NULL)
 		return NULL;
 	if ((root->id = id_take(ix, shard)) == 0)
 		goto no_id;
 	root->tenant = g->space->tenant;
-	root->chunk = (uint16_t)g->src->chunk;	/* of all that will be below it */
 	node_pages(root)[0] = g->space->h[0];
 	node_pages(root)[1] = g->space->h[1];
 	if (!table_add(ix, root))
@@ -414,8 +414,6 @@ static enum grown from_root(struct growth *g, uint64_t *locked)
 		g->full = shard;
 		return GROW_NO_ROOM;
 	}
-	if (root->chunk != g->src->chunk)	/* only a snapshot that lies makes such a space */
-		return no_room(g, root->id);
 	is = below(g, root, NULL, locked);
 	if (is == GROW_NO_ROOM && root->n_children == 0)
 		root_remove(g->ix, root);

@@ -185,6 +185,14 @@ void know_server(struct index *ix, server_id s)
 		;
 }
 
+static void know_tenant(struct index *ix, uint32_t tenant)
+{
+	uint32_t had = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed);
+
+	while (had <= tenant && !atomic_compare_exchange_weak(&ix->tenants_used, &had, tenant + 1))
+		;
+}
+
 static bool grow_to_end(struct growth *g, uint32_t *work)
 {
 	enum grown is = GROW_ON;
@@ -193,8 +201,10 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 	if (g->m != NULL && g->m->cursor.node != 0)
 		is = grow_from_cursor(g);
 	for (i = 0; i < COMMIT_TRIES && is != GROW_DONE; i++) {
-		if (is == GROW_NO_ROOM && !make_room(g->ix, g->full, n_full++ == 0, work))
+		if (is == GROW_NO_ROOM && !(g->crowded ? make_space(g->ix, g->space->tenant, work) :
+					    make_room(g->ix, g->full, n_full++ == 0, work)))
 			return false;
+		g->crowded = false;
 		is = grow(g);
 	}
 	return is == GROW_DONE;
@@ -228,6 +238,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 		return 0;
 	}
 	know_server(ix, server);
+	know_tenant(ix, space->tenant);
 	drops = atomic_load(&ix->servers[server].drops);
 	if (!grow_to_end(&g, &work)) {
 		claim_drop(ix, g.c);
@@ -242,23 +253,6 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	}
 	keep_capacity(ix, server, &work);
 	return id;
-}
-
-bool commit_held(struct index *ix, const struct source *src, const struct held_end *h)
-{
-	struct growth g = { .ix = ix, .src = src, .space = &h->space, .tick = h->tick,
-			    .recalled = h->hits ? h->hits : 1 };
-	uint32_t work = 0;		/* nothing is evicted */
-
-	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority)) == 0)
-		return false;
-	know_server(ix, h->server);
-	if (!grow_to_end(&g, &work)) {
-		claim_drop(ix, g.c);
-		return false;
-	}
-	claim_hold(ix, g.c, h->tick);
-	return true;
 }
 
 index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,

@@ -51,7 +51,7 @@ struct index_opts {
 				 * at least 64 KiB are taken, and one open claim for each 2 KiB */
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
 	uint32_t shards;	/* of SHARD_BYTES_MAX at most, what is beyond stays unused; a power of two up to 64, default 16; fewer if one had under 256 KiB */
-	uint32_t max_spaces;	/* of one tenant; a commit for one more finds no room; 65536 */
+	uint32_t max_spaces;	/* of one tenant; for one more, what it used longest ago goes; 65536 */
 	uint32_t reserve_percent;	/* of each budget that claims may take before the oldest goes; 10;
 					 * 100: none goes, and a commit without room is refused */
 	enum index_order order;		/* of servers for which index_set_order() says no other */

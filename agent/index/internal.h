@@ -39,7 +39,7 @@
 #define EVICT_MAX	64u		/* records of work in one call */
 #define ORDERS_MAX	32u		/* lists of a server that goes by hits or priority */
 #define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
-#define TRIM_PAGES	128u		/* of a long record's tail in one go, when bytes are needed */
+#define TRIM_PAGES	EDGE_MAX	/* of a record in one go when bytes are needed: all, as a shorter copy needs room */
 
 typedef uint32_t node_id;	/* local number << SHARD_BITS | shard; 0 is none */
 
@@ -65,6 +65,10 @@ struct node {
 
 _Static_assert(sizeof(struct node) == 48, "what is behind a node is in words of 8 bytes");
 
+struct links {
+	arena_ref prev, next;
+};
+
 /* One server on one node. */
 struct record {
 	node_id node;
@@ -76,9 +80,10 @@ struct record {
 	uint32_t n_children;		/* records of the server on children of the node */
 	uint32_t claims;		/* number of the first claim on it; 0: none */
 	uint32_t used;			/* ticks */
-	arena_ref prev, next;		/* in the order of (shard, server) */
-	arena_ref older, newer;		/* in the order of the shard */
+	struct links in[2];		/* BY_ORDER of (shard, server), BY_AGE of (shard, tenant) */
 };
+
+enum { BY_ORDER, BY_AGE };
 
 _Static_assert(sizeof(struct record) == 40, "a record takes a block of 48 bytes");
 
@@ -106,7 +111,7 @@ struct shard {
 	uint32_t *refs;			/* [id >> SHARD_BITS]: the current object; a free one: the next free id */
 	uint32_t n_ids, max_ids, free_id;
 	uint32_t serial;
-	struct ends by_age;
+	struct ends by_age[TENANTS_MAX];
 	struct ends *orders;		/* [server * buckets + bucket] */
 	_Atomic int64_t tenant_bytes[TENANTS_MAX];	/* of nodes; changed under the lock */
 	uint32_t waiting, n_waiting;	/* objects that are superseded, by link */
@@ -174,7 +179,7 @@ struct index {
 	uint64_t reserve_pages;		/* that claims may add together before the oldest goes */
 	int64_t speculative;
 	_Alignas(64) _Atomic uint64_t epoch;
-	_Atomic uint32_t server_words, n_leaving, readers_used;
+	_Atomic uint32_t server_words, n_leaving, readers_used, tenants_used;
 	_Atomic uint64_t confirmed, cancelled, expired, refused;
 	struct server servers[SERVERS_MAX];
 	struct tenant tenants[TENANTS_MAX];
@@ -288,7 +293,6 @@ struct source {
 	const struct pages_ops *ops;
 	const struct hash_key *key;
 	const page_key *keys;
-	const uint64_t *digests;	/* of chunks, beside keys that were bytes once; 0: not known */
 	const uint8_t *bytes;
 	uint32_t page_bytes, chunk, n;
 };
@@ -296,9 +300,6 @@ struct source {
 void source_of_keys(struct source *s, const struct index *ix, const page_key *keys, size_t n);
 void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
 		     uint32_t page_bytes, size_t n);
-/* Keys of a space of bytes, with their digests, as a snapshot keeps them; <chunk> 0: of a space of keys. */
-void source_of_kept(struct source *s, const struct index *ix, const page_key *keys, const uint64_t *digests,
-		    uint32_t chunk, size_t n);
 page_key source_key(const struct source *s, uint32_t i);
 /* How many pages from page <from> of the prompt, which lies on <nd>, are the same. <known>: the first is,
  * or 0. */
@@ -389,7 +390,6 @@ void record_free(struct index *ix, struct record *r);
 void record_list(struct index *ix, struct record *r);		/* into the lists */
 void record_unlist(struct index *ix, struct record *r);
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority);
-void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority);
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
@@ -412,8 +412,8 @@ struct growth {			/* one claim on its way down */
 	const struct space_key *space;
 	const struct index_match *m;	/* of the same pages, or NULL */
 	uint32_t c, tick;
-	uint8_t recalled;		/* hits, when the claim is one of a snapshot; else 0 */
 	uint32_t full;			/* the shard that had no room */
+	bool crowded;			/* or the tenant has all the spaces it may have */
 	node_id left, left_above;	/* nodes with one child only, without a claim or next to a split; or 0 */
 };
 
@@ -430,7 +430,6 @@ uint32_t claim_take(struct index *ix, server_id server, uint8_t priority);	/* 0:
 bool claim_open(struct index *ix, uint32_t c, index_claim *id);
 void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
 void claim_detach(struct index *ix, uint32_t c, struct record *r);
-void claim_hold(struct index *ix, uint32_t c, uint32_t tick);	/* it has grown, and is confirmed unopened */
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
 bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
 bool claim_expire_but_last(struct index *ix, bool of_server, server_id s);	/* the same, but never the only one */
@@ -441,6 +440,8 @@ uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t st
 /* Another try in <shard> may do. Nothing is evicted the <first> time if there is room once old objects are
  * collected. <*work>: records that may still be worked on. */
 bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work);
+/* The same, for one space more of <tenant>: what it used longest ago goes. */
+bool make_space(struct index *ix, uint32_t tenant, uint32_t *work);
 void keep_capacity(struct index *ix, server_id s, uint32_t *work);
 void keep_reserve(struct index *ix, uint32_t *work);
 
@@ -456,17 +457,6 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 		  struct index_match *m);
 
 void know_server(struct index *ix, server_id s);	/* before it owns anything */
-
-struct held_end {		/* as a snapshot tells it */
-	struct space_key space;
-	server_id server;
-	uint8_t hits, priority;
-	uint32_t tick;
-};
-
-/* The server holds all pages of <src>. False: there is no room without evicting. They should come with the last
- * used first. */
-bool commit_held(struct index *ix, const struct source *src, const struct held_end *h);
 
 static inline bool server_ready(const struct index *ix, server_id s)
 {

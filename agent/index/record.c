@@ -11,7 +11,7 @@
  *   lfu         the first of those with the fewest hits      priority  the first of the lowest */
 #include "agent/index/internal.h"
 
-#define LOOKS	64u	/* places passed at most to find the one in order */
+#define LOOKS	64u	/* places passed at most, from each end, to find the one in order */
 
 arena_ref record_ref(const struct index *ix, const struct record *r)
 {
@@ -93,97 +93,70 @@ static void hint(struct index *ix, struct shard *sh, server_id s)
 			      memory_order_relaxed);
 }
 
-/* The record after which <r> belongs; 0: the first place. Most come as the last, those whose child went
- * near the first. */
-static arena_ref place(struct index *ix, const struct ends *e, const struct record *r)
+/* The record after which <r> belongs; 0: the first place. It is looked for from both ends: most come as the last,
+ * those whose child went near the first, those whose claim was cancelled near the last. */
+static arena_ref place(struct index *ix, const struct ends *e, const struct record *r, unsigned list)
 {
-	struct record *x;
-	arena_ref after = 0, ref;
-	unsigned i = 0;
-
-	if (e->last == 0 || !tick_before(r->used, ((struct record *)at(ix, e->last))->used))
-		return e->last;
-	for (ref = e->first; i < LOOKS; ref = x->next, i++) {
-		x = at(ix, ref);
-		if (tick_before(r->used, x->used))
-			break;
-		after = ref;
-	}
-	return after;
-}
-
-static void order_in(struct index *ix, struct shard *sh, struct record *r)
-{
-	struct ends *e = &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
-	arena_ref me = record_ref(ix, r);
-
-	r->prev = place(ix, e, r);
-	r->next = r->prev ? ((struct record *)at(ix, r->prev))->next : e->first;
-	if (r->prev != 0)
-		((struct record *)at(ix, r->prev))->next = me;
-	else
-		e->first = me;
-	if (r->next != 0)
-		((struct record *)at(ix, r->next))->prev = me;
-	else
-		e->last = me;
-	hint(ix, sh, r->server);
-}
-
-static void order_out(struct index *ix, struct shard *sh, struct record *r)
-{
-	struct ends *e = &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
-
-	if (r->prev != 0)
-		((struct record *)at(ix, r->prev))->next = r->next;
-	else
-		e->first = r->next;
-	if (r->next != 0)
-		((struct record *)at(ix, r->next))->prev = r->prev;
-	else
-		e->last = r->prev;
-	hint(ix, sh, r->server);
-}
-
-/* ---- the order of the shard: who goes when bytes are needed ------------------------------------------ */
-
-static void age_in(struct index *ix, struct shard *sh, struct record *r)
-{
-	arena_ref me = record_ref(ix, r), after = sh->by_age.last, ref;
-	struct record *x;
+	arena_ref lo = e->first, hi = e->last, after = 0;
+	const struct record *x, *y;
 	unsigned i;
 
-	if (after != 0 && tick_before(r->used, ((struct record *)at(ix, after))->used)) {
-		after = 0;
-		for (ref = sh->by_age.first, i = 0; i < LOOKS; ref = x->newer, i++) {
-			x = at(ix, ref);
-			if (tick_before(r->used, x->used))
-				break;
-			after = ref;
-		}
+	if (hi == 0 || !tick_before(r->used, ((struct record *)at(ix, hi))->used))
+		return hi;
+	for (i = 0; i < LOOKS; i++) {
+		x = at(ix, lo);
+		if (tick_before(r->used, x->used))
+			return after;
+		after = lo;
+		lo = x->in[list].next;
+		y = at(ix, hi);
+		if (!tick_before(r->used, y->used))
+			return hi;
+		hi = y->in[list].prev;
 	}
-	r->older = after;
-	r->newer = after ? ((struct record *)at(ix, after))->newer : sh->by_age.first;
-	if (after != 0)
-		((struct record *)at(ix, after))->newer = me;
-	else
-		sh->by_age.first = me;
-	if (r->newer != 0)
-		((struct record *)at(ix, r->newer))->older = me;
-	else
-		sh->by_age.last = me;
+	/* somewhere in the middle: as far in as was looked, at the nearer end */
+	return r->used - x->used < y->used - r->used ? after : hi;
 }
 
-static void age_out(struct index *ix, struct shard *sh, struct record *r)
+static void put_in(struct index *ix, struct ends *e, struct record *r, unsigned list)
 {
-	if (r->older != 0)
-		((struct record *)at(ix, r->older))->newer = r->newer;
+	arena_ref me = record_ref(ix, r), prev = place(ix, e, r, list);
+	arena_ref *from = prev ? &((struct record *)at(ix, prev))->in[list].next : &e->first;
+
+	r->in[list].prev = prev;
+	r->in[list].next = *from;
+	*from = me;
+	if (r->in[list].next != 0)
+		((struct record *)at(ix, r->in[list].next))->in[list].prev = me;
 	else
-		sh->by_age.first = r->newer;
-	if (r->newer != 0)
-		((struct record *)at(ix, r->newer))->older = r->older;
+		e->last = me;
+}
+
+static void take_from(struct index *ix, struct ends *e, struct record *r, unsigned list)
+{
+	struct links *l = &r->in[list];
+
+	if (l->prev != 0)
+		((struct record *)at(ix, l->prev))->in[list].next = l->next;
 	else
-		sh->by_age.last = r->older;
+		e->first = l->next;
+	if (l->next != 0)
+		((struct record *)at(ix, l->next))->in[list].prev = l->prev;
+	else
+		e->last = l->prev;
+}
+
+static struct ends *order_list(struct index *ix, struct shard *sh, const struct record *r)
+{
+	return &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
+}
+
+/* By tenant, so that none has to look past the records of another. */
+static struct ends *age_list(struct index *ix, struct shard *sh, const struct record *r)
+{
+	bool others = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed) > 1;
+
+	return &sh->by_age[others ? node_at(ix, r->node)->tenant : 0];
 }
 
 void record_list(struct index *ix, struct record *r)
@@ -193,8 +166,9 @@ void record_list(struct index *ix, struct record *r)
 	if (r->listed || r->n_children != 0 || r->claims != 0)
 		return;
 	r->listed = 1;
-	order_in(ix, sh, r);
-	age_in(ix, sh, r);
+	put_in(ix, order_list(ix, sh, r), r, BY_ORDER);
+	put_in(ix, age_list(ix, sh, r), r, BY_AGE);
+	hint(ix, sh, r->server);
 }
 
 void record_unlist(struct index *ix, struct record *r)
@@ -204,22 +178,9 @@ void record_unlist(struct index *ix, struct record *r)
 	if (!r->listed)
 		return;
 	r->listed = 0;
-	order_out(ix, sh, r);
-	age_out(ix, sh, r);
-}
-
-/* It is on the way to an end of <hits> that a snapshot tells of. The last used end came first, and each hit of an
- * end was one of all that is above it. */
-void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority)
-{
-	enum index_order o = order_of(ix, r->server);
-
-	record_unlist(ix, r);		/* the claim that has grown onto it will list it */
-	if (r->hits == 0)
-		r->priority = priority < ORDERS_MAX ? priority : ORDERS_MAX - 1;
-	if (r->hits == 0 || by_entry(o))
-		r->used = tick;
-	r->hits = r->hits < UINT8_MAX - hits ? (uint8_t)(r->hits + hits) : UINT8_MAX;
+	take_from(ix, order_list(ix, sh, r), r, BY_ORDER);
+	take_from(ix, age_list(ix, sh, r), r, BY_AGE);
+	hint(ix, sh, r->server);
 }
 
 /* It is used again: hits and tick, while it is in no list. */

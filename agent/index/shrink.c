@@ -188,7 +188,7 @@ static void join_pages(struct node *to, const struct node *nd, const struct node
 		memcpy(node_digests(to) + (k - first), node_digests(child), n * sizeof(uint64_t));
 }
 
-/* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <next>. */
+/* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <in>. */
 static bool movers(struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
 {
 	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
@@ -200,12 +200,12 @@ static bool movers(struct index *ix, const struct node *nd, struct node *child, 
 			continue;
 		if ((r = record_new(ix, child, word_server(w))) == NULL) {
 			while ((r = *first ? at(ix, *first) : NULL) != NULL) {
-				*first = r->next;
+				*first = r->in[BY_ORDER].next;
 				record_free(ix, r);
 			}
 			return false;
 		}
-		r->next = *first;
+		r->in[BY_ORDER].next = *first;
 		*first = record_ref(ix, r);
 	}
 	return true;
@@ -214,7 +214,7 @@ static bool movers(struct index *ix, const struct node *nd, struct node *child, 
 static void move_record(struct index *ix, struct record *from, struct record *to, struct node *onto)
 {
 	record_unlist(ix, from);
-	to->next = 0;
+	to->in[BY_ORDER].next = 0;
 	to->extent = from->extent;
 	to->held = from->held;
 	to->hits = from->hits;
@@ -224,6 +224,20 @@ static void move_record(struct index *ix, struct record *from, struct record *to
 	atomic_fetch_sub_explicit(&ix->servers[to->server].pages, to->extent, memory_order_relaxed);
 	node_own(ix, onto, to);
 	record_list(ix, to);
+}
+
+/* What both are is used as the one that is used more: a hot prefix is not as cold as the last prompt on it. */
+static void join_use(struct index *ix, const struct record *r, struct record *low)
+{
+	bool listed = low->listed;
+
+	record_unlist(ix, low);
+	low->hits = r->hits > low->hits ? r->hits : low->hits;
+	low->priority = r->priority > low->priority ? r->priority : low->priority;
+	if (tick_before(low->used, r->used) && !by_entry(order_of(ix, r->server)))
+		low->used = r->used;
+	if (listed)
+		record_list(ix, low);
 }
 
 static void join_owners(struct index *ix, const struct node *nd, const struct node *child, struct node *to, arena_ref moved)
@@ -237,11 +251,12 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 		r = at(ix, node_records(nd)[i]);
 		if ((low = node_record(ix, child, r->server)) == NULL) {
 			low = at(ix, moved);
-			moved = low->next;
+			moved = low->in[BY_ORDER].next;
 			move_record(ix, r, low, to);
 			continue;
 		}
 		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + low->extent, memory_order_relaxed);
+		join_use(ix, r, low);
 		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
 		low->extent = (uint16_t)(low->extent + nd->n_pages);
 		record_free(ix, r);

@@ -118,8 +118,8 @@ static unsigned evict(struct index *ix, unsigned n)
 	unsigned gone = 0;
 	const struct record *r;
 
-	for (; n > 0 && ix->shards[0].by_age.first != 0; n--, gone++) {
-		r = at(ix, ix->shards[0].by_age.first);
+	for (; n > 0 && ix->shards[0].by_age[0].first != 0; n--, gone++) {
+		r = at(ix, ix->shards[0].by_age[0].first);
 		record_cut(ix, r->node, r->server, EDGE_MAX, true);
 	}
 	return gone;

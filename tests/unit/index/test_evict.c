@@ -1,0 +1,491 @@
+/* test_evict.c - what goes when something runs out, how much of it in one call, and who pays for it: spaces of a
+ * tenant, floors, reserves of claims, drops in slices; and that the shards share the work. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/index/internal.h"
+
+static const struct space_key sp = { .h = { 7, 7 } };
+
+static struct index *make(size_t max_bytes, uint32_t shards)
+{
+	struct index_opts o = { .max_bytes = max_bytes, .max_pages = 65536, .shards = shards };
+	struct index *ix = index_new(&o);
+
+	assert_non_null(ix);
+	return ix;
+}
+
+/* <n> pages that no other <id> has. */
+static void unique(page_key *p, uint32_t n, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = id << 20 | i;
+}
+
+static bool hold_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s, msec now)
+{
+	page_key p[512];
+	index_claim c;
+
+	unique(p, (uint32_t)n, id);
+	c = index_commit(ix, space, p, n, NULL, s, now);
+	index_confirm(ix, c, now);
+	return c != 0;
+}
+
+static bool hold(struct index *ix, uint64_t id, size_t n, server_id s)
+{
+	return hold_in(ix, &sp, id, n, s, 0);
+}
+
+static index_claim claim(struct index *ix, uint64_t id, size_t n, server_id s)
+{
+	page_key p[512];
+
+	unique(p, (uint32_t)n, id);
+	return index_commit(ix, &sp, p, n, NULL, s, 0);
+}
+
+static uint32_t depth_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s)
+{
+	struct index_match m;
+	page_key p[512];
+	uint32_t d;
+
+	unique(p, (uint32_t)n, id);
+	assert_int_equal(index_match_init(&m), 0);
+	index_match(ix, space, p, n, &m);
+	d = index_match_depth(&m, s);
+	index_match_fini(&m);
+	return d;
+}
+
+static uint32_t depth(struct index *ix, uint64_t id, size_t n, server_id s)
+{
+	return depth_in(ix, &sp, id, n, s);
+}
+
+static struct index_stats stats(struct index *ix)
+{
+	struct index_stats st;
+
+	index_stats(ix, &st);
+	return st;
+}
+
+static void sound(struct index *ix)
+{
+	const char *bad = index_check(ix);
+
+	if (bad != NULL)
+		fail_msg("%s", bad);
+}
+
+/* ---- spaces ------------------------------------------------------------------------------------------ */
+
+/* A million salts of one tenant: none is refused, the newest are there, another tenant loses nothing. */
+static void a_million_salts_are_harmless(void **state)
+{
+	struct index_opts o = { .max_bytes = 16 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 1000 };
+	struct index *ix = index_new(&o);
+	struct space_key quiet = { .h = { 1, 1 }, .tenant = 6 }, k;
+	uint64_t i, refused = 0;
+
+	assert_non_null(ix);
+	assert_true(hold_in(ix, &quiet, 1, 100, 2, 0));
+	for (i = 0; i < 1000000; i++) {
+		k = (struct space_key){ .h = { i, ~i }, .tenant = 5 };
+		refused += !hold_in(ix, &k, 1, 2, 3, i * 16);	/* a tick each */
+	}
+	assert_int_equal(refused, 0);
+	assert_int_equal(stats(ix).spaces, 1001);
+	assert_int_equal(stats(ix).evicted_records, 1000000 - 1000);
+	assert_int_equal(depth_in(ix, &quiet, 1, 100, 2), 100);
+	for (i = 1000000 - 2000; i < 1000000; i++) {
+		k = (struct space_key){ .h = { i, ~i }, .tenant = 5 };
+		assert_int_equal(depth_in(ix, &k, 1, 2, 3), i >= 1000000 - 1000 ? 2 : 0);
+	}
+	sound(ix);
+	index_free(ix);
+}
+
+/* A space in use stays though others come; a space of many records goes over several calls, 64 in each. */
+static void the_space_not_used_longest_goes(void **state)
+{
+	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 2 };
+	struct index *ix = index_new(&o);
+	struct space_key big = { .h = { 1, 1 } }, used = { .h = { 2, 2 } }, k;
+	uint64_t i, before, refused = 0;
+
+	for (i = 0; i < 200; i++)
+		assert_true(hold_in(ix, &big, i, 1, 1, 0));
+	for (i = 0; i < 20; i++) {
+		assert_true(hold_in(ix, &used, 1, 50, 1, 1000 + i * 100));
+		before = stats(ix).evicted_records;
+		k = (struct space_key){ .h = { 3, i } };
+		refused += !hold_in(ix, &k, 1, 1, 1, 1000 + i * 100);
+		assert_true(stats(ix).evicted_records - before <= EVICT_MAX);
+		assert_int_equal(depth_in(ix, &used, 1, 50, 1), 50);
+		sound(ix);
+	}
+	assert_int_equal(refused, 3);		/* 64 went, 64, 64, and then the last 8 */
+	assert_int_equal(stats(ix).refused, refused);
+	assert_int_equal(stats(ix).spaces, 2);
+	index_free(ix);
+}
+
+/* With open claims in all of its spaces a tenant gets no further one, and nobody else loses anything. */
+static void spaces_in_flight_are_pinned(void **state)
+{
+	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 8 };
+	struct index *ix = index_new(&o);
+	struct space_key k = { .h = { 9, 9 }, .tenant = 1 };
+	page_key p[1] = { 5 };
+	index_claim c[8];
+	unsigned i;
+
+	assert_true(hold_in(ix, &k, 1, 10, 1, 0));
+	for (i = 0; i < 8; i++) {
+		k = (struct space_key){ .h = { i, 0 } };
+		assert_true((c[i] = index_commit(ix, &k, p, 1, NULL, 1, 0)) != 0);
+	}
+	k = (struct space_key){ .h = { 8, 0 } };
+	assert_int_equal(index_commit(ix, &k, p, 1, NULL, 1, 0), 0);
+	assert_int_equal(stats(ix).evicted_records, 0);
+	index_confirm(ix, c[3], 0);
+	assert_true(index_commit(ix, &k, p, 1, NULL, 1, 0) != 0);
+	assert_int_equal(stats(ix).evicted_records, 1);
+	assert_int_equal(stats(ix).spaces, 9);
+	sound(ix);
+	index_free(ix);
+}
+
+/* ---- floors ------------------------------------------------------------------------------------------ */
+
+/* A quiet tenant has 300 old prompts in each shard, a loud one asks for 50 times as much as there is room for. */
+static void a_floor_holds_against_a_flood(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	struct space_key quiet = { .h = { 1, 1 }, .tenant = 3 }, loud = { .h = { 2, 2 }, .tenant = 0 };
+	uint64_t i, kept = 0, crossed = 0, refused = 0;
+
+	index_set_floor(ix, 3, 1 << 20);
+	for (i = 0; i < 1200; i++)
+		assert_true(hold_in(ix, &quiet, i, 32, 1, 0));
+	for (i = 0; i < 50 * (4u << 20) / (9 * 64); i++) {
+		refused += !hold_in(ix, &loud, i, 64, (server_id)(i % 4), 1000 + i);
+		if (i % 64 == 0)
+			while (index_tick(ix))
+				;
+	}
+	for (i = 0; i < 1200; i++) {
+		kept += depth_in(ix, &quiet, i, 32, 1) == 32;
+		crossed += depth_in(ix, &quiet, i, 64, 2) + depth_in(ix, &quiet, i, 64, 3);
+	}
+	assert_int_equal(refused, 0);
+	assert_int_equal(kept, 1200);
+	assert_int_equal(crossed, 0);
+	assert_true(stats(ix).evicted_pages > 10 * stats(ix).pages);
+	sound(ix);
+	index_set_floor(ix, 3, 0);		/* without it, the oldest goes first */
+	for (i = 0; i < 10000; i++)
+		hold_in(ix, &loud, i, 64, 2, 10000000 + i);
+	assert_int_equal(depth_in(ix, &quiet, 7, 32, 1), 0);
+	index_free(ix);
+}
+
+/* What a tenant has beyond its floor goes like everybody's, what is below stays. */
+static void beyond_its_floor_a_tenant_is_like_others(void **state)
+{
+	struct index *ix = make(4 << 20, 1);
+	struct space_key quiet = { .h = { 1, 1 }, .tenant = 200 }, loud = { .h = { 2, 2 }, .tenant = 1 };
+	uint64_t i, pages = 0;
+
+	index_set_floor(ix, 200, 256 << 10);
+	for (i = 0; i < 2000; i++)
+		assert_true(hold_in(ix, &quiet, i, 64, 1, i));
+	for (i = 0; i < 40000; i++)
+		assert_true(hold_in(ix, &loud, i, 64, 1, 40000 + i));
+	for (i = 0; i < 2000; i++)
+		pages += depth_in(ix, &quiet, i, 64, 1);
+	/* of nodes, 64 pages are 584 bytes in blocks of 592 */
+	assert_in_range(pages, (256u << 10) / 600 * 64 - 200, (256u << 10) / 580 * 64 + 200);
+	assert_int_equal(depth_in(ix, &quiet, 1999, 64, 1), 64);
+	assert_int_equal(depth_in(ix, &quiet, 0, 64, 1), 0);
+	sound(ix);
+	index_free(ix);
+}
+
+/* ---- capacity and claims -------------------------------------------------------------------------------- */
+
+static void one_call_does_a_bounded_part(void **state)
+{
+	struct index *ix = make(16 << 20, 4);
+	uint64_t i, before;
+	unsigned calls = 0;
+	bool more = true;
+
+	for (i = 0; i < 1000; i++)
+		hold(ix, i, 1, 1);
+	index_set_capacity(ix, 1, 10);
+	assert_true(hold(ix, 5000, 1, 1));
+	assert_in_range(stats(ix).evicted_records, 60, EVICT_MAX);
+	for (before = stats(ix).evicted_records; more; before = stats(ix).evicted_records, calls++) {
+		more = index_tick(ix);
+		assert_true(stats(ix).evicted_records - before <= EVICT_MAX);
+		assert_true(!more || stats(ix).evicted_records - before == EVICT_MAX);
+	}
+	assert_in_range(calls, 14, 17);
+	assert_int_equal(index_server_pages(ix, 1), 10);
+	sound(ix);
+	index_free(ix);
+}
+
+/* Bytes run out: a commit evicts 64 records at most, a tick keeps some free. */
+static void so_does_a_call_that_needs_bytes(void **state)
+{
+	struct index *ix = make(1 << 20, 1);
+	struct index_stats st;
+	uint64_t i, before;
+
+	for (i = 0; stats(ix).evicted_records == 0; i++)
+		assert_true(hold(ix, i, 1, 1));
+	for (; i < 20000; i++) {
+		before = stats(ix).evicted_records;
+		hold(ix, i, 1 + i % 512, 1);
+		assert_true(stats(ix).evicted_records - before <= EVICT_MAX);
+	}
+	while (index_tick(ix))
+		;
+	st = stats(ix);
+	assert_true(st.bytes < st.max_bytes - (st.max_bytes - st.fixed_bytes) / 40);
+	sound(ix);
+	index_free(ix);
+}
+
+static uint64_t held_of(struct index *ix, uint64_t from, uint64_t to, uint32_t n, server_id s)
+{
+	uint64_t i, sum = 0;
+
+	for (i = from; i < to; i++)
+		sum += depth(ix, i, n, s);
+	return sum;
+}
+
+/* A server with room for 1000 pages that are all held: claims may take 100 of them, not more. */
+static void claims_take_a_part_of_a_capacity(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	index_claim c[40];
+	uint64_t i;
+
+	index_set_capacity(ix, 1, 1000);
+	for (i = 0; i < 50; i++)
+		hold(ix, i, 20, 1);
+	assert_int_equal(index_server_pages(ix, 1), 1000);
+	for (i = 0; i < 40; i++) {
+		c[i] = claim(ix, 100 + i, 20, 1);
+		assert_true(c[i] != 0);
+		assert_true(index_server_pages(ix, 1) <= 1000);
+		sound(ix);
+	}
+	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
+	assert_int_equal(stats(ix).claims, 5);
+	assert_int_equal(stats(ix).expired, 35);
+	assert_int_equal(held_of(ix, 100, 140, 20, 1), 100);
+	index_confirm(ix, c[0], 0);		/* expired */
+	index_confirm(ix, c[39], 0);
+	assert_int_equal(stats(ix).confirmed, 50 + 1);
+	index_free(ix);
+}
+
+/* A prompt larger than the reserve is claimed all the same, and what is held does not pay for more than the
+ * reserve until it is confirmed. */
+static void a_large_claim_does_not_take_what_is_held(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	index_claim c;
+	uint64_t i;
+
+	index_set_capacity(ix, 1, 1000);
+	for (i = 0; i < 50; i++)
+		hold(ix, i, 20, 1);
+	c = claim(ix, 100, 300, 1);
+	assert_int_equal(depth(ix, 100, 300, 1), 300);
+	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
+	index_tick(ix);
+	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
+	index_confirm(ix, c, 0);
+	index_tick(ix);
+	assert_int_equal(depth(ix, 100, 300, 1), 300);
+	assert_int_equal(index_server_pages(ix, 1), 1000);
+	sound(ix);
+	index_free(ix);
+}
+
+/* The same of the memory: it is full of what is held, and ten times as much is claimed and never confirmed. */
+static void claims_take_a_part_of_the_memory(void **state)
+{
+	struct index *ix = make(2 << 20, 1);
+	uint64_t i, n, had, left;
+
+	for (n = 0; stats(ix).evicted_records == 0; n++)
+		assert_true(hold(ix, n, 64, 1));
+	had = held_of(ix, 0, n, 64, 1);
+	for (i = 0; i < 10 * n; i++)
+		assert_true(claim(ix, n + i, 64, 1) != 0);
+	left = held_of(ix, 0, n, 64, 1);
+	assert_true(left >= had * 80 / 100);
+	assert_true(left < had);
+	sound(ix);
+	index_free(ix);
+}
+
+/* ---- leaving ----------------------------------------------------------------------------------------------- */
+
+static void a_server_leaves_in_slices(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	uint64_t i, before;
+	unsigned steps = 0;
+	bool done = false;
+	index_claim c;
+
+	for (i = 0; i < 300; i++) {
+		hold(ix, i, 3, 1);
+		hold(ix, i, 2, 2);
+	}
+	c = claim(ix, 1000, 5, 1);
+	while (!done) {
+		before = stats(ix).records;
+		done = index_drop_step(ix, 1, 10);
+		assert_true(before - stats(ix).records <= 10);
+		assert_int_equal(depth(ix, 299, 3, 1), 0);	/* in no match, from the first step on */
+		assert_int_equal(depth(ix, 299, 3, 2), 2);
+		assert_int_equal(depth(ix, 1000, 5, 1), 0);
+		if (!done)
+			assert_int_equal(claim(ix, 2000, 5, 1), 0);
+		sound(ix);
+		steps++;
+	}
+	assert_in_range(steps, 30, 33);
+	assert_int_equal(stats(ix).evicted_records, 0);
+	assert_true(claim(ix, 2000, 5, 1) != 0);		/* the number is another's now */
+	index_confirm(ix, c, 0);
+	assert_int_equal(stats(ix).confirmed, 600);
+	assert_int_equal(depth(ix, 1000, 5, 1), 0);
+	assert_int_equal(depth(ix, 299, 3, 1), 0);
+	assert_int_equal(depth(ix, 2000, 5, 1), 5);
+	index_free(ix);
+}
+
+/* ---- shards -------------------------------------------------------------------------------------------------- */
+
+static void share(struct index *ix, const page_key *p, size_t n, server_id s)
+{
+	index_confirm(ix, index_commit(ix, &sp, p, n, NULL, s, 0), 0);
+}
+
+#define TRACE	"../shared/data/traces/mooncake_conversation.jsonl"
+
+/* Each id of the trace is 512 tokens, two pages here; false: there is no trace. */
+static bool play_trace(struct index *ix)
+{
+	FILE *f = fopen(TRACE, "r");
+	char *line = NULL, *at_id;
+	size_t cap = 0, n;
+	page_key p[1024];
+	uint64_t i = 0, id;
+
+	if (f == NULL)
+		return false;
+	while (getline(&line, &cap, f) > 0) {
+		at_id = strstr(line, "\"hash_ids\": [");
+		for (n = 0, at_id = at_id ? strchr(at_id, '[') : NULL; at_id && *at_id != ']' && n < 1024; n += 2) {
+			id = strtoull(at_id + 1, &at_id, 10);
+			p[n] = id * 2;
+			p[n + 1] = id * 2 + 1;
+		}
+		if (n > 0)
+			share(ix, p, n, (server_id)(i++ % 64));
+	}
+	free(line);
+	fclose(f);
+	return i > 1000;
+}
+
+/* Like it: all begin with the same 512 tokens, most go on with what one of many conversations has said so far. */
+static void play_like_it(struct index *ix)
+{
+	page_key p[256];
+	struct rng rng;
+	unsigned i, k, n, who;
+
+	rng_init(&rng, 1);
+	for (i = 0; i < 12000; i++) {
+		who = rng_below(&rng, 3000);
+		n = 32 + rng_below(&rng, 200);
+		for (k = 0; k < n; k++)
+			p[k] = k < 32 ? k : (uint64_t)(who + 1) << 32 | k;
+		share(ix, p, n, (server_id)(i % 64));
+	}
+}
+
+static void shares_are_even(struct index *ix)
+{
+	struct index_shard_stats s;
+	uint64_t most = 0, sum = 0;
+	uint32_t i, n = (uint32_t)stats(ix).shards;
+
+	assert_int_equal(n, 16);
+	for (i = 0; i < n; i++) {
+		index_shard_stats(ix, i, &s);
+		sum += s.commits;
+		most = s.commits > most ? s.commits : most;
+	}
+	printf("%llu commits, the busiest of 16 shards has %.2f of the mean\n", (unsigned long long)sum,
+	       (double)most * n / (double)sum);
+	assert_int_equal(sum, stats(ix).commits);
+	assert_true(most * n <= 2 * sum);
+}
+
+static void no_shard_has_twice_its_share(void **state)
+{
+	struct index *ix = make(64 << 20, 16);
+
+	play_like_it(ix);
+	shares_are_even(ix);
+	index_free(ix);
+	ix = make(64 << 20, 16);
+	if (play_trace(ix))
+		shares_are_even(ix);
+	index_free(ix);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_million_salts_are_harmless),
+		cmocka_unit_test(the_space_not_used_longest_goes),
+		cmocka_unit_test(spaces_in_flight_are_pinned),
+		cmocka_unit_test(a_floor_holds_against_a_flood),
+		cmocka_unit_test(beyond_its_floor_a_tenant_is_like_others),
+		cmocka_unit_test(one_call_does_a_bounded_part),
+		cmocka_unit_test(so_does_a_call_that_needs_bytes),
+		cmocka_unit_test(claims_take_a_part_of_a_capacity),
+		cmocka_unit_test(a_large_claim_does_not_take_what_is_held),
+		cmocka_unit_test(claims_take_a_part_of_the_memory),
+		cmocka_unit_test(a_server_leaves_in_slices),
+		cmocka_unit_test(no_shard_has_twice_its_share),
+	};
+
+	return cmocka_run_group_tests_name("index eviction", tests, NULL, NULL);
+}
