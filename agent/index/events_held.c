@@ -8,8 +8,9 @@
  * the other. Sets are for speed only: without room for one, entries do.
  *
  * The version of a line goes up whenever an entry leaves it, before the record or set it pointed to can
- * become something else, and when a set appears in it, before the entries that it replaces leave
- * theirs. Who finds all lines of a look at the versions they had before has seen a right state. */
+ * become something else; when a set appears in it, before the entries that it replaces leave theirs;
+ * and before bits of its set are cleared, as others may just have come instead. Who finds all lines of a
+ * look at the versions they had before has seen a right state. */
 #include "agent/index/events_in.h"
 
 #define PASSED_MOST	255u
@@ -250,6 +251,7 @@ static void leave(struct events *ev, rec_ref ref)
 	look(ev, chain, &l);
 	s = set_of(ev, load(&l.set_line->entry[l.set_at]));
 	number = (load(&l.set_line->entry[l.set_at]) & REF_MASK) - ev->n_groups * GROUP - 1;
+	bump(l.set_line);
 	set_bits(ev, s, who_holder(rec_who(r)), 0);
 	store(&r->who, rec_who(r) & ~WHO_IN_SET);
 	if (--s->n > 0)
@@ -301,6 +303,8 @@ bool held_update(struct events *ev, rec_ref ref, uint32_t copies)
 		leave(ev, ref);
 	} else if ((who & WHO_IN_SET) != 0) {
 		look(ev, rec_chain(r), &l);
+		if ((had & ~has) != 0)
+			bump(l.set_line);
 		set_bits(ev, set_of(ev, load(&l.set_line->entry[l.set_at])), who_holder(who), has);
 	}
 	return true;
