@@ -24,7 +24,8 @@
  * collide. Two of one holder are mixed up with a chance of 2^-58 a pair, two chains with 2^-64; that
  * would cost speed, never an answer.
  *
- * Memory is taken whole by events_new(): 31 to 32 bytes a record, everything counted. A full budget
+ * Memory is taken whole by events_new(): 32 bytes a record or a little less, everything counted
+ * (a little more below 16 MiB). A full budget
  * forgets the blocks that the rank with most of the server with most has stored longest ago. That is
  * likely to break prefixes that are still in use (a system prompt is stored once and first), so the
  * budget should hold what the engines hold; <evicted> says when it does not.
@@ -87,7 +88,8 @@ struct events_run {
  * blocks that are known get a copy, and others are ignored. Refused is, with the rest of its run:
  *   - a block whose handle is known with other pages or another parent (<odd>)
  *   - a block of another size than the blocks that its rank has (<odd>)
- *   - a block when there is no room for it (<refused>): all holders or sizes are in use, or so many share its lines
+ *   - a block when there is no room for it (<refused>): all holders or block sizes are in use, or too
+ *     many hold what is hashed beside it
  * Returns how many blocks were taken, parked ones among them. O(n * block_pages). */
 uint32_t events_stored(struct events *ev, const struct events_run *run);
 

@@ -8,7 +8,7 @@
  *
  * A record lies in its place of the map and never moves. It is in the list of its holder, oldest first,
  * and among the holders of its chain: by an entry of its own, or by its holder's bits in the chain's set.
- * 24 bytes of record, a byte and a fifteenth of tag and 4 and a fifteenth of entry, at a load of 95 in 100:
+ * 24 bytes of record, a byte and a fifteenth of tag and 4 and a fifteenth of entry, at a load of 96 in 100:
  * that is the 31 bytes.
  *
  * What readers look at is the live bits, the lines, the sets, and a record's <chain> and <who>. Each
@@ -29,7 +29,7 @@ typedef uint32_t rec_ref;	/* number of a record + 1; 0: none */
 #define REF_BITS	24u
 #define REF_MASK	((1u << REF_BITS) - 1)
 #define GROUP		15u	/* records of a group, entries of a line */
-#define LOAD_PERCENT	95u
+#define LOAD_PERCENT	96u
 #define LINES_MAX	64u	/* that one look may pass */
 #define WORDS_MAX	(EVENTS_HOLDERS_MAX / 64)
 #define NO_HOLDER	0xffffu
