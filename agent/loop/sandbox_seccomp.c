@@ -64,6 +64,7 @@ static const struct rule serving[] = {
 	CALL1(fcntl, IS(1, F_GETFD)), CALL1(fcntl, IS(1, F_SETFD)),
 	/* loops, times, chance */
 	CALL(epoll_wait), CALL(epoll_pwait), CALL(epoll_ctl), CALL(poll), CALL(ppoll),
+	CALL(epoll_create1),	/* libev begins anew where epoll_ctl() fails, and aborts without */
 	CALL(clock_gettime), CALL(clock_nanosleep), CALL(nanosleep), CALL(gettimeofday), CALL(time),
 	CALL(getrandom), CALL(restart_syscall),
 	/* memory, none of it to be executed */

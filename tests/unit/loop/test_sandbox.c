@@ -357,6 +357,33 @@ static void enter_with_loop(void)
 	enter();
 }
 
+/* Another thread closes a listener when this one has its event already: libev, which meets a descriptor it can
+ * no longer take out, begins its epoll anew, and ends the process where it may not. */
+static ev_io lost;
+
+static void on_lost(struct ev_loop *loop, ev_io *io, int revents)
+{
+}
+
+static void enter_with_loop_and_copy(void)
+{
+	if (dup(w.pair[0]) < 0)
+		_exit(94);
+	ev_io_init(&lost, on_lost, w.pair[0], EV_READ);
+	ev_io_start(w.loop, &lost);
+	ev_run(w.loop, EVRUN_NOWAIT);
+	enter_with_loop();
+}
+
+static int loop_anew(void)
+{
+	ev_io_stop(w.loop, &lost);
+	if (close(w.pair[0]) != 0 || write(w.pair[1], "x", 1) != 1)
+		return -1;
+	ev_run(w.loop, EVRUN_NOWAIT);
+	return loops();
+}
+
 static int look_and_log(void)
 {
 	struct process_figures p;
@@ -409,6 +436,7 @@ static void what_serving_needs_is_allowed(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(enter, threads)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter, talk)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_with_loop, loops)), WENT_ON);
+	assert_int_equal(in_child(enter_with_loop_and_copy, loop_anew), WENT_ON << 8);
 	assert_int_equal(WEXITSTATUS(in_child(enter, look_and_log)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_with_region, give_region)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter, end_sockets)), WENT_ON);
