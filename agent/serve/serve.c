@@ -30,7 +30,7 @@ static void count_time(struct serve_counters *c, usec us)
 {
 	unsigned b = 0;
 
-	while (us > serve_us_bounds[b])
+	while (b + 1 < SERVE_SECONDS_BUCKETS && us > serve_us_bounds[b])
 		b++;
 	count_add(&c->us_bucket[b], 1);
 	count_add(&c->us_sum, (uint64_t)us);

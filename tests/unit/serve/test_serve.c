@@ -38,6 +38,25 @@ static void a_decision(void **state)
 	world_end(&w);
 }
 
+/* A process that was stopped for hours in the midst of it: the last bucket has no bound. */
+static void stopped_for_hours(void **state)
+{
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	p.step = 6 * 3600 * (usec)1000000;
+	notify_route(&p, 3, "u", "ab");
+	deliver(&p);
+	assert_int_equal(p.count.us_count, 1);
+	assert_int_equal(p.count.us_sum, p.step);
+	assert_int_equal(p.count.us_bucket[SERVE_SECONDS_BUCKETS - 1], 1);
+	peer_end(&p);
+	world_end(&w);
+}
+
 static void no_server(void **state)
 {
 	struct world w;
@@ -583,6 +602,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_decision),
+		cmocka_unit_test(stopped_for_hours),
 		cmocka_unit_test(no_server),
 		cmocka_unit_test(every_notify_is_acked_once),
 		cmocka_unit_test(several_messages_in_one_notify),
