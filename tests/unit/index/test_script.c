@@ -11,6 +11,11 @@
  *	evict N             forget the N oldest records; answers how many went
  *	pages S             pages of a server, over all spaces
  *	dump                the tree of the space
+ *	order O             lru lfu fifo mru filo priority; all servers are dropped
+ *	capacity S N        pages that server S has room for
+ *	at N                from here on it is tick N
+ *	keep S P WORDS      as hold, with the priority P
+ *	tick                evict all that is over a capacity; answers how many pages went
  *
  * A page's key is its words, so that a dump can be read. After each command everything is checked. */
 #include <glob.h>
@@ -32,6 +37,7 @@ struct script {
 	struct index_match m;
 	struct space_key space;
 	unsigned page;
+	msec now;
 	index_claim claims[MAX_CLAIMS];
 	unsigned n_claims;
 	char *text;		/* the file as it should be */
@@ -72,16 +78,17 @@ static void answer_match(struct script *s, const page_key *keys, size_t n)
 				fprintf(s->out, " %c:%u", 'a' + id, s->m.bands[i].depth);
 }
 
-static void answer_add(struct script *s, server_id server, const page_key *keys, size_t n, bool hold)
+static void answer_add(struct script *s, server_id server, const page_key *keys, size_t n, bool hold,
+		       unsigned priority)
 {
-	index_claim c = index_commit(s->ix, &s->space, keys, n, NULL, server, 0);
+	index_claim c = index_commit_priority(s->ix, &s->space, keys, n, NULL, server, s->now, priority);
 
 	if (c == 0) {
 		fprintf(s->out, " refused");
 		return;
 	}
 	if (hold) {
-		index_confirm(s->ix, c, 0);
+		index_confirm(s->ix, c, s->now);
 		fprintf(s->out, " held");
 		return;
 	}
@@ -125,6 +132,33 @@ static unsigned evict(struct index *ix, unsigned n)
 	return gone;
 }
 
+static unsigned tick(struct index *ix)
+{
+	struct index_stats was, st;
+
+	index_stats(ix, &was);
+	while (index_tick(ix))
+		;
+	index_stats(ix, &st);
+	return (unsigned)(st.evicted_pages - was.evicted_pages);
+}
+
+static void set_order(struct index *ix, const char *name)
+{
+	static const char *const names[] = { "lru", "lfu", "fifo", "mru", "filo", "priority" };
+	unsigned o = 0;
+	server_id id;
+
+	while (o < 6 && strcmp(names[o], name) != 0)
+		o++;
+	assert_true(o < 6);
+	for (id = 0; id < 26; id++) {
+		index_drop_server(ix, id);
+		index_set_order(ix, id, (enum index_order)o);
+		index_set_capacity(ix, id, 0);
+	}
+}
+
 static void run_command(struct script *s, char *line)
 {
 	char *save, *cmd = strtok_r(line, " \t", &save), *arg;
@@ -140,6 +174,10 @@ static void run_command(struct script *s, char *line)
 		answer_match(s, keys, parse_pages(s, save, keys));
 		return;
 	}
+	if (strcmp(cmd, "tick") == 0) {
+		fprintf(s->out, "  -> %u", tick(s->ix));
+		return;
+	}
 	arg = strtok_r(NULL, " \t", &save);
 	assert_non_null(arg);
 	if (strcmp(cmd, "page") == 0) {
@@ -149,9 +187,20 @@ static void run_command(struct script *s, char *line)
 	} else if (strcmp(cmd, "add") == 0 || strcmp(cmd, "hold") == 0) {
 		fprintf(s->out, "  ->");
 		answer_add(s, (server_id)(arg[0] - 'a'), keys, parse_pages(s, save, keys),
-			   cmd[0] == 'h');
+			   cmd[0] == 'h', 0);
+	} else if (strcmp(cmd, "keep") == 0) {
+		unsigned priority = (unsigned)strtoul(strtok_r(NULL, " \t", &save), NULL, 10);
+
+		fprintf(s->out, "  ->");
+		answer_add(s, (server_id)(arg[0] - 'a'), keys, parse_pages(s, save, keys), true, priority);
+	} else if (strcmp(cmd, "order") == 0) {
+		set_order(s->ix, arg);
+	} else if (strcmp(cmd, "capacity") == 0) {
+		index_set_capacity(s->ix, (server_id)(arg[0] - 'a'), strtoul(save, NULL, 10));
+	} else if (strcmp(cmd, "at") == 0) {
+		s->now = strtoul(arg, NULL, 10) * 16;
 	} else if (strcmp(cmd, "confirm") == 0) {
-		index_confirm(s->ix, s->claims[strtoul(arg, NULL, 10) - 1], 0);
+		index_confirm(s->ix, s->claims[strtoul(arg, NULL, 10) - 1], s->now);
 	} else if (strcmp(cmd, "cancel") == 0) {
 		index_cancel(s->ix, s->claims[strtoul(arg, NULL, 10) - 1]);
 	} else if (strcmp(cmd, "drop") == 0) {
@@ -200,6 +249,7 @@ static char *run_file(const char *path)
 	index_defaults(&o);
 	o.max_bytes = 1 << 20;
 	o.shards = 1;
+	o.mixed = true;
 	assert_non_null(s.ix = index_new(&o));
 	assert_int_equal(index_match_init(&s.m), 0);
 	assert_non_null(s.out = open_memstream(&s.text, &s.n));
