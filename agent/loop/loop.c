@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -383,20 +384,29 @@ static void reason(struct reload_errors *es, const char *text)
 	es->n = 1;
 }
 
+/* What is no file may have no end, and this thread is the one that is told to end. */
+static bool is_endless(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 static int reload_file(struct agent *a, const struct loop_reload *reload, struct route_opts *ro,
 		       struct loop_opts *o, struct reload_errors *es)
 {
-	int fd, rc;
+	int fd, rc = -1;
 
 	if (a->opener.fd >= 0)
 		fd = opener_open(&a->opener);
-	else if ((fd = open(reload->file, O_RDONLY | O_CLOEXEC)) < 0)
+	else if ((fd = open(reload->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
 		fd = -errno;
-	if (fd == -ESRCH) {
+	if (fd == -ESRCH)
 		reason(es, "the process that opens the configuration is gone; a restart brings it back");
-		return -1;
-	}
-	rc = reload->load(reload->arg, fd, ro, o, es);
+	else if (is_endless(fd))
+		reason(es, "the configuration is no regular file");
+	else
+		rc = reload->load(reload->arg, fd, ro, o, es);
 	if (fd >= 0)
 		close(fd);
 	return rc;

@@ -53,7 +53,7 @@ static void answer(int from, const char *path)
 			continue;
 		if (n != sizeof(r.asked))	/* the agent has ended */
 			return;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a pipe: nobody may ever write */
 		r.error = fd < 0 ? errno : 0;
 		if (send_reply(from, &r, fd) < 0)
 			return;

@@ -25,7 +25,7 @@ struct opener {
 int opener_start(struct opener *o, const char *path);
 
 /* A new descriptor for reading, or -errno: ETIMEDOUT, ESRCH when the opener is gone, or what open()
- * said. From one thread. */
+ * said. It does not wait for the writer of a pipe. From one thread. */
 int opener_open(struct opener *o);
 
 void opener_stop(struct opener *o);

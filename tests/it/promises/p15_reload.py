@@ -127,7 +127,26 @@ def a_file_that_is_gone():
         good(f, 301)
 
 
-CASES = [twenty_reloads_under_load, a_file_that_is_gone]
+def a_file_that_is_a_pipe():
+    """With a writer that says nothing, and with none: refused at once, and the agent goes on and can be ended."""
+    with PatientFleet(engine_options=FAST) as f:
+        good(f, 300)
+        path = os.path.join(f.folder, "kvroute.yaml")
+        os.unlink(path)
+        os.mkfifo(path)
+        reload(f, "reload refused")
+        held = os.open(path, os.O_RDWR)
+        try:
+            said = reload(f, "reload refused")
+            assert "no regular file" in said, said
+        finally:
+            os.close(held)
+        assert f.metrics()[LIMIT] == 300 * MIB
+        os.unlink(path)
+        good(f, 301)
+
+
+CASES = [twenty_reloads_under_load, a_file_that_is_gone, a_file_that_is_a_pipe]
 
 if __name__ == "__main__":
     sys.exit(main(CASES, sys.argv[1:]))

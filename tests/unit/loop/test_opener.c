@@ -107,6 +107,24 @@ static void opens_what_is_there_now(void **state)
 	print_message("%lld us for each open and read\n", (long long)(clock_usec() - start) / 100);
 }
 
+/* Somebody else's writer may never come, and the file that takes its place must still be opened. */
+static void a_pipe_does_not_hold_it(void **state)
+{
+	usec start = clock_usec();
+	int fd;
+
+	expect("one");
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fd = opener_open(&o);
+	assert_true(fd >= 0);
+	close(fd);
+	unlink(path);
+	put(path, "back");
+	expect("back");
+	print_message("%lld ms\n", (long long)(clock_usec() - start) / 1000);
+}
+
 static void signals_do_not_end_it(void **state)
 {
 	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
@@ -174,8 +192,8 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(opens_what_is_there_now), T(signals_do_not_end_it), T(hanging_is_given_up),
-		T(gone_is_told), T(holds_nothing_else),
+		T(opens_what_is_there_now), T(a_pipe_does_not_hold_it), T(signals_do_not_end_it),
+		T(hanging_is_given_up), T(gone_is_told), T(holds_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
