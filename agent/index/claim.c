@@ -230,6 +230,12 @@ static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
 		node_join(ix, id);
 }
 
+void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
+{
+	end(ix, c, true, tick);
+	put_back(ix, c);
+}
+
 void claim_drop(struct index *ix, uint32_t c)
 {
 	end(ix, c, false, 0);

@@ -202,7 +202,10 @@ static void reach(struct growth *g, struct node *nd, struct record *r, struct re
 	if (from != NULL)
 		claim_detach(g->ix, g->c, from);
 	claim_attach(g->ix, g->c, nd, r, depth);
-	record_touch(g->ix, r, g->tick, cl->priority);
+	if (g->recalled != 0)
+		record_recall(g->ix, r, g->tick, g->recalled, cl->priority);
+	else
+		record_touch(g->ix, r, g->tick, cl->priority);
 }
 
 /* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
@@ -374,6 +377,7 @@ static struct node *new_root(struct growth *g, uint32_t shard)
 	if ((root->id = id_take(ix, shard)) == 0)
 		goto no_id;
 	root->tenant = g->space->tenant;
+	root->chunk = (uint16_t)g->src->chunk;	/* of all that will be below it */
 	node_pages(root)[0] = g->space->h[0];
 	node_pages(root)[1] = g->space->h[1];
 	if (!table_add(ix, root))
@@ -414,6 +418,8 @@ static enum grown from_root(struct growth *g, uint64_t *locked)
 		g->full = shard;
 		return GROW_NO_ROOM;
 	}
+	if (root->chunk != g->src->chunk)	/* only a snapshot that lies makes such a space */
+		return no_room(g, root->id);
 	is = below(g, root, NULL, locked);
 	if (is == GROW_NO_ROOM && root->n_children == 0)
 		root_remove(g->ix, root);

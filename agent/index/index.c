@@ -255,6 +255,24 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	return id;
 }
 
+bool commit_held(struct index *ix, const struct source *src, const struct held_end *h)
+{
+	struct growth g = { .ix = ix, .src = src, .space = &h->space, .tick = h->tick,
+			    .recalled = h->hits ? h->hits : 1 };
+	uint32_t work = 0;		/* nothing is evicted */
+
+	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority)) == 0)
+		return false;
+	know_server(ix, h->server);
+	know_tenant(ix, h->space.tenant);
+	if (!grow_to_end(&g, &work)) {
+		claim_drop(ix, g.c);
+		return false;
+	}
+	claim_hold(ix, g.c, h->tick);
+	return true;
+}
+
 index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
 				  size_t n, const struct index_match *m, server_id server, msec now,
 				  unsigned priority)

@@ -293,6 +293,7 @@ struct source {
 	const struct pages_ops *ops;
 	const struct hash_key *key;
 	const page_key *keys;
+	const uint64_t *digests;	/* of chunks, beside keys that were bytes once; 0: not known */
 	const uint8_t *bytes;
 	uint32_t page_bytes, chunk, n;
 };
@@ -300,6 +301,9 @@ struct source {
 void source_of_keys(struct source *s, const struct index *ix, const page_key *keys, size_t n);
 void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
 		     uint32_t page_bytes, size_t n);
+/* Keys of a space of bytes, with their digests, as a snapshot keeps them; <chunk> 0: of a space of keys. */
+void source_of_kept(struct source *s, const struct index *ix, const page_key *keys, const uint64_t *digests,
+		    uint32_t chunk, size_t n);
 page_key source_key(const struct source *s, uint32_t i);
 /* How many pages from page <from> of the prompt, which lies on <nd>, are the same. <known>: the first is,
  * or 0. */
@@ -390,6 +394,7 @@ void record_free(struct index *ix, struct record *r);
 void record_list(struct index *ix, struct record *r);		/* into the lists */
 void record_unlist(struct index *ix, struct record *r);
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority);
+void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority);
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
@@ -412,6 +417,7 @@ struct growth {			/* one claim on its way down */
 	const struct space_key *space;
 	const struct index_match *m;	/* of the same pages, or NULL */
 	uint32_t c, tick;
+	uint8_t recalled;		/* hits, when the claim is one of a snapshot; else 0 */
 	uint32_t full;			/* the shard that had no room */
 	bool crowded;			/* or the tenant has all the spaces it may have */
 	node_id left, left_above;	/* nodes with one child only, without a claim or next to a split; or 0 */
@@ -430,6 +436,7 @@ uint32_t claim_take(struct index *ix, server_id server, uint8_t priority);	/* 0:
 bool claim_open(struct index *ix, uint32_t c, index_claim *id);
 void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
 void claim_detach(struct index *ix, uint32_t c, struct record *r);
+void claim_hold(struct index *ix, uint32_t c, uint32_t tick);	/* it has grown, and is confirmed unopened */
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
 bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
 bool claim_expire_but_last(struct index *ix, bool of_server, server_id s);	/* the same, but never the only one */
@@ -457,6 +464,17 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 		  struct index_match *m);
 
 void know_server(struct index *ix, server_id s);	/* before it owns anything */
+
+struct held_end {		/* as a snapshot tells it */
+	struct space_key space;
+	server_id server;
+	uint8_t hits, priority;
+	uint32_t tick;
+};
+
+/* The server holds all pages of <src>. False: there is no room without evicting. They should come with the last
+ * used first. */
+bool commit_held(struct index *ix, const struct source *src, const struct held_end *h);
 
 static inline bool server_ready(const struct index *ix, server_id s)
 {

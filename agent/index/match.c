@@ -215,7 +215,7 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	m->cursor.has_next = false;
 	set_clear(w, &w->here);
 	w->depth = 0;
-	if (root == NULL)
+	if (root == NULL || root->chunk != w->src->chunk)
 		return true;
 	nd = go_down(w, root);
 	band(w, w->depth, &w->here);

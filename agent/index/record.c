@@ -183,6 +183,20 @@ void record_unlist(struct index *ix, struct record *r)
 	hint(ix, sh, r->server);
 }
 
+/* It is on the way to an end of <hits> that a snapshot tells of. The last used end came first, and each hit of an
+ * end was one of all that is above it. */
+void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority)
+{
+	enum index_order o = order_of(ix, r->server);
+
+	record_unlist(ix, r);		/* the claim that has grown onto it will list it */
+	if (r->hits == 0)
+		r->priority = priority < ORDERS_MAX ? priority : ORDERS_MAX - 1;
+	if (r->hits == 0 || by_entry(o))
+		r->used = tick;
+	r->hits = r->hits < UINT8_MAX - hits ? (uint8_t)(r->hits + hits) : UINT8_MAX;
+}
+
 /* It is used again: hits and tick, while it is in no list. */
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority)
 {

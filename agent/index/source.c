@@ -18,6 +18,14 @@ void source_of_keys(struct source *s, const struct index *ix, const page_key *ke
 	};
 }
 
+void source_of_kept(struct source *s, const struct index *ix, const page_key *keys, const uint64_t *digests,
+		    uint32_t chunk, size_t n)
+{
+	source_of_keys(s, ix, keys, n);
+	s->chunk = chunk;
+	s->digests = digests;
+}
+
 void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
 		     uint32_t page_bytes, size_t n)
 {
@@ -90,7 +98,11 @@ void source_keys(const struct source *s, uint32_t from, uint32_t to, page_key *o
 
 void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64_t *out)
 {
-	if (s->chunk != 0 && end > first)
+	if (end <= first)
+		return;
+	if (s->digests != NULL)
+		memcpy(out, s->digests + first, (end - first) * sizeof(*out));
+	else if (s->chunk != 0)
 		s->ops->digests(s->key, page(s, first * s->chunk), (size_t)s->chunk * s->page_bytes,
 				end - first, out);
 }

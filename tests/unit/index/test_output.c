@@ -21,6 +21,7 @@ static struct index *make(void)
 	index_defaults(&o);
 	o.max_bytes = 4 << 20;
 	o.mixed = true;
+	o.reserve_percent = 50;		/* what one more prompt needs is less */
 	assert_non_null(ix = index_new(&o));
 	return ix;
 }

@@ -118,6 +118,7 @@ static void the_published_sweep(void **state)
 	work_it_off(&w);
 	assert_true(pages(&w, "s1") <= 30);
 	fill(&w, 20);
+	work_it_off(&w);
 	assert_true(pages(&w, "s1") <= 30);
 	world_end(&w);
 }

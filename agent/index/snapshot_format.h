@@ -1,0 +1,92 @@
+/* snapshot_format.h - the bytes of a snapshot, for the one that writes them and the one that reads them.
+ *
+ *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id  u64 checksum of the 32 bytes
+ *   section   u32 kind, bytes  u64 checksum of the payload  payload
+ *   names     u16 server, bytes  name                                              one behind another
+ *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
+ *   node      u8 2, 0  u16 pages  u32 parent  u16 chunk, owners  u32 0
+ *             u64 keys[pages]  u64 digests[whole chunks]  owner[owners], by server
+ *   owner     u16 server, held  u32 age in ticks  u8 hits, priority  u16 0
+ *   end       u64 spaces, nodes, records, pages  u64 total
+ *
+ * Spaces and nodes are numbered from 1, as they come; a parent has a lower number. <total> begins as the header's
+ * checksum and is mixed with each section's head, so it vouches for their number and order. The checksums find
+ * what time and disks do; they are no signature. */
+#ifndef KVROUTE_INDEX_SNAPSHOT_FORMAT_H
+#define KVROUTE_INDEX_SNAPSHOT_FORMAT_H
+
+#include <endian.h>
+
+#include "agent/index/internal.h"
+#include "agent/index/snapshot.h"
+
+#define SNAPSHOT_MAGIC	"kvrsnap\n"
+#define HEADER_BYTES	40u
+#define HEAD_BYTES	16u
+#define END_BYTES	40u
+#define SPACE_BYTES	24u
+#define NODE_BYTES	16u
+#define OWNER_BYTES	12u
+#define ENTRY_MAX	(NODE_BYTES + 2 * EDGE_MAX * 8u + SERVERS_MAX * OWNER_BYTES)
+
+enum section_kind { SECTION_NAMES = 1, SECTION_TREE = 2, SECTION_END = 3 };
+enum entry_kind { ENTRY_SPACE = 1, ENTRY_NODE = 2 };
+
+static inline void put16(uint8_t *p, uint16_t v)
+{
+	v = htole16(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void put32(uint8_t *p, uint32_t v)
+{
+	v = htole32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void put64(uint8_t *p, uint64_t v)
+{
+	v = htole64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline uint16_t get16(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le16toh(v);
+}
+
+static inline uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+
+static inline uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
+
+static inline uint64_t checksum(const void *p, size_t n)
+{
+	return XXH3_64bits(p, n);
+}
+
+/* <total> with one more section, of which the head is given. */
+static inline uint64_t total_with(uint64_t total, const uint8_t *head)
+{
+	uint8_t both[8 + HEAD_BYTES];
+
+	put64(both, total);
+	memcpy(both + 8, head, HEAD_BYTES);
+	return checksum(both, sizeof(both));
+}
+
+#endif
