@@ -5,13 +5,19 @@
 
 #define TICK_S	0.1
 
-/* A turn of the loop each, behind whatever else there is to do in it. */
+/* Only keeps the loop from waiting. libev calls it where there was nothing else to do, and under a flood of
+ * log lines that is never. */
 static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
 {
-	struct side *s = i->data;
+}
 
-	if (!route_work(s->agent->route))
-		ev_idle_stop(loop, i);
+/* A turn of the loop each, behind whatever else there is to do in it. */
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	struct side *s = p->data;
+
+	if (ev_is_active(&s->idle) && !route_work(s->agent->route))
+		ev_idle_stop(loop, &s->idle);
 }
 
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
@@ -20,8 +26,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	msec now = clock_msec();
 
 	route_tick(s->agent->route, now);
-	if (route_work(s->agent->route))
-		ev_idle_start(loop, &s->idle);
+	ev_idle_start(loop, &s->idle);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, now);
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
@@ -76,7 +81,9 @@ struct side *side_new(struct agent *a, struct err *e)
 	ev_timer_init(&s->tick, on_tick, TICK_S, TICK_S);
 	s->tick.data = s;
 	ev_idle_init(&s->idle, on_idle);
-	s->idle.data = s;
+	ev_prepare_init(&s->turn_end, on_turn_end);
+	s->turn_end.data = s;
+	ev_prepare_start(s->loop, &s->turn_end);
 	ev_timer_start(s->loop, &s->tick);
 	return s;
 }

@@ -12,7 +12,8 @@ struct side {
 	struct ev_loop *loop;
 	ev_async stop;
 	ev_timer tick;
-	ev_idle idle;		/* runs while route_work() has something to do */
+	ev_idle idle;		/* active while route_work() has something to do */
+	ev_prepare turn_end;
 	struct logrx logrx;
 	struct admin admin;
 };

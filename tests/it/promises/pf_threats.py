@@ -309,6 +309,46 @@ def cut(body):
 
 
 @case
+def a_flood_of_lines_does_not_keep_the_index_from_its_work():
+    """What a server that is gone has left is forgotten in steps of 64, behind the lines. A step a tick, ten a second, is what
+    would be left of it if they had to wait for a moment without lines."""
+    n, stop = 6000, threading.Event()
+    junk = b'{"uid":"nobody","be":"pool","srv":"new","st":200,"ts":"--","tw":1,"tc":1,"tr":1,"ta":1,"out":1,"in":1}\n' * 640
+
+    def flood():
+        with socket.create_connection(("127.0.0.1", f.feed_port)) as s:
+            while not stop.is_set():
+                s.sendall(junk)
+
+    f = Alone()
+    f.agent_conf = "servers: {max_age: 1s}"
+    with f:
+        for i in range(n):
+            f.ask(None, {"messages": [{"role": "user", "content": words(str(i), 20)}]}, load="lb/1;old=1,0,0,1")
+        before = f.metrics()["kvroute_index_records"]
+        floods = [threading.Thread(target=flood) for _ in range(4)]
+        for t in floods:
+            t.start()
+        try:
+            def gone():
+                f.ask(None, chat("x"), load="lb/1;new=1,0,0,1")
+                m = f.metrics()
+                return "kvroute_server_pages{pool=\"pool\",server=\"old\"}" not in m and m
+
+            wait_for("the server to go", 30, gone)
+            start = time.monotonic()
+            wait_for("what it held to go", 60, lambda: f.metrics()["kvroute_index_records"] < 100)
+            took, at_best = time.monotonic() - start, (before - 100) / 64 * 0.1
+        finally:
+            stop.set()
+            for t in floods:
+                t.join()
+        print("      %d records forgotten in %.2f s; %.2f s if only ticks did it; %d lines meanwhile" % (
+            before, took, at_best, f.metrics()["kvroute_feed_lines_total{result=\"taken\"}"]))
+        assert before > 0.9 * n and took < at_best / 2, (before, took, at_best)
+
+
+@case
 def tenants_never_meet():
     """The same prompt by two tenants, in every way that a tenant, a model, a salt and a body can be told: no answer that the
     other would not have got alone; and the first tenant gets its own back, so that there was something to meet."""
