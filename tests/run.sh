@@ -31,6 +31,7 @@ declare -A suite=(
 	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
 	[vtc]="tests/it/vtc.sh"
 	[reload]="python3 tests/it/promises/reload.py"
+	[restart]="python3 tests/it/promises/p16_restart.py"
 	[feed]="python3 tests/it/promises/feed.py"
 	[scarce]="python3 tests/it/promises/scarce.py"
 	[socket]="python3 tests/it/promises/on_socket.py"
@@ -49,7 +50,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0 stories-3.2 promise-1 failures sandbox threats scarce reload feed socket memory stories-asan compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0 stories-3.2 promise-1 failures sandbox threats scarce reload restart feed socket memory stories-asan compose)
 [ $# -eq 0 ] || order=("$@")
 
 passed=0 failed=0 skipped=0 begun=$(date +%s)

@@ -102,6 +102,10 @@ const struct conf_key conf_keys[] = {
 	  .help = "Spaces of one tenant; those of all tenants not named below count together." },
 	{ "index.reserve", TYPE_INT, CONF(route.index.reserve_percent), 1, 100, RESTART,
 	  .help = "Percent of each budget for what was sent and not served yet; then the oldest of it goes." },
+	{ "index.snapshot_file", TYPE_PATH, CONF(loop.snapshot_file), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File that keeps what is known over a restart; empty: none. Needs a key that is kept." },
+	{ "index.snapshot_every", TYPE_TIME, CONF(loop.snapshot_every_ms), 0, 168 * HOUR, RESTART,
+	  .help = "How often it is written; 0: only at the end." },
 
 	{ "heads.max_bytes", TYPE_SIZE, CONF(route.heads.max_bytes), 64 * KIB, 64 * GIB, RESTART,
 	  .help = "Memory for heads (model, tools, system) that complete bodies cut short." },

@@ -26,6 +26,7 @@
 struct snapshot_of {
 	uint64_t key_id;			/* hash_key_id() */
 	uint32_t text_page, token_page;		/* sizes of a page, of text and of token ids */
+	uint64_t tenants;			/* of what the numbers of tenants mean; where that is another, all are 0 */
 };
 
 struct snapshot_stats {

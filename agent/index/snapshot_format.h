@@ -1,6 +1,6 @@
 /* snapshot_format.h - the bytes of a snapshot, for the one that writes them and the one that reads them.
  *
- *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id  u64 checksum of the 32 bytes
+ *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id, tenants  u64 checksum of the 40 bytes
  *   section   u32 kind, bytes  u64 checksum of the payload  payload
  *   names     u16 server, bytes  name                                              one behind another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
@@ -21,7 +21,7 @@
 #include "agent/index/snapshot.h"
 
 #define SNAPSHOT_MAGIC	"kvrsnap\n"
-#define HEADER_BYTES	40u
+#define HEADER_BYTES	48u
 #define HEAD_BYTES	16u
 #define END_BYTES	40u
 #define SPACE_BYTES	24u

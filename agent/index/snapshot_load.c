@@ -394,7 +394,7 @@ static bool load_end(struct loader *l, const struct end *end)
 
 	space = gather(l, end->part, get16(t->p + 8));
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
-				      .tenant = get16(space->p + 2) };
+				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u };
 	source_of_kept(&src, l->ix, l->keys, l->digests, get16(t->p + 8), part_start(t) + get16(o + 2));
 	return commit_held(l->ix, &src, &h);
 }

@@ -9,6 +9,7 @@
 #include "agent/loop/process.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
+#include "agent/loop/snapfile.h"
 #include "agent/serve/serve.h"
 
 #define THREADS_MAX	64
@@ -46,6 +47,7 @@ struct agent {
 	struct opener opener;	/* the main thread's */
 	struct sandbox sandbox;	/* not written once threads run; nor is */
 	struct token feed_token;
+	struct snapfile snapfile;
 	struct budget budget;	/* of the buffers of SPOP connections */
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */

@@ -171,7 +171,7 @@ static int start_threads(struct agent *a, struct side *side, struct err *e)
 	unsigned i;
 
 	a->n_accepting = a->n_workers;
-	if (side_start(side, e) != 0)
+	if (side_start(side, e) != 0 || snapfile_start(&a->snapfile, e) != 0)
 		return -1;
 	for (i = 0; i < a->n_workers; i++)
 		if (worker_start(a->worker[i], e) != 0)
@@ -229,6 +229,7 @@ static void stop_threads(struct agent *a, struct side *side)
 	for (i = 0; i < a->n_workers; i++)
 		worker_join(a->worker[i]);
 	side_stop(side);
+	snapfile_stop(&a->snapfile);
 }
 
 static void agent_fini(struct agent *a, struct side *side)
@@ -245,6 +246,7 @@ static void agent_fini(struct agent *a, struct side *side)
 	close_list(&a->metrics);
 	process_close(&a->files);
 	opener_stop(&a->opener);
+	snapfile_close(&a->snapfile);
 }
 
 /* ---- what the log says ----------------------------------------------------------------------------- */
@@ -486,7 +488,7 @@ static void enter_sandbox(struct agent *a)
 	n = socket_dirs(&a->log_tcp, room, dir, n);
 	n = socket_dirs(&a->log_udp, room, dir, n);
 	n = socket_dirs(&a->metrics, room, dir, n);
-	sandbox_enter(&a->sandbox, dir, n);
+	sandbox_enter(&a->sandbox, dir, n, a->snapfile.dir);
 }
 
 /* What comes before anything is opened: secrets must not reach a core, and the opener none of it. */
@@ -498,6 +500,7 @@ static void before_opening(struct agent *a, const struct loop_opts *o,
 	tzset();	/* libc would open the zone with the first time of day it prints */
 	process_open(&a->files);
 	a->opener.fd = -1;
+	a->snapfile.dir = -1;
 	if (o->no_sandbox)
 		return;
 	if (SANDBOX_CAN)
@@ -512,6 +515,14 @@ static void before_opening(struct agent *a, const struct loop_opts *o,
 
 /* ---- all of it --------------------------------------------------------------------------------------- */
 
+static int restore(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
+{
+	if (snapfile_open(&a->snapfile, o, kept, e) != 0)
+		return -1;
+	snapfile_load(&a->snapfile, a->route, &a->log);
+	return 0;
+}
+
 static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
 	       const struct loop_reload *reload, struct err *e)
 {
@@ -520,9 +531,9 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	int rc = -1;
 
 	before_opening(a, o, reload);
-	/* memory first: what nobody answers yet must not be connected to */
+	/* memory and what is known first: what nobody answers yet must not be connected to */
 	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
-	    open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
+	    restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
 		goto out;
 	log_key(a, o, kept);
 	log_fds(a, o);
@@ -536,8 +547,10 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 		rc = 0;
 	}
 	stop_threads(a, side);
-	if (rc == 0)
+	if (rc == 0) {
+		snapfile_write(&a->snapfile);
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "stopped");
+	}
 out:
 	agent_fini(a, side);
 	return rc;
@@ -554,6 +567,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 		return err_set(e, "no memory");
 	ev_set_allocator(patient_realloc);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* a snapshot that must not be so large is a failed write */
 	signals_of(&set);
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);

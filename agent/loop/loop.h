@@ -37,6 +37,8 @@ struct loop_opts {
 	struct spop_conn_opts spop_conn;
 	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
 	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
+	char snapshot_file[PATH_CHARS_MAX];	/* default "": what is known ends with the process */
+	msec snapshot_every_ms;			/* default 0: only at the end */
 	char feed_token_file[PATH_CHARS_MAX];	/* default "": log lines need no token */
 	enum log_level log_level;		/* default info */
 	bool no_sandbox;			/* for debugging; no key of the configuration */

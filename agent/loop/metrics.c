@@ -560,10 +560,29 @@ static void write_process(struct text *t, const struct agent *a)
 	    (double)log_lost(&a->log));
 }
 
+static void write_snapshot(struct text *t, const struct snapfile *s)
+{
+	msec at = __atomic_load_n(&s->written_at, __ATOMIC_RELAXED);
+
+	if (s->dir < 0)
+		return;
+	one(t, "snapshot_written_total", COUNTER, "Snapshots written.",
+	    (double)__atomic_load_n(&s->written, __ATOMIC_RELAXED));
+	one(t, "snapshot_failed_total", COUNTER, "Snapshots that could not be written.",
+	    (double)__atomic_load_n(&s->failed, __ATOMIC_RELAXED));
+	one(t, "snapshot_bytes", GAUGE, "Size of the last one written.",
+	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
+	one(t, "snapshot_loaded_pages", GAUGE, "Pages that came back at the start.",
+	    (double)__atomic_load_n(&s->loaded_pages, __ATOMIC_RELAXED));
+	if (at != 0)
+		one(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
+}
+
 void metrics_write(const struct metrics_from *from, struct text *t)
 {
 	write_process(t, from->agent);
 	write_sandbox(t, &from->agent->sandbox);
+	write_snapshot(t, &from->agent->snapfile);
 	write_core(t, from->agent->route);
 	write_views(t, from->agent->route);
 	write_threads(t, from->agent);

@@ -39,11 +39,11 @@ bool sandbox_execve_refused(void)
 	return rc < 0 && (errno == EPERM || errno == EACCES);
 }
 
-void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n)
+void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files)
 {
 	s->no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-	s->landlock_error = sandbox_landlock(dir, n, &s->landlock_abi);
-	s->seccomp_error = sandbox_seccomp();
+	s->landlock_error = sandbox_landlock(dir, n, files, &s->landlock_abi);
+	s->seccomp_error = sandbox_seccomp(files);
 	s->seccomp = s->seccomp_error == 0;
 	s->open_refused = sandbox_open_refused();
 	s->execve_refused = sandbox_execve_refused();

@@ -10,8 +10,9 @@
  *                   is closed, but sockets may be unlinked in their directories (sandbox_landlock.c)
  *
  * The configuration is opened by a process of its own (opener.h), so that a reload works although
- * this one can open no file on any kernel. A part that one day writes files while it runs
- * (snapshots) needs an opener for them, and a Landlock rule to rename them.
+ * this one can open no file on any kernel. Where a snapshot is configured, new files may be made, never an old one
+ * opened, and renamed: by name below its directory, where a path that begins with / gets past seccomp, which
+ * sees no names, and is stopped by Landlock and by the rights of the user only.
  *
  * Nothing here fails the start: what is missing is told, and serving goes on. All is for the calling
  * thread and those it starts; no thread of the agent is there before. */
@@ -45,8 +46,12 @@ struct sandbox {
 /* No core, also for what is forked later. Before secrets are read. */
 void sandbox_no_core(struct sandbox *s);
 
-/* The rest, and the self-test. Files may be unlinked in the <n> directories <dir>. Milliseconds. */
-void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n);
+/* How files are opened that may be made. */
+#define SANDBOX_NEW_FILE	(O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+
+/* The rest, and the self-test. Files may be unlinked in the <n> directories <dir>, and made (SANDBOX_NEW_FILE),
+ * synced and renamed in the open directory <files>; -1: nowhere. Milliseconds. */
+void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files);
 
 /* True: the self-test was passed, and all is on but perhaps Landlock. */
 bool sandbox_whole(const struct sandbox *s);
@@ -54,9 +59,9 @@ bool sandbox_whole(const struct sandbox *s);
 /* ---- its parts ----------------------------------------------------------------------------------- */
 
 /* Each 0, or the errno that keeps it off. They need no_new_privs, or root. */
-int sandbox_seccomp(void);
+int sandbox_seccomp(int files);
 int sandbox_seccomp_opener(void);	/* for a process that only opens for reading and passes on */
-int sandbox_landlock(const char *const *dir, size_t n, int *abi);
+int sandbox_landlock(const char *const *dir, size_t n, int files, int *abi);
 
 /* Tries to open and to execute; true: it was refused. */
 bool sandbox_open_refused(void);

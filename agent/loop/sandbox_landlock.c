@@ -12,7 +12,9 @@
 #define RULE_PATH	1
 
 /* rights over files: bits 0 to 12 came with ABI 1, and one more each with 2, 3 and 5 */
+#define FS_WRITE_FILE	(1ull << 1)
 #define FS_REMOVE_FILE	(1ull << 5)
+#define FS_MAKE_REG	(1ull << 8)
 #define FS_ABI_1	((1ull << 13) - 1)
 #define FS_REFER	(1ull << 13)
 #define FS_TRUNCATE	(1ull << 14)
@@ -45,6 +47,14 @@ static int set_up(int abi, struct ruleset *r, size_t *size)
 	return (int)syscall(SYS_landlock_create_ruleset, r, *size, 0u);
 }
 
+/* Renaming there is removing and making. */
+static int allow_files(int rules, int dir)
+{
+	struct path_rule p = { .allowed = FS_WRITE_FILE | FS_REMOVE_FILE | FS_MAKE_REG, .parent = dir };
+
+	return dir < 0 ? 0 : (int)syscall(SYS_landlock_add_rule, rules, RULE_PATH, &p, 0u);
+}
+
 static int allow_removal(int rules, const char *dir)
 {
 	struct path_rule p = { .allowed = FS_REMOVE_FILE };
@@ -57,7 +67,7 @@ static int allow_removal(int rules, const char *dir)
 	return (int)rc;
 }
 
-int sandbox_landlock(const char *const *dir, size_t n, int *abi)
+int sandbox_landlock(const char *const *dir, size_t n, int files, int *abi)
 {
 	struct ruleset r;
 	size_t size, i;
@@ -69,6 +79,8 @@ int sandbox_landlock(const char *const *dir, size_t n, int *abi)
 		return errno;
 	for (i = 0; i < n && rc == 0; i++)
 		rc = allow_removal(rules, dir[i]);
+	if (rc == 0)
+		rc = allow_files(rules, files);
 	if (rc == 0)
 		rc = (int)syscall(SYS_landlock_restrict_self, rules, 0u);
 	if (rc != 0)

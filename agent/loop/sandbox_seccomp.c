@@ -149,7 +149,19 @@ static bool memory_is_short(void)
 	return p == NULL;
 }
 
-static int load(const struct rule *r, size_t n)
+/* Numbers of descriptors are known only now. */
+static int add_files(scmp_filter_ctx ctx, int dir)
+{
+	const struct rule files[] = {
+		CALL2(openat, IS(0, (scmp_datum_t)dir), IS(2, SANDBOX_NEW_FILE)),
+		CALL2(renameat, IS(0, (scmp_datum_t)dir), IS(2, (scmp_datum_t)dir)),
+		CALL(fsync),
+	};
+
+	return dir < 0 ? 0 : add_rules(ctx, files, sizeof(files) / sizeof(files[0]));
+}
+
+static int load(const struct rule *r, size_t n, int files)
 {
 	scmp_filter_ctx ctx;
 	int rc;
@@ -161,7 +173,8 @@ static int load(const struct rule *r, size_t n)
 	if ((rc = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)) == 0 &&
 	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1)) == 0 &&
 	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0)) == 0 &&
-	    (rc = add_rules(ctx, r, n)) == 0 && (rc = add_own_signals(ctx)) == 0 &&
+	    (rc = add_rules(ctx, r, n)) == 0 && (rc = add_files(ctx, files)) == 0 &&
+	    (rc = add_own_signals(ctx)) == 0 &&
 	    (rc = add_refusals(ctx)) == 0) {
 		/* a tree instead of a list, where the library can: half the cost of a call */
 		(void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
@@ -171,12 +184,12 @@ static int load(const struct rule *r, size_t n)
 	return reason(rc);
 }
 
-int sandbox_seccomp(void)
+int sandbox_seccomp(int files)
 {
-	return load(serving, sizeof(serving) / sizeof(serving[0]));
+	return load(serving, sizeof(serving) / sizeof(serving[0]), files);
 }
 
 int sandbox_seccomp_opener(void)
 {
-	return load(opening, sizeof(opening) / sizeof(opening[0]));
+	return load(opening, sizeof(opening) / sizeof(opening[0]), -1);
 }

@@ -7,6 +7,7 @@
 
 #include "agent/feed/fact.h"
 #include "agent/index/index.h"
+#include "agent/index/snapshot.h"
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
@@ -121,6 +122,15 @@ void route_tick(struct route *r, msec now);
 /* What a budget, a capacity or a server's leaving asks of the index, for a few ten microseconds. True: there is
  * more to do. To be called until it is false, after each route_tick(), by one thread. */
 bool route_work(struct route *r);
+
+/* ---- over a restart ------------------------------------------------------------------------- */
+
+/* The index as bytes, in steps of snapshot_write(). NULL: no memory. */
+struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *put, void *arg);
+
+/* What servers held, into an <r> that is new. -1: <e>, and nothing was changed. */
+int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now, struct snapshot_stats *s,
+		  struct err *e);
 
 /* ---- what is known, for /metrics ------------------------------------------------------------ */
 

@@ -251,7 +251,47 @@ def serve():
     put("serve", bytes([15, 0, 0, 7, 20]) + b"\5route\2\3uid\x08\2u1\3abc" + bytes([1, 0, 4, 0, 0, 0, 0]))
 
 
+# ---- snapshots: the target puts checksums and counts right -----------------------------------------------
+
+def snapshot(*sections):
+    head = b"kvrsnap\n" + struct.pack("<IIIIQQQ", 1, 64, 16, 0, 1, 1, 0)
+    return head + b"".join(struct.pack("<IIQ", kind, len(p), 0) + p for kind, p in sections) + struct.pack("<IIQ", 3, 40, 0) + bytes(40)
+
+
+def snap_space(a, b, tenant=0):
+    return struct.pack("<BBHIQQ", 1, 0, tenant, 0, a, b)
+
+
+def snap_node(parent, pages, owners, chunk=0, start=0, n=None):
+    digests = max(0, (start + len(pages)) // chunk - (start + chunk - 1) // chunk) if chunk else 0
+    return (struct.pack("<BBHIHHI", 2, 0, len(pages), parent, chunk, len(owners), 0) + struct.pack("<%dQ" % len(pages), *pages)
+            + bytes(8 * digests) + b"".join(struct.pack("<HHIBBH", s, held, age, hits, 3, 0) for s, held, age, hits in owners))
+
+
+def snapshots():
+    names = b"".join(struct.pack("<HH", i, len(n)) + n for i, n in enumerate([b"a", b"bb", b"?", b"c" * 40]))
+    node, owner = snap_node, (0, 1, 5, 1)
+    small = snap_space(1, 2) + node(1, [7, 8, 9], [(0, 3, 1, 1), (1, 2, 0, 9)]) + node(2, [5], [owner]) + node(2, [6, 6], [(3, 2, 9, 2)])
+    put("snapshot", snapshot())
+    put("snapshot", snapshot((1, names), (2, small)))
+    put("snapshot", snapshot((1, names), (2, small[:24]), (2, small[24:])))
+    put("snapshot", snapshot((2, small), (1, names), (7, b"x")))
+    put("snapshot", snapshot((1, names + names), (2, small)))
+    put("snapshot", snapshot((1, names), (2, small + snap_space(3, 4, 9) + node(5, list(range(300)), [(1, 300, 2, 1)], 32)
+                                           + node(6, list(range(40)), [(1, 39, 3, 1)], 32, 300))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2, 300))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [owner, owner]))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [(0, 2, 0, 0)]))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(9, [1], [owner]))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [owner], 8) + node(2, [2], [owner], 16))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [owner], 8) + snap_space(1, 2) + node(3, [1, 2], [(1, 2, 0, 0)]))))
+    put("snapshot", snapshot((1, names[:5]), (2, b"\x03" + bytes(20))))
+    chain = b"".join(node(i + 1, [i], [(i % 2, 1, i, i)]) for i in range(80))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + chain)))
+
+
 bodies()
+snapshots()
 spop()
 conf()
 lines()

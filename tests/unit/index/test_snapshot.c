@@ -457,7 +457,7 @@ static void cut_short_anywhere(void **state)
 	size_t n;
 
 	for (n = 0; n < s.n; n++)
-		refused(ix, &here, s.p, n, n < 40 ? "beginning" : "cut short");
+		refused(ix, &here, s.p, n, n < 48 ? "beginning" : "cut short");
 	put_bytes(&s, "x", 1);
 	refused(ix, &here, s.p, s.n, "behind its end");
 	index_free(ix);

@@ -102,12 +102,14 @@ static int teardown(void **state)
 	return rmdir(w.dir);
 }
 
+static int files = -1;		/* where new ones may be made */
+
 static void enter(void)
 {
 	const char *dirs[] = { w.dir };
 
 	sandbox_no_core(&w.box);
-	sandbox_enter(&w.box, dirs, 1);
+	sandbox_enter(&w.box, dirs, 1, files);
 }
 
 /* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with errno. */
@@ -248,6 +250,56 @@ static void calls_are_refused(void **state)
 				 refused[i].name, (unsigned)status, refused[i].error, WENT_ON);
 	}
 	print_message("%zu calls tried, all refused\n", n);
+}
+
+/* ---- with a directory for new files ------------------------------------------------------------------- */
+
+static int write_a_snapshot(void)
+{
+	int fd = openat(files, "new", SANDBOX_NEW_FILE, 0600);
+
+	if (fd < 0 || write(fd, "x", 1) != 1 || fsync(fd) != 0 || close(fd) != 0 ||
+	    renameat(files, "new", files, "old") != 0 || fsync(files) != 0)
+		return -1;
+	fd = openat(files, "new", SANDBOX_NEW_FILE, 0600);	/* and over the one that is there */
+	return fd >= 0 && renameat(files, "new", files, "old") == 0 && unlinkat(files, "old", 0) == 0 ? 0 : -1;
+}
+
+TRY(files_read, openat(files, ".", RD))
+TRY(files_write, openat(files, "x", O_WRONLY))
+TRY(files_make_more, openat(files, "x", (SANDBOX_NEW_FILE & ~O_EXCL), 0600))
+TRY(files_elsewhere, openat(AT, "/tmp/kvroute-new", SANDBOX_NEW_FILE, 0600))
+TRY(files_out, renameat(files, "x", AT, "/tmp/kvroute-new"))
+TRY(files_in, renameat(AT, w.in_dir, files, "x"))
+
+static void new_files_only_where_they_may_be(void **state)
+{
+	static const struct {
+		const char *name;
+		int (*try)(void);
+	} no[] = {
+		{ "read", files_read }, { "write", files_write }, { "not exclusive", files_make_more },
+		{ "elsewhere", files_elsewhere }, { "out", files_out }, { "in", files_in },
+		{ "open", open_root }, { "shadow", open_shadow }, { "move", move },
+	};
+	int status;
+	size_t i;
+
+	if (no_sandbox())
+		skip();
+	files = open(w.other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(files >= 0);
+	status = in_child(enter, write_a_snapshot);
+	for (i = 0; i < sizeof(no) / sizeof(no[0]) && WEXITSTATUS(status) == WENT_ON; i++) {
+		int is = in_child(enter, no[i].try);
+
+		if (!WIFEXITED(is) || WEXITSTATUS(is) != EPERM)
+			fail_msg("%s: status %#x instead of EPERM", no[i].name, (unsigned)is);
+	}
+	close(files);
+	files = -1;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != WENT_ON)
+		fail_msg("a snapshot: status %#x", (unsigned)status);
 }
 
 TRY(trace, ptrace(PTRACE_TRACEME, 0, 0, 0))
@@ -494,7 +546,7 @@ static void landlock_only(void)
 	const char *dirs[] = { w.dir };
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_landlock(dirs, 1, &w.box.landlock_abi) != 0)
+	if (sandbox_landlock(dirs, 1, -1, &w.box.landlock_abi) != 0)
 		_exit(97);
 }
 
@@ -575,6 +627,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_refused),
+		cmocka_unit_test(new_files_only_where_they_may_be),
 		cmocka_unit_test(some_calls_end_the_process),
 		cmocka_unit_test(what_serving_needs_is_allowed),
 		cmocka_unit_test(each_layer_does_its_part),

@@ -1,0 +1,340 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/clock.h"
+#include "agent/loop/sandbox.h"
+#include "agent/loop/secret.h"
+#include "agent/loop/snapfile.h"
+
+#define SLICE_NODES	256u
+#define SLICE_PAUSE_MS	1
+
+/* ---- the directory --------------------------------------------------------------------------------- */
+
+/* Of an agent that was killed while it wrote. */
+static bool is_left_over(const struct snapfile *s, const char *name)
+{
+	size_t n = strlen(s->name);
+	char *end;
+	long pid;
+
+	if (strncmp(name, s->name, n) != 0 || strncmp(name + n, ".tmp.", 5) != 0)
+		return false;
+	pid = strtol(name + n + 5, &end, 10);
+	return pid > 0 && *end == '\0' && (pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
+}
+
+static void remove_left_over(const struct snapfile *s, const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *f;
+
+	while (d != NULL && (f = readdir(d)) != NULL)
+		if (is_left_over(s, f->d_name))
+			unlinkat(s->dir, f->d_name, 0);
+	if (d != NULL)
+		closedir(d);
+}
+
+int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e)
+{
+	char dir[PATH_CHARS_MAX];
+	char *slash;
+
+	s->dir = -1;
+	if (o->snapshot_file[0] == '\0')
+		return 0;
+	if (!kept)
+		return err_set(e, "index.snapshot_file needs a key that outlives the agent, as another key makes it "
+			       "worthless: state_dir %s is missing or not to be written, and no key_file is named",
+			       o->state_dir);
+	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
+	snprintf(dir, sizeof(dir), "%s", o->snapshot_file);
+	slash = strrchr(dir, '/');
+	snprintf(s->name, sizeof(s->name), "%s", slash + 1);
+	slash[slash == dir] = '\0';
+	snprintf(s->tmp, sizeof(s->tmp), "%s.tmp.%ld", s->name, (long)getpid());
+	if (s->name[0] == '\0' || (s->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
+			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
+	s->every_ms = o->snapshot_every_ms;
+	pthread_mutex_init(&s->lock, NULL);
+	remove_left_over(s, dir);
+	return 0;
+}
+
+void snapfile_close(struct snapfile *s)
+{
+	if (s->dir >= 0)
+		close(s->dir);
+	s->dir = -1;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static int read_whole(int fd, uint8_t *p, size_t n)
+{
+	ssize_t got;
+
+	for (; n > 0; p += got, n -= (size_t)got) {
+		got = read(fd, p, n);
+		if (got == 0)
+			errno = EIO;
+		if (got <= 0 && errno != EINTR)
+			return -1;
+		if (got < 0)
+			got = 0;
+	}
+	return 0;
+}
+
+static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
+{
+	uint8_t *p;
+	int64_t n;
+	int rc;
+
+	if (secret_check(fd, "snapshot", s->path, &n, e) != 0)
+		return -1;
+	if ((p = mem_alloc(n > 0 ? (size_t)n : 1)) == NULL)
+		return err_set(e, "no memory for its %lld bytes", (long long)n);
+	if (read_whole(fd, p, (size_t)n) != 0)
+		rc = err_set(e, "it cannot be read: %s", strerror(errno));
+	else
+		rc = route_restore(s->route, p, (size_t)n, clock_msec(), st, e);
+	mem_free(p);
+	return rc;
+}
+
+static void log_failure(struct snapfile *s, const char *msg, const char *why)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, s->log, LOG_WARN, LOG_LIFE, msg))
+		return;
+	log_text(&ln, "file", s->path);
+	log_text(&ln, "error", why);
+	log_end(&ln);
+}
+
+static void log_loaded(struct snapfile *s, const struct snapshot_stats *st, msec ms)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, s->log, LOG_INFO, LOG_LIFE, "snapshot loaded"))
+		return;
+	log_text(&ln, "file", s->path);
+	log_int(&ln, "bytes", (int64_t)st->bytes);
+	log_int(&ln, "spaces", (int64_t)st->spaces);
+	log_int(&ln, "nodes", (int64_t)st->nodes);
+	log_int(&ln, "pages", (int64_t)st->pages);
+	log_int(&ln, "servers", (int64_t)st->servers);
+	log_int(&ln, "servers_skipped", (int64_t)st->servers_skipped);
+	log_int(&ln, "prefixes", (int64_t)st->held);
+	log_int(&ln, "prefixes_left_out", (int64_t)st->left_out);
+	log_int(&ln, "ms", ms);
+	log_end(&ln);
+}
+
+void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
+{
+	struct snapshot_stats st;
+	struct err e = { 0 };
+	msec begun = clock_msec();
+	int fd;
+
+	if (s->dir < 0)
+		return;
+	s->route = r;
+	s->log = log;
+	fd = openat(s->dir, s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	if (fd < 0) {
+		if (errno == ENOENT)
+			log_msg(log, LOG_INFO, LOG_LIFE, "there is no snapshot yet");
+		else
+			log_failure(s, "the snapshot cannot be opened", strerror(errno));
+		return;
+	}
+	if (load(s, fd, &st, &e) != 0) {
+		log_failure(s, "the snapshot is not loaded, the index begins empty", e.text);
+	} else {
+		__atomic_store_n(&s->loaded_pages, st.pages, __ATOMIC_RELAXED);
+		log_loaded(s, &st, clock_msec() - begun);
+	}
+	close(fd);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------ */
+
+static int put(void *arg, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+	ssize_t did;
+
+	for (; n > 0; p += did, n -= (size_t)did) {
+		did = write(*(int *)arg, p, n);
+		if (did < 0 && errno != EINTR)
+			return -1;
+		if (did < 0)
+			did = 0;
+	}
+	return 0;
+}
+
+/* Wait so long, or until the end; true: it is the end. */
+static bool wait_ms(struct snapfile *s, msec ms)
+{
+	struct timespec until;
+	bool stop;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(ms / 1000);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop && pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
+		;
+	stop = s->stop;
+	pthread_mutex_unlock(&s->lock);
+	return stop;
+}
+
+/* 0; -1 with errno, ECANCELED when the end came first. */
+static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_stats *st)
+{
+	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), put, &fd);
+	int rc, error;
+
+	errno = ENOMEM;
+	if (w == NULL)
+		return -1;
+	while ((rc = snapshot_write(w, SLICE_NODES)) == 0) {
+		if (!pause || !wait_ms(s, SLICE_PAUSE_MS))
+			continue;
+		errno = ECANCELED;
+		rc = -1;
+		break;
+	}
+	error = errno;
+	snapshot_writer_stats(w, st);
+	snapshot_writer_free(w);
+	errno = error;
+	return rc > 0 ? 0 : -1;
+}
+
+static int write_file(struct snapfile *s, bool pause, struct snapshot_stats *st)
+{
+	int fd, rc, error;
+
+	unlinkat(s->dir, s->tmp, 0);
+	fd = openat(s->dir, s->tmp, SANDBOX_NEW_FILE, 0600);
+	if (fd < 0)
+		return -1;
+	rc = write_slices(s, fd, pause, st);
+	if (rc == 0)
+		rc = fsync(fd);
+	error = errno;
+	if (close(fd) != 0 && rc == 0) {
+		error = errno;
+		rc = -1;
+	}
+	errno = error;
+	if (rc == 0 && renameat(s->dir, s->tmp, s->dir, s->name) == 0) {
+		fsync(s->dir);
+		return 0;
+	}
+	error = errno;
+	unlinkat(s->dir, s->tmp, 0);
+	errno = error;
+	return -1;
+}
+
+static void log_written(struct snapfile *s, const struct snapshot_stats *st, msec ms)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, s->log, LOG_INFO, LOG_LIFE, "snapshot written"))
+		return;
+	log_text(&ln, "file", s->path);
+	log_int(&ln, "bytes", (int64_t)st->bytes);
+	log_int(&ln, "spaces", (int64_t)st->spaces);
+	log_int(&ln, "nodes", (int64_t)st->nodes);
+	log_int(&ln, "pages", (int64_t)st->pages);
+	log_int(&ln, "servers", (int64_t)st->servers);
+	log_int(&ln, "ms", ms);
+	log_end(&ln);
+}
+
+static void write_now(struct snapfile *s, bool pause)
+{
+	struct snapshot_stats st = { 0 };
+	msec begun = clock_msec();
+
+	if (write_file(s, pause, &st) == 0) {
+		__atomic_store_n(&s->bytes, st.bytes, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->written_at, clock_msec(), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&s->written, 1, __ATOMIC_RELAXED);
+		log_written(s, &st, clock_msec() - begun);
+	} else if (errno != ECANCELED) {
+		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
+		log_failure(s, "the snapshot cannot be written, the old one stays", strerror(errno));
+	}
+}
+
+void snapfile_write(struct snapfile *s)
+{
+	if (s->dir >= 0)
+		write_now(s, false);
+}
+
+/* ---- now and then --------------------------------------------------------------------------------------- */
+
+static void *snapfile_main(void *arg)
+{
+	struct snapfile *s = arg;
+
+	pthread_setname_np(pthread_self(), "snapshot");
+	while (!wait_ms(s, s->every_ms))
+		write_now(s, true);
+	return NULL;
+}
+
+int snapfile_start(struct snapfile *s, struct err *e)
+{
+	pthread_condattr_t attr;
+	int rc;
+
+	if (s->dir < 0 || s->every_ms == 0)
+		return 0;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attr);
+	rc = pthread_create(&s->thread, NULL, snapfile_main, s);
+	if (rc != 0)
+		return err_set(e, "cannot start the thread for snapshots: %s", strerror(rc));
+	s->running = true;
+	return 0;
+}
+
+void snapfile_stop(struct snapfile *s)
+{
+	if (!s->running)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	s->running = false;
+}

@@ -1,0 +1,43 @@
+/* snapfile.h - the snapshot as a file: read at start, written in between and at the end.
+ *
+ *      <file>           the last one that was written whole
+ *      <file>.tmp.<pid> one that is being written: synced and renamed when all of it is there
+ *
+ * So a crash or a full disk leaves the old file as it was. The directory is opened before the sandbox is entered,
+ * which lets files be made and renamed there and nothing be opened that exists. Periodic writing is a thread of
+ * its own: a disk that is slow keeps nobody waiting. */
+#ifndef KVROUTE_LOOP_SNAPFILE_H
+#define KVROUTE_LOOP_SNAPFILE_H
+
+#include <pthread.h>
+
+#include "agent/loop/log.h"
+#include "agent/loop/loop.h"
+
+struct snapfile {
+	int dir;			/* -1: no snapshot is wanted */
+	char path[PATH_CHARS_MAX];	/* as configured */
+	char name[PATH_CHARS_MAX], tmp[PATH_CHARS_MAX + 32];	/* in the directory */
+	msec every_ms;			/* 0: only at the end */
+	struct route *route;
+	struct log *log;
+	pthread_t thread;
+	pthread_mutex_t lock;		/* guards <stop> */
+	pthread_cond_t wake;
+	bool running, stop;
+	/* atomics: */
+	uint64_t written, failed, bytes;	/* files; of the last one */
+	uint64_t loaded_pages;
+	msec written_at;		/* 0: none yet */
+};
+
+/* Open the directory, if a file is configured; <kept>: the key is. -1: <e>. */
+int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e);
+/* Read it into <r>, which is new. What cannot be read is told and left alone. */
+void snapfile_load(struct snapfile *s, struct route *r, struct log *log);
+int snapfile_start(struct snapfile *s, struct err *e);
+void snapfile_stop(struct snapfile *s);		/* a file that is half written is given up */
+void snapfile_write(struct snapfile *s);	/* all of it, now */
+void snapfile_close(struct snapfile *s);
+
+#endif

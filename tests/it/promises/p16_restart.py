@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""p16_restart.py [-k WORD] - promise 16: after a restart with a snapshot, at least 95 % of the hit share is back within 5 s.
+
+A real HAProxy, three stub engines, prompts of which each is asked once in a pass, so that nothing comes back by being
+asked again. And what else an operator relies on: a kill in the midst of writing leaves a file that loads, a broken
+file or a full disk is told and stops nothing, no key no snapshot. The last line is "N passed, N failed".
+"""
+import concurrent.futures
+import glob
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+
+from fleet import BUILD, Fleet, free_ports, wait_for  # noqa: E402
+
+CASES = []
+PROMPTS = 200
+SECONDS = 5
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+def prompt(i):
+    """A system prompt of eight, 1 KB, and 3 KB of its own."""
+    def words(seed, n):
+        rng = random.Random(seed)
+        return " ".join("%x" % rng.getrandbits(40) for _ in range(n))
+    return [{"role": "system", "content": words("s%d" % (i % 8), 95)}, {"role": "user", "content": words(i, 280)}]
+
+
+class Kept(Fleet):
+    def __init__(self, every="0", **kw):
+        super().__init__(engines=3, **kw)
+        self.snapshots = os.path.join(self.folder, "kept")
+        os.mkdir(self.snapshots)
+        self.file = os.path.join(self.snapshots, "index.snapshot")
+        self.agent_conf = "index: {max_bytes: 32 MiB, snapshot_file: %s, snapshot_every: %s}" % (self.file, every)
+
+    def log(self):
+        with open(os.path.join(self.folder, "agent.log")) as f:
+            return f.read()
+
+    def left_over(self):
+        return glob.glob(self.file + ".tmp.*")
+
+    def again(self, sig=signal.SIGTERM):
+        status = self.end("agent", sig, 20)
+        self.start_agent()
+        wait_for("HAProxy's check of the agent", 10, lambda: self.up_servers("spoe_agent") == 1)
+        return status
+
+    def share(self, prompts, seconds=None):
+        """Of the pages that were asked for: what the agent said is cached where it sent them, and of the tokens what
+        the engines had; only answers that came within <seconds>."""
+        end = time.time() + seconds if seconds else None
+
+        def one(i):
+            if end and time.time() > end:
+                return None
+            a = self.chat(prompt(i))
+            assert a.status == 200, "status %d" % a.status
+            usage = a.json()["usage"]
+            return (int(a.pages or 0), int(a.prompt_pages or 0), usage["prompt_tokens_details"]["cached_tokens"],
+                    usage["prompt_tokens"])
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            got = [g for g in pool.map(one, prompts) if g]
+        pages, asked, cached, tokens = (sum(c) for c in zip(*got))
+        return len(got), pages / max(1, asked), cached / tokens
+
+
+@case
+def hit_share_is_back():
+    with Kept() as f:
+        order = list(range(PROMPTS))
+        f.share(order)
+        random.Random(1).shuffle(order)
+        n, before, engines_before = f.share(order)
+        assert before > 0.9, "only %.3f before" % before
+        assert f.again() == 0, "the agent did not end well"
+        assert stat.S_IMODE(os.stat(f.file).st_mode) == 0o600, "mode of the file"
+        n, after, engines_after = f.share(order, SECONDS)
+        line = [s for s in f.log().splitlines() if "snapshot loaded" in s][-1]
+        print("      " + line.split(" ", 1)[1])
+        print("      hit share %.3f before, %.3f after (%d requests); of the engines %.3f and %.3f"
+              % (before, after, n, engines_before, engines_after))
+        assert n >= PROMPTS / 10, "only %d requests in %d s" % (n, SECONDS)
+        assert after >= 0.95 * before, "the agent's share fell from %.3f to %.3f" % (before, after)
+        assert engines_after >= 0.95 * engines_before, "the engines' share fell from %.3f to %.3f" % (engines_before, engines_after)
+        assert f.metrics()["kvroute_snapshot_loaded_pages"] > PROMPTS * 40, "pages that came back"
+
+
+@case
+def without_a_snapshot_it_is_not():
+    """That the case above can fail."""
+    with Kept() as f:
+        f.share(range(40))
+        f.end("agent")
+        os.unlink(f.file)
+        f.again()
+        _, after, _ = f.share(range(40))
+        assert after < 0.5, "%.3f without a snapshot" % after
+        assert "there is no snapshot yet" in f.log()
+
+
+@case
+def written_while_requests_run():
+    with Kept(every="200ms") as f:
+        f.share(range(60))
+        m = wait_for("three snapshots", 20, lambda: f.metrics()["kvroute_snapshot_written_total"] >= 3 and f.metrics())
+        assert m["kvroute_snapshot_failed_total"] == 0 and m["kvroute_snapshot_age_seconds"] < 10, "figures"
+        assert m["kvroute_snapshot_bytes"] > 60 * 40 * 8, "bytes"
+        off = [k for k, v in m.items() if k.startswith("kvroute_sandbox") and v != 1 and "landlock" not in k]
+        assert not off or "sandbox off" in f.log(), "gaps in the sandbox: %r" % off
+        os.rename(f.snapshots, f.snapshots + "-away")       # the directory is open, its name does not count
+        n = f.metrics()["kvroute_snapshot_written_total"]
+        wait_for("one more", 10, lambda: f.metrics()["kvroute_snapshot_written_total"] > n)
+        for name in os.listdir(f.snapshots + "-away"):
+            try:
+                os.unlink(os.path.join(f.snapshots + "-away", name))
+            except FileNotFoundError:
+                pass
+        wait_for("an empty directory to go", 10, lambda: rmdir(f.snapshots + "-away"))
+        wait_for("a failure", 10, lambda: f.metrics()["kvroute_snapshot_failed_total"] >= 1)
+        assert "the snapshot cannot be written, the old one stays" in f.log()
+        f.share(range(10))                                   # and requests go on
+        os.mkdir(f.snapshots)
+        assert f.end("agent") == 0, "the end"
+
+
+def rmdir(path):
+    for name in os.listdir(path):
+        try:
+            os.unlink(os.path.join(path, name))
+        except FileNotFoundError:
+            pass
+    os.rmdir(path)
+    return True
+
+
+@case
+def killed_while_writing():
+    with Kept(every="20ms") as f:
+        f.share(range(100))
+        caught = 0
+        for _ in range(12):
+            wait_for("a snapshot", 20, lambda: f.metrics()["kvroute_snapshot_written_total"] >= 1)
+            end = time.time() + 10
+            while time.time() < end and not f.left_over():
+                pass
+            os.kill(f.processes["agent"].pid, signal.SIGKILL)
+            f.processes["agent"].wait()
+            caught += bool(f.left_over())
+            n = f.log().count("snapshot loaded")
+            f.again(signal.SIGKILL)
+            assert f.log().count("snapshot loaded") == n + 1, "it was not loaded: " + f.log()[-500:]
+            if caught >= 2:
+                break
+        assert caught, "never killed in the midst of a write"
+        _, after, _ = f.share(range(100))
+        assert after > 0.9, "%.3f after %d kills" % (after, caught)
+
+
+@case
+def left_over_files_go():
+    with Kept() as f:
+        f.end("agent")
+        child = subprocess.Popen(["true"])
+        child.wait()
+        dead, alive = f.file + ".tmp.%d" % child.pid, f.file + ".tmp.%d" % os.getpid()
+        other = f.file + ".tmp.x"
+        for name in (dead, alive, other):
+            open(name, "w").close()
+        f.again()
+        assert [os.path.exists(n) for n in (dead, alive, other)] == [False, True, True], "what is left of %r" % f.left_over()
+
+
+@case
+def broken_files_stop_nothing():
+    with Kept() as f:
+        f.share(range(20))
+        f.end("agent")
+        with open(f.file, "rb") as g:
+            good = g.read()
+        for what, bad, why in (("cut", good[:-100], "cut short"), ("empty", b"", "no snapshot"),
+                               ("flipped", good[:2000] + bytes([good[2000] ^ 4]) + good[2001:], "checksum")):
+            with open(f.file, "wb") as g:
+                g.write(bad)
+            n = len(f.log())
+            f.start_agent()
+            line = [s for s in f.log()[n:].splitlines() if "is not loaded" in s]
+            assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (what, line)
+            f.end("agent", signal.SIGKILL)
+        os.chmod(f.file, 0o644)
+        f.again()
+        assert "open to its group" in f.log()
+
+
+@case
+def no_key_no_snapshot():
+    with Kept() as f:
+        path = f.write("nokey.yaml", "state_dir: /nonexistent\nindex: {snapshot_file: %s}\nspop: {listen: [\"127.0.0.1:%d\"]}\n"
+                       "metrics: {listen: []}\nlog_feed: {tcp: [], udp: []}\n" % ((f.file,) + tuple(free_ports(1))))
+        r = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", path], capture_output=True, text=True, timeout=20)
+        assert r.returncode == 1 and "index.snapshot_file needs a key that outlives the agent" in r.stderr, r.stderr
+
+
+def main():
+    word = sys.argv[sys.argv.index("-k") + 1] if "-k" in sys.argv else ""
+    passed = failed = 0
+    for f in CASES:
+        if word not in f.__name__:
+            continue
+        start = time.time()
+        try:
+            f()
+            passed += 1
+            print("ok    %s (%.1f s)" % (f.__name__, time.time() - start), flush=True)
+        except Exception:
+            failed += 1
+            print("FAIL  %s\n%s" % (f.__name__, traceback.format_exc()), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
