@@ -24,7 +24,7 @@ static size_t take(size_t *at, size_t bytes)
 
 /* Sizes of everything for <bytes> in all; the offsets are in the order of events_in.h. */
 struct plan {
-	size_t holders, who_is, live, parked, by_own, by_parent, tags, lines, sets, recs, end;
+	size_t holders, who_is, born, live, parked, by_own, by_parent, tags, lines, sets, recs, end;
 };
 
 static void plan_for(struct events *ev, struct plan *p)
@@ -33,6 +33,7 @@ static void plan_for(struct events *ev, struct plan *p)
 
 	p->holders = take(&at, ev->max_holders * sizeof(*ev->holders));
 	p->who_is = take(&at, ev->max_holders * sizeof(*ev->who_is));
+	p->born = take(&at, ev->max_holders * sizeof(*ev->born));
 	p->live = take(&at, EVENTS_SIZES_MAX * ev->words * sizeof(*ev->live));
 	p->parked = take(&at, ev->max_parked * sizeof(*ev->parked));
 	p->by_own = take(&at, ev->parked_heads * sizeof(*ev->by_own));
@@ -93,6 +94,7 @@ static void begin(struct events *ev, const struct plan *p)
 
 	ev->holders = (struct holder *)(uintptr_t)(base + p->holders);
 	ev->who_is = (_Atomic uint32_t *)(uintptr_t)(base + p->who_is);
+	ev->born = (_Atomic uint32_t *)(uintptr_t)(base + p->born);
 	ev->live = (_Atomic uint64_t *)(uintptr_t)(base + p->live);
 	ev->parked = (struct parked *)(uintptr_t)(base + p->parked);
 	ev->by_own = (uint32_t *)(uintptr_t)(base + p->by_own);

@@ -7,10 +7,11 @@
  * for one chain (an engine that came back with another seed) is in the set with one and has an entry for
  * the other. Sets are for speed only: without room for one, entries do.
  *
- * The version of a line goes up whenever an entry leaves it, before the record or set it pointed to can
- * become something else; when a set appears in it, before the entries that it replaces leave theirs;
- * and before bits of its set are cleared, as others may just have come instead. Who finds all lines of a
- * look at the versions they had before has seen a right state. */
+ * Who looks begins at the first line of a chain and asks its version again in the end. It goes up before
+ * anything is taken from a chain, in whatever line: what has come instead may be where the look has
+ * been already. And it goes up again before the record or set that was taken can become something else.
+ * What is added needs neither. So no look that ends at the version it began with misses a holder that was
+ * there throughout, or takes one for another. */
 #include "agent/index/events_in.h"
 
 #define PASSED_MOST	255u
@@ -36,8 +37,10 @@ static void store(_Atomic uint32_t *p, uint32_t v)
 	atomic_store_explicit(p, v, memory_order_release);
 }
 
-static void bump(struct line *ln)
+static void bump(struct events *ev, uint64_t chain)
 {
+	struct line *ln = line_of(ev, chain, 0);
+
 	store(&ln->head, load(&ln->head) + VERSION);
 }
 
@@ -111,8 +114,9 @@ static void add_at(struct events *ev, uint64_t chain, const struct look *l, uint
 
 static void remove_at(struct events *ev, uint64_t chain, struct line *ln, unsigned at, unsigned hop)
 {
+	bump(ev, chain);
 	store(&ln->entry[at], 0);
-	bump(ln);
+	bump(ev, chain);
 	unpass(ev, chain, hop);
 }
 
@@ -171,9 +175,9 @@ static struct set *set_take(struct events *ev, uint64_t chain, uint32_t *number)
 	} else {
 		return NULL;
 	}
-	atomic_store_explicit(&s->chain, chain, memory_order_release);
 	for (i = 0; i < EVENTS_TIERS * ev->words; i++)
 		atomic_store_explicit(&s->bits[i], 0, memory_order_release);
+	atomic_store_explicit(&s->chain, chain, memory_order_release);	/* last: who comes by an old way finds it clean */
 	s->n = 0;
 	COUNT(ev, sets, 1);
 	return s;
@@ -227,10 +231,8 @@ static void make_set(struct events *ev, uint64_t chain)
 			if (last)
 				break;
 		}
-		if (pass_no == 0) {
+		if (pass_no == 0)
 			add_at(ev, chain, &l, chain_tag(chain) | (n_recs + 1 + number));
-			bump(l.free_line);
-		}
 	}
 }
 
@@ -251,7 +253,6 @@ static void leave(struct events *ev, rec_ref ref)
 	look(ev, chain, &l);
 	s = set_of(ev, load(&l.set_line->entry[l.set_at]));
 	number = (load(&l.set_line->entry[l.set_at]) & REF_MASK) - ev->n_groups * GROUP - 1;
-	bump(l.set_line);
 	set_bits(ev, s, who_holder(rec_who(r)), 0);
 	store(&r->who, rec_who(r) & ~WHO_IN_SET);
 	if (--s->n > 0)
@@ -290,6 +291,8 @@ bool held_update(struct events *ev, rec_ref ref, uint32_t copies)
 	unsigned had = tiers_of(who), has = tiers_of(copies);
 	struct look l;
 
+	if ((had & ~has) != 0)
+		bump(ev, rec_chain(r));
 	store(&r->who, (who & ~0xffffu) | copies);
 	if (had == has)
 		return true;
@@ -303,8 +306,6 @@ bool held_update(struct events *ev, rec_ref ref, uint32_t copies)
 		leave(ev, ref);
 	} else if ((who & WHO_IN_SET) != 0) {
 		look(ev, rec_chain(r), &l);
-		if ((had & ~has) != 0)
-			bump(l.set_line);
 		set_bits(ev, set_of(ev, load(&l.set_line->entry[l.set_at])), who_holder(who), has);
 	}
 	return true;

@@ -3,7 +3,7 @@
  * A holder that is cleared is not emptied: it is struck from the live bits, which no reader passes by, and
  * the rank gets another holder when it stores next. The old one waits in a queue and is taken apart
  * record by record; its number is given out again only when none is left, the one that was free for
- * longest first. A reader who was on the way meanwhile finds <given> changed and starts again. */
+ * longest first. A reader who was on the way meanwhile finds that it was born after him, and leaves it out. */
 #include "agent/index/events_in.h"
 
 #define ROOM	16u		/* records that go when there is no room for one */
@@ -41,7 +41,7 @@ uint32_t holder_find(const struct events *ev, server_id server, uint16_t rank)
 
 uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 {
-	uint32_t s = holder_find(ev, server, rank);
+	uint32_t s = holder_find(ev, server, rank), given;
 
 	if (s != NO_HOLDER || server >= SERVERS_MAX)
 		return s;
@@ -54,8 +54,9 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 	ev->of_server[server] = (uint16_t)s;
 	if (server >= ev->servers_end)
 		ev->servers_end = server + 1u;
-	atomic_store_explicit(&ev->given, atomic_load_explicit(&ev->given, memory_order_relaxed) + 1,
-			      memory_order_release);
+	given = atomic_load_explicit(&ev->given, memory_order_relaxed) + 1;
+	atomic_store_explicit(&ev->born[s], given, memory_order_release);
+	atomic_store_explicit(&ev->given, given, memory_order_release);
 	atomic_store_explicit(&ev->who_is[s], (uint32_t)server << 16 | rank, memory_order_release);
 	COUNT(ev, holders, 1);
 	return s;

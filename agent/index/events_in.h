@@ -12,9 +12,9 @@
  * that is the 31 bytes.
  *
  * What readers look at is the live bits, the lines, the sets, and a record's <chain> and <who>. Each
- * store to them is a release and each load an acquire, so a reader who sees something newer than the
- * line it came from also sees that line's new version, and looks again. No reader waits for the end of
- * a change: every state that can be seen is a right one. */
+ * store to them is a release and each load an acquire, so a reader who sees what was done after a line's
+ * version went up also sees that it did, and looks again. No reader waits for the end of a change:
+ * every state that can be seen is a right one. */
 #ifndef KVROUTE_INDEX_EVENTS_IN_H
 #define KVROUTE_INDEX_EVENTS_IN_H
 
@@ -101,6 +101,7 @@ struct events {
 
 	struct holder *holders;
 	_Atomic uint32_t *who_is;	/* [holder]: server << 16 | rank */
+	_Atomic uint32_t *born;		/* [holder]: <given> when it was given out last */
 	uint32_t max_holders, words;
 	struct queue dying, free_holders;
 	uint16_t of_server[SERVERS_MAX];

@@ -8,7 +8,6 @@
 #include "agent/index/events_in.h"
 
 #define AHEAD	8u
-#define TRIES	8u
 
 struct events_scratch {
 	uint16_t place[SERVERS_MAX];			/* of a server among the hits, if that one is its */
@@ -84,17 +83,16 @@ static void add_entry(const struct events *ev, uint64_t chain, uint32_t entry, s
 
 static void find_bits(const struct events *ev, uint64_t chain, struct bits *h)
 {
-	uint32_t versions[LINES_MAX], head, e, tag = chain_tag(chain);
-	unsigned hop, i, n, t;
+	const struct line *ln = line_of(ev, chain, 0);
+	uint32_t version, e, tag = chain_tag(chain);
+	unsigned hop, i, t;
 
 again:
+	version = atomic_load_explicit(&ln->head, memory_order_acquire) >> 8;
 	for (t = 0; t < EVENTS_TIERS; t++)
 		memset(h->in[t], 0, ev->words * sizeof(h->in[t][0]));
-	for (n = 0; n < LINES_MAX && n < ev->n_lines;) {
-		const struct line *ln = line_of(ev, chain, n);
-
-		head = atomic_load_explicit(&ln->head, memory_order_acquire);
-		versions[n++] = head >> 8;
+	for (hop = 0; hop < LINES_MAX && hop < ev->n_lines; hop++) {
+		ln = line_of(ev, chain, hop);
 		for (i = 0; i < GROUP; i++) {
 			e = atomic_load_explicit(&ln->entry[i], memory_order_acquire);
 			if (e != 0 && (e & ~REF_MASK) == tag)
@@ -103,9 +101,9 @@ again:
 		if ((atomic_load_explicit(&ln->head, memory_order_acquire) & 0xff) == 0)
 			break;
 	}
-	for (hop = 0; hop < n; hop++)
-		if (atomic_load_explicit(&line_of(ev, chain, hop)->head, memory_order_acquire) >> 8 != versions[hop])
-			goto again;
+	ln = line_of(ev, chain, 0);
+	if (atomic_load_explicit(&ln->head, memory_order_acquire) >> 8 != version)
+		goto again;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------------- */
@@ -114,6 +112,7 @@ struct walk {
 	const struct events *ev;
 	struct events_match *m;
 	uint32_t block_pages, done;		/* <done>: pages that the active ones hold */
+	uint32_t given;				/* when it began */
 	uint64_t active[WORDS_MAX];
 };
 
@@ -139,6 +138,8 @@ static void hit(struct walk *wk, unsigned w, uint64_t bits)
 	for (; bits != 0 && wk->done != 0; bits &= bits - 1) {
 		holder = w * 64 + (uint32_t)__builtin_ctzll(bits);
 		who = atomic_load_explicit(&wk->ev->who_is[holder], memory_order_acquire);
+		if ((int32_t)(atomic_load_explicit(&wk->ev->born[holder], memory_order_acquire) - wk->given) > 0)
+			continue;	/* what was walked was cleared meanwhile, and <who> is another */
 		found = (struct events_hit){ .server = (server_id)(who >> 16), .rank = (uint16_t)who,
 					     .pages = wk->done, .in_tier[EVENTS_DEVICE] = wk->done };
 		for (t = 1; t < EVENTS_TIERS; t++) {
@@ -223,29 +224,23 @@ static void walk_size(struct walk *wk, const struct space_key *space, const page
 void events_match(const struct events *ev, const struct space_key *space, const page_key *keys, size_t n,
 		  struct events_match *m)
 {
-	unsigned i, w, tries;
+	unsigned i, w;
 	struct walk wk;
-	uint32_t given;
 	uint64_t any;
 
 	wk.ev = ev;
 	wk.m = m;
-	for (tries = 0; tries < TRIES; tries++) {
-		given = atomic_load_explicit(&ev->given, memory_order_acquire);
-		m->n_hits = 0;
-		for (i = 0; i < EVENTS_SIZES_MAX; i++) {
-			wk.block_pages = atomic_load_explicit(&ev->sizes[i], memory_order_acquire);
-			if (wk.block_pages == 0 || n < wk.block_pages)
-				continue;
-			for (w = 0, any = 0; w < ev->words; w++) {
-				wk.active[w] = atomic_load_explicit(&ev->live[i * ev->words + w], memory_order_acquire);
-				any |= wk.active[w];
-			}
-			if (any != 0)
-				walk_size(&wk, space, keys, n / wk.block_pages);
-		}
-		if (atomic_load_explicit(&ev->given, memory_order_acquire) == given)
-			return;
-	}
+	wk.given = atomic_load_explicit(&ev->given, memory_order_acquire);
 	m->n_hits = 0;
+	for (i = 0; i < EVENTS_SIZES_MAX; i++) {
+		wk.block_pages = atomic_load_explicit(&ev->sizes[i], memory_order_acquire);
+		if (wk.block_pages == 0 || n < wk.block_pages)
+			continue;
+		for (w = 0, any = 0; w < ev->words; w++) {
+			wk.active[w] = atomic_load_explicit(&ev->live[i * ev->words + w], memory_order_acquire);
+			any |= wk.active[w];
+		}
+		if (any != 0)
+			walk_size(&wk, space, keys, n / wk.block_pages);
+	}
 }

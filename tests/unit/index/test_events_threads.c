@@ -18,10 +18,12 @@
 #include "agent/index/events.h"
 
 #define READERS	2
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+#define ROUNDS	1500u
+#elif defined(__SANITIZE_ADDRESS__)
 #define ROUNDS	6000u
 #else
-#define ROUNDS	60000u
+#define ROUNDS	30000u
 #endif
 #define OTHERS	20u		/* servers from 2 on */
 #define LEN	12u
@@ -196,8 +198,9 @@ static void readers_beside_events(void **state)
 		assert_int_equal(pthread_create(&rd[i].thread, NULL, read_some, &rd[i]), 0);
 	write_some(ev, &rd[0]);
 	atomic_store(&stop, true);
-	for (i = 0; i < READERS; i++) {
+	for (i = 0; i < READERS; i++)
 		pthread_join(rd[i].thread, NULL);
+	for (i = 0; i < READERS; i++) {
 		assert_int_equal(rd[i].wrong, 0);
 		assert_true(rd[i].seen > 0);
 	}
