@@ -55,6 +55,7 @@ static const struct rule serving[] = {
 	/* connections; there is no socket(), so none goes out */
 	CALL(accept4), CALL(recvfrom), CALL(recvmsg), CALL(sendto), CALL(sendmsg), CALL(shutdown),
 	CALL(read), CALL(write), CALL(close),
+	CALL(writev),	/* what libc says before it aborts */
 	OPTION(SOL_SOCKET, SO_KEEPALIVE), OPTION(SOL_SOCKET, SO_RCVBUF),
 	OPTION(SOL_SOCKET, SO_SNDBUF),
 	OPTION(IPPROTO_TCP, TCP_NODELAY), OPTION(IPPROTO_TCP, TCP_KEEPIDLE),

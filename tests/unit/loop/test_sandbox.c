@@ -479,6 +479,43 @@ static int crash(void)
 	abort();
 }
 
+/* There is no core, so what libc says of a broken heap is all that anybody will know. */
+static void enter_with_words(void)
+{
+	int fd = open(w.in_other, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(93);
+	enter();
+}
+
+static int break_heap(void)
+{
+	void (*volatile give)(void *) = free;
+	void *p = malloc(40);
+
+	give(p);
+	give(p);
+	return 0;
+}
+
+static void last_words_are_heard(void **state)
+{
+	char text[128] = "";
+	int status, fd;
+
+	if (no_sandbox())
+		skip();
+	status = in_child(enter_with_words, break_heap);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGABRT);
+	fd = open(w.in_other, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	assert_non_null(strstr(text, "free"));
+}
+
 static void what_serving_needs_is_allowed(void **state)
 {
 	int status;
@@ -630,6 +667,7 @@ int main(void)
 		cmocka_unit_test(new_files_only_where_they_may_be),
 		cmocka_unit_test(some_calls_end_the_process),
 		cmocka_unit_test(what_serving_needs_is_allowed),
+		cmocka_unit_test(last_words_are_heard),
 		cmocka_unit_test(each_layer_does_its_part),
 		cmocka_unit_test(the_self_test_sees_what_is_open),
 		cmocka_unit_test(the_opener_only_opens_for_reading),
