@@ -145,14 +145,14 @@ static void show(const struct route_preview *v, const struct args *a)
 static void take_key(const struct loop_opts *o, struct hash_key *key)
 {
 	struct rng rng;
+	struct err e;
 
-	if (loop_key_read(o, key, NULL) == 0)
+	if (loop_key_read(o, key, &e) == 0)
 		return;
 	rng_init(&rng, 1);
 	for (size_t i = 0; i < sizeof(key->secret); i++)
 		key->secret[i] = (uint8_t)(rng_next(&rng) >> 32);
-	fprintf(stderr, "kvroutectl: the key of the agent cannot be read: space and keys are "
-		"not those of its index\n");
+	fprintf(stderr, "kvroutectl: %s; space and keys are not those of the agent\n", e.text);
 }
 
 static int preview(const struct conf *c, struct args *a)

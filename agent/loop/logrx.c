@@ -45,6 +45,18 @@ static void complain(struct logrx *rx, const char *msg, size_t n)
 	}
 }
 
+/* Where "log global" stands in defaults, what HAProxy says of its servers comes here as well, and so do the
+ * lines of other frontends: no reason to wake anybody. */
+static void no_sense(struct logrx *rx, const char *p, size_t n)
+{
+	if (memchr(p, '{', n) == NULL) {
+		count_add(&rx->count.lines_other, 1);
+	} else {
+		count_add(&rx->count.lines_bad, 1);
+		complain(rx, "a line of the log feed is no JSON with a uid", n);
+	}
+}
+
 static bool believed(struct logrx *rx, const struct fact *f, size_t n)
 {
 	const struct token *t = &rx->agent->feed_token;
@@ -75,8 +87,7 @@ static bool one_line(struct logrx *rx, const char *p, size_t n)
 		return false;
 	}
 	if (logline_parse(&rx->line, p, n, &f) != 0) {
-		count_add(&rx->count.lines_bad, 1);
-		complain(rx, "a line of the log feed is no JSON with a uid", n);
+		no_sense(rx, p, n);
 		return false;
 	}
 	if (!believed(rx, &f, n))

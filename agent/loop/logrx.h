@@ -15,6 +15,7 @@ struct logrx_counters {
 	uint64_t accepted, accept_errors, refused_full;
 	uint64_t pushed_out;		/* connections that had to make room */
 	uint64_t lines, lines_bad, lines_long;	/* taken; without sense; above LOGLINE_MAX */
+	uint64_t lines_other;		/* without an object: HAProxy's own notices, as a rule */
 	uint64_t no_token, wrong_token;	/* lines that are not believed */
 	uint64_t datagrams, bytes;
 	uint64_t dropped;		/* datagrams that the kernel had no room for */

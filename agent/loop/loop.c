@@ -354,8 +354,9 @@ static void log_err(struct agent *a, const char *msg, const struct err *e)
 
 	if (!log_begin(&ln, &a->log, LOG_ERROR, LOG_LIFE, msg))
 		return;
-	if (e->file[0] != '\0') {
+	if (e->file[0] != '\0')
 		log_text(&ln, "file", e->file);
+	if (e->file[0] != '\0' && e->line > 0) {
 		log_int(&ln, "line", e->line);
 		log_int(&ln, "column", e->column);
 	}

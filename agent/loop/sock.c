@@ -285,7 +285,8 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	w->dirty = true;
 	if (s->serve.closing) {
 		s->ending = true;
-		count_add(&w->socks_count.closed_protocol, 1);
+		count_add(s->serve.why.by_peer ? &w->socks_count.closed_peer :
+			  &w->socks_count.closed_protocol, 1);
 		log_closing(s);
 	}
 	if (all > 0 && !s->ending)

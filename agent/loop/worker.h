@@ -22,6 +22,7 @@ struct sock_counters {
 	uint64_t open;
 	uint64_t accepted, accept_errors, refused_full, refused_memory;
 	uint64_t closed_eof, closed_error, closed_hello, closed_idle, closed_drain, closed_protocol;
+	uint64_t closed_peer;	/* with a DISCONNECT, or a health check that is over */
 	uint64_t closed_memory;
 	uint64_t bytes_in, bytes_out, writes;
 	uint64_t paused;	/* times a peer did not read, so that we stopped reading from it */

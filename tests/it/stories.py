@@ -489,6 +489,23 @@ def log_feed_over_udp():
 
 
 @story
+def nothing_looks_wrong_when_nothing_is():
+    """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as well. They are skipped
+    without a word, and a health check that is over is no error of the protocol."""
+    logged = lambda text: text.replace("defaults\n", "defaults\n    log global\n", 1)
+    closed = lambda m: (int(m['kvroute_spop_closed_total{reason="peer"}']), int(m['kvroute_spop_closed_total{reason="protocol"}']))
+    lines = lambda m: tuple(int(m['kvroute_feed_lines_total{result="%s"}' % r]) for r in ("taken", "bad"))
+    with Fleet(edit=logged) as f:
+        f.haproxy_command("set server pool/s1 health down")
+        f.chat(conversation("n"))
+        m = wait_for("a notice, and two health checks", 10, lambda: (lambda m: m if m["kvroute_spop_healthchecks_total"] >= 2 and
+                     m['kvroute_feed_lines_total{result="other"}'] >= 1 and lines(m)[0] == 1 else None)(f.metrics()))
+        equal((closed(m)[0] >= 2, closed(m)[1]), (True, 0), "connections that HAProxy ended, and those the agent did")
+        equal(lines(m)[1], 0, "bad lines")
+        equal([x for x in open(os.path.join(f.folder, "agent.log")) if "level=warn" in x and "feed" in x], [], "warnings")
+
+
+@story
 def client_goes_away():
     """Nobody waits for the answer any more: the request is closed, and its pages are not believed."""
     import socket
