@@ -192,8 +192,41 @@ static void hold_above(struct index *ix, uint32_t c, server_id s)
 	}
 }
 
-/* Take <c> off its record; <hold>: what it reached is held from now on. */
-static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
+/* The claim's node with its parent locked as well; NULL: it has not left the root. */
+static struct node *lock_with_parent(struct index *ix, uint32_t c, uint64_t *locked)
+{
+	struct claim *cl = &ix->claims[c];
+	struct node *nd = lock_node(ix, c, locked);
+	node_id id;
+
+	while (nd != NULL && !shards_more(ix, locked, shard_bit(ix, nd->parent))) {
+		id = atomic_load_explicit(&cl->node, memory_order_relaxed);
+		if (shard_bit(ix, id) & *locked) {
+			nd = node_at(ix, id);
+		} else {
+			shards_unlock(ix, *locked);
+			nd = lock_node(ix, c, locked);
+		}
+	}
+	return nd;
+}
+
+/* Take <c> off its record, and away what was there for it alone: in one, or the record might move between. */
+static void let_go(struct index *ix, uint32_t c)
+{
+	uint64_t locked;
+	struct node *nd = lock_with_parent(ix, c, &locked);
+	struct record *r;
+
+	if (nd == NULL)
+		return;
+	r = at(ix, ix->claims[c].record);
+	claim_detach(ix, c, r);
+	record_settle(ix, nd, node_at(ix, nd->parent), r, locked);
+}
+
+/* Take <c> off its record; what it reached is held from now on. */
+static void hold(struct index *ix, uint32_t c, uint32_t tick)
 {
 	struct claim *cl = &ix->claims[c];
 	server_id s = cl->server;
@@ -205,40 +238,36 @@ static void end(struct index *ix, uint32_t c, bool hold, uint32_t tick)
 
 	if (nd == NULL)
 		return;
-	id = nd->id;
 	r = at(ix, cl->record);
-	first = hold && r->held == 0;
-	if (hold && r->held < cl->depth - nd->start)
+	first = r->held == 0;
+	if (r->held < cl->depth - nd->start)
 		r->held = (uint16_t)(cl->depth - nd->start);
 	if (first) {
 		shards_unlock(ix, locked);
 		hold_above(ix, c, s);
 		nd = lock_node(ix, c, &locked);
-		id = nd->id;
 		r = at(ix, cl->record);
 	}
+	id = nd->id;
 	claim_detach(ix, c, r);
-	if (hold && !by_entry(order_of(ix, s)))
+	if (!by_entry(order_of(ix, s)))
 		r->used = tick;
 	alone = nd->n_children == 1;
-	if (hold)
-		record_list(ix, r);
+	record_list(ix, r);
 	shards_unlock(ix, locked);
-	if (!hold)
-		index_settle(ix, id, s);
-	else if (alone)
+	if (alone)
 		node_join(ix, id);
 }
 
 void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
 {
-	end(ix, c, true, tick);
+	hold(ix, c, tick);
 	put_back(ix, c);
 }
 
 void claim_drop(struct index *ix, uint32_t c)
 {
-	end(ix, c, false, 0);
+	let_go(ix, c);
 	put_back(ix, c);
 }
 
@@ -283,7 +312,7 @@ void index_confirm(struct index *ix, index_claim id, msec now)
 
 	if (c == 0)
 		return;
-	end(ix, c, true, tick_of(now));
+	hold(ix, c, tick_of(now));
 	put_back(ix, c);
 	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);
 }
@@ -394,7 +423,7 @@ void index_confirm_at(struct index *ix, index_claim id, server_id server, msec n
 	if (c == 0)
 		return;
 	if (server == ix->claims[c].server) {
-		end(ix, c, true, tick_of(now));
+		hold(ix, c, tick_of(now));
 		put_back(ix, c);
 	} else {
 		if (server_ready(ix, server)) {

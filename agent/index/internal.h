@@ -399,10 +399,11 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
 
-/* ---- shrink.c: what nobody has a reason to hold goes. No lock is held by the caller --------------- */
+/* ---- shrink.c: what nobody has a reason to hold goes -------------------------------------------- */
 
-/* Bring <server>'s record on <id> to the extent that it has a reason for, and so on upwards. */
-void index_settle(struct index *ix, node_id id, server_id server);
+/* Bring <r> on <nd> to the extent that it has a reason for, and so on upwards. <nd> and its parent are locked, and
+ * unlocked on return. */
+void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked);
 /* Take up to <most> pages from the end of a record that may go; returns how many went. */
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted);
 void node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right */

@@ -163,7 +163,7 @@ void record_list(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
 
-	if (r->listed || r->n_children != 0 || r->claims != 0)
+	if (r->listed || r->n_children != 0 || r->claims != 0 || r->held < r->extent)	/* the last: somebody is about to settle it */
 		return;
 	r->listed = 1;
 	put_in(ix, order_list(ix, sh, r), r, BY_ORDER);

@@ -98,9 +98,9 @@ static bool alone(const struct node *nd)
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
 
-/* <r> is on <nd>, and both it and its parent are locked; they are unlocked on return, and whatever is to be
- * done above is done. */
-static void settle_up(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked)
+/* Between two records on the way up nothing is locked: that the one above is still to be settled keeps its node
+ * from being joined, and as it is on the whole node it stays on the part that keeps the id. */
+void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked)
 {
 	node_id id = nd->id, up = parent->id;
 	server_id s = r->server;
@@ -119,16 +119,6 @@ static void settle_up(struct index *ix, struct node *nd, struct node *parent, st
 		on = on && (r = lock_record(ix, id, s, &nd, &parent, &locked)) != NULL;
 		up = on ? parent->id : 0;
 	} while (on);
-}
-
-void index_settle(struct index *ix, node_id id, server_id server)
-{
-	struct node *nd, *parent;
-	struct record *r;
-	uint64_t locked;
-
-	if ((r = lock_record(ix, id, server, &nd, &parent, &locked)) != NULL)
-		settle_up(ix, nd, parent, r, locked);
 }
 
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
@@ -151,7 +141,7 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 		sh->st.evicted_pages += cut;
 		sh->st.evicted_records += cut == r->extent;
 	}
-	settle_up(ix, nd, parent, r, locked);
+	record_settle(ix, nd, parent, r, locked);
 	return cut;
 }
 
@@ -160,13 +150,17 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 static bool may_join(struct index *ix, const struct node *nd)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
+	const struct record *r;
 
 	if (nd->kind != NODE_EDGE || nd->n_children != 1)
 		return false;
-	for (i = 0; i < n; i++)
-		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) != 0 &&
-		    ((struct record *)at(ix, node_records(nd)[i]))->claims != 0)
+	for (i = 0; i < n; i++) {
+		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
+			continue;
+		r = at(ix, node_records(nd)[i]);
+		if (r->claims != 0 || (r->n_children == 0 && r->held < r->extent))	/* or is to be settled */
 			return false;
+	}
 	return true;
 }
 
