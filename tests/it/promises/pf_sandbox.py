@@ -201,6 +201,7 @@ def the_opener_ends_with_the_agent():
         f.end("agent", signal.SIGKILL)
         wait_for("the end of the opener", 5, lambda: gone(opener))
         f.start_agent()
+        wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         opener = f.opener()[0]
         os.kill(opener, signal.SIGKILL)
         assert "is gone; a restart" in f.hup("reload refused")[0], "the reason is missing"
