@@ -205,6 +205,7 @@ def the_opener_ends_with_the_agent():
         opener = f.opener()[0]
         os.kill(opener, signal.SIGKILL)
         assert "is gone; a restart" in f.hup("reload refused")[0], "the reason is missing"
+        wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         f.works("without it")
         equal(f.end("agent"), 0, "exit status")
 
