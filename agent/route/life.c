@@ -106,6 +106,18 @@ static struct index *new_index(const struct route_opts *o)
 	return index_new(&io);
 }
 
+/* By default whoever reads goes before whoever waits to write: threads that are always busy deciding would keep a
+ * reload waiting for ever. No thread reads twice at once, as this kind of lock asks. */
+static void opts_lock_init(pthread_rwlock_t *lock)
+{
+	pthread_rwlockattr_t a;
+
+	pthread_rwlockattr_init(&a);
+	pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(lock, &a);
+	pthread_rwlockattr_destroy(&a);
+}
+
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
 {
 	struct route *r = mem_alloc(sizeof(*r));
@@ -113,7 +125,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	if (r == NULL)
 		return NULL;
 	r->key = *key;
-	pthread_rwlock_init(&r->opts_lock, NULL);
+	opts_lock_init(&r->opts_lock);
 	pthread_mutex_init(&r->lock, NULL);
 	slices_init(&r->slices);
 	fleet_init(&r->fleet);

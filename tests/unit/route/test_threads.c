@@ -146,9 +146,80 @@ static void all_at_once(void **state)
 	world_end(&w);
 }
 
+/* ---- a reload while all threads are busy -------------------------------------------------- */
+
+#define LONG_BYTES	200000
+#define RELOADS		10
+#define RELOADS_MS	30000
+
+static char long_body[LONG_BYTES + 100];
+static atomic_uint reloads;
+
+/* Long prompts: somebody is within a decision at any moment. */
+static void *decide_long(void *arg)
+{
+	struct worker *me = arg;
+	struct route_scratch *s = route_scratch_new(me->w->r);
+	struct route_request q = me->w->q;
+	struct route_answer a;
+	char uid[32];
+
+	q.seq = -1;
+	q.body = span_str(long_body);
+	while (!stop) {
+		snprintf(uid, sizeof(uid), "%u-%llu", me->id, (unsigned long long)me->asked++);
+		q.uid = span_str(uid);
+		route_decide(me->w->r, s, &q, now_ms++, &a);
+	}
+	route_scratch_free(s);
+	return NULL;
+}
+
+static void *reload(void *arg)
+{
+	struct world *w = arg;
+
+	while (!stop && reloads < RELOADS) {
+		route_reconfigure(w->r, &w->o);
+		reloads++;
+	}
+	return NULL;
+}
+
+static void a_reload_has_its_turn(void **state)
+{
+	struct timespec pause = { .tv_nsec = 10000000 };
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS], reloader;
+	int n = snprintf(long_body, sizeof(long_body), "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+	unsigned waited = 0, done;
+	struct world w;
+
+	(void)state;
+	memset(long_body + n, 'x', LONG_BYTES);
+	strcpy(long_body + n + LONG_BYTES, "\"}]}");
+	world_start(&w);
+	stop = false;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .w = &w, .id = i };
+		assert_int_equal(pthread_create(&threads[i], NULL, decide_long, &workers[i]), 0);
+	}
+	assert_int_equal(pthread_create(&reloader, NULL, reload, &w), 0);
+	for (; reloads < RELOADS && waited < RELOADS_MS; waited += 10)
+		nanosleep(&pause, NULL);
+	done = reloads;
+	stop = true;
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_join(reloader, NULL);
+	print_message("%u reloads beside %u busy threads\n", done, THREADS);
+	assert_int_equal(done, RELOADS);
+	world_end(&w);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once), cmocka_unit_test(a_reload_has_its_turn) };
 
 	return cmocka_run_group_tests_name("route threads", tests, NULL, NULL);
 }
