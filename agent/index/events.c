@@ -146,6 +146,8 @@ void events_free(struct events *ev)
 
 /* ---- stored -------------------------------------------------------------------------------------- */
 
+#define AHEAD	16u	/* blocks whose memory is asked for before the first of them is touched */
+
 /* Where a run has got to. */
 struct course {
 	struct events *ev;
@@ -154,6 +156,7 @@ struct course {
 	bool known;		/* <chain> is that of the block before */
 	uint64_t chain, before;	/* <before>: hash of the handle of the block before */
 	rec_ref at;		/* its record: the next one's place is just older; 0: as the newest */
+	uint64_t hash[AHEAD], pages[AHEAD];	/* of the blocks from the next multiple of AHEAD on */
 };
 
 enum taken { TAKEN, IGNORED, ODD, REFUSED };
@@ -255,10 +258,10 @@ static enum taken without_keys(struct course *c, uint64_t hash)
 	return TAKEN;
 }
 
-static enum taken with_keys(struct course *c, uint64_t hash, const page_key *keys)
+static enum taken with_keys(struct course *c, uint64_t hash, uint64_t pages)
 {
 	struct events *ev = c->ev;
-	uint64_t pages = pages_hash(ev, keys, c->run->block_pages), chain;
+	uint64_t chain;
 	rec_ref ref = map_find(ev, c->holder, hash);
 
 	if (!c->known && ref == 0)
@@ -292,12 +295,33 @@ static void begin_run(struct course *c)
 	map_touch(ev, c->at, 0);
 }
 
+/* Hash what comes next, and wait for the memory of all of it at once. */
+static void look_ahead(struct course *c, uint32_t from)
+{
+	const struct events_run *run = c->run;
+	uint32_t i, n = run->n - from < AHEAD ? run->n - from : AHEAD;
+	struct events *ev = c->ev;
+	uint64_t chain = c->chain;
+
+	for (i = 0; i < n; i++) {
+		c->hash[i] = handle_hash(ev, c->holder, run->handles[from + i]);
+		map_ask_tags(ev, c->hash[i]);
+		if (run->keys == NULL)
+			continue;
+		c->pages[i] = pages_hash(ev, run->keys + (size_t)(from + i) * run->block_pages, run->block_pages);
+		chain = chain_next(ev, chain, c->pages[i]);
+		if (c->known)
+			__builtin_prefetch(line_of(ev, chain, 0), 1);
+	}
+	for (i = 0; i < n; i++)
+		map_ask_record(ev, c->hash[i]);
+}
+
 uint32_t events_stored(struct events *ev, const struct events_run *run)
 {
 	struct course c = { .ev = ev, .run = run };
 	enum taken how = TAKEN;
 	uint32_t i, n = 0;
-	uint64_t hash;
 
 	if ((unsigned)run->tier >= EVENTS_TIERS || (run->keys != NULL && run->block_pages == 0)) {
 		COUNT(ev, odd, run->n);
@@ -321,15 +345,16 @@ uint32_t events_stored(struct events *ev, const struct events_run *run)
 	}
 	begin_run(&c);
 	for (i = 0; i < run->n; i++) {
-		hash = handle_hash(ev, c.holder, run->handles[i]);
-		how = run->keys == NULL ? without_keys(&c, hash) :
-					  with_keys(&c, hash, run->keys + (size_t)i * run->block_pages);
+		if (i % AHEAD == 0)
+			look_ahead(&c, i);
+		how = run->keys == NULL ? without_keys(&c, c.hash[i % AHEAD]) :
+					  with_keys(&c, c.hash[i % AHEAD], c.pages[i % AHEAD]);
 		if (how == ODD || how == REFUSED)
 			break;
 		if (how == IGNORED)
 			COUNT(ev, unknown, 1);
 		n += how == TAKEN;
-		c.before = hash;
+		c.before = c.hash[i % AHEAD];
 	}
 	if (how == ODD)
 		COUNT(ev, odd, run->n - i);
@@ -367,14 +392,37 @@ static bool remove_copy(struct events *ev, uint32_t holder, uint64_t hash, unsig
 	return true;
 }
 
+static uint32_t remove_some(struct events *ev, uint32_t holder, const uint64_t *handles, uint32_t n, unsigned tier)
+{
+	uint64_t hash[AHEAD];
+	uint32_t i, known = 0;
+	rec_ref ref;
+
+	for (i = 0; i < n; i++) {
+		hash[i] = handle_hash(ev, holder, handles[i]);
+		map_ask_tags(ev, hash[i]);
+	}
+	for (i = 0; i < n; i++)
+		map_ask_record(ev, hash[i]);
+	for (i = 0; i < n; i++) {
+		if ((ref = map_find(ev, holder, hash[i])) == 0)
+			continue;
+		__builtin_prefetch(line_of(ev, rec_chain(rec_at(ev, ref)), 0), 1);
+		map_ask_list(ev, ref);
+	}
+	for (i = 0; i < n; i++)
+		known += remove_copy(ev, holder, hash[i], tier);
+	return known;
+}
+
 uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, const uint64_t *handles, uint32_t n,
 			enum events_tier tier)
 {
 	uint32_t holder = holder_find(ev, server, rank), i, known = 0;
 
 	if (holder != NO_HOLDER && (unsigned)tier < EVENTS_TIERS)
-		for (i = 0; i < n; i++)
-			known += remove_copy(ev, holder, handle_hash(ev, holder, handles[i]), tier);
+		for (i = 0; i < n; i += AHEAD)
+			known += remove_some(ev, holder, handles + i, n - i < AHEAD ? n - i : AHEAD, tier);
 	COUNT(ev, removed, known);
 	COUNT(ev, unknown, n - known);
 	return known;

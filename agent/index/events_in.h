@@ -198,6 +198,10 @@ static inline uint64_t chain_next(const struct events *ev, uint64_t chain, uint6
 /* ---- events_map.c -------------------------------------------------------------------------------- */
 
 rec_ref map_find(const struct events *ev, uint32_t holder, uint64_t hash);	/* 0: none */
+/* Ask for the memory that the above will need: first the one, for a few hashes, and then the other. */
+void map_ask_tags(const struct events *ev, uint64_t hash);
+void map_ask_record(const struct events *ev, uint64_t hash);
+void map_ask_list(const struct events *ev, rec_ref ref);
 /* A place for a new record, as the newest but those from <before> on; 0 is behind the newest. There is
  * room: fewer than max_recs are there. It has no copies yet, and is not among those who hold its chain. */
 rec_ref map_add(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain, rec_ref before);

@@ -74,6 +74,35 @@ rec_ref map_find(const struct events *ev, uint32_t holder, uint64_t hash)
 	return 0;
 }
 
+void map_ask_tags(const struct events *ev, uint64_t hash)
+{
+	__builtin_prefetch(group_of(ev, home_of(ev, (uint32_t)(hash >> 32))));
+}
+
+/* The one with the tag or, as it may be new, the place that it gets. */
+void map_ask_record(const struct events *ev, uint64_t hash)
+{
+	uint32_t g = home_of(ev, (uint32_t)(hash >> 32)), i, at = GROUP;
+	const uint8_t *t = group_of(ev, g);
+
+	for (i = 0; i < GROUP && t[i] != tag_of(hash); i++)
+		if (t[i] == 0 && at == GROUP)
+			at = i;
+	at = i < GROUP ? i : at;
+	if (at < GROUP)
+		__builtin_prefetch(&ev->recs[g * GROUP + at], 1);
+}
+
+void map_ask_list(const struct events *ev, rec_ref ref)
+{
+	const struct rec *r = rec_at(ev, ref);
+
+	if ((r->older & REF_MASK) != 0)
+		__builtin_prefetch(rec_at(ev, r->older & REF_MASK), 1);
+	if ((r->newer & REF_MASK) != 0)
+		__builtin_prefetch(rec_at(ev, r->newer & REF_MASK), 1);
+}
+
 /* ---- the list of a holder ---------------------------------------------------------------------- */
 
 static void set_older(struct events *ev, rec_ref r, rec_ref to)

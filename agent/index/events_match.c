@@ -106,6 +106,25 @@ again:
 		goto again;
 }
 
+/* Ask for what the entries of a chain's first line point to. */
+static void ask_entries(const struct events *ev, uint64_t chain)
+{
+	const struct line *ln = line_of(ev, chain, 0);
+	uint32_t e, ref, n_recs = ev->n_groups * GROUP;
+	unsigned i;
+
+	for (i = 0; i < GROUP; i++) {
+		e = atomic_load_explicit(&ln->entry[i], memory_order_relaxed);
+		ref = e & REF_MASK;
+		if (e == 0 || (e & ~REF_MASK) != chain_tag(chain))
+			continue;
+		if (ref <= n_recs)
+			__builtin_prefetch(rec_at(ev, ref));
+		else
+			__builtin_prefetch(set_at(ev, ref - n_recs - 1));
+	}
+}
+
 /* ---- the walk ------------------------------------------------------------------------------------- */
 
 struct walk {
@@ -213,6 +232,8 @@ static void walk_size(struct walk *wk, const struct space_key *space, const page
 			ahead[made % AHEAD] = chain;
 			__builtin_prefetch(line_of(ev, chain, 0));
 		}
+		if (b + AHEAD / 2 < made)
+			ask_entries(ev, ahead[(b + AHEAD / 2) % AHEAD]);
 		find_bits(ev, ahead[b % AHEAD], &h);
 		if (!step(wk, &h))
 			return;
