@@ -4,7 +4,8 @@
 
 #define LEAST_BYTES	((size_t)256 << 10)
 #define PAGE_BYTES	4096u	/* that the region may be rounded up by */
-#define SETS_SHARE	48u	/* one byte of so many is for sets */
+#define SETS_SHARE	80u	/* one byte of so many is for sets */
+#define LINES_PERCENT	107u	/* of the groups: a look ends at a line that none has passed, and room makes these */
 #define TO_SET		8u	/* holders from which a chain gets a set, and one more for each word of it */
 
 void events_defaults(struct events_opts *o)
@@ -78,13 +79,14 @@ static void size_up(struct events *ev, const struct events_opts *o)
 	plan_for(ev, &p);
 	left = sizeof(*ev) + p.end + PAGE_BYTES + 4 * 64;
 	left = bytes > left ? bytes - left : 0;
-	ev->n_groups = (uint32_t)(left / (16 + GROUP * sizeof(struct rec) + sizeof(struct line)));
+	ev->n_groups = (uint32_t)(left / (16 + GROUP * sizeof(struct rec) +
+				     sizeof(struct line) * LINES_PERCENT / 100 + 1));
 	if (ev->n_groups < 3)
 		ev->n_groups = 3;
 	if ((size_t)ev->n_groups * GROUP + ev->max_sets >= REF_MASK)
 		ev->n_groups = (REF_MASK - ev->max_sets) / GROUP;
-	ev->n_lines = prime_up_to(ev->n_groups);
-	ev->max_recs = (uint32_t)((uint64_t)ev->n_lines * GROUP * LOAD_PERCENT / 100);
+	ev->n_lines = prime_up_to((uint32_t)((uint64_t)ev->n_groups * LINES_PERCENT / 100));
+	ev->max_recs = (uint32_t)((uint64_t)ev->n_groups * GROUP * LOAD_PERCENT / 100);
 }
 
 static void begin(struct events *ev, const struct plan *p)

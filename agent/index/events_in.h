@@ -8,8 +8,7 @@
  *
  * A record lies in its place of the map and never moves. It is in the list of its holder, oldest first,
  * and among the holders of its chain: by an entry of its own, or by its holder's bits in the chain's set.
- * 24 bytes of record, a byte and a fifteenth of tag and 4 and a fifteenth of entry, at a load of 96 in 100:
- * that is the 31 bytes.
+ * 24 bytes of record, 1.1 of tag and 4.6 of lines, at a load of 96 in 100: that is the 31 bytes.
  *
  * What readers look at is the live bits, the lines, the sets, and a record's <chain> and <who>. Each
  * store to them is a release and each load an acquire, so a reader who sees what was done after a line's
