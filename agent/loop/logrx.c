@@ -196,7 +196,7 @@ static void refuse(struct logrx *rx, int fd, uint32_t max)
 	close(fd);
 	count_add(&rx->count.refused_full, 1);
 	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL, "too many log feeds; one is refused")) {
-		log_int(&ln, "max_feeds", max);
+		log_int(&ln, "log_feed.max_connections", max);
 		log_end(&ln);
 	}
 }

@@ -466,7 +466,8 @@ static void refuse(struct worker *w, int fd, uint32_t max)
 	struct log_line ln;
 
 	count_add(&w->socks_count.refused_full, 1);
-	if (log_begin(&ln, &w->agent->log, LOG_WARN, LOG_FULL, "too many SPOP connections, health checks count too; one is refused")) {
+	if (log_begin(&ln, &w->agent->log, LOG_WARN, LOG_FULL,
+		      "too many SPOP connections, health checks count too; one is refused")) {
 		log_int(&ln, "spop.max_connections", max);
 		log_end(&ln);
 	}
