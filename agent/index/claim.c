@@ -192,40 +192,7 @@ static void hold_above(struct index *ix, uint32_t c, server_id s)
 	}
 }
 
-/* The claim's node with its parent locked as well; NULL: it has not left the root. */
-static struct node *lock_with_parent(struct index *ix, uint32_t c, uint64_t *locked)
-{
-	struct claim *cl = &ix->claims[c];
-	struct node *nd = lock_node(ix, c, locked);
-	node_id id;
-
-	while (nd != NULL && !shards_more(ix, locked, shard_bit(ix, nd->parent))) {
-		id = atomic_load_explicit(&cl->node, memory_order_relaxed);
-		if (shard_bit(ix, id) & *locked) {
-			nd = node_at(ix, id);
-		} else {
-			shards_unlock(ix, *locked);
-			nd = lock_node(ix, c, locked);
-		}
-	}
-	return nd;
-}
-
-/* Take <c> off its record, and away what was there for it alone: in one, or the record might move between. */
-static void let_go(struct index *ix, uint32_t c)
-{
-	uint64_t locked;
-	struct node *nd = lock_with_parent(ix, c, &locked);
-	struct record *r;
-
-	if (nd == NULL)
-		return;
-	r = at(ix, ix->claims[c].record);
-	claim_detach(ix, c, r);
-	record_settle(ix, nd, node_at(ix, nd->parent), r, locked);
-}
-
-/* Take <c> off its record; what it reached is held from now on. */
+/* Take <c> off its record: what it reached is held from now on. */
 static void hold(struct index *ix, uint32_t c, uint32_t tick)
 {
 	struct claim *cl = &ix->claims[c];
@@ -265,9 +232,30 @@ void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
 	put_back(ix, c);
 }
 
+struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked)
+{
+	struct claim *cl = &ix->claims[c];
+	struct record *r;
+
+	*nd = lock_node(ix, c, locked);
+	while (*nd != NULL && !shards_more(ix, locked, shard_bit(ix, (*nd)->parent)))
+		*nd = node_at(ix, atomic_load_explicit(&cl->node, memory_order_relaxed));
+	if (*nd == NULL)
+		return NULL;
+	*parent = node_at(ix, (*nd)->parent);
+	r = at(ix, cl->record);
+	claim_detach(ix, c, r);
+	return r;
+}
+
 void claim_drop(struct index *ix, uint32_t c)
 {
-	let_go(ix, c);
+	struct node *nd, *parent;
+	struct record *r;
+	uint64_t locked;
+
+	if ((r = claim_off(ix, c, &nd, &parent, &locked)) != NULL)
+		record_settle(ix, nd, parent, r, locked, c);
 	put_back(ix, c);
 }
 
@@ -359,7 +347,7 @@ static uint32_t way_down(struct index *ix, node_id id, server_id s, struct index
 }
 
 /* <s> holds the first <depth> pages on <id>, or all of its; false: no room, or the tree has changed. */
-static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_t depth, uint32_t tick)
+static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_t depth, uint32_t tick, uint8_t priority)
 {
 	uint64_t locked, want = shard_bit(ix, at.node);
 	struct node *nd, *parent;
@@ -379,14 +367,14 @@ static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_
 		}
 		parent = node_at(ix, nd->parent);
 		r = parent->kind == NODE_EDGE ? node_record(ix, parent, s) : NULL;
-		if (parent->kind == NODE_EDGE && (r == NULL || r->extent < parent->n_pages))
+		if (parent->kind == NODE_EDGE && (r == NULL || r->held < parent->n_pages))
 			break;
 		extent = depth < node_end(nd) ? depth - nd->start : nd->n_pages;
 		if (depth <= nd->start || (r = node_give(ix, &nd, r, s, extent)) == NULL)
 			break;
 		if (r->held < extent)
 			r->held = (uint16_t)extent;
-		record_touch(ix, r, tick, 0);
+		record_touch(ix, r, tick, priority);
 		record_list(ix, r);
 		done = true;
 		break;
@@ -406,7 +394,7 @@ static bool hold_for(struct index *ix, uint32_t c, server_id s, uint32_t tick)
 		last = atomic_load_explicit(&cl->node, memory_order_relaxed);
 		n = way_down(ix, last, s, way);
 		for (i = 0; i < n; i++)
-			if (!hold_on(ix, way[i], s, cl->depth, tick))
+			if (!hold_on(ix, way[i], s, cl->depth, tick, cl->priority))
 				break;
 		if (i == n && n > 0 && way[n - 1].node == last)
 			return true;

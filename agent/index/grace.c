@@ -52,7 +52,7 @@ void reader_leave(struct reader *r)
 /* The oldest epoch that a reader is in; UINT64_MAX when all are out. */
 static uint64_t oldest_reader(struct index *ix)
 {
-	uint32_t i, n = atomic_load(&ix->readers_used);
+	uint32_t i, n = atomic_fetch_add(&ix->readers_used, 0);	/* changed as the slots are, for the same reason */
 	uint64_t oldest = UINT64_MAX, at;
 
 	for (i = 0; i < n; i++) {

@@ -110,9 +110,9 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
 	r->extent = (uint16_t)(r->extent - k);
 	split_claims(ix, r, up, node_end(upper));
-	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + k, memory_order_relaxed);
-	node_own(ix, upper, up);
+	node_own(ix, upper, up);	/* first, so that the server is never seen without a page */
 	node_own(ix, lower, r);
+	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + k, memory_order_relaxed);
 	record_list(ix, r);
 }
 
@@ -133,8 +133,8 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 		}
 		r->node = upper->id;
 		split_claims(ix, r, r, node_end(upper));
-		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
 		node_own(ix, upper, r);
+		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
 	}
 }
 
@@ -340,6 +340,7 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 {
 	struct claim *cl = &g->ix->claims[g->c];
 	struct node *parent;
+	node_id only = nd->n_children == 1 ? nd->id : 0;
 	uint32_t same = source_same(g->src, nd, cl->depth, 0), to = cl->depth + same - nd->start;
 
 	if (same > 0) {
@@ -360,7 +361,7 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 	if (!node_split(g->ix, parent, nd, cl->depth - nd->start))
 		return no_room(g, nd->id);
 	/* each part may be short enough now for its only neighbour */
-	g->left = nd->n_children == 1 ? nd->id : 0;
+	g->left = only;		/* of <nd>, which may be gone */
 	g->left_above = parent->kind == NODE_EDGE && parent->n_children == 1 ? parent->id : 0;
 	return GROW_ON;
 }

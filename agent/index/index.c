@@ -230,7 +230,10 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	uint32_t work = EVICT_MAX, drops;
 	index_claim id;
 
-	if (src->n == 0 || !server_ready(ix, server) || space->tenant >= TENANTS_MAX)
+	if (src->n == 0 || server >= SERVERS_MAX)
+		return 0;
+	drops = atomic_load(&ix->servers[server].drops);	/* before it is asked whether it leaves: see below */
+	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
 	if ((size_t)src->n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
 	    (g.c = take_claim(ix, server, priority)) == 0) {
@@ -239,7 +242,6 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	}
 	know_server(ix, server);
 	know_tenant(ix, space->tenant);
-	drops = atomic_load(&ix->servers[server].drops);
 	if (!grow_to_end(&g, &work)) {
 		claim_drop(ix, g.c);
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);

@@ -399,12 +399,13 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
 
-/* ---- shrink.c: what nobody has a reason to hold goes -------------------------------------------- */
+/* ---- shrink.c: what nobody has a reason to hold goes ----------------------------------------------- */
 
-/* Bring <r> on <nd> to the extent that it has a reason for, and so on upwards. <nd> and its parent are locked, and
- * unlocked on return. */
-void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked);
-/* Take up to <most> pages from the end of a record that may go; returns how many went. */
+/* Bring <r> to the extent that it has a reason for, and so on upwards. It is on <nd>; this and its parent are
+ * locked, as <locked> says, and on return nothing is. <c>: the claim that was the reason, which goes up with it and
+ * is off all records at the end; 0: what is above is held. */
+void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked, uint32_t c);
+/* No lock is held by the caller of these. Take up to <most> pages from the end of a record that may go; returns how many went. */
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted);
 void node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right */
 
@@ -438,6 +439,8 @@ bool claim_open(struct index *ix, uint32_t c, index_claim *id);
 void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
 void claim_detach(struct index *ix, uint32_t c, struct record *r);
 void claim_hold(struct index *ix, uint32_t c, uint32_t tick);	/* it has grown, and is confirmed unopened */
+/* The record that it was on, with the node and its parent locked; NULL: it has not left the root, and nothing is. */
+struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked);
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
 bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
 bool claim_expire_but_last(struct index *ix, bool of_server, server_id s);	/* the same, but never the only one */

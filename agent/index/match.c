@@ -87,7 +87,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Servers that hold a part of what matched on <nd>: extent << 16 | server, in order. */
-static void partial_bands(struct walk *w, const struct node *nd, uint32_t *part, uint32_t n)
+static void partial_bands(struct walk *w, const struct node *nd, const struct server_set *on, uint32_t *part, uint32_t n)
 {
 	struct server_set one;
 	uint32_t i;
@@ -95,6 +95,8 @@ static void partial_bands(struct walk *w, const struct node *nd, uint32_t *part,
 	if (n > 1)
 		qsort(part, n, sizeof(*part), by_number);
 	for (i = 0; i < n; i++) {
+		if (server_set_has(on, (server_id)(part[i] & 0xffff)))
+			continue;
 		set_clear(w, &one);
 		server_set_add(&one, (server_id)(part[i] & 0xffff));
 		band(w, nd->start + (part[i] >> 16), &one);
@@ -117,7 +119,7 @@ static void owners(struct walk *w, const struct node *nd, uint32_t same)
 			continue;
 		if (word_extent(word) >= same) {
 			server_set_add(&on, (server_id)s);
-		} else {
+		} else if (!server_set_has(&all, (server_id)s)) {	/* it may be in two places when it went and came */
 			server_set_add(&all, (server_id)s);
 			part[n_part++] = word_extent(word) << 16 | s;
 		}
@@ -127,7 +129,7 @@ static void owners(struct walk *w, const struct node *nd, uint32_t same)
 	if (nd->start > 0)
 		band(w, nd->start, &w->here);
 	if (n_part > 0)
-		partial_bands(w, nd, part, n_part);
+		partial_bands(w, nd, &on, part, n_part);
 	for (i = 0; i < w->words; i++)
 		w->here.w[i] = on.w[i];
 }
@@ -165,6 +167,9 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 			m->cursor.has_next = true;
 			return nd;
 		}
+		/* once it was cut, the id may have come to stand for other pages, and the child be one of theirs */
+		if (atomic_load_explicit(&nd->superseded, memory_order_relaxed))
+			return nd;
 		nd = child;
 		next = next_of(w, nd);
 		same = source_same(w->src, nd, nd->start, 1);
@@ -177,15 +182,23 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 	return nd;
 }
 
-static void clear_leaving(struct walk *w)
+static void add_leaving(const struct walk *w, struct server_set *gone)
+{
+	uint32_t s;
+
+	for (s = 0; s < w->words * 64; s++)
+		if (atomic_load_explicit(&w->ix->servers[s].leaving, memory_order_relaxed))
+			server_set_add(gone, (server_id)s);
+}
+
+static void clear_leaving(struct walk *w, const struct server_set *gone)
 {
 	struct index_match *m = w->m;
-	uint32_t i, s, kept = 0;
+	uint32_t i, k, kept = 0;
 
 	for (i = 0; i < m->n_bands; i++) {
-		for (s = 0; s < SERVERS_MAX; s++)
-			if (atomic_load_explicit(&w->ix->servers[s].leaving, memory_order_relaxed))
-				server_set_del(&m->bands[i].servers, (server_id)s);
+		for (k = 0; k < w->words; k++)
+			m->bands[i].servers.w[k] &= ~gone->w[k];
 		if (set_any(w, &m->bands[i].servers))
 			m->bands[kept++] = m->bands[i];
 	}
@@ -230,12 +243,15 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 void match_source(struct index *ix, const struct space_key *space, const struct source *src, struct index_match *m)
 {
 	struct reader *r = reader_of(ix, m);
+	struct server_set gone;
 	struct walk w;
+	bool leaving;
 	unsigned i;
 
 	m->n_bands = 0;
 	m->n_pages = src->n;
 	m->cursor.node = m->cursor.n_walked = m->cursor.depth = 0;
+	m->cursor.has_next = false;
 	if (r == NULL)
 		return;
 	w.ix = ix;
@@ -243,11 +259,20 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 	w.m = m;
 	reader_enter(ix, r);
 	w.words = atomic_load_explicit(&ix->server_words, memory_order_acquire);
+	leaving = atomic_load_explicit(&ix->n_leaving, memory_order_acquire) > 0;
+	if (leaving) {		/* one may be forgotten to the end while it is still to be found here */
+		set_clear(&w, &gone);
+		add_leaving(&w, &gone);
+	}
 	for (i = 0; i < AGAIN && !walk_once(&w, space); i++)
 		;
 	reader_leave(r);
-	if (atomic_load_explicit(&ix->n_leaving, memory_order_relaxed) > 0)
-		clear_leaving(&w);
+	if (leaving || atomic_load_explicit(&ix->n_leaving, memory_order_acquire) > 0) {
+		if (!leaving)
+			set_clear(&w, &gone);
+		add_leaving(&w, &gone);
+		clear_leaving(&w, &gone);
+	}
 	turn_round(m);
 	atomic_store_explicit(&r->matches, atomic_load_explicit(&r->matches, memory_order_relaxed) + 1,
 			      memory_order_relaxed);

@@ -98,9 +98,7 @@ static bool alone(const struct node *nd)
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
 
-/* Between two records on the way up nothing is locked: that the one above is still to be settled keeps its node
- * from being joined, and as it is on the whole node it stays on the part that keeps the id. */
-void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked)
+void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked, uint32_t c)
 {
 	node_id id = nd->id, up = parent->id;
 	server_id s = r->server;
@@ -108,6 +106,8 @@ void record_settle(struct index *ix, struct node *nd, struct node *parent, struc
 
 	do {
 		on = settle_record(ix, nd, parent, r);
+		if (on && c != 0)	/* or a split carries it away, or a join, before it is settled */
+			claim_attach(ix, c, parent, node_record(ix, parent, s), node_end(parent));
 		join = alone(node_at(ix, id));
 		join_up = alone(node_at(ix, up));
 		shards_unlock(ix, locked);
@@ -115,10 +115,13 @@ void record_settle(struct index *ix, struct node *nd, struct node *parent, struc
 			node_join(ix, id);
 		if (!on && join_up)	/* else its record is to be settled first */
 			node_join(ix, up);
-		id = up;
-		on = on && (r = lock_record(ix, id, s, &nd, &parent, &locked)) != NULL;
-		up = on ? parent->id : 0;
-	} while (on);
+		r = !on ? NULL : c != 0 ? claim_off(ix, c, &nd, &parent, &locked) :
+					  lock_record(ix, up, s, &nd, &parent, &locked);
+		if (r != NULL) {
+			id = nd->id;
+			up = parent->id;
+		}
+	} while (r != NULL);
 }
 
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
@@ -141,7 +144,7 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 		sh->st.evicted_pages += cut;
 		sh->st.evicted_records += cut == r->extent;
 	}
-	record_settle(ix, nd, parent, r, locked);
+	record_settle(ix, nd, parent, r, locked, 0);
 	return cut;
 }
 
@@ -215,8 +218,8 @@ static void move_record(struct index *ix, struct record *from, struct record *to
 	to->priority = from->priority;
 	to->used = from->used;
 	record_free(ix, from);
-	atomic_fetch_sub_explicit(&ix->servers[to->server].pages, to->extent, memory_order_relaxed);
 	node_own(ix, onto, to);
+	atomic_fetch_sub_explicit(&ix->servers[to->server].pages, to->extent, memory_order_relaxed);
 	record_list(ix, to);
 }
 
@@ -249,12 +252,12 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 			move_record(ix, r, low, to);
 			continue;
 		}
-		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + low->extent, memory_order_relaxed);
 		join_use(ix, r, low);
 		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
 		low->extent = (uint16_t)(low->extent + nd->n_pages);
 		record_free(ix, r);
 		node_own(ix, to, low);
+		atomic_fetch_sub_explicit(&ix->servers[low->server].pages, low->extent, memory_order_relaxed);
 	}
 }
 
