@@ -144,6 +144,17 @@ static void log_loaded(struct snapfile *s, const struct snapshot_stats *st, msec
 	log_end(&ln);
 }
 
+/* The next write would replace it, and it may be the right one for another key or mode. */
+static void keep_aside(struct snapfile *s, const char *msg, const char *why)
+{
+	char aside[sizeof(s->name) + 16];
+
+	snprintf(aside, sizeof(aside), "%s.refused", s->name);
+	log_failure(s, msg, why);
+	if (renameat(s->dir, s->name, s->dir, aside) == 0)
+		log_msg(s->log, LOG_WARN, LOG_LIFE, "the snapshot that was refused is kept beside it as .refused");
+}
+
 void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 {
 	struct snapshot_stats st;
@@ -160,11 +171,11 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 		if (errno == ENOENT)
 			log_msg(log, LOG_INFO, LOG_LIFE, "there is no snapshot yet");
 		else
-			log_failure(s, "the snapshot cannot be opened", strerror(errno));
+			keep_aside(s, "the snapshot cannot be opened", strerror(errno));
 		return;
 	}
 	if (load(s, fd, &st, &e) != 0) {
-		log_failure(s, "the snapshot is not loaded, the index begins empty", e.text);
+		keep_aside(s, "the snapshot is not loaded, the index begins empty", e.text);
 	} else {
 		__atomic_store_n(&s->loaded_pages, st.pages, __ATOMIC_RELAXED);
 		log_loaded(s, &st, clock_msec() - begun);

@@ -200,10 +200,16 @@ def broken_files_stop_nothing():
             f.start_agent()
             line = [s for s in f.log()[n:].splitlines() if "is not loaded" in s]
             assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (what, line)
-            f.end("agent", signal.SIGKILL)
+            f.end("agent")          # and writes an index that is empty
+            with open(f.file + ".refused", "rb") as g:
+                assert g.read() == bad, "%s: it is not kept aside" % what
+        with open(f.file, "wb") as g:
+            g.write(good)
         os.chmod(f.file, 0o644)
         f.again()
         assert "open to its group" in f.log()
+        with open(f.file + ".refused", "rb") as g:
+            assert g.read() == good, "a good one of the wrong mode is not kept aside"
 
 
 @case
