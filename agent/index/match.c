@@ -3,7 +3,8 @@
 
 #include "agent/index/internal.h"
 
-#define AGAIN	8u	/* times that a walk is begun anew because the tree changed under it */
+#define AGAIN	64u	/* times that a walk is begun anew because the tree changed under it; eight were not enough on a
+			 * busy machine, and then a server seemed to hold less than it does */
 
 int index_match_init(struct index_match *m)
 {
