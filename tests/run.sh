@@ -2,6 +2,7 @@
 # run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
+# NAME+NAME runs two side by side: those that mostly wait, and measure no times.
 #
 # Prints the time of each; the whole output of each stays in build/test/NAME.log.
 set -u
@@ -50,28 +51,49 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0 stories-3.2 promise-1 failures sandbox threats scarce reload restart feed socket memory stories-asan compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 promise-1 failures sandbox threats scarce reload restart feed socket memory stories-asan+compose)
 [ $# -eq 0 ] || order=("$@")
 
-passed=0 failed=0 skipped=0 begun=$(date +%s)
-for name in "${order[@]}"; do
-	log=build/test/$name.log
+# How it ended and how long it took go to build/test/NAME.end.
+run_suite() {
+	local name=$1 start
 	start=$(date +%s)
-	bash -c "${suite[$name]}" > "$log" 2>&1 < /dev/null
-	status=$?
+	bash -c "${suite[$name]}" > "build/test/$name.log" 2>&1 < /dev/null
+	echo "$? $(($(date +%s) - start))" > "build/test/$name.end"
+}
+
+report() {
+	local name=$1 log=build/test/$1.log status seconds line p f s
+	read -r status seconds < "build/test/$name.end"
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	p=$(sed -E 's/^([0-9]+) passed.*/\1/' <<< "${line:-0 passed}")
 	f=$(sed -E 's/.* ([0-9]+) failed.*/\1/' <<< "${line:-, 1 failed}")
 	s=$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<< "$line")
-	if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+	if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
 	if [ "$f" -ne 0 ]; then
 		echo "---- $name: the end of $log"
 		tail -n 60 "$log"
 		echo "----"
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
-	printf '%-12s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	printf '%-12s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" "$seconds"
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+}
+
+passed=0 failed=0 skipped=0 begun=$(date +%s)
+for together in "${order[@]}"; do
+	names=${together//+/ }
+	rm -f $(printf 'build/test/%s.end ' $names)
+	if [ "$names" = "$together" ]; then
+		run_suite "$together"
+	else
+		for name in $names; do run_suite "$name" & done
+		wait
+	fi
+	for name in $names; do
+		[ -f "build/test/$name.end" ] || echo "1 0" > "build/test/$name.end"
+		report "$name"
+	done
 done
 echo "all suites: $(($(date +%s) - begun)) s"
 echo "$passed passed, $failed failed"
