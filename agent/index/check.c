@@ -9,21 +9,50 @@ struct counts {
 
 #define HOLD(cond, text)	do { if (!(cond)) return text; } while (0)
 
+/* Those at one stop, and that all but one have a spare one. */
+static const char *check_stop(const struct index *ix, uint32_t k, server_id s)
+{
+	uint32_t c, before = 0, without = 0;
+
+	for (c = ix->stops[k].first; c != 0; before = c, c = ix->claims[c].next) {
+		HOLD(ix->claims[c].prev == before && ix->claims[c].stop == k, "a claim is in another list");
+		HOLD(atomic_load(&ix->claims[c].server) == s, "a claim is of another server");
+		without += ix->claims[c].spare == 0;
+	}
+	HOLD(without == 1, "the stops are not as many as the claims");
+	return NULL;
+}
+
+static const char *check_stops(const struct index *ix, const struct node *nd, const struct record *r)
+{
+	uint32_t k, before = 0, depth = node_end(nd) + 1;
+	const struct stop *stop;
+	const char *bad;
+
+	for (k = r->claims; k != 0; before = k, depth = stop->depth, k = stop->shallower) {
+		stop = &ix->stops[k];
+		HOLD(atomic_load(&stop->node) == nd->id, "a claim is of another node");
+		HOLD(stop->record == record_ref(ix, r), "a claim is of another record");
+		HOLD(stop->depth > nd->start && stop->depth < depth, "a claim ends elsewhere");
+		HOLD(stop->deeper == before && stop->first != 0, "the stops of a record are torn");
+		if ((bad = check_stop(ix, k, r->server)) != NULL)
+			return bad;
+	}
+	return NULL;
+}
+
 static const char *check_record(struct index *ix, const struct node *nd, uint32_t slot, struct counts *n)
 {
 	uint32_t w = atomic_load(&node_words(nd)[slot]), reach;
 	const struct record *r = at(ix, node_records(nd)[slot]);
 	const struct node *parent = node_at(ix, nd->parent);
-	uint32_t c;
+	const char *bad;
 
 	HOLD(r->node == nd->id, "a record is of another node");
 	HOLD(r->server == word_server(w) && r->extent == word_extent(w), "a record is not as its owner word");
 	HOLD(r->extent > 0 && r->extent <= nd->n_pages && r->held <= r->extent, "an extent is too long");
-	for (c = r->claims; c != 0; c = ix->claims[c].next) {
-		HOLD(atomic_load(&ix->claims[c].node) == nd->id, "a claim is of another node");
-		HOLD(ix->claims[c].server == r->server && ix->claims[c].record == record_ref(ix, r), "a claim is of another record");
-		HOLD(ix->claims[c].depth > nd->start && ix->claims[c].depth <= node_end(nd), "a claim ends elsewhere");
-	}
+	if ((bad = check_stops(ix, nd, r)) != NULL)
+		return bad;
 	reach = claim_reach(ix, r, nd->start);
 	if (r->n_children != 0)
 		HOLD(r->extent == nd->n_pages, "a record with children does not hold its node");
@@ -43,7 +72,7 @@ static const char *check_alone(const struct index *ix, const struct node *nd, co
 {
 	uint32_t i;
 
-	if (nd->n_pages + (uint32_t)child->n_pages > EDGE_MAX || ix->shards[shard_of(ix, nd->id)].not_shrunk > 0)
+	if (nd->n_pages + (uint32_t)child->n_pages > EDGE_MAX || nd->slack)
 		return NULL;
 	for (i = 0; i < nd->n_slots; i++)
 		if (node_words(nd)[i] != 0 && ((struct record *)at(ix, node_records(nd)[i]))->claims != 0)
@@ -69,8 +98,7 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 			return bad;
 	}
 	HOLD(owners > 0 && owners == nd->n_owners, "a node has no owner, or counts them wrong");
-	HOLD(node_reach(nd) == nd->n_pages || ix->shards[shard_of(ix, nd->id)].not_shrunk > 0,
-	     "the last page of a node has no owner");
+	HOLD(node_reach(nd) == nd->n_pages || nd->slack, "the last page of a node has no owner");
 	HOLD(table_child(ix, node_hash(ix, nd), nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
 	if (nd->n_children == 1) {
 		child = node_at(ix, nd->child_xor);
@@ -175,6 +203,37 @@ static const char *check_lists(struct index *ix, const struct shard *sh)
 	return NULL;
 }
 
+/* All records of the shard are in its slabs, and which of these have room is known. */
+static const char *check_slabs(const struct index *ix, const struct shard *sh)
+{
+	arena_ref ref, before = 0, free;
+	const struct slab *sl;
+	uint32_t n;
+
+	for (ref = sh->slabs; ref != 0; before = ref, ref = sl->next) {
+		sl = at(ix, ref);
+		HOLD(sl->prev == before && sl->free != 0 && sl->n_used > 0, "the list of slabs is torn");
+		for (n = 0, free = sl->free; free != 0 && n < SLAB_RECORDS; n++)
+			free = *(const arena_ref *)at(ix, free);
+		HOLD(free == 0 && n + sl->n_used == SLAB_RECORDS, "records of a slab are counted wrong");
+	}
+	return NULL;
+}
+
+static const char *check_slack(struct index *ix, const struct shard *sh, uint32_t shard)
+{
+	node_id id, before = 0;
+	const struct node *nd;
+	uint32_t n = 0;
+
+	for (id = sh->slack_first; id != 0; before = id, id = nd->link, n++) {
+		HOLD(shard_of(ix, id) == shard && (nd = node_at(ix, id)) != NULL, "a node with slack is gone");
+		HOLD(nd->slack && nd->slack_prev == before, "the list of nodes with slack is torn");
+	}
+	HOLD(sh->slack_last == before && atomic_load(&sh->n_slack) == n, "nodes with slack are counted wrong");
+	return NULL;
+}
+
 static int64_t tenant_bytes(const struct index *ix, uint32_t tenant)
 {
 	int64_t n = 0;
@@ -205,17 +264,55 @@ static const char *check_totals(struct index *ix, const struct counts *n)
 	return NULL;
 }
 
-static const char *check_claims(struct index *ix)
+static const char *check_group(const struct index *ix, uint32_t group, int64_t *added)
 {
+	const struct claim_group *g = &ix->groups[group];
 	uint32_t c, n = 0, before = 0;
+	const struct claim *cl;
+
+	for (c = g->oldest; c != 0; before = c, c = cl->newer, n++) {
+		cl = &ix->claims[c];
+		HOLD(cl->older == before && atomic_load(&cl->state) == CLAIM_OPEN, "the list of claims is torn");
+		HOLD(claim_server(ix, c) % CLAIM_GROUPS == group, "a claim is in another group");
+		*added += cl->added;
+	}
+	HOLD(g->newest == before && n == atomic_load(&g->n_open), "open claims are counted wrong");
+	HOLD(atomic_load(&g->oldest_tick) == (g->oldest ? ix->claims[g->oldest].tick : NO_CLAIM), "the oldest claim is not known");
+	return NULL;
+}
+
+static const char *check_claims_of(const struct index *ix, server_id s, uint32_t *n)
+{
+	const struct server *srv = &ix->servers[s];
+	uint32_t c, before = 0;
 	int64_t added = 0;
 
-	for (c = ix->oldest_claim; c != 0; before = c, c = ix->claims[c].newer, n++) {
-		HOLD(ix->claims[c].older == before && ix->claims[c].state == CLAIM_OPEN, "the list of claims is torn");
+	for (c = srv->oldest_claim; c != 0; before = c, c = ix->claims[c].newer_same, ++*n) {
+		HOLD(ix->claims[c].older_same == before && claim_server(ix, c) == s && atomic_load(&ix->claims[c].state) == CLAIM_OPEN,
+		     "a server's list of claims is torn");
 		added += ix->claims[c].added;
 	}
-	HOLD(ix->newest_claim == before && n == ix->open_claims, "open claims are counted wrong");
-	HOLD(added == ix->speculative, "what claims added is counted wrong");
+	HOLD(srv->newest_claim == before, "a server's list of claims ends elsewhere");
+	HOLD(added == atomic_load(&srv->speculative), "what a server's claims added is counted wrong");
+	return NULL;
+}
+
+static const char *check_claims(const struct index *ix)
+{
+	uint32_t i, n = 0, n_open = 0;
+	const char *bad = NULL;
+	int64_t added = 0;
+
+	for (i = 0; bad == NULL && i < CLAIM_GROUPS; i++) {
+		bad = check_group(ix, i, &added);
+		n_open += atomic_load(&ix->groups[i].n_open);
+	}
+	for (i = 0; bad == NULL && i < SERVERS_MAX; i++)
+		bad = check_claims_of(ix, (server_id)i, &n);
+	if (bad != NULL)
+		return bad;
+	HOLD(n == n_open, "not every open claim is in the list of its server");
+	HOLD(added == atomic_load(&ix->speculative), "what claims added is counted wrong");
 	return NULL;
 }
 
@@ -224,6 +321,10 @@ static const char *check_shard(struct index *ix, uint32_t i, struct counts *n, s
 	const char *bad = check_lists(ix, &ix->shards[i]);
 	uint32_t k;
 
+	if (bad == NULL)
+		bad = check_slabs(ix, &ix->shards[i]);
+	if (bad == NULL)
+		bad = check_slack(ix, &ix->shards[i], i);
 	for (k = 1; bad == NULL && k <= ix->shards[i].n_ids; k++)
 		bad = check_node(ix, k << SHARD_BITS | i, n, f->children[i], f->xors[i]);
 	return bad ? bad : arena_check(&ix->shards[i].arena);
@@ -249,13 +350,16 @@ const char *index_check(struct index *ix)
 	struct counts *n = mem_alloc(sizeof(*n));
 	struct family f = { { NULL }, { NULL } };
 	const char *bad;
+	uint32_t i;
 
 	if (n == NULL)
 		return "no memory for the check";
 	shards_lock(ix, all);
-	claims_lock(ix);
+	for (i = 0; i < CLAIM_GROUPS; i++)
+		claims_lock(ix, (server_id)i);
 	bad = check_all(ix, n, &f);
-	claims_unlock(ix);
+	for (i = 0; i < CLAIM_GROUPS; i++)
+		claims_unlock(ix, (server_id)i);
 	shards_unlock(ix, all);
 	family_give(ix, &f);
 	mem_free(n);

@@ -1,140 +1,336 @@
 /* claim.c - a server was sent these pages: believed and pinned until somebody says how it ended.
  *
- * Claims live in a table of fixed size. The one that <claims_locked> guards holds the list of open ones
- * by age; the record on which a claim hangs, and how far it reaches, are guarded by its node's shard. */
+ * Claims live in a table of fixed size. The open ones of a group of servers are in one list by age, and those of each
+ * server in another, under the lock of the group. Where a claim ends is guarded by its node's shard:
+ *
+ *   record:  [ a prompt of 9 pages ]       Claims that end on one record at the same page are at one stop,
+ *      stop 9: c1 - c7 - c3                the deepest stop first. So how far claims reach is known at once,
+ *      stop 4: c2 - c5                     one comes and goes without a look at the others, and a split takes
+ *                                          whole stops with it, of which a record has EDGE_MAX at most.
+ *
+ * A stop is taken from one of the claims that are there: each claim brings one, so there is always one. */
 #include "agent/index/internal.h"
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
-uint32_t claim_take(struct index *ix, server_id server, uint8_t priority)
+static struct claim_group *group_of(struct index *ix, server_id s)
 {
-	uint32_t c, generation;
+	return &ix->groups[s % CLAIM_GROUPS];
+}
+
+void claims_init(struct index *ix)
+{
+	struct claim_group *g;
+	uint32_t c;
+
+	for (c = 0; c < CLAIM_GROUPS; c++)
+		atomic_store_explicit(&ix->groups[c].oldest_tick, NO_CLAIM, memory_order_relaxed);
+	for (c = ix->n_claims - 1; c > 0; c--) {
+		g = &ix->groups[c % CLAIM_GROUPS];
+		claim_at(ix, c)->spare = c;
+		claim_at(ix, c)->free = g->free;
+		g->free = c;
+	}
+}
+
+static uint32_t take_of(struct index *ix, server_id s)
+{
+	uint32_t c;
+
+	claims_lock(ix, s);
+	if ((c = group_of(ix, s)->free) != 0)
+		group_of(ix, s)->free = claim_at(ix, c)->free;
+	claims_unlock(ix, s);
+	return c;
+}
+
+/* Of its own group, or of another that has one. */
+static uint32_t take(struct index *ix, server_id s)
+{
+	uint32_t c = 0, i;
+
+	for (i = 0; i < CLAIM_GROUPS && c == 0; i++)
+		c = take_of(ix, (server_id)((s + i) % CLAIM_GROUPS));
+	return c;
+}
+
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, bool may_expire)
+{
+	uint32_t c = take(ix, server), generation;
 	struct claim *cl;
 
-	claims_lock(ix);
-	if ((c = ix->free_claim) != 0) {
-		cl = &ix->claims[c];
-		ix->free_claim = cl->next;
-		generation = cl->generation + 1;
-		*cl = (struct claim){ .server = server, .priority = priority, .state = CLAIM_GROWING,
-				      .generation = generation ? generation : 1 };
+	if (c == 0 && may_expire && ix->opts.reserve_percent < 100 && claim_expire(ix, false)) {
+		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
+		c = take(ix, server);
 	}
-	claims_unlock(ix);
+	if (c == 0)
+		return 0;
+	cl = claim_at(ix, c);
+	generation = atomic_load_explicit(&cl->generation, memory_order_relaxed) + 1;
+	cl->priority = priority;
+	cl->added = 0;
+	atomic_store_explicit(&cl->server, server, memory_order_relaxed);
+	atomic_store_explicit(&cl->generation, generation ? generation : 1, memory_order_relaxed);
+	atomic_store_explicit(&cl->state, CLAIM_GROWING, memory_order_relaxed);
 	return c;
 }
 
 static void put_back(struct index *ix, uint32_t c)
 {
-	claims_lock(ix);
-	ix->claims[c].state = CLAIM_FREE;
-	ix->claims[c].next = ix->free_claim;
-	ix->free_claim = c;
-	claims_unlock(ix);
+	server_id s = claim_server(ix, c);
+
+	claims_lock(ix, s);
+	atomic_store_explicit(&claim_at(ix, c)->state, CLAIM_FREE, memory_order_relaxed);
+	claim_at(ix, c)->free = group_of(ix, s)->free;
+	group_of(ix, s)->free = c;
+	claims_unlock(ix, s);
 }
 
-bool claim_open(struct index *ix, uint32_t c, index_claim *id)
+/* ---- open ones ------------------------------------------------------------------------------------- */
+
+static void open_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 {
-	struct claim *cl = &ix->claims[c];
-	bool too_many;
+	struct claim *cl = claim_at(ix, c);
 
-	*id = (uint64_t)cl->generation << 32 | c;
-	atomic_fetch_add_explicit(&ix->servers[cl->server].speculative, cl->added, memory_order_relaxed);
-	claims_lock(ix);
-	cl->state = CLAIM_OPEN;
 	cl->newer = 0;
-	cl->older = ix->newest_claim;
-	if (cl->older != 0)
-		ix->claims[cl->older].newer = c;
-	else
-		ix->oldest_claim = c;
-	ix->newest_claim = c;
-	ix->open_claims++;
-	ix->speculative += cl->added;
-	too_many = ix->speculative > (int64_t)ix->reserve_pages;
-	claims_unlock(ix);
-	return too_many;
+	cl->older = g->newest;
+	g->newest = c;
+	if (cl->older != 0) {
+		claim_at(ix, cl->older)->newer = c;
+	} else {
+		g->oldest = c;
+		atomic_store_explicit(&g->oldest_tick, cl->tick, memory_order_relaxed);
+	}
+	atomic_fetch_add_explicit(&g->n_open, 1, memory_order_relaxed);
 }
 
-/* Under the claims' lock: from now on it is the caller's alone. */
+static void open_of_server(struct index *ix, uint32_t c, struct server *srv)
+{
+	struct claim *cl = claim_at(ix, c);
+
+	cl->newer_same = 0;
+	cl->older_same = srv->newest_claim;
+	srv->newest_claim = c;
+	if (cl->older_same != 0)
+		claim_at(ix, cl->older_same)->newer_same = c;
+	else
+		srv->oldest_claim = c;
+}
+
+bool claims_too_many(const struct index *ix)
+{
+	return atomic_load_explicit(&ix->speculative, memory_order_relaxed) > (int64_t)ix->reserve_pages;
+}
+
+bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id)
+{
+	struct claim *cl = claim_at(ix, c);
+	server_id s = claim_server(ix, c);
+
+	*id = (uint64_t)atomic_load_explicit(&cl->generation, memory_order_relaxed) << 32 | c;
+	cl->tick = tick;
+	atomic_fetch_add_explicit(&ix->servers[s].speculative, cl->added, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->speculative, cl->added, memory_order_relaxed);
+	claims_lock(ix, s);
+	atomic_store_explicit(&cl->state, CLAIM_OPEN, memory_order_relaxed);
+	open_of_group(ix, c, group_of(ix, s));
+	open_of_server(ix, c, &ix->servers[s]);
+	claims_unlock(ix, s);
+	return claims_too_many(ix);
+}
+
+static void close_of_group(struct index *ix, uint32_t c, struct claim_group *g)
+{
+	const struct claim *cl = claim_at(ix, c);
+
+	if (cl->newer != 0)
+		claim_at(ix, cl->newer)->older = cl->older;
+	else
+		g->newest = cl->older;
+	atomic_fetch_sub_explicit(&g->n_open, 1, memory_order_relaxed);
+	if (cl->older != 0) {
+		claim_at(ix, cl->older)->newer = cl->newer;
+		return;
+	}
+	g->oldest = cl->newer;
+	atomic_store_explicit(&g->oldest_tick, g->oldest ? claim_at(ix, g->oldest)->tick : NO_CLAIM, memory_order_relaxed);
+}
+
+static void close_of_server(struct index *ix, uint32_t c, struct server *srv)
+{
+	const struct claim *cl = claim_at(ix, c);
+
+	if (cl->newer_same != 0)
+		claim_at(ix, cl->newer_same)->older_same = cl->older_same;
+	else
+		srv->newest_claim = cl->older_same;
+	if (cl->older_same != 0)
+		claim_at(ix, cl->older_same)->newer_same = cl->newer_same;
+	else
+		srv->oldest_claim = cl->newer_same;
+}
+
+/* Its group is locked: from now on it is the caller's alone. */
 static void close_claim(struct index *ix, uint32_t c)
 {
-	struct claim *cl = &ix->claims[c];
+	struct claim *cl = claim_at(ix, c);
+	server_id s = claim_server(ix, c);
 
-	cl->state = CLAIM_CLOSING;
-	if (cl->older != 0)
-		ix->claims[cl->older].newer = cl->newer;
-	else
-		ix->oldest_claim = cl->newer;
-	if (cl->newer != 0)
-		ix->claims[cl->newer].older = cl->older;
-	else
-		ix->newest_claim = cl->older;
-	ix->open_claims--;
-	ix->speculative -= cl->added;
-	atomic_fetch_sub_explicit(&ix->servers[cl->server].speculative, cl->added, memory_order_relaxed);
+	atomic_store_explicit(&cl->state, CLAIM_CLOSING, memory_order_relaxed);
+	close_of_group(ix, c, group_of(ix, s));
+	close_of_server(ix, c, &ix->servers[s]);
+	atomic_fetch_sub_explicit(&ix->speculative, cl->added, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[s].speculative, cl->added, memory_order_relaxed);
 }
 
-static uint32_t close_by_id(struct index *ix, index_claim id)
+/* Its server never changes while it is open, so whose lock to take can be read without one: of a claim that is
+ * not known any more it may be another's, but then it is not open with this generation under any lock. */
+uint32_t claim_close(struct index *ix, index_claim id, bool confirmed)
 {
 	uint32_t c = (uint32_t)id;
+	const struct claim *cl;
+	struct claim_group *g;
+	server_id s;
 	bool known;
 
 	if (c == 0 || c >= ix->n_claims)
 		return 0;
-	claims_lock(ix);
-	known = ix->claims[c].generation == id >> 32 && ix->claims[c].state == CLAIM_OPEN;
-	if (known)
+	cl = claim_at(ix, c);
+	s = claim_server(ix, c);
+	g = group_of(ix, s);
+	claims_lock(ix, s);
+	known = claim_server(ix, c) == s && atomic_load_explicit(&cl->state, memory_order_relaxed) == CLAIM_OPEN &&
+		atomic_load_explicit(&cl->generation, memory_order_relaxed) == id >> 32;
+	if (known) {
 		close_claim(ix, c);
-	claims_unlock(ix);
+		g->confirmed += confirmed;
+		g->cancelled += !confirmed;
+	}
+	claims_unlock(ix, s);
 	return known ? c : 0;
 }
 
 /* ---- on a record ------------------------------------------------------------------------------------- */
 
-void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth)
+/* The stop of <r> at <depth>; it is made of <spare> if there is none. */
+static uint32_t stop_of(struct index *ix, struct record *r, uint32_t depth, uint32_t spare)
 {
-	struct claim *cl = &ix->claims[c];
+	uint32_t k = r->claims, before = 0;
+	struct stop *stop = stop_at(ix, spare);
+
+	while (k != 0 && stop_at(ix, k)->depth > depth) {
+		before = k;
+		k = stop_at(ix, k)->shallower;
+	}
+	if (k != 0 && stop_at(ix, k)->depth == depth)
+		return k;
+	stop->depth = depth;
+	stop->record = record_ref(ix, r);
+	stop->first = 0;
+	stop->deeper = before;
+	stop->shallower = k;
+	if (before != 0)
+		stop_at(ix, before)->shallower = spare;
+	else
+		r->claims = spare;
+	if (k != 0)
+		stop_at(ix, k)->deeper = spare;
+	atomic_store_explicit(&stop->node, r->node, memory_order_relaxed);
+	return spare;
+}
+
+static void stop_remove(struct index *ix, uint32_t k)
+{
+	struct stop *stop = stop_at(ix, k);
+
+	if (stop->deeper != 0)
+		stop_at(ix, stop->deeper)->shallower = stop->shallower;
+	else
+		((struct record *)at(ix, stop->record))->claims = stop->shallower;
+	if (stop->shallower != 0)
+		stop_at(ix, stop->shallower)->deeper = stop->deeper;
+	atomic_store_explicit(&stop->node, 0, memory_order_relaxed);
+}
+
+void claim_attach(struct index *ix, uint32_t c, struct record *r, uint32_t depth)
+{
+	struct claim *cl = claim_at(ix, c);
+	struct stop *stop;
 
 	record_unlist(ix, r);
-	cl->next = r->claims;
-	r->claims = c;
-	cl->depth = depth;
-	cl->record = record_ref(ix, r);
-	atomic_store_explicit(&cl->node, nd->id, memory_order_relaxed);
+	cl->stop = stop_of(ix, r, depth, cl->spare);
+	if (cl->stop == cl->spare)
+		cl->spare = 0;
+	stop = stop_at(ix, cl->stop);
+	cl->prev = 0;
+	cl->next = stop->first;
+	if (cl->next != 0)
+		claim_at(ix, cl->next)->prev = c;
+	stop->first = c;
 }
 
-void claim_detach(struct index *ix, uint32_t c, struct record *r)
+/* Who leaves takes a stop with it: a spare one, or the one where nobody is left. */
+void claim_detach(struct index *ix, uint32_t c)
 {
-	uint32_t *p = &r->claims;
+	struct claim *cl = claim_at(ix, c);
+	struct stop *stop = stop_at(ix, cl->stop);
+	uint32_t k = cl->stop;
 
-	while (*p != c)
-		p = &ix->claims[*p].next;
-	*p = ix->claims[c].next;
+	if (cl->prev != 0)
+		claim_at(ix, cl->prev)->next = cl->next;
+	else
+		stop->first = cl->next;
+	if (cl->next != 0)
+		claim_at(ix, cl->next)->prev = cl->prev;
+	cl->stop = 0;
+	if (stop->first == 0) {
+		stop_remove(ix, k);
+		cl->spare = k;
+	} else if (cl->spare == 0) {
+		cl->spare = claim_at(ix, stop->first)->spare;
+		claim_at(ix, stop->first)->spare = 0;
+	}
 }
 
-uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start)
+void claims_move(struct index *ix, struct record *from, struct record *to, uint32_t depth)
 {
-	uint32_t c, reach = 0;
+	uint32_t k = from->claims, before = 0;
 
-	for (c = r->claims; c != 0; c = ix->claims[c].next)
-		if (ix->claims[c].depth - start > reach)
-			reach = ix->claims[c].depth - start;
-	return reach;
+	while (k != 0 && stop_at(ix, k)->depth > depth) {
+		before = k;
+		k = stop_at(ix, k)->shallower;
+	}
+	if (k != 0 && from != to) {
+		if (before != 0)
+			stop_at(ix, before)->shallower = 0;
+		else
+			from->claims = 0;
+		stop_at(ix, k)->deeper = 0;
+		to->claims = k;
+	}
+	for (; k != 0; k = stop_at(ix, k)->shallower) {
+		stop_at(ix, k)->record = record_ref(ix, to);
+		atomic_store_explicit(&stop_at(ix, k)->node, to->node, memory_order_relaxed);
+	}
 }
 
 /* The node on which <c> hangs, with its shard locked; NULL: it has not left the root. */
 static struct node *lock_node(struct index *ix, uint32_t c, uint64_t *locked)
 {
-	struct claim *cl = &ix->claims[c];
 	node_id id;
 
-	while ((id = atomic_load_explicit(&cl->node, memory_order_relaxed)) != 0) {
+	while ((id = claim_node(ix, c)) != 0) {
 		shards_lock(ix, *locked = shard_bit(ix, id));
-		if (atomic_load_explicit(&cl->node, memory_order_relaxed) == id)
+		if (claim_node(ix, c) == id)
 			return node_at(ix, id);
 		shards_unlock(ix, *locked);
 	}
 	return NULL;
+}
+
+static struct record *record_of(struct index *ix, uint32_t c)
+{
+	return at(ix, stop_at(ix, claim_at(ix, c)->stop)->record);
 }
 
 /* ---- how it ends --------------------------------------------------------------------------------------- */
@@ -195,8 +391,7 @@ static void hold_above(struct index *ix, uint32_t c, server_id s)
 /* Take <c> off its record: what it reached is held from now on. */
 static void hold(struct index *ix, uint32_t c, uint32_t tick)
 {
-	struct claim *cl = &ix->claims[c];
-	server_id s = cl->server;
+	server_id s = claim_server(ix, c);
 	uint64_t locked;
 	struct node *nd = lock_node(ix, c, &locked);
 	struct record *r;
@@ -205,18 +400,18 @@ static void hold(struct index *ix, uint32_t c, uint32_t tick)
 
 	if (nd == NULL)
 		return;
-	r = at(ix, cl->record);
+	r = record_of(ix, c);
 	first = r->held == 0;
-	if (r->held < cl->depth - nd->start)
-		r->held = (uint16_t)(cl->depth - nd->start);
+	if (r->held < claim_depth(ix, c) - nd->start)
+		r->held = (uint16_t)(claim_depth(ix, c) - nd->start);
 	if (first) {
 		shards_unlock(ix, locked);
 		hold_above(ix, c, s);
 		nd = lock_node(ix, c, &locked);
-		r = at(ix, cl->record);
+		r = record_of(ix, c);
 	}
 	id = nd->id;
-	claim_detach(ix, c, r);
+	claim_detach(ix, c);
 	if (!by_entry(order_of(ix, s)))
 		r->used = tick;
 	alone = nd->n_children == 1;
@@ -234,17 +429,16 @@ void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
 
 struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked)
 {
-	struct claim *cl = &ix->claims[c];
 	struct record *r;
 
 	*nd = lock_node(ix, c, locked);
 	while (*nd != NULL && !shards_more(ix, locked, shard_bit(ix, (*nd)->parent)))
-		*nd = node_at(ix, atomic_load_explicit(&cl->node, memory_order_relaxed));
+		*nd = node_at(ix, claim_node(ix, c));
 	if (*nd == NULL)
 		return NULL;
 	*parent = node_at(ix, (*nd)->parent);
-	r = at(ix, cl->record);
-	claim_detach(ix, c, r);
+	r = record_of(ix, c);
+	claim_detach(ix, c);
 	return r;
 }
 
@@ -259,166 +453,67 @@ void claim_drop(struct index *ix, uint32_t c)
 	put_back(ix, c);
 }
 
-/* <c>, or the next newer one of <s>; 0: none. */
-static uint32_t one_of(const struct index *ix, uint32_t c, bool of_server, server_id s)
+/* The group with the oldest; CLAIM_GROUPS: none is open. <*n>: how many are open. */
+static uint32_t oldest_group(struct index *ix, uint32_t *n)
 {
-	while (of_server && c != 0 && ix->claims[c].server != s)
-		c = ix->claims[c].newer;
-	return c;
+	uint32_t i, best = CLAIM_GROUPS;
+	uint64_t tick, least = 0;
+
+	for (*n = 0, i = 0; i < CLAIM_GROUPS; i++) {
+		tick = atomic_load_explicit(&ix->groups[i].oldest_tick, memory_order_relaxed);
+		if (tick == NO_CLAIM)
+			continue;
+		*n += atomic_load_explicit(&ix->groups[i].n_open, memory_order_relaxed);
+		if (best < CLAIM_GROUPS && !tick_before((uint32_t)tick, (uint32_t)least))
+			continue;
+		best = i;
+		least = tick;
+	}
+	return best;
 }
 
-static bool expire(struct index *ix, bool of_server, server_id s, bool but_last)
+bool claim_expire(struct index *ix, bool but_last)
 {
-	uint32_t c;
+	uint32_t c = 0, i, n;
 
-	claims_lock(ix);
-	c = one_of(ix, ix->oldest_claim, of_server, s);
-	if (c != 0 && but_last && one_of(ix, ix->claims[c].newer, of_server, s) == 0)
-		c = 0;
-	if (c != 0)
-		close_claim(ix, c);
-	claims_unlock(ix);
+	while (c == 0 && (i = oldest_group(ix, &n)) < CLAIM_GROUPS && (!but_last || n > 1)) {
+		claims_lock(ix, (server_id)i);
+		if ((c = ix->groups[i].oldest) != 0)
+			close_claim(ix, c);
+		claims_unlock(ix, (server_id)i);
+	}
 	if (c == 0)
 		return false;
 	claim_drop(ix, c);
 	return true;
 }
 
-bool claim_expire(struct index *ix, bool of_server, server_id s)
+bool claim_expire_of(struct index *ix, server_id s)
 {
-	return expire(ix, of_server, s, false);
-}
+	uint32_t c;
 
-bool claim_expire_but_last(struct index *ix, bool of_server, server_id s)
-{
-	return expire(ix, of_server, s, true);
+	claims_lock(ix, s);
+	if ((c = ix->servers[s].oldest_claim) != 0)
+		close_claim(ix, c);
+	claims_unlock(ix, s);
+	if (c == 0)
+		return false;
+	claim_drop(ix, c);
+	return true;
 }
 
 void index_confirm(struct index *ix, index_claim id, msec now)
 {
-	uint32_t c = close_by_id(ix, id);
+	uint32_t c = claim_close(ix, id, true);
 
-	if (c == 0)
-		return;
-	hold(ix, c, tick_of(now));
-	put_back(ix, c);
-	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);
+	if (c != 0)
+		claim_hold(ix, c, tick_of(now));
 }
 
 void index_cancel(struct index *ix, index_claim id)
 {
-	uint32_t c = close_by_id(ix, id);
+	uint32_t c = claim_close(ix, id, false);
 
-	if (c == 0)
-		return;
-	claim_drop(ix, c);
-	atomic_fetch_add_explicit(&ix->cancelled, 1, memory_order_relaxed);
-}
-
-/* ---- served by another ------------------------------------------------------------------------------------ */
-
-#define WAY_MAX	32u	/* nodes that are remembered on the way up; a longer way is gone in parts */
-
-/* Nodes from where <s> holds nothing more, or its record is no whole one, down to <id>: way[0] is the
- * highest that is missing, of those that fit. */
-static uint32_t way_down(struct index *ix, node_id id, server_id s, struct index_step *way)
-{
-	struct index_step up[WAY_MAX];
-	uint32_t n = 0, i;
-	struct record *r;
-	struct node *nd;
-	uint64_t locked;
-
-	while (id != 0) {
-		shards_lock(ix, locked = shard_bit(ix, id));
-		nd = node_at(ix, id);
-		r = nd != NULL && nd->kind == NODE_EDGE ? node_record(ix, nd, s) : NULL;
-		if (nd == NULL || nd->kind == NODE_ROOT || (n > 0 && r != NULL && r->held == nd->n_pages)) {
-			id = 0;
-		} else {
-			up[n++ % WAY_MAX] = (struct index_step){ id, nd->serial };
-			id = nd->parent;
-		}
-		shards_unlock(ix, locked);
-	}
-	for (i = 0; i < n && i < WAY_MAX; i++)
-		way[i] = up[(n - 1 - i) % WAY_MAX];
-	return i;
-}
-
-/* <s> holds the first <depth> pages on <id>, or all of its; false: no room, or the tree has changed. */
-static bool hold_on(struct index *ix, struct index_step at, server_id s, uint32_t depth, uint32_t tick, uint8_t priority)
-{
-	uint64_t locked, want = shard_bit(ix, at.node);
-	struct node *nd, *parent;
-	struct record *r;
-	uint32_t extent;
-	bool done = false;
-
-	do {
-		shards_lock(ix, locked = want);
-		nd = node_at(ix, at.node);
-		if (nd == NULL || nd->serial != at.serial)
-			break;
-		want = locked | shard_bit(ix, nd->parent);
-		if (want & ~locked) {
-			shards_unlock(ix, locked);
-			continue;
-		}
-		parent = node_at(ix, nd->parent);
-		r = parent->kind == NODE_EDGE ? node_record(ix, parent, s) : NULL;
-		if (parent->kind == NODE_EDGE && (r == NULL || r->held < parent->n_pages))
-			break;
-		extent = depth < node_end(nd) ? depth - nd->start : nd->n_pages;
-		if (depth <= nd->start || (r = node_give(ix, &nd, r, s, extent)) == NULL)
-			break;
-		if (r->held < extent)
-			r->held = (uint16_t)extent;
-		record_touch(ix, r, tick, priority);
-		record_list(ix, r);
-		done = true;
-		break;
-	} while (want & ~locked);
-	shards_unlock(ix, locked);
-	return done;
-}
-
-static bool hold_for(struct index *ix, uint32_t c, server_id s, uint32_t tick)
-{
-	struct claim *cl = &ix->claims[c];
-	struct index_step way[WAY_MAX];
-	node_id last;
-	uint32_t i, n, tries;
-
-	for (tries = 0; tries < 1024; tries++) {
-		last = atomic_load_explicit(&cl->node, memory_order_relaxed);
-		n = way_down(ix, last, s, way);
-		for (i = 0; i < n; i++)
-			if (!hold_on(ix, way[i], s, cl->depth, tick, cl->priority))
-				break;
-		if (i == n && n > 0 && way[n - 1].node == last)
-			return true;
-		if (i < n && tries > 16)
-			return false;
-	}
-	return false;
-}
-
-void index_confirm_at(struct index *ix, index_claim id, server_id server, msec now)
-{
-	uint32_t c = close_by_id(ix, id);
-
-	if (c == 0)
-		return;
-	if (server == ix->claims[c].server) {
-		hold(ix, c, tick_of(now));
-		put_back(ix, c);
-	} else {
-		if (server_ready(ix, server)) {
-			know_server(ix, server);
-			hold_for(ix, c, server, tick_of(now));
-		}
+	if (c != 0)
 		claim_drop(ix, c);
-	}
-	atomic_fetch_add_explicit(&ix->confirmed, 1, memory_order_relaxed);
 }

@@ -73,11 +73,11 @@ static void free_closed(struct index *ix, struct shard *sh)
 		next = nd->link;
 		if (nd->dead)
 			id_give(ix, nd->id);
+		sh->late -= arena_size(&sh->arena, ref);
 		arena_free(&sh->arena, ref);
 	}
 	sh->closed = 0;
-	if (sh->spare == 0)
-		sh->spare = arena_alloc(&sh->arena, ROOM_LEAST);
+	node_spare(sh);
 }
 
 static void close_waiting(struct index *ix, struct shard *sh)
@@ -107,6 +107,7 @@ void node_retire(struct index *ix, struct node *nd)
 
 	nd->link = sh->waiting;
 	sh->waiting = node_ref(ix, nd);
+	sh->late += arena_size(&sh->arena, sh->waiting);
 	node_count_bytes(ix, nd, -1);
 	if (++sh->n_waiting >= BATCH)
 		grace_collect(ix, sh, false);
@@ -116,6 +117,7 @@ void node_retire(struct index *ix, struct node *nd)
  * children. */
 void node_bury(struct index *ix, struct node *nd)
 {
+	slack_forget(ix, nd);
 	ix->shards[shard_of(ix, nd->id)].refs[nd->id >> SHARD_BITS] = 0;
 	nd->dead = 1;
 	node_retire(ix, nd);

@@ -74,26 +74,6 @@ static bool records_for(struct index *ix, const struct node *nd, struct node *up
 	return true;
 }
 
-/* Claims that end on the upper part go with it. */
-static void split_claims(struct index *ix, struct record *from, struct record *to, uint32_t depth)
-{
-	uint32_t c = from->claims, next;
-	struct claim *cl;
-
-	from->claims = 0;
-	for (; c != 0; c = next) {
-		struct record *r;
-
-		cl = &ix->claims[c];
-		next = cl->next;
-		r = cl->depth <= depth ? to : from;
-		cl->next = r->claims;
-		cl->record = record_ref(ix, r);
-		r->claims = c;
-		atomic_store_explicit(&cl->node, r->node, memory_order_relaxed);
-	}
-}
-
 /* An owner that goes beyond <k>: <r> stays on the lower part, <up> is new. */
 static void split_owner(struct index *ix, struct record *r, struct record *up, struct node *upper,
 			struct node *lower)
@@ -109,7 +89,7 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	up->n_children = 1;
 	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
 	r->extent = (uint16_t)(r->extent - k);
-	split_claims(ix, r, up, node_end(upper));
+	claims_move(ix, r, up, node_end(upper));	/* those that end on the upper part */
 	node_own(ix, upper, up);	/* first, so that the server is never seen without a page */
 	node_own(ix, lower, r);
 	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + k, memory_order_relaxed);
@@ -132,7 +112,7 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 			continue;
 		}
 		r->node = upper->id;
-		split_claims(ix, r, r, node_end(upper));
+		claims_move(ix, r, r, node_end(upper));
 		node_own(ix, upper, r);
 		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
 	}
@@ -164,6 +144,7 @@ bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t
 		free_records(ix, ups);
 		goto no_room;
 	}
+	slack_move(nd, lower);
 	split_owners(ix, nd, upper, lower, ups);
 	parent->child_xor ^= upper->id ^ nd->id;
 	node_publish(ix, upper);
@@ -191,17 +172,17 @@ static enum grown no_room(struct growth *g, node_id id)
 	return GROW_NO_ROOM;
 }
 
-/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, of which its server had <had>
+/* The claim leaves <from>, if it hangs there, and now reaches <depth> on the node of <r>, of which its server had <had>
  * pages before. */
-static void reach(struct growth *g, struct node *nd, struct record *r, struct record *from, uint32_t depth,
+static void reach(struct growth *g, struct record *r, struct record *from, uint32_t depth,
 		  uint32_t had)
 {
 	struct claim *cl = &g->ix->claims[g->c];
 
 	cl->added += r->extent - had;
 	if (from != NULL)
-		claim_detach(g->ix, g->c, from);
-	claim_attach(g->ix, g->c, nd, r, depth);
+		claim_detach(g->ix, g->c);
+	claim_attach(g->ix, g->c, r, depth);
 	if (g->recalled != 0)
 		record_recall(g->ix, r, g->tick, g->recalled, cl->priority);
 	else
@@ -225,15 +206,22 @@ static uint32_t same_on(const struct growth *g, const struct node *nd)
 
 static enum grown into_child(struct growth *g, struct node *nd, struct record *up, struct node *child)
 {
-	server_id s = g->ix->claims[g->c].server;
+	server_id s = claim_server(g->ix, g->c);
 	uint32_t same = same_on(g, child), had = node_owned(child, s);
 	struct record *r = node_give(g->ix, &child, up, s, same);
 
 	if (r == NULL)
 		return no_room(g, child->id);
-	reach(g, child, r, up, child->start + same, had);
+	reach(g, r, up, child->start + same, had);
 	g->left = nd->n_children == 1 ? nd->id : 0;
 	return GROW_ON;
+}
+
+/* On the same record. */
+static void further(struct growth *g, struct record *r, uint32_t depth)
+{
+	claim_detach(g->ix, g->c);
+	claim_attach(g->ix, g->c, r, depth);
 }
 
 static enum grown extend(struct growth *g, struct node *nd, struct record *r)
@@ -245,7 +233,7 @@ static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 		return no_room(g, nd->id);
 	node_extent(g->ix, to, r, to->n_pages);
 	g->ix->claims[g->c].added += r->extent - had;
-	g->ix->claims[g->c].depth = node_end(to);
+	further(g, r, node_end(to));
 	return GROW_ON;
 }
 
@@ -285,7 +273,7 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 	g->full = shard;
 	if (child == NULL)
 		return GROW_NO_ROOM;
-	if ((r = record_new(ix, child, ix->claims[g->c].server)) != NULL) {
+	if ((r = record_new(ix, child, claim_server(ix, g->c))) != NULL) {
 		r->extent = child->n_pages;
 		node_own(ix, child, r);
 	}
@@ -300,7 +288,7 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 		up->n_children++;
 	ix->shards[shard].st.nodes++;
 	ix->shards[shard].st.pages += child->n_pages;
-	reach(g, child, r, up, node_end(child), 0);
+	reach(g, r, up, node_end(child), 0);
 	return GROW_ON;
 }
 
@@ -338,27 +326,28 @@ static enum grown below(struct growth *g, struct node *nd, struct record *up, ui
 /* The claim ends within <nd>. */
 static enum grown within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
 {
-	struct claim *cl = &g->ix->claims[g->c];
+	uint32_t depth = claim_depth(g->ix, g->c);
 	struct node *parent;
 	node_id only = nd->n_children == 1 ? nd->id : 0;
-	uint32_t same = source_same(g->src, nd, cl->depth, 0), to = cl->depth + same - nd->start;
+	uint32_t same = source_same(g->src, nd, depth, 0), to = depth + same - nd->start;
 
 	if (same > 0) {
 		if (r->extent < to) {
-			cl->added += to - r->extent;
+			g->ix->claims[g->c].added += to - r->extent;
 			node_extent(g->ix, nd, r, to);
 		}
-		cl->depth += same;
+		further(g, r, depth + same);
 		return GROW_ON;
 	}
 	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
 		return GROW_ON;
 	parent = node_at(g->ix, nd->parent);
-	if (node_reach(nd) == cl->depth - nd->start) {	/* its end belongs to nobody: there was no room to cut it */
-		nd = node_remake(g->ix, nd, cl->depth - nd->start, node_cap(nd), NULL);
-		return nd ? GROW_ON : no_room(g, atomic_load_explicit(&cl->node, memory_order_relaxed));
+	if (node_reach(nd) == depth - nd->start) {	/* its end belongs to nobody: there was no room to cut it */
+		nd = node_remake(g->ix, nd, depth - nd->start, node_cap(nd), NULL);
+		g->left_above = parent->kind == NODE_EDGE && parent->n_children == 1 ? parent->id : 0;
+		return nd ? GROW_ON : no_room(g, claim_node(g->ix, g->c));
 	}
-	if (!node_split(g->ix, parent, nd, cl->depth - nd->start))
+	if (!node_split(g->ix, parent, nd, depth - nd->start))
 		return no_room(g, nd->id);
 	/* each part may be short enough now for its only neighbour */
 	g->left = only;		/* of <nd>, which may be gone */
@@ -429,36 +418,35 @@ static enum grown from_root(struct growth *g, uint64_t *locked)
 
 static enum grown step(struct growth *g, node_id id, uint64_t *locked)
 {
-	struct claim *cl = &g->ix->claims[g->c];
+	const struct stop *stop = &g->ix->stops[g->ix->claims[g->c].stop];
 	struct record *r;
 	struct node *nd;
 
 	if (id == 0)
 		return from_root(g, locked);
 	nd = node_at(g->ix, id);
-	r = at(g->ix, cl->record);
-	return cl->depth < node_end(nd) ? within(g, nd, r, locked) : below(g, nd, r, locked);
+	r = at(g->ix, stop->record);
+	return stop->depth < node_end(nd) ? within(g, nd, r, locked) : below(g, nd, r, locked);
 }
 
 /* As many steps as can be done with these shards, but no more than a few: others wait for them. */
 static enum grown steps(struct growth *g, uint64_t *locked)
 {
-	struct claim *cl = &g->ix->claims[g->c];
 	enum grown is = GROW_ON;
 	node_id id;
 	unsigned i;
 
 	for (i = 0; i < STEPS && is == GROW_ON && (g->left | g->left_above) == 0; i++) {
-		id = atomic_load_explicit(&cl->node, memory_order_relaxed);
+		id = claim_node(g->ix, g->c);
 		if (id != 0 && (shard_bit(g->ix, id) & ~*locked) != 0)
 			break;
-		if (cl->depth < g->src->n)
+		if (claim_depth(g->ix, g->c) < g->src->n)
 			is = step(g, id, locked);
-		if (is == GROW_ON && cl->depth == g->src->n)
+		if (is == GROW_ON && claim_depth(g->ix, g->c) == g->src->n)
 			is = GROW_DONE;
 	}
 	if (is == GROW_DONE)
-		g->ix->shards[shard_of(g->ix, atomic_load_explicit(&cl->node, memory_order_relaxed))].st.commits++;
+		g->ix->shards[shard_of(g->ix, claim_node(g->ix, g->c))].st.commits++;
 	return is;
 }
 
@@ -475,7 +463,7 @@ static enum grown unlocked(struct growth *g, uint64_t locked, enum grown is)
 
 enum grown grow(struct growth *g)
 {
-	node_id id = atomic_load_explicit(&g->ix->claims[g->c].node, memory_order_relaxed);
+	node_id id = claim_node(g->ix, g->c);
 	uint64_t locked = id ? shard_bit(g->ix, id) : 0;
 	enum grown is;
 
@@ -491,12 +479,12 @@ static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 	struct record *r;
 	uint32_t had;
 
-	if (nd->kind != NODE_EDGE || (r = node_record(g->ix, nd, g->ix->claims[g->c].server)) == NULL)
+	if (nd->kind != NODE_EDGE || (r = node_record(g->ix, nd, claim_server(g->ix, g->c))) == NULL)
 		return false;
 	had = r->extent;
 	if (had < depth - nd->start)
 		node_extent(g->ix, nd, r, depth - nd->start);
-	reach(g, nd, r, NULL, depth, had);
+	reach(g, r, NULL, depth, had);
 	return true;
 }
 

@@ -9,7 +9,6 @@
 #define CLAIMS_LEAST	64u
 #define CLAIMS_MOST	(1u << 20)
 #define PAGE_COST	9u		/* bytes a page, for what claims may add */
-#define COMMIT_TRIES	4096u		/* nodes on the way and changes seen on it */
 
 void index_defaults(struct index_opts *o)
 {
@@ -37,6 +36,13 @@ static uint32_t claims_for(size_t max_bytes)
 	return n < CLAIMS_LEAST ? CLAIMS_LEAST : n > CLAIMS_MOST ? CLAIMS_MOST : (uint32_t)n;
 }
 
+static uint32_t spare_for(size_t bytes)
+{
+	size_t n = bytes / FREE_PART;
+
+	return n < ROOM_LEAST ? ROOM_LEAST : n > NODE_MOST ? NODE_MOST : (uint32_t)n;
+}
+
 static size_t up64(size_t n)
 {
 	return (n + 63) & ~(size_t)63;
@@ -55,6 +61,8 @@ static void lay_out(struct index *ix)
 	ix->claims = (struct claim *)(void *)(base + pos);
 	ix->n_claims = claims_for(ix->opts.max_bytes) + 1;
 	pos += up64(ix->n_claims * sizeof(struct claim));
+	ix->stops = (struct stop *)(void *)(base + pos);
+	pos += up64(ix->n_claims * sizeof(struct stop));
 	for (i = 0; i < ix->n_shards; i++) {
 		ix->shards[i].max_ids = (uint32_t)(entries / ix->n_shards * 5 / 4 + 64);
 		ix->shards[i].refs = (uint32_t *)(void *)(base + pos);
@@ -64,9 +72,12 @@ static void lay_out(struct index *ix)
 	each = (ix->opts.max_bytes - pos) / ix->n_shards;
 	for (i = 0; i < ix->n_shards; i++) {
 		arena_init(&ix->shards[i].arena, &ix->region, pos + i * each, each);
-		ix->shards[i].spare = arena_alloc(&ix->shards[i].arena, ROOM_LEAST);
+		ix->shards[i].spare_bytes = spare_for(each);
+		ix->shards[i].spare = arena_alloc(&ix->shards[i].arena, ix->shards[i].spare_bytes);
 	}
-	ix->reserve_pages = ix->opts.max_bytes / 100 * ix->opts.reserve_percent / PAGE_COST;
+	/* many servers may claim the same pages: that all is reserved is no number of them */
+	ix->reserve_pages = ix->opts.reserve_percent < 100 ?
+		ix->opts.max_bytes / 100 * ix->opts.reserve_percent / PAGE_COST : INT64_MAX;
 }
 
 static bool take_orders(struct index *ix)
@@ -87,15 +98,6 @@ static bool take_orders(struct index *ix)
 	for (k = 0; k < (size_t)SERVERS_MAX * ix->n_shards; k++)
 		atomic_store_explicit(&ix->first_used[k], NOT_ONE, memory_order_relaxed);
 	return true;
-}
-
-static void chain_claims(struct index *ix)
-{
-	uint32_t i;
-
-	for (i = 1; i < ix->n_claims; i++)
-		ix->claims[i].next = i + 1 < ix->n_claims ? i + 1 : 0;
-	ix->free_claim = 1;
 }
 
 struct index *index_new(const struct index_opts *o)
@@ -128,7 +130,7 @@ struct index *index_new(const struct index_opts *o)
 		return NULL;
 	}
 	lay_out(ix);
-	chain_claims(ix);
+	claims_init(ix);
 	return ix;
 }
 
@@ -193,34 +195,25 @@ static void know_tenant(struct index *ix, uint32_t tenant)
 		;
 }
 
+/* A way may have as many nodes as pages, so it is not their number that is bounded but how often in a row others
+ * have changed the tree before a page was won; then the commit is refused. */
 static bool grow_to_end(struct growth *g, uint32_t *work)
 {
+	uint32_t still = 0, n_full = 0, depth;
 	enum grown is = GROW_ON;
-	uint32_t i, n_full = 0;
 
 	if (g->m != NULL && g->m->cursor.node != 0)
 		is = grow_from_cursor(g);
-	for (i = 0; i < COMMIT_TRIES && is != GROW_DONE; i++) {
+	while (is != GROW_DONE && still < STILL_MAX) {
 		if (is == GROW_NO_ROOM && !(g->crowded ? make_space(g->ix, g->space->tenant, work) :
 					    make_room(g->ix, g->full, n_full++ == 0, work)))
 			return false;
 		g->crowded = false;
+		depth = claim_depth(g->ix, g->c);
 		is = grow(g);
+		still = claim_depth(g->ix, g->c) > depth ? 0 : still + 1;
 	}
 	return is == GROW_DONE;
-}
-
-/* All claims are open: the oldest makes room, if claims may go at all. */
-static uint32_t take_claim(struct index *ix, server_id server, unsigned priority)
-{
-	uint8_t p = (uint8_t)(priority < 31 ? priority : 31);
-	uint32_t c = claim_take(ix, server, p);
-
-	if (c == 0 && ix->opts.reserve_percent < 100 && claim_expire(ix, false, 0)) {
-		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
-		c = claim_take(ix, server, p);
-	}
-	return c;
 }
 
 static index_claim commit(struct index *ix, const struct space_key *space, const struct source *src,
@@ -236,7 +229,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
 	if ((size_t)src->n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
-	    (g.c = take_claim(ix, server, priority)) == 0) {
+	    (g.c = claim_take(ix, server, (uint8_t)(priority < 31 ? priority : 31), true)) == 0) {
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
@@ -247,7 +240,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
-	if (claim_open(ix, g.c, &id))
+	if (claim_open(ix, g.c, g.tick, &id))
 		keep_reserve(ix, &work);
 	if (atomic_load(&ix->servers[server].drops) != drops) {		/* it left meanwhile */
 		index_cancel(ix, id);
@@ -263,7 +256,7 @@ bool commit_held(struct index *ix, const struct source *src, const struct held_e
 			    .recalled = h->hits ? h->hits : 1 };
 	uint32_t work = 0;		/* nothing is evicted */
 
-	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority)) == 0)
+	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, false)) == 0)
 		return false;
 	know_server(ix, h->server);
 	know_tenant(ix, h->space.tenant);
@@ -351,7 +344,17 @@ static void add_shard(struct index *ix, uint32_t i, struct index_stats *s)
 	s->commits += sh->st.commits;
 	s->evicted_records += sh->st.evicted_records;
 	s->evicted_pages += sh->st.evicted_pages;
+	s->slack += atomic_load_explicit(&sh->n_slack, memory_order_relaxed);
 	shards_unlock(ix, 1ull << i);
+}
+
+static void add_claims(struct index *ix, uint32_t i, struct index_stats *s)
+{
+	claims_lock(ix, (server_id)i);
+	s->claims += atomic_load_explicit(&ix->groups[i].n_open, memory_order_relaxed);
+	s->confirmed += ix->groups[i].confirmed;
+	s->cancelled += ix->groups[i].cancelled;
+	claims_unlock(ix, (server_id)i);
 }
 
 void index_stats(struct index *ix, struct index_stats *s)
@@ -360,17 +363,15 @@ void index_stats(struct index *ix, struct index_stats *s)
 
 	*s = (struct index_stats){
 		.bytes = ix->fixed_bytes, .fixed_bytes = ix->fixed_bytes, .max_bytes = ix->opts.max_bytes,
-		.shards = ix->n_shards, .confirmed = atomic_load(&ix->confirmed),
-		.cancelled = atomic_load(&ix->cancelled), .expired = atomic_load(&ix->expired),
+		.shards = ix->n_shards, .expired = atomic_load(&ix->expired),
 		.refused = atomic_load(&ix->refused),
 	};
 	for (i = 0; i < ix->n_shards; i++)
 		add_shard(ix, i, s);
 	for (i = 0; i < READERS_MAX; i++)
 		s->matches += atomic_load_explicit(&ix->readers[i].matches, memory_order_relaxed);
-	claims_lock(ix);
-	s->claims = ix->open_claims;
-	claims_unlock(ix);
+	for (i = 0; i < CLAIM_GROUPS; i++)
+		add_claims(ix, i, s);
 }
 
 uint32_t index_shards(const struct index *ix)

@@ -44,6 +44,7 @@ enum index_order {
 	INDEX_PRIORITY,		/* lowest priority of its commit (0..31), of those the oldest */
 };
 
+#define SHARDS_MAX	64u
 #define SHARD_BYTES_MAX	((uint64_t)4 << 30)
 
 struct index_opts {
@@ -52,7 +53,8 @@ struct index_opts {
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
 	uint32_t shards;	/* of SHARD_BYTES_MAX at most, what is beyond stays unused; a power of two up to 64, default 16; fewer if one had under 256 KiB */
 	uint32_t max_spaces;	/* of one tenant; for one more, what it used longest ago goes; 65536 */
-	uint32_t reserve_percent;	/* of each budget that claims may take before the oldest goes; 10;
+	uint32_t reserve_percent;	/* of each budget that claims may take: of the bytes before the oldest goes, of a
+					 * server's capacity from what it holds (more stand beside it); 10;
 					 * 100: none goes, and a commit without room is refused */
 	enum index_order order;		/* of servers for which index_set_order() says no other */
 	bool mixed;		/* some server goes by lfu or priority though <order> is another */
@@ -138,8 +140,8 @@ typedef uint64_t index_claim;
 
 /* <server> was sent these pages: it claims all of them, and is touched as used at <now>. <m> is the
  * match of the same pages (its cursor saves the second walk where nothing has changed), or NULL.
- * Older pages are evicted when a budget asks for it, on 64 records at most; the rest is left to
- * index_tick(). Returns 0, with nothing claimed, when <n> is 0, the server is leaving, or memory and
+ * Older pages are evicted when a budget asks for it, on 64 records at most, and fewer where nodes must
+ * be copied or joined for it; the rest is left to index_tick(). Returns 0, with nothing claimed, when <n> is 0, the server is leaving, or memory and
  * budget leave no room. */
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now);
@@ -154,7 +156,8 @@ void index_confirm(struct index *ix, index_claim claim, msec now);
 void index_cancel(struct index *ix, index_claim claim);
 
 /* Confirm, but at the server that really served it: <server> holds the claim's pages now, and the
- * server that had claimed them is left as by index_cancel(). No room: only the cancel happens. */
+ * server that had claimed them is left as by index_cancel(). Older pages are evicted as by a commit. Where
+ * that leaves no room, or <server> is leaving, it holds no part of them: only the cancel happens. */
 void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now);
 
 /* Pages that the engine of <server> has room for; 0: nobody knows, and only bytes count. */
@@ -173,12 +176,13 @@ uint64_t index_server_output(struct index *ix, server_id server);	/* pages of it
 /* A tenant with no more than <bytes> of nodes loses none of them to another's need. */
 void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes);
 
-/* Evict what is over a budget, on 64 records at most. True: there is more to do. */
+/* Evict what is over a budget, on 64 records at most, as above, and make nodes smaller that found no room
+ * for it before. True: there is more to do. */
 bool index_tick(struct index *ix);
 
 /* Forget everything about a server: its id may be given to another afterwards. Its open claims
  * become unknown. It is in no match as soon as the first step has begun; a step works on <work>
- * records at most and returns true when nothing is left. */
+ * records at most, as above, and returns true when nothing is left. */
 bool index_drop_step(struct index *ix, server_id server, uint32_t work);
 void index_drop_server(struct index *ix, server_id server);	/* all steps */
 
@@ -190,6 +194,7 @@ struct index_stats {
 	uint64_t matches, commits, confirmed, cancelled, expired;
 	uint64_t evicted_records, evicted_pages;
 	uint64_t refused;			/* commits that found no room */
+	uint64_t slack;				/* nodes that could be smaller and wait for room to become so */
 	uint64_t shards;
 };
 

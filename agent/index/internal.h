@@ -1,6 +1,6 @@
 /* internal.h - what the files of the index share: nodes, records, shards, and who may touch what.
  *
- *   region:  [ child table | claims | shard 0: ids, arena | shard 1: ids, arena | ... ]
+ *   region:  [ child table | claims, stops | shard 0: ids, arena | shard 1: ids, arena | ... ]
  *
  * A node is an object in the arena of its shard. What a reader looks at (place, pages, digests) never
  * changes after the object was published: a node that grows, splits, joins or is cut gets a new object,
@@ -19,7 +19,8 @@
  *   - a record's extent is the whole node if it has children, else the longer of what is held and
  *     what claims reach
  *   - a node but the root has an owner; its last page has one; it is not alone below its parent,
- *     unless both together were longer than EDGE_MAX or there are claims on the parent
+ *     unless both together were longer than EDGE_MAX or there are claims on the parent. A node that
+ *     there was no room to make so has slack and is in a list; shrink.c looks at it again
  *   - a record is in the lists exactly if it has neither children nor claims */
 #ifndef KVROUTE_INDEX_INTERNAL_H
 #define KVROUTE_INDEX_INTERNAL_H
@@ -33,12 +34,15 @@
 #include "agent/index/pages.h"
 
 #define SHARD_BITS	6u
-#define SHARDS_MAX	(1u << SHARD_BITS)
+_Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard");
 #define EDGE_MAX	512u		/* pages on a node: what copying one costs at most */
 #define CHUNK_BYTES	2048u		/* of one digest, where a page is not larger */
-#define EVICT_MAX	64u		/* records of work in one call */
+#define EVICT_MAX	64u		/* work in one call: a record, or more where nodes are copied (shrink.c) */
+#define STILL_MAX	64u		/* tries in a row that bring a claim no page further, as others change the tree */
 #define ORDERS_MAX	32u		/* lists of a server that goes by hits or priority */
 #define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
+#define NODE_MOST	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * 2 * sizeof(uint64_t))
+#define FREE_PART	32u		/* a tick keeps one part of so many of a shard free; a small one's spare is as much */
 #define TRIM_PAGES	EDGE_MAX	/* of a record in one go when bytes are needed: all, as a shorter copy needs room */
 
 typedef uint32_t node_id;	/* local number << SHARD_BITS | shard; 0 is none */
@@ -57,10 +61,12 @@ struct node {
 	uint32_t n_children;
 	node_id child_xor;		/* of all children's ids: with one child, its id */
 	uint32_t serial;		/* no other object of the shard has had it for a long time */
-	uint32_t link;			/* the next that waits for readers to leave */
+	uint32_t link;			/* the next that waits for readers to leave, or the next with slack */
 	uint16_t tenant;
 	uint8_t dead;			/* its id goes with it */
+	uint8_t slack;			/* it is in its shard's list of nodes with slack, by <link> and <slack_prev> */
 	uint16_t n_owners, chunk;	/* <chunk>: pages of a digest; 0: none here */
+	node_id slack_prev;
 };
 
 _Static_assert(sizeof(struct node) == 48, "what is behind a node is in words of 8 bytes");
@@ -78,28 +84,67 @@ struct record {
 	uint8_t hits;
 	uint8_t priority : 5, listed : 1;
 	uint32_t n_children;		/* records of the server on children of the node */
-	uint32_t claims;		/* number of the first claim on it; 0: none */
+	uint32_t claims;		/* the deepest stop of claims on it; 0: none */
 	uint32_t used;			/* ticks */
 	struct links in[2];		/* BY_ORDER of (shard, server), BY_AGE of (shard, tenant) */
+	arena_ref slab;			/* that it lies in */
 };
 
 enum { BY_ORDER, BY_AGE };
 
-_Static_assert(sizeof(struct record) == 40, "a record takes a block of 48 bytes");
+#define RECORD_BYTES	48u		/* of each in a slab: refs count in units of 16 */
+_Static_assert(sizeof(struct record) <= RECORD_BYTES, "a record fits into its place");
 
+/* Records lie together, SLAB_RECORDS in one block of the arena: each on its own would lie between nodes, and what
+ * these leave would never again be room for a long one. In front of them: */
+struct slab {
+	arena_ref next, prev;		/* of those in the shard that have room */
+	arena_ref free;			/* the first free record; they are in a list by their first word */
+	uint32_t n_used;
+};
+
+#define SLAB_RECORDS	20u
+_Static_assert(sizeof(struct slab) == ARENA_UNIT, "records begin where refs can name them");
+
+/* Where claims on one record end: all that reach the same depth share one. So a record that thousands hang on
+ * has few of them, the deepest first, and what happens to the record is done to these. */
+struct stop {
+	_Atomic node_id node;
+	arena_ref record;
+	uint32_t depth;			/* pages from the start; never changes while a claim is here */
+	uint32_t first;			/* claim */
+	uint32_t deeper, shallower;	/* on the same record */
+};
+
+/* <stop> to <prev> are guarded by the shard of the stop's node, <stop> may be read by who is at work on the claim;
+ * <free> by its group; the links of the open ones, <added> and <tick> by the group of the server. */
 struct claim {
-	_Atomic uint32_t node;		/* 0: not open, or at the root with nothing yet */
-	arena_ref record;		/* on which it hangs */
-	uint32_t depth;			/* pages from the start that it reaches */
-	uint32_t next;			/* on the same record, or the next free one */
-	uint32_t older, newer;		/* all open ones, by number */
+	uint32_t stop;			/* 0: at the root with nothing yet, or on no record any more */
+	uint32_t spare;			/* a stop that nobody uses. Of the claims at one stop, all but one have one */
+	uint32_t next, prev;		/* at the same stop */
+	uint32_t free;			/* the next free one */
+	uint32_t older, newer;		/* open ones of the group */
+	uint32_t older_same, newer_same;	/* and of the server */
 	uint32_t added;			/* pages the server did not hold before */
-	uint32_t generation;
-	server_id server;
-	uint8_t state, priority;
+	uint32_t tick;			/* when it was opened */
+	_Atomic uint32_t generation;
+	_Atomic server_id server;
+	_Atomic uint8_t state;
+	uint8_t priority;
 };
 
 enum claim_state { CLAIM_FREE, CLAIM_GROWING, CLAIM_OPEN, CLAIM_CLOSING };
+
+#define CLAIM_GROUPS	16u	/* so that those who open and close claims of different servers seldom meet */
+#define NO_CLAIM	UINT64_MAX
+
+struct claim_group {		/* of the servers with the same number modulo CLAIM_GROUPS */
+	_Alignas(64) _Atomic uint32_t locked;	/* guards the rest; no other lock is taken under it */
+	_Atomic uint32_t n_open;
+	uint32_t free, oldest, newest;
+	_Atomic uint64_t oldest_tick;	/* of the oldest; NO_CLAIM: there is none */
+	uint64_t confirmed, cancelled;
+};
 
 struct ends {
 	arena_ref first, last;		/* first goes first */
@@ -108,24 +153,32 @@ struct ends {
 struct shard {
 	_Alignas(64) _Atomic uint32_t locked;
 	struct arena arena;
-	uint32_t *refs;			/* [id >> SHARD_BITS]: the current object; a free one: the next free id */
+	uint32_t *refs;			/* [id >> SHARD_BITS]: the current object, counted from the arena's first + 1;
+					 * a free id: the next free one | ID_FREE; 0: neither */
 	uint32_t n_ids, max_ids, free_id;
 	uint32_t serial;
 	struct ends by_age[TENANTS_MAX];
 	struct ends *orders;		/* [server * buckets + bucket] */
+	arena_ref slabs;		/* the first with room for a record */
 	_Atomic int64_t tenant_bytes[TENANTS_MAX];	/* of nodes; changed under the lock */
 	uint32_t waiting, n_waiting;	/* objects that are superseded, by link */
 	uint32_t closed;		/* those that only readers of <closed_at> and before can see */
 	uint64_t closed_at;
-	arena_ref spare;		/* so that what makes things smaller finds room to do it */
-	uint64_t not_shrunk;		/* times that it did not: a node stays as it is until it is touched again */
+	size_t late;			/* bytes of both */
+	arena_ref spare;		/* so that what makes things smaller finds room to do it; 0: it was used */
+	uint32_t spare_bytes;		/* enough for the largest node, where the arena is not a small one */
+	bool lacked;			/* it did not, since the last tick */
+	uint8_t short_ticks;		/* ticks in a row that found it so */
+	node_id slack_first, slack_last;	/* nodes that could be smaller, and found no room to become so */
+	_Atomic uint32_t n_slack;
 	struct {
 		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
 	} st;
 };
 
-#define NOT_ONE	UINT32_MAX
-#define ID_FREE	0x80000000u	/* in <refs>: no object, the next free id */
+#define NOT_ONE	UINT64_MAX
+#define ID_FREE	0x80000000u	/* in <refs>; an arena has 2^28 refs at most */
+_Static_assert(ARENA_BYTES_MAX / ARENA_UNIT < ID_FREE, "the ref of an object is no free id");
 
 struct reader {
 	_Alignas(64) _Atomic uint64_t at;	/* the epoch in which it came in; 0: it is out */
@@ -136,11 +189,12 @@ struct reader {
 #define READERS_MAX	256u
 
 struct server {
-	_Atomic int64_t pages, speculative;
+	_Alignas(64) _Atomic int64_t pages, speculative;
 	_Atomic uint64_t capacity;
 	_Atomic uint32_t leaving, drops;
 	_Atomic uint64_t output;	/* pages it generated */
 	_Atomic uint8_t order;		/* enum index_order; never changes while it has records */
+	uint32_t oldest_claim, newest_claim;	/* open ones; guarded by its group */
 };
 
 #define OUTPUT_BUCKETS	64u
@@ -168,19 +222,21 @@ struct index {
 	const struct pages_ops *ops;
 	struct region region;
 	uint64_t seed[2];
-	_Atomic uint32_t *first_used;	/* [server][shard]: a hint at its first record's tick; NOT_ONE: there is none */
+	_Atomic uint64_t *first_used;	/* [server][shard]: a hint at its first record; NOT_ONE: there is none */
 	uint32_t n_shards, orders_each;
 	struct bucket *buckets;
 	size_t n_table;			/* buckets */
 	size_t fixed_bytes;		/* of the region, in no arena */
 	struct claim *claims;
-	uint32_t n_claims, free_claim, oldest_claim, newest_claim, open_claims;
-	_Alignas(64) _Atomic uint32_t claims_locked;
+	struct stop *stops;		/* as many */
+	uint32_t n_claims;
 	uint64_t reserve_pages;		/* that claims may add together before the oldest goes */
-	int64_t speculative;
+	/* every match reads what is above, every commit writes what is below */
+	_Alignas(64) _Atomic int64_t speculative;
+	_Atomic uint64_t expired, refused;
 	_Alignas(64) _Atomic uint64_t epoch;
 	_Atomic uint32_t server_words, n_leaving, readers_used, tenants_used;
-	_Atomic uint64_t confirmed, cancelled, expired, refused;
+	struct claim_group groups[CLAIM_GROUPS];
 	struct server servers[SERVERS_MAX];
 	struct tenant tenants[TENANTS_MAX];
 	struct shard shards[SHARDS_MAX];
@@ -320,8 +376,9 @@ void shards_lock(struct index *ix, uint64_t mask);
 void shards_unlock(struct index *ix, uint64_t mask);
 /* Lock <want> as well. False: all were given up on the way, so that what was seen may have changed. */
 bool shards_more(struct index *ix, uint64_t *locked, uint64_t want);
-void claims_lock(struct index *ix);
-void claims_unlock(struct index *ix);
+/* Of the group of <s>. */
+void claims_lock(struct index *ix, server_id s);
+void claims_unlock(struct index *ix, server_id s);
 
 static inline uint64_t shard_bit(const struct index *ix, node_id id)
 {
@@ -365,6 +422,7 @@ struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, u
 /* The same, from the shard's spare memory if it must be: only for what gives more back than it takes. */
 struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
 			      uint32_t n_pages, uint32_t cap, uint32_t chunk);
+void node_spare(struct shard *sh);	/* memory was freed: put some aside for them, if there is not enough */
 void node_free(struct index *ix, uint32_t shard, struct node *nd);	/* never published */
 arena_ref node_ref(const struct index *ix, const struct node *nd);
 node_id id_take(struct index *ix, uint32_t shard);	/* 0: none left */
@@ -395,7 +453,10 @@ void record_list(struct index *ix, struct record *r);		/* into the lists */
 void record_unlist(struct index *ix, struct record *r);
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority);
 void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority);
+bool first_before(enum index_order o, uint64_t a, uint64_t b);	/* of two hints of a server: <a> goes first */
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
+/* The next in the list after <r>, which goes now, will go soon: ask for their memory. The shard is locked. */
+void order_ahead(struct index *ix, const struct shard *sh, const struct record *r, unsigned list);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
 
@@ -403,11 +464,20 @@ struct shard *record_shard(struct index *ix, const struct record *r);
 
 /* Bring <r> to the extent that it has a reason for, and so on upwards. It is on <nd>; this and its parent are
  * locked, as <locked> says, and on return nothing is. <c>: the claim that was the reason, which goes up with it and
- * is off all records at the end; 0: what is above is held. */
-void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked, uint32_t c);
-/* No lock is held by the caller of these. Take up to <most> pages from the end of a record that may go; returns how many went. */
+ * is off all records at the end; 0: what is above is held. Returns the work that it was: 1 for each record, and more
+ * where nodes were copied and joined. */
+uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked,
+		       uint32_t c);
+/* <nd> could be smaller. Its shard is locked, as for the next two. */
+void slack_note(struct index *ix, struct node *nd);
+void slack_forget(struct index *ix, struct node *nd);	/* or not */
+void slack_move(const struct node *nd, struct node *to);	/* <to> is the node with this id from now on */
+/* Make nodes with slack smaller, of <shard>; no lock is held by the caller. */
+void slack_settle(struct index *ix, uint32_t shard);
+/* No lock is held by the caller of these. Take up to <most> pages from the end of a record that may go; returns
+ * the work. */
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted);
-void node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right */
+uint32_t node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right; the work */
 
 /* ---- grow.c ------------------------------------------------------------------------------------- */
 
@@ -433,18 +503,58 @@ void root_remove(struct index *ix, struct node *root);	/* it has no children */
 
 /* ---- claim.c ------------------------------------------------------------------------------------ */
 
-uint32_t claim_take(struct index *ix, server_id server, uint8_t priority);	/* 0: none is free */
+void claims_init(struct index *ix);		/* all are free */
+/* 0: none is free, and none may go for it: <expire> says if the oldest may. */
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, bool expire);
 /* It has grown: from now on others know it. True: claims have added more than there is room for. */
-bool claim_open(struct index *ix, uint32_t c, index_claim *id);
-void claim_attach(struct index *ix, uint32_t c, struct node *nd, struct record *r, uint32_t depth);
-void claim_detach(struct index *ix, uint32_t c, struct record *r);
+bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id);
+/* On <r>, whose node is locked. O(stops of it that are deeper), EDGE_MAX at most. */
+void claim_attach(struct index *ix, uint32_t c, struct record *r, uint32_t depth);
+void claim_detach(struct index *ix, uint32_t c);	/* from its record, whose node is locked */
+/* Those on <from> that reach <depth> pages at most are on <to> from now on, which may be the same record on another node. */
+void claims_move(struct index *ix, struct record *from, struct record *to, uint32_t depth);
 void claim_hold(struct index *ix, uint32_t c, uint32_t tick);	/* it has grown, and is confirmed unopened */
 /* The record that it was on, with the node and its parent locked; NULL: it has not left the root, and nothing is. */
 struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked);
 void claim_drop(struct index *ix, uint32_t c);			/* it did not grow to the end */
-bool claim_expire(struct index *ix, bool of_server, server_id s);	/* the oldest; false: there is none */
-bool claim_expire_but_last(struct index *ix, bool of_server, server_id s);	/* the same, but never the only one */
-uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start);
+/* Nobody else knows it any more, and it is to be held or dropped. 0: it is not known. */
+uint32_t claim_close(struct index *ix, index_claim id, bool confirmed);
+/* The oldest goes, of all or of a server; O(1). False: there is none. <but_last>: or only one. */
+bool claim_expire(struct index *ix, bool but_last);
+bool claim_expire_of(struct index *ix, server_id s);
+bool claims_too_many(const struct index *ix);	/* they have added more than there is room for */
+
+static inline struct claim *claim_at(const struct index *ix, uint32_t c)
+{
+	return &ix->claims[c];
+}
+
+static inline struct stop *stop_at(const struct index *ix, uint32_t k)
+{
+	return &ix->stops[k];
+}
+
+/* Pages of its node that claims on <r> reach. O(1). */
+static inline uint32_t claim_reach(const struct index *ix, const struct record *r, uint32_t start)
+{
+	return r->claims ? stop_at(ix, r->claims)->depth - start : 0;
+}
+
+/* Where a claim ends that its caller is at work on; 0: at the root. */
+static inline uint32_t claim_depth(const struct index *ix, uint32_t c)
+{
+	return stop_at(ix, claim_at(ix, c)->stop)->depth;
+}
+
+static inline node_id claim_node(const struct index *ix, uint32_t c)
+{
+	return atomic_load_explicit(&stop_at(ix, claim_at(ix, c)->stop)->node, memory_order_relaxed);
+}
+
+static inline server_id claim_server(const struct index *ix, uint32_t c)
+{
+	return atomic_load_explicit(&claim_at(ix, c)->server, memory_order_relaxed);
+}
 
 /* ---- evict.c ------------------------------------------------------------------------------------ */
 

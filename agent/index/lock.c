@@ -72,12 +72,12 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 	return false;
 }
 
-void claims_lock(struct index *ix)
+void claims_lock(struct index *ix, server_id s)
 {
-	small_lock(&ix->claims_locked);
+	small_lock(&ix->groups[s % CLAIM_GROUPS].locked);
 }
 
-void claims_unlock(struct index *ix)
+void claims_unlock(struct index *ix, server_id s)
 {
-	small_unlock(&ix->claims_locked);
+	small_unlock(&ix->groups[s % CLAIM_GROUPS].locked);
 }

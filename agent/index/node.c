@@ -16,6 +16,12 @@ arena_ref node_ref(const struct index *ix, const struct node *nd)
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
+/* An object's ref among those of its shard, which are at most 2^28: there is room beside it for ID_FREE. */
+static uint32_t ref_kept(const struct shard *sh, arena_ref ref)
+{
+	return ref - sh->arena.first + 1;
+}
+
 node_id id_take(struct index *ix, uint32_t shard)
 {
 	struct shard *sh = &ix->shards[shard];
@@ -43,15 +49,14 @@ void id_give(struct index *ix, node_id id)
 struct node *node_at(struct index *ix, node_id id)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, id)];
-	uint32_t i = id >> SHARD_BITS;
-	arena_ref ref;
+	uint32_t i = id >> SHARD_BITS, kept;
 
 	if (i == 0 || i > sh->n_ids)
 		return NULL;
-	ref = sh->refs[i];
-	if (ref == 0 || (ref & ID_FREE) != 0)
+	kept = sh->refs[i];
+	if (kept == 0 || (kept & ID_FREE) != 0)
 		return NULL;
-	return at(ix, ref);
+	return at(ix, kept - 1 + sh->arena.first);
 }
 
 /* ---- objects ---------------------------------------------------------------------------------- */
@@ -81,12 +86,29 @@ struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind k
 {
 	struct shard *sh = &ix->shards[shard];
 	struct node *nd = node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+	size_t need = node_bytes(kind, start, n_pages, cap, chunk), had;
 
-	if (nd != NULL || sh->spare == 0)
+	if (nd != NULL)
 		return nd;
+	sh->lacked = true;
+	if (sh->spare == 0 || (had = arena_size(&sh->arena, sh->spare)) < need)
+		return NULL;
 	arena_free(&sh->arena, sh->spare);
-	sh->spare = 0;
-	return node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+	nd = node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+	sh->spare = had > 2 * arena_cost(need) ? arena_alloc(&sh->arena, had - arena_cost(need) - ARENA_UNIT) : 0;
+	return nd;
+}
+
+void node_spare(struct shard *sh)
+{
+	arena_ref whole;
+
+	if (sh->spare != 0 && arena_size(&sh->arena, sh->spare) >= sh->spare_bytes)
+		return;
+	if ((whole = arena_alloc(&sh->arena, sh->spare_bytes)) == 0)
+		return;
+	arena_free(&sh->arena, sh->spare);
+	sh->spare = whole;
 }
 
 void node_free(struct index *ix, uint32_t shard, struct node *nd)
@@ -107,7 +129,7 @@ void node_publish(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
 
-	sh->refs[nd->id >> SHARD_BITS] = node_ref(ix, nd);
+	sh->refs[nd->id >> SHARD_BITS] = ref_kept(sh, node_ref(ix, nd));
 	node_count_bytes(ix, nd, 1);
 }
 
@@ -280,6 +302,7 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 	to->tenant = nd->tenant;
 	to->n_children = nd->n_children;
 	to->child_xor = nd->child_xor;
+	slack_move(nd, to);
 	node_copy_owners(ix, nd, to);
 	node_fill(to, nd, src);
 	ix->shards[shard].st.pages += (uint64_t)n_pages - nd->n_pages;

@@ -23,16 +23,60 @@ struct shard *record_shard(struct index *ix, const struct record *r)
 	return &ix->shards[shard_of(ix, r->node)];
 }
 
-struct record *record_new(struct index *ix, struct node *nd, server_id s)
+/* ---- where they lie ----------------------------------------------------------------------------- */
+
+static void slab_list(struct index *ix, struct shard *sh, struct slab *sl)
 {
-	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
-	arena_ref ref = arena_alloc(&sh->arena, sizeof(struct record));
-	struct record *r;
+	arena_ref me = region_ref(&ix->region, sl);
+
+	sl->prev = 0;
+	sl->next = sh->slabs;
+	if (sl->next != 0)
+		((struct slab *)at(ix, sl->next))->prev = me;
+	sh->slabs = me;
+}
+
+static void slab_unlist(struct index *ix, struct shard *sh, struct slab *sl)
+{
+	if (sl->prev != 0)
+		((struct slab *)at(ix, sl->prev))->next = sl->next;
+	else
+		sh->slabs = sl->next;
+	if (sl->next != 0)
+		((struct slab *)at(ix, sl->next))->prev = sl->prev;
+}
+
+static struct slab *slab_new(struct index *ix, struct shard *sh)
+{
+	const uint32_t units = RECORD_BYTES / ARENA_UNIT;
+	arena_ref ref = arena_alloc(&sh->arena, sizeof(struct slab) + SLAB_RECORDS * RECORD_BYTES);
+	struct slab *sl;
+	uint32_t i;
 
 	if (ref == 0)
 		return NULL;
-	r = at(ix, ref);
-	*r = (struct record){ .node = nd->id, .server = s };
+	sl = at(ix, ref);
+	*sl = (struct slab){ .free = ref + 1 };
+	for (i = 0; i < SLAB_RECORDS; i++)
+		*(arena_ref *)at(ix, sl->free + i * units) = i + 1 < SLAB_RECORDS ? sl->free + (i + 1) * units : 0;
+	slab_list(ix, sh, sl);
+	return sl;
+}
+
+struct record *record_new(struct index *ix, struct node *nd, server_id s)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+	struct slab *sl = sh->slabs != 0 ? at(ix, sh->slabs) : slab_new(ix, sh);
+	struct record *r;
+
+	if (sl == NULL)
+		return NULL;
+	r = at(ix, sl->free);
+	sl->free = *(arena_ref *)at(ix, sl->free);
+	sl->n_used++;
+	if (sl->free == 0)
+		slab_unlist(ix, sh, sl);
+	*r = (struct record){ .node = nd->id, .server = s, .slab = region_ref(&ix->region, sl) };
 	sh->st.records++;
 	return r;
 }
@@ -40,9 +84,17 @@ struct record *record_new(struct index *ix, struct node *nd, server_id s)
 void record_free(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
+	struct slab *sl = at(ix, r->slab);
 
 	sh->st.records--;
-	arena_free(&sh->arena, record_ref(ix, r));
+	if (sl->free == 0)
+		slab_list(ix, sh, sl);
+	*(arena_ref *)(void *)r = sl->free;
+	sl->free = record_ref(ix, r);
+	if (--sl->n_used > 0)
+		return;
+	slab_unlist(ix, sh, sl);
+	arena_free(&sh->arena, region_ref(&ix->region, sl));
 }
 
 /* ---- the order of (shard, server) --------------------------------------------------------------- */
@@ -76,19 +128,39 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s)
 	return NULL;
 }
 
-/* What other threads see of it: smaller goes first. */
+void order_ahead(struct index *ix, const struct shard *sh, const struct record *r, unsigned list)
+{
+	bool back = list == BY_ORDER && last_goes(order_of(ix, r->server));
+	arena_ref ref;
+	uint32_t i, kept;
+
+	for (i = 0; i < 3; i++) {
+		if ((ref = back ? r->in[list].prev : r->in[list].next) == 0)
+			break;
+		r = at(ix, ref);
+		if (i == 2)
+			__builtin_prefetch(r);
+		else if (i == 1)
+			__builtin_prefetch(&sh->refs[r->node >> SHARD_BITS]);
+		else if ((kept = sh->refs[r->node >> SHARD_BITS]) != 0)
+			__builtin_prefetch(at(ix, kept - 1 + sh->arena.first));
+	}
+}
+
+/* Of a server's first records in two shards, as hint() tells of them. */
+bool first_before(enum index_order o, uint64_t a, uint64_t b)
+{
+	if (a >> 32 != b >> 32)
+		return a < b;
+	return last_goes(o) ? tick_before((uint32_t)b, (uint32_t)a) : tick_before((uint32_t)a, (uint32_t)b);
+}
+
+/* What other threads see of it: bucket << 32 | tick. */
 static void hint(struct index *ix, struct shard *sh, server_id s)
 {
 	const struct record *r = order_first(ix, sh, s);
-	enum index_order o = order_of(ix, s);
-	uint32_t h = NOT_ONE;
+	uint64_t h = r ? (uint64_t)bucket_of(ix, r) << 32 | r->used : NOT_ONE;
 
-	if (r != NULL && by_bucket(ix, o))
-		h = bucket_of(ix, r) << 27 | (r->used & 0x7ffffffu);
-	else if (r != NULL)
-		h = last_goes(o) ? ~r->used : r->used;
-	if (r != NULL && h == NOT_ONE)
-		h--;
 	atomic_store_explicit(&ix->first_used[(size_t)s * ix->n_shards + (uint32_t)(sh - ix->shards)], h,
 			      memory_order_relaxed);
 }
@@ -118,9 +190,9 @@ static arena_ref place(struct index *ix, const struct ends *e, const struct reco
 	return r->used - x->used < y->used - r->used ? after : hi;
 }
 
-static void put_in(struct index *ix, struct ends *e, struct record *r, unsigned list)
+static void put_in(struct index *ix, struct ends *e, struct record *r, unsigned list, bool first)
 {
-	arena_ref me = record_ref(ix, r), prev = place(ix, e, r, list);
+	arena_ref me = record_ref(ix, r), prev = first ? 0 : place(ix, e, r, list);
 	arena_ref *from = prev ? &((struct record *)at(ix, prev))->in[list].next : &e->first;
 
 	r->in[list].prev = prev;
@@ -159,15 +231,32 @@ static struct ends *age_list(struct index *ix, struct shard *sh, const struct re
 	return &sh->by_age[others ? node_at(ix, r->node)->tenant : 0];
 }
 
+static void not_after(struct index *ix, struct record *r, const struct ends *e)
+{
+	const struct record *first = e->first ? at(ix, e->first) : r;
+
+	if (tick_before(first->used, r->used))
+		r->used = first->used;
+}
+
 void record_list(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
+	struct ends *by_order, *by_age;
+	bool first;
 
 	if (r->listed || r->n_children != 0 || r->claims != 0 || r->held < r->extent)	/* the last: somebody is about to settle it */
 		return;
 	r->listed = 1;
-	put_in(ix, order_list(ix, sh, r), r, BY_ORDER);
-	put_in(ix, age_list(ix, sh, r), r, BY_AGE);
+	by_order = order_list(ix, sh, r);
+	by_age = age_list(ix, sh, r);
+	/* a server that is dropped loses it next: its place need not be looked for */
+	if ((first = !server_ready(ix, r->server))) {
+		not_after(ix, r, by_order);
+		not_after(ix, r, by_age);
+	}
+	put_in(ix, by_order, r, BY_ORDER, first);
+	put_in(ix, by_age, r, BY_AGE, first);
 	hint(ix, sh, r->server);
 }
 

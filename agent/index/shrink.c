@@ -2,8 +2,21 @@
  *
  * A record that is cut or taken out may leave pages that nobody owns, a node without owners, a space
  * without nodes, or a node with one child; each is put right here, and then it is the turn of the
- * record above, which may have lost its last child. */
+ * record above, which may have lost its last child.
+ *
+ * A node becomes smaller by a copy, and where memory is full, or late as a reader looks at what was, there
+ * may be no room for one. Such a node takes more than it needs, and nothing else about it is wrong: it is
+ * put in a list, and tried again when its shard has made room, and at each tick. */
 #include "agent/index/internal.h"
+
+#define SLACK_TRIES	16u	/* nodes that are tried in one go */
+
+/* Work, in records of one server that are taken out: 0.3 to 0.5 us each, most of it waiting for memory. What else
+ * there is to do beside one of these, as measured; how many pages a node has makes hardly a difference. */
+#define WORK_COPY	1u
+#define WORK_JOIN	3u
+#define OWNERS_A_WORK	4u	/* each has a record to be looked at and changed */
+#define SLOTS_A_WORK	2048u	/* each owner is looked for among those of the other node */
 
 /* <nd> has no owner, so no children either. */
 static void remove_node(struct index *ix, struct node *nd, struct node *parent)
@@ -21,17 +34,20 @@ static void remove_node(struct index *ix, struct node *nd, struct node *parent)
 		root_remove(ix, parent);
 }
 
-/* Pages at the end of <nd> that nobody owns go. */
-static void cut_end(struct index *ix, struct node *nd)
+/* Pages at the end of <nd> that nobody owns go; the work. */
+static uint32_t cut_end(struct index *ix, struct node *nd)
 {
 	uint32_t reach = node_reach(nd);
 
-	if (reach < nd->n_pages && node_remake(ix, nd, reach, node_cap(nd), NULL) == NULL)
-		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
+	if (reach == nd->n_pages)
+		return 0;
+	if (node_remake(ix, nd, reach, node_cap(nd), NULL) == NULL)
+		slack_note(ix, nd);
+	return WORK_COPY;
 }
 
 /* True: the server's record on <parent> has lost its last child and what it claimed for it. */
-static bool take_out(struct index *ix, struct node *nd, struct node *parent, struct record *r)
+static bool take_out(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
 {
 	server_id s = r->server;
 	uint32_t used = r->used;
@@ -49,7 +65,7 @@ static bool take_out(struct index *ix, struct node *nd, struct node *parent, str
 	if (nd->n_owners == 0)
 		remove_node(ix, nd, parent);
 	else
-		cut_end(ix, nd);
+		*work += cut_end(ix, nd);
 	if (up == NULL || up->n_children > 0)
 		return false;
 	if (up->held < parent->n_pages)
@@ -59,16 +75,16 @@ static bool take_out(struct index *ix, struct node *nd, struct node *parent, str
 }
 
 /* True: the record above has to be settled as well. */
-static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r)
+static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
 {
 	uint32_t reach = claim_reach(ix, r, nd->start);
 	uint32_t to = r->n_children ? nd->n_pages : r->held > reach ? r->held : reach;
 
 	if (to == 0)
-		return take_out(ix, nd, parent, r);
+		return take_out(ix, nd, parent, r, work);
 	if (to < r->extent) {
 		node_extent(ix, nd, r, to);
-		cut_end(ix, nd);
+		*work += cut_end(ix, nd);
 	}
 	record_list(ix, r);
 	return false;
@@ -98,23 +114,26 @@ static bool alone(const struct node *nd)
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
 
-void record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked, uint32_t c)
+uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked,
+		       uint32_t c)
 {
 	node_id id = nd->id, up = parent->id;
 	server_id s = r->server;
 	bool on, join, join_up;
+	uint32_t work = 0;
 
 	do {
-		on = settle_record(ix, nd, parent, r);
+		work++;
+		on = settle_record(ix, nd, parent, r, &work);
 		if (on && c != 0)	/* or a split carries it away, or a join, before it is settled */
-			claim_attach(ix, c, parent, node_record(ix, parent, s), node_end(parent));
+			claim_attach(ix, c, node_record(ix, parent, s), node_end(parent));
 		join = alone(node_at(ix, id));
 		join_up = alone(node_at(ix, up));
 		shards_unlock(ix, locked);
 		if (join)
-			node_join(ix, id);
+			work += node_join(ix, id);
 		if (!on && join_up)	/* else its record is to be settled first */
-			node_join(ix, up);
+			work += node_join(ix, up);
 		r = !on ? NULL : c != 0 ? claim_off(ix, c, &nd, &parent, &locked) :
 					  lock_record(ix, up, s, &nd, &parent, &locked);
 		if (r != NULL) {
@@ -122,6 +141,7 @@ void record_settle(struct index *ix, struct node *nd, struct node *parent, struc
 			up = parent->id;
 		}
 	} while (r != NULL);
+	return work;
 }
 
 uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
@@ -144,8 +164,7 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 		sh->st.evicted_pages += cut;
 		sh->st.evicted_records += cut == r->extent;
 	}
-	record_settle(ix, nd, parent, r, locked, 0);
-	return cut;
+	return record_settle(ix, nd, parent, r, locked, 0);
 }
 
 /* ---- a node and its only child ------------------------------------------------------------------------- */
@@ -261,6 +280,11 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 	}
 }
 
+static uint32_t join_work(const struct node *nd, const struct node *child)
+{
+	return WORK_JOIN + nd->n_owners / OWNERS_A_WORK + (uint32_t)nd->n_owners * child->n_owners / SLOTS_A_WORK;
+}
+
 static void join(struct index *ix, struct node *above, struct node *nd, struct node *child)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, child->id)];
@@ -271,9 +295,10 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap,
 			      nd->chunk);
 	if (to == NULL || !movers(ix, nd, child, &moved)) {
+		sh->lacked = true;
 		if (to != NULL)
 			node_free(ix, shard, to);
-		ix->shards[shard_of(ix, nd->id)].not_shrunk++;
+		slack_note(ix, nd);
 		return;
 	}
 	to->id = child->id;
@@ -281,12 +306,14 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	to->tenant = nd->tenant;
 	to->n_children = child->n_children;
 	to->child_xor = child->child_xor;
+	slack_move(child, to);
 	join_pages(to, nd, child);
 	join_owners(ix, nd, child, to, moved);
+	node_publish(ix, to);
+	/* a reader finds the new one before it is told that the old ones are, and that before the child is not found */
+	table_move(ix, nd, to);
 	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
 	atomic_store_explicit(&child->superseded, 1, memory_order_release);
-	node_publish(ix, to);
-	table_move(ix, nd, to);
 	table_remove(ix, child);
 	above->child_xor ^= nd->id ^ child->id;
 	sh->st.pages += nd->n_pages;
@@ -296,23 +323,100 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	node_retire(ix, child);
 }
 
-void node_join(struct index *ix, node_id id)
+uint32_t node_join(struct index *ix, node_id id)
 {
 	uint64_t locked = id ? shard_bit(ix, id) : 0;
 	struct node *nd, *child;
+	uint32_t work = 0;
 
 	if (id == 0)
-		return;
+		return 0;
 	shards_lock(ix, locked);
 	do {
 		nd = node_at(ix, id);
 		if (nd == NULL || !may_join(ix, nd)) {
 			shards_unlock(ix, locked);
-			return;
+			return 0;
 		}
 	} while (!shards_more(ix, &locked, shard_bit(ix, nd->parent) | shard_bit(ix, nd->child_xor)));
 	child = node_at(ix, nd->child_xor);
-	if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX)
+	if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX) {
+		work = join_work(nd, child);
 		join(ix, node_at(ix, nd->parent), nd, child);
+	}
 	shards_unlock(ix, locked);
+	return work;
+}
+
+/* ---- nodes with slack ----------------------------------------------------------------------------------- */
+
+void slack_note(struct index *ix, struct node *nd)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+
+	if (nd->slack)
+		return;
+	nd->slack = 1;
+	nd->link = 0;
+	nd->slack_prev = sh->slack_last;
+	if (sh->slack_last != 0)
+		node_at(ix, sh->slack_last)->link = nd->id;
+	else
+		sh->slack_first = nd->id;
+	sh->slack_last = nd->id;
+	atomic_fetch_add_explicit(&sh->n_slack, 1, memory_order_relaxed);
+}
+
+void slack_forget(struct index *ix, struct node *nd)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+
+	if (!nd->slack)
+		return;
+	nd->slack = 0;
+	if (nd->slack_prev != 0)
+		node_at(ix, nd->slack_prev)->link = nd->link;
+	else
+		sh->slack_first = nd->link;
+	if (nd->link != 0)
+		node_at(ix, nd->link)->slack_prev = nd->slack_prev;
+	else
+		sh->slack_last = nd->slack_prev;
+	atomic_fetch_sub_explicit(&sh->n_slack, 1, memory_order_relaxed);
+}
+
+/* The list is of ids, so the neighbours need not know. */
+void slack_move(const struct node *nd, struct node *to)
+{
+	to->slack = nd->slack;
+	to->link = nd->link;
+	to->slack_prev = nd->slack_prev;
+}
+
+/* The first of the list, which may come to be the last. False: there is none. */
+static bool settle_one(struct index *ix, uint32_t shard)
+{
+	node_id id, up = 0;
+	struct node *nd;
+
+	shards_lock(ix, 1ull << shard);
+	if ((id = ix->shards[shard].slack_first) != 0) {
+		nd = node_at(ix, id);
+		up = nd->parent;
+		slack_forget(ix, nd);
+		cut_end(ix, nd);
+	}
+	shards_unlock(ix, 1ull << shard);
+	node_join(ix, up);		/* to which it was too long before */
+	node_join(ix, id);
+	return id != 0;
+}
+
+void slack_settle(struct index *ix, uint32_t shard)
+{
+	uint32_t n = atomic_load_explicit(&ix->shards[shard].n_slack, memory_order_relaxed);
+
+	n = n < SLACK_TRIES ? n : SLACK_TRIES;
+	while (n-- > 0 && settle_one(ix, shard))
+		;
 }

@@ -1,5 +1,6 @@
 /* test_index_fault.c - each allocation of a story fails once, in turn: a commit that finds no memory is
- * refused, or finds it at the second try, and leaves every other server with what it had; nothing else may fail at all. */
+ * refused, or finds it at the second try, and leaves every other server with what it had; so does a claim that another
+ * server has served; nothing else may fail at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -89,22 +90,92 @@ static void story(void)
 	index_free(ix);
 }
 
-static void every_allocation_fails_once(void **state)
+/* <to> has served it: it holds all, and who claimed it has what it had before. */
+static void move(struct index *ix, index_claim c, uint64_t before, server_id from, server_id to, const page_key *p, size_t n)
+{
+	unsigned long at = fault.fail_at;
+	struct index_match m = { 0 };
+
+	index_confirm_at(ix, c, to, 1);
+	check(ix);
+	if (c == 0)
+		return;
+	assert_int_equal(index_server_pages(ix, from), before);
+	fault.fail_at = 0;
+	assert_int_equal(index_match_init(&m), 0);
+	index_match(ix, &spaces[0], p, n, &m);
+	assert_int_equal(index_match_depth(&m, to), n);
+	index_match_fini(&m);
+	fault.fail_at = at;
+}
+
+/* Claims that are moved, and nodes that are made anew: for more owners, longer, shorter, of two and by a split. */
+static void story_of_moves(void)
+{
+	struct index_opts o = { .max_bytes = 1 << 18, .max_pages = 1000 };
+	page_key p[64] = { 0 }, q[6] = { 0, 0, 0, 9, 9, 9 }, x[40] = { 0 };
+	struct index *ix = index_new(&o);
+	index_claim c;
+	size_t i;
+
+	if (ix == NULL)
+		return;
+	for (i = 30; i < 40; i++)
+		x[i] = i;
+	hold(ix, 0, p, 30, 0);
+	hold(ix, 0, q, 6, 1);
+	c = commit(ix, 0, p, 30, 2);
+	move(ix, c, 0, 2, 3, p, 30);
+	c = commit(ix, 0, p, 50, 0);		/* longer */
+	index_cancel(ix, c);			/* and shorter */
+	check(ix);
+	c = commit(ix, 0, x, 40, 2);		/* where that did not become shorter, its end goes first */
+	move(ix, c, 0, 2, 0, x, 40);
+	c = commit(ix, 0, q, 6, 3);
+	move(ix, c, index_server_pages(ix, 3) - (c ? 3 : 0), 3, 2, q, 6);
+	index_drop_server(ix, 1);
+	check(ix);
+	index_drop_server(ix, 2);		/* nobody parts at q any more: two nodes become one */
+	check(ix);
+	index_set_capacity(ix, 3, 12);
+	while (index_tick(ix))
+		;
+	check(ix);
+	index_drop_server(ix, 0);
+	check(ix);
+	assert_true(index_server_pages(ix, 3) <= 12);
+	index_free(ix);
+}
+
+static void fail_each(void (*tell)(void), unsigned least)
 {
 	unsigned long k;
 
 	for (k = 1; k < 10000; k++) {
 		fault_begin(k);
-		story();
+		tell();
 		if (!fault_end())
 			break;
 	}
-	assert_in_range(k, 25, 9999);
+	assert_in_range(k, least, 9999);
+}
+
+static void every_allocation_fails_once(void **state)
+{
+	fail_each(story, 20);
+}
+
+static void and_where_claims_are_moved(void **state)
+{
+	fail_each(story_of_moves, 20);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_allocation_fails_once) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_allocation_fails_once),
+		cmocka_unit_test(and_where_claims_are_moved),
+	};
 
 	return cmocka_run_group_tests_name("index faults", tests, NULL, NULL);
 }

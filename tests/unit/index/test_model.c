@@ -297,12 +297,13 @@ static void ask_what_is_left(struct run *r, bool part)
 
 static void step_commit(struct run *r)
 {
-	struct added *a = r->a[r->n];
+	struct added *a;
 	unsigned s = rng_below(&r->rng, SERVERS);
 	const struct index_match *m = NULL;
 
 	if (r->n == MAX_ADDED)
 		return;
+	a = r->a[r->n];
 	a->server = server_of(s);
 	switch (rng_below(&r->rng, 4)) {
 	case 0:
@@ -497,6 +498,33 @@ static void end(struct run *r)
 	free(r);
 }
 
+static uint64_t slack_after_ticks(struct run *r)
+{
+	struct index_stats st;
+	unsigned i;
+
+	for (i = 0; i < 100 && (i == 0 || st.slack > 0); i++) {
+		while (index_tick(r->ix))
+			;
+		index_stats(r->ix, &st);
+	}
+	return st.slack;
+}
+
+/* What found no room to become smaller has found it, though claims are open still: unless these may fill all there
+ * is, and none of them goes; then once they have ended. */
+static void no_slack(struct run *r)
+{
+	unsigned i;
+
+	if (slack_after_ticks(r) > 0 && r->set->reserve == 100)
+		for (i = 0; i < r->n; i++)
+			if (r->a[i]->claim != 0)
+				index_cancel(r->ix, r->a[i]->claim);
+	assert_int_equal(slack_after_ticks(r), 0);
+	assert_null(index_check(r->ix));
+}
+
 static void run(const struct setup *set, uint64_t seed, struct index_stats *sum)
 {
 	const char *more = getenv("MODEL_STEPS");
@@ -517,6 +545,7 @@ static void run(const struct setup *set, uint64_t seed, struct index_stats *sum)
 	sum->evicted_records += st.evicted_records;
 	sum->expired += st.expired;
 	sum->refused += st.refused;
+	no_slack(r);
 	end(r);
 }
 
@@ -533,6 +562,10 @@ static const struct setup exact[] = {
 	  .max_bytes = 32 << 20, .steps = 10000 },
 	{ .name = "large pages", .shards = 4, .doors = { 1024, 2048, 512, 0 }, .n_doors = 4, .max_len = 60,
 	  .max_bytes = 16 << 20, .steps = 10000 },
+	{ .name = "pages between", .shards = 16, .doors = { 16, 32, 128, 256 }, .n_doors = 4, .max_len = 200,
+	  .max_bytes = 16 << 20, .steps = 2000 },
+	{ .name = "pages beyond a chunk", .shards = 4, .doors = { 2052, 4096, 3001, 1028 }, .n_doors = 4, .max_len = 60,
+	  .max_bytes = 16 << 20, .steps = 2000 },
 };
 
 static void exact_with_room(void **state)
@@ -570,8 +603,7 @@ static void what_goes_goes_from_the_end(void **state)
 			run(&set, 1000 + i * 3 + k, &sum);
 		}
 	assert_true(sum.evicted_records > 1000);
-	assert_true(sum.expired > 100);
-	assert_int_equal(sum.refused, 0);
+	assert_int_equal(sum.expired + sum.refused, 0);
 }
 
 /* Every step finds the index full. */

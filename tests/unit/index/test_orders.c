@@ -201,6 +201,42 @@ static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state
 	index_free(ix);
 }
 
+/* A tick is compared across shards as it is within one: beyond 2^27, which buckets once left of it, and when it wraps. */
+static void what_goes_first_is_the_same_when_ticks_wrap(void **state)
+{
+	static const uint64_t wraps[] = { 1ull << 26, 1ull << 27, 1ull << 31, 1ull << 32 };
+	struct index_match m;
+	unsigned o, w, i;
+	page_key p[4];
+
+	for (o = INDEX_LRU; o <= INDEX_PRIORITY; o++)
+		for (w = 0; w < 4; w++) {
+			struct index_opts opts = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 16,
+						   .order = (enum index_order)o };
+			struct index *ix = index_new(&opts);
+
+			assert_int_equal(index_match_init(&m), 0);
+			assert_int_equal(index_shards(ix), 16);
+			for (i = 0; i < 64; i++) {
+				msec now = (msec)(wraps[w] - 32 + i) * 16;
+
+				pages_of(i, 4, p);
+				index_confirm(ix, index_commit(ix, &sp, p, 4, NULL, 1, now), now);
+			}
+			index_set_capacity(ix, 1, 32 * 4);
+			while (index_tick(ix))
+				;
+			for (i = 0; i < 64; i++) {
+				pages_of(i, 4, p);
+				index_match(ix, &sp, p, 4, &m);
+				assert_int_equal(index_match_depth(&m, 1),
+						 (i < 32) == (o == INDEX_MRU || o == INDEX_FILO) ? 4 : 0);
+			}
+			index_match_fini(&m);
+			index_free(ix);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +247,7 @@ int main(void)
 		cmocka_unit_test(filo),
 		cmocka_unit_test(priority),
 		cmocka_unit_test(a_cancelled_request_leaves_its_prefix_where_it_was_used),
+		cmocka_unit_test(what_goes_first_is_the_same_when_ticks_wrap),
 	};
 
 	return cmocka_run_group_tests_name("index orders", tests, NULL, NULL);
