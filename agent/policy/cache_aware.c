@@ -18,15 +18,25 @@ static bool match_counts(const struct policy_opts *o, const struct policy_prompt
 		(double)p->matched > o->cache_threshold * (double)p->tokens;
 }
 
-void cache_aware_choose(const struct policy_opts *o, const struct policy_prompt *p,
-			struct candidate *c, size_t n, struct policy_choice *out)
+static void choose(void *m, struct rule_job *j)
 {
-	bool by_match = !out->imbalanced && match_counts(o, p);
+	struct policy_choice *out = j->out;
+	bool by_match = !out->imbalanced && match_counts(j->o, j->p);
 
-	policy_best_two(c, n, by_match ? before_by_cached : before_by_load,
+	policy_best_two(j->c, j->n, by_match ? before_by_cached : before_by_load,
 			&out->first, &out->second);
 	if (out->imbalanced)
 		out->why = WHY_IMBALANCE;
 	else
 		out->why = by_match ? WHY_CACHED : WHY_COLD;
 }
+
+static void of_the_library(struct policy_opts *o)
+{
+	o->cache_threshold = 0.5;
+	o->balance_abs_threshold = 32;
+	o->balance_rel_threshold = 1.1;
+}
+
+const struct rule rule_cache_aware = { .guarded = true, .choose = choose };
+const struct rule rule_cache_aware_lib = { .guarded = true, .choose = choose, .preset = of_the_library };

@@ -26,20 +26,22 @@ bool before_by_cost(const struct candidate *a, const struct candidate *b)
 	return d < -COST_TIE_S || (d < COST_TIE_S && before_by_load(a, b));
 }
 
-void cost_choose(const struct policy_opts *o, struct candidate *c, size_t n,
-		 struct policy_choice *out)
+static void choose(void *m, struct rule_job *j)
 {
+	struct policy_choice *out = j->out;
 	int free_first, free_second;
 
-	policy_best_two(c, n, before_by_cost, &free_first, &free_second);
+	policy_best_two(j->c, j->n, before_by_cost, &free_first, &free_second);
 	if (out->imbalanced) {
-		for (size_t i = 0; i < n; i++)
-			c[i].in = load_with_penalty(&c[i]) - out->min_load <=
-				o->balance_abs_threshold;
+		for (size_t i = 0; i < j->n; i++)
+			j->c[i].in = load_with_penalty(&j->c[i]) - out->min_load <=
+				j->o->balance_abs_threshold;
 	}
-	policy_best_two(c, n, before_by_cost, &out->first, &out->second);
+	policy_best_two(j->c, j->n, before_by_cost, &out->first, &out->second);
 	if (out->first != free_first)
 		out->why = WHY_IMBALANCE;
 	else
-		out->why = c[out->first].cached > 0 ? WHY_CACHED : WHY_COLD;
+		out->why = j->c[out->first].cached > 0 ? WHY_CACHED : WHY_COLD;
 }
+
+const struct rule rule_cost = { .guarded = true, .choose = choose };

@@ -6,7 +6,9 @@
  *   4. the rule ranks; the two best are the answer
  *
  * The second choice stands in for a first that is DOWN, so it is looked for outside of the guard's
- * window when the window holds one server only: a busy server beats none. */
+ * window when the window holds one server only. A rule that names none, or no first, gets those that go
+ * next by load. */
+#include "agent/base/mem.h"
 #include "agent/policy/internal.h"
 
 const char *why_text(enum why w)
@@ -21,7 +23,13 @@ const char *why_text(enum why w)
 }
 
 static const char *const rule_text[] = {
-#define X(name, word) [RULE_##name] = word,
+#define X(name, word) [RULE_##name] = #word,
+	POLICY_RULE_LIST(X)
+#undef X
+};
+
+static const struct rule *const rules[] = {
+#define X(name, word) [RULE_##name] = &rule_##word,
 	POLICY_RULE_LIST(X)
 #undef X
 };
@@ -40,6 +48,38 @@ int policy_rule_of(struct span name)
 	return -1;
 }
 
+bool policy_rule_guarded(enum policy_rule r)
+{
+	return rules[r]->guarded;
+}
+
+bool policy_wants_body(enum policy_rule r)
+{
+	return rules[r]->wants_body;
+}
+
+void policy_preset(struct policy_opts *o, enum policy_rule r)
+{
+	struct policy_opts d;
+
+	policy_defaults(&d);
+	o->rule = r;
+	o->balance_abs_threshold = d.balance_abs_threshold;
+	o->balance_rel_threshold = d.balance_rel_threshold;
+	o->cache_threshold = d.cache_threshold;
+	o->min_match_tokens = d.min_match_tokens;
+	o->load_factor = d.load_factor;
+	o->session_ttl_ms = d.session_ttl_ms;
+	o->speculative_ttl_ms = d.speculative_ttl_ms;
+	o->ttft_slo_ms = d.ttft_slo_ms;
+	o->ttft_slo_per_1k_ms = d.ttft_slo_per_1k_ms;
+	o->max_blocks_per_backend = d.max_blocks_per_backend;
+	o->rule_eviction_interval_ms = d.rule_eviction_interval_ms;
+	o->max_prefix_blocks = d.max_prefix_blocks;
+	if (rules[r]->preset != NULL)
+		rules[r]->preset(o);
+}
+
 void policy_defaults(struct policy_opts *o)
 {
 	*o = (struct policy_opts){
@@ -47,7 +87,16 @@ void policy_defaults(struct policy_opts *o)
 		.balance_abs_threshold = 64,
 		.balance_rel_threshold = 1.5,
 		.cache_threshold = 0.3,
+		.rule_max_bytes = 32u << 20,
+		.load_factor = 1.25,
+		.session_ttl_ms = 7200 * 1000,
+		.speculative_ttl_ms = 2000,
+		.ttft_slo_ms = 1000,
+		.ttft_slo_per_1k_ms = 62.5,
+		.max_blocks_per_backend = 100000,
+		.rule_eviction_interval_ms = 60000,
 		.prefill_tokens_per_s = 8000,
+		.learn_rate = true,
 		.attention_factor = 1.3e-9,
 		.load_ms = 30,
 		.sacrifice_min = 1,
@@ -60,15 +109,9 @@ void policy_defaults(struct policy_opts *o)
 	};
 }
 
-bool before_by_load(const struct candidate *a, const struct candidate *b)
+bool before_by_own(const struct candidate *a, const struct candidate *b)
 {
-	uint32_t of_a = load_with_penalty(a), of_b = load_with_penalty(b);
-
-	if (of_a != of_b)
-		return of_a < of_b;
-	if (a->last_pick != b->last_pick)
-		return a->last_pick < b->last_pick;
-	return a->id < b->id;
+	return a->own != b->own ? a->own > b->own : before_by_load(a, b);
 }
 
 void policy_best_two(const struct candidate *c, size_t n, policy_before *before, int *first,
@@ -87,37 +130,171 @@ void policy_best_two(const struct candidate *c, size_t n, policy_before *before,
 	}
 }
 
-/* The best of those the guard left out. */
-static int best_outside(const struct candidate *c, size_t n, policy_before *before)
+/* Each of k equals replaces the one kept so far with a chance of 1 in k: all end up as likely. */
+static int highest(struct rule_job *j, const double *score, int but)
 {
+	uint32_t equals = 0;
 	int best = -1;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!c[i].in && (best < 0 || before(&c[i], &c[best])))
+	for (size_t i = 0; i < j->n; i++) {
+		if (!j->c[i].in || (int)i == but || (best >= 0 && score[i] < score[best]))
+			continue;
+		equals = best >= 0 && score[i] == score[best] ? equals + 1 : 1;
+		if (equals == 1 || rng_below(j->rng, equals) == 0)
 			best = (int)i;
 	}
 	return best;
 }
 
-void policy_choose(const struct policy_opts *o, const struct policy_prompt *p, double pressure,
-		   struct candidate *c, size_t n, struct policy_choice *out)
+void policy_highest_two(struct rule_job *j, const double *score)
 {
+	j->out->first = highest(j, score, -1);
+	j->out->second = j->out->first < 0 ? -1 : highest(j, score, j->out->first);
+}
+
+/* The best of the others, those the guard left out with them: a busy server beats none. */
+static int best_beside(const struct candidate *c, size_t n, int first, policy_before *before)
+{
+	int best = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		if ((int)i != first && (best < 0 || before(&c[i], &c[best])))
+			best = (int)i;
+	}
+	return best;
+}
+
+struct policy_memory {
+	enum policy_rule rule;
+	void *of_rule;
+};
+
+/* Options may have changed since it was made: then the rule does without until its owner makes it anew. */
+static void *memory_of(const struct policy_memory *m, enum policy_rule r)
+{
+	return m != NULL && m->rule == r ? m->of_rule : NULL;
+}
+
+static void cost_all(const struct policy_opts *o, const struct policy_prompt *p, double sacrifice,
+		     struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		c[i].cost = c[i].backlog_s + c[i].penalty_s +
+			o->load_ms / 1000 * load_with_penalty(&c[i]) +
+			(1 + sacrifice) * c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
+		c[i].in = true;
+	}
+}
+
+/* The published rules have no penalties: their authors take a failing server out, and let it in again to see.
+ * Put those in doubt behind the others, and return how many there are to choose from. */
+static size_t without_doubt(struct candidate *c, size_t n)
+{
+	size_t good = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (c[i].doubt)
+			continue;
+		if (i != good) {
+			struct candidate swap = c[i];
+
+			c[i] = c[good];
+			c[good] = swap;
+		}
+		good++;
+	}
+	return good > 0 ? good : n;
+}
+
+void policy_choose(const struct policy_opts *o, struct policy_memory *m, const struct policy_prompt *p,
+		   double pressure, struct rng *rng, struct candidate *c, size_t n, struct policy_choice *out)
+{
+	const struct rule *rule = rules[o->rule];
+	struct rule_job j = { .o = o, .p = p, .c = c, .n = n, .rng = rng, .out = out };
+
 	*out = (struct policy_choice){ .first = -1, .second = -1, .why = WHY_NOSERVER };
 	out->sacrifice = policy_sacrifice(o, pressure);
 	if (n == 0)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		c[i].cost = c[i].backlog_s + c[i].penalty_s +
-			o->load_ms / 1000 * load_with_penalty(&c[i]) +
-			(1 + out->sacrifice) * policy_prefill_s(o, p->tokens, c[i].cached);
-		c[i].in = true;
-	}
+	out->why = WHY_COLD;
+	cost_all(o, p, out->sacrifice, c, n);
 	balance_range(c, n, &out->min_load, &out->max_load);
-	out->imbalanced = policy_imbalanced(o, out->min_load, out->max_load);
-	if (o->rule == RULE_CACHE_AWARE)
-		cache_aware_choose(o, p, c, n, out);
-	else
-		cost_choose(o, c, n, out);
+	out->imbalanced = rule->guarded && policy_imbalanced(o, out->min_load, out->max_load);
+	if (!rule->guarded)
+		j.n = without_doubt(c, n);
+	rule->choose(memory_of(m, o->rule), &j);
+	if (out->first < 0)
+		policy_best_two(c, n, before_by_load, &out->first, &out->second);
 	if (out->second < 0)
-		out->second = best_outside(c, n, before_by_load);
+		out->second = best_beside(c, n, out->first, before_by_load);
+}
+
+/* ---- a rule's own memory --------------------------------------------------------------------- */
+
+struct policy_memory *policy_memory_new(const struct policy_opts *o)
+{
+	struct policy_memory *m;
+
+	if (rules[o->rule]->memory_new == NULL || (m = mem_alloc(sizeof(*m))) == NULL)
+		return NULL;
+	m->rule = o->rule;
+	m->of_rule = rules[o->rule]->memory_new(o);
+	if (m->of_rule == NULL) {
+		mem_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void policy_memory_free(struct policy_memory *m)
+{
+	if (m == NULL)
+		return;
+	rules[m->rule]->memory_free(m->of_rule);
+	mem_free(m);
+}
+
+size_t policy_memory_bytes(const struct policy_memory *m)
+{
+	return m != NULL ? rules[m->rule]->memory_bytes(m->of_rule) : 0;
+}
+
+size_t policy_memory_max(const struct policy_opts *o)
+{
+	return rules[o->rule]->memory_new != NULL ? o->rule_max_bytes : 0;
+}
+
+bool policy_match(struct policy_memory *m, const struct policy_opts *o, const struct policy_prompt *p, msec now,
+		  uint32_t tokens[SERVERS_MAX])
+{
+	if (m == NULL || rules[m->rule]->match == NULL)
+		return false;
+	memset(tokens, 0, SERVERS_MAX * sizeof(*tokens));
+	rules[m->rule]->match(m->of_rule, o, p, now, tokens);
+	return true;
+}
+
+void policy_sent(struct policy_memory *m, const struct policy_opts *o, const struct policy_prompt *p,
+		 server_id to, msec now)
+{
+	if (m != NULL && rules[m->rule]->sent != NULL)
+		rules[m->rule]->sent(m->of_rule, o, p, to, now);
+}
+
+void policy_answered(struct policy_memory *m, server_id at, uint64_t uncached_tokens, msec took)
+{
+	if (m != NULL && rules[m->rule]->answered != NULL)
+		rules[m->rule]->answered(m->of_rule, at, uncached_tokens, took);
+}
+
+void policy_room(struct policy_memory *m, server_id id, uint64_t tokens)
+{
+	if (m != NULL && rules[m->rule]->room != NULL)
+		rules[m->rule]->room(m->of_rule, id, tokens);
+}
+
+void policy_gone(struct policy_memory *m, server_id id)
+{
+	if (m != NULL && rules[m->rule]->gone != NULL)
+		rules[m->rule]->gone(m->of_rule, id);
 }

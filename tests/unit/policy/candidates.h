@@ -28,6 +28,7 @@ static inline size_t row_of(const struct seat *s, size_t n, struct candidate *c)
 			.id = (server_id)i, .load = s[i].load, .cached = s[i].cached,
 			.backlog_s = s[i].wait, .last_pick = s[i].last_pick,
 			.penalty = s[i].penalty, .penalty_s = s[i].penalty / 10.0,
+			.name = 1000 + i, .slowness = 1, .kv_used = -1,
 		};
 	}
 	return n;
@@ -39,12 +40,14 @@ static inline struct policy_choice choose(const struct policy_opts *o, uint64_t 
 {
 	struct policy_prompt p = { .tokens = tokens };
 	struct policy_choice out;
+	struct rng rng;
 
 	for (size_t i = 0; i < n; i++) {
 		if (c[i].cached > p.matched)
 			p.matched = c[i].cached;
 	}
-	policy_choose(o, &p, 0, c, n, &out);
+	rng_init(&rng, 1);
+	policy_choose(o, NULL, &p, 0, &rng, c, n, &out);
 	return out;
 }
 

@@ -47,6 +47,8 @@ static void guard_looks_at_all_candidates(void **state)
 	(void)state;
 	policy_defaults(&o);
 	for (int rule = 0; rule < RULE_COUNT; rule++) {
+		if (!policy_rule_guarded((enum policy_rule)rule))
+			continue;
 		o.rule = (enum policy_rule)rule;
 		for (size_t i = 0; i < 3; i++) {
 			struct candidate c[ROW_MAX];
@@ -143,6 +145,23 @@ static void words(void **state)
 	assert_string_equal(policy_rule_text((enum policy_rule)RULE_COUNT), "unknown");
 }
 
+static void a_preset_brings_its_authors_defaults(void **state)
+{
+	struct policy_opts o;
+
+	(void)state;
+	policy_defaults(&o);
+	o.load_ms = 7;
+	policy_preset(&o, RULE_CACHE_AWARE_LIB);
+	assert_int_equal(o.rule, RULE_CACHE_AWARE_LIB);
+	assert_int_equal(o.balance_abs_threshold, 32);
+	assert_true(o.balance_rel_threshold == 1.1 && o.cache_threshold == 0.5);
+	assert_true(o.load_ms == 7);	/* no author but ours has it */
+	policy_preset(&o, RULE_CACHE_AWARE);
+	assert_int_equal(o.balance_abs_threshold, 64);
+	assert_true(o.balance_rel_threshold == 1.5 && o.cache_threshold == 0.3);
+}
+
 static void defaults_are_those_of_the_header(void **state)
 {
 	struct policy_opts o;
@@ -166,6 +185,7 @@ int main(void)
 		cmocka_unit_test(guard_looks_at_all_candidates),
 		cmocka_unit_test(cache_aware_table),
 		cmocka_unit_test(words),
+		cmocka_unit_test(a_preset_brings_its_authors_defaults),
 		cmocka_unit_test(defaults_are_those_of_the_header),
 	};
 

@@ -1,0 +1,28 @@
+/* longest.c - the choice of rules whose own memory has a match, and whose bound on load is a share of the mean. */
+#include "agent/policy/internal.h"
+
+static bool load_is_well(const struct rule_job *j, const struct candidate *c)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < j->n; i++)
+		sum += load_with_penalty(&j->c[i]);
+	return sum == 0 || load_with_penalty(c) < j->o->load_factor * sum / (double)j->n;
+}
+
+void longest_where_load_is_well(void *of_rule, struct rule_job *j)
+{
+	struct policy_choice *out = j->out;
+	double prompt = (double)j->p->n_pages * j->p->page_tokens;
+
+	policy_best_two(j->c, j->n, before_by_own, &out->first, &out->second);
+	if (j->c[out->first].own > 0 && (double)j->c[out->first].own > j->o->cache_threshold * prompt) {
+		out->why = WHY_CACHED;
+		if (load_is_well(j, &j->c[out->first])) {
+			out->second = -1;	/* by load */
+			return;
+		}
+		out->why = WHY_IMBALANCE;
+	}
+	policy_best_two(j->c, j->n, before_by_load, &out->first, &out->second);
+}
