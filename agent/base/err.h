@@ -2,7 +2,7 @@
 #ifndef KVROUTE_BASE_ERR_H
 #define KVROUTE_BASE_ERR_H
 
-#define ERR_TEXT_MAX	320
+#define ERR_TEXT_MAX	640	/* the longest names all rules */
 
 struct err {
 	char file[128];		/* "" when no file is meant */

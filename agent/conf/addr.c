@@ -1,4 +1,4 @@
-/* addr.c - is this an address to listen on?
+/* addr.c - is this an address to listen on, or to ask at?
  *
  * Numbers only: a name would make the start depend on a resolver, and a listener reachable from
  * somewhere else than was meant is worse than an error. */
@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "agent/conf/value.h"
+#include "agent/loop/target.h"
 
 static int wrong(char *why, size_t cap, const char *text)
 {
@@ -105,4 +106,24 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 			return -1;
 	}
 	return check_port(span_of(port.p + 1, port.n - 1), why, cap);
+}
+
+/* The path goes into a request line as it is. */
+int conf_url_check(struct span text, char *why, size_t cap)
+{
+	struct span addr, path;
+
+	if (starts(text, "https://"))
+		return wrong(why, cap, "is https, which is not spoken here");
+	target_split(text, &addr, &path);
+	for (size_t i = 0; i < path.n; i++)
+		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
+			return wrong(why, cap, "has a space, a quote, a backslash or no ASCII in its path");
+	if (conf_addr_check(addr, false, why, cap) != 0)
+		return -1;
+	if (starts(addr, ":") || starts(addr, "*"))
+		return wrong(why, cap, "has no host");
+	if (!starts(addr, "unix@") && addr.n > 2 && memcmp(addr.p + addr.n - 2, ":0", 2) == 0)
+		return wrong(why, cap, "has port 0");
+	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "agent/conf/check.h"
 #include "agent/conf/value.h"
+#include "agent/loop/exposed.h"
 
 static int key_of(const char *name)
 {
@@ -88,6 +89,21 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 	}
 }
 
+/* Whoever may send messages would own the time. */
+static void check_clock(struct conf_errors *es, const char *file, const struct conf *c,
+			const struct conf_given *given)
+{
+	int clock = key_of("clock"), listen = key_of("spop.listen");
+	struct conf_mark at;
+
+	if (c->loop.clock != CLOCK_MESSAGE || !blame(given, clock, listen, &at))
+		return;
+	for (size_t i = 0; i < LISTEN_MAX && c->loop.spop[i][0] != '\0'; i++)
+		if (!loop_is_loopback(c->loop.spop[i]))
+			conf_errors_add(es, file, at, "clock: message is for simulations, and spop.listen has %s, "
+					"which is not loopback.", c->loop.spop[i]);
+}
+
 static void check_index(struct conf_errors *es, const char *file, const struct conf *c,
 			const struct conf_given *given)
 {
@@ -125,6 +141,7 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_order(es, file, c, given, "heads.max_tenant_bytes", "heads.max_bytes",
 		    c->route.heads.max_tenant_bytes <= c->route.heads.max_bytes);
 	check_addrs(es, file, c, given);
+	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;

@@ -13,6 +13,7 @@ void conf_defaults(struct conf *c)
 void conf_free(struct conf *c)
 {
 	route_opts_free(&c->route);
+	loop_opts_free(&c->loop);
 	memset(c, 0, sizeof(*c));
 }
 

@@ -22,14 +22,20 @@
 #define POLICY(f)	HOME_POLICY, FIELD(struct pool_opts, policy.f)
 #define POOL(f)		HOME_POLICY, FIELD(struct pool_opts, f)
 
+/* In the order of enum loop_clock. */
+static const char *const clock_words[] = { "monotonic", "message", NULL };
+
 static const char *const level_words[] = { "error", "warn", "info", "debug", NULL };
 
 static const char *const rule_words[] = {
-#define X(name, text) text,
+#define X(name, word) #word,
 	POLICY_RULE_LIST(X)
 #undef X
 	NULL
 };
+
+/* In the order of enum pool_mode. */
+static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
 /* In the order of enum index_order. */
 static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority", NULL };
@@ -41,6 +47,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Directory of what outlives a restart: the key." },
 	{ "key_file", TYPE_PATH, CONF(loop.key_file), 0, PATH_CHARS_MAX - 1, RESTART,
 	  .help = "File of the key behind all hashes, mode 0600; empty: \"key\" in state_dir." },
+	{ "clock", TYPE_WORD, CONF(loop.clock), 0, 0, RESTART, clock_words,
+	  .help = "Time; \"message\": what each message says in now_ms, for simulations." },
 	{ "log_level", TYPE_WORD, CONF(loop.log_level), 0, 0, RELOAD, level_words,
 	  .help = "The least serious lines that are still logged." },
 	{ "max_pools", TYPE_INT, CONF(route.max_pools), 1, CONF_POOLS_MAX, RELOAD,
@@ -82,6 +90,21 @@ const struct conf_key conf_keys[] = {
 
 	{ "metrics.listen", TYPE_ADDRS, LIST(loop.metrics), 0, LISTEN_MAX, RESTART,
 	  .help = "HTTP for /metrics, /live and /ready." },
+
+	{ "stats_feed.sockets", TYPE_ADDRS, LIST(loop.stats), 0, LISTEN_MAX, RELOAD,
+	  .help = "HAProxy's stats sockets, one of each process, that are asked how its servers are." },
+	{ "stats_feed.interval", TYPE_TIME, CONF(loop.stats_interval_ms), 50, 5 * SEC, RELOAD,
+	  .help = "How often. What they said holds for three intervals." },
+	{ "stats_feed.timeout", TYPE_TIME, CONF(loop.stats_timeout_ms), 10, MINUTE, RELOAD,
+	  .help = "How long an answer may take." },
+
+	{ "engine_feed.interval", TYPE_TIME, CONF(loop.engine_interval_ms), 50, 5 * SEC, RELOAD,
+	  .help = "How often each engine is asked for its metrics; they hold for three intervals." },
+	{ "engine_feed.timeout", TYPE_TIME, CONF(loop.engine_timeout_ms), 10, MINUTE, RELOAD,
+	  .help = "How long an answer may take." },
+
+	{ "decisions.keep", TYPE_INT, CONF(route.decisions_keep), 0, 65536, RESTART,
+	  .help = "The last so many, with what they were made of, for /decisions; 0: none." },
 
 	{ "prompt.text_page", TYPE_INT, CONF(route.prompt.text_page), 16, 256, RESTART,
 	  .help = "Bytes in a page of text." },
@@ -130,17 +153,41 @@ const struct conf_key conf_keys[] = {
 	  .help = "A server that no load string named for so long is forgotten." },
 
 	{ "policy.rule", TYPE_WORD, POLICY(rule), 0, 0, RELOAD, rule_words,
-	  .help = "How a server is chosen: the least time, or the longest prefix." },
+	  .help = "How a server is chosen; naming a rule sets the defaults of its authors." },
+	{ "policy.mode", TYPE_WORD, POOL(mode), 0, 0, RELOAD, mode_words,
+	  .help = "shadow: decide and keep why, but name no server; off: do not even look." },
+	{ "policy.compare", TYPE_WORDS, POOL(compare), 0, COMPARE_MAX, RELOAD, rule_words,
+	  .help = "Rules that are asked beside the one that acts: kvroute_compare_* and /decisions." },
 	{ "policy.balance_abs_threshold", TYPE_INT, POLICY(balance_abs_threshold), 0, 1000000, RELOAD,
 	  .help = "Imbalanced when the loads differ by more requests than this, and" },
 	{ "policy.balance_rel_threshold", TYPE_NUMBER, POLICY(balance_rel_threshold), 1, 1000, RELOAD,
 	  .help = "when the largest is more than so many times the smallest." },
 	{ "policy.cache_threshold", TYPE_NUMBER, POLICY(cache_threshold), 0, 1, RELOAD,
-	  .help = "cache_aware: share of the prompt that must be matched, strictly exceeded." },
+	  .help = "Rules with a threshold: share of the prompt that must be matched, strictly exceeded." },
+	{ "policy.rule_max_bytes", TYPE_SIZE, POLICY(rule_max_bytes), 64 * KIB, 16 * GIB, RELOAD,
+	  .help = "Memory of the pool's rule, where it has one of its own." },
+	{ "policy.load_factor", TYPE_NUMBER, POLICY(load_factor), 1, 1000, RELOAD,
+	  .help = "block_tracker, prefix_hash, chwbl: of the mean load, what a server may have." },
+	{ "policy.max_blocks_per_backend", TYPE_INT, POLICY(max_blocks_per_backend), 1, 1 << 30, RELOAD,
+	  .help = "block_tracker, gaie: blocks that its memory keeps of one server; aibrix: of all." },
+	{ "policy.max_prefix_blocks", TYPE_INT, POLICY(max_prefix_blocks), 0, 1 << 20, RELOAD,
+	  .help = "gaie: blocks of a prompt that are looked at; 0: all." },
+	{ "policy.rule_eviction_interval", TYPE_TIME, POLICY(rule_eviction_interval_ms), 0, 24 * HOUR, RELOAD,
+	  .help = "block_tracker: how often it comes down to that; 0: with every request." },
+	{ "policy.session_ttl", TYPE_TIME, POLICY(session_ttl_ms), SEC, 168 * HOUR, RELOAD,
+	  .help = "sticky_least_loaded: a session that asks nothing for so long is over." },
+	{ "policy.speculative_ttl", TYPE_TIME, POLICY(speculative_ttl_ms), 0, HOUR, RELOAD,
+	  .help = "kv_aware: what was sent counts as held for so long, whatever events say." },
+	{ "policy.ttft_slo", TYPE_TIME, POLICY(ttft_slo_ms), 0, HOUR, RELOAD,
+	  .help = "smetric: a first token shall come within this," },
+	{ "policy.ttft_slo_per_1k_ms", TYPE_NUMBER, POLICY(ttft_slo_per_1k_ms), 0, 60000, RELOAD,
+	  .help = "and so many milliseconds more for each 1000 tokens of the prompt." },
 	{ "policy.min_match_tokens", TYPE_INT, POLICY(min_match_tokens), 0, 1 << 24, RELOAD,
-	  .help = "cache_aware: tokens that must be matched." },
+	  .help = "cache_aware, prefixaware: tokens that must be matched." },
 	{ "policy.prefill_tokens_per_s", TYPE_NUMBER, POLICY(prefill_tokens_per_s), 1, 1e9, RELOAD,
 	  .help = "cost: prompt tokens that one server computes in a second; too low is safe." },
+	{ "policy.learn_rate", TYPE_BOOL, POLICY(learn_rate), 0, 1, RELOAD,
+	  .help = "Learn prefill_tokens_per_s of each server from its first tokens." },
 	{ "policy.attention_factor", TYPE_NUMBER, POLICY(attention_factor), 0, 1, RELOAD,
 	  .help = "cost: seconds for each token squared, on top." },
 	{ "policy.load_ms", TYPE_NUMBER, POLICY(load_ms), 0, 60000, RELOAD,
@@ -186,6 +233,13 @@ const struct conf_key conf_keys[] = {
 	  RELOAD, .help = "The tenant as HAProxy names it; \"*\": all that are not named, together." },
 	{ "tenants.index_floor", TYPE_SIZE, HOME_TENANT, FIELD(struct tenant_opts, index_floor), 0, 63 * GIB,
 	  RELOAD, .help = "Bytes of the index that no other tenant takes away." },
+
+	{ "engines.name", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, name), 1, SERVER_NAME_MAX, RELOAD,
+	  .help = "The server, as HAProxy names it." },
+	{ "engines.pool", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, pool), 1, POOL_NAME_MAX, RELOAD,
+	  .help = "The HAProxy backend it is in." },
+	{ "engines.metrics", TYPE_URL, HOME_ENGINE, FIELD(struct engine_opts, metrics), 1, ENGINE_URL_MAX, RELOAD,
+	  .help = "Where its metrics are, by HTTP; without a path: /metrics." },
 };
 
 const size_t conf_n_keys = sizeof(conf_keys) / sizeof(*conf_keys);
@@ -195,6 +249,9 @@ const struct conf_section conf_sections[] = {
 	{ "spop", SHAPE_KEYS, "HAProxy's side: the SPOE protocol." },
 	{ "log_feed", SHAPE_KEYS, "HAProxy's log lines: how each request ended." },
 	{ "metrics", SHAPE_KEYS, "What Prometheus and health checks read." },
+	{ "stats_feed", SHAPE_KEYS, "HAProxy's stats sockets: drain, maintenance, and the load of servers." },
+	{ "engine_feed", SHAPE_KEYS, "Metrics of the engines listed under engines." },
+	{ "decisions", SHAPE_KEYS, "What kvroutectl why reads." },
 	{ "prompt", SHAPE_KEYS, "Bodies made into pages." },
 	{ "index", SHAPE_KEYS, "Which server holds which pages." },
 	{ "heads", SHAPE_KEYS, "Heads remembered for bodies that are cut before model and tools." },
@@ -214,6 +271,11 @@ const struct conf_section conf_sections[] = {
 	  "Tenants with settings of their own; \"*\" is all tenants not named, together.\n"
 	  "  - name: acme\n"
 	  "    index_floor: 32 MiB" },
+	{ "engines", SHAPE_ENGINES,
+	  "Engines whose metrics are asked for: vLLM, SGLang, TensorRT-LLM.\n"
+	  "  - name: gpu1\n"
+	  "    pool: chat\n"
+	  "    metrics: 10.0.0.1:8000" },
 };
 
 const size_t conf_n_sections = sizeof(conf_sections) / sizeof(*conf_sections);
@@ -267,6 +329,8 @@ const void *conf_key_home(const struct conf_key *k, const struct conf *c)
 		return &c->route.model_default;
 	case HOME_TENANT:
 		return &c->route.tenant_default;
+	case HOME_ENGINE:
+		return &c->loop.engine_default;
 	case HOME_CONF:
 		break;
 	}

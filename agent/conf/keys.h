@@ -22,8 +22,10 @@ enum conf_type {
 	TYPE_TEXT,	/* min .. max bytes that can be seen */
 	TYPE_NAME,	/* a text of the characters HAProxy allows in names, or "*" */
 	TYPE_PATH,	/* absolute; min 0: may be empty */
+	TYPE_URL,	/* where an engine's metrics are: agent/loop/target.h */
 	TYPE_ADDRS,	/* a list of addresses; min: how many at least */
-	TYPE_ORDER	/* system, tools and messages in some order */
+	TYPE_ORDER,	/* system, tools and messages in some order */
+	TYPE_WORDS	/* a list of different ones of <words>; bytes, each the place of one + 1 */
 };
 
 enum conf_home {
@@ -31,7 +33,8 @@ enum conf_home {
 	HOME_POLICY,	/* struct pool_opts: in "policy" and in every pool */
 	HOME_POOL,	/* struct pool_opts: in a pool only */
 	HOME_MODEL,	/* struct model_opts */
-	HOME_TENANT	/* struct tenant_opts */
+	HOME_TENANT,	/* struct tenant_opts */
+	HOME_ENGINE	/* struct engine_opts */
 };
 
 struct conf_key {
@@ -41,7 +44,7 @@ struct conf_key {
 	size_t at, width;		/* where in its struct; bytes of one number or text */
 	double min, max;
 	bool reload;
-	const char *const *words;	/* WORD: ends with NULL */
+	const char *const *words;	/* WORD, WORDS: ends with NULL */
 	bool optional;			/* ADDRS: unix@ ones may end in the word "optional" */
 	const char *help;
 };
@@ -52,7 +55,8 @@ enum conf_shape {
 	SHAPE_POLICY,	/* keys of HOME_POLICY */
 	SHAPE_POOLS,	/* a list of pools */
 	SHAPE_MODELS,	/* a list of models */
-	SHAPE_TENANTS	/* a list of tenants */
+	SHAPE_TENANTS,	/* a list of tenants */
+	SHAPE_ENGINES	/* a list of engines */
 };
 
 struct conf_section {
@@ -61,7 +65,7 @@ struct conf_section {
 	const char *help;	/* lines, each without its "# " */
 };
 
-#define CONF_KEYS_MAX	80
+#define CONF_KEYS_MAX	128
 
 extern const struct conf_key conf_keys[];
 extern const size_t conf_n_keys;

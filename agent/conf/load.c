@@ -22,8 +22,8 @@ struct load {
 	struct conf_tree tree;
 	struct conf_errors *es;
 	struct conf_given given;
-	uint32_t section[16];		/* node of what stands behind "spop:", 0: nothing */
-	struct conf_mark section_at[16];
+	uint32_t section[20];		/* node of what stands behind "spop:", 0: nothing */
+	struct conf_mark section_at[20];
 };
 
 static const struct conf_node *node_at(const struct load *l, uint32_t i)
@@ -260,6 +260,41 @@ static const struct conf_node *next_pair(struct load *l, uint32_t *at, const str
 	return NULL;
 }
 
+/* What the file says under "policy" holds in a pool, too, whatever its rule has as defaults. */
+static void keep_given(const struct load *l, struct pool_opts *p)
+{
+	const char *from = (const char *)&l->c->route.pool_default;
+
+	for (size_t i = 0; i < conf_n_keys; i++) {
+		const struct conf_key *k = &conf_keys[i];
+
+		if (k->home == HOME_POLICY && l->given.at[i].line > 0 && strcmp(k->name, "policy.rule") != 0)
+			memcpy((char *)p + k->at, from + k->at, k->width);
+	}
+}
+
+/* Naming a rule sets what its authors give as defaults, wherever the key stands; what the file gives goes
+ * over them. */
+static void take_preset(struct load *l, struct pool_opts *p, const struct conf_node *map)
+{
+	const struct conf_node *key, *v;
+
+	for (uint32_t at = map->first; at != 0 && node_at(l, at)->next != 0; at = v->next) {
+		int rule;
+
+		key = node_at(l, at);
+		v = node_at(l, key->next);
+		if (key->kind != NODE_SCALAR || v->kind != NODE_SCALAR ||
+		    !span_eq(key->text, SPAN("rule")))
+			continue;
+		rule = policy_rule_of(v->text);
+		if (rule < 0 || (enum policy_rule)rule == p->policy.rule)
+			continue;
+		policy_preset(&p->policy, (enum policy_rule)rule);
+		keep_given(l, p);
+	}
+}
+
 /* All keys of the map <map>, which is section <s>. */
 static void load_map(struct load *l, const struct conf_section *s, void *rec,
 		     struct conf_given *given, const struct conf_node *map)
@@ -267,6 +302,8 @@ static void load_map(struct load *l, const struct conf_section *s, void *rec,
 	const struct conf_node *key, *v;
 	uint32_t at = map->first;
 
+	if (s->shape == SHAPE_POLICY || s->shape == SHAPE_POOLS)
+		take_preset(l, rec, map);
 	while ((key = next_pair(l, &at, &v)) != NULL)
 		set_key(l, s, rec, given, key, v);
 }
@@ -314,7 +351,8 @@ static int name_key(const struct conf_section *s)
 static bool load_entry(struct load *l, const struct conf_section *s, void *rec,
 		       struct conf_given *given, const struct conf_node *entry)
 {
-	const char *word = s->shape == SHAPE_POOLS ? "pool" : s->shape == SHAPE_MODELS ? "model" : "tenant";
+	const char *word = s->shape == SHAPE_POOLS ? "pool" : s->shape == SHAPE_MODELS ? "model" :
+			   s->shape == SHAPE_ENGINES ? "engine" : "tenant";
 	char show[CONF_SHOW_MAX];
 	int name = name_key(s);
 
@@ -439,11 +477,55 @@ static int add_tenant(struct load *l, const struct conf_section *s, const struct
 	return 0;
 }
 
+/* Both must be there, and name one. False: said so. */
+static bool engine_is_whole(struct load *l, const struct conf_section *s, const struct conf_node *entry,
+			    const struct conf_given *given, const struct engine_opts *e)
+{
+	int pool = conf_key_find(s, SPAN("pool")), metrics = conf_key_find(s, SPAN("metrics"));
+
+	if (given->at[pool].line == 0)
+		add(l, entry->at, "%s: This engine has no pool.", s->name);
+	else if (given->at[metrics].line == 0)
+		add(l, entry->at, "%s: This engine has no metrics.", s->name);
+	else if (strcmp(e->name, "*") == 0 || strcmp(e->pool, "*") == 0)
+		add(l, entry->at, "%s: An engine is one server of one pool, and not \"*\".", s->name);
+	else
+		return !given->bad[pool] && !given->bad[metrics];
+	return false;
+}
+
+/* Servers of two pools may have one name. */
+static int add_engine(struct load *l, const struct conf_section *s, const struct conf_node *entry)
+{
+	struct loop_opts *o = &l->c->loop;
+	struct engine_opts e = o->engine_default, *more;
+	struct conf_given given = { 0 };
+	char show[CONF_SHOW_MAX];
+	size_t i;
+
+	if (!load_entry(l, s, &e, &given, entry) || (entry->whole && !engine_is_whole(l, s, entry, &given, &e)))
+		return 0;
+	for (i = 0; i < o->n_engines; i++)
+		if (strcmp(o->engines[i].name, e.name) == 0 && strcmp(o->engines[i].pool, e.pool) == 0)
+			break;
+	if (i < o->n_engines) {
+		add(l, given.at[name_key(s)], "%s: %s is named a second time in its pool.", s->name,
+		    conf_show(span_str(e.name), show));
+		return 0;
+	}
+	if ((more = one_more(l, o->engines, o->n_engines, sizeof(e))) == NULL)
+		return -1;
+	o->engines = more;
+	o->engines[o->n_engines++] = e;
+	return 0;
+}
+
 static size_t entries_max(const struct conf_section *s)
 {
 	switch (s->shape) {
 	case SHAPE_POOLS: return CONF_POOLS_MAX;
 	case SHAPE_MODELS: return CONF_MODELS_MAX;
+	case SHAPE_ENGINES: return CONF_ENGINES_MAX;
 	default: return CONF_TENANTS_MAX;
 	}
 }
@@ -475,6 +557,7 @@ static void load_entries(struct load *l, size_t section)
 			add_pool(l, s, list, node_at(l, i), &star_pool) :
 			s->shape == SHAPE_MODELS ?
 			add_model(l, s, list, node_at(l, i), &star_model) :
+			s->shape == SHAPE_ENGINES ? add_engine(l, s, node_at(l, i)) :
 			add_tenant(l, s, list, node_at(l, i), &star_tenant);
 	}
 	if (star_pool.name[0] != '\0')
@@ -541,7 +624,7 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 {
 	struct load l = { .c = c, .file = name, .es = es };
 
-	_Static_assert(sizeof(l.section) / sizeof(*l.section) >= 13, "one for each section");
+	_Static_assert(sizeof(l.section) / sizeof(*l.section) >= 16, "one for each section");
 	conf_defaults(c);
 	if (conf_errors_init(es) != 0) {
 		es->lost = 1;

@@ -43,7 +43,7 @@ static void put_help(const struct printer *p, const char *indent, const struct c
 	put(p, ", ");
 	put(p, range);
 	put(p, k->reload ? "" : "; a change needs a restart");
-	if (k->home != HOME_POOL) {
+	if (k->home != HOME_POOL && k->home != HOME_ENGINE) {
 		conf_value_text(k, conf_key_home(k, p->defaults), def, sizeof(def));
 		put(p, strlen(def) > 40 ? "\n  # default " : "; default ");
 		put(p, def);
@@ -99,7 +99,8 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 			const struct conf *c)
 {
 	const struct route_opts *r = &c->route;
-	bool empty = s->shape == SHAPE_POOLS && r->n_pools == 0;
+	bool empty = (s->shape == SHAPE_POOLS && r->n_pools == 0) ||
+		     (s->shape == SHAPE_ENGINES && c->loop.n_engines == 0);
 	struct model_opts star = r->model_default;
 	struct tenant_opts others = r->tenant_default;
 
@@ -134,6 +135,11 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 		put_entry(p, s, &others);
 		for (size_t i = 0; i < r->n_tenants; i++)
 			put_entry(p, s, &r->tenants[i]);
+		break;
+	case SHAPE_ENGINES:
+		put_entry_help(p, s);
+		for (size_t i = 0; i < c->loop.n_engines; i++)
+			put_entry(p, s, &c->loop.engines[i]);
 		break;
 	}
 }

@@ -29,7 +29,9 @@ const char *conf_type_name(enum conf_type t)
 		[TYPE_INT] = "integer", [TYPE_SIZE] = "size", [TYPE_TIME] = "time",
 		[TYPE_NUMBER] = "number", [TYPE_BOOL] = "boolean", [TYPE_WORD] = "word",
 		[TYPE_MODE] = "mode", [TYPE_TEXT] = "text", [TYPE_NAME] = "name",
-		[TYPE_PATH] = "path", [TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
+		[TYPE_PATH] = "path", [TYPE_URL] = "url",
+		[TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
+		[TYPE_WORDS] = "list",
 	};
 
 	return names[t];
@@ -37,7 +39,7 @@ const char *conf_type_name(enum conf_type t)
 
 bool conf_type_is_list(enum conf_type t)
 {
-	return t == TYPE_ADDRS || t == TYPE_ORDER;
+	return t == TYPE_ADDRS || t == TYPE_ORDER || t == TYPE_WORDS;
 }
 
 /* ---- units ------------------------------------------------------------------------------- */
@@ -110,6 +112,18 @@ static void words_text(const char *const *words, char *out, size_t cap)
 		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", words[i]);
 }
 
+/* A longer list has its place in the manual, and in the sentence that refuses a word. */
+#define WORDS_SHOWN	6
+
+static size_t n_words(const char *const *words)
+{
+	size_t n = 0;
+
+	while (words[n] != NULL)
+		n++;
+	return n;
+}
+
 void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 {
 	char min[32], max[32];
@@ -121,15 +135,22 @@ void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 		snprintf(out, cap, "true, false");
 		break;
 	case TYPE_WORD:
-		words_text(k->words, out, cap);
+		if (n_words(k->words) > WORDS_SHOWN)
+			snprintf(out, cap, "one of those in kvroute.yaml(5)");
+		else
+			words_text(k->words, out, cap);
 		break;
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_URL:
 		snprintf(out, cap, "%s to %s bytes", min, max);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "%s to %s addresses", min, max);
+		break;
+	case TYPE_WORDS:
+		snprintf(out, cap, "%s to %s of those in kvroute.yaml(5)", min, max);
 		break;
 	case TYPE_ORDER:
 		snprintf(out, cap, "system, tools, messages, each once");
@@ -142,9 +163,12 @@ void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 
 void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 {
-	char range[CONF_ALLOWED_MAX / 2];
+	char range[CONF_ALLOWED_MAX - 16];
 
-	conf_value_range(k, range, sizeof(range));
+	if (k->type == TYPE_WORD)
+		words_text(k->words, range, sizeof(range));
+	else
+		conf_value_range(k, range, sizeof(range));
 	switch (k->type) {
 	case TYPE_INT:
 		snprintf(out, cap, "a whole number from %s", range);
@@ -176,10 +200,14 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 	case TYPE_PATH:
 		snprintf(out, cap, "an absolute path of %s", range);
 		break;
+	case TYPE_URL:
+		snprintf(out, cap, "an address like 127.0.0.1:8000 or http://127.0.0.1:8000/metrics, of %s", range);
+		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);
 		break;
 	case TYPE_ORDER:
+	case TYPE_WORDS:
 		snprintf(out, cap, "a list of %s", range);
 		break;
 	}
@@ -418,6 +446,8 @@ static int parse_text(const struct conf_key *k, struct span s, char *why, size_t
 		return -1;
 	if (k->type == TYPE_NAME)
 		return check_name(s, why, cap);
+	if (k->type == TYPE_URL)
+		return conf_url_check(s, why, cap);
 	if (k->type == TYPE_PATH && s.n > 0 && s.p[0] != '/')
 		return wrong(why, cap, "does not start with /");
 	return 0;
@@ -446,6 +476,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_URL:
 		if ((rc = parse_text(k, text, why, cap)) != 0)
 			return rc;
 		memset(at, 0, k->width);
@@ -453,6 +484,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 		return 0;
 	case TYPE_ADDRS:
 	case TYPE_ORDER:
+	case TYPE_WORDS:
 		return wrong(why, cap, "is not a list");
 	}
 	if (rc == 0)
@@ -476,6 +508,11 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 {
 	if (k->type == TYPE_ADDRS)
 		return conf_addr_check(text, k->optional, why, cap);
+	if (k->type == TYPE_WORDS) {
+		uint64_t word;
+
+		return parse_word(k, text, &word, why, cap);
+	}
 	if (part_of(text) < 0)
 		return wrong(why, cap, "is no part of a prompt");
 	return 0;
@@ -501,12 +538,28 @@ static void addrs_set(const struct conf_key *k, void *rec, const struct span *it
 	}
 }
 
+static void words_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
+{
+	uint8_t *at = (uint8_t *)rec + k->at;
+	char why[CONF_REASON_MAX];
+	uint64_t word;
+
+	memset(at, 0, k->width);
+	for (size_t i = 0; i < n && i < k->width; i++)
+		if (parse_word(k, items[i], &word, why, sizeof(why)) == 0)
+			at[i] = (uint8_t)(word + 1);
+}
+
 void conf_items_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
 {
 	struct text_order *order = (struct text_order *)((char *)rec + k->at);
 
 	if (k->type == TYPE_ADDRS) {
 		addrs_set(k, rec, items, n);
+		return;
+	}
+	if (k->type == TYPE_WORDS) {
+		words_set(k, rec, items, n);
 		return;
 	}
 	for (size_t i = 0; i < n && i < TEXT_PARTS; i++)
@@ -550,6 +603,16 @@ static void order_text(const struct text_order *o, char *out, size_t cap)
 		 part_words[o->part[1] % TEXT_PARTS], part_words[o->part[2] % TEXT_PARTS]);
 }
 
+static void words_list(const struct conf_key *k, const uint8_t *at, char *out, size_t cap)
+{
+	size_t n = (size_t)snprintf(out, cap, "[");
+
+	for (size_t i = 0; i < k->width && at[i] != 0 && n < cap; i++)
+		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", k->words[at[i] - 1]);
+	if (n < cap)
+		snprintf(out + n, cap - n, "]");
+}
+
 void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_t cap)
 {
 	const char *at = (const char *)rec + k->at;
@@ -569,10 +632,14 @@ void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_URL:
 		quote(at, out, cap);
 		break;
 	case TYPE_ADDRS:
 		addrs_text(k, rec, out, cap);
+		break;
+	case TYPE_WORDS:
+		words_list(k, (const uint8_t *)at, out, cap);
 		break;
 	case TYPE_ORDER:
 		order_text((const struct text_order *)at, out, cap);

@@ -7,8 +7,9 @@
 #define CONF_POOLS_MAX		4096
 #define CONF_MODELS_MAX		4096
 #define CONF_TENANTS_MAX	(TENANTS_MAX - 1)
+#define CONF_ENGINES_MAX	SERVERS_MAX
 #define CONF_VALUE_MAX		(LISTEN_MAX * (ADDR_MAX + 16) + 16)	/* the longest printed value */
-#define CONF_ALLOWED_MAX	200
+#define CONF_ALLOWED_MAX	480
 #define CONF_REASON_MAX		160
 #define CONF_ITEMS_MAX		LISTEN_MAX	/* of any list of values */
 
@@ -42,6 +43,9 @@ const char *conf_show(struct span text, char out[CONF_SHOW_MAX]);
 /* "127.0.0.1:9400", "[::1]:9400", "unix@/run/x.sock": 0; or -1 and <why>. <optional>:
  * see struct conf_key. */
 int conf_addr_check(struct span text, bool optional, char *why, size_t cap);
+
+/* "127.0.0.1:8000", "http://[::1]:8000/metrics", "unix@/run/x.sock": as above. */
+int conf_url_check(struct span text, char *why, size_t cap);
 
 /* Cut the word "optional" off <text>; was it there? */
 bool conf_addr_optional(struct span *text);
