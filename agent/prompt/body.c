@@ -147,6 +147,8 @@ static void message_end(struct body *b, bool keep_empty)
 	r->leading = r->leading && leads(b);
 	if (r->leading)
 		r->n_leading = b->prompt.messages.n;
+	if (r->msg.role_seen && r->msg.role == b->h_assistant)
+		r->n_history = r->msg.start;
 }
 
 static void content_start(struct body *b, enum json_event ev)
@@ -653,6 +655,7 @@ static void show(struct body *b)
 	if (r->msg.open)
 		message_show(&b->env, &r->msg);
 	p->n_leading = r->n_leading;
+	p->n_history = r->n_history;
 	if (message && r->leading && leads(b))
 		p->n_leading = p->messages.n;
 	p->found = (r->found || begun) && !r->bad_prompt;
@@ -695,6 +698,7 @@ struct body *body_new(const struct prompt_opts *o, const struct hash_key *key)
 	b->h_system = digest_of(key, SPAN("system"));
 	b->h_developer = digest_of(key, SPAN("developer"));
 	b->h_user = digest_of(key, SPAN("user"));
+	b->h_assistant = digest_of(key, SPAN("assistant"));
 	b->h_message = digest_of(key, SPAN("message"));
 	body_reset(b, API_NONE);
 	return b;

@@ -78,6 +78,7 @@ struct prompt {
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */
+	uint32_t n_history;		/* pages of <messages> in front of the last of role assistant; 0: none is there */
 	uint64_t n_units;		/* bytes of canonical text, or token ids, pages or not: the
 					 * unaligned length of all segments together */
 	uint64_t n_bytes;		/* body bytes taken */

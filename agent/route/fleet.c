@@ -1,6 +1,9 @@
 /* fleet.c - small tables, looked through in order: a load string names the servers of a pool in the
  * same order every time, so the place it had last time is nearly always the right one. */
+#include <math.h>
+
 #include "agent/base/mem.h"
+#include "agent/route/compare.h"
 #include "agent/route/fleet.h"
 
 #define FACTS_FRESH_MS	60000	/* a fact this old says nothing about what comes now */
@@ -27,6 +30,11 @@ void fleet_fini(struct fleet *f)
 
 		for (size_t k = 0; k < p->n_servers; k++)
 			server_free(p->servers[k]);
+		policy_memory_free(p->memory);
+		compare_free(p->compare);
+		if (p->nowhere != NULL)
+			server_free(p->nowhere);
+		pthread_mutex_destroy(&p->rule_lock);
 		mem_free(p->servers);
 		mem_free(p);
 	}
@@ -42,10 +50,25 @@ const struct pool_opts *pool_options_of(const struct route_opts *o, struct span 
 	return &o->pool_default;
 }
 
+/* Another rule has another memory; a rule that stays keeps what it learned. */
+static void take_options(struct pool *p, const struct pool_opts *o)
+{
+	bool same = p->rule == o->policy.rule && p->rule_max_bytes == o->policy.rule_max_bytes;
+
+	p->opts = o;
+	compare_take(&p->compare, o);
+	if (same)
+		return;
+	policy_memory_free(p->memory);
+	p->memory = policy_memory_new(&o->policy);
+	p->rule = o->policy.rule;
+	p->rule_max_bytes = o->policy.rule_max_bytes;
+}
+
 void fleet_options(struct fleet *f, const struct route_opts *o)
 {
 	for (size_t i = 0; i < f->n_pools; i++)
-		f->pools[i]->opts = pool_options_of(o, span_str(f->pools[i]->name));
+		take_options(f->pools[i], pool_options_of(o, span_str(f->pools[i]->name)));
 }
 
 static struct pool *pool_new(const struct route_opts *o, struct span name)
@@ -56,20 +79,29 @@ static struct pool *pool_new(const struct route_opts *o, struct span name)
 		return NULL;
 	if (name.n > 0)
 		memcpy(p->name, name.p, name.n);
-	p->opts = pool_options_of(o, name);
+	pthread_mutex_init(&p->rule_lock, NULL);
+	take_options(p, pool_options_of(o, name));
 	p->mean_work_s = MEAN_WORK_S;
+	p->slowness = 1;
 	p->picks = FIRST_TURN;
 	return p;
 }
 
-struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span name)
+struct pool *fleet_find(const struct fleet *f, struct span name)
 {
-	struct pool **pools, *p;
-
 	for (size_t i = 0; i < f->n_pools; i++) {
 		if (span_eq(name, span_str(f->pools[i]->name)))
 			return f->pools[i];
 	}
+	return NULL;
+}
+
+struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span name)
+{
+	struct pool **pools, *p = fleet_find(f, name);
+
+	if (p != NULL)
+		return p;
 	if (f->n_pools >= o->max_pools || name.n > POOL_NAME_MAX ||
 	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL))
 		goto refuse;
@@ -122,7 +154,7 @@ static bool pool_room(struct pool *p)
 	return true;
 }
 
-struct server *fleet_server(struct fleet *f, struct pool *p, struct span name)
+struct server *fleet_server(struct fleet *f, struct pool *p, struct span name, uint64_t name_hash)
 {
 	server_id id = id_free(f);
 	struct server *s;
@@ -133,11 +165,27 @@ struct server *fleet_server(struct fleet *f, struct pool *p, struct span name)
 		return NULL;
 	}
 	memcpy(s->name, name.p, name.n);
+	s->name_hash = name_hash;
+	s->pool = p;
+	s->id = id;
+	rate_init(&s->rate, p->slowness > 0 ? p->slowness : 1);
+	f->by_id[id] = s;
+	f->next_id = (server_id)((id + 1) % SERVERS_MAX);
+	return p->servers[p->n_servers++] = s;
+}
+
+struct server *fleet_nowhere(struct fleet *f, struct pool *p)
+{
+	server_id id = p->nowhere == NULL ? id_free(f) : SERVER_NONE;
+	struct server *s = id != SERVER_NONE ? mem_alloc(sizeof(*s)) : NULL;
+
+	if (s == NULL)
+		return p->nowhere;
 	s->pool = p;
 	s->id = id;
 	f->by_id[id] = s;
 	f->next_id = (server_id)((id + 1) % SERVERS_MAX);
-	return p->servers[p->n_servers++] = s;
+	return p->nowhere = s;
 }
 
 void fleet_drop(struct fleet *f, struct server *s)
@@ -150,6 +198,10 @@ void fleet_drop(struct fleet *f, struct server *s)
 	memmove(&p->servers[i], &p->servers[i + 1], (p->n_servers - i - 1) * sizeof(*p->servers));
 	p->n_servers--;
 	f->by_id[s->id] = NULL;
+	pthread_mutex_lock(&p->rule_lock);
+	policy_gone(p->memory, s->id);
+	compare_gone(p->compare, s->id);
+	pthread_mutex_unlock(&p->rule_lock);
 	server_set_add(&f->leaving, s->id);
 	server_free(s);
 }
@@ -211,7 +263,7 @@ enum fact_step pool_step(const struct pool *p, msec now)
 		return STEP_FIRST;
 	if (p->done_seen && now - p->done_seen < FACTS_FRESH_MS)
 		return STEP_END;
-	return p->loaded ? STEP_LOAD : STEP_NONE;
+	return p->loaded || p->watched ? STEP_LOAD : STEP_NONE;
 }
 
 const char *fact_step_text(enum fact_step s)
@@ -234,25 +286,73 @@ static void fluid_drain(struct server *s, msec now)
 		s->fluid_s = s->unanswered_s;
 }
 
+/* False: nothing is known of it that way. */
+static bool own_slowness(const struct server *s, enum fact_step step, double *slowness, msec now)
+{
+	if (step == STEP_FIRST ? !rate_first_known(&s->rate, now) : !rate_headers_known(&s->rate, now))
+		return false;
+	*slowness = step == STEP_FIRST ? rate_by_first(&s->rate) : rate_by_headers(&s->rate);
+	return true;
+}
+
+/* The mean of logarithms: half as fast and twice as fast are as far from each. */
+void pool_slowness(struct pool *p, msec now)
+{
+	double sum = 0, one;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_servers && p->opts->policy.learn_rate; i++) {
+		if (!own_slowness(p->servers[i], p->step, &one, now))
+			continue;
+		sum += log(one);
+		n++;
+	}
+	p->slowness = n > 0 ? exp(sum / (double)n) : 1;
+}
+
+#define ALIKE	1.4
+
+/* Servers that are nearly alike are alike: what is left of the difference is chance, and prompts would follow
+ * it from server to server. */
+double server_slowness(const struct server *s, enum fact_step step, msec now)
+{
+	double all = s->pool->slowness, own;
+
+	if (!s->pool->opts->policy.learn_rate || !own_slowness(s, step, &own, now))
+		return all;
+	return own > ALIKE * all || own * ALIKE < all ? own : all;
+}
+
+/* With a rate that was learned less has to be left of a wait than with one that was only guessed: 0.05 where
+ * 0.3 is configured (mean time to first token 1.23 times the oracle's over four busy fleets, and 1.43). */
+#define FLOOR_OF_LEARNED	(1 / 6.0)
+
 double server_backlog(struct server *s, enum fact_step step, double floor, msec now)
 {
 	fluid_drain(s, now);
 	if (step == STEP_FIRST)
 		return s->unanswered_s;
+	if (s->pool->opts->policy.learn_rate && rate_headers_known(&s->rate, now))
+		floor *= FLOOR_OF_LEARNED;
 	return s->fluid_s > floor * s->unanswered_s ? s->fluid_s : floor * s->unanswered_s;
 }
 
-void server_work_add(struct server *s, double work_s, msec now)
+void server_work_add(struct server *s, const struct work *w, msec now)
 {
 	fluid_drain(s, now);
-	s->unanswered_s += work_s;
-	s->fluid_s += work_s;
+	if (s->n_unanswered++ == 0)
+		rate_begin(&s->rate, now);
+	s->unanswered_s += w->s;
+	s->unanswered_tokens += w->tokens;
+	s->fluid_s += w->s;
 }
 
 /* Sums of many small numbers drift; an idle server is exactly zero again. */
-void server_work_end(struct server *s, double work_s, msec now)
+void server_work_end(struct server *s, const struct work *w, msec now)
 {
-	s->unanswered_s -= work_s;
+	s->unanswered_s -= w->s;
+	s->unanswered_tokens -= w->tokens;
+	s->n_unanswered--;
 	if (s->unanswered_s < 1e-9)
 		s->unanswered_s = 0;
 	fluid_drain(s, now);

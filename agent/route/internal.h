@@ -6,6 +6,8 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
+#include "agent/route/compare.h"
+#include "agent/route/decisions.h"
 #include "agent/route/fleet.h"
 #include "agent/route/ledger.h"
 #include "agent/route/route.h"
@@ -28,6 +30,7 @@ struct route {
 	struct index *index;		/* locks itself */
 	struct heads *heads;		/* locks itself */
 	struct slices slices;		/* locks itself */
+	struct decisions *decisions;	/* locks itself; NULL: none are kept */
 
 	pthread_rwlock_t opts_lock;	/* guards <opts> and <tenants>; held for reading while a request is decided */
 	struct route_opts opts;
@@ -40,6 +43,8 @@ struct route {
 	struct fleet fleet;
 	struct ledger ledger;
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
+	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
+	uint64_t n_named;		/* servers there ever were */
 	struct rng rng;
 	bool by_chance;			/* turns of new servers, not by order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */
@@ -48,7 +53,7 @@ struct route {
 };
 
 /* Claims to settle with the index once the lock is released: so many at most for one call. The last
- * place is for the entry that must make room. */
+ * places are for the entry that must make room, and for another one of the same uid. */
 #define SETTLE_MAX	64
 
 struct settling {
@@ -58,7 +63,7 @@ struct settling {
 
 static inline bool settling_full(const struct settling *st)
 {
-	return st->n >= SETTLE_MAX - 1;
+	return st->n >= SETTLE_MAX - 2;
 }
 
 /* Needs room. A claim of 0 is no claim. */
@@ -70,7 +75,21 @@ static inline void settling_add(struct settling *st, index_claim claim, bool con
 	st->item[st->n++].confirm = confirm;
 }
 
+/* Close <e>, whose end nobody reported: it is believed to have been served, unless it is not known where. */
+static inline void close_unheard(struct route *r, struct ledger_entry *e, struct settling *st, msec now)
+{
+	bool somewhere = e->server != e->server->pool->nowhere;
+
+	settling_add(st, ledger_close(&r->ledger, e, somewhere, now), somewhere);
+}
+
 void settle(struct route *r, struct settling *st, msec now);
+
+/* Of a server, as rules see it: the same in every agent with the same key. */
+static inline uint64_t name_hash(const struct route *r, struct span name)
+{
+	return hash_mix_span(&r->key, 11, name);
+}
 
 uint64_t route_uid(const struct route *r, struct span uid);
 
@@ -80,11 +99,23 @@ uint64_t route_uid(const struct route *r, struct span uid);
 void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
 		  msec now);
 
+/* ---- job_fleet.c, observe.c. The route's lock is held, and its options are ---------------------------------- */
+
+/* Found at <hint> or elsewhere, or made. NULL: too many, or no memory. */
+struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint);
+uint64_t adapter_hash(const struct route *r, struct span name);
+
 /* ---- keep.c. The route's lock is held, and its options are ------------------------------------------------ */
 
 void keep_server(struct route *r, const struct server *s);	/* it is new */
+void keep_pool(struct route *r, const struct pool *p);		/* its facts are others */
+void keep_room(struct route *r, const struct server *s);	/* its engine's cache has another size */
+/* There is more evidence of how large caches are: at <s>, and so of others of its pool. */
+void keep_infer(struct route *r, struct server *s);
+uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 void keep_options(struct route *r);				/* they are */
 void keep_sweep(struct route *r, msec now);
+uint64_t keep_page_tokens(const struct route_opts *o);
 /* Pages that an answer filled, by its bytes, and rather too few; 0: they are not known. <whole>: it was no stream. */
 uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, bool whole);
 
@@ -94,10 +125,14 @@ struct route_scratch {
 	struct body *body;
 	struct index_match match;
 	struct page_vec pages;
+	struct marks marks;
 	struct candidate candidates[SERVERS_MAX];
-	uint32_t depth[SERVERS_MAX];	/* of each candidate, in pages */
+	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
 	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
 	char model[PROMPT_NAME_MAX + 1];
+	struct compare_scratch compare;
+	struct decision decision;
+	uint32_t blocks[DECISION_BLOCKS_MAX];
 };
 
 #endif

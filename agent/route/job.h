@@ -10,7 +10,7 @@ struct job {
 	msec now;
 	/* who asks, for what: of the request, or kept since its first slice */
 	uint64_t uid, process;
-	struct span pool, tenant, model, load;
+	struct span pool, tenant, model, session, load;
 	int64_t seq, visible, whole;
 	const struct pool_opts *pool_opts;
 	/* the body so far */
@@ -29,14 +29,24 @@ struct job {
 	uint32_t page_tokens;		/* tokens a page stands for */
 	uint32_t usable;		/* pages that can be hit */
 	uint64_t tokens, unseen_tokens;	/* of what is visible; of the rest, estimated */
+	struct policy_prompt asks;	/* the same, as rules see it */
 	/* who could take it */
-	struct pool *pool_seen;		/* under the route's lock only */
+	struct pool *pool_seen;		/* NULL: one too many. Its inside under the route's lock only */
+	bool has_own;			/* scratch->own is what its rule's memory knows */
 	server_id previous;		/* what an earlier slice was told, or SERVER_NONE */
 	uint64_t counted, counted_hit;	/* tokens, when it was */
 	size_t n_candidates;		/* in scratch->candidates; their ids in <candidates> */
 	struct server_set candidates;
 	bool has_load;
+	bool by_stats;			/* not from a load string: it came without one */
 	struct policy_choice choice;
+	/* what to say of it */
+	bool described;			/* <asks> is set */
+	double pressure, regret_s;	/* at the choice */
+	enum fact_step step;
+	struct { enum why why; uint32_t hit, pages; } would;	/* the answer as it is without policy.mode */
+	server_id to;			/* whose its pages are until a fact; SERVER_NONE: nobody's */
+	struct ledger_pending pending;	/* what becomes of it until its claim is there */
 };
 
 /* Bytes of canonical text a token stands for, roughly, in English and code: 64-byte pages are then as
@@ -50,6 +60,9 @@ void job_keep_body(struct route *r, struct job *j);
 
 /* job_prompt.c: pages, space, lengths. WHY_COLD: there is a prompt; else NOPROMPT or BADBODY. */
 enum why job_read_prompt(struct route *r, struct job *j);
+
+/* What rules may look at. <with_body>: some rule asks for its hash, too. */
+void job_describe(struct route *r, struct job *j, bool with_body);
 
 /* job_fleet.c, under the route's lock: what the load string says, and who is a candidate. */
 void job_take_load(struct route *r, struct job *j, struct settling *st);

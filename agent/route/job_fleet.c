@@ -1,18 +1,26 @@
 /* job_fleet.c - who could take a request, from what HAProxy says and what we have counted. */
 #include "agent/route/job.h"
 
+struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint)
+{
+	struct server *s = pool_find(p, name, hint);
+
+	if (s != NULL || (s = fleet_server(&r->fleet, p, name, name_hash(r, name))) == NULL)
+		return s;
+	capacity_init(&s->capacity, hash_mix(&r->key, 14, ++r->n_named));
+	keep_server(r, s);
+	decisions_name(r->decisions, s->id, s->name_hash, p->name, s->name);
+	if (r->by_chance)
+		s->last_pick = rng_below(&r->rng, FIRST_TURN);
+	return s;
+}
+
 static struct server *server_of(struct route *r, struct job *j, const struct load_entry *e, size_t hint)
 {
-	struct server *s = pool_find(j->pool_seen, e->name, hint);
+	struct server *s = server_met(r, j->pool_seen, e->name, hint);
 
-	if (s == NULL) {
-		s = fleet_server(&r->fleet, j->pool_seen, e->name);
-		if (s == NULL)
-			return NULL;
-		keep_server(r, s);
-		if (r->by_chance)
-			s->last_pick = rng_below(&r->rng, FIRST_TURN);
-	}
+	if (s == NULL)
+		return NULL;
 	s->up = e->up;
 	s->conn = e->conn;
 	s->queue = e->queue;
@@ -21,15 +29,19 @@ static struct server *server_of(struct route *r, struct job *j, const struct loa
 	return s;
 }
 
-static bool fit_for_work(const struct server *s)
+static bool fit_for_work(const struct job *j, const struct server *s)
 {
-	return s->up && s->weight > 0;
+	struct watch_sum w = watch_sum(&s->watch, j->now);
+
+	if (w.closed)
+		return false;
+	return j->by_stats ? w.up : s->up && s->weight > 0;
 }
 
 /* Once, even if the load string names it twice. */
 static void add_candidate(struct job *j, const struct server *s)
 {
-	if (!fit_for_work(s) || server_set_has(&j->candidates, s->id))
+	if (!fit_for_work(j, s) || server_set_has(&j->candidates, s->id))
 		return;
 	server_set_add(&j->candidates, s->id);
 	j->scratch->candidates[j->n_candidates++].id = s->id;
@@ -76,20 +88,34 @@ static void take_known(struct job *j)
 	}
 }
 
+/* No load string at all: what stats sockets said, while it holds. */
+static void take_watched(struct job *j)
+{
+	const struct pool *p = j->pool_seen;
+
+	j->by_stats = true;
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (watch_sum(&p->servers[i]->watch, j->now).n == 0)
+			continue;
+		add_candidate(j, p->servers[i]);
+		j->has_load = true;
+	}
+}
+
 void job_take_load(struct route *r, struct job *j, struct settling *st)
 {
 	struct loadstr l;
 
 	j->n_candidates = 0;
-	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
 	if (j->pool_seen == NULL)
 		return;
-	if (j->seq > 0 && j->load.n == 0) {
-		take_known(j);
+	if (j->load.n == 0) {
+		if (j->seq > 0 && j->pool_seen->loaded > 0)
+			take_known(j);
+		else
+			take_watched(j);
 		return;
 	}
-	if (j->load.n == 0)
-		return;
 	loadstr_start(&l, j->load);
 	j->process = hash_mix_span(&r->key, 5, l.process);
 	if (j->sliced != NULL)
@@ -137,31 +163,94 @@ static double busy(const struct pool *p, const struct candidate *c)
 	return waits > c->load ? waits : c->load;
 }
 
+/* A load string is live, but of one process: of several that are asked, the others count as well. */
+static uint32_t load_of(const struct job *j, const struct server *s, uint32_t *queue)
+{
+	struct watch_sum w = watch_sum(&s->watch, j->now);
+	uint32_t load = j->by_stats ? w.load : sum(s->conn, s->queue);
+
+	*queue = j->by_stats ? w.queue : s->queue;
+	if (w.n > 1 && w.load > load) {
+		load = w.load;
+		*queue = w.queue;
+	}
+	return load > s->n_open ? load : s->n_open;
+}
+
+/* The names by which an engine may know the adapter that is asked for; 0: none. Made for the first engine that
+ * has any. */
+struct adapter_names {
+	bool made;
+	uint64_t hash[3];
+};
+
+static void name_adapters(const struct route *r, const struct job *j, struct adapter_names *a)
+{
+	const struct prompt *p = j->prompt;
+
+	a->made = true;
+	if (p->lora.n > 0)
+		a->hash[0] = adapter_hash(r, span_of(p->lora.s, p->lora.n));
+	if (p->model.n > 0)
+		a->hash[1] = adapter_hash(r, span_of(p->model.s, p->model.n));
+	if (j->model.n > 0)
+		a->hash[2] = adapter_hash(r, j->model);
+}
+
+static void from_engine(const struct route *r, const struct job *j, const struct engine_seen *e,
+			struct adapter_names *a, struct candidate *c)
+{
+	c->kv_used = -1;
+	if (!engine_holds(e, j->now))
+		return;
+	c->load = sum(c->load, e->foreign);
+	c->waiting = e->waiting > 0 ? (uint32_t)(e->waiting < UINT32_MAX ? e->waiting : UINT32_MAX) : 0;
+	c->running = e->running > 0 ? (uint32_t)(e->running < UINT32_MAX ? e->running : UINT32_MAX) : 0;
+	c->kv_used = e->kv_used;
+	if (e->n_adapters > 0 && !a->made)
+		name_adapters(r, j, a);
+	for (int i = 0; e->n_adapters > 0 && i < 3; i++)
+		c->has_adapter |= a->hash[i] != 0 && engine_has(e, a->hash[i]);
+}
+
 /* Between equals a later slice stays where the earlier ones were told to go. */
 void job_candidates(struct route *r, struct job *j)
 {
 	struct pool *p = j->pool_seen;
 	const struct policy_opts *po = &p->opts->policy;
+	struct adapter_names adapters = { .made = false };
+
+	enum fact_step before = p->step;
 
 	p->step = pool_step(p, j->now);
+	if (p->step != before)
+		keep_pool(r, p);
 	p->busiest = 0;
+	pool_slowness(p, j->now);
 	for (size_t i = 0; i < j->n_candidates; i++) {
 		struct candidate *c = &j->scratch->candidates[i];
 		struct server *s = r->fleet.by_id[c->id];
-		uint32_t theirs = sum(s->conn, s->queue);
+		uint32_t queue, load = load_of(j, s, &queue);
 		uint32_t penalty = penalty_weight(&s->penalty, po->penalty_half_life_ms, j->now);
 		uint32_t depth = usable_depth(j, c->id, penalty);
 
 		*c = (struct candidate){
-			.id = s->id,
-			.load = theirs > s->n_open ? theirs : s->n_open,
+			.id = s->id, .name = s->name_hash,
+			.load = load,
+			.queue = queue,
 			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->now),
+			.backlog_tokens = s->unanswered_tokens,
+			.open_tokens = s->open_tokens,
+			.slowness = server_slowness(s, p->step, j->now),
 			.penalty = penalty,
 			.penalty_s = penalty_seconds(p, penalty),
+			.doubt = penalty >= PENALTY_DOUBT,
 			.cached = cached_tokens(j, depth),
+			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
+			.depth = depth,
 		};
-		j->scratch->depth[i] = depth;
+		from_engine(r, j, &s->engine, &adapters, c);
 		if (busy(p, c) > p->busiest)
 			p->busiest = busy(p, c);
 	}

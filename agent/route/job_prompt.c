@@ -5,6 +5,8 @@
  * a model like any other; a cut body without one is headless. */
 #include "agent/route/job.h"
 
+#define OPENING_CHARS	128	/* KubeAI takes 100, which ends on no page */
+
 static struct span name_span(const struct prompt_name *n)
 {
 	return span_of(n->s, n->n);
@@ -99,6 +101,59 @@ static void keep_model(struct job *j)
 	if (n > 0)
 		memcpy(j->scratch->model, j->space_model.p, n);
 	j->space_model = span_of(j->scratch->model, n);
+}
+
+static uint64_t span_hash(const struct route *r, uint64_t kind, struct span s)
+{
+	return s.n ? hash_mix_span(&r->key, kind, s) : 0;
+}
+
+/* Where tenants are kept apart a name is a tenant's own: what another has remembered under it is not found. */
+static uint64_t own_hash(const struct route *r, const struct job *j, uint64_t kind, struct span s)
+{
+	uint64_t tenant = span_hash(r, 16, tenant_of(j)), h = span_hash(r, kind, s);
+
+	return tenant != 0 && h != 0 ? hash_mix(&r->key, h, tenant) : h;
+}
+
+/* The beginning of the first message that is not the system's; keys of pages that do not depend on it. */
+static uint64_t opening_of(const struct route *r, const struct job *j)
+{
+	const struct prompt *p = j->prompt;
+	uint32_t want = p->mode == PROMPT_TEXT ? OPENING_CHARS / j->opts->prompt.text_page : 1;
+	uint32_t there = p->messages.n - p->n_leading;
+
+	if (there == 0)
+		return 0;
+	if (want == 0)
+		want = 1;
+	return hash64(&r->key, p->messages.p + p->n_leading, (want < there ? want : there) * sizeof(page_key));
+}
+
+/* All that stands in front of the last answer: messages come last in the order of nearly all models. */
+static uint64_t history_of(const struct job *j)
+{
+	const struct prompt *p = j->prompt;
+	uint32_t behind = p->messages.n - p->n_history;
+
+	return p->n_history > 0 && j->n_pages > behind ? (uint64_t)(j->n_pages - behind) * j->page_tokens : 0;
+}
+
+void job_describe(struct route *r, struct job *j, bool with_body)
+{
+	const struct prompt *p = j->prompt;
+	const struct page_vec *pages = &j->scratch->pages;
+
+	j->asks = (struct policy_prompt){
+		.tokens = j->tokens + j->unseen_tokens,
+		.pages = pages->p, .n_pages = j->n_pages, .page_tokens = j->page_tokens,
+		.space = j->space.h[0],
+		.model = span_hash(r, 7, j->space_model), .adapter = span_hash(r, 8, name_span(&p->lora)),
+		.session = own_hash(r, j, 9, j->session), .user = own_hash(r, j, 10, name_span(&p->user)),
+		.opening = opening_of(r, j), .history = history_of(j),
+	};
+	if (with_body && j->n_pages > 0)
+		j->asks.body = hash64(&r->key, pages->p, j->n_pages * sizeof(*pages->p));
 }
 
 enum why job_read_prompt(struct route *r, struct job *j)

@@ -1,9 +1,9 @@
 /* keep.c - what the index is told of servers: the order in which their pages go, how many there is room
  * for, what they generated, and that they left. What that makes too much goes in steps: route_work().
  *
- * A server's room is <capacity> tokens of its engine's cache, in pages, and that of every server the
- * published <max_tree_size>, in characters of text. The latter is kept as its authors do: every
- * <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without an
+ * A server's room is <capacity> tokens of its engine's cache (as configured, as the engine's metrics say, or
+ * as was inferred: capacity.h), in pages, and that of every server the published <max_tree_size>, in characters
+ * of text. The latter is kept as its authors do: every <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without an
  * interval it is kept at every commit. The budget of bytes holds all the time.
  *
  * A cache holds pages of text and of token ids side by side, and the index counts them as one. Where they
@@ -21,15 +21,51 @@ static uint32_t page_tokens(const struct route_opts *o)
 	return least > 0 ? least : 1;
 }
 
+uint64_t keep_page_tokens(const struct route_opts *o)
+{
+	return page_tokens(o);
+}
+
 /* At least a page: 0 would be no bound. */
 static uint64_t pages_of(uint64_t amount, uint64_t of_a_page)
 {
 	return amount == 0 ? 0 : amount < of_a_page ? 1 : amount / of_a_page;
 }
 
-static uint64_t room_of(const struct route_opts *o, const struct pool *p, bool with_tree)
+/* What a person wrote goes before what the engine says: they may know what else is in that cache. Both go before
+ * what was inferred. */
+uint64_t server_capacity(const struct server *s, enum capacity_source *by)
 {
-	uint64_t room = pages_of(p->opts->capacity, page_tokens(o));
+	const uint64_t said[] = {
+		[CAPACITY_CONFIGURED] = s->pool->opts->capacity, [CAPACITY_REPORTED] = s->engine.capacity,
+		[CAPACITY_INFERRED] = s->inferred,
+	};
+
+	for (*by = CAPACITY_CONFIGURED; *by > CAPACITY_UNKNOWN && said[*by] == 0; (*by)--)
+		;
+	return said[*by];
+}
+
+static uint64_t capacity_of(const struct server *s)
+{
+	enum capacity_source by;
+
+	return server_capacity(s, &by);
+}
+
+/* Half as much again where first tokens are reported: what a cache lost that we believe in costs less than what
+ * it holds and we forgot. Mean time to first token over four busy fleets was 1.17 times the oracle's with it,
+ * and 1.34 without; with ends alone 1.24, and 1.19 without. What is inferred needs it as well: what was forgotten
+ * here would never be seen to be held there. */
+static uint64_t believed(const struct pool *p, uint64_t capacity)
+{
+	return p->step == STEP_FIRST ? capacity + capacity / 2 : capacity;
+}
+
+static uint64_t room_of(const struct route_opts *o, const struct server *s, bool with_tree)
+{
+	const struct pool *p = s->pool;
+	uint64_t room = pages_of(believed(p, capacity_of(s)), page_tokens(o));
 	uint64_t tree = with_tree ? pages_of(p->opts->max_tree_size, o->prompt.text_page) : 0;
 
 	return room == 0 || (tree != 0 && tree < room) ? tree : room;
@@ -39,10 +75,14 @@ static void tell_server(struct route *r, const struct server *s)
 {
 	bool with_tree = s->pool->opts->eviction_interval_ms == 0 || s->pool->sweeping;
 
-	index_set_capacity(r->index, s->id, room_of(&r->opts, s->pool, with_tree));
+	pthread_mutex_lock(&s->pool->rule_lock);
+	policy_room(s->pool->memory, s->id, capacity_of(s));
+	compare_room(s->pool->compare, s->id, capacity_of(s));
+	pthread_mutex_unlock(&s->pool->rule_lock);
+	index_set_capacity(r->index, s->id, room_of(&r->opts, s, with_tree));
 }
 
-static void tell_pool(struct route *r, const struct pool *p)
+void keep_pool(struct route *r, const struct pool *p)
 {
 	for (size_t i = 0; i < p->n_servers; i++)
 		tell_server(r, p->servers[i]);
@@ -54,10 +94,33 @@ void keep_server(struct route *r, const struct server *s)
 	tell_server(r, s);
 }
 
+void keep_room(struct route *r, const struct server *s)
+{
+	tell_server(r, s);
+}
+
+static void infer(struct route *r, struct server *s)
+{
+	uint64_t now = capacity_estimate(&s->capacity, &s->pool->capacity), was = s->inferred;
+
+	if (now == 0 || (now > was ? now - was : was - now) <= was / 16)
+		return;
+	s->inferred = now;
+	tell_server(r, s);
+}
+
+void keep_infer(struct route *r, struct server *s)
+{
+	struct pool *p = s->pool;
+
+	infer(r, s);
+	infer(r, p->servers[p->next_inferred++ % p->n_servers]);
+}
+
 void keep_options(struct route *r)
 {
 	for (size_t i = 0; i < r->fleet.n_pools; i++)
-		tell_pool(r, r->fleet.pools[i]);
+		keep_pool(r, r->fleet.pools[i]);
 }
 
 void keep_sweep(struct route *r, msec now)
@@ -71,7 +134,7 @@ void keep_sweep(struct route *r, msec now)
 		p->swept = now;
 		p->sweeping = p->opts->eviction_interval_ms > 0;
 		if (p->sweeping)
-			tell_pool(r, p);
+			keep_pool(r, p);
 	}
 }
 
@@ -84,7 +147,7 @@ static void sweeps_end(struct route *r)
 		if (!p->sweeping)
 			continue;
 		p->sweeping = false;
-		tell_pool(r, p);
+		keep_pool(r, p);
 	}
 }
 

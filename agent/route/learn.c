@@ -53,7 +53,7 @@ static void note_time(struct pool *p, const struct fact *f, msec now)
 static struct server *went_to(const struct ledger_entry *e, const struct fact *f)
 {
 	if (f->server.n == 0 || of_haproxy(f->server))
-		return e->server;
+		return e->server != e->server->pool->nowhere ? e->server : NULL;
 	return pool_find(e->server->pool, f->server, SIZE_MAX);
 }
 
@@ -99,6 +99,13 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 	};
 }
 
+static void generated(const struct route *r, struct server *s, uint32_t pages, struct outcome *out)
+{
+	out->at = s->id;
+	out->output_pages = pages;
+	capacity_output(&s->capacity, pages * keep_page_tokens(&r->opts));
+}
+
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
 static void learn_answered(struct route *r, const struct fact *f, struct outcome *out, msec now)
 {
@@ -112,10 +119,8 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
-	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
-		out->at = a->at;
-		out->output_pages = keep_output_pages(&r->opts, f, true);
-	}
+	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
+		generated(r, r->fleet.by_id[a->at], keep_output_pages(&r->opts, f, true), out);
 	a->uid = 0;
 }
 
@@ -148,15 +153,39 @@ static bool move(struct ledger_entry *e, struct server *to, struct outcome *out,
 	return true;
 }
 
+static void tell_rule(const struct ledger_entry *e, msec now)
+{
+	struct pool *p = e->server->pool;
+
+	if (p->memory == NULL && p->compare == NULL)
+		return;
+	pthread_mutex_lock(&p->rule_lock);
+	compare_answered(p->compare, e->server->id, e->work.tokens, now - e->since);
+	policy_answered(p->memory, e->server->id, e->work.tokens, now - e->since);
+	pthread_mutex_unlock(&p->rule_lock);
+}
+
+static void tell_capacity(struct route *r, const struct ledger_entry *e, msec now)
+{
+	struct server *s = e->server;
+
+	if (s != s->pool->nowhere &&
+	    capacity_first(&s->capacity, &s->pool->capacity, &s->pool->opts->policy, e->uid, now))
+		keep_infer(r, s);
+}
+
 static void learn_first(struct route *r, struct ledger_entry *e, const struct fact *f,
 			struct outcome *out, msec now)
 {
 	if (first_token(f)) {
+		if (out->confirm) {		/* else nobody we know is that fast */
+			tell_rule(e, now);
+			tell_capacity(r, e, now);
+		}
 		ledger_answered(e, now);
-		out->claim = e->claim;
-		e->claim = 0;
+		out->claim = ledger_settle(e, out->confirm);
 	} else {
-		out->claim = ledger_close(&r->ledger, e, now);
+		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
 	}
 }
 
@@ -178,18 +207,20 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;
+	if (to != e->server || !first_token(f))
+		capacity_forget(&e->server->capacity, e->uid);
 	if (to != NULL && to != e->server && !move(e, to, out, now))
 		to = NULL;
 	learn_verdict(r, e, f, to, now);
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
-	if (f->kind == FACT_DONE && out->confirm) {
-		out->at = to->id;
-		out->output_pages = keep_output_pages(&r->opts, f, false);
-	}
+	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0)
+		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
+	if (f->kind == FACT_DONE && out->confirm)
+		generated(r, to, keep_output_pages(&r->opts, f, false), out);
 	if (f->kind == FACT_FIRST)
 		learn_first(r, e, f, out, now);
 	else
-		out->claim = ledger_close(&r->ledger, e, now);
+		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
 }
 
 void route_learn(struct route *r, const struct fact *f, msec now)
@@ -203,6 +234,8 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	learn_locked(r, f, &out, now);
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
+	if (f->uid.n > 0)
+		decisions_learn(r->decisions, route_uid(r, f->uid), f, now);
 	if (out.claim != 0 && !out.confirm)
 		index_cancel(r->index, out.claim);
 	else if (out.claim != 0 && out.moved_to != SERVER_NONE)
@@ -226,7 +259,7 @@ static void close_marked(struct route *r, struct slot *sl, struct settling *st, 
 	while (sl->n_marked > sl->admitted && !settling_full(st)) {
 		struct ledger_entry *e = list_entry(sl->open.next, struct ledger_entry, in_slot);
 
-		settling_add(st, ledger_close(&r->ledger, e, now), true);
+		close_unheard(r, e, st, now);
 		r->stats.closed_by_load++;
 	}
 }
@@ -264,7 +297,7 @@ static void close_aged(struct route *r, struct settling *st, msec now)
 
 		if (now - e->since < r->opts.ledger_max_age_ms)
 			return;
-		settling_add(st, ledger_close(&r->ledger, e, now), true);
+		close_unheard(r, e, st, now);
 		r->stats.closed_by_age++;
 	}
 }
@@ -282,7 +315,7 @@ static void close_slot(struct route *r, struct slot *sl, struct settling *st, ms
 	while (sl->n_open > 0 && !settling_full(st)) {
 		struct ledger_entry *e = list_entry(sl->open.next, struct ledger_entry, in_slot);
 
-		settling_add(st, ledger_close(&r->ledger, e, now), true);
+		close_unheard(r, e, st, now);
 		r->stats.closed_by_silence++;
 	}
 }
@@ -303,11 +336,18 @@ static bool close_silent(struct route *r, struct settling *st, msec now)
 	return false;
 }
 
-/* A server that its pool's load strings have not named for long, while they kept coming, is gone from
- * HAProxy's configuration. */
+static msec later(msec a, msec b)
+{
+	return a > b ? a : b;
+}
+
+/* A server that its pool's load strings and stats rows have not named for long, while they kept coming, is gone
+ * from HAProxy's configuration. */
 static bool is_gone(const struct route *r, const struct server *s)
 {
-	return s->pool->loaded - s->seen >= r->opts.server_max_age_ms && s->n_open == 0;
+	msec heard = later(s->pool->loaded, s->pool->watched), named = later(s->seen, s->watch.seen);
+
+	return heard - named >= r->opts.server_max_age_ms && s->n_open == 0;
 }
 
 static struct server *find_gone(const struct route *r)

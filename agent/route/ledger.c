@@ -65,6 +65,7 @@ static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 	list_append(&sl->open, &e->in_slot);
 	sl->n_open++;
 	s->n_open++;
+	s->open_tokens += e->prompt_tokens;
 }
 
 static void detach(struct ledger_entry *e)
@@ -73,10 +74,11 @@ static void detach(struct ledger_entry *e)
 	e->slot->n_marked -= e->number < e->slot->mark;
 	e->slot->n_open--;
 	e->server->n_open--;
+	e->server->open_tokens -= e->prompt_tokens;
 }
 
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
-				 double work_s, msec now)
+				 const struct work *w, uint64_t prompt_tokens, msec now)
 {
 	struct ledger_entry *e = mem_alloc(sizeof(*e)), **b;
 
@@ -86,7 +88,8 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 		grow(l);
 	e->uid = uid;
 	e->since = now;
-	e->work_s = work_s;
+	e->work = *w;
+	e->prompt_tokens = prompt_tokens;
 	e->from = SERVER_NONE;
 	list_append(&l->by_age, &e->by_age);
 	b = bucket(l, uid);
@@ -94,36 +97,64 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	*b = e;
 	l->n++;
 	attach(e, s, sl);
-	server_work_add(s, work_s, now);
+	server_work_add(s, w, now);
 	return e;
 }
 
+/* What was moved there has waited for longer than anybody timed. */
 void ledger_answered(struct ledger_entry *e, msec now)
 {
-	server_work_end(e->server, e->work_s, now);
-	e->work_s = 0;
+	if (e->answered)
+		return;
+	if (e->from == SERVER_NONE)
+		rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
+	else
+		rate_void(&e->server->rate, now);
+	server_work_end(e->server, &e->work, now);
 	e->answered = true;
+}
+
+static void end_untimed(struct ledger_entry *e, msec now)
+{
+	rate_void(&e->server->rate, now);
+	server_work_end(e->server, &e->work, now);
 }
 
 void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now)
 {
-	server_work_end(e->server, e->work_s, now);
+	bool waits = !e->answered;
+
+	if (waits)
+		end_untimed(e, now);
 	detach(e);
 	attach(e, to, sl);
-	server_work_add(to, e->work_s, now);
+	if (waits)
+		server_work_add(to, &e->work, now);
 }
 
-index_claim ledger_close(struct ledger *l, struct ledger_entry *e, msec now)
+index_claim ledger_settle(struct ledger_entry *e, bool confirm)
+{
+	index_claim claim = e->claim;
+
+	e->claim = 0;
+	if (e->pending != NULL)
+		*e->pending = (struct ledger_pending){ .settled = true, .confirm = confirm, .at = e->server->id };
+	e->pending = NULL;
+	return claim;
+}
+
+index_claim ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, msec now)
 {
 	struct ledger_entry **at = bucket(l, e->uid);
-	index_claim claim = e->claim;
+	index_claim claim = ledger_settle(e, confirm);
 
 	while (*at != e)
 		at = &(*at)->chain;
 	*at = e->chain;
 	l->n--;
 	list_remove(&e->by_age);
-	server_work_end(e->server, e->work_s, now);
+	if (!e->answered)
+		end_untimed(e, now);
 	detach(e);
 	mem_free(e);
 	return claim;

@@ -6,12 +6,20 @@
  * uid, lack of room, age. Not locked: the owner is.
  *
  * Closing gives back the claim the entry holds on the index; the owner confirms or cancels it once
- * its lock is released. */
+ * its lock is released. A claim that is not there yet, as its request is still being committed, is told of it
+ * by struct ledger_pending. */
 #ifndef KVROUTE_ROUTE_LEDGER_H
 #define KVROUTE_ROUTE_LEDGER_H
 
 #include "agent/index/index.h"
 #include "agent/route/fleet.h"
+
+/* Belongs to who commits, and is filled when the entry's claim is settled before it was there. */
+struct ledger_pending {
+	bool settled;
+	bool confirm;		/* its pages were computed */
+	server_id at;		/* where; who commits may have said another */
+};
 
 struct ledger_entry {
 	struct list by_age;	/* in ledger.by_age */
@@ -22,8 +30,10 @@ struct ledger_entry {
 	struct slot *slot;
 	uint64_t number;	/* in <slot> */
 	index_claim claim;	/* 0: none, or settled */
+	struct ledger_pending *pending;	/* NULL: nobody is about to bring a claim */
 	msec since;
-	double work_s;		/* prefill seconds still counted as waiting at the server */
+	struct work work;	/* waits at the server until it is answered */
+	uint64_t prompt_tokens;	/* the unseen rest of a cut body with them */
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
 	bool answered;		/* its first token was reported */
@@ -42,7 +52,7 @@ struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
 
 /* A new entry; <uid> is not in the ledger, tokens are 0. NULL: no memory. */
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
-				 double work_s, msec now);
+				 const struct work *w, uint64_t prompt_tokens, msec now);
 
 /* Its first token is out: it waits no longer. */
 void ledger_answered(struct ledger_entry *e, msec now);
@@ -51,7 +61,10 @@ void ledger_answered(struct ledger_entry *e, msec now);
  * latest sign of life of all that wait there, and a request that HAProxy has ended unseen is an older one. */
 void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now);
 
-/* Take it out and free it; the claim is returned, 0 if there is none left. */
-index_claim ledger_close(struct ledger *l, struct ledger_entry *e, msec now);
+/* Whether its pages were computed is known; the claim is returned that this is to be told of, 0 if there is none (left). */
+index_claim ledger_settle(struct ledger_entry *e, bool confirm);
+
+/* The same, and take it out and free it. */
+index_claim ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, msec now);
 
 #endif

@@ -31,20 +31,44 @@ void route_defaults(struct route_opts *o)
 	o->ledger_max_silence_ms = 30000;
 	o->server_max_age_ms = 600000;
 	o->max_pools = 64;
+	o->decisions_keep = 4096;
 	pool_defaults(&o->pool_default);
 	model_defaults(&o->model_default);
 	strcpy(o->tenant_default.name, "*");
 }
 
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
-#define OPEN_BYTES	192
+#define OPEN_BYTES	224
 
 _Static_assert(sizeof(struct ledger_entry) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
 
+/* Of a pool's rule and of those compared with it. */
+static uint64_t rules_max(const struct pool_opts *p)
+{
+	struct policy_opts one = p->policy;
+	uint64_t n = policy_memory_max(&one);
+
+	for (unsigned i = 0; i < COMPARE_MAX && p->compare[i] != 0; i++) {
+		one.rule = (enum policy_rule)(p->compare[i] - 1);
+		n += policy_memory_max(&one);
+	}
+	return n;
+}
+
+/* Pools that no entry names take the default's. */
+static uint64_t all_rules_max(const struct route_opts *o)
+{
+	uint64_t n = o->max_pools > o->n_pools ? (o->max_pools - o->n_pools) * rules_max(&o->pool_default) : 0;
+
+	for (size_t i = 0; i < o->n_pools; i++)
+		n += rules_max(&o->pools[i]);
+	return n;
+}
+
 uint64_t route_budget(const struct route_opts *o)
 {
-	return (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
-	       (uint64_t)o->ledger_max_entries * OPEN_BYTES;
+	return all_rules_max(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
+	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes();
 }
 
 void route_opts_free(struct route_opts *o)
@@ -118,6 +142,14 @@ static void opts_lock_init(pthread_rwlock_t *lock)
 	pthread_rwlockattr_destroy(&a);
 }
 
+static int keep_decisions(struct route *r, const struct route_opts *o, uint64_t seed)
+{
+	if (o->decisions_keep == 0)
+		return 0;
+	r->decisions = decisions_new(o->decisions_keep, &r->key, seed);
+	return r->decisions != NULL ? 0 : -1;
+}
+
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
 {
 	struct route *r = mem_alloc(sizeof(*r));
@@ -131,8 +163,9 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	fleet_init(&r->fleet);
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
+	r->marks = marks_table_new();
 	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
-	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL) {
+	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0) {
 		take_tenants(r);
 		return r;
 	}
@@ -144,11 +177,13 @@ void route_free(struct route *r)
 {
 	if (r == NULL)
 		return;
+	marks_table_free(r->marks);
 	ledger_fini(&r->ledger);
 	fleet_fini(&r->fleet);
 	slices_fini(&r->slices);
 	heads_free(r->heads);
 	index_free(r->index);
+	decisions_free(r->decisions);
 	route_opts_free(&r->opts);
 	pthread_mutex_destroy(&r->lock);
 	pthread_rwlock_destroy(&r->opts_lock);
@@ -167,6 +202,7 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 	next.prompt = old.prompt;
 	next.index = old.index;
 	next.heads = old.heads;
+	next.decisions_keep = old.decisions_keep;
 	r->opts = next;
 	pthread_mutex_lock(&r->lock);
 	fleet_options(&r->fleet, &r->opts);

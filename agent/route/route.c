@@ -6,7 +6,7 @@
  * microseconds are serial. Between choice and commit the request may already have been closed by a
  * fact; then its claim is settled at once (attach_claim). */
 #include "agent/base/mem.h"
-#include "agent/route/job.h"
+#include "agent/route/explain.h"
 
 static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)
 {
@@ -41,10 +41,26 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
 {
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
-		.pool = q->pool, .tenant = q->tenant, .model = q->model, .load = q->load,
+		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
+		.load = q->load,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
-		.previous = SERVER_NONE,
+		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
+}
+
+/* The lock is held. The claim that goes with it is returned. */
+static index_claim take_entry_back(struct route *r, struct job *j)
+{
+	struct ledger_entry *e = ledger_find(&r->ledger, j->uid);
+
+	if (e == NULL)
+		return 0;
+	j->previous = e->server->id;
+	j->counted = e->tokens;
+	j->counted_hit = e->hit_tokens;
+	if (e->server->last_pick == e->turn)
+		e->server->last_pick = e->turn_before;
+	return ledger_close(&r->ledger, e, false, j->now);
 }
 
 /* Take back what an earlier slice, or an earlier request of the same uid, has entered, with the
@@ -52,19 +68,11 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
  * everything twice where the filter is declared in frontend and backend both. */
 static void take_back(struct route *r, struct job *j)
 {
-	struct ledger_entry *e;
-	index_claim claim = 0;
+	index_claim claim;
 
 	pthread_mutex_lock(&r->lock);
-	e = ledger_find(&r->ledger, j->uid);
-	if (e != NULL) {
-		j->previous = e->server->id;
-		j->counted = e->tokens;
-		j->counted_hit = e->hit_tokens;
-		if (e->server->last_pick == e->turn)
-			e->server->last_pick = e->turn_before;
-		claim = ledger_close(&r->ledger, e, j->now);
-	}
+	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
+	claim = take_entry_back(r, j);
 	pthread_mutex_unlock(&r->lock);
 	if (claim != 0)
 		index_cancel(r->index, claim);
@@ -77,7 +85,7 @@ static void ledger_room(struct route *r, struct job *j, struct settling *st)
 	if (r->ledger.n == 0 || r->ledger.n < j->opts->ledger_max_entries)
 		return;
 	e = list_entry(r->ledger.by_age.next, struct ledger_entry, by_age);
-	settling_add(st, ledger_close(&r->ledger, e, j->now), true);
+	close_unheard(r, e, st, j->now);
 	r->stats.closed_by_room++;
 }
 
@@ -86,11 +94,18 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
 	struct slot *sl = server_slot(s, j->process, j->now);
-	double work = policy_prefill_s(po, j->tokens + j->unseen_tokens, cached);
+	uint64_t tokens = j->asks.tokens;
+	double nominal_s = policy_prefill_s(po, tokens, cached);
+	struct work work = {
+		.s = nominal_s * server_slowness(s, j->pool_seen->step, j->now), .nominal_s = nominal_s,
+		.tokens = tokens > cached ? tokens - cached : 0,
+	};
 	struct ledger_entry *e;
 
-	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, work, j->now)) == NULL)
+	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, &work, tokens, j->now)) == NULL)
 		return;
+	if (j->n_pages > 0)
+		e->pending = &j->pending;
 	e->tokens = j->counted;
 	e->hit_tokens = j->counted_hit;
 	e->turn_before = turn_before;
@@ -134,35 +149,70 @@ static void note_pressure(struct job *j)
 	for (size_t i = 0; i < j->n_candidates; i++)
 		wait += c[i].backlog_s;
 	pool_press(j->pool_seen, wait / (double)j->n_candidates,
-		   policy_prefill_s(po, j->tokens + j->unseen_tokens, c[j->choice.first].cached));
+		   c[j->choice.first].slowness *
+		   policy_prefill_s(po, j->asks.tokens, c[j->choice.first].cached));
+}
+
+/* Before the request is among those that wait there. */
+static void note_capacity(struct route *r, struct job *j, struct server *s, uint32_t matched)
+{
+	const struct capacity_sent sent = {
+		.marks = &j->scratch->marks, .uid = j->uid, .tokens = j->asks.tokens,
+		.unseen = j->unseen_tokens, .matched = matched, .page_tokens = j->page_tokens, .waiting = s->unanswered_tokens,
+	};
+
+	if (r->marks != NULL && s != j->pool_seen->nowhere)
+		capacity_sent(&s->capacity, r->marks, &sent, j->now);
 }
 
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	const struct candidate *c = &j->scratch->candidates[j->choice.first];
-	uint64_t hit = (uint64_t)j->scratch->depth[j->choice.first] * j->page_tokens;
+	uint64_t hit = (uint64_t)c->depth * j->page_tokens;
 	uint64_t turn_before = s->last_pick;
 
 	s->last_pick = ++j->pool_seen->picks;
 	count_pick(r, j, s, hit);
+	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
+		return;
+	j->to = s->id;
+	note_capacity(r, j, s, c->depth);
 	ledger_enter(r, j, s, c->cached, turn_before);
+}
+
+/* What the choice costs more than the cheapest, by our own estimate; and where others would have gone. */
+static void note_regret(struct job *j)
+{
+	struct pool *p = j->pool_seen;
+	const struct candidate *c = j->scratch->candidates;
+	double cost = c[j->choice.first].cost, least = compare_least(c, j->n_candidates);
+
+	j->regret_s = cost > least ? cost - least : 0;
+	p->choices++;
+	p->dearer += j->regret_s > 0;
+	p->regret_s += j->regret_s;
+	compare_choose(p->compare, &p->rule_lock, &j->asks, j->pressure, c, j->n_candidates,
+		       c[j->choice.first].id, &j->scratch->compare);
 }
 
 static void choose(struct route *r, struct job *j, struct settling *st)
 {
 	struct route_scratch *s = j->scratch;
-	struct policy_prompt pp = { .tokens = j->tokens + j->unseen_tokens };
 	struct policy_choice *c = &j->choice;
 
+	settling_add(st, take_entry_back(r, j), false);		/* a request of this uid that came in at the same time */
 	job_candidates(r, j);
+	j->step = j->pool_seen->step;
+	j->pressure = j->pool_seen->pressure;
 	for (size_t i = 0; i < j->n_candidates; i++) {
-		if (s->candidates[i].cached > pp.matched)
-			pp.matched = s->candidates[i].cached;
+		if (s->candidates[i].cached > j->asks.matched)
+			j->asks.matched = s->candidates[i].cached;
 	}
-	policy_choose(&j->pool_seen->opts->policy, &pp, j->pool_seen->pressure, s->candidates,
-		      j->n_candidates, c);
+	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->memory, &j->asks, j->pool_seen->pressure,
+		      &r->rng, s->candidates, j->n_candidates, c);
 	if (c->first < 0)
 		return;
+	note_regret(j);
 	note_guard(j->pool_seen, c);
 	note_pressure(j);
 	ledger_room(r, j, st);
@@ -184,11 +234,36 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 	copy_name(j->scratch->server, r->fleet.by_id[c[j->choice.first].id], &a->server);
 	if (j->choice.second >= 0)
 		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
-	a->pages = j->scratch->depth[j->choice.first];
+	a->pages = c[j->choice.first].depth;
 	if (j->prompt->mode == PROMPT_TOKENS && j->tokens > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * j->page_tokens * 1000 / j->tokens);
 	else if (j->n_pages > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * 1000 / j->n_pages);
+}
+
+static void count_request(struct route *r, struct job *j, const struct route_answer *a)
+{
+	if (j->seq > 0)
+		return;
+	r->stats.requests++;
+	r->stats.why[a->why]++;
+	r->stats.cut += a->cut;
+	r->stats.headless_saved += j->lent;
+	if (j->pool_seen != NULL)
+		j->pool_seen->requests++;
+}
+
+/* What was decided is kept; of the answer remains what says nothing of a server. */
+static void hide_choice(struct job *j, struct route_answer *a)
+{
+	j->would.why = a->why;
+	j->would.hit = a->hit;
+	j->would.pages = a->pages;
+	if (j->pool_opts->mode == MODE_ON || j->choice.first < 0)
+		return;
+	a->server = a->alt = (struct span){ 0 };
+	a->why = WHY_SHADOW;
+	a->hit = a->pages = 0;
 }
 
 /* The part under the lock. */
@@ -206,45 +281,76 @@ static void decide_locked(struct route *r, struct job *j, struct route_answer *a
 		if (j->choice.first >= 0)
 			answer_servers(r, j, a);
 	}
-	if (j->seq <= 0) {
-		r->stats.requests++;
-		r->stats.why[a->why]++;
-		r->stats.cut += a->cut;
-		r->stats.headless_saved += j->lent;
-		if (j->pool_seen != NULL)
-			j->pool_seen->requests++;
-	}
+	hide_choice(j, a);
+	count_request(r, j, a);
 }
 
-/* The claim belongs to the ledger's entry; when that is gone already, to nobody. */
+/* The claim belongs to the ledger's entry. Where that was settled while it was being committed, it is now; where
+ * there is none, nobody will ever tell. <claim>: 0: there was no room for it. */
 static void attach_claim(struct route *r, struct job *j, index_claim claim)
 {
+	const struct ledger_pending *p = &j->pending;
 	struct ledger_entry *e;
-	bool answered = true;
+	bool attached = false;
 
 	pthread_mutex_lock(&r->lock);
 	e = ledger_find(&r->ledger, j->uid);
-	if (e != NULL && e->claim == 0) {
-		answered = e->answered;
-		if (!answered)
-			e->claim = claim;
+	if (e != NULL && e->pending == p) {
+		e->claim = claim;
+		e->pending = NULL;
+		attached = true;
 	}
 	pthread_mutex_unlock(&r->lock);
-	if (answered)
+	if (attached || claim == 0)
+		return;
+	if (p->settled ? !p->confirm : j->pool_opts->mode == MODE_SHADOW)
+		index_cancel(r->index, claim);
+	else if (p->settled && p->at != j->to)
+		index_confirm_at(r->index, claim, p->at, j->now);
+	else
 		index_confirm(r->index, claim, j->now);
+}
+
+/* What is known of the prompt before the choice: by the index, and by the rule's own memory. */
+static void match(struct route *r, struct job *j)
+{
+	struct pool *p = j->pool_seen;
+	const struct policy_opts *po = &j->pool_opts->policy;
+
+	index_match(r->index, &j->space, j->scratch->pages.p, j->n_pages, &j->scratch->match);
+	marks_of(&j->scratch->marks, j->space.h[0], j->scratch->pages.p, j->n_pages);
+	job_describe(r, j, policy_wants_body(po->rule) || (p != NULL && compare_wants_body(p->compare)));
+	j->described = true;
+	if (p == NULL)
+		return;
+	compare_match(p->compare, &p->rule_lock, &j->asks, j->now, &j->scratch->compare);
+	if (p->memory == NULL)
+		return;
+	pthread_mutex_lock(&p->rule_lock);
+	j->has_own = policy_match(p->memory, po, &j->asks, j->now, j->scratch->own);
+	pthread_mutex_unlock(&p->rule_lock);
+}
+
+static void remember(struct job *j, server_id to)
+{
+	struct pool *p = j->pool_seen;
+
+	compare_sent(p->compare, &p->rule_lock, &j->asks, to, j->now);
+	if (p->memory == NULL)
+		return;
+	pthread_mutex_lock(&p->rule_lock);
+	policy_sent(p->memory, &p->opts->policy, &j->asks, to, j->now);
+	pthread_mutex_unlock(&p->rule_lock);
 }
 
 static void commit(struct route *r, struct job *j)
 {
-	const struct candidate *c = j->scratch->candidates;
-	index_claim claim;
-
-	if (j->choice.first < 0 || j->n_pages == 0)
+	if (j->choice.first < 0)
 		return;
-	claim = index_commit(r->index, &j->space, j->scratch->pages.p, j->n_pages,
-			     &j->scratch->match, c[j->choice.first].id, j->now);
-	if (claim != 0)
-		attach_claim(r, j, claim);
+	remember(j, j->scratch->candidates[j->choice.first].id);
+	if (j->n_pages > 0 && j->to != SERVER_NONE)
+		attach_claim(r, j, index_commit(r->index, &j->space, j->scratch->pages.p, j->n_pages,
+						&j->scratch->match, j->to, j->now));
 }
 
 /* A request without a uid cannot be told from others, so it gets a number of its own: load and age
@@ -259,7 +365,21 @@ static uint64_t number_nameless(struct route *r)
 	return hash_mix(&r->key, 6, n);
 }
 
-static void decide(struct route *r, struct job *j, struct route_answer *a)
+/* Servers are kept in sight, and what was open before ends; nothing else. */
+static void decide_off(struct route *r, struct job *j, struct route_answer *a)
+{
+	struct settling st = { .n = 0 };
+
+	a->why = WHY_SHADOW;
+	pthread_mutex_lock(&r->lock);
+	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
+	job_take_load(r, j, &st);
+	count_request(r, j, a);
+	pthread_mutex_unlock(&r->lock);
+	settle(r, &st, j->now);
+}
+
+static void decide(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
 	struct settling st = { .n = 0 };
 
@@ -271,8 +391,7 @@ static void decide(struct route *r, struct job *j, struct route_answer *a)
 	a->more = j->more && a->why != WHY_BADBODY;
 	if (a->why == WHY_COLD) {
 		a->prompt_pages = j->n_pages;
-		index_match(r->index, &j->space, j->scratch->pages.p, j->n_pages,
-			    &j->scratch->match);
+		match(r, j);
 	}
 	j->more = a->more;
 	pthread_mutex_lock(&r->lock);
@@ -280,6 +399,7 @@ static void decide(struct route *r, struct job *j, struct route_answer *a)
 	pthread_mutex_unlock(&r->lock);
 	commit(r, j);
 	settle(r, &st, j->now);
+	explain(r, j, q, a);
 }
 
 void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
@@ -292,11 +412,15 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	job_start(r, s, q, now, &j);
 	if (q->uid.n == 0)
 		j.uid = number_nameless(r);
-	a->stands = !job_take_body(r, &j, q);
-	if (a->stands)
-		a->more = j.more;
-	else
-		decide(r, &j, a);
+	if (q->seq <= 0 && pool_options_of(j.opts, j.pool)->mode == MODE_OFF) {
+		decide_off(r, &j, a);
+	} else {
+		a->stands = !job_take_body(r, &j, q);
+		if (a->stands)
+			a->more = j.more;
+		else
+			decide(r, &j, q, a);
+	}
 	job_keep_body(r, &j);
 	if (q->seq > 0) {
 		pthread_mutex_lock(&r->lock);

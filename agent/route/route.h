@@ -6,6 +6,8 @@
 #define KVROUTE_ROUTE_ROUTE_H
 
 #include "agent/feed/fact.h"
+#include "agent/feed/hastats.h"
+#include "agent/feed/metrics.h"
 #include "agent/index/index.h"
 #include "agent/index/snapshot.h"
 #include "agent/policy/policy.h"
@@ -14,8 +16,17 @@
 
 #define POOL_NAME_MAX	127
 #define SERVER_NAME_MAX	127
+#define COMPARE_MAX	4	/* rules beside the one that acts */
 
 /* ---- options ---------------------------------------------------------------------------- */
+
+enum pool_mode {
+	MODE_ON,
+	MODE_SHADOW,	/* decide and keep why, but name no server; learn from where requests really go */
+	MODE_OFF	/* do not even look at requests */
+};
+
+const char *pool_mode_text(enum pool_mode m);
 
 struct pool_opts {
 	char name[POOL_NAME_MAX + 1];	/* an HAProxy backend; "*": every pool not named */
@@ -25,6 +36,8 @@ struct pool_opts {
 	uint64_t capacity;		/* tokens in the cache of one server; default 0: not known */
 	uint64_t max_tree_size;		/* characters kept of one server's prompts; default 0: no bound */
 	msec eviction_interval_ms;	/* how often that is seen to; default 0: always */
+	enum pool_mode mode;
+	uint8_t compare[COMPARE_MAX];	/* rules, + 1; 0 ends them */
 	struct policy_opts policy;
 };
 
@@ -51,6 +64,7 @@ struct route_opts {
 	msec ledger_max_silence_ms;	/* of a HAProxy process with open requests; default 30000 */
 	msec server_max_age_ms;		/* a server in no load string for so long is gone; 600000 */
 	uint32_t max_pools;		/* default 64 */
+	uint32_t decisions_keep;	/* the last so many; 0: none; default 4096 */
 	struct pool_opts pool_default;
 	struct pool_opts *pools;
 	size_t n_pools;
@@ -102,6 +116,7 @@ struct route_answer {
 	uint32_t pages, prompt_pages;	/* matched at <server>; of the whole visible prompt */
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
+	uint64_t decision;		/* number of its record; 0: none is kept */
 	bool stands;			/* a slice nobody waited for, or that came before: nothing but
 					 * <more> is set, and what was answered still holds */
 };
@@ -113,8 +128,18 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 /* The same without looking: too busy. Counted, nothing learned; an earlier slice's answer stands. */
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a);
 
+/* What <a>, just decided, took of the agent's time, for its record. */
+void route_took(struct route *r, const struct route_answer *a, usec us);
+
 /* What became of a request. */
 void route_learn(struct route *r, const struct fact *f, msec now);
+
+/* What was asked for: a row of a HAProxy process's stats socket, <process> says which; and an engine's report of
+ * itself. Each holds before <until>. Rows of a pool make its servers known, but only those of pools that were asked
+ * for, or that the options name; a report of a server nobody has named yet is left out. */
+void route_observe_server(struct route *r, struct span process, const struct hastats_row *row, msec now, msec until);
+void route_observe_engine(struct route *r, struct span pool, struct span server, const struct engine_report *e,
+			  msec now, msec until);
 
 /* To be called about ten times a second: closes what is too old. Bounded work a call. */
 void route_tick(struct route *r, msec now);
@@ -154,23 +179,41 @@ struct route_stats {
 
 void route_stats(struct route *r, struct route_stats *s);
 
+/* Who says how large a server's cache is. */
+enum capacity_source { CAPACITY_UNKNOWN, CAPACITY_INFERRED, CAPACITY_REPORTED, CAPACITY_CONFIGURED };
+
 struct route_server_view {
 	const char *pool, *name;
 	server_id id;
 	bool up;
 	uint32_t weight, conn, queue, open;	/* as last seen in load; our own open requests */
 	double backlog_s;
+	double tokens_per_s;		/* its prefill, learned or as configured */
 	double penalty;			/* requests; see penalty.h */
 	uint64_t picked, hit_tokens, pages, failures;
 	uint64_t output, capacity;	/* pages it generated, of those left; pages it has room for */
+	uint64_t capacity_tokens;	/* that its cache is taken to have; 0: not known */
+	enum capacity_source capacity_source;
+	unsigned watchers;		/* HAProxy processes whose stats rows of it hold */
+	bool closed;			/* one of them says drain, maintenance or weight 0 */
+	bool engine;			/* its engine's report holds; then also: */
+	double waiting, running, kv_used;	/* requests; 0 .. 1; negative: not told */
+	uint32_t foreign;		/* requests there that came another way */
+	uint32_t block_size;		/* tokens; 0: not told */
+	uint64_t engine_capacity;	/* tokens in its cache; 0: not told */
+	uint32_t adapters_running, adapters_waiting, adapters_loaded;
 };
 
 struct route_pool_view {
 	const char *name;
 	bool imbalanced;
 	const char *facts;	/* step of the fact ladder: "first", "end", "load", "none" */
+	const char *mode;	/* "on", "shadow", "off" */
 	uint64_t imbalance_transitions, requests;
 	double pressure;
+	uint64_t choices;	/* among candidates; each slice makes one */
+	uint64_t dearer;	/* of them, those not for the server of the least cost */
+	double regret_s;	/* what these cost more, by our own estimate */
 };
 
 /* Call back once for each, under a lock: be quick, and do not call route_... from within. */
@@ -180,6 +223,24 @@ void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const s
 		      void *arg);
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
 		     void *arg);
+
+/* What a rule that is compared would have done in a pool. */
+struct route_compare_view {
+	const char *pool, *rule;
+	uint64_t choices, same, hit_tokens;
+	double regret_s;
+};
+
+void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg);
+
+/* The last decisions. NULL: none are kept. decisions.h; they lock themselves. */
+struct decisions;
+struct decisions *route_decisions(struct route *r);
+
+/* Whether a fact with that uid would still teach anything: it is for whoever shows records, as who knows the uid
+ * of a request that is open can tell lies of it. */
+bool route_uid_counts(struct route *r, uint64_t uid_hash);
+uint64_t route_uid_hash(const struct route *r, struct span uid);
 
 /* What a body would be to the router, for kvroutectl pages: no state is read or kept. */
 struct route_preview {

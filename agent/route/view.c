@@ -27,14 +27,24 @@ static void view_server(struct route *r, const struct server *s, uint64_t pages,
 			struct route_server_view *v)
 {
 	msec half_life = s->pool->opts->policy.penalty_half_life_ms;
+	struct watch_sum w = watch_sum(&s->watch, now);
+	const struct engine_seen *e = &s->engine;
+	enum capacity_source by;
+	uint64_t capacity_tokens = server_capacity(s, &by);
 
 	*v = (struct route_server_view){
 		.pool = s->pool->name, .name = s->name, .id = s->id, .up = s->up,
 		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
+		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s / server_slowness(s, s->pool->step, now),
 		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
 		.pages = pages, .penalty = penalty_now(&s->penalty, half_life, now),
 		.failures = s->failures, .output = index_server_output(r->index, s->id),
 		.capacity = index_server_capacity(r->index, s->id),
+		.capacity_tokens = capacity_tokens, .capacity_source = by,
+		.watchers = w.n, .closed = w.closed, .engine = engine_holds(e, now),
+		.waiting = (double)e->waiting, .running = (double)e->running, .kv_used = e->kv_used,
+		.foreign = e->foreign, .block_size = e->block_size, .engine_capacity = e->capacity,
+		.adapters_running = e->n_running, .adapters_waiting = e->n_waiting, .adapters_loaded = e->n_loaded,
 	};
 }
 
@@ -49,7 +59,7 @@ void route_each_server(struct route *r, msec now,
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
-		if (r->fleet.by_id[id] == NULL)
+		if (r->fleet.by_id[id] == NULL || r->fleet.by_id[id]->name[0] == '\0')
 			continue;
 		view_server(r, r->fleet.by_id[id], pages[id], now, &v);
 		fn(arg, &v);
@@ -71,9 +81,17 @@ void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const s
 	}
 }
 
+const char *pool_mode_text(enum pool_mode m)
+{
+	static const char *const text[] = { "on", "shadow", "off" };
+
+	return text[m];
+}
+
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
 		     void *arg)
 {
+	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
 		const struct pool *p = r->fleet.pools[i];
@@ -82,9 +100,46 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.facts = fact_step_text(p->step),
 			.imbalance_transitions = p->imbalance_transitions,
 			.requests = p->requests, .pressure = p->pressure,
+			.mode = pool_mode_text(p->opts->mode), .choices = p->choices, .dearer = p->dearer,
+			.regret_s = p->regret_s,
 		};
 
 		fn(arg, &v);
 	}
 	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
+{
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < r->fleet.n_pools; i++) {
+		struct route_compare_view v;
+
+		for (unsigned k = 0; compare_view(r->fleet.pools[i]->compare, k, &v); k++) {
+			v.pool = r->fleet.pools[i]->name;
+			fn(arg, &v);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+struct decisions *route_decisions(struct route *r)
+{
+	return r->decisions;
+}
+
+uint64_t route_uid_hash(const struct route *r, struct span uid)
+{
+	return route_uid(r, uid);
+}
+
+bool route_uid_counts(struct route *r, uint64_t uid_hash)
+{
+	bool counts;
+
+	pthread_mutex_lock(&r->lock);
+	counts = ledger_find(&r->ledger, uid_hash) != NULL || r->answered[uid_hash % ANSWERED_MAX].uid == uid_hash;
+	pthread_mutex_unlock(&r->lock);
+	return counts;
 }

@@ -92,6 +92,19 @@ static void take_retries(struct fact *f, const struct spop_data *d)
 	f->redispatched = spop_data_str(d, &s) && s.p[0] == '+';
 }
 
+msec message_now(const struct spop_message *m)
+{
+	struct spop_message copy = *m;
+	struct spop_str name;
+	struct spop_data d;
+	int64_t v;
+
+	while (spop_arg_next(&copy, &name, &d) > 0)
+		if (is(name, "now_ms") && take_number(&d, &v) && v >= 0)
+			return v;
+	return -1;
+}
+
 static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 {
 	char *at = (char *)to + a->offset;

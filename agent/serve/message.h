@@ -11,6 +11,9 @@ enum message_kind { MESSAGE_UNKNOWN, MESSAGE_ROUTE, MESSAGE_FIRST, MESSAGE_DONE 
 
 enum message_kind message_kind(const struct spop_message *m);
 
+/* The argument <now_ms>, or -1. Leaves <m> as it is. */
+msec message_now(const struct spop_message *m);
+
 /* Borrow from the frame. */
 void message_request(struct spop_message *m, struct route_request *q);
 void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f);

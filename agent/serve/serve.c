@@ -67,7 +67,7 @@ struct outcome {
 	struct route_answer answer;
 };
 
-static void on_route(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
+static void on_route(struct serve *s, struct spop_message *m, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
 	struct route_request q;
@@ -78,29 +78,51 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, struct
 	if (env->overloaded != NULL && *env->overloaded)
 		route_decline(env->route, &q, &o->answer);
 	else
-		route_decide(env->route, env->scratch, &q, start / 1000, &o->answer);
+		route_decide(env->route, env->scratch, &q, now, &o->answer);
 }
 
-static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind, usec start)
+static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind, msec now)
 {
 	struct fact f;
 
 	message_fact(m, kind, &f);
-	route_learn(s->env->route, &f, start / 1000);
+	route_learn(s->env->route, &f, now);
+}
+
+/* Ten times a simulated second, as the side thread does of a real one. */
+#define TICK_MS	100
+
+static msec clock_of_messages(struct serve_env *env, const struct spop_message *m)
+{
+	struct message_clock *c = env->message_clock;
+	msec now = message_now(m), last = __atomic_load_n(&c->now, __ATOMIC_RELAXED);
+
+	if (now < last)
+		return last;
+	__atomic_store_n(&c->now, now, __ATOMIC_RELAXED);
+	if (now - __atomic_load_n(&c->ticked, __ATOMIC_RELAXED) >= TICK_MS) {
+		__atomic_store_n(&c->ticked, now, __ATOMIC_RELAXED);
+		route_tick(env->route, now);
+		while (route_work(env->route))
+			;
+	}
+	return now;
 }
 
 static void on_message(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
 {
+	msec now = s->env->message_clock != NULL ? clock_of_messages(s->env, m) : start / 1000;
+
 	count_add(&s->env->count->messages, 1);
 	switch (message_kind(m)) {
 	case MESSAGE_ROUTE:
-		on_route(s, m, start, o);
+		on_route(s, m, now, o);
 		break;
 	case MESSAGE_FIRST:
-		on_fact(s, m, FACT_FIRST, start);
+		on_fact(s, m, FACT_FIRST, now);
 		break;
 	case MESSAGE_DONE:
-		on_fact(s, m, FACT_DONE, start);
+		on_fact(s, m, FACT_DONE, now);
 		break;
 	case MESSAGE_UNKNOWN:
 		count_add(&s->env->count->messages_unknown, 1);
@@ -130,8 +152,10 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", o.decided && o.answer.more);
 	if (spop_ack_end(&ack))
 		count_add(&env->count->acks, 1);
-	if (o.decided)
+	if (o.decided) {
 		count_time(env->count, us);
+		route_took(env->route, &o.answer, us);
+	}
 }
 
 static void on_close(struct serve *s, const struct spop_event *ev)

@@ -25,6 +25,12 @@ struct serve_counters {
 
 extern const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS];	/* upper bounds; the last is no bound */
 
+/* Time as messages tell it in <now_ms>, for simulations: it never goes back, and the core is ticked by it. All
+ * threads share it. */
+struct message_clock {
+	msec now, ticked;	/* atomics */
+};
+
 /* What connections of one thread share. */
 struct serve_env {
 	struct route *route;
@@ -32,6 +38,7 @@ struct serve_env {
 	struct serve_counters *count;
 	usec (*clock)(void *arg);	/* monotonic */
 	void *clock_arg;
+	struct message_clock *message_clock;	/* NULL: the core goes by <clock> */
 	const volatile bool *overloaded;	/* may be NULL; true: answer "overload" at once */
 };
 

@@ -63,7 +63,7 @@ static inline bool pages_eq(const struct prompt *a, const struct prompt *b)
 {
 	return vec_eq(&a->system, &b->system) && vec_eq(&a->tools, &b->tools) &&
 	       vec_eq(&a->messages, &b->messages) && a->n_leading == b->n_leading &&
-	       a->mode == b->mode;
+	       a->n_history == b->n_history && a->mode == b->mode;
 }
 
 static inline bool name_eq(const struct prompt_name *a, const struct prompt_name *b)

@@ -273,6 +273,31 @@ static void test_system(void **state)
 	body_free(b);
 }
 
+static void test_history(void **state)
+{
+	static const struct { const char *messages; uint32_t history; } cases[] = {
+		{ "{'role':'user','content':'a'}", 0 },
+		{ "{'role':'assistant','content':'a'}", 0 },		/* in front of it is nothing */
+		{ "{'role':'user','content':'a'},{'role':'assistant','content':'b'}", 1 },
+		{ "{'role':'user','content':'a'},{'content':'b','role':'assistant'},{'role':'user','content':'c'}", 1 },
+		{ "{'role':'system','content':'s'},{'role':'user','content':'a'},{'role':'assistant','content':'b'},"
+		  "{'role':'user','content':'c'},{'role':'assistant','content':'d'},{'role':'user','content':'e'}", 4 },
+		{ "{'role':'user','content':'a'},{'role':'model','content':'b'}", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct body *b = body_make();
+		char text[1024];
+
+		snprintf(text, sizeof(text), "{'messages':[%s]}", cases[i].messages);
+		for (char *c = text; *c != '\0'; c++)
+			*c = *c == '\'' ? '"' : *c;
+		assert_int_equal(feed_text(b, API_CHAT, text)->n_history, cases[i].history);
+		body_free(b);
+	}
+}
+
 /* ---- prompts that are none --------------------------------------------------------------------- */
 
 static void test_found(void **state)
@@ -601,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_system),
+		cmocka_unit_test(test_history),
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_salts),

@@ -187,7 +187,7 @@ static const char *rule_name(int rule)
 static void start_with(struct world *w, int rule, const char *load)
 {
 	world_options(w);
-	w->o.pool_default.policy.rule = (enum policy_rule)rule;
+	policy_preset(&w->o.pool_default.policy, (enum policy_rule)rule);
 	world_open(w);
 	w->q.load = span_str(load);
 }
@@ -230,6 +230,13 @@ static unsigned drawn(struct world *w, const char *turns, msec ms, bool well, un
 	return n;
 }
 
+/* To these a prompt that comes again belongs where its hash leads, whoever else is idle. */
+static bool by_hash(int rule)
+{
+	return rule == RULE_PREFIX_HASH || rule == RULE_CONSISTENT_HASH || rule == RULE_CHWBL ||
+		rule == RULE_RENDEZVOUS || rule == RULE_STICKY_LEAST_LOADED;
+}
+
 static void fails_at_once_and_draws_little(void **state)
 {
 	struct world w;
@@ -239,8 +246,11 @@ static void fails_at_once_and_draws_little(void **state)
 		for (int hot = 0; hot < 2; hot++) {
 			unsigned sent = 0, later = 0, n, back;
 
+			if (hot && by_hash(rule))
+				continue;
 			start_with(&w, rule, IDLE4);
 			if (hot) {
+				w.q.load = SPAN("lb1/1;s1=1,0,0,1");	/* not all rules begin with the first */
 				ask(&w, "hot", "hot prefix");
 				assert_span(w.a.server, "s1");
 				served(&w, "hot");
@@ -265,6 +275,8 @@ static void one_failure_keeps_a_prefix(void **state)
 
 	(void)state;
 	for (int rule = 0; rule < RULE_COUNT; rule++) {
+		if (!policy_rule_guarded((enum policy_rule)rule))	/* not all of them go by prefixes */
+			continue;
 		start_with(&w, rule, IDLE4);
 		ask(&w, "1", "abcd");
 		served(&w, "1");
@@ -320,6 +332,8 @@ static void all_fail_alike(void **state)
 	for (int rule = 0; rule < RULE_COUNT; rule++) {
 		unsigned n[4] = { 0 };
 
+		if (by_hash(rule))
+			continue;
 		start_with(&w, rule, IDLE4);
 		for (int i = 0; i < 400; i++, w.now += 50) {
 			char uid[16], srv[16];

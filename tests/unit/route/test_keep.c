@@ -40,17 +40,40 @@ static void a_capacity_bounds_a_server(void **state)
 	world_open(&w);
 	fill(&w, 20);
 	work_it_off(&w);
-	assert_true(pages(&w, "s1") > 20 && pages(&w, "s1") <= 40);
+	assert_true(pages(&w, "s1") > 20 && pages(&w, "s1") <= BELIEVED(40));
 	w.o.pool_default.capacity = 20 * 16;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	work_it_off(&w);
-	assert_true(pages(&w, "s1") > 0 && pages(&w, "s1") <= 20);
+	assert_true(pages(&w, "s1") > 0 && pages(&w, "s1") <= BELIEVED(20));
 	w.o.pool_default.capacity = 0;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	fill(&w, 20);
 	work_it_off(&w);
 	assert_true(pages(&w, "s1") > 100);
 	world_end(&w);
+}
+
+/* The memory of a rule is told of it, too: of twenty prompts the first is forgotten there. */
+static void a_capacity_bounds_a_rules_memory(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (uint64_t capacity = 0; capacity <= 640; capacity += 640) {
+		world_options(&w);
+		policy_preset(&w.o.pool_default.policy, RULE_GAIE_FULL);
+		w.o.pool_default.capacity = capacity;
+		world_open(&w);
+		fill(&w, 20);
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1");
+		ask(&w, "last", "T");
+		assert_span(w.a.server, "s1");
+		assert_why(&w, WHY_CACHED);
+		served(&w, "last");
+		ask(&w, "first", "A");
+		assert_why(&w, capacity ? WHY_COLD : WHY_CACHED);
+		world_end(&w);
+	}
 }
 
 /* Of the pool's own order: with fifo, what came first goes though it was just used. */
@@ -76,7 +99,7 @@ static void a_pool_has_its_own_order(void **state)
 		ask(&w, "again", "A");
 		assert_why(&w, WHY_CACHED);
 		served(&w, "again");
-		for (char c = 'D'; c <= 'G'; c++) {	/* more than there is room for */
+		for (char c = 'D'; c <= 'I'; c++) {	/* more than there is room for */
 			char turns[2] = { c, 0 };
 
 			w.now += 100;
@@ -144,7 +167,7 @@ static void what_was_generated_takes_room(void **state)
 
 	(void)state;
 	world_options(&w);
-	w.o.pool_default.capacity = 100 * 16;
+	w.o.pool_default.capacity = 67 * 16;		/* BELIEVED(67) is 100 */
 	world_open(&w);
 	fill(&w, 2);
 	id = server(&w, "s1").v.id;
@@ -286,6 +309,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_capacity_bounds_a_server),
+		cmocka_unit_test(a_capacity_bounds_a_rules_memory),
 		cmocka_unit_test(a_pool_has_its_own_order),
 		cmocka_unit_test(the_published_sweep),
 		cmocka_unit_test(what_was_generated_takes_room),

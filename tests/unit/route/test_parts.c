@@ -1,6 +1,8 @@
 /* test_parts.c - the small tables below the front door, each alone: fleet, ledger, slices. */
 #include "tests/unit/route/world.h"
 
+#define WORK(seconds)	(&(struct work){ .s = (seconds), .tokens = 10 })
+
 /* ---- fleet -------------------------------------------------------------------------------- */
 
 static void pools_are_found_again(void **state)
@@ -40,7 +42,7 @@ static void ids_are_given_again_last(void **state)
 	p = fleet_pool(&f, &o, SPAN("pool"));
 	for (int i = 0; i < SERVERS_MAX; i++) {
 		snprintf(name[i], sizeof(name[i]), "n%d", i);
-		assert_non_null(s[i] = fleet_server(&f, p, span_str(name[i])));
+		assert_non_null(s[i] = fleet_server(&f, p, span_str(name[i]), 1));
 		assert_int_equal(s[i]->id, i);
 		if (i == 99) {		/* an id just given back is not the next one given */
 			fleet_drop(&f, s[50]);
@@ -48,16 +50,16 @@ static void ids_are_given_again_last(void **state)
 			assert_ptr_equal(pool_find(p, SPAN("n51"), 51), s[51]);
 		}
 	}
-	assert_null(fleet_server(&f, p, SPAN("none left yet")));
+	assert_null(fleet_server(&f, p, SPAN("none left yet"), 1));
 	assert_int_equal(fleet_leaving(&f), 50);
 	fleet_left(&f, 50);
 	assert_int_equal(fleet_leaving(&f), SERVER_NONE);
-	assert_non_null(late = fleet_server(&f, p, SPAN("late")));
+	assert_non_null(late = fleet_server(&f, p, SPAN("late"), 1));
 	assert_int_equal(late->id, 50);
-	assert_null(fleet_server(&f, p, SPAN("none left")));
+	assert_null(fleet_server(&f, p, SPAN("none left"), 1));
 	assert_int_equal(f.servers_refused, 2);
 	fleet_drop(&f, late);
-	assert_null(fleet_server(&f, p, span_of("n\0", 2)));
+	assert_null(fleet_server(&f, p, span_of("n\0", 2), 1));
 	fleet_fini(&f);
 }
 
@@ -74,8 +76,8 @@ static void names_have_a_longest(void **state)
 	fleet_init(&f);
 	assert_non_null(p = fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX)));
 	assert_null(fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX + 1)));
-	assert_non_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX)));
-	assert_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX + 1)));
+	assert_non_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX), 1));
+	assert_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX + 1), 1));
 	assert_non_null(pool_find(p, span_of(name, SERVER_NAME_MAX), SIZE_MAX));
 	fleet_fini(&f);
 }
@@ -90,7 +92,7 @@ static void slots_are_reused_and_shared(void **state)
 	(void)state;
 	route_defaults(&o);
 	fleet_init(&f);
-	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
+	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"), 1);
 	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
 		assert_non_null(sl[i] = server_slot(s, i + 1, 0));
 		sl[i]->n_open++;		/* in use */
@@ -106,29 +108,33 @@ static void slots_are_reused_and_shared(void **state)
 
 static void work_drains_without_reports(void **state)
 {
-	struct server s = { .fluid_at = 1000 };
+	static const struct pool_opts opts = { .capacity = 0 };	/* and nothing is learned */
+	struct pool p = { .opts = &opts };
+	struct server s = { .fluid_at = 1000, .pool = &p };
 
 	(void)state;
-	server_work_add(&s, 2, 1000);
+	server_work_add(&s, WORK(2), 1000);
 	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 1500) == 2);	/* to the letter */
 	assert_true(server_backlog(&s, STEP_END, 0.3, 1500) == 1.5);
 	assert_true(server_backlog(&s, STEP_LOAD, 0.3, 2000) == 1);
 	assert_true(server_backlog(&s, STEP_LOAD, 0.3, 9000) == 0.6);	/* not below the floor */
-	server_work_add(&s, 1, 9000);
+	server_work_add(&s, WORK(1), 9000);
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);
-	server_work_end(&s, 2, 9000);
+	server_work_end(&s, WORK(2), 9000);
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);	/* never above what is open */
-	server_work_end(&s, 1, 9000);
+	server_work_end(&s, WORK(1), 9000);
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 0);
 }
 
 /* Threads read their clocks at different moments; what has drained once does not drain again. */
 static void a_clock_that_steps_back(void **state)
 {
-	struct server s = { .fluid_at = 1000 };
+	static const struct pool_opts opts = { .capacity = 0 };	/* and nothing is learned */
+	struct pool p = { .opts = &opts };
+	struct server s = { .fluid_at = 1000, .pool = &p };
 
 	(void)state;
-	server_work_add(&s, 2, 1000);
+	server_work_add(&s, WORK(2), 1000);
 	assert_true(server_backlog(&s, STEP_END, 0, 1500) == 1.5);
 	assert_true(server_backlog(&s, STEP_END, 0, 1400) == 1.5);
 	assert_true(server_backlog(&s, STEP_END, 0, 1500) == 1.5);
@@ -165,21 +171,21 @@ static void entries_open_and_close(void **state)
 	route_defaults(&o);
 	fleet_init(&f);
 	assert_int_equal(ledger_init(&l), 0);
-	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"));
+	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"), 1);
 	sl = server_slot(s, 1, 0);
 	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
-		assert_non_null(ledger_open(&l, i * 256, s, sl, 0.001, 1000));
+		assert_non_null(ledger_open(&l, i * 256, s, sl, WORK(0.001), 0, 1000));
 	assert_int_equal(l.n, 5000);
 	assert_int_equal(s->n_open, 5000);
 	assert_int_equal(sl->n_open, 5000);
 	for (uint64_t i = 0; i < 5000; i += 2)
-		ledger_close(&l, ledger_find(&l, i * 256), 1000);
+		ledger_close(&l, ledger_find(&l, i * 256), true, 1000);
 	for (uint64_t i = 0; i < 5000; i++)
 		assert_int_equal(ledger_find(&l, i * 256) != NULL, i % 2);
 	assert_null(ledger_find(&l, 7));
 	assert_int_equal(list_entry(l.by_age.next, struct ledger_entry, by_age)->uid, 256);
 	while (!list_empty(&l.by_age))
-		ledger_close(&l, list_entry(l.by_age.next, struct ledger_entry, by_age), 1000);
+		ledger_close(&l, list_entry(l.by_age.next, struct ledger_entry, by_age), true, 1000);
 	assert_int_equal(l.n, 0);
 	assert_int_equal(s->n_open, 0);
 	assert_true(s->unanswered_s == 0);	/* not nearly: an idle server is idle */
@@ -201,9 +207,9 @@ static void entries_move_with_their_work(void **state)
 	fleet_init(&f);
 	assert_int_equal(ledger_init(&l), 0);
 	p = fleet_pool(&f, &o, SPAN("pool"));
-	a = fleet_server(&f, p, SPAN("a"));
-	b = fleet_server(&f, p, SPAN("b"));
-	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), 0.5, 1000);
+	a = fleet_server(&f, p, SPAN("a"), 1);
+	b = fleet_server(&f, p, SPAN("b"), 1);
+	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), WORK(0.5), 0, 1000);
 	e->claim = 77;
 	ledger_move(e, b, server_slot(b, 9, 0), 1000);
 	assert_int_equal(a->n_open + a->slots[0]->n_open, 0);
@@ -211,9 +217,9 @@ static void entries_move_with_their_work(void **state)
 	assert_true(a->unanswered_s == 0 && b->unanswered_s == 0.5);
 	ledger_answered(e, 1000);
 	assert_true(b->unanswered_s == 0 && b->n_open == 1);
-	assert_int_equal(ledger_close(&l, e, 1000), 77);
+	assert_int_equal(ledger_close(&l, e, true, 1000), 77);
 	assert_int_equal(b->n_open, 0);
-	ledger_open(&l, 2, a, server_slot(a, 9, 0), 0.5, 1000);	/* freed with the ledger */
+	ledger_open(&l, 2, a, server_slot(a, 9, 0), WORK(0.5), 0, 1000);	/* freed with the ledger */
 	ledger_fini(&l);
 	fleet_fini(&f);
 }

@@ -48,6 +48,7 @@ static void one_request(struct worker *me, struct route_scratch *s, struct text 
 		q.body = span_of(body->p, body->n);
 	}
 	route_decide(me->w->r, s, &q, now_ms++, &a);
+	route_took(me->w->r, &a, i % 100);
 	me->asked++;
 	me->named += a.server.n > 0;
 	fact_init(&f, i % 5 ? FACT_FIRST : FACT_DONE);
@@ -81,6 +82,29 @@ static void look(void *arg, const struct route_server_view *v)
 	*(uint64_t *)arg += v->picked;
 }
 
+static void look_compared(void *arg, const struct route_compare_view *v)
+{
+	*(uint64_t *)arg += v->same;
+}
+
+/* Numbers go down, and what is read is whole. */
+static void read_decisions(struct world *w)
+{
+	static struct decision x[64];
+	static uint32_t blocks[DECISION_BLOCKS_MAX];
+	struct decisions *d = route_decisions(w->r);
+	size_t n = decisions_read(d, UINT64_MAX, x, 64);
+	char name[SERVER_NAME_MAX + 1];
+
+	for (size_t i = 0; i < n; i++) {
+		assert_true(i == 0 || x[i].number == x[i - 1].number - 1);
+		assert_true(x[i].n_kept <= DECISION_CANDIDATES && x[i].us < 100);
+		decisions_name_of(d, x[i].chosen, name, sizeof(name));
+		decisions_blocks_of(d, &x[i], blocks);
+		route_uid_counts(w->r, x[i].uid_hash);
+	}
+}
+
 static void *watch(void *arg)
 {
 	struct world *w = arg;
@@ -98,6 +122,10 @@ static void *watch(void *arg)
 		route_each_server(w->r, now_ms, look, &picked);
 		pool(w);
 		stats(w);
+		read_decisions(w);
+		route_each_compared(w->r, look_compared, &picked);
+		for (unsigned k = 0; k < COMPARE_MAX; k++)
+			o.pool_default.compare[k] = (uint8_t)(i / 20 % 3 < 2 ? (i / 10 + k * 5) % RULE_COUNT + 1 : 0);
 		o.pool_default.policy.rule = (enum policy_rule)(i / 10 % RULE_COUNT);
 		o.pool_default.capacity = i / 10 % 3 * 400;
 		o.pool_default.max_tree_size = i / 10 % 5 * 640;

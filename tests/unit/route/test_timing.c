@@ -124,6 +124,7 @@ static double measure(bool isolate, unsigned n, unsigned cached[2], double media
 	assert_non_null(s);
 	world_options(&w);
 	w.o.pool_default.isolate_tenants = isolate;
+	w.o.decisions_keep = 16;	/* a ring that is in the cache: less noise shows more */
 	world_open(&w);
 	rng_init(&rng, 77);
 	cached[0] = cached[1] = 0;
@@ -157,12 +158,21 @@ static void times_tell_nothing(void **state)
 	assert_true(fabs(a - 0.5) <= bound);
 }
 
+/* Instrumented code takes so much longer in what is the same for both halves that it hides what is not. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HIDDEN	true
+#else
+#define HIDDEN	false
+#endif
+
 static void it_would_be_seen(void **state)
 {
 	double median[2], a = 0.5;
 	unsigned cached[2];
 
-	for (int turn = 0; turn < 3 && fabs(a - 0.5) <= SHORT_BOUND; turn++) {
+	if (HIDDEN)
+		skip();
+	for (int turn = 0; turn < 10 && fabs(a - 0.5) <= SHORT_BOUND; turn++) {	/* a busy machine hides it, too */
 		a = measure(false, SHORT, cached, median);
 		printf("not kept apart: %u prompts, AUC %.4f, median %.0f ns where the other has it, %.0f ns "
 		       "where nobody has, %u and %u told cached\n", SHORT, a, median[KNOWN], median[NEW],

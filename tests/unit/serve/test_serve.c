@@ -2,6 +2,43 @@
  * is answered by one ACK with an action in it. */
 #include "tests/unit/serve/peer.h"
 
+/* ---- time from messages -------------------------------------------------------------------- */
+
+static void tell_now(struct peer *p, const char *uid, int64_t now)
+{
+	notify_begin(p, 3, 1);
+	message(p, "route");
+	arg_str(p, "uid", span_str(uid));
+	arg_int(p, "now_ms", now);
+	frame_end(p);
+	deliver(p);
+}
+
+static void time_comes_from_messages_and_never_goes_back(void **state)
+{
+	struct message_clock clock = { 0 };
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	p.env.message_clock = &clock;
+	tell_now(&p, "a", 5000);
+	assert_int_equal(clock.now, 5000);
+	assert_int_equal(clock.ticked, 5000);
+	tell_now(&p, "b", 5099);
+	assert_int_equal(clock.now, 5099);
+	assert_int_equal(clock.ticked, 5000);
+	tell_now(&p, "c", 4000);
+	tell_now(&p, "d", -1);
+	assert_int_equal(clock.now, 5099);
+	tell_now(&p, "e", 5100);
+	assert_int_equal(clock.ticked, 5100);
+	peer_end(&p);
+	world_end(&w);
+}
+
 /* ---- what an ACK says --------------------------------------------------------------------- */
 
 static void a_decision(void **state)
@@ -601,6 +638,7 @@ static void a_frame_thrown_away(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(time_comes_from_messages_and_never_goes_back),
 		cmocka_unit_test(a_decision),
 		cmocka_unit_test(stopped_for_hours),
 		cmocka_unit_test(no_server),

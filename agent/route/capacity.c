@@ -1,0 +1,342 @@
+/* capacity.c - one number a size and server says how badly that size explains what was seen; so a first token
+ * of which only a part can have been held, or one that lies between a hit and a miss, needs no verdict. Seconds
+ * are compared, not their logarithms, as what disturbs them (the step that is under way, answers that are
+ * generated) adds to them.
+ *
+ * The pace comes from first tokens for which it makes little difference what was held. It is learned by size, as
+ * the configured rate may be far off and real ones are no straight lines.
+ *
+ * Distances are from one sending to the next. An engine forgets in the order in which requests ended, but what came
+ * between the two stands for what was being served then.
+ *
+ * Cost: some 50 places a prompt and 512 additions for each change of distance in it, some microseconds; 80 sizes
+ * for each first token that tells something. */
+#include <math.h>
+#include <string.h>
+
+#include "agent/base/mem.h"
+#include "agent/route/capacity.h"
+
+/* ---- places in a prompt ------------------------------------------------------------------------- */
+
+#define UNSEEN_SHARE	0.1f
+#define UNSEEN_SMOOTH	(1.0f / 64)	/* a request */
+#define WAIT_SHARE	3	/* tokens that wait before it for one that it may save */
+#define WATCH_MS	60000	/* its first token will not be told any more */
+
+#define TABLE_MARKS	(1u << 18)
+
+struct mark { uint32_t tag, run; };
+struct marks_table { struct mark at[TABLE_MARKS]; };
+
+static uint64_t stir(uint64_t h)
+{
+	h = (h ^ h >> 32) * 0xd6e8feb86659fd93ull;
+	h = (h ^ h >> 32) * 0xd6e8feb86659fd93ull;
+	return h ^ h >> 32;
+}
+
+void marks_of(struct marks *m, uint64_t space, const page_key *pages, uint32_t n)
+{
+	uint64_t h = space;
+	uint32_t next = 16;
+
+	m->n = 0;
+	for (uint32_t i = 0; i < n && m->n < MARKS_MAX; i++) {
+		h = stir(h + pages[i]);
+		if (i + 1 < next)
+			continue;
+		m->depth[m->n] = i + 1;
+		m->key[m->n++] = h;
+		next += next / 8 > 16 ? next / 8 : 16;
+	}
+}
+
+struct marks_table *marks_table_new(void)
+{
+	return mem_alloc(sizeof(struct marks_table));
+}
+
+void marks_table_free(struct marks_table *t)
+{
+	mem_free(t);
+}
+
+size_t marks_table_bytes(void)
+{
+	return sizeof(struct marks_table);
+}
+
+/* ---- reuse distances ------------------------------------------------------------------------------ */
+
+void capacity_init(struct capacity *c, uint64_t salt)
+{
+	*c = (struct capacity){ .salt = stir(salt), .run = RUNS_MAX };
+}
+
+static uint32_t *live_of(struct capacity *c, uint32_t run)
+{
+	return &c->live[run % RUNS_MAX];
+}
+
+static bool known(const struct capacity *c, uint32_t run)
+{
+	return c->run - run < RUNS_MAX;
+}
+
+/* What was used after, and half of what was in the same run. */
+static uint32_t distance(const struct capacity *c, uint32_t run)
+{
+	uint64_t d = c->live[run % RUNS_MAX] / 2;
+
+	for (uint32_t i = run + 1; i != c->run + 1; i++)
+		d += c->live[i % RUNS_MAX];
+	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
+}
+
+static void use(struct capacity *c, uint64_t tokens)
+{
+	uint32_t *live = live_of(c, c->run);
+
+	*live = tokens < UINT32_MAX - *live ? *live + (uint32_t)tokens : UINT32_MAX;
+}
+
+static void next_run(struct capacity *c)
+{
+	if (*live_of(c, c->run) >= RUN_TOKENS)
+		*live_of(c, ++c->run) = 0;
+}
+
+static void take(struct capacity *c, uint32_t run, uint64_t tokens)
+{
+	uint32_t *live = live_of(c, run);
+
+	*live = *live > tokens ? *live - (uint32_t)tokens : 0;
+}
+
+static void add_step(struct watched_prompt *w, uint32_t depth, uint32_t distance)
+{
+	uint32_t n = w->n_steps;
+
+	if (n > 0 && distance <= w->step[n - 1].distance) {
+		w->step[n - 1].depth = depth;
+		return;
+	}
+	if (n == CAPACITY_STEPS)
+		memmove(w->step, w->step + 1, --n * sizeof(w->step[0]));
+	w->step[n].depth = depth;
+	w->step[n].distance = distance;
+	w->n_steps = n + 1;
+}
+
+static uint32_t deepest(const struct watched_prompt *w)
+{
+	return w->n_steps > 0 ? w->step[w->n_steps - 1].depth : 0;
+}
+
+/* What is computed before it must not hide what it may have saved. Of two that wait, the one that says more. */
+static bool worth_watching(const struct capacity *c, const struct watched_prompt *w, uint64_t waiting)
+{
+	if (c->unseen > UNSEEN_SHARE || waiting > (uint64_t)WAIT_SHARE * deepest(w))
+		return false;
+	return c->watched.uid == 0 || w->sent - c->watched.sent > WATCH_MS || deepest(w) > deepest(&c->watched);
+}
+
+/* Marks that others have taken the place of were last used with the next that is left; where too many are missing
+ * at the end of what is held, its distance is not known. */
+void capacity_sent(struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now)
+{
+	struct watched_prompt w = { .uid = s->uid, .sent = now, .tokens = s->tokens };
+	const struct marks *m = s->marks;
+	uint32_t told = 0, last = 0;
+
+	if (s->tokens > 0)
+		c->unseen += UNSEEN_SMOOTH * ((float)s->unseen / (float)s->tokens - c->unseen);
+	next_run(c);
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint64_t h = stir(c->salt ^ m->key[i]);
+		struct mark *k = &t->at[h % TABLE_MARKS];
+
+		if (k->tag == (uint32_t)(h >> 32) && known(c, k->run)) {
+			if (m->depth[i] <= s->matched) {
+				add_step(&w, m->depth[i] * s->page_tokens, k->run == last ? 0 : distance(c, k->run));
+				last = k->run;
+			}
+			take(c, k->run, (uint64_t)(m->depth[i] - told) * s->page_tokens);
+			use(c, (uint64_t)(m->depth[i] - told) * s->page_tokens);
+			told = m->depth[i];
+		}
+		*k = (struct mark){ (uint32_t)(h >> 32), c->run };
+	}
+	if (s->tokens > (uint64_t)told * s->page_tokens)
+		use(c, s->tokens - (uint64_t)told * s->page_tokens);
+	if (s->unseen == 0 && deepest(&w) >= (uint64_t)s->matched * s->page_tokens / 4 * 3 && worth_watching(c, &w, s->waiting))
+		c->watched = w;
+}
+
+void capacity_output(struct capacity *c, uint64_t tokens)
+{
+	use(c, tokens);
+	next_run(c);
+}
+
+void capacity_forget(struct capacity *c, uint64_t uid)
+{
+	if (c->watched.uid == uid)
+		c->watched.uid = 0;
+}
+
+/* ---- paces ---------------------------------------------------------------------------------------- */
+
+#define PACE_MEMORY	64.0f		/* first tokens that a mean is over */
+#define PACE_OWN	8.0f		/* so many of its own are needed
+				 * before a server's goes before its pool's */
+#define PACE_LEAST_S	(1.0 / 64)	/* the first octave goes up to twice this */
+
+static int octave_of(double s)
+{
+	int i = s > PACE_LEAST_S ? ilogb(s / PACE_LEAST_S) : 0;
+
+	return i < (int)PACE_OCTAVES ? i : (int)PACE_OCTAVES - 1;
+}
+
+static void pace_learn(struct pace *p, double predicted_s, double took_s)
+{
+	int i = octave_of(predicted_s);
+
+	if (p->n[i] < PACE_MEMORY)
+		p->n[i]++;
+	p->log2_ratio[i] += ((float)log2(took_s / predicted_s) - p->log2_ratio[i]) / p->n[i];
+}
+
+/* Of the nearest octave that is known within two; 0: none is. */
+static double pace_of(const struct pace *p, double predicted_s)
+{
+	int i = octave_of(predicted_s);
+
+	for (int off = 0; off <= 4; off++) {
+		int k = off % 2 ? i - (off + 1) / 2 : i + off / 2;
+
+		if (k >= 0 && k < (int)PACE_OCTAVES && p->n[k] > 0)
+			return exp2((double)p->log2_ratio[k]);
+	}
+	return 0;
+}
+
+/* A server's own as soon as it is known there: servers differ in speed. */
+static double pace_at(const struct capacity *c, const struct capacity_pool *p, double predicted_s)
+{
+	int i = octave_of(predicted_s);
+	double own = c->pace.n[i] >= PACE_OWN ? pace_of(&c->pace, predicted_s) : 0;
+
+	return own > 0 ? own : pace_of(&p->pace, predicted_s);
+}
+
+/* ---- evidence --------------------------------------------------------------------------------------- */
+
+#define CLEAR_SHARE	0.8	/* a hit takes so much of a miss at most, */
+#define CLEAR_S		0.05	/* and so much less at least: steps and networks take some 10 ms */
+#define WEIGHT_MEMORY	256.0f	/* pieces of evidence that count; engines are started anew with another size */
+#define POOL_WEIGHT	32.0f	/* pieces of its own that those of the whole pool are worth at most */
+#define STRENGTH	4.0	/* natural logarithm of the odds of one piece: one in eight misleads */
+#define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has so much; */
+#define USUAL_OCTAVES	1.0		/* standard deviation of that guess */
+#define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
+
+static double size_at(unsigned i)
+{
+	return CAPACITY_LEAST * exp2((i + 0.5) / 8);
+}
+
+static void weigh(struct evidence *e, const float against[CAPACITY_SIZES])
+{
+	float keep = e->n < WEIGHT_MEMORY ? 1 : 1 - 1 / WEIGHT_MEMORY;
+
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		e->against[i] = e->against[i] * keep + against[i];
+	e->n = e->n * keep + 1;
+}
+
+/* Seconds that a first token is predicted to take at a server whose cache has <size> tokens. */
+static double predicted_s(const struct watched_prompt *w, const struct policy_opts *o, double size)
+{
+	uint64_t held = 0;
+
+	for (uint32_t i = 0; i < w->n_steps && w->step[i].distance < size; i++)
+		held = w->step[i].depth;
+	return policy_prefill_s(o, w->tokens, held);
+}
+
+/* How far off each size would have been, as a share of what lies between a hit and a miss. */
+static void judge(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, double took_s)
+{
+	const struct watched_prompt *w = &c->watched;
+	double miss = predicted_s(w, o, 0), hit = predicted_s(w, o, INFINITY), pace = pace_at(c, p, miss);
+	float against[CAPACITY_SIZES];
+
+	if (pace <= 0 || hit > CLEAR_SHARE * miss || pace * (miss - hit) < CLEAR_S)
+		return;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
+		double off = fabs(took_s - pace * predicted_s(w, o, size_at(i))) / (pace * (miss - hit));
+
+		against[i] = off < 1 ? (float)off : 1;
+	}
+	weigh(&c->own, against);
+	weigh(&p->all, against);
+}
+
+bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, uint64_t uid, msec now)
+{
+	const struct watched_prompt *w = &c->watched;
+	msec begun = c->last_first > w->sent ? c->last_first : w->sent;
+	double took_s = now > begun ? (double)(now - begun) / 1000 : 0.001;
+	double miss, hit;
+
+	c->last_first = now;
+	if (w->uid != uid || uid == 0)
+		return false;
+	c->watched.uid = 0;
+	miss = predicted_s(w, o, 0);
+	hit = predicted_s(w, o, INFINITY);
+	if (hit > 0 && hit > CLEAR_SHARE * miss) {
+		pace_learn(&c->pace, miss, took_s * sqrt(miss / hit));
+		pace_learn(&p->pace, miss, took_s * sqrt(miss / hit));
+		return false;
+	}
+	judge(c, p, o, took_s);
+	return true;
+}
+
+/* Before there is evidence, half to twice the usual is likely and four times is not. */
+static double unlikely(double size)
+{
+	double octaves = log2(size / USUAL_TOKENS) / USUAL_OCTAVES;
+
+	return octaves * octaves / 2 / STRENGTH;
+}
+
+/* The mean of the logarithms of all sizes, each by its likelihood. Where all large sizes explain the same, as
+ * nothing was forgotten yet, they are far apart and nothing is said. */
+uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p)
+{
+	double share = p->all.n > POOL_WEIGHT ? POOL_WEIGHT / p->all.n : 1;
+	double against[CAPACITY_SIZES], least = INFINITY, sum = 0, mean = 0, square = 0;
+
+	if (p->all.n < 1)
+		return 0;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
+		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(size_at(i));
+		least = against[i] < least ? against[i] : least;
+	}
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
+		double w = exp(STRENGTH * (least - against[i])), x = (i + 0.5) / 8;
+
+		sum += w;
+		mean += w * x;
+		square += w * x * x;
+	}
+	mean /= sum;
+	if (square / sum - mean * mean > SURE_OCTAVES * SURE_OCTAVES)
+		return 0;
+	return (uint64_t)(CAPACITY_LEAST * exp2(mean));
+}

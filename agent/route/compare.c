@@ -1,0 +1,187 @@
+#include "agent/base/mem.h"
+#include "agent/route/compare.h"
+
+struct compared {
+	struct policy_opts o;
+	struct policy_memory *memory;
+	uint64_t choices, same, hit_tokens;
+	double regret_s;
+};
+
+struct compare {
+	unsigned n;
+	struct compared of[COMPARE_MAX];
+	struct rng rng;		/* of its own, or the acting rule's chance would depend on who looks on */
+};
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+/* Take over what <old> has of the same rule; without it, begin anew. */
+static void take_one(struct compared *to, struct compare *old, const struct policy_opts *pool, enum policy_rule rule)
+{
+	to->o = *pool;
+	policy_preset(&to->o, rule);
+	for (unsigned i = 0; old != NULL && i < old->n; i++) {
+		struct compared *c = &old->of[i];
+
+		if (c->o.rule != rule)
+			continue;
+		to->choices = c->choices;
+		to->same = c->same;
+		to->hit_tokens = c->hit_tokens;
+		to->regret_s = c->regret_s;
+		if (c->o.rule_max_bytes != to->o.rule_max_bytes)
+			continue;
+		to->memory = c->memory;
+		c->memory = NULL;
+	}
+	if (to->memory == NULL)
+		to->memory = policy_memory_new(&to->o);
+}
+
+/* Without memory nothing is compared. */
+void compare_take(struct compare **c, const struct pool_opts *o)
+{
+	struct compare *old = *c, *next = o->compare[0] != 0 ? mem_alloc(sizeof(*next)) : NULL;
+
+	for (unsigned i = 0; next != NULL && i < COMPARE_MAX && o->compare[i] != 0; i++)
+		take_one(&next->of[next->n++], old, &o->policy, (enum policy_rule)(o->compare[i] - 1));
+	if (next != NULL)
+		rng_init(&next->rng, 1);
+	compare_free(old);
+	*c = next;
+}
+
+void compare_free(struct compare *c)
+{
+	if (c == NULL)
+		return;
+	for (unsigned i = 0; i < c->n; i++)
+		policy_memory_free(c->of[i].memory);
+	mem_free(c);
+}
+
+bool compare_wants_body(const struct compare *c)
+{
+	for (unsigned i = 0; c != NULL && i < c->n; i++)
+		if (policy_wants_body(c->of[i].o.rule))
+			return true;
+	return false;
+}
+
+/* ---- one request -------------------------------------------------------------------------------- */
+
+void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, msec now,
+		   struct compare_scratch *s)
+{
+	s->n = 0;
+	if (c == NULL)
+		return;
+	pthread_mutex_lock(lock);
+	for (unsigned i = 0; i < c->n; i++)
+		s->has_own[i] = policy_match(c->of[i].memory, &c->of[i].o, p, now, s->own[i]);
+	pthread_mutex_unlock(lock);
+}
+
+double compare_least(const struct candidate *c, size_t n)
+{
+	double least = n > 0 ? c[0].cost : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (c[i].cost < least)
+			least = c[i].cost;
+	return least;
+}
+
+static const struct candidate *candidate_of(const struct candidate *c, size_t n, server_id id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (c[i].id == id)
+			return &c[i];
+	return NULL;
+}
+
+static void copy_candidates(struct compare_scratch *s, unsigned i, const struct candidate *from, size_t n)
+{
+	memcpy(s->candidates, from, n * sizeof(*from));
+	for (size_t k = 0; k < n; k++)
+		s->candidates[k].own = s->has_own[i] ? s->own[i][from[k].id] : 0;
+}
+
+static void note(struct compared *c, const struct candidate *its, const struct policy_prompt *p, double least,
+		 server_id chosen, struct decision_compared *out)
+{
+	double regret = its->cost > least ? its->cost - least : 0;
+	uint64_t hit = its->cached < p->tokens ? its->cached : p->tokens;
+
+	c->choices++;
+	c->same += its->id == chosen;
+	c->hit_tokens += hit;
+	c->regret_s += regret;
+	*out = (struct decision_compared){
+		.rule = c->o.rule, .server = { its->id, (uint32_t)its->name },
+		.cached = (uint32_t)hit, .regret_s = (float)regret,
+	};
+}
+
+void compare_choose(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, double pressure,
+		    const struct candidate *from, size_t n, server_id chosen, struct compare_scratch *s)
+{
+	struct policy_choice choice;
+	double least = compare_least(from, n);
+
+	s->n = 0;
+	for (unsigned i = 0; c != NULL && i < c->n; i++) {
+		struct compared *one = &c->of[i];
+
+		copy_candidates(s, i, from, n);
+		pthread_mutex_lock(lock);
+		policy_choose(&one->o, one->memory, p, pressure, &c->rng, s->candidates, n, &choice);
+		pthread_mutex_unlock(lock);
+		if (choice.first >= 0)
+			note(one, candidate_of(from, n, s->candidates[choice.first].id), p, least, chosen,
+			     &s->out[s->n++]);
+	}
+}
+
+/* ---- its memory ---------------------------------------------------------------------------------- */
+
+void compare_sent(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to,
+		  msec now)
+{
+	if (c == NULL)
+		return;
+	pthread_mutex_lock(lock);
+	for (unsigned i = 0; i < c->n; i++)
+		policy_sent(c->of[i].memory, &c->of[i].o, p, to, now);
+	pthread_mutex_unlock(lock);
+}
+
+void compare_answered(struct compare *c, server_id at, uint64_t uncached_tokens, msec took)
+{
+	for (unsigned i = 0; c != NULL && i < c->n; i++)
+		policy_answered(c->of[i].memory, at, uncached_tokens, took);
+}
+
+void compare_room(struct compare *c, server_id id, uint64_t tokens)
+{
+	for (unsigned i = 0; c != NULL && i < c->n; i++)
+		policy_room(c->of[i].memory, id, tokens);
+}
+
+void compare_gone(struct compare *c, server_id id)
+{
+	for (unsigned i = 0; c != NULL && i < c->n; i++)
+		policy_gone(c->of[i].memory, id);
+}
+
+bool compare_view(const struct compare *c, unsigned i, struct route_compare_view *v)
+{
+	if (c == NULL || i >= c->n)
+		return false;
+	*v = (struct route_compare_view){
+		.rule = policy_rule_text(c->of[i].o.rule), .choices = c->of[i].choices, .same = c->of[i].same,
+		.hit_tokens = c->of[i].hit_tokens, .regret_s = c->of[i].regret_s,
+	};
+	return true;
+}

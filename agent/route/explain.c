@@ -1,0 +1,134 @@
+/* explain.c - of up to a thousand candidates those that a reader asks for: who got it, who was second, and the
+ * cheapest of the others. */
+#include "agent/route/explain.h"
+
+static struct decision_server server_of(const struct candidate *c)
+{
+	return (struct decision_server){ .id = c->id, .tag = (uint32_t)c->name };
+}
+
+static uint32_t least32(uint64_t n)
+{
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+/* Those wanted first, then by cost. */
+static bool goes_before(const struct job *j, const struct candidate *a, const struct candidate *b)
+{
+	const struct candidate *c = j->scratch->candidates;
+	const struct candidate *first = &c[j->choice.first];
+	const struct candidate *second = j->choice.second >= 0 ? &c[j->choice.second] : NULL;
+
+	if (a == first || b == first)
+		return a == first;
+	if (a == second || b == second)
+		return a == second;
+	return a->cost < b->cost;
+}
+
+static unsigned pick(const struct job *j, const struct candidate *best[DECISION_CANDIDATES])
+{
+	unsigned n = 0, at;
+
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		const struct candidate *c = &j->scratch->candidates[i];
+
+		if (n == DECISION_CANDIDATES && !goes_before(j, c, best[n - 1]))
+			continue;
+		for (at = n < DECISION_CANDIDATES ? n++ : n - 1; at > 0 && goes_before(j, c, best[at - 1]); at--)
+			best[at] = best[at - 1];
+		best[at] = c;
+	}
+	return n;
+}
+
+static void put_candidates(const struct job *j, struct decision *x)
+{
+	const struct candidate *best[DECISION_CANDIDATES];
+	const struct policy_opts *po = &j->pool_opts->policy;
+
+	x->n_candidates = (uint32_t)j->n_candidates;
+	x->n_kept = pick(j, best);
+	for (uint32_t i = 0; i < x->n_kept; i++) {
+		const struct candidate *c = best[i];
+
+		x->candidate[i] = (struct decision_candidate){
+			.server = server_of(c), .load = c->load, .penalty = c->penalty,
+			.cached = least32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
+			.compute_s = (float)(c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached)),
+		};
+	}
+}
+
+static void put_choice(const struct job *j, struct decision *x)
+{
+	const struct candidate *c = j->scratch->candidates;
+
+	if (j->choice.first < 0)
+		return;
+	x->chosen = server_of(&c[j->choice.first]);
+	if (j->choice.second >= 0)
+		x->second = server_of(&c[j->choice.second]);
+	x->matched = least32(c[j->choice.first].cached);
+	x->imbalanced = j->choice.imbalanced;
+	x->min_load = j->choice.min_load;
+	x->max_load = j->choice.max_load;
+	x->pressure = (float)j->pressure;
+	x->sacrifice = (float)j->choice.sacrifice;
+	x->cost_s = (float)c[j->choice.first].cost;
+	x->regret_s = (float)j->regret_s;
+	put_candidates(j, x);
+	x->n_compared = j->scratch->compare.n;
+	memcpy(x->compared, j->scratch->compare.out, x->n_compared * sizeof(x->compared[0]));
+}
+
+/* What is visible of the prompt; the answer's <hit> says what was meant even where it is not told. */
+static void put_prompt(struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
+{
+	uint32_t of = j->page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->page_tokens : 0;
+
+	if (of == 0)
+		of = 1;
+	x->tokens = j->asks.tokens;
+	x->unseen = j->unseen_tokens;
+	x->prompt_pages = a->prompt_pages;
+	x->pages = j->would.pages;
+	x->hit = j->would.hit;
+	x->cut = a->cut;
+	if (j->n_pages == 0)
+		return;
+	x->block_tokens = of * j->page_tokens;
+	x->n_blocks = decisions_blocks(r->decisions, j->space.h[0], j->scratch->pages.p, j->n_pages, of,
+				       j->scratch->blocks);
+}
+
+void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+{
+	struct decision *x = &j->scratch->decision;
+	size_t n = q->uid.n < DECISION_UID_MAX ? q->uid.n : DECISION_UID_MAX;
+
+	if (r->decisions == NULL)
+		return;
+	memset(x, 0, sizeof(*x));
+	if (n > 0)
+		memcpy(x->uid, q->uid.p, n);
+	x->uid_hash = j->uid;
+	x->at = j->now;
+	x->pool = j->pool_seen != NULL ? j->pool_seen->name : NULL;
+	x->rule = (uint8_t)j->pool_opts->policy.rule;
+	x->mode = (uint8_t)j->pool_opts->mode;
+	x->why = (uint8_t)j->would.why;
+	x->step = (uint8_t)j->step;
+	x->chosen.id = x->second.id = x->went.id = SERVER_NONE;
+	x->status = x->retries = -1;
+	x->first_ms = x->done_ms = -1;
+	if (j->described)
+		put_prompt(r, j, a, x);
+	put_choice(j, x);
+	a->decision = decisions_put(r->decisions, x, j->scratch->blocks);
+}
+
+void route_took(struct route *r, const struct route_answer *a, usec us)
+{
+	decisions_took(r->decisions, a->decision, us < 0 ? 0 : least32((uint64_t)us));
+}

@@ -1,0 +1,133 @@
+#include <math.h>
+
+#include "agent/route/rate.h"
+
+#define PRIOR_S		0.5	/* seconds of work that the first guess weighs */
+#define MEMORY_S	400.0	/* of work, after which e-fold less is left of it */
+#define STALL		8.0	/* times what was expected: more is no prefill */
+#define SLACK_S		0.5
+
+#define QUANTILE	0.1
+#define STEP_LEAST	0.04	/* of ln(q), an answer */
+#define AMONG_DECODES	1.15	/* an idle engine, where q comes from, is faster than one that also decodes */
+#define LEAST		16	/* answers before they are gone by */
+#define KEEP		0.99
+#define FORGOTTEN_MS	600000
+#define WORK_LEAST_S	0.1	/* smaller prompts are answered in no less than an engine's step */
+#define EARLY_SHARE	0.1
+
+static double bounded(double slowness)
+{
+	return slowness < SLOWNESS_MIN ? SLOWNESS_MIN : slowness > SLOWNESS_MAX ? SLOWNESS_MAX : slowness;
+}
+
+void rate_init(struct rate *r, double slowness)
+{
+	*r = (struct rate){ .busy_s = bounded(slowness) * PRIOR_S, .work_s = PRIOR_S, .log_q = log(bounded(slowness)) };
+}
+
+void rate_begin(struct rate *r, msec now)
+{
+	r->since = now;
+}
+
+void rate_void(struct rate *r, msec now)
+{
+	r->since = r->voided = now;
+}
+
+/* What was forgotten is known again when there is enough of what came since: of hundreds of seconds of work that
+ * made a server look slow, the one prompt that it then gets in a while would hardly take any away. What it was
+ * is still the first guess. */
+static void start_anew(struct rate *r, msec sent)
+{
+	if (r->learned == 0 || sent - r->learned < FORGOTTEN_MS)
+		return;
+	r->busy_s = rate_by_first(r) * PRIOR_S;
+	r->work_s = PRIOR_S;
+	r->firsts = r->headers = r->early = 0;
+}
+
+/* Threads read their clocks before they wait for the lock, so <now> may be a little in the past. */
+void rate_answered(struct rate *r, double work_s, msec sent, msec now)
+{
+	double took = now > r->since ? (double)(now - r->since) / 1000 : 0;
+	double most = STALL * (rate_by_first(r) * work_s + SLACK_S);
+	double keep = exp(-work_s / MEMORY_S);
+
+	if (sent >= r->voided) {
+		start_anew(r, sent);
+		r->busy_s = r->busy_s * keep + (took < most ? took : most);
+		r->work_s = r->work_s * keep + work_s;
+		r->firsts = r->firsts * KEEP + 1;
+		r->learned = now;
+	}
+	if (now > r->since)
+		r->since = now;
+}
+
+double rate_by_first(const struct rate *r)
+{
+	return bounded(r->busy_s / r->work_s);
+}
+
+void rate_headers(struct rate *r, double work_s, msec response_ms, msec now)
+{
+	double step, x;
+
+	if (work_s < WORK_LEAST_S || response_ms < 0)
+		return;
+	x = (double)response_ms / 1000 / work_s;
+	start_anew(r, now - response_ms);
+	r->learned = now;
+	r->headers = r->headers * KEEP + 1;
+	r->early = r->early * KEEP + (x < SLOWNESS_MIN);
+	step = 1 / r->headers > STEP_LEAST ? 1 / r->headers : STEP_LEAST;
+	r->log_q += log(x > 1e-6 ? x : 1e-6) < r->log_q ? -step * (1 - QUANTILE) : step * QUANTILE;
+}
+
+static bool enough(double answers, msec learned, msec now)
+{
+	return answers >= LEAST && now - learned < FORGOTTEN_MS;
+}
+
+bool rate_first_known(const struct rate *r, msec now)
+{
+	return r->work_s >= 5 * PRIOR_S && enough(r->firsts, r->learned, now);
+}
+
+bool rate_headers_known(const struct rate *r, msec now)
+{
+	return enough(r->headers, r->learned, now) && r->early < EARLY_SHARE * r->headers;
+}
+
+double rate_by_headers(const struct rate *r)
+{
+	return bounded(AMONG_DECODES * exp(r->log_q));
+}
+
+#define MILLION	1e6
+
+struct rate_kept rate_keep(const struct rate *r, msec now)
+{
+	return (struct rate_kept){
+		.first = rate_first_known(r, now) ? (uint32_t)(rate_by_first(r) * MILLION) : 0,
+		.headers = rate_headers_known(r, now) ? (uint32_t)(exp(r->log_q) * MILLION) : 0,
+	};
+}
+
+/* As if it had been learned from the fewest that are enough: what the engines do now soon counts for more. */
+void rate_recall(struct rate *r, struct rate_kept kept, msec now)
+{
+	if (kept.first != 0) {
+		r->work_s = 5 * PRIOR_S;
+		r->busy_s = r->work_s * bounded(kept.first / MILLION);
+		r->firsts = LEAST;
+		r->learned = now;
+	}
+	if (kept.headers != 0) {
+		r->log_q = log(bounded(kept.headers / MILLION));
+		r->headers = LEAST;
+		r->learned = now;
+	}
+}

@@ -1,0 +1,265 @@
+/* test_capacity.c - caches of a known size, and what is inferred of them from times of first tokens alone. */
+#include <math.h>
+
+#include "agent/base/rng.h"
+#include "tests/unit/route/world.h"
+
+#define PAGE		16u	/* tokens */
+#define PROMPT		500u	/* pages: 8000 tokens */
+#define SERVERS		4u
+
+/* A server that forgets whole prompts, those not used for longest first. */
+struct lru {
+	double size;		/* tokens */
+	double slowness;	/* its seconds for one that is predicted */
+	uint32_t held[1024];	/* newest first */
+	uint32_t n;
+};
+
+struct fleet_of {
+	struct policy_opts opts;
+	struct marks_table *table;
+	struct capacity_pool pool;
+	struct capacity c[SERVERS];
+	struct lru lru[SERVERS];
+	struct rng rng;
+	double noise;
+	msec now;
+	uint64_t uid;
+};
+
+static void fleet_start(struct fleet_of *f, double noise)
+{
+	memset(f, 0, sizeof(*f));
+	policy_defaults(&f->opts);
+	f->table = marks_table_new();
+	assert_non_null(f->table);
+	rng_init(&f->rng, 7);
+	f->noise = noise;
+	f->now = 1000;
+	for (unsigned i = 0; i < SERVERS; i++) {
+		capacity_init(&f->c[i], i + 1);
+		f->lru[i].slowness = 1;
+	}
+}
+
+static double chance(struct fleet_of *f)
+{
+	return (double)rng_below(&f->rng, 1u << 20) / (1u << 20);
+}
+
+/* True: it was held. */
+static bool lru_use(struct lru *l, uint32_t prompt)
+{
+	uint32_t at = 0, room = (uint32_t)(l->size / (PROMPT * PAGE));
+	bool hit;
+
+	while (at < l->n && l->held[at] != prompt)
+		at++;
+	hit = at < l->n;
+	if (!hit && l->n < room)
+		at = l->n++;
+	else if (!hit)
+		at = l->n - 1;
+	memmove(l->held + 1, l->held, at * sizeof(l->held[0]));
+	l->held[0] = prompt;
+	return hit;
+}
+
+/* <matched>: what the index says, which has forgotten nothing. */
+static void asked(struct fleet_of *f, unsigned at, uint32_t prompt, uint32_t matched)
+{
+	struct capacity *c = &f->c[at];
+	page_key pages[PROMPT];
+	struct marks m;
+	struct capacity_sent sent = {
+		.marks = &m, .uid = ++f->uid, .tokens = PROMPT * PAGE, .matched = matched, .page_tokens = PAGE,
+	};
+	bool hit = lru_use(&f->lru[at], prompt);
+	double s;
+
+	for (uint32_t i = 0; i < PROMPT; i++)
+		pages[i] = (page_key)prompt << 32 | i;
+	marks_of(&m, 1, pages, PROMPT);
+	capacity_sent(c, f->table, &sent, f->now);
+	s = policy_prefill_s(&f->opts, sent.tokens, hit ? (uint64_t)matched * PAGE : 0) * f->lru[at].slowness;
+	s *= 1 + f->noise * (2 * chance(f) - 1);
+	capacity_first(c, &f->pool, &f->opts, f->uid, f->now + (msec)(s * 1000));
+	f->now += 100000;
+}
+
+/* New prompts, and old ones at all distances up to <far> tokens. */
+static void run(struct fleet_of *f, unsigned n, double far)
+{
+	static uint32_t sent[SERVERS][4096];
+	uint32_t n_sent[SERVERS] = { 0 }, next = 1;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = rng_below(&f->rng, SERVERS);
+		uint32_t back = (uint32_t)(chance(f) * far / (PROMPT * PAGE)) + 1;
+		bool again = chance(f) < .3 && back <= n_sent[at];
+		uint32_t prompt = again ? sent[at][n_sent[at] - back] : next++;
+
+		asked(f, at, prompt, again ? PROMPT - 20 : 0);
+		sent[at][n_sent[at]++] = prompt;
+	}
+}
+
+static void fleet_end(struct fleet_of *f)
+{
+	marks_table_free(f->table);
+}
+
+static void within(struct fleet_of *f, unsigned i, double share)
+{
+	double got = (double)capacity_estimate(&f->c[i], &f->pool), want = f->lru[i].size;
+
+	if (got < want * (1 - share) || got > want * (1 + share))
+		fail_msg("server %u has %.0f tokens, and %.0f were inferred", i, want, got);
+}
+
+/* Half the usual, as usual, twice; a quarter; at rates three times as fast or slow as configured; with times that
+ * are off by up to half. */
+static void sizes_are_found(void **state)
+{
+	static const struct { double size, slowness, noise; } cases[] = {
+		{ 250e3, 1, .1 }, { 500e3, 1, .1 }, { 1000e3, 1, .1 }, { 125e3, 1, .1 },
+		{ 250e3, .35, .3 }, { 500e3, .35, .3 }, { 1000e3, .35, .3 }, { 500e3, 3, .3 }, { 500e3, 1, .5 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fleet_of f;
+
+		fleet_start(&f, cases[i].noise);
+		for (unsigned k = 0; k < SERVERS; k++) {
+			f.lru[k].size = cases[i].size;
+			f.lru[k].slowness = cases[i].slowness;
+		}
+		run(&f, 2000, 2e6);
+		for (unsigned k = 0; k < SERVERS; k++)
+			within(&f, k, .25);
+		fleet_end(&f);
+	}
+}
+
+static void servers_that_differ(void **state)
+{
+	struct fleet_of f;
+
+	fleet_start(&f, .2);
+	for (unsigned k = 0; k < SERVERS; k++) {
+		f.lru[k].size = k < 2 ? 300e3 : 1200e3;
+		f.lru[k].slowness = k % 2 ? 1 : 2;
+	}
+	run(&f, 6000, 2e6);
+	for (unsigned k = 0; k < SERVERS; k++)
+		within(&f, k, .25);
+	fleet_end(&f);
+}
+
+/* Nothing was ever forgotten, or nothing ever asked for again: then there is nothing to say. */
+static void what_was_not_seen_is_not_said(void **state)
+{
+	struct fleet_of f;
+
+	fleet_start(&f, .2);
+	for (unsigned k = 0; k < SERVERS; k++)
+		f.lru[k].size = 8e6;
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	for (uint32_t i = 0; i < 200; i++)
+		asked(&f, 0, i, 0);
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	for (uint32_t i = 0; i < 200; i++)
+		asked(&f, 0, i, PROMPT - 20);
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	assert_true(f.pool.all.n > 0);
+	fleet_end(&f);
+}
+
+/* A third of each other prompt is not seen: distances would be too short. */
+static void what_is_cut_hides_distances(void **state)
+{
+	page_key pages[PROMPT] = { 1 };
+	struct marks m;
+	struct capacity_sent sent = { .marks = &m, .tokens = PROMPT * PAGE, .page_tokens = PAGE };
+	struct fleet_of f;
+
+	fleet_start(&f, 0);
+	marks_of(&m, 1, pages, PROMPT);
+	for (unsigned i = 0; i < 400; i++) {
+		sent.uid = i + 1;
+		sent.matched = i > 0 ? PROMPT : 0;
+		sent.unseen = i % 2 ? sent.tokens / 3 : 0;
+		capacity_sent(&f.c[0], f.table, &sent, f.now + i * 1000);
+		assert_true((f.c[0].watched.uid != 0) == (i < 60 && i % 2 == 0) || (i > 30 && i < 120));
+		capacity_forget(&f.c[0], sent.uid);
+	}
+	fleet_end(&f);
+}
+
+/* What waits behind much more than it could save tells nothing; nor does an end without a first token. */
+static void only_clear_ones_count(void **state)
+{
+	struct fleet_of f;
+	page_key pages[PROMPT] = { 0 };
+	struct marks m;
+	struct capacity_sent sent = { .marks = &m, .tokens = PROMPT * PAGE, .page_tokens = PAGE };
+
+	fleet_start(&f, 0);
+	f.lru[0].size = 1e6;
+	for (uint32_t i = 0; i < 20; i++)
+		asked(&f, 0, i, 0);
+	marks_of(&m, 1, pages, PROMPT);
+	sent.uid = 1001;
+	capacity_sent(&f.c[0], f.table, &sent, f.now);
+	capacity_forget(&f.c[0], 1001);
+	assert_false(capacity_first(&f.c[0], &f.pool, &f.opts, 1001, f.now + 1000));
+	sent.matched = PROMPT;
+	sent.uid = 1002;
+	sent.waiting = 1000000;
+	capacity_sent(&f.c[0], f.table, &sent, f.now + 2000);
+	assert_false(capacity_first(&f.c[0], &f.pool, &f.opts, 1002, f.now + 3000));
+	sent.uid = 1003;
+	sent.waiting = 0;
+	capacity_sent(&f.c[0], f.table, &sent, f.now + 4000);
+	assert_false(capacity_first(&f.c[0], &f.pool, &f.opts, 1002, f.now + 4500));
+	assert_true(capacity_first(&f.c[0], &f.pool, &f.opts, 1003, f.now + 5000));
+	assert_false(capacity_first(&f.c[0], &f.pool, &f.opts, 1003, f.now + 5000));
+	fleet_end(&f);
+}
+
+static void marks_are_where_prompts_agree(void **state)
+{
+	static page_key pages[1u << 20];
+	static struct marks a, b;
+
+	for (uint32_t i = 0; i < 1u << 20; i++)
+		pages[i] = i * 77;
+	marks_of(&a, 5, pages, 1u << 20);
+	assert_in_range(a.n, 70, MARKS_MAX - 1);
+	assert_int_equal(a.depth[0], 16);
+	marks_of(&b, 6, pages, 1000);
+	assert_true(b.n > 15 && b.key[0] != a.key[0]);
+	pages[500] = 1;
+	marks_of(&b, 5, pages, 1000);
+	for (uint32_t i = 0; i < b.n; i++) {
+		assert_int_equal(a.depth[i], b.depth[i]);
+		assert_true((a.key[i] == b.key[i]) == (b.depth[i] <= 500));
+	}
+	marks_of(&b, 5, pages, 15);
+	assert_int_equal(b.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_are_found),
+		cmocka_unit_test(servers_that_differ),
+		cmocka_unit_test(what_was_not_seen_is_not_said),
+		cmocka_unit_test(what_is_cut_hides_distances),
+		cmocka_unit_test(only_clear_ones_count),
+		cmocka_unit_test(marks_are_where_prompts_agree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
