@@ -106,7 +106,7 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 		conf_free(&next);
 		return -1;
 	}
-	*route = next.route;	/* with what it points to; the rest of <next> owns nothing */
+	*route = next.route;	/* with what they point to; the rest of <next> owns nothing */
 	*loop = next.loop;
 	return 0;
 }

@@ -1,8 +1,7 @@
 /* hastats.h - what HAProxy's stats socket says of every server, row by row.
  *
- * Nothing uses it yet but its tests: it waits for the poller that pools above 64 servers need, for whom
- * `load` is too long, and for drain, which `load` does not show at all. The poller owns the socket, the
- * clock and the way back; here bytes go in and rows come out.
+ * Pools above 64 servers need it, for whom `load` is too long, and drain, which `load` does not show at all.
+ * loop/polls.c owns the socket, the clock and the way back; here bytes go in and rows come out.
  *
  *     ask for    "show stat -1 4 -1" (all proxies, servers only), alone on its connection or as one of many
  *     answer     # pxname,svname,qcur,...,status,weight,...,type,...      which column is which: 2.6, 3.0

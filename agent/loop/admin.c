@@ -9,6 +9,7 @@
 #include "agent/loop/admin.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/count.h"
+#include "agent/loop/decisions_page.h"
 #include "agent/loop/http.h"
 
 #define ADMIN_TEXT_MAX	(8u << 20)
@@ -40,8 +41,17 @@ static void conn_free(struct admin_conn *c)
 
 /* ---- answers --------------------------------------------------------------------------------------- */
 
-static int page(struct admin *ad, struct span path, struct text *body, const char **type)
+static int64_t wall_ms(void)
 {
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int page(struct admin *ad, const struct http_request *r, struct text *body, const char **type)
+{
+	struct span path = r->path;
 	bool ready = __atomic_load_n(&ad->agent->ready, __ATOMIC_ACQUIRE);
 
 	*type = TYPE_TEXT;
@@ -58,7 +68,9 @@ static int page(struct admin *ad, struct span path, struct text *body, const cha
 		text_addf(body, ready ? "ready\n" : "not ready: starting or draining\n");
 		return ready ? 200 : 503;
 	}
-	text_addf(body, "not found: there are /metrics, /live and /ready\n");
+	if (span_eq(path, SPAN("/decisions")))
+		return decisions_page(ad->agent->route, r->query, agent_msec(ad->agent), wall_ms(), body, type);
+	text_addf(body, "not found: there are /metrics, /decisions, /live and /ready\n");
 	return 404;
 }
 
@@ -74,7 +86,7 @@ static bool answer(struct admin_conn *c, int status, const struct http_request *
 	if (status == 0 && !head_only && !span_eq(r->method, SPAN("GET")))
 		status = 405;
 	if (status == 0)
-		status = page(c->ad, r->path, &body, &type);
+		status = page(c->ad, r, &body, &type);
 	else
 		text_addf(&body, "%s\n", status == 405 ? "only GET and HEAD are known" :
 			  "this is no request that is understood here");

@@ -1,4 +1,4 @@
-/* admin.h - the metrics listener: GET /metrics, /live, /ready, over HTTP/1. */
+/* admin.h - the metrics listener: GET /metrics, /decisions, /live, /ready, over HTTP/1. */
 #ifndef KVROUTE_LOOP_ADMIN_H
 #define KVROUTE_LOOP_ADMIN_H
 

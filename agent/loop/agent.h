@@ -4,8 +4,10 @@
 
 #include "agent/loop/addr.h"
 #include "agent/loop/budget.h"
+#include "agent/loop/clock.h"
 #include "agent/loop/log.h"
 #include "agent/loop/opener.h"
+#include "agent/loop/outgoing.h"
 #include "agent/loop/process.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
@@ -45,10 +47,13 @@ struct agent {
 	int64_t started;	/* seconds since 1970 */
 	struct process_files files;	/* the side thread's */
 	struct opener opener;	/* the main thread's */
-	struct sandbox sandbox;	/* not written once threads run; nor is */
+	struct sandbox sandbox;	/* not written once threads run; nor are */
+	struct outgoing outgoing;	/* connections that it lets through */
 	struct token feed_token;
 	struct snapfile snapfile;
 	struct budget budget;	/* of the buffers of SPOP connections */
+	struct message_clock message_clock;
+	bool by_messages;	/* the core's time is that one */
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */
 	unsigned n_accepting;	/* workers that have not stopped accepting */
@@ -57,5 +62,11 @@ struct agent {
 	bool draining;
 	bool hurried;		/* nor waiting for what is in flight */
 };
+
+/* The time the core goes by. */
+static inline msec agent_msec(const struct agent *a)
+{
+	return a->by_messages ? tune_get(a->message_clock.now) : clock_msec();
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* What the agent does when nobody says otherwise: loopback only, every size bounded. */
 #include <stdio.h>
 
+#include "agent/base/mem.h"
 #include "agent/loop/loop.h"
 
 static void set(char *to, size_t cap, const char *text)
@@ -29,9 +30,28 @@ void loop_defaults(struct loop_opts *o)
 	spop_conn_defaults(&o->spop_conn);
 	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
 	o->log_level = LOG_INFO;
+	o->stats_interval_ms = o->engine_interval_ms = 500;
+	o->stats_timeout_ms = o->engine_timeout_ms = 1000;
+}
+
+void loop_opts_free(struct loop_opts *o)
+{
+	mem_free(o->engines);
+	o->engines = NULL;
+	o->n_engines = 0;
+}
+
+size_t loop_peers(const struct loop_opts *o)
+{
+	size_t n = o->n_engines;
+
+	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
+		n++;
+	return n;
 }
 
 uint64_t loop_budget(const struct loop_opts *o)
 {
-	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES + (uint64_t)o->max_feeds * FEED_BYTES;
+	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES + (uint64_t)o->max_feeds * FEED_BYTES +
+		loop_peers(o) * POLL_BYTES;
 }

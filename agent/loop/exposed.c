@@ -9,10 +9,9 @@ static const char spop_means[] =
 static const char feed_means[] =
 	"who reaches it forges how requests ended: set log_feed.token_file";
 static const char metrics_means[] =
-	"who reaches it reads the figures, and the names of pools and servers";
+	"who reaches it reads the figures, the names of pools and servers, and the last decisions";
 
-/* A text that is no address is somebody else's to report. */
-static bool is_local(const char *text)
+bool loop_is_loopback(const char *text)
 {
 	struct addr a;
 	struct err e;
@@ -32,7 +31,7 @@ static void look_at(const char *key, const char (*text)[ADDR_MAX], const char *m
 	char sentence[EXPOSED_MAX];
 
 	for (unsigned i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++) {
-		if (is_local(text[i]))
+		if (loop_is_loopback(text[i]))
 			continue;
 		snprintf(sentence, sizeof(sentence), "%s has %s, which is not loopback; %s", key, text[i],
 			 means);

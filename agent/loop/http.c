@@ -85,9 +85,12 @@ int http_parse(const char *p, size_t n, struct http_request *r)
 		return 400;
 	if (r->path.n == 0 || r->path.p[0] != '/')
 		return 400;
+	r->query = span_of(NULL, 0);
 	query = memchr(r->path.p, '?', r->path.n);
-	if (query != NULL)
+	if (query != NULL) {
+		r->query = span_of(query + 1, r->path.n - (size_t)(query - r->path.p) - 1);
 		r->path.n = (size_t)(query - r->path.p);
+	}
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 struct http_request {
 	struct span method, path;	/* borrowed; the path without its query */
+	struct span query;		/* behind the question mark; empty: none */
 };
 
 /* > 0  the status to refuse it with (400, 431)     HTTP_MORE  not all here yet

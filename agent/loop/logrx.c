@@ -93,7 +93,7 @@ static bool one_line(struct logrx *rx, const char *p, size_t n)
 	if (!believed(rx, &f, n))
 		return false;
 	count_add(&rx->count.lines, 1);
-	route_learn(rx->agent->route, &f, clock_msec());
+	route_learn(rx->agent->route, &f, agent_msec(rx->agent));
 	return true;
 }
 

@@ -127,7 +127,9 @@ static int make_route(struct agent *a, const struct loop_opts *o, const struct r
 	if (memory_enough(ro->index.max_bytes, e) != 0 || loop_key(o, &key, kept, e) != 0)
 		return -1;
 	own.index.prefault = true;
-	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+	if (a->by_messages)
+		seed = 1;	/* a simulation gives the same figures again */
+	else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		seed = (uint64_t)time(NULL);
 	errno = 0;
 	a->route = route_new(&own, &key, seed);
@@ -294,7 +296,7 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 static void log_fds(struct agent *a, const struct loop_opts *o)
 {
 	uint64_t have = process_raise_fds();
-	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + FDS_BESIDE;
+	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers(o) + FDS_BESIDE;
 	struct log_line ln;
 
 	if (have >= need ||
@@ -415,7 +417,33 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 	return rc;
 }
 
-static void on_reload(struct agent *a, const struct loop_reload *reload)
+/* All of <ro> and <o>, or nothing. */
+static void take_reload(struct agent *a, struct side *side, const struct route_opts *ro, const struct loop_opts *o,
+			struct reload_errors *es)
+{
+	struct polls_opts *polls = NULL;
+	struct outgoing *want = mem_alloc(sizeof(*want));
+	bool ports = sandbox_binds_ports(&a->sandbox), bound = a->sandbox.seccomp || ports;
+
+	if (want == NULL) {
+		reason(es, "no memory");
+		return;
+	}
+	outgoing_of(o, want);
+	if (bound && outgoing_covers(&a->outgoing, ports, want, &es->e[0]) != 0) {
+		es->n = 1;
+	} else if ((polls = polls_opts_new(o)) == NULL || route_reconfigure(a->route, ro) != 0) {
+		mem_free(polls);
+		reason(es, "no memory");
+	} else {
+		options_take(a, o);
+		side_reload(side, polls);
+		log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
+	}
+	mem_free(want);
+}
+
+static void on_reload(struct agent *a, struct side *side, const struct loop_reload *reload)
 {
 	struct route_opts *ro = mem_alloc(sizeof(*ro));
 	struct loop_opts *o = mem_alloc(sizeof(*o));
@@ -429,20 +457,16 @@ static void on_reload(struct agent *a, const struct loop_reload *reload)
 	} else if (ro == NULL || o == NULL) {
 		reason(&es, "no memory");
 	} else if (reload_file(a, reload, ro, o, &es) == 0) {
-		if (route_reconfigure(a->route, ro) == 0) {
-			options_take(a, o);
-			log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
-		} else {
-			reason(&es, "no memory");
-		}
+		take_reload(a, side, ro, o, &es);
 		route_opts_free(ro);
+		loop_opts_free(o);
 	}
 	refuse_reload(a, &es);
 	mem_free(ro);
 	mem_free(o);
 }
 
-static void wait_for_end(struct agent *a, const struct loop_reload *reload)
+static void wait_for_end(struct agent *a, struct side *side, const struct loop_reload *reload)
 {
 	sigset_t set;
 	int sig;
@@ -453,7 +477,7 @@ static void wait_for_end(struct agent *a, const struct loop_reload *reload)
 			continue;
 		if (sig != SIGHUP)
 			break;
-		on_reload(a, reload);
+		on_reload(a, side, reload);
 	}
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
@@ -489,7 +513,7 @@ static void enter_sandbox(struct agent *a)
 	n = socket_dirs(&a->log_tcp, room, dir, n);
 	n = socket_dirs(&a->log_udp, room, dir, n);
 	n = socket_dirs(&a->metrics, room, dir, n);
-	sandbox_enter(&a->sandbox, dir, n, a->snapfile.dir);
+	sandbox_enter(&a->sandbox, dir, n, a->snapfile.dir, &a->outgoing);
 }
 
 /* What comes before anything is opened: secrets must not reach a core, and the opener none of it. */
@@ -534,7 +558,7 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	before_opening(a, o, reload);
 	/* memory and what is known first: what nobody answers yet must not be connected to */
 	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
-	    restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, e)) == NULL)
+	    restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, o, e)) == NULL)
 		goto out;
 	log_key(a, o, kept);
 	log_fds(a, o);
@@ -544,7 +568,7 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	log_sandbox(a, o);
 	if (start_threads(a, side, e) == 0) {
 		log_start(a, ro, kept);
-		wait_for_end(a, reload);
+		wait_for_end(a, side, reload);
 		rc = 0;
 	}
 	stop_threads(a, side);
@@ -573,6 +597,8 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);
 	options_take(a, o);
+	outgoing_of(o, &a->outgoing);
+	a->by_messages = o->clock == CLOCK_MESSAGE;
 	a->started = (int64_t)time(NULL);
 	rc = run(a, o, ro, reload, e);
 	log_fini(&a->log);

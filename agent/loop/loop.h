@@ -2,7 +2,7 @@
  *
  *      main thread      signals, reload, drain
  *      spop 0..N-1      each owns its SPOP connections from accept to close (one libev loop each)
- *      side             log feed (TCP, UDP), metrics, ticks of the core
+ *      side             log feed (TCP, UDP), metrics, ticks of the core; asks stats sockets and engines
  *
  * All listeners are opened before any thread starts, so that a bad address fails the start. */
 #ifndef KVROUTE_LOOP_LOOP_H
@@ -15,8 +15,17 @@
 #define ADDR_MAX	128
 #define LISTEN_MAX	8
 #define PATH_CHARS_MAX	256
+#define ENGINE_URL_MAX	199
+
+enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the machine's, monotonic; what messages say */
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* An engine whose metrics are asked for. */
+struct engine_opts {
+	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy has it */
+	char metrics[ENGINE_URL_MAX + 1];	/* where: target.h */
+};
 
 /* "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock". "" ends a list. */
 struct loop_opts {
@@ -26,6 +35,7 @@ struct loop_opts {
 	char log_udp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
 	char metrics[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9402 */
 	uint32_t socket_mode;			/* of unix sockets; default 0660 */
+	enum loop_clock clock;			/* MESSAGE: for simulations, on loopback only */
 	uint32_t threads;			/* SPOP loops; 0: one a CPU, at most 4; at most 64 */
 	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
 	size_t spop_max_bytes;			/* of the buffers of all of them; default 256 MiB */
@@ -41,15 +51,25 @@ struct loop_opts {
 	msec snapshot_every_ms;			/* default 0: only at the end */
 	char feed_token_file[PATH_CHARS_MAX];	/* default "": log lines need no token */
 	enum log_level log_level;		/* default info */
+	char stats[LISTEN_MAX][ADDR_MAX];	/* HAProxy's stats sockets; default none */
+	msec stats_interval_ms, stats_timeout_ms;	/* 500, 1000 */
+	msec engine_interval_ms, engine_timeout_ms;	/* 500, 1000 */
+	struct engine_opts engine_default;	/* empty */
+	struct engine_opts *engines;
+	size_t n_engines;
 	bool no_sandbox;			/* for debugging; no key of the configuration */
 };
 
 void loop_defaults(struct loop_opts *o);
+void loop_opts_free(struct loop_opts *o);	/* the array; not <o> */
 
 #define CONN_BYTES	2304	/* a SPOP connection without its buffers */
 #define FEED_BYTES	8448	/* a log feed, with the line that is not here yet */
+#define POLL_BYTES	9216	/* a stats socket, or an engine, with its answer that is not here yet */
 
-/* Bytes that peers may have it grow to: connections, their buffers, log feeds. */
+size_t loop_peers(const struct loop_opts *o);	/* stats sockets and engines that are asked */
+
+/* Bytes that peers may have it grow to: connections, their buffers, log feeds; and who is asked. */
 uint64_t loop_budget(const struct loop_opts *o);
 
 #define RELOAD_ERRORS_MAX	10	/* each is a log line */
@@ -61,7 +81,7 @@ struct reload_errors {
 };
 
 /* Reads what a reload shall become: 0, and what <route> points to is then freed with
- * route_opts_free() (<loop> points to nothing); -1: <es>, which is empty before. <fd> is <file>,
+ * route_opts_free(), and that of <loop> with loop_opts_free(); -1: <es>, which is empty before. <fd> is <file>,
  * opened anew for the call, or -errno. */
 struct loop_reload {
 	const char *file;	/* NULL: there is none, and nothing to reload */

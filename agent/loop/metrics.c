@@ -2,6 +2,7 @@
  * without a help text is one more sample of the metric above it, with another label. All samples of
  * a metric must stand together, so servers and pools are copied out first (which also keeps the core's
  * lock short) and then written column by column. */
+#include <math.h>
 #include <stdio.h>
 
 #include "agent/base/mem.h"
@@ -37,10 +38,12 @@ static void sample(struct text *t, const char *name, const char *label, uint64_t
 		text_addf(t, "kvroute_%s %llu\n", name, (unsigned long long)v);
 }
 
-/* A count is written whole, anything else to nine digits. */
+/* A count is written whole, anything else to nine digits; NaN: there is none. */
 static void number(struct text *t, double v)
 {
-	if (v > -1e18 && v < 1e18 && v == (double)(int64_t)v)
+	if (isnan(v))
+		text_addf(t, " NaN\n");
+	else if (v > -1e18 && v < 1e18 && v == (double)(int64_t)v)
 		text_addf(t, " %lld\n", (long long)v);
 	else
 		text_addf(t, " %.9g\n", v);
@@ -149,7 +152,7 @@ static const struct {
 };
 
 struct shards {
-	struct index_shard_stats of[64];
+	struct index_shard_stats of[SHARDS_MAX];
 	unsigned n;
 };
 
@@ -204,7 +207,7 @@ static void write_core(struct text *t, struct route *r)
 
 /* ---- servers and pools ------------------------------------------------------------------------------ */
 
-enum { VIEW_VALUES = 13 };
+enum { VIEW_VALUES = 18 };
 
 struct view {
 	size_t label, n;		/* in <labels> */
@@ -269,7 +272,7 @@ static void views_fini(struct views *vs)
 }
 
 static const struct column server_columns[] = {
-	{ "server_up", GAUGE, "1: up, as HAProxy last said in load." },
+	{ "server_up", GAUGE, "1: up, as HAProxy last said." },
 	{ "server_weight", GAUGE, "Weight, as HAProxy last said." },
 	{ "server_connections", GAUGE, "Connections, as HAProxy last said." },
 	{ "server_queue", GAUGE, "Requests queued for the server, as HAProxy last said." },
@@ -282,6 +285,12 @@ static const struct column server_columns[] = {
 	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
 	{ "server_output_pages", GAUGE, "Pages that it generated and is believed to hold yet." },
 	{ "server_capacity_pages", GAUGE, "Pages that its cache has room for; 0: not known." },
+	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket told of it just now." },
+	{ "server_closed", GAUGE, "1: one of them says drain, maintenance or weight 0: it gets nothing." },
+	{ "server_prefill_tokens_per_second", GAUGE, "Prompt tokens it computes in a second, as it is believed." },
+	{ "server_capacity_tokens", GAUGE, "Tokens that its cache is taken to have; 0: not known." },
+	{ "server_capacity_source", GAUGE,
+	  "Who says so: 0 nobody, 1 inferred from first tokens, 2 its engine, 3 the configuration." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -308,6 +317,51 @@ static void add_server(void *arg, const struct route_server_view *s)
 	v->v[10] = s->penalty;
 	v->v[11] = (double)s->output;
 	v->v[12] = (double)s->capacity;
+	v->v[13] = s->watchers;
+	v->v[14] = s->closed;
+	v->v[15] = s->tokens_per_s;
+	v->v[16] = (double)s->capacity_tokens;
+	v->v[17] = s->capacity_source;
+}
+
+static const struct column engine_columns[] = {
+	{ "engine_waiting_requests", GAUGE, "Requests in the engine's queue, as it says; NaN: it does not." },
+	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: it does not say." },
+	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache that is in use; NaN: it does not say." },
+	{ "engine_foreign_requests", GAUGE, "Requests there that neither HAProxy nor the agent knows of." },
+	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: it does not say." },
+	{ "engine_capacity_tokens", GAUGE, "Tokens in its KV cache; 0: it does not say." },
+	{ "engine_adapters_running", GAUGE, "LoRA adapters that run." },
+	{ "engine_adapters_waiting", GAUGE, "LoRA adapters that requests wait for." },
+	{ "engine_adapters_loaded", GAUGE, "LoRA adapters that have a place in the engine, by when they ran last." },
+};
+
+static double or_nan(double v)
+{
+	return v < 0 ? NAN : v;
+}
+
+/* Only of those that have told something, and lately. */
+static void add_engine(void *arg, const struct route_server_view *s)
+{
+	struct views *vs = arg;
+	struct view *v = s->engine ? view_add(vs) : NULL;
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(s->pool));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "server", span_str(s->name));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = or_nan(s->waiting);
+	v->v[1] = or_nan(s->running);
+	v->v[2] = or_nan(s->kv_used);
+	v->v[3] = s->foreign;
+	v->v[4] = s->block_size;
+	v->v[5] = (double)s->engine_capacity;
+	v->v[6] = s->adapters_running;
+	v->v[7] = s->adapters_waiting;
+	v->v[8] = s->adapters_loaded;
 }
 
 static const struct column pool_columns[] = {
@@ -315,6 +369,9 @@ static const struct column pool_columns[] = {
 	{ "pool_imbalanced", GAUGE, "1: the imbalance guard is tripped." },
 	{ "pool_imbalance_transitions_total", COUNTER, "Times the guard tripped or let go." },
 	{ "pool_pressure_ratio", GAUGE, "Mean wait to mean work, smoothed." },
+	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
+	{ "pool_choices_dearer_total", COUNTER, "Of them, those not for the server of the least cost." },
+	{ "pool_regret_seconds_total", COUNTER, "What these cost more than the least cost, by our own estimate." },
 };
 
 static void add_pool(void *arg, const struct route_pool_view *p)
@@ -330,6 +387,9 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 	v->v[1] = p->imbalanced;
 	v->v[2] = (double)p->imbalance_transitions;
 	v->v[3] = p->pressure;
+	v->v[4] = (double)p->choices;
+	v->v[5] = (double)p->dearer;
+	v->v[6] = p->regret_s;
 }
 
 static const struct column pool_facts_column[] = {
@@ -352,22 +412,82 @@ static void add_pool_facts(void *arg, const struct route_pool_view *p)
 
 #define COLUMNS(c)	(c), sizeof(c) / sizeof((c)[0])
 
-static void write_views(struct text *t, struct route *r)
+static void write_views(struct text *t, const struct agent *a)
 {
-	struct views servers = { 0 }, pools = { 0 }, facts = { 0 };
+	struct views servers = { 0 }, engines = { 0 }, pools = { 0 }, facts = { 0 };
 
 	text_init(&servers.labels, VIEW_TEXT_MAX);
+	text_init(&engines.labels, VIEW_TEXT_MAX);
 	text_init(&pools.labels, VIEW_TEXT_MAX);
 	text_init(&facts.labels, VIEW_TEXT_MAX);
-	route_each_server(r, clock_msec(), add_server, &servers);
-	route_each_pool(r, add_pool, &pools);
-	route_each_pool(r, add_pool_facts, &facts);
+	route_each_server(a->route, agent_msec(a), add_server, &servers);
+	route_each_server(a->route, agent_msec(a), add_engine, &engines);
+	route_each_pool(a->route, add_pool, &pools);
+	route_each_pool(a->route, add_pool_facts, &facts);
 	views_write(t, &servers, COLUMNS(server_columns));
+	views_write(t, &engines, COLUMNS(engine_columns));
 	views_write(t, &pools, COLUMNS(pool_columns));
 	views_write(t, &facts, COLUMNS(pool_facts_column));
 	views_fini(&servers);
+	views_fini(&engines);
 	views_fini(&pools);
 	views_fini(&facts);
+}
+
+static const struct column pool_mode_column[] = {
+	{ "pool_mode", GAUGE, "1, with the mode of the pool: on, shadow, off." },
+};
+
+static void add_pool_mode(void *arg, const struct route_pool_view *p)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(p->name));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "mode", span_str(p->mode));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = 1;
+}
+
+static const struct column compare_columns[] = {
+	{ "compare_choices_total", COUNTER, "Choices that a compared rule was asked for." },
+	{ "compare_same_total", COUNTER, "Of them, those for the server that was chosen." },
+	{ "compare_regret_seconds_total", COUNTER, "What its choices cost more than the least cost, by our own estimate." },
+	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers it would have chosen." },
+};
+
+static void add_compared(void *arg, const struct route_compare_view *c)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "pool", span_str(c->pool));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "rule", span_str(c->rule));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = (double)c->choices;
+	v->v[1] = (double)c->same;
+	v->v[2] = c->regret_s;
+	v->v[3] = (double)c->hit_tokens;
+}
+
+static void write_compared(struct text *t, struct route *r)
+{
+	struct views modes = { 0 }, compared = { 0 };
+
+	text_init(&modes.labels, VIEW_TEXT_MAX);
+	text_init(&compared.labels, VIEW_TEXT_MAX);
+	route_each_pool(r, add_pool_mode, &modes);
+	route_each_compared(r, add_compared, &compared);
+	views_write(t, &modes, COLUMNS(pool_mode_column));
+	views_write(t, &compared, COLUMNS(compare_columns));
+	views_fini(&modes);
+	views_fini(&compared);
 }
 
 /* ---- the SPOP threads --------------------------------------------------------------------------------- */
@@ -534,6 +654,29 @@ static const struct row admin_rows[] = {
 	  "Times no connection to the metrics listener could be accepted." },
 };
 
+#define P(f)	offsetof(struct poll_counters, f)
+
+static const struct row stats_rows[] = {
+	{ "stats_sockets", "", GAUGE, P(peers), "Stats sockets of HAProxy that are asked." },
+	{ "stats_polls_total", "result=\"answered\"", COUNTER, P(answered),
+	  "Questions to stats sockets: answered, nobody there or too late, answered with something else." },
+	{ "stats_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
+	{ "stats_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
+	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items), "Rows of servers in their answers." },
+	{ "stats_rows_total", "result=\"bad\"", COUNTER, P(items_bad), NULL },
+	{ "stats_received_bytes_total", "", COUNTER, P(bytes), "Bytes of them." },
+};
+
+static const struct row engine_rows[] = {
+	{ "engines", "", GAUGE, P(peers), "Engines whose metrics are asked for." },
+	{ "engine_polls_total", "result=\"answered\"", COUNTER, P(answered),
+	  "Questions to engines: answered, nobody there or too late, answered with something else." },
+	{ "engine_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
+	{ "engine_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
+	{ "engine_lines_bad_total", "", COUNTER, P(items_bad), "Lines of their metrics that made no sense." },
+	{ "engine_received_bytes_total", "", COUNTER, P(bytes), "Bytes of their metrics." },
+};
+
 static void write_sandbox(struct text *t, const struct sandbox *s)
 {
 	family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
@@ -588,8 +731,15 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 	write_sandbox(t, &from->agent->sandbox);
 	write_snapshot(t, &from->agent->snapfile);
 	write_core(t, from->agent->route);
-	write_views(t, from->agent->route);
+	write_views(t, from->agent);
+	write_compared(t, from->agent->route);
 	write_threads(t, from->agent);
 	TABLE(t, logrx_rows, from->logrx);
 	TABLE(t, admin_rows, from->admin);
+	TABLE(t, stats_rows, from->stats);
+	one(t, "stats_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	    (double)count_read(&from->stats->us) / 1e6);
+	TABLE(t, engine_rows, from->engines);
+	one(t, "engine_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	    (double)count_read(&from->engines->us) / 1e6);
 }

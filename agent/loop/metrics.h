@@ -8,12 +8,14 @@
 #include "agent/loop/admin.h"
 #include "agent/loop/agent.h"
 #include "agent/loop/logrx.h"
+#include "agent/loop/polls.h"
 #include "agent/loop/text.h"
 
 struct metrics_from {
 	struct agent *agent;
 	const struct logrx_counters *logrx;
 	const struct admin_counters *admin;
+	const struct poll_counters *stats, *engines;
 };
 
 void metrics_write(const struct metrics_from *from, struct text *t);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/loop/outgoing.h"
 #include "agent/loop/sandbox.h"
 
 /* The limit does not hold where cores go to a pipe (core(5)); not being dumpable does. */
@@ -39,11 +40,11 @@ bool sandbox_execve_refused(void)
 	return rc < 0 && (errno == EPERM || errno == EACCES);
 }
 
-void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files)
+void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files, const struct outgoing *out)
 {
 	s->no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-	s->landlock_error = sandbox_landlock(dir, n, files, &s->landlock_abi);
-	s->seccomp_error = sandbox_seccomp(files);
+	s->landlock_error = sandbox_landlock(dir, n, files, out, &s->landlock_abi);
+	s->seccomp_error = sandbox_seccomp(files, out->any);
 	s->seccomp = s->seccomp_error == 0;
 	s->open_refused = sandbox_open_refused();
 	s->execve_refused = sandbox_execve_refused();

@@ -6,10 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/loop/outgoing.h"
 #include "agent/loop/sandbox.h"
 
 #define CREATE_VERSION	1u		/* flag: only tell the ABI */
 #define RULE_PATH	1
+#define RULE_PORT	2
 
 /* rights over files: bits 0 to 12 came with ABI 1, and one more each with 2, 3 and 5 */
 #define FS_WRITE_FILE	(1ull << 1)
@@ -21,6 +23,7 @@
 #define FS_IOCTL_DEV	(1ull << 15)
 /* ABI 4: bind and connect, TCP. ABI 6: abstract sockets and signals of processes outside. */
 #define NET_ALL		3ull
+#define NET_CONNECT	2ull
 #define SCOPE_ALL	3ull
 
 struct ruleset {
@@ -31,6 +34,10 @@ struct path_rule {
 	uint64_t allowed;
 	int32_t parent;
 } __attribute__((packed));
+
+struct port_rule {
+	uint64_t allowed, port;
+};
 
 static int set_up(int abi, struct ruleset *r, size_t *size)
 {
@@ -67,7 +74,19 @@ static int allow_removal(int rules, const char *dir)
 	return (int)rc;
 }
 
-int sandbox_landlock(const char *const *dir, size_t n, int files, int *abi)
+static int allow_ports(int rules, const struct outgoing *out)
+{
+	long rc = 0;
+
+	for (size_t i = 0; i < out->n && rc == 0; i++) {
+		struct port_rule p = { NET_CONNECT, out->port[i] };
+
+		rc = syscall(SYS_landlock_add_rule, rules, RULE_PORT, &p, 0u);
+	}
+	return (int)rc;
+}
+
+int sandbox_landlock(const char *const *dir, size_t n, int files, const struct outgoing *out, int *abi)
 {
 	struct ruleset r;
 	size_t size, i;
@@ -81,6 +100,8 @@ int sandbox_landlock(const char *const *dir, size_t n, int files, int *abi)
 		rc = allow_removal(rules, dir[i]);
 	if (rc == 0)
 		rc = allow_files(rules, files);
+	if (rc == 0 && r.net != 0)
+		rc = allow_ports(rules, out);
 	if (rc == 0)
 		rc = (int)syscall(SYS_landlock_restrict_self, rules, 0u);
 	if (rc != 0)

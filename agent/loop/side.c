@@ -23,12 +23,13 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct side *s = t->data;
-	msec now = clock_msec();
 
-	route_tick(s->agent->route, now);
-	ev_idle_start(loop, &s->idle);
+	if (!s->agent->by_messages) {
+		route_tick(s->agent->route, clock_msec());
+		ev_idle_start(loop, &s->idle);
+	}
 	logrx_tick(&s->logrx);
-	admin_sweep(&s->admin, now);
+	admin_sweep(&s->admin, clock_msec());
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
 	mem_wipe_stack();
 }
@@ -38,6 +39,16 @@ static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
+static void on_reload(struct ev_loop *loop, ev_async *e, int revents)
+{
+	struct side *s = e->data;
+	struct polls_opts *o = __atomic_exchange_n(&s->next, NULL, __ATOMIC_ACQ_REL);
+
+	if (o != NULL)
+		polls_take(&s->polls, o);
+	mem_free(o);
+}
+
 static void render(void *arg, struct text *t)
 {
 	struct side *s = arg;
@@ -45,6 +56,8 @@ static void render(void *arg, struct text *t)
 		.agent = s->agent,
 		.logrx = &s->logrx.count,
 		.admin = &s->admin.count,
+		.stats = &s->polls.stats_count,
+		.engines = &s->polls.engines_count,
 	};
 
 	metrics_write(&from, t);
@@ -57,18 +70,21 @@ static void *side_main(void *arg)
 	pthread_setname_np(pthread_self(), "side");
 	logrx_start(&s->logrx, s->agent, s->loop);
 	admin_start(&s->admin, s->agent, s->loop);
+	polls_start(&s->polls, s->agent, s->loop);
+	on_reload(s->loop, &s->reload, 0);
 	ev_run(s->loop, 0);
 	logrx_stop(&s->logrx);
 	admin_stop(&s->admin);
+	polls_stop(&s->polls);
 	return NULL;
 }
 
-struct side *side_new(struct agent *a, struct err *e)
+struct side *side_new(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	struct side *s = mem_alloc(sizeof(*s));
 
 	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL ||
-	    !process_fd_left()) {
+	    !process_fd_left() || (s->next = polls_opts_new(o)) == NULL) {
 		err_set(e, "no memory or descriptors for the side thread");
 		side_free(s);
 		return NULL;
@@ -78,6 +94,9 @@ struct side *side_new(struct agent *a, struct err *e)
 	s->admin.arg = s;
 	ev_async_init(&s->stop, on_stop);
 	ev_async_start(s->loop, &s->stop);
+	ev_async_init(&s->reload, on_reload);
+	s->reload.data = s;
+	ev_async_start(s->loop, &s->reload);
 	ev_timer_init(&s->tick, on_tick, TICK_S, TICK_S);
 	s->tick.data = s;
 	ev_idle_init(&s->idle, on_idle);
@@ -98,6 +117,12 @@ int side_start(struct side *s, struct err *e)
 	return 0;
 }
 
+void side_reload(struct side *s, struct polls_opts *o)
+{
+	mem_free(__atomic_exchange_n(&s->next, o, __ATOMIC_ACQ_REL));
+	ev_async_send(s->loop, &s->reload);
+}
+
 void side_stop(struct side *s)
 {
 	if (s == NULL || !s->running)
@@ -113,5 +138,6 @@ void side_free(struct side *s)
 		return;
 	if (s->loop != NULL)
 		ev_loop_destroy(s->loop);
+	mem_free(s->next);
 	mem_free(s);
 }

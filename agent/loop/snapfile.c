@@ -125,18 +125,23 @@ static void log_failure(struct snapfile *s, const char *msg, const char *why)
 	log_end(&ln);
 }
 
+static void log_counts(struct log_line *ln, const struct snapfile *s, const struct snapshot_stats *st)
+{
+	log_text(ln, "file", s->path);
+	log_int(ln, "bytes", (int64_t)st->bytes);
+	log_int(ln, "spaces", (int64_t)st->spaces);
+	log_int(ln, "nodes", (int64_t)st->nodes);
+	log_int(ln, "pages", (int64_t)st->pages);
+	log_int(ln, "servers", (int64_t)st->servers);
+}
+
 static void log_loaded(struct snapfile *s, const struct snapshot_stats *st, msec ms)
 {
 	struct log_line ln;
 
 	if (!log_begin(&ln, s->log, LOG_INFO, LOG_LIFE, "snapshot loaded"))
 		return;
-	log_text(&ln, "file", s->path);
-	log_int(&ln, "bytes", (int64_t)st->bytes);
-	log_int(&ln, "spaces", (int64_t)st->spaces);
-	log_int(&ln, "nodes", (int64_t)st->nodes);
-	log_int(&ln, "pages", (int64_t)st->pages);
-	log_int(&ln, "servers", (int64_t)st->servers);
+	log_counts(&ln, s, st);
 	log_int(&ln, "servers_skipped", (int64_t)st->servers_skipped);
 	log_int(&ln, "prefixes", (int64_t)st->held);
 	log_int(&ln, "prefixes_left_out", (int64_t)st->left_out);
@@ -277,12 +282,7 @@ static void log_written(struct snapfile *s, const struct snapshot_stats *st, mse
 
 	if (!log_begin(&ln, s->log, LOG_INFO, LOG_LIFE, "snapshot written"))
 		return;
-	log_text(&ln, "file", s->path);
-	log_int(&ln, "bytes", (int64_t)st->bytes);
-	log_int(&ln, "spaces", (int64_t)st->spaces);
-	log_int(&ln, "nodes", (int64_t)st->nodes);
-	log_int(&ln, "pages", (int64_t)st->pages);
-	log_int(&ln, "servers", (int64_t)st->servers);
+	log_counts(&ln, s, st);
 	log_int(&ln, "ms", ms);
 	log_end(&ln);
 }

@@ -220,6 +220,8 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->env.route = a->route;
 	w->env.count = &w->count;
 	w->env.clock = env_clock;
+	if (a->by_messages)
+		w->env.message_clock = &a->message_clock;
 	w->env.overloaded = &w->overloaded;
 	if (!sock_spares(w) || (w->env.scratch = route_scratch_new(a->route)) == NULL)
 		goto fail;

@@ -65,6 +65,7 @@ static void each_list(void **state)
 				continue;
 			assert_true(strncmp(t.last, names[k], strlen(names[k])) == 0);
 			assert_non_null(strstr(t.last, addrs[i].addr));
+			assert_true(k != 3 || strstr(t.last, "decisions") != NULL);	/* /decisions */
 			/* a token answers the one about the feed, and none of the others */
 			snprintf(o.feed_token_file, sizeof(o.feed_token_file), "/x");
 			assert_int_equal(look(&o).n, k == 0 || k == 3);

@@ -14,16 +14,16 @@
 struct request_case {
 	const char *head;
 	int status;		/* what http_parse() gives */
-	const char *method, *path;
+	const char *method, *path, *query;
 };
 
 static const struct request_case cases[] = {
 	{ "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 0, "GET", "/metrics" },
 	{ "GET /live HTTP/1.0\r\n\r\n", 0, "GET", "/live" },
 	{ "GET /live HTTP/1.1\n\n", 0, "GET", "/live" },
-	{ "HEAD /ready?x=1&y HTTP/1.1\r\nA: b\r\nC: d\r\n\r\n", 0, "HEAD", "/ready" },
+	{ "HEAD /ready?x=1&y HTTP/1.1\r\nA: b\r\nC: d\r\n\r\n", 0, "HEAD", "/ready", "x=1&y" },
 	{ "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n", 0, "POST", "/" },
-	{ "GET /?/metrics HTTP/1.1\r\n\r\n", 0, "GET", "/" },
+	{ "GET /?/metrics HTTP/1.1\r\n\r\n", 0, "GET", "/", "/metrics" },
 	{ "get /metrics HTTP/1.1\r\n\r\n", 0, "get", "/metrics" },
 	{ "\r\n", 400 },
 	{ "\n", 400 },
@@ -71,6 +71,7 @@ static void heads(void **state)
 		if (c->status == 0) {
 			assert_true(span_eq(r.method, span_str(c->method)));
 			assert_true(span_eq(r.path, span_str(c->path)));
+			assert_true(span_eq(r.query, span_str(c->query)));
 		}
 	}
 }

@@ -47,7 +47,11 @@ void route_each_server(struct route *r, msec now,
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
 			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
 			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9, .failures = 5,
-			.penalty = 2.5, .output = 21, .capacity = 34,
+			.penalty = 2.5, .output = 21, .capacity = 34, .watchers = 2, .closed = i == 1,
+			.capacity_tokens = 250000, .capacity_source = CAPACITY_INFERRED,
+			.engine = i < 2, .waiting = 6, .running = i == 1 ? -1 : 7, .kv_used = 0.625, .foreign = 8,
+			.block_size = 16, .engine_capacity = 901024, .adapters_running = 1, .adapters_waiting = 4,
+			.adapters_loaded = 3,
 		};
 
 		if (i >= N_NAMES) {
@@ -71,9 +75,20 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 {
 	struct route_pool_view v = {
 		.name = "chat", .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
-		.requests = 11, .pressure = 0.5,
+		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
 	};
 
+	fn(arg, &v);
+}
+
+void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
+{
+	struct route_compare_view v = {
+		.pool = "chat", .rule = "random", .choices = 10, .same = 3, .hit_tokens = 4096, .regret_s = 2.25,
+	};
+
+	fn(arg, &v);
+	v.rule = "least_conn";
 	fn(arg, &v);
 }
 
@@ -85,7 +100,8 @@ static char *render(void)
 	static struct agent a;
 	struct logrx_counters logrx = { .lines = 5, .lines_bad = 6 };
 	struct admin_counters admin = { .requests = 7 };
-	struct metrics_from from = { &a, &logrx, &admin };
+	struct poll_counters stats = { .peers = 2, .answered = 8 }, engines = { .peers = 4, .bad = 9 };
+	struct metrics_from from = { &a, &logrx, &admin, &stats, &engines };
 	struct text t;
 	char *s;
 	int i;
@@ -142,10 +158,37 @@ static void figures(void **state)
 	has_line(s, "kvroute_feed_lines_total{result=\"taken\"} 5");
 	has_line(s, "kvroute_feed_lines_total{result=\"bad\"} 6");
 	has_line(s, "kvroute_http_requests_total{result=\"answered\"} 7");
+	has_line(s, "kvroute_stats_sockets 2");
+	has_line(s, "kvroute_stats_polls_total{result=\"answered\"} 8");
+	has_line(s, "kvroute_engines 4");
+	has_line(s, "kvroute_engine_polls_total{result=\"bad\"} 9");
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
+	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
+	has_line(s, "kvroute_pool_choices_total{pool=\"chat\"} 10");
+	has_line(s, "kvroute_pool_choices_dearer_total{pool=\"chat\"} 4");
+	has_line(s, "kvroute_pool_regret_seconds_total{pool=\"chat\"} 1.5");
+	has_line(s, "kvroute_compare_choices_total{pool=\"chat\",rule=\"random\"} 10");
+	has_line(s, "kvroute_compare_same_total{pool=\"chat\",rule=\"least_conn\"} 3");
+	has_line(s, "kvroute_compare_regret_seconds_total{pool=\"chat\",rule=\"random\"} 2.25");
+	has_line(s, "kvroute_compare_hit_tokens_total{pool=\"chat\",rule=\"random\"} 4096");
 	has_line(s, "kvroute_server_output_pages{pool=\"chat\",server=\"s1\"} 21");
 	has_line(s, "kvroute_server_capacity_pages{pool=\"chat\",server=\"s1\"} 34");
+	has_line(s, "kvroute_server_capacity_tokens{pool=\"chat\",server=\"s1\"} 250000");
+	has_line(s, "kvroute_server_capacity_source{pool=\"chat\",server=\"s1\"} 1");
+	has_line(s, "kvroute_server_watchers{pool=\"chat\",server=\"s1\"} 2");
+	has_line(s, "kvroute_server_closed{pool=\"chat\",server=\"s1\"} 0");
+	has_line(s, "kvroute_engine_waiting_requests{pool=\"chat\",server=\"s1\"} 6");
+	has_line(s, "kvroute_engine_running_requests{pool=\"chat\",server=\"s1\"} 7");
+	has_line(s, "kvroute_engine_running_requests{pool=\"chat\",server=\"a\\\"b\\\\c\\nd\"} NaN");
+	has_line(s, "kvroute_engine_kv_used_ratio{pool=\"chat\",server=\"s1\"} 0.625");
+	has_line(s, "kvroute_engine_foreign_requests{pool=\"chat\",server=\"s1\"} 8");
+	has_line(s, "kvroute_engine_block_size_tokens{pool=\"chat\",server=\"s1\"} 16");
+	has_line(s, "kvroute_engine_capacity_tokens{pool=\"chat\",server=\"s1\"} 901024");
+	has_line(s, "kvroute_engine_adapters_running{pool=\"chat\",server=\"s1\"} 1");
+	has_line(s, "kvroute_engine_adapters_waiting{pool=\"chat\",server=\"s1\"} 4");
+	has_line(s, "kvroute_engine_adapters_loaded{pool=\"chat\",server=\"s1\"} 3");
+	assert_null(strstr(s, "kvroute_engine_waiting_requests{pool=\"chat\",server=\"x"));
 	has_line(s, "kvroute_index_shard_bytes{shard=\"0\"} 5000");
 	has_line(s, "kvroute_index_shard_limit_bytes{shard=\"63\"} 6000");
 	has_line(s, "kvroute_index_shard_commits_total{shard=\"63\"} 151");

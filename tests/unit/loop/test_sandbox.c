@@ -37,6 +37,7 @@
 #include "agent/index/arena.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/log.h"
+#include "agent/loop/outgoing.h"
 #include "agent/loop/process.h"
 #include "agent/loop/sandbox.h"
 
@@ -51,6 +52,7 @@ static struct {
 	struct ev_loop *loop;
 	ev_async wake;
 	struct sandbox box;
+	struct outgoing out;
 	struct region region;
 } w;
 
@@ -109,7 +111,7 @@ static void enter(void)
 	const char *dirs[] = { w.dir };
 
 	sandbox_no_core(&w.box);
-	sandbox_enter(&w.box, dirs, 1, files);
+	sandbox_enter(&w.box, dirs, 1, files, &w.out);
 }
 
 /* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with errno. */
@@ -583,8 +585,66 @@ static void landlock_only(void)
 	const char *dirs[] = { w.dir };
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_landlock(dirs, 1, -1, &w.box.landlock_abi) != 0)
+	if (sandbox_landlock(dirs, 1, -1, &w.out, &w.box.landlock_abi) != 0)
 		_exit(97);
+}
+
+/* ---- who may be asked ------------------------------------------------------------------------------ */
+
+static int connect_to_port(uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || (connect(fd, (struct sockaddr *)&in, sizeof(in)) != 0 && errno != EINPROGRESS))
+		return -1;
+	return 0;
+}
+
+static uint16_t port_there;	/* of w.listener: inside, nobody may ask for it */
+
+static void find_port(void)
+{
+	struct sockaddr_in in;
+	socklen_t len = sizeof(in);
+
+	assert_int_equal(getsockname(w.listener, (struct sockaddr *)&in, &len), 0);
+	port_there = ntohs(in.sin_port);
+}
+
+static void enter_asking(void)
+{
+	w.out.any = true;
+	w.out.n = 1;
+	w.out.port[0] = port_there;
+	enter();
+}
+
+static int ask_there(void) { return connect_to_port(port_there); }
+static int ask_elsewhere(void) { return connect_to_port(port_there ^ 1); }
+static int datagrams(void) { return socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+static int blocking(void) { return socket(AF_INET, SOCK_STREAM, 0); }
+static int raw_packets(void) { return socket(AF_PACKET, SOCK_RAW, 0); }
+static int binds_ports(void) { errno = 0; return sandbox_binds_ports(&w.box) ? -1 : 0; }
+
+/* As much as that needs, and only where it is configured. */
+static void who_may_be_asked(void **state)
+{
+	if (no_sandbox())
+		skip();
+	find_port();
+	assert_int_equal(WEXITSTATUS(in_child(enter, ask_there)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, is_whole)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_there)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, datagrams)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, blocking)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, raw_packets)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, open_shadow)), EPERM);
+	if (WEXITSTATUS(in_child(enter_asking, binds_ports)) == WENT_ON)
+		print_message("skipped: ports, which Landlock of this kernel does not have\n");
+	else
+		assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_elsewhere)), EACCES);
 }
 
 static int removes_outside(void)
@@ -669,6 +729,7 @@ int main(void)
 		cmocka_unit_test(what_serving_needs_is_allowed),
 		cmocka_unit_test(last_words_are_heard),
 		cmocka_unit_test(each_layer_does_its_part),
+		cmocka_unit_test(who_may_be_asked),
 		cmocka_unit_test(the_self_test_sees_what_is_open),
 		cmocka_unit_test(the_opener_only_opens_for_reading),
 	};

@@ -1,0 +1,560 @@
+/* metrics.c - the text format byte by byte, kept only where a series is ours.
+ *
+ * Nothing is kept of a line but the name of its metric, the label being read and the number behind it, so a line
+ * may be as long as it likes. A line that turns out not to be ours is passed over with memchr(): of an engine's
+ * 60 to 500 KB that is nearly all. What a name means is in one table; of several rows with one meaning the first
+ * that has a series counts, because an engine that renames a metric gives it under both names for a while. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "agent/feed/metrics.h"
+
+enum meaning { WAITING, RUNNING, USED, BLOCK_SIZE, BLOCKS, TOKENS, CONFIG, ADAPTERS };
+
+#define NAME(s)	{ s, sizeof(s) - 1 }
+
+static const struct {
+	struct span name;
+	enum meaning meaning;
+} rows[METRICS_ROWS] = {
+	{ NAME("vllm:num_requests_waiting"), WAITING }, { NAME("sglang:num_queue_reqs"), WAITING },
+	{ NAME("trtllm_num_requests_waiting"), WAITING },
+	{ NAME("vllm:num_requests_running"), RUNNING }, { NAME("sglang:num_running_reqs"), RUNNING },
+	{ NAME("trtllm_num_requests_running"), RUNNING },
+	{ NAME("vllm:kv_cache_usage_perc"), USED }, { NAME("vllm:gpu_cache_usage_perc"), USED },
+	{ NAME("sglang:token_usage"), USED }, { NAME("trtllm_kv_cache_utilization"), USED },
+	{ NAME("trtllm_kv_cache_tokens_per_block"), BLOCK_SIZE }, { NAME("trtllm_kv_cache_max_blocks"), BLOCKS },
+	{ NAME("sglang:max_total_num_tokens"), TOKENS },
+	{ NAME("vllm:cache_config_info"), CONFIG }, { NAME("sglang:cache_config_info"), CONFIG },
+	{ NAME("vllm:lora_requests_info"), ADAPTERS },
+};
+
+static const struct {
+	const char *name;
+	enum metrics_label label;
+} labels[] = {
+	{ "block_size", LABEL_BLOCK_SIZE }, { "page_size", LABEL_BLOCK_SIZE }, { "num_gpu_blocks", LABEL_BLOCKS },
+	{ "num_pages", LABEL_BLOCKS }, { "kv_cache_size_tokens", LABEL_TOKENS }, { "max_lora", LABEL_MAX_LORA },
+	{ "tp_rank", LABEL_TP }, { "pp_rank", LABEL_PP }, { "dp_rank", LABEL_DP },
+	{ "running_lora_adapters", LABEL_RUNNING }, { "waiting_lora_adapters", LABEL_WAITING },
+};
+
+/* No engine has more, and sums of them stay exact. */
+#define COUNT_MAX	1e12
+
+const char *metrics_strerror(int error)
+{
+	static const char *const texts[METRICS_E_COUNT] = {
+		"no error",
+		"the answer is too long",
+		"no metric of an engine in it",
+	};
+
+	if (error < 0)
+		error = -error;
+	return error < METRICS_E_COUNT ? texts[error] : "unknown error";
+}
+
+void metrics_init(struct metrics *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->newest = -1;
+	m->max_lora = -1;
+}
+
+/* ---- adapters -------------------------------------------------------------------------------------- */
+
+/* The place of an adapter; NULL: all are taken by such as were named later. */
+static struct metrics_seen *seen_at(struct metrics *m, struct span name, double at)
+{
+	struct metrics_seen *oldest = m->seen, *s;
+
+	for (s = m->seen; s < m->seen + m->n_seen; s++) {
+		if (span_eq(span_str(s->a.name), name))
+			return s;
+		if (s->named < oldest->named)
+			oldest = s;
+	}
+	if (m->n_seen < ENGINE_ADAPTERS_MAX)
+		s = &m->seen[m->n_seen++];
+	else if (oldest->named < at)
+		s = oldest;
+	else
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	memcpy(s->a.name, name.p, name.n);
+	return s;
+}
+
+static void note_adapter(struct metrics *m, struct span name, double at, bool running)
+{
+	struct metrics_seen *s;
+
+	if (name.n == 0 || name.n > ENGINE_ADAPTER_NAME_MAX || memchr(name.p, '\0', name.n) != NULL ||
+	    (s = seen_at(m, name, at)) == NULL)
+		return;
+	if (at > s->named)
+		s->named = at;
+	if (running && at > s->ran)
+		s->ran = at;
+	if (at == m->newest && running)
+		s->a.running = true;
+	else if (at == m->newest)
+		s->a.waiting = true;
+}
+
+/* A name at the end of a list that was cut is half a name. */
+static void note_list(struct metrics *m, const struct metrics_list *l, double at, bool running)
+{
+	const char *p = l->text, *end = p + (l->n > METRICS_LIST_MAX ? METRICS_LIST_MAX : l->n), *comma;
+
+	while ((comma = memchr(p, ',', (size_t)(end - p))) != NULL) {
+		note_adapter(m, span_of(p, (size_t)(comma - p)), at, running);
+		p = comma + 1;
+	}
+	if (l->n <= METRICS_LIST_MAX)
+		note_adapter(m, span_of(p, (size_t)(end - p)), at, running);
+}
+
+static void note_adapters(struct metrics *m, double at)
+{
+	if (at > m->newest) {
+		m->newest = at;
+		for (uint32_t i = 0; i < m->n_seen; i++)
+			m->seen[i].a.running = m->seen[i].a.waiting = false;
+	}
+	if (m->of_label[LABEL_MAX_LORA] > m->max_lora)
+		m->max_lora = m->of_label[LABEL_MAX_LORA];
+	note_list(m, &m->running, at, true);
+	note_list(m, &m->waiting, at, false);
+}
+
+/* The adapter that ran last of those not counted yet; NULL: none did. */
+static struct metrics_seen *ran_last(struct metrics *m)
+{
+	struct metrics_seen *best = NULL;
+
+	for (uint32_t i = 0; i < m->n_seen; i++)
+		if (m->seen[i].ran > 0 && (best == NULL || m->seen[i].ran > best->ran))
+			best = &m->seen[i];
+	return best;
+}
+
+/* Those that run have a place; the places left are of those that ran last, some of which wait to run again. */
+static void report_adapters(struct metrics *m, struct engine_report *r)
+{
+	struct metrics_seen *s;
+	int64_t loaded = 0;
+
+	for (uint32_t i = 0; i < m->n_seen; i++) {
+		s = &m->seen[i];
+		if (s->a.running || s->a.waiting)
+			r->adapter[r->n_adapters++] = s->a;
+		if (!s->a.running)
+			continue;
+		loaded++;
+		s->ran = 0;
+	}
+	for (; loaded < m->max_lora && (s = ran_last(m)) != NULL; loaded++) {
+		if (!s->a.waiting)
+			r->adapter[r->n_adapters++] = s->a;
+		s->ran = 0;
+	}
+}
+
+/* ---- one series ------------------------------------------------------------------------------------ */
+
+static bool to_double(const struct metrics *m, double *v)
+{
+	char text[METRICS_NUMBER_MAX + 1], *end;
+
+	if (m->n_number == 0 || m->n_number > METRICS_NUMBER_MAX)
+		return false;
+	memcpy(text, m->number, m->n_number);
+	text[m->n_number] = '\0';
+	if (text[strspn(text, "0123456789+-.eE")] != '\0')	/* strtod() takes more than the format does */
+		return false;
+	*v = strtod(text, &end);
+	return end != text && *end == '\0' && isfinite(*v);
+}
+
+/* What says nothing: no error of the line's. */
+static bool is_no_number(const struct metrics *m)
+{
+	static const char *const words[] = { "NaN", "Nan", "nan", "+Inf", "Inf", "-Inf", "inf" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (span_eq(span_of(m->number, m->n_number), span_str(words[i])))
+			return true;
+	return false;
+}
+
+static void note_config(struct metrics *m)
+{
+	double size = (double)m->of_label[LABEL_BLOCK_SIZE], blocks = (double)m->of_label[LABEL_BLOCKS];
+	double tokens = (double)m->of_label[LABEL_TOKENS];
+
+	if (size > 0 && (m->block_size == 0 || size < m->block_size))
+		m->block_size = size;
+	if (size > 0 && blocks > 0 && size * blocks < COUNT_MAX)
+		m->blocks_tokens += size * blocks;
+	if (tokens > 0 && tokens < COUNT_MAX)
+		m->cache_tokens += tokens;
+}
+
+static bool another_view(const struct metrics *m)
+{
+	return m->of_label[LABEL_PP] > 0 || (m->of_label[LABEL_TP] > 0 && m->of_label[LABEL_DP] < 0);
+}
+
+static void series_end(struct metrics *m)
+{
+	double v;
+
+	if (!to_double(m, &v)) {
+		m->bad_lines += !is_no_number(m);
+		return;
+	}
+	if (another_view(m) || v < 0 || (v > COUNT_MAX && rows[m->row].meaning < CONFIG))
+		return;
+	m->n[m->row]++;
+	if (rows[m->row].meaning == CONFIG)
+		note_config(m);
+	else if (rows[m->row].meaning == ADAPTERS)
+		note_adapters(m, v);
+	else
+		m->sum[m->row] += v;
+}
+
+static void series_start(struct metrics *m)
+{
+	for (int i = 0; i < N_NUMBER_LABELS; i++)
+		m->of_label[i] = -1;
+	m->running.n = m->waiting.n = 0;
+	m->n_number = 0;
+}
+
+/* ---- its labels ------------------------------------------------------------------------------------ */
+
+static enum metrics_label label_of(struct span name)
+{
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+		if (span_eq(name, span_str(labels[i].name)))
+			return labels[i].label;
+	return LABEL_OTHER;
+}
+
+static void number_add(struct metrics *m, char c)
+{
+	if (m->n_number < METRICS_NUMBER_MAX)
+		m->number[m->n_number] = c;
+	if (m->n_number <= METRICS_NUMBER_MAX)
+		m->n_number++;
+}
+
+static void list_add(struct metrics_list *l, char c)
+{
+	if (l->n < METRICS_LIST_MAX)
+		l->text[l->n] = c;
+	if (l->n <= METRICS_LIST_MAX)
+		l->n++;
+}
+
+static void value_add(struct metrics *m, char c)
+{
+	if (m->which < N_NUMBER_LABELS)
+		number_add(m, c);
+	else if (m->which == LABEL_RUNNING)
+		list_add(&m->running, c);
+	else if (m->which == LABEL_WAITING)
+		list_add(&m->waiting, c);
+}
+
+/* "None" and its like are no numbers, and say nothing. */
+static void value_end(struct metrics *m)
+{
+	int64_t v = 0;
+
+	if (m->which >= N_NUMBER_LABELS)
+		return;
+	for (uint32_t i = 0; i < m->n_number; i++) {
+		if (m->n_number > 15 || m->number[i] < '0' || m->number[i] > '9') {
+			v = -1;
+			break;
+		}
+		v = v * 10 + (m->number[i] - '0');
+	}
+	m->of_label[m->which] = m->n_number > 0 ? v : -1;
+	m->n_number = 0;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------- */
+
+static int row_of(struct span name)
+{
+	for (int i = 0; i < METRICS_ROWS; i++)
+		if (span_eq(name, rows[i].name))
+			return i;
+	return -1;
+}
+
+static bool is_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= ':') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void bad(struct metrics *m, char c)
+{
+	m->bad_lines++;
+	m->at = c == '\n' ? METRICS_LINE : METRICS_SKIP;
+}
+
+static void in_line(struct metrics *m, char c)
+{
+	if (is_blank(c) || c == '\n' || c == '\r')
+		return;
+	m->at = METRICS_SKIP;
+	if (!is_name(c))
+		return;		/* a comment, or nothing we look for */
+	m->at = METRICS_NAME;
+	m->name[0] = c;
+	m->n_name = 1;
+}
+
+static void in_name(struct metrics *m, char c)
+{
+	if (is_name(c)) {
+		if (m->n_name == METRICS_NAME_MAX)
+			m->at = METRICS_SKIP;
+		else
+			m->name[m->n_name++] = c;
+		return;
+	}
+	m->row = row_of(span_of(m->name, m->n_name));
+	if (m->row < 0) {
+		m->at = c == '\n' ? METRICS_LINE : METRICS_SKIP;
+		return;
+	}
+	series_start(m);
+	if (c == '{')
+		m->at = METRICS_LABELS;
+	else if (is_blank(c))
+		m->at = METRICS_GAP;
+	else
+		bad(m, c);
+}
+
+static void in_labels(struct metrics *m, char c)
+{
+	if (is_blank(c) || c == ',')
+		return;
+	if (c == '}') {
+		m->at = METRICS_GAP;
+	} else if (is_name(c)) {
+		m->at = METRICS_LABEL;
+		m->label[0] = c;
+		m->n_label = 1;
+	} else {
+		bad(m, c);
+	}
+}
+
+static void in_label(struct metrics *m, char c)
+{
+	if (is_name(c)) {
+		if (m->n_label < METRICS_LABEL_MAX)
+			m->label[m->n_label] = c;
+		if (m->n_label <= METRICS_LABEL_MAX)
+			m->n_label++;
+	} else if (c == '=') {
+		m->which = m->n_label > METRICS_LABEL_MAX ? LABEL_OTHER : label_of(span_of(m->label, m->n_label));
+		m->at = METRICS_OPEN;
+	} else if (is_blank(c)) {
+		m->at = METRICS_IS;
+	} else {
+		bad(m, c);
+	}
+}
+
+static void in_is(struct metrics *m, char c)
+{
+	if (c == '=')
+		in_label(m, c);
+	else if (!is_blank(c))
+		bad(m, c);
+}
+
+static void in_open(struct metrics *m, char c)
+{
+	if (c == '"')
+		m->at = METRICS_VALUE;
+	else if (!is_blank(c))
+		bad(m, c);
+}
+
+static void in_value(struct metrics *m, char c)
+{
+	if (c == '\n') {
+		bad(m, c);
+	} else if (c == '\\') {
+		m->at = METRICS_ESCAPE;
+	} else if (c == '"') {
+		value_end(m);
+		m->at = METRICS_CLOSED;
+	} else {
+		value_add(m, c);
+	}
+}
+
+static void in_escape(struct metrics *m, char c)
+{
+	if (c == '\n') {
+		bad(m, c);
+		return;
+	}
+	value_add(m, c == 'n' ? '\n' : c);
+	m->at = METRICS_VALUE;
+}
+
+static void in_closed(struct metrics *m, char c)
+{
+	if (c == ',' || c == '}')
+		m->at = c == ',' ? METRICS_LABELS : METRICS_GAP;
+	else if (!is_blank(c))
+		bad(m, c);
+}
+
+static void in_number(struct metrics *m, char c)
+{
+	if (m->at == METRICS_GAP && is_blank(c))
+		return;
+	if (c == '\n' || c == '\r' || is_blank(c)) {
+		series_end(m);
+		m->at = c == '\n' ? METRICS_LINE : METRICS_TAIL;
+		return;
+	}
+	m->at = METRICS_NUMBER;
+	number_add(m, c);
+}
+
+static void byte(struct metrics *m, char c)
+{
+	switch (m->at) {
+	case METRICS_LINE: in_line(m, c); break;
+	case METRICS_NAME: in_name(m, c); break;
+	case METRICS_LABELS: in_labels(m, c); break;
+	case METRICS_LABEL: in_label(m, c); break;
+	case METRICS_IS: in_is(m, c); break;
+	case METRICS_OPEN: in_open(m, c); break;
+	case METRICS_VALUE: in_value(m, c); break;
+	case METRICS_ESCAPE: in_escape(m, c); break;
+	case METRICS_CLOSED: in_closed(m, c); break;
+	case METRICS_GAP:
+	case METRICS_NUMBER: in_number(m, c); break;
+	case METRICS_TAIL:	/* a time stamp, which nobody needs */
+	case METRICS_SKIP: m->at = c == '\n' ? METRICS_LINE : m->at; break;
+	}
+}
+
+/* The rest of a name, as far as it is here: half of the time goes to names, so they are not taken byte by byte. One
+ * that is longer than ours are ends here as well; in_name() looks at what comes then. */
+static const char *take_name(struct metrics *m, const char *p, const char *end)
+{
+	const char *from = p, *most = p + (METRICS_NAME_MAX - m->n_name);
+
+	if (most > end)
+		most = end;
+	while (p < most && is_name(*p))
+		p++;
+	memcpy(m->name + m->n_name, from, (size_t)(p - from));
+	m->n_name += (uint32_t)(p - from);
+	return p;
+}
+
+int metrics_feed(struct metrics *m, const void *p, size_t n)
+{
+	const char *text = p, *end = text + n;
+
+	if (m->error < 0)
+		return m->error;
+	if (n > METRICS_ANSWER_MAX - m->answer_bytes)
+		return m->error = -METRICS_E_ANSWER;
+	m->answer_bytes += (uint32_t)n;
+	while (text < end) {
+		if (m->at == METRICS_SKIP && (text = memchr(text, '\n', (size_t)(end - text))) == NULL)
+			break;
+		if (m->at == METRICS_NAME && (text = take_name(m, text, end)) == end)
+			break;
+		byte(m, *text++);
+	}
+	return 0;
+}
+
+/* ---- the report -------------------------------------------------------------------------------------- */
+
+/* The row that counts; -1: none has a series. */
+static int row_with(const struct metrics *m, enum meaning meaning)
+{
+	for (int i = 0; i < METRICS_ROWS; i++)
+		if (rows[i].meaning == meaning && m->n[i] > 0)
+			return i;
+	return -1;
+}
+
+static double sum_of(const struct metrics *m, enum meaning meaning, double none)
+{
+	int row = row_with(m, meaning);
+
+	return row < 0 ? none : m->sum[row];
+}
+
+static double mean_of(const struct metrics *m, enum meaning meaning, double none)
+{
+	int row = row_with(m, meaning);
+
+	return row < 0 ? none : m->sum[row] / m->n[row];
+}
+
+static uint64_t capacity_of(const struct metrics *m, double block_size)
+{
+	double tokens = m->cache_tokens;
+
+	if (tokens == 0)
+		tokens = sum_of(m, TOKENS, 0);
+	if (tokens == 0)
+		tokens = m->blocks_tokens;
+	if (tokens == 0)
+		tokens = sum_of(m, BLOCKS, 0) * block_size;
+	return tokens < COUNT_MAX ? (uint64_t)tokens : 0;
+}
+
+int metrics_end(struct metrics *m, struct engine_report *r)
+{
+	double block_size;
+	bool any = false;
+
+	if (m->error == 0 && m->at != METRICS_LINE)
+		byte(m, '\n');
+	for (int i = 0; i < METRICS_ROWS; i++)
+		any |= m->n[i] > 0;
+	if (m->error == 0 && !any)
+		m->error = -METRICS_E_FOREIGN;
+	if (m->error < 0)
+		return m->error;
+	memset(r, 0, sizeof(*r));
+	block_size = m->block_size > 0 ? m->block_size : mean_of(m, BLOCK_SIZE, 0);
+	r->waiting = (int64_t)sum_of(m, WAITING, -1);
+	r->running = (int64_t)sum_of(m, RUNNING, -1);
+	r->kv_used = mean_of(m, USED, -1);
+	if (r->kv_used > 1)
+		r->kv_used = 1;
+	r->block_size = block_size < UINT32_MAX ? (uint32_t)block_size : 0;
+	r->capacity = capacity_of(m, block_size);
+	report_adapters(m, r);
+	return 0;
+}

@@ -1,0 +1,338 @@
+/* decisions_page.c - records are copied out of the ring a few at a time, so that who decides never waits for
+ * who reads; what is written meanwhile may be missing or come twice nowhere, as numbers only go down. */
+#include <stdio.h>
+#include <time.h>
+
+#include "agent/base/mem.h"
+#include "agent/base/num.h"
+#include "agent/loop/decisions_page.h"
+#include "agent/route/decisions.h"
+#include "agent/route/fleet.h"
+
+#define SLICE		16u	/* records copied at once: some microseconds */
+#define N_DEFAULT	100
+#define TYPE_JSON	"application/json"
+#define TYPE_LINES	"application/x-ndjson"
+
+struct page {
+	struct route *route;
+	struct decisions *d;
+	struct text *t;
+	msec now;
+	int64_t wall;
+	struct decision slice[SLICE];
+	uint32_t blocks[DECISION_BLOCKS_MAX];
+};
+
+struct asked {
+	int64_t n, before;
+	struct span uid;
+	bool lines;
+	char text[256];			/* the whole uid: it is its hash that is looked for */
+};
+
+/* ---- what is asked for -------------------------------------------------------------------------- */
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* %41 is A. False: it is too long to be one, or makes no sense. */
+static bool decode(struct span s, char *out, size_t cap, struct span *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+
+		if (n == cap)
+			return false;
+		if (c == '%') {
+			if (s.n - i < 3 || hex(s.p[i + 1]) < 0 || hex(s.p[i + 2]) < 0)
+				return false;
+			c = (char)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]));
+			i += 2;
+		}
+		out[n++] = c;
+	}
+	*to = span_of(out, n);
+	return true;
+}
+
+static struct span until(struct span *s, char stop)
+{
+	const char *at = s->n > 0 ? memchr(s->p, stop, s->n) : NULL;
+	struct span head = span_of(s->p, at != NULL ? (size_t)(at - s->p) : s->n);
+
+	*s = at != NULL ? span_of(at + 1, s->n - head.n - 1) : span_of(NULL, 0);
+	return head;
+}
+
+static bool take(struct asked *a, struct span name, struct span value)
+{
+	if (span_eq(name, SPAN("n")))
+		return num_parse(value, &a->n) && a->n > 0;
+	if (span_eq(name, SPAN("before")))
+		return num_parse(value, &a->before) && a->before > 0;
+	if (span_eq(name, SPAN("uid")))
+		return decode(value, a->text, sizeof(a->text), &a->uid) && a->uid.n > 0;
+	if (!span_eq(name, SPAN("format")))
+		return false;
+	a->lines = span_eq(value, SPAN("lines"));
+	return a->lines || span_eq(value, SPAN("json"));
+}
+
+static bool parse(struct span query, struct asked *a)
+{
+	*a = (struct asked){ .n = N_DEFAULT, .before = INT64_MAX };
+	while (query.n > 0) {
+		struct span value = until(&query, '&'), name = until(&value, '=');
+
+		if (name.n > 0 && !take(a, name, value))
+			return false;
+	}
+	if (a->n > DECISIONS_PAGE_MAX)
+		a->n = DECISIONS_PAGE_MAX;
+	return true;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------- */
+
+/* Bytes that are no ASCII become \u00XX each: whatever they are, that is JSON, and different stays different. */
+static void put_string(struct text *t, const char *name, const char *s)
+{
+	text_addf(t, ",\"%s\":\"", name);
+	for (; *s != '\0'; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c < 0x20 || c >= 0x7f)
+			text_addf(t, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			text_addf(t, "\\%c", c);
+		else
+			text_add(t, s, 1);
+	}
+	text_add(t, "\"", 1);
+}
+
+static void put_count(struct text *t, const char *name, uint64_t v)
+{
+	text_addf(t, ",\"%s\":%llu", name, (unsigned long long)v);
+}
+
+static void put_seconds(struct text *t, const char *name, double v)
+{
+	text_addf(t, ",\"%s\":%.6g", name, v);
+}
+
+static void put_server(struct page *p, const char *name, struct decision_server s)
+{
+	char text[SERVER_NAME_MAX + 1];
+
+	if (s.id == SERVER_NONE)
+		return;
+	decisions_name_of(p->d, s, text, sizeof(text));
+	put_string(p->t, name, text);
+}
+
+static void put_time(struct page *p, const struct decision *x)
+{
+	int64_t ms = p->wall - (p->now - x->at);
+	time_t s = (time_t)(ms / 1000);
+	char text[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&s, &tm) != NULL)
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	text_addf(p->t, ",\"time\":\"%s.%03dZ\"", text, (int)(ms % 1000));
+}
+
+static void put_candidates(struct page *p, const struct decision *x)
+{
+	put_count(p->t, "n_candidates", x->n_candidates);
+	text_addf(p->t, ",\"candidates\":[");
+	for (uint32_t i = 0; i < x->n_kept; i++) {
+		const struct decision_candidate *c = &x->candidate[i];
+
+		text_addf(p->t, "%s{\"load\":%u", i ? "," : "", c->load);
+		put_server(p, "server", c->server);
+		put_seconds(p->t, "wait_s", c->wait_s);
+		put_count(p->t, "cached_tokens", c->cached);
+		put_seconds(p->t, "compute_s", c->compute_s);
+		put_count(p->t, "penalty", c->penalty);
+		put_seconds(p->t, "cost_s", c->cost_s);
+		text_add(p->t, "}", 1);
+	}
+	text_add(p->t, "]", 1);
+}
+
+static void put_compared(struct page *p, const struct decision *x)
+{
+	if (x->n_compared == 0)
+		return;
+	text_addf(p->t, ",\"compare\":[");
+	for (uint32_t i = 0; i < x->n_compared; i++) {
+		const struct decision_compared *c = &x->compared[i];
+
+		text_addf(p->t, "%s{\"rule\":\"%s\"", i ? "," : "", policy_rule_text(c->rule));
+		put_server(p, "server", c->server);
+		put_count(p->t, "cached_tokens", c->cached);
+		put_seconds(p->t, "regret_s", c->regret_s);
+		text_add(p->t, "}", 1);
+	}
+	text_add(p->t, "]", 1);
+}
+
+static void put_after(struct page *p, const struct decision *x)
+{
+	static const char *const state[] = { "open", "first", "done" };
+
+	text_addf(p->t, ",\"after\":{\"state\":\"%s\"", state[x->after]);
+	put_server(p, "server", x->went);
+	if (x->status >= 0)
+		text_addf(p->t, ",\"status\":%d", x->status);
+	if (x->first_ms >= 0)
+		put_count(p->t, "first_ms", (uint64_t)x->first_ms);
+	if (x->done_ms >= 0)
+		put_count(p->t, "done_ms", (uint64_t)x->done_ms);
+	if (x->retries > 0)
+		put_count(p->t, "retries", (uint64_t)x->retries);
+	if (x->output_tokens > 0)
+		put_count(p->t, "output_tokens", x->output_tokens);
+	text_add(p->t, "}", 1);
+}
+
+static void put_choice(struct page *p, const struct decision *x)
+{
+	put_server(p, "server", x->chosen);
+	put_server(p, "alt", x->second);
+	put_count(p->t, "matched_tokens", x->matched);
+	put_count(p->t, "hit", x->hit);
+	put_count(p->t, "pages", x->pages);
+	text_addf(p->t, ",\"facts\":\"%s\"", fact_step_text((enum fact_step)x->step));
+	put_seconds(p->t, "pressure", x->pressure);
+	put_seconds(p->t, "sacrifice", x->sacrifice);
+	text_addf(p->t, ",\"imbalanced\":%s", x->imbalanced ? "true" : "false");
+	put_count(p->t, "min_load", x->min_load);
+	put_count(p->t, "max_load", x->max_load);
+	put_seconds(p->t, "cost_s", x->cost_s);
+	put_seconds(p->t, "regret_s", x->regret_s);
+	put_candidates(p, x);
+	put_compared(p, x);
+}
+
+static void put_decision(struct page *p, const struct decision *x, bool with_uid)
+{
+	struct text *t = p->t;
+
+	text_addf(t, "{\"decision\":%llu", (unsigned long long)x->number);
+	put_time(p, x);
+	if (x->uid[0] != '\0' && (with_uid || !route_uid_counts(p->route, x->uid_hash)))
+		put_string(t, "uid", x->uid);
+	put_string(t, "pool", x->pool != NULL ? x->pool : "");
+	text_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"", pool_mode_text((enum pool_mode)x->mode),
+		  policy_rule_text((enum policy_rule)x->rule), why_text((enum why)x->why));
+	put_count(t, "us", x->us);
+	text_addf(t, ",\"cut\":%s", x->cut ? "true" : "false");
+	put_count(t, "prompt_tokens", x->tokens);
+	put_count(t, "unseen_tokens", x->unseen);
+	put_count(t, "prompt_pages", x->prompt_pages);
+	if (x->chosen.id != SERVER_NONE)
+		put_choice(p, x);
+	put_after(p, x);
+	text_add(t, "}", 1);
+}
+
+/* As kvroutectl sim reads it. */
+static void put_line(struct page *p, const struct decision *x)
+{
+	uint32_t n = decisions_blocks_of(p->d, x, p->blocks);
+
+	if (n == 0 || x->tokens == 0)
+		return;
+	text_addf(p->t, "{\"timestamp\":%lld,\"input_length\":%llu,\"output_length\":%llu,\"hash_ids\":[",
+		  (long long)x->at, (unsigned long long)x->tokens, (unsigned long long)x->output_tokens);
+	for (uint32_t i = 0; i < n; i++)
+		text_addf(p->t, "%s%u", i ? "," : "", p->blocks[i]);
+	text_addf(p->t, "],\"block_size\":%u}\n", x->block_tokens);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------ */
+
+static void put_list(struct page *p, const struct asked *a)
+{
+	uint64_t before = (uint64_t)a->before;
+	size_t left = (size_t)a->n, got;
+	bool some = false;
+
+	text_addf(p->t, "{\"decisions\":[");
+	while (left > 0 && !p->t->failed &&
+	       (got = decisions_read(p->d, before, p->slice, left < SLICE ? left : SLICE)) > 0) {
+		for (size_t i = 0; i < got; i++, some = true) {
+			text_addf(p->t, "%s\n", some ? "," : "");
+			put_decision(p, &p->slice[i], false);
+		}
+		before = p->slice[got - 1].number;
+		left -= got;
+	}
+	text_addf(p->t, "\n]}\n");
+}
+
+static void put_one(struct page *p, const struct asked *a)
+{
+	text_addf(p->t, "{\"decisions\":[\n");
+	if (decisions_find(p->d, route_uid_hash(p->route, a->uid), &p->slice[0]))
+		put_decision(p, &p->slice[0], true);
+	text_addf(p->t, "\n]}\n");
+}
+
+/* Oldest first: from so many behind the newest, or behind <before>, up to it. */
+static void put_lines(struct page *p, const struct asked *a)
+{
+	uint64_t last = 0, at;
+	size_t got;
+
+	if (decisions_read(p->d, (uint64_t)a->before, p->slice, 1) > 0)
+		last = p->slice[0].number;
+	at = last > (uint64_t)a->n ? last - (uint64_t)a->n : 0;
+	while (at < last && !p->t->failed) {
+		size_t n = last - at < SLICE ? (size_t)(last - at) : SLICE;
+
+		got = decisions_read(p->d, at + n + 1, p->slice, n);
+		for (; got > 0; got--)
+			if (p->slice[got - 1].number > at)
+				put_line(p, &p->slice[got - 1]);
+		at += n;
+	}
+}
+
+int decisions_page(struct route *r, struct span query, msec now, int64_t wall, struct text *t, const char **type)
+{
+	struct decisions *d = route_decisions(r);
+	struct asked a;
+	struct page *p;
+
+	if (d == NULL || !parse(query, &a)) {
+		text_addf(t, d == NULL ? "no decisions are kept: decisions.keep is 0\n" :
+			  "not understood: there are n, before, uid and format (json, lines)\n");
+		return d == NULL ? 404 : 400;
+	}
+	if ((p = mem_alloc(sizeof(*p))) == NULL) {
+		t->failed = true;
+		return 500;
+	}
+	*p = (struct page){ .route = r, .d = d, .t = t, .now = now, .wall = wall };
+	*type = a.lines ? TYPE_LINES : TYPE_JSON;
+	if (a.uid.n > 0)
+		put_one(p, &a);
+	else if (a.lines)
+		put_lines(p, &a);
+	else
+		put_list(p, &a);
+	mem_free(p);
+	return t->failed ? 500 : 200;
+}
