@@ -10,7 +10,9 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
 	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
+	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },
 	{ "spop-check", ctl_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
+	{ "why", ctl_why, "why the last requests went where they went" },
 };
 
 #define N_VERBS	(sizeof(verbs) / sizeof(verbs[0]))

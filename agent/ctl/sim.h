@@ -1,0 +1,55 @@
+/* sim.h - kvroutectl sim: what its command line says, and how its report is printed. */
+#ifndef KVROUTE_CTL_SIM_H
+#define KVROUTE_CTL_SIM_H
+
+#include <stdio.h>
+
+#include "agent/conf/conf.h"
+#include "agent/sim/router.h"
+#include "agent/sim/workload.h"
+
+#define SIM_PRESETS_MAX	64
+#define SIM_NAME_MAX	63
+
+struct sim_args {
+	const char *trace;		/* NULL: a workload */
+	const char *workload;
+	const char *config;
+	const char *presets[SIM_PRESETS_MAX];
+	size_t n_presets;
+	uint32_t block;
+	size_t limit, first;		/* requests to take; to look at, 0: all but the first tenth */
+	uint64_t seed;
+	double load;
+	bool json, keep_stamps, own_capacity, own_text;
+	uint64_t capacity;
+	enum router_facts facts;
+	enum sim_text text;
+	size_t body_limit;
+	struct sim_opts engines;
+	bool own_haste;
+};
+
+/* 0: go on; else the exit status, negative for a good end. */
+int sim_parse(int argc, char **argv, struct sim_args *a);
+
+/* Print "what: why" to standard error; -1. */
+int sim_fail(const char *what, const char *why);
+
+/* The requests, and what a workload says of engines and bodies into <a>. -1: it has been said why. */
+int sim_load(struct sim_args *a, struct workload *w);
+int sim_load_conf(struct conf *c, const char *path);	/* the same; <path> NULL: the defaults */
+
+struct sim_row {
+	char name[SIM_NAME_MAX + 1];
+	struct sim_result r;
+	struct route_stats s;
+	unsigned inferred;		/* servers whose cache's size was inferred, */
+	double capacity_tokens;		/* and the mean of what was */		/* all 0: not the core */
+	bool core;
+};
+
+/* Ratios are to the least mean of the rows that are oracles. */
+void sim_print(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n);
+
+#endif

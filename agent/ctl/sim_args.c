@@ -1,0 +1,190 @@
+/* sim_args.c - the command line of kvroutectl sim. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "agent/ctl/ctl.h"
+#include "agent/ctl/sim.h"
+
+static int usage(FILE *to, int status)
+{
+	fprintf(to,
+		"usage: kvroutectl sim TRACE | --workload NAME [options]\n"
+		"\n"
+		"  --workload NAME    requests made up, in place of a trace: kvroutectl(8)\n"
+		"  --preset NAME      a rule, or roundrobin, leastconn; may be given several times;\n"
+		"  --preset NAME:KEY=VALUE,...   with keys of \"policy\" set for it\n"
+		"  -f FILE            the agent's configuration\n"
+		"  --engines N        default 8\n"
+		"  --profile NAME     of the engines: 8b-h100 (default), 8b-h100-bigkv, 70b-tp4\n"
+		"  --kv-tokens N      room in an engine's cache, in place of the profile's\n"
+		"  --slow I:F         engine I, from 0, is F times as fast; may be given several times\n"
+		"  --load F           share of time the engines prefill under round robin; default 0.7\n"
+		"  --speed F          arrivals F times as fast as recorded, in place of --load\n"
+		"  --facts WHAT       that reach the router: first (default), end, none\n"
+		"  --capacity N       in place of policy.capacity; an 8b-h100 has 500000\n"
+		"  --body chat|ids    bodies of text (default) or of token ids\n"
+		"  --body-limit N     bytes of a body that HAProxy can show; default: all\n"
+		"  --limit N          take the first N requests; of a workload: make N, default 5000\n"
+		"  --first N          judge by the first N requests; default: all but the first tenth\n"
+		"  --block N          tokens of a block; default: as the trace's .meta.json says, or 512\n"
+		"  --keep-stamps      do not spread requests of one timestamp up to the next\n"
+		"  --seed N           of workloads and ties; default 1\n"
+		"  --json             an object a line\n");
+	return status;
+}
+
+static bool take_float(const char *s, double min, double max, double *v)
+{
+	char *end;
+	double x = strtod(s, &end);
+
+	if (end == s || *end != '\0' || !(x >= min && x <= max))
+		return false;
+	*v = x;
+	return true;
+}
+
+static bool take_count(const char *s, uint64_t min, uint64_t max, uint64_t *v)
+{
+	char *end;
+	unsigned long long x;
+
+	errno = 0;
+	x = strtoull(s, &end, 10);
+	if (*s < '0' || *s > '9' || *end != '\0' || errno != 0 || x < min || x > max)
+		return false;
+	*v = x;
+	return true;
+}
+
+static bool take_slow(const char *s, struct sim_opts *f)
+{
+	const char *colon = strchr(s, ':');
+	char number[16];
+	uint64_t i;
+
+	if (colon == NULL || (size_t)(colon - s) >= sizeof(number))
+		return false;
+	memcpy(number, s, (size_t)(colon - s));
+	number[colon - s] = '\0';
+	return take_count(number, 0, SIM_ENGINES_MAX - 1, &i) &&
+	       take_float(colon + 1, 0.01, 100, &f->speed[i]);
+}
+
+static bool take_facts(const char *s, enum router_facts *f)
+{
+	if (strcmp(s, "first") == 0)
+		*f = ROUTER_FIRST;
+	else if (strcmp(s, "end") == 0)
+		*f = ROUTER_END;
+	else if (strcmp(s, "none") == 0)
+		*f = ROUTER_NONE;
+	else
+		return false;
+	return true;
+}
+
+static bool take_profile(const char *s, struct engine_profile *p)
+{
+	const struct engine_profile *found = engine_profile_of(span_str(s));
+	uint32_t kv = p->kv_tokens;
+
+	if (found == NULL)
+		return false;
+	*p = *found;
+	if (kv != engine_profile_at(0)->kv_tokens)
+		p->kv_tokens = kv;
+	return true;
+}
+
+static bool take_preset(struct sim_args *a, const char *s)
+{
+	if (a->n_presets == SIM_PRESETS_MAX || strlen(s) > SIM_NAME_MAX)
+		return false;
+	a->presets[a->n_presets++] = s;
+	return true;
+}
+
+static bool take_option(struct sim_args *a, int c, const char *s)
+{
+	uint64_t n = 0;
+	bool ok = true;
+
+	switch (c) {
+	case 'f': a->config = s; break;
+	case 'w': a->workload = s; break;
+	case 'p': return take_preset(a, s);
+	case 'P': return take_profile(s, &a->engines.profile);
+	case 'S': return take_slow(s, &a->engines);
+	case 'F': return take_facts(s, &a->facts);
+	case 'l': return take_float(s, 0.01, 10, &a->load);
+	case 's': a->own_haste = true; return take_float(s, 1e-3, 1e3, &a->engines.haste);
+	case 'n': ok = take_count(s, 1, SIM_ENGINES_MAX, &n); a->engines.n = (unsigned)n; break;
+	case 'k': ok = take_count(s, 1024, 1u << 28, &n); a->engines.profile.kv_tokens = (uint32_t)n; break;
+	case 'c': ok = take_count(s, 0, (uint64_t)1 << 40, &a->capacity); a->own_capacity = true; break;
+	case 'B': ok = take_count(s, 1, (uint64_t)1 << 40, &n); a->body_limit = n; break;
+	case 'L': ok = take_count(s, 1, SIM_REQUESTS_MAX, &n); a->limit = n; break;
+	case '1': ok = take_count(s, 1, SIM_REQUESTS_MAX, &n); a->first = n; break;
+	case 'b': ok = take_count(s, 1, SIM_BLOCK_MAX, &n); a->block = (uint32_t)n; break;
+	case 'r': return take_count(s, 1, UINT32_MAX, &a->seed);
+	case 'T':
+		a->own_text = true;
+		a->text = strcmp(s, "chat") == 0 ? SIM_TEXT_CHAT : SIM_TEXT_IDS;
+		return a->text == SIM_TEXT_CHAT || strcmp(s, "ids") == 0;
+	case 'K': a->keep_stamps = true; break;
+	case 'j': a->json = true; break;
+	}
+	return ok;
+}
+
+static const struct option longs[] = {
+	{ "workload", required_argument, NULL, 'w' },
+	{ "preset", required_argument, NULL, 'p' },
+	{ "engines", required_argument, NULL, 'n' },
+	{ "profile", required_argument, NULL, 'P' },
+	{ "kv-tokens", required_argument, NULL, 'k' },
+	{ "slow", required_argument, NULL, 'S' },
+	{ "load", required_argument, NULL, 'l' },
+	{ "speed", required_argument, NULL, 's' },
+	{ "facts", required_argument, NULL, 'F' },
+	{ "capacity", required_argument, NULL, 'c' },
+	{ "body", required_argument, NULL, 'T' },
+	{ "body-limit", required_argument, NULL, 'B' },
+	{ "limit", required_argument, NULL, 'L' },
+	{ "first", required_argument, NULL, '1' },
+	{ "block", required_argument, NULL, 'b' },
+	{ "keep-stamps", no_argument, NULL, 'K' },
+	{ "seed", required_argument, NULL, 'r' },
+	{ "json", no_argument, NULL, 'j' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 }
+};
+
+int sim_parse(int argc, char **argv, struct sim_args *a)
+{
+	int c, i = -1;
+
+	*a = (struct sim_args){ .load = 0.7, .seed = 1, .text = SIM_TEXT_CHAT };
+	sim_defaults(&a->engines);
+	a->engines.n = 8;
+	while ((c = getopt_long(argc, argv, "f:h", longs, &i)) != -1) {
+		if (c == 'h') {
+			usage(stdout, 0);
+			return -1;
+		}
+		if (c == '?')
+			return usage(stderr, CTL_USAGE);
+		if (!take_option(a, c, optarg)) {
+			fprintf(stderr, "kvroutectl: --%s: \"%s\" is not one of its values\n",
+				i >= 0 ? longs[i].name : "?", optarg);
+			return usage(stderr, CTL_USAGE);
+		}
+		i = -1;
+	}
+	if (optind < argc)
+		a->trace = argv[optind++];
+	if (optind < argc || (a->trace == NULL) == (a->workload == NULL))
+		return usage(stderr, CTL_USAGE);
+	return 0;
+}

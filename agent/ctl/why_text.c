@@ -1,0 +1,286 @@
+/* why_text.c - a decision in the words of somebody who was there.
+ *
+ * First who got it and what spoke for it; then the one that a reader would have expected instead, and what spoke
+ * against it; then what became of it; then what other rules would have done. */
+#include <string.h>
+
+#include "agent/ctl/why.h"
+
+#define LITTLE_S	0.0005		/* of time: nothing */
+
+/* ---- numbers ---------------------------------------------------------------------------------- */
+
+/* 12,288. Lives until the eighth call from now. */
+static const char *count(double v)
+{
+	static char out[8][40];
+	static unsigned turn;
+	char digits[32], *to = out[turn++ % 8];
+	int n = snprintf(digits, sizeof(digits), "%.0f", v >= 0 && v < 1e15 ? v : 0), k = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (i > 0 && (n - i) % 3 == 0)
+			to[k++] = ',';
+		to[k++] = digits[i];
+	}
+	to[k] = '\0';
+	return to;
+}
+
+static const char *seconds(double s)
+{
+	static char out[8][32];
+	static unsigned turn;
+	char *to = out[turn++ % 8];
+
+	if (s < LITTLE_S)
+		snprintf(to, 32, "no time");
+	else if (s < 0.01)
+		snprintf(to, 32, "%.0f ms", s * 1000);
+	else
+		snprintf(to, 32, "%.*f s", s < 1 ? 2 : s < 10 ? 1 : 0, s < 1e9 ? s : 1e9);
+	return to;
+}
+
+/* ---- who and what ------------------------------------------------------------------------------ */
+
+static bool is(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+static const char *named(const char *server)
+{
+	return server[0] != '\0' ? server : "a server that has gone";
+}
+
+static void say_wait(FILE *to, const struct why_server *s)
+{
+	if (s->wait_s < LITTLE_S)
+		fprintf(to, "no work waited");
+	else
+		fprintf(to, "%s of work waited", seconds(s->wait_s));
+}
+
+static void say_cached(FILE *to, const struct why_decision *d, double cached)
+{
+	if (cached <= 0)
+		fprintf(to, "none of its %s tokens were there", count(d->prompt_tokens));
+	else if (cached >= d->prompt_tokens)
+		fprintf(to, "all of its %s tokens were there", count(d->prompt_tokens));
+	else
+		fprintf(to, "%s of %s tokens were there", count(cached), count(d->prompt_tokens));
+}
+
+static const char *no_server(const char *why)
+{
+	static const char *const text[][2] = {
+		{ "noprompt", "there is no prompt in its body, or its path is none that is known" },
+		{ "badbody", "its body is no JSON" },
+		{ "noload", "HAProxy said nothing of its servers, or there are more pools than max_pools" },
+		{ "noserver", "no server of the pool is up with weight" },
+		{ "overload", "the agent was too busy to look" },
+	};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
+		if (is(why, text[i][0]))
+			return text[i][1];
+	return "the agent does not say more";
+}
+
+static void say_head(FILE *to, const struct why_decision *d)
+{
+	fprintf(to, "%s", d->time[0] != '\0' ? d->time : "?");
+	if (d->pool[0] != '\0')
+		fprintf(to, " %s", d->pool);
+	if (d->uid[0] != '\0')
+		fprintf(to, " %s", d->uid);
+	else if (is(d->state, "open") || is(d->state, "first"))
+		fprintf(to, " (still open)");
+	fprintf(to, "\n    ");
+}
+
+static bool went_elsewhere(const struct why_decision *d)
+{
+	return d->went[0] != '\0' && !is(d->went, d->server);
+}
+
+static void say_choice(FILE *to, const struct why_decision *d)
+{
+	const char *verb = is(d->mode, "shadow") ? "would have gone to" :
+			   went_elsewhere(d) ? "was to go to" : "went to";
+
+	fprintf(to, "%s %s (%s, by %s)", verb, named(d->server), d->why, d->rule);
+	if (d->n_kept == 0)
+		return;
+	fprintf(to, ": ");
+	say_cached(to, d, d->candidate[0].cached_tokens);
+	fprintf(to, ", ");
+	say_wait(to, &d->candidate[0]);
+	if (d->imbalanced)
+		fprintf(to, "; the pool was out of balance, its loads from %s to %s", count(d->min_load),
+			count(d->max_load));
+}
+
+/* ---- the one that might have been expected ---------------------------------------------------------- */
+
+static const struct why_server *holder(const struct why_decision *d)
+{
+	const struct why_server *most = &d->candidate[0];
+
+	for (unsigned i = 1; i < d->n_kept; i++)
+		if (d->candidate[i].cached_tokens > most->cached_tokens)
+			most = &d->candidate[i];
+	return most != &d->candidate[0] ? most : NULL;
+}
+
+/* To the eye: a server that is idle as it fails is one that a reader asks for. */
+static double busy(const struct why_server *s)
+{
+	return s->load + s->wait_s;
+}
+
+static const struct why_server *least_busy(const struct why_decision *d)
+{
+	const struct why_server *least = &d->candidate[0];
+
+	for (unsigned i = 1; i < d->n_kept; i++)
+		if (busy(&d->candidate[i]) < busy(least))
+			least = &d->candidate[i];
+	return least != &d->candidate[0] ? least : NULL;
+}
+
+static void say_busy(FILE *to, const struct why_server *s)
+{
+	if (s->load <= 0 && s->wait_s < LITTLE_S)
+		fprintf(to, "was idle");
+	else if (s->load <= 0)
+		fprintf(to, "had %s of work waiting", seconds(s->wait_s));
+	else
+		fprintf(to, "had %s request%s open", count(s->load), s->load == 1 ? "" : "s");
+	if (s->penalty > 0)
+		fprintf(to, " and has been failing (counts as %s more)", count(s->penalty));
+}
+
+/* It was the best in everything: what any other would have cost. */
+static void say_others(FILE *to, const struct why_decision *d)
+{
+	const struct why_server *best = NULL;
+
+	for (unsigned i = 1; i < d->n_kept; i++)
+		if (best == NULL || d->candidate[i].compute_s < best->compute_s)
+			best = &d->candidate[i];
+	if (best != NULL && best->cached_tokens < d->candidate[0].cached_tokens)
+		fprintf(to, "; any other would have had to compute %s: %s", best->cached_tokens > 0 ?
+			count(d->prompt_tokens - best->cached_tokens) : "all", seconds(best->compute_s));
+}
+
+static void say_other(FILE *to, const struct why_decision *d)
+{
+	const struct why_server *s;
+
+	if (d->n_kept == 0)
+		return;
+	if ((s = holder(d)) != NULL) {
+		fprintf(to, "; %s held %s of them, but ", named(s->server), count(s->cached_tokens));
+		say_busy(to, s);
+		if (s->load > 0 && s->wait_s >= LITTLE_S)
+			fprintf(to, " and %s of work waiting", seconds(s->wait_s));
+	} else if ((s = least_busy(d)) != NULL) {
+		fprintf(to, "; %s ", named(s->server));
+		say_busy(to, s);
+		if (s->cached_tokens < d->candidate[0].cached_tokens)
+			fprintf(to, " but would have had to compute %s: %s", s->cached_tokens > 0 ?
+				count(d->prompt_tokens - s->cached_tokens) : "all", seconds(s->compute_s));
+	} else {
+		say_others(to, d);
+	}
+}
+
+static void say_cheapest(FILE *to, const struct why_decision *d)
+{
+	const struct why_server *least = &d->candidate[0];
+
+	for (unsigned i = 1; i < d->n_kept; i++)
+		if (d->candidate[i].cost_s < least->cost_s)
+			least = &d->candidate[i];
+	if (least != &d->candidate[0] && d->regret_s >= LITTLE_S)
+		fprintf(to, "; by our estimate %s was cheaper by %s", named(least->server), seconds(d->regret_s));
+}
+
+static const char *after(double ms)
+{
+	static char out[2][48];
+	static unsigned turn;
+	char *to = out[turn++ % 2];
+
+	if (ms < 1000 * LITTLE_S)
+		snprintf(to, 48, "at once");
+	else
+		snprintf(to, 48, "after %s", seconds(ms / 1000));
+	return to;
+}
+
+/* ---- afterwards ---------------------------------------------------------------------------------------- */
+
+static void say_after(FILE *to, const struct why_decision *d)
+{
+	const char *sep = "    ";
+
+	if (went_elsewhere(d)) {
+		fprintf(to, "%sHAProxy sent it to %s", sep, d->went);
+		sep = ", ";
+	}
+	if (d->retries > 0) {
+		fprintf(to, "%s%s retr%s", sep, count(d->retries), d->retries == 1 ? "y" : "ies");
+		sep = ", ";
+	}
+	if (d->first_ms >= 0) {
+		fprintf(to, "%sits answer began %s", sep, after(d->first_ms));
+		sep = ", ";
+	}
+	if (d->done_ms >= 0) {
+		fprintf(to, "%sit was over %s", sep, after(d->done_ms));
+		sep = ", ";
+	}
+	if (d->status >= 0)
+		fprintf(to, "%sstatus %.0f", sep, d->status);
+	if (sep[0] == ',' || d->status >= 0)
+		fprintf(to, "\n");
+}
+
+static void say_compared(FILE *to, const struct why_decision *d)
+{
+	for (unsigned i = 0; i < d->n_compared; i++) {
+		const struct why_server *c = &d->compared[i];
+
+		fprintf(to, "    %s: ", c->rule);
+		if (is(c->server, d->server))
+			fprintf(to, "the same\n");
+		else if (c->regret_s > d->regret_s + LITTLE_S)
+			fprintf(to, "%s, dearer by %s\n", named(c->server), seconds(c->regret_s - d->regret_s));
+		else if (c->regret_s < d->regret_s - LITTLE_S)
+			fprintf(to, "%s, cheaper by %s\n", named(c->server), seconds(d->regret_s - c->regret_s));
+		else
+			fprintf(to, "%s, at the same cost\n", named(c->server));
+	}
+}
+
+void why_say(FILE *to, const struct why_decision *d)
+{
+	say_head(to, d);
+	if (d->n_kept == 0 && d->server[0] == '\0') {
+		fprintf(to, "no server was named (%s): %s", d->why, no_server(d->why));
+	} else {
+		say_choice(to, d);
+		say_other(to, d);
+		say_cheapest(to, d);
+	}
+	fprintf(to, "\n");
+	say_after(to, d);
+	say_compared(to, d);
+	if (d->unseen_tokens > 0)
+		fprintf(to, "    some %s tokens were not seen: the body was cut\n", count(d->unseen_tokens));
+	if (d->n_kept > 0 && (is(d->facts, "load") || is(d->facts, "none")))
+		fprintf(to, "    nobody had reported how requests end, so waits were guessed\n");
+}

@@ -1,0 +1,138 @@
+/* cache.c - an array with an entry for each block of the trace: no hashing, since a trace has small numbers
+ * for ids. 16 bytes a block and engine. */
+#include <assert.h>
+
+#include "agent/base/mem.h"
+#include "agent/sim/cache.h"
+
+int cache_init(struct cache *c, uint32_t n_blocks, uint32_t cap)
+{
+	uint32_t n_spare = 2 * cap + 1;		/* kept ones, and a whole answer before room is made for it */
+
+	*c = (struct cache){ .cap = cap, .n_blocks = n_blocks };
+	c->b = mem_calloc((size_t)n_blocks + 1 + n_spare, sizeof(*c->b));
+	c->spare = mem_calloc(n_spare, sizeof(*c->spare));
+	if (c->b == NULL || c->spare == NULL) {
+		cache_fini(c);
+		return -1;
+	}
+	for (uint32_t i = 0; i < n_blocks; i++)
+		c->b[i].newer = CACHE_OUT;
+	c->b[n_blocks].older = c->b[n_blocks].newer = n_blocks;
+	while (c->n_spare < n_spare) {
+		c->spare[c->n_spare] = n_blocks + n_spare - c->n_spare;
+		c->n_spare++;
+	}
+	return 0;
+}
+
+void cache_fini(struct cache *c)
+{
+	mem_free(c->b);
+	mem_free(c->spare);
+	*c = (struct cache){ 0 };
+}
+
+/* ---- what is kept ------------------------------------------------------------------------- */
+
+static bool is_kept(const struct cache *c, uint32_t id)
+{
+	return c->b[id].newer != CACHE_OUT;
+}
+
+static void keep(struct cache *c, uint32_t id)
+{
+	struct cache_block *b = c->b, *head = &b[c->n_blocks];
+
+	b[id].older = head->older;
+	b[id].newer = c->n_blocks;
+	b[head->older].newer = id;
+	head->older = id;
+	c->kept++;
+}
+
+static void unkeep(struct cache *c, uint32_t id)
+{
+	struct cache_block *b = c->b;
+
+	b[b[id].older].newer = b[id].newer;
+	b[b[id].newer].older = b[id].older;
+	b[id].newer = CACHE_OUT;
+	c->kept--;
+}
+
+static void drop_oldest(struct cache *c)
+{
+	uint32_t id = c->b[c->n_blocks].newer;
+
+	assert(id != c->n_blocks);
+	unkeep(c, id);
+	if (id > c->n_blocks)
+		c->spare[c->n_spare++] = id;
+}
+
+/* ---- a prompt ------------------------------------------------------------------------------ */
+
+uint32_t cache_match(const struct cache *c, const uint32_t *ids, uint32_t max)
+{
+	uint32_t k = 0;
+
+	while (k < max && (c->b[ids[k]].refs > 0 || is_kept(c, ids[k])))
+		k++;
+	return k;
+}
+
+uint32_t cache_match_wanted(const struct cache *c, const uint32_t *ids, uint32_t max)
+{
+	uint32_t k = 0;
+
+	while (k < max && (c->b[ids[k]].refs > 0 || c->b[ids[k]].wanted > 0 || is_kept(c, ids[k])))
+		k++;
+	return k;
+}
+
+void cache_want(struct cache *c, const uint32_t *ids, uint32_t n, int more)
+{
+	for (uint32_t i = 0; i < n; i++)
+		c->b[ids[i]].wanted += (uint32_t)more;
+}
+
+/* Blocks that are there behind the hit are computed again in place. */
+int64_t cache_admit(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t max_hit, uint32_t more)
+{
+	uint32_t hit = cache_match(c, ids, max_hit), back = 0, fresh = more;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_kept(c, ids[i]))
+			back++;
+		else if (c->b[ids[i]].refs == 0)
+			fresh++;
+	}
+	if ((uint64_t)c->used + back + fresh > c->cap)
+		return -1;
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_kept(c, ids[i]))
+			unkeep(c, ids[i]);
+	}
+	c->used += back + fresh;
+	for (uint32_t i = 0; i < n; i++)
+		c->b[ids[i]].refs++;
+	while (c->used + c->kept > c->cap)
+		drop_oldest(c);
+	return hit;
+}
+
+void cache_release(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated)
+{
+	c->used -= more;
+	while (generated-- > 0)
+		keep(c, c->spare[--c->n_spare]);
+	for (uint32_t i = n; i-- > 0;) {
+		if (--c->b[ids[i]].refs > 0)
+			continue;
+		c->used--;
+		keep(c, ids[i]);
+	}
+	while (c->used + c->kept > c->cap)
+		drop_oldest(c);
+}

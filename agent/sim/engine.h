@@ -1,0 +1,99 @@
+/* engine.h - an inference engine as a router feels it: paged prefix cache, chunked prefill first come first
+ * served, continuous batching.
+ *
+ *      waiting --admitted: the cache has room, the step has budget--> prefill --first token--> decode --> done
+ *
+ * A step computes chunks of prompts, at most <budget> tokens, and a token of each answer; it takes
+ *
+ *      t0 + b x tokens + c x sum(chunk x context) + d x answers + e x tokens of their contexts     seconds
+ *
+ * The constants of a profile are plausible, not measured; so what a simulation says is for comparing rules.
+ * Between two steps with prefill an engine only decodes, and that phase is one event: V counts steps, and an
+ * answer is done at its own V.
+ *
+ * Time is in seconds, a double: a step is milliseconds, and what is compared are means of seconds. */
+#ifndef KVROUTE_SIM_ENGINE_H
+#define KVROUTE_SIM_ENGINE_H
+
+#include "agent/sim/cache.h"
+#include "agent/sim/trace.h"
+
+#define ENGINE_SEQS_MAX	4096u
+
+struct engine_profile {
+	const char *name;
+	uint32_t kv_tokens;	/* room of the cache */
+	uint32_t budget;	/* tokens of a step */
+	uint32_t max_seqs;	/* in prefill and decode together */
+	double t0, b, c, d, e;
+};
+
+/* NULL: no such profile. engine_profile_at(): the i-th, NULL behind the last. */
+const struct engine_profile *engine_profile_of(struct span name);
+const struct engine_profile *engine_profile_at(size_t i);
+
+/* A request on its way. Set up by the caller: q, ids. */
+struct sim_job {
+	const struct sim_request *q;
+	const uint32_t *ids;
+	int engine;			/* -1: not sent yet */
+	bool failed;			/* answered with an error at once */
+	double t_arrived, t_first, t_done;
+	uint32_t hit;			/* blocks found cached */
+	/* the engine's own */
+	struct sim_job *next;
+	double work_s;			/* its prefill, as estimated when it came */
+	uint32_t need;			/* blocks, estimated when it came */
+	uint32_t more;			/* blocks of its part block and its answer */
+	uint32_t done_tokens, chunk;
+	double v_start, v_end;
+	uint64_t turn;
+};
+
+enum engine_mode { ENGINE_IDLE, ENGINE_DECODE, ENGINE_PREFILL };
+
+/* Told when a job's first token is out, and when it is done. */
+typedef void engine_told(void *arg, struct sim_job *j, double now);
+
+struct engine {
+	const struct engine_profile *p;
+	struct cache cache;
+	uint32_t block;
+	double speed;			/* 1; 0.5 takes twice as long */
+	engine_told *on_first, *on_done;
+	void *arg;
+	double next;			/* when engine_event() is to be called; INFINITY: not at all */
+
+	struct sim_job *waiting, **waiting_end;
+	uint32_t n_waiting, max_waiting;
+	double waiting_s;		/* work_s of those */
+	uint64_t waiting_need;
+	struct sim_job **prefill, **decode;	/* in order; a heap by v_end, turn */
+	uint32_t n_prefill, n_decode;
+	enum engine_mode mode;
+	double v, v_at, step_s, step_end;
+	double sum_start;
+	uint64_t sum_in, turns;
+
+	double busy_s;			/* of steps with prefill */
+	uint64_t n_served, hit_tokens, in_tokens;
+};
+
+int engine_init(struct engine *e, const struct engine_profile *p, uint32_t block, uint32_t n_blocks,
+		double speed);		/* -1: no memory */
+void engine_fini(struct engine *e);
+
+/* Blocks of KV that <q> needs when nothing is cached; more than engine_room() can never be served. */
+uint32_t engine_need(const struct sim_request *q, uint32_t block);
+uint32_t engine_room(const struct engine_profile *p, uint32_t block);
+
+void engine_arrive(struct engine *e, struct sim_job *j, double now);
+void engine_event(struct engine *e, double now);
+
+/* Seconds to prefill a prompt of which <cached> tokens are there. */
+double engine_work_s(const struct engine *e, uint64_t cached, uint64_t tokens);
+
+/* Seconds to the first token of <j> if it came here now, knowing all that is here; <own>: its prefill. */
+double engine_predict(const struct engine *e, const struct sim_job *j, double now, double *own);
+
+#endif

@@ -1,0 +1,197 @@
+/* router.c - simulated seconds are the core's milliseconds; what HAProxy would send is written out in full,
+ * so that everything between a body's bytes and a server's name is the code that runs in production. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/base/rng.h"
+#include "agent/sim/router.h"
+
+#define START_MS	1000000		/* the core's clock when the first request comes */
+#define HEADER_BYTES	600		/* of an answer */
+#define EVENT_BYTES	250		/* a token in an event stream */
+#define ENTRY_BYTES	48		/* of a load string, at most */
+#define NAME_BYTES	24
+
+struct router {
+	struct router_opts opts;
+	const struct sim_trace *trace;
+	struct route *route;
+	struct route_scratch *scratch;
+	struct text_buf body;
+	char *load;
+};
+
+static msec msec_of(double now)
+{
+	return START_MS + (msec)(now * 1000);
+}
+
+static struct hash_key made_up_key(uint64_t seed)
+{
+	struct hash_key key;
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	for (size_t i = 0; i < sizeof(key.secret); i++)
+		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	return key;
+}
+
+/* ---- a request --------------------------------------------------------------------------------- */
+
+/* As the frontend's log-format makes it: agent/route/loadstr.h. */
+static struct span put_load(struct router *r, const struct sim *f)
+{
+	char *p = r->load;
+
+	p += sprintf(p, "sim/1");
+	for (unsigned i = 0; i < f->opts->n; i++)
+		p += sprintf(p, ";s%u=%d,%u,0,1", i, f->up[i], f->conns[i]);
+	return span_of(r->load, (size_t)(p - r->load));
+}
+
+/* HAProxy shows the bytes that fit its buffer, and says how many there are. */
+static void put_body(struct router *r, struct route_request *q)
+{
+	size_t n = r->body.n, limit = r->opts.body_limit;
+
+	q->whole = (int64_t)n;
+	q->visible = limit > 0 ? (int64_t)limit : -1;
+	q->body = span_of(r->body.p, limit > 0 && n > limit ? limit : n);
+}
+
+static int engine_of(struct span name, unsigned n)
+{
+	char copy[NAME_BYTES];
+	unsigned long i;
+
+	if (name.n < 2 || name.n >= sizeof(copy) || name.p[0] != 's')
+		return -1;
+	memcpy(copy, name.p + 1, name.n - 1);
+	copy[name.n - 1] = '\0';
+	i = strtoul(copy, NULL, 10);
+	return i < n ? (int)i : -1;
+}
+
+static struct span put_uid(char uid[NAME_BYTES], const struct sim_job *j)
+{
+	return span_of(uid, (size_t)snprintf(uid, NAME_BYTES, "r%u", j->q->number));
+}
+
+static int router_pick(void *state, const struct sim *f, struct sim_job *j, double now)
+{
+	struct router *r = state;
+	struct route_request q = { .pool = SPAN("sim"), .seq = -1 };
+	char uid[NAME_BYTES], session[NAME_BYTES];
+	struct route_answer a;
+	int e;
+
+	if (text_body(&r->body, r->trace, j->q, r->opts.text) < 0)
+		return -1;
+	q.path = span_str(text_path(r->opts.text));
+	q.uid = put_uid(uid, j);
+	q.session = span_of(session, (size_t)snprintf(session, sizeof(session), "c%u", j->q->session));
+	q.load = put_load(r, f);
+	put_body(r, &q);
+	route_decide(r->route, r->scratch, &q, msec_of(now), &a);
+	e = engine_of(a.server, f->opts->n);
+	return e >= 0 && f->up[e] ? e : -1;
+}
+
+/* ---- what became of it ---------------------------------------------------------------------------- */
+
+static void learn(struct router *r, const struct sim_job *j, enum fact_kind kind, double now)
+{
+	char uid[NAME_BYTES], name[NAME_BYTES];
+	struct fact f;
+
+	fact_init(&f, kind);
+	f.uid = put_uid(uid, j);
+	f.pool = SPAN("sim");
+	f.server = span_of(name, (size_t)snprintf(name, sizeof(name), "s%d", j->engine));
+	f.status = j->failed ? 500 : 200;
+	if (kind == FACT_FIRST) {
+		f.type = j->failed ? SPAN("application/json") : SPAN("text/event-stream");
+	} else {
+		f.wanted = f.server;
+		f.end = END_OK;
+		f.queue_ms = f.connect_ms = 0;
+		f.response_ms = (int64_t)((j->t_first - j->t_arrived) * 1000);
+		f.total_ms = (int64_t)((now - j->t_arrived) * 1000);
+		f.bytes_out = HEADER_BYTES + (j->failed ? 0 : (int64_t)j->q->n_out * EVENT_BYTES);
+		f.retries = 0;
+	}
+	route_learn(r->route, &f, msec_of(now));
+}
+
+static void router_first(void *state, const struct sim *f, struct sim_job *j, double now)
+{
+	learn(state, j, FACT_FIRST, now);
+}
+
+/* An error has a first byte as well. */
+static void router_done(void *state, const struct sim *f, struct sim_job *j, double now)
+{
+	const struct router *r = state;
+
+	if (j->failed && r->opts.facts == ROUTER_FIRST)
+		learn(state, j, FACT_FIRST, now);
+	learn(state, j, FACT_DONE, now);
+}
+
+static void router_tick(void *state, double now)
+{
+	struct router *r = state;
+
+	route_tick(r->route, msec_of(now));
+	while (route_work(r->route))
+		;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+struct router *router_new(const struct router_opts *o, const struct sim_trace *t, struct chooser *c)
+{
+	struct hash_key key = made_up_key(o->seed);
+	struct router *r = mem_alloc(sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->opts = *o;
+	r->trace = t;
+	r->load = mem_alloc((SIM_ENGINES_MAX + 1) * ENTRY_BYTES);
+	r->route = route_new(&o->route, &key, o->seed);
+	r->scratch = r->route != NULL ? route_scratch_new(r->route) : NULL;
+	if (r->load == NULL || r->scratch == NULL) {
+		router_free(r);
+		return NULL;
+	}
+	*c = (struct chooser){ .name = o->name, .state = r, .pick = router_pick, .tick = router_tick };
+	if (o->facts == ROUTER_FIRST)
+		c->first = router_first;
+	if (o->facts != ROUTER_NONE)
+		c->done = router_done;
+	return r;
+}
+
+void router_free(struct router *r)
+{
+	if (r == NULL)
+		return;
+	route_scratch_free(r->scratch);
+	route_free(r->route);
+	text_free(&r->body);
+	mem_free(r->load);
+	mem_free(r);
+}
+
+void router_stats(struct router *r, struct route_stats *s)
+{
+	route_stats(r->route, s);
+}
+
+void router_each_server(struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg)
+{
+	route_each_server(r->route, START_MS, fn, arg);
+}

@@ -1,0 +1,325 @@
+/* sim.c - the order of time: the next arrival, or the next event of an engine. There are few engines and
+ * each has one next event, so the next of all is found by looking; that is less than a heap would cost. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/sim/sim.h"
+
+#define FAIL_S	0.002	/* an engine that fails says so so fast */
+
+/* Answers of engines that fail, in the order they come. */
+struct fail {
+	struct sim_job **job;
+	size_t head, n;
+};
+
+void sim_defaults(struct sim_opts *o)
+{
+	*o = (struct sim_opts){ .n = 1, .haste = 1, .profile = *engine_profile_at(0) };
+	for (unsigned i = 0; i < SIM_ENGINES_MAX; i++)
+		o->speed[i] = 1;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_first(void *arg, struct sim_job *j, double now)
+{
+	struct sim *f = arg;
+
+	if (f->chooser->first != NULL)
+		f->chooser->first(f->chooser->state, f, j, now);
+}
+
+static void on_done(void *arg, struct sim_job *j, double now)
+{
+	struct sim *f = arg;
+
+	f->conns[j->engine]--;
+	f->n_done++;
+	if (f->chooser->done != NULL)
+		f->chooser->done(f->chooser->state, f, j, now);
+}
+
+static int too_large(const struct sim_trace *t, const struct engine_profile *p, struct err *e)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (engine_need(&t->r[i], t->block) > engine_room(p, t->block))
+			return err_set(e, "a request has %u + %u tokens, and an engine room for %u: say --kv-tokens",
+				       t->r[i].n_in, t->r[i].n_out, engine_room(p, t->block) * t->block);
+	}
+	return 0;
+}
+
+static int make_engines(struct sim *f)
+{
+	const struct sim_opts *o = f->opts;
+
+	f->engines = mem_calloc(o->n, sizeof(*f->engines));
+	f->jobs = mem_calloc(f->trace->n, sizeof(*f->jobs));
+	f->failures = mem_alloc(sizeof(*f->failures));
+	if (f->engines == NULL || f->jobs == NULL || f->failures == NULL ||
+	    (f->failures->job = mem_calloc(f->trace->n, sizeof(struct sim_job *))) == NULL)
+		return -1;
+	for (unsigned i = 0; i < o->n; i++) {
+		struct engine *e = &f->engines[i];
+
+		if (engine_init(e, &o->profile, f->trace->block, f->trace->n_blocks, o->speed[i]) < 0)
+			return -1;
+		e->on_first = on_first;
+		e->on_done = on_done;
+		e->arg = f;
+	}
+	return 0;
+}
+
+static int start(struct sim *f)
+{
+	if (make_engines(f) < 0)
+		return -1;
+	for (unsigned i = 0; i < f->opts->n; i++)
+		f->up[i] = true;
+	/* one that comes up later is not there before */
+	for (unsigned i = f->opts->n_events; i-- > 0;) {
+		if (f->opts->events[i].change == SIM_UP)
+			f->up[f->opts->events[i].engine] = false;
+	}
+	for (size_t i = 0; i < f->trace->n; i++) {
+		f->jobs[i] = (struct sim_job){
+			.q = &f->trace->r[i], .ids = f->trace->ids + f->trace->r[i].first, .engine = -1,
+		};
+	}
+	return 0;
+}
+
+void sim_fini(struct sim *f)
+{
+	for (unsigned i = 0; f->engines != NULL && i < f->opts->n; i++)
+		engine_fini(&f->engines[i]);
+	if (f->failures != NULL)
+		mem_free(f->failures->job);
+	mem_free(f->failures);
+	mem_free(f->engines);
+	mem_free(f->jobs);
+	f->engines = NULL;
+	f->jobs = NULL;
+	f->failures = NULL;
+}
+
+/* ---- time -------------------------------------------------------------------------------------- */
+
+static double arrival_of(const struct sim *f, size_t i)
+{
+	return i < f->trace->n ? f->trace->r[i].at / f->opts->haste : INFINITY;
+}
+
+static void change(struct sim *f, const struct sim_event *ev)
+{
+	if (ev->change == SIM_UP || ev->change == SIM_DOWN)
+		f->up[ev->engine] = ev->change == SIM_UP;
+	else
+		f->failing[ev->engine] = ev->change == SIM_FAIL;
+}
+
+static void pass_time(struct sim *f, double now)
+{
+	const struct sim_opts *o = f->opts;
+	double span = arrival_of(f, f->trace->n - 1);
+
+	while (f->n_events < o->n_events && o->events[f->n_events].at * span <= now)
+		change(f, &o->events[f->n_events++]);
+	for (; f->chooser->tick != NULL && f->next_tick <= now; f->next_tick += SIM_TICK_S)
+		f->chooser->tick(f->chooser->state, f->next_tick);
+}
+
+static int in_turn(struct sim *f)
+{
+	for (unsigned i = 0; i < f->opts->n; i++) {
+		f->turn = (f->turn + 1) % f->opts->n;
+		if (f->up[f->turn])
+			break;
+	}
+	return (int)f->turn;
+}
+
+static int pick(struct sim *f, struct sim_job *j, double now)
+{
+	const struct sim_opts *o = f->opts;
+	double start_us = o->clock_us != NULL ? o->clock_us(o->clock_arg) : 0;
+	int e = f->chooser->pick(f->chooser->state, f, j, now);
+
+	if (o->clock_us != NULL)
+		f->pick_us += o->clock_us(o->clock_arg) - start_us;
+	if (e >= 0)
+		return e;
+	f->n_fallback++;
+	return in_turn(f);
+}
+
+static void arrive(struct sim *f, struct sim_job *j, double now)
+{
+	j->t_arrived = now;
+	j->engine = pick(f, j, now);
+	f->conns[j->engine]++;
+	if (!f->failing[j->engine]) {
+		engine_arrive(&f->engines[j->engine], j, now);
+		return;
+	}
+	j->failed = true;
+	j->t_first = j->t_done = now + FAIL_S;
+	f->failures->job[f->failures->n++] = j;
+	f->n_failed++;
+}
+
+static struct engine *next_engine(struct sim *f)
+{
+	struct engine *e = &f->engines[0];
+
+	for (unsigned i = 1; i < f->opts->n; i++) {
+		if (f->engines[i].next < e->next)
+			e = &f->engines[i];
+	}
+	return e;
+}
+
+static double next_failure(const struct sim *f)
+{
+	const struct fail *x = f->failures;
+
+	return x->head < x->n ? x->job[x->head]->t_done : INFINITY;
+}
+
+static void run(struct sim *f)
+{
+	size_t i = 0;
+
+	while (f->n_done < f->trace->n) {
+		struct engine *e = next_engine(f);
+		double fail = next_failure(f), event = e->next < fail ? e->next : fail;
+		double arrival = arrival_of(f, i), now = arrival <= event ? arrival : event;
+
+		assert(now < INFINITY);
+		pass_time(f, now);
+		if (arrival <= event)
+			arrive(f, &f->jobs[i++], now);
+		else if (e->next < fail)
+			engine_event(e, now);
+		else
+			on_done(f, f->failures->job[f->failures->head++], now);
+	}
+}
+
+int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
+	      const struct chooser *c, struct err *e)
+{
+	*f = (struct sim){ .opts = o, .trace = t, .chooser = c, .turn = o->n - 1 };
+	if (too_large(t, &o->profile, e) < 0)
+		return -1;
+	if (start(f) < 0) {
+		sim_fini(f);
+		return err_set(e, "there is not enough memory for %u engines", o->n);
+	}
+	run(f);
+	return 0;
+}
+
+/* ---- result ------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double share(const double *sorted, size_t n, double p)
+{
+	size_t i = (size_t)(p * (double)n);
+
+	return n == 0 ? 0 : sorted[i < n ? i : n - 1];
+}
+
+static void result_times(struct sim_result *r, double *t, size_t n)
+{
+	double sum = 0;
+
+	qsort(t, n, sizeof(*t), by_size);
+	for (size_t i = 0; i < n; i++)
+		sum += t[i];
+	r->ttft_mean = n > 0 ? sum / (double)n : 0;
+	r->ttft_p50 = share(t, n, .5);
+	r->ttft_p90 = share(t, n, .9);
+	r->ttft_p99 = share(t, n, .99);
+}
+
+static void result_engines(const struct sim *f, struct sim_result *r)
+{
+	double sum = 0, off = 0, mean, span = arrival_of(f, f->trace->n - 1);
+
+	for (unsigned i = 0; i < f->opts->n; i++)
+		sum += f->engines[i].busy_s;
+	mean = sum / f->opts->n;
+	for (unsigned i = 0; i < f->opts->n; i++)
+		off += (f->engines[i].busy_s - mean) * (f->engines[i].busy_s - mean);
+	r->busy_cv = mean > 0 ? sqrt(off / f->opts->n) / mean : 0;
+	r->offered = span > 0 ? sum / (f->opts->n * span) : 0;
+}
+
+int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r)
+{
+	double *t = mem_calloc(f->trace->n, sizeof(*t));
+	uint64_t hit = 0, in = 0;
+	size_t n = 0;
+
+	if (t == NULL)
+		return -1;
+	*r = (struct sim_result){ .fallback = f->n_fallback };
+	for (size_t i = from; i < to && i < f->trace->n; i++) {
+		const struct sim_job *j = &f->jobs[i];
+
+		r->n++;
+		r->failed += j->failed;
+		if (j->failed)
+			continue;
+		t[n++] = j->t_first - j->t_arrived;
+		hit += (uint64_t)j->hit * f->trace->block;
+		in += j->q->n_in;
+	}
+	result_times(r, t, n);
+	result_engines(f, r);
+	r->hit = in > 0 ? (double)hit / (double)in : 0;
+	r->decide_us = f->pick_us / (double)f->trace->n;
+	mem_free(t);
+	return 0;
+}
+
+#define CALIBRATE_ROUNDS	6
+
+int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const struct chooser *c,
+		    double load, double *haste, struct err *e)
+{
+	struct sim_opts own = *o;
+	struct sim_result r;
+	struct sim f;
+	double by;
+	int bad;
+
+	own.haste = 1;
+	own.n_events = 0;
+	own.clock_us = NULL;
+	for (int i = 0; i < CALIBRATE_ROUNDS; i++) {
+		if (sim_run(&f, &own, t, c, e) < 0)
+			return -1;
+		bad = sim_result(&f, 0, t->n, &r);
+		sim_fini(&f);
+		if (bad < 0)
+			return err_set(e, "there is not enough memory");
+		by = load / (r.offered > 1e-9 ? r.offered : 1e-9);
+		own.haste *= fabs(by - 1) > .2 ? pow(by, 0.9) : by;
+		if (fabs(by - 1) < 0.01)
+			break;
+	}
+	*haste = own.haste;
+	return 0;
+}

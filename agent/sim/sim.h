@@ -1,0 +1,94 @@
+/* sim.h - engines, a trace that arrives at them, and the chooser that says which: one run.
+ *
+ *      trace --arrival--> chooser: which engine?  --> engine --first, done--> chooser: told
+ *
+ * A run changes nothing of the trace; the same arguments give the same run. */
+#ifndef KVROUTE_SIM_SIM_H
+#define KVROUTE_SIM_SIM_H
+
+#include "agent/sim/engine.h"
+
+#define SIM_ENGINES_MAX	256u
+
+struct sim;
+
+/* What decides. All functions but pick() may be NULL. */
+struct chooser {
+	const char *name;
+	void *state;
+	/* An engine that is up; -1: no opinion, then the fleet sends it to the next in turn. */
+	int (*pick)(void *state, const struct sim *f, struct sim_job *j, double now);
+	void (*first)(void *state, const struct sim *f, struct sim_job *j, double now);
+	void (*done)(void *state, const struct sim *f, struct sim_job *j, double now);
+	void (*tick)(void *state, double now);		/* every SIM_TICK_S */
+};
+
+#define SIM_TICK_S	0.1
+
+/* What happens to engine <engine> when <at> of the arrivals' time (0 .. 1) is over. */
+enum sim_change { SIM_UP, SIM_DOWN, SIM_FAIL, SIM_HEAL };
+
+struct sim_event {
+	double at;
+	enum sim_change change;
+	unsigned engine;
+};
+
+#define SIM_EVENTS_MAX	8u
+
+struct sim_opts {
+	unsigned n;
+	struct engine_profile profile;
+	double speed[SIM_ENGINES_MAX];	/* of each engine; 1 */
+	double haste;				/* arrivals come so many times as fast as in the trace; 1 */
+	struct sim_event events[SIM_EVENTS_MAX];	/* by time */
+	unsigned n_events;
+	/* To measure what a decision takes; NULL: not measured. */
+	double (*clock_us)(void *arg);
+	void *clock_arg;
+};
+
+/* One engine, the usual profile. */
+void sim_defaults(struct sim_opts *o);
+
+struct sim {
+	const struct sim_opts *opts;
+	const struct sim_trace *trace;
+	const struct chooser *chooser;
+	struct engine *engines;		/* [opts->n] */
+	uint32_t conns[SIM_ENGINES_MAX];	/* open requests */
+	bool up[SIM_ENGINES_MAX], failing[SIM_ENGINES_MAX];
+	struct sim_job *jobs;		/* [trace->n] */
+	size_t n_done, n_failed, n_fallback;
+	double next_tick, pick_us;
+	unsigned turn;			/* of the round robin of last resort */
+	unsigned n_events;		/* that have happened */
+	struct fail *failures;		/* answers to come of engines that fail */
+};
+
+/* 0, and <f> shows how it ended until sim_fini(). -1: no memory, or a request is larger than the cache
+ * of an engine; <e> says which. */
+int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
+	      const struct chooser *c, struct err *e);
+void sim_fini(struct sim *f);
+
+/* ---- what a run was worth ------------------------------------------------------------------ */
+
+struct sim_result {
+	size_t n, failed;		/* requests looked at; of them answered with an error */
+	size_t fallback;		/* of all: the chooser had no opinion */
+	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of those that were served */
+	double hit;			/* share of prompt tokens found cached */
+	double busy_cv;			/* of the engines' seconds with prefill: deviation / mean */
+	double offered;			/* those seconds / seconds of the arrivals, a mean engine */
+	double decide_us;
+};
+
+/* Of requests <from> up to <to>. -1: no memory. */
+int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r);
+
+/* The haste at which <c> keeps the engines busy with prefill for <load> of the time. -1: as sim_run(). */
+int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const struct chooser *c,
+		    double load, double *haste, struct err *e);
+
+#endif

@@ -1,0 +1,112 @@
+/* text.c - bodies at the speed of a copy: a trace has some 100 million tokens. A number is two digits and a
+ * comma, written as one word of four bytes; sixteen of them are a page, of which there are 90^16. */
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/sim/text.h"
+
+#define CHARS_A_TOKEN	4u
+#define FRAME_BYTES	256u	/* what stands around the prompt, at most */
+
+struct words { char w[128][4]; };
+
+/* Two digits and a comma: the 90 numbers of two digits, some of them twice. */
+static void words_ids(struct words *w)
+{
+	for (unsigned i = 0; i < 128; i++) {
+		unsigned v = 10 + i % 90;
+
+		w->w[i][0] = (char)('0' + v / 10);
+		w->w[i][1] = (char)('0' + v % 10);
+		w->w[i][2] = w->w[i][3] = ',';
+	}
+}
+
+static void words_chat(struct words *w)
+{
+	for (unsigned i = 0; i < 128; i++) {
+		w->w[i][0] = (char)('a' + i % 26);
+		w->w[i][1] = (char)('a' + (i / 5) % 26);
+		w->w[i][2] = (char)('a' + (i * 7) % 26);
+		w->w[i][3] = ' ';
+	}
+}
+
+/* <n> tokens that are those of <seed>; <step> bytes each. */
+static char *put_tokens(char *p, const struct words *w, uint64_t seed, uint32_t n, unsigned step)
+{
+	uint64_t x = 0;
+
+	for (uint32_t i = 0; i < n; i++, x >>= 7, p += step) {
+		if (i % 8 == 0) {
+			x = (seed + i + 1) * 0x9e3779b97f4a7c15ull;
+			x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+			x ^= x >> 29;
+		}
+		memcpy(p, w->w[x & 127], 4);
+	}
+	return p;
+}
+
+/* A part block is like its id's; without one, like no other's. */
+static char *put_prompt(char *p, const struct sim_trace *t, const struct sim_request *q, const struct words *w,
+			unsigned step)
+{
+	uint32_t left = q->n_in, n;
+	uint64_t seed;
+
+	for (uint32_t i = 0; left > 0; i++, left -= n) {
+		n = left < t->block ? left : t->block;
+		seed = i < q->n_ids ? t->ids[q->first + i] : SIM_IDS_MAX + ((uint64_t)q->number << 24) + i;
+		p = put_tokens(p, w, seed << 20, n, step);
+	}
+	return p;
+}
+
+static int reserve(struct text_buf *b, size_t n)
+{
+	char *p;
+
+	if (n <= b->cap)
+		return 0;
+	if ((p = mem_resize(b->p, n, 1)) == NULL)
+		return -1;
+	b->p = p;
+	b->cap = n;
+	return 0;
+}
+
+int text_body(struct text_buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form)
+{
+	unsigned step = form == SIM_TEXT_IDS ? 3 : CHARS_A_TOKEN;
+	struct words w;
+	char *p;
+
+	if (reserve(b, (size_t)q->n_in * step + FRAME_BYTES) < 0)
+		return -1;
+	p = b->p;
+	if (form == SIM_TEXT_IDS) {
+		words_ids(&w);
+		p += sprintf(p, "{\"model\":\"m\",\"prompt\":[");
+		p = put_prompt(p, t, q, &w, step) - 1;
+		p += sprintf(p, "],\"max_tokens\":%u,\"stream\":true}", q->n_out);
+	} else {
+		words_chat(&w);
+		p += sprintf(p, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+		p = put_prompt(p, t, q, &w, step);
+		p += sprintf(p, "\"}],\"model\":\"m\",\"max_tokens\":%u,\"stream\":true}", q->n_out);
+	}
+	b->n = (size_t)(p - b->p);
+	return 0;
+}
+
+const char *text_path(enum sim_text form)
+{
+	return form == SIM_TEXT_IDS ? "/v1/completions" : "/v1/chat/completions";
+}
+
+void text_free(struct text_buf *b)
+{
+	mem_free(b->p);
+	*b = (struct text_buf){ 0 };
+}

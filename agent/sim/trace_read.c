@@ -1,0 +1,423 @@
+/* trace_read.c - JSON lines to a trace.
+ *
+ * A line is read by what it has: "hash_ids" makes it a request of a published trace. Another kind of line
+ * gets a field table of its own here, and a function that adds what it says. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "agent/base/json.h"
+#include "agent/base/mem.h"
+#include "agent/base/num.h"
+#include "agent/sim/trace.h"
+
+#define LINE_MAX_BYTES	((size_t)64 << 20)
+#define LINE_DEPTH	16
+#define STAMP_MAX	1e15		/* ms */
+#define SPREAD_MAX_S	5.0		/* a pause behind requests of one timestamp counts for no more */
+
+enum field { F_OTHER, F_STAMP, F_IN, F_OUT, F_IDS, F_SESSION, F_BLOCK, F_COUNT };
+
+static const char *const field_name[F_COUNT] = {
+	[F_STAMP] = "timestamp", [F_IN] = "input_length", [F_OUT] = "output_length", [F_IDS] = "hash_ids",
+	[F_SESSION] = "session", [F_BLOCK] = "block_size",
+};
+
+/* ---- one line ------------------------------------------------------------------------------- */
+
+struct line {
+	enum field field;
+	unsigned seen;			/* 1 << field */
+	double stamp, in, out, block;
+	uint64_t session;
+	uint64_t *ids;
+	size_t n_ids, cap_ids;
+	uint64_t hash;			/* of the string that comes in parts */
+	const char *why;		/* what is wrong with it */
+};
+
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static void take_id(struct line *l, uint64_t id)
+{
+	uint64_t *p;
+
+	if (l->n_ids == l->cap_ids) {
+		p = mem_resize(l->ids, l->cap_ids ? l->cap_ids * 2 : 256, sizeof(*p));
+		if (p == NULL) {
+			l->why = "there is not enough memory";
+			return;
+		}
+		l->ids = p;
+		l->cap_ids = l->cap_ids ? l->cap_ids * 2 : 256;
+	}
+	l->ids[l->n_ids++] = id;
+}
+
+/* An id or a session: any number or string, as long as equal ones are equal. */
+static void take_name(struct line *l, const struct json *j, uint64_t name)
+{
+	if (l->field == F_IDS && j->depth == 2) {
+		take_id(l, name);
+	} else if (l->field == F_SESSION && j->depth == 1) {
+		l->session = name;
+		l->seen |= 1u << F_SESSION;
+	}
+}
+
+static void hash_more(struct line *l, struct span text)
+{
+	for (size_t i = 0; i < text.n; i++)
+		l->hash = (l->hash ^ (uint8_t)text.p[i]) * 0x100000001b3ull;
+}
+
+static void take_number(struct line *l, const struct json *j, struct span text)
+{
+	char copy[JSON_NUMBER_MAX + 1];
+	double *to = l->field == F_STAMP ? &l->stamp : l->field == F_IN ? &l->in :
+		     l->field == F_OUT ? &l->out : l->field == F_BLOCK ? &l->block : NULL;
+	int64_t v;
+
+	if (to != NULL && j->depth == 1) {
+		memcpy(copy, text.p, text.n);
+		copy[text.n] = '\0';
+		*to = strtod(copy, NULL);
+		l->seen |= 1u << l->field;
+	} else if (num_parse(text, &v)) {
+		take_name(l, j, (uint64_t)v);
+	} else {
+		l->hash = 0xcbf29ce484222325ull;
+		hash_more(l, text);
+		take_name(l, j, mix(l->hash));
+	}
+}
+
+static enum field field_of(struct span name)
+{
+	for (unsigned i = F_OTHER + 1; i < F_COUNT; i++) {
+		if (span_eq(name, span_str(field_name[i])))
+			return i;
+	}
+	return F_OTHER;
+}
+
+static void sink(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct line *l = arg;
+
+	switch (ev) {
+	case JSON_KEY:
+		if (j->depth == 1)
+			l->field = field_of(text);
+		break;
+	case JSON_ARRAY:
+		if (l->field == F_IDS && j->depth == 1) {
+			l->seen |= 1u << F_IDS;
+			l->n_ids = 0;
+		}
+		break;
+	case JSON_NUMBER: take_number(l, j, text); break;
+	case JSON_STRING: l->hash = 0xcbf29ce484222325ull; break;
+	case JSON_STRING_PART: hash_more(l, text); break;
+	case JSON_STRING_END: take_name(l, j, mix(l->hash)); break;
+	default: break;
+	}
+}
+
+/* False: <why> says what is wrong. The ids' memory is kept for the next. */
+static bool line_scan(struct line *l, struct span text)
+{
+	struct json j;
+
+	*l = (struct line){ .ids = l->ids, .cap_ids = l->cap_ids };
+	json_init(&j, LINE_DEPTH, sink, l);
+	if (json_feed(&j, text.p, text.n) != JSON_DONE)
+		l->why = "it is not JSON: a trace has one object a line";
+	return l->why == NULL;
+}
+
+uint32_t trace_block_of(struct span meta)
+{
+	struct line l = { 0 };
+	double b = line_scan(&l, meta) && (l.seen & 1u << F_BLOCK) ? l.block : 0;
+
+	mem_free(l.ids);
+	return b >= 1 && b <= SIM_BLOCK_MAX ? (uint32_t)b : 0;
+}
+
+/* ---- names to small numbers ------------------------------------------------------------------- */
+
+struct names {
+	uint64_t *key;
+	uint32_t *number;	/* + 1; 0: free */
+	size_t n, n_slots;	/* a power of two */
+};
+
+static void names_free(struct names *m)
+{
+	mem_free(m->key);
+	mem_free(m->number);
+}
+
+static size_t names_slot(const struct names *m, uint64_t key)
+{
+	size_t i = mix(key + 0x9e3779b97f4a7c15ull) & (m->n_slots - 1);
+
+	while (m->number[i] != 0 && m->key[i] != key)
+		i = (i + 1) & (m->n_slots - 1);
+	return i;
+}
+
+static int names_grow(struct names *m)
+{
+	struct names next = { .n = m->n, .n_slots = m->n_slots ? m->n_slots * 2 : 1024 };
+	size_t i, at;
+
+	next.key = mem_calloc(next.n_slots, sizeof(*next.key));
+	next.number = mem_calloc(next.n_slots, sizeof(*next.number));
+	if (next.key == NULL || next.number == NULL) {
+		names_free(&next);
+		return -1;
+	}
+	for (i = 0; i < m->n_slots; i++) {
+		if (m->number[i] == 0)
+			continue;
+		at = names_slot(&next, m->key[i]);
+		next.key[at] = m->key[i];
+		next.number[at] = m->number[i];
+	}
+	names_free(m);
+	*m = next;
+	return 0;
+}
+
+/* -1: no memory. */
+static int64_t names_number(struct names *m, uint64_t key)
+{
+	size_t i;
+
+	if (m->n * 2 >= m->n_slots && names_grow(m) < 0)
+		return -1;
+	i = names_slot(m, key);
+	if (m->number[i] == 0) {
+		m->key[i] = key;
+		m->number[i] = (uint32_t)++m->n;
+	}
+	return m->number[i] - 1;
+}
+
+/* ---- a request -------------------------------------------------------------------------------- */
+
+struct reader {
+	struct sim_trace *t;
+	struct line line;
+	struct names blocks, sessions;
+	uint32_t *ids;		/* of the line, as small numbers */
+	size_t cap_ids;
+	uint32_t *last;		/* by block: the last request it was in, + 1 */
+	size_t cap_last;
+	bool has_sessions;
+};
+
+static bool is_length(double v)
+{
+	return v >= 0 && v <= SIM_TOKENS_MAX && v == floor(v);
+}
+
+static const char *line_wrong(const struct reader *rd)
+{
+	const struct line *l = &rd->line;
+	const unsigned all = 1u << F_STAMP | 1u << F_IN | 1u << F_OUT | 1u << F_IDS;
+
+	if ((l->seen & all) != all)
+		return "it needs timestamp, input_length, output_length and hash_ids";
+	if (!(l->stamp >= 0 && l->stamp <= STAMP_MAX))
+		return "timestamp has to be milliseconds from 0 on";
+	if (!is_length(l->in) || !is_length(l->out))
+		return "input_length and output_length have to be tokens, 16777216 at most";
+	if (l->n_ids > 2 * ((size_t)l->in / rd->t->block + 1) + 8)
+		return "there are far more hash_ids than input_length has blocks: say --block";
+	return NULL;
+}
+
+static int room_for(uint32_t **p, size_t *cap, size_t want)
+{
+	uint32_t *q;
+	size_t n = *cap ? *cap : 256;
+
+	while (n < want)
+		n *= 2;
+	if (n == *cap)
+		return 0;
+	if ((q = mem_resize(*p, n, sizeof(*q))) == NULL)
+		return -1;
+	memset(q + *cap, 0, (n - *cap) * sizeof(*q));
+	*p = q;
+	*cap = n;
+	return 0;
+}
+
+/* An id that comes twice in a prompt stands for no prefix. */
+static const char *number_ids(struct reader *rd)
+{
+	const struct line *l = &rd->line;
+	uint32_t stamp = (uint32_t)rd->t->n + 1;
+	int64_t k;
+
+	if (room_for(&rd->ids, &rd->cap_ids, l->n_ids) < 0)
+		return "there is not enough memory";
+	for (size_t i = 0; i < l->n_ids; i++) {
+		if ((k = names_number(&rd->blocks, l->ids[i])) < 0 ||
+		    room_for(&rd->last, &rd->cap_last, (size_t)k + 1) < 0)
+			return "there is not enough memory";
+		if (rd->last[k] == stamp)
+			return "an id comes twice in hash_ids; it has to stand for all of the prompt up to its block";
+		rd->last[k] = stamp;
+		rd->ids[i] = (uint32_t)k;
+	}
+	return NULL;
+}
+
+static const char *add_request(struct reader *rd)
+{
+	const struct line *l = &rd->line;
+	const char *why = line_wrong(rd);
+	int64_t session;
+
+	if (why != NULL || (why = number_ids(rd)) != NULL)
+		return why;
+	rd->has_sessions |= (l->seen & 1u << F_SESSION) != 0;
+	session = names_number(&rd->sessions, l->seen & 1u << F_SESSION ? l->session : mix(~(uint64_t)rd->t->n));
+	if (session < 0)
+		return "there is not enough memory";
+	if (trace_add(rd->t, l->stamp / 1000, l->in >= 1 ? (uint32_t)l->in : 1,
+		      l->out >= 1 ? (uint32_t)l->out : 1, rd->ids, l->n_ids, (uint32_t)session) < 0)
+		return "there is not enough memory, or the trace is beyond all bounds";
+	return NULL;
+}
+
+/* ---- times and sessions ------------------------------------------------------------------------ */
+
+/* Stamps are often coarse: those that share one are sent evenly up to the next. */
+static void spread(struct sim_trace *t)
+{
+	size_t i = 0, k, n;
+	double gap, before = 0, at;
+
+	for (; i < t->n; i += n) {
+		at = t->r[i].at;
+		for (n = 1; i + n < t->n && t->r[i + n].at == at; n++)
+			;
+		gap = i + n < t->n ? t->r[i + n].at - at : i > 0 ? at - before : 1;
+		gap = gap < SPREAD_MAX_S ? gap : SPREAD_MAX_S;
+		for (k = 0; k < n; k++)
+			t->r[i + k].at = at + gap * (double)k / (double)n;
+		before = at;
+	}
+}
+
+/* A request goes on with the session of an earlier one when it holds a block of it; blocks that many share,
+ * those of system prompts, do not count. */
+static int guess_sessions(struct sim_trace *t)
+{
+	uint32_t *count = mem_calloc((size_t)t->n_blocks + 1, sizeof(*count));
+	uint32_t *owner = mem_calloc((size_t)t->n_blocks + 1, sizeof(*owner));
+	uint32_t next = 0, many = t->n / 100 > 50 ? (uint32_t)(t->n / 100) : 50;
+
+	for (size_t i = 0; count != NULL && i < t->n_ids; i++)
+		count[t->ids[i]]++;
+	for (size_t i = 0; count != NULL && owner != NULL && i < t->n; i++) {
+		struct sim_request *r = &t->r[i];
+		const uint32_t *ids = t->ids + r->first;
+		uint32_t k = r->n_full;
+
+		while (k > 0 && (owner[ids[k - 1]] == 0 || count[ids[k - 1]] > many))
+			k--;
+		r->session = k > 0 ? owner[ids[k - 1]] - 1 : next++;
+		for (k = 0; k < r->n_full; k++) {
+			if (count[ids[k]] <= many)
+				owner[ids[k]] = r->session + 1;
+		}
+	}
+	mem_free(owner);
+	mem_free(count);
+	return count != NULL && owner != NULL ? 0 : -1;
+}
+
+/* As the last stamp of a trace has no next one, routers' traces are read whole before the limit. */
+static int finish(struct reader *rd, const struct trace_opts *o)
+{
+	struct sim_trace *t = rd->t;
+
+	trace_finish(t);
+	if (o->limit > 0 && t->n > o->limit)
+		t->n = o->limit;
+	if (!o->keep_stamps)
+		spread(t);
+	return rd->has_sessions ? 0 : guess_sessions(t);
+}
+
+/* ---- all lines ------------------------------------------------------------------------------------ */
+
+static bool is_blank(struct span s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] != ' ' && s.p[i] != '\t' && s.p[i] != '\r')
+			return false;
+	}
+	return true;
+}
+
+static const char *take_line(struct reader *rd, struct span s)
+{
+	if (is_blank(s))
+		return NULL;
+	if (s.n > LINE_MAX_BYTES)
+		return "it is longer than 64 MiB";
+	if (!line_scan(&rd->line, s))
+		return rd->line.why;
+	return add_request(rd);
+}
+
+static const char *take_lines(struct reader *rd, struct span text, int *line)
+{
+	const char *why = NULL, *end;
+	struct span s;
+
+	for (*line = 1; text.n > 0 && why == NULL; ++*line) {
+		end = memchr(text.p, '\n', text.n);
+		s = span_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		why = take_line(rd, s);
+		text = span_of(text.p + s.n + (end != NULL), text.n - s.n - (end != NULL));
+	}
+	return why;
+}
+
+int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o, struct err *e)
+{
+	struct reader rd = { .t = t };
+	const char *why;
+	int line;
+
+	trace_init(t, o->block);
+	*e = (struct err){ 0 };
+	why = take_lines(&rd, text, &line);
+	e->line = why != NULL ? line - 1 : 0;
+	if (why == NULL && t->n == 0)
+		why = "there is no request in it";
+	if (why == NULL && finish(&rd, o) < 0)
+		why = "there is not enough memory";
+	mem_free(rd.line.ids);
+	mem_free(rd.ids);
+	mem_free(rd.last);
+	names_free(&rd.blocks);
+	names_free(&rd.sessions);
+	if (why == NULL)
+		return 0;
+	trace_free(t);
+	return err_set(e, "%s", why);
+}

@@ -1,0 +1,277 @@
+/* workload.c - everything is a prompt made of parts: blocks that others have as well, then blocks of its own.
+ * Lengths and pauses are drawn around a mean, long ones rarely. Numbers are those of published traces, in
+ * round figures: chats of some hundred tokens a turn, agents with a few thousand tokens of tools. */
+#include <math.h>
+
+#include "agent/base/mem.h"
+#include "agent/base/rng.h"
+#include "agent/sim/workload.h"
+
+#define BLOCK		64u		/* tokens */
+#define PROMPT_MAX	65536u		/* tokens; what is longer is cut */
+#define IDS_MAX		(PROMPT_MAX / BLOCK)
+#define ANSWER_S	0.02		/* a token of an answer, when it is read */
+
+struct maker {
+	struct sim_trace *t;
+	struct rng rng;
+	uint32_t next_block, next_session;
+	size_t want;		/* requests */
+	double span;		/* seconds they come in, about */
+	bool no_memory;
+	uint32_t ids[IDS_MAX];	/* of the prompt that is being made */
+	uint32_t n_ids, n_tokens;
+};
+
+/* ---- chance -------------------------------------------------------------------------------- */
+
+static double chance(struct maker *m)
+{
+	return (double)(rng_next(&m->rng) >> 11) * 0x1p-53;
+}
+
+/* A quarter of <mean> at least, exponential above. */
+static double around(struct maker *m, double mean)
+{
+	return mean * (0.25 - 0.75 * log(1 - chance(m)));
+}
+
+/* 0 .. n - 1, the k-th about 1 / (k + 1) as likely as the first. */
+static uint32_t popular(struct maker *m, uint32_t n)
+{
+	return (uint32_t)(pow(n + 1.0, chance(m)) - 1) % n;
+}
+
+/* ---- a prompt --------------------------------------------------------------------------------- */
+
+/* Blocks that several prompts begin with. Returns the first, they follow each other. */
+static uint32_t new_blocks(struct maker *m, uint32_t tokens)
+{
+	uint32_t first = m->next_block;
+
+	m->next_block += tokens / BLOCK;
+	return first;
+}
+
+static void begin(struct maker *m, uint32_t first, uint32_t tokens)
+{
+	m->n_ids = m->n_tokens = 0;
+	for (; m->n_tokens + BLOCK <= tokens && m->n_ids < IDS_MAX; m->n_tokens += BLOCK)
+		m->ids[m->n_ids++] = first++;
+}
+
+/* <tokens> of its own. What a part block will be is settled when it begins, so that a prompt that grows
+ * stays the beginning of what it becomes. */
+static void more(struct maker *m, uint32_t tokens)
+{
+	m->n_tokens = tokens < PROMPT_MAX - m->n_tokens ? m->n_tokens + tokens : PROMPT_MAX;
+	while (m->n_ids * BLOCK < m->n_tokens)
+		m->ids[m->n_ids++] = m->next_block++;
+}
+
+static bool enough(const struct maker *m)
+{
+	return m->no_memory || m->t->n >= m->want;
+}
+
+static void ask(struct maker *m, double at, uint32_t n_out, uint32_t session)
+{
+	if (!enough(m) && trace_add(m->t, at, m->n_tokens, n_out > 0 ? n_out : 1, m->ids, m->n_ids, session) < 0)
+		m->no_memory = true;
+}
+
+/* ---- what is made of them ------------------------------------------------------------------------ */
+
+/* Conversations: each turn is asked when the answer has been read and the pause is over. */
+struct talk {
+	uint32_t kinds, shared;		/* system prompts, tokens of each */
+	double open, add, answer;	/* tokens: of the first turn, of later ones, of answers */
+	double turns, pause_s;
+	double work_s;			/* of a request under round robin, about: for the rate */
+};
+
+/* As many are in the middle when the first request comes as when the last does. */
+static void talk_once(struct maker *m, const struct talk *k, uint32_t system)
+{
+	double lead = k->turns * (k->answer * ANSWER_S + k->pause_s), at = chance(m) * (m->span + lead) - lead;
+	uint32_t session = m->next_session++, turns = (uint32_t)around(m, k->turns) + 1, out;
+
+	begin(m, system, k->shared);
+	more(m, (uint32_t)around(m, k->open) + 1);
+	while (turns-- > 0 && !enough(m) && m->n_tokens < PROMPT_MAX && at < m->span) {
+		out = (uint32_t)around(m, k->answer) + 1;
+		if (at >= 0)
+			ask(m, at, out, session);
+		at += out * ANSWER_S + around(m, k->pause_s);
+		more(m, out + (uint32_t)around(m, k->add));
+	}
+}
+
+static void talks(struct maker *m, const struct talk *k)
+{
+	uint32_t system = new_blocks(m, k->kinds * k->shared);
+
+	m->span *= k->work_s;
+	while (!enough(m))
+		talk_once(m, k, system + popular(m, k->kinds) * (k->shared / BLOCK));
+}
+
+static void make_chat(struct maker *m)
+{
+	talks(m, &(struct talk){ .kinds = 4, .shared = 1024, .open = 3000, .add = 500, .answer = 200, .turns = 6,
+				 .pause_s = 8, .work_s = 0.16 });
+}
+
+static void make_long_chat(struct maker *m)
+{
+	talks(m, &(struct talk){ .kinds = 4, .shared = 1024, .open = 9000, .add = 800, .answer = 200, .turns = 6,
+				 .pause_s = 8, .work_s = 0.35 });
+}
+
+static void make_agents(struct maker *m)
+{
+	talks(m, &(struct talk){ .kinds = 3, .shared = 8192, .open = 2000, .add = 1500, .answer = 80, .turns = 15,
+				 .pause_s = 2, .work_s = 0.3 });
+}
+
+/* Questions about one of <n> texts. */
+static void questions(struct maker *m, uint32_t n, double length, double question, double work_s)
+{
+	uint32_t *first = mem_calloc(n, sizeof(*first)), *tokens = mem_calloc(n, sizeof(*tokens)), k;
+
+	m->no_memory = first == NULL || tokens == NULL;
+	for (k = 0; !m->no_memory && k < n; k++) {
+		tokens[k] = (uint32_t)(n > 1 ? around(m, length) : length) / BLOCK * BLOCK;
+		first[k] = new_blocks(m, tokens[k]);
+	}
+	m->span *= work_s;
+	while (!enough(m)) {
+		k = popular(m, n);
+		begin(m, first[k], tokens[k]);
+		more(m, (uint32_t)around(m, question) + 1);
+		ask(m, chance(m) * m->span, (uint32_t)around(m, 200), m->next_session++);
+	}
+	mem_free(first);
+	mem_free(tokens);
+}
+
+static void make_system(struct maker *m)
+{
+	questions(m, 1, 4096, 300, 0.05);
+}
+
+static void make_prefixes(struct maker *m)
+{
+	questions(m, 3000, 3000, 150, 0.12);
+}
+
+#define BURST_MAX	16
+#define BURST_S		0.05
+
+static void make_siblings(struct maker *m)
+{
+	m->span *= 0.15;
+	while (!enough(m)) {
+		double at = chance(m) * m->span;
+		uint32_t n = 2 + rng_below(&m->rng, BURST_MAX - 1), tokens = (uint32_t)around(m, 6000) / BLOCK * BLOCK;
+		uint32_t first = new_blocks(m, tokens), session = m->next_session++;
+
+		while (n-- > 0) {
+			begin(m, first, tokens);
+			more(m, (uint32_t)around(m, 100) + 1);
+			ask(m, at + chance(m) * BURST_S, (uint32_t)around(m, 200), session);
+		}
+	}
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------- */
+
+#define AT_FIRST_OF	8	/* cold: an eighth */
+#define LIMIT_BYTES	16000
+
+enum scene { PLAIN, COLD, JOIN, LEAVE, SLOW, FAIL, LIMIT };
+
+static const struct {
+	const char *name;
+	void (*make)(struct maker *m);
+	enum scene scene;
+} workloads[] = {
+	{ "chat", make_chat, PLAIN },
+	{ "agents", make_agents, PLAIN },
+	{ "system", make_system, PLAIN },
+	{ "prefixes", make_prefixes, PLAIN },
+	{ "siblings", make_siblings, PLAIN },
+	{ "cold", make_chat, COLD },
+	{ "join", make_chat, JOIN },
+	{ "leave", make_chat, LEAVE },
+	{ "slow", make_chat, SLOW },
+	{ "fail", make_chat, FAIL },
+	{ "limit", make_long_chat, LIMIT },
+};
+
+#define N_WORKLOADS	(sizeof(workloads) / sizeof(workloads[0]))
+
+const char *workload_at(size_t i)
+{
+	return i < N_WORKLOADS ? workloads[i].name : NULL;
+}
+
+static void add_event(struct workload *w, double at, enum sim_change change, unsigned engine)
+{
+	w->events[w->n_events++] = (struct sim_event){ at, change, engine };
+}
+
+static void set_scene(struct workload *w, enum scene s, size_t n, unsigned engines)
+{
+	switch (s) {
+	case PLAIN: break;
+	case COLD: w->first = n / AT_FIRST_OF; break;
+	case JOIN: add_event(w, 0.4, SIM_UP, engines - 1); break;
+	case LEAVE: add_event(w, 0.4, SIM_DOWN, 0); break;
+	case SLOW: w->first_speed = 0.5; break;
+	case FAIL:
+		add_event(w, 0.4, SIM_FAIL, 0);
+		add_event(w, 0.6, SIM_HEAL, 0);
+		break;
+	case LIMIT: w->body_limit = LIMIT_BYTES; break;
+	}
+}
+
+static int make(struct workload *w, size_t i, size_t n, unsigned engines, uint64_t seed)
+{
+	struct maker *m = mem_alloc(sizeof(*m));
+	bool bad;
+
+	if (m == NULL)
+		return -1;
+	*w = (struct workload){ .first_speed = 1 };
+	trace_init(&w->trace, BLOCK);
+	m->t = &w->trace;
+	m->want = n;
+	m->span = 2.0 * (double)n / engines;	/* seconds, times those of a request's work */
+	rng_init(&m->rng, seed);
+	workloads[i].make(m);
+	bad = m->no_memory;
+	mem_free(m);
+	trace_finish(&w->trace);
+	set_scene(w, workloads[i].scene, n, engines);
+	if (bad)
+		workload_free(w);
+	return bad ? -1 : 0;
+}
+
+int workload_make(struct workload *w, struct span name, size_t n, unsigned engines, uint64_t seed,
+		  struct err *e)
+{
+	for (size_t i = 0; i < N_WORKLOADS; i++) {
+		if (!span_eq(name, span_str(workloads[i].name)))
+			continue;
+		return make(w, i, n, engines, seed) < 0 ? err_set(e, "there is not enough memory") : 0;
+	}
+	return err_set(e, "there is no workload \"" SPAN_FMT "\"", SPAN_ARG(name));
+}
+
+void workload_free(struct workload *w)
+{
+	trace_free(&w->trace);
+}
