@@ -29,7 +29,7 @@ LIBS    := -lev -lyaml -lseccomp -lm
 
 # ---- what is built, lowest first: a folder may use those named behind it -------------------
 
-MODULES := spoe base prompt index policy feed route serve conf loop ctl
+MODULES := spoe base prompt index policy feed route sim serve conf loop ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -38,6 +38,7 @@ dir_index  := agent/index
 dir_policy := agent/policy
 dir_feed   := agent/feed
 dir_route  := agent/route
+dir_sim    := agent/sim
 dir_serve  := agent/serve
 dir_conf   := agent/conf
 dir_loop   := agent/loop
@@ -50,6 +51,7 @@ uses_index  := index base
 uses_policy := policy base
 uses_feed   := feed base
 uses_route  := route prompt index policy feed base
+uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_loop   := loop $(uses_serve)
 uses_conf   := conf $(uses_loop)
@@ -84,7 +86,7 @@ endif
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
-$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,$(uses_conf))
+$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,sim $(uses_conf))
 	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%
@@ -153,7 +155,7 @@ tools: $(TOOLS)
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZER ?=
 
-$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o) $(call libs,$(uses_conf))
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o) $(call libs,sim $(uses_conf))
 	$(link) $(FUZZER) $(LIBS)
 fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
 fuzz fuzz-replay fuzz-merge fuzz-coverage:
@@ -183,19 +185,25 @@ bench: $(BENCH)
 # whole workloads, in build/bench/ for others as well: tests/bench/index.sh
 bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
+# what the rules are worth against engines in memory
+bench-sim: all
+	@python3 tests/bench/sim.py
 bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
 	@python3 tests/bench/notifies.py
+# the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
+sim: all
+	@python3 tests/sim/sim.py
 # what takes longer than everyone wants to wait
 test-long: all tools
-	@tests/run.sh notifies-10m failures-long scarce-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+	@tests/run.sh notifies-10m model-long failures-long scarce-long slack-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 asan:
 	tests/run.sh asan
 tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-path bench-socket test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket sim test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

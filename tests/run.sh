@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
-make=${MAKE:-make}
+make="${MAKE:-make} -j$(nproc)"
 asan="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -26,13 +26,14 @@ declare -A suite=(
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
-	[stories-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
+	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
 	[vtc]="tests/it/vtc.sh"
 	[reload]="python3 tests/it/promises/reload.py"
 	[restart]="python3 tests/it/promises/p16_restart.py"
+	[polls]="python3 tests/it/polls.py"
 	[feed]="python3 tests/it/promises/feed.py"
 	[scarce]="python3 tests/it/promises/scarce.py"
 	[socket]="python3 tests/it/promises/on_socket.py"
@@ -42,7 +43,9 @@ declare -A suite=(
 	[compose]="docker/compose-test.sh"
 	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
 	[socket-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
+	[slack-long]="$make --no-print-directory -s build/release/tests/unit/index/test_slack && SLACK_CYCLES=20 tests/unit/run.sh build/release/tests/unit/index/test_slack"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
+	[model-long]="$make --no-print-directory -s build/release/tests/unit/index/test_model && MODEL_STEPS=${MODEL_STEPS:-20} UNIT_SECONDS=7200 tests/unit/run.sh build/release/tests/unit/index/test_model"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
 # The same on the other versions that deps.sh asks for.
@@ -51,7 +54,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 promise-1 failures sandbox threats scarce reload restart feed socket memory stories-asan+compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 promise-1+reload failures sandbox threats scarce restart+polls+feed socket memory stories-asan+compose)
 [ $# -eq 0 ] || order=("$@")
 
 # How it ended and how long it took go to build/test/NAME.end.

@@ -189,6 +189,21 @@ def lines():
     put("loadstr", b"lb1/77;s1=1,0,0,1;s2=0,4294967296,3,100;s3=1,1")
 
 
+def requests():
+    line = b'{"timestamp": %s, "input_length": %s, "output_length": %s, "hash_ids": [%s]}\n'
+    plain = line % (b"0", b"1300", b"5", b"1, 2, 3") + line % (b"0", b"1024", b"1", b"1, 2") + line % (b"2500.5", b"40", b"9", b"4")
+    put("requests", plain)
+    put("requests", b" " + plain.replace(b"}", b', "session": "a\\u00e4"}', 1).replace(b"4]", b'"x", -7, 1e3, "%s"]' % LONG[:90]), keep=True)
+    put("requests", b"\n\r\n" + plain.replace(b"}", b', "session": 7, "more": {"hash_ids": [1, [2]], "timestamp": 3}}'))
+    for bad in (line % (b"-1", b"1", b"1", b""), line % (b"1", b"1.5", b"1", b""), line % (b"1", b"99999999999", b"1", b""),
+                line % (b"1", b"300", b"1", b"1, 2, 1"), line % (b"1", b"1", b"1", b"1,2,3,4,5,6,7,8,9,10,11,12"), b"{}", b"[1]", b"x", b"\n \t\n"):
+        put("requests", plain + bad, keep=True)
+        put("requests", bad)
+    put("requests", line % (b"9", b"%d" % (700 * 16), b"3", b",".join(b"%d" % k for k in range(700))), keep=True)
+    put("requests", b'{"block_size": 512, "source": "x"}', keep=True)
+    put("requests", b"".join(line % (b"%d" % (i % 9), b"%d" % (40 * i), b"3", b",".join(b"%d" % (k * (i % 3 + 1)) for k in range(i * 2))) for i in range(1, 40)))
+
+
 def stats():
     for path in sorted(glob.glob("tests/data/hastats/*-*.*")):
         data = open(path, "rb").read()
@@ -205,6 +220,23 @@ def stats():
     put("stats", b"\xff\0# " + b"n" * 128 + b"," + head[2:] + row + b"\n")
     for word in (b"UP 1/3", b"no check", b"DOWN (agent)", b"NOLB 1/2", b"DRAIN", b"MAINT (via p/a)", b"GLAD", b'"UP"'):
         put("stats", b"\x33\0" + head + row.replace(b"UP", word) * 2 + b"\n", keep=True)
+
+
+def metrics():
+    for path in sorted(glob.glob("tests/data/metrics/*.txt")):
+        data = open(path, "rb").read()
+        short = b"\n".join(l for l in data.split(b"\n") if b"_bucket" not in l)
+        put("metrics", b"\x80\0" + short)
+        put("metrics", b"\x21\1HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(short) + short)
+        put("metrics", b"\x21\1HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(short) + short + b"\r\n0\r\n\r\n")
+    for s in strings_of("tests/unit/feed/test_metrics.c"):
+        if len(s) > 8:
+            put("metrics", b"\x85\0" + s)
+    for s in strings_of("tests/unit/feed/test_http_answer.c"):
+        if s.startswith(b"HTTP/"):
+            put("metrics", b"\x85\1" + s.replace(b"abc", b"vllm:num_requests_waiting 3\n"))
+            put("metrics", b"\x85\1" + s)
+    put("metrics", b"\x85\0" + b"".join(b'vllm:lora_requests_info{max_lora="40",running_lora_adapters="a%d"} %d\n' % (i, i * 37 % 50) for i in range(40)))
 
 
 # ---- scripts for serve -----------------------------------------------------------------------------------
@@ -244,6 +276,21 @@ def serve():
                           for i, (k, t) in enumerate([(0, 4), (1, 4), (2, 8), (5, 8), (6, 9), (5, 4), (7, 8), (8, 8)])))
     put("serve", bytes([15, 0, 0x7c]) + talk[3:] + bytes([15, 1, 0x79]) + talk[3:12] + talk[3:])
     put("serve", bytes([7, 1]) + talk + bytes([7, 0, 8, 1, 0, 8, 0, 1, 0, 0, 0]) + talk)
+    def row(pool, server, how, process, holds=200):
+        return bytes([13, pool, server, how, process, holds])
+
+    def report(pool, server, capacity, adapters=0, holds=200):
+        return bytes([14, pool, server, 4, 9, 128, 16, capacity, adapters, holds])
+
+    rows = b"".join(row(0, i, 4 | i << 4, 0) for i in range(4))
+    none = bytes([0])
+    put("serve", talk + rows + b"".join(route(i % 3, i % 8, 0, none, [0x91, i]) for i in range(8)), keep=True)
+    put("serve", talk + rows + row(0, 1, 6, 1) + row(0, 2, 7, 2) + row(0, 3, 0, 3) + talk + bytes([3, 100]) + talk, keep=True)
+    put("serve", bytes([6, 0x30]) + rows + b"".join(row(0, 0, 0xf4, p, p * 9) for p in range(11)) + route(0, 0, 0, none, [0x91]) * 3, keep=True)
+    put("serve", talk + b"".join(report(0, i % 4, 250 - i * 9, i % 40) + route(0, i % 8, 0, load, [0x11 * (i % 15) + 1, 0x31])
+                                 for i in range(24)) + bytes([5]), keep=True)
+    put("serve", talk + b"".join(row(0, 0, 0x14, 0) + bytes([3, 20]) for _ in range(12)) + route(0, 1, 0, none, [0x91]) * 4 +
+        b"".join(row(0, 0, 0x04, 0) + bytes([3, 20]) for _ in range(12)) + bytes([5]), keep=True)
     for i in range(8):
         put("serve", talk + bytes([2, 0, i, i, 7 - i, i, i, 250, i]) + bytes([2, 0x80, 14]) + b'{"uid":"u1"}xy' + talk)
     fragments = bytes([15, 0, 2 + 8 * 4]) + talk[3:]
@@ -295,5 +342,7 @@ snapshots()
 spop()
 conf()
 lines()
+requests()
 stats()
+metrics()
 serve()

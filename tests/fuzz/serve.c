@@ -1,4 +1,4 @@
-/* serve - connections, messages, facts, log lines and reloads upon one router, with a clock that the
+/* serve - connections, messages, facts, log lines, stats rows, engines' reports and reloads upon one router, with a clock that the
  * input turns.
  *
  * Input: a script; a byte says what to do, bytes behind it how. Names come from small sets, so that
@@ -455,7 +455,7 @@ static void reload(struct world *w, uint8_t how)
 
 	pool[0] = o.pool_default;
 	strcpy(pool[0].name, "llm");
-	pool[0].policy.rule = how & 1 ? RULE_CACHE_AWARE : RULE_COST;
+	policy_preset(&pool[0].policy, (enum policy_rule)(how & 1 ? how >> 3 : 0) % RULE_COUNT);
 	pool[0].isolate_tenants = how & 2;
 	pool[0].policy.balance_abs_threshold = how & 4 ? 1 : 64;
 	pool[1] = o.pool_default;
@@ -470,6 +470,41 @@ static void reload(struct world *w, uint8_t how)
 	o.n_models = how >> 6 & 1;
 	o.ledger_max_entries = how & 0x80 ? 3 : 16;
 	must(route_reconfigure(w->r, &o) == 0);
+}
+
+/* ---- what was asked for --------------------------------------------------------------------------- */
+
+/* Names as HAProxy has them, of few processes, some of them more than are told apart. */
+static void stats_row(struct world *w, struct input *in)
+{
+	static const char *const processes[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10" };
+	struct hastats_row r = { .pool = span_str(pools[in_u8(in) % 6]), .server = span_str(servers[in_u8(in) % 5]) };
+	uint8_t how = in_u8(in);
+	msec now = w->now / 1000;
+
+	r.state = (enum hastats_state)(how % 4);
+	r.weight = how >> 2 & 3;
+	r.sessions = how >> 4 == 15 ? INT32_MAX : how >> 4;
+	r.queue = how >> 4 == 15 ? INT32_MAX : how >> 6;
+	route_observe_server(w->r, PICK(processes, in), &r, now, now + in_u8(in) * 100);
+}
+
+static void engine_report(struct world *w, struct input *in)
+{
+	struct span pool = PICK(pools, in), name = PICK(servers, in);
+	struct engine_report e = { .waiting = (int64_t)in_u8(in) - 1, .running = (int64_t)in_u8(in) - 1 };
+	msec now = w->now / 1000;
+
+	e.kv_used = (in_u8(in) - 1) / 254.0;
+	e.block_size = in_u8(in);
+	e.capacity = in_u8(in) * 8u;
+	e.n_adapters = in_u8(in) % (ENGINE_ADAPTERS_MAX + 1);
+	for (uint32_t i = 0; i < e.n_adapters; i++) {
+		strcpy(e.adapter[i].name, models[2 + i % 2]);
+		e.adapter[i].running = i & 1;
+		e.adapter[i].waiting = i & 2;
+	}
+	route_observe_engine(w->r, pool, name, &e, now, now + in_u8(in) * 100);
 }
 
 static void start_conn(struct world *w, struct input *in)
@@ -497,6 +532,8 @@ static void step(struct world *w, struct input *in)
 	case 7: w->overloaded = in_u8(in) & 1; break;
 	case 8: in_u8(in) & 1 ? stop(w, in) : conn_end(w, &w->conn[in_u8(in) % CONNS]); break;
 	case 9: preview(w, in); break;
+	case 13: stats_row(w, in); break;
+	case 14: engine_report(w, in); break;
 	default: notify(w, in); break;
 	}
 }
@@ -512,8 +549,11 @@ static void check_server(const struct server *s, uint64_t *open)
 	for (unsigned i = 0; i < s->n_slots; i++) {
 		k = 0;
 		end = &s->slots[i]->open;
-		for (l = end->next; l != end; l = l->next, k++)
-			work_s += list_entry(l, struct ledger_entry, in_slot)->work_s;
+		for (l = end->next; l != end; l = l->next, k++) {
+			const struct ledger_entry *e = list_entry(l, struct ledger_entry, in_slot);
+
+			work_s += e->answered ? 0 : e->work.s;
+		}
 		must(k == s->slots[i]->n_open);
 		n += k;
 	}
@@ -542,6 +582,7 @@ static void check_route(const struct world *w)
 static void each_server(void *arg, const struct route_server_view *v)
 {
 	must(v->name[0] != '\0' && v->backlog_s >= 0 && v->penalty >= 0);
+	must(v->watchers == 0 && !v->closed && !v->engine);	/* all of that is too old */
 }
 
 static void each_pool(void *arg, const struct route_pool_view *v)

@@ -48,11 +48,13 @@ static void check_same(const struct conf *a, const struct conf *b)
 	size_t i;
 
 	must(a->route.n_pools == b->route.n_pools && a->route.n_models == b->route.n_models);
-	must(a->route.n_tenants == b->route.n_tenants);
+	must(a->route.n_tenants == b->route.n_tenants && a->loop.n_engines == b->loop.n_engines);
 	check_values(HOME_CONF, a, b);
 	check_pool(&a->route.pool_default, &b->route.pool_default);
 	check_values(HOME_MODEL, &a->route.model_default, &b->route.model_default);
 	check_values(HOME_TENANT, &a->route.tenant_default, &b->route.tenant_default);
+	for (i = 0; i < a->loop.n_engines; i++)
+		check_values(HOME_ENGINE, &a->loop.engines[i], &b->loop.engines[i]);
 	for (i = 0; i < a->route.n_pools; i++)
 		check_pool(&a->route.pools[i], &b->route.pools[i]);
 	for (i = 0; i < a->route.n_models; i++)

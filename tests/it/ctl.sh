@@ -72,6 +72,46 @@ stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/go
 stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"
 
+# a trace of 60 requests, eight prompts that come again
+for i in $(seq 0 59); do
+	printf '{"timestamp":%d,"input_length":2000,"output_length":20,"hash_ids":[%d,%d,%d]}\n' $((i * 100)) $((i % 8)) $((100 + i % 8)) $((200 + i % 8))
+done > "$tmp/trace.jsonl"
+{ head -n 2 "$tmp/trace.jsonl"; echo '{"timestamp":1}'; } > "$tmp/short.jsonl"
+echo '{"block_size": 1000}' > "$tmp/trace.meta.json"
+run "why -h" 0 "usage: kvroutectl why" ./kvroutectl why -h
+run "why, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl why 127.0.0.1:1
+run "why, no address" 1 "nonsense: it is no host:port" ./kvroutectl why nonsense
+run "why, no such socket" 1 "No such file" ./kvroutectl why "unix@$tmp/no-such.sock"
+run "why, no number" 64 "usage" ./kvroutectl why -n many
+run "why, two addresses" 64 "usage" ./kvroutectl why 127.0.0.1:1 127.0.0.1:2
+run "sim of a trace" 0 "54 requests, 2 engines
+^cost +0\.
+^oracle +0\." ./kvroutectl sim "$tmp/trace.jsonl" --preset cost --engines 2 --speed 2
+run "sim, without a rule named" 0 "^cost
+^cache_aware
+^leastconn
+^oracle_ext10" ./kvroutectl sim "$tmp/trace.jsonl" --speed 1 -f "$tmp/good.yaml"
+run "sim --json" 0 '^\{"policy":"cache_aware",.*"ttft_mean":0\.' ./kvroutectl sim "$tmp/trace.jsonl" --preset cache_aware --json --speed 1
+run "sim, no such preset" 64 "no preset .nonsense.
+round_robin" ./kvroutectl sim "$tmp/trace.jsonl" --preset nonsense
+run "sim, keys of a rule" 0 "^cost:load_ms=60,sacrifice_max=2 +0
+^cost +0" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=60,sacrifice_max=2 --preset cost
+run "sim, no such key" 64 "lunch=1.: it is no key" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:lunch=1
+run "sim, a value beyond its range" 64 "load_ms=-1" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=-1
+run "sim of a workload" 0 "^chat: 270 requests
+^leastconn +[0-9]" ./kvroutectl sim --workload chat --limit 300 --engines 2 --preset leastconn
+run "sim, no such workload" 1 "lunch
+there are: chat agents" ./kvroutectl sim --workload lunch
+./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim1"
+./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim2"
+run "sim says the same twice" 0 "" cmp "$tmp/sim1" "$tmp/sim2"
+run "sim, a wrong value" 64 "engines: .many." ./kvroutectl sim "$tmp/trace.jsonl" --engines many
+run "sim, no trace" 64 "usage" ./kvroutectl sim
+run "sim, no such file" 1 "no-such" ./kvroutectl sim "$tmp/no-such.jsonl"
+run "sim, a wrong line" 1 "short.jsonl:3: it needs" ./kvroutectl sim "$tmp/short.jsonl"
+run "sim, a prompt larger than a cache" 1 "kv-tokens" ./kvroutectl sim "$tmp/trace.jsonl" --kv-tokens 1024 --block 200
+run "sim with a bad file" 1 "bad.yaml:1:" ./kvroutectl sim "$tmp/trace.jsonl" -f "$tmp/bad.yaml"
+
 # nothing of a prompt comes out, whatever is asked
 printf '{"messages":[{"role":"user","content":"canary-7531"}],"model":"llama"}' > "$tmp/canary.json"
 out=$(./kvroutectl pages -f "$tmp/good.yaml" --keys < "$tmp/canary.json" 2>&1)

@@ -136,6 +136,7 @@ class Fleet:
         self.port, self.agent_port, self.metrics_port = (self.ports.take() for _ in range(3))
         self.feed_port = self.ports.take(udp=True)
         self.spop_address, self.spop_more = "127.0.0.1:%d" % self.agent_port, spop
+        self.up_wanted = None           # servers, where the configuration has more than engines
         self.stats_path = os.path.join(self.folder, "admin.sock")
 
     # ---- starting and ending
@@ -238,7 +239,7 @@ class Fleet:
         self.cfg_path = self.write("haproxy.cfg", self.haproxy_cfg())
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
         self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
-                        and self.up_servers("pool") == len(self.names))
+                        and self.up_servers("pool") == (self.up_wanted or len(self.names)))
         if self.with_agent and self.routed:
             self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == 1)
 

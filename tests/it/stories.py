@@ -283,6 +283,133 @@ def reload_keeps_the_index():
         equal((three.engine, three.why), (one.engine, "cached"), "after a bad one")
 
 
+def reload(f, conf):
+    """Take <conf>, and wait until the agent says that it has."""
+    logged = os.path.getsize(os.path.join(f.folder, "agent.log"))
+    f.agent_conf = conf
+    f.write("kvroute.yaml", f.agent_yaml())
+    f.processes["agent"].send_signal(signal.SIGHUP)
+
+    def said():
+        with open(os.path.join(f.folder, "agent.log")) as g:
+            g.seek(logged)
+            return [line for line in g if "reload" in line]
+    line = wait_for("the reload", 5, said)[-1]
+    check("refused" not in line, line)
+
+
+def decisions(f, query=""):
+    status, page = f.get("/decisions" + query, f.metrics_port)
+    equal(status, 200, "/decisions")
+    return json.loads(page)["decisions"]
+
+
+def done_decisions(f, n):
+    """The last <n>, once all of them have their log lines."""
+    return wait_for("log lines", 5, lambda: (lambda d: d if len(d) == n and all(x["after"]["state"] == "done" for x in d)
+                                             else None)(decisions(f, "?n=%d" % n)))
+
+
+@story
+def why_is_said_in_words():
+    """kvroutectl why of requests just made; what they asked for, as a trace, is one that kvroutectl sim takes."""
+    def ctl(*args, **kw):
+        return subprocess.run([os.path.join(BUILD, "kvroutectl"), *args], capture_output=True, text=True, timeout=30, **kw)
+
+    with Fleet() as f:
+        address = "127.0.0.1:%d" % f.metrics_port
+        equal(ctl("why", address).returncode, 1, "before any decision")
+        talk = conversation("why", system=6000)
+        one = f.chat(talk)
+        for turn in range(3):
+            talk = next_turn(talk, one, turn)
+            one = f.chat(talk)
+        f.post("/v1/chat/completions", "{]")
+        uid = done_decisions(f, 5)[1]["uid"]
+        said = ctl("why", address)
+        print("".join("      %s\n" % line for line in said.stdout.splitlines()[:6]), end="")
+        equal(said.returncode, 0, "status")
+        equal(len(re.findall(r"(?m)^\d{4}-\d\d-\d\dT.*Z pool \S{36}$", said.stdout)), 5, "decisions in " + said.stdout)
+        check("no server was named (badbody): its body is no JSON" in said.stdout, said.stdout)
+        equal(len(re.findall(r"(?m)went to %s \(cached, by cost\): [\d,]+ of [\d,]+ tokens were there, .*; .* would have "
+                             r"had to compute all: \S+ m?s$" % one.engine, said.stdout)), 3, "cached in " + said.stdout)
+        one_only = ctl("why", "--uid", uid, address).stdout
+        check(one_only.startswith("20") and uid in one_only and one_only.count("pool") == 1, one_only)
+        equal(len(json.loads(ctl("why", "-n", "2", "--json", address).stdout)["decisions"]), 2, "as JSON")
+        equal(ctl("why", "--uid", "nobody", address).returncode, 1, "a uid of nobody")
+        for _ in range(20):
+            f.chat(talk)
+        trace = f.write("day.jsonl", f.get("/decisions?n=4096&format=lines", f.metrics_port)[1])
+        sim = ctl("sim", "--preset", "cost", "--engines", "4", trace)
+        equal(sim.returncode, 0, sim.stderr)
+        check(": 22 requests" in sim.stdout, sim.stdout)    # all but the first tenth
+        print("".join("      %s\n" % line for line in sim.stdout.splitlines()[:1]), end="")
+
+
+@story
+def shadow_routes_nothing_and_says_what_it_would():
+    """HAProxy's round robin, untouched; what is learned is where requests really went; a reload makes it act."""
+    with Fleet(agent_conf="policy: {mode: shadow}") as f:
+        talk = conversation("shadow")
+        went = []
+        for turn in range(4):
+            got = f.chat(talk)
+            equal((got.status, got.server, got.alt, got.why), (200, "", "", "shadow"), "turn %d" % (turn + 1))
+            went.append(got.engine)
+            done_decisions(f, turn + 1)
+            talk = next_turn(talk, got, turn)
+        check(len(set(went)) >= 2, "HAProxy balances to %r" % went)
+        seen = done_decisions(f, 4)
+        equal([x["after"]["server"] for x in reversed(seen)], went, "where requests went")
+        equal([x["why"] for x in reversed(seen)], ["cold", "cached", "cached", "cached"], "why")
+        for turn in range(1, 4):
+            equal(list(reversed(seen))[turn]["server"], went[turn - 1], "the holder of turn %d" % turn)
+        check(all(x["mode"] == "shadow" and x["uid"] for x in seen), "mode or uid is missing")
+        m = f.metrics()
+        equal((m['kvroute_decisions_total{why="shadow"}'], m['kvroute_pool_mode{pool="pool",mode="shadow"}'],
+               m['kvroute_pool_choices_total{pool="pool"}'], m["kvroute_ledger_open_requests"]), (4, 1, 4, 0), "figures")
+        check(m["kvroute_hit_tokens_total"] > 300, "hits that would have been: %r" % m["kvroute_hit_tokens_total"])
+        reload(f, "policy: {mode: on}")
+        got = f.chat(talk)
+        equal((got.engine, got.why), (went[-1], "cached"), "once it acts")
+        reload(f, "policy: {mode: off}")
+        got = f.chat(talk)
+        equal((got.status, got.server, got.why, got.prompt_pages), (200, "", "shadow", "0"), "once it is off")
+        equal(decisions(f, "?n=1")[0]["mode"], "on", "the last decision that was kept")
+
+
+@story
+def rules_are_compared_then_changed():
+    """A rule is tried beside the one that acts, then takes its place at a reload; what is known stays."""
+    with Fleet(agent_conf="policy: {compare: [round_robin, cache_aware]}") as f:
+        talk = conversation("rules")
+        one = f.chat(talk)
+        for turn in range(8):
+            talk = next_turn(talk, one, turn)
+            two = f.chat(talk)
+            equal(two.engine, one.engine, "turn %d" % (turn + 2))
+            one = two
+        m = f.metrics()
+        n = {r: [m['kvroute_compare_%s{pool="pool",rule="%s"}' % (what, r)] for what in
+                 ("choices_total", "same_total", "hit_tokens_total", "regret_seconds_total")]
+             for r in ("round_robin", "cache_aware")}
+        print("      %r" % n)
+        equal(n["cache_aware"][:2], [9, 9], "choices of cache_aware, and the same")
+        check(n["round_robin"][1] < 6 and n["round_robin"][2] < n["cache_aware"][2], "round robin did as well")
+        check(n["round_robin"][3] > n["cache_aware"][3], "round robin regrets nothing")
+        equal([c["rule"] for c in decisions(f, "?n=1")[0]["compare"]], ["round_robin", "cache_aware"], "in a decision")
+        reload(f, "policy: {rule: round_robin, compare: [cost]}")
+        went = []
+        for turn in range(4):
+            talk = next_turn(talk, one, "rr%d" % turn)
+            one = f.chat(talk)
+            went.append(one.engine)
+        equal(len(set(went)), 4, "servers of round robin, of %r" % went)
+        equal({x["rule"] for x in decisions(f, "?n=4")}, {"round_robin"}, "rule of the last decisions")
+        reload(f, "policy: {rule: cost}")
+        equal(f.chat(next_turn(talk, one, "end")).why, "cached", "what is known after two changes")
+
+
 @story
 def reload_names_every_mistake():
     """Up to ten, with their places; then how many more."""
@@ -459,6 +586,27 @@ def salts_and_models_are_apart():
 
 
 # ---- other ways in
+
+@story
+def a_session_stays_on_one_server():
+    """By the first of three headers, whatever is asked and whoever else is busy; of several sessions not all on one."""
+    with Fleet(agent_conf="policy: {rule: rendezvous}") as f:
+        def where(seed, **headers):
+            a = f.chat(conversation(seed, 200, 100), headers={k.replace("_", "-"): v for k, v in headers.items()})
+            equal((a.status, a.why, a.engine), (200, "sticky", a.server), "%s %r" % (seed, headers))
+            return a.engine
+        homes = {i: where("first %d" % i, x_session_id="session-%d" % i) for i in range(8)}
+        check(len(set(homes.values())) > 1, "8 sessions, all on " + homes[0])
+        for i in range(8):
+            equal(where("second %d" % i, x_session_id="session-%d" % i), homes[i], "session %d, another prompt" % i)
+        other = next(i for i in homes if homes[i] != homes[0])
+        for order in ({"x_semantic_cluster_id": "session-0", "x_session_id": "session-%d" % other},
+                      {"x_session_id": "session-0", "x_user_id": "session-%d" % other},
+                      {"x_semantic_cluster_id": "", "x_user_id": "session-0"}):
+            equal(where("third", **order), homes[0], "the first of %r" % order)
+        f.chat(conversation("long"), headers={"x-session-id": "s" * 20000})     # fits nonetheless
+        equal(where("long", x_session_id="s" * 128), where("again", x_session_id="s" * 3000), "128 bytes count")
+
 
 @story
 def agent_and_engines_on_unix_sockets():

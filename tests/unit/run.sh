@@ -1,11 +1,12 @@
 #!/bin/bash
 # run.sh PROGRAM... : run cmocka programs one after the other from the top of the tree. The output of
 # one that passes is a line; of one that fails, all of it. Last line: N passed, N failed.
+# UNIT_SECONDS: that each may take, 300.
 set -u
 passed=0 failed=0
 for program in "$@"; do
 	start=$(date +%s%N)
-	out=$(timeout 300 "$program" 2>&1)
+	out=$(timeout "${UNIT_SECONDS:-300}" "$program" 2>&1)
 	status=$?
 	ms=$(( ($(date +%s%N) - start) / 1000000 ))
 	ok=$(grep -c '^\[       OK' <<<"$out")

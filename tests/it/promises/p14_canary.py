@@ -247,7 +247,10 @@ def no_prompt_leaves_the_agent():
     with Tapped(agent_conf="log_level: debug\nindex: {max_bytes: 16MiB}\nslices: {max_age: 500ms}") as f:
         n = through_haproxy(f) + by_hand(f)
         came_back = noise(f)
-        pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"]))
+        pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"],
+                                                                              "/decisions?n=4096", "/decisions?n=4096&format=lines"))
+        shown = [pages.count(w) for w in ("\"decision\":", "\"hash_ids\":")]
+        assert min(shown) > 20, "too few decisions: %r" % shown
         m = f.metrics()
         sent, log = bytes(f.wire.said), f.log()
         print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged %d" % (

@@ -269,6 +269,7 @@ def descriptors_run_out():
     """60 connections where 20 fit: those that are there are served, nothing spins, and all is well when some have gone."""
     with Agent(threads=2) as a:
         fds = lambda: len(os.listdir("/proc/%d/fd" % a.pid))
+        time.sleep(0.3)         # who asked whether it is ready is still being closed
         base, good = fds(), [a.client() for _ in range(8)]
         limit = resource.prlimit(a.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (fds() + 20, limit[1]))

@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
+from agent import equal, main  # noqa: E402
 from fleet import BUILD, Fleet, wait_for  # noqa: E402
 
 CASES = []
@@ -30,10 +30,6 @@ EPERM, ENOSYS = 1, 38
 def case(f):
     CASES.append(f)
     return f
-
-
-def equal(got, want, what):
-    assert got == want, "%s: %r instead of %r" % (what, got, want)
 
 
 def forbid(call, error):
@@ -280,29 +276,13 @@ def checks_need_no_sandbox():
             assert "--no-sandbox" in p.stdout, "-h does not name it"
 
 
-def main(argv):
-    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    passed = failed = 0
+def run(argv):
     if not has_seccomp():
         print("skipped: the sandbox, seccomp is refused to processes here")
         print("0 passed, 0 failed, 1 skipped")
         return 0
-    for c in CASES:
-        if word not in c.__name__:
-            continue
-        start = time.time()
-        try:
-            c()
-            passed += 1
-            result = "ok   "
-        except Exception:
-            traceback.print_exc()
-            failed += 1
-            result = "FAIL "
-        print("%s %-44s %5.1f s" % (result, c.__name__, time.time() - start), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed > 0
+    return main(CASES, argv)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

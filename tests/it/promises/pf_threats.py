@@ -11,13 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 
+from agent import equal, main  # noqa: E402
 from fleet import BUILD, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
@@ -28,10 +28,6 @@ TOKEN = "f9mK3vQ.w_2~Zt+bN/8xR=aL-0cHsYdE"
 def case(f):
     CASES.append(f)
     return f
-
-
-def equal(got, want, what):
-    assert got == want, "%s: %r instead of %r" % (what, got, want)
 
 
 def words(seed, n):
@@ -466,25 +462,5 @@ def the_pages_name_what_there_is():
     assert len(told) > 5 and len(files) > 25 and len(spoken) > 20 and len(figures) > 2, "too few were found"
 
 
-def main(argv):
-    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    passed = failed = 0
-    for c in CASES:
-        if word not in c.__name__:
-            continue
-        start = time.time()
-        try:
-            c()
-            passed += 1
-            result = "ok   "
-        except Exception:
-            traceback.print_exc()
-            failed += 1
-            result = "FAIL "
-        print("%s %-44s %5.1f s" % (result, c.__name__, time.time() - start), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(CASES, sys.argv[1:]))

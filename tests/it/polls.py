@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""polls.py [-k WORD] - what the agent asks for itself: HAProxy's stats sockets, and engines for their metrics.
+
+A real HAProxy and stub engines; one fleet a story. Prints a line for each; the last one is "N passed, N failed".
+"""
+import collections
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import fleet  # noqa: E402
+from fleet import wait_for  # noqa: E402
+from stories import check, conversation, equal, next_turn  # noqa: E402
+
+STORIES = []
+QUICK = "stats_feed: {sockets: [\"unix@%s\"], interval: 50 ms}\n"
+
+
+def story(f):
+    STORIES.append(f)
+    return f
+
+
+class Polled(fleet.Fleet):
+    """<polls>: a function of the fleet that gives lines of the agent's configuration, once engines have their ports."""
+
+    def __init__(self, polls=lambda f: "", **kw):
+        super().__init__(processing="3s", **kw)
+        self.polls = polls
+
+    def agent_yaml(self):
+        return super().agent_yaml() + "index: {max_bytes: 16 MiB}\n" + self.polls(self)
+
+    def reload(self, polls):
+        self.polls = polls
+        self.write("kvroute.yaml", self.agent_yaml())
+        before = self.log().count("reload")
+        self.processes["agent"].send_signal(signal.SIGHUP)
+        wait_for("the reload", 5, lambda: self.log().count("reload") > before)
+
+    def log(self):
+        with open(os.path.join(self.folder, "agent.log"), errors="replace") as f:
+            return f.read()
+
+    def connections_of(self, name):
+        return json.loads(self.get("/control", self.controls[name])[1])["accepted"]
+
+    def value(self, name):
+        return self.metrics().get(name)
+
+    def wait_value(self, name, test, seconds=5):
+        return wait_for(name, seconds, lambda: (lambda v: v is not None and (test(v) if callable(test) else v == test))(
+            self.value(name)))
+
+
+def sockets(f):
+    return QUICK % f.stats_path
+
+
+def engines(f, names=None, at=None):
+    rows = "".join("  - {name: %s, pool: pool, metrics: \"%s\"}\n" % (n, (at or {}).get(n, "127.0.0.1:%d" % f.engines[n]))
+                   for n in names or f.names)
+    return "engine_feed: {interval: 50 ms, timeout: 300 ms}\nengines:\n" + rows
+
+
+def server(name, metric):
+    return "kvroute_%s{pool=\"pool\",server=\"%s\"}" % (metric, name)
+
+
+def where(f, n, seed):
+    return collections.Counter(f.chat(conversation("%s %d" % (seed, i))).engine for i in range(n))
+
+
+# ---- stats sockets
+
+@story
+def drain_is_seen():
+    with Polled(polls=sockets) as f:
+        equal(len(where(f, 12, "before")), 4, "servers used")
+        f.haproxy_command("set server pool/s2 state drain")
+        f.haproxy_command("set server pool/s3 state maint")
+        f.wait_value(server("s2", "server_closed"), 1)
+        f.wait_value(server("s3", "server_closed"), 1)
+        seen = where(f, 20, "drained")
+        equal(sorted(seen), ["s1", "s4"], "servers used")
+        f.haproxy_command("set server pool/s2 state ready")
+        f.haproxy_command("set server pool/s3 state ready")
+        f.haproxy_command("set server pool/s4 weight 0")
+        f.wait_value(server("s2", "server_closed"), 0)
+        wait_for("s3 to be up again", 5, lambda: f.up_servers("pool") == 4)
+        equal(sorted(where(f, 20, "ready")), ["s1", "s2", "s3"], "servers used")
+        equal(f.value("kvroute_stats_sockets"), 1, "sockets")
+        check("a stats socket answers" in f.log(), "the log says nothing")
+
+
+def eighty(f):
+    def edit(text):
+        text = re.sub(r"(?m)^    http-request set-var-fmt\(txn\.load\) .*\n", "", text)
+        check("set-var-fmt(txn.load)" not in text, "there is a load string yet")
+        more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)]) for i in range(5, 81))
+        return text.replace("\nbackend spoe_agent", more + "\nbackend spoe_agent")
+    return edit
+
+
+@story
+def eighty_servers_without_a_load_string():
+    """Far above what a load string has room for; HAProxy's own health checks say who is up."""
+    holder = []
+    f = Polled(polls=lambda f: sockets(f) + "pools: [{name: pool}]\n")
+    f.edit = eighty(holder)
+    holder.append(f)
+    f.up_wanted = 80
+    with f:
+        f.wait_value("kvroute_stats_rows_total{result=\"taken\"}", lambda v: v >= 80)
+        seen = collections.Counter()
+        for i in range(40):
+            got = f.chat(conversation("many %d" % i))
+            equal(got.why, "cold", "why")
+            seen[got.server] += 1
+        check(len(seen) == 40, "40 new prompts went to %d servers" % len(seen))
+        talk = conversation("again")
+        one = f.chat(talk)
+        two = f.chat(next_turn(talk, one, 1))
+        equal((two.why, two.server), ("cached", one.server), "second turn")
+        f.haproxy_command("set server pool/%s state drain" % one.server)
+        f.wait_value(server(one.server, "server_closed"), 1)
+        three = f.chat(next_turn(talk, one, 2))
+        check(three.server not in ("", one.server), "the drained %s got it" % three.server)
+        equal(f.value("kvroute_decisions_total{why=\"noload\"}"), 0, "decisions without load")
+
+
+@story
+def no_socket_no_answer_no_harm():
+    """A socket that is not there, one that hangs, and one that is something else: requests do not notice."""
+    with Hostile() as h:
+        lines = lambda f: "stats_feed: {sockets: [\"unix@%s/nobody.sock\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"], " \
+            "interval: 50 ms, timeout: 100 ms}\n" % (f.folder, h.ports["hangs"], h.ports["garbage"])
+        with Polled(polls=lines) as f:
+            f.wait_value("kvroute_stats_polls_total{result=\"unreachable\"}", lambda v: v >= 3)
+            f.wait_value("kvroute_stats_polls_total{result=\"bad\"}", lambda v: v >= 1)
+            equal(len(where(f, 12, "x")), 4, "servers used")
+            check("no answer in time" in f.log() and "not the table" in f.log(), "the log says nothing")
+
+
+# ---- engines
+
+@story
+def capacity_is_learned():
+    with Polled(polls=engines, engine_options=["--blocks", "700", "--block-size", "32"]) as f:
+        talk = conversation("c")
+        one = f.chat(talk)
+        f.wait_value(server(one.engine, "server_capacity_pages"), 700 * 32 / 16)
+        for name in f.names:
+            f.wait_value(server(name, "engine_capacity_tokens"), 700 * 32)
+        m = f.metrics()
+        equal(m[server("s1", "engine_block_size_tokens")], 32, "block size")
+        equal(m[server("s1", "engine_waiting_requests")], 0, "waiting")
+        check(0 <= m[server(one.engine, "engine_kv_used_ratio")] < 1, "use of the cache")
+        equal(m["kvroute_engines"], 4, "engines")
+        before, asked = f.connections_of("s1"), f.value("kvroute_engine_polls_total{result=\"answered\"}")
+        f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)     # 12 each
+        check(f.connections_of("s1") - before <= 8, "no connection was kept")   # HAProxy checks it every 200 ms
+        f.reload(lambda f: engines(f) + "policy: {capacity: 1600}\n")
+        f.wait_value(server(one.engine, "server_capacity_pages"), 100)
+        f.end("s1", signal.SIGKILL)
+        f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 1)
+        wait_for("the report to be stale", 5, lambda: server("s1", "engine_waiting_requests") not in f.metrics())
+        equal(f.value(server("s2", "engine_waiting_requests")), 0, "the others")
+
+
+@story
+def requests_from_elsewhere_count():
+    """Some of them come to the engine behind HAProxy's back: the others are preferred."""
+    with Polled(polls=engines, engine_options=["--decode-ms", "20"]) as f:
+        where(f, 8, "warm")
+        direct = [threading.Thread(target=direct_chat, args=(f, "s1", i)) for i in range(10)]
+        for t in direct:
+            t.start()
+        f.wait_value(server("s1", "engine_foreign_requests"), lambda v: v >= 8)
+        equal(sorted(where(f, 12, "rest")), ["s2", "s3", "s4"], "servers used")
+        for t in direct:
+            t.join()
+        f.wait_value(server("s1", "engine_foreign_requests"), 0)
+
+
+def direct_chat(f, name, i):
+    c = http.client.HTTPConnection("127.0.0.1", f.engines[name], timeout=30)
+    c.request("POST", "/v1/chat/completions", json.dumps({"messages": conversation("direct %d" % i), "max_tokens": 150, "model": "stub"}),
+              {"content-type": "application/json"})
+    c.getresponse().read()
+    c.close()
+
+
+class Hostile:
+    """Four endpoints that no engine should be."""
+
+    ANSWERS = {
+        "garbage": b"\x00\xff\x01garbage {{{ \r\n\r\n",
+        "status": b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n",
+        "html": b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>",
+        "hangs": None,
+        "endless": b"HTTP/1.1 200 OK\r\n\r\n",
+        "slow": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+    }
+
+    def __enter__(self):
+        self.on, self.ports, self.listeners = True, {}, []
+        for name, answer in self.ANSWERS.items():
+            s = socket.create_server(("127.0.0.1", 0))
+            self.ports[name] = s.getsockname()[1]
+            self.listeners.append(s)
+            threading.Thread(target=self.accept, args=(s, name, answer), daemon=True).start()
+        return self
+
+    def accept(self, s, name, answer):
+        while self.on:
+            try:
+                c, _ = s.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(c, name, answer), daemon=True).start()
+
+    def answer(self, c, name, answer):
+        try:
+            if answer is None:
+                time.sleep(30)
+            c.settimeout(5)
+            c.recv(4096)
+            c.sendall(answer)
+            while self.on and name == "endless":
+                c.sendall(b"x_bucket{le=\"1\"} 1\n" * 3000)
+            while self.on and name == "slow":
+                time.sleep(0.05)
+                c.sendall(b"v")
+        except OSError:
+            pass
+        finally:
+            c.close()
+
+    def __exit__(self, *a):
+        self.on = False
+        for s in self.listeners:
+            s.close()
+
+
+@story
+def bad_endpoints_harm_nothing():
+    with Hostile() as h:
+        kinds = list(h.ports)
+        at = {k: "127.0.0.1:%d" % h.ports[k] for k in kinds}
+        with Polled(polls=lambda f: engines(f, ["s1", "s2"]) + "".join(
+                "  - {name: %s, pool: pool, metrics: \"%s\"}\n" % (k, at[k]) for k in kinds) +
+                "  - {name: s3, pool: pool, metrics: \"127.0.0.1:9\"}\n") as f:
+            first = f.chat(conversation("h"))
+            f.wait_value("kvroute_engine_polls_total{result=\"bad\"}", lambda v: v >= 6)
+            f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 4)
+            taken = sorted(int(f.chat(conversation("h %d" % i)).us) for i in range(40))
+            check(taken[20] < 1000, "half of the decisions took %d us" % taken[20])
+            equal(f.chat(next_turn(conversation("h"), first, 1)).why, "cached", "second turn")
+            for name in ("s1", "s2"):
+                f.wait_value(server(name, "engine_running_requests"), 0)
+            log = f.log()
+            for word in ("no answer in time", "Connection refused", "HTTP status 404", "no metric of an engine", "not HTTP/1"):
+                check(word in log, "the log does not say: " + word)
+            check(log.count("cannot be had") <= 9, "%d lines in the log" % log.count("cannot be had"))
+
+
+# ---- reloads
+
+@story
+def a_reload_adds_and_removes():
+    with Polled(polls=lambda f: engines(f, ["s1", "s2"])) as f:
+        f.chat(conversation("r"))
+        f.wait_value(server("s1", "engine_running_requests"), 0)
+        check(server("s3", "engine_running_requests") not in f.metrics(), "s3 is asked")
+        # s3 by the port of another: what the sandbox was told of at the start
+        f.reload(lambda f: engines(f, ["s2", "s3"], {"s3": "127.0.0.1:%d" % f.engines["s1"]}))
+        f.wait_value(server("s3", "engine_running_requests"), 0)
+        wait_for("s1 to be stale", 5, lambda: server("s1", "engine_running_requests") not in f.metrics())
+        equal(f.value("kvroute_engines"), 2, "engines")
+        f.reload(lambda f: "")
+        f.wait_value("kvroute_engines", 0)
+        f.reload(lambda f: engines(f, ["s1"]) + sockets(f))
+        f.wait_value("kvroute_engines", 1)
+        f.wait_value(server("s2", "server_watchers"), 1)
+        f.reload(lambda f: engines(f, ["s4"]))
+        refused = "cannot bring an engine or a stats socket at port %d" % f.engines["s4"]
+        abi = re.search(r"landlock=abi(\d+)", f.log())
+        if abi and int(abi.group(1)) >= 4:
+            check(refused in f.log(), "a new port is not refused")
+            equal(f.value("kvroute_engines"), 1, "engines after what was refused")
+        else:
+            f.wait_value(server("s4", "engine_running_requests"), 0)
+
+
+@story
+def the_first_needs_a_restart():
+    with Polled() as f:
+        equal((f.value("kvroute_engines"), f.value("kvroute_stats_sockets")), (0, 0), "nobody is asked")
+        sandboxed = f.value("kvroute_sandbox{part=\"seccomp\"}")
+        f.reload(lambda f: engines(f, ["s1"]))
+        if not sandboxed:
+            f.wait_value("kvroute_engines", 1)
+            return
+        check("the sandbox was closed to all connections" in f.log(), "it is not refused")
+        equal(f.value("kvroute_engines"), 0, "engines")
+        equal(len(where(f, 8, "x")) > 1, True, "servers used")
+
+
+def main():
+    word = sys.argv[2] if len(sys.argv) > 2 and sys.argv[1] == "-k" else ""
+    passed = failed = 0
+    for f in STORIES:
+        if word not in f.__name__:
+            continue
+        start = time.time()
+        try:
+            f()
+            passed += 1
+            print("ok    %-40s %5.1f s" % (f.__name__, time.time() - start), flush=True)
+        except Exception:
+            failed += 1
+            print("FAIL  %s" % f.__name__)
+            traceback.print_exc(file=sys.stdout)
+    print("%d passed, %d failed" % (passed, failed))
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
