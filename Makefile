@@ -25,14 +25,16 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread -fno-strict-aliasing \
            -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
-LIBS    := -lev -lyaml -lseccomp -lm
+LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- what is built, lowest first: a folder may use those named behind it -------------------
 
-MODULES := spoe base prompt index policy feed route sim serve conf loop ctl
+MODULES := spoe base tok jinja prompt index policy feed route sim serve conf loop ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
+dir_tok    := agent/tok
+dir_jinja  := agent/jinja
 dir_prompt := agent/prompt
 dir_index  := agent/index
 dir_policy := agent/policy
@@ -46,11 +48,13 @@ dir_ctl    := agent/ctl
 
 uses_spoe   := spoe
 uses_base   := base
-uses_prompt := prompt base
+uses_tok    := tok base
+uses_jinja  := jinja base
+uses_prompt := prompt tok jinja base
 uses_index  := index base
 uses_policy := policy base
 uses_feed   := feed base
-uses_route  := route prompt index policy feed base
+uses_route  := route prompt tok jinja index policy feed base
 uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_loop   := loop $(uses_serve)
@@ -101,7 +105,7 @@ FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=arena_alloc
 
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
-	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS),-lm)
+	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS),-lpcre2-8 -lm)
 endef
 $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 

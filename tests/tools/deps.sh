@@ -24,7 +24,7 @@ cd "$(dirname "$0")/../.."
 here=tests/tools
 codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || codename=
 
-want_build="gcc make libc6-dev libev-dev libseccomp-dev libxxhash-dev libyaml-dev"
+want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev"
 want_demo="python3"
 want_test="libcmocka-dev clang mandoc"
 case $codename in

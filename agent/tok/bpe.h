@@ -1,0 +1,84 @@
+/* bpe.h - byte pair encoding: a piece of text into the ids of a vocabulary, exactly as its merges say.
+ *
+ *   vocabulary  bytes <-> id. Byte-level models have been decoded to raw bytes by the loader; SentencePiece-like ones hold
+ *               characters, and <0x..> tokens for the bytes of those they lack (byte_fallback).
+ *   merges      (left id, right id) -> id of both, in order of rank: the lowest rank next to each other is merged first,
+ *               the leftmost of equal ones.
+ *
+ * Exact in all cases. A piece in the vocabulary is one token at once only where that is what its merges give (or ignore_merges is set):
+ * found out at load for every entry. Long pieces are worked in time that is bounded in their length, O(n log n) or better,
+ * and in steps, so that a caller that must not be held may stop between them.
+ * A struct bpe is immutable and shared by threads; a scratch belongs to one. */
+#ifndef KVROUTE_TOK_BPE_H
+#define KVROUTE_TOK_BPE_H
+
+#include "agent/base/err.h"
+#include "agent/base/types.h"
+
+typedef uint32_t token_id;
+
+struct bpe;
+struct bpe_scratch;
+
+struct bpe_token {
+	uint32_t at, n;		/* its bytes, in bpe_spec.bytes */
+	token_id id;
+};
+
+struct bpe_merge {
+	token_id left, right, both;
+};
+
+struct bpe_spec {
+	const uint8_t *bytes;
+	const struct bpe_token *tokens;
+	uint32_t n_tokens;
+	const struct bpe_merge *merges;		/* by rank, the first is merged first */
+	uint32_t n_merges;
+	bool ignore_merges;	/* a piece that is in the vocabulary is its token */
+	bool characters;	/* pieces begin as characters (SentencePiece style), otherwise as bytes */
+	bool byte_fallback;	/* characters that are not there become the tokens in <byte_id> */
+	bool fuse_unk;		/* unknown characters next to each other become one <unk> */
+	bool has_unk;
+	token_id unk;
+	token_id byte_id[256];	/* of each byte: its own token (byte-level) or its <0x..> (byte_fallback); BPE_NO_ID: none */
+};
+#define BPE_NO_ID UINT32_MAX
+
+/* Everything is copied. NULL and <e> filled: no memory, ids above 2^24 - 1, a byte without a token in a byte-level vocabulary, ... */
+struct bpe *bpe_new(const struct bpe_spec *spec, struct err *e);
+void bpe_free(struct bpe *b);
+size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
+
+/* The same as one run of bytes that holds no pointer, for a file that is mapped: bpe_image() gives it, bpe_of_image() makes a bpe of it, which borrows
+ * it for its life. The image is trusted to be what bpe_image() gave (its reader checks a checksum), yet no index
+ * in it leads outside. NULL: not such an image, of this version and byte order. */
+struct span bpe_image(const struct bpe *b);
+struct bpe *bpe_of_image(struct span image);
+
+struct bpe_scratch *bpe_scratch_new(void);	/* piece cache and heap: about 1 MB */
+void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
+
+/* Ids that come out. Grows; the caller owns it. */
+struct ids {
+	token_id *p;
+	size_t n, cap;
+};
+int ids_reserve(struct ids *v, size_t more);	/* -1: no memory */
+void ids_free(struct ids *v);
+
+/* Append the ids of pieces [0 .. n) of <text>; piece i ends at end[i], the first begins at 0 (as in struct pieces).
+ * The piece cache of <c> serves one bpe at a time. -1: no memory (what was appended is taken back). */
+int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
+	       struct ids *out);
+
+/* One long piece in steps of at most <budget> units of work (about a byte each): 0 done, 1 come back, -1 no memory. bpe_encode() is this without a limit;
+ * a piece above BPE_LONG bytes is worth it (1 MB must not hold a loop for more than 5 ms at a time). */
+#define BPE_LONG 16384
+int bpe_long_start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n);
+int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, struct ids *out);
+
+/* The bytes of a token; p == NULL: no such id. */
+struct span bpe_token_bytes(const struct bpe *b, token_id id);
+
+#endif

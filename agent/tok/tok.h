@@ -1,0 +1,75 @@
+/* tok.h - a model's tokenizer: text into the very ids its engine will see.
+ *
+ *   text -> added tokens cut out -> normal -> split -> bpe -> ids, with BOS and EOS around where the file says so
+ *
+ * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback) or from a tiktoken rank file. What the file asks for and is not
+ * known here is refused when it is loaded, with its place and name; nothing is approximated.
+ * A struct tok is immutable and shared by threads (counted references); a scratch belongs to one thread.
+ *
+ * Text is bytes. Bad UTF-8 counts as U+FFFD, one for each maximal bad part (Unicode 15, 3.9), as everywhere in the agent. */
+#ifndef KVROUTE_TOK_TOK_H
+#define KVROUTE_TOK_TOK_H
+
+#include "agent/tok/bpe.h"
+#include "agent/base/hash.h"
+
+struct tok;
+struct tok_scratch;
+
+/* Where a tokenizer comes from. Files are read by the caller: this module does no I/O. */
+struct tok_source {
+	struct span file;		/* the text of tokenizer.json, or a tiktoken rank file */
+	struct span config;		/* tokenizer_config.json; n == 0: none */
+	const char *name;		/* of the file, for errors */
+	const char *pattern;		/* tiktoken only: "cl100k", "o200k", "kimi", "gpt2", or a regular expression */
+};
+
+/* NULL and <e> filled (file, line, column; which part, which name). */
+struct tok *tok_load(const struct tok_source *src, struct err *e);
+
+/* The same from a compiled image (tok_image.h keeps it in a file). */
+struct tok *tok_ref(struct tok *t);
+void tok_unref(struct tok *t);
+size_t tok_bytes(const struct tok *t);		/* memory it holds */
+uint64_t tok_fingerprint(const struct tok *t);	/* of file and configuration: two that are equal give equal ids */
+
+struct tok_scratch *tok_scratch_new(void);
+void tok_scratch_free(struct tok_scratch *c);	/* wipes it */
+
+enum {
+	TOK_SPECIAL = 1,	/* add what the post-processor adds (BOS, EOS): add_special_tokens=True */
+};
+
+/* Append the ids of <text>. 0, or -1: no memory, or PCRE2 gave up: <out> is as it was. */
+int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out);
+
+/* ---- the same in parts: what a cache of segments needs -------------------------------------- */
+
+/* The next added token at or behind <from>. A segment is what lies between two; it may be encoded on its own when tok_segments() says so. */
+struct tok_cut {
+	size_t at, n;		/* the bytes of the text it takes (white space that it strips included) */
+	token_id id;
+};
+bool tok_next_cut(const struct tok *t, struct span text, size_t from, struct tok_cut *cut);
+
+/* How many bytes at the end of <text> could still become part of an added token with what follows. */
+size_t tok_cut_tail(const struct tok *t, struct span text);
+
+struct tok_segments {
+	bool independent;	/* a segment's ids do not depend on what stands around it */
+	bool first_differs;	/* but for the first one of the text, which may differ */
+	bool streams;		/* a segment may be encoded as it comes */
+};
+struct tok_segments tok_segments(const struct tok *t);
+
+/* The ids of one segment: no added token is looked for. */
+int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out);
+
+/* The ids in front of and behind a text with TOK_SPECIAL; borrowed from <t>. */
+struct ids tok_prefix(const struct tok *t);
+struct ids tok_suffix(const struct tok *t);
+
+/* The id of an added token or vocabulary entry with exactly this content; BPE_NO_ID: none. */
+token_id tok_id(const struct tok *t, struct span content);
+
+#endif
