@@ -13,6 +13,7 @@
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
+#include "agent/tok/tok.h"
 
 #define POOL_NAME_MAX	127
 #define SERVER_NAME_MAX	127
@@ -41,9 +42,32 @@ struct pool_opts {
 	struct policy_opts policy;
 };
 
+#define MODEL_ALIASES_MAX	8
+#define MODEL_PATH_MAX		511
+#define MODEL_PATTERN_MAX	511
+
+enum model_mode {
+	MODEL_TEXT,	/* pages of canonical text: needs no files */
+	MODEL_TOKENS	/* pages of the ids that its tokenizer gives */
+};
+
+/* What the engine adds around a prompt that is text and not a conversation. */
+enum model_special {
+	SPECIAL_AUTO,	/* what the body says ("add_special_tokens"), otherwise what the tokenizer's file says, as engines do */
+	SPECIAL_ADD, SPECIAL_NONE
+};
+
 struct model_opts {
-	char name[PROMPT_NAME_MAX + 1];		/* exact; "*": every model not named */
+	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
+	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
 	struct text_order text_order;
+	enum model_mode mode;
+	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json or a tiktoken rank file */
+	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": none */
+	char pattern[MODEL_PATTERN_MAX + 1];		/* of a rank file: "cl100k", "o200k", ... */
+	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
+	enum model_special special;
+	struct tok *tok;		/* loaded; one count is held by these options; NULL in text mode */
 };
 
 #define TENANT_NAME_MAX	127
@@ -77,7 +101,8 @@ struct route_opts {
 };
 
 void route_defaults(struct route_opts *o);
-int route_opts_copy(struct route_opts *to, const struct route_opts *from);	/* -1: no memory */
+/* Tokenizers are counted, not copied. -1: no memory. */
+int route_opts_copy(struct route_opts *to, const struct route_opts *from);
 /* Bytes that what is known may grow to with them: caches, heads, waiting slices, open requests. */
 uint64_t route_budget(const struct route_opts *o);
 void route_opts_free(struct route_opts *o);	/* the arrays; not <o> */
