@@ -59,6 +59,7 @@ struct tok_segments {
 	bool independent;	/* a segment's ids do not depend on what stands around it */
 	bool first_differs;	/* but for the first one of the text, which may differ */
 	bool streams;		/* a segment may be encoded as it comes */
+	unsigned places;	/* inside a segment: where it may be cut in two that are encoded on their own, chunk_places() */
 };
 struct tok_segments tok_segments(const struct tok *t);
 

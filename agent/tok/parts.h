@@ -1,0 +1,26 @@
+/* parts.h - what a tokenizer and a scratch are made of, for those in this folder that encode in steps (steps.h). Both are tok.c's. */
+#ifndef KVROUTE_TOK_PARTS_H
+#define KVROUTE_TOK_PARTS_H
+
+#include "agent/tok/bpe.h"
+#include "agent/tok/normal.h"
+#include "agent/tok/split.h"
+#include "agent/tok/tok.h"
+
+struct tok_parts {
+	const struct normal *normal;	/* NULL: none */
+	const struct split *split;	/* NULL: the whole segment is one piece */
+	const struct bpe *bpe;
+};
+
+struct tok_scratch_parts {
+	struct normal_buf *normal;
+	struct split_scratch *split;
+	struct bpe_scratch *bpe;
+};
+
+/* Borrowed for the life of <t> and of <c>. */
+struct tok_parts tok_parts(const struct tok *t);
+struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c);
+
+#endif
