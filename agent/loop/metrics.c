@@ -290,7 +290,7 @@ static const struct column server_columns[] = {
 	{ "server_prefill_tokens_per_second", GAUGE, "Prompt tokens it computes in a second, as it is believed." },
 	{ "server_capacity_tokens", GAUGE, "Tokens that its cache is taken to have; 0: not known." },
 	{ "server_capacity_source", GAUGE,
-	  "Who says so: 0 nobody, 1 inferred from first tokens, 2 its engine, 3 the configuration." },
+	  "Who says so: 0 nobody, 1 a guess, 2 inferred from first tokens, 3 its engine, 4 the configuration." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)

@@ -307,25 +307,26 @@ bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct po
 	return true;
 }
 
-/* Before there is evidence, half to twice the usual is likely and four times is not. */
-static double unlikely(double size)
+/* Before there is evidence, half to twice the guess is likely and four times is not. */
+static double unlikely(double size, double guess)
 {
-	double octaves = log2(size / USUAL_TOKENS) / USUAL_OCTAVES;
+	double octaves = log2(size / guess) / USUAL_OCTAVES;
 
 	return octaves * octaves / 2 / STRENGTH;
 }
 
 /* The mean of the logarithms of all sizes, each by its likelihood. Where all large sizes explain the same, as
  * nothing was forgotten yet, they are far apart and nothing is said. */
-uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p)
+uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
+	double usual = guess > 0 ? (double)guess : USUAL_TOKENS;
 	double share = p->all.n > POOL_WEIGHT ? POOL_WEIGHT / p->all.n : 1;
 	double against[CAPACITY_SIZES], least = INFINITY, sum = 0, mean = 0, square = 0;
 
 	if (p->all.n < 1)
 		return 0;
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(size_at(i));
+		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(size_at(i), usual);
 		least = against[i] < least ? against[i] : least;
 	}
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {

@@ -105,7 +105,7 @@ void capacity_output(struct capacity *c, uint64_t tokens);	/* it generated them 
 bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, uint64_t uid, msec now);
 void capacity_forget(struct capacity *c, uint64_t uid);
 
-/* Tokens, 0: not known (yet). */
-uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p);
+/* Tokens, 0: not known (yet). <guess>: what it was taken to be before; 0: what is usual. */
+uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess);
 
 #endif

@@ -8,6 +8,7 @@ static void pool_defaults(struct pool_opts *o)
 	strcpy(o->name, "*");
 	o->isolate_tenants = true;
 	o->eviction = INDEX_LRU;
+	o->capacity_guess = 400000;
 	policy_defaults(&o->policy);
 }
 

@@ -35,6 +35,7 @@ struct pool_opts {
 	bool isolate_tenants;		/* tenants never share cache; default true */
 	enum index_order eviction;	/* what goes from a server whose room is used up; of servers that are new */
 	uint64_t capacity;		/* tokens in the cache of one server; default 0: not known */
+	uint64_t capacity_guess;	/* the same, until it is known; 0: no bound then; default 400000 */
 	uint64_t max_tree_size;		/* characters kept of one server's prompts; default 0: no bound */
 	msec eviction_interval_ms;	/* how often that is seen to; default 0: always */
 	enum pool_mode mode;
@@ -205,7 +206,7 @@ struct route_stats {
 void route_stats(struct route *r, struct route_stats *s);
 
 /* Who says how large a server's cache is. */
-enum capacity_source { CAPACITY_UNKNOWN, CAPACITY_INFERRED, CAPACITY_REPORTED, CAPACITY_CONFIGURED };
+enum capacity_source { CAPACITY_UNKNOWN, CAPACITY_GUESS, CAPACITY_INFERRED, CAPACITY_REPORTED, CAPACITY_CONFIGURED };
 
 struct route_server_view {
 	const char *pool, *name;

@@ -175,7 +175,7 @@ static void figures(void **state)
 	has_line(s, "kvroute_server_output_pages{pool=\"chat\",server=\"s1\"} 21");
 	has_line(s, "kvroute_server_capacity_pages{pool=\"chat\",server=\"s1\"} 34");
 	has_line(s, "kvroute_server_capacity_tokens{pool=\"chat\",server=\"s1\"} 250000");
-	has_line(s, "kvroute_server_capacity_source{pool=\"chat\",server=\"s1\"} 1");
+	has_line(s, "kvroute_server_capacity_source{pool=\"chat\",server=\"s1\"} 2");
 	has_line(s, "kvroute_server_watchers{pool=\"chat\",server=\"s1\"} 2");
 	has_line(s, "kvroute_server_closed{pool=\"chat\",server=\"s1\"} 0");
 	has_line(s, "kvroute_engine_waiting_requests{pool=\"chat\",server=\"s1\"} 6");

@@ -25,7 +25,7 @@ struct fleet_of {
 	struct rng rng;
 	double noise;
 	msec now;
-	uint64_t uid;
+	uint64_t uid, guess;
 };
 
 static void fleet_start(struct fleet_of *f, double noise)
@@ -112,7 +112,7 @@ static void fleet_end(struct fleet_of *f)
 
 static void within(struct fleet_of *f, unsigned i, double share)
 {
-	double got = (double)capacity_estimate(&f->c[i], &f->pool), want = f->lru[i].size;
+	double got = (double)capacity_estimate(&f->c[i], &f->pool, f->guess), want = f->lru[i].size;
 
 	if (got < want * (1 - share) || got > want * (1 + share))
 		fail_msg("server %u has %.0f tokens, and %.0f were inferred", i, want, got);
@@ -142,6 +142,41 @@ static void sizes_are_found(void **state)
 	}
 }
 
+/* From half to twice of any guess, in 2000 requests; prompts come again from as far as a server has room for. */
+static void a_guess_is_where_it_starts(void **state)
+{
+	static const double guesses[] = { 100e3, 400e3, 800e3 }, shares[] = { .5, 1, 2 };
+
+	for (size_t i = 0; i < 9; i++) {
+		struct fleet_of f;
+
+		fleet_start(&f, .3);
+		f.guess = (uint64_t)guesses[i / 3];
+		for (unsigned k = 0; k < SERVERS; k++)
+			f.lru[k].size = guesses[i / 3] * shares[i % 3];
+		run(&f, 2000, 3 * guesses[i / 3]);
+		for (unsigned k = 0; k < SERVERS; k++)
+			within(&f, k, .25);
+		fleet_end(&f);
+	}
+}
+
+/* Evidence for 2^19 tokens, which leaves a deviation of a fifth of an octave: a guess of 2^17 counts for a 25th. */
+static void a_guess_is_not_forgotten_at_once(void **state)
+{
+	static struct capacity_pool p;
+	static struct capacity c;
+	double none, low;
+
+	p.all.n = 10;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		p.all.against[i] = 3 * (float)pow((i + .5) / 8 - 5, 2);
+	none = (double)capacity_estimate(&c, &p, 1u << 19);
+	low = (double)capacity_estimate(&c, &p, 1u << 17);
+	assert_true(fabs(log2(none) - 19) < .01);
+	assert_true(fabs(log2(low) - (19 - 2 / 25.)) < .01);
+}
+
 static void servers_that_differ(void **state)
 {
 	struct fleet_of f;
@@ -165,13 +200,13 @@ static void what_was_not_seen_is_not_said(void **state)
 	fleet_start(&f, .2);
 	for (unsigned k = 0; k < SERVERS; k++)
 		f.lru[k].size = 8e6;
-	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool, 0), 0);
 	for (uint32_t i = 0; i < 200; i++)
 		asked(&f, 0, i, 0);
-	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool, 0), 0);
 	for (uint32_t i = 0; i < 200; i++)
 		asked(&f, 0, i, PROMPT - 20);
-	assert_int_equal(capacity_estimate(&f.c[0], &f.pool), 0);
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool, 0), 0);
 	assert_true(f.pool.all.n > 0);
 	fleet_end(&f);
 }
@@ -254,6 +289,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_are_found),
+		cmocka_unit_test(a_guess_is_where_it_starts),
+		cmocka_unit_test(a_guess_is_not_forgotten_at_once),
 		cmocka_unit_test(servers_that_differ),
 		cmocka_unit_test(what_was_not_seen_is_not_said),
 		cmocka_unit_test(what_is_cut_hides_distances),

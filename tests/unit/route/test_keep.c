@@ -53,6 +53,44 @@ static void a_capacity_bounds_a_server(void **state)
 	world_end(&w);
 }
 
+/* By a guess, until somebody knows: to the letter with ends alone, thrice where first tokens may yet tell. */
+static void a_guess_bounds_a_server(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	assert_int_equal(w.o.pool_default.capacity_guess, 400000);
+	w.o.pool_default.capacity_guess = 20 * 16;
+	world_open(&w);
+	w.q.load = S1;
+	ask(&w, "e", "Z");
+	tell_done(&w, "e", "s1", 200, "--", 20);
+	ask(&w, "e2", "Z");				/* its pool's facts are looked at */
+	tell_done(&w, "e2", "s1", 200, "--", 20);
+	assert_int_equal(server(&w, "s1").v.capacity, 20);
+	assert_int_equal(server(&w, "s1").v.capacity_tokens, 20 * 16);
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_GUESS);
+	fill(&w, 20);
+	work_it_off(&w);
+	assert_int_equal(server(&w, "s1").v.capacity, 60);
+	assert_true(pages(&w, "s1") > 30 && pages(&w, "s1") <= 60);
+	w.o.pool_default.capacity = 30 * 16;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(30));
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_CONFIGURED);
+	w.o.pool_default.capacity = 0;
+	w.o.pool_default.max_tree_size = 1000 * 64;	/* somebody has said what to keep */
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	assert_int_equal(server(&w, "s1").v.capacity, 1000);
+	w.o.pool_default.max_tree_size = 0;
+	w.o.pool_default.capacity_guess = 0;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	assert_int_equal(server(&w, "s1").v.capacity, 0);
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_UNKNOWN);
+	world_end(&w);
+}
+
 /* The memory of a rule is told of it, too: of twenty prompts the first is forgotten there. */
 static void a_capacity_bounds_a_rules_memory(void **state)
 {
@@ -309,6 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_capacity_bounds_a_server),
+		cmocka_unit_test(a_guess_bounds_a_server),
 		cmocka_unit_test(a_capacity_bounds_a_rules_memory),
 		cmocka_unit_test(a_pool_has_its_own_order),
 		cmocka_unit_test(the_published_sweep),
