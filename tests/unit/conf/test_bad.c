@@ -305,7 +305,7 @@ static void damaged_files(void **state)
 
 		memcpy(bad, good, n);
 		m = n;
-		for (int k = round % 4; k >= 0; k--) {
+		for (int k = round % 4; k >= 0 && m > 0; k--) {
 			rng = rng * 6364136223846793005u + 1442695040888963407u;
 			size_t at = (size_t)(rng >> 33) % m;
 

@@ -338,7 +338,7 @@ static void a_capacity_is_learned(void **state)
 	tell(&w, "s1", &e);			/* of nobody we know */
 	fill(&w, 20);
 	assert_true(server(&w, "s1").v.pages > 100);
-	assert_int_equal(server(&w, "s1").v.capacity, 0);
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_GUESS);
 	tell(&w, "s1", &e);
 	work_it_off(&w);
 	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(40));
