@@ -32,7 +32,7 @@ if ! timeout 10 docker info > /dev/null 2>&1; then
 fi
 
 export BASE=${BASE:-debian:bookworm-slim}
-if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 60 docker pull -q "$BASE" > /dev/null 2>&1; then
+if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
 	BASE=localhost/kvroute-base:bookworm
 	tests/tools/deps.sh images && docker/base.sh "$BASE"
 	result $? "a base image from Debian's packages"

@@ -2,7 +2,7 @@
 # run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
-# NAME+NAME runs two side by side: those that mostly wait, and measure no times.
+# A,B+C,D runs two lanes side by side, B behind A and D behind C: suites that mostly wait, and measure no times.
 #
 # Prints the time of each; the whole output of each stays in build/test/NAME.log.
 set -u
@@ -54,7 +54,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 promise-1+reload failures sandbox threats scarce restart+polls+feed socket memory stories-asan+compose)
+order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 failures sandbox threats scarce restart+polls+feed socket memory compose+stories-asan,promise-1,reload)
 [ $# -eq 0 ] || order=("$@")
 
 # How it ended and how long it took go to build/test/NAME.end.
@@ -83,16 +83,16 @@ report() {
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 }
 
+lane() {
+	for name in ${1//,/ }; do run_suite "$name"; done
+}
+
 passed=0 failed=0 skipped=0 begun=$(date +%s)
 for together in "${order[@]}"; do
-	names=${together//+/ }
+	names=${together//[+,]/ }
 	rm -f $(printf 'build/test/%s.end ' $names)
-	if [ "$names" = "$together" ]; then
-		run_suite "$together"
-	else
-		for name in $names; do run_suite "$name" & done
-		wait
-	fi
+	for suites in ${together//+/ }; do lane "$suites" & done
+	wait
 	for name in $names; do
 		[ -f "build/test/$name.end" ] || echo "1 0" > "build/test/$name.end"
 		report "$name"
