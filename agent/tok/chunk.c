@@ -1,0 +1,248 @@
+/* chunk.c - where a long text may be cut.
+ *
+ * A cut at k is good when the pieces of text[0 .. k) and of text[k ..), each split as a whole text, are those of the text together.
+ * For a regular expression without look-behind, matched again and again from where the last match ended, that is so if
+ *   (1) no match can hold both the character before k and the one at k: then a match ends at k, whatever stands further left, and
+ *       what begins there has never seen the left side; and
+ *   (2) on the left nothing looks across k. Only \s+(?!\S) looks ahead, from the end of a run of white space, so it is enough
+ *       that the left side does not end in white space, or that what \s+ takes there is the same with nothing behind it.
+ *
+ * The families (their patterns in full: split.h's scanners). White space within a match is either its first character, before letters or
+ * punctuation ("[^\r\n\p{L}\p{N}]?", " ?"), or all of it ("\s*[\r\n]+", "\s+(?!\S)", "\s+"), or line ends at its end ("[\r\n]*").
+ * So for all of them: cl100k (Llama 3, GLM, Qwen 2 and 3, Qwen 3.5), o200k (gpt-oss, Llama 4), Tekken, Kimi, DeepSeek 3, GPT-2:
+ *   CHUNK_SPACE   x| with x no white space: (1) a space is never behind something else in a match; (2) the left ends in x.
+ *   CHUNK_LINE    x\n|y with x no white space, y neither white space nor '/': (1) behind a line end a match goes on with line ends,
+ *                 with white space, or (o200k) with '/' only. (2) the white space on the left is one line end. It belongs to the
+ *                 match of x (punctuation), or is one of its own by itself: \s*[\r\n]+ takes it, or, where that is not in the
+ *                 pattern (GPT-2), \s+(?!\S) at the end of a text and \s+ before y take the same one character.
+ *   CHUNK_DIGIT   a|1 with a letter and a digit of ASCII: (1) nothing takes digits along with other things, \p{N} stands alone
+ *                 (after " " in GPT-2); (2) the left ends in a letter. Digits are counted in threes from k in both cases.
+ *   CHUNK_CJK     one of U+4E00 .. U+9F7F, hiragana or katakana that are Lo in every version of Unicode, then one of U+3001 U+3002
+ *                 U+FF01 U+FF0C U+FF1F: (1) behind letters a match goes on with letters, marks or 's and its like; in
+ *                 DeepSeek's chain and in Kimi's an ideograph's run ends there as well; (2) the left ends in a letter.
+ * In a chain, every step holds to this, so its pieces do.
+ *
+ * NFC changes none of it: what stands at k (ASCII, an ideograph, the five marks) neither combines with what is before it nor moves, and
+ * what is before (ASCII, Lo, a character that is not white space) stays what it was. NFD would make two of が, of which one is a mark and
+ * not a letter, NFKC a comma of U+FF0C: only CHUNK_SPACE and CHUNK_DIGIT behind ASCII are left with those, which is not worth a rule of its own.
+ *
+ * Bytes that are no UTF-8 become U+FFFD, one for each maximal bad part. No bad part spans a cut: at k stands a byte that begins a
+ * character.
+ *
+ * Which of the good places: the first one within CHUNK_LEAST .. CHUNK_MOST bytes whose eight bytes before it have a certain hash, one in 64. When none
+ * has, the one with the least hash; when there is none, the first behind. All this is found by what is near, so two texts
+ * with a part in common have the same chunks from the first cut in common on. Words are looked for sixteen bytes at a time. */
+#include "agent/tok/chunk.h"
+
+#define ONE_IN	64u
+
+static bool known(const char *name)
+{
+	static const char *const names[] = { "cl100k", "qwen2", "qwen35", "o200k", "tekken", "kimi", "deepseek3", "gpt2" };
+
+	for (size_t i = 0; name != NULL && i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+unsigned chunk_places(struct split_traits split, const struct normal_step *normal, size_t n)
+{
+	if (split.rewrites || split.first_differs || !known(split.name))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (normal[i].kind != NORMAL_NFC && normal[i].kind != NORMAL_BYTE_LEVEL)
+			return 0;
+	return CHUNK_ALL;
+}
+
+/* ---- one place ------------------------------------------------------------------------------- */
+
+/* Is the character that ends before <p> white space, for all that can be said without reading it whole? Rather yes than no. */
+static bool space_before(const uint8_t *p)
+{
+	if (p[-1] < 0x80)
+		return p[-1] <= ' ' || p[-1] == 0x7f;
+	/* U+0085, U+00A0; U+1680, U+2000 .. U+205F; U+3000 */
+	return p[-2] == 0xc2 || p[-3] == 0xe1 || p[-3] == 0xe2 || (p[-3] == 0xe3 && p[-2] == 0x80);
+}
+
+static bool letter_of_ascii(uint8_t b)
+{
+	return (uint8_t)((b | 0x20) - 'a') < 26;
+}
+
+static bool digit(uint8_t b)
+{
+	return (uint8_t)(b - '0') < 10;
+}
+
+/* A line begins with a character that is neither white space nor '/': ASCII from '0' to '~', or U+4000 .. U+9FFF. */
+static bool line_begins(uint8_t b)
+{
+	return (b >= '0' && b <= '~') || (b >= 0xe4 && b <= 0xe9);
+}
+
+static bool follows(uint8_t b)
+{
+	return (b & 0xc0) == 0x80;
+}
+
+/* The three bytes before <p> are an ideograph or a kana that was a letter in every version of Unicode. */
+static bool cjk_before(const uint8_t *p)
+{
+	uint8_t a = p[-3], b = p[-2], c = p[-1];
+
+	if (!follows(b) || !follows(c))
+		return false;
+	if (a == 0xe4)
+		return b >= 0xb8;				/* U+4E00 .. */
+	if (a >= 0xe5 && a <= 0xe8)
+		return true;
+	if (a == 0xe9)
+		return b < 0xbe;				/* .. U+9F7F */
+	if (a != 0xe3)
+		return false;
+	return (b == 0x81 && c >= 0x81) ||			/* U+3041 .. U+307F */
+	       (b == 0x82 && (c <= 0x96 || c >= 0xa1)) ||	/* U+3080 .. U+3096, U+30A1 .. U+30BF */
+	       (b == 0x83 && c <= 0xba);			/* U+30C0 .. U+30FA */
+}
+
+static bool cjk_mark(const uint8_t *p)
+{
+	if (p[0] == 0xe3)
+		return p[1] == 0x80 && (p[2] == 0x81 || p[2] == 0x82);
+	return p[0] == 0xef && p[1] == 0xbc && (p[2] == 0x81 || p[2] == 0x8c || p[2] == 0x9f);
+}
+
+/* May the text be cut before <p>? At least 4 bytes stand before it and CHUNK_AHEAD behind. */
+static unsigned place_at(unsigned places, const uint8_t *p)
+{
+	if (p[0] == ' ')
+		return !space_before(p) ? places & CHUNK_SPACE : 0;
+	if (p[-1] == '\n')
+		return line_begins(p[0]) && !space_before(p - 1) ? places & CHUNK_LINE : 0;
+	if (digit(p[0]))
+		return letter_of_ascii(p[-1]) ? places & CHUNK_DIGIT : 0;
+	return p[0] >= 0xe3 && cjk_mark(p) && cjk_before(p) ? places & CHUNK_CJK : 0;
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+/* Of 16 bytes from <p> on, those before which place_at() may say yes; a bit each. */
+static unsigned maybe16(const uint8_t *p)
+{
+	const __m128i now = _mm_loadu_si128((const __m128i *)(const void *)p);
+	const __m128i before = _mm_loadu_si128((const __m128i *)(const void *)(p - 1));
+	const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
+	__m128i m = _mm_cmpeq_epi8(now, _mm_set1_epi8(' '));
+	__m128i d = _mm_sub_epi8(now, zero);
+
+	d = _mm_cmpeq_epi8(_mm_min_epu8(d, nine), d);				/* a digit */
+	d = _mm_and_si128(d, _mm_cmpgt_epi8(before, _mm_set1_epi8('@')));	/* behind ASCII above '@' */
+	m = _mm_or_si128(m, d);
+	m = _mm_or_si128(m, _mm_cmpeq_epi8(before, _mm_set1_epi8('\n')));
+	m = _mm_or_si128(m, _mm_cmpeq_epi8(now, _mm_set1_epi8((char)0xef)));
+	m = _mm_or_si128(m, _mm_and_si128(_mm_cmpeq_epi8(now, _mm_set1_epi8((char)0xe3)),
+					  _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 1)),
+							 _mm_set1_epi8((char)0x80))));
+	return (unsigned)_mm_movemask_epi8(m);
+}
+#define SIXTEEN	1
+#else
+static unsigned maybe16(const uint8_t *p)
+{
+	return 0xffff;
+}
+#define SIXTEEN	0
+#endif
+
+/* Of the eight bytes before a place. No key: who knows it can make chunks of his own text worse, and nobody else's. */
+static inline uint32_t hash_before(const uint8_t *p)
+{
+	uint64_t w;
+
+	memcpy(&w, p - 8, sizeof(w));
+	w *= 0x9e3779b97f4a7c15u;
+	return (uint32_t)(w >> 32);
+}
+
+/* The places seen so far, and the one to fall back to. */
+struct best {
+	uint32_t least;
+	size_t at;			/* 0: none */
+};
+
+/* Is <k> where to cut? NULL: any place will do. */
+static inline bool take(struct best *b, const uint8_t *p, size_t k)
+{
+	uint32_t h;
+
+	if (b == NULL)
+		return true;
+	h = hash_before(p + k);
+	if (h < b->least) {
+		b->least = h;
+		b->at = k;
+	}
+	return h < UINT32_MAX / ONE_IN;
+}
+
+/* The first place to cut in [from, to) of <p>, of which [to, to + CHUNK_AHEAD) can be read; <to> if there is none. */
+static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, struct best *b)
+{
+	size_t i = from, k;
+	unsigned m;
+
+	while (SIXTEEN && i + 17 <= to + CHUNK_AHEAD) {
+		for (m = maybe16(p + i); m != 0; m &= m - 1) {
+			k = i + (unsigned)__builtin_ctz(m);
+			if (k < to && place_at(places, p + k) != 0 && take(b, p, k))
+				return k;
+		}
+		i += 16;
+	}
+	for (; i < to; i++)
+		if (place_at(places, p + i) != 0 && take(b, p, i))
+			return i;
+	return to;
+}
+
+/* The place in the window; 0: none. */
+static size_t best_place(unsigned places, const uint8_t *p)
+{
+	struct best b = { UINT32_MAX, 0 };
+	size_t at = scan(places, p, CHUNK_LEAST, CHUNK_MOST + 1, &b);
+
+	return at <= CHUNK_MOST ? at : b.at;
+}
+
+size_t chunk_next(unsigned places, struct chunk_search *s, struct span text, bool ended)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	size_t at, to;
+
+	if (text.n <= CHUNK_MOST + CHUNK_AHEAD && !ended)
+		return 0;
+	if (text.n <= CHUNK_MOST + CHUNK_AHEAD || places == 0)
+		return ended ? text.n : 0;
+	if (s->seen == 0) {
+		if ((at = best_place(places, p)) != 0)
+			return at;
+		s->seen = CHUNK_MOST + 1;
+	}
+	to = text.n - CHUNK_AHEAD;
+	at = s->seen < to ? scan(places, p, s->seen, to, NULL) : to;
+	if (at < to) {
+		s->seen = 0;
+		return at;
+	}
+	s->seen = to > s->seen ? to : s->seen;
+	if (!ended)
+		return 0;
+	s->seen = 0;
+	return text.n;
+}

@@ -1,0 +1,414 @@
+/* segcache.c - the cache of segments: a ring of entries in each shard, and a table that finds them.
+ *
+ *   ring    |....free....[ entry ][ entry ][ entry ].......free......|      entries go in at <head>, and leave at <tail>
+ *                        tail                      head
+ *           |[ entry ][ entry ]...free...[ entry ][ entry ]..........|      <wrapped>: the lap before ends at <end>
+ *                          head          tail              end
+ *   table   slot = low bits of the hash -> tag, place in the ring          open addressing, linear; removal moves others back
+ *
+ * Why a ring and no allocator with a list of least recent use: an entry is one run of bytes, there is nothing to fragment, a
+ * budget is exact, and age is the order in which they lie. What was found again since it came in is moved from <tail> to <head> once
+ * (CLOCK: second chance) in place of being forgotten, a bounded number for each put; so what is asked for often stays.
+ *
+ * Ids are kept as they are handed out, four bytes each. Packed into three they would take a quarter less, but a hit on a segment
+ * of 2500 bytes would copy for 200 ns and not 30 (EPYC, gcc -O2), more than all the rest of it.
+ *
+ * Invariants, while no lock is held: the entries from <tail> to <head> are exactly those of the table; free < used of the table.
+ * Cost: a hit is a hash, a lock, two cache misses and the copy. A put is the same and what it has to move away, at most SPARE_BYTES
+ * moved and as many entries dropped as were put before: O(1) amortised. */
+#include <pthread.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/segcache.h"
+
+#define UNIT		8u		/* entries begin at multiples of it */
+#define SLOT_BYTES	128u		/* of a shard's memory for each slot of its table: short segments do not pay (cached.h) */
+#define SHARD_LEAST	262144u		/* with less, fewer shards */
+#define SHARDS_MOST	64u
+#define SPARE_BYTES	65536u		/* moved on for one put, at most */
+#define SPARE_ENTRIES	32u
+#define PART_MOST	16u		/* of a shard: the largest entry */
+
+struct entry {
+	struct hash128 hash;
+	uint32_t bytes;			/* of the text */
+	uint32_t n : 31, used : 1;	/* ids; found since it came, or was spared */
+	token_id ids[];
+};
+
+struct slot {
+	uint32_t tag;			/* of the hash; its low bits are the home of the entry */
+	uint32_t at;			/* place in the ring, in units, plus one; 0: free */
+};
+
+struct shard {
+	pthread_mutex_t lock;		/* guards all below */
+	uint8_t *ring;
+	struct slot *slots;
+	uint32_t mask;			/* slots - 1 */
+	uint32_t count, most;		/* entries */
+	size_t size, head, tail, end;	/* of the ring; bytes */
+	size_t top;			/* highest byte ever written: what is to be wiped */
+	size_t used;			/* bytes of the entries */
+	bool wrapped;
+	uint64_t hits, misses, hit_ids, stored, evicted, spared, too_large;
+} __attribute__((aligned(64)));
+
+struct segcache {
+	struct hash_key key;
+	size_t max_bytes;
+	unsigned shards;		/* a power of two */
+	struct shard *shard;
+};
+
+/* ---- made and freed -------------------------------------------------------------------------- */
+
+static size_t power_below(size_t n)
+{
+	return n ? (size_t)1 << (63 - __builtin_clzll(n)) : 1;
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Four shards for each thread, so that two seldom meet, unless they would be small. */
+static unsigned shards_for(const struct segcache_opts *o)
+{
+	size_t want = power_below((size_t)(o->threads ? o->threads : 1) * 4 * 2 - 1), fit = power_below(o->max_bytes / SHARD_LEAST);
+
+	if (want > fit)
+		want = fit;
+	return (unsigned)(want < SHARDS_MOST ? want : SHARDS_MOST);
+}
+
+static bool shard_init(struct shard *s, uint8_t *mem, size_t bytes)
+{
+	size_t slots = power_below(bytes / SLOT_BYTES);
+
+	if (slots > UINT32_MAX / 2)
+		slots = (size_t)1 << 31;
+	s->slots = (struct slot *)(void *)mem;
+	s->mask = (uint32_t)(slots - 1);
+	s->most = (uint32_t)(slots - slots / 8);
+	s->ring = mem + slots * sizeof(struct slot);
+	s->size = (bytes - slots * sizeof(struct slot)) / UNIT * UNIT;
+	if (s->size / UNIT >= UINT32_MAX)
+		s->size = (size_t)(UINT32_MAX - 1) * UNIT;
+	s->end = s->size;
+	return pthread_mutex_init(&s->lock, NULL) == 0;
+}
+
+struct segcache *segcache_new(const struct segcache_opts *o, const struct hash_key *key)
+{
+	struct segcache *c;
+	size_t front, each;
+	unsigned n;
+
+	if (o->max_bytes < SEGCACHE_LEAST)
+		return NULL;
+	if ((c = mem_alloc(o->max_bytes)) == NULL)
+		return NULL;
+	c->key = *key;
+	c->max_bytes = o->max_bytes;
+	n = shards_for(o);
+	front = round_up((uintptr_t)c + sizeof(*c), 64) - (uintptr_t)c;
+	c->shard = (struct shard *)(void *)((uint8_t *)c + front);
+	front += n * sizeof(struct shard);
+	each = (o->max_bytes - front) / n / 64 * 64;
+	for (; c->shards < n; c->shards++) {
+		if (!shard_init(&c->shard[c->shards], (uint8_t *)c + front + c->shards * each, each)) {
+			segcache_free(c);
+			return NULL;
+		}
+	}
+	return c;
+}
+
+void segcache_free(struct segcache *c)
+{
+	if (c == NULL)
+		return;
+	for (unsigned i = 0; i < c->shards; i++) {
+		struct shard *s = &c->shard[i];
+
+		pthread_mutex_destroy(&s->lock);
+		mem_wipe(s->slots, ((size_t)s->mask + 1) * sizeof(struct slot));
+		mem_wipe(s->ring, s->top);
+	}
+	mem_wipe(&c->key, sizeof(c->key));
+	mem_free(c);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static struct entry *entry_at(const struct shard *s, size_t at)
+{
+	return (struct entry *)(void *)(s->ring + at);
+}
+
+static size_t entry_size(size_t n)
+{
+	return round_up(sizeof(struct entry) + n * sizeof(token_id), UNIT);
+}
+
+static uint32_t tag_of(struct hash128 h)
+{
+	return (uint32_t)h.lo;
+}
+
+static struct entry *find(const struct shard *s, const struct segcache_key *k)
+{
+	uint32_t tag = tag_of(k->hash), i = tag & s->mask;
+	struct entry *e;
+
+	for (; s->slots[i].at != 0; i = (i + 1) & s->mask) {
+		if (s->slots[i].tag != tag)
+			continue;
+		e = entry_at(s, (size_t)(s->slots[i].at - 1) * UNIT);
+		if (e->hash.lo == k->hash.lo && e->hash.hi == k->hash.hi && e->bytes == k->bytes)
+			return e;
+	}
+	return NULL;
+}
+
+static void slot_add(struct shard *s, uint32_t tag, size_t at)
+{
+	uint32_t i = tag & s->mask;
+
+	while (s->slots[i].at != 0)
+		i = (i + 1) & s->mask;
+	s->slots[i] = (struct slot){ tag, (uint32_t)(at / UNIT) + 1 };
+}
+
+/* The slot of the entry at <at>, which is there. */
+static uint32_t slot_find(const struct shard *s, size_t at)
+{
+	uint32_t i = tag_of(entry_at(s, at)->hash) & s->mask;
+
+	while (s->slots[i].at != (uint32_t)(at / UNIT) + 1)
+		i = (i + 1) & s->mask;
+	return i;
+}
+
+/* Those behind a slot that is freed move up, unless they would then lie before their home. */
+static void slot_remove(struct shard *s, uint32_t hole)
+{
+	uint32_t i = hole, home;
+
+	for (;;) {
+		i = (i + 1) & s->mask;
+		if (s->slots[i].at == 0)
+			break;
+		home = s->slots[i].tag & s->mask;
+		if (((i - home) & s->mask) >= ((i - hole) & s->mask)) {
+			s->slots[hole] = s->slots[i];
+			hole = i;
+		}
+	}
+	s->slots[hole] = (struct slot){ 0, 0 };
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+static void next_lap(struct shard *s)
+{
+	s->end = s->head;
+	s->head = 0;
+	s->wrapped = true;
+}
+
+/* Is there a run of <size> bytes at <head>? Goes on to the next lap when the rest of this one is too short. */
+static bool has_room(struct shard *s, size_t size)
+{
+	if (s->count == 0) {
+		s->head = s->tail = 0;
+		s->end = s->size;
+		s->wrapped = false;
+	}
+	if (!s->wrapped) {
+		if (s->size - s->head >= size)
+			return true;
+		next_lap(s);
+	}
+	return s->tail - s->head >= size;
+}
+
+static void tail_forward(struct shard *s, size_t size)
+{
+	s->tail += size;
+	if (s->wrapped && s->tail == s->end) {
+		s->tail = 0;
+		s->end = s->size;
+		s->wrapped = false;
+	}
+}
+
+struct chances {
+	size_t bytes;
+	unsigned entries;
+};
+
+static void head_forward(struct shard *s, size_t size)
+{
+	s->head += size;
+	if (s->top < s->head)
+		s->top = s->head;
+}
+
+/*   |[ new ]..gap..[ tail ][ ]   ->   |[ new ][ tail ]..gap..[ ]     the gap moves, and stays as long as it was;
+ *   |..[ tail ][ new ].......|   ->   |..........[ new ][ tail ].|   or there is no gap, when the table was full and not the ring */
+static void spare(struct shard *s, struct entry *e, size_t size)
+{
+	uint32_t i = slot_find(s, s->tail);
+
+	if (!s->wrapped && s->size - s->head < size)
+		next_lap(s);
+	e->used = 0;
+	memmove(s->ring + s->head, e, size);
+	s->slots[i].at = (uint32_t)(s->head / UNIT) + 1;
+	head_forward(s, size);
+	s->spared++;
+	tail_forward(s, size);
+}
+
+/* Forget the oldest entry, or give it its second chance. */
+static void evict(struct shard *s, struct chances *left)
+{
+	struct entry *e = entry_at(s, s->tail);
+	size_t size = entry_size(e->n);
+
+	if (e->used && left->entries > 0 && size <= left->bytes) {
+		left->entries--;
+		left->bytes -= size;
+		spare(s, e, size);
+		return;
+	}
+	slot_remove(s, slot_find(s, s->tail));
+	s->count--;
+	s->used -= size;
+	s->evicted++;
+	tail_forward(s, size);
+}
+
+static struct entry *place(struct shard *s, size_t size)
+{
+	struct chances left = { SPARE_BYTES, SPARE_ENTRIES };
+	struct entry *e;
+
+	while (s->count >= s->most || !has_room(s, size))
+		evict(s, &left);
+	e = entry_at(s, s->head);
+	head_forward(s, size);
+	return e;
+}
+
+/* ---- what others call ------------------------------------------------------------------------ */
+
+struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, bool first)
+{
+	struct hash128 h = hash128(&c->key, text.n ? text.p : "", text.n);
+	uint64_t all[5] = { h.lo, h.hi, (uint64_t)text.n << 1 | first, scope.tokenizer, scope.tenant };
+
+	return (struct segcache_key){ hash128(&c->key, all, sizeof(all)), text.n };
+}
+
+static struct shard *shard_of(struct segcache *c, const struct segcache_key *k)
+{
+	return &c->shard[k->hash.hi & (c->shards - 1)];
+}
+
+/* Under the lock. Room for the ids is never taken there: <want> says how much is wanting. */
+static int copy_out(struct shard *s, const struct segcache_key *k, struct ids *out, size_t *want)
+{
+	struct entry *e = find(s, k);
+
+	if (e == NULL) {
+		s->misses++;
+		return 0;
+	}
+	if (out->cap - out->n < e->n) {
+		*want = e->n;
+		return -1;
+	}
+	if (e->n > 0)
+		memcpy(out->p + out->n, e->ids, e->n * sizeof(token_id));
+	out->n += e->n;
+	e->used = 1;
+	s->hits++;
+	s->hit_ids += e->n;
+	return 1;
+}
+
+int segcache_get(struct segcache *c, const struct segcache_key *k, struct ids *out)
+{
+	struct shard *s = shard_of(c, k);
+	size_t want;
+	int got;
+
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		got = copy_out(s, k, out, &want);
+		pthread_mutex_unlock(&s->lock);
+		if (got >= 0)
+			return got;
+		if (ids_reserve(out, want) < 0)
+			return -1;
+	}
+}
+
+static void put_in(struct shard *s, const struct segcache_key *k, const token_id *ids, size_t n)
+{
+	struct entry *e = find(s, k);
+
+	if (e != NULL) {		/* another thread was quicker */
+		e->used = 1;
+		return;
+	}
+	e = place(s, entry_size(n));
+	e->hash = k->hash;
+	e->bytes = (uint32_t)k->bytes;
+	e->n = (uint32_t)n & 0x7fffffff;
+	e->used = 0;
+	if (n > 0)
+		memcpy(e->ids, ids, n * sizeof(token_id));
+	slot_add(s, tag_of(k->hash), (size_t)((uint8_t *)e - s->ring));
+	s->count++;
+	s->used += entry_size(n);
+	s->stored++;
+}
+
+void segcache_put(struct segcache *c, const struct segcache_key *k, const token_id *ids, size_t n)
+{
+	struct shard *s = shard_of(c, k);
+	size_t most = s->size / PART_MOST;		/* never changes: no lock */
+	bool fits = k->bytes <= UINT32_MAX && n <= most / sizeof(token_id) && entry_size(n) <= most;
+
+	pthread_mutex_lock(&s->lock);
+	if (fits)
+		put_in(s, k, ids, n);
+	else
+		s->too_large++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void segcache_stats(struct segcache *c, struct segcache_stats *out)
+{
+	*out = (struct segcache_stats){ .max_bytes = c->max_bytes, .shards = c->shards };
+	for (unsigned i = 0; i < c->shards; i++) {
+		struct shard *s = &c->shard[i];
+
+		pthread_mutex_lock(&s->lock);
+		out->hits += s->hits;
+		out->misses += s->misses;
+		out->hit_ids += s->hit_ids;
+		out->stored += s->stored;
+		out->evicted += s->evicted;
+		out->spared += s->spared;
+		out->too_large += s->too_large;
+		out->entries += s->count;
+		out->used_bytes += s->used;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
