@@ -242,6 +242,8 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 #define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has so much; */
 #define USUAL_OCTAVES	1.0		/* standard deviation of that guess */
 #define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
+#define RECALLED_OCTAVES	0.25	/* and of one that comes back: an engine may be started anew with another size,
+					 * and then a few first tokens that contradict it are enough */
 
 static double size_at(unsigned i)
 {
@@ -307,10 +309,11 @@ bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct po
 	return true;
 }
 
-/* Before there is evidence, half to twice the guess is likely and four times is not. */
-static double unlikely(double size, double guess)
+/* Before there is evidence, half to twice the guess is likely and four times is not; what was known, rather so. */
+static double unlikely(const struct capacity *c, double size, double guess)
 {
-	double octaves = log2(size / guess) / USUAL_OCTAVES;
+	double octaves = c->recalled > 0 ? log2(size / (double)c->recalled) / RECALLED_OCTAVES :
+					   log2(size / guess) / USUAL_OCTAVES;
 
 	return octaves * octaves / 2 / STRENGTH;
 }
@@ -326,7 +329,7 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 	if (p->all.n < 1)
 		return 0;
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(size_at(i), usual);
+		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(c, size_at(i), usual);
 		least = against[i] < least ? against[i] : least;
 	}
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
@@ -340,4 +343,12 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 	if (square / sum - mean * mean > SURE_OCTAVES * SURE_OCTAVES)
 		return 0;
 	return (uint64_t)(CAPACITY_LEAST * exp2(mean));
+}
+
+uint64_t capacity_recall(struct capacity *c, uint64_t tokens)
+{
+	double least = size_at(0), most = size_at(CAPACITY_SIZES - 1), size = (double)tokens;
+
+	c->recalled = (uint64_t)(size < least ? least : size > most ? most : size);
+	return c->recalled;
 }

@@ -80,6 +80,7 @@ struct capacity {
 	float unseen;			/* share of prompts that was cut off, smoothed */
 	struct evidence own;
 	struct pace pace;
+	uint64_t recalled;		/* tokens; 0: nothing was */
 };
 
 /* All servers of a pool together. */
@@ -107,5 +108,9 @@ void capacity_forget(struct capacity *c, uint64_t uid);
 
 /* Tokens, 0: not known (yet). <guess>: what it was taken to be before; 0: what is usual. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess);
+
+/* Over a restart: <tokens> of capacity_estimate(), whatever bytes they were; returns what they are taken for. They
+ * stand in place of a guess. */
+uint64_t capacity_recall(struct capacity *c, uint64_t tokens);
 
 #endif

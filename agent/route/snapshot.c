@@ -1,7 +1,7 @@
 /* snapshot.c - what the index is told of names when it is written down, and when it is read again.
  *
- * A server's name in a snapshot is its pool's, a zero, its own, and where its rate was learned a zero and that in 8
- * bytes: by first tokens, by headers. One that comes back from there is down and
+ * A server's name in a snapshot is its pool's, a zero, its own, and where anything was learned of it a zero and that,
+ * in 4 bytes each: enum learned. One that comes back from there is down and
  * without weight until a load string names it; if none does, it goes like any other that was not seen for long. */
 #include <endian.h>
 
@@ -20,36 +20,58 @@ static void snapshot_of(struct route *r, struct snapshot_of *of)
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-#define RATE_BYTES	8
+/* In this order, each in 4 bytes; 0: not known. Later ones may be missing. */
+enum learned { LEARNED_RATE_FIRST, LEARNED_RATE_HEADERS, LEARNED_CAPACITY, LEARNED };
 
-static size_t put_rate(char *to, const struct rate *rate, msec now)
+#define LEARNED_BYTES	(4 * LEARNED)
+
+static uint32_t at_most(uint64_t v)
 {
-	struct rate_kept kept = rate_keep(rate, now);
-	uint32_t both[2] = { htole32(kept.first), htole32(kept.headers) };
-
-	if (kept.first == 0 && kept.headers == 0)
-		return 0;
-	*to = '\0';
-	memcpy(to + 1, both, RATE_BYTES);
-	return 1 + RATE_BYTES;
+	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
 
-static void take_rate(struct rate *rate, const char *p, msec now)
+static size_t put_learned(char *to, const struct server *s, msec now)
 {
-	uint32_t both[2];
+	struct rate_kept rate = rate_keep(&s->rate, now);
+	uint32_t v[LEARNED] = {
+		[LEARNED_RATE_FIRST] = rate.first, [LEARNED_RATE_HEADERS] = rate.headers,
+		[LEARNED_CAPACITY] = at_most(s->inferred),
+	};
+	size_t n = LEARNED;
 
-	memcpy(both, p, RATE_BYTES);
-	rate_recall(rate, (struct rate_kept){ le32toh(both[0]), le32toh(both[1]) }, now);
+	while (n > 0 && v[n - 1] == 0)
+		n--;
+	if (n == 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		v[i] = htole32(v[i]);
+	*to = '\0';
+	memcpy(to + 1, v, n * sizeof(v[0]));
+	return 1 + n * sizeof(v[0]);
+}
+
+static void take_learned(struct route *r, struct server *s, struct span bytes, msec now)
+{
+	uint32_t v[LEARNED] = { 0 };
+
+	memcpy(v, bytes.p, bytes.n < LEARNED_BYTES ? bytes.n : LEARNED_BYTES);
+	for (size_t i = 0; i < LEARNED; i++)
+		v[i] = le32toh(v[i]);
+	rate_recall(&s->rate, (struct rate_kept){ v[LEARNED_RATE_FIRST], v[LEARNED_RATE_HEADERS] }, now);
+	if (v[LEARNED_CAPACITY] == 0)
+		return;
+	s->inferred = capacity_recall(&s->capacity, v[LEARNED_CAPACITY]);
+	keep_room(r, s);
 }
 
 static void name_server(struct snapshot_writer *w, const struct server *s, msec now)
 {
-	char name[POOL_NAME_MAX + 1 + SERVER_NAME_MAX + 1 + RATE_BYTES];
+	char name[POOL_NAME_MAX + 1 + SERVER_NAME_MAX + 1 + LEARNED_BYTES];
 	size_t n = strlen(s->pool->name), k = strlen(s->name);
 
 	memcpy(name, s->pool->name, n + 1);
 	memcpy(name + n + 1, s->name, k);
-	k += put_rate(name + n + 1 + k, &s->rate, now);
+	k += put_learned(name + n + 1 + k, s, now);
 	snapshot_writer_name(w, s->id, span_of(name, n + 1 + k));
 }
 
@@ -74,41 +96,49 @@ struct restoring {
 	msec now;
 };
 
-static int server_of(struct route *r, struct span pool, struct span name, msec now)
+static struct server *server_of(struct route *r, struct span pool, struct span name, msec now)
 {
 	struct pool *p = fleet_pool(&r->fleet, &r->opts, pool);
-	struct server *s = p != NULL ? pool_find(p, name, 0) : NULL;
+	struct server *s = p != NULL ? server_met(r, p, name, 0) : NULL;
 
-	if (s == NULL && p != NULL && (s = fleet_server(&r->fleet, p, name, name_hash(r, name))) != NULL) {
-		keep_server(r, s);
-		decisions_name(r->decisions, s->id, s->name_hash, p->name, s->name);
+	if (s != NULL)
 		s->seen = now;
-	}
-	return s != NULL ? s->id : -1;
+	return s;
 }
 
-static int server_named(void *arg, struct span both)
+/* What stands in front of the first zero of <s>, which then is what stands behind it. False: there is none. */
+static bool cut_at_zero(struct span *s, struct span *front)
+{
+	const char *zero = s->n > 0 ? memchr(s->p, '\0', s->n) : NULL;
+
+	if (zero == NULL)
+		return false;
+	*front = span_of(s->p, (size_t)(zero - s->p));
+	*s = span_of(zero + 1, s->n - front->n - 1);
+	return true;
+}
+
+static int server_named(void *arg, struct span rest)
 {
 	struct restoring *a = arg;
-	const char *zero = memchr(both.p, '\0', both.n);
-	size_t n = zero != NULL ? (size_t)(zero - both.p) : 0, k = both.n - n - 1;
-	const char *rate = NULL;
-	int id;
+	struct span pool, name;
+	struct server *s;
 
-	if (zero == NULL || k == 0)
+	if (!cut_at_zero(&rest, &pool))
 		return -1;
-	if (k > 1 + RATE_BYTES && zero[k - RATE_BYTES] == '\0') {
-		rate = zero + 1 + k - RATE_BYTES;
-		k -= 1 + RATE_BYTES;
+	if (!cut_at_zero(&rest, &name)) {
+		name = rest;
+		rest = (struct span){ 0 };
 	}
+	if (name.n == 0 || rest.n % 4 != 0)
+		return -1;
 	pthread_rwlock_rdlock(&a->r->opts_lock);
 	pthread_mutex_lock(&a->r->lock);
-	id = server_of(a->r, span_of(both.p, n), span_of(both.p + n + 1, k), a->now);
-	if (id >= 0 && rate != NULL)
-		take_rate(&a->r->fleet.by_id[id]->rate, rate, a->now);
+	if ((s = server_of(a->r, pool, name, a->now)) != NULL && rest.n > 0)
+		take_learned(a->r, s, rest, a->now);
 	pthread_mutex_unlock(&a->r->lock);
 	pthread_rwlock_unlock(&a->r->opts_lock);
-	return id;
+	return s != NULL ? s->id : -1;
 }
 
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now, struct snapshot_stats *s,

@@ -177,6 +177,33 @@ static void a_guess_is_not_forgotten_at_once(void **state)
 	assert_true(fabs(log2(low) - (19 - 2 / 25.)) < .01);
 }
 
+/* Over a restart each server's own holds until there is enough to say, and then gives way. */
+static void what_was_known_gives_way(void **state)
+{
+	static struct capacity_pool p;
+	struct fleet_of f;
+	double low;
+
+	p.all.n = 10;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		p.all.against[i] = 3 * (float)pow((i + .5) / 8 - 5, 2);
+	fleet_start(&f, .2);
+	assert_int_equal(capacity_recall(&f.c[0], 1u << 18), 1u << 18);
+	low = (double)capacity_estimate(&f.c[0], &p, 1u << 19);
+	assert_true(fabs(log2(low) - (19 - 16 / 40.)) < .01);	/* 16 of it and 24 of 2^19 */
+	for (unsigned k = 0; k < SERVERS; k++) {
+		f.lru[k].size = 800e3;
+		capacity_recall(&f.c[k], 200000);
+	}
+	assert_int_equal(capacity_estimate(&f.c[0], &f.pool, 0), 0);
+	run(&f, 2000, 2e6);
+	for (unsigned k = 0; k < SERVERS; k++)
+		within(&f, k, .25);
+	assert_true(capacity_recall(&f.c[0], 1) > CAPACITY_LEAST);
+	assert_true(capacity_recall(&f.c[0], UINT32_MAX) < CAPACITY_LEAST * 1024);
+	fleet_end(&f);
+}
+
 static void servers_that_differ(void **state)
 {
 	struct fleet_of f;
@@ -291,6 +318,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_found),
 		cmocka_unit_test(a_guess_is_where_it_starts),
 		cmocka_unit_test(a_guess_is_not_forgotten_at_once),
+		cmocka_unit_test(what_was_known_gives_way),
 		cmocka_unit_test(servers_that_differ),
 		cmocka_unit_test(what_was_not_seen_is_not_said),
 		cmocka_unit_test(what_is_cut_hides_distances),

@@ -84,6 +84,38 @@ static void a_learned_rate_outlives_the_agent(void **state)
 	free(b.p);
 }
 
+static struct server *inside(struct world *w, const char *name)
+{
+	return w->r->fleet.by_id[server(w, name).v.id];
+}
+
+static void an_inferred_capacity_outlives_the_agent(void **state)
+{
+	struct world w, next;
+	struct bytes b;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "a", "A");
+	inside(&w, "s1")->inferred = 123456;
+	inside(&w, "s2")->inferred = 99;			/* nobody has so little */
+	b = written(&w);
+	world_start(&next);
+	read_back(&next, &b);
+	assert_int_equal(server(&next, "s1").v.capacity_source, CAPACITY_INFERRED);
+	assert_int_equal(server(&next, "s1").v.capacity_tokens, 123456);
+	assert_int_equal(server(&next, "s1").v.capacity, 123456 / 16);
+	assert_true(server(&next, "s2").v.capacity_tokens > CAPACITY_LEAST);
+	assert_int_equal(server(&next, "s3").v.capacity_source, CAPACITY_GUESS);
+	assert_true(inside(&next, "s1")->capacity.salt != inside(&next, "s3")->capacity.salt);
+	next.o.pool_default.capacity = 500000;			/* pinned */
+	assert_int_equal(route_reconfigure(next.r, &next.o), 0);
+	assert_int_equal(server(&next, "s1").v.capacity_tokens, 500000);
+	world_end(&next);
+	world_end(&w);
+	free(b.p);
+}
+
 /* The part behind the name is taken only where it is one. */
 static void nothing_learned_is_nothing_kept(void **state)
 {
@@ -106,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_learned_rate_outlives_the_agent),
+		cmocka_unit_test(an_inferred_capacity_outlives_the_agent),
 		cmocka_unit_test(nothing_learned_is_nothing_kept),
 	};
 
