@@ -693,7 +693,7 @@ struct body *body_new(const struct prompt_opts *o, const struct hash_key *key)
 		return NULL;
 	b->opts = *o;
 	b->opts.text_page = within(o->text_page, 16, TEXT_PAGE_MAX);
-	b->opts.token_page = within(o->token_page, 1, TOKEN_PAGE_MAX);
+	b->opts.token_page = within(o->token_page, 1, PROMPT_TOKEN_PAGE_MAX);
 	b->key = key;
 	b->h_system = digest_of(key, SPAN("system"));
 	b->h_developer = digest_of(key, SPAN("developer"));

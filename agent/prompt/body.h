@@ -7,7 +7,6 @@
 #include "agent/prompt/message.h"
 
 #define LEVELS		12
-#define TOKEN_PAGE_MAX	512
 
 enum level {
 	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NAMES, IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
@@ -34,7 +33,7 @@ struct batch {
 	uint32_t n_items;	/* that had something in them */
 	uint32_t fill;		/* ids in <ids> */
 	uint64_t mark;
-	uint32_t ids[TOKEN_PAGE_MAX];
+	uint32_t ids[PROMPT_TOKEN_PAGE_MAX];
 };
 
 /* An image or the like: the sum of what its members hash to. */

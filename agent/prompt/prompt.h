@@ -41,9 +41,11 @@ enum prompt_api {
 enum prompt_api prompt_api_of_path(struct span path);
 const char *prompt_api_name(enum prompt_api api);
 
+#define PROMPT_TOKEN_PAGE_MAX	512
+
 struct prompt_opts {
 	uint32_t text_page;	/* bytes a page in text mode; default 64; 16 .. 256 */
-	uint32_t token_page;	/* ids a page in token mode; default 16; 1 .. 512 */
+	uint32_t token_page;	/* ids a page in token mode; default 16; 1 .. PROMPT_TOKEN_PAGE_MAX */
 	uint32_t max_pages;	/* of one prompt, all segments; what is beyond is not counted; 65536 */
 	uint16_t max_depth;	/* of nesting; default 128 */
 };

@@ -1,0 +1,325 @@
+/* text.c - from events of the JSON scanner to the words of a prompt.
+ *
+ * A prompt lies at most two lists deep in the body's object, so the depth says where an event stands:
+ *
+ *   depth 1   a member of the body: its key says whether it holds the prompt      {"prompt": "text"}
+ *   depth 2   an element of that list: a text, an id, or a list of ids            {"prompt": ["text"]}, {"prompt": [1]}
+ *   depth 3   an id of such a list                                                {"prompt": [[1]]}
+ *
+ * It is not done in one go with the scanner of body.c, which is what every request pays for: this one runs only where the model is known
+ * to want words, and then over text that the first has just brought into the cache. It knows four keys and no
+ * name, and copies what it takes once (a memcpy of the decoded text; escapes make borrowing it useless).
+ *
+ * Equal to batch.c in what counts; tests/unit/prompt/test_text.c compares the two on bodies of all kinds. */
+#include <endian.h>
+
+#include "agent/base/mem.h"
+#include "agent/prompt/rules.h"
+#include "agent/prompt/text.h"
+
+#define ROOM_LEAST	4096
+#define ROOM_KEPT	((size_t)4 << 20)	/* between two requests */
+
+enum { BATCH = 0x42415443 };	/* as in batch.c */
+
+bool prompt_text_possible(enum prompt_api api)
+{
+	return api == API_COMPLETIONS || api == API_EMBEDDINGS || api == API_GENERATE;
+}
+
+/* ---- what is taken --------------------------------------------------------------------------- */
+
+/* Room for <more> behind <n> of <size> bytes each; what was there is wiped where it lay. False: it is lost from here on. */
+static bool room(struct prompt_text *t, void *vec, size_t n, size_t *cap, size_t more, size_t size)
+{
+	size_t want = *cap > 0 ? *cap : ROOM_LEAST / size;
+	void **p = vec, *q;
+
+	if (more <= *cap - n)
+		return true;
+	while (want - n < more)
+		want *= 2;
+	if ((q = mem_calloc(want, size)) == NULL) {
+		t->lost = true;
+		return false;
+	}
+	if (n > 0)
+		memcpy(q, *p, n * size);
+	if (n > 0)
+		mem_wipe(*p, n * size);
+	mem_free(*p);
+	*p = q;
+	*cap = want;
+	return true;
+}
+
+static void wipe(struct prompt_text *t)
+{
+	if (t->words.n > 0)
+		mem_wipe(t->words.p, t->words.n);
+	if (t->ids.n > 0)
+		mem_wipe(t->ids.p, t->ids.n * sizeof(*t->ids.p));
+	t->words.n = t->ids.n = t->items.n = 0;
+}
+
+static void item_open(struct prompt_text *t)
+{
+	size_t end = t->kind == TEXT_WORDS ? t->words.n : t->ids.n;
+
+	if (t->items.n == TEXT_ITEMS_MAX)
+		t->lost = true;
+	if (t->lost || !room(t, &t->items.p, t->items.n, &t->items.cap, 1, sizeof(*t->items.p)))
+		return;
+	t->items.p[t->items.n++] = (struct text_item){ end, false };
+}
+
+static void item_close(struct prompt_text *t)
+{
+	if (!t->lost)
+		t->items.p[t->items.n - 1].whole = true;
+}
+
+static void add_words(struct prompt_text *t, struct span s)
+{
+	if (t->lost || !room(t, &t->words.p, t->words.n, &t->words.cap, s.n, 1))
+		return;
+	memcpy(t->words.p + t->words.n, s.p, s.n);
+	t->words.n += s.n;
+	t->items.p[t->items.n - 1].end = t->words.n;
+}
+
+static void add_id(struct prompt_text *t, token_id id)
+{
+	if (t->lost || !room(t, &t->ids.p, t->ids.n, &t->ids.cap, 1, sizeof(*t->ids.p)))
+		return;
+	t->ids.p[t->ids.n++] = id;
+	t->items.p[t->items.n - 1].end = t->ids.n;
+}
+
+/* ---- where it stands ------------------------------------------------------------------------- */
+
+static bool is_special(const struct prompt_text *t, struct span key)
+{
+	return t->api != API_GENERATE && span_eq(key, SPAN("add_special_tokens"));
+}
+
+static const struct rule special_rule = { "add_special_tokens", 18, ACT_NONE, 0 };
+
+static void on_key(struct prompt_text *t, struct span key)
+{
+	t->rule = is_special(t, key) ? &special_rule : rule_find(t->api, PLACE_TOP, key);
+}
+
+/* A value of a key that holds the prompt: what another left is void, unless this is null. */
+static void make_void(struct prompt_text *t, bool null)
+{
+	if (null && t->held != t->rule)
+		return;
+	t->held = t->rule;
+	t->kind = TEXT_NONE;
+	t->bad = t->lost = false;
+	wipe(t);
+	t->lives++;
+}
+
+static void member_start(struct prompt_text *t, enum json_event ev)
+{
+	const struct rule *r = t->rule;
+
+	if (r == NULL)
+		return;
+	if (r == &special_rule) {
+		t->special = ev == JSON_TRUE ? 1 : ev == JSON_FALSE ? 0 : -1;
+		return;
+	}
+	if (r->act != ACT_PROMPT && r->act != ACT_MESSAGES)
+		return;
+	make_void(t, ev == JSON_NULL);
+	if (r->act != ACT_PROMPT || ev == JSON_NULL)
+		return;
+	t->taking = ev == JSON_STRING || ev == JSON_ARRAY;
+	t->bad = !t->taking;
+	if (ev == JSON_STRING) {
+		t->kind = TEXT_WORDS;
+		item_open(t);
+	}
+}
+
+static void member_end(struct prompt_text *t)
+{
+	if (t->kind == TEXT_IDS && !t->bad)
+		item_close(t);
+	t->taking = false;
+}
+
+/* The value of a digit string that is an id; -1 when it is none. */
+static int64_t id_of(struct span s)
+{
+	int64_t v = 0;
+
+	if (s.n > 10)
+		return -1;
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return -1;
+		v = v * 10 + (s.p[i] - '0');
+	}
+	return v <= UINT32_MAX ? v : -1;
+}
+
+static void number(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+{
+	int64_t v = ev != JSON_NUMBER ? -1 : j->integer >= 0 ? j->integer : id_of(text);
+
+	if (v < 0)
+		t->bad = true;
+	else
+		add_id(t, (token_id)v);
+}
+
+/* Of the list that is the prompt. The first one says what kind it is. */
+static void element_start(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+{
+	enum text_kind was = t->kind, kind = ev == JSON_STRING ? TEXT_WORDS : ev == JSON_NUMBER ? TEXT_IDS :
+					     ev == JSON_ARRAY ? TEXT_LISTS : TEXT_NONE;
+
+	t->bad = kind == TEXT_NONE || (was != TEXT_NONE && was != kind);
+	if (t->bad)
+		return;
+	t->kind = kind;
+	if (kind != TEXT_IDS || was == TEXT_NONE)
+		item_open(t);
+	if (kind == TEXT_IDS)
+		number(t, j, ev, text);
+}
+
+static bool is_start(enum json_event ev)
+{
+	return ev == JSON_OBJECT || ev == JSON_ARRAY || ev == JSON_STRING || (ev >= JSON_NUMBER && ev <= JSON_NULL);
+}
+
+static bool is_end(enum json_event ev)
+{
+	return ev == JSON_OBJECT_END || ev == JSON_ARRAY_END || ev == JSON_STRING_END;
+}
+
+static void inside(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+{
+	if (ev == JSON_STRING_PART)
+		add_words(t, text);
+	else if (ev == JSON_STRING_END || (ev == JSON_ARRAY_END && j->depth == 2))
+		item_close(t);
+	else if (j->depth == 2 && is_start(ev))
+		element_start(t, j, ev, text);
+	else if (j->depth == 3 && is_start(ev))
+		number(t, j, ev, text);
+}
+
+static void on_event(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct prompt_text *t = arg;
+
+	if (t->taking && !t->bad)
+		inside(t, j, ev, text);
+	if (j->depth != 1)
+		return;
+	if (ev == JSON_KEY)
+		on_key(t, text);
+	else if (t->taking && is_end(ev))
+		member_end(t);
+	else if (!t->taking && is_start(ev))
+		member_start(t, ev);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct prompt_text *prompt_text_new(void)
+{
+	struct prompt_text *t = mem_alloc(sizeof(*t));
+
+	if (t != NULL)
+		prompt_text_reset(t, API_NONE, 1);
+	return t;
+}
+
+void prompt_text_free(struct prompt_text *t)
+{
+	if (t == NULL)
+		return;
+	wipe(t);
+	mem_free(t->words.p);
+	mem_free(t->ids.p);
+	mem_free(t->items.p);
+	mem_wipe(t, sizeof(*t));
+	mem_free(t);
+}
+
+size_t prompt_text_bytes(const struct prompt_text *t)
+{
+	if (t == NULL)
+		return 0;
+	return sizeof(*t) + t->words.cap + t->ids.cap * sizeof(*t->ids.p) + t->items.cap * sizeof(*t->items.p);
+}
+
+/* A body far above the usual does not keep its room for ever. */
+static void shrink(struct prompt_text *t)
+{
+	if (prompt_text_bytes(t) <= ROOM_KEPT)
+		return;
+	mem_free(t->words.p);
+	mem_free(t->ids.p);
+	mem_free(t->items.p);
+	memset(&t->words, 0, sizeof(t->words));
+	memset(&t->ids, 0, sizeof(t->ids));
+	memset(&t->items, 0, sizeof(t->items));
+}
+
+void prompt_text_reset(struct prompt_text *t, enum prompt_api api, uint16_t max_depth)
+{
+	wipe(t);
+	shrink(t);
+	t->kind = TEXT_NONE;
+	t->bad = t->lost = t->taking = false;
+	t->special = -1;
+	t->lives++;
+	t->rule = t->held = NULL;
+	t->api = api;
+	json_init(&t->json, max_depth, on_event, t);
+}
+
+void prompt_text_feed(struct prompt_text *t, const char *p, size_t n)
+{
+	json_feed(&t->json, p, n);
+}
+
+/* ---- pages ------------------------------------------------------------------------------------ */
+
+/* Of ids as they lie in memory, and on machines that put the high byte first, of a copy. */
+static page_key page_of(const struct hash_key *key, const token_id *ids, uint32_t page)
+{
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+	return hash64(key, ids, page * sizeof(*ids));
+#else
+	uint32_t le[PROMPT_TOKEN_PAGE_MAX];
+
+	for (uint32_t i = 0; i < page; i++)
+		le[i] = htole32(ids[i]);
+	return hash64(key, le, page * sizeof(*le));
+#endif
+}
+
+int prompt_pages_of_ids(const struct hash_key *key, const token_id *ids, size_t n, uint32_t page, bool later, uint32_t max,
+			struct page_vec *out)
+{
+	page_key k;
+
+	for (; n >= page && out->n < max; n -= page, ids += page) {
+		k = page_of(key, ids, page);
+		if (later)
+			k = hash_mix(key, k, BATCH);
+		later = false;
+		if (page_vec_push(out, k) != 0)
+			return -1;
+	}
+	return 0;
+}
