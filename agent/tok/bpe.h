@@ -33,8 +33,11 @@ struct bpe_spec {
 	const uint8_t *bytes;
 	const struct bpe_token *tokens;
 	uint32_t n_tokens;
-	const struct bpe_merge *merges;		/* by rank, the first is merged first */
+	const struct bpe_merge *merges;		/* by rank, the first is merged first; of a pair that is there twice, the last counts
+						 * (as in `tokenizers`, which reads them into a map) */
 	uint32_t n_merges;
+	bool equal_ranks;	/* merges to the same token have one rank, that of the first of them: rank files of tiktoken,
+				 * with all ways to cut a token in two as merges, in order of the token's rank */
 	bool ignore_merges;	/* a piece that is in the vocabulary is its token */
 	bool characters;	/* pieces begin as characters (SentencePiece style), otherwise as bytes */
 	bool byte_fallback;	/* characters that are not there become the tokens in <byte_id> */
@@ -52,7 +55,9 @@ size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
 
 /* The same as one run of bytes that holds no pointer, for a file that is mapped: bpe_image() gives it, bpe_of_image() makes a bpe of it, which borrows
  * it for its life. The image is trusted to be what bpe_image() gave (its reader checks a checksum), yet no index
- * in it leads outside. NULL: not such an image, of this version and byte order. */
+ * in it leads outside. It begins at a multiple of
+ * BPE_ALIGN. NULL: not such an image, of this version and byte order, or no memory for its struct. O(bytes): about 5 ms. */
+#define BPE_ALIGN 64u
 struct span bpe_image(const struct bpe *b);
 struct bpe *bpe_of_image(struct span image);
 

@@ -1,0 +1,319 @@
+/* bpe_build.c - a vocabulary and its merges into an encoder.
+ *
+ * Tokens are put in order of id; the tables are filled; then every token is looked at: its bytes are encoded as if they stood alone. Where that
+ * gives the token itself, the piece may be looked up whole, and its last merge is kept. That is proof enough: a piece
+ * that is equal to those bytes is encoded by the same merges. */
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/bpe_impl.h"
+
+#define ID_MOST		0xffffffu
+
+struct build {
+	const struct bpe_spec *spec;
+	struct err *e;
+	struct bpe *b;
+	struct head *head;		/* of the block; NULL before it is there */
+	struct sym *sym;
+	uint32_t *order;		/* tokens of <spec> by id */
+	uint32_t *sym_of;		/* by id, SYM_NONE */
+	token_id last_id;
+	struct merger m;
+};
+
+/* ---- tokens ------------------------------------------------------------------------------- */
+
+struct id_at {
+	token_id id;
+	uint32_t at;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct id_at *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int check_counts(const struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	uint32_t i;
+
+	if (s->n_tokens == 0 || s->n_tokens >= ID_MOST)
+		return err_set(d->e, "A vocabulary of %u tokens: it has to have 1 to %u.", s->n_tokens, ID_MOST - 1);
+	if (s->n_merges >= ID_MOST)
+		return err_set(d->e, "%u merges: at most %u can be used.", s->n_merges, ID_MOST - 1);
+	for (i = 0; i < s->n_tokens; i++)
+		if (s->tokens[i].id > ID_MOST)
+			return err_set(d->e, "Token id %u is above %u.", s->tokens[i].id, ID_MOST);
+	return 0;
+}
+
+/* The order of ids: mostly they are given in it. */
+static int sort_tokens(struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	struct id_at *ids = mem_calloc(s->n_tokens, sizeof(*ids));
+	uint32_t i, unordered = 0;
+
+	if (ids == NULL || (d->order = mem_calloc(s->n_tokens, sizeof(*d->order))) == NULL) {
+		mem_free(ids);
+		return err_set(d->e, "No memory for a vocabulary.");
+	}
+	for (i = 0; i < s->n_tokens; i++) {
+		ids[i] = (struct id_at){ s->tokens[i].id, i };
+		unordered += i > 0 && ids[i].id < ids[i - 1].id;
+	}
+	if (unordered)
+		qsort(ids, s->n_tokens, sizeof(*ids), by_id);
+	for (i = 0; i < s->n_tokens; i++)
+		d->order[i] = ids[i].at;
+	d->last_id = ids[s->n_tokens - 1].id;
+	mem_free(ids);
+	for (i = 1; i < s->n_tokens; i++)
+		if (s->tokens[d->order[i]].id == s->tokens[d->order[i - 1]].id)
+			return err_set(d->e, "Token id %u is there twice.", s->tokens[d->order[i]].id);
+	return 0;
+}
+
+static uint32_t sym_of(const struct build *d, token_id id)
+{
+	return id <= d->last_id ? d->sym_of[id] : SYM_NONE;
+}
+
+static int number_tokens(struct build *d)
+{
+	uint32_t i;
+
+	d->sym_of = mem_calloc((size_t)d->last_id + 1, sizeof(*d->sym_of));
+	if (d->sym_of == NULL)
+		return err_set(d->e, "No memory for a vocabulary.");
+	for (i = 0; i <= d->last_id; i++)
+		d->sym_of[i] = SYM_NONE;
+	for (i = 0; i < d->spec->n_tokens; i++)
+		d->sym_of[d->spec->tokens[d->order[i]].id] = i;
+	return 0;
+}
+
+/* ---- the block ---------------------------------------------------------------------------- */
+
+static uint32_t spec_flags(const struct bpe_spec *s)
+{
+	return (s->ignore_merges ? HEAD_IGNORE_MERGES : 0) | (s->characters ? HEAD_CHARACTERS : 0) |
+	       (s->byte_fallback ? HEAD_BYTE_FALLBACK : 0) | (s->fuse_unk ? HEAD_FUSE_UNK : 0);
+}
+
+static int make_block(struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	struct head h = { .magic = BPE_MAGIC };
+	uint64_t text = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->n_tokens; i++) {
+		text += s->tokens[i].n;
+		h.longest = s->tokens[i].n > h.longest ? s->tokens[i].n : h.longest;
+	}
+	if (text > UINT32_MAX / 2)
+		return err_set(d->e, "The tokens of a vocabulary have %llu bytes: too many.", (unsigned long long)text);
+	h.flags = spec_flags(s);
+	h.n_syms = s->n_tokens;
+	h.n_lines = pairs_lines(s->n_merges);
+	h.n_whole = whole_slots(s->n_tokens);
+	h.n_text = (uint32_t)text;
+	if ((d->b->owned = mem_alloc(bpe_layout(&h).end + BPE_ALIGN)) == NULL)
+		return err_set(d->e, "No memory for a vocabulary.");
+	d->head = (void *)(((uintptr_t)d->b->owned + BPE_ALIGN - 1) / BPE_ALIGN * BPE_ALIGN);
+	*d->head = h;
+	bpe_place(d->b, d->head);
+	return 0;
+}
+
+static void *section(const struct build *d, const void *borrowed)
+{
+	return (uint8_t *)d->head + ((const uint8_t *)borrowed - (const uint8_t *)d->head);
+}
+
+static void fill_syms(struct build *d)
+{
+	uint8_t *text = section(d, d->b->text);
+	uint32_t i, at = 0;
+
+	d->sym = section(d, d->b->sym);
+	for (i = 0; i < d->spec->n_tokens; i++) {
+		const struct bpe_token *t = &d->spec->tokens[d->order[i]];
+
+		d->sym[i] = (struct sym){ .id = t->id, .at = at, .n = t->n, .left = SYM_NONE, .right = SYM_NONE, .rank = RANK_NONE };
+		if (t->n)
+			memcpy(text + at, d->spec->bytes + t->at, t->n);
+		at += t->n;
+	}
+}
+
+/* ---- merges ------------------------------------------------------------------------------- */
+
+static bool adds_up(const struct build *d, uint32_t left, uint32_t right, uint32_t both)
+{
+	const struct sym *l = &d->sym[left], *r = &d->sym[right], *s = &d->sym[both];
+	const uint8_t *text = d->b->text;
+
+	return (uint64_t)l->n + r->n == s->n && memcmp(text + s->at, text + l->at, l->n) == 0 &&
+	       memcmp(text + s->at + l->n, text + r->at, r->n) == 0;
+}
+
+static int fill_pairs(struct build *d)
+{
+	struct pair_line *lines = section(d, d->b->pairs);
+	uint32_t *first = NULL, i;
+
+	pairs_clear(lines, d->head->n_lines);
+	if (d->spec->equal_ranks) {
+		if ((first = mem_calloc(d->head->n_syms, sizeof(*first))) == NULL)
+			return err_set(d->e, "No memory for merges.");
+		for (i = d->spec->n_merges; i-- > 0; )
+			if (sym_of(d, d->spec->merges[i].both) != SYM_NONE)
+				first[sym_of(d, d->spec->merges[i].both)] = i;
+	}
+	for (i = 0; i < d->spec->n_merges; i++) {
+		const struct bpe_merge *m = &d->spec->merges[i];
+		uint32_t l = sym_of(d, m->left), r = sym_of(d, m->right), both = sym_of(d, m->both);
+
+		if (l == SYM_NONE || r == SYM_NONE || both == SYM_NONE || !adds_up(d, l, r, both)) {
+			mem_free(first);
+			return err_set(d->e, "Merge %u, of token %u with token %u to token %u: %s.", i + 1, m->left, m->right, m->both,
+				       l == SYM_NONE || r == SYM_NONE || both == SYM_NONE ? "one of them is not in the vocabulary" :
+				       "the third is not the first with the second behind it");
+		}
+		pairs_put(lines, d->head->n_lines, pair_key(l, r), first ? first[both] : i, both);
+	}
+	mem_free(first);
+	return 0;
+}
+
+/* ---- bytes, <unk> and whole pieces --------------------------------------------------------------- */
+
+static int fill_atoms(struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	uint32_t i;
+
+	d->head->unk = s->has_unk ? sym_of(d, s->unk) : SYM_NONE;
+	if (s->has_unk && d->head->unk == SYM_NONE)
+		return err_set(d->e, "The unknown token, id %u, is not in the vocabulary.", s->unk);
+	for (i = 0; i < 256; i++) {
+		d->head->atom[i] = s->byte_id[i] == BPE_NO_ID ? SYM_NONE : sym_of(d, s->byte_id[i]);
+		if (d->head->atom[i] == SYM_NONE && (!s->characters || s->byte_id[i] != BPE_NO_ID))
+			return err_set(d->e, "Byte 0x%02x has no token in the vocabulary.", i);
+		if (!s->characters && (d->sym[d->head->atom[i]].n != 1 || d->b->text[d->sym[d->head->atom[i]].at] != i))
+			return err_set(d->e, "The token of byte 0x%02x, id %u, is not that byte.", i, s->byte_id[i]);
+	}
+	return 0;
+}
+
+/* With characters, the token for a byte is not found by the byte, should it be spelled so: that is what byte_fallback is for. */
+static bool is_fallback(const struct build *d, uint32_t sym)
+{
+	return d->spec->characters && d->sym[sym].n == 1 && d->head->atom[d->b->text[d->sym[sym].at]] == sym;
+}
+
+static void fill_whole(struct build *d)
+{
+	uint32_t *slots = section(d, d->b->whole), i;
+
+	for (i = 0; i < d->head->n_whole; i++)
+		slots[i] = SYM_NONE;
+	for (i = 0; i < d->head->n_syms; i++)
+		if (d->sym[i].n > 0 && !is_fallback(d, i))
+			whole_put(slots, d->b, i);
+}
+
+static int merge_alone(struct build *d, const struct sym *s, size_t *n)
+{
+	struct atoms a = { .p = d->b->text + s->at, .n = s->n };
+	size_t budget = SIZE_MAX;
+
+	d->m.n = 0;
+	if (atoms_read(d->b, &a, &d->m, &budget) < 0)
+		return -1;
+	*n = d->m.n;
+	if (*n <= MERGE_FEW) {
+		*n = merge_few(d->b, &d->m, *n);
+		return 0;
+	}
+	merger_start(&d->m, *n);
+	if (merger_step(d->b, &d->m, &budget) < 0)
+		return -1;
+	*n = d->m.next[0] == UINT32_MAX;
+	return 0;
+}
+
+static int fill_alone(struct build *d)
+{
+	size_t n, i;
+
+	for (i = 0; i < d->head->n_syms; i++) {
+		struct sym *s = &d->sym[i];
+
+		if (s->n == 0)
+			continue;
+		if (merge_alone(d, s, &n) < 0)
+			return err_set(d->e, "No memory for a vocabulary.");
+		if (n != 1 || d->m.sym[0] != i)
+			continue;
+		s->flags |= SYM_ALONE;
+		s->left = d->m.left;
+		s->right = d->m.right;
+		s->rank = d->m.rank;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------- */
+
+static int build(struct build *d)
+{
+	if (check_counts(d) < 0 || sort_tokens(d) < 0 || number_tokens(d) < 0 || make_block(d) < 0)
+		return -1;
+	fill_syms(d);
+	if (fill_pairs(d) < 0 || fill_atoms(d) < 0)
+		return -1;
+	fill_whole(d);
+	if (merger_reserve(&d->m, 2 * MERGE_FEW) < 0)
+		return err_set(d->e, "No memory for a vocabulary.");
+	return fill_alone(d);
+}
+
+struct bpe *bpe_new(const struct bpe_spec *spec, struct err *e)
+{
+	struct build d = { .spec = spec, .e = e };
+	int rc;
+
+	if ((d.b = mem_alloc(sizeof(*d.b))) == NULL) {
+		err_set(e, "No memory for a vocabulary.");
+		return NULL;
+	}
+	rc = build(&d);
+	mem_free(d.order);
+	mem_free(d.sym_of);
+	merger_fini(&d.m);
+	if (rc < 0) {
+		bpe_free(d.b);
+		return NULL;
+	}
+	return d.b;
+}
+
+void bpe_free(struct bpe *b)
+{
+	if (b == NULL)
+		return;
+	mem_free(b->owned);
+	mem_free(b);
+}
+
+size_t bpe_bytes(const struct bpe *b)
+{
+	return sizeof(*b) + b->bytes;
+}
