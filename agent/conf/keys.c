@@ -192,6 +192,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "cost: seconds for each token squared, on top." },
 	{ "policy.load_ms", TYPE_NUMBER, POLICY(load_ms), 0, 60000, RELOAD,
 	  .help = "cost: what each request open on a server counts, in milliseconds." },
+	{ "policy.adapter_ms", TYPE_NUMBER, POLICY(adapter_ms), 0, 600000, RELOAD,
+	  .help = "cost: what loading the LoRA adapter counts where others have it, in milliseconds." },
 	{ "policy.sacrifice_min", TYPE_NUMBER, POLICY(sacrifice_min), 0, 1000, RELOAD,
 	  .help = "cost: how much dearer work is than waiting, on an idle pool," },
 	{ "policy.sacrifice_gain", TYPE_NUMBER, POLICY(sacrifice_gain), 0, 1000, RELOAD,

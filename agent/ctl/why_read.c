@@ -23,7 +23,7 @@ static const struct field fields[] = {
 	D(decision), D(us), D(prompt_tokens), D(unseen_tokens), D(matched_tokens), D(min_load), D(max_load),
 	D(cost_s), D(regret_s), D(n_candidates),
 	ST(IN_CANDIDATE, server), S(IN_CANDIDATE, load), S(IN_CANDIDATE, wait_s), S(IN_CANDIDATE, cached_tokens),
-	S(IN_CANDIDATE, compute_s), S(IN_CANDIDATE, penalty), S(IN_CANDIDATE, cost_s),
+	S(IN_CANDIDATE, compute_s), S(IN_CANDIDATE, adapter_s), S(IN_CANDIDATE, penalty), S(IN_CANDIDATE, cost_s),
 	ST(IN_COMPARED, server), ST(IN_COMPARED, rule), S(IN_COMPARED, cached_tokens), S(IN_COMPARED, regret_s),
 	{ IN_AFTER, "server", true, offsetof(struct why_decision, went) },
 	{ IN_AFTER, "state", true, offsetof(struct why_decision, state) },

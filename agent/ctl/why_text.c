@@ -117,6 +117,8 @@ static void say_choice(FILE *to, const struct why_decision *d)
 	say_cached(to, d, d->candidate[0].cached_tokens);
 	fprintf(to, ", ");
 	say_wait(to, &d->candidate[0]);
+	if (d->candidate[0].adapter_s > 0)
+		fprintf(to, ", the adapter had to be loaded (%s)", seconds(d->candidate[0].adapter_s));
 	if (d->imbalanced)
 		fprintf(to, "; the pool was out of balance, its loads from %s to %s", count(d->min_load),
 			count(d->max_load));
@@ -160,6 +162,8 @@ static void say_busy(FILE *to, const struct why_server *s)
 		fprintf(to, "had %s request%s open", count(s->load), s->load == 1 ? "" : "s");
 	if (s->penalty > 0)
 		fprintf(to, " and has been failing (counts as %s more)", count(s->penalty));
+	if (s->adapter_s > 0)
+		fprintf(to, " and has not loaded the adapter (%s)", seconds(s->adapter_s));
 }
 
 /* It was the best in everything: what any other would have cost. */

@@ -163,6 +163,8 @@ static void put_candidates(struct page *p, const struct decision *x)
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
 		put_seconds(p->t, "compute_s", c->compute_s);
+		if (c->adapter_s > 0)
+			put_seconds(p->t, "adapter_s", c->adapter_s);
 		put_count(p->t, "penalty", c->penalty);
 		put_seconds(p->t, "cost_s", c->cost_s);
 		text_add(p->t, "}", 1);

@@ -99,6 +99,7 @@ void policy_defaults(struct policy_opts *o)
 		.learn_rate = true,
 		.attention_factor = 1.3e-9,
 		.load_ms = 30,
+		.adapter_ms = 500,
 		.sacrifice_min = 1,
 		.sacrifice_gain = 3,
 		.sacrifice_max = 30,
@@ -175,11 +176,23 @@ static void *memory_of(const struct policy_memory *m, enum policy_rule r)
 	return m != NULL && m->rule == r ? m->of_rule : NULL;
 }
 
+/* As long as no engine says that it has the adapter, it may be no adapter, and any may have it. */
+static bool adapter_known(const struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (c[i].has_adapter)
+			return true;
+	return false;
+}
+
 static void cost_all(const struct policy_opts *o, const struct policy_prompt *p, double sacrifice,
 		     struct candidate *c, size_t n)
 {
+	bool known = adapter_known(c, n);
+
 	for (size_t i = 0; i < n; i++) {
-		c[i].cost = c[i].backlog_s + c[i].penalty_s +
+		c[i].adapter_s = known && !c[i].has_adapter ? o->adapter_ms / 1000 : 0;
+		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s +
 			o->load_ms / 1000 * load_with_penalty(&c[i]) +
 			(1 + sacrifice) * c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
 		c[i].in = true;

@@ -11,13 +11,16 @@
  *      policy_room()     so much is that server's cache
  *      policy_gone()     that server is no more
  *
- *   cost         argmin  wait + (1 + a) * prefill(uncached) + g * load          (default)
+ *   cost         argmin  wait + (1 + a) * prefill(uncached) + g * load + l          (default)
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
  *                a         the sacrifice factor: 1 + 3 x smoothed(mean wait / mean work), at most 30.
  *                          0 is greed: near the oracle when idle, bad in overload
  *                g         30 ms a request open there: decode is the limit for long answers
  *                          a server's penalty is so many more requests, to wait and load both
+ *                l         500 ms where the LoRA adapter that is asked for has to be loaded: so those that are
+ *                          known to have it come first, until waiting there costs more than that. Nothing
+ *                          where nobody is known to have it
  *   cache_aware  imbalanced: least loaded. Otherwise, if matched / prompt length > cache_threshold
  *                and matched >= min_match_tokens: the longest holder, ties by load; else least loaded
  *   The others stand in kvroute.yaml(5), each with its source, and at the top of its file.
@@ -121,6 +124,7 @@ struct policy_opts {
 						 * starts; default true */
 	double attention_factor;		/* s per token^2: c in b*u + c*u*(cached + u/2); 1.3e-9 */
 	double load_ms;				/* g; default 30 */
+	double adapter_ms;			/* l; default 500 */
 	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 1, 3, 30 */
 	double backlog_floor;			/* share of unfinished work that counts as wait, without a
 						 * first-token report; default 0.3 */
@@ -156,6 +160,7 @@ struct candidate {
 	uint32_t depth;		/* <cached> of what was seen, in pages: the caller's own */
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
+	double adapter_s;	/* of them, for loading the adapter */
 	bool in;		/* within the guard's window */
 };
 

@@ -55,6 +55,7 @@ static void put_candidates(const struct job *j, struct decision *x)
 		x->candidate[i] = (struct decision_candidate){
 			.server = server_of(c), .load = c->load, .penalty = c->penalty,
 			.cached = least32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
+			.adapter_s = (float)c->adapter_s,
 			.compute_s = (float)(c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached)),
 		};
 	}

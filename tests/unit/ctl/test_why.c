@@ -80,6 +80,14 @@ static const struct {
 	  "    went to s3 (cached, by cost): 800 of 1,600 tokens were there, no work waited; any other would have had to "
 	  "compute 1,440: 0.18 s\n"
 	  "    its answer began at once, it was over at once\n" },
+	{ "adapters",
+	  HEAD(CHOICE("cold", "s1", "1600")
+	       "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":0,\"compute_s\":0.2,\"adapter_s\":0.5,"
+	       "\"penalty\":0,\"cost_s\":1},{\"load\":0,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":0,\"compute_s\":0.3,"
+	       "\"adapter_s\":0.5,\"penalty\":0,\"cost_s\":2}],\"after\":{\"state\":\"open\"}}"),
+	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	  "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited, the adapter had to be loaded "
+	  "(0.50 s); s2 was idle and has not loaded the adapter (0.50 s)\n" },
 	{ "no body that makes sense",
 	  HEAD("\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\",\"status\":400,\"done_ms\":3}}"),
 	  "2026-11-21T11:32:05.123Z chat 5f3c\n"

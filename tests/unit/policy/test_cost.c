@@ -123,6 +123,53 @@ static void cost_is_set_for_every_rule(void **state)
 	assert_true(NEAR(c[1].cost, 2 * (1000 / 8000.0 + 1.3e-9 * 1000 * 500)));
 }
 
+/* Half a second: 16 requests open, or 2000 tokens of two seconds' weight. Load, cached, wait; who has the adapter. */
+static void adapters_come_first_but_not_at_any_price(void **state)
+{
+	static const struct {
+		const char *name;
+		struct seat row[3];
+		bool has[3];
+		int first;
+		enum why why;
+	} cases[] = {
+		{ "nobody is known to have it", { { 1 }, { 0 }, { 2 } }, { false }, 1, WHY_COLD },
+		{ "all have it", { { 1 }, { 0 }, { 2 } }, { true, true, true }, 1, WHY_COLD },
+		{ "the holder, though busier", { { 0 }, { 16 }, { 1 } }, { false, true, false }, 1, WHY_COLD },
+		{ "but not at any price", { { 0 }, { 17 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
+		{ "nor behind a queue", { { 0 }, { 0, 0, .51 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
+		{ "of two, the one that waits less", { { 0 }, { 3 }, { 2 } }, { false, true, true }, 2, WHY_COLD },
+		{ "of two, the one that has the prompt", { { 0 }, { 3, 700 }, { 2 } }, { false, true, true }, 1, WHY_CACHED },
+		{ "1900 cached tokens weigh less", { { 0, 1900 }, { 0 }, { 0 } }, { false, true, false }, 1, WHY_COLD },
+		{ "2100 more", { { 0, 2100 }, { 0 }, { 0 } }, { false, true, false }, 0, WHY_CACHED },
+		{ "it is out of balance", { { 0 }, { 65 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
+	};
+	struct policy_opts o;
+
+	(void)state;
+	policy_defaults(&o);
+	o.attention_factor = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct policy_choice got;
+		struct candidate c[ROW_MAX];
+
+		row_of(cases[i].row, 3, c);
+		for (size_t k = 0; k < 3; k++)
+			c[k].has_adapter = cases[i].has[k];
+		got = choose(&o, 2400, c, 3);
+		if (got.first != cases[i].first || got.why != cases[i].why)
+			fail_msg("%s: %d %s", cases[i].name, got.first, why_text(got.why));
+	}
+	o.adapter_ms = 60000;			/* even then the guard goes before it */
+	for (size_t i = 8; i <= 9; i++) {
+		struct candidate c[ROW_MAX];
+
+		row_of(cases[i].row, 3, c);
+		c[1].has_adapter = true;
+		assert_int_equal(choose(&o, 2400, c, 3).first, i == 8 ? 1 : 0);
+	}
+}
+
 /* ---- against a slow truth ----------------------------------------------------------------- */
 
 struct world {
@@ -144,6 +191,7 @@ static void world_make(struct rng *r, struct world *w)
 	w->o.balance_abs_threshold = rng_below(r, 20);
 	w->o.balance_rel_threshold = 1 + part(r, 1);
 	w->o.load_ms = part(r, 60);
+	w->o.adapter_ms = part(r, 1000);
 	w->o.prefill_tokens_per_s = 500 + part(r, 20000);
 	w->o.sacrifice_max = 2 + part(r, 30);
 	w->pressure = part(r, 12);
@@ -155,16 +203,21 @@ static void world_make(struct rng *r, struct world *w)
 			.backlog_s = part(r, 3), .last_pick = 1000 - i, .slowness = 0.25 + part(r, 4),
 			.penalty = rng_below(r, 3) ? 0 : rng_below(r, 60),
 			.cached = rng_below(r, 3) ? rng_below(r, (uint32_t)w->tokens + 1) : 0,
+			.has_adapter = rng_below(r, 6) == 0,
 		};
 		w->c[i].penalty_s = w->c[i].penalty * part(r, 0.2);
 	}
 }
 
-/* wait + (1 + a) * prefill(uncached) + g * load, in the words of policy.h; a penalty is requests more. */
+/* wait + (1 + a) * prefill(uncached) + g * load + l, in the words of policy.h; a penalty is requests more. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
 	double a = w->o.sacrifice_min + w->o.sacrifice_gain * w->pressure;
-	double uncached = (double)w->tokens - (double)c->cached, prefill;
+	double uncached = (double)w->tokens - (double)c->cached, prefill, load_adapter = 0;
+
+	for (size_t i = 0; i < w->n && !c->has_adapter; i++)
+		if (w->c[i].has_adapter)
+			load_adapter = w->o.adapter_ms / 1000.0;
 
 	if (a > w->o.sacrifice_max)
 		a = w->o.sacrifice_max;
@@ -173,7 +226,7 @@ static double slow_cost(const struct world *w, const struct candidate *c)
 	prefill += w->o.attention_factor * uncached * uncached / 2;
 	prefill *= c->slowness;
 	return c->backlog_s + prefill + a * prefill + w->o.load_ms * c->load / 1000.0 +
-		c->penalty_s + w->o.load_ms * c->penalty / 1000.0;
+		c->penalty_s + w->o.load_ms * c->penalty / 1000.0 + load_adapter;
 }
 
 static uint32_t slow_load(const struct candidate *c)
@@ -303,6 +356,7 @@ int main(void)
 		cmocka_unit_test(sacrifice_grows_with_queues_up_to_a_limit),
 		cmocka_unit_test(cost_table),
 		cmocka_unit_test(cost_is_set_for_every_rule),
+		cmocka_unit_test(adapters_come_first_but_not_at_any_price),
 		cmocka_unit_test(cost_equals_brute_force),
 		cmocka_unit_test(ties_go_round),
 		cmocka_unit_test(rounding_is_a_tie),

@@ -452,6 +452,7 @@ static void adapters(void **state)
 		snprintf(tail, sizeof(tail), i == 1 ? ",\"model\":\"m\",\"lora_path\":\"%s\"" : ",\"model\":\"%s\"", e.adapter[i].name);
 		chat(&w.body, "", "c", tail);
 		send(&w, "c");
+		assert_span(w.a.server, "s2");
 		assert_true(candidate(&w, "s2")->has_adapter);
 		assert_false(candidate(&w, "s1")->has_adapter);
 	}
