@@ -219,6 +219,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Tokens in the cache of one server; 0: as its engine says, or as is inferred." },
 	{ "policy.capacity_guess", TYPE_INT, POOL(capacity_guess), 0, 1e12, RELOAD,
 	  .help = "The same until it is known; 0: only bytes bound what is kept then." },
+	{ "policy.block_size", TYPE_INT, POOL(block_size), 0, 65536, RELOAD,
+	  .help = "Tokens of a block in the caches of its engines; 0: as they say." },
 	{ "policy.max_tree_size", TYPE_INT, POOL(max_tree_size), 0, 1e12, RELOAD,
 	  .help = "As in SGLang's router: characters of prompts kept of one server; 0: no bound." },
 	{ "policy.eviction_interval", TYPE_TIME, POOL(eviction_interval_ms), 0, 24 * HOUR, RELOAD,

@@ -148,6 +148,23 @@ static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 	return cached;
 }
 
+/* An engine holds whole blocks of its own size. Text is no exact number of tokens. */
+static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64_t tokens)
+{
+	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size : s->engine.block_size;
+
+	return j->prompt->mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
+}
+
+/* What goes on unseen behind a head that matches whole ends in no block of it. */
+static void take_depth(const struct job *j, const struct server *s, uint32_t depth, struct candidate *c)
+{
+	uint64_t seen = (uint64_t)depth * j->page_tokens, cached = cached_tokens(j, depth);
+
+	c->cached = whole_blocks(j, s, cached);
+	c->depth = cached > seen || j->page_tokens == 0 ? depth : (uint32_t)(c->cached / j->page_tokens);
+}
+
 /* The first failure is one more request open, and only those after it also wait: a single one must
  * not cost a server the prompts whose beginnings it holds. */
 static double penalty_seconds(const struct pool *p, uint32_t penalty)
@@ -232,7 +249,6 @@ void job_candidates(struct route *r, struct job *j)
 		struct server *s = r->fleet.by_id[c->id];
 		uint32_t queue, load = load_of(j, s, &queue);
 		uint32_t penalty = penalty_weight(&s->penalty, po->penalty_half_life_ms, j->now);
-		uint32_t depth = usable_depth(j, c->id, penalty);
 
 		*c = (struct candidate){
 			.id = s->id, .name = s->name_hash,
@@ -245,11 +261,10 @@ void job_candidates(struct route *r, struct job *j)
 			.penalty = penalty,
 			.penalty_s = penalty_seconds(p, penalty),
 			.doubt = penalty >= PENALTY_DOUBT,
-			.cached = cached_tokens(j, depth),
 			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
-			.depth = depth,
 		};
+		take_depth(j, s, usable_depth(j, c->id, penalty), c);
 		from_engine(r, j, &s->engine, &adapters, c);
 		if (busy(p, c) > p->busiest)
 			p->busiest = busy(p, c);

@@ -36,6 +36,7 @@ struct pool_opts {
 	enum index_order eviction;	/* what goes from a server whose room is used up; of servers that are new */
 	uint64_t capacity;		/* tokens in the cache of one server; default 0: not known */
 	uint64_t capacity_guess;	/* the same, until it is known; 0: no bound then; default 400000 */
+	uint32_t block_size;		/* tokens of a block in its engines' caches; default 0: as they say */
 	uint64_t max_tree_size;		/* characters kept of one server's prompts; default 0: no bound */
 	msec eviction_interval_ms;	/* how often that is seen to; default 0: always */
 	enum pool_mode mode;

@@ -387,6 +387,74 @@ static void token_ids(void **state)
 	}
 }
 
+/* Of each server in blocks of its own; the last token's is never a hit. <n> ids, sent twice. */
+static void token_ids_in_blocks(void **state)
+{
+	static const struct { unsigned n; uint32_t own, told; unsigned hit_pages; } cases[] = {
+		{ 160, 16, 0, 9 }, { 161, 16, 0, 10 }, { 160, 0, 0, 9 }, { 160, 1, 0, 9 },
+		{ 64, 64, 0, 0 }, { 65, 64, 0, 4 }, { 128, 64, 0, 4 }, { 129, 64, 0, 8 }, { 1000, 64, 0, 60 },
+		{ 128, 0, 64, 4 }, { 129, 0, 64, 8 }, { 128, 32, 64, 6 },		/* what is configured goes first */
+		{ 1000, 0, 512, 32 }, { 512, 0, 512, 0 }, { 1000, 0, UINT32_MAX, 0 },
+		{ 1000, 24, 0, 61 },							/* 984 tokens, 61 pages and a half */
+	};
+	struct world w;
+
+	(void)state;
+	EACH(i, cases) {
+		struct engine_report e = { .block_size = cases[i].told, .kv_used = -1 };
+
+		world_options(&w);
+		w.o.pool_default.block_size = cases[i].own;
+		world_open(&w);
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+		w.q.path = SPAN("/v1/completions");
+		ids(&w.body, cases[i].n);
+		send(&w, "1");
+		served(&w, "1");
+		route_observe_engine(w.r, SPAN("pool"), SPAN("s1"), &e, w.now, w.now + 1000);
+		w.now += 100000;			/* the size of a block does not change while nobody can ask for it */
+		send(&w, "2");
+		if (w.a.pages != cases[i].hit_pages)
+			fail_msg("%u ids, blocks of %u, %u: %u pages", cases[i].n, cases[i].own, cases[i].told, w.a.pages);
+		assert_why(&w, cases[i].hit_pages ? WHY_CACHED : WHY_COLD);
+		world_end(&w);
+	}
+}
+
+/* 100 ids are six pages: three blocks of 32 tokens, and one of 64. */
+static void servers_of_different_blocks(void **state)
+{
+	struct engine_report e = { .block_size = 64, .kv_used = -1 }, e32 = { .block_size = 32, .kv_used = -1 };
+	struct candidate *c;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.path = SPAN("/v1/completions");
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	ids(&w.body, 100);
+	send(&w, "1");
+	served(&w, "1");
+	w.q.load = SPAN("lb1/1;s2=1,0,0,1");
+	send(&w, "2");
+	served(&w, "2");
+	route_observe_engine(w.r, SPAN("pool"), SPAN("s1"), &e, w.now, w.now + 1000);
+	route_observe_engine(w.r, SPAN("pool"), SPAN("s2"), &e32, w.now, w.now + 1000);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1");
+	send(&w, "3");
+	assert_span(w.a.server, "s2");
+	assert_int_equal(w.a.pages, 6);
+	c = w.s->candidates;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(c[i].cached, c[i].id == server(&w, "s1").v.id ? 64 : 96);
+	w.q.path = SPAN("/v1/chat/completions");	/* text has no blocks */
+	ask(&w, "4", "a");
+	served(&w, "4");
+	ask(&w, "5", "a");
+	assert_int_equal(w.a.pages, TURN_PAGES);
+	world_end(&w);
+}
+
 /* A longer prompt behind the same ids: all its whole pages but the last one's. */
 static void token_ids_go_on(void **state)
 {
@@ -585,6 +653,8 @@ int main(void)
 		cmocka_unit_test(our_own_count_is_load),
 		cmocka_unit_test(spaces),
 		cmocka_unit_test(token_ids),
+		cmocka_unit_test(token_ids_in_blocks),
+		cmocka_unit_test(servers_of_different_blocks),
 		cmocka_unit_test(token_ids_go_on),
 		cmocka_unit_test(cut_token_ids),
 		cmocka_unit_test(new_options_keep_the_index),
