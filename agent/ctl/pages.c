@@ -13,6 +13,7 @@
 #include "agent/base/rng.h"
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/load.h"
 
 #define BODY_MAX	((size_t)64 << 20)
 
@@ -69,23 +70,6 @@ static int parse(int argc, char **argv, struct args *a)
 		}
 	}
 	return optind < argc ? usage(stderr, CTL_USAGE) : 0;
-}
-
-static int load(struct conf *c, const char *path)
-{
-	struct conf_errors es = { .e = NULL };
-
-	if (path == NULL) {
-		conf_defaults(c);
-		return 0;
-	}
-	if (conf_load(c, path, &es) == 0)
-		return 0;
-	for (size_t i = 0; i < es.n; i++)
-		fprintf(stderr, "%s:%d:%d: %s\n", es.e[i].file, es.e[i].line, es.e[i].column,
-			es.e[i].text);
-	conf_errors_free(&es);
-	return -1;
 }
 
 /* All of standard input; NULL when it cannot be read or is larger than any body we take. */
@@ -196,7 +180,7 @@ int ctl_pages(int argc, char **argv)
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	if (load(&c, a.config) < 0)
+	if (ctl_load_conf(&c, a.config) < 0)
 		return CTL_FAILED;
 	status = preview(&c, &a);
 	conf_free(&c);

@@ -5,6 +5,7 @@
 #include "agent/base/mem.h"
 #include "agent/conf/value.h"
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/load.h"
 #include "agent/ctl/sim.h"
 #include "agent/sim/reference.h"
 
@@ -226,7 +227,7 @@ int ctl_sim(int argc, char **argv)
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	if (sim_load_conf(&conf, a.config) < 0)
+	if (ctl_load_conf(&conf, a.config) < 0)
 		return CTL_FAILED;
 	if (!presets_known(&a, &conf)) {
 		conf_free(&conf);

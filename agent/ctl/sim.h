@@ -38,7 +38,6 @@ int sim_fail(const char *what, const char *why);
 
 /* The requests, and what a workload says of engines and bodies into <a>. -1: it has been said why. */
 int sim_load(struct sim_args *a, struct workload *w);
-int sim_load_conf(struct conf *c, const char *path);	/* the same; <path> NULL: the defaults */
 
 struct sim_row {
 	char name[SIM_NAME_MAX + 1];

@@ -16,7 +16,6 @@
  *   - A block is a page; part pages are none.
  *   - Models are SCOPES_MAX at most: the one unused longest goes. Eviction goes in steps of SWEEP_STEPS a request.
  *   - Who may not be chosen is not looked at; equals go by load. */
-#include "agent/base/mem.h"
 #include "agent/policy/blocks.h"
 #include "agent/policy/internal.h"
 
@@ -31,7 +30,7 @@ struct tracker {
 };
 
 struct trackers {
-	struct blocks *b;
+	struct blocks *b;		/* the first */
 	struct tracker of[SCOPES_MAX];
 	uint64_t requests;
 	bool sweeping;
@@ -48,31 +47,12 @@ static void preset(struct policy_opts *o)
 
 static void *memory_new(const struct policy_opts *o)
 {
-	struct trackers *m = mem_alloc(sizeof(*m));
-
-	if (m == NULL)
-		return NULL;
-	m->b = blocks_new(o->rule_max_bytes > sizeof(*m) ? o->rule_max_bytes - sizeof(*m) : 0);
-	if (m->b == NULL) {
-		mem_free(m);
-		return NULL;
-	}
-	return m;
+	return with_blocks_new(sizeof(struct trackers), o->rule_max_bytes);
 }
 
-static void memory_free(void *of_rule)
+static size_t memory_bytes(const void *m)
 {
-	struct trackers *m = of_rule;
-
-	blocks_free(m->b);
-	mem_free(m);
-}
-
-static size_t memory_bytes(const void *of_rule)
-{
-	const struct trackers *m = of_rule;
-
-	return sizeof(*m) + blocks_bytes(m->b);
+	return with_blocks_bytes(m, sizeof(struct trackers));
 }
 
 /* The scope of a model, or -1. */
@@ -192,6 +172,6 @@ static void gone(void *of_rule, server_id id)
 
 const struct rule rule_block_tracker = {
 	.preset = preset, .choose = longest_where_load_is_well,
-	.memory_new = memory_new, .memory_free = memory_free, .memory_bytes = memory_bytes,
+	.memory_new = memory_new, .memory_free = with_blocks_free, .memory_bytes = memory_bytes,
 	.match = match, .sent = sent, .gone = gone,
 };

@@ -28,6 +28,11 @@ struct blocks *blocks_new(size_t max_bytes);	/* NULL: no memory, or so few bytes
 void blocks_free(struct blocks *b);
 size_t blocks_bytes(const struct blocks *b);	/* what is taken: at most <max_bytes> */
 
+/* A rule's own struct that begins with its blocks, of <size> bytes, the rest 0; both together take at most <max_bytes>. */
+void *with_blocks_new(size_t size, size_t max_bytes);		/* NULL: as above */
+void with_blocks_free(void *m);
+size_t with_blocks_bytes(const void *m, size_t size);
+
 /* ---- the keys of a prompt ------------------------------------------------------------------ */
 
 /* From the first block of a prompt to the last, once. */

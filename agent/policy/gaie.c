@@ -22,7 +22,6 @@
  *   - What is not part of the score is left out: the filter of saturated servers, and plugins that are off.
  *
  * gaie_full is the same without the limit on blocks, which was the best of the published rules in simulation. */
-#include "agent/base/mem.h"
 #include "agent/policy/blocks.h"
 #include "agent/policy/internal.h"
 
@@ -33,7 +32,7 @@
 #define TENTH_MS	100
 
 struct picker {
-	struct blocks *b;
+	struct blocks *b;		/* the first */
 	uint64_t room[SERVERS_MAX];	/* tokens; 0: not known */
 };
 
@@ -51,31 +50,12 @@ static void preset_full(struct policy_opts *o)
 
 static void *memory_new(const struct policy_opts *o)
 {
-	struct picker *m = mem_alloc(sizeof(*m));
-
-	if (m == NULL)
-		return NULL;
-	m->b = blocks_new(o->rule_max_bytes > sizeof(*m) ? o->rule_max_bytes - sizeof(*m) : 0);
-	if (m->b == NULL) {
-		mem_free(m);
-		return NULL;
-	}
-	return m;
+	return with_blocks_new(sizeof(struct picker), o->rule_max_bytes);
 }
 
-static void memory_free(void *of_rule)
+static size_t memory_bytes(const void *m)
 {
-	struct picker *m = of_rule;
-
-	blocks_free(m->b);
-	mem_free(m);
-}
-
-static size_t memory_bytes(const void *of_rule)
-{
-	const struct picker *m = of_rule;
-
-	return sizeof(*m) + blocks_bytes(m->b);
+	return with_blocks_bytes(m, sizeof(struct picker));
 }
 
 static uint32_t looked_at(const struct policy_opts *o, const struct policy_prompt *p)
@@ -176,7 +156,7 @@ static void choose(void *of_rule, struct rule_job *j)
 }
 
 #define RULE_GAIE(of) { \
-	.preset = of, .choose = choose, .memory_new = memory_new, .memory_free = memory_free, \
+	.preset = of, .choose = choose, .memory_new = memory_new, .memory_free = with_blocks_free, \
 	.memory_bytes = memory_bytes, .match = match, .sent = sent, .room = room, .gone = gone, \
 }
 

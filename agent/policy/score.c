@@ -21,7 +21,6 @@
  * last. */
 #include <math.h>
 
-#include "agent/base/mem.h"
 #include "agent/policy/blocks.h"
 #include "agent/policy/internal.h"
 
@@ -50,7 +49,7 @@ static void smg_events(void *m, struct rule_job *j)
 #define EXPIRE_MAX	8192		/* blocks that one request ends at most: some 0.5 ms */
 
 struct expected {
-	struct blocks *b;
+	struct blocks *b;		/* the first */
 	msec start;			/* 0: nothing was sent yet */
 };
 
@@ -70,28 +69,12 @@ static void expire(struct expected *x, const struct policy_opts *o, msec now)
 
 static void *expected_new(const struct policy_opts *o)
 {
-	struct expected *x = mem_alloc(sizeof(*x));
-
-	if (x == NULL || (x->b = blocks_new(o->rule_max_bytes - sizeof(*x))) == NULL) {
-		mem_free(x);
-		return NULL;
-	}
-	return x;
-}
-
-static void expected_free(void *m)
-{
-	struct expected *x = m;
-
-	blocks_free(x->b);
-	mem_free(x);
+	return with_blocks_new(sizeof(struct expected), o->rule_max_bytes);
 }
 
 static size_t expected_bytes(const void *m)
 {
-	const struct expected *x = m;
-
-	return sizeof(*x) + blocks_bytes(x->b);
+	return with_blocks_bytes(m, sizeof(struct expected));
 }
 
 static void expected_match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now,
@@ -243,7 +226,7 @@ static void dynamo_lmetric(void *m, struct rule_job *j)
 
 const struct rule rule_smg_events = { .guarded = true, .choose = smg_events };
 const struct rule rule_kv_aware = {
-	.choose = kv_aware, .memory_new = expected_new, .memory_free = expected_free,
+	.choose = kv_aware, .memory_new = expected_new, .memory_free = with_blocks_free,
 	.memory_bytes = expected_bytes, .match = expected_match, .sent = expected_sent, .gone = expected_gone,
 };
 const struct rule rule_llmd_precise = { .choose = llmd_precise };

@@ -13,11 +13,11 @@ import socket
 import sys
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import cases  # noqa: E402
 import fleet  # noqa: E402
 from fleet import wait_for  # noqa: E402
 from stories import check, conversation, equal, next_turn  # noqa: E402
@@ -317,24 +317,5 @@ def the_first_needs_a_restart():
         equal(len(where(f, 8, "x")) > 1, True, "servers used")
 
 
-def main():
-    word = sys.argv[2] if len(sys.argv) > 2 and sys.argv[1] == "-k" else ""
-    passed = failed = 0
-    for f in STORIES:
-        if word not in f.__name__:
-            continue
-        start = time.time()
-        try:
-            f()
-            passed += 1
-            print("ok    %-40s %5.1f s" % (f.__name__, time.time() - start), flush=True)
-        except Exception:
-            failed += 1
-            print("FAIL  %s" % f.__name__)
-            traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main(STORIES, sys.argv[1:]))

@@ -17,13 +17,13 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 sys.dont_write_bytecode = True
 
 import fleet  # noqa: E402
+import cases  # noqa: E402
 from fleet import BUILD, HAPROXY, TOP, wait_for  # noqa: E402
 from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
@@ -686,25 +686,8 @@ def metrics_are_well_formed():
 
 
 def main(argv):
-    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    passed = failed = 0
-    version = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True).stdout.split("\n")[0]
-    print(version)
-    for s in STORIES:
-        if word not in s.__name__:
-            continue
-        start = time.time()
-        try:
-            s()
-            passed += 1
-            state = "ok  "
-        except Exception:
-            failed += 1
-            state = "FAIL"
-            traceback.print_exc(limit=4, file=sys.stdout)
-        print("%s  %-45s %6.1f s" % (state, s.__name__, time.time() - start), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+    print(subprocess.run([HAPROXY, "-v"], capture_output=True, text=True).stdout.split("\n")[0])
+    return cases.main(STORIES, argv)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 sys.dont_write_bytecode = True
 
+from cases import main  # noqa: E402,F401
 from fleet import BUILD, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
@@ -114,23 +113,3 @@ def request(uid, body, path="/v1/chat/completions", **more):
 
 def equal(got, want, what):
     assert got == want, "%s: %r instead of %r" % (what, got, want)
-
-
-def main(cases, argv):
-    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    passed = failed = 0
-    for c in cases:
-        if word not in c.__name__:
-            continue
-        start = time.time()
-        try:
-            c()
-            passed += 1
-            result = "ok   "
-        except Exception:
-            traceback.print_exc()
-            failed += 1
-            result = "FAIL "
-        print("%s %-44s %5.1f s" % (result, c.__name__, time.time() - start), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed > 0

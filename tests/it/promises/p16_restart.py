@@ -14,11 +14,11 @@ import stat
 import subprocess
 import sys
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
+import cases  # noqa: E402
 from fleet import BUILD, Fleet, free_ports, wait_for  # noqa: E402
 
 CASES = []
@@ -221,23 +221,5 @@ def no_key_no_snapshot():
         assert r.returncode == 1 and "index.snapshot_file needs a key that outlives the agent" in r.stderr, r.stderr
 
 
-def main():
-    word = sys.argv[sys.argv.index("-k") + 1] if "-k" in sys.argv else ""
-    passed = failed = 0
-    for f in CASES:
-        if word not in f.__name__:
-            continue
-        start = time.time()
-        try:
-            f()
-            passed += 1
-            print("ok    %s (%.1f s)" % (f.__name__, time.time() - start), flush=True)
-        except Exception:
-            failed += 1
-            print("FAIL  %s\n%s" % (f.__name__, traceback.format_exc()), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main(CASES, sys.argv[1:]))

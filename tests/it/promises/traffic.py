@@ -19,11 +19,11 @@ import random
 import sys
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
+from cases import main  # noqa: E402,F401
 from fleet import Fleet, wait_for  # noqa: E402,F401
 
 FAST = ["--prefill-tps", "1000000", "--decode-ms", "2"]
@@ -167,23 +167,3 @@ def agent_log(fleet, start=0):
     with open(os.path.join(fleet.folder, "agent.log"), errors="replace") as f:
         f.seek(start)
         return f.read()
-
-
-def main(cases, argv):
-    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    passed = failed = 0
-    for c in cases:
-        if word not in c.__name__:
-            continue
-        start = time.time()
-        try:
-            c()
-            passed += 1
-            result = "ok  "
-        except Exception:
-            traceback.print_exc(limit=4, file=sys.stdout)
-            failed += 1
-            result = "FAIL"
-        print("%s  %-45s %6.1f s" % (result, c.__name__, time.time() - start), flush=True)
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0

@@ -28,6 +28,7 @@ static void unlock(struct index *ix, uint64_t mask)
 #define shards_unlock(ix, mask)	unlock(ix, mask)
 #include "agent/index/claim.c"
 #include "agent/index/follow.c"
+#include "tests/unit/index/asks.h"
 #undef claim_at
 #undef stop_at
 #undef shards_unlock
@@ -47,14 +48,6 @@ static struct index *make(size_t max_bytes, uint32_t shards, uint32_t reserve)
 	return ix;
 }
 
-static void sound(struct index *ix)
-{
-	const char *bad = index_check(ix);
-
-	if (bad != NULL)
-		fail_msg("%s", bad);
-}
-
 /* The same pages, up to <parts>; then those of <id>. */
 static void prompt(page_key *p, uint32_t n, uint32_t parts, uint64_t id)
 {
@@ -64,16 +57,9 @@ static void prompt(page_key *p, uint32_t n, uint32_t parts, uint64_t id)
 		p[i] = (i < parts ? 0 : id) << 32 | i;
 }
 
-static uint32_t depth(struct index *ix, const page_key *p, uint32_t n, server_id s)
+static uint32_t depth(struct index *ix, const page_key *p, size_t n, server_id s)
 {
-	struct index_match m;
-	uint32_t d;
-
-	assert_int_equal(index_match_init(&m), 0);
-	index_match(ix, &sp, p, n, &m);
-	d = index_match_depth(&m, s);
-	index_match_fini(&m);
-	return d;
+	return depth_of(ix, &sp, p, n, s);
 }
 
 static uint64_t n_open(struct index *ix)

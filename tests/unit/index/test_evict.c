@@ -9,6 +9,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
+#include "tests/unit/index/asks.h"
 
 static const struct space_key sp = { .h = { 7, 7 } };
 
@@ -56,37 +57,15 @@ static index_claim claim(struct index *ix, uint64_t id, size_t n, server_id s)
 
 static uint32_t depth_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s)
 {
-	struct index_match m;
 	page_key p[512];
-	uint32_t d;
 
 	unique(p, (uint32_t)n, id);
-	assert_int_equal(index_match_init(&m), 0);
-	index_match(ix, space, p, n, &m);
-	d = index_match_depth(&m, s);
-	index_match_fini(&m);
-	return d;
+	return depth_of(ix, space, p, n, s);
 }
 
 static uint32_t depth(struct index *ix, uint64_t id, size_t n, server_id s)
 {
 	return depth_in(ix, &sp, id, n, s);
-}
-
-static struct index_stats stats(struct index *ix)
-{
-	struct index_stats st;
-
-	index_stats(ix, &st);
-	return st;
-}
-
-static void sound(struct index *ix)
-{
-	const char *bad = index_check(ix);
-
-	if (bad != NULL)
-		fail_msg("%s", bad);
 }
 
 /* ---- spaces ------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
+#include "tests/unit/index/asks.h"
 
 static const struct space_key sp = { .h = { 7, 7 } };
 
@@ -39,22 +40,7 @@ static void hold(struct index *ix, const page_key *p, size_t n, server_id s)
 
 static uint32_t depth(struct index *ix, const page_key *p, size_t n, server_id s)
 {
-	struct index_match m;
-	uint32_t d;
-
-	assert_int_equal(index_match_init(&m), 0);
-	index_match(ix, &sp, p, n, &m);
-	d = index_match_depth(&m, s);
-	index_match_fini(&m);
-	return d;
-}
-
-static void sound(struct index *ix)
-{
-	const char *bad = index_check(ix);
-
-	if (bad != NULL)
-		fail_msg("%s", bad);
+	return depth_of(ix, &sp, p, n, s);
 }
 
 static void append(void *arg, const char *text, size_t n)
@@ -72,14 +58,6 @@ static char *dump(struct index *ix)
 	index_dump(ix, &sp, append, f);
 	fclose(f);
 	return text;
-}
-
-static struct index_stats stats(struct index *ix)
-{
-	struct index_stats st;
-
-	index_stats(ix, &st);
-	return st;
 }
 
 static void defaults_are_the_documented_ones(void **state)

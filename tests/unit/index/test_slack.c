@@ -12,6 +12,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
+#include "tests/unit/index/asks.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SLOWER	4u
@@ -38,22 +39,6 @@ struct churn {
 	page_key p[LEN];
 	uint64_t seen;			/* nodes with slack, before ticks */
 };
-
-static struct index_stats stats(struct index *ix)
-{
-	struct index_stats st;
-
-	index_stats(ix, &st);
-	return st;
-}
-
-static void sound(struct index *ix)
-{
-	const char *bad = index_check(ix);
-
-	if (bad != NULL)
-		fail_msg("%s", bad);
-}
 
 /* A few ways that part again and again; a prompt goes along one of them and ends anywhere. */
 static size_t make(struct churn *c)

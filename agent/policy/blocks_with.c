@@ -1,0 +1,36 @@
+/* blocks_with.c - a rule's memory that is a table of blocks and a little of its own, in one budget. */
+#include "agent/base/mem.h"
+#include "agent/policy/blocks.h"
+
+struct with_blocks {
+	struct blocks *b;
+};
+
+void *with_blocks_new(size_t size, size_t max_bytes)
+{
+	struct with_blocks *m = mem_alloc(size);
+
+	if (m == NULL)
+		return NULL;
+	m->b = blocks_new(max_bytes > size ? max_bytes - size : 0);
+	if (m->b == NULL) {
+		mem_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void with_blocks_free(void *of_rule)
+{
+	struct with_blocks *m = of_rule;
+
+	blocks_free(m->b);
+	mem_free(m);
+}
+
+size_t with_blocks_bytes(const void *of_rule, size_t size)
+{
+	const struct with_blocks *m = of_rule;
+
+	return size + blocks_bytes(m->b);
+}
