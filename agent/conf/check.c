@@ -53,6 +53,57 @@ void conf_check_pool(struct conf_errors *es, const char *file, const struct pool
 		    p->policy.sacrifice_min <= p->policy.sacrifice_max);
 }
 
+static bool ends_in(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* Absolute paths are allowed for who copies them; they name no other place. */
+static void check_beneath(struct conf_errors *es, const char *file, const struct conf *c, const char *path,
+			  const struct conf_given *given, int key)
+{
+	size_t n = strlen(c->loop.models_dir);
+
+	while (n > 0 && c->loop.models_dir[n - 1] == '/')
+		n--;
+	if (path[0] != '/' || given->bad[key] || (strncmp(path, c->loop.models_dir, n) == 0 && path[n] == '/'))
+		return;
+	conf_errors_add(es, file, given->at[key], "%s is not beneath models_dir (%.200s).", conf_keys[key].name,
+			c->loop.models_dir);
+}
+
+static void check_tokenizer(struct conf_errors *es, const char *file, const struct model_opts *m,
+			    const struct conf_given *given)
+{
+	int mode = key_of("models.mode"), tokenizer = key_of("models.tokenizer"), pattern = key_of("models.pattern");
+	struct conf_mark at;
+
+	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && blame(given, mode, tokenizer, &at))
+		conf_errors_add(es, file, at, "models.mode: tokens needs models.tokenizer.");
+	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 && blame(given, mode, tokenizer, &at))
+		conf_errors_add(es, file, at, "models.tokenizer needs models.mode beside it: tokens to use it, text to leave "
+				"it alone.");
+	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' && blame(given, pattern, tokenizer, &at))
+		conf_errors_add(es, file, at, "models.pattern needs models.tokenizer, a file of ranks.");
+	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") && blame(given, pattern, tokenizer, &at))
+		conf_errors_add(es, file, at, "models.pattern is for a file of ranks; a tokenizer.json has its own.");
+}
+
+void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c, const struct model_opts *m,
+		      const struct conf_given *given)
+{
+	int aliases = key_of("models.aliases"), name = key_of("models.name");
+	struct conf_mark at;
+
+	check_tokenizer(es, file, m, given);
+	check_beneath(es, file, c, m->tokenizer, given, key_of("models.tokenizer"));
+	check_beneath(es, file, c, m->tokenizer_config, given, key_of("models.tokenizer_config"));
+	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL && blame(given, aliases, name, &at))
+		conf_errors_add(es, file, at, "models.aliases are names of one model, and models.name has a * in it.");
+}
+
 /* TCP and UDP do not meet, files do; port 0 is another one each time. */
 static bool collide(const char *a, const char *b, bool datagrams)
 {
@@ -131,7 +182,7 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 		const struct conf_given *given)
 {
-	int max_pools = key_of("max_pools");
+	int max_pools = key_of("max_pools"), segments = key_of("segment_cache.max_bytes");
 	struct conf_mark at;
 
 	check_order(es, file, c, given, "spop.max_frame_size", "spop.max_joined",
@@ -143,6 +194,8 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_addrs(es, file, c, given);
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
+	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 && blame(given, segments, segments, &at))
+		conf_errors_add(es, file, at, "segment_cache.max_bytes must be at least 1 MiB, or 0 for none.");
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;
 		conf_errors_add(es, file, at, "There are %zu pools, more than max_pools (%u).",

@@ -19,4 +19,8 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 void conf_check_pool(struct conf_errors *es, const char *file, const struct pool_opts *p,
 		     const struct conf_given *given);
 
+/* A model by itself; what <c> says of models_dir is known. */
+void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c, const struct model_opts *m,
+		      const struct conf_given *given);
+
 #endif

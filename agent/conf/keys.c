@@ -37,6 +37,10 @@ static const char *const rule_words[] = {
 /* In the order of enum pool_mode. */
 static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
+/* In the order of enum model_mode, and of enum model_special. */
+static const char *const model_mode_words[] = { "text", "tokens", NULL };
+static const char *const special_words[] = { "auto", "add", "none", NULL };
+
 /* In the order of enum index_order. */
 static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority", NULL };
 
@@ -47,6 +51,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Directory of what outlives a restart: the key." },
 	{ "key_file", TYPE_PATH, CONF(loop.key_file), 0, PATH_CHARS_MAX - 1, RESTART,
 	  .help = "File of the key behind all hashes, mode 0600; empty: \"key\" in state_dir." },
+	{ "models_dir", TYPE_PATH, CONF(loop.models_dir), 1, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "Directory of the tokenizers of models; nothing outside of it is read for them." },
 	{ "clock", TYPE_WORD, CONF(loop.clock), 0, 0, RESTART, clock_words,
 	  .help = "Time; \"message\": what each message says in now_ms, for simulations." },
 	{ "log_level", TYPE_WORD, CONF(loop.log_level), 0, 0, RELOAD, level_words,
@@ -129,6 +135,9 @@ const struct conf_key conf_keys[] = {
 	  .help = "File that keeps what is known over a restart; empty: none. Needs a key that is kept." },
 	{ "index.snapshot_every", TYPE_TIME, CONF(loop.snapshot_every_ms), 0, 168 * HOUR, RESTART,
 	  .help = "How often it is written; 0: only at the end." },
+
+	{ "segment_cache.max_bytes", TYPE_SIZE, CONF(route.segcache_max_bytes), 0, 64 * GIB, RESTART,
+	  .help = "Memory for token ids of text seen before, taken with the first tokenizer; 0: none." },
 
 	{ "heads.max_bytes", TYPE_SIZE, CONF(route.heads.max_bytes), 64 * KIB, 64 * GIB, RESTART,
 	  .help = "Memory for heads (model, tools, system) that complete bodies cut short." },
@@ -230,10 +239,24 @@ const struct conf_key conf_keys[] = {
 	  .help = "The HAProxy backend meant; \"*\": every backend not named here." },
 
 	{ "models.name", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, name), 1, PROMPT_NAME_MAX,
-	  RELOAD, .help = "The model as requests name it; \"*\": every model not named here." },
+	  RELOAD, .help = "The model as requests name it; \"*\" in it is any text, alone every other model." },
+	{ "models.aliases", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, aliases), 0, MODEL_ALIASES_MAX, RELOAD,
+	  .help = "Other names of the same model: they share what is cached." },
 	{ "models.text_order", TYPE_ORDER, HOME_MODEL, FIELD(struct model_opts, text_order),
 	  TEXT_PARTS, TEXT_PARTS, RELOAD,
 	  .help = "The order in which the model's chat template writes the parts of a prompt." },
+	{ "models.mode", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, mode), 0, 0, RELOAD, model_mode_words,
+	  .help = "Pages of text, or of the tokens that the model's tokenizer makes of it." },
+	{ "models.tokenizer", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer), 0, MODEL_PATH_MAX, RELOAD,
+	  .help = "Its tokenizer.json, or a file of ranks as tiktoken has, beneath models_dir." },
+	{ "models.tokenizer_config", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer_config), 0, MODEL_PATH_MAX,
+	  RELOAD, .help = "Empty: tokenizer_config.json beside the tokenizer, if there; none: none." },
+	{ "models.pattern", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, pattern), 0, MODEL_PATTERN_MAX, RELOAD,
+	  .help = "How a file of ranks splits text: cl100k, o200k, kimi, gpt2, or an expression." },
+	{ "models.block_size", TYPE_INT, HOME_MODEL, FIELD(struct model_opts, block_size), 0, 512, RELOAD,
+	  .help = "Token ids in a page of this model, as its engine's; 0: prompt.page_size." },
+	{ "models.special_tokens", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, special), 0, 0, RELOAD, special_words,
+	  .help = "Whether completions get BOS and EOS around them; auto: as body and tokenizer say." },
 
 	{ "tenants.name", TYPE_TEXT, HOME_TENANT, FIELD(struct tenant_opts, name), 1, TENANT_NAME_MAX,
 	  RELOAD, .help = "The tenant as HAProxy names it; \"*\": all that are not named, together." },
@@ -260,6 +283,7 @@ const struct conf_section conf_sections[] = {
 	{ "decisions", SHAPE_KEYS, "What kvroutectl why reads." },
 	{ "prompt", SHAPE_KEYS, "Bodies made into pages." },
 	{ "index", SHAPE_KEYS, "Which server holds which pages." },
+	{ "segment_cache", SHAPE_KEYS, "Text that was made into token ids before." },
 	{ "heads", SHAPE_KEYS, "Heads remembered for bodies that are cut before model and tools." },
 	{ "slices", SHAPE_KEYS, "Bodies that come in several messages." },
 	{ "ledger", SHAPE_KEYS, "Requests that are open." },
@@ -272,7 +296,10 @@ const struct conf_section conf_sections[] = {
 	{ "models", SHAPE_MODELS,
 	  "Models with settings of their own; \"*\" is every model not named.\n"
 	  "  - name: acme/chat-70b\n"
-	  "    text_order: [tools, system, messages]" },
+	  "    aliases: [chat, gpt-4o]\n"
+	  "    mode: tokens\n"
+	  "    tokenizer: acme/chat-70b/tokenizer.json\n"
+	  "    block_size: 16" },
 	{ "tenants", SHAPE_TENANTS,
 	  "Tenants with settings of their own; \"*\" is all tenants not named, together.\n"
 	  "  - name: acme\n"

@@ -22,8 +22,10 @@ enum conf_type {
 	TYPE_TEXT,	/* min .. max bytes that can be seen */
 	TYPE_NAME,	/* a text of the characters HAProxy allows in names, or "*" */
 	TYPE_PATH,	/* absolute; min 0: may be empty */
+	TYPE_FILE,	/* the same, but relative to models_dir as well, and without ".." */
 	TYPE_URL,	/* where an engine's metrics are: agent/loop/target.h */
 	TYPE_ADDRS,	/* a list of addresses; min: how many at least */
+	TYPE_NAMES,	/* a list of models' names, each PROMPT_NAME_MAX + 1 bytes in its struct; <width>: all */
 	TYPE_ORDER,	/* system, tools and messages in some order */
 	TYPE_WORDS	/* a list of different ones of <words>; bytes, each the place of one + 1 */
 };

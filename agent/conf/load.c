@@ -421,23 +421,68 @@ static int add_pool(struct load *l, const struct conf_section *s, const struct c
 	return 0;
 }
 
+static bool model_is_called(const struct model_opts *m, const char *name)
+{
+	if (strcmp(m->name, name) == 0)
+		return true;
+	for (size_t i = 0; i < MODEL_ALIASES_MAX && m->aliases[i][0] != '\0'; i++)
+		if (strcmp(m->aliases[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* The model of the file so far that is called so; NULL: none. */
+static const struct model_opts *model_called(const struct load *l, const struct model_opts *star, const char *name)
+{
+	const struct route_opts *r = &l->c->route;
+
+	for (size_t i = 0; i < r->n_models; i++)
+		if (model_is_called(&r->models[i], name))
+			return &r->models[i];
+	return star->name[0] != '\0' && strcmp(star->name, name) == 0 ? star : NULL;
+}
+
+/* Its name, and each alias, must be nobody else's. False: said so. */
+static bool model_is_new(struct load *l, const struct conf_section *s, const struct conf_node *list,
+			 const struct conf_node *entry, const struct conf_given *given, const struct model_opts *m,
+			 const struct model_opts *star)
+{
+	const struct model_opts *other = model_called(l, star, m->name);
+	char show[CONF_SHOW_MAX], whose[CONF_SHOW_MAX];
+
+	if (other != NULL && strcmp(other->name, m->name) == 0) {
+		twice(l, s, list, entry, given, m->name);
+		return false;
+	}
+	if (other != NULL) {
+		add(l, given->at[name_key(s)], "%s: %s is an alias of %s already.", s->name,
+		    conf_show(span_str(m->name), show), conf_show(span_str(other->name), whose));
+		return false;
+	}
+	for (size_t i = 0; i < MODEL_ALIASES_MAX && m->aliases[i][0] != '\0'; i++) {
+		other = strcmp(m->aliases[i], m->name) == 0 ? m : model_called(l, star, m->aliases[i]);
+		if (other == NULL)
+			continue;
+		add(l, given->at[conf_key_find(s, SPAN("aliases"))], "%s: The alias %s is a name of %s already.", s->name,
+		    conf_show(span_str(m->aliases[i]), show), conf_show(span_str(other->name), whose));
+		return false;
+	}
+	return true;
+}
+
 static int add_model(struct load *l, const struct conf_section *s, const struct conf_node *list,
 		     const struct conf_node *entry, struct model_opts *star)
 {
 	struct route_opts *r = &l->c->route;
 	struct model_opts m = r->model_default, *more;
 	struct conf_given given = { 0 };
-	size_t i;
 
 	memset(m.name, 0, sizeof(m.name));
 	if (!load_entry(l, s, &m, &given, entry))
 		return 0;
-	for (i = 0; i < r->n_models && strcmp(r->models[i].name, m.name) != 0; i++)
-		;
-	if (i < r->n_models || (star->name[0] != '\0' && strcmp(m.name, "*") == 0)) {
-		twice(l, s, list, entry, &given, m.name);
+	conf_check_model(l->es, l->file, l->c, &m, &given);
+	if (!model_is_new(l, s, list, entry, &given, &m, star))
 		return 0;
-	}
 	if (strcmp(m.name, "*") == 0) {
 		*star = m;
 		return 0;

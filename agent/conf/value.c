@@ -29,8 +29,8 @@ const char *conf_type_name(enum conf_type t)
 		[TYPE_INT] = "integer", [TYPE_SIZE] = "size", [TYPE_TIME] = "time",
 		[TYPE_NUMBER] = "number", [TYPE_BOOL] = "boolean", [TYPE_WORD] = "word",
 		[TYPE_MODE] = "mode", [TYPE_TEXT] = "text", [TYPE_NAME] = "name",
-		[TYPE_PATH] = "path", [TYPE_URL] = "url",
-		[TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
+		[TYPE_PATH] = "path", [TYPE_FILE] = "path", [TYPE_URL] = "url",
+		[TYPE_NAMES] = "list", [TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
 		[TYPE_WORDS] = "list",
 	};
 
@@ -39,7 +39,7 @@ const char *conf_type_name(enum conf_type t)
 
 bool conf_type_is_list(enum conf_type t)
 {
-	return t == TYPE_ADDRS || t == TYPE_ORDER || t == TYPE_WORDS;
+	return t == TYPE_ADDRS || t == TYPE_NAMES || t == TYPE_ORDER || t == TYPE_WORDS;
 }
 
 /* ---- units ------------------------------------------------------------------------------- */
@@ -143,8 +143,12 @@ void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_FILE:
 	case TYPE_URL:
 		snprintf(out, cap, "%s to %s bytes", min, max);
+		break;
+	case TYPE_NAMES:
+		snprintf(out, cap, "%s to %s names of 1 to %d bytes", min, max, PROMPT_NAME_MAX);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "%s to %s addresses", min, max);
@@ -200,12 +204,16 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 	case TYPE_PATH:
 		snprintf(out, cap, "an absolute path of %s", range);
 		break;
+	case TYPE_FILE:
+		snprintf(out, cap, "a path beneath models_dir of %s", range);
+		break;
 	case TYPE_URL:
 		snprintf(out, cap, "an address like 127.0.0.1:8000 or http://127.0.0.1:8000/metrics, of %s", range);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);
 		break;
+	case TYPE_NAMES:
 	case TYPE_ORDER:
 	case TYPE_WORDS:
 		snprintf(out, cap, "a list of %s", range);
@@ -436,6 +444,23 @@ static int check_name(struct span s, char *why, size_t cap)
 	return 0;
 }
 
+/* A part ".." would be looked for beneath the directory in vain, or found behind a link: not what was written. */
+static int check_file(struct span s, char *why, size_t cap)
+{
+	size_t n;
+
+	if (s.n > 0 && s.p[s.n - 1] == '/')
+		return wrong(why, cap, "ends in /");
+	for (; s.n > 0; s = span_of(s.p + n, s.n - n)) {
+		for (n = 0; n < s.n && s.p[n] != '/'; n++)
+			;
+		if (n == 2 && s.p[0] == '.' && s.p[1] == '.')
+			return wrong(why, cap, "has .. in it");
+		n += n < s.n;
+	}
+	return 0;
+}
+
 static int parse_text(const struct conf_key *k, struct span s, char *why, size_t cap)
 {
 	if ((double)s.n < k->min)
@@ -448,6 +473,8 @@ static int parse_text(const struct conf_key *k, struct span s, char *why, size_t
 		return check_name(s, why, cap);
 	if (k->type == TYPE_URL)
 		return conf_url_check(s, why, cap);
+	if (k->type == TYPE_FILE)
+		return check_file(s, why, cap);
 	if (k->type == TYPE_PATH && s.n > 0 && s.p[0] != '/')
 		return wrong(why, cap, "does not start with /");
 	return 0;
@@ -476,6 +503,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_FILE:
 	case TYPE_URL:
 		if ((rc = parse_text(k, text, why, cap)) != 0)
 			return rc;
@@ -483,6 +511,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 		memcpy(at, text.p, text.n);
 		return 0;
 	case TYPE_ADDRS:
+	case TYPE_NAMES:
 	case TYPE_ORDER:
 	case TYPE_WORDS:
 		return wrong(why, cap, "is not a list");
@@ -504,6 +533,17 @@ static int part_of(struct span text)
 	return -1;
 }
 
+static int check_model_name(struct span s, char *why, size_t cap)
+{
+	if (s.n == 0)
+		return wrong(why, cap, "is empty");
+	if (s.n > PROMPT_NAME_MAX)
+		return wrong(why, cap, "is too long");
+	if (memchr(s.p, '*', s.n) != NULL)
+		return wrong(why, cap, "has a * in it, which only models.name may");
+	return check_seen(s, why, cap);
+}
+
 int conf_item_check(const struct conf_key *k, struct span text, char *why, size_t cap)
 {
 	if (k->type == TYPE_ADDRS)
@@ -513,6 +553,8 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 
 		return parse_word(k, text, &word, why, cap);
 	}
+	if (k->type == TYPE_NAMES)
+		return check_model_name(text, why, cap);
 	if (part_of(text) < 0)
 		return wrong(why, cap, "is no part of a prompt");
 	return 0;
@@ -550,6 +592,15 @@ static void words_set(const struct conf_key *k, void *rec, const struct span *it
 			at[i] = (uint8_t)(word + 1);
 }
 
+static void names_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
+{
+	char *at = (char *)rec + k->at;
+
+	memset(at, 0, k->width);
+	for (size_t i = 0; i < n && (i + 1) * (PROMPT_NAME_MAX + 1) <= k->width; i++)
+		memcpy(at + i * (PROMPT_NAME_MAX + 1), items[i].p, items[i].n);
+}
+
 void conf_items_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
 {
 	struct text_order *order = (struct text_order *)((char *)rec + k->at);
@@ -560,6 +611,10 @@ void conf_items_set(const struct conf_key *k, void *rec, const struct span *item
 	}
 	if (k->type == TYPE_WORDS) {
 		words_set(k, rec, items, n);
+		return;
+	}
+	if (k->type == TYPE_NAMES) {
+		names_set(k, rec, items, n);
 		return;
 	}
 	for (size_t i = 0; i < n && i < TEXT_PARTS; i++)
@@ -613,6 +668,19 @@ static void words_list(const struct conf_key *k, const uint8_t *at, char *out, s
 		snprintf(out + n, cap - n, "]");
 }
 
+static void names_list(const struct conf_key *k, const char *at, char *out, size_t cap)
+{
+	char name[2 * PROMPT_NAME_MAX + 3];
+	size_t n = (size_t)snprintf(out, cap, "[");
+
+	for (size_t i = 0; i < k->width && at[i] != '\0' && n < cap; i += PROMPT_NAME_MAX + 1) {
+		quote(at + i, name, sizeof(name));
+		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", name);
+	}
+	if (n < cap)
+		snprintf(out + n, cap - n, "]");
+}
+
 void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_t cap)
 {
 	const char *at = (const char *)rec + k->at;
@@ -632,8 +700,12 @@ void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_
 	case TYPE_TEXT:
 	case TYPE_NAME:
 	case TYPE_PATH:
+	case TYPE_FILE:
 	case TYPE_URL:
 		quote(at, out, cap);
+		break;
+	case TYPE_NAMES:
+		names_list(k, at, out, cap);
 		break;
 	case TYPE_ADDRS:
 		addrs_text(k, rec, out, cap);

@@ -8,10 +8,11 @@
 #define CONF_MODELS_MAX		4096
 #define CONF_TENANTS_MAX	(TENANTS_MAX - 1)
 #define CONF_ENGINES_MAX	SERVERS_MAX
-#define CONF_VALUE_MAX		(LISTEN_MAX * (ADDR_MAX + 16) + 16)	/* the longest printed value */
+#define CONF_VALUE_MAX		(MODEL_ALIASES_MAX * (2 * PROMPT_NAME_MAX + 4) + 16)	/* the longest printed value: aliases */
 #define CONF_ALLOWED_MAX	480
 #define CONF_REASON_MAX		160
 #define CONF_ITEMS_MAX		LISTEN_MAX	/* of any list of values */
+_Static_assert(CONF_ITEMS_MAX >= MODEL_ALIASES_MAX, "a list is too short");
 
 const char *conf_type_name(enum conf_type t);
 bool conf_type_is_list(enum conf_type t);

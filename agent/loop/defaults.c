@@ -29,6 +29,7 @@ void loop_defaults(struct loop_opts *o)
 	o->drain_ms = 5000;
 	spop_conn_defaults(&o->spop_conn);
 	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
+	set(o->models_dir, PATH_CHARS_MAX, "/etc/kvroute/models");
 	o->log_level = LOG_INFO;
 	o->stats_interval_ms = o->engine_interval_ms = 500;
 	o->stats_timeout_ms = o->engine_timeout_ms = 1000;

@@ -46,6 +46,7 @@ struct loop_opts {
 	msec drain_ms;				/* SIGTERM: at most so long for what is in flight; 5000 */
 	struct spop_conn_opts spop_conn;
 	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
+	char models_dir[PATH_CHARS_MAX];	/* default /etc/kvroute/models: what tokenizers are read from */
 	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
 	char snapshot_file[PATH_CHARS_MAX];	/* default "": what is known ends with the process */
 	msec snapshot_every_ms;			/* default 0: only at the end */

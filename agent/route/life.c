@@ -25,6 +25,7 @@ void route_defaults(struct route_opts *o)
 	prompt_defaults(&o->prompt);
 	index_defaults(&o->index);
 	heads_defaults(&o->heads);
+	o->segcache_max_bytes = 64u << 20;
 	o->slices_max_bytes = 64u << 20;
 	o->slices_max_age_ms = 5000;
 	o->ledger_max_entries = 65536;
@@ -69,6 +70,7 @@ static uint64_t all_rules_max(const struct route_opts *o)
 uint64_t route_budget(const struct route_opts *o)
 {
 	return all_rules_max(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
+	       o->segcache_max_bytes +
 	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes();
 }
 
@@ -95,13 +97,56 @@ int route_opts_copy(struct route_opts *to, const struct route_opts *from)
 	return -1;
 }
 
+static bool is_called(const struct model_opts *m, struct span name)
+{
+	if (span_eq(name, span_str(m->name)))
+		return true;
+	for (size_t i = 0; i < MODEL_ALIASES_MAX && m->aliases[i][0] != '\0'; i++)
+		if (span_eq(name, span_str(m->aliases[i])))
+			return true;
+	return false;
+}
+
+/* Each "*" in <pattern> is any text, also none. Only the last one met is tried at further places: what an earlier one
+ * took can stay as short as it was. At most the product of both lengths. */
+static bool name_fits(const char *pattern, struct span name)
+{
+	const char *star = NULL;
+	size_t i = 0, from = 0;
+
+	while (i < name.n) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			from = i;
+		} else if (*pattern != '\0' && *pattern == name.p[i]) {
+			pattern++;
+			i++;
+		} else if (star != NULL) {
+			pattern = star;
+			i = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return *pattern == '\0';
+}
+
 const struct model_opts *model_options_of(const struct route_opts *o, struct span model)
 {
-	for (size_t i = 0; i < o->n_models; i++) {
-		if (span_eq(model, span_str(o->models[i].name)))
+	for (size_t i = 0; i < o->n_models; i++)
+		if (is_called(&o->models[i], model))
 			return &o->models[i];
-	}
+	for (size_t i = 0; i < o->n_models; i++)
+		if (strchr(o->models[i].name, '*') != NULL && name_fits(o->models[i].name, model))
+			return &o->models[i];
 	return &o->model_default;
+}
+
+struct span model_name_of(const struct model_opts *m, struct span asked)
+{
+	return strchr(m->name, '*') != NULL ? asked : span_str(m->name);
 }
 
 /* Numbers and floors of the tenants that the options name. */

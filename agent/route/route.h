@@ -65,7 +65,7 @@ struct model_opts {
 	struct text_order text_order;
 	enum model_mode mode;
 	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json or a tiktoken rank file */
-	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": none */
+	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": tokenizer_config.json beside it, where that is; "none" */
 	char pattern[MODEL_PATTERN_MAX + 1];		/* of a rank file: "cl100k", "o200k", ... */
 	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
 	enum model_special special;
@@ -83,6 +83,7 @@ struct route_opts {
 	struct prompt_opts prompt;
 	struct index_opts index;
 	struct heads_opts heads;
+	size_t segcache_max_bytes;	/* of ids of segments, once a model has a tokenizer; 0: none; default 64 MiB */
 	size_t slices_max_bytes;	/* of all bodies that wait for more slices; default 64 MiB */
 	msec slices_max_age_ms;		/* default 5000 */
 	uint32_t ledger_max_entries;	/* open requests; the oldest is closed above it; 65536 */

@@ -134,6 +134,7 @@ static const char *other_text(const struct conf_key *k, const void *home, char *
 		break;
 	case TYPE_TEXT:
 	case TYPE_NAME:
+	case TYPE_FILE:
 		snprintf(out, cap, "x");
 		break;
 	case TYPE_ADDRS:
@@ -141,6 +142,9 @@ static const char *other_text(const struct conf_key *k, const void *home, char *
 		break;
 	case TYPE_URL:
 		snprintf(out, cap, "http://[::1]:8000/%s", k->name);
+		break;
+	case TYPE_NAMES:
+		snprintf(out, cap, "[\"Caf\xc3\xa9 \\\"y\\\"\", z]");
 		break;
 	case TYPE_WORDS:
 		snprintf(out, cap, "[%s, %s]", k->words[1], k->words[0]);
