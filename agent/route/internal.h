@@ -129,6 +129,7 @@ struct route_scratch {
 	struct body *body;
 	struct index_match match;
 	struct page_vec pages;
+	struct words *words;		/* NULL: none were asked for so far */
 	struct marks marks;
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */

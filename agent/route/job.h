@@ -17,6 +17,7 @@ struct job {
 	struct sliced *sliced;		/* NULL: the whole body is in this one message */
 	struct body *body;
 	const struct prompt *prompt;
+	struct span raw;		/* what this message brought of it */
 	bool cut, more;
 	/* what it means */
 	struct space_key space;
@@ -25,6 +26,9 @@ struct job {
 	bool aside;			/* a preview: no head is learned or lent */
 	struct prompt_head *head;	/* remembered, or NULL */
 	struct span space_model;
+	const struct model_opts *model_opts;
+	enum prompt_mode mode;		/* how its pages are made; not always as its body is */
+	uint32_t page;			/* size of one: bytes, or ids */
 	uint32_t n_pages;		/* in scratch->pages */
 	uint32_t page_tokens;		/* tokens a page stands for */
 	uint32_t usable;		/* pages that can be hit */
@@ -57,6 +61,11 @@ struct job {
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q);
 /* Put the scanner where the next slice finds it, or let it go. */
 void job_keep_body(struct route *r, struct job *j);
+
+/* job_tokens.c: somebody may ask for the words of a body of <api> that comes in slices. */
+bool job_wants_words(const struct route_opts *o, enum prompt_api api);
+/* Its model wants pages of ids, and here they are, with <mode>, <page> and <tokens>. False: they are those of the scanner. */
+bool job_token_pages(struct route *r, struct job *j);
 
 /* job_prompt.c: pages, space, lengths. WHY_COLD: there is a prompt; else NOPROMPT or BADBODY. */
 enum why job_read_prompt(struct route *r, struct job *j);

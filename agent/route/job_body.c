@@ -40,6 +40,8 @@ static void start_sliced(struct route *r, struct job *j, enum prompt_api api)
 	sl->process = j->process;
 	sl->next_seq = 1;
 	body_reset(sl->body, api);
+	if (job_wants_words(j->opts, api) && (sl->words = words_new()) != NULL)
+		words_reset(sl->words, api, j->opts->prompt.max_depth);
 	take_sliced(j, sl);
 }
 
@@ -79,8 +81,11 @@ bool job_take_body(struct route *r, struct job *j, const struct route_request *q
 	} else {
 		take_first(r, j, q);
 	}
+	j->raw = q->body;
 	if (q->body.n > 0)
 		body_feed(j->body, q->body.p, q->body.n);
+	if (q->body.n > 0 && j->sliced != NULL && j->sliced->words != NULL)
+		words_feed(j->sliced->words, q->body);
 	j->prompt = body_prompt(j->body);
 	received = (int64_t)j->prompt->n_bytes;
 	j->more = j->sliced != NULL && more_to_come(j, received);

@@ -52,19 +52,37 @@ static void find_model(struct job *j)
 		j->headless = j->cut;
 }
 
+/* All names of a model are one to its engines. */
+static void use_own_name(struct job *j)
+{
+	const char *name = j->model_opts->name;
+
+	if (j->model_opts != &j->opts->model_default && strchr(name, '*') == NULL)
+		j->space_model = span_str(name);
+}
+
 static void find_space(struct route *r, struct job *j)
 {
 	const struct prompt *p = j->prompt;
 	struct space s = {
 		.pool = j->pool, .tenant = tenant_of(j), .model = j->space_model,
 		.lora = p->lora.seen || j->head == NULL ? name_span(&p->lora) : j->head->lora,
-		.salt = name_span(&p->salt), .headless = j->headless, .mode = p->mode,
-		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)),
-		.page = p->mode == PROMPT_TEXT ? j->opts->prompt.text_page :
-			j->opts->prompt.token_page,
+		.salt = name_span(&p->salt), .headless = j->headless, .mode = j->mode,
+		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)), .page = j->page,
 	};
 
 	space_key_of(&s, &r->key, &j->space);
+}
+
+/* Pages as the scanner made them. */
+static void scanned_pages(struct job *j)
+{
+	const struct prompt *p = j->prompt;
+
+	prompt_pages(p, &j->model_opts->text_order, j->head, &j->scratch->pages);
+	j->mode = p->mode;
+	j->page = p->mode == PROMPT_TEXT ? j->opts->prompt.text_page : j->opts->prompt.token_page;
+	j->tokens = p->mode == PROMPT_TEXT ? (uint64_t)j->scratch->pages.n * (j->page / TEXT_BYTES_PER_TOKEN) : p->n_units;
 }
 
 /* In token mode the engine always computes the last token again, so the block that holds it is
@@ -72,23 +90,14 @@ static void find_space(struct route *r, struct job *j)
  * in tokens is an estimate anyway. */
 static void measure(struct job *j)
 {
-	const struct prompt *p = j->prompt;
-	const struct prompt_opts *o = &j->opts->prompt;
-	int64_t seen = (int64_t)p->n_bytes;
+	uint64_t whole = j->tokens > 0 ? (j->tokens - 1) / j->page : 0;
+	int64_t seen = (int64_t)j->prompt->n_bytes;
 
 	j->n_pages = j->scratch->pages.n;
 	j->usable = j->n_pages;
-	if (p->mode == PROMPT_TOKENS) {
-		uint64_t whole = p->n_units > 0 ? (p->n_units - 1) / o->token_page : 0;
-
-		j->page_tokens = o->token_page;
-		j->tokens = p->n_units;
-		if (!j->cut && j->usable > whole)
-			j->usable = (uint32_t)whole;
-	} else {
-		j->page_tokens = o->text_page / TEXT_BYTES_PER_TOKEN;
-		j->tokens = (uint64_t)j->n_pages * j->page_tokens;
-	}
+	j->page_tokens = j->mode == PROMPT_TEXT ? j->page / TEXT_BYTES_PER_TOKEN : j->page;
+	if (j->mode == PROMPT_TOKENS && !j->cut && j->usable > whole)
+		j->usable = (uint32_t)whole;
 	if (j->cut && j->whole > seen && seen > 0)
 		j->unseen_tokens = (uint64_t)((double)j->tokens * (double)(j->whole - seen) /
 					      (double)seen);
@@ -159,7 +168,6 @@ void job_describe(struct route *r, struct job *j, bool with_body)
 enum why job_read_prompt(struct route *r, struct job *j)
 {
 	const struct prompt *p = j->prompt;
-	const struct model_opts *mo;
 
 	j->salted = p->salt.seen;
 	if (p->json == JSON_BAD)
@@ -169,9 +177,11 @@ enum why job_read_prompt(struct route *r, struct job *j)
 	use_heads(r, j);
 	j->lent = j->head != NULL;
 	find_model(j);
+	j->model_opts = model_options_of(j->opts, j->space_model);
+	use_own_name(j);
+	if (!job_token_pages(r, j))
+		scanned_pages(j);
 	find_space(r, j);
-	mo = model_options_of(j->opts, j->space_model);
-	prompt_pages(p, &mo->text_order, j->head, &j->scratch->pages);
 	measure(j);
 	keep_model(j);
 	heads_release(j->head);

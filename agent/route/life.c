@@ -279,6 +279,8 @@ struct route_scratch *route_scratch_new(struct route *r)
 void route_scratch_wipe(struct route_scratch *s)
 {
 	body_reset(s->body, API_NONE);
+	if (s->words != NULL)
+		words_reset(s->words, API_NONE, 1);
 	mem_wipe(s->model, sizeof(s->model));
 }
 
@@ -287,6 +289,7 @@ void route_scratch_free(struct route_scratch *s)
 	if (s == NULL)
 		return;
 	body_free(s->body);
+	words_free(s->words);
 	index_match_fini(&s->match);
 	page_vec_free(&s->pages);
 	mem_free(s);

@@ -235,7 +235,7 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 	if (j->choice.second >= 0)
 		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
 	a->pages = c[j->choice.first].depth;
-	if (j->prompt->mode == PROMPT_TOKENS && j->tokens > 0)
+	if (j->mode == PROMPT_TOKENS && j->tokens > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * j->page_tokens * 1000 / j->tokens);
 	else if (j->n_pages > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * 1000 / j->n_pages);
@@ -462,9 +462,9 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	v->salted = j.salted;
 	v->headless = j.headless;
 	v->cut = j.cut && j.prompt->found;
-	v->mode = j.prompt->mode;
-	v->page = v->mode == PROMPT_TEXT ? j.opts->prompt.text_page : j.opts->prompt.token_page;
-	v->units = j.prompt->n_units;
+	v->mode = j.mode;
+	v->page = j.page;
+	v->units = j.mode == j.prompt->mode ? j.prompt->n_units : j.tokens;
 	v->space = j.space;
 	if (v->why == WHY_COLD) {
 		v->pages = j.n_pages;

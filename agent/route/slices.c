@@ -13,6 +13,7 @@ void sliced_free(struct sliced *s)
 	if (s == NULL)
 		return;
 	body_free(s->body);
+	words_free(s->words);
 	mem_wipe(s->text, sizeof(s->text));
 	mem_free(s);
 }
@@ -138,7 +139,7 @@ static void put_in(struct slices *t, struct sliced *s)
 void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
 {
 	s->since = now;
-	s->bytes = sizeof(*s) + body_bytes(s->body);
+	s->bytes = sizeof(*s) + body_bytes(s->body) + words_bytes(s->words);
 	pthread_mutex_lock(&t->lock);
 	sliced_free(take_out(t, place(t, s->uid)));
 	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {

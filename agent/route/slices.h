@@ -11,6 +11,7 @@
 
 #include "agent/base/list.h"
 #include "agent/prompt/prompt.h"
+#include "agent/route/words.h"
 
 #define SLICE_TEXT_MAX	1024	/* pool, tenant and model together */
 
@@ -21,6 +22,7 @@ struct sliced {
 	uint64_t uid;
 	msec since;
 	struct body *body;
+	struct words *words;		/* NULL: nobody asks for them, or no memory */
 	int64_t next_seq;
 	int64_t visible, whole;		/* bytes; -1 unknown */
 	uint64_t process;		/* hash of the HAProxy process */

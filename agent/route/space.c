@@ -8,7 +8,8 @@ static uint64_t fold(const struct space *s, const struct hash_key *key, uint64_t
 	h = hash_mix_span(key, h, s->headless ? (struct span){ 0 } : s->model);
 	h = hash_mix_span(key, h, s->lora);
 	h = hash_mix_span(key, h, s->salt);
-	return hash_mix(key, h, (uint64_t)s->mode << 32 | s->page);
+	h = hash_mix(key, h, (uint64_t)s->mode << 32 | s->page);
+	return s->tokenizer != 0 ? hash_mix(key, h, s->tokenizer) : h;
 }
 
 void space_key_of(const struct space *s, const struct hash_key *key, struct space_key *out)

@@ -26,6 +26,7 @@ struct space {
 	bool headless;			/* the model is not known: <model> does not count */
 	enum prompt_mode mode;
 	uint32_t page;
+	uint64_t tokenizer;		/* its fingerprint; 0: none made the pages */
 };
 
 void space_key_of(const struct space *s, const struct hash_key *key, struct space_key *out);
