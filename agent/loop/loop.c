@@ -530,7 +530,7 @@ static void before_opening(struct agent *a, const struct loop_opts *o,
 		return;
 	if (SANDBOX_CAN)
 		sandbox_no_core(&a->sandbox);
-	if (reload == NULL || reload->file == NULL || opener_start(&a->opener, reload->file) == 0 ||
+	if (reload == NULL || reload->file == NULL || opener_start(&a->opener, reload->file, o->models_dir) == 0 ||
 	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
 		       "no process can be made that opens the configuration: reloads will fail"))
 		return;

@@ -7,8 +7,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "agent/loop/beneath.h"
 #include "agent/loop/opener.h"
 #include "agent/loop/sandbox.h"
+
+struct question {
+	uint32_t asked;
+	char path[BENEATH_PATH_MAX];	/* as much as was sent, without its NUL; nothing: the configuration */
+};
 
 struct reply {
 	uint32_t asked;
@@ -41,20 +47,50 @@ static ssize_t send_reply(int to, struct reply *r, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL);
 }
 
-static void answer(int from, const char *path)
+static int open_conf(const char *path)
 {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a pipe: nobody may ever write */
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The directory is opened each time: it may have come, or been replaced. */
+static int open_model(const char *models_dir, const char *asked, size_t n)
+{
+	char path[BENEATH_PATH_MAX + 1];
+	int dir, rc;
+
+	if (models_dir == NULL || memchr(asked, '\0', n) != NULL)
+		return -EACCES;
+	memcpy(path, asked, n);
+	path[n] = '\0';
+	if ((dir = open(models_dir, O_PATH | O_CLOEXEC)) < 0)	/* the filter lets no O_DIRECTORY through: a bit of O_TMPFILE */
+		return -errno;
+	rc = beneath_open(dir, path);
+	close(dir);
+	return rc;
+}
+
+static void answer(int from, const char *path, const char *models_dir)
+{
+	struct question q;
 	struct reply r = { 0 };
 	ssize_t n;
 	int fd;
 
 	for (;;) {
-		n = recv(from, &r.asked, sizeof(r.asked), 0);
+		n = recv(from, &q, sizeof(q), MSG_TRUNC);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n != sizeof(r.asked))	/* the agent has ended */
+		if (n < (ssize_t)sizeof(q.asked))	/* the agent has ended */
 			return;
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a pipe: nobody may ever write */
-		r.error = fd < 0 ? errno : 0;
+		if (n == sizeof(q.asked))
+			fd = open_conf(path);
+		else
+			fd = n > (ssize_t)sizeof(q) ? -ENAMETOOLONG :
+				open_model(models_dir, q.path, (size_t)n - sizeof(q.asked));
+		r.asked = q.asked;
+		r.error = fd < 0 ? -fd : 0;
 		if (send_reply(from, &r, fd) < 0)
 			return;
 		if (fd >= 0)
@@ -63,7 +99,7 @@ static void answer(int from, const char *path)
 }
 
 /* Signals to the whole group or by name are the agent's; they are ignored here. */
-static _Noreturn void be_opener(int from, const char *path)
+static _Noreturn void be_opener(int from, const char *path, const char *models_dir)
 {
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
@@ -77,13 +113,13 @@ static _Noreturn void be_opener(int from, const char *path)
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		sandbox_seccomp_opener();
 	}
-	answer(from, path);
+	answer(from, path, models_dir);
 	_exit(0);
 }
 
 /* ---- the agent -------------------------------------------------------------------------------------- */
 
-int opener_start(struct opener *o, const char *path)
+int opener_start(struct opener *o, const char *path, const char *models_dir)
 {
 	struct timeval wait = { .tv_sec = OPENER_WAIT_S };
 	int pair[2];
@@ -97,7 +133,7 @@ int opener_start(struct opener *o, const char *path)
 	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	pid = fork();
 	if (pid == 0)
-		be_opener(pair[1], path);
+		be_opener(pair[1], path, models_dir);
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
@@ -133,13 +169,19 @@ static int take_reply(int from, struct reply *r, int *fd)
 }
 
 /* A reply to a question that was given up may still come; it is skipped. */
-int opener_open(struct opener *o)
+static int ask(struct opener *o, const char *path)
 {
-	uint32_t asked = ++o->asked;
+	struct question q = { .asked = ++o->asked };
+	size_t n = strlen(path);
+	uint32_t asked = q.asked;
 	struct reply r;
 	int fd, rc;
 
-	if (o->fd < 0 || send(o->fd, &asked, sizeof(asked), MSG_NOSIGNAL) != sizeof(asked))
+	if (n > sizeof(q.path))
+		return -ENAMETOOLONG;
+	memcpy(q.path, path, n);
+	n += sizeof(q.asked);
+	if (o->fd < 0 || send(o->fd, &q, n, MSG_NOSIGNAL) != (ssize_t)n)
 		return -ESRCH;
 	for (;;) {
 		if ((rc = take_reply(o->fd, &r, &fd)) != 0)
@@ -151,6 +193,16 @@ int opener_open(struct opener *o)
 		if (fd >= 0)
 			close(fd);
 	}
+}
+
+int opener_open(struct opener *o)
+{
+	return ask(o, "");
+}
+
+int opener_open_model(struct opener *o, const char *path)
+{
+	return path[0] == '\0' ? -ENOENT : ask(o, path);
 }
 
 void opener_stop(struct opener *o)

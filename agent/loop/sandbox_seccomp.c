@@ -94,6 +94,7 @@ static const struct rule connecting[] = {
 
 static const struct rule opening[] = {
 	CALL1(openat, LACKS(2, O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE)),
+	CALL(fstat), CALL1(newfstatat, IS(3, AT_EMPTY_PATH)), CALL(readlinkat),
 	CALL(recvfrom), CALL(sendmsg), CALL(close), CALL(exit_group), CALL(rt_sigreturn),
 	CALL(restart_syscall),
 };

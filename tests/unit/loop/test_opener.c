@@ -1,4 +1,4 @@
-/* The opener: a file that is replaced, missing, back again; an opener that hangs, and one that is gone. */
+/* The opener: a file that is replaced, missing, back again; files of models; an opener that hangs, and one that is gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,18 +6,23 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/loop/beneath.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/opener.h"
 
-static char dir[64], path[96], next[96];
+static char dir[64], path[96], next[96], models[96], outside[96];
 static struct opener o;
 static pid_t child;
 
@@ -53,10 +58,18 @@ static int setup(void **state)
 		return -1;
 	snprintf(path, sizeof(path), "%s/conf", dir);
 	snprintf(next, sizeof(next), "%s/conf.new", dir);
+	snprintf(models, sizeof(models), "%s/models", dir);
+	snprintf(outside, sizeof(outside), "%s/outside", dir);
 	put(path, "one");
-	if (opener_start(&o, path) != 0)
+	put(outside, "secret");
+	if (opener_start(&o, path, models) != 0)
 		return -1;
 	return (child = only_child()) > 0 ? 0 : -1;
+}
+
+static int remove_one(const char *name, const struct stat *st, int kind, struct FTW *at)
+{
+	return remove(name);
 }
 
 static int teardown(void **state)
@@ -65,14 +78,15 @@ static int teardown(void **state)
 
 	opener_stop(&o);
 	unlink(path);
+	unlink(outside);
+	nftw(models, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	rmdir(dir);
 	return waitpid(child, &status, 0) == child ? 0 : -1;	/* it ends by itself */
 }
 
-static void expect(const char *text)
+static void expect_fd(int fd, const char *text)
 {
 	char got[64];
-	int fd = opener_open(&o);
 	ssize_t n;
 
 	assert_true(fd >= 0);
@@ -82,6 +96,11 @@ static void expect(const char *text)
 	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	close(fd);
+}
+
+static void expect(const char *text)
+{
+	expect_fd(opener_open(&o), text);
 }
 
 static void opens_what_is_there_now(void **state)
@@ -178,14 +197,147 @@ static int fds_of_child(void)
 	return n;
 }
 
-static void holds_nothing_else(void **state)
+static void assert_holds_nothing(void)
 {
 	int tries;
 
-	expect("one");
 	for (tries = 0; tries < 1000 && fds_of_child() != 1; tries++)
 		usleep(5000);	/* it may not have closed what it sent yet */
 	assert_int_equal(fds_of_child(), 1);
+}
+
+/* ---- files of models ------------------------------------------------------------------------------ */
+
+static char *in_models(const char *name)
+{
+	static char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", models, name);
+	return full;
+}
+
+static void put_model(const char *name, const char *text)
+{
+	put(in_models(name), text);
+}
+
+static void link_model(const char *name, const char *to)
+{
+	assert_int_equal(symlink(to, in_models(name)), 0);
+}
+
+static void make_models(void)
+{
+	assert_int_equal(mkdir(models, 0700), 0);
+	assert_int_equal(mkdir(in_models("a"), 0700), 0);
+	assert_int_equal(mkdir(in_models("a/blobs"), 0700), 0);
+	assert_int_equal(mkdir(in_models("a/snap"), 0700), 0);
+	put_model("top.json", "top");
+	put_model("a/blobs/12ab", "blob");
+	link_model("a/snap/t.json", "../blobs/12ab");
+	link_model("b", "a/snap");
+	link_model("b2", "./b//../snap/.");
+}
+
+static void models_are_opened(void **state)
+{
+	char name[BENEATH_PATH_MAX + 1];
+
+	assert_int_equal(opener_open_model(&o, "top.json"), -ENOENT);	/* the directory may come later */
+	make_models();
+	expect_fd(opener_open_model(&o, "top.json"), "top");
+	expect_fd(opener_open_model(&o, "./a//blobs/./12ab"), "blob");
+	expect_fd(opener_open_model(&o, "a/snap/t.json"), "blob");
+	expect_fd(opener_open_model(&o, "b/t.json"), "blob");
+	expect_fd(opener_open_model(&o, "b2/t.json"), "blob");
+	expect_fd(opener_open_model(&o, "a/snap/../blobs/12ab"), "blob");	/* it stays inside */
+	expect("one");
+	put_model("top.json", "replaced");
+	expect_fd(opener_open_model(&o, "top.json"), "replaced");
+	memset(name, '/', sizeof(name));
+	name[0] = '.';
+	strcpy(name + BENEATH_PATH_MAX - 8, "top.json");
+	expect_fd(opener_open_model(&o, name), "replaced");
+}
+
+/* What a hostile agent may say. */
+static void nothing_else_is_opened(void **state)
+{
+	char name[BENEATH_PATH_MAX + 2], deep[3 * BENEATH_DEPTH_MAX + 8] = "";
+	static const struct { const char *name; int error; } table[] = {
+		{ "../outside", EXDEV }, { "a/../../outside", EXDEV }, { "a/snap/../../../outside", EXDEV }, { "..", EXDEV },
+		{ "/etc/passwd", EXDEV }, { "/", EXDEV }, { "//etc/passwd", EXDEV }, { "b/../../../outside", EXDEV },
+		{ "out", EXDEV }, { "a/out", EXDEV }, { "root/etc/passwd", EXDEV }, { "up/outside", EXDEV }, { "via/outside", EXDEV },
+		{ "same", EXDEV },		/* absolute, though it would lead back in */
+		{ "pipe", EBADFD }, { "null", EBADFD }, { "sock", EBADFD }, { "pipe/x", EBADFD },
+		{ "loop", ELOOP }, { "loop/x", ELOOP }, { "long", ELOOP },
+		{ "a", EISDIR }, { "a/snap", EISDIR }, { ".", EISDIR }, { "a/..", EISDIR }, { "top.json/", ENOTDIR },
+		{ "top.json/x", ENOTDIR }, { "top.json/..", ENOTDIR }, { "missing", ENOENT }, { "a/missing/x", ENOENT }, { "", ENOENT },
+		{ "dangling", ENOENT },
+	};
+	int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	make_models();
+	link_model("out", "../outside");
+	link_model("a/out", "../../outside");
+	link_model("root", "/");
+	link_model("up", "..");
+	link_model("via", "a/snap/../../..");
+	link_model("same", in_models("top.json"));
+	link_model("loop", "loop");
+	link_model("long", "long/long");
+	link_model("dangling", "nowhere");
+	assert_int_equal(mkfifo(in_models("pipe"), 0600), 0);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", in_models("sock"));
+	assert_int_equal(bind(sock, (struct sockaddr *)&un, sizeof(un)), 0);
+	if (mknod(in_models("null"), S_IFCHR | 0600, makedev(1, 3)) != 0)
+		assert_int_equal(mkfifo(in_models("null"), 0600), 0);	/* only root may make it */
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		if (opener_open_model(&o, table[i].name) != -table[i].error)
+			fail_msg("\"%s\" is not refused with %s", table[i].name, strerror(table[i].error));
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);
+	name[sizeof(name) - 2] = '\0';
+	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);	/* of one part: what the kernel says */
+	for (unsigned i = 0; i < BENEATH_DEPTH_MAX; i++) {
+		strcat(deep, i ? "/d" : "d");
+		assert_int_equal(mkdir(in_models(deep), 0700), 0);
+	}
+	strcat(deep, "/f");
+	put_model(deep, "too deep");
+	assert_int_equal(opener_open_model(&o, deep), -ENAMETOOLONG);
+	expect_fd(opener_open_model(&o, "top.json"), "top");
+	expect("one");
+	assert_holds_nothing();
+	close(sock);
+}
+
+/* Bytes that the agent's own functions would never send. */
+static void raw_questions(void **state)
+{
+	static const char zero[] = "\7\0\0\0top.json\0/../../outside";
+	static char raw[8192];
+	struct { uint32_t asked; int32_t error; } r;
+
+	make_models();
+	assert_int_equal(send(o.fd, zero, sizeof(zero) - 1, 0), sizeof(zero) - 1);
+	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
+	assert_int_equal(r.error, EACCES);
+	memset(raw, '/', sizeof(raw));
+	assert_int_equal(send(o.fd, raw, sizeof(raw), 0), sizeof(raw));
+	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
+	assert_int_equal(r.error, ENAMETOOLONG);
+	expect("one");
+	assert_int_equal(send(o.fd, raw, 3, 0), 3);	/* no question at all: it ends */
+	assert_int_equal(opener_open(&o), -ESRCH);
+}
+
+static void holds_nothing_else(void **state)
+{
+	expect("one");
+	assert_holds_nothing();
 }
 
 int main(void)
@@ -193,6 +345,7 @@ int main(void)
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(opens_what_is_there_now), T(a_pipe_does_not_hold_it), T(signals_do_not_end_it),
+		T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
 		T(hanging_is_given_up), T(gone_is_told), T(holds_nothing_else),
 	};
 
