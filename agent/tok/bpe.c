@@ -1,16 +1,10 @@
 /* bpe.c - pieces into ids. */
 #include "agent/base/mem.h"
-#include "agent/tok/bpe_impl.h"
+#include "agent/tok/bpe_find.h"
 
 struct bpe_scratch *bpe_scratch_new(void)
 {
-	struct bpe_scratch *c = mem_alloc(sizeof(*c));
-
-	if (c != NULL && merger_reserve(&c->m, 2 * MERGE_FEW) < 0) {
-		bpe_scratch_free(c);
-		return NULL;
-	}
-	return c;
+	return mem_alloc(sizeof(struct bpe_scratch));
 }
 
 void bpe_scratch_free(struct bpe_scratch *c)
@@ -18,6 +12,8 @@ void bpe_scratch_free(struct bpe_scratch *c)
 	if (c == NULL)
 		return;
 	merger_fini(&c->m);
+	merger_fini(&c->spare);
+	walk_fini(&c->walk);
 	mem_wipe(c, sizeof(*c));
 	mem_free(c);
 }
@@ -62,38 +58,42 @@ struct span bpe_token_bytes(const struct bpe *b, token_id id)
 /* ---- one piece ---------------------------------------------------------------------------- */
 
 /* The token that the piece is as a whole, SYM_NONE. */
-static uint32_t as_whole(const struct bpe *b, const uint8_t *p, size_t n)
+static uint32_t as_whole(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
 {
-	uint32_t sym = whole_find(b, p, n);
+	uint32_t value = whole_find(b, p, n, room);
 
-	return sym == SYM_NONE || b->head->flags & HEAD_IGNORE_MERGES || b->sym[sym].flags & SYM_ALONE ? sym : SYM_NONE;
+	return value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES) ? value & SYM_NONE : SYM_NONE;
+}
+
+static int start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room)
+{
+	uint32_t sym = n ? as_whole(b, p, n, room) : SYM_NONE;
+
+	c->atoms = (struct atoms){ .p = p, .n = n, .room = room };
+	c->m.sym.n = 0;
+	c->out_at = 0;
+	c->phase = LONG_OUT;
+	if (sym != SYM_NONE)
+		return syms_add(&c->m.sym, sym);
+	c->phase = b->head->flags & HEAD_WALK ? LONG_WALK : LONG_ATOMS;
+	return c->phase == LONG_WALK ? walk_start(&c->walk, n) : 0;
 }
 
 int bpe_long_start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n)
 {
-	uint32_t sym = n ? as_whole(b, p, n) : SYM_NONE;
-
-	c->atoms = (struct atoms){ .p = p, .n = n };
-	c->m.n = 0;
-	c->out_at = 0;
-	c->phase = LONG_ATOMS;
-	if (sym != SYM_NONE) {
-		c->m.sym[c->m.n++] = sym;
-		c->phase = LONG_OUT;
-	}
-	return 0;
+	return start(b, c, p, n, n);
 }
 
 static int write_out(const struct bpe *b, struct bpe_scratch *c, size_t *budget, struct ids *out)
 {
-	for (; c->out_at < c->m.n; c->out_at++, --*budget) {
+	for (; c->out_at < c->m.sym.n; c->out_at++, --*budget) {
 		if (*budget == 0)
 			return 1;
-		if (c->m.sym[c->out_at] == SYM_NONE)
+		if (c->m.sym.p[c->out_at] == SYM_NONE)
 			continue;
 		if (ids_reserve(out, 1) < 0)
 			return -1;
-		out->p[out->n++] = b->sym[c->m.sym[c->out_at]].id;
+		out->p[out->n++] = b->sym[c->m.sym.p[c->out_at]].id;
 	}
 	return 0;
 }
@@ -102,8 +102,11 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 {
 	int rc = 0;
 
-	if (c->phase == LONG_ATOMS && (rc = atoms_read(b, &c->atoms, &c->m, &budget)) == 0) {
-		merger_start(&c->m, c->m.n);
+	if (c->phase == LONG_WALK && (rc = walk_step(b, &c->walk, &c->atoms, &c->m.sym, &c->spare, &budget)) == 0)
+		c->phase = LONG_OUT;
+	if (c->phase == LONG_ATOMS && (rc = atoms_read(b, &c->atoms, &c->m.sym, &budget)) == 0) {
+		if (merger_start(&c->m) < 0)
+			return -1;
 		c->phase = LONG_MERGE;
 	}
 	if (c->phase == LONG_MERGE && (rc = merger_step(b, &c->m, &budget)) == 0)
@@ -113,20 +116,6 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 	return rc;
 }
 
-static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, struct ids *out)
-{
-	size_t budget = SIZE_MAX;
-
-	bpe_long_start(b, c, p, n);
-	if (n <= MERGE_FEW && c->phase == LONG_ATOMS) {
-		if (atoms_read(b, &c->atoms, &c->m, &budget) < 0)
-			return -1;
-		c->m.n = merge_few(b, &c->m, c->m.n);
-		c->phase = LONG_OUT;
-	}
-	return bpe_long_step(b, c, SIZE_MAX, out);
-}
-
 int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
 	       struct ids *out)
 {
@@ -134,7 +123,7 @@ int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, 
 	uint32_t at = 0;
 
 	for (i = 0; i < n; i++) {
-		if (encode_piece(b, c, text + at, end[i] - at, out) < 0) {
+		if (start(b, c, text + at, end[i] - at, end[n - 1] - at) < 0 || bpe_long_step(b, c, SIZE_MAX, out) < 0) {
 			out->n = had;
 			return -1;
 		}

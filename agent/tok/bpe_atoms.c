@@ -5,15 +5,7 @@
  *
  * An <unk> is held back until a known character follows or the text ends, also over the bytes of characters in between: that is
  * the order in which `tokenizers` writes them (models/bpe/model.rs, merge_word). With fuse_unk all that wait are one. */
-#include "agent/tok/bpe_impl.h"
-
-static int add(struct merger *m, uint32_t sym)
-{
-	if (m->n == m->cap && merger_reserve(m, m->n + 64) < 0)
-		return -1;
-	m->sym[m->n++] = sym;
-	return 0;
-}
+#include "agent/tok/bpe_find.h"
 
 static size_t char_bytes(const uint8_t *p, size_t n)
 {
@@ -34,56 +26,67 @@ static bool bytes_known(const struct bpe *b, const uint8_t *p, size_t n)
 	return true;
 }
 
-static int add_bytes(const struct bpe *b, struct merger *m, const uint8_t *p, size_t n)
+static int add_bytes(const struct bpe *b, struct syms *out, const uint8_t *p, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		if (add(m, b->head->atom[p[i]]) < 0)
+		if (syms_add(out, b->head->atom[p[i]]) < 0)
 			return -1;
 	return 0;
 }
 
-static int flush_unk(const struct bpe *b, struct atoms *a, struct merger *m)
+int atoms_flush(const struct bpe *b, struct atoms *a, struct syms *out)
 {
 	if (!a->unk)
 		return 0;
 	a->unk = false;
-	return add(m, b->head->unk);
+	return syms_add(out, b->head->unk);
 }
 
-static int add_unknown(const struct bpe *b, struct atoms *a, struct merger *m, const uint8_t *p, size_t n)
+/* Of <k> bytes. */
+static int add_unknown(const struct bpe *b, struct atoms *a, struct syms *out, size_t k)
 {
-	if (bytes_known(b, p, n))
-		return add_bytes(b, m, p, n);
+	if (bytes_known(b, a->p + a->at, k))
+		return add_bytes(b, out, a->p + a->at, k);
 	if (b->head->unk == SYM_NONE)
 		return 0;
-	if (!(b->head->flags & HEAD_FUSE_UNK) && flush_unk(b, a, m) < 0)
+	if (!(b->head->flags & HEAD_FUSE_UNK) && atoms_flush(b, a, out) < 0)
 		return -1;
 	a->unk = true;
 	return 0;
 }
 
-static int add_char(const struct bpe *b, struct atoms *a, struct merger *m, const uint8_t *p, size_t n)
+int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out)
 {
-	uint32_t sym = whole_find(b, p, n);
+	size_t k = b->head->flags & HEAD_CHARACTERS ? char_bytes(a->p + a->at, a->n - a->at) : 1;
 
-	if (sym == SYM_NONE)
-		return add_unknown(b, a, m, p, n);
-	return flush_unk(b, a, m) < 0 ? -1 : add(m, sym);
+	if ((b->head->flags & HEAD_CHARACTERS ? add_unknown(b, a, out, k) : add_bytes(b, out, a->p + a->at, 1)) < 0)
+		return -1;
+	a->at += k;
+	return 0;
 }
 
-int atoms_read(const struct bpe *b, struct atoms *a, struct merger *m, size_t *budget)
+static int add_char(const struct bpe *b, struct atoms *a, struct syms *out)
 {
-	for (; a->at < a->n; --*budget) {
-		const uint8_t *p = a->p + a->at;
-		size_t k = b->head->flags & HEAD_CHARACTERS ? char_bytes(p, a->n - a->at) : 1;
+	size_t k = char_bytes(a->p + a->at, a->n - a->at);
+	uint32_t value = whole_find(b, a->p + a->at, k, a->room - a->at);
 
+	if (value == 0)
+		return atoms_unknown(b, a, out);
+	a->at += k;
+	return atoms_flush(b, a, out) < 0 ? -1 : syms_add(out, value & SYM_NONE);
+}
+
+int atoms_read(const struct bpe *b, struct atoms *a, struct syms *out, size_t *budget)
+{
+	bool characters = b->head->flags & HEAD_CHARACTERS;
+
+	for (; a->at < a->n; --*budget) {
 		if (*budget == 0)
 			return 1;
-		if ((b->head->flags & HEAD_CHARACTERS ? add_char(b, a, m, p, k) : add_bytes(b, m, p, 1)) < 0)
+		if ((characters ? add_char(b, a, out) : atoms_unknown(b, a, out)) < 0)
 			return -1;
-		a->at += k;
 	}
-	return flush_unk(b, a, m);
+	return atoms_flush(b, a, out);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
-#include "agent/tok/bpe_impl.h"
+#include "agent/tok/bpe_find.h"
 
 #define ID_MOST		0xffffffu
 
@@ -19,7 +19,15 @@ struct build {
 	uint32_t *order;		/* tokens of <spec> by id */
 	uint32_t *sym_of;		/* by id, SYM_NONE */
 	token_id last_id;
+	struct long_token *longs;	/* those above SHORT_MOST bytes, by their bytes, each once */
+	uint32_t n_longs, n_groups;
+	struct ranked *merges;
 	struct merger m;
+};
+
+struct long_token {
+	const uint8_t *p;
+	uint32_t n, sym;
 };
 
 /* ---- tokens ------------------------------------------------------------------------------- */
@@ -97,6 +105,52 @@ static int number_tokens(struct build *d)
 	return 0;
 }
 
+/* ---- tokens above SHORT_MOST bytes ----------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct long_token *x = a, *y = b;
+	int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+
+	if (c == 0)
+		c = x->n < y->n ? -1 : x->n > y->n;
+	return c ? c : x->sym < y->sym ? -1 : x->sym > y->sym;
+}
+
+static bool same_long(const struct long_token *x, const struct long_token *y)
+{
+	return x->n == y->n && memcmp(x->p, y->p, x->n) == 0;
+}
+
+static bool same_group(const struct long_token *x, const struct long_token *y)
+{
+	return memcmp(x->p, y->p, SHORT_MOST) == 0;
+}
+
+static int sort_longs(struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < s->n_tokens; i++)
+		n += s->tokens[i].n > SHORT_MOST;
+	if ((d->longs = mem_calloc(n, sizeof(*d->longs))) == NULL)
+		return err_set(d->e, "No memory for a vocabulary.");
+	for (i = n = 0; i < s->n_tokens; i++) {
+		const struct bpe_token *t = &s->tokens[d->order[i]];
+
+		if (t->n > SHORT_MOST)
+			d->longs[n++] = (struct long_token){ s->bytes + t->at, t->n, i };
+	}
+	qsort(d->longs, n, sizeof(*d->longs), by_bytes);
+	for (i = 0; i < n; i++)
+		if (d->n_longs == 0 || !same_long(&d->longs[d->n_longs - 1], &d->longs[i])) {
+			d->n_groups += d->n_longs == 0 || !same_group(&d->longs[d->n_longs - 1], &d->longs[i]);
+			d->longs[d->n_longs++] = d->longs[i];
+		}
+	return 0;
+}
+
 /* ---- the block ---------------------------------------------------------------------------- */
 
 static uint32_t spec_flags(const struct bpe_spec *s)
@@ -112,16 +166,15 @@ static int make_block(struct build *d)
 	uint64_t text = 0;
 	uint32_t i;
 
-	for (i = 0; i < s->n_tokens; i++) {
+	for (i = 0; i < s->n_tokens; i++)
 		text += s->tokens[i].n;
-		h.longest = s->tokens[i].n > h.longest ? s->tokens[i].n : h.longest;
-	}
 	if (text > UINT32_MAX / 2)
 		return err_set(d->e, "The tokens of a vocabulary have %llu bytes: too many.", (unsigned long long)text);
 	h.flags = spec_flags(s);
 	h.n_syms = s->n_tokens;
 	h.n_lines = pairs_lines(s->n_merges);
-	h.n_whole = whole_slots(s->n_tokens);
+	h.n_buckets = find_buckets(s->n_tokens - d->n_longs + d->n_groups);
+	h.n_longs = d->n_longs + d->n_groups;
 	h.n_text = (uint32_t)text;
 	if ((d->b->owned = mem_alloc(bpe_layout(&h).end + BPE_ALIGN)) == NULL)
 		return err_set(d->e, "No memory for a vocabulary.");
@@ -145,7 +198,8 @@ static void fill_syms(struct build *d)
 	for (i = 0; i < d->spec->n_tokens; i++) {
 		const struct bpe_token *t = &d->spec->tokens[d->order[i]];
 
-		d->sym[i] = (struct sym){ .id = t->id, .at = at, .n = t->n, .left = SYM_NONE, .right = SYM_NONE, .rank = RANK_NONE };
+		d->sym[i] = (struct sym){ .id = t->id, .at = at, .n = t->n, .left = SYM_NONE, .right = SYM_NONE,
+					   .prefix = SYM_NONE };
 		if (t->n)
 			memcpy(text + at, d->spec->bytes + t->at, t->n);
 		at += t->n;
@@ -163,32 +217,68 @@ static bool adds_up(const struct build *d, uint32_t left, uint32_t right, uint32
 	       memcmp(text + s->at + l->n, text + r->at, r->n) == 0;
 }
 
-static int fill_pairs(struct build *d)
+static int bad_merge(const struct build *d, uint32_t i, const char *why)
 {
-	struct pair_line *lines = section(d, d->b->pairs);
-	uint32_t *first = NULL, i;
+	const struct bpe_merge *m = &d->spec->merges[i];
 
-	pairs_clear(lines, d->head->n_lines);
-	if (d->spec->equal_ranks) {
-		if ((first = mem_calloc(d->head->n_syms, sizeof(*first))) == NULL)
-			return err_set(d->e, "No memory for merges.");
-		for (i = d->spec->n_merges; i-- > 0; )
-			if (sym_of(d, d->spec->merges[i].both) != SYM_NONE)
-				first[sym_of(d, d->spec->merges[i].both)] = i;
-	}
+	return err_set(d->e, "Merge %u, of token %u with token %u to token %u: %s.", i + 1, m->left, m->right, m->both, why);
+}
+
+static int number_merges(struct build *d)
+{
+	uint32_t i;
+
+	if ((d->merges = mem_calloc(d->spec->n_merges, sizeof(*d->merges))) == NULL)
+		return err_set(d->e, "No memory for merges.");
 	for (i = 0; i < d->spec->n_merges; i++) {
 		const struct bpe_merge *m = &d->spec->merges[i];
 		uint32_t l = sym_of(d, m->left), r = sym_of(d, m->right), both = sym_of(d, m->both);
 
-		if (l == SYM_NONE || r == SYM_NONE || both == SYM_NONE || !adds_up(d, l, r, both)) {
-			mem_free(first);
-			return err_set(d->e, "Merge %u, of token %u with token %u to token %u: %s.", i + 1, m->left, m->right, m->both,
-				       l == SYM_NONE || r == SYM_NONE || both == SYM_NONE ? "one of them is not in the vocabulary" :
-				       "the third is not the first with the second behind it");
-		}
-		pairs_put(lines, d->head->n_lines, pair_key(l, r), first ? first[both] : i, both);
+		if (l == SYM_NONE || r == SYM_NONE || both == SYM_NONE)
+			return bad_merge(d, i, "one of them is not in the vocabulary");
+		if (!adds_up(d, l, r, both))
+			return bad_merge(d, i, "the third is not the first with the second behind it");
+		d->merges[i] = (struct ranked){ l, r, both, i };
 	}
+	return 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* All merges to one token have the rank of the first of them. */
+static int equal_ranks(struct build *d)
+{
+	uint32_t *first = mem_calloc(d->head->n_syms, sizeof(*first)), i;
+
+	if (first == NULL)
+		return err_set(d->e, "No memory for merges.");
+	for (i = d->spec->n_merges; i-- > 0; )
+		first[d->merges[i].both] = i;
+	for (i = 0; i < d->spec->n_merges; i++)
+		d->merges[i].rank = first[d->merges[i].both];
 	mem_free(first);
+	qsort(d->merges, d->spec->n_merges, sizeof(*d->merges), by_rank);
+	return 0;
+}
+
+static int fill_pairs(struct build *d)
+{
+	struct pair_line *lines = section(d, d->b->pairs);
+	uint32_t i;
+
+	if (number_merges(d) < 0 || (d->spec->equal_ranks && equal_ranks(d) < 0))
+		return -1;
+	pairs_clear(lines, d->head->n_lines);
+	for (i = 0; i < d->spec->n_merges; i++) {
+		const struct ranked *m = &d->merges[i];
+
+		pairs_put(lines, d->head->n_lines, pair_key(m->left, m->right), m->rank, m->both);
+	}
 	return 0;
 }
 
@@ -218,70 +308,111 @@ static bool is_fallback(const struct build *d, uint32_t sym)
 	return d->spec->characters && d->sym[sym].n == 1 && d->head->atom[d->b->text[d->sym[sym].at]] == sym;
 }
 
-static void fill_whole(struct build *d)
+static void fill_longs(struct build *d)
 {
-	uint32_t *slots = section(d, d->b->whole), i;
+	uint32_t *out = section(d, d->b->longs), i, at = 0, group = 0;
 
-	for (i = 0; i < d->head->n_whole; i++)
-		slots[i] = SYM_NONE;
-	for (i = 0; i < d->head->n_syms; i++)
-		if (d->sym[i].n > 0 && !is_fallback(d, i))
-			whole_put(slots, d->b, i);
+	for (i = 0; i < d->n_longs; i++) {
+		if (i == 0 || !same_group(&d->longs[i - 1], &d->longs[i])) {
+			group = at++;
+			find_put(d->b, key_load(d->longs[i].p, SHORT_MOST), LEN_GROUP, group);
+		}
+		out[at++] = d->longs[i].sym;
+		out[group]++;
+	}
 }
 
-static int merge_alone(struct build *d, const struct sym *s, size_t *n)
+static void fill_whole(struct build *d)
 {
-	struct atoms a = { .p = d->b->text + s->at, .n = s->n };
-	size_t budget = SIZE_MAX;
+	uint32_t i;
 
-	d->m.n = 0;
-	if (atoms_read(d->b, &a, &d->m, &budget) < 0)
-		return -1;
-	*n = d->m.n;
-	if (*n <= MERGE_FEW) {
-		*n = merge_few(d->b, &d->m, *n);
-		return 0;
+	for (i = 0; i < d->head->n_syms; i++) {
+		const struct sym *s = &d->sym[i];
+		struct slot k = key_load(d->b->text + s->at, TEXT_BEHIND);
+
+		if (s->n > 0 && s->n <= SHORT_MOST && !is_fallback(d, i) && slot_find(d->b, k, s->n) == 0)
+			find_put(d->b, k, s->n, i);
 	}
-	merger_start(&d->m, *n);
-	if (merger_step(d->b, &d->m, &budget) < 0)
-		return -1;
-	*n = d->m.next[0] == UINT32_MAX;
+	fill_longs(d);
+}
+
+/* ---- what merges make of each token ------------------------------------------------------------ */
+
+static int fill_signs(struct build *d)
+{
+	uint64_t *deep = mem_calloc(d->head->n_syms, 2 * sizeof(*deep));
+
+	if (deep == NULL)
+		return err_set(d->e, "No memory for a vocabulary.");
+	sign_all(d->sym, d->head->n_syms, d->merges, d->spec->n_merges, deep);
+	mem_free(deep);
 	return 0;
 }
 
 static int fill_alone(struct build *d)
 {
-	size_t n, i;
+	uint32_t i;
 
 	for (i = 0; i < d->head->n_syms; i++) {
 		struct sym *s = &d->sym[i];
 
-		if (s->n == 0)
+		if (s->n == 0 || is_fallback(d, i))
 			continue;
-		if (merge_alone(d, s, &n) < 0)
+		if (merge_bytes(d->b, &d->m, d->b->text + s->at, s->n) < 0)
 			return err_set(d->e, "No memory for a vocabulary.");
-		if (n != 1 || d->m.sym[0] != i)
+		if (d->m.sym.n != 1 || d->m.sym.p[0] != i)
 			continue;
-		s->flags |= SYM_ALONE;
+		s->flags |= SYM_ALONE | (d->m.in_order ? SYM_IN_ORDER : 0);
 		s->left = d->m.left;
 		s->right = d->m.right;
-		s->rank = d->m.rank;
+		s->made = d->m.made;
 	}
-	return 0;
+	find_lens(d->b, section(d, d->b->lens), d->head->one);
+	find_prefixes(d->b, d->sym);
+	return fill_signs(d);
+}
+
+/* Something unknown that is part of a merge, or that goes without a trace, so that its neighbours become neighbours. */
+static bool is_unknown(const struct build *d, token_id id)
+{
+	uint32_t i;
+
+	if (d->spec->has_unk && id == d->spec->unk)
+		return true;
+	for (i = 0; i < 256 && d->spec->byte_fallback; i++)
+		if (d->spec->byte_id[i] == id)
+			return true;
+	return false;
+}
+
+static bool unknown_may_merge(const struct build *d)
+{
+	const struct bpe_spec *s = d->spec;
+	uint32_t i;
+
+	if (!s->characters)
+		return false;
+	for (i = 0; i < 256 && !s->has_unk; i++)
+		if (!s->byte_fallback || s->byte_id[i] == BPE_NO_ID)
+			return true;
+	for (i = 0; i < s->n_merges; i++)
+		if (is_unknown(d, s->merges[i].left) || is_unknown(d, s->merges[i].right))
+			return true;
+	return false;
 }
 
 /* ------------------------------------------------------------------------------------------- */
 
 static int build(struct build *d)
 {
-	if (check_counts(d) < 0 || sort_tokens(d) < 0 || number_tokens(d) < 0 || make_block(d) < 0)
+	if (check_counts(d) < 0 || sort_tokens(d) < 0 || number_tokens(d) < 0 || sort_longs(d) < 0 || make_block(d) < 0)
 		return -1;
 	fill_syms(d);
 	if (fill_pairs(d) < 0 || fill_atoms(d) < 0)
 		return -1;
 	fill_whole(d);
-	if (merger_reserve(&d->m, 2 * MERGE_FEW) < 0)
-		return err_set(d->e, "No memory for a vocabulary.");
+	if (!unknown_may_merge(d))
+		d->head->flags |= HEAD_WALK;
 	return fill_alone(d);
 }
 
@@ -297,6 +428,8 @@ struct bpe *bpe_new(const struct bpe_spec *spec, struct err *e)
 	rc = build(&d);
 	mem_free(d.order);
 	mem_free(d.sym_of);
+	mem_free(d.longs);
+	mem_free(d.merges);
 	merger_fini(&d.m);
 	if (rc < 0) {
 		bpe_free(d.b);

@@ -3,7 +3,7 @@
  * Everything a struct bpe knows lies in one block, the image: a head and sections behind it, each on its own cache lines, found from the
  * counts in the head. No section holds a pointer.
  *
- *   | head | sym: one per token | pairs: the merges | whole: which bytes are a token | text: the bytes of all tokens |
+ *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by their bytes | text: the bytes of all tokens |
  *
  * Inside, a token is its place in order of id ("sym"): dense, below 2^24 - 1, so that two of them and a rank fit in 12 bytes. */
 #ifndef KVROUTE_TOK_BPE_IMPL_H
@@ -16,13 +16,19 @@
 #define PAIR_NONE	UINT64_MAX
 
 #define SYM_ALONE	1u		/* its own bytes, alone, become it: the only tokens that merges can give */
+#define SYM_IN_ORDER	2u		/* no merge of those had a lower rank than one before it */
 
 struct sym {
 	uint32_t id;
 	uint32_t at, n;			/* its bytes, in the section of text */
 	uint32_t flags;
-	uint32_t left, right, rank;	/* of the last merge when its bytes stand alone; SYM_NONE: it is not SYM_ALONE, or an atom */
-	uint32_t spare;
+	uint32_t left, right;		/* of the last merge when its bytes stand alone; SYM_NONE: it is not SYM_ALONE, or an atom */
+	uint32_t made;			/* the rank of that merge + 1; 0 */
+	uint32_t prefix;		/* the longest SYM_ALONE token that it begins with, shorter than it; SYM_NONE */
+	struct sign {			/* bpe_sign.c: what could merge across a border beside it, as sets of 64 bits */
+		uint64_t wants, last;	/* when it is the left one: what its last parts merge with; those parts */
+		uint64_t first, wanted;	/* when it is the right one: its first parts; what merges with them */
+	} sign;
 };
 
 /* A cache line of merges: five of 12 bytes (left, right, rank, result; 24 bits each). */
@@ -38,30 +44,51 @@ struct pair_line {
 #define HEAD_CHARACTERS		2u
 #define HEAD_BYTE_FALLBACK	4u
 #define HEAD_FUSE_UNK		8u
+#define HEAD_WALK		16u	/* bpe_walk.c may be used: what is unknown is no part of a merge and parts its neighbours */
 
 struct head {
 	uint64_t magic;
 	uint32_t flags;
-	uint32_t n_syms, n_lines, n_whole, n_text;
+	uint32_t n_syms, n_lines, n_buckets, n_longs, n_text;
 	uint32_t unk;			/* SYM_NONE: none */
-	uint32_t longest;		/* bytes of the longest token */
 	uint32_t spare[3];
-	uint32_t atom[256];		/* the token of each byte, SYM_NONE */
+	uint32_t atom[256];		/* the token that stands for each byte, SYM_NONE */
+	uint32_t one[256];		/* the token that is this one byte, if it is SYM_ALONE */
 };
+
+/* Tokens of up to SHORT_MOST bytes by their bytes: buckets of eight, each with a word of tags and eight slots. A slot is the bytes,
+ * with zeros behind them, and in its last word the value, the length and whether it is SYM_ALONE: SHORT_MOST + 1 means that the bytes begin longer tokens, and that the
+ * value is where their list begins in <longs>: how many, then the tokens in order of their bytes. */
+#define SHORT_MOST	12u
+#define LEN_GROUP	(SHORT_MOST + 1)
+#define BUCKET		8u
+#define TAGS_FULL	0x8080808080808080u
+
+struct slot {
+	uint64_t lo, hi;		/* 12 bytes | value << 32 | length << 56 | alone << 60 */
+};
+
+/* By a hash of three bytes: bit k set when a SYM_ALONE token of k bytes begins with them, k = 3 .. 12; bit 13: a longer one. */
+#define LENS		65536u
 
 struct bpe {
 	const struct head *head;
 	const struct sym *sym;
 	const struct pair_line *pairs;
-	const uint32_t *whole;
+	const uint64_t *tags;
+	const struct slot *slots;
+	const uint32_t *longs;
+	const uint16_t *lens;
 	const uint8_t *text;
 	size_t bytes;
 	void *owned;			/* the block, unless it is borrowed */
 };
 
+#define TEXT_BEHIND 64u		/* bytes that may be read behind the last token */
+
 /* Where the sections begin for the counts in <h>; the whole length. */
 struct layout {
-	uint64_t sym, pairs, whole, text, end;
+	uint64_t sym, pairs, tags, slots, longs, lens, text, end;
 };
 struct layout bpe_layout(const struct head *h);
 void bpe_place(struct bpe *b, const void *block);
@@ -107,48 +134,106 @@ void pairs_clear(struct pair_line *lines, uint32_t n_lines);
 /* The last one that is said of a pair counts. */
 void pairs_put(struct pair_line *lines, uint32_t n_lines, uint64_t key, uint32_t rank, uint32_t both);
 
-/* The token with exactly these bytes, SYM_NONE. */
-uint32_t whole_find(const struct bpe *b, const uint8_t *p, size_t n);
-uint32_t whole_slots(uint32_t n_syms);
-void whole_put(uint32_t *slots, const struct bpe *b, uint32_t sym);
+/* ---- signs (bpe_sign.c) --------------------------------------------------------------------- */
 
-/* ---- merging a run of tokens (bpe_merge.c) --------------------------------------------------- */
-
-struct merger {
-	uint32_t *sym, *prev, *next;	/* of each place; a place that was merged away has sym SYM_NONE */
-	uint64_t *cand;			/* rank << 32 | result with the one behind it, PAIR_NONE */
-	uint64_t *heap;			/* rank << 32 | place; those that have changed since are stale */
-	size_t n, cap, n_heap, heap_cap, at;
-	uint32_t left, right, rank;	/* of the last merge */
-	bool in_order;			/* no merge had a lower rank than one before it */
+/* Fill those of <sym>: the merges must be in the tables, and the parts of each token known. <merges> as in the spec, by sym, <rank> of each
+ * ascending; <deep> is room for 2 * n_syms words of 0. */
+struct ranked {
+	uint32_t left, right, both, rank;
 };
+void sign_all(struct sym *sym, uint32_t n_syms, const struct ranked *merges, uint32_t n, uint64_t *deep);
 
-void merger_fini(struct merger *m);
-int merger_reserve(struct merger *m, size_t n);
+/* Nothing merges across the border of these two; false: it may. */
+static inline bool sign_apart(const struct sym *left, const struct sym *right)
+{
+	return (left->sign.wants & right->sign.first) == 0 || (left->sign.last & right->sign.wanted) == 0;
+}
 
-/* All merges of the tokens sym[0 .. n), in place: returns how many are left. */
-size_t merge_few(const struct bpe *b, struct merger *m, size_t n);
-#define MERGE_FEW 48
+/* ---- runs of tokens ------------------------------------------------------------------------- */
 
-/* The same in steps: merger_start(), then merger_step() until it is 0, then sym[] has holes. -1: no memory. Units of work come off <budget>. */
-void merger_start(struct merger *m, size_t n);
-int merger_step(const struct bpe *b, struct merger *m, size_t *budget);
+struct syms {
+	uint32_t *p;
+	size_t n, cap;
+};
+int syms_grow(struct syms *s, size_t cap);
+void syms_fini(struct syms *s);			/* wipes it */
+
+static inline int syms_add(struct syms *s, uint32_t sym)
+{
+	if (s->n == s->cap && syms_grow(s, s->n + 1) < 0)
+		return -1;
+	s->p[s->n++] = sym;
+	return 0;
+}
 
 /* ---- the tokens a piece begins as (bpe_atoms.c) --------------------------------------------- */
 
 struct atoms {
 	const uint8_t *p;
-	size_t n, at;
+	size_t n, room, at;		/* <room>: bytes that may be read, at least n */
 	bool unk;			/* an unknown one waits to be written */
 };
 
-/* Append to sym[] of <m> until all is read or <budget> bytes are: 0 done, 1 not yet, -1 no memory. */
-int atoms_read(const struct bpe *b, struct atoms *a, struct merger *m, size_t *budget);
+/* Append to <out> until all is read or <budget> characters are: 0 done, 1 not yet, -1 no memory. */
+int atoms_read(const struct bpe *b, struct atoms *a, struct syms *out, size_t *budget);
+
+/* The same for the next character, which no token is. */
+int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out);
+/* Before a known one and at the end: an <unk> that waits. */
+int atoms_flush(const struct bpe *b, struct atoms *a, struct syms *out);
+
+/* ---- merging a run of tokens (bpe_merge.c) --------------------------------------------------- */
+
+struct merger {
+	struct syms sym;		/* of each place; one that was merged away is SYM_NONE */
+	uint32_t *prev, *next;
+	uint64_t *cand;			/* rank << 32 | result with the one behind it, PAIR_NONE */
+	uint64_t *heap;			/* rank << 32 | place; those that have changed since are stale */
+	size_t cap, n_heap, heap_cap, at;
+	uint32_t left, right, made;	/* of the last merge, made as in struct sym */
+	bool in_order;			/* no merge had a lower rank than one before it */
+};
+
+void merger_fini(struct merger *m);
+
+/* All merges of <sym>, of at most MERGE_FEW; -1: no memory. */
+int merge_few(const struct bpe *b, struct merger *m);
+#define MERGE_FEW 48
+
+/* The same in steps: merger_start(), then merger_step() until it is 0, then <sym> has holes; -1: no memory. Units of work come off <budget>. */
+int merger_start(struct merger *m);
+int merger_step(const struct bpe *b, struct merger *m, size_t *budget);
+
+/* Both for what <p> begins as, at once: for tables and for a pair of tokens, not for text from outside. <sym> without holes. */
+int merge_bytes(const struct bpe *b, struct merger *m, const uint8_t *p, size_t n);
+
+/* ---- walking along a text (bpe_walk.c) --------------------------------------------------------- */
+
+/* A token and its length. */
+struct found {
+	uint32_t sym, n;
+};
+
+struct walk {
+	size_t at;			/* where the next token begins */
+	size_t base;			/* tokens of <out> before this are done with */
+	struct found next;		/* what is to be tried there; SYM_NONE: nothing is left to try */
+	bool open;			/* a run of known characters has begun */
+	uint64_t *dead;			/* a bit for each place where no token of the result can begin */
+	size_t dead_cap;
+};
+
+int walk_start(struct walk *w, size_t n);
+/* 0 done, 1 not yet, -1 no memory. <spare> is for pairs of tokens. */
+int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget);
+void walk_fini(struct walk *w);
 
 struct bpe_scratch {
-	struct merger m;
+	struct merger m;		/* its <sym> is what comes out */
+	struct merger spare;
 	struct atoms atoms;
-	enum { LONG_IDLE, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
+	struct walk walk;
+	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
 };
 

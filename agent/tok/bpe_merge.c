@@ -11,16 +11,12 @@
 
 #define NOWHERE UINT32_MAX
 
-void merger_fini(struct merger *m)
+void syms_fini(struct syms *s)
 {
-	if (m->sym != NULL)
-		mem_wipe(m->sym, m->cap * sizeof(*m->sym));
-	mem_free(m->sym);
-	mem_free(m->prev);
-	mem_free(m->next);
-	mem_free(m->cand);
-	mem_free(m->heap);
-	memset(m, 0, sizeof(*m));
+	if (s->p != NULL)
+		mem_wipe(s->p, s->cap * sizeof(*s->p));
+	mem_free(s->p);
+	memset(s, 0, sizeof(*s));
 }
 
 static int grow(void *array, size_t cap, size_t size)
@@ -34,15 +30,36 @@ static int grow(void *array, size_t cap, size_t size)
 	return 0;
 }
 
-int merger_reserve(struct merger *m, size_t n)
+int syms_grow(struct syms *s, size_t cap)
 {
-	size_t cap = m->cap + m->cap / 2;
+	size_t more = s->cap + s->cap / 2 + 64;
 
-	if (n <= m->cap)
+	cap = cap < more ? more : cap;
+	if (grow(&s->p, cap, sizeof(*s->p)) < 0)
+		return -1;
+	s->cap = cap;
+	return 0;
+}
+
+void merger_fini(struct merger *m)
+{
+	syms_fini(&m->sym);
+	mem_free(m->prev);
+	mem_free(m->next);
+	mem_free(m->cand);
+	mem_free(m->heap);
+	memset(m, 0, sizeof(*m));
+}
+
+/* Room for what belongs to each place. */
+static int reserve(struct merger *m)
+{
+	size_t cap = m->sym.n + m->sym.n / 2 + MERGE_FEW;
+
+	if (m->sym.n <= m->cap)
 		return 0;
-	cap = cap < n ? n : cap;
-	if (grow(&m->sym, cap, sizeof(*m->sym)) < 0 || grow(&m->prev, cap, sizeof(*m->prev)) < 0 ||
-	    grow(&m->next, cap, sizeof(*m->next)) < 0 || grow(&m->cand, cap, sizeof(*m->cand)) < 0)
+	if (grow(&m->prev, cap, sizeof(*m->prev)) < 0 || grow(&m->next, cap, sizeof(*m->next)) < 0 ||
+	    grow(&m->cand, cap, sizeof(*m->cand)) < 0)
 		return -1;
 	m->cap = cap;
 	return 0;
@@ -50,13 +67,20 @@ int merger_reserve(struct merger *m, size_t n)
 
 /* ---- few ---------------------------------------------------------------------------------- */
 
+static void no_merge_yet(struct merger *m)
+{
+	m->left = m->right = SYM_NONE;
+	m->made = 0;
+	m->in_order = true;
+}
+
 static void note_merge(struct merger *m, uint32_t left, uint32_t right, uint32_t rank)
 {
 	m->left = left;
 	m->right = right;
-	if (m->rank != RANK_NONE && rank < m->rank)
+	if (rank + 1 < m->made)
 		m->in_order = false;
-	m->rank = rank;
+	m->made = rank + 1;
 }
 
 static size_t lowest(const uint64_t *cand, size_t n)
@@ -69,15 +93,16 @@ static size_t lowest(const uint64_t *cand, size_t n)
 	return best;
 }
 
-size_t merge_few(const struct bpe *b, struct merger *m, size_t n)
+int merge_few(const struct bpe *b, struct merger *m)
 {
-	uint32_t *sym = m->sym;
-	uint64_t *cand = m->cand;
-	size_t i;
+	uint32_t *sym = m->sym.p;
+	size_t i, n = m->sym.n;
+	uint64_t *cand;
 
-	m->left = m->right = SYM_NONE;
-	m->rank = RANK_NONE;
-	m->in_order = true;
+	if (reserve(m) < 0)
+		return -1;
+	cand = m->cand;
+	no_merge_yet(m);
 	for (i = 0; i + 1 < n; i++)
 		cand[i] = pair_find(b, sym[i], sym[i + 1]);
 	while (n > 1) {
@@ -96,7 +121,8 @@ size_t merge_few(const struct bpe *b, struct merger *m, size_t n)
 		if (i > 0)
 			cand[i - 1] = pair_find(b, sym[i - 1], sym[i]);
 	}
-	return n;
+	m->sym.n = n;
+	return 0;
 }
 
 /* ---- many --------------------------------------------------------------------------------- */
@@ -143,7 +169,7 @@ static uint64_t heap_pop(struct merger *m)
 /* The merge of <at> with the one behind it. */
 static int look(const struct bpe *b, struct merger *m, uint32_t at)
 {
-	m->cand[at] = m->next[at] == NOWHERE ? PAIR_NONE : pair_find(b, m->sym[at], m->sym[m->next[at]]);
+	m->cand[at] = m->next[at] == NOWHERE ? PAIR_NONE : pair_find(b, m->sym.p[at], m->sym.p[m->next[at]]);
 	if (m->cand[at] == PAIR_NONE)
 		return 0;
 	return heap_push(m, (m->cand[at] >> 32) << 32 | at);
@@ -153,9 +179,9 @@ static int do_merge(const struct bpe *b, struct merger *m, uint32_t at)
 {
 	uint32_t gone = m->next[at];
 
-	note_merge(m, m->sym[at], m->sym[gone], (uint32_t)(m->cand[at] >> 32));
-	m->sym[at] = (uint32_t)m->cand[at];
-	m->sym[gone] = SYM_NONE;
+	note_merge(m, m->sym.p[at], m->sym.p[gone], (uint32_t)(m->cand[at] >> 32));
+	m->sym.p[at] = (uint32_t)m->cand[at];
+	m->sym.p[gone] = SYM_NONE;
 	m->cand[gone] = PAIR_NONE;
 	m->next[at] = m->next[gone];
 	if (m->next[at] != NOWHERE)
@@ -165,21 +191,19 @@ static int do_merge(const struct bpe *b, struct merger *m, uint32_t at)
 	return m->prev[at] == NOWHERE ? 0 : look(b, m, m->prev[at]);
 }
 
-void merger_start(struct merger *m, size_t n)
+int merger_start(struct merger *m)
 {
-	m->n = n;
 	m->n_heap = m->at = 0;
-	m->left = m->right = SYM_NONE;
-	m->rank = RANK_NONE;
-	m->in_order = true;
+	no_merge_yet(m);
+	return reserve(m);
 }
 
 /* The first look at every place. */
 static int first_looks(const struct bpe *b, struct merger *m, size_t *budget)
 {
-	for (; m->at < m->n && *budget > 0; m->at++, --*budget) {
+	for (; m->at < m->sym.n && *budget > 0; m->at++, --*budget) {
 		m->prev[m->at] = m->at > 0 ? (uint32_t)m->at - 1 : NOWHERE;
-		m->next[m->at] = m->at + 1 < m->n ? (uint32_t)m->at + 1 : NOWHERE;
+		m->next[m->at] = m->at + 1 < m->sym.n ? (uint32_t)m->at + 1 : NOWHERE;
 		if (look(b, m, (uint32_t)m->at) < 0)
 			return -1;
 	}
@@ -192,7 +216,7 @@ int merger_step(const struct bpe *b, struct merger *m, size_t *budget)
 
 	if (first_looks(b, m, budget) < 0)
 		return -1;
-	while (m->n_heap > 0 && m->at == m->n) {
+	while (m->n_heap > 0 && m->at == m->sym.n) {
 		if (*budget == 0)
 			return 1;
 		--*budget;
@@ -200,5 +224,33 @@ int merger_step(const struct bpe *b, struct merger *m, size_t *budget)
 		if (m->cand[(uint32_t)e] >> 32 == e >> 32 && m->cand[(uint32_t)e] != PAIR_NONE && do_merge(b, m, (uint32_t)e) < 0)
 			return -1;
 	}
-	return m->at < m->n;
+	return m->at < m->sym.n;
+}
+
+/* ------------------------------------------------------------------------------------------- */
+
+static void close_holes(struct syms *s)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < s->n; i++)
+		if (s->p[i] != SYM_NONE)
+			s->p[n++] = s->p[i];
+	s->n = n;
+}
+
+int merge_bytes(const struct bpe *b, struct merger *m, const uint8_t *p, size_t n)
+{
+	struct atoms a = { .p = p, .n = n, .room = n };
+	size_t budget = SIZE_MAX;
+
+	m->sym.n = 0;
+	if (atoms_read(b, &a, &m->sym, &budget) < 0)
+		return -1;
+	if (m->sym.n <= MERGE_FEW)
+		return merge_few(b, m);
+	if (merger_start(m) < 0 || merger_step(b, m, &budget) < 0)
+		return -1;
+	close_holes(&m->sym);
+	return 0;
 }
