@@ -86,6 +86,8 @@ $(B)/%.o: %.c
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 $(B)/agent/index/pages_avx2.o:   ALL_CFLAGS += -mavx2 -mbmi2
 $(B)/agent/index/pages_avx512.o: ALL_CFLAGS += -mavx2 -mbmi2 -mavx512f -mavx512dq
+# of segments, the same; agent/tok/segcache.c asks
+$(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
 endif
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))

@@ -38,7 +38,8 @@
 
 static bool known(const char *name)
 {
-	static const char *const names[] = { "cl100k", "qwen2", "qwen35", "o200k", "tekken", "kimi", "deepseek3", "gpt2" };
+	static const char *const names[] = { "cl100k", "cl100k-digits", "qwen2", "qwen3.5", "o200k", "tekken", "kimi",
+					    "deepseek", "gpt2" };
 
 	for (size_t i = 0; name != NULL && i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -115,8 +116,7 @@ static bool cjk_mark(const uint8_t *p)
 	return p[0] == 0xef && p[1] == 0xbc && (p[2] == 0x81 || p[2] == 0x8c || p[2] == 0x9f);
 }
 
-/* May the text be cut before <p>? At least 4 bytes stand before it and CHUNK_AHEAD behind. */
-static unsigned place_at(unsigned places, const uint8_t *p)
+static inline unsigned place_at(unsigned places, const uint8_t *p)
 {
 	if (p[0] == ' ')
 		return !space_before(p) ? places & CHUNK_SPACE : 0;
@@ -127,37 +127,57 @@ static unsigned place_at(unsigned places, const uint8_t *p)
 	return p[0] >= 0xe3 && cjk_mark(p) && cjk_before(p) ? places & CHUNK_CJK : 0;
 }
 
+bool chunk_place(unsigned places, const uint8_t *p)
+{
+	return place_at(places, p) != 0;
+}
+
 /* ---- one after the other --------------------------------------------------------------------- */
+
+/* Sixteen places at a time, a bit each. */
+struct sixteen {
+	unsigned sure;			/* a space behind a character of ASCII */
+	unsigned maybe;			/* place_at() must say */
+};
 
 #ifdef __SSE2__
 #include <emmintrin.h>
-
-/* Of 16 bytes from <p> on, those before which place_at() may say yes; a bit each. */
-static unsigned maybe16(const uint8_t *p)
-{
-	const __m128i now = _mm_loadu_si128((const __m128i *)(const void *)p);
-	const __m128i before = _mm_loadu_si128((const __m128i *)(const void *)(p - 1));
-	const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
-	__m128i m = _mm_cmpeq_epi8(now, _mm_set1_epi8(' '));
-	__m128i d = _mm_sub_epi8(now, zero);
-
-	d = _mm_cmpeq_epi8(_mm_min_epu8(d, nine), d);				/* a digit */
-	d = _mm_and_si128(d, _mm_cmpgt_epi8(before, _mm_set1_epi8('@')));	/* behind ASCII above '@' */
-	m = _mm_or_si128(m, d);
-	m = _mm_or_si128(m, _mm_cmpeq_epi8(before, _mm_set1_epi8('\n')));
-	m = _mm_or_si128(m, _mm_cmpeq_epi8(now, _mm_set1_epi8((char)0xef)));
-	m = _mm_or_si128(m, _mm_and_si128(_mm_cmpeq_epi8(now, _mm_set1_epi8((char)0xe3)),
-					  _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 1)),
-							 _mm_set1_epi8((char)0x80))));
-	return (unsigned)_mm_movemask_epi8(m);
-}
 #define SIXTEEN	1
-#else
-static unsigned maybe16(const uint8_t *p)
+
+static inline __m128i load16(const uint8_t *p)
 {
-	return 0xffff;
+	return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
+
+static inline __m128i is16(__m128i v, uint8_t b)
+{
+	return _mm_cmpeq_epi8(v, _mm_set1_epi8((char)b));
+}
+
+/* Those before the 16 bytes from <p> on. */
+static inline struct sixteen look16(const uint8_t *p)
+{
+	const __m128i now = load16(p), before = load16(p - 1), nine = _mm_set1_epi8(9);
+	__m128i space = is16(now, ' '), graph, digits, maybe;
+
+	/* as signed bytes, what is not ASCII is below ' ' */
+	graph = _mm_andnot_si128(is16(before, 0x7f), _mm_cmpgt_epi8(before, _mm_set1_epi8(' ')));
+	graph = _mm_and_si128(graph, space);
+	digits = _mm_sub_epi8(now, _mm_set1_epi8('0'));
+	digits = _mm_cmpeq_epi8(_mm_min_epu8(digits, nine), digits);
+	maybe = _mm_or_si128(space, _mm_and_si128(digits, _mm_cmpgt_epi8(before, _mm_set1_epi8('@'))));
+	maybe = _mm_or_si128(maybe, is16(before, '\n'));
+	maybe = _mm_or_si128(maybe, is16(now, 0xef));
+	maybe = _mm_or_si128(maybe, _mm_and_si128(is16(now, 0xe3), is16(load16(p + 1), 0x80)));
+	return (struct sixteen){ (unsigned)_mm_movemask_epi8(graph), (unsigned)_mm_movemask_epi8(_mm_andnot_si128(graph, maybe)) };
+}
+#else
 #define SIXTEEN	0
+
+static inline struct sixteen look16(const uint8_t *p)
+{
+	return (struct sixteen){ 0, 0xffff };
+}
 #endif
 
 /* Of the eight bytes before a place. No key: who knows it can make chunks of his own text worse, and nobody else's. */
@@ -194,13 +214,15 @@ static inline bool take(struct best *b, const uint8_t *p, size_t k)
 /* The first place to cut in [from, to) of <p>, of which [to, to + CHUNK_AHEAD) can be read; <to> if there is none. */
 static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, struct best *b)
 {
+	unsigned m, sure = (places & CHUNK_SPACE) != 0 ? 0xffff : 0;
 	size_t i = from, k;
-	unsigned m;
 
 	while (SIXTEEN && i + 17 <= to + CHUNK_AHEAD) {
-		for (m = maybe16(p + i); m != 0; m &= m - 1) {
+		struct sixteen s = look16(p + i);
+
+		for (m = (s.sure & sure) | s.maybe; m != 0; m &= m - 1) {
 			k = i + (unsigned)__builtin_ctz(m);
-			if (k < to && place_at(places, p + k) != 0 && take(b, p, k))
+			if (k < to && ((s.sure >> (k - i) & 1) != 0 || place_at(places, p + k) != 0) && take(b, p, k))
 				return k;
 		}
 		i += 16;

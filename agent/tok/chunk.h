@@ -27,6 +27,9 @@ enum {
 /* The places of a tokenizer with this splitter and these <n> steps of a normalizer; 0: nowhere, a segment is one chunk. */
 unsigned chunk_places(struct split_traits split, const struct normal_step *normal, size_t n);
 
+/* May a text be cut before <p>? At least 4 bytes of it stand before, CHUNK_AHEAD behind. */
+bool chunk_place(unsigned places, const uint8_t *p);
+
 /* Where a search stands: for a chunk that is longer than what has come yet. All zero where a chunk begins. */
 struct chunk_search {
 	size_t seen;

@@ -20,6 +20,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/tok/segcache.h"
+#include "agent/tok/segcache_hash.h"
 
 #define UNIT		8u		/* entries begin at multiples of it */
 #define SLOT_BYTES	128u		/* of a shard's memory for each slot of its table: short segments do not pay (cached.h) */
@@ -56,12 +57,27 @@ struct shard {
 
 struct segcache {
 	struct hash_key key;
+	segcache_hash_fn *hash;
 	size_t max_bytes;
 	unsigned shards;		/* a power of two */
 	struct shard *shard;
 };
 
 /* ---- made and freed -------------------------------------------------------------------------- */
+
+static struct hash128 hash_base(const struct hash_key *k, const void *p, size_t n)
+{
+	return hash128(k, p, n);
+}
+
+static segcache_hash_fn *best_hash(void)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		return segcache_hash_avx2;
+#endif
+	return hash_base;
+}
 
 static size_t power_below(size_t n)
 {
@@ -111,6 +127,7 @@ struct segcache *segcache_new(const struct segcache_opts *o, const struct hash_k
 	if ((c = mem_alloc(o->max_bytes)) == NULL)
 		return NULL;
 	c->key = *key;
+	c->hash = best_hash();
 	c->max_bytes = o->max_bytes;
 	n = shards_for(o);
 	front = round_up((uintptr_t)c + sizeof(*c), 64) - (uintptr_t)c;
@@ -308,7 +325,7 @@ static struct entry *place(struct shard *s, size_t size)
 
 struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, bool first)
 {
-	struct hash128 h = hash128(&c->key, text.n ? text.p : "", text.n);
+	struct hash128 h = c->hash(&c->key, text.n ? text.p : "", text.n);
 	uint64_t all[5] = { h.lo, h.hi, (uint64_t)text.n << 1 | first, scope.tokenizer, scope.tenant };
 
 	return (struct segcache_key){ hash128(&c->key, all, sizeof(all)), text.n };

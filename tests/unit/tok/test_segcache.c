@@ -7,6 +7,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/segcache.h"
+#include "agent/tok/segcache_hash.h"
 #include "tests/unit/tok/secret.h"
 
 static struct segcache *make(size_t bytes, unsigned threads)
@@ -129,6 +130,26 @@ static void what_makes_it_another(void **state)
 	assert_int_equal(segcache_get(c, &k[1], &out), 1);
 	ids_free(&out);
 	segcache_free(c);
+}
+
+/* The same value, whatever the instructions. */
+static void one_hash(void **state)
+{
+	struct hash_key key = secret_key();
+	static uint8_t text[5000];
+	struct hash128 a, b;
+
+#ifdef __x86_64__
+	if (!__builtin_cpu_supports("avx2"))
+		return;
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)(i * i >> 3);
+	for (size_t n = 0; n < sizeof(text); n += 1 + n / 16) {
+		a = hash128(&key, text, n);
+		b = segcache_hash_avx2(&key, text, n);
+		assert_true(a.lo == b.lo && a.hi == b.hi);
+	}
+#endif
 }
 
 /* Two caches with other secrets have nothing in common. */
@@ -273,6 +294,7 @@ int main(void)
 		cmocka_unit_test(what_was_put_is_found),
 		cmocka_unit_test(ids_are_appended),
 		cmocka_unit_test(what_makes_it_another),
+		cmocka_unit_test(one_hash),
 		cmocka_unit_test(keys_are_keyed),
 		cmocka_unit_test(the_oldest_goes_first),
 		cmocka_unit_test(what_is_used_stays),
