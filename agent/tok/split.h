@@ -50,8 +50,15 @@ struct split_traits {
 };
 struct split_traits split_traits(const struct split *s);
 
+/* The regular expression of a family by its name: "cl100k" (Llama 3), "qwen2", "qwen3.5", "o200k", "tekken", "kimi", "gpt2".
+ * p == NULL: no such family. */
+struct span split_known_pattern(const char *name);
+
 struct split_scratch *split_scratch_new(void);
 void split_scratch_free(struct split_scratch *c);	/* wipes it */
+
+/* Forget a text that was not gone through to its end. To be called when one is given up (see split_next()). */
+void split_scratch_forget(struct split_scratch *c);
 
 /* Pieces of a batch: where each ends, from <text>. */
 #define SPLIT_BATCH 512
@@ -66,7 +73,17 @@ struct pieces {
  * the end. Without it (streams only) a piece comes out only if no byte that could follow would change it: used < n then is normal, and
  * the caller comes back with those bytes and more. <first>: <p> is where the whole text begins.
  * out->n == 0 and used == n: nothing left. Returns 0, or -1: no memory, or PCRE2 met its match limit (the text
- * cannot be encoded; nothing is approximated). Hand scanners: O(n). */
+ * cannot be encoded; nothing is approximated). Hand scanners: O(n), and characters that are cut by the end wait when !last.
+ *
+ *	do {
+ *		if (split_next(s, c, p, n, first, true, &out) < 0) ...
+ *		... out.n pieces ...
+ *		p += out.used; n -= out.used; first = false;
+ *	} while (n > 0);
+ *
+ * A splitter that does not stream takes all of the text at the first call and deals its pieces out at the next ones, which it knows by
+ * <p> and <n>; so a text is gone through to its end, or forgotten. While pieces are left of one that
+ * rewrites, used is 0. */
 int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first, bool last,
 	       struct pieces *out);
 

@@ -1,7 +1,8 @@
 /* unicode.h - what tokenizers ask of a character, from one two-stage table.
  *
- * Categories of Unicode 14 (what PCRE2 of Debian 12 and Python 3.11 have, so that either can check it). The table,
- * unicode_data.h, is written by unicode_data.py and committed with it. Costs two loads a character. */
+ * Categories of Unicode 16, which is what the regular expressions of tokenizers 0.22 (Oniguruma 6.9.10) know. PCRE2 of
+ * Debian 12 is of 14: split_onig.c makes up the difference. The table,
+ * unicode_data.h, is written by unicode_data.py and committed with it. Costs two loads a character: 40 KB. */
 #ifndef KVROUTE_TOK_UNICODE_H
 #define KVROUTE_TOK_UNICODE_H
 
@@ -20,7 +21,39 @@ enum {
 #define UC_LETTER (UC_LETTER_LOWER | UC_LETTER_UPPER | UC_LETTER_OTHER)
 
 /* The bits of <cp>; 0 above U+10FFFF. */
-uint8_t uc_class(uint32_t cp);
+static inline uint8_t uc_class(uint32_t cp);
+
+/* ---- normal forms and case: normal.c ---- */
+
+/* Not of Unicode 16 but of what each of these is in tokenizers 0.22: unicode_data.py says which. */
+enum {	/* forms in which a character may change, alone or behind another */
+	UC_NFC = 1 << 0, UC_NFD = 1 << 1, UC_NFKC = 1 << 2, UC_NFKD = 1 << 3,
+	UC_ACCENT = 1 << 4,	/* taken out by StripAccents */
+	UC_PUNCT = 1 << 5,	/* of the step Punctuation: ASCII's P and S, and P */
+	UC_DIGIT = 1 << 6	/* of the step Digits */
+};
+struct uc_kind {
+	uint8_t ccc;		/* Canonical_Combining_Class */
+	uint8_t bits;		/* UC_NFC, ... */
+};
+struct uc_kind uc_kind(uint32_t cp);
+
+/* All that <cp> is made of, to the end, without (NFD) or with <compat> (NFKD); *n == 0: of nothing but itself. Hangul syllables too:
+ * they are written to <hangul>. */
+const uint32_t *uc_decompose(uint32_t cp, bool compat, uint32_t hangul[3], size_t *n);
+/* The one character that <a> and <b> behind it make; 0: none. */
+uint32_t uc_compose(uint32_t a, uint32_t b);
+/* The small letter of <cp>, or <cp>. U+0130 is "i" and U+0307: to be seen to by the caller. */
+uint32_t uc_lower(uint32_t cp);
+
+/* ---- the table and UTF-8 ---- */
+
+extern const uint8_t uc_class_block[], uc_class_leaf[][128];
+
+static inline uint8_t uc_class(uint32_t cp)
+{
+	return cp < 0x110000 ? uc_class_leaf[uc_class_block[cp >> 7]][cp & 127] : 0;
+}
 
 /* The character at <p>, <n> >= 1 bytes left. Returns its bytes, 1..4. Bad UTF-8 does not come here: text is
  * made valid before (U+FFFD for each maximal bad part, as the engines' JSON readers do). */
@@ -35,6 +68,29 @@ static inline size_t utf8_get(const uint8_t *p, size_t n, uint32_t *cp)
 	if (p[0] < 0xf0 || n < 4)
 		return *cp = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu), 3;
 	return *cp = (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu), 4;
+}
+
+/* Writes <cp> to <p>, which has room for 4. Returns its bytes. */
+static inline size_t utf8_put(uint8_t *p, uint32_t cp)
+{
+	if (cp < 0x80)
+		return p[0] = (uint8_t)cp, 1;
+	if (cp < 0x800) {
+		p[0] = (uint8_t)(0xc0 | cp >> 6);
+		p[1] = (uint8_t)(0x80 | (cp & 0x3f));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		p[0] = (uint8_t)(0xe0 | cp >> 12);
+		p[1] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
+		p[2] = (uint8_t)(0x80 | (cp & 0x3f));
+		return 3;
+	}
+	p[0] = (uint8_t)(0xf0 | cp >> 18);
+	p[1] = (uint8_t)(0x80 | (cp >> 12 & 0x3f));
+	p[2] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
+	p[3] = (uint8_t)(0x80 | (cp & 0x3f));
+	return 4;
 }
 
 #endif

@@ -1,0 +1,319 @@
+/* split.c - which way a chain of steps is run, and batches of pieces.
+ *
+ * Three ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing; an
+ * empty one gives the whole text as a piece; all others are worked step by step (split_steps.c), a text at a time, and
+ * the scratch deals out what came of it. */
+#include "agent/tok/split.h"
+
+#include "agent/base/mem.h"
+#include "agent/tok/split_family.h"
+#include "agent/tok/split_steps.h"
+
+#define TEXT_MOST	((size_t)256 << 20)
+
+struct split {
+	split_scan_fn *scan;	/* all of it; NULL: the steps, none: the whole text */
+	struct split_traits traits;
+	size_t n;
+	struct step step[];
+};
+
+struct split_scratch {
+	struct steps_scratch steps;
+	/* the text that is being dealt out */
+	const struct split *split;	/* NULL: none */
+	const struct list *list;
+	size_t next;			/* piece */
+	const uint8_t *p;		/* with what the next call will come */
+	size_t n;
+};
+
+/* ---- splitters ------------------------------------------------------------------------------------------------- */
+
+/* Rust's \w+|[^\w\s]+ in Oniguruma's words, whose \w has six numbers of Latin-1 in it and no joiners. */
+#define RUST_WORD	"[\\w\\u200c\\u200d&&[^\\u00b2\\u00b3\\u00b9\\u00bc-\\u00be]]"
+#define WHITESPACE	RUST_WORD "+|[^\\s" RUST_WORD "]+"
+
+static const char *const names[] = {
+	[STEP_REGEX] = "Split", [STEP_STRING] = "Split", [STEP_BYTE_LEVEL] = "ByteLevel", [STEP_DIGITS] = "Digits",
+	[STEP_PUNCTUATION] = "Punctuation", [STEP_WHITESPACE] = "Whitespace", [STEP_WHITESPACE_SPLIT] = "WhitespaceSplit",
+	[STEP_CHAR_DELIMITER] = "CharDelimiterSplit", [STEP_METASPACE] = "Metaspace",
+};
+#define NAMES	(sizeof(names) / sizeof(names[0]))
+
+static bool plain_byte_level(const struct split_step *t)
+{
+	return t->kind == STEP_BYTE_LEVEL && !t->use_regex && !t->add_prefix_space;
+}
+
+static bool is_isolated(const struct split_step *t)
+{
+	return t->kind == STEP_REGEX && t->behaviour == SPLIT_ISOLATED && !t->invert;
+}
+
+/* The family of the whole chain; scan == NULL: none. */
+static struct family family_of_chain(const struct split_step *t, size_t n)
+{
+	struct span pattern[4];
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++) {
+		if (plain_byte_level(&t[i]))
+			continue;
+		if (t[i].kind == STEP_BYTE_LEVEL && !t[i].add_prefix_space)
+			pattern[k] = split_known_pattern("gpt2");
+		else if (is_isolated(&t[i]))
+			pattern[k] = t[i].pattern;
+		else
+			return (struct family){ NULL, NULL };
+		if (++k == 4)
+			break;
+	}
+	return family_of_sequence(pattern, k);
+}
+
+static int regex_step(struct step *s, struct span pattern, bool literal, struct err *e)
+{
+	s->run = RUN_REGEX;
+	return (s->regex = regex_new(pattern, literal, e)) == NULL ? -1 : 0;
+}
+
+static int chars_step(struct step *s, enum step_chars chars, enum split_behaviour b)
+{
+	s->run = RUN_CHARS;
+	s->chars = chars;
+	s->behaviour = b;
+	return 0;
+}
+
+static int one_char(struct step *s, struct span p, struct err *e)
+{
+	if (p.n == 0 || utf8_get((const uint8_t *)p.p, p.n, &s->one) != p.n)
+		return err_set(e, "\"" SPAN_FMT "\" is not one character", SPAN_ARG(p));
+	return 0;
+}
+
+static int split_step(const struct split_step *t, struct step *s, struct err *e)
+{
+	struct family f = is_isolated(t) ? family_of_pattern(t->pattern) : (struct family){ NULL, NULL };
+
+	s->invert = t->invert;
+	s->behaviour = t->behaviour;
+	if (f.scan == NULL)
+		return regex_step(s, t->pattern, t->kind == STEP_STRING, e);
+	s->run = RUN_SCAN;
+	s->scan = f.scan;
+	return 0;
+}
+
+static int metaspace_step(const struct split_step *t, struct step *s, struct err *e)
+{
+	s->run = RUN_METASPACE;
+	s->prepend = (int)t->prepend;
+	s->split = t->split;
+	return one_char(s, t->pattern, e);
+}
+
+/* One step of the file into one or none of ours; ByteLevel may be two. */
+static int make_step(struct split *m, const struct split_step *t, struct err *e)
+{
+	struct step *s = &m->step[m->n];
+
+	if (plain_byte_level(t))
+		return 0;
+	m->n++;
+	switch (t->kind) {
+	case STEP_REGEX:
+	case STEP_STRING:
+		return split_step(t, s, e);
+	case STEP_DIGITS:
+		return chars_step(s, CHARS_DIGIT, t->individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS);
+	case STEP_PUNCTUATION:
+		return chars_step(s, CHARS_PUNCT, t->behaviour);
+	case STEP_WHITESPACE_SPLIT:
+		return chars_step(s, CHARS_SPACE, SPLIT_REMOVED);
+	case STEP_CHAR_DELIMITER:
+		chars_step(s, CHARS_ONE, SPLIT_REMOVED);
+		return one_char(s, t->pattern, e);
+	case STEP_WHITESPACE:
+		s->invert = true;
+		s->behaviour = SPLIT_REMOVED;
+		return regex_step(s, SPAN(WHITESPACE), false, e);
+	case STEP_METASPACE:
+		return metaspace_step(t, s, e);
+	case STEP_BYTE_LEVEL:
+		if (t->add_prefix_space) {
+			s->run = RUN_PREFIX_SPACE;
+			if (!t->use_regex)
+				return 0;
+			s = &m->step[m->n++];
+		}
+		*s = (struct step){ .run = RUN_SCAN, .scan = family_gpt2.scan, .behaviour = SPLIT_ISOLATED };
+		return 0;
+	}
+	return err_set(e, "this kind of step is not known");
+}
+
+static int make_steps(struct split *s, const struct split_step *steps, size_t n, struct err *e)
+{
+	struct err why = { .text = "" };
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if ((unsigned)steps[i].behaviour > SPLIT_CONTIGUOUS)
+			err_set(&why, "this behaviour is not known");
+		else if (make_step(s, &steps[i], &why) == 0)
+			continue;
+		return err_set(e, "step %zu of the pre-tokenizer, %s: %s", i + 1,
+			       (unsigned)steps[i].kind < NAMES ? names[steps[i].kind] : "?", why.text);
+	}
+	return 0;
+}
+
+static struct split_traits traits_of_steps(const struct split *s)
+{
+	struct split_traits t = { .name = s->n == 0 ? "whole" : s->n == 1 && s->step[0].run == RUN_REGEX ? "pcre2" : "chain" };
+	size_t i;
+
+	for (i = 0; i < s->n; i++) {
+		t.rewrites |= step_rewrites(&s->step[i]);
+		t.first_differs |= s->step[i].run == RUN_METASPACE && s->step[i].prepend == PREPEND_FIRST;
+	}
+	return t;
+}
+
+struct split *split_new(const struct split_step *steps, size_t n, struct err *e)
+{
+	struct split *s = n > 1000 ? NULL : mem_alloc(sizeof(*s) + 2 * n * sizeof(*s->step));
+	struct family f;
+
+	if (s == NULL) {
+		err_set(e, n > 1000 ? "a pre-tokenizer of more than 1000 steps" : "no memory");
+		return NULL;
+	}
+	f = family_of_chain(steps, n);
+	if (f.scan != NULL) {
+		s->scan = f.scan;
+		s->traits = (struct split_traits){ .streams = true, .name = f.name };
+		return s;
+	}
+	if (make_steps(s, steps, n, e) < 0) {
+		split_free(s);
+		return NULL;
+	}
+	s->traits = traits_of_steps(s);
+	return s;
+}
+
+void split_free(struct split *s)
+{
+	size_t i;
+
+	if (s == NULL)
+		return;
+	for (i = 0; i < s->n; i++)
+		regex_free(s->step[i].regex);
+	mem_free(s);
+}
+
+struct split_traits split_traits(const struct split *s)
+{
+	return s->traits;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+struct split_scratch *split_scratch_new(void)
+{
+	return mem_alloc(sizeof(struct split_scratch));
+}
+
+void split_scratch_free(struct split_scratch *c)
+{
+	if (c == NULL)
+		return;
+	steps_scratch_fini(&c->steps);
+	mem_free(c);
+}
+
+void split_scratch_forget(struct split_scratch *c)
+{
+	c->split = NULL;
+}
+
+/* <n> without a character that the end cuts. */
+static size_t whole_chars(const uint8_t *p, size_t n)
+{
+	size_t k, most = n < 4 ? n : 4;
+
+	for (k = 1; k <= most; k++)
+		if ((p[n - k] & 0xc0) != 0x80) {	/* the first byte of the last character says how many it has */
+			size_t len = p[n - k] < 0xc0 ? 1 : p[n - k] < 0xe0 ? 2 : p[n - k] < 0xf0 ? 3 : 4;
+
+			return len > k ? n - k : n;
+		}
+	return n;
+}
+
+/* The next pieces of the text that is being dealt out. */
+static void deal(struct split_scratch *c, struct pieces *out)
+{
+	const struct list *l = c->list;
+	bool rewrites = c->split->traits.rewrites;
+	size_t base = c->next ? l->end[c->next - 1] : 0, left = l->n - c->next, i;
+
+	out->n = (uint32_t)(left < SPLIT_BATCH ? left : SPLIT_BATCH);
+	out->text = l->text == NULL ? NULL : l->text + base;
+	for (i = 0; i < out->n; i++)
+		out->end[i] = (uint32_t)(l->end[c->next + i] - base);
+	c->next += out->n;
+	if (c->next == l->n) {
+		out->used = c->n;
+		c->split = NULL;
+		return;
+	}
+	out->used = rewrites ? 0 : out->end[out->n - 1];
+	c->p += out->used;
+	c->n -= out->used;
+}
+
+static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first,
+			 struct pieces *out)
+{
+	if (c->split != s || c->p != p || c->n != n) {
+		c->split = NULL;
+		if ((c->list = steps_run(s->step, s->n, &c->steps, p, n, first)) == NULL)
+			return -1;
+		c->split = s;
+		c->next = 0;
+		c->p = p;
+		c->n = n;
+	}
+	deal(c, out);
+	return 0;
+}
+
+int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first, bool last,
+	       struct pieces *out)
+{
+	out->text = p;
+	out->n = 0;
+	out->used = 0;
+	if (n > TEXT_MOST && s->scan == NULL)
+		return -1;
+	if (n > TEXT_MOST) {
+		n = TEXT_MOST;
+		last = false;
+	}
+	if (s->scan != NULL) {
+		s->scan(p, last ? n : whole_chars(p, n), last, out);
+		return out->n == 0 && n == TEXT_MOST ? -1 : 0;	/* a piece that is too long */
+	}
+	if (!last || n == 0)
+		return 0;
+	if (s->n > 0)
+		return next_of_steps(s, c, p, n, first, out);
+	out->end[out->n++] = (uint32_t)n;
+	out->used = n;
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* split_family.h - which patterns have a scanner written by hand. */
+#ifndef KVROUTE_TOK_SPLIT_FAMILY_H
+#define KVROUTE_TOK_SPLIT_FAMILY_H
+
+#include "agent/tok/split_scan.h"
+
+struct family {
+	const char *name;
+	split_scan_fn *scan;
+};
+
+/* The family of one Split (Isolated) with the regular expression <pattern>; scan == NULL: none. CR and LF themselves in the pattern
+ * are the same as \r and \n. */
+struct family family_of_pattern(struct span pattern);
+
+/* The family of the <n> Splits (Isolated) with <patterns> in a row. */
+struct family family_of_sequence(const struct span *patterns, size_t n);
+
+extern const struct family family_gpt2;
+
+#endif

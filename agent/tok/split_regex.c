@@ -1,0 +1,152 @@
+/* split_regex.c - PCRE2 with its JIT behind a small door.
+ *
+ * One compiled pattern is shared by threads; match data, context and the JIT's stack belong to a scratch. The JIT is
+ * fast and has a stack of its own, which a group that is repeated a million times fills: then the same match is tried without it,
+ * where memory comes from the heap up to a bound. What meets that bound, too, or the limit of steps is not
+ * encoded at all: half an answer would be wrong ids. All memory but that of machine code is taken through mem.h. */
+#include "agent/tok/split_regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "agent/base/mem.h"
+
+#define STEPS_MOST	10000000	/* PCRE2's own default, and Oniguruma's */
+#define HEAP_KIB_MOST	(256 * 1024)
+#define STACK_FIRST	(32 * 1024)
+#define STACK_MOST	(4 * 1024 * 1024)
+
+struct regex {
+	pcre2_general_context *general;
+	pcre2_compile_context *compile;
+	pcre2_code *code;
+};
+
+struct regex_scratch {
+	pcre2_general_context *general;
+	pcre2_match_context *match;
+	pcre2_match_data *data;
+	pcre2_jit_stack *stack;
+};
+
+static void *take(PCRE2_SIZE n, void *arg)
+{
+	return mem_alloc(n);
+}
+
+static void give(void *p, void *arg)
+{
+	mem_free(p);
+}
+
+static int refuse(struct err *e, int code, size_t at, const struct onig *o)
+{
+	PCRE2_UCHAR text[160];
+
+	pcre2_get_error_message(code, text, sizeof(text));
+	return err_set(e, "the pattern is not understood at byte %u: %s", at < o->n ? o->from[at] + 1 : 0, (const char *)text);
+}
+
+static int compile(struct regex *r, const struct onig *o, struct err *e)
+{
+	PCRE2_SIZE at = 0;
+	int code = 0;
+
+	if ((r->general = pcre2_general_context_create(take, give, NULL)) == NULL ||
+	    (r->compile = pcre2_compile_context_create(r->general)) == NULL)
+		return err_set(e, "no memory");
+	pcre2_set_newline(r->compile, PCRE2_NEWLINE_LF);
+	r->code = pcre2_compile((PCRE2_SPTR)o->p, o->n, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &code, &at, r->compile);
+	if (r->code == NULL)
+		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
+	pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE);	/* where there is none, slower */
+	return 0;
+}
+
+struct regex *regex_new(struct span pattern, bool literal, struct err *e)
+{
+	struct onig o = { 0 };
+	struct regex *r;
+
+	if ((r = mem_alloc(sizeof(*r))) == NULL) {
+		err_set(e, "no memory");
+		return NULL;
+	}
+	if (onig_translate(pattern, literal, &o, e) < 0 || compile(r, &o, e) < 0) {
+		regex_free(r);
+		r = NULL;
+	}
+	onig_fini(&o);
+	return r;
+}
+
+void regex_free(struct regex *r)
+{
+	if (r == NULL)
+		return;
+	pcre2_code_free(r->code);
+	pcre2_compile_context_free(r->compile);
+	pcre2_general_context_free(r->general);
+	mem_free(r);
+}
+
+struct regex_scratch *regex_scratch_new(void)
+{
+	struct regex_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	if ((c->general = pcre2_general_context_create(take, give, NULL)) == NULL ||
+	    (c->match = pcre2_match_context_create(c->general)) == NULL ||
+	    (c->data = pcre2_match_data_create(1, c->general)) == NULL) {
+		regex_scratch_free(c);
+		return NULL;
+	}
+	pcre2_set_match_limit(c->match, STEPS_MOST);
+	pcre2_set_heap_limit(c->match, HEAP_KIB_MOST);
+	if ((c->stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MOST, c->general)) != NULL)
+		pcre2_jit_stack_assign(c->match, NULL, c->stack);
+	return c;
+}
+
+void regex_scratch_free(struct regex_scratch *c)
+{
+	if (c == NULL)
+		return;
+	if (c->stack != NULL)
+		pcre2_jit_stack_free(c->stack);
+	pcre2_match_data_free(c->data);
+	pcre2_match_context_free(c->match);
+	pcre2_general_context_free(c->general);
+	mem_free(c);
+}
+
+static int match(const struct regex *r, struct regex_scratch *c, const uint8_t *p, size_t n, size_t from)
+{
+	int rc = pcre2_match(r->code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+
+	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+		rc = pcre2_match(r->code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
+	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;	/* 0: groups that did not fit the match data */
+}
+
+int regex_next(const struct regex *r, struct regex_scratch *c, const uint8_t *p, size_t n, struct regex_at *at, size_t *start,
+	       size_t *end)
+{
+	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(c->data);
+	int rc;
+
+	while (at->from <= n) {
+		if ((rc = match(r, c, p, n, at->from)) <= 0)
+			return rc;
+		if (v[0] != v[1] || !at->any || v[1] != at->end) {
+			*start = v[0];
+			*end = at->from = at->end = v[1];
+			return at->any = true;
+		}
+		do	/* empty, at the end of the last one: a character on */
+			at->from++;
+		while (at->from < n && (p[at->from] & 0xc0) == 0x80);
+	}
+	return 0;
+}

@@ -1,0 +1,348 @@
+/* split_steps.c - chains of steps, done as Hugging Face's tokenizers does them.
+ *
+ * Every step is applied to every piece of the step before as if it were a text of its own: an anchor or a look behind sees
+ * nothing of the neighbours. A step finds its matches and what is between them, the behaviour joins or drops these, and
+ * what is empty in the end is left out (NormalizedString::split and PreTokenizedString::split there).
+ *
+ * Two lists of ends, this step's and the last one's, over one text; only a step that drops or changes bytes copies
+ * the text. All of a text is worked through before the first piece comes out: joining with the next one, and what Oniguruma's
+ * expressions may look at, leave no bound on how far a byte reaches. Costs 4 bytes a piece, and 12 for each
+ * match of one piece at a time. */
+#include "agent/tok/split_steps.h"
+
+#include "agent/base/mem.h"
+
+bool step_rewrites(const struct step *s)
+{
+	return s->run == RUN_PREFIX_SPACE || s->run == RUN_METASPACE || s->behaviour == SPLIT_REMOVED;
+}
+
+static void bytes_fini(struct bytes *b)
+{
+	if (b->p != NULL)
+		mem_wipe(b->p, b->cap);
+	mem_free(b->p);
+}
+
+void steps_scratch_fini(struct steps_scratch *c)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		bytes_fini(&c->bytes[i]);
+		mem_free(c->list[i].end);
+	}
+	mem_free(c->cut);
+	regex_scratch_free(c->regex);
+	*c = (struct steps_scratch){ 0 };
+}
+
+/* ---- what grows ------------------------------------------------------------------------------------------- */
+
+/* Room for <more> behind <n> of <cap> things of <size> bytes. */
+static int reserve(void **p, size_t *cap, size_t n, size_t more, size_t size)
+{
+	size_t want = *cap ? *cap : 64;
+	void *q;
+
+	if (more > UINT32_MAX - n)	/* ends are of 32 bits */
+		return -1;
+	if (n + more <= *cap)
+		return 0;
+	while (want < n + more)
+		want *= 2;
+	if ((q = mem_resize(*p, want, size)) == NULL)
+		return -1;
+	*p = q;
+	*cap = want;
+	return 0;
+}
+
+static int put_end(struct list *l, size_t end)
+{
+	if (reserve((void **)&l->end, &l->cap, l->n, 1, sizeof(*l->end)) < 0)
+		return -1;
+	l->end[l->n++] = (uint32_t)end;
+	return 0;
+}
+
+/* As reserve(), but the old bytes are wiped when they move: they are text. */
+static int put_bytes(struct bytes *b, const void *p, size_t n)
+{
+	size_t want = b->cap ? b->cap : 256;
+	uint8_t *q;
+
+	if (n > UINT32_MAX - b->n)
+		return -1;
+	if (b->n + n > b->cap) {
+		while (want < b->n + n)
+			want *= 2;
+		if ((q = mem_alloc(want)) == NULL)
+			return -1;
+		if (b->n)
+			memcpy(q, b->p, b->n);
+		bytes_fini(b);
+		b->p = q;
+		b->cap = want;
+	}
+	if (n)
+		memcpy(b->p + b->n, p, n);
+	b->n += n;
+	return 0;
+}
+
+static int put_cut(struct steps_scratch *c, size_t start, size_t end, bool match)
+{
+	if (reserve((void **)&c->cut, &c->cap_cuts, c->n_cuts, 1, sizeof(*c->cut)) < 0)
+		return -1;
+	c->cut[c->n_cuts++] = (struct cut){ (uint32_t)start, (uint32_t)end, match };
+	return 0;
+}
+
+/* A match behind what ended at *prev. */
+static int put_match(struct steps_scratch *c, size_t *prev, size_t start, size_t end)
+{
+	if (*prev != start && put_cut(c, *prev, start, false) < 0)
+		return -1;
+	*prev = end;
+	return put_cut(c, start, end, true);
+}
+
+/* ---- matches of one piece ------------------------------------------------------------------------------------ */
+
+static int cuts_scan(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n)
+{
+	size_t at = 0, prev = 0;
+	uint32_t i;
+
+	while (at < n) {
+		s->scan(p + at, n - at, true, &c->batch);
+		for (i = 0; i < c->batch.n; i++)
+			if (put_match(c, &prev, prev, at + c->batch.end[i]) < 0)
+				return -1;
+		at += c->batch.used;
+	}
+	return 0;
+}
+
+static int cuts_regex(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n)
+{
+	struct regex_at at = { 0 };
+	size_t prev = 0, start, end;
+	int rc;
+
+	while ((rc = regex_next(s->regex, c->regex, p, n, &at, &start, &end)) > 0)
+		if (put_match(c, &prev, start, end) < 0)
+			return -1;
+	if (rc < 0)
+		return -1;
+	return prev == n ? 0 : put_cut(c, prev, n, false);
+}
+
+static bool is_one_of(const struct step *s, uint32_t cp)
+{
+	switch (s->chars) {
+	case CHARS_DIGIT:
+		return uc_kind(cp).bits & UC_DIGIT;
+	case CHARS_PUNCT:
+		return uc_kind(cp).bits & UC_PUNCT;
+	case CHARS_SPACE:
+		return uc_class(cp) & UC_SPACE;
+	default:
+		return cp == s->one;
+	}
+}
+
+static int cuts_chars(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n)
+{
+	size_t at, len, prev = 0;
+	uint32_t cp;
+
+	for (at = 0; at < n; at += len) {
+		len = utf8_get(p + at, n - at, &cp);
+		if (is_one_of(s, cp) && put_match(c, &prev, at, at + len) < 0)
+			return -1;
+	}
+	return prev == n ? 0 : put_cut(c, prev, n, false);
+}
+
+/* ---- behaviours ---------------------------------------------------------------------------------------------- */
+
+static void merge_same(struct steps_scratch *c)
+{
+	size_t i, n = 0;
+	bool prev = false;
+
+	for (i = 0; i < c->n_cuts; i++) {
+		if (n > 0 && c->cut[i].match == prev)
+			c->cut[n - 1].end = c->cut[i].end;
+		else
+			c->cut[n++] = c->cut[i];
+		prev = c->cut[n - 1].match = c->cut[i].match;
+	}
+	c->n_cuts = n;
+}
+
+/* A match goes with what is in front of it; of several in a row, the first only. */
+static void merge_previous(struct steps_scratch *c)
+{
+	size_t i, n = 0;
+	bool prev = false, match;
+
+	for (i = 0; i < c->n_cuts; i++) {
+		match = c->cut[i].match;
+		if (match && !prev && n > 0)
+			c->cut[n - 1].end = c->cut[i].end;
+		else
+			c->cut[n++] = c->cut[i];
+		prev = match;
+	}
+	c->n_cuts = n;
+}
+
+/* A match goes with what is behind it; of several in a row, the last only. From the end, at the end of the array. */
+static void merge_next(struct steps_scratch *c)
+{
+	size_t i, n = c->n_cuts;
+	bool prev = false, match;
+
+	for (i = c->n_cuts; i-- > 0; prev = match) {
+		match = c->cut[i].match;
+		if (match && !prev && n < c->n_cuts)
+			c->cut[n].start = c->cut[i].start;
+		else
+			c->cut[--n] = c->cut[i];
+	}
+	if (n > 0)
+		memmove(c->cut, c->cut + n, (c->n_cuts - n) * sizeof(*c->cut));
+	c->n_cuts -= n;
+}
+
+static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base, struct list *out,
+		    struct bytes *b)
+{
+	bool drop = s->behaviour == SPLIT_REMOVED;
+	size_t i;
+
+	for (i = 0; i < c->n_cuts; i++) {
+		const struct cut *k = &c->cut[i];
+
+		if (k->start == k->end || (drop && k->match))
+			continue;
+		if (drop && put_bytes(b, p + k->start, k->end - k->start) < 0)
+			return -1;
+		if (put_end(out, drop ? b->n : base + k->end) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int split_piece(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n, size_t base,
+		       struct list *out, struct bytes *b)
+{
+	int rc;
+	size_t i;
+
+	c->n_cuts = 0;
+	rc = s->run == RUN_SCAN ? cuts_scan(s, c, p, n) : s->run == RUN_REGEX ? cuts_regex(s, c, p, n) : cuts_chars(s, c, p, n);
+	if (rc < 0)
+		return -1;
+	for (i = 0; s->invert && i < c->n_cuts; i++)
+		c->cut[i].match = !c->cut[i].match;
+	if (s->behaviour == SPLIT_CONTIGUOUS)
+		merge_same(c);
+	else if (s->behaviour == SPLIT_MERGED_WITH_PREVIOUS)
+		merge_previous(c);
+	else if (s->behaviour == SPLIT_MERGED_WITH_NEXT)
+		merge_next(c);
+	return put_cuts(s, c, p, base, out, b);
+}
+
+/* ---- steps that change bytes ----------------------------------------------------------------------------------- */
+
+static int prefix_space(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+{
+	if (p[0] != ' ' && put_bytes(b, " ", 1) < 0)
+		return -1;
+	return put_bytes(b, p, n) < 0 ? -1 : put_end(out, b->n);
+}
+
+static size_t up_to_space(const uint8_t *p, size_t n)
+{
+	const uint8_t *q = memchr(p, ' ', n);
+
+	return q != NULL ? (size_t)(q - p) : n;
+}
+
+/* Spaces into the replacement, one in front where there is none, and, if <split>, an end in front of each. */
+static int metaspace(const struct step *s, const uint8_t *p, size_t n, bool beginning, struct list *out, struct bytes *b)
+{
+	uint8_t mark[4];
+	size_t at, len, start = b->n, m = utf8_put(mark, s->one);
+	uint32_t cp;
+	bool has = p[0] == ' ' || (n >= m && memcmp(p, mark, m) == 0);
+
+	if (!has && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && beginning)) && put_bytes(b, mark, m) < 0)
+		return -1;
+	for (at = 0; at < n; at += len) {
+		len = p[at] == ' ' ? 1 : s->split ? utf8_get(p + at, n - at, &cp) : up_to_space(p + at, n - at);
+		if (s->split && b->n > start && (p[at] == ' ' || (len == m && memcmp(p + at, mark, m) == 0)) &&
+		    put_end(out, b->n) < 0)
+			return -1;
+		if (p[at] == ' ' ? put_bytes(b, mark, m) < 0 : put_bytes(b, p + at, len) < 0)
+			return -1;
+	}
+	return put_end(out, b->n);
+}
+
+/* ---- chains ---------------------------------------------------------------------------------------------------- */
+
+static int run_step(const struct step *s, struct steps_scratch *c, const struct list *in, struct list *out, struct bytes *b,
+		    bool first)
+{
+	size_t i, at = 0, n;
+	int rc;
+
+	out->n = 0;
+	b->n = 0;
+	for (i = 0; i < in->n; at += n, i++) {
+		const uint8_t *p = in->text + at;
+
+		n = in->end[i] - at;
+		if (s->run == RUN_PREFIX_SPACE)
+			rc = prefix_space(p, n, out, b);
+		else if (s->run == RUN_METASPACE)
+			rc = metaspace(s, p, n, first && i == 0, out, b);
+		else
+			rc = split_piece(s, c, p, n, at, out, b);
+		if (rc < 0)
+			return -1;
+	}
+	out->text = step_rewrites(s) ? b->p : in->text;
+	out->bytes = step_rewrites(s) ? b->n : in->bytes;
+	return 0;
+}
+
+const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, bool first)
+{
+	struct list *in = &c->list[0], *out = &c->list[1], *swap;
+	struct bytes *spare;
+	size_t i;
+
+	in->n = 0;
+	in->text = p;
+	in->bytes = size;
+	if (size > 0 && put_end(in, size) < 0)
+		return NULL;
+	for (i = 0; i < n; i++) {
+		if (s[i].run == RUN_REGEX && c->regex == NULL && (c->regex = regex_scratch_new()) == NULL)
+			return NULL;
+		spare = in->text == c->bytes[0].p ? &c->bytes[1] : &c->bytes[0];
+		if (run_step(&s[i], c, in, out, spare, first) < 0)
+			return NULL;
+		swap = in;
+		in = out;
+		out = swap;
+	}
+	return in;
+}

@@ -1,0 +1,54 @@
+/* split_steps.h - one step of a chain: a list of pieces into a list of smaller ones. */
+#ifndef KVROUTE_TOK_SPLIT_STEPS_H
+#define KVROUTE_TOK_SPLIT_STEPS_H
+
+#include "agent/tok/split_regex.h"
+#include "agent/tok/split_scan.h"
+
+struct step {
+	enum { RUN_SCAN, RUN_REGEX, RUN_CHARS, RUN_PREFIX_SPACE, RUN_METASPACE } run;
+	split_scan_fn *scan;		/* SCAN: matches that touch */
+	struct regex *regex;		/* REGEX; owned */
+	enum step_chars { CHARS_DIGIT, CHARS_PUNCT, CHARS_SPACE, CHARS_ONE } chars;
+	uint32_t one;			/* CHARS_ONE, METASPACE: the character */
+	enum split_behaviour behaviour;
+	bool invert, split;
+	int prepend;			/* METASPACE */
+};
+
+/* Whether the bytes that come out are others than those that go in. */
+bool step_rewrites(const struct step *s);
+
+/* Pieces, as ends; <text> is not owned. */
+struct list {
+	const uint8_t *text;
+	size_t bytes;
+	uint32_t *end;
+	size_t n, cap;
+};
+
+struct bytes {
+	uint8_t *p;
+	size_t n, cap;
+};
+
+/* A match or what is between two. */
+struct cut {
+	uint32_t start, end;
+	bool match;
+};
+
+struct steps_scratch {
+	struct list list[2];
+	struct bytes bytes[2];
+	struct cut *cut;
+	size_t n_cuts, cap_cuts;
+	struct regex_scratch *regex;
+	struct pieces batch;		/* RUN_SCAN's */
+};
+void steps_scratch_fini(struct steps_scratch *c);	/* wipes it */
+
+/* All <n> steps over a text. The pieces, borrowed from <c> until its next use; NULL: no memory, or a limit of PCRE2. */
+const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, bool first);
+
+#endif
