@@ -1,0 +1,394 @@
+/* JSON text to values, in one pass.
+ *
+ * agent/base/json.h reads a text in pieces and hands out events; here the text is all there, and strings without escapes, which
+ * is nearly all bytes of a chat, can be values as they stand in it: so this is a reader of its own, over the same inner loops
+ * (json_scan.h: 16 or 32 bytes a step, UTF-8 checked on the way). Members and items are gathered on one stack and
+ * copied to the arena when their list ends, which is then just large enough. Recursion is bounded by <max_depth>. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/json_scan.h"
+#include "agent/base/mem.h"
+#include "agent/jinja/run.h"
+
+struct reader {
+	struct jinja_mem *m;
+	const struct json_scan *scan;
+	const char *p, *end;
+	unsigned depth;
+	struct jval *stack;
+	size_t n, room;
+	bool no_memory;
+};
+
+static bool no_mem(struct reader *r)
+{
+	r->no_memory = true;
+	return false;
+}
+
+static bool push(struct reader *r, struct jval v)
+{
+	size_t room = r->room ? r->room * 2 : 64;
+	struct jval *s;
+
+	if (r->n == r->room) {
+		s = mem_resize(r->stack, room, sizeof(*s));
+		if (s == NULL)
+			return no_mem(r);
+		r->stack = s;
+		r->room = room;
+	}
+	r->stack[r->n++] = v;
+	return true;
+}
+
+static void skip_blanks(struct reader *r)
+{
+	while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\t' || *r->p == '\r'))
+		r->p++;
+}
+
+/* ---- strings ------------------------------------------------------------------------------------------------------ */
+
+/* The length of the maximal bad part at <p> (Unicode 15, 3.9): what could have begun a character, at least one byte. */
+static unsigned bad_part(const char *p, const char *end)
+{
+	const uint8_t *b = (const uint8_t *)p;
+	size_t left = (size_t)(end - p);
+	unsigned need, n;
+	uint8_t low = 0x80, high = 0xbf;
+
+	if (b[0] < 0xc2 || b[0] > 0xf4)
+		return 1;
+	need = b[0] < 0xe0 ? 1 : b[0] < 0xf0 ? 2 : 3;
+	if (b[0] == 0xe0)
+		low = 0xa0;
+	else if (b[0] == 0xed)
+		high = 0x9f;
+	else if (b[0] == 0xf0)
+		low = 0x90;
+	else if (b[0] == 0xf4)
+		high = 0x8f;
+	for (n = 1; n <= need && n < left && b[n] >= low && b[n] <= high; n++) {
+		low = 0x80;
+		high = 0xbf;
+	}
+	return n;
+}
+
+static int hex4(const char *p, const char *end)
+{
+	int v = 0, i, c;
+
+	if (end - p < 4)
+		return -1;
+	for (i = 0; i < 4; i++) {
+		c = p[i] | 0x20;
+		if (p[i] >= '0' && p[i] <= '9')
+			v = v * 16 + p[i] - '0';
+		else if (c >= 'a' && c <= 'f')
+			v = v * 16 + c - 'a' + 10;
+		else
+			return -1;
+	}
+	return v;
+}
+
+/* One escape at r->p, the backslash, to <*o>. */
+static bool escape(struct reader *r, char **o)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *q;
+	int c, low;
+
+	if (r->end - r->p < 2)
+		return false;
+	q = r->p[1] != '\0' ? strchr(from, r->p[1]) : NULL;
+	if (q != NULL) {
+		*(*o)++ = to[q - from];
+		r->p += 2;
+		return true;
+	}
+	c = r->p[1] == 'u' ? hex4(r->p + 2, r->end) : -1;
+	if (c < 0)
+		return false;
+	r->p += 6;
+	if (c >= 0xd800 && c < 0xdc00 && r->end - r->p >= 6 && r->p[0] == '\\' && r->p[1] == 'u') {
+		low = hex4(r->p + 2, r->end);
+		if (low >= 0xdc00 && low < 0xe000) {
+			r->p += 6;
+			*o += jx_utf8_put(*o, 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+			return true;
+		}
+	}
+	*o += jx_utf8_put(*o, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c);
+	return true;
+}
+
+/* Where the string ends, from <p> inside of it: its quote, or NULL. */
+static const char *closing(const char *p, const char *end)
+{
+	while ((p = memchr(p, '"', (size_t)(end - p))) != NULL) {
+		const char *q = p;
+
+		while (q[-1] == '\\')
+			q--;
+		if ((p - q) % 2 == 0)
+			return p;
+		p++;
+	}
+	return NULL;
+}
+
+/* A string with something in it that is not borrowed as it stands, from its first byte at <from>; r->p is at what it is. No
+ * escape is shorter than what it stands for but bad bytes are: each may become three. */
+static bool decode(struct reader *r, const char *from, struct jval *out)
+{
+	const char *quote = closing(from, r->end), *q;
+	size_t room;
+	char *buf, *o, *limit;
+
+	if (quote == NULL)
+		return false;
+	room = (size_t)(quote - from) + JSON_COPY_ROOM;
+	for (q = r->p; q < quote && (uint8_t)*q < 0x80; q++)
+		;
+	if (q < quote)
+		room = (size_t)(q - from) + (size_t)(quote - q) * 3 + JSON_COPY_ROOM;
+	buf = jinja_mem_take(r->m, room);
+	if (buf == NULL)
+		return no_mem(r);
+	limit = buf + room;
+	o = buf + (r->p - from);
+	memcpy(buf, from, (size_t)(r->p - from));
+	while (r->p < quote) {
+		r->p = r->scan->copy(r->p, quote, &o, limit, false);
+		if (r->p == quote)
+			break;
+		if (*r->p == '\\') {
+			if (!escape(r, &o))
+				return false;
+			continue;
+		}
+		q = r->scan->plain(r->p, quote);
+		memcpy(o, r->p, (size_t)(q - r->p));
+		o += q - r->p;
+		r->p = q;
+		if (q < quote && *q != '\\') {
+			o += jx_utf8_put(o, 0xfffd);
+			r->p += bad_part(q, quote);
+		}
+	}
+	r->p = quote + 1;
+	*out = jval_str(buf, (size_t)(o - buf));
+	return true;
+}
+
+static bool read_string(struct reader *r, struct jval *out)
+{
+	const char *from = ++r->p;
+
+	r->p = r->scan->plain(r->p, r->end);
+	if (r->p == r->end)
+		return false;
+	if (*r->p != '"')
+		return decode(r, from, out);
+	*out = jval_str(from, (size_t)(r->p - from));
+	r->p++;
+	return true;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+
+static const char *digits(const char *p, const char *end)
+{
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p;
+}
+
+static bool read_float(struct reader *r, const char *from, struct jval *out)
+{
+	size_t n = (size_t)(r->p - from);
+	char small[64], *text = small;
+
+	if (n >= sizeof(small)) {
+		text = jinja_mem_take(r->m, n + 1);
+		if (text == NULL)
+			return no_mem(r);
+	}
+	memcpy(text, from, n);
+	text[n] = '\0';
+	*out = jval_float(strtod(text, NULL));
+	return true;
+}
+
+/* RFC 8259, section 6. */
+static bool read_number(struct reader *r, struct jval *out)
+{
+	const char *from = r->p, *first, *q;
+	bool real = false;
+
+	if (*r->p == '-')
+		r->p++;
+	first = r->p;
+	r->p = digits(first, r->end);
+	if (r->p == first || (*first == '0' && r->p > first + 1))
+		return false;
+	if (r->p < r->end && *r->p == '.') {
+		q = digits(r->p + 1, r->end);
+		if (q == r->p + 1)
+			return false;
+		r->p = q;
+		real = true;
+	}
+	if (r->p < r->end && (*r->p | 0x20) == 'e') {
+		first = r->p + 1;
+		if (first < r->end && (*first == '+' || *first == '-'))
+			first++;
+		q = digits(first, r->end);
+		if (q == first)
+			return false;
+		r->p = q;
+		real = true;
+	}
+	if (real)
+		return read_float(r, from, out);
+	return jx_parse_int(jval_str(from, (size_t)(r->p - from)), 10, out);
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------------------- */
+
+static bool read_value(struct reader *r, struct jval *out);
+
+static bool read_list(struct reader *r, struct jval *out)
+{
+	size_t from = r->n, n;
+	struct jval v, *items;
+
+	r->p++;
+	skip_blanks(r);
+	if (r->p < r->end && *r->p == ']') {
+		r->p++;
+		*out = jval_list(NULL, 0);
+		return true;
+	}
+	for (;;) {
+		if (!read_value(r, &v) || !push(r, v))
+			return false;
+		skip_blanks(r);
+		if (r->p == r->end || (*r->p != ',' && *r->p != ']'))
+			return false;
+		if (*r->p++ == ']')
+			break;
+	}
+	n = r->n - from;
+	items = jinja_mem_take(r->m, n * sizeof(*items));
+	if (items == NULL)
+		return no_mem(r);
+	memcpy(items, r->stack + from, n * sizeof(*items));
+	r->n = from;
+	*out = jval_list(items, n);
+	return true;
+}
+
+static bool make_dict(struct reader *r, size_t from, struct jval *out)
+{
+	size_t i;
+
+	*out = jval_dict(r->m, (uint32_t)((r->n - from) / 2));
+	if (out->kind == JV_MISSING)
+		return no_mem(r);
+	for (i = from; i < r->n; i += 2)
+		if (!jdict_put(r->m, out->d, r->stack[i], r->stack[i + 1]))
+			return no_mem(r);
+	r->n = from;
+	return true;
+}
+
+static bool read_dict(struct reader *r, struct jval *out)
+{
+	size_t from = r->n;
+	struct jval v;
+
+	r->p++;
+	skip_blanks(r);
+	if (r->p < r->end && *r->p == '}') {
+		r->p++;
+		return make_dict(r, from, out);
+	}
+	for (;;) {
+		skip_blanks(r);
+		if (r->p == r->end || *r->p != '"' || !read_string(r, &v) || !push(r, v))
+			return false;
+		skip_blanks(r);
+		if (r->p == r->end || *r->p++ != ':' || !read_value(r, &v) || !push(r, v))
+			return false;
+		skip_blanks(r);
+		if (r->p == r->end || (*r->p != ',' && *r->p != '}'))
+			return false;
+		if (*r->p++ == '}')
+			return make_dict(r, from, out);
+	}
+}
+
+static bool read_word(struct reader *r, const char *word, struct jval v, struct jval *out)
+{
+	size_t n = strlen(word);
+
+	if ((size_t)(r->end - r->p) < n || memcmp(r->p, word, n) != 0)
+		return false;
+	r->p += n;
+	*out = v;
+	return true;
+}
+
+static bool read_value(struct reader *r, struct jval *out)
+{
+	bool ok;
+
+	skip_blanks(r);
+	if (r->p == r->end)
+		return false;
+	switch (*r->p) {
+	case '"':
+		return read_string(r, out);
+	case '{': case '[':
+		if (r->depth == 0)
+			return false;
+		r->depth--;
+		ok = *r->p == '{' ? read_dict(r, out) : read_list(r, out);
+		r->depth++;
+		return ok;
+	case 't':
+		return read_word(r, "true", jval_bool(true), out);
+	case 'f':
+		return read_word(r, "false", jval_bool(false), out);
+	case 'n':
+		return read_word(r, "null", jval_none(), out);
+	}
+	return read_number(r, out);
+}
+
+int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out, size_t *at)
+{
+	struct reader r = { .m = m, .scan = json_scan_best(), .p = text.p, .end = text.p + text.n,
+			    .depth = max_depth ? max_depth : JVAL_DEPTH };
+	bool ok;
+
+	errno = 0;
+	if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
+		r.p += 3;
+	ok = text.n > 0 && read_value(&r, out);
+	if (ok) {
+		skip_blanks(&r);
+		ok = r.p == r.end;
+	}
+	mem_free(r.stack);
+	if (at != NULL)
+		*at = text.n > 0 ? (size_t)(r.p - text.p) : 0;
+	if (!ok)
+		errno = r.no_memory ? ENOMEM : EINVAL;
+	return ok ? 0 : -1;
+}

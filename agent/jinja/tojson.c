@@ -1,0 +1,233 @@
+/* json.dumps() as Hugging Face's tojson calls it: ensure_ascii=False unless asked for, the separators and the indent that are
+ * given. Keys that are not strings become strings, as Python makes them; what JSON does not have raises as there. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/jinja/run.h"
+
+struct writer {
+	struct run *r;
+	struct text t;
+	const struct json_style *style;
+};
+
+static bool add(struct writer *w, const char *p, size_t n)
+{
+	return jx_text_add(w->r, &w->t, p, n);
+}
+
+/* ---- strings -------------------------------------------------------------------------------------------------------- */
+
+static const char *short_escape(uint32_t c)
+{
+	switch (c) {
+	case '"':
+		return "\\\"";
+	case '\\':
+		return "\\\\";
+	case '\n':
+		return "\\n";
+	case '\r':
+		return "\\r";
+	case '\t':
+		return "\\t";
+	case '\b':
+		return "\\b";
+	case '\f':
+		return "\\f";
+	}
+	return NULL;
+}
+
+static bool add_escape(struct writer *w, uint32_t c)
+{
+	const char *s = short_escape(c);
+	char out[16];
+	int n;
+
+	if (s != NULL)
+		return add(w, s, 2);
+	if (c < 0x10000)
+		n = sprintf(out, "\\u%04x", c);
+	else
+		n = sprintf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
+	return add(w, out, (size_t)n);
+}
+
+/* Runs of what stands for itself are copied whole. */
+static bool add_string(struct writer *w, struct jval s)
+{
+	const char *p = s.s, *end = s.s + s.n, *from = p;
+	uint32_t c;
+
+	if (!add(w, "\"", 1) || !jx_step_bytes(w->r, s.n))
+		return false;
+	while (p < end) {
+		c = (uint8_t)*p;
+		if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !w->style->ascii || c == 0x7f)) {
+			p++;
+			continue;
+		}
+		if (!add(w, from, (size_t)(p - from)))
+			return false;
+		p += jx_utf8_get(p, end, &c);
+		from = p;
+		if (!add_escape(w, c))
+			return false;
+	}
+	return add(w, from, (size_t)(end - from)) && add(w, "\"", 1);
+}
+
+/* ---- layout ---------------------------------------------------------------------------------------------------------- */
+
+static bool indented(const struct writer *w)
+{
+	return w->style->indent >= 0 || w->style->indent_text.kind == JV_STR;
+}
+
+static bool new_line(struct writer *w, unsigned level)
+{
+	int64_t i;
+
+	if (!indented(w))
+		return true;
+	if (!add(w, "\n", 1))
+		return false;
+	for (; level > 0; level--) {
+		if (w->style->indent_text.kind == JV_STR) {
+			if (!add(w, w->style->indent_text.s, w->style->indent_text.n))
+				return false;
+			continue;
+		}
+		for (i = 0; i < w->style->indent; i++)
+			if (!add(w, " ", 1))
+				return false;
+	}
+	return true;
+}
+
+static bool add_value(struct writer *w, struct jval v, unsigned level);
+
+static bool add_list(struct writer *w, struct jval v, unsigned level)
+{
+	uint32_t i;
+
+	if (v.n == 0)
+		return add(w, "[]", 2);
+	if (!add(w, "[", 1))
+		return false;
+	for (i = 0; i < v.n; i++)
+		if ((i > 0 && !add(w, w->style->comma.s, w->style->comma.n)) || !new_line(w, level + 1) ||
+		    !add_value(w, v.v[i], level + 1))
+			return false;
+	return new_line(w, level) && add(w, "]", 1);
+}
+
+static bool add_number(struct writer *w, struct jval v)
+{
+	char out[32];
+	size_t n;
+
+	if (v.kind == JV_BIG)
+		return add(w, v.s, v.n);
+	if (v.kind == JV_FLOAT && (isnan(v.f) || isinf(v.f)))
+		return isnan(v.f) ? add(w, "NaN", 3) : v.f < 0 ? add(w, "-Infinity", 9) : add(w, "Infinity", 8);
+	n = v.kind == JV_FLOAT ? jx_float_repr(v.f, out) : (size_t)sprintf(out, "%lld", (long long)v.i);
+	return add(w, out, n);
+}
+
+static bool add_key(struct writer *w, struct jval k)
+{
+	switch (k.kind) {
+	case JV_STR:
+		return add_string(w, k);
+	case JV_INT: case JV_BIG: case JV_FLOAT:
+		return add(w, "\"", 1) && add_number(w, k) && add(w, "\"", 1);
+	case JV_NONE: case JV_BOOL:
+		return add(w, "\"", 1) && add_value(w, k, 0) && add(w, "\"", 1);
+	}
+	return jx_raise(w->r, "TypeError: keys must be str, int, float, bool or None, not %s", jval_type(k.kind));
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct jval *x = &((const struct jdict_entry *)a)->key, *y = &((const struct jdict_entry *)b)->key;
+	int c = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
+
+	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
+}
+
+static bool sorted(struct run *r, const struct jdict *d, const struct jdict_entry **out)
+{
+	struct jdict_entry *v = jx_take(r, d->n * sizeof(*v));
+	uint32_t i;
+
+	if (v == NULL)
+		return false;
+	for (i = 0; i < d->n; i++) {
+		v[i] = d->entry[i];
+		if (v[i].key.kind != JV_STR)
+			return jx_unknown(r, "the order of keys that are not all strings");
+	}
+	qsort(v, d->n, sizeof(*v), by_key);
+	*out = v;
+	return jx_step_bytes(r, d->n * sizeof(*v));
+}
+
+static bool add_dict(struct writer *w, const struct jdict *d, unsigned level)
+{
+	const struct jdict_entry *e = d->entry;
+	uint32_t i;
+
+	if (d->n == 0)
+		return add(w, "{}", 2);
+	if (!add(w, "{", 1) || (w->style->sort && !sorted(w->r, d, &e)))
+		return false;
+	for (i = 0; i < d->n; i++)
+		if ((i > 0 && !add(w, w->style->comma.s, w->style->comma.n)) || !new_line(w, level + 1) || !add_key(w,
+		     e[i].key) ||
+		    !add(w, w->style->colon.s, w->style->colon.n) || !add_value(w, e[i].value, level + 1))
+			return false;
+	return new_line(w, level) && add(w, "}", 1);
+}
+
+static bool value_of(struct writer *w, struct jval v, unsigned level)
+{
+	switch (v.kind) {
+	case JV_NONE:
+		return add(w, "null", 4);
+	case JV_BOOL:
+		return v.i ? add(w, "true", 4) : add(w, "false", 5);
+	case JV_INT: case JV_BIG: case JV_FLOAT:
+		return add_number(w, v);
+	case JV_STR:
+		return add_string(w, v);
+	case JV_LIST: case JV_TUPLE:
+		return add_list(w, v, level);
+	case JV_DICT:
+		return add_dict(w, v.d, level);
+	}
+	return jx_raise(w->r, "TypeError: Object of type %s is not JSON serializable", jval_type(v.kind));
+}
+
+static bool add_value(struct writer *w, struct jval v, unsigned level)
+{
+	bool ok;
+
+	if (!jx_deeper(w->r) || !step(w->r))
+		return false;
+	ok = value_of(w, v, level);
+	w->r->depth--;
+	return ok;
+}
+
+bool jx_to_json(struct run *r, struct jval v, const struct json_style *style, struct jval *out)
+{
+	struct writer w = { .r = r, .style = style };
+
+	if (!add_value(&w, v, 0))
+		return false;
+	*out = jx_text_value(&w.t);
+	return true;
+}

@@ -1,0 +1,156 @@
+/* UTF-8 and what Python's strings know of characters. Values are good UTF-8, so nothing is checked here. Tables are searched by
+ * halves, and only for characters beyond ASCII. */
+#include "agent/jinja/run.h"
+#include "agent/jinja/unicode_table.h"
+
+#define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
+
+unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c)
+{
+	const uint8_t *b = (const uint8_t *)p;
+	size_t left = (size_t)(end - p);
+
+	*c = b[0];
+	if (b[0] < 0x80)
+		return 1;
+	if (b[0] < 0xe0 && left >= 2) {
+		*c = (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f);
+		return 2;
+	}
+	if (b[0] < 0xf0 && left >= 3) {
+		*c = (uint32_t)(b[0] & 0x0f) << 12 | (uint32_t)(b[1] & 0x3f) << 6 | (b[2] & 0x3f);
+		return 3;
+	}
+	if (left < 4)
+		return 1;
+	*c = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 | (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
+	return 4;
+}
+
+unsigned jx_utf8_put(char *p, uint32_t c)
+{
+	if (c < 0x80) {
+		p[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		p[0] = (char)(0xc0 | c >> 6);
+		p[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		p[0] = (char)(0xe0 | c >> 12);
+		p[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		p[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	p[0] = (char)(0xf0 | c >> 18);
+	p[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	p[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	p[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
+
+bool jx_is_space_char(uint32_t c)
+{
+	if (c < 0x80)
+		return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20);
+	return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+		c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+unsigned jx_space_at(const char *p, const char *end)
+{
+	uint32_t c;
+	unsigned n;
+
+	if ((uint8_t)*p < 0x80)
+		return jx_is_space_char((uint8_t)*p);
+	n = jx_utf8_get(p, end, &c);
+	return jx_is_space_char(c) ? n : 0;
+}
+
+unsigned jx_space_before(const char *begin, const char *p)
+{
+	const char *q = p - 1;
+
+	while (q > begin && ((uint8_t)*q & 0xc0) == 0x80 && p - q < 4)
+		q--;
+	return jx_space_at(q, p);
+}
+
+const char *jx_chars_on(const char *p, const char *end, size_t n)
+{
+	for (; n > 0 && p < end; n--) {
+		p++;
+		while (p < end && ((uint8_t)*p & 0xc0) == 0x80)
+			p++;
+	}
+	return p;
+}
+
+static bool in_ranges(uint32_t c, const struct char_range *v, size_t n)
+{
+	size_t lo = 0, hi = n, mid;
+
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (c > v[mid].last)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < n && c >= v[lo].first;
+}
+
+bool jx_char_prints(uint32_t c)
+{
+	return !in_ranges(c, not_printable, COUNT(not_printable));
+}
+
+bool jx_char_cased(uint32_t c)
+{
+	return in_ranges(c, cased, COUNT(cased));
+}
+
+static const struct {
+	const struct case_run *runs;
+	const struct case_many *many;
+	size_t n_runs, n_many;
+} mappings[] = {
+	[TO_LOWER] = { to_lower, to_lower_many, COUNT(to_lower), COUNT(to_lower_many) },
+	[TO_UPPER] = { to_upper, to_upper_many, COUNT(to_upper), COUNT(to_upper_many) },
+	[TO_TITLE] = { to_title, to_title_many, COUNT(to_title), COUNT(to_title_many) },
+};
+
+static unsigned case_many(const struct case_many *m, uint32_t out[3])
+{
+	memcpy(out, m->to, sizeof(m->to));
+	return m->to[2] != 0 ? 3 : 2;
+}
+
+unsigned jx_char_case(uint32_t c, enum letter_case to, uint32_t out[3])
+{
+	const struct case_run *v = mappings[to].runs;
+	size_t lo = 0, hi = mappings[to].n_runs, mid, i;
+
+	out[0] = c;
+	if (c < 0x80) {
+		if (to == TO_LOWER ? c >= 'A' && c <= 'Z' : c >= 'a' && c <= 'z')
+			out[0] = c ^ 0x20;
+		return 1;
+	}
+	for (i = 0; i < mappings[to].n_many; i++)
+		if (mappings[to].many[i].from == c)
+			return case_many(&mappings[to].many[i], out);
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (c > v[mid].last)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo < mappings[to].n_runs && c >= v[lo].first && (c - v[lo].first) % v[lo].step == 0)
+		out[0] = (uint32_t)((int32_t)c + v[lo].distance);
+	return 1;
+}
