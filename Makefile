@@ -29,12 +29,13 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- what is built, lowest first: a folder may use those named behind it -------------------
 
-MODULES := spoe base tok jinja prompt index policy feed route sim serve conf loop ctl
+MODULES := spoe base tok jinja chat prompt index policy feed route sim serve conf loop ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
 dir_tok    := agent/tok
 dir_jinja  := agent/jinja
+dir_chat   := agent/chat
 dir_prompt := agent/prompt
 dir_index  := agent/index
 dir_policy := agent/policy
@@ -50,11 +51,12 @@ uses_spoe   := spoe
 uses_base   := base
 uses_tok    := tok base
 uses_jinja  := jinja base
-uses_prompt := prompt tok jinja base
+uses_chat   := chat jinja base
+uses_prompt := prompt chat tok jinja base
 uses_index  := index base
 uses_policy := policy base
 uses_feed   := feed base
-uses_route  := route prompt tok jinja index policy feed base
+uses_route  := route prompt chat tok jinja index policy feed base
 uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_loop   := loop $(uses_serve)

@@ -1,0 +1,55 @@
+#include "agent/base/mem.h"
+#include "agent/chat/buffer.h"
+
+static bool grow(struct buffer *b, size_t n)
+{
+	size_t cap = b->cap > 0 ? b->cap : 1024;
+	char *p;
+
+	if (b->failed || n > SIZE_MAX / 4 - b->n) {
+		b->failed = true;
+		return false;
+	}
+	while (cap < b->n + n)
+		cap *= 2;
+	if (cap == b->cap)
+		return true;
+	if ((p = mem_alloc(cap)) == NULL) {
+		b->failed = true;
+		return false;
+	}
+	if (b->n > 0)
+		memcpy(p, b->p, b->n);
+	if (b->p != NULL)
+		mem_wipe(b->p, b->n);
+	mem_free(b->p);
+	b->p = p;
+	b->cap = cap;
+	return true;
+}
+
+void buffer_add(struct buffer *b, const char *p, size_t n)
+{
+	if (n == 0 || !grow(b, n))
+		return;
+	memcpy(b->p + b->n, p, n);
+	b->n += n;
+}
+
+void buffer_str(struct buffer *b, const char *s)
+{
+	buffer_add(b, s, strlen(s));
+}
+
+void buffer_span(struct buffer *b, struct span s)
+{
+	buffer_add(b, s.p, s.n);
+}
+
+void buffer_free(struct buffer *b)
+{
+	if (b->p != NULL)
+		mem_wipe(b->p, b->n);
+	mem_free(b->p);
+	*b = (struct buffer){ .p = NULL };
+}

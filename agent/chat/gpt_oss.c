@@ -1,0 +1,314 @@
+#include "agent/chat/gpt_oss.h"
+
+/* Messages of the conversation that is being made; all of it is memory of <mem>. */
+struct making {
+	struct jinja_mem *mem;
+	struct harmony_message *m;
+	size_t n, cap;
+	const struct jval *messages;	/* of the body */
+	size_t n_messages;
+	bool no_memory, bad;
+};
+
+static struct jval member(struct jval of, const char *key)
+{
+	const struct jval *v = of.kind == JV_DICT ? jdict_get_str(of.d, key, strlen(key)) : NULL;
+
+	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
+}
+
+static struct span text_member(struct jval of, const char *key)
+{
+	struct jval v = member(of, key);
+
+	return v.kind == JV_STR ? jval_span(v) : (struct span){ .n = 0 };
+}
+
+static bool is(struct span s, const char *word)
+{
+	return span_eq(s, span_str(word));
+}
+
+static void *take(struct making *k, size_t n)
+{
+	void *p = jinja_mem_take(k->mem, n);
+
+	if (p == NULL)
+		k->no_memory = true;
+	return p;
+}
+
+static struct span joined(struct making *k, const char *before, struct span s)
+{
+	size_t n = strlen(before);
+	char *p = take(k, n + s.n);
+
+	if (p == NULL)
+		return (struct span){ .n = 0 };
+	memcpy(p, before, n);
+	if (s.n > 0)
+		memcpy(p + n, s.p, s.n);
+	return span_of(p, n + s.n);
+}
+
+/* ---- what a message says ------------------------------------------------------------------------------- */
+
+/* The runs of a message's content: of a list each part's text, also an empty one. */
+static const struct span *runs_of(struct making *k, struct jval content, size_t *n)
+{
+	struct span *s = take(k, sizeof(*s) * (content.kind == JV_LIST && content.n > 0 ? content.n : 1));
+
+	*n = 0;
+	if (s == NULL)
+		return NULL;
+	if (content.kind != JV_LIST) {
+		s[(*n)++] = content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
+		return s;
+	}
+	for (uint32_t i = 0; i < content.n; i++)
+		s[(*n)++] = text_member(content.v[i], "text");
+	return s;
+}
+
+/* The parts of type text one behind the other. */
+static struct span flat(struct making *k, struct jval content)
+{
+	size_t n = 0;
+	char *p;
+
+	if (content.kind != JV_LIST)
+		return content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
+	for (uint32_t i = 0; i < content.n; i++)
+		n += is(text_member(content.v[i], "type"), "text") ? text_member(content.v[i], "text").n : 0;
+	if ((p = take(k, n + 1)) == NULL)
+		return (struct span){ .n = 0 };
+	n = 0;
+	for (uint32_t i = 0; i < content.n; i++) {
+		struct span s = text_member(content.v[i], "text");
+
+		if (!is(text_member(content.v[i], "type"), "text") || s.n == 0)
+			continue;
+		memcpy(p + n, s.p, s.n);
+		n += s.n;
+	}
+	return span_of(p, n);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+static struct harmony_message *add(struct making *k, enum harmony_role role)
+{
+	if (k->n == k->cap) {
+		size_t cap = k->cap > 0 ? 2 * k->cap : 32;
+		struct harmony_message *more = take(k, cap * sizeof(*more));
+
+		if (more == NULL)
+			return NULL;
+		if (k->n > 0)
+			memcpy(more, k->m, k->n * sizeof(*more));
+		k->m = more;
+		k->cap = cap;
+	}
+	k->m[k->n] = (struct harmony_message){ .role = role };
+	return &k->m[k->n++];
+}
+
+static struct harmony_message *add_text(struct making *k, enum harmony_role role, const char *channel, struct span text)
+{
+	struct span *run = take(k, sizeof(*run));
+	struct harmony_message *m = run != NULL ? add(k, role) : NULL;
+
+	if (m == NULL)
+		return NULL;
+	*run = text;
+	m->text = run;
+	m->n_text = 1;
+	m->channel = span_str(channel);
+	return m;
+}
+
+static void add_call(struct making *k, struct jval call)
+{
+	struct jval function = member(call, "function");
+	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", text_member(function, "arguments"));
+
+	if (m == NULL)
+		return;
+	m->recipient = joined(k, "functions.", text_member(function, "name"));
+	m->content_type = SPAN("json");
+}
+
+static struct span reasoning_of(struct jval msg)
+{
+	struct span s = text_member(msg, "reasoning");
+
+	return s.n > 0 ? s : text_member(msg, "reasoning_content");
+}
+
+static void add_calls(struct making *k, struct jval msg, struct jval calls)
+{
+	struct span text = flat(k, member(msg, "content"));
+
+	if (text.n > 0)
+		add_text(k, HARMONY_ASSISTANT, "commentary", text);
+	if (reasoning_of(msg).n > 0)
+		add_text(k, HARMONY_ASSISTANT, "analysis", reasoning_of(msg));
+	for (uint32_t i = 0; i < calls.n; i++)
+		add_call(k, calls.v[i]);
+}
+
+/* The function of the last call with this id; "" as long as there is none. */
+static struct span called(const struct making *k, struct span id)
+{
+	struct span name = { .n = 0 };
+
+	for (size_t i = 0; i < k->n_messages; i++) {
+		struct jval calls = member(k->messages[i], "tool_calls");
+
+		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++) {
+			if (span_eq(text_member(calls.v[c], "id"), id))
+				name = text_member(member(calls.v[c], "function"), "name");
+		}
+	}
+	return name;
+}
+
+static void add_tool(struct making *k, struct jval msg)
+{
+	struct harmony_message *m = add_text(k, HARMONY_TOOL, "commentary", flat(k, member(msg, "content")));
+
+	if (m == NULL)
+		return;
+	m->name = joined(k, "functions.", called(k, text_member(msg, "tool_call_id")));
+	m->recipient = SPAN("assistant");
+}
+
+static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
+{
+	size_t n;
+	const struct span *runs = runs_of(k, member(msg, "content"), &n);
+	struct harmony_message *m;
+
+	if (runs == NULL || (role == HARMONY_ASSISTANT && (n == 0 || runs[0].n == 0)) || (m = add(k, role)) == NULL)
+		return;
+	m->text = runs;
+	m->n_text = n;
+	if (role == HARMONY_ASSISTANT)
+		m->channel = SPAN("final");
+}
+
+static bool role_of(struct jval msg, enum harmony_role *role)
+{
+	static const char *const names[] = { "system", "developer", "user", "assistant", "tool" };
+	struct span s = text_member(msg, "role");
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (is(s, names[i])) {
+			*role = (enum harmony_role)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void add_message(struct making *k, struct jval msg)
+{
+	struct jval calls = member(msg, "tool_calls");
+	enum harmony_role role;
+
+	if (!role_of(msg, &role)) {
+		k->bad = true;
+		return;
+	}
+	if (role == HARMONY_ASSISTANT && calls.kind == JV_LIST && calls.n > 0) {
+		add_calls(k, msg, calls);
+		return;
+	}
+	if (role == HARMONY_TOOL) {
+		add_tool(k, msg);
+		return;
+	}
+	if (role == HARMONY_ASSISTANT && reasoning_of(msg).n > 0)
+		add_text(k, role, "analysis", reasoning_of(msg));
+	add_plain(k, msg, role);
+}
+
+/* ---- in front and behind ------------------------------------------------------------------------------- */
+
+static enum harmony_effort effort_of(struct jval body)
+{
+	struct span s = text_member(body, "reasoning_effort");
+
+	return is(s, "low") ? EFFORT_LOW : is(s, "high") ? EFFORT_HIGH : EFFORT_MEDIUM;
+}
+
+static void add_system(struct making *k, struct jval body, struct span date)
+{
+	struct harmony_system *s = take(k, sizeof(*s));
+	struct harmony_message *m = s != NULL ? add(k, HARMONY_SYSTEM) : NULL;
+
+	if (m == NULL)
+		return;
+	harmony_system_defaults(s);
+	s->date = date;
+	s->effort = effort_of(body);
+	m->system = s;
+}
+
+/* "function" of each tool. Another type is refused by the engines. */
+static void add_developer(struct making *k, struct jval tools)
+{
+	struct harmony_developer *d = take(k, sizeof(*d));
+	struct jval *of = take(k, tools.n * sizeof(*of));
+	struct harmony_message *m = d != NULL && of != NULL ? add(k, HARMONY_DEVELOPER) : NULL;
+
+	if (m == NULL)
+		return;
+	for (uint32_t i = 0; i < tools.n; i++) {
+		k->bad |= !is(text_member(tools.v[i], "type"), "function");
+		of[i] = member(tools.v[i], "function");
+	}
+	*d = (struct harmony_developer){ .tools = of, .n_tools = tools.n };
+	m->developer = d;
+}
+
+/* Of the turn behind the last user's words: thoughts in front of its last final answer go. */
+static void drop_thoughts(struct making *k, size_t from)
+{
+	size_t turn = k->n, final, n = from;
+
+	while (turn > from && k->m[turn - 1].role != HARMONY_USER)
+		turn--;
+	for (final = k->n; final > turn; final--) {
+		if (k->m[final - 1].role == HARMONY_ASSISTANT && is(k->m[final - 1].channel, "final"))
+			break;
+	}
+	for (size_t i = from; i < k->n; i++) {
+		if (i < turn || i + 1 >= final || !is(k->m[i].channel, "analysis"))
+			k->m[n++] = k->m[i];
+	}
+	k->n = n;
+}
+
+enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, const struct gpt_oss_opts *o, harmony_put *put,
+				   void *arg)
+{
+	struct jval messages = member(body, "messages"), tools = member(body, "tools");
+	struct making k = { .mem = mem, .messages = messages.v, .n_messages = messages.n };
+	size_t in_front;
+
+	if (messages.kind != JV_LIST)
+		return HARMONY_REFUSED;
+	add_system(&k, body, o->date);
+	if (tools.kind == JV_LIST && tools.n > 0)
+		add_developer(&k, tools);
+	in_front = k.n;
+	for (uint32_t i = 0; i < messages.n && !k.no_memory && !k.bad; i++)
+		add_message(&k, messages.v[i]);
+	if (k.no_memory)
+		return HARMONY_NO_MEMORY;
+	if (k.bad)
+		return HARMONY_REFUSED;
+	drop_thoughts(&k, in_front);
+	return harmony_render(k.m, k.n, (struct harmony_opts){ .drop_analysis = true, .completion = o->completion }, put, arg);
+}

@@ -1,0 +1,441 @@
+/* schema.c - the rules of openai-harmony, src/encoding.rs, json_schema_to_typescript():
+ *
+ *     {"type": "object", "properties": {          {
+ *        "city": {"type": "string",               // Where
+ *                 "description": "Where"},        city: string,
+ *        "unit": {"enum": ["c", "f"], ...,        unit?: "c" | "f", // default: c
+ *                 "default": "c"}},               }
+ *      "required": ["city"]}
+ *
+ * Members come in the order of the body. A description keeps its line ends, as there. What a property is nested in shows as
+ * white space in front of its lines: four characters a level, three in a choice. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/chat/schema.h"
+
+/* How far in: white space, made of the indents of the levels around. */
+struct at {
+	unsigned indent, depth;
+};
+
+static int write_type(struct buffer *b, struct jval schema, struct at at);
+
+static void pad(struct buffer *b, struct at at)
+{
+	for (unsigned i = 0; i < at.indent; i++)
+		buffer_add(b, " ", 1);
+}
+
+static struct jval member(struct jval of, const char *key)
+{
+	const struct jval *v = of.kind == JV_DICT ? jdict_get_str(of.d, key, strlen(key)) : NULL;
+
+	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
+}
+
+static bool is_str(struct jval v)
+{
+	return v.kind == JV_STR;
+}
+
+static bool is_list(struct jval v)
+{
+	return v.kind == JV_LIST;
+}
+
+static bool is_enum(struct jval schema)
+{
+	struct jval e = member(schema, "enum");
+
+	return is_list(e) && e.n > 0;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------ */
+
+static void json_string(struct buffer *b, struct jval s)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	buffer_add(b, "\"", 1);
+	for (uint32_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.s[i];
+		const char *short_of = "btn?fr";
+
+		if (c == '"' || c == '\\') {
+			buffer_add(b, "\\", 1);
+			buffer_add(b, (const char *)&s.s[i], 1);
+		} else if (c >= 8 && c <= 13 && c != 11) {
+			buffer_add(b, "\\", 1);
+			buffer_add(b, &short_of[c - 8], 1);
+		} else if (c < 0x20) {
+			char u[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+			buffer_add(b, u, sizeof(u));
+		} else {
+			buffer_add(b, (const char *)&s.s[i], 1);
+		}
+	}
+	buffer_add(b, "\"", 1);
+}
+
+/* The fewest digits that read back as the same, and an exponent below 1e-5 and from 1e16 on. */
+static void json_float(struct buffer *b, double f)
+{
+	char t[40], *e;
+	int digits = 1, exponent;
+
+	do
+		snprintf(t, sizeof(t), "%.*e", digits - 1, f);
+	while (strtod(t, NULL) != f && ++digits <= 17);
+	e = strchr(t, 'e');
+	exponent = atoi(e + 1);
+	if (exponent < -5 || exponent >= 16) {
+		*e = '\0';
+		buffer_str(b, t);
+		snprintf(t, sizeof(t), "e%d", exponent);
+	} else {
+		snprintf(t, sizeof(t), "%.*f", digits - 1 - exponent > 1 ? digits - 1 - exponent : 1, f);
+	}
+	buffer_str(b, t);
+}
+
+static int json_list(struct buffer *b, struct jval v, unsigned depth)
+{
+	buffer_add(b, "[", 1);
+	for (uint32_t i = 0; i < v.n; i++) {
+		if (i > 0)
+			buffer_add(b, ",", 1);
+		if (schema_json(b, v.v[i], depth + 1) < 0)
+			return -1;
+	}
+	buffer_add(b, "]", 1);
+	return 0;
+}
+
+static int json_dict(struct buffer *b, struct jval v, unsigned depth)
+{
+	buffer_add(b, "{", 1);
+	for (uint32_t i = 0; i < v.d->n; i++) {
+		if (i > 0)
+			buffer_add(b, ",", 1);
+		json_string(b, v.d->entry[i].key);
+		buffer_add(b, ":", 1);
+		if (schema_json(b, v.d->entry[i].value, depth + 1) < 0)
+			return -1;
+	}
+	buffer_add(b, "}", 1);
+	return 0;
+}
+
+int schema_json(struct buffer *b, struct jval v, unsigned depth)
+{
+	char t[24];
+
+	if (depth > SCHEMA_DEPTH)
+		return -1;
+	switch (v.kind) {
+	case JV_STR:
+		json_string(b, v);
+		return 0;
+	case JV_BIG:
+		buffer_add(b, v.s, v.n);
+		return 0;
+	case JV_INT:
+		snprintf(t, sizeof(t), "%" PRId64, v.i);
+		buffer_str(b, t);
+		return 0;
+	case JV_BOOL:
+		buffer_str(b, v.i ? "true" : "false");
+		return 0;
+	case JV_FLOAT:
+		json_float(b, v.f);
+		return 0;
+	case JV_LIST:
+		return json_list(b, v, depth);
+	case JV_DICT:
+		return json_dict(b, v, depth);
+	default:
+		buffer_str(b, "null");
+		return 0;
+	}
+}
+
+/* ---- comments ---------------------------------------------------------------------------------------- */
+
+/* Behind "default: ": a text in quotes, but for a choice among texts. */
+static int write_default(struct buffer *b, struct jval value, struct jval schema)
+{
+	if (!is_str(value))
+		return schema_json(b, value, 0);
+	buffer_str(b, is_enum(schema) ? "" : "\"");
+	buffer_add(b, value.s, value.n);
+	buffer_str(b, is_enum(schema) ? "" : "\"");
+	return 0;
+}
+
+static void comment(struct buffer *b, struct at at, struct jval text)
+{
+	pad(b, at);
+	buffer_str(b, "// ");
+	buffer_add(b, text.s, text.n);
+	buffer_str(b, "\n");
+}
+
+static void write_title(struct buffer *b, struct jval property, struct at at)
+{
+	struct jval title = member(property, "title");
+
+	if (!is_str(title))
+		return;
+	comment(b, at, title);
+	pad(b, at);
+	buffer_str(b, "//\n");
+}
+
+static void write_examples(struct buffer *b, struct jval property, struct at at)
+{
+	struct jval examples = member(property, "examples");
+
+	if (!is_list(examples) || examples.n == 0)
+		return;
+	pad(b, at);
+	buffer_str(b, "// Examples:\n");
+	for (uint32_t i = 0; i < examples.n; i++) {
+		if (!is_str(examples.v[i]))
+			continue;
+		pad(b, at);
+		buffer_str(b, "// - \"");
+		buffer_add(b, examples.v[i].s, examples.v[i].n);
+		buffer_str(b, "\"\n");
+	}
+}
+
+/* ---- types ------------------------------------------------------------------------------------------- */
+
+/* The type, and " | null" where it may be that and does not say so itself. */
+static int write_nullable(struct buffer *b, struct jval schema, struct at at)
+{
+	struct jval nullable = member(schema, "nullable");
+	size_t from = b->n;
+
+	if (write_type(b, schema, at) < 0)
+		return -1;
+	if (nullable.kind == JV_BOOL && nullable.i != 0 && !b->failed && memmem(b->p + from, b->n - from, "null", 4) == NULL)
+		buffer_str(b, " | null");
+	return 0;
+}
+
+static bool same_text(struct jval a, struct jval b)
+{
+	return is_str(a) && is_str(b) && span_eq(jval_span(a), jval_span(b));
+}
+
+/* " // what it is default: 1" behind one of several choices; <described>: its description stands elsewhere. */
+static int write_trailer(struct buffer *b, struct jval schema, bool described, bool plain_default)
+{
+	struct jval description = member(schema, "description"), def = member(schema, "default");
+	bool text = is_str(description) && !described;
+
+	if (!text && def.kind == JV_MISSING)
+		return 0;
+	buffer_str(b, " // ");
+	if (text)
+		buffer_add(b, description.s, description.n);
+	if (def.kind == JV_MISSING)
+		return 0;
+	buffer_str(b, text ? " default: " : "default: ");
+	return plain_default && is_str(def) && is_enum(schema) ? schema_json(b, def, 0) : write_default(b, def, schema);
+}
+
+static struct at deeper(struct at at, unsigned indent)
+{
+	return (struct at){ at.indent + indent, at.depth + 1 };
+}
+
+/* A choice that is no property: each on a line of its own, the first as well. */
+static int write_choice(struct buffer *b, struct jval of, struct at at)
+{
+	for (uint32_t i = 0; i < of.n; i++) {
+		buffer_str(b, "\n");
+		pad(b, at);
+		buffer_str(b, " | ");
+		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 || write_trailer(b, of.v[i], false, true) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* "name" or "name?", for one that may be left out. */
+static void write_name(struct buffer *b, struct jval key, struct jval required, struct at at)
+{
+	bool must = false;
+
+	for (uint32_t i = 0; is_list(required) && i < required.n; i++)
+		must |= same_text(required.v[i], key);
+	pad(b, at);
+	buffer_add(b, key.s, key.n);
+	buffer_str(b, must ? "" : "?");
+}
+
+static int write_choice_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
+{
+	struct jval of = member(property, "oneOf"), description = member(property, "description");
+	struct jval def = member(property, "default");
+	bool above = is_str(description) && !(of.n > 0 && same_text(member(of.v[0], "description"), description));
+
+	if (above)
+		comment(b, at, description);
+	if (def.kind != JV_MISSING) {
+		pad(b, at);
+		buffer_str(b, "// default: ");
+		if (write_default(b, def, property) < 0)
+			return -1;
+		buffer_str(b, "\n");
+	}
+	write_name(b, key, required, at);
+	buffer_str(b, ":\n");
+	for (uint32_t i = 0; i < of.n; i++) {
+		bool described = (i == 0 && above) || same_text(member(of.v[i], "description"), description);
+
+		pad(b, at);
+		buffer_str(b, " | ");
+		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 || write_trailer(b, of.v[i], described, false) < 0)
+			return -1;
+		buffer_str(b, "\n");
+	}
+	pad(b, at);
+	buffer_str(b, ",\n");
+	return 0;
+}
+
+static int write_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
+{
+	struct jval def = member(property, "default"), choice = member(property, "oneOf");
+
+	write_title(b, property, at);
+	if (choice.kind == JV_MISSING && is_str(member(property, "description")))
+		comment(b, at, member(property, "description"));
+	write_examples(b, property, at);
+	if (is_list(choice))
+		return write_choice_property(b, key, property, required, at);
+	write_name(b, key, required, at);
+	buffer_str(b, ": ");
+	if (write_nullable(b, property, deeper(at, 4)) < 0)
+		return -1;
+	buffer_str(b, ",");
+	if (choice.kind == JV_MISSING && def.kind != JV_MISSING) {
+		buffer_str(b, " // default: ");
+		if (write_default(b, def, property) < 0)
+			return -1;
+	}
+	buffer_str(b, "\n");
+	return 0;
+}
+
+static int write_object(struct buffer *b, struct jval schema, struct at at)
+{
+	struct jval properties = member(schema, "properties"), required = member(schema, "required");
+
+	if (is_str(member(schema, "description")))
+		comment(b, at, member(schema, "description"));
+	buffer_str(b, "{\n");
+	for (uint32_t i = 0; properties.kind == JV_DICT && i < properties.d->n; i++) {
+		const struct jdict_entry *e = &properties.d->entry[i];
+
+		if (write_property(b, e->key, e->value, required, at) < 0)
+			return -1;
+	}
+	pad(b, at);
+	buffer_str(b, "}");
+	return 0;
+}
+
+static void write_string(struct buffer *b, struct jval schema)
+{
+	struct jval of = member(schema, "enum");
+	bool any = false;
+
+	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
+		if (!is_str(of.v[i]))
+			continue;
+		buffer_str(b, any ? " | \"" : "\"");
+		buffer_add(b, of.v[i].s, of.v[i].n);
+		buffer_str(b, "\"");
+		any = true;
+	}
+	if (!any)
+		buffer_str(b, "string");
+}
+
+static bool is(struct jval s, const char *word)
+{
+	return span_eq(jval_span(s), span_str(word));
+}
+
+/* "type": ["integer", "string"]; false: there is no name in it. */
+static bool write_types(struct buffer *b, struct jval types)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < types.n; i++) {
+		if (!is_str(types.v[i]))
+			continue;
+		if (any)
+			buffer_str(b, " | ");
+		if (is(types.v[i], "integer"))
+			buffer_str(b, "number");
+		else
+			buffer_add(b, types.v[i].s, types.v[i].n);
+		any = true;
+	}
+	return any;
+}
+
+static int write_array(struct buffer *b, struct jval schema, struct at at)
+{
+	struct jval items = member(schema, "items");
+
+	if (items.kind == JV_MISSING) {
+		buffer_str(b, "Array<any>");
+		return 0;
+	}
+	if (write_type(b, items, deeper(at, 0)) < 0)
+		return -1;
+	buffer_str(b, "[]");
+	return 0;
+}
+
+static int write_type(struct buffer *b, struct jval schema, struct at at)
+{
+	struct jval type = member(schema, "type"), choice = member(schema, "oneOf");
+
+	if (at.depth > SCHEMA_DEPTH)
+		return -1;
+	if (is_list(choice))
+		return write_choice(b, choice, at);
+	if (is_list(type) && write_types(b, type))
+		return 0;
+	if (!is_str(type)) {
+		buffer_str(b, "any");
+		return 0;
+	}
+	if (is(type, "object"))
+		return write_object(b, schema, at);
+	if (is(type, "array"))
+		return write_array(b, schema, at);
+	if (is(type, "string"))
+		write_string(b, schema);
+	else if (is(type, "number") || is(type, "integer"))
+		buffer_str(b, "number");
+	else
+		buffer_str(b, is(type, "boolean") ? "boolean" : "any");
+	return 0;
+}
+
+int schema_write(struct buffer *b, struct jval schema)
+{
+	return write_type(b, schema, (struct at){ 0, 0 });
+}

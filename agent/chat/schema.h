@@ -1,0 +1,16 @@
+/* schema.h - a tool's JSON schema as harmony shows it to the model: a type of TypeScript with comments. */
+#ifndef KVROUTE_CHAT_SCHEMA_H
+#define KVROUTE_CHAT_SCHEMA_H
+
+#include "agent/chat/buffer.h"
+#include "agent/jinja/value.h"
+
+#define SCHEMA_DEPTH	64
+
+/* Append the type of <schema>. -1: nested beyond SCHEMA_DEPTH; <b> then has a part of it. */
+int schema_write(struct buffer *b, struct jval schema);
+
+/* Append <v> as compact JSON, as Rust's serde_json writes it. -1: the same. */
+int schema_json(struct buffer *b, struct jval v, unsigned depth);
+
+#endif
