@@ -1,10 +1,17 @@
 /* bpe.c - pieces into ids. */
 #include "agent/base/mem.h"
+#include "agent/tok/bpe_cache.h"
 #include "agent/tok/bpe_find.h"
 
 struct bpe_scratch *bpe_scratch_new(void)
 {
-	return mem_alloc(sizeof(struct bpe_scratch));
+	struct bpe_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c != NULL && (c->cache = mem_calloc(CACHE_ENTRIES, sizeof(*c->cache))) == NULL) {
+		mem_free(c);
+		return NULL;
+	}
+	return c;
 }
 
 void bpe_scratch_free(struct bpe_scratch *c)
@@ -14,6 +21,8 @@ void bpe_scratch_free(struct bpe_scratch *c)
 	merger_fini(&c->m);
 	merger_fini(&c->spare);
 	walk_fini(&c->walk);
+	mem_wipe(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
+	mem_free(c->cache);
 	mem_wipe(c, sizeof(*c));
 	mem_free(c);
 }
@@ -116,18 +125,186 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 	return rc;
 }
 
+/* ---- a piece that the cache does not have ------------------------------------------------------- */
+
+static int encode_long(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+{
+	return start(b, c, p, n, room) < 0 ? -1 : bpe_long_step(b, c, SIZE_MAX, out);
+}
+
+static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+{
+	struct found f;
+	uint32_t value;
+	ssize_t k;
+
+	if (n - 1 >= WALK_SHORT || !(b->head->flags & HEAD_WALK))
+		return encode_long(b, c, p, n, room, out);
+	if (out->cap - out->n < n && ids_reserve(out, n) < 0)
+		return -1;
+	value = whole_find(b, p, n, room);
+	if (value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES)) {
+		out->p[out->n++] = b->sym[value & SYM_NONE].id;
+		return 0;
+	}
+	f = longest_find(b, p, n, room);
+	if ((k = walk_short(b, c, p, n, room, f, out->p + out->n)) <= 0)
+		return k < 0 ? -1 : encode_long(b, c, p, n, room, out);
+	out->n += (size_t)k;
+	return 0;
+}
+
+/* ---- many pieces -------------------------------------------------------------------------- */
+
+/* Pieces are dealt with by the hundred: those that the cache has are found first, then for the others what will be asked of the
+ * tables is fetched, so that they do not wait for it one after the other, then all are written in their order. What is new goes into the
+ * cache at the end: the entries that were found must stay until they are written. */
+#define CHUNK 128u
+
+struct chunk {
+	const uint8_t *text;
+	const uint32_t *end;
+	uint32_t begin;				/* of the first piece */
+	uint32_t n, n_misses;
+	const struct cached *hit[CHUNK];
+	uint16_t miss[CHUNK];
+	struct { size_t at, n; } ids[CHUNK];	/* of the misses, in what comes out */
+};
+
+static inline uint32_t piece_at(const struct chunk *h, size_t i)
+{
+	return i ? h->end[i - 1] : h->begin;
+}
+
+static void look_up(const struct cached *cache, struct chunk *h)
+{
+	uint32_t at = h->begin, i, n_misses = 0;
+
+	for (i = 0; i < h->n; at = h->end[i++]) {
+		uint32_t n = h->end[i] - at;
+		struct piece k = piece_load(h->text + at, n);
+		const struct cached *e = cache_find(cache, k);
+
+		h->hit[i] = e;
+		h->miss[n_misses] = (uint16_t)i;
+		n_misses += !(cache_is(e, k) & (n <= CACHE_PIECE));
+	}
+	h->n_misses = n_misses;
+}
+
+static void fetch(const struct bpe *b, const struct chunk *h)
+{
+	uint64_t hash[CHUNK];
+	uint32_t i;
+
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = piece_at(h, h->miss[i]), n = h->end[h->miss[i]] - at;
+
+		hash[i] = key_hash(key_cut(key_load(h->text + at, 16), n <= SHORT_MOST ? n : LEN_GROUP));
+		__builtin_prefetch(&b->tags[key_bucket(b, hash[i])]);
+	}
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = key_bucket(b, hash[i]);
+		uint64_t like = tags_like(b->tags[at], key_tag(hash[i]));
+
+		if (like)
+			__builtin_prefetch(&b->slots[(size_t)at * BUCKET + ((uint32_t)__builtin_ctzll(like) >> 3)]);
+	}
+}
+
+/* The hits [from .. to). */
+static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct ids *out)
+{
+	token_id *p = out->p + out->n;
+	uint32_t i;
+
+	for (i = from; i < to; i++) {
+		memcpy(p, h->hit[i]->id, sizeof(h->hit[i]->id));
+		p += h->hit[i]->n;
+	}
+	out->n = (size_t)(p - out->p);
+}
+
+static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all, struct ids *out)
+{
+	uint32_t i, done = 0;
+
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t k = h->miss[i], at = piece_at(h, k);
+
+		if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+			return -1;
+		write_hits(h, done, k, out);
+		h->ids[i].at = out->n;
+		if (h->end[k] > at && encode_piece(b, c, h->text + at, h->end[k] - at, all - at, out) < 0)
+			return -1;
+		h->ids[i].n = out->n - h->ids[i].at;
+		done = k + 1;
+	}
+	if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+		return -1;
+	write_hits(h, done, h->n, out);
+	return 0;
+}
+
+static void keep_misses(struct bpe_scratch *c, const struct chunk *h, const struct ids *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = piece_at(h, h->miss[i]), n = h->end[h->miss[i]] - at;
+
+		if (n <= CACHE_PIECE && n > 0 && h->ids[i].n <= CACHE_IDS)
+			cache_put(c->cache, piece_load(h->text + at, n), out->p + h->ids[i].at, h->ids[i].n);
+	}
+}
+
+/* Pieces [0 .. n), of which each begins where 16 bytes may be read. */
+static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n, size_t all,
+			 struct ids *out)
+{
+	struct chunk h;
+	size_t i;
+
+	for (i = 0; i < n; i += h.n) {
+		h.text = text;
+		h.end = end + i;
+		h.begin = i ? end[i - 1] : 0;
+		h.n = n - i < CHUNK ? (uint32_t)(n - i) : CHUNK;
+		look_up(c->cache, &h);
+		fetch(b, &h);
+		if (write_chunk(b, c, &h, all, out) < 0)
+			return -1;
+		keep_misses(c, &h, out);
+	}
+	return 0;
+}
+
+static void own_cache(const struct bpe *b, struct bpe_scratch *c)
+{
+	if (c->print == b->head->print)
+		return;
+	memset(c->cache, 0, CACHE_ENTRIES * sizeof(*c->cache));
+	c->print = b->head->print;
+}
+
 int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
 	       struct ids *out)
 {
-	size_t had = out->n, i;
-	uint32_t at = 0;
+	size_t had = out->n, safe = n, all = n ? end[n - 1] : 0, i;
+	int rc;
 
-	for (i = 0; i < n; i++) {
-		if (start(b, c, text + at, end[i] - at, end[n - 1] - at) < 0 || bpe_long_step(b, c, SIZE_MAX, out) < 0) {
-			out->n = had;
-			return -1;
-		}
-		at = end[i];
+	own_cache(b, c);
+	while (safe > 0 && all - (safe > 1 ? end[safe - 2] : 0) < 16)
+		safe--;
+	rc = encode_pieces(b, c, text, end, safe, all, out);
+	for (i = safe; rc == 0 && i < n; i++) {
+		uint32_t at = i ? end[i - 1] : 0;
+
+		if (end[i] > at)
+			rc = encode_piece(b, c, text + at, end[i] - at, all - at, out);
 	}
-	return 0;
+	if (rc < 0)
+		out->n = had;
+	return rc;
 }

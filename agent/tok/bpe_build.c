@@ -5,6 +5,7 @@
  * that is equal to those bytes is encoded by the same merges. */
 #include <stdlib.h>
 
+#include "agent/base/hash.h"
 #include "agent/base/mem.h"
 #include "agent/tok/bpe_find.h"
 
@@ -413,7 +414,10 @@ static int build(struct build *d)
 	fill_whole(d);
 	if (!unknown_may_merge(d))
 		d->head->flags |= HEAD_WALK;
-	return fill_alone(d);
+	if (fill_alone(d) < 0)
+		return -1;
+	d->head->print = XXH3_64bits(d->head, d->b->bytes) | 1;
+	return 0;
 }
 
 struct bpe *bpe_new(const struct bpe_spec *spec, struct err *e)

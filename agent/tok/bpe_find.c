@@ -96,11 +96,10 @@ void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256])
 		one[i] = SYM_NONE;
 	for (i = 0; i < b->head->n_syms; i++) {
 		const struct sym *s = &b->sym[i];
-		struct slot k;
+		struct slot k = key_load(b->text + s->at, TEXT_BEHIND);
 
 		if (!(s->flags & SYM_ALONE))
 			continue;
-		k = key_load(b->text + s->at, TEXT_BEHIND);
 		if (s->n <= SHORT_MOST)
 			mark_alone(b, key_cut(k, s->n), i);
 		if (s->n == 1)

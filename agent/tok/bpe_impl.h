@@ -9,6 +9,8 @@
 #ifndef KVROUTE_TOK_BPE_IMPL_H
 #define KVROUTE_TOK_BPE_IMPL_H
 
+#include <sys/types.h>
+
 #include "agent/tok/bpe.h"
 
 #define SYM_NONE	0xffffffu
@@ -48,10 +50,11 @@ struct pair_line {
 
 struct head {
 	uint64_t magic;
+	uint64_t print;			/* of all that follows and the sections: what a cache belongs to */
 	uint32_t flags;
 	uint32_t n_syms, n_lines, n_buckets, n_longs, n_text;
 	uint32_t unk;			/* SYM_NONE: none */
-	uint32_t spare[3];
+	uint32_t spare;
 	uint32_t atom[256];		/* the token that stands for each byte, SYM_NONE */
 	uint32_t one[256];		/* the token that is this one byte, if it is SYM_ALONE */
 };
@@ -207,6 +210,8 @@ int merger_step(const struct bpe *b, struct merger *m, size_t *budget);
 /* Both for what <p> begins as, at once: for tables and for a pair of tokens, not for text from outside. <sym> without holes. */
 int merge_bytes(const struct bpe *b, struct merger *m, const uint8_t *p, size_t n);
 
+struct bpe_scratch;
+
 /* ---- walking along a text (bpe_walk.c) --------------------------------------------------------- */
 
 /* A token and its length. */
@@ -228,11 +233,18 @@ int walk_start(struct walk *w, size_t n);
 int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget);
 void walk_fini(struct walk *w);
 
+/* A piece of at most WALK_SHORT bytes without a limit, its longest token <f> known: how many ids came to <out>, which has room for n; 0: it has to
+ * go the long way; -1 no memory. */
+#define WALK_SHORT 1024u
+ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct found f, token_id *out);
+
 struct bpe_scratch {
 	struct merger m;		/* its <sym> is what comes out */
 	struct merger spare;
 	struct atoms atoms;
 	struct walk walk;
+	uint64_t print;			/* whose pieces are in <cache> */
+	struct cached *cache;
 	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
 };

@@ -113,6 +113,12 @@ static inline bool is_dead(const struct walk *w, size_t at)
 	return w->dead[at / 64] >> at % 64 & 1;
 }
 
+/* What a try costs above one unit: two tokens that have to be merged to see. */
+static size_t more_work(const struct bpe *b, uint32_t x, uint32_t y)
+{
+	return b->sym[x].flags & b->sym[y].flags & SYM_IN_ORDER ? 0 : 4 * ((size_t)b->sym[x].n + b->sym[y].n);
+}
+
 /* Back to the token before: what comes behind it fits nowhere. */
 static void walk_back(const struct bpe *b, struct walk *w, struct syms *out)
 {
@@ -144,9 +150,15 @@ static int walk_run(const struct bpe *b, struct walk *w, struct atoms *a, struct
 			continue;
 		}
 		end = w->at + w->next.n;
-		fits = is_dead(w, end) ? 0 : out->n == w->base ? 1 : follows(b, spare, out->p[out->n - 1], w->next.sym);
-		if (fits < 0)
-			return -1;
+		fits = !is_dead(w, end);
+		if (fits && out->n > w->base) {
+			uint32_t before = out->p[out->n - 1];
+			size_t more = more_work(b, before, w->next.sym);
+
+			left -= more < left - 1 ? more : left - 1;
+			if ((fits = follows(b, spare, before, w->next.sym)) < 0)
+				return -1;
+		}
 		if (!fits) {
 			walk_shorter(b, w);
 			continue;
@@ -188,4 +200,48 @@ int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms 
 			return -1;
 		w->at = a->at;
 	}
+}
+
+/* ---- short pieces ------------------------------------------------------------------------- */
+
+/* The same with what matters in registers, and no record of dead places until there is one. */
+ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct found f, token_id *out)
+{
+	uint64_t dead[WALK_SHORT / 64 + 1];
+	struct syms *st = &c->m.sym;
+	const struct sym *sym = b->sym;
+	bool any_dead = false;
+	size_t at = 0, k = 0, i;
+	int fits;
+
+	if (st->cap < n && syms_grow(st, n) < 0)
+		return -1;
+	for (;;) {
+		size_t end = at + f.n;
+
+		if (f.sym == SYM_NONE) {
+			if (k == 0)
+				return 0;
+			if (!any_dead)
+				memset(dead, 0, (n / 64 + 1) * sizeof(*dead));
+			any_dead = true;
+			dead[at / 64] |= 1ull << at % 64;
+			f.sym = st->p[--k];
+			at -= sym[f.sym].n;
+		} else if (!(any_dead && dead[end / 64] >> end % 64 & 1) &&
+			   (fits = k == 0 ? 1 : follows(b, &c->spare, st->p[k - 1], f.sym)) != 0) {
+			if (fits < 0)
+				return -1;
+			st->p[k++] = f.sym;
+			if ((at = end) == n)
+				break;
+			f = longest_find(b, p + at, n - at, room - at);
+			continue;
+		}
+		f.sym = sym[f.sym].prefix;
+		f.n = f.sym == SYM_NONE ? 0 : sym[f.sym].n;
+	}
+	for (i = 0; i < k; i++)
+		out[i] = sym[st->p[i]].id;
+	return (ssize_t)k;
 }
