@@ -1,7 +1,9 @@
-/* parts.h - what a tokenizer and a scratch are made of, for those in this folder that encode in steps (steps.h). Both are tok.c's. */
+/* parts.h - what a tokenizer and a scratch are made of, for those in this folder that encode in steps (steps.h). Both are
+ * tok.c's. */
 #ifndef KVROUTE_TOK_PARTS_H
 #define KVROUTE_TOK_PARTS_H
 
+#include "agent/tok/added.h"
 #include "agent/tok/bpe.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/split.h"
@@ -11,6 +13,7 @@ struct tok_parts {
 	const struct normal *normal;	/* NULL: none */
 	const struct split *split;	/* NULL: the whole segment is one piece */
 	const struct bpe *bpe;
+	const struct added *normalized;	/* tokens to be cut out of normalised text before it is split; NULL: none */
 };
 
 struct tok_scratch_parts {

@@ -2,8 +2,8 @@
  *
  *   text -> added tokens cut out -> normal -> split -> bpe -> ids, with BOS and EOS around where the file says so
  *
- * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback) or from a tiktoken rank file. What the file asks for and is not
- * known here is refused when it is loaded, with its place and name; nothing is approximated.
+ * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback) or from a tiktoken rank file. What the file asks for and
+ * is not known here is refused when it is loaded, with its place and name; nothing is approximated.
  * A struct tok is immutable and shared by threads (counted references); a scratch belongs to one thread.
  *
  * Text is bytes. Bad UTF-8 counts as U+FFFD, one for each maximal bad part (Unicode 15, 3.9), as everywhere in the agent. */
@@ -20,7 +20,7 @@ struct tok_scratch;
 struct tok_source {
 	struct span file;		/* the text of tokenizer.json, or a tiktoken rank file */
 	struct span config;		/* tokenizer_config.json; n == 0: none */
-	const char *name;		/* of the file, for errors */
+	const char *name, *config_name;	/* of the files, for errors */
 	const char *pattern;		/* tiktoken only: "cl100k", "o200k", "kimi", "gpt2", or a regular expression */
 };
 
@@ -45,14 +45,16 @@ int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, uns
 
 /* ---- the same in parts: what a cache of segments needs -------------------------------------- */
 
-/* The next added token at or behind <from>. A segment is what lies between two; it may be encoded on its own when tok_segments() says so. */
+/* The next added token at or behind <from>, the end of the one before. A segment is what lies between two; it may be encoded on
+ * its own when tok_segments() says so. Only tokens that are looked for in raw text: others are the segment's business. */
 struct tok_cut {
 	size_t at, n;		/* the bytes of the text it takes (white space that it strips included) */
 	token_id id;
 };
 bool tok_next_cut(const struct tok *t, struct span text, size_t from, struct tok_cut *cut);
 
-/* How many bytes at the end of <text> could still become part of an added token with what follows. */
+/* How many bytes at the end of <text> could still become part of an added token with what follows; <text> is what lies behind the
+ * last cut, or more. */
 size_t tok_cut_tail(const struct tok *t, struct span text);
 
 struct tok_segments {
@@ -70,7 +72,7 @@ int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span t
 struct ids tok_prefix(const struct tok *t);
 struct ids tok_suffix(const struct tok *t);
 
-/* The id of an added token or vocabulary entry with exactly this content; BPE_NO_ID: none. */
+/* The id of the added token with exactly this content; BPE_NO_ID: none. Looks at each of them. */
 token_id tok_id(const struct tok *t, struct span content);
 
 #endif

@@ -1,0 +1,90 @@
+/* draft.h - a tokenizer while its files are read: what tok_json.c, tok_tiktoken.c and tok_config.c fill, and tok_load() builds
+ * from.
+ *
+ * Strings are borrowed from the readers' documents, which live until it is built; what none of them holds is kept by
+ * draft_keep(). */
+#ifndef KVROUTE_TOK_DRAFT_H
+#define KVROUTE_TOK_DRAFT_H
+
+#include "agent/tok/added.h"
+#include "agent/tok/jdoc.h"
+#include "agent/tok/normal.h"
+#include "agent/tok/split.h"
+#include "agent/tok/tok.h"
+#include "agent/tok/vocab.h"
+
+#define DRAFT_STEPS_MAX		32u
+#define DRAFT_ADDED_MAX		65536u
+#define DRAFT_AROUND_MAX	64u	/* ids in front, and behind */
+
+/* An added token as it is listed; <normalized> decides which of two searches it belongs to. */
+struct draft_added {
+	struct span content;
+	token_id id;
+	bool single_word, lstrip, rstrip, normalized, special;
+};
+
+struct draft_kept;
+
+struct draft {
+	struct vocab vocab;	/* contents as the file has them */
+	bool byte_level;	/* and they are written in ByteLevel's alphabet */
+	bool decoded;		/* they are bytes already (rank files) */
+	struct bpe_spec spec;	/* the options; bytes, tokens and merges are these: */
+	uint8_t *bytes;
+	struct bpe_token *tokens;
+	struct bpe_merge *merges;
+	uint32_t n_merges, cap_merges;
+
+	bool has_normal, has_split;
+	struct normal_step normal[DRAFT_STEPS_MAX];
+	struct split_step split[DRAFT_STEPS_MAX];
+	uint32_t n_normal, n_split;
+
+	/* In the order in which they are searched among equals: special ones first. See draft_add(). */
+	struct draft_added *special, *plain;
+	uint32_t n_special, cap_special, n_plain, cap_plain;
+	struct vocab added;		/* contents of all of them, as they got their ids */
+	struct draft_added *latest;	/* by the index there: the flags that count */
+	uint32_t cap_latest;
+
+	token_id before[DRAFT_AROUND_MAX], behind[DRAFT_AROUND_MAX];
+	uint32_t n_before, n_behind;
+	uint8_t dropped[32];		/* a bit for each byte that has no token, see draft_spec() */
+	struct draft_kept *kept;
+};
+
+void draft_fini(struct draft *d);
+
+/* A copy that lives as long as <d>. NULL: no memory. */
+char *draft_keep(struct draft *d, const void *p, size_t n);
+
+int draft_merge(struct draft *d, struct bpe_merge m);	/* the next by rank; -1: no memory */
+
+/* Add a token as tokenizers' AddedVocabulary does: its id is that of a token with its content, or the next one that is free;
+ * <t>->id is not looked at. <given>: it is, for rank files. *id: what it got. -1 and <e>: no memory, too many. */
+int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id *id, struct err *e);
+
+/* The id of an added token or vocabulary entry; BPE_NO_ID. */
+token_id draft_id(const struct draft *d, struct span content);
+
+/* The vocabulary into <spec>: bytes, tokens, byte_id; and which bytes are dropped. -1 and <e>. */
+int draft_spec(struct draft *d, struct err *e);
+
+/* The readers. -1 and <e>. The document lives as long as <d> needs it. */
+int tok_json_read(struct draft *d, struct jdoc *doc, struct err *e);
+int tok_json_steps(struct draft *d, const struct jdoc *doc, const struct jnode *normal, const struct jnode *split,
+		   struct err *e);
+int tok_json_around(struct draft *d, const struct jdoc *doc, const struct jnode *post, struct err *e);
+int tok_json_added(struct draft *d, const struct jdoc *doc, const struct jnode *tokens, struct err *e);
+int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct jdoc *config, struct err *e);
+
+/* tokenizer_config.json: over a tokenizer.json; and what a rank file has of it. */
+int tok_config_read(struct draft *d, const struct jdoc *doc, struct err *e);
+int tok_config_ranks(struct draft *d, const struct jdoc *doc, struct err *e);
+
+/* An added token's object; without <special> the flags have Python's defaults. */
+int tok_json_token(const struct jdoc *doc, const struct jnode *v, const char *keys, bool all, struct draft_added *t,
+		   struct err *e);
+
+#endif

@@ -1,0 +1,676 @@
+/* A JSON text as a tree. The text is gone through once: strings without a backslash are borrowed from it, others are decoded
+ * into one buffer as large as the text (decoded text is never longer), of which only the pages written to ever exist.
+ *
+ * Raw values are skipped by their quotes and brackets only; what is in them is checked by the cursor that reads them. */
+#include "agent/tok/jdoc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/utf8.h"
+
+#define CHUNK_NODES	256
+
+struct chunk {
+	struct chunk *next;
+	uint32_t n;
+	struct jnode node[CHUNK_NODES];
+};
+
+struct jdoc {
+	struct span text;
+	const char *name;
+	struct jnode *root;
+	struct chunk *chunks;
+	uint32_t n_nodes;
+	char *decoded;		/* text.n bytes, when the first escape was met */
+	size_t n_decoded;
+};
+
+struct reader {
+	struct jdoc *d;
+	const char *p, *end;
+	struct err *e;
+};
+
+/* ---- what is wrong, and where ---------------------------------------------------------------- */
+
+static void place(const struct jdoc *d, const char *at, struct err *e)
+{
+	const char *p;
+
+	if (e == NULL)
+		return;
+	snprintf(e->file, sizeof(e->file), "%s", d->name ? d->name : "");
+	e->line = e->column = 1;
+	for (p = d->text.p; p < at; p++) {
+		if (*p == '\n') {
+			e->line++;
+			e->column = 1;
+		} else if ((*p & 0xc0) != 0x80) {
+			e->column++;
+		}
+	}
+}
+
+/* "pre_tokenizer.pretokenizers[1].type", from the end. */
+static size_t path(const struct jnode *v, char *buf, size_t cap)
+{
+	char part[96];
+	size_t at = cap - 1, n;
+
+	for (buf[at] = 0; v->parent != NULL; v = v->parent) {
+		if (v->parent->kind == J_ARRAY)
+			n = (size_t)snprintf(part, sizeof(part), "[%u]", v->index);
+		else
+			n = (size_t)snprintf(part, sizeof(part), "%s%.*s", v->parent->parent ? "." : "",
+					     (int)(v->key.n < 60 ? v->key.n : 60), v->key.p);
+		if (n > at)
+			break;
+		at -= n;
+		memcpy(buf + at, part, n);
+	}
+	return at;
+}
+
+static int refuse(const struct jdoc *d, const struct jnode *v, const char *at, struct err *e, const char *fmt, va_list ap)
+{
+	char words[ERR_TEXT_MAX - 260], way[256];
+	size_t from = sizeof(way) - 1;
+
+	way[from] = 0;
+	vsnprintf(words, sizeof(words), fmt, ap);
+	if (v != NULL)
+		from = path(v, way, sizeof(way));
+	err_set(e, "%s%s%s", way + from, way[from] ? ": " : "", words);
+	place(d, at, e);
+	return -1;
+}
+
+int j_refuse(const struct jdoc *d, const struct jnode *v, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	refuse(d, v, v ? v->at : d->text.p, e, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int j_refuse_at(const struct jdoc *d, const char *at, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	refuse(d, NULL, at, e, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+/* ---- strings and numbers ------------------------------------------------------------------------ */
+
+static const char *space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+		p++;
+	return p;
+}
+
+static int hex4(const char *p, const char *end, uint32_t *out)
+{
+	uint32_t v = 0;
+
+	if (end - p < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char c = p[i];
+
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint32_t)(c - '0');
+		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+			v = v << 4 | (uint32_t)((c | 32) - 'a' + 10);
+		else
+			return -1;
+	}
+	*out = v;
+	return 0;
+}
+
+/* Behind "\u"; a surrogate pair is one character. Returns the bytes of the text it took, 0: bad. */
+static size_t unicode_escape(const char *p, const char *end, uint32_t *cp)
+{
+	uint32_t low;
+
+	if (hex4(p, end, cp) < 0 || (*cp >= 0xdc00 && *cp < 0xe000))
+		return 0;
+	if (*cp < 0xd800 || *cp >= 0xe000)
+		return 4;
+	if (end - p < 10 || p[4] != '\\' || p[5] != 'u' || hex4(p + 6, end, &low) < 0 || low < 0xdc00 || low >= 0xe000)
+		return 0;
+	*cp = 0x10000 + ((*cp - 0xd800) << 10 | (low - 0xdc00));
+	return 10;
+}
+
+/* One escape at <p>, a backslash, into <out>. Returns the bytes of the text it took, 0: bad. */
+static size_t escape(const char *p, const char *end, char *out, size_t *n_out)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at;
+	uint32_t cp;
+	size_t n;
+
+	if (end - p < 2)
+		return 0;
+	if (p[1] == 'u') {
+		if ((n = unicode_escape(p + 2, end, &cp)) == 0)
+			return 0;
+		*n_out = utf8_put((uint8_t *)out, cp);
+		return n + 2;
+	}
+	if (p[1] == 0 || (at = strchr(from, p[1])) == NULL)
+		return 0;
+	out[0] = to[at - from];
+	*n_out = 1;
+	return 2;
+}
+
+/* Behind the opening quote: the first byte that is not plain. */
+static const char *plain(const char *p, const char *end)
+{
+	while (p < end && *p != '"' && *p != '\\' && (uint8_t)*p >= 0x20)
+		p++;
+	return p;
+}
+
+/* A string at <p>, its quote. Returns what is behind it, or NULL. */
+static const char *string(struct jdoc *d, const char *p, const char *end, struct span *out, struct err *e)
+{
+	const char *from = p + 1, *q = plain(from, end);
+	char *to;
+	size_t n, m, taken;
+
+	if (q < end && *q == '"') {
+		*out = span_of(from, (size_t)(q - from));
+		return q + 1;
+	}
+	if (d->decoded == NULL && (d->decoded = mem_alloc(d->text.n + 1)) == NULL) {
+		err_set(e, "not enough memory");
+		return NULL;
+	}
+	to = d->decoded + d->n_decoded;
+	for (n = 0; ; from = q, q = plain(q, end)) {
+		memcpy(to + n, from, (size_t)(q - from));
+		n += (size_t)(q - from);
+		if (q == end) {
+			j_refuse_at(d, p, e, "this string has no end");
+			return NULL;
+		}
+		if (*q == '"')
+			break;
+		if (*q != '\\') {
+			j_refuse_at(d, q, e, "a control character in a string has to be written as an escape");
+			return NULL;
+		}
+		if ((taken = escape(q, end, to + n, &m)) == 0) {
+			j_refuse_at(d, q, e, "this escape is none of JSON's, or half of a surrogate pair");
+			return NULL;
+		}
+		q += taken;
+		n += m;
+	}
+	d->n_decoded += n;
+	*out = span_of(to, n);
+	return q + 1;
+}
+
+static const char *digits(const char *p, const char *end)
+{
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p;
+}
+
+/* What is behind the number at <p>, or NULL: it is none. */
+static const char *number(const char *p, const char *end)
+{
+	const char *q = p + (*p == '-'), *r = digits(q, end);
+
+	if (r == q || (*q == '0' && r - q > 1))
+		return NULL;
+	if (r < end && *r == '.') {
+		q = r + 1;
+		if ((r = digits(q, end)) == q)
+			return NULL;
+	}
+	if (r < end && (*r | 32) == 'e') {
+		q = r + 1;
+		q += q < end && (*q == '+' || *q == '-');
+		if ((r = digits(q, end)) == q)
+			return NULL;
+	}
+	return r;
+}
+
+/* ---- the tree ------------------------------------------------------------------------------------ */
+
+static struct jnode *node_new(struct reader *r)
+{
+	struct jdoc *d = r->d;
+	struct chunk *c = d->chunks;
+
+	if (d->n_nodes++ >= JDOC_NODES_MAX) {
+		j_refuse_at(d, r->p, r->e, "more than %u values", JDOC_NODES_MAX);
+		return NULL;
+	}
+	if (c == NULL || c->n == CHUNK_NODES) {
+		if ((c = mem_alloc(sizeof(*c))) == NULL) {
+			err_set(r->e, "not enough memory");
+			return NULL;
+		}
+		c->next = d->chunks;
+		d->chunks = c;
+	}
+	return &c->node[c->n++];
+}
+
+/* Skip a value by its brackets and quotes. */
+static int skip(struct reader *r)
+{
+	const char *from = r->p;
+	unsigned int depth = 0;
+
+	do {
+		switch (*r->p++) {
+		case '{': case '[': depth++; break;
+		case '}': case ']': depth--; break;
+		case '"':
+			while (r->p < r->end && *r->p != '"')
+				r->p += *r->p == '\\' ? 2 : 1;
+			r->p++;
+			break;
+		default: break;
+		}
+	} while (depth > 0 && r->p < r->end);
+	if (depth > 0 || r->p > r->end)
+		return j_refuse_at(r->d, from, r->e, "this %s has no end", *from == '{' ? "object" : "array");
+	return 0;
+}
+
+static bool raw_key(const struct jnode *v)
+{
+	const struct jnode *up = v->parent;
+
+	return up != NULL && up->parent != NULL && up->parent->parent == NULL && up->kind == J_OBJECT &&
+	       up->parent->kind == J_OBJECT && span_eq(up->key, SPAN("model")) &&
+	       (span_eq(v->key, SPAN("vocab")) || span_eq(v->key, SPAN("merges")));
+}
+
+static int value(struct reader *r, struct jnode *v, unsigned int depth);
+
+static int by_key(const void *a, const void *b)
+{
+	const struct jnode *x = *(const struct jnode *const *)a, *y = *(const struct jnode *const *)b;
+	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
+	int c = n ? memcmp(x->key.p, y->key.p, n) : 0;
+
+	return c != 0 ? c : (x->key.n > y->key.n) - (x->key.n < y->key.n);
+}
+
+/* No key twice: which of the two would count is anybody's guess. */
+static int distinct(struct reader *r, const struct jnode *object, size_t n)
+{
+	const struct jnode **all = mem_calloc(n, sizeof(*all)), *twice = NULL;
+	size_t i = 0;
+
+	if (all == NULL)
+		return err_set(r->e, "not enough memory");
+	for (const struct jnode *v = object->child; v != NULL; v = v->next)
+		all[i++] = v;
+	qsort(all, n, sizeof(*all), by_key);
+	for (i = 1; i < n && twice == NULL; i++)
+		twice = by_key(&all[i - 1], &all[i]) == 0 ? all[i] : NULL;
+	mem_free(all);
+	return twice == NULL ? 0 : j_refuse(r->d, twice, r->e, "stands twice in its object");
+}
+
+static int member_key(struct reader *r, struct jnode *v)
+{
+	if (r->p == r->end || *r->p != '"')
+		return j_refuse_at(r->d, r->p, r->e, "a key in quotes is expected here");
+	if ((r->p = string(r->d, r->p, r->end, &v->key, r->e)) == NULL)
+		return -1;
+	r->p = space(r->p, r->end);
+	if (r->p == r->end || *r->p != ':')
+		return j_refuse_at(r->d, r->p, r->e, "a colon is expected here");
+	r->p = space(r->p + 1, r->end);
+	return 0;
+}
+
+/* Members or elements, behind the bracket. */
+static int inside(struct reader *r, struct jnode *up, unsigned int depth)
+{
+	const char close = up->kind == J_OBJECT ? '}' : ']';
+	struct jnode **link = &up->child, *v;
+	uint32_t n = 0;
+
+	if (depth == JDOC_DEPTH_MAX)
+		return j_refuse_at(r->d, r->p, r->e, "nested deeper than %d", JDOC_DEPTH_MAX);
+	r->p = space(r->p + 1, r->end);
+	if (r->p < r->end && *r->p == close)
+		return r->p++, 0;
+	for (;;) {
+		if ((v = node_new(r)) == NULL)
+			return -1;
+		v->parent = up;
+		v->index = n++;
+		if (up->kind == J_OBJECT && member_key(r, v) < 0)
+			return -1;
+		*link = v;
+		link = &v->next;
+		if (value(r, v, depth + 1) < 0)
+			return -1;
+		r->p = space(r->p, r->end);
+		if (r->p < r->end && *r->p == close) {
+			r->p++;
+			return up->kind == J_OBJECT && n > 1 ? distinct(r, up, n) : 0;
+		}
+		if (r->p == r->end || *r->p != ',')
+			return j_refuse_at(r->d, r->p, r->e, "a comma or '%c' is expected here", close);
+		r->p = space(r->p + 1, r->end);
+	}
+}
+
+static int word(struct reader *r, struct jnode *v)
+{
+	static const struct { struct span s; enum jkind kind; } words[] = {
+		{ SPAN("null"), J_NULL }, { SPAN("true"), J_TRUE }, { SPAN("false"), J_FALSE }
+	};
+	const char *q;
+
+	for (size_t i = 0; i < 3; i++) {
+		if ((size_t)(r->end - r->p) >= words[i].s.n && memcmp(r->p, words[i].s.p, words[i].s.n) == 0) {
+			v->kind = words[i].kind;
+			r->p += words[i].s.n;
+			return 0;
+		}
+	}
+	if (r->p == r->end || (q = number(r->p, r->end)) == NULL)
+		return j_refuse_at(r->d, r->p, r->e, "a value is expected here");
+	v->kind = J_NUMBER;
+	v->s = span_of(r->p, (size_t)(q - r->p));
+	r->p = q;
+	return 0;
+}
+
+static int value(struct reader *r, struct jnode *v, unsigned int depth)
+{
+	v->at = r->p;
+	if (r->p == r->end)
+		return j_refuse_at(r->d, r->p, r->e, "a value is expected here, the text ends");
+	if (*r->p == '{' || *r->p == '[') {
+		v->kind = *r->p == '{' ? J_OBJECT : J_ARRAY;
+		if (!raw_key(v))
+			return inside(r, v, depth);
+		if (skip(r) < 0)
+			return -1;
+		v->kind = J_RAW;
+		v->s = span_of(v->at, (size_t)(r->p - v->at));
+		return 0;
+	}
+	if (*r->p == '"') {
+		v->kind = J_STRING;
+		return (r->p = string(r->d, r->p, r->end, &v->s, r->e)) == NULL ? -1 : 0;
+	}
+	return word(r, v);
+}
+
+static int parse(struct reader *r)
+{
+	struct jdoc *d = r->d;
+	size_t good;
+
+	if (d->text.n > JDOC_BYTES_MAX)
+		return j_refuse(d, NULL, r->e, "larger than %zu MiB", JDOC_BYTES_MAX >> 20);
+	if ((good = utf8_good((const uint8_t *)d->text.p, d->text.n)) < d->text.n)
+		return j_refuse_at(d, d->text.p + good, r->e, "this is not UTF-8");
+	r->p = space(r->p, r->end);
+	if ((d->root = node_new(r)) == NULL || value(r, d->root, 0) < 0)
+		return -1;
+	r->p = space(r->p, r->end);
+	return r->p == r->end ? 0 : j_refuse_at(d, r->p, r->e, "something stands behind the end of the text's value");
+}
+
+struct jdoc *jdoc_new(struct span text, const char *name, struct err *e)
+{
+	struct jdoc *d = mem_alloc(sizeof(*d));
+	struct reader r = { .d = d, .e = e };
+
+	if (d == NULL) {
+		err_set(e, "not enough memory");
+		return NULL;
+	}
+	d->text = text.p != NULL ? text : SPAN("");
+	d->name = name;
+	r.p = d->text.p;
+	r.end = r.p + d->text.n;
+	if (parse(&r) == 0)
+		return d;
+	jdoc_free(d);
+	return NULL;
+}
+
+void jdoc_free(struct jdoc *d)
+{
+	struct chunk *c;
+
+	if (d == NULL)
+		return;
+	while ((c = d->chunks) != NULL) {
+		d->chunks = c->next;
+		mem_free(c);
+	}
+	mem_free(d->decoded);
+	mem_free(d);
+}
+
+const struct jnode *jdoc_root(const struct jdoc *d)
+{
+	return d->root;
+}
+
+/* ---- a raw value ---------------------------------------------------------------------------------- */
+
+bool jcur_open(struct jcur *c, struct jdoc *d, const struct jnode *raw, char bracket)
+{
+	if (raw->kind != J_RAW || raw->s.p[0] != bracket)
+		return false;
+	*c = (struct jcur){ .d = d, .p = raw->s.p + 1, .end = raw->s.p + raw->s.n };
+	return true;
+}
+
+int jcur_next(struct jcur *c, struct err *e)
+{
+	const char *p = space(c->p, c->end);
+
+	if (p < c->end && (*p == '}' || *p == ']')) {
+		c->p = p + 1;
+		return 0;
+	}
+	if (c->n++ > 0) {
+		if (p == c->end || *p != ',')
+			return j_refuse_at(c->d, p, e, "a comma or a closing bracket is expected here");
+		p = space(p + 1, c->end);
+	}
+	c->p = p;
+	return 1;
+}
+
+int jcur_string(struct jcur *c, struct span *out, struct err *e)
+{
+	const char *p = space(c->p, c->end);
+
+	if (p == c->end || *p != '"')
+		return j_refuse_at(c->d, p, e, "a string is expected here");
+	p = string(c->d, p, c->end, out, e);
+	if (p == NULL)
+		return -1;
+	c->p = p;
+	return 0;
+}
+
+int jcur_key(struct jcur *c, struct span *out, struct err *e)
+{
+	const char *p;
+
+	if (jcur_string(c, out, e) < 0)
+		return -1;
+	p = space(c->p, c->end);
+	if (p == c->end || *p != ':')
+		return j_refuse_at(c->d, p, e, "a colon is expected here");
+	c->p = space(p + 1, c->end);
+	return 0;
+}
+
+static bool small_number(const char *p, const char *q, uint32_t *out)
+{
+	uint64_t v = 0;
+
+	if (q - p > 10)
+		return false;
+	for (; p < q; p++) {
+		if (*p < '0' || *p > '9')
+			return false;
+		v = v * 10 + (uint64_t)(*p - '0');
+	}
+	*out = (uint32_t)v;
+	return v <= UINT32_MAX;
+}
+
+int jcur_u32(struct jcur *c, uint32_t *out, struct err *e)
+{
+	const char *q = c->p < c->end ? number(c->p, c->end) : NULL;
+
+	if (q == NULL || !small_number(c->p, q, out))
+		return j_refuse_at(c->d, c->p, e, "a whole number from 0 to 4294967295 is expected here");
+	c->p = q;
+	return 0;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------- */
+
+const char *jkind_text(enum jkind k)
+{
+	static const char *const text[] = { "null", "false", "true", "a number", "a string", "an array", "an object", "raw" };
+
+	return text[k];
+}
+
+bool j_is(const struct jnode *v, const char *text)
+{
+	return v != NULL && v->kind == J_STRING && span_eq(v->s, span_str(text));
+}
+
+const struct jnode *j_get(const struct jnode *object, const char *key)
+{
+	if (object == NULL || object->kind != J_OBJECT)
+		return NULL;
+	for (const struct jnode *v = object->child; v != NULL; v = v->next) {
+		if (span_eq(v->key, span_str(key)))
+			return v->kind == J_NULL ? NULL : v;
+	}
+	return NULL;
+}
+
+static int wrong(const struct jdoc *d, const struct jnode *v, const char *want, struct err *e)
+{
+	return j_refuse(d, v, e, "is %s; %s is expected", jkind_text(v->kind), want);
+}
+
+int j_bool(const struct jdoc *d, const struct jnode *object, const char *key, bool *out, struct err *e)
+{
+	const struct jnode *v = j_get(object, key);
+
+	if (v == NULL)
+		return 0;
+	if (v->kind != J_TRUE && v->kind != J_FALSE)
+		return wrong(d, v, "true or false", e);
+	*out = v->kind == J_TRUE;
+	return 0;
+}
+
+int j_text(const struct jdoc *d, const struct jnode *object, const char *key, struct span *out, struct err *e)
+{
+	const struct jnode *v = j_get(object, key);
+
+	if (v == NULL)
+		return 0;
+	if (v->kind != J_STRING)
+		return wrong(d, v, "a string", e);
+	*out = v->s;
+	return 0;
+}
+
+static int missing(const struct jdoc *d, const struct jnode *object, const char *key, struct err *e)
+{
+	if (j_get(object, key) != NULL)
+		return 0;
+	return j_refuse(d, object, e, "\"%s\" is missing", key);
+}
+
+int j_need_bool(const struct jdoc *d, const struct jnode *object, const char *key, bool *out, struct err *e)
+{
+	return missing(d, object, key, e) < 0 ? -1 : j_bool(d, object, key, out, e);
+}
+
+int j_need_text(const struct jdoc *d, const struct jnode *object, const char *key, struct span *out, struct err *e)
+{
+	return missing(d, object, key, e) < 0 ? -1 : j_text(d, object, key, out, e);
+}
+
+const struct jnode *j_need(const struct jdoc *d, const struct jnode *object, const char *key, enum jkind kind, struct err *e)
+{
+	const struct jnode *v;
+
+	if (missing(d, object, key, e) < 0)
+		return NULL;
+	v = j_get(object, key);
+	if (v->kind == kind)
+		return v;
+	wrong(d, v, jkind_text(kind), e);
+	return NULL;
+}
+
+int j_u32(const struct jdoc *d, const struct jnode *v, uint32_t *out, struct err *e)
+{
+	if (v->kind == J_NUMBER && small_number(v->s.p, v->s.p + v->s.n, out))
+		return 0;
+	return j_refuse(d, v, e, "a whole number from 0 to 4294967295 is expected");
+}
+
+static bool among(struct span key, const char *keys)
+{
+	const char *p = keys;
+
+	while (*p != 0) {
+		size_t n = strcspn(p, " ");
+
+		if (n == key.n && memcmp(p, key.p, n) == 0)
+			return true;
+		p += n;
+		p += *p == ' ';
+	}
+	return false;
+}
+
+int j_only(const struct jdoc *d, const struct jnode *v, const char *keys, struct err *e)
+{
+	if (v->kind != J_OBJECT)
+		return wrong(d, v, "an object", e);
+	for (const struct jnode *m = v->child; m != NULL; m = m->next) {
+		if (!among(m->key, keys))
+			return j_refuse(d, m, e, "is not known here; understood are: %s", keys);
+	}
+	return 0;
+}

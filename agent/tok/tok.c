@@ -1,0 +1,307 @@
+/* A tokenizer: made from a recipe and a vocabulary, counted, asked about. Encoding is tok_encode.c.
+ *
+ * There is one way to make one, whether its files were read or an image of it was mapped: what is read becomes a recipe first. So
+ * what an image gives cannot differ from what the files give. */
+#include "agent/tok/tok.h"
+
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/chunk.h"
+#include "agent/tok/recipe.h"
+#include "agent/tok/tok_in.h"
+
+/* ---- building --------------------------------------------------------------------------------------- */
+
+/* Contents of tokens that are looked for in normalised text are normalised, too. */
+static int normalize(const struct normal *m, struct added_token *t, uint32_t n, struct normal_buf *b, char ***copies)
+{
+	struct span out;
+
+	if (m == NULL)
+		return 0;
+	if ((*copies = mem_calloc(n + 1, sizeof(**copies))) == NULL)
+		return -1;
+	for (uint32_t i = 0; i < n; i++) {
+		normal_run(m, b, t[i].content, &out);
+		if (out.p == NULL || ((*copies)[i] = mem_alloc(out.n + 1)) == NULL)
+			return -1;
+		memcpy((*copies)[i], out.p, out.n);
+		t[i].content = span_of((*copies)[i], out.n);
+	}
+	return 0;
+}
+
+static struct added *make_normalized(const struct normal *m, struct added_token *t, uint32_t n)
+{
+	struct normal_buf b = { .cap = { 0, 0 } };
+	struct added *a = NULL;
+	char **copies = NULL;
+
+	if (normalize(m, t, n, &b, &copies) == 0)
+		a = added_new(t, n);
+	for (uint32_t i = 0; copies != NULL && i < n; i++)
+		mem_free(copies[i]);
+	mem_free(copies);
+	normal_buf_fini(&b);
+	return a;
+}
+
+/* The two sets; t->tokens has those of the raw one first. */
+static int make_added(struct tok *t, const struct recipe *r)
+{
+	struct added_token *part = mem_calloc(r->n_tokens + 1, sizeof(*part));
+	uint32_t n = 0, m = 0;
+
+	t->tokens = mem_calloc(r->n_tokens + 1, sizeof(*t->tokens));
+	if (part == NULL || t->tokens == NULL) {
+		mem_free(part);
+		return -1;
+	}
+	for (uint32_t i = 0; i < r->n_tokens; i++) {
+		t->tokens[i] = r->tokens[i].token;
+		if (!r->tokens[i].normalized)
+			part[n++] = r->tokens[i].token;
+	}
+	t->n_tokens = r->n_tokens;
+	t->raw = added_new(part, n);
+	for (uint32_t i = 0; i < r->n_tokens; i++) {
+		if (r->tokens[i].normalized)
+			part[m++] = r->tokens[i].token;
+	}
+	t->normalized = make_normalized(t->normal, part, m);
+	mem_free(part);
+	return t->raw != NULL && t->normalized != NULL ? 0 : -1;
+}
+
+static int copy_ids(struct ids *to, const token_id *p, uint32_t n)
+{
+	if (n > 0 && ids_reserve(to, n) < 0)
+		return -1;
+	if (n > 0)
+		memcpy(to->p, p, n * sizeof(*p));
+	to->n = n;
+	return 0;
+}
+
+/* White space that a token strips on its right and in which another one may begin: then where a cut is found depends on the one
+ * before, and tok_next_cut() is not told that. */
+static bool cuts_meet(const struct recipe *r)
+{
+	bool strips = false, space = false;
+
+	for (uint32_t i = 0; i < r->n_tokens; i++) {
+		const struct added_token *t = &r->tokens[i].token;
+
+		strips |= t->rstrip;
+		space |= t->content.n > 0 && ((uint8_t)t->content.p[0] <= ' ' || (uint8_t)t->content.p[0] >= 0x80);
+	}
+	return strips && space;
+}
+
+static void find_segments(struct tok *t, const struct recipe *r)
+{
+	struct split_traits s = { .streams = false };
+	bool plain = added_none(t->normalized);
+
+	if (t->split != NULL)
+		s = split_traits(t->split);
+	t->segments.independent = !cuts_meet(r);
+	t->segments.first_differs = s.first_differs;
+	t->segments.streams = s.streams && plain;
+	if (plain && t->split != NULL)
+		t->segments.places = chunk_places(s, r->normal, r->n_normal);
+}
+
+static int make(struct tok *t, const struct recipe *r, struct err *e)
+{
+	t->refs = 1;
+	t->fingerprint = r->fingerprint;
+	if (r->n_normal > 0 && (t->normal = normal_new(r->normal, r->n_normal, e)) == NULL)
+		return -1;
+	if (r->n_split > 0 && (t->split = split_new(r->split, r->n_split, e)) == NULL)
+		return -1;
+	if (make_added(t, r) < 0 || copy_ids(&t->prefix, r->before, r->n_before) < 0 ||
+	    copy_ids(&t->suffix, r->behind, r->n_behind) < 0)
+		return err_set(e, "not enough memory");
+	find_segments(t, r);
+	memcpy(t->dropped, r->dropped, sizeof(t->dropped));
+	for (size_t i = 0; i < sizeof(t->dropped); i++)
+		t->drops |= t->dropped[i] != 0;
+	return 0;
+}
+
+struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e)
+{
+	struct tok *t = mem_alloc(sizeof(*t));
+	struct recipe r;
+	int bad;
+
+	if (t == NULL) {
+		mem_free((void *)recipe.p);
+		bpe_free(bpe);
+		err_set(e, "not enough memory");
+		return NULL;
+	}
+	t->recipe = recipe;
+	t->bpe = bpe;
+	if (recipe_read(recipe, &r) < 0) {
+		err_set(e, "not enough memory, or a damaged image");
+		tok_unref(t);
+		return NULL;
+	}
+	bad = make(t, &r, e);
+	recipe_fini(&r);
+	if (bad == 0)
+		return t;
+	t->refs = 1;
+	tok_unref(t);
+	return NULL;
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------- */
+
+static bool is_json(struct span file)
+{
+	size_t i = 0;
+
+	while (i < file.n && strchr(" \t\r\n", file.p[i]) != NULL)
+		i++;
+	return i < file.n && file.p[i] == '{';
+}
+
+static uint64_t fingerprint(const struct tok_source *src)
+{
+	uint64_t part[4] = { 0, 0, 0, 1 /* of the way ids are made */ };
+	XXH128_hash_t h = XXH3_128bits(src->file.p, src->file.n);
+
+	part[0] = h.low64 ^ h.high64;
+	h = XXH3_128bits(src->config.p, src->config.n);
+	part[1] = h.low64 ^ h.high64;
+	if (src->pattern != NULL)
+		part[2] = XXH3_64bits(src->pattern, strlen(src->pattern));
+	return XXH3_64bits(part, sizeof(part));
+}
+
+static int read_files(struct draft *d, const struct tok_source *src, struct jdoc **doc, struct jdoc **config, struct err *e)
+{
+	if (src->config.n > 0 && (*config = jdoc_new(src->config, src->config_name ? src->config_name : "tokenizer_config.json",
+						     e)) == NULL)
+		return -1;
+	if (!is_json(src->file))
+		return tok_tiktoken_read(d, src, *config, e);
+	if ((*doc = jdoc_new(src->file, src->name, e)) == NULL || tok_json_read(d, *doc, e) < 0)
+		return -1;
+	return *config != NULL ? tok_config_read(d, *config, e) : 0;
+}
+
+static void name_file(const struct tok_source *src, struct err *e)
+{
+	if (e != NULL && e->file[0] == 0)
+		snprintf(e->file, sizeof(e->file), "%s", src->name ? src->name : "");
+}
+
+static struct tok *build(struct draft *d, const struct tok_source *src, struct err *e)
+{
+	struct span recipe;
+	struct bpe *bpe;
+
+	if (draft_spec(d, e) < 0 || (bpe = bpe_new(&d->spec, e)) == NULL)
+		return NULL;
+	recipe = recipe_write(d, fingerprint(src));
+	if (recipe.p == NULL) {
+		bpe_free(bpe);
+		err_set(e, "not enough memory");
+		return NULL;
+	}
+	return tok_make(recipe, bpe, e);
+}
+
+struct tok *tok_load(const struct tok_source *src, struct err *e)
+{
+	struct draft *d = mem_alloc(sizeof(*d));
+	struct jdoc *doc = NULL, *config = NULL;
+	struct tok *t = NULL;
+
+	if (e != NULL)
+		*e = (struct err){ .line = 0 };
+	if (d == NULL)
+		err_set(e, "not enough memory");
+	else if (read_files(d, src, &doc, &config, e) == 0)
+		t = build(d, src, e);
+	if (t == NULL)
+		name_file(src, e);
+	if (d != NULL)
+		draft_fini(d);
+	mem_free(d);
+	jdoc_free(doc);
+	jdoc_free(config);
+	return t;
+}
+
+/* ---- counting and asking ------------------------------------------------------------------------------------ */
+
+struct tok *tok_ref(struct tok *t)
+{
+	__atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
+	return t;
+}
+
+void tok_unref(struct tok *t)
+{
+	if (t == NULL || (t->refs > 0 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0))
+		return;
+	normal_free(t->normal);
+	split_free(t->split);
+	bpe_free(t->bpe);
+	added_free(t->raw);
+	added_free(t->normalized);
+	mem_free(t->tokens);
+	ids_free(&t->prefix);
+	ids_free(&t->suffix);
+	mem_free((void *)t->recipe.p);
+	if (t->gone != NULL)
+		t->gone(t->gone_arg);
+	mem_free(t);
+}
+
+size_t tok_bytes(const struct tok *t)
+{
+	return sizeof(*t) + bpe_bytes(t->bpe) + added_bytes(t->raw) + added_bytes(t->normalized) +
+	       t->n_tokens * sizeof(*t->tokens) + t->recipe.n;
+}
+
+uint64_t tok_fingerprint(const struct tok *t)
+{
+	return t->fingerprint;
+}
+
+struct tok_segments tok_segments(const struct tok *t)
+{
+	return t->segments;
+}
+
+struct ids tok_prefix(const struct tok *t)
+{
+	return t->prefix;
+}
+
+struct ids tok_suffix(const struct tok *t)
+{
+	return t->suffix;
+}
+
+token_id tok_id(const struct tok *t, struct span content)
+{
+	for (uint32_t i = 0; i < t->n_tokens; i++) {
+		if (span_eq(t->tokens[i].content, content))
+			return t->tokens[i].id;
+	}
+	return BPE_NO_ID;
+}
+
+struct tok_parts tok_parts(const struct tok *t)
+{
+	return (struct tok_parts){ .normal = t->normal, .split = t->split, .bpe = t->bpe,
+				   .normalized = added_none(t->normalized) ? NULL : t->normalized };
+}

@@ -1,0 +1,221 @@
+/* A text into ids: added tokens out of the raw text, then what lies between them through normalizer, added tokens of normalised
+ * text, splitter and vocabulary. Each step is done for a segment and not for the text, as tokenizers does it: so ids of a
+ * segment are the same wherever it stands, and may be kept (segcache.h).
+ *
+ * Text that is not UTF-8 is copied with U+FFFD in place of its bad parts; contents of added tokens are whole characters, so it
+ * is all the same whether a text is mended whole or each segment of it. */
+#include "agent/base/mem.h"
+#include "agent/tok/tok_in.h"
+#include "agent/tok/utf8.h"
+
+#define MENDED_MAX	(SIZE_MAX / 4)
+
+struct tok_scratch *tok_scratch_new(void)
+{
+	struct tok_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->split = split_scratch_new();
+	c->bpe = bpe_scratch_new();
+	if (c->split != NULL && c->bpe != NULL)
+		return c;
+	tok_scratch_free(c);
+	return NULL;
+}
+
+void tok_scratch_free(struct tok_scratch *c)
+{
+	if (c == NULL)
+		return;
+	normal_buf_fini(&c->normal);
+	split_scratch_free(c->split);
+	bpe_scratch_free(c->bpe);
+	if (c->mended != NULL)
+		mem_wipe(c->mended, c->mended_cap);
+	mem_free(c->mended);
+	if (c->kept != NULL)
+		mem_wipe(c->kept, c->kept_cap);
+	mem_free(c->kept);
+	mem_free(c);
+}
+
+struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
+{
+	return (struct tok_scratch_parts){ .normal = &c->normal, .split = c->split, .bpe = c->bpe };
+}
+
+/* Room for <n> bytes; what was there is not kept, but wiped. */
+static int room(uint8_t **p, size_t *cap, size_t n)
+{
+	uint8_t *q;
+
+	if (*cap >= n)
+		return 0;
+	if ((q = mem_alloc(n)) == NULL)
+		return -1;
+	if (*p != NULL)
+		mem_wipe(*p, *cap);
+	mem_free(*p);
+	*p = q;
+	*cap = n;
+	return 0;
+}
+
+/* <text>, made valid in the scratch when it is not. -1: no memory. */
+static int mend(struct tok_scratch *c, struct span *text)
+{
+	const uint8_t *p = (const uint8_t *)text->p;
+
+	if (utf8_good(p, text->n) == text->n)
+		return 0;
+	if (text->n > MENDED_MAX || room(&c->mended, &c->mended_cap, text->n * 3) < 0)
+		return -1;
+	*text = span_of(c->mended, utf8_mend(p, text->n, c->mended));
+	return 0;
+}
+
+/* Pieces into ids, without the bytes that the vocabulary lacks: what was around them comes together. */
+static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end, size_t n, struct ids *out)
+{
+	uint32_t m = 0, i = 0, last = 0;
+	size_t left = 0;
+
+	if (!t->drops || n == 0)
+		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
+	if (room(&c->kept, &c->kept_cap, end[n - 1]) < 0)
+		return -1;
+	for (size_t k = 0; k < n; k++) {
+		for (; i < end[k]; i++) {
+			if ((t->dropped[p[i] / 8] >> (p[i] % 8) & 1) == 0)
+				c->kept[m++] = p[i];
+		}
+		if (m > last)
+			end[left++] = last = m;
+	}
+	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, c->kept, end, left, out);
+}
+
+/* Normalised text without added tokens. */
+static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	size_t n = text.n;
+	uint32_t end = (uint32_t)n;
+
+	if (n > UINT32_MAX)
+		return -1;
+	if (n > 0 && t->split == NULL)
+		return merge(t, c, p, &end, 1, out);
+	while (n > 0) {
+		if (split_next(t->split, c->split, p, n, first, true, &c->pieces) < 0)
+			return -1;
+		if (merge(t, c, c->pieces.text, c->pieces.end, c->pieces.n, out) < 0)
+			return -1;
+		p += c->pieces.used;
+		n -= c->pieces.used;
+		first = false;
+	}
+	return 0;
+}
+
+static int put_id(struct ids *out, token_id id)
+{
+	if (ids_reserve(out, 1) < 0)
+		return -1;
+	out->p[out->n++] = id;
+	return 0;
+}
+
+/* Valid text of one segment. */
+static int segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+{
+	struct added_at at = { 0, 0 };
+	struct added_hit hit;
+	size_t from;
+
+	if (text.n == 0)
+		return 0;
+	if (t->normal != NULL) {
+		normal_run(t->normal, &c->normal, text, &text);
+		if (text.p == NULL)
+			return -1;
+	}
+	for (from = 0; added_next(t->normalized, text, &at, &hit); from = at.end) {
+		if (hit.at > from && pieces(t, c, span_of(text.p + from, hit.at - from), first && from == 0, out) < 0)
+			return -1;
+		if (put_id(out, hit.id) < 0)
+			return -1;
+	}
+	return pieces(t, c, span_of(text.p + from, text.n - from), first && from == 0, out);
+}
+
+static int all(const struct tok *t, struct tok_scratch *c, struct span text, struct ids *out)
+{
+	struct added_at at = { 0, 0 };
+	struct added_hit hit;
+	size_t from;
+
+	for (from = 0; added_next(t->raw, text, &at, &hit); from = at.end) {
+		if (hit.at > from && segment(t, c, span_of(text.p + from, hit.at - from), from == 0, out) < 0)
+			return -1;
+		if (put_id(out, hit.id) < 0)
+			return -1;
+	}
+	return segment(t, c, span_of(text.p + from, text.n - from), from == 0, out);
+}
+
+static int put_ids(struct ids *out, const struct ids *more)
+{
+	if (more->n == 0)
+		return 0;
+	if (ids_reserve(out, more->n) < 0)
+		return -1;
+	memcpy(out->p + out->n, more->p, more->n * sizeof(*more->p));
+	out->n += more->n;
+	return 0;
+}
+
+int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out)
+{
+	size_t before = out->n;
+
+	if (text.p == NULL)
+		text = SPAN("");
+	if (mend(c, &text) < 0 || ((flags & TOK_SPECIAL) && put_ids(out, &t->prefix) < 0) || all(t, c, text, out) < 0 ||
+	    ((flags & TOK_SPECIAL) && put_ids(out, &t->suffix) < 0)) {
+		out->n = before;
+		return -1;
+	}
+	return 0;
+}
+
+int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+{
+	size_t before = out->n;
+
+	if (text.n == 0)
+		return 0;
+	if (mend(c, &text) == 0 && segment(t, c, text, first, out) == 0)
+		return 0;
+	out->n = before;
+	return -1;
+}
+
+bool tok_next_cut(const struct tok *t, struct span text, size_t from, struct tok_cut *cut)
+{
+	struct added_at at = { from, from };
+	struct added_hit hit;
+
+	if (!added_next(t->raw, text, &at, &hit))
+		return false;
+	*cut = (struct tok_cut){ .at = hit.at, .n = hit.n, .id = hit.id };
+	return true;
+}
+
+size_t tok_cut_tail(const struct tok *t, struct span text)
+{
+	struct added_at at = { 0, 0 };
+
+	return added_tail(t->raw, text, &at);
+}

@@ -1,0 +1,97 @@
+/* An image's head says what it is and of what; the checksum is over all behind it. Then the tables are bpe.h's business, and
+ * the rest is built from the recipe as if the files had been read (patterns are compiled anew: a compiled one has pointers). */
+#include "agent/tok/tok_image.h"
+
+#include "agent/base/mem.h"
+#include "agent/tok/tok_in.h"
+
+#define FORMAT	1u
+#define ALIGN	64u
+
+struct head {
+	char magic[8];
+	uint32_t format, order;		/* <order>: 0x01020304 as this machine writes it */
+	uint64_t key[2];
+	uint64_t checksum;		/* of all behind the head */
+	uint64_t recipe_bytes, bpe_at, bpe_bytes;
+};
+
+static const char magic[8] = "kvr tok";
+
+struct tok_image_key tok_image_key(const struct tok_source *src)
+{
+	XXH128_hash_t part[3] = { XXH3_128bits(src->file.p, src->file.n), XXH3_128bits(src->config.p, src->config.n),
+				  XXH3_128bits(src->pattern, src->pattern ? strlen(src->pattern) : 0) };
+	XXH128_hash_t all = XXH3_128bits_withSeed(part, sizeof(part), FORMAT);
+
+	return (struct tok_image_key){ { all.low64, all.high64 } };
+}
+
+static size_t aligned(size_t n)
+{
+	return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+struct span tok_image(const struct tok *t, struct tok_image_key key)
+{
+	struct span bpe = bpe_image(t->bpe);
+	struct head h = { .format = FORMAT, .order = 0x01020304, .key = { key.h[0], key.h[1] },
+			  .recipe_bytes = t->recipe.n, .bpe_bytes = bpe.n };
+	size_t n;
+	char *p;
+
+	memcpy(h.magic, magic, sizeof(magic));
+	h.bpe_at = aligned(sizeof(h) + t->recipe.n);
+	n = h.bpe_at + bpe.n;
+	if ((p = mem_alloc(n)) == NULL)
+		return (struct span){ NULL, 0 };
+	memcpy(p + sizeof(h), t->recipe.p, t->recipe.n);
+	memcpy(p + h.bpe_at, bpe.p, bpe.n);
+	h.checksum = XXH3_64bits(p + sizeof(h), n - sizeof(h));
+	memcpy(p, &h, sizeof(h));
+	return span_of(p, n);
+}
+
+static int check(struct span image, struct tok_image_key key, struct head *h, struct err *e)
+{
+	if (image.n < sizeof(*h))
+		return err_set(e, "this image of a tokenizer is cut");
+	memcpy(h, image.p, sizeof(*h));
+	if (memcmp(h->magic, magic, sizeof(magic)) != 0)
+		return err_set(e, "this is no image of a tokenizer");
+	if (h->format != FORMAT || h->order != 0x01020304)
+		return err_set(e, "this image of a tokenizer is of another version or machine");
+	if (h->key[0] != key.h[0] || h->key[1] != key.h[1])
+		return err_set(e, "this image is of another tokenizer, or its files have changed");
+	if (h->recipe_bytes > image.n - sizeof(*h) || h->bpe_at != aligned(sizeof(*h) + h->recipe_bytes) ||
+	    h->bpe_at > image.n || h->bpe_bytes != image.n - h->bpe_at)
+		return err_set(e, "this image of a tokenizer is cut");
+	if (XXH3_64bits(image.p + sizeof(*h), image.n - sizeof(*h)) != h->checksum)
+		return err_set(e, "this image of a tokenizer is damaged");
+	return 0;
+}
+
+struct tok *tok_of_image(struct span image, struct tok_image_key key, void (*gone)(void *arg), void *arg, struct err *e)
+{
+	struct head h;
+	struct tok *t;
+	struct bpe *bpe;
+	char *recipe;
+
+	if (check(image, key, &h, e) < 0)
+		return NULL;
+	bpe = bpe_of_image(span_of(image.p + h.bpe_at, h.bpe_bytes));
+	recipe = mem_alloc(h.recipe_bytes + 1);
+	if (bpe == NULL || recipe == NULL) {
+		bpe_free(bpe);
+		mem_free(recipe);
+		err_set(e, "not enough memory, or a damaged image");
+		return NULL;
+	}
+	memcpy(recipe, image.p + sizeof(h), h.recipe_bytes);
+	if ((t = tok_make(span_of(recipe, h.recipe_bytes), bpe, e)) == NULL)
+		return NULL;
+	t->gone = gone;
+	t->gone_arg = arg;
+	return t;
+}

@@ -1,0 +1,131 @@
+/* UTF-8, checked. Table 3-7 of Unicode 15: what the second byte may be depends on the first, all others are 80..BF. So bad text
+ * is found at the earliest byte, which is also what makes the maximal bad part. Sixteen ASCII bytes at a step; other text a
+ * character at a step, about 1 ns each. */
+#include "agent/tok/utf8.h"
+
+struct lead {
+	uint8_t n, low, high;	/* bytes of the character; the second one's bounds. n == 0: no such lead */
+};
+
+static struct lead lead(uint8_t c)
+{
+	if (c < 0xc2 || c > 0xf4)
+		return (struct lead){ 0, 0, 0 };
+	if (c < 0xe0)
+		return (struct lead){ 2, 0x80, 0xbf };
+	if (c < 0xf0)
+		return (struct lead){ 3, c == 0xe0 ? 0xa0 : 0x80, c == 0xed ? 0x9f : 0xbf };
+	return (struct lead){ 4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf };
+}
+
+/* How many bytes of the character at <p>, not ASCII, are as they should be; <whole>: it is all there. */
+static size_t good_part(const uint8_t *p, size_t n, bool *whole)
+{
+	struct lead l = lead(p[0]);
+	size_t i = 1;
+
+	*whole = false;
+	if (l.n == 0)
+		return 0;
+	if (i < n && p[1] >= l.low && p[1] <= l.high) {
+		for (i = 2; i < l.n && i < n && (p[i] & 0xc0) == 0x80; )
+			i++;
+	}
+	*whole = i == l.n;
+	return i;
+}
+
+size_t utf8_good(const uint8_t *p, size_t n)
+{
+	uint64_t a, b;
+	size_t i = 0, m;
+	bool whole;
+
+	while (i < n) {
+		if (n - i >= 16) {
+			memcpy(&a, p + i, 8);
+			memcpy(&b, p + i + 8, 8);
+			if (((a | b) & 0x8080808080808080u) == 0) {
+				i += 16;
+				continue;
+			}
+		}
+		if (p[i] < 0x80) {
+			i++;
+			continue;
+		}
+		/* three bytes with nothing special about them: most of what is not Latin */
+		if (n - i >= 3 && p[i] > 0xe0 && p[i] < 0xed && (p[i + 1] & 0xc0) == 0x80 && (p[i + 2] & 0xc0) == 0x80) {
+			i += 3;
+			continue;
+		}
+		m = good_part(p + i, n - i, &whole);
+		if (!whole)
+			return i;
+		i += m;
+	}
+	return n;
+}
+
+size_t utf8_bad(const uint8_t *p, size_t n)
+{
+	bool whole;
+	size_t m = good_part(p, n, &whole);
+
+	return m > 0 ? m : 1;
+}
+
+size_t utf8_mend(const uint8_t *in, size_t n, uint8_t *out)
+{
+	size_t i = 0, o = 0, m;
+
+	while (i < n) {
+		m = utf8_good(in + i, n - i);
+		memcpy(out + o, in + i, m);
+		i += m;
+		o += m;
+		if (i == n)
+			break;
+		i += utf8_bad(in + i, n - i);
+		memcpy(out + o, "\xef\xbf\xbd", 3);
+		o += 3;
+	}
+	return o;
+}
+
+size_t utf8_cut(const uint8_t *p, size_t n)
+{
+	bool whole;
+	size_t back;
+
+	for (back = 1; back <= 3 && back <= n; back++) {
+		if ((p[n - back] & 0xc0) != 0x80) {
+			if (p[n - back] < 0xc2)
+				return 0;
+			return good_part(p + n - back, back, &whole) == back && !whole ? back : 0;
+		}
+	}
+	return 0;
+}
+
+size_t utf8_put(uint8_t *out, uint32_t cp)
+{
+	if (cp < 0x80)
+		return out[0] = (uint8_t)cp, 1;
+	if (cp < 0x800) {
+		out[0] = (uint8_t)(0xc0 | cp >> 6);
+		out[1] = (uint8_t)(0x80 | (cp & 63));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		out[0] = (uint8_t)(0xe0 | cp >> 12);
+		out[1] = (uint8_t)(0x80 | (cp >> 6 & 63));
+		out[2] = (uint8_t)(0x80 | (cp & 63));
+		return 3;
+	}
+	out[0] = (uint8_t)(0xf0 | cp >> 18);
+	out[1] = (uint8_t)(0x80 | (cp >> 12 & 63));
+	out[2] = (uint8_t)(0x80 | (cp >> 6 & 63));
+	out[3] = (uint8_t)(0x80 | (cp & 63));
+	return 4;
+}

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""oracle.py: our ids against those of Hugging Face's tokenizers and of tiktoken, and the speed of each on one thread.
+
+	make oracle                           all vocabularies that are there, natural and generated text
+	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
+
+Installs both from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so and is content. The vocabularies are those of
+../shared/data/tokenizers; without them only the small ones of tests/data/tok are compared.
+"""
+import glob
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+HOME = os.path.join(ROOT, "build", "oracle")
+DATA = os.path.join(ROOT, "..", "shared", "data", "tokenizers")
+PACKAGES = ["tokenizers==0.22.*", "tiktoken"]
+PATTERNS = {"kimi_k2": "kimi", "o200k_base": "o200k"}
+BENCH_SECONDS = 1.0
+
+
+def inside():
+    """Run again with the packages, or say that there are none."""
+    python = os.path.join(HOME, "bin", "python")
+    if os.path.abspath(sys.prefix) == os.path.abspath(HOME):
+        return
+    try:
+        if not os.path.exists(python):
+            subprocess.run([sys.executable, "-m", "venv", HOME], check=True, capture_output=True)
+        if subprocess.run([python, "-c", "import tokenizers, tiktoken"], capture_output=True).returncode:
+            subprocess.run([python, "-m", "pip", "-q", "install", *PACKAGES], check=True, capture_output=True, timeout=600)
+    except (subprocess.SubprocessError, OSError) as e:
+        said = (getattr(e, "stderr", b"") or b"").decode(errors="replace").strip().splitlines()
+        print(f"skipped: oracle: PyPI cannot be had ({said[-1] if said else e})")
+        sys.exit(0)
+    os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
+
+
+# ---- texts ------------------------------------------------------------------------------------------------
+
+def natural():
+    """The tree's own prose and code, and the recorded small texts."""
+    out = {}
+    prose, code = "", ""
+    for f in sorted(glob.glob(f"{ROOT}/doc/*.[58]") + glob.glob(f"{ROOT}/*.md") + glob.glob(f"{ROOT}/doc/*.md")):
+        prose += open(f, encoding="utf-8").read()
+    for f in sorted(glob.glob(f"{ROOT}/agent/*/*.[ch]") + glob.glob(f"{ROOT}/tests/it/*.py")):
+        code += open(f, encoding="utf-8").read()
+    out["prose"] = prose
+    out["code"] = code[:2_000_000]
+    return out
+
+
+SCRIPTS = [(0x20, 0x7e), (0x20, 0x7e), (0x20, 0x7e), (0xa0, 0x24f), (0x300, 0x36f), (0x370, 0x52f), (0x590, 0x6ff), (0x900, 0x97f),
+           (0xe00, 0xe7f), (0x1100, 0x11ff), (0x1e00, 0x1fff), (0x2000, 0x206f), (0x2070, 0x218f), (0x2460, 0x24ff),
+           (0x3000, 0x30ff), (0x3000, 0x30ff), (0x4e00, 0x9fff), (0x4e00, 0x9fff), (0xac00, 0xd7a3), (0xf900, 0xfaff),
+           (0xff00, 0xffef), (0x1f300, 0x1f6ff), (0x20000, 0x2a6df), (0x10000, 0x10fff), (0xe000, 0xe0ff)]
+SPACES = [" ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "\u180e", "\u200b", "\x0b", "\x85", " \n "]
+PIECES = ["it's", "I'LL", "we\u2019re", "'\u017f", "don't", "123", "12345", "1.5e-3", "\u00bd", "\u2167", "\u0663\u0664", "_x_", "<|", "|>", "<", "[",
+          "]", "[INST]", "</s>", "<s>", "http://a.b/c?d=e", "foo_bar", "camelCaseWord", "HTTPServer", "\u4eca\u65e5\u306f", "\ud55c\uad6d\uc5b4", "e\u0301",
+          "\u1112\u1161\u11ab", "\ufb01", "\u212b", "\u1100", "\u0f73", "\x00"[:0], "\x01", "\x7f", "\ufffd", "\ufeff", "\U0001f468\u200d\U0001f469"]
+
+
+def word(r):
+    k = r.random()
+    if k < 0.25:
+        return r.choice(PIECES)
+    if k < 0.5:
+        return "".join(r.choice("etaoinshrdlu") for _ in range(r.randint(1, 9)))
+    if k < 0.55:
+        return r.choice("aeZ=- .\u3042") * r.randint(2, 60)
+    if k < 0.62:
+        return "".join(chr(r.randint(*r.choice(SCRIPTS))) for _ in range(r.randint(1, 6)))
+    lo, hi = r.choice(SCRIPTS)
+    return "".join(chr(r.randint(lo, hi)) for _ in range(r.randint(1, 8)))
+
+
+def generated(seed, n, contents):
+    r = random.Random(seed)
+    out = [""]
+    for _ in range(n):
+        s = ""
+        for _ in range(r.randint(1, 40)):
+            s += word(r) if r.random() < 0.6 else r.choice(SPACES)
+            if contents and r.random() < 0.08:
+                c = r.choice(contents)
+                s += c if r.random() < 0.7 else c[:r.randint(0, len(c))]
+        out.append("".join(c for c in s if c != "\0" and not 0xd800 <= ord(c) < 0xe000))
+    return out
+
+
+# ---- who encodes -------------------------------------------------------------------------------------------
+
+def ours(args, texts, special=False):
+    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--null", *args, *(["--special"] if special else [])],
+                       input=b"".join(t.encode() + b"\0" for t in texts), capture_output=True)
+    if p.returncode:
+        return p.stderr.decode().strip()
+    return [[int(i) for i in line.split()] for line in p.stdout.decode().split("\n")[:-1]]
+
+
+def our_speed(args, text):
+    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--bench", "--count", *args], input=text.encode(), capture_output=True)
+    said = dict(w.split("=") for w in p.stderr.decode().split() if "=" in w)
+    return float(said["mb_s"]), float(said["first_mb_s"]), float(said["load_ms"])
+
+
+def their_speed(encode, text):
+    n = len(text.encode())
+    encode(text[:2000])
+    begun, rounds = time.perf_counter(), 0
+    while time.perf_counter() - begun < BENCH_SECONDS:
+        encode(text)
+        rounds += 1
+    return n * rounds / (time.perf_counter() - begun) / 1e6
+
+
+class Huggingface:
+    def __init__(self, path):
+        from tokenizers import Tokenizer
+        self.t = Tokenizer.from_file(path)
+        self.contents = [a.content for a in self.t.get_added_tokens_decoder().values()]
+
+    def ids(self, text, special):
+        return self.t.encode(text, add_special_tokens=special).ids
+
+    def encode(self, text):
+        self.t.encode(text, add_special_tokens=False)
+
+
+class Tiktoken:
+    def __init__(self, path, pattern):
+        import base64
+        import tiktoken
+        ranks = {}
+        for line in open(path, "rb"):
+            if line.strip():
+                token, rank = line.split()
+                ranks[base64.b64decode(token)] = int(rank)
+        self.contents = []
+        self.t = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+
+    def ids(self, text, special):
+        return self.t.encode_ordinary(text)
+
+    def encode(self, text):
+        self.t.encode_ordinary(text)
+
+
+def compare(name, args, theirs, texts, rounds):
+    """Our ids and theirs of every text; the first that differ are shown."""
+    bad = n = 0
+    for special in (False, True):
+        all_texts = texts + generated(len(name) + special, rounds, theirs.contents[:200])
+        got = ours(args, all_texts, special)
+        if isinstance(got, str):
+            print(f"FAIL  {name}: {got}")
+            return 1
+        for t, mine in zip(all_texts, got):
+            want = theirs.ids(t, special)
+            n += 1
+            if mine != want:
+                bad += 1
+                at = next((i for i, (a, b) in enumerate(zip(mine, want)) if a != b), min(len(mine), len(want)))
+                if bad <= 3:
+                    print(f"FAIL  {name}: {t[:300]!r}\n      at {at}: ours {mine[at:at + 8]}, theirs {want[at:at + 8]}")
+    print(f"{'ok   ' if not bad else 'FAIL '} {name}: {n - bad} of {n} texts")
+    return 1 if bad else 0
+
+
+def unpacked(path):
+    out = os.path.join(HOME, os.path.basename(path)[:-3])
+    if not os.path.exists(out):
+        with gzip.open(path) as f, open(out + ".part", "wb") as o:
+            o.write(f.read())
+        os.rename(out + ".part", out)
+    return out
+
+
+def vocabularies():
+    for path in sorted(glob.glob(f"{ROOT}/tests/data/tok/*.tokenizer.json")):
+        yield os.path.basename(path)[:-len(".tokenizer.json")], path, None
+    for path in sorted(glob.glob(f"{DATA}/tokenizer_json/*.gz")):
+        name = os.path.basename(path)[:-len(".tokenizer.json.gz")]
+        if name != "kimi-k2":	# its ids have gaps, which tokenizers closes and we refuse
+            yield name, unpacked(path), None
+    for path in sorted(glob.glob(f"{DATA}/tiktoken/*.gz")):
+        name = os.path.basename(path)[:-len(".tiktoken.gz")]
+        yield name + ".tiktoken", unpacked(path), PATTERNS[name]
+
+
+def kimi_in_tiktoken(pattern_json):
+    return json.load(open(pattern_json))["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+
+
+def compare_all(rounds):
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    text = natural()
+    texts = [text["prose"], text["code"][:300_000]]
+    bad = n = 0
+    for name, path, pattern in vocabularies():
+        if pattern is None:
+            args, theirs = ["--tokenizer", path], Huggingface(path)
+        else:
+            source = {"kimi": "kimi-k2", "o200k": "gpt-oss"}[pattern]
+            regex = kimi_in_tiktoken(unpacked(f"{DATA}/tokenizer_json/{source}.tokenizer.json.gz"))
+            args, theirs = ["--tokenizer", path, "--pattern", pattern], Tiktoken(path, regex)
+        n += 1
+        bad += compare(name, args, theirs, texts, rounds)
+        for kind, t in text.items():
+            warm, first, load = our_speed(args, t[:1_000_000])
+            other = their_speed(theirs.encode, t[:1_000_000])
+            print(f"bench tokenize vocabulary={name} text={kind} bytes={len(t[:1_000_000].encode())} ours_mb_s={warm:.1f} "
+                  f"ours_first_mb_s={first:.1f} theirs_mb_s={other:.1f} load_ms={load:.0f}", flush=True)
+    print(f"{n - bad} passed, {bad} failed")
+    return 1 if bad else 0
+
+
+# ---- fixtures ------------------------------------------------------------------------------------------------
+
+CASES = ["", "a", " ", "Hello world, it's 12345!", "the router, the routers and the routing", "  two  spaces \n\n and lines\r\n", "na\u00efve caf\u00e9 \u65e5\u672c\u8a9e",
+         "e\u0301 and \u00e9", "<|end|>x<|end|><|endless|>", "a <|strip|>  b", "a  <|left|>  b", "wordy word word. sword", "\u0000 \u007f \U0001f600",
+         "UPPER Case", "x<|END|>y", "<s>[PAD]</s> <pad>", "tab\tand\u00a0more\u3000", "        eight spaces", "request requests requested",
+         "word", "(word)", "word\u00b2", "word_", " word\u0301", "<|strip|>        <|strip|>    x", "<|left|>\u3000<|left|>", "<|end|", "|>", "\u2581under"]
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def write_cases(name, path):
+    theirs = Huggingface(path)
+    out = f"Texts and what tokenizers 0.22 makes of them by {name}.tokenizer.json, without and with special tokens. The text is JSON.\n"
+    for t in CASES:
+        out += f"\n{json.dumps(t)}\n" + " ".join(map(str, theirs.ids(t, False))) + "\n" + " ".join(map(str, theirs.ids(t, True))) + "\n"
+    write(f"{ROOT}/tests/data/tok/{name}.cases", out)
+
+
+def save(t, name, change=None):
+    path = f"{ROOT}/tests/data/tok/{name}.tokenizer.json"
+    d = json.loads(t.to_str())
+    if change:
+        change(d)
+    write(path, json.dumps(d, ensure_ascii=False, indent=1) + "\n")
+    write_cases(name, path)
+    return d
+
+
+def fixtures():
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    import base64
+    corpus = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n")
+    os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
+
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizers.NFC()
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=400, show_progress=False,
+                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.add_special_tokens([AddedToken("<|begin|>", special=True), AddedToken("<|end|>", special=True),
+                          AddedToken("<|endless|>", special=True), AddedToken("<|strip|>", special=True, lstrip=True, rstrip=True),
+                          AddedToken("<|left|>", special=True, lstrip=True)])
+    t.add_tokens([AddedToken("word", single_word=True, normalized=True), AddedToken("    ", normalized=False),
+                  AddedToken("caf\u00e9", normalized=True), AddedToken("e\u0301", normalized=True)])
+    t.post_processor = processors.TemplateProcessing(single="<|begin|> $A <|end|>", special_tokens=[
+        ("<|begin|>", t.token_to_id("<|begin|>")), ("<|end|>", t.token_to_id("<|end|>"))])
+    d = save(t, "small")
+    ranked = sorted(d["model"]["vocab"].items(), key=lambda kv: kv[1])
+    inverse = {c: b for b, c in bytes_to_unicode().items()}
+    write(f"{ROOT}/tests/data/tok/small.tiktoken", "".join(
+        base64.b64encode(bytes(inverse[c] for c in k)).decode() + f" {v}\n" for k, v in ranked))
+
+    f = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    f.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    f.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=500, show_progress=False, special_tokens=[
+        "<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]))
+    f.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+
+    def only_three(d):
+        d["added_tokens"] = d["added_tokens"][:3]
+        d["model"]["merges"] = [" ".join(m) for m in d["model"]["merges"]]
+    d = save(f, "fallback", only_three)
+
+    def metaspace(d):
+        only_three(d)
+        d["normalizer"] = None
+        d["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+    save(f, "metaspace", metaspace)
+
+
+def bytes_to_unicode():
+    seen = list(range(0x21, 0x7f)) + list(range(0xa1, 0xad)) + list(range(0xae, 0x100))
+    other = [b for b in range(256) if b not in seen]
+    return {**{b: chr(b) for b in seen}, **{b: chr(0x100 + i) for i, b in enumerate(other)}}
+
+
+if __name__ == "__main__":
+    inside()
+    if sys.argv[1:] == ["fixtures"]:
+        fixtures()
+    else:
+        sys.exit(compare_all(int(os.environ.get("ROUNDS", "2000"))))

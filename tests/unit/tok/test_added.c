@@ -1,0 +1,283 @@
+/* Added tokens against the slow way: every token at every place. Then the stories of white space and words, the tail of a text
+ * that grows, and the filter on all of the 256 bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/tok/added.h"
+#include "agent/tok/unicode.h"
+#include "agent/tok/utf8.h"
+#include "agent/tok/word.h"
+#include "tests/unit/edge.h"
+
+#define TOKENS_MAX	12
+#define TEXT_MAX	200
+
+/* ---- the slow way --------------------------------------------------------------------------------------------- */
+
+struct slow_hit {
+	size_t at, end;
+	token_id id;
+};
+
+static size_t char_before(const char *p, size_t i, uint32_t *cp)
+{
+	size_t from = i - 1;
+
+	while (from > 0 && (p[from] & 0xc0) == 0x80)
+		from--;
+	utf8_get((const uint8_t *)p + from, i - from, cp);
+	return from;
+}
+
+static bool word_before(const char *p, size_t i)
+{
+	uint32_t cp;
+
+	return i > 0 && (char_before(p, i, &cp), word_char(cp));
+}
+
+static bool word_behind(const char *p, size_t i, size_t n)
+{
+	uint32_t cp;
+
+	return i < n && (utf8_get((const uint8_t *)p + i, n - i, &cp), word_char(cp));
+}
+
+static size_t slow_left(const char *p, size_t i)
+{
+	uint32_t cp;
+	size_t from;
+
+	while (i > 0 && (from = char_before(p, i, &cp), uc_class(cp) & UC_SPACE))
+		i = from;
+	return i;
+}
+
+static size_t slow_right(const char *p, size_t i, size_t n)
+{
+	uint32_t cp;
+	size_t m;
+
+	while (i < n && (m = utf8_get((const uint8_t *)p + i, n - i, &cp), uc_class(cp) & UC_SPACE))
+		i += m;
+	return i;
+}
+
+static size_t slow(const struct added_token *t, size_t n_tokens, const char *p, size_t n, struct slow_hit *hit)
+{
+	size_t hits = 0, end = 0, i = 0;
+
+	while (i < n) {
+		const struct added_token *best = NULL;
+
+		for (size_t k = 0; k < n_tokens; k++) {
+			if (t[k].content.n == 0 || t[k].content.n > n - i || memcmp(p + i, t[k].content.p, t[k].content.n) != 0)
+				continue;
+			if (best == NULL || t[k].content.n > best->content.n)
+				best = &t[k];
+		}
+		if (best == NULL) {
+			i++;
+			continue;
+		}
+		struct slow_hit h = { i, i + best->content.n, best->id };
+
+		i = h.end;
+		if (best->single_word && (word_before(p, h.at) || word_behind(p, h.end, n)))
+			continue;
+		if (best->lstrip && (h.at = slow_left(p, h.at)) < end)
+			h.at = end;
+		if (best->rstrip)
+			h.end = slow_right(p, h.end, n);
+		end = h.end;
+		hit[hits++] = h;
+	}
+	return hits;
+}
+
+static bool agree(const struct added *a, const struct added_token *t, size_t n_tokens, const char *p, size_t n)
+{
+	struct slow_hit want[TEXT_MAX];
+	size_t hits = slow(t, n_tokens, p, n, want), i = 0;
+	struct added_at at = { 0, 0 };
+	struct added_hit hit;
+
+	for (; added_next(a, span_of(p, n), &at, &hit); i++) {
+		if (i == hits || hit.at != want[i].at || hit.at + hit.n != want[i].end || hit.id != want[i].id)
+			return false;
+	}
+	return i == hits;
+}
+
+/* Whatever follows, what was found before the tail stays as it is. */
+static bool tail_holds(const struct added *a, const char *p, size_t n)
+{
+	struct added_at zero = { 0, 0 };
+
+	for (size_t cut = 0; cut < n; cut++) {
+		struct added_at at = zero, bt = zero;
+		struct added_hit x, y;
+		size_t settled;
+		bool more;
+
+		if ((p[cut] & 0xc0) == 0x80)
+			continue;
+		settled = cut - added_tail(a, span_of(p, cut), &zero);
+		do {
+			more = added_next(a, span_of(p, n), &at, &x);
+			if (more && x.at >= settled)
+				break;
+			if (added_next(a, span_of(p, cut), &bt, &y) != more)
+				return !more && y.at >= settled;
+			if (more && (x.at != y.at || x.n != y.n || x.id != y.id))
+				return false;
+		} while (more);
+	}
+	return true;
+}
+
+/* ---- random ones ------------------------------------------------------------------------------------------------ */
+
+static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9", "\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80" };
+
+static size_t random_text(struct rng *r, char *out, unsigned most)
+{
+	size_t n = 0;
+
+	for (unsigned left = rng_below(r, most + 1); left > 0; left--) {
+		const char *u = units[rng_below(r, sizeof(units) / sizeof(units[0]))];
+
+		memcpy(out + n, u, strlen(u));
+		n += strlen(u);
+	}
+	return n;
+}
+
+static void random_mix(void **state)
+{
+	char contents[TOKENS_MAX][32], text[TEXT_MAX];
+	struct added_token t[TOKENS_MAX];
+	struct rng r;
+
+	rng_init(&r, 7);
+	for (unsigned round = 0; round < 3000; round++) {
+		size_t n_tokens = rng_below(&r, TOKENS_MAX + 1);
+		struct added *a;
+
+		for (size_t k = 0; k < n_tokens; k++) {
+			unsigned f = rng_below(&r, 8);
+
+			t[k] = (struct added_token){ .content = span_of(contents[k], random_text(&r, contents[k], 4)), .id = (token_id)k,
+						     .single_word = f & 1, .lstrip = f & 2, .rstrip = f & 4 };
+			for (size_t j = 0; j < k; j++) {	/* of two that are the same the first counts */
+				if (span_eq(t[j].content, t[k].content))
+					t[k] = t[j];
+			}
+		}
+		assert_non_null(a = added_new(t, n_tokens));
+		for (unsigned i = 0; i < 12; i++) {
+			size_t n = random_text(&r, text, i < 10 ? 12 : 45);
+			char *p = (char *)edge_copy(text, n);
+
+			assert_true(agree(a, t, n_tokens, p, n));
+			assert_true(i > 3 || tail_holds(a, p, n));
+			edge_free((uint8_t *)p, n);
+		}
+		added_free(a);
+	}
+}
+
+/* ---- stories -------------------------------------------------------------------------------------------------------- */
+
+static void one(const struct added_token *t, size_t n_tokens, const char *text, const char *want)
+{
+	struct added *a = added_new(t, n_tokens);
+	struct added_at at = { 0, 0 };
+	struct added_hit h;
+	char got[200] = "";
+
+	while (added_next(a, span_str(text), &at, &h))
+		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%zu+%zu=%u ", h.at, h.n, h.id);
+	if (strcmp(got, want) != 0)
+		printf("\"%s\": %s, wanted %s\n", text, got, want);
+	assert_string_equal(got, want);
+	added_free(a);
+}
+
+static void stories(void **state)
+{
+	const struct added_token t[] = {
+		{ SPAN("<end>"), 1, false, false, false }, { SPAN("<end>>"), 2, false, false, false },
+		{ SPAN("<mask>"), 3, false, true, false }, { SPAN("<r>"), 4, false, false, true }, { SPAN("cat"), 5, true, false, false },
+		{ SPAN(""), 6, false, false, false }, { SPAN("<end>"), 7, false, false, false }, { SPAN("  "), 8, false, false, false },
+	};
+
+	one(t, 8, "", "");
+	one(t, 8, "a<end>>b<end>", "1+6=2 8+5=1 ");
+	one(t, 4, "a \n <mask> b", "1+9=3 ");
+	one(t, 4, "<r> \xe3\x80\x80 <mask>x", "0+8=4 8+6=3 ");		/* white space belongs to the first */
+	one(t, 5, "cat scat cat! cats _cat \xc3\xa9" "cat", "0+3=5 9+3=5 ");
+	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");			/* a superscript is no word character, an accent is one */
+	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");			/* stripped, and found again: as tokenizers does it */
+	one(t, 0, "<end>", "");
+	one(t, 8, "<end", "");
+}
+
+/* Each byte may begin a token, alone and with many others; whatever stands around it. */
+static void filter(void **state)
+{
+	char text[97];
+	struct added_at at;
+	struct added_hit h;
+
+	for (unsigned b = 0; b < 256; b++) {
+		char c = (char)b;
+		struct added_token t[10] = { { .content = span_of(&c, 1), .id = 9 } };
+		char others[9];
+		struct added *a;
+
+		for (unsigned k = 0; k < 9; k++) {
+			others[k] = (char)(b ^ (0x10u * (k + 1)));
+			t[k + 1] = (struct added_token){ .content = span_of(&others[k], 1), .id = k };
+		}
+		assert_non_null(a = added_new(t, b % 2 ? 1 : 10));
+		memset(text, (int)(b ^ 1), sizeof(text));
+		at = (struct added_at){ 0, 0 };
+		assert_false(added_next(a, span_of(text, sizeof(text)), &at, &h));
+		for (size_t i = 0; i < sizeof(text); i++) {
+			text[i] = c;
+			at = (struct added_at){ 0, 0 };
+			assert_true(added_next(a, span_of(text, sizeof(text)), &at, &h));
+			assert_true(h.at == i && h.n == 1 && h.id == 9);
+			text[i] = (char)(b ^ 1);
+		}
+		added_free(a);
+	}
+}
+
+static void words(void **state)
+{
+	static const uint32_t yes[] = { 'a', 'Z', '0', '_', 0xe9, 0x301, 0x4e00, 0x2167, 0x663, 0x200d, 0x203f, 0x24d0, 0x1f150, 0xff3f };
+	static const uint32_t no[] = { ' ', '-', '$', 0xb2, 0xbd, 0xa0, 0x3000, 0x2028, 0x1f600, 0x2460, 0x200b, 0x10ffff };
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		assert_true(word_char(yes[i]));
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		assert_false(word_char(no[i]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_mix), cmocka_unit_test(stories), cmocka_unit_test(filter), cmocka_unit_test(words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

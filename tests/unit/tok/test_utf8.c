@@ -1,0 +1,128 @@
+/* UTF-8: every sequence of up to four bytes of a kind, against the table of Unicode 15, 3.9, read slowly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/tok/utf8.h"
+#include "tests/unit/edge.h"
+
+/* Bytes of the well-formed character at <p>, 0: none; *part: the length of the maximal bad part then, at least 1. */
+static size_t slow(const uint8_t *p, size_t n, size_t *part)
+{
+	static const struct { uint8_t from, to, n, low, high; } rows[] = {
+		{ 0x00, 0x7f, 1, 0, 0 }, { 0xc2, 0xdf, 2, 0x80, 0xbf }, { 0xe0, 0xe0, 3, 0xa0, 0xbf }, { 0xe1, 0xec, 3, 0x80, 0xbf },
+		{ 0xed, 0xed, 3, 0x80, 0x9f }, { 0xee, 0xef, 3, 0x80, 0xbf }, { 0xf0, 0xf0, 4, 0x90, 0xbf },
+		{ 0xf1, 0xf3, 4, 0x80, 0xbf }, { 0xf4, 0xf4, 4, 0x80, 0x8f },
+	};
+
+	*part = 1;
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		if (p[0] < rows[r].from || p[0] > rows[r].to)
+			continue;
+		for (size_t i = 1; i < rows[r].n; i++) {
+			uint8_t low = i == 1 ? rows[r].low : 0x80, high = i == 1 ? rows[r].high : 0xbf;
+
+			if (i == n || p[i] < low || p[i] > high) {
+				*part = i;
+				return 0;
+			}
+		}
+		return rows[r].n;
+	}
+	return 0;
+}
+
+static void check(const uint8_t *text, size_t n)
+{
+	const uint8_t *p = edge_copy(text, n);
+	uint8_t want[400], got[400];
+	size_t good = 0, m = 0, part, k;
+
+	while (good < n && (k = slow(p + good, n - good, &part)) > 0)
+		good += k;
+	assert_int_equal(utf8_good(p, n), good);
+	if (good < n)
+		assert_int_equal(utf8_bad(p + good, n - good), part);
+	for (size_t i = 0; i < n; i += k ? k : part) {
+		if ((k = slow(p + i, n - i, &part)) > 0)
+			memcpy(want + m, p + i, k);
+		else
+			memcpy(want + m, "\xef\xbf\xbd", 3);
+		m += k ? k : 3;
+	}
+	assert_int_equal(utf8_mend(p, n, got), m);
+	assert_memory_equal(got, want, m);
+	edge_free(p, n);
+}
+
+static const uint8_t kinds[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
+				 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
+#define N_KINDS sizeof(kinds)
+
+static void short_ones(void **state)
+{
+	uint8_t p[4];
+
+	for (size_t i = 0; i < N_KINDS * N_KINDS * N_KINDS; i++) {
+		p[0] = kinds[i % N_KINDS];
+		p[1] = kinds[i / N_KINDS % N_KINDS];
+		p[2] = kinds[i / N_KINDS / N_KINDS];
+		for (size_t n = 0; n <= 3; n++)
+			check(p, n);
+	}
+}
+
+static void long_ones(void **state)
+{
+	struct rng r;
+	uint8_t p[100];
+
+	rng_init(&r, 3);
+	for (unsigned round = 0; round < 20000; round++) {
+		size_t n = rng_below(&r, 100);
+
+		for (size_t i = 0; i < n; i++)
+			p[i] = rng_below(&r, 30) ? 'x' : kinds[rng_below(&r, N_KINDS)];
+		check(p, n);
+		for (size_t i = 0; i + 3 <= n; i += 3)
+			memcpy(p + i, "\xe6\x97\xa5", 3);
+		check(p, n);
+	}
+}
+
+static void cuts(void **state)
+{
+	static const struct { const char *text; size_t cut; } cases[] = {
+		{ "", 0 }, { "a", 0 }, { "a\xc3", 1 }, { "a\xc3\xa9", 0 }, { "\xe6", 1 }, { "\xe6\x97", 2 }, { "\xe6\x97\xa5", 0 },
+		{ "\xf0\x9f\x98", 3 }, { "\xf0\x9f\x98\x80", 0 }, { "\xf4\x90", 0 }, { "\x80", 0 }, { "a\x80\x80\x80", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(utf8_cut((const uint8_t *)cases[i].text, strlen(cases[i].text)), cases[i].cut);
+}
+
+static void put(void **state)
+{
+	static const uint32_t cps[] = { 0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff };
+	uint8_t out[4];
+	size_t part;
+
+	for (size_t i = 0; i < sizeof(cps) / sizeof(cps[0]); i++) {
+		size_t n = utf8_put(out, cps[i]);
+
+		assert_int_equal(slow(out, n, &part), n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short_ones), cmocka_unit_test(long_ones), cmocka_unit_test(cuts), cmocka_unit_test(put),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
