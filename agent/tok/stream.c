@@ -1,0 +1,358 @@
+/* stream.c - a text in parts into ids.
+ *
+ *   buf  | seen | chunk to come ........ | may still become an added token | half a character |
+ *               start                  settled                           avail                n
+ *
+ * Nothing is kept of the pieces and merges inside a chunk: a chunk is encoded when it is all there, by the same code as a whole text. So there is one
+ * way to encode and not two that must agree, and the cache serves both. What it costs is that up to CHUNK_MOST bytes wait (1 % of
+ * a prompt that is long enough to matter), and that a text without a place to cut (none in a megabyte of letters) waits for its end.
+ *
+ * An added token is cut out when no byte that follows could make it longer, undo it or give it more space to strip: tok_cut_tail().
+ * A few bytes in front of <start> are kept, as some tokens count only where no word stands before them.
+ *
+ * Invariants: start <= settled <= avail <= n; buf[0 .. start) is encoded; with <has_cut>, the token at <cut> is settled and no other
+ * one lies between <start> and it. Cost: each byte is copied once, moved about once, and looked at twice for added tokens. */
+#include "agent/base/mem.h"
+#include "agent/tok/chunk.h"
+#include "agent/tok/tok_steps.h"
+#include "agent/tok/stream.h"
+#include "agent/tok/utf8.h"
+
+#define CONTEXT		8u		/* bytes kept in front of <start>: two characters */
+#define AT_ONCE		8192u		/* a longer chunk is encoded in steps */
+#define KEEP_ROOM	65536u		/* a larger buffer is given back between texts */
+#define FOUND_COST	16u		/* a byte that was found in the cache costs a 16th of one that is encoded, and less */
+
+struct stream {
+	struct stream_opts o;
+	struct cached c;
+	struct tok_segments seg;
+	struct ids *out;
+	uint8_t *buf;
+	size_t n, cap, top;		/* used, room, most that was ever used */
+	size_t start, settled, avail;
+	struct tok_cut cut;
+	bool has_cut, first, ended, closed;	/* <closed>: the last ids are out */
+	enum stream_result failed;
+	struct chunk_search search;
+	struct tok_steps *steps;		/* of the chunk of <steps_n> bytes at <start> */
+	struct segcache_key key;	/* of that chunk */
+	size_t steps_n, steps_from;
+};
+
+/* ---- the buffer ------------------------------------------------------------------------------ */
+
+static void drop_buffer(struct stream *s)
+{
+	if (s->buf != NULL)
+		mem_wipe(s->buf, s->top);
+	mem_free(s->buf);
+	s->buf = NULL;
+	s->cap = s->top = 0;
+}
+
+static void drop_steps(struct stream *s)
+{
+	tok_steps_stop(s->steps);
+	s->steps = NULL;
+}
+
+/* What is encoded goes, but for a few bytes. */
+static void move_down(struct stream *s)
+{
+	size_t by = s->start > CONTEXT ? s->start - CONTEXT : 0;
+
+	if (by == 0)
+		return;
+	memmove(s->buf, s->buf + by, s->n - by);
+	s->n -= by;
+	s->start -= by;
+	s->settled -= by;
+	s->avail -= by;
+	if (s->has_cut)
+		s->cut.at -= by;
+}
+
+/* The old bytes are wiped, which realloc() would not do. */
+static int grow(struct stream *s, size_t need)
+{
+	size_t cap = s->cap ? s->cap : 4096, most = s->o.max_bytes + CONTEXT;
+	uint8_t *p;
+
+	while (cap < need)
+		cap *= 2;
+	if (cap > most)
+		cap = most;
+	if ((p = mem_alloc(cap)) == NULL)
+		return -1;
+	if (s->n > 0)
+		memcpy(p, s->buf, s->n);
+	drop_buffer(s);
+	s->buf = p;
+	s->cap = cap;
+	s->top = s->n;
+	return 0;
+}
+
+static enum stream_result fail(struct stream *s, enum stream_result why)
+{
+	drop_steps(s);
+	s->failed = why;
+	return why;
+}
+
+enum stream_result stream_feed(struct stream *s, struct span part)
+{
+	if (s->failed < 0 || part.n == 0)
+		return s->failed;
+	if (part.n > s->o.max_bytes - (s->n - s->start))
+		return fail(s, STREAM_TOO_LONG);
+	if (s->cap - s->n < part.n)
+		move_down(s);
+	if (s->cap - s->n < part.n && grow(s, s->n + part.n) < 0)
+		return fail(s, STREAM_NO_MEMORY);
+	memcpy(s->buf + s->n, part.p, part.n);
+	s->n += part.n;
+	if (s->top < s->n)
+		s->top = s->n;
+	return STREAM_DONE;
+}
+
+/* ---- a text ---------------------------------------------------------------------------------- */
+
+static enum stream_result append(struct stream *s, const token_id *ids, size_t n)
+{
+	if (n == 0)
+		return STREAM_DONE;
+	if (ids_reserve(s->out, n) < 0)
+		return fail(s, STREAM_NO_MEMORY);
+	memcpy(s->out->p + s->out->n, ids, n * sizeof(*ids));
+	s->out->n += n;
+	return STREAM_DONE;
+}
+
+static bool special(const struct stream *s)
+{
+	return (s->o.flags & TOK_SPECIAL) != 0;
+}
+
+enum stream_result stream_begin(struct stream *s, const struct cached *c, struct ids *out)
+{
+	struct ids prefix = tok_prefix(c->tok);
+
+	drop_steps(s);
+	if (s->cap > KEEP_ROOM)
+		drop_buffer(s);
+	if (s->buf != NULL)
+		mem_wipe(s->buf, s->top);
+	s->top = s->n = s->start = s->settled = s->avail = 0;
+	s->c = *c;
+	s->seg = tok_segments(c->tok);
+	s->out = out;
+	s->has_cut = s->ended = s->closed = false;
+	s->first = true;
+	s->failed = STREAM_DONE;
+	s->search = (struct chunk_search){ 0 };
+	return special(s) && s->seg.independent ? append(s, prefix.p, prefix.n) : STREAM_DONE;
+}
+
+void stream_end(struct stream *s)
+{
+	s->ended = true;
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+/* What has come since the last look: how much of it nothing can change any more. */
+static void settle(struct stream *s)
+{
+	size_t avail = s->ended ? s->n : s->n - utf8_cut(s->buf, s->n), from = s->settled, tail;
+
+	if (avail <= s->avail && !s->ended)
+		return;
+	s->avail = avail;
+	tail = s->ended ? 0 : tok_cut_tail(s->c.tok, span_of(s->buf + from, avail - from));
+	s->settled = avail - tail;
+}
+
+static void next_cut(struct stream *s, size_t from)
+{
+	struct tok_cut cut;
+
+	if (!tok_next_cut(s->c.tok, span_of(s->buf, s->avail), from, &cut))
+		return;
+	if (cut.at + cut.n <= s->settled) {
+		s->cut = cut;
+		s->has_cut = true;
+	} else if (cut.at < s->settled) {
+		s->settled = cut.at;
+	}
+}
+
+static void look_for_cut(struct stream *s)
+{
+	size_t from = s->settled, was = s->avail;
+
+	if (s->has_cut)
+		return;
+	settle(s);
+	if (s->avail > was || s->ended)
+		next_cut(s, from);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+static void chunk_done(struct stream *s, size_t n)
+{
+	s->start += n;
+	s->first = false;
+}
+
+static size_t spend(size_t budget, size_t n)
+{
+	return n < budget ? budget - n : 0;
+}
+
+static enum stream_result start_steps(struct stream *s, size_t n)
+{
+	s->steps = tok_steps_start(s->c.tok, span_of(s->buf + s->start, n), s->first);
+	if (s->steps == NULL)
+		return fail(s, STREAM_NO_MEMORY);
+	s->steps_n = n;
+	s->steps_from = s->out->n;
+	return STREAM_DONE;
+}
+
+/* The <n> bytes at <start> are a chunk. */
+static enum stream_result chunk(struct stream *s, size_t n, size_t *budget)
+{
+	struct span text = span_of(s->buf + s->start, n);
+	size_t from = s->out->n;
+	int got = cached_find(&s->c, text, s->first, &s->key, s->out);
+
+	if (got < 0)
+		return fail(s, STREAM_NO_MEMORY);
+	*budget = spend(*budget, got == 0 ? n : n / FOUND_COST + 1);
+	if (got == 0 && n > AT_ONCE)
+		return start_steps(s, n);
+	if (got == 0) {
+		if (tok_encode_segment(s->c.tok, s->c.scratch, text, s->first, s->out) < 0)
+			return fail(s, STREAM_NO_MEMORY);
+		cached_keep(&s->c, &s->key, s->out->p + from, s->out->n - from);
+	}
+	chunk_done(s, n);
+	return STREAM_DONE;
+}
+
+static enum stream_result go_on(struct stream *s, size_t *budget)
+{
+	int r = tok_steps_run(s->steps, *budget ? *budget : 1, s->out);
+
+	*budget = 0;
+	if (r < 0)
+		return fail(s, STREAM_NO_MEMORY);
+	if (r > 0)
+		return STREAM_MORE;
+	cached_keep(&s->c, &s->key, s->out->p + s->steps_from, s->out->n - s->steps_from);
+	drop_steps(s);
+	chunk_done(s, s->steps_n);
+	return STREAM_DONE;
+}
+
+/* The segments depend on each other: all at once, at the end. */
+static enum stream_result whole(struct stream *s)
+{
+	if (!s->ended || s->closed)
+		return STREAM_DONE;
+	s->closed = true;
+	if (tok_encode(s->c.tok, s->c.scratch, span_of(s->buf, s->n), s->o.flags, s->out) < 0)
+		return fail(s, STREAM_NO_MEMORY);
+	return STREAM_DONE;
+}
+
+static enum stream_result close_text(struct stream *s)
+{
+	struct ids suffix = tok_suffix(s->c.tok);
+
+	if (!s->ended || s->closed)
+		return STREAM_DONE;
+	s->closed = true;
+	return special(s) ? append(s, suffix.p, suffix.n) : STREAM_DONE;
+}
+
+static enum stream_result take_cut(struct stream *s)
+{
+	token_id id = s->cut.id;
+
+	s->has_cut = false;
+	s->start = s->cut.at + s->cut.n;
+	s->first = false;
+	next_cut(s, s->start);
+	return append(s, &id, 1);
+}
+
+/* The next chunk or token. *any: there was one. */
+static enum stream_result advance(struct stream *s, size_t *budget, bool *any)
+{
+	size_t limit, n;
+
+	look_for_cut(s);
+	limit = s->has_cut ? s->cut.at : s->settled;
+	*any = true;
+	if (limit > s->start) {
+		n = chunk_next(s->seg.places, &s->search, span_of(s->buf + s->start, limit - s->start), s->has_cut || s->ended);
+		*any = n > 0;
+		return n > 0 ? chunk(s, n, budget) : STREAM_DONE;
+	}
+	if (s->has_cut)
+		return take_cut(s);
+	*any = false;
+	return close_text(s);
+}
+
+enum stream_result stream_step(struct stream *s, size_t budget)
+{
+	enum stream_result r = STREAM_DONE;
+	bool any = true;
+
+	if (s->failed < 0)
+		return s->failed;
+	if (!s->seg.independent)
+		return whole(s);
+	while (any && r == STREAM_DONE) {
+		if (s->steps != NULL)
+			r = go_on(s, &budget);
+		else if (budget == 0)
+			return STREAM_MORE;
+		else
+			r = advance(s, &budget, &any);
+	}
+	return r;
+}
+
+/* ---- made and freed -------------------------------------------------------------------------- */
+
+struct stream *stream_new(const struct stream_opts *o)
+{
+	struct stream *s = mem_alloc(sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->o = *o;
+	return s;
+}
+
+void stream_free(struct stream *s)
+{
+	if (s == NULL)
+		return;
+	drop_steps(s);
+	drop_buffer(s);
+	mem_wipe(s, sizeof(*s));
+	mem_free(s);
+}
+
+size_t stream_bytes(const struct stream *s)
+{
+	return sizeof(*s) + s->cap + (s->steps != NULL ? tok_steps_bytes(s->steps) : 0);
+}

@@ -1,0 +1,49 @@
+/* stream.h - a text that comes in parts, encoded as it comes, in steps that are as long as the caller likes.
+ *
+ *   stream_feed(part), stream_step() ... stream_feed(part), stream_step() ... stream_end(), stream_step() until 0
+ *
+ *   bytes fed   |---- encoded ----|-- kept back --|       what is kept back may still become part of an added token, or of
+ *               ids               buffer                   a chunk (chunk.h) that is not all there
+ *
+ * The ids are those of tok_encode() for the whole text, however it is cut, in the middle of characters too; its chunks are those of
+ * tok_cached_encode(), which finds what a stream has put into the cache, and the other way round.
+ * What cannot be cut, or belongs to a tokenizer whose segments depend on each other, is collected and encoded at the end. */
+#ifndef KVROUTE_TOK_STREAM_H
+#define KVROUTE_TOK_STREAM_H
+
+#include "agent/tok/cached.h"
+
+enum stream_result {
+	STREAM_DONE = 0,		/* nothing to be done with what there is */
+	STREAM_MORE = 1,		/* the budget is used up: call stream_step() again */
+	STREAM_NO_MEMORY = -1,		/* or PCRE2 gave up; the text cannot be encoded */
+	STREAM_TOO_LONG = -2		/* more than max_bytes would have to be kept */
+};
+
+struct stream_opts {
+	size_t max_bytes;		/* of text that is kept at a time */
+	unsigned flags;			/* TOK_SPECIAL */
+};
+
+struct stream;
+
+struct stream *stream_new(const struct stream_opts *o);	/* NULL: no memory */
+void stream_free(struct stream *s);			/* wipes it */
+
+/* A new text with <c>, which is copied; what it names is borrowed until the next stream_begin() or stream_free(). Forgets and wipes the one
+ * before it. The first ids of TOK_SPECIAL are in <out> then. <out> is the caller's, the same until the end. */
+enum stream_result stream_begin(struct stream *s, const struct cached *c, struct ids *out);
+
+/* Take all of <part>, copied; nothing is encoded yet. DONE, NO_MEMORY, TOO_LONG. */
+enum stream_result stream_feed(struct stream *s, struct span part);
+
+/* The text is complete. */
+void stream_end(struct stream *s);
+
+/* Encode for about <budget> bytes of text, a chunk at least: into <out>. MORE, or DONE: feed more; after stream_end(), all ids are there.
+ * A result below 0 stays. */
+enum stream_result stream_step(struct stream *s, size_t budget);
+
+size_t stream_bytes(const struct stream *s);		/* memory it holds */
+
+#endif

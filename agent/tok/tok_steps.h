@@ -1,0 +1,25 @@
+/* tok_steps.h - one segment encoded in steps that do not take long, so that a loop can do other things in between.
+ *
+ *   tok_steps_start();  while ((r = tok_steps_run(s, 4096, &ids)) == 1) other things;  tok_steps_stop();
+ *
+ * For what is long and cannot be cut: a megabyte of one letter is one piece. The ids are those of tok_encode_segment(). */
+#ifndef KVROUTE_TOK_TOK_STEPS_H
+#define KVROUTE_TOK_TOK_STEPS_H
+
+#include "agent/tok/tok.h"
+
+struct tok_steps;
+
+/* <t> is borrowed until tok_steps_stop(), <text> is copied. Takes a scratch of its own, about 2 MB, so that the thread's may be used in between.
+ * NULL: no memory. */
+struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool first);
+
+/* Work for about <budget> bytes: 1 come back, 0 all ids are in <out>, -1 no memory or the splitter gave up. The same <out> each time.
+ * The text is made valid, normalized and looked at for the end of its pieces in one go each (1 MB: a few milliseconds). */
+int tok_steps_run(struct tok_steps *s, size_t budget, struct ids *out);
+
+size_t tok_steps_bytes(const struct tok_steps *s);	/* of text that it holds: its scratch is not counted */
+
+void tok_steps_stop(struct tok_steps *s);		/* wipes it; NULL is fine */
+
+#endif
