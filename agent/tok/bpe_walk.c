@@ -196,6 +196,9 @@ int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms 
 		if (w->at == a->n)
 			continue;
 		a->at = w->at;
+		if (*budget == 0)
+			return 1;
+		--*budget;
 		if (atoms_unknown(b, a, out) < 0)
 			return -1;
 		w->at = a->at;
