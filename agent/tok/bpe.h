@@ -48,7 +48,7 @@ struct bpe_spec {
 };
 #define BPE_NO_ID UINT32_MAX
 
-/* Everything is copied. NULL and <e> filled: no memory, ids above 2^24 - 1, a byte without a token in a byte-level vocabulary, ... */
+/* Everything is copied. NULL and <e> filled: no memory, ids above 2^24 - 1, tokens above 65,535 bytes, a byte without a token in a byte-level vocabulary, ... */
 struct bpe *bpe_new(const struct bpe_spec *spec, struct err *e);
 void bpe_free(struct bpe *b);
 size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
@@ -61,7 +61,7 @@ size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
 struct span bpe_image(const struct bpe *b);
 struct bpe *bpe_of_image(struct span image);
 
-struct bpe_scratch *bpe_scratch_new(void);	/* piece cache and heap: about 1 MB */
+struct bpe_scratch *bpe_scratch_new(void);	/* piece cache: half a megabyte */
 void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
 
 /* Ids that come out. Grows; the caller owns it. */

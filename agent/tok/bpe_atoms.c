@@ -7,7 +7,7 @@
  * the order in which `tokenizers` writes them (models/bpe/model.rs, merge_word). With fuse_unk all that wait are one. */
 #include "agent/tok/bpe_find.h"
 
-static size_t char_bytes(const uint8_t *p, size_t n)
+size_t atoms_char_bytes(const uint8_t *p, size_t n)
 {
 	size_t k = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
@@ -59,7 +59,7 @@ static int add_unknown(const struct bpe *b, struct atoms *a, struct syms *out, s
 
 int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out)
 {
-	size_t k = b->head->flags & HEAD_CHARACTERS ? char_bytes(a->p + a->at, a->n - a->at) : 1;
+	size_t k = b->head->flags & HEAD_CHARACTERS ? atoms_char_bytes(a->p + a->at, a->n - a->at) : 1;
 
 	if ((b->head->flags & HEAD_CHARACTERS ? add_unknown(b, a, out, k) : add_bytes(b, out, a->p + a->at, 1)) < 0)
 		return -1;
@@ -69,7 +69,7 @@ int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out)
 
 static int add_char(const struct bpe *b, struct atoms *a, struct syms *out)
 {
-	size_t k = char_bytes(a->p + a->at, a->n - a->at);
+	size_t k = atoms_char_bytes(a->p + a->at, a->n - a->at);
 	uint32_t value = whole_find(b, a->p + a->at, k, a->room - a->at);
 
 	if (value == 0)

@@ -1,8 +1,9 @@
 /* bpe_build.c - a vocabulary and its merges into an encoder.
  *
- * Tokens are put in order of id; the tables are filled; then every token is looked at: its bytes are encoded as if they stood alone. Where that
- * gives the token itself, the piece may be looked up whole, and its last merge is kept. That is proof enough: a piece
- * that is equal to those bytes is encoded by the same merges. */
+ * Tokens are put in order of id; the tables are filled; then it is found out for every token whether its bytes, alone, become it (SYM_ALONE),
+ * and by which last merge: only such a piece may be looked up whole. To encode all of them costs 50 ms for 128,000. But a token comes out of a merge
+ * if and only if both parts do and nothing merges across their border before they are there, which is the question that bpe_walk.c answers
+ * with a few looks at the table; so merges are gone through by the length of what they make. */
 #include <stdlib.h>
 
 #include "agent/base/hash.h"
@@ -10,6 +11,8 @@
 #include "agent/tok/bpe_find.h"
 
 #define ID_MOST		0xffffffu
+#define TOKEN_MOST	65535u		/* bytes */
+#define AHEAD		12u		/* merges from here, what is asked of the tables is fetched */
 
 struct build {
 	const struct bpe_spec *spec;
@@ -57,6 +60,8 @@ static int check_counts(const struct build *d)
 	for (i = 0; i < s->n_tokens; i++)
 		if (s->tokens[i].id > ID_MOST)
 			return err_set(d->e, "Token id %u is above %u.", s->tokens[i].id, ID_MOST);
+		else if (s->tokens[i].n > TOKEN_MOST)
+			return err_set(d->e, "Token id %u has %u bytes: at most %u.", s->tokens[i].id, s->tokens[i].n, TOKEN_MOST);
 	return 0;
 }
 
@@ -227,19 +232,26 @@ static int bad_merge(const struct build *d, uint32_t i, const char *why)
 
 static int number_merges(struct build *d)
 {
-	uint32_t i;
+	uint32_t n = d->spec->n_merges, i;
 
-	if ((d->merges = mem_calloc(d->spec->n_merges, sizeof(*d->merges))) == NULL)
+	if ((d->merges = mem_calloc(n, sizeof(*d->merges))) == NULL)
 		return err_set(d->e, "No memory for merges.");
-	for (i = 0; i < d->spec->n_merges; i++) {
+	for (i = 0; i < n; i++) {
 		const struct bpe_merge *m = &d->spec->merges[i];
 		uint32_t l = sym_of(d, m->left), r = sym_of(d, m->right), both = sym_of(d, m->both);
 
 		if (l == SYM_NONE || r == SYM_NONE || both == SYM_NONE)
 			return bad_merge(d, i, "one of them is not in the vocabulary");
-		if (!adds_up(d, l, r, both))
-			return bad_merge(d, i, "the third is not the first with the second behind it");
 		d->merges[i] = (struct ranked){ l, r, both, i };
+	}
+	for (i = 0; i < n; i++) {
+		const struct ranked *m = &d->merges[i], *soon = &d->merges[i + AHEAD < n ? i + AHEAD : i];
+
+		__builtin_prefetch(&d->sym[soon->left]);
+		__builtin_prefetch(&d->sym[soon->right]);
+		__builtin_prefetch(&d->sym[soon->both]);
+		if (!adds_up(d, m->left, m->right, m->both))
+			return bad_merge(d, i, "the third is not the first with the second behind it");
 	}
 	return 0;
 }
@@ -270,14 +282,15 @@ static int equal_ranks(struct build *d)
 static int fill_pairs(struct build *d)
 {
 	struct pair_line *lines = section(d, d->b->pairs);
-	uint32_t i;
+	uint32_t n = d->spec->n_merges, i;
 
 	if (number_merges(d) < 0 || (d->spec->equal_ranks && equal_ranks(d) < 0))
 		return -1;
 	pairs_clear(lines, d->head->n_lines);
-	for (i = 0; i < d->spec->n_merges; i++) {
-		const struct ranked *m = &d->merges[i];
+	for (i = 0; i < n; i++) {
+		const struct ranked *m = &d->merges[i], *soon = &d->merges[i + AHEAD < n ? i + AHEAD : i];
 
+		__builtin_prefetch(&lines[pair_place(pair_key(soon->left, soon->right), d->head->n_lines)]);
 		pairs_put(lines, d->head->n_lines, pair_key(m->left, m->right), m->rank, m->both);
 	}
 	return 0;
@@ -350,24 +363,85 @@ static int fill_signs(struct build *d)
 	return 0;
 }
 
-static int fill_alone(struct build *d)
+/* The tokens that a piece can begin as. */
+static void mark_atoms(struct build *d)
 {
 	uint32_t i;
 
 	for (i = 0; i < d->head->n_syms; i++) {
 		struct sym *s = &d->sym[i];
+		const uint8_t *p = d->b->text + s->at;
+		bool atom = d->spec->characters ? s->n > 0 && atoms_char_bytes(p, s->n) == s->n : s->n == 1;
 
-		if (s->n == 0 || is_fallback(d, i))
+		if (!atom || is_fallback(d, i))
 			continue;
-		if (merge_bytes(d->b, &d->m, d->b->text + s->at, s->n) < 0)
-			return err_set(d->e, "No memory for a vocabulary.");
-		if (d->m.sym.n != 1 || d->m.sym.p[0] != i)
-			continue;
-		s->flags |= SYM_ALONE | (d->m.in_order ? SYM_IN_ORDER : 0);
-		s->left = d->m.left;
-		s->right = d->m.right;
-		s->made = d->m.made;
+		if (d->spec->characters ? (whole_find(d->b, p, s->n, TEXT_BEHIND) & SYM_NONE) == i : d->head->atom[*p] == i)
+			s->flags |= SYM_ALONE | SYM_IN_ORDER;
 	}
+}
+
+/* All merges by the length of what they make, so that parts come before what they are parts of. */
+static uint32_t *by_length(const struct build *d)
+{
+	uint32_t n = d->spec->n_merges, *order = mem_calloc(n, sizeof(*order)), *count = mem_calloc(TOKEN_MOST + 2, sizeof(*count)), i;
+
+	if (order == NULL || count == NULL) {
+		mem_free(order);
+		mem_free(count);
+		return NULL;
+	}
+	for (i = 0; i < n; i++)
+		count[d->sym[d->merges[i].both].n + 1]++;
+	for (i = 0; i < TOKEN_MOST; i++)
+		count[i + 1] += count[i];
+	for (i = 0; i < n; i++)
+		order[count[d->sym[d->merges[i].both].n]++] = i;
+	mem_free(count);
+	return order;
+}
+
+/* Does the token that <m> makes come out when its bytes stand alone, by this as the last merge? 1, 0, -1 no memory. */
+static int try_merge(struct build *d, const struct ranked *m)
+{
+	struct sym *l = &d->sym[m->left], *r = &d->sym[m->right], *s = &d->sym[m->both];
+	bool in_order = l->flags & r->flags & SYM_IN_ORDER;
+
+	if (s->flags & SYM_ALONE || !(l->flags & r->flags & SYM_ALONE) ||
+	    pair_find(d->b, m->left, m->right) != ((uint64_t)m->rank << 32 | m->both))
+		return 0;
+	if (in_order && !walk_meet(d->b, m->left, m->right))
+		return 0;
+	if (!in_order) {
+		if (merge_bytes(d->b, &d->m, d->b->text + s->at, s->n) < 0)
+			return -1;
+		if (d->m.sym.n != 1 || d->m.sym.p[0] != m->both || d->m.left != m->left || d->m.right != m->right)
+			return 0;
+	}
+	s->flags |= SYM_ALONE | (in_order && m->rank + 1 >= l->made && m->rank + 1 >= r->made ? SYM_IN_ORDER : 0);
+	s->left = m->left;
+	s->right = m->right;
+	s->made = m->rank + 1;
+	return 1;
+}
+
+static int fill_alone(struct build *d)
+{
+	uint32_t *order = by_length(d), n = d->spec->n_merges, i;
+	int rc = order ? 0 : -1;
+
+	mark_atoms(d);
+	for (i = 0; rc >= 0 && i < n; i++) {
+		const struct ranked *soon = &d->merges[order[i + AHEAD < n ? i + AHEAD : i]];
+
+		__builtin_prefetch(&d->sym[soon->left]);
+		__builtin_prefetch(&d->sym[soon->right]);
+		__builtin_prefetch(&d->sym[soon->both]);
+		__builtin_prefetch(&d->b->pairs[pair_place(pair_key(soon->left, soon->right), d->head->n_lines)]);
+		rc = try_merge(d, &d->merges[order[i]]);
+	}
+	mem_free(order);
+	if (rc < 0)
+		return err_set(d->e, "No memory for a vocabulary.");
 	find_lens(d->b, section(d, d->b->lens), d->head->one);
 	find_prefixes(d->b, d->sym);
 	return fill_signs(d);

@@ -180,6 +180,9 @@ struct atoms {
 /* Append to <out> until all is read or <budget> characters are: 0 done, 1 not yet, -1 no memory. */
 int atoms_read(const struct bpe *b, struct atoms *a, struct syms *out, size_t *budget);
 
+/* How many bytes the character at <p> has, by its first one, at most <n>. */
+size_t atoms_char_bytes(const uint8_t *p, size_t n);
+
 /* The same for the next character, which no token is. */
 int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out);
 /* Before a known one and at the end: an <unk> that waits. */
@@ -227,6 +230,9 @@ struct walk {
 	uint64_t *dead;			/* a bit for each place where no token of the result can begin */
 	size_t dead_cap;
 };
+
+/* Two tokens beside each other, both SYM_IN_ORDER: nothing merges across their border before both are there. */
+bool walk_meet(const struct bpe *b, uint32_t left, uint32_t right);
 
 int walk_start(struct walk *w, size_t n);
 /* 0 done, 1 not yet, -1 no memory. <spare> is for pairs of tokens. */

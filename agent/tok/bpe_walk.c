@@ -30,15 +30,13 @@
 
 /* ---- two tokens --------------------------------------------------------------------------- */
 
-static bool follows_in_order(const struct bpe *b, uint32_t x, uint32_t y)
+bool walk_meet(const struct bpe *b, uint32_t x, uint32_t y)
 {
-	uint32_t limit = UINT32_MAX;
+	uint32_t limit;
 
 	for (;;) {
 		const struct sym *left = &b->sym[x], *right = &b->sym[y];
 
-		if (pair_find(b, x, y) >> 32 < limit)
-			return false;
 		if (right->made >= left->made) {
 			if (right->made == 0)
 				return true;
@@ -48,6 +46,8 @@ static bool follows_in_order(const struct bpe *b, uint32_t x, uint32_t y)
 			limit = left->made - 1;
 			x = left->right;
 		}
+		if (pair_find(b, x, y) >> 32 < limit)
+			return false;
 	}
 }
 
@@ -75,7 +75,7 @@ static inline int follows(const struct bpe *b, struct merger *spare, uint32_t x,
 	if (sign_apart(&b->sym[x], &b->sym[y]))
 		return 1;
 	if (b->sym[x].flags & b->sym[y].flags & SYM_IN_ORDER)
-		return follows_in_order(b, x, y);
+		return pair_find(b, x, y) == PAIR_NONE && walk_meet(b, x, y);
 	return follows_by_merging(b, spare, x, y);
 }
 
