@@ -6,6 +6,7 @@
 #define CTL_FAILED	1
 
 int ctl_pages(int argc, char **argv);
+int ctl_render(int argc, char **argv);
 int ctl_sim(int argc, char **argv);
 int ctl_spop_check(int argc, char **argv);
 int ctl_why(int argc, char **argv);

@@ -10,6 +10,7 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
 	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
+	{ "render", ctl_render, "what a chat template makes of a request body" },
 	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },
 	{ "spop-check", ctl_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
 	{ "why", ctl_why, "why the last requests went where they went" },

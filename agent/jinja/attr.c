@@ -113,7 +113,7 @@ bool jx_get_attr(struct run *r, struct jval obj, struct jval name, unsigned id, 
 			return true;
 		}
 	}
-	if (is_undef(obj))
+	if (is_undef(obj) && (name.n < 2 || memcmp(name.s, "__", 2) != 0))
 		return jx_use_undefined(r, obj);
 	if (!attribute(r, obj, name, id, out, &found))
 		return false;

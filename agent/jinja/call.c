@@ -78,10 +78,10 @@ static bool give_kwargs(struct run *r, struct keywords *kw, struct jval *slot)
 
 	*slot = jval_dict(r->m, kw->n);
 	if (slot->kind == JV_MISSING)
-		return jx_take(r, SIZE_MAX) != NULL;
+		return jx_no_room(r);
 	for (i = 0; i < kw->n; i++)
 		if (!jdict_put(r->m, slot->d, jval_str(kw->v[i].name.p, kw->v[i].name.n), kw->v[i].v))
-			return jx_take(r, SIZE_MAX) != NULL;
+			return jx_no_room(r);
 	return true;
 }
 
@@ -223,7 +223,7 @@ static bool put(struct run *r, struct jdict *d, struct jval key, struct jval v)
 {
 	if (!jval_hashable(key))
 		return jx_raise(r, "TypeError: unhashable type: '%s'", jval_type(key.kind));
-	return jdict_put(r->m, d, key, v) || jx_take(r, SIZE_MAX) != NULL;
+	return jdict_put(r->m, d, key, v) || jx_no_room(r);
 }
 
 /* A mapping, or pairs one behind the other. */
@@ -259,7 +259,7 @@ static bool call_dict(struct run *r, const struct args *a, bool ns, struct jval 
 
 	*out = jval_dict(r->m, a->n_kw);
 	if (out->kind == JV_MISSING)
-		return jx_take(r, SIZE_MAX) != NULL;
+		return jx_no_room(r);
 	if (ns)
 		out->kind = JV_NS;
 	if (a->n > 1)
@@ -277,7 +277,11 @@ static bool call_raise(struct run *r, const struct args *a)
 	static const char *const names[] = { "message" };
 	struct jval message;
 
-	if (!jx_bind(r, "raise_exception()", a, names, 1, &message) || !jx_to_str(r, message, &message))
+	if (!jx_bind(r, "raise_exception()", a, names, 1, &message))
+		return false;
+	if (message.kind == JV_MISSING)
+		return jx_raise(r, "TypeError: raise_exception() missing 1 required positional argument: 'message'");
+	if (!jx_to_str(r, message, &message))
 		return false;
 	return jx_raise(r, "TemplateError: " SPAN_FMT, message.n < 200 ? (int)message.n : 200, message.s);
 }

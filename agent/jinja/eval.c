@@ -40,14 +40,14 @@ static bool eval_dict(struct run *r, const struct node *n, struct jval *out)
 	const struct node *k;
 
 	if (d.kind == JV_MISSING)
-		return jx_take(r, SIZE_MAX) != NULL;
+		return jx_no_room(r);
 	for (k = n->kids; k != NULL; k = k->next->next) {
 		if (!jx_eval(r, k, &key) || !jx_eval(r, k->next, &value))
 			return false;
 		if (!jval_hashable(key))
 			return jx_raise(r, "TypeError: unhashable type: '%s'", jval_type(key.kind));
 		if (!jdict_put(r->m, d.d, key, value))
-			return jx_take(r, SIZE_MAX) != NULL;
+			return jx_no_room(r);
 	}
 	*out = d;
 	return true;
@@ -116,6 +116,12 @@ static bool eval_cond(struct run *r, const struct node *n, struct jval *out)
 	return true;
 }
 
+/* What Jinja2 may evaluate when it compiles, where a slice that cannot be had is undefined and does not raise. */
+static bool is_constant(const struct node *n)
+{
+	return n->type == N_CONST || n->type == N_DICT || n->type == N_LIST || n->type == N_TUPLE;
+}
+
 static bool eval_slice(struct run *r, const struct node *n, struct jval *out)
 {
 	struct jval of, part[3] = { jval_none(), jval_none(), jval_none() };
@@ -124,6 +130,9 @@ static bool eval_slice(struct run *r, const struct node *n, struct jval *out)
 	     &part[1])) ||
 	    (n->alt != NULL && !jx_eval(r, n->alt, &part[2])))
 		return false;
+	if (of.kind != JV_STR && of.kind != JV_LIST && of.kind != JV_TUPLE && !is_undef(of) &&
+	    is_constant(n->a))
+		return jx_unknown(r, "a part of a constant that has none");
 	return jx_get_slice(r, of, part, out);
 }
 

@@ -200,7 +200,7 @@ static bool assign(struct run *r, const struct node *target, struct jval v)
 		return jx_raise(r, "TemplateRuntimeError: cannot assign attribute on non-namespace object");
 	if (jdict_put(r->m, slot->d, target->b->value, v))
 		return true;
-	return jx_take(r, SIZE_MAX) != NULL;
+	return jx_no_room(r);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------- */

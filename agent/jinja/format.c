@@ -52,7 +52,7 @@ static bool is_prefix(const char *p, const char *end, int64_t base)
 bool jx_parse_int(struct jval s, int64_t base, struct jval *out)
 {
 	const char *p, *end, *from;
-	uint64_t v = 0;
+	int64_t v = 0, next;
 	bool minus = false, wide = false, plain = true;
 
 	s = stripped(s);
@@ -73,15 +73,15 @@ bool jx_parse_int(struct jval s, int64_t base, struct jval *out)
 		}
 		if (digit_of(*p) >= base)
 			return false;
-		if (v > (INT64_MAX - 36) / (uint64_t)base)
+		if (__builtin_mul_overflow(v, base, &next) || __builtin_add_overflow(next, digit_of(*p), &next))
 			wide = true;
 		else
-			v = v * (uint64_t)base + (unsigned)digit_of(*p);
+			v = next;
 	}
 	if (p == from)
 		return false;
 	if (!wide) {
-		*out = jval_int(minus ? -(int64_t)v : (int64_t)v);
+		*out = jval_int(minus ? -v : v);
 		return true;
 	}
 	if (!plain || base != 10 || *from == '0')

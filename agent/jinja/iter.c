@@ -13,7 +13,7 @@ bool jx_list_add(struct run *r, struct list *l, struct jval v)
 	if (l->n == l->room) {
 		p = jinja_mem_grow(r->m, l->v, l->n * sizeof(*p), room * sizeof(*p));
 		if (p == NULL)
-			return jx_take(r, room * sizeof(*p)) != NULL;
+			return jx_no_room(r);
 		l->v = p;
 		l->room = room;
 	}

@@ -374,17 +374,16 @@ static const char *float_end(const struct lexer *l, const char *p)
 
 static struct jval based_integer(struct jinja_mem *m, const char *p, size_t n, unsigned base)
 {
-	uint64_t v = 0;
+	int64_t v = 0;
 	size_t i;
 	int d;
 
 	for (i = 0; i < n; i++) {
 		d = hex_digit(p[i]);
-		if (d < 0 || (unsigned)d >= base || v > (INT64_MAX - 15) / base)
+		if (d < 0 || (unsigned)d >= base || __builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, d, &v))
 			return (struct jval){ .kind = JV_MISSING };
-		v = v * base + (unsigned)d;
 	}
-	return n == 0 ? (struct jval){ .kind = JV_MISSING } : jval_int((int64_t)v);
+	return n == 0 ? (struct jval){ .kind = JV_MISSING } : jval_int(v);
 }
 
 static unsigned base_of(const char *p, const char *end)

@@ -99,11 +99,8 @@ static bool split_space(struct run *r, struct jval s, int64_t most, struct list 
 		if (p == end)
 			return true;
 		from = p;
-		if (most >= 0 && (int64_t)l->n >= most) {
-			while (end > p && (n = jx_space_before(p, end)) > 0)
-				end -= n;
+		if (most >= 0 && (int64_t)l->n >= most)
 			return jx_list_add(r, l, part_of(s, from, end));
-		}
 		while (p < end && jx_space_at(p, end) == 0)
 			p += char_len(p, end);
 		if (!jx_list_add(r, l, part_of(s, from, p)))

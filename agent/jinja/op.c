@@ -76,8 +76,8 @@ static bool int_op(struct run *r, enum op op, int64_t a, int64_t b, struct jval 
 	bool wide = false;
 
 	if (b == 0 && (op == OP_DIV || op == OP_FLOORDIV || op == OP_MOD))
-		return jx_raise(r, op == OP_DIV ? "ZeroDivisionError: division by zero" :
-			     "ZeroDivisionError: integer division or modulo by zero");
+		return jx_raise(r, "ZeroDivisionError: %s by zero", op == OP_DIV ? "division" : op == OP_MOD ? "integer modulo" :
+				"integer division or modulo");
 	if (b == -1 && a == INT64_MIN && op != OP_ADD && op != OP_SUB)
 		return too_large(r);
 	switch (op) {
@@ -141,7 +141,13 @@ static bool float_op(struct run *r, enum op op, double a, double b, struct jval 
 			v = copysign(0.0, b);
 		break;
 	default:
-		return jx_unknown(r, "a power of fractions");
+		if (a < 0 && b != floor(b))
+			return jx_unknown(r, "a complex number");
+		if (a == 0 && b < 0)
+			return jx_raise(r, "ZeroDivisionError: 0.0 cannot be raised to a negative power");
+		v = pow(a, b);
+		if (isinf(v) && isfinite(a) && isfinite(b))
+			return jx_raise(r, "OverflowError: (34, 'Numerical result out of range')");
 	}
 	*out = jval_float(v);
 	return true;

@@ -102,17 +102,20 @@ bool jx_use_undefined(struct run *r, struct jval v)
 	return jx_raise(r, "UndefinedError: %s has no element " SPAN_FMT, object_name(v.aux, of), (int)key.n, key.p);
 }
 
+bool jx_no_room(struct run *r)
+{
+	if (jinja_mem_full(r->m))
+		return jx_over(r, "memory");
+	return fail_as(r, JINJA_NO_MEMORY, "there is no memory");
+}
+
 void *jx_take(struct run *r, size_t n)
 {
 	void *p = jinja_mem_take(r->m, n);
 
-	if (p != NULL)
-		return p;
-	if (jinja_mem_full(r->m))
-		jx_over(r, "memory");
-	else
-		fail_as(r, JINJA_NO_MEMORY, "there is no memory");
-	return NULL;
+	if (p == NULL)
+		jx_no_room(r);
+	return p;
 }
 
 bool jx_step_bytes(struct run *r, size_t n)
@@ -139,7 +142,7 @@ static bool text_room(struct run *r, struct text *t, size_t n)
 		room = t->n + n + 64;
 	p = jinja_mem_grow(r->m, t->p, t->n, room);
 	if (p == NULL)
-		return jx_take(r, room) != NULL;	/* says why */
+		return jx_no_room(r);
 	t->p = p;
 	t->room = (room + 15) & ~(size_t)15;
 	return true;

@@ -73,6 +73,7 @@ bool jx_unknown(struct run *r, const char *fmt, ...) __attribute__((format(print
 bool jx_over(struct run *r, const char *what);
 bool jx_use_undefined(struct run *r, struct jval v);	/* raise what an undefined value says */
 void *jx_take(struct run *r, size_t n);			/* NULL: r->code is set */
+bool jx_no_room(struct run *r);				/* the arena has just said no: false, and why */
 bool jx_step_bytes(struct run *r, size_t n);
 bool jx_deeper(struct run *r);				/* and r->depth-- behind it */
 bool jx_print(struct run *r, const char *p, size_t n, enum jinja_origin origin);

@@ -65,7 +65,7 @@ static bool add_string(struct writer *w, struct jval s)
 		return false;
 	while (p < end) {
 		c = (uint8_t)*p;
-		if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !w->style->ascii || c == 0x7f)) {
+		if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !w->style->ascii)) {
 			p++;
 			continue;
 		}

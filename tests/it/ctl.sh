@@ -72,6 +72,25 @@ stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/go
 stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"
 
+# chat templates
+printf '{%%- for m in messages %%}\n<|{{ m.role }}|>{{ m.content }}\n{%%- endfor %%}\n{{- bos_token if add_generation_prompt }}{{ tools }}{{ strftime_now("%%d %%b %%Y") }}{{ x }}' > "$tmp/t.jinja"
+printf '{"bos_token": {"content": "<BOS>"}, "chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "{{ tools|tojson }}"}]}' > "$tmp/tok.json"
+printf '{"messages":[{"role":"user","content":"hi \\u00e9"}],"chat_template_kwargs":{"x":[1.0]}}' > "$tmp/m.json"
+printf '{"messages":[],"tools":[{"a":1}]}' > "$tmp/tools.json"
+printf 'a\n{%% nope %%}' > "$tmp/bad.jinja"
+printf 'a\n{{ raise_exception("not so") }}' > "$tmp/raise.jinja"
+stdin=$tmp/m.json run "render" 0 "^<.user.>hi é<BOS>None01 Aug 2026\[1\.0\]$" ./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01
+stdin=$tmp/m.json run "render with the time of day" 0 "01 Aug 2026" ./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01T23:59:59
+stdin=$tmp/m.json run "the template of the configuration" 0 "^d$" ./kvroutectl render --config "$tmp/tok.json"
+stdin=$tmp/tools.json run "the one for tools" 0 '^\[\{"a": 1\}\]$' ./kvroutectl render --config "$tmp/tok.json"
+stdin=$tmp/m.json run "a template that is refused" 1 "bad.jinja:2: .*nope" ./kvroutectl render --template "$tmp/bad.jinja"
+stdin=$tmp/m.json run "a template that raises" 1 "raise.jinja:2: raised: TemplateError: not so" ./kvroutectl render --template "$tmp/raise.jinja"
+stdin=$tmp/bad.json run "render no JSON" 1 "standard input: no JSON at byte 0" ./kvroutectl render --template "$tmp/t.jinja"
+run "render no such file" 1 "no-such" ./kvroutectl render --template "$tmp/no-such"
+run "render without a template" 64 "usage" ./kvroutectl render
+run "render with a wrong date" 64 "no time" ./kvroutectl render --template "$tmp/t.jinja" --date 2026-13-01
+run "render -h" 0 "usage" ./kvroutectl render -h
+
 # a trace of 60 requests, eight prompts that come again
 for i in $(seq 0 59); do
 	printf '{"timestamp":%d,"input_length":2000,"output_length":20,"hash_ids":[%d,%d,%d]}\n' $((i * 100)) $((i % 8)) $((100 + i % 8)) $((200 + i % 8))

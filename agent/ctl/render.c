@@ -1,0 +1,308 @@
+/* render.c - kvroutectl render: a chat template and a request body, as text.
+ *
+ * The same code that the agent uses. Members of the body are the template's variables, as engines do it: tools and documents are
+ * None when they are not there, add_generation_prompt is true, members of chat_template_kwargs count as members of the body.
+ * The special tokens, and the template where --template names none, are those of a tokenizer_config.json. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/base/mem.h"
+#include "agent/base/rng.h"
+#include "agent/ctl/ctl.h"
+#include "agent/jinja/jinja.h"
+
+#define FILE_MAX	((size_t)64 << 20)
+#define MEMORY_MAX	((size_t)512 << 20)
+
+struct args {
+	const char *template, *config;
+	struct jinja_time now;
+};
+
+struct job {
+	struct jinja_mem *mem;
+	struct hash_key key;
+	char *body, *config, *template;		/* texts of the files */
+	struct jval vars, settings;		/* settings: JV_MISSING without --config */
+	struct span text;			/* the template */
+	const char *name;
+};
+
+static int usage(FILE *to, int status)
+{
+	fprintf(to,
+		"usage: kvroutectl render [--template FILE] [--config FILE] [--date TIME] < body.json\n"
+		"\n"
+		"  --template FILE  the chat template\n"
+		"  --config FILE    tokenizer_config.json: special tokens, and the template if --template is not given\n"
+		"  --date TIME      what the template takes for now: 2026-08-01 or 2026-08-01T12:00:00\n");
+	return status;
+}
+
+static int read_date(const char *s, struct jinja_time *t)
+{
+	int n = 0;
+
+	*t = (struct jinja_time){ 0 };
+	if (sscanf(s, "%4d-%2d-%2d%n", &t->year, &t->month, &t->day, &n) != 3)
+		return -1;
+	s += n;
+	n = 0;
+	if (*s != '\0' && (sscanf(s, "T%2d:%2d:%2d%n", &t->hour, &t->minute, &t->second, &n) != 3 || s[n] != '\0'))
+		return -1;
+	return t->year < 1 || t->month < 1 || t->month > 12 || t->day < 1 || t->day > 31 || t->hour < 0 || t->hour > 23 ||
+	       t->minute < 0 || t->minute > 59 || t->second < 0 || t->second > 60 ? -1 : 0;
+}
+
+static void take_now(struct jinja_time *t)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	*t = (struct jinja_time){ tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, 0 };
+}
+
+static int parse(int argc, char **argv, struct args *a)
+{
+	static const struct option longs[] = {
+		{ "template", required_argument, NULL, 't' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "date", required_argument, NULL, 'd' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 }
+	};
+	int c;
+
+	*a = (struct args){ 0 };
+	take_now(&a->now);
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (c) {
+		case 't':
+			a->template = optarg;
+			break;
+		case 'c':
+			a->config = optarg;
+			break;
+		case 'd':
+			if (read_date(optarg, &a->now) == 0)
+				break;
+			fprintf(stderr, "kvroutectl: \"%s\" is no time such as 2026-08-01 or 2026-08-01T12:00:00\n", optarg);
+			return CTL_USAGE;
+		case 'h':
+			usage(stdout, 0);
+			return -1;
+		default:
+			return usage(stderr, CTL_USAGE);
+		}
+	}
+	return optind < argc || (a->template == NULL && a->config == NULL) ? usage(stderr, CTL_USAGE) : 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------ */
+
+static int complain(const char *name, const char *what)
+{
+	fprintf(stderr, "kvroutectl: %s: %s\n", name, what);
+	return -1;
+}
+
+/* All of <f>; NULL when it cannot be read or is too large. */
+static char *read_stream(FILE *f, size_t *n)
+{
+	size_t room = 1u << 16, got;
+	char *p = mem_alloc(room), *q;
+
+	*n = 0;
+	while (p != NULL && (got = fread(p + *n, 1, room - *n, f)) > 0) {
+		*n += got;
+		if (*n < room)
+			continue;
+		room *= 2;
+		q = room > 2 * FILE_MAX ? NULL : mem_resize(p, room, 1);
+		if (q == NULL) {
+			mem_free(p);
+			return NULL;
+		}
+		p = q;
+	}
+	if (p == NULL || !ferror(f))
+		return p;
+	mem_free(p);
+	return NULL;
+}
+
+static int read_file(const char *name, char **text, size_t *n)
+{
+	FILE *f = fopen(name, "rb");
+
+	if (f == NULL)
+		return complain(name, strerror(errno));
+	*text = read_stream(f, n);
+	fclose(f);
+	return *text != NULL ? 0 : complain(name, "cannot be read, or is too large");
+}
+
+static int read_json(struct job *j, const char *name, struct span text, struct jval *out)
+{
+	char what[80];
+	size_t at;
+
+	if (jval_from_json(j->mem, text, 0, out, &at) != 0) {
+		snprintf(what, sizeof(what), errno == ENOMEM ? "there is no memory for it" : "no JSON at byte %zu", at);
+		return complain(name, what);
+	}
+	return out->kind == JV_DICT ? 0 : complain(name, "is not a JSON object");
+}
+
+static int open_files(struct job *j, const struct args *a)
+{
+	size_t n;
+
+	if (a->config != NULL && (read_file(a->config, &j->config, &n) != 0 ||
+				  read_json(j, a->config, span_of(j->config, n), &j->settings) != 0))
+		return -1;
+	if (a->template != NULL) {
+		if (read_file(a->template, &j->template, &n) != 0)
+			return -1;
+		j->text = span_of(j->template, n);
+		j->name = a->template;
+	}
+	j->body = read_stream(stdin, &n);
+	if (j->body == NULL)
+		return complain("standard input", "cannot be read, or is too large");
+	return read_json(j, "standard input", span_of(j->body, n), &j->vars);
+}
+
+/* ---- variables ---------------------------------------------------------------------------------------------- */
+
+static struct jval member(struct jval d, const char *name)
+{
+	const struct jval *v = d.kind == JV_DICT ? jdict_get_str(d.d, name, strlen(name)) : NULL;
+
+	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
+}
+
+/* The one named "default", or "tool_use" when there are tools, as Hugging Face chooses. */
+static struct jval choose(struct jval list, bool tools)
+{
+	struct jval found = { .kind = JV_MISSING }, name;
+	uint32_t i;
+
+	for (i = 0; i < list.n; i++) {
+		name = member(list.v[i], "name");
+		if (jval_eq(name, jval_str("default", 7)) && found.kind == JV_MISSING)
+			found = member(list.v[i], "template");
+		if (jval_eq(name, jval_str("tool_use", 8)) && tools)
+			found = member(list.v[i], "template");
+	}
+	return found;
+}
+
+static int take_template(struct job *j, const struct args *a)
+{
+	struct jval t = member(j->settings, "chat_template");
+
+	if (j->template != NULL)
+		return 0;
+	if (t.kind == JV_LIST)
+		t = choose(t, jval_truth(member(j->vars, "tools")));
+	if (t.kind != JV_STR)
+		return complain(a->config, "has no chat_template");
+	j->text = jval_span(t);
+	j->name = a->config;
+	return 0;
+}
+
+/* Special tokens are strings, or objects with one in "content". */
+static bool put_tokens(struct job *j)
+{
+	static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+		"mask_token" };
+	struct jval v;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		v = member(j->settings, names[i]);
+		if (v.kind == JV_DICT)
+			v = member(v, "content");
+		if (v.kind == JV_STR && member(j->vars, names[i]).kind == JV_MISSING &&
+		    !jdict_put_str(j->mem, j->vars.d, names[i], v))
+			return false;
+	}
+	return true;
+}
+
+static bool put_default(struct job *j, const char *name, struct jval v)
+{
+	return member(j->vars, name).kind != JV_MISSING || jdict_put_str(j->mem, j->vars.d, name, v);
+}
+
+static int take_variables(struct job *j)
+{
+	struct jval more = member(j->vars, "chat_template_kwargs");
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; ok && more.kind == JV_DICT && i < more.d->n; i++)
+		ok = jdict_put(j->mem, j->vars.d, more.d->entry[i].key, more.d->entry[i].value);
+	ok = ok && put_default(j, "tools", jval_none()) && put_default(j, "documents", jval_none()) &&
+	     put_default(j, "add_generation_prompt", jval_bool(true)) && put_tokens(j);
+	return ok ? 0 : complain("standard input", "there is no memory for it");
+}
+
+/* ---- rendering ------------------------------------------------------------------------------------------------ */
+
+static int render(struct job *j, const struct args *a)
+{
+	struct jinja_limits limits = jinja_limits_defaults();
+	struct jinja_text text = { .max = FILE_MAX };
+	struct err e = { 0 };
+	struct jinja *t = jinja_compile(j->text, &e);
+	struct jinja_error why;
+	enum jinja_result result;
+
+	if (t == NULL) {
+		fprintf(stderr, "kvroutectl: %s:%d: %s\n", j->name, e.line, e.text);
+		return -1;
+	}
+	limits.steps *= 100;
+	limits.output = FILE_MAX;
+	result = jinja_render(t, j->mem, j->vars.d, &a->now, &limits, jinja_text_sink, &text, &why);
+	if (result == JINJA_OK)
+		fwrite(text.p, 1, text.n, stdout);
+	else
+		fprintf(stderr, "kvroutectl: %s:%u: %s: %s\n", j->name, why.line, jinja_result_name(result), why.text);
+	mem_free(text.p);
+	jinja_free(t);
+	return result == JINJA_OK && fflush(stdout) == 0 ? 0 : -1;
+}
+
+int ctl_render(int argc, char **argv)
+{
+	struct job j = { .settings = { .kind = JV_MISSING } };
+	struct rng rng;
+	struct args a;
+	int status = parse(argc, argv, &a);
+	size_t i;
+
+	if (status != 0)
+		return status < 0 ? 0 : status;
+	rng_init(&rng, 1);	/* nobody else's bodies are read here */
+	for (i = 0; i < sizeof(j.key.secret); i++)
+		j.key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	j.mem = jinja_mem_new(MEMORY_MAX, &j.key);
+	if (j.mem == NULL)
+		status = complain("render", "there is no memory");
+	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 || render(&j, &a) != 0)
+		status = -1;
+	jinja_mem_free(j.mem);
+	mem_free(j.body);
+	mem_free(j.config);
+	mem_free(j.template);
+	return status == 0 ? 0 : CTL_FAILED;
+}
