@@ -16,6 +16,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/tok/unicode.h"
+#include "agent/tok/utf8.h"
 #include "agent/tok/word.h"
 
 #ifdef __x86_64__
@@ -27,6 +28,7 @@
 struct node {
 	uint32_t first, n;	/* children */
 	uint32_t token;
+	uint32_t only;		/* the one token that ends below, so that its content can be compared at once; NO_TOKEN */
 };
 
 struct token {
@@ -116,8 +118,11 @@ static void children(struct added *a, struct range *range, uint32_t at)
 
 	nd->first = a->n_nodes;
 	nd->token = NO_TOKEN;
+	nd->only = NO_TOKEN;
 	if (i < r.to && a->token[i].n == r.depth)
 		nd->token = i++;
+	if (i + 1 == r.to)
+		nd->only = i;
 	for (; i < r.to; i = j) {
 		uint8_t b = byte_at(a, i, r.depth);
 
@@ -239,10 +244,23 @@ static size_t filter(const struct added *a, const uint8_t *p, size_t i, size_t n
 	return i;
 }
 
+/* The rest of the only token below a node, <depth> bytes of which stand before <p>. */
+static bool rest_is(const struct added *a, uint32_t only, size_t depth, const uint8_t *p, size_t n, bool *open)
+{
+	const struct token *t = &a->token[only];
+	size_t rest = t->n - depth, here = rest < n ? rest : n;
+
+	if (memcmp(p, a->contents + t->at + depth, here) != 0)
+		return false;
+	*open = here < rest;
+	return !*open;
+}
+
 /* The longest token at <i>, which begins one; NO_TOKEN. <open>: the text ended where a longer one was still possible. */
 static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_t n, bool *open)
 {
 	uint32_t at = a->child[p[i]], best = NO_TOKEN;
+	size_t from = i;
 
 	for (i++; ; i++) {
 		const struct node *nd = &a->node[at];
@@ -253,6 +271,8 @@ static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_
 		*open = i == n && nd->n > 0;
 		if (i == n || nd->n == 0)
 			return best;
+		if (nd->only != NO_TOKEN)
+			return rest_is(a, nd->only, i - from, p + i, n - i, open) ? nd->only : best;
 		hit = nd->n == 1 ? (a->byte[nd->first] == p[i] ? a->byte + nd->first : NULL)
 				 : memchr(a->byte + nd->first, p[i], nd->n);
 		if (hit == NULL)
@@ -261,21 +281,34 @@ static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_
 	}
 }
 
+/* The character at <p>, <n> >= 1 bytes left. The text need not be valid: what is not UTF-8 is U+FFFD, as it will be. */
+static size_t char_at(const uint8_t *p, size_t n, uint32_t *cp)
+{
+	size_t most = n < 4 ? n : 4, len = utf8_get(p, n, cp);
+
+	if (utf8_good(p, most) >= len)
+		return len;
+	*cp = 0xfffd;
+	return 1;
+}
+
 static size_t before(const uint8_t *p, size_t i, uint32_t *cp)
 {
 	size_t from = i - 1;
 
 	while (from > 0 && i - from < 4 && (p[from] & 0xc0) == 0x80)
 		from--;
-	utf8_get(p + from, i - from, cp);
-	return from;
+	if (char_at(p + from, i - from, cp) == i - from)
+		return from;
+	*cp = 0xfffd;
+	return i - 1;
 }
 
 static bool space_at(const uint8_t *p, size_t i, size_t n, size_t *next)
 {
 	uint32_t cp;
 
-	*next = i + utf8_get(p + i, n - i, &cp);
+	*next = i + char_at(p + i, n - i, &cp);
 	return (uc_class(cp) & UC_SPACE) != 0;
 }
 
@@ -314,7 +347,7 @@ static bool alone(const uint8_t *p, size_t from, size_t to, size_t n)
 	}
 	if (to == n)
 		return true;
-	utf8_get(p + to, n - to, &cp);
+	char_at(p + to, n - to, &cp);
 	return !word_char(cp);
 }
 

@@ -273,9 +273,43 @@ static void words(void **state)
 		assert_false(word_char(no[i]));
 }
 
+/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for part of a character that is none. */
+static void bytes_that_are_no_text(void **state)
+{
+	static const struct added_token tokens[] = {
+		{ .content = { "[L]", 3 }, .id = 1, .lstrip = true }, { .content = { "[R]", 3 }, .id = 2, .rstrip = true },
+		{ .content = { "word", 4 }, .id = 3, .single_word = true },
+	};
+	static const char *const parts[] = { "[L]", "[R]", "word", " ", "\xa0", "\xc2", "\xc2\xa0", "\xe3\x80", "\xe3\x80\x80", "\xf0\x9f", "a", "\xff", "\xc3\xa9" };
+	struct added *a = added_new(tokens, 3);
+	struct rng r;
+
+	assert_non_null(a);
+	rng_init(&r, 77);
+	for (unsigned round = 0; round < 20000; round++) {
+		char text[TEXT_MAX] = "", mended[6 * TEXT_MAX];
+		struct added_at at = { 0, 0 }, bt = { 0, 0 };
+		struct added_hit hit, want;
+		size_t n;
+
+		for (unsigned k = rng_below(&r, 9); k > 0; k--)
+			strcat(text, parts[rng_below(&r, sizeof(parts) / sizeof(parts[0]))]);
+		n = utf8_mend((const uint8_t *)text, strlen(text), (uint8_t *)mended);
+		while (added_next(a, span_of(mended, n), &bt, &want)) {
+			assert_true(added_next(a, span_str(text), &at, &hit));
+			assert_int_equal(hit.id, want.id);
+			assert_int_equal(utf8_mend((const uint8_t *)text, hit.at, (uint8_t *)mended + n), want.at);
+			assert_int_equal(utf8_mend((const uint8_t *)text, hit.at + hit.n, (uint8_t *)mended + n), want.at + want.n);
+		}
+		assert_false(added_next(a, span_str(text), &at, &hit));
+	}
+	added_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bytes_that_are_no_text),
 		cmocka_unit_test(random_mix), cmocka_unit_test(stories), cmocka_unit_test(filter), cmocka_unit_test(words),
 	};
 
