@@ -46,10 +46,16 @@ void buffer_span(struct buffer *b, struct span s)
 	buffer_add(b, s.p, s.n);
 }
 
-void buffer_free(struct buffer *b)
+void buffer_wipe(struct buffer *b)
 {
 	if (b->p != NULL)
-		mem_wipe(b->p, b->n);
+		mem_wipe(b->p, b->cap);
+	b->n = 0;
+}
+
+void buffer_free(struct buffer *b)
+{
+	buffer_wipe(b);
 	mem_free(b->p);
 	*b = (struct buffer){ .p = NULL };
 }

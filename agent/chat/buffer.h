@@ -13,6 +13,7 @@ struct buffer {
 void buffer_add(struct buffer *b, const char *p, size_t n);
 void buffer_str(struct buffer *b, const char *s);
 void buffer_span(struct buffer *b, struct span s);
+void buffer_wipe(struct buffer *b);	/* it is empty, and what was in it is overwritten */
 void buffer_free(struct buffer *b);	/* wipes it */
 
 #endif

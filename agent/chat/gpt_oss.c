@@ -1,3 +1,4 @@
+#include "agent/chat/get.h"
 #include "agent/chat/gpt_oss.h"
 
 /* Messages of the conversation that is being made; all of it is memory of <mem>. */
@@ -9,25 +10,6 @@ struct making {
 	size_t n_messages;
 	bool no_memory, bad;
 };
-
-static struct jval member(struct jval of, const char *key)
-{
-	const struct jval *v = of.kind == JV_DICT ? jdict_get_str(of.d, key, strlen(key)) : NULL;
-
-	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
-}
-
-static struct span text_member(struct jval of, const char *key)
-{
-	struct jval v = member(of, key);
-
-	return v.kind == JV_STR ? jval_span(v) : (struct span){ .n = 0 };
-}
-
-static bool is(struct span s, const char *word)
-{
-	return span_eq(s, span_str(word));
-}
 
 static void *take(struct making *k, size_t n)
 {
@@ -66,7 +48,7 @@ static const struct span *runs_of(struct making *k, struct jval content, size_t 
 		return s;
 	}
 	for (uint32_t i = 0; i < content.n; i++)
-		s[(*n)++] = text_member(content.v[i], "text");
+		s[(*n)++] = get_text(content.v[i], "text");
 	return s;
 }
 
@@ -79,14 +61,14 @@ static struct span flat(struct making *k, struct jval content)
 	if (content.kind != JV_LIST)
 		return content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
 	for (uint32_t i = 0; i < content.n; i++)
-		n += is(text_member(content.v[i], "type"), "text") ? text_member(content.v[i], "text").n : 0;
+		n += is_word(get_text(content.v[i], "type"), "text") ? get_text(content.v[i], "text").n : 0;
 	if ((p = take(k, n + 1)) == NULL)
 		return (struct span){ .n = 0 };
 	n = 0;
 	for (uint32_t i = 0; i < content.n; i++) {
-		struct span s = text_member(content.v[i], "text");
+		struct span s = get_text(content.v[i], "text");
 
-		if (!is(text_member(content.v[i], "type"), "text") || s.n == 0)
+		if (!is_word(get_text(content.v[i], "type"), "text") || s.n == 0)
 			continue;
 		memcpy(p + n, s.p, s.n);
 		n += s.n;
@@ -129,25 +111,25 @@ static struct harmony_message *add_text(struct making *k, enum harmony_role role
 
 static void add_call(struct making *k, struct jval call)
 {
-	struct jval function = member(call, "function");
-	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", text_member(function, "arguments"));
+	struct jval function = get(call, "function");
+	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
 
 	if (m == NULL)
 		return;
-	m->recipient = joined(k, "functions.", text_member(function, "name"));
+	m->recipient = joined(k, "functions.", get_text(function, "name"));
 	m->content_type = SPAN("json");
 }
 
 static struct span reasoning_of(struct jval msg)
 {
-	struct span s = text_member(msg, "reasoning");
+	struct span s = get_text(msg, "reasoning");
 
-	return s.n > 0 ? s : text_member(msg, "reasoning_content");
+	return s.n > 0 ? s : get_text(msg, "reasoning_content");
 }
 
 static void add_calls(struct making *k, struct jval msg, struct jval calls)
 {
-	struct span text = flat(k, member(msg, "content"));
+	struct span text = flat(k, get(msg, "content"));
 
 	if (text.n > 0)
 		add_text(k, HARMONY_ASSISTANT, "commentary", text);
@@ -163,11 +145,11 @@ static struct span called(const struct making *k, struct span id)
 	struct span name = { .n = 0 };
 
 	for (size_t i = 0; i < k->n_messages; i++) {
-		struct jval calls = member(k->messages[i], "tool_calls");
+		struct jval calls = get(k->messages[i], "tool_calls");
 
 		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++) {
-			if (span_eq(text_member(calls.v[c], "id"), id))
-				name = text_member(member(calls.v[c], "function"), "name");
+			if (span_eq(get_text(calls.v[c], "id"), id))
+				name = get_text(get(calls.v[c], "function"), "name");
 		}
 	}
 	return name;
@@ -175,18 +157,18 @@ static struct span called(const struct making *k, struct span id)
 
 static void add_tool(struct making *k, struct jval msg)
 {
-	struct harmony_message *m = add_text(k, HARMONY_TOOL, "commentary", flat(k, member(msg, "content")));
+	struct harmony_message *m = add_text(k, HARMONY_TOOL, "commentary", flat(k, get(msg, "content")));
 
 	if (m == NULL)
 		return;
-	m->name = joined(k, "functions.", called(k, text_member(msg, "tool_call_id")));
+	m->name = joined(k, "functions.", called(k, get_text(msg, "tool_call_id")));
 	m->recipient = SPAN("assistant");
 }
 
 static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 {
 	size_t n;
-	const struct span *runs = runs_of(k, member(msg, "content"), &n);
+	const struct span *runs = runs_of(k, get(msg, "content"), &n);
 	struct harmony_message *m;
 
 	if (runs == NULL || (role == HARMONY_ASSISTANT && (n == 0 || runs[0].n == 0)) || (m = add(k, role)) == NULL)
@@ -200,10 +182,10 @@ static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 static bool role_of(struct jval msg, enum harmony_role *role)
 {
 	static const char *const names[] = { "system", "developer", "user", "assistant", "tool" };
-	struct span s = text_member(msg, "role");
+	struct span s = get_text(msg, "role");
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (is(s, names[i])) {
+		if (is_word(s, names[i])) {
 			*role = (enum harmony_role)i;
 			return true;
 		}
@@ -213,7 +195,7 @@ static bool role_of(struct jval msg, enum harmony_role *role)
 
 static void add_message(struct making *k, struct jval msg)
 {
-	struct jval calls = member(msg, "tool_calls");
+	struct jval calls = get(msg, "tool_calls");
 	enum harmony_role role;
 
 	if (!role_of(msg, &role)) {
@@ -237,9 +219,9 @@ static void add_message(struct making *k, struct jval msg)
 
 static enum harmony_effort effort_of(struct jval body)
 {
-	struct span s = text_member(body, "reasoning_effort");
+	struct span s = get_text(body, "reasoning_effort");
 
-	return is(s, "low") ? EFFORT_LOW : is(s, "high") ? EFFORT_HIGH : EFFORT_MEDIUM;
+	return is_word(s, "low") ? EFFORT_LOW : is_word(s, "high") ? EFFORT_HIGH : EFFORT_MEDIUM;
 }
 
 static void add_system(struct making *k, struct jval body, struct span date)
@@ -265,8 +247,8 @@ static void add_developer(struct making *k, struct jval tools)
 	if (m == NULL)
 		return;
 	for (uint32_t i = 0; i < tools.n; i++) {
-		k->bad |= !is(text_member(tools.v[i], "type"), "function");
-		of[i] = member(tools.v[i], "function");
+		k->bad |= !is_word(get_text(tools.v[i], "type"), "function");
+		of[i] = get(tools.v[i], "function");
 	}
 	*d = (struct harmony_developer){ .tools = of, .n_tools = tools.n };
 	m->developer = d;
@@ -280,11 +262,11 @@ static void drop_thoughts(struct making *k, size_t from)
 	while (turn > from && k->m[turn - 1].role != HARMONY_USER)
 		turn--;
 	for (final = k->n; final > turn; final--) {
-		if (k->m[final - 1].role == HARMONY_ASSISTANT && is(k->m[final - 1].channel, "final"))
+		if (k->m[final - 1].role == HARMONY_ASSISTANT && is_word(k->m[final - 1].channel, "final"))
 			break;
 	}
 	for (size_t i = from; i < k->n; i++) {
-		if (i < turn || i + 1 >= final || !is(k->m[i].channel, "analysis"))
+		if (i < turn || i + 1 >= final || !is_word(k->m[i].channel, "analysis"))
 			k->m[n++] = k->m[i];
 	}
 	k->n = n;
@@ -293,7 +275,7 @@ static void drop_thoughts(struct making *k, size_t from)
 enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, const struct gpt_oss_opts *o, harmony_put *put,
 				   void *arg)
 {
-	struct jval messages = member(body, "messages"), tools = member(body, "tools");
+	struct jval messages = get(body, "messages"), tools = get(body, "tools");
 	struct making k = { .mem = mem, .messages = messages.v, .n_messages = messages.n };
 	size_t in_front;
 

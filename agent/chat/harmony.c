@@ -1,4 +1,5 @@
 #include "agent/chat/harmony.h"
+#include "agent/chat/get.h"
 #include "agent/chat/schema.h"
 
 static const char browser_about[] =
@@ -89,13 +90,6 @@ static void put_run_of(struct renderer *r, const char *before, struct span s)
 
 /* ---- tools ------------------------------------------------------------------------------------------- */
 
-static struct span text_of(struct jval dict, const char *key)
-{
-	const struct jval *v = dict.kind == JV_DICT ? jdict_get_str(dict.d, key, strlen(key)) : NULL;
-
-	return v != NULL && v->kind == JV_STR ? jval_span(*v) : (struct span){ .n = 0 };
-}
-
 /* "// " in front of each line; the last needs no end, "\r\n" is one. */
 static void comment_lines(struct buffer *b, struct span text)
 {
@@ -114,17 +108,17 @@ static void comment_lines(struct buffer *b, struct span text)
 
 static int write_tool(struct buffer *b, struct jval tool)
 {
-	const struct jval *parameters = tool.kind == JV_DICT ? jdict_get_str(tool.d, "parameters", 10) : NULL;
+	struct jval parameters = get(tool, "parameters");
 
-	comment_lines(b, text_of(tool, "description"));
+	comment_lines(b, get_text(tool, "description"));
 	buffer_str(b, "type ");
-	buffer_span(b, text_of(tool, "name"));
-	if (parameters == NULL || parameters->kind == JV_NONE) {
+	buffer_span(b, get_text(tool, "name"));
+	if (is_none(parameters)) {
 		buffer_str(b, " = () => any;\n\n");
 		return 0;
 	}
 	buffer_str(b, " = (_: ");
-	if (schema_write(b, *parameters) < 0)
+	if (schema_write(b, parameters) < 0)
 		return -1;
 	buffer_str(b, ") => any;\n\n");
 	return 0;

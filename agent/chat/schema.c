@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/chat/get.h"
 #include "agent/chat/schema.h"
 
 /* How far in: white space, made of the indents of the levels around. */
@@ -29,26 +30,9 @@ static void pad(struct buffer *b, struct at at)
 		buffer_add(b, " ", 1);
 }
 
-static struct jval member(struct jval of, const char *key)
-{
-	const struct jval *v = of.kind == JV_DICT ? jdict_get_str(of.d, key, strlen(key)) : NULL;
-
-	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
-}
-
-static bool is_str(struct jval v)
-{
-	return v.kind == JV_STR;
-}
-
-static bool is_list(struct jval v)
-{
-	return v.kind == JV_LIST;
-}
-
 static bool is_enum(struct jval schema)
 {
-	struct jval e = member(schema, "enum");
+	struct jval e = get(schema, "enum");
 
 	return is_list(e) && e.n > 0;
 }
@@ -186,7 +170,7 @@ static void comment(struct buffer *b, struct at at, struct jval text)
 
 static void write_title(struct buffer *b, struct jval property, struct at at)
 {
-	struct jval title = member(property, "title");
+	struct jval title = get(property, "title");
 
 	if (!is_str(title))
 		return;
@@ -197,7 +181,7 @@ static void write_title(struct buffer *b, struct jval property, struct at at)
 
 static void write_examples(struct buffer *b, struct jval property, struct at at)
 {
-	struct jval examples = member(property, "examples");
+	struct jval examples = get(property, "examples");
 
 	if (!is_list(examples) || examples.n == 0)
 		return;
@@ -218,7 +202,7 @@ static void write_examples(struct buffer *b, struct jval property, struct at at)
 /* The type, and " | null" where it may be that and does not say so itself. */
 static int write_nullable(struct buffer *b, struct jval schema, struct at at)
 {
-	struct jval nullable = member(schema, "nullable");
+	struct jval nullable = get(schema, "nullable");
 	size_t from = b->n;
 
 	if (write_type(b, schema, at) < 0)
@@ -236,7 +220,7 @@ static bool same_text(struct jval a, struct jval b)
 /* " // what it is default: 1" behind one of several choices; <described>: its description stands elsewhere. */
 static int write_trailer(struct buffer *b, struct jval schema, bool described, bool plain_default)
 {
-	struct jval description = member(schema, "description"), def = member(schema, "default");
+	struct jval description = get(schema, "description"), def = get(schema, "default");
 	bool text = is_str(description) && !described;
 
 	if (!text && def.kind == JV_MISSING)
@@ -282,9 +266,9 @@ static void write_name(struct buffer *b, struct jval key, struct jval required, 
 
 static int write_choice_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
 {
-	struct jval of = member(property, "oneOf"), description = member(property, "description");
-	struct jval def = member(property, "default");
-	bool above = is_str(description) && !(of.n > 0 && same_text(member(of.v[0], "description"), description));
+	struct jval of = get(property, "oneOf"), description = get(property, "description");
+	struct jval def = get(property, "default");
+	bool above = is_str(description) && !(of.n > 0 && same_text(get(of.v[0], "description"), description));
 
 	if (above)
 		comment(b, at, description);
@@ -298,7 +282,7 @@ static int write_choice_property(struct buffer *b, struct jval key, struct jval 
 	write_name(b, key, required, at);
 	buffer_str(b, ":\n");
 	for (uint32_t i = 0; i < of.n; i++) {
-		bool described = (i == 0 && above) || same_text(member(of.v[i], "description"), description);
+		bool described = (i == 0 && above) || same_text(get(of.v[i], "description"), description);
 
 		pad(b, at);
 		buffer_str(b, " | ");
@@ -313,11 +297,11 @@ static int write_choice_property(struct buffer *b, struct jval key, struct jval 
 
 static int write_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
 {
-	struct jval def = member(property, "default"), choice = member(property, "oneOf");
+	struct jval def = get(property, "default"), choice = get(property, "oneOf");
 
 	write_title(b, property, at);
-	if (choice.kind == JV_MISSING && is_str(member(property, "description")))
-		comment(b, at, member(property, "description"));
+	if (choice.kind == JV_MISSING && is_str(get(property, "description")))
+		comment(b, at, get(property, "description"));
 	write_examples(b, property, at);
 	if (is_list(choice))
 		return write_choice_property(b, key, property, required, at);
@@ -337,10 +321,10 @@ static int write_property(struct buffer *b, struct jval key, struct jval propert
 
 static int write_object(struct buffer *b, struct jval schema, struct at at)
 {
-	struct jval properties = member(schema, "properties"), required = member(schema, "required");
+	struct jval properties = get(schema, "properties"), required = get(schema, "required");
 
-	if (is_str(member(schema, "description")))
-		comment(b, at, member(schema, "description"));
+	if (is_str(get(schema, "description")))
+		comment(b, at, get(schema, "description"));
 	buffer_str(b, "{\n");
 	for (uint32_t i = 0; properties.kind == JV_DICT && i < properties.d->n; i++) {
 		const struct jdict_entry *e = &properties.d->entry[i];
@@ -355,7 +339,7 @@ static int write_object(struct buffer *b, struct jval schema, struct at at)
 
 static void write_string(struct buffer *b, struct jval schema)
 {
-	struct jval of = member(schema, "enum");
+	struct jval of = get(schema, "enum");
 	bool any = false;
 
 	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
@@ -370,11 +354,6 @@ static void write_string(struct buffer *b, struct jval schema)
 		buffer_str(b, "string");
 }
 
-static bool is(struct jval s, const char *word)
-{
-	return span_eq(jval_span(s), span_str(word));
-}
-
 /* "type": ["integer", "string"]; false: there is no name in it. */
 static bool write_types(struct buffer *b, struct jval types)
 {
@@ -385,7 +364,7 @@ static bool write_types(struct buffer *b, struct jval types)
 			continue;
 		if (any)
 			buffer_str(b, " | ");
-		if (is(types.v[i], "integer"))
+		if (is_word(jval_span(types.v[i]), "integer"))
 			buffer_str(b, "number");
 		else
 			buffer_add(b, types.v[i].s, types.v[i].n);
@@ -396,7 +375,7 @@ static bool write_types(struct buffer *b, struct jval types)
 
 static int write_array(struct buffer *b, struct jval schema, struct at at)
 {
-	struct jval items = member(schema, "items");
+	struct jval items = get(schema, "items");
 
 	if (items.kind == JV_MISSING) {
 		buffer_str(b, "Array<any>");
@@ -410,7 +389,7 @@ static int write_array(struct buffer *b, struct jval schema, struct at at)
 
 static int write_type(struct buffer *b, struct jval schema, struct at at)
 {
-	struct jval type = member(schema, "type"), choice = member(schema, "oneOf");
+	struct jval type = get(schema, "type"), choice = get(schema, "oneOf");
 
 	if (at.depth > SCHEMA_DEPTH)
 		return -1;
@@ -422,16 +401,16 @@ static int write_type(struct buffer *b, struct jval schema, struct at at)
 		buffer_str(b, "any");
 		return 0;
 	}
-	if (is(type, "object"))
+	if (is_word(jval_span(type), "object"))
 		return write_object(b, schema, at);
-	if (is(type, "array"))
+	if (is_word(jval_span(type), "array"))
 		return write_array(b, schema, at);
-	if (is(type, "string"))
+	if (is_word(jval_span(type), "string"))
 		write_string(b, schema);
-	else if (is(type, "number") || is(type, "integer"))
+	else if (is_word(jval_span(type), "number") || is_word(jval_span(type), "integer"))
 		buffer_str(b, "number");
 	else
-		buffer_str(b, is(type, "boolean") ? "boolean" : "any");
+		buffer_str(b, is_word(jval_span(type), "boolean") ? "boolean" : "any");
 	return 0;
 }
 

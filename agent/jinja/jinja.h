@@ -26,6 +26,9 @@ struct jinja *jinja_compile(struct span text, struct err *e);
 void jinja_free(struct jinja *t);
 size_t jinja_bytes(const struct jinja *t);	/* memory it holds */
 
+/* Whether it has a loop over the content of a message: engines then give content as a list of parts, else as a text. */
+bool jinja_walks_content(const struct jinja *t);
+
 /* What strftime_now() prints: the wall clock where the engine runs, as the caller knows it. */
 struct jinja_time {
 	int year;		/* 1 .. 9999 */

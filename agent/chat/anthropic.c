@@ -1,0 +1,231 @@
+/* anthropic.c - a body of /v1/messages as one of chat completions.
+ *
+ * Source: vllm/entrypoints/anthropic/serving.py:
+ *   - all text of "system", and of messages with that role, one behind the other, is the first message; a block that begins with
+ *     x-anthropic-billing-header, which differs with each request, does not count
+ *   - blocks: text; thinking is reasoning; tool_use a call; what a user's tool_result says is a message of role tool in front of
+ *     the user's own; a user's message of which nothing is left is none
+ *   - one block of text is a plain text
+ *   - tools have their schema as parameters; "output_config.effort" is the reasoning effort */
+#include "agent/chat/make.h"
+
+static void add_system_text(struct make *k, struct make_list *l, struct jval of)
+{
+	if (is_str(of)) {
+		make_add(k, l, of);
+		return;
+	}
+	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
+		struct jval text = get(of.v[i], "text");
+		static const char billing[] = "x-anthropic-billing-header";
+
+		if (!is_word(get_text(of.v[i], "type"), "text") || !is_str(text) || text.n == 0)
+			continue;
+		if (text.n < sizeof(billing) - 1 || memcmp(text.s, billing, sizeof(billing) - 1) != 0)
+			make_add(k, l, text);
+	}
+}
+
+static struct jval message(struct make *k, const char *role, struct jval content)
+{
+	struct jval m = make_dict(k);
+
+	make_put(k, m, "role", make_str(role));
+	make_put(k, m, "content", content);
+	return m;
+}
+
+static void add_system(struct make *k, struct make_list *out, struct jval body)
+{
+	struct jval messages = get(body, "messages"), system = get(body, "system");
+	struct make_list l = { .n = 0 };
+
+	if (!is_str(system) || system.n > 0)
+		add_system_text(k, &l, system);
+	for (uint32_t i = 0; is_list(messages) && i < messages.n; i++) {
+		if (is_word(get_text(messages.v[i], "role"), "system"))
+			add_system_text(k, &l, get(messages.v[i], "content"));
+	}
+	if (l.n > 0)
+		make_add(k, out, message(k, "system", make_joined(k, &l, "")));
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------- */
+
+struct blocks {
+	struct make_list parts, calls, thoughts;
+};
+
+static void add_call(struct make *k, struct blocks *b, struct jval block)
+{
+	struct jval call = make_dict(k), function = make_dict(k), input = get(block, "input");
+
+	make_put(k, function, "name", is_str(get(block, "name")) ? get(block, "name") : make_str(""));
+	make_put(k, function, "arguments", input.kind == JV_DICT ? input : make_dict(k));
+	make_put(k, call, "id", is_str(get(block, "id")) ? get(block, "id") : make_str(""));
+	make_put(k, call, "type", make_str("function"));
+	make_put(k, call, "function", function);
+	make_add(k, &b->calls, call);
+}
+
+/* The texts of a result's blocks, a line each. */
+static struct jval result_text(struct make *k, struct jval content)
+{
+	struct make_list l = { .n = 0 };
+
+	if (is_str(content))
+		return content;
+	for (uint32_t i = 0; is_list(content) && i < content.n; i++) {
+		struct span type = get_text(content.v[i], "type");
+
+		if (is_word(type, "text") && is_str(get(content.v[i], "text")))
+			make_add(k, &l, get(content.v[i], "text"));
+		else if (is_word(type, "image"))
+			make_fail(k, MAKE_UNKNOWN);
+	}
+	return make_joined(k, &l, "\n");
+}
+
+/* What tools are named in a result goes to the template as it is, in a message of its own. */
+static void add_references(struct make *k, struct make_list *out, struct jval block, struct jval id)
+{
+	struct jval content = get(block, "content"), m, ref;
+	struct make_list l = { .n = 0 };
+
+	for (uint32_t i = 0; is_list(content) && i < content.n; i++) {
+		struct jval name = get(content.v[i], "tool_name");
+
+		if (!is_word(get_text(content.v[i], "type"), "tool_reference"))
+			continue;
+		if (!is_str(name) || name.n == 0)
+			name = get(content.v[i], "name");
+		if (!is_str(name) || name.n == 0)
+			continue;
+		ref = make_dict(k);
+		make_put(k, ref, "type", make_str("tool_reference"));
+		make_put(k, ref, "name", name);
+		make_add(k, &l, ref);
+	}
+	if (l.n == 0)
+		return;
+	m = message(k, "tool", make_list_value(&l));
+	make_put(k, m, "tool_call_id", id);
+	make_add(k, out, m);
+}
+
+static void add_result(struct make *k, struct make_list *out, struct jval block)
+{
+	struct jval id = get(block, "tool_use_id"), m = message(k, "tool", result_text(k, get(block, "content")));
+
+	if (!is_str(id))
+		id = make_str("");
+	make_put(k, m, "tool_call_id", id);
+	make_add(k, out, m);
+	add_references(k, out, block, id);
+}
+
+static void add_block(struct make *k, struct make_list *out, struct blocks *b, struct jval block, bool user)
+{
+	struct span type = get_text(block, "type");
+
+	if (is_word(type, "text")) {
+		if (get_text(block, "text").n > 0)
+			make_add(k, &b->parts, block);
+	} else if (is_word(type, "thinking")) {
+		if (is_str(get(block, "thinking")))
+			make_add(k, &b->thoughts, get(block, "thinking"));
+	} else if (is_word(type, "tool_use")) {
+		add_call(k, b, block);
+	} else if (is_word(type, "tool_result") && user) {
+		add_result(k, out, block);
+	} else if (is_word(type, "tool_result") || is_word(type, "image") || is_word(type, "document")) {
+		make_fail(k, MAKE_UNKNOWN);	/* of an assistant's result Python's own notation would be shown */
+	} else if (!is_word(type, "redacted_thinking") && !is_word(type, "tool_reference")) {
+		make_fail(k, MAKE_REFUSED);
+	}
+}
+
+static void put_blocks(struct make *k, struct jval m, struct blocks *b)
+{
+	if (b->thoughts.n > 0)
+		make_put(k, m, "reasoning", make_joined(k, &b->thoughts, ""));
+	if (b->calls.n > 0)
+		make_put(k, m, "tool_calls", make_list_value(&b->calls));
+	if (b->parts.n == 1)
+		make_put(k, m, "content", get(b->parts.v[0], "text"));
+	else if (b->parts.n > 1)
+		make_put(k, m, "content", make_list_value(&b->parts));
+}
+
+static void add_message(struct make *k, struct make_list *out, struct jval of)
+{
+	struct jval m = make_dict(k), role = get(of, "role"), content = get(of, "content");
+	struct blocks b = { .parts = { .n = 0 } };
+	bool user;
+
+	if (!is_str(role)) {
+		make_fail(k, MAKE_REFUSED);
+		return;
+	}
+	if (is_word(jval_span(role), "system"))
+		return;
+	user = is_word(jval_span(role), "user");
+	make_put(k, m, "role", role);
+	if (is_str(content))
+		make_put(k, m, "content", content);
+	for (uint32_t i = 0; is_list(content) && i < content.n && k->state == MAKE_GOOD; i++)
+		add_block(k, out, &b, content.v[i], user);
+	if (k->state != MAKE_GOOD)
+		return;
+	put_blocks(k, m, &b);
+	if (!user || get(m, "content").kind != JV_MISSING)
+		make_add(k, out, m);
+}
+
+/* ---- the body ------------------------------------------------------------------------------------------ */
+
+static struct jval tool(struct make *k, struct jval of)
+{
+	struct jval t = make_dict(k), function = make_dict(k);
+
+	make_put(k, function, "name", get(of, "name"));
+	make_put(k, function, "description", is_none(get(of, "description")) ? jval_none() : get(of, "description"));
+	make_put(k, function, "parameters", is_none(get(of, "input_schema")) ? jval_none() : get(of, "input_schema"));
+	make_put(k, t, "type", make_str("function"));
+	make_put(k, t, "function", function);
+	return t;
+}
+
+static void put_tools(struct make *k, struct jval out, struct jval tools)
+{
+	struct make_list l = { .n = 0 };
+
+	if (!is_list(tools))
+		return;
+	for (uint32_t i = 0; i < tools.n && k->state == MAKE_GOOD; i++) {
+		if (is_none(get(tools.v[i], "name")))
+			make_fail(k, MAKE_REFUSED);
+		else
+			make_add(k, &l, tool(k, tools.v[i]));
+	}
+	make_put(k, out, "tools", make_list_value(&l));
+}
+
+struct jval make_of_anthropic(struct make *k, struct jval body)
+{
+	struct jval out = make_dict(k), messages = get(body, "messages"), effort = get(get(body, "output_config"), "effort");
+	struct make_list l = { .n = 0 };
+
+	if (!is_list(messages))
+		make_fail(k, MAKE_REFUSED);
+	add_system(k, &l, body);
+	for (uint32_t i = 0; is_list(messages) && i < messages.n && k->state == MAKE_GOOD; i++)
+		add_message(k, &l, messages.v[i]);
+	make_put(k, out, "messages", make_list_value(&l));
+	put_tools(k, out, get(body, "tools"));
+	if (is_str(effort))
+		make_put(k, out, "reasoning_effort", effort);
+	if (get(body, "chat_template_kwargs").kind == JV_DICT)
+		make_put(k, out, "chat_template_kwargs", get(body, "chat_template_kwargs"));
+	return out;
+}

@@ -1,0 +1,85 @@
+/* chat.h - a conversation as its engine writes it for the model: a body of chat completions, messages or responses, into the text
+ * that the tokenizer sees.
+ *
+ *     body -> values -> messages as the engine builds them -> template (or harmony) -> text, in runs
+ *
+ * As vLLM does it; make.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
+ * not: pictures and sounds, a template of the body's own, an earlier response that only the engine has. Pure: time comes in, no file
+ * is read. A struct chat is immutable and shared by threads; a scratch belongs to one. */
+#ifndef KVROUTE_CHAT_CHAT_H
+#define KVROUTE_CHAT_CHAT_H
+
+#include "agent/jinja/jinja.h"
+
+struct chat;
+struct chat_scratch;
+
+enum chat_format {
+	CHAT_TEMPLATE,	/* a chat template */
+	CHAT_HARMONY	/* gpt-oss: harmony.h; needs no template */
+};
+
+struct chat_source {
+	enum chat_format format;
+	struct span template;	/* n == 0: "chat_template" of <config> */
+	struct span config;	/* tokenizer_config.json: special tokens, templates; n == 0: none */
+	const char *template_name, *config_name;	/* of the files, for errors */
+};
+
+/* NULL and <e>: where, what, and what is understood. All is copied. */
+struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e);
+struct chat *chat_ref(struct chat *c);
+void chat_unref(struct chat *c);
+size_t chat_bytes(const struct chat *c);		/* memory it holds */
+uint64_t chat_fingerprint(const struct chat *c);	/* two that are equal write the same text */
+
+/* At most <max_bytes> of values while rendering. NULL: no memory. */
+struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key);
+void chat_scratch_free(struct chat_scratch *s);
+void chat_scratch_wipe(struct chat_scratch *s);		/* of the last conversation */
+
+enum chat_api { CHAT_COMPLETIONS, CHAT_MESSAGES, CHAT_RESPONSES };
+
+struct chat_body {
+	enum chat_api api;
+	struct span raw;	/* borrowed for the call */
+	bool cut;		/* its end was not seen */
+	struct jinja_time now;	/* the engine's */
+};
+
+enum chat_result {
+	CHAT_DONE,
+	CHAT_REFUSED,	/* the engine answers it with an error: there is no prompt */
+	CHAT_UNKNOWN,	/* what the engine makes of it cannot be known here */
+	CHAT_LIMIT,	/* steps, bytes, depth */
+	CHAT_NO_MEMORY
+};
+const char *chat_result_name(enum chat_result r);
+
+enum chat_run_kind {
+	RUN_TEXT,	/* added tokens in it are tokens: all that a template writes is one such run */
+	RUN_PLAIN,	/* text, whatever it looks like */
+	RUN_TOKEN	/* one special token */
+};
+
+struct chat_run {
+	uint32_t at, n;
+	enum chat_run_kind kind;
+};
+
+/* What a body became; lives in the scratch until its next use. */
+struct chat_text {
+	const char *p;
+	size_t n;
+	const struct chat_run *runs;
+	size_t n_runs;
+	bool part;		/* of a cut body: what any body that begins like this has in front; more text follows */
+	bool special;		/* "add_special_tokens": the tokenizer adds its own around it */
+	bool tools_unseen;	/* cut before its tools were seen, if it has any: with them the text would differ from its beginning */
+	char why[160];		/* of any result but CHAT_DONE; may quote the body: not for logs */
+};
+
+/* Always fills <out>. Cost: reading the body and writing its text, some 1 GB/s each; bounded by the limits of jinja.h. */
+enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* make.h - values that are made of a body: dicts, lists and texts in the memory of one rendering. Inside agent/chat only. */
+#ifndef KVROUTE_CHAT_MAKE_H
+#define KVROUTE_CHAT_MAKE_H
+
+#include "agent/chat/get.h"
+
+enum make_state {
+	MAKE_GOOD,
+	MAKE_NO_MEMORY,
+	MAKE_REFUSED,	/* the engine would not take this body */
+	MAKE_UNKNOWN	/* what the engine makes of it cannot be said here: pictures, sounds */
+};
+
+/* Once it is not good it stays so, and what is made from there on is void. */
+struct make {
+	struct jinja_mem *mem;
+	enum make_state state;
+};
+
+/* A list that grows. */
+struct make_list {
+	struct jval *v;
+	uint32_t n, cap;
+};
+
+void make_fail(struct make *k, enum make_state why);	/* the first reason stays */
+void *make_take(struct make *k, size_t n);		/* NULL: k->state says it */
+struct jval make_dict(struct make *k);
+void make_put(struct make *k, struct jval dict, const char *key, struct jval value);
+void make_put_any(struct make *k, struct jval dict, struct jval key, struct jval value);
+void make_add(struct make *k, struct make_list *l, struct jval v);
+struct jval make_str(const char *s);			/* borrowed */
+/* Texts one behind the other, <between> between each two; of one text that text itself. */
+struct jval make_joined(struct make *k, const struct make_list *texts, const char *between);
+/* A dict with the members of <of>. */
+struct jval make_copy(struct make *k, struct jval of);
+
+static inline struct jval make_list_value(const struct make_list *l)
+{
+	return jval_list(l->v, l->n);
+}
+
+/* ---- what bodies become: a body of chat completions ----------------------------------------------------- */
+
+/* messages.c: <messages> as engines give them to a template; <parts>: content is a list of parts. Tool definitions likewise. */
+struct jval make_messages(struct make *k, struct jval messages, bool parts);
+struct jval make_tools(struct make *k, struct jval tools);
+
+/* anthropic.c, responses.c: the body of another API as one of chat completions, with "messages" and "tools". */
+struct jval make_of_anthropic(struct make *k, struct jval body);
+struct jval make_of_responses(struct make *k, struct jval body);
+
+#endif
