@@ -181,13 +181,12 @@ static void look_up(const struct cached *cache, struct chunk *h)
 	uint32_t at = h->begin, i, n_misses = 0;
 
 	for (i = 0; i < h->n; at = h->end[i++]) {
-		uint32_t n = h->end[i] - at;
-		struct piece k = piece_load(h->text + at, n);
+		struct piece k = piece_load(h->text + at, h->end[i] - at);
 		const struct cached *e = cache_find(cache, k);
 
 		h->hit[i] = e;
 		h->miss[n_misses] = (uint16_t)i;
-		n_misses += !(cache_is(e, k) & (n <= CACHE_PIECE));
+		n_misses += !cache_is(e, k);
 	}
 	h->n_misses = n_misses;
 }

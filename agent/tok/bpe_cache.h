@@ -26,20 +26,15 @@ struct piece {
 	uint64_t lo, hi;
 };
 
-static inline uint64_t low_bytes(uint64_t word, size_t n)
+/* The <n> bytes at <p>, where 16 may be read. Longer than CACHE_PIECE: like none that is kept. */
+static inline struct piece piece_load(const uint8_t *p, uint32_t n)
 {
-	return word & ((1ull << (8 * n & 63)) - 1);
-}
-
-/* The <n> <= CACHE_PIECE bytes at <p>, where 16 may be read. */
-static inline struct piece piece_load(const uint8_t *p, size_t n)
-{
+	uint32_t len = n <= CACHE_PIECE ? n : CACHE_PIECE + 1;
 	struct piece k;
 
 	memcpy(&k, p, sizeof(k));
-	k.hi = n > 8 ? low_bytes(k.hi, n - 8) : 0;
-	k.lo = n < 8 ? low_bytes(k.lo, n) : k.lo;
-	k.hi |= (uint64_t)n << 56;
+	k.lo &= byte_masks[len];
+	k.hi = (k.hi & byte_masks[16 + len]) | (uint64_t)len << 56;
 	return k;
 }
 

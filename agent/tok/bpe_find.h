@@ -34,9 +34,8 @@ static inline struct slot key_load(const uint8_t *p, size_t room)
 /* The first <len> bytes, 1 .. 13 (of which 12 count), and the length itself. */
 static inline struct slot key_cut(struct slot k, uint32_t len)
 {
-	k.lo &= len >= 8 ? ~0ull : (1ull << (8 * len & 63)) - 1;
-	k.hi &= len <= 8 ? 0 : len >= 12 ? 0xffffffffu : (1ull << (8 * len & 31)) - 1;
-	k.hi |= (uint64_t)len << 56;
+	k.lo &= byte_masks[len];
+	k.hi = (k.hi & byte_masks[16 + len] & 0xffffffffu) | (uint64_t)len << 56;
 	return k;
 }
 

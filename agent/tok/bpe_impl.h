@@ -96,6 +96,14 @@ struct layout {
 struct layout bpe_layout(const struct head *h);
 void bpe_place(struct bpe *b, const void *block);
 
+/* Of 16 bytes in two words, what keeps the first <n>: [n] of the first word, [16 + n] of the second, n = 0 .. 16. */
+#define M(n)	((n) >= 8 ? UINT64_MAX : (1ull << (8 * (n) & 63)) - 1)
+static const uint64_t byte_masks[33] = {
+	M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8), M(8), M(8), M(8), M(8), M(8), M(8), M(8),
+	0, 0, 0, 0, 0, 0, 0, 0, 0, M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8)
+};
+#undef M
+
 /* ---- merges ------------------------------------------------------------------------------- */
 
 static inline uint64_t pair_key(uint32_t left, uint32_t right)
