@@ -200,6 +200,8 @@ bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
 	@python3 tests/bench/notifies.py
+bench-overload: all tools
+	@python3 tests/bench/overload.py
 # the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py
@@ -212,6 +214,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket sim test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket bench-overload sim test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -34,9 +34,14 @@
  * "overload" without a look at the prompt: HAProxy will not wait much longer, and more are waiting. It
  * may have waited through the end of the turn before, which was cut short in the same way, so the
  * bound is below half of the recipes' "timeout processing" of 50 ms. Time alone is no sign: on a busy
- * machine a thread may stand still for that long with a single request to answer. */
+ * machine a thread may stand still for that long with a single request to answer.
+ *
+ * A turn takes a bufferful from each connection. What is left in a socket behind that waits for further turns, and where peers
+ * send without waiting for answers, for many: the place in the turn says nothing of it then. So what was seen to be left is
+ * known by its bytes and the time, and is answered in the same way when its turn comes too late. */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
@@ -57,6 +62,10 @@ struct sock {
 	msec since;		/* last frame; or when the phase began */
 	struct bytes in, out;
 	size_t sent;		/* of out */
+	size_t left;		/* bytes that were behind what was read, at <left_at>, and have not been read yet */
+	usec left_at;
+	uint64_t left_behind;	/* w->count.notifies then */
+	bool late;		/* what is in <in> waited in the socket for too long */
 	bool ending;		/* nothing more will be said behind <out> */
 	bool losing;		/* of the frame in <in> only the head is kept; */
 	size_t skip;		/* so many bytes of it are still to come */
@@ -278,8 +287,8 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	struct worker *w = s->w;
 	size_t all;
 
-	w->overloaded = w->fed_in_pass++ >= OVERLOAD_BEHIND &&
-			clock_usec() - w->pass_start > OVERLOAD_US;
+	w->overloaded = s->late || (w->fed_in_pass >= OVERLOAD_BEHIND && clock_usec() - w->pass_start > OVERLOAD_US);
+	w->fed_in_pass++;
 	all = take_frames(s, rd, &wr);
 	bytes_wrote(&s->out, wr.n - s->out.n);
 	w->dirty = true;
@@ -371,6 +380,28 @@ static bool in_room(struct sock *s)
 	return true;
 }
 
+static bool waited(const struct sock *s)
+{
+	return s->w->count.notifies - s->left_behind >= OVERLOAD_BEHIND && clock_usec() - s->left_at > OVERLOAD_US;
+}
+
+/* <n> bytes were read where <room> were asked for. Who was late stays so until its socket has been empty: what comes
+ * behind may have waited with the sender for as long. */
+static void note_left(struct sock *s, size_t n, size_t room)
+{
+	int more = 0;
+
+	s->late = s->left > 0 && (s->late || waited(s));
+	s->left = n == room && s->left > n ? s->left - n : 0;
+	if (n < room || s->left > 0 || ioctl(s->io.fd, FIONREAD, &more) < 0 || more <= 0)
+		return;
+	s->left = (size_t)more;
+	if (s->late)
+		return;
+	s->left_at = clock_usec();
+	s->left_behind = s->w->count.notifies;
+}
+
 /* recv() behind what is there; of a frame that is lost, to be written over by the next. */
 static ssize_t receive(struct sock *s)
 {
@@ -385,6 +416,7 @@ static ssize_t receive(struct sock *s)
 		return n;
 	count_add(&s->w->socks_count.bytes_in, (uint64_t)n);
 	bytes_wrote(in, (size_t)n);
+	note_left(s, (size_t)n, room);
 	if (in->n > SOCK_IN_FIRST)
 		s->w->sweeps_small = 0;
 	if (s->losing) {

@@ -1,12 +1,13 @@
-/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] [-w WINDOW] [-p PID] [-W WARM]
+/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
  * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
  *
  * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route" with a chat
  * body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent before. -r 0 sends as fast as
  * answers come, WINDOW at a time on each connection. With -p the resident memory of that process is read
- * behind the first WARM share of the run (default 0.3) and at the end. The last line:
+ * behind the first WARM share of the run (default 0.3) and at the end. <within> is the share of all NOTIFYs whose ACK
+ * came in at most MS (default 50, the "timeout processing" of the recipes). The last line:
  *
- *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T rss_kib=A..B growth=SHARE
+ *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T within=SHARE rss_kib=A..B growth=SHARE
  *
  * exit 0: as many ACKs as NOTIFYs. */
 #include <errno.h>
@@ -37,7 +38,7 @@ struct conn {
 };
 
 struct load {
-	unsigned n_conns, window, bytes;
+	unsigned n_conns, window, bytes, deadline_ms;
 	double rate, seconds, warm;
 	uint64_t count;
 	int pid;
@@ -316,6 +317,15 @@ static double quantile(const struct load *l, double q)
 	return us;
 }
 
+static double share_within(const struct load *l)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t us = 0; us <= l->deadline_ms * 1000 && us < US_MAX; us++)
+		sum += l->us[us];
+	return l->sent > 0 ? (double)sum / (double)l->sent : 0;
+}
+
 static double share_done(const struct load *l, double elapsed_us)
 {
 	return l->count > 0 ? (double)l->sent / (double)l->count : elapsed_us / (l->seconds * 1e6);
@@ -336,27 +346,27 @@ static int run(struct load *l)
 		wait_and_read(l, 10);
 	end = rss_kib(l->pid);
 	printf("notifies=%llu acks=%llu lost=%llu seconds=%.1f rate=%.0f p50_us=%.0f p99_us=%.0f max_us=%.0f "
-	       "rss_kib=%ld..%ld growth=%.4f\n", (unsigned long long)l->sent, (unsigned long long)l->acked,
+	       "within=%.5f rss_kib=%ld..%ld growth=%.4f\n", (unsigned long long)l->sent, (unsigned long long)l->acked,
 	       (unsigned long long)(l->sent - l->acked), asked, (double)l->sent / asked, quantile(l, 0.5),
-	       quantile(l, 0.99), l->max_us, warm, end, warm > 0 ? (double)(end - warm) / (double)warm : 0.);
+	       quantile(l, 0.99), l->max_us, share_within(l), warm, end, warm > 0 ? (double)(end - warm) / (double)warm : 0.);
 	return l->sent == l->acked ? 0 : 1;
 }
 
 static void usage(void)
 {
 	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] "
-		"[-w WINDOW] [-p PID] [-W WARM]\n");
+		"[-w WINDOW] [-d MS] [-p PID] [-W WARM]\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
-	struct load l = { .n_conns = 4, .window = 8, .bytes = 4096, .seconds = 5, .warm = 0.3 };
+	struct load l = { .n_conns = 4, .window = 8, .bytes = 4096, .deadline_ms = 50, .seconds = 5, .warm = 0.3 };
 	struct addr a;
 	struct err e;
 	int c;
 
-	while ((c = getopt(argc, argv, "c:r:n:t:b:w:p:W:")) != -1) {
+	while ((c = getopt(argc, argv, "c:r:n:t:b:w:d:p:W:")) != -1) {
 		switch (c) {
 		case 'c': l.n_conns = (unsigned)atoi(optarg); break;
 		case 'r': l.rate = atof(optarg); break;
@@ -364,6 +374,7 @@ int main(int argc, char **argv)
 		case 't': l.seconds = atof(optarg); break;
 		case 'b': l.bytes = (unsigned)atoi(optarg); break;
 		case 'w': l.window = (unsigned)atoi(optarg); break;
+		case 'd': l.deadline_ms = (unsigned)atoi(optarg); break;
 		case 'p': l.pid = atoi(optarg); break;
 		case 'W': l.warm = atof(optarg); break;
 		default: usage();

@@ -310,5 +310,27 @@ def who_has_closed_its_half_is_ended():
               % (5 * len(states), len(states), slowest * 1e3))
 
 
+@case
+def who_is_far_ahead_is_told():
+    """4000 requests at once on one connection: those that waited too long get an empty-handed ACK, and the next one a server."""
+    n = 4000
+    with Agent(threads=1, agent_conf="policy: {rule: simhash, compare: [block_tracker, gaie_full, aibrix, prefixaware]}") as a:
+        with Raw(a.spop_address) as c:
+            c.send(hello())
+            c.frames(1)
+            burst = b"".join(notify(i, route_message("u%d" % i, chat("%d " % i * 700))) for i in range(1, n + 1))
+            sender = threading.Thread(target=c.send, args=(burst,))
+            sender.start()
+            acks = [parse(f) for f in c.frames(n)]
+            sender.join()
+            equal([(f.kind, f.stream) for f in acks], [(ACK, i) for i in range(1, n + 1)], "answers to a burst")
+            told = a.metrics()['kvroute_decisions_total{why="overload"}']
+            assert 0 < told < n, "%d of %d were told that it is too much" % (told, n)
+            c.send(notify(n + 1, route_message("last", chat("one more"))))
+            c.frames(1)
+            equal(a.metrics()['kvroute_decisions_total{why="overload"}'], told, "overload behind the burst")
+        print("      a burst of %d on one connection: %d looked at, %d told that it is too much" % (n, n - told, told))
+
+
 if __name__ == "__main__":
     sys.exit(main(CASES, sys.argv[1:]))
