@@ -4,6 +4,7 @@ few lines below. `make fuzz-merge` puts them, minimised, into tests/fuzz/corpus/
 import glob
 import hashlib
 import os
+import random
 import re
 import struct
 import sys
@@ -337,8 +338,20 @@ def snapshots():
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + chain)))
 
 
+# ---- vocabularies and texts ----------------------------------------------------------------------------
+
+def bpe():
+    rng = random.Random(5)
+    for flags in range(0, 128, 3):
+        merges = [rng.randrange(40) for _ in range(3 * 30)]
+        text = [rng.choice([0, 1, 2, 3, 4, 5, 0, 0, 0xf5]) for _ in range(80)]
+        put("bpe", bytes([rng.randrange(256), rng.randrange(8), flags, rng.randrange(256), 30] + merges + text))
+    put("bpe", bytes([0, 0, 0, 0, 9] + [0, 0, 1, 9, 9, 1, 10, 10, 1, 11, 11, 1, 12, 12, 1, 13, 13, 1, 0, 9, 1, 9, 10, 1, 10, 11, 1] + [0] * 300))
+
+
 bodies()
 snapshots()
+bpe()
 spop()
 conf()
 lines()
