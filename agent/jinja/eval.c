@@ -72,12 +72,17 @@ static bool eval_concat(struct run *r, const struct node *n, struct jval *out)
 	for (k = n->kids; k != NULL; k = k->next) {
 		if (!jx_eval(r, k, &v))
 			return false;
+		if (k == n->kids && v.kind == JV_STR) {
+			if (!jx_text_continue(r, &t, v))
+				return false;
+			continue;
+		}
 		r->into = &t;
 		if (!jx_print_value(r, v))
 			return false;
 		r->into = into;
 	}
-	*out = jx_text_value(&t);
+	*out = jx_text_finish(r, &t);
 	return jx_step_bytes(r, t.n);
 }
 

@@ -184,9 +184,9 @@ static bool join_strings(struct run *r, struct jval a, struct jval b, struct jva
 
 	if (markup && (!jx_markup_escape(r, a, &a) || !jx_markup_escape(r, b, &b)))
 		return false;
-	if (!jx_step_bytes(r, (size_t)a.n + b.n) || !jx_text_add(r, &t, a.s, a.n) || !jx_text_add(r, &t, b.s, b.n))
+	if (!jx_step_bytes(r, (size_t)a.n + b.n) || !jx_text_continue(r, &t, a) || !jx_text_add(r, &t, b.s, b.n))
 		return false;
-	*out = jx_text_value(&t);
+	*out = jx_text_finish(r, &t);
 	out->flags = (uint8_t)((a.flags & b.flags & JV_ASCII) | markup);
 	return true;
 }

@@ -169,6 +169,22 @@ struct jval jx_text_value(const struct text *t)
 	return jval_str(t->n ? t->p : "", t->n);
 }
 
+bool jx_text_continue(struct run *r, struct text *t, struct jval v)
+{
+	*t = (struct text){ 0 };
+	if (r->last.p == NULL || v.s != r->last.p || v.n != r->last.n)
+		return jx_text_add(r, t, v.s, v.n);
+	*t = r->last;
+	r->last.p = NULL;	/* one may write there */
+	return true;
+}
+
+struct jval jx_text_finish(struct run *r, const struct text *t)
+{
+	r->last = *t;
+	return jx_text_value(t);
+}
+
 bool jx_print(struct run *r, const char *p, size_t n, enum jinja_origin origin)
 {
 	if (n == 0)

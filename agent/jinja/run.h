@@ -48,6 +48,7 @@ struct run {
 	unsigned depth;
 	uint32_t line;
 	struct jval held;	/* N_HELD */
+	struct text last;	/* of the last string that was put together with "+" or "~": its value may be continued */
 	enum jinja_result code;
 	struct jinja_error why;
 };
@@ -81,6 +82,10 @@ bool jx_print_value(struct run *r, struct jval v);		/* str(v) */
 bool jx_text_add(struct run *r, struct text *t, const char *p, size_t n);
 bool jx_text_char(struct run *r, struct text *t, char c);
 struct jval jx_text_value(const struct text *t);
+/* To put a string behind <v>: where <v> is the last one that was put together, what follows is written behind it, in room that
+ * nobody sees, and <v> itself stays as it is; else a copy. So a text that grows in a loop is not copied at each turn. */
+bool jx_text_continue(struct run *r, struct text *t, struct jval v);
+struct jval jx_text_finish(struct run *r, const struct text *t);	/* the value; and it may be continued */
 
 static inline bool step(struct run *r)
 {
