@@ -283,13 +283,15 @@ static bool multi_key(struct run *r, struct jval item, struct jval attribute, st
 		return key_of(r, item, attribute, case_sensitive, out);
 	p = attribute.s;
 	end = p + attribute.n;
-	do {
+	for (;;) {
 		comma = memchr(p, ',', (size_t)(end - p));
 		part = jval_str(p, (size_t)((comma != NULL ? comma : end) - p));
 		if (!key_of(r, item, part, case_sensitive, &part) || !jx_list_add(r, &l, part))
 			return false;
+		if (comma == NULL)
+			break;
 		p = comma + 1;
-	} while (comma != NULL);
+	}
 	*out = jval_list(l.v, l.n);
 	return true;
 }

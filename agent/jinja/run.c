@@ -21,6 +21,7 @@ const char *jinja_result_name(enum jinja_result res)
 	return names[res];
 }
 
+__attribute__((format(printf, 3, 0)))
 static bool fail(struct run *r, enum jinja_result code, const char *fmt, va_list ap)
 {
 	if (r->code != JINJA_OK)
@@ -51,6 +52,7 @@ bool jx_unknown(struct run *r, const char *fmt, ...)
 	return false;
 }
 
+__attribute__((format(printf, 3, 4)))
 static bool fail_as(struct run *r, enum jinja_result code, const char *fmt, ...)
 {
 	va_list ap;

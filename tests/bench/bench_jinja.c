@@ -136,8 +136,10 @@ static void bench(const char *path)
 		copy[i] = now_us() - t;
 	}
 	if (template != NULL && result == JINJA_OK)
-		printf("bench jinja template=%s body_bytes=%zu text_bytes=%zu pieces=%zu json_us=%.1f render_us=%.1f copy_us=%.1f "
-		       "compile_us=%.0f compiled_bytes=%zu\n", name, body_n, out_n, pieces, median(json), median(render), median(copy), compile,
+		printf("bench jinja template=%s body_bytes=%zu text_bytes=%zu pieces=%zu json_us=%.1f "
+		       "render_us=%.1f copy_us=%.1f "
+		       "compile_us=%.0f compiled_bytes=%zu\n", name, body_n, out_n, pieces, median(json), median(render),
+		       median(copy), compile,
 		       jinja_bytes(template));
 	else if (template != NULL)
 		printf("bench jinja template=%s result=%s\n", name, jinja_result_name(result));

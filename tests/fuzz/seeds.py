@@ -349,7 +349,26 @@ def bpe():
     put("bpe", bytes([0, 0, 0, 0, 9] + [0, 0, 1, 9, 9, 1, 10, 10, 1, 11, 11, 1, 12, 12, 1, 13, 13, 1, 0, 9, 1, 9, 10, 1, 10, 11, 1] + [0] * 300))
 
 
+# ---- chat templates ----------------------------------------------------------------------------------
+
+def templates():
+    """The cases of the unit tests: template, NUL, variables."""
+    for path in sorted(glob.glob("tests/data/jinja/*.txt")):
+        template, variables, inside = [], "{}", False
+        for line in open(path, encoding="utf-8", newline="").read().split("\n"):
+            if line.startswith("== "):
+                template, variables, inside = [], "{}", True
+            elif inside and line.startswith("-- "):
+                variables = line[3:]
+            elif inside and line[:3] in ("-> ", "!! ", "?? ", "XX "):
+                put("jinja", "\n".join(template).encode() + b"\0" + variables.encode())
+                inside = False
+            elif inside:
+                template.append(line)
+
+
 bodies()
+templates()
 snapshots()
 bpe()
 spop()
