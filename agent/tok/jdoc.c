@@ -75,6 +75,7 @@ static size_t path(const struct jnode *v, char *buf, size_t cap)
 	return at;
 }
 
+__attribute__((format(printf, 5, 0)))
 static int refuse(const struct jdoc *d, const struct jnode *v, const char *at, struct err *e, const char *fmt, va_list ap)
 {
 	char words[ERR_TEXT_MAX - 260], way[256];
