@@ -95,7 +95,7 @@ static bool attribute(struct run *r, struct jval obj, struct jval name, unsigned
 		return true;
 	case JV_LOOP:
 		return jx_loop_attr(r, obj.p, jval_span(name), out, found);
-	case JV_MACRO: case JV_FUNC: case JV_METHOD:
+	case JV_MACRO: case JV_FUNC:	/* of a method there are none but those with underscores */
 		return jx_unknown(r, "an attribute of a function");
 	}
 	return true;
