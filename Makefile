@@ -202,6 +202,9 @@ bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
 	@python3 tests/bench/overload.py
+# ids and speed against tokenizers and tiktoken of PyPI; ROUNDS texts made up for each vocabulary
+oracle: all
+	@python3 tests/tools/oracle.py
 # the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py
@@ -214,6 +217,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket bench-overload sim test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket bench-overload oracle sim test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -13,6 +13,7 @@ static const struct verb {
 	{ "render", ctl_render, "what a chat template makes of a request body" },
 	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },
 	{ "spop-check", ctl_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
+	{ "tokenize", ctl_tokenize, "the ids of a text, as an engine will see them" },
 	{ "why", ctl_why, "why the last requests went where they went" },
 };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/tok/unicode.h"
 #include "agent/tok/utf8.h"
 
 #define CHUNK_NODES	256

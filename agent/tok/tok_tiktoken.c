@@ -143,7 +143,7 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 			return -1;
 		out += n;
 	}
-	return d->vocab.n > 0 ? 0 : refuse(&l, l.line, "there is no token in this file");
+	return d->vocab.n > 0 ? 0 : err_set(e, "there is no token in this file");
 }
 
 /* ---- merges ------------------------------------------------------------------------------------------ */

@@ -107,25 +107,3 @@ size_t utf8_cut(const uint8_t *p, size_t n)
 	}
 	return 0;
 }
-
-size_t utf8_put(uint8_t *out, uint32_t cp)
-{
-	if (cp < 0x80)
-		return out[0] = (uint8_t)cp, 1;
-	if (cp < 0x800) {
-		out[0] = (uint8_t)(0xc0 | cp >> 6);
-		out[1] = (uint8_t)(0x80 | (cp & 63));
-		return 2;
-	}
-	if (cp < 0x10000) {
-		out[0] = (uint8_t)(0xe0 | cp >> 12);
-		out[1] = (uint8_t)(0x80 | (cp >> 6 & 63));
-		out[2] = (uint8_t)(0x80 | (cp & 63));
-		return 3;
-	}
-	out[0] = (uint8_t)(0xf0 | cp >> 18);
-	out[1] = (uint8_t)(0x80 | (cp >> 12 & 63));
-	out[2] = (uint8_t)(0x80 | (cp >> 6 & 63));
-	out[3] = (uint8_t)(0x80 | (cp & 63));
-	return 4;
-}

@@ -18,7 +18,4 @@ size_t utf8_mend(const uint8_t *in, size_t n, uint8_t *out);
 /* Up to three bytes at the end of valid text that are the beginning of a character not all there: how many. */
 size_t utf8_cut(const uint8_t *p, size_t n);
 
-/* One character, 1..4 bytes. */
-size_t utf8_put(uint8_t *out, uint32_t cp);
-
 #endif

@@ -240,6 +240,35 @@ def metrics():
     put("metrics", b"\x85\0" + b"".join(b'vllm:lora_requests_info{max_lora="40",running_lora_adapters="a%d"} %d\n' % (i, i * 37 % 50) for i in range(40)))
 
 
+def tokenizers():
+    for path in sorted(glob.glob("tests/data/tok/*.tokenizer.json")):
+        put("tokenizer", b"\0" + open(path, "rb").read() + b"\0the <|end|> \xe6\x97\xa5 word\xff")
+    for case in open("tests/data/tok/bad.txt", "rb").read().split(b"\n=== ")[1:]:
+        text = b"\n".join(case.split(b"\n=> ")[0].split(b"\n")[1:])
+        kind = 1 if text.startswith(b"--- config") else 2 if text.startswith(b"--- ranks") else 0
+        put("tokenizer", bytes([kind]) + (text.split(b"\n", 1)[1] if kind else text).replace(b"\\xff", b"\xff") + b"\0ab")
+    ranks = open("tests/data/tok/small.tiktoken", "rb").read()
+    for pattern in range(4):
+        put("tokenizer", bytes([2 + 4 * pattern]) + ranks + b"\0the routers \xe6\x97\xa5 12")
+    good = b'{"model": {"vocab": {"a": 0, "b": 1, "ab": 2, "\\u2581": 3, "<0x20>": 4, "u": 5}, "merges": [["a", "b"]], "unk_token": "u"%s}%s}\0ab\xffa c'
+    put("tokenizer", b"\0" + good % (b', "fuse_unk": true, "byte_fallback": true, "ignore_merges": true', b""))
+    for extra in (b'"normalizer": {"type": "NFC"}', b'"normalizer": {"type": "Strip", "strip_left": true, "strip_right": false}',
+                  b'"normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}',
+                  b'"pre_tokenizer": {"type": "Punctuation"}', b'"pre_tokenizer": {"type": "Digits", "individual_digits": true}',
+                  b'"pre_tokenizer": {"type": "CharDelimiterSplit", "delimiter": "c"}', b'"pre_tokenizer": {"type": "WhitespaceSplit"}',
+                  b'"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "never", "add_prefix_space": false, "split": true}',
+                  b'"pre_tokenizer": {"type": "Split", "pattern": {"String": "b"}, "behavior": "MergedWithNext", "invert": true}',
+                  b'"post_processor": {"type": "BertProcessing", "sep": ["a", 0], "cls": ["b", 1]}',
+                  b'"post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "RobertaProcessing", '
+                  b'"sep": ["a", 0], "cls": ["b", 1], "trim_offsets": true, "add_prefix_space": false}]}'):
+        put("tokenizer", b"\0" + good % (b"", b", " + extra))
+    for cls in (b"LlamaTokenizerFast", b"GemmaTokenizer", b"GPTNeoXTokenizerFast", b"Other"):
+        put("tokenizer", b'\1{"tokenizer_class": "%s", "add_bos_token": true, "add_eos_token": true, "bos_token": "a", "eos_token": {"content": "b"}, '
+            b'"additional_special_tokens": ["x", {"content": "y", "lstrip": true}], "added_tokens_decoder": {"9": {"content": "z"}}}\0axyzb' % cls)
+    put("tokenizer", b"\3\4\3\0<a>\3\1<b>\2\2  \4\4<a>>c <a>> <b>   x<a", keep=True)
+    put("tokenizer", b"\3\2\1\7a\3\7 a \1\0 a  a a _a\xe3\x80\x80a")
+
+
 # ---- scripts for serve -----------------------------------------------------------------------------------
 
 def route(conn, uid, pool, load, turns, how=0, name=0, seq=0, cut=0, path=0, tenant=0, model=2):
@@ -377,4 +406,5 @@ lines()
 requests()
 stats()
 metrics()
+tokenizers()
 serve()

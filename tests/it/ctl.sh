@@ -131,6 +131,27 @@ run "sim, a wrong line" 1 "short.jsonl:3: it needs" ./kvroutectl sim "$tmp/short
 run "sim, a prompt larger than a cache" 1 "kv-tokens" ./kvroutectl sim "$tmp/trace.jsonl" --kv-tokens 1024 --block 200
 run "sim with a bad file" 1 "bad.yaml:1:" ./kvroutectl sim "$tmp/trace.jsonl" -f "$tmp/bad.yaml"
 
+# tokenizers
+tok=tests/data/tok/small.tokenizer.json
+printf 'the <|end|>' > "$tmp/text"
+printf 'the \0\0<|end|>' > "$tmp/texts"
+gzip -c $tok > "$tmp/tok.json.gz"
+printf '{"model":\n {"type": "WordPiece"}}' > "$tmp/wordpiece.json"
+run "tokenize -h" 0 "usage: kvroutectl tokenize" ./kvroutectl tokenize -h
+run "tokenize without a tokenizer" 64 "usage" ./kvroutectl tokenize
+stdin=$tmp/text run "tokenize" 0 "^83 259 220 401$" ./kvroutectl tokenize --tokenizer $tok
+stdin=$tmp/text run "tokenize --special" 0 "^400 83 259 220 401 401$" ./kvroutectl tokenize --tokenizer $tok --special
+stdin=$tmp/text run "tokenize --count" 0 "^4$" ./kvroutectl tokenize --tokenizer $tok --count
+stdin=$tmp/texts run "tokenize --null" 0 "^83 259 220$
+^$
+^401$" ./kvroutectl tokenize --tokenizer $tok --null
+stdin=$tmp/text run "tokenize, a rank file" 0 "^83 259 220 27 91 " ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken --pattern gpt2
+run "tokenize, a rank file without a pattern" 1 "needs a pattern" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken
+run "tokenize, what is not understood" 1 "wordpiece.json:2:11: model.type: .WordPiece. is not understood" ./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
+run "tokenize, a packed file" 1 "gzip -dk" ./kvroutectl tokenize --tokenizer "$tmp/tok.json.gz"
+run "tokenize, no such file" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer "$tmp/no-such.json"
+run "tokenize, no such configuration" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer $tok --config "$tmp/no-such.json"
+
 # nothing of a prompt comes out, whatever is asked
 printf '{"messages":[{"role":"user","content":"canary-7531"}],"model":"llama"}' > "$tmp/canary.json"
 out=$(./kvroutectl pages -f "$tmp/good.yaml" --keys < "$tmp/canary.json" 2>&1)

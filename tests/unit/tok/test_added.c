@@ -11,101 +11,18 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/added.h"
-#include "agent/tok/unicode.h"
 #include "agent/tok/utf8.h"
 #include "agent/tok/word.h"
 #include "tests/unit/edge.h"
+#include "tests/unit/tok/added_truth.h"
 
 #define TOKENS_MAX	12
-#define TEXT_MAX	200
-
-/* ---- the slow way --------------------------------------------------------------------------------------------- */
-
-struct slow_hit {
-	size_t at, end;
-	token_id id;
-};
-
-static size_t char_before(const char *p, size_t i, uint32_t *cp)
-{
-	size_t from = i - 1;
-
-	while (from > 0 && (p[from] & 0xc0) == 0x80)
-		from--;
-	utf8_get((const uint8_t *)p + from, i - from, cp);
-	return from;
-}
-
-static bool word_before(const char *p, size_t i)
-{
-	uint32_t cp;
-
-	return i > 0 && (char_before(p, i, &cp), word_char(cp));
-}
-
-static bool word_behind(const char *p, size_t i, size_t n)
-{
-	uint32_t cp;
-
-	return i < n && (utf8_get((const uint8_t *)p + i, n - i, &cp), word_char(cp));
-}
-
-static size_t slow_left(const char *p, size_t i)
-{
-	uint32_t cp;
-	size_t from;
-
-	while (i > 0 && (from = char_before(p, i, &cp), uc_class(cp) & UC_SPACE))
-		i = from;
-	return i;
-}
-
-static size_t slow_right(const char *p, size_t i, size_t n)
-{
-	uint32_t cp;
-	size_t m;
-
-	while (i < n && (m = utf8_get((const uint8_t *)p + i, n - i, &cp), uc_class(cp) & UC_SPACE))
-		i += m;
-	return i;
-}
-
-static size_t slow(const struct added_token *t, size_t n_tokens, const char *p, size_t n, struct slow_hit *hit)
-{
-	size_t hits = 0, end = 0, i = 0;
-
-	while (i < n) {
-		const struct added_token *best = NULL;
-
-		for (size_t k = 0; k < n_tokens; k++) {
-			if (t[k].content.n == 0 || t[k].content.n > n - i || memcmp(p + i, t[k].content.p, t[k].content.n) != 0)
-				continue;
-			if (best == NULL || t[k].content.n > best->content.n)
-				best = &t[k];
-		}
-		if (best == NULL) {
-			i++;
-			continue;
-		}
-		struct slow_hit h = { i, i + best->content.n, best->id };
-
-		i = h.end;
-		if (best->single_word && (word_before(p, h.at) || word_behind(p, h.end, n)))
-			continue;
-		if (best->lstrip && (h.at = slow_left(p, h.at)) < end)
-			h.at = end;
-		if (best->rstrip)
-			h.end = slow_right(p, h.end, n);
-		end = h.end;
-		hit[hits++] = h;
-	}
-	return hits;
-}
+#define TEXT_MAX	TRUTH_TEXT_MAX
 
 static bool agree(const struct added *a, const struct added_token *t, size_t n_tokens, const char *p, size_t n)
 {
-	struct slow_hit want[TEXT_MAX];
-	size_t hits = slow(t, n_tokens, p, n, want), i = 0;
+	struct truth_hit want[TEXT_MAX];
+	size_t hits = truth(t, n_tokens, p, n, want), i = 0;
 	struct added_at at = { 0, 0 };
 	struct added_hit hit;
 
@@ -145,7 +62,8 @@ static bool tail_holds(const struct added *a, const char *p, size_t n)
 
 /* ---- random ones ------------------------------------------------------------------------------------------------ */
 
-static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9", "\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80" };
+static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9",
+	"\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80" };
 
 static size_t random_text(struct rng *r, char *out, unsigned most)
 {
@@ -174,8 +92,8 @@ static void random_mix(void **state)
 		for (size_t k = 0; k < n_tokens; k++) {
 			unsigned f = rng_below(&r, 8);
 
-			t[k] = (struct added_token){ .content = span_of(contents[k], random_text(&r, contents[k], 4)), .id = (token_id)k,
-						     .single_word = f & 1, .lstrip = f & 2, .rstrip = f & 4 };
+			t[k] = (struct added_token){ .id = (token_id)k, .single_word = f & 1, .lstrip = f & 2, .rstrip = f & 4 };
+			t[k].content = span_of(contents[k], random_text(&r, contents[k], 4));
 			for (size_t j = 0; j < k; j++) {	/* of two that are the same the first counts */
 				if (span_eq(t[j].content, t[k].content))
 					t[k] = t[j];
@@ -215,8 +133,10 @@ static void stories(void **state)
 {
 	const struct added_token t[] = {
 		{ SPAN("<end>"), 1, false, false, false }, { SPAN("<end>>"), 2, false, false, false },
-		{ SPAN("<mask>"), 3, false, true, false }, { SPAN("<r>"), 4, false, false, true }, { SPAN("cat"), 5, true, false, false },
-		{ SPAN(""), 6, false, false, false }, { SPAN("<end>"), 7, false, false, false }, { SPAN("  "), 8, false, false, false },
+		{ SPAN("<mask>"), 3, false, true, false }, { SPAN("<r>"), 4, false, false, true },
+		{ SPAN("cat"), 5, true, false, false },
+		{ SPAN(""), 6, false, false, false }, { SPAN("<end>"), 7, false, false, false },
+		{ SPAN("  "), 8, false, false, false },
 	};
 
 	one(t, 8, "", "");
@@ -224,7 +144,7 @@ static void stories(void **state)
 	one(t, 4, "a \n <mask> b", "1+9=3 ");
 	one(t, 4, "<r> \xe3\x80\x80 <mask>x", "0+8=4 8+6=3 ");		/* white space belongs to the first */
 	one(t, 5, "cat scat cat! cats _cat \xc3\xa9" "cat", "0+3=5 9+3=5 ");
-	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");			/* a superscript is no word character, an accent is one */
+	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");	/* a superscript is no word character, an accent is one */
 	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");			/* stripped, and found again: as tokenizers does it */
 	one(t, 0, "<end>", "");
 	one(t, 8, "<end", "");
@@ -264,7 +184,8 @@ static void filter(void **state)
 
 static void words(void **state)
 {
-	static const uint32_t yes[] = { 'a', 'Z', '0', '_', 0xe9, 0x301, 0x4e00, 0x2167, 0x663, 0x200d, 0x203f, 0x24d0, 0x1f150, 0xff3f };
+	static const uint32_t yes[] = { 'a', 'Z', '0', '_', 0xe9, 0x301, 0x4e00, 0x2167, 0x663, 0x200d, 0x203f, 0x24d0, 0x1f150,
+					0xff3f };
 	static const uint32_t no[] = { ' ', '-', '$', 0xb2, 0xbd, 0xa0, 0x3000, 0x2028, 0x1f600, 0x2460, 0x200b, 0x10ffff };
 
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
@@ -273,7 +194,8 @@ static void words(void **state)
 		assert_false(word_char(no[i]));
 }
 
-/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for part of a character that is none. */
+/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for part of a character that is
+ * none. */
 static void bytes_that_are_no_text(void **state)
 {
 	static const struct added_token tokens[] = {

@@ -139,7 +139,8 @@ static void last_of_twins_counts(void **state)
 	vocab_fini(&v);
 }
 
-/* "aba" by two merges: with ranks of their own the second goes first where it has the lower one, with equal ranks the leftmost. */
+/* "aba" by two merges: with ranks of their own the second goes first where it has the lower one, with equal ranks the leftmost.
+ * */
 static void equal_ranks(void **state)
 {
 	struct vocab v;

@@ -1,4 +1,5 @@
-/* test_segcache.c - the cache of segments against a list of all that was put into it: what it gives is right, what it forgets is old. */
+/* test_segcache.c - the cache of segments against a list of all that was put into it: what it gives is right, what it forgets
+ * is old. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* test_segcache_wipe.c - no id is left in memory that is given back: the functions of mem.h are this file's, and look before they free. */
+/* test_segcache_wipe.c - no id is left in memory that is given back: the functions of mem.h are this file's, and look before
+ * they free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

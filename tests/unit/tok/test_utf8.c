@@ -105,23 +105,10 @@ static void cuts(void **state)
 		assert_int_equal(utf8_cut((const uint8_t *)cases[i].text, strlen(cases[i].text)), cases[i].cut);
 }
 
-static void put(void **state)
-{
-	static const uint32_t cps[] = { 0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff };
-	uint8_t out[4];
-	size_t part;
-
-	for (size_t i = 0; i < sizeof(cps) / sizeof(cps[0]); i++) {
-		size_t n = utf8_put(out, cps[i]);
-
-		assert_int_equal(slow(out, n, &part), n);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short_ones), cmocka_unit_test(long_ones), cmocka_unit_test(cuts), cmocka_unit_test(put),
+		cmocka_unit_test(short_ones), cmocka_unit_test(long_ones), cmocka_unit_test(cuts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,247 @@
+/* tokenize.c - kvroutectl tokenize: the ids of a text, as the engine that has this tokenizer will see them.
+ *
+ * Reads the text from standard input and takes it through the very code the agent uses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/ctl/ctl.h"
+#include "agent/tok/tok.h"
+
+#define TEXT_MAX	((size_t)1 << 28)	/* split.h's 256 MiB */
+#define FILE_MAX	((size_t)1 << 30)
+#define BENCH_SECONDS	1.0
+
+struct args {
+	const char *tokenizer, *config, *pattern;
+	bool special, count, bench, null;
+};
+
+static int usage(FILE *to, int status)
+{
+	fprintf(to,
+		"usage: kvroutectl tokenize --tokenizer FILE [--config FILE] [--pattern NAME] [--special]\n"
+		"                           [--count] [--null] [--bench] < text\n"
+		"\n"
+		"  --tokenizer FILE  tokenizer.json, or a tiktoken rank file\n"
+		"  --config FILE     tokenizer_config.json\n"
+		"  --pattern NAME    of a rank file: cl100k, o200k, kimi, gpt2 or a regular expression\n"
+		"  --special         with what the tokenizer puts around a text (BOS, EOS)\n"
+		"  --count           how many ids, and not which\n"
+		"  --null            texts that end with a null byte each, and a line for each of them\n"
+		"  --bench           and how fast, on standard error: loading, the first time, then for a second\n");
+	return status;
+}
+
+/* 0: go on; else the exit status, negative for a good end. */
+static int parse(int argc, char **argv, struct args *a)
+{
+	static const struct option longs[] = {
+		{ "tokenizer", required_argument, NULL, 't' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "pattern", required_argument, NULL, 'p' },
+		{ "special", no_argument, NULL, 's' },
+		{ "count", no_argument, NULL, 'n' },
+		{ "null", no_argument, NULL, '0' },
+		{ "bench", no_argument, NULL, 'b' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 }
+	};
+	int c;
+
+	*a = (struct args){ .tokenizer = NULL };
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (c) {
+		case 't': a->tokenizer = optarg; break;
+		case 'c': a->config = optarg; break;
+		case 'p': a->pattern = optarg; break;
+		case 's': a->special = true; break;
+		case 'n': a->count = true; break;
+		case '0': a->null = true; break;
+		case 'b': a->bench = true; break;
+		case 'h': usage(stdout, 0); return -1;
+		default: return usage(stderr, CTL_USAGE);
+		}
+	}
+	return optind < argc || a->tokenizer == NULL ? usage(stderr, CTL_USAGE) : 0;
+}
+
+/* All that <fd> gives; p == NULL: errno says why. */
+static struct span read_all(int fd, size_t most)
+{
+	size_t cap = 1u << 16, n = 0;
+	char *p = mem_alloc(cap), *q;
+	ssize_t got;
+
+	while (p != NULL && (got = read(fd, p + n, cap - n)) != 0) {
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			goto fail;
+		n += (size_t)got;
+		if (n > most) {
+			errno = EFBIG;
+			goto fail;
+		}
+		if (n < cap)
+			continue;
+		if ((q = mem_resize(p, cap *= 2, 1)) == NULL)
+			goto fail;
+		p = q;
+	}
+	return span_of(p, n);
+fail:
+	mem_free(p);
+	return (struct span){ NULL, 0 };
+}
+
+static int read_file(const char *path, struct span *out)
+{
+	static const char gzip[2] = { '\x1f', '\x8b' };
+	int fd;
+
+	*out = SPAN("");
+	if (path == NULL)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	*out = fd >= 0 ? read_all(fd, FILE_MAX) : (struct span){ NULL, 0 };
+	if (fd >= 0)
+		close(fd);
+	if (out->p == NULL) {
+		fprintf(stderr, "kvroutectl: %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	if (out->n < 2 || memcmp(out->p, gzip, 2) != 0)
+		return 0;
+	fprintf(stderr, "kvroutectl: %s: it is compressed; \"gzip -dk %s\" makes the file that is wanted\n", path, path);
+	mem_free((void *)out->p);
+	return -1;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct tok *load(const struct args *a)
+{
+	struct tok_source src = { .name = a->tokenizer, .config_name = a->config, .pattern = a->pattern };
+	struct tok *t = NULL;
+	double from = now();
+	struct err e;
+
+	if (read_file(a->tokenizer, &src.file) < 0)
+		return NULL;
+	if (read_file(a->config, &src.config) == 0) {
+		t = tok_load(&src, &e);
+		if (t == NULL && e.line > 0)
+			fprintf(stderr, "kvroutectl: %s:%d:%d: %s\n", e.file, e.line, e.column, e.text);
+		else if (t == NULL)
+			fprintf(stderr, "kvroutectl: %s: %s\n", e.file, e.text);
+		if (a->config != NULL)
+			mem_free((void *)src.config.p);
+	}
+	mem_free((void *)src.file.p);
+	if (a->bench && t != NULL)
+		fprintf(stderr, "load_ms=%.1f bytes=%zu\n", (now() - from) * 1e3, tok_bytes(t));
+	return t;
+}
+
+static int bench(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *ids)
+{
+	double from = now(), first, end;
+	unsigned long rounds = 0;
+
+	if (tok_encode(t, c, text, flags, ids) < 0)
+		return -1;
+	first = now() - from;
+	from = now();
+	do {
+		ids->n = 0;
+		if (tok_encode(t, c, text, flags, ids) < 0)
+			return -1;
+		rounds++;
+		end = now();
+	} while (end - from < BENCH_SECONDS);
+	fprintf(stderr, "text_bytes=%zu ids=%zu first_mb_s=%.1f mb_s=%.1f\n", text.n, ids->n, (double)text.n / first / 1e6,
+		(double)text.n * (double)rounds / (end - from) / 1e6);
+	return 0;
+}
+
+static int print_ids(const struct ids *ids, bool count)
+{
+	if (count) {
+		printf("%zu\n", ids->n);
+	} else {
+		for (size_t i = 0; i < ids->n; i++)
+			printf("%s%u", i ? " " : "", ids->p[i]);
+		putchar('\n');
+	}
+	return ferror(stdout) ? -1 : 0;
+}
+
+static int encode_one(const struct tok *t, struct tok_scratch *c, struct span text, const struct args *a, struct ids *ids)
+{
+	unsigned flags = a->special ? TOK_SPECIAL : 0;
+
+	ids->n = 0;
+	if ((a->bench ? bench(t, c, text, flags, ids) : tok_encode(t, c, text, flags, ids)) == 0)
+		return print_ids(ids, a->count);
+	fprintf(stderr, "kvroutectl: not enough memory, or the pattern's match limit was met\n");
+	return -1;
+}
+
+static int encode_each(const struct tok *t, struct tok_scratch *c, struct span all, const struct args *a, struct ids *ids)
+{
+	const char *end;
+
+	while (all.n > 0) {
+		end = memchr(all.p, 0, all.n);
+		if (encode_one(t, c, span_of(all.p, end ? (size_t)(end - all.p) : all.n), a, ids) < 0)
+			return -1;
+		all = end ? span_of(end + 1, all.n - (size_t)(end + 1 - all.p)) : span_of(NULL, 0);
+	}
+	return 0;
+}
+
+static int encode(const struct tok *t, const struct args *a)
+{
+	struct span text = read_all(STDIN_FILENO, TEXT_MAX);
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids ids = { NULL, 0, 0 };
+	int r = -1;
+
+	if (text.p == NULL)
+		fprintf(stderr, "kvroutectl: standard input cannot be read, or is above %zu MiB\n", TEXT_MAX >> 20);
+	else if (c == NULL)
+		fprintf(stderr, "kvroutectl: not enough memory\n");
+	else
+		r = a->null ? encode_each(t, c, text, a, &ids) : encode_one(t, c, text, a, &ids);
+	ids_free(&ids);
+	tok_scratch_free(c);
+	mem_free((void *)text.p);
+	return r;
+}
+
+int ctl_tokenize(int argc, char **argv)
+{
+	struct args a;
+	struct tok *t;
+	int status = parse(argc, argv, &a);
+
+	if (status != 0)
+		return status < 0 ? 0 : status;
+	if ((t = load(&a)) == NULL)
+		return CTL_FAILED;
+	status = encode(t, &a) < 0 ? CTL_FAILED : 0;
+	tok_unref(t);
+	return status;
+}
