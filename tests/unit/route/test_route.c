@@ -503,6 +503,55 @@ static void cut_token_ids(void **state)
 	world_end(&w);
 }
 
+/* ---- one at a time ------------------------------------------------------------------------ */
+
+#define IDLE8	"lb1/1;s0=1,0,0,1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1;s6=1,0,0,1;s7=1,0,0,1"
+
+/* 1000 prompts that share nothing, of 300 to 6000 bytes, each answered before the next comes: 100 to 150 for each of
+ * eight servers would be even to a fifth. Engines that are alike, up to a tenth. */
+static void a_thousand_are_spread(void **state)
+{
+	static const enum policy_rule rules[] = { RULE_COST, RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB, RULE_SMG_EVENTS, RULE_LEAST_CONN };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(rules) / sizeof(rules[0]); i++) {
+		unsigned picked[8] = { 0 };
+		struct rng rng;
+		struct world w;
+
+		world_options(&w);
+		policy_preset(&w.o.pool_default.policy, rules[i / 2]);
+		world_open(&w);
+		rng_init(&rng, 5);
+		w.q.load = SPAN(IDLE8);
+		w.q.path = SPAN("/v1/completions");
+		for (unsigned k = 0; k < 1000; k++) {
+			unsigned n = 300 + rng_below(&rng, 5700);
+			char uid[16], srv[4];
+			msec took;
+
+			snprintf(uid, sizeof(uid), "u%u", k);
+			w.body.n = 0;
+			say(&w.body, "{\"model\":\"m\",\"prompt\":\"%u %0*d\"}", k, (int)n, 0);
+			send(&w, uid);
+			assert_why(&w, WHY_COLD);
+			snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w.a.server));
+			picked[srv[1] - '0']++;
+			took = 10 + n * (90 + rng_below(&rng, 20)) / 10000;
+			w.now += took;
+			if (i % 2 == 0)
+				tell_first(&w, uid, srv, 200, STREAM);
+			w.now += 200;
+			tell_done(&w, uid, srv, 200, "--", took);
+			w.now += rng_below(&rng, 1000);
+		}
+		for (unsigned k = 0; k < 8; k++)
+			if (picked[k] < 100 || picked[k] > 150)
+				fail_msg("%s, %s: s%u got %u", policy_rule_text(rules[i / 2]), pool(&w).facts, k, picked[k]);
+		world_end(&w);
+	}
+}
+
 /* ---- options ------------------------------------------------------------------------------ */
 
 static void new_options_keep_the_index(void **state)
@@ -652,6 +701,7 @@ int main(void)
 		cmocka_unit_test(load_moves_a_request),
 		cmocka_unit_test(our_own_count_is_load),
 		cmocka_unit_test(spaces),
+		cmocka_unit_test(a_thousand_are_spread),
 		cmocka_unit_test(token_ids),
 		cmocka_unit_test(token_ids_in_blocks),
 		cmocka_unit_test(servers_of_different_blocks),
