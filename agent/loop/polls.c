@@ -283,6 +283,25 @@ static bool keep_engine(struct polls *p, const struct engine_opts *who)
 	return false;
 }
 
+/* By another address, maybe. */
+static bool still_asked(const struct polls_opts *o, const struct engine_opts *who)
+{
+	for (size_t i = 0; i < o->n_engines; i++)
+		if (strcmp(o->engines[i].name, who->name) == 0 && strcmp(o->engines[i].pool, who->pool) == 0)
+			return true;
+	return false;
+}
+
+static void forget_others(struct polls *p, const struct polls_opts *o)
+{
+	for (struct list *l = p->engines.next; l != &p->engines; l = l->next) {
+		const struct engine_opts *who = &engine_of(l)->who;
+
+		if (!poll_of(l)->wanted && !still_asked(o, who))
+			route_forget_engine(p->agent->route, span_str(who->pool), span_str(who->name));
+	}
+}
+
 static void none_wanted(struct list *of)
 {
 	for (struct list *l = of->next; l != of; l = l->next)
@@ -313,6 +332,7 @@ void polls_take(struct polls *p, const struct polls_opts *o)
 	for (size_t i = 0; i < o->n_engines; i++)
 		if (!keep_engine(p, &o->engines[i]))
 			take_engine(p, &o->engines[i], o->engine_interval_ms * (msec)i / (msec)o->n_engines);
+	forget_others(p, o);
 	settle_list(&p->stats, o->stats_interval_ms, o->stats_timeout_ms);
 	settle_list(&p->engines, o->engine_interval_ms, o->engine_timeout_ms);
 }

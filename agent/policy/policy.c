@@ -58,6 +58,11 @@ bool policy_wants_body(enum policy_rule r)
 	return rules[r]->wants_body;
 }
 
+bool policy_wants_answers(enum policy_rule r)
+{
+	return rules[r]->answered != NULL;
+}
+
 void policy_preset(struct policy_opts *o, enum policy_rule r)
 {
 	struct policy_opts d;

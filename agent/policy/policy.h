@@ -215,6 +215,10 @@ void policy_answered(struct policy_memory *m, server_id at, uint64_t uncached_to
 void policy_room(struct policy_memory *m, server_id id, uint64_t tokens);	/* its cache has; 0: not known */
 void policy_gone(struct policy_memory *m, server_id id);
 
+/* What policy_choose() reads of a memory is what room() and gone() write, and places that it fills itself: these three go
+ * under one lock of the caller's, and all but choose under one that may be held for as long as a prompt takes. */
+bool policy_wants_answers(enum policy_rule r);	/* policy_answered() does anything */
+
 /* ---- the choice ------------------------------------------------------------------------------- */
 
 /* Choose among <n> candidates, which may change places. O(n). <pressure>: see policy_sacrifice(). <m> may be NULL. */

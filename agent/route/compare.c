@@ -69,6 +69,14 @@ bool compare_wants_body(const struct compare *c)
 	return false;
 }
 
+bool compare_wants_answers(const struct compare *c)
+{
+	for (unsigned i = 0; c != NULL && i < c->n; i++)
+		if (policy_wants_answers(c->of[i].o.rule))
+			return true;
+	return false;
+}
+
 /* ---- one request -------------------------------------------------------------------------------- */
 
 void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, msec now,
@@ -124,8 +132,8 @@ static void note(struct compared *c, const struct candidate *its, const struct p
 	};
 }
 
-void compare_choose(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, double pressure,
-		    const struct candidate *from, size_t n, server_id chosen, struct compare_scratch *s)
+void compare_choose(struct compare *c, const struct policy_prompt *p, double pressure, const struct candidate *from,
+		    size_t n, server_id chosen, struct compare_scratch *s)
 {
 	struct policy_choice choice;
 	double least = compare_least(from, n);
@@ -135,9 +143,7 @@ void compare_choose(struct compare *c, pthread_mutex_t *lock, const struct polic
 		struct compared *one = &c->of[i];
 
 		copy_candidates(s, i, from, n);
-		pthread_mutex_lock(lock);
 		policy_choose(&one->o, one->memory, p, pressure, &c->rng, s->candidates, n, &choice);
-		pthread_mutex_unlock(lock);
 		if (choice.first >= 0)
 			note(one, candidate_of(from, n, s->candidates[choice.first].id), p, least, chosen,
 			     &s->out[s->n++]);

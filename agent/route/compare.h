@@ -2,15 +2,16 @@
  * would that have cost by our own estimate?
  *
  * What a compared rule sees is the world that the acting rule made: its loads, its waits, its caches. Only this
- * one choice is its own; its memory, where it has one, is told of the server that really got the request. So
+ * one choice is its own; its memory, where it has one, is told of the acting rule's choice, in shadow mode too. So
  * the figures say how often and how dearly two rules differ at one step, not what a day under the other rule
  * would have been: that is what a simulation is for.
  *
  * Its options are the pool's with the rule's preset over them. Regret is the cost of its server less the
  * least cost over all candidates, in seconds, as the pool's own options have it: the same yardstick for all.
  *
- * Not locked: <lock> of its functions is the pool's rule lock, which guards the memories; counters and the
- * choice are under the route's. */
+ * Not locked: <lock> of its functions is the pool's rule lock, which guards the memories while a prompt is looked up or
+ * entered. Counters and the choice, which looks at no prompt, are under the route's alone, or a long prompt in a
+ * memory would hold up all choices. */
 #ifndef KVROUTE_ROUTE_COMPARE_H
 #define KVROUTE_ROUTE_COMPARE_H
 
@@ -36,14 +37,15 @@ void compare_take(struct compare **c, const struct pool_opts *o);
 void compare_free(struct compare *c);
 
 bool compare_wants_body(const struct compare *c);
+bool compare_wants_answers(const struct compare *c);
 
 /* Before the choice, without the route's lock. */
 void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, msec now,
 		   struct compare_scratch *s);
 
 /* Behind the choice: <from>, <n> are its candidates with their costs, <chosen> one of them. */
-void compare_choose(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, double pressure,
-		    const struct candidate *from, size_t n, server_id chosen, struct compare_scratch *s);
+void compare_choose(struct compare *c, const struct policy_prompt *p, double pressure, const struct candidate *from,
+		    size_t n, server_id chosen, struct compare_scratch *s);
 
 /* As policy.h has them; the last three with the rule lock held. */
 void compare_sent(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to,

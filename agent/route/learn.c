@@ -157,7 +157,7 @@ static void tell_rule(const struct ledger_entry *e, msec now)
 {
 	struct pool *p = e->server->pool;
 
-	if (p->memory == NULL && p->compare == NULL)
+	if (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->compare))
 		return;
 	pthread_mutex_lock(&p->rule_lock);
 	compare_answered(p->compare, e->server->id, e->work.tokens, now - e->since);

@@ -188,3 +188,18 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
 }
+
+void route_forget_engine(struct route *r, struct span pool, struct span server)
+{
+	struct pool *p;
+	struct server *s;
+
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) != NULL) {
+		s->engine = (struct engine_seen){ .until = 0 };
+		keep_room(r, s);
+	}
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+}

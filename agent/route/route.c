@@ -191,8 +191,8 @@ static void note_regret(struct job *j)
 	p->choices++;
 	p->dearer += j->regret_s > 0;
 	p->regret_s += j->regret_s;
-	compare_choose(p->compare, &p->rule_lock, &j->asks, j->pressure, c, j->n_candidates,
-		       c[j->choice.first].id, &j->scratch->compare);
+	compare_choose(p->compare, &j->asks, j->pressure, c, j->n_candidates, c[j->choice.first].id,
+		       &j->scratch->compare);
 }
 
 static void choose(struct route *r, struct job *j, struct settling *st)

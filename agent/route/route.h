@@ -169,6 +169,9 @@ void route_observe_server(struct route *r, struct span process, const struct has
 void route_observe_engine(struct route *r, struct span pool, struct span server, const struct engine_report *e,
 			  msec now, msec until);
 
+/* That engine is not asked any more: what it said of itself is forgotten. */
+void route_forget_engine(struct route *r, struct span pool, struct span server);
+
 /* To be called about ten times a second: closes what is too old. Bounded work a call. */
 void route_tick(struct route *r, msec now);
 

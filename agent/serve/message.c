@@ -92,6 +92,8 @@ static void take_retries(struct fact *f, const struct spop_data *d)
 	f->redispatched = spop_data_str(d, &s) && s.p[0] == '+';
 }
 
+#define NOW_MAX	((msec)1 << 52)		/* 140,000 years: times may be added to it */
+
 msec message_now(const struct spop_message *m)
 {
 	struct spop_message copy = *m;
@@ -101,7 +103,7 @@ msec message_now(const struct spop_message *m)
 
 	while (spop_arg_next(&copy, &name, &d) > 0)
 		if (is(name, "now_ms") && take_number(&d, &v) && v >= 0)
-			return v;
+			return v < NOW_MAX ? v : NOW_MAX;
 	return -1;
 }
 

@@ -11,7 +11,7 @@ enum message_kind { MESSAGE_UNKNOWN, MESSAGE_ROUTE, MESSAGE_FIRST, MESSAGE_DONE 
 
 enum message_kind message_kind(const struct spop_message *m);
 
-/* The argument <now_ms>, or -1. Leaves <m> as it is. */
+/* The argument <now_ms>, 2^52 at most, or -1. Leaves <m> as it is. */
 msec message_now(const struct spop_message *m);
 
 /* Borrow from the frame. */

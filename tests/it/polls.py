@@ -282,11 +282,13 @@ def a_reload_adds_and_removes():
     with Polled(polls=lambda f: engines(f, ["s1", "s2"])) as f:
         f.chat(conversation("r"))
         f.wait_value(server("s1", "engine_running_requests"), 0)
+        f.wait_value(server("s1", "server_capacity_source"), 3)
         check(server("s3", "engine_running_requests") not in f.metrics(), "s3 is asked")
         # s3 by the port of another: what the sandbox was told of at the start
         f.reload(lambda f: engines(f, ["s2", "s3"], {"s3": "127.0.0.1:%d" % f.engines["s1"]}))
         f.wait_value(server("s3", "engine_running_requests"), 0)
-        wait_for("s1 to be stale", 5, lambda: server("s1", "engine_running_requests") not in f.metrics())
+        wait_for("s1 to be forgotten", 5, lambda: server("s1", "engine_running_requests") not in f.metrics())
+        equal(f.value(server("s1", "server_capacity_source")), 1, "who says how large the cache of s1 is")
         equal(f.value("kvroute_engines"), 2, "engines")
         f.reload(lambda f: "")
         f.wait_value("kvroute_engines", 0)

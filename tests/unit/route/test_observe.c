@@ -372,6 +372,29 @@ static const struct candidate *candidate(struct world *w, const char *name)
 	return NULL;
 }
 
+/* Nobody asks it any more: what it said goes, and nothing else. */
+static void an_engine_is_forgotten(void **state)
+{
+	struct engine_report e = report(3, 8, 40 * 16);
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	fill(&w, 1);
+	tell(&w, "s1", &e);
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_REPORTED);
+	route_forget_engine(w.r, SPAN("pool"), SPAN("s9"));
+	route_forget_engine(w.r, SPAN("other"), SPAN("s1"));
+	assert_int_equal(server(&w, "s1").v.capacity_tokens, 40 * 16);
+	route_forget_engine(w.r, SPAN("pool"), SPAN("s1"));
+	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_GUESS);
+	assert_int_equal(server(&w, "s1").v.block_size, 0);
+	assert_false(server(&w, "s1").v.engine);
+	ask(&w, "again", "A");
+	assert_why(&w, WHY_CACHED);
+	world_end(&w);
+}
+
 static void what_a_rule_may_look_at(void **state)
 {
 	struct engine_report e = report(3, 8, 0), none = report(-1, -1, 0);
@@ -498,6 +521,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_rows_leave_out_is_gone),
 		cmocka_unit_test(more_processes_than_places),
 		cmocka_unit_test(a_capacity_is_learned),
+		cmocka_unit_test(an_engine_is_forgotten),
 		cmocka_unit_test(what_a_rule_may_look_at),
 		cmocka_unit_test(requests_from_elsewhere),
 		cmocka_unit_test(adapters),

@@ -9,7 +9,7 @@ static void tell_now(struct peer *p, const char *uid, int64_t now)
 	notify_begin(p, 3, 1);
 	message(p, "route");
 	arg_str(p, "uid", span_str(uid));
-	arg_int(p, "now_ms", now);
+	arg(p, "now_ms", &(struct spop_data){ .type = SPOP_T_INT64, .i = now });
 	frame_end(p);
 	deliver(p);
 }
@@ -35,6 +35,10 @@ static void time_comes_from_messages_and_never_goes_back(void **state)
 	assert_int_equal(clock.now, 5099);
 	tell_now(&p, "e", 5100);
 	assert_int_equal(clock.ticked, 5100);
+	tell_now(&p, "f", INT64_MAX);		/* not so much that nothing can be added */
+	assert_int_equal(clock.now, (int64_t)1 << 52);
+	tell_now(&p, "g", INT64_MAX - 1);
+	assert_int_equal(clock.now, (int64_t)1 << 52);
 	peer_end(&p);
 	world_end(&w);
 }
