@@ -106,8 +106,21 @@ static const struct row route_rows[] = {
 	{ "ledger_closed_total", "reason=\"room\"", COUNTER, R(closed_by_room), NULL },
 	{ "refused_total", "what=\"pool\"", COUNTER, R(pools_refused), "Names above a limit." },
 	{ "refused_total", "what=\"server\"", COUNTER, R(servers_refused), NULL },
+	{ "tokenized_prompts_total", "", COUNTER, R(tokenized), "Requests whose prompt, a text, was made into token ids." },
+	{ "tokens_total", "", COUNTER, R(tokens), "Token ids made of text, found in the segment cache or encoded." },
+	{ "tokenize_failed_total", "", COUNTER, R(tokenize_failed),
+	  "Requests that could not be made into ids and counted as text: no memory, or a pattern that gave up." },
+	{ "tokenize_bounded_total", "", COUNTER, R(tokenize_bounded),
+	  "Requests of which only the beginning was made into ids, as all would have taken too long." },
+	{ "segment_cache_hits_total", "", COUNTER, R(segments.hits), "Segments of text that were encoded before." },
+	{ "segment_cache_misses_total", "", COUNTER, R(segments.misses), "Segments that were not." },
+	{ "segment_cache_hit_tokens_total", "", COUNTER, R(segments.hit_ids), "Token ids found there." },
+	{ "segment_cache_bytes", "", GAUGE, R(segments.used_bytes), "Memory of the ids that are kept." },
+	{ "segment_cache_limit_bytes", "", GAUGE, R(segments.max_bytes), "Budget of the segment cache; 0: there is none yet." },
+	{ "segment_cache_evicted_total", "", COUNTER, R(segments.evicted), "Segments that went for others." },
+	{ "segment_cache_refused_total", "", COUNTER, R(segments.too_large), "Segments that were too large to be kept." },
 	{ "prompt_tokens_total", "", COUNTER, R(prompt_tokens),
-	  "Prompt tokens of decisions that set a server, estimated." },
+	  "Prompt tokens of decisions that set a server; of text, and of what was not seen, estimated." },
 	{ "hit_tokens_total", "", COUNTER, R(hit_tokens),
 	  "Of them, tokens expected in the cache of the server." },
 	{ "index_bytes", "", GAUGE, R(index.bytes), "Memory of the index." },
@@ -452,6 +465,26 @@ static void add_pool_mode(void *arg, const struct route_pool_view *p)
 	v->v[0] = 1;
 }
 
+static const struct column model_columns[] = {
+	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens. \"*\" alone: those not named." },
+	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, where they are ids." },
+};
+
+static void add_model(void *arg, const struct route_model_view *m)
+{
+	struct views *vs = arg;
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return;
+	text_label(&vs->labels, "model", span_str(m->name));
+	text_add(&vs->labels, ",", 1);
+	text_label(&vs->labels, "mode", span_str(m->mode));
+	v->n = vs->labels.n - v->label;
+	v->v[0] = 1;
+	v->v[1] = m->page;
+}
+
 static const struct column compare_columns[] = {
 	{ "compare_choices_total", COUNTER, "Choices that a compared rule was asked for." },
 	{ "compare_same_total", COUNTER, "Of them, those for the server that was chosen." },
@@ -478,15 +511,19 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 
 static void write_compared(struct text *t, struct route *r)
 {
-	struct views modes = { 0 }, compared = { 0 };
+	struct views modes = { 0 }, models = { 0 }, compared = { 0 };
 
+	text_init(&models.labels, VIEW_TEXT_MAX);
 	text_init(&modes.labels, VIEW_TEXT_MAX);
 	text_init(&compared.labels, VIEW_TEXT_MAX);
 	route_each_pool(r, add_pool_mode, &modes);
+	route_each_model(r, add_model, &models);
 	route_each_compared(r, add_compared, &compared);
 	views_write(t, &modes, COLUMNS(pool_mode_column));
+	views_write(t, &models, COLUMNS(model_columns));
 	views_write(t, &compared, COLUMNS(compare_columns));
 	views_fini(&modes);
+	views_fini(&models);
 	views_fini(&compared);
 }
 

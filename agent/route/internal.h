@@ -32,9 +32,10 @@ struct route {
 	struct slices slices;		/* locks itself */
 	struct decisions *decisions;	/* locks itself; NULL: none are kept */
 
-	pthread_rwlock_t opts_lock;	/* guards <opts> and <tenants>; held for reading while a request is decided */
+	pthread_rwlock_t opts_lock;	/* guards <opts>, <tenants> and the pointer <segments>; held for reading while a request is decided */
 	struct route_opts opts;
 	struct tenant_numbers tenants;
+	struct segcache *segments;	/* locks itself; NULL: no model has a tokenizer, or no room is given */
 
 	/* Guards all below. Held for the microseconds of one choice and never while the index or the
 	 * scanner works; policy_choose(), which is arithmetic on its arguments, runs under it so that
@@ -124,12 +125,18 @@ uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, boo
 const struct model_opts *model_options_of(const struct route_opts *o, struct span model);
 /* What a request that said <asked> means, <m> being its options: of aliases the one name, else <asked>. Points to either. */
 struct span model_name_of(const struct model_opts *m, struct span asked);
+/* Ids in a page of it. */
+static inline uint32_t model_block_of(const struct route_opts *o, const struct model_opts *m)
+{
+	return m->block_size != 0 ? m->block_size : o->prompt.token_page;
+}
 
 struct route_scratch {
 	struct body *body;
 	struct index_match match;
 	struct page_vec pages;
 	struct words *words;		/* NULL: none were asked for so far */
+	struct tok_scratch *tok;	/* the same */
 	struct marks marks;
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */

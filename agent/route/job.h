@@ -32,6 +32,7 @@ struct job {
 	uint32_t n_pages;		/* in scratch->pages */
 	uint32_t page_tokens;		/* tokens a page stands for */
 	uint32_t usable;		/* pages that can be hit */
+	struct words_news news;		/* of its tokens, for counters */
 	uint64_t tokens, unseen_tokens;	/* of what is visible; of the rest, estimated */
 	struct policy_prompt asks;	/* the same, as rules see it */
 	/* who could take it */

@@ -153,7 +153,7 @@ static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64
 {
 	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size : s->engine.block_size;
 
-	return j->prompt->mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
+	return j->mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
 }
 
 /* What goes on unseen behind a head that matches whole ends in no block of it. */

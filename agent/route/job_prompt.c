@@ -52,15 +52,6 @@ static void find_model(struct job *j)
 		j->headless = j->cut;
 }
 
-/* All names of a model are one to its engines. */
-static void use_own_name(struct job *j)
-{
-	const char *name = j->model_opts->name;
-
-	if (j->model_opts != &j->opts->model_default && strchr(name, '*') == NULL)
-		j->space_model = span_str(name);
-}
-
 static void find_space(struct route *r, struct job *j)
 {
 	const struct prompt *p = j->prompt;
@@ -69,6 +60,7 @@ static void find_space(struct route *r, struct job *j)
 		.lora = p->lora.seen || j->head == NULL ? name_span(&p->lora) : j->head->lora,
 		.salt = name_span(&p->salt), .headless = j->headless, .mode = j->mode,
 		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)), .page = j->page,
+		.tokenizer = j->model_opts->tok != NULL && j->mode == PROMPT_TOKENS ? tok_fingerprint(j->model_opts->tok) : 0,
 	};
 
 	space_key_of(&s, &r->key, &j->space);
@@ -86,19 +78,20 @@ static void scanned_pages(struct job *j)
 }
 
 /* In token mode the engine always computes the last token again, so the block that holds it is
- * never a hit; of a cut body the last token was not seen. Text is counted in whole pages: its length
+ * never a hit; of a prompt that is cut the last token was not seen. Text is counted in whole pages: its length
  * in tokens is an estimate anyway. */
 static void measure(struct job *j)
 {
 	uint64_t whole = j->tokens > 0 ? (j->tokens - 1) / j->page : 0;
 	int64_t seen = (int64_t)j->prompt->n_bytes;
+	bool to_its_end = !j->cut || (j->mode == PROMPT_TOKENS && j->prompt->prompt_seen);
 
 	j->n_pages = j->scratch->pages.n;
 	j->usable = j->n_pages;
 	j->page_tokens = j->mode == PROMPT_TEXT ? j->page / TEXT_BYTES_PER_TOKEN : j->page;
-	if (j->mode == PROMPT_TOKENS && !j->cut && j->usable > whole)
+	if (j->mode == PROMPT_TOKENS && to_its_end && j->usable > whole)
 		j->usable = (uint32_t)whole;
-	if (j->cut && j->whole > seen && seen > 0)
+	if (!to_its_end && j->whole > seen && seen > 0)
 		j->unseen_tokens = (uint64_t)((double)j->tokens * (double)(j->whole - seen) /
 					      (double)seen);
 }
@@ -178,7 +171,7 @@ enum why job_read_prompt(struct route *r, struct job *j)
 	j->lent = j->head != NULL;
 	find_model(j);
 	j->model_opts = model_options_of(j->opts, j->space_model);
-	use_own_name(j);
+	j->space_model = model_name_of(j->model_opts, j->space_model);
 	if (!job_token_pages(r, j))
 		scanned_pages(j);
 	find_space(r, j);

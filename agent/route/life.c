@@ -2,6 +2,8 @@
 #include "agent/base/mem.h"
 #include "agent/route/internal.h"
 
+#define SEGMENTS_THREADS	16	/* that use the cache of segments at a time, as far as its locks care */
+
 static void pool_defaults(struct pool_opts *o)
 {
 	memset(o, 0, sizeof(*o));
@@ -196,6 +198,26 @@ static int keep_decisions(struct route *r, const struct route_opts *o, uint64_t 
 	return r->decisions != NULL ? 0 : -1;
 }
 
+static bool has_tokenizer(const struct route_opts *o)
+{
+	for (size_t i = 0; i < o->n_models; i++) {
+		if (o->models[i].tok != NULL)
+			return true;
+	}
+	return o->model_default.tok != NULL;
+}
+
+/* With the first tokenizer; it stays when that goes. */
+static int keep_segments(struct route *r, const struct route_opts *o)
+{
+	struct segcache_opts so = { .max_bytes = o->segcache_max_bytes, .threads = SEGMENTS_THREADS };
+
+	if (r->segments != NULL || o->segcache_max_bytes < SEGCACHE_LEAST || !has_tokenizer(o))
+		return 0;
+	r->segments = segcache_new(&so, &r->key);
+	return r->segments != NULL ? 0 : -1;
+}
+
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
 {
 	struct route *r = mem_alloc(sizeof(*r));
@@ -211,7 +233,8 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->by_chance = seed != 0;
 	r->marks = marks_table_new();
 	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
-	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0) {
+	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0 &&
+	    keep_segments(r, o) == 0) {
 		take_tenants(r);
 		return r;
 	}
@@ -227,6 +250,7 @@ void route_free(struct route *r)
 	ledger_fini(&r->ledger);
 	fleet_fini(&r->fleet);
 	slices_fini(&r->slices);
+	segcache_free(r->segments);
 	heads_free(r->heads);
 	index_free(r->index);
 	decisions_free(r->decisions);
@@ -245,6 +269,12 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 		return -1;
 	pthread_rwlock_wrlock(&r->opts_lock);
 	old = r->opts;
+	next.segcache_max_bytes = old.segcache_max_bytes;
+	if (keep_segments(r, &next) < 0) {
+		pthread_rwlock_unlock(&r->opts_lock);
+		route_opts_free(&next);
+		return -1;
+	}
 	next.prompt = old.prompt;
 	next.index = old.index;
 	next.heads = old.heads;
@@ -290,6 +320,7 @@ void route_scratch_free(struct route_scratch *s)
 		return;
 	body_free(s->body);
 	words_free(s->words);
+	tok_scratch_free(s->tok);
 	index_match_fini(&s->match);
 	page_vec_free(&s->pages);
 	mem_free(s);

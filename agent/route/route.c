@@ -241,6 +241,14 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 		a->hit = (uint32_t)((uint64_t)a->pages * 1000 / j->n_pages);
 }
 
+static void count_tokens(struct route *r, const struct job *j)
+{
+	r->stats.tokenized += j->news.made;
+	r->stats.tokens += j->news.ids;
+	r->stats.tokenize_failed += j->news.failed;
+	r->stats.tokenize_bounded += j->news.bounded;
+}
+
 static void count_request(struct route *r, struct job *j, const struct route_answer *a)
 {
 	if (j->seq > 0)
@@ -283,6 +291,7 @@ static void decide_locked(struct route *r, struct job *j, struct route_answer *a
 	}
 	hide_choice(j, a);
 	count_request(r, j, a);
+	count_tokens(r, j);
 }
 
 /* The claim belongs to the ledger's entry. Where that was settled while it was being committed, it is now; where

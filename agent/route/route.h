@@ -13,6 +13,7 @@
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
+#include "agent/tok/segcache.h"
 #include "agent/tok/tok.h"
 
 #define POOL_NAME_MAX	127
@@ -203,9 +204,12 @@ struct route_stats {
 	uint64_t open;			/* ledger entries now */
 	uint64_t closed_by_load, closed_by_silence, closed_by_age, closed_by_room;
 	uint64_t pools_refused, servers_refused;
+	uint64_t tokenized, tokens;	/* requests whose text was made into ids; ids of it */
+	uint64_t tokenize_failed, tokenize_bounded;	/* requests: it could not be; only its beginning was, the rest is too long */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
 	struct heads_stats heads;
+	struct segcache_stats segments;
 };
 
 void route_stats(struct route *r, struct route_stats *s);
@@ -254,6 +258,15 @@ void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const s
 		      void *arg);
 void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v),
 		     void *arg);
+
+/* How the prompts of a model become pages, for each model that the options name, and for all others ("*"). */
+struct route_model_view {
+	const char *name;
+	const char *mode;	/* "text", "tokens" */
+	uint32_t page;		/* tokens of one, where prompts are ids */
+};
+
+void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg);
 
 /* What a rule that is compared would have done in a pool. */
 struct route_compare_view {

@@ -21,6 +21,10 @@ void route_stats(struct route *r, struct route_stats *s)
 
 	index_stats(r->index, &s->index);
 	heads_stats(r->heads, &s->heads);
+	pthread_rwlock_rdlock(&r->opts_lock);
+	if (r->segments != NULL)
+		segcache_stats(r->segments, &s->segments);
+	pthread_rwlock_unlock(&r->opts_lock);
 }
 
 static void view_server(struct route *r, const struct server *s, uint64_t pages, msec now,
@@ -107,6 +111,28 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 		fn(arg, &v);
 	}
 	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+static void view_model(const struct route_opts *o, const struct model_opts *m, struct route_model_view *v)
+{
+	*v = (struct route_model_view){
+		.name = m->name, .mode = m->mode == MODEL_TOKENS ? "tokens" : "text", .page = model_block_of(o, m),
+	};
+}
+
+void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
+{
+	const struct route_opts *o = &r->opts;
+	struct route_model_view v;
+
+	pthread_rwlock_rdlock(&r->opts_lock);
+	for (size_t i = 0; i < o->n_models; i++) {
+		view_model(o, &o->models[i], &v);
+		fn(arg, &v);
+	}
+	view_model(o, &o->model_default, &v);
+	fn(arg, &v);
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 

@@ -1,9 +1,41 @@
-/* words.c - the words of a request, and the ids of them so far. */
+/* words.c - the words of a request, and the ids of them so far.
+ *
+ *   prompts    [ first prompt ][ second ][ third ...              of the body
+ *   encoded    =========================>                         <item>: the prompt the stream is in; <fed>: bytes it has
+ *   ids        | BOS  ids .. EOS | BOS ids ..                     of <item>, in front of those that may still change
+ *
+ * Each prompt is a text of its own to the stream. What it keeps back of a prompt whose end was not seen (stream_peek) is told as
+ * well, as far as nothing that follows can change it, but stands behind <solid> and is made anew next time.
+ *
+ * The tokenizer is counted while ids of it are here: a reload may come between two slices. */
 #include "agent/base/mem.h"
 #include "agent/route/words.h"
+#include "agent/tok/stream.h"
+
+#define IDS_KEPT	((size_t)1 << 18)	/* room that stays between two requests */
+#define KEPT_MOST	((size_t)256 << 10)	/* of a text whose ids are not sure yet */
+#define PORTION		((size_t)64 << 10)	/* that a stream is given at a time */
+#define PROMPT_COST	64u			/* of one more prompt, in bytes that are encoded in its time */
 
 struct words {
 	struct prompt_text *text;
+	/* what the ids were made by and of */
+	struct tok *tok;
+	uint64_t tenant;
+	bool special;
+	uint32_t lives;
+	/* how far they are */
+	struct stream *stream;
+	struct ids ids;
+	size_t solid;			/* of them, those that stay */
+	struct { struct text_item *p; size_t n, cap; } runs;
+	size_t item, fed;
+	bool begun, failed;
+	size_t kept_back;		/* bytes of prompt <item> that its ids are not of */
+	/* for counters */
+	struct words_news news;
+	bool made, bounded, told_failed;
+	uint64_t most;			/* ids there ever were */
 };
 
 struct words *words_new(void)
@@ -16,21 +48,53 @@ struct words *words_new(void)
 	return NULL;
 }
 
+/* No ids: what there was of them is wiped. */
+static void forget(struct words *w)
+{
+	if (w->ids.n > 0)
+		mem_wipe(w->ids.p, w->ids.n * sizeof(*w->ids.p));
+	stream_free(w->stream);
+	tok_unref(w->tok);
+	w->stream = NULL;
+	w->tok = NULL;
+	w->ids.n = w->solid = w->runs.n = w->item = w->fed = w->kept_back = 0;
+	w->begun = w->failed = false;
+}
+
+static void free_ids(struct words *w)
+{
+	ids_free(&w->ids);
+	w->ids = (struct ids){ 0 };
+	mem_free(w->runs.p);
+	memset(&w->runs, 0, sizeof(w->runs));
+}
+
 void words_free(struct words *w)
 {
 	if (w == NULL)
 		return;
+	forget(w);
+	free_ids(w);
 	prompt_text_free(w->text);
 	mem_free(w);
 }
 
 size_t words_bytes(const struct words *w)
 {
-	return w == NULL ? 0 : sizeof(*w) + prompt_text_bytes(w->text);
+	if (w == NULL)
+		return 0;
+	return sizeof(*w) + prompt_text_bytes(w->text) + w->ids.cap * sizeof(*w->ids.p) + w->runs.cap * sizeof(*w->runs.p) +
+	       (w->stream != NULL ? stream_bytes(w->stream) : 0);
 }
 
 void words_reset(struct words *w, enum prompt_api api, uint16_t max_depth)
 {
+	forget(w);
+	if (w->ids.cap > IDS_KEPT)
+		free_ids(w);
+	w->news = (struct words_news){ 0 };
+	w->made = w->bounded = w->told_failed = false;
+	w->most = 0;
 	prompt_text_reset(w->text, api, max_depth);
 }
 
@@ -39,12 +103,235 @@ void words_feed(struct words *w, struct span body)
 	prompt_text_feed(w->text, body.p, body.n);
 }
 
-bool words_ids(struct words *w, struct words_ids *out)
+/* ---- ids of words ---------------------------------------------------------------------------- */
+
+static bool wants_special(const struct words *w, const struct words_ask *a)
+{
+	return a->special == SPECIAL_AUTO ? w->text->special != 0 : a->special == SPECIAL_ADD;
+}
+
+static void begin(struct words *w, const struct words_ask *a)
+{
+	bool special = wants_special(w, a);
+
+	if (w->tok == a->tok && w->tenant == a->tenant && w->special == special && w->lives == w->text->lives)
+		return;
+	forget(w);
+	w->tok = tok_ref(a->tok);
+	w->tenant = a->tenant;
+	w->special = special;
+	w->lives = w->text->lives;
+}
+
+static bool run_set(struct words *w, size_t i, bool whole)
+{
+	if (i >= w->runs.cap) {
+		size_t cap = w->runs.cap > 0 ? 2 * w->runs.cap : 16;
+		struct text_item *p = mem_resize(w->runs.p, cap, sizeof(*p));
+
+		if (p == NULL)
+			return false;
+		w->runs.p = p;
+		w->runs.cap = cap;
+	}
+	w->runs.p[i] = (struct text_item){ w->ids.n, whole };
+	w->runs.n = i + 1;
+	return true;
+}
+
+static size_t item_at(const struct prompt_text *t, size_t i)
+{
+	return i > 0 ? t->items.p[i - 1].end : 0;
+}
+
+static struct cached by_whom(const struct words_ask *a)
+{
+	return (struct cached){ .tok = a->tok, .scratch = a->scratch, .cache = a->cache, .tenant = a->tenant };
+}
+
+/* All at once, where it is all there and within bounds: no copy is made then. */
+static enum stream_result encode_whole(struct words *w, const struct words_ask *a)
+{
+	size_t at = item_at(w->text, w->item);
+	struct span s = span_of(w->text->words.p + at, w->text->items.p[w->item].end - at);
+	struct cached by = by_whom(a);
+
+	if (tok_cached_encode(&by, s, w->special ? TOK_SPECIAL : 0, &w->ids) < 0)
+		return STREAM_NO_MEMORY;
+	w->fed = s.n;
+	return STREAM_DONE;
+}
+
+static enum stream_result stream_on(struct words *w, const struct words_ask *a)
+{
+	struct cached by = by_whom(a);
+	enum stream_result r = STREAM_DONE;
+
+	if (w->stream == NULL && (w->stream = stream_new(&(struct stream_opts){
+			.max_bytes = KEPT_MOST, .flags = w->special ? TOK_SPECIAL : 0 })) == NULL)
+		return STREAM_NO_MEMORY;
+	if (w->begun)
+		stream_scratch(w->stream, a->scratch);
+	else
+		r = stream_begin(w->stream, &by, &w->ids);
+	w->begun = w->begun || r == STREAM_DONE;
+	return r;
+}
+
+/* What <room> there is for of the prompt that the stream is in. */
+static enum stream_result feed(struct words *w, size_t room)
+{
+	const struct text_item *it = &w->text->items.p[w->item];
+	size_t at = item_at(w->text, w->item) + w->fed, n = it->end - at;
+	enum stream_result r;
+
+	if (n > room)
+		n = room;
+	if (n > PORTION)
+		n = PORTION;
+	if (n > 0 && (r = stream_feed(w->stream, span_of(w->text->words.p + at, n))) != STREAM_DONE)
+		return r;
+	w->fed += n;
+	if (it->whole && at + n == it->end)
+		stream_end(w->stream);
+	return STREAM_DONE;
+}
+
+/* Portion by portion. A piece that is too long to wait for its end is where it stops: MORE. */
+static enum stream_result encode_more(struct words *w, const struct words_ask *a, size_t *work)
+{
+	size_t all = w->text->items.p[w->item].end - item_at(w->text, w->item), left;
+	enum stream_result r = stream_on(w, a);
+
+	while (r == STREAM_DONE) {
+		left = stream_left(w->stream);
+		if (w->fed < all && (left >= KEPT_MOST || w->ids.n >= a->max_ids))
+			return STREAM_MORE;
+		if ((r = feed(w, KEPT_MOST - left)) == STREAM_DONE)
+			r = stream_work(w->stream, work);
+		w->kept_back = stream_left(w->stream);
+		if (w->fed == all)
+			break;
+	}
+	return r;
+}
+
+static bool fits(const struct words *w, size_t work)
+{
+	const struct text_item *it = &w->text->items.p[w->item];
+
+	return it->whole && !w->begun && it->end - item_at(w->text, w->item) <= work;
+}
+
+static size_t spend(size_t work, size_t n)
+{
+	return work > n ? work - n : 0;
+}
+
+/* Prompt after prompt. STREAM_MORE: out of work, or of ids that anybody asks for; DONE: of words. */
+static enum stream_result encode(struct words *w, const struct words_ask *a)
+{
+	const struct prompt_text *t = w->text;
+	enum stream_result r = STREAM_DONE;
+	size_t work = a->work;
+
+	for (; w->item < t->items.n; w->item++) {
+		bool whole = t->items.p[w->item].whole;
+
+		if (w->ids.n >= a->max_ids || work == 0)
+			return STREAM_MORE;
+		if (fits(w, work)) {
+			r = encode_whole(w, a);
+			work = spend(work, w->fed);
+		} else {
+			r = encode_more(w, a, &work);
+		}
+		w->solid = w->ids.n;
+		if (r >= 0 && !run_set(w, w->item, r == STREAM_DONE && whole))
+			return STREAM_NO_MEMORY;
+		if (r != STREAM_DONE || !whole)
+			return r;
+		work = spend(work, PROMPT_COST);
+		w->begun = false;
+		w->fed = 0;
+	}
+	return r;
+}
+
+/* Ids that are sure of what is kept back of the last prompt, behind those that stay. */
+static enum stream_result peek(struct words *w)
+{
+	size_t used = 0;
+
+	if (!w->begun || stream_peek(w->stream, &w->ids, &used) < 0)
+		return w->begun ? STREAM_NO_MEMORY : STREAM_DONE;
+	w->kept_back -= used;
+	w->runs.p[w->runs.n - 1].end = w->ids.n;
+	return STREAM_DONE;
+}
+
+static void tell(struct words *w, bool bounded)
+{
+	w->news.made |= !w->made;
+	w->news.bounded |= bounded && !w->bounded;
+	w->made = true;
+	w->bounded |= bounded;
+	if (w->ids.n > w->most) {
+		w->news.ids += w->ids.n - w->most;
+		w->most = w->ids.n;
+	}
+}
+
+static enum words_result fail(struct words *w)
+{
+	w->news.failed |= !w->told_failed;
+	w->failed = w->told_failed = true;
+	return WORDS_FAILED;
+}
+
+static enum words_result ids_of_words(struct words *w, const struct words_ask *a, struct words_ids *out)
+{
+	const struct prompt_text *t = w->text;
+	enum stream_result r;
+	uint64_t done;
+
+	begin(w, a);
+	if (w->failed)
+		return WORDS_FAILED;
+	w->ids.n = w->solid;
+	r = encode(w, a);
+	if (r == STREAM_DONE)
+		r = peek(w) < 0 ? STREAM_NO_MEMORY : r;
+	if (r < 0)
+		return fail(w);
+	tell(w, r == STREAM_MORE);
+	done = item_at(t, w->item) + w->fed - (w->begun ? w->kept_back : 0);
+	*out = (struct words_ids){
+		.p = w->ids.p, .n = w->ids.n, .runs = w->runs.p, .n_runs = w->runs.n, .bytes = done, .left = t->words.n - done,
+	};
+	return WORDS_MADE;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+enum words_result words_ids(struct words *w, const struct words_ask *a, struct words_ids *out)
 {
 	const struct prompt_text *t = w->text;
 
-	if (t->lost || t->bad || t->ids.n == 0)
-		return false;
+	if (t->lost)
+		return fail(w);
+	if (t->bad || t->kind == TEXT_NONE)
+		return WORDS_NONE;
+	if (t->kind == TEXT_WORDS)
+		return a->tok != NULL ? ids_of_words(w, a, out) : WORDS_NONE;
 	*out = (struct words_ids){ .p = t->ids.p, .runs = t->items.p, .n = t->ids.n, .n_runs = t->items.n };
-	return true;
+	return WORDS_MADE;
+}
+
+struct words_news words_news(struct words *w)
+{
+	struct words_news n = w->news;
+
+	w->news = (struct words_news){ 0 };
+	return n;
 }

@@ -268,3 +268,16 @@ size_t chunk_next(unsigned places, struct chunk_search *s, struct span text, boo
 	s->seen = 0;
 	return text.n;
 }
+
+size_t chunk_last(unsigned places, struct span text)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	size_t k;
+
+	if (places == 0 || text.n > CHUNK_MOST + CHUNK_AHEAD || text.n < CHUNK_AHEAD)
+		return 0;
+	for (k = text.n - CHUNK_AHEAD; k >= 4; k--)
+		if (place_at(places, p + k) != 0)
+			return k;
+	return 0;
+}

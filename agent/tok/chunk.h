@@ -40,4 +40,7 @@ struct chunk_search {
  * However a text comes, its chunks are the same. O(length of the chunk), of which most is not looked at. */
 size_t chunk_next(unsigned places, struct chunk_search *s, struct span text, bool ended);
 
+/* The last place where <text>, of CHUNK_MOST + CHUNK_AHEAD bytes or fewer, may be cut whatever follows it; 0: none. */
+size_t chunk_last(unsigned places, struct span text);
+
 #endif

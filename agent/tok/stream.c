@@ -310,7 +310,7 @@ static enum stream_result advance(struct stream *s, size_t *budget, bool *any)
 	return close_text(s);
 }
 
-enum stream_result stream_step(struct stream *s, size_t budget)
+enum stream_result stream_work(struct stream *s, size_t *budget)
 {
 	enum stream_result r = STREAM_DONE;
 	bool any = true;
@@ -321,13 +321,43 @@ enum stream_result stream_step(struct stream *s, size_t budget)
 		return whole(s);
 	while (any && r == STREAM_DONE) {
 		if (s->steps != NULL)
-			r = go_on(s, &budget);
-		else if (budget == 0)
+			r = go_on(s, budget);
+		else if (*budget == 0)
 			return STREAM_MORE;
 		else
-			r = advance(s, &budget, &any);
+			r = advance(s, budget, &any);
 	}
 	return r;
+}
+
+enum stream_result stream_step(struct stream *s, size_t budget)
+{
+	return stream_work(s, &budget);
+}
+
+/* ---- in between ------------------------------------------------------------------------------ */
+
+void stream_scratch(struct stream *s, struct tok_scratch *scratch)
+{
+	s->c.scratch = scratch;
+}
+
+size_t stream_left(const struct stream *s)
+{
+	return s->closed ? 0 : s->n - s->start;
+}
+
+/* Not through the cache: what it ends with is there once. */
+int stream_peek(struct stream *s, struct ids *out, size_t *n)
+{
+	const uint8_t *p;
+
+	*n = 0;
+	if (s->failed < 0 || !s->seg.independent || s->ended || s->has_cut || s->steps != NULL || s->settled <= s->start)
+		return 0;
+	p = s->buf + s->start;
+	*n = chunk_last(s->seg.places, span_of(p, s->settled - s->start));
+	return *n == 0 ? 0 : tok_encode_segment(s->c.tok, s->c.scratch, span_of(p, *n), s->first, out);
 }
 
 /* ---- made and freed -------------------------------------------------------------------------- */

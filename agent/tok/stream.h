@@ -47,6 +47,19 @@ void stream_end(struct stream *s);
  * A result below 0 stays. */
 enum stream_result stream_step(struct stream *s, size_t budget);
 
+/* The same, and *budget is what is left of it. */
+enum stream_result stream_work(struct stream *s, size_t *budget);
+
+/* Another thread goes on: with its scratch. */
+void stream_scratch(struct stream *s, struct tok_scratch *scratch);
+
+/* Bytes that were fed and are not encoded. */
+size_t stream_left(const struct stream *s);
+
+/* When stream_step() says DONE and the end of the text is not there: append to <out> the ids of what is kept back, as far as nothing that may
+ * follow changes them, *n bytes of it. The stream is as before, and gives them again. 0, -1: no memory. */
+int stream_peek(struct stream *s, struct ids *out, size_t *n);
+
 size_t stream_bytes(const struct stream *s);		/* memory it holds */
 
 #endif

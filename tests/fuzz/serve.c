@@ -12,6 +12,7 @@
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
 #include "tests/fuzz/lib/fuzz.h"
+#include "tests/fuzz/lib/tok.h"
 
 #define CONNS		3
 #define STEPS_MOST	400
@@ -107,6 +108,17 @@ static void put_load(struct world *w, struct input *in)
 	free(t.p);
 }
 
+/* A text for the model that has a tokenizer. */
+static void make_text(struct trace *t, struct input *in, unsigned n)
+{
+	static const char *const words[] = { "the ", "server", " 12", "\\n", "\xc3\xa9", "<|end|>", "aaaaaaaa", "\\ud83d" };
+
+	trace_say(t, "{\"model\":\"m1\",\"prompt\":\"");
+	for (n *= 32; n > 0; n--)
+		trace_say(t, "%s", words[n < 32 ? in_u8(in) & 7 : n * n % 7]);
+	trace_say(t, "\"}");
+}
+
 /* A conversation: turns named by letters, each of its own text; or the input's own bytes. */
 static void make_body(struct trace *t, struct input *in)
 {
@@ -117,6 +129,10 @@ static void make_body(struct trace *t, struct input *in)
 	if (how & 0x80) {
 		raw = in_bytes(in, in_u16(in) & 0xfff);
 		trace_bytes(t, raw.p, raw.n);
+		return;
+	}
+	if ((how & 0x58) == 0x58) {
+		make_text(t, in, n);
 		return;
 	}
 	trace_say(t, "{\"model\":\"m%u\",\"%s\":[", how >> 5 & 1u, how & 0x40 ? "prompt" : "messages");
@@ -450,7 +466,7 @@ static void preview(struct world *w, struct input *in)
 static void reload(struct world *w, uint8_t how)
 {
 	static struct pool_opts pool[2];
-	static struct model_opts model[1];
+	static struct model_opts model[2];
 	struct route_opts o = w->o;
 
 	pool[0] = o.pool_default;
@@ -466,8 +482,10 @@ static void reload(struct world *w, uint8_t how)
 	model[0].text_order = (struct text_order){ { TEXT_TOOLS, TEXT_SYSTEM, TEXT_MESSAGES } };
 	o.pools = pool;
 	o.n_pools = how >> 4 & 3 ? 2 : 0;
+	model[1] = w->o.models[0];
+	model[1].block_size = how & 4 ? 3 : 0;
 	o.models = model;
-	o.n_models = how >> 6 & 1;
+	o.n_models = how >> 5 & 2;
 	o.ledger_max_entries = how & 0x80 ? 3 : 16;
 	must(route_reconfigure(w->r, &o) == 0);
 }
@@ -575,6 +593,7 @@ static void check_route(const struct world *w)
 	must(open == w->r->ledger.n && st.open == open);
 	must(index_check(w->r->index) == NULL);
 	must(st.index.bytes <= st.index.max_bytes && st.index.claims <= open);
+	must(st.segments.used_bytes <= w->o.segcache_max_bytes && st.tokenized <= st.requests);
 	must(st.slices_bytes <= w->o.slices_max_bytes && st.heads.bytes <= w->o.heads.max_bytes);
 	must(st.open <= 16 && w->r->fleet.n_pools <= w->o.max_pools);
 }
@@ -608,6 +627,20 @@ static void check_old(struct world *w)
 	route_each_pool(w->r, each_pool, NULL);
 }
 
+/* Of the model m1. */
+static void token_mode(struct world *w)
+{
+	static struct model_opts model[1];
+
+	model[0] = w->o.model_default;
+	strcpy(model[0].name, "m1");
+	model[0].mode = MODEL_TOKENS;
+	model[0].tok = fuzz_tok();
+	w->o.models = model;
+	w->o.n_models = 1;
+	w->o.segcache_max_bytes = 2 * SEGCACHE_LEAST;
+}
+
 static void world_init(struct world *w)
 {
 	memset(w, 0, sizeof(*w));
@@ -621,6 +654,7 @@ static void world_init(struct world *w)
 	w->o.ledger_max_entries = 16;
 	w->o.max_pools = 3;
 	w->o.server_max_age_ms = 60000;
+	token_mode(w);
 	w->now = 1000000000;
 	w->look = 1;
 	w->r = must_alloc(route_new(&w->o, fuzz_key(), 0));

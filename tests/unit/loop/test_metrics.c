@@ -81,6 +81,15 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 	fn(arg, &v);
 }
 
+void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
+{
+	struct route_model_view v = { .name = "acme/\"chat\"", .mode = "tokens", .page = 32 };
+
+	fn(arg, &v);
+	v = (struct route_model_view){ .name = "*", .mode = "text", .page = 16 };
+	fn(arg, &v);
+}
+
 void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
 {
 	struct route_compare_view v = {
@@ -165,6 +174,9 @@ static void figures(void **state)
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
 	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
+	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"tokens\"} 1");
+	has_line(s, "kvroute_model_mode{model=\"*\",mode=\"text\"} 1");
+	has_line(s, "kvroute_model_page_tokens{model=\"*\",mode=\"text\"} 16");
 	has_line(s, "kvroute_pool_choices_total{pool=\"chat\"} 10");
 	has_line(s, "kvroute_pool_choices_dearer_total{pool=\"chat\"} 4");
 	has_line(s, "kvroute_pool_regret_seconds_total{pool=\"chat\"} 1.5");

@@ -1,42 +1,42 @@
 /* test_tokens.c - pages of token ids in blocks of a model's own size, from bodies whole, cut and in slices. */
-#include "agent/route/job.h"
-#include "tests/unit/route/world.h"
+#include "tests/unit/route/tokens.h"
 
-static struct model_opts models[2];
+static struct tok *tok;
 
 static void world_with_blocks(struct world *w, uint32_t block)
 {
-	world_options(w);
-	models[0] = w->o.model_default;
-	strcpy(models[0].name, "m");
-	models[0].block_size = block;
-	w->o.models = models;
-	w->o.n_models = 1;
-	w->q.path = SPAN("/v1/completions");
+	token_world(w, NULL, block);
+	w->q.model = (struct span){ 0 };
 	world_open(w);
 }
 
-static void slice(struct world *w, const char *uid, int64_t seq, size_t from, size_t to)
+static void world_with_tok(struct world *w, uint32_t block)
 {
-	struct route_request q = { .visible = -1, .whole = -1 };
-
-	if (seq == 0) {
-		q = w->q;
-		q.visible = q.whole = (int64_t)w->body.n;
-	}
-	q.uid = span_str(uid);
-	q.seq = seq;
-	q.body = span_of(w->body.p + from, to - from);
-	route_decide(w->r, w->s, &q, w->now, &w->a);
+	token_world(w, tok, block);
+	world_open(w);
 }
 
-static struct route_preview preview(struct world *w)
+/* What the whole text of a body {"prompt":"..."} is in ids, by the tokenizer at once. */
+static struct ids ids_of(const struct world *w, unsigned flags)
 {
-	struct route_preview v;
+	struct prompt_text *t = prompt_text_new();
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids out = { 0 };
 
-	w->q.body = span_of(w->body.p, w->body.n);
-	route_preview(w->r, w->s, &w->q, &v);
-	return v;
+	prompt_text_reset(t, API_COMPLETIONS, 16);
+	prompt_text_feed(t, w->body.p, w->body.n);
+	assert_int_equal(tok_encode(tok, c, span_of(t->words.p, t->words.n), flags, &out), 0);
+	tok_scratch_free(c);
+	prompt_text_free(t);
+	return out;
+}
+
+static struct page_vec pages_of(const struct world *w, const struct ids *v, uint32_t block)
+{
+	struct page_vec out = { 0 };
+
+	assert_int_equal(prompt_pages_of_ids(&w->r->key, v->p, v->n, block, false, UINT32_MAX, &out), 0);
+	return out;
 }
 
 /* ---- ids that the body brings ----------------------------------------------------------------- */
@@ -123,8 +123,8 @@ static void ids_in_slices(void **state)
 	assert_int_equal(w.a.prompt_pages, 299 / 24 + 301 / 24);
 	served(&w, "whole");
 	for (size_t i = 1; i < w.body.n; i += 13) {
-		slice(&w, "sliced", 0, 0, i);
-		slice(&w, "sliced", 1, i, w.body.n);
+		slice(&w, w.s, "sliced", 0, 0, i);
+		slice(&w, w.s, "sliced", 1, i, w.body.n);
 		assert_int_equal(w.a.prompt_pages, 299 / 24 + 301 / 24);
 		assert_int_equal(w.a.pages, w.a.prompt_pages);
 		refused(&w, "sliced");
@@ -143,7 +143,7 @@ static void words_that_wait_are_counted(void **state)
 
 		world_with_blocks(&w, i ? 32 : 0);
 		ids(&w.body, 8000);
-		slice(&w, "1", 0, 0, w.body.n - 5);
+		slice(&w, w.s, "1", 0, 0, w.body.n - 5);
 		assert_int_equal(stats(&w).slices_waiting, 1);
 		bytes[i] = stats(&w).slices_bytes;
 		world_end(&w);
@@ -171,6 +171,421 @@ static void words_are_kept_where_they_are_asked_for(void **state)
 	world_end(&w);
 }
 
+/* ---- ids of text ----------------------------------------------------------------------------- */
+
+static void expect_pages(struct world *w, const struct ids *v, uint32_t block)
+{
+	struct page_vec want = pages_of(w, v, block);
+	struct route_preview p = preview(w);
+
+	assert_int_equal(p.mode, PROMPT_TOKENS);
+	assert_int_equal(p.page, block);
+	assert_int_equal(p.units, v->n);
+	assert_int_equal(p.pages, want.n);
+	if (want.n > 0)
+		assert_memory_equal(p.keys, want.p, want.n * sizeof(*want.p));
+	page_vec_free(&want);
+}
+
+static void text_has_the_pages_of_its_ids(void **state)
+{
+	struct world w;
+	struct ids v;
+
+	for (size_t n = 0; n < 9000; n += n < 40 ? 1 : 997) {
+		world_with_tok(&w, 16);
+		completion(&w.body, n, n, "");
+		v = ids_of(&w, TOK_SPECIAL);
+		if (n > 0)
+			expect_pages(&w, &v, 16);
+		ids_free(&v);
+		world_end(&w);
+	}
+}
+
+static void ids_and_their_text_share_pages(void **state)
+{
+	struct world w;
+	struct ids v;
+
+	world_with_tok(&w, 16);
+	completion(&w.body, 1, 3000, "");
+	v = ids_of(&w, TOK_SPECIAL);
+	send(&w, "text");
+	assert_int_equal(w.a.prompt_pages, v.n / 16);
+	served(&w, "text");
+	w.body.n = 0;
+	say(&w.body, "{\"prompt\":[%u", v.p[0]);
+	for (size_t i = 1; i < v.n; i++)
+		say(&w.body, ",%u", v.p[i]);
+	say(&w.body, "]}");
+	send(&w, "ids");
+	assert_int_equal(w.a.pages, (v.n - 1) / 16);
+	assert_int_equal(w.a.hit, (v.n - 1) / 16 * 16 * 1000 / v.n);
+	ids_free(&v);
+	world_end(&w);
+}
+
+static void a_batch_of_texts_is_a_batch_of_ids(void **state)
+{
+	struct page_vec want = { 0 };
+	struct route_preview p;
+	struct world w;
+	size_t n = 0;
+
+	world_with_tok(&w, 8);
+	for (int i = 0; i < 3; i++) {
+		struct ids v;
+
+		completion(&w.body, (uint64_t)i, (size_t)i * 700, "");
+		v = ids_of(&w, TOK_SPECIAL);
+		assert_int_equal(prompt_pages_of_ids(&w.r->key, v.p, v.n, 8, i > 0, 10000, &want), 0);
+		n += v.n;
+		ids_free(&v);
+	}
+	w.body.n = 0;
+	say(&w.body, "{\"prompt\":[\"\",\"");
+	say_words(&w.body, 1, 700);
+	say(&w.body, "\",\"");
+	say_words(&w.body, 2, 1400);
+	say(&w.body, "\"]}");
+	p = preview(&w);
+	assert_int_equal(p.units, n);
+	assert_int_equal(p.pages, want.n);
+	assert_memory_equal(p.keys, want.p, want.n * sizeof(*want.p));
+	page_vec_free(&want);
+	world_end(&w);
+}
+
+/* BOS where the engine puts it. */
+static void special_tokens(void **state)
+{
+	static const struct { enum model_special special; const char *path, *after; bool bos; } cases[] = {
+		{ SPECIAL_AUTO, "/v1/completions", "", true },
+		{ SPECIAL_AUTO, "/v1/completions", ",\"add_special_tokens\":true", true },
+		{ SPECIAL_AUTO, "/v1/completions", ",\"add_special_tokens\":false", false },
+		{ SPECIAL_ADD, "/v1/completions", ",\"add_special_tokens\":false", true },
+		{ SPECIAL_NONE, "/v1/completions", ",\"add_special_tokens\":true", false },
+		{ SPECIAL_AUTO, "/generate", ",\"add_special_tokens\":false", true },
+	};
+	struct world w;
+	struct ids v;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		token_world(&w, tok, 4);
+		token_models[0].special = cases[i].special;
+		world_open(&w);
+		completion(&w.body, 9, 500, cases[i].after);
+		v = ids_of(&w, cases[i].bos ? TOK_SPECIAL : 0);
+		assert_int_equal(v.p[0] == BOS, cases[i].bos);
+		if (cases[i].path[1] == 'g')
+			memcpy(w.body.p, "{  \"text\"", 9);
+		w.q.path = span_str(cases[i].path);
+		expect_pages(&w, &v, 4);
+		ids_free(&v);
+		world_end(&w);
+	}
+}
+
+static void names_and_tokenizers_make_spaces(void **state)
+{
+	struct tok *other = tok_with("<|end|>", "<|fin|>");
+	struct space_key one, alias, fresh;
+	struct world w;
+
+	assert_true(tok_fingerprint(tok) != tok_fingerprint(other));
+	world_with_tok(&w, 16);
+	completion(&w.body, 1, 500, "");
+	one = preview(&w).space;
+	w.q.model = SPAN("alias");
+	alias = preview(&w).space;
+	assert_memory_equal(one.h, alias.h, sizeof(one.h));
+	token_models[0].tok = other;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	fresh = preview(&w).space;
+	assert_true(one.h[0] != fresh.h[0] && one.h[1] != fresh.h[1]);
+	w.q.model = SPAN("else");
+	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	world_end(&w);
+	tok_unref(other);
+}
+
+static void conversations_stay_text(void **state)
+{
+	struct world w;
+
+	world_with_tok(&w, 16);
+	w.q.path = SPAN("/v1/chat/completions");
+	chat(&w.body, "", "ab", "");
+	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	w.q.path = SPAN("/v1/embeddings");
+	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	assert_int_equal(preview(&w).why, WHY_COLD);
+	send(&w, "1");
+	assert_int_equal(stats(&w).tokenized + stats(&w).tokenize_failed, 0);
+	world_end(&w);
+}
+
+/* ---- cut and in slices ------------------------------------------------------------------------ */
+
+/* Whatever follows, what a cut body has is there in the whole one; and little of it is kept back. */
+static void a_cut_text_has_the_first_pages(void **state)
+{
+	struct page_vec whole;
+	struct world w;
+	struct ids v;
+	size_t n;
+
+	world_with_tok(&w, 4);
+	completion(&w.body, 5, 5000, "");
+	v = ids_of(&w, TOK_SPECIAL);
+	whole = pages_of(&w, &v, 4);
+	n = w.body.n;
+	for (w.body.n = 80; w.body.n < n - 2; w.body.n += w.body.n < 4300 ? 31 : 1) {
+		struct route_preview p = preview(&w);
+
+		assert_true(p.cut);
+		if (p.mode == PROMPT_TEXT)
+			fail_msg("text at %zu", w.body.n);
+		assert_true(p.pages <= whole.n);
+		assert_memory_equal(p.keys, whole.p, p.pages * sizeof(*p.keys));
+		assert_in_range(p.pages * 4 + 80, v.n * w.body.n / n > 40 ? v.n * w.body.n / n - 40 : 0, v.n * w.body.n / n + 160);
+	}
+	page_vec_free(&whole);
+	ids_free(&v);
+	world_end(&w);
+}
+
+/* Every way to cut a body in three ends in the same pages, whichever threads the slices meet. */
+static void slices_end_in_the_same_ids(void **state)
+{
+	static const char *const after[] = { "", ",\"add_special_tokens\":false", ",\"prompt\":null,\"prompt\":[\"a b\",\"c d e f\"]" };
+	struct route_scratch *other;
+	struct world w;
+
+	for (size_t k = 0; k < 3; k++) {
+		uint32_t pages;
+
+		world_with_tok(&w, k == 2 ? 1 : 16);
+		assert_non_null(other = route_scratch_new(w.r));
+		completion(&w.body, 77 + k, 6000, after[k]);
+		send(&w, "whole");
+		pages = w.a.prompt_pages;
+		assert_true(k == 2 ? pages > 4 && pages < 20 : pages > 100);
+		served(&w, "whole");
+		for (size_t i = 0; i < w.body.n; i += 211) {
+			for (size_t m = i; m < w.body.n; m += 1 + (i * 7 + m * 13) % 1500) {
+				slice(&w, other, "u", 0, 0, i);
+				slice(&w, w.s, "u", 1, i, m);
+				assert_true(w.a.more);
+				slice(&w, other, "u", 2, m, w.body.n);
+				assert_int_equal(w.a.prompt_pages, pages);
+				assert_in_range(w.a.pages, pages - 1, pages);
+				refused(&w, "u");
+			}
+		}
+		assert_int_equal(stats(&w).tokenize_failed, 0);
+		assert_int_equal(stats(&w).slices_bytes, 0);
+		route_scratch_free(other);
+		world_end(&w);
+	}
+}
+
+static void byte_by_byte(void **state)
+{
+	struct world w;
+	uint32_t pages;
+
+	world_with_tok(&w, 2);
+	completion(&w.body, 3, 300, "");
+	send(&w, "whole");
+	pages = w.a.prompt_pages;
+	for (size_t i = 0; i < w.body.n; i++)
+		slice(&w, w.s, "u", (int64_t)i, i, i + 1);
+	assert_int_equal(w.a.prompt_pages, pages);
+	assert_int_equal(stats(&w).tokenized, 2);
+	world_end(&w);
+}
+
+/* The tokenizer of the options goes between two slices, and another comes. */
+static void a_reload_between_slices(void **state)
+{
+	struct tok *other = tok_with("<|end|>", "<|fin|>");
+	struct world w;
+
+	world_with_tok(&w, 16);
+	completion(&w.body, 8, 9000, "");
+	slice(&w, w.s, "1", 0, 0, 6000);
+	assert_int_equal(w.a.prompt_pages > 0, true);
+	token_models[0].tok = other;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	slice(&w, w.s, "1", 1, 6000, w.body.n);
+	served(&w, "1");
+	send(&w, "2");
+	assert_in_range(w.a.pages, w.a.prompt_pages - 1, w.a.prompt_pages);
+	token_models[0].tok = NULL;
+	token_models[0].mode = MODEL_TEXT;
+	slice(&w, w.s, "3", 0, 0, 6000);
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	slice(&w, w.s, "3", 1, 6000, w.body.n);
+	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	assert_int_equal(w.a.prompt_pages, preview(&w).pages);
+	world_end(&w);
+	tok_unref(other);
+}
+
+/* ---- what is counted --------------------------------------------------------------------------- */
+
+static void a_conversation_that_grows_is_encoded_once(void **state)
+{
+	struct route_stats before, after;
+	struct world w;
+	uint64_t known = 0;
+	char turn[8];
+
+	world_with_tok(&w, 16);
+	for (int i = 1; i <= 6; i++) {
+		struct ids v;
+
+		before = stats(&w);
+		completion(&w.body, 4, (size_t)i * 8000, "");
+		v = ids_of(&w, TOK_SPECIAL);
+		snprintf(turn, sizeof(turn), "%d", i);
+		send(&w, turn);
+		after = stats(&w);
+		assert_int_equal(after.tokenized - before.tokenized, 1);
+		assert_int_equal(after.tokens - before.tokens, v.n);
+		assert_in_range(after.segments.misses - before.segments.misses, 1, 8000 / 48);
+		assert_in_range(after.segments.hits - before.segments.hits, known * 9 / 10, known);
+		known += after.segments.misses - before.segments.misses;
+		assert_int_equal(after.prompt_tokens - before.prompt_tokens, v.n);
+		served(&w, turn);
+		ids_free(&v);
+	}
+	world_end(&w);
+}
+
+/* What one tenant has sent makes nothing faster for another, nor one salt for another. */
+static void tenants_have_segments_of_their_own(void **state)
+{
+	struct world w;
+
+	world_with_tok(&w, 16);
+	completion(&w.body, 4, 8000, "");
+	w.q.tenant = SPAN("a");
+	send(&w, "1");
+	assert_int_equal(stats(&w).segments.hits, 0);
+	w.q.tenant = SPAN("b");
+	send(&w, "2");
+	assert_int_equal(stats(&w).segments.hits, 0);
+	completion(&w.body, 4, 8000, ",\"cache_salt\":\"x\"");
+	send(&w, "3");
+	assert_int_equal(stats(&w).segments.hits, 0);
+	send(&w, "4");
+	assert_true(stats(&w).segments.hits > 0);
+	world_end(&w);
+}
+
+static void without_a_cache_of_segments(void **state)
+{
+	struct world w;
+	struct ids v;
+
+	token_world(&w, tok, 16);
+	w.o.segcache_max_bytes = 0;
+	world_open(&w);
+	completion(&w.body, 4, 8000, "");
+	v = ids_of(&w, TOK_SPECIAL);
+	expect_pages(&w, &v, 16);
+	assert_null(w.r->segments);
+	ids_free(&v);
+	world_end(&w);
+}
+
+/* ---- what is too much -------------------------------------------------------------------------- */
+
+static char *long_body(char letter, size_t n, size_t *bytes)
+{
+	char *p = malloc(n + 64);
+	struct rng rng;
+
+	assert_non_null(p);
+	rng_init(&rng, 1);
+	*bytes = (size_t)sprintf(p, "{\"prompt\":\"");
+	for (size_t i = 0; i < n; i++)
+		p[(*bytes)++] = letter ? letter : " aeinorst"[rng_below(&rng, 9)];
+	*bytes += (size_t)sprintf(p + *bytes, "\"}");
+	return p;
+}
+
+/* Its beginning has pages of ids, and the same again goes on from there. */
+static void a_text_that_is_too_long(void **state)
+{
+	struct world w;
+	uint32_t pages;
+	size_t n;
+	char *p = long_body(0, 1 << 20, &n);
+
+	world_with_tok(&w, 16);
+	w.q.body = span_of(p, n);
+	send_body(&w, "1", span_of(p, n));
+	assert_int_equal(stats(&w).tokenize_bounded, 1);
+	assert_int_equal(stats(&w).tokenize_failed, 0);
+	pages = w.a.prompt_pages;
+	assert_in_range(pages, 1000, 25000);
+	assert_in_range(stats(&w).prompt_tokens, (1 << 20) / 2, 1 << 20);
+	served(&w, "1");
+	send_body(&w, "2", span_of(p, n));
+	assert_true(w.a.prompt_pages > pages + pages / 2);
+	assert_int_equal(w.a.pages, pages);
+	world_end(&w);
+	free(p);
+}
+
+/* A megabyte of one letter is one piece: nothing of it is an id before its end. It stays text, and is found again. */
+static void a_piece_that_is_too_long(void **state)
+{
+	struct world w;
+	size_t n;
+	char *p = long_body('a', 1 << 20, &n);
+
+	world_with_tok(&w, 16);
+	send_body(&w, "1", span_of(p, n));
+	assert_int_equal(stats(&w).tokenize_bounded, 1);
+	assert_true(w.a.prompt_pages > 0 && w.a.server.n > 0);
+	served(&w, "1");
+	send_body(&w, "2", span_of(p, n));
+	assert_true(w.a.hit > 0);
+	world_end(&w);
+	free(p);
+}
+
+/* More ids than a prompt has pages for are not asked for. */
+static void no_more_pages_than_there_may_be(void **state)
+{
+	struct world w;
+
+	token_world(&w, tok, 1);
+	w.o.prompt.max_pages = 50;
+	world_open(&w);
+	completion(&w.body, 4, 3000, "");
+	send(&w, "1");
+	assert_int_equal(w.a.prompt_pages, 50);
+	world_end(&w);
+}
+
+static int load_tok(void **state)
+{
+	tok = tok_with(NULL, NULL);
+	return 0;
+}
+
+static int drop_tok(void **state)
+{
+	tok_unref(tok);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,7 +595,23 @@ int main(void)
 		cmocka_unit_test(ids_in_slices),
 		cmocka_unit_test(words_that_wait_are_counted),
 		cmocka_unit_test(words_are_kept_where_they_are_asked_for),
+		cmocka_unit_test(text_has_the_pages_of_its_ids),
+		cmocka_unit_test(ids_and_their_text_share_pages),
+		cmocka_unit_test(a_batch_of_texts_is_a_batch_of_ids),
+		cmocka_unit_test(special_tokens),
+		cmocka_unit_test(names_and_tokenizers_make_spaces),
+		cmocka_unit_test(conversations_stay_text),
+		cmocka_unit_test(a_cut_text_has_the_first_pages),
+		cmocka_unit_test(slices_end_in_the_same_ids),
+		cmocka_unit_test(byte_by_byte),
+		cmocka_unit_test(a_reload_between_slices),
+		cmocka_unit_test(a_conversation_that_grows_is_encoded_once),
+		cmocka_unit_test(tenants_have_segments_of_their_own),
+		cmocka_unit_test(without_a_cache_of_segments),
+		cmocka_unit_test(a_text_that_is_too_long),
+		cmocka_unit_test(a_piece_that_is_too_long),
+		cmocka_unit_test(no_more_pages_than_there_may_be),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, load_tok, drop_tok);
 }

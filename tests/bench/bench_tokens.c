@@ -1,0 +1,339 @@
+/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body in, bytes of its ACK out, in memory.
+ *
+ *   cold    no text of the prompt was seen before: all of it is encoded
+ *   again   the very same prompt comes once more: all of it is found in the cache of segments
+ *   turn    a conversation has grown by 600 bytes, as one does from turn to turn
+ *   text    the same bodies for a model in text mode, as what token mode costs on top of
+ *
+ * The tokenizer is Llama 3's where it is there (../shared/data), or the file that is named; else the small one of the tests, which says
+ * nothing of speed. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order of chance: English and names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/base/rng.h"
+#include "agent/serve/serve.h"
+#include "spoe/wire.h"
+
+#define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
+#define SMALL	"tests/data/tok/llama.tokenizer.json"
+#define LINES	20000
+#define ROUNDS	60
+#define WORST	11
+
+static struct hash_key key;
+static struct tok *tok;
+static char *lines[LINES];
+static unsigned n_lines;
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static usec clock_us(void *arg)
+{
+	return (usec)now_us();
+}
+
+static void *must(void *p)
+{
+	if (p != NULL)
+		return p;
+	fprintf(stderr, "bench_tokens: no memory\n");
+	exit(1);
+}
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+static void load(const char *path)
+{
+	struct tok_source src = { .name = path };
+	size_t cap = 64u << 20, n = strlen(path);
+	char *text = must(malloc(cap)), command[600];
+	double t = now_us();
+	struct err e;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "%s '%s'", n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
+	f = must(popen(command, "r"));
+	src.file = span_of(text, fread(text, 1, cap, f));
+	pclose(f);
+	if ((tok = tok_load(&src, &e)) == NULL) {
+		fprintf(stderr, "bench_tokens: %s\n", e.text);
+		exit(1);
+	}
+	printf("# tokenizer %s, %zu bytes in memory, loaded in %.0f ms; gcc %s\n", path, tok_bytes(tok), (now_us() - t) / 1e3,
+	       __VERSION__);
+	free(text);
+}
+
+/* ---- bodies ----------------------------------------------------------------------------------- */
+
+/* Of 20 bytes and more; without what JSON escapes. */
+static void read_lines(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[1024];
+
+	while (f != NULL && n_lines < LINES && fgets(line, sizeof(line), f) != NULL) {
+		size_t n = strcspn(line, "\n");
+
+		line[n] = '\0';
+		if (n >= 20 && strpbrk(line, "\\\"\t") == NULL)
+			lines[n_lines++] = must(strdup(line));
+	}
+	if (f != NULL)
+		fclose(f);
+}
+
+static void make_lines(void)
+{
+	static const char *const files[] = {
+		"CHANGES.md", "README.md", "doc/promises.md", "doc/threats.md", "doc/kvroute.8", "doc/kvroute.yaml.5", "doc/kvroutectl.8",
+		"tests/fuzz/README.md", "doc/figures.md", "doc/rules.md",
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		read_lines(files[i]);
+	if (n_lines < 100) {
+		fprintf(stderr, "bench_tokens: to be run at the top of the tree\n");
+		exit(1);
+	}
+}
+
+/* {"prompt":"...","model":...}: the first <n> bytes of what <seed> says. */
+static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
+{
+	size_t at = (size_t)sprintf(out, "{\"prompt\":\""), end = at + n;
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	while (at < end)
+		at += (size_t)snprintf(out + at, end - at + 1, "%s\\n", lines[rng_below(&rng, n_lines)]);
+	at = end;
+	if (out[at - 1] == '\\')
+		out[at - 1] = '.';
+	return at + (size_t)sprintf(out + at, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
+}
+
+/* ---- frames ----------------------------------------------------------------------------------- */
+
+static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
+{
+	struct spop_data d = { .type = type, .s = { p, n } };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_int(struct spop_wr *w, const char *name, int64_t v, enum spop_type type)
+{
+	struct spop_data d = { .type = type, .i = v };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_hello(struct spop_wr *w, uint32_t frame_size)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
+
+	put_arg(w, "supported-versions", "2.0", 3, SPOP_T_STR);
+	put_int(w, "max-frame-size", frame_size, SPOP_T_UINT32);
+	put_arg(w, "capabilities", "pipelining", 10, SPOP_T_STR);
+	spop_frame_end(w, start);
+}
+
+static void put_message(struct spop_wr *w, const char *name, uint8_t n_args)
+{
+	spop_put_str(w, name, strlen(name));
+	spop_put_u8(w, n_args);
+}
+
+static void put_route(struct spop_wr *w, const char *uid, const char *body, size_t n)
+{
+	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
+
+	put_message(w, "route", 7);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
+	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
+	put_arg(w, "path", "/v1/completions", 15, SPOP_T_STR);
+	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
+	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
+	put_arg(w, "body", body, n, SPOP_T_BIN);
+	spop_frame_end(w, start);
+}
+
+static void put_done(struct spop_wr *w, const char *uid)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 2, 1);
+
+	put_message(w, "done", 4);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "ts", "--", 2, SPOP_T_STR);
+	put_int(w, "st", 200, SPOP_T_INT64);
+	put_int(w, "tr", 5, SPOP_T_INT64);
+	spop_frame_end(w, start);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------ */
+
+struct bench {
+	struct serve serve;
+	struct serve_env env;
+	struct serve_counters count;
+	struct spop_wr in, out;
+	char *body;
+	uint64_t sent;
+};
+
+static void start(struct bench *b, size_t n)
+{
+	static struct model_opts model;
+	struct spop_conn_opts so;
+	struct route_opts ro;
+
+	memset(b, 0, sizeof(*b));
+	route_defaults(&ro);
+	spop_conn_defaults(&so);
+	model = ro.model_default;
+	strcpy(model.name, "tokens");
+	model.mode = MODEL_TOKENS;
+	model.tok = tok;
+	ro.models = &model;
+	ro.n_models = 1;
+	b->env = (struct serve_env){ .route = must(route_new(&ro, &key, 1)), .count = &b->count, .clock = clock_us };
+	b->env.scratch = must(route_scratch_new(b->env.route));
+	so.max_frame_size = (uint32_t)(n + 65536);
+	serve_init(&b->serve, &b->env, &so);
+	b->in = (struct spop_wr){ .p = must(malloc(n + 65536)), .cap = n + 65536 };
+	b->out = (struct spop_wr){ .p = must(malloc(SERVE_OUT_MIN)), .cap = SERVE_OUT_MIN };
+	b->body = must(malloc(n + 4096));
+	put_hello(&b->in, (uint32_t)(n + 65536 - 4));
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+}
+
+static void stop(struct bench *b)
+{
+	serve_fini(&b->serve);
+	route_scratch_free(b->env.scratch);
+	route_free(b->env.route);
+	free(b->body);
+	free(b->in.p);
+	free(b->out.p);
+}
+
+static double one(struct bench *b, size_t n)
+{
+	char uid[32];
+	double t;
+
+	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
+	b->in.n = b->out.n = 0;
+	put_route(&b->in, uid, b->body, n);
+	t = now_us();
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	mem_wipe(b->in.p, b->in.n);
+	t = now_us() - t;
+	if (b->count.acks != b->count.notifies || b->out.n == 0) {
+		fprintf(stderr, "bench_tokens: no ACK\n");
+		exit(1);
+	}
+	b->in.n = b->out.n = 0;
+	put_done(&b->in, uid);
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	return t;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *us)
+{
+	qsort(us, ROUNDS, sizeof(*us), by_value);
+	return us[ROUNDS / 2];
+}
+
+static void run(const char *name, size_t n)
+{
+	static double cold[ROUNDS], again[ROUNDS], turn[ROUNDS], text[ROUNDS];
+	struct route_stats s;
+	struct bench b;
+	size_t bytes = 0;
+
+	start(&b, n + 4096);
+	for (int r = -4; r < ROUNDS; r++) {
+		int i = r < 0 ? 0 : r;
+
+		bytes = make_body(b.body, n - 600, 1000 + (uint64_t)r, "tokens");
+		cold[i] = one(&b, bytes);
+		again[i] = one(&b, bytes);
+		bytes = make_body(b.body, n, 1000 + (uint64_t)r, "tokens");
+		turn[i] = one(&b, bytes);
+		bytes = make_body(b.body, n, 1000 + (uint64_t)r, "text");
+		one(&b, bytes);
+		text[i] = one(&b, bytes);
+	}
+	route_stats(b.env.route, &s);
+	if (s.tokenized != 3 * (ROUNDS + 4) || s.tokenize_failed + s.tokenize_bounded > 0) {
+		fprintf(stderr, "bench_tokens: not all of it was encoded\n");
+		exit(1);
+	}
+	printf("bench %s body_bytes=%zu cold_us=%.1f again_us=%.1f turn_us=%.1f text_us=%.1f cold_mb_s=%.0f tokens=%llu bytes_per_token=%.2f\n",
+	       name, bytes, median(cold), median(again), median(turn), median(text), (double)bytes / median(cold),
+	       (unsigned long long)(s.tokens / s.tokenized), (double)bytes / ((double)s.tokens / (double)s.tokenized));
+	stop(&b);
+}
+
+/* What a loop is held for at worst: a body that is too much for one message, other words each time. The least and the median say what
+ * it takes; a single one says what else the machine did. */
+static void worst(const char *name, char letter)
+{
+	size_t n = (size_t)1 << 20, bytes = 0;
+	struct route_stats s;
+	double us[WORST];
+	struct bench b;
+
+	start(&b, n + 4096);
+	for (int i = 0; i < WORST; i++) {
+		bytes = make_body(b.body, n, 5 + (uint64_t)i, "tokens");
+		if (letter != 0)
+			memset(b.body + 11, letter + i % 20, bytes - 64);
+		us[i] = one(&b, bytes);
+	}
+	route_stats(b.env.route, &s);
+	qsort(us, WORST, sizeof(*us), by_value);
+	printf("bench %s body_bytes=%zu p50_us=%.0f min_us=%.0f bounded=%llu tokens=%llu\n", name, bytes, us[WORST / 2], us[0],
+	       (unsigned long long)s.tokenize_bounded, (unsigned long long)(s.tokens / WORST));
+	stop(&b);
+}
+
+int main(int argc, char **argv)
+{
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	for (size_t i = 0; i < sizeof(key.secret); i++)
+		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	make_lines();
+	load(argc > 1 ? argv[1] : access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
+	run("tokens_16k", 16 << 10);
+	run("tokens_64k", 64 << 10);
+	run("tokens_128k", 128 << 10);
+	worst("tokens_1m_english", 0);
+	worst("tokens_1m_one_letter", 'a');
+	tok_unref(tok);
+	return 0;
+}

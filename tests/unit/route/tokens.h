@@ -1,0 +1,99 @@
+/* tokens.h - a world whose model "m" has a tokenizer: a small one in the style of Llama 3 (tests/data/tok). */
+#ifndef TESTS_ROUTE_TOKENS_H
+#define TESTS_ROUTE_TOKENS_H
+
+#include "agent/route/job.h"
+#include "tests/unit/route/world.h"
+
+#define SMALL_TOKENIZER	"tests/data/tok/llama.tokenizer.json"
+#define BOS		400u
+
+/* <from> replaced by <to>, of the same length, where it stands first; NULL: as it is. To be given back. */
+static inline struct tok *tok_with(const char *from, const char *to)
+{
+	static char text[65536];
+	struct tok_source src = { .name = SMALL_TOKENIZER };
+	FILE *f = fopen(SMALL_TOKENIZER, "r");
+	struct tok *t;
+	struct err e;
+	char *at;
+
+	assert_non_null(f);
+	memset(text, 0, sizeof(text));
+	src.file = span_of(text, fread(text, 1, sizeof(text) - 1, f));
+	fclose(f);
+	if (from != NULL) {
+		assert_non_null(at = strstr(text, from));
+		memcpy(at, to, strlen(to));
+	}
+	if ((t = tok_load(&src, &e)) == NULL)
+		fail_msg("%s", e.text);
+	return t;
+}
+
+static struct model_opts token_models[2];
+
+/* Set options in w->o and token_models[] between this and world_open(); tok_unref() is the caller's. */
+static inline void token_world(struct world *w, struct tok *t, uint32_t block)
+{
+	world_options(w);
+	token_models[0] = w->o.model_default;
+	strcpy(token_models[0].name, "m");
+	strcpy(token_models[0].aliases[0], "alias");
+	token_models[0].mode = t != NULL ? MODEL_TOKENS : MODEL_TEXT;
+	token_models[0].tok = t;
+	token_models[0].block_size = block;
+	w->o.models = token_models;
+	w->o.n_models = 1;
+	w->q.path = SPAN("/v1/completions");
+	w->q.model = SPAN("m");
+}
+
+/* Words that are in the vocabulary, and some that are not; digits, line ends, other scripts. */
+static inline void say_words(struct text *t, uint64_t seed, size_t n)
+{
+	static const char *const words[] = {
+		" the", " server", " has", " pages", " and", " that", " is", " of", " agent", ",", ".", " with", " 12345", "\\n\\n",
+		" caf\\u00e9", " \xe4\xb8\xad\xe6\x96\x87", "  ", " request's", " {x}", " Zebra", "<|end|>", " are", "\\ttests",
+	};
+	size_t end = t->n + n;
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	while (t->n < end)
+		say(t, "%s", words[rng_below(&rng, sizeof(words) / sizeof(*words))]);
+}
+
+/* {"prompt":"..."<after>} */
+static inline void completion(struct text *t, uint64_t seed, size_t n, const char *after)
+{
+	t->n = 0;
+	say(t, "{\"prompt\":\"");
+	say_words(t, seed, n);
+	say(t, "\"%s}", after);
+}
+
+static inline struct route_preview preview(struct world *w)
+{
+	struct route_preview v;
+
+	w->q.body = span_of(w->body.p, w->body.n);
+	route_preview(w->r, w->s, &w->q, &v);
+	return v;
+}
+
+static inline void slice(struct world *w, struct route_scratch *s, const char *uid, int64_t seq, size_t from, size_t to)
+{
+	struct route_request q = { .visible = -1, .whole = -1 };
+
+	if (seq == 0) {
+		q = w->q;
+		q.visible = q.whole = (int64_t)w->body.n;
+	}
+	q.uid = span_str(uid);
+	q.seq = seq;
+	q.body = span_of(w->body.p + from, to - from);
+	route_decide(w->r, s, &q, w->now, &w->a);
+}
+
+#endif
