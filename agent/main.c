@@ -15,6 +15,7 @@
 #include "agent/conf/conf.h"
 #include "agent/loop/exposed.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/models.h"
 
 #define EXIT_USAGE	64
 #define NO_SANDBOX	256	/* no letter */
@@ -132,8 +133,24 @@ static void warn(void *arg, const char *sentence)
 	fprintf(stderr, "%s: warning: %s\n", arg != NULL ? (const char *)arg : "kvroute", sentence);
 }
 
-static int check(const struct conf *c, char *file, bool verbose)
+/* From the files themselves, and not from what an earlier start has made of them. */
+static int load_models(struct conf *c, const char *file)
 {
+	const struct model_files f = { .open = models_open, .arg = c->loop.models_dir, .models_dir = c->loop.models_dir,
+				       .images = IMAGES_NONE };
+	struct err e = { 0 };
+	struct model_set *set = models_load(&c->route, NULL, &f, &e);
+
+	if (set == NULL)
+		print_err(&e, file);
+	models_free(set);
+	return set != NULL ? 0 : -1;
+}
+
+static int check(struct conf *c, char *file, bool verbose)
+{
+	if (load_models(c, file) != 0)
+		return 1;
 	loop_exposed(&c->loop, warn, file);
 	if (verbose)
 		conf_print(c, put_stdout, NULL);

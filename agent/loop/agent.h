@@ -6,6 +6,7 @@
 #include "agent/loop/budget.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/log.h"
+#include "agent/loop/models.h"
 #include "agent/loop/opener.h"
 #include "agent/loop/outgoing.h"
 #include "agent/loop/process.h"
@@ -51,6 +52,7 @@ struct agent {
 	struct outgoing outgoing;	/* connections that it lets through */
 	struct token feed_token;
 	struct snapfile snapfile;
+	struct models models;	/* the main thread changes it */
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;
 	bool by_messages;	/* the core's time is that one */

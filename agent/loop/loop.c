@@ -249,6 +249,7 @@ static void agent_fini(struct agent *a, struct side *side)
 	process_close(&a->files);
 	opener_stop(&a->opener);
 	snapfile_close(&a->snapfile);
+	models_fini(&a->models);
 }
 
 /* ---- what the log says ----------------------------------------------------------------------------- */
@@ -389,6 +390,40 @@ static void reason(struct reload_errors *es, const char *text)
 	es->n = 1;
 }
 
+/* ---- tokenizers -------------------------------------------------------------------------------------- */
+
+static int ask_opener(void *opener, const char *path)
+{
+	return opener_open_model(opener, path);
+}
+
+static struct model_files model_files_of(struct agent *a, const struct loop_opts *o, bool start)
+{
+	struct model_files f = { .models_dir = o->models_dir, .state_dir = o->state_dir, .log = &a->log };
+
+	f.images = start ? IMAGES_WRITE : IMAGES_READ;
+	f.open = start || a->opener.fd < 0 ? models_open : ask_opener;
+	f.arg = f.open == models_open ? (void *)o->models_dir : &a->opener;
+	return f;
+}
+
+/* <own> is a copy of <ro> whose models have their tokenizers; to be freed in any case. */
+static int load_models(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, struct route_opts *own,
+		       struct err *e)
+{
+	struct model_files f = model_files_of(a, o, true);
+	struct model_set *set;
+
+	if (route_opts_copy(own, ro) != 0) {
+		memset(own, 0, sizeof(*own));
+		return err_set(e, "no memory");
+	}
+	if ((set = models_load(own, NULL, &f, e)) == NULL)
+		return -1;
+	models_take(&a->models, set);
+	return 0;
+}
+
 /* What is no file may have no end, and this thread is the one that is told to end. */
 static bool is_endless(int fd)
 {
@@ -418,9 +453,11 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 }
 
 /* All of <ro> and <o>, or nothing. */
-static void take_reload(struct agent *a, struct side *side, const struct route_opts *ro, const struct loop_opts *o,
+static void take_reload(struct agent *a, struct side *side, struct route_opts *ro, const struct loop_opts *o,
 			struct reload_errors *es)
 {
+	struct model_files f = model_files_of(a, o, false);
+	struct model_set *set;
 	struct polls_opts *polls = NULL;
 	struct outgoing *want = mem_alloc(sizeof(*want));
 	bool ports = sandbox_binds_ports(&a->sandbox), bound = a->sandbox.seccomp || ports;
@@ -432,10 +469,14 @@ static void take_reload(struct agent *a, struct side *side, const struct route_o
 	outgoing_of(o, want);
 	if (bound && outgoing_covers(&a->outgoing, ports, want, &es->e[0]) != 0) {
 		es->n = 1;
+	} else if ((set = models_load(ro, a->models.set, &f, &es->e[0])) == NULL) {
+		es->n = 1;
 	} else if ((polls = polls_opts_new(o)) == NULL || route_reconfigure(a->route, ro) != 0) {
 		mem_free(polls);
+		models_free(set);
 		reason(es, "no memory");
 	} else {
+		models_take(&a->models, set);
 		options_take(a, o);
 		side_reload(side, polls);
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
@@ -551,14 +592,15 @@ static int restore(struct agent *a, const struct loop_opts *o, bool kept, struct
 static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
 	       const struct loop_reload *reload, struct err *e)
 {
+	struct route_opts own = { .n_pools = 0 };	/* with tokenizers */
 	struct side *side = NULL;
 	bool kept = false;
 	int rc = -1;
 
 	before_opening(a, o, reload);
 	/* memory and what is known first: what nobody answers yet must not be connected to */
-	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || make_route(a, o, ro, &kept, e) != 0 ||
-	    restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, o, e)) == NULL)
+	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || load_models(a, o, ro, &own, e) != 0 ||
+	    make_route(a, o, &own, &kept, e) != 0 || restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, o, e)) == NULL)
 		goto out;
 	log_key(a, o, kept);
 	log_fds(a, o);
@@ -577,6 +619,7 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "stopped");
 	}
 out:
+	route_opts_free(&own);
 	agent_fini(a, side);
 	return rc;
 }
@@ -596,6 +639,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 	signals_of(&set);
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);
+	models_init(&a->models);
 	options_take(a, o);
 	outgoing_of(o, &a->outgoing);
 	a->by_messages = o->clock == CLOCK_MESSAGE;

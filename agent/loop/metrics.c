@@ -762,11 +762,44 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 		one(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
 }
 
+static void write_model_bytes(void *arg, const struct model_figures *v)
+{
+	text_addf(arg, "kvroute_tokenizer_bytes{");
+	text_label(arg, "model", span_str(v->model));
+	text_addf(arg, "} %zu\n", v->bytes);
+}
+
+static void write_model_load(void *arg, const struct model_figures *v)
+{
+	text_addf(arg, "kvroute_tokenizer_load_seconds{");
+	text_label(arg, "model", span_str(v->model));
+	text_addf(arg, ",source=\"%s\"} %.6f\n", v->image ? "image" : "file", v->load_s);
+}
+
+static void count_model(void *arg, const struct model_figures *v)
+{
+	++*(size_t *)arg;
+}
+
+static void write_models(struct text *t, struct models *m)
+{
+	size_t n = 0;
+
+	models_each(m, count_model, &n);
+	if (n == 0)
+		return;
+	family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer, which models with the same files share.");
+	models_each(m, write_model_bytes, t);
+	family(t, "tokenizer_load_seconds", GAUGE, "What loading it took, from its files or from its compiled image.");
+	models_each(m, write_model_load, t);
+}
+
 void metrics_write(const struct metrics_from *from, struct text *t)
 {
 	write_process(t, from->agent);
 	write_sandbox(t, &from->agent->sandbox);
 	write_snapshot(t, &from->agent->snapfile);
+	write_models(t, &from->agent->models);
 	write_core(t, from->agent->route);
 	write_views(t, from->agent);
 	write_compared(t, from->agent->route);

@@ -1,15 +1,13 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
 #include "agent/loop/clock.h"
+#include "agent/loop/newfile.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
 #include "agent/loop/snapfile.h"
@@ -18,31 +16,6 @@
 #define SLICE_PAUSE_MS	1
 
 /* ---- the directory --------------------------------------------------------------------------------- */
-
-/* Of an agent that was killed while it wrote. */
-static bool is_left_over(const struct snapfile *s, const char *name)
-{
-	size_t n = strlen(s->name);
-	char *end;
-	long pid;
-
-	if (strncmp(name, s->name, n) != 0 || strncmp(name + n, ".tmp.", 5) != 0)
-		return false;
-	pid = strtol(name + n + 5, &end, 10);
-	return pid > 0 && *end == '\0' && (pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
-}
-
-static void remove_left_over(const struct snapfile *s, const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *f;
-
-	while (d != NULL && (f = readdir(d)) != NULL)
-		if (is_left_over(s, f->d_name))
-			unlinkat(s->dir, f->d_name, 0);
-	if (d != NULL)
-		closedir(d);
-}
 
 int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e)
 {
@@ -61,13 +34,13 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 	slash = strrchr(dir, '/');
 	snprintf(s->name, sizeof(s->name), "%s", slash + 1);
 	slash[slash == dir] = '\0';
-	snprintf(s->tmp, sizeof(s->tmp), "%s.tmp.%ld", s->name, (long)getpid());
+	newfile_name(s->name, s->tmp);
 	if (s->name[0] == '\0' || (s->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
 	pthread_mutex_init(&s->lock, NULL);
-	remove_left_over(s, dir);
+	newfile_clean(s->dir, s->name);
 	return 0;
 }
 
@@ -80,22 +53,6 @@ void snapfile_close(struct snapfile *s)
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
-static int read_whole(int fd, uint8_t *p, size_t n)
-{
-	ssize_t got;
-
-	for (; n > 0; p += got, n -= (size_t)got) {
-		got = read(fd, p, n);
-		if (got == 0)
-			errno = EIO;
-		if (got <= 0 && errno != EINTR)
-			return -1;
-		if (got < 0)
-			got = 0;
-	}
-	return 0;
-}
-
 static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
 {
 	uint8_t *p;
@@ -106,7 +63,7 @@ static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct er
 		return -1;
 	if ((p = mem_alloc(n > 0 ? (size_t)n : 1)) == NULL)
 		return err_set(e, "no memory for its %lld bytes", (long long)n);
-	if (read_whole(fd, p, (size_t)n) != 0)
+	if (fd_read_all(fd, p, (size_t)n) != 0)
 		rc = err_set(e, "it cannot be read: %s", strerror(errno));
 	else
 		rc = route_restore(s->route, p, (size_t)n, clock_msec(), st, e);
@@ -192,17 +149,7 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 
 static int put(void *arg, const void *bytes, size_t n)
 {
-	const uint8_t *p = bytes;
-	ssize_t did;
-
-	for (; n > 0; p += did, n -= (size_t)did) {
-		did = write(*(int *)arg, p, n);
-		if (did < 0 && errno != EINTR)
-			return -1;
-		if (did < 0)
-			did = 0;
-	}
-	return 0;
+	return fd_write_all(*(int *)arg, bytes, n);
 }
 
 /* Wait so long, or until the end; true: it is the end. */

@@ -13,11 +13,12 @@
 
 #include "agent/loop/log.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/newfile.h"
 
 struct snapfile {
 	int dir;			/* -1: no snapshot is wanted */
 	char path[PATH_CHARS_MAX];	/* as configured */
-	char name[PATH_CHARS_MAX], tmp[PATH_CHARS_MAX + 32];	/* in the directory */
+	char name[PATH_CHARS_MAX], tmp[NEWFILE_NAME_MAX];	/* in the directory */
 	msec every_ms;			/* 0: only at the end */
 	struct route *route;
 	struct log *log;

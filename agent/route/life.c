@@ -69,15 +69,42 @@ static uint64_t all_rules_max(const struct route_opts *o)
 	return n;
 }
 
+/* The <i>th model's options; the first one is the default. */
+static const struct model_opts *model_at(const struct route_opts *o, size_t i)
+{
+	return i == 0 ? &o->model_default : &o->models[i - 1];
+}
+
+/* Each once, however many models share it. */
+static uint64_t tokenizers(const struct route_opts *o)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i <= o->n_models; i++) {
+		const struct tok *t = model_at(o, i)->tok;
+		size_t j = 0;
+
+		while (t != NULL && j < i && model_at(o, j)->tok != t)
+			j++;
+		if (t != NULL && j == i)
+			bytes += tok_bytes(t);
+	}
+	return bytes;
+}
+
 uint64_t route_budget(const struct route_opts *o)
 {
-	return all_rules_max(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
+	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
 	       o->segcache_max_bytes +
 	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes();
 }
 
 void route_opts_free(struct route_opts *o)
 {
+	tok_unref(o->model_default.tok);
+	o->model_default.tok = NULL;
+	for (size_t i = 0; i < o->n_models; i++)
+		tok_unref(o->models[i].tok);
 	mem_free(o->pools);
 	mem_free(o->models);
 	mem_free(o->tenants);
@@ -87,14 +114,27 @@ void route_opts_free(struct route_opts *o)
 	o->n_pools = o->n_models = o->n_tenants = 0;
 }
 
+static void ref_tokenizers(struct route_opts *o)
+{
+	if (o->model_default.tok != NULL)
+		tok_ref(o->model_default.tok);
+	for (size_t i = 0; i < o->n_models; i++)
+		if (o->models[i].tok != NULL)
+			tok_ref(o->models[i].tok);
+}
+
 int route_opts_copy(struct route_opts *to, const struct route_opts *from)
 {
 	*to = *from;
 	to->pools = mem_copy(from->pools, from->n_pools * sizeof(*from->pools));
 	to->models = mem_copy(from->models, from->n_models * sizeof(*from->models));
 	to->tenants = mem_copy(from->tenants, from->n_tenants * sizeof(*from->tenants));
-	if (to->pools != NULL && to->models != NULL && to->tenants != NULL)
+	if (to->pools != NULL && to->models != NULL && to->tenants != NULL) {
+		ref_tokenizers(to);
 		return 0;
+	}
+	to->model_default.tok = NULL;		/* not counted yet */
+	to->n_models = 0;
 	route_opts_free(to);
 	return -1;
 }

@@ -1,0 +1,441 @@
+/* The content of files decides, not their names or times: all files are read and hashed at each reload (17 MB: 15 ms), and those that
+ * hash as before keep their tokenizer, even under another name. An image is found by the tokenizer's name and believed for the hash in it.
+ *
+ * The memory of a JSON tree is several times that of the tokenizer; it is given back to the system when all are loaded. */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/beneath.h"
+#include "agent/loop/clock.h"
+#include "agent/loop/models.h"
+#include "agent/loop/newfile.h"
+#include "agent/loop/tokfile.h"
+
+#define CONFIG_NAME	"tokenizer_config.json"
+#define NONE		"none"
+#define IMAGE_NAME_MAX	(MODEL_PATH_MAX + sizeof(TOKFILE_SUFFIX))
+
+/* What was loaded from one set of files. */
+struct loaded {
+	const struct model_opts *from;	/* while the set is made: the first model that named them */
+	struct tok_image_key key;
+	struct tok *tok;
+	double load_s;
+	bool image;
+};
+
+struct user {
+	char model[PROMPT_NAME_MAX + 1];
+	size_t loaded;			/* index */
+};
+
+struct model_set {
+	struct loaded *loaded;
+	struct user *user;
+	size_t n_loaded, n_users;
+};
+
+/* A load under way. */
+struct work {
+	const struct model_files *f;
+	const struct model_opts *m;
+	struct err *e;
+	const char *path;	/* of the tokenizer, beneath models_dir */
+	struct span file, config;	/* owned */
+	char config_name[sizeof(((struct err *)NULL)->file)];
+	struct tok_image_key key;
+};
+
+/* ---- files ------------------------------------------------------------------------------------------- */
+
+int models_open(void *models_dir, const char *path)
+{
+	int dir = open(models_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (dir < 0)
+		return -errno;
+	rc = beneath_open(dir, path);
+	close(dir);
+	return rc;
+}
+
+/* An absolute path is beneath models_dir, as the configuration was checked. */
+static const char *beneath_models(const struct model_files *f, const char *path)
+{
+	size_t n = strlen(f->models_dir);
+
+	if (path[0] != '/')
+		return path;
+	while (n > 0 && f->models_dir[n - 1] == '/')
+		n--;
+	if (strncmp(path, f->models_dir, n) == 0)
+		path += n;
+	return path + strspn(path, "/");
+}
+
+/* As it is found from anywhere. The end of a long path says more than its beginning. */
+static void full_name(const struct work *w, const char *path, char *out, size_t cap)
+{
+	char full[PATH_CHARS_MAX + MODEL_PATH_MAX + sizeof(CONFIG_NAME) + 2];
+	int n = snprintf(full, sizeof(full), "%s/%s", w->f->models_dir, path), max = (int)cap - 1;
+
+	snprintf(out, cap, "%s", n > max ? full + (n - max) : full);
+}
+
+static int refuse(struct work *w, const char *path, const char *why)
+{
+	full_name(w, path, w->e->file, sizeof(w->e->file));
+	w->e->line = w->e->column = 0;
+	return err_set(w->e, "The file of model \"%.255s\" cannot be read: %s.", w->m->name, why);
+}
+
+static int read_open(struct work *w, const char *path, int fd, struct span *out)
+{
+	struct stat st;
+	char *p;
+
+	if (fstat(fd, &st) != 0)
+		return refuse(w, path, strerror(errno));
+	if (st.st_size > (off_t)MODEL_FILE_MAX)
+		return refuse(w, path, "it has more than 256 MiB");
+	if ((p = mem_alloc((size_t)st.st_size + 1)) == NULL)
+		return refuse(w, path, "there is no memory for it");
+	*out = span_of(p, (size_t)st.st_size);
+	return fd_read_all(fd, p, out->n) == 0 ? 0 : refuse(w, path, strerror(errno));
+}
+
+/* <optional>: where there is none, <*out> stays empty. */
+static int read_file(struct work *w, const char *path, bool optional, struct span *out)
+{
+	int fd = w->f->open(w->f->arg, path), rc;
+
+	if (optional && fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return refuse(w, path, fd == -ESRCH ? "the process that opens files is gone; a restart brings it back" :
+			      beneath_error(fd));
+	rc = read_open(w, path, fd, out);
+	close(fd);
+	return rc;
+}
+
+static int read_config(struct work *w)
+{
+	const char *path = beneath_models(w->f, w->m->tokenizer_config), *slash = strrchr(w->path, '/');
+	char beside[MODEL_PATH_MAX + sizeof(CONFIG_NAME)];
+	bool given = path[0] != '\0';
+
+	if (strcmp(path, NONE) == 0)
+		return 0;
+	snprintf(beside, sizeof(beside), "%.*s" CONFIG_NAME, slash != NULL ? (int)(slash + 1 - w->path) : 0, w->path);
+	full_name(w, given ? path : beside, w->config_name, sizeof(w->config_name));
+	return read_file(w, given ? path : beside, !given, &w->config);
+}
+
+/* ---- images ------------------------------------------------------------------------------------------- */
+
+static void log_image(const struct work *w, enum log_level level, const char *msg, const char *file, const char *why)
+{
+	struct log_line ln;
+
+	if (w->f->log == NULL || !log_begin(&ln, w->f->log, level, LOG_LIFE, msg))
+		return;
+	log_text(&ln, "model", w->m->name);
+	log_text(&ln, "file", file);
+	log_text(&ln, "error", why);
+	log_end(&ln);
+}
+
+/* <fd> is closed. */
+static struct tok *image_from(const struct work *w, int fd, const char *name)
+{
+	struct err e = { 0 };
+	struct tok *t;
+
+	if (fd < 0) {
+		if (fd != -ENOENT)
+			log_image(w, LOG_WARN, "the compiled tokenizer is not used", name, beneath_error(fd));
+		return NULL;
+	}
+	if ((t = tokfile_read(fd, w->key, &e)) == NULL)		/* at a reload it is as old as a tokenizer that is new */
+		log_image(w, w->f->images == IMAGES_WRITE ? LOG_WARN : LOG_INFO, "the compiled tokenizer is not used", name, e.text);
+	close(fd);
+	return t;
+}
+
+/* In state_dir all are side by side, so that each is named by where its tokenizer is. */
+static void name_in_state(const struct work *w, char name[64])
+{
+	uint64_t h = XXH3_64bits(w->path, strlen(w->path));
+
+	h = XXH3_64bits_withSeed(w->f->models_dir, strlen(w->f->models_dir), h);
+	snprintf(name, 64, "tokenizer-%016llx" TOKFILE_SUFFIX, (unsigned long long)h);
+}
+
+static int open_state(const struct work *w)
+{
+	return open(w->f->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static struct tok *image_in_state(const struct work *w)
+{
+	int dir = open_state(w), fd;
+	struct tok *t = NULL;
+	char name[64];
+
+	if (dir < 0)
+		return NULL;
+	name_in_state(w, name);
+	fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	t = image_from(w, fd < 0 ? -errno : fd, name);
+	close(dir);
+	return t;
+}
+
+static struct tok *image_read(const struct work *w)
+{
+	char name[IMAGE_NAME_MAX];
+	struct tok *t;
+
+	if (w->f->images == IMAGES_NONE)
+		return NULL;
+	snprintf(name, sizeof(name), "%s" TOKFILE_SUFFIX, w->path);
+	t = image_from(w, w->f->open(w->f->arg, name), name);
+	return t == NULL && w->f->images == IMAGES_WRITE ? image_in_state(w) : t;
+}
+
+/* -1: errno. */
+static int write_beside(const struct work *w, const struct tok *t)
+{
+	int models = open(w->f->models_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), dir, rc, error;
+	char name[IMAGE_NAME_MAX];
+	const char *last;
+
+	if (models < 0)
+		return -1;
+	snprintf(name, sizeof(name), "%s" TOKFILE_SUFFIX, w->path);
+	dir = beneath_parent(models, name, &last);
+	close(models);
+	if (dir < 0) {
+		errno = -dir;
+		return -1;
+	}
+	rc = tokfile_write(dir, last, t, w->key);
+	error = errno;
+	close(dir);
+	errno = error;
+	return rc;
+}
+
+static int write_in_state(const struct work *w, const struct tok *t)
+{
+	int dir = open_state(w), rc, error;
+	char name[64];
+
+	if (dir < 0)
+		return -1;
+	name_in_state(w, name);
+	rc = tokfile_write(dir, name, t, w->key);
+	error = errno;
+	close(dir);
+	errno = error;
+	return rc;
+}
+
+static void image_write(const struct work *w, const struct tok *t)
+{
+	int error;
+
+	if (w->f->images != IMAGES_WRITE || write_beside(w, t) == 0)
+		return;
+	error = errno;
+	if (write_in_state(w, t) != 0)
+		log_image(w, LOG_INFO, "no compiled tokenizer is kept, neither beside it nor in state_dir", w->path,
+			  strerror(error));
+}
+
+/* ---- one tokenizer -------------------------------------------------------------------------------------- */
+
+static void log_loaded(const struct work *w, const struct loaded *l)
+{
+	struct log_line ln;
+
+	if (w->f->log == NULL || !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE, "tokenizer loaded"))
+		return;
+	log_text(&ln, "model", w->m->name);
+	log_text(&ln, "tokenizer", w->path);
+	log_int(&ln, "ms", (int64_t)(l->load_s * 1000 + 0.5));
+	log_text(&ln, "source", l->image ? "image" : w->m->pattern[0] != '\0' ? "ranks" : "json");
+	log_int(&ln, "bytes", (int64_t)tok_bytes(l->tok));
+	log_end(&ln);
+}
+
+static const struct loaded *with_key(const struct model_set *s, struct tok_image_key key)
+{
+	for (size_t i = 0; s != NULL && i < s->n_loaded; i++)
+		if (memcmp(&s->loaded[i].key, &key, sizeof(key)) == 0)
+			return &s->loaded[i];
+	return NULL;
+}
+
+/* Both files are read. */
+static int make(struct work *w, const struct model_set *old, const struct model_set *s, struct loaded *l, usec began)
+{
+	char name[sizeof(w->e->file)];
+	const struct tok_source src = { .file = w->file, .config = w->config, .name = name, .config_name = w->config_name,
+					.pattern = w->m->pattern[0] != '\0' ? w->m->pattern : NULL };
+	const struct loaded *same;
+
+	full_name(w, w->path, name, sizeof(name));
+	w->key = l->key = tok_image_key(&src);
+	if ((same = with_key(s, w->key)) == NULL)
+		same = with_key(old, w->key);
+	if (same != NULL) {
+		l->tok = tok_ref(same->tok);
+		l->load_s = same->load_s;
+		l->image = same->image;
+		return 0;
+	}
+	l->image = (l->tok = image_read(w)) != NULL;
+	if (l->tok == NULL && (l->tok = tok_load(&src, w->e)) == NULL)
+		return -1;
+	l->load_s = (double)(clock_usec() - began) / 1e6;
+	log_loaded(w, l);
+	if (!l->image)
+		image_write(w, l->tok);
+	return 0;
+}
+
+static int load(const struct model_opts *m, const struct model_set *old, const struct model_set *s, const struct model_files *f,
+		struct loaded *l, struct err *e)
+{
+	struct work w = { .f = f, .m = m, .e = e };
+	usec began = clock_usec();
+	int rc = -1;
+
+	w.path = beneath_models(f, m->tokenizer);
+	if (read_file(&w, w.path, false, &w.file) == 0 && read_config(&w) == 0)
+		rc = make(&w, old, s, l, began);
+	mem_free((void *)w.file.p);
+	mem_free((void *)w.config.p);
+	return rc;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------ */
+
+static bool same_files(const struct model_opts *a, const struct model_opts *b)
+{
+	return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
+	       strcmp(a->pattern, b->pattern) == 0;
+}
+
+static int add_model(struct model_set *s, struct model_opts *m, const struct model_set *old, const struct model_files *f,
+		     struct err *e)
+{
+	struct user *u = &s->user[s->n_users];
+	size_t i;
+
+	if (m->mode != MODEL_TOKENS)
+		return 0;
+	for (i = 0; i < s->n_loaded && !same_files(s->loaded[i].from, m); i++)
+		;
+	if (i == s->n_loaded) {
+		if (load(m, old, s, f, &s->loaded[i], e) != 0)
+			return -1;
+		s->loaded[i].from = m;
+		s->n_loaded++;
+	}
+	memcpy(u->model, m->name, sizeof(u->model));
+	u->loaded = i;
+	s->n_users++;
+	tok_unref(m->tok);
+	m->tok = tok_ref(s->loaded[i].tok);
+	return 0;
+}
+
+static size_t count_models(const struct route_opts *ro)
+{
+	size_t n = ro->model_default.mode == MODEL_TOKENS;
+
+	for (size_t i = 0; i < ro->n_models; i++)
+		n += ro->models[i].mode == MODEL_TOKENS;
+	return n;
+}
+
+struct model_set *models_load(struct route_opts *ro, const struct model_set *old, const struct model_files *f, struct err *e)
+{
+	struct model_set *s = mem_alloc(sizeof(*s));
+	size_t n = count_models(ro);
+	int rc;
+
+	if (s == NULL || (s->loaded = mem_calloc(n + 1, sizeof(*s->loaded))) == NULL ||
+	    (s->user = mem_calloc(n + 1, sizeof(*s->user))) == NULL) {
+		err_set(e, "no memory");
+		models_free(s);
+		return NULL;
+	}
+	rc = add_model(s, &ro->model_default, old, f, e);
+	for (size_t i = 0; rc == 0 && i < ro->n_models; i++)
+		rc = add_model(s, &ro->models[i], old, f, e);
+	if (n > 0)
+		malloc_trim(0);
+	if (rc == 0)
+		return s;
+	models_free(s);
+	return NULL;
+}
+
+void models_free(struct model_set *s)
+{
+	if (s == NULL)
+		return;
+	for (size_t i = 0; i < s->n_loaded; i++)
+		tok_unref(s->loaded[i].tok);
+	mem_free(s->loaded);
+	mem_free(s->user);
+	mem_free(s);
+}
+
+/* ---- the set in use ----------------------------------------------------------------------------------------- */
+
+void models_init(struct models *m)
+{
+	pthread_mutex_init(&m->lock, NULL);
+	m->set = NULL;
+}
+
+void models_fini(struct models *m)
+{
+	models_free(m->set);
+	m->set = NULL;
+	pthread_mutex_destroy(&m->lock);
+}
+
+void models_take(struct models *m, struct model_set *set)
+{
+	struct model_set *old;
+
+	pthread_mutex_lock(&m->lock);
+	old = m->set;
+	m->set = set;
+	pthread_mutex_unlock(&m->lock);
+	models_free(old);
+}
+
+void models_each(struct models *m, void (*fn)(void *arg, const struct model_figures *v), void *arg)
+{
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; m->set != NULL && i < m->set->n_users; i++) {
+		const struct user *u = &m->set->user[i];
+		const struct loaded *l = &m->set->loaded[u->loaded];
+		struct model_figures v = { u->model, tok_bytes(l->tok), l->load_s, l->image };
+
+		fn(arg, &v);
+	}
+	pthread_mutex_unlock(&m->lock);
+}

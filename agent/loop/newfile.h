@@ -1,0 +1,22 @@
+/* newfile.h - a file that is whole or not there: written under a name of this process, synced, and renamed. */
+#ifndef KVROUTE_LOOP_NEWFILE_H
+#define KVROUTE_LOOP_NEWFILE_H
+
+#include "agent/base/types.h"
+
+#define NEWFILE_NAME_MAX	320	/* of the name under which it is written, with its NUL */
+
+/* The name that <name> is written under. */
+void newfile_name(const char *name, char tmp[NEWFILE_NAME_MAX]);
+
+/* Remove what processes left in the open directory <dir> that ended while they wrote <name>. */
+void newfile_clean(int dir, const char *name);
+
+/* All of <bytes> into <name> in <dir>. -1: errno, and what stood there still does. */
+int newfile_write(int dir, const char *name, unsigned mode, struct span bytes);
+
+/* <n> bytes to <fd>, or from it. -1: errno; EIO where the file ends before. */
+int fd_write_all(int fd, const void *bytes, size_t n);
+int fd_read_all(int fd, void *to, size_t n);
+
+#endif

@@ -1,0 +1,131 @@
+/* The image begins behind a head of 64 bytes, where tok_of_image() wants it: at an address that 64 divides. The memory is of its own
+ * pages, closed to writing once it is filled, and goes with the tokenizer's last user. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/newfile.h"
+#include "agent/loop/tokfile.h"
+
+struct head {
+	char magic[16];
+	char version[48];
+};
+_Static_assert(sizeof(struct head) == 64, "the image would not be aligned");
+
+struct pages {
+	void *p;
+	size_t n;
+};
+
+static struct head head_of_now(void)
+{
+	struct head h = { "kvroute tok", "" };
+
+	snprintf(h.version, sizeof(h.version), "%s", KVROUTE_VERSION);
+	return h;
+}
+
+static void pages_free(void *arg)
+{
+	struct pages *pg = arg;
+
+	munmap(pg->p, pg->n);
+	mem_free(pg);
+}
+
+/* Who may write to it could have the agent run on tables of his own. */
+static int check_owner(const struct stat *st, struct err *e)
+{
+	if (!S_ISREG(st->st_mode))
+		return err_set(e, "it is no regular file");
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return err_set(e, "it belongs to another user");
+	if (st->st_mode & 022)
+		return err_set(e, "others may write to it (mode %04o)", (unsigned)(st->st_mode & 07777));
+	return 0;
+}
+
+static int check_size(const struct stat *st, struct err *e)
+{
+	if (st->st_size < (off_t)sizeof(struct head))
+		return err_set(e, "it is cut short");
+	if (st->st_size > (off_t)TOKFILE_MAX)
+		return err_set(e, "it is too large (%lld bytes)", (long long)st->st_size);
+	return 0;
+}
+
+static int fill(int fd, struct pages *pg, struct err *e)
+{
+	const struct head now = head_of_now(), *h = pg->p;
+
+	if (fd_read_all(fd, pg->p, pg->n) != 0)
+		return err_set(e, "it cannot be read: %s", strerror(errno));
+	if (memcmp(h->magic, now.magic, sizeof(now.magic)) != 0)
+		return err_set(e, "it is no compiled tokenizer");
+	if (memcmp(h->version, now.version, sizeof(now.version)) != 0)
+		return err_set(e, "it is of another version of the agent");
+	mprotect(pg->p, pg->n, PROT_READ);
+	return 0;
+}
+
+struct tok *tokfile_read(int fd, struct tok_image_key key, struct err *e)
+{
+	struct pages *pg;
+	struct tok *t;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0) {
+		err_set(e, "it cannot be read: %s", strerror(errno));
+		return NULL;
+	}
+	if (check_owner(&st, e) != 0 || check_size(&st, e) != 0)
+		return NULL;
+	if ((pg = mem_alloc(sizeof(*pg))) == NULL) {
+		err_set(e, "no memory");
+		return NULL;
+	}
+	pg->n = (size_t)st.st_size;
+	pg->p = mmap(NULL, pg->n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pg->p == MAP_FAILED) {
+		mem_free(pg);
+		err_set(e, "no memory");
+		return NULL;
+	}
+	if (fill(fd, pg, e) == 0 &&
+	    (t = tok_of_image(span_of((char *)pg->p + sizeof(struct head), pg->n - sizeof(struct head)), key, pages_free, pg,
+			      e)) != NULL)
+		return t;
+	pages_free(pg);
+	return NULL;
+}
+
+int tokfile_write(int dir, const char *name, const struct tok *t, struct tok_image_key key)
+{
+	struct span image = tok_image(t, key);
+	struct head h = head_of_now();
+	char *all;
+	int rc, error;
+
+	errno = ENOMEM;
+	if (image.p == NULL)
+		return -1;
+	all = mem_alloc(sizeof(h) + image.n);
+	errno = ENOMEM;
+	if (all == NULL) {
+		mem_free((void *)image.p);
+		return -1;
+	}
+	memcpy(all, &h, sizeof(h));
+	memcpy(all + sizeof(h), image.p, image.n);
+	mem_free((void *)image.p);
+	newfile_clean(dir, name);
+	rc = newfile_write(dir, name, 0640, span_of(all, sizeof(h) + image.n));
+	error = errno;
+	mem_free(all);
+	errno = error;
+	return rc;
+}

@@ -1,0 +1,561 @@
+/* Tokenizers of models: from files, shared, kept over a reload; their images, whole, damaged, of others; what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/models.h"
+#include "tests/unit/loop/tokfix.h"
+
+#define IMAGE	"a/tokenizer.json.kvroute"
+
+static char top[64], models[80], state[80];
+static struct model_files f;
+static struct log lg;
+static FILE *said;
+
+static char *in(const char *dir, const char *name)
+{
+	static char full[4][256];
+	static unsigned i;
+
+	i = (i + 1) % 4;
+	snprintf(full[i], sizeof(full[i]), "%s/%s", dir, name);
+	return full[i];
+}
+
+static void put(const char *name, const char *text, size_t n)
+{
+	int fd = open(in(models, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, n), (ssize_t)n);
+	close(fd);
+}
+
+static void put_tokenizer(const char *name, char letter, unsigned merges)
+{
+	char *s = tokfix_json(letter, merges);
+
+	put(name, s, strlen(s));
+	free(s);
+}
+
+static int setup(void **state_)
+{
+	snprintf(top, sizeof(top), "/tmp/kvroute-models-XXXXXX");
+	if (mkdtemp(top) == NULL)
+		return -1;
+	snprintf(models, sizeof(models), "%s/models", top);
+	snprintf(state, sizeof(state), "%s/state", top);
+	mkdir(models, 0755);
+	mkdir(state, 0755);
+	mkdir(in(models, "a"), 0755);
+	mkdir(in(models, "b"), 0755);
+	put_tokenizer("a/tokenizer.json", 'a', 4);
+	said = tmpfile();
+	log_init(&lg, fileno(said), LOG_INFO);
+	f = (struct model_files){ .open = models_open, .arg = models, .models_dir = models, .state_dir = state,
+				  .images = IMAGES_NONE, .log = &lg };
+	return 0;
+}
+
+static int remove_one(const char *name, const struct stat *st, int kind, struct FTW *at)
+{
+	return remove(name);
+}
+
+static int teardown(void **state_)
+{
+	log_fini(&lg);
+	fclose(said);
+	return nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* How often the log has said <what> since the last call. */
+static unsigned log_has(const char *what)
+{
+	static char text[65536];
+	ssize_t n = pread(fileno(said), text, sizeof(text) - 1, 0);
+	unsigned found = 0;
+
+	text[n > 0 ? n : 0] = '\0';
+	for (char *p = text; (p = strstr(p, what)) != NULL; p++)
+		found++;
+	return found;
+}
+
+static void log_forget(void)
+{
+	assert_int_equal(ftruncate(fileno(said), 0), 0);
+	lseek(fileno(said), 0, SEEK_SET);
+}
+
+/* Options with <n> models in token mode, their tokenizers as named. */
+static void options(struct route_opts *o, const char *const *tokenizer, size_t n)
+{
+	route_defaults(o);
+	o->models = mem_calloc(n + 1, sizeof(*o->models));
+	assert_non_null(o->models);
+	o->n_models = n;
+	for (size_t i = 0; i < n; i++) {
+		o->models[i] = o->model_default;
+		snprintf(o->models[i].name, sizeof(o->models[i].name), "m%zu", i);
+		o->models[i].mode = MODEL_TOKENS;
+		snprintf(o->models[i].tokenizer, sizeof(o->models[i].tokenizer), "%s", tokenizer[i]);
+	}
+}
+
+static struct model_set *load_good(struct route_opts *o, const struct model_set *old)
+{
+	struct err e = { .text = "" };
+	struct model_set *s = models_load(o, old, &f, &e);
+
+	if (s == NULL)
+		fail_msg("%s:%d:%d: %s", e.file, e.line, e.column, e.text);
+	return s;
+}
+
+static const char *const only_a[] = { "a/tokenizer.json" };
+
+/* Load one model and encode: its ids as a number. */
+static unsigned ids_of(const struct tok *t, const char *text)
+{
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids out = { 0 };
+	unsigned sum = 0;
+
+	assert_int_equal(tok_encode(t, c, span_str(text), 0, &out), 0);
+	for (size_t i = 0; i < out.n; i++)
+		sum = sum * 1000 + out.p[i];
+	ids_free(&out);
+	tok_scratch_free(c);
+	return sum;
+}
+
+/* ---- sharing -------------------------------------------------------------------------------------- */
+
+static void models_share_what_they_have_in_common(void **state_)
+{
+	char absolute[128];
+	const char *const names[] = { "a/tokenizer.json", "b/tokenizer.json", "a/tokenizer.json", absolute, "b/copy.json" };
+	struct route_opts o, copy;
+	struct model_set *s;
+	uint64_t without;
+
+	snprintf(absolute, sizeof(absolute), "%s//a/tokenizer.json", models);
+	put_tokenizer("b/tokenizer.json", 'b', 3);
+	put_tokenizer("b/copy.json", 'b', 3);
+	options(&o, names, 5);
+	without = route_budget(&o);
+	s = load_good(&o, NULL);
+	assert_ptr_not_equal(o.models[0].tok, o.models[1].tok);
+	assert_ptr_equal(o.models[0].tok, o.models[2].tok);
+	assert_ptr_equal(o.models[0].tok, o.models[3].tok);
+	assert_ptr_equal(o.models[1].tok, o.models[4].tok);	/* the content decides */
+	assert_int_equal(log_has("tokenizer loaded"), 2);
+	assert_int_equal(log_has("source=json"), 2);
+	assert_int_equal(route_budget(&o) - without, tok_bytes(o.models[0].tok) + tok_bytes(o.models[1].tok));
+	assert_int_equal(ids_of(o.models[0].tok, "aaaa"), 257);
+	assert_int_equal(ids_of(o.models[1].tok, "aaaa"), 97 * 1001 * 1000001u + 0);
+	assert_int_equal(route_opts_copy(&copy, &o), 0);
+	route_opts_free(&o);
+	models_free(s);
+	assert_int_equal(ids_of(copy.models[2].tok, "aaaa"), 257);	/* each holds a count */
+	route_opts_free(&copy);
+}
+
+static void the_default_may_have_one(void **state_)
+{
+	struct route_opts o;
+	struct model_set *s;
+
+	options(&o, NULL, 0);
+	s = load_good(&o, NULL);
+	assert_null(o.model_default.tok);
+	models_free(s);
+	o.model_default.mode = MODEL_TOKENS;
+	strcpy(o.model_default.tokenizer, "a/tokenizer.json");
+	s = load_good(&o, NULL);
+	assert_non_null(o.model_default.tok);
+	models_free(s);
+	route_opts_free(&o);
+}
+
+static void text_mode_reads_nothing(void **state_)
+{
+	static const char *const missing[] = { "missing.json" };
+	struct route_opts o;
+	struct model_set *s;
+
+	options(&o, missing, 1);
+	o.models[0].mode = MODEL_TEXT;
+	s = load_good(&o, NULL);
+	assert_null(o.models[0].tok);
+	models_free(s);
+	route_opts_free(&o);
+}
+
+static void what_has_not_changed_is_kept(void **state_)
+{
+	static const char *const next[] = { "a/tokenizer.json", "b/tokenizer.json" }, *const moved[] = { "b/moved.json" };
+	struct route_opts o, p, q, r;
+	struct model_set *s, *t, *u, *v;
+
+	options(&o, only_a, 1);
+	s = load_good(&o, NULL);
+	put_tokenizer("a/tokenizer.json", 'a', 4);	/* written anew, the same */
+	put_tokenizer("b/tokenizer.json", 'b', 4);
+	options(&p, next, 2);
+	t = load_good(&p, s);
+	assert_ptr_equal(p.models[0].tok, o.models[0].tok);
+	assert_int_equal(log_has("tokenizer loaded"), 2);
+	models_free(s);
+	put_tokenizer("a/tokenizer.json", 'a', 2);
+	options(&q, next, 2);
+	u = load_good(&q, t);
+	assert_ptr_not_equal(q.models[0].tok, o.models[0].tok);
+	assert_ptr_equal(q.models[1].tok, p.models[1].tok);
+	assert_int_equal(ids_of(q.models[0].tok, "aaaa"), 257);
+	assert_int_equal(ids_of(q.models[0].tok, "aaaaaaaa"), 257257);
+	assert_int_equal(ids_of(p.models[0].tok, "aaaaaaaa"), 258);	/* who still has it may use it */
+	models_free(t);
+	assert_int_equal(rename(in(models, "b/tokenizer.json"), in(models, "b/moved.json")), 0);
+	options(&r, moved, 1);
+	v = load_good(&r, u);
+	assert_ptr_equal(r.models[0].tok, q.models[1].tok);
+	models_free(u);
+	models_free(v);
+	route_opts_free(&o);
+	route_opts_free(&p);
+	route_opts_free(&q);
+	route_opts_free(&r);
+}
+
+/* ---- what is refused -------------------------------------------------------------------------------- */
+
+static void expect_refusal(const char *tokenizer, const char *config, const char *file, int line, const char *text)
+{
+	const char *const names[] = { "a/tokenizer.json", tokenizer };
+	struct err e = { .text = "" };
+	struct route_opts o;
+
+	options(&o, names, 2);
+	snprintf(o.models[1].tokenizer_config, sizeof(o.models[1].tokenizer_config), "%s", config);
+	assert_null(models_load(&o, NULL, &f, &e));
+	if (strstr(e.file, file) == NULL || strstr(e.text, text) == NULL || (line > 0 ? e.line != line || e.column < 1 : e.line != 0))
+		fail_msg("%s:%d:%d: %s, not %s:%d %s", e.file, e.line, e.column, e.text, file, line, text);
+	route_opts_free(&o);
+}
+
+static void mistakes_are_named(void **state_)
+{
+	static const char bad[] = "{\"version\":\"1.0\",\n\"model\":\n  {\"type\":\"Unigram\"}}\n";
+	int fd;
+
+	expect_refusal("missing.json", "", "models/missing.json", 0, "model \"m1\" cannot be read: No such file");
+	expect_refusal("../state/x", "", "../state/x", 0, "a link leads out");
+	expect_refusal("a", "", "models/a", 0, "directory");
+	expect_refusal("a/tokenizer.json", "missing_config.json", "missing_config.json", 0, "No such file");
+	assert_int_equal(mkfifo(in(models, "pipe"), 0600), 0);
+	expect_refusal("pipe", "", "models/pipe", 0, "no regular file");
+	put("bad.json", bad, sizeof(bad) - 1);
+	expect_refusal("bad.json", "", "models/bad.json", 3, "Unigram");
+	put("cut.json", "{\"model\":\n{", 11);
+	expect_refusal("cut.json", "", "models/cut.json", 2, "");
+	fd = open(in(models, "large"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, (off_t)MODEL_FILE_MAX + 1), 0);
+	close(fd);
+	expect_refusal("large", "", "models/large", 0, "256 MiB");
+}
+
+static unsigned long configured(const char *config)
+{
+	struct route_opts o;
+	struct model_set *s;
+	unsigned long print;
+
+	options(&o, only_a, 1);
+	snprintf(o.models[0].tokenizer_config, sizeof(o.models[0].tokenizer_config), "%s", config);
+	s = load_good(&o, NULL);
+	print = tok_fingerprint(o.models[0].tok);
+	models_free(s);
+	route_opts_free(&o);
+	return print;
+}
+
+static void the_configuration_beside_is_used(void **state_)
+{
+	static const char one[] = "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|end|>\",\"add_bos_token\":true}", two[] = "{}";
+	unsigned long without = configured(""), with;
+
+	put("a/tokenizer_config.json", one, sizeof(one) - 1);
+	with = configured("");
+	assert_int_not_equal(with, without);
+	assert_int_equal(configured("none"), without);
+	put("b/other.json", one, sizeof(one) - 1);
+	put("a/tokenizer_config.json", two, sizeof(two) - 1);
+	assert_int_equal(configured("b/other.json"), with);
+	assert_int_not_equal(configured(""), with);
+}
+
+/* ---- images ------------------------------------------------------------------------------------------ */
+
+/* Load as at a start; which source was it? */
+static bool start_takes_image(void)
+{
+	struct route_opts o;
+	struct model_set *s;
+	bool image;
+
+	log_forget();
+	f.images = IMAGES_WRITE;
+	options(&o, only_a, 1);
+	s = load_good(&o, NULL);
+	image = log_has("source=image") == 1;
+	assert_int_equal(log_has("source=json"), !image);
+	assert_int_equal(ids_of(o.models[0].tok, "aaaaaaaa"), 258);
+	models_free(s);
+	route_opts_free(&o);
+	return image;
+}
+
+static size_t read_image(char **out)
+{
+	int fd = open(in(models, IMAGE), O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	*out = malloc((size_t)st.st_size);
+	assert_int_equal(read(fd, *out, (size_t)st.st_size), st.st_size);
+	close(fd);
+	return (size_t)st.st_size;
+}
+
+static void an_image_is_made_and_used(void **state_)
+{
+	struct stat st;
+	struct route_opts o;
+	struct model_set *s;
+
+	assert_false(start_takes_image());
+	assert_int_equal(stat(in(models, IMAGE), &st), 0);
+	assert_int_equal(st.st_mode & 0777 & ~0640u, 0);
+	assert_int_equal(log_has("level=warn"), 0);
+	assert_true(start_takes_image());
+	assert_int_equal(log_has("level=warn"), 0);
+	f.images = IMAGES_READ;		/* a reload */
+	options(&o, only_a, 1);
+	s = load_good(&o, NULL);
+	assert_int_equal(log_has("source=image"), 2);
+	models_free(s);
+	route_opts_free(&o);
+	f.images = IMAGES_NONE;		/* a check */
+	options(&o, only_a, 1);
+	s = load_good(&o, NULL);
+	assert_int_equal(log_has("source=json"), 1);
+	models_free(s);
+	route_opts_free(&o);
+}
+
+/* Whatever is in its place: ignored with one line, and made anew. */
+static void expect_rewritten(void)
+{
+	assert_false(start_takes_image());
+	assert_int_equal(log_has("level=warn"), 1);
+	assert_int_equal(log_has("the compiled tokenizer is not used"), 1);
+	assert_true(start_takes_image());
+}
+
+static void a_bad_image_is_made_anew(void **state_)
+{
+	static const size_t cuts[] = { 0, 1, 63, 64, 65, 128, 200, 1000 };
+	char *image, *other;
+	size_t n, m;
+
+	assert_false(start_takes_image());
+	n = read_image(&image);
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
+		put(IMAGE, image, cuts[i]);		/* half written */
+		expect_rewritten();
+	}
+	put(IMAGE, image, n - 1);
+	expect_rewritten();
+	for (size_t at = 0; at < n; at += 1 + at * 2 + at % 7) {	/* damaged */
+		image[at] ^= 4;
+		put(IMAGE, image, n);
+		image[at] ^= 4;
+		expect_rewritten();
+	}
+	put_tokenizer("a/tokenizer.json", 'b', 4);	/* foreign, and old: its tokenizer has changed */
+	f.images = IMAGES_WRITE;
+	log_forget();
+	assert_true(unlink(in(models, IMAGE)) == 0);
+	{
+		struct route_opts o;
+		struct model_set *s;
+
+		options(&o, only_a, 1);
+		s = load_good(&o, NULL);
+		models_free(s);
+		route_opts_free(&o);
+	}
+	m = read_image(&other);
+	put_tokenizer("a/tokenizer.json", 'a', 4);
+	expect_rewritten();
+	put(IMAGE, other, m);
+	expect_rewritten();
+	memcpy(image + 16, "0.0.9", 6);			/* of another version */
+	put(IMAGE, image, n);
+	expect_rewritten();
+	put(IMAGE, "not an image at all, but long enough to be looked at with its head and what is behind it......", 95);
+	expect_rewritten();
+	free(image);
+	free(other);
+}
+
+static void an_image_of_somebody_else_is_not_used(void **state_)
+{
+	char *image;
+
+	assert_false(start_takes_image());
+	read_image(&image);
+	free(image);
+	assert_int_equal(chmod(in(models, IMAGE), 0660), 0);
+	expect_rewritten();
+	if (geteuid() == 0) {
+		assert_int_equal(chown(in(models, IMAGE), 4711, 4711), 0);
+		expect_rewritten();
+	}
+	unlink(in(models, IMAGE));
+	assert_int_equal(mkfifo(in(models, IMAGE), 0600), 0);
+	expect_rewritten();
+	unlink(in(models, IMAGE));
+	assert_int_equal(symlink("/etc/passwd", in(models, IMAGE)), 0);
+	expect_rewritten();
+}
+
+/* A name that the writer takes for the new file, as a directory: nothing can be made there. */
+static void block(const char *dir, const char *name)
+{
+	char tmp[400];
+
+	snprintf(tmp, sizeof(tmp), "%s/%s.tmp.%ld", dir, name, (long)getpid());
+	assert_int_equal(mkdir(tmp, 0700), 0);
+}
+
+static unsigned files_in_state(void)
+{
+	unsigned n = 0;
+	char cmd[160];
+	FILE *p;
+
+	snprintf(cmd, sizeof(cmd), "ls %s | grep -c 'tokenizer-.*\\.kvroute$'", state);
+	p = popen(cmd, "re");
+	assert_int_equal(fscanf(p, "%u", &n), 1);
+	pclose(p);
+	return n;
+}
+
+static void state_dir_is_the_second_place(void **state_)
+{
+	block(in(models, "a"), "tokenizer.json.kvroute");
+	assert_false(start_takes_image());
+	assert_int_equal(access(in(models, IMAGE), F_OK), -1);
+	assert_int_equal(files_in_state(), 1);
+	assert_true(start_takes_image());
+	put_tokenizer("a/tokenizer.json", 'a', 3);
+	f.images = IMAGES_NONE;
+	put_tokenizer("a/tokenizer.json", 'a', 4);
+	assert_true(start_takes_image());
+	assert_int_equal(log_has("level=warn"), 0);
+}
+
+static void no_place_is_told_and_nothing_else(void **state_)
+{
+	block(in(models, "a"), "tokenizer.json.kvroute");
+	f.state_dir = "/nonexistent/kvroute";
+	assert_false(start_takes_image());
+	assert_int_equal(log_has("no compiled tokenizer is kept"), 1);
+	assert_false(start_takes_image());
+}
+
+/* Of processes that were killed. */
+static void what_was_left_half_written_goes(void **state_)
+{
+	char left[128], lives[128];
+	int status;
+	pid_t dead = fork();
+
+	if (dead == 0)
+		_exit(0);
+	assert_int_equal(waitpid(dead, &status, 0), dead);
+	snprintf(left, sizeof(left), IMAGE ".tmp.%ld", (long)dead);
+	snprintf(lives, sizeof(lives), IMAGE ".tmp.%ld", (long)getppid());
+	put(left, "half", 4);
+	put(lives, "half", 4);
+	put("a/tokenizer.json.kvroute.tmp.x", "not ours", 8);
+	assert_false(start_takes_image());
+	assert_int_equal(access(in(models, left), F_OK), -1);
+	assert_int_equal(access(in(models, lives), F_OK), 0);
+	assert_int_equal(access(in(models, "a/tokenizer.json.kvroute.tmp.x"), F_OK), 0);
+}
+
+/* ---- figures ---------------------------------------------------------------------------------------- */
+
+struct seen {
+	size_t n, bytes;
+};
+
+static void see(void *arg, const struct model_figures *v)
+{
+	struct seen *s = arg;
+
+	assert_true(v->load_s > 0 && v->load_s < 100 && !v->image);
+	s->n += strcmp(v->model, s->n ? "m1" : "m0") == 0;
+	s->bytes = v->bytes;
+}
+
+static void figures(void **state_)
+{
+	static const char *const both[] = { "a/tokenizer.json", "a/tokenizer.json" };
+	struct models m;
+	struct route_opts o;
+	struct seen seen = { 0 };
+
+	models_init(&m);
+	models_each(&m, see, &seen);
+	assert_int_equal(seen.n, 0);
+	options(&o, both, 2);
+	models_take(&m, load_good(&o, NULL));
+	models_each(&m, see, &seen);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.bytes, tok_bytes(o.models[0].tok));
+	route_opts_free(&o);
+	models_fini(&m);
+}
+
+int main(void)
+{
+#define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(models_share_what_they_have_in_common), T(the_default_may_have_one), T(text_mode_reads_nothing),
+		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(the_configuration_beside_is_used),
+		T(an_image_is_made_and_used), T(a_bad_image_is_made_anew), T(an_image_of_somebody_else_is_not_used),
+		T(state_dir_is_the_second_place), T(no_place_is_told_and_nothing_else), T(what_was_left_half_written_goes),
+		T(figures),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
