@@ -1,11 +1,12 @@
 /* cached.c - tok_encode() with the cache of segments.
  *
- * What stands between added tokens is encoded on its own where the tokenizer says that this makes no difference (tok_segments()); else there
- * is no cache. A short segment, such as the name of a role, is encoded: a look into the cache is a hash, a lock and two cache
- * misses, 100 to 200 ns, in which ten tokens are found. A long one is cut into chunks, so that a text without added tokens
- * that grows from one request to the next pays for its end only.
+ * What stands between added tokens is encoded on its own where the tokenizer says that this makes no difference
+ * (tok_segments()); else there is no cache. A short segment, such as the name of a role, is encoded: a look into the cache is a
+ * hash, a lock and two cache misses, 100 to 200 ns, in which ten tokens are found. A long one is cut into chunks, so that a
+ * text without added tokens that grows from one request to the next pays for its end only.
  *
- * Whether the cache held a chunk can be told by the time it takes; only the tenant who sent it can, as the tenant is part of the key. */
+ * Whether the cache held a chunk can be told by the time it takes; only the tenant who sent it can, as the tenant is part of
+ * the key. */
 #include "agent/tok/cached.h"
 #include "agent/tok/chunk.h"
 

@@ -1,15 +1,17 @@
 /* chunk.c - where a long text may be cut.
  *
- * A cut at k is good when the pieces of text[0 .. k) and of text[k ..), each split as a whole text, are those of the text together.
- * For a regular expression without look-behind, matched again and again from where the last match ended, that is so if
+ * A cut at k is good when the pieces of text[0 .. k) and of text[k ..), each split as a whole text, are those of the text
+ * together. For a regular expression without look-behind, matched again and again from where the last match ended, that is so
+ * if
  *   (1) no match can hold both the character before k and the one at k: then a match ends at k, whatever stands further left, and
  *       what begins there has never seen the left side; and
  *   (2) on the left nothing looks across k. Only \s+(?!\S) looks ahead, from the end of a run of white space, so it is enough
  *       that the left side does not end in white space, or that what \s+ takes there is the same with nothing behind it.
  *
- * The families (their patterns in full: split.h's scanners). White space within a match is either its first character, before letters or
- * punctuation ("[^\r\n\p{L}\p{N}]?", " ?"), or all of it ("\s*[\r\n]+", "\s+(?!\S)", "\s+"), or line ends at its end ("[\r\n]*").
- * So for all of them: cl100k (Llama 3, GLM, Qwen 2 and 3, Qwen 3.5), o200k (gpt-oss, Llama 4), Tekken, Kimi, DeepSeek 3, GPT-2:
+ * The families (their patterns in full: split.h's scanners). White space within a match is either its first character, before
+ * letters or punctuation ("[^\r\n\p{L}\p{N}]?", " ?"), or all of it ("\s*[\r\n]+", "\s+(?!\S)", "\s+"), or line ends at its end
+ * ("[\r\n]*"). So for all of them: cl100k (Llama 3, GLM, Qwen 2 and 3, Qwen 3.5), o200k (gpt-oss, Llama 4), Tekken, Kimi,
+ * DeepSeek 3, GPT-2:
  *   CHUNK_SPACE   x| with x no white space: (1) a space is never behind something else in a match; (2) the left ends in x.
  *   CHUNK_LINE    x\n|y with x no white space, y neither white space nor '/': (1) behind a line end a match goes on with line ends,
  *                 with white space, or (o200k) with '/' only. (2) the white space on the left is one line end. It belongs to the
@@ -22,16 +24,18 @@
  *                 DeepSeek's chain and in Kimi's an ideograph's run ends there as well; (2) the left ends in a letter.
  * In a chain, every step holds to this, so its pieces do.
  *
- * NFC changes none of it: what stands at k (ASCII, an ideograph, the five marks) neither combines with what is before it nor moves, and
- * what is before (ASCII, Lo, a character that is not white space) stays what it was. NFD would make two of が, of which one is a mark and
- * not a letter, NFKC a comma of U+FF0C: only CHUNK_SPACE and CHUNK_DIGIT behind ASCII are left with those, which is not worth a rule of its own.
+ * NFC changes none of it: what stands at k (ASCII, an ideograph, the five marks) neither combines with what is before it nor
+ * moves, and what is before (ASCII, Lo, a character that is not white space) stays what it was. NFD would make two of が, of
+ * which one is a mark and not a letter, NFKC a comma of U+FF0C: only CHUNK_SPACE and CHUNK_DIGIT behind ASCII are left with
+ * those, which is not worth a rule of its own.
  *
  * Bytes that are no UTF-8 become U+FFFD, one for each maximal bad part. No bad part spans a cut: at k stands a byte that begins a
  * character.
  *
- * Which of the good places: the first one within CHUNK_LEAST .. CHUNK_MOST bytes whose eight bytes before it have a certain hash, one in 64. When none
- * has, the one with the least hash; when there is none, the first behind. All this is found by what is near, so two texts
- * with a part in common have the same chunks from the first cut in common on. Words are looked for sixteen bytes at a time. */
+ * Which of the good places: the first one within CHUNK_LEAST .. CHUNK_MOST bytes whose eight bytes before it have a certain
+ * hash, one in 64. When none has, the one with the least hash; when there is none, the first behind. All this is found by
+ * what is near, so two texts with a part in common have the same chunks from the first cut in common on. Words are looked
+ * for sixteen bytes at a time. */
 #include "agent/tok/chunk.h"
 
 #define ONE_IN	64u

@@ -3,8 +3,8 @@
  *   |Once upon ... the end.| And then ... nobody knew.| The rest|       each of CHUNK_LEAST to CHUNK_MOST bytes
  *
  * Two things are asked of a cut: no piece of the splitter and no unit of the normalizer spans it, whatever stands on either
- * side (the ids of the chunks, one after the other, are those of the whole); and it is found by what stands near it, so that a text
- * with more behind it, or with more in front, has the same cuts. The proof for each place is in chunk.c. */
+ * side (the ids of the chunks, one after the other, are those of the whole); and it is found by what stands near it, so that
+ * a text with more behind it, or with more in front, has the same cuts. The proof for each place is in chunk.c. */
 #ifndef KVROUTE_TOK_CHUNK_H
 #define KVROUTE_TOK_CHUNK_H
 
@@ -35,9 +35,9 @@ struct chunk_search {
 	size_t seen;
 };
 
-/* The length of the chunk at the beginning of <text>: the whole of it when <ended> says that nothing follows and CHUNK_MOST bytes or
- * fewer are left, or when no place is found. 0: it cannot be said yet, come back with these bytes and more.
- * However a text comes, its chunks are the same. O(length of the chunk), of which most is not looked at. */
+/* The length of the chunk at the beginning of <text>: the whole of it when <ended> says that nothing follows and CHUNK_MOST
+ * bytes or fewer are left, or when no place is found. 0: it cannot be said yet, come back with these bytes and more. However
+ * a text comes, its chunks are the same. O(length of the chunk), of which most is not looked at. */
 size_t chunk_next(unsigned places, struct chunk_search *s, struct span text, bool ended);
 
 /* The last place where <text>, of CHUNK_MOST + CHUNK_AHEAD bytes or fewer, may be cut whatever follows it; 0: none. */

@@ -7,15 +7,15 @@
  *   table   slot = low bits of the hash -> tag, place in the ring          open addressing, linear; removal moves others back
  *
  * Why a ring and no allocator with a list of least recent use: an entry is one run of bytes, there is nothing to fragment, a
- * budget is exact, and age is the order in which they lie. What was found again since it came in is moved from <tail> to <head> once
- * (CLOCK: second chance) in place of being forgotten, a bounded number for each put; so what is asked for often stays.
+ * budget is exact, and age is the order in which they lie. What was found again since it came in is moved from <tail> to <head>
+ * once (CLOCK: second chance) in place of being forgotten, a bounded number for each put; so what is asked for often stays.
  *
  * Ids are kept as they are handed out, four bytes each. Packed into three they would take a quarter less, but a hit on a segment
  * of 2500 bytes would copy for 200 ns and not 30 (EPYC, gcc -O2), more than all the rest of it.
  *
- * Invariants, while no lock is held: the entries from <tail> to <head> are exactly those of the table; free < used of the table.
- * Cost: a hit is a hash, a lock, two cache misses and the copy. A put is the same and what it has to move away, at most SPARE_BYTES
- * moved and as many entries dropped as were put before: O(1) amortised. */
+ * Invariants, while no lock is held: the entries from <tail> to <head> are exactly those of the table; free < used of the
+ * table. Cost: a hit is a hash, a lock, two cache misses and the copy. A put is the same and what it has to move away, at
+ * most SPARE_BYTES moved and as many entries dropped as were put before: O(1) amortised. */
 #include <pthread.h>
 
 #include "agent/base/mem.h"

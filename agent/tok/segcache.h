@@ -3,12 +3,12 @@
  *   system prompt |  turn 1  |  answer 1  |  turn 2      each is a segment: between two added tokens, or a chunk of a long one
  *    hash -> ids    hash -> ids  hash -> ids  new        found wherever it stands, in whatever conversation
  *
- * What makes a segment the same: its bytes, its length, the tokenizer, the tenant, and whether it begins a text. All that goes into a
- * keyed hash of 128 bits, which is compared along with the length; the text is not kept. So a tenant never meets
- * what another one sent, and time tells nothing of others.
+ * What makes a segment the same: its bytes, its length, the tokenizer, the tenant, and whether it begins a text. All that goes
+ * into a keyed hash of 128 bits, which is compared along with the length; the text is not kept. So a tenant never meets what
+ * another one sent, and time tells nothing of others.
  *
- * The memory is taken at once, when the cache is made, and never grows. It is divided into shards, each with its lock, which is held for
- * the time of one copy. Ids are content of prompts: they are wiped when the cache is freed. */
+ * The memory is taken at once, when the cache is made, and never grows. It is divided into shards, each with its lock, which
+ * is held for the time of one copy. Ids are content of prompts: they are wiped when the cache is freed. */
 #ifndef KVROUTE_TOK_SEGCACHE_H
 #define KVROUTE_TOK_SEGCACHE_H
 
@@ -51,7 +51,7 @@ void segcache_put(struct segcache *c, const struct segcache_key *k, const token_
 
 struct segcache_stats {
 	uint64_t hits, misses, hit_ids;		/* lookups; ids that needed no encoding */
-	uint64_t stored, evicted, spared;	/* entries: taken in, gone for others, found again and so left in place of going */
+	uint64_t stored, evicted, spared;	/* entries: taken in, gone for others, found again and so left */
 	uint64_t too_large;			/* refused for their size */
 	size_t entries, used_bytes, max_bytes;	/* now */
 	unsigned shards;

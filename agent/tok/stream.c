@@ -3,15 +3,17 @@
  *   buf  | seen | chunk to come ........ | may still become an added token | half a character |
  *               start                  settled                           avail                n
  *
- * Nothing is kept of the pieces and merges inside a chunk: a chunk is encoded when it is all there, by the same code as a whole text. So there is one
- * way to encode and not two that must agree, and the cache serves both. What it costs is that up to CHUNK_MOST bytes wait (1 % of
- * a prompt that is long enough to matter), and that a text without a place to cut (none in a megabyte of letters) waits for its end.
+ * Nothing is kept of the pieces and merges inside a chunk: a chunk is encoded when it is all there, by the same code as a whole
+ * text. So there is one way to encode and not two that must agree, and the cache serves both. What it costs is that up to
+ * CHUNK_MOST bytes wait (1 % of a prompt that is long enough to matter), and that a text without a place to cut (none in a
+ * megabyte of letters) waits for its end.
  *
- * An added token is cut out when no byte that follows could make it longer, undo it or give it more space to strip: tok_cut_tail().
- * A few bytes in front of <start> are kept, as some tokens count only where no word stands before them.
+ * An added token is cut out when no byte that follows could make it longer, undo it or give it more space to strip:
+ * tok_cut_tail(). A few bytes in front of <start> are kept, as some tokens count only where no word stands before them.
  *
- * Invariants: start <= settled <= avail <= n; buf[0 .. start) is encoded; with <has_cut>, the token at <cut> is settled and no other
- * one lies between <start> and it. Cost: each byte is copied once, moved about once, and looked at twice for added tokens. */
+ * Invariants: start <= settled <= avail <= n; buf[0 .. start) is encoded; with <has_cut>, the token at <cut> is settled and
+ * no other one lies between <start> and it. Cost: each byte is copied once, moved about once, and looked at twice for added
+ * tokens. */
 #include "agent/base/mem.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/tok_steps.h"

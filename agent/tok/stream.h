@@ -5,9 +5,9 @@
  *   bytes fed   |---- encoded ----|-- kept back --|       what is kept back may still become part of an added token, or of
  *               ids               buffer                   a chunk (chunk.h) that is not all there
  *
- * The ids are those of tok_encode() for the whole text, however it is cut, in the middle of characters too; its chunks are those of
- * tok_cached_encode(), which finds what a stream has put into the cache, and the other way round.
- * What cannot be cut, or belongs to a tokenizer whose segments depend on each other, is collected and encoded at the end. */
+ * The ids are those of tok_encode() for the whole text, however it is cut, in the middle of characters too; its chunks are
+ * those of tok_cached_encode(), which finds what a stream has put into the cache, and the other way round. What cannot be
+ * cut, or belongs to a tokenizer whose segments depend on each other, is collected and encoded at the end. */
 #ifndef KVROUTE_TOK_STREAM_H
 #define KVROUTE_TOK_STREAM_H
 
@@ -30,8 +30,9 @@ struct stream;
 struct stream *stream_new(const struct stream_opts *o);	/* NULL: no memory */
 void stream_free(struct stream *s);			/* wipes it */
 
-/* A new text with <c>, which is copied; what it names is borrowed until the next stream_begin() or stream_free(). Forgets and wipes the one
- * before it. The first ids of TOK_SPECIAL are in <out> then. <out> is the caller's, the same until the end. */
+/* A new text with <c>, which is copied; what it names is borrowed until the next stream_begin() or stream_free(). Forgets
+ * and wipes the one before it. The first ids of TOK_SPECIAL are in <out> then. <out> is the caller's, the same until the
+ * end. */
 enum stream_result stream_begin(struct stream *s, const struct cached *c, struct ids *out);
 
 /* Take all of <part>, copied; nothing is encoded yet. DONE, NO_MEMORY, TOO_LONG. */
@@ -43,8 +44,8 @@ void stream_end(struct stream *s);
 /* A budget that holds a loop for less than 5 ms, whatever the text (EPYC; the slowest is one piece of a megabyte: 3 ms). */
 #define STREAM_BUDGET	8192u
 
-/* Encode for about <budget> bytes of text, a chunk at least: into <out>. MORE, or DONE: feed more; after stream_end(), all ids are there.
- * A result below 0 stays. */
+/* Encode for about <budget> bytes of text, a chunk at least: into <out>. MORE, or DONE: feed more; after stream_end(), all
+ * ids are there. A result below 0 stays. */
 enum stream_result stream_step(struct stream *s, size_t budget);
 
 /* The same, and *budget is what is left of it. */

@@ -5,8 +5,9 @@
  *   PIECES      pieces by the run, as many as the budget has bytes for
  *   LONG        one piece above BPE_LONG bytes, by bpe_long_step()
  *
- * The state of a long piece, and the text that a normalizer or a splitter has rewritten, lie in a scratch until its next use. The one
- * of the thread is used by others between two steps, so there is another one here, for the little time and the few texts it takes. */
+ * The state of a long piece, and the text that a normalizer or a splitter has rewritten, lie in a scratch until its next
+ * use. The one of the thread is used by others between two steps, so there is another one here, for the little time and the
+ * few texts it takes. */
 #include "agent/base/mem.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/tok_steps.h"

@@ -10,12 +10,13 @@
 
 struct tok_steps;
 
-/* <t> is borrowed until tok_steps_stop(), <text> is copied. Takes a scratch of its own, about 2 MB, so that the thread's may be used in between.
- * NULL: no memory. */
+/* <t> is borrowed until tok_steps_stop(), <text> is copied. Takes a scratch of its own, about 2 MB, so that the thread's may
+ * be used in between. NULL: no memory. */
 struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool first);
 
-/* Work for about <budget> bytes: 1 come back, 0 all ids are in <out>, -1 no memory or the splitter gave up. The same <out> each time.
- * The text is made valid, normalized and looked at for the end of its pieces in one go each (1 MB: a few milliseconds). */
+/* Work for about <budget> bytes: 1 come back, 0 all ids are in <out>, -1 no memory or the splitter gave up. The same <out>
+ * each time. The text is made valid, normalized and looked at for the end of its pieces in one go each (1 MB: a few
+ * milliseconds). */
 int tok_steps_run(struct tok_steps *s, size_t budget, struct ids *out);
 
 size_t tok_steps_bytes(const struct tok_steps *s);	/* of text that it holds: its scratch is not counted */

@@ -205,6 +205,18 @@ def requests():
     put("requests", b"".join(line % (b"%d" % (i % 9), b"%d" % (40 * i), b"3", b",".join(b"%d" % (k * (i % 3 + 1)) for k in range(i * 2))) for i in range(1, 40)))
 
 
+def streams():
+    marks = "<|im_start|>user\n {} <|im_end|> <| <<< [L] x[R]  [LR] [S] a[S] word end_word [N]".encode()
+    for kind in range(12):
+        for cut, times in ((0, 0), (3, 40), (5, 200)):
+            head = bytes([kind, cut, 0, cut, times])
+            put("stream", head + "the other one, isn't it; STAR 42\n\nif (x1 == 10) {\n\treturn;\r\n}\n".encode(), keep=kind < 2)
+            put("stream", head + "日本語、中文。が か\u3099。　〆、한국어 état e\u0301[N]".encode())
+            put("stream", head + marks, keep=True)
+            put("stream", head + b"\xff\xe3\x80 <|im_start\xe3|> [R]\xa0 word\xc2\n9\n/.\n/a'\x80\x80s")
+        put("stream", bytes([kind, 1, 0, 1, 255]) + b"a" * 60, keep=True)
+
+
 def stats():
     for path in sorted(glob.glob("tests/data/hastats/*-*.*")):
         data = open(path, "rb").read()
@@ -404,6 +416,7 @@ spop()
 conf()
 lines()
 requests()
+streams()
 stats()
 metrics()
 tokenizers()
