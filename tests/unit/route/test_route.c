@@ -484,23 +484,31 @@ static void token_ids_go_on(void **state)
 /* A cut body goes on behind what was seen: no token of it is the last. */
 static void cut_token_ids(void **state)
 {
+	static const uint32_t blocks[] = { 0, 64 };	/* two pages are no block of 64, but what goes on behind them is */
 	struct world w;
 
 	(void)state;
-	world_start(&w);
-	w.q.path = SPAN("/v1/completions");
-	ids(&w.body, 32);
-	w.q.whole = (int64_t)w.body.n + 10000;
-	w.body.n -= 1;			/* the list may end here, or not */
-	w.body.p[w.body.n - 1] = ',';
-	send(&w, "1");
-	assert_true(w.a.cut);
-	assert_int_equal(w.a.prompt_pages, 2);
-	served(&w, "1");
-	send(&w, "2");
-	assert_int_equal(w.a.pages, 2);
-	assert_int_equal(w.a.hit, 1000);
-	world_end(&w);
+	EACH(i, blocks) {
+		world_options(&w);
+		w.o.pool_default.block_size = blocks[i];
+		world_open(&w);
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+		w.q.path = SPAN("/v1/completions");
+		ids(&w.body, 32);
+		w.q.whole = (int64_t)w.body.n + 10000;
+		w.body.n -= 1;			/* the list may end here, or not */
+		w.body.p[w.body.n - 1] = ',';
+		send(&w, "1");
+		assert_true(w.a.cut);
+		assert_int_equal(w.a.prompt_pages, 2);
+		served(&w, "1");
+		send(&w, "2");
+		assert_int_equal(w.a.pages, 2);
+		assert_int_equal(w.a.hit, 1000);
+		assert_true(w.s->candidates[0].cached > 500);
+		assert_true(blocks[i] == 0 || w.s->candidates[0].cached % blocks[i] == 0);
+		world_end(&w);
+	}
 }
 
 /* ---- one at a time ------------------------------------------------------------------------ */
