@@ -264,12 +264,50 @@ static void random_characters(void **state)
 	random_vocabularies(true);
 }
 
+/* Work is counted in steps of 100 units: a long piece of two letters, whatever the vocabulary is, takes some dozens for each byte at most. */
+static void long_pieces_take_linear_work(void **state)
+{
+	static const size_t n = 6000;
+	struct bpe_scratch *c = bpe_scratch_new();
+	uint8_t *text = malloc(n);
+	uint64_t seed;
+	size_t i;
+
+	for (seed = 1; seed <= 60; seed++) {
+		struct ids out = { 0 };
+		size_t steps = 0;
+		struct vocab v;
+		struct bpe *b;
+		struct rng r;
+		int rc;
+
+		rng_init(&r, seed);
+		vocab_init(&v);
+		vocab_bytes(&v, 0);
+		vocab_random(&v, &r, ascii, 2, 90);
+		for (i = 0; i < n; i++)
+			text[i] = rng_below(&r, 1 + (uint32_t)seed % 20) ? 'a' : 'b';
+		b = bpe_new(&v.spec, NULL);
+		assert_int_equal(bpe_long_start(b, c, text, n), 0);
+		for (; (rc = bpe_long_step(b, c, 100, &out)) == 1; steps++)
+			assert_true(steps * 100 < 60 * n);
+		assert_int_equal(rc, 0);
+		assert_true(out.n > 0 && steps > 2);
+		bpe_free(b);
+		ids_free(&out);
+		vocab_fini(&v);
+	}
+	free(text);
+	bpe_scratch_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lowest_rank_first), cmocka_unit_test(leftmost_of_equals), cmocka_unit_test(last_of_twins_counts),
 		cmocka_unit_test(equal_ranks), cmocka_unit_test(characters_and_bytes),
 		cmocka_unit_test(random_bytes), cmocka_unit_test(random_characters),
+		cmocka_unit_test(long_pieces_take_linear_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
