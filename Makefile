@@ -196,6 +196,9 @@ bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/be
 # what the rules are worth against engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
+# text into ids: make bench-prompt TOK=tokenizer.json TEXTS="english=FILE chinese=FILE"
+bench-prompt: $(B)/tests/bench/bench_bpe
+	@$< $(TOK) $(TEXTS)
 bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
@@ -217,6 +220,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-path bench-socket bench-overload oracle sim test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-prompt bench-path bench-socket bench-overload oracle sim test-long asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -301,13 +301,39 @@ static void long_pieces_take_linear_work(void **state)
 	bpe_scratch_free(c);
 }
 
+/* So do characters that are not known: a step of 100 is over after 100 of them. */
+static void unknown_characters_are_work(void **state)
+{
+	struct bpe_scratch *c = bpe_scratch_new();
+	struct ids out = { 0 };
+	uint8_t text[2000];
+	size_t steps = 0;
+	struct vocab v;
+	struct bpe *b;
+
+	memset(text, 'x', sizeof(text));
+	vocab_init(&v);
+	v.spec.characters = v.spec.has_unk = true;
+	vocab_token(&v, 0, "<unk>", 5);
+	b = bpe_new(&v.spec, NULL);
+	assert_int_equal(bpe_long_start(b, c, text, sizeof(text)), 0);
+	while (bpe_long_step(b, c, 100, &out) == 1)
+		steps++;
+	assert_true(steps >= 20 + 19);
+	assert_int_equal(out.n, sizeof(text));
+	bpe_free(b);
+	ids_free(&out);
+	vocab_fini(&v);
+	bpe_scratch_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lowest_rank_first), cmocka_unit_test(leftmost_of_equals), cmocka_unit_test(last_of_twins_counts),
 		cmocka_unit_test(equal_ranks), cmocka_unit_test(characters_and_bytes),
 		cmocka_unit_test(random_bytes), cmocka_unit_test(random_characters),
-		cmocka_unit_test(long_pieces_take_linear_work),
+		cmocka_unit_test(long_pieces_take_linear_work), cmocka_unit_test(unknown_characters_are_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,15 @@ static void other_lengths_are_refused(void **state)
 	vocab_fini(&v);
 }
 
+/* A number in the head or in the tokens becomes another one: one that is in use there, or just outside what there is. */
+static void renumber(struct rng *r, uint8_t *p, uint32_t n_syms)
+{
+	size_t words = (2112 + 64 * (size_t)n_syms) / 4, at = 4 * (4 + rng_below(r, (uint32_t)words - 4));
+	uint32_t other[] = { n_syms, n_syms + 1, 0xfffffe, 0xffffff, rng_below(r, n_syms), rng_below(r, n_syms), UINT32_MAX };
+
+	memcpy(p + at, &other[rng_below(r, 7)], 4);
+}
+
 /* Bits are turned, mostly in the head or in words that look like a number; what is taken in spite of it is used. */
 static void damage(struct rng *r, uint8_t *p, size_t n)
 {
@@ -162,12 +171,15 @@ static void damaged_images(void **state)
 		make_text(&r);
 		b = bpe_new(&v.spec, NULL);
 		assert_non_null(b);
-		for (i = 0; i < 150; i++) {
+		for (i = 0; i < 500; i++) {
 			uint8_t *raw, *p = copy_image(bpe_image(b), &raw);
 			struct ids out = { 0 };
 			struct bpe *bad;
 
-			damage(&r, p, bpe_image(b).n);
+			if (i % 2)
+				damage(&r, p, bpe_image(b).n);
+			else
+				renumber(&r, p, v.spec.n_tokens);
 			bad = bpe_of_image(span_of(p, bpe_image(b).n));
 			if (bad != NULL)
 				encode_all(bad, c, &out);
