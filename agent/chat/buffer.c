@@ -6,7 +6,8 @@ static bool grow(struct buffer *b, size_t n)
 	size_t cap = b->cap > 0 ? b->cap : 1024;
 	char *p;
 
-	if (b->failed || n > SIZE_MAX / 4 - b->n) {
+	b->full |= b->max > 0 && n > b->max - b->n;
+	if (b->failed || b->full || n > SIZE_MAX / 4 - b->n) {
 		b->failed = true;
 		return false;
 	}
@@ -21,7 +22,7 @@ static bool grow(struct buffer *b, size_t n)
 	if (b->n > 0)
 		memcpy(p, b->p, b->n);
 	if (b->p != NULL)
-		mem_wipe(b->p, b->n);
+		mem_wipe(b->p, b->top);
 	mem_free(b->p);
 	b->p = p;
 	b->cap = cap;
@@ -34,6 +35,8 @@ void buffer_add(struct buffer *b, const char *p, size_t n)
 		return;
 	memcpy(b->p + b->n, p, n);
 	b->n += n;
+	if (b->n > b->top)
+		b->top = b->n;
 }
 
 void buffer_str(struct buffer *b, const char *s)
@@ -46,11 +49,23 @@ void buffer_span(struct buffer *b, struct span s)
 	buffer_add(b, s.p, s.n);
 }
 
+void buffer_start(struct buffer *b, size_t max)
+{
+	b->n = 0;
+	b->max = max;
+	b->failed = b->full = false;
+}
+
 void buffer_wipe(struct buffer *b)
 {
 	if (b->p != NULL)
-		mem_wipe(b->p, b->cap);
-	b->n = 0;
+		mem_wipe(b->p, b->top);
+	b->n = b->top = 0;
+	if (b->cap <= BUFFER_KEPT)
+		return;
+	mem_free(b->p);
+	b->p = NULL;
+	b->cap = 0;
 }
 
 void buffer_free(struct buffer *b)

@@ -12,6 +12,7 @@
 #include "agent/chat/internal.h"
 
 #define BODY_DEPTH	128
+#define RUNS_KEPT	65536	/* of a scratch, when it is wiped */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -43,6 +44,12 @@ void chat_scratch_wipe(struct chat_scratch *s)
 	buffer_wipe(&s->closed);
 	buffer_wipe(&s->text);
 	buffer_wipe(&s->other);
+	s->n_runs = 0;
+	if (s->cap_runs <= RUNS_KEPT)
+		return;
+	mem_free(s->runs);
+	s->runs = NULL;
+	s->cap_runs = 0;
 }
 
 const char *chat_result_name(enum chat_result r)
@@ -175,7 +182,7 @@ static enum chat_result by_harmony(struct rendering *r)
 {
 	static const enum chat_result of[] = {
 		[HARMONY_DONE] = CHAT_DONE, [HARMONY_REFUSED] = CHAT_REFUSED, [HARMONY_NO_MEMORY] = CHAT_NO_MEMORY,
-		[HARMONY_ENDED] = CHAT_NO_MEMORY,
+		[HARMONY_ENDED] = CHAT_NO_MEMORY, [HARMONY_LIMIT] = CHAT_LIMIT,
 	};
 	char date[32];
 	struct make k = { .mem = r->s->mem };
@@ -192,15 +199,19 @@ static enum chat_result by_harmony(struct rendering *r)
 		return of_make(r, &k);
 	r->s->n_runs = 0;
 	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
-	return result == HARMONY_DONE ? CHAT_DONE : why(r, of[result], "harmony has no form for it");
+	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
+		result = HARMONY_LIMIT;
+	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)	/* arguments that are no text are the engine's to write */
+		return why(r, CHAT_UNKNOWN, "there is something in it that is not text");
+	return result == HARMONY_DONE ? CHAT_DONE :
+	       why(r, of[result], result == HARMONY_REFUSED ? "harmony has no form for it" : "it takes too much memory");
 }
 
 static enum chat_result render(struct rendering *r, struct buffer *into)
 {
 	enum chat_result result;
 
-	into->n = 0;
-	into->failed = false;
+	buffer_start(into, jinja_limits_defaults().output);
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
 	if (result == CHAT_DONE && into->failed)
@@ -230,13 +241,42 @@ static struct span last_text(const struct rendering *r)
 	return is_str(content) ? jval_span(content) : (struct span){ .n = 0 };
 }
 
+/* Where <s> comes last in the text; NULL: nowhere. As Knuth, Morris and Pratt do it, from the end: a client may send a text of one letter
+ * of which the last message is half, and to begin anew at each place would never end. False: no memory. */
+static bool last_place(struct rendering *r, struct span s, const char **at)
+{
+	const char *end = s.p + s.n;
+	uint32_t *back, k = 0;	/* back[i]: of the last i bytes of <s>, how many at their front are also at their end */
+
+	*at = NULL;
+	if (s.n > r->into->n)
+		return true;
+	if ((back = jinja_mem_take(r->s->mem, (s.n + 1) * sizeof(*back))) == NULL)
+		return false;
+	back[0] = back[1] = 0;
+	for (uint32_t i = 1; i < s.n; back[++i] = k) {
+		while (k > 0 && end[-1 - (ptrdiff_t)k] != end[-1 - (ptrdiff_t)i])
+			k = back[k];
+		k += end[-1 - (ptrdiff_t)k] == end[-1 - (ptrdiff_t)i];
+	}
+	k = 0;
+	for (const char *p = r->into->p + r->into->n; p > r->into->p && k < s.n; ) {
+		p--;
+		while (k > 0 && end[-1 - (ptrdiff_t)k] != *p)
+			k = back[k];
+		k += end[-1 - (ptrdiff_t)k] == *p;
+		*at = k == s.n ? p : NULL;
+	}
+	return true;
+}
+
 /* Hugging Face's apply_chat_template(): the text ends where the last message does, with the white space behind it if the
  * template left that. */
 static enum chat_result end_at_last(struct rendering *r)
 {
 	struct span s = last_text(r), full;
 	struct buffer *b = r->into;
-	const char *at = NULL, *p = b->p;
+	const char *at = NULL;
 	size_t n;
 
 	while (s.n > 0 && is_space(s.p[0]))
@@ -246,8 +286,8 @@ static enum chat_result end_at_last(struct rendering *r)
 		s.n--;
 	if (s.n == 0)
 		return why(r, CHAT_REFUSED, "there is no last message to go on with");
-	while ((p = memmem(p, b->n - (size_t)(p - b->p), s.p, s.n)) != NULL)
-		at = p++;
+	if (!last_place(r, s, &at))
+		return why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
 	if (at == NULL)
 		return why(r, CHAT_REFUSED, "the template changes the last message, so that it cannot go on");
 	n = (size_t)(at - b->p);
@@ -272,9 +312,9 @@ static enum chat_result render_longer(struct rendering *r, unsigned n, bool from
 		dummy = make_dict(&k);
 		make_put(&k, dummy, "role", make_str((i % 2 == 0) != from_answer ? "user" : "assistant"));
 		make_put(&k, dummy, "content", make_str("x"));
+		dummy = make_messages(&k, jval_list(&dummy, 1), parts);
 		if (k.state == MAKE_GOOD)
-			dummy = make_messages(&k, jval_list(&dummy, 1), parts).v[0];
-		make_add(&k, &l, dummy);
+			make_add(&k, &l, dummy.v[0]);
 	}
 	if (k.state != MAKE_GOOD)
 		return of_make(r, &k);
@@ -353,8 +393,7 @@ static enum chat_result read_body(struct rendering *r)
 	if (r->b->cut) {
 		if (!cut_find(raw, r->b->api == CHAT_RESPONSES ? "input" : "messages", &cut))
 			return why(r, CHAT_UNKNOWN, "nothing of it is whole");
-		r->s->closed.n = 0;
-		r->s->closed.failed = false;
+		buffer_start(&r->s->closed, 0);
 		buffer_add(&r->s->closed, raw.p, cut.n);
 		buffer_str(&r->s->closed, cut.close);
 		if (r->s->closed.failed)
@@ -432,7 +471,7 @@ enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const
 	enum chat_result result;
 
 	*out = (struct chat_text){ .p = "" };
-	jinja_mem_reset(s->mem);
+	jinja_mem_wipe(s->mem);
 	result = read_body(&r);
 	if (result == CHAT_DONE)
 		result = convert(&r);

@@ -6,8 +6,7 @@ struct making {
 	struct jinja_mem *mem;
 	struct harmony_message *m;
 	size_t n, cap;
-	const struct jval *messages;	/* of the body */
-	size_t n_messages;
+	struct jval called;		/* a dict: the id of each call of the body, and the name of its function */
 	bool no_memory, bad;
 };
 
@@ -114,6 +113,7 @@ static void add_call(struct making *k, struct jval call)
 	struct jval function = get(call, "function");
 	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
 
+	k->bad |= !is_none(get(function, "arguments")) && !is_str(get(function, "arguments"));
 	if (m == NULL)
 		return;
 	m->recipient = joined(k, "functions.", get_text(function, "name"));
@@ -139,20 +139,35 @@ static void add_calls(struct making *k, struct jval msg, struct jval calls)
 		add_call(k, calls.v[i]);
 }
 
-/* The function of the last call with this id; "" as long as there is none. */
-static struct span called(const struct making *k, struct span id)
+/* As a key: also of one that is not there. */
+static struct jval id_of(struct jval of, const char *key)
 {
-	struct span name = { .n = 0 };
+	struct span id = get_text(of, key);
 
-	for (size_t i = 0; i < k->n_messages; i++) {
-		struct jval calls = get(k->messages[i], "tool_calls");
+	return id.n > 0 ? jval_str(id.p, id.n) : jval_str("", 0);
+}
 
-		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++) {
-			if (span_eq(get_text(calls.v[c], "id"), id))
-				name = get_text(get(calls.v[c], "function"), "name");
+/* What each call is of; of two with one id the last one counts, also where it comes later. A body may hold as many answers as calls,
+ * so they are found by name. */
+static void find_calls(struct making *k, struct jval messages)
+{
+	k->called = jval_dict(k->mem, 4);
+	k->no_memory |= k->called.kind == JV_MISSING;
+	for (uint32_t i = 0; i < messages.n && !k->no_memory; i++) {
+		struct jval calls = get(messages.v[i], "tool_calls");
+
+		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n && !k->no_memory; c++) {
+			k->no_memory |= !jdict_put(k->mem, k->called.d, id_of(calls.v[c], "id"), get(get(calls.v[c], "function"), "name"));
 		}
 	}
-	return name;
+}
+
+/* "" as long as there is none. */
+static struct span called(const struct making *k, struct jval id)
+{
+	const struct jval *name = jdict_get(k->called.d, id);
+
+	return name != NULL && is_str(*name) ? jval_span(*name) : (struct span){ .n = 0 };
 }
 
 static void add_tool(struct making *k, struct jval msg)
@@ -161,7 +176,7 @@ static void add_tool(struct making *k, struct jval msg)
 
 	if (m == NULL)
 		return;
-	m->name = joined(k, "functions.", called(k, get_text(msg, "tool_call_id")));
+	m->name = joined(k, "functions.", called(k, id_of(msg, "tool_call_id")));
 	m->recipient = SPAN("assistant");
 }
 
@@ -276,7 +291,7 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, cons
 				   void *arg)
 {
 	struct jval messages = get(body, "messages"), tools = get(body, "tools");
-	struct making k = { .mem = mem, .messages = messages.v, .n_messages = messages.n };
+	struct making k = { .mem = mem };
 	size_t in_front;
 
 	if (messages.kind != JV_LIST)
@@ -284,6 +299,7 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, cons
 	add_system(&k, body, o->date);
 	if (tools.kind == JV_LIST && tools.n > 0)
 		add_developer(&k, tools);
+	find_calls(&k, messages);
 	in_front = k.n;
 	for (uint32_t i = 0; i < messages.n && !k.no_memory && !k.bad; i++)
 		add_message(&k, messages.v[i]);

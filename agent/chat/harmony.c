@@ -76,7 +76,7 @@ static void put_text(struct renderer *r, struct span text)
 static void put_run(struct renderer *r)
 {
 	if (r->text.failed && r->result == HARMONY_DONE)
-		r->result = HARMONY_NO_MEMORY;
+		r->result = r->text.full ? HARMONY_LIMIT : HARMONY_NO_MEMORY;
 	put_text(r, span_of(r->text.p, r->text.n));
 	r->text.n = 0;
 }
@@ -295,7 +295,7 @@ static size_t drop_before(const struct harmony_message *m, size_t n)
 enum harmony_result harmony_render(const struct harmony_message *m, size_t n, struct harmony_opts o, harmony_put *fn,
 				   void *arg)
 {
-	struct renderer r = { .put = fn, .arg = arg, .result = HARMONY_DONE };
+	struct renderer r = { .put = fn, .arg = arg, .text = { .max = HARMONY_RUN_MAX }, .result = HARMONY_DONE };
 	size_t first = o.drop_analysis ? drop_before(m, n) : 0;
 
 	for (size_t i = 0; i < n; i++)

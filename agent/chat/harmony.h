@@ -62,8 +62,11 @@ enum harmony_result {
 	HARMONY_DONE,
 	HARMONY_REFUSED,	/* a tool's answer without a name, a schema nested beyond HARMONY_DEPTH: no rendering */
 	HARMONY_NO_MEMORY,
-	HARMONY_ENDED		/* by <put> */
+	HARMONY_ENDED,		/* by <put> */
+	HARMONY_LIMIT		/* a run has more than HARMONY_RUN_MAX bytes: a schema's indents make much of little */
 };
+
+#define HARMONY_RUN_MAX	((size_t)16 << 20)
 
 #define HARMONY_DEPTH	64
 

@@ -9,6 +9,8 @@
  *   - "name" and "task" stay, of a developer message "tools"; all other members of a message are gone
  *   - a tool's definition has type and function, and a function always name, description and parameters, in this order, null when
  *     they are not there; members of other names come behind */
+#include <errno.h>
+
 #include "agent/chat/make.h"
 
 #define ARGUMENTS_DEPTH	64
@@ -125,9 +127,11 @@ static struct jval arguments_of(struct make *k, struct jval arguments)
 
 	if (arguments.kind == JV_DICT || is_list(arguments))
 		return arguments;
-	if (is_str(arguments) && jval_from_json(k->mem, jval_span(arguments), ARGUMENTS_DEPTH, &v, &at) == 0)
+	if (!is_str(arguments))
+		return make_dict(k);
+	if (jval_from_json(k->mem, jval_span(arguments), ARGUMENTS_DEPTH, &v, &at) == 0)
 		return v;
-	if (jinja_mem_full(k->mem))
+	if (errno == ENOMEM)
 		make_fail(k, MAKE_NO_MEMORY);
 	return make_dict(k);
 }

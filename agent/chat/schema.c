@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/base/mem.h"
 #include "agent/chat/get.h"
 #include "agent/chat/schema.h"
 
@@ -135,6 +136,8 @@ int schema_json(struct buffer *b, struct jval v, unsigned depth)
 		buffer_str(b, v.i ? "true" : "false");
 		return 0;
 	case JV_FLOAT:
+		if (!isfinite(v.f))	/* 1e999: neither Python's "Infinity" nor any other word for it is JSON */
+			return -1;
 		json_float(b, v.f);
 		return 0;
 	case JV_LIST:
@@ -253,18 +256,14 @@ static int write_choice(struct buffer *b, struct jval of, struct at at)
 }
 
 /* "name" or "name?", for one that may be left out. */
-static void write_name(struct buffer *b, struct jval key, struct jval required, struct at at)
+static void write_name(struct buffer *b, struct jval key, bool must, struct at at)
 {
-	bool must = false;
-
-	for (uint32_t i = 0; is_list(required) && i < required.n; i++)
-		must |= same_text(required.v[i], key);
 	pad(b, at);
 	buffer_add(b, key.s, key.n);
 	buffer_str(b, must ? "" : "?");
 }
 
-static int write_choice_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
+static int write_choice_property(struct buffer *b, struct jval key, struct jval property, bool must, struct at at)
 {
 	struct jval of = get(property, "oneOf"), description = get(property, "description");
 	struct jval def = get(property, "default");
@@ -279,7 +278,7 @@ static int write_choice_property(struct buffer *b, struct jval key, struct jval 
 			return -1;
 		buffer_str(b, "\n");
 	}
-	write_name(b, key, required, at);
+	write_name(b, key, must, at);
 	buffer_str(b, ":\n");
 	for (uint32_t i = 0; i < of.n; i++) {
 		bool described = (i == 0 && above) || same_text(get(of.v[i], "description"), description);
@@ -295,7 +294,7 @@ static int write_choice_property(struct buffer *b, struct jval key, struct jval 
 	return 0;
 }
 
-static int write_property(struct buffer *b, struct jval key, struct jval property, struct jval required, struct at at)
+static int write_property(struct buffer *b, struct jval key, struct jval property, bool must, struct at at)
 {
 	struct jval def = get(property, "default"), choice = get(property, "oneOf");
 
@@ -304,8 +303,8 @@ static int write_property(struct buffer *b, struct jval key, struct jval propert
 		comment(b, at, get(property, "description"));
 	write_examples(b, property, at);
 	if (is_list(choice))
-		return write_choice_property(b, key, property, required, at);
-	write_name(b, key, required, at);
+		return write_choice_property(b, key, property, must, at);
+	write_name(b, key, must, at);
 	buffer_str(b, ": ");
 	if (write_nullable(b, property, deeper(at, 4)) < 0)
 		return -1;
@@ -319,19 +318,44 @@ static int write_property(struct buffer *b, struct jval key, struct jval propert
 	return 0;
 }
 
+/* For each of <of> whether <required> names it, looked up by name: both may be as long as the body. NULL: no memory. */
+static bool *who_must(const struct jdict *of, struct jval required)
+{
+	bool *must = mem_calloc(of->n, sizeof(*must));
+
+	for (uint32_t i = 0; must != NULL && is_list(required) && i < required.n; i++) {
+		const struct jval *v = is_str(required.v[i]) ? jdict_get(of, required.v[i]) : NULL;
+
+		if (v != NULL)
+			must[(const struct jdict_entry *)((const char *)v - offsetof(struct jdict_entry, value)) - of->entry] = true;
+	}
+	return must;
+}
+
+static int write_properties(struct buffer *b, const struct jdict *of, struct jval required, struct at at)
+{
+	bool *must = who_must(of, required);
+	int rc = 0;
+
+	if (must == NULL) {
+		b->failed = true;
+		return 0;
+	}
+	for (uint32_t i = 0; i < of->n && rc == 0; i++)
+		rc = write_property(b, of->entry[i].key, of->entry[i].value, must[i], at);
+	mem_free(must);
+	return rc;
+}
+
 static int write_object(struct buffer *b, struct jval schema, struct at at)
 {
-	struct jval properties = get(schema, "properties"), required = get(schema, "required");
+	struct jval properties = get(schema, "properties");
 
 	if (is_str(get(schema, "description")))
 		comment(b, at, get(schema, "description"));
 	buffer_str(b, "{\n");
-	for (uint32_t i = 0; properties.kind == JV_DICT && i < properties.d->n; i++) {
-		const struct jdict_entry *e = &properties.d->entry[i];
-
-		if (write_property(b, e->key, e->value, required, at) < 0)
-			return -1;
-	}
+	if (properties.kind == JV_DICT && properties.d->n > 0 && write_properties(b, properties.d, get(schema, "required"), at) < 0)
+		return -1;
 	pad(b, at);
 	buffer_str(b, "}");
 	return 0;

@@ -7,10 +7,10 @@
 
 #define SCHEMA_DEPTH	64
 
-/* Append the type of <schema>. -1: nested beyond SCHEMA_DEPTH; <b> then has a part of it. */
+/* Append the type of <schema>. -1: nested beyond SCHEMA_DEPTH, or schema_json() says so; <b> then has a part of it. O(length). */
 int schema_write(struct buffer *b, struct jval schema);
 
-/* Append <v> as compact JSON, as Rust's serde_json writes it. -1: the same. */
+/* Append <v> as compact JSON, as Rust's serde_json writes it. -1: the same, or a number beyond what a double holds. */
 int schema_json(struct buffer *b, struct jval v, unsigned depth);
 
 #endif
