@@ -30,9 +30,8 @@ struct split_scratch {
 
 /* ---- splitters ------------------------------------------------------------------------------------------------- */
 
-/* Rust's \w+|[^\w\s]+ in Oniguruma's words, whose \w has six numbers of Latin-1 in it and no joiners. */
-#define RUST_WORD	"[\\w\\u200c\\u200d&&[^\\u00b2\\u00b3\\u00b9\\u00bc-\\u00be]]"
-#define WHITESPACE	RUST_WORD "+|[^\\s" RUST_WORD "]+"
+/* Rust's \w+|[^\w\s]+ in Oniguruma's words, whose \w has no joiners. */
+#define WHITESPACE	"[\\w\\u200c\\u200d]+|[^\\w\\u200c\\u200d\\s]+"
 
 static const char *const names[] = {
 	[STEP_REGEX] = "Split", [STEP_STRING] = "Split", [STEP_BYTE_LEVEL] = "ByteLevel", [STEP_DIGITS] = "Digits",
@@ -58,6 +57,8 @@ static struct family family_of_chain(const struct split_step *t, size_t n)
 	size_t i, k = 0;
 
 	for (i = 0; i < n; i++) {
+		if (t[i].kind == STEP_BYTE_LEVEL && i + 1 < n)
+			return (struct family){ NULL, NULL };	/* what follows sees other characters */
 		if (plain_byte_level(&t[i]))
 			continue;
 		if (t[i].kind == STEP_BYTE_LEVEL && !t[i].add_prefix_space)
@@ -114,13 +115,30 @@ static int metaspace_step(const struct split_step *t, struct step *s, struct err
 	return one_char(s, t->pattern, e);
 }
 
-/* One step of the file into one or none of ours; ByteLevel may be two. */
-static int make_step(struct split *m, const struct split_step *t, struct err *e)
+/* ByteLevel: none to three steps. <more>: there are steps behind it. */
+static int byte_level_step(struct split *m, const struct split_step *t, bool more, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < m->n; i++)
+		if (m->step[i].run == RUN_TO_CHARS)
+			return err_set(e, "a second one in a row of steps");
+	if (t->add_prefix_space)
+		m->step[m->n++] = (struct step){ .run = RUN_PREFIX_SPACE };
+	if (t->use_regex)
+		m->step[m->n++] = (struct step){ .run = RUN_SCAN, .scan = family_gpt2.scan, .behaviour = SPLIT_ISOLATED };
+	if (more)
+		m->step[m->n++] = (struct step){ .run = RUN_TO_CHARS };
+	return 0;
+}
+
+/* One step of the file into ours. */
+static int make_step(struct split *m, const struct split_step *t, bool more, struct err *e)
 {
 	struct step *s = &m->step[m->n];
 
-	if (plain_byte_level(t))
-		return 0;
+	if (t->kind == STEP_BYTE_LEVEL)
+		return byte_level_step(m, t, more, e);
 	m->n++;
 	switch (t->kind) {
 	case STEP_REGEX:
@@ -142,14 +160,7 @@ static int make_step(struct split *m, const struct split_step *t, struct err *e)
 	case STEP_METASPACE:
 		return metaspace_step(t, s, e);
 	case STEP_BYTE_LEVEL:
-		if (t->add_prefix_space) {
-			s->run = RUN_PREFIX_SPACE;
-			if (!t->use_regex)
-				return 0;
-			s = &m->step[m->n++];
-		}
-		*s = (struct step){ .run = RUN_SCAN, .scan = family_gpt2.scan, .behaviour = SPLIT_ISOLATED };
-		return 0;
+		break;
 	}
 	return err_set(e, "this kind of step is not known");
 }
@@ -162,11 +173,16 @@ static int make_steps(struct split *s, const struct split_step *steps, size_t n,
 	for (i = 0; i < n; i++) {
 		if ((unsigned)steps[i].behaviour > SPLIT_CONTIGUOUS)
 			err_set(&why, "this behaviour is not known");
-		else if (make_step(s, &steps[i], &why) == 0)
+		else if (make_step(s, &steps[i], i + 1 < n, &why) == 0)
 			continue;
 		return err_set(e, "step %zu of the pre-tokenizer, %s: %s", i + 1,
 			       (unsigned)steps[i].kind < NAMES ? names[steps[i].kind] : "?", why.text);
 	}
+	for (i = 0; i < s->n; i++)
+		if (s->step[i].run == RUN_TO_CHARS) {
+			s->step[s->n++] = (struct step){ .run = RUN_TO_BYTES };
+			break;
+		}
 	return 0;
 }
 
@@ -184,7 +200,7 @@ static struct split_traits traits_of_steps(const struct split *s)
 
 struct split *split_new(const struct split_step *steps, size_t n, struct err *e)
 {
-	struct split *s = n > 1000 ? NULL : mem_alloc(sizeof(*s) + 2 * n * sizeof(*s->step));
+	struct split *s = n > 1000 ? NULL : mem_alloc(sizeof(*s) + (3 * n + 1) * sizeof(*s->step));
 	struct family f;
 
 	if (s == NULL) {

@@ -21,6 +21,7 @@ struct regex_at {
 	size_t from;		/* where the next search begins */
 	size_t end;		/* of the last match */
 	bool any;		/* there was one */
+	bool begun, exact;	/* which of two patterns */
 };
 
 /* 1: a match, <start> .. <end>. 0: no more. -1: no memory, or a limit was met. */
@@ -35,6 +36,9 @@ struct onig {
 	size_t n, cap;
 	uint32_t *from;		/* for each byte of it, where in the pattern it comes from */
 	bool bad;		/* no memory */
+	bool no_jit;		/* it has what PCRE2's JIT does wrong */
+	bool plain;		/* in: for texts without UC_NEW characters; shorter sets, which are much faster */
+	bool sets;		/* it has sets that are others when plain */
 };
 
 /* 0, or -1 and <e> filled. */

@@ -14,7 +14,7 @@
 
 bool step_rewrites(const struct step *s)
 {
-	return s->run == RUN_PREFIX_SPACE || s->run == RUN_METASPACE || s->behaviour == SPLIT_REMOVED;
+	return s->run >= RUN_PREFIX_SPACE || s->behaviour == SPLIT_REMOVED;
 }
 
 static void bytes_fini(struct bytes *b)
@@ -218,6 +218,17 @@ static void merge_next(struct steps_scratch *c)
 	c->n_cuts -= n;
 }
 
+/* Whether a piece loses its first byte to <s>. */
+static bool loses_front(const struct step *s, const struct steps_scratch *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->n_cuts; i++)
+		if (c->cut[i].start != c->cut[i].end)
+			return s->behaviour == SPLIT_REMOVED && c->cut[i].match;
+	return false;
+}
+
 static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base, struct list *out,
 		    struct bytes *b)
 {
@@ -295,10 +306,50 @@ static int metaspace(const struct step *s, const uint8_t *p, size_t n, bool begi
 	return put_end(out, b->n);
 }
 
+/* GPT-2's table: what is printable in Latin-1 stands for itself, the rest for U+0100 and on, in order. */
+static bool stands_for_itself(unsigned b)
+{
+	return (b > 0x20 && b < 0x7f) || (b > 0xa0 && b != 0xad);
+}
+
+static int to_chars(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+{
+	uint32_t map[256], next = 0x100;
+	uint8_t u[4];
+	size_t i;
+
+	for (i = 0; i < 256; i++)
+		map[i] = stands_for_itself((unsigned)i) ? (uint32_t)i : next++;
+	for (i = 0; i < n; i++)
+		if (put_bytes(b, u, utf8_put(u, map[p[i]])) < 0)
+			return -1;
+	return put_end(out, b->n);
+}
+
+static int to_bytes(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+{
+	uint8_t map[256], byte;
+	unsigned k = 0, i;
+	size_t at;
+	uint32_t cp;
+
+	for (i = 0; i < 256; i++)
+		if (!stands_for_itself(i))
+			map[k++] = (uint8_t)i;
+	for (at = 0; at < n; ) {
+		at += utf8_get(p + at, n - at, &cp);
+		byte = cp < 0x100 ? (uint8_t)cp : map[cp - 0x100];
+		if (put_bytes(b, &byte, 1) < 0)
+			return -1;
+	}
+	return put_end(out, b->n);
+}
+
 /* ---- chains ---------------------------------------------------------------------------------------------------- */
 
+/* *first: the first piece begins where the whole text does; a step may take that away. */
 static int run_step(const struct step *s, struct steps_scratch *c, const struct list *in, struct list *out, struct bytes *b,
-		    bool first)
+		    bool *first)
 {
 	size_t i, at = 0, n;
 	int rc;
@@ -312,11 +363,17 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		if (s->run == RUN_PREFIX_SPACE)
 			rc = prefix_space(p, n, out, b);
 		else if (s->run == RUN_METASPACE)
-			rc = metaspace(s, p, n, first && i == 0, out, b);
+			rc = metaspace(s, p, n, *first && i == 0, out, b);
+		else if (s->run == RUN_TO_CHARS)
+			rc = to_chars(p, n, out, b);
+		else if (s->run == RUN_TO_BYTES)
+			rc = to_bytes(p, n, out, b);
 		else
 			rc = split_piece(s, c, p, n, at, out, b);
 		if (rc < 0)
 			return -1;
+		if (i == 0 && s->run <= RUN_CHARS && loses_front(s, c))
+			*first = false;
 	}
 	out->text = step_rewrites(s) ? b->p : in->text;
 	out->bytes = step_rewrites(s) ? b->n : in->bytes;
@@ -338,7 +395,7 @@ const struct list *steps_run(const struct step *s, size_t n, struct steps_scratc
 		if (s[i].run == RUN_REGEX && c->regex == NULL && (c->regex = regex_scratch_new()) == NULL)
 			return NULL;
 		spare = in->text == c->bytes[0].p ? &c->bytes[1] : &c->bytes[0];
-		if (run_step(&s[i], c, in, out, spare, first) < 0)
+		if (run_step(&s[i], c, in, out, spare, &first) < 0)
 			return NULL;
 		swap = in;
 		in = out;

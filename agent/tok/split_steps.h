@@ -6,7 +6,7 @@
 #include "agent/tok/split_scan.h"
 
 struct step {
-	enum { RUN_SCAN, RUN_REGEX, RUN_CHARS, RUN_PREFIX_SPACE, RUN_METASPACE } run;
+	enum { RUN_SCAN, RUN_REGEX, RUN_CHARS, RUN_PREFIX_SPACE, RUN_METASPACE, RUN_TO_CHARS, RUN_TO_BYTES } run;
 	split_scan_fn *scan;		/* SCAN: matches that touch */
 	struct regex *regex;		/* REGEX; owned */
 	enum step_chars { CHARS_DIGIT, CHARS_PUNCT, CHARS_SPACE, CHARS_ONE } chars;
@@ -15,6 +15,9 @@ struct step {
 	bool invert, split;
 	int prepend;			/* METASPACE */
 };
+
+/* TO_CHARS: each byte becomes the character that stands for it in vocabularies (ByteLevel), for steps behind it, which see these;
+ * TO_BYTES: back, even where a step cut between the characters of one. */
 
 /* Whether the bytes that come out are others than those that go in. */
 bool step_rewrites(const struct step *s);

@@ -30,7 +30,8 @@ enum {	/* forms in which a character may change, alone or behind another */
 	UC_NFC = 1 << 0, UC_NFD = 1 << 1, UC_NFKC = 1 << 2, UC_NFKD = 1 << 3,
 	UC_ACCENT = 1 << 4,	/* taken out by StripAccents */
 	UC_PUNCT = 1 << 5,	/* of the step Punctuation: ASCII's P and S, and P */
-	UC_DIGIT = 1 << 6	/* of the step Digits */
+	UC_DIGIT = 1 << 6,	/* of the step Digits */
+	UC_NEW = 1 << 7		/* PCRE2 with tables of Unicode 14 takes it for something else */
 };
 struct uc_kind {
 	uint8_t ccc;		/* Canonical_Combining_Class */

@@ -10,9 +10,10 @@ are Rust's, of 17; normal forms and accents are of 9; punctuation of about 8. So
 what each part lacks or has beyond that stands below as ranges; as do White_Space (PropList.txt) and Script=Han
 (Scripts.txt), which unicodedata2 has not."""
 import sys
+import unicodedata as old
 import unicodedata2 as U
 
-assert U.unidata_version == "16.0.0", U.unidata_version
+assert (U.unidata_version, old.unidata_version) == ("16.0.0", "14.0.0")    # Python 3.11
 
 SPACE = [(0x09, 0x0d), (0x20, 0x20), (0x85, 0x85), (0xa0, 0xa0), (0x1680, 0x1680), (0x2000, 0x200a), (0x2028, 0x2029),
          (0x202f, 0x202f), (0x205f, 0x205f), (0x3000, 0x3000)]
@@ -54,6 +55,9 @@ NO_PUNCT = [(0x61d, 0x61d), (0x9fd, 0x9fd), (0xa76, 0xa76), (0xc77, 0xc77), (0xc
     (0x11a9e, 0x11aa2), (0x11b00, 0x11b09), (0x11be1, 0x11be1), (0x11c41, 0x11c45), (0x11c70, 0x11c71), (0x11ef7, 0x11ef8),
     (0x11f43, 0x11f4f), (0x11fff, 0x11fff), (0x12ff1, 0x12ff2), (0x16d6d, 0x16d6f), (0x16e97, 0x16e9a), (0x16fe2, 0x16fe2),
     (0x1e5ff, 0x1e5ff), (0x1e95e, 0x1e95f)]
+# categories are those of Unicode 14, but \\s (U+180E), Alphabetic and Lowercase are not
+NOT_AS_IN_14 = [(0x180e, 0x180e), (0x363, 0x36f), (0xc04, 0xc04), (0xf82, 0xf83), (0x1dd3, 0x1de6), (0x11080, 0x11081),
+    (0x10fc, 0x10fc), (0xa7f2, 0xa7f4), (0xab69, 0xab69)]
 ALSO_PUNCT = [(0x166d, 0x166d), (0x111c9, 0x111c9)]
 ALSO_NUMBER = [(0x11de0, 0x11de9), (0x16ff4, 0x16ff6)]
 ALSO_LOWER = [(0x1c89, 0x1c89, 1), (0xa7cb, 0xa7cb, -42343), (0xa7cc, 0xa7cc, 1), (0xa7ce, 0xa7ce, 1), (0xa7d2, 0xa7d2, 1),
@@ -103,7 +107,7 @@ seconds = {b for _, b in pairs} | set(range(0x1161, 0x1176)) | set(range(0x11a8,
 
 def kind_of(c):
     """The combining class, a bit for each form in which the character alone or behind another may change, and what
-    StripAccents, Punctuation and Digits take it for."""
+    StripAccents, Punctuation and Digits take it for, and whether PCRE2 with tables of Unicode 14 takes it for something else."""
     s = chr(c)
     bits = 0
     if not within(c, NO_FORMS):
@@ -117,6 +121,8 @@ def kind_of(c):
         bits |= 32
     if k == "N" or within(c, ALSO_NUMBER):
         bits |= 64
+    if U.category(s) != old.category(s) or within(c, NOT_AS_IN_14):
+        bits |= 128
     return 0 if within(c, NO_CCC) else U.combining(s), bits
 
 

@@ -1,0 +1,552 @@
+/* test_split_regex.c - PCRE2 under a chain of steps: hand scanners against the same pattern, what is refused and where, sets, steps in a
+ * row. Expected pieces are those of tokenizers 0.22.2. */
+#include "agent/base/rng.h"
+#include "tests/unit/tok/cases.h"
+
+#define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
+#define ISOLATED(re)	{ .kind = STEP_REGEX, .pattern = SPAN(re), .behaviour = SPLIT_ISOLATED }
+
+static struct split *split_of(const struct split_step *step, size_t n)
+{
+	struct err e;
+	struct split *s = split_new(step, n, &e);
+
+	if (s == NULL)
+		fail_msg("%s", e.text);
+	return s;
+}
+
+/* ---- hand against PCRE2 -------------------------------------------------------------------------------------------- */
+
+static const char *const alphabet[] = {
+	"a", "b", "Z", "Q", "s", "t", "r", "e", "l", "S", "E", "'", "'s", "'LL", "'\xc5\xbf", " ", "  ", "\t", "\n", "\r\n", "\r", "\xe3\x80\x80",
+	"\xc2\xa0", "0", "7", "12345", "\xc2\xb2", "\xd9\xa3", "\xe3\x80\x87", "!", ".", "/", "(", "_", "-", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+	"\xf0\x9f\xa9\xb7", "\xc3\xa9", "\xc3\x9f", "\xc3\x89", "\xc7\x85", "\xca\xb0", "\xe6\xbc\xa2", "\xe5\xad\x97", "\xe3\x81\x8b",
+	"\xe3\x82\xab", "\xe3\x83\xbb", "\xe3\x80\x85", "\xe2\xba\x80", "\xcc\x81", "\xe3\x82\x99", "\xe0\xa4\xbe", "\x01", "\x1f", "\x7f",
+	"\xe2\x80\x8b", "\xef\xbb\xbf", "\xe1\xa0\x8e", "\xcd\xb8", "\xee\x80\x80", "\xe3\x81\x80", "\xf0\xb1\x8d\x90", "word", " The", "HELLO",
+};
+
+static size_t random_text(struct rng *rng, uint8_t *out, size_t most)
+{
+	size_t n = 0, parts = 1 + rng_below(rng, 40), base = rng_below(rng, COUNT(alphabet)), width = 1 + rng_below(rng, COUNT(alphabet));
+
+	for (; parts > 0; parts--) {
+		const char *s = alphabet[(base + rng_below(rng, (uint32_t)width)) % COUNT(alphabet)];
+
+		if (n + strlen(s) > most)
+			break;
+		memcpy(out + n, s, strlen(s));
+		n += strlen(s);
+	}
+	return n;
+}
+
+#define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+			" ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static void check_family(const char *family, unsigned texts)
+{
+	static const struct split_step deepseek[] = {
+		ISOLATED("\\p{N}{1,3}"), ISOLATED("[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"), ISOLATED(DEEPSEEK),
+	};
+	static const struct split_step wrapped[] = {
+		deepseek[0], deepseek[1], ISOLATED("(?:" DEEPSEEK ")"),
+	};
+	static struct case_text a, b;
+	static char again[2048];
+	static uint8_t text[CASE_MOST];
+	struct split_step one = { .kind = STEP_REGEX, .pattern = split_known_pattern(family), .behaviour = SPLIT_ISOLATED };
+	struct split_scratch *c = split_scratch_new();
+	struct split *hand, *pcre;
+	struct rng rng;
+	size_t n;
+
+	hand = one.pattern.p ? split_of(&one, 1) : split_of(deepseek, 3);
+	one.pattern = span_of(again, (size_t)snprintf(again, sizeof(again), "(?:%s)", one.pattern.p ? one.pattern.p : ""));
+	pcre = split_known_pattern(family).p ? split_of(&one, 1) : split_of(wrapped, 3);
+	assert_string_equal(split_traits(hand).name, family);
+	assert_true(split_traits(hand).streams && !split_traits(pcre).streams);
+	for (rng_init(&rng, 3); texts > 0; texts--) {
+		n = random_text(&rng, text, 300);
+		case_split(hand, c, text, n, &a);
+		case_split(pcre, c, text, n, &b);
+		if (!case_same(&a, &b)) {
+			case_print("hand  ", &a);
+			case_print("pcre2 ", &b);
+			fail_msg("%s", family);
+		}
+	}
+	split_free(hand);
+	split_free(pcre);
+	split_scratch_free(c);
+}
+
+static void hand_and_pcre2_agree(void **state)
+{
+	static const char *const families[] = { "cl100k", "qwen2", "qwen3.5", "cl100k-digits", "o200k", "tekken", "kimi", "gpt2", "deepseek" };
+	size_t i;
+
+	for (i = 0; i < COUNT(families); i++)
+		check_family(families[i], 300);
+}
+
+/* ---- chains ------------------------------------------------------------------------------------------------------------ */
+
+static void chains_are_as_in_tokenizers(void **state)
+{
+	static const struct {
+		struct split_step step[4];
+		size_t n;
+		const char *text, *want;	/* pieces as in the files of tests/data/tok */
+	} cases[] = {
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_REMOVED } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b1\\xc2\\xbd22|c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_REMOVED } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|s 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x|y|z| |ok|  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_REMOVED } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_REMOVED } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_REMOVED } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|x" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b1\\xc2\\xbd22|.|c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'|s 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x|-|y|_|_|z|,| |(|ok|)|!|?|  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|-|-|.|.|x" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b1\\xc2\\xbd22.|c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it'|s 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-|y_|_|z,| (|ok)|!|?|  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1-|-|.|.|x" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b1\\xc2\\xbd22|.c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'s 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x|-y|_|_z|, |(ok|)|!|?  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|-|-|.|.x" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b1\\xc2\\xbd22|.|c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'|s 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x|-|y|__|z|,| |(|ok|)!?|  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|--..|x" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_REMOVED } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a|b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_REMOVED } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's|5\\xc2\\xb3|\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|x-y__z,|(ok)!?" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_REMOVED } }, 1, " Hello\\x0aworld ",
+		  "Hello\\x0aworld" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_REMOVED } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81\\xe2\\x96\\x81b" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_REMOVED } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_ISOLATED } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a| | |b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_ISOLATED } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's| |5\\xc2\\xb3| |\\xe0\\xa7\\xbd\\xe2\\x80\\x8d| |x-y__z,| |(ok)!?| | " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_ISOLATED } }, 1, " Hello\\x0aworld ",
+		  " |Hello\\x0aworld| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_ISOLATED } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a| |\\xe2\\x96\\x81\\xe2\\x96\\x81b| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_ISOLATED } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a | |b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's |5\\xc2\\xb3 |\\xe0\\xa7\\xbd\\xe2\\x80\\x8d |x-y__z, |(ok)!? | " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, " Hello\\x0aworld ",
+		  " |Hello\\x0aworld " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a |\\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a| | b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's| 5\\xc2\\xb3| \\xe0\\xa7\\xbd\\xe2\\x80\\x8d| x-y__z,| (ok)!?| | " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a| \\xe2\\x96\\x81\\xe2\\x96\\x81b| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_NEXT } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_CONTIGUOUS } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a|  |b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_CONTIGUOUS } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's| |5\\xc2\\xb3| |\\xe0\\xa7\\xbd\\xe2\\x80\\x8d| |x-y__z,| |(ok)!?|  " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_CONTIGUOUS } }, 1, " Hello\\x0aworld ",
+		  " |Hello\\x0aworld| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_CONTIGUOUS } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a| |\\xe2\\x96\\x81\\xe2\\x96\\x81b| " },
+		{ { { .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_CONTIGUOUS } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_DIGITS, .individual = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b|1|\\xc2\\xbd|2|2|.c" },
+		{ { { .kind = STEP_DIGITS, .individual = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's |5|\\xc2\\xb3| \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  " },
+		{ { { .kind = STEP_DIGITS, .individual = true } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_DIGITS, .individual = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_DIGITS, .individual = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0|\\xd9\\xa1|--..x" },
+		{ { { .kind = STEP_DIGITS } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  b|1\\xc2\\xbd22|.c" },
+		{ { { .kind = STEP_DIGITS } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's |5\\xc2\\xb3| \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  " },
+		{ { { .kind = STEP_DIGITS } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_DIGITS } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_DIGITS } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|--..x" },
+		{ { { .kind = STEP_WHITESPACE } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a|b1|\\xc2\\xbd|22|.|c" },
+		{ { { .kind = STEP_WHITESPACE } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'|s|5|\\xc2\\xb3|\\xe0\\xa7\\xbd|\\xe2\\x80\\x8d|x|-|y__z|,|(|ok|)!?" },
+		{ { { .kind = STEP_WHITESPACE } }, 1, " Hello\\x0aworld ",
+		  "Hello|world" },
+		{ { { .kind = STEP_WHITESPACE } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81|a|\\xe2\\x96\\x81\\xe2\\x96\\x81|b" },
+		{ { { .kind = STEP_WHITESPACE } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|--..|x" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a|b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's|5\\xc2\\xb3|\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|x-y__z,|(ok)!?" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT } }, 1, " Hello\\x0aworld ",
+		  "Hello|world" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81\\xe2\\x96\\x81b" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_CHAR_DELIMITER, .pattern = SPAN("b") } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a  |1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_CHAR_DELIMITER, .pattern = SPAN("b") } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  " },
+		{ { { .kind = STEP_CHAR_DELIMITER, .pattern = SPAN("b") } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_CHAR_DELIMITER, .pattern = SPAN("b") } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81| " },
+		{ { { .kind = STEP_CHAR_DELIMITER, .pattern = SPAN("b") } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a|\\xe2\\x96\\x81|\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's|\\xe2\\x96\\x815\\xc2\\xb3|\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|\\xe2\\x96\\x81x-y__z,|\\xe2\\x96\\x81(ok)!?|\\xe2\\x96\\x81|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = true } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81|\\xe2\\x96\\x81b|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = false } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "a\\xe2\\x96\\x81\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = false } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it's\\xe2\\x96\\x815\\xc2\\xb3\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d\\xe2\\x96\\x81x-y__z,\\xe2\\x96\\x81(ok)!?\\xe2\\x96\\x81\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = false } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = false } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a\\xe2\\x96\\x81\\xe2\\x96\\x81\\xe2\\x96\\x81b\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_NEVER, .split = false } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "\\xe2\\x96\\x81it's|\\xe2\\x96\\x815\\xc2\\xb3|\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|\\xe2\\x96\\x81x-y__z,|\\xe2\\x96\\x81(ok)!?|\\xe2\\x96\\x81|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81|\\xe2\\x96\\x81b|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xe2\\x96\\x81\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = false } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "\\xe2\\x96\\x81a\\xe2\\x96\\x81\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = false } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "\\xe2\\x96\\x81it's\\xe2\\x96\\x815\\xc2\\xb3\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d\\xe2\\x96\\x81x-y__z,\\xe2\\x96\\x81(ok)!?\\xe2\\x96\\x81\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = false } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = false } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a\\xe2\\x96\\x81\\xe2\\x96\\x81\\xe2\\x96\\x81b\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = false } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xe2\\x96\\x81\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "\\xe2\\x96\\x81it's|\\xe2\\x96\\x815\\xc2\\xb3|\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|\\xe2\\x96\\x81x-y__z,|\\xe2\\x96\\x81(ok)!?|\\xe2\\x96\\x81|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81|\\xe2\\x96\\x81b|\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xe2\\x96\\x81\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = false } }, 1, "a  b1\\xc2\\xbd22.c",
+		  "\\xe2\\x96\\x81a\\xe2\\x96\\x81\\xe2\\x96\\x81b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = false } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "\\xe2\\x96\\x81it's\\xe2\\x96\\x815\\xc2\\xb3\\xe2\\x96\\x81\\xe0\\xa7\\xbd\\xe2\\x80\\x8d\\xe2\\x96\\x81x-y__z,\\xe2\\x96\\x81(ok)!?\\xe2\\x96\\x81\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = false } }, 1, " Hello\\x0aworld ",
+		  "\\xe2\\x96\\x81Hello\\x0aworld\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = false } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a\\xe2\\x96\\x81\\xe2\\x96\\x81\\xe2\\x96\\x81b\\xe2\\x96\\x81" },
+		{ { { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = false } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xe2\\x96\\x81\\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  " a| | b|1\\xc2\\xbd22|.|c" },
+		{ { { .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  " it|'s| 5\\xc2\\xb3| \\xe0\\xa7\\xbd\\xe2\\x80\\x8d| x|-|y|__|z|,| (|ok|)!?|  " },
+		{ { { .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true } }, 1, " Hello\\x0aworld ",
+		  " Hello|\\x0a|world| " },
+		{ { { .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  " \\xe2\\x96\\x81|a| \\xe2\\x96\\x81\\xe2\\x96\\x81|b| " },
+		{ { { .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  " \\xd9\\xa0\\xd9\\xa1|--..|x" },
+		{ { { .kind = STEP_BYTE_LEVEL, .add_prefix_space = true } }, 1, "a  b1\\xc2\\xbd22.c",
+		  " a  b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_BYTE_LEVEL, .add_prefix_space = true } }, 1, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  " it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  " },
+		{ { { .kind = STEP_BYTE_LEVEL, .add_prefix_space = true } }, 1, " Hello\\x0aworld ",
+		  " Hello\\x0aworld " },
+		{ { { .kind = STEP_BYTE_LEVEL, .add_prefix_space = true } }, 1, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  " \\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b " },
+		{ { { .kind = STEP_BYTE_LEVEL, .add_prefix_space = true } }, 1, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  " \\xd9\\xa0\\xd9\\xa1--..x" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+		    { .kind = STEP_DIGITS }, ISOLATED("[0-9][0-9][0-9]") }, 4, "a  b1\\xc2\\xbd22.c",
+		  "a| | b|1|\\xc2|\\xbd22|.|c" },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+		    { .kind = STEP_DIGITS }, ISOLATED("[0-9][0-9][0-9]") }, 4, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'|s| |5|\\xc2|\\xb3| \\xe0\\xa7|\\xbd|\\xe2\\x80\\x8d| x|-|y|__|z|,| |(|ok|)!?|  " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+		    { .kind = STEP_DIGITS }, ISOLATED("[0-9][0-9][0-9]") }, 4, " Hello\\x0aworld ",
+		  " Hello|\\x0a|world| " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+		    { .kind = STEP_DIGITS }, ISOLATED("[0-9][0-9][0-9]") }, 4, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81|a| \\xe2\\x96\\x81\\xe2\\x96\\x81|b| " },
+		{ { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+		    { .kind = STEP_DIGITS }, ISOLATED("[0-9][0-9][0-9]") }, 4, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0\\xd9\\xa1|--..|x" },
+		{ { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_BYTE_LEVEL, .use_regex = true } }, 2, "a  b1\\xc2\\xbd22.c",
+		  "a| | b|1|\\xc2\\xbd|2|2|.|c" },
+		{ { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_BYTE_LEVEL, .use_regex = true } }, 2, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "it|'s| |5|\\xc2\\xb3| \\xe0\\xa7\\xbd\\xe2\\x80\\x8d| x|-|y|__|z|,| (|ok|)!?|  " },
+		{ { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_BYTE_LEVEL, .use_regex = true } }, 2, " Hello\\x0aworld ",
+		  " Hello|\\x0a|world| " },
+		{ { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_BYTE_LEVEL, .use_regex = true } }, 2, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81|a| \\xe2\\x96\\x81\\xe2\\x96\\x81|b| " },
+		{ { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_BYTE_LEVEL, .use_regex = true } }, 2, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xd9\\xa0|\\xd9\\xa1|--..|x" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT }, { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 2, "a  b1\\xc2\\xbd22.c",
+		  "\\xe2\\x96\\x81a|b1\\xc2\\xbd22.c" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT }, { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 2, "it's 5\\xc2\\xb3 \\xe0\\xa7\\xbd\\xe2\\x80\\x8d x-y__z, (ok)!?  ",
+		  "\\xe2\\x96\\x81it's|5\\xc2\\xb3|\\xe0\\xa7\\xbd\\xe2\\x80\\x8d|x-y__z,|(ok)!?" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT }, { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 2, " Hello\\x0aworld ",
+		  "Hello|world" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT }, { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 2, "\\xe2\\x96\\x81a \\xe2\\x96\\x81\\xe2\\x96\\x81b ",
+		  "\\xe2\\x96\\x81a|\\xe2\\x96\\x81|\\xe2\\x96\\x81b" },
+		{ { { .kind = STEP_WHITESPACE_SPLIT }, { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST, .split = true } }, 2, "\\xd9\\xa0\\xd9\\xa1--..x",
+		  "\\xe2\\x96\\x81\\xd9\\xa0\\xd9\\xa1--..x" },
+	};
+	static struct case_text text, want, got;
+	struct split_scratch *c = split_scratch_new();
+	size_t i;
+
+	for (i = 0; i < COUNT(cases); i++) {
+		struct split *s = split_of(cases[i].step, cases[i].n);
+
+		case_undo(cases[i].text, &text);
+		case_undo(cases[i].want, &want);
+		case_split(s, c, text.p, text.n, &got);
+		if (!case_same(&want, &got)) {
+			case_print("want ", &want);
+			case_print("got  ", &got);
+			fail_msg("case %zu", i);
+		}
+		split_free(s);
+	}
+	split_scratch_free(c);
+}
+
+static void metaspace_knows_the_first(void **state)
+{
+	struct split_step m = { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST };
+	struct split *s = split_of(&m, 1);
+	struct split_scratch *c = split_scratch_new();
+	static struct pieces out;
+
+	assert_true(split_traits(s).first_differs && split_traits(s).rewrites && !split_traits(s).streams);
+	assert_int_equal(split_next(s, c, (const uint8_t *)"a b", 3, true, true, &out), 0);
+	assert_true(out.n == 1 && out.used == 3 && memcmp(out.text, "\xe2\x96\x81" "a\xe2\x96\x81" "b", 8) == 0 && out.end[0] == 8);
+	assert_int_equal(split_next(s, c, (const uint8_t *)"a b", 3, false, true, &out), 0);
+	assert_true(out.n == 1 && out.used == 3 && memcmp(out.text, "a\xe2\x96\x81" "b", 5) == 0 && out.end[0] == 5);
+	split_free(s);
+	split_scratch_free(c);
+}
+
+/* More pieces than a batch has, dealt out; a text that is given up half way is forgotten. */
+static void pieces_are_dealt_out(void **state)
+{
+	static const struct split_step steps[] = { { .kind = STEP_DIGITS, .individual = true }, { .kind = STEP_WHITESPACE_SPLIT } };
+	static uint8_t text[3000];
+	static struct pieces out;
+	struct split_scratch *c = split_scratch_new();
+	size_t n, k, calls = 0, pieces = 0;
+
+	memset(text, '5', sizeof(text));
+	for (k = 1; k <= 2; k++) {		/* in place, and rewritten */
+		struct split *s = split_of(steps, k);
+		const uint8_t *p = text;
+
+		for (n = sizeof(text); n > 0; n -= out.used, p += out.used, calls++) {
+			assert_int_equal(split_next(s, c, p, n, p == text, true, &out), 0);
+			assert_true(out.n > 0);
+			pieces += out.n;
+		}
+		assert_int_equal(calls, k * 6);
+		assert_int_equal(pieces, k * 3000);
+		assert_int_equal(split_next(s, c, text, 2000, true, true, &out), 0);
+		split_scratch_forget(c);
+		assert_int_equal(split_next(s, c, text + out.used, 2000 - out.used, true, true, &out), 0);
+		assert_int_equal(out.n, SPLIT_BATCH);
+		split_scratch_forget(c);
+		split_free(s);
+	}
+	split_scratch_free(c);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+
+static void what_is_not_understood_is_refused(void **state)
+{
+	static const struct { const char *pattern, *why; } cases[] = {
+		{ "a|*b", "byte 3: nothing to repeat" }, { "^*", "byte 2: nothing to repeat" }, { "(?=a)+", "byte 6: nothing to repeat" },
+		{ "x(?i)a|b", "byte 2: options in the middle" }, { "(?x)a b", "byte 1: this kind of group" }, { "(?~ab)", "byte 1: this kind" },
+		{ "(?s:.)", "this kind of group" }, { "\\X", "byte 1: this letter behind a backslash" }, { "ab\\K", "byte 3: this letter" },
+		{ "\\k<n>", "this letter" }, { "\\p{Emoji}", "byte 1: this property" }, { "\\pL", "a property stands in braces" },
+		{ "[a-\\d]", "a range that ends in a class" }, { "[z-a]", "from its end" }, { "[]", "a class without an end" },
+		{ "[a&&]", "a class of nothing" }, { "[&&a]", "nothing in front of &&" }, { "[[:emoji:]]", "this name" },
+		{ "(a", "byte 1: a group without an end" }, { "a)", "byte 2: a parenthesis that closes nothing" }, { "a{100000}", "numbers" },
+		{ "a{3,2}", "numbers of a repetition" }, { "\\8", "a reference to a group" }, { "(a)\\12", "above 9" },
+		{ "(?<n>a)(b)\\1", "names of groups" }, { "\\xe3", "byte 3: \\x of a byte" }, { "\\u12", "four hexadecimal digits" },
+		{ "\\x{110000}", "no such character" }, { "\\x{d800}", "no such character" }, { "(?i:\xc3\xa9)", "byte 5: (?i) on this character" },
+		{ "(?i:ffi)", "three letters" }, { "(?i:s(?:s))", "a group between them" }, { "(?i:[\xc3\xa0-\xc3\xbf])", "(?i) on these" },
+		{ "(?i:\\p{Lu})", "property of case" }, { "a+?*", "lazy" }, { "(?<=a+)b", "PCRE2" }, { "\\", "nothing behind" },
+		{ "(?#x", "a comment without an end" }, { "a(*FAIL)", "byte 2: this kind of group" },
+	};
+	struct split_step steps[2] = { { .kind = STEP_DIGITS }, { .kind = STEP_REGEX, .behaviour = SPLIT_ISOLATED } };
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < COUNT(cases); i++) {
+		steps[1].pattern = span_str(cases[i].pattern);
+		assert_null(split_new(steps, 2, &e));
+		if (strstr(e.text, "step 2 of the pre-tokenizer, Split: the pattern is not understood") == NULL ||
+		    (strcmp(cases[i].why, "PCRE2") != 0 && strstr(e.text, cases[i].why) == NULL))
+			fail_msg("%s: %s", cases[i].pattern, e.text);
+	}
+}
+
+static void steps_that_cannot_be(void **state)
+{
+	struct split_step step = { .kind = STEP_METASPACE, .pattern = SPAN("ab") };
+	struct err e;
+
+	assert_null(split_new(&step, 1, &e));
+	assert_string_equal(e.text, "step 1 of the pre-tokenizer, Metaspace: \"ab\" is not one character");
+	step.kind = (enum split_kind)77;
+	assert_null(split_new(&step, 1, &e));
+	step.kind = STEP_PUNCTUATION;
+	step.behaviour = (enum split_behaviour)9;
+	assert_null(split_new(&step, 1, &e));
+	assert_string_equal(e.text, "step 1 of the pre-tokenizer, Punctuation: this behaviour is not known");
+	assert_null(split_new(&step, 100000, &e));
+}
+
+/* Depth of groups and classes is bounded. */
+static void deep_patterns(void **state)
+{
+	static char deep[2000];
+	struct split_step step = { .kind = STEP_REGEX, .behaviour = SPLIT_ISOLATED };
+	struct err e;
+	size_t i, k;
+
+	for (k = 0; k < 2; k++)
+		for (i = 1; i < 1000; i += 17) {
+			memset(deep, k ? '[' : '(', i);
+			deep[i] = 'a';
+			memset(deep + i + 1, k ? ']' : ')', i);
+			step.pattern = span_of(deep, 2 * i + 1);
+			if (i > 50)
+				assert_null(split_new(&step, 1, &e));
+			else
+				split_free(split_of(&step, 1));
+		}
+}
+
+/* What would take for ever is given up, not answered wrongly. */
+static void the_limit_of_steps(void **state)
+{
+	struct split_step step = { .kind = STEP_REGEX, .pattern = SPAN("(?:a|aa)+[bc]"), .behaviour = SPLIT_ISOLATED };
+	struct split *s = split_of(&step, 1);
+	struct split_scratch *c = split_scratch_new();
+	static struct pieces out;
+	uint8_t text[60];
+
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(split_next(s, c, text, sizeof(text), true, true, &out), -1);
+	assert_int_equal(split_next(s, c, (const uint8_t *)"aab", 3, true, true, &out), 0);
+	assert_int_equal(out.n, 1);
+	split_free(s);
+	split_scratch_free(c);
+}
+
+/* A group that is repeated very often: more than the JIT's stack holds. */
+static void long_repetitions(void **state)
+{
+	struct split_step step = { .kind = STEP_REGEX, .pattern = SPAN("(?:\\p{L}\\p{M}*)+"), .behaviour = SPLIT_ISOLATED };
+	struct split *s = split_of(&step, 1);
+	struct split_scratch *c = split_scratch_new();
+	static uint8_t text[400000];
+	static struct pieces out;
+
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(split_next(s, c, text, sizeof(text), true, true, &out), 0);
+	assert_int_equal(out.n, 1);
+	split_free(s);
+	split_scratch_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hand_and_pcre2_agree),
+		cmocka_unit_test(chains_are_as_in_tokenizers),
+		cmocka_unit_test(metaspace_knows_the_first),
+		cmocka_unit_test(pieces_are_dealt_out),
+		cmocka_unit_test(what_is_not_understood_is_refused),
+		cmocka_unit_test(steps_that_cannot_be),
+		cmocka_unit_test(deep_patterns),
+		cmocka_unit_test(the_limit_of_steps),
+		cmocka_unit_test(long_repetitions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
