@@ -16,7 +16,9 @@ struct normal_step {
 		NORMAL_LOWERCASE, NORMAL_STRIP_ACCENTS, NORMAL_STRIP,
 		NORMAL_PREPEND,		/* <content>, in front of a text that is not empty */
 		NORMAL_REPLACE,		/* <pattern>, a string or (<regex>) a regular expression, by <content> */
-		NORMAL_BYTE_LEVEL	/* nothing to do: the vocabulary is decoded instead */
+		/* Nothing is done, as the vocabulary is decoded instead: right as long as no step that looks at characters
+		 * follows, of the normalizer or the pre-tokenizer; the loader sees to that. */
+		NORMAL_BYTE_LEVEL
 	} kind;
 	struct span pattern, content;
 	bool regex, strip_left, strip_right;
@@ -26,21 +28,25 @@ struct normal_step {
 struct normal *normal_new(const struct normal_step *steps, size_t n, struct err *e);
 void normal_free(struct normal *m);
 
-/* Whether two texts normalised apart and put together are the text normalised whole, when an added token stood between them
- * (true for all that is here but what looks at the beginning: those say so). */
-bool normal_first_differs(const struct normal *m);	/* Prepend: a text's beginning is not its middle */
+/* Whether a text's beginning is not its middle: Prepend, Strip at the left, regular expressions. A text here is what stands
+ * between two added tokens: each such segment is normalised on its own, as the engines do it, and so each has its beginning. */
+bool normal_first_differs(const struct normal *m);
 
 /* How many bytes at the end of <p> may still change with what follows (NFC: from the last starter on). Streaming keeps
- * these back. */
+ * these back. All of them where a chain has steps that look further: Strip, regular expressions, strings of several characters.
+ * */
 size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n);
 
 struct normal_buf {		/* scratch of one thread; all zero at first; grows, is wiped by _fini */
 	uint8_t *p[2];
 	size_t cap[2];
+	uint32_t *cp[2];	/* a stretch of characters */
+	size_t cap_cps;
 };
 void normal_buf_fini(struct normal_buf *b);
 
-/* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory. */
+/* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory, or
+ * PCRE2 met a limit. O(n), but for regular expressions. */
 void normal_run(const struct normal *m, struct normal_buf *b, struct span in, struct span *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* split.c - which way a chain of steps is run, and batches of pieces.
  *
- * Three ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing; an
- * empty one gives the whole text as a piece; all others are worked step by step (split_steps.c), a text at a time, and
+ * Three ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing;
+ * an empty one gives the whole text as a piece; all others are worked step by step (split_steps.c), a text at a time, and
  * the scratch deals out what came of it. */
 #include "agent/tok/split.h"
 

@@ -2,8 +2,8 @@
  *
  *   "Hello world 123!"  ->  |Hello| world| |123|!|        (L3: pieces keep their bytes, in order, none is lost)
  *
- * A splitter is a chain of steps as the file has them (Sequence). The families that matter have one scanner written by hand, chosen
- * when the pattern is exactly theirs; any other pattern is run by PCRE2 (JIT), translated from Oniguruma's syntax; what
+ * A splitter is a chain of steps as the file has them (Sequence). The families that matter have one scanner written by hand,
+ * chosen when the pattern is exactly theirs; any other pattern is run by PCRE2 (JIT), translated from Oniguruma's syntax; what
  * neither can do is refused when it is loaded.
  *
  * A splitter is immutable and shared by threads; a scratch belongs to one. Text is valid UTF-8. */
@@ -23,7 +23,8 @@ struct split_step {
 	enum split_kind {
 		STEP_REGEX,		/* Split with a Regex: <pattern>, <behaviour>, <invert> */
 		STEP_STRING,		/* Split with a String */
-		STEP_BYTE_LEVEL,	/* ByteLevel; <use_regex>, <add_prefix_space>. Pieces stay raw bytes: the vocabulary is decoded instead */
+		STEP_BYTE_LEVEL,	/* <use_regex>, <add_prefix_space>. Pieces stay raw bytes: the vocabulary is decoded;
+					 * steps behind it see the characters that stand for bytes, as in the engines */
 		STEP_DIGITS,		/* Digits: <individual> */
 		STEP_PUNCTUATION,	/* Punctuation: <behaviour>; ASCII punctuation and \p{P} */
 		STEP_WHITESPACE,	/* Whitespace: \w+|[^\w\s]+ */
@@ -69,9 +70,9 @@ struct pieces {
 	size_t used;		/* bytes of the input that are dealt with */
 };
 
-/* The next pieces of <p>, <n> bytes, at most SPLIT_BATCH of them and 256 MiB. <last>: no text follows, so everything becomes pieces in
- * the end. Without it (streams only) a piece comes out only if no byte that could follow would change it: used < n then is normal, and
- * the caller comes back with those bytes and more. <first>: <p> is where the whole text begins.
+/* The next pieces of <p>, <n> bytes, at most SPLIT_BATCH of them and 256 MiB. <last>: no text follows, so everything becomes
+ * pieces in the end. Without it (streams only) a piece comes out only if no byte that could follow would change it: used < n
+ * then is normal, and the caller comes back with those bytes and more. <first>: <p> is where the whole text begins.
  * out->n == 0 and used == n: nothing left. Returns 0, or -1: no memory, or PCRE2 met its match limit (the text
  * cannot be encoded; nothing is approximated). Hand scanners: O(n), and characters that are cut by the end wait when !last.
  *
@@ -81,8 +82,8 @@ struct pieces {
  *		p += out.used; n -= out.used; first = false;
  *	} while (n > 0);
  *
- * A splitter that does not stream takes all of the text at the first call and deals its pieces out at the next ones, which it knows by
- * <p> and <n>; so a text is gone through to its end, or forgotten. While pieces are left of one that
+ * A splitter that does not stream takes all of the text at the first call and deals its pieces out at the next ones, which it
+ * knows by <p> and <n>; so a text is gone through to its end, or forgotten. While pieces are left of one that
  * rewrites, used is 0. */
 int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first, bool last,
 	       struct pieces *out);

@@ -45,7 +45,8 @@ static const struct known {
 };
 #define KNOWN	(sizeof(known) / sizeof(known[0]))
 
-static const char *const deepseek[3] = { "\\p{N}{1,3}", "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
+static const char *const deepseek[3] = { "\\p{N}{1,3}",
+					 "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
 					 DEEPSEEK };
 
 const uint8_t scan_joins[256] = {

@@ -9,8 +9,8 @@ struct family {
 	split_scan_fn *scan;
 };
 
-/* The family of one Split (Isolated) with the regular expression <pattern>; scan == NULL: none. CR and LF themselves in the pattern
- * are the same as \r and \n. */
+/* The family of one Split (Isolated) with the regular expression <pattern>; scan == NULL: none. CR and LF themselves in the
+ * pattern are the same as \r and \n. */
 struct family family_of_pattern(struct span pattern);
 
 /* The family of the <n> Splits (Isolated) with <patterns> in a row. */

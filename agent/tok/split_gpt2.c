@@ -2,7 +2,8 @@
  *
  *	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * Small letters only behind the apostrophe; a space, and nothing else, goes with what follows; line ends are white space as any other. */
+ * Small letters only behind the apostrophe; a space, and nothing else, goes with what follows; line ends are white space as any
+ * other. */
 #include "agent/tok/split_scan.h"
 
 /* 's, ...: its bytes, 0 if it is none, -1: more. */

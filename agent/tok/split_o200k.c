@@ -4,7 +4,8 @@
  *
  *	[^\r\n\p{L}\p{N}]?U*L+S|[^\r\n\p{L}\p{N}]?U+L*S|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * Tekken has no S and single digits. Kimi has no '/', and Han characters are pieces of their own, [\p{Han}]+ first, and not in U or L.
+ * Tekken has no S and single digits. Kimi has no '/', and Han characters are pieces of their own, [\p{Han}]+ first, and not in
+ * U or L.
  *
  * What goes back: U* takes all it can and then needs one of L. If a small letter follows, it is there. If not, the last
  * character of the run that is in both classes (Lm, Lo, M) serves, and the match ends behind it. If there is none, the second

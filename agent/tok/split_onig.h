@@ -32,8 +32,8 @@ uint32_t onig_get(struct onig_in *t);
 uint32_t onig_peek(const struct onig_in *t);
 bool onig_eat(struct onig_in *t, const char *s);
 
-/* What stands behind a backslash, which has been taken, if it is a character: \n, \x41, \u3042, \.: 1 and *cp. 0: something else, nothing is
- * taken. -1: refused. */
+/* What stands behind a backslash, which has been taken, if it is a character: \n, \x41, \u3042, \.: 1 and *cp. 0: something
+ * else, nothing is taken. -1: refused. */
 int onig_escape_char(struct onig_in *t, uint32_t *cp);
 
 /* A set of characters: all in <in>, which stands in brackets, and in one of <sub>, which are alternatives, each one character. */

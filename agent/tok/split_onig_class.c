@@ -4,9 +4,9 @@
  * (?!A) and any character. So a set is what fits into one pair of brackets, and, beside that, alternatives that each match one
  * character; classes within one another end in brackets whenever they can.
  *
- * Properties are those of Unicode 16, as in Oniguruma 6.9.10. PCRE2 may be older: what came after 14 stands beside each property as a list
- * (split_newer.h), which does no harm where it knows them; what was there and has changed is in the code. Every property here and
- * every letter was asked of all code points and compared with tokenizers 0.22.2. */
+ * Properties are those of Unicode 16, as in Oniguruma 6.9.10. PCRE2 may be older: what came after 14 stands beside each
+ * property as a list (split_newer.h), which does no harm where it knows them; what was there and has changed is in the code.
+ * Every property here and every letter was asked of all code points and compared with tokenizers 0.22.2. */
 #include "agent/tok/split_onig.h"
 
 #include <stdio.h>

@@ -5,11 +5,11 @@
  * where memory comes from the heap up to a bound. What meets that bound, too, or the limit of steps is not
  * encoded at all: half an answer would be wrong ids. All memory but that of machine code is taken through mem.h.
  *
- * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs ten times
- * the time. So there is one without, for texts that have no such character, which is asked first.
+ * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs
+ * ten times the time. So there is one without, for texts that have no such character, which is asked first.
  *
- * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is matched
- * by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
+ * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is
+ * matched by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
 #include "agent/tok/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -107,6 +107,7 @@ static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, 
 		return -1;
 	if (n > 0 && t->split == NULL)
 		return merge(t, c, p, &end, 1, out);
+	split_scratch_forget(c->split);		/* what an encoding that failed may have left */
 	while (n > 0) {
 		if (split_next(t->split, c->split, p, n, first, true, &c->pieces) < 0)
 			return -1;

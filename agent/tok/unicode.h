@@ -38,9 +38,10 @@ struct uc_kind {
 	uint8_t bits;		/* UC_NFC, ... */
 };
 struct uc_kind uc_kind(uint32_t cp);
+static inline bool uc_is_plain(uint32_t cp);	/* all of it is 0, as for nearly all characters */
 
-/* All that <cp> is made of, to the end, without (NFD) or with <compat> (NFKD); *n == 0: of nothing but itself. Hangul syllables too:
- * they are written to <hangul>. */
+/* All that <cp> is made of, to the end, without (NFD) or with <compat> (NFKD); *n == 0: of nothing but itself. Hangul
+ * syllables, too: they are written to <hangul>. */
 const uint32_t *uc_decompose(uint32_t cp, bool compat, uint32_t hangul[3], size_t *n);
 /* The one character that <a> and <b> behind it make; 0: none. */
 uint32_t uc_compose(uint32_t a, uint32_t b);
@@ -49,11 +50,16 @@ uint32_t uc_lower(uint32_t cp);
 
 /* ---- the table and UTF-8 ---- */
 
-extern const uint8_t uc_class_block[], uc_class_leaf[][128];
+extern const uint8_t uc_class_block[], uc_class_leaf[][128], uc_kind_block[], uc_kind_leaf[][128];
 
 static inline uint8_t uc_class(uint32_t cp)
 {
 	return cp < 0x110000 ? uc_class_leaf[uc_class_block[cp >> 7]][cp & 127] : 0;
+}
+
+static inline bool uc_is_plain(uint32_t cp)
+{
+	return cp < 0x110000 && uc_kind_leaf[uc_kind_block[cp >> 7]][cp & 127] == 0;
 }
 
 /* The character at <p>, <n> >= 1 bytes left. Returns its bytes, 1..4. Bad UTF-8 does not come here: text is

@@ -1,7 +1,8 @@
 /* bench_split.c - text into pieces: each family's scanner, and PCRE2 with the same pattern, on one core.
  *
- * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below, mixed by a seeded generator; 1 MB
- * each, in batches as the tokenizer has them. Beside them memcpy of the same bytes, which nothing can beat. Best of the rounds. */
+ * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below, mixed by a seeded
+ * generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy of the same bytes, which nothing can beat.
+ * Best of the rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: it says so, leaves nothing, and the next try
- * gives the same pieces as ever. */
+/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: it says so, leaves nothing, and the
+ * next try gives the same pieces as ever. */
 #include "tests/unit/fault.h"
 #include "tests/unit/tok/cases.h"
 

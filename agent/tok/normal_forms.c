@@ -1,0 +1,293 @@
+/* normal_forms.c - the normal forms of Unicode (UAX #15), only where a text is not in them yet.
+ *
+ * A character that is a starter (combining class 0) and can neither change alone nor join the one before it (no bit of the form
+ * in its kind) is a border: what is in front of it and what is behind it are normalised apart. The quick check goes over the
+ * text and remembers the last border. Where it meets a character that may change, or a mark of a lower class than the one
+ * before, the stretch from that border to the next is taken apart, put in order and together; and if it is the same as before,
+ * as most of what may change is, nothing is written. So normal text is read once and not copied: ASCII 16 bytes at a time, the
+ * rest at two loads a character.
+ *
+ * A stretch of n marks is put in order by counting, in O(n): they come from outside, and a million may stand in a row. */
+#include "agent/tok/normal_forms.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "agent/base/mem.h"
+#include "agent/tok/unicode.h"
+
+/* ---- writing ------------------------------------------------------------------------------------------------------ */
+
+static void append(struct rewrite *w, const void *p, size_t n)
+{
+	size_t want = *w->cap ? *w->cap : 256;
+	uint8_t *q;
+
+	if (n == 0 || w->bad)
+		return;
+	if (n > SIZE_MAX / 4 - w->at) {
+		w->bad = true;
+		return;
+	}
+	if (w->at + n > *w->cap) {
+		while (want < w->at + n)
+			want *= 2;
+		if ((q = mem_alloc(want)) == NULL) {
+			w->bad = true;
+			return;
+		}
+		if (w->at)
+			memcpy(q, *w->p, w->at);
+		if (*w->p != NULL)
+			mem_wipe(*w->p, *w->cap);
+		mem_free(*w->p);
+		*w->p = q;
+		*w->cap = want;
+	}
+	memcpy(*w->p + w->at, p, n);
+	w->at += n;
+}
+
+void rewrite_put(struct rewrite *w, size_t from, size_t to, const void *p, size_t n)
+{
+	w->changed = true;
+	append(w, w->in + w->taken, from - w->taken);
+	append(w, p, n);
+	w->taken = to;
+}
+
+void rewrite_end(struct rewrite *w, struct span *out)
+{
+	if (!w->changed) {
+		*out = span_of(w->in, w->n);
+		return;
+	}
+	append(w, w->in + w->taken, w->n - w->taken);
+	*out = w->bad ? (struct span){ NULL, 0 } : span_of(w->at ? (const void *)*w->p : "", w->at);
+}
+
+/* ---- one stretch ---------------------------------------------------------------------------------------------------- */
+
+static bool put_cp(struct normal_buf *b, size_t *n, uint32_t cp)
+{
+	size_t want = b->cap_cps ? b->cap_cps * 2 : 64;
+	uint32_t *q;
+	int i;
+
+	if (*n == b->cap_cps) {
+		for (i = 0; i < 2; i++) {		/* the second is for putting in order */
+			if ((q = mem_calloc(want, sizeof(*q))) == NULL)
+				return false;
+			if (*n)
+				memcpy(q, b->cp[i], *n * sizeof(*q));
+			if (b->cp[i] != NULL)
+				mem_wipe(b->cp[i], b->cap_cps * sizeof(*q));
+			mem_free(b->cp[i]);
+			b->cp[i] = q;
+		}
+		b->cap_cps = want;
+	}
+	b->cp[0][(*n)++] = cp;
+	return true;
+}
+
+/* All characters of p[0 .. n) taken apart. */
+static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool compat, size_t *count)
+{
+	uint32_t cp, hangul[3];
+	const uint32_t *parts;
+	size_t at, k, m;
+
+	*count = 0;
+	for (at = 0; at < n; ) {
+		at += utf8_get(p + at, n - at, &cp);
+		parts = uc_decompose(cp, compat, hangul, &m);
+		if (m == 0 && !put_cp(b, count, cp))
+			return false;
+		for (k = 0; k < m; k++)
+			if (!put_cp(b, count, parts[k]))
+				return false;
+	}
+	return true;
+}
+
+/* The marks cp[0 .. n) by class, those of one class as they stood. */
+static void sort_marks(uint32_t *cp, uint32_t *spare, size_t n)
+{
+	size_t first[257] = { 0 }, i;
+
+	for (i = 0; i < n; i++)
+		first[uc_kind(cp[i]).ccc + 1]++;
+	for (i = 1; i < 257; i++)
+		first[i] += first[i - 1];
+	for (i = 0; i < n; i++)
+		spare[first[uc_kind(cp[i]).ccc]++] = cp[i];
+	memcpy(cp, spare, n * sizeof(*cp));
+}
+
+static void put_in_order(struct normal_buf *b, size_t n)
+{
+	uint32_t *cp = b->cp[0];
+	size_t i, from;
+	uint8_t ccc, last;
+	bool sorted;
+
+	for (i = 0; i < n; i++) {
+		if (uc_kind(cp[i]).ccc == 0)
+			continue;
+		for (from = i, last = 0, sorted = true; i < n && (ccc = uc_kind(cp[i]).ccc) != 0; i++) {
+			sorted &= ccc >= last;
+			last = ccc;
+		}
+		if (!sorted)
+			sort_marks(cp + from, b->cp[1], i - from);
+		i--;
+	}
+}
+
+/* A mark joins the starter before it if the two make one and nothing of its class or a higher one stands between. */
+static size_t put_together(uint32_t *cp, size_t n)
+{
+	size_t i, out = 0, starter = SIZE_MAX;
+	uint8_t last = 0, ccc;
+	uint32_t both;
+
+	for (i = 0; i < n; i++) {
+		ccc = uc_kind(cp[i]).ccc;
+		if (starter != SIZE_MAX && (starter + 1 == out || (last != 0 && last < ccc)) &&
+		    (both = uc_compose(cp[starter], cp[i])) != 0) {
+			cp[starter] = both;
+			continue;
+		}
+		if (ccc == 0)
+			starter = out;
+		last = ccc;
+		cp[out++] = cp[i];
+	}
+	return out;
+}
+
+static bool same_text(const uint8_t *p, size_t n, const uint32_t *cp, size_t n_cps)
+{
+	size_t at = 0, i;
+	uint32_t c;
+
+	for (i = 0; i < n_cps && at < n; i++) {
+		at += utf8_get(p + at, n - at, &c);
+		if (c != cp[i])
+			return false;
+	}
+	return i == n_cps && at == n;
+}
+
+static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size_t from, size_t to)
+{
+	size_t n, i;
+	uint8_t u[4];
+
+	if (!take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD), &n)) {
+		w->bad = w->changed = true;
+		return;
+	}
+	put_in_order(b, n);
+	if (form & (UC_NFC | UC_NFKC))
+		n = put_together(b->cp[0], n);
+	if (same_text(w->in + from, to - from, b->cp[0], n))
+		return;
+	rewrite_put(w, from, to, NULL, 0);
+	for (i = 0; i < n; i++)
+		append(w, u, utf8_put(u, b->cp[0][i]));
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------------------- */
+
+/* Behind the ASCII bytes at <at>. */
+static size_t skip_ascii(const uint8_t *p, size_t n, size_t at)
+{
+#ifdef __SSE2__
+	int mask;
+
+	while (n - at >= 16) {
+		mask = _mm_movemask_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + at)));
+		if (mask != 0)
+			return at + (size_t)__builtin_ctz((unsigned)mask);
+		at += 16;
+	}
+#endif
+	while (at < n && p[at] < 0x80)
+		at++;
+	return at;
+}
+
+/* The next border at or behind <at>. */
+static size_t next_border(unsigned form, const uint8_t *p, size_t n, size_t at)
+{
+	struct uc_kind k;
+	uint32_t cp;
+	size_t len;
+
+	for (; at < n; at += len) {
+		len = utf8_get(p + at, n - at, &cp);
+		k = uc_kind(cp);
+		if (k.ccc == 0 && !(k.bits & form))
+			break;
+	}
+	return at;
+}
+
+void form_run(unsigned form, struct normal_buf *b, struct rewrite *w)
+{
+	size_t at = 0, border = 0, len;
+	uint8_t last = 0;
+	struct uc_kind k;
+	uint32_t cp;
+
+	while (at < w->n) {
+		if (w->in[at] < 0x80) {
+			at = skip_ascii(w->in, w->n, at);
+			border = at - 1;
+			last = 0;
+			continue;
+		}
+		len = utf8_get(w->in + at, w->n - at, &cp);
+		if (uc_is_plain(cp)) {
+			border = at;
+			last = 0;
+			at += len;
+			continue;
+		}
+		k = uc_kind(cp);
+		if (k.bits & form || (k.ccc != 0 && k.ccc < last)) {
+			at = next_border(form, w->in, w->n, at + len);
+			stretch(form, b, w, border, at);
+			border = at;
+			last = 0;
+			continue;
+		}
+		if (k.ccc == 0)
+			border = at;
+		last = k.ccc;
+		at += len;
+	}
+}
+
+size_t form_tail(unsigned form, const uint8_t *p, size_t n)
+{
+	size_t at = n, len;
+	struct uc_kind k;
+	uint32_t cp;
+
+	while (at > 0) {
+		for (at--; at > 0 && (p[at] & 0xc0) == 0x80; at--)
+			;
+		len = p[at] < 0x80 ? 1 : p[at] < 0xe0 ? 2 : p[at] < 0xf0 ? 3 : 4;
+		if (len > n - at)
+			continue;		/* not whole yet */
+		utf8_get(p + at, n - at, &cp);
+		k = uc_kind(cp);
+		if (k.ccc == 0 && !(k.bits & form))
+			return n - at;
+	}
+	return n;
+}
