@@ -20,4 +20,13 @@ static inline msec clock_msec(void)
 	return clock_usec() / 1000;
 }
 
+/* What clocks on the wall show, in UTC. */
+static inline int64_t clock_wall_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec;
+}
+
 #endif

@@ -15,6 +15,11 @@
 #define PRIMED_EVENTS	128	/* of a turn: libev has asked for memory for so many before the first */
 #define PRIMED_TIMERS	8
 
+static int64_t env_wall(void *arg)
+{
+	return clock_wall_s();
+}
+
 static usec env_clock(void *arg)
 {
 	return clock_usec();
@@ -220,6 +225,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->env.route = a->route;
 	w->env.count = &w->count;
 	w->env.clock = env_clock;
+	w->env.wall = env_wall;
 	if (a->by_messages)
 		w->env.message_clock = &a->message_clock;
 	w->env.overloaded = &w->overloaded;

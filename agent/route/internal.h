@@ -137,6 +137,7 @@ struct route_scratch {
 	struct page_vec pages;
 	struct words *words;		/* NULL: none were asked for so far */
 	struct tok_scratch *tok;	/* the same */
+	struct talk *talk;		/* the same, of conversations */
 	struct marks marks;
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */

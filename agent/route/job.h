@@ -33,6 +33,10 @@ struct job {
 	uint32_t page_tokens;		/* tokens a page stands for */
 	uint32_t usable;		/* pages that can be hit */
 	struct words_news news;		/* of its tokens, for counters */
+	int64_t wall_s;
+	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
+	bool tools_unseen;		/* ids of a conversation of which tools may still come */
+	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */
 	uint64_t tokens, unseen_tokens;	/* of what is visible; of the rest, estimated */
 	struct policy_prompt asks;	/* the same, as rules see it */
 	/* who could take it */
@@ -67,6 +71,16 @@ void job_keep_body(struct route *r, struct job *j);
 bool job_wants_words(const struct route_opts *o, enum prompt_api api);
 /* Its model wants pages of ids, and here they are, with <mode>, <page> and <tokens>. False: they are those of the scanner. */
 bool job_token_pages(struct route *r, struct job *j);
+
+/* Bytes that are encoded for one message at most: 2 ms of English, 6 ms of Chinese on one core. */
+#define WORK_MOST	((size_t)256 << 10)
+
+/* Whose text is in the cache of segments: what a tenant or a salt has brought there tells others nothing. */
+uint64_t job_whose(const struct route *r, const struct job *j);
+
+/* job_chat.c: the same for a conversation, of a model that has a template. Fills <out>, or says why not in <refused>, <unknown>. */
+bool job_wants_raw(const struct route_opts *o, enum prompt_api api);
+bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out);
 
 /* job_prompt.c: pages, space, lengths. WHY_COLD: there is a prompt; else NOPROMPT or BADBODY. */
 enum why job_read_prompt(struct route *r, struct job *j);

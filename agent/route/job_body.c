@@ -42,6 +42,7 @@ static void start_sliced(struct route *r, struct job *j, enum prompt_api api)
 	body_reset(sl->body, api);
 	if (job_wants_words(j->opts, api) && (sl->words = words_new()) != NULL)
 		words_reset(sl->words, api, j->opts->prompt.max_depth);
+	sl->raw.wanted = job_wants_raw(j->opts, api);
 	take_sliced(j, sl);
 }
 
@@ -86,6 +87,8 @@ bool job_take_body(struct route *r, struct job *j, const struct route_request *q
 		body_feed(j->body, q->body.p, q->body.n);
 	if (q->body.n > 0 && j->sliced != NULL && j->sliced->words != NULL)
 		words_feed(j->sliced->words, q->body);
+	if (j->sliced != NULL)
+		sliced_keep_raw(j->sliced, q->body);
 	j->prompt = body_prompt(j->body);
 	received = (int64_t)j->prompt->n_bytes;
 	j->more = j->sliced != NULL && more_to_come(j, received);

@@ -60,7 +60,7 @@ static void find_space(struct route *r, struct job *j)
 		.lora = p->lora.seen || j->head == NULL ? name_span(&p->lora) : j->head->lora,
 		.salt = name_span(&p->salt), .headless = j->headless, .mode = j->mode,
 		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)), .page = j->page,
-		.tokenizer = j->model_opts->tok != NULL && j->mode == PROMPT_TOKENS ? tok_fingerprint(j->model_opts->tok) : 0,
+		.tokenizer = j->model_opts->tok != NULL && j->mode == PROMPT_TOKENS ? tok_fingerprint(j->model_opts->tok) ^ j->tools_unseen : 0,
 	};
 
 	space_key_of(&s, &r->key, &j->space);
@@ -84,7 +84,7 @@ static void measure(struct job *j)
 {
 	uint64_t whole = j->tokens > 0 ? (j->tokens - 1) / j->page : 0;
 	int64_t seen = (int64_t)j->prompt->n_bytes;
-	bool to_its_end = !j->cut || (j->mode == PROMPT_TOKENS && j->prompt->prompt_seen);
+	bool to_its_end = !j->cut || (j->mode == PROMPT_TOKENS && j->prompt->prompt_seen && !j->part);
 
 	j->n_pages = j->scratch->pages.n;
 	j->usable = j->n_pages;
@@ -138,6 +138,8 @@ static uint64_t history_of(const struct job *j)
 	const struct prompt *p = j->prompt;
 	uint32_t behind = p->messages.n - p->n_history;
 
+	if (j->mode != p->mode)		/* pages of a conversation's ids, in front of as large a part of the messages */
+		return p->messages.n > 0 ? (uint64_t)j->n_pages * p->n_history / p->messages.n * j->page_tokens : 0;
 	return p->n_history > 0 && j->n_pages > behind ? (uint64_t)(j->n_pages - behind) * j->page_tokens : 0;
 }
 
@@ -174,10 +176,12 @@ enum why job_read_prompt(struct route *r, struct job *j)
 	j->space_model = model_name_of(j->model_opts, j->space_model);
 	if (!job_token_pages(r, j))
 		scanned_pages(j);
-	find_space(r, j);
-	measure(j);
+	if (!j->refused) {
+		find_space(r, j);
+		measure(j);
+	}
 	keep_model(j);
 	heads_release(j->head);
 	j->head = NULL;
-	return WHY_COLD;
+	return j->refused ? WHY_BADBODY : WHY_COLD;
 }

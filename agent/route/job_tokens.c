@@ -4,7 +4,7 @@
  *
  *   a prompt of ids            as it stands in the body
  *   a prompt that is text      by the model's tokenizer, with the special tokens that its engine adds
- *   a conversation             not yet: its engine's template makes a text of it first
+ *   a conversation             by its model's template, which makes a text of it first (job_chat.c)
  *
  * What it cannot make stays text: the scanner has made pages of that anyway, and the space says which of both a page is.
  * The words are taken beside the scanner (words.h), and only where somebody wants them: from a body that comes whole when its
@@ -15,9 +15,6 @@
  * with the same beginning finds that in the cache of segments, and goes on from there. */
 #include "agent/base/mem.h"
 #include "agent/route/job.h"
-
-/* Bytes that are encoded for one message at most: 2 ms of English, 6 ms of Chinese on one core. */
-#define WORK_MOST	((size_t)256 << 10)
 
 static bool encodes(const struct model_opts *m)
 {
@@ -55,8 +52,7 @@ static struct words *words_of(struct job *j)
 	return s->words;
 }
 
-/* Whose text is in the cache of segments: what a tenant or a salt has brought there tells others nothing. */
-static uint64_t whose(const struct route *r, const struct job *j)
+uint64_t job_whose(const struct route *r, const struct job *j)
 {
 	const struct prompt_name *salt = &j->prompt->salt;
 	uint64_t h = hash_mix_span(&r->key, 20, j->pool_opts->isolate_tenants ? j->tenant : (struct span){ 0 });
@@ -79,7 +75,7 @@ static enum words_result ids_of_text(struct route *r, struct job *j, struct word
 {
 	struct route_scratch *s = j->scratch;
 	struct words_ask ask = {
-		.tok = j->model_opts->tok, .cache = r->segments, .tenant = whose(r, j),
+		.tok = j->model_opts->tok, .cache = r->segments, .tenant = job_whose(r, j),
 		.special = j->model_opts->special, .work = WORK_MOST,
 		.max_ids = (size_t)j->opts->prompt.max_pages * model_block_of(j->opts, j->model_opts),
 	};
@@ -98,6 +94,13 @@ static enum words_result ids_of_text(struct route *r, struct job *j, struct word
 	return got;
 }
 
+static bool has_tok(struct job *j)
+{
+	struct route_scratch *s = j->scratch;
+
+	return s->tok != NULL || (s->tok = tok_scratch_new()) != NULL;
+}
+
 /* What the engine makes of the body of <j>, as far as it was seen: ids that stay whatever follows. False: it stays text, or
  * pages that the scanner made. */
 static bool job_ids(struct route *r, struct job *j, struct words_ids *out)
@@ -107,7 +110,7 @@ static bool job_ids(struct route *r, struct job *j, struct words_ids *out)
 	struct words *w;
 
 	if (!prompt_text_possible(j->prompt->api))
-		return false;
+		return encodes(m) && has_tok(j) && job_chat_ids(r, j, out);
 	if (j->prompt->mode == PROMPT_TEXT)
 		return encodes(m) && ids_of_text(r, j, out) == WORDS_MADE;
 	if (model_block_of(j->opts, m) == j->opts->prompt.token_page)

@@ -1,6 +1,7 @@
 /* life.c - from options to a route and back. */
 #include "agent/base/mem.h"
 #include "agent/route/internal.h"
+#include "agent/route/talk.h"
 
 #define SEGMENTS_THREADS	16	/* that use the cache of segments at a time, as far as its locks care */
 
@@ -351,6 +352,7 @@ void route_scratch_wipe(struct route_scratch *s)
 	body_reset(s->body, API_NONE);
 	if (s->words != NULL)
 		words_reset(s->words, API_NONE, 1);
+	talk_wipe(s->talk);
 	mem_wipe(s->model, sizeof(s->model));
 }
 
@@ -360,6 +362,7 @@ void route_scratch_free(struct route_scratch *s)
 		return;
 	body_free(s->body);
 	words_free(s->words);
+	talk_free(s->talk);
 	tok_scratch_free(s->tok);
 	index_match_fini(&s->match);
 	page_vec_free(&s->pages);

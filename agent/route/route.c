@@ -42,7 +42,7 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
-		.load = q->load,
+		.load = q->load, .wall_s = q->wall_s,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
@@ -247,6 +247,8 @@ static void count_tokens(struct route *r, const struct job *j)
 	r->stats.tokens += j->news.ids;
 	r->stats.tokenize_failed += j->news.failed;
 	r->stats.tokenize_bounded += j->news.bounded;
+	r->stats.chat_refused += j->refused && j->seq <= 0;
+	r->stats.chat_unknown += j->unknown && j->seq <= 0;
 }
 
 static void count_request(struct route *r, struct job *j, const struct route_answer *a)

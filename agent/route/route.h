@@ -8,6 +8,7 @@
 #include "agent/feed/fact.h"
 #include "agent/feed/hastats.h"
 #include "agent/feed/metrics.h"
+#include "agent/chat/chat.h"
 #include "agent/index/index.h"
 #include "agent/index/snapshot.h"
 #include "agent/policy/policy.h"
@@ -60,6 +61,13 @@ enum model_special {
 	SPECIAL_ADD, SPECIAL_NONE
 };
 
+/* How a conversation becomes the text that the tokenizer sees. */
+enum model_chat {
+	CHAT_BY_TEMPLATE,	/* by its chat template */
+	CHAT_BY_HARMONY,	/* as engines do it for gpt-oss */
+	CHAT_BY_NONE		/* not at all: conversations stay in text mode */
+};
+
 struct model_opts {
 	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
 	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
@@ -70,7 +78,11 @@ struct model_opts {
 	char pattern[MODEL_PATTERN_MAX + 1];		/* of a rank file: "cl100k", "o200k", ... */
 	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
 	enum model_special special;
-	struct tok *tok;		/* loaded; one count is held by these options; NULL in text mode */
+	enum model_chat chat_by;
+	char chat_template[MODEL_PATH_MAX + 1];	/* a file; "": "chat_template" of tokenizer_config */
+	/* loaded; one count of each is held by these options; NULL in text mode */
+	struct tok *tok;
+	struct chat *chat;		/* NULL: conversations stay in text mode */
 };
 
 #define TENANT_NAME_MAX	127
@@ -136,6 +148,7 @@ struct route_request {
 	int64_t seq;		/* number of this slice, from 0; -1: no slices, this is all there is */
 	int64_t visible;	/* bytes HAProxy can show in all; -1 unknown */
 	int64_t whole;		/* bytes the body has; -1 unknown */
+	int64_t wall_s;		/* seconds since 1970, UTC: templates print the day */
 };
 
 struct route_answer {
@@ -206,6 +219,7 @@ struct route_stats {
 	uint64_t pools_refused, servers_refused;
 	uint64_t tokenized, tokens;	/* requests whose text was made into ids; ids of it */
 	uint64_t tokenize_failed, tokenize_bounded;	/* requests: it could not be; only its beginning was, the rest is too long */
+	uint64_t chat_refused, chat_unknown;	/* conversations that the engine refuses; that stayed text, as what it makes of them is not known */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
 	struct heads_stats heads;

@@ -14,6 +14,9 @@ void sliced_free(struct sliced *s)
 		return;
 	body_free(s->body);
 	words_free(s->words);
+	if (s->raw.p != NULL)
+		mem_wipe(s->raw.p, s->raw.n);
+	mem_free(s->raw.p);
 	mem_wipe(s->text, sizeof(s->text));
 	mem_free(s);
 }
@@ -81,6 +84,36 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 	return NULL;
 }
 
+void sliced_keep_raw(struct sliced *s, struct span body)
+{
+	size_t cap = s->raw.cap > 0 ? s->raw.cap : 16384;
+	char *p = s->raw.p;
+
+	if (!s->raw.wanted || s->raw.lost || body.n == 0)
+		return;
+	while (cap < s->raw.n + body.n)
+		cap *= 2;
+	if (cap > s->raw.cap && (p = mem_alloc(cap)) == NULL) {
+		s->raw.lost = true;
+		return;
+	}
+	if (p != s->raw.p && s->raw.n > 0) {
+		memcpy(p, s->raw.p, s->raw.n);
+		mem_wipe(s->raw.p, s->raw.n);
+	}
+	if (p != s->raw.p)
+		mem_free(s->raw.p);
+	s->raw.p = p;
+	s->raw.cap = cap;
+	memcpy(p + s->raw.n, body.p, body.n);
+	s->raw.n += body.n;
+}
+
+struct span sliced_raw(const struct sliced *s)
+{
+	return s->raw.lost ? (struct span){ .n = 0 } : span_of(s->raw.p, s->raw.n);
+}
+
 /* HAProxy sends a slice twice where its filter is declared twice: the second must not cost what waits. */
 struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits)
 {
@@ -139,7 +172,7 @@ static void put_in(struct slices *t, struct sliced *s)
 void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
 {
 	s->since = now;
-	s->bytes = sizeof(*s) + body_bytes(s->body) + words_bytes(s->words);
+	s->bytes = sizeof(*s) + body_bytes(s->body) + words_bytes(s->words) + s->raw.cap;
 	pthread_mutex_lock(&t->lock);
 	sliced_free(take_out(t, place(t, s->uid)));
 	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {

@@ -23,6 +23,7 @@ struct sliced {
 	msec since;
 	struct body *body;
 	struct words *words;		/* NULL: nobody asks for them, or no memory */
+	struct { char *p; size_t n, cap; bool wanted, lost; } raw;	/* the body so far, for conversations */
 	int64_t next_seq;
 	int64_t visible, whole;		/* bytes; -1 unknown */
 	uint64_t process;		/* hash of the HAProxy process */
@@ -49,6 +50,10 @@ void slices_fini(struct slices *t);
 struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *key, struct span pool,
 			  struct span tenant, struct span model);
 void sliced_free(struct sliced *s);		/* takes NULL */
+
+/* Keep what came of the body, where that is wanted. Without memory it is lost, and sliced_raw() has nothing. */
+void sliced_keep_raw(struct sliced *s, struct span body);
+struct span sliced_raw(const struct sliced *s);
 
 /* Take the one with <uid> out of the table, to feed it slice <seq>. NULL: there is none; or one in between is
  * missing, so that what follows makes no sense, and it is dropped; or it has seen that slice before (counted), and

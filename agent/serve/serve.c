@@ -73,6 +73,7 @@ static void on_route(struct serve *s, struct spop_message *m, msec now, struct o
 	struct route_request q;
 
 	message_request(m, &q);
+	q.wall_s = env->message_clock != NULL ? now / 1000 : env->wall != NULL ? env->wall(env->clock_arg) : 0;
 	o->decided = true;
 	o->later = q.seq > 0;
 	if (env->overloaded != NULL && *env->overloaded)

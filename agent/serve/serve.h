@@ -38,6 +38,7 @@ struct serve_env {
 	struct serve_counters *count;
 	usec (*clock)(void *arg);	/* monotonic */
 	void *clock_arg;
+	int64_t (*wall)(void *arg);	/* seconds since 1970, UTC; NULL: not told */
 	struct message_clock *message_clock;	/* NULL: the core goes by <clock> */
 	const volatile bool *overloaded;	/* may be NULL; true: answer "overload" at once */
 };

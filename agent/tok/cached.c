@@ -58,6 +58,19 @@ static int segment(const struct cached *c, unsigned places, struct span text, bo
 	return 0;
 }
 
+int cached_plain(const struct cached *c, struct span text, struct ids *out)
+{
+	struct tok_segments s = tok_segments(c->tok);
+	size_t from = out->n;
+
+	if (c->cache == NULL || !s.independent)
+		return tok_encode_segment(c->tok, c->scratch, text, true, out);
+	if (segment(c, s.places, text, true, out) == 0)
+		return 0;
+	out->n = from;
+	return -1;
+}
+
 static int append(struct ids *out, const token_id *ids, size_t n)
 {
 	if (n == 0)

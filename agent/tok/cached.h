@@ -26,6 +26,9 @@ int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, 
 /* One chunk, or a segment that is none longer: looked for, else encoded and kept. <first>: the text begins with it. 0, -1. */
 int cached_chunk(const struct cached *c, struct span text, bool first, struct ids *out);
 
+/* Text that holds no added token, whatever it looks like, in chunks: 0, or -1 and <out> as it was. */
+int cached_plain(const struct cached *c, struct span text, struct ids *out);
+
 /* The same in two halves, for those that encode it otherwise: 1 found and appended, 0 encode it and call cached_keep(), -1. */
 int cached_find(const struct cached *c, struct span text, bool first, struct segcache_key *key, struct ids *out);
 void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids, size_t n);

@@ -1,0 +1,152 @@
+/* talk.c - a conversation's text, and the ids of it.
+ *
+ * A text that is whole and within <work> is encoded at once, through the cache of segments: of a conversation that goes on only what is
+ * new costs anything. Of a longer one, and of one that was cut, only the ids that nothing behind can change count.
+ * Harmony's runs are encoded one by one, as its engines do it: a long one in chunks of the cache, a token as itself. */
+#include "agent/base/mem.h"
+#include "agent/route/talk.h"
+#include "agent/tok/stream.h"
+
+#define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while one body is rendered */
+#define IDS_KEPT	((size_t)1 << 18)
+#define PORTION		((size_t)64 << 10)
+
+struct talk {
+	struct chat_scratch *chat;
+	struct stream *stream;
+	struct ids ids;
+	struct text_item run;
+};
+
+struct talk *talk_new(const struct hash_key *key)
+{
+	struct talk *t = mem_alloc(sizeof(*t));
+
+	if (t != NULL && (t->chat = chat_scratch_new(VALUES_MOST, key)) != NULL)
+		return t;
+	mem_free(t);
+	return NULL;
+}
+
+void talk_wipe(struct talk *t)
+{
+	if (t == NULL)
+		return;
+	chat_scratch_wipe(t->chat);
+	if (t->ids.n > 0)
+		mem_wipe(t->ids.p, t->ids.n * sizeof(*t->ids.p));
+	t->ids.n = 0;
+	if (t->ids.cap > IDS_KEPT) {
+		ids_free(&t->ids);
+		t->ids = (struct ids){ 0 };
+	}
+	stream_free(t->stream);
+	t->stream = NULL;
+}
+
+void talk_free(struct talk *t)
+{
+	if (t == NULL)
+		return;
+	talk_wipe(t);
+	chat_scratch_free(t->chat);
+	ids_free(&t->ids);
+	mem_free(t);
+}
+
+static struct cached by_whom(const struct talk_ask *a)
+{
+	return (struct cached){ .tok = a->by.tok, .scratch = a->by.scratch, .cache = a->by.cache, .tenant = a->by.tenant };
+}
+
+/* The beginning of <text>, <n> bytes of it, in portions; *used: of how many bytes the ids are. */
+static int encode_beginning(struct talk *t, const struct talk_ask *a, struct span text, unsigned flags, size_t n, size_t *used)
+{
+	struct cached by = by_whom(a);
+	enum stream_result r = STREAM_DONE;
+	size_t at = 0, sure = 0, work = a->by.work;
+
+	stream_free(t->stream);
+	t->stream = stream_new(&(struct stream_opts){ .max_bytes = a->by.work + PORTION, .flags = flags });
+	if (t->stream == NULL || stream_begin(t->stream, &by, &t->ids) != STREAM_DONE)
+		return -1;
+	while (r == STREAM_DONE && at < n) {
+		size_t more = n - at < PORTION ? n - at : PORTION;
+
+		if ((r = stream_feed(t->stream, span_of(text.p + at, more))) != STREAM_DONE)
+			break;
+		at += more;
+		r = stream_work(t->stream, &work);
+	}
+	if (r < 0 || (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure) < 0))
+		return -1;
+	*used = at - stream_left(t->stream) + sure;
+	return 0;
+}
+
+static int encode_text(struct talk *t, const struct talk_ask *a, struct span text, unsigned flags, bool part, size_t *used)
+{
+	struct cached by = by_whom(a);
+
+	if (part || text.n > a->by.work)
+		return encode_beginning(t, a, text, flags, text.n < a->by.work ? text.n : a->by.work, used);
+	*used = text.n;
+	return tok_cached_encode(&by, text, flags, &t->ids);
+}
+
+/* Text, whatever it looks like. */
+static int encode_plain(struct talk *t, const struct talk_ask *a, struct span text)
+{
+	struct cached by = by_whom(a);
+
+	return cached_plain(&by, text, &t->ids);
+}
+
+static int encode_token(struct talk *t, const struct talk_ask *a, struct span text)
+{
+	token_id id = tok_id(a->by.tok, text);
+
+	if (id == BPE_NO_ID || ids_reserve(&t->ids, 1) < 0)
+		return -1;
+	t->ids.p[t->ids.n++] = id;
+	return 0;
+}
+
+/* Run by run; a run that does not fit <work> any more is where it ends. */
+static int encode_runs(struct talk *t, const struct talk_ask *a, const struct chat_text *text, size_t *used)
+{
+	for (size_t i = 0; i < text->n_runs; i++) {
+		const struct chat_run *run = &text->runs[i];
+		struct span s = span_of(text->p + run->at, run->n);
+
+		if (run->at + run->n > a->by.work)
+			return 0;
+		if ((run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) < 0)
+			return -1;
+		*used = run->at + run->n;
+	}
+	return 0;
+}
+
+enum chat_result talk_ids(struct talk *t, const struct talk_ask *a, struct talk_ids *out)
+{
+	struct chat_text text;
+	enum chat_result r = chat_render(a->chat, t->chat, &a->body, &text);
+	size_t used = 0;
+	bool plain, special;
+
+	if (r != CHAT_DONE)
+		return r;
+	t->ids.n = 0;
+	plain = text.n_runs > 0 && text.runs[0].kind != RUN_TEXT;
+	special = a->by.special == SPECIAL_ADD || (a->by.special == SPECIAL_AUTO && text.special);
+	if ((plain ? encode_runs(t, a, &text, &used) :
+	     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used)) < 0)
+		return CHAT_NO_MEMORY;
+	t->run = (struct text_item){ .end = t->ids.n, .whole = !text.part && used == text.n };
+	*out = (struct talk_ids){
+		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = text.n - used },
+		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .bounded = text.n > a->by.work,
+	};
+	return CHAT_DONE;
+}
