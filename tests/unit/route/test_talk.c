@@ -1,0 +1,226 @@
+/* test_talk.c - conversations of a model whose template is known: pages of the ids that its engine sees. */
+#include "tests/unit/route/tokens.h"
+
+#define TEMPLATE \
+	"<|begin|>{% if tools %}tools {{ tools | length }}<|end|>{% endif %}{% for m in messages %}{% if m.role == 'nobody' %}" \
+	"{{ raise_exception('who') }}{% endif %}{{ m.role }} {{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}assistant {% endif %}"
+
+static const struct hash_key key = { { 1 } };
+
+static void talk_world(struct world *w, struct tok *t, enum chat_format format)
+{
+	struct chat_source src = { .format = format, .template = SPAN(TEMPLATE) };
+
+	token_world(w, t, 16);
+	assert_non_null(token_models[0].chat = chat_load(&src, &key, NULL));
+	w->q.path = SPAN("/v1/chat/completions");
+	world_open(w);
+}
+
+static void talk_end(struct world *w)
+{
+	world_end(w);
+	chat_unref(token_models[0].chat);
+	token_models[0].chat = NULL;
+}
+
+/* {"messages":[user, assistant, ...]<after>}, of <n> messages, words by <seed>. */
+static void talk(struct text *t, uint64_t seed, unsigned n, const char *after)
+{
+	t->n = 0;
+	say(t, "{\"messages\":[");
+	for (unsigned i = 0; i < n; i++) {
+		say(t, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
+		say_words(t, seed + i, 300);
+		say(t, "\"}");
+	}
+	say(t, "]%s}", after);
+}
+
+/* The same text as a prompt of completions. */
+static void as_text(struct text *t, uint64_t seed, unsigned n)
+{
+	t->n = 0;
+	say(t, "{\"add_special_tokens\":false,\"prompt\":\"<|begin|>");
+	for (unsigned i = 0; i < n; i++) {
+		say(t, "%s ", i % 2 == 0 ? "user" : "assistant");
+		say_words(t, seed + i, 300);
+		say(t, "<|end|>");
+	}
+	say(t, "assistant \"}");
+}
+
+static void pages_are_those_of_the_text(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_preview v;
+	struct space_key space;
+	struct world w;
+	page_key keys[512];
+	uint32_t n;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	talk(&w.body, 3, 5, "");
+	v = preview(&w);
+	assert_int_equal(v.mode, PROMPT_TOKENS);
+	assert_in_range(v.pages, 20, 512);
+	n = v.pages;
+	memcpy(keys, v.keys, n * sizeof(*keys));
+	space = v.space;
+	w.q.path = SPAN("/v1/completions");
+	as_text(&w.body, 3, 5);
+	v = preview(&w);
+	assert_int_equal(v.pages, n);
+	assert_memory_equal(v.keys, keys, n * sizeof(*keys));
+	assert_memory_equal(&v.space, &space, sizeof(space));
+	talk_end(&w);
+	tok_unref(t);
+}
+
+static void the_next_turn_is_cached(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_stats st;
+	struct world w;
+	uint32_t n;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	talk(&w.body, 3, 3, "");
+	send(&w, "1");
+	n = w.a.prompt_pages;
+	served(&w, "1");
+	talk(&w.body, 3, 5, "");
+	send(&w, "2");
+	assert_int_equal(w.a.why, WHY_CACHED);
+	assert_in_range(w.a.pages, n - 1, n);	/* the last one holds where an answer began */
+	route_stats(w.r, &st);
+	assert_int_equal(st.tokenized, 2);
+	talk_end(&w);
+	tok_unref(t);
+}
+
+static void what_the_engine_refuses_has_no_server(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_stats st;
+	struct world w;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	w.body.n = 0;
+	say(&w.body, "{\"messages\":[{\"role\":\"nobody\",\"content\":\"x\"}]}");
+	send(&w, "1");
+	assert_int_equal(w.a.why, WHY_BADBODY);
+	assert_int_equal(w.a.server.n, 0);
+	route_stats(w.r, &st);
+	assert_int_equal(st.chat_refused, 1);
+	assert_int_equal(st.chat_unknown, 0);
+	assert_int_equal(st.open, 0);
+	talk_end(&w);
+	tok_unref(t);
+}
+
+static void what_is_not_known_stays_text(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_stats st;
+	struct world w;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	w.body.n = 0;
+	say(&w.body, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]}]}");
+	send(&w, "1");
+	assert_int_equal(w.a.why, WHY_COLD);
+	assert_true(w.a.server.n > 0);
+	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	route_stats(w.r, &st);
+	assert_int_equal(st.chat_unknown, 1);
+	talk_end(&w);
+	tok_unref(t);
+}
+
+/* However a body is sliced, the last answer is that of the whole; each has the beginning of it. */
+static void in_slices(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct world w;
+	uint32_t whole;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	talk(&w.body, 3, 5, "");
+	send(&w, "whole");
+	whole = w.a.prompt_pages;
+	served(&w, "whole");
+	for (size_t step = 97; step < w.body.n; step = step * 2 + 1) {
+		uint32_t before = 0;
+		int64_t seq = 0;
+		char uid[32];
+
+		snprintf(uid, sizeof(uid), "s%zu", step);
+		for (size_t at = 0; at < w.body.n; at += step, seq++) {
+			slice(&w, w.s, uid, seq, at, at + step < w.body.n ? at + step : w.body.n);
+			if (w.a.why == WHY_NOPROMPT || w.a.stands)
+				continue;
+			assert_true(w.a.prompt_pages >= before || before == 0 || w.a.prompt_pages > 0);
+			before = w.a.prompt_pages;
+		}
+		assert_int_equal(w.a.prompt_pages, whole);
+		assert_int_equal(w.a.more, 0);
+		assert_true(w.a.pages >= whole - 1);
+	}
+	talk_end(&w);
+	tok_unref(t);
+}
+
+/* A cut body has the first pages of the whole one, in its space where its tools were seen. */
+static void cut(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_preview v;
+	struct space_key space;
+	struct world w;
+	page_key keys[512];
+	size_t whole;
+	uint32_t n;
+
+	talk_world(&w, t, CHAT_TEMPLATE);
+	w.body.n = 0;
+	say(&w.body, "{\"tools\":[],");
+	talk(&w.body, 3, 5, "");
+	memmove(w.body.p + 12, w.body.p + 1, w.body.n - 1);
+	memcpy(w.body.p, "{\"tools\":[],", 12);
+	w.body.n += 11;
+	v = preview(&w);
+	n = v.pages;
+	memcpy(keys, v.keys, n * sizeof(*keys));
+	space = v.space;
+	whole = w.body.n;
+	w.q.visible = w.q.whole = (int64_t)whole;
+	w.body.n = whole * 2 / 3;
+	v = preview(&w);
+	assert_true(v.cut);
+	assert_int_equal(v.mode, PROMPT_TOKENS);
+	assert_in_range(v.pages, n / 3, n - 1);
+	assert_memory_equal(v.keys, keys, v.pages * sizeof(*keys));
+	assert_memory_equal(&v.space, &space, sizeof(space));
+	talk(&w.body, 3, 5, "");
+	w.body.n = w.body.n * 2 / 3;
+	v = preview(&w);
+	assert_int_equal(v.mode, PROMPT_TOKENS);
+	assert_memory_not_equal(&v.space, &space, sizeof(space));
+	talk_end(&w);
+	tok_unref(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pages_are_those_of_the_text),
+		cmocka_unit_test(the_next_turn_is_cached),
+		cmocka_unit_test(what_the_engine_refuses_has_no_server),
+		cmocka_unit_test(what_is_not_known_stays_text),
+		cmocka_unit_test(in_slices),
+		cmocka_unit_test(cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
