@@ -34,6 +34,7 @@ struct fact {
 	int64_t bytes_out, bytes_in;				/* DONE: %B %U */
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
 	bool redispatched;	/* DONE: %rc began with '+' */
+	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
 	struct span token;	/* DONE, of a log line: what it gave to be believed */
 };
 

@@ -26,6 +26,7 @@ static const struct field {
 	{ "out", F_INT64, offsetof(struct fact, bytes_out) },
 	{ "in", F_INT64, offsetof(struct fact, bytes_in) },
 	{ "rc", F_RETRIES, 0 },
+	{ "ptok", F_INT64, offsetof(struct fact, prompt_tokens) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };
 

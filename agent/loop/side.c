@@ -20,6 +20,18 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 		ev_idle_stop(loop, &s->idle);
 }
 
+static void say_disagreement(struct side *s)
+{
+	const char *name = route_disagrees(s->agent->route);
+	struct log_line ln;
+
+	if (name == NULL || !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE,
+				       "its engine counts other tokens than its tokenizer and template here: the model is in text mode now"))
+		return;
+	log_text(&ln, "model", name);
+	log_end(&ln);
+}
+
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct side *s = t->data;
@@ -28,6 +40,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 		route_tick(s->agent->route, clock_msec());
 		ev_idle_start(loop, &s->idle);
 	}
+	say_disagreement(s);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));

@@ -6,6 +6,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
+#include "agent/route/agree.h"
 #include "agent/route/compare.h"
 #include "agent/route/decisions.h"
 #include "agent/route/fleet.h"
@@ -21,6 +22,8 @@ struct answered {
 	msec sent;
 	server_id at, from;	/* who answered; who was to, or SERVER_NONE */
 	bool failed;		/* counted as a failure already */
+	uint64_t model;		/* as in struct ledger_entry */
+	uint32_t exact;
 };
 
 #define ANSWERED_MAX	1024	/* a later one takes the place of an earlier, and little is lost */
@@ -44,6 +47,7 @@ struct route {
 	struct fleet fleet;
 	struct ledger ledger;
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
+	struct agree agree;		/* agree_off() without the lock */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
 	uint64_t n_named;		/* servers there ever were */
 	struct rng rng;

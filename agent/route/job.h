@@ -34,6 +34,7 @@ struct job {
 	uint32_t usable;		/* pages that can be hit */
 	struct words_news news;		/* of its tokens, for counters */
 	int64_t wall_s;
+	uint64_t agree_key;		/* of its model; 0: nothing to be compared */
 	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
 	bool tools_unseen;		/* ids of a conversation of which tools may still come */
 	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */

@@ -133,6 +133,14 @@ static int page_ids(const struct route *r, const struct job *j, const struct wor
 	return 0;
 }
 
+static uint64_t agree_key(const struct route *r, const struct model_opts *m)
+{
+	uint64_t h = hash_mix_span(&r->key, 21, span_str(m->name));
+
+	h = hash_mix(&r->key, h, tok_fingerprint(m->tok));
+	return hash_mix(&r->key, h, m->chat != NULL ? chat_fingerprint(m->chat) : 0) | 1;
+}
+
 /* Of a text that cannot be encoded in parts nothing may be there before its end, nor of a piece that is too long: text finds such
  * prompts again, and ids do not. */
 bool job_token_pages(struct route *r, struct job *j)
@@ -141,6 +149,9 @@ bool job_token_pages(struct route *r, struct job *j)
 	uint32_t page = model_block_of(j->opts, j->model_opts);
 	struct words_ids ids;
 
+	j->agree_key = encodes(j->model_opts) ? agree_key(r, j->model_opts) : 0;
+	if (j->agree_key != 0 && agree_off(&r->agree, j->agree_key))
+		return false;
 	if (!job_ids(r, j, &ids) || page_ids(r, j, &ids, page, pages) < 0 || (pages->n == 0 && ids.left > 0))
 		return false;
 	j->mode = PROMPT_TOKENS;

@@ -95,7 +95,7 @@ static bool retried_elsewhere(const struct fact *f)
 static void answered_put(struct route *r, const struct ledger_entry *e, server_id at, bool failed)
 {
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
-		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed,
+		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .model = e->model, .exact = e->exact,
 	};
 }
 
@@ -104,6 +104,13 @@ static void generated(const struct route *r, struct server *s, uint32_t pages, s
 	out->at = s->id;
 	out->output_pages = pages;
 	capacity_output(&s->capacity, pages * keep_page_tokens(&r->opts));
+}
+
+/* What the engine has counted, where we have counted all of it. */
+static void learn_count(struct route *r, uint64_t model, uint32_t exact, const struct fact *f)
+{
+	if (exact > 0 && f->kind == FACT_DONE && f->prompt_tokens > 0 && served(f))
+		agree_learn(&r->agree, model, exact, (uint64_t)f->prompt_tokens);
 }
 
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
@@ -119,6 +126,7 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
+	learn_count(r, a->model, a->exact, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
 		generated(r, r->fleet.by_id[a->at], keep_output_pages(&r->opts, f, true), out);
 	a->uid = 0;
@@ -204,6 +212,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		return;
 	}
 	note_time(e->server->pool, f, now);
+	learn_count(r, e->model, e->exact, f);
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;

@@ -36,6 +36,8 @@ struct ledger_entry {
 	uint64_t prompt_tokens;	/* the unseen rest of a cut body with them */
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
+	uint64_t model;		/* struct agree */
+	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: they were not, or not all of them */
 	bool answered;		/* its first token was reported */
 	server_id from;		/* told to go there, and went elsewhere; or SERVER_NONE */
 };

@@ -106,6 +106,11 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		return;
 	if (j->n_pages > 0)
 		e->pending = &j->pending;
+	if (j->agree_key != 0 && j->mode == PROMPT_TOKENS && !j->cut && !j->part && !j->news.bounded) {
+		e->model = j->agree_key;
+		e->exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
+		agree_meet(&r->agree, j->agree_key, j->model_opts->name);
+	}
 	e->tokens = j->counted;
 	e->hit_tokens = j->counted_hit;
 	e->turn_before = turn_before;

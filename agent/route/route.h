@@ -219,6 +219,8 @@ struct route_stats {
 	uint64_t pools_refused, servers_refused;
 	uint64_t tokenized, tokens;	/* requests whose text was made into ids; ids of it */
 	uint64_t tokenize_failed, tokenize_bounded;	/* requests: it could not be; only its beginning was, the rest is too long */
+	uint64_t tokens_compared, tokens_differed;	/* prompts of which the engine has told its count; another one than ours */
+	uint64_t models_disagree;	/* in text mode for that, now */
 	uint64_t chat_refused, chat_unknown;	/* conversations that the engine refuses; that stayed text, as what it makes of them is not known */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
@@ -227,6 +229,10 @@ struct route_stats {
 };
 
 void route_stats(struct route *r, struct route_stats *s);
+
+/* The name of a model that has gone back to text mode, as its engine counts other tokens than we do; each once, as the
+ * configuration writes it. NULL: none. It lives as long as <r>. */
+const char *route_disagrees(struct route *r);
 
 /* Who says how large a server's cache is. */
 enum capacity_source { CAPACITY_UNKNOWN, CAPACITY_GUESS, CAPACITY_INFERRED, CAPACITY_REPORTED, CAPACITY_CONFIGURED };

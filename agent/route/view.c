@@ -1,6 +1,16 @@
 /* view.c - what is known, for whoever shows it. */
 #include "agent/route/internal.h"
 
+const char *route_disagrees(struct route *r)
+{
+	const char *name;
+
+	pthread_mutex_lock(&r->lock);
+	name = agree_news(&r->agree);
+	pthread_mutex_unlock(&r->lock);
+	return name;
+}
+
 void route_stats(struct route *r, struct route_stats *s)
 {
 	pthread_mutex_lock(&r->lock);
@@ -8,6 +18,9 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->open = r->ledger.n;
 	s->pools_refused = r->fleet.pools_refused;
 	s->servers_refused = r->fleet.servers_refused;
+	s->tokens_compared = r->agree.compared;
+	s->tokens_differed = r->agree.differed;
+	s->models_disagree = agree_count_off(&r->agree);
 	pthread_mutex_unlock(&r->lock);
 
 	pthread_mutex_lock(&r->slices.lock);

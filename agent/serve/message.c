@@ -40,6 +40,7 @@ static const struct arg fact_args[] = {
 	{ "out", A_INT64, offsetof(struct fact, bytes_out) },
 	{ "in", A_INT64, offsetof(struct fact, bytes_in) },
 	{ "rc", A_RETRIES, 0 },
+	{ "ptok", A_INT64, offsetof(struct fact, prompt_tokens) },
 	{ NULL, 0, 0 }
 };
 
