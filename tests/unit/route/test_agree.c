@@ -83,7 +83,7 @@ static void a_model_that_disagrees_goes_back_to_text(void **state)
 	assert_int_equal(st.models_disagree, 1);
 	assert_string_equal(route_disagrees(w.r), "m");
 	assert_null(route_disagrees(w.r));
-	t2 = tok_with("\"id\":401", "\"id\":402");
+	t2 = tok_with("<|end|>", "<|fin|>");
 	token_models[0].tok = t2;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	assert_int_equal(preview(&w).mode, PROMPT_TOKENS);
