@@ -1,7 +1,8 @@
 /* pages.c - kvroutectl pages: what a request body is to the router.
  *
  * Reads a body from standard input and takes it through the very code the agent uses, with the same
- * key when it may be read, so that the space shown is the one in the agent's index. Keeps nothing. */
+ * key when it may be read, so that the space shown is the one in the agent's index. Tokenizers are loaded from their own
+ * files, or from what the agent has kept beside them. Keeps nothing. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include "agent/base/rng.h"
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
+#include "agent/loop/models.h"
 #include "agent/ctl/load.h"
 
 #define BODY_MAX	((size_t)64 << 20)
@@ -70,6 +72,23 @@ static int parse(int argc, char **argv, struct args *a)
 		}
 	}
 	return optind < argc ? usage(stderr, CTL_USAGE) : 0;
+}
+
+static int load_models(struct conf *c, const char *path)
+{
+	const struct model_files f = {
+		.open = models_open, .arg = c->loop.models_dir, .models_dir = c->loop.models_dir, .images = IMAGES_READ,
+	};
+	struct err e = { .line = 0 };
+	struct model_set *set = models_load(&c->route, NULL, &f, &e);
+	const char *name = e.file[0] != '\0' ? e.file : path != NULL ? path : "kvroutectl";
+
+	if (set == NULL && e.line > 0)
+		fprintf(stderr, "%s:%d:%d: %s\n", name, e.line, e.column, e.text);
+	else if (set == NULL)
+		fprintf(stderr, "%s: %s\n", name, e.text);
+	models_free(set);
+	return set != NULL ? 0 : -1;
 }
 
 /* All of standard input; NULL when it cannot be read or is larger than any body we take. */
@@ -182,7 +201,7 @@ int ctl_pages(int argc, char **argv)
 		return status < 0 ? 0 : status;
 	if (ctl_load_conf(&c, a.config) < 0)
 		return CTL_FAILED;
-	status = preview(&c, &a);
+	status = load_models(&c, a.config) < 0 ? CTL_FAILED : preview(&c, &a);
 	conf_free(&c);
 	return status;
 }

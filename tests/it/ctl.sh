@@ -68,6 +68,18 @@ stdin=$tmp/cut.json run "a cut one with a model named" 0 "^model +m7$" ./kvroute
 stdin=$tmp/ids.json run "pages of token ids" 0 "mode=tokens/16
 ^tokens +17$
 ^pages +1$" ./kvroutectl pages -f "$tmp/good.yaml" --path /v1/completions
+printf 'models_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: %s, block_size: 4}]\n' "$PWD/tests/data/tok" llama.tokenizer.json > "$tmp/tok.yaml"
+printf '{"model":"m","prompt":"The server has 12345 pages."}' > "$tmp/text.json"
+stdin=$tmp/text.json run "pages of a text in token mode" 0 "^model +m$
+mode=tokens/4
+^tokens +14$
+^pages +3$" ./kvroutectl pages -f "$tmp/tok.yaml" --path /v1/completions
+head -c 44 "$tmp/text.json" > "$tmp/half.json"
+stdin=$tmp/half.json run "pages of a cut one in token mode" 0 "mode=tokens/4
+^pages +1$
+^cut +1$" ./kvroutectl pages -f "$tmp/tok.yaml" --path /v1/completions
+sed 's/llama/none/' "$tmp/tok.yaml" > "$tmp/notok.yaml"
+stdin=$tmp/text.json run "pages without the tokenizer's file" 1 "none.tokenizer.json: " ./kvroutectl pages -f "$tmp/notok.yaml" --path /v1/completions
 stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"

@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 import fleet  # noqa: E402
 import cases  # noqa: E402
 from fleet import BUILD, HAPROXY, TOP, wait_for  # noqa: E402
+from small_bpe import SmallBpe  # noqa: E402
 from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
 # What is asked is where requests go, not how fast this machine is: only a story of a dead agent has the recipe's 50 ms.
@@ -529,6 +530,58 @@ def token_ids():
         equal((two.engine, two.why, two.pages), (one.engine, "cached", "31"), "longer")
         same = f.post("/generate", {"input_ids": ids[:32], "sampling_params": {"max_new_tokens": 2}})
         equal((same.status, same.prompt_pages, same.pages), (200, "2", "0"), "SGLang's own API names no model: another space")
+
+
+def tokens_conf():
+    model = {"name": "stub", "aliases": ["other-name"], "mode": "tokens", "tokenizer": "llama.tokenizer.json", "block_size": 16}
+    return "models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"), json.dumps([model]))
+
+
+def shared(a, b):
+    """How many ids they begin with alike."""
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+@story
+def text_in_token_mode():
+    """A prompt that grows: what the agent says is what the ids of a slow BPE say, BOS and the last token counted."""
+    bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
+    with Fleet(agent_conf=tokens_conf()) as f:
+        prompt, before, sent, first = "The server has 12345 pages.\n\n", [], 0, None
+        for turn in range(5):
+            prompt += text("turn %d" % turn, 700 + 50 * turn) + "; that's \"all\".\n"
+            ids = bpe.ids(prompt)
+            got = f.post("/v1/completions", {"model": "stub", "prompt": prompt, "max_tokens": 2})
+            held = min(shared(before, ids), len(ids) - 1) // 16
+            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)), "turn %d" % turn)
+            equal(got.hit, str(held * 16 * 1000 // len(ids)), "turn %d: permille" % turn)
+            first = first or got.engine
+            equal(got.engine, first, "turn %d went elsewhere" % turn)
+            before, sent = ids, sent + len(ids)
+        equal(max(d["prompt_tokens"] for d in decisions(f)), len(before), "tokens of the last decision")
+        as_ids = f.post("/v1/completions", {"model": "other-name", "prompt": before, "max_tokens": 2})
+        equal((as_ids.engine, as_ids.pages), (first, str((len(before) - 1) // 16)), "the same as ids, by another name")
+        bare = f.post("/v1/completions", {"model": "stub", "prompt": prompt, "add_special_tokens": False, "max_tokens": 2})
+        equal((bare.prompt_pages, bare.pages), (str((len(before) - 1) // 16), "0"), "without BOS all pages are others")
+        m = f.metrics()
+        equal((m["kvroute_tokenized_prompts_total"], m["kvroute_tokens_total"]), (6, sent + len(before) - 1), "counted")
+        equal((m["kvroute_tokenize_failed_total"], m["kvroute_tokenize_bounded_total"]), (0, 0), "failures")
+        equal(m['kvroute_model_mode{model="stub",mode="tokens"}'], 1, "the mode of the model")
+        check(m["kvroute_segment_cache_hits_total"] > 0, "nothing was found in the segment cache")
+
+
+@story
+def text_in_token_mode_in_slices():
+    """A prompt of many slices has the pages that it has whole."""
+    bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
+    prompt = text("long", 50000)
+    with Fleet(agent_conf=tokens_conf(), conf="recipes/sliced.cfg", spoe="recipes/sliced.spoe") as f:
+        ids = bpe.ids(prompt)
+        one = f.post("/v1/completions", {"prompt": prompt, "max_tokens": 2, "model": "stub"})
+        two = f.post("/v1/completions", {"prompt": prompt + " more.", "max_tokens": 2, "model": "stub"})
+        equal((one.cut, two.cut), ("0", "0"), "all of it was seen")
+        equal((one.prompt_pages, two.pages), (str(len(ids) // 16),) * 2, "pages")
+        equal(two.engine, one.engine, "longer")
 
 
 @story
