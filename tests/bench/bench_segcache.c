@@ -92,27 +92,38 @@ static struct span some_words(struct rng *r, size_t n)
 	return span_of(words.p + rng_below(r, (uint32_t)(words.n - n)), n);
 }
 
-/* As templates have it, with this tokenizer's own marks. */
-static void message(struct small_text *t, bool llama, const char *role, struct span text)
+/* As templates have it, with the tokenizer's own marks: before and behind the role, behind the text. */
+struct marks {
+	const char *name, *open, *head, *close;
+};
+
+static const struct marks vocabularies[] = {
+	{ "llama-3.3", "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>" },
+	{ "qwen3", "<|im_start|>", "\n", "<|im_end|>\n" },
+	{ "gpt-oss", "<|start|>", "<|message|>", "<|end|>" },
+	{ "small", "<|im_start|>", "\n", "<|im_end|>\n" },
+};
+
+static void message(struct small_text *t, const struct marks *m, const char *role, struct span text)
 {
-	small_say(t, llama ? "<|start_header_id|>" : "<|im_start|>");
+	small_say(t, m->open);
 	small_say(t, role);
-	small_say(t, llama ? "<|end_header_id|>\n\n" : "\n");
+	small_say(t, m->head);
 	small_add(t, text.p, text.n);
-	small_say(t, llama ? "<|eot_id|>" : "<|im_end|>\n");
+	small_say(t, m->close);
 }
 
-static size_t conversation(struct small_text *t, bool llama, struct rng *r)
+static size_t conversation(struct small_text *t, const struct marks *m, struct rng *r)
 {
 	size_t last = 0;
 
 	t->n = 0;
-	message(t, llama, "system", some_words(r, 2048));
+	message(t, m, "system", some_words(r, 2048));
 	for (unsigned i = 1; i <= TURNS; i++) {
 		last = t->n;
-		message(t, llama, "user", some_words(r, 1024 + rng_below(r, 3072)));
+		message(t, m, "user", some_words(r, 1024 + rng_below(r, 3072)));
 		if (i < TURNS)
-			message(t, llama, "assistant", some_words(r, 1024 + rng_below(r, 3072)));
+			message(t, m, "assistant", some_words(r, 1024 + rng_below(r, 3072)));
 	}
 	return last;
 }
@@ -168,7 +179,7 @@ static void limits(const struct cached *c, struct span text, const struct ids *i
 	t->search = least(t->search, e - d);
 }
 
-static void one_pass(const struct cached *c, bool llama, unsigned which, struct rng *fresh, struct took *t)
+static void one_pass(const struct cached *c, const struct marks *m, unsigned which, struct rng *fresh, struct took *t)
 {
 	static struct small_text text;
 	static struct ids out;
@@ -176,7 +187,7 @@ static void one_pass(const struct cached *c, bool llama, unsigned which, struct 
 	size_t last;
 
 	rng_init(&r, which + 100);
-	last = conversation(&text, llama, &r);
+	last = conversation(&text, m, &r);
 	t->cold = least(t->cold, time_of(c, span_of(text.p, text.n), &out, false));
 	t->warm = least(t->warm, time_of(c, span_of(text.p, text.n), &out, true));
 	limits(c, span_of(text.p, text.n), &out, t);
@@ -184,11 +195,11 @@ static void one_pass(const struct cached *c, bool llama, unsigned which, struct 
 	t->ids = out.n;
 	t->new_bytes = text.n - last;
 	text.n = last;
-	message(&text, llama, "user", some_words(fresh, t->new_bytes - 40));
+	message(&text, m, "user", some_words(fresh, t->new_bytes - 40));
 	t->turn = least(t->turn, time_of(c, span_of(text.p, text.n), &out, true));
 }
 
-static void conversations(const char *name, const struct cached *c, bool llama)
+static void conversations(const struct cached *c, const struct marks *m)
 {
 	struct took t[CONVERSATIONS], sum = { 0 };
 	struct rng fresh;
@@ -198,7 +209,7 @@ static void conversations(const char *name, const struct cached *c, bool llama)
 		t[i] = (struct took){ 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 0, 0, 0, 0 };
 	for (unsigned pass = 0; pass < PASSES; pass++)
 		for (unsigned i = 0; i < CONVERSATIONS; i++)
-			one_pass(c, llama, i, &fresh, &t[i]);
+			one_pass(c, m, i, &fresh, &t[i]);
 	for (unsigned i = 0; i < CONVERSATIONS; i++) {
 		sum.cold += t[i].cold / CONVERSATIONS;
 		sum.warm += t[i].warm / CONVERSATIONS;
@@ -211,9 +222,9 @@ static void conversations(const char *name, const struct cached *c, bool llama)
 		sum.new_bytes += t[i].new_bytes / CONVERSATIONS;
 	}
 	printf("bench segcache turn=%d vocabulary=%s bytes=%zu ids=%zu cold_us=%.1f warm_us=%.2f ratio=%.1f "
-	       "turn_us=%.1f turn_ratio=%.1f new_bytes=%zu\n", TURNS, name, sum.bytes, sum.ids, sum.cold, sum.warm, sum.cold / sum.warm,
+	       "turn_us=%.1f turn_ratio=%.1f new_bytes=%zu\n", TURNS, m->name, sum.bytes, sum.ids, sum.cold, sum.warm, sum.cold / sum.warm,
 	       sum.turn, sum.cold / sum.turn, sum.new_bytes);
-	printf("bench segcache limits vocabulary=%s xxh3_us=%.2f memcpy_us=%.2f added_tokens_us=%.2f\n", name, sum.hash, sum.copy,
+	printf("bench segcache limits vocabulary=%s xxh3_us=%.2f memcpy_us=%.2f added_tokens_us=%.2f\n", m->name, sum.hash, sum.copy,
 	       sum.search);
 }
 
@@ -408,24 +419,24 @@ static void alone(void)
 
 int main(void)
 {
-	static const char *const names[] = { "llama-3.3", "qwen3", "gpt-oss", "small" };
 	bool any = false;
 
 	read_words();
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(vocabularies) / sizeof(vocabularies[0]); i++) {
 		struct cached c = { .cache = make_cache(), .scratch = tok_scratch_new() };
-		struct tok *t = i < 3 ? load(names[i]) : any ? NULL : small_tok(SMALL_L3);
+		const char *name = vocabularies[i].name;
+		struct tok *t = i < 3 ? load(name) : any ? NULL : small_tok(SMALL_L3);
 
 		if (t != NULL && c.scratch != NULL && c.cache != NULL) {
 			any = true;
 			c.tok = t;
-			conversations(names[i], &c, i == 0);
-			one_growing(names[i], &c);
-			short_ones(names[i], &c);
-			long_piece(names[i], &c, "a");
-			long_piece(names[i], &c, "etaoinshrdlu");
-			long_piece(names[i], &c, " ");
-			long_piece(names[i], &c, "7");
+			conversations(&c, &vocabularies[i]);
+			one_growing(name, &c);
+			short_ones(name, &c);
+			long_piece(name, &c, "a");
+			long_piece(name, &c, "etaoinshrdlu");
+			long_piece(name, &c, " ");
+			long_piece(name, &c, "7");
 		}
 		tok_unref(t);
 		tok_scratch_free(c.scratch);
