@@ -75,17 +75,18 @@ int fd_read_all(int fd, void *to, size_t n)
 }
 
 /* Also for a process in the sandbox: no call beside those of a snapshot. */
-int newfile_write(int dir, const char *name, unsigned mode, struct span bytes)
+int newfile_write(int dir, const char *name, unsigned mode, const struct span *parts, size_t n)
 {
 	char tmp[NEWFILE_NAME_MAX];
-	int fd, rc, error;
+	int fd, rc = 0, error;
 
 	newfile_name(name, tmp);
 	unlinkat(dir, tmp, 0);
 	fd = openat(dir, tmp, SANDBOX_NEW_FILE, mode);
 	if (fd < 0)
 		return -1;
-	rc = fd_write_all(fd, bytes.p, bytes.n);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = fd_write_all(fd, parts[i].p, parts[i].n);
 	if (rc == 0)
 		rc = fsync(fd);
 	error = errno;

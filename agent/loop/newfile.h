@@ -12,8 +12,8 @@ void newfile_name(const char *name, char tmp[NEWFILE_NAME_MAX]);
 /* Remove what processes left in the open directory <dir> that ended while they wrote <name>. */
 void newfile_clean(int dir, const char *name);
 
-/* All of <bytes> into <name> in <dir>. -1: errno, and what stood there still does. */
-int newfile_write(int dir, const char *name, unsigned mode, struct span bytes);
+/* All <n> <parts>, one behind the other, into <name> in <dir>. -1: errno, and what stood there still does. */
+int newfile_write(int dir, const char *name, unsigned mode, const struct span *parts, size_t n);
 
 /* <n> bytes to <fd>, or from it. -1: errno; EIO where the file ends before. */
 int fd_write_all(int fd, const void *bytes, size_t n);

@@ -105,27 +105,17 @@ struct tok *tokfile_read(int fd, struct tok_image_key key, struct err *e)
 
 int tokfile_write(int dir, const char *name, const struct tok *t, struct tok_image_key key)
 {
-	struct span image = tok_image(t, key);
 	struct head h = head_of_now();
-	char *all;
+	struct span parts[2] = { span_of((char *)&h, sizeof(h)), tok_image(t, key) };
 	int rc, error;
 
 	errno = ENOMEM;
-	if (image.p == NULL)
+	if (parts[1].p == NULL)
 		return -1;
-	all = mem_alloc(sizeof(h) + image.n);
-	errno = ENOMEM;
-	if (all == NULL) {
-		mem_free((void *)image.p);
-		return -1;
-	}
-	memcpy(all, &h, sizeof(h));
-	memcpy(all + sizeof(h), image.p, image.n);
-	mem_free((void *)image.p);
 	newfile_clean(dir, name);
-	rc = newfile_write(dir, name, 0640, span_of(all, sizeof(h) + image.n));
+	rc = newfile_write(dir, name, 0640, parts, 2);
 	error = errno;
-	mem_free(all);
+	mem_free((void *)parts[1].p);
 	errno = error;
 	return rc;
 }
