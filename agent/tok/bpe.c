@@ -1,4 +1,14 @@
-/* bpe.c - pieces into ids. */
+/* bpe.c - pieces into ids: which way a piece goes.
+ *
+ *   in the cache of pieces that came before        its ids are copied            bpe_cache.h
+ *   a token as a whole                             one question to a table       bpe_find.h
+ *   up to WALK_SHORT bytes                         from token to token           bpe_walk.c
+ *   longer                                         the same, in steps
+ *   a vocabulary whose unknown characters merge    by merges in order of rank    bpe_merge.c
+ *
+ * All give the same ids; what differs is the cost. A piece is looked up whole only where the table says that its own merges make it, or
+ * merges are ignored. Reads 16 bytes at the beginning of a piece at once, so the last pieces of a call, with fewer
+ * behind them, go by themselves. */
 #include "agent/base/mem.h"
 #include "agent/tok/bpe_cache.h"
 #include "agent/tok/bpe_find.h"

@@ -21,7 +21,7 @@
  * it crosses. Otherwise undo whichever of the two was made later, and look again. Of equal ranks the leftmost comes first: so a merge
  * inside the left token comes before one across, and that before one inside the right token. This takes it that ranks inside a token only grow
  * (SYM_IN_ORDER, found out at load): then the last moment at which x and y are both there is when a merge across is cheapest to beat.
- * Tokens for which that is not so, two of 128,000 or none in published vocabularies, are merged to see.
+ * Tokens for which that is not so are merged to see: 107 of Llama 3's 128,000, none in Qwen 3, gpt-oss and Llama 2.
  *
  * Cost: each place is entered once, with a try for each token that begins there at most. Text of any kind takes one to two tries for each token of the
  * result. */
