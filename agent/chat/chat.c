@@ -241,35 +241,6 @@ static struct span last_text(const struct rendering *r)
 	return is_str(content) ? jval_span(content) : (struct span){ .n = 0 };
 }
 
-/* Where <s> comes last in the text; NULL: nowhere. As Knuth, Morris and Pratt do it, from the end: a client may send a text of one letter
- * of which the last message is half, and to begin anew at each place would never end. False: no memory. */
-static bool last_place(struct rendering *r, struct span s, const char **at)
-{
-	const char *end = s.p + s.n;
-	uint32_t *back, k = 0;	/* back[i]: of the last i bytes of <s>, how many at their front are also at their end */
-
-	*at = NULL;
-	if (s.n > r->into->n)
-		return true;
-	if ((back = jinja_mem_take(r->s->mem, (s.n + 1) * sizeof(*back))) == NULL)
-		return false;
-	back[0] = back[1] = 0;
-	for (uint32_t i = 1; i < s.n; back[++i] = k) {
-		while (k > 0 && end[-1 - (ptrdiff_t)k] != end[-1 - (ptrdiff_t)i])
-			k = back[k];
-		k += end[-1 - (ptrdiff_t)k] == end[-1 - (ptrdiff_t)i];
-	}
-	k = 0;
-	for (const char *p = r->into->p + r->into->n; p > r->into->p && k < s.n; ) {
-		p--;
-		while (k > 0 && end[-1 - (ptrdiff_t)k] != *p)
-			k = back[k];
-		k += end[-1 - (ptrdiff_t)k] == *p;
-		*at = k == s.n ? p : NULL;
-	}
-	return true;
-}
-
 /* Hugging Face's apply_chat_template(): the text ends where the last message does, with the white space behind it if the
  * template left that. */
 static enum chat_result end_at_last(struct rendering *r)
@@ -286,7 +257,7 @@ static enum chat_result end_at_last(struct rendering *r)
 		s.n--;
 	if (s.n == 0)
 		return why(r, CHAT_REFUSED, "there is no last message to go on with");
-	if (!last_place(r, s, &at))
+	if (!jinja_find_last(r->s->mem, span_of(b->p, b->n), s, &at))
 		return why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
 	if (at == NULL)
 		return why(r, CHAT_REFUSED, "the template changes the last message, so that it cannot go on");

@@ -247,7 +247,7 @@ static bool put_all(struct run *r, struct jdict *d, struct jval from)
 			return false;
 		if (kv.n != 2)
 			return jx_raise(r, "ValueError: dictionary update sequence element has length %u; 2 is required", kv.n);
-		if (!put(r, d, kv.v[0], kv.v[1]))
+		if (!step(r) || !put(r, d, kv.v[0], kv.v[1]))
 			return false;
 	}
 	return more == 0;

@@ -161,6 +161,7 @@ bool jx_f_sum(struct run *r, struct jval in, const struct jval *v, struct jval *
 static int unique_next(struct run *r, struct gen *g, struct jval *out)
 {
 	struct jval key;
+	bool same;
 	size_t i;
 	int more;
 
@@ -171,8 +172,8 @@ static int unique_next(struct run *r, struct gen *g, struct jval *out)
 			jx_raise(r, "TypeError: unhashable type: '%s'", jval_type(key.kind));
 			return -1;
 		}
-		for (i = 0; i < g->seen.n && !jval_eq(g->seen.v[i], key); i++)
-			if (!step(r))
+		for (i = 0, same = false; i < g->seen.n && !same; i += !same)
+			if (!jx_equal(r, g->seen.v[i], key, &same))
 				return -1;
 		if (i == g->seen.n)
 			return jx_list_add(r, &g->seen, key) ? 1 : -1;

@@ -15,7 +15,10 @@ static bool m_find_at(struct run *r, struct jval s, const struct args *a, bool l
 		return jx_unknown(r, "find() from a place in the text");
 	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) || !jx_step_bytes(r, s.n))
 		return false;
-	q = last ? find_last(s.s, s.s + s.n, a->v[0]) : memmem(s.s, s.n, a->v[0].s, a->v[0].n);
+	if (!last)
+		q = memmem(s.s, s.n, a->v[0].s, a->v[0].n);
+	else if (!find_last(r, s.s, s.s + s.n, a->v[0], &q))
+		return false;
 	if (q == NULL && must)
 		return jx_raise(r, "ValueError: substring not found");
 	*out = jval_int(q == NULL ? -1 : (int64_t)jval_chars(part_of(s, s.s, q)));
@@ -57,6 +60,7 @@ static bool m_count(struct run *r, struct jval self, const struct args *a, struc
 {
 	int64_t n = 0;
 	uint32_t i;
+	bool same;
 
 	if (a->n > 1 && self.kind == JV_STR)
 		return jx_unknown(r, "count() from a place in the text");
@@ -66,8 +70,9 @@ static bool m_count(struct run *r, struct jval self, const struct args *a, struc
 		return count_text(r, self, a->v[0], out);
 	if (self.kind == JV_RANGE)
 		return jx_unknown(r, "count() of a range");
-	for (i = 0; i < self.n; i++)
-		n += jval_eq(self.v[i], a->v[0]);
+	for (i = 0; i < self.n; i++, n += same)
+		if (!jx_equal(r, self.v[i], a->v[0], &same))
+			return false;
 	*out = jval_int(n);
 	return jx_step_bytes(r, self.n * sizeof(self));
 }
@@ -75,6 +80,7 @@ static bool m_count(struct run *r, struct jval self, const struct args *a, struc
 static bool m_index(struct run *r, struct jval self, const struct args *a, struct jval *out)
 {
 	uint32_t i;
+	bool same;
 
 	if (self.kind == JV_STR)
 		return m_find_at(r, self, a, false, true, out);
@@ -82,11 +88,14 @@ static bool m_index(struct run *r, struct jval self, const struct args *a, struc
 		return jx_unknown(r, "index() of a range or of a part");
 	if (!want_args(r, "index()", a, 1, 1) || !jx_step_bytes(r, self.n * sizeof(self)))
 		return false;
-	for (i = 0; i < self.n; i++)
-		if (jval_eq(self.v[i], a->v[0])) {
+	for (i = 0; i < self.n; i++) {
+		if (!jx_equal(r, self.v[i], a->v[0], &same))
+			return false;
+		if (same) {
 			*out = jval_int(i);
 			return true;
 		}
+	}
 	return jx_raise(r, "ValueError: value is not in %s", jval_type(self.kind));
 }
 

@@ -36,17 +36,10 @@ static inline unsigned char_len(const char *p, const char *end)
 	return (unsigned)(jx_chars_on(p, end, 1) - p);
 }
 
-/* The last <x> in <p>..<end>, or NULL. */
-static inline const char *find_last(const char *p, const char *end, struct jval x)
+/* The last <x> in <p>..<end> into <at>, or NULL. False: no memory. */
+static inline bool find_last(struct run *r, const char *p, const char *end, struct jval x, const char **at)
 {
-	const char *q;
-
-	if ((size_t)(end - p) < x.n)
-		return NULL;
-	for (q = end - x.n; memcmp(q, x.s, x.n) != 0; q--)
-		if (q == p)
-			return NULL;
-	return q;
+	return jinja_find_last(r->m, span_of(p, (size_t)(end - p)), jval_span(x), at) || jx_no_room(r);
 }
 
 #endif

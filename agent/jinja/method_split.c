@@ -3,9 +3,10 @@
 
 /* ---- strip ------------------------------------------------------------------------------------------------- */
 
-static bool char_in(const char *p, unsigned n, struct jval set)
+/* <set> is looked through for each character. */
+static bool char_in(struct run *r, const char *p, unsigned n, struct jval set)
 {
-	return memmem(set.s, set.n, p, n) != NULL;
+	return jx_step_bytes(r, set.n) && memmem(set.s, set.n, p, n) != NULL;
 }
 
 static unsigned len_before(const char *begin, const char *end)
@@ -26,13 +27,13 @@ bool jx_str_strip(struct run *r, struct jval s, struct jval chars, int sides, st
 		return jx_raise(r, "TypeError: strip arg must be None or str, not %s", jval_type(chars.kind));
 	while ((sides & 1) && p < end) {
 		n = chars.kind == JV_NONE ? jx_space_at(p, end) : char_len(p, end);
-		if (n == 0 || (chars.kind == JV_STR && !char_in(p, n, chars)))
+		if (n == 0 || (chars.kind == JV_STR && !char_in(r, p, n, chars)))
 			break;
 		p += n;
 	}
 	while ((sides & 2) && p < end) {
 		n = chars.kind == JV_NONE ? jx_space_before(p, end) : len_before(p, end);
-		if (n == 0 || (chars.kind == JV_STR && !char_in(end - n, n, chars)))
+		if (n == 0 || (chars.kind == JV_STR && !char_in(r, end - n, n, chars)))
 			break;
 		end -= n;
 	}
@@ -126,7 +127,11 @@ static bool rsplit_at(struct run *r, struct jval s, struct jval sep, int64_t mos
 	size_t i;
 	struct jval swap;
 
-	while ((most < 0 || (int64_t)l->n < most) && (q = find_last(s.s, end, sep)) != NULL) {
+	while (most < 0 || (int64_t)l->n < most) {
+		if (!find_last(r, s.s, end, sep, &q))
+			return false;
+		if (q == NULL)
+			break;
 		if (!jx_list_add(r, l, part_of(s, q + sep.n, end)))
 			return false;
 		end = q;
@@ -191,7 +196,10 @@ static bool partition(struct run *r, struct jval s, const struct args *a, bool l
 	x = a->v[0];
 	if (x.n == 0)
 		return jx_raise(r, "ValueError: empty separator");
-	q = last ? find_last(s.s, end, x) : memmem(s.s, s.n, x.s, x.n);
+	if (!last)
+		q = memmem(s.s, s.n, x.s, x.n);
+	else if (!find_last(r, s.s, end, x, &q))
+		return false;
 	v[0] = v[1] = v[2] = lit("");
 	if (q == NULL) {
 		v[last ? 2 : 0] = s;

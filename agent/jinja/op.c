@@ -292,10 +292,20 @@ bool jx_negate(struct run *r, struct jval v, bool minus, struct jval *out)
 
 /* ---- comparing ----------------------------------------------------------------------------------------------------- */
 
+bool jx_equal(struct run *r, struct jval a, struct jval b, bool *is)
+{
+	uint64_t left = r->limit.steps > r->steps ? r->limit.steps - r->steps : 0, before = left;
+
+	*is = jval_eq_within(a, b, &left);
+	r->steps += before - left;
+	return left > 0 || jx_over(r, "steps");
+}
+
 /* < 0, 0, > 0 in <order>; code points of UTF-8 are in the order of its bytes. */
 static bool order_of(struct run *r, enum op op, struct jval a, struct jval b, int *order, bool *unordered)
 {
 	uint32_t i, n = a.n < b.n ? a.n : b.n;
+	bool same;
 	int c;
 
 	*unordered = false;
@@ -305,16 +315,20 @@ static bool order_of(struct run *r, enum op op, struct jval a, struct jval b, in
 		*unordered = isnan(real(a)) || isnan(real(b));
 		*order = (real(a) > real(b)) - (real(a) < real(b));
 	} else if (a.kind == JV_STR && b.kind == JV_STR) {
+		r->steps += n / STEP_BYTES;
 		c = n > 0 ? memcmp(a.s, b.s, n) : 0;
 		*order = c != 0 ? c : (a.n > b.n) - (a.n < b.n);
 	} else if (a.kind == b.kind && (a.kind == JV_LIST || a.kind == JV_TUPLE)) {
-		for (i = 0; i < n; i++)
-			if (!jval_eq(a.v[i], b.v[i])) {
+		for (i = 0; i < n; i++) {
+			if (!jx_equal(r, a.v[i], b.v[i], &same))
+				return false;
+			if (!same) {
 				if (!jx_deeper(r) || !order_of(r, op, a.v[i], b.v[i], order, unordered))
 					return false;
 				r->depth--;
 				return true;
 			}
+		}
 		*order = (a.n > b.n) - (a.n < b.n);
 	} else if (is_undef(a) || is_undef(b)) {
 		return jx_use_undefined(r, is_undef(a) ? a : b);
@@ -352,9 +366,8 @@ static bool contains(struct run *r, struct jval in, struct jval v, bool *is)
 	if (!jx_iter_start(r, in, &it))
 		return false;
 	while (!*is && (more = jx_iter_next(r, &it, &item)) > 0) {
-		if (!step(r))
+		if (!step(r) || !jx_equal(r, item, v, is))
 			return false;
-		*is = jval_eq(item, v);
 	}
 	return more >= 0;
 }
@@ -366,9 +379,9 @@ bool jx_compare_values(struct run *r, enum op op, struct jval a, struct jval b, 
 
 	switch (op) {
 	case OP_EQ: case OP_NE:
-		if (a.kind == JV_STR && b.kind == JV_STR && a.n == b.n)
-			r->steps += a.n / STEP_BYTES;
-		*out = jval_eq(a, b) == (op == OP_EQ);
+		if (!jx_equal(r, a, b, out))
+			return false;
+		*out = *out == (op == OP_EQ);
 		return true;
 	case OP_IN: case OP_NOT_IN:
 		if (!contains(r, b, a, out))

@@ -188,6 +188,7 @@ bool jx_str_lines(struct run *r, struct jval s, bool keep_ends, struct jval *out
 
 bool jx_binary_op(struct run *r, enum op op, struct jval a, struct jval b, struct jval *out);
 bool jx_compare_values(struct run *r, enum op op, struct jval a, struct jval b, bool *out);	/* ==, <, in ... */
+bool jx_equal(struct run *r, struct jval a, struct jval b, bool *is);	/* ==, with a step for each pair of values in them */
 bool jx_negate(struct run *r, struct jval v, bool minus, struct jval *out);
 bool jx_markup_escape(struct run *r, struct jval s, struct jval *out);
 

@@ -18,6 +18,7 @@
 #define CHUNK_MAX	(1u << 20)
 #define SCAN_MAX	8	/* entries that are looked at one by one */
 #define EQ_DEPTH	200
+#define EQ_WORK		(1u << 20)	/* pairs of values, and 64 bytes of text: for keys, and for whoever counts no steps */
 
 struct chunk {
 	struct chunk *next;
@@ -200,24 +201,29 @@ static uint64_t key_hash(const struct hash_key *key, struct jval k)
 		return hash64(key, k.s, k.n);
 	if (is_integral(k, &i))
 		return hash64(key, &i, sizeof(i));
-	return k.kind;		/* None, tuples, fractions: few are ever keys */
+	if (k.kind == JV_FLOAT)
+		return hash64(key, &k.f, sizeof(k.f));
+	return k.kind;		/* None, tuples: few are ever keys */
 }
 
-static bool hashable_at(struct jval v, unsigned depth)
+/* One value may stand in a tuple many times, and that in another: there is no end to it but <left>. */
+static bool hashable_at(struct jval v, unsigned depth, uint32_t *left)
 {
 	uint32_t i;
 
 	if (v.kind != JV_TUPLE)
 		return v.kind != JV_LIST && v.kind != JV_DICT && v.kind != JV_VIEW;
 	for (i = 0; i < v.n && depth <= EQ_DEPTH; i++)
-		if (!hashable_at(v.v[i], depth + 1))
+		if (*left == 0 || --*left == 0 || !hashable_at(v.v[i], depth + 1, left))
 			return false;
 	return depth <= EQ_DEPTH;
 }
 
 bool jval_hashable(struct jval v)
 {
-	return hashable_at(v, 0);
+	uint32_t left = EQ_WORK;
+
+	return hashable_at(v, 0, &left);
 }
 
 /* ---- dicts --------------------------------------------------------------------------------------- */
@@ -355,21 +361,30 @@ bool jval_truth(struct jval v)
 	}
 }
 
-static bool eq_at(struct jval a, struct jval b, unsigned depth);
+static bool eq_at(struct jval a, struct jval b, unsigned depth, uint64_t *left);
 
-static bool items_eq(struct jval a, struct jval b, unsigned depth)
+/* False, and nothing is left: it is too much. */
+static bool spend(uint64_t *left, uint64_t n)
+{
+	bool enough = n < *left;
+
+	*left = enough ? *left - n : 0;
+	return enough;
+}
+
+static bool items_eq(struct jval a, struct jval b, unsigned depth, uint64_t *left)
 {
 	uint32_t i;
 
 	if (a.n != b.n)
 		return false;
 	for (i = 0; i < a.n; i++)
-		if (!eq_at(a.v[i], b.v[i], depth))
+		if (!eq_at(a.v[i], b.v[i], depth, left))
 			return false;
 	return true;
 }
 
-static bool dicts_eq(const struct jdict *a, const struct jdict *b, unsigned depth)
+static bool dicts_eq(const struct jdict *a, const struct jdict *b, unsigned depth, uint64_t *left)
 {
 	const struct jval *other;
 	uint32_t i;
@@ -378,7 +393,7 @@ static bool dicts_eq(const struct jdict *a, const struct jdict *b, unsigned dept
 		return false;
 	for (i = 0; i < a->n; i++) {
 		other = jdict_get(b, a->entry[i].key);
-		if (other == NULL || !eq_at(a->entry[i].value, *other, depth))
+		if (other == NULL || !eq_at(a->entry[i].value, *other, depth, left))
 			return false;
 	}
 	return true;
@@ -389,8 +404,10 @@ static bool ranges_eq(const struct jrange *a, const struct jrange *b)
 	return a->n == b->n && (a->n == 0 || (a->start == b->start && (a->n == 1 || a->step == b->step)));
 }
 
-static bool eq_at(struct jval a, struct jval b, unsigned depth)
+static bool eq_at(struct jval a, struct jval b, unsigned depth, uint64_t *left)
 {
+	if (!spend(left, 1))
+		return false;
 	if (is_number(a.kind) && is_number(b.kind))
 		return numbers_eq(a, b);
 	if (a.kind == JV_MISSING)
@@ -403,11 +420,11 @@ static bool eq_at(struct jval a, struct jval b, unsigned depth)
 	case JV_UNDEF: case JV_NONE:
 		return true;
 	case JV_STR:
-		return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
+		return a.n == b.n && spend(left, a.n / STEP_BYTES) && memcmp(a.s, b.s, a.n) == 0;
 	case JV_LIST: case JV_TUPLE:
-		return items_eq(a, b, depth + 1);
+		return items_eq(a, b, depth + 1, left);
 	case JV_DICT:
-		return a.d == b.d || dicts_eq(a.d, b.d, depth + 1);
+		return a.d == b.d || dicts_eq(a.d, b.d, depth + 1, left);
 	case JV_RANGE:
 		return ranges_eq(a.p, b.p);
 	case JV_FUNC:
@@ -417,9 +434,16 @@ static bool eq_at(struct jval a, struct jval b, unsigned depth)
 	}
 }
 
+bool jval_eq_within(struct jval a, struct jval b, uint64_t *left)
+{
+	return eq_at(a, b, 0, left);
+}
+
 bool jval_eq(struct jval a, struct jval b)
 {
-	return eq_at(a, b, 0);
+	uint64_t left = EQ_WORK;
+
+	return jval_eq_within(a, b, &left);
 }
 
 /* ---- strings ----------------------------------------------------------------------------------------- */

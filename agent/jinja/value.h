@@ -126,10 +126,14 @@ struct jval *jdict_get_str(const struct jdict *d, const char *p, size_t n);
 #define JVAL_DEPTH	128
 int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out, size_t *at);
 
+/* Where <what> comes last in <in>; NULL: nowhere. False: no memory; it takes four bytes for each of a <what> above 64. O(length). */
+bool jinja_find_last(struct jinja_mem *m, struct span in, struct span what, const char **at);
+
 /* ---- what Python says of values ---------------------------------------------------------------- */
 
 bool jval_truth(struct jval v);
-bool jval_eq(struct jval a, struct jval b);	/* a == b; nesting that is too deep counts as different */
+bool jval_eq(struct jval a, struct jval b);	/* a == b; nesting that is too deep, or a million values, counts as different */
+bool jval_eq_within(struct jval a, struct jval b, uint64_t *left);	/* the same with a bound of one's own; 0 is left when it was met */
 bool jval_hashable(struct jval v);
 size_t jval_chars(struct jval s);		/* code points of a string */
 bool jval_ascii(struct jval s);
