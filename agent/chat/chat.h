@@ -26,6 +26,9 @@ struct chat_source {
 	const char *template_name, *config_name;	/* of the files, for errors */
 };
 
+/* Whether there is anything to load: a template somewhere, or a format that needs none. What is no JSON has. */
+bool chat_source_has(const struct chat_source *src);
+
 /* NULL and <e>: where, what, and what is understood. All is copied. */
 struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e);
 struct chat *chat_ref(struct chat *c);

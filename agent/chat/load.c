@@ -121,6 +121,14 @@ static int take_config(struct chat *c, const struct chat_source *src, const stru
 	return rc;
 }
 
+bool chat_source_has(const struct chat_source *src)
+{
+	static const char word[] = "\"chat_template\"";
+
+	return src->format == CHAT_HARMONY || src->template.n > 0 ||
+	       (src->config.n > 0 && memmem(src->config.p, src->config.n, word, sizeof(word) - 1) != NULL);
+}
+
 struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e)
 {
 	struct chat *c = mem_alloc(sizeof(*c));

@@ -100,6 +100,7 @@ void conf_check_model(struct conf_errors *es, const char *file, const struct con
 	check_tokenizer(es, file, m, given);
 	check_beneath(es, file, c, m->tokenizer, given, key_of("models.tokenizer"));
 	check_beneath(es, file, c, m->tokenizer_config, given, key_of("models.tokenizer_config"));
+	check_beneath(es, file, c, m->chat_template, given, key_of("models.chat_template"));
 	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL && blame(given, aliases, name, &at))
 		conf_errors_add(es, file, at, "models.aliases are names of one model, and models.name has a * in it.");
 }

@@ -37,8 +37,9 @@ static const char *const rule_words[] = {
 /* In the order of enum pool_mode. */
 static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
-/* In the order of enum model_mode, and of enum model_special. */
+/* In the order of enum model_mode, of enum model_chat, and of enum model_special. */
 static const char *const model_mode_words[] = { "text", "tokens", NULL };
+static const char *const chat_words[] = { "auto", "harmony", "none", NULL };
 static const char *const special_words[] = { "auto", "add", "none", NULL };
 
 /* In the order of enum index_order. */
@@ -257,6 +258,10 @@ const struct conf_key conf_keys[] = {
 	  .help = "Token ids in a page of this model, as its engine's; 0: prompt.page_size." },
 	{ "models.special_tokens", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, special), 0, 0, RELOAD, special_words,
 	  .help = "Whether completions get BOS and EOS around them; auto: as body and tokenizer say." },
+	{ "models.chat", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, chat_by), 0, 0, RELOAD, chat_words,
+	  .help = "How conversations become text: auto: by the chat template; harmony: as for gpt-oss." },
+	{ "models.chat_template", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, chat_template), 0, MODEL_PATH_MAX, RELOAD,
+	  .help = "Empty: chat_template.jinja beside the tokenizer, or that of tokenizer_config." },
 
 	{ "tenants.name", TYPE_TEXT, HOME_TENANT, FIELD(struct tenant_opts, name), 1, TENANT_NAME_MAX,
 	  RELOAD, .help = "The tenant as HAProxy names it; \"*\": all that are not named, together." },

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
@@ -181,6 +182,7 @@ static int preview(const struct conf *c, struct args *a)
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	} else {
 		a->q.body = span_of(body, n);
+		a->q.wall_s = time(NULL);
 		route_preview(r, s, &a->q, &v);
 		show(&v, a);
 	}

@@ -17,6 +17,7 @@
 #include "agent/loop/tokfile.h"
 
 #define CONFIG_NAME	"tokenizer_config.json"
+#define TEMPLATE_NAME	"chat_template.jinja"
 #define NONE		"none"
 #define IMAGE_NAME_MAX	(MODEL_PATH_MAX + sizeof(TOKFILE_SUFFIX))
 
@@ -25,6 +26,7 @@ struct loaded {
 	const struct model_opts *from;	/* while the set is made: the first model that named them */
 	struct tok_image_key key;
 	struct tok *tok;
+	struct chat *chat;		/* NULL: it has no template */
 	double load_s;
 	bool image;
 };
@@ -48,6 +50,8 @@ struct work {
 	const char *path;	/* of the tokenizer, beneath models_dir */
 	struct span file, config;	/* owned */
 	char config_name[sizeof(((struct err *)NULL)->file)];
+	struct span template;		/* owned */
+	char template_name[sizeof(((struct err *)NULL)->file)];
 	struct tok_image_key key;
 };
 
@@ -124,17 +128,31 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 	return rc;
 }
 
-static int read_config(struct work *w)
+/* The file that <path> names, or when it names none, the one called <name> beside the tokenizer, if there is one. */
+static int read_beside(struct work *w, const char *path, const char *name, char full[static sizeof(((struct err *)NULL)->file)],
+		       struct span *out)
 {
-	const char *path = beneath_models(w->f, w->m->tokenizer_config), *slash = strrchr(w->path, '/');
-	char beside[MODEL_PATH_MAX + sizeof(CONFIG_NAME)];
+	const char *slash = strrchr(w->path, '/');
+	char beside[MODEL_PATH_MAX + 64];
 	bool given = path[0] != '\0';
 
-	if (strcmp(path, NONE) == 0)
+	snprintf(beside, sizeof(beside), "%.*s%s", slash != NULL ? (int)(slash + 1 - w->path) : 0, w->path, name);
+	full_name(w, given ? path : beside, full, sizeof(((struct err *)NULL)->file));
+	return read_file(w, given ? path : beside, !given, out);
+}
+
+static int read_config(struct work *w)
+{
+	const char *path = beneath_models(w->f, w->m->tokenizer_config);
+
+	return strcmp(path, NONE) == 0 ? 0 : read_beside(w, path, CONFIG_NAME, w->config_name, &w->config);
+}
+
+static int read_template(struct work *w)
+{
+	if (w->m->chat_by != CHAT_AUTO)
 		return 0;
-	snprintf(beside, sizeof(beside), "%.*s" CONFIG_NAME, slash != NULL ? (int)(slash + 1 - w->path) : 0, w->path);
-	full_name(w, given ? path : beside, w->config_name, sizeof(w->config_name));
-	return read_file(w, given ? path : beside, !given, &w->config);
+	return read_beside(w, beneath_models(w->f, w->m->chat_template), TEMPLATE_NAME, w->template_name, &w->template);
 }
 
 /* ---- images ------------------------------------------------------------------------------------------- */
@@ -311,6 +329,23 @@ static int make(struct work *w, const struct model_set *old, const struct model_
 	return 0;
 }
 
+/* Templates of a configuration are few and small, so that hashes of their variables need no secret. */
+static const struct hash_key template_key = { { 0x6b, 0x76, 0x72, 0x6f, 0x75, 0x74, 0x65 } };
+
+/* The files are read. A template takes a millisecond, so that none is kept over a reload. */
+static int make_chat(struct work *w, struct loaded *l)
+{
+	struct chat_source src = {
+		.format = w->m->chat_by == CHAT_BY_HARMONY ? CHAT_HARMONY : CHAT_TEMPLATE, .template = w->template, .config = w->config,
+		.template_name = w->template_name, .config_name = w->config_name,
+	};
+
+	if (w->m->chat_by == CHAT_BY_NONE || !chat_source_has(&src))
+		return 0;
+	l->chat = chat_load(&src, &template_key, w->e);
+	return l->chat != NULL ? 0 : -1;
+}
+
 static int load(const struct model_opts *m, const struct model_set *old, const struct model_set *s, const struct model_files *f,
 		struct loaded *l, struct err *e)
 {
@@ -319,10 +354,17 @@ static int load(const struct model_opts *m, const struct model_set *old, const s
 	int rc = -1;
 
 	w.path = beneath_models(f, m->tokenizer);
-	if (read_file(&w, w.path, false, &w.file) == 0 && read_config(&w) == 0)
+	if (read_file(&w, w.path, false, &w.file) == 0 && read_config(&w) == 0 && read_template(&w) == 0)
 		rc = make(&w, old, s, l, began);
+	if (rc == 0)
+		rc = make_chat(&w, l);
+	if (rc != 0) {
+		tok_unref(l->tok);
+		l->tok = NULL;
+	}
 	mem_free((void *)w.file.p);
 	mem_free((void *)w.config.p);
+	mem_free((void *)w.template.p);
 	return rc;
 }
 
@@ -331,7 +373,7 @@ static int load(const struct model_opts *m, const struct model_set *old, const s
 static bool same_files(const struct model_opts *a, const struct model_opts *b)
 {
 	return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
-	       strcmp(a->pattern, b->pattern) == 0;
+	       strcmp(a->pattern, b->pattern) == 0 && a->chat_by == b->chat_by && strcmp(a->chat_template, b->chat_template) == 0;
 }
 
 static int add_model(struct model_set *s, struct model_opts *m, const struct model_set *old, const struct model_files *f,
@@ -355,6 +397,8 @@ static int add_model(struct model_set *s, struct model_opts *m, const struct mod
 	s->n_users++;
 	tok_unref(m->tok);
 	m->tok = tok_ref(s->loaded[i].tok);
+	chat_unref(m->chat);
+	m->chat = chat_ref(s->loaded[i].chat);
 	return 0;
 }
 
@@ -390,12 +434,18 @@ struct model_set *models_load(struct route_opts *ro, const struct model_set *old
 	return NULL;
 }
 
+static void unload(struct loaded *l)
+{
+	tok_unref(l->tok);
+	chat_unref(l->chat);
+}
+
 void models_free(struct model_set *s)
 {
 	if (s == NULL)
 		return;
 	for (size_t i = 0; i < s->n_loaded; i++)
-		tok_unref(s->loaded[i].tok);
+		unload(&s->loaded[i]);
 	mem_free(s->loaded);
 	mem_free(s->user);
 	mem_free(s);
@@ -434,6 +484,8 @@ void models_each(struct models *m, void (*fn)(void *arg, const struct model_figu
 		const struct user *u = &m->set->user[i];
 		const struct loaded *l = &m->set->loaded[u->loaded];
 		struct model_figures v = { u->model, tok_bytes(l->tok), l->load_s, l->image };
+
+		v.bytes += l->chat != NULL ? chat_bytes(l->chat) : 0;
 
 		fn(arg, &v);
 	}

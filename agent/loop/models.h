@@ -1,4 +1,4 @@
-/* models.h - the tokenizers of the models that have one: read, built or taken from their images, and shared.
+/* models.h - the tokenizers and chat templates of the models that have one: read, built or taken from their images, and shared.
  *
  *      options:  chat, qwen, qwen-base        set:  chat/tokenizer.json    one tokenizer for each set of files,
  *                  |      \    /                    qwen/tokenizer.json    whichever models name them

@@ -76,7 +76,7 @@ static const struct model_opts *model_at(const struct route_opts *o, size_t i)
 	return i == 0 ? &o->model_default : &o->models[i - 1];
 }
 
-/* Each once, however many models share it. */
+/* Each tokenizer once, however many models share it; templates are small. */
 static uint64_t tokenizers(const struct route_opts *o)
 {
 	uint64_t bytes = 0;
@@ -89,6 +89,8 @@ static uint64_t tokenizers(const struct route_opts *o)
 			j++;
 		if (t != NULL && j == i)
 			bytes += tok_bytes(t);
+		if (model_at(o, i)->chat != NULL)
+			bytes += chat_bytes(model_at(o, i)->chat);
 	}
 	return bytes;
 }
@@ -103,9 +105,13 @@ uint64_t route_budget(const struct route_opts *o)
 void route_opts_free(struct route_opts *o)
 {
 	tok_unref(o->model_default.tok);
+	chat_unref(o->model_default.chat);
 	o->model_default.tok = NULL;
-	for (size_t i = 0; i < o->n_models; i++)
+	o->model_default.chat = NULL;
+	for (size_t i = 0; i < o->n_models; i++) {
 		tok_unref(o->models[i].tok);
+		chat_unref(o->models[i].chat);
+	}
 	mem_free(o->pools);
 	mem_free(o->models);
 	mem_free(o->tenants);
@@ -115,13 +121,17 @@ void route_opts_free(struct route_opts *o)
 	o->n_pools = o->n_models = o->n_tenants = 0;
 }
 
+static void ref_model(const struct model_opts *m)
+{
+	if (m->tok != NULL)
+		tok_ref(m->tok);
+	chat_ref(m->chat);
+}
+
 static void ref_tokenizers(struct route_opts *o)
 {
-	if (o->model_default.tok != NULL)
-		tok_ref(o->model_default.tok);
-	for (size_t i = 0; i < o->n_models; i++)
-		if (o->models[i].tok != NULL)
-			tok_ref(o->models[i].tok);
+	for (size_t i = 0; i <= o->n_models; i++)
+		ref_model(model_at(o, i));
 }
 
 int route_opts_copy(struct route_opts *to, const struct route_opts *from)

@@ -63,7 +63,7 @@ enum model_special {
 
 /* How a conversation becomes the text that the tokenizer sees. */
 enum model_chat {
-	CHAT_BY_TEMPLATE,	/* by its chat template */
+	CHAT_AUTO,	/* by its chat template, where there is one */
 	CHAT_BY_HARMONY,	/* as engines do it for gpt-oss */
 	CHAT_BY_NONE		/* not at all: conversations stay in text mode */
 };

@@ -309,6 +309,59 @@ static void the_configuration_beside_is_used(void **state_)
 	assert_int_not_equal(configured(""), with);
 }
 
+/* ---- chat templates ---------------------------------------------------------------------------------- */
+
+/* Load model m0 as told: its text of one message; NULL: it has no template; or the mistake. */
+static const char *said_by(enum model_chat by, const char *template, const char *config)
+{
+	static const struct hash_key key = { { 3, 1 } };
+	static char text[ERR_TEXT_MAX + 200];
+	struct chat_scratch *c = chat_scratch_new(1 << 20, &key);
+	struct chat_body b = { .raw = SPAN("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"), .now = { .year = 2026, .month = 1, .day = 2 } };
+	struct route_opts o;
+	struct chat_text t;
+	struct model_set *s;
+	struct err e;
+
+	options(&o, only_a, 1);
+	o.models[0].chat_by = by;
+	strcpy(o.models[0].chat_template, template);
+	strcpy(o.models[0].tokenizer_config, config);
+	text[0] = '\0';
+	if ((s = models_load(&o, NULL, &f, &e)) == NULL)
+		snprintf(text, sizeof(text), "%s:%d: %s", strrchr(e.file, '/'), e.line, e.text);
+	else if (o.models[0].chat != NULL && chat_render(o.models[0].chat, c, &b, &t) == CHAT_DONE)
+		snprintf(text, sizeof(text), "%.*s", (int)t.n, t.p);
+	models_free(s);
+	route_opts_free(&o);
+	chat_scratch_free(c);
+	return text[0] != '\0' ? text : NULL;
+}
+
+static void templates_are_found(void **state_)
+{
+	static const char config[] = "{\"bos_token\":\"<s>\",\"chat_template\":\"{{ bos_token }}C{{ messages[0].content }}\"}";
+	static const char beside[] = "{{ bos_token }}B{{ messages[0].content }}", other[] = "O", bad[] = "x\n{% nosuch %}";
+
+	put("a/tokenizer_config.json", "{}", 2);
+	assert_null(said_by(CHAT_AUTO, "", ""));
+	put("a/tokenizer_config.json", config, sizeof(config) - 1);
+	assert_string_equal(said_by(CHAT_AUTO, "", ""), "<s>Chi");
+	assert_null(said_by(CHAT_BY_NONE, "", ""));
+	assert_null(said_by(CHAT_AUTO, "", "none"));
+	put("a/chat_template.jinja", beside, sizeof(beside) - 1);
+	assert_string_equal(said_by(CHAT_AUTO, "", ""), "<s>Bhi");
+	assert_string_equal(said_by(CHAT_AUTO, "", "none"), "Bhi");
+	put("b/t.jinja", other, sizeof(other) - 1);
+	assert_string_equal(said_by(CHAT_AUTO, "b/t.jinja", ""), "O");
+	assert_non_null(strstr(said_by(CHAT_BY_HARMONY, "", ""), "Current date: 2026-01-02"));
+	put("b/t.jinja", bad, sizeof(bad) - 1);
+	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""), "/t.jinja:2: "));
+	assert_non_null(strstr(said_by(CHAT_AUTO, "b/none.jinja", ""), "/none.jinja:0: "));
+	assert_int_equal(unlink(in(models, "a/chat_template.jinja")), 0);
+	put("a/tokenizer_config.json", "{}", 2);
+}
+
 /* ---- images ------------------------------------------------------------------------------------------ */
 
 /* Load as at a start; which source was it? */
@@ -551,7 +604,7 @@ int main(void)
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(models_share_what_they_have_in_common), T(the_default_may_have_one), T(text_mode_reads_nothing),
-		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(the_configuration_beside_is_used),
+		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(the_configuration_beside_is_used), T(templates_are_found),
 		T(an_image_is_made_and_used), T(a_bad_image_is_made_anew), T(an_image_of_somebody_else_is_not_used),
 		T(state_dir_is_the_second_place), T(no_place_is_told_and_nothing_else), T(what_was_left_half_written_goes),
 		T(figures),
