@@ -37,6 +37,18 @@ void bpe_scratch_free(struct bpe_scratch *c)
 	mem_free(c);
 }
 
+static size_t merger_bytes(const struct merger *m)
+{
+	return m->sym.cap * sizeof(*m->sym.p) + m->cap * (sizeof(*m->prev) + sizeof(*m->next) + sizeof(*m->cand)) +
+	       m->heap_cap * sizeof(*m->heap);
+}
+
+size_t bpe_scratch_bytes(const struct bpe_scratch *c)
+{
+	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) + merger_bytes(&c->spare) +
+	       c->walk.dead_cap * sizeof(*c->walk.dead);
+}
+
 int ids_reserve(struct ids *v, size_t more)
 {
 	size_t cap = v->cap + v->cap / 2;

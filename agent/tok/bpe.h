@@ -62,6 +62,7 @@ struct span bpe_image(const struct bpe *b);
 struct bpe *bpe_of_image(struct span image);
 
 struct bpe_scratch *bpe_scratch_new(void);	/* piece cache: half a megabyte */
+size_t bpe_scratch_bytes(const struct bpe_scratch *c);	/* memory it holds: some 50 bytes for each of the longest piece, too */
 void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
 
 /* Ids that come out. Grows; the caller owns it. */

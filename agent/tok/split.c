@@ -244,6 +244,14 @@ struct split_scratch *split_scratch_new(void)
 	return mem_alloc(sizeof(struct split_scratch));
 }
 
+size_t split_scratch_bytes(const struct split_scratch *c)
+{
+	const struct steps_scratch *s = &c->steps;
+
+	return sizeof(*c) + s->bytes[0].cap + s->bytes[1].cap + (s->list[0].cap + s->list[1].cap) * sizeof(*s->list[0].end) +
+	       s->cap_cuts * sizeof(*s->cut);
+}
+
 void split_scratch_free(struct split_scratch *c)
 {
 	if (c == NULL)

@@ -56,6 +56,7 @@ struct split_traits split_traits(const struct split *s);
 struct span split_known_pattern(const char *name);
 
 struct split_scratch *split_scratch_new(void);
+size_t split_scratch_bytes(const struct split_scratch *c);	/* memory it holds, without what PCRE2 takes */
 void split_scratch_free(struct split_scratch *c);	/* wipes it */
 
 /* Forget a text that was not gone through to its end. To be called when one is given up (see split_next()). */

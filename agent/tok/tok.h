@@ -34,6 +34,7 @@ size_t tok_bytes(const struct tok *t);		/* memory it holds */
 uint64_t tok_fingerprint(const struct tok *t);	/* of file and configuration: two that are equal give equal ids */
 
 struct tok_scratch *tok_scratch_new(void);
+size_t tok_scratch_bytes(const struct tok_scratch *c);	/* memory it holds */
 void tok_scratch_free(struct tok_scratch *c);	/* wipes it */
 
 enum {

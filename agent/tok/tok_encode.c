@@ -40,6 +40,12 @@ void tok_scratch_free(struct tok_scratch *c)
 	mem_free(c);
 }
 
+size_t tok_scratch_bytes(const struct tok_scratch *c)
+{
+	return sizeof(*c) + c->normal.cap[0] + c->normal.cap[1] + c->mended_cap + c->kept_cap + split_scratch_bytes(c->split) +
+	       bpe_scratch_bytes(c->bpe);
+}
+
 struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
 {
 	return (struct tok_scratch_parts){ .normal = &c->normal, .split = c->split, .bpe = c->bpe };

@@ -66,7 +66,7 @@ void tok_steps_stop(struct tok_steps *s)
 
 size_t tok_steps_bytes(const struct tok_steps *s)
 {
-	return sizeof(*s) + s->n;
+	return sizeof(*s) + s->n + tok_scratch_bytes(s->scratch);
 }
 
 static void next_part(struct tok_steps *s)

@@ -19,7 +19,8 @@ struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool fi
  * milliseconds). */
 int tok_steps_run(struct tok_steps *s, size_t budget, struct ids *out);
 
-size_t tok_steps_bytes(const struct tok_steps *s);	/* of text that it holds: its scratch is not counted */
+/* Memory it holds. Nearly all of it is the scratch: whoever waits with steps that are not done waits with some megabytes. */
+size_t tok_steps_bytes(const struct tok_steps *s);
 
 void tok_steps_stop(struct tok_steps *s);		/* wipes it; NULL is fine */
 

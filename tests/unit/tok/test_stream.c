@@ -274,6 +274,29 @@ static void one_cache_for_both(void **state)
 	free(a.p);
 }
 
+/* Steps that are not done keep a scratch of their own: whoever lets many texts wait must know what they hold. */
+static void what_waits_is_counted(void **state)
+{
+	struct tok *t = small_tok(SMALL_L3);
+	struct cached c = { .tok = t, .scratch = tok_scratch_new() };
+	struct stream *s = make_stream(1 << 20, 0);
+	struct ids out = { 0 };
+	char letters[100000];
+
+	memset(letters, 'e', sizeof(letters));
+	assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);
+	assert_int_equal(stream_feed(s, span_of(letters, sizeof(letters))), STREAM_DONE);
+	assert_true(stream_bytes(s) < 200000);
+	stream_end(s);
+	assert_int_equal(stream_step(s, 1), STREAM_MORE);
+	assert_int_equal(stream_step(s, 1000), STREAM_MORE);
+	assert_true(stream_bytes(s) > 2 * sizeof(letters) + tok_scratch_bytes(c.scratch) && tok_scratch_bytes(c.scratch) > 1 << 19);
+	stream_free(s);
+	tok_scratch_free(c.scratch);
+	tok_unref(t);
+	ids_free(&out);
+}
+
 /* No more is kept than was agreed, and no more than that is needed for text that can be cut. */
 static void bounds(void **state)
 {
@@ -329,6 +352,7 @@ int main(void)
 		cmocka_unit_test(what_stood_before),
 		cmocka_unit_test(long_pieces_in_steps),
 		cmocka_unit_test(one_cache_for_both),
+		cmocka_unit_test(what_waits_is_counted),
 		cmocka_unit_test(bounds),
 	};
 
