@@ -407,6 +407,53 @@ static void byte_by_byte(void **state)
 	world_end(&w);
 }
 
+/* What waits holds nothing of the thread that it met first. (ASan sees it.) */
+static void a_thread_ends_between_slices(void **state)
+{
+	struct route_scratch *other;
+	struct world w;
+	uint32_t pages;
+
+	world_with_tok(&w, 16);
+	completion(&w.body, 8, 20000, "");
+	send(&w, "whole");
+	pages = w.a.prompt_pages;
+	assert_non_null(other = route_scratch_new(w.r));
+	slice(&w, other, "u", 0, 0, 9000);
+	route_scratch_free(other);
+	slice(&w, w.s, "u", 1, 9000, w.body.n);
+	assert_int_equal(w.a.prompt_pages, pages);
+	world_end(&w);
+}
+
+/* What is cut off behind the prompt is no part of it: its length is known, and so is its last token. */
+static void a_body_cut_behind_its_prompt(void **state)
+{
+	struct route_stats before, after;
+	struct world w;
+	struct ids v;
+	size_t n;
+
+	world_with_tok(&w, 16);
+	completion(&w.body, 8, 1000, "");
+	for (n = 1000; v = ids_of(&w, TOK_SPECIAL), v.n % 16 != 0; ids_free(&v))
+		completion(&w.body, 8, n++, "");
+	send(&w, "whole");
+	served(&w, "whole");
+	w.body.n--;
+	w.q.whole = (int64_t)w.body.n + 1000;
+	before = stats(&w);
+	send(&w, "cut");
+	after = stats(&w);
+	assert_true(w.a.cut);
+	assert_int_equal(w.a.prompt_pages, v.n / 16);
+	assert_int_equal(w.a.pages, v.n / 16 - 1);
+	assert_int_equal(after.prompt_tokens - before.prompt_tokens, v.n);
+	assert_int_equal(pool(&w).requests, 2);
+	ids_free(&v);
+	world_end(&w);
+}
+
 /* The tokenizer of the options goes between two slices, and another comes. */
 static void a_reload_between_slices(void **state)
 {
@@ -604,6 +651,8 @@ int main(void)
 		cmocka_unit_test(a_cut_text_has_the_first_pages),
 		cmocka_unit_test(slices_end_in_the_same_ids),
 		cmocka_unit_test(byte_by_byte),
+		cmocka_unit_test(a_thread_ends_between_slices),
+		cmocka_unit_test(a_body_cut_behind_its_prompt),
 		cmocka_unit_test(a_reload_between_slices),
 		cmocka_unit_test(a_conversation_that_grows_is_encoded_once),
 		cmocka_unit_test(tenants_have_segments_of_their_own),

@@ -111,6 +111,60 @@ static void any_parts(void **state)
 	free(a.p);
 }
 
+/* What is sure of a text that goes on: ids of its beginning, whatever it is cut in, and the stream is none the worse for the look. */
+static void a_look_at_what_is_kept_back(void **state)
+{
+	struct ids want = { 0 }, got = { 0 };
+	struct small_text a = { 0 };
+	size_t n, peeked = 0;
+	struct rng r;
+
+	rng_init(&r, 5);
+	for (unsigned kind = 0; kind < SMALL_KINDS; kind++) {
+		struct tok *t = small_tok(kind);
+		struct cached c = { .tok = t, .scratch = tok_scratch_new() };
+		struct stream *s = make_stream(1 << 20, 0);
+
+		for (unsigned round = 0; round < 60; round++) {
+			size_t k, solid, most;
+
+			a.n = 0;
+			small_words(&a, &r, round % 6, 1 + rng_below(&r, round % 8 ? 300 : 9000));
+			want.n = got.n = 0;
+			assert_int_equal(tok_encode(t, c.scratch, span_of(a.p, a.n), 0, &want), 0);
+			assert_int_equal(stream_begin(s, &c, &got), STREAM_DONE);
+			k = rng_below(&r, (uint32_t)a.n + 1);
+			assert_int_equal(stream_feed(s, span_of(a.p, k)), STREAM_DONE);
+			run(s, SIZE_MAX);
+			solid = got.n;
+			for (int look = 0; look < 2; look++) {
+				got.n = solid;
+				assert_int_equal(stream_peek(s, &got, &n), 0);
+				assert_true(n <= stream_left(s) && (n > 0) == (got.n > solid));
+				assert_true(got.n <= want.n);
+				if (got.n > 0)
+					assert_memory_equal(got.p, want.p, got.n * sizeof(*got.p));
+			}
+			peeked += n;
+			most = stream_left(s);
+			assert_true(most <= k);
+			got.n = solid;
+			assert_int_equal(stream_feed(s, span_of(a.p + k, a.n - k)), STREAM_DONE);
+			stream_end(s);
+			run(s, SIZE_MAX);
+			same_ids(&got, &want);
+			assert_int_equal(stream_left(s), 0);
+		}
+		stream_free(s);
+		tok_scratch_free(c.scratch);
+		tok_unref(t);
+	}
+	assert_true(peeked > 10000);
+	ids_free(&want);
+	ids_free(&got);
+	free(a.p);
+}
+
 /* Every place where a text can be cut in two, next to what strips, what is alone, and what is half a character. */
 static void every_cut(void **state)
 {
@@ -348,6 +402,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_parts),
+		cmocka_unit_test(a_look_at_what_is_kept_back),
 		cmocka_unit_test(every_cut),
 		cmocka_unit_test(what_stood_before),
 		cmocka_unit_test(long_pieces_in_steps),
