@@ -107,8 +107,20 @@ static int split_step(const struct split_step *t, struct step *s, struct err *e)
 	return 0;
 }
 
-static int metaspace_step(const struct split_step *t, struct step *s, struct err *e)
+static bool has_byte_level(const struct split *m)
 {
+	size_t i;
+
+	for (i = 0; i < m->n; i++)
+		if (m->step[i].run == RUN_TO_CHARS)
+			return true;
+	return false;
+}
+
+static int metaspace_step(const struct split *m, const struct split_step *t, struct step *s, struct err *e)
+{
+	if (has_byte_level(m))		/* its character stands for no byte */
+		return err_set(e, "behind ByteLevel");
 	s->run = RUN_METASPACE;
 	s->prepend = (int)t->prepend;
 	s->split = t->split;
@@ -118,11 +130,8 @@ static int metaspace_step(const struct split_step *t, struct step *s, struct err
 /* ByteLevel: none to three steps. <more>: there are steps behind it. */
 static int byte_level_step(struct split *m, const struct split_step *t, bool more, struct err *e)
 {
-	size_t i;
-
-	for (i = 0; i < m->n; i++)
-		if (m->step[i].run == RUN_TO_CHARS)
-			return err_set(e, "a second one in a row of steps");
+	if (has_byte_level(m))
+		return err_set(e, "a second one in a row of steps");
 	if (t->add_prefix_space)
 		m->step[m->n++] = (struct step){ .run = RUN_PREFIX_SPACE };
 	if (t->use_regex)
@@ -158,7 +167,7 @@ static int make_step(struct split *m, const struct split_step *t, bool more, str
 		s->behaviour = SPLIT_REMOVED;
 		return regex_step(s, SPAN(WHITESPACE), false, e);
 	case STEP_METASPACE:
-		return metaspace_step(t, s, e);
+		return metaspace_step(m, t, s, e);
 	case STEP_BYTE_LEVEL:
 		break;
 	}

@@ -1,13 +1,15 @@
 /* bench_split.c - text into pieces: each family's scanner, and PCRE2 with the same pattern, on one core.
  *
  * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below, mixed by a seeded
- * generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy of the same bytes, which nothing can beat.
+ * generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy of the same bytes, which nothing can beat, and
+ * NFC of text that is normal.
  * Best of the rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "agent/base/rng.h"
+#include "agent/tok/normal.h"
 #include "agent/tok/split.h"
 
 #define BYTES	((size_t)1 << 20)
@@ -102,6 +104,27 @@ static void bench(const char *family, const char *how, const struct split *s, st
 	       pieces, (double)n / (double)pieces);
 }
 
+/* NFC, as Qwen has it in front, of text that is in it already. */
+static void bench_nfc(const struct text *t, const uint8_t *p, size_t n)
+{
+	struct normal_step step = { .kind = NORMAL_NFC };
+	struct normal *m = normal_new(&step, 1, NULL);
+	struct normal_buf b = { { NULL } };
+	double best = 1e9, start;
+	struct span out;
+	int i;
+
+	for (i = 0; m != NULL && i < ROUNDS; i++) {
+		start = now_s();
+		normal_run(m, &b, span_of(p, n), &out);
+		if (now_s() - start < best)
+			best = now_s() - start;
+	}
+	printf("bench split family=none by=nfc text=%s mb_s=%.0f copied=%d\n", t->name, (double)n / best / 1e6, out.p != (const char *)p);
+	normal_buf_fini(&b);
+	normal_free(m);
+}
+
 static void bench_copy(const struct text *t, const uint8_t *p, size_t n, uint8_t *to)
 {
 	double best = 1e9, start;
@@ -151,6 +174,7 @@ int main(void)
 	for (k = 0; k < COUNT(texts); k++) {
 		n = make(&texts[k], p);
 		bench_copy(&texts[k], p, n, to);
+		bench_nfc(&texts[k], p, n);
 		for (i = 0; i < COUNT(family); i++) {
 			const char *known[2] = { split_known_pattern(family[i]).p, NULL };
 			const char *three[4] = { "\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK, NULL };

@@ -381,6 +381,22 @@ def snapshots():
 
 # ---- vocabularies and texts ----------------------------------------------------------------------------
 
+def splits():
+    lines = open("tests/data/tok/split_families.txt", encoding="utf-8").read().split("\n")
+    texts = [re.sub(r"\\\\x(..)", lambda m: chr(int(m[1], 16)), x[1:].replace("|", "")).encode("latin-1", "ignore")
+             for x in lines if x.startswith("=")][:60]
+    for i, t in enumerate(texts):
+        put("split", bytes([0, i % 9, 0, i]) + t)
+        put("split", bytes([2, i % 5] + [(i * k * 37) % 256 for k in range(1, 9)]) + t)
+        put("split", bytes([3, i % 3] + [(i * k * 11) % 256 for k in range(1, 4)] + [0, i]) + t)
+    hub = open("tests/data/tok/split_hub.txt", encoding="utf-8").read().split("\n")
+    for i, x in enumerate(x for x in hub if x.startswith("pattern ")):
+        p = re.sub(r"\\\\x(..)", lambda m: chr(int(m[1], 16)), x[8:]).encode("utf-8", "ignore")
+        put("split", bytes([1, i % 20]) + p + b"\0" + texts[i % 60])
+    for p in (rb"[a-w&&[^c-g]]+", rb"(?i:ss|st)+", rb"a{2}?b{,3}+", rb"\\p{Mn}|\\P{Word}|\\h\\H\\R", rb"(?<n>a)(?#c)\\A\\z\\G", rb"(a)\\1|\\b\\B"):
+        put("split", bytes([1, 4]) + p.replace(b"\\\\", b"\\") + b"\0ass \xc3\x9f 12")
+
+
 def bpe():
     rng = random.Random(5)
     for flags in range(0, 128, 3):
@@ -412,6 +428,7 @@ bodies()
 templates()
 snapshots()
 bpe()
+splits()
 spop()
 conf()
 lines()

@@ -467,11 +467,18 @@ static void what_is_not_understood_is_refused(void **state)
 
 static void steps_that_cannot_be(void **state)
 {
+	struct split_step steps[2] = { { .kind = STEP_BYTE_LEVEL }, { .pattern = SPAN("_") } };
 	struct split_step step = { .kind = STEP_METASPACE, .pattern = SPAN("ab") };
 	struct err e;
 
 	assert_null(split_new(&step, 1, &e));
 	assert_string_equal(e.text, "step 1 of the pre-tokenizer, Metaspace: \"ab\" is not one character");
+	steps[1].kind = STEP_METASPACE;
+	assert_null(split_new(steps, 2, &e));
+	assert_string_equal(e.text, "step 2 of the pre-tokenizer, Metaspace: behind ByteLevel");
+	steps[1].kind = STEP_BYTE_LEVEL;
+	assert_null(split_new((struct split_step[]){ steps[0], steps[1], steps[1] }, 3, &e));
+	assert_string_equal(e.text, "step 2 of the pre-tokenizer, ByteLevel: a second one in a row of steps");
 	step.kind = (enum split_kind)77;
 	assert_null(split_new(&step, 1, &e));
 	step.kind = STEP_PUNCTUATION;
