@@ -386,6 +386,72 @@ static void chains_are_as_in_tokenizers(void **state)
 	split_scratch_free(c);
 }
 
+/* Oniguruma's own ways, Isolated. */
+static void syntax_is_onigurumas(void **state)
+{
+	static const struct { const char *pattern, *text, *want; } cases[] = {
+		{ "a{2}?b", "aab b", "aab| |b" },
+		{ "a{1,2}+c?", "aaaac", "aaaac" },
+		{ "a{,2}b", "aaab", "a|aab" },
+		{ "a{2,}?", "aaaaa", "aa|aa|a" },
+		{ "(?>[ab]+|(?:[^ ]{2})+b)\\P{N}", "ab1bab a1b", "ab1|bab |a1b" },
+		{ "(?>\\p{Alpha}+|(?:[^ ]{2})+\\p{Han})\\P{N}", "a\\xe3\\x80\\x87\\xc2\\xbd\\xc3\\xa92XbYZbcb\\xca\\xb0\\xe3\\x80\\x87b",
+		  "a\\xe3\\x80\\x87\\xc2\\xbd\\xc3\\xa92XbYZbcb\\xca\\xb0\\xe3\\x80\\x87b" },
+		{ "(?:a|b)++a", "abab aba", "abab aba" },
+		{ "(?m:a.b)", "a\\x0ab", "a\\x0ab" },
+		{ "a.b", "a\\x0ab a\\x0db", "a\\x0ab |a\\x0db" },
+		{ "^.", "a\\x0ab\\x0a", "a|\\x0a|b|\\x0a" },
+		{ ".$", "a\\x0ab\\x0a", "a|\\x0a|b|\\x0a" },
+		{ "(?i)a|B", "A b", "A| |b" },
+		{ "[]a]+", "a]]", "a]]" },
+		{ "[a-b-c]+", "ab-c", "ab-c" },
+		{ "(?i:fi|k|ss)", "fi \\xef\\xac\\x81 FI K \\xc3\\x9f \\xe1\\xba\\x9e sS",
+		  "fi| |\\xef\\xac\\x81| |FI| |K| |\\xc3\\x9f| |\\xe1\\xba\\x9e| |sS" },
+		{ "\\R", "a\\x0d\\x0ab\\x0a\\xe2\\x80\\xa8\\x0b", "a|\\x0d\\x0a|b|\\x0a|\\xe2\\x80\\xa8|\\x0b" },
+		{ "[^a&&b]", "abc", "a|b|c" },
+		{ "[a-z&&[^b-d]x]+", "abcx", "a|bc|x" },
+		{ "[[:punct:]]+|\\p{Punct}", "a$! +", "a|$!| |+" },
+		{ "\\p{^L}+", "a$!", "a|$!" },
+		{ "\\w+", "a\\xc2\\xb2_ \\xc2\\xbd\\xe2\\x91\\xa2\\xe2\\x80\\x8d",
+		  "a\\xc2\\xb2_| |\\xc2\\xbd|\\xe2\\x91\\xa2\\xe2\\x80\\x8d" },
+		{ "[\\w]+", "a\\xc2\\xb2_ \\xc2\\xbd", "a|\\xc2\\xb2|_| \\xc2\\xbd" },
+		{ "\\b.", "\\xc2\\xb2a b", "\\xc2\\xb2|a| |b" },
+		{ ".\\B", "ab c", "a|b c" },
+		{ "(a|b)\\1", "aabab", "aa|bab" },
+		{ "\\G\\d", "12a3", "1|2|a3" },
+		{ "[[a-c]x&&[b-z]]+", "abcx", "a|bcx" },
+		{ "[^\\s[.,]]+", "ab c.d", "ab| |c|.|d" },
+		{ "\\x41\\u3042\\x{1F600}", "A\\xe3\\x81\\x82A \\xf0\\x9f\\x98\\x80A",
+		  "A\\xe3\\x81\\x82A \\xf0\\x9f\\x98\\x80A" },
+		{ "\\p{sc}|\\p{Greek}|\\p{lowercase letter}", "\\xce\\xb1$bB", "\\xce\\xb1|$|b|B" },
+		{ "[^\\W_]+|\\H", "a_\\xc2\\xb2 g", "a|_|\\xc2\\xb2| |g" },
+		{ "(?<=a|bc)d", "ad bcd d", "a|d| bc|d| d" },
+		{ "", "ab", "a|b" },
+		{ "\\z|\\Ab|b\\Z", "b b\\x0a", "b| |b|\\x0a" },
+		{ "[\\w-]+", "a-b c", "a-b| |c" },
+		{ "(?#x)a(?i:B)c", "aBc abc aBC", "aBc| |abc| aBC" },
+	};
+	static struct case_text text, want, got;
+	struct split_scratch *c = split_scratch_new();
+	size_t i;
+
+	for (i = 0; i < COUNT(cases); i++) {
+		struct split_step step = { .kind = STEP_REGEX, .pattern = span_str(cases[i].pattern), .behaviour = SPLIT_ISOLATED };
+		struct split *s = split_of(&step, 1);
+
+		case_undo(cases[i].text, &text);
+		case_undo(cases[i].want, &want);
+		case_split(s, c, text.p, text.n, &got);
+		if (!case_same(&want, &got)) {
+			case_print("want ", &want);
+			case_print("got  ", &got);
+			fail_msg("%s", cases[i].pattern);
+		}
+		split_free(s);
+	}
+	split_scratch_free(c);
+}
+
 static void metaspace_knows_the_first(void **state)
 {
 	struct split_step m = { .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST };
@@ -547,6 +613,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hand_and_pcre2_agree),
 		cmocka_unit_test(chains_are_as_in_tokenizers),
+		cmocka_unit_test(syntax_is_onigurumas),
 		cmocka_unit_test(metaspace_knows_the_first),
 		cmocka_unit_test(pieces_are_dealt_out),
 		cmocka_unit_test(what_is_not_understood_is_refused),
