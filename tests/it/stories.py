@@ -571,6 +571,31 @@ def text_in_token_mode():
 
 
 @story
+def conversations_in_token_mode():
+    """By the model's chat template: what the agent says of each turn is what the ids of the text say that the template stands for."""
+    bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
+    begin, end = bpe.bos, [bpe.added["<|end|>"]]
+    models = [{"name": "stub", "mode": "tokens", "tokenizer": "llama.tokenizer.json", "chat_template": "llama.chat_template.jinja",
+               "tokenizer_config": "llama.tokenizer_config.json"}]
+    with Fleet(agent_conf="models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"), json.dumps(models))) as f:
+        talk, before = [user(text("turn 0", 900))], []
+        for turn in range(4):
+            ids = list(begin)
+            for m in talk:
+                ids += bpe.ids(m["role"] + ": " + m["content"], special=False) + end
+            ids += bpe.ids("assistant: ", special=False)
+            got = f.chat(talk, max_tokens=2)
+            held = min(shared(before, ids), len(ids) - 1) // 16
+            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)), "turn %d" % turn)
+            talk = talk + [{"role": "assistant", "content": "It is so."}, user(text("turn %d" % (turn + 1), 300))]
+            before = ids
+        wrong = f.chat([user("x"), user("y")], max_tokens=2)
+        equal(wrong.why, "badbody", "what the template refuses")
+        m = f.metrics()
+        equal((m["kvroute_chat_refused_total"], m["kvroute_chat_unknown_total"]), (1, 0), "counted")
+
+
+@story
 def text_in_token_mode_in_slices():
     """A prompt of many slices has the pages that it has whole."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))

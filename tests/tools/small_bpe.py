@@ -24,6 +24,7 @@ class SmallBpe:
         self.vocab = d["model"]["vocab"]
         self.rank = {tuple(m.split(" ")): i for i, m in enumerate(d["model"]["merges"])}
         self.bos = [d["post_processor"]["special_tokens"]["<|begin|>"]["ids"][0]]
+        self.added = {a["content"]: a["id"] for a in d["added_tokens"]}
         self.characters = byte_characters()
 
     def piece(self, text):
