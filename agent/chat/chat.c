@@ -425,7 +425,7 @@ static void set_out(struct rendering *r)
 		trim_runs(s);
 	} else {
 		s->n_runs = 0;
-		if (s->text.n <= UINT32_MAX)
+		if (s->text.n > 0 && s->text.n <= UINT32_MAX)
 			add_run(s, (struct chat_run){ .n = (uint32_t)s->text.n, .kind = RUN_TEXT });
 	}
 	r->out->p = s->text.p;

@@ -166,6 +166,11 @@ static void an_answer_goes_on(void **state)
 	gives("{% for m in messages %}[{{ m.content }}]{% endfor %}", CHAT_COMPLETIONS, ON("\" c \""), "[b][ c ");
 }
 
+static void nothing_is_no_run(void **state)
+{
+	gives("{% if false %}x{% endif %}", CHAT_COMPLETIONS, BODY(USER("a")), "");
+}
+
 /* ---- what is no prompt ------------------------------------------------------------------------------------- */
 
 static const struct { enum chat_api api; enum chat_result result; const char *body; } none[] = {
@@ -419,6 +424,7 @@ int main(void)
 		cmocka_unit_test(who_walks),
 		cmocka_unit_test(arguments_of_the_template),
 		cmocka_unit_test(an_answer_goes_on),
+		cmocka_unit_test(nothing_is_no_run),
 		cmocka_unit_test(no_prompts),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(templates_by_name),
