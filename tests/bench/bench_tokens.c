@@ -1,4 +1,5 @@
-/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body in, bytes of its ACK out, in memory.
+/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body, or a conversation, in,
+ * bytes of its ACK out, in memory.
  *
  *   cold    no text of the prompt was seen before: all of it is encoded
  *   again   the very same prompt comes once more: all of it is found in the cache of segments
@@ -6,7 +7,7 @@
  *   text    the same bodies for a model in text mode, as what token mode costs on top of
  *
  * The tokenizer is Llama 3's where it is there (../shared/data), or the file that is named; else the small one of the tests, which says
- * nothing of speed. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order of chance: English and names. */
+ * nothing of speed. The chat template is Llama 3.3's, or a small one. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order of chance: English and names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,12 +20,17 @@
 
 #define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
 #define SMALL	"tests/data/tok/llama.tokenizer.json"
+#define TEMPLATE	"../shared/data/tokenizers/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
+#define SMALL_TEMPLATE	"tests/data/tok/llama.chat_template.jinja"
+#define TURN	1200		/* bytes of a message */
 #define LINES	20000
 #define ROUNDS	60
 #define WORST	11
 
 static struct hash_key key;
 static struct tok *tok;
+static struct chat *chat;
+static bool talk;		/* bodies are conversations */
 static char *lines[LINES];
 static unsigned n_lines;
 
@@ -70,6 +76,23 @@ static void load(const char *path)
 	}
 	printf("# tokenizer %s, %zu bytes in memory, loaded in %.0f ms; gcc %s\n", path, tok_bytes(tok), (now_us() - t) / 1e3,
 	       __VERSION__);
+	free(text);
+}
+
+static void load_template(const char *path)
+{
+	struct chat_source src = { .template_name = path, .config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"), .config_name = "" };
+	char *text = must(malloc(JINJA_TEXT_MAX));
+	FILE *f = must(fopen(path, "r"));
+	struct err e;
+
+	src.template = span_of(text, fread(text, 1, JINJA_TEXT_MAX, f));
+	fclose(f);
+	if ((chat = chat_load(&src, &key, &e)) == NULL) {
+		fprintf(stderr, "bench_tokens: %s\n", e.text);
+		exit(1);
+	}
+	printf("# template %s\n", path);
 	free(text);
 }
 
@@ -122,6 +145,32 @@ static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
 	return at + (size_t)sprintf(out + at, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
 }
 
+/* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes, the same ones in front of a longer conversation. */
+static size_t make_talk(char *out, size_t n, uint64_t seed, const char *model)
+{
+	size_t at = (size_t)sprintf(out, "{\"messages\":[");
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	for (unsigned i = 0; at < n || i % 2 == 0; i++) {
+		size_t end;
+
+		at += (size_t)sprintf(out + at, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
+		for (end = at + TURN; at < end; )
+			at += (size_t)snprintf(out + at, end - at + 1, "%s\\n", lines[rng_below(&rng, n_lines)]);
+		at = end;
+		if (out[at - 1] == '\\')
+			out[at - 1] = '.';
+		at += (size_t)sprintf(out + at, "\"}");
+	}
+	return at + (size_t)sprintf(out + at, "],\"model\":\"%s\",\"max_tokens\":64}", model);
+}
+
+static size_t make(char *out, size_t n, uint64_t seed, const char *model)
+{
+	return talk ? make_talk(out, n, seed, model) : make_body(out, n, seed, model);
+}
+
 /* ---- frames ----------------------------------------------------------------------------------- */
 
 static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
@@ -165,7 +214,7 @@ static void put_route(struct spop_wr *w, const char *uid, const char *body, size
 	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
 	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
 	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
-	put_arg(w, "path", "/v1/completions", 15, SPOP_T_STR);
+	put_arg(w, "path", talk ? "/v1/chat/completions" : "/v1/completions", talk ? 20 : 15, SPOP_T_STR);
 	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
 	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
 	put_arg(w, "body", body, n, SPOP_T_BIN);
@@ -208,16 +257,17 @@ static void start(struct bench *b, size_t n)
 	strcpy(model.name, "tokens");
 	model.mode = MODEL_TOKENS;
 	model.tok = tok;
+	model.chat = chat;
 	ro.models = &model;
 	ro.n_models = 1;
 	b->env = (struct serve_env){ .route = must(route_new(&ro, &key, 1)), .count = &b->count, .clock = clock_us };
 	b->env.scratch = must(route_scratch_new(b->env.route));
-	so.max_frame_size = (uint32_t)(n + 65536);
+	so.max_frame_size = (uint32_t)(n + 131072);
 	serve_init(&b->serve, &b->env, &so);
-	b->in = (struct spop_wr){ .p = must(malloc(n + 65536)), .cap = n + 65536 };
+	b->in = (struct spop_wr){ .p = must(malloc(n + 131072)), .cap = n + 131072 };
 	b->out = (struct spop_wr){ .p = must(malloc(SERVE_OUT_MIN)), .cap = SERVE_OUT_MIN };
-	b->body = must(malloc(n + 4096));
-	put_hello(&b->in, (uint32_t)(n + 65536 - 4));
+	b->body = must(malloc(n + 16384));
+	put_hello(&b->in, (uint32_t)(n + 131072 - 4));
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 }
 
@@ -277,12 +327,12 @@ static void run(const char *name, size_t n)
 	for (int r = -4; r < ROUNDS; r++) {
 		int i = r < 0 ? 0 : r;
 
-		bytes = make_body(b.body, n - 600, 1000 + (uint64_t)r, "tokens");
+		bytes = make(b.body, n - (talk ? 2 * TURN : 600), 1000 + (uint64_t)r, "tokens");
 		cold[i] = one(&b, bytes);
 		again[i] = one(&b, bytes);
-		bytes = make_body(b.body, n, 1000 + (uint64_t)r, "tokens");
+		bytes = make(b.body, n, 1000 + (uint64_t)r, "tokens");
 		turn[i] = one(&b, bytes);
-		bytes = make_body(b.body, n, 1000 + (uint64_t)r, "text");
+		bytes = make(b.body, n, 1000 + (uint64_t)r, "text");
 		one(&b, bytes);
 		text[i] = one(&b, bytes);
 	}
@@ -332,8 +382,15 @@ int main(int argc, char **argv)
 	run("tokens_16k", 16 << 10);
 	run("tokens_64k", 64 << 10);
 	run("tokens_128k", 128 << 10);
+	talk = true;
+	load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+	run("chat_16k", 16 << 10);
+	run("chat_64k", 64 << 10);
+	run("chat_128k", 128 << 10);
+	talk = false;
 	worst("tokens_1m_english", 0);
 	worst("tokens_1m_one_letter", 'a');
+	chat_unref(chat);
 	tok_unref(tok);
 	return 0;
 }
