@@ -4,18 +4,15 @@
  * in its kind) is a border: what is in front of it and what is behind it are normalised apart. The quick check goes over the
  * text and remembers the last border. Where it meets a character that may change, or a mark of a lower class than the one
  * before, the stretch from that border to the next is taken apart, put in order and together; and if it is the same as before,
- * as most of what may change is, nothing is written. So normal text is read once and not copied: ASCII 16 bytes at a time, the
- * rest at two loads a character.
+ * as most of what may change is, nothing is written. So normal text is read once and not copied: ASCII 16 bytes at a time,
+ * Han and, for NFC, kana at one load and a compare, the rest at two loads a character.
  *
  * A stretch of n marks is put in order by counting, in O(n): they come from outside, and a million may stand in a row. */
 #include "agent/tok/normal_forms.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "agent/base/mem.h"
 #include "agent/tok/unicode.h"
+#include "agent/tok/utf8.h"
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
@@ -202,21 +199,20 @@ static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size
 
 /* ---- the text --------------------------------------------------------------------------------------------------------- */
 
-/* Behind the ASCII bytes at <at>. */
-static size_t skip_ascii(const uint8_t *p, size_t n, size_t at)
+/* Is that a border by its number alone? In NFC all from U+3000 to U+A66E but the marks U+302A .. U+302F, U+3099 and
+ * U+309A; in the other forms some of these come apart, up to U+33FF. */
+static inline bool is_border(unsigned form, uint32_t three)
 {
-#ifdef __SSE2__
-	int mask;
+	if (form != UC_NFC)
+		return three >= 0xe39080 && three < 0xea99af;
+	return three >= 0xe38080 && three < 0xea99af && three - 0xe380aa > 5 && three - 0xe38299 > 1;
+}
 
-	while (n - at >= 16) {
-		mask = _mm_movemask_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + at)));
-		if (mask != 0)
-			return at + (size_t)__builtin_ctz((unsigned)mask);
-		at += 16;
-	}
-#endif
-	while (at < n && p[at] < 0x80)
-		at++;
+/* Behind the characters at <at> that are. */
+static size_t skip_borders(unsigned form, const uint8_t *p, size_t n, size_t at)
+{
+	while (n - at >= 4 && is_border(form, utf8_three(p + at)))
+		at += 3;
 	return at;
 }
 
@@ -238,16 +234,22 @@ static size_t next_border(unsigned form, const uint8_t *p, size_t n, size_t at)
 
 void form_run(unsigned form, struct normal_buf *b, struct rewrite *w)
 {
-	size_t at = 0, border = 0, len;
+	size_t at = 0, border = 0, len, next;
 	uint8_t last = 0;
 	struct uc_kind k;
 	uint32_t cp;
 
 	while (at < w->n) {
 		if (w->in[at] < 0x80) {
-			at = skip_ascii(w->in, w->n, at);
+			at += utf8_ascii(w->in + at, w->n - at);
 			border = at - 1;
 			last = 0;
+			continue;
+		}
+		if ((next = skip_borders(form, w->in, w->n, at)) != at) {
+			border = next - 3;
+			last = 0;
+			at = next;
 			continue;
 		}
 		len = utf8_get(w->in + at, w->n - at, &cp);

@@ -113,6 +113,67 @@ static void every_character(void **state)
 	normal_buf_fini(&b);
 }
 
+/* One <cp> behind a letter that may join it, which stands in a run of characters of three bytes: what the form makes of <cp>
+ * alone, and its first character joined with the letter in those forms that do so. */
+static void check_in_run(const struct normal *m, struct normal_buf *b, bool joins, uint32_t cp)
+{
+	uint8_t text[20] = "\xe4\xb8\x80\xe4\xb8\x80\xe3\x81\x8b", want[80] = "\xe4\xb8\x80\xe4\xb8\x80";
+	size_t n = 9 + utf8_put(text + 9, cp), k = 6, len;
+	uint32_t first, both;
+	struct span alone = run(m, b, text + 9, n - 9), out;
+
+	len = utf8_get((const uint8_t *)alone.p, alone.n, &first);
+	both = joins ? uc_compose(0x304b, first) : 0;
+	k += utf8_put(want + k, both ? both : 0x304b);
+	len = both ? len : 0;
+	memcpy(want + k, alone.p + len, alone.n - len);
+	k += alone.n - len;
+	memcpy(want + k, "\xe4\xb8\x80", 3);
+	memcpy(text + n, "\xe4\xb8\x80", 3);
+	out = run(m, b, text, n + 3);
+	if (!span_eq(out, span_of(want, k + 3)))
+		fail_msg("U+%04X in a run", (unsigned)cp);
+}
+
+static void runs_of_three_bytes(void **state)
+{
+	struct normal_buf b = { { NULL } };
+	uint32_t cp;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		struct normal *m = normal_of(forms[i].step, 1);
+		enum normal_kind kind = forms[i].step[0].kind;
+
+		for (cp = 0x800; cp < 0x10000; cp++)
+			if (cp - 0xd800 >= 0x800)
+				check_in_run(m, &b, kind == NORMAL_NFC || kind == NORMAL_NFKC, cp);
+		normal_free(m);
+	}
+	normal_buf_fini(&b);
+}
+
+/* Marks among the characters of three bytes are put in order: U+302A .. U+302F go before U+0360. */
+static void marks_of_three_bytes(void **state)
+{
+	struct normal_buf b = { { NULL } };
+	uint8_t text[] = "\xe4\xb8\x80\xcd\xa0\xe3\x80\xaa\xe4\xb8\x80";
+	uint8_t want[] = "\xe4\xb8\x80\xe3\x80\xaa\xcd\xa0\xe4\xb8\x80";
+	size_t i;
+	uint8_t last;
+
+	for (i = 0; i < 4; i++) {
+		struct normal *m = normal_of(forms[i].step, 1);
+
+		for (last = 0xaa; last <= 0xaf; last++) {
+			text[7] = want[5] = last;
+			assert_true(span_eq(run(m, &b, text, sizeof(text) - 1), span_of(want, sizeof(want) - 1)));
+		}
+		normal_free(m);
+	}
+	normal_buf_fini(&b);
+}
+
 /* "=" is what did not change, "=|" is nothing left. */
 static void check_text(const struct normal *m, struct normal_buf *b, const struct form *form, const struct case_text *in,
 		       const char *line)
@@ -289,6 +350,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_character),
+		cmocka_unit_test(runs_of_three_bytes),
+		cmocka_unit_test(marks_of_three_bytes),
 		cmocka_unit_test(texts_are_as_in_tokenizers),
 		cmocka_unit_test(chains),
 		cmocka_unit_test(tails_of_chains),

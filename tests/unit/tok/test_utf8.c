@@ -76,6 +76,28 @@ static void short_ones(void **state)
 	}
 }
 
+/* A character of three, good or bad, with more behind it; and ASCII in front, up to where steps of 16 end. */
+static void three_bytes(void **state)
+{
+	uint8_t p[40];
+
+	for (size_t i = 0; i < 32 * N_KINDS * N_KINDS; i++) {
+		memcpy(p, "\xe6\x97\xa5...xy", 8);
+		p[3] = (uint8_t)(0xe0 + i % 32);
+		p[4] = kinds[i / 32 % N_KINDS];
+		p[5] = kinds[i / 32 / N_KINDS];
+		check(p, 8);
+	}
+	for (size_t n = 0; n < sizeof(p); n++) {
+		memset(p, 'x', sizeof(p));
+		p[n] = 0xe6;
+		check(p, sizeof(p));
+		assert_int_equal(utf8_ascii(p, sizeof(p)), n);
+		check(p, n + 1);
+		assert_int_equal(utf8_ascii(p, n), n);
+	}
+}
+
 static void long_ones(void **state)
 {
 	struct rng r;
@@ -108,7 +130,7 @@ static void cuts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short_ones), cmocka_unit_test(long_ones), cmocka_unit_test(cuts),
+		cmocka_unit_test(short_ones), cmocka_unit_test(three_bytes), cmocka_unit_test(long_ones), cmocka_unit_test(cuts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
