@@ -96,7 +96,7 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s)
 {
 	const uint8_t *q;
 	unsigned k, next;
-	size_t len, len1;
+	size_t len = 0, len1;
 	uint32_t cp;
 	bool cjk;
 

@@ -64,13 +64,12 @@ static void a_model_that_disagrees_goes_back_to_text(void **state)
 	struct tok *t = tok_with(NULL, NULL), *t2;
 	struct route_stats st;
 	struct world w;
+	char uid[16];		/* the world points to it */
 
 	token_world(&w, t, 16);
 	world_open(&w);
 	completion(&w.body, 5, 900, "");
 	for (unsigned i = 0; i < AGREE_LEAST; i++) {
-		char uid[16];
-
 		snprintf(uid, sizeof(uid), "%u", i);
 		assert_int_equal(preview(&w).mode, PROMPT_TOKENS);
 		send(&w, uid);
@@ -96,13 +95,12 @@ static void one_that_agrees_stays(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	struct world w;
+	char uid[16];
 
 	token_world(&w, t, 16);
 	world_open(&w);
 	completion(&w.body, 5, 900, "");
 	for (unsigned i = 0; i < 3 * AGREE_LEAST; i++) {
-		char uid[16];
-
 		snprintf(uid, sizeof(uid), "%u", i);
 		send(&w, uid);
 		told(&w, uid, (int64_t)preview(&w).units);
