@@ -55,7 +55,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl spop-check man bench-files tools conf recipes vtc stories stories-3.0+stories-3.2 failures sandbox models threats scarce restart+polls+feed socket memory compose+stories-asan,promise-1,reload)
+order=(unit asan tsan clang fuzz ctl man bench-files spop-check+tools,conf,recipes vtc stories stories-3.0+stories-3.2 failures+restart,polls feed+sandbox,models,scarce threats socket memory compose+stories-asan,promise-1,reload)
 [ $# -eq 0 ] || order=("$@")
 
 # How it ended and how long it took go to build/test/NAME.end.
