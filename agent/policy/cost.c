@@ -2,8 +2,7 @@
  *
  * Prefill work is weighed more than once, (1 + a): it delays those behind it and takes cache from
  * others. With a = 0 a request greedily takes the soonest first token, which is right when queues are
- * empty and ruinous when they are not; so a grows with the queues. Not from the first one on: where a prompt or two wait
- * on average there is time between bursts to make up for greed, and what a larger a keeps back is lost. */
+ * empty and ruinous when they are not; so a grows with the queues. */
 #include "agent/policy/internal.h"
 
 double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached)
@@ -15,8 +14,7 @@ double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t c
 
 double policy_sacrifice(const struct policy_opts *o, double pressure)
 {
-	double above = pressure > o->sacrifice_from ? pressure - o->sacrifice_from : 0;
-	double a = o->sacrifice_min + o->sacrifice_gain * above;
+	double a = o->sacrifice_min + o->sacrifice_gain * pressure;
 
 	return a < o->sacrifice_max ? a : o->sacrifice_max;
 }

@@ -14,8 +14,7 @@
  *   cost         argmin  wait + (1 + a) * prefill(uncached) + g * load + l          (default)
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
- *                a         the sacrifice factor: 1, and 6 for each 1 by which the pressure, the smoothed
- *                          mean wait / mean work, is above 2.5; at most 30.
+ *                a         the sacrifice factor: 1 + 3 x smoothed(mean wait / mean work), at most 30.
  *                          0 is greed: near the oracle when idle, bad in overload
  *                g         30 ms a request open there: decode is the limit for long answers
  *                          a server's penalty is so many more requests, to wait and load both
@@ -126,7 +125,7 @@ struct policy_opts {
 	double attention_factor;		/* s per token^2: c in b*u + c*u*(cached + u/2); 1.3e-9 */
 	double load_ms;				/* g; default 30 */
 	double adapter_ms;			/* l; default 500 */
-	double sacrifice_min, sacrifice_from, sacrifice_gain, sacrifice_max;	/* 1, 2.5, 6, 30 */
+	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 1, 3, 30 */
 	double backlog_floor;			/* share of unfinished work that counts as wait, without a
 						 * first-token report; default 0.3 */
 	msec penalty_half_life_ms;		/* default 10000 */

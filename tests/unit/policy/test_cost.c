@@ -29,7 +29,7 @@ static void prefill_is_linear_and_attention_square(void **state)
 static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 {
 	static const struct { double pressure, a; } cases[] = {
-		{ 0, 1 }, { 2.5, 1 }, { 3, 4 }, { 4.5, 13 }, { 7.3, 29.8 }, { 7.4, 30 }, { 1e9, 30 },
+		{ 0, 1 }, { 1, 4 }, { 0.5, 2.5 }, { 9, 28 }, { 9.6, 29.8 }, { 9.7, 30 }, { 1e9, 30 },
 	};
 	struct policy_opts o;
 
@@ -40,9 +40,6 @@ static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 	o.sacrifice_min = 0;
 	o.sacrifice_gain = 0;
 	assert_true(policy_sacrifice(&o, 5) == 0);
-	o.sacrifice_from = 0;
-	o.sacrifice_gain = 3;
-	assert_true(NEAR(policy_sacrifice(&o, 1.5), 4.5));
 }
 
 /* ---- the choice --------------------------------------------------------------------------- */
@@ -196,7 +193,6 @@ static void world_make(struct rng *r, struct world *w)
 	w->o.load_ms = part(r, 60);
 	w->o.adapter_ms = part(r, 1000);
 	w->o.prefill_tokens_per_s = 500 + part(r, 20000);
-	w->o.sacrifice_from = part(r, 5);
 	w->o.sacrifice_max = 2 + part(r, 30);
 	w->pressure = part(r, 12);
 	w->tokens = 1 + rng_below(r, 30000);
@@ -216,7 +212,7 @@ static void world_make(struct rng *r, struct world *w)
 /* wait + (1 + a) * prefill(uncached) + g * load + l, in the words of policy.h; a penalty is requests more. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
-	double a = w->o.sacrifice_min + fmax(0, w->pressure - w->o.sacrifice_from) * w->o.sacrifice_gain;
+	double a = w->o.sacrifice_min + w->o.sacrifice_gain * w->pressure;
 	double uncached = (double)w->tokens - (double)c->cached, prefill, load_adapter = 0;
 
 	for (size_t i = 0; i < w->n && !c->has_adapter; i++)
