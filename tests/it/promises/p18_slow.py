@@ -312,13 +312,14 @@ def who_has_closed_its_half_is_ended():
 
 @case
 def who_is_far_ahead_is_told():
-    """4000 requests at once on one connection: those that waited too long get an empty-handed ACK, and the next one a server."""
-    n = 4000
+    """20000 small requests at once on one connection, more than the agent looks at while they wait in the socket's buffers: those
+    that waited too long get an empty-handed ACK, and the next one a server."""
+    n = 20000
     with Agent(threads=1, agent_conf="policy: {rule: simhash, compare: [block_tracker, gaie_full, aibrix, prefixaware]}") as a:
         with Raw(a.spop_address) as c:
             c.send(hello())
             c.frames(1)
-            burst = b"".join(notify(i, route_message("u%d" % i, chat("%d " % i * 700))) for i in range(1, n + 1))
+            burst = b"".join(notify(i, route_message("u%d" % i, chat("%d " % i * 20))) for i in range(1, n + 1))
             sender = threading.Thread(target=c.send, args=(burst,))
             sender.start()
             acks = [parse(f) for f in c.frames(n)]
