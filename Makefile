@@ -205,8 +205,12 @@ bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
 	@python3 tests/bench/overload.py
-# ids and speed against tokenizers and tiktoken of PyPI; ROUNDS texts made up for each vocabulary
+# ids and speed against tokenizers and tiktoken of PyPI, ROUNDS texts made up for each vocabulary; and chat templates
+# against Debian's python3-jinja2
+TEMPLATES ?= $(wildcard ../shared/data/tokenizers/chat/templates/*.jinja) tests/data/tok/llama.chat_template.jinja
 oracle: all
+	@if python3 -c 'import jinja2' 2> /dev/null; then nice python3 tests/tools/oracle_jinja.py -n $${CONVERSATIONS:-4} $(TEMPLATES); \
+	 else echo "skipped: chat templates: there is no python3-jinja2"; fi
 	@python3 tests/tools/oracle.py
 # the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
