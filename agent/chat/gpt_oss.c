@@ -1,35 +1,24 @@
-#include "agent/chat/get.h"
 #include "agent/chat/gpt_oss.h"
+#include "agent/chat/make.h"
 
-/* Messages of the conversation that is being made; all of it is memory of <mem>. */
+/* Messages of the conversation that is being made; all of it is memory of <make>. */
 struct making {
-	struct jinja_mem *mem;
+	struct make make;
 	struct harmony_message *m;
 	size_t n, cap;
 	struct jval called;		/* a dict: the id of each call of the body, and the name of its function */
-	bool no_memory, bad;
 };
 
 static void *take(struct making *k, size_t n)
 {
-	void *p = jinja_mem_take(k->mem, n);
-
-	if (p == NULL)
-		k->no_memory = true;
-	return p;
+	return make_take(&k->make, n);
 }
 
 static struct span joined(struct making *k, const char *before, struct span s)
 {
-	size_t n = strlen(before);
-	char *p = take(k, n + s.n);
+	struct jval both[] = { make_str(before), jval_str(s.p, s.n) };
 
-	if (p == NULL)
-		return (struct span){ .n = 0 };
-	memcpy(p, before, n);
-	if (s.n > 0)
-		memcpy(p + n, s.p, s.n);
-	return span_of(p, n + s.n);
+	return jval_span(make_joined(&k->make, &(struct make_list){ .v = both, .n = 2 }, ""));
 }
 
 /* ---- what a message says ------------------------------------------------------------------------------- */
@@ -54,25 +43,15 @@ static const struct span *runs_of(struct making *k, struct jval content, size_t 
 /* The parts of type text one behind the other. */
 static struct span flat(struct making *k, struct jval content)
 {
-	size_t n = 0;
-	char *p;
+	struct make_list l = { .n = 0 };
 
 	if (content.kind != JV_LIST)
 		return content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
-	for (uint32_t i = 0; i < content.n; i++)
-		n += is_word(get_text(content.v[i], "type"), "text") ? get_text(content.v[i], "text").n : 0;
-	if ((p = take(k, n + 1)) == NULL)
-		return (struct span){ .n = 0 };
-	n = 0;
 	for (uint32_t i = 0; i < content.n; i++) {
-		struct span s = get_text(content.v[i], "text");
-
-		if (!is_word(get_text(content.v[i], "type"), "text") || s.n == 0)
-			continue;
-		memcpy(p + n, s.p, s.n);
-		n += s.n;
+		if (is_word(get_text(content.v[i], "type"), "text") && is_str(get(content.v[i], "text")))
+			make_add(&k->make, &l, get(content.v[i], "text"));
 	}
-	return span_of(p, n);
+	return jval_span(make_joined(&k->make, &l, ""));
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -113,7 +92,8 @@ static void add_call(struct making *k, struct jval call)
 	struct jval function = get(call, "function");
 	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
 
-	k->bad |= !is_none(get(function, "arguments")) && !is_str(get(function, "arguments"));
+	if (!is_none(get(function, "arguments")) && !is_str(get(function, "arguments")))
+		make_fail(&k->make, MAKE_REFUSED);
 	if (m == NULL)
 		return;
 	m->recipient = joined(k, "functions.", get_text(function, "name"));
@@ -151,14 +131,12 @@ static struct jval id_of(struct jval of, const char *key)
  * so they are found by name. */
 static void find_calls(struct making *k, struct jval messages)
 {
-	k->called = jval_dict(k->mem, 4);
-	k->no_memory |= k->called.kind == JV_MISSING;
-	for (uint32_t i = 0; i < messages.n && !k->no_memory; i++) {
+	k->called = make_dict(&k->make);
+	for (uint32_t i = 0; i < messages.n && k->make.state == MAKE_GOOD; i++) {
 		struct jval calls = get(messages.v[i], "tool_calls");
 
-		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n && !k->no_memory; c++) {
-			k->no_memory |= !jdict_put(k->mem, k->called.d, id_of(calls.v[c], "id"), get(get(calls.v[c], "function"), "name"));
-		}
+		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++)
+			make_put_any(&k->make, k->called, id_of(calls.v[c], "id"), get(get(calls.v[c], "function"), "name"));
 	}
 }
 
@@ -214,7 +192,7 @@ static void add_message(struct making *k, struct jval msg)
 	enum harmony_role role;
 
 	if (!role_of(msg, &role)) {
-		k->bad = true;
+		make_fail(&k->make, MAKE_REFUSED);
 		return;
 	}
 	if (role == HARMONY_ASSISTANT && calls.kind == JV_LIST && calls.n > 0) {
@@ -262,7 +240,8 @@ static void add_developer(struct making *k, struct jval tools)
 	if (m == NULL)
 		return;
 	for (uint32_t i = 0; i < tools.n; i++) {
-		k->bad |= !is_word(get_text(tools.v[i], "type"), "function");
+		if (!is_word(get_text(tools.v[i], "type"), "function"))
+			make_fail(&k->make, MAKE_REFUSED);
 		of[i] = get(tools.v[i], "function");
 	}
 	*d = (struct harmony_developer){ .tools = of, .n_tools = tools.n };
@@ -291,7 +270,7 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, cons
 				   void *arg)
 {
 	struct jval messages = get(body, "messages"), tools = get(body, "tools");
-	struct making k = { .mem = mem };
+	struct making k = { .make = { .mem = mem } };
 	size_t in_front;
 
 	if (messages.kind != JV_LIST)
@@ -301,12 +280,10 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, cons
 		add_developer(&k, tools);
 	find_calls(&k, messages);
 	in_front = k.n;
-	for (uint32_t i = 0; i < messages.n && !k.no_memory && !k.bad; i++)
+	for (uint32_t i = 0; i < messages.n && k.make.state == MAKE_GOOD; i++)
 		add_message(&k, messages.v[i]);
-	if (k.no_memory)
-		return HARMONY_NO_MEMORY;
-	if (k.bad)
-		return HARMONY_REFUSED;
+	if (k.make.state != MAKE_GOOD)
+		return k.make.state == MAKE_NO_MEMORY ? HARMONY_NO_MEMORY : HARMONY_REFUSED;
 	drop_thoughts(&k, in_front);
 	return harmony_render(k.m, k.n, (struct harmony_opts){ .drop_analysis = true, .completion = o->completion }, put, arg);
 }

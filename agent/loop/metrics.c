@@ -265,6 +265,23 @@ static struct view *view_add(struct views *vs)
 	return p;
 }
 
+/* One with a label, or with two (<second> NULL: one). NULL: no memory, which is told at the end. */
+static struct view *view_of(struct views *vs, const char *first, const char *a, const char *second, const char *b)
+{
+	struct view *v = view_add(vs);
+
+	if (v == NULL)
+		return NULL;
+	text_label(&vs->labels, first, span_str(a));
+	if (second != NULL) {
+		text_add(&vs->labels, ",", 1);
+		text_label(&vs->labels, second, span_str(b));
+	}
+	v->n = vs->labels.n - v->label;
+	return v;
+}
+
+/* And forget them. */
 static void views_write(struct text *t, struct views *vs, const struct column *columns, size_t n)
 {
 	const struct view *v;
@@ -282,10 +299,6 @@ static void views_write(struct text *t, struct views *vs, const struct column *c
 			number(t, v->v[c]);
 		}
 	}
-}
-
-static void views_fini(struct views *vs)
-{
 	text_fini(&vs->labels);
 	mem_free(vs->view);
 }
@@ -314,15 +327,10 @@ static const struct column server_columns[] = {
 
 static void add_server(void *arg, const struct route_server_view *s)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "pool", s->pool, "server", s->name);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(s->pool));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "server", span_str(s->name));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = s->up;
 	v->v[1] = s->weight;
 	v->v[2] = s->conn;
@@ -363,15 +371,10 @@ static double or_nan(double v)
 /* Only of those that have told something, and lately. */
 static void add_engine(void *arg, const struct route_server_view *s)
 {
-	struct views *vs = arg;
-	struct view *v = s->engine ? view_add(vs) : NULL;
+	struct view *v = s->engine ? view_of(arg, "pool", s->pool, "server", s->name) : NULL;
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(s->pool));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "server", span_str(s->name));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = or_nan(s->waiting);
 	v->v[1] = or_nan(s->running);
 	v->v[2] = or_nan(s->kv_used);
@@ -395,13 +398,10 @@ static const struct column pool_columns[] = {
 
 static void add_pool(void *arg, const struct route_pool_view *p)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "pool", p->name, NULL, NULL);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(p->name));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = (double)p->requests;
 	v->v[1] = p->imbalanced;
 	v->v[2] = (double)p->imbalance_transitions;
@@ -417,40 +417,41 @@ static const struct column pool_facts_column[] = {
 
 static void add_pool_facts(void *arg, const struct route_pool_view *p)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "pool", p->name, "facts", p->facts);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(p->name));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "facts", span_str(p->facts));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = 1;
 }
 
 #define COLUMNS(c)	(c), sizeof(c) / sizeof((c)[0])
 
-static void write_views(struct text *t, const struct agent *a)
+static void views_begin(struct views *vs)
 {
-	struct views servers = { 0 }, engines = { 0 }, pools = { 0 }, facts = { 0 };
+	*vs = (struct views){ 0 };
+	text_init(&vs->labels, VIEW_TEXT_MAX);
+}
 
-	text_init(&servers.labels, VIEW_TEXT_MAX);
-	text_init(&engines.labels, VIEW_TEXT_MAX);
-	text_init(&pools.labels, VIEW_TEXT_MAX);
-	text_init(&facts.labels, VIEW_TEXT_MAX);
+static void write_servers(struct text *t, const struct agent *a)
+{
+	struct views servers, engines;
+
+	views_begin(&servers);
+	views_begin(&engines);
 	route_each_server(a->route, agent_msec(a), add_server, &servers);
 	route_each_server(a->route, agent_msec(a), add_engine, &engines);
-	route_each_pool(a->route, add_pool, &pools);
-	route_each_pool(a->route, add_pool_facts, &facts);
 	views_write(t, &servers, COLUMNS(server_columns));
 	views_write(t, &engines, COLUMNS(engine_columns));
-	views_write(t, &pools, COLUMNS(pool_columns));
-	views_write(t, &facts, COLUMNS(pool_facts_column));
-	views_fini(&servers);
-	views_fini(&engines);
-	views_fini(&pools);
-	views_fini(&facts);
+}
+
+static void write_pools(struct text *t, struct route *r, void (*add)(void *arg, const struct route_pool_view *p),
+			const struct column *columns, size_t n)
+{
+	struct views vs;
+
+	views_begin(&vs);
+	route_each_pool(r, add, &vs);
+	views_write(t, &vs, columns, n);
 }
 
 static const struct column pool_mode_column[] = {
@@ -459,15 +460,10 @@ static const struct column pool_mode_column[] = {
 
 static void add_pool_mode(void *arg, const struct route_pool_view *p)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "pool", p->name, "mode", p->mode);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(p->name));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "mode", span_str(p->mode));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = 1;
 }
 
@@ -478,15 +474,10 @@ static const struct column model_columns[] = {
 
 static void add_model(void *arg, const struct route_model_view *m)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "model", m->name, "mode", m->mode);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "model", span_str(m->name));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "mode", span_str(m->mode));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = 1;
 	v->v[1] = m->page;
 }
@@ -500,15 +491,10 @@ static const struct column compare_columns[] = {
 
 static void add_compared(void *arg, const struct route_compare_view *c)
 {
-	struct views *vs = arg;
-	struct view *v = view_add(vs);
+	struct view *v = view_of(arg, "pool", c->pool, "rule", c->rule);
 
 	if (v == NULL)
 		return;
-	text_label(&vs->labels, "pool", span_str(c->pool));
-	text_add(&vs->labels, ",", 1);
-	text_label(&vs->labels, "rule", span_str(c->rule));
-	v->n = vs->labels.n - v->label;
 	v->v[0] = (double)c->choices;
 	v->v[1] = (double)c->same;
 	v->v[2] = c->regret_s;
@@ -517,20 +503,14 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 
 static void write_compared(struct text *t, struct route *r)
 {
-	struct views modes = { 0 }, models = { 0 }, compared = { 0 };
+	struct views models, compared;
 
-	text_init(&models.labels, VIEW_TEXT_MAX);
-	text_init(&modes.labels, VIEW_TEXT_MAX);
-	text_init(&compared.labels, VIEW_TEXT_MAX);
-	route_each_pool(r, add_pool_mode, &modes);
+	views_begin(&models);
+	views_begin(&compared);
 	route_each_model(r, add_model, &models);
 	route_each_compared(r, add_compared, &compared);
-	views_write(t, &modes, COLUMNS(pool_mode_column));
 	views_write(t, &models, COLUMNS(model_columns));
 	views_write(t, &compared, COLUMNS(compare_columns));
-	views_fini(&modes);
-	views_fini(&models);
-	views_fini(&compared);
 }
 
 /* ---- the SPOP threads --------------------------------------------------------------------------------- */
@@ -807,7 +787,10 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 	write_snapshot(t, &from->agent->snapfile);
 	write_models(t, &from->agent->models);
 	write_core(t, from->agent->route);
-	write_views(t, from->agent);
+	write_servers(t, from->agent);
+	write_pools(t, from->agent->route, add_pool, COLUMNS(pool_columns));
+	write_pools(t, from->agent->route, add_pool_facts, COLUMNS(pool_facts_column));
+	write_pools(t, from->agent->route, add_pool_mode, COLUMNS(pool_mode_column));
 	write_compared(t, from->agent->route);
 	write_threads(t, from->agent);
 	TABLE(t, logrx_rows, from->logrx);

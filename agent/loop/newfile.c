@@ -75,18 +75,10 @@ int fd_read_all(int fd, void *to, size_t n)
 }
 
 /* Also for a process in the sandbox: no call beside those of a snapshot. */
-int newfile_write(int dir, const char *name, unsigned mode, const struct span *parts, size_t n)
+int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc)
 {
-	char tmp[NEWFILE_NAME_MAX];
-	int fd, rc = 0, error;
+	int error;
 
-	newfile_name(name, tmp);
-	unlinkat(dir, tmp, 0);
-	fd = openat(dir, tmp, SANDBOX_NEW_FILE, mode);
-	if (fd < 0)
-		return -1;
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = fd_write_all(fd, parts[i].p, parts[i].n);
 	if (rc == 0)
 		rc = fsync(fd);
 	error = errno;
@@ -103,4 +95,19 @@ int newfile_write(int dir, const char *name, unsigned mode, const struct span *p
 	unlinkat(dir, tmp, 0);
 	errno = error;
 	return -1;
+}
+
+int newfile_write(int dir, const char *name, unsigned mode, const struct span *parts, size_t n)
+{
+	char tmp[NEWFILE_NAME_MAX];
+	int fd, rc = 0;
+
+	newfile_name(name, tmp);
+	unlinkat(dir, tmp, 0);
+	fd = openat(dir, tmp, SANDBOX_NEW_FILE, mode);
+	if (fd < 0)
+		return -1;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = fd_write_all(fd, parts[i].p, parts[i].n);
+	return newfile_end(dir, fd, tmp, name, rc);
 }

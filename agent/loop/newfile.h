@@ -12,6 +12,10 @@ void newfile_name(const char *name, char tmp[NEWFILE_NAME_MAX]);
 /* Remove what processes left in the open directory <dir> that ended while they wrote <name>. */
 void newfile_clean(int dir, const char *name);
 
+/* What was written to <fd> under the name <tmp> becomes <name>, whole, when <rc> is 0; else, or when that fails, it goes away and
+ * -1: errno, that of <rc> where it was not 0. Closes <fd>. */
+int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc);
+
 /* All <n> <parts>, one behind the other, into <name> in <dir>. -1: errno, and what stood there still does. */
 int newfile_write(int dir, const char *name, unsigned mode, const struct span *parts, size_t n);
 

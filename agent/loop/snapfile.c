@@ -198,29 +198,11 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 
 static int write_file(struct snapfile *s, bool pause, struct snapshot_stats *st)
 {
-	int fd, rc, error;
+	int fd;
 
 	unlinkat(s->dir, s->tmp, 0);
 	fd = openat(s->dir, s->tmp, SANDBOX_NEW_FILE, 0600);
-	if (fd < 0)
-		return -1;
-	rc = write_slices(s, fd, pause, st);
-	if (rc == 0)
-		rc = fsync(fd);
-	error = errno;
-	if (close(fd) != 0 && rc == 0) {
-		error = errno;
-		rc = -1;
-	}
-	errno = error;
-	if (rc == 0 && renameat(s->dir, s->tmp, s->dir, s->name) == 0) {
-		fsync(s->dir);
-		return 0;
-	}
-	error = errno;
-	unlinkat(s->dir, s->tmp, 0);
-	errno = error;
-	return -1;
+	return fd < 0 ? -1 : newfile_end(s->dir, fd, s->tmp, s->name, write_slices(s, fd, pause, st));
 }
 
 static void log_written(struct snapfile *s, const struct snapshot_stats *st, msec ms)

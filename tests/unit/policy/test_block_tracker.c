@@ -133,7 +133,7 @@ static void eviction_by_the_interval(void **state)
 	sends(&r, 1, "abcd", 0);
 	r.now += 100;
 	sends(&r, 1, "wxyz", 0);
-	assert_int_equal(holds(&r, 1, "abcd", 0), 4);	/* 8 blocks, for now */
+	assert_int_equal(holds(&r, 1, "abcd", 0), 4);	/* 8 blocks, until the interval ends */
 	r.now += 59899;
 	sends(&r, 1, "q", 1);
 	assert_int_equal(holds(&r, 1, "abcd", 0), 4);
