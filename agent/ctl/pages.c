@@ -58,7 +58,7 @@ static int parse(int argc, char **argv, struct args *a)
 	int c;
 
 	*a = (struct args){ .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
-				   .seq = -1, .visible = -1, .whole = -1 } };
+				   .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL } };
 	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'f': a->config = optarg; break;

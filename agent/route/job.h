@@ -8,6 +8,7 @@ struct job {
 	const struct route_opts *opts;
 	struct route_scratch *scratch;
 	msec now;
+	uint32_t work;			/* steps that are left to it */
 	/* who asks, for what: of the request, or kept since its first slice */
 	uint64_t uid, process;
 	struct span pool, tenant, model, session, load;

@@ -63,7 +63,7 @@ bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
 	struct talk_ask ask = {
 		.chat = m->chat,
 		.by = { .tok = m->tok, .scratch = s->tok, .cache = r->segments, .tenant = job_whose(r, j), .special = m->special == SPECIAL_ADD ?
-			SPECIAL_ADD : SPECIAL_AUTO, .work = WORK_MOST },
+			SPECIAL_ADD : SPECIAL_AUTO, .work = j->work < WORK_MOST ? j->work : WORK_MOST },
 		.body = { .raw = j->sliced != NULL ? sliced_raw(j->sliced) : j->raw, .cut = j->cut, .now = time_of(j->wall_s) },
 	};
 	struct talk_ids ids;

@@ -76,7 +76,7 @@ static enum words_result ids_of_text(struct route *r, struct job *j, struct word
 	struct route_scratch *s = j->scratch;
 	struct words_ask ask = {
 		.tok = j->model_opts->tok, .cache = r->segments, .tenant = job_whose(r, j),
-		.special = j->model_opts->special, .work = WORK_MOST,
+		.special = j->model_opts->special, .work = j->work < WORK_MOST ? j->work : WORK_MOST,
 		.max_ids = (size_t)j->opts->prompt.max_pages * model_block_of(j->opts, j->model_opts),
 	};
 	enum words_result got = WORDS_FAILED;
@@ -151,6 +151,8 @@ bool job_token_pages(struct route *r, struct job *j)
 
 	j->agree_key = encodes(j->model_opts) ? agree_key(r, j->model_opts) : 0;
 	if (j->agree_key != 0 && agree_off(&r->agree, j->agree_key))
+		return false;
+	if (j->work == 0)
 		return false;
 	if (!job_ids(r, j, &ids) || page_ids(r, j, &ids, page, pages) < 0 || (pages->n == 0 && ids.left > 0))
 		return false;

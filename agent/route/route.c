@@ -42,7 +42,7 @@ static void job_start(struct route *r, struct route_scratch *s, const struct rou
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
-		.load = q->load, .wall_s = q->wall_s,
+		.load = q->load, .wall_s = q->wall_s, .work = q->work,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
@@ -468,6 +468,7 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, 0, &j);
 	j.seq = -1;
+	j.work = ROUTE_WORK_FULL;
 	j.aside = true;
 	job_take_body(r, &j, q);
 	j.pool_opts = pool_options_of(j.opts, j.pool);

@@ -154,7 +154,7 @@ static void take_args(struct spop_message *m, const struct arg *table, void *to)
 
 void message_request(struct spop_message *m, struct route_request *q)
 {
-	*q = (struct route_request){ .seq = slice_number(m->name), .visible = -1, .whole = -1 };
+	*q = (struct route_request){ .seq = slice_number(m->name), .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 	take_args(m, request_args, q);
 	if (q->seq < -1)
 		q->seq = -1;

@@ -82,7 +82,7 @@ static struct span put_uid(char uid[NAME_BYTES], const struct sim_job *j)
 static int router_pick(void *state, const struct sim *f, struct sim_job *j, double now)
 {
 	struct router *r = state;
-	struct route_request q = { .pool = SPAN("sim"), .seq = -1 };
+	struct route_request q = { .pool = SPAN("sim"), .seq = -1, .work = ROUTE_WORK_FULL };
 	char uid[NAME_BYTES], session[NAME_BYTES];
 	struct route_answer a;
 	int e;

@@ -442,7 +442,7 @@ static void log_line(struct world *w, struct input *in)
 /* A look at a body, as kvroutectl has it: changes nothing. */
 static void preview(struct world *w, struct input *in)
 {
-	struct route_request q = { .seq = -1, .visible = -1, .whole = -1 };
+	struct route_request q = { .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 	struct route_stats before, after;
 	struct route_preview v;
 	struct trace t = { 0 };

@@ -56,7 +56,7 @@ static void nobody_is_named(void **state)
 /* Every argument may be missing: no bytes, no pointer. */
 static void nothing_at_all(void **state)
 {
-	struct route_request q = { .seq = -1, .visible = -1, .whole = -1 };
+	struct route_request q = { .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 	struct world w;
 
 	(void)state;

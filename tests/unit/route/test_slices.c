@@ -6,7 +6,7 @@
 static void slice_at(struct world *w, struct route_scratch *s, const char *uid, int64_t seq,
 		     size_t from, size_t to)
 {
-	struct route_request q = { .visible = -1, .whole = -1 };
+	struct route_request q = { .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 
 	if (seq == 0) {
 		q = w->q;

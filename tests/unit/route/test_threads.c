@@ -42,7 +42,7 @@ static void one_request(struct worker *me, struct route_scratch *s, struct text 
 		q.visible = q.whole = (int64_t)body->n;
 		q.body = span_of(body->p, half);
 		route_decide(me->w->r, s, &q, now_ms++, &a);
-		q = (struct route_request){ .uid = q.uid, .seq = 1, .visible = -1, .whole = -1 };
+		q = (struct route_request){ .uid = q.uid, .seq = 1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 		q.body = span_of(body->p + half, body->n - half);
 	} else {
 		q.body = span_of(body->p, body->n);

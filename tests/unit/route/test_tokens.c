@@ -621,6 +621,32 @@ static void no_more_pages_than_there_may_be(void **state)
 	world_end(&w);
 }
 
+/* The caller bounds the work of a request: without any there are pages of text, with little there is the beginning. */
+static void no_more_work_than_the_caller_says(void **state)
+{
+	struct world w;
+	uint32_t pages;
+	size_t n;
+	char *p = long_body(0, 100000, &n);
+
+	world_with_tok(&w, 16);
+	w.q.work = 0;
+	send_body(&w, "1", span_of(p, n));
+	assert_in_range(w.a.prompt_pages, 100000 / 64, 100000 / 64 + 1);
+	assert_int_equal(stats(&w).tokenized, 0);
+	assert_true(w.a.server.n > 0);
+	w.q.work = 20000;
+	send_body(&w, "2", span_of(p, n));
+	pages = w.a.prompt_pages;
+	assert_in_range(pages, 50, 2500);
+	assert_int_equal(stats(&w).tokenize_bounded, 1);
+	w.q.work = ROUTE_WORK_FULL;
+	send_body(&w, "3", span_of(p, n));
+	assert_true(w.a.prompt_pages > 2 * pages);
+	world_end(&w);
+	free(p);
+}
+
 static int load_tok(void **state)
 {
 	tok = tok_with(NULL, NULL);
@@ -660,6 +686,7 @@ int main(void)
 		cmocka_unit_test(a_text_that_is_too_long),
 		cmocka_unit_test(a_piece_that_is_too_long),
 		cmocka_unit_test(no_more_pages_than_there_may_be),
+		cmocka_unit_test(no_more_work_than_the_caller_says),
 	};
 
 	return cmocka_run_group_tests(tests, load_tok, drop_tok);

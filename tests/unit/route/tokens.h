@@ -84,7 +84,7 @@ static inline struct route_preview preview(struct world *w)
 
 static inline void slice(struct world *w, struct route_scratch *s, const char *uid, int64_t seq, size_t from, size_t to)
 {
-	struct route_request q = { .visible = -1, .whole = -1 };
+	struct route_request q = { .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 
 	if (seq == 0) {
 		q = w->q;

@@ -56,7 +56,7 @@ static inline void world_options(struct world *w)
 	w->now = 1000000;
 	w->q = (struct route_request){
 		.pool = SPAN("pool"), .load = SPAN(IDLE4), .path = SPAN("/v1/chat/completions"),
-		.visible = -1, .whole = -1,
+		.visible = -1, .whole = -1, .work = ROUTE_WORK_FULL,
 	};
 }
 
