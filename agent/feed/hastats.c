@@ -9,7 +9,7 @@
 static const char *const column_names[HASTATS_WANTED] = {
 	[HASTATS_POOL] = "pxname", [HASTATS_SERVER] = "svname", [HASTATS_QUEUE] = "qcur",
 	[HASTATS_SESSIONS] = "scur", [HASTATS_STATUS] = "status", [HASTATS_WEIGHT] = "weight",
-	[HASTATS_TYPE] = "type",
+	[HASTATS_TYPE] = "type", [HASTATS_BACKUP] = "bck",
 };
 
 static const struct {
@@ -87,7 +87,7 @@ static void name_end(struct hastats *h)
 
 static int names_end(struct hastats *h)
 {
-	for (uint8_t w = 0; w < HASTATS_WANTED; w++) {
+	for (uint8_t w = 0; w < HASTATS_BACKUP; w++) {
 		if (memchr(h->wanted, w, sizeof(h->wanted)) == NULL) {
 			h->missing = column_names[w];
 			return -HASTATS_E_COLUMN;
@@ -162,6 +162,7 @@ static void row_end(struct hastats *h)
 		h->bad_rows++;
 		return;
 	}
+	row.backup = f[HASTATS_BACKUP].n == 1 && f[HASTATS_BACKUP].text[0] == '1';
 	row.pool = text_of(&f[HASTATS_POOL]);
 	row.server = text_of(&f[HASTATS_SERVER]);
 	h->rows++;

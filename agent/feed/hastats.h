@@ -49,6 +49,7 @@ struct hastats_row {
 	struct span pool, server;	/* of letters, digits and "._:-", as HAProxy has them */
 	enum hastats_state state;
 	uint32_t weight;		/* in force now: slow start and agent checks move it; 0 takes nothing */
+	bool backup;			/* a "backup" server; false where there is no such column */
 	uint32_t sessions, queue;	/* of this HAProxy process: being served, and waiting for this server */
 };
 
@@ -56,7 +57,9 @@ typedef void hastats_row_fn(void *arg, const struct hastats_row *row);
 
 enum hastats_column {
 	HASTATS_POOL, HASTATS_SERVER, HASTATS_QUEUE, HASTATS_SESSIONS, HASTATS_STATUS, HASTATS_WEIGHT,
-	HASTATS_TYPE, HASTATS_WANTED
+	HASTATS_TYPE,
+	HASTATS_BACKUP,		/* the ones before it must be there */
+	HASTATS_WANTED
 };
 
 /* One answer being read. Fields are for hastats.c, but for what is said to be the caller's. */

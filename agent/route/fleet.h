@@ -52,6 +52,7 @@ struct server {
 	struct pool *pool;
 	server_id id;
 	bool up;
+	enum load_backup backup;	/* from the last load string; a stats socket has its own in <watch> */
 	uint32_t weight, conn, queue;	/* from the last load string; in a pool without, from stats sockets */
 	msec seen;
 	struct slot *slots[SLOTS_MAX];

@@ -22,6 +22,7 @@ static struct server *server_of(struct route *r, struct job *j, const struct loa
 	if (s == NULL)
 		return NULL;
 	s->up = e->up;
+	s->backup = e->backup;
 	s->conn = e->conn;
 	s->queue = e->queue;
 	s->weight = e->weight;
@@ -45,6 +46,35 @@ static void add_candidate(struct job *j, const struct server *s)
 		return;
 	server_set_add(&j->candidates, s->id);
 	j->scratch->candidates[j->n_candidates++].id = s->id;
+}
+
+/* A load string without marks may still be of a server that a stats socket calls a backup. That socket does not show
+ * "option allbackups", so then HAProxy's default holds. */
+static enum load_backup backup_of(const struct job *j, const struct server *s)
+{
+	if (!j->by_stats && s->backup != BACKUP_NO)
+		return s->backup;
+	return watch_sum(&s->watch, j->now).backup ? BACKUP_FIRST : BACKUP_NO;
+}
+
+/* Keep of the candidates those that HAProxy itself would balance to: no backup server while another server is up;
+ * else the first backup server, or all of them with "option allbackups" (recount_servers() in its lb code). */
+static void hold_backups(const struct route *r, struct job *j)
+{
+	size_t n_active = 0, kept = 0;
+
+	for (size_t i = 0; i < j->n_candidates; i++)
+		n_active += backup_of(j, r->fleet.by_id[j->scratch->candidates[i].id]) == BACKUP_NO;
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		server_id id = j->scratch->candidates[i].id;
+		enum load_backup b = backup_of(j, r->fleet.by_id[id]);
+
+		if (n_active > 0 ? b == BACKUP_NO : b == BACKUP_ALL || kept == 0)
+			j->scratch->candidates[kept++].id = id;
+		else
+			server_set_del(&j->candidates, id);
+	}
+	j->n_candidates = kept;
 }
 
 static uint32_t sum(uint32_t a, uint32_t b)
@@ -102,20 +132,10 @@ static void take_watched(struct job *j)
 	}
 }
 
-void job_take_load(struct route *r, struct job *j, struct settling *st)
+static void take_load(struct route *r, struct job *j, struct settling *st)
 {
 	struct loadstr l;
 
-	j->n_candidates = 0;
-	if (j->pool_seen == NULL)
-		return;
-	if (j->load.n == 0) {
-		if (j->seq > 0 && j->pool_seen->loaded > 0)
-			take_known(j);
-		else
-			take_watched(j);
-		return;
-	}
 	loadstr_start(&l, j->load);
 	j->process = hash_mix_span(&r->key, 5, l.process);
 	if (j->sliced != NULL)
@@ -125,6 +145,20 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 		r->stats.bad_load++;
 	if (j->has_load)
 		j->pool_seen->loaded = j->now;
+}
+
+void job_take_load(struct route *r, struct job *j, struct settling *st)
+{
+	j->n_candidates = 0;
+	if (j->pool_seen == NULL)
+		return;
+	if (j->load.n > 0)
+		take_load(r, j, st);
+	else if (j->seq > 0 && j->pool_seen->loaded > 0)
+		take_known(j);
+	else
+		take_watched(j);
+	hold_backups(r, j);
 }
 
 static uint32_t usable_depth(const struct job *j, server_id id, uint32_t penalty)

@@ -44,7 +44,17 @@ void loadstr_start(struct loadstr *l, struct span text)
 	}
 }
 
-/* "name=1,2,3[,4]"; the number of numbers, or 0 when it is none of that. */
+static enum load_backup backup_mark(struct span *s)
+{
+	enum load_backup b = s->n == 0 ? BACKUP_NO : s->p[0] == 'b' ? BACKUP_FIRST :
+			     s->p[0] == 'B' ? BACKUP_ALL : BACKUP_NO;
+
+	if (b != BACKUP_NO)
+		*s = span_of(s->p + 1, s->n - 1);
+	return b;
+}
+
+/* "name=[b]1,2,3[,4]"; the number of numbers, or 0 when it is none of that. */
 static unsigned entry_parse(struct span text, struct load_entry *e)
 {
 	uint32_t v[4] = { 0, 0, 0, 1 };
@@ -54,11 +64,12 @@ static unsigned entry_parse(struct span text, struct load_entry *e)
 	e->name = until(&text, '=', &found);
 	if (!found || e->name.n == 0)
 		return 0;
+	e->backup = backup_mark(&text);
 	for (; more; n++) {
 		if (n == 4 || !number(until(&text, ',', &more), &v[n]))
 			return 0;
 	}
-	*e = (struct load_entry){ e->name, v[0] != 0, v[1], v[2], v[3] };
+	*e = (struct load_entry){ e->name, e->backup, v[0] != 0, v[1], v[2], v[3] };
 	return n;
 }
 

@@ -2,15 +2,23 @@
  *
  *      host/pid;name=up,conn,queue,weight;name=up,conn,queue,weight;...
  *
- * The part before the first ';' names the process and may be missing; so may the weight (then 1).
+ * The part before the first ';' names the process and may be missing; so may the weight (then 1). A 'b' before
+ * <up> marks a backup server, a 'B' one of a backend with "option allbackups": name=b1,0,0,1.
  * A last entry that was cut in half is dropped: one with fewer numbers than the first has. */
 #ifndef KVROUTE_ROUTE_LOADSTR_H
 #define KVROUTE_ROUTE_LOADSTR_H
 
 #include "agent/base/types.h"
 
+enum load_backup {
+	BACKUP_NO,
+	BACKUP_FIRST,		/* of the backup servers that are up, only the first takes requests */
+	BACKUP_ALL		/* all of them do: "option allbackups" */
+};
+
 struct load_entry {
 	struct span name;
+	enum load_backup backup;
 	bool up;
 	uint32_t conn, queue, weight;
 };

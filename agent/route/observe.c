@@ -30,7 +30,7 @@ void watch_row(struct watch *w, uint64_t process, const struct hastats_row *row,
 	if (by != NULL)
 		*by = (struct watched){
 			.process = process, .until = until, .load = sum(row->sessions, row->queue),
-			.queue = row->queue, .weight = row->weight, .state = row->state,
+			.queue = row->queue, .weight = row->weight, .state = row->state, .backup = row->backup,
 		};
 }
 
@@ -46,6 +46,7 @@ struct watch_sum watch_sum(const struct watch *w, msec now)
 		s.n++;
 		s.up |= by->state == HASTATS_UP;
 		s.closed |= by->state == HASTATS_DRAIN || by->state == HASTATS_MAINT || by->weight == 0;
+		s.backup |= by->backup;
 		s.load = sum(s.load, by->load);
 		s.queue = sum(s.queue, by->queue);
 		if (by->weight > s.weight)

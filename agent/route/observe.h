@@ -26,6 +26,7 @@ struct watched {
 	uint32_t load;		/* sessions and queue */
 	uint32_t queue, weight;
 	enum hastats_state state;
+	bool backup;
 };
 
 struct watch {
@@ -39,6 +40,7 @@ struct watch_sum {
 	unsigned n;		/* of them */
 	bool up;		/* one says so */
 	bool closed;		/* one says drain, maintenance, or weight 0 */
+	bool backup;		/* one says that it is a backup server */
 	uint32_t load, queue, weight;	/* added up; the largest weight */
 };
 

@@ -51,17 +51,23 @@ static unsigned slow_entry(struct span s, struct load_entry *e)
 	uint32_t v[4] = { 0, 0, 0, 1 };
 	unsigned n = 0;
 	bool good = true;
+	char mark;
 
 	if (eq == NULL || eq == s.p)
 		return 0;
-	for (p = eq + 1; p <= end; p = comma + 1, n++) {
+	mark = eq + 1 < end && (eq[1] == 'b' || eq[1] == 'B') ? eq[1] : '\0';
+	for (p = eq + (mark ? 2 : 1); p <= end; p = comma + 1, n++) {
 		comma = memchr(p, ',', (size_t)(end - p));
 		if (comma == NULL)
 			comma = end;
 		if (n < 4)
 			v[n] = slow_number(p, (size_t)(comma - p), &good);
 	}
-	*e = (struct load_entry){ span_of(s.p, (size_t)(eq - s.p)), v[0] != 0, v[1], v[2], v[3] };
+	*e = (struct load_entry){
+		span_of(s.p, (size_t)(eq - s.p)),
+		mark == 'b' ? BACKUP_FIRST : mark == 'B' ? BACKUP_ALL : BACKUP_NO,
+		v[0] != 0, v[1], v[2], v[3]
+	};
 	return good && n <= 4 ? n : 0;
 }
 
@@ -94,7 +100,7 @@ static void slow_load(struct span text, struct reading *r)
 
 static bool entry_eq(const struct load_entry *a, const struct load_entry *b)
 {
-	return span_eq(a->name, b->name) && a->up == b->up && a->conn == b->conn &&
+	return span_eq(a->name, b->name) && a->backup == b->backup && a->up == b->up && a->conn == b->conn &&
 	       a->queue == b->queue && a->weight == b->weight;
 }
 
@@ -107,11 +113,13 @@ static void check_same(const struct reading *a, const struct reading *b)
 
 static void write_again(const struct reading *r, struct trace *t)
 {
+	static const char *const marks[] = { [BACKUP_NO] = "", [BACKUP_FIRST] = "b", [BACKUP_ALL] = "B" };
+
 	trace_bytes(t, r->process.p, r->process.n);
 	trace_bytes(t, ";", 1);
 	for (size_t i = 0; i < r->n; i++) {
 		trace_bytes(t, r->e[i].name.p, r->e[i].name.n);
-		trace_say(t, "=%d,%u,%u,%u;", r->e[i].up, r->e[i].conn, r->e[i].queue, r->e[i].weight);
+		trace_say(t, "=%s%d,%u,%u,%u;", marks[r->e[i].backup], r->e[i].up, r->e[i].conn, r->e[i].queue, r->e[i].weight);
 	}
 }
 

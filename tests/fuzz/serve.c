@@ -501,6 +501,7 @@ static void stats_row(struct world *w, struct input *in)
 	msec now = w->now / 1000;
 
 	r.state = (enum hastats_state)(how % 4);
+	r.backup = how % 5 == 4;
 	r.weight = how >> 2 & 3;
 	r.sessions = how >> 4 == 15 ? INT32_MAX : how >> 4;
 	r.queue = how >> 4 == 15 ? INT32_MAX : how >> 6;

@@ -6,7 +6,7 @@
 #include "agent/feed/hastats.h"
 #include "tests/fuzz/lib/fuzz.h"
 
-static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status", "weight", "type" };
+static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status", "weight", "type", "bck" };
 
 struct run {
 	struct hastats *h;
@@ -14,12 +14,12 @@ struct run {
 };
 
 static void say_row(struct trace *t, struct span pool, struct span server, int state, unsigned weight,
-		    unsigned sessions, unsigned queue)
+		    unsigned sessions, unsigned queue, bool backup)
 {
 	trace_bytes(t, pool.p, pool.n);
 	trace_say(t, "/");
 	trace_bytes(t, server.p, server.n);
-	trace_say(t, " %d w%u s%u q%u\n", state, weight, sessions, queue);
+	trace_say(t, " %d w%u s%u q%u%s\n", state, weight, sessions, queue, backup ? " backup" : "");
 }
 
 static void on_row(void *arg, const struct hastats_row *r)
@@ -30,7 +30,7 @@ static void on_row(void *arg, const struct hastats_row *r)
 	must(span_within(r->pool, run->h, sizeof(*run->h)) && span_within(r->server, run->h, sizeof(*run->h)));
 	must(r->state <= HASTATS_MAINT);
 	must(r->weight <= INT32_MAX && r->sessions <= INT32_MAX && r->queue <= INT32_MAX);
-	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue);
+	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue, r->backup);
 }
 
 static void say_end(struct trace *t, long rc, uint64_t rows, uint64_t bad, const char *missing, const char *said)
@@ -170,7 +170,7 @@ static void slow_row(struct trace *said, struct trace *const *f, uint64_t *rows,
 	}
 	++*rows;
 	say_row(said, span_of(f[HASTATS_POOL]->p, f[HASTATS_POOL]->n), span_of(f[HASTATS_SERVER]->p, f[HASTATS_SERVER]->n),
-		state, weight, sessions, queue);
+		state, weight, sessions, queue, slow_is(f[HASTATS_BACKUP], "1"));
 }
 
 /* The first line, if it is no table's; -HASTATS_E_FOREIGN once it is known in full. */
@@ -193,7 +193,7 @@ static const char *slow_columns(struct table *t, int *where)
 			if (slow_is(&t->field[k], columns[w]))
 				where[w] = k;
 	}
-	for (int w = 0; w < HASTATS_WANTED; w++)
+	for (int w = 0; w < HASTATS_BACKUP; w++)
 		if (where[w] < 0)
 			return columns[w];
 	return NULL;
@@ -202,7 +202,7 @@ static const char *slow_columns(struct table *t, int *where)
 static struct trace slow_read(const char *p, size_t n)
 {
 	struct table *t = must_alloc(calloc(1, sizeof(*t)));
-	struct trace said = { 0 }, *f[HASTATS_WANTED];
+	struct trace said = { 0 }, *f[HASTATS_WANTED], none = { 0 };
 	char text[HASTATS_FIELD_MAX + 1] = "";
 	uint64_t rows = 0, bad = 0;
 	int where[HASTATS_WANTED];
@@ -225,7 +225,7 @@ static struct trace slow_read(const char *p, size_t n)
 			if (!slow_line(t))
 				break;
 			for (int w = 0; w < HASTATS_WANTED; w++)
-				f[w] = &t->field[where[w]];
+				f[w] = where[w] < 0 ? &none : &t->field[where[w]];
 			slow_row(&said, f, &rows, &bad);
 		}
 	}

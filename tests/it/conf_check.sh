@@ -111,6 +111,30 @@ done
 line=$(haproxy-conf/load.sh s1 s2 s3 s4 | head -n 1)
 [ "$line" = "$(haproxy-conf/load.sh -f haproxy-conf/haproxy.cfg pool | head -n 1)" ]
 result $? "load.sh finds the servers of a backend"
+cat > "$tmp/servers.cfg" << 'CFG'
+defaults base
+    option allbackups
+    default-server backup
+defaults
+    mode http
+backend one from base # all of them
+    server x1 127.0.0.1:1
+backend two
+    default-server check inter 2s
+    server x2 127.0.0.1:1 # not a backup
+    server-template gpu 2 engines:80 check
+    server-template z 7-8 engines:80 backup weight 1
+    http-request set-var-fmt(txn.load)
+CFG
+marks() {	# of the load line for backend $1: "x2 zb"
+	haproxy-conf/load.sh -f "$tmp/servers.cfg" "$1" 2> "$tmp/out" | sed -n 's/^    http-request.*pid;//p' | tr ';' '\n' | sed 's/%\[srv_is.*//' | tr '\n' ' '
+}
+[ "$(marks one)" = "x1=B " ]
+result $? "load.sh marks backup servers that their defaults section makes so"
+[ "$(marks two)" = "x2= gpu1= gpu2= z7=b z8=b " ]
+result $? "load.sh reads server-template and backup"
+grep -q 'servers.cfg:13: delete this line' "$tmp/out"
+result $? "load.sh names a set-var-fmt without a format"
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
 	[ -f "haproxy-conf/$f" ] || continue

@@ -158,6 +158,45 @@ def reports_first():
     return int(re.search(r"version (\d+)", out).group(1)) >= 3
 
 
+def with_backup(text):
+    """s4 is a backup server, and load.sh wrote the load line from that."""
+    text = re.sub(r"(?m)^    server s4 .*$", r"\g<0> backup", text)
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as f:
+        f.write(text)
+        f.flush()
+        line = subprocess.run([os.path.join(TOP, "haproxy-conf/load.sh"), "-f", f.name, "pool"],
+                              capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return re.sub(r"(?m)^    http-request set-var-fmt\(txn.load\) .*$", lambda _: line, text)
+
+
+def without_load(text):
+    return re.sub(r"(?m)^    http-request set-var-fmt\(txn.load\) .*\n", "", with_backup(text))
+
+
+@story
+def a_backup_server_waits_for_its_turn():
+    """By the load line, and by a stats socket: nothing while another server is up, all when none is."""
+    for edit in (with_backup, without_load):
+        f = Fleet(edit=edit)
+        f.agent_conf = "pools: [{name: pool}]\nstats_feed: {sockets: [\"unix@%s\"], interval: 100 ms}" % f.stats_path
+        with f:
+            wait_for("a request to be routed", 10, lambda: f.chat([user("hello")]).server != "")
+            got = [f.chat([user(text("backup %d" % i, 200))]) for i in range(30)]
+            seen = collections.Counter(a.engine for a in got)
+            check("s4" not in seen and len(seen) == 3, "with all up 30 prompts went %r" % dict(seen))
+            check(all(a.server == a.engine and a.alt != "s4" for a in got), "s4 was named")
+            for name in ("s1", "s2", "s3"):
+                f.end(name, signal.SIGKILL)
+            wait_for("HAProxy to see it", 5, lambda: f.up_servers("pool") == 1)
+            wait_for("the agent to see it", 5, lambda: f.chat([user("hello")]).server == "s4")
+            got = [f.chat([user(text("more %d" % i, 200))]) for i in range(4)]
+            equal([(a.engine, a.server) for a in got], [("s4", "s4")] * 4, "with one up")
+            f.start_engine("s2")
+            wait_for("HAProxy to see it", 5, lambda: f.up_servers("pool") == 2)
+            wait_for("the agent to see it", 5, lambda: f.chat([user("hello")]).server == "s2")
+            equal({f.chat([user(text("again %d" % i, 200))]).engine for i in range(10)}, {"s2"}, "with s2 back")
+
+
 # ---- something is down
 
 @story

@@ -26,9 +26,9 @@ static void tell(void *arg, const struct hastats_row *r)
 	struct told *t = arg;
 
 	if (sizeof(t->text) - t->n > 400)
-		t->n += (size_t)sprintf(t->text + t->n, SPAN_FMT "/" SPAN_FMT " %s w%u s%u q%u\n",
+		t->n += (size_t)sprintf(t->text + t->n, SPAN_FMT "/" SPAN_FMT " %s w%u s%u q%u%s\n",
 					SPAN_ARG(r->pool), SPAN_ARG(r->server), state_words[r->state],
-					r->weight, r->sessions, r->queue);
+					r->weight, r->sessions, r->queue, r->backup ? " backup" : "");
 }
 
 static void tell_end(struct told *t, const struct hastats *h, ssize_t rc, size_t fed)
@@ -88,6 +88,9 @@ static void feed_all_cuts(const char *name, const char *p, size_t n, const char 
 
 static const struct { const char *name, *answer, *want; } cases[] = {
 	{ "one row", HEADER "pool,s1,3,4,5,UP,100,2,,\n\n", "pool/s1 up w100 s5 q3\nend\n" },
+	{ "backup servers", "# pxname,svname,qcur,scur,status,weight,act,bck,type\np,a,0,0,UP,1,1,0,2\n"
+	  "p,b,0,0,UP,1,0,1,2\np,c,0,0,UP,1,0,,2\np,d,0,0,UP,1,0,11,2\n\n",
+	  "p/a up w1 s0 q0\np/b up w1 s0 q0 backup\np/c up w1 s0 q0\np/d up w1 s0 q0\nend\n" },
 	{ "no rows", HEADER "\n", "end\n" },
 	{ "no end yet", HEADER "pool,s1,3,4,5,UP,100,2,,\n", "pool/s1 up w100 s5 q3\nmore after 85\n" },
 	{ "nothing", "", "more after 0\n" },
@@ -170,7 +173,7 @@ static void answers(void **state)
 	"pool/zero up w0 s0 q0\n" "pool/off maint w1 s0 q0\n"		\
 	"pool/dead down w1 s0 q0\n" "pool/maint maint w256 s0 q0\n"	\
 	"pool/follows down w1 s0 q0\n" "pool/also-maint maint w1 s0 q0\n" \
-	"pool/a.b-c_d:80 up w1 s0 q0\n" "pool/gpu1 maint w1 s0 q0\n"	\
+	"pool/a.b-c_d:80 up w1 s0 q0 backup\n" "pool/gpu1 maint w1 s0 q0\n"	\
 	"pool/gpu2 maint w1 s0 q0\n" "pool/gpu3 maint w1 s0 q0\n"	\
 	"engines/busy up w5 s2 q3\n" "engines/told drain w1 s0 q0\n"	\
 	"soft/leaving drain w1 s0 q0\n" "quoted/odd down w1 s0 q0\n"	\

@@ -39,11 +39,17 @@ static const struct {
 	{ "leading zeros", "p;s1=001,010,00,08", "p", "s1 1 10 0 8 ", 0 },
 	{ "names with anything in them", "p;a.b-c_d:1=1,2,3,4;\xff=1,2,3,4", "p",
 	  "a.b-c_d:1 1 2 3 4 \xff 1 2 3 4 ", 0 },
+	{ "backup servers, and those of a backend that uses all of them",
+	  "p;s1=1,0,0,1;s2=b1,3,0,1;s3=b0,0,0,1;s4=B1,0,0,2", "p",
+	  "s1 1 0 0 1 s2 b1 3 0 1 s3 b0 0 0 1 s4 B1 0 0 2 ", 0 },
+	{ "a mark and nothing after it, two marks, marks elsewhere",
+	  "p;s1=b,0,0,1;s2=bb1,0,0,1;s3=1,b0,0,1;s4=c1,0,0,1;s5=1b,0,0,1;s6=b1,0,0,1;s7=b", "p", "s6 b1 0 0 1 ", 6 },
 	{ "a name with '='", "p;a=b=1,2,3,4", "p", "", 1 },
 };
 
 static unsigned read_all(const char *text, size_t n, char *out, size_t cap, struct loadstr *l)
 {
+	static const char *const marks[] = { [BACKUP_NO] = "", [BACKUP_FIRST] = "b", [BACKUP_ALL] = "B" };
 	struct load_entry e;
 	size_t at = 0;
 	unsigned k = 0;
@@ -52,8 +58,8 @@ static unsigned read_all(const char *text, size_t n, char *out, size_t cap, stru
 	loadstr_start(l, span_of(text, n));
 	for (; loadstr_next(l, &e); k++) {
 		if (at < cap)
-			at += (size_t)snprintf(out + at, cap - at, SPAN_FMT " %d %u %u %u ",
-					       SPAN_ARG(e.name), e.up, e.conn, e.queue, e.weight);
+			at += (size_t)snprintf(out + at, cap - at, SPAN_FMT " %s%d %u %u %u ",
+					       SPAN_ARG(e.name), marks[e.backup], e.up, e.conn, e.queue, e.weight);
 	}
 	return k;
 }
