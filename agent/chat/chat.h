@@ -26,8 +26,9 @@ struct chat_source {
 	const char *template_name, *config_name;	/* of the files, for errors */
 };
 
-/* Whether there is anything to load: a template somewhere, or a format that needs none. What is no JSON has. */
-bool chat_source_has(const struct chat_source *src);
+/* Returns true if there is anything to load: a template, or a format that needs none. A configuration that is no JSON object counts
+ * as one that has a template, so that chat_load() refuses it. */
+bool chat_source_has(const struct chat_source *src, const struct hash_key *key);
 
 /* NULL and <e>: where, what, and what is understood. All is copied. */
 struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/chat/internal.h"
 
 #define CONFIG_BYTES_MAX	(64u << 20)
@@ -111,7 +112,9 @@ static int take_config(struct chat *c, const struct chat_source *src, const stru
 
 	if (mem == NULL)
 		return err_set(e, "no memory for a tokenizer's configuration");
-	if (src->config.n > 0 && (jval_from_json(mem, src->config, 0, &config, &at) < 0 || config.kind != JV_DICT))
+	if (utf8_check(src->config, src->config_name, e) < 0)
+		rc = -1;
+	else if (src->config.n > 0 && (jval_from_json(mem, src->config, 0, &config, &at) < 0 || config.kind != JV_DICT))
 		rc = say(e, src->config_name, "this is no tokenizer_config.json: a JSON object is wanted");
 	else
 		rc = take_tokens(c, config, e);
@@ -121,12 +124,30 @@ static int take_config(struct chat *c, const struct chat_source *src, const stru
 	return rc;
 }
 
-bool chat_source_has(const struct chat_source *src)
+/* Whether the configuration has a template that is not null; if it is no JSON object, chat_load() says so. */
+static bool config_has(struct span config, const struct hash_key *key)
 {
 	static const char word[] = "\"chat_template\"";
+	struct jinja_mem *mem;
+	struct jval v = { .kind = JV_MISSING };
+	bool has = true;
+	size_t at;
 
-	return src->format == CHAT_HARMONY || src->template.n > 0 ||
-	       (src->config.n > 0 && memmem(src->config.p, src->config.n, word, sizeof(word) - 1) != NULL);
+	if (config.n == 0 || memmem(config.p, config.n, word, sizeof(word) - 1) == NULL)
+		return false;
+	if ((mem = jinja_mem_new(CONFIG_BYTES_MAX, key)) == NULL)
+		return true;
+	if (jval_from_json(mem, config, 0, &v, &at) == 0 && v.kind == JV_DICT) {
+		v = get(v, "chat_template");
+		has = v.kind != JV_MISSING && v.kind != JV_NONE;
+	}
+	jinja_mem_free(mem);
+	return has;
+}
+
+bool chat_source_has(const struct chat_source *src, const struct hash_key *key)
+{
+	return src->format == CHAT_HARMONY || src->template.n > 0 || config_has(src->config, key);
 }
 
 struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e)
@@ -134,7 +155,7 @@ struct chat *chat_load(const struct chat_source *src, const struct hash_key *key
 	struct chat *c = mem_alloc(sizeof(*c));
 
 	if (e != NULL)
-		e->file[0] = '\0';
+		*e = (struct err){ .line = 0 };
 	if (c == NULL || (c->mem = jinja_mem_new(1u << 20, key)) == NULL) {
 		mem_free(c);
 		err_set(e, "no memory for a chat template");

@@ -60,7 +60,7 @@ static int check_bytes(struct reader *r)
 	for (; s.n > 0; s = span_of(s.p + n, s.n - n)) {
 		n = conf_utf8(s, &cp);
 		if (n == 0) {
-			conf_errors_add(r->es, r->file, at, "The byte 0x%02x is not UTF-8 here.",
+			conf_errors_add(r->es, r->file, at, "The byte 0x%02x is not UTF-8 here; save the file as UTF-8.",
 					(uint8_t)s.p[0]);
 			return -1;
 		}

@@ -292,9 +292,8 @@ static bool picked_chars(struct run *r, struct jval s, int64_t i, int64_t step_,
 			if (!jx_text_char(r, &t, s.s[i]))
 				return false;
 	} else {
-		for (p = jx_chars_on(s.s, end, (size_t)i + 1); count > 0; count--, p = q) {
-			for (q = p - 1; ((uint8_t)*q & 0xc0) == 0x80; q--)
-				;
+		for (p = jx_chars_on(s.s, end, (size_t)i + 1); count > 0 && p > s.s; count--, p = q) {
+			q = jx_char_before(s.s, p);
 			if (!jx_text_add(r, &t, q, (size_t)(p - q)))
 				return false;
 		}

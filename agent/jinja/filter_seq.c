@@ -377,12 +377,14 @@ static int map_attribute(struct run *r, struct gen *g, struct jval *out)
 /* map("filter", ...) */
 static int map_filter(struct run *r, struct gen *g, struct jval *out)
 {
-	struct args rest = { .v = g->args.v + 1, .n = g->args.n - 1, .kw = g->args.kw, .n_kw = g->args.n_kw };
+	struct args rest = { .kw = g->args.kw, .n_kw = g->args.n_kw };
 	int more = jx_iter_next(r, &g->it, out);
 	struct span name;
 
-	if (more <= 0)
+	if (more <= 0)		/* also of a false value with no filter named, which is no error */
 		return more;
+	rest.v = g->args.v + 1;
+	rest.n = g->args.n - 1;
 	if (g->args.v[0].kind != JV_STR) {
 		jx_unknown(r, "map with a filter that is not a name");
 		return -1;

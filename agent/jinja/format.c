@@ -12,7 +12,7 @@
 #define WIDTH_MAX	4096
 
 struct spec {
-	char fill[4];
+	char fill[CHAR_BYTES_MAX];
 	unsigned fill_n;
 	char align;		/* '<' '>' '^' '=' or 0 */
 	char sign, type;
@@ -280,7 +280,7 @@ static bool read_spec(struct run *r, const char *p, const char *end, struct spec
 	unsigned n = p < end ? (unsigned)(jx_chars_on(p, end, 1) - p) : 0;
 
 	*s = (struct spec){ .fill = " ", .fill_n = 1, .precision = -1 };
-	if (n > 0 && p + n < end && is_align(p[n])) {
+	if (n > 0 && n <= sizeof(s->fill) && p + n < end && is_align(p[n])) {
 		memcpy(s->fill, p, n);
 		s->fill_n = n;
 		s->align = p[n];

@@ -11,11 +11,7 @@ static bool char_in(struct run *r, const char *p, unsigned n, struct jval set)
 
 static unsigned len_before(const char *begin, const char *end)
 {
-	const char *p = end - 1;
-
-	while (p > begin && ((uint8_t)*p & 0xc0) == 0x80)
-		p--;
-	return (unsigned)(end - p);
+	return (unsigned)(end - jx_char_before(begin, end));
 }
 
 bool jx_str_strip(struct run *r, struct jval s, struct jval chars, int sides, struct jval *out)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/jinja/run.h"
 
 struct jinja_limits jinja_limits_defaults(void)
@@ -269,6 +270,8 @@ struct jinja *jinja_compile(struct span text, struct err *e)
 		err_set(e, "the template has more than %u bytes", JINJA_TEXT_MAX);
 		goto fail;
 	}
+	if (utf8_check(text, NULL, e) < 0)
+		goto fail;
 	if (jx_lex(t->mem, text, &tokens, e) != 0 || jx_parse(t->mem, &tokens, &t->body, e) != 0 || jx_scope_resolve(t, e) != 0)
 		goto fail;
 	t->bytes = sizeof(*t) + jinja_mem_used(t->mem);

@@ -131,12 +131,14 @@ static inline uint64_t range_length(struct jval v)
 
 /* ---- unicode.c ------------------------------------------------------------------------------------------ */
 
-unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c);		/* bytes of the character at <p>; good UTF-8 */
-unsigned jx_utf8_put(char *p, uint32_t c);					/* at most 4 */
+enum { CHAR_BYTES_MAX = 4 };
+unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c);		/* bytes of the character at <p> < <end> */
+unsigned jx_utf8_put(char *p, uint32_t c);					/* at most CHAR_BYTES_MAX */
 unsigned jx_space_at(const char *p, const char *end);		/* bytes of the white space (str.isspace) at <p>, or 0 */
 unsigned jx_space_before(const char *begin, const char *p);
 bool jx_is_space_char(uint32_t c);
 const char *jx_chars_on(const char *p, const char *end, size_t n);		/* <n> code points on, or <end> */
+const char *jx_char_before(const char *begin, const char *p);		/* the character that ends at <p> > <begin> */
 bool jx_char_prints(uint32_t c);						/* str.isprintable() */
 enum letter_case { TO_LOWER, TO_UPPER, TO_TITLE };
 /* <out> has room for 3; how many. */

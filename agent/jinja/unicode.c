@@ -1,5 +1,6 @@
-/* UTF-8 and what Python's strings know of characters. Values are good UTF-8, so nothing is checked here. Tables are searched by
- * halves, and only for characters beyond ASCII. */
+/* UTF-8 and what Python's strings know of characters. Templates are checked when they are compiled and values when they are read,
+ * so text is valid UTF-8 here. The functions stay within their bounds for any bytes all the same, and no character has more than
+ * CHAR_BYTES_MAX. Tables are searched by halves, and only for characters beyond ASCII. */
 #include "agent/jinja/run.h"
 #include "agent/jinja/unicode_table.h"
 
@@ -72,21 +73,26 @@ unsigned jx_space_at(const char *p, const char *end)
 
 unsigned jx_space_before(const char *begin, const char *p)
 {
-	const char *q = p - 1;
-
-	while (q > begin && ((uint8_t)*q & 0xc0) == 0x80 && p - q < 4)
-		q--;
-	return jx_space_at(q, p);
+	return jx_space_at(jx_char_before(begin, p), p);
 }
 
 const char *jx_chars_on(const char *p, const char *end, size_t n)
 {
-	for (; n > 0 && p < end; n--) {
-		p++;
-		while (p < end && ((uint8_t)*p & 0xc0) == 0x80)
+	const char *from;
+
+	for (; n > 0 && p < end; n--)
+		for (from = p++; p < end && p - from < CHAR_BYTES_MAX && ((uint8_t)*p & 0xc0) == 0x80; )
 			p++;
-	}
 	return p;
+}
+
+const char *jx_char_before(const char *begin, const char *p)
+{
+	const char *q = p - 1;
+
+	while (q > begin && p - q < CHAR_BYTES_MAX && ((uint8_t)*q & 0xc0) == 0x80)
+		q--;
+	return q;
 }
 
 static bool in_ranges(uint32_t c, const struct char_range *v, size_t n)

@@ -95,9 +95,10 @@ static inline struct jval jval_float(double f)
 }
 
 /* Borrowed: the bytes must live as long as the value; good UTF-8, less than 4 GiB. */
+/* The bytes of a string are never at NULL, so that they may be given to memcpy() and its like when there are none. */
 static inline struct jval jval_str(const char *p, size_t n)
 {
-	return (struct jval){ .kind = JV_STR, .n = (uint32_t)n, .s = p };
+	return (struct jval){ .kind = JV_STR, .n = (uint32_t)n, .s = p != NULL ? p : "" };
 }
 
 static inline struct jval jval_list(const struct jval *v, size_t n)

@@ -340,7 +340,7 @@ static int make_chat(struct work *w, struct loaded *l)
 		.template_name = w->template_name, .config_name = w->config_name,
 	};
 
-	if (w->m->chat_by == CHAT_BY_NONE || !chat_source_has(&src))
+	if (w->m->chat_by == CHAT_BY_NONE || !chat_source_has(&src, &template_key))
 		return 0;
 	l->chat = chat_load(&src, &template_key, w->e);
 	return l->chat != NULL ? 0 : -1;

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/unicode.h"
-#include "agent/tok/utf8.h"
 #include "agent/tok/word.h"
 
 #ifdef __x86_64__

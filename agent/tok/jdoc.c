@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/unicode.h"
-#include "agent/tok/utf8.h"
 
 #define CHUNK_NODES	256
 
@@ -431,12 +431,11 @@ static int value(struct reader *r, struct jnode *v, unsigned int depth)
 static int parse(struct reader *r)
 {
 	struct jdoc *d = r->d;
-	size_t good;
 
 	if (d->text.n > JDOC_BYTES_MAX)
 		return j_refuse(d, NULL, r->e, "larger than %zu MiB", JDOC_BYTES_MAX >> 20);
-	if ((good = utf8_good((const uint8_t *)d->text.p, d->text.n)) < d->text.n)
-		return j_refuse_at(d, d->text.p + good, r->e, "this is not UTF-8");
+	if (utf8_check(d->text, d->name, r->e) < 0)
+		return -1;
 	r->p = space(r->p, r->end);
 	if ((d->root = node_new(r)) == NULL || value(r, d->root, 0) < 0)
 		return -1;

@@ -11,8 +11,8 @@
 #include "agent/tok/normal_forms.h"
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/unicode.h"
-#include "agent/tok/utf8.h"
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 

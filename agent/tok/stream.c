@@ -15,10 +15,10 @@
  * no other one lies between <start> and it. Cost: each byte is copied once, moved about once, and looked at twice for added
  * tokens. */
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/tok_steps.h"
 #include "agent/tok/stream.h"
-#include "agent/tok/utf8.h"
 
 #define CONTEXT		8u		/* bytes kept in front of <start>: two characters */
 #define AT_ONCE		8192u		/* a longer chunk is encoded in steps */

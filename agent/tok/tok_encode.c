@@ -5,8 +5,8 @@
  * Text that is not UTF-8 is copied with U+FFFD in place of its bad parts; contents of added tokens are whole characters, so it
  * is all the same whether a text is mended whole or each segment of it. */
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/tok_in.h"
-#include "agent/tok/utf8.h"
 
 #define MENDED_MAX	(SIZE_MAX / 4)
 

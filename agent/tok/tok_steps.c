@@ -9,9 +9,9 @@
  * use. The one of the thread is used by others between two steps, so there is another one here, for the little time and the
  * few texts it takes. */
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/tok_steps.h"
-#include "agent/tok/utf8.h"
 
 struct tok_steps {
 	struct tok_scratch *scratch;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/utf8.h"
 
 #define TOKEN_BYTES_MAX	4096u
 #define KIMI_RESERVED	256u
@@ -132,6 +133,8 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 	char *out = NULL, *all;
 	int n;
 
+	if (utf8_check(src->file, src->name, e) < 0)
+		return -1;
 	if ((all = draft_keep(d, src->file.p, src->file.n)) == NULL)
 		return err_set(e, "not enough memory");
 	for (out = all; l.p < l.end; l.p++) {	/* decoded tokens are shorter than their lines: <all> has room for them */

@@ -8,7 +8,7 @@
  * No pattern may read outside of the text: it ends where its memory does. */
 #include "agent/tok/normal.h"
 #include "agent/tok/split.h"
-#include "agent/tok/utf8.h"
+#include "agent/base/utf8.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 #define PIECES_MOST	(1 << 16)

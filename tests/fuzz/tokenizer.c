@@ -5,7 +5,7 @@
  * taken gives the same ids again, from its image, and segment by segment. Added tokens are held against the slow way. */
 #include "agent/base/mem.h"
 #include "agent/tok/tok_image.h"
-#include "agent/tok/utf8.h"
+#include "agent/base/utf8.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/added_truth.h"
 

@@ -43,6 +43,21 @@ run "kvroute -t, good" 0 "valid" ./kvroute -t -f "$tmp/good.yaml"
 run "kvroute -t, three mistakes at once" 1 "bad.yaml:1:
 bad.yaml:2:
 bad.yaml:3:" ./kvroute -t -f "$tmp/bad.yaml"
+# a model whose files are not UTF-8: each is named with line and column, and nothing starts
+mkdir "$tmp/models"
+cp tests/data/tok/llama.tokenizer.json "$tmp/models/tokenizer.json"
+printf 'state_dir: %s\nmodels_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: tokenizer.json}]\n' "$tmp" "$tmp/models" > "$tmp/model.yaml"
+run "kvroute -t, a model" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
+printf 'x\n {{ "{:\207\207\207<9}" }}' > "$tmp/models/chat_template.jinja"
+run "kvroute -t, a chat template that is not UTF-8" 1 \
+	"chat_template\.jinja:2:8: .*byte 0x87 is not UTF-8.*save the file as UTF-8" ./kvroute -t -f "$tmp/model.yaml"
+run "kvroute, the same at the start" 1 "chat_template\.jinja:2:8: " timeout 20 ./kvroute -f "$tmp/model.yaml"
+rm "$tmp/models/chat_template.jinja"
+printf '{"chat_template":\n"\303"}' > "$tmp/models/tokenizer_config.json"
+run "kvroute -t, a tokenizer_config.json that is not UTF-8" 1 "tokenizer_config\.json:2:2: .*byte 0xc3 is not UTF-8" \
+	./kvroute -t -f "$tmp/model.yaml"
+printf '{"chat_template": null}' > "$tmp/models/tokenizer_config.json"
+run "kvroute -t, a chat template that is null" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
 run "kvroute -t, no such file" 1 "no-such" ./kvroute -t -f "$tmp/no-such.yaml"
 run "kvroute -tv" 0 "max_bytes" ./kvroute -tv -f "$tmp/good.yaml"
 ./kvroute -tv -f "$tmp/good.yaml" > "$tmp/printed.yaml"

@@ -252,6 +252,9 @@ static const struct { const char *template, *config, *file, *text; int line; } b
 	{ "", "", "c.json", "there is no chat template", 0 }, { "", "{}", "c.json", "there is no chat template", 0 },
 	{ "x", "[]", "c.json", "no tokenizer_config.json", 0 }, { "", "{\"chat_template\":\"{% nosuch %}\"}", "c.json", "nosuch", 1 },
 	{ "a\n{{ x | nosuch }}", "", "t.jinja", "nosuch", 2 },
+	{ "a\n\xc3\xa4\xff", "", "t.jinja", "byte 0xff is not UTF-8 here; save the file as UTF-8", 2 },
+	{ "x", "{\n\"a\": \"\xc3\"}", "c.json", "byte 0xc3 is not UTF-8", 2 },
+	{ "", "{\"chat_template\": \"\x87\"}", "c.json", "byte 0x87 is not UTF-8", 1 },
 	{ "", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"x\"},{\"name\":\"tool_use\",\"template\":\"{{\"}]}", "c.json", "", 1 },
 };
 
@@ -267,6 +270,24 @@ static void bad_ones(void **state)
 		assert_null(chat_load(&src, &key, &e));
 		if (strcmp(e.file, bad[i].file) != 0 || e.line != bad[i].line || strstr(e.text, bad[i].text) == NULL)
 			fail_msg("%zu: %s:%d: %s", i, e.file, e.line, e.text);
+	}
+}
+
+static void null_is_no_template(void **state)
+{
+	static const struct { const char *config; bool has; } cases[] = {
+		{ "", false }, { "{}", false }, { "{\"chat_template\": null}", false }, { "{\"chat_template\": \"x\"}", true },
+		{ "{\"a\": \"chat_template\"}", false }, { "{\"a\": {\"chat_template\": \"x\"}}", false }, { "{\"chat_template\": []}", true },
+		{ "{\"chat_template\": ", true }, { "[\"chat_template\"]", true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct chat_source src = { .config = span_str(cases[i].config) };
+
+		if (chat_source_has(&src, &key) != cases[i].has)
+			fail_msg("%s", cases[i].config);
+		src.template = SPAN("x");
+		assert_true(chat_source_has(&src, &key));
 	}
 }
 
@@ -428,7 +449,7 @@ int main(void)
 		cmocka_unit_test(no_prompts),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(templates_by_name),
-		cmocka_unit_test(bad_ones),
+		cmocka_unit_test(bad_ones), cmocka_unit_test(null_is_no_template),
 		cmocka_unit_test(where_to_close),
 		cmocka_unit_test(a_cut_body_is_a_beginning),
 		cmocka_unit_test(real_templates),

@@ -273,6 +273,9 @@ static void mistakes_are_named(void **state_)
 	expect_refusal("bad.json", "", "models/bad.json", 3, "Unigram");
 	put("cut.json", "{\"model\":\n{", 11);
 	expect_refusal("cut.json", "", "models/cut.json", 2, "");
+	put("latin1.json", "{\"model\":\n\"\xe4\"}", 14);
+	expect_refusal("latin1.json", "", "models/latin1.json", 2, "byte 0xe4 is not UTF-8");
+	expect_refusal("a/tokenizer.json", "latin1.json", "models/latin1.json", 2, "byte 0xe4 is not UTF-8");
 	fd = open(in(models, "large"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(ftruncate(fd, (off_t)MODEL_FILE_MAX + 1), 0);
 	close(fd);
@@ -342,8 +345,11 @@ static void templates_are_found(void **state_)
 {
 	static const char config[] = "{\"bos_token\":\"<s>\",\"chat_template\":\"{{ bos_token }}C{{ messages[0].content }}\"}";
 	static const char beside[] = "{{ bos_token }}B{{ messages[0].content }}", other[] = "O", bad[] = "x\n{% nosuch %}";
+	static const char null[] = "{\"chat_template\": null}";
 
 	put("a/tokenizer_config.json", "{}", 2);
+	assert_null(said_by(CHAT_AUTO, "", ""));
+	put("a/tokenizer_config.json", null, sizeof(null) - 1);
 	assert_null(said_by(CHAT_AUTO, "", ""));
 	put("a/tokenizer_config.json", config, sizeof(config) - 1);
 	assert_string_equal(said_by(CHAT_AUTO, "", ""), "<s>Chi");
@@ -357,6 +363,8 @@ static void templates_are_found(void **state_)
 	assert_non_null(strstr(said_by(CHAT_BY_HARMONY, "", ""), "Current date: 2026-01-02"));
 	put("b/t.jinja", bad, sizeof(bad) - 1);
 	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""), "/t.jinja:2: "));
+	put("b/t.jinja", "x\n\n \x87", 5);
+	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""), "/t.jinja:3: the byte 0x87 is not UTF-8"));
 	assert_non_null(strstr(said_by(CHAT_AUTO, "b/none.jinja", ""), "/none.jinja:0: "));
 	assert_int_equal(unlink(in(models, "a/chat_template.jinja")), 0);
 	put("a/tokenizer_config.json", "{}", 2);

@@ -11,7 +11,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/added.h"
-#include "agent/tok/utf8.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/word.h"
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/added_truth.h"

@@ -1,8 +1,8 @@
-/* utf8.h - whether text is valid UTF-8, and text made so; and what who goes over valid text needs to do so quickly.
+/* utf8.h - checks that text is valid UTF-8, repairs text, and helps loops over valid text to be quick.
  *
- * Everything behind the encoder's front door may rely on valid text; here is the door. ASCII costs what reading it costs. */
-#ifndef KVROUTE_TOK_UTF8_H
-#define KVROUTE_TOK_UTF8_H
+ * Text is checked or repaired once, where it enters; the code after that relies on valid text. ASCII costs what reading it costs. */
+#ifndef KVROUTE_BASE_UTF8_H
+#define KVROUTE_BASE_UTF8_H
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "agent/base/err.h"
 #include "agent/base/types.h"
 
 /* How many bytes from <p> on are valid UTF-8; <n>: all. A character that is cut at the end is not. */
@@ -23,6 +24,10 @@ size_t utf8_mend(const uint8_t *in, size_t n, uint8_t *out);
 
 /* Up to three bytes at the end of valid text that are the beginning of a character not all there: how many. */
 size_t utf8_cut(const uint8_t *p, size_t n);
+
+/* Check the text of a file called <name> (may be NULL). Returns 0, or -1 and <e> (may be NULL): file, line, column in characters,
+ * and the remedy. */
+int utf8_check(struct span text, const char *name, struct err *e);
 
 /* Of the <n> bytes at <p>: how many are ASCII before the first that is not. 16 at a step. */
 static inline size_t utf8_ascii(const uint8_t *p, size_t n)

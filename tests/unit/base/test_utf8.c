@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/tok/utf8.h"
+#include "agent/base/utf8.h"
 #include "tests/unit/edge.h"
 
 /* Bytes of the well-formed character at <p>, 0: none; *part: the length of the maximal bad part then, at least 1. */

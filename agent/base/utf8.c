@@ -1,7 +1,9 @@
 /* UTF-8, checked. Table 3-7 of Unicode 15: what the second byte may be depends on the first, all others are 80..BF. So bad text
  * is found at the earliest byte, which is also what makes the maximal bad part. Sixteen ASCII bytes at a step; other text a
  * character at a step, those of three bytes (most of what is not Latin) by one load and a few compares. */
-#include "agent/tok/utf8.h"
+#include <stdio.h>
+
+#include "agent/base/utf8.h"
 
 struct lead {
 	uint8_t n, low, high;	/* bytes of the character; the second one's bounds. n == 0: no such lead */
@@ -100,4 +102,26 @@ size_t utf8_cut(const uint8_t *p, size_t n)
 		}
 	}
 	return 0;
+}
+
+int utf8_check(struct span text, const char *name, struct err *e)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	size_t good = text.n > 0 ? utf8_good(p, text.n) : 0;
+
+	if (good == text.n)
+		return 0;
+	if (e == NULL)
+		return -1;
+	snprintf(e->file, sizeof(e->file), "%s", name != NULL ? name : "");
+	e->line = e->column = 1;
+	for (size_t i = 0; i < good; i++) {
+		if (p[i] == '\n') {
+			e->line++;
+			e->column = 1;
+		} else if ((p[i] & 0xc0) != 0x80) {
+			e->column++;
+		}
+	}
+	return err_set(e, "the byte 0x%02x is not UTF-8 here; save the file as UTF-8, or fetch it again if it is damaged", p[good]);
 }
