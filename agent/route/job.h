@@ -64,6 +64,9 @@ struct job {
  * long as the 16-token blocks of the engines. */
 #define TEXT_BYTES_PER_TOKEN	4
 
+/* route.c: as <q> has it, nothing done yet. */
+void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now, struct job *j);
+
 /* job_body.c: find or make the scanner and feed it. False: nobody waits for this slice; <j->more>: but for the next. */
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q);
 /* Put the scanner where the next slice finds it, or let it go. */

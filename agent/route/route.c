@@ -36,8 +36,8 @@ static int64_t sane_size(int64_t n)
 	return n < 0 ? -1 : n < BODY_BYTES_MAX ? n : BODY_BYTES_MAX;
 }
 
-static void job_start(struct route *r, struct route_scratch *s, const struct route_request *q,
-		      msec now, struct job *j)
+void job_start(struct route *r, struct route_scratch *s, const struct route_request *q,
+	       msec now, struct job *j)
 {
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),

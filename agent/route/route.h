@@ -177,6 +177,28 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 /* The same without looking: too busy. Counted, nothing learned; an earlier slice's answer stands. */
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a);
 
+/* Where the name of a model was found; the texts are those of the variable <model_from>. */
+enum model_from {
+	MODEL_FROM_NONE,	/* nowhere: HAProxy goes by its default */
+	MODEL_FROM_ARGUMENT, MODEL_FROM_BODY,
+	MODEL_FROM_HEAD,	/* of an earlier body of that tenant with the same opening: this one was cut before its own */
+	MODEL_FROM_OVERLOAD,	/* not looked for */
+	MODEL_FROM_COUNT
+};
+
+const char *model_from_text(enum model_from f);
+
+struct route_model {
+	enum model_from from;
+	size_t n;			/* bytes of <name>; 0: not known */
+	char name[PROMPT_NAME_MAX + 1];	/* of aliases the one name that the options have; '!' to '~' without '"' and '\\' */
+};
+
+/* The body of a message <model>, which comes before a pool is chosen. Always fills <m>. Learns the model of a whole
+ * body under its opening, for that tenant and q->pool, which may name anything; of a salted one nothing. */
+void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, struct route_model *m);
+void route_model_decline(struct route *r, struct route_model *m);
+
 /* What <a>, just decided, took of the agent's time, for its record. */
 void route_took(struct route *r, const struct route_answer *a, usec us);
 
@@ -216,6 +238,7 @@ struct route_stats {
 	uint64_t slices;		/* route-N */
 	uint64_t why[WHY_COUNT];
 	uint64_t cut, headless_saved;	/* cut bodies; of them with a remembered head */
+	uint64_t models[MODEL_FROM_COUNT];	/* messages <model>, by what was found */
 	uint64_t bad_load;		/* load strings with an entry that made no sense */
 	uint64_t slices_waiting, slices_bytes, slices_aged, slices_dropped, slices_again;
 	uint64_t slices_repeated;

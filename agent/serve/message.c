@@ -68,6 +68,8 @@ enum message_kind message_kind(const struct spop_message *m)
 {
 	if (is(m->name, "route") || slice_number(m->name) >= 0)
 		return MESSAGE_ROUTE;
+	if (is(m->name, "model"))
+		return MESSAGE_MODEL;
 	if (is(m->name, "first"))
 		return MESSAGE_FIRST;
 	return is(m->name, "done") ? MESSAGE_DONE : MESSAGE_UNKNOWN;

@@ -7,7 +7,7 @@
 
 #include "agent/serve/serve.h"
 
-enum message_kind { MESSAGE_UNKNOWN, MESSAGE_ROUTE, MESSAGE_FIRST, MESSAGE_DONE };
+enum message_kind { MESSAGE_UNKNOWN, MESSAGE_ROUTE, MESSAGE_MODEL, MESSAGE_FIRST, MESSAGE_DONE };
 
 enum message_kind message_kind(const struct spop_message *m);
 

@@ -9,7 +9,7 @@ const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
 	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
 };
 
-#define ANSWER_MAX	1024u	/* one ACK: two names of 127 bytes, nine variables, and some air */
+#define ANSWER_MAX	1024u	/* one ACK: two names of 127 bytes, a model's of 255, ten variables, and some air */
 
 _Static_assert(ANSWER_MAX >= SPOP_REPLY_MAX, "a reply must fit where an answer does");
 _Static_assert(SERVE_OUT_MIN >= ANSWER_MAX, "one answer must fit an empty buffer");
@@ -61,10 +61,19 @@ static void put_decision(struct spop_ack *a, const struct route_answer *d, bool 
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "us", us);
 }
 
+static void put_model(struct spop_ack *a, const struct route_model *m)
+{
+	const char *from = model_from_text(m->from);
+
+	set_name(a, "model", span_of(m->name, m->n), true);
+	spop_ack_set_str(a, SPOP_SCOPE_TXN, "model_from", from, strlen(from));
+}
+
 /* What all messages of one NOTIFY came to: a decision, if there was one to make. */
 struct outcome {
-	bool decided, later;
+	bool decided, later, asked_model;
 	struct route_answer answer;
+	struct route_model model;
 };
 
 static void on_route(struct serve *s, struct spop_message *m, msec now, struct outcome *o)
@@ -80,6 +89,19 @@ static void on_route(struct serve *s, struct spop_message *m, msec now, struct o
 		route_decline(env->route, &q, &o->answer);
 	else
 		route_decide(env->route, env->scratch, &q, now, &o->answer);
+}
+
+static void on_model(struct serve *s, struct spop_message *m, struct outcome *o)
+{
+	struct serve_env *env = s->env;
+	struct route_request q;
+
+	message_request(m, &q);
+	o->asked_model = true;
+	if (env->overloaded != NULL && *env->overloaded)
+		route_model_decline(env->route, &o->model);
+	else
+		route_model(env->route, env->scratch, &q, &o->model);
 }
 
 static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind, msec now)
@@ -119,6 +141,9 @@ static void on_message(struct serve *s, struct spop_message *m, usec start, stru
 	case MESSAGE_ROUTE:
 		on_route(s, m, now, o);
 		break;
+	case MESSAGE_MODEL:
+		on_model(s, m, o);
+		break;
 	case MESSAGE_FIRST:
 		on_fact(s, m, FACT_FIRST, now);
 		break;
@@ -147,9 +172,11 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 		count_add(&env->count->args_bad, 1);
 	us = env->clock(env->clock_arg) - start;
 	spop_ack_begin(&ack, &s->conn, out, ev->stream_id, ev->frame_id);
+	if (o.asked_model)
+		put_model(&ack, &o.model);
 	if (o.decided && !o.answer.stands)
 		put_decision(&ack, &o.answer, o.later, us);
-	else
+	else if (o.decided || !o.asked_model)
 		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", o.decided && o.answer.more);
 	if (spop_ack_end(&ack))
 		count_add(&env->count->acks, 1);

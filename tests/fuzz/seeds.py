@@ -301,6 +301,8 @@ def serve():
     sliced = b"".join(route(i % 3, 3, 0, load, [0x91, 0x92, 0xf3, 0xf4], name=n, cut=c) for i, (n, c) in enumerate(
         [(0, 200), (3, 150), (4, 100), (5, 0)]))
     put("serve", sliced + fact(0, 3, 1))
+    put("serve", b"".join(route(i % 3, i % 8, i % 2, load, [0x91, 0x92, 0xf3, 0xf4], name=2, cut=c, tenant=i % 4, how=h, model=m)
+                          for i, (c, h, m) in enumerate([(0, 0, 0), (90, 0, 0), (0, 8, 0), (200, 8, 0), (3, 0x40, 1), (120, 0x48, 0)] * 4)))
     put("serve", b"".join(route(i % 3, i % 8, i % 4, load, [0x11 * (i % 9 + 1)] * 3, seq=0x80 | i % 4, cut=i * 9,
                                 how=0x48 if i % 3 else 8, path=i % 8, tenant=i % 4) for i in range(24)))
     put("serve", b"".join(fact(i % 3, i % 8, i % 8, i % 8, i % 4, i % 8, 4 + i % 3) for i in range(16)) + talk)

@@ -206,7 +206,7 @@ static size_t put_name(struct world *w, const char *name)
 static void put_route(struct world *w, struct input *in)
 {
 	static const char *const names[] = {
-		"route", "route", "route", "route-1", "route-2", "route-9", "route-x", "route-999999999"
+		"route", "route", "model", "route-1", "route-2", "route-9", "route-x", "route-999999999"
 	};
 	size_t count = put_name(w, PICK(names, in).p);
 	uint8_t seq = in_u8(in);

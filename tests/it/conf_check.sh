@@ -138,8 +138,11 @@ result $? "load.sh names a set-var-fmt without a format"
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
 	[ -f "haproxy-conf/$f" ] || continue
-	grep -qxF -- "$line" "haproxy-conf/$f"
-	result $? "$f has the load line of load.sh"
+	for pool in $(awk '$1 == "backend" { here = $2 } /set-var-fmt\(txn.load\)/ { print here }' "haproxy-conf/$f"); do
+		[ "$(sed -n "/^backend $pool\$/,/^backend/p" "haproxy-conf/$f" | grep 'set-var-fmt(txn.load)')" = \
+			"$(haproxy-conf/load.sh -f "haproxy-conf/$f" "$pool" | head -n 1)" ]
+		result $? "$f has the load line of load.sh in $pool"
+	done
 	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/^ *log-format\(-sd\)\{0,1\} //p' "haproxy-conf/$f")" = "$log" ]
 	result $? "$f has the log line of haproxy.cfg"
 done

@@ -26,7 +26,7 @@ if not os.path.isabs(BUILD):
 HAPROXY = os.environ.get("HAPROXY", os.path.join(TOP, "build/haproxy/2.6/haproxy"))
 
 START_SECONDS = 30      # on a machine where everything else runs as well
-SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error"]
+SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error", "model", "model_from"]
 
 
 class Ports:
@@ -123,7 +123,8 @@ class Answer:
 
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=None):
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=None,
+                 pools=("pool",)):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
@@ -136,6 +137,7 @@ class Fleet:
         self.port, self.agent_port, self.metrics_port = (self.ports.take() for _ in range(3))
         self.feed_port = self.ports.take(udp=True)
         self.spop_address, self.spop_more = "127.0.0.1:%d" % self.agent_port, spop
+        self.pools = pools              # backends of engines
         self.up_wanted = None           # servers, where the configuration has more than engines
         self.stats_path = os.path.join(self.folder, "admin.sock")
 
@@ -239,7 +241,7 @@ class Fleet:
         self.cfg_path = self.write("haproxy.cfg", self.haproxy_cfg())
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
         self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
-                        and self.up_servers("pool") == (self.up_wanted or len(self.names)))
+                        and sum(self.up_servers(p) for p in self.pools) == (self.up_wanted or len(self.names)))
         if self.with_agent and self.routed:
             self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == 1)
 

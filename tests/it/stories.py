@@ -197,6 +197,43 @@ def a_backup_server_waits_for_its_turn():
             equal({f.chat([user(text("again %d" % i, 200))]).engine for i in range(10)}, {"s2"}, "with s2 back")
 
 
+TWO_MODELS = dict(conf="recipes/two-models.cfg", spoe="recipes/two-models.spoe", pools=("pool-small", "pool-large"),
+                  engine_options=["--prefill-tps", "10000000"], agent_conf="models: [{name: large-70b, aliases: [big]}]")
+POOLS = {"small-8b": {"s1", "s2"}, "large-70b": {"s3", "s4"}, "big": {"s3", "s4"}}
+
+
+@story
+def two_models_behind_one_frontend():
+    """The model is the last member of 400 KB: of a body that is seen whole, and of one that the buffer cuts."""
+    whole = [user(text("whole", 400000))]
+    with Fleet(bufsize=524288, **TWO_MODELS) as f:
+        for model, pool in POOLS.items():
+            got = f.post("/v1/chat/completions", {"messages": whole, "max_tokens": 1, "model": model})
+            equal((got.status, got.engine in pool, got.model_from, got.error), (200, True, "body", ""), "400 KB for " + model)
+            equal(got.model, "small-8b" if model == "small-8b" else "large-70b", "its name")
+            equal(got.server, got.engine, "the agent's choice in that pool")
+        equal(f.post("/v1/chat/completions", {"messages": whole, "model": "unknown"}).engine in POOLS["small-8b"], True, "default")
+    with Fleet(**TWO_MODELS) as f:
+        for model, pool in POOLS.items():
+            talk = conversation("cut " + model)
+            one = f.chat(talk, model=model)
+            equal((one.engine in pool, one.model_from), (True, "body"), "a short body for " + model)
+            long = next_turn(talk, one, model) + [user(text("long", 400000))]
+            for turn in range(2):
+                got = f.post("/v1/chat/completions", {"messages": long, "max_tokens": 1, "model": model})
+                equal((got.status, got.cut, got.model_from), (200, "1", "head"), "400 KB that are cut")
+                check(got.engine in pool and got.engine == got.server, "%s went to %s" % (model, got.engine))
+            equal(got.engine, one.engine, "the server that holds its beginning")
+        got = f.post("/v1/chat/completions", {"messages": [user(text("new", 400000))], "model": "large-70b"})
+        equal((got.status, got.engine in POOLS["small-8b"], got.model, got.model_from), (200, True, "", "none"), "nothing tells")
+        equal(f.metrics()['kvroute_models_asked_total{from="head"}'], 6, "metric")
+        f.end("agent", signal.SIGKILL)
+        wait_for("HAProxy to see it", 5, lambda: f.up_servers("spoe_agent") == 0)
+        for model in ("small-8b", "large-70b"):
+            got = f.chat([user("no agent")], model=model)
+            equal((got.status, got.engine in POOLS[model], got.why), (200, True, ""), "without an agent")
+
+
 # ---- something is down
 
 @story

@@ -20,6 +20,8 @@ static void names(void **state)
 		{ "Route", MESSAGE_UNKNOWN, -1 },
 		{ "rout", MESSAGE_UNKNOWN, -1 },
 		{ "", MESSAGE_UNKNOWN, -1 },
+		{ "model", MESSAGE_MODEL, -1 },
+		{ "model-1", MESSAGE_UNKNOWN, -1 },
 		{ "first", MESSAGE_FIRST, -1 },
 		{ "firs", MESSAGE_UNKNOWN, -1 },
 		{ "done", MESSAGE_DONE, -1 },

@@ -342,6 +342,94 @@ static void the_smallest_frame(void **state)
 	world_end(&w);
 }
 
+/* ---- the model, before a pool is chosen --------------------------------------------------- */
+
+static void notify_model(struct peer *p, const char *argument, const char *tenant, struct span body)
+{
+	notify_begin(p, 4, 1);
+	message(p, "model");
+	arg_str(p, "uid", SPAN("u"));
+	arg_str(p, "tenant", span_str(tenant));
+	arg_str(p, "model", span_str(argument));
+	arg_bin(p, "body", body);
+	frame_end(p);
+	deliver(p);
+	assert_int_equal(count_acks(p), 1);
+}
+
+static void a_model(void **state)
+{
+	struct world w;
+	struct peer p;
+	struct span b;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	chat(&w.body, "", "ab", ",\"model\":\"llama\"");
+	b = span_of(w.body.p, w.body.n);
+	notify_model(&p, "", "t", span_of(b.p, 900));
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
+	forget(&p);
+	notify_model(&p, "", "t", b);
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"body\"");
+	forget(&p);
+	notify_model(&p, "", "t", span_of(b.p, 900));
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"head\"");
+	forget(&p);
+	notify_model(&p, "", "another", span_of(b.p, 900));
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
+	forget(&p);
+	notify_model(&p, "qwen", "t", b);
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"qwen\" set txn.model_from=\"argument\"");
+	forget(&p);
+	p.overloaded = true;
+	notify_model(&p, "", "t", b);
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"overload\"");
+	assert_int_equal(stats(&w).requests, 0);
+	assert_int_equal(stats(&w).models[MODEL_FROM_OVERLOAD], 1);
+	assert_int_equal(p.count.us_count, 0);
+	peer_end(&p);
+	world_end(&w);
+}
+
+/* A name of 255 bytes and a frame of 256: something is said all the same. Beside a route message both are answered. */
+static void a_long_model_and_two_messages(void **state)
+{
+	struct model_opts model;
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_options(&w);
+	model = w.o.model_default;
+	memset(model.name, 'n', PROMPT_NAME_MAX);
+	model.name[PROMPT_NAME_MAX] = '\0';
+	strcpy(model.aliases[0], "short");
+	w.o.models = &model;
+	w.o.n_models = 1;
+	world_open(&w);
+	peer_hello(&p, &w, 256);
+	notify_model(&p, "short", "", SPAN("{}"));
+	assert_true(p.out.n <= 256 + 4);
+	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model_from=\"argument\"");
+	peer_end(&p);
+	peer_hello(&p, &w, 16380);
+	notify_begin(&p, 5, 1);
+	message(&p, "model");
+	arg_str(&p, "model", SPAN("short"));
+	message(&p, "route");
+	arg_str(&p, "pool", SPAN("pool"));
+	arg_str(&p, "load", SPAN("s1=1,0,0,1"));
+	arg_str(&p, "body", SPAN("{\"messages\":[{\"content\":\"hi\"}]}"));
+	frame_end(&p);
+	deliver(&p);
+	assert_int_equal(count_acks(&p), 1);
+	assert_true(answered(&p, "set txn.model=str:255 set txn.model_from=\"argument\" set txn.server=\"s1\""));
+	peer_end(&p);
+	world_end(&w);
+}
+
 /* ---- slices ------------------------------------------------------------------------------- */
 
 static void notify_slice(struct peer *p, const char *name, const char *uid, struct span body)
@@ -654,6 +742,8 @@ int main(void)
 		cmocka_unit_test(the_smallest_frame),
 		cmocka_unit_test(slices_by_their_names),
 		cmocka_unit_test(a_later_slice_takes_the_server_back),
+		cmocka_unit_test(a_model),
+		cmocka_unit_test(a_long_model_and_two_messages),
 		cmocka_unit_test(overloaded),
 		cmocka_unit_test(a_health_check),
 		cmocka_unit_test(a_stray_http_request),
