@@ -2,6 +2,8 @@
 #ifndef KVROUTE_CTL_CTL_H
 #define KVROUTE_CTL_CTL_H
 
+#include "agent/jinja/jinja.h"
+
 #define CTL_USAGE	64	/* sysexits.h: the command was used wrongly */
 #define CTL_FAILED	1
 
@@ -11,5 +13,8 @@ int ctl_sim(int argc, char **argv);
 int ctl_spop_check(int argc, char **argv);
 int ctl_tokenize(int argc, char **argv);
 int ctl_why(int argc, char **argv);
+
+/* 2026-08-01 or 2026-08-01T12:00:00. -1: it is none, which is said. */
+int ctl_read_date(const char *s, struct jinja_time *t);
 
 #endif

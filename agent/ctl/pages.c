@@ -22,7 +22,8 @@
 
 struct args {
 	const char *config;
-	bool keys;
+	bool keys, null;
+	int64_t wall_s;		/* < 0: now */
 	struct route_request q;
 };
 
@@ -30,7 +31,7 @@ static int usage(FILE *to, int status)
 {
 	fprintf(to,
 		"usage: kvroutectl pages [-f FILE] [--path PATH] [--pool NAME] [--tenant NAME]\n"
-		"                        [--model NAME] [--size BYTES] [--keys] < body.json\n"
+		"                        [--model NAME] [--size BYTES] [--date TIME] [--keys] [--null] < body.json\n"
 		"\n"
 		"  -f FILE         the agent's configuration\n"
 		"  --path PATH     of the request; default /v1/chat/completions\n"
@@ -38,8 +39,23 @@ static int usage(FILE *to, int status)
 		"  --tenant NAME   as HAProxy would name it\n"
 		"  --model NAME    in place of the body's own\n"
 		"  --size BYTES    the whole body's size, when what comes in was cut\n"
-		"  --keys          the key of every page, too\n");
+		"  --date TIME     what templates take for now: 2026-08-01 or 2026-08-01T12:00:00\n"
+		"  --keys          the key of every page, too\n"
+		"  --null          bodies that end with a null byte each, and an empty line behind each\n");
 	return status;
+}
+
+static int take_date(struct args *a, const char *text)
+{
+	struct jinja_time t;
+	struct tm tm;
+
+	if (ctl_read_date(text, &t) < 0)
+		return -1;
+	tm = (struct tm){ .tm_year = t.year - 1900, .tm_mon = t.month - 1, .tm_mday = t.day, .tm_hour = t.hour, .tm_min = t.minute,
+			  .tm_sec = t.second };
+	a->wall_s = timegm(&tm);
+	return 0;
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
@@ -51,13 +67,15 @@ static int parse(int argc, char **argv, struct args *a)
 		{ "tenant", required_argument, NULL, 't' },
 		{ "model", required_argument, NULL, 'm' },
 		{ "size", required_argument, NULL, 's' },
+		{ "date", required_argument, NULL, 'd' },
 		{ "keys", no_argument, NULL, 'k' },
+		{ "null", no_argument, NULL, '0' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int c;
 
-	*a = (struct args){ .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
+	*a = (struct args){ .wall_s = -1, .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
 				   .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL } };
 	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
 		switch (c) {
@@ -67,7 +85,12 @@ static int parse(int argc, char **argv, struct args *a)
 		case 't': a->q.tenant = span_str(optarg); break;
 		case 'm': a->q.model = span_str(optarg); break;
 		case 's': a->q.whole = strtoll(optarg, NULL, 10); break;
+		case 'd':
+			if (take_date(a, optarg) < 0)
+				return CTL_USAGE;
+			break;
 		case 'k': a->keys = true; break;
+		case '0': a->null = true; break;
 		case 'h': usage(stdout, 0); return -1;
 		default: return usage(stderr, CTL_USAGE);
 		}
@@ -159,10 +182,39 @@ static void take_key(const struct loop_opts *o, struct hash_key *key)
 	fprintf(stderr, "kvroutectl: %s; space and keys are not those of the agent\n", e.text);
 }
 
+/* False: it has no prompt. */
+static bool show_body(struct route *r, struct route_scratch *s, struct args *a, struct span body)
+{
+	struct route_preview v;
+
+	a->q.body = body;
+	route_preview(r, s, &a->q, &v);
+	show(&v, a);
+	return v.why == WHY_COLD;
+}
+
+static bool show_bodies(struct route *r, struct route_scratch *s, struct args *a, struct span all)
+{
+	bool good = true;
+
+	if (!a->null)
+		return show_body(r, s, a, all);
+	while (all.n > 0) {
+		const char *end = memchr(all.p, '\0', all.n);
+		size_t n = end != NULL ? (size_t)(end - all.p) : all.n;
+
+		good &= show_body(r, s, a, span_of(all.p, n));
+		putchar('\n');
+		n += end != NULL;
+		all = span_of(all.p + n, all.n - n);
+	}
+	return good;
+}
+
 static int preview(const struct conf *c, struct args *a)
 {
 	struct route_opts ro = c->route;
-	struct route_preview v;
+	bool good = false;
 	struct route_scratch *s;
 	struct hash_key key;
 	struct route *r;
@@ -181,16 +233,13 @@ static int preview(const struct conf *c, struct args *a)
 	if (s == NULL) {
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	} else {
-		a->q.body = span_of(body, n);
-		a->q.wall_s = time(NULL);
-		route_preview(r, s, &a->q, &v);
-		show(&v, a);
+		a->q.wall_s = a->wall_s >= 0 ? a->wall_s : time(NULL);
+		good = show_bodies(r, s, a, span_of(body, n));
 	}
-	n = s == NULL || v.why != WHY_COLD;
 	route_scratch_free(s);
 	route_free(r);
 	mem_free(body);
-	return n ? CTL_FAILED : 0;
+	return good ? 0 : CTL_FAILED;
 }
 
 int ctl_pages(int argc, char **argv)

@@ -95,6 +95,9 @@ stdin=$tmp/half.json run "pages of a cut one in token mode" 0 "mode=tokens/4
 ^cut +1$" ./kvroutectl pages -f "$tmp/tok.yaml" --path /v1/completions
 sed 's/llama/none/' "$tmp/tok.yaml" > "$tmp/notok.yaml"
 stdin=$tmp/text.json run "pages without the tokenizer's file" 1 "none.tokenizer.json: " ./kvroutectl pages -f "$tmp/notok.yaml" --path /v1/completions
+{ cat "$tmp/chat.json"; printf '\0{"messages":[{"role":"user","content":"a"}],"model":"m9"}\0'; } > "$tmp/two.nul"
+stdin=$tmp/two.nul run "pages of several bodies" 0 "^pages +5$
+^model +m9$" ./kvroutectl pages -f "$tmp/good.yaml" --null
 stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"
