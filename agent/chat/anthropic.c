@@ -1,30 +1,14 @@
 /* anthropic.c - a body of /v1/messages as one of chat completions.
  *
  * Source: vllm/entrypoints/anthropic/serving.py:
- *   - all text of "system", and of messages with that role, one behind the other, is the first message; a block that begins with
- *     x-anthropic-billing-header, which differs with each request, does not count
+ *   - all text of "system", one behind the other, is the first message; a block that begins with x-anthropic-billing-header, which
+ *     differs with each request, does not count; messages of that role join it where the template raises an error for
+ *     them (struct make_anthropic), and else stay where they are
  *   - blocks: text; thinking is reasoning; tool_use a call; what a user's tool_result says is a message of role tool in front of
  *     the user's own; a user's message of which nothing is left is none
  *   - one block of text is a plain text
- *   - tools have their schema as parameters; "output_config.effort" is the reasoning effort */
+ *   - tools have their schema as parameters; "output_config.effort" is the reasoning effort, but not where "thinking" is disabled */
 #include "agent/chat/make.h"
-
-static void add_system_text(struct make *k, struct make_list *l, struct jval of)
-{
-	if (is_str(of)) {
-		make_add(k, l, of);
-		return;
-	}
-	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
-		struct jval text = get(of.v[i], "text");
-		static const char billing[] = "x-anthropic-billing-header";
-
-		if (!is_word(get_text(of.v[i], "type"), "text") || !is_str(text) || text.n == 0)
-			continue;
-		if (text.n < sizeof(billing) - 1 || memcmp(text.s, billing, sizeof(billing) - 1) != 0)
-			make_add(k, l, text);
-	}
-}
 
 static struct jval message(struct make *k, const char *role, struct jval content)
 {
@@ -35,16 +19,42 @@ static struct jval message(struct make *k, const char *role, struct jval content
 	return m;
 }
 
-static void add_system(struct make *k, struct make_list *out, struct jval body)
+static void add_blocks(struct make *k, struct make_list *l, struct jval of)
+{
+	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
+		struct jval text = get(of.v[i], "text");
+
+		if (is_word(get_text(of.v[i], "type"), "text") && is_str(text) && text.n > 0 && !make_is_billing(text))
+			make_add(k, l, text);
+	}
+}
+
+/* What a message of role system says; n == 0: nothing, and there is no message. */
+static struct jval system_text(struct make *k, struct jval content)
+{
+	struct make_list l = { .n = 0 };
+
+	if (is_str(content))
+		return make_is_billing(content) ? make_str("") : content;
+	add_blocks(k, &l, content);
+	return make_joined(k, &l, "");
+}
+
+static void add_system(struct make *k, const struct make_anthropic *how, struct make_list *out, struct jval body)
 {
 	struct jval messages = get(body, "messages"), system = get(body, "system");
 	struct make_list l = { .n = 0 };
 
-	if (!is_str(system) || system.n > 0)
-		add_system_text(k, &l, system);
-	for (uint32_t i = 0; is_list(messages) && i < messages.n; i++) {
+	if (is_str(system) && system.n > 0)
+		make_add(k, &l, system);
+	add_blocks(k, &l, system);
+	for (uint32_t i = 0; how->merge && is_list(messages) && i < messages.n; i++) {
+		struct jval text = make_str("");
+
 		if (is_word(get_text(messages.v[i], "role"), "system"))
-			add_system_text(k, &l, get(messages.v[i], "content"));
+			text = system_text(k, get(messages.v[i], "content"));
+		if (text.n > 0)
+			make_add(k, &l, text);
 	}
 	if (l.n > 0)
 		make_add(k, out, message(k, "system", make_joined(k, &l, "")));
@@ -138,7 +148,8 @@ static void add_block(struct make *k, struct make_list *out, struct blocks *b, s
 		add_call(k, b, block);
 	} else if (is_word(type, "tool_result") && user) {
 		add_result(k, out, block);
-	} else if (is_word(type, "tool_result") || is_word(type, "image") || is_word(type, "document")) {
+	} else if (is_word(type, "tool_result") || is_word(type, "image") || is_word(type, "document") ||
+		   is_word(type, "tool_addition") || is_word(type, "tool_removal")) {
 		make_fail(k, MAKE_UNKNOWN);	/* of an assistant's result Python's own notation would be shown */
 	} else if (!is_word(type, "redacted_thinking") && !is_word(type, "tool_reference")) {
 		make_fail(k, MAKE_REFUSED);
@@ -157,7 +168,15 @@ static void put_blocks(struct make *k, struct jval m, struct blocks *b)
 		make_put(k, m, "content", make_list_value(&b->parts));
 }
 
-static void add_message(struct make *k, struct make_list *out, struct jval of)
+static void add_own_system(struct make *k, struct make_list *out, struct jval content)
+{
+	struct jval text = system_text(k, content);
+
+	if (text.n > 0)
+		make_add(k, out, message(k, "system", text));
+}
+
+static void add_message(struct make *k, const struct make_anthropic *how, struct make_list *out, struct jval of)
 {
 	struct jval m = make_dict(k), role = get(of, "role"), content = get(of, "content");
 	struct blocks b = { .parts = { .n = 0 } };
@@ -167,8 +186,11 @@ static void add_message(struct make *k, struct make_list *out, struct jval of)
 		make_fail(k, MAKE_REFUSED);
 		return;
 	}
-	if (is_word(jval_span(role), "system"))
+	if (is_word(jval_span(role), "system")) {
+		if (!how->merge)
+			add_own_system(k, out, content);
 		return;
+	}
 	user = is_word(jval_span(role), "user");
 	make_put(k, m, "role", role);
 	if (is_str(content))
@@ -191,6 +213,8 @@ static struct jval tool(struct make *k, struct jval of)
 	make_put(k, function, "name", get(of, "name"));
 	make_put(k, function, "description", is_none(get(of, "description")) ? jval_none() : get(of, "description"));
 	make_put(k, function, "parameters", is_none(get(of, "input_schema")) ? jval_none() : get(of, "input_schema"));
+	make_put(k, function, "strict", get(of, "strict"));
+	make_put(k, function, "defer_loading", get(of, "defer_loading"));
 	make_put(k, t, "type", make_str("function"));
 	make_put(k, t, "function", function);
 	return t;
@@ -211,20 +235,26 @@ static void put_tools(struct make *k, struct jval out, struct jval tools)
 	make_put(k, out, "tools", make_list_value(&l));
 }
 
-struct jval make_of_anthropic(struct make *k, struct jval body)
+static struct jval effort_of(const struct make_anthropic *how, struct jval body)
 {
-	struct jval out = make_dict(k), messages = get(body, "messages"), effort = get(get(body, "output_config"), "effort");
+	if (is_word(get_text(get(body, "thinking"), "type"), "disabled"))
+		return make_str(how->disabled);
+	return get(get(body, "output_config"), "effort");
+}
+
+struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body)
+{
+	struct jval out = make_dict(k), messages = get(body, "messages");
 	struct make_list l = { .n = 0 };
 
 	if (!is_list(messages))
 		make_fail(k, MAKE_REFUSED);
-	add_system(k, &l, body);
+	add_system(k, how, &l, body);
 	for (uint32_t i = 0; is_list(messages) && i < messages.n && k->state == MAKE_GOOD; i++)
-		add_message(k, &l, messages.v[i]);
+		add_message(k, how, &l, messages.v[i]);
 	make_put(k, out, "messages", make_list_value(&l));
 	put_tools(k, out, get(body, "tools"));
-	if (is_str(effort))
-		make_put(k, out, "reasoning_effort", effort);
+	make_put(k, out, "reasoning_effort", effort_of(how, body));
 	if (get(body, "chat_template_kwargs").kind == JV_DICT)
 		make_put(k, out, "chat_template_kwargs", get(body, "chat_template_kwargs"));
 	return out;

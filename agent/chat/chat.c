@@ -1,8 +1,4 @@
-/* chat.c - from the bytes of a body to text.
- *
- * A cut body is closed behind its last whole message and rendered three times: as it is, with one more message, and with a whole
- * turn more, without the beginning of an answer in any. What they have in common does not depend on what comes next, so it is
- * what the whole body's text begins with, for templates that look no further ahead than that. */
+/* chat.c - from the bytes of a body to text. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -65,17 +61,7 @@ const char *chat_result_name(enum chat_result r)
 
 /* ---- one rendering ------------------------------------------------------------------------------------- */
 
-struct rendering {
-	const struct chat *c;
-	struct chat_scratch *s;
-	const struct chat_body *b;
-	struct chat_text *out;
-	struct buffer *into;
-	struct jval body, messages, tools;
-	bool completion;	/* an answer begins behind it */
-};
-
-static enum chat_result why(struct rendering *r, enum chat_result result, const char *text)
+enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text)
 {
 	snprintf(r->out->why, sizeof(r->out->why), "%s", text);
 	return result;
@@ -115,43 +101,17 @@ static int harmony_piece(void *arg, enum harmony_piece what, struct span text)
 	return r->into->failed || r->into->n > UINT32_MAX || !add_run(r->s, run) ? -1 : 0;
 }
 
-/* What the body says of the template's arguments goes over everything else, but for those that engines give themselves. */
-static void put_arguments(struct make *k, struct jval vars, struct jval arguments)
-{
-	for (uint32_t i = 0; arguments.kind == JV_DICT && i < arguments.d->n && k->state == MAKE_GOOD; i++) {
-		struct jval key = arguments.d->entry[i].key;
-
-		if (is_word(jval_span(key), "chat_template") || is_word(jval_span(key), "tokenize"))
-			make_fail(k, MAKE_REFUSED);
-		make_put_any(k, vars, key, arguments.d->entry[i].value);
-	}
-}
-
-static struct jval variables(struct make *k, const struct rendering *r)
-{
-	struct jval vars = make_copy(k, r->c->tokens), documents = get(r->body, "documents");
-
-	make_put(k, vars, "documents", is_none(documents) ? jval_none() : documents);
-	if (is_str(get(r->body, "reasoning_effort")))
-		make_put(k, vars, "reasoning_effort", get(r->body, "reasoning_effort"));
-	put_arguments(k, vars, get(r->body, "chat_template_kwargs"));
-	make_put(k, vars, "messages", r->messages);
-	make_put(k, vars, "tools", r->tools);
-	make_put(k, vars, "add_generation_prompt", jval_bool(r->completion));
-	return vars;
-}
-
-static enum chat_result of_make(struct rendering *r, const struct make *k)
+enum chat_result chat_of_make(struct rendering *r, const struct make *k)
 {
 	switch (k->state) {
 	case MAKE_GOOD:
 		return CHAT_DONE;
 	case MAKE_REFUSED:
-		return why(r, CHAT_REFUSED, "this is no conversation that the engine would take");
+		return chat_why(r, CHAT_REFUSED, "this is no conversation that the engine would take");
 	case MAKE_UNKNOWN:
-		return why(r, CHAT_UNKNOWN, "there is something in it that is not text");
+		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
 	default:
-		return why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
+		return chat_why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
 	}
 }
 
@@ -171,14 +131,14 @@ static enum chat_result by_template(struct rendering *r)
 {
 	const struct chat *c = r->c;
 	struct make k = { .mem = r->s->mem };
-	struct jval vars = variables(&k, r);
+	struct jval vars = chat_variables(&k, r);
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jinja_error e = { .line = 0 };
 	bool tools = c->tool_use != NULL && is_list(r->tools);
 
 	limits.steps = r->b->cut ? STEPS_CUT : STEPS_MOST;
 	if (k.state != MAKE_GOOD)
-		return of_make(r, &k);
+		return chat_of_make(r, &k);
 	return of_jinja(r, jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_piece, r->into, &e),
 			&e);
 }
@@ -201,18 +161,18 @@ static enum chat_result by_harmony(struct rendering *r)
 	make_put(&k, body, "tools", get(r->body, "tools"));
 	make_put(&k, body, "reasoning_effort", get(r->body, "reasoning_effort"));
 	if (k.state != MAKE_GOOD)
-		return of_make(r, &k);
+		return chat_of_make(r, &k);
 	r->s->n_runs = 0;
 	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
 	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
 		result = HARMONY_LIMIT;
 	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)	/* arguments that are no text are the engine's to write */
-		return why(r, CHAT_UNKNOWN, "there is something in it that is not text");
+		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
 	return result == HARMONY_DONE ? CHAT_DONE :
-	       why(r, of[result], result == HARMONY_REFUSED ? "harmony has no form for it" : "it takes too much memory");
+	       chat_why(r, of[result], result == HARMONY_REFUSED ? "harmony has no form for it" : "it takes too much memory");
 }
 
-static enum chat_result render(struct rendering *r, struct buffer *into)
+enum chat_result chat_write(struct rendering *r, struct buffer *into)
 {
 	enum chat_result result;
 
@@ -220,126 +180,8 @@ static enum chat_result render(struct rendering *r, struct buffer *into)
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
 	if (result == CHAT_DONE && into->failed)
-		return why(r, CHAT_NO_MEMORY, "there is no memory for its text");
+		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");
 	return result;
-}
-
-/* ---- an answer that goes on ---------------------------------------------------------------------------- */
-
-static bool is_space(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
-}
-
-/* The text of the last message: of parts, the last one that has some. */
-static struct span last_text(const struct rendering *r)
-{
-	struct jval content;
-
-	if (r->messages.n == 0)
-		return (struct span){ .n = 0 };
-	content = get(r->messages.v[r->messages.n - 1], "content");
-	for (uint32_t i = is_list(content) ? content.n : 0; i > 0; i--) {
-		if (is_str(get(content.v[i - 1], "text")))
-			return get_text(content.v[i - 1], "text");
-	}
-	return is_str(content) ? jval_span(content) : (struct span){ .n = 0 };
-}
-
-/* Hugging Face's apply_chat_template(): the text ends where the last message does, with the white space behind it if the
- * template left that. */
-static enum chat_result end_at_last(struct rendering *r)
-{
-	struct span s = last_text(r), full;
-	struct buffer *b = r->into;
-	const char *at = NULL;
-	size_t n;
-
-	while (s.n > 0 && is_space(s.p[0]))
-		s = span_of(s.p + 1, s.n - 1);
-	full = s;
-	while (s.n > 0 && is_space(s.p[s.n - 1]))
-		s.n--;
-	if (s.n == 0)
-		return why(r, CHAT_REFUSED, "there is no last message to go on with");
-	if (!jinja_find_last(r->s->mem, span_of(b->p, b->n), s, &at))
-		return why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
-	if (at == NULL)
-		return why(r, CHAT_REFUSED, "the template changes the last message, so that it cannot go on");
-	n = (size_t)(at - b->p);
-	b->n = n + (b->n - n >= full.n && memcmp(at, full.p, full.n) == 0 ? full.n : s.n);
-	return CHAT_DONE;
-}
-
-/* ---- cut bodies ---------------------------------------------------------------------------------------- */
-
-/* With <n> more messages: a user's, an answer, a user's; or from an answer on, for templates that take no two of a kind in a row. */
-static enum chat_result render_longer(struct rendering *r, unsigned n, bool from_answer)
-{
-	struct jval messages = r->messages, dummy = { .kind = JV_MISSING };
-	struct make k = { .mem = r->s->mem };
-	struct make_list l = { .n = 0 };
-	bool parts = r->c->tool_use != NULL && is_list(r->tools) ? r->c->tool_parts : r->c->plain_parts;
-	enum chat_result result;
-
-	for (uint32_t i = 0; i < messages.n; i++)
-		make_add(&k, &l, messages.v[i]);
-	for (unsigned i = 0; i < n && k.state == MAKE_GOOD; i++) {
-		dummy = make_dict(&k);
-		make_put(&k, dummy, "role", make_str((i % 2 == 0) != from_answer ? "user" : "assistant"));
-		make_put(&k, dummy, "content", make_str("x"));
-		dummy = make_messages(&k, jval_list(&dummy, 1), parts);
-		if (k.state == MAKE_GOOD)
-			make_add(&k, &l, dummy.v[0]);
-	}
-	if (k.state != MAKE_GOOD)
-		return of_make(r, &k);
-	r->messages = make_list_value(&l);
-	result = render(r, &r->s->other);
-	r->messages = messages;
-	return result;
-}
-
-static size_t common(const struct buffer *a, const struct buffer *b)
-{
-	size_t n = a->n < b->n ? a->n : b->n, i = 0;
-
-	while (i < n && a->p[i] == b->p[i])
-		i++;
-	while (i > 0 && i < a->n && ((unsigned char)a->p[i] & 0xc0) == 0x80)
-		i--;
-	return i;
-}
-
-/* One message behind it may be the last one of its kind, and three are a turn of their own: some templates write the last answer or
- * the last turn in another way. */
-static enum chat_result render_cut(struct rendering *r)
-{
-	static const unsigned more[] = { 1, 3 };
-	size_t same = SIZE_MAX;
-	bool from_answer = false;
-	enum chat_result result;
-
-	if (r->messages.n == 0)
-		return why(r, CHAT_UNKNOWN, "it is cut before its first message ends");
-	r->completion = false;
-	if ((result = render(r, &r->s->text)) != CHAT_DONE)
-		return result;
-	for (unsigned i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
-		result = render_longer(r, more[i], from_answer);
-		if (result == CHAT_REFUSED && i == 0)
-			result = render_longer(r, more[i], from_answer = true);
-		if (result != CHAT_DONE)
-			return result;
-		if (common(&r->s->text, &r->s->other) < same)
-			same = common(&r->s->text, &r->s->other);
-	}
-	if (r->c->format == CHAT_HARMONY && (result = render(r, &r->s->text)) != CHAT_DONE)	/* the runs are of the last one */
-		return result;
-	r->s->text.n = same;
-	r->out->part = true;
-	r->out->why[0] = '\0';
-	return CHAT_DONE;
 }
 
 /* Runs of harmony end with the text. */
@@ -354,11 +196,6 @@ static void trim_runs(struct chat_scratch *s)
 
 /* ---- the body ------------------------------------------------------------------------------------------ */
 
-static bool truth(struct jval v, bool otherwise)
-{
-	return v.kind == JV_BOOL ? v.i != 0 : otherwise;
-}
-
 /* The body as values; of a cut one what is whole. */
 static enum chat_result read_body(struct rendering *r)
 {
@@ -368,58 +205,122 @@ static enum chat_result read_body(struct rendering *r)
 
 	if (r->b->cut) {
 		if (!cut_find(raw, r->b->api == CHAT_RESPONSES ? "input" : "messages", &cut))
-			return why(r, CHAT_UNKNOWN, "nothing of it is whole");
+			return chat_why(r, CHAT_UNKNOWN, "nothing of it is whole");
 		buffer_start(&r->s->closed, 0);
 		buffer_add(&r->s->closed, raw.p, cut.n);
 		buffer_str(&r->s->closed, cut.close);
 		if (r->s->closed.failed)
-			return why(r, CHAT_NO_MEMORY, "there is no memory for it");
+			return chat_why(r, CHAT_NO_MEMORY, "there is no memory for it");
 		raw = span_of(r->s->closed.p, r->s->closed.n);
+		r->in_list = cut.in_list;
 	}
 	errno = 0;
 	if (jval_from_json(r->s->mem, raw, BODY_DEPTH, &r->body, &at) < 0) {
 		if (jinja_mem_full(r->s->mem))
-			return why(r, CHAT_LIMIT, "it takes too much memory");
-		return errno == ENOMEM ? why(r, CHAT_NO_MEMORY, "there is no memory for it") : why(r, CHAT_REFUSED, "it is no JSON");
+			return chat_why(r, CHAT_LIMIT, "it takes too much memory");
+		return errno == ENOMEM ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it") : chat_why(r, CHAT_REFUSED, "it is no JSON");
 	}
-	return r->body.kind == JV_DICT ? CHAT_DONE : why(r, CHAT_REFUSED, "it is no JSON object");
+	return r->body.kind == JV_DICT ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it is no JSON object");
+}
+
+static enum chat_result to_messages(struct rendering *r)
+{
+	const struct chat_traits *t;
+	struct make k = { .mem = r->s->mem };
+	struct make_how how = { .aliases = r->c->aliases, .responses = r->b->api == CHAT_RESPONSES };
+
+	r->tools = make_tools(&k, get(r->body, "tools"));
+	t = traits_of(r);
+	how.parts = t->parts;
+	r->given = make_messages(&k, &how, get(r->body, "messages"));
+	r->messages = k.state == MAKE_GOOD && !t->developer ? make_systems(&k, r->given) : r->given;
+	return chat_of_make(r, &k);
 }
 
 static enum chat_result convert(struct rendering *r)
 {
 	struct make k = { .mem = r->s->mem };
-	bool parts;
+	bool harmony = r->c->format == CHAT_HARMONY;
 
-	if (r->b->api == CHAT_RESPONSES && r->c->format == CHAT_HARMONY)
-		return why(r, CHAT_UNKNOWN, "responses by harmony are not known");
-	if (!is_none(get(r->body, "chat_template")))
-		return why(r, CHAT_UNKNOWN, "it brings a template of its own");
+	if (r->b->api == CHAT_RESPONSES && harmony)
+		return chat_why(r, CHAT_UNKNOWN, "responses by harmony are not known");
+	if (!harmony && !is_none(get(r->body, "chat_template")))
+		return chat_why(r, CHAT_UNKNOWN, "it brings a template of its own");
+	if (r->b->api == CHAT_COMPLETIONS && is_list(get(r->body, "tools")) && get(r->body, "tools").n == 0)
+		return chat_why(r, CHAT_REFUSED, "its tools are an empty list");
 	if (r->b->api == CHAT_MESSAGES)
-		r->body = make_of_anthropic(&k, r->body);
+		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body);
 	else if (r->b->api == CHAT_RESPONSES)
 		r->body = make_of_responses(&k, r->body);
 	if (k.state != MAKE_GOOD)
-		return of_make(r, &k);
-	if (r->c->format == CHAT_HARMONY) {
-		r->messages = get(r->body, "messages");
-		return is_list(r->messages) ? CHAT_DONE : why(r, CHAT_REFUSED, "it has no messages");
-	}
-	r->tools = make_tools(&k, get(r->body, "tools"));
-	parts = r->c->tool_use != NULL && is_list(r->tools) ? r->c->tool_parts : r->c->plain_parts;
-	r->messages = make_messages(&k, get(r->body, "messages"), parts);
-	return of_make(r, &k);
+		return chat_of_make(r, &k);
+	if (!harmony)
+		return to_messages(r);
+	r->messages = r->given = get(r->body, "messages");
+	return is_list(r->messages) ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it has no messages");
 }
 
-static enum chat_result render_whole(struct rendering *r)
+/* Harmony looks at neither, but the engine refuses both before that. */
+static enum chat_result write_whole(struct rendering *r)
 {
-	bool goes_on = truth(get(r->body, "continue_final_message"), false);
+	bool harmony = r->c->format == CHAT_HARMONY, goes_on = chat_truth(get(r->body, "continue_final_message"), false);
 	enum chat_result result;
+	struct span last;
 
-	r->completion = truth(get(r->body, "add_generation_prompt"), true);
+	r->completion = chat_truth(get(r->body, "add_generation_prompt"), !harmony || !goes_on);
 	if (goes_on && r->completion)
-		return why(r, CHAT_REFUSED, "an answer cannot begin and go on");
-	result = render(r, &r->s->text);
-	return result == CHAT_DONE && goes_on ? end_at_last(r) : result;
+		return chat_why(r, CHAT_REFUSED, "an answer cannot begin and go on");
+	r->completion |= harmony;
+	if (!goes_on || harmony)
+		return chat_write(r, &r->s->text);
+	result = chat_tag_last(r, &last);
+	if (result == CHAT_DONE)
+		result = chat_write(r, &r->s->text);
+	return result == CHAT_DONE ? chat_end_at_tag(r, last) : result;
+}
+
+/* Whether an escape of half a pair is at <p>: 1: the first half, 2: the second. */
+static unsigned half_at(const char *p, const char *end)
+{
+	char c = end - p >= 6 ? (char)(p[3] | 0x20) : '\0';
+
+	if (end - p < 6 || p[0] != '\\' || p[1] != 'u' || (p[2] | 0x20) != 'd')
+		return 0;
+	return c == '8' || c == '9' || c == 'a' || c == 'b' ? 1 : c >= 'c' && c <= 'f' ? 2 : 0;
+}
+
+static bool has_lone_half(struct span raw)
+{
+	const char *p = raw.p, *end = p + raw.n;
+
+	while ((p = memchr(p, '\\', (size_t)(end - p))) != NULL && end - p >= 2) {
+		unsigned half = half_at(p, end);
+
+		if (half == 2 || (half == 1 && half_at(p + 6, end) != 2))
+			return true;
+		p += half == 1 ? 12 : 2;
+	}
+	return false;
+}
+
+static bool has_replacement(struct span text)
+{
+	const char *p = text.p, *end = p + text.n;
+
+	while (p != end && (p = memchr(p, 0xef, (size_t)(end - p))) != NULL) {
+		if (end - p >= 3 && (unsigned char)p[1] == 0xbf && (unsigned char)p[2] == 0xbd)
+			return true;
+		p++;
+	}
+	return false;
+}
+
+/* Python keeps half a pair, which no tokenizer takes; here U+FFFD stands for it. */
+static enum chat_result check_halves(struct rendering *r)
+{
+	if (has_replacement(span_of(r->s->text.p, r->s->text.n)) && has_lone_half(r->b->raw))
+		return chat_why(r, CHAT_REFUSED, "there is half a surrogate pair in its text");
+	return CHAT_DONE;
 }
 
 static void set_out(struct rendering *r)
@@ -437,7 +338,7 @@ static void set_out(struct rendering *r)
 	r->out->n = s->text.n;
 	r->out->runs = s->runs;
 	r->out->n_runs = s->n_runs;
-	r->out->special = truth(get(r->body, "add_special_tokens"), false);
+	r->out->special = chat_truth(get(r->body, "add_special_tokens"), false);
 	r->out->tools_unseen = r->b->cut && get(r->body, "tools").kind == JV_MISSING;
 }
 
@@ -446,15 +347,21 @@ enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const
 	struct rendering r = { .c = c, .s = s, .b = b, .out = out };
 	enum chat_result result;
 
-	*out = (struct chat_text){ .p = "" };
+	*out = (struct chat_text){ .p = "", .keep = SIZE_MAX };
 	jinja_mem_wipe(s->mem);
 	result = read_body(&r);
 	if (result == CHAT_DONE)
+		result = chat_take_truncation(&r);
+	if (result == CHAT_DONE) {
+		chat_note_unseen(&r);
 		result = convert(&r);
+	}
 	if (result == CHAT_DONE)
-		result = b->cut ? render_cut(&r) : render_whole(&r);
+		result = b->cut ? chat_write_part(&r) : write_whole(&r);
+	if (result == CHAT_DONE)
+		result = check_halves(&r);
 	if (result != CHAT_DONE)
 		return result;
 	set_out(&r);
-	return out->n > 0 && s->n_runs == 0 ? why(&r, CHAT_NO_MEMORY, "there is no memory for its text") : CHAT_DONE;
+	return out->n > 0 && s->n_runs == 0 ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text") : CHAT_DONE;
 }

@@ -3,7 +3,7 @@
  *
  *     body -> values -> messages as the engine builds them -> template (or harmony) -> text, in runs
  *
- * As vLLM does it; make.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
+ * As vLLM 0.32 does it; make.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
  * not: pictures and sounds, a template of the body's own, an earlier response that only the engine has. Pure: time comes in, no file
  * is read. A struct chat is immutable and shared by threads; a scratch belongs to one. */
 #ifndef KVROUTE_CHAT_CHAT_H
@@ -24,6 +24,7 @@ struct chat_source {
 	struct span template;	/* n == 0: "chat_template" of <config> */
 	struct span config;	/* tokenizer_config.json: special tokens, templates; n == 0: none */
 	const char *template_name, *config_name;	/* of the files, for errors */
+	bool no_aliases;	/* the engine's transformers is older than 5.21: what was thought has no name "thinking" */
 };
 
 /* Returns true if there is anything to load: a template, or a format that needs none. A configuration that is no JSON object counts
@@ -71,6 +72,8 @@ struct chat_run {
 	enum chat_run_kind kind;
 };
 
+enum chat_side { SIDE_USUAL, SIDE_LEFT, SIDE_RIGHT };	/* "truncation_side": what is cut off; engines cut off the left one unless told */
+
 /* What a body became; lives in the scratch until its next use. */
 struct chat_text {
 	const char *p;
@@ -80,6 +83,10 @@ struct chat_text {
 	bool part;		/* of a cut body: what any body that begins like this has in front; more text follows */
 	bool special;		/* "add_special_tokens": the tokenizer adds its own around it */
 	bool tools_unseen;	/* cut before its tools were seen, if it has any: with them the text would differ from its beginning */
+	bool system_unseen;	/* the same of "system" or "instructions" */
+	bool developer_unseen;	/* cut within its messages: others of role developer would change the front */
+	enum chat_side side;	/* that is kept of more than <keep> tokens */
+	size_t keep;		/* SIZE_MAX: all; > 0 */
 	char why[160];		/* of any result but CHAT_DONE; may quote the body: not for logs */
 };
 

@@ -23,6 +23,15 @@ static struct span joined(struct making *k, const char *before, struct span s)
 
 /* ---- what a message says ------------------------------------------------------------------------------- */
 
+/* What bodies of responses say in place of "text" is refused, and what is no part at all. */
+static void check_part(struct making *k, struct jval part)
+{
+	struct span type = get_text(part, "type");
+
+	if (part.kind != JV_DICT || is_word(type, "input_text") || is_word(type, "output_text"))
+		make_fail(&k->make, MAKE_REFUSED);
+}
+
 /* The runs of a message's content: of a list each part's text, also an empty one. */
 static const struct span *runs_of(struct making *k, struct jval content, size_t *n)
 {
@@ -35,23 +44,33 @@ static const struct span *runs_of(struct making *k, struct jval content, size_t 
 		s[(*n)++] = content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
 		return s;
 	}
-	for (uint32_t i = 0; i < content.n; i++)
+	for (uint32_t i = 0; i < content.n; i++) {
+		check_part(k, content.v[i]);
 		s[(*n)++] = get_text(content.v[i], "text");
+	}
 	return s;
 }
 
-/* The parts of type text one behind the other. */
-static struct span flat(struct making *k, struct jval content)
+/* All its texts one behind the other. False: it has none. */
+static bool flat(struct making *k, struct jval content, struct span *out)
 {
 	struct make_list l = { .n = 0 };
 
-	if (content.kind != JV_LIST)
-		return content.kind == JV_STR ? jval_span(content) : (struct span){ .n = 0 };
-	for (uint32_t i = 0; i < content.n; i++) {
-		if (is_word(get_text(content.v[i], "type"), "text") && is_str(get(content.v[i], "text")))
-			make_add(&k->make, &l, get(content.v[i], "text"));
+	*out = (struct span){ .n = 0 };
+	if (is_str(content)) {
+		*out = jval_span(content);
+		return true;
 	}
-	return jval_span(make_joined(&k->make, &l, ""));
+	for (uint32_t i = 0; is_list(content) && i < content.n; i++) {
+		struct jval text = is_str(content.v[i]) ? content.v[i] : get(content.v[i], "text");
+
+		if (!is_str(content.v[i]))
+			check_part(k, content.v[i]);
+		if (is_str(text))
+			make_add(&k->make, &l, text);
+	}
+	*out = jval_span(make_joined(&k->make, &l, ""));
+	return l.n > 0;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -102,16 +121,14 @@ static void add_call(struct making *k, struct jval call)
 
 static struct span reasoning_of(struct jval msg)
 {
-	struct span s = get_text(msg, "reasoning");
-
-	return s.n > 0 ? s : get_text(msg, "reasoning_content");
+	return get_text(msg, is_none(get(msg, "reasoning")) ? "reasoning_content" : "reasoning");
 }
 
 static void add_calls(struct making *k, struct jval msg, struct jval calls)
 {
-	struct span text = flat(k, get(msg, "content"));
+	struct span text;
 
-	if (text.n > 0)
+	if (flat(k, get(msg, "content"), &text) && text.n > 0)
 		add_text(k, HARMONY_ASSISTANT, "commentary", text);
 	if (reasoning_of(msg).n > 0)
 		add_text(k, HARMONY_ASSISTANT, "analysis", reasoning_of(msg));
@@ -150,12 +167,14 @@ static struct span called(const struct making *k, struct jval id)
 
 static void add_tool(struct making *k, struct jval msg)
 {
-	struct harmony_message *m = add_text(k, HARMONY_TOOL, "commentary", flat(k, get(msg, "content")));
+	struct harmony_message *m;
+	struct span text;
 
-	if (m == NULL)
+	flat(k, get(msg, "content"), &text);
+	if ((m = add_text(k, HARMONY_TOOL, "commentary", text)) == NULL)
 		return;
 	m->name = joined(k, "functions.", called(k, id_of(msg, "tool_call_id")));
-	m->recipient = SPAN("assistant");
+	m->channel = SPAN("commentary to=assistant");	/* the library writes the recipient there; vLLM changes that for calls only */
 }
 
 static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
@@ -172,14 +191,52 @@ static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 		m->channel = SPAN("final");
 }
 
+/* With instructions or tools, or both. "function" of each tool: another type is refused by the engines. */
+static void add_developer(struct making *k, bool has_instructions, struct span instructions, struct jval tools)
+{
+	uint32_t n = is_list(tools) ? tools.n : 0;
+	struct harmony_developer *d = take(k, sizeof(*d));
+	struct jval *of = take(k, n * sizeof(*of));
+	struct harmony_message *m = d != NULL && of != NULL ? add(k, HARMONY_DEVELOPER) : NULL;
+
+	if (m == NULL)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_word(get_text(tools.v[i], "type"), "function"))
+			make_fail(&k->make, MAKE_REFUSED);
+		of[i] = get(tools.v[i], "function");
+	}
+	*d = (struct harmony_developer){ .instructions = instructions, .has_instructions = has_instructions, .tools = of, .n_tools = n };
+	m->developer = d;
+}
+
+/* Of the role system or developer. */
+static bool instructs(struct jval msg)
+{
+	return is_word(get_text(msg, "role"), "system") || is_word(get_text(msg, "role"), "developer");
+}
+
+/* Not the first message. */
+static void add_instructions(struct making *k, struct jval msg)
+{
+	struct jval content = get(msg, "content");
+	struct span text;
+	size_t n;
+
+	runs_of(k, content, &n);	/* the engine makes them, too, before it looks at the role */
+	if (flat(k, content, &text))
+		add_developer(k, true, text, jval_none());
+}
+
 static bool role_of(struct jval msg, enum harmony_role *role)
 {
-	static const char *const names[] = { "system", "developer", "user", "assistant", "tool" };
-	struct span s = get_text(msg, "role");
+	static const struct { const char *name; enum harmony_role role; } names[] = {
+		{ "user", HARMONY_USER }, { "assistant", HARMONY_ASSISTANT }, { "tool", HARMONY_TOOL },
+	};
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (is_word(s, names[i])) {
-			*role = (enum harmony_role)i;
+		if (is_word(get_text(msg, "role"), names[i].name)) {
+			*role = names[i].role;
 			return true;
 		}
 	}
@@ -191,6 +248,10 @@ static void add_message(struct making *k, struct jval msg)
 	struct jval calls = get(msg, "tool_calls");
 	enum harmony_role role;
 
+	if (instructs(msg)) {
+		add_instructions(k, msg);
+		return;
+	}
 	if (!role_of(msg, &role)) {
 		make_fail(&k->make, MAKE_REFUSED);
 		return;
@@ -210,11 +271,16 @@ static void add_message(struct making *k, struct jval msg)
 
 /* ---- in front and behind ------------------------------------------------------------------------------- */
 
-static enum harmony_effort effort_of(struct jval body)
+static enum harmony_effort effort_of(struct making *k, struct jval body)
 {
+	struct jval effort = get(body, "reasoning_effort");
 	struct span s = get_text(body, "reasoning_effort");
 
-	return is_word(s, "low") ? EFFORT_LOW : is_word(s, "high") ? EFFORT_HIGH : EFFORT_MEDIUM;
+	if (is_none(effort) || is_word(s, "medium"))
+		return EFFORT_MEDIUM;
+	if (!is_word(s, "low") && !is_word(s, "high"))
+		make_fail(&k->make, MAKE_REFUSED);
+	return is_word(s, "low") ? EFFORT_LOW : EFFORT_HIGH;
 }
 
 static void add_system(struct making *k, struct jval body, struct span date)
@@ -226,41 +292,32 @@ static void add_system(struct making *k, struct jval body, struct span date)
 		return;
 	harmony_system_defaults(s);
 	s->date = date;
-	s->effort = effort_of(body);
+	s->effort = effort_of(k, body);
 	m->system = s;
 }
 
-/* "function" of each tool. Another type is refused by the engines. */
-static void add_developer(struct making *k, struct jval tools)
+/* The text of the first message, and the tools. Returns how many messages it has taken. */
+static uint32_t add_preamble(struct making *k, struct jval body, struct jval messages)
 {
-	struct harmony_developer *d = take(k, sizeof(*d));
-	struct jval *of = take(k, tools.n * sizeof(*of));
-	struct harmony_message *m = d != NULL && of != NULL ? add(k, HARMONY_DEVELOPER) : NULL;
+	struct jval tools = get(body, "tools");
+	struct span text = { .n = 0 };
+	bool first = messages.n > 0 && instructs(messages.v[0]);
+	bool has = first && flat(k, get(messages.v[0], "content"), &text);
 
-	if (m == NULL)
-		return;
-	for (uint32_t i = 0; i < tools.n; i++) {
-		if (!is_word(get_text(tools.v[i], "type"), "function"))
-			make_fail(&k->make, MAKE_REFUSED);
-		of[i] = get(tools.v[i], "function");
-	}
-	*d = (struct harmony_developer){ .tools = of, .n_tools = tools.n };
-	m->developer = d;
+	if (text.n > 0 || (is_list(tools) && tools.n > 0))
+		add_developer(k, has, text, tools);
+	return first;
 }
 
-/* Of the turn behind the last user's words: thoughts in front of its last final answer go. */
-static void drop_thoughts(struct making *k, size_t from)
+/* Thoughts in front of the last final answer go. */
+static void drop_thoughts(struct making *k)
 {
-	size_t turn = k->n, final, n = from;
+	size_t final = k->n, n = 0;
 
-	while (turn > from && k->m[turn - 1].role != HARMONY_USER)
-		turn--;
-	for (final = k->n; final > turn; final--) {
-		if (k->m[final - 1].role == HARMONY_ASSISTANT && is_word(k->m[final - 1].channel, "final"))
-			break;
-	}
-	for (size_t i = from; i < k->n; i++) {
-		if (i < turn || i + 1 >= final || !is_word(k->m[i].channel, "analysis"))
+	while (final > 0 && (k->m[final - 1].role != HARMONY_ASSISTANT || !is_word(k->m[final - 1].channel, "final")))
+		final--;
+	for (size_t i = 0; i < k->n; i++) {
+		if (i + 1 >= final || !is_word(k->m[i].channel, "analysis"))
 			k->m[n++] = k->m[i];
 	}
 	k->n = n;
@@ -269,21 +326,18 @@ static void drop_thoughts(struct making *k, size_t from)
 enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, const struct gpt_oss_opts *o, harmony_put *put,
 				   void *arg)
 {
-	struct jval messages = get(body, "messages"), tools = get(body, "tools");
+	struct jval messages = get(body, "messages");
 	struct making k = { .make = { .mem = mem } };
-	size_t in_front;
+	uint32_t i;
 
 	if (messages.kind != JV_LIST)
 		return HARMONY_REFUSED;
 	add_system(&k, body, o->date);
-	if (tools.kind == JV_LIST && tools.n > 0)
-		add_developer(&k, tools);
 	find_calls(&k, messages);
-	in_front = k.n;
-	for (uint32_t i = 0; i < messages.n && k.make.state == MAKE_GOOD; i++)
+	for (i = add_preamble(&k, body, messages); i < messages.n && k.make.state == MAKE_GOOD; i++)
 		add_message(&k, messages.v[i]);
 	if (k.make.state != MAKE_GOOD)
 		return k.make.state == MAKE_NO_MEMORY ? HARMONY_NO_MEMORY : HARMONY_REFUSED;
-	drop_thoughts(&k, in_front);
-	return harmony_render(k.m, k.n, (struct harmony_opts){ .drop_analysis = true, .completion = o->completion }, put, arg);
+	drop_thoughts(&k);
+	return harmony_render(k.m, k.n, (struct harmony_opts){ .completion = o->completion }, put, arg);
 }

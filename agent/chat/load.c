@@ -37,6 +37,19 @@ static struct span named(struct jval list, const char *name)
 	return (struct span){ .n = 0 };
 }
 
+static bool names(struct span text, const char *word)
+{
+	return memmem(text.p, text.n, word, strlen(word)) != NULL;
+}
+
+static struct chat_traits traits(const struct jinja *t, struct span text)
+{
+	return (struct chat_traits){
+		.parts = jinja_walks_content(t), .developer = names(text, "\"developer\"") || names(text, "'developer'"),
+		.content = names(text, "content"), .generation = names(text, "endgeneration"),
+	};
+}
+
 static int take_templates(struct chat *c, const struct chat_source *src, struct jval config, struct err *e)
 {
 	struct jval own = get(config, "chat_template");
@@ -53,8 +66,8 @@ static int take_templates(struct chat *c, const struct chat_source *src, struct 
 		return -1;
 	if (tool_use.n > 0 && (c->tool_use = compile(tool_use, file, e)) == NULL)
 		return -1;
-	c->plain_parts = jinja_walks_content(c->plain);
-	c->tool_parts = c->tool_use != NULL && jinja_walks_content(c->tool_use);
+	c->plain_traits = traits(c->plain, plain);
+	c->tool_traits = c->tool_use != NULL ? traits(c->tool_use, tool_use) : c->plain_traits;
 	return 0;
 }
 
@@ -163,9 +176,16 @@ struct chat *chat_load(const struct chat_source *src, const struct hash_key *key
 	}
 	c->refs = 1;
 	c->format = src->format;
-	c->fingerprint = XXH3_64bits(src->config.p, src->config.n) * 3 + XXH3_64bits(src->template.p, src->template.n) + src->format;
+	c->aliases = !src->no_aliases;
+	c->fingerprint = XXH3_64bits(src->config.p, src->config.n) * 3 + XXH3_64bits(src->template.p, src->template.n) +
+			 2 * src->no_aliases + src->format;
 	if (take_config(c, src, key, e) < 0) {
 		chat_unref(c);
+		return NULL;
+	}
+	if (chat_probe(c, key) < 0) {
+		chat_unref(c);
+		err_set(e, "no memory for a chat template");
 		return NULL;
 	}
 	return c;

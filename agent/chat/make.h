@@ -42,12 +42,30 @@ static inline struct jval make_list_value(const struct make_list *l)
 
 /* ---- what bodies become: a body of chat completions ----------------------------------------------------- */
 
-/* messages.c: <messages> as engines give them to a template; <parts>: content is a list of parts. Tool definitions likewise. */
-struct jval make_messages(struct make *k, struct jval messages, bool parts);
+struct make_how {
+	bool parts;		/* content is a list of parts */
+	bool aliases;		/* what was thought is there as "thinking", too */
+	bool responses;		/* parts may have the types of that API */
+};
+
+/* messages.c: <messages> as engines give them to a template. Tool definitions likewise. */
+struct jval make_messages(struct make *k, const struct make_how *how, struct jval messages);
 struct jval make_tools(struct make *k, struct jval tools);
 
+/* system.c: the same for a template that knows no role "developer": such messages are of role system, and if there is one, all texts
+ * of that role are one message in front. Returns <messages> if there is none. */
+struct jval make_systems(struct make *k, struct jval messages);
+bool make_has_role(struct jval messages, const char *role);
+bool make_is_billing(struct jval text);	/* begins with x-anthropic-billing-header */
+
+/* What depends on a model's template in a body of messages: find.c of this folder finds it when the template is loaded. */
+struct make_anthropic {
+	bool merge;		/* texts of role system go to the front, as the template raises an error elsewhere */
+	const char *disabled;	/* reasoning_effort where "thinking" is disabled: "none" or "low" */
+};
+
 /* anthropic.c, responses.c: the body of another API as one of chat completions, with "messages" and "tools". */
-struct jval make_of_anthropic(struct make *k, struct jval body);
+struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body);
 struct jval make_of_responses(struct make *k, struct jval body);
 
 #endif

@@ -2,13 +2,14 @@
  *
  * Source: vllm/entrypoints/chat_utils.py (parse_chat_messages, _postprocess_messages) and the models of its requests:
  *   - content becomes one text, its parts joined by line ends, or a list of {"type": "text", "text": ...} where the template walks
- *     through them; null is no text
- *   - of an assistant "tool_calls" stay, when there are any, with the arguments read: a JSON text becomes the value, what is none
- *     becomes {}; "reasoning" (or "reasoning_content") is there under both names
+ *     through them; null is no text; of a system message a first line that begins with x-anthropic-billing-header is left out
+ *   - of an assistant "tool_calls" stay, when there are any, with the arguments read: the text of a JSON object becomes that object,
+ *     anything else becomes {}; "reasoning" (or "reasoning_content") is there under both names, and with transformers 5.21
+ *     or later (utils/chat_template_utils.py) as "thinking", too
  *   - of a tool's answer the id stays, and parts that are all text are one text
  *   - "name" and "task" stay, of a developer message "tools"; all other members of a message are gone
  *   - a tool's definition has type and function, and a function always name, description and parameters, in this order, null when
- *     they are not there; members of other names come behind */
+ *     they are not there; "strict" and "defer_loading" behind them when they are set; nothing else stays */
 #include <errno.h>
 
 #include "agent/chat/make.h"
@@ -17,9 +18,9 @@
 
 /* ---- content ------------------------------------------------------------------------------------------- */
 
-static bool is_text_type(struct span type)
+static bool is_text_type(const struct make_how *how, struct span type)
 {
-	return is_word(type, "text") || is_word(type, "input_text") || is_word(type, "output_text");
+	return is_word(type, "text") || (how->responses && (is_word(type, "input_text") || is_word(type, "output_text")));
 }
 
 static bool is_media_type(struct span type)
@@ -37,14 +38,14 @@ static bool is_media_type(struct span type)
 }
 
 /* The text of a part; JV_MISSING: it has none, and is left out, or k->state says why it cannot be known. */
-static struct jval text_of_part(struct make *k, struct jval part)
+static struct jval text_of_part(struct make *k, const struct make_how *how, struct jval part)
 {
 	struct span type = get_text(part, "type");
 	const char *key = is_word(type, "refusal") ? "refusal" : is_word(type, "thinking") ? "thinking" : "text";
 
 	if (is_str(part))
 		return part;
-	if (is_text_type(type) || key[0] != 't' || is_word(type, "thinking")) {
+	if (is_text_type(how, type) || key[0] != 't' || is_word(type, "thinking")) {
 		struct jval text = get(part, key);
 
 		if (is_str(text))
@@ -79,30 +80,46 @@ static struct jval reference_part(struct make *k, struct jval of, bool parts)
 	return part;
 }
 
-static void add_part(struct make *k, struct make_list *l, struct jval part, bool parts)
+/* A client's own line that differs with each request. False: nothing is left behind it. */
+static bool without_billing(struct jval *text)
+{
+	const char *end;
+
+	if (!make_is_billing(*text))
+		return true;
+	end = memchr(text->s, '\n', text->n);
+	if (end == NULL || end + 1 == text->s + text->n)
+		return false;
+	*text = jval_str(end + 1, text->n - (size_t)(end + 1 - text->s));
+	return true;
+}
+
+static void add_part(struct make *k, const struct make_how *how, struct make_list *l, struct jval part, bool system)
 {
 	struct jval text;
 
 	if (is_word(get_text(part, "type"), "tool_reference") && is_str(get(part, "name"))) {
-		make_add(k, l, reference_part(k, part, parts));
+		make_add(k, l, reference_part(k, part, how->parts));
 		return;
 	}
-	text = text_of_part(k, part);
-	if (text.kind != JV_MISSING)
-		make_add(k, l, parts ? text_part(k, text) : text);
+	text = text_of_part(k, how, part);
+	system &= is_str(part) || is_word(get_text(part, "type"), "text");
+	if (text.kind == JV_MISSING || (system && !without_billing(&text)))
+		return;
+	make_add(k, l, how->parts ? text_part(k, text) : text);
 }
 
-static struct jval content_of(struct make *k, struct jval content, bool parts)
+static struct jval content_of(struct make *k, const struct make_how *how, struct jval content, bool system)
 {
 	struct make_list l = { .n = 0 };
 
 	if (is_str(content))
-		add_part(k, &l, content, parts);
+		add_part(k, how, &l, content, system);
 	for (uint32_t i = 0; is_list(content) && i < content.n; i++)
-		add_part(k, &l, content.v[i], parts);
+		add_part(k, how, &l, content.v[i], system);
 	if (!is_str(content) && !is_list(content) && !is_none(content))
 		make_fail(k, MAKE_REFUSED);
-	return parts ? make_list_value(&l) : make_joined(k, &l, "\n");
+	return how->parts ? make_list_value(&l) : make_joined(k, &l, "\n");
 }
 
 /* What a tool says, where content is parts: one text, unless a part is no text. */
@@ -125,12 +142,13 @@ static struct jval arguments_of(struct make *k, struct jval arguments)
 	struct jval v;
 	size_t at;
 
-	if (arguments.kind == JV_DICT || is_list(arguments))
+	if (arguments.kind == JV_DICT)
 		return arguments;
 	if (!is_str(arguments))
 		return make_dict(k);
+	errno = 0;
 	if (jval_from_json(k->mem, jval_span(arguments), ARGUMENTS_DEPTH, &v, &at) == 0)
-		return v;
+		return v.kind == JV_DICT ? v : make_dict(k);
 	if (errno == ENOMEM)
 		make_fail(k, MAKE_NO_MEMORY);
 	return make_dict(k);
@@ -138,9 +156,9 @@ static struct jval arguments_of(struct make *k, struct jval arguments)
 
 static struct jval call_of(struct make *k, struct jval call)
 {
-	struct jval function = get(call, "function"), made, f;
+	struct jval function = get(call, "function"), type = get(call, "type"), made, f;
 
-	if (function.kind != JV_DICT) {
+	if (function.kind != JV_DICT || (type.kind != JV_MISSING && !is_word(get_text(call, "type"), "function"))) {
 		make_fail(k, MAKE_REFUSED);
 		return call;
 	}
@@ -163,13 +181,20 @@ static void put_calls(struct make *k, struct jval msg, struct jval calls)
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
-static void put_assistant(struct make *k, struct jval msg, struct jval of)
+static struct jval reasoning_of(struct jval of)
 {
 	struct jval reasoning = get(of, "reasoning");
 
+	if (!is_word(get_text(of, "role"), "assistant"))
+		return (struct jval){ .kind = JV_MISSING };
+	return is_none(reasoning) ? get(of, "reasoning_content") : reasoning;
+}
+
+static void put_assistant(struct make *k, struct jval msg, struct jval of)
+{
+	struct jval reasoning = reasoning_of(of);
+
 	put_calls(k, msg, get(of, "tool_calls"));
-	if (is_none(reasoning))
-		reasoning = get(of, "reasoning_content");
 	if (is_none(reasoning))
 		return;
 	make_put(k, msg, "reasoning", reasoning);
@@ -184,7 +209,7 @@ static void put_tool(struct make *k, struct jval msg, struct jval of, bool parts
 		make_put(k, msg, "content", tool_content(k, get(msg, "content")));
 }
 
-static struct jval message_of(struct make *k, struct jval of, bool parts)
+static struct jval message_of(struct make *k, const struct make_how *how, struct jval of)
 {
 	struct jval msg = make_dict(k), role = get(of, "role");
 
@@ -192,12 +217,14 @@ static struct jval message_of(struct make *k, struct jval of, bool parts)
 		make_fail(k, MAKE_REFUSED);
 	if (k->state != MAKE_GOOD)
 		return msg;
+	if (how->aliases && !is_none(reasoning_of(of)))
+		make_put(k, msg, "thinking", reasoning_of(of));
 	make_put(k, msg, "role", role);
-	make_put(k, msg, "content", content_of(k, get(of, "content"), parts));
+	make_put(k, msg, "content", content_of(k, how, get(of, "content"), is_word(jval_span(role), "system")));
 	if (is_word(jval_span(role), "assistant"))
 		put_assistant(k, msg, of);
 	else if (is_word(jval_span(role), "tool"))
-		put_tool(k, msg, of, parts);
+		put_tool(k, msg, of, how->parts);
 	if (is_str(get(of, "name")))
 		make_put(k, msg, "name", get(of, "name"));
 	if (is_str(get(of, "task")))
@@ -207,14 +234,14 @@ static struct jval message_of(struct make *k, struct jval of, bool parts)
 	return msg;
 }
 
-struct jval make_messages(struct make *k, struct jval messages, bool parts)
+struct jval make_messages(struct make *k, const struct make_how *how, struct jval messages)
 {
 	struct make_list l = { .n = 0 };
 
 	if (!is_list(messages))
 		make_fail(k, MAKE_REFUSED);
 	for (uint32_t i = 0; i < messages.n && k->state == MAKE_GOOD; i++)
-		make_add(k, &l, message_of(k, messages.v[i], parts));
+		make_add(k, &l, message_of(k, how, messages.v[i]));
 	return make_list_value(&l);
 }
 
@@ -225,31 +252,36 @@ static struct jval or_none(struct jval v)
 	return v.kind == JV_MISSING ? jval_none() : v;
 }
 
-/* Members <first> to begin with, in this order, then the others. */
-static struct jval in_order(struct make *k, struct jval of, const char *const *first)
+static void put_if_set(struct make *k, struct jval dict, const char *key, struct jval value)
 {
-	struct jval made = make_dict(k);
+	if (!is_none(value))
+		make_put(k, dict, key, value);
+}
 
-	for (unsigned i = 0; first[i] != NULL; i++)
-		make_put(k, made, first[i], or_none(get(of, first[i])));
-	for (uint32_t i = 0; i < of.d->n && k->state == MAKE_GOOD; i++)
-		make_put_any(k, made, of.d->entry[i].key, of.d->entry[i].value);
-	return made;
+static struct jval function_of(struct make *k, struct jval of, struct jval defer_loading)
+{
+	struct jval f = make_dict(k), own = get(of, "defer_loading");
+
+	make_put(k, f, "name", get(of, "name"));
+	make_put(k, f, "description", or_none(get(of, "description")));
+	make_put(k, f, "parameters", or_none(get(of, "parameters")));
+	put_if_set(k, f, "strict", get(of, "strict"));
+	put_if_set(k, f, "defer_loading", is_none(own) ? defer_loading : own);
+	return f;
 }
 
 static struct jval tool_of(struct make *k, struct jval tool)
 {
-	static const char *const outside[] = { "type", "function", NULL }, *const inside[] = { "name", "description", "parameters", NULL };
-	struct jval made, function = get(tool, "function");
+	struct jval made = make_dict(k), function = get(tool, "function"), type = get(tool, "type");
 
-	if (function.kind != JV_DICT || !is_str(get(function, "name"))) {
+	if (function.kind != JV_DICT || !is_str(get(function, "name")) ||
+	    (type.kind != JV_MISSING && !is_word(get_text(tool, "type"), "function")))
 		make_fail(k, MAKE_REFUSED);
-		return tool;
-	}
-	made = in_order(k, tool, outside);
-	if (is_none(get(tool, "type")))
-		make_put(k, made, "type", make_str("function"));
-	make_put(k, made, "function", in_order(k, function, inside));
+	if (k->state != MAKE_GOOD)
+		return made;
+	make_put(k, made, "type", make_str("function"));
+	make_put(k, made, "function", function_of(k, function, get(tool, "defer_loading")));
+	put_if_set(k, made, "defer_loading", get(tool, "defer_loading"));
 	return made;
 }
 

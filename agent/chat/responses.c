@@ -1,13 +1,14 @@
 /* responses.c - a body of /v1/responses as one of chat completions.
  *
- * Source: vLLM's Responses API (entrypoints/openai/responses: utils.py): "instructions" is the first message, of role system; an
- * input that is a text is the user's; of a list of items
- *   - a message, or an item without a type, is a message as it stands
- *   - function_call is an assistant's message with that call, and goes into the one before it when that only thinks
+ * Source: vLLM's Responses API (entrypoints/openai/responses: utils.py, protocol.py): "instructions" is the first message, of role
+ * system; an input that is a text is the user's; of a list of items
+ *   - a message, or an item without a type, is a message as it stands; of an assistant's only the first part counts
+ *   - function_call is an assistant's message with that call
  *   - function_call_output is what the tool says
  *   - reasoning is an assistant's message that thinks: its content, or else its summary
- * Tools are flat there, and become the function as a whole. An earlier response that is meant by its id is kept by the engine
- * alone, so that what is in front of this body is not known. */
+ * An assistant's item goes into the message before it, if that is an assistant's and has no such member yet; a call always does. Where the last
+ * item is not completed, its answer goes on. Tools are flat there, and become the function, without "type". An earlier response
+ * that is meant by its id is kept by the engine alone, so that what is in front of this body is not known. */
 #include "agent/chat/make.h"
 
 static struct jval message(struct make *k, const char *role)
@@ -18,65 +19,106 @@ static struct jval message(struct make *k, const char *role)
 	return m;
 }
 
-static bool only_thinks(struct jval m)
+/* What the items have become so far. */
+struct items {
+	struct make_list out;
+	struct make_list calls;		/* of the last message */
+	uint32_t calls_of;		/* so many messages there were then; 0: of none */
+};
+
+/* The message that an assistant's item goes into: the last one, or a new one. <key>: what it brings, which must not be there yet; NULL: it
+ * may. */
+static struct jval answer(struct make *k, struct items *b, const char *key)
 {
-	return is_word(get_text(m, "role"), "assistant") && is_str(get(m, "reasoning")) && get(m, "content").kind == JV_MISSING;
+	struct jval last = b->out.n > 0 ? b->out.v[b->out.n - 1] : (struct jval){ .kind = JV_MISSING };
+
+	if (!is_word(get_text(last, "role"), "assistant") || (key != NULL && !is_none(get(last, key)))) {
+		last = message(k, "assistant");
+		make_add(k, &b->out, last);
+	}
+	return last;
 }
 
-static void add_call(struct make *k, struct make_list *out, struct jval item)
+static void put_call(struct make *k, struct items *b, struct jval m, struct jval call)
 {
-	struct jval call = make_dict(k), function = make_dict(k), m;
-	struct make_list calls = { .n = 0 }, *l = &calls;
-	bool joins = out->n > 0 && only_thinks(out->v[out->n - 1]) && get(out->v[out->n - 1], "tool_calls").kind == JV_MISSING;
+	if (b->calls_of != b->out.n) {
+		struct jval had = get(m, "tool_calls");
 
+		b->calls = (struct make_list){ .n = 0 };
+		b->calls_of = b->out.n;
+		for (uint32_t i = 0; is_list(had) && i < had.n; i++)
+			make_add(k, &b->calls, had.v[i]);
+	}
+	make_add(k, &b->calls, call);
+	make_put(k, m, "tool_calls", make_list_value(&b->calls));
+}
+
+static void add_call(struct make *k, struct items *b, struct jval item)
+{
+	struct jval call = make_dict(k), function = make_dict(k), m = answer(k, b, NULL);
+
+	if (!is_none(get(item, "namespace")))
+		make_fail(k, MAKE_UNKNOWN);
 	make_put(k, function, "name", get(item, "name"));
 	make_put(k, function, "arguments", get(item, "arguments"));
 	make_put(k, call, "id", get(item, "call_id"));
 	make_put(k, call, "function", function);
 	make_put(k, call, "type", make_str("function"));
-	make_add(k, l, call);
-	m = joins ? out->v[out->n - 1] : message(k, "assistant");
-	make_put(k, m, "tool_calls", make_list_value(l));
-	if (!joins)
-		make_add(k, out, m);
+	if (k->state == MAKE_GOOD)
+		put_call(k, b, m, call);
 }
 
-static void add_output(struct make *k, struct make_list *out, struct jval item)
+static void add_output(struct make *k, struct items *b, struct jval item)
 {
 	struct jval m = message(k, "tool");
 
 	make_put(k, m, "content", get(item, "output"));
 	make_put(k, m, "tool_call_id", get(item, "call_id"));
-	make_add(k, out, m);
+	make_add(k, &b->out, m);
 }
 
-static void add_reasoning(struct make *k, struct make_list *out, struct jval item)
+static void add_reasoning(struct make *k, struct items *b, struct jval item)
 {
-	struct jval m, from = get(item, "content");
+	struct jval from = get(item, "content"), text = make_str("");
 
-	if (!is_none(get(item, "encrypted_content")))
-		make_fail(k, MAKE_UNKNOWN);
+	if (jval_truth(get(item, "encrypted_content")))
+		make_fail(k, MAKE_REFUSED);
 	if (!is_list(from) || from.n == 0)
 		from = get(item, "summary");
-	if (!is_list(from) || from.n == 0)
-		return;
-	m = message(k, "assistant");
-	make_put(k, m, "reasoning", get(from.v[0], "text"));
-	make_add(k, out, m);
+	if (is_list(from) && from.n > 0)
+		text = get(from.v[0], "text");
+	make_put(k, answer(k, b, "reasoning"), "reasoning", text);
 }
 
-static void add_item(struct make *k, struct make_list *out, struct jval item)
+/* An assistant's message without a text stays as it is. */
+static void add_message(struct make *k, struct items *b, struct jval item)
+{
+	struct jval content = get(item, "content");
+
+	if (item.kind != JV_DICT) {
+		make_fail(k, MAKE_REFUSED);
+		return;
+	}
+	if (is_list(content) && content.n > 0)
+		content = get(content.v[0], "text");
+	if (is_word(get_text(item, "role"), "assistant") && is_str(content))
+		make_put(k, answer(k, b, "content"), "content", content);
+	else
+		make_add(k, &b->out, make_copy(k, item));
+}
+
+static void add_item(struct make *k, struct items *b, struct jval item)
 {
 	struct jval type = get(item, "type");
 
 	if (is_none(type) || is_word(get_text(item, "type"), "message"))
-		make_add(k, out, item);
+		add_message(k, b, item);
 	else if (is_word(get_text(item, "type"), "function_call"))
-		add_call(k, out, item);
+		add_call(k, b, item);
 	else if (is_word(get_text(item, "type"), "function_call_output"))
-		add_output(k, out, item);
+		add_output(k, b, item);
 	else if (is_word(get_text(item, "type"), "reasoning"))
-		add_reasoning(k, out, item);
+		add_reasoning(k, b, item);
 	else
 		make_fail(k, MAKE_UNKNOWN);
 }
@@ -85,7 +127,7 @@ static void put_tools(struct make *k, struct jval out, struct jval tools)
 {
 	struct make_list l = { .n = 0 };
 
-	if (!is_list(tools))
+	if (!is_list(tools) || tools.n == 0)
 		return;
 	for (uint32_t i = 0; i < tools.n && k->state == MAKE_GOOD; i++) {
 		struct jval tool = make_dict(k);
@@ -99,32 +141,52 @@ static void put_tools(struct make *k, struct jval out, struct jval tools)
 	make_put(k, out, "tools", make_list_value(&l));
 }
 
-struct jval make_of_responses(struct make *k, struct jval body)
+static bool goes_on(struct jval input)
 {
-	struct jval out = make_dict(k), input = get(body, "input"), first = get(body, "instructions"), m;
-	struct make_list l = { .n = 0 };
+	struct jval last = is_list(input) && input.n > 0 ? input.v[input.n - 1] : (struct jval){ .kind = JV_MISSING };
+	struct span type = get_text(last, "type"), status = get_text(last, "status");
 
-	if (!is_none(get(body, "previous_response_id")) || !is_none(get(body, "conversation")))
-		make_fail(k, MAKE_UNKNOWN);
-	if (is_str(first) && first.n > 0) {
-		m = message(k, "system");
-		make_put(k, m, "content", first);
-		make_add(k, &l, m);
-	}
-	if (is_str(input)) {
-		m = message(k, "user");
-		make_put(k, m, "content", input);
-		make_add(k, &l, m);
-	} else if (!is_list(input)) {
-		make_fail(k, MAKE_REFUSED);
-	}
-	for (uint32_t i = 0; is_list(input) && i < input.n && k->state == MAKE_GOOD; i++)
-		add_item(k, &l, input.v[i]);
-	make_put(k, out, "messages", make_list_value(&l));
-	put_tools(k, out, get(body, "tools"));
-	if (is_str(get(get(body, "reasoning"), "effort")))
-		make_put(k, out, "reasoning_effort", get(get(body, "reasoning"), "effort"));
+	return (is_none(get(last, "type")) || is_word(type, "message") || is_word(type, "reasoning")) &&
+	       (is_word(status, "in_progress") || is_word(status, "incomplete"));
+}
+
+static void put_options(struct make *k, struct jval out, struct jval body)
+{
+	bool on = goes_on(get(body, "input"));
+
+	make_put(k, out, "add_generation_prompt", jval_bool(!on));
+	make_put(k, out, "continue_final_message", jval_bool(on));
+	make_put(k, out, "reasoning_effort", get(get(body, "reasoning"), "effort"));
 	if (get(body, "chat_template_kwargs").kind == JV_DICT)
 		make_put(k, out, "chat_template_kwargs", get(body, "chat_template_kwargs"));
+}
+
+static void add_text(struct make *k, struct make_list *l, const char *role, struct jval text)
+{
+	struct jval m = message(k, role);
+
+	make_put(k, m, "content", text);
+	make_add(k, l, m);
+}
+
+struct jval make_of_responses(struct make *k, struct jval body)
+{
+	struct jval out = make_dict(k), input = get(body, "input"), first = get(body, "instructions");
+	struct items b = { .calls_of = 0 };
+
+	if (!is_none(get(body, "previous_response_id")) || !is_none(get(body, "conversation")) ||
+	    !is_none(get(body, "previous_input_messages")))
+		make_fail(k, MAKE_UNKNOWN);
+	if (is_str(first) && first.n > 0)
+		add_text(k, &b.out, "system", first);
+	if (is_str(input))
+		add_text(k, &b.out, "user", input);
+	else if (!is_list(input))
+		make_fail(k, MAKE_REFUSED);
+	for (uint32_t i = 0; is_list(input) && i < input.n && k->state == MAKE_GOOD; i++)
+		add_item(k, &b, input.v[i]);
+	make_put(k, out, "messages", make_list_value(&b.out));
+	put_tools(k, out, get(body, "tools"));
+	put_options(k, out, body);
 	return out;
 }

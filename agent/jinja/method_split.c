@@ -14,6 +14,18 @@ static unsigned len_before(const char *begin, const char *end)
 	return (unsigned)(end - jx_char_before(begin, end));
 }
 
+struct span jval_strip(struct span s, bool left, bool right)
+{
+	const char *p = s.p, *end = s.p + s.n;
+	unsigned n;
+
+	while (left && p < end && (n = jx_space_at(p, end)) > 0)
+		p += n;
+	while (right && p < end && (n = jx_space_before(p, end)) > 0)
+		end -= n;
+	return span_of(p, (size_t)(end - p));
+}
+
 bool jx_str_strip(struct run *r, struct jval s, struct jval chars, int sides, struct jval *out)
 {
 	const char *p = s.s, *end = s.s + s.n;

@@ -137,6 +137,7 @@ bool jval_eq(struct jval a, struct jval b);	/* a == b; nesting that is too deep,
 bool jval_eq_within(struct jval a, struct jval b, uint64_t *left);	/* the same with a bound of one's own; 0 is left when it was met */
 bool jval_hashable(struct jval v);
 size_t jval_chars(struct jval s);		/* code points of a string */
+struct span jval_strip(struct span s, bool left, bool right);	/* str.lstrip(), str.rstrip() */
 bool jval_ascii(struct jval s);
 /* "str", "NoneType": type(v).__name__ */
 const char *jval_type(unsigned kind);

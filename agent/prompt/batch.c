@@ -30,7 +30,7 @@ void prompt_void(struct body *b, bool null)
 	r->batch.kind = KIND_NONE;
 	r->batch.n_items = r->batch.fill = 0;
 	b->prompt.mode = PROMPT_TEXT;
-	b->prompt.prompt_seen = false;
+	b->prompt.prompt_seen = b->prompt.developer = false;
 }
 
 static void text_open(struct body *b, enum after after)

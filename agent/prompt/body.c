@@ -489,6 +489,7 @@ void body_taken(struct body *b)
 	case AFTER_ROLE:
 		m->role = take_hash(b);
 		m->role_seen = true;
+		b->prompt.developer |= m->role == b->h_developer || (m->role == b->h_system && b->prompt.api == API_MESSAGES);
 		break;
 	case AFTER_MESSAGE_NAME:
 		m->name = take_hash(b);

@@ -45,6 +45,7 @@ struct head {
 	struct tenant *tenant;
 	size_t size;
 	uint32_t n_openings, n_system, n_tools;
+	bool developer;
 	uint16_t n_model, n_lora;
 	page_key pages[];	/* system, tools; then the bytes of model and adapter */
 };
@@ -208,7 +209,7 @@ static uint64_t content_key(const struct heads *h, uint64_t owner, const struct 
 {
 	uint64_t x = hash_name(h->key, hash_name(h->key, owner, &p->model), &p->lora);
 
-	x = hash_pages(h->key, x, p->system.p, p->system.n);
+	x = hash_mix(h->key, hash_pages(h->key, x, p->system.p, p->system.n), p->developer);
 	return hash_pages(h->key, x, p->tools.p, p->tools.n);
 }
 
@@ -269,6 +270,7 @@ static struct head *head_get(struct heads *h, struct tenant *t, uint64_t key, co
 		hd->n_tools = p->tools.n;
 		hd->n_model = p->model.n;
 		hd->n_lora = p->lora.n;
+		hd->developer = p->developer;
 		copy(hd->pages, p->system.p, p->system.n * sizeof(page_key));
 		copy(hd->pages + p->system.n, p->tools.p, p->tools.n * sizeof(page_key));
 		names = (char *)(hd->pages + p->system.n + p->tools.n);
@@ -393,7 +395,7 @@ static struct prompt_head *copy_head(const struct head *hd)
 		.model = span_of(names, hd->n_model),
 		.lora = span_of(names + hd->n_model, hd->n_lora),
 		.system = pages, .n_system = hd->n_system,
-		.tools = pages + hd->n_system, .n_tools = hd->n_tools,
+		.tools = pages + hd->n_system, .n_tools = hd->n_tools, .developer = hd->developer,
 	};
 	return out;
 }

@@ -76,6 +76,7 @@ struct prompt {
 	bool in_media;			/* the bytes seen end inside an image or the like */
 	bool truncated;			/* max_pages was reached, or memory ran out */
 	bool system_seen, tools_seen;	/* the key was there, to its end */
+	bool developer;			/* a message has role developer, or in the Messages API role system: engines may put it in front */
 	bool prompt_seen;		/* messages, prompt, input: to its end */
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
@@ -113,6 +114,7 @@ struct prompt_head {
 	struct span model, lora;
 	const page_key *system, *tools;
 	uint32_t n_system, n_tools;
+	bool developer;			/* as in struct prompt */
 };
 
 /* Put the pages in order into <out> (emptied first). <head> (may be NULL) stands in for what <p> has

@@ -37,7 +37,7 @@ struct job {
 	int64_t wall_s;
 	uint64_t agree_key;		/* of its model; 0: nothing to be compared */
 	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
-	bool tools_unseen;		/* ids of a conversation of which tools may still come */
+	bool front_unseen;		/* ids of a conversation of which something may still come that goes in front of them */
 	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */
 	uint64_t tokens, unseen_tokens;	/* of what is visible; of the rest, estimated */
 	struct policy_prompt asks;	/* the same, as rules see it */

@@ -51,9 +51,11 @@ static struct jinja_time time_of(int64_t wall_s)
 	};
 }
 
-static bool tools_may_come(const struct job *j, const struct talk_ids *ids)
+static bool front_may_change(const struct job *j, const struct talk_ids *ids)
 {
-	return ids->tools_unseen && !j->prompt->tools_seen && (j->head == NULL || j->head->n_tools > 0);
+	return (ids->tools_unseen && !j->prompt->tools_seen && (j->head == NULL || j->head->n_tools > 0)) ||
+	       (ids->system_unseen && !j->prompt->system_seen && (j->head == NULL || j->head->n_system > 0)) ||
+	       (ids->developer_unseen && (j->head == NULL || j->head->developer));
 }
 
 bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
@@ -80,7 +82,7 @@ bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
 		return false;
 	*out = ids.ids;
 	j->part = ids.part;
-	j->tools_unseen = tools_may_come(j, &ids);
+	j->front_unseen = front_may_change(j, &ids);
 	j->news = (struct words_news){ .made = true, .bounded = ids.bounded, .ids = ids.ids.n };
 	return true;
 }

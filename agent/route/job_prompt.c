@@ -60,7 +60,7 @@ static void find_space(struct route *r, struct job *j)
 		.lora = p->lora.seen || j->head == NULL ? name_span(&p->lora) : j->head->lora,
 		.salt = name_span(&p->salt), .headless = j->headless, .mode = j->mode,
 		.tenant_number = tenant_number(&r->tenants, &r->key, tenant_of(j)), .page = j->page,
-		.tokenizer = j->model_opts->tok != NULL && j->mode == PROMPT_TOKENS ? tok_fingerprint(j->model_opts->tok) ^ j->tools_unseen : 0,
+		.tokenizer = j->model_opts->tok != NULL && j->mode == PROMPT_TOKENS ? tok_fingerprint(j->model_opts->tok) ^ j->front_unseen : 0,
 	};
 
 	space_key_of(&s, &r->key, &j->space);

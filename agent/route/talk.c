@@ -128,6 +128,22 @@ static int encode_runs(struct talk *t, const struct talk_ask *a, const struct ch
 	return 0;
 }
 
+/* "truncate_prompt_tokens". False: which ids are left is not known: not all were made, or the tokenizer truncates, which keeps its
+ * special tokens. */
+static bool truncate_ids(struct talk *t, const struct chat_text *text, bool whole, bool special)
+{
+	if (text->keep == SIZE_MAX || (t->ids.n <= text->keep && whole))
+		return true;
+	if (text->side != SIDE_RIGHT && (!whole || (special && text->side == SIDE_USUAL)))
+		return false;
+	if (t->ids.n <= text->keep)
+		return true;
+	if (text->side != SIDE_RIGHT)
+		memmove(t->ids.p, t->ids.p + (t->ids.n - text->keep), text->keep * sizeof(*t->ids.p));
+	t->ids.n = text->keep;
+	return true;
+}
+
 enum chat_result talk_ids(struct talk *t, const struct talk_ask *a, struct talk_ids *out)
 {
 	struct chat_text text;
@@ -143,10 +159,15 @@ enum chat_result talk_ids(struct talk *t, const struct talk_ask *a, struct talk_
 	if ((plain ? encode_runs(t, a, &text, &used) :
 	     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used)) < 0)
 		return CHAT_NO_MEMORY;
-	t->run = (struct text_item){ .end = t->ids.n, .whole = !text.part && used == text.n };
+	t->run = (struct text_item){ .whole = !text.part && used == text.n };
+	if (!truncate_ids(t, &text, t->run.whole, special))
+		return CHAT_UNKNOWN;
+	t->run.whole |= t->ids.n == text.keep;
+	t->run.end = t->ids.n;
 	*out = (struct talk_ids){
-		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = text.n - used },
-		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .bounded = text.n > a->by.work,
+		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = t->run.whole ? 0 : text.n - used },
+		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .system_unseen = text.system_unseen,
+		.developer_unseen = text.developer_unseen, .bounded = text.n > a->by.work,
 	};
 	return CHAT_DONE;
 }

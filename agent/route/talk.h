@@ -21,7 +21,7 @@ struct talk_ask {
 struct talk_ids {
 	struct words_ids ids;		/* lives until the next use */
 	bool part;			/* more ids stand behind them */
-	bool tools_unseen;
+	bool tools_unseen, system_unseen, developer_unseen;	/* of struct chat_text */
 	bool bounded;			/* <work> was reached */
 };
 

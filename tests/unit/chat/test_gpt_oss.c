@@ -19,12 +19,12 @@ static const struct { const char *name, *body, *text; } cases[] = {
 	  "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"developer\",\"content\":null},"
 	  "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
 	  "{\"role\":\"assistant\",\"content\":\"\"},{\"role\":\"assistant\"},{\"role\":\"user\",\"content\":[]}]}",
-	  SYSTEM("medium") "<|end|><|start|>system<|message|>S<|end|><|start|>developer<|message|><|end|>"
+	  SYSTEM("medium") "<|end|><|start|>developer<|message|># Instructions\n\nS<|end|>"
 	  "<|start|>user<|message|>ab<|end|><|start|>user<|message|><|end|><|start|>assistant" },
 	{ "a tool is called and answers",
 	  "{\"reasoning_effort\":\"low\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F.\"}}],"
 	  "\"messages\":[{\"role\":\"user\",\"content\":\"q\"},"
-	  "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I \"},{\"type\":\"x\",\"text\":\"no\"},{\"type\":\"text\",\"text\":\"look\"}],"
+	  "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I \"},{\"type\":\"refusal\"},{\"type\":\"text\",\"text\":\"look\"}],"
 	  "\"reasoning\":\"hm\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"2\"}]},"
 	  "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"42\"},{\"role\":\"tool\",\"tool_call_id\":\"3\",\"content\":\"43\"}]}",
 	  SYSTEM("low") "\nCalls to these tools must go to the commentary channel: 'functions'.<|end|>"
@@ -33,13 +33,21 @@ static const struct { const char *name, *body, *text; } cases[] = {
 	  "<|start|>assistant<|channel|>commentary<|message|>I look<|end|><|start|>assistant<|channel|>analysis<|message|>hm<|end|>"
 	  "<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{}<|call|>"
 	  "<|start|>assistant to=functions.<|channel|>commentary json<|message|><|call|>"
-	  "<|start|>functions.f to=assistant<|channel|>commentary<|message|>42<|end|>"
-	  "<|start|>functions. to=assistant<|channel|>commentary<|message|>43<|end|><|start|>assistant" },
+	  "<|start|>functions.f<|channel|>commentary to=assistant<|message|>42<|end|>"
+	  "<|start|>functions.<|channel|>commentary to=assistant<|message|>43<|end|><|start|>assistant" },
+	{ "instructions and tools are one message, later instructions their own",
+	  "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[{\"role\":\"developer\",\"content\":[{\"type\":\"text\","
+	  "\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"system\",\"content\":\"S\"},"
+	  "{\"role\":\"system\",\"content\":null}]}",
+	  SYSTEM("medium") "\nCalls to these tools must go to the commentary channel: 'functions'.<|end|>"
+	  "<|start|>developer<|message|># Instructions\n\nab\n\n# Tools\n\n## functions\n\nnamespace functions {\n\ntype f = () => any;\n\n"
+	  "} // namespace functions<|end|><|start|>user<|message|>q<|end|><|start|>developer<|message|># Instructions\n\nS<|end|>"
+	  "<|start|>assistant" },
 	{ "thoughts of a turn go with its answer",
 	  "{\"messages\":[{\"role\":\"user\",\"content\":\"1\"},{\"role\":\"assistant\",\"reasoning_content\":\"old\",\"content\":\"2\"},"
 	  "{\"role\":\"user\",\"content\":\"3\"},{\"role\":\"assistant\",\"reasoning\":\"new\",\"content\":\"4\"},"
 	  "{\"role\":\"assistant\",\"reasoning\":\"next\"}]}",
-	  SYSTEM("medium") "<|end|><|start|>user<|message|>1<|end|><|start|>assistant<|channel|>analysis<|message|>old<|end|>"
+	  SYSTEM("medium") "<|end|><|start|>user<|message|>1<|end|>"
 	  "<|start|>assistant<|channel|>final<|message|>2<|end|><|start|>user<|message|>3<|end|>"
 	  "<|start|>assistant<|channel|>final<|message|>4<|end|><|start|>assistant<|channel|>analysis<|message|>next<|end|>"
 	  "<|start|>assistant" },
@@ -73,6 +81,8 @@ static void refused(void **state)
 {
 	static const char *const bad[] = {
 		"[]", "{}", "{\"messages\":1}", "{\"messages\":[1]}", "{\"messages\":[{\"role\":\"narrator\"}]}",
+		"{\"messages\":[{\"role\":\"user\",\"content\":[\"text\"]}]}", "{\"messages\":[],\"reasoning_effort\":\"none\"}",
+		"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}]}",
 		"{\"messages\":[],\"tools\":[{\"type\":\"browser\"}]}", "{\"messages\":[],\"tools\":[1]}",
 	};
 	struct jinja_mem *mem = jinja_mem_new(1 << 20, &case_key);

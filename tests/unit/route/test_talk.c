@@ -7,14 +7,19 @@
 
 static const struct hash_key key = { { 1 } };
 
-static void talk_world(struct world *w, struct tok *t, enum chat_format format)
+static void talk_world_of(struct world *w, struct tok *t, const char *template)
 {
-	struct chat_source src = { .format = format, .template = SPAN(TEMPLATE) };
+	struct chat_source src = { .template = span_str(template) };
 
 	token_world(w, t, 16);
 	assert_non_null(token_models[0].chat = chat_load(&src, &key, NULL));
 	w->q.path = SPAN("/v1/chat/completions");
 	world_open(w);
+}
+
+static void talk_world(struct world *w, struct tok *t)
+{
+	talk_world_of(w, t, TEMPLATE);
 }
 
 static void talk_end(struct world *w)
@@ -59,7 +64,7 @@ static void pages_are_those_of_the_text(void **state)
 	page_key keys[512];
 	uint32_t n;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world(&w, t);
 	talk(&w.body, 3, 5, "");
 	v = preview(&w);
 	assert_int_equal(v.mode, PROMPT_TOKENS);
@@ -84,7 +89,7 @@ static void the_next_turn_is_cached(void **state)
 	struct world w;
 	uint32_t n;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world(&w, t);
 	talk(&w.body, 3, 3, "");
 	send(&w, "1");
 	n = w.a.prompt_pages;
@@ -105,7 +110,7 @@ static void what_the_engine_refuses_has_no_server(void **state)
 	struct route_stats st;
 	struct world w;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world(&w, t);
 	w.body.n = 0;
 	say(&w.body, "{\"messages\":[{\"role\":\"nobody\",\"content\":\"x\"}]}");
 	send(&w, "1");
@@ -125,7 +130,7 @@ static void what_is_not_known_stays_text(void **state)
 	struct route_stats st;
 	struct world w;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world(&w, t);
 	w.body.n = 0;
 	say(&w.body, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]}]}");
 	send(&w, "1");
@@ -145,7 +150,7 @@ static void in_slices(void **state)
 	struct world w;
 	uint32_t whole;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world(&w, t);
 	talk(&w.body, 3, 5, "");
 	send(&w, "whole");
 	whole = w.a.prompt_pages;
@@ -171,7 +176,14 @@ static void in_slices(void **state)
 	tok_unref(t);
 }
 
-/* A cut body has the first pages of the whole one, in its space where its tools were seen. */
+/* Two thirds of a body are seen. */
+static void show_part(struct world *w)
+{
+	w->q.visible = w->q.whole = (int64_t)w->body.n;
+	w->body.n = w->body.n * 2 / 3;
+}
+
+/* A cut body has the first pages of the whole one, in its space where its tools were seen and no message changes the front. */
 static void cut(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -179,23 +191,20 @@ static void cut(void **state)
 	struct space_key space;
 	struct world w;
 	page_key keys[512];
-	size_t whole;
 	uint32_t n;
 
-	talk_world(&w, t, CHAT_TEMPLATE);
+	talk_world_of(&w, t, TEMPLATE "{# 'developer' #}");
 	w.body.n = 0;
-	say(&w.body, "{\"tools\":[],");
+	say(&w.body, "{\"tools\":null,");
 	talk(&w.body, 3, 5, "");
-	memmove(w.body.p + 12, w.body.p + 1, w.body.n - 1);
-	memcpy(w.body.p, "{\"tools\":[],", 12);
-	w.body.n += 11;
+	memmove(w.body.p + 14, w.body.p + 1, w.body.n - 1);
+	memcpy(w.body.p, "{\"tools\":null,", 14);
+	w.body.n += 13;
 	v = preview(&w);
 	n = v.pages;
 	memcpy(keys, v.keys, n * sizeof(*keys));
 	space = v.space;
-	whole = w.body.n;
-	w.q.visible = w.q.whole = (int64_t)whole;
-	w.body.n = whole * 2 / 3;
+	show_part(&w);
 	v = preview(&w);
 	assert_true(v.cut);
 	assert_int_equal(v.mode, PROMPT_TOKENS);
@@ -203,10 +212,88 @@ static void cut(void **state)
 	assert_memory_equal(v.keys, keys, v.pages * sizeof(*keys));
 	assert_memory_equal(&v.space, &space, sizeof(space));
 	talk(&w.body, 3, 5, "");
-	w.body.n = w.body.n * 2 / 3;
+	show_part(&w);
 	v = preview(&w);
 	assert_int_equal(v.mode, PROMPT_TOKENS);
 	assert_memory_not_equal(&v.space, &space, sizeof(space));
+	talk_end(&w);
+	tok_unref(t);
+}
+
+/* A turn that is seen whole, with a message of <role>, and the next one in part: pages that are found of that. */
+static uint32_t found_of_cut(const char *role)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct world w;
+	uint32_t pages;
+
+	talk_world(&w, t);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		w.body.n = 0;
+		say(&w.body, "{\"messages\":[");
+		for (unsigned i = 0; i < 5 + 4 * turn; i++) {
+			say(&w.body, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "", i == 4 ? role : i % 2 == 0 ? "user" : "assistant");
+			say_words(&w.body, i, 300);
+			say(&w.body, "\"}");
+		}
+		say(&w.body, "]}");
+		if (turn == 1)
+			show_part(&w);
+		send(&w, turn == 0 ? "1" : "2");
+		served(&w, turn == 0 ? "1" : "2");
+	}
+	assert_true(w.a.cut);
+	assert_in_range(w.a.prompt_pages, 10, 512);
+	pages = w.a.pages;
+	send(&w, "3");
+	assert_true(w.a.pages >= w.a.prompt_pages - 1);	/* among themselves, such bodies find their pages */
+	talk_end(&w);
+	tok_unref(t);
+	return pages;
+}
+
+/* Whether a developer message may still come, which would go to the front, is known of the same opening. */
+static void cut_where_the_front_may_change(void **state)
+{
+	assert_true(found_of_cut("user") > 10);
+	assert_int_equal(found_of_cut("developer"), 0);
+}
+
+/* "truncate_prompt_tokens" keeps the right end, or what is told; what cannot be known is text. */
+static void truncated(void **state)
+{
+	static const struct { const char *more; bool known; int64_t from; uint64_t tokens; } cases[] = {
+		{ ",\"truncate_prompt_tokens\":64,\"truncation_side\":\"right\"", true, 0, 64 },
+		{ ",\"truncate_prompt_tokens\":64", true, -1, 64 },
+		{ ",\"truncate_prompt_tokens\":64,\"truncation_side\":\"left\"", true, -1, 64 },
+		{ ",\"truncate_prompt_tokens\":1000000", true, 0, 0 },
+		{ ",\"truncate_prompt_tokens\":64,\"add_special_tokens\":true", false, 0, 0 },
+		{ ",\"truncate_prompt_tokens\":-1", false, 0, 0 },
+	};
+	struct tok *t = tok_with(NULL, NULL);
+	struct route_preview v;
+	struct world w;
+	page_key keys[512];
+	uint64_t all;
+
+	talk_world(&w, t);
+	talk(&w.body, 3, 5, "");
+	v = preview(&w);
+	all = v.units;
+	memcpy(keys, v.keys, v.pages * sizeof(*keys));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		talk(&w.body, 3, 5, cases[i].more);
+		v = preview(&w);
+		assert_int_equal(v.mode, cases[i].known ? PROMPT_TOKENS : PROMPT_TEXT);
+		if (!cases[i].known)
+			continue;
+		assert_int_equal(v.units, cases[i].tokens > 0 ? cases[i].tokens : all);
+		assert_int_equal(v.pages, v.units / 16);
+		if (cases[i].from == 0)
+			assert_memory_equal(v.keys, keys, v.pages * sizeof(*keys));
+		else
+			assert_memory_not_equal(v.keys, keys, sizeof(*keys));
+	}
 	talk_end(&w);
 	tok_unref(t);
 }
@@ -220,6 +307,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_known_stays_text),
 		cmocka_unit_test(in_slices),
 		cmocka_unit_test(cut),
+		cmocka_unit_test(cut_where_the_front_may_change),
+		cmocka_unit_test(truncated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
