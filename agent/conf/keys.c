@@ -37,9 +37,10 @@ static const char *const rule_words[] = {
 /* In the order of enum pool_mode. */
 static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
-/* In the order of enum model_mode, of enum model_chat, and of enum model_special. */
+/* In the order of enum model_mode, of enum model_chat, of enum model_transformers, and of enum model_special. */
 static const char *const model_mode_words[] = { "text", "tokens", NULL };
 static const char *const chat_words[] = { "auto", "harmony", "none", NULL };
+static const char *const transformers_words[] = { "newest", "5.20", NULL };
 static const char *const special_words[] = { "auto", "add", "none", NULL };
 
 /* In the order of enum index_order. */
@@ -260,6 +261,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Whether completions get BOS and EOS around them; auto: as body and tokenizer say." },
 	{ "models.chat", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, chat_by), 0, 0, RELOAD, chat_words,
 	  .help = "How conversations become text: auto: by the chat template; harmony: as for gpt-oss." },
+	{ "models.transformers", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, transformers), 0, 0, RELOAD, transformers_words,
+	  .help = "The engine's version of transformers: 5.20, also for earlier ones, or newest." },
 	{ "models.chat_template", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, chat_template), 0, MODEL_PATH_MAX, RELOAD,
 	  .help = "Empty: chat_template.jinja beside the tokenizer, or that of tokenizer_config." },
 

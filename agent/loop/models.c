@@ -337,7 +337,7 @@ static int make_chat(struct work *w, struct loaded *l)
 {
 	struct chat_source src = {
 		.format = w->m->chat_by == CHAT_BY_HARMONY ? CHAT_HARMONY : CHAT_TEMPLATE, .template = w->template, .config = w->config,
-		.template_name = w->template_name, .config_name = w->config_name,
+		.template_name = w->template_name, .config_name = w->config_name, .no_aliases = w->m->transformers != TRANSFORMERS_NEWEST,
 	};
 
 	if (w->m->chat_by == CHAT_BY_NONE || !chat_source_has(&src, &template_key))
@@ -373,7 +373,8 @@ static int load(const struct model_opts *m, const struct model_set *old, const s
 static bool same_files(const struct model_opts *a, const struct model_opts *b)
 {
 	return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
-	       strcmp(a->pattern, b->pattern) == 0 && a->chat_by == b->chat_by && strcmp(a->chat_template, b->chat_template) == 0;
+	       strcmp(a->pattern, b->pattern) == 0 && a->chat_by == b->chat_by && a->transformers == b->transformers &&
+	       strcmp(a->chat_template, b->chat_template) == 0;
 }
 
 static int add_model(struct model_set *s, struct model_opts *m, const struct model_set *old, const struct model_files *f,

@@ -68,6 +68,12 @@ enum model_chat {
 	CHAT_BY_NONE		/* not at all: conversations stay in text mode */
 };
 
+/* Versions of Hugging Face's transformers at the engine, where they give templates other variables. */
+enum model_transformers {
+	TRANSFORMERS_NEWEST,	/* 5.21 or later */
+	TRANSFORMERS_5_20	/* or earlier */
+};
+
 struct model_opts {
 	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
 	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
@@ -79,6 +85,7 @@ struct model_opts {
 	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
 	enum model_special special;
 	enum model_chat chat_by;
+	enum model_transformers transformers;
 	char chat_template[MODEL_PATH_MAX + 1];	/* a file; "": "chat_template" of tokenizer_config */
 	/* loaded; one count of each is held by these options; NULL in text mode */
 	struct tok *tok;
