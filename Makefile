@@ -211,6 +211,7 @@ TEMPLATES ?= $(wildcard ../shared/data/tokenizers/chat/templates/*.jinja) tests/
 oracle: all
 	@if python3 -c 'import jinja2' 2> /dev/null; then nice python3 tests/tools/oracle_jinja.py -n $${CONVERSATIONS:-4} $(TEMPLATES); \
 	 else echo "skipped: chat templates: there is no python3-jinja2"; fi
+	@python3 tests/tools/oracle_engine.py
 	@python3 tests/tools/oracle.py
 # the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
