@@ -8,10 +8,10 @@
 #include "agent/chat/internal.h"
 
 #define BODY_DEPTH	128
-/* Of one rendering: a loop is held for some 8 ms at most, three times less for each of a cut body's three. 5000 messages of a usual
+/* Of one rendering: a loop is held for some 8 ms at most, a quarter of that for each of a cut body's four. 5000 messages of a usual
  * template fit. */
 #define STEPS_MOST	500000u
-#define STEPS_CUT	170000u
+#define STEPS_CUT	125000u
 #define RUNS_KEPT	65536	/* of a scratch, when it is wiped */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
