@@ -1,8 +1,12 @@
-/* One request a connection, then it ends. All of it is bounded: the request by HTTP_REQUEST_MAX, the
- * answer by ADMIN_TEXT_MAX, a connection by ADMIN_MS whatever it does, their number by
+/* This thread also reads the log feed, so no turn of its loop has more than one step of one page of
+ * /decisions (decisions_page.h), and no more is sent in one go than ADMIN_SEND.
+ *
+ * One request a connection, then it ends. All of it is bounded: the request by HTTP_REQUEST_MAX,
+ * the answer by ADMIN_TEXT_MAX, a connection by ADMIN_MS whatever it does, their number by
  * ADMIN_CONNS_MAX: one more pushes out the oldest, so that those who connect and say nothing cannot
  * keep a probe from being answered. */
 #include <errno.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
@@ -23,10 +27,24 @@ struct admin_conn {
 	msec since;
 	size_t n;			/* of <request> */
 	char request[HTTP_REQUEST_MAX];
-	size_t sent;			/* of <answer> */
-	struct text answer;
+	char head[HTTP_HEAD_MAX];	/* of the answer */
+	size_t head_n, sent;		/* <sent>: of <head>, then of <body> */
+	struct text body;
+	struct list working;		/* in the pages of <ad> while <page> is there */
+	struct decisions_page *page;	/* writes to <body> */
+	const char *type;
+	bool head_only;
 	bool said;			/* all sent; waiting for the peer to close */
 };
+
+static void page_end(struct admin_conn *c)
+{
+	if (c->page == NULL)
+		return;
+	list_remove(&c->working);
+	decisions_page_free(c->page);
+	c->page = NULL;
+}
 
 static void conn_free(struct admin_conn *c)
 {
@@ -34,7 +52,8 @@ static void conn_free(struct admin_conn *c)
 	close(c->io.fd);
 	list_remove(&c->link);
 	c->ad->n_conns--;
-	text_fini(&c->answer);
+	page_end(c);
+	text_fini(&c->body);
 	mem_wipe(c->request, sizeof(c->request));
 	mem_free(c);
 }
@@ -49,59 +68,67 @@ static int64_t wall_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static int page(struct admin *ad, const struct http_request *r, struct text *body, const char **type)
+/* The status of a text that is all there; 0: a page that is begun. */
+static int begin(struct admin_conn *c, const struct http_request *r)
 {
+	struct admin *ad = c->ad;
 	struct span path = r->path;
 	bool ready = __atomic_load_n(&ad->agent->ready, __ATOMIC_ACQUIRE);
+	int status;
 
-	*type = TYPE_TEXT;
 	if (span_eq(path, SPAN("/metrics"))) {
-		*type = TYPE_METRICS;
-		ad->render(ad->arg, body);
-		return body->failed ? 500 : 200;
+		c->type = TYPE_METRICS;
+		ad->render(ad->arg, &c->body);
+		return c->body.failed ? 500 : 200;
 	}
 	if (span_eq(path, SPAN("/live"))) {
-		text_addf(body, "live\n");
+		text_addf(&c->body, "live\n");
 		return 200;
 	}
 	if (span_eq(path, SPAN("/ready"))) {
-		text_addf(body, ready ? "ready\n" : "not ready: starting or draining\n");
+		text_addf(&c->body, ready ? "ready\n" : "not ready: starting or draining\n");
 		return ready ? 200 : 503;
 	}
-	if (span_eq(path, SPAN("/decisions")))
-		return decisions_page(ad->agent->route, r->query, agent_msec(ad->agent), wall_ms(), body, type);
-	text_addf(body, "not found: there are /metrics, /decisions, /live and /ready\n");
+	if (span_eq(path, SPAN("/decisions"))) {
+		status = decisions_page_begin(&c->page, ad->agent->route, r->query, agent_msec(ad->agent), wall_ms(), &c->body,
+					      &c->type);
+		return status == 200 ? 0 : status;
+	}
+	text_addf(&c->body, "not found: there are /metrics, /decisions, /live and /ready\n");
 	return 404;
 }
 
-/* Fill the answer of <c> for a whole head, or for the status it is refused with. */
-static bool answer(struct admin_conn *c, int status, const struct http_request *r)
+/* The text is all there: the head comes before it, and it is sent as it is, since a copy of
+ * megabytes takes milliseconds. */
+static void answer(struct admin_conn *c, int status)
 {
-	bool head_only = status == 0 && span_eq(r->method, SPAN("HEAD"));
-	const char *type = TYPE_TEXT;
-	char head[HTTP_HEAD_MAX];
-	struct text body;
+	struct text *body = &c->body;
 
-	text_init(&body, ADMIN_TEXT_MAX);
-	if (status == 0 && !head_only && !span_eq(r->method, SPAN("GET")))
-		status = 405;
-	if (status == 0)
-		status = page(c->ad, r, &body, &type);
-	else
-		text_addf(&body, "%s\n", status == 405 ? "only GET and HEAD are known" :
-			  "this is no request that is understood here");
-	if (body.failed) {
-		text_fini(&body);
-		text_init(&body, ADMIN_TEXT_MAX);
-		text_addf(&body, "the text is larger than its bound, or memory is short\n");
+	if (body->failed) {
+		text_fini(body);
+		text_init(body, ADMIN_TEXT_MAX);
+		text_addf(body, "the text is larger than its bound, or memory is short\n");
 	}
 	count_add(status == 200 ? &c->ad->count.requests : &c->ad->count.refused, 1);
-	text_init(&c->answer, ADMIN_TEXT_MAX + HTTP_HEAD_MAX);
-	text_add(&c->answer, head, http_head(head, status, type, body.n));
-	if (!head_only)
-		text_add(&c->answer, body.p, body.n);
-	text_fini(&body);
-	return !c->answer.failed;
+	c->head_n = http_head(c->head, status, c->type, body->n);
+	if (c->head_only)
+		text_fini(body);
+}
+
+/* For a whole head, or for the status it is refused with: the status of what is to be said; 0:
+ * later. */
+static int look_at_request(struct admin_conn *c, int status, const struct http_request *r)
+{
+	text_init(&c->body, ADMIN_TEXT_MAX);
+	c->type = TYPE_TEXT;
+	c->head_only = status == 0 && span_eq(r->method, SPAN("HEAD"));
+	if (status == 0 && !c->head_only && !span_eq(r->method, SPAN("GET")))
+		status = 405;
+	if (status == 0)
+		return begin(c, r);
+	text_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are known" :
+		  "this is no request that is understood here");
+	return status;
 }
 
 /* ---- sockets --------------------------------------------------------------------------------------- */
@@ -115,7 +142,13 @@ static void wait_for(struct admin_conn *c, int events)
 
 static void conn_write(struct admin_conn *c)
 {
-	ssize_t n = send(c->io.fd, c->answer.p + c->sent, c->answer.n - c->sent, MSG_NOSIGNAL);
+	size_t head = c->sent < c->head_n ? c->head_n - c->sent : 0;
+	size_t body = c->head_n + c->body.n - c->sent - head;
+	struct iovec v[2] = {
+		{ c->head + c->head_n - head, head },
+		{ body > 0 ? c->body.p + (c->body.n - body) : c->head, body < ADMIN_SEND ? body : ADMIN_SEND },
+	};
+	ssize_t n = writev(c->io.fd, v, 2);	/* SIGPIPE is ignored */
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		conn_free(c);
@@ -123,15 +156,57 @@ static void conn_write(struct admin_conn *c)
 	}
 	if (n > 0)
 		c->sent += (size_t)n;
-	if (c->sent < c->answer.n) {
+	if (c->sent < c->head_n + c->body.n) {
 		wait_for(c, EV_WRITE);
 		return;
 	}
 	c->said = true;
-	text_fini(&c->answer);
+	text_fini(&c->body);
 	shutdown(c->io.fd, SHUT_WR);
 	wait_for(c, EV_READ);
 }
+
+static void finish(struct admin_conn *c, int status)
+{
+	answer(c, status);
+	conn_write(c);
+}
+
+/* ---- pages, a step each turn ----------------------------------------------------------------- */
+
+/* The peer is not listened to meanwhile: one that has said all it will say has not gone. */
+static void page_start(struct admin_conn *c)
+{
+	ev_io_stop(c->ad->loop, &c->io);
+	list_append(&c->ad->pages, &c->working);
+	ev_idle_start(c->ad->loop, &c->ad->idle);
+}
+
+/* Only keeps the loop from waiting: it is not called under a flood of log lines. */
+static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
+{
+}
+
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	struct admin *ad = p->data;
+	struct admin_conn *c;
+	int status;
+
+	if (list_empty(&ad->pages)) {
+		ev_idle_stop(loop, &ad->idle);
+		return;
+	}
+	c = list_entry(ad->pages.next, struct admin_conn, working);
+	list_remove(&c->working);
+	list_append(&ad->pages, &c->working);
+	if ((status = decisions_page_step(c->page)) == 0)
+		return;
+	page_end(c);
+	finish(c, status);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void conn_read(struct admin_conn *c)
 {
@@ -150,12 +225,12 @@ static void conn_read(struct admin_conn *c)
 	c->n += (size_t)n;
 	if ((status = http_parse(c->request, c->n, &r)) == HTTP_MORE)
 		return;
-	if (!answer(c, status, &r)) {
-		conn_free(c);
-		return;
-	}
+	status = look_at_request(c, status, &r);
 	c->n = 0;
-	conn_write(c);
+	if (status != 0)
+		finish(c, status);
+	else
+		page_start(c);
 }
 
 static void on_io(struct ev_loop *loop, ev_io *io, int revents)
@@ -197,6 +272,11 @@ void admin_start(struct admin *ad, struct agent *a, struct ev_loop *loop)
 	ad->agent = a;
 	ad->loop = loop;
 	list_init(&ad->conns);
+	list_init(&ad->pages);
+	ev_idle_init(&ad->idle, on_idle);
+	ev_prepare_init(&ad->turn_end, on_turn_end);
+	ad->turn_end.data = ad;
+	ev_prepare_start(loop, &ad->turn_end);
 	for (i = 0; i < a->metrics.n; i++) {
 		ad->acceptor[i].log = &a->log;
 		ad->acceptor[i].name = "metrics";
@@ -229,4 +309,6 @@ void admin_stop(struct admin *ad)
 		acceptor_stop(&ad->acceptor[i]);
 	while (!list_empty(&ad->conns))
 		conn_free(list_entry(ad->conns.next, struct admin_conn, link));
+	ev_prepare_stop(ad->loop, &ad->turn_end);
+	ev_idle_stop(ad->loop, &ad->idle);
 }

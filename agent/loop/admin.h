@@ -11,6 +11,7 @@
 
 #define ADMIN_CONNS_MAX	16
 #define ADMIN_MS	10000	/* a connection, from accept to close */
+#define ADMIN_SEND	65536u	/* bytes that are sent in one go: the kernel would copy megabytes */
 
 struct admin_counters {
 	uint64_t requests, refused;	/* answered with 200; with anything else */
@@ -23,6 +24,9 @@ struct admin {
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list conns;		/* oldest first */
 	unsigned n_conns;
+	struct list pages;		/* connections whose page is being written; each in turn has a step */
+	ev_prepare turn_end;
+	ev_idle idle;			/* active while there are such pages */
 	/* the text of /metrics */
 	void (*render)(void *arg, struct text *t);
 	void *arg;

@@ -14,21 +14,31 @@
 #define TYPE_JSON	"application/json"
 #define TYPE_LINES	"application/x-ndjson"
 
-struct page {
+struct asked {
+	int64_t n, before;
+	struct span uid;		/* in <text> */
+	bool lines;
+	char text[256];			/* the whole uid: it is its hash that is looked for */
+};
+
+struct decisions_page {
 	struct route *route;
 	struct decisions *d;
 	struct text *t;
 	msec now;
 	int64_t wall;
+	struct asked asked;
+	bool begun, some;		/* a list has its first line, its first record */
+	uint64_t at, last;		/* list: those before <at> are next; lines: those behind <at>, up to <last> */
+	uint64_t left;			/* of a list */
 	struct decision slice[SLICE];
 	uint32_t blocks[DECISION_BLOCKS_MAX];
 };
 
-struct asked {
-	int64_t n, before;
-	struct span uid;
-	bool lines;
-	char text[256];			/* the whole uid: it is its hash that is looked for */
+/* What a step has left. */
+struct step {
+	size_t records;
+	size_t until;			/* bytes of the text */
 };
 
 /* ---- what is asked for -------------------------------------------------------------------------- */
@@ -129,7 +139,7 @@ static void put_seconds(struct text *t, const char *name, double v)
 	text_addf(t, ",\"%s\":%.6g", name, v);
 }
 
-static void put_server(struct page *p, const char *name, struct decision_server s)
+static void put_server(struct decisions_page *p, const char *name, struct decision_server s)
 {
 	char text[SERVER_NAME_MAX + 1];
 
@@ -139,7 +149,7 @@ static void put_server(struct page *p, const char *name, struct decision_server 
 	put_string(p->t, name, text);
 }
 
-static void put_time(struct page *p, const struct decision *x)
+static void put_time(struct decisions_page *p, const struct decision *x)
 {
 	int64_t ms = p->wall - (p->now - x->at);
 	time_t s = (time_t)(ms / 1000);
@@ -151,7 +161,7 @@ static void put_time(struct page *p, const struct decision *x)
 	text_addf(p->t, ",\"time\":\"%s.%03dZ\"", text, (int)(ms % 1000));
 }
 
-static void put_candidates(struct page *p, const struct decision *x)
+static void put_candidates(struct decisions_page *p, const struct decision *x)
 {
 	put_count(p->t, "n_candidates", x->n_candidates);
 	text_addf(p->t, ",\"candidates\":[");
@@ -172,7 +182,7 @@ static void put_candidates(struct page *p, const struct decision *x)
 	text_add(p->t, "]", 1);
 }
 
-static void put_compared(struct page *p, const struct decision *x)
+static void put_compared(struct decisions_page *p, const struct decision *x)
 {
 	if (x->n_compared == 0)
 		return;
@@ -189,7 +199,7 @@ static void put_compared(struct page *p, const struct decision *x)
 	text_add(p->t, "]", 1);
 }
 
-static void put_after(struct page *p, const struct decision *x)
+static void put_after(struct decisions_page *p, const struct decision *x)
 {
 	static const char *const state[] = { "open", "first", "done" };
 
@@ -208,7 +218,7 @@ static void put_after(struct page *p, const struct decision *x)
 	text_add(p->t, "}", 1);
 }
 
-static void put_choice(struct page *p, const struct decision *x)
+static void put_choice(struct decisions_page *p, const struct decision *x)
 {
 	put_server(p, "server", x->chosen);
 	put_server(p, "alt", x->second);
@@ -227,7 +237,7 @@ static void put_choice(struct page *p, const struct decision *x)
 	put_compared(p, x);
 }
 
-static void put_decision(struct page *p, const struct decision *x, bool with_uid)
+static void put_decision(struct decisions_page *p, const struct decision *x, bool with_uid)
 {
 	struct text *t = p->t;
 
@@ -250,7 +260,7 @@ static void put_decision(struct page *p, const struct decision *x, bool with_uid
 }
 
 /* As kvroutectl sim reads it. */
-static void put_line(struct page *p, const struct decision *x)
+static void put_line(struct decisions_page *p, const struct decision *x)
 {
 	uint32_t n = decisions_blocks_of(p->d, x, p->blocks);
 
@@ -263,78 +273,133 @@ static void put_line(struct page *p, const struct decision *x)
 	text_addf(p->t, "],\"block_size\":%u}\n", x->block_tokens);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------ */
+/* ---- step by step ---------------------------------------------------------------------------- */
 
-static void put_list(struct page *p, const struct asked *a)
+static bool is_over(const struct decisions_page *p, const struct step *s)
 {
-	uint64_t before = (uint64_t)a->before;
-	size_t left = (size_t)a->n, got;
-	bool some = false;
-
-	text_addf(p->t, "{\"decisions\":[");
-	while (left > 0 && !p->t->failed &&
-	       (got = decisions_read(p->d, before, p->slice, left < SLICE ? left : SLICE)) > 0) {
-		for (size_t i = 0; i < got; i++, some = true) {
-			text_addf(p->t, "%s\n", some ? "," : "");
-			put_decision(p, &p->slice[i], false);
-		}
-		before = p->slice[got - 1].number;
-		left -= got;
-	}
-	text_addf(p->t, "\n]}\n");
+	return s->records == 0 || p->t->n >= s->until || p->t->failed;
 }
 
-static void put_one(struct page *p, const struct asked *a)
+/* How many to copy next. */
+static size_t slice_of(const struct step *s, uint64_t left)
 {
-	text_addf(p->t, "{\"decisions\":[\n");
-	if (decisions_find(p->d, route_uid_hash(p->route, a->uid), &p->slice[0]))
-		put_decision(p, &p->slice[0], true);
-	text_addf(p->t, "\n]}\n");
+	size_t n = s->records < SLICE ? s->records : SLICE;
+
+	return left < n ? (size_t)left : n;
 }
 
-/* Oldest first: from so many behind the newest, or behind <before>, up to it. */
-static void put_lines(struct page *p, const struct asked *a)
+/* Newest first. True: that was all. */
+static bool step_list(struct decisions_page *p, struct step *s)
 {
-	uint64_t last = 0, at;
 	size_t got;
 
-	if (decisions_read(p->d, (uint64_t)a->before, p->slice, 1) > 0)
-		last = p->slice[0].number;
-	at = last > (uint64_t)a->n ? last - (uint64_t)a->n : 0;
-	while (at < last && !p->t->failed) {
-		size_t n = last - at < SLICE ? (size_t)(last - at) : SLICE;
-
-		got = decisions_read(p->d, at + n + 1, p->slice, n);
-		for (; got > 0; got--)
-			if (p->slice[got - 1].number > at)
-				put_line(p, &p->slice[got - 1]);
-		at += n;
+	if (!p->begun)
+		text_addf(p->t, "{\"decisions\":[");
+	p->begun = true;
+	while (!is_over(p, s)) {
+		if (p->left == 0 || (got = decisions_read(p->d, p->at, p->slice, slice_of(s, p->left))) == 0) {
+			text_addf(p->t, "\n]}\n");
+			return true;
+		}
+		for (size_t i = 0; i < got && !is_over(p, s); i++, p->some = true) {
+			text_addf(p->t, "%s\n", p->some ? "," : "");
+			put_decision(p, &p->slice[i], false);
+			p->at = p->slice[i].number;
+			p->left--;
+			s->records--;
+		}
 	}
+	return p->t->failed;
 }
 
-int decisions_page(struct route *r, struct span query, msec now, int64_t wall, struct text *t, const char **type)
+/* Oldest first: from so many before the newest, or before the one that was named, up to it. */
+static bool step_lines(struct decisions_page *p, struct step *s)
+{
+	size_t got, n;
+
+	while (!is_over(p, s)) {
+		if (p->at >= p->last)
+			return true;
+		n = slice_of(s, p->last - p->at);
+		got = decisions_read(p->d, p->at + n + 1, p->slice, n);
+		for (n += p->at; got > 0 && !is_over(p, s); got--) {
+			if (p->slice[got - 1].number <= p->at)
+				continue;
+			put_line(p, &p->slice[got - 1]);
+			p->at = p->slice[got - 1].number;
+			s->records--;
+		}
+		if (got == 0)
+			p->at = n;	/* the rest is not kept any more */
+	}
+	return p->t->failed;
+}
+
+static bool put_one(struct decisions_page *p)
+{
+	text_addf(p->t, "{\"decisions\":[\n");
+	if (decisions_find(p->d, route_uid_hash(p->route, p->asked.uid), &p->slice[0]))
+		put_decision(p, &p->slice[0], true);
+	text_addf(p->t, "\n]}\n");
+	return true;
+}
+
+int decisions_page_step(struct decisions_page *p)
+{
+	struct step s = { DECISIONS_STEP, p->t->n + DECISIONS_STEP_BYTES };
+	bool done;
+
+	if (p->asked.uid.n > 0)
+		done = put_one(p);
+	else
+		done = p->asked.lines ? step_lines(p, &s) : step_list(p, &s);
+	if (!done)
+		return 0;
+	return p->t->failed ? 500 : 200;
+}
+
+static void place(struct decisions_page *p)
+{
+	p->at = (uint64_t)p->asked.before;
+	p->left = (uint64_t)p->asked.n;
+	if (!p->asked.lines)
+		return;
+	if (decisions_read(p->d, p->at, p->slice, 1) > 0)
+		p->last = p->slice[0].number;
+	p->at = p->last > p->left ? p->last - p->left : 0;
+}
+
+int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, msec now, int64_t wall,
+			 struct text *t, const char **type)
 {
 	struct decisions *d = route_decisions(r);
-	struct asked a;
-	struct page *p;
+	struct decisions_page *p;
 
-	if (d == NULL || !parse(query, &a)) {
-		text_addf(t, d == NULL ? "no decisions are kept: decisions.keep is 0\n" :
-			  "not understood: there are n, before, uid and format (json, lines)\n");
-		return d == NULL ? 404 : 400;
+	if (d == NULL) {
+		text_addf(t, "no decisions are kept: decisions.keep is 0\n");
+		return 404;
 	}
 	if ((p = mem_alloc(sizeof(*p))) == NULL) {
 		t->failed = true;
 		return 500;
 	}
-	*p = (struct page){ .route = r, .d = d, .t = t, .now = now, .wall = wall };
-	*type = a.lines ? TYPE_LINES : TYPE_JSON;
-	if (a.uid.n > 0)
-		put_one(p, &a);
-	else if (a.lines)
-		put_lines(p, &a);
-	else
-		put_list(p, &a);
+	if (!parse(query, &p->asked)) {
+		text_addf(t, "not understood: there are n, before, uid and format (json, lines)\n");
+		mem_free(p);
+		return 400;
+	}
+	p->route = r;
+	p->d = d;
+	p->t = t;
+	p->now = now;
+	p->wall = wall;
+	place(p);
+	*type = p->asked.lines ? TYPE_LINES : TYPE_JSON;
+	*out = p;
+	return 200;
+}
+
+void decisions_page_free(struct decisions_page *p)
+{
 	mem_free(p);
-	return t->failed ? 500 : 200;
 }

@@ -32,15 +32,39 @@ static bool is_json(struct span s)
 	return json_feed(&j, s.p, s.n) == JSON_DONE;
 }
 
+static unsigned steps;	/* of the last page, after its first */
+
+static size_t count_in(const struct text *t, const char *what)
+{
+	size_t n = 0, len = strlen(what);
+
+	for (const char *p = t->p; p != NULL && (p = memmem(p, t->n - (size_t)(p - t->p), what, len)) != NULL; p += len)
+		n++;
+	return n;
+}
+
 /* The text, which lives until the next call. */
 static char *get(struct world *w, const char *query, int want)
 {
-	struct text t;
+	struct decisions_page *p = NULL;
 	const char *type = "";
+	struct text t;
 	int status;
 
 	text_init(&t, sizeof(seen.p) - 1);
-	status = decisions_page(w->r, span_str(query), w->now, WALL, &t, &type);
+	status = decisions_page_begin(&p, w->r, span_str(query), w->now, WALL, &t, &type);
+	for (steps = 0; p != NULL && status == 200; steps++) {
+		size_t n = count_in(&t, "{\"decision\":"), bytes = t.n;
+		int end = decisions_page_step(p);
+
+		assert_true(count_in(&t, "{\"decision\":") - n <= DECISIONS_STEP);
+		assert_true(t.n - bytes <= DECISIONS_STEP_BYTES + 16384);
+		if (end == 0)
+			continue;
+		status = end;
+		break;
+	}
+	decisions_page_free(p);
 	if (status != want)
 		fail_msg("%s: %d", query, status);
 	memcpy(seen.p, t.p, t.n);
@@ -123,6 +147,7 @@ static void so_many_and_from_where(void **state)
 	}
 	assert_int_equal(count(get(&w, "", 200), "\"decision\":"), 100);
 	assert_int_equal(count(get(&w, "n=150", 200), "\"decision\":"), 150);
+	assert_int_equal(steps, 150 / DECISIONS_STEP);		/* and the last one */
 	assert_int_equal(count(get(&w, "n=99999999", 200), "\"decision\":"), 150);
 	assert_int_equal(count(get(&w, "n=17&before=20", 200), "\"decision\":"), 17);
 	assert_has(seen.p, "\"decision\":19,");
@@ -169,7 +194,9 @@ static void lines_are_a_trace(void **state)
 		snprintf(uid, sizeof(uid), "%d", i);
 		ask(&w, uid, "abcdefgh");
 	}
-	for (s = get(&w, "format=lines&n=4000", 200); *s != '\0'; s = end + 1, n++) {
+	s = get(&w, "format=lines&n=4000", 200);
+	assert_true(steps > 0);
+	for (s = seen.p; *s != '\0'; s = end + 1, n++) {
 		char want[80];
 
 		end = strchr(s, '\n');
@@ -203,6 +230,7 @@ static void none_are_kept(void **state)
 
 static void too_much_is_said_so(void **state)
 {
+	struct decisions_page *p;
 	struct world w;
 	struct text t;
 	const char *type;
@@ -210,7 +238,9 @@ static void too_much_is_said_so(void **state)
 	world_start(&w);
 	ask(&w, "1", "a");
 	text_init(&t, 200);
-	assert_int_equal(decisions_page(w.r, SPAN(""), w.now, WALL, &t, &type), 500);
+	assert_int_equal(decisions_page_begin(&p, w.r, SPAN(""), w.now, WALL, &t, &type), 200);
+	assert_int_equal(decisions_page_step(p), 500);
+	decisions_page_free(p);
 	assert_true(t.failed);
 	text_fini(&t);
 	world_end(&w);
