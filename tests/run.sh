@@ -29,6 +29,7 @@ declare -A suite=(
 	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
+	[start]="python3 tests/it/promises/pf_start.py"
 	[models]="python3 tests/it/promises/pf_models.py"
 	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
 	[vtc]="tests/it/vtc.sh"
@@ -55,7 +56,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl man bench-files spop-check+tools,conf,recipes vtc stories stories-3.0+stories-3.2 failures+restart,polls feed+sandbox,models,scarce threats socket memory compose+stories-asan,promise-1,reload)
+order=(unit asan tsan clang fuzz ctl man bench-files spop-check+tools,conf,recipes vtc stories stories-3.0+stories-3.2 failures+restart,polls feed+sandbox,start,models,scarce threats socket memory compose+stories-asan,promise-1,reload)
 [ $# -eq 0 ] || order=("$@")
 
 # How it ended and how long it took go to build/test/NAME.end.

@@ -49,6 +49,10 @@ static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo
 const struct conf_key conf_keys[] = {
 	{ "threads", TYPE_INT, CONF(loop.threads), 0, 64, RESTART,
 	  .help = "Threads that answer HAProxy; 0: one for each CPU, at most 4." },
+	{ "user", TYPE_NAME, CONF(loop.user), 0, NAME_CHARS_MAX - 1, RESTART,
+	  .help = "The user to become once addresses are bound, if started by root; empty: as started." },
+	{ "group", TYPE_NAME, CONF(loop.group), 0, NAME_CHARS_MAX - 1, RESTART,
+	  .help = "Its group; empty: the user's own." },
 	{ "state_dir", TYPE_PATH, CONF(loop.state_dir), 1, PATH_CHARS_MAX - 1, RESTART,
 	  .help = "Directory of what outlives a restart: the key." },
 	{ "key_file", TYPE_PATH, CONF(loop.key_file), 0, PATH_CHARS_MAX - 1, RESTART,

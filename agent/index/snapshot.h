@@ -58,7 +58,16 @@ int snapshot_write(struct snapshot_writer *w, uint32_t nodes);
 void snapshot_writer_stats(const struct snapshot_writer *w, struct snapshot_stats *s);
 void snapshot_writer_free(struct snapshot_writer *w);
 
+/* A snapshot of an index of <max_bytes> has no more bytes than this: in memory each of its parts is
+ * larger, and what changes while it is written may be in it twice. */
+uint64_t snapshot_bytes_most(size_t max_bytes);
+
 /* ---- loading ----------------------------------------------------------------------------------- */
+
+#define SNAPSHOT_HEAD_BYTES	48u
+
+/* Does a snapshot begin with these SNAPSHOT_HEAD_BYTES? Before the rest is read. -1: <e>. */
+int snapshot_begins(const uint8_t *head, struct err *e);
 
 /* The number that a server of this name has now; negative: nobody knows it. Called once for each name, after
  * all was looked at and before anything is loaded. */

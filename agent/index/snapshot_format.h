@@ -21,7 +21,7 @@
 #include "agent/index/snapshot.h"
 
 #define SNAPSHOT_MAGIC	"kvrsnap\n"
-#define HEADER_BYTES	48u
+#define HEADER_BYTES	SNAPSHOT_HEAD_BYTES
 #define HEAD_BYTES	16u
 #define END_BYTES	40u
 #define SPACE_BYTES	24u

@@ -48,16 +48,25 @@ struct loader {
 
 /* ---- 1: checksums --------------------------------------------------------------------------------- */
 
-static int check_header(const struct loader *l, struct err *e)
+int snapshot_begins(const uint8_t *p, struct err *e)
 {
-	const uint8_t *p = l->p;
-
-	if (l->n < HEADER_BYTES || memcmp(p, SNAPSHOT_MAGIC, 8) != 0)
+	if (memcmp(p, SNAPSHOT_MAGIC, 8) != 0)
 		return err_set(e, "it is no snapshot, or its beginning is missing");
 	if (get32(p + 8) != SNAPSHOT_VERSION)
 		return err_set(e, "it is of format %u, this is made for format %u", get32(p + 8), SNAPSHOT_VERSION);
 	if (get64(p + HEADER_BYTES - 8) != checksum(p, HEADER_BYTES - 8))
 		return err_set(e, "the checksum of its header is wrong");
+	return 0;
+}
+
+static int check_header(const struct loader *l, struct err *e)
+{
+	const uint8_t *p = l->p;
+
+	if (l->n < HEADER_BYTES)
+		return err_set(e, "it is no snapshot, or its beginning is missing");
+	if (snapshot_begins(p, e) != 0)
+		return -1;
 	if (get32(p + 12) != l->of->text_page || get32(p + 16) != l->of->token_page)
 		return err_set(e, "its pages are %u bytes and %u tokens, here they are %u and %u", get32(p + 12),
 			       get32(p + 16), l->of->text_page, l->of->token_page);

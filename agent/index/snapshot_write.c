@@ -59,6 +59,11 @@ static void out(struct snapshot_writer *w, const void *p, size_t n)
 	w->st.bytes += n;
 }
 
+uint64_t snapshot_bytes_most(size_t max_bytes)
+{
+	return 2 * (uint64_t)max_bytes + SERVERS_MAX * (4ull + SNAPSHOT_NAME_MAX) + SECTION_BYTES;
+}
+
 static void close_section(struct snapshot_writer *w)
 {
 	if (w->n == 0)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/loop/addr.h"
+#include "agent/loop/opener.h"
 
 #define UNIX_PREFIX	"unix@"
 
@@ -282,16 +283,31 @@ int listener_open(struct listener *l, const char *text, int type, uint32_t mode,
 	return open_socket(l, text, type, mode, e);
 }
 
-void listener_close(struct listener *l)
+/* By calls that the opener's filter lets through. */
+int addr_remove_socket(const char *path, uint64_t dev, uint64_t ino)
+{
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	bool is;
+
+	if (fd < 0)
+		return -1;
+	is = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && (uint64_t)st.st_dev == dev && (uint64_t)st.st_ino == ino;
+	close(fd);
+	errno = ESTALE;
+	return is ? unlinkat(AT_FDCWD, path, 0) : -1;
+}
+
+void listener_close(struct listener *l, struct opener *by)
 {
 	const char *path = l->addr.a.un.sun_path;
-	struct stat st;
 
 	if (l->fd < 0)
 		return;
-	if (l->addr.a.sa.sa_family == AF_UNIX && lstat(path, &st) == 0 &&
-	    (uint64_t)st.st_dev == l->dev && (uint64_t)st.st_ino == l->ino)
-		unlink(path);
+	if (l->addr.a.sa.sa_family == AF_UNIX && by != NULL && by->fd >= 0)
+		opener_remove_socket(by, path, l->dev, l->ino);
+	else if (l->addr.a.sa.sa_family == AF_UNIX)
+		addr_remove_socket(path, l->dev, l->ino);
 	close(l->fd);
 	l->fd = -1;
 }

@@ -37,8 +37,13 @@ struct listener {
  * that try at once; one that answers, and a file that is no socket, are errors. 0 opened; 1 its directory is missing; -1: <e>. */
 int listener_open(struct listener *l, const char *text, int type, uint32_t mode, struct err *e);
 
-/* Close, and unlink the unix socket's file if it still is ours. */
-void listener_close(struct listener *l);
+/* Close, and remove the unix socket's file if it still is ours; <by>: the process that does this,
+ * NULL or gone: this one. */
+struct opener;
+void listener_close(struct listener *l, struct opener *by);
+
+/* Remove the socket at <path>, if it is the one of this <dev> and <ino>. -1: errno. */
+int addr_remove_socket(const char *path, uint64_t dev, uint64_t ino);
 
 /* "127.0.0.1:4711", "[::1]:4711", "unix". */
 void addr_print(const union sockaddr_any *a, char *out, size_t cap);

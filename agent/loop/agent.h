@@ -9,6 +9,7 @@
 #include "agent/loop/models.h"
 #include "agent/loop/opener.h"
 #include "agent/loop/outgoing.h"
+#include "agent/loop/privileges.h"
 #include "agent/loop/process.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
@@ -47,7 +48,9 @@ struct agent {
 	unsigned n_workers;
 	int64_t started;	/* seconds since 1970 */
 	struct process_files files;	/* the side thread's */
-	struct opener opener;	/* the main thread's */
+	struct opener opener;
+	struct identity identity;
+	struct sandbox_refused *refused;	/* NULL: without a sandbox */
 	struct sandbox sandbox;	/* not written once threads run; nor are */
 	struct outgoing outgoing;	/* connections that it lets through */
 	struct token feed_token;

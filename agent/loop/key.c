@@ -12,6 +12,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/privileges.h"
 #include "agent/loop/secret.h"
 
 /* The directory part of <path>: "." when there is none. */
@@ -41,11 +42,11 @@ static int random_key(struct hash_key *key, struct err *e)
 	return 0;
 }
 
-static int check_file(int fd, const char *path, struct err *e)
+static int check_file(int fd, const char *path, const struct identity *as, struct err *e)
 {
 	int64_t bytes;
 
-	if (secret_check(fd, "key", path, &bytes, e) != 0)
+	if (secret_check(fd, "key", path, as, &bytes, e) != 0)
 		return -1;
 	if (bytes != HASH_SECRET_BYTES)
 		return err_set(e, "the key file %s has %lld bytes instead of %d", path, (long long)bytes,
@@ -54,29 +55,31 @@ static int check_file(int fd, const char *path, struct err *e)
 }
 
 /* 0 read; 1 there is none (errno says why); -1: <e>. */
-static int read_key(const char *path, struct hash_key *key, struct err *e)
+static int read_key(const char *path, const struct identity *as, struct hash_key *key, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = secret_open(path, as);
 	int rc;
 
+	if (fd < 0 && errno == EPERM)
+		return err_set(e, "the key file %s is a link that belongs to another user: remove the link", path);
 	if (fd < 0)
 		return 1;
-	rc = check_file(fd, path, e);
+	rc = check_file(fd, path, as, e);
 	if (rc == 0 && read(fd, key->secret, sizeof(key->secret)) != (ssize_t)sizeof(key->secret))
 		rc = err_set(e, "cannot read the key file %s whole", path);
 	close(fd);
 	return rc;
 }
 
-/* Write <key> to a new file <tmp>. */
-static int write_new(const char *tmp, const struct hash_key *key)
+/* Write <key> to a new file <tmp>, of the user that the process will be. */
+static int write_new(const char *tmp, const struct identity *as, const struct hash_key *key)
 {
 	int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	bool ok;
 
 	if (fd < 0)
 		return -1;
-	ok = fchmod(fd, 0600) == 0 &&
+	ok = fchmod(fd, 0600) == 0 && (!as->change || fchown(fd, as->uid, as->gid) == 0) &&
 	     write(fd, key->secret, sizeof(key->secret)) == (ssize_t)sizeof(key->secret) &&
 	     fsync(fd) == 0;
 	if (close(fd) != 0 || !ok) {
@@ -87,7 +90,7 @@ static int write_new(const char *tmp, const struct hash_key *key)
 }
 
 /* 0: <key> is now what stands in <path>; 1: it cannot be made (errno); -1: <e>. */
-static int make_key(const char *path, struct hash_key *key, struct err *e)
+static int make_key(const char *path, const struct identity *as, struct hash_key *key, struct err *e)
 {
 	char tmp[PATH_CHARS_MAX + 32];
 	int rc, saved;
@@ -96,7 +99,7 @@ static int make_key(const char *path, struct hash_key *key, struct err *e)
 		return -1;
 	snprintf(tmp, sizeof(tmp), "%s.%ld", path, (long)getpid());
 	unlink(tmp);		/* of an agent of the same number that was killed right here */
-	if (write_new(tmp, key) != 0)
+	if (write_new(tmp, as, key) != 0)
 		return 1;
 	rc = link(tmp, path);
 	saved = errno;
@@ -105,7 +108,7 @@ static int make_key(const char *path, struct hash_key *key, struct err *e)
 	if (rc == 0)
 		return 0;
 	if (errno == EEXIST)
-		return read_key(path, key, e);
+		return read_key(path, as, key, e);
 	return 1;
 }
 
@@ -131,11 +134,11 @@ int loop_key_read(const struct loop_opts *o, struct hash_key *key, struct err *e
 	int rc;
 
 	path_of(o, path, sizeof(path));
-	rc = read_key(path, key, e);
+	rc = read_key(path, NULL, key, e);
 	return rc > 0 ? err_set(e, "cannot read the key file %s: %s", path, strerror(errno)) : rc;
 }
 
-int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e)
+int loop_key(const struct loop_opts *o, const struct identity *as, struct hash_key *key, bool *kept, struct err *e)
 {
 	bool named = o->key_file[0] != '\0';
 	char path[PATH_CHARS_MAX + 8], dir[PATH_CHARS_MAX + 8];
@@ -144,11 +147,11 @@ int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct
 	*kept = true;
 	path_of(o, path, sizeof(path));
 	directory_of(path, dir, sizeof(dir));
-	if ((rc = read_key(path, key, e)) <= 0)
+	if ((rc = read_key(path, as, key, e)) <= 0)
 		return rc;
 	if ((errno != ENOENT && named) || file_is_closed(dir))
 		return err_set(e, "cannot read the key file %s: %s", path, strerror(errno));
-	if (errno == ENOENT && (rc = make_key(path, key, e)) <= 0)
+	if (errno == ENOENT && (rc = make_key(path, as, key, e)) <= 0)
 		return rc;
 	if (named)
 		return err_set(e, "cannot make the key file %s: %s", path, strerror(errno));

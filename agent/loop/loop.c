@@ -15,6 +15,7 @@
 #include "agent/base/mem.h"
 #include "agent/loop/agent.h"
 #include "agent/loop/clock.h"
+#include "agent/loop/confine.h"
 #include "agent/loop/exposed.h"
 #include "agent/loop/memory.h"
 #include "agent/loop/process.h"
@@ -23,6 +24,9 @@
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
+/* Opener, two of /proc, snapshot and its directory, a file of a reload, one connection of each kind. */
+#define FDS_OWN			10
+#define FDS_LOOP		2	/* of each: epoll, and what wakes it */
 #define PATIENCE_NS		10000000
 #define DRAIN_LOOK_NS		10000000
 
@@ -96,44 +100,45 @@ static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
 	return 0;
 }
 
-static void close_list(struct listeners *ls)
+static void close_list(struct listeners *ls, struct opener *by)
 {
 	unsigned i;
 
 	for (i = 0; i < ls->n; i++)
-		listener_close(&ls->l[i]);
+		listener_close(&ls->l[i], by);
 	ls->n = 0;
 }
 
+/* <took> below 0: it begins. */
 static void log_index(struct agent *a, const struct route_opts *ro, usec took)
 {
 	struct log_line ln;
 
-	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, "the memory of the index is there"))
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE,
+		       took < 0 ? "taking the memory of the index" : "the memory of the index is there"))
 		return;
 	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
-	log_int(&ln, "ms", (int64_t)(took / 1000));
+	if (took >= 0)
+		log_int(&ln, "ms", (int64_t)(took / 1000));
 	log_end(&ln);
 }
 
-static int make_route(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
-		      bool *kept, struct err *e)
+static int make_route(struct agent *a, const struct route_opts *ro, const struct hash_key *key, struct err *e)
 {
 	struct route_opts own = *ro;
 	usec start = clock_usec();
-	struct hash_key key;
 	uint64_t seed = 0;
 
-	if (memory_enough(ro->index.max_bytes, e) != 0 || loop_key(o, &key, kept, e) != 0)
+	if (memory_enough(ro->index.max_bytes, e) != 0)
 		return -1;
+	log_index(a, ro, -1);
 	own.index.prefault = true;
 	if (a->by_messages)
 		seed = 1;	/* a simulation gives the same figures again */
 	else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		seed = (uint64_t)time(NULL);
 	errno = 0;
-	a->route = route_new(&own, &key, seed);
-	mem_wipe(&key, sizeof(key));
+	a->route = route_new(&own, key, seed);
 	if (a->route == NULL)
 		return err_set(e, "index.max_bytes: %llu MiB and what belongs to it cannot be had: %s; make "
 			       "index.max_bytes smaller, or raise the limits of the process (ulimit -v, -d)",
@@ -242,14 +247,13 @@ static void agent_fini(struct agent *a, struct side *side)
 	for (i = 0; i < a->n_workers; i++)
 		worker_free(a->worker[i]);
 	route_free(a->route);
-	close_list(&a->spop);
-	close_list(&a->log_tcp);
-	close_list(&a->log_udp);
-	close_list(&a->metrics);
-	process_close(&a->files);
-	opener_stop(&a->opener);
+	close_list(&a->spop, &a->opener);
+	close_list(&a->log_tcp, &a->opener);
+	close_list(&a->log_udp, &a->opener);
+	close_list(&a->metrics, &a->opener);
 	snapfile_close(&a->snapfile);
 	models_fini(&a->models);
+	confine_end(a);
 }
 
 /* ---- what the log says ----------------------------------------------------------------------------- */
@@ -265,18 +269,36 @@ static void log_list(struct log_line *ln, const char *key, const struct listener
 	log_text(ln, key, n ? all : "none");
 }
 
+static bool log_addresses(struct log_line *ln, struct agent *a, const char *msg)
+{
+	if (!log_begin(ln, &a->log, LOG_INFO, LOG_LIFE, msg))
+		return false;
+	log_text(ln, "version", KVROUTE_VERSION);
+	log_int(ln, "pid", getpid());
+	log_list(ln, "spop", &a->spop);
+	log_list(ln, "log_tcp", &a->log_tcp);
+	log_list(ln, "log_udp", &a->log_udp);
+	log_list(ln, "metrics", &a->metrics);
+	return true;
+}
+
+/* The first line, before what takes seconds. */
+static void log_listening(struct agent *a)
+{
+	struct log_line ln;
+
+	if (!log_addresses(&ln, a, "listening"))
+		return;
+	log_text(&ln, "note", "connections wait until it has started");
+	log_end(&ln);
+}
+
 static void log_start(struct agent *a, const struct route_opts *ro, bool kept)
 {
 	struct log_line ln;
 
-	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, "started"))
+	if (!log_addresses(&ln, a, "started"))
 		return;
-	log_text(&ln, "version", KVROUTE_VERSION);
-	log_int(&ln, "pid", getpid());
-	log_list(&ln, "spop", &a->spop);
-	log_list(&ln, "log_tcp", &a->log_tcp);
-	log_list(&ln, "log_udp", &a->log_udp);
-	log_list(&ln, "metrics", &a->metrics);
 	log_int(&ln, "threads", a->n_workers);
 	log_text(&ln, "key", kept ? "kept" : "temporary");
 	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
@@ -294,18 +316,38 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 	log_end(&ln);
 }
 
-static void log_fds(struct agent *a, const struct loop_opts *o)
+/* As many as every start needs, and one connection of each kind with them. */
+static unsigned fds_least(const struct loop_opts *o)
+{
+	const char (*list[])[ADDR_MAX] = { o->spop, o->log_tcp, o->log_udp, o->metrics };
+	unsigned n = FDS_OWN + FDS_LOOP * (thread_count(o) + 1) + (unsigned)loop_peers(o);
+
+	for (size_t l = 0; l < sizeof(list) / sizeof(list[0]); l++)
+		for (unsigned i = 0; i < LISTEN_MAX && list[l][i][0] != '\0'; i++)
+			n++;
+	return n;
+}
+
+static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint64_t have = process_raise_fds();
 	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers(o) + FDS_BESIDE;
+	unsigned least = fds_least(o);
 	struct log_line ln;
 
+	if (!process_fds_left(least))
+		return err_set(e, "the limit of open files is %llu, and %u more than are open now are the least that threads, addresses "
+			       "and one connection of each kind need: raise it to %llu (ulimit -n; systemd: LimitNOFILE=)",
+			       (unsigned long long)have, least, (unsigned long long)need);
 	if (have >= need ||
 	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "the limit of open files is low"))
-		return;
+		return 0;
 	log_int(&ln, "limit", (int64_t)have);
 	log_int(&ln, "needed", (int64_t)need);
+	log_text(&ln, "effect", "connections beyond it wait");
+	log_text(&ln, "remedy", "ulimit -n; systemd: LimitNOFILE=");
 	log_end(&ln);
+	return 0;
 }
 
 static void log_exposed(void *arg, const char *sentence)
@@ -313,42 +355,6 @@ static void log_exposed(void *arg, const char *sentence)
 	struct agent *a = arg;
 
 	log_msg(&a->log, LOG_WARN, LOG_LIFE, sentence);
-}
-
-static void log_layer(struct log_line *ln, const char *key, const char *on, int error)
-{
-	char off[128];
-
-	snprintf(off, sizeof(off), "off: %s", strerror(error));
-	log_text(ln, key, error == 0 ? on : off);
-}
-
-static void log_sandbox_parts(struct log_line *ln, const struct sandbox *s)
-{
-	char abi[16];
-
-	snprintf(abi, sizeof(abi), "abi%d", s->landlock_abi);
-	log_layer(ln, "seccomp", "on", s->seccomp_error);
-	log_layer(ln, "landlock", abi, s->landlock_error);
-	log_text(ln, "no_new_privs", s->no_new_privs ? "on" : "off");
-	log_text(ln, "core", s->core_off ? "off" : "on");
-	log_text(ln, "open", s->open_refused ? "refused" : "allowed");
-	log_text(ln, "execve", s->execve_refused ? "refused" : "allowed");
-}
-
-static void log_sandbox(struct agent *a, const struct loop_opts *o)
-{
-	bool off = o->no_sandbox || !SANDBOX_CAN, whole = sandbox_whole(&a->sandbox);
-	struct log_line ln;
-
-	if (!log_begin(&ln, &a->log, off || whole ? LOG_INFO : LOG_WARN, LOG_LIFE,
-		       off ? "sandbox off" : whole ? "sandbox" : "sandbox has gaps"))
-		return;
-	if (off)
-		log_text(&ln, "why", o->no_sandbox ? "--no-sandbox" : "built with a sanitizer");
-	else
-		log_sandbox_parts(&ln, &a->sandbox);
-	log_end(&ln);
 }
 
 static void log_err(struct agent *a, const char *msg, const struct err *e)
@@ -452,11 +458,22 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 	return rc;
 }
 
+/* PCRE2 asks for executable memory, is refused, and does without its JIT. */
+static struct model_set *load_models_again(struct agent *a, const struct loop_opts *o, struct route_opts *ro, struct err *e)
+{
+	struct model_files f = model_files_of(a, o, false);
+	struct model_set *set;
+
+	sandbox_refused_expect_mmap(true);
+	set = models_load(ro, a->models.set, &f, e);
+	sandbox_refused_expect_mmap(false);
+	return set;
+}
+
 /* All of <ro> and <o>, or nothing. */
 static void take_reload(struct agent *a, struct side *side, struct route_opts *ro, const struct loop_opts *o,
 			struct reload_errors *es)
 {
-	struct model_files f = model_files_of(a, o, false);
 	struct model_set *set;
 	struct polls_opts *polls = NULL;
 	struct outgoing *want = mem_alloc(sizeof(*want));
@@ -469,7 +486,7 @@ static void take_reload(struct agent *a, struct side *side, struct route_opts *r
 	outgoing_of(o, want);
 	if (bound && outgoing_covers(&a->outgoing, ports, want, &es->e[0]) != 0) {
 		es->n = 1;
-	} else if ((set = models_load(ro, a->models.set, &f, &es->e[0])) == NULL) {
+	} else if ((set = load_models_again(a, o, ro, &es->e[0])) == NULL) {
 		es->n = 1;
 	} else if ((polls = polls_opts_new(o)) == NULL || route_reconfigure(a->route, ro) != 0) {
 		mem_free(polls);
@@ -523,63 +540,7 @@ static void wait_for_end(struct agent *a, struct side *side, const struct loop_r
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
-/* ---- the sandbox ------------------------------------------------------------------------------------- */
-
-/* The directories of unix sockets, to unlink them in the end. <room> holds the texts. */
-static size_t socket_dirs(const struct listeners *ls, char (*room)[ADDR_MAX], const char **dir,
-			  size_t n)
-{
-	char *slash;
-	unsigned i;
-
-	for (i = 0; i < ls->n; i++) {
-		if (ls->l[i].addr.a.sa.sa_family != AF_UNIX)
-			continue;
-		snprintf(room[n], ADDR_MAX, "%s", ls->l[i].addr.a.un.sun_path);
-		slash = strrchr(room[n], '/');
-		slash[slash == room[n]] = '\0';
-		dir[n] = room[n];
-		n++;
-	}
-	return n;
-}
-
-static void enter_sandbox(struct agent *a)
-{
-	char room[SANDBOX_DIRS_MAX][ADDR_MAX];
-	const char *dir[SANDBOX_DIRS_MAX];
-	size_t n = 0;
-
-	n = socket_dirs(&a->spop, room, dir, n);
-	n = socket_dirs(&a->log_tcp, room, dir, n);
-	n = socket_dirs(&a->log_udp, room, dir, n);
-	n = socket_dirs(&a->metrics, room, dir, n);
-	sandbox_enter(&a->sandbox, dir, n, a->snapfile.dir, &a->outgoing);
-}
-
-/* What comes before anything is opened: secrets must not reach a core, and the opener none of it. */
-static void before_opening(struct agent *a, const struct loop_opts *o,
-			   const struct loop_reload *reload)
-{
-	struct log_line ln;
-
-	tzset();	/* libc would open the zone with the first time of day it prints */
-	process_open(&a->files);
-	a->opener.fd = -1;
-	a->snapfile.dir = -1;
-	if (o->no_sandbox)
-		return;
-	if (SANDBOX_CAN)
-		sandbox_no_core(&a->sandbox);
-	if (reload == NULL || reload->file == NULL || opener_start(&a->opener, reload->file, o->models_dir) == 0 ||
-	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
-		       "no process can be made that opens the configuration: reloads will fail"))
-		return;
-	log_text(&ln, "error", strerror(errno));
-	log_end(&ln);
-}
-
-/* ---- all of it --------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static int restore(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
 {
@@ -589,25 +550,57 @@ static int restore(struct agent *a, const struct loop_opts *o, bool kept, struct
 	return 0;
 }
 
+/* A wrong address is told at once, and nobody looks at a silent start: addresses and the first line
+ * of the log come before what takes seconds. Secrets are read as the user that started it; all else
+ * as the one it then is. */
+static int bind_and_read_secrets(struct agent *a, const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e)
+{
+	if (check_fds(a, o, e) != 0 || token_read(&a->feed_token, o->feed_token_file, &a->identity, e) != 0 ||
+	    open_all(a, o, e) != 0)
+		return -1;
+	log_listening(a);
+	return loop_key(o, &a->identity, key, kept, e);
+}
+
+static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, const struct hash_key *key,
+		    bool kept, struct side **side, struct err *e)
+{
+	struct route_opts own = { .n_pools = 0 };	/* with tokenizers */
+	int rc = -1;
+
+	if (load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 && restore(a, o, kept, e) == 0 &&
+	    make_workers(a, thread_count(o), e) == 0 && (*side = side_new(a, o, e)) != NULL)
+		rc = 0;
+	route_opts_free(&own);
+	return rc;
+}
+
+static int start(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, bool *kept, struct side **side,
+		 struct err *e)
+{
+	struct hash_key key;
+	int rc = -1;
+
+	if (bind_and_read_secrets(a, o, &key, kept, e) == 0 && confine_user(a, o, e) == 0)
+		rc = make_all(a, o, ro, &key, *kept, side, e);
+	mem_wipe(&key, sizeof(key));
+	return rc;
+}
+
 static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
 	       const struct loop_reload *reload, struct err *e)
 {
-	struct route_opts own = { .n_pools = 0 };	/* with tokenizers */
 	struct side *side = NULL;
 	bool kept = false;
 	int rc = -1;
 
-	before_opening(a, o, reload);
-	/* memory and what is known first: what nobody answers yet must not be connected to */
-	if (token_read(&a->feed_token, o->feed_token_file, e) != 0 || load_models(a, o, ro, &own, e) != 0 ||
-	    make_route(a, o, &own, &kept, e) != 0 || restore(a, o, kept, e) != 0 || open_all(a, o, e) != 0 || make_workers(a, thread_count(o), e) != 0 || (side = side_new(a, o, e)) == NULL)
+	snapfile_init(&a->snapfile, o, ro->index.max_bytes, &a->opener);
+	a->files.statm = a->opener.fd = -1;
+	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 || start(a, o, ro, &kept, &side, e) != 0)
 		goto out;
 	log_key(a, o, kept);
-	log_fds(a, o);
 	loop_exposed(o, log_exposed, a);
-	if (!o->no_sandbox && SANDBOX_CAN)
-		enter_sandbox(a);
-	log_sandbox(a, o);
+	confine_enter(a, o);
 	if (start_threads(a, side, e) == 0) {
 		log_start(a, ro, kept);
 		wait_for_end(a, side, reload);
@@ -619,7 +612,6 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "stopped");
 	}
 out:
-	route_opts_free(&own);
 	agent_fini(a, side);
 	return rc;
 }

@@ -15,6 +15,7 @@
 #define ADDR_MAX	128
 #define LISTEN_MAX	8
 #define PATH_CHARS_MAX	256
+#define NAME_CHARS_MAX	64
 #define ENGINE_URL_MAX	199
 
 enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the machine's, monotonic; what messages say */
@@ -45,6 +46,7 @@ struct loop_opts {
 	msec idle_timeout_ms;			/* connection without a frame; default 300000 */
 	msec drain_ms;				/* SIGTERM: at most so long for what is in flight; 5000 */
 	struct spop_conn_opts spop_conn;
+	char user[NAME_CHARS_MAX], group[NAME_CHARS_MAX];	/* default "": as it was started */
 	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
 	char models_dir[PATH_CHARS_MAX];	/* default /etc/kvroute/models: what tokenizers are read from */
 	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
@@ -95,12 +97,16 @@ struct loop_reload {
 int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
 	     struct err *e);
 
-/* The key behind all hashes: read, or made (0600) when it is not there. A key file that group or
- * others may read is refused. Where the state directory is missing or not to be written, the key is
- * random, lives as long as the process, and <*kept> is false. -1: <e>. */
-int loop_key(const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e);
+struct identity;
 
-/* The same key for somebody who looks on: only read, never made. */
+/* The key behind all hashes: read, or made (0600, of user <as>) when it is not there. A key file
+ * that group or others may read is refused, and one of another user. Where the state directory is
+ * missing or not to be written, the key is random, lives as long as the process, and <*kept> is
+ * false. -1: <e>. */
+int loop_key(const struct loop_opts *o, const struct identity *as, struct hash_key *key, bool *kept, struct err *e);
+
+/* The same key for a tool that looks on: only read, never made, and of any user, as the tool may be
+ * root's. */
 int loop_key_read(const struct loop_opts *o, struct hash_key *key, struct err *e);
 
 #endif

@@ -706,12 +706,20 @@ static const struct row engine_rows[] = {
 	{ "engine_received_bytes_total", "", COUNTER, P(bytes), "Bytes of their metrics." },
 };
 
+static void write_refused(struct text *t, const struct sandbox_refused *r)
+{
+	family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; serving makes none.");
+	sample(t, "sandbox_refused_total", "process=\"agent\"", r != NULL ? refused_read(&r->agent) : 0);
+	sample(t, "sandbox_refused_total", "process=\"opener\"", r != NULL ? refused_read(&r->opener) : 0);
+}
+
 static void write_sandbox(struct text *t, const struct sandbox *s)
 {
 	family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
 	sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
 	sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
 	sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
+	sample(t, "sandbox", "part=\"no_capabilities\"", s->no_capabilities);
 	sample(t, "sandbox", "part=\"no_core\"", s->core_off);
 	sample(t, "sandbox", "part=\"open_refused\"", s->open_refused);
 	sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
@@ -790,6 +798,7 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 {
 	write_process(t, from->agent);
 	write_sandbox(t, &from->agent->sandbox);
+	write_refused(t, from->agent->refused);
 	write_snapshot(t, &from->agent->snapfile);
 	write_models(t, &from->agent->models);
 	write_core(t, from->agent->route);

@@ -74,13 +74,15 @@ uint64_t process_raise_fds(void)
 	return rl.rlim_cur;
 }
 
-bool process_fd_left(void)
+/* Each is taken, and given back: the numbers that are free may lie between others. */
+bool process_fds_left(unsigned n)
 {
-	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	int fd = n > 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
+	bool enough = n == 0 || (fd >= 0 && process_fds_left(n - 1));
 
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0;
+	return enough;
 }
 
 unsigned process_cpus(void)

@@ -27,8 +27,14 @@ void process_read(const struct process_files *f, struct process_figures *p);
 /* Ask for as many descriptors as the hard limit allows; returns how many there may be now. */
 uint64_t process_raise_fds(void);
 
-/* Is there a descriptor left? libev ends the process where it finds none for a loop's wake-up. */
-bool process_fd_left(void);
+/* Are there <n> descriptors left? libev ends the process where it finds none for a loop's wake-up.
+ */
+bool process_fds_left(unsigned n);
+
+static inline bool process_fd_left(void)
+{
+	return process_fds_left(1);
+}
 
 /* CPUs this process may run on; at least 1. */
 unsigned process_cpus(void);

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/loop/outgoing.h"
+#include "agent/loop/privileges.h"
 #include "agent/loop/sandbox.h"
 
 /* The limit does not hold where cores go to a pipe (core(5)); not being dumpable does. */
@@ -40,17 +40,21 @@ bool sandbox_execve_refused(void)
 	return rc < 0 && (errno == EPERM || errno == EACCES);
 }
 
-void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files, const struct outgoing *out)
+void sandbox_enter(struct sandbox *s, const struct sandbox_opts *o)
 {
 	s->no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-	s->landlock_error = sandbox_landlock(dir, n, files, out, &s->landlock_abi);
-	s->seccomp_error = sandbox_seccomp(files, out->any);
+	s->no_capabilities = privileges_drop();
+	s->landlock_error = sandbox_landlock(o->out, &s->landlock_abi);
+	s->seccomp_error = sandbox_refused_watch(NULL);
+	if (s->seccomp_error == 0)
+		s->seccomp_error = sandbox_seccomp(o);
 	s->seccomp = s->seccomp_error == 0;
 	s->open_refused = sandbox_open_refused();
 	s->execve_refused = sandbox_execve_refused();
+	sandbox_refused_watch(o->refused);
 }
 
 bool sandbox_whole(const struct sandbox *s)
 {
-	return s->core_off && s->no_new_privs && s->seccomp && s->open_refused && s->execve_refused;
+	return s->core_off && s->no_new_privs && s->no_capabilities && s->seccomp && s->open_refused && s->execve_refused;
 }

@@ -4,26 +4,23 @@
  *
  *      no core      no dump of any kind, no ptrace by others of the same user
  *      no_new_privs exec gives nothing more, ever
- *      seccomp      the calls that serving needs, and no other: nothing is opened, run, forked,
- *                   connected or mapped to be executed (sandbox_seccomp.c); where the configuration has
- *                   peers to ask, sockets of streams may be made and connected
+ *      capabilities none, also for root (privileges.h)
+ *      seccomp      the calls that serving needs, and no other: nothing is opened, removed, run, forked,
+ *                   connected, sent to an address or mapped to be executed (sandbox_seccomp.c); where the configuration
+ *                   has peers to ask, sockets of streams may be made and connected
  *      landlock     a second layer over paths and ports, where the kernel has it (5.13 and later): all
- *                   is closed, but sockets may be unlinked in their directories, and (6.7 and later) those
- *                   ports be connected to where peers are asked (sandbox_landlock.c)
+ *                   is closed, but (6.7 and later) those ports where peers are asked (sandbox_landlock.c)
  *
- * The configuration is opened by a process of its own (opener.h), so that a reload works although
- * this one can open no file on any kernel. Where a snapshot is configured, new files may be made, never an old one
- * opened, and renamed: by name below its directory, where a path that begins with / gets past seccomp, which
- * sees no names, and is stopped by Landlock and by the rights of the user only.
+ * What needs a path later is done by a process of its own (opener.h), so that seccomp allows no
+ * call here that takes one: a filter cannot see what a path says.
  *
- * Nothing here fails the start: what is missing is told, and serving goes on. All is for the calling
- * thread and those it starts; no thread of the agent is there before. */
+ * Nothing here fails the start: what is missing is told, and serving goes on. All is for the
+ * calling thread and those it starts; no thread of the agent is there before. */
 #ifndef KVROUTE_LOOP_SANDBOX_H
 #define KVROUTE_LOOP_SANDBOX_H
 
 #include "agent/base/types.h"
-
-#define SANDBOX_DIRS_MAX	32	/* LISTEN_MAX sockets in each of four lists */
+#include "agent/loop/sandbox_refused.h"
 
 /* Sanitizers open, map and trace at their will. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -39,7 +36,7 @@
 #endif
 
 struct sandbox {
-	bool core_off, no_new_privs, seccomp;
+	bool core_off, no_new_privs, no_capabilities, seccomp;
 	bool open_refused, execve_refused;	/* tried, and refused */
 	int landlock_abi;			/* 0: none */
 	int seccomp_error, landlock_error;	/* errno, where it is not on */
@@ -51,11 +48,18 @@ void sandbox_no_core(struct sandbox *s);
 /* How files are opened that may be made. */
 #define SANDBOX_NEW_FILE	(O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
-/* The rest, and the self-test. Files may be unlinked in the <n> directories <dir>, and made (SANDBOX_NEW_FILE),
- * synced and renamed in the open directory <files>; -1: nowhere. Connections may be begun as <out> has them.
- * Milliseconds. */
 struct outgoing;
-void sandbox_enter(struct sandbox *s, const char *const *dir, size_t n, int files, const struct outgoing *out);
+
+struct sandbox_opts {
+	int opener;			/* the socket to it, -1: none: descriptors may come from there */
+	const int *datagrams;		/* sockets of datagrams, which must never be connected */
+	size_t n_datagrams;
+	const struct outgoing *out;	/* connections that may be begun */
+	struct refused_count *refused;	/* of the calls that were refused; lives as long as the process */
+};
+
+/* The rest, and the self-test, whose calls are not counted. Milliseconds. */
+void sandbox_enter(struct sandbox *s, const struct sandbox_opts *o);
 
 /* Landlock has ports from ABI 4 on. */
 static inline bool sandbox_binds_ports(const struct sandbox *s)
@@ -68,10 +72,15 @@ bool sandbox_whole(const struct sandbox *s);
 
 /* ---- its parts ----------------------------------------------------------------------------------- */
 
-/* Each 0, or the errno that keeps it off. They need no_new_privs, or root. */
-int sandbox_seccomp(int files, bool connect);
-int sandbox_seccomp_opener(void);	/* for a process that only opens for reading and passes on */
-int sandbox_landlock(const char *const *dir, size_t n, int files, const struct outgoing *out, int *abi);
+/* Each 0, or the errno that keeps it off. They need no_new_privs. */
+int sandbox_seccomp(const struct sandbox_opts *o);
+int sandbox_landlock(const struct outgoing *out, int *abi);
+
+/* The same for the opener, which opens for reading, and answers over <agent>. Files may be made
+ * (SANDBOX_NEW_FILE), renamed and removed in the open directory <files>, -1: nowhere; and sockets
+ * removed in the <n> directories <dir>. */
+int sandbox_seccomp_opener(int agent, int files, bool sockets);
+int sandbox_landlock_opener(const char *const *dir, size_t n, int files);
 
 /* Tries to open and to execute; true: it was refused. */
 bool sandbox_open_refused(void);

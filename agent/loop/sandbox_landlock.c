@@ -15,6 +15,7 @@
 
 /* rights over files: bits 0 to 12 came with ABI 1, and one more each with 2, 3 and 5 */
 #define FS_WRITE_FILE	(1ull << 1)
+#define FS_READ		(3ull << 2)	/* files and directories */
 #define FS_REMOVE_FILE	(1ull << 5)
 #define FS_MAKE_REG	(1ull << 8)
 #define FS_ABI_1	((1ull << 13) - 1)
@@ -39,8 +40,11 @@ struct port_rule {
 	uint64_t allowed, port;
 };
 
-static int set_up(int abi, struct ruleset *r, size_t *size)
+/* Everything is refused that the kernel can refuse, but <open>. */
+static int set_up(int abi, uint64_t open, struct ruleset *r)
 {
+	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
+
 	r->fs = FS_ABI_1;
 	if (abi >= 2)
 		r->fs |= FS_REFER;
@@ -48,10 +52,10 @@ static int set_up(int abi, struct ruleset *r, size_t *size)
 		r->fs |= FS_TRUNCATE;
 	if (abi >= 5)
 		r->fs |= FS_IOCTL_DEV;
+	r->fs &= ~open;
 	r->net = abi >= 4 ? NET_ALL : 0;
 	r->scope = abi >= 6 ? SCOPE_ALL : 0;
-	*size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
-	return (int)syscall(SYS_landlock_create_ruleset, r, *size, 0u);
+	return (int)syscall(SYS_landlock_create_ruleset, r, size, 0u);
 }
 
 /* Renaming there is removing and making. */
@@ -86,28 +90,47 @@ static int allow_ports(int rules, const struct outgoing *out)
 	return (int)rc;
 }
 
-int sandbox_landlock(const char *const *dir, size_t n, int files, const struct outgoing *out, int *abi)
+/* A new set of rules, or -1: errno. */
+static int begin(uint64_t open, struct ruleset *r, int *abi)
 {
-	struct ruleset r;
-	size_t size, i;
-	int rules, rc = 0;
-	long version = syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, CREATE_VERSION);
+	*abi = (int)syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, CREATE_VERSION);
+	return *abi < 1 ? -1 : set_up(*abi, open, r);
+}
 
-	*abi = 0;
-	if (version < 1 || (rules = set_up((int)version, &r, &size)) < 0)
-		return errno;
-	for (i = 0; i < n && rc == 0; i++)
-		rc = allow_removal(rules, dir[i]);
-	if (rc == 0)
-		rc = allow_files(rules, files);
-	if (rc == 0 && r.net != 0)
-		rc = allow_ports(rules, out);
+/* <rc>: of what was added. Closes <rules>. */
+static int end(int rules, int rc)
+{
 	if (rc == 0)
 		rc = (int)syscall(SYS_landlock_restrict_self, rules, 0u);
-	if (rc != 0)
-		rc = errno;
-	else
-		*abi = (int)version;
+	rc = rc != 0 ? errno : 0;
 	close(rules);
 	return rc;
+}
+
+int sandbox_landlock(const struct outgoing *out, int *abi)
+{
+	int version, rules, rc;
+	struct ruleset r;
+
+	*abi = 0;
+	if ((rules = begin(0, &r, &version)) < 0)
+		return errno;
+	if ((rc = end(rules, r.net != 0 ? allow_ports(rules, out) : 0)) == 0)
+		*abi = version;
+	return rc;
+}
+
+/* A directory of sockets that is missing has none. */
+int sandbox_landlock_opener(const char *const *dir, size_t n, int files)
+{
+	int version, rules, rc;
+	struct ruleset r;
+
+	if ((rules = begin(FS_READ, &r, &version)) < 0)
+		return errno;
+	rc = allow_files(rules, files);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if ((rc = allow_removal(rules, dir[i])) != 0 && (errno == ENOENT || errno == ENOTDIR))
+			rc = 0;
+	return end(rules, rc);
 }

@@ -5,9 +5,24 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
+#include "agent/loop/privileges.h"
 #include "agent/loop/secret.h"
 
-int secret_check(int fd, const char *what, const char *path, int64_t *bytes, struct err *e)
+int secret_open(const char *path, const struct identity *as)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd >= 0 || errno != ELOOP)
+		return fd;
+	if (as != NULL && (lstat(path, &st) != 0 || !identity_owns(as, st.st_uid))) {
+		errno = EPERM;
+		return -1;
+	}
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+int secret_check(int fd, const char *what, const char *path, const struct identity *as, int64_t *bytes, struct err *e)
 {
 	struct stat st;
 
@@ -15,6 +30,9 @@ int secret_check(int fd, const char *what, const char *path, int64_t *bytes, str
 		return err_set(e, "cannot read the %s file %s: %s", what, path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, "the %s file %s is no regular file", what, path);
+	if (as != NULL && !identity_owns(as, st.st_uid))
+		return err_set(e, "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is yours, "
+			       "chown it; else remove it", what, path, (unsigned)st.st_uid, (unsigned)as->uid);
 	if (st.st_mode & 077)
 		return err_set(e, "the %s file %s is open to its group or to others (mode %04o): "
 			       "chmod 0600 it", what, path, (unsigned)(st.st_mode & 07777));
@@ -47,7 +65,13 @@ static int take_token(struct token *t, const char *path, const char *text, size_
 	return 0;
 }
 
-int token_read(struct token *t, const char *path, struct err *e)
+static int cannot_read(const char *path, struct err *e)
+{
+	return err_set(e, "cannot read the token file %s: %s", path,
+		       errno == EPERM ? "it is a link that belongs to another user" : strerror(errno));
+}
+
+int token_read(struct token *t, const char *path, const struct identity *as, struct err *e)
 {
 	char text[TOKEN_MAX + 2];	/* with its new line, and one too many */
 	int64_t bytes;
@@ -57,12 +81,12 @@ int token_read(struct token *t, const char *path, struct err *e)
 	t->n = 0;
 	if (path[0] == '\0')
 		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = secret_open(path, as);
 	if (fd < 0)
-		return err_set(e, "cannot read the token file %s: %s", path, strerror(errno));
-	rc = secret_check(fd, "token", path, &bytes, e);
+		return cannot_read(path, e);
+	rc = secret_check(fd, "token", path, as, &bytes, e);
 	if (rc == 0 && (n = read(fd, text, sizeof(text))) < 0)
-		rc = err_set(e, "cannot read the token file %s: %s", path, strerror(errno));
+		rc = cannot_read(path, e);
 	else if (rc == 0)
 		rc = take_token(t, path, text, (size_t)n, e);
 	mem_wipe(text, sizeof(text));

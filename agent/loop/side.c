@@ -41,6 +41,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 		ev_idle_start(loop, &s->idle);
 	}
 	say_disagreement(s);
+	sandbox_refused_log(s->agent->refused, &s->refused_told, &s->agent->log, clock_msec());
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));

@@ -18,6 +18,7 @@ struct side {
 	struct logrx logrx;
 	struct admin admin;
 	struct polls polls;
+	struct refused_told refused_told;
 	ev_async reload;
 	struct polls_opts *next;	/* atomic: to be taken by the thread; NULL: none */
 };

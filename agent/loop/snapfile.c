@@ -6,36 +6,45 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
+#include "agent/index/snapshot.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/newfile.h"
+#include "agent/loop/privileges.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
 #include "agent/loop/snapfile.h"
 
 #define SLICE_NODES	256u
 #define SLICE_PAUSE_MS	1
+#define READ_FIRST	65536u		/* bytes, before there is more memory for it */
 
 /* ---- the directory --------------------------------------------------------------------------------- */
 
-int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e)
+void snapfile_init(struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener)
 {
-	char dir[PATH_CHARS_MAX];
 	char *slash;
 
 	s->dir = -1;
+	s->opener = opener;
+	s->bytes_most = snapshot_bytes_most(index_bytes);
+	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
+	snprintf(s->dir_path, sizeof(s->dir_path), "%s", o->snapshot_file);
+	if ((slash = strrchr(s->dir_path, '/')) == NULL)
+		return;
+	snprintf(s->name, sizeof(s->name), "%s", slash + 1);
+	slash[slash == s->dir_path] = '\0';
+	newfile_name(s->name, s->tmp);
+}
+
+int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e)
+{
 	if (o->snapshot_file[0] == '\0')
 		return 0;
 	if (!kept)
 		return err_set(e, "index.snapshot_file needs a key that outlives the agent, as another key makes it "
 			       "worthless: state_dir %s is missing or not to be written, and no key_file is named",
 			       o->state_dir);
-	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
-	snprintf(dir, sizeof(dir), "%s", o->snapshot_file);
-	slash = strrchr(dir, '/');
-	snprintf(s->name, sizeof(s->name), "%s", slash + 1);
-	slash[slash == dir] = '\0';
-	newfile_name(s->name, s->tmp);
-	if (s->name[0] == '\0' || (s->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+	if (s->name[0] == '\0' || (s->dir = open(s->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
@@ -53,20 +62,73 @@ void snapfile_close(struct snapfile *s)
 
 /* ---- reading ----------------------------------------------------------------------------------------- */
 
+/* The next bytes of a file, whatever it said of its size. Less than <n> only at its end; -1: errno.
+ */
+static ssize_t read_some(int fd, uint8_t *to, size_t n)
+{
+	size_t have = 0;
+	ssize_t got;
+
+	while (have < n && (got = read(fd, to + have, n - have)) != 0) {
+		if (got < 0 && errno != EINTR)
+			return -1;
+		have += got > 0 ? (size_t)got : 0;
+	}
+	return (ssize_t)have;
+}
+
+static int too_large(const struct snapfile *s, uint64_t n, struct err *e)
+{
+	return err_set(e, "it has %llu bytes or more, and no index of index.max_bytes here makes more than %llu: raise "
+		       "index.max_bytes to what it was, or remove the file", (unsigned long long)n,
+		       (unsigned long long)s->bytes_most);
+}
+
+/* All of <fd> into <*p>, which grows as bytes come, from <*n>, which are there. */
+static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, struct err *e)
+{
+	size_t cap = *n;
+	ssize_t got;
+	uint8_t *more;
+
+	for (;;) {
+		cap = cap < READ_FIRST ? READ_FIRST : cap * 2;
+		if (cap > s->bytes_most + 1)
+			cap = s->bytes_most + 1;
+		if ((more = mem_resize(*p, cap, 1)) == NULL)
+			return err_set(e, "there is no memory for its bytes, of which there are more than %zu", *n);
+		*p = more;
+		if ((got = read_some(fd, *p + *n, cap - *n)) < 0)
+			return err_set(e, "it cannot be read: %s", strerror(errno));
+		*n += (size_t)got;
+		if (*n > s->bytes_most)
+			return too_large(s, *n, e);
+		if (*n < cap)
+			return 0;
+	}
+}
+
 static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
 {
-	uint8_t *p;
-	int64_t n;
+	const struct identity as = { .uid = geteuid() };
+	uint8_t head[SNAPSHOT_HEAD_BYTES], *p;
+	size_t n = sizeof(head);
+	int64_t size;
 	int rc;
 
-	if (secret_check(fd, "snapshot", s->path, &n, e) != 0)
+	if (secret_check(fd, "snapshot", s->path, &as, &size, e) != 0)
 		return -1;
-	if ((p = mem_alloc(n > 0 ? (size_t)n : 1)) == NULL)
-		return err_set(e, "no memory for its %lld bytes", (long long)n);
-	if (fd_read_all(fd, p, (size_t)n) != 0)
-		rc = err_set(e, "it cannot be read: %s", strerror(errno));
-	else
-		rc = route_restore(s->route, p, (size_t)n, clock_msec(), st, e);
+	if (size > (int64_t)s->bytes_most)
+		return too_large(s, (uint64_t)size, e);
+	if (read_some(fd, head, n) != (ssize_t)n)
+		return err_set(e, "it is no snapshot, or its beginning is missing");
+	if (snapshot_begins(head, e) != 0)
+		return -1;
+	if ((p = mem_alloc(n)) == NULL)
+		return err_set(e, "there is no memory for it");
+	memcpy(p, head, n);
+	if ((rc = read_rest(s, fd, &p, &n, e)) == 0)
+		rc = route_restore(s->route, p, n, clock_msec(), st, e);
 	mem_free(p);
 	return rc;
 }
@@ -196,13 +258,53 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	return rc > 0 ? 0 : -1;
 }
 
+/* Without an opener there is no sandbox. */
+static bool is_alone(const struct snapfile *s)
+{
+	return s->opener == NULL || s->opener->fd < 0;
+}
+
+static int from_opener(int rc)
+{
+	if (rc < 0)
+		errno = -rc;
+	return rc < 0 ? -1 : rc;
+}
+
+/* As newfile_end(), but the opener has the names. */
+static int end_by_opener(struct snapfile *s, int fd, int rc)
+{
+	int error;
+
+	if (rc == 0)
+		rc = fsync(fd);
+	error = errno;
+	if (close(fd) != 0 && rc == 0) {
+		error = errno;
+		rc = -1;
+	}
+	if (rc == 0 && from_opener(opener_snapshot_keep(s->opener)) == 0) {
+		fsync(s->dir);
+		return 0;
+	}
+	if (rc == 0)
+		error = errno;
+	opener_snapshot_drop(s->opener);
+	errno = error;
+	return -1;
+}
+
 static int write_file(struct snapfile *s, bool pause, struct snapshot_stats *st)
 {
 	int fd;
 
-	unlinkat(s->dir, s->tmp, 0);
-	fd = openat(s->dir, s->tmp, SANDBOX_NEW_FILE, 0600);
-	return fd < 0 ? -1 : newfile_end(s->dir, fd, s->tmp, s->name, write_slices(s, fd, pause, st));
+	if (is_alone(s)) {
+		unlinkat(s->dir, s->tmp, 0);
+		fd = openat(s->dir, s->tmp, SANDBOX_NEW_FILE, 0600);
+		return fd < 0 ? -1 : newfile_end(s->dir, fd, s->tmp, s->name, write_slices(s, fd, pause, st));
+	}
+	fd = from_opener(opener_snapshot_new(s->opener));
+	return fd < 0 ? -1 : end_by_opener(s, fd, write_slices(s, fd, pause, st));
 }
 
 static void log_written(struct snapfile *s, const struct snapshot_stats *st, msec ms)
@@ -228,7 +330,8 @@ static void write_now(struct snapfile *s, bool pause)
 		log_written(s, &st, clock_msec() - begun);
 	} else if (errno != ECANCELED) {
 		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
-		log_failure(s, "the snapshot cannot be written, the old one stays", strerror(errno));
+		log_failure(s, "the snapshot cannot be written, the old one stays",
+			    errno == ESRCH ? "the process that opens files is gone; a restart brings it back" : strerror(errno));
 	}
 }
 

@@ -3,9 +3,9 @@
  *      <file>           the last one that was written whole
  *      <file>.tmp.<pid> one that is being written: synced and renamed when all of it is there
  *
- * So a crash or a full disk leaves the old file as it was. The directory is opened before the sandbox is entered,
- * which lets files be made and renamed there and nothing be opened that exists. Periodic writing is a thread of
- * its own: a disk that is slow keeps nobody waiting. */
+ * So a crash or a full disk leaves the old file as it was. In the sandbox the opener makes and
+ * renames the file (opener.h): this process only writes to it. Periodic writing is a thread of its
+ * own: a disk that is slow keeps nobody waiting. */
 #ifndef KVROUTE_LOOP_SNAPFILE_H
 #define KVROUTE_LOOP_SNAPFILE_H
 
@@ -14,10 +14,13 @@
 #include "agent/loop/log.h"
 #include "agent/loop/loop.h"
 #include "agent/loop/newfile.h"
+#include "agent/loop/opener.h"
 
 struct snapfile {
 	int dir;			/* -1: no snapshot is wanted */
-	char path[PATH_CHARS_MAX];	/* as configured */
+	struct opener *opener;		/* who makes and renames files, where there is a sandbox; NULL: we do */
+	uint64_t bytes_most;		/* a file that has more is not of this index */
+	char path[PATH_CHARS_MAX], dir_path[PATH_CHARS_MAX];	/* as configured */
 	char name[PATH_CHARS_MAX], tmp[NEWFILE_NAME_MAX];	/* in the directory */
 	msec every_ms;			/* 0: only at the end */
 	struct route *route;
@@ -31,6 +34,9 @@ struct snapfile {
 	uint64_t loaded_pages;
 	msec written_at;		/* 0: none yet */
 };
+
+/* Its names, for an index of so many bytes; nothing is opened. */
+void snapfile_init(struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener);
 
 /* Open the directory, if a file is configured; <kept>: the key is. -1: <e>. */
 int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e);

@@ -72,7 +72,7 @@ static void accept_stop(struct worker *w)
 	if (__atomic_sub_fetch(&w->agent->n_accepting, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	for (i = 0; i < ls->n; i++)
-		listener_close(&ls->l[i]);
+		listener_close(&ls->l[i], &w->agent->opener);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------ */

@@ -310,8 +310,8 @@ def descriptors_run_out():
 
 @case
 def a_start_with_few_descriptors():
-    """From 4 on: refused with a sentence, or up and serving."""
-    refused, first = 0, None
+    """From 4 on: refused with a sentence, or up and serving on each address. The sentence has the remedy."""
+    refused, first, remedies = 0, None, 0
     for n in range(4, 60):
         a = Agent(threads=2, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
         try:
@@ -320,16 +320,21 @@ def a_start_with_few_descriptors():
             wait_for("the agent, or its end", 10, lambda: p.poll() is not None or "msg=started" in a.log())
             if p.poll() is None:
                 first = n
+                with a.client() as c:       # all at once
+                    a.feed({"uid": "nobody"})
+                    assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
+                    equal(a.get("/ready", a.metrics_port)[0], 200, "/ready with %d descriptors" % n)
                 ends_well(a, ", with %d descriptors" % n)
                 break
             refused += 1
+            remedies += "LimitNOFILE=" in a.log()
             equal(p.returncode, 1, "exit status with %d descriptors (%s)" % (n, a.log()[-300:]))
             assert re.search(r"(?m)^(kvroute|/\S+): ", a.log()) or "shared libraries" in a.log(), \
                 "%d descriptors: no sentence: %r" % (n, a.log()[-300:])
         finally:
             a.stop()
     print("      %d starts refused; it runs from %s on" % (refused, first))
-    assert first and refused > 5, "too few"
+    assert first and refused > 5 and remedies > 3, "too few"
 
 
 def start(at):

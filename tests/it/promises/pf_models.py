@@ -228,6 +228,21 @@ def a_reload_takes_tokenizers_in_the_sandbox():
 
 
 @case
+def a_pattern_that_a_reload_compiles_is_no_alarm():
+    """PCRE2 asks for executable memory, which the sandbox refuses; it then does without, and nothing is counted."""
+    t = json.loads(tokenizer(200))
+    split = {"type": "Split", "pattern": {"Regex": "[a-f]+|[^a-f]+?x|."}, "behavior": "Isolated", "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    t["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
+    with Models("", {"a/tokenizer.json": json.dumps(t)}) as f:
+        f.hup(model("m", "a/tokenizer.json"), "msg=reloaded")
+        f.works("m")
+        equal(f.metrics()['kvroute_sandbox_refused_total{process="agent"}'], 0, "calls refused")
+        equal([s for s in f.log().splitlines() if "level=info" not in s], [], "complaints")
+        equal(f.end("agent"), 0, "exit status")
+
+
+@case
 def a_check_loads_them_too():
     with Models() as f:
         f.put("a/tokenizer.json", tokenizer(300))

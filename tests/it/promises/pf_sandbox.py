@@ -21,7 +21,8 @@ from agent import equal, main  # noqa: E402
 from fleet import BUILD, Fleet, wait_for  # noqa: E402
 
 CASES = []
-PARTS = ["seccomp", "landlock", "no_new_privs", "no_core", "open_refused", "execve_refused"]
+PARTS = ["seccomp", "landlock", "no_new_privs", "no_capabilities", "no_core", "open_refused", "execve_refused"]
+CAPS = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
 LANDLOCK = 444
 SECCOMP = {"x86_64": 317, "aarch64": 277}.get(os.uname().machine)
 EPERM, ENOSYS = 1, 38
@@ -95,11 +96,13 @@ class Boxed(Fleet):
         equal((a.status, a.server != ""), (200, True), "request " + word)
 
     def works(self, word):
-        """A request, its log line, both figures of the process."""
+        """A request, its log line, both figures of the process; and no call that the sandbox refused."""
         done = self.metrics()['kvroute_facts_total{kind="done"}']
         self.ask(word)
         wait_for("the log feed", 5, lambda: self.metrics()['kvroute_facts_total{kind="done"}'] > done)
         m = self.metrics()
+        for process in ("agent", "opener"):
+            equal(m['kvroute_sandbox_refused_total{process="%s"}' % process], 0, "calls refused: %s" % [s for s in self.log() if "refused system" in s])
         assert m["kvroute_process_open_fds"] > 8 and m["kvroute_process_resident_memory_bytes"] > 1e6, "no figures"
 
 
@@ -125,18 +128,20 @@ def the_kernel_agrees():
     with Boxed() as f:
         line = f.line("sandbox")
         print("      " + line.split(" ", 1)[1])
-        for want in ("level=info", "msg=sandbox", "seccomp=on", "no_new_privs=on", "core=off", "open=refused", "execve=refused"):
+        for want in ("level=info", "msg=sandbox", "seccomp=on", "no_new_privs=on", "core=off", "open=refused", "execve=refused", "capabilities=none"):
             assert want in line.split(), "%s is not in %s" % (want, line)
         landlock = int(re.search(r"landlock=(?:abi(\d+))?", line).group(1) or 0)
         if landlock == 0:
             print("skipped: Landlock, which this kernel does not have")
-        equal(f.parts(), [1, int(landlock > 0), 1, 1, 1, 1], "kvroute_sandbox")
+        equal(f.parts(), [1, int(landlock > 0), 1, 1, 1, 1, 1], "kvroute_sandbox")
         tasks = [int(t) for t in os.listdir("/proc/%d/task" % f.pid)]
         openers = f.opener()
         equal(len(openers), 1, "openers")
         for t in [(f.pid, t) for t in tasks] + [(openers[0], openers[0])]:
             s = status(*t)
             equal((s["Seccomp"], s["NoNewPrivs"]), ("2", "1"), "Seccomp and NoNewPrivs of %s" % s["Name"])
+            if os.geteuid() == 0:
+                equal([s[c] for c in CAPS], ["0" * 16] * 5, "capabilities of %s" % s["Name"])
         equal(limit(f.pid, "Max core file size"), ("0", "0"), "core limit")
         equal(limit(openers[0], "Max core file size"), ("0", "0"), "core limit of the opener")
         assert len(tasks) >= 4, "too few threads: %r" % tasks
@@ -220,7 +225,7 @@ def a_debugger_is_let_in():
     with Boxed(argv=["--no-sandbox"]) as f:
         line = f.line("sandbox")
         assert 'msg="sandbox off" why=--no-sandbox' in line, line
-        equal(f.parts(), [0] * 6, "kvroute_sandbox")
+        equal(f.parts(), [0] * 7, "kvroute_sandbox")
         s = status(f.pid)
         equal((s["Seccomp"], s["NoNewPrivs"], f.opener()), ("0", "0", []), "Seccomp, NoNewPrivs, openers")
         f.works("open")
@@ -234,10 +239,29 @@ def a_kernel_without_landlock():
         line = f.line("sandbox")
         for want in ("level=info", 'landlock="off: Function not implemented"', "seccomp=on", "open=refused", "execve=refused"):
             assert want in line, "%s is not in %s" % (want, line)
-        equal(f.parts(), [1, 0, 1, 1, 1, 1], "kvroute_sandbox")
+        equal(f.parts(), [1, 0, 1, 1, 1, 1, 1], "kvroute_sandbox")
         f.works("old")
         f.hup("msg=reloaded")
         equal(f.end("agent"), 0, "exit status")
+
+
+@case
+def a_snapshot_and_a_socket_without_landlock():
+    """What needs a path is the opener's: nothing in the agent's list takes one, with Landlock and without."""
+    for before in (forbid(LANDLOCK, ENOSYS), None):
+        with Boxed(before=before) as f:
+            f.end("haproxy", signal.SIGINT)
+            f.end("agent")
+            path, snap = os.path.join(f.folder, "spop.sock"), os.path.join(f.folder, "snap")
+            f.spop_address = "unix@" + path
+            f.agent_conf += "index: {max_bytes: 8 MiB, snapshot_file: %s, snapshot_every: 1 s}\n" % snap
+            f.start_agent()
+            wait_for("two snapshots", 10, lambda: f.metrics()["kvroute_snapshot_written_total"] >= 2)
+            for process in ("agent", "opener"):
+                equal(f.metrics()['kvroute_sandbox_refused_total{process="%s"}' % process], 0, "calls refused")
+            os.unlink(snap)
+            equal((f.end("agent"), os.path.exists(path), os.path.exists(snap)), (0, False, True), "exit status, socket, snapshot")
+            equal([n for n in os.listdir(f.folder) if ".tmp." in n], [], "files left over")
 
 
 @case

@@ -128,7 +128,7 @@ static void mode_and_unlink(void **state)
 		assert_int_equal(listener_open(&l, text, SOCK_STREAM, modes[i], &e), 0);
 		assert_int_equal(stat(path, &st), 0);
 		assert_int_equal(st.st_mode & 07777, modes[i]);
-		listener_close(&l);
+		listener_close(&l, NULL);
 		assert_false(exists());
 	}
 }
@@ -142,7 +142,7 @@ static void stale_is_replaced(void **state)
 	close(old.fd);		/* as a killed process leaves it */
 	assert_true(exists());
 	assert_int_equal(listener_open(&l, text, SOCK_STREAM, 0600, &e), 0);
-	listener_close(&l);
+	listener_close(&l, NULL);
 }
 
 static void living_is_an_error(void **state)
@@ -155,7 +155,7 @@ static void living_is_an_error(void **state)
 	assert_non_null(strstr(e.text, "another process answers"));
 	assert_int_equal(second.fd, -1);
 	assert_true(exists());
-	listener_close(&first);
+	listener_close(&first, NULL);
 }
 
 #define RACERS	6
@@ -223,7 +223,7 @@ static void datagram_sockets_too(void **state)
 	assert_int_equal(listener_open(&second, text, SOCK_DGRAM, 0600, &e), -1);
 	close(first.fd);
 	assert_int_equal(listener_open(&second, text, SOCK_DGRAM, 0600, &e), 0);
-	listener_close(&second);
+	listener_close(&second, NULL);
 }
 
 static void other_files_stay(void **state)
@@ -247,9 +247,9 @@ static void only_our_own_is_unlinked(void **state)
 	assert_int_equal(listener_open(&first, text, SOCK_STREAM, 0600, &e), 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(listener_open(&second, text, SOCK_STREAM, 0600, &e), 0);
-	listener_close(&first);
+	listener_close(&first, NULL);
 	assert_true(exists());
-	listener_close(&second);
+	listener_close(&second, NULL);
 	assert_false(exists());
 }
 
@@ -271,10 +271,10 @@ static void port_taken(void **state)
 	assert_string_not_equal(first.text, "127.0.0.1:0");
 	assert_int_equal(listener_open(&second, first.text, SOCK_STREAM, 0, &e), -1);
 	assert_non_null(strstr(e.text, first.text));
-	listener_close(&first);
+	listener_close(&first, NULL);
 	assert_int_equal(listener_open(&first, "127.0.0.1:0", SOCK_DGRAM, 0, &e), 0);
 	assert_int_equal(listener_open(&second, first.text, SOCK_DGRAM, 0, &e), -1);
-	listener_close(&first);
+	listener_close(&first, NULL);
 }
 
 int main(void)

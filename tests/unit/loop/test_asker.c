@@ -156,7 +156,7 @@ static void finish(void)
 	asker_stop(&w.asker);
 	if (ev_is_active(&w.peer))
 		close(w.peer.fd);
-	listener_close(&w.listener);
+	listener_close(&w.listener, NULL);
 	ev_loop_destroy(w.loop);
 }
 
@@ -239,7 +239,7 @@ static void nobody_is_there(void **state)
 {
 	start("127.0.0.1:0");
 	ev_io_stop(w.loop, &w.accept);
-	listener_close(&w.listener);
+	listener_close(&w.listener, NULL);
 	go(1000, 0.3);
 	assert_string_equal(w.error, strerror(ECONNREFUSED));
 	assert_in_range(w.failed, 3, 6);

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "agent/loop/loop.h"
+#include "agent/loop/privileges.h"
 
 static struct loop_opts opts;
+static struct identity me;
 static char dir[64], file[128];
 
 static int setup(void **state)
@@ -25,6 +27,7 @@ static int setup(void **state)
 		return -1;
 	snprintf(file, sizeof(file), "%s/key", dir);
 	loop_defaults(&opts);
+	me = (struct identity){ .uid = geteuid(), .gid = getegid() };
 	snprintf(opts.state_dir, sizeof(opts.state_dir), "%s", dir);
 	return 0;
 }
@@ -62,14 +65,14 @@ static void made_once(void **state)
 	struct err e;
 	bool kept = false;
 
-	assert_int_equal(loop_key(&opts, &one, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &one, &kept, &e), 0);
 	assert_true(kept);
 	assert_false(same(&one, &none));
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_size, HASH_SECRET_BYTES);
 	kept = false;
-	assert_int_equal(loop_key(&opts, &two, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &two, &kept, &e), 0);
 	assert_true(kept);
 	assert_true(same(&one, &two));
 }
@@ -82,13 +85,13 @@ static void named_file(void **state)
 
 	snprintf(opts.key_file, sizeof(opts.key_file), "%s", file);
 	snprintf(opts.state_dir, sizeof(opts.state_dir), "/nonexistent-kvroute");
-	assert_int_equal(loop_key(&opts, &one, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &one, &kept, &e), 0);
 	assert_true(kept);
-	assert_int_equal(loop_key(&opts, &two, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &two, &kept, &e), 0);
 	assert_true(same(&one, &two));
 	/* a place the operator named must work */
 	snprintf(opts.key_file, sizeof(opts.key_file), "/nonexistent-kvroute/key");
-	assert_int_equal(loop_key(&opts, &one, &kept, &e), -1);
+	assert_int_equal(loop_key(&opts, &me, &one, &kept, &e), -1);
 	assert_non_null(strstr(e.text, opts.key_file));
 }
 
@@ -107,7 +110,7 @@ static void permissions(void **state)
 	memset(secret, 'k', sizeof(secret));
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		put(secret, sizeof(secret), cases[i].mode);
-		if (loop_key(&opts, &key, &kept, &e) != cases[i].rc)
+		if (loop_key(&opts, &me, &key, &kept, &e) != cases[i].rc)
 			fail_msg("mode %04o", (unsigned)cases[i].mode);
 		if (cases[i].rc == 0)
 			assert_memory_equal(key.secret, secret, sizeof(secret));
@@ -124,14 +127,14 @@ static void sizes(void **state)
 	bool kept;
 
 	put(secret, 0, 0600);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), -1);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), -1);
 	put(secret, HASH_SECRET_BYTES - 1, 0600);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), -1);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), -1);
 	assert_non_null(strstr(e.text, "191 bytes instead of 192"));
 	put(secret, HASH_SECRET_BYTES + 1, 0600);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), -1);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), -1);
 	put(secret, HASH_SECRET_BYTES, 0600);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), 0);
 }
 
 static void no_regular_file(void **state)
@@ -141,7 +144,7 @@ static void no_regular_file(void **state)
 	bool kept;
 
 	assert_int_equal(mkfifo(file, 0600), 0);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), -1);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), -1);
 	assert_non_null(strstr(e.text, "no regular file"));
 }
 
@@ -152,9 +155,9 @@ static void temporary(const char *state_dir)
 	bool kept = true;
 
 	snprintf(opts.state_dir, sizeof(opts.state_dir), "%s", state_dir);
-	assert_int_equal(loop_key(&opts, &one, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &one, &kept, &e), 0);
 	assert_false(kept);
-	assert_int_equal(loop_key(&opts, &two, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &two, &kept, &e), 0);
 	assert_false(kept);
 	assert_false(same(&one, &two));
 }
@@ -182,7 +185,7 @@ static void read_only_directory_with_key(void **state)
 
 	put(secret, sizeof(secret), 0400);
 	assert_int_equal(chmod(dir, 0500), 0);
-	assert_int_equal(loop_key(&opts, &key, &kept, &e), 0);
+	assert_int_equal(loop_key(&opts, &me, &key, &kept, &e), 0);
 	assert_true(kept);
 	assert_memory_equal(key.secret, secret, sizeof(secret));
 }

@@ -20,9 +20,10 @@
 
 #include "agent/loop/beneath.h"
 #include "agent/loop/clock.h"
-#include "agent/loop/opener.h"
+#include "agent/loop/opener_child.h"
 
-static char dir[64], path[96], next[96], models[96], outside[96];
+static char dir[64], path[96], next[96], models[96], outside[96], snaps[96], sock_path[96];
+static struct opener_files files;
 static struct opener o;
 static pid_t child;
 
@@ -60,9 +61,15 @@ static int setup(void **state)
 	snprintf(next, sizeof(next), "%s/conf.new", dir);
 	snprintf(models, sizeof(models), "%s/models", dir);
 	snprintf(outside, sizeof(outside), "%s/outside", dir);
+	snprintf(snaps, sizeof(snaps), "%s/snaps", dir);
+	snprintf(sock_path, sizeof(sock_path), "%s/sock", dir);
 	put(path, "one");
 	put(outside, "secret");
-	if (opener_start(&o, path, models) != 0)
+	if (mkdir(snaps, 0700) != 0)
+		return -1;
+	files = (struct opener_files){ .conf = path, .models_dir = models, .snapshot_dir = snaps, .snapshot = "snap",
+				       .snapshot_tmp = "snap.tmp.1", .socket = { sock_path }, .n_sockets = 1 };
+	if (opener_start(&o, &files) != 0)
 		return -1;
 	return (child = only_child()) > 0 ? 0 : -1;
 }
@@ -80,6 +87,8 @@ static int teardown(void **state)
 	unlink(path);
 	unlink(outside);
 	nftw(models, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	nftw(snaps, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	unlink(sock_path);
 	rmdir(dir);
 	return waitpid(child, &status, 0) == child ? 0 : -1;	/* it ends by itself */
 }
@@ -201,9 +210,9 @@ static void assert_holds_nothing(void)
 {
 	int tries;
 
-	for (tries = 0; tries < 1000 && fds_of_child() != 1; tries++)
+	for (tries = 0; tries < 1000 && fds_of_child() != 2; tries++)
 		usleep(5000);	/* it may not have closed what it sent yet */
-	assert_int_equal(fds_of_child(), 1);
+	assert_int_equal(fds_of_child(), 2);	/* the socket, and the directory of snapshots */
 }
 
 /* ---- files of models ------------------------------------------------------------------------------ */
@@ -317,18 +326,25 @@ static void nothing_else_is_opened(void **state)
 /* Bytes that the agent's own functions would never send. */
 static void raw_questions(void **state)
 {
-	static const char zero[] = "\7\0\0\0top.json\0/../../outside";
+	static const char after_zero[] = "top.json\0/../../outside";
 	static char raw[8192];
+	struct question q = { .asked = 7, .what = OPENER_MODEL };
+	size_t n = QUESTION_HEAD + sizeof(after_zero) - 1;
 	struct { uint32_t asked; int32_t error; } r;
 
 	make_models();
-	assert_int_equal(send(o.fd, zero, sizeof(zero) - 1, 0), sizeof(zero) - 1);
+	memcpy(q.path, after_zero, sizeof(after_zero) - 1);
+	assert_int_equal(send(o.fd, &q, n, 0), n);
 	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
 	assert_int_equal(r.error, EACCES);
 	memset(raw, '/', sizeof(raw));
 	assert_int_equal(send(o.fd, raw, sizeof(raw), 0), sizeof(raw));
 	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
 	assert_int_equal(r.error, ENAMETOOLONG);
+	q.what = 99;
+	assert_int_equal(send(o.fd, &q, QUESTION_HEAD, 0), QUESTION_HEAD);
+	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
+	assert_int_equal(r.error, EINVAL);
 	expect("one");
 	assert_int_equal(send(o.fd, raw, 3, 0), 3);	/* no question at all: it ends */
 	assert_int_equal(opener_open(&o), -ESRCH);
@@ -340,12 +356,89 @@ static void holds_nothing_else(void **state)
 	assert_holds_nothing();
 }
 
+/* ---- snapshots and sockets ------------------------------------------------------------------- */
+
+static char *in_snaps(const char *name)
+{
+	static char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", snaps, name);
+	return full;
+}
+
+static bool exists(const char *name)
+{
+	struct stat st;
+
+	return lstat(name, &st) == 0;
+}
+
+static void write_new(const char *text)
+{
+	int fd = opener_snapshot_new(&o);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_WRONLY);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static void snapshots_are_made(void **state)
+{
+	int fd;
+
+	assert_int_equal(opener_snapshot_keep(&o), -ENOENT);
+	assert_int_equal(opener_snapshot_drop(&o), -ENOENT);
+	write_new("one");
+	assert_true(exists(in_snaps("snap.tmp.1")));
+	assert_int_equal(opener_snapshot_keep(&o), 0);
+	assert_false(exists(in_snaps("snap.tmp.1")));
+	write_new("half");
+	assert_int_equal(opener_snapshot_drop(&o), 0);
+	write_new("left over");
+	write_new("two");
+	assert_int_equal(symlink(outside, in_snaps("other")), 0);
+	assert_int_equal(opener_snapshot_keep(&o), 0);
+	fd = open(in_snaps("snap"), O_RDONLY | O_CLOEXEC);
+	expect_fd(fd, "two");
+	/* a link in its place is removed, not followed */
+	assert_int_equal(symlink(outside, in_snaps("snap.tmp.1")), 0);
+	write_new("three");
+	assert_int_equal(opener_snapshot_keep(&o), 0);
+	fd = open(outside, O_RDONLY | O_CLOEXEC);
+	expect_fd(fd, "secret");
+}
+
+/* The only file that it removes is a socket of the configuration that is the one we made. */
+static void only_our_socket_is_removed(void **state)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st, other;
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", sock_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(lstat(sock_path, &st), 0);
+	assert_int_equal(lstat(outside, &other), 0);
+	assert_int_equal(opener_remove_socket(&o, outside, other.st_dev, other.st_ino), -EACCES);
+	assert_int_equal(opener_remove_socket(&o, "", st.st_dev, st.st_ino), -EACCES);
+	assert_int_equal(opener_remove_socket(&o, sock_path, st.st_dev, st.st_ino + 1), -ESTALE);
+	assert_true(exists(sock_path) && exists(outside));
+	assert_int_equal(opener_remove_socket(&o, sock_path, st.st_dev, st.st_ino), 0);
+	assert_false(exists(sock_path));
+	put(sock_path, "no socket");
+	assert_int_equal(lstat(sock_path, &st), 0);
+	assert_int_equal(opener_remove_socket(&o, sock_path, st.st_dev, st.st_ino), -ESTALE);
+	assert_true(exists(sock_path));
+	close(fd);
+}
+
 int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(opens_what_is_there_now), T(a_pipe_does_not_hold_it), T(signals_do_not_end_it),
-		T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
+		T(snapshots_are_made), T(only_our_socket_is_removed), T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
 		T(hanging_is_given_up), T(gone_is_told), T(holds_nothing_else),
 	};
 

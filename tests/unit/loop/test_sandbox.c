@@ -46,7 +46,7 @@
 /* What was open before, for calls that need something. */
 static struct {
 	char dir[64], other[64], in_dir[96], in_other[96];
-	int pair[2], listener, datagrams, epoll;
+	int pair[2], listener, datagrams, epoll, file, opened_dir;
 	void *page;
 	struct process_files files;
 	struct ev_loop *loop;
@@ -55,6 +55,9 @@ static struct {
 	struct outgoing out;
 	struct region region;
 } w;
+
+static struct sandbox_refused *refusals;
+static pid_t parent;
 
 static void touch(const char *path)
 {
@@ -81,9 +84,14 @@ static int setup(void **state)
 	w.listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	w.datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	w.epoll = epoll_create1(EPOLL_CLOEXEC);
+	w.file = open(w.in_dir, O_WRONLY | O_CLOEXEC);
+	w.opened_dir = open(w.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	w.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	w.loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	process_open(&w.files);
+	parent = getpid();
+	if ((refusals = sandbox_refused_new()) == NULL)
+		return -1;
 	return bind(w.listener, (struct sockaddr *)&in, sizeof(in)) == 0 &&
 	       listen(w.listener, 4) == 0 && w.page != MAP_FAILED && w.loop != NULL ? 0 : -1;
 }
@@ -92,8 +100,11 @@ static int teardown(void **state)
 {
 	ev_loop_destroy(w.loop);
 	process_close(&w.files);
+	sandbox_refused_free(refusals);
 	munmap(w.page, 4096);
 	close(w.epoll);
+	close(w.file);
+	close(w.opened_dir);
 	close(w.datagrams);
 	close(w.listener);
 	close(w.pair[0]);
@@ -104,14 +115,25 @@ static int teardown(void **state)
 	return rmdir(w.dir);
 }
 
-static int files = -1;		/* where new ones may be made */
-
+static int to_opener = -1;	/* the socket that descriptors may come over */
 static void enter(void)
 {
-	const char *dirs[] = { w.dir };
+	struct sandbox_opts o = { .opener = to_opener, .datagrams = &w.datagrams, .n_datagrams = 1, .out = &w.out,
+				  .refused = &refusals->agent };
 
 	sandbox_no_core(&w.box);
-	sandbox_enter(&w.box, dirs, 1, files, &w.out);
+	sandbox_enter(&w.box, &o);
+}
+
+static void forbid(int nr, int error);
+
+/* Seccomp alone: what it refuses is refused on a kernel without Landlock as well. */
+static void enter_without_landlock(void)
+{
+	forbid(SCMP_SYS(landlock_create_ruleset), ENOSYS);
+	enter();
+	if (w.box.landlock_abi != 0 || w.box.landlock_error != ENOSYS)
+		_exit(98);
 }
 
 /* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with errno. */
@@ -162,6 +184,18 @@ static bool no_sandbox(void)
 #define AT	AT_FDCWD
 #define RD	O_RDONLY
 
+#define THREAD_FLAGS	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+
+/* Where a datagram would go: to a port of this machine that nobody has. */
+static union { struct sockaddr sa; struct sockaddr_in in; } loopback = {
+	.in = { .sin_family = AF_INET, .sin_port = 9, .sin_addr = { 0x0100007f } },
+};
+static char byte[1] = "x";
+static struct iovec one_byte = { byte, 1 };
+static struct msghdr message = { .msg_name = &loopback, .msg_namelen = sizeof(loopback), .msg_iov = &one_byte, .msg_iovlen = 1 };
+static struct mmsghdr messages = { .msg_hdr = { .msg_name = &loopback, .msg_namelen = sizeof(loopback), .msg_iov = &one_byte,
+						.msg_iovlen = 1 } };
+
 static char *no_args[] = { NULL };
 static char stack[65536] __attribute__((aligned(16)));
 
@@ -191,6 +225,31 @@ TRY(socket_un, socket(AF_UNIX, SOCK_STREAM, 0))
 TRY(socket_netlink, socket(AF_NETLINK, SOCK_RAW, 0))
 TRY(socket_packet, socket(AF_PACKET, SOCK_RAW, 0))
 TRY(socket_pair, socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){ 0 }))
+TRY(send_to, sendto(w.datagrams, "x", 1, 0, &loopback.sa, sizeof(loopback)))
+TRY(send_message, sendmsg(w.datagrams, &message, 0))
+TRY(send_messages, sendmmsg(w.datagrams, &messages, 1, 0))
+TRY(send_fd, sendmsg(w.pair[0], &message, 0))
+TRY(receive_fd, recvmsg(w.pair[1], &message, MSG_DONTWAIT))
+TRY(move_pages, splice(w.pair[1], NULL, w.pair[0], NULL, 1, SPLICE_F_NONBLOCK))
+TRY(make_pipe, pipe((int[2]){ 0 }))
+TRY(lend_pages, syscall(SYS_vmsplice, w.pair[0], NULL, 0, 0))
+TRY(send_file, syscall(SYS_sendfile, w.pair[0], w.files.statm, NULL, 1))
+TRY(write_at, pwrite(w.pair[0], "x", 1, 0))
+TRY(remove_socket, unlink(w.in_dir))
+TRY(remove_other, unlink(w.in_other))
+TRY(remove_at, syscall(SYS_unlinkat, AT, w.in_other, 0))
+TRY(look_at, syscall(SYS_newfstatat, AT, w.in_other, &(struct stat){ 0 }, AT_SYMLINK_NOFOLLOW))
+TRY(look_through, access("/etc/passwd", F_OK))
+TRY(make_file, openat(w.epoll, "/tmp/kvroute-new", SANDBOX_NEW_FILE, 0600))
+TRY(move_at, renameat(AT, w.in_dir, AT, "/tmp/kvroute-new"))
+TRY(clone_namespace, clone(nothing, stack + sizeof(stack), THREAD_FLAGS | CLONE_NEWUSER, NULL))
+TRY(clone_traced, clone(nothing, stack + sizeof(stack), THREAD_FLAGS | CLONE_PTRACE, NULL))
+TRY(take_capabilities, syscall(SYS_capset, &(uint32_t[2]){ 0x20080522 }, &(uint32_t[6]){ 0 }))
+TRY(queue_signal, syscall(SYS_rt_sigqueueinfo, parent, SIGCONT, &(siginfo_t){ 0 }))
+TRY(more_priority, syscall(SYS_setpriority, 0, 0, 0))
+TRY(wait_on_file, syscall(SYS_inotify_init1, 0))
+TRY(bind_more, bind(w.datagrams, &loopback.sa, sizeof(loopback)))
+TRY(listen_more, listen(w.listener, 1))
 TRY(go_out, connect(w.datagrams, &(struct sockaddr){ AF_UNSPEC }, sizeof(struct sockaddr)))
 TRY(attach, setsockopt(w.pair[0], SOL_SOCKET, SO_ATTACH_FILTER, "", 0))
 TRY(ulp, setsockopt(w.listener, IPPROTO_TCP, TCP_ULP, "tls", 3))
@@ -202,8 +261,8 @@ TRY(share, syscall(SYS_shmget, 0, 4096, 0600))
 TRY(control, ioctl(w.pair[0], TIOCOUTQ, &(int){ 0 }))
 TRY(own, fcntl(w.pair[0], F_SETOWN, getpid()))
 TRY(copy_fd, dup(w.pair[0]))
-TRY(signal_parent, kill(getppid(), 0))
-TRY(signal_other, syscall(SYS_tgkill, getppid(), getppid(), 0))
+TRY(signal_parent, kill(parent, 0))
+TRY(signal_other, syscall(SYS_tgkill, parent, parent, 0))
 TRY(be_root, syscall(SYS_setuid, 0))
 TRY(be_dumpable, prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
 TRY(limit, setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }))
@@ -235,78 +294,155 @@ static const struct {
 	R(copy_fd), R(signal_parent), R(signal_other), R(be_root), R(be_dumpable), R(limit),
 	R(own_rooms), R(filter_more), R(ring), R(new_root), R(go_dir), R(move), R(hard_link),
 	R(soft_link), R(mode), R(new_dir), R(old_dir), R(old_dir_at), R(cut_file),
+	R(send_to), R(send_message), R(send_messages), R(send_fd), R(receive_fd), R(move_pages), R(make_pipe), R(lend_pages),
+	R(send_file), R(write_at), R(remove_socket), R(remove_other), R(remove_at), R(look_at), R(look_through), R(make_file),
+	R(move_at), R(clone_namespace), R(clone_traced), R(take_capabilities), R(queue_signal), R(more_priority),
+	R(wait_on_file), R(bind_more), R(listen_more),
 #undef R
 };
+
+/* Each is counted, once; but ENOSYS, of which libc knows another way. */
+static void expect_refused(void (*prepare)(void), const char *name, int (*try)(void), int error)
+{
+	uint64_t before = refused_read(&refusals->agent);
+	int status = in_child(prepare, try);
+
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != error)
+		fail_msg("%s: status %#x instead of errno %d (%d: it went through)", name, (unsigned)status, error, WENT_ON);
+	if (refused_read(&refusals->agent) != before + (error == EPERM))
+		fail_msg("%s: counted %llu times", name, (unsigned long long)(refused_read(&refusals->agent) - before));
+}
 
 static void calls_are_refused(void **state)
 {
 	size_t i, n = sizeof(refused) / sizeof(refused[0]);
-	int status;
 
 	if (no_sandbox())
 		skip();
 	for (i = 0; i < n; i++) {
-		status = in_child(enter, refused[i].try);
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != refused[i].error)
-			fail_msg("%s: status %#x instead of errno %d (%d: it went through)",
-				 refused[i].name, (unsigned)status, refused[i].error, WENT_ON);
+		expect_refused(enter, refused[i].name, refused[i].try, refused[i].error);
+		expect_refused(enter_without_landlock, refused[i].name, refused[i].try, refused[i].error);
 	}
-	print_message("%zu calls tried, all refused\n", n);
+	print_message("%zu calls tried, all refused, with Landlock and without\n", n);
 }
 
-/* ---- with a directory for new files ------------------------------------------------------------------- */
+/* ---- counted, in every thread, and the caller goes on ---------------------------------------- */
 
-static int write_a_snapshot(void)
+static void *refused_in_thread(void *arg)
 {
-	int fd = openat(files, "new", SANDBOX_NEW_FILE, 0600);
-
-	if (fd < 0 || write(fd, "x", 1) != 1 || fsync(fd) != 0 || close(fd) != 0 ||
-	    renameat(files, "new", files, "old") != 0 || fsync(files) != 0)
-		return -1;
-	fd = openat(files, "new", SANDBOX_NEW_FILE, 0600);	/* and over the one that is there */
-	return fd >= 0 && renameat(files, "new", files, "old") == 0 && unlinkat(files, "old", 0) == 0 ? 0 : -1;
+	errno = 0;
+	if (socket(AF_INET, SOCK_STREAM, 0) != -1 || errno != EPERM || getpid() <= 0)
+		return arg;
+	errno = 77;
+	return syscall(SYS_setuid, 0) == -1 && errno == EPERM ? NULL : arg;
 }
 
-TRY(files_read, openat(files, ".", RD))
-TRY(files_write, openat(files, "x", O_WRONLY))
-TRY(files_make_more, openat(files, "x", (SANDBOX_NEW_FILE & ~O_EXCL), 0600))
-TRY(files_elsewhere, openat(AT, "/tmp/kvroute-new", SANDBOX_NEW_FILE, 0600))
-TRY(files_out, renameat(files, "x", AT, "/tmp/kvroute-new"))
-TRY(files_in, renameat(AT, w.in_dir, files, "x"))
-
-static void new_files_only_where_they_may_be(void **state)
+static int refused_in_threads(void)
 {
-	static const struct {
-		const char *name;
-		int (*try)(void);
-	} no[] = {
-		{ "read", files_read }, { "write", files_write }, { "not exclusive", files_make_more },
-		{ "elsewhere", files_elsewhere }, { "out", files_out }, { "in", files_in },
-		{ "open", open_root }, { "shadow", open_shadow }, { "move", move },
-	};
-	int status;
-	size_t i;
+	pthread_t t[4];
+	void *got;
+	int bad = 0;
+
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&t[i], NULL, refused_in_thread, &bad) != 0)
+			return -1;
+	for (int i = 0; i < 4; i++)
+		bad |= pthread_join(t[i], &got) != 0 || got != NULL;
+	return -bad;
+}
+
+/* SIGSYS that somebody sends, and one that was blocked or ignored before, change nothing. */
+static void enter_with_signal_blocked(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSYS);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGSYS, SIG_IGN);
+	enter();
+}
+
+static int sent_signal(void)
+{
+	return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSYS) == 0 && open_shadow() == -1 ? 0 : -1;
+}
+
+/* Only mmap(), only while it is said. */
+static int expect_mmap(void)
+{
+	int rc;
+
+	sandbox_refused_expect_mmap(true);
+	rc = map_exec() == -1 && open_shadow() == -1 ? 0 : -1;
+	sandbox_refused_expect_mmap(false);
+	return rc == 0 && map_exec() == -1 ? 0 : -1;
+}
+
+static void refusals_are_counted_and_told(void **state)
+{
+	struct refused_told told = { 0 };
+	char text[2048] = "";
+	uint64_t before;
+	struct log l;
+	int pipes[2];
+	ssize_t n;
 
 	if (no_sandbox())
 		skip();
-	files = open(w.other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(files >= 0);
-	status = in_child(enter, write_a_snapshot);
-	for (i = 0; i < sizeof(no) / sizeof(no[0]) && WEXITSTATUS(status) == WENT_ON; i++) {
-		int is = in_child(enter, no[i].try);
+	before = refused_read(&refusals->agent);
+	assert_int_equal(WEXITSTATUS(in_child(enter, refused_in_threads)), WENT_ON);
+	assert_int_equal(refused_read(&refusals->agent), before + 8);
+	assert_int_equal(WEXITSTATUS(in_child(enter_with_signal_blocked, sent_signal)), WENT_ON);
+	assert_int_equal(refused_read(&refusals->agent), before + 9);
+	assert_int_equal(WEXITSTATUS(in_child(enter, expect_mmap)), WENT_ON);
+	assert_int_equal(refused_read(&refusals->agent), before + 11);
+	assert_int_equal(pipe(pipes), 0);
+	log_init(&l, pipes[1], LOG_INFO);
+	told.agent = before;
+	sandbox_refused_log(refusals, &told, &l, 1);
+	sandbox_refused_log(refusals, &told, &l, 2);
+	refusals->agent.n++;
+	sandbox_refused_log(refusals, &told, &l, 3);		/* within the hour */
+	n = read(pipes[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	assert_non_null(strstr(text, "level=warn msg=\"the sandbox refused system calls\" process=agent calls=11 last=mmap"));
+	assert_ptr_equal(strchr(text, '\n'), text + n - 1);	/* one line */
+	memset(text, 0, sizeof(text));
+	sandbox_refused_log(refusals, &told, &l, 1 + REFUSED_LOG_MS);
+	assert_true(read(pipes[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "calls=1 "));
+	log_fini(&l);
+	close(pipes[0]);
+	close(pipes[1]);
+}
 
-		if (!WIFEXITED(is) || WEXITSTATUS(is) != EPERM)
-			fail_msg("%s: status %#x instead of EPERM", no[i].name, (unsigned)is);
-	}
-	close(files);
-	files = -1;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != WENT_ON)
-		fail_msg("a snapshot: status %#x", (unsigned)status);
+/* Only over the socket to the opener. */
+static void enter_with_opener(void)
+{
+	to_opener = w.pair[1];
+	enter();
+}
+
+static int receive_from_opener(void)
+{
+	struct iovec iov = { (char[1]){ 0 }, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return write(w.pair[0], "x", 1) == 1 && recvmsg(w.pair[1], &m, 0) == 1 && recvmsg(w.pair[0], &m, MSG_DONTWAIT) == -1 &&
+	       errno == EPERM ? 0 : -1;
+}
+
+static void descriptors_come_from_the_opener_only(void **state)
+{
+	if (no_sandbox())
+		skip();
+	assert_int_equal(WEXITSTATUS(in_child(enter_with_opener, receive_from_opener)), WENT_ON);
 }
 
 TRY(trace, ptrace(PTRACE_TRACEME, 0, 0, 0))
-TRY(read_other, process_vm_readv(getppid(), NULL, 0, NULL, 0, 0))
-TRY(write_other, process_vm_writev(getppid(), NULL, 0, NULL, 0, 0))
+TRY(read_other, process_vm_readv(parent, NULL, 0, NULL, 0, 0))
+TRY(write_other, process_vm_writev(parent, NULL, 0, NULL, 0, 0))
 TRY(load_bpf, syscall(SYS_bpf, 0, NULL, 0))
 TRY(load_module, syscall(SYS_init_module, NULL, 0, ""))
 TRY(mount_it, mount("none", "/tmp", "tmpfs", MS_RDONLY, ""))
@@ -451,11 +587,12 @@ static int look_and_log(void)
 	       getrandom(&x, sizeof(x), 0) == sizeof(x) && clock_usec() > 0 && time(NULL) > 0 ? 0 : -1;
 }
 
-static int end_sockets(void)
+/* What a snapshot needs here: a file and a directory that are open. */
+static int sync_files(void)
 {
 	struct stat st;
 
-	return lstat(w.in_dir, &st) == 0 && unlink(w.in_dir) == 0 ? 0 : -1;
+	return fsync(w.file) == 0 && fsync(w.opened_dir) == 0 && fstat(w.file, &st) == 0 && write(w.file, "x", 1) == 1 ? 0 : -1;
 }
 
 /* The index's memory is taken before and given back at the end: then something else may be there. */
@@ -520,18 +657,20 @@ static void last_words_are_heard(void **state)
 
 static void what_serving_needs_is_allowed(void **state)
 {
+	uint64_t before;
 	int status;
 
 	if (no_sandbox())
 		skip();
+	before = refused_read(&refusals->agent);
 	assert_int_equal(WEXITSTATUS(in_child(enter, threads)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter, talk)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_with_loop, loops)), WENT_ON);
 	assert_int_equal(in_child(enter_with_loop_and_copy, loop_anew), WENT_ON << 8);
 	assert_int_equal(WEXITSTATUS(in_child(enter, look_and_log)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_with_region, give_region)), WENT_ON);
-	assert_int_equal(WEXITSTATUS(in_child(enter, end_sockets)), WENT_ON);
-	touch(w.in_dir);
+	assert_int_equal(WEXITSTATUS(in_child(enter, sync_files)), WENT_ON);
+	assert_int_equal(refused_read(&refusals->agent), before);	/* and makes no other call */
 	status = in_child(enter, crash);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
@@ -555,14 +694,6 @@ static int is_whole(void)
 	return sandbox_whole(&w.box) ? 0 : -1;
 }
 
-static void without_landlock(void)
-{
-	forbid(SCMP_SYS(landlock_create_ruleset), ENOSYS);
-	enter();
-	if (w.box.landlock_abi != 0 || w.box.landlock_error != ENOSYS)
-		_exit(98);
-}
-
 static void without_seccomp(void)
 {
 	forbid(SCMP_SYS(seccomp), EPERM);
@@ -582,10 +713,8 @@ static int serves(void)
 
 static void landlock_only(void)
 {
-	const char *dirs[] = { w.dir };
-
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_landlock(dirs, 1, -1, &w.out, &w.box.landlock_abi) != 0)
+	if (sandbox_landlock(&w.out, &w.box.landlock_abi) != 0)
 		_exit(97);
 }
 
@@ -621,6 +750,16 @@ static void enter_asking(void)
 	enter();
 }
 
+/* Where connections may be begun, a datagram must still not leave. */
+TRY(connect_datagrams, connect(w.datagrams, &loopback.sa, sizeof(loopback)))
+
+static int send_through_new(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return (int)sendto(fd, "x", 1, MSG_FASTOPEN, &loopback.sa, sizeof(loopback));
+}
+
 static int ask_there(void) { return connect_to_port(port_there); }
 static int ask_elsewhere(void) { return connect_to_port(port_there ^ 1); }
 static int datagrams(void) { return socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
@@ -641,6 +780,9 @@ static void who_may_be_asked(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, blocking)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, raw_packets)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, open_shadow)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, connect_datagrams)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_to)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_through_new)), EPERM);
 	if (WEXITSTATUS(in_child(enter_asking, binds_ports)) == WENT_ON)
 		print_message("skipped: ports, which Landlock of this kernel does not have\n");
 	else
@@ -657,9 +799,9 @@ static void each_layer_does_its_part(void **state)
 	if (no_sandbox())
 		skip();
 	assert_int_equal(WEXITSTATUS(in_child(enter, is_whole)), WENT_ON);
-	assert_int_equal(WEXITSTATUS(in_child(without_landlock, is_whole)), WENT_ON);
-	assert_int_equal(WEXITSTATUS(in_child(without_landlock, open_shadow)), EPERM);
-	assert_int_equal(WEXITSTATUS(in_child(without_landlock, serves)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_without_landlock, is_whole)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_without_landlock, open_shadow)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_without_landlock, serves)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(without_seccomp, only_seccomp_is_missing)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(without_seccomp, serves)), WENT_ON);
 	if (WEXITSTATUS(in_child(landlock_only, open_root)) == 97) {
@@ -671,9 +813,6 @@ static void each_layer_does_its_part(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(landlock_only, open_write)), EACCES);
 	assert_int_equal(WEXITSTATUS(in_child(landlock_only, run)), EACCES);
 	assert_int_equal(WEXITSTATUS(in_child(landlock_only, removes_outside)), EACCES);
-	assert_int_equal(WEXITSTATUS(in_child(enter, removes_outside)), EACCES);
-	assert_int_equal(WEXITSTATUS(in_child(landlock_only, end_sockets)), WENT_ON);
-	touch(w.in_dir);
 }
 
 /* The self-test can fail. */
@@ -697,9 +836,49 @@ static void the_self_test_sees_what_is_open(void **state)
 static void opener_filter(void)
 {
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_seccomp_opener() != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], -1, false) != 0)
 		_exit(97);
 }
+
+/* With a directory of snapshots and sockets to remove: seccomp alone, and with Landlock. */
+static void opener_filter_files(void)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], w.opened_dir, true) != 0)
+		_exit(97);
+}
+
+static void opener_landlock(void)
+{
+	const char *dirs[] = { w.dir, "/nowhere" };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (sandbox_landlock_opener(dirs, 2, w.opened_dir) != 0)
+		_exit(97);
+}
+
+static int make_a_snapshot(void)
+{
+	int fd = openat(w.opened_dir, "new", SANDBOX_NEW_FILE, 0600);
+
+	if (fd < 0 || renameat(w.opened_dir, "new", w.opened_dir, "old") != 0)
+		return -1;
+	fd = openat(w.opened_dir, "new", SANDBOX_NEW_FILE, 0600);	/* and over the one that is there */
+	return fd >= 0 && renameat(w.opened_dir, "new", w.opened_dir, "old") == 0 && unlinkat(w.opened_dir, "old", 0) == 0 ? 0 : -1;
+}
+
+static int read_and_remove(void)
+{
+	return open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 && unlinkat(AT, w.in_dir, 0) == 0 ? 0 : -1;
+}
+
+TRY(files_write, openat(w.opened_dir, "x", O_WRONLY))
+TRY(files_make_more, openat(w.opened_dir, "x", (SANDBOX_NEW_FILE & ~O_EXCL), 0600))
+TRY(files_elsewhere, openat(AT, "/tmp/kvroute-new", SANDBOX_NEW_FILE, 0600))
+TRY(files_out, renameat(w.opened_dir, "x", AT, "/tmp/kvroute-new"))
+TRY(files_in, renameat(AT, w.in_dir, w.opened_dir, "x"))
+TRY(answer_else, sendmsg(w.pair[0], &message, 0))
+TRY(write_else, write(w.pair[0], "x", 1))
 
 TRY(open_read, open("/etc/passwd", RD | O_CLOEXEC))
 TRY(open_cut, open(w.in_dir, RD | O_TRUNC))
@@ -717,14 +896,55 @@ static void the_opener_only_opens_for_reading(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(opener_filter, run)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(opener_filter, make_process)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(opener_filter, socket_un)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter, files_elsewhere)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter, remove_other)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter, answer_else)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter, write_else)), EPERM);
 	assert_int_equal(WTERMSIG(in_child(opener_filter, trace)), SIGSYS);
+}
+
+static void the_opener_makes_only_snapshots(void **state)
+{
+	static const struct {
+		const char *name;
+		int (*try)(void);
+	} no[] = {
+		{ "write", files_write }, { "not exclusive", files_make_more }, { "elsewhere", files_elsewhere },
+		{ "out", files_out }, { "in", files_in }, { "move", move }, { "directory", old_dir }, { "socket", socket_un },
+	};
+	uint64_t before;
+
+	if (no_sandbox())
+		skip();
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter_files, make_a_snapshot)), WENT_ON);
+	before = refused_read(&refusals->opener);
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+		int is = in_child(opener_filter_files, no[i].try);
+
+		if (!WIFEXITED(is) || WEXITSTATUS(is) != EPERM)
+			fail_msg("%s: status %#x instead of EPERM", no[i].name, (unsigned)is);
+	}
+	assert_int_equal(refused_read(&refusals->opener), before + sizeof(no) / sizeof(no[0]));
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter_files, read_and_remove)), WENT_ON);
+	touch(w.in_dir);
+	if (WEXITSTATUS(in_child(opener_landlock, make_a_snapshot)) == 97) {
+		print_message("skipped: Landlock, which this kernel does not have\n");
+		return;
+	}
+	assert_int_equal(WEXITSTATUS(in_child(opener_landlock, make_a_snapshot)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(opener_landlock, read_and_remove)), WENT_ON);
+	touch(w.in_dir);
+	assert_int_equal(WEXITSTATUS(in_child(opener_landlock, remove_other)), EACCES);
+	assert_int_equal(WEXITSTATUS(in_child(opener_landlock, files_elsewhere)), EACCES);
+	assert_int_equal(WEXITSTATUS(in_child(opener_landlock, run)), EACCES);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_refused),
-		cmocka_unit_test(new_files_only_where_they_may_be),
+		cmocka_unit_test(refusals_are_counted_and_told),
+		cmocka_unit_test(descriptors_come_from_the_opener_only),
 		cmocka_unit_test(some_calls_end_the_process),
 		cmocka_unit_test(what_serving_needs_is_allowed),
 		cmocka_unit_test(last_words_are_heard),
@@ -732,6 +952,7 @@ int main(void)
 		cmocka_unit_test(who_may_be_asked),
 		cmocka_unit_test(the_self_test_sees_what_is_open),
 		cmocka_unit_test(the_opener_only_opens_for_reading),
+		cmocka_unit_test(the_opener_makes_only_snapshots),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

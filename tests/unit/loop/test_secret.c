@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/loop/privileges.h"
 #include "agent/loop/secret.h"
 
 #define GOOD	"0123456789abcdefABCDEF._~+/=-"
 
 static char dir[64], file[128];
+static struct identity me;
 
 static int setup(void **state)
 {
@@ -22,6 +24,7 @@ static int setup(void **state)
 	if (mkdtemp(dir) == NULL)
 		return -1;
 	snprintf(file, sizeof(file), "%s/token", dir);
+	me = (struct identity){ .uid = geteuid(), .gid = getegid() };
 	return 0;
 }
 
@@ -42,7 +45,7 @@ static int read_as(const char *p, size_t n, mode_t mode, struct token *t, struct
 	assert_int_equal(fchmod(fd, mode), 0);
 	close(fd);
 	memset(e, 0, sizeof(*e));
-	return token_read(t, file, e);
+	return token_read(t, file, &me, e);
 }
 
 static void taken(void **state)
@@ -50,7 +53,7 @@ static void taken(void **state)
 	struct token t = { .n = 7 };
 	struct err e;
 
-	assert_int_equal(token_read(&t, "", &e), 0);
+	assert_int_equal(token_read(&t, "", &me, &e), 0);
 	assert_int_equal(t.n, 0);
 	assert_int_equal(read_as(GOOD, strlen(GOOD), 0600, &t, &e), 0);
 	assert_true(span_eq(span_of(t.text, t.n), SPAN(GOOD)));
@@ -102,13 +105,46 @@ static void files(void **state)
 		assert_non_null(strstr(e.text, "chmod 0600"));
 		assert_int_equal(t.n, 0);
 	}
-	assert_int_equal(token_read(&t, dir, &e), -1);
+	assert_int_equal(token_read(&t, dir, &me, &e), -1);
 	assert_non_null(strstr(e.text, "no regular file"));
 	unlink(file);
-	assert_int_equal(token_read(&t, file, &e), -1);
+	assert_int_equal(token_read(&t, file, &me, &e), -1);
 	assert_non_null(strstr(e.text, "No such file"));
 	assert_int_equal(mkfifo(file, 0600), 0);	/* must not hang */
-	assert_int_equal(token_read(&t, file, &e), -1);
+	assert_int_equal(token_read(&t, file, &me, &e), -1);
+}
+
+/* A file of somebody else is one that somebody else may change. Only root can make one. */
+static void owners(void **state)
+{
+	struct identity other = { .uid = 4711 };
+	struct token t;
+	struct err e;
+	char to[140];
+
+	if (geteuid() != 0) {
+		print_message("skipped: files of other users, which only root can make\n");
+		skip();
+	}
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0600, &t, &e), 0);
+	assert_int_equal(chown(file, 4711, 4711), 0);
+	assert_int_equal(token_read(&t, file, &me, &e), -1);
+	assert_non_null(strstr(e.text, "belongs to user 4711"));
+	assert_non_null(strstr(e.text, "chown it"));
+	assert_int_equal(token_read(&t, file, &other, &e), 0);	/* who we will be */
+	assert_int_equal(chown(file, 0, 0), 0);
+	snprintf(to, sizeof(to), "%s.to", file);
+	assert_int_equal(rename(file, to), 0);
+	assert_int_equal(symlink(to, file), 0);			/* our link to our file */
+	assert_int_equal(token_read(&t, file, &me, &e), 0);
+	assert_int_equal(lchown(file, 4711, 4711), 0);		/* somebody else's link to our file */
+	assert_int_equal(token_read(&t, file, &me, &e), -1);
+	assert_non_null(strstr(e.text, "link that belongs to another user"));
+	assert_int_equal(lchown(file, 0, 0), 0);
+	assert_int_equal(chown(to, 4711, 4711), 0);		/* our link to somebody else's file */
+	assert_int_equal(token_read(&t, file, &me, &e), -1);
+	assert_non_null(strstr(e.text, "belongs to user 4711"));
+	unlink(to);
 }
 
 static void compared(void **state)
@@ -142,6 +178,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lengths, setup, teardown),
 		cmocka_unit_test_setup_teardown(bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),
+		cmocka_unit_test_setup_teardown(owners, setup, teardown),
 		cmocka_unit_test(compared),
 	};
 

@@ -1,0 +1,182 @@
+/* --no-sandbox leaves system calls and capabilities, for a debugger; the user is changed in any
+ * case. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/loop/confine.h"
+
+#define UNIX_PREFIX	"unix@"
+
+/* ---- the opener ------------------------------------------------------------------------------ */
+
+static void add_sockets(struct opener_files *f, const char (*text)[ADDR_MAX])
+{
+	for (unsigned i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++)
+		if (strncmp(text[i], UNIX_PREFIX "/", sizeof(UNIX_PREFIX)) == 0)
+			f->socket[f->n_sockets++] = text[i] + strlen(UNIX_PREFIX);
+}
+
+/* Secrets must not reach the opener, so it is made before any is read. */
+static void start_opener(struct agent *a, const struct loop_opts *o, const char *conf)
+{
+	const struct snapfile *s = &a->snapfile;
+	struct opener_files f = { .conf = conf, .models_dir = o->models_dir, .as = &a->identity };
+	struct log_line ln;
+
+	add_sockets(&f, o->spop);
+	add_sockets(&f, o->log_tcp);
+	add_sockets(&f, o->log_udp);
+	add_sockets(&f, o->metrics);
+	if (s->name[0] != '\0') {
+		f.snapshot_dir = s->dir_path;
+		f.snapshot = s->name;
+		f.snapshot_tmp = s->tmp;
+	}
+	f.refused = a->refused != NULL ? &a->refused->opener : NULL;
+	if (opener_start(&a->opener, &f) == 0 ||
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "no process can be made that opens files"))
+		return;
+	log_text(&ln, "error", strerror(errno));
+	log_text(&ln, "effect", "reloads and snapshots will fail, unix sockets stay at the end");
+	log_text(&ln, "remedy", "raise the limit of processes (ulimit -u, systemd: TasksMax=) and restart");
+	log_end(&ln);
+}
+
+int confine_begin(struct agent *a, const struct loop_opts *o, const char *conf, struct err *e)
+{
+	tzset();	/* libc would open the zone with the first time of day it prints */
+	if (identity_find(o, &a->identity, e) != 0)
+		return -1;
+	process_open(&a->files);
+	if (o->no_sandbox)
+		return 0;
+	if (SANDBOX_CAN)
+		sandbox_no_core(&a->sandbox);
+	if ((a->refused = sandbox_refused_new()) == NULL)
+		return err_set(e, "no memory");
+	start_opener(a, o, conf);
+	return 0;
+}
+
+void confine_end(struct agent *a)
+{
+	process_close(&a->files);
+	opener_stop(&a->opener);
+	sandbox_refused_free(a->refused);
+	a->refused = NULL;
+}
+
+/* ---- the user -------------------------------------------------------------------------------- */
+
+static int own_sockets(const struct listeners *ls, const struct identity *id, struct err *e)
+{
+	for (unsigned i = 0; i < ls->n; i++) {
+		const union sockaddr_any *a = &ls->l[i].addr.a;
+
+		if (a->sa.sa_family == AF_UNIX && lchown(a->un.sun_path, id->uid, id->gid) != 0)
+			return err_set(e, "cannot give the socket %s to user %u: %s", a->un.sun_path, (unsigned)id->uid,
+				       strerror(errno));
+	}
+	return 0;
+}
+
+static int own_all_sockets(const struct agent *a, struct err *e)
+{
+	const struct identity *id = &a->identity;
+
+	if (!id->change)
+		return 0;
+	if (own_sockets(&a->spop, id, e) != 0 || own_sockets(&a->log_tcp, id, e) != 0 || own_sockets(&a->log_udp, id, e) != 0 ||
+	    own_sockets(&a->metrics, id, e) != 0)
+		return -1;
+	return 0;
+}
+
+static void log_user(struct agent *a, bool dropped)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, dropped ? "capabilities are dropped" : "capabilities are kept"))
+		return;
+	log_int(&ln, "uid", (int64_t)geteuid());
+	log_int(&ln, "gid", (int64_t)getegid());
+	if (geteuid() == 0 && dropped)
+		log_text(&ln, "note", "root without capabilities still owns the files of the system; the key user names another user");
+	log_end(&ln);
+}
+
+/* A change of the user makes a process dumpable, if the system is set so. */
+int confine_user(struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	bool drop = SANDBOX_CAN && !o->no_sandbox;
+
+	if (own_all_sockets(a, e) != 0)
+		return -1;
+	if (drop)
+		privileges_bound();
+	if (identity_take(&a->identity, e) != 0)
+		return -1;
+	if (drop) {
+		a->sandbox.no_capabilities = privileges_drop();
+		sandbox_no_core(&a->sandbox);
+	}
+	log_user(a, a->sandbox.no_capabilities);
+	return 0;
+}
+
+/* ---- the sandbox ----------------------------------------------------------------------------- */
+
+static void log_layer(struct log_line *ln, const char *key, const char *on, int error)
+{
+	char off[128];
+
+	snprintf(off, sizeof(off), "off: %s", strerror(error));
+	log_text(ln, key, error == 0 ? on : off);
+}
+
+static void log_parts(struct log_line *ln, const struct sandbox *s)
+{
+	char abi[16];
+
+	snprintf(abi, sizeof(abi), "abi%d", s->landlock_abi);
+	log_layer(ln, "seccomp", "on", s->seccomp_error);
+	log_layer(ln, "landlock", abi, s->landlock_error);
+	log_text(ln, "no_new_privs", s->no_new_privs ? "on" : "off");
+	log_text(ln, "capabilities", s->no_capabilities ? "none" : "kept");
+	log_int(ln, "uid", (int64_t)geteuid());
+	log_text(ln, "core", s->core_off ? "off" : "on");
+	log_text(ln, "open", s->open_refused ? "refused" : "allowed");
+	log_text(ln, "execve", s->execve_refused ? "refused" : "allowed");
+}
+
+static void log_sandbox(struct agent *a, const struct loop_opts *o)
+{
+	bool off = o->no_sandbox || !SANDBOX_CAN, whole = sandbox_whole(&a->sandbox);
+	struct log_line ln;
+
+	if (!log_begin(&ln, &a->log, off || whole ? LOG_INFO : LOG_WARN, LOG_LIFE,
+		       off ? "sandbox off" : whole ? "sandbox" : "sandbox has gaps"))
+		return;
+	if (off)
+		log_text(&ln, "why", o->no_sandbox ? "--no-sandbox" : "built with a sanitizer");
+	else
+		log_parts(&ln, &a->sandbox);
+	log_end(&ln);
+}
+
+void confine_enter(struct agent *a, const struct loop_opts *o)
+{
+	int datagrams[LISTEN_MAX];
+	struct sandbox_opts so = { .opener = a->opener.fd, .datagrams = datagrams, .out = &a->outgoing };
+
+	for (unsigned i = 0; i < a->log_udp.n; i++)
+		datagrams[so.n_datagrams++] = a->log_udp.l[i].fd;
+	if (!o->no_sandbox && SANDBOX_CAN) {
+		so.refused = &a->refused->agent;
+		sandbox_enter(&a->sandbox, &so);
+	}
+	log_sandbox(a, o);
+}
