@@ -9,6 +9,7 @@ struct job {
 	struct route_scratch *scratch;
 	msec now;
 	uint32_t work;			/* steps that are left to it */
+	bool hurried;			/* it was given fewer than others */
 	/* who asks, for what: of the request, or kept since its first slice */
 	uint64_t uid, process;
 	struct span pool, tenant, model, session, load;

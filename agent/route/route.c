@@ -42,10 +42,16 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
-		.load = q->load, .wall_s = q->wall_s, .work = q->work,
+		.load = q->load, .wall_s = q->wall_s, .work = q->work, .hurried = q->work < ROUTE_WORK_FULL,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
+}
+
+/* The rules that only watch. NULL: none, or the request is to cost little. */
+static struct compare *compared(const struct job *j)
+{
+	return j->pool_seen != NULL && !j->hurried ? j->pool_seen->compare : NULL;
 }
 
 /* The lock is held. The claim that goes with it is returned. */
@@ -196,7 +202,7 @@ static void note_regret(struct job *j)
 	p->choices++;
 	p->dearer += j->regret_s > 0;
 	p->regret_s += j->regret_s;
-	compare_choose(p->compare, &j->asks, j->pressure, c, j->n_candidates, c[j->choice.first].id,
+	compare_choose(compared(j), &j->asks, j->pressure, c, j->n_candidates, c[j->choice.first].id,
 		       &j->scratch->compare);
 }
 
@@ -335,11 +341,11 @@ static void match(struct route *r, struct job *j)
 
 	index_match(r->index, &j->space, j->scratch->pages.p, j->n_pages, &j->scratch->match);
 	marks_of(&j->scratch->marks, j->space.h[0], j->scratch->pages.p, j->n_pages);
-	job_describe(r, j, policy_wants_body(po->rule) || (p != NULL && compare_wants_body(p->compare)));
+	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
 	if (p == NULL)
 		return;
-	compare_match(p->compare, &p->rule_lock, &j->asks, j->now, &j->scratch->compare);
+	compare_match(compared(j), &p->rule_lock, &j->asks, j->now, &j->scratch->compare);
 	if (p->memory == NULL)
 		return;
 	pthread_mutex_lock(&p->rule_lock);
@@ -351,7 +357,7 @@ static void remember(struct job *j, server_id to)
 {
 	struct pool *p = j->pool_seen;
 
-	compare_sent(p->compare, &p->rule_lock, &j->asks, to, j->now);
+	compare_sent(compared(j), &p->rule_lock, &j->asks, to, j->now);
 	if (p->memory == NULL)
 		return;
 	pthread_mutex_lock(&p->rule_lock);
@@ -469,6 +475,7 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	job_start(r, s, q, 0, &j);
 	j.seq = -1;
 	j.work = ROUTE_WORK_FULL;
+	j.hurried = false;
 	j.aside = true;
 	job_take_body(r, &j, q);
 	j.pool_opts = pool_options_of(j.opts, j.pool);

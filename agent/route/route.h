@@ -162,7 +162,7 @@ struct route_request {
 /* Reading a body and making pages of its text is always done: a look at each byte. Templates and tokenizers cost more, in steps that
  * are counted as they are done, no clock is asked. When <work> is used up the answer comes from the ids made so far, and from pages of
  * text if there are none. ROUTE_WORK_FULL: as much as a body of its size may cost. 0: no template and no tokenizer at all. In between: what the
- * segment cache holds costs a sixteenth of what it does not. */
+ * segment cache holds costs a sixteenth of what it does not. Less than ROUTE_WORK_FULL also leaves out the rules of policy.compare. */
 #define ROUTE_WORK_FULL	400000u
 
 struct route_answer {
