@@ -1,13 +1,18 @@
-/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
+/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
  * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
  *
  * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route" with a chat
- * body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent before. -r 0 sends as fast as
- * answers come, WINDOW at a time on each connection. With -p the resident memory of that process is read
- * behind the first WARM share of the run (default 0.3) and at the end. <within> is the share of all NOTIFYs whose ACK
- * came in at most MS (default 50, the "timeout processing" of the recipes). The last line:
+ * body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent before; with -x that is random
+ * words, which no tokenizer has seen either. -r 0 sends as fast as
+ * answers come, WINDOW at a time on each connection. With -r a NOTIFY that is due and finds WINDOW others without
+ * their ACK on each connection is sent later. With -o its time still counts from when it was due, so that an agent
+ * that holds the sender up does not look fast (open loop), and those never sent count as late. With -p the resident
+ * memory of that process is read after the first WARM share of the run (default 0.3) and at the end. <within> is the
+ * share of all NOTIFYs whose ACK came in at most MS (default 50, the "timeout processing" of the recipes), <overload>
+ * the share of all ACKs that say so. The last line:
  *
  *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T within=SHARE rss_kib=A..B growth=SHARE
+ *   overload=SHARE
  *
  * exit 0: as many ACKs as NOTIFYs. */
 #include <errno.h>
@@ -44,8 +49,11 @@ struct load {
 	int pid;
 	struct conn *conns;
 	char *body;
-	size_t n_body, unique_at;
-	uint64_t sent, acked;
+	size_t n_body, unique_at, unique_end;
+	bool random;
+	bool open_loop;
+	double start;
+	uint64_t sent, acked, overload;
 	uint32_t *us;			/* a histogram: microseconds up to 1 s */
 	double max_us;
 };
@@ -120,8 +128,24 @@ static void make_body(struct load *l)
 	n += (size_t)sprintf(l->body + n, "\"},{\"role\":\"user\",\"content\":\"0000000000000000 ");
 	while (n + 40 < l->bytes)
 		n += (size_t)sprintf(l->body + n, "word%zu ", n % 97);
+	l->unique_end = n;
 	n += (size_t)sprintf(l->body + n, "\"}],\"stream\":true}");
 	l->n_body = n;
+}
+
+/* Six letters a word on average: xorshift64, five bits a letter. */
+static void random_words(char *p, char *end, uint64_t seed)
+{
+	static const char letter[33] = "etaoin shrdlu cmfwyp vbgkjqxz eai";
+	uint64_t x = seed * 0x9e3779b97f4a7c15u + 1;
+
+	while (end - p >= 12) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		for (unsigned i = 0; i < 12; i++)
+			*p++ = letter[x >> (4 + 5 * i) & 31];
+	}
 }
 
 static void set_body(struct load *l, uint64_t number)
@@ -132,6 +156,8 @@ static void set_body(struct load *l, uint64_t number)
 	system[1] = (char)('a' + number % 16);
 	snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)number);
 	memcpy(l->body + l->unique_at, hex, 16);
+	if (l->random)
+		random_words(l->body + l->unique_at + 17, l->body + l->unique_end, number);
 }
 
 static void put_notify(struct load *l, struct conn *c, uint64_t number)
@@ -182,8 +208,10 @@ static void conn_flush(struct conn *c)
 
 static void conn_ask(struct load *l, struct conn *c)
 {
+	double at = l->open_loop ? l->start + (double)l->sent * 1e6 / l->rate : now_us();
+
 	put_notify(l, c, l->sent++);
-	c->at[c->next++ % SLOTS] = now_us();
+	c->at[c->next++ % SLOTS] = at;
 	c->open++;
 	conn_flush(c);
 }
@@ -193,6 +221,7 @@ static void take_ack(struct load *l, struct conn *c, const struct spop_frame *f)
 	double us = now_us() - c->at[f->stream_id % SLOTS];
 
 	l->acked++;
+	l->overload += memmem(f->payload.p, f->payload.left, "overload", 8) != NULL;
 	c->open--;
 	l->us[us < US_MAX ? (uint32_t)us : US_MAX]++;
 	if (us > l->max_us)
@@ -268,7 +297,11 @@ static bool wanted(const struct load *l, double elapsed_us)
 {
 	if (enough)
 		return false;
-	return l->count > 0 ? l->sent < l->count : elapsed_us < l->seconds * 1e6;
+	if (l->count > 0)
+		return l->sent < l->count;
+	if (l->open_loop && elapsed_us < l->seconds * 1e6 + l->deadline_ms * 1e3)
+		return (double)l->sent + 1 < l->rate * l->seconds;	/* all that were due, unless they are late anyway */
+	return elapsed_us < l->seconds * 1e6;
 }
 
 /* Send what is due; true when something was. */
@@ -319,11 +352,14 @@ static double quantile(const struct load *l, double q)
 
 static double share_within(const struct load *l)
 {
+	double asked = (double)l->sent;
 	uint64_t sum = 0;
 
 	for (uint32_t us = 0; us <= l->deadline_ms * 1000 && us < US_MAX; us++)
 		sum += l->us[us];
-	return l->sent > 0 ? (double)sum / (double)l->sent : 0;
+	if (l->open_loop && l->count == 0 && asked < l->rate * l->seconds)
+		asked = l->rate * l->seconds;
+	return asked > 0 ? (double)sum / asked : 0;
 }
 
 static double share_done(const struct load *l, double elapsed_us)
@@ -333,28 +369,30 @@ static double share_done(const struct load *l, double elapsed_us)
 
 static int run(struct load *l)
 {
-	double start = now_us(), elapsed, asked;
+	double elapsed, asked;
 	long warm = -1, end;
 
-	while (elapsed = now_us() - start, wanted(l, elapsed)) {
+	l->start = now_us();
+	while (elapsed = now_us() - l->start, wanted(l, elapsed)) {
 		if (warm < 0 && share_done(l, elapsed) >= l->warm)
 			warm = rss_kib(l->pid);
 		wait_and_read(l, send_due(l, elapsed) ? 0 : 1);
 	}
-	asked = (now_us() - start) / 1e6;
+	asked = (now_us() - l->start) / 1e6;
 	for (double until = now_us() + 2e6; l->acked < l->sent && now_us() < until;)
 		wait_and_read(l, 10);
 	end = rss_kib(l->pid);
 	printf("notifies=%llu acks=%llu lost=%llu seconds=%.1f rate=%.0f p50_us=%.0f p99_us=%.0f max_us=%.0f "
-	       "within=%.5f rss_kib=%ld..%ld growth=%.4f\n", (unsigned long long)l->sent, (unsigned long long)l->acked,
+	       "within=%.5f rss_kib=%ld..%ld growth=%.4f overload=%.4f\n", (unsigned long long)l->sent, (unsigned long long)l->acked,
 	       (unsigned long long)(l->sent - l->acked), asked, (double)l->sent / asked, quantile(l, 0.5),
-	       quantile(l, 0.99), l->max_us, share_within(l), warm, end, warm > 0 ? (double)(end - warm) / (double)warm : 0.);
+	       quantile(l, 0.99), l->max_us, share_within(l), warm, end, warm > 0 ? (double)(end - warm) / (double)warm : 0.,
+	       l->acked > 0 ? (double)l->overload / (double)l->acked : 0.);
 	return l->sent == l->acked ? 0 : 1;
 }
 
 static void usage(void)
 {
-	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND] [-n COUNT | -t SECONDS] [-b BYTES] "
+	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] "
 		"[-w WINDOW] [-d MS] [-p PID] [-W WARM]\n");
 	exit(2);
 }
@@ -366,10 +404,12 @@ int main(int argc, char **argv)
 	struct err e;
 	int c;
 
-	while ((c = getopt(argc, argv, "c:r:n:t:b:w:d:p:W:")) != -1) {
+	while ((c = getopt(argc, argv, "c:r:on:t:b:xw:d:p:W:")) != -1) {
 		switch (c) {
 		case 'c': l.n_conns = (unsigned)atoi(optarg); break;
 		case 'r': l.rate = atof(optarg); break;
+		case 'x': l.random = true; break;
+		case 'o': l.open_loop = true; break;
 		case 'n': l.count = strtoull(optarg, NULL, 10); break;
 		case 't': l.seconds = atof(optarg); break;
 		case 'b': l.bytes = (unsigned)atoi(optarg); break;
@@ -380,7 +420,7 @@ int main(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (optind >= argc || l.n_conns == 0 || l.n_conns > CONNS_MAX || l.window == 0 || l.window > SLOTS ||
+	if (optind >= argc || (l.open_loop && l.rate <= 0) || l.n_conns == 0 || l.n_conns > CONNS_MAX || l.window == 0 || l.window > SLOTS ||
 	    l.bytes < 512 || l.bytes > 60000)
 		usage();
 	if (addr_parse(&a, argv[optind], &e) < 0) {
