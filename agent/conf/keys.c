@@ -88,6 +88,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "A connection that has not said HELLO by then is closed." },
 	{ "spop.idle_timeout", TYPE_TIME, CONF(loop.idle_timeout_ms), SEC, 24 * HOUR, RELOAD,
 	  .help = "A connection without a frame for so long is closed." },
+	{ "spop.timeout_processing", TYPE_TIME, CONF(loop.timeout_processing_ms), 5, MINUTE, RELOAD,
+	  .help = "HAProxy's timeout processing; what waited for two fifths of it is answered overload." },
 	{ "spop.drain", TYPE_TIME, CONF(loop.drain_ms), 0, 10 * MINUTE, RELOAD,
 	  .help = "At SIGTERM, how long at most to wait for what is in flight." },
 

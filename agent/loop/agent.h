@@ -22,7 +22,7 @@
  * two of them must agree. */
 struct tune {
 	uint32_t max_connections, max_feeds;
-	msec hello_timeout_ms, idle_timeout_ms, drain_ms;
+	msec hello_timeout_ms, idle_timeout_ms, drain_ms, timeout_processing_ms;
 	uint32_t max_frame_size;
 	size_t max_joined;
 	unsigned max_open;

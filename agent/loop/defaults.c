@@ -26,6 +26,7 @@ void loop_defaults(struct loop_opts *o)
 	o->max_feeds = 64;
 	o->hello_timeout_ms = 5000;
 	o->idle_timeout_ms = 300000;
+	o->timeout_processing_ms = 50;
 	o->drain_ms = 5000;
 	spop_conn_defaults(&o->spop_conn);
 	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");

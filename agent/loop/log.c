@@ -44,6 +44,7 @@ void log_init(struct log *l, int fd, enum log_level level)
 	l->fd = fd;
 	l->level = (int)level;
 	l->gate[LOG_FRAME_SIZE].patient = l->gate[LOG_ACCEPT].patient = true;
+	l->gate[LOG_OVERLOAD].patient = true;
 	pthread_mutex_init(&l->lock, NULL);
 }
 

@@ -21,7 +21,7 @@
 /* What is limited together. LIFE (start, reload, end) never is. */
 enum log_kind {
 	LOG_LIFE, LOG_ACCEPT, LOG_FULL, LOG_FRAME, LOG_FRAME_SIZE, LOG_PEER, LOG_TIMEOUT, LOG_MEMORY,
-	LOG_FEED, LOG_POLL, LOG_ADMIN, LOG_KINDS
+	LOG_FEED, LOG_POLL, LOG_ADMIN, LOG_OVERLOAD, LOG_KINDS
 };
 
 /* A bucket of LOG_BURST lines that fills by one every LOG_EVERY_MS; a patient one holds a single line. */

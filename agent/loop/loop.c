@@ -36,6 +36,7 @@ static void tune_take(struct tune *t, const struct loop_opts *o)
 	tune_set(t->max_feeds, o->max_feeds);
 	tune_set(t->hello_timeout_ms, o->hello_timeout_ms);
 	tune_set(t->idle_timeout_ms, o->idle_timeout_ms);
+	tune_set(t->timeout_processing_ms, o->timeout_processing_ms);
 	tune_set(t->drain_ms, o->drain_ms);
 	tune_set(t->max_frame_size, o->spop_conn.max_frame_size);
 	tune_set(t->max_joined, o->spop_conn.max_joined);

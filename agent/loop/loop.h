@@ -44,6 +44,7 @@ struct loop_opts {
 	uint32_t max_feeds;			/* log feed connections; default 64 */
 	msec hello_timeout_ms;			/* connection without HELLO; default 5000 */
 	msec idle_timeout_ms;			/* connection without a frame; default 300000 */
+	msec timeout_processing_ms;		/* what HAProxy waits for an answer; default 50 */
 	msec drain_ms;				/* SIGTERM: at most so long for what is in flight; 5000 */
 	struct spop_conn_opts spop_conn;
 	char user[NAME_CHARS_MAX], group[NAME_CHARS_MAX];	/* default "": as it was started */

@@ -71,7 +71,8 @@ static const struct rule serving[] = {
 	OPTION(SOL_SOCKET, SO_SNDBUF),
 	OPTION(IPPROTO_TCP, TCP_NODELAY), OPTION(IPPROTO_TCP, TCP_KEEPIDLE),
 	OPTION(IPPROTO_TCP, TCP_KEEPINTVL), OPTION(IPPROTO_TCP, TCP_KEEPCNT),
-	CALL2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_MEMINFO)), CALL1(ioctl, IS(1, FIONREAD)),
+	CALL2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_MEMINFO)),
+	CALL2(getsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_INFO)), CALL1(ioctl, IS(1, FIONREAD)),
 	CALL1(fcntl, IS(1, F_GETFL)), CALL1(fcntl, IS(1, F_SETFL)),
 	CALL1(fcntl, IS(1, F_GETFD)), CALL1(fcntl, IS(1, F_SETFD)),
 	/* loops, times, chance */

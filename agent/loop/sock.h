@@ -13,6 +13,10 @@ bool sock_spares(struct worker *w);
 /* Take over <fd>, or close it when there are too many. */
 void sock_open(struct worker *w, int fd, const union sockaddr_any *peer);
 
+/* Read from the sockets that are ready, one after the other, and answer: for about a millisecond. What
+ * is left comes in the next turn of the loop, which does not wait then. */
+void sock_turn(struct worker *w);
+
 /* End what is too old; called once in a while. Looks at no connection that is young. */
 void sock_sweep(struct worker *w, msec now);
 

@@ -12,6 +12,7 @@
 
 #define SWEEP_S		0.25
 #define CROWDED_BY	2	/* connections more than the least busy thread */
+#define REST_US		50	/* longer than a look takes at which sockets are ready */
 #define PRIMED_EVENTS	128	/* of a turn: libev has asked for memory for so many before the first */
 #define PRIMED_TIMERS	8
 
@@ -23,6 +24,13 @@ static int64_t env_wall(void *arg)
 static usec env_clock(void *arg)
 {
 	return clock_usec();
+}
+
+static enum serve_wait env_wait(void *arg, usec now)
+{
+	struct worker *w = arg;
+
+	return overload_judge(&w->overload, w->judged, now);
 }
 
 /* ---- accepting ---------------------------------------------------------------------------------- */
@@ -83,13 +91,28 @@ static void leave_if_done(struct worker *w)
 		ev_break(w->loop, EVBREAK_ALL);
 }
 
-/* Right behind the wait, before anything else of this turn. */
+/* Right after the wait, before anything else of this turn. */
 static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 {
 	struct worker *w = c->data;
+	usec now = clock_usec();
 
-	w->pass_start = clock_usec();
-	w->fed_in_pass = 0;
+	if (w->found)
+		w->looked = w->asked;
+	w->found = false;
+	w->asked = w->turn_ended;
+	w->pass_start = now;
+	w->turns++;
+	w->rested = now - w->turn_ended > REST_US;
+	if (w->rested)
+		overload_rest(&w->overload);
+	overload_bounds(&w->overload, tune_get(w->agent->tune.timeout_processing_ms));
+}
+
+/* After all other events of this turn. */
+static void on_turn(struct ev_loop *loop, ev_check *c, int revents)
+{
+	sock_turn(c->data);
 }
 
 /* Nothing has come for a while: the last prompt need not stay in the scanner until the next comes. */
@@ -120,10 +143,13 @@ static void on_drain_end(struct ev_loop *loop, ev_timer *t, int revents)
 	sock_close_all(w);
 }
 
-/* Behind everything of a turn, before the next wait. */
+/* After everything of a turn, before the next wait. */
 static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 {
-	leave_if_done(p->data);
+	struct worker *w = p->data;
+
+	w->turn_ended = clock_usec();
+	leave_if_done(w);
 }
 
 static void on_wake(struct ev_loop *loop, ev_async *e, int revents)
@@ -172,14 +198,17 @@ static void watchers_start(struct worker *w)
 {
 	ev_async_init(&w->wake, on_wake);
 	ev_check_init(&w->pass, on_pass);
+	ev_check_init(&w->turn, on_turn);
 	ev_prepare_init(&w->turn_end, on_turn_end);
 	ev_timer_init(&w->sweep, on_sweep, SWEEP_S, SWEEP_S);
 	ev_timer_init(&w->drain_end, on_drain_end, 0., 0.);
-	w->wake.data = w->pass.data = w->turn_end.data = w;
+	w->wake.data = w->pass.data = w->turn.data = w->turn_end.data = w;
 	w->sweep.data = w->drain_end.data = w;
 	ev_set_priority(&w->pass, EV_MAXPRI);
+	ev_set_priority(&w->turn, EV_MINPRI);
 	ev_async_start(w->loop, &w->wake);
 	ev_check_start(w->loop, &w->pass);
+	ev_check_start(w->loop, &w->turn);
 	ev_prepare_start(w->loop, &w->turn_end);
 	ev_timer_start(w->loop, &w->sweep);
 }
@@ -220,6 +249,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->number = number;
 	for (phase = SOCK_HELLO; phase < SOCK_PHASES; phase++)
 		list_init(&w->socks[phase]);
+	list_init(&w->ready);
 	w->pass_start = clock_usec();
 	w->fragments = (struct spop_memory){ take_fragments, give_fragments, &a->budget };
 	w->env.route = a->route;
@@ -228,7 +258,8 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->env.wall = env_wall;
 	if (a->by_messages)
 		w->env.message_clock = &a->message_clock;
-	w->env.overloaded = &w->overloaded;
+	w->env.wait = a->by_messages ? NULL : env_wait;	/* a simulation must not depend on this machine's time */
+	w->env.wait_arg = w;
 	if (!sock_spares(w) || (w->env.scratch = route_scratch_new(a->route)) == NULL)
 		goto fail;
 	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL || !process_fd_left())

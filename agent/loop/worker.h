@@ -8,6 +8,7 @@
 #include "agent/loop/acceptor.h"
 #include "agent/loop/agent.h"
 #include "agent/loop/bytes.h"
+#include "agent/loop/overload.h"
 
 /* Where a connection is in its life; each has a list ordered by how long nothing has come. */
 enum sock_phase {
@@ -36,10 +37,18 @@ struct worker {
 	struct ev_loop *loop;
 	ev_async wake;
 	ev_timer sweep, drain_end;
-	ev_check pass;
+	ev_check pass, turn;	/* before and after all other events of a turn of the loop */
 	ev_prepare turn_end;
 	usec pass_start;	/* when the loop last came back from waiting */
-	unsigned fed_in_pass;	/* connections whose frames were answered since then */
+	usec asked;		/* when it asked the kernel what is ready, for this turn */
+	usec looked;		/* the same for the last turn before that found a socket ready */
+	bool found;		/* this turn found one */
+	usec turn_ended;	/* when it last began to wait */
+	bool rested;		/* it had to wait then, as there was nothing to do */
+	uint64_t turns;
+	struct list ready;	/* connections with bytes to be read, next first */
+	struct overload overload;
+	struct arrivals *judged;	/* of the connection whose frames serve has */
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list socks[SOCK_PHASES];
 	struct bytes spare_in, spare_out;	/* lent to whoever has bytes */
@@ -48,7 +57,6 @@ struct worker {
 	bool dirty;		/* the scanner has seen a prompt since it was wiped */
 	uint64_t notifies_swept;	/* count.notifies, at the last sweep */
 	struct serve_env env;
-	volatile bool overloaded;
 	bool draining;
 	struct serve_counters count;
 	struct sock_counters socks_count;

@@ -11,6 +11,8 @@ const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
 
 #define ANSWER_MAX	1024u	/* one ACK: two names of 127 bytes, a model's of 255, ten variables, and some air */
 
+#define HURRIED_WORK	0u	/* pages of text, no tokenizer */
+
 _Static_assert(ANSWER_MAX >= SPOP_REPLY_MAX, "a reply must fit where an answer does");
 _Static_assert(SERVE_OUT_MIN >= ANSWER_MAX, "one answer must fit an empty buffer");
 
@@ -76,29 +78,40 @@ struct outcome {
 	struct route_model model;
 };
 
-static void on_route(struct serve *s, struct spop_message *m, msec now, struct outcome *o)
+static enum serve_wait wait_of(const struct serve_env *env, usec start)
+{
+	return env->wait != NULL ? env->wait(env->wait_arg, start) : SERVE_IN_TIME;
+}
+
+static void on_route(struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
+	enum serve_wait wait = wait_of(env, start);
 	struct route_request q;
 
 	message_request(m, &q);
 	q.wall_s = env->message_clock != NULL ? now / 1000 : env->wall != NULL ? env->wall(env->clock_arg) : 0;
 	o->decided = true;
 	o->later = q.seq > 0;
-	if (env->overloaded != NULL && *env->overloaded)
+	if (wait == SERVE_LATE) {
 		route_decline(env->route, &q, &o->answer);
-	else
-		route_decide(env->route, env->scratch, &q, now, &o->answer);
+		return;
+	}
+	if (wait == SERVE_HURRY) {
+		count_add(&env->count->hurried, 1);
+		q.work = HURRIED_WORK;
+	}
+	route_decide(env->route, env->scratch, &q, now, &o->answer);
 }
 
-static void on_model(struct serve *s, struct spop_message *m, struct outcome *o)
+static void on_model(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
 {
 	struct serve_env *env = s->env;
 	struct route_request q;
 
 	message_request(m, &q);
 	o->asked_model = true;
-	if (env->overloaded != NULL && *env->overloaded)
+	if (wait_of(env, start) == SERVE_LATE)
 		route_model_decline(env->route, &o->model);
 	else
 		route_model(env->route, env->scratch, &q, &o->model);
@@ -139,10 +152,10 @@ static void on_message(struct serve *s, struct spop_message *m, usec start, stru
 	count_add(&s->env->count->messages, 1);
 	switch (message_kind(m)) {
 	case MESSAGE_ROUTE:
-		on_route(s, m, now, o);
+		on_route(s, m, start, now, o);
 		break;
 	case MESSAGE_MODEL:
-		on_model(s, m, o);
+		on_model(s, m, start, o);
 		break;
 	case MESSAGE_FIRST:
 		on_fact(s, m, FACT_FIRST, now);

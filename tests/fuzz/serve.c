@@ -29,7 +29,7 @@ struct world {
 	struct serve_env env;
 	struct serve_counters count;
 	struct conn conn[CONNS];
-	volatile bool overloaded;
+	enum serve_wait wait;	/* of every frame */
 	usec now, look;		/* what a look at the clock takes */
 	uint8_t *out;
 	struct spop_wr in;
@@ -250,6 +250,13 @@ static usec clock_now(void *arg)
 
 	w->now += w->look;
 	return w->now;
+}
+
+static const enum serve_wait waits[4] = { SERVE_IN_TIME, SERVE_LATE, SERVE_HURRY, SERVE_LATE };
+
+static enum serve_wait wait_now(void *arg, usec now)
+{
+	return ((struct world *)arg)->wait;
 }
 
 /* Read the answers of one feeding. */
@@ -548,7 +555,7 @@ static void step(struct world *w, struct input *in)
 		break;
 	case 5: route_tick(w->r, w->now / 1000); route_work(w->r); break;
 	case 6: reload(w, in_u8(in)); break;
-	case 7: w->overloaded = in_u8(in) & 1; break;
+	case 7: w->wait = waits[in_u8(in) % 4]; break;
 	case 8: in_u8(in) & 1 ? stop(w, in) : conn_end(w, &w->conn[in_u8(in) % CONNS]); break;
 	case 9: preview(w, in); break;
 	case 13: stats_row(w, in); break;
@@ -661,7 +668,7 @@ static void world_init(struct world *w)
 	w->r = must_alloc(route_new(&w->o, fuzz_key(), 0));
 	w->env = (struct serve_env){
 		.route = w->r, .scratch = must_alloc(route_scratch_new(w->r)), .count = &w->count,
-		.clock = clock_now, .clock_arg = w, .overloaded = &w->overloaded,
+		.clock = clock_now, .clock_arg = w, .wait = wait_now, .wait_arg = w,
 	};
 	w->out = must_alloc(malloc(SERVE_OUT_MIN));
 	w->in = (struct spop_wr){ .p = must_alloc(malloc(1 << 20)), .cap = 1 << 20 };

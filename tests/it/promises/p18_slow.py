@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot hold us.
+"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot hold us; and promise 19, peers that ask too much.
 
 500 connections that say nothing (half of them not even HELLO) and 100 that send a byte a second, beside 8 good ones: the good
 ones' p99 stays below twice what it is without them, measured in the same run in turns, best round against best round. All are
 ended within their timeout; so are peers that do not read their ACKs, whose bytes stay within a bound; a peer that has closed
 its half is ended at once. The last line but one is "bench slow_peers key=value ...".
+
+What waited too long is answered "overload": the agent is stopped for a time while requests come, so nothing depends on how fast the
+machine is. tests/unit/loop/test_overload.c has the same against a clock in memory, tests/bench/overload.py against the real one.
 """
+import contextlib
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from agent import *  # noqa: E402,F403
 from p03_garbage import at_rest, fds  # noqa: E402
+from p06_writes import Watched  # noqa: E402
 from raw import *  # noqa: E402,F403
 from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO  # noqa: E402
 
@@ -310,27 +316,92 @@ def who_has_closed_its_half_is_ended():
               % (5 * len(states), len(states), slowest * 1e3))
 
 
+OVERLOAD = 'kvroute_decisions_total{why="overload"}'
+HURRIED = "kvroute_spop_hurried_total"
+FREE, FEW = 4, 16       # agent/loop/overload.h: never hurried, never refused
+
+
+@contextlib.contextmanager
+def not_running(a):
+    """The agent's threads are all stopped, for as long as this is."""
+    def states():
+        for task in os.listdir("/proc/%d/task" % a.pid):
+            with open("/proc/%d/task/%s/stat" % (a.pid, task)) as f:
+                yield f.read().rsplit(")", 1)[1].split()[0]
+    os.kill(a.pid, signal.SIGSTOP)
+    try:
+        wait_for("the agent to stop", 10, lambda: set(states()) == {"T"})
+        yield
+    finally:
+        os.kill(a.pid, signal.SIGCONT)
+
+
+def stopped(a, conns, each, seconds):
+    """<each> NOTIFYs on each of <conns> while the agent is stopped, for <seconds> after the last: how many were hurried, how many
+    told "overload". Then one more on each connection, which must be decided."""
+    before = a.metrics()
+    peers = open_peers(a, conns)
+    with not_running(a):
+        for k, c in enumerate(peers):
+            c.send(b"".join(notify(i, route_message("%d-%d" % (k, i), chat("%d " % i * 20))) for i in range(1, each + 1)))
+        time.sleep(seconds)
+    for c in peers:
+        equal([(f.kind, f.stream) for f in map(parse, c.frames(each))], [(ACK, i) for i in range(1, each + 1)], "answers to those that waited")
+    m = a.metrics()
+    for c in peers:
+        c.send(notify(each + 1, route_message("last", chat("one more"))))
+        equal([f.kind for f in map(parse, c.frames(1))], [ACK], "the answer to one more")
+    equal(a.metrics()[OVERLOAD], m[OVERLOAD], "requests refused after those that waited")
+    for c in peers:
+        c.close()
+    return int(m[HURRIED] - before[HURRIED]), int(m[OVERLOAD] - before[OVERLOAD])
+
+
 @case
-def who_is_far_ahead_is_told():
-    """20000 small requests at once on one connection, more than the agent looks at while they wait in the socket's buffers: those
-    that waited too long get an empty-handed ACK, and the next one a server."""
-    n = 20000
-    with Agent(threads=1, agent_conf="policy: {rule: simhash, compare: [block_tracker, gaie_full, aibrix, prefixaware]}") as a:
-        with Raw(a.spop_address) as c:
-            c.send(hello())
-            c.frames(1)
-            burst = b"".join(notify(i, route_message("u%d" % i, chat("%d " % i * 20))) for i in range(1, n + 1))
-            sender = threading.Thread(target=c.send, args=(burst,))
+def who_waited_too_long_is_told():
+    """The agent does not run while requests come: only the kernel knows how long they waited. All but the first 16 are older than the
+    bound and are told so; those of after are decided, and so are those that are few."""
+    with Agent(threads=1) as a:
+        for conns, each in ((8, 20), (64, 20), (1, 100)):
+            hurried, told = stopped(a, conns, each, 0.15)
+            equal((hurried, told), (FEW - FREE, conns * each - FEW), "%d connections with %d each: hurried and refused" % (conns, each))
+            print("      %d connections, %d requests each, that waited for 150 ms: %d refused" % (conns, each, told))
+        equal(stopped(a, FREE, 1, 0.15), (0, 0), "a few: hurried and refused")
+        assert 'msg="requests waited too long"' in a.log(), a.log()
+
+
+@case
+def who_did_not_wait_too_long_is_not():
+    """The same where HAProxy waits longer: below both bounds, and between them."""
+    with Agent(threads=1, spop="timeout_processing: 30 s") as a:
+        equal(stopped(a, 8, 20, 0.15), (0, 0), "young ones hurried and refused")
+    with Agent(threads=1, spop="timeout_processing: 5 s") as a:       # an eighth and two fifths: 0.6 and 2 s
+        equal(stopped(a, 8, 20, 0.8), (160 - FREE, 0), "middle-aged ones hurried and refused")
+
+
+@case
+def who_asks_much_does_not_delay_others():
+    """One connection with 60 long requests and seven with one each, all at once: these are answered before it is read from twice."""
+    with Watched(threads=1) as a:
+        peers = open_peers(a, 8)
+        start = a.writes.n()
+        burst = b"".join(notify(i, route_message("m%d" % i, chat("%d " % i * 2000))) for i in range(1, 61))
+        sender = threading.Thread(target=peers[0].send, args=(burst,))
+        with not_running(a):
             sender.start()
-            acks = [parse(f) for f in c.frames(n)]
-            sender.join()
-            equal([(f.kind, f.stream) for f in acks], [(ACK, i) for i in range(1, n + 1)], "answers to a burst")
-            told = a.metrics()['kvroute_decisions_total{why="overload"}']
-            assert 0 < told < n, "%d of %d were told that it is too much" % (told, n)
-            c.send(notify(n + 1, route_message("last", chat("one more"))))
+            for k, c in enumerate(peers[1:]):
+                c.send(notify(1, route_message("l%d" % k, chat("little"))))
+            time.sleep(0.1)
+        for c in peers[1:]:
             c.frames(1)
-            equal(a.metrics()['kvroute_decisions_total{why="overload"}'], told, "overload behind the burst")
-        print("      a burst of %d on one connection: %d looked at, %d told that it is too much" % (n, n - told, told))
+        peers[0].frames(60)
+        sender.join()
+        order = [fd for fd, _, _ in a.writes.since(start)]
+        much = max(order, key=order.count)
+        last = max(i for i, fd in enumerate(order) if fd != much)
+        before = order[:last].count(much)
+        assert before <= 1, "%d of %d answers to the one that asks much came before those to others" % (before, order.count(much))
+        print("      one connection that asks 60 times as much: %d of its %d writes before the last of 7 others" % (before, order.count(much)))
 
 
 if __name__ == "__main__":

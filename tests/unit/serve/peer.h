@@ -12,7 +12,7 @@ struct peer {
 	struct serve_env env;
 	struct serve_counters count;
 	struct serve serve;
-	bool overloaded;
+	enum serve_wait wait;		/* of every frame */
 	usec now, step;			/* the clock, and what it goes on by at each look */
 	struct spop_wr in;		/* frames to send */
 	struct spop_wr out;		/* what was answered */
@@ -28,6 +28,11 @@ static inline usec peer_clock(void *arg)
 	return p->now;
 }
 
+static inline enum serve_wait peer_wait(void *arg, usec now)
+{
+	return ((struct peer *)arg)->wait;
+}
+
 static inline void peer_connect(struct peer *p, struct world *w)
 {
 	static const size_t cap = 1u << 20;
@@ -38,7 +43,7 @@ static inline void peer_connect(struct peer *p, struct world *w)
 	p->now = w->now * 1000;
 	p->env = (struct serve_env){
 		.route = w->r, .scratch = w->s, .count = &p->count, .clock = peer_clock,
-		.clock_arg = p, .overloaded = &p->overloaded,
+		.clock_arg = p, .wait = peer_wait, .wait_arg = p,
 	};
 	p->in = (struct spop_wr){ .p = malloc(cap), .cap = cap };
 	p->out = (struct spop_wr){ .p = malloc(cap), .cap = cap };

@@ -383,7 +383,7 @@ static void a_model(void **state)
 	notify_model(&p, "qwen", "t", b);
 	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"qwen\" set txn.model_from=\"argument\"");
 	forget(&p);
-	p.overloaded = true;
+	p.wait = SERVE_LATE;
 	notify_model(&p, "", "t", b);
 	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"overload\"");
 	assert_int_equal(stats(&w).requests, 0);
@@ -513,19 +513,19 @@ static void overloaded(void **state)
 	(void)state;
 	world_start(&w);
 	peer_hello(&p, &w, 16380);
-	p.overloaded = true;
+	p.wait = SERVE_LATE;
 	notify_route(&p, 1, "u", "a");
 	deliver(&p);
 	assert_true(answered(&p, "fin set txn.more=int64:0 set txn.why=\"overload\""));
 	assert_false(answered(&p, "txn.server"));
 	assert_int_equal(stats(&w).requests, 1);
 	assert_int_equal(stats(&w).why[WHY_OVERLOAD], 1);
-	p.overloaded = false;
+	p.wait = SERVE_IN_TIME;
 	chat(&w.body, "\"model\":\"m\",", "abc", "");
 	notify_slice(&p, "route", "v", span_of(w.body.p, 700));
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:1"));
-	p.overloaded = true;			/* what the first slice was told, stands */
+	p.wait = SERVE_LATE;			/* what the first slice was told, stands */
 	notify_slice(&p, "route-1", "v", span_of(w.body.p + 700, 300));
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:0");

@@ -1,0 +1,72 @@
+/* overload.h - how long frames wait for their answer, and which of them waited too long.
+ * Pure: times are arguments.
+ *
+ * The kernel keeps no time for the bytes of a stream. A look at a socket tells how many bytes wait
+ * in it, so a byte that waited at a look is at least as old as that look:
+ *
+ *      ... read |-- waited at 10 ms --|-- waited at 15 ms --|-- not seen yet --
+ *               ^ the oldest unread byte waits since 10 ms, or longer
+ *
+ * An age is never too large. It is too small by the time between two looks at most.
+ *
+ * HAProxy stops waiting after its "timeout processing", T. A frame that waited
+ *      T / 8       is decided in a hurry, from what is cheap to know: 6 ms of 50
+ *      T * 2/5     is answered "overload": 20 ms of 50
+ * The rest of T is for what is not seen: the time between two looks, bytes that the sender still
+ * had because the socket was full, the way back.
+ *
+ * A verdict holds for all further frames of the connection until it rests, that is until it was
+ * seen without bytes to read. A sender may have filled its window, of 20 frames as a rule, and keep
+ * what came later to itself: ages are small then however long that waits. Only a pace above the
+ * sender's empties its queue, and that is what a verdict brings. */
+#ifndef KVROUTE_LOOP_OVERLOAD_H
+#define KVROUTE_LOOP_OVERLOAD_H
+
+#include "agent/serve/serve.h"
+
+#define ARRIVALS_LOOKS	6
+
+/* The bytes of one connection. All zero: none came yet. */
+struct arrivals {
+	uint64_t read;		/* bytes read so far */
+	uint64_t end[ARRIVALS_LOOKS];	/* bytes before it, counted like <read>, waited at <at> */
+	usec at[ARRIVALS_LOOKS];	/* oldest first */
+	unsigned n;
+	usec since;		/* the oldest byte of the last read waited then */
+	enum serve_wait wait;	/* the worst verdict since it rested */
+	bool more;		/* bytes were left by the last read */
+};
+
+/* Return whether another look is worth its cost: there is none, or the newest is <apart> old. */
+bool arrivals_look_due(const struct arrivals *a, usec now, usec apart);
+
+/* Note that <unread> > 0 bytes wait at <at>. */
+void arrivals_seen(struct arrivals *a, size_t unread, usec at);
+
+/* Note that <n> bytes were read at <now>; <more> are left. */
+void arrivals_read(struct arrivals *a, size_t n, bool more, usec now);
+
+/* Note that no byte waited for a while: the next frame is judged by its own age. */
+void arrivals_rest(struct arrivals *a);
+
+/* One thread. */
+struct overload {
+	usec hurry_us, late_us;	/* the two ages */
+	usec apart_us;		/* between two looks at one connection */
+	unsigned frames;	/* judged since the thread had nothing to do */
+};
+
+/* Take the bounds from "timeout processing". */
+void overload_bounds(struct overload *o, msec timeout_processing);
+
+/* Note that the thread had nothing to do. */
+void overload_rest(struct overload *o);
+
+/* Judge a frame of the last read of <a>. Since the thread had nothing to do, the first
+ * OVERLOAD_FREE frames are always in time and the first OVERLOAD_FEW are never late. Age alone is no
+ * overload: on a busy machine a thread may stand still for long and then have little to do. */
+#define OVERLOAD_FREE	4
+#define OVERLOAD_FEW	16
+enum serve_wait overload_judge(struct overload *o, struct arrivals *a, usec now);
+
+#endif

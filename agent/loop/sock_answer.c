@@ -1,0 +1,166 @@
+/* What was read goes to serve, and the answers go to the socket: those to one read in one send().
+ *
+ * While a peer does not take its answers nothing is read from it, so a connection never holds more
+ * than one buffer of each kind. */
+#include <errno.h>
+
+#include "agent/loop/sock_in.h"
+
+int sock_flush(struct sock *s)
+{
+	struct bytes *out = &s->out;
+	ssize_t n;
+
+	if (out->n > s->sent) {
+		n = send(s->io.fd, out->p + s->sent, out->n - s->sent, MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			sock_free(s, &s->w->socks_count.closed_error);
+			return -1;
+		}
+		count_add(&s->w->socks_count.writes, 1);
+		if (n > 0) {
+			s->sent += (size_t)n;
+			count_add(&s->w->socks_count.bytes_out, (uint64_t)n);
+		}
+	}
+	if (out->n > s->sent)
+		return 1;
+	s->sent = 0;
+	bytes_return(out, &s->w->spare_out, &s->w->agent->budget);
+	return 0;
+}
+
+static bool whole_frame_waits(const struct sock *s, const struct spop_rd *rd)
+{
+	return rd->left >= SPOP_LENGTH_BYTES &&
+	       rd->left >= spop_conn_want(&s->serve.conn, rd->p, rd->left);
+}
+
+/* Nothing half-way: no part of a frame, no fragment that others must follow. Before its HELLO a
+ * connection has nothing to lose. */
+static bool quiet(const struct sock *s, const struct spop_rd *rd)
+{
+	return s->serve.conn.state != SPOP_CONN_READY ||
+	       (rd->left == 0 && s->serve.conn.n_joining == 0);
+}
+
+void sock_say_goodbye(struct sock *s, int status)
+{
+	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
+
+	if (s->serve.conn.state == SPOP_CONN_READY)
+		serve_stop(&s->serve, status, &wr);
+	bytes_wrote(&s->out, wr.n - s->out.n);
+	s->ending = true;
+}
+
+/* Let serve take what it can of <rd>; returns how much that was. */
+static size_t take_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr)
+{
+	size_t used, all = 0;
+
+	if (s->losing) {
+		serve_lose(&s->serve, rd->p, rd->left, wr);
+		s->losing = false;
+		all = rd->left;
+		rd->left = 0;
+		return all;
+	}
+	do {
+		used = serve_feed(&s->serve, rd->p, rd->left, wr);
+		rd->p += used;
+		rd->left -= used;
+		all += used;
+	} while (used > 0 && rd->left > 0 && !s->serve.closing);
+	return all;
+}
+
+/* False: nothing of <rd> was taken. */
+static bool feed(struct sock *s, struct spop_rd *rd)
+{
+	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
+	struct worker *w = s->w;
+	bool was_late = s->arrivals.wait == SERVE_LATE;
+	size_t all;
+
+	w->judged = &s->arrivals;
+	all = take_frames(s, rd, &wr);
+	if (s->arrivals.wait == SERVE_LATE && !was_late)
+		sock_log_late(s);
+	bytes_wrote(&s->out, wr.n - s->out.n);
+	w->dirty = true;
+	if (s->serve.closing) {
+		s->ending = true;
+		count_add(s->serve.why.by_peer ? &w->socks_count.closed_peer :
+			  &w->socks_count.closed_protocol, 1);
+		sock_log_closing(s);
+	}
+	if (all > 0 && !s->ending)
+		sock_set_phase(s, s->serve.conn.state == SPOP_CONN_READY ? SOCK_OPEN : SOCK_HELLO);
+	return all > 0;
+}
+
+/* Keep of the input what is not used yet, in a large buffer only when it needs one. */
+static void keep_rest(struct sock *s, const struct spop_rd *rd)
+{
+	struct budget *budget = &s->w->agent->budget;
+	struct bytes *in = &s->in;
+
+	bytes_drop(in, in->n - rd->left);
+	if (in->n == 0)
+		bytes_return(in, &s->w->spare_in, budget);
+	else if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
+		 spop_conn_want(&s->serve.conn, in->p, in->n) <= SOCK_IN_FIRST)
+		bytes_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
+}
+
+/* Answer what has come, send it, and see what to wait for. */
+void sock_answer(struct sock *s)
+{
+	struct spop_rd rd = { s->in.p, s->in.n };
+	bool more = true, moved;
+	int rc = 0;
+
+	while (more && rc == 0 && !s->ending) {
+		if (!bytes_borrow(&s->out, &s->w->spare_out, SOCK_OUT_BYTES, &s->w->agent->budget)) {
+			sock_no_memory(s);
+			return;
+		}
+		moved = rd.left > 0 && feed(s, &rd);
+		more = !s->ending && whole_frame_waits(s, &rd);
+		if (!s->ending && !more && s->w->draining && quiet(s, &rd)) {
+			count_add(&s->w->socks_count.closed_drain, 1);
+			sock_say_goodbye(s, SPOP_STATUS_NORMAL);
+		}
+		if (more && !moved && s->out.n == 0) {	/* would turn for ever: not by contract */
+			sock_free(s, &s->w->socks_count.closed_error);
+			return;
+		}
+		rc = sock_flush(s);
+	}
+	if (rc < 0)
+		return;
+	keep_rest(s, &rd);
+	if (rc > 0) {
+		count_add(&s->w->socks_count.paused, 1);
+		if (s->ending)
+			sock_set_phase(s, SOCK_LINGER);
+		sock_watch(s, EV_WRITE);
+	} else if (s->ending) {
+		sock_linger(s);
+	} else {
+		sock_watch(s, EV_READ);
+		if (s->arrivals.more)
+			list_append(&s->w->ready, &s->ready);
+	}
+}
+
+void sock_write(struct sock *s)
+{
+	if (sock_flush(s) != 0)
+		return;
+	if (s->ending)
+		sock_linger(s);
+	else
+		sock_answer(s);
+}

@@ -1,0 +1,168 @@
+/* How SPOP connections end: by us, by time, at a drain.
+ *
+ * Whatever we have to say is sent, then our side is shut down and what still comes is thrown away
+ * until the peer closes, at most a second. close() with unread bytes would send a reset, and a reset
+ * makes the peer forget the answer it has not read yet.
+ *
+ * Timeouts: each phase has a list ordered by when the last frame came, so that a sweep only looks at
+ * its head; no timer per connection. A byte a second is no frame: such a peer is as idle as a silent
+ * one. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/sock_in.h"
+
+#define LINGER_MS	1000
+#define TRIM_SWEEPS	4
+
+void sock_free(struct sock *s, uint64_t *reason)
+{
+	struct worker *w = s->w;
+
+	if (reason != NULL)
+		count_add(reason, 1);
+	count_add(&w->socks_count.open, (uint64_t)-1);
+	__atomic_fetch_sub(&w->agent->n_conns, 1, __ATOMIC_RELAXED);
+	ev_io_stop(w->loop, &s->io);
+	close(s->io.fd);
+	list_remove(&s->link);
+	list_remove(&s->ready);
+	bytes_return(&s->in, &w->spare_in, &w->agent->budget);
+	bytes_return(&s->out, &w->spare_out, &w->agent->budget);
+	serve_fini(&s->serve);
+	mem_free(s);
+}
+
+void sock_no_memory(struct sock *s)
+{
+	log_msg(&s->w->agent->log, LOG_ERROR, LOG_MEMORY, "no memory for a connection; it is closed");
+	sock_free(s, &s->w->socks_count.closed_memory);
+}
+
+void sock_linger(struct sock *s)
+{
+	shutdown(s->io.fd, SHUT_WR);
+	list_remove(&s->ready);
+	bytes_return(&s->in, &s->w->spare_in, &s->w->agent->budget);
+	sock_set_phase(s, SOCK_LINGER);
+	sock_watch(s, EV_READ);
+}
+
+bool sock_linger_read(struct sock *s)
+{
+	uint8_t waste[4096];
+	ssize_t n = recv(s->io.fd, waste, sizeof(waste), 0);
+
+	if (n > 0)
+		mem_wipe(waste, (size_t)n);
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void end_hello(struct sock *s)
+{
+	struct log_line ln;
+
+	if (sock_log_begin(&ln, s, LOG_WARN, LOG_TIMEOUT, "no HELLO in time; connection closed"))
+		log_end(&ln);
+	sock_free(s, &s->w->socks_count.closed_hello);
+}
+
+static void end_idle(struct sock *s)
+{
+	struct worker *w = s->w;
+
+	count_add(&w->socks_count.closed_idle, 1);
+	if (s->out.n > s->sent ||
+	    !bytes_borrow(&s->out, &w->spare_out, SOCK_OUT_BYTES, &w->agent->budget)) {
+		sock_free(s, NULL);	/* it does not read: there is no use in saying more */
+		return;
+	}
+	sock_say_goodbye(s, SPOP_STATUS_TIMEOUT);
+	switch (sock_flush(s)) {
+	case 0:
+		sock_linger(s);
+		break;
+	case 1:
+		sock_free(s, NULL);
+		break;
+	}
+}
+
+static struct sock *oldest(struct worker *w, enum sock_phase phase, msec now, msec age)
+{
+	struct list *head = &w->socks[phase];
+	struct sock *s;
+
+	if (list_empty(head))
+		return NULL;
+	s = list_entry(head->next, struct sock, link);
+	return now - s->since >= age ? s : NULL;
+}
+
+/* Long frames have left a large spare: when none came for a while, a small one will do. */
+static void trim_spare(struct worker *w)
+{
+	if (w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS)
+		bytes_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
+}
+
+void sock_sweep(struct worker *w, msec now)
+{
+	struct tune *t = &w->agent->tune;
+	struct sock *s;
+
+	while ((s = oldest(w, SOCK_HELLO, now, tune_get(t->hello_timeout_ms))) != NULL)
+		end_hello(s);
+	while ((s = oldest(w, SOCK_OPEN, now, tune_get(t->idle_timeout_ms))) != NULL)
+		end_idle(s);
+	while ((s = oldest(w, SOCK_LINGER, now, LINGER_MS)) != NULL)
+		sock_free(s, NULL);
+	trim_spare(w);
+}
+
+/* Take what the kernel has, answer it, and end behind it. A peer that does not read its answers, or
+ * has sent half a frame, is met again by its own wakes. */
+static void drain_one(struct worker *w, struct sock *s)
+{
+	if (s->out.n == s->sent)
+		sock_read(s);
+	sock_keep_spares(w, s);
+}
+
+void sock_drain_all(struct worker *w)
+{
+	enum sock_phase phase;
+	struct list todo, *l;
+	struct sock *s;
+
+	list_init(&todo);	/* each once: answering moves them about in their own lists */
+	for (phase = SOCK_HELLO; phase < SOCK_LINGER; phase++) {
+		while (!list_empty(&w->socks[phase])) {
+			l = w->socks[phase].next;
+			list_remove(l);
+			list_append(&todo, l);
+		}
+	}
+	while (!list_empty(&todo)) {
+		s = list_entry(todo.next, struct sock, link);
+		list_remove(&s->link);
+		list_append(&w->socks[s->phase], &s->link);
+		drain_one(w, s);
+	}
+}
+
+void sock_close_all(struct worker *w)
+{
+	enum sock_phase phase;
+
+	for (phase = SOCK_HELLO; phase < SOCK_PHASES; phase++)
+		while (!list_empty(&w->socks[phase]))
+			sock_free(list_entry(w->socks[phase].next, struct sock, link), NULL);
+}
+
+bool sock_any(const struct worker *w)
+{
+	return !list_empty(&w->socks[SOCK_HELLO]) || !list_empty(&w->socks[SOCK_OPEN]) ||
+	       !list_empty(&w->socks[SOCK_LINGER]);
+}
