@@ -17,6 +17,13 @@ void mem_free(void *p);
 /* Overwrite <n> bytes in a way the compiler cannot leave out: for keys and prompt text. */
 void mem_wipe(void *p, size_t n);
 
+/* Move what holds text or ids of a prompt to a larger block: allocate <room> bytes, copy the first <used>, wipe the <had> bytes of the
+ * old block and free it. realloc() would leave a copy in the freed one. Returns NULL if there is no memory: <p> is still yours. */
+void *mem_regrow(void *p, size_t used, size_t had, size_t room);
+
+/* Wipe the <n> bytes of a block, then free it. Takes NULL. */
+void mem_free_wiped(void *p, size_t n);
+
 /* The same for what calls that have returned left on the stack: MEM_STACK_WIPED bytes below the caller. */
 #define MEM_STACK_WIPED	65536
 void mem_wipe_stack(void);

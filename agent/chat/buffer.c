@@ -15,15 +15,10 @@ static bool grow(struct buffer *b, size_t n)
 		cap *= 2;
 	if (cap == b->cap)
 		return true;
-	if ((p = mem_alloc(cap)) == NULL) {
+	if ((p = mem_regrow(b->p, b->n, b->top, cap)) == NULL) {
 		b->failed = true;
 		return false;
 	}
-	if (b->n > 0)
-		memcpy(p, b->p, b->n);
-	if (b->p != NULL)
-		mem_wipe(b->p, b->top);
-	mem_free(b->p);
 	b->p = p;
 	b->cap = cap;
 	return true;

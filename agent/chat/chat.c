@@ -12,7 +12,6 @@
  * template fit. */
 #define STEPS_MOST	500000u
 #define STEPS_CUT	125000u
-#define RUNS_KEPT	65536	/* of a scratch, when it is wiped */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -36,20 +35,6 @@ void chat_scratch_free(struct chat_scratch *s)
 	buffer_free(&s->other);
 	mem_free(s->runs);
 	mem_free(s);
-}
-
-void chat_scratch_wipe(struct chat_scratch *s)
-{
-	jinja_mem_wipe(s->mem);
-	buffer_wipe(&s->closed);
-	buffer_wipe(&s->text);
-	buffer_wipe(&s->other);
-	s->n_runs = 0;
-	if (s->cap_runs <= RUNS_KEPT)
-		return;
-	mem_free(s->runs);
-	s->runs = NULL;
-	s->cap_runs = 0;
 }
 
 const char *chat_result_name(enum chat_result r)

@@ -40,8 +40,7 @@ uint64_t chat_fingerprint(const struct chat *c);	/* two that are equal write the
 
 /* At most <max_bytes> of values while rendering. NULL: no memory. */
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key);
-void chat_scratch_free(struct chat_scratch *s);
-void chat_scratch_wipe(struct chat_scratch *s);		/* of the last conversation */
+void chat_scratch_free(struct chat_scratch *s);		/* wipes it */
 
 enum chat_api { CHAT_COMPLETIONS, CHAT_MESSAGES, CHAT_RESPONSES };
 

@@ -33,7 +33,7 @@ static bool push(struct reader *r, struct jval v)
 	struct jval *s;
 
 	if (r->n == r->room) {
-		s = mem_resize(r->stack, room, sizeof(*s));
+		s = mem_regrow(r->stack, r->n * sizeof(*s), r->n * sizeof(*s), room * sizeof(*s));
 		if (s == NULL)
 			return no_mem(r);
 		r->stack = s;
@@ -385,7 +385,7 @@ int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, st
 		skip_blanks(&r);
 		ok = r.p == r.end;
 	}
-	mem_free(r.stack);
+	mem_free_wiped(r.stack, r.room * sizeof(*r.stack));
 	if (at != NULL)
 		*at = text.n > 0 ? (size_t)(r.p - text.p) : 0;
 	if (!ok)

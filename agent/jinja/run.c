@@ -224,7 +224,7 @@ bool jinja_text_sink(void *arg, const char *p, size_t n, enum jinja_origin origi
 	while (room - t->n < n)
 		room *= 2;
 	if (room > t->room) {
-		q = mem_resize(t->p, room, 1);
+		q = mem_regrow(t->p, t->n, t->n, room);
 		if (q == NULL) {
 			t->no_memory = true;
 			return false;

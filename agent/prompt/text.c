@@ -39,15 +39,10 @@ static bool room(struct prompt_text *t, void *vec, size_t n, size_t *cap, size_t
 		return true;
 	while (want - n < more)
 		want *= 2;
-	if ((q = mem_calloc(want, size)) == NULL) {
+	if (want > SIZE_MAX / size || (q = mem_regrow(*p, n * size, *cap * size, want * size)) == NULL) {
 		t->lost = true;
 		return false;
 	}
-	if (n > 0)
-		memcpy(q, *p, n * size);
-	if (n > 0)
-		mem_wipe(*p, n * size);
-	mem_free(*p);
 	*p = q;
 	*cap = want;
 	return true;
@@ -246,12 +241,10 @@ void prompt_text_free(struct prompt_text *t)
 {
 	if (t == NULL)
 		return;
-	wipe(t);
-	mem_free(t->words.p);
-	mem_free(t->ids.p);
+	mem_free_wiped(t->words.p, t->words.cap);
+	mem_free_wiped(t->ids.p, t->ids.cap * sizeof(*t->ids.p));
 	mem_free(t->items.p);
-	mem_wipe(t, sizeof(*t));
-	mem_free(t);
+	mem_free_wiped(t, sizeof(*t));
 }
 
 size_t prompt_text_bytes(const struct prompt_text *t)

@@ -258,7 +258,7 @@ static bool has_tokenizer(const struct route_opts *o)
 	return o->model_default.tok != NULL;
 }
 
-/* With the first tokenizer; it stays when that goes. */
+/* With the first tokenizer; it stays, wiped, when that goes. */
 static int keep_segments(struct route *r, const struct route_opts *o)
 {
 	struct segcache_opts so = { .max_bytes = o->segcache_max_bytes, .threads = SEGMENTS_THREADS };
@@ -267,6 +267,25 @@ static int keep_segments(struct route *r, const struct route_opts *o)
 		return 0;
 	r->segments = segcache_new(&so, &r->key);
 	return r->segments != NULL ? 0 : -1;
+}
+
+static bool has_model_of(const struct route_opts *o, uint64_t fingerprint)
+{
+	for (size_t i = 0; i < o->n_models; i++) {
+		if (o->models[i].tok != NULL && tok_fingerprint(o->models[i].tok) == fingerprint)
+			return true;
+	}
+	return o->model_default.tok != NULL && tok_fingerprint(o->model_default.tok) == fingerprint;
+}
+
+/* Whether a tokenizer of <old> is in <next> no more. */
+static bool loses_tokenizer(const struct route_opts *old, const struct route_opts *next)
+{
+	for (size_t i = 0; i < old->n_models; i++) {
+		if (old->models[i].tok != NULL && !has_model_of(next, tok_fingerprint(old->models[i].tok)))
+			return true;
+	}
+	return old->model_default.tok != NULL && !has_model_of(next, tok_fingerprint(old->model_default.tok));
 }
 
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
@@ -337,6 +356,8 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 	take_tenants(r);
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
+	if (loses_tokenizer(&old, o))
+		segcache_clear(r->segments);
 	route_opts_free(&old);
 	return 0;
 }
@@ -360,9 +381,12 @@ struct route_scratch *route_scratch_new(struct route *r)
 void route_scratch_wipe(struct route_scratch *s)
 {
 	body_reset(s->body, API_NONE);
-	if (s->words != NULL)
-		words_reset(s->words, API_NONE, 1);
-	talk_wipe(s->talk);
+	words_free(s->words);
+	talk_free(s->talk);
+	tok_scratch_free(s->tok);
+	s->words = NULL;
+	s->talk = NULL;
+	s->tok = NULL;
 	mem_wipe(s->model, sizeof(s->model));
 }
 

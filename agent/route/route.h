@@ -146,7 +146,9 @@ int route_reconfigure(struct route *r, const struct route_opts *o);
 struct route_scratch;
 struct route_scratch *route_scratch_new(struct route *r);
 void route_scratch_free(struct route_scratch *s);
-void route_scratch_wipe(struct route_scratch *s);	/* of the last prompt, once its answer is written */
+/* Wipe all that the last prompts left, the cache of pieces of the thread's tokenizer too: for when no request has come for a
+ * moment, as that fills again with the next ones. */
+void route_scratch_wipe(struct route_scratch *s);
 
 /* ---- a request ---------------------------------------------------------------------------- */
 

@@ -14,9 +14,7 @@ void sliced_free(struct sliced *s)
 		return;
 	body_free(s->body);
 	words_free(s->words);
-	if (s->raw.p != NULL)
-		mem_wipe(s->raw.p, s->raw.n);
-	mem_free(s->raw.p);
+	mem_free_wiped(s->raw.p, s->raw.n);
 	mem_wipe(s->text, sizeof(s->text));
 	mem_free(s);
 }
@@ -93,16 +91,10 @@ void sliced_keep_raw(struct sliced *s, struct span body)
 		return;
 	while (cap < s->raw.n + body.n)
 		cap *= 2;
-	if (cap > s->raw.cap && (p = mem_alloc(cap)) == NULL) {
+	if (cap > s->raw.cap && (p = mem_regrow(p, s->raw.n, s->raw.n, cap)) == NULL) {
 		s->raw.lost = true;
 		return;
 	}
-	if (p != s->raw.p && s->raw.n > 0) {
-		memcpy(p, s->raw.p, s->raw.n);
-		mem_wipe(s->raw.p, s->raw.n);
-	}
-	if (p != s->raw.p)
-		mem_free(s->raw.p);
 	s->raw.p = p;
 	s->raw.cap = cap;
 	memcpy(p + s->raw.n, body.p, body.n);

@@ -8,7 +8,6 @@
 #include "agent/tok/stream.h"
 
 #define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while one body is rendered */
-#define IDS_KEPT	((size_t)1 << 18)
 #define PORTION		((size_t)64 << 10)
 
 struct talk {
@@ -28,27 +27,11 @@ struct talk *talk_new(const struct hash_key *key)
 	return NULL;
 }
 
-void talk_wipe(struct talk *t)
-{
-	if (t == NULL)
-		return;
-	chat_scratch_wipe(t->chat);
-	if (t->ids.n > 0)
-		mem_wipe(t->ids.p, t->ids.n * sizeof(*t->ids.p));
-	t->ids.n = 0;
-	if (t->ids.cap > IDS_KEPT) {
-		ids_free(&t->ids);
-		t->ids = (struct ids){ 0 };
-	}
-	stream_free(t->stream);
-	t->stream = NULL;
-}
-
 void talk_free(struct talk *t)
 {
 	if (t == NULL)
 		return;
-	talk_wipe(t);
+	stream_free(t->stream);
 	chat_scratch_free(t->chat);
 	ids_free(&t->ids);
 	mem_free(t);

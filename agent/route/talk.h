@@ -9,7 +9,6 @@ struct talk;
 
 struct talk *talk_new(const struct hash_key *key);	/* NULL: no memory */
 void talk_free(struct talk *t);				/* wipes it; takes NULL */
-void talk_wipe(struct talk *t);				/* of the last conversation; takes NULL */
 
 struct talk_ask {
 	const struct chat *chat;

@@ -31,10 +31,8 @@ void bpe_scratch_free(struct bpe_scratch *c)
 	merger_fini(&c->m);
 	merger_fini(&c->spare);
 	walk_fini(&c->walk);
-	mem_wipe(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
-	mem_free(c->cache);
-	mem_wipe(c, sizeof(*c));
-	mem_free(c);
+	mem_free_wiped(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
+	mem_free_wiped(c, sizeof(*c));
 }
 
 static size_t merger_bytes(const struct merger *m)
@@ -57,7 +55,7 @@ int ids_reserve(struct ids *v, size_t more)
 	if (v->cap - v->n >= more)
 		return 0;
 	cap = cap < v->n + more ? v->n + more : cap;
-	if ((p = mem_resize(v->p, cap, sizeof(*p))) == NULL)
+	if (cap > SIZE_MAX / sizeof(*p) || (p = mem_regrow(v->p, v->n * sizeof(*p), v->cap * sizeof(*p), cap * sizeof(*p))) == NULL)
 		return -1;
 	v->p = p;
 	v->cap = cap;
@@ -66,7 +64,7 @@ int ids_reserve(struct ids *v, size_t more)
 
 void ids_free(struct ids *v)
 {
-	mem_free(v->p);
+	mem_free_wiped(v->p, v->cap * sizeof(*v->p));
 	memset(v, 0, sizeof(*v));
 }
 

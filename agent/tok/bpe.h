@@ -70,8 +70,8 @@ struct ids {
 	token_id *p;
 	size_t n, cap;
 };
-int ids_reserve(struct ids *v, size_t more);	/* -1: no memory */
-void ids_free(struct ids *v);
+int ids_reserve(struct ids *v, size_t more);	/* -1: no memory. A block that is left is wiped */
+void ids_free(struct ids *v);			/* wipes all of it */
 
 /* Append the ids of pieces [0 .. n) of <text>; piece i ends at end[i], the first begins at 0 (as in struct pieces).
  * The piece cache of <c> serves one bpe at a time. -1: no memory (what was appended is taken back). */

@@ -13,18 +13,17 @@
 
 void syms_fini(struct syms *s)
 {
-	if (s->p != NULL)
-		mem_wipe(s->p, s->cap * sizeof(*s->p));
-	mem_free(s->p);
+	mem_free_wiped(s->p, s->cap * sizeof(*s->p));
 	memset(s, 0, sizeof(*s));
 }
 
-static int grow(void *array, size_t cap, size_t size)
+/* Room for <cap> instead of <had> things of <size> bytes: they are tokens of a text, or tell them. */
+static int grow(void *array, size_t had, size_t cap, size_t size)
 {
 	void *p, *old;
 
 	memcpy(&old, array, sizeof(old));
-	if ((p = mem_resize(old, cap, size)) == NULL)
+	if (cap > SIZE_MAX / size || (p = mem_regrow(old, had * size, had * size, cap * size)) == NULL)
 		return -1;
 	memcpy(array, &p, sizeof(p));
 	return 0;
@@ -35,7 +34,7 @@ int syms_grow(struct syms *s, size_t cap)
 	size_t more = s->cap + s->cap / 2 + 64;
 
 	cap = cap < more ? more : cap;
-	if (grow(&s->p, cap, sizeof(*s->p)) < 0)
+	if (grow(&s->p, s->cap, cap, sizeof(*s->p)) < 0)
 		return -1;
 	s->cap = cap;
 	return 0;
@@ -44,10 +43,10 @@ int syms_grow(struct syms *s, size_t cap)
 void merger_fini(struct merger *m)
 {
 	syms_fini(&m->sym);
-	mem_free(m->prev);
-	mem_free(m->next);
-	mem_free(m->cand);
-	mem_free(m->heap);
+	mem_free_wiped(m->prev, m->cap * sizeof(*m->prev));
+	mem_free_wiped(m->next, m->cap * sizeof(*m->next));
+	mem_free_wiped(m->cand, m->cap * sizeof(*m->cand));
+	mem_free_wiped(m->heap, m->heap_cap * sizeof(*m->heap));
 	memset(m, 0, sizeof(*m));
 }
 
@@ -58,8 +57,8 @@ static int reserve(struct merger *m)
 
 	if (m->sym.n <= m->cap)
 		return 0;
-	if (grow(&m->prev, cap, sizeof(*m->prev)) < 0 || grow(&m->next, cap, sizeof(*m->next)) < 0 ||
-	    grow(&m->cand, cap, sizeof(*m->cand)) < 0)
+	if (grow(&m->prev, m->cap, cap, sizeof(*m->prev)) < 0 || grow(&m->next, m->cap, cap, sizeof(*m->next)) < 0 ||
+	    grow(&m->cand, m->cap, cap, sizeof(*m->cand)) < 0)
 		return -1;
 	m->cap = cap;
 	return 0;
@@ -134,7 +133,7 @@ static int heap_push(struct merger *m, uint64_t entry)
 	if (i == m->heap_cap) {
 		size_t cap = 2 * m->heap_cap + 256;
 
-		if (grow(&m->heap, cap, sizeof(*m->heap)) < 0)
+		if (grow(&m->heap, m->heap_cap, cap, sizeof(*m->heap)) < 0)
 			return -1;
 		m->heap_cap = cap;
 	}

@@ -64,7 +64,7 @@ static int follows_by_merging(const struct bpe *b, struct merger *m, uint32_t x,
 	memcpy(both + left->n, b->text + right->at, right->n);
 	rc = merge_bytes(b, m, both, (size_t)left->n + right->n);
 	if (both != few)
-		mem_free(both);
+		mem_free_wiped(both, (size_t)left->n + right->n);
 	if (rc < 0)
 		return -1;
 	return m->sym.n == 2 && m->sym.p[0] == x && m->sym.p[1] == y;

@@ -120,12 +120,8 @@ void normal_buf_fini(struct normal_buf *b)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		if (b->p[i] != NULL)
-			mem_wipe(b->p[i], b->cap[i]);
-		if (b->cp[i] != NULL)
-			mem_wipe(b->cp[i], b->cap_cps * sizeof(*b->cp[i]));
-		mem_free(b->p[i]);
-		mem_free(b->cp[i]);
+		mem_free_wiped(b->p[i], b->cap[i]);
+		mem_free_wiped(b->cp[i], b->cap_cps * sizeof(*b->cp[i]));
 	}
 	*b = (struct normal_buf){ { NULL } };
 }

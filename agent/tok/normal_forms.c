@@ -30,15 +30,10 @@ static void append(struct rewrite *w, const void *p, size_t n)
 	if (w->at + n > *w->cap) {
 		while (want < w->at + n)
 			want *= 2;
-		if ((q = mem_alloc(want)) == NULL) {
+		if ((q = mem_regrow(*w->p, w->at, *w->cap, want)) == NULL) {
 			w->bad = true;
 			return;
 		}
-		if (w->at)
-			memcpy(q, *w->p, w->at);
-		if (*w->p != NULL)
-			mem_wipe(*w->p, *w->cap);
-		mem_free(*w->p);
 		*w->p = q;
 		*w->cap = want;
 	}
@@ -74,13 +69,8 @@ static bool put_cp(struct normal_buf *b, size_t *n, uint32_t cp)
 
 	if (*n == b->cap_cps) {
 		for (i = 0; i < 2; i++) {		/* the second is for putting in order */
-			if ((q = mem_calloc(want, sizeof(*q))) == NULL)
+			if ((q = mem_regrow(b->cp[i], *n * sizeof(*q), b->cap_cps * sizeof(*q), want * sizeof(*q))) == NULL)
 				return false;
-			if (*n)
-				memcpy(q, b->cp[i], *n * sizeof(*q));
-			if (b->cp[i] != NULL)
-				mem_wipe(b->cp[i], b->cap_cps * sizeof(*q));
-			mem_free(b->cp[i]);
 			b->cp[i] = q;
 		}
 		b->cap_cps = want;

@@ -7,13 +7,18 @@
  * into a keyed hash of 128 bits, which is compared along with the length; the text is not kept. So a tenant never meets what
  * another one sent, and time tells nothing of others.
  *
+ * Ids are content of prompts. They are kept XORed with a pad that is made of the segment's text (segcache_pad.h): who reads the
+ * memory, the process's key too, can test whether a text that he guesses was asked, as with the hashes of pages, and no more.
+ * An entry is wiped when it leaves, and all of them by segcache_clear() and segcache_free().
+ *
  * The memory is taken at once, when the cache is made, and never grows. It is divided into shards, each with its lock, which
- * is held for the time of one copy. Ids are content of prompts: they are wiped when the cache is freed. */
+ * is held for the time of one copy. */
 #ifndef KVROUTE_TOK_SEGCACHE_H
 #define KVROUTE_TOK_SEGCACHE_H
 
 #include "agent/base/hash.h"
 #include "agent/tok/bpe.h"
+#include "agent/tok/segcache_pad.h"
 
 struct segcache;
 
@@ -27,6 +32,8 @@ struct segcache_opts {
 /* <key> is copied. NULL: no memory, or max_bytes below SEGCACHE_LEAST. */
 struct segcache *segcache_new(const struct segcache_opts *o, const struct hash_key *key);
 void segcache_free(struct segcache *c);		/* wipes it; nobody may use it any more */
+/* Forget all, shard by shard, and wipe it: 64 MiB take some 10 ms, in which each lock is held for the time of its shard. */
+void segcache_clear(struct segcache *c);
 
 /* Whose segments are looked for. */
 struct segcache_scope {
@@ -37,9 +44,11 @@ struct segcache_scope {
 struct segcache_key {
 	struct hash128 hash;
 	size_t bytes;
+	struct pad_seed seed;		/* as secret as the text */
+	uint32_t pad[PAD_WORDS];	/* its first batch */
 };
 
-/* <first>: the segment begins a text, where that makes a difference. About 20 ns and the time of XXH3 (50 GB/s with AVX2). */
+/* <first>: the segment begins a text, where that makes a difference. About 70 ns and the time of XXH3 (50 GB/s with AVX2). */
 struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, bool first);
 
 /* 1: the ids are appended to <out>. 0: not here. -1: no memory. */

@@ -19,9 +19,7 @@ bool step_rewrites(const struct step *s)
 
 static void bytes_fini(struct bytes *b)
 {
-	if (b->p != NULL)
-		mem_wipe(b->p, b->cap);
-	mem_free(b->p);
+	mem_free_wiped(b->p, b->cap);
 }
 
 void steps_scratch_fini(struct steps_scratch *c)
@@ -66,7 +64,7 @@ static int put_end(struct list *l, size_t end)
 	return 0;
 }
 
-/* As reserve(), but the old bytes are wiped when they move: they are text. */
+/* Wipes the old bytes when they move: they are text. */
 static int put_bytes(struct bytes *b, const void *p, size_t n)
 {
 	size_t want = b->cap ? b->cap : 256;
@@ -77,11 +75,8 @@ static int put_bytes(struct bytes *b, const void *p, size_t n)
 	if (b->n + n > b->cap) {
 		while (want < b->n + n)
 			want *= 2;
-		if ((q = mem_alloc(want)) == NULL)
+		if ((q = mem_regrow(b->p, b->n, b->cap, want)) == NULL)
 			return -1;
-		if (b->n)
-			memcpy(q, b->p, b->n);
-		bytes_fini(b);
 		b->p = q;
 		b->cap = want;
 	}

@@ -46,9 +46,7 @@ struct stream {
 
 static void drop_buffer(struct stream *s)
 {
-	if (s->buf != NULL)
-		mem_wipe(s->buf, s->top);
-	mem_free(s->buf);
+	mem_free_wiped(s->buf, s->top);
 	s->buf = NULL;
 	s->cap = s->top = 0;
 }
@@ -75,7 +73,6 @@ static void move_down(struct stream *s)
 		s->cut.at -= by;
 }
 
-/* The old bytes are wiped, which realloc() would not do. */
 static int grow(struct stream *s, size_t need)
 {
 	size_t cap = s->cap ? s->cap : 4096, most = s->o.max_bytes + CONTEXT;
@@ -85,11 +82,8 @@ static int grow(struct stream *s, size_t need)
 		cap *= 2;
 	if (cap > most)
 		cap = most;
-	if ((p = mem_alloc(cap)) == NULL)
+	if ((p = mem_regrow(s->buf, s->n, s->top, cap)) == NULL)
 		return -1;
-	if (s->n > 0)
-		memcpy(p, s->buf, s->n);
-	drop_buffer(s);
 	s->buf = p;
 	s->cap = cap;
 	s->top = s->n;
@@ -380,8 +374,7 @@ void stream_free(struct stream *s)
 		return;
 	drop_steps(s);
 	drop_buffer(s);
-	mem_wipe(s, sizeof(*s));
-	mem_free(s);
+	mem_free_wiped(s, sizeof(*s));
 }
 
 size_t stream_bytes(const struct stream *s)

@@ -31,12 +31,8 @@ void tok_scratch_free(struct tok_scratch *c)
 	normal_buf_fini(&c->normal);
 	split_scratch_free(c->split);
 	bpe_scratch_free(c->bpe);
-	if (c->mended != NULL)
-		mem_wipe(c->mended, c->mended_cap);
-	mem_free(c->mended);
-	if (c->kept != NULL)
-		mem_wipe(c->kept, c->kept_cap);
-	mem_free(c->kept);
+	mem_free_wiped(c->mended, c->mended_cap);
+	mem_free_wiped(c->kept, c->kept_cap);
 	mem_free(c);
 }
 
@@ -58,11 +54,8 @@ static int room(uint8_t **p, size_t *cap, size_t n)
 
 	if (*cap >= n)
 		return 0;
-	if ((q = mem_alloc(n)) == NULL)
+	if ((q = mem_regrow(*p, 0, *cap, n)) == NULL)
 		return -1;
-	if (*p != NULL)
-		mem_wipe(*p, *cap);
-	mem_free(*p);
 	*p = q;
 	*cap = n;
 	return 0;

@@ -57,11 +57,8 @@ void tok_steps_stop(struct tok_steps *s)
 	if (s == NULL)
 		return;
 	tok_scratch_free(s->scratch);
-	if (s->text != NULL)
-		mem_wipe(s->text, s->n);
-	mem_free(s->text);
-	mem_wipe(s, sizeof(*s));
-	mem_free(s);
+	mem_free_wiped(s->text, s->n);
+	mem_free_wiped(s, sizeof(*s));
 }
 
 size_t tok_steps_bytes(const struct tok_steps *s)

@@ -32,7 +32,6 @@ static enum chat_result render(const struct chat *c, size_t max_bytes, struct sp
 
 	assert_non_null(s);
 	r = chat_render(c, s, &b, t);
-	chat_scratch_wipe(s);
 	chat_scratch_free(s);
 	return r;
 }

@@ -165,8 +165,8 @@ static void keys_are_keyed(void **state)
 	key.secret[0]++;
 	b = segcache_new(&o, &key);
 	assert_true(a != NULL && b != NULL);
-	ka = segcache_key(a, none, SPAN("0123456789"), false);
-	kb = segcache_key(b, none, SPAN("0123456789"), false);
+	ka = segcache_key(a, none, SPAN("0123456789abcdefghij"), false);
+	kb = segcache_key(b, none, SPAN("0123456789abcdefghij"), false);
 	assert_true(ka.hash.lo != kb.hash.lo && ka.hash.hi != kb.hash.hi);
 	segcache_free(a);
 	segcache_free(b);

@@ -1,5 +1,5 @@
-/* test_segcache_wipe.c - no id is left in memory that is given back: the functions of mem.h are this file's, and look before
- * they free. */
+/* test_segcache_wipe.c - no id stands in the memory of the cache as it is, and nothing at all where no entry is: the functions of
+ * mem.h are this file's, and look before they free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +11,15 @@
 #include "tests/unit/tok/secret.h"
 
 #define MARK	0x5eceu		/* an id, and nothing else */
+#define IN_FRONT 512u		/* bytes of struct segcache and of one shard */
 
 static size_t taken, left_over, freed;
+static uint8_t *block;
 
 void *mem_alloc(size_t n)
 {
 	taken = n;
-	return calloc(1, n);
+	return block = calloc(1, n);
 }
 
 void *mem_calloc(size_t count, size_t size)
@@ -35,12 +37,29 @@ void mem_wipe(void *p, size_t n)
 	explicit_bzero(p, n);
 }
 
+/* In the memory of the cache. */
+static size_t marks(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i + 4 <= taken; i += 4)
+		n += memcmp(block + i, &(uint32_t){ MARK }, 4) == 0;
+	return n;
+}
+
+/* Bytes of the block that are not 0, but for those in front: structs and their key. */
+static size_t written(void)
+{
+	size_t n = 0;
+
+	for (size_t i = IN_FRONT; i < taken; i++)
+		n += block[i] != 0;
+	return n;
+}
+
 void mem_free(void *p)
 {
-	const uint32_t *w = p;
-
-	for (size_t i = 0; w != NULL && i < taken / sizeof(*w); i++)
-		left_over += w[i] == MARK;
+	left_over += p != NULL && p == block ? marks() : 0;
 	freed += p != NULL;
 	free(p);
 }
@@ -60,15 +79,126 @@ static void nothing_is_left(void **state)
 
 		segcache_put(c, &k, ids, 1 + i % 100);
 	}
+	assert_int_equal(marks(), 0);
 	segcache_free(c);
 	assert_int_equal(taken, 100000);
 	assert_int_equal(freed, 1);
 	assert_int_equal(left_over, 0);
 }
 
+static struct segcache_key numbered(const struct segcache *c, uint64_t i)
+{
+	return segcache_key(c, (struct segcache_scope){ 0 }, span_of(&i, sizeof(i)), false);
+}
+
+/* Entries of 200 ids fill a small ring; then one of 2 ids takes the place of one of those, which leaves a gap of 800 bytes. All ids are
+ * zeros, so that what is kept is their pads: one byte in 256 is 0 by chance, and some 9 of the 24 in front of the ids. */
+static void with_a_gap(struct segcache *c, bool used)
+{
+	static const token_id ids[200];
+	struct segcache_stats before, s;
+	struct segcache_key k;
+	struct ids out = { 0 };
+
+	segcache_stats(c, &s);
+	for (uint64_t i = 0; s.evicted == 0; i++) {
+		before = s;
+		k = numbered(c, i);
+		segcache_put(c, &k, ids, 200);
+		out.n = 0;
+		assert_int_equal(i % 4 == 0 && used ? segcache_get(c, &k, &out) : 1, 1);
+		segcache_stats(c, &s);
+	}
+	assert_in_range(before.entries, 15, 20);
+	for (uint64_t i = 0; i < 12; i++) {
+		k = numbered(c, 1000 + i);
+		segcache_put(c, &k, ids, i % 4 == 3 ? 200 : 2);
+		segcache_stats(c, &s);
+		/* an entry is its ids and 24 bytes, and a slot of 8 */
+		assert_in_range(written(), s.used_bytes * 9 / 10, s.used_bytes + s.entries * 8);
+	}
+	assert_int_equal(s.spared > 0, used);
+	ids_free(&out);
+}
+
+/* The table is full long before the ring: entries that were used move on, and leave their places free. */
+static void with_a_full_table(struct segcache *c)
+{
+	static const token_id ids[2];
+	struct segcache_key k;
+	struct segcache_stats s;
+	struct ids out = { 0 };
+
+	for (uint64_t i = 0; i < 130; i++) {
+		k = numbered(c, i);
+		segcache_put(c, &k, ids, 2);
+		out.n = 0;
+		assert_int_equal(segcache_get(c, &k, &out), 1);
+		segcache_stats(c, &s);
+		assert_in_range(written(), s.used_bytes / 2, s.used_bytes + s.entries * 8);
+	}
+	assert_true(s.spared > 100 && s.evicted > 10);
+	ids_free(&out);
+}
+
+static void what_leaves_is_wiped(void **state)
+{
+	struct segcache_opts o = { .max_bytes = SEGCACHE_LEAST };
+	struct hash_key key = secret_key();
+	struct segcache *c = segcache_new(&o, &key);
+	token_id ids[150];
+	struct segcache_stats s;
+	struct ids out = { 0 };
+	struct segcache_key k;
+
+	with_a_gap(c, false);
+	segcache_free(c);
+	c = segcache_new(&o, &key);
+	with_a_gap(c, true);
+	segcache_free(c);
+	c = segcache_new(&o, &key);
+	with_a_full_table(c);
+	segcache_clear(c);
+	assert_int_equal(written(), 0);
+	segcache_stats(c, &s);
+	assert_int_equal(s.entries, 0);
+	assert_int_equal(s.used_bytes, 0);
+	for (unsigned i = 0; i < 150; i++)
+		ids[i] = i * 7;
+	k = numbered(c, 1);
+	segcache_put(c, &k, ids, 150);
+	assert_int_equal(segcache_get(c, &k, &out), 1);
+	assert_int_equal(out.n, 150);
+	assert_memory_equal(out.p, ids, sizeof(ids));
+	ids_free(&out);
+	segcache_free(c);
+}
+
+/* Where registers of 32 bytes are there, they make the same pad. */
+static void one_pad(void **state)
+{
+	uint32_t here[PAD_WORDS], there[PAD_WORDS];
+	struct pad_seed seed;
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		for (unsigned k = 0; k < 10; k++)
+			seed.word[k] = i * 2654435761u ^ k * 40503u << 7;
+		pad_batch(&seed, i, here);
+#ifdef __x86_64__
+		if (__builtin_cpu_supports("avx2")) {
+			segcache_pad_avx2(&seed, i, there);
+			assert_memory_equal(here, there, sizeof(here));
+		}
+#endif
+		seed.word[i % 10] ^= 1u << i % 32;
+		pad_batch(&seed, i, there);
+		assert_memory_not_equal(here, there, sizeof(here));
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left), cmocka_unit_test(what_leaves_is_wiped), cmocka_unit_test(one_pad) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
