@@ -2,14 +2,19 @@
 """p14_canary.py [-k WORD] - promise 14: no text and no token of a prompt leaves the process.
 
 Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a real HAProxy and by hand, at
-log level debug. Then they are searched for: in the log, in all that the agent sent over its sockets (as many bytes as it says it
-sent), in every page of its HTTP listener, in kvroutectl's output, in files, in its environment; and in all memory it may write
-to, where nothing of them may be left 2 s after the last request.
+log level debug; once with models in text mode, once with tokenizers and a chat template. Then they are searched for: in the log, in
+all that the agent sent over its sockets (as many bytes as it says it sent), in every page of its HTTP listener, in kvroutectl's
+output, in files, in its environment; and in all memory it may write to, where nothing of them may be left 2 s after the last request:
+no text, and no run of token ids, neither those that a client sent nor those that the words became. The segment cache is no
+exception: it keeps ids in a form that only the text itself opens.
 """
 import json
 import os
 import re
+import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -18,7 +23,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from agent import BUILD, Agent, equal, main, request, wait_for  # noqa: E402
+from agent import BUILD, TOP, Agent, equal, main, request, wait_for  # noqa: E402
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
@@ -28,7 +33,23 @@ WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToo
 IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))     # token ids; they come as digits, and may be kept as numbers
 NEEDLES = {k: [w.encode(), w.encode("utf-16-le")] for k, w in WORDS.items()}
 NEEDLES["ids"] = [str(i).encode() for i in IDS[9:200:38]] + [i.to_bytes(4, "little") for i in IDS[9:200:38]]
-COMMON = [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"), b"191377"] + NEEDLES["ids"][-5:]     # one of these is in each of them
+TOKENIZERS = {"m": "llama.tokenizer.json", "plain": "small.tokenizer.json"}     # of tests/data/tok, by the model's name
+RUN = 8                     # ids in a row, as 32-bit words: so many of one word are no chance
+
+
+def id_runs():
+    """The last ids of each word by each tokenizer, as bytes."""
+    for name in TOKENIZERS.values():
+        for word in (WORDS["text"], WORDS["tool"]):
+            out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "tokenize", "--tokenizer", os.path.join(TOP, "tests/data/tok", name)],
+                                 input=b" " + word.encode(), capture_output=True, check=True).stdout
+            ids = [int(i) for i in out.split()]
+            assert len(ids) > RUN, "too few ids: %r" % ids
+            yield struct.pack("<%dI" % RUN, *ids[-RUN:])
+
+
+NEEDLES["runs"] = list(id_runs())
+COMMON = NEEDLES["runs"] + [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"), b"191377"] + NEEDLES["ids"][-5:]     # one of these is in each of them
 CASES = []
 
 
@@ -161,6 +182,14 @@ def prompts():
            json.dumps(bodies[0]).encode().replace(b"c", b"\\u0063")]
     for b in [json.dumps(b).encode() for b in bodies] + raw:
         yield "/v1/chat/completions", b
+    turns = [user(text), {"role": "assistant", "content": text}, user(text)]      # what the chat template takes
+    long = w["text"] * 3000
+    for b in [turns, turns[:1] + [{"role": "assistant", "content": text * 50}] + turns[2:], [user(long)], [user(text)] + turns[1:2] * 2]:
+        yield "/v1/chat/completions", json.dumps({"messages": b, "model": "m", "tools": tools}).encode()
+        yield "/v1/chat/completions", json.dumps({"model": "m", "messages": b}).encode()[:-40]
+    for body in [{"model": "plain", "prompt": text}, {"model": "plain", "prompt": [text, long]}, {"model": "m", "prompt": text * 60},
+                 {"model": "m", "prompt": "".join(chr(0x4e00 + i % 997) for i in range(9000)) + text}]:
+        yield "/v1/completions", json.dumps(body, ensure_ascii=False).encode()
     for path, body in [("/v1/completions", {"prompt": IDS, "model": "m"}), ("/v1/completions", {"prompt": text, "model": "m"}),
                        ("/v1/embeddings", {"input": [text, text]}), ("/v1/responses", {"input": text, "instructions": text}),
                        ("/v1/messages", {"system": text, "messages": [user(text)], "tools": tools}),
@@ -242,40 +271,83 @@ def wiped(pid):
         assert begun < WIPED_SECONDS, "in memory %.1f s after the last request: %r" % (begun, found)
 
 
+CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: {max_age: 500ms}"
+
+
 @case
 def no_prompt_leaves_the_agent():
-    with Tapped(agent_conf="log_level: debug\nindex: {max_bytes: 16MiB}\nslices: {max_age: 500ms}") as f:
-        n = through_haproxy(f) + by_hand(f)
-        came_back = noise(f)
-        pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"],
-                                                                              "/decisions?n=4096", "/decisions?n=4096&format=lines"))
-        shown = [pages.count(w) for w in ("\"decision\":", "\"hash_ids\":")]
-        assert min(shown) > 20, "too few decisions: %r" % shown
+    with Tapped(agent_conf=CONF) as f:
+        nothing_leaves(f, ["key"])
+
+
+def with_models(f):
+    """Tokenizers and a chat template, beside the configuration."""
+    models = []
+    for name, tokenizer in TOKENIZERS.items():
+        path = os.path.join(f.folder, "models", name)
+        os.makedirs(path)
+        shutil.copy(os.path.join(TOP, "tests/data/tok", tokenizer), os.path.join(path, "tokenizer.json"))
+        models.append("{name: %s, mode: tokens, tokenizer: %s/tokenizer.json}" % (name, name))
+    for name in ("chat_template.jinja", "tokenizer_config.json"):
+        shutil.copy(os.path.join(TOP, "tests/data/tok", "llama." + name), os.path.join(f.folder, "models/m", name))
+    f.agent_conf = CONF + "\nmodels_dir: %s/models\nmodels: [%s]" % (f.folder, ", ".join(models))
+
+
+@case
+def nor_with_a_tokenizer():
+    f = Tapped(agent_conf=CONF)
+    with_models(f)
+    with f:
+        nothing_leaves(f, ["key", "models"])
+
+
+def model_is_dropped(f):
+    """What a reload without the model leaves in the segment cache."""
+    f.agent_conf = CONF + "\nmodels_dir: %s/models" % f.folder
+    f.write("kvroute.yaml", f.agent_yaml())
+    f.processes["agent"].send_signal(signal.SIGHUP)
+    wait_for("the reload", 10, lambda: f.metrics()["kvroute_segment_cache_bytes"] == 0)
+
+
+def nothing_leaves(f, made):
+    """Ask, and look everywhere; <made>: what it may write beside its logs."""
+    n = through_haproxy(f) + by_hand(f)
+    came_back = noise(f)
+    pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"],
+                                                                          "/decisions?n=4096", "/decisions?n=4096&format=lines"))
+    shown = [pages.count(w) for w in ("\"decision\":", "\"hash_ids\":")]
+    assert min(shown) > 20, "too few decisions: %r" % shown
+    m = f.metrics()
+    sent, log = bytes(f.wire.said), f.log()
+    print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged %d" % (
+        n, len(sent), len(pages) + len(came_back), len(log)))
+    equal(m["kvroute_spop_sent_bytes_total"], len(sent), "bytes sent and bytes seen")
+    assert m["kvroute_spop_notifies_total"] > 100 and m["kvroute_prompt_tokens_total"] > 10000, "too little was asked"
+    assert "level=debug" in log or log.count("\n") > 5, "there is nothing in the log"
+    with open("/proc/%d/environ" % f.pid, "rb") as e, open("/proc/%d/cmdline" % f.pid, "rb") as c:
+        places = {"the log": log, "what it sent": sent, "HTTP": pages, "answers to noise": came_back,
+                  "environ": e.read(), "cmdline": c.read()}
+    files = [x for x in os.listdir(f.folder) if x not in ("admin.sock", "kvroute.spoe", "kvroute.yaml", "haproxy.cfg") and not x.endswith(".log")]
+    equal(sorted(files), made, "files in the state directory")
+    with open(os.path.join(f.folder, "key"), "rb") as k:
+        places["the key file"] = k.read()
+    held = open_files(f.pid)
+    equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/agent\.log$", h)], [], "other files it has open")
+    equal({where: hits(what) for where, what in places.items() if hits(what)}, {}, "words found")
+    in_memory(f)
+    if "models" in made:
         m = f.metrics()
-        sent, log = bytes(f.wire.said), f.log()
-        print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged %d" % (
-            n, len(sent), len(pages) + len(came_back), len(log)))
-        equal(m["kvroute_spop_sent_bytes_total"], len(sent), "bytes sent and bytes seen")
-        assert m["kvroute_spop_notifies_total"] > 100 and m["kvroute_prompt_tokens_total"] > 10000, "too little was asked"
-        assert "level=debug" in log or log.count("\n") > 5, "there is nothing in the log"
-        with open("/proc/%d/environ" % f.pid, "rb") as e, open("/proc/%d/cmdline" % f.pid, "rb") as c:
-            places = {"the log": log, "what it sent": sent, "HTTP": pages, "answers to noise": came_back,
-                      "environ": e.read(), "cmdline": c.read()}
-        files = [x for x in os.listdir(f.folder) if x not in ("admin.sock", "kvroute.spoe", "kvroute.yaml", "haproxy.cfg") and not x.endswith(".log")]
-        equal(files, ["key"], "files in the state directory")
-        with open(os.path.join(f.folder, "key"), "rb") as k:
-            places["the key file"] = k.read()
-        held = open_files(f.pid)
-        equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/agent\.log$", h)], [], "other files it has open")
-        equal({where: hits(what) for where, what in places.items() if hits(what)}, {}, "words found")
-        in_memory(f)
-        equal(f.end("agent"), 0, "exit status")
-        equal(hits(f.log()), {}, "words in the log at the end")
+        used = {k: int(m["kvroute_" + k]) for k in ("tokens_total", "segment_cache_hit_tokens_total", "segment_cache_bytes")}
+        print("      " + ", ".join("%s %d" % kv for kv in used.items()))
+        assert min(used.values()) > 1000, "tokens were not made, or not kept"
+        model_is_dropped(f)
+    equal(f.end("agent"), 0, "exit status")
+    equal(hits(f.log()), {}, "words in the log at the end")
 
 
 def in_memory(f):
     half = SpopClient(f.wired)
-    frame = b"".join(w.encode() for w in WORDS.values()) + b"".join(n for n in NEEDLES["ids"])
+    frame = b"".join(w.encode() for w in WORDS.values()) + b"".join(NEEDLES["ids"] + NEEDLES["runs"])
     half.send_raw((9000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + frame)     # half of a NOTIFY: it must be held
     feed = socket.create_connection(("127.0.0.1", f.feed_port), 5)
     feed.sendall(b'{"uid":"' + WORDS["line"].encode())                         # and half of a line
