@@ -21,21 +21,20 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 sys.dont_write_bytecode = True
 
 from cases import main  # noqa: E402,F401
-from fleet import BUILD, TOP, Fleet, wait_for  # noqa: E402
+from fleet import BUILD, HANG_SECONDS, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
 LOAD = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"
 SANITIZED = "asan" in BUILD or "tsan" in BUILD     # memory is theirs then, and no figure of ours
 SHIM = os.path.join(BUILD, "tests/tools/fault_shim.so")
+LIVE_SHIM = os.path.join(BUILD, "tests/tools/live_shim.so")
 
 
-class Fault:
-    """Which allocation of the agent fails: tests/tools/fault_shim.c."""
+class Shared:
+    """Words that a library of tests/tools and this program both map."""
 
-    WORDS = ("armed", "seen", "fail_at", "fail_n", "failed", "bytes", "spared")
-
-    def __init__(self, folder):
-        self.path = os.path.join(folder, "fault")
+    def __init__(self, folder, name):
+        self.path = os.path.join(folder, name)
         with open(self.path, "wb") as f:
             f.write(bytes(4096))
         with open(self.path, "r+b") as f:
@@ -49,6 +48,15 @@ class Fault:
         for word, v in values.items():
             self.words[self.WORDS.index(word)] = v
 
+
+class Fault(Shared):
+    """Which allocation of the agent fails: tests/tools/fault_shim.c."""
+
+    WORDS = ("armed", "seen", "fail_at", "fail_n", "failed", "bytes", "spared")
+
+    def __init__(self, folder):
+        super().__init__(folder, "fault")
+
     def arm(self, at, n=1):
         self.put(seen=0, failed=0, spared=0, fail_at=at, fail_n=n)
         self.put(armed=1)
@@ -58,11 +66,29 @@ class Fault:
         return self.get("failed")
 
 
+class Live(Shared):
+    """What the agent holds of allocated memory: tests/tools/live_shim.c."""
+
+    WORDS = ("blocks", "bytes", "most", "ask", "heap", "heap_free")
+
+    def __init__(self, folder):
+        super().__init__(folder, "live")
+
+    def heap(self, a):
+        """(bytes of glibc's arenas, those of them that are free)"""
+        self.put(ask=1)
+        wait_for("an allocation of the agent", 60, lambda: a.metrics() and self.get("ask") == 0)
+        return self.get("heap"), self.get("heap_free")
+
+
 class Agent(Fleet):
-    def __init__(self, argv=(), fault=False, env=None, before=None, **kw):
+    def __init__(self, argv=(), fault=False, live=False, env=None, before=None, **kw):
         super().__init__(engines=0, **kw)
         self.argv, self.before, self.env = list(argv), before, dict(os.environ, **(env or {}))
         self.fault = Fault(self.folder) if fault else None
+        self.live = Live(self.folder) if live and not SANITIZED else None
+        if self.live:
+            self.env.update(LD_PRELOAD=LIVE_SHIM, LIVE_FILE=self.live.path)
         if fault:
             # a sanitizer's library wants to be the first, unless told otherwise
             asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0:allocator_may_return_null=1"
@@ -109,6 +135,37 @@ def request(uid, body, path="/v1/chat/completions", **more):
     """The arguments of a route message."""
     body = body.encode() if isinstance(body, str) else body
     return {"uid": uid, "pool": "llm", "load": LOAD, "path": path, "blen": len(body), "bsize": len(body), **more, "body": body}
+
+
+FULL = tuple("kvroute_" + k for k in ("index_evicted_pages_total", "heads_evicted_total", 'slices_lost_total{reason="room"}',
+             'ledger_closed_total{reason="room"}', 'refused_total{what="pool"}', 'refused_total{what="server"}'))
+
+
+def not_full(a):
+    """Budgets that have not been met yet."""
+    m = a.metrics()
+    return [k for k in FULL if m[k] == 0]
+
+
+def fill(c, turn, numbers):
+    """Prompts, openings, slices without an end, requests, pools and servers, new ones for each of <turn> and <numbers>."""
+    tools = lambda i: [{"type": "function", "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
+    ids = []
+    for i in numbers:
+        uid = "%s-%d" % (turn, i)
+        body = chat("%s %s" % (uid, "word " * 4000), tools=tools(i))
+        done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []      # what is served is kept
+        ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))] + done))
+        ids.append(c.send([("route", request("s" + uid, body[:9000], seq=0, blen=90000, bsize=90000))]))
+        if i % 10 == 0:
+            names = ";".join("x%s-%d-%d=1,0,0,1" % (turn, i, k) for k in range(60))
+            ids.append(c.send([("route", dict(request("p" + uid, body), pool="pool%d" % (i % 300), load="lb/1;" + names))]))
+        if len(ids) > 30:
+            for x in ids:
+                c.wait(x)
+            ids = []
+    for x in ids:
+        c.wait(x)
 
 
 def equal(got, want, what):

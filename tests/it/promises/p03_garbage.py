@@ -4,7 +4,11 @@
 8 good connections send NOTIFYs at a pace (spop_load) while others send what the fuzzers have found to be interesting
 (tests/fuzz/corpus/spop_conn and serve) and 100,000 frames that chance has made or changed, several on a connection as long as
 the agent bears with it. Every NOTIFY of the good ones is ACKed, the agent runs on, and afterwards it has as many descriptors
-as before, and as much memory. FRAMES=n for another number of frames, SEED=n for others.
+as before, and holds as much memory.
+
+Memory is counted where it is allocated (tests/tools/live_shim.c): every budget is full before the first round, and a round
+more may not make the agent hold more. Resident memory is printed and not judged. It follows how many arenas glibc makes for
+threads that meet and which holes are left in them. FRAMES=n for another number of frames, SEED=n for others.
 """
 import os
 import random
@@ -25,17 +29,20 @@ from spop_client import AGENT_DISCONNECT, varint  # noqa: E402
 
 FRAMES = int(os.environ.get("FRAMES", "100000"))
 SEED = int(os.environ.get("SEED", "3"))
+ROUNDS = 3
 WARM = 15000
-GOOD_RATE = 1000
-GROWTH_MAX = 2 << 20    # the names of servers and pools that frames make up take some; 18 bytes lost a frame would take more
+GOOD_RATE, GOOD_NOTIFIES = 1000, 3000
+# Of all rounds behind the first. A byte for each frame would be more; so would what one name in 8 of them takes.
+HELD_GROWTH_MAX = 64 << 10
 CORPORA = ("spop_conn", "serve")
-# So small that all of it is in use before the memory is measured for the first time.
+# So small that fill() meets them all; and nothing of what a round opens is left when it is over.
 SMALL = """
 index: {max_bytes: 1 MiB}
 heads: {max_bytes: 64 KiB, max_tenant_bytes: 4 KiB}
 slices: {max_bytes: 1 MiB, max_age: 1 s}
-ledger: {max_entries: 1000}
+ledger: {max_entries: 1000, max_age: 1 s}
 max_pools: 16
+policy: {capacity_guess: 0}
 log_level: error
 """
 CASES = []
@@ -47,20 +54,23 @@ def case(f):
 
 
 class Good:
-    """spop_load on 8 connections, until end()."""
+    """spop_load on 8 connections: GOOD_NOTIFIES at their pace."""
 
     def __init__(self, a):
         env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")    # the tool's own, at its end, do not matter
         self.p = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8", "-r", str(GOOD_RATE), "-b", "2048",
-                                   "-t", "600"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   "-n", str(GOOD_NOTIFIES)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def runs(self):
+        return self.p.poll() is None
 
     def end(self):
         """{name: value} of its last line."""
-        if self.p.poll() is None:
-            self.p.terminate()
-        out, err = self.p.communicate(timeout=60)
+        out, err = self.p.communicate(timeout=HANG_SECONDS)
         assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (out.decode(), err.decode())
-        return dict(word.split("=") for word in out.decode().split())
+        got = dict(word.split("=") for word in out.decode().split())
+        equal((int(got["notifies"]), int(got["lost"])), (GOOD_NOTIFIES, 0), "NOTIFYs of good connections, and those without an ACK")
+        return got
 
 
 class Frames:
@@ -116,7 +126,7 @@ class Bad:
         """Send <data>, then end our side: the agent ends the rest in one way or the other."""
         rnd = self.frames.rnd
         self.connections += 1
-        with Raw(self.a.spop_address, timeout=20) as c:
+        with Raw(self.a.spop_address, timeout=HANG_SECONDS) as c:
             try:
                 if rnd.random() < 0.1:
                     at = rnd.randint(0, len(data))
@@ -149,14 +159,16 @@ class Bad:
                 self.connection(hello() + notify(1, data[:60000]) + notify(3, route_message("corpus", data[:60000])))
         return n
 
-    def chance(self, taken):
-        """Frames until the agent has looked at <taken> of them, which are not the good ones'."""
-        before, begun = self.a.metrics()["kvroute_spop_frames_total"], time.time()
-        while self.a.metrics()["kvroute_spop_frames_total"] - before < taken + GOOD_RATE * (time.time() - begun) + GOOD_RATE:
+    def chance(self, taken, good):
+        """Frames until the agent has looked at <taken> of them and <good> is done. Returns how many it has looked at."""
+        before, looked = self.a.metrics()["kvroute_spop_frames_total"], 0
+        while looked < taken or good.runs():
             for _ in range(100):
                 n = self.frames.rnd.choice((1, 2, 4, 8, 16))
                 self.sent += n
                 self.connection(self.frames.hello() + b"".join(self.frames.one() for _ in range(n)))
+            looked = self.a.metrics()["kvroute_spop_frames_total"] - before - GOOD_NOTIFIES - 2 * 8
+        return looked
 
 
 def fds(a):
@@ -176,42 +188,63 @@ def at_rest(a, most=None):
     return least, a.rss()
 
 
+def fill_all(a):
+    with a.client(65532) as c:
+        for turn in range(20):
+            fill(c, "f%d" % turn, range(300))
+            if not not_full(a):
+                return
+    raise AssertionError("budgets that were not met: %r" % not_full(a))
+
+
+def held(a):
+    """Bytes that the agent holds, once nothing is open."""
+    idle = lambda m: m["kvroute_ledger_open_requests"] == 0 and m["kvroute_slices_waiting_bytes"] == 0
+    wait_for("requests and slices to be over", 20, lambda: idle(a.metrics()))
+    return a.live.get("bytes") if a.live else 0
+
+
+def one_round(a, bad, frames):
+    """(frames taken of bad connections, what the good ones say of themselves)"""
+    good = Good(a)
+    bad.corpus()
+    taken = bad.chance(frames, good)
+    assert a.processes["agent"].poll() is None, "the agent has ended"
+    return taken, good.end()
+
+
 @case
 def good_connections_do_not_notice():
-    with Agent(threads=2, agent_conf=SMALL) as a:
+    with Agent(threads=2, agent_conf=SMALL, live=True) as a:
         bad, pid = Bad(a), a.pid
-        good = Good(a)
-        bad.chance(WARM)
-        bad.corpus()
-        good.end()
+        fill_all(a)
+        one_round(a, bad, WARM)
         base_fds, base_rss = at_rest(a)
-        m0, begun = a.metrics(), time.time()
+        kept, m0, begun = [held(a)], a.metrics(), time.time()
         bad.connections = bad.sent = bad.disconnects = bad.resets = 0
-        good = Good(a)
-        files = bad.corpus()
-        by_corpus = bad.connections
-        bad.chance(FRAMES)
-        mid = a.metrics()
-        assert a.processes["agent"].poll() is None and a.pid == pid, "the agent has ended"
-        result, took = good.end(), time.time() - begun
-        m = a.metrics()
-        taken = m["kvroute_spop_frames_total"] - m0["kvroute_spop_frames_total"] - int(result["notifies"]) - 8
-        assert taken >= FRAMES, "%d bad frames taken: too few" % taken
-        equal(int(result["lost"]), 0, "NOTIFYs of good connections without an ACK")
-        assert int(result["notifies"]) > 100 * took, "the good ones hardly spoke: %s in %.1f s" % (result, took)
+        taken, worst = 0, 0
+        for _ in range(ROUNDS):
+            n, said = one_round(a, bad, FRAMES // ROUNDS)
+            taken, worst = taken + n, max(worst, int(said["p99_us"]))
+            end_fds, end_rss = at_rest(a, base_fds)
+            kept.append(held(a))
+        took, m = time.time() - begun, a.metrics()
+        equal(a.pid, pid, "process")
+        assert taken >= FRAMES - ROUNDS, "%d bad frames taken: too few" % taken
         equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"], "ACKs of all connections")
-        assert mid["kvroute_spop_connections"] >= 8, "good connections were lost"
         ended = m['kvroute_spop_closed_total{reason="protocol"}'] - m0['kvroute_spop_closed_total{reason="protocol"}']
-        end_fds, end_rss = at_rest(a, base_fds)
-        assert SANITIZED or end_rss <= base_rss + GROWTH_MAX, "resident memory: %d KiB, and %d before" % (end_rss >> 10, base_rss >> 10)
+        print("      promise 3: %d bad frames taken (seed %d; %d sent on %d connections; %d ended for what they sent, %d got a DISCONNECT, "
+              "%d reset) in %.1f s" % (taken, SEED, bad.sent, bad.connections, ended, bad.disconnects, bad.resets, took))
+        print("      promise 3: 8 good connections meanwhile: %d NOTIFYs, 0 lost, p99 %d us; 0 crashes; descriptors %d, then %d"
+              % (ROUNDS * GOOD_NOTIFIES, worst, base_fds, end_fds))
+        if a.live:
+            print("      promise 3: held %s KiB behind each round (most %d); of glibc's arenas of %d KiB %d free; resident %d KiB, then %d"
+                  % (", ".join("%.1f" % (k / 1024) for k in kept), a.live.get("most") >> 10, *(x >> 10 for x in a.live.heap(a)),
+                     base_rss >> 10, end_rss >> 10))
+            assert max(kept) <= kept[0] + HELD_GROWTH_MAX, "%d bytes more are held" % (max(kept) - kept[0])
         p = a.processes["agent"]
         p.terminate()
-        equal(p.wait(20), 0, "exit status (%s)" % a.log()[-500:])
-        print("      promise 3: %d bad frames taken (seed %d; %d sent on %d connections, %d of them of %d corpus files; %d ended for what they "
-              "sent, %d got a DISCONNECT, %d reset) in %.1f s"
-              % (taken, SEED, bad.sent, bad.connections, by_corpus, files, ended, bad.disconnects, bad.resets, took))
-        print("      promise 3: 8 good connections meanwhile: %s NOTIFYs, %s lost, p99 %s us; 0 crashes; descriptors %d, then %d; resident "
-              "%d KiB, then %d" % (result["notifies"], result["lost"], result["p99_us"], base_fds, end_fds, base_rss >> 10, end_rss >> 10))
+        equal(p.wait(HANG_SECONDS), 0, "exit status (%s)" % a.log()[-500:])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 
 Each thing that grows with use is made to grow far beyond its budget, in an agent whose budgets are small, while resident memory
 and the agent's own figures are sampled. No figure may ever be above its budget, resident memory at most 1.15 times the sum and
-32 MiB on top, and once all is full it grows no more.
+32 MiB on top, and once all is full the agent holds no more (counted where it allocates, tests/tools/live_shim.c: resident memory
+also follows glibc's arenas, and these how threads happened to meet).
 """
 import os
 import re
@@ -18,14 +19,14 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from agent import BUILD, Agent, chat, equal, main, request, wait_for  # noqa: E402
+from agent import BUILD, Agent, chat, equal, fill, main, not_full, request, wait_for  # noqa: E402
 from fleet import TOP  # noqa: E402
 from spop_client import SpopClient, SpopError  # noqa: E402
 
 MIB = 1 << 20
 PROGRAM_BYTES = 32 * MIB        # code, libraries, threads
 SLACK = 1.15                    # what an allocator adds to what it is asked for
-GROWTH_BYTES = 4 * MIB          # a huge page or two, and what scrapes leave in an allocator: 13 bytes for each NOTIFY of the longest case
+GROWTH_BYTES = 64 << 10         # of what is held: half a byte for each NOTIFY of the longest case
 CASES = []
 
 
@@ -38,10 +39,16 @@ class Small(Agent):
     """Every budget at or near the least that can be set, but for <more>."""
 
     def __init__(self, index="8MiB", more="", **kw):
-        super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", **kw)
-        self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: 16KiB}\nslices: {max_bytes: 1MiB}\n"
+        super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", live=True, **kw)
+        self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: 16KiB}\nslices: {max_bytes: 1MiB, max_age: 1 s}\n"
                            "ledger: {max_entries: 512}\nmax_pools: 8\n"
                            "policy: {capacity_guess: 0}\n%s" % (index, more))     # the index is what bounds it
+
+    def held(self):
+        """Bytes allocated, once no connection and no slice is left."""
+        left = ("kvroute_spop_connections", "kvroute_slices_waiting_bytes")
+        wait_for("connections and slices to end", 20, lambda: (lambda m: not any(m[k] for k in left))(self.metrics()))
+        return self.live.get("bytes") if self.live else 0
 
     def sum(self):
         """As kvroute -tv prints it."""
@@ -95,36 +102,32 @@ class Watch:
 
 
 def flat(before, after, what):
-    assert after <= before + GROWTH_BYTES, "%s: %d bytes resident, and %d before" % (what, after, before)
+    assert after <= before + GROWTH_BYTES, "%s: %d bytes are held, and %d before" % (what, after, before)
 
 
 @case
 def ten_times_the_index():
     """Prompts that nobody has sent before, at the socket, until ten times what the index holds went through it."""
     with Small() as a:
-        limit, rss = 8 * MIB, []
-        load = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-n", "300000", "-c", "4", "-w", "16"],
-                                stdout=subprocess.PIPE, text=True)
+        limit, held, acks = 8 * MIB, [], 0
         with Watch(a) as w:
-            while load.poll() is None:
-                m = a.metrics()
-                times = 1 + m["kvroute_index_evicted_pages_total"] / max(1, m["kvroute_index_pages"])
-                rss.append((times, a.rss()))
-                time.sleep(0.05)
-        said = dict(f.split("=", 1) for f in load.stdout.read().split())
-        load.stdout.close()
+            for _ in range(2):
+                load = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-n", "150000", "-c", "4", "-w", "16"],
+                                      stdout=subprocess.PIPE, text=True)
+                said = dict(f.split("=", 1) for f in load.stdout.split())
+                equal(said["lost"], "0", "NOTIFYs without an ACK")
+                acks += int(said["acks"])
+                held.append(a.held())
         m = a.metrics()
         times = 1 + m["kvroute_index_evicted_pages_total"] / m["kvroute_index_pages"]
-        warm = max(r for t, r in rss if t < 10)
-        print("promise 8: prompts=%s through_index=%.1fx index_bytes_most=%d of %d rss_most_mib=%.1f limit_mib=%.1f rss_kib=%d..%d samples=%d" % (
-            said["acks"], times, w.most["index_bytes"], limit, w.rss / MIB, (SLACK * limit + PROGRAM_BYTES) / MIB, warm >> 10, a.rss() >> 10, w.n))
-        equal(said["lost"], "0", "NOTIFYs without an ACK")
+        print("promise 8: prompts=%d through_index=%.1fx index_bytes_most=%d of %d rss_most_mib=%.1f limit_mib=%.1f held_bytes=%d..%d samples=%d" % (
+            acks, times, w.most["index_bytes"], limit, w.rss / MIB, (SLACK * limit + PROGRAM_BYTES) / MIB, *held, w.n))
         equal(m["kvroute_index_limit_bytes"], limit, "limit")
         assert times >= 10, "only %.1f times" % times
         assert w.most["index_bytes"] > 0.9 * limit, "the index was never full"
         w.judge(a.sum())
         assert w.rss <= SLACK * limit + PROGRAM_BYTES, "%d bytes resident, with an index of %d" % (w.rss, limit)
-        flat(warm, a.rss(), "once ten times the index went through it")
+        flat(*held, "once the index was full")
 
 
 def half_frames(a, n, size):
@@ -143,19 +146,30 @@ def half_frames(a, n, size):
     return conns
 
 
+def looked(client, uid, text):
+    """How often <uid> had to ask until it was looked at; None: too busy yet, as it was told."""
+    for times in range(1, 1000):
+        if client.notify("route", request(uid, chat(text)))["txn.why"] != "overload":
+            return times
+    return None
+
+
 @case
 def two_thousand_half_frames():
     """2000 connections whose frames and messages never come to their end, four times; HAProxy's goes on beside them."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     with Small() as a:
-        answered = 0
+        answered = told = 0
         for _ in range(4):
             with Watch(a) as w, a.client() as good:
                 good.notify("route", request("g", chat("good")))
                 conns = half_frames(a, 2000, 20000)
                 for i in range(50):
-                    answered += good.notify("route", request("g%d" % i, chat("good %d" % i)))["txn.why"] != "overload"
+                    asked = wait_for("a look at a good request", 10, lambda: looked(good, "g%d" % i, "good %d" % i))
+                    told, answered = told + asked - 1, answered + 1
+                    if i % 10 == 0:
+                        w.look()
                 wait_for("the agent to have read", 10, lambda: a.metrics()["kvroute_spop_buffer_bytes"] > 8 * MIB)
                 w.look()
                 m = a.metrics()
@@ -165,50 +179,31 @@ def two_thousand_half_frames():
                 wait_for("the connections to be gone", 20, lambda: a.metrics()["kvroute_spop_connections"] == 1)
             m = a.metrics()
             refused = {k: int(m['kvroute_spop_buffer_refused_total{kind="%s"}' % k]) for k in ("first", "large")}
-            print("promise 8: half_frames=2000 connections_held=%d buffers_most=%.1f of 16 MiB left=%d rss_most_mib=%.1f buffers_refused=%s answered=%d" % (
-                held, w.most["spop_buffer_bytes"] / MIB, m["kvroute_spop_buffer_bytes"], w.rss / MIB, refused, answered))
+            print("promise 8: half_frames=2000 connections_held=%d buffers_most=%.1f of 16 MiB left=%d rss_most_mib=%.1f buffers_refused=%s answered=%d told_overload=%d" % (
+                held, w.most["spop_buffer_bytes"] / MIB, m["kvroute_spop_buffer_bytes"], w.rss / MIB, refused, answered, told))
             w.judge(a.sum())
             assert w.rss <= SLACK * 16 * MIB + PROGRAM_BYTES, "%d bytes resident, with buffers of 16 MiB" % w.rss
             assert m["kvroute_spop_buffer_bytes"] < 2 * MIB, "buffers that nobody has"
         assert sum(refused.values()) > 0, "the budget was never reached"
-        assert answered >= 180, "of 200 good requests %d were answered with a look" % answered      # a busy machine may cost a few
 
 
 @case
 def all_that_can_be_filled():
     """Heads, waiting slices, open requests, pools, servers: each far beyond its budget, all in one agent."""
-    with Small(index="1MiB") as a, a.client() as c:
+    with Small(index="1MiB") as a:
         fixed = {"heads_bytes": 128 << 10, "slices_waiting_bytes": MIB, "ledger_open_requests": 512}
-        tools = lambda i: [{"type": "function", "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
-        rss = []
+        held = []
         with Watch(a, fixed) as w:
             for turn in range(2):
-                ids = []
-                for i in range(1500):
-                    uid = "%d-%d" % (turn, i)
-                    body = chat("%s %s" % (uid, "word " * 800), tools=tools(i))
-                    done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []      # what is served is kept
-                    ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))] + done))
-                    ids.append(c.send([("route", request("s" + uid, body[:900], seq=0, blen=9000, bsize=9000))]))
-                    if i % 10 == 0:
-                        names = ";".join("x%d-%d=1,0,0,1" % (i, k) for k in range(60))
-                        ids.append(c.send([("route", dict(request("p" + uid, body), pool="pool%d" % (i % 300), load="lb/1;" + names))]))
-                    if len(ids) > 60:
-                        for x in ids:
-                            c.wait(x)
-                        ids = []
-                for x in ids:
-                    c.wait(x)
-                rss.append(a.rss())
-            w.look()
-        m = a.metrics()
-        reached = {k: int(m["kvroute_" + k]) for k in ("heads_evicted_total", 'slices_lost_total{reason="room"}', 'ledger_closed_total{reason="room"}',
-                                                       'refused_total{what="pool"}', 'refused_total{what="server"}', "index_evicted_pages_total")}
-        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f" % (", ".join("%s=%d of %d" % (k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB,
-                                                                   (SLACK * a.sum() + PROGRAM_BYTES) / MIB))
-        equal({k: n for k, n in reached.items() if n == 0}, {}, "budgets that were not reached")
+                with a.client(65532) as c:
+                    fill(c, turn, range(1500))
+                w.look()
+                held.append(a.held())
+        equal(not_full(a), [], "budgets that were not met")
+        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f held_bytes=%d..%d" % (", ".join("%s=%d of %d" % (
+            k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB, (SLACK * a.sum() + PROGRAM_BYTES) / MIB, *held))
         w.judge(a.sum())
-        flat(rss[0], rss[1], "after the second time")
+        flat(*held, "after the second time")
 
 
 @case

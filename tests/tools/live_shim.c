@@ -1,0 +1,143 @@
+/* live_shim.c - counts what a program holds of allocated memory: for LD_PRELOAD, with the name of a file of at least
+ * sizeof(struct live) bytes in LIVE_FILE. Whoever maps that file, too, sees the counts while the program runs:
+ *
+ *      blocks, bytes           held at this moment, with what the allocator rounds up
+ *      most                    of <bytes>
+ *      ask                     set to 1: the next allocation fills in the rest and sets it to 0
+ *      heap, heap_free         what glibc has taken of the system in all its arenas, and what of it is free
+ *
+ * Resident memory grows with the number of arenas and with holes between blocks as well, and so with how threads
+ * happened to run. What is held does not. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct live { uint64_t blocks, bytes, most, ask, heap, heap_free; };
+
+static struct live before, *live = &before;     /* until the file is mapped */
+static void *(*real_malloc)(size_t);
+static void *(*real_calloc)(size_t, size_t);
+static void *(*real_realloc)(void *, size_t);
+static void *(*real_memalign)(size_t, size_t);
+static void (*real_free)(void *);
+
+static void *must(const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+
+	if (p == NULL)
+		abort();
+	return p;
+}
+
+/* No thread runs yet. */
+__attribute__((constructor)) static void begin(void)
+{
+	const char *path = getenv("LIVE_FILE");
+	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *p;
+
+	if (fd < 0)
+		return;
+	p = mmap(NULL, sizeof(*live), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return;
+	*(struct live *)p = before;
+	live = p;
+}
+
+static void answer(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	live->heap = m.arena + m.hblkhd;
+	live->heap_free = m.fordblks;
+	__atomic_store_n(&live->ask, 0, __ATOMIC_SEQ_CST);
+}
+
+static void *taken(void *p)
+{
+	uint64_t now, most;
+
+	if (p == NULL)
+		return p;
+	__atomic_add_fetch(&live->blocks, 1, __ATOMIC_RELAXED);
+	now = __atomic_add_fetch(&live->bytes, malloc_usable_size(p), __ATOMIC_RELAXED);
+	most = __atomic_load_n(&live->most, __ATOMIC_RELAXED);
+	while (now > most && !__atomic_compare_exchange_n(&live->most, &most, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	if (__atomic_load_n(&live->ask, __ATOMIC_RELAXED))
+		answer();
+	return p;
+}
+
+static void given(size_t usable)
+{
+	__atomic_sub_fetch(&live->blocks, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&live->bytes, usable, __ATOMIC_RELAXED);
+}
+
+void *malloc(size_t n)
+{
+	if (real_malloc == NULL)
+		*(void **)&real_malloc = must("malloc");
+	return taken(real_malloc(n));
+}
+
+void *calloc(size_t count, size_t n)
+{
+	if (real_calloc == NULL)
+		*(void **)&real_calloc = must("calloc");
+	return taken(real_calloc(count, n));
+}
+
+void *realloc(void *p, size_t n)
+{
+	size_t old = p != NULL ? malloc_usable_size(p) : 0;
+	void *q;
+
+	if (real_realloc == NULL)
+		*(void **)&real_realloc = must("realloc");
+	q = real_realloc(p, n);
+	if (p != NULL && (q != NULL || n == 0))
+		given(old);
+	return taken(q);
+}
+
+void *memalign(size_t align, size_t n)
+{
+	if (real_memalign == NULL)
+		*(void **)&real_memalign = must("memalign");
+	return taken(real_memalign(align, n));
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+	return memalign(align, n);
+}
+
+int posix_memalign(void **p, size_t align, size_t n)
+{
+	void *q = memalign(align, n);
+
+	if (q == NULL)
+		return ENOMEM;
+	*p = q;
+	return 0;
+}
+
+void free(void *p)
+{
+	if (real_free == NULL)
+		*(void **)&real_free = must("free");
+	if (p == NULL)
+		return;
+	given(malloc_usable_size(p));
+	real_free(p);
+}
