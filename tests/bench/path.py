@@ -38,7 +38,7 @@ frontend engine
 
 class Path(Fleet):
     def __init__(self, kind, engine_port, **kw):
-        super().__init__(engines=1, show=False, threads=1, agent=kind != "plain", routed=kind != "plain", **kw)
+        super().__init__(engines=1, show=False, threads=1, processing=None, agent=kind != "plain", routed=kind != "plain", **kw)
         self.kind, self.engine_port = kind, engine_port
         self.edit = lambda text: text.replace("    maxconn 2000\n", "    maxconn 2000\n    nbthread 1\n")
 

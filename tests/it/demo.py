@@ -26,7 +26,7 @@ LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--system-
 
 def run(routed):
     name = "kvroute" if routed else "leastconn"
-    f = Fleet(engines=4, agent=routed, routed=routed, show=False, engine_options=ENGINE, session=True)
+    f = Fleet(engines=4, agent=routed, routed=routed, show=False, engine_options=ENGINE, session=True, processing=None)
     try:
         f.start()
         before = f.metrics() if routed else {}

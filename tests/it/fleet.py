@@ -28,6 +28,11 @@ HAPROXY = os.environ.get("HAPROXY", os.path.join(TOP, "build/haproxy/2.6/haproxy
 # Nothing that is waited for may take longer, however busy the machine is: then something hangs. No verdict is about it.
 HANG_SECONDS = float(os.environ.get("HANG_SECONDS", "180"))
 START_SECONDS = HANG_SECONDS
+# What the agent has for an answer, and what it and an engine have for one to a health check, where a story does not ask how fast
+# this machine is. None, where it does: what the recipe says.
+PATIENT = "60s"
+# THREADS=8 shows what 8 processors would: so many threads in the agent, where a story does not ask for one.
+THREADS = int(os.environ.get("THREADS", "0"))
 SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error", "model", "model_from"]
 
 
@@ -127,14 +132,15 @@ class Answer:
 
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=None,
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=PATIENT,
                  pools=("pool",)):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
         self.conf, self.spoe, self.bufsize, self.edit = conf, spoe, bufsize, edit
-        self.threads, self.show, self.routed, self.session = threads, show, routed, session
-        self.processing = processing    # what the agent has for an answer, in place of the recipe's 50 ms
+        self.threads = THREADS if THREADS and threads > 1 else threads
+        self.show, self.routed, self.session = show, routed, session
+        self.processing = processing
         self.folder = folder or tempfile.mkdtemp(prefix="kvroute-")
         self.engines, self.controls, self.processes = {}, {}, {}
         self.ports = Ports()
@@ -213,6 +219,8 @@ class Fleet:
         text = re.sub(r"/etc/haproxy/kvroute/", os.path.join(TOP, "haproxy-conf/"), text)
         text = re.sub(r"check inter 2s fall 2 rise 1", "check inter 200ms fall 1 rise 1", text)
         text = re.sub(r"check inter 500ms", "check inter 200ms", text)
+        if self.processing:
+            text = re.sub(r"(?m)^    option (httpchk|spop-check)", r"    timeout check %s\n\g<0>" % self.processing, text)
         if self.bufsize:
             text = re.sub(r"tune\.bufsize \d+", "tune.bufsize %d" % self.bufsize, text)
         text = self.put_servers(text)
@@ -258,7 +266,7 @@ class Fleet:
             return test()
         wait_for(what, START_SECONDS, alive_and)
 
-    def end(self, name, sig=signal.SIGTERM, seconds=10):
+    def end(self, name, sig=signal.SIGTERM, seconds=HANG_SECONDS):
         p = self.processes.pop(name, None)
         if p is None:
             return None
@@ -291,7 +299,7 @@ class Fleet:
     # ---- talking
 
     def get(self, path, port=None):
-        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=HANG_SECONDS)
         try:
             c.request("GET", path)
             r = c.getresponse()
@@ -299,7 +307,7 @@ class Fleet:
         finally:
             c.close()
 
-    def post(self, path, body, headers=None, chunked=False, timeout=60):
+    def post(self, path, body, headers=None, chunked=False, timeout=HANG_SECONDS):
         if not isinstance(body, (bytes, str)):
             body = json.dumps(body)
         body = body.encode() if isinstance(body, str) else body
@@ -325,7 +333,7 @@ class Fleet:
         return self.post("/v1/chat/completions", body, headers, chunked)
 
     def control(self, name, query):
-        c = http.client.HTTPConnection("127.0.0.1", self.controls[name], timeout=5)
+        c = http.client.HTTPConnection("127.0.0.1", self.controls[name], timeout=HANG_SECONDS)
         try:
             c.request("POST", "/control?" + query)
             r = c.getresponse()
@@ -335,7 +343,7 @@ class Fleet:
 
     def haproxy_command(self, command):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(5)
+            s.settimeout(HANG_SECONDS)
             s.connect(self.stats_path)
             s.sendall(command.encode() + b"\n")
             out = b""

@@ -35,7 +35,7 @@ class Polled(fleet.Fleet):
     """<polls>: a function of the fleet that gives lines of the agent's configuration, once engines have their ports."""
 
     def __init__(self, polls=lambda f: "", **kw):
-        super().__init__(processing="3s", **kw)
+        super().__init__(**kw)
         self.polls = polls
 
     def agent_yaml(self):

@@ -204,7 +204,7 @@ def message(name, args):
 class SpopClient:
     """Opens a connection and shakes hands; after that .hello holds what the agent announced."""
 
-    def __init__(self, address, timeout=5.0, max_frame_size=16380, capabilities="pipelining",
+    def __init__(self, address, timeout=180.0, max_frame_size=16380, capabilities="pipelining",
                  versions="2.0", engine_id="spop-client", handshake=True):
         self.frame_size, self.timeout = max_frame_size, timeout
         self.next_stream, self.acks, self.pending, self.buf = 1, {}, set(), b""
@@ -350,7 +350,7 @@ class SpopClient:
             self.close()
 
 
-def healthcheck(address, timeout=5.0):
+def healthcheck(address, timeout=180.0):
     """What HAProxy's spop-check does: HELLO, AGENT-HELLO, and the agent closes. Returns the hello."""
     c = SpopClient(address, timeout, handshake=False)
     try:

@@ -113,7 +113,7 @@ class Peer:
     """One connection, and what it is owed."""
 
     def __init__(self, address, size):
-        self.c, self.size, self.ids, self.owed = Raw(address, timeout=15), size, itertools.count(1), set()
+        self.c, self.size, self.ids, self.owed = Raw(address), size, itertools.count(1), set()
         self.c.send(hello(size))
         equal([parse(f).kind for f in self.c.frames(1)], [AGENT_HELLO], "the first frame")
         self.sent = self.acked = self.given_up = 0
@@ -334,7 +334,7 @@ def at_the_end_of_the_agent():
             p.take(got[:-1])
             equal(parse(got[-1]).kind, AGENT_DISCONNECT, "the last frame")
             p.c.close()
-        equal(a.processes["agent"].wait(10), 0, "exit status")
+        equal(a.processes["agent"].wait(HANG_SECONDS), 0, "exit status")
         sent, acked = sum(p.sent for p in peers), sum(p.acked for p in peers)
         equal(acked, sent, "ACKs")
         print("      promise 2: %d NOTIFYs as SIGTERM came: %d ACKs" % (sent, acked))

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import FAST, PatientFleet, Traffic, agent_log, hit_share, main, wait_for, warm  # noqa: E402
+from traffic import FAST, Fleet, Traffic, agent_log, hit_share, main, wait_for, warm  # noqa: E402
 
 MIB = 1 << 20
 LIMIT = "kvroute_spop_buffer_limit_bytes"
@@ -74,7 +74,7 @@ def bad(f, n, kept, more, mistake):
 
 
 def twenty_reloads_under_load():
-    with PatientFleet(engine_options=FAST) as f:
+    with Fleet(engine_options=FAST) as f:
         t = Traffic(f)
         warm(t, f)
         with t:
@@ -114,7 +114,7 @@ def twenty_reloads_under_load():
 
 def a_file_that_is_gone():
     """Not there, and then not to be read: refused, and the next good one is taken."""
-    with PatientFleet(engine_options=FAST) as f:
+    with Fleet(engine_options=FAST) as f:
         good(f, 300)
         path = os.path.join(f.folder, "kvroute.yaml")
         os.unlink(path)
@@ -129,7 +129,7 @@ def a_file_that_is_gone():
 
 def a_file_that_is_a_pipe():
     """With a writer that says nothing, and with none: refused at once, and the agent goes on and can be ended."""
-    with PatientFleet(engine_options=FAST) as f:
+    with Fleet(engine_options=FAST) as f:
         good(f, 300)
         path = os.path.join(f.folder, "kvroute.yaml")
         os.unlink(path)

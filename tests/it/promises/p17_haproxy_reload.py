@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import TEXTS, PatientFleet, Traffic, main, wait_for, warm  # noqa: E402
+from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
 
 OLD_WORKER_SECONDS = 5
 SILENCE_MS = 1500
@@ -99,7 +99,7 @@ def under_load(f, feed, reloads):
 
 
 def reloads_with_the_ring():
-    with PatientFleet(engine_options=ENGINE, agent_conf=CONF) as f:
+    with Fleet(engine_options=ENGINE, agent_conf=CONF) as f:
         under_load(f, "ring", 10)
 
 
@@ -109,7 +109,7 @@ def patient_with_idle_connections(text):
 
 
 def reloads_with_udp():
-    with PatientFleet(engine_options=ENGINE, agent_conf=CONF, conf="recipes/udp-log.cfg",
+    with Fleet(engine_options=ENGINE, agent_conf=CONF, conf="recipes/udp-log.cfg",
                       edit=patient_with_idle_connections) as f:
         lost, by, stale = under_load(f, "udp", 3)
         assert lost == 0 and by["silence"] == 0, "log lines were lost"

@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import FAST, TEXTS, PatientFleet, Traffic, main, shares, wait_for, warm  # noqa: E402
+from traffic import FAST, TEXTS, Fleet, Traffic, main, shares, wait_for, warm  # noqa: E402
 
 SHARE = 0.3
 CLIENTS = 8
@@ -94,7 +94,7 @@ class BadFeed:
         self.s.close()
 
 
-class BadlyFed(PatientFleet):
+class BadlyFed(Fleet):
     def __init__(self, how, share=SHARE, max_age_s=6, **kw):
         super().__init__(agent_conf="ledger: {max_age: %ds}" % max_age_s, edit=self.by_the_proxy, **kw)
         self.feed = BadFeed(self.feed_port, how, share)

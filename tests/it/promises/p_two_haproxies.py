@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import HEADERS, PatientFleet, Traffic, a_text, hit_share, main, wait_for, warm  # noqa: E402
+from traffic import HEADERS, Fleet, Traffic, a_text, hit_share, main, wait_for, warm  # noqa: E402
 
 SILENCE_MS = 2000
 ENGINE = ["--prefill-tps", "1000000", "--decode-ms", "5"]
@@ -25,7 +25,7 @@ OPEN, BY_LOAD, BY_SILENCE = ("kvroute_ledger_open_requests", "kvroute_ledger_clo
                              "kvroute_ledger_closed_total{reason=\"silence\"}")
 
 
-class TwoHaproxies(PatientFleet):
+class TwoHaproxies(Fleet):
     """The second one has the configuration of the first, but for its port and its socket."""
 
     def start(self):

@@ -6,11 +6,15 @@ when it has healed it must be back at half of that within HEAL half-lives. Witho
 millisecond has nothing open and nothing waiting, and draws nearly everything: one line says how much, so that it is
 seen what the others are worth. HAProxy has no health checks here, or checks that such an engine passes.
 
-Every case starts its own fleet. With --long the default half-life of 10 s is used too. The last line is
+Shares are of so many decisions, not of so many seconds, and while it fails the half-life is one in which the slowest
+machine has some hundred of them; a reload makes it short for the healing.
+
+Every case starts its own fleet. With --long the default half-life of 10 s holds throughout, for ten times as many decisions. The last line is
 "N passed, N failed".
 """
 import http.client
 import os
+import signal
 import sys
 import threading
 import time
@@ -19,11 +23,13 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
-from fleet import Fleet  # noqa: E402
+from fleet import Fleet, wait_for  # noqa: E402
 
 FAIR = 0.25
 CLIENTS = 12
 HEAL = 3                # half-lives
+DECISIONS = 240         # in a share
+SLOW, QUICK = "10 s", "500 ms"      # half-lives while it fails and while it heals
 FILLER = "time year people way day man thing woman life child world school state family student group country " * 3
 PREFIX = FILLER * 8     # 2,400 bytes that all share, where a case says so
 NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
@@ -95,12 +101,12 @@ def picked(fleet):
     return {s: m.get('kvroute_server_picked_total{pool="pool",server="%s"}' % s, 0) for s in fleet.names}
 
 
-def share(fleet, server, seconds):
+def share(fleet, server, n):
+    """Of the next <n> decisions: (share, of <server>, of all)."""
     before = picked(fleet)
-    time.sleep(seconds)
-    after = picked(fleet)
-    n = {s: after[s] - before[s] for s in after}
-    return n[server] / max(1, sum(n.values())), int(n[server]), int(sum(n.values()))
+    since = lambda: {s: v - before[s] for s, v in picked(fleet).items()}
+    got = wait_for("%d decisions" % n, 60, lambda: (lambda d: d if sum(d.values()) >= n else None)(since()))
+    return got[server] / sum(got.values()), int(got[server]), int(sum(got.values()))
 
 
 def failures(fleet):
@@ -108,32 +114,45 @@ def failures(fleet):
     return {k.split('"')[1]: int(v) for k, v in m.items() if k.startswith("kvroute_failures_total")}
 
 
-def run(case, half_life, fail_s, more=""):
+def conf_of(case, half_life, more=""):
+    return "policy: {rule: %s, penalty_half_life: %s%s}" % (case[1], half_life, more)
+
+
+def reload(fleet, conf):
+    fleet.agent_conf = conf
+    fleet.write("kvroute.yaml", fleet.agent_yaml())
+    fleet.processes["agent"].send_signal(signal.SIGHUP)
+    with open(os.path.join(fleet.folder, "agent.log")) as log:
+        wait_for("the reload", 10, lambda: "msg=reloaded" in log.read())
+
+
+def run(case, decisions, more="", heal=QUICK):
     """Shares while it fails and after it has healed (None where it is told nothing of that)."""
     name, rule, hot, fault, edit = case
-    conf = "policy: {rule: %s, penalty_half_life: %dms%s}" % (rule, half_life * 1000, more)
-    with Fleet(agent_conf=conf, edit=edit, engine_options=["--decode-ms", "25"]) as f:
+    with Fleet(agent_conf=conf_of(case, SLOW, more), edit=edit, engine_options=["--decode-ms", "15"]) as f:
         victim = f.chat([{"role": "user", "content": PREFIX}]).engine
         with Load(f, hot) as load:
-            time.sleep(0.5)
+            share(f, victim, DECISIONS // 6)
             f.control(victim, fault)
             bad = load.bad
-            failing = share(f, victim, fail_s)
+            failing = share(f, victim, decisions)
             bad = load.bad - bad
             kinds = failures(f)
             f.control(victim, "restore=1")
             healed = None
             if not more:
-                time.sleep(HEAL * half_life)
-                healed = share(f, victim, max(1.5, half_life))
+                reload(f, conf_of(case, heal))
+                number, unit = heal.split()
+                time.sleep(HEAL * float(number) / (1000 if unit == "ms" else 1))
+                healed = share(f, victim, decisions)
     return failing, healed, bad, kinds
 
 
-def check(case, half_life, fail_s):
-    failing, healed, bad, kinds = run(case, half_life, fail_s)
-    print("      share %.3f (%d of %d) in %g s of failing, below %.2f; %d clients were failed; %s"
-          % (*failing, fail_s, 2 * FAIR, bad, ", ".join("%s %d" % k for k in sorted(kinds.items()) if k[1])))
-    print("      share %.3f (%d of %d) from %g s after it healed, at least %.3f" % (*healed, HEAL * half_life, FAIR / 2))
+def check(case, decisions, heal=QUICK):
+    failing, healed, bad, kinds = run(case, decisions, heal=heal)
+    print("      share %.3f (%d of %d) while it failed, below %.2f; %d clients were failed; %s"
+          % (*failing, 2 * FAIR, bad, ", ".join("%s %d" % k for k in sorted(kinds.items()) if k[1])))
+    print("      share %.3f (%d of %d) from %d half-lives after it healed, at least %.3f" % (*healed, HEAL, FAIR / 2))
     if failing[0] >= 2 * FAIR:
         raise AssertionError("a failing engine draws more than twice its share")
     if healed[0] < FAIR / 2:
@@ -147,7 +166,7 @@ def check(case, half_life, fail_s):
 def without_a_penalty():
     """What would be, so that the figures above say something."""
     for case in (CASES[0], CASES[3]):
-        failing = run(case, 0.5, 1.5, NO_PENALTY)[0]
+        failing = run(case, DECISIONS, NO_PENALTY)[0]
         print("      %s, %s: share %.3f (%d of %d)" % (case[1], case[0], *failing))
         if failing[0] < 2 * FAIR:
             raise AssertionError("no penalty, and the engine draws little: these stories would not see it broken")
@@ -155,10 +174,10 @@ def without_a_penalty():
 
 def main(argv):
     word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    tests = [("%s, %s" % (c[1], c[0]), lambda c=c: check(c, 0.5, 2.5)) for c in CASES]
+    tests = [("%s, %s" % (c[1], c[0]), lambda c=c: check(c, DECISIONS)) for c in CASES]
     tests.append(("without a penalty", without_a_penalty))
     if "--long" in argv:
-        tests += [("%s, %s, half-life 10 s" % (c[1], c[0]), lambda c=c: check(c, 10, 30)) for c in CASES[:4]]
+        tests += [("%s, %s, half-life 10 s" % (c[1], c[0]), lambda c=c: check(c, 10 * DECISIONS, SLOW)) for c in CASES[:4]]
     passed = failed = 0
     for name, test in tests:
         if word not in name:

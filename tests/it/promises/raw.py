@@ -8,7 +8,7 @@
 import socket
 import struct
 
-from agent import request  # noqa: E402
+from agent import HANG_SECONDS, request  # noqa: E402
 from spop_client import FIN, HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, UNSET, Frame, SpopClient, Typed, kv_list, \
     message  # noqa: E402
 
@@ -39,7 +39,7 @@ def route_message(uid, body, **more):
 
 
 class Raw:
-    def __init__(self, address, timeout=10, receive_buffer=None):
+    def __init__(self, address, timeout=HANG_SECONDS, receive_buffer=None):
         if receive_buffer:      # before connect(), as TCP agrees on windows there
             host, _, port = address.rpartition(":")
             self.sock = socket.socket()
