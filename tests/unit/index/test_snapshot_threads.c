@@ -1,6 +1,7 @@
 /* test_snapshot_threads.c - snapshots written while threads commit, confirm, cancel, evict and drop: each loads, all
  * that must hold in it does, and no server is said to hold what it never held. Under ThreadSanitizer too. */
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +18,9 @@
 #define WRITERS		2
 #define SNAPSHOTS	6
 #define EACH		2	/* servers of a thread */
-#define STEPS_MAX	60000
 #define LEN		12
+#define GRANT		100u	/* steps of each writer for one of the snapshot's, */
+#define AHEAD		400u	/* and how many of them may be left to run beside the next */
 
 static const struct space_key sp = { .h = { 1, 2 } };
 
@@ -28,6 +30,7 @@ struct worker {
 	unsigned id;
 	struct held was;	/* all that was ever confirmed */
 	atomic_bool *stop;
+	atomic_uint *granted;	/* steps that each may have taken */
 	atomic_uint steps;
 };
 
@@ -61,9 +64,11 @@ static void *churn(void *arg)
 	size_t n;
 
 	rng_init(&rng, w->id + 1);
-	for (i = 0; i < STEPS_MAX && !atomic_load(w->stop); i++) {
+	for (i = 0; !atomic_load(w->stop); i++) {
 		server_id s = (server_id)(w->id * EACH + rng_below(&rng, EACH));
 
+		while (i >= atomic_load(w->granted) && !atomic_load(w->stop))
+			sched_yield();
 		n = make(&rng, p);
 		c = index_commit(w->ix, &sp, p, n, NULL, s, i);
 		if (rng_below(&rng, 3) == 0) {
@@ -79,26 +84,27 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-static unsigned steps_of(struct worker *w)
+static unsigned fewest_steps(struct worker *w)
 {
-	unsigned n = 0, i;
+	unsigned n = UINT_MAX, i;
 
 	for (i = 0; i < WRITERS; i++)
-		n += atomic_load(&w[i].steps);
+		n = atomic_load(&w[i].steps) < n ? atomic_load(&w[i].steps) : n;
 	return n;
 }
 
-/* Slowly, so that much changes meanwhile: some steps of the others for each of ours. */
+/* Slowly, so that much changes meanwhile: so many steps of each writer for one of ours, whoever has a processor when. */
 static void take(struct index *ix, struct worker *w, struct bytes *b)
 {
 	struct snapshot_writer *wr = snapshot_writer_new(ix, &here, 1000, put_bytes, b);
-	unsigned before, i;
 
 	assert_non_null(wr);
 	name_servers(wr, WRITERS * EACH);
-	while (snapshot_write(wr, 4) == 0)
-		for (before = steps_of(w), i = 0; steps_of(w) - before < 20 && i < 10000; i++)
+	while (snapshot_write(wr, 4) == 0) {
+		atomic_fetch_add(w->granted, GRANT);
+		while (fewest_steps(w) + AHEAD < atomic_load(w->granted))
 			sched_yield();
+	}
 	assert_int_equal(snapshot_write(wr, 1), 1);
 	snapshot_writer_free(wr);
 }
@@ -147,6 +153,7 @@ static void written_while_all_changes(void **state)
 	struct bytes b[SNAPSHOTS] = { { NULL } };
 	struct worker w[WRITERS] = { { 0 } };
 	atomic_bool stop = false;
+	atomic_uint granted = 1000;
 	size_t n = 0;
 	unsigned i;
 
@@ -157,9 +164,10 @@ static void written_while_all_changes(void **state)
 		w[i].ix = ix;
 		w[i].id = i;
 		w[i].stop = &stop;
+		w[i].granted = &granted;
 		assert_int_equal(pthread_create(&w[i].thread, NULL, churn, &w[i]), 0);
 	}
-	while (steps_of(w) < 2000)
+	while (fewest_steps(w) < 1000)
 		sched_yield();
 	for (i = 0; i < SNAPSHOTS; i++)
 		take(ix, w, &b[i]);

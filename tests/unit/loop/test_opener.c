@@ -173,10 +173,10 @@ static void hanging_is_given_up(void **state)
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	assert_int_equal(opener_open(&o), -ETIMEDOUT);
 	print_message("given up after %lld ms\n", (long long)(clock_usec() - start) / 1000);
-	assert_true(clock_usec() - start < 20 * 1000000ll);
+	assert_true(clock_usec() - start < 180 * 1000000ll);
 	put(path, "two");
 	assert_int_equal(kill(child, SIGCONT), 0);
-	assert_int_equal(poll(&late, 1, 20000), 1);
+	assert_int_equal(poll(&late, 1, -1), 1);
 	put(next, "three");
 	assert_int_equal(rename(next, path), 0);
 	expect("three");	/* and not the late answer, which is "two" */
@@ -210,7 +210,7 @@ static void assert_holds_nothing(void)
 {
 	int tries;
 
-	for (tries = 0; tries < 1000 && fds_of_child() != 2; tries++)
+	for (tries = 0; tries < 36000 && fds_of_child() != 2; tries++)
 		usleep(5000);	/* it may not have closed what it sent yet */
 	assert_int_equal(fds_of_child(), 2);	/* the socket, and the directory of snapshots */
 }

@@ -508,7 +508,7 @@ static int talk(void)
 	char c;
 
 	return fd == -1 && errno == EAGAIN && send(w.pair[0], "x", 1, MSG_NOSIGNAL) == 1 &&
-	       poll(&p, 1, 1000) == 1 && recv(w.pair[1], &c, 1, 0) == 1 &&
+	       poll(&p, 1, -1) == 1 && recv(w.pair[1], &c, 1, 0) == 1 &&
 	       recv(w.datagrams, &c, 1, 0) == -1 && errno == EAGAIN &&
 	       setsockopt(w.listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0 &&
 	       setsockopt(w.listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) == 0 &&

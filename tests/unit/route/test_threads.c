@@ -7,7 +7,8 @@
 #include "tests/unit/route/world.h"
 
 #define THREADS		4
-#define RUN_MS		1000
+#define REQUESTS	2000u	/* of each thread, at least */
+#define LOOKS		100u	/* of the watcher */
 
 static atomic_bool stop;
 static atomic_llong now_ms = 1000000;
@@ -70,7 +71,7 @@ static void *work(void *arg)
 	struct text *body = malloc(sizeof(*body));
 
 	s = route_scratch_new(me->w->r);
-	for (unsigned i = 0; !stop; i++)
+	for (unsigned i = 0; i < REQUESTS || !stop; i++)
 		one_request(me, s, body, i);
 	route_scratch_free(s);
 	free(body);
@@ -111,7 +112,7 @@ static void *watch(void *arg)
 	struct tenant_opts t[2] = { { "acme", 4096 }, { "beta", 8192 } };
 	struct route_opts o = w->o;
 
-	for (unsigned i = 0; !stop; i++) {
+	for (unsigned i = 0; i < LOOKS; i++) {
 		struct timespec pause = { .tv_nsec = 1000000 };
 		uint64_t picked = 0;
 
@@ -142,7 +143,6 @@ static void *watch(void *arg)
 
 static void all_at_once(void **state)
 {
-	struct timespec run = { .tv_sec = RUN_MS / 1000, .tv_nsec = RUN_MS % 1000 * 1000000 };
 	struct worker workers[THREADS];
 	pthread_t threads[THREADS], watcher;
 	uint64_t asked = 0, named = 0;
@@ -156,16 +156,15 @@ static void all_at_once(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	assert_int_equal(pthread_create(&watcher, NULL, watch, &w), 0);
-	nanosleep(&run, NULL);
+	pthread_join(watcher, NULL);
 	stop = true;
 	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
 		asked += workers[i].asked;
 		named += workers[i].named;
 	}
-	pthread_join(watcher, NULL);
 	print_message("%llu requests\n", (unsigned long long)asked);
-	assert_true(asked > 100);
+	assert_true(asked >= THREADS * REQUESTS);
 	assert_true(named > asked / 2);
 	assert_int_equal(stats(&w).requests, asked);
 	assert_int_equal(stats(&w).open, 0);		/* each has been told its end */
@@ -178,7 +177,7 @@ static void all_at_once(void **state)
 
 #define LONG_BYTES	200000
 #define RELOADS		10
-#define RELOADS_MS	30000
+#define RELOADS_MS	600000	/* of sleep: then somebody never has a turn */
 
 static char long_body[LONG_BYTES + 100];
 static atomic_uint reloads;
