@@ -36,6 +36,11 @@ THREADS = int(os.environ.get("THREADS", "0"))
 SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error", "model", "model_from"]
 
 
+# A shell that starts us in the background, as tests/run.sh does, has us ignore SIGINT, and so would all we start: HAProxy would not
+# end when told to, and every fleet wait for that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Ports:
     """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his own, until close().
 

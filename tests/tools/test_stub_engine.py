@@ -19,6 +19,7 @@ import time
 
 DIR = sys.argv[1] if len(sys.argv) > 1 else "build/release/tests/tools"
 BLOCK = 16
+HANG = 180      # seconds: what takes longer hangs, however busy the machine is
 FAST = ["--prefill-tps", "1000000", "--decode-ms", "1"]
 
 
@@ -41,13 +42,13 @@ class Engine:
     def __exit__(self, *exc):
         if self.proc.poll() is None:
             self.proc.send_signal(signal.SIGTERM)
-        code = self.proc.wait(timeout=5)
+        code = self.proc.wait(timeout=HANG)
         self.proc.stdout.close()
         if exc[0] is None:
             check(code == 0, "engine left with status %d" % code)
 
     def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
 
     def call(self, method, path, body=None, headers=None, chunked=False):
         c = self.connect()
@@ -75,8 +76,8 @@ class Engine:
         check(r.status == 200, text)
         return json.loads(text)
 
-    def raw(self, data, timeout=2.0):
-        """Send bytes, and give what comes back until the end, or until it is quiet."""
+    def raw(self, data, timeout=HANG):
+        """Send bytes, and give what comes back until the end, or until it is quiet for <timeout>."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
             got = b""
             try:
@@ -90,6 +91,14 @@ class Engine:
                 return got
 
 
+def answers(e):
+    try:
+        socket.create_connection(("127.0.0.1", e.port), timeout=HANG).close()
+        return True
+    except ConnectionRefusedError:
+        return False
+
+
 def check(good, why):
     if not good:
         raise AssertionError(why)
@@ -99,7 +108,7 @@ def equal(got, want, what=""):
     check(got == want, "%s: got %r, want %r" % (what, got, want))
 
 
-def until(seen, seconds=3.0):
+def until(seen, seconds=HANG):
     """Wait until <seen()> is true."""
     end = time.monotonic() + seconds
     while not seen():
@@ -297,10 +306,13 @@ def test_prefill_takes_time_unless_cached():
         t0 = time.monotonic()
         e.post("/v1/completions", body)
         t1 = time.monotonic()
-        e.post("/v1/completions", body)
-        t2 = time.monotonic()
+        cached = []
+        for _ in range(10):     # a busy machine may make one of them slow, not all
+            t2 = time.monotonic()
+            e.post("/v1/completions", body)
+            cached.append(time.monotonic() - t2)
         check(t1 - t0 > 0.45, "1001 tokens at 2000 a second took %.3f s" % (t1 - t0))
-        check(t2 - t1 < (t1 - t0) / 2, "cached took %.3f s" % (t2 - t1))
+        check(min(cached) < (t1 - t0) / 2, "cached took %.3f s at best" % min(cached))
 
 
 def busy(e):
@@ -341,19 +353,21 @@ def test_a_batch_shares_its_steps():
         for c in open_streams(e, 20, 30):
             equal(c.getresponse().read().count(b"data: "), 32, "30 tokens, usage, end")
         took = time.monotonic() - t0
-        check(0.57 < took < 6, "20 sequences side by side took %.3f s" % took)
-        check(e.control()["steps"] < 300, "steps")
+        check(took > 0.57, "20 sequences side by side took %.3f s" % took)
+        check(e.control()["steps"] < 300, "steps: as many as one behind the other would take")
 
 
 def test_headers_early_and_late():
-    for flag, early in (("--headers-early", True), (None, False)):
-        with Engine("--prefill-tps", "25", *([flag] if flag else [])) as e:
-            (c,) = open_streams(e, 1, 1)
-            t0 = time.monotonic()
-            r = c.getresponse()
-            head = time.monotonic() - t0
-            r.read()
-            equal(head < 0.4, early, "headers after %.3f s" % head)
+    with Engine("--prefill-tps", "1", "--headers-early") as e:
+        (c,) = open_streams(e, 1, 1)
+        c.getresponse()         # 20 s before the first token
+        equal(e.control()["finished"], 0, "finished")
+        c.close()
+    with Engine("--prefill-tps", "25") as e:
+        t0 = time.monotonic()
+        (c,) = open_streams(e, 1, 1)
+        c.getresponse().read()
+        check(time.monotonic() - t0 > 0.75, "headers before 20 tokens at 25 a second")
 
 
 # ---- control ----
@@ -428,16 +442,16 @@ def test_dead_for_a_while_and_for_good():
             equal(kept.sock.recv(1), b"", "kept connections are closed too")
             kept.close()
             with socket.socket(socket.AF_UNIX) as s:
-                s.settimeout(5)
+                s.settimeout(HANG)
                 s.connect(path)
                 s.sendall(b"POST /control?restore HTTP/1.1\r\nConnection: close\r\n\r\n")
                 check(b"200 OK" in s.recv(65536), "control still answers")
             e.chat([user("back")])
             e.control("dead=refuse&for=0.2")
-            time.sleep(0.4)
+            until(lambda: answers(e))
             e.chat([user("back by itself")])
             e.control("dead=exit")
-            equal(e.proc.wait(timeout=3), 0, "it left")
+            equal(e.proc.wait(timeout=HANG), 0, "it left")
 
 
 def test_client_abort_frees_its_place():
@@ -498,7 +512,7 @@ def test_one_byte_at_a_time():
     body = b'{"prompt":"abc","max_tokens":1}'
     msg = (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
            b"5;x=y\r\n" + body[:5] + b"\r\n%X\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\nt: 1\r\n\r\n")
-    with Engine(*FAST) as e, socket.create_connection(("127.0.0.1", e.port), timeout=5) as s:
+    with Engine(*FAST) as e, socket.create_connection(("127.0.0.1", e.port), timeout=HANG) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for i in range(len(msg)):
             s.sendall(msg[i:i + 1])
@@ -525,7 +539,7 @@ def test_garbage_closes_one_connection_only():
              b"\r\n" * 9, b"{" * 70000]
     with Engine(*FAST) as e:
         for case in cases:
-            got = e.raw(case)
+            got = e.raw(case, timeout=2.0)
             check(got == b"" or b" 40" in got[:15] or b" 41" in got[:15], "%r: %r" % (case[:50], got[:60]))
         for _ in range(100):
             e.raw(r.randbytes(r.randrange(1, 400)) + b"\r\n\r\n", timeout=0.5)
@@ -537,7 +551,7 @@ def test_cut_bodies_are_forgotten():
     with Engine(*FAST) as e:
         msg = b'POST /v1/completions HTTP/1.1\r\nContent-Length: 14\r\n\r\n{"prompt":"x"}'
         for n in range(1, len(msg)):
-            with socket.create_connection(("127.0.0.1", e.port), timeout=2) as s:
+            with socket.create_connection(("127.0.0.1", e.port), timeout=HANG) as s:
                 s.sendall(msg[:n])
         until(lambda: e.control()["connections"] == 1)
         equal(e.control()["requests"], 0, "no request was whole")
@@ -548,7 +562,7 @@ def test_unix_socket_and_two_listeners():
         path = os.path.join(d, "e.sock")
         with Engine(listen=("127.0.0.1:0", "unix@" + path)) as e:
             with socket.socket(socket.AF_UNIX) as s:
-                s.settimeout(5)
+                s.settimeout(HANG)
                 s.connect(path)
                 s.sendall(b"GET /health HTTP/1.1\r\n\r\n")
                 check(s.recv(4096).startswith(b"HTTP/1.1 200"), "unix socket")
@@ -569,7 +583,7 @@ def test_many_connections_at_once():
 
 def load(e, *args, url=None, status=0):
     cmd = [os.path.join(DIR, "chat_load"), "--url", url or "127.0.0.1:%d" % e.port, "--json"]
-    done = subprocess.run(cmd + list(args), capture_output=True, text=True, timeout=20)
+    done = subprocess.run(cmd + list(args), capture_output=True, text=True, timeout=HANG)
     equal(done.returncode, status, "chat_load: " + done.stderr + done.stdout)
     return json.loads(done.stdout)
 
@@ -590,13 +604,13 @@ def test_load_over_every_api_and_form():
 
 
 def test_load_measures_the_time_the_engine_takes():
-    with Engine("--prefill-tps", "5000", "--decode-ms", "20", "--decode-seq-ms", "0") as e:
+    with Engine("--prefill-tps", "1000", "--decode-ms", "20", "--decode-seq-ms", "0") as e:
         with tempfile.NamedTemporaryFile("r") as trace:
             got = load(e, "--conversations", "1", "--turns", "2", "--max-tokens", "11", "--trace", trace.name)
             lines = [dict(w.split("=") for w in line.split()) for line in trace]
         first, later = got["ttft_first_turn_p50_ms"], got["ttft_next_turns_p50_ms"]
         prompt = int(lines[0]["prompt"])
-        check(first > prompt / 5 * 0.95, "%d uncached tokens took %.0f ms" % (prompt, first))
+        check(first > prompt * 0.95, "%d uncached tokens took %.0f ms" % (prompt, first))
         check(10 < later < first / 2, "later turns took %.0f ms, the first %.0f" % (later, first))
         for name in ("ttft", "ttft_first_turn", "ttft_next_turns", "total"):
             p50, p90, p99 = (got["%s_p%d_ms" % (name, p)] for p in (50, 90, 99))
@@ -604,7 +618,7 @@ def test_load_measures_the_time_the_engine_takes():
         equal([(w["turn"], w["result"], w["cached"] > "0") for w in lines],
               [("1", "ok", False), ("2", "ok", True)], "trace")
         for w in lines:
-            least = (int(w["prompt"]) - int(w["cached"])) / 5 + 10 * 20
+            least = int(w["prompt"]) - int(w["cached"]) + 10 * 20
             check(float(w["total_ms"]) > least * 0.95, "an answer took %s ms" % w["total_ms"])
             check(float(w["total_ms"]) > float(w["ttft_ms"]), "the first token came last")
 
@@ -677,7 +691,7 @@ while True:
 
     def __exit__(self, *exc):
         self.proc.terminate()
-        self.proc.wait(timeout=5)
+        self.proc.wait(timeout=HANG)
         self.proc.stdout.close()
 
 
@@ -699,31 +713,31 @@ def test_load_counts_failures_by_kind():
 def test_load_kept_connection_that_closes_is_no_failure():
     with Engine(*FAST) as e:
         with subprocess.Popen([os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % e.port, "--json",
-                               "--conversations", "1", "--turns", "2", "--think", "0.6"],
+                               "--conversations", "1", "--turns", "2", "--think", "3"],
                               stdout=subprocess.PIPE, text=True) as p:
             until(lambda: e.control()["finished"] == 1)
             e.control("dead=refuse&for=0.1")
-            got = json.loads(p.communicate(timeout=10)[0])
+            got = json.loads(p.communicate(timeout=HANG)[0])
         equal((got["ok"], got["failed"]), (2, 0), "requests")
 
 
 def test_load_stops_in_time_and_sends_headers():
     with Engine("--decode-ms", "5") as e:
         t0 = time.monotonic()
-        got = load(e, "--conversations", "1000", "--turns", "100", "--seconds", "0.5", "--rate", "50")
-        check(time.monotonic() - t0 < 5, "limit of 0.5 s")
+        got = load(e, "--conversations", "1000", "--turns", "100", "--seconds", "1", "--rate", "50")
+        check(time.monotonic() - t0 < HANG, "limit of a second; all of it would take half an hour")
         check(got["unstarted"] > 900 and 1 <= got["ok"] < 1000, "unfinished: %r" % got)
     with socket.create_server(("127.0.0.1", 0)) as s:
-        s.settimeout(5)
+        s.settimeout(HANG)
         cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1], "--tenants", "1",
                "--tenant-header", "x-who", "--session", "x-talk", "--header", "authorization: Bearer k",
                "--conversations", "1", "--turns", "1"]
         with subprocess.Popen(cmd, stdout=subprocess.DEVNULL) as p:
             c, _ = s.accept()
-            c.settimeout(5)
+            c.settimeout(HANG)
             head = c.recv(65536)
             c.close()
-            equal(p.wait(timeout=5), 1, "an answer that never came fails")
+            equal(p.wait(timeout=HANG), 1, "an answer that never came fails")
         for line in (b"x-who: t0\r\n", b"x-talk: talk-1-0\r\n", b"authorization: Bearer k\r\n"):
             check(line in head, "%r is missing in %r" % (line, head[:300]))
         check(b'{"messages":[' in head, "messages come first")
@@ -736,7 +750,7 @@ def test_load_survives_odd_answers():
                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz", b"HTTP/1.1 204 No\r\n\r\n",
                b"HTTP/1.1 100 Continue\r\n\r\n" * 2000, b""]
     with socket.create_server(("127.0.0.1", 0)) as s:
-        s.settimeout(5)
+        s.settimeout(HANG)
         for answer in answers:
             cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1], "--json",
                    "--conversations", "1", "--turns", "1", "--system-bytes", "0", "--timeout", "2"]
@@ -745,7 +759,7 @@ def test_load_survives_odd_answers():
                 c.recv(65536)
                 c.sendall(answer)
                 c.close()
-                got = json.loads(p.communicate(timeout=5)[0])
+                got = json.loads(p.communicate(timeout=HANG)[0])
                 equal((p.returncode, got["ok"], got["failed"]), (1, 0, 1), repr(answer[:70]))
 
 
