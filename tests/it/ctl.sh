@@ -8,7 +8,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 # In less memory than the large index would need.
 limited() {
-	(ulimit -v 4000000; exec timeout 60 "$@")
+	(ulimit -v 4000000; exec timeout 600 "$@")
 }
 
 # name, wanted exit status, wanted words (extended regular expressions, all must match), command

@@ -23,6 +23,7 @@ from fleet import wait_for  # noqa: E402
 from stories import check, conversation, equal, next_turn  # noqa: E402
 
 STORIES = []
+TIMEOUT_MS = 2000       # of one poll of an engine: one that is well answers by then
 QUICK = "stats_feed: {sockets: [\"unix@%s\"], interval: 50 ms}\n"
 
 
@@ -70,7 +71,7 @@ def sockets(f):
 def engines(f, names=None, at=None):
     rows = "".join("  - {name: %s, pool: pool, metrics: \"%s\"}\n" % (n, (at or {}).get(n, "127.0.0.1:%d" % f.engines[n]))
                    for n in names or f.names)
-    return "engine_feed: {interval: 50 ms, timeout: 300 ms}\nengines:\n" + rows
+    return "engine_feed: {interval: 50 ms, timeout: %d ms}\nengines:\n" % TIMEOUT_MS + rows
 
 
 def server(name, metric):
@@ -167,9 +168,10 @@ def capacity_is_learned():
         equal(m[server("s1", "engine_waiting_requests")], 0, "waiting")
         check(0 <= m[server(one.engine, "engine_kv_used_ratio")] < 1, "use of the cache")
         equal(m["kvroute_engines"], 4, "engines")
+        f.haproxy_command("disable health pool/s1")         # they would be connections, too
         before, asked = f.connections_of("s1"), f.value("kvroute_engine_polls_total{result=\"answered\"}")
         f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)     # 12 each
-        check(f.connections_of("s1") - before <= 8, "no connection was kept")   # HAProxy checks it every 200 ms
+        check(f.connections_of("s1") - before <= 3, "no connection was kept")   # one check may have been on its way
         f.reload(lambda f: engines(f) + "policy: {capacity: 1600}\n")
         f.wait_value(server(one.engine, "server_capacity_pages"), 100)
         f.end("s1", signal.SIGKILL)
@@ -183,22 +185,20 @@ def requests_from_elsewhere_count():
     """Some of them come to the engine behind HAProxy's back: the others are preferred."""
     with Polled(polls=engines, engine_options=["--decode-ms", "20"]) as f:
         where(f, 8, "warm")
-        direct = [threading.Thread(target=direct_chat, args=(f, "s1", i)) for i in range(10)]
-        for t in direct:
-            t.start()
+        direct = [direct_chat(f, "s1", i) for i in range(10)]
         f.wait_value(server("s1", "engine_foreign_requests"), lambda v: v >= 8)
         equal(sorted(where(f, 12, "rest")), ["s2", "s3", "s4"], "servers used")
-        for t in direct:
-            t.join()
+        for c in direct:
+            c.close()
         f.wait_value(server("s1", "engine_foreign_requests"), 0)
 
 
 def direct_chat(f, name, i):
-    c = http.client.HTTPConnection("127.0.0.1", f.engines[name], timeout=30)
-    c.request("POST", "/v1/chat/completions", json.dumps({"messages": conversation("direct %d" % i), "max_tokens": 150, "model": "stub"}),
-              {"content-type": "application/json"})
-    c.getresponse().read()
-    c.close()
+    """A connection whose stream goes on until it is closed."""
+    c = http.client.HTTPConnection("127.0.0.1", f.engines[name], timeout=fleet.HANG_SECONDS)
+    c.request("POST", "/v1/chat/completions", json.dumps({"messages": conversation("direct %d" % i), "max_tokens": 40000, "model": "stub",
+                                                          "stream": True}), {"content-type": "application/json"})
+    return c
 
 
 class Hostile:
@@ -233,8 +233,8 @@ class Hostile:
     def answer(self, c, name, answer):
         try:
             if answer is None:
-                time.sleep(30)
-            c.settimeout(5)
+                time.sleep(fleet.HANG_SECONDS)
+            c.settimeout(fleet.HANG_SECONDS)
             c.recv(4096)
             c.sendall(answer)
             while self.on and name == "endless":
@@ -265,14 +265,15 @@ def bad_endpoints_harm_nothing():
             f.wait_value("kvroute_engine_polls_total{result=\"bad\"}", lambda v: v >= 6)
             f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 4)
             taken = sorted(int(f.chat(conversation("h %d" % i)).us) for i in range(40))
-            check(taken[20] < 1000, "half of the decisions took %d us" % taken[20])
+            check(taken[20] < TIMEOUT_MS * 1000 / 20, "half of the decisions took %d us, as if they waited for an endpoint" % taken[20])
             equal(f.chat(next_turn(conversation("h"), first, 1)).why, "cached", "second turn")
             for name in ("s1", "s2"):
                 f.wait_value(server(name, "engine_running_requests"), 0)
             log = f.log()
             for word in ("no answer in time", "Connection refused", "HTTP status 404", "no metric of an engine", "not HTTP/1"):
                 check(word in log, "the log does not say: " + word)
-            check(log.count("cannot be had") <= 9, "%d lines in the log" % log.count("cannot be had"))
+            bad = [line for line in log.splitlines() if "cannot be had" in line and not re.search(r"server=s[12]\b", line)]
+            check(len(bad) <= 9, "%d lines in the log" % len(bad))
 
 
 # ---- reloads

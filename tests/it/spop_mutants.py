@@ -334,7 +334,7 @@ class Connection:
             if status is not None and not (self.m == "refuses-without-goodbye" and status != 0):
                 self.bye(status)
             self.sock.shutdown(socket.SHUT_WR)
-            self.sock.settimeout(1)
+            self.sock.settimeout(180)
             while self.sock.recv(65536):
                 pass
         except OSError:

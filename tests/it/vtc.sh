@@ -43,7 +43,7 @@ for v in 2.6 3.0 3.2; do
 		continue
 	fi
 	"$haproxy" -v | head -n 1
-	REAL_HAPROXY=$haproxy HAPROXY_PROGRAM=$tmp/haproxy TMPDIR=$tmp $tester -j 2 -k -b 10M -t 60 ${verbose:+-v} \
+	REAL_HAPROXY=$haproxy HAPROXY_PROGRAM=$tmp/haproxy TMPDIR=$tmp $tester -j 2 -k -b 10M -t 600 ${verbose:+-v} \
 		-D kvroute="$top/${B:-build/release}/kvroute" -D conf="$top/haproxy-conf" -D patient="$tmp/patient" -D vtc="$top/tests/vtc" \
 		"$@" > "$tmp/out" 2>&1
 	[ -z "$verbose" ] || cat "$tmp/out"

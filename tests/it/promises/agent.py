@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
@@ -135,6 +136,23 @@ def request(uid, body, path="/v1/chat/completions", **more):
     """The arguments of a route message."""
     body = body.encode() if isinstance(body, str) else body
     return {"uid": uid, "pool": "llm", "load": LOAD, "path": path, "blen": len(body), "bsize": len(body), **more, "body": body}
+
+
+def fds(a):
+    return len(os.listdir("/proc/%d/fd" % a.pid))
+
+
+def at_rest(a, most=None):
+    """(descriptors, resident bytes) once no connection is left, that for /metrics included; at <most> so many descriptors."""
+    wait_for("connections to end", 20, lambda: a.metrics()["kvroute_spop_connections"] == 0)
+    if most is not None:
+        wait_for("descriptors to come back to %d" % most, 10, lambda: fds(a) <= most)
+        return fds(a), a.rss()
+    least, until = fds(a), time.time() + 0.5
+    while time.time() < until:
+        time.sleep(0.02)
+        least = min(least, fds(a))
+    return least, a.rss()
 
 
 FULL = tuple("kvroute_" + k for k in ("index_evicted_pages_total", "heads_evicted_total", 'slices_lost_total{reason="room"}',

@@ -171,23 +171,6 @@ class Bad:
         return looked
 
 
-def fds(a):
-    return len(os.listdir("/proc/%d/fd" % a.pid))
-
-
-def at_rest(a, most=None):
-    """(descriptors, resident bytes) once no connection is left, that for /metrics included; at <most> so many descriptors."""
-    wait_for("connections to end", 20, lambda: a.metrics()["kvroute_spop_connections"] == 0)
-    if most is not None:
-        wait_for("descriptors to come back to %d" % most, 10, lambda: fds(a) <= most)
-        return fds(a), a.rss()
-    least, until = fds(a), time.time() + 0.5
-    while time.time() < until:
-        time.sleep(0.02)
-        least = min(least, fds(a))
-    return least, a.rss()
-
-
 def fill_all(a):
     with a.client(65532) as c:
         for turn in range(20):

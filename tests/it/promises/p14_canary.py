@@ -27,7 +27,7 @@ from agent import BUILD, TOP, Agent, equal, main, request, wait_for  # noqa: E40
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
-WIPED_SECONDS = 2
+WIPED_SECONDS = 2       # and what the kernel keeps a process waiting that only sleeps, ten times: so many timers may be in a row
 WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToolW4", "tenant": "Zq7cnryTenantW4",
          "salt": "Zq7cnrySaltW4", "header": "Zq7cnryHeaderW4", "user": "Zq7cnryUserW4", "line": "Zq7cnryLineW4"}
 IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))     # token ids; they come as digits, and may be kept as numbers
@@ -262,13 +262,31 @@ def noise(f):
 
 def wiped(pid):
     """Seconds from now until a look at the memory began that found nothing."""
-    start = time.monotonic()
-    while True:
-        begun = time.monotonic() - start
-        found = memory_hits(pid)
-        if not found:
-            return begun
-        assert begun < WIPED_SECONDS, "in memory %.1f s after the last request: %r" % (begun, found)
+    start, late = time.monotonic(), Late()
+    try:
+        while True:
+            begun = time.monotonic() - start
+            found = memory_hits(pid)
+            if not found:
+                return begun
+            assert begun < WIPED_SECONDS + 10 * late.most, "in memory %.1f s after the last request: %r" % (begun, found)
+    finally:
+        late.over = True
+
+
+class Late(threading.Thread):
+    """How late a program is woken that sleeps, at most, from now on until <over>."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most, self.over = 0, False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            start = time.monotonic()
+            time.sleep(0.05)
+            self.most = max(self.most, time.monotonic() - start - 0.05)
 
 
 CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: {max_age: 500ms}"

@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 
 from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
 
-OLD_WORKER_SECONDS = 5
+OLD_WORKER_SECONDS = 30     # one that an agent keeps stays for the filter's "timeout idle", a minute
 SILENCE_MS = 1500
 REQUESTS = 30           # between two reloads, at least
 CLIENTS = 8

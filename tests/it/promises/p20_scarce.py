@@ -24,6 +24,7 @@ from spop_client import FIN, NOTIFY, Disconnected, Frame, message  # noqa: E402
 
 STRIDE = int(os.environ.get("STRIDE", "8"))
 START_STRIDE = int(os.environ.get("START_STRIDE", STRIDE * 25))
+LOG_SECONDS = 30        # between lines of one kind that are repeated
 CASES = []
 
 BODIES = [
@@ -54,7 +55,7 @@ class Story:
     def connect(self):
         for _ in range(3):
             try:
-                self.client = self.agent.client(65532, timeout=5)
+                self.client = self.agent.client(65532)
                 return
             except (Disconnected, ConnectionError):
                 self.closed += 1
@@ -110,7 +111,7 @@ class Story:
         frame = Frame(NOTIFY, FIN, 1, 1, message("route", request("half", chat("half " * 900)))).encode()
         for _ in range(2):
             try:
-                c = self.agent.client(65532, timeout=5)
+                c = self.agent.client(65532)
                 c.send_raw(frame[:2000])
                 c.pending.add((1, 1))
                 self.ask([("route", request("between", chat("between " * 90)))])
@@ -158,7 +159,7 @@ class Story:
 def ends_well(a, what):
     p = a.processes["agent"]
     p.send_signal(signal.SIGTERM)
-    equal(p.wait(10), 0, "exit status" + what)
+    equal(p.wait(HANG_SECONDS), 0, "exit status" + what)
 
 
 def telling(at, **kw):
@@ -269,14 +270,14 @@ def descriptors_run_out():
     """60 connections where 20 fit: those that are there are served, nothing spins, and all is well when some have gone."""
     with Agent(threads=2) as a:
         fds = lambda: len(os.listdir("/proc/%d/fd" % a.pid))
-        time.sleep(0.3)         # who asked whether it is ready is still being closed
-        base, good = fds(), [a.client() for _ in range(8)]
+        base, good = at_rest(a)[0], [a.client() for _ in range(8)]
         limit = resource.prlimit(a.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (fds() + 20, limit[1]))
+        most = base + 8 + 20
+        resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (most, limit[1]))
         crowd = [socket.create_connection(("127.0.0.1", a.agent_port), 5) for _ in range(60)]
         crowd += [socket.create_connection(("127.0.0.1", p), 5) for p in (a.feed_port, a.metrics_port)]
-        wait_for("the crowd", 5, lambda: fds() >= base + 28)
-        cpu = a.cpu_s()
+        wait_for("the crowd", 5, lambda: fds() >= most)
+        cpu, started = a.cpu_s(), time.time()
         time.sleep(2)
         cpu = a.cpu_s() - cpu
         slowest = 0
@@ -286,7 +287,7 @@ def descriptors_run_out():
             slowest = max(slowest, time.time() - begun)
         lines = [s for s in a.log().splitlines() if "cannot accept" in s]
         assert cpu < 0.3, "%.2f s of CPU in 2 s" % cpu
-        assert 1 <= len(lines) <= 3, "%d lines in the log: %s" % (len(lines), lines[:5])
+        assert 1 <= len(lines) <= 3 + (time.time() - started) / LOG_SECONDS, "%d lines in the log: %s" % (len(lines), lines[:5])
         a.processes["agent"].send_signal(signal.SIGHUP)
         wait_for("a reload without descriptors", 10, lambda: "reload refused" in a.log())
         for s in crowd:
@@ -295,7 +296,7 @@ def descriptors_run_out():
         with a.client() as c:
             assert c.notify("route", request("after", chat("after " * 90)))["txn.server"], "no server afterwards"
         took = time.time() - begun
-        wait_for("descriptors to come back", 5, lambda: fds() == base + 8)
+        wait_for("descriptors to come back", 5, lambda: fds() <= base + 8)
         m = a.metrics()
         assert m["kvroute_spop_accept_errors_total"] >= 1, "no error was counted"
         a.processes["agent"].send_signal(signal.SIGHUP)

