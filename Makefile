@@ -220,12 +220,15 @@ sim: all
 # what takes longer than everyone wants to wait
 test-long: all tools
 	@tests/run.sh notifies-10m model-long failures-long scarce-long slack-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+# whether a verdict depends on how busy the machine is: tests/busy.sh
+test-busy: all tools unit-programs
+	@tests/busy.sh $(SUITES)
 asan:
 	tests/run.sh asan
 tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-prompt bench-path bench-socket bench-overload oracle sim test-long asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-prompt bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -2,7 +2,8 @@
 # run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
-# A,B+C,D runs two lanes side by side, B behind A and D behind C: suites that mostly wait, and measure no times.
+# A,B+C,D runs two lanes side by side, B behind A and D behind C: suites that mostly wait. No verdict may depend on
+# what else runs (tests/busy.sh shows it); "socket" runs alone as it prints times.
 #
 # Prints the time of each; the whole output of each stays in build/test/NAME.log.
 set -u
@@ -56,20 +57,20 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl man bench-files spop-check+tools,conf,recipes vtc stories stories-3.0+stories-3.2 failures+restart,polls feed+sandbox,start,models,scarce threats socket memory compose+stories-asan,promise-1,reload)
+order=(unit asan tsan clang fuzz ctl,man+bench-files,spop-check+tools,conf,recipes vtc+restart,polls stories+failures,sandbox stories-3.0+stories-3.2 feed+scarce,start,models threats+memory+reload socket compose+stories-asan,promise-1)
 [ $# -eq 0 ] || order=("$@")
 
-# How it ended and how long it took go to build/test/NAME.end.
+# How it ended, how long it took, and seconds of CPU go to build/test/NAME.end.
 run_suite() {
-	local name=$1 start
+	local name=$1 start status TIMEFORMAT='%U %S'
 	start=$(date +%s)
-	bash -c "${suite[$name]}" > "build/test/$name.log" 2>&1 < /dev/null
-	echo "$? $(($(date +%s) - start))" > "build/test/$name.end"
+	{ time bash -c "${suite[$name]}" > "build/test/$name.log" 2>&1 < /dev/null; status=$?; } 2> "build/test/$name.cpu"
+	echo "$status $(($(date +%s) - start)) $(awk '{ printf "%.0f", $1 + $2 }' "build/test/$name.cpu")" > "build/test/$name.end"
 }
 
 report() {
-	local name=$1 log=build/test/$1.log status seconds line p f s
-	read -r status seconds < "build/test/$name.end"
+	local name=$1 log=build/test/$1.log status seconds cpu line p f s
+	read -r status seconds cpu < "build/test/$name.end"
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	p=$(sed -E 's/^([0-9]+) passed.*/\1/' <<< "${line:-0 passed}")
 	f=$(sed -E 's/.* ([0-9]+) failed.*/\1/' <<< "${line:-, 1 failed}")
@@ -81,7 +82,7 @@ report() {
 		echo "----"
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
-	printf '%-12s %5d passed %3d failed %5d s\n' "$name" "$p" "$f" "$seconds"
+	printf '%-12s %5d passed %3d failed %5d s %5d s of CPU\n' "$name" "$p" "$f" "$seconds" "$cpu"
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 }
 
@@ -96,7 +97,7 @@ for together in "${order[@]}"; do
 	for suites in ${together//+/ }; do lane "$suites" & done
 	wait
 	for name in $names; do
-		[ -f "build/test/$name.end" ] || echo "1 0" > "build/test/$name.end"
+		[ -f "build/test/$name.end" ] || echo "1 0 0" > "build/test/$name.end"
 		report "$name"
 	done
 done
