@@ -166,9 +166,9 @@ FUZZER ?=
 $(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o) $(call libs,sim $(uses_conf))
 	$(link) $(FUZZER) $(LIBS)
 fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
-fuzz fuzz-replay fuzz-merge fuzz-coverage:
+fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:
 	@tests/fuzz/run.sh $(@:fuzz-%=%)
-.PHONY: fuzz-programs fuzz fuzz-replay fuzz-merge fuzz-coverage
+.PHONY: fuzz-programs fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger
 
 # ---- what a person types ---------------------------------------------------------------------
 

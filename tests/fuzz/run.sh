@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh fuzz|replay|seeds|merge|coverage : what the make targets fuzz, fuzz-replay, ... do. See README.md here.
+# run.sh fuzz|replay|merge|coverage|ledger : what the make targets fuzz, fuzz-replay, ... do. See README.md here.
 #
 #   FUZZ  one target, or several in quotes; default all        T  seconds for each target (fuzz); default 60
 #   J     targets at a time (fuzz); default 1                  D  where grown corpora live; default build/fuzz
@@ -73,6 +73,14 @@ do_fuzz() {
 	while [ $running -gt 0 ]; do wait -n || bad=1; running=$((running - 1)); done
 	awk '{ cpu += $3; n += $4; f += $5 } END { printf "so far in all: %.2f h cpu, %.0f executions, %d crashes\n", cpu / 3600, n, f }' "$D/ledger"
 	return $bad
+}
+
+# ---- ledger --------------------------------------------------------------------------------------------------
+
+# What all runs spent, as rows of the table in README.md.
+do_ledger() {
+	awk '{ cpu[$2] += $3; n[$2] += $4; found[$2] += $5 }
+		END { for (t in cpu) printf "| `%s` | %d | %d | %d |\n", t, cpu[t], n[t], found[t] }' "$D/ledger" | sort
 }
 
 # ---- replay --------------------------------------------------------------------------------------------------
