@@ -196,10 +196,17 @@ class Fleet:
         self.engines[name] = int(re.search(r"listen=127\.0\.0\.1:(\d+)", line).group(1))
         self.controls[name] = int(re.search(r"control=127\.0\.0\.1:(\d+)", line).group(1))
 
+    def spop_keys(self):
+        """What the configuration says of spop beside where it listens."""
+        keys = [k for k in (self.spop_more, ) if k]
+        if self.processing and "timeout_processing" not in self.spop_more:
+            keys.append("timeout_processing: " + self.processing)
+        return "".join(", " + k for k in keys)
+
     def agent_yaml(self):
         return ("threads: %d\nstate_dir: %s\nspop: {listen: [\"%s\"]%s}\n"
                 "log_feed: {tcp: [\"127.0.0.1:%d\"], udp: [\"127.0.0.1:%d\"]}\nmetrics: {listen: [\"127.0.0.1:%d\"]}\n%s\n"
-                % (self.threads, self.folder, self.spop_address, self.spop_more and ", " + self.spop_more, self.feed_port, self.feed_port, self.metrics_port,
+                % (self.threads, self.folder, self.spop_address, self.spop_keys(), self.feed_port, self.feed_port, self.metrics_port,
                    self.agent_conf))
 
     def write(self, name, text):

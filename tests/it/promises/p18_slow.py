@@ -361,7 +361,7 @@ def stopped(a, conns, each, seconds):
 def who_waited_too_long_is_told():
     """The agent does not run while requests come: only the kernel knows how long they waited. All but the first 16 are older than the
     bound and are told so; those of after are decided, and so are those that are few."""
-    with Agent(threads=1) as a:
+    with Agent(threads=1, processing=None) as a:
         for conns, each in ((8, 20), (64, 20), (1, 100)):
             hurried, told = stopped(a, conns, each, 0.15)
             equal((hurried, told), (FEW - FREE, conns * each - FEW), "%d connections with %d each: hurried and refused" % (conns, each))
