@@ -369,6 +369,36 @@ static void bytes_keep_their_digests(void **state)
 	free(s.p);
 }
 
+/* What a full index writes is within the bound that a reader has; without half of it, for what changes meanwhile. */
+static void a_full_index_is_within_the_bound(void **state)
+{
+	static const struct { unsigned pages, servers; } shape[] = { { 1, 1 }, { 1, SERVERS }, { 200, 1 }, { 40, SERVERS } };
+	const size_t max = 1 << 20;
+
+	for (size_t k = 0; k < sizeof(shape) / sizeof(shape[0]); k++) {
+		struct index *ix = new_index(max, INDEX_LRU);
+		struct bytes s = { NULL };
+		struct index_stats st;
+		page_key p[200];
+		unsigned i = 0;
+
+		do {
+			for (unsigned j = 0; j < shape[k].pages; j++)
+				p[j] = 1000ull * i + j;
+			for (unsigned j = 0; j < shape[k].servers; j++)
+				hold(ix, 0, p, shape[k].pages, (server_id)j, i);
+			index_stats(ix, &st);
+			i++;
+		} while (st.evicted_records < 100 && i < 1000000);
+		assert_true(st.evicted_records >= 100);
+		assert_int_equal(write_all(ix, SERVERS, i, &s, NULL), 1);
+		assert_true(s.n <= snapshot_bytes_most(max) - max);
+		print_message("%u pages, %u servers: %zu bytes of %zu\n", shape[k].pages, shape[k].servers, s.n, max);
+		index_free(ix);
+		free(s.p);
+	}
+}
+
 /* The oldest stay away, and the newest are there. */
 static void a_smaller_budget_takes_the_newest(void **state)
 {
@@ -553,6 +583,7 @@ static void a_full_disk_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_full_index_is_within_the_bound),
 		cmocka_unit_test(small_tree_comes_back),
 		cmocka_unit_test(an_empty_index_comes_back_empty),
 		cmocka_unit_test(what_is_only_claimed_is_not_there),
