@@ -8,10 +8,13 @@
 #include "agent/chat/internal.h"
 
 #define BODY_DEPTH	128
-/* Of one rendering: a loop is held for some 8 ms at most, a quarter of that for each of a cut body's four. 5000 messages of a usual
- * template fit. */
+/* Of one rendering, whatever the work of the request: 5000 messages of a usual template fit. */
 #define STEPS_MOST	500000u
-#define STEPS_CUT	125000u
+/* Prices in steps of work.h: two steps of a template, bytes of text for one, a run of harmony, bytes that a cut body's end is looked for in. */
+#define STEPS_TWO	3
+#define STEP_TEXT	100
+#define STEPS_RUN	6
+#define STEP_CUT	8
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -95,6 +98,8 @@ enum chat_result chat_of_make(struct rendering *r, const struct make *k)
 		return chat_why(r, CHAT_REFUSED, "this is no conversation that the engine would take");
 	case MAKE_UNKNOWN:
 		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
+	case MAKE_SPENT:
+		return chat_why(r, CHAT_LIMIT, "it takes too much work");
 	default:
 		return chat_why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
 	}
@@ -115,17 +120,21 @@ static enum chat_result of_jinja(struct rendering *r, enum jinja_result result, 
 static enum chat_result by_template(struct rendering *r)
 {
 	const struct chat *c = r->c;
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct jval vars = chat_variables(&k, r);
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jinja_error e = { .line = 0 };
 	bool tools = c->tool_use != NULL && is_list(r->tools);
+	enum jinja_result result;
+	uint64_t took = 0;
 
-	limits.steps = r->b->cut ? STEPS_CUT : STEPS_MOST;
+	limits.steps = r->work->left / STEPS_TWO < STEPS_MOST / 2 ? 2 * (r->work->left / STEPS_TWO) : STEPS_MOST;
+	limits.took = &took;
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
-	return of_jinja(r, jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_piece, r->into, &e),
-			&e);
+	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_piece, r->into, &e);
+	work_spend(r->work, took * STEPS_TWO / 2);
+	return of_jinja(r, result, &e);
 }
 
 static enum chat_result by_harmony(struct rendering *r)
@@ -135,7 +144,7 @@ static enum chat_result by_harmony(struct rendering *r)
 		[HARMONY_ENDED] = CHAT_NO_MEMORY, [HARMONY_LIMIT] = CHAT_LIMIT,
 	};
 	char date[32];
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct jval body = make_dict(&k);
 	struct gpt_oss_opts o = { .completion = r->completion };
 	enum harmony_result result;
@@ -159,11 +168,17 @@ static enum chat_result by_harmony(struct rendering *r)
 
 enum chat_result chat_write(struct rendering *r, struct buffer *into)
 {
+	size_t had = jinja_mem_used(r->s->mem);
 	enum chat_result result;
 
+	if (work_spent(r->work))
+		return chat_why(r, CHAT_LIMIT, "it takes too much work");
 	buffer_start(into, jinja_limits_defaults().output);
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
+	if (r->c->format == CHAT_HARMONY)
+		work_spend(r->work, r->s->n_runs * STEPS_RUN + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
+	work_spend(r->work, into->n / STEP_TEXT);
 	if (result == CHAT_DONE && into->failed)
 		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");
 	return result;
@@ -186,9 +201,9 @@ static enum chat_result read_body(struct rendering *r)
 {
 	struct span raw = r->b->raw;
 	struct cut cut;
-	size_t at;
 
 	if (r->b->cut) {
+		work_spend(r->work, raw.n / STEP_CUT);
 		if (!cut_find(raw, r->b->api == CHAT_RESPONSES ? "input" : "messages", &cut))
 			return chat_why(r, CHAT_UNKNOWN, "nothing of it is whole");
 		buffer_start(&r->s->closed, 0);
@@ -200,7 +215,9 @@ static enum chat_result read_body(struct rendering *r)
 		r->in_list = cut.in_list;
 	}
 	errno = 0;
-	if (jval_from_json(r->s->mem, raw, BODY_DEPTH, &r->body, &at) < 0) {
+	if (make_from_json(r->s->mem, r->work, raw, BODY_DEPTH, &r->body) < 0) {
+		if (errno == E2BIG)
+			return chat_why(r, CHAT_LIMIT, "it takes too much work");
 		if (jinja_mem_full(r->s->mem))
 			return chat_why(r, CHAT_LIMIT, "it takes too much memory");
 		return errno == ENOMEM ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it") : chat_why(r, CHAT_REFUSED, "it is no JSON");
@@ -211,7 +228,7 @@ static enum chat_result read_body(struct rendering *r)
 static enum chat_result to_messages(struct rendering *r)
 {
 	const struct chat_traits *t;
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct make_how how = { .aliases = r->c->aliases, .responses = r->b->api == CHAT_RESPONSES };
 
 	r->tools = make_tools(&k, get(r->body, "tools"));
@@ -224,7 +241,7 @@ static enum chat_result to_messages(struct rendering *r)
 
 static enum chat_result convert(struct rendering *r)
 {
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	bool harmony = r->c->format == CHAT_HARMONY;
 
 	if (r->b->api == CHAT_RESPONSES && harmony)
@@ -329,18 +346,22 @@ static void set_out(struct rendering *r)
 
 enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out)
 {
-	struct rendering r = { .c = c, .s = s, .b = b, .out = out };
+	struct rendering r = { .c = c, .s = s, .b = b, .out = out, .any = { WORK_ANY } };
 	enum chat_result result;
+	size_t had;
 
 	*out = (struct chat_text){ .p = "", .keep = SIZE_MAX };
+	r.work = b->work != NULL ? b->work : &r.any;
 	jinja_mem_wipe(s->mem);
 	result = read_body(&r);
+	had = jinja_mem_used(s->mem);
 	if (result == CHAT_DONE)
 		result = chat_take_truncation(&r);
 	if (result == CHAT_DONE) {
 		chat_note_unseen(&r);
 		result = convert(&r);
 	}
+	work_spend(r.work, (jinja_mem_used(s->mem) - had) / STEP_MADE);
 	if (result == CHAT_DONE)
 		result = b->cut ? chat_write_part(&r) : write_whole(&r);
 	if (result == CHAT_DONE)

@@ -9,6 +9,7 @@
 #ifndef KVROUTE_CHAT_CHAT_H
 #define KVROUTE_CHAT_CHAT_H
 
+#include "agent/base/work.h"
 #include "agent/jinja/jinja.h"
 
 struct chat;
@@ -49,13 +50,14 @@ struct chat_body {
 	struct span raw;	/* borrowed for the call */
 	bool cut;		/* its end was not seen */
 	struct jinja_time now;	/* the engine's */
+	struct work_left *work;	/* of the request: what is done is charged to it; NULL: only the limits of one rendering count */
 };
 
 enum chat_result {
 	CHAT_DONE,
 	CHAT_REFUSED,	/* the engine answers it with an error: there is no prompt */
 	CHAT_UNKNOWN,	/* what the engine makes of it cannot be known here */
-	CHAT_LIMIT,	/* steps, bytes, depth */
+	CHAT_LIMIT,	/* work, steps, bytes, depth */
 	CHAT_NO_MEMORY
 };
 const char *chat_result_name(enum chat_result r);

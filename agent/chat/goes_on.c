@@ -41,7 +41,7 @@ static bool tag_parts(struct make *k, struct jval *content, struct span *last)
 
 enum chat_result chat_tag_last(struct rendering *r, struct span *last)
 {
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct make_list l = { .n = 0 };
 	struct jval content, m;
 

@@ -45,6 +45,7 @@ struct rendering {
 	struct jval body, given, messages, tools;	/* given: messages before those of role developer were turned into others */
 	bool completion;	/* an answer begins behind it */
 	bool in_list;		/* the body was cut within its messages: others may follow */
+	struct work_left *work, any;	/* who pays; <any>: nobody */
 };
 
 static inline const struct chat_traits *traits_of(const struct rendering *r)

@@ -1,4 +1,19 @@
+#include <errno.h>
+
 #include "agent/chat/make.h"
+
+int make_from_json(struct jinja_mem *m, struct work_left *w, struct span text, unsigned max_depth, struct jval *out)
+{
+	uint64_t had = w != NULL ? w->left / STEPS_VALUE : UINT64_MAX, left = had;
+	size_t at;
+	int rc = jval_from_json_within(m, text, max_depth, &left, out, &at);
+	int why = errno;
+
+	if (w != NULL)
+		work_spend(w, (had - left) * STEPS_VALUE + text.n / STEP_JSON);
+	errno = why;
+	return rc;
+}
 
 void make_fail(struct make *k, enum make_state why)
 {

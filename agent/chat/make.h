@@ -2,20 +2,28 @@
 #ifndef KVROUTE_CHAT_MAKE_H
 #define KVROUTE_CHAT_MAKE_H
 
+#include "agent/base/work.h"
 #include "agent/chat/get.h"
 
 enum make_state {
 	MAKE_GOOD,
 	MAKE_NO_MEMORY,
 	MAKE_REFUSED,	/* the engine would not take this body */
+	MAKE_SPENT,	/* the work is used up */
 	MAKE_UNKNOWN	/* what the engine makes of it cannot be said here: pictures, sounds */
 };
 
 /* Once it is not good it stays so, and what is made from there on is void. */
 struct make {
 	struct jinja_mem *mem;
+	struct work_left *work;	/* who pays for JSON inside of texts; NULL: nobody */
 	enum make_state state;
 };
+
+/* Prices in steps of work.h: of a value of the body, bytes of the body for one step, and bytes of what is made of it. */
+#define STEPS_VALUE	5
+#define STEP_JSON	32
+#define STEP_MADE	40
 
 /* A list that grows. */
 struct make_list {
@@ -32,6 +40,8 @@ void make_add(struct make *k, struct make_list *l, struct jval v);
 struct jval make_str(const char *s);			/* borrowed */
 /* Texts one behind the other, <between> between each two; of one text that text itself. */
 struct jval make_joined(struct make *k, const struct make_list *texts, const char *between);
+/* jval_from_json() that is paid for: as that, and errno E2BIG when the work is used up. */
+int make_from_json(struct jinja_mem *m, struct work_left *w, struct span text, unsigned max_depth, struct jval *out);
 /* A dict with the members of <of>. */
 struct jval make_copy(struct make *k, struct jval of);
 

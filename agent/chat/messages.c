@@ -140,17 +140,16 @@ static struct jval tool_content(struct make *k, struct jval content)
 static struct jval arguments_of(struct make *k, struct jval arguments)
 {
 	struct jval v;
-	size_t at;
 
 	if (arguments.kind == JV_DICT)
 		return arguments;
 	if (!is_str(arguments))
 		return make_dict(k);
 	errno = 0;
-	if (jval_from_json(k->mem, jval_span(arguments), ARGUMENTS_DEPTH, &v, &at) == 0)
+	if (make_from_json(k->mem, k->work, jval_span(arguments), ARGUMENTS_DEPTH, &v) == 0)
 		return v.kind == JV_DICT ? v : make_dict(k);
-	if (errno == ENOMEM)
-		make_fail(k, MAKE_NO_MEMORY);
+	if (errno == ENOMEM || errno == E2BIG)
+		make_fail(k, errno == E2BIG ? MAKE_SPENT : MAKE_NO_MEMORY);
 	return make_dict(k);
 }
 

@@ -37,7 +37,7 @@ void chat_note_unseen(struct rendering *r)
 static enum chat_result write_longer(struct rendering *r, unsigned n, bool from_answer)
 {
 	struct jval messages = r->messages, dummy = { .kind = JV_MISSING };
-	struct make k = { .mem = r->s->mem };
+	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct make_list l = { .n = 0 };
 	struct make_how how = { .parts = traits_of(r)->parts };
 	enum chat_result result;

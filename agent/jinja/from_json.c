@@ -18,6 +18,7 @@ struct reader {
 	unsigned depth;
 	struct jval *stack;
 	size_t n, room;
+	uint64_t values;	/* that may still come */
 	bool no_memory;
 };
 
@@ -141,6 +142,14 @@ static const char *closing(const char *p, const char *end)
 	return NULL;
 }
 
+/* Four escapes count as a value. Each is a byte longer than what it stands for, or more. */
+static void pay_escapes(struct reader *r, size_t written, size_t read)
+{
+	uint64_t n = written > read ? (written - read) / 4 : 0;
+
+	r->values = n < r->values ? r->values - n : 0;
+}
+
 /* A string with something in it that is not borrowed as it stands, from its first byte at <from>; r->p is at what it is. No
  * escape is shorter than what it stands for but bad bytes are: each may become three. */
 static bool decode(struct reader *r, const char *from, struct jval *out)
@@ -182,6 +191,7 @@ static bool decode(struct reader *r, const char *from, struct jval *out)
 	}
 	r->p = quote + 1;
 	*out = jval_str(buf, (size_t)(o - buf));
+	pay_escapes(r, (size_t)(quote - from), out->n);
 	return true;
 }
 
@@ -348,6 +358,9 @@ static bool read_value(struct reader *r, struct jval *out)
 {
 	bool ok;
 
+	if (r->values == 0)
+		return false;
+	r->values--;
 	skip_blanks(r);
 	if (r->p == r->end)
 		return false;
@@ -373,7 +386,14 @@ static bool read_value(struct reader *r, struct jval *out)
 
 int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out, size_t *at)
 {
-	struct reader r = { .m = m, .scan = json_scan_best(), .p = text.p, .end = text.p + text.n,
+	uint64_t values = UINT64_MAX;
+
+	return jval_from_json_within(m, text, max_depth, &values, out, at);
+}
+
+int jval_from_json_within(struct jinja_mem *m, struct span text, unsigned max_depth, uint64_t *values, struct jval *out, size_t *at)
+{
+	struct reader r = { .m = m, .scan = json_scan_best(), .p = text.p, .end = text.p + text.n, .values = *values,
 			    .depth = max_depth ? max_depth : JVAL_DEPTH };
 	bool ok;
 
@@ -388,7 +408,8 @@ int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, st
 	mem_free_wiped(r.stack, r.room * sizeof(*r.stack));
 	if (at != NULL)
 		*at = text.n > 0 ? (size_t)(r.p - text.p) : 0;
+	*values = r.values;
 	if (!ok)
-		errno = r.no_memory ? ENOMEM : EINVAL;
+		errno = r.no_memory ? ENOMEM : r.values == 0 ? E2BIG : EINVAL;
 	return ok ? 0 : -1;
 }

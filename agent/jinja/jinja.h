@@ -40,6 +40,7 @@ struct jinja_limits {
 	uint64_t steps;		/* nodes that are run, and one for each 64 bytes that are looked at */
 	size_t output;		/* bytes */
 	unsigned depth;		/* of nested statements, expressions and macros; Python stops at about 300 macros */
+	uint64_t *took;		/* the steps that were run are added to it; NULL */
 };
 struct jinja_limits jinja_limits_defaults(void);	/* 4 million steps, 16 MiB, 1000 */
 

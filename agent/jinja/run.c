@@ -252,6 +252,8 @@ enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const
 	}
 	if (why != NULL)
 		*why = r.why;
+	if (limits->took != NULL)
+		*limits->took += r.steps;
 	return r.code;
 }
 

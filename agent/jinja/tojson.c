@@ -6,6 +6,8 @@
 
 #include "agent/jinja/run.h"
 
+enum { LOOK_BYTES = 4 };	/* each byte of a string is looked at by itself: as long as copying four */
+
 struct writer {
 	struct run *r;
 	struct text t;
@@ -61,7 +63,7 @@ static bool add_string(struct writer *w, struct jval s)
 	const char *p = s.s, *end = s.s + s.n, *from = p;
 	uint32_t c;
 
-	if (!add(w, "\"", 1) || !jx_step_bytes(w->r, s.n))
+	if (!add(w, "\"", 1) || !jx_step_bytes(w->r, (size_t)s.n * LOOK_BYTES))
 		return false;
 	while (p < end) {
 		c = (uint8_t)*p;
@@ -86,24 +88,36 @@ static bool indented(const struct writer *w)
 	return w->style->indent >= 0 || w->style->indent_text.kind == JV_STR;
 }
 
+static bool add_spaces(struct writer *w, size_t n)
+{
+	static const char spaces[] = "                                                                ";
+	size_t k;
+
+	if (!jx_step_bytes(w->r, n))
+		return false;
+	for (; n > 0; n -= k) {
+		k = n < sizeof(spaces) - 1 ? n : sizeof(spaces) - 1;
+		if (!add(w, spaces, k))
+			return false;
+	}
+	return true;
+}
+
 static bool new_line(struct writer *w, unsigned level)
 {
-	int64_t i;
+	size_t n = w->style->indent >= 0 ? (size_t)w->style->indent : 0;
 
 	if (!indented(w))
 		return true;
 	if (!add(w, "\n", 1))
 		return false;
-	for (; level > 0; level--) {
-		if (w->style->indent_text.kind == JV_STR) {
-			if (!add(w, w->style->indent_text.s, w->style->indent_text.n))
-				return false;
-			continue;
-		}
-		for (i = 0; i < w->style->indent; i++)
-			if (!add(w, " ", 1))
-				return false;
-	}
+	if (w->style->indent_text.kind != JV_STR)
+		return add_spaces(w, n * level);
+	if (!jx_step_bytes(w->r, (size_t)level * (STEP_BYTES + w->style->indent_text.n)))
+		return false;
+	for (; level > 0; level--)
+		if (!add(w, w->style->indent_text.s, w->style->indent_text.n))
+			return false;
 	return true;
 }
 

@@ -127,6 +127,9 @@ struct jval *jdict_get_str(const struct jdict *d, const char *p, size_t n);
 #define JVAL_DEPTH	128
 int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out, size_t *at);
 
+/* The same of at most *values values, four escapes being one, too; it becomes what is left. -1 and errno E2BIG: there are more. */
+int jval_from_json_within(struct jinja_mem *m, struct span text, unsigned max_depth, uint64_t *values, struct jval *out, size_t *at);
+
 /* Where <what> comes last in <in>; NULL: nowhere. False: no memory; it takes four bytes for each of a <what> above 64. O(length). */
 bool jinja_find_last(struct jinja_mem *m, struct span in, struct span what, const char **at);
 

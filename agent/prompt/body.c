@@ -619,6 +619,7 @@ static void on_event(void *arg, const struct json *j, enum json_event ev, struct
 {
 	struct body *b = arg;
 
+	b->prompt.n_events++;
 	if (b->r.take == TAKE_TEXT && ev == JSON_STRING_PART)
 		pager_add(&b->env, b->r.out, text.p, text.n);
 	else if (b->r.take != TAKE_NOTHING)

@@ -85,6 +85,7 @@ struct prompt {
 	uint64_t n_units;		/* bytes of canonical text, or token ids, pages or not: the
 					 * unaligned length of all segments together */
 	uint64_t n_bytes;		/* body bytes taken */
+	uint32_t n_events;		/* keys, values, ends and parts of strings in them: what they cost more than their bytes do */
 };
 
 struct body;		/* the scanner: one request's state, a few KB; may change threads between calls */

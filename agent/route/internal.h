@@ -11,6 +11,7 @@
 #include "agent/route/decisions.h"
 #include "agent/route/fleet.h"
 #include "agent/route/ledger.h"
+#include "agent/route/meter.h"
 #include "agent/route/route.h"
 #include "agent/route/slices.h"
 #include "agent/route/space.h"
@@ -142,6 +143,7 @@ struct route_scratch {
 	struct words *words;		/* NULL: none were asked for so far */
 	struct tok_scratch *tok;	/* the same */
 	struct talk *talk;		/* the same, of conversations */
+	struct meter meter;
 	struct marks marks;
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */

@@ -8,8 +8,10 @@ struct job {
 	const struct route_opts *opts;
 	struct route_scratch *scratch;
 	msec now;
-	uint32_t work;			/* steps that are left to it */
-	bool hurried;			/* it was given fewer than others */
+	bool hurried;			/* it was given fewer steps than others */
+	enum work_bound bound;		/* why it is no more */
+	uint64_t *account;		/* of its tenant, in scratch->meter */
+	struct work_left work;		/* what templates and tokenizers may still do for it */
 	/* who asks, for what: of the request, or kept since its first slice */
 	uint64_t uid, process;
 	struct span pool, tenant, model, session, load;
@@ -21,6 +23,7 @@ struct job {
 	const struct prompt *prompt;
 	struct span raw;		/* what this message brought of it */
 	bool cut, more;
+	bool enough;			/* the rest of the body is not read */
 	/* what it means */
 	struct space_key space;
 	bool headless, salted;
@@ -68,6 +71,14 @@ struct job {
 /* route.c: as <q> has it, nothing done yet. */
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now, struct job *j);
 
+/* job_work.c: what <j> may do, at most <most> steps; returns what that came to, for job_pay_work(), which returns the steps it did. */
+uint64_t job_take_work(struct route *r, struct job *j, uint32_t most);
+uint32_t job_pay_work(struct job *j, uint64_t had);
+/* The body was gone over, for the first time or once more. */
+void job_pay_scan(struct job *j);
+/* Enough of a body in slices has come since the last decision for another one. */
+bool job_is_due(const struct job *j);
+
 /* job_body.c: find or make the scanner and feed it. False: nobody waits for this slice; <j->more>: but for the next. */
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q);
 /* Put the scanner where the next slice finds it, or let it go. */
@@ -77,9 +88,6 @@ void job_keep_body(struct route *r, struct job *j);
 bool job_wants_words(const struct route_opts *o, enum prompt_api api);
 /* Its model wants pages of ids, and here they are, with <mode>, <page> and <tokens>. False: they are those of the scanner. */
 bool job_token_pages(struct route *r, struct job *j);
-
-/* Bytes that are encoded for one message at most: 2 ms of English, 6 ms of Chinese on one core. */
-#define WORK_MOST	((size_t)256 << 10)
 
 /* Whose text is in the cache of segments: what a tenant or a salt has brought there tells others nothing. */
 uint64_t job_whose(const struct route *r, const struct job *j);

@@ -4,6 +4,9 @@
  * asked for until everything visible was seen or the scanner has had enough. */
 #include "agent/route/job.h"
 
+#define PORTION		((size_t)16 << 10)
+#define EVENTS_MOST	200000u		/* 3 ms; a megabyte of messages of 50 bytes each */
+
 static enum prompt_api api_of(struct span path)
 {
 	return path.n ? prompt_api_of_path(path) : API_CHAT;
@@ -72,6 +75,21 @@ static void take_first(struct route *r, struct job *j, const struct route_reques
 	}
 }
 
+/* As much of what came as the scanner may take: a body of nothing but brackets costs ten times its bytes. What is left of it is as if it
+ * had not been seen. */
+static void feed(struct job *j)
+{
+	const struct prompt *p = body_prompt(j->body);
+	size_t at = 0, n;
+
+	for (; at < j->raw.n && p->n_events < EVENTS_MOST; at += n) {
+		n = j->raw.n - at < PORTION ? j->raw.n - at : PORTION;
+		body_feed(j->body, j->raw.p + at, n);
+	}
+	j->enough = at < j->raw.n;
+	j->raw.n = at;
+}
+
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q)
 {
 	int64_t received;
@@ -83,15 +101,14 @@ bool job_take_body(struct route *r, struct job *j, const struct route_request *q
 		take_first(r, j, q);
 	}
 	j->raw = q->body;
-	if (q->body.n > 0)
-		body_feed(j->body, q->body.p, q->body.n);
-	if (q->body.n > 0 && j->sliced != NULL && j->sliced->words != NULL)
-		words_feed(j->sliced->words, q->body);
+	feed(j);
+	if (j->raw.n > 0 && j->sliced != NULL && j->sliced->words != NULL)
+		words_feed(j->sliced->words, j->raw);
 	if (j->sliced != NULL)
-		sliced_keep_raw(j->sliced, q->body);
+		sliced_keep_raw(j->sliced, j->raw);
 	j->prompt = body_prompt(j->body);
 	received = (int64_t)j->prompt->n_bytes;
-	j->more = j->sliced != NULL && more_to_come(j, received);
+	j->more = j->sliced != NULL && !j->enough && more_to_come(j, received);
 	j->cut = j->prompt->json == JSON_MORE;
 	return true;
 }

@@ -65,8 +65,8 @@ bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
 	struct talk_ask ask = {
 		.chat = m->chat,
 		.by = { .tok = m->tok, .scratch = s->tok, .cache = r->segments, .tenant = job_whose(r, j), .special = m->special == SPECIAL_ADD ?
-			SPECIAL_ADD : SPECIAL_AUTO, .work = j->work < WORK_MOST ? j->work : WORK_MOST },
-		.body = { .raw = j->sliced != NULL ? sliced_raw(j->sliced) : j->raw, .cut = j->cut, .now = time_of(j->wall_s) },
+			SPECIAL_ADD : SPECIAL_AUTO, .work = &j->work },
+		.body = { .work = &j->work, .raw = j->sliced != NULL ? sliced_raw(j->sliced) : j->raw, .cut = j->cut, .now = time_of(j->wall_s) },
 	};
 	struct talk_ids ids;
 	enum chat_result got;
@@ -77,7 +77,8 @@ bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
 		return false;
 	got = talk_ids(s->talk, &ask, &ids);
 	j->refused = got == CHAT_REFUSED && !j->cut;
-	j->unknown = got != CHAT_DONE && !j->refused;
+	j->unknown = got != CHAT_DONE && got != CHAT_LIMIT && !j->refused;
+	j->news.bounded = got == CHAT_LIMIT;
 	if (got != CHAT_DONE)
 		return false;
 	*out = ids.ids;

@@ -49,6 +49,7 @@ static struct words *words_of(struct job *j)
 		return NULL;
 	words_reset(s->words, j->prompt->api, j->opts->prompt.max_depth);
 	words_feed(s->words, j->raw);
+	job_pay_scan(j);
 	return s->words;
 }
 
@@ -76,7 +77,7 @@ static enum words_result ids_of_text(struct route *r, struct job *j, struct word
 	struct route_scratch *s = j->scratch;
 	struct words_ask ask = {
 		.tok = j->model_opts->tok, .cache = r->segments, .tenant = job_whose(r, j),
-		.special = j->model_opts->special, .work = j->work < WORK_MOST ? j->work : WORK_MOST,
+		.special = j->model_opts->special, .work = &j->work,
 		.max_ids = (size_t)j->opts->prompt.max_pages * model_block_of(j->opts, j->model_opts),
 	};
 	enum words_result got = WORDS_FAILED;
@@ -152,7 +153,7 @@ bool job_token_pages(struct route *r, struct job *j)
 	j->agree_key = encodes(j->model_opts) ? agree_key(r, j->model_opts) : 0;
 	if (j->agree_key != 0 && agree_off(&r->agree, j->agree_key))
 		return false;
-	if (j->work == 0)
+	if (work_spent(&j->work))
 		return false;
 	if (!job_ids(r, j, &ids) || page_ids(r, j, &ids, page, pages) < 0 || (pages->n == 0 && ids.left > 0))
 		return false;

@@ -42,7 +42,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
-		.load = q->load, .wall_s = q->wall_s, .work = q->work, .hurried = q->work < ROUTE_WORK_FULL,
+		.load = q->load, .wall_s = q->wall_s, .hurried = q->work < ROUTE_WORK_FULL,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
@@ -258,6 +258,7 @@ static void count_tokens(struct route *r, const struct job *j)
 	r->stats.tokens += j->news.ids;
 	r->stats.tokenize_failed += j->news.failed;
 	r->stats.tokenize_bounded += j->news.bounded;
+	r->stats.tokenize_bounded_by[j->bound] += j->news.bounded;
 	r->stats.chat_refused += j->refused && j->seq <= 0;
 	r->stats.chat_unknown += j->unknown && j->seq <= 0;
 }
@@ -404,11 +405,14 @@ static void decide_off(struct route *r, struct job *j, struct route_answer *a)
 static void decide(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
 	struct settling st = { .n = 0 };
+	uint64_t work;
 
 	j->pool_opts = pool_options_of(j->opts, j->pool);
 	j->choice = (struct policy_choice){ .first = -1, .second = -1 };
 	take_back(r, j);
+	work = job_take_work(r, j, q->work);
 	a->why = job_read_prompt(r, j);
+	a->work = job_pay_work(j, work);
 	a->cut = j->cut && j->prompt->found;
 	a->more = j->more && a->why != WHY_BADBODY;
 	if (a->why == WHY_COLD) {
@@ -437,7 +441,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	if (q->seq <= 0 && pool_options_of(j.opts, j.pool)->mode == MODE_OFF) {
 		decide_off(r, &j, a);
 	} else {
-		a->stands = !job_take_body(r, &j, q);
+		a->stands = !job_take_body(r, &j, q) || !job_is_due(&j);
 		if (a->stands)
 			a->more = j.more;
 		else
@@ -474,7 +478,7 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, 0, &j);
 	j.seq = -1;
-	j.work = ROUTE_WORK_FULL;
+	j.work.left = ROUTE_WORK_FULL;
 	j.hurried = false;
 	j.aside = true;
 	job_take_body(r, &j, q);

@@ -164,8 +164,8 @@ struct route_request {
 /* Reading a body and making pages of its text is always done: a look at each byte. Templates and tokenizers cost more, in steps that
  * are counted as they are done, no clock is asked. When <work> is used up the answer comes from the ids made so far, and from pages of
  * text if there are none. ROUTE_WORK_FULL: as much as a body of its size may cost. 0: no template and no tokenizer at all. In between: what the
- * segment cache holds costs a sixteenth of what it does not. Less than ROUTE_WORK_FULL also leaves out the rules of policy.compare. */
-#define ROUTE_WORK_FULL	400000u
+ * segment cache holds costs a tenth of what it does not. Less than ROUTE_WORK_FULL also leaves out the rules of policy.compare. */
+#define ROUTE_WORK_FULL	350000u
 
 struct route_answer {
 	struct span server, alt;	/* "" when not set; live in the scratch until its next use */
@@ -174,6 +174,7 @@ struct route_answer {
 	uint32_t pages, prompt_pages;	/* matched at <server>; of the whole visible prompt */
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
+	uint32_t work;			/* steps that it took, of those it might take */
 	uint64_t decision;		/* number of its record; 0: none is kept */
 	bool stands;			/* a slice nobody waited for, or that came before: nothing but
 					 * <more> is set, and what was answered still holds */
@@ -242,6 +243,14 @@ int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now, str
 
 /* ---- what is known, for /metrics ------------------------------------------------------------ */
 
+/* Why a request had no more work than it had. */
+enum work_bound {
+	BOUND_BODY,	/* that is what a body of its size may cost */
+	BOUND_TENANT,	/* its tenant's share of the thread was used up */
+	BOUND_CALLER,	/* route_request.work */
+	BOUNDS
+};
+
 struct route_stats {
 	uint64_t requests;		/* route at seq 0 */
 	uint64_t slices;		/* route-N */
@@ -257,6 +266,7 @@ struct route_stats {
 	uint64_t closed_by_load, closed_by_silence, closed_by_age, closed_by_room;
 	uint64_t pools_refused, servers_refused;
 	uint64_t tokenized, tokens;	/* requests whose text was made into ids; ids of it */
+	uint64_t tokenize_bounded_by[BOUNDS];
 	uint64_t tokenize_failed, tokenize_bounded;	/* requests: it could not be; only its beginning was, the rest is too long */
 	uint64_t tokens_compared, tokens_differed;	/* prompts of which the engine has told its count; another one than ours */
 	uint64_t models_disagree;	/* in text mode for that, now */

@@ -25,6 +25,7 @@ struct sliced {
 	struct words *words;		/* NULL: nobody asks for them, or no memory */
 	struct { char *p; size_t n, cap; bool wanted, lost; } raw;	/* the body so far, for conversations */
 	int64_t next_seq;
+	uint64_t work, looked;		/* steps taken for it; bytes gone over by all decisions so far */
 	int64_t visible, whole;		/* bytes; -1 unknown */
 	uint64_t process;		/* hash of the HAProxy process */
 	enum prompt_api api;

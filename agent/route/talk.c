@@ -1,7 +1,7 @@
 /* talk.c - a conversation's text, and the ids of it.
  *
- * A text that is whole and within <work> is encoded at once, through the cache of segments: of a conversation that goes on only what is
- * new costs anything. Of a longer one, and of one that was cut, only the ids that nothing behind can change count.
+ * A text that is whole is encoded at once, through the cache of segments: of a conversation that goes on only what is
+ * new costs anything. Where the work runs out the ids end. Of one that was cut, only the ids that nothing behind can change count.
  * Harmony's runs are encoded one by one, as its engines do it: a long one in chunks of the cache, a token as itself. */
 #include "agent/base/mem.h"
 #include "agent/route/talk.h"
@@ -9,6 +9,8 @@
 
 #define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while one body is rendered */
 #define PORTION		((size_t)64 << 10)
+#define KEPT_MOST	((size_t)512 << 10)	/* of a text whose ids are not sure yet */
+#define TOKEN_STEPS	60u			/* of a token that is looked for by its name, in steps of work.h */
 
 struct talk {
 	struct chat_scratch *chat;
@@ -42,70 +44,96 @@ static struct cached by_whom(const struct talk_ask *a)
 	return (struct cached){ .tok = a->by.tok, .scratch = a->by.scratch, .cache = a->by.cache, .tenant = a->by.tenant };
 }
 
-/* The beginning of <text>, <n> bytes of it, in portions; *used: of how many bytes the ids are. */
-static int encode_beginning(struct talk *t, const struct talk_ask *a, struct span text, unsigned flags, size_t n, size_t *used)
+/* The beginning of a longer text, in portions; *used: of how many bytes the ids are. */
+static int encode_beginning(struct talk *t, const struct talk_ask *a, struct span text, unsigned flags, size_t *used)
 {
 	struct cached by = by_whom(a);
 	enum stream_result r = STREAM_DONE;
-	size_t at = 0, sure = 0, work = a->by.work;
+	size_t at = 0, sure = 0;
 
 	stream_free(t->stream);
-	t->stream = stream_new(&(struct stream_opts){ .max_bytes = a->by.work + PORTION, .flags = flags });
+	t->stream = stream_new(&(struct stream_opts){ .max_bytes = KEPT_MOST, .flags = flags });
 	if (t->stream == NULL || stream_begin(t->stream, &by, &t->ids) != STREAM_DONE)
 		return -1;
-	while (r == STREAM_DONE && at < n) {
-		size_t more = n - at < PORTION ? n - at : PORTION;
+	while (r == STREAM_DONE && at < text.n) {
+		size_t more = text.n - at < PORTION ? text.n - at : PORTION;
 
+		if (more > KEPT_MOST - stream_left(t->stream))
+			break;
 		if ((r = stream_feed(t->stream, span_of(text.p + at, more))) != STREAM_DONE)
 			break;
 		at += more;
-		r = stream_work(t->stream, &work);
+		r = stream_work(t->stream, &a->by.work->left);
 	}
-	if (r < 0 || (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure) < 0))
+	if ((r < 0 && r != STREAM_SPENT) || (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure, &a->by.work->left) < 0))
 		return -1;
 	*used = at - stream_left(t->stream) + sure;
-	return 0;
+	return r != STREAM_DONE || at < text.n ? TOK_SPENT : 0;
+}
+
+/* The encoder charges its scratch. */
+static void take_work(const struct talk_ask *a)
+{
+	*tok_scratch_work(a->by.scratch) = *a->by.work;
+}
+
+static void give_work(const struct talk_ask *a)
+{
+	struct work_left *w = tok_scratch_work(a->by.scratch);
+
+	*a->by.work = *w;
+	work_unbound(w);
 }
 
 static int encode_text(struct talk *t, const struct talk_ask *a, struct span text, unsigned flags, bool part, size_t *used)
 {
 	struct cached by = by_whom(a);
+	int rc;
 
-	if (part || text.n > a->by.work)
-		return encode_beginning(t, a, text, flags, text.n < a->by.work ? text.n : a->by.work, used);
-	*used = text.n;
-	return tok_cached_encode(&by, text, flags, &t->ids);
+	if (part)
+		return encode_beginning(t, a, text, flags, used);
+	take_work(a);
+	rc = tok_cached_some(&by, text, flags, &t->ids, used);
+	give_work(a);
+	return rc;
 }
 
 /* Text, whatever it looks like. */
 static int encode_plain(struct talk *t, const struct talk_ask *a, struct span text)
 {
 	struct cached by = by_whom(a);
+	int rc;
 
-	return cached_plain(&by, text, &t->ids);
+	take_work(a);
+	rc = cached_plain(&by, text, &t->ids);
+	give_work(a);
+	return rc;
 }
 
 static int encode_token(struct talk *t, const struct talk_ask *a, struct span text)
 {
 	token_id id = tok_id(a->by.tok, text);
 
+	work_spend(a->by.work, TOKEN_STEPS);
 	if (id == BPE_NO_ID || ids_reserve(&t->ids, 1) < 0)
 		return -1;
 	t->ids.p[t->ids.n++] = id;
 	return 0;
 }
 
-/* Run by run; a run that does not fit <work> any more is where it ends. */
+/* Run by run, until the work is used up. */
 static int encode_runs(struct talk *t, const struct talk_ask *a, const struct chat_text *text, size_t *used)
 {
+	int rc;
+
 	for (size_t i = 0; i < text->n_runs; i++) {
 		const struct chat_run *run = &text->runs[i];
 		struct span s = span_of(text->p + run->at, run->n);
 
-		if (run->at + run->n > a->by.work)
-			return 0;
-		if ((run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) < 0)
-			return -1;
+		if (work_spent(a->by.work))
+			return TOK_SPENT;
+		if ((rc = run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) != 0)
+			return rc;
 		*used = run->at + run->n;
 	}
 	return 0;
@@ -133,14 +161,16 @@ enum chat_result talk_ids(struct talk *t, const struct talk_ask *a, struct talk_
 	enum chat_result r = chat_render(a->chat, t->chat, &a->body, &text);
 	size_t used = 0;
 	bool plain, special;
+	int rc;
 
 	if (r != CHAT_DONE)
 		return r;
 	t->ids.n = 0;
 	plain = text.n_runs > 0 && text.runs[0].kind != RUN_TEXT;
 	special = a->by.special == SPECIAL_ADD || (a->by.special == SPECIAL_AUTO && text.special);
-	if ((plain ? encode_runs(t, a, &text, &used) :
-	     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used)) < 0)
+	rc = plain ? encode_runs(t, a, &text, &used) :
+		     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used);
+	if (rc < 0)
 		return CHAT_NO_MEMORY;
 	t->run = (struct text_item){ .whole = !text.part && used == text.n };
 	if (!truncate_ids(t, &text, t->run.whole, special))
@@ -150,7 +180,7 @@ enum chat_result talk_ids(struct talk *t, const struct talk_ask *a, struct talk_
 	*out = (struct talk_ids){
 		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = t->run.whole ? 0 : text.n - used },
 		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .system_unseen = text.system_unseen,
-		.developer_unseen = text.developer_unseen, .bounded = text.n > a->by.work,
+		.developer_unseen = text.developer_unseen, .bounded = rc == TOK_SPENT,
 	};
 	return CHAT_DONE;
 }

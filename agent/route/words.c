@@ -15,7 +15,7 @@
 #define IDS_KEPT	((size_t)1 << 18)	/* room that stays between two requests */
 #define KEPT_MOST	((size_t)256 << 10)	/* of a text whose ids are not sure yet */
 #define PORTION		((size_t)64 << 10)	/* that a stream is given at a time */
-#define PROMPT_COST	64u			/* of one more prompt, in bytes that are encoded in its time */
+#define PROMPT_STEPS	20u			/* of one more prompt, in steps of work.h */
 
 struct words {
 	struct prompt_text *text;
@@ -31,6 +31,7 @@ struct words {
 	struct { struct text_item *p; size_t n, cap; } runs;
 	size_t item, fed;
 	bool begun, failed;
+	bool stopped;			/* inside prompt <item>, which cannot go on: these are all ids there will be */
 	size_t kept_back;		/* bytes of prompt <item> that its ids are not of */
 	/* for counters */
 	struct words_news news;
@@ -58,7 +59,7 @@ static void forget(struct words *w)
 	w->stream = NULL;
 	w->tok = NULL;
 	w->ids.n = w->solid = w->runs.n = w->item = w->fed = w->kept_back = 0;
-	w->begun = w->failed = false;
+	w->begun = w->failed = w->stopped = false;
 }
 
 static void free_ids(struct words *w)
@@ -149,17 +150,24 @@ static struct cached by_whom(const struct words_ask *a)
 	return (struct cached){ .tok = a->tok, .scratch = a->scratch, .cache = a->cache, .tenant = a->tenant };
 }
 
-/* All at once, where it is all there and within bounds: no copy is made then. */
+/* All at once, where it is all there: no copy is made then. Where the work runs out it stays: the next request with this text goes on
+ * from what the cache of segments has by then. */
 static enum stream_result encode_whole(struct words *w, const struct words_ask *a)
 {
+	struct work_left *work = tok_scratch_work(a->scratch);
 	size_t at = item_at(w->text, w->item);
 	struct span s = span_of(w->text->words.p + at, w->text->items.p[w->item].end - at);
 	struct cached by = by_whom(a);
+	int rc;
 
-	if (tok_cached_encode(&by, s, w->special ? TOK_SPECIAL : 0, &w->ids) < 0)
+	*work = *a->work;
+	rc = tok_cached_some(&by, s, w->special ? TOK_SPECIAL : 0, &w->ids, &w->fed);
+	*a->work = *work;
+	work_unbound(work);
+	if (rc < 0)
 		return STREAM_NO_MEMORY;
-	w->fed = s.n;
-	return STREAM_DONE;
+	w->stopped = rc == TOK_SPENT;
+	return w->stopped ? STREAM_MORE : STREAM_DONE;
 }
 
 static enum stream_result stream_on(struct words *w, const struct words_ask *a)
@@ -198,7 +206,7 @@ static enum stream_result feed(struct words *w, size_t room)
 }
 
 /* Portion by portion. A piece that is too long to wait for its end is where it stops: MORE. */
-static enum stream_result encode_more(struct words *w, const struct words_ask *a, size_t *work)
+static enum stream_result encode_more(struct words *w, const struct words_ask *a)
 {
 	size_t all = w->text->items.p[w->item].end - item_at(w->text, w->item), left;
 	enum stream_result r = stream_on(w, a);
@@ -208,24 +216,13 @@ static enum stream_result encode_more(struct words *w, const struct words_ask *a
 		if (w->fed < all && (left >= KEPT_MOST || w->ids.n >= a->max_ids))
 			return STREAM_MORE;
 		if ((r = feed(w, KEPT_MOST - left)) == STREAM_DONE)
-			r = stream_work(w->stream, work);
+			r = stream_work(w->stream, &a->work->left);
 		w->kept_back = stream_left(w->stream);
 		if (w->fed == all)
 			break;
 	}
-	return r;
-}
-
-static bool fits(const struct words *w, size_t work)
-{
-	const struct text_item *it = &w->text->items.p[w->item];
-
-	return it->whole && !w->begun && it->end - item_at(w->text, w->item) <= work;
-}
-
-static size_t spend(size_t work, size_t n)
-{
-	return work > n ? work - n : 0;
+	w->stopped = r == STREAM_SPENT;
+	return w->stopped ? STREAM_MORE : r;
 }
 
 /* Prompt after prompt. STREAM_MORE: out of work, or of ids that anybody asks for; DONE: of words. */
@@ -233,25 +230,19 @@ static enum stream_result encode(struct words *w, const struct words_ask *a)
 {
 	const struct prompt_text *t = w->text;
 	enum stream_result r = STREAM_DONE;
-	size_t work = a->work;
 
 	for (; w->item < t->items.n; w->item++) {
 		bool whole = t->items.p[w->item].whole;
 
-		if (w->ids.n >= a->max_ids || work == 0)
+		if (w->stopped || w->ids.n >= a->max_ids || work_spent(a->work))
 			return STREAM_MORE;
-		if (fits(w, work)) {
-			r = encode_whole(w, a);
-			work = spend(work, w->fed);
-		} else {
-			r = encode_more(w, a, &work);
-		}
+		r = whole && !w->begun ? encode_whole(w, a) : encode_more(w, a);
 		w->solid = w->ids.n;
 		if (r >= 0 && !run_set(w, w->item, r == STREAM_DONE && whole))
 			return STREAM_NO_MEMORY;
 		if (r != STREAM_DONE || !whole)
 			return r;
-		work = spend(work, PROMPT_COST);
+		work_spend(a->work, PROMPT_STEPS);
 		w->begun = false;
 		w->fed = 0;
 	}
@@ -259,11 +250,11 @@ static enum stream_result encode(struct words *w, const struct words_ask *a)
 }
 
 /* Ids that are sure of what is kept back of the last prompt, behind those that stay. */
-static enum stream_result peek(struct words *w)
+static enum stream_result peek(struct words *w, struct work_left *work)
 {
 	size_t used = 0;
 
-	if (!w->begun || stream_peek(w->stream, &w->ids, &used) < 0)
+	if (!w->begun || stream_peek(w->stream, &w->ids, &used, &work->left) < 0)
 		return w->begun ? STREAM_NO_MEMORY : STREAM_DONE;
 	w->kept_back -= used;
 	w->runs.p[w->runs.n - 1].end = w->ids.n;
@@ -301,7 +292,7 @@ static enum words_result ids_of_words(struct words *w, const struct words_ask *a
 	w->ids.n = w->solid;
 	r = encode(w, a);
 	if (r == STREAM_DONE)
-		r = peek(w) < 0 ? STREAM_NO_MEMORY : r;
+		r = peek(w, a->work) < 0 ? STREAM_NO_MEMORY : r;
 	if (r < 0)
 		return fail(w);
 	tell(w, r == STREAM_MORE);

@@ -34,7 +34,7 @@ struct words_ask {
 	uint64_t tenant;		/* struct segcache_scope */
 	enum model_special special;
 	size_t max_ids;			/* what is beyond has no pages anyway */
-	size_t work;			/* units of stream_step() in this call */
+	struct work_left *work;		/* of the request: what is done is charged to it */
 };
 
 /* Of all prompts, one after the other. Borrowed until the next call for <w>. */
@@ -55,7 +55,7 @@ enum words_result words_ids(struct words *w, const struct words_ask *a, struct w
 
 /* What is new since it was last asked, for counters: what slices do together counts once. */
 struct words_news {
-	bool made, bounded, failed;	/* ids of words; <work> or <max_ids> was reached */
+	bool made, bounded, failed;	/* ids of words; <work> or <max_ids> was reached, or a text is too long to wait for its end */
 	uint64_t ids;
 };
 struct words_news words_news(struct words *w);

@@ -362,6 +362,7 @@ bool added_next(const struct added *a, struct span text, struct added_at *at, st
 	if (a->n_tokens == 0)
 		return false;
 	for (; (i = filter(a, p, i, n)) < n; i++) {
+		at->looks++;
 		if ((found = longest(a, p, i, n, &open)) == NO_TOKEN)
 			continue;
 		t = &a->token[found];

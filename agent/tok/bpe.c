@@ -21,7 +21,15 @@ struct bpe_scratch *bpe_scratch_new(void)
 		mem_free(c);
 		return NULL;
 	}
+	if (c != NULL)
+		bpe_scratch_work(c, NULL);
 	return c;
+}
+
+void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w)
+{
+	work_unbound(&c->nobody);
+	c->work = w != NULL ? w : &c->nobody;
 }
 
 void bpe_scratch_free(struct bpe_scratch *c)
@@ -129,6 +137,7 @@ static int write_out(const struct bpe *b, struct bpe_scratch *c, size_t *budget,
 
 int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, struct ids *out)
 {
+	size_t had = budget;
 	int rc = 0;
 
 	if (c->phase == LONG_WALK && (rc = walk_step(b, &c->walk, &c->atoms, &c->m.sym, &c->spare, &budget)) == 0)
@@ -142,14 +151,21 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 		c->phase = LONG_OUT;
 	if (c->phase == LONG_OUT && (rc = write_out(b, c, &budget, out)) == 0)
 		c->phase = LONG_IDLE;
+	work_spend(c->work, STEPS_TRY * (had - budget));
 	return rc;
 }
 
 /* ---- a piece that the cache does not have ------------------------------------------------------- */
 
+/* 1: the work is used up, and it has no ids. */
 static int encode_long(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
 {
-	return start(b, c, p, n, room) < 0 ? -1 : bpe_long_step(b, c, SIZE_MAX, out);
+	size_t had = out->n;
+	int rc = start(b, c, p, n, room) < 0 ? -1 : bpe_long_step(b, c, c->work->left / STEPS_TRY + 1, out);
+
+	if (rc > 0)
+		out->n = had;
+	return rc;
 }
 
 static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
@@ -247,7 +263,9 @@ static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct
 static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all, struct ids *out)
 {
 	uint32_t i, done = 0;
+	int rc;
 
+	work_spend(c->work, h->n * STEPS_PIECE / 2 + h->n_misses * STEPS_MISS);
 	for (i = 0; i < h->n_misses; i++) {
 		uint32_t k = h->miss[i], at = piece_at(h, k);
 
@@ -255,8 +273,10 @@ static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk 
 			return -1;
 		write_hits(h, done, k, out);
 		h->ids[i].at = out->n;
-		if (h->end[k] > at && encode_piece(b, c, h->text + at, h->end[k] - at, all - at, out) < 0)
-			return -1;
+		if (h->end[k] > at && (rc = work_spent(c->work) ? 1 : encode_piece(b, c, h->text + at, h->end[k] - at, all - at, out)) != 0) {
+			h->n_misses = i;
+			return rc;
+		}
 		h->ids[i].n = out->n - h->ids[i].at;
 		done = k + 1;
 	}
@@ -284,6 +304,7 @@ static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8
 {
 	struct chunk h;
 	size_t i;
+	int rc;
 
 	for (i = 0; i < n; i += h.n) {
 		h.text = text;
@@ -292,9 +313,11 @@ static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8
 		h.n = n - i < CHUNK ? (uint32_t)(n - i) : CHUNK;
 		look_up(c->cache, &h);
 		fetch(b, &h);
-		if (write_chunk(b, c, &h, all, out) < 0)
+		if ((rc = write_chunk(b, c, &h, all, out)) < 0)
 			return -1;
 		keep_misses(c, &h, out);
+		if (rc > 0)
+			return rc;
 	}
 	return 0;
 }
@@ -320,8 +343,10 @@ int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, 
 	for (i = safe; rc == 0 && i < n; i++) {
 		uint32_t at = i ? end[i - 1] : 0;
 
-		if (end[i] > at)
+		if (end[i] > at) {
+			work_spend(c->work, STEPS_MISS);
 			rc = encode_piece(b, c, text + at, end[i] - at, all - at, out);
+		}
 	}
 	if (rc < 0)
 		out->n = had;

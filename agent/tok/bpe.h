@@ -14,6 +14,7 @@
 
 #include "agent/base/err.h"
 #include "agent/base/types.h"
+#include "agent/base/work.h"
 
 typedef uint32_t token_id;
 
@@ -64,6 +65,8 @@ struct bpe *bpe_of_image(struct span image);
 struct bpe_scratch *bpe_scratch_new(void);	/* piece cache: half a megabyte */
 size_t bpe_scratch_bytes(const struct bpe_scratch *c);	/* memory it holds: some 50 bytes for each of the longest piece, too */
 void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
+/* Charge what is encoded with <c> to <w>, borrowed until the next call; NULL: nobody counts. */
+void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w);
 
 /* Ids that come out. Grows; the caller owns it. */
 struct ids {
@@ -74,7 +77,8 @@ int ids_reserve(struct ids *v, size_t more);	/* -1: no memory. A block that is l
 void ids_free(struct ids *v);			/* wipes all of it */
 
 /* Append the ids of pieces [0 .. n) of <text>; piece i ends at end[i], the first begins at 0 (as in struct pieces).
- * The piece cache of <c> serves one bpe at a time. -1: no memory (what was appended is taken back). */
+ * The piece cache of <c> serves one bpe at a time. -1: no memory (what was appended is taken back). 1: the work is used up; the ids of
+ * the first pieces are there. */
 int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
 	       struct ids *out);
 

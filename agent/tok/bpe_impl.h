@@ -204,6 +204,7 @@ struct merger {
 	uint64_t *cand;			/* rank << 32 | result with the one behind it, PAIR_NONE */
 	uint64_t *heap;			/* rank << 32 | place; those that have changed since are stale */
 	size_t cap, n_heap, heap_cap, at;
+	size_t units;			/* of work done for pairs of tokens, besides the try itself, until somebody sets it to 0 */
 	uint32_t left, right, made;	/* of the last merge, made as in struct sym */
 	bool in_order;			/* no merge had a lower rank than one before it */
 };
@@ -247,8 +248,8 @@ int walk_start(struct walk *w, size_t n);
 int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget);
 void walk_fini(struct walk *w);
 
-/* A piece of at most WALK_SHORT bytes without a limit, its longest token <f> known: how many ids came to <out>, which has room for n; 0: it has to
- * go the long way; -1 no memory. */
+/* A piece of at most WALK_SHORT bytes, its longest token <f> known: how many ids came to <out>, which has room for n; 0: it has to
+ * go the long way, where it can be stopped; -1 no memory. Charged to the work of <c>. */
 #define WALK_SHORT 1024u
 ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct found f, token_id *out);
 
@@ -261,6 +262,13 @@ struct bpe_scratch {
 	struct cached *cache;
 	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
+	struct work_left *work;		/* who pays; never NULL */
+	struct work_left nobody;
 };
+
+/* Prices, in steps of work.h. A try of the walk: a token is looked for, and whether it may follow the one before. */
+#define STEPS_PIECE	2u		/* two pieces of the cache, or one that is looked up and kept */
+#define STEPS_MISS	10u		/* a piece that the cache does not have */
+#define STEPS_TRY	5u
 
 #endif

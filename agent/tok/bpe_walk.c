@@ -62,6 +62,7 @@ static int follows_by_merging(const struct bpe *b, struct merger *m, uint32_t x,
 		return -1;
 	memcpy(both, b->text + left->at, left->n);
 	memcpy(both + left->n, b->text + right->at, right->n);
+	m->units += 4 * ((size_t)left->n + right->n);
 	rc = merge_bytes(b, m, both, (size_t)left->n + right->n);
 	if (both != few)
 		mem_free_wiped(both, (size_t)left->n + right->n);
@@ -70,10 +71,15 @@ static int follows_by_merging(const struct bpe *b, struct merger *m, uint32_t x,
 	return m->sym.n == 2 && m->sym.p[0] == x && m->sym.p[1] == y;
 }
 
+/* A try is a unit of work. It costs more when the signs do not tell, and the merges of both tokens are looked through, and still more when
+ * both have to be merged to see. */
+#define UNITS_MEET	3u
+
 static inline int follows(const struct bpe *b, struct merger *spare, uint32_t x, uint32_t y)
 {
 	if (sign_apart(&b->sym[x], &b->sym[y]))
 		return 1;
+	spare->units += UNITS_MEET;
 	if (b->sym[x].flags & b->sym[y].flags & SYM_IN_ORDER)
 		return pair_find(b, x, y) == PAIR_NONE && walk_meet(b, x, y);
 	return follows_by_merging(b, spare, x, y);
@@ -113,12 +119,6 @@ static inline bool is_dead(const struct walk *w, size_t at)
 	return w->dead[at / 64] >> at % 64 & 1;
 }
 
-/* What a try costs above one unit: two tokens that have to be merged to see. */
-static size_t more_work(const struct bpe *b, uint32_t x, uint32_t y)
-{
-	return b->sym[x].flags & b->sym[y].flags & SYM_IN_ORDER ? 0 : 4 * ((size_t)b->sym[x].n + b->sym[y].n);
-}
-
 /* Back to the token before: what comes behind it fits nowhere. */
 static void walk_back(const struct bpe *b, struct walk *w, struct syms *out)
 {
@@ -152,12 +152,10 @@ static int walk_run(const struct bpe *b, struct walk *w, struct atoms *a, struct
 		end = w->at + w->next.n;
 		fits = !is_dead(w, end);
 		if (fits && out->n > w->base) {
-			uint32_t before = out->p[out->n - 1];
-			size_t more = more_work(b, before, w->next.sym);
-
-			left -= more < left - 1 ? more : left - 1;
-			if ((fits = follows(b, spare, before, w->next.sym)) < 0)
+			spare->units = 0;
+			if ((fits = follows(b, spare, out->p[out->n - 1], w->next.sym)) < 0)
 				return -1;
+			left -= spare->units < left - 1 ? spare->units : left - 1;
 		}
 		if (!fits) {
 			walk_shorter(b, w);
@@ -214,14 +212,19 @@ ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p,
 	struct syms *st = &c->m.sym;
 	const struct sym *sym = b->sym;
 	bool any_dead = false;
-	size_t at = 0, k = 0, i;
+	size_t at = 0, k = 0, tries = 0, most = 32 * n + 64, i;
 	int fits;
 
 	if (st->cap < n && syms_grow(st, n) < 0)
 		return -1;
+	c->spare.units = 0;
 	for (;;) {
 		size_t end = at + f.n;
 
+		if (++tries + c->spare.units > most) {
+			work_spend(c->work, STEPS_TRY * most);
+			return 0;
+		}
 		if (f.sym == SYM_NONE) {
 			if (k == 0)
 				return 0;
@@ -244,6 +247,7 @@ ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p,
 		f.sym = sym[f.sym].prefix;
 		f.n = f.sym == SYM_NONE ? 0 : sym[f.sym].n;
 	}
+	work_spend(c->work, STEPS_TRY * (tries + c->spare.units));
 	for (i = 0; i < k; i++)
 		out[i] = sym[st->p[i]].id;
 	return (ssize_t)k;

@@ -10,6 +10,15 @@
 #include "agent/tok/cached.h"
 #include "agent/tok/chunk.h"
 
+/* Prices in steps of work.h: of a look into the cache, and bytes of text for one more, whose ids are copied. */
+#define STEPS_FOUND	12
+#define FOUND_BYTES	64
+/* The same of an added token, and of the text before it, which is looked through for the next. */
+#define STEPS_CUT	9
+#define STEPS_LOOK	2
+#define CUT_BYTES	128
+#define BYTES_PER_ID	3		/* where nothing better is known */
+
 int cached_find(const struct cached *c, struct span text, bool first, struct segcache_key *key, struct ids *out)
 {
 	struct segcache_scope scope = { tok_fingerprint(c->tok), c->tenant };
@@ -17,6 +26,7 @@ int cached_find(const struct cached *c, struct span text, bool first, struct seg
 	key->bytes = 0;
 	if (c->cache == NULL || text.n < CACHED_LEAST)
 		return 0;
+	work_spend(tok_scratch_work(c->scratch), STEPS_FOUND + text.n / FOUND_BYTES);
 	*key = segcache_key(c->cache, scope, text, first && tok_segments(c->tok).first_differs);
 	return segcache_get(c->cache, key, out);
 }
@@ -35,22 +45,24 @@ int cached_chunk(const struct cached *c, struct span text, bool first, struct id
 
 	if (got != 0)
 		return got < 0 ? -1 : 0;
-	if (tok_encode_segment(c->tok, c->scratch, text, first, out) < 0)
-		return -1;
+	if ((got = tok_encode_segment(c->tok, c->scratch, text, first, out)) != 0)
+		return got;
 	cached_keep(c, &key, out->p + from, out->n - from);
 	return 0;
 }
 
-/* What stands between two added tokens. */
-static int segment(const struct cached *c, unsigned places, struct span text, bool first, struct ids *out)
+/* What stands between two added tokens. *used grows by the bytes of its whole chunks. */
+static int segment(const struct cached *c, unsigned places, struct span text, bool first, struct ids *out, size_t *used)
 {
 	struct chunk_search s = { 0 };
 	size_t n;
+	int rc;
 
 	while (text.n > 0) {
 		n = chunk_next(places, &s, text, true);
-		if (cached_chunk(c, span_of(text.p, n), first, out) < 0)
-			return -1;
+		if ((rc = cached_chunk(c, span_of(text.p, n), first, out)) != 0)
+			return rc;
+		*used += n;
 		text.p += n;
 		text.n -= n;
 		first = false;
@@ -61,14 +73,14 @@ static int segment(const struct cached *c, unsigned places, struct span text, bo
 int cached_plain(const struct cached *c, struct span text, struct ids *out)
 {
 	struct tok_segments s = tok_segments(c->tok);
-	size_t from = out->n;
+	size_t from = out->n, used = 0;
+	int rc;
 
 	if (c->cache == NULL || !s.independent)
 		return tok_encode_segment(c->tok, c->scratch, text, true, out);
-	if (segment(c, s.places, text, true, out) == 0)
-		return 0;
-	out->n = from;
-	return -1;
+	if ((rc = segment(c, s.places, text, true, out, &used)) < 0)
+		out->n = from;
+	return rc;
 }
 
 static int append(struct ids *out, const token_id *ids, size_t n)
@@ -82,40 +94,64 @@ static int append(struct ids *out, const token_id *ids, size_t n)
 	return 0;
 }
 
-static int segments(const struct cached *c, unsigned places, struct span text, struct ids *out)
+static int segments(const struct cached *c, unsigned places, struct span text, struct ids *out, size_t *used)
 {
+	struct work_left *w = tok_scratch_work(c->scratch);
 	size_t at = 0, end;
 	struct tok_cut cut;
 	bool more;
+	int rc;
 
 	do {
+		if (work_spent(w))
+			return TOK_SPENT;
 		more = tok_next_cut(c->tok, text, at, &cut);
 		end = more ? cut.at : text.n;
-		if (end > at && segment(c, places, span_of(text.p + at, end - at), at == 0, out) < 0)
-			return -1;
+		work_spend(w, STEPS_CUT + cut.looks * STEPS_LOOK + (end - at) / CUT_BYTES);
+		*used = at;
+		if (end > at && (rc = segment(c, places, span_of(text.p + at, end - at), at == 0, out, used)) != 0)
+			return rc;
 		if (more && append(out, &cut.id, 1) < 0)
 			return -1;
 		at = more ? cut.at + cut.n : end;
 	} while (more);
+	*used = at;
 	return 0;
 }
 
-int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out)
+/* All at once: what it is of cannot be told by its ids, but by how many of them there are. */
+static int whole(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used)
+{
+	size_t from = out->n, guess;
+	int rc = tok_encode(c->tok, c->scratch, text, flags, out);
+
+	guess = (out->n - from) * BYTES_PER_ID;
+	*used = rc == 0 ? text.n : guess < text.n ? guess : text.n;
+	return rc;
+}
+
+int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used)
 {
 	struct tok_segments s = tok_segments(c->tok);
 	struct ids prefix = tok_prefix(c->tok), suffix = tok_suffix(c->tok);
 	size_t from = out->n;
+	int rc = -1;
 
+	*used = 0;
 	if (c->cache == NULL || !s.independent)
-		return tok_encode(c->tok, c->scratch, text, flags, out);
-	if ((flags & TOK_SPECIAL) != 0 && append(out, prefix.p, prefix.n) < 0)
-		goto fail;
-	if (segments(c, s.places, text, out) < 0)
-		goto fail;
-	if ((flags & TOK_SPECIAL) != 0 && append(out, suffix.p, suffix.n) < 0)
-		goto fail;
-	return 0;
-fail:
-	out->n = from;
-	return -1;
+		return whole(c, text, flags, out, used);
+	if ((flags & TOK_SPECIAL) == 0 || append(out, prefix.p, prefix.n) == 0)
+		rc = segments(c, s.places, text, out, used);
+	if (rc == 0 && (flags & TOK_SPECIAL) != 0)
+		rc = append(out, suffix.p, suffix.n);
+	if (rc < 0)
+		out->n = from;
+	return rc;
+}
+
+int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out)
+{
+	size_t used;
+
+	return tok_cached_some(c, text, flags, out, &used);
 }

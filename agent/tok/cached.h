@@ -20,13 +20,17 @@ struct cached {
 /* Shorter segments are encoded at once: that takes no longer than to look for them. */
 #define CACHED_LEAST	16u
 
-/* As tok_encode(): 0, or -1 and <out> as it was. */
+/* As tok_encode(): 0, or -1 and <out> as it was, or TOK_SPENT. */
 int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out);
 
-/* One chunk, or a segment that is none longer: looked for, else encoded and kept. <first>: the text begins with it. 0, -1. */
+/* The same, with how many bytes of <text> the ids are of: when the work of the scratch is used up, *used of them, and perhaps some more. */
+int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used);
+
+/* One chunk, or a segment that is none longer: looked for, else encoded and kept. <first>: the text begins with it. 0, -1, or TOK_SPENT
+ * and perhaps ids of its beginning. */
 int cached_chunk(const struct cached *c, struct span text, bool first, struct ids *out);
 
-/* Text that holds no added token, whatever it looks like, in chunks: 0, or -1 and <out> as it was. */
+/* Text that holds no added token, whatever it looks like, in chunks: 0, TOK_SPENT, or -1 and <out> as it was. */
 int cached_plain(const struct cached *c, struct span text, struct ids *out);
 
 /* The same in two halves, for those that encode it otherwise: 1 found and appended, 0 encode it and call cached_keep(), -1. */

@@ -222,14 +222,15 @@ static void replace_string(const struct step *s, struct rewrite *w)
 	}
 }
 
-static void replace_regex(const struct step *s, struct rewrite *w)
+static void replace_regex(const struct step *s, struct work_left *work, struct rewrite *w)
 {
 	struct regex_scratch *c = regex_scratch_new();
+	struct work_left any = { .left = WORK_ANY };
 	struct regex_at at = { 0 };
 	size_t start, end;
 	int rc = -1;
 
-	while (c != NULL && (rc = regex_next(s->regex, c, w->in, w->n, &at, &start, &end)) > 0)
+	while (c != NULL && (rc = regex_next(s->regex, c, work != NULL ? work : &any, w->in, w->n, &at, &start, &end)) > 0)
 		rewrite_put(w, start, end, s->content.p, s->content.n);
 	if (rc < 0)
 		w->bad = w->changed = true;
@@ -253,7 +254,7 @@ static void run_step(const struct step *s, struct normal_buf *b, struct rewrite 
 		if (s->regex == NULL)
 			replace_string(s, w);
 		else if (w->n > 0)
-			replace_regex(s, w);
+			replace_regex(s, b->work, w);
 		break;
 	default:
 		form_run(s->form, b, w);

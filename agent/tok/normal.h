@@ -42,11 +42,12 @@ struct normal_buf {		/* scratch of one thread; all zero at first; grows, is wipe
 	size_t cap[2];
 	uint32_t *cp[2];	/* a stretch of characters */
 	size_t cap_cps;
+	struct work_left *work;	/* who pays for regular expressions; NULL: nobody counts */
 };
 void normal_buf_fini(struct normal_buf *b);
 
 /* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory, or
- * PCRE2 met a limit. O(n), but for regular expressions. */
+ * PCRE2 met a limit, or the work is used up. O(n), but for regular expressions. */
 void normal_run(const struct normal *m, struct normal_buf *b, struct span in, struct span *out);
 
 #endif

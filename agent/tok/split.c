@@ -250,7 +250,17 @@ struct split_traits split_traits(const struct split *s)
 
 struct split_scratch *split_scratch_new(void)
 {
-	return mem_alloc(sizeof(struct split_scratch));
+	struct split_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c != NULL)
+		split_scratch_work(c, NULL);
+	return c;
+}
+
+void split_scratch_work(struct split_scratch *c, struct work_left *w)
+{
+	work_unbound(&c->steps.nobody);
+	c->steps.work = w != NULL ? w : &c->steps.nobody;
 }
 
 size_t split_scratch_bytes(const struct split_scratch *c)

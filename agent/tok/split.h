@@ -11,6 +11,7 @@
 #define KVROUTE_TOK_SPLIT_H
 
 #include "agent/base/err.h"
+#include "agent/base/work.h"
 #include "agent/base/types.h"
 
 struct split;
@@ -58,6 +59,8 @@ struct span split_known_pattern(const char *name);
 struct split_scratch *split_scratch_new(void);
 size_t split_scratch_bytes(const struct split_scratch *c);	/* memory it holds, without what PCRE2 takes */
 void split_scratch_free(struct split_scratch *c);	/* wipes it */
+/* Charge steps that are not a hand scanner's to <w>, borrowed until the next call; NULL: nobody counts. */
+void split_scratch_work(struct split_scratch *c, struct work_left *w);
 
 /* Forget a text that was not gone through to its end. To be called when one is given up (see split_next()). */
 void split_scratch_forget(struct split_scratch *c);

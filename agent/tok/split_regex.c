@@ -8,6 +8,10 @@
  * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs
  * ten times the time. So there is one without, for texts that have no such character, which is asked first.
  *
+ * The work of a request bounds that of all its matches together. PCRE2 does not tell how far a match came towards its limit, so each is
+ * tried with a small limit first and then with one that doubles: what a limit allows is what its try is charged, so that the sum is never less
+ * than was done, and at most four times that. Nearly all matches need the first.
+ *
  * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is
  * matched by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
 #include "agent/tok/split_regex.h"
@@ -22,6 +26,12 @@
 #define HEAP_KIB_MOST	(256 * 1024)
 #define STACK_FIRST	(32 * 1024)
 #define STACK_MOST	(4 * 1024 * 1024)
+
+/* Prices in steps of work.h: a call, bytes gone over for one step, and units of PCRE2's limit for one. */
+#define STEPS_MATCH	6
+#define STEP_BYTES	8
+#define STEP_UNITS	2
+#define UNITS_FIRST	64u
 
 struct regex {
 	pcre2_general_context *general;
@@ -121,7 +131,6 @@ struct regex_scratch *regex_scratch_new(void)
 		regex_scratch_free(c);
 		return NULL;
 	}
-	pcre2_set_match_limit(c->match, STEPS_MOST);
 	pcre2_set_heap_limit(c->match, HEAP_KIB_MOST);
 	if ((c->stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MOST, c->general)) != NULL)
 		pcre2_jit_stack_assign(c->match, NULL, c->stack);
@@ -157,17 +166,36 @@ static bool has_new(const uint8_t *p, size_t n)
 	return false;
 }
 
-static int match(const pcre2_code *code, struct regex_scratch *c, const uint8_t *p, size_t n, size_t from)
+/* Within <units>, charged whatever comes of it. */
+static int match_within(const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, size_t from,
+			uint32_t units)
 {
-	int rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+	int rc;
 
-	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-		rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
+	pcre2_set_match_limit(c->match, units);
+	work_spend(w, units / STEP_UNITS);
+	rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+	if (rc != PCRE2_ERROR_JIT_STACKLIMIT)
+		return rc;
+	work_spend(w, units / STEP_UNITS * 4);	/* the interpreter is slower */
+	return pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
+}
+
+static int match(const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, size_t from)
+{
+	uint32_t units = UNITS_FIRST;
+	int rc = PCRE2_ERROR_MATCHLIMIT;
+
+	work_spend(w, STEPS_MATCH);
+	while (rc == PCRE2_ERROR_MATCHLIMIT && !work_spent(w) && units <= STEPS_MOST) {
+		rc = match_within(code, c, w, p, n, from, units);
+		units = units < STEPS_MOST && 2 * units > STEPS_MOST ? STEPS_MOST : 2 * units;
+	}
 	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;	/* 0: groups that did not fit the match data */
 }
 
-int regex_next(const struct regex *r, struct regex_scratch *c, const uint8_t *p, size_t n, struct regex_at *at, size_t *start,
-	       size_t *end)
+int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, struct regex_at *at,
+	       size_t *start, size_t *end)
 {
 	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(c->data);
 	int rc;
@@ -175,10 +203,12 @@ int regex_next(const struct regex *r, struct regex_scratch *c, const uint8_t *p,
 	if (!at->begun) {
 		at->begun = true;
 		at->exact = r->plain == NULL || has_new(p, n);
+		work_spend(w, n / STEP_BYTES);
 	}
 	while (at->from <= n) {
-		if ((rc = match(at->exact ? r->code : r->plain, c, p, n, at->from)) <= 0)
+		if ((rc = match(at->exact ? r->code : r->plain, c, w, p, n, at->from)) <= 0)
 			return rc;
+		work_spend(w, (v[1] - at->from) / STEP_BYTES);
 		if (v[0] != v[1] || !at->any || v[1] != at->end) {
 			*start = v[0];
 			*end = at->from = at->end = v[1];

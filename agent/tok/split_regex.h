@@ -4,6 +4,7 @@
 
 #include "agent/base/err.h"
 #include "agent/base/types.h"
+#include "agent/base/work.h"
 
 struct regex;
 struct regex_scratch;
@@ -24,9 +25,9 @@ struct regex_at {
 	bool begun, exact;	/* which of two patterns */
 };
 
-/* 1: a match, <start> .. <end>. 0: no more. -1: no memory, or a limit was met. */
-int regex_next(const struct regex *r, struct regex_scratch *c, const uint8_t *p, size_t n, struct regex_at *at, size_t *start,
-	       size_t *end);
+/* 1: a match, <start> .. <end>. 0: no more. -1: no memory, a limit was met, or <w>, which pays, is used up. */
+int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, struct regex_at *at,
+	       size_t *start, size_t *end);
 
 /* ---- split_onig.c ---- */
 

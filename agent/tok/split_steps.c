@@ -12,6 +12,11 @@
 
 #include "agent/base/mem.h"
 
+/* Prices in steps of work.h: of a piece of the step before, of each match in it and of what lies between; bytes for one step. */
+#define STEPS_PIECE_BEFORE	2
+#define STEPS_CUT		1
+#define STEP_BYTES_LOOKED	2
+
 bool step_rewrites(const struct step *s)
 {
 	return s->run >= RUN_PREFIX_SPACE || s->behaviour == SPLIT_REMOVED;
@@ -126,7 +131,7 @@ static int cuts_regex(const struct step *s, struct steps_scratch *c, const uint8
 	size_t prev = 0, start, end;
 	int rc;
 
-	while ((rc = regex_next(s->regex, c->regex, p, n, &at, &start, &end)) > 0)
+	while ((rc = regex_next(s->regex, c->regex, c->work, p, n, &at, &start, &end)) > 0)
 		if (put_match(c, &prev, start, end) < 0)
 			return -1;
 	if (rc < 0)
@@ -253,6 +258,7 @@ static int split_piece(const struct step *s, struct steps_scratch *c, const uint
 	rc = s->run == RUN_SCAN ? cuts_scan(s, c, p, n) : s->run == RUN_REGEX ? cuts_regex(s, c, p, n) : cuts_chars(s, c, p, n);
 	if (rc < 0)
 		return -1;
+	work_spend(c->work, STEPS_CUT * c->n_cuts);
 	for (i = 0; s->invert && i < c->n_cuts; i++)
 		c->cut[i].match = !c->cut[i].match;
 	if (s->behaviour == SPLIT_CONTIGUOUS)
@@ -355,6 +361,9 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		const uint8_t *p = in->text + at;
 
 		n = in->end[i] - at;
+		if (work_spent(c->work))
+			return -1;
+		work_spend(c->work, STEPS_PIECE_BEFORE + n / STEP_BYTES_LOOKED);
 		if (s->run == RUN_PREFIX_SPACE)
 			rc = prefix_space(p, n, out, b);
 		else if (s->run == RUN_METASPACE)

@@ -48,10 +48,11 @@ struct steps_scratch {
 	size_t n_cuts, cap_cuts;
 	struct regex_scratch *regex;
 	struct pieces batch;		/* RUN_SCAN's */
+	struct work_left *work, nobody;	/* who pays; never NULL */
 };
 void steps_scratch_fini(struct steps_scratch *c);	/* wipes it */
 
-/* All <n> steps over a text. The pieces, borrowed from <c> until its next use; NULL: no memory, or a limit of PCRE2. */
+/* All <n> steps over a text. The pieces, borrowed from <c> until its next use; NULL: no memory, a limit of PCRE2, or the work is used up. */
 const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, bool first);
 
 #endif

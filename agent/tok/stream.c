@@ -21,9 +21,8 @@
 #include "agent/tok/stream.h"
 
 #define CONTEXT		8u		/* bytes kept in front of <start>: two characters */
-#define AT_ONCE		8192u		/* a longer chunk is encoded in steps */
+#define AT_ONCE		(CHUNK_MOST + CHUNK_AHEAD)	/* a longer chunk is encoded in steps */
 #define KEEP_ROOM	65536u		/* a larger buffer is given back between texts */
-#define FOUND_COST	16u		/* a byte that was found in the cache costs a 16th of one that is encoded, and less */
 
 struct stream {
 	struct stream_opts o;
@@ -35,6 +34,7 @@ struct stream {
 	size_t start, settled, avail;
 	struct tok_cut cut;
 	bool has_cut, first, ended, closed;	/* <closed>: the last ids are out */
+	bool strict;				/* no chunk may cost more than what is left */
 	enum stream_result failed;
 	struct chunk_search search;
 	struct tok_steps *steps;		/* of the chunk of <steps_n> bytes at <start> */
@@ -204,11 +204,6 @@ static void chunk_done(struct stream *s, size_t n)
 	s->first = false;
 }
 
-static size_t spend(size_t budget, size_t n)
-{
-	return n < budget ? budget - n : 0;
-}
-
 static enum stream_result start_steps(struct stream *s, size_t n)
 {
 	s->steps = tok_steps_start(s->c.tok, span_of(s->buf + s->start, n), s->first);
@@ -220,7 +215,7 @@ static enum stream_result start_steps(struct stream *s, size_t n)
 }
 
 /* The <n> bytes at <start> are a chunk. */
-static enum stream_result chunk(struct stream *s, size_t n, size_t *budget)
+static enum stream_result chunk(struct stream *s, size_t n)
 {
 	struct span text = span_of(s->buf + s->start, n);
 	size_t from = s->out->n;
@@ -228,11 +223,15 @@ static enum stream_result chunk(struct stream *s, size_t n, size_t *budget)
 
 	if (got < 0)
 		return fail(s, STREAM_NO_MEMORY);
-	*budget = spend(*budget, got == 0 ? n : n / FOUND_COST + 1);
 	if (got == 0 && n > AT_ONCE)
 		return start_steps(s, n);
 	if (got == 0) {
-		if (tok_encode_segment(s->c.tok, s->c.scratch, text, s->first, s->out) < 0)
+		got = tok_encode_segment(s->c.tok, s->c.scratch, text, s->first, s->out);
+		if (got == TOK_SPENT) {
+			s->out->n = from;
+			return STREAM_MORE;
+		}
+		if (got < 0)
 			return fail(s, STREAM_NO_MEMORY);
 		cached_keep(&s->c, &s->key, s->out->p + from, s->out->n - from);
 	}
@@ -240,11 +239,27 @@ static enum stream_result chunk(struct stream *s, size_t n, size_t *budget)
 	return STREAM_DONE;
 }
 
-static enum stream_result go_on(struct stream *s, size_t *budget)
+/* Charge chunk() to *budget. */
+static enum stream_result paid_chunk(struct stream *s, size_t n, uint64_t *budget)
 {
-	int r = tok_steps_run(s->steps, *budget ? *budget : 1, s->out);
+	struct work_left *w = tok_scratch_work(s->c.scratch);
+	uint64_t had = s->strict ? *budget : WORK_ANY, spent;
+	enum stream_result r;
 
-	*budget = 0;
+	w->left = had;
+	r = chunk(s, n);
+	spent = had - w->left;
+	*budget = spent < *budget ? *budget - spent : 0;
+	work_unbound(w);
+	return r;
+}
+
+static enum stream_result go_on(struct stream *s, uint64_t *budget)
+{
+	int r = tok_steps_run(s->steps, budget, s->strict, s->out);
+
+	if (r == TOK_STEPS_SPENT)
+		return fail(s, STREAM_SPENT);
 	if (r < 0)
 		return fail(s, STREAM_NO_MEMORY);
 	if (r > 0)
@@ -256,14 +271,21 @@ static enum stream_result go_on(struct stream *s, size_t *budget)
 }
 
 /* The segments depend on each other: all at once, at the end. */
-static enum stream_result whole(struct stream *s)
+static enum stream_result whole(struct stream *s, uint64_t *budget)
 {
+	struct work_left *w = tok_scratch_work(s->c.scratch);
+	int rc;
+
 	if (!s->ended || s->closed)
 		return STREAM_DONE;
 	s->closed = true;
-	if (tok_encode(s->c.tok, s->c.scratch, span_of(s->buf, s->n), s->o.flags, s->out) < 0)
+	w->left = s->strict ? *budget : WORK_ANY;
+	rc = tok_encode(s->c.tok, s->c.scratch, span_of(s->buf, s->n), s->o.flags, s->out);
+	*budget = s->strict ? w->left : 0;
+	work_unbound(w);
+	if (rc < 0)
 		return fail(s, STREAM_NO_MEMORY);
-	return STREAM_DONE;
+	return rc > 0 ? fail(s, STREAM_SPENT) : STREAM_DONE;
 }
 
 static enum stream_result close_text(struct stream *s)
@@ -288,7 +310,7 @@ static enum stream_result take_cut(struct stream *s)
 }
 
 /* The next chunk or token. *any: there was one. */
-static enum stream_result advance(struct stream *s, size_t *budget, bool *any)
+static enum stream_result advance(struct stream *s, uint64_t *budget, bool *any)
 {
 	size_t limit, n;
 
@@ -298,7 +320,7 @@ static enum stream_result advance(struct stream *s, size_t *budget, bool *any)
 	if (limit > s->start) {
 		n = chunk_next(s->seg.places, &s->search, span_of(s->buf + s->start, limit - s->start), s->has_cut || s->ended);
 		*any = n > 0;
-		return n > 0 ? chunk(s, n, budget) : STREAM_DONE;
+		return n > 0 ? paid_chunk(s, n, budget) : STREAM_DONE;
 	}
 	if (s->has_cut)
 		return take_cut(s);
@@ -306,29 +328,37 @@ static enum stream_result advance(struct stream *s, size_t *budget, bool *any)
 	return close_text(s);
 }
 
-enum stream_result stream_work(struct stream *s, size_t *budget)
+static enum stream_result run(struct stream *s, uint64_t *budget, bool strict)
 {
 	enum stream_result r = STREAM_DONE;
 	bool any = true;
 
 	if (s->failed < 0)
 		return s->failed;
+	s->strict = strict;
 	if (!s->seg.independent)
-		return whole(s);
+		return whole(s, budget);
 	while (any && r == STREAM_DONE) {
+		if (*budget == 0)
+			return STREAM_MORE;
 		if (s->steps != NULL)
 			r = go_on(s, budget);
-		else if (*budget == 0)
-			return STREAM_MORE;
 		else
 			r = advance(s, budget, &any);
 	}
 	return r;
 }
 
+enum stream_result stream_work(struct stream *s, uint64_t *budget)
+{
+	return run(s, budget, true);
+}
+
 enum stream_result stream_step(struct stream *s, size_t budget)
 {
-	return stream_work(s, &budget);
+	uint64_t left = budget > 0 ? budget : 1;
+
+	return run(s, &left, false);
 }
 
 /* ---- in between ------------------------------------------------------------------------------ */
@@ -344,16 +374,29 @@ size_t stream_left(const struct stream *s)
 }
 
 /* Not through the cache: what it ends with is there once. */
-int stream_peek(struct stream *s, struct ids *out, size_t *n)
+int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget)
 {
+	struct work_left *w = tok_scratch_work(s->c.scratch);
+	size_t had = out->n;
 	const uint8_t *p;
+	int rc;
 
 	*n = 0;
-	if (s->failed < 0 || !s->seg.independent || s->ended || s->has_cut || s->steps != NULL || s->settled <= s->start)
+	if (*budget == 0 || s->failed < 0 || !s->seg.independent || s->ended || s->has_cut || s->steps != NULL || s->settled <= s->start)
 		return 0;
 	p = s->buf + s->start;
 	*n = chunk_last(s->seg.places, span_of(p, s->settled - s->start));
-	return *n == 0 ? 0 : tok_encode_segment(s->c.tok, s->c.scratch, span_of(p, *n), s->first, out);
+	if (*n == 0)
+		return 0;
+	w->left = *budget;
+	rc = tok_encode_segment(s->c.tok, s->c.scratch, span_of(p, *n), s->first, out);
+	*budget = w->left;
+	work_unbound(w);
+	if (rc == TOK_SPENT) {
+		out->n = had;
+		*n = 0;
+	}
+	return rc < 0 ? -1 : 0;
 }
 
 /* ---- made and freed -------------------------------------------------------------------------- */

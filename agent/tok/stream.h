@@ -17,7 +17,8 @@ enum stream_result {
 	STREAM_DONE = 0,		/* nothing to be done with what there is */
 	STREAM_MORE = 1,		/* the budget is used up: call stream_step() again */
 	STREAM_NO_MEMORY = -1,		/* or PCRE2 gave up; the text cannot be encoded */
-	STREAM_TOO_LONG = -2		/* more than max_bytes would have to be kept */
+	STREAM_TOO_LONG = -2,		/* more than max_bytes would have to be kept */
+	STREAM_SPENT = -3		/* stream_work(): what has to be done in one go takes more than the budget */
 };
 
 struct stream_opts {
@@ -41,15 +42,15 @@ enum stream_result stream_feed(struct stream *s, struct span part);
 /* The text is complete. */
 void stream_end(struct stream *s);
 
-/* A budget that holds a loop for less than 5 ms, whatever the text (EPYC; the slowest is one piece of a megabyte: 3 ms). */
-#define STREAM_BUDGET	8192u
+/* A budget that holds a loop for less than 5 ms, whatever the text, where no pattern is run by PCRE2. */
+#define STREAM_BUDGET	32768u
 
-/* Encode for about <budget> bytes of text, a chunk at least: into <out>. MORE, or DONE: feed more; after stream_end(), all
+/* Encode for about <budget> steps of work.h, a chunk at least: into <out>. MORE, or DONE: feed more; after stream_end(), all
  * ids are there. A result below 0 stays. */
 enum stream_result stream_step(struct stream *s, size_t budget);
 
-/* The same, and *budget is what is left of it. */
-enum stream_result stream_work(struct stream *s, size_t *budget);
+/* The same for no more than *budget, which becomes what is left of it: MORE also when a chunk needs more than that. Also SPENT. */
+enum stream_result stream_work(struct stream *s, uint64_t *budget);
 
 /* Another thread goes on: with its scratch. */
 void stream_scratch(struct stream *s, struct tok_scratch *scratch);
@@ -58,8 +59,8 @@ void stream_scratch(struct stream *s, struct tok_scratch *scratch);
 size_t stream_left(const struct stream *s);
 
 /* When stream_step() says DONE and the end of the text is not there: append to <out> the ids of what is kept back, as far as nothing that may
- * follow changes them, *n bytes of it. The stream is as before, and gives them again. 0, -1: no memory. */
-int stream_peek(struct stream *s, struct ids *out, size_t *n);
+ * follow changes them, *n bytes of it, within *budget. The stream is as before, and gives them again. 0, -1: no memory. */
+int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget);
 
 size_t stream_bytes(const struct stream *s);		/* memory it holds */
 

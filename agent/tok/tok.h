@@ -35,13 +35,17 @@ uint64_t tok_fingerprint(const struct tok *t);	/* of file and configuration: two
 
 struct tok_scratch *tok_scratch_new(void);
 size_t tok_scratch_bytes(const struct tok_scratch *c);	/* memory it holds */
+/* What may still be encoded with <c>, and what that is charged to. At first and by default without a bound; lives as long as <c>. */
+struct work_left *tok_scratch_work(struct tok_scratch *c);
 void tok_scratch_free(struct tok_scratch *c);	/* wipes it */
 
 enum {
 	TOK_SPECIAL = 1,	/* add what the post-processor adds (BOS, EOS): add_special_tokens=True */
 };
 
-/* Append the ids of <text>. 0, or -1: no memory, or PCRE2 gave up: <out> is as it was. */
+/* Append the ids of <text>. 0, or -1: no memory, or PCRE2 gave up: <out> is as it was. TOK_SPENT: the work of <c> is used up, and
+ * <out> has ids of a beginning, or none. */
+#define TOK_SPENT 1
 int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out);
 
 /* ---- the same in parts: what a cache of segments needs -------------------------------------- */
@@ -51,6 +55,7 @@ int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, uns
 struct tok_cut {
 	size_t at, n;		/* the bytes of the text it takes (white space that it strips included) */
 	token_id id;
+	size_t looks;		/* places looked at on the way to it, or to the end: what the search cost */
 };
 bool tok_next_cut(const struct tok *t, struct span text, size_t from, struct tok_cut *cut);
 

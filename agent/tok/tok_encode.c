@@ -10,6 +10,10 @@
 
 #define MENDED_MAX	(SIZE_MAX / 4)
 
+/* Bytes for a step of work.h: to mend, to look for added tokens and to split by hand; to normalize. */
+#define STEP_LOOKS	4
+#define STEP_NORMAL	2
+
 struct tok_scratch *tok_scratch_new(void)
 {
 	struct tok_scratch *c = mem_alloc(sizeof(*c));
@@ -18,10 +22,20 @@ struct tok_scratch *tok_scratch_new(void)
 		return NULL;
 	c->split = split_scratch_new();
 	c->bpe = bpe_scratch_new();
-	if (c->split != NULL && c->bpe != NULL)
-		return c;
-	tok_scratch_free(c);
-	return NULL;
+	if (c->split == NULL || c->bpe == NULL) {
+		tok_scratch_free(c);
+		return NULL;
+	}
+	work_unbound(&c->work);
+	c->normal.work = &c->work;
+	bpe_scratch_work(c->bpe, &c->work);
+	split_scratch_work(c->split, &c->work);
+	return c;
+}
+
+struct work_left *tok_scratch_work(struct tok_scratch *c)
+{
+	return &c->work;
 }
 
 void tok_scratch_free(struct tok_scratch *c)
@@ -101,6 +115,7 @@ static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, 
 	const uint8_t *p = (const uint8_t *)text.p;
 	size_t n = text.n;
 	uint32_t end = (uint32_t)n;
+	int rc;
 
 	if (n > UINT32_MAX)
 		return -1;
@@ -109,9 +124,9 @@ static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, 
 	split_scratch_forget(c->split);		/* what an encoding that failed may have left */
 	while (n > 0) {
 		if (split_next(t->split, c->split, p, n, first, true, &c->pieces) < 0)
-			return -1;
-		if (merge(t, c, c->pieces.text, c->pieces.end, c->pieces.n, out) < 0)
-			return -1;
+			return work_spent(&c->work) ? TOK_SPENT : -1;
+		if ((rc = merge(t, c, c->pieces.text, c->pieces.end, c->pieces.n, out)) != 0)
+			return rc;
 		p += c->pieces.used;
 		n -= c->pieces.used;
 		first = false;
@@ -133,17 +148,22 @@ static int segment(const struct tok *t, struct tok_scratch *c, struct span text,
 	struct added_at at = { 0, 0 };
 	struct added_hit hit;
 	size_t from;
+	int rc;
 
 	if (text.n == 0)
 		return 0;
+	work_spend(&c->work, text.n / STEP_LOOKS);		/* in one go: there must be as much left */
+	if (work_spent(&c->work))
+		return TOK_SPENT;
 	if (t->normal != NULL) {
+		work_spend(&c->work, text.n / STEP_NORMAL);
 		normal_run(t->normal, &c->normal, text, &text);
 		if (text.p == NULL)
-			return -1;
+			return work_spent(&c->work) ? TOK_SPENT : -1;
 	}
 	for (from = 0; added_next(t->normalized, text, &at, &hit); from = at.end) {
-		if (hit.at > from && pieces(t, c, span_of(text.p + from, hit.at - from), first && from == 0, out) < 0)
-			return -1;
+		if (hit.at > from && (rc = pieces(t, c, span_of(text.p + from, hit.at - from), first && from == 0, out)) != 0)
+			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
@@ -155,10 +175,11 @@ static int all(const struct tok *t, struct tok_scratch *c, struct span text, str
 	struct added_at at = { 0, 0 };
 	struct added_hit hit;
 	size_t from;
+	int rc;
 
 	for (from = 0; added_next(t->raw, text, &at, &hit); from = at.end) {
-		if (hit.at > from && segment(t, c, span_of(text.p + from, hit.at - from), from == 0, out) < 0)
-			return -1;
+		if (hit.at > from && (rc = segment(t, c, span_of(text.p + from, hit.at - from), from == 0, out)) != 0)
+			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
@@ -179,38 +200,41 @@ static int put_ids(struct ids *out, const struct ids *more)
 int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out)
 {
 	size_t before = out->n;
+	int rc = -1;
 
 	if (text.p == NULL)
 		text = SPAN("");
-	if (mend(c, &text) < 0 || ((flags & TOK_SPECIAL) && put_ids(out, &t->prefix) < 0) || all(t, c, text, out) < 0 ||
-	    ((flags & TOK_SPECIAL) && put_ids(out, &t->suffix) < 0)) {
+	if (mend(c, &text) == 0 && ((flags & TOK_SPECIAL) == 0 || put_ids(out, &t->prefix) == 0))
+		rc = all(t, c, text, out);
+	if (rc == 0 && (flags & TOK_SPECIAL) != 0)
+		rc = put_ids(out, &t->suffix);
+	if (rc < 0)
 		out->n = before;
-		return -1;
-	}
-	return 0;
+	return rc;
 }
 
 int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
 {
 	size_t before = out->n;
+	int rc = -1;
 
 	if (text.n == 0)
 		return 0;
-	if (mend(c, &text) == 0 && segment(t, c, text, first, out) == 0)
-		return 0;
-	out->n = before;
-	return -1;
+	if (mend(c, &text) == 0)
+		rc = segment(t, c, text, first, out);
+	if (rc < 0)
+		out->n = before;
+	return rc;
 }
 
 bool tok_next_cut(const struct tok *t, struct span text, size_t from, struct tok_cut *cut)
 {
-	struct added_at at = { from, from };
-	struct added_hit hit;
+	struct added_at at = { .search = from, .end = from };
+	struct added_hit hit = { .at = text.n };
+	bool is = added_next(t->raw, text, &at, &hit);
 
-	if (!added_next(t->raw, text, &at, &hit))
-		return false;
-	*cut = (struct tok_cut){ .at = hit.at, .n = hit.n, .id = hit.id };
-	return true;
+	*cut = (struct tok_cut){ .at = hit.at, .n = hit.n, .id = hit.id, .looks = at.looks };
+	return is;
 }
 
 size_t tok_cut_tail(const struct tok *t, struct span text)

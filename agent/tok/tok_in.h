@@ -35,6 +35,7 @@ struct tok_scratch {
 	uint8_t *kept;			/* pieces without what is dropped */
 	size_t kept_cap;
 	struct pieces pieces;
+	struct work_left work;
 };
 
 /* A tokenizer from its recipe and its vocabulary: takes both, also when it fails. NULL and <e> filled. */

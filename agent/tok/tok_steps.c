@@ -2,7 +2,7 @@
  *
  *   PREPARE     normalized: the text that is split; its first part           once
  *   SPLIT       the next batch of pieces of a part; a token that is found in normalized text ends a part
- *   PIECES      pieces by the run, as many as the budget has bytes for
+ *   PIECES      pieces by the run, RUN_BYTES of them
  *   LONG        one piece above BPE_LONG bytes, by bpe_long_step()
  *
  * The state of a long piece, and the text that a normalizer or a splitter has rewritten, lie in a scratch until its next
@@ -13,7 +13,15 @@
 #include "agent/tok/parts.h"
 #include "agent/tok/tok_steps.h"
 
+#define RUN_BYTES	256u
+#define LONG_PIECE	1024u		/* a longer one can be stopped inside */
+
+/* Bytes for a step of work.h: to copy, to look at, to split by hand; to normalize. The encoder and chains of steps charge their own. */
+#define STEP_LOOKS	4
+#define STEP_NORMAL	2
+
 struct tok_steps {
+	struct work_left *work;		/* of the scratch below: what is left of this call's */
 	struct tok_scratch *scratch;
 	struct tok_parts with;
 	struct tok_scratch_parts in;
@@ -48,6 +56,7 @@ struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool fi
 	s->n = good ? text.n : utf8_mend(p, text.n, s->text);
 	s->with = tok_parts(t);
 	s->in = tok_scratch_parts(s->scratch);
+	s->work = tok_scratch_work(s->scratch);
 	s->first = first;
 	return s;
 }
@@ -76,6 +85,9 @@ static void next_part(struct tok_steps *s)
 static int prepare(struct tok_steps *s)
 {
 	s->normal = span_of(s->text, s->n);
+	work_spend(s->work, s->n / STEP_LOOKS + (s->with.normal != NULL ? s->n / STEP_NORMAL : 0));
+	if (work_spent(s->work))
+		return -1;
 	if (s->with.normal != NULL)
 		normal_run(s->with.normal, s->in.normal, span_of(s->text, s->n), &s->normal);
 	if (s->normal.p == NULL)
@@ -134,23 +146,29 @@ static uint32_t begin_of(const struct tok_steps *s, uint32_t piece)
 	return piece ? s->pieces.end[piece - 1] : 0;
 }
 
-/* As many short pieces as the budget has bytes for, one at least. */
-static int encode_run(struct tok_steps *s, size_t *budget, struct ids *out)
+/* Some short pieces, one at least. */
+static int encode_run(struct tok_steps *s, struct ids *out)
 {
 	uint32_t end[SPLIT_BATCH], from = begin_of(s, s->next), n = 0, i = s->next;
-	size_t left = *budget;
+	uint64_t had = s->work->left, spent;
+	size_t left = RUN_BYTES;
+	int r;
 
 	for (; i < s->pieces.n && left > 0; i++) {
 		uint32_t bytes = s->pieces.end[i] - begin_of(s, i);
 
-		if (bytes > BPE_LONG)
+		if (bytes > LONG_PIECE)
 			break;
 		end[n++] = s->pieces.end[i] - from;
 		left = bytes < left ? left - bytes : 0;
 	}
-	*budget = left;
 	s->next = i;
-	return bpe_encode(s->with.bpe, s->in.bpe, s->pieces.text + from, end, n, out) < 0 ? -1 : 1;
+	work_unbound(s->work);
+	r = bpe_encode(s->with.bpe, s->in.bpe, s->pieces.text + from, end, n, out);
+	spent = WORK_ANY - s->work->left;
+	s->work->left = had;
+	work_spend(s->work, spent);
+	return r < 0 ? -1 : 1;
 }
 
 static int start_long(struct tok_steps *s)
@@ -161,22 +179,21 @@ static int start_long(struct tok_steps *s)
 	return bpe_long_start(s->with.bpe, s->in.bpe, s->pieces.text + from, s->pieces.end[s->next] - from) < 0 ? -1 : 1;
 }
 
-static int pieces(struct tok_steps *s, size_t *budget, struct ids *out)
+static int pieces(struct tok_steps *s, struct ids *out)
 {
 	if (s->next == s->pieces.n) {
 		s->at = STEP_SPLIT;
 		return 1;
 	}
-	if (s->pieces.end[s->next] - begin_of(s, s->next) > BPE_LONG)
+	if (s->pieces.end[s->next] - begin_of(s, s->next) > LONG_PIECE)
 		return start_long(s);
-	return encode_run(s, budget, out);
+	return encode_run(s, out);
 }
 
-static int long_piece(struct tok_steps *s, size_t *budget, struct ids *out)
+static int long_piece(struct tok_steps *s, struct ids *out)
 {
-	int r = bpe_long_step(s->with.bpe, s->in.bpe, *budget, out);
+	int r = bpe_long_step(s->with.bpe, s->in.bpe, s->work->left < BPE_BUDGET ? s->work->left : BPE_BUDGET, out);
 
-	*budget = 0;
 	if (r == 0) {
 		s->next++;
 		s->at = STEP_PIECES;
@@ -184,31 +201,47 @@ static int long_piece(struct tok_steps *s, size_t *budget, struct ids *out)
 	return r < 0 ? -1 : 1;
 }
 
-/* What goes over the rest of the text in one go ends a step. */
-int tok_steps_run(struct tok_steps *s, size_t budget, struct ids *out)
+/* What normalizes or splits all of a text in one go cannot come back in between: it has what is left, or all that it takes. */
+static int in_one_go(struct tok_steps *s, bool strict, struct ids *out)
+{
+	uint64_t had = s->work->left;
+	int r;
+
+	if (!strict)
+		work_unbound(s->work);
+	r = s->at == STEP_PREPARE ? prepare(s) : split(s, out);
+	if (r < 0 && work_spent(s->work))
+		r = TOK_STEPS_SPENT;
+	if (!strict) {
+		uint64_t spent = WORK_ANY - s->work->left;
+
+		s->work->left = had;
+		work_spend(s->work, spent);
+	}
+	return r;
+}
+
+int tok_steps_run(struct tok_steps *s, uint64_t *budget, bool strict, struct ids *out)
 {
 	int r = 1;
 
-	while (r == 1 && budget > 0 && s->at != STEP_DONE) {
+	s->work->left = *budget > 0 ? *budget : 1;
+	while (r == 1 && !work_spent(s->work) && s->at != STEP_DONE) {
 		switch (s->at) {
 		case STEP_PREPARE:
-			r = prepare(s);
-			budget = 0;
-			break;
 		case STEP_SPLIT:
-			r = split(s, out);
-			if (s->pieces.used > BPE_LONG)
-				budget = 0;
+			r = in_one_go(s, strict, out);
 			break;
 		case STEP_PIECES:
-			r = pieces(s, &budget, out);
+			r = pieces(s, out);
 			break;
 		case STEP_LONG:
-			r = long_piece(s, &budget, out);
+			r = long_piece(s, out);
 			break;
 		case STEP_DONE:
 			break;
 		}
 	}
-	return r < 0 ? -1 : s->at != STEP_DONE;
+	*budget = s->work->left;
+	return r < 0 ? r : s->at != STEP_DONE;
 }

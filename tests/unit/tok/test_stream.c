@@ -139,7 +139,7 @@ static void a_look_at_what_is_kept_back(void **state)
 			solid = got.n;
 			for (int look = 0; look < 2; look++) {
 				got.n = solid;
-				assert_int_equal(stream_peek(s, &got, &n), 0);
+				assert_int_equal(stream_peek(s, &got, &n, &(uint64_t){ WORK_ANY }), 0);
 				assert_true(n <= stream_left(s) && (n > 0) == (got.n > solid));
 				assert_true(got.n <= want.n);
 				if (got.n > 0)
