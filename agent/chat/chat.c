@@ -15,6 +15,7 @@
 #define STEP_TEXT	100
 #define STEPS_RUN	6
 #define STEP_CUT	8
+#define STEP_HARMONY	10u		/* bytes that are written by harmony, which counts nothing else */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -168,16 +169,18 @@ static enum chat_result by_harmony(struct rendering *r)
 
 enum chat_result chat_write(struct rendering *r, struct buffer *into)
 {
-	size_t had = jinja_mem_used(r->s->mem);
+	size_t had = jinja_mem_used(r->s->mem), most = jinja_limits_defaults().output;
 	enum chat_result result;
 
 	if (work_spent(r->work))
 		return chat_why(r, CHAT_LIMIT, "it takes too much work");
-	buffer_start(into, jinja_limits_defaults().output);
+	if (r->c->format == CHAT_HARMONY && r->work->left < most / STEP_HARMONY)
+		most = (size_t)r->work->left * STEP_HARMONY;
+	buffer_start(into, most);
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
 	if (r->c->format == CHAT_HARMONY)
-		work_spend(r->work, r->s->n_runs * STEPS_RUN + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
+		work_spend(r->work, r->s->n_runs * STEPS_RUN + into->n / STEP_HARMONY + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
 	work_spend(r->work, into->n / STEP_TEXT);
 	if (result == CHAT_DONE && into->failed)
 		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");

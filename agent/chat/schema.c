@@ -27,8 +27,13 @@ static int write_type(struct buffer *b, struct jval schema, struct at at);
 
 static void pad(struct buffer *b, struct at at)
 {
-	for (unsigned i = 0; i < at.indent; i++)
-		buffer_add(b, " ", 1);
+	static const char spaces[] = "                                ";
+	unsigned n;
+
+	for (unsigned left = at.indent; left > 0; left -= n) {
+		n = left < sizeof(spaces) - 1 ? left : sizeof(spaces) - 1;
+		buffer_add(b, spaces, n);
+	}
 }
 
 static bool is_enum(struct jval schema)

@@ -74,8 +74,8 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 /* job_work.c: what <j> may do, at most <most> steps; returns what that came to, for job_pay_work(), which returns the steps it did. */
 uint64_t job_take_work(struct route *r, struct job *j, uint32_t most);
 uint32_t job_pay_work(struct job *j, uint64_t had);
-/* The body was gone over, for the first time or once more. */
-void job_pay_scan(struct job *j);
+/* For going over the body, for the first time or once more. False: that was all the work it had. */
+bool job_pay_scan(struct job *j);
 /* Enough of a body in slices has come since the last decision for another one. */
 bool job_is_due(const struct job *j);
 

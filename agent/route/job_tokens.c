@@ -49,7 +49,6 @@ static struct words *words_of(struct job *j)
 		return NULL;
 	words_reset(s->words, j->prompt->api, j->opts->prompt.max_depth);
 	words_feed(s->words, j->raw);
-	job_pay_scan(j);
 	return s->words;
 }
 
@@ -81,8 +80,13 @@ static enum words_result ids_of_text(struct route *r, struct job *j, struct word
 		.max_ids = (size_t)j->opts->prompt.max_pages * model_block_of(j->opts, j->model_opts),
 	};
 	enum words_result got = WORDS_FAILED;
-	struct words *w = words_of(j);
+	struct words *w;
 
+	if (j->sliced == NULL && !job_pay_scan(j)) {
+		j->news.bounded = true;
+		return WORDS_NONE;
+	}
+	w = words_of(j);
 	if (s->tok == NULL)
 		s->tok = tok_scratch_new();
 	ask.scratch = s->tok;

@@ -11,15 +11,15 @@
  * the last one always. The answer to one before stands in between. */
 #include "agent/route/job.h"
 
-/* A body of 16 KiB takes 76,000 steps at most; of English text it takes 9,000, of others up to 50,000. */
+/* A body of 16 KiB takes 59,000 steps at most; of English text it takes 9,000, of other scripts up to 50,000. */
 #define WORK_LEAST	10000u
-#define WORK_BYTE	4u
+#define WORK_BYTE	3u
 #define WORK_SLICED	(2 * (uint64_t)ROUTE_WORK_FULL)
 
 /* Of a scan: bytes for a step, what each of its events costs besides, and bytes for one more step. */
 #define SCAN_BYTES	50u
 #define SCAN_EVENT	1u
-#define SCAN_OTHER	4u		/* of those that are no text, but escapes, names and brackets */
+#define SCAN_OTHER	2u		/* of those that are no text, but escapes, names and brackets */
 
 #define SLICES_FREE	((uint64_t)16 << 10)
 #define SLICES_TIMES	4u
@@ -61,12 +61,13 @@ uint32_t job_pay_work(struct job *j, uint64_t had)
 	return (uint32_t)steps;
 }
 
-void job_pay_scan(struct job *j)
+bool job_pay_scan(struct job *j)
 {
 	const struct prompt *p = j->prompt;
 	uint64_t other = p->n_bytes > p->n_units ? p->n_bytes - p->n_units : 0;
 
 	work_spend(&j->work, p->n_bytes / SCAN_BYTES + (uint64_t)p->n_events * SCAN_EVENT + other / SCAN_OTHER);
+	return !work_spent(&j->work);
 }
 
 bool job_is_due(const struct job *j)

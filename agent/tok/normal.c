@@ -212,11 +212,17 @@ static struct span strip(const struct step *s, struct span in)
 	return span_of(in.p + from, to - from);
 }
 
-static void replace_string(const struct step *s, struct rewrite *w)
+static void replace_string(const struct step *s, struct work_left *work, struct rewrite *w)
 {
 	const uint8_t *p = w->in, *end = w->in + w->n, *q;
 
 	while (p < end && (q = memmem(p, (size_t)(end - p), s->pattern.p, s->pattern.n)) != NULL) {
+		if (work != NULL)
+			work_spend(work, 1);
+		if (work != NULL && work_spent(work)) {
+			w->bad = w->changed = true;
+			return;
+		}
 		p = q + s->pattern.n;
 		rewrite_put(w, (size_t)(q - w->in), (size_t)(p - w->in), s->content.p, s->content.n);
 	}
@@ -252,7 +258,7 @@ static void run_step(const struct step *s, struct normal_buf *b, struct rewrite 
 		break;
 	case NORMAL_REPLACE:
 		if (s->regex == NULL)
-			replace_string(s, w);
+			replace_string(s, b->work, w);
 		else if (w->n > 0)
 			replace_regex(s, b->work, w);
 		break;

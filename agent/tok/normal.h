@@ -6,6 +6,7 @@
 #define KVROUTE_TOK_NORMAL_H
 
 #include "agent/base/err.h"
+#include "agent/base/work.h"
 #include "agent/base/types.h"
 
 struct normal;
@@ -42,7 +43,7 @@ struct normal_buf {		/* scratch of one thread; all zero at first; grows, is wipe
 	size_t cap[2];
 	uint32_t *cp[2];	/* a stretch of characters */
 	size_t cap_cps;
-	struct work_left *work;	/* who pays for regular expressions; NULL: nobody counts */
+	struct work_left *work;	/* who pays for what is replaced and for characters that come apart or together; NULL: nobody counts */
 };
 void normal_buf_fini(struct normal_buf *b);
 

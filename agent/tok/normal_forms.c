@@ -99,6 +99,8 @@ static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool co
 	return true;
 }
 
+#define STEPS_BYTE	3u	/* of a stretch, in steps of work.h */
+
 /* The marks cp[0 .. n) by class, those of one class as they stood. */
 static void sort_marks(uint32_t *cp, uint32_t *spare, size_t n)
 {
@@ -173,7 +175,9 @@ static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size
 	size_t n, i;
 	uint8_t u[4];
 
-	if (!take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD), &n)) {
+	if (b->work != NULL)
+		work_spend(b->work, (to - from) * STEPS_BYTE);
+	if ((b->work != NULL && work_spent(b->work)) || !take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD), &n)) {
 		w->bad = w->changed = true;
 		return;
 	}

@@ -10,7 +10,7 @@ struct rewrite {
 	size_t n, taken;	/* of <in>: taken over or replaced so far */
 	uint8_t **p;		/* the buffer, grown here */
 	size_t *cap, at;
-	bool changed, bad;	/* bad: no memory */
+	bool changed, bad;	/* bad: no memory, or the work is used up */
 };
 
 /* Put <n> bytes for in[from .. to), from >= what was put before; what lies between is taken over. */

@@ -31,7 +31,7 @@
 #define STEPS_MATCH	6
 #define STEP_BYTES	8
 #define STEP_UNITS	2
-#define UNITS_FIRST	64u
+#define UNITS_FIRST	12u
 
 struct regex {
 	pcre2_general_context *general;

@@ -15,7 +15,7 @@
 /* Prices in steps of work.h: of a piece of the step before, of each match in it and of what lies between; bytes for one step. */
 #define STEPS_PIECE_BEFORE	2
 #define STEPS_CUT		1
-#define STEP_BYTES_LOOKED	2
+#define STEP_BYTES_LOOKED	8
 
 bool step_rewrites(const struct step *s)
 {
@@ -287,7 +287,8 @@ static size_t up_to_space(const uint8_t *p, size_t n)
 }
 
 /* Spaces into the replacement, one in front where there is none, and, if <split>, an end in front of each. */
-static int metaspace(const struct step *s, const uint8_t *p, size_t n, bool beginning, struct list *out, struct bytes *b)
+static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, bool beginning, struct list *out,
+		     struct bytes *b)
 {
 	uint8_t mark[4];
 	size_t at, len, start = b->n, m = utf8_put(mark, s->one);
@@ -297,6 +298,9 @@ static int metaspace(const struct step *s, const uint8_t *p, size_t n, bool begi
 	if (!has && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && beginning)) && put_bytes(b, mark, m) < 0)
 		return -1;
 	for (at = 0; at < n; at += len) {
+		work_spend(w, p[at] == ' ');
+		if (work_spent(w))
+			return -1;
 		len = p[at] == ' ' ? 1 : s->split ? utf8_get(p + at, n - at, &cp) : up_to_space(p + at, n - at);
 		if (s->split && b->n > start && (p[at] == ' ' || (len == m && memcmp(p + at, mark, m) == 0)) &&
 		    put_end(out, b->n) < 0)
@@ -307,39 +311,43 @@ static int metaspace(const struct step *s, const uint8_t *p, size_t n, bool begi
 	return put_end(out, b->n);
 }
 
-/* GPT-2's table: what is printable in Latin-1 stands for itself, the rest for U+0100 and on, in order. */
-static bool stands_for_itself(unsigned b)
+/* GPT-2's table: what is printable in Latin-1 stands for itself, the rest, 00 .. 20, 7f .. a0 and ad, for U+0100 and on, in order. */
+static uint32_t char_of(uint8_t b)
 {
-	return (b > 0x20 && b < 0x7f) || (b > 0xa0 && b != 0xad);
+	if (b <= 0x20)
+		return 0x100u + b;
+	if (b >= 0x7f && b <= 0xa0)
+		return 0x121u + (b - 0x7fu);
+	return b == 0xad ? 0x143u : b;
+}
+
+static uint8_t byte_of(uint32_t cp)
+{
+	if (cp < 0x100)
+		return (uint8_t)cp;
+	return (uint8_t)(cp <= 0x120 ? cp - 0x100 : cp <= 0x142 ? cp - 0x121 + 0x7f : 0xad);
 }
 
 static int to_chars(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
 {
-	uint32_t map[256], next = 0x100;
 	uint8_t u[4];
 	size_t i;
 
-	for (i = 0; i < 256; i++)
-		map[i] = stands_for_itself((unsigned)i) ? (uint32_t)i : next++;
 	for (i = 0; i < n; i++)
-		if (put_bytes(b, u, utf8_put(u, map[p[i]])) < 0)
+		if (put_bytes(b, u, utf8_put(u, char_of(p[i]))) < 0)
 			return -1;
 	return put_end(out, b->n);
 }
 
 static int to_bytes(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
 {
-	uint8_t map[256], byte;
-	unsigned k = 0, i;
+	uint8_t byte;
 	size_t at;
 	uint32_t cp;
 
-	for (i = 0; i < 256; i++)
-		if (!stands_for_itself(i))
-			map[k++] = (uint8_t)i;
 	for (at = 0; at < n; ) {
 		at += utf8_get(p + at, n - at, &cp);
-		byte = cp < 0x100 ? (uint8_t)cp : map[cp - 0x100];
+		byte = byte_of(cp);
 		if (put_bytes(b, &byte, 1) < 0)
 			return -1;
 	}
@@ -361,13 +369,13 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		const uint8_t *p = in->text + at;
 
 		n = in->end[i] - at;
+		work_spend(c->work, STEPS_PIECE_BEFORE + n / STEP_BYTES_LOOKED);
 		if (work_spent(c->work))
 			return -1;
-		work_spend(c->work, STEPS_PIECE_BEFORE + n / STEP_BYTES_LOOKED);
 		if (s->run == RUN_PREFIX_SPACE)
 			rc = prefix_space(p, n, out, b);
 		else if (s->run == RUN_METASPACE)
-			rc = metaspace(s, p, n, *first && i == 0, out, b);
+			rc = metaspace(s, c->work, p, n, *first && i == 0, out, b);
 		else if (s->run == RUN_TO_CHARS)
 			rc = to_chars(p, n, out, b);
 		else if (s->run == RUN_TO_BYTES)

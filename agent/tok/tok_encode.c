@@ -12,7 +12,7 @@
 
 /* Bytes for a step of work.h: to mend, to look for added tokens and to split by hand; to normalize. */
 #define STEP_LOOKS	4
-#define STEP_NORMAL	2
+#define STEP_NORMAL	5
 
 struct tok_scratch *tok_scratch_new(void)
 {

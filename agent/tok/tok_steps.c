@@ -18,7 +18,7 @@
 
 /* Bytes for a step of work.h: to copy, to look at, to split by hand; to normalize. The encoder and chains of steps charge their own. */
 #define STEP_LOOKS	4
-#define STEP_NORMAL	2
+#define STEP_NORMAL	5
 
 struct tok_steps {
 	struct work_left *work;		/* of the scratch below: what is left of this call's */

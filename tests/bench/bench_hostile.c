@@ -1,13 +1,13 @@
 /* bench_hostile.c - what the worst bodies cost: CPU time of one decision, over a corpus of texts and shapes (tests/hostile.h), for every
  * tokenizer there is.
  *
- *	bench_hostile [-v] tokenizer.json|ranks.tiktoken [template.jinja] ...
+ *	bench_hostile [-v] [-kKIND] tokenizer.json|ranks.tiktoken [template.jinja] ...
  *
  * Each body is new to the agent: no cache has anything of it, as each time it comes from another tenant. CPU time of this thread around
  * route_decide(), the least of TIMES, since other work on a machine only ever makes it longer; each kind with SEEDS seeds. The figures are
  * over all bodies of a size. Beside each, what no agent can beat: reading the bytes once (XXH3), and what the same body costs
  * in text mode, which is always done. step_ns is the dearest kind's time for each step it was charged: what shows that steps are work.
- * "over" counts decisions above what is promised: 1 ms up to 16 KiB, 5 ms for any body. -v: a line for each kind. */
+ * "over" counts decisions above what is promised: 1 ms up to 16 KiB, 5 ms for any body. -v: a line for each kind; -kKIND: only that. */
 #include <stdarg.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +25,7 @@ static const size_t sizes[SIZES] = { 16384 - 100, 250000, MOST - 200 };
 static const double promised_us[SIZES] = { 1000, 5000, 5000 };
 static struct hash_key key;
 static bool verbose;
+static const char *only;
 
 static double now_us(clockid_t id)
 {
@@ -201,6 +202,8 @@ static void run_size(struct bench *b, const char *name, int size)
 	size_t n_us = 0, over = 0, worst_at = 0;
 
 	for (size_t kind = 0; kind < CASES; kind++) {
+		if (only != NULL && strcmp(only, name_of(kind)) != 0)
+			continue;
 		double most = 0, least = 1e9, t0, plain = 0;
 		uint32_t steps = 0;
 
@@ -268,6 +271,10 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[i], "-v") == 0) {
 			verbose = true;
+			continue;
+		}
+		if (strncmp(argv[i], "-k", 2) == 0) {
+			only = argv[i] + 2;
 			continue;
 		}
 		run(argv[i], template ? argv[i + 1] : "tests/data/tok/llama.chat_template.jinja");

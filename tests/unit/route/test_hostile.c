@@ -12,7 +12,7 @@
 
 #define SMALL	((size_t)16 << 10)
 #define LARGE	250000u
-#define SMALL_STEPS	80000u		/* what 16 KiB may take: 0.8 ms at 10 ns */
+#define SMALL_STEPS	60000u		/* what 16 KiB may take: 0.6 ms at 10 ns */
 #define PER_STEP	150u		/* instructions */
 #define PER_BYTE	400u
 #define PER_BODY	3000000u
