@@ -6,15 +6,21 @@ HAProxy with the recipe. None may fail. Which of them paid is what HAProxy says:
 pays "timeout processing" and at most 10 ms, more than requests that the filter is not asked about, which each client makes
 in turns with the others: the machine is as busy for the one as for the other, and how far it scatters those is allowed on
 top. Once HAProxy's check has seen the failure, which is waited for, nobody is asked any more.
+
+A HAProxy whose thread is saturated is late with every timer. What a hung agent costs then is held against a tarpit of as many
+milliseconds in the same HAProxy at the same time: there is no other 10 ms.
 """
 import collections
 import functools
 import http.client
 import os
+import re
 import signal
 import socket
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,7 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 sys.dont_write_bytecode = True
 
-from fleet import HANG_SECONDS, Fleet, wait_for  # noqa: E402
+from fleet import HANG_SECONDS, HAPROXY, TOP, Fleet, free_ports, wait_for  # noqa: E402
 from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN, HAPROXY_HELLO, NOTIFY, Frame, Typed, kv_list, \
     message  # noqa: E402,F401
 
@@ -113,6 +119,7 @@ REPLIES = {
     "DISCONNECT instead": lambda f: raw(AGENT_DISCONNECT, 0, 0, kv_list([("status-code", Typed("uint32", 0)),
                                                                         ("message", "no")])),
     "closed at once": lambda f: b"",
+    "nothing": lambda f: b"",
     "a server that is none": lambda f: raw(ACK, f.stream, f.frame, bytes([1, 3, 2]) + b"\x06server" + b"\x08\x04nono"),
 }
 CLOSES = ("half an ACK, then closed", "DISCONNECT instead", "closed at once")
@@ -232,8 +239,101 @@ def fake(how):
     return how, case
 
 
+# ---- a HAProxy that is saturated ------------------------------------------------------------------------------
+
+SATURATED = """global
+    nbthread 1
+defaults
+    mode http
+    timeout client 20s
+    timeout server 20s
+    timeout connect 1s
+    timeout tarpit %(ms)dms
+frontend plain
+    bind 127.0.0.1:%(plain)d
+    http-request return status 200 content-type text/plain string ok
+frontend hung
+    bind 127.0.0.1:%(hung)d
+    filter spoe engine kvroute config %(spoe)s
+    unique-id-format %%{+X}o%%ci%%cp%%Ts%%rt
+    http-request send-spoe-group kvroute route
+    http-request return status 200 content-type text/plain string ok
+frontend tarpit
+    bind 127.0.0.1:%(tarpit)d
+    http-request tarpit deny_status 200
+backend spoe_agent
+    mode tcp
+    timeout connect 1s
+    timeout server 1m
+    server agent 127.0.0.1:%(agent)d
+"""
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+BUSY, WAITERS, EACH = 64, 8, 40
+
+
+def ask(port, n, ms):
+    """<n> requests, each on a connection of its own, as a tarpit closes it."""
+    for _ in range(n):
+        with socket.create_connection(("127.0.0.1", port), 20) as s:
+            start = time.monotonic()
+            s.sendall(GET)
+            assert s.recv(4096).startswith(b"HTTP/1.1 200"), "no answer"
+            ms.append((time.monotonic() - start) * 1e3)
+
+
+def keep_busy(port, over):
+    """Requests one behind the other without a wait for answers: little work for us, and as much as it can do for HAProxy."""
+    with socket.create_connection(("127.0.0.1", port), 20) as s:
+        s.settimeout(0.2)
+        while not over.is_set():
+            try:
+                s.sendall(GET * 20)
+                s.recv(65536)
+            except TimeoutError:
+                pass
+
+
+def saturated():
+    plain, hung, tarpit, agent_port = free_ports(4)
+    agent, over = FakeAgent(agent_port, "nothing"), threading.Event()
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(TOP, "haproxy-conf/kvroute.spoe")) as f:
+            spoe = re.sub(r"timeout processing \d+ms", "timeout processing %dms" % TIMEOUT_PROCESSING_MS, f.read())
+        paths = [os.path.join(folder, name) for name in ("kvroute.spoe", "haproxy.cfg")]
+        for path, text in zip(paths, (spoe, SATURATED % {"plain": plain, "hung": hung, "tarpit": tarpit, "agent": agent_port,
+                                                         "spoe": paths[0], "ms": TIMEOUT_PROCESSING_MS})):
+            with open(path, "w") as f:
+                f.write(text)
+        haproxy = subprocess.Popen([HAPROXY, "-db", "-f", paths[1]], stderr=subprocess.DEVNULL)
+        try:
+            wait_for("HAProxy", 10, lambda: ask(plain, 1, []) is None)
+            waits = {hung: [], tarpit: [], plain: []}
+            busy = [threading.Thread(target=keep_busy, args=(plain, over)) for _ in range(BUSY)]
+            askers = [threading.Thread(target=ask, args=(port, EACH, ms)) for port, ms in waits.items() for _ in range(WAITERS)]
+            for t in busy + askers:
+                t.start()
+            for t in askers:
+                t.join()
+            over.set()
+            for t in busy:
+                t.join()
+        finally:
+            over.set()
+            haproxy.terminate()
+            haproxy.wait()
+            agent.end()
+    p50 = {port: median(ms) for port, ms in waits.items()}
+    print("promise 1: case=\"a hung agent, HAProxy saturated\" requests=%d hung_p50_ms=%.1f tarpit_p50_ms=%.1f plain_p50_ms=%.1f "
+          "hung_worst_ms=%.1f tarpit_worst_ms=%.1f" % (len(waits[hung]), p50[hung], p50[tarpit], p50[plain], max(waits[hung]),
+                                                       max(waits[tarpit])), flush=True)
+    equal = [len(ms) for ms in waits.values()]
+    assert equal == [WAITERS * EACH] * 3, "requests without an answer: %s" % equal
+    assert p50[hung] >= TIMEOUT_PROCESSING_MS - 1, "nobody waited: %.1f ms" % p50[hung]
+    assert p50[hung] <= p50[tarpit] + SLACK_MS, "a hung agent costs more than a timer of as many milliseconds"
+
+
 CASES = [("absent", absent), signalled("kill -9", signal.SIGKILL), signalled("SIGSTOP", signal.SIGSTOP)] \
-    + [fake(how) for how in ["silent"] + sorted(REPLIES)]
+    + [fake(how) for how in ["silent"] + sorted(set(REPLIES) - {"nothing"})] + [("saturated", saturated)]
 
 
 def main():
