@@ -25,7 +25,7 @@ def words(seed, n):
 
 
 def chat(messages):
-    c = http.client.HTTPConnection("127.0.0.1", PORT, timeout=30)
+    c = http.client.HTTPConnection("127.0.0.1", PORT, timeout=180)
     c.request("POST", "/v1/chat/completions", json.dumps({"messages": messages, "model": "stub", "max_tokens": 4}),
               {"content-type": "application/json"})
     r = c.getresponse()
@@ -80,8 +80,8 @@ def agent_healthy():
 
 
 def main():
-    wait("HAProxy answers", 30, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
-    wait("the agent's container is healthy", 30, agent_healthy)
+    wait("HAProxy answers", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
+    wait("the agent's container is healthy", 180, agent_healthy)
     time.sleep(1.5)     # three checks of everything
     talk, (_, engine, answer) = conversations()
     docker("kill", container(engine))

@@ -35,7 +35,7 @@ def decode(data):
 
 
 def run(*args):
-    return subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=60)
+    return subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=600)
 
 
 class Files:

@@ -26,7 +26,7 @@ result() {	# 0 or 1, what
 
 # "haproxy -c" of binary <$1> for file <$2>; its words in $tmp/out. A bad end, or a word of warning: 1.
 check() {
-	timeout 20 "$1" -c -f "$2" > "$tmp/out" 2>&1 || return 1
+	timeout 180 "$1" -c -f "$2" > "$tmp/out" 2>&1 || return 1
 	! grep -qiE 'warning|alert|error|deprecated' "$tmp/out"
 }
 

@@ -51,7 +51,7 @@ run "kvroute -t, a model" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
 printf 'x\n {{ "{:\207\207\207<9}" }}' > "$tmp/models/chat_template.jinja"
 run "kvroute -t, a chat template that is not UTF-8" 1 \
 	"chat_template\.jinja:2:8: .*byte 0x87 is not UTF-8.*save the file as UTF-8" ./kvroute -t -f "$tmp/model.yaml"
-run "kvroute, the same at the start" 1 "chat_template\.jinja:2:8: " timeout 20 ./kvroute -f "$tmp/model.yaml"
+run "kvroute, the same at the start" 1 "chat_template\.jinja:2:8: " timeout 180 ./kvroute -f "$tmp/model.yaml"
 rm "$tmp/models/chat_template.jinja"
 printf '{"chat_template":\n"\303"}' > "$tmp/models/tokenizer_config.json"
 run "kvroute -t, a tokenizer_config.json that is not UTF-8" 1 "tokenizer_config\.json:2:2: .*byte 0xc3 is not UTF-8" \

@@ -35,7 +35,7 @@ def case(f):
 
 def check(*args, status=None):
     """kvroutectl spop-check: exit status, standard output, standard error."""
-    p = subprocess.run([CTL, "spop-check"] + [str(a) for a in args], capture_output=True, text=True, timeout=300)
+    p = subprocess.run([CTL, "spop-check"] + [str(a) for a in args], capture_output=True, text=True, timeout=1800)
     if status is not None:
         assert p.returncode == status, "exit %d instead of %d: %s%s" % (p.returncode, status, p.stdout[-3000:], p.stderr)
     return p.returncode, p.stdout, p.stderr
@@ -133,7 +133,7 @@ def judge_mutant(name, expected):
     exact = "*" not in expected
     wanted = [n for n in expected if n != "*"]
     args = [] if exact else [w for n in wanted for w in ("--only", n)]
-    for timeout in (500, 2000, LONG_MS):     # bytes sent apart may arrive together when the machine stands still
+    for timeout in (500, 2000, LONG_MS, 6 * LONG_MS):     # bytes sent apart may arrive together when the machine stands still
         with MutantAgent(name) as a:
             status, r = report("--strict", "--timeout", timeout, *args, a.address)
         failed = named(r, "fail")

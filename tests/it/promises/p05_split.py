@@ -118,7 +118,7 @@ def without_time(frame):
 
 def read_by_agent(sock):
     """Wait until the other end of a unix socket has read all we wrote."""
-    left, end = array.array("i", [1]), time.time() + 10
+    left, end = array.array("i", [1]), time.time() + HANG_SECONDS
     while True:
         fcntl.ioctl(sock, termios.TIOCOUTQ, left)
         if left[0] == 0:
