@@ -336,6 +336,10 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		else
 			take_skip(b, ev);
 		break;
+	case ACT_TRUNCATE:
+		b->prompt.truncates = ev != JSON_NULL;
+		take_skip(b, ev);
+		break;
 	case ACT_SYSTEM:
 		system_start(b, ev);
 		break;

@@ -78,6 +78,7 @@ struct prompt {
 	bool system_seen, tools_seen;	/* the key was there, to its end */
 	bool developer;			/* a message has role developer, or in the Messages API role system: engines may put it in front */
 	bool prompt_seen;		/* messages, prompt, input: to its end */
+	bool truncates;			/* "truncate_prompt_tokens" of completions and embeddings: the engine takes a part of its ids */
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */

@@ -46,7 +46,11 @@ static const struct rule top_chat[] = {
 	END
 };
 
-static const struct rule top_completions[] = { RULE("prompt", ACT_PROMPT, 0), END };
+static const struct rule top_completions[] = {
+	RULE("prompt", ACT_PROMPT, 0),
+	RULE("truncate_prompt_tokens", ACT_TRUNCATE, 0),
+	END
+};
 
 static const struct rule top_responses[] = {
 	RULE("input", ACT_MESSAGES, 1),
@@ -65,6 +69,7 @@ static const struct rule top_messages[] = {
 static const struct rule top_embeddings[] = {
 	RULE("input", ACT_PROMPT, 0),
 	RULE("messages", ACT_MESSAGES, 0),
+	RULE("truncate_prompt_tokens", ACT_TRUNCATE, 0),
 	END
 };
 

@@ -22,6 +22,7 @@ enum act {
 	ACT_TOOLS,		/* any value -> the tools segment; <arg>: which of three */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */
 	ACT_PROMPT,		/* text, ids, or a list of either */
+	ACT_TRUNCATE,		/* anything but null: the engine does not take all of it */
 	/* message */
 	ACT_ROLE, ACT_MESSAGE_NAME, ACT_TYPE,
 	ACT_CONTENT,		/* text or a list of parts */

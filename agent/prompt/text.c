@@ -91,6 +91,32 @@ static void add_id(struct prompt_text *t, token_id id)
 	t->items.p[t->items.n - 1].end = t->ids.n;
 }
 
+static bool is_start(enum json_event ev)
+{
+	return ev == JSON_OBJECT || ev == JSON_ARRAY || ev == JSON_STRING || (ev >= JSON_NUMBER && ev <= JSON_NULL);
+}
+
+/* The value of a digit string that is an id; -1 when it is none. */
+static int64_t id_of(struct span s)
+{
+	int64_t v = 0;
+
+	if (s.n > 10)
+		return -1;
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return -1;
+		v = v * 10 + (s.p[i] - '0');
+	}
+	return v <= UINT32_MAX ? v : -1;
+}
+
+/* -1: it is no number that could be an id. */
+static int64_t number_of(const struct json *j, enum json_event ev, struct span text)
+{
+	return ev != JSON_NUMBER ? -1 : j->integer >= 0 ? j->integer : id_of(text);
+}
+
 /* ---- where it stands ------------------------------------------------------------------------- */
 
 static bool is_special(const struct prompt_text *t, struct span key)
@@ -98,11 +124,29 @@ static bool is_special(const struct prompt_text *t, struct span key)
 	return t->api != API_GENERATE && span_eq(key, SPAN("add_special_tokens"));
 }
 
-static const struct rule special_rule = { "add_special_tokens", 18, ACT_NONE, 0 };
+static const struct rule special_rule = { "add_special_tokens", 18, ACT_NONE, 0 }, side_rule = { "truncation_side", 15, ACT_NONE, 0 };
 
 static void on_key(struct prompt_text *t, struct span key)
 {
-	t->rule = is_special(t, key) ? &special_rule : rule_find(t->api, PLACE_TOP, key);
+	if (is_special(t, key))
+		t->rule = &special_rule;
+	else
+		t->rule = span_eq(key, SPAN("truncation_side")) ? &side_rule : rule_find(t->api, PLACE_TOP, key);
+}
+
+/* Values of the members that are no prompt. */
+static void take_option(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+{
+	const struct rule *r = t->rule;
+
+	if (r == &special_rule && is_start(ev))
+		t->special = ev == JSON_TRUE ? 1 : ev == JSON_FALSE ? 0 : -1;
+	else if (r == &side_rule && is_start(ev))
+		t->side = '\0';
+	else if (r == &side_rule && ev == JSON_STRING_PART && text.n > 0 && t->side == '\0')
+		t->side = text.p[0];
+	else if (r->act == ACT_TRUNCATE && is_start(ev))
+		t->keep = ev == JSON_NULL ? -1 : number_of(j, ev, text) > 0 ? number_of(j, ev, text) : 0;
 }
 
 /* A value of a key that holds the prompt: what another left is void, unless this is null. */
@@ -121,12 +165,6 @@ static void member_start(struct prompt_text *t, enum json_event ev)
 {
 	const struct rule *r = t->rule;
 
-	if (r == NULL)
-		return;
-	if (r == &special_rule) {
-		t->special = ev == JSON_TRUE ? 1 : ev == JSON_FALSE ? 0 : -1;
-		return;
-	}
 	if (r->act != ACT_PROMPT && r->act != ACT_MESSAGES)
 		return;
 	make_void(t, ev == JSON_NULL);
@@ -147,24 +185,9 @@ static void member_end(struct prompt_text *t)
 	t->taking = false;
 }
 
-/* The value of a digit string that is an id; -1 when it is none. */
-static int64_t id_of(struct span s)
-{
-	int64_t v = 0;
-
-	if (s.n > 10)
-		return -1;
-	for (size_t i = 0; i < s.n; i++) {
-		if (s.p[i] < '0' || s.p[i] > '9')
-			return -1;
-		v = v * 10 + (s.p[i] - '0');
-	}
-	return v <= UINT32_MAX ? v : -1;
-}
-
 static void number(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
 {
-	int64_t v = ev != JSON_NUMBER ? -1 : j->integer >= 0 ? j->integer : id_of(text);
+	int64_t v = number_of(j, ev, text);
 
 	if (v < 0)
 		t->bad = true;
@@ -186,11 +209,6 @@ static void element_start(struct prompt_text *t, const struct json *j, enum json
 		item_open(t);
 	if (kind == TEXT_IDS)
 		number(t, j, ev, text);
-}
-
-static bool is_start(enum json_event ev)
-{
-	return ev == JSON_OBJECT || ev == JSON_ARRAY || ev == JSON_STRING || (ev >= JSON_NUMBER && ev <= JSON_NULL);
 }
 
 static bool is_end(enum json_event ev)
@@ -218,11 +236,18 @@ static void on_event(void *arg, const struct json *j, enum json_event ev, struct
 		inside(t, j, ev, text);
 	if (j->depth != 1)
 		return;
-	if (ev == JSON_KEY)
+	if (ev == JSON_KEY) {
 		on_key(t, text);
-	else if (t->taking && is_end(ev))
+		return;
+	}
+	if (t->taking && is_end(ev)) {
 		member_end(t);
-	else if (!t->taking && is_start(ev))
+		return;
+	}
+	if (t->taking || t->rule == NULL)
+		return;
+	take_option(t, j, ev, text);
+	if (is_start(ev))
 		member_start(t, ev);
 }
 
@@ -274,6 +299,8 @@ void prompt_text_reset(struct prompt_text *t, enum prompt_api api, uint16_t max_
 	t->kind = TEXT_NONE;
 	t->bad = t->lost = t->taking = false;
 	t->special = -1;
+	t->keep = -1;
+	t->side = '\0';
 	t->lives++;
 	t->rule = t->held = NULL;
 	t->api = api;

@@ -34,6 +34,8 @@ struct prompt_text {
 	bool bad;		/* it is none that an engine takes: text and ids mixed, a wrong type */
 	bool lost;		/* no memory, or too many items: there is more than this */
 	int8_t special;		/* "add_special_tokens" of completions and embeddings: 0, 1; -1: not said */
+	int64_t keep;		/* "truncate_prompt_tokens" of the same: so many; 0: as many as the engine can, or none; -1: not said, all */
+	char side;		/* "truncation_side", which is cut off: 'l', 'r'; '\0': not said */
 	uint32_t lives;		/* grows whenever what was taken is void, and something else comes */
 	struct { char *p; size_t n, cap; } words;	/* valid UTF-8, but for the last character of a cut one */
 	struct ids ids;

@@ -118,7 +118,7 @@ static bool job_ids(struct route *r, struct job *j, struct words_ids *out)
 		return encodes(m) && has_tok(j) && job_chat_ids(r, j, out);
 	if (j->prompt->mode == PROMPT_TEXT)
 		return encodes(m) && ids_of_text(r, j, out) == WORDS_MADE;
-	if (model_block_of(j->opts, m) == j->opts->prompt.token_page)
+	if (model_block_of(j->opts, m) == j->opts->prompt.token_page && !j->prompt->truncates)
 		return false;
 	w = words_of(j);
 	return w != NULL && words_ids(w, &as_they_are, out) == WORDS_MADE;
@@ -146,6 +146,16 @@ static uint64_t agree_key(const struct route *r, const struct model_opts *m)
 	return hash_mix(&r->key, h, m->chat != NULL ? chat_fingerprint(m->chat) : 0) | 1;
 }
 
+/* Pages of ids that the scanner made hold for a prompt that the engine takes as it is. */
+static bool no_token_pages(struct job *j)
+{
+	j->scratch->pages.n = 0;
+	j->mode = PROMPT_TOKENS;
+	j->page = model_block_of(j->opts, j->model_opts);
+	j->tokens = j->prompt->n_units;
+	return true;
+}
+
 /* Of a text that cannot be encoded in parts nothing may be there before its end, nor of a piece that is too long: text finds such
  * prompts again, and ids do not. */
 bool job_token_pages(struct route *r, struct job *j)
@@ -159,7 +169,9 @@ bool job_token_pages(struct route *r, struct job *j)
 		return false;
 	if (work_spent(&j->work))
 		return false;
-	if (!job_ids(r, j, &ids) || page_ids(r, j, &ids, page, pages) < 0 || (pages->n == 0 && ids.left > 0))
+	if (!job_ids(r, j, &ids))
+		return j->prompt->truncates && j->prompt->mode == PROMPT_TOKENS && no_token_pages(j);
+	if (page_ids(r, j, &ids, page, pages) < 0 || (pages->n == 0 && ids.left > 0))
 		return false;
 	j->mode = PROMPT_TOKENS;
 	j->page = page;

@@ -492,7 +492,7 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	v->cut = j.cut && j.prompt->found;
 	v->mode = j.mode;
 	v->page = j.page;
-	v->units = j.mode == j.prompt->mode ? j.prompt->n_units : j.tokens;
+	v->units = j.mode == j.prompt->mode && !j.prompt->truncates ? j.prompt->n_units : j.tokens;
 	v->space = j.space;
 	if (v->why == WHY_COLD) {
 		v->pages = j.n_pages;

@@ -33,6 +33,8 @@ struct words {
 	bool begun, failed;
 	bool stopped;			/* inside prompt <item>, which cannot go on: these are all ids there will be */
 	size_t kept_back;		/* bytes of prompt <item> that its ids are not of */
+	struct ids left;		/* what "truncate_prompt_tokens" leaves of the ids, and where each prompt of it ends */
+	struct { struct text_item *p; size_t cap; } left_runs;
 	/* for counters */
 	struct words_news news;
 	bool made, bounded, told_failed;
@@ -54,6 +56,9 @@ static void forget(struct words *w)
 {
 	if (w->ids.n > 0)
 		mem_wipe(w->ids.p, w->ids.n * sizeof(*w->ids.p));
+	if (w->left.n > 0)
+		mem_wipe(w->left.p, w->left.n * sizeof(*w->left.p));
+	w->left.n = 0;
 	stream_free(w->stream);
 	tok_unref(w->tok);
 	w->stream = NULL;
@@ -66,8 +71,12 @@ static void free_ids(struct words *w)
 {
 	ids_free(&w->ids);
 	w->ids = (struct ids){ 0 };
+	ids_free(&w->left);
+	w->left = (struct ids){ 0 };
 	mem_free(w->runs.p);
 	memset(&w->runs, 0, sizeof(w->runs));
+	mem_free(w->left_runs.p);
+	memset(&w->left_runs, 0, sizeof(w->left_runs));
 }
 
 void words_free(struct words *w)
@@ -84,14 +93,15 @@ size_t words_bytes(const struct words *w)
 {
 	if (w == NULL)
 		return 0;
-	return sizeof(*w) + prompt_text_bytes(w->text) + w->ids.cap * sizeof(*w->ids.p) + w->runs.cap * sizeof(*w->runs.p) +
+	return sizeof(*w) + prompt_text_bytes(w->text) + (w->ids.cap + w->left.cap) * sizeof(*w->ids.p) +
+	       (w->runs.cap + w->left_runs.cap) * sizeof(*w->runs.p) +
 	       (w->stream != NULL ? stream_bytes(w->stream) : 0);
 }
 
 void words_reset(struct words *w, enum prompt_api api, uint16_t max_depth)
 {
 	forget(w);
-	if (w->ids.cap > IDS_KEPT)
+	if (w->ids.cap > IDS_KEPT || w->left.cap > IDS_KEPT)
 		free_ids(w);
 	w->news = (struct words_news){ 0 };
 	w->made = w->bounded = w->told_failed = false;
@@ -303,9 +313,66 @@ static enum words_result ids_of_words(struct words *w, const struct words_ask *a
 	return WORDS_MADE;
 }
 
+/* ---- truncation ------------------------------------------------------------------------------ */
+
+static bool left_room(struct words *w, const struct words_ids *ids)
+{
+	struct text_item *p;
+
+	w->left.n = 0;
+	if (ids_reserve(&w->left, ids->n) < 0)
+		return false;
+	if (ids->n_runs <= w->left_runs.cap)
+		return true;
+	if ((p = mem_resize(w->left_runs.p, ids->n_runs, sizeof(*p))) == NULL)
+		return false;
+	w->left_runs.p = p;
+	w->left_runs.cap = ids->n_runs;
+	return true;
+}
+
+/* Of a prompt of <n> ids. False: which ones are left is not known: how many, or not all are there, or the tokenizer itself truncates, which
+ * keeps its special tokens. */
+static bool take_left(struct words *w, const token_id *ids, size_t n, bool whole, struct text_item *run)
+{
+	const struct prompt_text *t = w->text;
+	bool right = t->side == 'r' || (t->side == '\0' && t->api == API_EMBEDDINGS);
+	size_t keep = (size_t)t->keep, take = n < keep ? n : keep;
+
+	if (keep == 0 || (!right && !whole) || (n > keep && t->side == '\0' && t->kind == TEXT_WORDS && w->special))
+		return false;
+	if (take > 0)
+		memcpy(w->left.p + w->left.n, ids + (right ? 0 : n - take), take * sizeof(*ids));
+	w->left.n += take;
+	*run = (struct text_item){ w->left.n, whole || take == keep };
+	return true;
+}
+
+/* Of ids that are not known there are none; of words neither, so that they stay text. */
+static enum words_result truncate_ids(struct words *w, struct words_ids *out)
+{
+	size_t from = 0;
+
+	if (!left_room(w, out))
+		return fail(w);
+	for (size_t i = 0; i < out->n_runs; i++) {
+		const struct text_item *run = &out->runs[i];
+
+		if (!take_left(w, out->p + from, run->end - from, run->whole, &w->left_runs.p[i])) {
+			*out = (struct words_ids){ .p = w->left.p, .runs = w->left_runs.p };
+			return w->text->kind == TEXT_WORDS ? WORDS_NONE : WORDS_MADE;
+		}
+		from = run->end;
+	}
+	out->p = w->left.p;
+	out->runs = w->left_runs.p;
+	out->n = w->left.n;
+	return WORDS_MADE;
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
-enum words_result words_ids(struct words *w, const struct words_ask *a, struct words_ids *out)
+static enum words_result all_ids(struct words *w, const struct words_ask *a, struct words_ids *out)
 {
 	const struct prompt_text *t = w->text;
 
@@ -317,6 +384,13 @@ enum words_result words_ids(struct words *w, const struct words_ask *a, struct w
 		return a->tok != NULL ? ids_of_words(w, a, out) : WORDS_NONE;
 	*out = (struct words_ids){ .p = t->ids.p, .runs = t->items.p, .n = t->ids.n, .n_runs = t->items.n };
 	return WORDS_MADE;
+}
+
+enum words_result words_ids(struct words *w, const struct words_ask *a, struct words_ids *out)
+{
+	enum words_result r = all_ids(w, a, out);
+
+	return r == WORDS_MADE && w->text->keep >= 0 ? truncate_ids(w, out) : r;
 }
 
 struct words_news words_news(struct words *w)

@@ -659,9 +659,66 @@ static int drop_tok(void **state)
 	return 0;
 }
 
+/* What "truncate_prompt_tokens" leaves is what has pages, of ids and of words, or there are none and text. */
+static const struct { const char *path, *prompt, *more; int mode; const char *same; } truncations[] = {
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[6,7,8,9]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]", ",\"truncate_prompt_tokens\":4,\"truncation_side\":\"right\"", PROMPT_TOKENS, "[1,2,3,4]" },
+	{ "/v1/completions", "[[1,2,3,4,5,6,7,8],[4,5]]", ",\"truncation_side\":\"left\",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[[5,6,7,8],[4,5]]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":4,\"truncate_prompt_tokens\":null", PROMPT_TOKENS, "[1,2,3,4,5,6,7,8]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":99", PROMPT_TOKENS, "[1,2,3,4,5,6,7,8]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":-1", PROMPT_TOKENS, "[]" },
+	{ "/v1/embeddings", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[1,2,3,4]" },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"add_special_tokens\":false,\"truncate_prompt_tokens\":4",
+	  PROMPT_TOKENS, NULL },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"truncate_prompt_tokens\":4", PROMPT_TEXT, NULL },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"truncate_prompt_tokens\":-1", PROMPT_TEXT, NULL },
+};
+
+static struct route_preview preview_of(struct world *w, const char *path, const char *prompt, const char *more)
+{
+	w->q.path = span_str(path);
+	w->body.n = 0;
+	say(&w->body, "{\"%s\":%s%s}", strstr(path, "embed") ? "input" : "prompt", prompt, more);
+	return preview(w);
+}
+
+static void truncated(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	struct world w;
+
+	token_world(&w, t, 4);
+	w.o.prompt.token_page = 4;
+	world_open(&w);
+	for (size_t i = 0; i < sizeof(truncations) / sizeof(truncations[0]); i++) {
+		struct route_preview v = preview_of(&w, truncations[i].path, truncations[i].prompt, truncations[i].more);
+		page_key keys[8];
+		uint32_t n = v.pages;
+
+		if ((int)v.mode != truncations[i].mode)
+			fail_msg("%zu: mode %d", i, (int)v.mode);
+		if (truncations[i].same == NULL) {
+			assert_int_equal(n, v.mode == PROMPT_TOKENS ? 1 : n);
+			continue;
+		}
+		assert_in_range(n, 0, 8);
+		memcpy(keys, v.keys, n * sizeof(*keys));
+		if (strcmp(truncations[i].same, "[]") == 0) {
+			assert_int_equal(n, 0);
+			continue;
+		}
+		v = preview_of(&w, truncations[i].path, truncations[i].same, "");
+		if (v.pages != n || memcmp(keys, v.keys, n * sizeof(*keys)) != 0)
+			fail_msg("%zu: %u pages", i, n);
+	}
+	world_end(&w);
+	tok_unref(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(truncated),
 		cmocka_unit_test(ids_come_in_blocks_of_the_model),
 		cmocka_unit_test(the_last_block_is_never_hit),
 		cmocka_unit_test(blocks_of_two_sizes_never_meet),
