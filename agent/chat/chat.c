@@ -237,8 +237,8 @@ static enum chat_result to_messages(struct rendering *r)
 	r->tools = make_tools(&k, get(r->body, "tools"));
 	t = traits_of(r);
 	how.parts = t->parts;
-	r->given = make_messages(&k, &how, get(r->body, "messages"));
-	r->messages = k.state == MAKE_GOOD && !t->developer ? make_systems(&k, r->given) : r->given;
+	r->messages = make_messages(&k, &how, get(r->body, "messages"));
+	r->messages = k.state == MAKE_GOOD && k.developer && !t->developer ? make_systems(&k, r->messages) : r->messages;
 	return chat_of_make(r, &k);
 }
 
@@ -261,7 +261,7 @@ static enum chat_result convert(struct rendering *r)
 		return chat_of_make(r, &k);
 	if (!harmony)
 		return to_messages(r);
-	r->messages = r->given = get(r->body, "messages");
+	r->messages = get(r->body, "messages");
 	return is_list(r->messages) ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it has no messages");
 }
 

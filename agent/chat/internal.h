@@ -42,7 +42,7 @@ struct rendering {
 	const struct chat_body *b;
 	struct chat_text *out;
 	struct buffer *into;
-	struct jval body, given, messages, tools;	/* given: messages before those of role developer were turned into others */
+	struct jval body, messages, tools;
 	bool completion;	/* an answer begins behind it */
 	bool in_list;		/* the body was cut within its messages: others may follow */
 	struct work_left *work, any;	/* who pays; <any>: nobody */

@@ -18,6 +18,7 @@ struct make {
 	struct jinja_mem *mem;
 	struct work_left *work;	/* who pays for JSON inside of texts; NULL: nobody */
 	enum make_state state;
+	bool developer;		/* there was a message of that role */
 };
 
 /* Prices in steps of work.h: of a value of the body, bytes of the body for one step, and bytes of what is made of it. */
@@ -63,9 +64,8 @@ struct jval make_messages(struct make *k, const struct make_how *how, struct jva
 struct jval make_tools(struct make *k, struct jval tools);
 
 /* system.c: the same for a template that knows no role "developer": such messages are of role system, and if there is one, all texts
- * of that role are one message in front. Returns <messages> if there is none. */
+ * of that role are one message in front. */
 struct jval make_systems(struct make *k, struct jval messages);
-bool make_has_role(struct jval messages, const char *role);
 bool make_is_billing(struct jval text);	/* begins with x-anthropic-billing-header */
 
 /* What depends on a model's template in a body of messages: find.c of this folder finds it when the template is loaded. */

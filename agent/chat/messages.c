@@ -180,19 +180,16 @@ static void put_calls(struct make *k, struct jval msg, struct jval calls)
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
+/* What an assistant has thought. */
 static struct jval reasoning_of(struct jval of)
 {
 	struct jval reasoning = get(of, "reasoning");
 
-	if (!is_word(get_text(of, "role"), "assistant"))
-		return (struct jval){ .kind = JV_MISSING };
 	return is_none(reasoning) ? get(of, "reasoning_content") : reasoning;
 }
 
-static void put_assistant(struct make *k, struct jval msg, struct jval of)
+static void put_assistant(struct make *k, struct jval msg, struct jval of, struct jval reasoning)
 {
-	struct jval reasoning = reasoning_of(of);
-
 	put_calls(k, msg, get(of, "tool_calls"));
 	if (is_none(reasoning))
 		return;
@@ -210,26 +207,31 @@ static void put_tool(struct make *k, struct jval msg, struct jval of, bool parts
 
 static struct jval message_of(struct make *k, const struct make_how *how, struct jval of)
 {
-	struct jval msg = make_dict(k), role = get(of, "role");
+	struct jval msg = make_dict(k), role = get(of, "role"), reasoning = { .kind = JV_MISSING };
+	bool assistant = is_str(role) && is_word(jval_span(role), "assistant");
 
 	if (!is_str(role))
 		make_fail(k, MAKE_REFUSED);
 	if (k->state != MAKE_GOOD)
 		return msg;
-	if (how->aliases && !is_none(reasoning_of(of)))
-		make_put(k, msg, "thinking", reasoning_of(of));
+	if (assistant)
+		reasoning = reasoning_of(of);
+	if (how->aliases && !is_none(reasoning))
+		make_put(k, msg, "thinking", reasoning);
 	make_put(k, msg, "role", role);
 	make_put(k, msg, "content", content_of(k, how, get(of, "content"), is_word(jval_span(role), "system")));
-	if (is_word(jval_span(role), "assistant"))
-		put_assistant(k, msg, of);
+	if (assistant)
+		put_assistant(k, msg, of, reasoning);
 	else if (is_word(jval_span(role), "tool"))
 		put_tool(k, msg, of, how->parts);
 	if (is_str(get(of, "name")))
 		make_put(k, msg, "name", get(of, "name"));
 	if (is_str(get(of, "task")))
 		make_put(k, msg, "task", get(of, "task"));
-	if (is_word(jval_span(role), "developer"))
+	if (is_word(jval_span(role), "developer")) {
 		make_put(k, msg, "tools", is_none(get(of, "tools")) ? jval_none() : get(of, "tools"));
+		k->developer = true;
+	}
 	return msg;
 }
 

@@ -11,15 +11,6 @@ static bool is_role(struct jval message, const char *role)
 	return is_word(get_text(message, "role"), role);
 }
 
-bool make_has_role(struct jval messages, const char *role)
-{
-	for (uint32_t i = 0; i < messages.n; i++) {
-		if (is_role(messages.v[i], role))
-			return true;
-	}
-	return false;
-}
-
 bool make_is_billing(struct jval text)
 {
 	static const char begin[] = "x-anthropic-billing-header";
@@ -85,8 +76,6 @@ struct jval make_systems(struct make *k, struct jval messages)
 	struct make_list l = { .n = 0 };
 	bool move = false;
 
-	if (!make_has_role(messages, "developer"))
-		return messages;
 	for (uint32_t i = 0; i < messages.n && k->state == MAKE_GOOD; i++) {
 		bool developer = is_role(messages.v[i], "developer");
 
