@@ -36,6 +36,11 @@ struct fact {
 	bool redispatched;	/* DONE: %rc began with '+' */
 	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
 	struct span token;	/* DONE, of a log line: what it gave to be believed */
+	bool line;		/* DONE: of a log line; then also: */
+	bool has_why;		/* it has <why>, that of our answer as HAProxy kept it */
+	struct span why;
+	int32_t error;		/* of HAProxy, as it asked us; 0: none; -1 unknown */
+	const char *lacks;	/* the first field that it should have and has not; NULL: none */
 };
 
 /* All fields empty or unknown. */

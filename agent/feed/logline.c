@@ -6,29 +6,34 @@
 #include "agent/base/num.h"
 #include "agent/feed/logline.h"
 
-enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES };
+enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR };
 
 static const struct field {
 	const char *key;
 	enum field_kind kind;
 	size_t offset;
+	bool needed;		/* by what is learned, or by what is told of a fault */
 } fields[] = {
-	{ "uid", F_SPAN, offsetof(struct fact, uid) },
-	{ "be", F_SPAN, offsetof(struct fact, pool) },
-	{ "srv", F_SPAN, offsetof(struct fact, server) },
-	{ "want", F_SPAN, offsetof(struct fact, wanted) },
-	{ "st", F_INT32, offsetof(struct fact, status) },
-	{ "ts", F_END, offsetof(struct fact, end) },
+	{ "uid", F_SPAN, offsetof(struct fact, uid), true },
+	{ "be", F_SPAN, offsetof(struct fact, pool), true },
+	{ "srv", F_SPAN, offsetof(struct fact, server), true },
+	{ "want", F_SPAN, offsetof(struct fact, wanted), true },
+	{ "why", F_WHY, offsetof(struct fact, why), true },
+	{ "err", F_ERROR, offsetof(struct fact, error), true },
+	{ "st", F_INT32, offsetof(struct fact, status), true },
+	{ "ts", F_END, offsetof(struct fact, end), true },
 	{ "tw", F_INT64, offsetof(struct fact, queue_ms) },
 	{ "tc", F_INT64, offsetof(struct fact, connect_ms) },
-	{ "tr", F_INT64, offsetof(struct fact, response_ms) },
+	{ "tr", F_INT64, offsetof(struct fact, response_ms), true },
 	{ "ta", F_INT64, offsetof(struct fact, total_ms) },
-	{ "out", F_INT64, offsetof(struct fact, bytes_out) },
+	{ "out", F_INT64, offsetof(struct fact, bytes_out), true },
 	{ "in", F_INT64, offsetof(struct fact, bytes_in) },
-	{ "rc", F_RETRIES, 0 },
+	{ "rc", F_RETRIES, 0, true },
 	{ "ptok", F_INT64, offsetof(struct fact, prompt_tokens) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };
+
+#define FIELDS	(sizeof(fields) / sizeof(fields[0]))
 
 struct parse {
 	struct logline *l;
@@ -37,11 +42,12 @@ struct parse {
 	size_t start;			/* of the string being taken */
 	bool lost;			/* a string did not fit */
 	bool whole;			/* the object has ended; what follows is none of ours */
+	uint32_t seen;			/* bit i: fields[i] */
 };
 
 static const struct field *field_of(struct span key)
 {
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < FIELDS; i++) {
 		if (span_eq(key, span_str(fields[i].key)))
 			return &fields[i];
 	}
@@ -55,7 +61,9 @@ static void take_int(struct fact *f, const struct field *fd, struct span s)
 
 	if (!num_parse(s, &v))
 		return;
-	if (fd->kind == F_INT64) {
+	if (fd->kind == F_ERROR) {
+		f->error = v > 0 && v <= INT32_MAX ? (int32_t)v : 0;
+	} else if (fd->kind == F_INT64) {
 		*(int64_t *)at = v;
 	} else if (fd->kind == F_INT32 && v >= INT32_MIN && v <= INT32_MAX) {
 		*(int32_t *)at = (int32_t)v;
@@ -67,7 +75,7 @@ static void take_int(struct fact *f, const struct field *fd, struct span s)
 
 static void take(struct fact *f, const struct field *fd, struct span s)
 {
-	if (fd->kind == F_SPAN)
+	if (fd->kind == F_SPAN || fd->kind == F_WHY)
 		*(struct span *)((char *)f + fd->offset) = s;
 	else if (fd->kind == F_END)
 		f->end = fact_end_of(s);
@@ -105,6 +113,8 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 		return;
 	if (ev == JSON_KEY) {
 		p->field = field_of(text);
+		if (p->field != NULL)
+			p->seen |= 1u << (p->field - fields);
 		return;
 	}
 	if (p->field == NULL)
@@ -121,11 +131,26 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 		take_string(p);
 		break;
 	case JSON_NUMBER:
-		if (p->field->kind != F_SPAN && p->field->kind != F_END)
+		if (p->field->kind != F_SPAN && p->field->kind != F_WHY && p->field->kind != F_END)
 			take_int(p->f, p->field, text);
 		break;
 	default:
 		break;
+	}
+}
+
+/* What HAProxy has no error of is "-" there, which is no number. */
+static void take_seen(const struct parse *p, struct fact *f)
+{
+	f->line = true;
+	for (size_t i = 0; i < FIELDS; i++) {
+		bool seen = p->seen >> i & 1;
+
+		f->has_why |= seen && fields[i].kind == F_WHY;
+		if (seen && fields[i].kind == F_ERROR && f->error < 0)
+			f->error = 0;
+		if (!seen && fields[i].needed && f->lacks == NULL)
+			f->lacks = fields[i].key;
 	}
 }
 
@@ -142,7 +167,8 @@ int logline_parse(struct logline *l, const char *p, size_t n, struct fact *f)
 	json_init(&j, 8, on_json, &state);
 	/* not whether it is JSON to the end: behind the object may stand a log line for people */
 	json_feed(&j, brace, n - (size_t)(brace - p));
-	if (!state.whole || f->uid.n == 0)
+	if (!state.whole)
 		return -1;
-	return 0;
+	take_seen(&state, f);
+	return f->uid.n > 0 ? 0 : LOGLINE_NAMELESS;
 }

@@ -17,7 +17,8 @@ struct logline {
 	size_t n;
 };
 
-/* 0: <f> is the fact, borrowing from <l>; -1: no sense in that line (not JSON, no uid). */
+/* 0: <f> is the fact, borrowing from <l>; -1: no JSON in that line; LOGLINE_NAMELESS: JSON, and no uid. */
+#define LOGLINE_NAMELESS	(-2)
 int logline_parse(struct logline *l, const char *p, size_t n, struct fact *f);
 
 #endif

@@ -22,7 +22,7 @@ static void check_spans(const struct logline *l, const struct fact *f)
 {
 	must(l->n <= sizeof(l->text) && f->uid.n > 0 && f->kind == FACT_DONE);
 	must(span_within(f->uid, l->text, l->n) && span_within(f->pool, l->text, l->n));
-	must(span_within(f->server, l->text, l->n) && span_within(f->wanted, l->text, l->n));
+	must(span_within(f->server, l->text, l->n) && span_within(f->wanted, l->text, l->n) && span_within(f->why, l->text, l->n));
 	must(fact_verdict(f) < VERDICT_COUNT);
 	must(f->retries >= -1);
 }
@@ -77,10 +77,10 @@ static void check_slow(const char *p, size_t n, int rc, const struct fact *f)
 	free(events.p);
 	x = tree_read(&r);
 	uid = last_string(x, "uid");
-	must(rc == (x->type == '{' && uid != NULL && uid->text.n > 0 ? 0 : -1));
+	must(rc == (x->type != '{' ? -1 : uid != NULL && uid->text.n > 0 ? 0 : LOGLINE_NAMELESS));
 	if (rc == 0)
 		must(slow_is(x, "uid", f->uid) && slow_is(x, "be", f->pool) &&
-		     slow_is(x, "srv", f->server) && slow_is(x, "want", f->wanted));
+		     slow_is(x, "srv", f->server) && slow_is(x, "want", f->wanted) && slow_is(x, "why", f->why));
 	tree_free(x);
 }
 

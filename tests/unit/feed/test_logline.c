@@ -85,10 +85,10 @@ static const struct line_case cases[] = {
 	  "", -1, END_UNKNOWN, NO_TIMES, -1, false },
 	{ "the last of two wins", "{\"uid\":\"a\",\"st\":1,\"uid\":\"b\",\"st\":2}", 0, "b", "", "", "",
 	  2, END_UNKNOWN, NO_TIMES, -1, false },
-	{ "no uid", "{\"be\":\"pool\",\"st\":200}", -1 },
-	{ "an empty uid", "{\"uid\":\"\",\"st\":200}", -1 },
-	{ "a uid that is no string", "{\"uid\":5}", -1 },
-	{ "a uid one level down", "{\"x\":{\"uid\":\"u\"}}", -1 },
+	{ "no uid", "{\"be\":\"pool\",\"st\":200}", LOGLINE_NAMELESS },
+	{ "an empty uid", "{\"uid\":\"\",\"st\":200}", LOGLINE_NAMELESS },
+	{ "a uid that is no string", "{\"uid\":5}", LOGLINE_NAMELESS },
+	{ "a uid one level down", "{\"x\":{\"uid\":\"u\"}}", LOGLINE_NAMELESS },
 	{ "not an object", "[\"uid\",\"u\"]", -1 },
 	{ "a header and nothing else", "<134>Nov 21 01:15:00 lb1 haproxy[77]: ", -1 },
 	{ "HAProxy's ordinary log",
@@ -228,13 +228,45 @@ static void strings_too_long_are_left_out(void **state)
 	assert_int_equal(f.pool.n, LOGLINE_MAX - 1);
 	check_span("just fits", "uid", f.uid, "u");
 	n = sprintf(line, "{\"be\":\"%0*d\",\"uid\":\"u\"}", LOGLINE_MAX, 7);
-	assert_int_equal(parse(&l, line, (size_t)n, &f), -1);	/* no room for the uid */
+	assert_int_equal(parse(&l, line, (size_t)n, &f), LOGLINE_NAMELESS);	/* no room for the uid */
 	n = sprintf(line, "{\"uid\":\"u\",\"be\":\"%0*d\",\"srv\":\"s1\"}", LOGLINE_MAX, 7);
 	if (parse(&l, line, (size_t)n, &f) == 0)
 		assert_int_equal(f.pool.n, 0);
 	n = sprintf(line, "{\"uid\":\"u\",\"x\":\"%0*d\",\"be\":\"p\"}", 2 * LOGLINE_MAX, 7);
 	assert_int_equal(parse(&l, line, (size_t)n, &f), 0);	/* what nobody wants needs no room */
 	check_span("unknown and long", "be", f.pool, "p");
+}
+
+#define WHOLE	"\"be\":\"pool\",\"srv\":\"s1\",\"want\":\"-\",\"st\":200,\"ts\":\"--\",\"tr\":1,\"out\":2,\"rc\":\"0\","
+
+/* What the agent was to that request, by HAProxy's word; and which field is missed first. */
+static void answers_and_errors(void **state)
+{
+	static const struct { const char *line; bool has_why; const char *why; int32_t error; const char *lacks; } table[] = {
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"cached\",\"err\":\"-\"}", true, "cached", 0, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"257\"}", true, "-", 257, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"\",\"err\":3}", true, "", 3, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"\",\"err\":\"\"}", true, "", 0, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"-9\"}", true, "-", 0, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"99999999999\"}", true, "-", 0, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"err\":\"1\"}", false, "", 1, "why" },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"cold\"}", true, "cold", -1, "err" },
+		{ "{" WHOLE "\"uid\":\"u\"}", false, "", -1, "why" },
+		{ "{\"uid\":\"u\",\"srv\":\"s1\"}", false, "", -1, "be" },
+	};
+	static struct logline l;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct fact f;
+
+		assert_int_equal(parse(&l, table[i].line, strlen(table[i].line), &f), 0);
+		assert_true(f.line);
+		check_number(table[i].line, "has_why", f.has_why, table[i].has_why);
+		check_span(table[i].line, "why", f.why, table[i].why);
+		check_number(table[i].line, "error", f.error, table[i].error);
+		if ((f.lacks == NULL) != (table[i].lacks == NULL) || (f.lacks != NULL && strcmp(f.lacks, table[i].lacks) != 0))
+			fail_msg("%s lacks %s", table[i].line, f.lacks ? f.lacks : "nothing");
+	}
 }
 
 static void ends(void **state)
@@ -267,6 +299,7 @@ int main(void)
 		cmocka_unit_test(token),
 		cmocka_unit_test(damaged_lines),
 		cmocka_unit_test(strings_too_long_are_left_out),
+		cmocka_unit_test(answers_and_errors),
 		cmocka_unit_test(ends),
 	};
 

@@ -24,7 +24,7 @@ static const struct {
 	/* no end, no line */
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"", -1, NULL, NULL },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\",}", -1, NULL, NULL },
-	{ "{\"srv\":\"s1\"} {\"uid\":\"a\"}", -1, NULL, NULL },
+	{ "{\"srv\":\"s1\"} {\"uid\":\"a\"}", LOGLINE_NAMELESS, NULL, NULL },
 	{ "no brace at all", -1, NULL, NULL },
 	{ "", -1, NULL, NULL },
 };
