@@ -169,6 +169,13 @@ const struct conf_key conf_keys[] = {
 	{ "servers.max_age", TYPE_TIME, CONF(route.server_max_age_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "A server that no load string named for so long is forgotten." },
 
+	{ "problems.min_requests", TYPE_INT, CONF(route.problems.min_requests), 1, 1000000, RELOAD,
+	  .help = "A fault in how HAProxy is attached is named after so many requests at least, and" },
+	{ "problems.window", TYPE_TIME, CONF(route.problems.window_ms), 100, HOUR, RELOAD,
+	  .help = "after so long at least." },
+	{ "problems.repeat", TYPE_TIME, CONF(route.problems.repeat_ms), SEC, 168 * HOUR, RELOAD,
+	  .help = "How often the log names it again while it lasts." },
+
 	{ "policy.rule", TYPE_WORD, POLICY(rule), 0, 0, RELOAD, rule_words,
 	  .help = "How a server is chosen; naming a rule sets the defaults of its authors." },
 	{ "policy.mode", TYPE_WORD, POOL(mode), 0, 0, RELOAD, mode_words,
@@ -302,6 +309,7 @@ const struct conf_section conf_sections[] = {
 	{ "slices", SHAPE_KEYS, "Bodies that come in several messages." },
 	{ "ledger", SHAPE_KEYS, "Requests that are open." },
 	{ "servers", SHAPE_KEYS, "Servers, as HAProxy's load strings name them." },
+	{ "problems", SHAPE_KEYS, "Faults in how HAProxy is attached: kvroute(8), PROBLEMS." },
 	{ "policy", SHAPE_POLICY, "How to choose, in every pool that does not say otherwise." },
 	{ "pools", SHAPE_POOLS,
 	  "Pools with settings of their own: a name and any key of policy; the others as there.\n"

@@ -55,6 +55,7 @@ struct server {
 	enum load_backup backup;	/* from the last load string; a stats socket has its own in <watch> */
 	uint32_t weight, conn, queue;	/* from the last load string; in a pool without, from stats sockets */
 	msec seen;
+	msec rowed;			/* first row of a stats socket; 0: none */
 	struct slot *slots[SLOTS_MAX];
 	unsigned n_slots;
 	uint32_t n_open;		/* over all slots */
@@ -84,6 +85,7 @@ struct pool {
 	enum policy_rule rule;
 	size_t rule_max_bytes;
 	struct compare *compare;	/* under both locks: see compare.h */
+	struct problem_pool *problems;	/* attached.c; NULL: not met yet */
 	struct server *nowhere;		/* fleet_nowhere(), or NULL: never asked for */
 	struct server **servers;
 	size_t n_servers, cap_servers;

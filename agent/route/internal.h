@@ -27,6 +27,7 @@ struct answered {
 	uint32_t exact;
 };
 
+#define MODELS_WATCHED	64	/* of the configured ones; whether each was asked for */
 #define ANSWERED_MAX	1024	/* a later one takes the place of an earlier, and little is lost */
 
 struct route {
@@ -55,6 +56,9 @@ struct route {
 	bool by_chance;			/* turns of new servers, not by order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */
 	msec swept;			/* when servers were last looked through */
+	struct problems problems;	/* but <plain>, an atomic */
+	bool feedless;			/* no log line is expected */
+	uint64_t models_asked;		/* bit i: opts.models[i] was asked for */
 	struct route_stats stats;
 };
 

@@ -52,7 +52,7 @@ struct job {
 	uint64_t counted, counted_hit;	/* tokens, when it was */
 	size_t n_candidates;		/* in scratch->candidates; their ids in <candidates> */
 	struct server_set candidates;
-	bool has_load;
+	bool has_load, bad_load;	/* with an entry that made no sense */
 	bool by_stats;			/* not from a load string: it came without one */
 	struct policy_choice choice;
 	/* what to say of it */

@@ -141,8 +141,8 @@ static void take_load(struct route *r, struct job *j, struct settling *st)
 	if (j->sliced != NULL)
 		j->sliced->process = j->process;
 	take_entries(r, j, &l, st);
-	if (l.n_bad > 0)
-		r->stats.bad_load++;
+	j->bad_load = l.n_bad > 0;
+	r->stats.bad_load += j->bad_load;
 	if (j->has_load)
 		j->pool_seen->loaded = j->now;
 }

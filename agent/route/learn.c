@@ -13,7 +13,7 @@
  * last; a retry that went elsewhere is a failure of the server we had said. Each request teaches that
  * once, whichever fact comes first. A fact for a uid that is not open changes nothing but a counter: log lines may come
  * twice, late, or for requests that were never ours. */
-#include "agent/route/internal.h"
+#include "agent/route/attached.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
 #define LATE_MS		1000	/* its log line may still be on its way */
@@ -193,19 +193,22 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 		ledger_answered(e, now);
 		out->claim = ledger_settle(e, out->confirm);
 	} else {
+		attached_answered(r, e->server->pool);
 		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
 	}
 }
 
 static void learn_locked(struct route *r, const struct fact *f, struct outcome *out, msec now)
 {
-	struct ledger_entry *e = f->uid.n ? ledger_find(&r->ledger, route_uid(r, f->uid)) : NULL;
+	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
+	struct ledger_entry *e = f->uid.n ? ledger_find(&r->ledger, uid) : NULL;
 	struct server *to;
 
 	if (f->kind == FACT_FIRST)
 		r->stats.firsts++;
 	else
 		r->stats.dones++;
+	attached_fact(r, uid, e, f, now);
 	if (e == NULL) {
 		r->stats.facts_unknown++;
 		learn_answered(r, f, out, now);
@@ -268,6 +271,7 @@ static void close_marked(struct route *r, struct slot *sl, struct settling *st, 
 	while (sl->n_marked > sl->admitted && !settling_full(st)) {
 		struct ledger_entry *e = list_entry(sl->open.next, struct ledger_entry, in_slot);
 
+		attached_unheard(r, e->server->pool);
 		close_unheard(r, e, st, now);
 		r->stats.closed_by_load++;
 	}

@@ -40,6 +40,7 @@ void route_defaults(struct route_opts *o)
 	pool_defaults(&o->pool_default);
 	model_defaults(&o->model_default);
 	strcpy(o->tenant_default.name, "*");
+	problems_defaults(&o->problems);
 }
 
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
@@ -99,7 +100,7 @@ uint64_t route_budget(const struct route_opts *o)
 {
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
 	       o->segcache_max_bytes +
-	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes();
+	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes() + problems_bytes();
 }
 
 void route_opts_free(struct route_opts *o)
@@ -302,7 +303,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
 	r->marks = marks_table_new();
-	if (ledger_init(&r->ledger) == 0 && route_opts_copy(&r->opts, o) == 0 &&
+	if (ledger_init(&r->ledger) == 0 && problems_init(&r->problems) == 0 && route_opts_copy(&r->opts, o) == 0 &&
 	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0 &&
 	    keep_segments(r, o) == 0) {
 		take_tenants(r);
@@ -318,6 +319,7 @@ void route_free(struct route *r)
 		return;
 	marks_table_free(r->marks);
 	ledger_fini(&r->ledger);
+	problems_fini(&r->problems);
 	fleet_fini(&r->fleet);
 	slices_fini(&r->slices);
 	segcache_free(r->segments);
@@ -352,6 +354,7 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 	r->opts = next;
 	pthread_mutex_lock(&r->lock);
 	fleet_options(&r->fleet, &r->opts);
+	r->models_asked = 0;
 	keep_options(r);
 	take_tenants(r);
 	pthread_mutex_unlock(&r->lock);

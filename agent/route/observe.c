@@ -1,4 +1,4 @@
-#include "agent/route/internal.h"
+#include "agent/route/attached.h"
 
 static uint32_t sum(uint32_t a, uint32_t b)
 {
@@ -153,6 +153,7 @@ void route_observe_server(struct route *r, struct span process, const struct has
 		p->watched = now;
 		p->next_row = s == p->servers[p->next_row % p->n_servers] ? (p->next_row + 1) % p->n_servers : 0;
 		watch_row(&s->watch, hash_mix_span(&r->key, 12, process), row, now, until);
+		attached_row(r, p, s, row, now);
 		if (p->loaded == 0)
 			show(s, now);
 		close_unnamed(r, s, &st, now);

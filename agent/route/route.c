@@ -6,6 +6,7 @@
  * microseconds are serial. Between choice and commit the request may already have been closed by a
  * fact; then its claim is settled at once (attach_claim). */
 #include "agent/base/mem.h"
+#include "agent/route/attached.h"
 #include "agent/route/explain.h"
 
 static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)
@@ -389,7 +390,7 @@ static uint64_t number_nameless(struct route *r)
 }
 
 /* Servers are kept in sight, and what was open before ends; nothing else. */
-static void decide_off(struct route *r, struct job *j, struct route_answer *a)
+static void decide_off(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
 	struct settling st = { .n = 0 };
 
@@ -397,6 +398,7 @@ static void decide_off(struct route *r, struct job *j, struct route_answer *a)
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
 	job_take_load(r, j, &st);
+	attached_request(r, j, q);
 	count_request(r, j, a);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, j->now);
@@ -422,6 +424,7 @@ static void decide(struct route *r, struct job *j, const struct route_request *q
 	j->more = a->more;
 	pthread_mutex_lock(&r->lock);
 	decide_locked(r, j, a, &st);
+	attached_request(r, j, q);
 	pthread_mutex_unlock(&r->lock);
 	commit(r, j);
 	settle(r, &st, j->now);
@@ -439,7 +442,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	if (q->uid.n == 0)
 		j.uid = number_nameless(r);
 	if (q->seq <= 0 && pool_options_of(j.opts, j.pool)->mode == MODE_OFF) {
-		decide_off(r, &j, a);
+		decide_off(r, &j, q, a);
 	} else {
 		a->stands = !job_take_body(r, &j, q) || !job_is_due(&j);
 		if (a->stands)

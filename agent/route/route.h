@@ -14,6 +14,7 @@
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
+#include "agent/route/problems.h"
 #include "agent/tok/segcache.h"
 #include "agent/tok/tok.h"
 
@@ -112,6 +113,7 @@ struct route_opts {
 	msec server_max_age_ms;		/* a server in no load string for so long is gone; 600000 */
 	uint32_t max_pools;		/* default 64 */
 	uint32_t decisions_keep;	/* the last so many; 0: none; default 4096 */
+	struct problems_opts problems;
 	struct pool_opts pool_default;
 	struct pool_opts *pools;
 	size_t n_pools;
@@ -153,12 +155,14 @@ void route_scratch_wipe(struct route_scratch *s);
 /* ---- a request ---------------------------------------------------------------------------- */
 
 struct route_request {
+	/* NULL: the message has no such argument; empty: it has, and HAProxy had no value for it */
 	struct span uid, pool, load, path, tenant, model, session, body;
 	int64_t seq;		/* number of this slice, from 0; -1: no slices, this is all there is */
 	int64_t visible;	/* bytes HAProxy can show in all; -1 unknown */
 	int64_t whole;		/* bytes the body has; -1 unknown */
 	int64_t wall_s;		/* seconds since 1970, UTC: templates print the day */
 	uint32_t work;		/* the most it may cost, in steps of some 10 ns; see below */
+	uint32_t frame_size;	/* as agreed with HAProxy: its tune.bufsize - 4; 0: not known */
 };
 
 /* Reading a body and making pages of its text is always done: a look at each byte. Templates and tokenizers cost more, in steps that
@@ -262,6 +266,7 @@ struct route_stats {
 	uint64_t slices_repeated;
 	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
 	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */
+	uint64_t haproxy_errors[HAPROXY_ERRORS + 1];	/* log lines with an error; the last: a code without a name */
 	uint64_t open;			/* ledger entries now */
 	uint64_t closed_by_load, closed_by_silence, closed_by_age, closed_by_room;
 	uint64_t pools_refused, servers_refused;
@@ -349,6 +354,25 @@ void route_each_compared(struct route *r, void (*fn)(void *arg, const struct rou
 /* The last decisions. NULL: none are kept. decisions.h; they lock themselves. */
 struct decisions;
 struct decisions *route_decisions(struct route *r);
+
+/* ---- faults in how HAProxy is attached: problems.h ---------------------------------------------- */
+
+/* No log line is expected: the agent does not listen for any. */
+void route_without_feed(struct route *r);
+
+/* A log line without JSON; one without a uid, with whatever else it says. */
+void route_line_plain(struct route *r);
+void route_line_nameless(struct route *r, const struct fact *f);
+
+/* Bytes of another protocol came from <peer>. */
+void route_stray(struct route *r, enum problem what, struct span peer);
+
+/* What to log now; to be called a few times a second until it is false. */
+bool route_problem_next(struct route *r, msec now, struct problem_event *e);
+
+/* Call back for each kind of problem, with the pool "", and with each pool that has or had it. Under a lock, as above. */
+void route_each_problem(struct route *r, void (*fn)(void *arg, const char *what, const char *pool, bool raised),
+			void *arg);
 
 /* Whether a fact with that uid would still teach anything: it is for whoever shows records, as who knows the uid
  * of a request that is open can tell lies of it. */

@@ -120,6 +120,8 @@ static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 	case A_SPAN:
 		if (spop_data_str(d, &s))
 			*(struct span *)at = span_of(s.p, s.n);
+		else if (((struct span *)at)->p == NULL)
+			*(struct span *)at = SPAN("");
 		break;
 	case A_END:
 		if (spop_data_str(d, &s))

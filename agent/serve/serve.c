@@ -90,6 +90,7 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, msec n
 	struct route_request q;
 
 	message_request(m, &q);
+	q.frame_size = s->conn.frame_size;
 	q.wall_s = env->message_clock != NULL ? now / 1000 : env->wall != NULL ? env->wall(env->clock_arg) : 0;
 	o->decided = true;
 	o->later = q.seq > 0;

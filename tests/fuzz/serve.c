@@ -540,6 +540,24 @@ static void start_conn(struct world *w, struct input *in)
 	conn_open(w, &w->conn[which % CONNS], 256u + in_u8(in) * 256u, which >= 0xf0);
 }
 
+/* What there is to log ends, and its names are bounded. */
+static void hear_problems(struct world *w)
+{
+	struct problem_event e;
+	unsigned n = 0;
+
+	while (route_problem_next(w->r, w->now / 1000, &e)) {
+		must(++n <= w->r->problems.n * PROBLEM_COUNT && e.what < PROBLEM_COUNT);
+		must(strlen(e.example.text[0]) <= PROBLEM_NAME_MAX && strlen(e.example.text[1]) <= PROBLEM_NAME_MAX);
+		must(strlen(e.pool) <= POOL_NAME_MAX && (e.over || e.bad <= e.seen));
+	}
+}
+
+static void no_problem(void *arg, const char *what, const char *pool, bool raised)
+{
+	must(!raised);
+}
+
 static void step(struct world *w, struct input *in)
 {
 	uint8_t what = in_u8(in) % 16;
@@ -553,7 +571,7 @@ static void step(struct world *w, struct input *in)
 		w->now += (usec)in_u8(in) * 25500000;
 		w->look = 1 + (usec)in_u8(in) * 100;
 		break;
-	case 5: route_tick(w->r, w->now / 1000); route_work(w->r); break;
+	case 5: route_tick(w->r, w->now / 1000); route_work(w->r); hear_problems(w); break;
 	case 6: reload(w, in_u8(in)); break;
 	case 7: w->wait = waits[in_u8(in) % 4]; break;
 	case 8: in_u8(in) & 1 ? stop(w, in) : conn_end(w, &w->conn[in_u8(in) % CONNS]); break;
@@ -627,7 +645,9 @@ static void check_old(struct world *w)
 		route_tick(w->r, w->now / 1000);
 		while (route_work(w->r))
 			;
+		hear_problems(w);
 	}
+	route_each_problem(w->r, no_problem, NULL);
 	route_stats(w->r, &st);
 	must(st.open == 0 && st.slices_waiting == 0 && st.slices_bytes == 0 && st.index.claims == 0);
 	must(index_check(w->r->index) == NULL);

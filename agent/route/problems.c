@@ -1,0 +1,309 @@
+/* problems.c - windows of evidence, and what follows from them.
+ *
+ * A share of a window is judged and not single events, because most of what is bad happens now
+ * and then with a sound configuration: a server goes down between choice and connection, a
+ * HAProxy that ends takes log lines with it, a body is longer than any buffer. The cost: 32
+ * kinds x 200 bytes for each pool, one pass over them once a second. */
+#include "agent/base/mem.h"
+#include "agent/route/problems.h"
+
+#define CERTAIN_SEEN	3	/* sightings of what is certain */
+#define CLEAR_WINDOWS	3	/* from the last faulty window, with a good one at the end */
+#define QUIET_WINDOWS	60	/* without anything bad at all */
+#define STALE_WINDOWS	360	/* that a window is kept open by too few requests */
+#define LOOK_MOST_MS	1000
+
+const struct problem_row problem_rows[PROBLEM_COUNT] = {
+#define X(name, w, s, n_windows, a, b, n, m, eff, rem) \
+	[PROBLEM_##name] = { \
+		.word = w, .share = s, .windows = n_windows, .text_key = { a, b }, .number_key = n, \
+		.message = m, .effect = eff, .remedy = rem, \
+	},
+	PROBLEM_LIST(X)
+#undef X
+};
+
+const struct haproxy_error haproxy_errors[] = {
+#define X(code, what, cause, remedy) { code, PROBLEM_##what, cause, remedy },
+	HAPROXY_ERROR_LIST(X)
+#undef X
+};
+
+unsigned haproxy_error_index(int code)
+{
+	unsigned i = 0;
+
+	while (i < HAPROXY_ERRORS && haproxy_errors[i].code != code)
+		i++;
+	return i;
+}
+
+void problems_defaults(struct problems_opts *o)
+{
+	*o = (struct problems_opts){ .min_requests = 10, .window_ms = 10000, .repeat_ms = 3600000 };
+}
+
+/* ---- pools ---------------------------------------------------------------------------------- */
+
+int problems_init(struct problems *p)
+{
+	*p = (struct problems){ .n = 0 };
+	return problems_pool(p, SPAN("")) != NULL ? 0 : -1;
+}
+
+void problems_fini(struct problems *p)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		mem_free(p->pool[i]);
+	p->n = 0;
+}
+
+uint64_t problems_bytes(void)
+{
+	return (uint64_t)(1 + PROBLEM_POOLS_MAX) * (sizeof(struct problem_pool) + 16);
+}
+
+struct problem_pool *problems_find(const struct problems *p, struct span name)
+{
+	for (unsigned i = 0; i < p->n; i++) {
+		if (span_eq(name, span_str(p->pool[i]->name)))
+			return p->pool[i];
+	}
+	return NULL;
+}
+
+struct problem_pool *problems_pool(struct problems *p, struct span name)
+{
+	struct problem_pool *pp = problems_find(p, name);
+
+	if (pp != NULL)
+		return pp;
+	if (p->n > PROBLEM_POOLS_MAX || name.n >= sizeof(pp->name) ||
+	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL) ||
+	    (pp = mem_alloc(sizeof(*pp))) == NULL)
+		return NULL;
+	if (name.n > 0)
+		memcpy(pp->name, name.p, name.n);
+	return p->pool[p->n++] = pp;
+}
+
+/* ---- observations --------------------------------------------------------------------------- */
+
+static void keep_name(char to[PROBLEM_NAME_MAX + 1], struct span s)
+{
+	size_t n = s.n < PROBLEM_NAME_MAX ? s.n : PROBLEM_NAME_MAX;
+
+	if (n > 0)
+		memcpy(to, s.p, n);
+	to[n] = '\0';
+}
+
+void problems_bad(struct problem_pool *pp, enum problem what, struct span a, struct span b,
+		  int64_t number)
+{
+	struct problem_state *e;
+
+	if (pp == NULL)
+		return;
+	e = &pp->e[what];
+	if (e->bad++ > 0)
+		return;
+	keep_name(e->example.text[0], a);
+	keep_name(e->example.text[1], b);
+	e->example.number = number;
+}
+
+void problems_unheard(struct problem_pool *pp)
+{
+	problems_count(pp, PROBLEM_FEED_MISSING, true);
+}
+
+void problems_owed(struct problem_pool *pp)
+{
+	if (pp != NULL)
+		pp->owed++;
+}
+
+void problems_line(struct problem_pool *pp)
+{
+	if (pp == NULL)
+		return;
+	pp->owed -= pp->owed > 0;
+	pp->e[PROBLEM_FEED_MISSING].good++;
+}
+
+bool problems_settled(const struct problems *p, const struct problems_opts *o, msec now)
+{
+	return p->since != 0 && now - p->since >= o->window_ms;
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+static void clear(struct problem_state *e)
+{
+	e->raised = e->warn = false;
+	e->over = e->told;
+	e->told = false;
+	e->run = 0;
+}
+
+static void judge(struct problem_state *e, const struct problem_row *row,
+		  const struct problems_opts *o, bool faulty, msec now)
+{
+	if (faulty) {
+		e->faulty = e->window_end = now;
+		e->bad_seen = e->bad;
+		e->seen = e->bad + e->good;
+		e->run++;
+		e->raised |= e->run >= row->windows;
+		return;
+	}
+	e->run = 0;
+	if (e->raised && now - e->window_end >= CLEAR_WINDOWS * o->window_ms)
+		clear(e);
+}
+
+static void window_reset(struct problem_state *e)
+{
+	e->good = e->bad = e->bad_before = 0;
+	e->opened = 0;
+}
+
+/* While the problem lasts half of its share is enough, so that one near its bound does not come
+ * and go. */
+static bool is_faulty(const struct problem_state *e, const struct problem_row *row)
+{
+	uint64_t least = e->raised ? (row->share + 1u) / 2 : row->share;
+
+	return e->bad > 0 && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
+}
+
+/* Log lines that have no JSON come in place of those that are missed. */
+static void close_feed(const struct problems *p, struct problem_pool *pp,
+		       const struct problems_opts *o, msec now)
+{
+	struct problem_state *e = &pp->e[PROBLEM_FEED_MISSING], *plain = &pp->e[PROBLEM_FEED_PLAIN];
+	bool faulty = is_faulty(e, &problem_rows[PROBLEM_FEED_MISSING]);
+	uint64_t n_plain = __atomic_load_n(&p->plain, __ATOMIC_RELAXED);
+	bool lines = n_plain - pp->plain >= e->bad;
+
+	plain->bad = e->bad;
+	plain->good = e->good;
+	judge(e, &problem_rows[PROBLEM_FEED_MISSING], o, faulty && !lines, now);
+	judge(plain, &problem_rows[PROBLEM_FEED_PLAIN], o, faulty && lines, now);
+	pp->plain = n_plain;
+	window_reset(plain);
+}
+
+static bool window_over(const struct problem_state *e, const struct problem_row *row,
+			const struct problems_opts *o, msec now)
+{
+	if (row->share == 0)
+		return e->bad >= CERTAIN_SEEN;
+	return (uint64_t)e->good + e->bad >= o->min_requests && now - e->opened >= o->window_ms;
+}
+
+static msec window_most(const struct problem_row *row, const struct problems_opts *o)
+{
+	return (row->share == 0 ? QUIET_WINDOWS : STALE_WINDOWS) * o->window_ms;
+}
+
+static void look_at(struct problems *p, struct problem_pool *pp, enum problem what,
+		    const struct problems_opts *o, msec now)
+{
+	const struct problem_row *row = &problem_rows[what];
+	struct problem_state *e = &pp->e[what];
+
+	if (e->raised && e->bad != e->bad_before)
+		e->faulty = now;
+	e->bad_before = e->bad;
+	if (e->opened == 0 && (e->good > 0 || e->bad > 0)) {
+		e->opened = now;
+		if (row->share > 0)
+			return;
+	}
+	if (e->opened != 0 && window_over(e, row, o, now)) {
+		if (what == PROBLEM_FEED_MISSING)
+			close_feed(p, pp, o, now);
+		else
+			judge(e, row, o, row->share == 0 || is_faulty(e, row), now);
+		window_reset(e);
+	} else if (e->opened != 0 && now - e->opened >= window_most(row, o)) {
+		window_reset(e);
+	}
+	if (e->raised && now - e->faulty >= QUIET_WINDOWS * o->window_ms)
+		clear(e);
+}
+
+/* Answers whose log line has not come within a window are as those that ended unheard. */
+static void take_owed(struct problem_pool *pp, const struct problems_opts *o, msec now)
+{
+	struct problem_state *e = &pp->e[PROBLEM_FEED_MISSING];
+
+	if (pp->owed == 0 || (e->opened != 0 && now - e->opened < o->window_ms))
+		return;
+	if (e->opened == 0) {
+		e->opened = now;
+		return;
+	}
+	e->bad += pp->owed;
+	pp->owed = 0;
+}
+
+static void say(struct problems *p, struct problem_state *e, const struct problems_opts *o, msec now)
+{
+	if (e->raised && (e->warned == 0 || now - e->warned >= o->repeat_ms)) {
+		e->warned = now;
+		e->warn = e->told = true;
+		e->over = false;
+	}
+	p->waiting += e->warn || e->over;
+}
+
+static void look(struct problems *p, const struct problems_opts *o, msec now)
+{
+	p->waiting = 0;
+	for (unsigned i = 0; i < p->n; i++) {
+		take_owed(p->pool[i], o, now);
+		for (unsigned k = 0; k < PROBLEM_COUNT; k++)
+			look_at(p, p->pool[i], (enum problem)k, o, now);
+		for (unsigned k = 0; k < PROBLEM_COUNT; k++)
+			say(p, &p->pool[i]->e[k], o, now);
+	}
+}
+
+static bool take_line(const struct problem_pool *pp, struct problem_state *e, enum problem what,
+		      struct problem_event *to)
+{
+	if (!e->warn && !e->over)
+		return false;
+	*to = (struct problem_event){
+		.what = what, .over = !e->warn, .bad = e->bad_seen, .seen = e->seen,
+		.example = e->example,
+	};
+	memcpy(to->pool, pp->name, sizeof(to->pool));
+	e->warn = e->over = false;
+	return true;
+}
+
+bool problems_next(struct problems *p, const struct problems_opts *o, msec now,
+		   struct problem_event *e)
+{
+	msec every = o->window_ms / 4 < LOOK_MOST_MS ? o->window_ms / 4 : LOOK_MOST_MS;
+
+	if (p->since == 0)
+		p->since = now;
+	if (now - p->looked >= every) {
+		p->looked = now;
+		look(p, o, now);
+	}
+	for (unsigned i = 0; p->waiting > 0 && i < p->n; i++) {
+		for (unsigned k = 0; k < PROBLEM_COUNT; k++) {
+			if (take_line(p->pool[i], &p->pool[i]->e[k], (enum problem)k, e)) {
+				p->waiting--;
+				return true;
+			}
+		}
+	}
+	return false;
+}
