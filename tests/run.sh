@@ -36,6 +36,7 @@ declare -A suite=(
 	[vtc]="tests/it/vtc.sh"
 	[reload]="python3 tests/it/promises/reload.py"
 	[restart]="python3 tests/it/promises/p16_restart.py"
+	[problems]="python3 tests/it/problems.py"
 	[polls]="python3 tests/it/polls.py"
 	[feed]="python3 tests/it/promises/feed.py"
 	[scarce]="python3 tests/it/promises/scarce.py"

@@ -15,6 +15,7 @@
 #include "agent/loop/count.h"
 #include "agent/loop/decisions_page.h"
 #include "agent/loop/http.h"
+#include "agent/loop/stray.h"
 
 #define ADMIN_TEXT_MAX	(8u << 20)
 #define TYPE_TEXT	"text/plain; charset=utf-8"
@@ -35,6 +36,8 @@ struct admin_conn {
 	const char *type;
 	bool head_only;
 	bool said;			/* all sent; waiting for the peer to close */
+	bool met;			/* its first bytes were looked at */
+	union sockaddr_any peer;
 };
 
 static void page_end(struct admin_conn *c)
@@ -222,6 +225,9 @@ static void conn_read(struct admin_conn *c)
 	}
 	if (c->said)
 		return;			/* thrown away: c->n stays */
+	if (!c->met)
+		stray_note(c->ad->agent, STRAY_HTTP, c->request, (size_t)n, &c->peer);
+	c->met = true;
 	c->n += (size_t)n;
 	if ((status = http_parse(c->request, c->n, &r)) == HTTP_MORE)
 		return;
@@ -257,6 +263,7 @@ static void take(void *arg, int fd, const union sockaddr_any *peer)
 		return;
 	}
 	c->ad = ad;
+	c->peer = *peer;
 	c->since = clock_msec();
 	ev_io_init(&c->io, on_io, fd, EV_READ);
 	c->io.data = c;

@@ -18,6 +18,7 @@
 #include "agent/loop/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/logrx.h"
+#include "agent/loop/stray.h"
 
 #define UDP_FEW		64		/* datagrams in one wake */
 #define UDP_BUFFER	(1 << 20)
@@ -29,6 +30,8 @@ struct feed {
 	ev_io io;
 	bool skipping;		/* within a line that is too long */
 	bool proven;		/* has brought a line that was taken */
+	bool met;		/* its first bytes were looked at */
+	union sockaddr_any peer;
 	size_t n;		/* of <start> */
 	char start[LOGLINE_MAX];
 };
@@ -51,6 +54,7 @@ static void no_sense(struct logrx *rx, const char *p, size_t n)
 {
 	if (memchr(p, '{', n) == NULL) {
 		count_add(&rx->count.lines_other, 1);
+		route_line_plain(rx->agent->route);
 	} else {
 		count_add(&rx->count.lines_bad, 1);
 		complain(rx, "a line of the log feed is no JSON with a uid", n);
@@ -77,6 +81,7 @@ static bool believed(struct logrx *rx, const struct fact *f, size_t n)
 static bool one_line(struct logrx *rx, const char *p, size_t n)
 {
 	struct fact f;
+	int rc;
 
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
@@ -86,8 +91,10 @@ static bool one_line(struct logrx *rx, const char *p, size_t n)
 		count_add(&rx->count.lines_long, 1);
 		return false;
 	}
-	if (logline_parse(&rx->line, p, n, &f) != 0) {
+	if ((rc = logline_parse(&rx->line, p, n, &f)) != 0) {
 		no_sense(rx, p, n);
+		if (rc == LOGLINE_NAMELESS)
+			route_line_nameless(rx->agent->route, &f);
 		return false;
 	}
 	if (!believed(rx, &f, n))
@@ -163,6 +170,9 @@ static bool feed_read(struct feed *f)
 	if (n == 0)
 		return false;
 	count_add(&f->rx->count.bytes, (uint64_t)n);
+	if (!f->met)
+		stray_note(f->rx->agent, STRAY_FEED, buf, (size_t)n, &f->peer);
+	f->met = true;
 	feed_bytes(f, buf, (size_t)n);
 	mem_wipe(buf, (size_t)n);
 	return true;
@@ -233,6 +243,7 @@ static void take(void *arg, int fd, const union sockaddr_any *peer)
 		return;
 	}
 	f->rx = rx;
+	f->peer = *peer;
 	if (peer->sa.sa_family != AF_UNIX)
 		keepalive(fd);
 	ev_io_init(&f->io, on_feed, fd, EV_READ);

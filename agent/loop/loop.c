@@ -179,6 +179,8 @@ static int start_threads(struct agent *a, struct side *side, struct err *e)
 	unsigned i;
 
 	a->n_accepting = a->n_workers;
+	if (a->log_tcp.n == 0 && a->log_udp.n == 0)
+		route_without_feed(a->route);
 	if (side_start(side, e) != 0 || snapfile_start(&a->snapfile, e) != 0)
 		return -1;
 	for (i = 0; i < a->n_workers; i++)

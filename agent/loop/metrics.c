@@ -213,6 +213,32 @@ static void write_shards(struct text *t, struct route *r)
 	}
 }
 
+static void write_haproxy_errors(struct text *t, const struct route_stats *s)
+{
+	char label[32];
+	unsigned i;
+
+	family(t, "haproxy_errors_total", COUNTER, "Log lines that say HAProxy could not ask us, by its code.");
+	for (i = 0; i < HAPROXY_ERRORS; i++) {
+		snprintf(label, sizeof(label), "code=\"%d\"", haproxy_errors[i].code);
+		sample(t, "haproxy_errors_total", label, s->haproxy_errors[i]);
+	}
+	sample(t, "haproxy_errors_total", "code=\"other\"", s->haproxy_errors[i]);
+}
+
+static void write_problem(void *arg, const char *what, const char *pool, bool raised)
+{
+	text_addf(arg, "kvroute_problem{what=\"%s\",", what);
+	text_label(arg, "pool", span_str(pool));
+	text_addf(arg, "} %d\n", raised);
+}
+
+static void write_problems(struct text *t, struct route *r)
+{
+	family(t, "problem", GAUGE, "1: this fault in how HAProxy is attached lasts; see kvroute(8), PROBLEMS.");
+	route_each_problem(r, write_problem, t);
+}
+
 static void write_core(struct text *t, struct route *r)
 {
 	struct route_stats *s = mem_alloc(sizeof(*s));
@@ -230,6 +256,8 @@ static void write_core(struct text *t, struct route *r)
 		snprintf(label, sizeof(label), "why=\"%s\"", why_text((enum why)w));
 		sample(t, "decisions_total", label, s->why[w]);
 	}
+	write_haproxy_errors(t, s);
+	write_problems(t, r);
 	write_shards(t, r);
 	mem_free(s);
 }

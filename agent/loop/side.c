@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "agent/base/mem.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/metrics.h"
@@ -32,6 +34,55 @@ static void say_disagreement(struct side *s)
 	log_end(&ln);
 }
 
+static void log_example(struct log_line *ln, const struct problem_row *row, const struct problem_example *x)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (row->text_key[i][0] != '\0')
+			log_text(ln, row->text_key[i], x->text[i]);
+	}
+	if (row->number_key[0] != '\0')
+		log_int(ln, row->number_key, x->number);
+}
+
+/* Errors of HAProxy's have a remedy each. */
+static const char *remedy_of(const struct problem_event *e)
+{
+	unsigned i = HAPROXY_ERRORS;
+
+	if (e->what == PROBLEM_SPOE_TIMEOUT || e->what == PROBLEM_SPOE_TOO_BIG || e->what == PROBLEM_SPOE_FAILED)
+		i = haproxy_error_index((int)e->example.number);
+	return i < HAPROXY_ERRORS ? haproxy_errors[i].remedy : problem_rows[e->what].remedy;
+}
+
+static void log_problem(struct log *log, const struct problem_event *e)
+{
+	const struct problem_row *row = &problem_rows[e->what];
+	struct log_line ln;
+	char msg[160];
+
+	snprintf(msg, sizeof(msg), "%s%s", e->over ? "over: " : "", row->message);
+	if (!log_begin(&ln, log, e->over ? LOG_INFO : LOG_WARN, LOG_LIFE, msg))
+		return;
+	log_text(&ln, "problem", row->word);
+	log_text(&ln, "pool", e->pool);
+	if (!e->over) {
+		log_example(&ln, row, &e->example);
+		log_int(&ln, "seen", e->bad);
+		log_int(&ln, "of", e->seen);
+		log_text(&ln, "effect", row->effect);
+		log_text(&ln, "remedy", remedy_of(e));
+	}
+	log_end(&ln);
+}
+
+static void log_problems(struct side *s)
+{
+	struct problem_event e;
+
+	while (route_problem_next(s->agent->route, agent_msec(s->agent), &e))
+		log_problem(&s->agent->log, &e);
+}
+
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct side *s = t->data;
@@ -42,6 +93,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	}
 	say_disagreement(s);
 	sandbox_refused_log(s->agent->refused, &s->refused_told, &s->agent->log, clock_msec());
+	log_problems(s);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));

@@ -81,6 +81,7 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
 	struct worker *w = s->w;
 	bool was_late = s->arrivals.wait == SERVE_LATE;
+	const struct spop_rd first = *rd;
 	size_t all;
 
 	w->judged = &s->arrivals;
@@ -93,7 +94,7 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 		s->ending = true;
 		count_add(s->serve.why.by_peer ? &w->socks_count.closed_peer :
 			  &w->socks_count.closed_protocol, 1);
-		sock_log_closing(s);
+		sock_log_closing(s, &first);
 	}
 	if (all > 0 && !s->ending)
 		sock_set_phase(s, s->serve.conn.state == SPOP_CONN_READY ? SOCK_OPEN : SOCK_HELLO);

@@ -54,7 +54,8 @@ bool sock_linger_read(struct sock *s);		/* throw away what comes; true: more may
 bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,
 		    const char *msg);
 void sock_log_losing(struct sock *s, size_t bytes);
-void sock_log_closing(struct sock *s);
+/* <first>: what its last bytes began with; before a HELLO they tell the protocol. */
+void sock_log_closing(struct sock *s, const struct spop_rd *first);
 void sock_log_late(struct sock *s);
 void sock_log_full(struct worker *w, uint32_t max);
 

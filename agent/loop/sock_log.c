@@ -1,5 +1,6 @@
 /* Lines of the log about one SPOP connection. */
 #include "agent/loop/sock_in.h"
+#include "agent/loop/stray.h"
 
 bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,
 		    const char *msg)
@@ -42,13 +43,16 @@ void sock_log_losing(struct sock *s, size_t bytes)
 	log_end(&ln);
 }
 
-void sock_log_closing(struct sock *s)
+void sock_log_closing(struct sock *s, const struct spop_rd *first)
 {
 	const struct spop_event *ev = &s->serve.why;
 	bool usual = ev->by_peer && (ev->status == SPOP_STATUS_NORMAL ||
 				     ev->status == SPOP_STATUS_TIMEOUT);
 	struct log_line ln;
 
+	if (!ev->by_peer && s->phase == SOCK_HELLO &&
+	    stray_note(s->w->agent, STRAY_SPOP, first->p, first->left, &s->peer))
+		return;
 	if (!ev->by_peer && ev->status == SPOP_STATUS_BAD_FRAME_SIZE) {
 		log_frame_size(s, ev);
 		return;

@@ -34,6 +34,8 @@ void route_stats(struct route *r, struct route_stats *s)
 	for (i = 0; i < sizeof(*s) / sizeof(*p); i++)
 		p[i] = 1000 + i;
 	s->requests = 123456789012345ull;
+	s->haproxy_errors[haproxy_error_index(257)] = 12;
+	s->haproxy_errors[HAPROXY_ERRORS] = 13;
 }
 
 void route_each_server(struct route *r, msec now,
@@ -99,6 +101,13 @@ void route_each_compared(struct route *r, void (*fn)(void *arg, const struct rou
 	fn(arg, &v);
 	v.rule = "least_conn";
 	fn(arg, &v);
+}
+
+void route_each_problem(struct route *r, void (*fn)(void *arg, const char *what, const char *pool, bool raised),
+			void *arg)
+{
+	fn(arg, "load_unset", "", false);
+	fn(arg, "load_unset", "a\"b\n", true);
 }
 
 /* ---- the text --------------------------------------------------------------------------------------- */
@@ -177,6 +186,10 @@ static void figures(void **state)
 	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"tokens\"} 1");
 	has_line(s, "kvroute_model_mode{model=\"*\",mode=\"text\"} 1");
 	has_line(s, "kvroute_model_page_tokens{model=\"*\",mode=\"text\"} 16");
+	has_line(s, "kvroute_problem{what=\"load_unset\",pool=\"\"} 0");
+	has_line(s, "kvroute_problem{what=\"load_unset\",pool=\"a\\\"b\\n\"} 1");
+	has_line(s, "kvroute_haproxy_errors_total{code=\"257\"} 12");
+	has_line(s, "kvroute_haproxy_errors_total{code=\"other\"} 13");
 	has_line(s, "kvroute_pool_choices_total{pool=\"chat\"} 10");
 	has_line(s, "kvroute_pool_choices_dearer_total{pool=\"chat\"} 4");
 	has_line(s, "kvroute_pool_regret_seconds_total{pool=\"chat\"} 1.5");
