@@ -93,7 +93,7 @@ static bool add_spaces(struct writer *w, size_t n)
 	static const char spaces[] = "                                                                ";
 	size_t k;
 
-	if (!jx_step_bytes(w->r, n * LOOK_BYTES))	/* a text that grows is copied, and its pages are new */
+	if (!jx_step_bytes(w->r, n * 2 * LOOK_BYTES))	/* a text that grows is copied, and its pages are new */
 		return false;
 	for (; n > 0; n -= k) {
 		k = n < sizeof(spaces) - 1 ? n : sizeof(spaces) - 1;

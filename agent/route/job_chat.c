@@ -75,6 +75,10 @@ bool job_chat_ids(struct route *r, struct job *j, struct words_ids *out)
 		return false;
 	if (s->talk == NULL && (s->talk = talk_new(&r->key)) == NULL)
 		return false;
+	if (!job_pay_scan(j)) {		/* the reader of its values looks at each byte, too */
+		j->news.bounded = true;
+		return false;
+	}
 	got = talk_ids(s->talk, &ask, &ids);
 	j->refused = got == CHAT_REFUSED && !j->cut;
 	j->unknown = got != CHAT_DONE && got != CHAT_LIMIT && !j->refused;

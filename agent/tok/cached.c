@@ -17,6 +17,7 @@
 #define STEPS_CUT	9
 #define STEPS_LOOK	2
 #define CUT_BYTES	128
+#define SEARCH_BYTES	4		/* of a chunk without a place to cut, in which one was looked for */
 #define BYTES_PER_ID	3		/* where nothing better is known */
 
 int cached_find(const struct cached *c, struct span text, bool first, struct segcache_key *key, struct ids *out)
@@ -60,6 +61,7 @@ static int segment(const struct cached *c, unsigned places, struct span text, bo
 
 	while (text.n > 0) {
 		n = chunk_next(places, &s, text, true);
+		work_spend(tok_scratch_work(c->scratch), n > CHUNK_MOST ? n / SEARCH_BYTES : 0);
 		if ((rc = cached_chunk(c, span_of(text.p, n), first, out)) != 0)
 			return rc;
 		*used += n;
