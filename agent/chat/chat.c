@@ -296,7 +296,7 @@ static unsigned half_at(const char *p, const char *end)
 
 static bool has_lone_half(struct span raw)
 {
-	const char *p = raw.p, *end = p + raw.n;
+	const char *p = raw.n > 0 ? raw.p : "", *end = p + raw.n;
 
 	while ((p = memchr(p, '\\', (size_t)(end - p))) != NULL && end - p >= 2) {
 		unsigned half = half_at(p, end);
@@ -310,7 +310,7 @@ static bool has_lone_half(struct span raw)
 
 static bool has_replacement(struct span text)
 {
-	const char *p = text.p, *end = p + text.n;
+	const char *p = text.n > 0 ? text.p : "", *end = p + text.n;
 
 	while (p != end && (p = memchr(p, 0xef, (size_t)(end - p))) != NULL) {
 		if (end - p >= 3 && (unsigned char)p[1] == 0xbf && (unsigned char)p[2] == 0xbd)
