@@ -3,6 +3,7 @@
 #
 #   FUZZ  one target, or several in quotes; default all        T  seconds for each target (fuzz); default 60
 #   J     targets at a time (fuzz); default 1                  D  where grown corpora live; default build/fuzz
+#   SLOW  seconds by the clock after which one input is a find (fuzz); default 20, more where the machine has much else to do
 set -u
 cd "$(dirname "$0")/../.."
 make=${MAKE:-make}
@@ -10,6 +11,7 @@ here=tests/fuzz
 D=${D:-build/fuzz}
 T=${T:-60}
 J=${J:-1}
+SLOW=${SLOW:-20}
 san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0:handle_abort=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -46,7 +48,7 @@ fuzz_one() {
 	start=$(ls "$D/crashes/$t" | wc -l)
 	TIMEFORMAT="cpu %U %S"
 	# shellcheck disable=SC2046
-	{ time $bin/"$t" -max_total_time="$T" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -use_value_profile="${VP:-0}" \
+	{ time $bin/"$t" -max_total_time="$T" -timeout="$SLOW" -report_slow_units="$SLOW" -rss_limit_mb=2048 -print_final_stats=1 -use_value_profile="${VP:-0}" \
 		-len_control=30 "${dict[@]}" -artifact_prefix="$D/crashes/$t/" "$dir" \
 		$(folders "$t" $here/corpus $here/crashes build/fuzz/seeds) > "$log" 2>&1; } 2> "$log.time"
 	local execs ft cov cpu found
