@@ -59,7 +59,7 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl,man+bench-files,spop-check+tools,conf,recipes vtc+restart,polls stories+failures,sandbox stories-3.0+stories-3.2 feed+scarce,start,models,work threats+memory+reload socket compose+stories-asan,promise-1)
+order=(unit asan tsan clang fuzz ctl,man+bench-files,spop-check+tools,conf,recipes vtc+restart,polls,problems stories+failures,sandbox stories-3.0+stories-3.2 feed+scarce,start,models,work threats+memory+reload socket compose+stories-asan,promise-1)
 [ $# -eq 0 ] || order=("$@")
 
 # How it ended, how long it took, and seconds of CPU go to build/test/NAME.end.

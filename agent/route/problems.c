@@ -7,7 +7,7 @@
 #include "agent/base/mem.h"
 #include "agent/route/problems.h"
 
-#define CERTAIN_SEEN	3	/* sightings of what is certain */
+#define LEAST_BAD	3	/* sightings: fewer in a window are an accident, whatever their share */
 #define CLEAR_WINDOWS	3	/* from the last faulty window, with a good one at the end */
 #define QUIET_WINDOWS	60	/* without anything bad at all */
 #define STALE_WINDOWS	360	/* that a window is kept open by too few requests */
@@ -175,7 +175,7 @@ static bool is_faulty(const struct problem_state *e, const struct problem_row *r
 {
 	uint64_t least = e->raised ? (row->share + 1u) / 2 : row->share;
 
-	return e->bad > 0 && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
+	return e->bad >= LEAST_BAD && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
 }
 
 /* Log lines that have no JSON come in place of those that are missed. */
@@ -199,7 +199,7 @@ static bool window_over(const struct problem_state *e, const struct problem_row 
 			const struct problems_opts *o, msec now)
 {
 	if (row->share == 0)
-		return e->bad >= CERTAIN_SEEN;
+		return e->bad >= LEAST_BAD;
 	return (uint64_t)e->good + e->bad >= o->min_requests && now - e->opened >= o->window_ms;
 }
 

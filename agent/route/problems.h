@@ -13,7 +13,7 @@
  *      and ends           with a good window, 3 windows after the last faulty one; or when nothing bad was
  *                         seen for 60 windows
  *
- * A row with a share of 0 is certain by what is seen, so nothing speaks for the opposite: it
+ * Fewer than three sightings in a window are an accident. A row with a share of 0 is certain by what is seen, so nothing speaks for the opposite: it
  * begins with the third sighting. A problem is logged once when it begins, and every
  * <repeat_ms> at most while it lasts, also if it comes and goes. Not locked: the owner is.
  * Knows no clock. */

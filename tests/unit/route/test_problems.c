@@ -119,6 +119,18 @@ static void not_below_its_share(void **state)
 	}
 }
 
+/* One client that goes away in the middle of its body is a tenth of ten requests. */
+static void two_of_few_are_an_accident(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	assert_int_equal(window(&s, PROBLEM_BODY_EARLY, 1, 9), 0);
+	assert_int_equal(window(&s, PROBLEM_BODY_EARLY, 2, 9), 0);
+	assert_int_equal(window(&s, PROBLEM_BODY_EARLY, 3, 9), 1);
+	end(&s);
+}
+
 static void one_bad_window_is_none_where_two_are_asked(void **state)
 {
 	struct story s;
@@ -380,6 +392,7 @@ int main(void)
 		cmocka_unit_test(not_before_the_window_is_over),
 		cmocka_unit_test(not_before_there_are_requests_enough),
 		cmocka_unit_test(not_below_its_share),
+		cmocka_unit_test(two_of_few_are_an_accident),
 		cmocka_unit_test(one_bad_window_is_none_where_two_are_asked),
 		cmocka_unit_test(what_is_certain_begins_with_the_third),
 		cmocka_unit_test(said_once_an_hour_while_it_lasts),
