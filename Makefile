@@ -207,6 +207,9 @@ bench-hostile: $(B)/tests/bench/bench_hostile
 # good clients beside hostile ones, on a real HAProxy
 bench-attack: all tools
 	@python3 tests/bench/attack.py
+# and what a prefix that many want makes of them
+bench-crowd: all
+	@python3 tests/bench/crowd.py
 bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
@@ -236,6 +239,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

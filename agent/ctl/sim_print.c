@@ -49,9 +49,9 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 	fprintf(to, "{\"policy\":\"%s\",\"engines\":%u,\"profile\":\"%s\",\"speed\":%.4f,\"facts\":\"%s\","
 		"\"requests\":%zu,\"failed\":%zu,\"unrouted\":%zu,\"ttft_mean\":%.6f,\"ttft_p50\":%.6f,"
 		"\"ttft_p90\":%.6f,\"ttft_p99\":%.6f,\"ratio\":%.4f,\"hit\":%.4f,\"busy_cv\":%.4f,"
-		"\"offered\":%.4f,\"decide_us\":%.1f", row->name, a->engines.n, a->engines.profile.name, a->engines.haste,
+		"\"offered\":%.4f,\"most_sent\":%.3f,\"decide_us\":%.1f", row->name, a->engines.n, a->engines.profile.name, a->engines.haste,
 		facts_name[a->facts], r->n, r->failed, r->fallback, r->ttft_mean, r->ttft_p50, r->ttft_p90,
-		r->ttft_p99, bound > 0 ? r->ttft_mean / bound : 0, r->hit, r->busy_cv, r->offered, r->decide_us);
+		r->ttft_p99, bound > 0 ? r->ttft_mean / bound : 0, r->hit, r->busy_cv, r->offered, r->most_sent, r->decide_us);
 	for (unsigned w = 0; row->core && w < WHY_COUNT; w++) {
 		if (row->s.why[w] > 0)
 			fprintf(to, ",\"%s\":%" PRIu64, why_text(w), row->s.why[w]);

@@ -17,7 +17,7 @@
 
 struct why_server {
 	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of one that is compared */
-	double load, wait_s, cached_tokens, compute_s, adapter_s, penalty, cost_s, regret_s;
+	double load, wait_s, cached_tokens, compute_s, shared_s, kv_s, adapter_s, penalty, cost_s, regret_s;
 };
 
 /* As kvroute(8), DECISIONS, names them. */

@@ -117,6 +117,10 @@ static void say_choice(FILE *to, const struct why_decision *d)
 	say_cached(to, d, d->candidate[0].cached_tokens);
 	fprintf(to, ", ");
 	say_wait(to, &d->candidate[0]);
+	if (d->candidate[0].shared_s > 0)
+		fprintf(to, ", later requests will use %s of its work", seconds(d->candidate[0].shared_s));
+	if (d->candidate[0].kv_s > 0)
+		fprintf(to, ", its cache was nearly full (counts as %s)", seconds(d->candidate[0].kv_s));
 	if (d->candidate[0].adapter_s > 0)
 		fprintf(to, ", the adapter had to be loaded (%s)", seconds(d->candidate[0].adapter_s));
 	if (d->imbalanced)
@@ -162,6 +166,8 @@ static void say_busy(FILE *to, const struct why_server *s)
 		fprintf(to, "had %s request%s open", count(s->load), s->load == 1 ? "" : "s");
 	if (s->penalty > 0)
 		fprintf(to, " and has been failing (counts as %s more)", count(s->penalty));
+	if (s->kv_s > 0)
+		fprintf(to, " and its cache was nearly full (%s)", seconds(s->kv_s));
 	if (s->adapter_s > 0)
 		fprintf(to, " and has not loaded the adapter (%s)", seconds(s->adapter_s));
 }

@@ -116,6 +116,8 @@ struct index_match {
 	struct index_band *bands;	/* deepest first; room for <cap>, at most SERVERS_MAX used */
 	uint32_t n_bands, cap;
 	uint32_t n_pages;		/* asked for, after max_pages */
+	uint32_t beyond;		/* pages in the tree after the end of the match, on one way; UINT32_MAX: it
+					 * parts there */
 	struct index_cursor cursor;
 	struct index *ix;		/* that it was used with last, and its place there */
 	uint32_t reader;

@@ -58,7 +58,7 @@ struct node {
 	_Atomic uint16_t n_slots;	/* owner words in use, some of them 0 */
 	uint8_t kind;
 	_Atomic uint8_t superseded;
-	uint32_t n_children;
+	_Atomic uint32_t n_children;	/* read by matches without the lock */
 	node_id child_xor;		/* of all children's ids: with one child, its id */
 	uint32_t serial;		/* no other object of the shard has had it for a long time */
 	uint32_t link;			/* the next that waits for readers to leave, or the next with slack */

@@ -219,6 +219,14 @@ static void turn_round(struct index_match *m)
 	}
 }
 
+/* Pages that follow the first <depth> on the way through <nd>, which has the last of these. */
+static uint32_t beyond(const struct node *nd, uint32_t depth)
+{
+	if (atomic_load_explicit(&nd->n_children, memory_order_relaxed) > 1)
+		return UINT32_MAX;
+	return node_end(nd) - depth;
+}
+
 static bool walk_once(struct walk *w, const struct space_key *space)
 {
 	struct index_match *m = w->m;
@@ -227,6 +235,7 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	m->n_bands = 0;
 	m->cursor.node = m->cursor.n_walked = 0;
 	m->cursor.has_next = false;
+	m->beyond = 0;
 	set_clear(w, &w->here);
 	w->depth = 0;
 	if (root == NULL || root->chunk != w->src->chunk)
@@ -238,6 +247,7 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 		m->cursor.serial = nd->serial;
 	}
 	m->cursor.depth = w->depth;
+	m->beyond = beyond(nd, w->depth);
 	return w->depth == w->src->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
 }
 
@@ -251,6 +261,7 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 
 	m->n_bands = 0;
 	m->n_pages = src->n;
+	m->beyond = 0;
 	m->cursor.node = m->cursor.n_walked = m->cursor.depth = 0;
 	m->cursor.has_next = false;
 	if (r == NULL)

@@ -173,6 +173,10 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
 		put_seconds(p->t, "compute_s", c->compute_s);
+		if (c->shared_s > 0)
+			put_seconds(p->t, "shared_s", c->shared_s);
+		if (c->kv_s > 0)
+			put_seconds(p->t, "kv_s", c->kv_s);
 		if (c->adapter_s > 0)
 			put_seconds(p->t, "adapter_s", c->adapter_s);
 		put_count(p->t, "penalty", c->penalty);

@@ -2,7 +2,10 @@
  *
  * Prefill work is weighed more than once, (1 + a): it delays those behind it and takes cache from
  * others. With a = 0 a request greedily takes the soonest first token, which is right when queues are
- * empty and ruinous when they are not; so a grows with the queues. */
+ * empty and ruinous when they are not; so a grows with the queues.
+ *
+ * Work that later requests use as well, a copy of a system prompt, delays nobody in the end. Without that a
+ * popular prefix is never copied while queues grow, as its price grows with them. */
 #include "agent/policy/internal.h"
 
 double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached)
@@ -12,9 +15,13 @@ double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t c
 	return u / o->prefill_tokens_per_s + o->attention_factor * u * ((double)cached + u / 2);
 }
 
-double policy_sacrifice(const struct policy_opts *o, double pressure)
+#define WAITING_MOST	0.98	/* share of servers with waiting work above which the price does not grow */
+
+double policy_sacrifice(const struct policy_opts *o, const struct policy_pressure *p)
 {
-	double a = o->sacrifice_min + o->sacrifice_gain * pressure;
+	double w = p->waiting < WAITING_MOST ? p->waiting : WAITING_MOST;
+	double a = o->sacrifice_min +
+		p->wait * (p->firsts ? o->sacrifice_firsts * w / (1 - w) : o->sacrifice_gain);
 
 	return a < o->sacrifice_max ? a : o->sacrifice_max;
 }

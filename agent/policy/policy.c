@@ -105,9 +105,13 @@ void policy_defaults(struct policy_opts *o)
 		.attention_factor = 1.3e-9,
 		.load_ms = 30,
 		.adapter_ms = 500,
-		.sacrifice_min = 1,
+		.sacrifice_min = 0.3,
 		.sacrifice_gain = 3,
 		.sacrifice_max = 30,
+		.sacrifice_firsts = 0.5,
+		.copy_share = 0.5,
+		.kv_ms = 2000,
+		.kv_share = 0.7,
 		.backlog_floor = 0.3,
 		.penalty_half_life_ms = 10000,
 		.penalty_failure = 1,
@@ -190,6 +194,17 @@ static bool adapter_known(const struct candidate *c, size_t n)
 	return false;
 }
 
+/* Seconds by which a cache that open requests fill delays this one. */
+static double kv_wait(const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
+{
+	double need = (double)c->kv_tokens, full;
+
+	if (p->tokens > c->cached)
+		need += (double)(p->tokens - c->cached);
+	full = c->kv_room > 0 ? need / (double)c->kv_room - o->kv_share : 0;
+	return full > 0 ? full * o->kv_ms / 1000 : 0;
+}
+
 static void cost_all(const struct policy_opts *o, const struct policy_prompt *p, double sacrifice,
 		     struct candidate *c, size_t n)
 {
@@ -197,9 +212,11 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 
 	for (size_t i = 0; i < n; i++) {
 		c[i].adapter_s = known && !c[i].has_adapter ? o->adapter_ms / 1000 : 0;
-		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s +
+		c[i].kv_s = kv_wait(o, p, &c[i]);
+		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s + c[i].kv_s +
 			o->load_ms / 1000 * load_with_penalty(&c[i]) +
-			(1 + sacrifice) * c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
+			((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) *
+			c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
 		c[i].in = true;
 	}
 }
@@ -225,7 +242,8 @@ static size_t without_doubt(struct candidate *c, size_t n)
 }
 
 void policy_choose(const struct policy_opts *o, struct policy_memory *m, const struct policy_prompt *p,
-		   double pressure, struct rng *rng, struct candidate *c, size_t n, struct policy_choice *out)
+		   const struct policy_pressure *pressure, struct rng *rng, struct candidate *c, size_t n,
+		   struct policy_choice *out)
 {
 	const struct rule *rule = rules[o->rule];
 	struct rule_job j = { .o = o, .p = p, .c = c, .n = n, .rng = rng, .out = out };

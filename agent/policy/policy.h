@@ -11,11 +11,18 @@
  *      policy_room()     so much is that server's cache
  *      policy_gone()     that server is no more
  *
- *   cost         argmin  wait + (1 + a) * prefill(uncached) + g * load + l          (default)
+ *   cost         argmin  wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l     (default)
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
- *                a         the sacrifice factor: 1 + 3 x smoothed(mean wait / mean work), at most 30.
- *                          0 is greed: near the oracle when idle, bad in overload
+ *                a         the sacrifice factor, at most 30: 0.3 + 0.5 x P x w / (1 - w) with first tokens,
+ *                          0.3 + 3 x P with ends alone, where P is the smoothed mean wait / mean work and w
+ *                          the smoothed share of servers where work waits. 0 is greed: near the oracle when
+ *                          idle, bad in overload. By w, work is cheap while some servers are idle, because it
+ *                          makes nobody wait there
+ *                s         the share of that work which later requests will use as well: a copy of a popular
+ *                          prefix is an investment. Of the request's own time, copy_share is charged all the same
+ *                k         2 s x (share of the server's KV cache that open requests fill - 0.7), if positive:
+ *                          beyond that requests wait for others to end
  *                g         30 ms a request open there: decode is the limit for long answers
  *                          a server's penalty is so many more requests, to wait and load both
  *                l         500 ms where the LoRA adapter that is asked for has to be loaded: so those that are
@@ -125,7 +132,10 @@ struct policy_opts {
 	double attention_factor;		/* s per token^2: c in b*u + c*u*(cached + u/2); 1.3e-9 */
 	double load_ms;				/* g; default 30 */
 	double adapter_ms;			/* l; default 500 */
-	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 1, 3, 30 */
+	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 0.3, 3, 30 */
+	double sacrifice_firsts;		/* the gain where first tokens are reported; 0.5 */
+	double copy_share;			/* of a copy's price that is charged though others use it too; 0.5 */
+	double kv_ms, kv_share;			/* what a full cache counts, above this share of it; 2000, 0.7 */
 	double backlog_floor;			/* share of unfinished work that counts as wait, without a
 						 * first-token report; default 0.3 */
 	msec penalty_half_life_ms;		/* default 10000 */
@@ -152,6 +162,9 @@ struct candidate {
 	uint64_t open_tokens;	/* prompts of all requests open there, cached or not */
 	uint64_t cached;	/* tokens of this prompt expected in its cache */
 	uint64_t own;		/* what the rule's own memory says of it, see policy_match(): as a rule the same */
+	double shared;		/* share of what it would compute that later requests use as well, 0 .. 1 */
+	uint64_t kv_tokens;	/* of the requests open there, prefixes they have in common counted for none */
+	uint64_t kv_room;	/* tokens in its cache; 0: not known */
 	double slowness;	/* its seconds of prefill for one of policy_prefill_s(); 1 as configured */
 	uint32_t penalty;	/* requests that have failed there, and weigh as if they were open */
 	double penalty_s;	/* the same as seconds of prefill */
@@ -161,6 +174,7 @@ struct candidate {
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
 	double adapter_s;	/* of them, for loading the adapter */
+	double kv_s;		/* of them, for a cache that open requests fill */
 	bool in;		/* within the guard's window */
 };
 
@@ -189,8 +203,15 @@ struct policy_choice {
 /* Seconds to prefill <tokens> of which <cached> need not be. */
 double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached);
 
-/* a for a smoothed ratio of mean wait to mean work. */
-double policy_sacrifice(const struct policy_opts *o, double pressure);
+/* How busy a pool is, smoothed over its last requests. */
+struct policy_pressure {
+	double wait;		/* mean wait of its servers, in units of a request's mean work */
+	double waiting;		/* share of its servers where work waits, 0 .. 1 */
+	bool firsts;		/* first tokens are reported: waits are exact */
+};
+
+/* Return a, the price of work, for a pool under such pressure. */
+double policy_sacrifice(const struct policy_opts *o, const struct policy_pressure *p);
 
 bool policy_imbalanced(const struct policy_opts *o, uint32_t min, uint32_t max);
 
@@ -221,8 +242,8 @@ bool policy_wants_answers(enum policy_rule r);	/* policy_answered() does anythin
 
 /* ---- the choice ------------------------------------------------------------------------------- */
 
-/* Choose among <n> candidates, which may change places. O(n). <pressure>: see policy_sacrifice(). <m> may be NULL. */
+/* Choose among <n> candidates, which may change places. O(n). <m> may be NULL. */
 void policy_choose(const struct policy_opts *o, struct policy_memory *m, const struct policy_prompt *p,
-		   double pressure, struct rng *rng, struct candidate *c, size_t n, struct policy_choice *out);
+		   const struct policy_pressure *pressure, struct rng *rng, struct candidate *c, size_t n, struct policy_choice *out);
 
 #endif

@@ -132,8 +132,9 @@ static void note(struct compared *c, const struct candidate *its, const struct p
 	};
 }
 
-void compare_choose(struct compare *c, const struct policy_prompt *p, double pressure, const struct candidate *from,
-		    size_t n, server_id chosen, struct compare_scratch *s)
+void compare_choose(struct compare *c, const struct policy_prompt *p,
+		    const struct policy_pressure *pressure, const struct candidate *from, size_t n,
+		    server_id chosen, struct compare_scratch *s)
 {
 	struct policy_choice choice;
 	double least = compare_least(from, n);

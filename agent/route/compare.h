@@ -44,8 +44,9 @@ void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy
 		   struct compare_scratch *s);
 
 /* Behind the choice: <from>, <n> are its candidates with their costs, <chosen> one of them. */
-void compare_choose(struct compare *c, const struct policy_prompt *p, double pressure, const struct candidate *from,
-		    size_t n, server_id chosen, struct compare_scratch *s);
+void compare_choose(struct compare *c, const struct policy_prompt *p,
+		    const struct policy_pressure *pressure, const struct candidate *from, size_t n,
+		    server_id chosen, struct compare_scratch *s);
 
 /* As policy.h has them; the last three with the rule lock held. */
 void compare_sent(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to,

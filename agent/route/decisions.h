@@ -34,7 +34,7 @@ struct decision_server {
 struct decision_candidate {
 	struct decision_server server;
 	uint32_t load, penalty, cached;		/* requests; tokens */
-	float wait_s, compute_s, adapter_s, cost_s;
+	float wait_s, compute_s, shared_s, kv_s, adapter_s, cost_s;	/* <shared_s> is a part of <compute_s> */
 };
 
 struct decision_compared {

@@ -51,12 +51,13 @@ static void put_candidates(const struct job *j, struct decision *x)
 	x->n_kept = pick(j, best);
 	for (uint32_t i = 0; i < x->n_kept; i++) {
 		const struct candidate *c = best[i];
+		double compute_s = c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
 
 		x->candidate[i] = (struct decision_candidate){
 			.server = server_of(c), .load = c->load, .penalty = c->penalty,
 			.cached = least32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
-			.adapter_s = (float)c->adapter_s,
-			.compute_s = (float)(c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached)),
+			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s,
+			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
 		};
 	}
 }
@@ -74,7 +75,7 @@ static void put_choice(const struct job *j, struct decision *x)
 	x->imbalanced = j->choice.imbalanced;
 	x->min_load = j->choice.min_load;
 	x->max_load = j->choice.max_load;
-	x->pressure = (float)j->pressure;
+	x->pressure = (float)j->pressure.wait;
 	x->sacrifice = (float)j->choice.sacrifice;
 	x->cost_s = (float)c[j->choice.first].cost;
 	x->regret_s = (float)j->regret_s;

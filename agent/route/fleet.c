@@ -7,6 +7,7 @@
 #include "agent/route/fleet.h"
 
 #define FACTS_FRESH_MS	60000	/* a fact this old says nothing about what comes now */
+#define WAITING_SMOOTH	0.005	/* of the share of servers where work waits, a request */
 #define PRESS_SMOOTH	0.02	/* of pressure, a request; from the simulation in routing notes */
 #define WORK_SMOOTH	0.01
 #define MEAN_WORK_S	0.1	/* where the mean starts */
@@ -358,10 +359,11 @@ void server_work_end(struct server *s, const struct work *w, msec now)
 	fluid_drain(s, now);
 }
 
-void pool_press(struct pool *p, double mean_wait_s, double work_s)
+void pool_press(struct pool *p, double mean_wait_s, double waiting, double work_s)
 {
 	double ratio = mean_wait_s / (p->mean_work_s > 1e-6 ? p->mean_work_s : 1e-6);
 
-	p->pressure += PRESS_SMOOTH * (ratio - p->pressure);
+	p->pressure.wait += PRESS_SMOOTH * (ratio - p->pressure.wait);
+	p->pressure.waiting += WAITING_SMOOTH * (waiting - p->pressure.waiting);
 	p->mean_work_s += WORK_SMOOTH * (work_s - p->mean_work_s);
 }

@@ -60,6 +60,7 @@ struct server {
 	unsigned n_slots;
 	uint32_t n_open;		/* over all slots */
 	uint64_t open_tokens;		/* of their prompts */
+	uint64_t kv_tokens;		/* the same without what they have in common */
 	double unanswered_s;		/* prefill seconds sent there, their first token not reported */
 	uint64_t unanswered_tokens;	/* the same in tokens that were not cached */
 	uint32_t n_unanswered;
@@ -100,7 +101,8 @@ struct pool {
 	uint64_t choices, dearer;	/* see struct route_pool_view */
 	double regret_s;
 	double slowness;			/* of its servers: pool_slowness() */
-	double pressure, mean_work_s;	/* smoothed: see pool_press() */
+	struct policy_pressure pressure;	/* smoothed: see pool_press() */
+	double mean_work_s;
 	bool sweeping;			/* down to max_tree_size: see keep.c */
 	msec swept;
 	struct capacity_pool capacity;
@@ -163,7 +165,8 @@ double server_backlog(struct server *s, enum fact_step step, double floor, msec 
 void server_work_add(struct server *s, const struct work *w, msec now);
 void server_work_end(struct server *s, const struct work *w, msec now);
 
-/* Smooth the ratio of mean wait to mean work, which drives the sacrifice factor. */
-void pool_press(struct pool *p, double mean_wait_s, double work_s);
+/* Take into the pool's pressure, which drives the price of work: the mean wait of the candidates, the share of
+ * them where work waits, and the work that the request takes where it goes. */
+void pool_press(struct pool *p, double mean_wait_s, double waiting, double work_s);
 
 #endif

@@ -13,6 +13,7 @@
 #include "agent/route/ledger.h"
 #include "agent/route/meter.h"
 #include "agent/route/route.h"
+#include "agent/route/shared.h"
 #include "agent/route/slices.h"
 #include "agent/route/space.h"
 
@@ -50,6 +51,7 @@ struct route {
 	struct ledger ledger;
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct agree agree;		/* agree_off() without the lock */
+	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
 	uint64_t n_named;		/* servers there ever were */
 	struct rng rng;

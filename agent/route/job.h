@@ -57,7 +57,9 @@ struct job {
 	struct policy_choice choice;
 	/* what to say of it */
 	bool described;			/* <asks> is set */
-	double pressure, regret_s;	/* at the choice */
+	struct policy_pressure pressure;	/* at the choice */
+	double regret_s;
+	uint64_t common_tokens;		/* of its prompt, that others in use have as well: job_share() */
 	enum fact_step step;
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer as it is without policy.mode */
 	server_id to;			/* whose its pages are until a fact; SERVER_NONE: nobody's */
@@ -105,5 +107,8 @@ void job_describe(struct route *r, struct job *j, bool with_body);
 /* job_fleet.c, under the route's lock: what the load string says, and who is a candidate. */
 void job_take_load(struct route *r, struct job *j, struct settling *st);
 void job_candidates(struct route *r, struct job *j);
+
+/* job_shared.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
+void job_share(struct route *r, struct job *j);
 
 #endif

@@ -270,7 +270,7 @@ void job_candidates(struct route *r, struct job *j)
 	struct pool *p = j->pool_seen;
 	const struct policy_opts *po = &p->opts->policy;
 	struct adapter_names adapters = { .made = false };
-
+	enum capacity_source by;
 	enum fact_step before = p->step;
 
 	p->step = pool_step(p, j->now);
@@ -291,6 +291,7 @@ void job_candidates(struct route *r, struct job *j)
 			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->now),
 			.backlog_tokens = s->unanswered_tokens,
 			.open_tokens = s->open_tokens,
+			.kv_tokens = s->kv_tokens, .kv_room = server_capacity(s, &by),
 			.slowness = server_slowness(s, p->step, j->now),
 			.penalty = penalty,
 			.penalty_s = penalty_seconds(p, penalty),

@@ -66,6 +66,7 @@ static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 	sl->n_open++;
 	s->n_open++;
 	s->open_tokens += e->prompt_tokens;
+	s->kv_tokens += e->kv_tokens;
 }
 
 static void detach(struct ledger_entry *e)
@@ -75,10 +76,12 @@ static void detach(struct ledger_entry *e)
 	e->slot->n_open--;
 	e->server->n_open--;
 	e->server->open_tokens -= e->prompt_tokens;
+	e->server->kv_tokens -= e->kv_tokens;
 }
 
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
-				 const struct work *w, uint64_t prompt_tokens, msec now)
+				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens,
+				 msec now)
 {
 	struct ledger_entry *e = mem_alloc(sizeof(*e)), **b;
 
@@ -90,6 +93,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	e->since = now;
 	e->work = *w;
 	e->prompt_tokens = prompt_tokens;
+	e->kv_tokens = prompt_tokens > common_tokens ? prompt_tokens - common_tokens : 0;
 	e->from = SERVER_NONE;
 	list_append(&l->by_age, &e->by_age);
 	b = bucket(l, uid);

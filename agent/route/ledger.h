@@ -34,6 +34,7 @@ struct ledger_entry {
 	msec since;
 	struct work work;	/* waits at the server until it is answered */
 	uint64_t prompt_tokens;	/* the unseen rest of a cut body with them */
+	uint64_t kv_tokens;	/* of them, those that no other prompt in use has */
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
 	uint64_t model;		/* struct agree */
@@ -52,9 +53,10 @@ int ledger_init(struct ledger *l);	/* -1: no memory */
 void ledger_fini(struct ledger *l);
 struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
 
-/* A new entry; <uid> is not in the ledger, tokens are 0. NULL: no memory. */
+/* A new entry; <uid> is not in the ledger, tokens are 0. Of the prompt other requests have <common_tokens> as well.
+ * NULL: no memory. */
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
-				 const struct work *w, uint64_t prompt_tokens, msec now);
+				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens, msec now);
 
 /* Its first token is out: it waits no longer. */
 void ledger_answered(struct ledger_entry *e, msec now);

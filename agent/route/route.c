@@ -109,7 +109,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 	};
 	struct ledger_entry *e;
 
-	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, &work, tokens, j->now)) == NULL)
+	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, &work, tokens, j->common_tokens, j->now)) == NULL)
 		return;
 	if (j->n_pages > 0)
 		e->pending = &j->pending;
@@ -156,11 +156,14 @@ static void note_pressure(struct job *j)
 {
 	const struct candidate *c = j->scratch->candidates;
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
-	double wait = 0;
+	double wait = 0, n = (double)j->n_candidates;
+	size_t waiting = 0;
 
-	for (size_t i = 0; i < j->n_candidates; i++)
+	for (size_t i = 0; i < j->n_candidates; i++) {
 		wait += c[i].backlog_s;
-	pool_press(j->pool_seen, wait / (double)j->n_candidates,
+		waiting += c[i].backlog_s > 0;
+	}
+	pool_press(j->pool_seen, wait / n, (double)waiting / n,
 		   c[j->choice.first].slowness *
 		   policy_prefill_s(po, j->asks.tokens, c[j->choice.first].cached));
 }
@@ -177,6 +180,20 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 		capacity_sent(&s->capacity, r->marks, &sent, j->now);
 }
 
+#define TAIL_TOKENS	512
+
+/* Count a request that branches from a prefix. The next turn of a conversation does not: it goes on where the turn
+ * before ended. Nor is a branch what leaves only a short tail behind, as texts do that are appended for one request
+ * and gone in the next. Of a body in slices the last one tells how far it matches. */
+static void note_branch(struct route *r, const struct job *j)
+{
+	const struct index_match *m = &j->scratch->match;
+
+	if (r->shared != NULL && !j->more && m->n_bands > 0 && m->bands[0].depth < j->n_pages &&
+	    (uint64_t)m->beyond * j->page_tokens > TAIL_TOKENS)
+		shared_branch(r->shared, &j->scratch->marks, m->bands[0].depth, j->now);
+}
+
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	const struct candidate *c = &j->scratch->candidates[j->choice.first];
@@ -189,6 +206,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 		return;
 	j->to = s->id;
 	note_capacity(r, j, s, c->depth);
+	note_branch(r, j);
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
@@ -203,7 +221,7 @@ static void note_regret(struct job *j)
 	p->choices++;
 	p->dearer += j->regret_s > 0;
 	p->regret_s += j->regret_s;
-	compare_choose(compared(j), &j->asks, j->pressure, c, j->n_candidates, c[j->choice.first].id,
+	compare_choose(compared(j), &j->asks, &j->pressure, c, j->n_candidates, c[j->choice.first].id,
 		       &j->scratch->compare);
 }
 
@@ -214,14 +232,16 @@ static void choose(struct route *r, struct job *j, struct settling *st)
 
 	settling_add(st, take_entry_back(r, j), false);		/* a request of this uid that came in at the same time */
 	job_candidates(r, j);
+	job_share(r, j);
 	j->step = j->pool_seen->step;
 	j->pressure = j->pool_seen->pressure;
+	j->pressure.firsts = j->step == STEP_FIRST;
 	for (size_t i = 0; i < j->n_candidates; i++) {
 		if (s->candidates[i].cached > j->asks.matched)
 			j->asks.matched = s->candidates[i].cached;
 	}
-	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->memory, &j->asks, j->pool_seen->pressure,
-		      &r->rng, s->candidates, j->n_candidates, c);
+	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->memory, &j->asks, &j->pressure, &r->rng,
+		      s->candidates, j->n_candidates, c);
 	if (c->first < 0)
 		return;
 	note_regret(j);

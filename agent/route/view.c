@@ -116,7 +116,7 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.name = p->name, .imbalanced = p->imbalanced,
 			.facts = fact_step_text(p->step),
 			.imbalance_transitions = p->imbalance_transitions,
-			.requests = p->requests, .pressure = p->pressure,
+			.requests = p->requests, .pressure = p->pressure.wait,
 			.mode = pool_mode_text(p->opts->mode), .choices = p->choices, .dearer = p->dearer,
 			.regret_s = p->regret_s,
 		};

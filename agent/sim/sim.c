@@ -22,6 +22,44 @@ void sim_defaults(struct sim_opts *o)
 		o->speed[i] = 1;
 }
 
+/* Requests that follow another, by the time they come: a heap. */
+struct due {
+	struct { double at; struct sim_job *job; } *heap;
+	size_t n;
+};
+
+static void due_add(struct due *d, struct sim_job *j, double at)
+{
+	size_t i = d->n++, up;
+
+	for (; i > 0 && d->heap[up = (i - 1) / 2].at > at; i = up)
+		d->heap[i] = d->heap[up];
+	d->heap[i].at = at;
+	d->heap[i].job = j;
+}
+
+static double due_at(const struct due *d)
+{
+	return d->n > 0 ? d->heap[0].at : INFINITY;
+}
+
+static struct sim_job *due_take(struct due *d)
+{
+	struct sim_job *first = d->heap[0].job;
+	double at = d->heap[--d->n].at;
+	size_t i = 0, down;
+
+	for (; (down = 2 * i + 1) < d->n; i = down) {
+		if (down + 1 < d->n && d->heap[down + 1].at < d->heap[down].at)
+			down++;
+		if (d->heap[down].at >= at)
+			break;
+		d->heap[i] = d->heap[down];
+	}
+	d->heap[i] = d->heap[d->n];
+	return first;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_first(void *arg, struct sim_job *j, double now)
@@ -38,6 +76,8 @@ static void on_done(void *arg, struct sim_job *j, double now)
 
 	f->conns[j->engine]--;
 	f->n_done++;
+	if (j->then != NULL)
+		due_add(f->due, j->then, now + j->then->q->pause_s);
 	if (f->chooser->done != NULL)
 		f->chooser->done(f->chooser->state, f, j, now);
 }
@@ -59,7 +99,9 @@ static int make_engines(struct sim *f)
 	f->engines = mem_calloc(o->n, sizeof(*f->engines));
 	f->jobs = mem_calloc(f->trace->n, sizeof(*f->jobs));
 	f->failures = mem_alloc(sizeof(*f->failures));
-	if (f->engines == NULL || f->jobs == NULL || f->failures == NULL ||
+	f->due = mem_alloc(sizeof(*f->due));
+	if (f->engines == NULL || f->jobs == NULL || f->failures == NULL || f->due == NULL ||
+	    (f->due->heap = mem_calloc(f->trace->n, sizeof(*f->due->heap))) == NULL ||
 	    (f->failures->job = mem_calloc(f->trace->n, sizeof(struct sim_job *))) == NULL)
 		return -1;
 	for (unsigned i = 0; i < o->n; i++) {
@@ -71,6 +113,24 @@ static int make_engines(struct sim *f)
 		e->on_done = on_done;
 		e->arg = f;
 	}
+	return 0;
+}
+
+/* -1: no memory. */
+static int link_turns(struct sim *f)
+{
+	const struct sim_trace *t = f->trace;
+	struct sim_job **by_number = mem_calloc(t->n, sizeof(struct sim_job *));
+
+	if (by_number == NULL)
+		return -1;
+	for (size_t i = 0; i < t->n; i++)
+		by_number[t->r[i].number] = &f->jobs[i];
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->r[i].after != SIM_ALONE)
+			by_number[t->r[i].after]->then = &f->jobs[i];
+	}
+	mem_free(by_number);
 	return 0;
 }
 
@@ -90,7 +150,7 @@ static int start(struct sim *f)
 			.q = &f->trace->r[i], .ids = f->trace->ids + f->trace->r[i].first, .engine = -1,
 		};
 	}
-	return 0;
+	return link_turns(f);
 }
 
 void sim_fini(struct sim *f)
@@ -100,6 +160,10 @@ void sim_fini(struct sim *f)
 	if (f->failures != NULL)
 		mem_free(f->failures->job);
 	mem_free(f->failures);
+	if (f->due != NULL)
+		mem_free(f->due->heap);
+	mem_free(f->due);
+	f->due = NULL;
 	mem_free(f->engines);
 	mem_free(f->jobs);
 	f->engines = NULL;
@@ -190,6 +254,14 @@ static double next_failure(const struct sim *f)
 	return x->head < x->n ? x->job[x->head]->t_done : INFINITY;
 }
 
+/* The first request from the <i>-th on that waits for no answer. */
+static size_t next_alone(const struct sim *f, size_t i)
+{
+	while (i < f->trace->n && f->trace->r[i].after != SIM_ALONE)
+		i++;
+	return i;
+}
+
 static void run(struct sim *f)
 {
 	size_t i = 0;
@@ -197,12 +269,13 @@ static void run(struct sim *f)
 	while (f->n_done < f->trace->n) {
 		struct engine *e = next_engine(f);
 		double fail = next_failure(f), event = e->next < fail ? e->next : fail;
-		double arrival = arrival_of(f, i), now = arrival <= event ? arrival : event;
+		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(f->due);
+		double arrival = fresh < due ? fresh : due, now = arrival <= event ? arrival : event;
 
 		assert(now < INFINITY);
 		pass_time(f, now);
 		if (arrival <= event)
-			arrive(f, &f->jobs[i++], now);
+			arrive(f, due <= fresh ? due_take(f->due) : &f->jobs[i++], now);
 		else if (e->next < fail)
 			engine_event(e, now);
 		else
@@ -270,6 +343,7 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 {
 	double *t = mem_calloc(f->trace->n, sizeof(*t));
 	uint64_t hit = 0, in = 0;
+	uint32_t sent[SIM_ENGINES_MAX] = { 0 }, most = 0;
 	size_t n = 0;
 
 	if (t == NULL)
@@ -279,6 +353,8 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 		const struct sim_job *j = &f->jobs[i];
 
 		r->n++;
+		if (++sent[j->engine] > most)
+			most = sent[j->engine];
 		r->failed += j->failed;
 		if (j->failed)
 			continue;
@@ -288,6 +364,7 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 	}
 	result_times(r, t, n);
 	result_engines(f, r);
+	r->most_sent = r->n > 0 ? (double)most * f->opts->n / (double)r->n : 0;
 	r->hit = in > 0 ? (double)hit / (double)in : 0;
 	r->decide_us = f->pick_us / (double)f->trace->n;
 	mem_free(t);

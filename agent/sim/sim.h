@@ -59,6 +59,7 @@ struct sim {
 	uint32_t conns[SIM_ENGINES_MAX];	/* open requests */
 	bool up[SIM_ENGINES_MAX], failing[SIM_ENGINES_MAX];
 	struct sim_job *jobs;		/* [trace->n] */
+	struct due *due;		/* requests whose answers they waited for are there */
 	size_t n_done, n_failed, n_fallback;
 	double next_tick, pick_us;
 	unsigned turn;			/* of the round robin of last resort */
@@ -79,6 +80,7 @@ struct sim_result {
 	size_t fallback;		/* of all: the chooser had no opinion */
 	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of those that were served */
 	double hit;			/* share of prompt tokens found cached */
+	double most_sent;		/* to one engine, of what a mean one was sent */
 	double busy_cv;			/* of the engines' seconds with prefill: deviation / mean */
 	double offered;			/* those seconds / seconds of the arrivals, a mean engine */
 	double decide_us;

@@ -48,6 +48,7 @@ int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, con
 	*r = (struct sim_request){
 		.at = at, .n_in = n_in, .n_out = n_out, .first = (uint32_t)t->n_ids, .n_ids = (uint32_t)n_ids,
 		.n_full = whole < n_ids ? whole : (uint32_t)n_ids, .session = session, .number = (uint32_t)t->n++,
+		.after = SIM_ALONE,
 	};
 	r->max_hit = (n_in - 1) / t->block < r->n_full ? (n_in - 1) / t->block : r->n_full;
 	for (size_t i = 0; i < n_ids; i++) {
@@ -56,6 +57,14 @@ int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, con
 			t->n_blocks = ids[i] + 1;
 	}
 	return 0;
+}
+
+void trace_after(struct sim_trace *t, double pause_s)
+{
+	struct sim_request *r = &t->r[t->n - 1];
+
+	r->after = r->number - 1;
+	r->pause_s = pause_s;
 }
 
 /* Those of equal time stay in their order. */

@@ -16,6 +16,7 @@
 #define SIM_BLOCK_MAX		65536u
 #define SIM_TOKENS_MAX		(1u << 24)	/* of a prompt, of an answer */
 #define SIM_REQUESTS_MAX	(1u << 24)
+#define SIM_ALONE	UINT32_MAX
 #define SIM_IDS_MAX		(1u << 30)	/* of all prompts together */
 
 struct sim_request {
@@ -26,6 +27,8 @@ struct sim_request {
 	uint32_t max_hit;	/* blocks that an engine may find cached: the last token is always computed */
 	uint32_t session;
 	uint32_t number;	/* in the order added */
+	uint32_t after;		/* number of the request whose answer it waits for, or SIM_ALONE; then it comes */
+	double pause_s;		/* so long after the end of that answer, and <at> is only where it is sorted */
 };
 
 struct sim_trace {
@@ -54,6 +57,8 @@ uint32_t trace_block_of(struct span meta);
 void trace_init(struct sim_trace *t, uint32_t block);
 int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, const uint32_t *ids,
 	      size_t n_ids, uint32_t session);
+/* The request added last comes <pause_s> after the end of the answer to the one added before it. */
+void trace_after(struct sim_trace *t, double pause_s);
 /* Sort by time, from 0. */
 void trace_finish(struct sim_trace *t);
 void trace_free(struct sim_trace *t);

@@ -2,6 +2,7 @@
  * Lengths and pauses are drawn around a mean, long ones rarely. Numbers are those of published traces, in
  * round figures: chats of some hundred tokens a turn, agents with a few thousand tokens of tools. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
@@ -12,6 +13,15 @@
 #define IDS_MAX		(PROMPT_MAX / BLOCK)
 #define ANSWER_S	0.02		/* a token of an answer, when it is read */
 
+/* Conversations that share <kinds> system prompts, each turn asked a pause after the answer to the one before: what
+ * a prefix that many want makes of a fleet. */
+struct crowd {
+	uint32_t kinds;
+	bool unequal;		/* some are asked for often, most seldom */
+	bool loop;		/* a turn waits for the answer; otherwise for as long as answers usually take */
+	bool constant;		/* all pauses are alike */
+};
+
 struct maker {
 	struct sim_trace *t;
 	struct rng rng;
@@ -19,6 +29,8 @@ struct maker {
 	size_t want;		/* requests */
 	double span;		/* seconds they come in, about */
 	bool no_memory;
+	struct crowd crowd;
+	double last_pause;	/* of the turn added last, before its answer is waited for */
 	uint32_t ids[IDS_MAX];	/* of the prompt that is being made */
 	uint32_t n_ids, n_tokens;
 };
@@ -184,6 +196,44 @@ static void make_siblings(struct maker *m)
 	}
 }
 
+#define CROWD_KINDS_MAX	100000u
+#define CROWD_SHARED	4992u
+#define CROWD_ADD	750u
+#define CROWD_OUT	64u
+#define CROWD_TURNS	6u
+#define CROWD_PAUSE_S	2.0
+#define CROWD_ANSWER_S	0.8	/* of an open loop */
+
+static void crowd_talk(struct maker *m, const struct crowd *k, uint32_t system)
+{
+	double at = chance(m) * m->span, pause;
+	uint32_t session = m->next_session++;
+
+	begin(m, system, CROWD_SHARED);
+	for (uint32_t turn = 0; turn < CROWD_TURNS && !enough(m); turn++) {
+		more(m, CROWD_ADD);
+		ask(m, at, CROWD_OUT, session);
+		pause = k->constant ? CROWD_PAUSE_S : -CROWD_PAUSE_S * log(1 - chance(m));
+		if (turn > 0 && k->loop && !m->no_memory)
+			trace_after(m->t, m->last_pause);
+		m->last_pause = pause;
+		at += pause + CROWD_ANSWER_S;
+		more(m, CROWD_OUT);
+	}
+}
+
+static void make_crowd(struct maker *m)
+{
+	const struct crowd *k = &m->crowd;
+	uint32_t system = new_blocks(m, k->kinds * CROWD_SHARED), which;
+
+	m->span *= 0.15;
+	while (!enough(m)) {
+		which = k->unequal ? popular(m, k->kinds) : rng_below(&m->rng, k->kinds);
+		crowd_talk(m, k, system + which * (CROWD_SHARED / BLOCK));
+	}
+}
+
 /* ---- the table ---------------------------------------------------------------------------------------- */
 
 #define AT_FIRST_OF	8	/* cold: an eighth */
@@ -207,6 +257,7 @@ static const struct {
 	{ "slow", make_chat, SLOW },
 	{ "fail", make_chat, FAIL },
 	{ "limit", make_long_chat, LIMIT },
+	{ "crowd-16-loop", make_crowd, PLAIN },
 };
 
 #define N_WORKLOADS	(sizeof(workloads) / sizeof(workloads[0]))
@@ -237,7 +288,30 @@ static void set_scene(struct workload *w, enum scene s, size_t n, unsigned engin
 	}
 }
 
-static int make(struct workload *w, size_t i, size_t n, unsigned engines, uint64_t seed)
+/* "crowd-KINDS", then "-zipf", then "-loop" or "-beat". False: it is no such name. */
+static bool crowd_of(struct span name, struct crowd *k)
+{
+	char text[32];
+	char *end;
+
+	*k = (struct crowd){ .kinds = 0 };
+	if (name.n >= sizeof(text) || name.n < 7 || memcmp(name.p, "crowd-", 6) != 0)
+		return false;
+	memcpy(text, name.p, name.n);
+	text[name.n] = '\0';
+	k->kinds = (uint32_t)strtoul(text + 6, &end, 10);
+	if (text[6] < '1' || text[6] > '9' || k->kinds > CROWD_KINDS_MAX)
+		return false;
+	if (strncmp(end, "-zipf", 5) == 0) {
+		k->unequal = true;
+		end += 5;
+	}
+	k->constant = strcmp(end, "-beat") == 0;
+	k->loop = k->constant || strcmp(end, "-loop") == 0;
+	return *end == '\0' || k->loop;
+}
+
+static int make(struct workload *w, size_t i, const struct crowd *crowd, size_t n, unsigned engines, uint64_t seed)
 {
 	struct maker *m = mem_alloc(sizeof(*m));
 	bool bad;
@@ -248,6 +322,7 @@ static int make(struct workload *w, size_t i, size_t n, unsigned engines, uint64
 	trace_init(&w->trace, BLOCK);
 	m->t = &w->trace;
 	m->want = n;
+	m->crowd = *crowd;
 	m->span = 2.0 * (double)n / engines;	/* seconds, times those of a request's work */
 	rng_init(&m->rng, seed);
 	workloads[i].make(m);
@@ -263,10 +338,13 @@ static int make(struct workload *w, size_t i, size_t n, unsigned engines, uint64
 int workload_make(struct workload *w, struct span name, size_t n, unsigned engines, uint64_t seed,
 		  struct err *e)
 {
+	struct crowd crowd;
+	bool is_crowd = crowd_of(name, &crowd);
+
 	for (size_t i = 0; i < N_WORKLOADS; i++) {
-		if (!span_eq(name, span_str(workloads[i].name)))
+		if (is_crowd ? workloads[i].make != make_crowd : !span_eq(name, span_str(workloads[i].name)))
 			continue;
-		return make(w, i, n, engines, seed) < 0 ? err_set(e, "there is not enough memory") : 0;
+		return make(w, i, &crowd, n, engines, seed) < 0 ? err_set(e, "there is not enough memory") : 0;
 	}
 	return err_set(e, "there is no workload \"" SPAN_FMT "\"", SPAN_ARG(name));
 }

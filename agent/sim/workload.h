@@ -11,6 +11,9 @@
  *      slow       chat, and the first engine is half as fast
  *      fail       chat, and the first engine answers 500 at once between 40 % and 60 %
  *      limit      long chats of which HAProxy shows 16 KB each
+ *      crowd-N    conversations that share N long system prompts; with -zipf some of these are wanted much more
+ *                 often than others; with -loop a turn comes a pause after the answer to the one before, with
+ *                 -beat all these pauses are alike, so that those answered together come back together
  *
  * The same name, number and seed give the same requests. Rates fit <engines> about half busy, for those who
  * do not calibrate. */

@@ -75,7 +75,7 @@ static double pass(struct world *w, const struct policy_opts *o, struct policy_m
 		for (size_t k = 0; k < n; k++)
 			w->c[k].own = w->tokens[w->c[k].id];
 		start = now_ns();
-		policy_choose(o, m, &p, 0.5, &w->rng, w->c, n, &got);
+		policy_choose(o, m, &p, &(struct policy_pressure){ 0.5 }, &w->rng, w->c, n, &got);
 		took += now_ns() - start;
 		policy_sent(m, o, &p, w->c[got.first].id, i);
 		w->sum += (uint64_t)got.first;

@@ -52,7 +52,7 @@ static void one_pass(const struct policy_opts *o, struct policy_memory *m, const
 	for (unsigned i = 0; i < servers; i++)
 		c[i] = (struct candidate){ .id = (server_id)i, .load = i % 3, .own = tokens[i], .slowness = 1 };
 	d = now_us();
-	policy_choose(o, m, p, 0, rng, c, servers, &out);
+	policy_choose(o, m, p, &(struct policy_pressure){ 0 }, rng, c, servers, &out);
 	e = now_us();
 	best->match = less(best->match, b - a);
 	best->choose = less(best->choose, e - d);

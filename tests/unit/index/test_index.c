@@ -428,9 +428,45 @@ static void a_server_that_was_never_sent_anything_may_have_served_it(void **stat
 	index_free(ix);
 }
 
+static uint32_t pages_beyond(struct index *ix, const page_key *p, size_t n)
+{
+	struct index_match m;
+	uint32_t beyond;
+
+	assert_int_equal(index_match_init(&m), 0);
+	index_match(ix, &sp, p, n, &m);
+	beyond = m.beyond;
+	index_match_fini(&m);
+	return beyond;
+}
+
+static void what_goes_on_after_a_match(void **state)
+{
+	struct index *ix = make(1 << 20, 1000);
+	page_key a[40], b[40], c[40];
+
+	(void)state;
+	unique(a, 40, 1);
+	memcpy(b, a, sizeof(b));
+	unique(b + 20, 20, 2);
+	unique(c, 40, 3);
+	assert_int_equal(pages_beyond(ix, a, 40), 0);
+	hold(ix, a, 30, 0);
+	assert_int_equal(pages_beyond(ix, a, 40), 0);	/* the next turn */
+	assert_int_equal(pages_beyond(ix, b, 40), 10);	/* leaves an edge of which 10 pages go on */
+	assert_int_equal(pages_beyond(ix, a, 12), 18);
+	assert_int_equal(pages_beyond(ix, c, 40), 0);
+	hold(ix, b, 40, 1);
+	assert_int_equal(pages_beyond(ix, a, 20), UINT32_MAX);	/* two ways */
+	memcpy(b + 20, c, 20 * sizeof(*b));
+	assert_int_equal(pages_beyond(ix, b, 40), UINT32_MAX);	/* and a third */
+	index_free(ix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_goes_on_after_a_match),
 		cmocka_unit_test(defaults_are_the_documented_ones),
 		cmocka_unit_test(a_tiny_budget_is_raised_to_the_least_that_works),
 		cmocka_unit_test(pages_beyond_max_pages_do_not_exist),

@@ -47,7 +47,7 @@ static inline struct policy_choice choose(const struct policy_opts *o, uint64_t 
 			p.matched = c[i].cached;
 	}
 	rng_init(&rng, 1);
-	policy_choose(o, NULL, &p, 0, &rng, c, n, &out);
+	policy_choose(o, NULL, &p, &(struct policy_pressure){ .wait = 0 }, &rng, c, n, &out);
 	return out;
 }
 

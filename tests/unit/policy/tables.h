@@ -86,7 +86,7 @@ static inline struct policy_choice chooses(struct rig *r, const char *word, cons
 	policy_match(r->m, &r->o, prompt_in(&q, 1, word), r->now, r->tokens);
 	for (size_t i = 0; i < n; i++)
 		r->c[i].own = r->tokens[r->c[i].id];
-	policy_choose(&r->o, r->m, &q.p, 0, &r->rng, r->c, n, &out);
+	policy_choose(&r->o, r->m, &q.p, &(struct policy_pressure){ 0 }, &r->rng, r->c, n, &out);
 	return out;
 }
 

@@ -81,7 +81,7 @@ static void whole_percents(void **state)
 		for (int k = 0; k < 2; k++)
 			r.c[k].own = r.tokens[k];
 		assert_int_equal(r.tokens[0], most * 16);
-		policy_choose(&r.o, r.m, &p, 0, &r.rng, r.c, 2, &out);
+		policy_choose(&r.o, r.m, &p, &(struct policy_pressure){ 0 }, &r.rng, r.c, 2, &out);
 		assert_int_equal(out.first, most == 148 ? 1 : 0);
 		rig_end(&r);
 	}

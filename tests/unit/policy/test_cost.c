@@ -28,18 +28,22 @@ static void prefill_is_linear_and_attention_square(void **state)
 
 static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 {
-	static const struct { double pressure, a; } cases[] = {
-		{ 0, 1 }, { 1, 4 }, { 0.5, 2.5 }, { 9, 28 }, { 9.6, 29.8 }, { 9.7, 30 }, { 1e9, 30 },
+	static const struct { struct policy_pressure p; double a; } cases[] = {
+		{ { 0 }, 0.3 }, { { 1 }, 3.3 }, { { 0.5 }, 1.8 }, { { 9.9 }, 30 }, { { 1e9 }, 30 },
+		{ { 5, 0.99 }, 15.3 },		/* without first tokens the share that waits says nothing */
+		{ { 0, 0.9, true }, 0.3 }, { { 1, 0, true }, 0.3 }, { { 1, 0.5, true }, 0.8 },
+		{ { 2, 0.9, true }, 9.3 }, { { 1, 0.98, true }, 24.8 }, { { 1, 1, true }, 24.8 },
+		{ { 2, 0.98, true }, 30 },
 	};
 	struct policy_opts o;
 
 	(void)state;
 	policy_defaults(&o);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_true(NEAR(policy_sacrifice(&o, cases[i].pressure), cases[i].a));
+		assert_true(NEAR(policy_sacrifice(&o, &cases[i].p), cases[i].a));
 	o.sacrifice_min = 0;
 	o.sacrifice_gain = 0;
-	assert_true(policy_sacrifice(&o, 5) == 0);
+	assert_true(policy_sacrifice(&o, &(struct policy_pressure){ 5 }) == 0);
 }
 
 /* ---- the choice --------------------------------------------------------------------------- */
@@ -53,7 +57,7 @@ struct cost_case {
 	enum why why;
 };
 
-/* 8000 tokens take a second, and one counts for two as the sacrifice factor is 1; a request open is
+/* 8000 tokens take a second, and one counts for two because the sacrifice factor is set to 1; a request open is
  * 30 ms, so that 120 tokens not cached weigh as much. */
 static const struct cost_case cost_cases[] = {
 	{ "cold: the lower load", 800, { { 2 }, { 1 } }, 2, 1, 0, WHY_COLD },
@@ -100,6 +104,7 @@ static void cost_table(void **state)
 
 	(void)state;
 	policy_defaults(&o);
+	o.sacrifice_min = 1;
 	for (size_t i = 0; i < sizeof(cost_cases) / sizeof(cost_cases[0]); i++) {
 		const struct cost_case *t = &cost_cases[i];
 		struct candidate c[ROW_MAX];
@@ -118,6 +123,7 @@ static void cost_is_set_for_every_rule(void **state)
 	(void)state;
 	policy_defaults(&o);
 	o.rule = RULE_CACHE_AWARE;
+	o.sacrifice_min = 1;
 	choose(&o, 1000, c, row_of(row, 2, c));
 	assert_true(NEAR(c[0].cost, 0.25 + 0.06 + 2 * (900 / 8000.0 + 1.3e-9 * 900 * (100 + 450))));
 	assert_true(NEAR(c[1].cost, 2 * (1000 / 8000.0 + 1.3e-9 * 1000 * 500)));
@@ -148,6 +154,7 @@ static void adapters_come_first_but_not_at_any_price(void **state)
 
 	(void)state;
 	policy_defaults(&o);
+	o.sacrifice_min = 1;
 	o.attention_factor = 0;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct policy_choice got;
@@ -177,7 +184,7 @@ struct world {
 	struct candidate c[ROW_MAX];
 	size_t n;
 	uint64_t tokens;
-	double pressure;
+	struct policy_pressure pressure;
 };
 
 static double part(struct rng *r, double most)
@@ -194,7 +201,11 @@ static void world_make(struct rng *r, struct world *w)
 	w->o.adapter_ms = part(r, 1000);
 	w->o.prefill_tokens_per_s = 500 + part(r, 20000);
 	w->o.sacrifice_max = 2 + part(r, 30);
-	w->pressure = part(r, 12);
+	w->pressure = (struct policy_pressure){ part(r, 12), part(r, 1), rng_below(r, 2) };
+	w->o.sacrifice_firsts = part(r, 2);
+	w->o.copy_share = part(r, 1);
+	w->o.kv_ms = part(r, 4000);
+	w->o.kv_share = part(r, 1);
 	w->tokens = 1 + rng_below(r, 30000);
 	w->n = 1 + rng_below(r, ROW_MAX);
 	for (size_t i = 0; i < w->n; i++) {
@@ -204,29 +215,53 @@ static void world_make(struct rng *r, struct world *w)
 			.penalty = rng_below(r, 3) ? 0 : rng_below(r, 60),
 			.cached = rng_below(r, 3) ? rng_below(r, (uint32_t)w->tokens + 1) : 0,
 			.has_adapter = rng_below(r, 6) == 0,
+			.shared = rng_below(r, 2) ? part(r, 1) : 0,
+			.kv_tokens = rng_below(r, 100000), .kv_room = rng_below(r, 2) ? 1 + rng_below(r, 100000) : 0,
 		};
 		w->c[i].penalty_s = w->c[i].penalty * part(r, 0.2);
 	}
 }
 
-/* wait + (1 + a) * prefill(uncached) + g * load + l, in the words of policy.h; a penalty is requests more. */
+/* 0.3 + P * (w / (1 - w) / 2 with first tokens, 3 with ends), in the words of policy.h. */
+static double slow_sacrifice(const struct world *w)
+{
+	double share = w->pressure.waiting > 0.98 ? 0.98 : w->pressure.waiting, a = w->o.sacrifice_min;
+
+	if (w->pressure.firsts)
+		a += w->o.sacrifice_firsts * w->pressure.wait * share / (1 - share);
+	else
+		a += w->o.sacrifice_gain * w->pressure.wait;
+	return a > w->o.sacrifice_max ? w->o.sacrifice_max : a;
+}
+
+/* How much more than it should the server's cache would be filled, as time. */
+static double slow_kv(const struct world *w, const struct candidate *c)
+{
+	double filled;
+
+	if (c->kv_room == 0)
+		return 0;
+	filled = ((double)c->kv_tokens + (double)w->tokens - (double)c->cached) / (double)c->kv_room;
+	return filled > w->o.kv_share ? (filled - w->o.kv_share) * w->o.kv_ms / 1000 : 0;
+}
+
+/* wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l; a penalty is requests more. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
-	double a = w->o.sacrifice_min + w->o.sacrifice_gain * w->pressure;
+	double a = slow_sacrifice(w), own;
 	double uncached = (double)w->tokens - (double)c->cached, prefill, load_adapter = 0;
 
 	for (size_t i = 0; i < w->n && !c->has_adapter; i++)
 		if (w->c[i].has_adapter)
 			load_adapter = w->o.adapter_ms / 1000.0;
 
-	if (a > w->o.sacrifice_max)
-		a = w->o.sacrifice_max;
 	prefill = uncached / w->o.prefill_tokens_per_s;
 	prefill += w->o.attention_factor * uncached * (double)c->cached;
 	prefill += w->o.attention_factor * uncached * uncached / 2;
 	prefill *= c->slowness;
-	return c->backlog_s + prefill + a * prefill + w->o.load_ms * c->load / 1000.0 +
-		c->penalty_s + w->o.load_ms * c->penalty / 1000.0 + load_adapter;
+	own = prefill - c->shared * prefill;
+	return c->backlog_s + own + a * own + w->o.copy_share * c->shared * prefill + slow_kv(w, c) +
+		w->o.load_ms * c->load / 1000.0 + c->penalty_s + w->o.load_ms * c->penalty / 1000.0 + load_adapter;
 }
 
 static uint32_t slow_load(const struct candidate *c)
@@ -282,7 +317,7 @@ static void cost_equals_brute_force(void **state)
 		int any, best;
 
 		world_make(&rng, &w);
-		policy_choose(&w.o, NULL, &(struct policy_prompt){ .tokens = w.tokens }, w.pressure, &rng, w.c,
+		policy_choose(&w.o, NULL, &(struct policy_prompt){ .tokens = w.tokens }, &w.pressure, &rng, w.c,
 			      w.n, &got);
 		for (size_t k = 0; k < w.n; k++)
 			assert_true(NEAR(w.c[k].cost, slow_cost(&w, &w.c[k])));

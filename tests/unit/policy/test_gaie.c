@@ -39,7 +39,7 @@ static struct policy_choice scores(struct rig *r, const struct told *t, size_t n
 			.id = (server_id)i, .queue = t[i].queue, .waiting = t[i].waiting, .kv_used = t[i].kv_used,
 			.open_tokens = t[i].open_tokens, .own = r->tokens[i], .slowness = 1,
 		};
-	policy_choose(&r->o, r->m, &q.p, 0, &r->rng, r->c, n, &out);
+	policy_choose(&r->o, r->m, &q.p, &(struct policy_pressure){ 0 }, &r->rng, r->c, n, &out);
 	return out;
 }
 

@@ -49,7 +49,7 @@ static struct policy_choice ask(struct world *w, const struct policy_prompt *p, 
 {
 	struct policy_choice out;
 
-	policy_choose(&w->o, w->m, p, 0, &w->rng, w->c, n, &out);
+	policy_choose(&w->o, w->m, p, &(struct policy_pressure){ 0 }, &w->rng, w->c, n, &out);
 	return out;
 }
 

@@ -97,7 +97,7 @@ static server_id request(struct story *s, size_t n)
 	servers(s, n, &p);
 	for (size_t i = 0; i < n; i++)
 		given[s->c[i].id] = true;
-	policy_choose(&s->o, s->m, &p, 0.5, &s->of_rule, s->c, n, &got);
+	policy_choose(&s->o, s->m, &p, &(struct policy_pressure){ 0.5 }, &s->of_rule, s->c, n, &got);
 	if (n == 0) {
 		assert_true(got.first == -1 && got.second == -1 && got.why == WHY_NOSERVER);
 		return to;

@@ -83,7 +83,7 @@ static struct policy_choice decide(const struct policy_opts *o, const struct sta
 		if (at[i].cached > p.matched)
 			p.matched = at[i].cached;
 	}
-	policy_choose(o, NULL, &p, 0, rng, c, n, &out);
+	policy_choose(o, NULL, &p, &(struct policy_pressure){ 0 }, rng, c, n, &out);
 	return out;
 }
 

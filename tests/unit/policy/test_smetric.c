@@ -51,7 +51,7 @@ static void table(void **state)
 				.id = (server_id)k, .slowness = 1, .load = t->at[k].load, .cached = t->at[k].cached,
 				.backlog_tokens = t->at[k].waits, .own = t->at[k].rate,
 			};
-		policy_choose(&o, NULL, &p, 0, &rng, c, 3, &got);
+		policy_choose(&o, NULL, &p, &(struct policy_pressure){ 0 }, &rng, c, 3, &got);
 		check_choice(t->name, &got, t->first, got.second, t->why);
 		assert_true(got.second >= 0 && got.second != got.first);
 	}
@@ -77,7 +77,7 @@ static void ties_go_round(void **state)
 		for (int k = 0; k < 4; k++)
 			row[k].last_pick = last_pick[k];
 		row_of(row, 4, c);
-		policy_choose(&o, NULL, &p, 0, &rng, c, 4, &got);
+		policy_choose(&o, NULL, &p, &(struct policy_pressure){ 0 }, &rng, c, 4, &got);
 		last_pick[got.first] = i;
 		n[got.first]++;
 	}

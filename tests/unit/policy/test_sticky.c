@@ -16,7 +16,7 @@ static struct policy_choice request(struct rig *r, const struct policy_prompt *p
 	policy_match(r->m, &r->o, p, r->now, r->tokens);
 	for (size_t i = 0; i < n; i++)
 		r->c[i].own = r->tokens[r->c[i].id];
-	policy_choose(&r->o, r->m, p, 0, &r->rng, r->c, n, &got);
+	policy_choose(&r->o, r->m, p, &(struct policy_pressure){ 0 }, &r->rng, r->c, n, &got);
 	policy_sent(r->m, &r->o, p, r->c[got.first].id, r->now);
 	return got;
 }
@@ -109,7 +109,7 @@ static void a_session_moves_for_good_when_its_server_is_down(void **state)
 	policy_match(r.m, &r.o, &p, r.now, r.tokens);
 	left = r.c[(home + 1) % 3];
 	left.own = r.tokens[left.id];
-	policy_choose(&r.o, r.m, &p, 0, &r.rng, &left, 1, &got);
+	policy_choose(&r.o, r.m, &p, &(struct policy_pressure){ 0 }, &r.rng, &left, 1, &got);
 	assert_int_equal(got.why, WHY_COLD);
 	policy_sent(r.m, &r.o, &p, left.id, r.now);
 	next = left.id;

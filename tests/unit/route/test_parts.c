@@ -174,7 +174,7 @@ static void entries_open_and_close(void **state)
 	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"), 1);
 	sl = server_slot(s, 1, 0);
 	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
-		assert_non_null(ledger_open(&l, i * 256, s, sl, WORK(0.001), 0, 1000));
+		assert_non_null(ledger_open(&l, i * 256, s, sl, WORK(0.001), 0, 0, 1000));
 	assert_int_equal(l.n, 5000);
 	assert_int_equal(s->n_open, 5000);
 	assert_int_equal(sl->n_open, 5000);
@@ -209,7 +209,7 @@ static void entries_move_with_their_work(void **state)
 	p = fleet_pool(&f, &o, SPAN("pool"));
 	a = fleet_server(&f, p, SPAN("a"), 1);
 	b = fleet_server(&f, p, SPAN("b"), 1);
-	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), WORK(0.5), 0, 1000);
+	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), WORK(0.5), 0, 0, 1000);
 	e->claim = 77;
 	ledger_move(e, b, server_slot(b, 9, 0), 1000);
 	assert_int_equal(a->n_open + a->slots[0]->n_open, 0);
@@ -219,7 +219,7 @@ static void entries_move_with_their_work(void **state)
 	assert_true(b->unanswered_s == 0 && b->n_open == 1);
 	assert_int_equal(ledger_close(&l, e, true, 1000), 77);
 	assert_int_equal(b->n_open, 0);
-	ledger_open(&l, 2, a, server_slot(a, 9, 0), WORK(0.5), 0, 1000);	/* freed with the ledger */
+	ledger_open(&l, 2, a, server_slot(a, 9, 0), WORK(0.5), 0, 0, 1000);	/* freed with the ledger */
 	ledger_fini(&l);
 	fleet_fini(&f);
 }

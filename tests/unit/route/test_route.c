@@ -145,6 +145,8 @@ static void two_conversations_stay_apart(void **state)
 	ask(&w, "2", "tb");
 	snprintf(b, sizeof(b), SPAN_FMT, SPAN_ARG(w.a.server));
 	assert_string_not_equal(a, b);
+	tell_done(&w, "1", a, 200, "--", 20);
+	tell_done(&w, "2", b, 200, "--", 20);
 	for (int i = 0; i < 3; i++) {
 		w.now += 100;
 		ask(&w, "3", "saxy");

@@ -171,6 +171,7 @@ static void in_slices(void **state)
 		assert_int_equal(w.a.prompt_pages, whole);
 		assert_int_equal(w.a.more, 0);
 		assert_true(w.a.pages >= whole - 1);
+		served(&w, uid);
 	}
 	talk_end(&w);
 	tok_unref(t);

@@ -261,6 +261,67 @@ static void worth_its_while(void **state)
 	worth("siblings", ROUTER_FIRST, 1.3);
 }
 
+/* Turns of a loop come when their answer is there, and not before. */
+static void a_loop_waits_for_its_answers(void **state)
+{
+	struct sim_opts o;
+	struct sim_result r;
+	struct workload w;
+	struct sim s;
+	size_t turns = 0;
+	struct err e;
+	struct reference ref;
+	struct chooser c;
+
+	(void)state;
+	make(&w, "crowd-3-loop", 400, 4);
+	options(&o, &w, 4);
+	assert_int_equal(reference_init(&ref, &c, SPAN("leastconn"), 1), 0);
+	assert_int_equal(sim_run(&s, &o, &w.trace, &c, &e), 0);
+	for (size_t i = 0; i < w.trace.n; i++) {
+		const struct sim_job *j = &s.jobs[i];
+
+		assert_true(j->t_done > j->t_arrived);
+		if (j->then == NULL)
+			continue;
+		turns++;
+		assert_true(fabs(j->then->t_arrived - j->t_done - j->then->q->pause_s) < 1e-9);
+	}
+	assert_true(turns > 300);
+	assert_int_equal(sim_result(&s, 0, w.trace.n, &r), 0);
+	assert_true(r.n == 400 && r.most_sent >= 1 && r.most_sent <= 4);
+	sim_fini(&s);
+	workload_free(&w);
+}
+
+/* A prefix that many want is copied, and no server gets them all: against the oracle that knows the engines, and
+ * takes the soonest first token for each. */
+static void a_crowd_is_spread(void **state)
+{
+	static const char *const names[] = { "crowd-1-loop", "crowd-3-loop", "crowd-16-zipf-loop" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct sim_result rule, oracle;
+		struct route_stats st;
+		struct sim_opts o;
+		struct workload w;
+		struct sim s;
+
+		make(&w, names[i], 1500, 8);
+		options(&o, &w, 8);
+		o.haste = 3;
+		refer(&s, &o, &w, "oracle", &oracle);
+		sim_fini(&s);
+		route(&s, &o, &w, RULE_COST, ROUTER_FIRST, &rule, &st);
+		sim_fini(&s);
+		if (rule.ttft_mean > 1.1 * oracle.ttft_mean || rule.most_sent > 1.3)
+			fail_msg("%s: mean %.3f s, oracle %.3f; largest over mean %.2f", names[i], rule.ttft_mean,
+				 oracle.ttft_mean, rule.most_sent);
+		workload_free(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +333,8 @@ int main(void)
 		cmocka_unit_test(failing_fast),
 		cmocka_unit_test(half_as_fast_gets_less),
 		cmocka_unit_test(worth_its_while),
+		cmocka_unit_test(a_loop_waits_for_its_answers),
+		cmocka_unit_test(a_crowd_is_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

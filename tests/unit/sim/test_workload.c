@@ -57,13 +57,17 @@ static void holds_together(const char *name)
 	workload_free(&w);
 }
 
+static const char *const crowds[] = { "crowd-1", "crowd-3-zipf", "crowd-64-loop", "crowd-16-zipf-beat" };
+
 static void each_holds_together(void **state)
 {
 	size_t i;
 
 	for (i = 0; workload_at(i) != NULL; i++)
 		holds_together(workload_at(i));
-	assert_int_equal(i, 11);
+	assert_int_equal(i, 12);
+	for (i = 0; i < sizeof(crowds) / sizeof(crowds[0]); i++)
+		holds_together(crowds[i]);
 }
 
 static void same_seed_same_requests(void **state)

@@ -1,0 +1,70 @@
+/* shared.c - decayed counts by prefix, in a table of fixed size.
+ *
+ * A count decays when it is read or written, so that nothing walks the table. A new entry takes the place of
+ * the one that its key leads to: the table has room for some 600 prompts of 100 marks each, and what is used
+ * often comes back at once. */
+#include <math.h>
+
+#include "agent/base/mem.h"
+#include "agent/route/shared.h"
+
+#define TABLE_ENTRIES	65536u
+#define DECAY_MS	600000.0	/* a count falls to 1/e in this time */
+
+struct shared_entry {
+	uint32_t tag;
+	float n;
+	msec at;
+};
+
+struct shared_table { struct shared_entry at[TABLE_ENTRIES]; };
+
+struct shared_table *shared_table_new(void)
+{
+	return mem_alloc(sizeof(struct shared_table));
+}
+
+void shared_table_free(struct shared_table *t)
+{
+	mem_free(t);
+}
+
+size_t shared_table_bytes(void)
+{
+	return sizeof(struct shared_table);
+}
+
+static struct shared_entry *entry_of(const struct shared_table *t, uint64_t key, uint32_t *tag)
+{
+	*tag = (uint32_t)(key >> 32) | 1;	/* 0 is an unused entry */
+	return (struct shared_entry *)(uintptr_t)&t->at[key % TABLE_ENTRIES];
+}
+
+static float decayed(const struct shared_entry *e, msec now)
+{
+	return e->n * (float)exp(-(double)(now - e->at) / DECAY_MS);
+}
+
+void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now)
+{
+	for (uint32_t i = 0; i < m->n && m->depth[i] <= depth; i++) {
+		uint32_t tag;
+		struct shared_entry *e = entry_of(t, m->key[i], &tag);
+
+		*e = (struct shared_entry){ tag, (e->tag == tag ? decayed(e, now) : 0) + 1, now };
+	}
+}
+
+uint32_t shared_counts(const struct shared_table *t, const struct marks *m, uint32_t depth, msec now,
+		       float n[MARKS_MAX])
+{
+	uint32_t i;
+
+	for (i = 0; i < m->n && m->depth[i] <= depth; i++) {
+		uint32_t tag;
+		const struct shared_entry *e = entry_of(t, m->key[i], &tag);
+
+		n[i] = e->tag == tag ? decayed(e, now) : 0;
+	}
+	return i;
+}

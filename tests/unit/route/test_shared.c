@@ -1,0 +1,157 @@
+/* test_shared.c - requests that branch from a prefix, counted; what that makes of the price of a copy. */
+#include <math.h>
+
+#include "agent/route/shared.h"
+#include "tests/unit/route/world.h"
+
+/* ---- counts ------------------------------------------------------------------------------------- */
+
+#define PAGES	400u
+
+static void marks_at(struct marks *m, uint64_t space, uint64_t first)
+{
+	page_key pages[PAGES];
+
+	for (uint32_t i = 0; i < PAGES; i++)
+		pages[i] = first + i;
+	marks_of(m, space, pages, PAGES);
+}
+
+static void counts_up_to_where_they_branch(void **state)
+{
+	struct shared_table *t = shared_table_new();
+	struct marks m, other, elsewhere;
+	float n[MARKS_MAX];
+	uint32_t k;
+
+	(void)state;
+	marks_at(&m, 1, 1000);
+	marks_at(&other, 1, 5000);
+	marks_at(&elsewhere, 2, 1000);
+	for (int i = 0; i < 3; i++)
+		shared_branch(t, &m, 100, 0);
+	shared_branch(t, &m, 200, 0);
+	k = shared_counts(t, &m, PAGES, 0, n);
+	assert_int_equal(k, m.n);
+	for (uint32_t i = 0; i < k; i++)
+		assert_true(n[i] == (m.depth[i] <= 100 ? 4 : m.depth[i] <= 200 ? 1 : 0));
+	assert_true(shared_counts(t, &m, 100, 0, n) > 0 && shared_counts(t, &m, 15, 0, n) == 0);
+	for (uint32_t i = 0, l = shared_counts(t, &other, PAGES, 0, n); i < l; i++)
+		assert_true(n[i] == 0);
+	for (uint32_t i = 0, l = shared_counts(t, &elsewhere, PAGES, 0, n); i < l; i++)
+		assert_true(n[i] == 0);
+	shared_table_free(t);
+}
+
+static void counts_decay_unseen(void **state)
+{
+	struct shared_table *t = shared_table_new();
+	struct marks m;
+	float n[MARKS_MAX];
+
+	(void)state;
+	marks_at(&m, 1, 1000);
+	for (int i = 0; i < 100; i++)
+		shared_branch(t, &m, PAGES, 0);
+	shared_counts(t, &m, PAGES, 600000, n);
+	assert_true(fabsf(n[0] - 100 * expf(-1)) < 0.01);
+	shared_branch(t, &m, PAGES, 600000);
+	shared_counts(t, &m, PAGES, 600000, n);
+	assert_true(fabsf(n[0] - 100 * expf(-1) - 1) < 0.01);
+	shared_counts(t, &m, PAGES, (msec)1000 * 3600 * 24 * 400, n);
+	assert_true(n[0] < 1e-6);
+	shared_table_free(t);
+}
+
+/* ---- in the door ------------------------------------------------------------------------------------- */
+
+/* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as soon as it is
+ * asked. Returns the number of servers that were sent any. */
+static unsigned crowd(struct world *w, unsigned n, bool done)
+{
+	bool used[26] = { false };
+	unsigned servers = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		char uid[16], turns[16] = "ssssssss";
+		unsigned s;
+
+		snprintf(uid, sizeof(uid), "c%u", i);
+		turns[8] = (char)('A' + i % 26);
+		turns[9] = (char)('0' + i / 26);
+		turns[10] = '\0';
+		ask(w, uid, turns);
+		assert_true(w->a.server.n == 1 || w->a.server.n == 2);
+		s = (unsigned)(w->a.server.p[w->a.server.n - 1] - 'a') % 26;
+		servers += !used[s];
+		used[s] = true;
+		if (done)
+			served(w, uid);
+		w->now += 10;
+	}
+	return servers;
+}
+
+/* Queues grow, and with them the price of work: a rule that does not know that a copy serves many never makes one. */
+static void a_popular_prefix_is_copied(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.r->opts.pool_default.policy.sacrifice_min = 30;
+	assert_int_equal(crowd(&w, 60, false), 4);
+	world_end(&w);
+}
+
+static void one_that_is_not_popular_is_not(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.r->opts.pool_default.policy.sacrifice_min = 30;
+	shared_table_free(w.r->shared);
+	w.r->shared = NULL;
+	assert_int_equal(crowd(&w, 8, false), 1);
+	world_end(&w);
+}
+
+/* Turns go on where the last one ended: nothing branches, so nothing is shared. */
+static void a_conversation_stays(void **state)
+{
+	char turns[32] = "sa", first[8] = "";
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	for (unsigned i = 0; i < 20; i++) {
+		char uid[16];
+
+		snprintf(uid, sizeof(uid), "t%u", i);
+		ask(&w, uid, turns);
+		if (i == 0)
+			snprintf(first, sizeof(first), SPAN_FMT, SPAN_ARG(w.a.server));
+		assert_span(w.a.server, first);
+		for (size_t k = 0; k < w.s->match.n_bands; k++)
+			assert_true(w.s->candidates[k].shared == 0);
+		turns[i + 2] = (char)('b' + i);
+		turns[i + 3] = '\0';
+		served(&w, uid);
+		w.now += 1000;
+	}
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_up_to_where_they_branch),
+		cmocka_unit_test(counts_decay_unseen),
+		cmocka_unit_test(a_popular_prefix_is_copied),
+		cmocka_unit_test(one_that_is_not_popular_is_not),
+		cmocka_unit_test(a_conversation_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
