@@ -5,11 +5,15 @@
  *   b    [========]- - - - - - - - -                      b would compute this segment again: a copy
  *                  n requests branch at or after its end, h candidates hold it
  *
- * A copy is shared by those requests and its holders, the new one counted: a share 1 - (h + 1) / n of its price
- * is theirs. Between two marks the count of the deeper one holds, after the last mark the count of that one.
+ * With the copy, h + 1 servers share those requests. Where more than COPY_REQUESTS would come to each, all but
+ * COPY_REQUESTS x (h + 1) / n of its price is theirs. Between two marks the count of the deeper one holds, after the
+ * last mark the count of that one.
  *
- * Figures: make bench-crowd. n / h in place of n / (h + 1) copies more than pays off. */
+ * Figures: make bench-crowd. With n / h in place of n / (h + 1), or 1 in place of 3, more is copied than pays off:
+ * 8 engines, 64 equal system prompts, half busy: mean time to first token 1.18 of the oracle's, 1.08 as it is. */
 #include "agent/route/job.h"
+
+#define COPY_REQUESTS	3	/* that a copy must serve, to be cheaper */
 
 struct copies {
 	uint32_t n;			/* segments: up to each mark, and one after the last */
@@ -83,7 +87,7 @@ static void sum_shared(struct copies *c)
 	double sum = 0;
 
 	for (uint32_t k = 0; k < c->n; k++) {
-		double requests = c->count[k] / (c->holders[k] + 1);
+		double requests = c->count[k] / (COPY_REQUESTS * (c->holders[k] + 1.0));
 
 		if (requests > 1)
 			sum += (c->end[k] - start_of(c, k)) * (1 - 1 / requests);
