@@ -216,8 +216,9 @@ static int load(const struct list *l, size_t n)
 }
 
 /* A second filter, before the first: where connections may be begun, the sockets of datagrams are
- * left out, as a connected one sends to whom it was connected. The library takes no two conditions
- * on one argument in one rule. */
+ * left out, as a connected one sends to whom it was connected. The kernel takes 32 bits of a
+ * descriptor's 64, so only these are compared. The library takes no two conditions on one argument in
+ * one rule. */
 static int keep_unconnected(const int *fd, size_t n)
 {
 	scmp_filter_ctx ctx;
@@ -228,7 +229,8 @@ static int keep_unconnected(const int *fd, size_t n)
 	if (memory_is_short() || (ctx = seccomp_init(SCMP_ACT_ALLOW)) == NULL)
 		return ENOMEM;
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = seccomp_rule_add(ctx, SCMP_ACT_TRAP, SCMP_SYS(connect), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd[i]));
+		rc = seccomp_rule_add(ctx, SCMP_ACT_TRAP, SCMP_SYS(connect), 1,
+				      SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)fd[i]));
 	if (rc == 0 && (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1)) == 0 &&
 	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0)) == 0)
 		rc = seccomp_load(ctx);

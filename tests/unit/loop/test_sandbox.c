@@ -752,6 +752,8 @@ static void enter_asking(void)
 
 /* Where connections may be begun, a datagram must still not leave. */
 TRY(connect_datagrams, connect(w.datagrams, &loopback.sa, sizeof(loopback)))
+/* The kernel looks at 32 bits of a descriptor, a filter at 64. */
+TRY(connect_widened, syscall(SYS_connect, w.datagrams | 1L << 32, &loopback.sa, sizeof(loopback)))
 
 static int send_through_new(void)
 {
@@ -781,6 +783,7 @@ static void who_may_be_asked(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, raw_packets)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, open_shadow)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, connect_datagrams)), EPERM);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, connect_widened)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_to)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_through_new)), EPERM);
 	if (WEXITSTATUS(in_child(enter_asking, binds_ports)) == WENT_ON)
