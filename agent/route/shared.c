@@ -40,9 +40,10 @@ static struct shared_entry *entry_of(const struct shared_table *t, uint64_t key,
 	return (struct shared_entry *)(uintptr_t)&t->at[key % TABLE_ENTRIES];
 }
 
+/* Simulated time may begin anew: nothing grows by that. */
 static float decayed(const struct shared_entry *e, msec now)
 {
-	return e->n * (float)exp(-(double)(now - e->at) / DECAY_MS);
+	return now > e->at ? e->n * (float)exp(-(double)(now - e->at) / DECAY_MS) : e->n;
 }
 
 void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now)

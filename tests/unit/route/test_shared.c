@@ -63,6 +63,23 @@ static void counts_decay_unseen(void **state)
 	shared_table_free(t);
 }
 
+static void counts_do_not_grow_where_time_begins_anew(void **state)
+{
+	struct shared_table *t = shared_table_new();
+	struct marks m;
+	float n[MARKS_MAX];
+
+	(void)state;
+	marks_at(&m, 1, 1000);
+	shared_branch(t, &m, PAGES, (msec)1000 * 3600 * 24 * 10);
+	shared_counts(t, &m, PAGES, 0, n);
+	assert_true(n[0] == 1);
+	shared_branch(t, &m, PAGES, 0);
+	shared_counts(t, &m, PAGES, 0, n);
+	assert_true(n[0] == 2);
+	shared_table_free(t);
+}
+
 /* ---- in the door ------------------------------------------------------------------------------------- */
 
 /* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as soon as it is
@@ -148,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_up_to_where_they_branch),
 		cmocka_unit_test(counts_decay_unseen),
+		cmocka_unit_test(counts_do_not_grow_where_time_begins_anew),
 		cmocka_unit_test(a_popular_prefix_is_copied),
 		cmocka_unit_test(one_that_is_not_popular_is_not),
 		cmocka_unit_test(a_conversation_stays),
