@@ -91,14 +91,15 @@ static bool one_line(struct logrx *rx, const char *p, size_t n)
 		count_add(&rx->count.lines_long, 1);
 		return false;
 	}
-	if ((rc = logline_parse(&rx->line, p, n, &f)) != 0) {
+	rc = logline_parse(&rx->line, p, n, &f);
+	if ((rc == 0 || rc == LOGLINE_NAMELESS) && !believed(rx, &f, n))
+		return false;
+	if (rc != 0) {
 		no_sense(rx, p, n);
 		if (rc == LOGLINE_NAMELESS)
 			route_line_nameless(rx->agent->route, &f);
 		return false;
 	}
-	if (!believed(rx, &f, n))
-		return false;
 	count_add(&rx->count.lines, 1);
 	route_learn(rx->agent->route, &f, agent_msec(rx->agent));
 	return true;
