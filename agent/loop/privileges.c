@@ -27,15 +27,19 @@ static bool number_of(const char *text, unsigned *out)
 	return *end == '\0' && errno == 0 && n < UINT32_MAX;
 }
 
-static int find_user(const char *text, struct identity *id, struct err *e)
+static int find_user(const struct loop_opts *o, struct identity *id, struct err *e)
 {
+	const char *text = o->user;
 	struct passwd *pw;
 	unsigned n;
 
 	if (number_of(text, &n)) {
 		id->uid = n;
-		if ((pw = getpwuid(n)) == NULL)
+		if ((pw = getpwuid(n)) == NULL && (o->group[0] != '\0' || n == geteuid()))
 			return 0;
+		if (pw == NULL)
+			return err_set(e, "user: there is no user %s on this machine that has a group, and root's must not stay; "
+				       "set the key group as well (group: %s)", text, text);
 	} else if ((pw = getpwnam(text)) == NULL) {
 		return err_set(e, "user: there is no user %s on this machine; make it (useradd --system %s), or leave the key out",
 			       text, text);
@@ -65,7 +69,7 @@ static int find_group(const char *text, struct identity *id, struct err *e)
 int identity_find(const struct loop_opts *o, struct identity *id, struct err *e)
 {
 	*id = (struct identity){ .uid = geteuid(), .gid = getegid() };
-	if (o->user[0] != '\0' && find_user(o->user, id, e) != 0)
+	if (o->user[0] != '\0' && find_user(o, id, e) != 0)
 		return -1;
 	if (o->group[0] != '\0' && find_group(o->group, id, e) != 0)
 		return -1;

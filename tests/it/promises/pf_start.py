@@ -162,6 +162,25 @@ def only_root_becomes_another_user():
             a.stop()
 
 
+@needs_root
+def a_number_that_is_no_user_needs_a_group():
+    a = Agent(agent_conf="user: 47119\n")
+    try:
+        told(a, "set the key group as well")
+    finally:
+        a.stop()
+    a = Agent(agent_conf="user: 47119\ngroup: 47118\n")
+    os.chmod(a.folder, 0o755)
+    try:
+        a.start()
+        served(a)
+        s = status(a.pid)
+        equal((s["Uid"], s["Gid"], s["Groups"]), ("47119", "47118", "47118"), "ids")
+        ended(a)
+    finally:
+        a.stop()
+
+
 @case
 def who_it_is_already_needs_no_root():
     me = pwd.getpwuid(os.geteuid()).pw_name
