@@ -1,8 +1,9 @@
 /* shared.c - decayed counts by prefix, in a table of fixed size.
  *
- * A count decays when it is read or written, so that nothing walks the table. A new entry takes the place of
- * the one that its key leads to: the table has room for some 600 prompts of 100 marks each, and what is used
- * often comes back at once. */
+ * A count decays when it is read or written, so that nothing walks the table, which has room for some 600
+ * prompts of 100 marks each. Where two keys lead to one place, each use of the other takes one from the count,
+ * and the place is free when less than one is left. So no number of prompts that are used once, which a client
+ * may make up, displaces one that is used more often than its place is met. */
 #include <math.h>
 
 #include "agent/base/mem.h"
@@ -46,13 +47,20 @@ static float decayed(const struct shared_entry *e, msec now)
 	return now > e->at ? e->n * (float)exp(-(double)(now - e->at) / DECAY_MS) : e->n;
 }
 
+static struct shared_entry counted(const struct shared_entry *e, uint32_t tag, float n, msec now)
+{
+	if (e->tag != tag && n >= 1)
+		return (struct shared_entry){ e->tag, n - 1, now };
+	return (struct shared_entry){ tag, (e->tag == tag ? n : 0) + 1, now };
+}
+
 void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now)
 {
 	for (uint32_t i = 0; i < m->n && m->depth[i] <= depth; i++) {
 		uint32_t tag;
 		struct shared_entry *e = entry_of(t, m->key[i], &tag);
 
-		*e = (struct shared_entry){ tag, (e->tag == tag ? decayed(e, now) : 0) + 1, now };
+		*e = counted(e, tag, decayed(e, now), now);
 	}
 }
 

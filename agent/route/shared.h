@@ -6,7 +6,7 @@
  * A request branches if other prompts already go on from where its deepest match ends. It is counted at every
  * mark (capacity.h) up to there. Counts decay: a prefix that nobody branches from any more loses its count by
  * half in some seven minutes. Entries are found by the marks' keyed hashes, so that one table serves all
- * spaces; an entry may take another's place, which then counts as new. Not locked: the owner is. */
+ * spaces; where two meet in one place, the one that is used more often has it. Not locked: the owner is. */
 #ifndef KVROUTE_ROUTE_SHARED_H
 #define KVROUTE_ROUTE_SHARED_H
 

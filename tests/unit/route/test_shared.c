@@ -80,6 +80,43 @@ static void counts_do_not_grow_where_time_begins_anew(void **state)
 	shared_table_free(t);
 }
 
+static float mean_count(const struct shared_table *t, const struct marks *m)
+{
+	float n[MARKS_MAX], sum = 0;
+	uint32_t k = shared_counts(t, m, PAGES, 0, n);
+
+	for (uint32_t i = 0; i < k; i++)
+		sum += n[i];
+	return sum / (float)k;
+}
+
+/* Prompts that a client makes up, each used once, come over the whole table. */
+static void prompts_of_one_use_displace_none(void **state)
+{
+	struct shared_table *t = shared_table_new();
+	struct hash_key key = test_key();
+	struct marks m, made_up = { .n = 0 };
+	uint64_t n = 0;
+
+	(void)state;
+	marks_at(&m, 1, 1000);
+	for (int i = 0; i < 20; i++)
+		shared_branch(t, &m, PAGES, 0);
+	while (n < 4 * 65536) {
+		made_up.n = MARKS_MAX;
+		for (uint32_t i = 0; i < MARKS_MAX; i++) {
+			made_up.depth[i] = 16 * (i + 1);
+			made_up.key[i] = hash_mix(&key, 99, n++);
+		}
+		shared_branch(t, &made_up, UINT32_MAX, 0);
+	}
+	assert_true(mean_count(t, &m) > 14);
+	for (int i = 0; i < 100; i++)		/* one that is used takes its place */
+		shared_branch(t, &made_up, UINT32_MAX, 0);
+	assert_true(mean_count(t, &made_up) > 80);
+	shared_table_free(t);
+}
+
 /* ---- in the door ------------------------------------------------------------------------------------- */
 
 /* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as soon as it is
@@ -166,6 +203,7 @@ int main(void)
 		cmocka_unit_test(counts_up_to_where_they_branch),
 		cmocka_unit_test(counts_decay_unseen),
 		cmocka_unit_test(counts_do_not_grow_where_time_begins_anew),
+		cmocka_unit_test(prompts_of_one_use_displace_none),
 		cmocka_unit_test(a_popular_prefix_is_copied),
 		cmocka_unit_test(one_that_is_not_popular_is_not),
 		cmocka_unit_test(a_conversation_stays),
