@@ -27,6 +27,7 @@ static const char *const hostile_texts[] = {
 static const char *const hostile_shapes[] = {
 	"messages", "tools", "deep-tool", "wide-tool", "calls", "call-values", "parts", "escapes", "keys", "values", "levels", "again",
 	"prompts", "arguments", "think", "empty-dicts", "blanks", "cut-messages", "long-key", "numbers",
+	"tags", "spaced", "quotes", "tool-controls",
 };
 #define HOSTILE_SHAPES	(sizeof(hostile_shapes) / sizeof(*hostile_shapes))
 
@@ -241,6 +242,8 @@ static inline void hostile_repeat(struct hostile *h, const char *open, const cha
 	hostile_say(h, "%s", close);
 }
 
+/* What a template cuts at tags, strips and writes as JSON, in one message. */
+#define HOSTILE_SAID(role)	"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"" role "\",\"content\":\""
 #define HOSTILE_END	"\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}"
 
 static inline void hostile_shape(struct hostile *h, const char *kind)
@@ -276,6 +279,14 @@ static inline void hostile_shape(struct hostile *h, const char *kind)
 		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c12345678\","
 			       "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[", "[],", "", "1]}\"}}]},"
 			       "{\"role\":\"tool\",\"tool_call_id\":\"c12345678\",\"content\":\"y\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+	else if (IS("tags"))
+		hostile_repeat(h, HOSTILE_SAID("assistant"), "</think>", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+	else if (IS("spaced"))
+		hostile_repeat(h, HOSTILE_SAID("assistant"), "    ", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+	else if (IS("quotes"))
+		hostile_repeat(h, HOSTILE_SAID("tool"), "\\\"", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+	else if (IS("tool-controls"))
+		hostile_repeat(h, HOSTILE_SAID("tool"), "\\u0001", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
 	else
 		hostile_messages(h, kind);
 #undef IS

@@ -287,6 +287,8 @@ static bool picked_chars(struct run *r, struct jval s, int64_t i, int64_t step_,
 	}
 	if (!jval_ascii(s) && step_ != -1)
 		return jx_unknown(r, "every n-th character of a text that is not ASCII");
+	if (!jx_step_chars(r, (size_t)count))
+		return false;
 	if (jval_ascii(s)) {
 		for (k = 0; k < count; k++, i += step_)
 			if (!jx_text_char(r, &t, s.s[i]))

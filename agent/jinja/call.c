@@ -235,6 +235,8 @@ static bool put_all(struct run *r, struct jdict *d, struct jval from)
 	int more;
 
 	if (from.kind == JV_DICT) {
+		if (!jx_step_bytes(r, (size_t)from.d->n * 4 * STEP_BYTES))
+			return false;
 		for (i = 0; i < from.d->n; i++)
 			if (!put(r, d, from.d->entry[i].key, from.d->entry[i].value))
 				return false;

@@ -111,6 +111,8 @@ static bool f_indent(struct run *r, struct jval in, const struct jval *v, struct
 	if (jval_truth(v[1]) && !jx_text_add(r, &t, by.s, by.n))
 		return false;
 	for (i = 0; i < lines.n; i++) {
+		if (!step(r))
+			return false;
 		if (i > 0 && (!jx_text_char(r, &t, '\n') ||
 			      ((lines.v[i].n > 0 || jval_truth(v[2])) && !jx_text_add(r, &t, by.s, by.n))))
 			return false;
@@ -216,6 +218,8 @@ static bool f_int(struct run *r, struct jval in, const struct jval *v, struct jv
 		return true;
 	if (!is_integer(base) || base.i == 0)
 		return jx_unknown(r, "int of this base");
+	if (!jx_step_chars(r, 2 * (size_t)in.n))
+		return false;
 	if (jx_parse_int(in, base.i, out))
 		return true;
 	*out = other;
@@ -239,7 +243,7 @@ static bool f_float(struct run *r, struct jval in, const struct jval *v, struct 
 		return jx_unknown(r, "an integer beyond 64 bits");
 	else if (in.kind == JV_STR && jx_parse_float(in, &f))
 		*out = jval_float(f);
-	return true;
+	return jx_step_chars(r, in.kind == JV_STR ? in.n : 0);
 }
 
 /* The decimal that is printed is the nearest one, ties to even; Python's round() goes by way of it as well. */

@@ -37,7 +37,7 @@ struct jinja_time {
 };
 
 struct jinja_limits {
-	uint64_t steps;		/* nodes that are run, and one for each 64 bytes that are looked at */
+	uint64_t steps;		/* nodes that are run, one for each 64 bytes that are copied or searched, 4 that are looked at one by one, and each part */
 	size_t output;		/* bytes */
 	unsigned depth;		/* of nested statements, expressions and macros; Python stops at about 300 macros */
 	uint64_t *took;		/* the steps that were run are added to it; NULL */

@@ -13,7 +13,8 @@ static bool m_find_at(struct run *r, struct jval s, const struct args *a, bool l
 
 	if (a->n > 1 || a->n_kw > 0)
 		return jx_unknown(r, "find() from a place in the text");
-	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) || !jx_step_bytes(r, s.n))
+	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) || !jx_step_bytes(r, s.n) ||
+	    (last && !jx_step_chars(r, s.n)))
 		return false;
 	if (!last)
 		q = memmem(s.s, s.n, a->v[0].s, a->v[0].n);
@@ -53,7 +54,8 @@ static bool count_text(struct run *r, struct jval s, struct jval x, struct jval 
 		for (; (p = memmem(p, (size_t)(end - p), x.s, x.n)) != NULL; p += x.n)
 			n++;
 	*out = jval_int(n);
-	return true;
+	r->steps += (uint64_t)n;
+	return step(r);
 }
 
 static bool m_count(struct run *r, struct jval self, const struct args *a, struct jval *out)
@@ -143,7 +145,7 @@ static bool replace_nothing(struct run *r, struct jval s, struct jval new, int64
 
 	for (; p < end && count != 0; p += n, count--) {
 		n = char_len(p, end);
-		if (!jx_text_add(r, t, new.s, new.n) || !jx_text_add(r, t, p, n))
+		if (!step(r) || !jx_text_add(r, t, new.s, new.n) || !jx_text_add(r, t, p, n))
 			return false;
 	}
 	return jx_text_add(r, t, p, (size_t)(end - p)) && (count == 0 || jx_text_add(r, t, new.s, new.n));
@@ -169,7 +171,7 @@ bool jx_str_replace(struct run *r, struct jval s, struct jval old, struct jval n
 		return true;
 	}
 	for (; q != NULL && count != 0; count--) {
-		if (!jx_text_add(r, &t, p, (size_t)(q - p)) || !jx_text_add(r, &t, new.s, new.n))
+		if (!step(r) || !jx_text_add(r, &t, p, (size_t)(q - p)) || !jx_text_add(r, &t, new.s, new.n))
 			return false;
 		p = q + old.n;
 		q = memmem(p, (size_t)(end - p), old.s, old.n);
@@ -209,6 +211,8 @@ bool jx_str_case(struct run *r, struct jval s, enum letter_case first, enum lett
 	unsigned i, n;
 	char put[4];
 
+	if (!jx_step_bytes(r, (size_t)s.n * STEP_BYTES))	/* a search in tables for each */
+		return false;
 	while (p < end) {
 		p += jx_utf8_get(p, end, &c);
 		if (c == 0x3a3 && (at_start ? first : rest) == TO_LOWER)
@@ -221,7 +225,7 @@ bool jx_str_case(struct run *r, struct jval s, enum letter_case first, enum lett
 	}
 	*out = jx_text_value(&t);
 	out->flags = s.flags & (JV_ASCII | JV_MARKUP);
-	return jx_step_bytes(r, t.n * 4);
+	return true;
 }
 
 static bool m_lower(struct run *r, struct jval s, const struct args *a, struct jval *out)
@@ -281,7 +285,7 @@ static bool all_are(struct run *r, struct jval s, const struct args *a, unsigned
 			is = true;
 	}
 	*out = jval_bool(is);
-	return jx_step_bytes(r, s.n);
+	return jx_step_chars(r, s.n);
 }
 
 static bool m_isdigit(struct run *r, struct jval s, const struct args *a, struct jval *out)
@@ -339,6 +343,8 @@ static bool fill(struct run *r, struct jval s, const struct args *a, bool left, 
 	n = a->v[0].i - (int64_t)jval_chars(s);
 	if (n > (int64_t)r->limit.output)
 		return jx_over(r, "output");
+	if (!jx_step_chars(r, n > 0 ? (size_t)n : 0))
+		return false;
 	if (!left && !jx_text_add(r, &t, s.s, s.n))
 		return false;
 	for (i = 0; i < n; i++)

@@ -46,7 +46,7 @@ bool jx_str_strip(struct run *r, struct jval s, struct jval chars, int sides, st
 		end -= n;
 	}
 	*out = part_of(s, p, end);
-	return jx_step_bytes(r, s.n - out->n);
+	return jx_step_chars(r, s.n - out->n);
 }
 
 static bool strip_with(struct run *r, struct jval s, const struct args *a, int sides, struct jval *out)
@@ -97,11 +97,19 @@ bool jx_m_removesuffix(struct run *r, struct jval s, const struct args *a, struc
 
 /* ---- split and join ------------------------------------------------------------------------------------------- */
 
+/* One more part costs as much as a node, however short it is. */
+static bool add_part(struct run *r, struct list *l, struct jval v)
+{
+	return step(r) && jx_list_add(r, l, v);
+}
+
 static bool split_space(struct run *r, struct jval s, int64_t most, struct list *l)
 {
 	const char *p = s.s, *end = s.s + s.n, *from;
 	unsigned n;
 
+	if (!jx_step_chars(r, s.n))
+		return false;
 	for (;;) {
 		while (p < end && (n = jx_space_at(p, end)) > 0)
 			p += n;
@@ -109,10 +117,10 @@ static bool split_space(struct run *r, struct jval s, int64_t most, struct list 
 			return true;
 		from = p;
 		if (most >= 0 && (int64_t)l->n >= most)
-			return jx_list_add(r, l, part_of(s, from, end));
+			return add_part(r, l, part_of(s, from, end));
 		while (p < end && jx_space_at(p, end) == 0)
 			p += char_len(p, end);
-		if (!jx_list_add(r, l, part_of(s, from, p)))
+		if (!add_part(r, l, part_of(s, from, p)))
 			return false;
 	}
 }
@@ -122,11 +130,11 @@ static bool split_at(struct run *r, struct jval s, struct jval sep, int64_t most
 	const char *p = s.s, *end = s.s + s.n, *q;
 
 	while ((most < 0 || (int64_t)l->n < most) && (q = memmem(p, (size_t)(end - p), sep.s, sep.n)) != NULL) {
-		if (!jx_list_add(r, l, part_of(s, p, q)))
+		if (!add_part(r, l, part_of(s, p, q)))
 			return false;
 		p = q + sep.n;
 	}
-	return jx_list_add(r, l, part_of(s, p, end));
+	return add_part(r, l, part_of(s, p, end));
 }
 
 static bool rsplit_at(struct run *r, struct jval s, struct jval sep, int64_t most, struct list *l)
@@ -135,16 +143,18 @@ static bool rsplit_at(struct run *r, struct jval s, struct jval sep, int64_t mos
 	size_t i;
 	struct jval swap;
 
+	if (!jx_step_chars(r, s.n))
+		return false;
 	while (most < 0 || (int64_t)l->n < most) {
 		if (!find_last(r, s.s, end, sep, &q))
 			return false;
 		if (q == NULL)
 			break;
-		if (!jx_list_add(r, l, part_of(s, q + sep.n, end)))
+		if (!add_part(r, l, part_of(s, q + sep.n, end)))
 			return false;
 		end = q;
 	}
-	if (!jx_list_add(r, l, part_of(s, s.s, end)))
+	if (!add_part(r, l, part_of(s, s.s, end)))
 		return false;
 	for (i = 0; i < l->n / 2; i++) {
 		swap = l->v[i];
@@ -204,6 +214,8 @@ static bool partition(struct run *r, struct jval s, const struct args *a, bool l
 	x = a->v[0];
 	if (x.n == 0)
 		return jx_raise(r, "ValueError: empty separator");
+	if (last && !jx_step_chars(r, s.n))
+		return false;
 	if (!last)
 		q = memmem(s.s, s.n, x.s, x.n);
 	else if (!find_last(r, s.s, end, x, &q))
@@ -275,20 +287,22 @@ bool jx_str_lines(struct run *r, struct jval s, bool keep_ends, struct jval *out
 	const char *p = s.s, *end = s.s + s.n, *from = p, *next;
 	struct list l = { 0 };
 
+	if (!jx_step_chars(r, s.n))
+		return false;
 	while (p < end) {
 		next = line_break(p, end);
 		if (next == p) {
 			p += char_len(p, end);
 			continue;
 		}
-		if (!jx_list_add(r, &l, part_of(s, from, keep_ends ? next : p)))
+		if (!add_part(r, &l, part_of(s, from, keep_ends ? next : p)))
 			return false;
 		p = from = next;
 	}
-	if (from < end && !jx_list_add(r, &l, part_of(s, from, end)))
+	if (from < end && !add_part(r, &l, part_of(s, from, end)))
 		return false;
 	*out = jval_list(l.v, l.n);
-	return jx_step_bytes(r, s.n);
+	return true;
 }
 
 bool jx_m_splitlines(struct run *r, struct jval s, const struct args *a, struct jval *out)

@@ -93,6 +93,8 @@ size_t jx_float_repr(double f, char out[32])
 	return (size_t)(o - out);
 }
 
+enum { ESCAPE_STEPS = 3 };	/* of one that is written as a number */
+
 /* ---- strings ----------------------------------------------------------------------------------------------------- */
 
 static bool add_escaped(struct run *r, struct text *t, uint32_t c, const char *p, unsigned n)
@@ -110,6 +112,7 @@ static bool add_escaped(struct run *r, struct text *t, uint32_t c, const char *p
 	}
 	if (c >= 0x80 ? jx_char_prints(c) : c >= 0x20 && c != 0x7f)
 		return jx_text_add(r, t, p, n);
+	r->steps += ESCAPE_STEPS;
 	len = sprintf(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
 	return jx_text_add(r, t, out, (size_t)len);
 }
@@ -122,7 +125,7 @@ static bool add_string_repr(struct run *r, struct text *t, struct jval s)
 	uint32_t c;
 	unsigned n;
 
-	if (!jx_text_char(r, t, quote) || !jx_step_bytes(r, s.n))
+	if (!jx_text_char(r, t, quote) || !jx_step_chars(r, s.n))
 		return false;
 	for (; p < end; p += n) {
 		n = jx_utf8_get(p, end, &c);

@@ -127,6 +127,12 @@ bool jx_step_bytes(struct run *r, size_t n)
 	return step(r);
 }
 
+bool jx_step_chars(struct run *r, size_t n)
+{
+	r->steps += n / STEP_CHARS;
+	return step(r);
+}
+
 bool jx_deeper(struct run *r)
 {
 	return ++r->depth <= r->limit.depth || jx_over(r, "nesting");

@@ -65,7 +65,8 @@ struct args {
 	uint32_t n, n_kw;
 };
 
-enum { STEP_BYTES = 64 };
+/* Bytes for one step: copied or searched; looked at one by one. */
+enum { STEP_BYTES = 64, STEP_CHARS = 4 };
 
 /* ---- run.c: failure, steps, text ------------------------------------------------------------------ */
 
@@ -76,6 +77,7 @@ bool jx_use_undefined(struct run *r, struct jval v);	/* raise what an undefined 
 void *jx_take(struct run *r, size_t n);			/* NULL: r->code is set */
 bool jx_no_room(struct run *r);				/* the arena has just said no: false, and why */
 bool jx_step_bytes(struct run *r, size_t n);
+bool jx_step_chars(struct run *r, size_t n);
 bool jx_deeper(struct run *r);				/* and r->depth-- behind it */
 bool jx_print(struct run *r, const char *p, size_t n, enum jinja_origin origin);
 bool jx_print_value(struct run *r, struct jval v);		/* str(v) */

@@ -42,19 +42,32 @@ static const char *short_escape(uint32_t c)
 	return NULL;
 }
 
+/* \uXXXX: returns <out>. */
+static const char *put_unit(char out[6], uint32_t unit)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	out[0] = '\\';
+	out[1] = 'u';
+	for (unsigned i = 0; i < 4; i++)
+		out[2 + i] = hex[unit >> (12 - 4 * i) & 15];
+	return out;
+}
+
 static bool add_escape(struct writer *w, uint32_t c)
 {
 	const char *s = short_escape(c);
-	char out[16];
-	int n;
+	char out[12];
 
+	if (!step(w->r))
+		return false;
 	if (s != NULL)
 		return add(w, s, 2);
 	if (c < 0x10000)
-		n = sprintf(out, "\\u%04x", c);
-	else
-		n = sprintf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
-	return add(w, out, (size_t)n);
+		return add(w, put_unit(out, c), 6);
+	put_unit(out, 0xd800 + ((c - 0x10000) >> 10));
+	put_unit(out + 6, 0xdc00 + ((c - 0x10000) & 0x3ff));
+	return add(w, out, 12);
 }
 
 /* Runs of what stands for itself are copied whole. */

@@ -1,0 +1,95 @@
+/* A step is work: what looks at each byte of a text, or makes something of each part of it, takes steps by the byte and by the part.
+ *
+ * Texts are what clients send, and a step is what a request's work is counted by (agent/base/work.h): 250 KB of white space, quotes or
+ * separators must not cost what 4,000 steps do. No time is measured here; tests/bench/bench_hostile.c does that. */
+#include "tests/unit/jinja/render.h"
+
+#define UNITS	4000u
+
+/* The steps of <expression> where <s> is <unit> UNITS times, and <d> a dict of as many members. */
+static uint64_t steps_of(const char *expression, const char *unit)
+{
+	struct jinja_mem *mem = jinja_mem_new((size_t)64 << 20, &test_key);
+	struct jval vars = jval_dict(mem, 4), dict = jval_dict(mem, 4);
+	size_t n = strlen(unit);
+	char template[200], *text = jinja_mem_take(mem, UNITS * n), names[UNITS][8];
+	struct jinja_limits limits = jinja_limits_defaults();
+	struct jinja_text out = { .max = (size_t)1 << 20 };
+	struct jinja_error why = { .line = 0 };
+	struct err e = { .line = 0 };
+	struct jinja *t;
+	uint64_t took = 0;
+
+	for (size_t i = 0; i < UNITS; i++) {
+		memcpy(text + i * n, unit, n);
+		snprintf(names[i], sizeof(names[i]), "k%zu", i);
+		assert_true(jdict_put_str(mem, dict.d, names[i], jval_int(1)));
+	}
+	assert_true(jdict_put_str(mem, vars.d, "s", jval_str(text, UNITS * n)));
+	assert_true(jdict_put_str(mem, vars.d, "d", dict));
+	snprintf(template, sizeof(template), "{%% set x = %s %%}", expression);
+	limits.took = &took;
+	assert_non_null(t = jinja_compile(span_str(template), &e));
+	assert_int_equal(jinja_render(t, mem, vars.d, NULL, &limits, jinja_text_sink, &out, &why), JINJA_OK);
+	mem_free(out.p);
+	jinja_free(t);
+	jinja_mem_free(mem);
+	return took;
+}
+
+static void test_parts_are_work(void **state)
+{
+	static const struct { const char *expression, *unit; } cases[] = {
+		{ "s.split('a')", "a" }, { "s.rsplit('a')", "a" }, { "s.split()", "a " }, { "s.split('</think>')[-1]", "</think>" },
+		{ "s.splitlines()", "\n" }, { "s|indent", "\n" }, { "s.replace('a', '')", "a" }, { "s|replace('', 'x')", "a" },
+		{ "s.count('a')", "a" }, { "s|tojson", "\"" }, { "s|tojson", "\\" }, { "s|tojson", "\x01" }, { "s|tojson(ensure_ascii=true)", "\xc3\xa9" },
+		{ "[s]|string", "\x01" }, { "'%r'|format(s)", "\x01" }, { "s|upper", "\xc3\xa9" }, { "s.lower()", "A" }, { "s|title", "a" },
+		{ "s|capitalize", "A" }, { "dict(d)", "a" }, { "dict(d, a=1)", "a" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t steps = steps_of(cases[i].expression, cases[i].unit);
+
+		if (steps < UNITS)
+			fail_msg("%s: %llu steps for %u parts", cases[i].expression, (unsigned long long)steps, UNITS);
+	}
+}
+
+static void test_bytes_one_by_one_are_work(void **state)
+{
+	static const struct { const char *expression, *unit; } cases[] = {
+		{ "s|trim", " " }, { "s.strip()", "\n" }, { "s.lstrip()", "\t" }, { "s.rstrip('\\n')", "\n" }, { "s.isspace()", " " },
+		{ "s.isupper()", "A" }, { "s is lower", "a" }, { "s.rfind('zz')", "a" }, { "s.rsplit('zz', 1)", "a" }, { "s.rpartition('zz')", "a" },
+		{ "s.split()", "a" }, { "s.splitlines()", "a" }, { "s[::-1]", "a" }, { "s|reverse", "a" }, { "''.ljust(4000)", "a" }, { "s|int", " " },
+		{ "s|float", " " }, { "[s]|string", "a" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t steps = steps_of(cases[i].expression, cases[i].unit);
+
+		if (steps < UNITS / 4)
+			fail_msg("%s: %llu steps for %u bytes", cases[i].expression, (unsigned long long)steps, UNITS);
+	}
+}
+
+/* What only copies or searches stays cheap: templates do it with whole conversations. */
+static void test_copies_are_cheap(void **state)
+{
+	static const char *const cases[] = {
+		"s~'x'", "'zz' in s", "s|trim", "s.split('zz')", "s.startswith('zz')", "s.strip()", "s|length", "s[1:]", "s.replace('zz', 'y')",
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_in_range(steps_of(cases[i], "a"), 1, UNITS / 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parts_are_work),
+		cmocka_unit_test(test_bytes_one_by_one_are_work),
+		cmocka_unit_test(test_copies_are_cheap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
