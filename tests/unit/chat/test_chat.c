@@ -348,8 +348,8 @@ static const char conversations[][1024] = {
 	"{\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"},"
 	"{\"role\":\"developer\",\"content\":\"D.\"},{\"role\":\"user\",\"content\":\"r\"},{\"role\":\"assistant\",\"content\":\"b\"},"
 	"{\"role\":\"system\",\"content\":\"T.\"},{\"role\":\"user\",\"content\":\"end\"}]}",
-	"{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a and\"}],"
-	"\"continue_final_message\":true,\"add_generation_prompt\":false}",
+	("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a and\"}],"
+	"\"continue_final_message\":true,\"add_generation_prompt\":false}"),
 };
 
 /* What is said of a cut body is what the whole one begins with, wherever it is cut, unless it says what was not seen that goes to the
