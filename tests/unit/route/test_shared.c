@@ -171,6 +171,76 @@ static void one_that_is_not_popular_is_not(void **state)
 	world_end(&w);
 }
 
+static double most_shared(const struct world *w)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < 4; i++)
+		if (w->s->candidates[i].shared > most)
+			most = w->s->candidates[i].shared;
+	return most;
+}
+
+/* With one holder and a copy, seven requests that branch are the first for which each would serve more than three.
+ * The second request does not count, as it leaves only a short tail behind. */
+static void a_copy_must_serve_three(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.r->opts.pool_default.policy.sacrifice_min = 30;
+	w.r->opts.pool_default.policy.load_ms = 0;
+	for (unsigned i = 0; i < 12; i++) {
+		char uid[16], turns[16] = "ssssssss";
+
+		snprintf(uid, sizeof(uid), "c%u", i);
+		turns[8] = (char)('A' + i);
+		turns[9] = '\0';
+		ask(&w, uid, turns);
+		served(&w, uid);
+		if (i < 9)
+			assert_true(most_shared(&w) == 0);
+	}
+	assert_true(most_shared(&w) > 0);
+	world_end(&w);
+}
+
+/* Return the tokens that open requests hold in the caches of all servers: without what they have in common, and all. */
+static uint64_t kv_tokens(const struct world *w, uint64_t *all)
+{
+	const struct pool *p = w->r->fleet.pools[0];
+	uint64_t sum = 0;
+
+	*all = 0;
+	for (size_t i = 0; i < p->n_servers; i++) {
+		sum += p->servers[i]->kv_tokens;
+		*all += p->servers[i]->open_tokens;
+	}
+	return sum;
+}
+
+static void what_is_in_common_fills_no_cache(void **state)
+{
+	struct world w;
+	uint64_t all, sum;
+
+	(void)state;
+	world_start(&w);
+	crowd(&w, 20, false);
+	sum = kv_tokens(&w, &all);
+	assert_true(sum > 0 && sum < all / 2);
+	for (unsigned i = 0; i < 20; i++) {
+		char uid[16];
+
+		snprintf(uid, sizeof(uid), "c%u", i);
+		served(&w, uid);
+	}
+	sum = kv_tokens(&w, &all);
+	assert_true(sum == 0 && all == 0);
+	world_end(&w);
+}
+
 /* Turns go on where the last one ended: nothing branches, so nothing is shared. */
 static void a_conversation_stays(void **state)
 {
@@ -206,6 +276,8 @@ int main(void)
 		cmocka_unit_test(prompts_of_one_use_displace_none),
 		cmocka_unit_test(a_popular_prefix_is_copied),
 		cmocka_unit_test(one_that_is_not_popular_is_not),
+		cmocka_unit_test(a_copy_must_serve_three),
+		cmocka_unit_test(what_is_in_common_fills_no_cache),
 		cmocka_unit_test(a_conversation_stays),
 	};
 
