@@ -407,6 +407,8 @@ static void lines_of_before_the_start_say_nothing(void **state)
 		f.error = i % 3 == 0 ? 3 : 0;	/* one window of these is a problem */
 		route_learn(w.r, &f, w.now);
 	}
+	play(&w, &sound, 15);		/* the window that they would be in is over */
+	assert_problems(&w, "");
 	play(&w, &sound, 60);
 	assert_problems(&w, "");
 	world_end(&w);
