@@ -76,22 +76,43 @@ static bool same_as_another(const struct chat *c, struct chat_scratch *a, struct
 	return false;
 }
 
-/* Whether a late message of <role> is not behind what was said before it. */
-static bool moves(const struct chat *c, struct chat_scratch *a, struct chat_scratch *b, const char *role)
+/* Whether a late message of <role> is not behind what was said before it; <tools>: a member of the body, or "". */
+static bool moves(const struct chat *c, struct chat_scratch *a, struct chat_scratch *b, const char *role, const char *tools)
 {
-#define BEGIN	"{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"first question\"}," \
+#define BEGIN	"{%s\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"first question\"}," \
 		"{\"role\":\"assistant\",\"content\":\"A\"}"
 	static const char question[] = "first question";
-	char longer[256];
+	char body[512];
 	enum chat_result short_result, long_result;
-	struct span text = text_of(c, a, BEGIN "]}", &short_result), other;
-	const char *at = text.n > 0 ? memmem(text.p, text.n, question, sizeof(question) - 1) : NULL;
-	size_t n = at != NULL ? (size_t)(at - text.p) + sizeof(question) - 1 : 0;
+	struct span text, other;
+	const char *at;
+	size_t n;
 
-	snprintf(longer, sizeof(longer), BEGIN ",{\"role\":\"%s\",\"content\":\"late\"},{\"role\":\"user\",\"content\":\"B\"}]}", role);
-	other = text_of(c, b, longer, &long_result);
+	snprintf(body, sizeof(body), BEGIN "]}", tools);
+	text = text_of(c, a, body, &short_result);
+	at = text.n > 0 ? memmem(text.p, text.n, question, sizeof(question) - 1) : NULL;
+	n = at != NULL ? (size_t)(at - text.p) + sizeof(question) - 1 : 0;
+	snprintf(body, sizeof(body), BEGIN ",{\"role\":\"%s\",\"content\":\"late\"},{\"role\":\"user\",\"content\":\"B\"}]}", tools, role);
+	other = text_of(c, b, body, &long_result);
 	return long_result == CHAT_DONE && (other.n < n || (n > 0 && memcmp(text.p, other.p, n) != 0));
 #undef BEGIN
+}
+
+/* The same for any role that it may have, with tools and without. */
+static bool moves_any(const struct chat *c, struct chat_scratch *a, struct chat_scratch *b)
+{
+	static const char *const tools[] = {
+		"", "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
+		"\"parameters\":{\"type\":\"object\",\"properties\":{}}}}],",
+	};
+
+	for (unsigned i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+		bool developer = i > 0 ? c->tool_traits.developer : c->plain_traits.developer;
+
+		if (moves(c, a, b, "system", tools[i]) || (developer && moves(c, a, b, "developer", tools[i])))
+			return true;
+	}
+	return false;
 }
 
 int chat_probe(struct chat *c, const struct hash_key *key)
@@ -104,7 +125,7 @@ int chat_probe(struct chat *c, const struct hash_key *key)
 		c->anthropic.merge = c->plain_traits.generation || c->tool_traits.generation || merges(a->mem, c->plain) ||
 				     (c->tool_use != NULL && merges(a->mem, c->tool_use));
 		c->anthropic.disabled = same_as_another(c, a, b) ? "low" : "none";
-		c->moves_system = moves(c, a, b, "system") || (c->plain_traits.developer && moves(c, a, b, "developer"));
+		c->moves_system = moves_any(c, a, b);
 	}
 	chat_scratch_free(a);
 	chat_scratch_free(b);

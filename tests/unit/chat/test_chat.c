@@ -409,7 +409,10 @@ static const struct { const char *template; enum chat_api api; const char *cut, 
 	{ PLAIN, CHAT_RESPONSES, "{\"instructions\":\"i\",\"input\":[" USER("a") "],\"x\":", "", "[i][a" },
 	{ PLAIN, CHAT_MESSAGES, "{\"system\":\"i\",\"messages\":[" USER("a") ",", "", "[i][a" },
 	{ PLAIN, CHAT_MESSAGES, "{\"messages\":[" USER("a") "],\"x\":", "s", "[a" },
-	{ "{% generation %}{% endgeneration %}" PLAIN, CHAT_MESSAGES, "{\"system\":\"i\",\"messages\":[" USER("a") ",", "d", "[i][a" },
+	{ "{% generation %}{% endgeneration %}" PLAIN, CHAT_MESSAGES, "{\"system\":\"i\",\"messages\":[" USER("a") ",", "d", "[i][a" },	/* Only with tools are texts of role system gathered in front. */
+	{ "{# 'developer' #}{% if tools %}{% for m in messages if m.role == 'system' %}({{ m.content }}){% endfor %}{% endif %}"
+	  "{% for m in messages if not tools or m.role != 'system' %}[{{ m.content }}]{% endfor %}", CHAT_COMPLETIONS,
+	  "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[" USER("a") "," USER("b") ",", "d", "[a][b" },
 };
 
 static void what_was_not_seen(void **state)
