@@ -804,7 +804,7 @@ def nothing_looks_wrong_when_nothing_is():
 @story
 def client_goes_away():
     """Nobody waits for the answer any more: the request is closed, and its pages are not believed."""
-    with Fleet(engine_options=["--prefill-tps", "5"]) as f:     # nobody answers it before it is gone
+    with Fleet(engine_options=["--prefill-tps", "20"]) as f:    # 50 s: it is gone before, and a step of it lasts no longer
         body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub", "stream": True}).encode()
         s = socket.create_connection(("127.0.0.1", f.port))
         s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"

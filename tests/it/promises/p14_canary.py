@@ -216,7 +216,7 @@ def by_hand(f):
             args = request("h%d" % n, body, tenant=WORDS["tenant"], session=WORDS["header"])
             c.notify("route", args, fragment=700 if n % 2 else None)
             c.notify(text[:100], {text[:100]: text, "uid": text})
-            c.notify("done", {"uid": "h%d" % n, "srv": WORDS["header"], "be": WORDS["header"], "st": 200})
+            c.notify("done", {"uid": "h%d" % n, "srv": "nowhere", "be": "nowhere", "st": 200})
             c.notify("first", {"uid": WORDS["tenant"], "srv": 5, "ct": WORDS["header"]})
         body = json.dumps({"messages": [{"role": "user", "content": text}], "model": "m"}).encode()
         for i in range(3):      # its last slice never comes
