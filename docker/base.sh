@@ -17,7 +17,7 @@ if [ ! -s "$tarball" ]; then
 	trap 'rm -rf "$root"' EXIT
 	debootstrap --variant=minbase bookworm "$root" "$archive" > "${tarball%.tar}.log" 2>&1 ||
 		{ tail -n 5 "${tarball%.tar}.log" >&2; exit 1; }
-	rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+	rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/*
 	tar -C "$root" -cf "$tarball.new" .
 	mv "$tarball.new" "$tarball"
 fi

@@ -38,13 +38,27 @@ if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 15 docker pull -
 	result $? "a base image from Debian's packages"
 	[ $failed -eq 0 ] || finish
 fi
-PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-export PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
+read -r PORT METRICS_PORT < <(python3 -c 'import socket
+s = [socket.socket(), socket.socket()]
+[x.bind(("127.0.0.1", 0)) for x in s]
+print(*[x.getsockname()[1] for x in s])')
+export PORT METRICS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
 $compose build -q > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
+for image in kvroute kvroute-engine kvroute-haproxy; do
+	[ -z "$(docker run --rm --network none --entrypoint find $image /var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
+	result $? "$image has no cache of apt"
+done
+docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute > build/docker-kvroute
+! readelf -S build/docker-kvroute | grep -q ' \.symtab '
+result $? "its program is stripped"
+size=$(tar -C . --exclude-from=/dev/null -c Makefile agent spoe tests/tools docker/kvroute.yaml | wc -c)
+sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/\1 \2/p' build/docker-build.log | tail -n 1)
+[ "$size" -lt 20000000 ]
+result $? "the build context has $((size / 1000)) kB${sent:+, docker says ${sent/ /}B}"
 for image in kvroute kvroute-engine; do
 	[ -n "$(docker image inspect -f '{{.Config.User}}' $image)" ]
 	result $? "$image does not run as root"
@@ -56,6 +70,8 @@ status=$?
 result $status "the composition starts"
 [ $status -eq 0 ] || { tail -n 30 build/docker-up.log; finish; }
 
+curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" | grep -q '^kvroute_requests_total '
+result $? "metrics are published on this machine"
 python3 docker/compose_ask.py "$PORT" kvroutetest > build/docker-ask.log 2>&1
 status=$?
 grep -E '^(ok  |FAIL)' build/docker-ask.log

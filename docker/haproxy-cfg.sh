@@ -13,5 +13,5 @@ sed -E \
 	-e 's/check inter 2s fall 2 rise 1/check inter 500ms fall 1 rise 1/' \
 	-e 's/^(    default-server .*)/\1 init-addr last,libc,none resolvers docker/' \
 	-e 's/^(    server a1 .*)/\1 init-addr last,libc,none resolvers docker/' \
-	-e 's/^backend spoe_agent/# Docker'"'"'s own name server: a container may come back under another address\nresolvers docker\n    nameserver dns 127.0.0.11:53\n    hold valid 1s\n\nbackend spoe_agent/' \
+	-e 's/^# The agent.s backend has defaults/# Docker'"'"'s own name server: a container may come back under another address\nresolvers docker\n    nameserver dns 127.0.0.11:53\n    hold valid 1s\n\n&/' \
 	haproxy-conf/haproxy.cfg

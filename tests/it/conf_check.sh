@@ -61,12 +61,11 @@ fi
 # What README.md has an operator add to a configuration, made whole by what that has already and by what the
 # README says to take from elsewhere.
 attached() {
-	sed -n '/^defaults/,/^$/p' haproxy-conf/haproxy.cfg
+	sed -n '/^defaults$/,/^$/p' haproxy-conf/haproxy.cfg
 	sed -n '/^```diff/,/^```$/{/^```/!s/^[ +]//p}' haproxy-conf/README.md | while IFS= read -r l; do
 		case $l in
 		*'(1)') grep log-format-sd haproxy-conf/recipes/keep-your-log.cfg ;;
 		*'(2)') haproxy-conf/load.sh s1 s2 ;;
-		*'(3)') sed -n '/^backend spoe_agent/,$p' haproxy-conf/haproxy.cfg | tail -n +2 ;;
 		*'server s1 ...' | *'server s2 ...') echo "${l%...}127.0.0.1:8001" ;;
 		'frontend llm') printf '%s\n' "$l" '    bind :8080' '    option httplog' '    default_backend pool' ;;
 		*) printf '%s\n' "$l" ;;
@@ -94,7 +93,7 @@ for bin in "${have[@]}"; do
 	sed 's/ -m int 1 }/ 1 }/; s/kvroute route-3 /kvroute route-9 /' "$tmp/recipes/sliced.cfg" > "$tmp/broken.cfg"
 	! check "$bin" "$tmp/broken.cfg"
 	result $? "a broken file is refused by HAProxy $version"
-	sed '/^defaults/,/^$/s/^ *timeout client .*//' "$tmp/haproxy.cfg" > "$tmp/broken.cfg"
+	sed '/^defaults$/,/^$/s/^ *timeout client .*//' "$tmp/haproxy.cfg" > "$tmp/broken.cfg"
 	! check "$bin" "$tmp/broken.cfg"
 	result $? "a warning is seen of HAProxy $version"
 	# the load line of a big pool is still a line HAProxy takes
@@ -135,6 +134,11 @@ result $? "load.sh marks backup servers that their defaults section makes so"
 result $? "load.sh reads server-template and backup"
 grep -q 'servers.cfg:13: delete this line' "$tmp/out"
 result $? "load.sh names a set-var-fmt without a format"
+for f in haproxy-conf/README.md haproxy-conf/haproxy.service.conf docker/Dockerfile.haproxy tests/it/fleet.py; do
+	[ "$(grep -oE 'MALLOC_(MMAP|TRIM)_THRESHOLD_(=|": ")[0-9]+' "$f" | tr -d '": =' | sort -u | tr '\n' ' ')" = \
+		"MALLOC_MMAP_THRESHOLD_33554432 MALLOC_TRIM_THRESHOLD_268435456 " ]
+	result $? "$f starts HAProxy with both variables"
+done
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
 	[ -f "haproxy-conf/$f" ] || continue

@@ -40,6 +40,9 @@ SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "m
 # end when told to, and every fleet wait for that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# As haproxy-conf/README.md has HAProxy started: haproxy-conf/haproxy.service.conf.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+
 
 class Ports:
     """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his own, until close().
@@ -181,6 +184,7 @@ class Fleet:
     def spawn(self, name, argv, **kw):
         log = open(os.path.join(self.folder, name + ".log"), "ab")
         p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL,
+                             env={**os.environ, **MALLOC} if name.startswith("haproxy") else None,
                              start_new_session=self.session, **{"stdout": log, **kw})
         self.processes[name] = p
         return p

@@ -22,6 +22,8 @@ import tempfile
 import threading
 import time
 
+from fleet import MALLOC
+
 HANG_SECONDS = 180      # what takes longer hangs, however busy the machine is
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ACME = {"Authorization": "Bearer example-key-acme"}
@@ -144,7 +146,7 @@ class Proxy:
         if engines:
             self.start_engines()
         self.out = open(self.dir + "/out", "w+")
-        self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"],
+        self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"], env={**os.environ, **MALLOC},
                                      stdout=self.out, stderr=subprocess.STDOUT)
         end = time.monotonic() + HANG_SECONDS
         while time.monotonic() < end:
@@ -344,12 +346,24 @@ def queueing(binary):
 
 
 def unix(binary):
-    """unix-sockets.cfg: engines on unix sockets"""
+    """unix-sockets.cfg: engines on unix sockets; the ring too from 3.0 on, before over TCP"""
     p = Proxy(binary, "recipes/unix-sockets.cfg", engines=False)
+    old = "/2.6/" in binary     # connects again without a pause when nobody listens
     try:
+        lines = []
+        if not old:
+            ring = socket.socket(socket.AF_UNIX)
+            ring.bind(f"{p.dir}/run/kvroute/log.sock")
+            ring.listen(5)
+            ring.settimeout(10)
+            threading.Thread(target=lambda: lines.extend(ring.accept()[0].makefile("rb")), daemon=True).start()
         p.engines = [Engine(f"{p.dir}/run/engines/s{i}.sock") for i in range(1, 5)]
         p.wait_servers(b",UP,")
         same([p.status() for _ in range(4)], [200] * 4)
+        end = time.monotonic() + 10
+        while len(lines) + len(p.feed.lines) < 4 and time.monotonic() < end:
+            time.sleep(0.02)
+        same((len(p.feed.lines) >= 4, len(lines) >= 4), (old, not old), "lines over TCP, over the unix socket")
     finally:
         p.close()
 

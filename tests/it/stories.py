@@ -196,6 +196,49 @@ def a_backup_server_waits_for_its_turn():
             equal({f.chat([user(text("again %d" % i, 200))]).engine for i in range(10)}, {"s2"}, "with s2 back")
 
 
+def hostile_defaults(text):
+    """What operators have in their defaults for HTTP, none of it meant for the agent or its feed."""
+    worst = """    option forwardfor
+    option http-server-close
+    option httpchk GET /nothing
+    option tcp-smart-connect
+    compression algo gzip
+    compression type application/json
+    fullconn 1
+    log global
+    option httplog
+    timeout tunnel 100ms
+    timeout check 5s
+    default-server send-proxy-v2 maxconn 1 maxqueue 1 inter 60s fall 9 rise 9 weight 0
+
+frontend llm"""
+    text = re.sub(r"(?m)^\nfrontend llm", lambda _: worst, text, count=1)
+    text = re.sub(r"(?m)^    filter spoe .*$", r"\g<0>\n    filter compression", text)
+    return text.replace("    default-server check", "    default-server no-send-proxy-v2 maxqueue 0 weight 1 check")
+
+
+@story
+def defaults_do_not_reach_the_agent():
+    with Fleet(edit=hostile_defaults) as f:
+        talk = conversation("defaults")
+        one = f.chat(talk)
+        equal((one.status, one.why, one.error), (200, "cold", ""), "first turn")
+        with_agents = [None] * 12
+
+        def ask(i):
+            with_agents[i] = f.chat(next_turn(talk, one, i))
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        equal([(a.status, a.server != "", a.error) for a in with_agents], [(200, True, "")] * 12, "12 at once")
+        time.sleep(0.3)         # more than "timeout tunnel"
+        equal(f.chat(next_turn(talk, one, "z")).why, "cached", "after a pause")
+        m = wait_for("log lines", 5, lambda: (lambda m: m if m['kvroute_facts_total{kind="done"}'] >= 14 else None)(f.metrics()))
+        equal(m['kvroute_feed_lines_total{result="bad"}'], 0, "bad lines")
+
+
 TWO_MODELS = dict(conf="recipes/two-models.cfg", spoe="recipes/two-models.spoe", pools=("pool-small", "pool-large"),
                   engine_options=["--prefill-tps", "10000000"], agent_conf="models: [{name: large-70b, aliases: [big]}]")
 POOLS = {"small-8b": {"s1", "s2"}, "large-70b": {"s3", "s4"}, "big": {"s3", "s4"}}
