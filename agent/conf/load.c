@@ -89,6 +89,16 @@ static void list_known(const struct conf_section *s, char *out, size_t cap)
 		snprintf(out, cap, "listed in kvroute.yaml(5)");
 }
 
+/* The word is right and its place is not. */
+static void misplaced_section(struct load *l, const struct conf_section *s, const struct conf_node *key)
+{
+	const struct conf_section *meant = &conf_sections[conf_section_find(key->text)];
+	bool in_pool = s->shape == SHAPE_POOLS && meant->shape == SHAPE_POLICY;
+
+	add(l, key->at, "The section %s does not belong in %s%s.", meant->name, conf_section_name(s),
+	    in_pool ? "; write its keys beside the pool's name" : ", but at the top of the file, not indented");
+}
+
 static void unknown_key(struct load *l, const struct conf_section *s, const struct conf_node *key)
 {
 	const char *in = s != NULL ? " in " : "", *name = conf_section_name(s), *meant;
@@ -96,6 +106,10 @@ static void unknown_key(struct load *l, const struct conf_section *s, const stru
 
 	if (conf_errors_lose(l->es, key->at))
 		return;
+	if (s != NULL && conf_section_find(key->text) >= 0) {
+		misplaced_section(l, s, key);
+		return;
+	}
 	conf_show(key->text, show);
 	meant = memchr(key->text.p, '.', key->text.n) ? known_exactly(key->text, true) : NULL;
 	if (meant == NULL && (meant = known_here(s, key->text)) != NULL) {
