@@ -143,7 +143,7 @@ fail:
 
 static void show_space(const struct route_preview *v, const struct args *a)
 {
-	printf("space         %016" PRIx64 "%016" PRIx64 " pool=" SPAN_FMT " tenant=" SPAN_FMT " %s"
+	printf("space         %016" PRIx64 "%016" PRIx64 "\nof            pool=" SPAN_FMT " tenant=" SPAN_FMT " %s"
 	       SPAN_FMT, v->space.h[0], v->space.h[1], SPAN_ARG(a->q.pool), SPAN_ARG(v->tenant),
 	       v->headless ? "headless" : "model=", SPAN_ARG(v->model));
 	if (v->lora.n > 0)

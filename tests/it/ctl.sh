@@ -74,7 +74,8 @@ run "the container's file is valid" 0 "valid" ./kvroute -t -f docker/kvroute.yam
 run "kvroutectl" 64 "usage" ./kvroutectl
 run "kvroutectl nonsense" 64 "no verb" ./kvroutectl nonsense
 stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
-^space +[0-9a-f]{32} .*mode=text/64
+^space +[0-9a-f]{32}$
+^of  *.*mode=text/64
 ^pages +5$
 ^cut +0$" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/cut.json run "pages of a cut one" 0 "headless

@@ -17,6 +17,15 @@ if command -v mandoc > /dev/null; then
 else
 	echo "skipped: mandoc is not here, so the man pages are not checked"
 fi
+python3 doc/metrics.py --check
+result $? "doc/kvroute.8 lists the metrics of the source"
+if command -v mandoc > /dev/null; then
+	for page in doc/*.[58]; do
+		wide=$(mandoc -Tascii -O width=78 "$page" | sed 's/.\x08//g' | awk 'length > 80 { n++ } END { print n + 0 }')
+		[ "$wide" = 0 ]
+		result $? "$page fits 80 columns: $wide lines do not"
+	done
+fi
 for file in README.md haproxy-conf/README.md; do
 	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
 		[ -e "$(dirname "$file")/$name" ]

@@ -353,6 +353,32 @@ static void format(void **state)
 	mem_free(s);
 }
 
+/* doc/metrics.py writes the list from the source; what is printed here must be in it. */
+static void each_is_in_the_manual(void **state)
+{
+	static char page[1u << 20];
+	char *s = render(), *copy = strdup(s), *line, *save = NULL, name[128], item[160];
+	FILE *in = fopen("doc/kvroute.8", "r");
+	size_t n;
+
+	if (in == NULL)
+		fail_msg("doc/kvroute.8 cannot be read");
+	n = fread(page, 1, sizeof(page) - 1, in);
+	fclose(in);
+	assert_true(n > 0 && n < sizeof(page) - 1);
+	page[n] = '\0';
+	for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+		if (sscanf(line, "# HELP %127s", name) != 1)
+			continue;
+		n = (size_t)snprintf(item, sizeof(item), ".It Li %s", name);
+		line = strstr(page, item);
+		if (line == NULL || (line[n] != '{' && line[n] != ' '))
+			fail_msg("%s is not in doc/kvroute.8: run doc/metrics.py", name);
+	}
+	free(copy);
+	mem_free(s);
+}
+
 /* Every server of a full house, and none at all. */
 static void many_and_none(void **state)
 {
@@ -400,6 +426,7 @@ int main(void)
 		cmocka_unit_test(histogram),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(format),
+		cmocka_unit_test(each_is_in_the_manual),
 		cmocka_unit_test(many_and_none),
 		cmocka_unit_test(text_is_bounded),
 	};
