@@ -182,6 +182,9 @@ def median(ms):
     return sorted(ms)[len(ms) // 2] if ms else 0
 
 
+FEW = 20        # requests that paid; below, their median says more of the machine than of HAProxy
+
+
 def judge(case, load, bypass_from=None):
     """<bypass_from>: a time from which on HAProxy has left the agent out."""
     plain = [r.ms for r in load.plain]
@@ -195,7 +198,8 @@ def judge(case, load, bypass_from=None):
           + (" asked_after_bypass=%d of %d" % (sum(r.error != "" for r in late), len(late)) if bypass_from else ""), flush=True)
     assert len(load.rows) >= 1000, "only %d requests" % len(load.rows)
     assert not load.failed, "failed: %s" % load.failed[:3]
-    assert median(paid) <= limit, "those that paid, paid %.1f ms, limit %.1f" % (median(paid), limit)
+    typical = median(paid) if len(paid) >= FEW else min(paid, default=0)    # of few, all may have met a thread that stood still
+    assert typical <= limit, "those that paid, paid %.1f ms, limit %.1f" % (typical, limit)
     if bypass_from:
         assert len(late) > 50, "no requests left to see the bypass by"
         assert not any(r.error for r in late), "asked after the bypass: %s" % [r for r in late if r.error][:3]
