@@ -38,7 +38,7 @@ def families():
             continue
         items = [(m.start(), "row", m) for m in re.finditer(
             r'\{ "(\w+)", "((?:[^"\\]|\\.)*)", (COUNTER|GAUGE), \w+\([^"]*?\),\s*(?:%s|NULL) \}' % TEXT, c)]
-        items += [(m.start(), "column", m) for m in re.finditer(r'\{ "(\w+)", (COUNTER|GAUGE), (?:offsetof\([^)]*\),\s*)?%s\}' % TEXT, c)]
+        items += [(m.start(), "column", m) for m in re.finditer(r'\{ "(\w+)", (COUNTER|GAUGE),\s+(?:offsetof\([^)]*\),\s*)?%s\}' % TEXT, c)]
         items += [(m.start(), "call", m) for m in re.finditer(r'\b(?:one|family)\(\w+, "(\w+)", (COUNTER|GAUGE|HISTOGRAM),\s*%s[,)]' % TEXT, c)]
         for _, what, m in sorted(items, key=lambda i: i[0]):
             if what == "row":
