@@ -183,9 +183,9 @@ class Fleet:
 
     def spawn(self, name, argv, **kw):
         log = open(os.path.join(self.folder, name + ".log"), "ab")
-        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL,
-                             env={**os.environ, **MALLOC} if name.startswith("haproxy") else None,
-                             start_new_session=self.session, **{"stdout": log, **kw})
+        env = {**os.environ, **MALLOC} if name.startswith("haproxy") else None
+        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL, start_new_session=self.session,
+                             **{"stdout": log, "env": env, **kw})
         self.processes[name] = p
         return p
 
