@@ -109,7 +109,8 @@ def eighty(f):
         text = re.sub(r"(?m)^    http-request set-var-fmt\(txn\.load\) .*\n", "", text)
         check("set-var-fmt(txn.load)" not in text, "there is a load string yet")
         more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)]) for i in range(5, 81))
-        return text.replace("\nbackend spoe_agent", more + "\nbackend spoe_agent")
+        check("\ndefaults kvroute-agent" in text, "the pool ends elsewhere")
+        return text.replace("\ndefaults kvroute-agent", more + "\ndefaults kvroute-agent")
     return edit
 
 
