@@ -110,7 +110,7 @@ def eighty(f):
         check("set-var-fmt(txn.load)" not in text, "there is a load string yet")
         more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)]) for i in range(5, 81))
         check("\ndefaults kvroute-agent" in text, "the pool ends elsewhere")
-        return text.replace("\ndefaults kvroute-agent", more + "\ndefaults kvroute-agent")
+        return text.replace("\ndefaults kvroute-agent", "\n" + more + "\ndefaults kvroute-agent")
     return edit
 
 
