@@ -91,7 +91,7 @@ static const struct {
 	{ "no body that makes sense",
 	  HEAD("\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\",\"status\":400,\"done_ms\":3}}"),
 	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    no server was named (badbody): its body is no JSON\n"
+	  "    no server was named (badbody): its body is no JSON, or its chat template refuses it\n"
 	  "    it was over after 3 ms, status 400\n" },
 	{ "nothing at all", "{}", "?\n    no server was named (): the agent does not say more\n" },
 };
