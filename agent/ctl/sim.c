@@ -129,7 +129,7 @@ static bool is_rule(const char *preset)
 static int run_preset(const struct sim_args *a, const struct conf *conf, const struct sim_trace *t,
 		      const char *name, struct sim_row *row)
 {
-	*row = (struct sim_row){ .core = false };
+	*row = (struct sim_row){ .haste = a->engines.haste };
 	strcpy(row->name, name);
 	return is_rule(name) ? run_rule(a, conf, t, row) : run_reference(a, t, row);
 }
@@ -204,14 +204,51 @@ static int calibrate(struct sim_args *a, const struct sim_trace *t)
 	return 0;
 }
 
-static int run_all(struct sim_args *a, const struct conf *conf, const struct sim_trace *t)
+/* Each mean over the least one of those that know everything. */
+static void take_ratios(struct sim_row *rows, size_t n, unsigned seeds, unsigned k)
 {
-	struct sim_row *rows = mem_calloc(a->n_presets, sizeof(*rows));
-	int bad = rows == NULL ? sim_fail("sim", "not enough memory") : calibrate(a, t);
+	double least = 0;
 
+	for (size_t i = 0; i < n; i++) {
+		const struct sim_row *r = &rows[i * seeds + k];
+
+		if (strncmp(r->name, "oracle", 6) == 0 && (least == 0 || r->r.ttft_mean < least))
+			least = r->r.ttft_mean;
+	}
+	for (size_t i = 0; i < n && least > 0; i++)
+		rows[i * seeds + k].ratio = rows[i * seeds + k].r.ttft_mean / least;
+}
+
+/* With the <k>-th seed. The first repeat of a trace is the trace as it was recorded, at the speed of all others. */
+static int run_seed(struct sim_args *a, const struct conf *conf, unsigned k, struct sim_row *rows)
+{
+	uint64_t first = a->seed;
+	struct workload w;
+	int bad;
+
+	a->seed += k;
+	if ((bad = sim_load(a, &w)) < 0)
+		return -1;
+	if (a->workload == NULL && k > 0)
+		trace_jitter(&w.trace, a->seed);
+	if (a->workload != NULL || k == 0)
+		bad = calibrate(a, &w.trace);
 	a->engines.clock_us = now_us;
 	for (size_t i = 0; bad == 0 && i < a->n_presets; i++)
-		bad = run_preset(a, conf, t, a->presets[i], &rows[i]);
+		bad = run_preset(a, conf, &w.trace, a->presets[i], &rows[i * a->seeds + k]);
+	take_ratios(rows, a->n_presets, a->seeds, k);
+	workload_free(&w);
+	a->seed = first;
+	return bad;
+}
+
+static int run_all(struct sim_args *a, const struct conf *conf)
+{
+	struct sim_row *rows = mem_calloc(a->n_presets * a->seeds, sizeof(*rows));
+	int bad = rows == NULL ? sim_fail("sim", "not enough memory") : 0;
+
+	for (unsigned k = 0; bad == 0 && k < a->seeds; k++)
+		bad = run_seed(a, conf, k, rows);
 	if (bad == 0)
 		sim_print(stdout, a, sim_source(a), rows, a->n_presets);
 	mem_free(rows);
@@ -221,7 +258,6 @@ static int run_all(struct sim_args *a, const struct conf *conf, const struct sim
 int ctl_sim(int argc, char **argv)
 {
 	struct sim_args a;
-	struct workload w;
 	struct conf conf;
 	int status = sim_parse(argc, argv, &a);
 
@@ -234,11 +270,7 @@ int ctl_sim(int argc, char **argv)
 		return CTL_USAGE;
 	}
 	complete(&a, &conf);
-	status = sim_load(&a, &w);
-	if (status == 0) {
-		status = run_all(&a, &conf, &w.trace);
-		workload_free(&w);
-	}
+	status = run_all(&a, &conf);
 	conf_free(&conf);
 	return status < 0 ? CTL_FAILED : 0;
 }

@@ -10,6 +10,7 @@
 
 #define SIM_PRESETS_MAX	64
 #define SIM_NAME_MAX	63
+#define SIM_SEEDS_MAX	100u
 
 struct sim_args {
 	const char *trace;		/* NULL: a workload */
@@ -20,8 +21,9 @@ struct sim_args {
 	uint32_t block;
 	size_t limit, first;		/* requests to take; to look at, 0: all but the first tenth */
 	uint64_t seed;
+	unsigned seeds;			/* repeats, with <seed> and those after it */
 	double load;
-	bool json, keep_stamps, own_capacity, own_text;
+	bool json, servers, keep_stamps, own_capacity, own_text;
 	uint64_t capacity;
 	enum router_facts facts;
 	enum sim_text text;
@@ -42,13 +44,15 @@ int sim_load(struct sim_args *a, struct workload *w);
 struct sim_row {
 	char name[SIM_NAME_MAX + 1];
 	struct sim_result r;
+	double haste;			/* of its arrivals */
+	double ratio;			/* its mean / the least one of oracles with the same seed; 0: there is none */
 	struct route_stats s;
 	unsigned inferred;		/* servers whose cache's size was inferred, */
 	double capacity_tokens;		/* and the mean of what was */		/* all 0: not the core */
 	bool core;
 };
 
-/* Ratios are to the least mean of the rows that are oracles. */
+/* Of <n> choosers, each with a->seeds rows one after the other. */
 void sim_print(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n);
 
 #endif

@@ -30,6 +30,8 @@ static int usage(FILE *to, int status)
 		"  --block N          tokens of a block; default: as the trace's .meta.json says, or 512\n"
 		"  --keep-stamps      do not spread requests of one timestamp up to the next\n"
 		"  --seed N           of workloads and ties; default 1\n"
+		"  --seeds N          run with N seeds, and say how far the figures spread; default 1\n"
+		"  --servers          say what each engine was sent\n"
 		"  --json             an object a line\n");
 	return status;
 }
@@ -133,6 +135,8 @@ static bool take_option(struct sim_args *a, int c, const char *s)
 		a->text = strcmp(s, "chat") == 0 ? SIM_TEXT_CHAT : SIM_TEXT_IDS;
 		return a->text == SIM_TEXT_CHAT || strcmp(s, "ids") == 0;
 	case 'K': a->keep_stamps = true; break;
+	case 'N': ok = take_count(s, 1, SIM_SEEDS_MAX, &n); a->seeds = (unsigned)n; break;
+	case 'V': a->servers = true; break;
 	case 'j': a->json = true; break;
 	}
 	return ok;
@@ -156,6 +160,8 @@ static const struct option longs[] = {
 	{ "block", required_argument, NULL, 'b' },
 	{ "keep-stamps", no_argument, NULL, 'K' },
 	{ "seed", required_argument, NULL, 'r' },
+	{ "seeds", required_argument, NULL, 'N' },
+	{ "servers", no_argument, NULL, 'V' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 }
@@ -165,7 +171,7 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 {
 	int c, i = -1;
 
-	*a = (struct sim_args){ .load = 0.7, .seed = 1, .text = SIM_TEXT_CHAT };
+	*a = (struct sim_args){ .load = 0.7, .seed = 1, .seeds = 1, .text = SIM_TEXT_CHAT };
 	sim_defaults(&a->engines);
 	a->engines.n = 8;
 	while ((c = getopt_long(argc, argv, "f:h", longs, &i)) != -1) {

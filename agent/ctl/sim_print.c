@@ -2,62 +2,173 @@
 #include <inttypes.h>
 
 #include "agent/ctl/sim.h"
+#include "agent/sim/spread.h"
 
 static const char *const facts_name[] = { [ROUTER_FIRST] = "first", [ROUTER_END] = "end", [ROUTER_NONE] = "none" };
 
-/* The least mean of those who knew everything; 0: there is none. */
-static double bound_of(const struct sim_row *rows, size_t n)
-{
-	double least = 0;
+/* A figure of <seeds> rows one after the other. */
+#define SPREAD(rows, seeds, member)	spread_of(&(rows)->member, (seeds), sizeof(*(rows)))
+#define MEAN(rows, seeds, member)	SPREAD(rows, seeds, member).mean
 
-	for (size_t i = 0; i < n; i++) {
-		if (strncmp(rows[i].name, "oracle", 6) == 0 && (least == 0 || rows[i].r.ttft_mean < least))
-			least = rows[i].r.ttft_mean;
+static size_t sum_failed(const struct sim_row *rows, unsigned seeds)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < seeds; k++)
+		n += rows[k].r.failed;
+	return n;
+}
+
+static size_t sum_fallback(const struct sim_row *rows, unsigned seeds)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < seeds; k++)
+		n += rows[k].r.fallback;
+	return n;
+}
+
+/* What engine <i> was sent, in all repeats. */
+static struct sim_served sum_served(const struct sim_row *rows, unsigned seeds, unsigned i)
+{
+	struct sim_served s = { 0 };
+
+	for (unsigned k = 0; k < seeds; k++) {
+		s.requests += rows[k].r.served[i].requests;
+		s.tokens += rows[k].r.served[i].tokens;
+		s.cached += rows[k].r.served[i].cached;
+		s.busy_s += rows[k].r.served[i].busy_s;
 	}
-	return least;
+	return s;
+}
+
+/* ---- a table ----------------------------------------------------------------------------------- */
+
+static void print_head(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n,
+		       int width)
+{
+	fprintf(to, "%s: %zu requests, %u engines %s, time x%.2f, facts %s", what, n ? rows[0].r.n : 0,
+		a->engines.n, a->engines.profile.name, MEAN(rows, a->seeds, haste), facts_name[a->facts]);
+	if (a->seeds > 1)
+		fprintf(to, ", %u seeds", a->seeds);
+	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s", "p50", "p90",
+		"p99", "/oracle", "hit", "sent", "work", "failed", "us");
+	if (a->seeds > 1)
+		fprintf(to, " %9s %9s %9s", "+- mean s", "least", "most");
+	fputc('\n', to);
+}
+
+static void print_line(FILE *to, const struct sim_row *r, unsigned seeds, int width)
+{
+	struct spread mean = SPREAD(r, seeds, r.ttft_mean);
+
+	fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f %6.2f %6.2f %7zu %7.1f", width, r->name, mean.mean,
+		MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90), MEAN(r, seeds, r.ttft_p99),
+		MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit), MEAN(r, seeds, r.most_sent),
+		MEAN(r, seeds, r.most_computed), sum_failed(r, seeds), MEAN(r, seeds, r.decide_us));
+	if (seeds > 1)
+		fprintf(to, " %9.3f %9.3f %9.3f", mean.se, mean.min, mean.max);
+	fputc('\n', to);
+}
+
+static void print_servers(FILE *to, const struct sim_row *r, unsigned seeds, unsigned engines, int width)
+{
+	fprintf(to, "\n%-*s %8s %10s %13s %6s %9s\n", width, r->name, "engine", "requests", "prompt tokens", "hit",
+		"busy s");
+	for (unsigned i = 0; i < engines; i++) {
+		struct sim_served s = sum_served(r, seeds, i);
+
+		fprintf(to, "%-*s %8u %10.1f %13.0f %6.3f %9.1f\n", width, "", i, (double)s.requests / seeds,
+			(double)s.tokens / seeds, s.tokens > 0 ? (double)s.cached / (double)s.tokens : 0,
+			s.busy_s / seeds);
+	}
 }
 
 static void print_table(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows,
 			size_t n)
 {
-	double bound = bound_of(rows, n);
 	size_t width = 12;
 
 	for (size_t i = 0; i < n; i++)
-		width = strlen(rows[i].name) > width ? strlen(rows[i].name) : width;
-	fprintf(to, "%s: %zu requests, %u engines %s, time x%.2f, facts %s\n\n", what, n ? rows[0].r.n : 0,
-		a->engines.n, a->engines.profile.name, a->engines.haste, facts_name[a->facts]);
-	fprintf(to, "%-*s %8s %8s %8s %8s %8s %6s %8s %7s %7s\n", (int)width, "policy", "mean s", "p50", "p90",
-		"p99", "/oracle", "hit", "busy cv", "failed", "us");
+		width = strlen(rows[i * a->seeds].name) > width ? strlen(rows[i * a->seeds].name) : width;
+	print_head(to, a, what, rows, n, (int)width);
+	for (size_t i = 0; i < n; i++)
+		print_line(to, &rows[i * a->seeds], a->seeds, (int)width);
 	for (size_t i = 0; i < n; i++) {
-		const struct sim_result *r = &rows[i].r;
+		size_t none = sum_fallback(&rows[i * a->seeds], a->seeds);
 
-		fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f %8.3f %7zu %7.1f\n", (int)width,
-			rows[i].name, r->ttft_mean, r->ttft_p50, r->ttft_p90, r->ttft_p99,
-			bound > 0 ? r->ttft_mean / bound : 0, r->hit, r->busy_cv, r->failed, r->decide_us);
+		if (none > 0)
+			fprintf(to, "%s named no server for %zu requests\n", rows[i * a->seeds].name, none);
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (rows[i].r.fallback > 0)
-			fprintf(to, "%s named no server for %zu requests\n", rows[i].name, rows[i].r.fallback);
-	}
+	for (size_t i = 0; a->servers && i < n; i++)
+		print_servers(to, &rows[i * a->seeds], a->seeds, a->engines.n, (int)width);
 }
 
-static void print_json(FILE *to, const struct sim_args *a, const struct sim_row *row, double bound)
-{
-	const struct sim_result *r = &row->r;
+/* ---- JSON --------------------------------------------------------------------------------------- */
 
-	fprintf(to, "{\"policy\":\"%s\",\"engines\":%u,\"profile\":\"%s\",\"speed\":%.4f,\"facts\":\"%s\","
-		"\"requests\":%zu,\"failed\":%zu,\"unrouted\":%zu,\"ttft_mean\":%.6f,\"ttft_p50\":%.6f,"
-		"\"ttft_p90\":%.6f,\"ttft_p99\":%.6f,\"ratio\":%.4f,\"hit\":%.4f,\"busy_cv\":%.4f,"
-		"\"offered\":%.4f,\"most_sent\":%.3f,\"decide_us\":%.1f", row->name, a->engines.n, a->engines.profile.name, a->engines.haste,
-		facts_name[a->facts], r->n, r->failed, r->fallback, r->ttft_mean, r->ttft_p50, r->ttft_p90,
-		r->ttft_p99, bound > 0 ? r->ttft_mean / bound : 0, r->hit, r->busy_cv, r->offered, r->most_sent, r->decide_us);
-	for (unsigned w = 0; row->core && w < WHY_COUNT; w++) {
-		if (row->s.why[w] > 0)
-			fprintf(to, ",\"%s\":%" PRIu64, why_text(w), row->s.why[w]);
+static void json_spread(FILE *to, const char *name, struct spread s)
+{
+	fprintf(to, ",\"%s_min\":%.6f,\"%s_max\":%.6f,\"%s_se\":%.6f", name, s.min, name, s.max, name, s.se);
+}
+
+static void json_spreads(FILE *to, const struct sim_row *r, unsigned seeds)
+{
+	fprintf(to, ",\"seeds\":%u", seeds);
+	json_spread(to, "ttft_mean", SPREAD(r, seeds, r.ttft_mean));
+	json_spread(to, "ttft_p50", SPREAD(r, seeds, r.ttft_p50));
+	json_spread(to, "ttft_p90", SPREAD(r, seeds, r.ttft_p90));
+	json_spread(to, "ttft_p99", SPREAD(r, seeds, r.ttft_p99));
+	json_spread(to, "ratio", SPREAD(r, seeds, ratio));
+	json_spread(to, "hit", SPREAD(r, seeds, r.hit));
+	json_spread(to, "most_sent", SPREAD(r, seeds, r.most_sent));
+	json_spread(to, "most_computed", SPREAD(r, seeds, r.most_computed));
+}
+
+static void json_servers(FILE *to, const struct sim_row *r, unsigned seeds, unsigned engines)
+{
+	for (unsigned i = 0; i < engines; i++) {
+		struct sim_served s = sum_served(r, seeds, i);
+
+		fprintf(to, "%s{\"requests\":%.1f,\"tokens\":%.0f,\"cached\":%.0f,\"busy_s\":%.3f}",
+			i == 0 ? ",\"servers\":[" : ",", (double)s.requests / seeds, (double)s.tokens / seeds,
+			(double)s.cached / seeds, s.busy_s / seeds);
 	}
-	if (row->inferred > 0)
-		fprintf(to, ",\"inferred\":%u,\"capacity_tokens\":%.0f", row->inferred, row->capacity_tokens);
+	fputc(']', to);
+}
+
+static void json_whys(FILE *to, const struct sim_row *r, unsigned seeds)
+{
+	for (unsigned w = 0; r->core && w < WHY_COUNT; w++) {
+		uint64_t n = 0;
+
+		for (unsigned k = 0; k < seeds; k++)
+			n += r[k].s.why[w];
+		if (n > 0)
+			fprintf(to, ",\"%s\":%" PRIu64, why_text(w), n);
+	}
+	if (r->inferred > 0)
+		fprintf(to, ",\"inferred\":%u,\"capacity_tokens\":%.0f", r->inferred, r->capacity_tokens);
+}
+
+static void print_json(FILE *to, const struct sim_args *a, const struct sim_row *r)
+{
+	unsigned seeds = a->seeds;
+
+	fprintf(to, "{\"policy\":\"%s\",\"engines\":%u,\"profile\":\"%s\",\"speed\":%.4f,\"facts\":\"%s\"", r->name,
+		a->engines.n, a->engines.profile.name, MEAN(r, seeds, haste), facts_name[a->facts]);
+	fprintf(to, ",\"requests\":%zu,\"failed\":%zu,\"unrouted\":%zu,\"ttft_mean\":%.6f,\"ttft_p50\":%.6f,"
+		"\"ttft_p90\":%.6f,\"ttft_p99\":%.6f", r->r.n, sum_failed(r, seeds), sum_fallback(r, seeds),
+		MEAN(r, seeds, r.ttft_mean), MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90),
+		MEAN(r, seeds, r.ttft_p99));
+	fprintf(to, ",\"ratio\":%.4f,\"hit\":%.4f,\"busy_cv\":%.4f,\"offered\":%.4f,\"most_sent\":%.3f,"
+		"\"most_computed\":%.3f,\"decide_us\":%.1f", MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
+		MEAN(r, seeds, r.busy_cv), MEAN(r, seeds, r.offered), MEAN(r, seeds, r.most_sent),
+		MEAN(r, seeds, r.most_computed), MEAN(r, seeds, r.decide_us));
+	json_whys(to, r, seeds);
+	if (seeds > 1)
+		json_spreads(to, r, seeds);
+	if (a->servers)
+		json_servers(to, r, seeds, a->engines.n);
 	fprintf(to, "}\n");
 }
 
@@ -68,5 +179,5 @@ void sim_print(FILE *to, const struct sim_args *a, const char *what, const struc
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		print_json(to, a, &rows[i], bound_of(rows, n));
+		print_json(to, a, &rows[i * a->seeds]);
 }

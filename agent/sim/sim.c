@@ -335,15 +335,42 @@ static void result_engines(const struct sim *f, struct sim_result *r)
 	mean = sum / f->opts->n;
 	for (unsigned i = 0; i < f->opts->n; i++)
 		off += (f->engines[i].busy_s - mean) * (f->engines[i].busy_s - mean);
+	for (unsigned i = 0; i < f->opts->n; i++)
+		r->served[i].busy_s = f->engines[i].busy_s;
 	r->busy_cv = mean > 0 ? sqrt(off / f->opts->n) / mean : 0;
 	r->offered = span > 0 ? sum / (f->opts->n * span) : 0;
+}
+
+static void count_served(const struct sim *f, const struct sim_job *j, struct sim_served *s)
+{
+	s->requests++;
+	if (j->failed)
+		return;
+	s->tokens += j->q->n_in;
+	s->cached += (uint64_t)j->hit * f->trace->block;
+}
+
+static void result_shares(const struct sim *f, struct sim_result *r)
+{
+	uint64_t most = 0, most_computed = 0, computed, in = 0, cached = 0;
+
+	for (unsigned i = 0; i < f->opts->n; i++) {
+		const struct sim_served *s = &r->served[i];
+
+		in += s->tokens;
+		cached += s->cached;
+		most = s->requests > most ? s->requests : most;
+		computed = s->tokens - s->cached;
+		most_computed = computed > most_computed ? computed : most_computed;
+	}
+	r->most_sent = r->n > 0 ? (double)most * f->opts->n / (double)r->n : 0;
+	r->most_computed = in > cached ? (double)most_computed * f->opts->n / (double)(in - cached) : 0;
+	r->hit = in > 0 ? (double)cached / (double)in : 0;
 }
 
 int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r)
 {
 	double *t = mem_calloc(f->trace->n, sizeof(*t));
-	uint64_t hit = 0, in = 0;
-	uint32_t sent[SIM_ENGINES_MAX] = { 0 }, most = 0;
 	size_t n = 0;
 
 	if (t == NULL)
@@ -353,19 +380,14 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 		const struct sim_job *j = &f->jobs[i];
 
 		r->n++;
-		if (++sent[j->engine] > most)
-			most = sent[j->engine];
 		r->failed += j->failed;
-		if (j->failed)
-			continue;
-		t[n++] = j->t_first - j->t_arrived;
-		hit += (uint64_t)j->hit * f->trace->block;
-		in += j->q->n_in;
+		count_served(f, j, &r->served[j->engine]);
+		if (!j->failed)
+			t[n++] = j->t_first - j->t_arrived;
 	}
+	result_shares(f, r);
 	result_times(r, t, n);
 	result_engines(f, r);
-	r->most_sent = r->n > 0 ? (double)most * f->opts->n / (double)r->n : 0;
-	r->hit = in > 0 ? (double)hit / (double)in : 0;
 	r->decide_us = f->pick_us / (double)f->trace->n;
 	mem_free(t);
 	return 0;

@@ -75,15 +75,25 @@ void sim_fini(struct sim *f);
 
 /* ---- what a run was worth ------------------------------------------------------------------ */
 
+/* What one engine was sent. */
+struct sim_served {
+	uint32_t requests;
+	uint64_t tokens;		/* of their prompts, */
+	uint64_t cached;		/* and of these found cached: the rest was computed */
+	double busy_s;			/* seconds with prefill, in the whole run */
+};
+
 struct sim_result {
 	size_t n, failed;		/* requests looked at; of them answered with an error */
 	size_t fallback;		/* of all: the chooser had no opinion */
 	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of those that were served */
 	double hit;			/* share of prompt tokens found cached */
-	double most_sent;		/* to one engine, of what a mean one was sent */
+	double most_sent;		/* requests to one engine, of what a mean one was sent */
+	double most_computed;		/* tokens that one engine computed, of what a mean one did */
 	double busy_cv;			/* of the engines' seconds with prefill: deviation / mean */
 	double offered;			/* those seconds / seconds of the arrivals, a mean engine */
 	double decide_us;
+	struct sim_served served[SIM_ENGINES_MAX];
 };
 
 /* Of requests <from> up to <to>. -1: no memory. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/rng.h"
 #include "agent/sim/trace.h"
 
 void trace_init(struct sim_trace *t, uint32_t block)
@@ -65,6 +66,17 @@ void trace_after(struct sim_trace *t, double pause_s)
 
 	r->after = r->number - 1;
 	r->pause_s = pause_s;
+}
+
+void trace_jitter(struct sim_trace *t, uint64_t seed)
+{
+	double gap = t->n > 1 ? (t->r[t->n - 1].at - t->r[0].at) / (double)(t->n - 1) : 0;
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	for (size_t i = 0; i < t->n; i++)
+		t->r[i].at += gap * ((double)(rng_next(&rng) >> 11) * 0x1p-53 - .5);
+	trace_finish(t);
 }
 
 /* Those of equal time stay in their order. */

@@ -59,6 +59,8 @@ int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, con
 	      size_t n_ids, uint32_t session);
 /* The request added last comes <pause_s> after the end of the answer to the one added before it. */
 void trace_after(struct sim_trace *t, double pause_s);
+/* Move each arrival by chance, at most half of the mean gap to either side, so that repeats of one trace differ. */
+void trace_jitter(struct sim_trace *t, uint64_t seed);
 /* Sort by time, from 0. */
 void trace_finish(struct sim_trace *t);
 void trace_free(struct sim_trace *t);

@@ -154,6 +154,13 @@ run "sim, no such workload" 1 "lunch
 there are: chat agents" ./kvroutectl sim --workload lunch
 ./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim1"
 ./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim2"
+run "sim over seeds" 0 "54 requests, 2 engines 8b-h100, .*, 3 seeds
+^policy .* \\+- mean s +least +most$
+^cost .*
+^cost +engine +requests
+^ +1 +[0-9.]+ +[0-9]+" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost --engines 2 --speed 2 --seeds 3 --servers
+run "sim over seeds, --json" 0 '"ttft_mean_se":0\.[0-9]*[1-9].*"servers":\[\{"requests":' ./kvroutectl sim --workload crowd-4 --limit 300 --json --preset random --seeds 2 --servers
+run "sim, too many seeds" 64 "seeds: .1000." ./kvroutectl sim "$tmp/trace.jsonl" --seeds 1000
 run "sim says the same twice" 0 "" cmp "$tmp/sim1" "$tmp/sim2"
 run "sim, a wrong value" 64 "engines: .many." ./kvroutectl sim "$tmp/trace.jsonl" --engines many
 run "sim, no trace" 64 "usage" ./kvroutectl sim

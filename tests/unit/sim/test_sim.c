@@ -89,6 +89,13 @@ static void everything_is_served_once(void **state)
 			assert_true(s.engines[k].cache.kept <= s.engines[k].cache.cap);
 		}
 		assert_int_equal(served, w.trace.n);
+		served = 0;
+		for (unsigned k = 0; k < 4; k++) {
+			served += r.served[k].requests;
+			assert_true(r.served[k].requests * 4.0 <= r.most_sent * (double)r.n + 1e-6);
+			assert_true(r.served[k].cached <= r.served[k].tokens);
+		}
+		assert_int_equal(served, r.n);
 		assert_true(r.ttft_p50 <= r.ttft_p90 && r.ttft_p90 <= r.ttft_p99 && r.hit < 1);
 		sim_fini(&s);
 	}

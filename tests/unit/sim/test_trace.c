@@ -1,4 +1,5 @@
 /* Traces: what a line says, times, sessions, and every way a line can be wrong. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/base/mem.h"
+#include "agent/sim/spread.h"
 #include "agent/sim/trace.h"
 
 #define LINE(stamp, in, out, ids)	"{\"timestamp\": " stamp ", \"input_length\": " in \
@@ -165,6 +167,39 @@ static void block_sizes(void **state)
 	assert_int_equal(trace_block_of(SPAN("nonsense")), 0);
 }
 
+/* Each arrival moves by half a gap at most, by its seed, and nothing else changes. */
+static void jittered(void **state)
+{
+	struct sim_trace t, again;
+	const char *text = LINE("0", "1", "1", "") LINE("1000", "2", "1", "") LINE("2000", "3", "1", "")
+			   LINE("3000", "4", "1", "");
+	bool moved = false;
+
+	read_ok(&t, text, &usual);
+	read_ok(&again, text, &usual);
+	trace_jitter(&t, 7);
+	trace_jitter(&again, 7);
+	for (size_t i = 0; i < t.n; i++) {
+		assert_true(t.r[i].at == again.r[i].at);
+		assert_int_equal(t.r[i].n_in, i + 1);
+		assert_true(t.r[i].at >= (double)i - 1 && t.r[i].at <= (double)i + 1);
+		moved |= t.r[i].at != (double)i;
+	}
+	assert_true(moved && t.r[0].at == 0);
+	trace_free(&t);
+	trace_free(&again);
+}
+
+static void spreads(void **state)
+{
+	double v[] = { 1, 9, 2, 9, 6, 9 };
+	struct spread s = spread_of(v, 3, 2 * sizeof(*v));
+
+	assert_true(s.mean == 3 && s.min == 1 && s.max == 6);
+	assert_true(fabs(s.se * s.se - 7.0 / 3) < 1e-12);	/* variance (4 + 1 + 9) / 2, over 3 */
+	assert_true(spread_of(v, 1, sizeof(*v)).se == 0 && spread_of(v, 0, 0).mean == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +210,8 @@ int main(void)
 		cmocka_unit_test(many_ids),
 		cmocka_unit_test(every_prefix),
 		cmocka_unit_test(block_sizes),
+		cmocka_unit_test(jittered),
+		cmocka_unit_test(spreads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
