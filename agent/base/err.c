@@ -1,3 +1,4 @@
+/* Format an error's text. A text longer than ERR_TEXT_MAX is truncated. */
 #include <stdarg.h>
 #include <stdio.h>
 

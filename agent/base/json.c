@@ -1,17 +1,17 @@
-/* The JSON scanner: a machine that can stop at any byte and go on at the next.
+/* The JSON scanner: a state machine that can stop after any byte and resume at the next.
  *
- * Two levels. Between values, <expect> says what may come next and one bit for each open level says
- * whether it is an object; that is the whole stack. Inside a string (json_string.c), number or literal,
- * <resume> says where to go on. Everything has two ways: a quick one for what lies whole in the bytes
- * at hand and, at their end, a slow one that keeps what is unfinished in the struct.
+ * It has two levels. Between values, <expect> holds what may come next, and one bit per open
+ * level says if it is an object; that is the whole stack. Inside a string (json_string.c),
+ * number or literal, <resume> holds the position. Each token has a fast path, for a token that
+ * is complete in the input at hand, and a slow path that keeps an incomplete one in the struct.
  *
- * A value taken as text goes through the same machine, so it is checked as well as any other, but
- * without events: the run of the input that begins at j->from simply grows. It is passed on, and
- * begun anew, where the text is to differ from what stands there: at white space, at escapes, and at
- * the depth where a key may be left out. There, names of keys are held back until they are known, and
- * commas are written in front of what stays.
+ * A value read as text goes through the same machine and is checked in the same way, but has no
+ * events: the run of input that starts at j->from grows. The run is reported, and a new one
+ * started, where the output differs from the input: at white space, at escapes, and at the depth
+ * where a key may be dropped. At that depth a key is held until its name is known, and commas
+ * are written before the members that stay.
  *
- * Cost: no allocation, O(1) for a byte; plain text costs what json_scan.c costs. */
+ * Cost: no allocation, O(1) per byte; plain text costs as much as json_scan.c. */
 #include <endian.h>
 
 #include "agent/base/json_in.h"
@@ -121,8 +121,9 @@ static const char *number_feed(struct json *j, const char *p, const char *end)
 	return q;
 }
 
-/* An integer of up to seven digits is by far the most frequent number: ids come by the thousand, of
- * any length, so a branch for each digit would be taken wrong again and again. NULL: not one. */
+/* Read an integer of up to seven digits without a branch per digit. Token ids come by the
+ * thousand and their lengths vary, so such branches would be mispredicted. Returns NULL if it is
+ * another number. */
 static inline const char *integer_quick(struct json *j, const char *p, const char *end)
 {
 	uint64_t w, above_9;
@@ -135,10 +136,10 @@ static inline const char *integer_quick(struct json *j, const char *p, const cha
 	above_9 = (w | (w + 0x7676767676767676ull)) & 0x8080808080808080ull;
 	if (above_9 == 0)
 		return NULL;
-	n = (unsigned int)__builtin_ctzll(above_9) / 8;		/* at least 1: <p> is at a digit */
+	n = (unsigned int)__builtin_ctzll(above_9) / 8;		/* at least 1: *p is a digit */
 	if (in_number(p[n]) || (*p == '0' && n > 1))
 		return NULL;
-	w <<= 64 - 8 * n;	/* as if zeros stood in front; then digits to pairs to fours */
+	w <<= 64 - 8 * n;	/* pad with leading zeros; then join digits to pairs, pairs to fours */
 	w = w * 10 + (w >> 8);
 	w = ((w & 0x000000ff000000ffull) * (100 + (1000000ull << 32)) +
 	     (w >> 16 & 0x000000ff000000ffull) * (1 + (10000ull << 32))) >> 32;
@@ -188,7 +189,7 @@ static const char *bom_feed(struct json *j, const char *p, const char *end)
 	return p;
 }
 
-/* ---- values taken as text -------------------------------------------------------------------- */
+/* ---- values read as text --------------------------------------------------------------------- */
 
 void json_as_text(struct json *j, uint16_t levels, const char *drop_key)
 {
@@ -204,7 +205,8 @@ static bool at_drop_depth(const struct json *j)
 	return j->as_text && j->depth == j->drop_depth;
 }
 
-/* Text that goes out begins at <p>, unless it has begun already, or nothing is to go out. */
+/* Start a run of output at <p>, unless one is open, or the bytes belong to a member that is
+ * dropped or to a key whose name is not known yet. */
 static inline void text_from(struct json *j, const char *p)
 {
 	bool in_name = j->resume != IN_NOTHING && j->in_key && j->depth == j->drop_depth;
@@ -213,7 +215,7 @@ static inline void text_from(struct json *j, const char *p)
 		j->from = p;
 }
 
-/* A member that stays, or one that is left out. */
+/* Start a member called <name>: drop it, or write its key. */
 static void member(struct json *j, struct span name)
 {
 	char text[2 * JSON_KEY_MAX + 3];
@@ -285,7 +287,7 @@ static void start_in(struct json *j, enum json_resume where, uint8_t literal)
 	j->text_n = 0;
 }
 
-/* <p> is at the first byte of a value; back is where to go on. */
+/* Read the first byte of a value at <p>. Returns where reading continues. */
 static const char *value_start(struct json *j, const char *p, const char *end)
 {
 	const char *next;
@@ -349,7 +351,7 @@ static const char *comma(struct json *j, const char *p, const char *end)
 	bool object = in_object(j);
 
 	j->expect = object ? EXPECT_KEY : EXPECT_VALUE;
-	if (object && at_drop_depth(j)) {	/* its comma comes with the next member that stays */
+	if (object && at_drop_depth(j)) {	/* member() writes the comma */
 		json_text_until(j, p);
 		return p + 1;
 	}
@@ -365,7 +367,7 @@ static const char *close_at(struct json *j, const char *p, bool object)
 	return j->state == JSON_BAD ? p : p + 1;
 }
 
-/* The closing quote behind <p>, if all before it is plain; NULL: ask the slow way. */
+/* Return the closing quote after <p>, or NULL if the text before it is not plain. */
 static inline const char *plain_end(const struct json *j, const char *p, const char *end)
 {
 	int n = json_short(p, end);
@@ -377,8 +379,8 @@ static inline const char *plain_end(const struct json *j, const char *p, const c
 	return stop < end && *stop == '"' ? stop : NULL;
 }
 
-/* Strings, colons and commas of a value that is taken as text, as far as nothing else comes: that is
- * most of a tool's definition. Back is the first byte that step() has to look at. */
+/* Skip strings, colons and commas of a value read as text, which are most of a tool's definition.
+ * Returns the first byte that needs step(). */
 static const char *text_run(struct json *j, const char *p, const char *end)
 {
 	bool object = in_object(j), hold = at_drop_depth(j) && object;
@@ -408,7 +410,8 @@ static const char *text_run(struct json *j, const char *p, const char *end)
 	return p;
 }
 
-/* <p> is at a byte that is not white space, between values; <first>: nothing came before. */
+/* Handle the byte at <p>, which is between values and not white space. <first>: it is the first
+ * byte of the input. */
 static const char *step(struct json *j, const char *p, const char *end, bool first)
 {
 	char c = *p;

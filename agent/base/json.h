@@ -1,24 +1,24 @@
-/* json.h - a resumable JSON scanner that also makes sense of a text cut short.
+/* json.h - a resumable JSON scanner that reports the contents of truncated text too.
  *
- * Bytes are pushed in as they come, in pieces of any size; events come out through a callback, and
- * are the same however the bytes were split. No library does this: on a text that ends inside a
- * string they give nothing of that string, and here the cut string is the prompt.
+ * The caller feeds bytes in pieces of any size. Events go to a callback and do not depend on how
+ * the bytes were split. Libraries report nothing of a string that does not end; here that string
+ * is the prompt of a truncated request body.
  *
- * RFC 8259, with what is not said there settled as follows:
- *   - a string comes in pieces, decoded to UTF-8, as far as it was seen; JSON_STRING_END ends it
+ * The grammar is RFC 8259. Where the RFC leaves a choice:
+ *   - a string is reported in pieces, decoded to UTF-8, as they arrive; JSON_STRING_END ends it
  *   - bad UTF-8 and lone surrogates become U+FFFD, one per maximal bad part (Unicode 15, 3.9);
- *     "\u0000" is a NUL byte; raw control characters in strings are taken as they are
- *   - numbers are passed on as text, up to JSON_NUMBER_MAX bytes; longer ones are an error
- *   - keys longer than JSON_KEY_MAX bytes are cut there: no key anyone looks for is that long
- *   - nesting above <max_depth> is an error; so is anything but white space behind the value
+ *     "\u0000" is a NUL byte; raw control characters in strings are accepted unchanged
+ *   - a number is reported as text, up to JSON_NUMBER_MAX bytes; a longer one is an error
+ *   - a key is truncated after JSON_KEY_MAX bytes, because no key of interest is longer
+ *   - nesting above <max_depth> is an error; so is anything but white space after the value
  *   - a byte order mark before the value is skipped
- *   - a bare number is whole when white space follows: its end cannot be seen otherwise
- * Never recurses, never allocates. Strings without escapes are passed on as borrowed bytes of the
- * input, found 16 or 32 bytes at a step (SSE2, AVX2 when the CPU has it).
+ *   - a number at the top level ends at white space, because its end is not known otherwise
+ * Never recurses, never allocates. Strings without escapes are reported as borrowed bytes of the
+ * input, scanned 16 or 32 bytes per step (SSE2, or AVX2 if the CPU has it).
  *
- * A value that counts as text and not by its members (a tool's definition) can be had as text, from
- * its start to its end: json_as_text(). That is compact JSON: no white space, only '"' and '\'
- * escaped, everything else as itself; so most of it, too, is borrowed bytes of the input. */
+ * json_as_text() reports a whole value, such as a tool's definition, as text instead of as
+ * events. The text is compact JSON: no white space, only '"' and '\' escaped, all other
+ * characters literal. Most of it is therefore borrowed bytes of the input too. */
 #ifndef KVROUTE_BASE_JSON_H
 #define KVROUTE_BASE_JSON_H
 
@@ -31,37 +31,37 @@
 
 enum json_event {
 	JSON_OBJECT, JSON_OBJECT_END, JSON_ARRAY, JSON_ARRAY_END,
-	JSON_KEY,		/* text: the whole key, decoded; lives for the call */
+	JSON_KEY,		/* text: the whole key, decoded; valid during the call */
 	JSON_STRING,		/* a string value starts; no text */
-	JSON_STRING_PART,	/* text: some more of it, decoded; lives for the call; never empty */
+	JSON_STRING_PART,	/* text: its next piece, decoded; valid during the call; never empty */
 	JSON_STRING_END,
-	JSON_NUMBER,		/* text: as written; lives for the call */
+	JSON_NUMBER,		/* text: as written; valid during the call */
 	JSON_TRUE, JSON_FALSE, JSON_NULL,
-	JSON_TEXT		/* text: some more of a value that is taken as text; never empty */
+	JSON_TEXT		/* text: the next piece of a value read as text; never empty */
 };
 
 enum json_state {
-	JSON_MORE,	/* no whole value yet: feed more, or call it cut */
-	JSON_DONE,	/* a whole value, and nothing but white space behind it */
-	JSON_BAD	/* not JSON; stays so */
+	JSON_MORE,	/* the value is incomplete: feed more, or treat it as truncated */
+	JSON_DONE,	/* one complete value, followed by white space only */
+	JSON_BAD	/* not JSON; final */
 };
 
 struct json;
 
-/* j->depth: how many objects and arrays are open around the event; the one that starts or ends
- * with it is not counted. */
+/* Receive one event. j->depth is the number of objects and arrays open around the event, without
+ * the one that starts or ends with it. */
 typedef void json_sink(void *arg, const struct json *j, enum json_event ev, struct span text);
 
-/* Embedded by its owner; the fields are json.c's own business. Holds no pointer into itself or
- * into the input between calls, so it may be moved and handed to another thread. */
+/* Embedded by its owner; its fields are private to json*.c except as noted. It keeps no pointer
+ * into itself or into the input between calls, so it may be moved and passed to another thread. */
 struct json {
 	json_sink *sink;
 	void *arg;
-	const struct json_scan *scan;	/* json_scan_best(); may be set to another after json_init() */
-	uint64_t offset;		/* bytes taken so far; on JSON_BAD: where it went wrong */
-	int64_t integer;		/* at JSON_NUMBER: its value, or -1: look at the text */
+	const struct json_scan *scan;	/* json_scan_best(); a caller may replace it after json_init() */
+	uint64_t offset;		/* bytes consumed so far; on JSON_BAD: the offset of the error */
+	int64_t integer;		/* at JSON_NUMBER: the value, or -1 if only the text has it */
 	uint16_t depth, max_depth;
-	uint8_t state, resume;		/* enum json_state; where to go on */
+	uint8_t state, resume;		/* enum json_state, enum json_resume */
 	uint8_t expect;
 	uint8_t literal, literal_at;
 	uint8_t text_n;			/* bytes in <text> */
@@ -69,23 +69,26 @@ struct json {
 	uint8_t utf8[4];
 	uint8_t hex_n;			/* digits seen of a \u escape */
 	bool in_key;
-	uint16_t hex, high;		/* value so far; a high surrogate that waits for its low one */
-	char text[JSON_KEY_MAX + 5];	/* a key or a number that is being put together */
-	uint64_t is_object[JSON_DEPTH_MAX / 64];	/* a bit for each level */
-	/* a value taken as text */
+	uint16_t hex, high;		/* value so far; a high surrogate whose low one is pending */
+	char text[JSON_KEY_MAX + 5];	/* an incomplete key or number */
+	uint64_t is_object[JSON_DEPTH_MAX / 64];	/* one bit per level */
+	/* a value read as text */
 	bool as_text, dropping, had_member;
 	uint16_t text_depth, drop_depth;
 	const char *drop_key;		/* of static storage */
-	const char *from;		/* within json_feed(): text not passed on yet begins here */
+	const char *from;		/* during json_feed(): start of the text not reported yet */
 };
 
+/* Prepare <j> to read one value of at most <max_depth> levels (bounded by JSON_DEPTH_MAX). */
 void json_init(struct json *j, uint16_t max_depth, json_sink *sink, void *arg);
-/* To be called by the sink, at JSON_OBJECT or JSON_ARRAY: until that value's end event there will be
- * JSON_TEXT events only, which together are the value, brackets included. Members named <drop_key> of
- * objects that lie <levels> deep in it (1: its own members; 0: none) are left out as if they were not
- * there; other keys at that depth count by their first JSON_KEY_MAX bytes. */
+
+/* Read the value that starts now as text. The sink calls this at JSON_OBJECT or JSON_ARRAY. It
+ * then receives only JSON_TEXT events until the value's end event; together they are the value
+ * with its brackets. Members named <drop_key> of objects <levels> deep in it are omitted (1: its
+ * own members; 0: none). At that depth only the first JSON_KEY_MAX bytes of other keys are kept. */
 void json_as_text(struct json *j, uint16_t levels, const char *drop_key);
 
+/* Consume <n> more bytes. Returns the state after them; j->offset says how many were consumed. */
 enum json_state json_feed(struct json *j, const char *p, size_t n);
 
 #endif

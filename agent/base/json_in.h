@@ -1,4 +1,4 @@
-/* json_in.h - what json.c and json_string.c share: where the scanner is, and how text goes out. */
+/* json_in.h - private to json.c and json_string.c: the scanner's positions and its output. */
 #ifndef KVROUTE_BASE_JSON_IN_H
 #define KVROUTE_BASE_JSON_IN_H
 
@@ -11,12 +11,12 @@
 enum json_expect {
 	EXPECT_START,		/* the value itself, or a byte order mark */
 	EXPECT_VALUE,
-	EXPECT_VALUE_OR_END,	/* behind '[' */
-	EXPECT_KEY_OR_END,	/* behind '{' */
-	EXPECT_KEY,		/* behind ',' in an object */
+	EXPECT_VALUE_OR_END,	/* after '[' */
+	EXPECT_KEY_OR_END,	/* after '{' */
+	EXPECT_KEY,		/* after ',' in an object */
 	EXPECT_COLON,
 	EXPECT_COMMA_OR_END,
-	EXPECT_NOTHING		/* behind the value */
+	EXPECT_NOTHING		/* after the value */
 };
 
 enum json_resume { IN_NOTHING, IN_STRING, IN_ESCAPE, IN_HEX, IN_NUMBER, IN_LITERAL, IN_BOM };
@@ -31,13 +31,14 @@ static inline void json_emit(struct json *j, enum json_event ev, const char *p, 
 	j->sink(j->arg, j, ev, span_of(p, n));
 }
 
-/* A key whose name has to be known: every one, but inside a value that is taken as text. */
+/* Tell if the name of the current key is needed: inside a value read as text, only at the depth
+ * where a key may be dropped. */
 static inline bool json_key_counts(const struct json *j)
 {
 	return !j->as_text || j->depth == j->drop_depth;
 }
 
-/* Bytes up to <p> belong to the value that is taken as text: pass them on. */
+/* Report the pending bytes before <p> of a value that is read as text. */
 static inline void json_text_until(struct json *j, const char *p)
 {
 	if (j->from != NULL && p > j->from)
@@ -45,8 +46,8 @@ static inline void json_text_until(struct json *j, const char *p)
 	j->from = NULL;
 }
 
-/* How many bytes of plain ASCII stand before a quote, if it comes among the next 16; else -1. Names
- * and most values that are not prose are so short; a call and its preparations would cost more. */
+/* Return the number of plain ASCII bytes before a quote, or -1 if none is among the next 16 bytes.
+ * Inlined because names and most values other than prose are that short. */
 static inline int json_short(const char *p, const char *end)
 {
 #ifdef __x86_64__
@@ -67,11 +68,12 @@ static inline int json_short(const char *p, const char *end)
 #endif
 }
 
-/* json.c: behind a value; behind a key whose name is <name> */
+/* json.c: end a value; end a key called <name> */
 void json_value_end(struct json *j);
 void json_key_end(struct json *j, struct span name);
 
-/* json_string.c: <p> is behind the opening quote; back is where to go on */
+/* json_string.c: read a string from <p>, after its opening quote. Returns where reading
+ * continues. */
 const char *json_string_start(struct json *j, const char *p, const char *end, bool key);
 const char *json_string_feed(struct json *j, const char *p, const char *end);
 

@@ -1,20 +1,20 @@
-/* The inner loops, for three kinds of machine; all three stop at the same byte.
+/* The inner loops for three kinds of machine; all three stop at the same byte.
  *
- * Text is ASCII with islands of something else, or nearly all something else (Chinese, Japanese).
- * ASCII is stepped over in blocks of 8, 16 or 32 bytes; a byte above 0x7f makes UTF-8 be checked. The
- * plain form does that one character at a time, SSE2 and AVX2 by the block: each byte is looked
- * at beside the one, two and three bytes in front of it. A block with an error before its first quote
- * or backslash is walked again by the character, which finds the exact place; so errors may be slow
- * and need no bookkeeping. Unicode 15, table 3-7, says what is good: no overlong forms, no
- * surrogates, nothing above U+10FFFF.
+ * Text is mostly ASCII with a few other characters, or mostly other characters (Chinese,
+ * Japanese). ASCII is skipped in blocks of 8, 16 or 32 bytes. Bytes above 0x7f are validated as
+ * UTF-8: by the plain form one character at a time, by SSE2 and AVX2 in blocks that compare each
+ * byte with the three before it. A block with an error before its first quote or backslash is
+ * walked again by character to find the place, so an error is slow and needs no bookkeeping.
+ * Valid is what Unicode 15, table 3-7, allows: no overlong forms, no surrogates, nothing above
+ * U+10FFFF.
  *
- * AVX2 finds errors by table (J. Keiser and D. Lemire, "Validating UTF-8 in less than one instruction
- * per byte", 2021): three 16-entry tables, looked up by the nibbles of a byte and of the one before
- * it, give the errors that each could be part of; what is in all three is one. SSE2 has no shuffle
- * of bytes and compares instead.
+ * AVX2 finds errors by table (J. Keiser and D. Lemire, "Validating UTF-8 in less than one
+ * instruction per byte", 2021). Three 16-entry tables, indexed by the nibbles of a byte and of
+ * the one before it, give the errors that each nibble allows; an error that all three allow is
+ * one. SSE2 has no byte shuffle and compares instead.
  *
- * Copying stores the whole block before it looks at it: what lies behind the first hit is overwritten
- * by what comes next. That makes an escape cost little more than a branch taken wrong. */
+ * Copying stores a whole block before testing it; later output overwrites the bytes after the
+ * first hit. An escape therefore costs little more than a mispredicted branch. */
 #include <endian.h>
 #include <stdint.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static inline uint8_t at(const char *p)
 	return (uint8_t)*p;
 }
 
-/* Behind the good character of two or more bytes at <p>; <p> itself when it is bad or cut. */
+/* Return the byte after the character of two or more bytes at <p>, or <p> if it is bad or
+ * truncated. */
 static inline const char *skip_char(const char *p, const char *end)
 {
 	uint32_t w;
@@ -51,7 +52,8 @@ static inline const char *skip_char(const char *p, const char *end)
 	return p;
 }
 
-/* By the character, until something stops it or <upto> is passed. */
+/* Skip literal characters one by one until one starts at or after <upto>, or a quote, a
+ * backslash or a bad character stops it. */
 static inline const char *walk(const char *p, const char *upto, const char *end)
 {
 	const char *next;
@@ -78,7 +80,7 @@ static const char simple[256] = {
 	['r'] = '\r', ['t'] = '\t',
 };
 
-/* Hexadecimal digits, each as its value + 1; 0: none. */
+/* Hexadecimal digits: value + 1, or 0 for any other byte. */
 static const uint8_t hex[256] = {
 	['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
 	['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
@@ -112,7 +114,8 @@ static inline char *put_char(char *o, uint32_t c)
 	return o;
 }
 
-/* The escape at <p>, a backslash; at most 5 bytes are written. NULL: not one for the quick way. */
+/* Decode the escape at <p>, a backslash; write at most 5 bytes. Returns the byte after it, or
+ * NULL if the slow way must decode it. */
 static inline const char *escape(const char *p, const char *end, char **out, bool keep)
 {
 	int32_t v, low;
@@ -144,8 +147,9 @@ static inline const char *escape(const char *p, const char *end, char **out, boo
 	return p + 6;
 }
 
-/* Escapes one behind the other, as in text that is all \uXXXX; false: stop at <*p>. */
-static __attribute__((noinline)) bool escapes(const char **p, const char *end, char **out, const char *out_end, bool keep)
+/* Decode consecutive escapes, as in text that is all \uXXXX. Returns false to stop at <*p>. */
+static __attribute__((noinline)) bool escapes(const char **p, const char *end, char **out,
+					      const char *out_end, bool keep)
 {
 	const char *next;
 
@@ -160,7 +164,8 @@ static __attribute__((noinline)) bool escapes(const char **p, const char *end, c
 	return true;
 }
 
-/* The one that is frequent by far, without a call: a line break, a quote. 0: ask escapes(). */
+/* Return the character of a simple escape, such as a line break or a quote, without a call; 0 if
+ * escapes() must decode it. */
 static inline char escape_quick(const char *p, const char *end, bool keep)
 {
 	char c;
@@ -173,7 +178,7 @@ static inline char escape_quick(const char *p, const char *end, bool keep)
 
 /* ---- 8 bytes --------------------------------------------------------------------------------- */
 
-static inline uint64_t zero_bytes(uint64_t w)	/* not 0 if a byte of ASCII <w> is 0 */
+static inline uint64_t zero_bytes(uint64_t w)	/* not 0 if any byte of ASCII <w> is 0 */
 {
 	return (w - 0x0101010101010101ull) & ~w & 0x8080808080808080ull;
 }
@@ -209,7 +214,7 @@ static const char *copy_plain(const char *p, const char *end, char **out, char *
 		memcpy(&w, p, 8);
 		memcpy(o, p, 8);
 		next = has_hit(w) ? walk(p, p + 8, end) : p + 8;
-		if (next > p + 8)	/* a character that goes over the block's end */
+		if (next > p + 8)	/* a character crosses the end of the block */
 			memcpy(o + 8, p + 8, (size_t)(next - p - 8));
 		o += next - p;
 		if (next >= p + 8) {
@@ -229,7 +234,7 @@ const struct json_scan json_scan_plain = { "plain", plain_plain, copy_plain };
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* The start of the character that <p> is in the middle of, or <p>; all before is good. */
+/* Return the start of the character that <p> is inside of, or <p>. All text before <p> is valid. */
 static inline const char *char_start(const char *p, const char *begin)
 {
 	int k;
@@ -248,12 +253,13 @@ static inline const char *char_start(const char *p, const char *begin)
 
 enum stop {
 	AT_LIMIT,	/* no whole block is left, or no room */
-	AT_HIT,		/* <*p> is at a quote or a backslash; all before is good */
-	AT_ERROR,	/* something is wrong, or cut, in the block at <*p> or the character before it */
-	AT_ASCII	/* <*p> is at a block of plain ASCII, and the character before it is whole */
+	AT_HIT,		/* <*p> is at a quote or a backslash; all text before is valid */
+	AT_ERROR,	/* a bad or truncated character in the block at <*p> or just before it */
+	AT_ASCII	/* <*p> is at a block of plain ASCII; the character before it is complete */
 };
 
-/* Blocks from <*p> to <limit>, where the last one may start, copied to <*o> if that is not NULL. */
+/* Scan blocks from <*p> to <limit>, the last place where one may start; copy them to <*o> unless
+ * NULL. */
 typedef enum stop blocks_fn(const char **p, const char *limit, char **o);
 
 #define INLINE	static inline __attribute__((always_inline))
@@ -267,7 +273,7 @@ INLINE const char *plain_by(blocks_fn *blocks, ptrdiff_t size, const char *p, co
 	return walk(char_start(p, begin), end, end);
 }
 
-/* No escape is shorter than what it stands for, so the limit need not be looked at again. */
+/* The limit is computed once, because no escape is shorter than the text it decodes to. */
 INLINE const char *copy_by(blocks_fn *blocks, ptrdiff_t size, const char *p, const char *end,
 			   char **out, char *out_end, bool keep)
 {
@@ -299,7 +305,8 @@ INLINE const char *copy_by(blocks_fn *blocks, ptrdiff_t size, const char *p, con
 #define ALL128(c)	_mm_set1_epi8((char)(c))
 #define EQ128(a, c)	_mm_cmpeq_epi8(a, ALL128(c))
 
-/* Not 0 where a byte of <v> is wrong behind the bytes before it; <prev> is the block before. */
+/* Return not 0 in each byte of <v> that is invalid after the bytes before it. <prev>: previous
+ * block. */
 static inline __m128i errors128(__m128i v, __m128i prev)
 {
 	__m128i p1 = _mm_or_si128(_mm_slli_si128(v, 1), _mm_srli_si128(prev, 15));
@@ -308,13 +315,13 @@ static inline __m128i errors128(__m128i v, __m128i prev)
 	__m128i tail = _mm_cmplt_epi8(v, ALL128(0xc0));		/* signed: 80 .. bf */
 	__m128i no_tail, bad;
 
-	/* a lead byte one, two or three in front asks for a continuation byte; nothing else does */
+	/* a continuation byte must follow a lead byte at a distance of one, two or three */
 	no_tail = _mm_or_si128(_mm_subs_epu8(p1, ALL128(0xbf)),
 			       _mm_or_si128(_mm_subs_epu8(p2, ALL128(0xdf)),
 					    _mm_subs_epu8(p3, ALL128(0xef))));
 	no_tail = _mm_cmpeq_epi8(no_tail, _mm_setzero_si128());
 	bad = _mm_cmpeq_epi8(no_tail, tail);
-	/* lead bytes that are none, and second bytes that make it overlong, a surrogate, too large */
+	/* invalid lead bytes, and second bytes that make it overlong, a surrogate or too large */
 	bad = _mm_or_si128(bad, _mm_subs_epu8(v, ALL128(0xf4)));
 	bad = _mm_or_si128(bad, EQ128(_mm_and_si128(v, ALL128(0xfe)), 0xc0));
 	bad = _mm_or_si128(bad, _mm_and_si128(EQ128(p1, 0xe0), _mm_cmplt_epi8(v, ALL128(0xa0))));
@@ -328,7 +335,7 @@ static inline uint32_t hits128(__m128i v)
 	return (uint32_t)_mm_movemask_epi8(_mm_or_si128(EQ128(v, '"'), EQ128(v, '\\')));
 }
 
-/* Not 0 if there is anything but ASCII that stands for itself. */
+/* Return not 0 if any byte is not literal ASCII. */
 static inline uint32_t looks128(__m128i v)
 {
 	return (uint32_t)_mm_movemask_epi8(_mm_or_si128(v, _mm_or_si128(EQ128(v, '"'), EQ128(v, '\\'))));
@@ -339,7 +346,7 @@ static inline bool high128(__m128i v)
 	return _mm_movemask_epi8(v) != 0;
 }
 
-/* Errors up to and with the first hit. */
+/* Return the errors up to and including the first hit. */
 static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 {
 	uint32_t good = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(errors128(v, prev),
@@ -348,9 +355,10 @@ static inline uint32_t bad128(__m128i v, __m128i prev, uint32_t hits)
 	return ~good & 0xffff & (hits ^ (hits - 1));
 }
 
-/* While it is not all ASCII; <*at_p> is at the start of a character. Not inlined: its constants would
- * fill the registers that the loop over ASCII needs. */
-static __attribute__((noinline)) enum stop wide128(const char **at_p, const char *limit, char **at_o)
+/* Scan blocks while they are not all ASCII; <*at_p> is at the start of a character. Not inlined,
+ * because its constants would take the registers that the loop over ASCII needs. */
+static __attribute__((noinline)) enum stop wide128(const char **at_p, const char *limit,
+						   char **at_o)
 {
 	const char *p = *at_p;
 	char nowhere, *o = at_o != NULL ? *at_o : &nowhere;	/* NULL + 0 is undefined */
@@ -436,8 +444,8 @@ const struct json_scan json_scan_sse2 = { "sse2", plain_sse2, copy_sse2 };
 
 /* ---- 32 bytes -------------------------------------------------------------------------------- */
 
-/* The kinds of error of two bytes in a row; CONT2 stands for two continuation bytes, which is no
- * error when a lead byte of three or four is two or three in front. */
+/* The kinds of error of two consecutive bytes. CONT2, two continuation bytes, is no error if a lead
+ * byte of three or four bytes is two or three bytes before. */
 enum {
 	SHORT = 1, LONG = 2, OVER3 = 4, LARGE = 8, SURR = 16, OVER2 = 32, LARGE2 = 64, OVER4 = 64,
 	CONT2 = 128, ANY = SHORT | LONG | CONT2
@@ -472,7 +480,7 @@ AVX2 static inline __m256i errors256(__m256i v, __m256i prev)
 	kind = _mm256_and_si256(kind, _mm256_shuffle_epi8(lead_lo, _mm256_and_si256(p1, nibble)));
 	kind = _mm256_and_si256(kind, _mm256_shuffle_epi8(next_hi,
 				_mm256_and_si256(_mm256_srli_epi16(v, 4), nibble)));
-	/* bit 7 where a third or fourth byte has to be */
+	/* bit 7 where a third or fourth byte is required */
 	third = _mm256_or_si256(_mm256_subs_epu8(p2, _mm256_set1_epi8(0xe0 - 0x80)),
 				_mm256_subs_epu8(p3, _mm256_set1_epi8(0xf0 - 0x80)));
 	third = _mm256_and_si256(third, _mm256_set1_epi8(B(0x80)));
@@ -506,9 +514,9 @@ AVX2 static inline uint32_t bad256(__m256i v, __m256i prev, uint32_t hits)
 	return ~good & (hits ^ (hits - 1));
 }
 
-/* While it is not all ASCII; <*at_p> is at the start of a character. Not inlined: its constants would
- * fill the registers that the loop over ASCII needs. */
-AVX2 static __attribute__((noinline)) enum stop wide256(const char **at_p, const char *limit, char **at_o)
+/* As wide128(). */
+AVX2 static __attribute__((noinline)) enum stop wide256(const char **at_p, const char *limit,
+							char **at_o)
 {
 	const char *p = *at_p;
 	char nowhere, *o = at_o != NULL ? *at_o : &nowhere;	/* NULL + 0 is undefined */
@@ -585,7 +593,8 @@ AVX2 static const char *plain_avx2(const char *p, const char *end)
 	return plain_by(blocks256, 32, p, end);
 }
 
-AVX2 static const char *copy_avx2(const char *p, const char *end, char **out, char *out_end, bool keep)
+AVX2 static const char *copy_avx2(const char *p, const char *end, char **out, char *out_end,
+				  bool keep)
 {
 	return copy_by(blocks256, 32, p, end, out, out_end, keep);
 }

@@ -1,23 +1,24 @@
-/* json_scan.h - the inner loops of the JSON scanner: plain text, and text with escapes in it. */
+/* json_scan.h - inner loops of the JSON scanner: plain text, and text with escapes. */
 #ifndef KVROUTE_BASE_JSON_SCAN_H
 #define KVROUTE_BASE_JSON_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define JSON_COPY_ROOM	64	/* bytes of room below which json_copy_fn may do nothing */
+#define JSON_COPY_ROOM	64	/* json_copy_fn may do nothing with less room than this, in bytes */
 
-/* Skip from <p> over bytes that stand for themselves in a JSON string: everything but '"' and '\\',
- * as long as it is good UTF-8. Returns where it stopped: <end>, a quote, a backslash, or the first
- * byte of a character that is bad or is not all there yet. Reads nothing at or behind <end>, and needs
- * <p> to be at the start of a character. */
+/* Skip the bytes from <p> that are literal in a JSON string: valid UTF-8 other than '"' and
+ * '\\'. Returns where it stopped: <end>, a quote, a backslash, or the first byte of a character
+ * that is invalid or incomplete. Reads no byte at or after <end>. <p> must be at the start of a
+ * character. */
 typedef const char *json_scan_fn(const char *p, const char *end);
 
-/* Decode text of a JSON string from <p> into <out>, escapes too; <keep>: but '"' and '\\' stay
- * escaped. Stops where json_scan_fn does, but for good escapes, and sooner: near <end>, near <out_end>,
- * at half a surrogate pair. Returns where; <*out> has moved behind what was written, bytes up to
- * <out_end> may have been overwritten. */
-typedef const char *json_copy_fn(const char *p, const char *end, char **out, char *out_end, bool keep);
+/* Decode text of a JSON string with its escapes from <p> into <out>. If <keep>, '"' and '\\'
+ * stay escaped. Returns where it stopped: as json_scan_fn, but after valid escapes; or earlier,
+ * near <end> or <out_end> or at half a surrogate pair. <*out> advances past the bytes written.
+ * Bytes from there to <out_end> may be overwritten. */
+typedef const char *json_copy_fn(const char *p, const char *end, char **out, char *out_end,
+				 bool keep);
 
 struct json_scan {
 	const char *name;
@@ -25,13 +26,13 @@ struct json_scan {
 	json_copy_fn *copy;
 };
 
-extern const struct json_scan json_scan_plain;	/* 8 bytes a step, any machine */
+extern const struct json_scan json_scan_plain;	/* 8 bytes per step, any machine */
 
 #ifdef __x86_64__
-extern const struct json_scan json_scan_sse2;	/* 16 bytes a step */
-extern const struct json_scan json_scan_avx2;	/* 32 bytes a step */
+extern const struct json_scan json_scan_sse2;	/* 16 bytes per step */
+extern const struct json_scan json_scan_avx2;	/* 32 bytes per step */
 #endif
 
-const struct json_scan *json_scan_best(void);	/* the fastest that this CPU has */
+const struct json_scan *json_scan_best(void);	/* the fastest one this CPU supports */
 
 #endif

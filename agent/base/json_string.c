@@ -1,23 +1,24 @@
-/* Strings of the JSON scanner: text out of quotes, as it comes.
+/* Strings of the JSON scanner: decode the text between quotes as it arrives.
  *
- * A string is looked at in this order:
- *   1. plain text up to the quote: a borrowed run of the input, no copy (json_scan_fn). Most strings
- *      and most bytes end here.
- *   2. text with escapes in it: decoded into a buffer on the stack (json_copy_fn), which goes out
- *      when it is full or the string ends. In source code an escape comes every 30 bytes; a call for
- *      each piece in between would cost more than the copy.
- *   3. what both stop at - bad UTF-8, half a surrogate pair, an escape or a character that goes over
- *      the end of the bytes at hand - one byte at a time, with what is unfinished kept in the struct.
- * The third way alone would be right; tests hold the three against a slow reader at every split.
+ * There are three ways, tried in this order:
+ *   1. Plain text up to the quote is a borrowed run of the input, without a copy (json_scan_fn).
+ *      Most strings and most bytes need nothing else.
+ *   2. Text with escapes is decoded into a buffer on the stack (json_copy_fn), which is reported
+ *      when it is full or the string ends. Source code has an escape every 30 bytes; a callback
+ *      for each piece between two escapes would cost more than the copy.
+ *   3. All else is decoded byte by byte, and the struct keeps an incomplete character or escape:
+ *      bad UTF-8, half a surrogate pair, a character or an escape that crosses the end of the
+ *      input.
+ * The third way alone would be correct. Tests compare all three with a slow reader at every split.
  *
- * Inside a value that is taken as text, plain text is not passed on at all: it stays part of the run
- * that begins at j->from, which goes out when something has to be written otherwise than it stands
- * there. Decoded text then keeps the backslash in front of '"' and '\\'. */
+ * In a value read as text, plain text is not reported here: it stays part of the run at j->from
+ * until the output has to differ from the input. Decoded text then keeps the backslash before
+ * '"' and '\\'. */
 #include "agent/base/json_in.h"
 
 #define PIECES		4096
 #define ROOM		(PIECES + JSON_COPY_ROOM)
-#define SHORT_RUN	512	/* a run up to here is copied if text is waiting in the buffer anyway */
+#define SHORT_RUN	512	/* a run up to this length is copied if the buffer is not empty */
 
 struct pieces {
 	struct json *j;
@@ -101,7 +102,8 @@ static void put_code(struct pieces *o, uint32_t c)
 
 /* ---- one byte at a time ---------------------------------------------------------------------- */
 
-/* The \uXXXX escape in j->hex is complete: pair it, or call it alone. */
+/* Handle a complete \uXXXX escape in j->hex: pair it, or replace a surrogate without its other
+ * half. */
 static void code_unit(struct pieces *o)
 {
 	struct json *j = o->j;
@@ -157,7 +159,7 @@ static void lone_high(struct pieces *o)
 	o->j->high = 0;
 }
 
-/* How many bytes a character has that starts with <c>; 0 when none does. */
+/* Return the length of a character that starts with <c>, or 0 if none does. */
 static uint8_t utf8_length(uint8_t c)
 {
 	if (c < 0xc2 || c > 0xf4)
@@ -165,7 +167,7 @@ static uint8_t utf8_length(uint8_t c)
 	return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* May <c> go on with the character in j->utf8? (Unicode 15, table 3-7) */
+/* Tell if <c> may continue the character in j->utf8 (Unicode 15, table 3-7). */
 static bool utf8_goes_on(const struct json *j, uint8_t c)
 {
 	uint8_t from = 0x80, to = 0xbf;
@@ -181,8 +183,8 @@ static bool utf8_goes_on(const struct json *j, uint8_t c)
 	return c >= from && c <= to;
 }
 
-/* A byte above 0x7f that the scan stopped at, or a byte in the middle of a character. False: the
- * character was broken off before <c>, which is still to be looked at. */
+/* Handle a byte above 0x7f at which the scan stopped, or the next byte of an incomplete character.
+ * Returns false if the character ended early: <c> is then not consumed. */
 static bool utf8_byte(struct pieces *o, uint8_t c)
 {
 	struct json *j = o->j;
@@ -208,7 +210,7 @@ static bool utf8_byte(struct pieces *o, uint8_t c)
 	return true;
 }
 
-/* One byte behind a backslash, or behind \u. */
+/* Handle one byte after a backslash or after \u. */
 static void escape_byte(struct pieces *o, char c)
 {
 	struct json *j = o->j;
@@ -247,7 +249,7 @@ static bool pending(const struct json *j)
 	return j->resume != IN_STRING || j->utf8_n > 0 || j->high != 0;
 }
 
-/* Until nothing is pending. */
+/* Decode byte by byte until nothing is pending. Returns where reading continues. */
 static const char *slow(struct pieces *o, const char *p, const char *end)
 {
 	struct json *j = o->j;
@@ -272,7 +274,7 @@ static const char *slow(struct pieces *o, const char *p, const char *end)
 
 /* ---- whole strings --------------------------------------------------------------------------- */
 
-/* <p> is at the closing quote. */
+/* End the string; <p> is at its closing quote. Returns the byte after it. */
 static const char *closed(struct json *j, const char *p)
 {
 	j->resume = IN_NOTHING;
@@ -286,7 +288,7 @@ static const char *closed(struct json *j, const char *p)
 	return p + 1;
 }
 
-/* <p> is at something that no run goes over. NULL: the text so far is all there is. */
+/* Handle the byte at <p> that ended a run of plain text. Returns where reading continues. */
 static const char *over(struct pieces *o, const char *p, const char *end)
 {
 	const char *next;
@@ -304,7 +306,8 @@ static const char *over(struct pieces *o, const char *p, const char *end)
 	return p + 1;
 }
 
-/* From the first thing on that is not plain text; j->from is not used here. */
+/* Read from the first byte that is not plain text, with output through the buffer instead of
+ * j->from. */
 static const char *decode(struct json *j, const char *p, const char *end)
 {
 	struct pieces o;
@@ -352,7 +355,7 @@ const char *json_string_feed(struct json *j, const char *p, const char *end)
 	return *p == '"' ? closed(j, p) : decode(j, p, end);
 }
 
-/* A string that ends here and now, as most names do. */
+/* Report a string of <n> plain bytes at <p>, complete in the input, as most names are. */
 static const char *whole(struct json *j, const char *p, size_t n, bool key)
 {
 	if (key) {

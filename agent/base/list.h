@@ -1,4 +1,5 @@
-/* list.h - a ring of embedded links: the head is a link too, so no case is special. */
+/* list.h - a doubly linked ring of embedded links. The head is a link too, so no operation has a
+ * special case. */
 #ifndef KVROUTE_BASE_LIST_H
 #define KVROUTE_BASE_LIST_H
 
@@ -21,7 +22,7 @@ static inline bool list_empty(const struct list *l)
 	return l->next == l;
 }
 
-/* Put <l>, which is in no list, at the end of (just before) <head>. */
+/* Append <l> to the list of <head>. <l> must be in no list. */
 static inline void list_append(struct list *head, struct list *l)
 {
 	l->prev = head->prev;
@@ -30,7 +31,7 @@ static inline void list_append(struct list *head, struct list *l)
 	head->prev = l;
 }
 
-/* Take <l> out; it may be taken out again without harm. */
+/* Remove <l> from its list. Removing it again changes nothing. */
 static inline void list_remove(struct list *l)
 {
 	l->prev->next = l->next;

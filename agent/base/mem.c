@@ -1,3 +1,5 @@
+/* Thin wrappers of the C library's allocator: a request for 0 bytes returns a block, overflow
+ * NULL. */
 #include <stdlib.h>
 
 #include "agent/base/mem.h"

@@ -1,4 +1,4 @@
-/* Blocks that held text or ids of prompts: wiped before they are given back. */
+/* Blocks that held text or ids of prompts are wiped before they are freed. */
 #include "agent/base/mem.h"
 
 void *mem_regrow(void *p, size_t used, size_t had, size_t room)

@@ -1,4 +1,4 @@
-/* num.h - decimal numbers in text that is not NUL-terminated. */
+/* num.h - parse decimal numbers in text that is not NUL-terminated. */
 #ifndef KVROUTE_BASE_NUM_H
 #define KVROUTE_BASE_NUM_H
 
@@ -6,7 +6,8 @@
 
 #define NUM_DIGITS_MAX	18	/* always fits 63 bits */
 
-/* Digits with a sign before them or none; anything else is false and leaves <v> as it was. */
+/* Parse all of <s>: an optional sign, then 1 to NUM_DIGITS_MAX digits. Returns false, without
+ * changing <v>, if <s> is anything else. */
 static inline bool num_parse(struct span s, int64_t *v)
 {
 	int64_t n = 0;

@@ -1,4 +1,4 @@
-/* rng.h - chance as an argument: xorshift64*, seeded by whoever calls. Not for secrets. */
+/* rng.h - pseudo-random numbers: xorshift64*, seeded by the caller. Not for secrets. */
 #ifndef KVROUTE_BASE_RNG_H
 #define KVROUTE_BASE_RNG_H
 
@@ -23,7 +23,8 @@ static inline uint64_t rng_next(struct rng *r)
 	return r->s * 0x2545f4914f6cdd1dull;
 }
 
-/* A number below <n>; 0 when <n> is 0. The bias is below 2^-32 for the small <n> used here. */
+/* Return a number below <n>, or 0 if <n> is 0. The bias is below 2^-32 for the small <n> used
+ * here. */
 static inline uint32_t rng_below(struct rng *r, uint32_t n)
 {
 	return n ? (uint32_t)(((rng_next(r) >> 32) * n) >> 32) : 0;

@@ -1,4 +1,5 @@
-/* types.h - the numbers with a meaning, and the borrowed run of bytes. */
+/* types.h - typedefs of numbers with a unit or meaning, and struct span, a borrowed run of
+ * bytes. */
 #ifndef KVROUTE_BASE_TYPES_H
 #define KVROUTE_BASE_TYPES_H
 
@@ -10,12 +11,12 @@
 typedef int64_t msec;		/* milliseconds on a monotonic clock that the caller owns */
 typedef int64_t usec;		/* microseconds, the same */
 typedef uint64_t page_key;	/* keyed hash of one whole page of a prompt */
-typedef uint16_t server_id;	/* the small number by which the index knows a server */
+typedef uint16_t server_id;	/* a server's number in the index */
 
 #define SERVERS_MAX	1024	/* server ids are 0 .. SERVERS_MAX - 1 */
 #define SERVER_NONE	((server_id)0xffff)
 
-/* Bytes that somebody else owns. <p> may be NULL when <n> is 0. */
+/* Borrowed bytes. <p> may be NULL if <n> is 0. */
 struct span {
 	const char *p;
 	size_t n;

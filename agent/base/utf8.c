@@ -1,12 +1,13 @@
-/* UTF-8, checked. Table 3-7 of Unicode 15: what the second byte may be depends on the first, all others are 80..BF. So bad text
- * is found at the earliest byte, which is also what makes the maximal bad part. Sixteen ASCII bytes at a step; other text a
- * character at a step, those of three bytes (most of what is not Latin) by one load and a few compares. */
+/* UTF-8 validation by table 3-7 of Unicode 15: the first byte bounds the second, all later bytes
+ * are 80..BF. An error is therefore found at its earliest byte, and the bytes before it are the
+ * maximal bad part. ASCII takes one step per 16 bytes. Characters of three bytes, which most
+ * text beyond Latin uses, take one load and a few compares. */
 #include <stdio.h>
 
 #include "agent/base/utf8.h"
 
 struct lead {
-	uint8_t n, low, high;	/* bytes of the character; the second one's bounds. n == 0: no such lead */
+	uint8_t n, low, high;	/* length; bounds of the second byte. n == 0: not a lead byte */
 };
 
 static struct lead lead(uint8_t c)
@@ -20,7 +21,8 @@ static struct lead lead(uint8_t c)
 	return (struct lead){ 4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf };
 }
 
-/* How many bytes of the character at <p>, not ASCII, are as they should be; <whole>: it is all there. */
+/* Return the number of valid bytes of the character at <p>, which is not ASCII. Sets <whole> if the
+ * character is complete. */
 static size_t good_part(const uint8_t *p, size_t n, bool *whole)
 {
 	struct lead l = lead(p[0]);
@@ -37,7 +39,7 @@ static size_t good_part(const uint8_t *p, size_t n, bool *whole)
 	return i;
 }
 
-/* A character of three bytes: no longer form of a shorter one, no surrogate. */
+/* Tell if <three> is a valid character of three bytes: not overlong, not a surrogate. */
 static inline bool is_three(uint32_t three)
 {
 	return (three & 0xf0c0c0) == 0xe08080 && three >= 0xe0a080 && (three < 0xeda080 || three >= 0xee8080);
@@ -123,5 +125,6 @@ int utf8_check(struct span text, const char *name, struct err *e)
 			e->column++;
 		}
 	}
-	return err_set(e, "the byte 0x%02x is not UTF-8 here; save the file as UTF-8, or fetch it again if it is damaged", p[good]);
+	return err_set(e, "the byte 0x%02x is not UTF-8 here; save the file as UTF-8, or "
+		       "fetch it again if it is damaged", p[good]);
 }

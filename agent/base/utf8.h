@@ -1,6 +1,7 @@
-/* utf8.h - checks that text is valid UTF-8, repairs text, and helps loops over valid text to be quick.
+/* utf8.h - check and repair UTF-8, and fast steps over valid text.
  *
- * Text is checked or repaired once, where it enters; the code after that relies on valid text. ASCII costs what reading it costs. */
+ * Text is checked or repaired once, when it enters the agent; later code relies on valid text.
+ * Checking ASCII costs about as much as reading it. */
 #ifndef KVROUTE_BASE_UTF8_H
 #define KVROUTE_BASE_UTF8_H
 
@@ -13,23 +14,26 @@
 #include "agent/base/err.h"
 #include "agent/base/types.h"
 
-/* How many bytes from <p> on are valid UTF-8; <n>: all. A character that is cut at the end is not. */
+/* Return the number of bytes from <p> that are valid UTF-8: <n> if all are. A truncated
+ * character at the end does not count. */
 size_t utf8_good(const uint8_t *p, size_t n);
 
-/* The bytes at <p>, where utf8_good() stopped, that become one U+FFFD: the maximal bad part (Unicode 15, 3.9), 1..3. */
+/* Return the length of the maximal bad part at <p>, 1 to 3 bytes, which one U+FFFD replaces
+ * (Unicode 15, 3.9). <p> is where utf8_good() stopped. */
 size_t utf8_bad(const uint8_t *p, size_t n);
 
-/* <in> with U+FFFD for each maximal bad part, into <out>, which has room for 3 * n bytes. Returns its bytes. */
+/* Copy <in> to <out> with U+FFFD for each maximal bad part. <out> has room for 3 * <n> bytes.
+ * Returns the number of bytes written. */
 size_t utf8_mend(const uint8_t *in, size_t n, uint8_t *out);
 
-/* Up to three bytes at the end of valid text that are the beginning of a character not all there: how many. */
+/* Return the length of a truncated character at the end of otherwise valid text: 0 to 3 bytes. */
 size_t utf8_cut(const uint8_t *p, size_t n);
 
-/* Check the text of a file called <name> (may be NULL). Returns 0, or -1 and <e> (may be NULL): file, line, column in characters,
- * and the remedy. */
+/* Check the text of the file <name> (may be NULL). Returns 0, or -1 and fills <e> (may be NULL)
+ * with file, line, column in characters, and the remedy. */
 int utf8_check(struct span text, const char *name, struct err *e);
 
-/* Of the <n> bytes at <p>: how many are ASCII before the first that is not. 16 at a step. */
+/* Return the number of ASCII bytes before the first other byte, at most <n>. 16 bytes per step. */
 static inline size_t utf8_ascii(const uint8_t *p, size_t n)
 {
 	size_t at = 0;
@@ -55,8 +59,8 @@ static inline size_t utf8_ascii(const uint8_t *p, size_t n)
 	return at;
 }
 
-/* The three bytes at <p> as one number, the first one highest: of characters of three bytes in valid text, the number grows with
- * the character. Reads four bytes. */
+/* Return the three bytes at <p> as one number, first byte highest. For valid characters of three
+ * bytes the number orders as the code point. Reads four bytes. */
 static inline uint32_t utf8_three(const uint8_t *p)
 {
 	uint32_t word;
