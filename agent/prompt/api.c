@@ -1,9 +1,9 @@
-/* Which API a path means, by its end. */
+/* Map a request path to its API by the end of the path, and the defaults of struct prompt_opts. */
 #include "agent/prompt/prompt.h"
 
 static const struct {
 	enum prompt_api api;
-	struct span end;	/* of the path, a whole component or two; longer ones first */
+	struct span end;	/* last component or two of the path; longer ones first */
 	const char *name;
 } apis[] = {
 	{ API_CHAT, { "chat/completions", 16 }, "chat" },

@@ -1,20 +1,21 @@
-/* Prompts that are no messages: of completions, embeddings and generate.
+/* Prompts of completions, embeddings and generate: a text, ids, or a list of either.
  *
- * A text, ids, or a list of either: one prompt after another, each on a page of its own. The first
- * page of every prompt but the first is marked, as its text does not follow on what is before it.
- * Empty prompts are left out. A text ends with a padded page; ids that do not fill a page are
- * dropped.
+ * Each prompt of a list starts on a page of its own. The first page of every prompt after the first
+ * carries a mark, because its text does not continue the text before it. Empty prompts are skipped.
+ * A text ends with a padded page; ids that do not fill a page are dropped.
  *
- * Ids are integers 0 .. 2^32-1. Something else among them, or text and ids mixed: there is no prompt,
- * as every engine refuses such a body. The pages before it stay, so that what a cut body shows is
- * still a prefix of what the whole one does; prompt.found is what says no. */
+ * Ids are integers 0 .. 2^32-1. If a list holds anything else, or mixes text and ids, the body
+ * has no prompt (prompt.found is false), because every engine rejects it. The pages before that
+ * element stay, so that the pages of a truncated body are still a prefix of those of the whole
+ * body. */
 #include <endian.h>
 
 #include "agent/prompt/body.h"
 
 enum { BATCH = 0x42415443 };
 
-/* A value for the messages segment comes: what another key left there is void, unless this is null. */
+/* Start a new value of the messages segment: drop the pages that another key left there. A null of
+ * another key than the current holder changes nothing. */
 void prompt_void(struct body *b, bool null)
 {
 	struct request *r = &b->r;
@@ -76,7 +77,7 @@ void prompt_start(struct body *b, enum json_event ev, struct span text)
 	}
 }
 
-/* The number of an id; -1 when it is none. */
+/* Return the id that <text> spells, or -1 if it is not one. */
 static int64_t id_of(struct span text)
 {
 	int64_t v = 0;
@@ -134,7 +135,7 @@ void batch_id(struct body *b, enum json_event ev, struct span text)
 		ids_page(b);
 }
 
-/* The first element says what kind of list it is. */
+/* Read one element of a list. The first element sets the kind of the list. */
 void batch_element(struct body *b, enum json_event ev, struct span text)
 {
 	struct batch *x = &b->r.batch;

@@ -1,20 +1,20 @@
-/* From events of the JSON scanner to pages: a machine with a small stack.
+/* Turn events of the JSON scanner into pages: a state machine with a small stack.
  *
- * <level>[d] says what the container is that is open at depth d, as far as it is one we know; nothing
- * we know lies deeper than LEVELS. At a key, its rule is looked up (rules.c); at the start of the
- * value, the rule says what happens with it: a container we know is entered, or the value is taken as
- * a whole (take.c). Nothing looks ahead, nothing keeps text but for a page that is not full yet.
+ * level[d] is the kind of the container open at depth d, if it has a rule; none is deeper than
+ * LEVELS. At a key the machine looks up its rule (rules.c). At the start of the value the rule
+ * decides: enter a container, or consume the value whole (take.c). The machine never looks ahead
+ * and keeps no text except one page that is not full yet.
  *
- * Who does what:   take.c      values taken as a whole        message.c   messages, parts, calls
- *                  names.c     model, adapter, salt, user     batch.c     prompts without messages
+ * Files:   take.c      values consumed whole          message.c   messages, parts, calls
+ *          names.c     model, adapter, salt, user     batch.c     prompts without messages
  *
- * Settled here:
+ * Rules:
  *   - null counts as absent everywhere; so do [] and {} as tools, and an empty system text
- *   - what has the wrong type counts as absent
- *   - a part is text, media or a call by its keys, whatever its "type" says
- *   - "input": "text" (Responses) is a message of role "user"; "system" and "instructions" give the
+ *   - a value of the wrong type counts as absent
+ *   - the keys of a part decide if it is text, media or a call; its "type" does not
+ *   - "input": "text" (Responses) is a message of role "user"; "system" and "instructions" make the
  *     pages of a message of role "system"
- *   - functions and documents stand behind tools, and only when the body is whole */
+ *   - functions and documents follow the tools, and only if the body is complete */
 #include "agent/base/mem.h"
 #include "agent/prompt/body.h"
 
@@ -181,7 +181,7 @@ static void calls_start(struct body *b, enum json_event ev)
 	}
 }
 
-/* Arguments of any kind: text as it is, anything else as JSON text behind a mark. */
+/* Consume arguments of any type: a string as text, any other value as JSON text after a mark. */
 static void value_start(struct body *b, struct pager *pg, enum after after, enum json_event ev,
 			struct span text)
 {
@@ -212,7 +212,7 @@ static void aside_start(struct body *b, enum json_event ev)
 		take_skip(b, ev);
 }
 
-/* A string that counts by a hash; <old> is void from here on. */
+/* Consume a string of which only the hash counts; forget <old>, the hash of an earlier one. */
 static void digest_start_at(struct body *b, uint64_t *old, enum after after, enum json_event ev,
 			    struct span text)
 {
@@ -322,7 +322,7 @@ static void call_start(struct body *b, enum json_event ev, struct span text)
 	}
 }
 
-/* ---- the machine --------------------------------------------------------------------------- */
+/* ---- the state machine --------------------------------------------------------------------- */
 
 static void top_start(struct body *b, enum json_event ev, struct span text)
 {
@@ -389,7 +389,7 @@ static void in_message_start(struct body *b, enum json_event ev, struct span tex
 	}
 }
 
-/* The value of a key whose rule is b->r.rule. */
+/* Start the value of a key whose rule is b->r.rule. */
 static void keyed_start(struct body *b, enum level level, enum json_event ev, struct span text)
 {
 	if (b->r.rule == NULL)
@@ -493,7 +493,8 @@ void body_taken(struct body *b)
 	case AFTER_ROLE:
 		m->role = take_hash(b);
 		m->role_seen = true;
-		b->prompt.developer |= m->role == b->h_developer || (m->role == b->h_system && b->prompt.api == API_MESSAGES);
+		b->prompt.developer |= m->role == b->h_developer ||
+				       (m->role == b->h_system && b->prompt.api == API_MESSAGES);
 		break;
 	case AFTER_MESSAGE_NAME:
 		m->name = take_hash(b);
@@ -501,7 +502,7 @@ void body_taken(struct body *b)
 	case AFTER_TYPE:
 		m->type = take_hash(b);
 		if (m->type == b->h_message)
-			m->type = 0;	/* what an item is when it does not say */
+			m->type = 0;	/* the default type of an item */
 		break;
 	case AFTER_CONTENT:
 		message_run_done(m, RUN_CONTENT);
@@ -525,7 +526,7 @@ void body_taken(struct body *b)
 	r->take = TAKE_NOTHING;
 }
 
-/* The whole body is there: what was held back for the order of segments can go in. */
+/* End the body: append functions and documents, whose order is known only now. */
 static void top_end(struct body *b)
 {
 	unsigned int i;
@@ -555,7 +556,7 @@ static void call_end(struct body *b, enum level around)
 		message_run_done(&b->r.msg, RUN_CALLS);
 }
 
-/* A container that was entered ends; <around> is where it stands. */
+/* End the container <what>; <around> is the container that holds it. */
 static void level_end(struct body *b, enum level what, enum level around)
 {
 	switch (what) {
@@ -606,7 +607,7 @@ static enum place place_of(enum level level)
 	}
 }
 
-/* Between values: not inside one that is taken as a whole. */
+/* Handle an event outside of values that are consumed whole. */
 static void structure(struct body *b, const struct json *j, enum json_event ev, struct span text)
 {
 	struct request *r = &b->r;
@@ -632,7 +633,7 @@ static void on_event(void *arg, const struct json *j, enum json_event ev, struct
 		structure(b, j, ev, text);
 }
 
-/* ---- what can be seen after each piece ------------------------------------------------------- */
+/* ---- the prompt after each piece of the body ------------------------------------------------- */
 
 static uint64_t units(const struct body *b)
 {

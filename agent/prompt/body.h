@@ -1,6 +1,4 @@
-/* body.h - the inside of struct body, shared by body.c, take.c, names.c and batch.c.
- *
- * Inside agent/prompt only. One request is struct request; it is wiped between two. */
+/* body.h - private to agent/prompt: struct body, for body.c, take.c, names.c and batch.c. */
 #ifndef KVROUTE_PROMPT_BODY_H
 #define KVROUTE_PROMPT_BODY_H
 
@@ -25,41 +23,41 @@ enum after {
 
 enum kind { KIND_NONE, KIND_TEXT, KIND_IDS, KIND_LISTS };
 
-/* The prompt of completions, embeddings and generate: a text, ids, or a batch of either. */
+/* The prompt of completions, embeddings and generate: a text, ids, or a list of either. */
 struct batch {
 	enum kind kind;
 	bool open;		/* inside a text */
 	bool any;		/* this list of ids is not empty */
-	uint32_t n_items;	/* that had something in them */
+	uint32_t n_items;	/* prompts that were not empty */
 	uint32_t fill;		/* ids in <ids> */
 	uint64_t mark;
 	uint32_t ids[PROMPT_TOKEN_PAGE_MAX];
 };
 
-/* An image or the like: the sum of what its members hash to. */
+/* An image, audio, video or file: the sum of the hashes of its members. */
 struct media {
 	bool object;
 	uint64_t sum, key;
-	bool plain, skip;	/* the member's key does not count; the member does not */
+	bool plain, skip;	/* leave the member's key out of the hash; leave the member out */
 };
 
-/* All that belongs to one request; wiped between two. */
+/* The state of one request; wiped before the next one. */
 struct request {
 	struct json json;
 	uint8_t level[LEVELS];
 	enum take take;
 	enum after after;
 	uint16_t take_depth;
-	uint16_t drop_levels;		/* where "cache_control" is left out */
-	const struct rule *rule;	/* of the last key */
+	uint16_t drop_levels;		/* depth at which "cache_control" is dropped */
+	const struct rule *rule;	/* rule of the last key */
 	struct pager *out;
 	struct digest digest;
 	struct media media;
 	enum name_slot name_slot, lora_slot, user_slot;
 	struct prompt_name name;
-	bool salt_seen[3];		/* cache_salt, extra_key, images beside the text */
+	bool salt_seen[3];		/* cache_salt, extra_key, images of generate */
 	uint64_t salt_hash[3];
-	const struct rule *prompt_rule;	/* whose value the messages segment holds */
+	const struct rule *prompt_rule;	/* rule of the key that the messages segment is from */
 	bool found, bad_prompt, leading, tools_open;
 	uint32_t n_leading, n_history;
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
@@ -75,11 +73,11 @@ struct body {
 	struct page_env env;
 	struct prompt prompt;
 	struct page_vec side[2];	/* calls, aside */
-	struct page_vec slot[TOOLS_SLOTS];	/* [0] is not used: tools go straight to the prompt */
+	struct page_vec slot[TOOLS_SLOTS];	/* [0] is unused: tools go directly to the prompt */
 	struct request r;
 };
 
-/* take.c: a value taken as a whole, from the event that starts it to its end */
+/* take.c: consume a whole value, from the event that starts it to its end */
 void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
 		struct span text);
 void take_skip(struct body *b, enum json_event ev);
@@ -87,10 +85,10 @@ void take_text(struct body *b, struct pager *out, enum after after);	/* at JSON_
 void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
 	       struct span text, uint16_t drop_levels);
 void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
-uint64_t take_hash(struct body *b);	/* of the digest or medium just taken */
+uint64_t take_hash(struct body *b);	/* hash of the string or medium just consumed */
 
 /* body.c */
-void body_taken(struct body *b);	/* the value that was taken has ended */
+void body_taken(struct body *b);	/* handle the end of a consumed value */
 void body_enter(struct body *b, enum level what, enum json_event ev);
 
 /* names.c: model, adapter, salt, user */
@@ -98,7 +96,7 @@ void name_start(struct body *b, enum json_event ev, struct span text);
 void name_element(struct body *b, enum json_event ev, struct span text);
 void name_done(struct body *b);
 
-/* batch.c: prompts that are no messages */
+/* batch.c: prompts of completions, embeddings and generate */
 void prompt_start(struct body *b, enum json_event ev, struct span text);
 void prompt_void(struct body *b, bool null);
 void batch_element(struct body *b, enum json_event ev, struct span text);

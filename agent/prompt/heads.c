@@ -1,18 +1,18 @@
-/* heads.c - heads remembered by the opening pages of their messages.
+/* heads.c - store heads by the opening pages of their messages.
  *
  *   opening (tenant, scope, first page)         --\
  *   opening (tenant, scope, first 2 pages)      ----> head: model, adapter, system and tools pages
- *   opening (tenant, scope, first 4 pages)      --/     (one for all bodies that have the same)
+ *   opening (tenant, scope, first 4 pages)      --/     (one for all bodies with equal heads)
  *
- * An opening is 64 bits: a keyed hash of its pages and of whose they are. Heads are shared by their
- * content, because a thousand conversations with one agent's tools have one head, and that is what
- * takes room; an opening that is seen again points to the head that came last. A head lives while
- * an opening points to it, a tenant while it has openings.
+ * An opening is 64 bits: a keyed hash of its pages, tenant and scope. Heads are shared by
+ * content, because they take most of the memory and a thousand conversations of one agent have
+ * one head. An opening seen again points to the head that came last. A head lives while an
+ * opening points to it, a tenant while it has openings.
  *
- * Oldest first: a ring of openings over all and one for each tenant, used when added and when found.
- * Adding looks at no more than log2(messages) openings, so that it costs about two hashes of the
- * message pages; finding, the same. One mutex guards all of it. Tables are taken once, in proportion to
- * the budget; counted are the bytes that the heap takes, with its own. */
+ * Eviction is least recently used: one ring of all openings and one per tenant. Adding and
+ * finding touch at most log2(messages) openings, which costs about two hashes of the message
+ * pages. One mutex guards everything. Tables are allocated once, in proportion to the budget.
+ * The budget counts heap bytes with the allocator's own. */
 #include <pthread.h>
 
 #include "agent/base/list.h"
@@ -20,11 +20,11 @@
 #include "agent/prompt/heads.h"
 
 #define MIN_BYTES	65536u
-#define BYTES_AN_OPENING	128u	/* budget for each bucket; it takes 64 */
+#define BYTES_AN_OPENING	128u	/* budget per bucket of the table of openings; one takes 64 */
 #define BYTES_A_HEAD		1024u	/* the same for the other two tables */
 #define DEPTHS_MAX		32u	/* powers of two below 2^32 */
 
-struct entry {			/* of a table: the first member of what hangs in it */
+struct entry {			/* of a table: the first member of each struct stored in one */
 	struct entry *next;
 	uint64_t key;
 };
@@ -113,7 +113,8 @@ static int table_init(struct table *t, size_t n)
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-/* What <n> bytes of the heap cost: its chunks are multiples of 16, with 8 bytes of its own. */
+/* Return the heap bytes of a block of <n> bytes: a multiple of 16 that includes 8 of the
+ * allocator. */
 static size_t cost_of(size_t n)
 {
 	return (n + 8 + 15) & ~(size_t)15;
@@ -183,8 +184,8 @@ static void evict(struct heads *h, struct opening *o)
 	h->st.evicted++;
 }
 
-/* Called when a head of <t> was added, whose openings are the newest and fit when nothing else is
- * left (may_keep): so neither loop meets them, and <t> stays. */
+/* Evict until the budgets hold. The openings that were just added for <t> are the newest and fit
+ * alone (may_keep), so neither loop reaches them, and <t> stays. */
 static void trim(struct heads *h, const struct tenant *t)
 {
 	while (t->bytes > h->opts.max_tenant_bytes)
@@ -213,14 +214,15 @@ static uint64_t content_key(const struct heads *h, uint64_t owner, const struct 
 	return hash_pages(h->key, x, p->tools.p, p->tools.n);
 }
 
-/* Whose the body is, and what it must not be mixed up with. */
+/* Hash everything that keeps heads apart: tenant, scope, API and mode. */
 static uint64_t owner_key(const struct heads *h, uint64_t tenant, uint64_t scope,
 			  const struct prompt *p)
 {
 	return hash_mix(h->key, hash_mix(h->key, tenant, scope), (uint64_t)p->api << 8 | p->mode);
 }
 
-static uint64_t opening_key(const struct heads *h, uint64_t owner, const struct prompt *p, uint32_t n)
+static uint64_t opening_key(const struct heads *h, uint64_t owner, const struct prompt *p,
+			    uint32_t n)
 {
 	return hash_pages(h->key, owner, p->messages.p, n);
 }
@@ -255,8 +257,9 @@ static struct tenant *tenant_get(struct heads *h, uint64_t key)
 	return t;
 }
 
-/* The head of <p>, shared or new, with one more user. */
-static struct head *head_get(struct heads *h, struct tenant *t, uint64_t key, const struct prompt *p)
+/* Return the head of <p>, shared or new, with one more reference; NULL if there is no memory. */
+static struct head *head_get(struct heads *h, struct tenant *t, uint64_t key,
+			     const struct prompt *p)
 {
 	struct head *hd = table_get(&h->by_content, key);
 	char *names;
@@ -317,7 +320,7 @@ static void add(struct heads *h, uint64_t tenant, uint64_t scope, const struct p
 	if ((hd = head_get(h, t, content_key(h, owner, p), p)) != NULL) {
 		for (n = 1; n <= p->messages.n; n *= 2)
 			opening_set(h, opening_key(h, owner, p, (uint32_t)n), hd);
-		head_unref(h, hd);	/* gone again, when there was no memory for any opening */
+		head_unref(h, hd);	/* frees it if no opening could be allocated */
 	}
 	if (list_empty(&t->openings))
 		tenant_free(h, t);
@@ -346,7 +349,7 @@ static bool name_agrees(const struct prompt_name *seen, const char *s, uint16_t 
 	return !seen->seen || (seen->n == n && memcmp(seen->s, s, n) == 0);
 }
 
-/* What was seen in part is a prefix of the whole. */
+/* Tell if the pages <seen>, complete or not, agree with the <n> pages at <p>. */
 static bool pages_agree(const struct page_vec *seen, bool whole, const page_key *p, uint32_t n)
 {
 	if (whole ? seen->n != n : seen->n > n)
@@ -364,7 +367,8 @@ static bool agrees(const struct head *hd, const struct prompt *p)
 	       pages_agree(&p->tools, p->tools_seen, hd->pages + hd->n_system, hd->n_tools);
 }
 
-static struct opening *find(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
+static struct opening *find(struct heads *h, uint64_t tenant, uint64_t scope,
+			    const struct prompt *p)
 {
 	uint64_t owner = owner_key(h, tenant, scope, p), n = 1;
 	struct opening *o = NULL;
@@ -378,7 +382,7 @@ static struct opening *find(struct heads *h, uint64_t tenant, uint64_t scope, co
 	return o != NULL && agrees(o->head, p) ? o : NULL;
 }
 
-/* One block: the struct, the pages, the names. */
+/* Copy a head into one block: the struct, the pages, the names. */
 static struct prompt_head *copy_head(const struct head *hd)
 {
 	size_t n_pages = (size_t)hd->n_system + hd->n_tools, n_names = hd->n_model + hd->n_lora;

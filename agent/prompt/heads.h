@@ -1,13 +1,14 @@
-/* heads.h - the head of a body (model, adapter, tools, system) remembered by its opening pages.
+/* heads.h - remember the head of a body (model, adapter, tools, system) by its opening pages.
  *
- * Clients send "messages" first. When the body is cut before "model" and "tools" come, the head is
- * taken from the last whole body of the same tenant and pool whose messages opened with the same
- * pages: an earlier, shorter turn of the conversation, as a rule.
+ * Clients send "messages" first. If a body is truncated before "model" and "tools", its head is
+ * taken from the last complete body of the same tenant and pool whose messages began with the
+ * same pages, usually an earlier turn of the same conversation.
  *
- * An opening is remembered at depths 1, 2, 4, 8, ... pages, and looked up deepest first, so that the
- * most specific earlier body wins; depth 1 is often a system prompt many share, where the last body
- * wins. Bounded in bytes over all, and in its share for each tenant; the oldest entry goes first.
- * Bodies with a cache salt are never remembered: a salt must not be guessed. Locks itself. */
+ * An opening is stored at depths 1, 2, 4, 8, ... pages and looked up deepest first, so that the
+ * most specific earlier body wins. Depth 1 is often a system prompt that many share; there the
+ * last body wins. Bytes are bounded in total and per tenant; the oldest entry is evicted first.
+ * Bodies with a cache salt are never stored, because a salt must not be guessed. Takes its own
+ * lock. */
 #ifndef KVROUTE_PROMPT_HEADS_H
 #define KVROUTE_PROMPT_HEADS_H
 
@@ -16,24 +17,25 @@
 struct heads;
 
 struct heads_opts {
-	size_t max_bytes;		/* default 16 MiB; at least 64 KiB are taken */
+	size_t max_bytes;		/* default 16 MiB, at least 64 KiB */
 	size_t max_tenant_bytes;	/* of one tenant; default 2 MiB */
-	uint32_t max_head_pages;	/* heads with more system + tools pages are not kept; 8192 */
+	uint32_t max_head_pages;	/* a head with more system + tools pages is not stored; 8192 */
 };
 
 void heads_defaults(struct heads_opts *o);
 struct heads *heads_new(const struct heads_opts *o, const struct hash_key *key);
 void heads_free(struct heads *h);
 
-/* Remember the head of <p>, a whole body without salt; anything else is ignored.
- * <scope> is a hash of all that must not be mixed: tenant and pool. <tenant> is for the share. */
+/* Store the head of <p>, if it is a complete body without salt. <scope> is a hash of tenant and
+ * pool, which must not be mixed. <tenant> is charged for the bytes. O(log(messages)). */
 void heads_add(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p);
 
-/* A copy of the head for the opening of <p>, for the caller to free with heads_release(); NULL when
- * none is known, or when what <p> did see (model, adapter, salt, system, tools) disagrees. */
+/* Return a copy of the head for the opening of <p>; free it with heads_release(). Returns NULL
+ * if none is known, or if the part of the head that <p> holds (model, adapter, salt, system,
+ * tools) differs. */
 struct prompt_head *heads_find(struct heads *h, uint64_t tenant, uint64_t scope,
 			       const struct prompt *p);
-void heads_release(struct prompt_head *head);	/* takes NULL */
+void heads_release(struct prompt_head *head);	/* <head> may be NULL */
 
 struct heads_stats {
 	uint64_t bytes, heads, openings, found, missed, evicted;

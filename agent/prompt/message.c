@@ -1,9 +1,9 @@
-/* Messages, their parts and calls: see the picture in message.h.
+/* Messages, their parts and calls; message.h draws their pages.
  *
- * Keys that come twice are the reason for snapshots: the engine's parser knows the last one only, so
- * what the first one left in the pages is taken back. That costs a copy of less than a page for each
- * part. It is exact for a key that comes twice in a row; a part with two different payloads of which
- * one comes twice loses the other, and no engine gives such a part a meaning. */
+ * Snapshots exist because a key may come twice: the engine's parser keeps the last value only,
+ * so the pages of the first are removed. A snapshot costs a copy of less than a page per part.
+ * The result is exact if a key comes twice in a row. A part with two different payloads, one of
+ * them twice, loses the other; no engine defines such a part. */
 #include "agent/prompt/message.h"
 
 enum { FINAL = 0x46494e41 };
@@ -74,7 +74,7 @@ void message_run(struct page_env *env, struct message *m, const struct rule *r, 
 {
 	if (null && m->last[run] != r)
 		return;
-	if (m->last[run] != NULL || (m->done >> run & 1)) {	/* done: it was null */
+	if (m->last[run] != NULL || (m->done >> run & 1)) {	/* done without a value: null */
 		hide(m);
 		page_drop(env, m->run[run].v, run == RUN_CONTENT ? m->start : 0);
 		pager_start(&m->run[run], m->run[run].v, 0);
@@ -90,7 +90,7 @@ void message_run_done(struct message *m, enum run run)
 	m->done |= (uint8_t)(1u << run);
 }
 
-/* The tail is calls, then aside; it only grows until hide(). */
+/* The tail is calls, then aside. It only grows until hide(). */
 void message_show(struct page_env *env, struct message *m)
 {
 	const struct page_vec *calls = m->run[RUN_CALLS].v, *aside = m->run[RUN_ASIDE].v;
@@ -110,7 +110,7 @@ void message_show(struct page_env *env, struct message *m)
 	m->tail += m->v->n - before;
 }
 
-/* One hash over words: what is said about the message, which runs it has, what is left of them. */
+/* Hash the final page: role, name and type, the lengths of the runs, and their unfinished pages. */
 static page_key final_key(const struct page_env *env, const struct message *m)
 {
 	uint64_t word[4 + 2 * RUNS] = { FINAL, m->role, m->name, m->type };
@@ -188,7 +188,8 @@ void part_text(struct page_env *env, struct message *m)
 	mark(env, m, MARK_TEXT);
 }
 
-/* ---- calls: no part is open while one is, so the first snapshot is free ---------------------- */
+/* ---- calls: no part is open meanwhile, so they use the first part's snapshot
+ * ------------------ */
 
 void call_open(struct message *m)
 {
@@ -200,7 +201,7 @@ void call_open(struct message *m)
 void call_arguments(struct page_env *env, struct message *m)
 {
 	if (m->args_seen) {
-		hide(m);	/* what was shown may go */
+		hide(m);	/* pages that were shown may be dropped */
 		snapshot_restore(env, &m->part[0].before, &m->run[RUN_CALLS]);
 	}
 	m->args_seen = true;

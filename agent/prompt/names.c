@@ -1,12 +1,12 @@
 /* Names: model, adapter, salt, user.
  *
- *   - a name that is no string is absent, and so is null; of a list of adapters the first string
- *     counts; a salt of any other kind counts by a hash of its JSON text: it separates, too
- *   - of "lora_path", "lora_name", "adapter_id" the first one in this order counts, "user" goes
- *     before "metadata": {"user_id"}; where they stand in the body does not matter
- *   - "cache_salt" and "extra_key" both: the salt is a hash of both
- *   - images that stand beside the text (generate's "image_data" and its like) have no place among
- *     the pages: they part prompts as a salt does, by a hash of their content */
+ *   - a name that is not a string is absent; of a list of adapters the first string counts; a
+ *     salt of another type counts by a hash of its JSON text, because it separates caches too
+ *   - "lora_path" goes before "lora_name" before "adapter_id", and "user" before
+ *     "metadata": {"user_id"}, in any order of keys in the body
+ *   - with both "cache_salt" and "extra_key" the salt is a hash of both
+ *   - images beside the text (generate's "image_data") have no position among the pages; a hash
+ *     of their content separates prompts as a salt does */
 #include <stdio.h>
 
 #include "agent/prompt/body.h"
@@ -33,7 +33,7 @@ static struct prompt_name *name_of(struct body *b, enum name_slot slot)
 	}
 }
 
-/* Which key holds a name that several can set; NULL when only one can. */
+/* Return the slot that holds a name which several keys can set, or NULL if only one key can. */
 static enum name_slot *holder_of(struct request *r, enum name_slot slot)
 {
 	switch (slot) {
@@ -51,7 +51,7 @@ static bool is_salt(enum name_slot slot)
 	return slot >= NAME_SALT && slot <= NAME_IMAGES;
 }
 
-/* The salt of all that parts prompts. */
+/* Combine the salts and images of the body into one salt. */
 static void salt_join(struct body *b)
 {
 	const struct request *r = &b->r;
@@ -109,7 +109,7 @@ void name_done(struct body *b)
 	*name_of(b, slot) = r->name;
 }
 
-/* The key came: what it said before is void. */
+/* Forget the earlier value of a key that comes again. */
 static void name_void(struct body *b, enum name_slot slot)
 {
 	struct request *r = &b->r;
@@ -145,7 +145,7 @@ void name_start(struct body *b, enum json_event ev, struct span text)
 		take_skip(b, ev);
 }
 
-/* One of a list of adapters. */
+/* Read one element of a list of adapters. */
 void name_element(struct body *b, enum json_event ev, struct span text)
 {
 	if (ev == JSON_STRING && !(b->prompt.lora.seen && b->r.lora_slot == b->r.name_slot))

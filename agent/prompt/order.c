@@ -1,16 +1,16 @@
-/* The segments put in order: which of them count, and what a remembered head stands in for.
+/* Put the segments in order, with a remembered head in place of segments that were not seen.
  *
- * Pages mean "this text, right behind the pages before". So a segment of which only a part was seen
- * may have nothing behind it. Two cases of a cut body:
- *   - cut inside the leading system messages: these pages are the end, tools are left out
- *   - cut inside "tools" or "system", with messages before it in the body: the part is left out, so
- *     that the cut bodies of one conversation, cut at different places, still look alike */
+ * A page means "this text, directly after the pages before". No segment may therefore follow one
+ * that is incomplete. A truncated body has two cases:
+ *   - truncated inside the leading system messages: the prompt ends there, without tools
+ *   - truncated inside "tools" or "system", after the messages: the incomplete segment is
+ *     omitted, so that bodies of one conversation truncated at different places still match */
 #include "agent/prompt/prompt.h"
 
 enum fate {
-	WHOLE,		/* seen to its end */
-	LAST,		/* a part; nothing comes behind it */
-	ONLY_LAST	/* a part; counts if there is nothing behind it anyway */
+	WHOLE,		/* complete */
+	LAST,		/* incomplete; the prompt ends with it */
+	ONLY_LAST	/* incomplete; used only if no segment follows */
 };
 
 struct piece {

@@ -1,17 +1,17 @@
-/* Text into page keys.
+/* Hash text into page keys.
  *
- * A page that lies whole in the bytes at hand is hashed where it lies; only what spans two calls
- * goes through the buffer. So unescaped text is read twice (once by the scanner, once here, still in
- * the first-level cache) and copied never.
+ * A page that is complete in the input is hashed in place; only a page that spans two calls is
+ * copied to the buffer. Text without escapes is therefore read twice, by the scanner and here
+ * while it is still in the first-level cache, and never copied.
  *
- * Three kinds of key, which cannot be taken for each other:
+ * There are three kinds of key, which cannot be confused:
  *   whole   hash64(the bytes of one page)
- *   padded  that of fewer bytes, mixed with PADDED and their number
- *   value   hash of an image and the like, mixed with VALUE
- * A page with a mark (the first one of a second prompt in a batch) is any of these, mixed with it.
+ *   padded  hash64(fewer bytes), mixed with PADDED and their number
+ *   value   hash of an image or similar, mixed with VALUE
+ * A page with a mark (the first page of a later prompt of a batch) is any of these, mixed with it.
  *
- * Nothing here fails: out of pages or out of memory, env->full is set and from then on nothing is
- * added anywhere, so that what is there stays a prefix. */
+ * No function here fails. Out of pages or memory, env->full is set and no page is added from
+ * then on, so that the pages remain a prefix. */
 #include "agent/base/mem.h"
 #include "agent/prompt/pages.h"
 
@@ -105,7 +105,7 @@ static inline page_key whole(const struct page_env *env, const void *p)
 	return env->page == 64 ? hash64(env->key, p, 64) : hash64(env->key, p, env->page);
 }
 
-/* All whole pages of the <n> bytes at <p>; returns the bytes used. */
+/* Add all full pages of the <n> bytes at <p>. Returns the number of bytes used. */
 static size_t whole_pages(struct page_env *env, struct pager *pg, const char *p, size_t n)
 {
 	size_t pages = n / env->page, i;
@@ -180,7 +180,7 @@ uint64_t pager_rest(const struct page_env *env, const struct pager *pg)
 	return pg->fill > 0 ? hash64(env->key, pg->buf, pg->fill) : 0;
 }
 
-/* ---- one hash of many pieces ---------------------------------------------------------------- */
+/* ---- one hash of bytes in pieces ------------------------------------------------------------- */
 
 void digest_start(struct digest *d)
 {
@@ -219,7 +219,7 @@ void digest_add(struct digest *d, const struct hash_key *key, const char *p, siz
 	d->fill = (uint32_t)n;
 }
 
-/* What fits one chunk is one hash: most names do. */
+/* A string shorter than one chunk, as most names are, takes a single hash. */
 uint64_t digest_end(struct digest *d, const struct hash_key *key)
 {
 	uint64_t h = hash64(key, d->buf, d->fill);

@@ -1,5 +1,5 @@
-/* pages.h - text into page keys, and strings into one hash: the same however the bytes were split.
- * Inside agent/prompt only. */
+/* pages.h - private to agent/prompt: hash text into page keys, and strings into one hash.
+ * Results do not depend on how the bytes were split. */
 #ifndef KVROUTE_PROMPT_PAGES_H
 #define KVROUTE_PROMPT_PAGES_H
 
@@ -8,45 +8,45 @@
 #define TEXT_PAGE_MAX	256
 #define DIGEST_CHUNK	512
 
-/* What all pages of one prompt share. */
+/* State shared by all pages of one prompt. */
 struct page_env {
 	const struct hash_key *key;
 	uint32_t page;		/* bytes a page */
 	uint32_t used, max;	/* pages made, and how many may be made */
-	bool full;		/* no more pages: <max> was reached, or memory ran out; stays so */
+	bool full;		/* <max> was reached or memory ran out: no more pages are added */
 };
 
 /* Append a page, or set env->full. */
 void page_push(struct page_env *env, struct page_vec *v, page_key k);
 
-/* Append <n> pages that were counted when they were made. */
+/* Append <n> pages that env->used counts already. */
 void page_append(struct page_env *env, struct page_vec *v, const page_key *p, uint32_t n);
 
-/* Take the last pages off, down to <n>. */
+/* Remove pages from the end until <n> are left. */
 void page_drop(struct page_env *env, struct page_vec *v, uint32_t n);
 
-/* One run of text on its way into pages. */
+/* One run of text that is being divided into pages. */
 struct pager {
 	struct page_vec *v;
-	uint64_t n_units;	/* bytes so far, in pages or not */
-	uint64_t mark;		/* if not 0: goes into the key of the next page */
+	uint64_t n_units;	/* bytes so far, including the unfinished page */
+	uint64_t mark;		/* mixed into the key of the next page, if not 0 */
 	uint32_t fill;
-	uint8_t buf[TEXT_PAGE_MAX];	/* the page that is not full yet */
+	uint8_t buf[TEXT_PAGE_MAX];	/* the unfinished page */
 };
 
 void pager_start(struct pager *pg, struct page_vec *v, uint64_t mark);
 void pager_add(struct page_env *env, struct pager *pg, const char *p, size_t n);
 
-/* The page that is not full becomes a padded one; nothing if it is empty. */
+/* End the unfinished page as a padded one, unless it is empty. */
 void pager_pad(struct page_env *env, struct pager *pg);
 
-/* A page of one value, behind what was there, which is padded. Counts as a page of text. */
+/* Pad the unfinished page, then add a page for one value. It counts as a page of text. */
 void pager_value(struct page_env *env, struct pager *pg, uint64_t value);
 
-/* A hash of the bytes that did not fill a page. */
+/* Return a hash of the unfinished page, or 0 if it is empty. */
 uint64_t pager_rest(const struct page_env *env, const struct pager *pg);
 
-/* A hash of bytes that come in pieces. */
+/* A hash of bytes that arrive in pieces. */
 struct digest {
 	uint64_t h, n;
 	uint32_t fill;

@@ -1,5 +1,5 @@
-/* What each key means. Keys are few, so a table is looked through from its start: one length and one
- * byte are compared before the rest, and the frequent keys come first.
+/* The tables of keys. They are short, so a lookup scans from the start: it compares the length
+ * and one byte before the rest, and frequent keys come first.
  *
  *              system segment         prompt                  tools segment
  *   chat       -                      messages                tools, functions, documents
@@ -16,9 +16,9 @@
  *              reasoning_content, reasoning, refusal     third run
  * A part:      text; thinking; refusal; content (of a tool result); input (of a tool call); media
  *
- * Left out on purpose: ids (id, call_id, tool_call_id, item_id), status, annotations, citations,
- * cache_control, signature, previous_response_id, "summary" and "encrypted_content" of reasoning
- * items (engines do not put them into the prompt), sampling parameters, response formats. */
+ * Omitted because engines do not put them into the prompt: ids (id, call_id, tool_call_id,
+ * item_id), status, annotations, citations, cache_control, signature, previous_response_id,
+ * "summary" and "encrypted_content" of reasoning items, sampling parameters, response formats. */
 #include "agent/prompt/rules.h"
 
 #define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }
@@ -145,7 +145,7 @@ static const struct rule part[] = {
 	END
 };
 
-_Static_assert(sizeof(part) / sizeof(part[0]) <= 32, "a bit for each rule of a part");
+_Static_assert(sizeof(part) / sizeof(part[0]) <= 32, "one bit per rule of a part");
 
 static const struct rule call[] = {
 	RULE("function", ACT_FUNCTION, 0),

@@ -1,13 +1,13 @@
-/* rules.h - what each key of a request body means, by API. Inside agent/prompt only. */
+/* rules.h - private to agent/prompt: the meaning of each key of a request body, by API. */
 #ifndef KVROUTE_PROMPT_RULES_H
 #define KVROUTE_PROMPT_RULES_H
 
 #include "agent/prompt/prompt.h"
 
-/* Where a key stands. */
+/* The object that holds a key. */
 enum place {
 	PLACE_TOP,		/* the body itself */
-	PLACE_METADATA,		/* "metadata" in it */
+	PLACE_METADATA,		/* its member "metadata" */
 	PLACE_MESSAGE,		/* an element of "messages" or "input" */
 	PLACE_PART,		/* an element of a list of content parts */
 	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
@@ -19,28 +19,28 @@ enum act {
 	ACT_NAME,		/* <arg> enum name_slot */
 	ACT_METADATA,
 	ACT_SYSTEM,		/* text or a list of parts -> the system segment */
-	ACT_TOOLS,		/* any value -> the tools segment; <arg>: which of three */
+	ACT_TOOLS,		/* any value -> the tools segment; <arg>: TOOLS_... */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */
 	ACT_PROMPT,		/* text, ids, or a list of either */
-	ACT_TRUNCATE,		/* anything but null: the engine does not take all of it */
+	ACT_TRUNCATE,		/* if not null, the engine uses a part of the prompt only */
 	/* message */
 	ACT_ROLE, ACT_MESSAGE_NAME, ACT_TYPE,
 	ACT_CONTENT,		/* text or a list of parts */
 	ACT_CALLS,		/* list of calls, or one call */
 	ACT_CALL_TEXT,		/* the arguments of a message that is a call itself */
 	ACT_ASIDE,		/* reasoning, refusal: text */
-	/* part; <arg> of the first three: the byte that comes before, see MARK_ */
+	/* part; <arg> of the first three: the byte before it, MARK_... */
 	ACT_TEXT,
 	ACT_JSON,		/* text, or a value as JSON text */
 	ACT_PARTS,		/* text or a list of parts, one level down */
 	ACT_MEDIA,
 	ACT_PART_NAME,		/* of a call */
 	/* call */
-	ACT_FUNCTION,		/* the same again inside */
+	ACT_FUNCTION,		/* an object with the same keys */
 	ACT_CALL_NAME, ACT_ARGUMENTS
 };
 
-/* Names, in the order of rank where several keys mean one thing. */
+/* Names. Where several keys set one name, the lower value wins. */
 enum name_slot {
 	NAME_MODEL,
 	NAME_LORA_PATH, NAME_LORA_NAME, NAME_ADAPTER,
@@ -51,7 +51,7 @@ enum name_slot {
 
 enum { TOOLS_TOOLS, TOOLS_FUNCTIONS, TOOLS_DOCUMENTS, TOOLS_SLOTS };
 
-/* Bytes that UTF-8 never contains, so text cannot imitate them. */
+/* Bytes that never occur in UTF-8, so no text can contain them. */
 enum {
 	MARK_TEXT = 0xff,	/* between two parts of text; not before the first */
 	MARK_CALL = 0xfe,	/* 8 bytes of hash follow: the name of a call, at its end */
@@ -67,10 +67,10 @@ struct rule {
 	uint8_t n, act, arg;
 };
 
-/* NULL: this key does not count there. */
+/* Return the rule of <key> in <place>, or NULL if the key does not count there. */
 const struct rule *rule_find(enum prompt_api api, enum place place, struct span key);
 
-/* A small number that tells the rules of PLACE_PART apart: below 32. */
+/* Return the number of a rule of PLACE_PART, below 32. */
 unsigned int rule_part_bit(const struct rule *r);
 
 #endif

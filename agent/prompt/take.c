@@ -1,15 +1,15 @@
-/* Values taken as a whole: whatever is in them, until they end.
+/* Consume values whole, with everything in them, until they end.
  *
- *   TAKE_SKIP     nothing of it counts
- *   TAKE_TEXT     a string, into pages
- *   TAKE_JSON     any value as JSON text, into pages
- *   TAKE_DIGEST   a string, into one hash (role, name)
- *   TAKE_NAME     a string, kept (model, adapter, salt, user)
- *   TAKE_SALT     any value as JSON text, into one hash: a salt that is no string separates, too
- *   TAKE_MEDIA    any value, into one hash that does not depend on the order of keys, so that
+ *   TAKE_SKIP     ignore the value
+ *   TAKE_TEXT     a string: hash it into pages
+ *   TAKE_JSON     any value: hash its JSON text into pages
+ *   TAKE_DIGEST   a string: compute one hash (role, name)
+ *   TAKE_NAME     a string: keep it (model, adapter, salt, user)
+ *   TAKE_SALT     any value: compute one hash of its JSON text, because such a salt separates too
+ *   TAKE_MEDIA    any value: compute one hash that does not depend on the order of keys, so that
  *                 "image_url": "U" and "image_url": {"url": "U"} are the same image
  *
- * What happens when the value ends was said at its start (enum after) and is done by body_taken(). */
+ * The start of a value sets the action for its end (enum after); body_taken() carries it out. */
 #include "agent/prompt/body.h"
 
 static bool is_scalar(enum json_event ev)
@@ -34,7 +34,7 @@ static void name_add(struct request *r, struct span text)
 	m->n += (uint16_t)n;
 }
 
-/* A value with members is had as text from here on; one without is its own text. */
+/* Return the text of an event. An object or array is read as text from here on. */
 static struct span value_text(struct body *b, enum json_event ev, struct span text)
 {
 	switch (ev) {
@@ -80,7 +80,7 @@ static void media_member_end(struct body *b)
 		x->sum += x->plain ? h : hash_mix(b->key, x->key, h);
 }
 
-/* Members of the value count one by one; what is deeper is text. */
+/* Hash each member of the value by itself; a nested value counts as text. */
 static void media_take(struct body *b, uint16_t depth, enum json_event ev, struct span text)
 {
 	struct request *r = &b->r;
@@ -112,7 +112,7 @@ void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span 
 	struct request *r = &b->r;
 
 	switch (r->take) {
-	case TAKE_TEXT:		/* text itself goes by here: on_event() */
+	case TAKE_TEXT:		/* on_event() handles the text itself */
 		break;
 	case TAKE_JSON:
 		text = value_text(b, ev, text);
@@ -139,7 +139,7 @@ void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span 
 		body_taken(b);
 }
 
-/* <ev> starts a value: all of it goes there. */
+/* Consume the value that <ev> starts. */
 void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
 		struct span text)
 {
@@ -174,7 +174,8 @@ void take_text(struct body *b, struct pager *out, enum after after)
 	b->r.take_depth = b->r.json.depth;
 }
 
-/* "cache_control" is left out <drop_levels> levels down (0: nowhere). */
+/* Consume a value as JSON text. "cache_control" is dropped <drop_levels> levels down (0:
+ * nowhere). */
 void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
 	       struct span text, uint16_t drop_levels)
 {

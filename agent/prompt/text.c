@@ -1,16 +1,21 @@
-/* text.c - from events of the JSON scanner to the words of a prompt.
+/* text.c - collect the text or ids of a prompt from events of the JSON scanner.
  *
- * A prompt lies at most two lists deep in the body's object, so the depth says where an event stands:
+ * A prompt is at most two lists deep in the body's object, so the depth tells the place of an
+ * event:
  *
- *   depth 1   a member of the body: its key says whether it holds the prompt      {"prompt": "text"}
- *   depth 2   an element of that list: a text, an id, or a list of ids            {"prompt": ["text"]}, {"prompt": [1]}
+ *   depth 1   a member of the body: its key says whether it holds the prompt      {"prompt":
+ *   "text"}
+ *   depth 2   an element of that list: a text, an id, or a list of ids            {"prompt":
+ *   ["text"]}, {"prompt": [1]}
  *   depth 3   an id of such a list                                                {"prompt": [[1]]}
  *
- * It is not done in one go with the scanner of body.c, which is what every request pays for: this one runs only where the model is known
- * to want words, and then over text that the first has just brought into the cache. It knows four keys and no
- * name, and copies what it takes once (a memcpy of the decoded text; escapes make borrowing it useless).
+ * This scanner is apart from that of body.c, because every request pays for that one. This one
+ * runs only if the model has a tokenizer, over text that the other has just brought into the
+ * cache. It knows four keys and copies the decoded text once; borrowing would not help because
+ * of escapes.
  *
- * Equal to batch.c in what counts; tests/unit/prompt/test_text.c compares the two on bodies of all kinds. */
+ * It counts the same prompts as batch.c; tests/unit/prompt/test_text.c compares the two on
+ * bodies of all kinds. */
 #include <endian.h>
 
 #include "agent/base/mem.h"
@@ -27,9 +32,10 @@ bool prompt_text_possible(enum prompt_api api)
 	return api == API_COMPLETIONS || api == API_EMBEDDINGS || api == API_GENERATE;
 }
 
-/* ---- what is taken --------------------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------- */
 
-/* Room for <more> behind <n> of <size> bytes each; what was there is wiped where it lay. False: it is lost from here on. */
+/* Make room for <more> elements of <size> bytes after <n>; the old block is wiped. Returns
+ * false, and sets t->lost, if there is no memory. */
 static bool room(struct prompt_text *t, void *vec, size_t n, size_t *cap, size_t more, size_t size)
 {
 	size_t want = *cap > 0 ? *cap : ROOM_LEAST / size;
@@ -93,10 +99,11 @@ static void add_id(struct prompt_text *t, token_id id)
 
 static bool is_start(enum json_event ev)
 {
-	return ev == JSON_OBJECT || ev == JSON_ARRAY || ev == JSON_STRING || (ev >= JSON_NUMBER && ev <= JSON_NULL);
+	return ev == JSON_OBJECT || ev == JSON_ARRAY || ev == JSON_STRING ||
+	       (ev >= JSON_NUMBER && ev <= JSON_NULL);
 }
 
-/* The value of a digit string that is an id; -1 when it is none. */
+/* Return the id that <s> spells, or -1 if it is not one. */
 static int64_t id_of(struct span s)
 {
 	int64_t v = 0;
@@ -111,20 +118,21 @@ static int64_t id_of(struct span s)
 	return v <= UINT32_MAX ? v : -1;
 }
 
-/* -1: it is no number that could be an id. */
+/* Return the id of an event, or -1 if it is not one. */
 static int64_t number_of(const struct json *j, enum json_event ev, struct span text)
 {
 	return ev != JSON_NUMBER ? -1 : j->integer >= 0 ? j->integer : id_of(text);
 }
 
-/* ---- where it stands ------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static bool is_special(const struct prompt_text *t, struct span key)
 {
 	return t->api != API_GENERATE && span_eq(key, SPAN("add_special_tokens"));
 }
 
-static const struct rule special_rule = { "add_special_tokens", 18, ACT_NONE, 0 }, side_rule = { "truncation_side", 15, ACT_NONE, 0 };
+static const struct rule special_rule = { "add_special_tokens", 18, ACT_NONE, 0 },
+			 side_rule = { "truncation_side", 15, ACT_NONE, 0 };
 
 static void on_key(struct prompt_text *t, struct span key)
 {
@@ -134,8 +142,9 @@ static void on_key(struct prompt_text *t, struct span key)
 		t->rule = span_eq(key, SPAN("truncation_side")) ? &side_rule : rule_find(t->api, PLACE_TOP, key);
 }
 
-/* Values of the members that are no prompt. */
-static void take_option(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+/* Read the value of an option. */
+static void take_option(struct prompt_text *t, const struct json *j, enum json_event ev,
+			struct span text)
 {
 	const struct rule *r = t->rule;
 
@@ -149,7 +158,8 @@ static void take_option(struct prompt_text *t, const struct json *j, enum json_e
 		t->keep = ev == JSON_NULL ? -1 : number_of(j, ev, text) > 0 ? number_of(j, ev, text) : 0;
 }
 
-/* A value of a key that holds the prompt: what another left is void, unless this is null. */
+/* Start a value of a key that holds the prompt: drop the items of another key. A null of another
+ * key than the current holder changes nothing. */
 static void make_void(struct prompt_text *t, bool null)
 {
 	if (null && t->held != t->rule)
@@ -185,7 +195,8 @@ static void member_end(struct prompt_text *t)
 	t->taking = false;
 }
 
-static void number(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+static void number(struct prompt_text *t, const struct json *j, enum json_event ev,
+		   struct span text)
 {
 	int64_t v = number_of(j, ev, text);
 
@@ -195,12 +206,18 @@ static void number(struct prompt_text *t, const struct json *j, enum json_event 
 		add_id(t, (token_id)v);
 }
 
-/* Of the list that is the prompt. The first one says what kind it is. */
-static void element_start(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+/* Start an element of the list of prompts. The first element sets the kind of the list. */
+static void element_start(struct prompt_text *t, const struct json *j, enum json_event ev,
+			  struct span text)
 {
-	enum text_kind was = t->kind, kind = ev == JSON_STRING ? TEXT_WORDS : ev == JSON_NUMBER ? TEXT_IDS :
-					     ev == JSON_ARRAY ? TEXT_LISTS : TEXT_NONE;
+	enum text_kind was = t->kind, kind = TEXT_NONE;
 
+	if (ev == JSON_STRING)
+		kind = TEXT_WORDS;
+	else if (ev == JSON_NUMBER)
+		kind = TEXT_IDS;
+	else if (ev == JSON_ARRAY)
+		kind = TEXT_LISTS;
 	t->bad = kind == TEXT_NONE || (was != TEXT_NONE && was != kind);
 	if (t->bad)
 		return;
@@ -216,7 +233,8 @@ static bool is_end(enum json_event ev)
 	return ev == JSON_OBJECT_END || ev == JSON_ARRAY_END || ev == JSON_STRING_END;
 }
 
-static void inside(struct prompt_text *t, const struct json *j, enum json_event ev, struct span text)
+static void inside(struct prompt_text *t, const struct json *j, enum json_event ev,
+		   struct span text)
 {
 	if (ev == JSON_STRING_PART)
 		add_words(t, text);
@@ -276,10 +294,11 @@ size_t prompt_text_bytes(const struct prompt_text *t)
 {
 	if (t == NULL)
 		return 0;
-	return sizeof(*t) + t->words.cap + t->ids.cap * sizeof(*t->ids.p) + t->items.cap * sizeof(*t->items.p);
+	return sizeof(*t) + t->words.cap + t->ids.cap * sizeof(*t->ids.p) +
+	       t->items.cap * sizeof(*t->items.p);
 }
 
-/* A body far above the usual does not keep its room for ever. */
+/* Free the memory of an unusually large body. */
 static void shrink(struct prompt_text *t)
 {
 	if (prompt_text_bytes(t) <= ROOM_KEPT)
@@ -312,9 +331,10 @@ void prompt_text_feed(struct prompt_text *t, const char *p, size_t n)
 	json_feed(&t->json, p, n);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------ */
+/* ---- pages
+ * ------------------------------------------------------------------------------------ */
 
-/* Of ids as they lie in memory, and on machines that put the high byte first, of a copy. */
+/* Hash one page of ids in place, or a copy on big-endian machines. */
 static page_key page_of(const struct hash_key *key, const token_id *ids, uint32_t page)
 {
 #if __BYTE_ORDER == __LITTLE_ENDIAN
@@ -328,8 +348,8 @@ static page_key page_of(const struct hash_key *key, const token_id *ids, uint32_
 #endif
 }
 
-int prompt_pages_of_ids(const struct hash_key *key, const token_id *ids, size_t n, uint32_t page, bool later, uint32_t max,
-			struct page_vec *out)
+int prompt_pages_of_ids(const struct hash_key *key, const token_id *ids, size_t n, uint32_t page,
+			bool later, uint32_t max, struct page_vec *out)
 {
 	page_key k;
 
