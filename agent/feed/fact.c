@@ -9,9 +9,10 @@ void fact_init(struct fact *f, enum fact_kind kind)
 	};
 }
 
-/* configuration.txt 8.5: the first letter is the event that ended the session, the second the state
- * it was in. 'c' and 's' are the sides' time-outs; "PH" is an answer that is no HTTP
- * (measured on 2.6 and 3.2); "PD" may be the client's own body, and is nobody's fault. */
+/* configuration.txt 8.5: the first letter is the event that ended the session, the second its
+ * state. 'c' and 's' are timeouts of client and server. "PH" is a response that is not HTTP
+ * (measured on 2.6 and 3.2). "PD" may be caused by the client's body and is no evidence against
+ * the server. */
 enum fact_end fact_end_of(struct span ts)
 {
 	if (ts.n < 2)

@@ -1,4 +1,4 @@
-/* fact.h - something learned after a decision: what every source is decoded into. */
+/* fact.h - an event learned after a decision. Every source is decoded into this struct. */
 #ifndef KVROUTE_FEED_FACT_H
 #define KVROUTE_FEED_FACT_H
 
@@ -12,21 +12,21 @@ enum fact_kind {
 /* How a request ended, from HAProxy's two-letter state (%ts; configuration.txt 8.5). */
 enum fact_end {
 	END_UNKNOWN,
-	END_OK,			/* "--": as it should */
-	END_CLIENT,		/* C.: the client went away */
-	END_CONNECT,		/* SC: refused, or not reached in time */
-	END_SERVER,		/* S.: died, too late, or no HTTP (PH); D.: killed as it went DOWN */
-	END_QUEUE,		/* .Q: never left HAProxy's queue */
+	END_OK,			/* "--": normal */
+	END_CLIENT,		/* C.: the client closed */
+	END_CONNECT,		/* SC: connection refused or timed out */
+	END_SERVER,		/* S.: closed, timed out or not HTTP (PH); D.: ended when it went DOWN */
+	END_QUEUE,		/* .Q: ended in HAProxy's queue */
 	END_PROXY		/* P., R., I., K. ...: HAProxy ended it */
 };
 
-/* Spans borrow from the bytes decoded. A field the source lacks is empty, or -1. */
+/* Spans borrow from the decoded bytes. A field that the source lacks is empty or -1. */
 struct fact {
 	enum fact_kind kind;
-	struct span uid;	/* joins request, response and log; without it a fact says nothing */
+	struct span uid;	/* joins request, response and log line; required */
 	struct span pool;
-	struct span server;	/* who really served; "" or "<NOSRV>": nobody */
-	struct span wanted;	/* DONE: what we had answered */
+	struct span server;	/* the server that handled it; "" or "<NOSRV>": none */
+	struct span wanted;	/* DONE: the server that the decision named */
 	struct span type;	/* FIRST: content type of the response */
 	int32_t status;		/* HTTP status; -1 unknown */
 	enum fact_end end;	/* DONE */
@@ -35,29 +35,28 @@ struct fact {
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
 	bool redispatched;	/* DONE: %rc began with '+' */
 	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
-	struct span token;	/* DONE, of a log line: what it gave to be believed */
-	bool line;		/* DONE: of a log line; then also: */
-	bool has_why;		/* it has <why>, that of our answer as HAProxy kept it */
-	struct span why;
-	int32_t error;		/* of HAProxy, as it asked us; 0: none; -1 unknown */
-	const char *lacks;	/* the first field that it should have and has not; NULL: none */
+	struct span token;	/* DONE, of a log line: the shared token that authenticates it */
+	bool line;		/* DONE: from a log line, which also sets the fields below */
+	bool has_why;		/* the line has a field "why" */
+	struct span why;	/* the decision's reason, as HAProxy stored it */
+	int32_t error;		/* HAProxy's error code of the SPOE request; 0: none; -1 unknown */
+	const char *lacks;	/* first required field that the line lacks; NULL: none */
 };
 
-/* All fields empty or unknown. */
+/* Set all fields to empty or unknown. */
 void fact_init(struct fact *f, enum fact_kind kind);
 enum fact_end fact_end_of(struct span ts);
 
-/* What an answer, or the want of one, says about the server it came from. Nothing (NONE) when the
- * client left, when the request never left HAProxy's queue, when HAProxy ended it, and for what is
- * the client's own fault: 4xx other than 429. */
+/* Evidence about a server from one request. NONE if the client closed, if the request ended in
+ * HAProxy's queue, if HAProxy ended it, and for errors of the client (4xx other than 429). */
 enum verdict {
 	VERDICT_NONE,
 	VERDICT_WORKED,		/* answered 2xx */
-	VERDICT_FAILURE,	/* from here on */
-	VERDICT_CONNECT = VERDICT_FAILURE,	/* refused, or not reached */
-	VERDICT_BROKEN,		/* died or too late, before its answer or in the middle of it */
-	VERDICT_5XX,		/* said that it failed */
-	VERDICT_429,		/* said that it has too much to do */
+	VERDICT_FAILURE,	/* this and all later values are failures */
+	VERDICT_CONNECT = VERDICT_FAILURE,	/* connection refused or timed out */
+	VERDICT_BROKEN,		/* closed or timed out before or during its response */
+	VERDICT_5XX,		/* answered with an error */
+	VERDICT_429,		/* answered that it is overloaded */
 	VERDICT_COUNT
 };
 

@@ -1,9 +1,10 @@
-/* hastats.c - CSV byte by byte, kept only where a column is ours.
+/* hastats.c - parse CSV byte by byte and keep the required columns only.
  *
- * A library would want whole lines, and a buffer for them: a row of 3.2 has 207 columns, of which seven
- * matter. So the machine has no line buffer at all: a byte goes into the field of its column, or nowhere.
- * Quotes follow RFC 4180, which is what HAProxy's csv_enc() writes (a field with a comma, a quote or a
- * new line in it, such as the reason a check failed for: an engine has a say in that). */
+ * A row of 3.2 has 207 columns, of which eight matter. A library would need a buffer for whole
+ * lines; this parser has none: each byte goes into the field of its column or is skipped.
+ * Quoting follows RFC 4180, as HAProxy's csv_enc() writes it: a field is quoted if it holds a
+ * comma, a quote or a new line, such as the reason of a failed check, which an engine can
+ * influence. */
 #include "agent/feed/hastats.h"
 
 static const char *const column_names[HASTATS_WANTED] = {
@@ -61,7 +62,7 @@ static bool field_lost(const struct hastats_field *f)
 	return f->n > HASTATS_FIELD_MAX;
 }
 
-/* Where the bytes of the field being read go; NULL: nowhere. */
+/* Return the field that holds the current column, or NULL if the column is ignored. */
 static struct hastats_field *field_here(struct hastats *h)
 {
 	uint8_t w;
@@ -72,7 +73,7 @@ static struct hastats_field *field_here(struct hastats *h)
 	return w < HASTATS_WANTED ? &h->fields[w] : NULL;
 }
 
-/* The first of two columns of one name is it. */
+/* End a column name. If two columns have one name, the first counts. */
 static void name_end(struct hastats *h)
 {
 	if (h->column < HASTATS_COLUMNS_MAX && !field_lost(&h->name)) {
@@ -97,7 +98,7 @@ static int names_end(struct hastats *h)
 	return 0;
 }
 
-/* What HAProxy lets names of proxies and servers be made of (invalid_char() in its tools.c). */
+/* Tell if HAProxy allows the name of a proxy or server (invalid_char() in its tools.c). */
 static bool is_name(const struct hastats_field *f)
 {
 	if (f->n == 0 || field_lost(f))
@@ -129,7 +130,8 @@ static bool to_number(const struct hastats_field *f, uint32_t *v)
 	return true;
 }
 
-/* A word that we do not know tells nothing: no guess. */
+/* Parse the first word of `status`. Returns false for an unknown word, because a guess could be
+ * wrong. */
 static bool to_state(const struct hastats_field *f, enum hastats_state *state)
 {
 	const char *space = memchr(f->text, ' ', field_lost(f) ? 0 : f->n);
@@ -157,7 +159,8 @@ static void row_end(struct hastats *h)
 		return;
 	if (type->n != 1 || type->text[0] != '2' || !is_name(&f[HASTATS_POOL]) ||
 	    !is_name(&f[HASTATS_SERVER]) || !to_state(&f[HASTATS_STATUS], &row.state) ||
-	    !to_number(&f[HASTATS_WEIGHT], &row.weight) || !to_number(&f[HASTATS_SESSIONS], &row.sessions) ||
+	    !to_number(&f[HASTATS_WEIGHT], &row.weight) ||
+	    !to_number(&f[HASTATS_SESSIONS], &row.sessions) ||
 	    !to_number(&f[HASTATS_QUEUE], &row.queue)) {
 		h->bad_rows++;
 		return;
@@ -169,7 +172,7 @@ static void row_end(struct hastats *h)
 	h->row(h->arg, &row);
 }
 
-/* 1: that was the empty line behind the last row. */
+/* End a line. Returns 1 if it was the empty line after the last row. */
 static int line_end(struct hastats *h)
 {
 	int rc = 0;
@@ -206,7 +209,7 @@ static int in_field(struct hastats *h, char c)
 		h->at = h->at == HASTATS_START ? HASTATS_QUOTED : HASTATS_QUOTE;
 		return 0;
 	}
-	if (h->at == HASTATS_QUOTE)	/* two are one; anything else behind a closing one is no CSV */
+	if (h->at == HASTATS_QUOTE)	/* two quotes are one; CSV allows nothing else after a closing one */
 		h->at = c == '"' ? HASTATS_QUOTED : HASTATS_PLAIN;
 	else if (h->at == HASTATS_START)
 		h->at = HASTATS_PLAIN;
@@ -216,7 +219,7 @@ static int in_field(struct hastats *h, char c)
 	return 0;
 }
 
-/* The rest of the first line is worth having: "Permission denied", "No such proxy.", "HTTP/1.1 400". */
+/* Keep the first line for the log: "Permission denied", "No such proxy.", "HTTP/1.1 400". */
 static int foreign(struct hastats *h, char c)
 {
 	struct hastats_field *f = &h->name;

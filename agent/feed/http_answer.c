@@ -1,3 +1,5 @@
+/* Parse an HTTP/1 response line by line. Only the start of each line is buffered; the body is
+ * passed on as it arrives. */
 #include "agent/base/num.h"
 #include "agent/feed/http_answer.h"
 
@@ -7,9 +9,9 @@ const char *http_answer_strerror(int error)
 		"no error",
 		"not HTTP/1",
 		"the head is too long",
-		"where the body ends is not clear",
+		"the length of the body is ambiguous",
 		"the body is too long",
-		"the connection ended before the answer did",
+		"the connection closed before the end of the answer",
 	};
 
 	if (error < 0)
@@ -30,11 +32,12 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* "HTTP/1.1 200" and either the end or a blank. */
+/* Parse "HTTP/1.1 200", followed by the end of the line or a blank. */
 static int status_line(struct http_answer *a, struct span s)
 {
-	if (s.n < 12 || memcmp(s.p, "HTTP/1.", 7) != 0 || !is_digit(s.p[7]) || s.p[8] != ' ' || !is_digit(s.p[9]) ||
-	    !is_digit(s.p[10]) || !is_digit(s.p[11]) || (s.n > 12 && s.p[12] != ' '))
+	if (s.n < 12 || memcmp(s.p, "HTTP/1.", 7) != 0 || !is_digit(s.p[7]) || s.p[8] != ' ' ||
+	    !is_digit(s.p[9]) || !is_digit(s.p[10]) || !is_digit(s.p[11]) ||
+	    (s.n > 12 && s.p[12] != ' '))
 		return -HTTP_ANSWER_E_FOREIGN;
 	a->status = (s.p[9] - '0') * 100 + (s.p[10] - '0') * 10 + (s.p[11] - '0');
 	a->keep = s.p[7] != '0';
@@ -58,7 +61,7 @@ static struct span trimmed(struct span s)
 	return s;
 }
 
-/* Is <word> in the list, between commas? */
+/* Tell if <word> is an element of a list with commas. */
 static bool lists(struct span list, const char *word)
 {
 	while (list.n > 0) {
@@ -77,7 +80,8 @@ static int content_length(struct http_answer *a, struct span value)
 {
 	int64_t n;
 
-	if (value.n == 0 || !is_digit(value.p[0]) || !num_parse(value, &n) || (a->length >= 0 && a->length != n))
+	if (value.n == 0 || !is_digit(value.p[0]) || !num_parse(value, &n) ||
+	    (a->length >= 0 && a->length != n))
 		return -HTTP_ANSWER_E_LENGTH;
 	a->length = n;
 	return 0;
@@ -89,7 +93,7 @@ static int header(struct http_answer *a, struct span line, bool whole)
 	struct span name, value;
 
 	if (colon == NULL)
-		return 0;	/* says nothing to us */
+		return 0;	/* ignored */
 	name = span_of(line.p, (size_t)(colon - line.p));
 	value = trimmed(span_of(colon + 1, line.n - name.n - 1));
 	if (same(name, "content-length"))
@@ -104,7 +108,7 @@ static int header(struct http_answer *a, struct span line, bool whole)
 	return 0;
 }
 
-/* The empty line behind the headers. */
+/* Handle the empty line after the headers. */
 static int head_end(struct http_answer *a)
 {
 	if (a->status < 200) {
@@ -126,7 +130,16 @@ static int head_end(struct http_answer *a)
 	return 0;
 }
 
-/* Hexadecimal digits, and perhaps an extension behind a ';'. */
+static int hex_digit(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Parse the size of a chunk: hexadecimal digits, then an optional extension after ';'. */
 static int chunk_line(struct http_answer *a, struct span s)
 {
 	size_t i;
@@ -134,7 +147,7 @@ static int chunk_line(struct http_answer *a, struct span s)
 	a->left = 0;
 	for (i = 0; i < s.n; i++) {
 		char c = s.p[i];
-		int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		int digit = hex_digit(c);
 
 		if (digit < 0)
 			break;
@@ -174,11 +187,13 @@ static int line_end(struct http_answer *a)
 	}
 }
 
-/* Status line, header, size of a chunk, trailer: the bytes used, up to the end of one line. */
+/* Consume one line at most: status line, header, size of a chunk or trailer. Returns the bytes
+ * used. */
 static ssize_t in_line(struct http_answer *a, const char *p, size_t n)
 {
 	const char *lf = memchr(p, '\n', n);
-	size_t len = lf ? (size_t)(lf - p) : n, room = HTTP_ANSWER_LINE_MAX + 1 - a->n_line, k = len < room ? len : room;
+	size_t len = lf ? (size_t)(lf - p) : n, room = HTTP_ANSWER_LINE_MAX + 1 - a->n_line,
+	       k = len < room ? len : room;
 	int rc;
 
 	memcpy(a->line + a->n_line, p, k);

@@ -1,7 +1,8 @@
 /* logline.c - one table of fields, filled from the events of the JSON scanner.
  *
- * HAProxy writes numbers bare, but %Tr and its like are "-1" for what never happened and %rc has a
- * '+' in front of a redispatch, so that one comes as a string. Both spellings are taken for all. */
+ * HAProxy writes most numbers without quotes. Times such as %Tr are -1 if the event did not
+ * occur; %rc is a string, because it has a '+' before a redispatch. Every number may come in
+ * either form. */
 #include "agent/base/json.h"
 #include "agent/base/num.h"
 #include "agent/feed/logline.h"
@@ -12,7 +13,7 @@ static const struct field {
 	const char *key;
 	enum field_kind kind;
 	size_t offset;
-	bool needed;		/* by what is learned, or by what is told of a fault */
+	bool needed;		/* required for learning or for finding faults of the set-up */
 } fields[] = {
 	{ "uid", F_SPAN, offsetof(struct fact, uid), true },
 	{ "be", F_SPAN, offsetof(struct fact, pool), true },
@@ -38,10 +39,10 @@ static const struct field {
 struct parse {
 	struct logline *l;
 	struct fact *f;
-	const struct field *field;	/* the key just seen, when it is one of ours */
-	size_t start;			/* of the string being taken */
+	const struct field *field;	/* field of the last key; NULL: unknown key */
+	size_t start;			/* start of the current string */
 	bool lost;			/* a string did not fit */
-	bool whole;			/* the object has ended; what follows is none of ours */
+	bool whole;			/* the object has ended; later text is ignored */
 	uint32_t seen;			/* bit i: fields[i] */
 };
 
@@ -139,7 +140,8 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 	}
 }
 
-/* What HAProxy has no error of is "-" there, which is no number. */
+/* Finish the fact from the set of keys seen. HAProxy writes "-" for no error, which is not a
+ * number. */
 static void take_seen(const struct parse *p, struct fact *f)
 {
 	f->line = true;
@@ -165,7 +167,7 @@ int logline_parse(struct logline *l, const char *p, size_t n, struct fact *f)
 	if (brace == NULL)
 		return -1;
 	json_init(&j, 8, on_json, &state);
-	/* not whether it is JSON to the end: behind the object may stand a log line for people */
+	/* ignore a parse error after the object, where a second log line may follow */
 	json_feed(&j, brace, n - (size_t)(brace - p));
 	if (!state.whole)
 		return -1;

@@ -1,9 +1,10 @@
-/* metrics.c - the text format byte by byte, kept only where a series is ours.
+/* metrics.c - parse the text format byte by byte and keep known series only.
  *
- * Nothing is kept of a line but the name of its metric, the label being read and the number behind it, so a line
- * may be as long as it likes. A line that turns out not to be ours is passed over with memchr(): of an engine's
- * 60 to 500 KB that is nearly all. What a name means is in one table; of several rows with one meaning the first
- * that has a series counts, because an engine that renames a metric gives it under both names for a while. */
+ * Of a line the parser keeps the metric's name, the current label and the number, so lines may
+ * have any length. A line of an unknown metric is skipped with memchr(); that is nearly all of
+ * an engine's 60 to 500 KB. One table maps names to meanings. If several names have one meaning,
+ * the first one with a series counts, because an engine that renames a metric exports both names
+ * for a while. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,15 +18,21 @@ static const struct {
 	struct span name;
 	enum meaning meaning;
 } rows[METRICS_ROWS] = {
-	{ NAME("vllm:num_requests_waiting"), WAITING }, { NAME("sglang:num_queue_reqs"), WAITING },
+	{ NAME("vllm:num_requests_waiting"), WAITING },
+	{ NAME("sglang:num_queue_reqs"), WAITING },
 	{ NAME("trtllm_num_requests_waiting"), WAITING },
-	{ NAME("vllm:num_requests_running"), RUNNING }, { NAME("sglang:num_running_reqs"), RUNNING },
+	{ NAME("vllm:num_requests_running"), RUNNING },
+	{ NAME("sglang:num_running_reqs"), RUNNING },
 	{ NAME("trtllm_num_requests_running"), RUNNING },
-	{ NAME("vllm:kv_cache_usage_perc"), USED }, { NAME("vllm:gpu_cache_usage_perc"), USED },
-	{ NAME("sglang:token_usage"), USED }, { NAME("trtllm_kv_cache_utilization"), USED },
-	{ NAME("trtllm_kv_cache_tokens_per_block"), BLOCK_SIZE }, { NAME("trtllm_kv_cache_max_blocks"), BLOCKS },
+	{ NAME("vllm:kv_cache_usage_perc"), USED },
+	{ NAME("vllm:gpu_cache_usage_perc"), USED },
+	{ NAME("sglang:token_usage"), USED },
+	{ NAME("trtllm_kv_cache_utilization"), USED },
+	{ NAME("trtllm_kv_cache_tokens_per_block"), BLOCK_SIZE },
+	{ NAME("trtllm_kv_cache_max_blocks"), BLOCKS },
 	{ NAME("sglang:max_total_num_tokens"), TOKENS },
-	{ NAME("vllm:cache_config_info"), CONFIG }, { NAME("sglang:cache_config_info"), CONFIG },
+	{ NAME("vllm:cache_config_info"), CONFIG },
+	{ NAME("sglang:cache_config_info"), CONFIG },
 	{ NAME("vllm:lora_requests_info"), ADAPTERS },
 };
 
@@ -33,13 +40,20 @@ static const struct {
 	const char *name;
 	enum metrics_label label;
 } labels[] = {
-	{ "block_size", LABEL_BLOCK_SIZE }, { "page_size", LABEL_BLOCK_SIZE }, { "num_gpu_blocks", LABEL_BLOCKS },
-	{ "num_pages", LABEL_BLOCKS }, { "kv_cache_size_tokens", LABEL_TOKENS }, { "max_lora", LABEL_MAX_LORA },
-	{ "tp_rank", LABEL_TP }, { "pp_rank", LABEL_PP }, { "dp_rank", LABEL_DP },
-	{ "running_lora_adapters", LABEL_RUNNING }, { "waiting_lora_adapters", LABEL_WAITING },
+	{ "block_size", LABEL_BLOCK_SIZE },
+	{ "page_size", LABEL_BLOCK_SIZE },
+	{ "num_gpu_blocks", LABEL_BLOCKS },
+	{ "num_pages", LABEL_BLOCKS },
+	{ "kv_cache_size_tokens", LABEL_TOKENS },
+	{ "max_lora", LABEL_MAX_LORA },
+	{ "tp_rank", LABEL_TP },
+	{ "pp_rank", LABEL_PP },
+	{ "dp_rank", LABEL_DP },
+	{ "running_lora_adapters", LABEL_RUNNING },
+	{ "waiting_lora_adapters", LABEL_WAITING },
 };
 
-/* No engine has more, and sums of them stay exact. */
+/* Larger values are rejected. No engine has so many, and sums below stay exact in a double. */
 #define COUNT_MAX	1e12
 
 const char *metrics_strerror(int error)
@@ -47,7 +61,7 @@ const char *metrics_strerror(int error)
 	static const char *const texts[METRICS_E_COUNT] = {
 		"no error",
 		"the answer is too long",
-		"no metric of an engine in it",
+		"the answer has no metric of a known engine",
 	};
 
 	if (error < 0)
@@ -62,9 +76,10 @@ void metrics_init(struct metrics *m)
 	m->max_lora = -1;
 }
 
-/* ---- adapters -------------------------------------------------------------------------------------- */
+/* ---- adapters
+ * -------------------------------------------------------------------------------------- */
 
-/* The place of an adapter; NULL: all are taken by such as were named later. */
+/* Return the slot of an adapter, or NULL if all slots hold adapters named later than <at>. */
 static struct metrics_seen *seen_at(struct metrics *m, struct span name, double at)
 {
 	struct metrics_seen *oldest = m->seen, *s;
@@ -103,7 +118,7 @@ static void note_adapter(struct metrics *m, struct span name, double at, bool ru
 		s->a.waiting = true;
 }
 
-/* A name at the end of a list that was cut is half a name. */
+/* Note the adapters of a list. The last name of a truncated list is incomplete and skipped. */
 static void note_list(struct metrics *m, const struct metrics_list *l, double at, bool running)
 {
 	const char *p = l->text, *end = p + (l->n > METRICS_LIST_MAX ? METRICS_LIST_MAX : l->n), *comma;
@@ -129,7 +144,7 @@ static void note_adapters(struct metrics *m, double at)
 	note_list(m, &m->waiting, at, false);
 }
 
-/* The adapter that ran last of those not counted yet; NULL: none did. */
+/* Return the adapter that ran last, of those not reported yet, or NULL. */
 static struct metrics_seen *ran_last(struct metrics *m)
 {
 	struct metrics_seen *best = NULL;
@@ -140,7 +155,7 @@ static struct metrics_seen *ran_last(struct metrics *m)
 	return best;
 }
 
-/* Those that run have a place; the places left are of those that ran last, some of which wait to run again. */
+/* Report the adapters that run or wait, then those that ran last until max_lora are loaded. */
 static void report_adapters(struct metrics *m, struct engine_report *r)
 {
 	struct metrics_seen *s;
@@ -162,7 +177,8 @@ static void report_adapters(struct metrics *m, struct engine_report *r)
 	}
 }
 
-/* ---- one series ------------------------------------------------------------------------------------ */
+/* ---- one series
+ * ------------------------------------------------------------------------------------ */
 
 static bool to_double(const struct metrics *m, double *v)
 {
@@ -172,13 +188,13 @@ static bool to_double(const struct metrics *m, double *v)
 		return false;
 	memcpy(text, m->number, m->n_number);
 	text[m->n_number] = '\0';
-	if (text[strspn(text, "0123456789+-.eE")] != '\0')	/* strtod() takes more than the format does */
+	if (text[strspn(text, "0123456789+-.eE")] != '\0')	/* strtod() accepts more than the format */
 		return false;
 	*v = strtod(text, &end);
 	return end != text && *end == '\0' && isfinite(*v);
 }
 
-/* What says nothing: no error of the line's. */
+/* Tell if the value is "not a number" or infinite, which is valid but carries no information. */
 static bool is_no_number(const struct metrics *m)
 {
 	static const char *const words[] = { "NaN", "Nan", "nan", "+Inf", "Inf", "-Inf", "inf" };
@@ -234,7 +250,8 @@ static void series_start(struct metrics *m)
 	m->n_number = 0;
 }
 
-/* ---- its labels ------------------------------------------------------------------------------------ */
+/* ---- its labels
+ * ------------------------------------------------------------------------------------ */
 
 static enum metrics_label label_of(struct span name)
 {
@@ -270,7 +287,7 @@ static void value_add(struct metrics *m, char c)
 		list_add(&m->waiting, c);
 }
 
-/* "None" and its like are no numbers, and say nothing. */
+/* End the value of a label that holds a number. Other text, such as "None", counts as absent. */
 static void value_end(struct metrics *m)
 {
 	int64_t v = 0;
@@ -288,7 +305,8 @@ static void value_end(struct metrics *m)
 	m->n_number = 0;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------- */
+/* ---- bytes
+ * ----------------------------------------------------------------------------------------- */
 
 static int row_of(struct span name)
 {
@@ -320,7 +338,7 @@ static void in_line(struct metrics *m, char c)
 		return;
 	m->at = METRICS_SKIP;
 	if (!is_name(c))
-		return;		/* a comment, or nothing we look for */
+		return;		/* a comment, or not a metric */
 	m->at = METRICS_NAME;
 	m->name[0] = c;
 	m->n_name = 1;
@@ -456,13 +474,13 @@ static void byte(struct metrics *m, char c)
 	case METRICS_CLOSED: in_closed(m, c); break;
 	case METRICS_GAP:
 	case METRICS_NUMBER: in_number(m, c); break;
-	case METRICS_TAIL:	/* a time stamp, which nobody needs */
+	case METRICS_TAIL:	/* a time stamp, ignored */
 	case METRICS_SKIP: m->at = c == '\n' ? METRICS_LINE : m->at; break;
 	}
 }
 
-/* The rest of a name, as far as it is here: half of the time goes to names, so they are not taken byte by byte. One
- * that is longer than ours are ends here as well; in_name() looks at what comes then. */
+/* Consume the rest of a name at once, because names take half of the time. A name longer than
+ * all known ones stops here too; in_name() handles the next byte. */
 static const char *take_name(struct metrics *m, const char *p, const char *end)
 {
 	const char *from = p, *most = p + (METRICS_NAME_MAX - m->n_name);
@@ -495,9 +513,10 @@ int metrics_feed(struct metrics *m, const void *p, size_t n)
 	return 0;
 }
 
-/* ---- the report -------------------------------------------------------------------------------------- */
+/* ---- the report
+ * -------------------------------------------------------------------------------------- */
 
-/* The row that counts; -1: none has a series. */
+/* Return the first row of <meaning> that has a series, or -1. */
 static int row_with(const struct metrics *m, enum meaning meaning)
 {
 	for (int i = 0; i < METRICS_ROWS; i++)

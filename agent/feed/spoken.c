@@ -1,3 +1,4 @@
+/* Each protocol has a test for the start of its first message. */
 #include "agent/feed/spoken.h"
 
 static bool begins(struct span s, struct span with)
@@ -5,14 +6,13 @@ static bool begins(struct span s, struct span with)
 	return s.n >= with.n && memcmp(s.p, with.p, with.n) == 0;
 }
 
-/* A frame's length of less than 16 MiB, type HAPROXY-HELLO, flags with FIN and nothing else
- * (SPOE.txt 3.2). */
+/* Test for a frame below 16 MiB of type HAPROXY-HELLO whose only flag is FIN (SPOE.txt 3.2). */
 static bool is_spop(struct span s)
 {
 	return s.n >= 9 && s.p[0] == 0 && memcmp(s.p + 4, "\1\0\0\0\1", 5) == 0;
 }
 
-/* A handshake record with a ClientHello, of any version (RFC 8446, 5.1). */
+/* Test for a handshake record with a ClientHello of any version (RFC 8446, 5.1). */
 static bool is_tls(struct span s)
 {
 	return s.n >= 6 && s.p[0] == 0x16 && s.p[1] == 3 && s.p[5] == 1;
@@ -39,12 +39,12 @@ static size_t digits(struct span s, size_t from)
 	return n;
 }
 
-/* "<134>", also behind its length (RFC 6587, 3.4.1); or the JSON that HAProxy sends with
+/* Test for "<134>", also after a length (RFC 6587, 3.4.1), or JSON, which HAProxy sends with
  * "format raw". */
 static bool is_log(struct span s)
 {
-	size_t n = digits(s,
-			  0), at = n > 0 && n < 8 && n < s.n && s.p[n] == ' ' ? n + 1 : 0, priority;
+	size_t n = digits(s, 0), priority;
+	size_t at = n > 0 && n < 8 && n < s.n && s.p[n] == ' ' ? n + 1 : 0;
 
 	if (begins(s, SPAN("{\"")))
 		return true;

@@ -70,23 +70,23 @@ static const struct { const char *name, *text, *want; } cases[] = {
 	{ "to be continued", "HTTP/1.1 100 Continue\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
 	{ "headers that are not ours", OK "Content-Lengthy: x\r\nX\r\nServer: uvicorn\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
 	{ "the same length twice", OK "Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
-	{ "two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "| where the body ends is not clear" },
-	{ "a length and chunks", OK "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "| where the body ends is not clear" },
-	{ "a length that is none", OK "Content-Length: 1x\r\n\r\na", "| where the body ends is not clear" },
-	{ "a length below", OK "Content-Length: -1\r\n\r\na", "| where the body ends is not clear" },
-	{ "a length of more digits", OK "Content-Length: 9999999999999999999\r\n\r\na", "| where the body ends is not clear" },
-	{ "no length", OK "Content-Length:\r\n\r\na", "| where the body ends is not clear" },
-	{ "another coding", OK "Transfer-Encoding: gzip, chunked\r\n\r\na", "| where the body ends is not clear" },
-	{ "chunks twice", OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\na", "| where the body ends is not clear" },
-	{ "no size of a chunk", OK "Transfer-Encoding: chunked\r\n\r\n\r\nabc", "| where the body ends is not clear" },
-	{ "words for a size", OK "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc", "| where the body ends is not clear" },
-	{ "a size of nine digits", OK "Transfer-Encoding: chunked\r\n\r\n000000001\r\na", "| where the body ends is not clear" },
-	{ "more in a chunk than said", OK "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "a| where the body ends is not clear" },
-	{ "cut in its head", OK "Content-Len", "| the connection ended before the answer did" },
-	{ "cut in its body", OK "Content-Length: 3\r\n\r\nab", "ab| the connection ended before the answer did" },
-	{ "cut in a chunk", OK "Transfer-Encoding: chunked\r\n\r\n5\r\nab", "ab| the connection ended before the answer did" },
-	{ "cut before the last chunk", OK "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "ab| the connection ended before the answer did" },
-	{ "no answer", "", "| the connection ended before the answer did" },
+	{ "two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "a length and chunks", OK "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "| the length of the body is ambiguous" },
+	{ "a length that is none", OK "Content-Length: 1x\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "a length below", OK "Content-Length: -1\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "a length of more digits", OK "Content-Length: 9999999999999999999\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "no length", OK "Content-Length:\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "another coding", OK "Transfer-Encoding: gzip, chunked\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "chunks twice", OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "no size of a chunk", OK "Transfer-Encoding: chunked\r\n\r\n\r\nabc", "| the length of the body is ambiguous" },
+	{ "words for a size", OK "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc", "| the length of the body is ambiguous" },
+	{ "a size of nine digits", OK "Transfer-Encoding: chunked\r\n\r\n000000001\r\na", "| the length of the body is ambiguous" },
+	{ "more in a chunk than said", OK "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "a| the length of the body is ambiguous" },
+	{ "cut in its head", OK "Content-Len", "| the connection closed before the end of the answer" },
+	{ "cut in its body", OK "Content-Length: 3\r\n\r\nab", "ab| the connection closed before the end of the answer" },
+	{ "cut in a chunk", OK "Transfer-Encoding: chunked\r\n\r\n5\r\nab", "ab| the connection closed before the end of the answer" },
+	{ "cut before the last chunk", OK "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "ab| the connection closed before the end of the answer" },
+	{ "no answer", "", "| the connection closed before the end of the answer" },
 	{ "another protocol", "SSH-2.0-OpenSSH_9.2\r\n", "| not HTTP/1" },
 	{ "HTTP/2", "HTTP/2 200\r\n\r\n", "| not HTTP/1" },
 	{ "statuses that are none", "HTTP/1.1 20\r\n\r\n", "| not HTTP/1" },
@@ -134,7 +134,7 @@ static void a_head_just_fits(void **state)
 	}
 	assert_string_equal(padded("x", 2 * room, "", SIZE_MAX), "| not HTTP/1");
 	assert_string_equal(padded("HTTP/", 2 * room, "", SIZE_MAX), "| the head is too long");
-	assert_string_equal(padded(OK "Content-Length: 1", 300, "\r\n\r\n", SIZE_MAX), "| where the body ends is not clear");
+	assert_string_equal(padded(OK "Content-Length: 1", 300, "\r\n\r\n", SIZE_MAX), "| the length of the body is ambiguous");
 	assert_string_equal(padded(OK "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", 2 * room, "", SIZE_MAX), "| the head is too long");
 }
 

@@ -79,12 +79,12 @@ static void feed_all(const char *name, const char *p, size_t n, const char *want
 #define CONF	"vllm:cache_config_info"
 
 static const struct { const char *name, *text, *want; } cases[] = {
-	{ "nothing", "", "no metric of an engine in it" },
-	{ "a page of another kind", "<html><body>404</body></html>\n", "no metric of an engine in it" },
-	{ "other metrics", "go_goroutines 148\n# HELP x y\nx{a=\"b\"} 3\n", "no metric of an engine in it" },
+	{ "nothing", "", "the answer has no metric of a known engine" },
+	{ "a page of another kind", "<html><body>404</body></html>\n", "the answer has no metric of a known engine" },
+	{ "other metrics", "go_goroutines 148\n# HELP x y\nx{a=\"b\"} 3\n", "the answer has no metric of a known engine" },
 	{ "one", W " 3\n", "w3 r-1 u-1 b0 c0" },
 	{ "its last line has no end", W " 3", "w3 r-1 u-1 b0 c0" },
-	{ "blanks before the labels", W " {a=\"b\"} 4\n", "no metric of an engine in it bad 1" },
+	{ "blanks before the labels", W " {a=\"b\"} 4\n", "the answer has no metric of a known engine bad 1" },
 	{ "CR LF, empty lines", "\r\n\n" W "\t4.0\r\n\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "a time stamp", W "{a=\"b\"} 4.0 1700000000000\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "blanks", " " W "{ a = \"b\" , }  4\n", "w4 r-1 u-1 b0 c0" },
