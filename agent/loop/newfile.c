@@ -74,8 +74,7 @@ int fd_read_all(int fd, void *to, size_t n)
 	return 0;
 }
 
-/* Also for a process in the sandbox: no call beside those of a snapshot. */
-int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc)
+int fd_end(int fd, int rc)
 {
 	int error;
 
@@ -87,6 +86,15 @@ int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc)
 		rc = -1;
 	}
 	errno = error;
+	return rc;
+}
+
+/* Also for a process in the sandbox: no call beside those of a snapshot. */
+int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc)
+{
+	int error;
+
+	rc = fd_end(fd, rc);
 	if (rc == 0 && renameat(dir, tmp, dir, name) == 0) {
 		fsync(dir);
 		return 0;

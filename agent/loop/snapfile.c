@@ -276,19 +276,12 @@ static int end_by_opener(struct snapfile *s, int fd, int rc)
 {
 	int error;
 
-	if (rc == 0)
-		rc = fsync(fd);
-	error = errno;
-	if (close(fd) != 0 && rc == 0) {
-		error = errno;
-		rc = -1;
-	}
+	rc = fd_end(fd, rc);
 	if (rc == 0 && from_opener(opener_snapshot_keep(s->opener)) == 0) {
 		fsync(s->dir);
 		return 0;
 	}
-	if (rc == 0)
-		error = errno;
+	error = errno;
 	opener_snapshot_drop(s->opener);
 	errno = error;
 	return -1;
