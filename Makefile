@@ -132,9 +132,9 @@ $(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
 	$(link) $(LIBS)
 
 # For LD_PRELOAD, under any program: never with a sanitizer of its own.
-$(B)/%_shim.so: %_shim.c
+$(B)/%_shim.so: %_shim.c tests/tools/shim.h
 	@mkdir -p $(@D)
-	$(call say,CC   $@)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(WERROR) -O1 -g -fPIC -shared -o $@ $< -ldl
+	$(call say,CC   $@)$(CC) -std=gnu11 -D_GNU_SOURCE -I. $(WARN) $(WERROR) -O1 -g -fPIC -shared -o $@ $< -ldl
 
 # The engine and the load generator know nothing of the product: what they say of it is worth more.
 $(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load $(B)/tests/tools/http_pace: $(B)/%: $(B)/%.o $(TOOL_LIB)

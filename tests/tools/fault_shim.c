@@ -13,12 +13,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "tests/tools/shim.h"
 
 struct fault { uint64_t armed, seen, fail_at, fail_n, failed, bytes, spared; };
 
@@ -29,30 +29,17 @@ static void *(*real_malloc)(size_t);
 static void *(*real_calloc)(size_t, size_t);
 static void *(*real_realloc)(void *, size_t);
 
-static void *must(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (p == NULL)
-		abort();
-	return p;
-}
-
 __attribute__((constructor)) static void begin(void)
 {
-	const char *path = getenv("FAULT_FILE");
-	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *p, *warm[1];
+	struct fault *p = shim_file("FAULT_FILE", sizeof(*p));
+	void *warm[1];
 
-	if (fd < 0)
+	if (p == NULL)
 		return;
 	spare = getenv("FAULT_SPARE");
 	if ((trace = getenv("FAULT_TRACE") != NULL))
 		backtrace(warm, 1);
-	p = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (p != MAP_FAILED)
-		fault = p;
+	fault = p;
 }
 
 static void tell(void)
@@ -94,20 +81,20 @@ static int fails(size_t n, void *caller)
 void *malloc(size_t n)
 {
 	if (real_malloc == NULL)
-		*(void **)&real_malloc = must("malloc");
+		*(void **)&real_malloc = shim_real("malloc");
 	return fails(n, __builtin_return_address(0)) ? NULL : real_malloc(n);
 }
 
 void *calloc(size_t count, size_t n)
 {
 	if (real_calloc == NULL)
-		*(void **)&real_calloc = must("calloc");
+		*(void **)&real_calloc = shim_real("calloc");
 	return fails(count * n, __builtin_return_address(0)) ? NULL : real_calloc(count, n);
 }
 
 void *realloc(void *p, size_t n)
 {
 	if (real_realloc == NULL)
-		*(void **)&real_realloc = must("realloc");
+		*(void **)&real_realloc = shim_real("realloc");
 	return n > 0 && fails(n, __builtin_return_address(0)) ? NULL : real_realloc(p, n);
 }

@@ -8,14 +8,12 @@
  *
  * Resident memory grows with the number of arenas and with holes between blocks as well, and so with how threads
  * happened to run. What is held does not. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+
+#include "tests/tools/shim.h"
 
 struct live { uint64_t blocks, bytes, most, ask, heap, heap_free; };
 
@@ -26,29 +24,14 @@ static void *(*real_realloc)(void *, size_t);
 static void *(*real_memalign)(size_t, size_t);
 static void (*real_free)(void *);
 
-static void *must(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (p == NULL)
-		abort();
-	return p;
-}
-
 /* No thread runs yet. */
 __attribute__((constructor)) static void begin(void)
 {
-	const char *path = getenv("LIVE_FILE");
-	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *p;
+	struct live *p = shim_file("LIVE_FILE", sizeof(*p));
 
-	if (fd < 0)
+	if (p == NULL)
 		return;
-	p = mmap(NULL, sizeof(*live), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (p == MAP_FAILED)
-		return;
-	*(struct live *)p = before;
+	*p = before;
 	live = p;
 }
 
@@ -86,14 +69,14 @@ static void given(size_t usable)
 void *malloc(size_t n)
 {
 	if (real_malloc == NULL)
-		*(void **)&real_malloc = must("malloc");
+		*(void **)&real_malloc = shim_real("malloc");
 	return taken(real_malloc(n));
 }
 
 void *calloc(size_t count, size_t n)
 {
 	if (real_calloc == NULL)
-		*(void **)&real_calloc = must("calloc");
+		*(void **)&real_calloc = shim_real("calloc");
 	return taken(real_calloc(count, n));
 }
 
@@ -103,7 +86,7 @@ void *realloc(void *p, size_t n)
 	void *q;
 
 	if (real_realloc == NULL)
-		*(void **)&real_realloc = must("realloc");
+		*(void **)&real_realloc = shim_real("realloc");
 	q = real_realloc(p, n);
 	if (p != NULL && (q != NULL || n == 0))
 		given(old);
@@ -113,7 +96,7 @@ void *realloc(void *p, size_t n)
 void *memalign(size_t align, size_t n)
 {
 	if (real_memalign == NULL)
-		*(void **)&real_memalign = must("memalign");
+		*(void **)&real_memalign = shim_real("memalign");
 	return taken(real_memalign(align, n));
 }
 
@@ -135,7 +118,7 @@ int posix_memalign(void **p, size_t align, size_t n)
 void free(void *p)
 {
 	if (real_free == NULL)
-		*(void **)&real_free = must("free");
+		*(void **)&real_free = shim_real("free");
 	if (p == NULL)
 		return;
 	given(malloc_usable_size(p));

@@ -3,16 +3,14 @@
  *
  *      n          rows taken so far; those above WRITES_MAX were not kept
  *      row[i]     the descriptor, the bytes that were to be written, and those that were (-errno: none; 0: not yet) */
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "tests/tools/shim.h"
 
 #define WRITES_MAX	65536u
 
@@ -21,27 +19,9 @@ struct writes { uint64_t n; struct row row[WRITES_MAX]; };
 
 static struct writes *writes;
 
-static void *must(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (p == NULL)
-		abort();
-	return p;
-}
-
 __attribute__((constructor)) static void begin(void)
 {
-	const char *path = getenv("WRITES_FILE");
-	int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *p;
-
-	if (fd < 0)
-		return;
-	p = mmap(NULL, sizeof(*writes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (p != MAP_FAILED)
-		writes = p;
+	writes = shim_file("WRITES_FILE", sizeof(*writes));
 }
 
 /* Before the call, so that the row is there when the peer has the bytes. NULL: not a socket, or no more room. */
@@ -85,7 +65,7 @@ ssize_t write(int fd, const void *p, size_t n)
 	ssize_t (*real)(int, const void *, size_t);
 	struct row *r = begun(fd, n);
 
-	*(void **)&real = must("write");
+	*(void **)&real = shim_real("write");
 	return ended(r, real(fd, p, n));
 }
 
@@ -94,7 +74,7 @@ ssize_t writev(int fd, const struct iovec *v, int n)
 	ssize_t (*real)(int, const struct iovec *, int);
 	struct row *r = begun(fd, total(v, (size_t)n));
 
-	*(void **)&real = must("writev");
+	*(void **)&real = shim_real("writev");
 	return ended(r, real(fd, v, n));
 }
 
@@ -103,7 +83,7 @@ ssize_t send(int fd, const void *p, size_t n, int flags)
 	ssize_t (*real)(int, const void *, size_t, int);
 	struct row *r = begun(fd, n);
 
-	*(void **)&real = must("send");
+	*(void **)&real = shim_real("send");
 	return ended(r, real(fd, p, n, flags));
 }
 
@@ -112,7 +92,7 @@ ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr
 	ssize_t (*real)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 	struct row *r = begun(fd, n);
 
-	*(void **)&real = must("sendto");
+	*(void **)&real = shim_real("sendto");
 	return ended(r, real(fd, p, n, flags, to, len));
 }
 
@@ -121,6 +101,6 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 	ssize_t (*real)(int, const struct msghdr *, int);
 	struct row *r = begun(fd, total(m->msg_iov, m->msg_iovlen));
 
-	*(void **)&real = must("sendmsg");
+	*(void **)&real = shim_real("sendmsg");
 	return ended(r, real(fd, m, flags));
 }

@@ -475,6 +475,45 @@ static void whole_answers_and_their_lines(void **state)
 	}
 }
 
+/* Write to <other> a uid that shares its place among the answered requests with <uid>. */
+static void share_place(const struct world *w, const char *uid, char other[32])
+{
+	uint64_t place = route_uid(w->r, span_str(uid)) % ANSWERED_MAX;
+	unsigned i = 0;
+
+	do
+		snprintf(other, 32, "other-%u", i++);
+	while (route_uid(w->r, span_str(other)) % ANSWERED_MAX != place);
+}
+
+/* A backend of its own sends the line of a request that another agent answered. Requests of this agent that hold the
+ * same place say nothing about it. */
+static void a_line_of_another_request_in_the_same_place(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	look(&w);
+	for (unsigned i = 0; i < 60; i++) {
+		char uid[32], other[32];
+		struct fact f;
+
+		snprintf(uid, sizeof(uid), "u%u", i);
+		share_place(&w, uid, other);
+		ask(&w, uid, "ab");
+		tell_first(&w, uid, "s1", 200, "application/json");
+		f = line_of(&w, other);
+		f.pool = SPAN("elsewhere");
+		f.server = f.wanted = SPAN("e1");
+		route_learn(w.r, &f, w.now);
+		w.now += ROUND_MS;
+		look(&w);
+	}
+	assert_problems(&w, "feed_missing@pool");
+	world_end(&w);
+}
+
 static void no_line_is_missed_where_none_is_expected(void **state)
 {
 	static const struct fault silent = { "", NULL, no_line };
@@ -645,6 +684,7 @@ int main(void)
 		cmocka_unit_test(an_outage_that_is_over_is_none),
 		cmocka_unit_test(an_agent_in_reserve_has_none),
 		cmocka_unit_test(whole_answers_and_their_lines),
+		cmocka_unit_test(a_line_of_another_request_in_the_same_place),
 		cmocka_unit_test(no_line_is_missed_where_none_is_expected),
 		cmocka_unit_test(lines_without_json_are_named),
 		cmocka_unit_test(a_row_of_a_server_that_load_does_not_name),

@@ -1,39 +1,6 @@
 /* test_backup.c - servers with the keyword "backup" take requests when HAProxy itself would give them some. */
 #include "tests/unit/route/world.h"
 
-/* The servers that <n> new prompts are sent to, as a string of digits. */
-static const char *where(struct world *w, unsigned n)
-{
-	static char seen[10];
-	char uid[16], turns[2] = "A";
-	bool hit[10] = { false };
-	size_t k = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		snprintf(uid, sizeof(uid), "w%u", i);
-		turns[0] = (char)('A' + i % 50);
-		ask(w, uid, turns);
-		if (w->a.server.n == 2)
-			hit[w->a.server.p[1] - '0'] = true;
-		if (w->a.alt.n == 2)
-			hit[w->a.alt.p[1] - '0'] = true;
-		refused(w, uid);
-		w->now++;
-	}
-	for (size_t i = 0; i < 10; i++)
-		if (hit[i])
-			seen[k++] = (char)('0' + i);
-	seen[k] = '\0';
-	return seen;
-}
-
-static void open_without_penalty(struct world *w)
-{
-	world_options(w);
-	w->o.pool_default.policy.penalty_failure = 0;
-	world_open(w);
-}
-
 static const struct { const char *name, *load, *want; } cases[] = {
 	{ "no marks", "p;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1", "123" },
 	{ "others are up", "p;s1=1,0,0,1;s2=b1,0,0,1;s3=1,0,0,1;s4=b1,0,0,1", "13" },
@@ -57,9 +24,9 @@ static void by_the_load_string(void **state)
 		struct world w;
 		const char *got;
 
-		open_without_penalty(&w);
+		world_start_unpunished(&w);
 		w.q.load = span_str(cases[i].load);
-		got = where(&w, 20);
+		got = named(&w, 20);
 		if (strcmp(got, cases[i].want) != 0)
 			fail_msg("%s: requests went to \"%s\", not to \"%s\"", cases[i].name, got, cases[i].want);
 		world_end(&w);
@@ -80,22 +47,38 @@ static void by_a_stats_socket(void **state)
 	struct world w;
 
 	(void)state;
-	open_without_penalty(&w);
+	world_start_unpunished(&w);
 	ask(&w, "a", "a");
 	w.q.load = SPAN("");
 	row(&w, "s1", HASTATS_UP, false);
 	row(&w, "s2", HASTATS_UP, true);
 	row(&w, "s3", HASTATS_UP, true);
 	row(&w, "s4", HASTATS_UP, false);
-	assert_string_equal(where(&w, 20), "14");
+	assert_string_equal(named(&w, 20), "14");
 	row(&w, "s1", HASTATS_DOWN, false);
-	assert_string_equal(where(&w, 20), "4");
+	assert_string_equal(named(&w, 20), "4");
 	row(&w, "s4", HASTATS_DRAIN, false);
-	assert_string_equal(where(&w, 20), "2");
+	assert_string_equal(named(&w, 20), "2");
 	row(&w, "s2", HASTATS_MAINT, true);
-	assert_string_equal(where(&w, 20), "3");
+	assert_string_equal(named(&w, 20), "3");
 	row(&w, "s1", HASTATS_UP, false);
-	assert_string_equal(where(&w, 20), "1");
+	assert_string_equal(named(&w, 20), "1");
+	world_end(&w);
+}
+
+/* The last load string called s2 a backup server. Since then there is none, and the socket says that s2 is not one. */
+static void a_stats_socket_is_newer_than_the_last_load_string(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start_unpunished(&w);
+	w.q.load = SPAN("p;s1=1,0,0,1;s2=b1,0,0,1");
+	assert_string_equal(named(&w, 20), "1");
+	w.q.load = SPAN("");
+	row(&w, "s1", HASTATS_UP, false);
+	row(&w, "s2", HASTATS_UP, false);
+	assert_string_equal(named(&w, 20), "12");
 	world_end(&w);
 }
 
@@ -105,15 +88,15 @@ static void by_both(void **state)
 	struct world w;
 
 	(void)state;
-	open_without_penalty(&w);
-	assert_string_equal(where(&w, 20), "1234");
+	world_start_unpunished(&w);
+	assert_string_equal(named(&w, 20), "1234");
 	row(&w, "s2", HASTATS_UP, true);
-	assert_string_equal(where(&w, 20), "134");
+	assert_string_equal(named(&w, 20), "134");
 	row(&w, "s2", HASTATS_UP, false);
 	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=b1,0,0,1;s3=1,0,0,1;s4=1,0,0,1");
-	assert_string_equal(where(&w, 20), "134");
+	assert_string_equal(named(&w, 20), "134");
 	w.q.load = SPAN(IDLE4);
-	assert_string_equal(where(&w, 20), "1234");
+	assert_string_equal(named(&w, 20), "1234");
 	world_end(&w);
 }
 
@@ -123,7 +106,7 @@ static void a_held_prompt_is_no_reason(void **state)
 	struct world w;
 
 	(void)state;
-	open_without_penalty(&w);
+	world_start_unpunished(&w);
 	w.q.load = SPAN("p;s1=0,0,0,1;s2=b1,0,0,1");
 	ask(&w, "a", "abc");
 	assert_span(w.a.server, "s2");
@@ -143,6 +126,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_the_load_string),
 		cmocka_unit_test(by_a_stats_socket),
+		cmocka_unit_test(a_stats_socket_is_newer_than_the_last_load_string),
 		cmocka_unit_test(by_both),
 		cmocka_unit_test(a_held_prompt_is_no_reason),
 	};

@@ -24,30 +24,6 @@ static void rows_up(struct world *w, unsigned n)
 	}
 }
 
-/* Where <n> new prompts go, as a string of digits, each once. */
-static const char *where(struct world *w, unsigned n)
-{
-	static char seen[10];
-	char uid[16], turns[2] = "A";
-	bool hit[10] = { false };
-	size_t k = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		snprintf(uid, sizeof(uid), "w%u", i);
-		turns[0] = (char)('A' + i % 50);
-		ask(w, uid, turns);
-		if (w->a.server.n == 2)
-			hit[w->a.server.p[1] - '0'] = true;
-		refused(w, uid);
-		w->now++;
-	}
-	for (size_t i = 0; i < 10; i++)
-		if (hit[i])
-			seen[k++] = (char)('0' + i);
-	seen[k] = '\0';
-	return seen;
-}
-
 static const struct { const char *name; enum hastats_state state; uint32_t weight; const char *want; } states[] = {
 	{ "up", HASTATS_UP, 1, "1234" },
 	{ "drain", HASTATS_DRAIN, 1, "134" },
@@ -63,19 +39,17 @@ static void what_load_cannot_say(void **state)
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		struct world w;
 
-		world_options(&w);
-		w.o.pool_default.policy.penalty_failure = 0;
-		world_open(&w);
-		assert_string_equal(where(&w, 20), "1234");
+		world_start_unpunished(&w);
+		assert_string_equal(named(&w, 20), "1234");
 		row(&w, "a", "s1", HASTATS_UP, 1, 0, 0);
 		row(&w, "a", "s2", states[i].state, states[i].weight, 0, 0);
 		row(&w, "b", "s2", HASTATS_UP, 1, 0, 0);
-		if (strcmp(where(&w, 20), states[i].want) != 0)
+		if (strcmp(named(&w, 20), states[i].want) != 0)
 			fail_msg("%s: not %s", states[i].name, states[i].want);
 		assert_int_equal(server(&w, "s2").v.closed, strcmp(states[i].want, "134") == 0);
 		assert_int_equal(server(&w, "s2").v.watchers, 2);
 		w.now += HOLDS;
-		assert_string_equal(where(&w, 20), "1234");
+		assert_string_equal(named(&w, 20), "1234");
 		assert_int_equal(server(&w, "s2").v.watchers, 0);
 		world_end(&w);
 	}
@@ -101,9 +75,7 @@ static void without_a_load_string(void **state)
 	struct world w;
 
 	(void)state;
-	world_options(&w);
-	w.o.pool_default.policy.penalty_failure = 0;
-	world_open(&w);
+	world_start_unpunished(&w);
 	w.q.load = SPAN("");
 	rows_up(&w, 4);			/* of a pool that nobody has asked for */
 	assert_false(server(&w, "s1").found);
@@ -114,7 +86,7 @@ static void without_a_load_string(void **state)
 	row(&w, "a", "s4", HASTATS_DRAIN, 1, 0, 0);
 	row(&w, "a", "s5", HASTATS_MAINT, 1, 0, 0);	/* an empty place of a server-template */
 	assert_false(server(&w, "s5").found);
-	assert_string_equal(where(&w, 20), "12");
+	assert_string_equal(named(&w, 20), "12");
 	ask(&w, "b", "xyz");
 	assert_why(&w, WHY_COLD);
 	served(&w, "b");
@@ -123,7 +95,7 @@ static void without_a_load_string(void **state)
 	served(&w, "c");
 	assert_string_equal(pool(&w).facts, "first");
 	row(&w, "b", "s3", HASTATS_UP, 1, 0, 0);	/* one process reaches it */
-	assert_string_equal(where(&w, 20), "123");
+	assert_string_equal(named(&w, 20), "123");
 	w.now += HOLDS;
 	ask(&w, "d", "d");
 	assert_why(&w, WHY_NOLOAD);

@@ -74,6 +74,14 @@ static inline void world_start(struct world *w)
 	world_open(w);
 }
 
+/* Failures cost a server nothing, so requests can be refused without an effect on later ones. */
+static inline void world_start_unpunished(struct world *w)
+{
+	world_options(w);
+	w->o.pool_default.policy.penalty_failure = 0;
+	world_open(w);
+}
+
 static inline void world_end(struct world *w)
 {
 	const char *broken = index_check(w->r->index);
@@ -199,6 +207,33 @@ static inline void served(struct world *w, const char *uid)
 static inline void refused(struct world *w, const char *uid)
 {
 	tell_done(w, uid, "<NOSRV>", 503, "SC", -1);
+}
+
+/* Send <n> new prompts and refuse each. Returns the servers s0 to s9 that answers named, as server or alt: their digits,
+ * each once, in ascending order, valid until the next call. */
+static inline const char *named(struct world *w, unsigned n)
+{
+	static char digits[11];
+	char uid[16], turns[2] = "A";
+	bool hit[10] = { false };
+	size_t k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(uid, sizeof(uid), "w%u", i);
+		turns[0] = (char)('A' + i % 50);
+		ask(w, uid, turns);
+		if (w->a.server.n == 2)
+			hit[w->a.server.p[1] - '0'] = true;
+		if (w->a.alt.n == 2)
+			hit[w->a.alt.p[1] - '0'] = true;
+		refused(w, uid);
+		w->now++;
+	}
+	for (size_t i = 0; i < 10; i++)
+		if (hit[i])
+			digits[k++] = (char)('0' + i);
+	digits[k] = '\0';
+	return digits;
 }
 
 /* ---- what to look at ---------------------------------------------------------------------- */
