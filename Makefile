@@ -2,6 +2,7 @@
 #
 #   make            kvroute and kvroutectl at the top of the tree
 #   make demo       a real HAProxy, the agent and four stub engines: the main job, in one table
+#   make check      what a developer waits for: units, configuration, .vtc files
 #   make test       everything that is checked; the last line says how many passed
 #   make bench      the figures
 #   make deps       what is missing of Debian's packages (demo and test call it)
@@ -27,7 +28,7 @@ ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pth
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
 LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
-# ---- what is built, lowest first: a folder may use those named behind it -------------------
+# ---- what is built: "uses_X" names the libraries that X may use, and its tests link no other ----
 
 MODULES := spoe base tok jinja chat prompt index policy feed route sim serve conf loop ctl
 
@@ -150,13 +151,20 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c)))
 $(B)/tests/bench/bench_index: $(BENCH_INDEX)
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
-$(B)/tests/bench/bench_index.o: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
+$(B)/tests/bench/bench_index.o $(B)/tests/bench/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
 ifeq ($(shell uname -m),x86_64)
-$(B)/tests/bench/index/limit_avx2.o: ALL_CFLAGS += -mavx2
-$(B)/tests/bench/index/limit_avx512.o: ALL_CFLAGS += -mavx512f
+$(B)/tests/bench/index/limit_avx2.o $(B)/tests/bench/index/limit_avx2.ok: ALL_CFLAGS += -mavx2
+$(B)/tests/bench/index/limit_avx512.o $(B)/tests/bench/index/limit_avx512.ok: ALL_CFLAGS += -mavx512f
 endif
 tools: $(TOOLS)
 .PHONY: tools
+
+# The warnings of a compiler about all of tests/, without code.
+$(B)/%.ok: %.c
+	@mkdir -p $(@D)
+	$(call say,CHECK $@)$(CC) $(ALL_CFLAGS) -fsyntax-only $< && touch $@
+compiles: $(patsubst %.c,$(B)/%.ok,$(sort $(shell find tests -name '*.c')))
+.PHONY: compiles
 
 # ---- fuzzing: one .c per target, with libFuzzer or (FUZZER=) a main that replays files: tests/fuzz/README.md
 
@@ -185,6 +193,8 @@ test:
 	@echo "building (V=1 shows how)"
 	@$(MAKE) --no-print-directory $(if $(V),,QUIET=1 -s) all tools unit-programs
 	@tests/run.sh
+check: all tools unit-programs
+	@tests/run.sh check
 it: all tools
 	tests/run.sh conf recipes vtc stories
 compose-test: all tools
@@ -229,7 +239,7 @@ sim: all
 	@python3 tests/sim/sim.py
 # what takes longer than everyone wants to wait
 test-long: all tools
-	@tests/run.sh notifies-10m model-long failures-long scarce-long slack-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 # whether a verdict depends on how busy the machine is: tests/busy.sh
 test-busy: all tools unit-programs
 	@tests/busy.sh $(SUITES)
@@ -239,6 +249,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

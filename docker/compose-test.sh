@@ -38,10 +38,17 @@ if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 15 docker pull -
 	result $? "a base image from Debian's packages"
 	[ $failed -eq 0 ] || finish
 fi
-read -r PORT METRICS_PORT < <(python3 -c 'import socket
+# Two ports, held until the end: no bind(0) of another test gets them, and Docker, which sets SO_REUSEADDR, does.
+exec {hold}< <(exec python3 -c 'import os, socket, time
 s = [socket.socket(), socket.socket()]
-[x.bind(("127.0.0.1", 0)) for x in s]
-print(*[x.getsockname()[1] for x in s])')
+for x in s:
+    x.bind(("127.0.0.1", 0))
+    x.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+parent = os.getppid()
+print(*[x.getsockname()[1] for x in s], flush=True)
+while os.getppid() == parent:
+    time.sleep(1)')
+read -r PORT METRICS_PORT <&"$hold"
 export PORT METRICS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
 $compose build -q > build/docker-build.log 2>&1
@@ -72,7 +79,7 @@ result $status "the composition starts"
 
 curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" | grep -q '^kvroute_requests_total '
 result $? "metrics are published on this machine"
-python3 docker/compose_ask.py "$PORT" kvroutetest > build/docker-ask.log 2>&1
+python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" kvroutetest > build/docker-ask.log 2>&1
 status=$?
 grep -E '^(ok  |FAIL)' build/docker-ask.log
 passed=$((passed + $(grep -c '^ok  ' build/docker-ask.log)))

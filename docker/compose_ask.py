@@ -1,12 +1,13 @@
-"""compose_ask.py PORT PROJECT - what the composition promises, asked of it. A line for each."""
+"""compose_ask.py PORT METRICS_PORT PROJECT - what the composition promises, asked of it. A line for each."""
 import http.client
 import json
 import random
+import re
 import subprocess
 import sys
 import time
 
-PORT, PROJECT = int(sys.argv[1]), sys.argv[2]
+PORT, METRICS_PORT, PROJECT = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 failed = 0
 
 
@@ -79,10 +80,20 @@ def agent_healthy():
     return docker("inspect", "-f", "{{.State.Health.Status}}", container("agent")) == "healthy"
 
 
+def up():
+    """Servers that the agent knows as up: a request has been decided, and HAProxy said so of them then."""
+    c = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)
+    try:
+        c.request("GET", "/metrics")
+        return len(re.findall(r"(?m)^kvroute_server_up\{.*\} 1$", c.getresponse().read().decode()))
+    finally:
+        c.close()
+
+
 def main():
     wait("HAProxy answers", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
     wait("the agent's container is healthy", 180, agent_healthy)
-    time.sleep(1.5)     # three checks of everything
+    wait("the agent decides, and four engines are up", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200 and up() == 4)
     talk, (_, engine, answer) = conversations()
     docker("kill", container(engine))
     steady(30, "engine %s killed" % engine)

@@ -2,23 +2,24 @@
 # run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
-# A,B+C,D runs two lanes side by side, B behind A and D behind C: suites that mostly wait. No verdict may depend on
-# what else runs (tests/busy.sh shows it); "socket" runs alone as it prints times.
+# A,B+C,D runs two lanes side by side: B after A, and D after C. ~A,B is a lane of low priority. No verdict may depend on
+# what else runs (tests/busy.sh shows it); "socket" runs alone because it prints times. "check" is what "make check" runs.
 #
-# Prints the time of each; the whole output of each stays in build/test/NAME.log.
+# Prints the time and the CPU time of each as it ends; its whole output stays in build/test/NAME.log.
 set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
 make="${MAKE:-make} -j$(nproc)"
-asan="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+# Lines for reports, but no variables for a debugger: a sixth less to compile. tests/fuzz/run.sh builds the same.
+asan_build="B=build/asan CC=gcc SAN='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' CFLAGS='-O1 -g1'"
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 declare -A suite=(
 	[unit]="$make --no-print-directory unit"
-	[asan]="$make --no-print-directory unit B=build/asan CC=gcc SAN='$asan' OPT=-O1"
+	[asan]="$make --no-print-directory unit $asan_build"
 	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
-	[clang]="$make --no-print-directory -s all tools unit-programs B=build/clang CC=clang WERROR=-Werror && echo '1 passed, 0 failed'"
+	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles B=build/clang CC=clang CFLAGS=-O1 WERROR=-Werror && build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
@@ -27,7 +28,7 @@ declare -A suite=(
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
-	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && B=build/asan python3 tests/it/stories.py"
+	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools $asan_build && B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[start]="python3 tests/it/promises/pf_start.py"
@@ -47,10 +48,11 @@ declare -A suite=(
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
 	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
-	[socket-asan]="$make --no-print-directory build/asan/kvroute tools B=build/asan CC=gcc SAN='$asan' OPT=-O1 && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
+	[socket-asan]="$make --no-print-directory build/asan/kvroute tools $asan_build && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
 	[slack-long]="$make --no-print-directory -s build/release/tests/unit/index/test_slack && SLACK_CYCLES=20 tests/unit/run.sh build/release/tests/unit/index/test_slack"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
 	[model-long]="$make --no-print-directory -s build/release/tests/unit/index/test_model && MODEL_STEPS=${MODEL_STEPS:-80} UNIT_SECONDS=7200 tests/unit/run.sh build/release/tests/unit/index/test_model"
+	[model-asan]="$make --no-print-directory -s build/asan/tests/unit/index/test_model $asan_build && MODEL_STEPS=${MODEL_STEPS:-8} UNIT_SECONDS=7200 tests/unit/run.sh build/asan/tests/unit/index/test_model"
 	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 )
 # The same on the other versions that deps.sh asks for.
@@ -59,8 +61,21 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-order=(unit asan tsan clang fuzz ctl,man+bench-files,spop-check+tools,conf,recipes vtc+restart,polls,problems stories+failures,sandbox stories-3.0+stories-3.2 feed+scarce,start,models,work threats+memory+reload socket compose+stories-asan,promise-1)
-[ $# -eq 0 ] || order=("$@")
+# What costs CPU time runs beside what waits, and at low priority ("~"), so that the suites that wait are hardly slower.
+# All that is built in build/asan is in one lane.
+heavy='~asan,fuzz,stories-asan,tsan,clang,compose'
+order=(
+	unit
+	"$heavy+stories,failures,restart,feed,threats,reload,vtc,promise-1+stories-3.0,stories-3.2,problems,recipes,polls,scarce,start,models,sandbox,work,memory,ctl,man,bench-files,spop-check,tools,conf"
+	socket
+)
+# "make check": a developer's loop.
+check=("unit" "ctl,man,conf+vtc")
+case ${1-} in
+'') ;;
+check) order=("${check[@]}") ;;
+*) order=("$@") ;;
+esac
 
 # How it ended, how long it took, and seconds of CPU go to build/test/NAME.end.
 run_suite() {
@@ -85,24 +100,36 @@ report() {
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
 	printf '%-12s %5d passed %3d failed %5d s %5d s of CPU\n' "$name" "$p" "$f" "$seconds" "$cpu"
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0})) cpu_sum=$((cpu_sum + cpu))
 }
 
+# Prints the name of each suite of a lane once it has ended.
 lane() {
-	for name in ${1//,/ }; do run_suite "$name"; done
+	local names=$1 name
+	if [[ $names = '~'* ]]; then renice -n 10 "$BASHPID" > /dev/null; fi
+	names=${names#'~'}
+	for name in ${names//,/ }; do
+		run_suite "$name"
+		echo "$name"
+	done
 }
 
-passed=0 failed=0 skipped=0 begun=$(date +%s)
-for together in "${order[@]}"; do
-	names=${together//[+,]/ }
-	rm -f $(printf 'build/test/%s.end ' $names)
-	for suites in ${together//+/ }; do lane "$suites" & done
+# Side by side.
+lanes() {
+	local one
+	for one in ${1//+/ }; do lane "$one" & done
 	wait
+}
+
+passed=0 failed=0 skipped=0 cpu_sum=0 begun=$(date +%s)
+for together in "${order[@]}"; do
+	names=${together//[+,\~]/ }
+	rm -f $(printf 'build/test/%s.end ' $names)
+	while read -r name; do report "$name"; done < <(lanes "$together")
 	for name in $names; do
-		[ -f "build/test/$name.end" ] || echo "1 0 0" > "build/test/$name.end"
-		report "$name"
+		[ -f "build/test/$name.end" ] || { echo "1 0 0" > "build/test/$name.end"; report "$name"; }
 	done
 done
-echo "all suites: $(($(date +%s) - begun)) s"
+echo "all suites: $(($(date +%s) - begun)) s, $cpu_sum s of CPU"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

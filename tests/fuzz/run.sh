@@ -89,7 +89,7 @@ do_ledger() {
 
 do_replay() {
 	local t passed=0 failed=0 dirs
-	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc OPT=-O1 SAN="$san" || exit 1
+	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc CFLAGS="-O1 -g1" SAN="$san" || exit 1
 	for t in $targets; do
 		dirs=$(folders "$t" $here/corpus $here/crashes)
 		# shellcheck disable=SC2086

@@ -437,7 +437,9 @@ def the_pages_name_what_there_is():
             page += p.read()
     with open(os.path.join(top, "tests/run.sh")) as r:
         text = r.read()
-    suites = set(re.findall(r"(?m)^\t\[([\w.-]+)\]=", text)) | set(re.split(r"[ +]", re.search(r"(?m)^order=\((.*)\)$", text).group(1)))
+    suites = set(re.findall(r"(?m)^\t\[([\w.-]+)\]=", text))
+    suites |= {"%s-%s" % (name, v) for v in re.search(r"for v in (.*); do", text).group(1).split()
+               for name in re.search(r"for name in (.*); do", text).group(1).split()}
     told = {s for row in re.findall(r"(?m)^\|.*\|.*\|.*\|$", page) for group in re.findall(r"` \(([\w., -]+)", row) for s in re.split(r", ", group)}
     equal(sorted(told - suites - {"long"}), [], "suites that are not there")
     named = re.findall(r"`([^`\n]+)`", page)

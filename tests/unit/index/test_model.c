@@ -19,7 +19,7 @@
 #include "agent/index/internal.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define SHARE		8u	/* fewer steps where each takes longer */
+#define SHARE		16u	/* fewer steps where each takes longer */
 #else
 #define SHARE		4u
 #endif
