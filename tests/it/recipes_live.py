@@ -3,7 +3,7 @@
 
 Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by itself
 (who is let in, who waits, what the log line is), and that without an agent every request is served. Each
-story prints a line; the last line is "N passed, N failed". Ports begin at a random one.
+story prints a line; the last line is "N passed, N failed". Ports are the kernel's choice and held: fleet.Ports.
 """
 import concurrent.futures
 import glob
@@ -11,7 +11,6 @@ import http.client
 import http.server
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -22,30 +21,11 @@ import tempfile
 import threading
 import time
 
-from fleet import MALLOC
+from fleet import HANG_SECONDS, MALLOC, Ports
 
-HANG_SECONDS = 180      # what takes longer hangs, however busy the machine is
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ACME = {"Authorization": "Bearer example-key-acme"}
 UMBRELLA = {"x-api-key": "example-key-umbrella"}
-
-
-next_port = random.randrange(12000, 30000)
-port_lock = threading.Lock()
-
-
-def free_port():
-    """A port nobody has, below those the kernel gives to clients: it stays free until it is bound."""
-    global next_port
-    with port_lock:
-        while True:
-            next_port = 12000 + (next_port - 12000 + 1) % 18000
-            with socket.socket() as s:
-                try:
-                    s.bind(("127.0.0.1", next_port))
-                    return next_port
-                except OSError:
-                    pass
 
 
 class Engine(http.server.ThreadingHTTPServer):
@@ -61,6 +41,8 @@ class Engine(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def server_bind(self):
+        if self.address_family == socket.AF_INET:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)      # beside the socket that holds the port
         self.socket.bind(self.server_address)
 
     def handle_error(self, *args):
@@ -96,9 +78,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Feed:
     """The agent's log feed: keeps every line, from TCP or UDP."""
 
-    def __init__(self):
-        self.lines = []
-        self.port = free_port()
+    def __init__(self, port):
+        self.lines, self.port = [], port
         self.tcp = socket.create_server(("127.0.0.1", self.port))
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", self.port))
@@ -126,11 +107,12 @@ class Proxy:
 
     def __init__(self, binary, recipe, engines=True):
         self.dir = tempfile.mkdtemp(prefix="kvroute-live-")
-        self.feed = Feed()
-        self.port = free_port()
+        self.held = Ports()
+        self.feed = Feed(self.held.take(udp=True))
+        self.port = self.held.take()
         shutil.copytree(TOP + "/haproxy-conf", self.dir + "/conf")
         text = open(f"{self.dir}/conf/{recipe}").read()
-        self.ports = [free_port() for _ in range(4)]
+        self.ports = [self.held.take() for _ in range(4)]
         for i, port in enumerate(self.ports):
             text = text.replace(f"127.0.0.1:{8001 + i}", f"127.0.0.1:{port}")
         for old, new in (("bind :8080", f"bind 127.0.0.1:{self.port}"), ("127.0.0.1:9400", "127.0.0.1:1"),
@@ -210,6 +192,7 @@ class Proxy:
         for e in self.engines:
             e.shutdown()
             e.server_close()
+        self.held.close()
         self.out.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 

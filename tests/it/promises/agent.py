@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -80,6 +81,21 @@ class Live(Shared):
         self.put(ask=1)
         wait_for("an allocation of the agent", 60, lambda: a.metrics() and self.get("ask") == 0)
         return self.get("heap"), self.get("heap_free")
+
+
+class Late(threading.Thread):
+    """How late a program is woken that sleeps, at most, from now on until <over>."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most, self.over = 0, False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            start = time.monotonic()
+            time.sleep(0.05)
+            self.most = max(self.most, time.monotonic() - start - 0.05)
 
 
 class Agent(Fleet):

@@ -23,7 +23,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from agent import BUILD, TOP, Agent, equal, main, request, wait_for  # noqa: E402
+from agent import BUILD, TOP, Agent, Late, equal, main, request, wait_for  # noqa: E402
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
@@ -272,21 +272,6 @@ def wiped(pid):
             assert begun < WIPED_SECONDS + 10 * late.most, "in memory %.1f s after the last request: %r" % (begun, found)
     finally:
         late.over = True
-
-
-class Late(threading.Thread):
-    """How late a program is woken that sleeps, at most, from now on until <over>."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.most, self.over = 0, False
-        self.start()
-
-    def run(self):
-        while not self.over:
-            start = time.monotonic()
-            time.sleep(0.05)
-            self.most = max(self.most, time.monotonic() - start - 0.05)
 
 
 CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: {max_age: 500ms}"

@@ -110,6 +110,7 @@ class Story:
         """Of one connection, while others are served."""
         frame = Frame(NOTIFY, FIN, 1, 1, message("route", request("half", chat("half " * 900)))).encode()
         for _ in range(2):
+            c = None
             try:
                 c = self.agent.client(65532)
                 c.send_raw(frame[:2000])
@@ -122,7 +123,8 @@ class Story:
             except (Disconnected, ConnectionError):
                 self.closed += 1
             finally:
-                c.close()
+                if c is not None:       # else its HELLO had no answer
+                    c.close()
         raise AssertionError("two connections were closed")
 
     def facts(self):
