@@ -159,7 +159,7 @@ endif
 tools: $(TOOLS)
 .PHONY: tools
 
-# The warnings of a compiler about all of tests/, without code.
+# What a compiler has to say of all of tests/, without making code.
 $(B)/%.ok: %.c
 	@mkdir -p $(@D)
 	$(call say,CHECK $@)$(CC) $(ALL_CFLAGS) -fsyntax-only $< && touch $@

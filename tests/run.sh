@@ -19,7 +19,7 @@ declare -A suite=(
 	[unit]="$make --no-print-directory unit"
 	[asan]="$make --no-print-directory unit $asan_build"
 	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
-	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles B=build/clang CC=clang CFLAGS=-O1 WERROR=-Werror && build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
+	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror && build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
