@@ -564,6 +564,8 @@ static const struct row serve_rows[] = {
 	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs whose messages made no sense or were more than 16." },
 	{ "spop_lost_total", "", COUNTER, S(lost),
 	  "NOTIFYs answered without a look, for want of memory to hold them." },
+	{ "spop_uncompared_total", "", COUNTER, S(uncompared),
+	  "Requests that had waited and were decided without the rules of policy.compare." },
 	{ "spop_hurried_total", "", COUNTER, S(hurried),
 	  "Requests that had waited and were decided from what is cheap to know." },
 	{ "spop_hellos_total", "", COUNTER, S(hellos), "Handshakes." },

@@ -39,6 +39,7 @@ void arrivals_rest(struct arrivals *a)
 
 void overload_bounds(struct overload *o, msec timeout_processing)
 {
+	o->busy_us = timeout_processing * 1000 / 25;
 	o->hurry_us = timeout_processing * 1000 / 8;
 	o->late_us = timeout_processing * 1000 * 2 / 5;
 	o->apart_us = o->late_us / 4;
@@ -46,26 +47,74 @@ void overload_bounds(struct overload *o, msec timeout_processing)
 
 void overload_rest(struct overload *o)
 {
+	if (o->busy || o->frames > OVERLOAD_FEW)
+		o->calm = 0;
+	else if (o->frames > 0 && o->calm < OVERLOAD_CALM)
+		o->calm++;
 	o->frames = 0;
+	o->busy = false;
 }
 
 static enum serve_wait by_age(const struct overload *o, usec age)
 {
 	if (age >= o->late_us)
 		return SERVE_LATE;
-	return age >= o->hurry_us ? SERVE_HURRY : SERVE_IN_TIME;
+	if (age >= o->hurry_us)
+		return SERVE_HURRY;
+	return age >= o->busy_us ? SERVE_BUSY : SERVE_IN_TIME;
 }
 
-enum serve_wait overload_judge(struct overload *o, struct arrivals *a, usec now)
+#define ASKED_MAX	((msec)1 << 50)		/* 35,000 years: in us it can be added to */
+
+static bool is_time(msec asked)
+{
+	return asked >= 0 && asked <= ASKED_MAX;
+}
+
+/* Return the verdict by the sender's own clock; measure the distance of the clocks. There is a backlog if frames have
+ * waited since the thread rested, or if there were many. */
+static enum serve_wait by_asked(const struct overload *o, struct arrivals *a, usec now, msec asked)
+{
+	usec apart;
+
+	if (!is_time(asked))
+		return SERVE_IN_TIME;
+	apart = now - asked * 1000;
+	if (!a->dated || apart < a->apart)
+		a->apart = apart;
+	a->dated = true;
+	if (o->busy || o->frames > OVERLOAD_FEW)
+		return by_age(o, apart - a->apart);
+	if (o->calm == OVERLOAD_CALM)
+		a->apart += (apart - a->apart) / 8;
+	return SERVE_IN_TIME;
+}
+
+static enum serve_wait worst(enum serve_wait a, enum serve_wait b)
+{
+	return a > b ? a : b;
+}
+
+/* Return the verdict that holds for the connection. One by which frames are refused need not last where each tells its age. */
+static enum serve_wait held(const struct arrivals *a, msec asked)
+{
+	return is_time(asked) && a->wait == SERVE_LATE ? SERVE_HURRY : a->wait;
+}
+
+enum serve_wait overload_judge(struct overload *o, struct arrivals *a, usec now, msec asked)
 {
 	enum serve_wait wait = by_age(o, now - a->since);
 	unsigned before = o->frames++;
 
+	o->busy |= wait > SERVE_IN_TIME;
+	wait = worst(wait, by_asked(o, a, now, asked));
+	o->busy |= wait > SERVE_IN_TIME;
 	if (before < OVERLOAD_FREE)
 		return SERVE_IN_TIME;
 	if (before < OVERLOAD_FEW && wait == SERVE_LATE)
 		wait = SERVE_HURRY;
-	if (wait > a->wait)
-		a->wait = wait;
-	return a->wait;
+	if (wait >= SERVE_HURRY)
+		a->wait = worst(a->wait, wait);
+	wait = worst(wait, held(a, asked));
+	return wait == SERVE_IN_TIME && o->busy ? SERVE_BUSY : wait;
 }

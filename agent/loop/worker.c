@@ -26,11 +26,11 @@ static usec env_clock(void *arg)
 	return clock_usec();
 }
 
-static enum serve_wait env_wait(void *arg, usec now)
+static enum serve_wait env_wait(void *arg, usec now, msec asked)
 {
 	struct worker *w = arg;
 
-	return overload_judge(&w->overload, w->judged, now);
+	return overload_judge(&w->overload, w->judged, now, asked);
 }
 
 /* ---- accepting ---------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ struct job {
 	const struct route_opts *opts;
 	struct route_scratch *scratch;
 	msec now;
-	bool hurried;			/* it was given fewer steps than others */
+	bool no_compare;		/* the rules that only watch are left out */
 	enum work_bound bound;		/* why it is no more */
 	uint64_t *account;		/* of its tenant, in scratch->meter */
 	struct work_left work;		/* what templates and tokenizers may still do for it */

@@ -43,7 +43,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
 		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
-		.load = q->load, .wall_s = q->wall_s, .hurried = q->work < ROUTE_WORK_FULL,
+		.load = q->load, .wall_s = q->wall_s, .no_compare = q->no_compare,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,
 	};
@@ -52,7 +52,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 /* The rules that only watch. NULL: none, or the request is to cost little. */
 static struct compare *compared(const struct job *j)
 {
-	return j->pool_seen != NULL && !j->hurried ? j->pool_seen->compare : NULL;
+	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->compare : NULL;
 }
 
 /* The lock is held. The claim that goes with it is returned. */
@@ -502,7 +502,6 @@ void route_preview(struct route *r, struct route_scratch *s, const struct route_
 	job_start(r, s, q, 0, &j);
 	j.seq = -1;
 	j.work.left = ROUTE_WORK_FULL;
-	j.hurried = false;
 	j.aside = true;
 	job_take_body(r, &j, q);
 	j.pool_opts = pool_options_of(j.opts, j.pool);

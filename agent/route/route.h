@@ -161,14 +161,16 @@ struct route_request {
 	int64_t visible;	/* bytes HAProxy can show in all; -1 unknown */
 	int64_t whole;		/* bytes the body has; -1 unknown */
 	int64_t wall_s;		/* seconds since 1970, UTC: templates print the day */
+	msec asked_ms;		/* when HAProxy asked, by its own clock; -1 unknown; for who calls, not looked at here */
 	uint32_t work;		/* the most it may cost, in steps of some 10 ns; see below */
+	bool no_compare;	/* leave out the rules of policy.compare */
 	uint32_t frame_size;	/* as agreed with HAProxy: its tune.bufsize - 4; 0: not known */
 };
 
 /* Reading a body and making pages of its text is always done: a look at each byte. Templates and tokenizers cost more, in steps that
  * are counted as they are done, no clock is asked. When <work> is used up the answer comes from the ids made so far, and from pages of
  * text if there are none. ROUTE_WORK_FULL: as much as a body of its size may cost. 0: no template and no tokenizer at all. In between: what the
- * segment cache holds costs a tenth of what it does not. Less than ROUTE_WORK_FULL also leaves out the rules of policy.compare. */
+ * segment cache holds costs a tenth of what it does not. */
 #define ROUTE_WORK_FULL	350000u
 
 struct route_answer {

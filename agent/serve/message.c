@@ -19,6 +19,7 @@ static const struct arg request_args[] = {
 	{ "session", A_SPAN, offsetof(struct route_request, session) },
 	{ "body", A_SPAN, offsetof(struct route_request, body) },
 	{ "seq", A_INT64, offsetof(struct route_request, seq) },
+	{ "asked_ms", A_INT64, offsetof(struct route_request, asked_ms) },
 	{ "blen", A_INT64, offsetof(struct route_request, visible) },
 	{ "bsize", A_INT64, offsetof(struct route_request, whole) },
 	{ NULL, 0, 0 }
@@ -158,7 +159,9 @@ static void take_args(struct spop_message *m, const struct arg *table, void *to)
 
 void message_request(struct spop_message *m, struct route_request *q)
 {
-	*q = (struct route_request){ .seq = slice_number(m->name), .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
+	*q = (struct route_request){
+		.seq = slice_number(m->name), .visible = -1, .whole = -1, .asked_ms = -1, .work = ROUTE_WORK_FULL,
+	};
 	take_args(m, request_args, q);
 	if (q->seq < -1)
 		q->seq = -1;

@@ -78,18 +78,33 @@ struct outcome {
 	struct route_model model;
 };
 
-static enum serve_wait wait_of(const struct serve_env *env, usec start)
+static enum serve_wait wait_of(const struct serve_env *env, usec start, msec asked)
 {
-	return env->wait != NULL ? env->wait(env->wait_arg, start) : SERVE_IN_TIME;
+	return env->wait != NULL ? env->wait(env->wait_arg, start, asked) : SERVE_IN_TIME;
+}
+
+/* Make <q> cost less if it has waited. */
+static void bound_by_wait(struct serve_env *env, enum serve_wait wait, struct route_request *q)
+{
+	if (wait == SERVE_IN_TIME)
+		return;
+	q->no_compare = true;
+	if (wait == SERVE_BUSY) {
+		count_add(&env->count->uncompared, 1);
+		return;
+	}
+	count_add(&env->count->hurried, 1);
+	q->work = HURRIED_WORK;
 }
 
 static void on_route(struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
-	enum serve_wait wait = wait_of(env, start);
 	struct route_request q;
+	enum serve_wait wait;
 
 	message_request(m, &q);
+	wait = wait_of(env, start, q.asked_ms);
 	q.frame_size = s->conn.frame_size;
 	q.wall_s = env->message_clock != NULL ? now / 1000 : env->wall != NULL ? env->wall(env->clock_arg) : 0;
 	o->decided = true;
@@ -98,10 +113,7 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, msec n
 		route_decline(env->route, &q, &o->answer);
 		return;
 	}
-	if (wait == SERVE_HURRY) {
-		count_add(&env->count->hurried, 1);
-		q.work = HURRIED_WORK;
-	}
+	bound_by_wait(env, wait, &q);
 	route_decide(env->route, env->scratch, &q, now, &o->answer);
 }
 
@@ -112,7 +124,7 @@ static void on_model(struct serve *s, struct spop_message *m, usec start, struct
 
 	message_request(m, &q);
 	o->asked_model = true;
-	if (wait_of(env, start) == SERVE_LATE)
+	if (wait_of(env, start, q.asked_ms) == SERVE_LATE)
 		route_model_decline(env->route, &o->model);
 	else
 		route_model(env->route, env->scratch, &q, &o->model);

@@ -19,6 +19,7 @@ struct serve_counters {
 	uint64_t frames, notifies, acks, messages, messages_unknown, args_bad;
 	uint64_t hellos, healthchecks, aborts, fragments;
 	uint64_t lost;		/* of the notifies: answered without a look, for want of memory */
+	uint64_t uncompared;	/* route messages decided without the rules of policy.compare */
 	uint64_t hurried;	/* route messages decided in a hurry */
 	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
 	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
@@ -35,6 +36,7 @@ struct message_clock {
 /* How long a frame has waited for its answer, against what HAProxy waits. */
 enum serve_wait {
 	SERVE_IN_TIME,
+	SERVE_BUSY,	/* leave out what changes no answer: the rules of policy.compare */
 	SERVE_HURRY,	/* decide from what is cheap to know */
 	SERVE_LATE	/* answer "overload" */
 };
@@ -48,8 +50,9 @@ struct serve_env {
 	void *clock_arg;
 	int64_t (*wall)(void *arg);	/* seconds since 1970, UTC; NULL: not told */
 	struct message_clock *message_clock;	/* NULL: the core goes by <clock> */
-	/* Asked at the beginning of each frame that wants a decision; NULL: all are in time. */
-	enum serve_wait (*wait)(void *arg, usec now);
+	/* Asked once for each message that wants a decision; NULL: all are in time. <now>: when its frame was begun,
+	 * <asked>: when HAProxy asked, ms by a clock of its own, -1 if it does not say. */
+	enum serve_wait (*wait)(void *arg, usec now, msec asked);
 	void *wait_arg;
 };
 

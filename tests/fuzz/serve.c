@@ -252,9 +252,9 @@ static usec clock_now(void *arg)
 	return w->now;
 }
 
-static const enum serve_wait waits[4] = { SERVE_IN_TIME, SERVE_LATE, SERVE_HURRY, SERVE_LATE };
+static const enum serve_wait waits[4] = { SERVE_IN_TIME, SERVE_LATE, SERVE_HURRY, SERVE_BUSY };
 
-static enum serve_wait wait_now(void *arg, usec now)
+static enum serve_wait wait_now(void *arg, usec now, msec asked)
 {
 	return ((struct world *)arg)->wait;
 }

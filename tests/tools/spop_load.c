@@ -1,4 +1,4 @@
-/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
+/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
  * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
  *
  * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route" with a chat
@@ -6,7 +6,8 @@
  * words, which no tokenizer has seen either. -r 0 sends as fast as
  * answers come, WINDOW at a time on each connection. With -r a NOTIFY that is due and finds WINDOW others without
  * their ACK on each connection is sent later. With -o its time still counts from when it was due, so that an agent
- * that holds the sender up does not look fast (open loop), and those never sent count as late. With -p the resident
+ * that holds the sender up does not look fast (open loop), and those never sent count as late. The argument asked_ms
+ * says that time, as HAProxy's date() does, unless there is -A. With -p the resident
  * memory of that process is read after the first WARM share of the run (default 0.3) and at the end. <within> is the
  * share of all NOTIFYs whose ACK came in at most MS (default 50, the "timeout processing" of the recipes), <overload>
  * the share of all ACKs that say so. The last line:
@@ -32,6 +33,7 @@
 #define SLOTS		1024u		/* in flight on one connection, at most */
 #define CONNS_MAX	256u
 #define FRAME_SIZE	65532u
+#define SENDERS_ZERO	1790000000000	/* its clock is not the agent's */
 #define LOAD		"host/1;s1=1,0,0,100;s2=1,0,0,100;s3=1,0,0,100;s4=1,0,0,100"
 
 struct conn {
@@ -52,6 +54,7 @@ struct load {
 	size_t n_body, unique_at, unique_end;
 	bool random;
 	bool open_loop;
+	bool silent;			/* no asked_ms */
 	double start;
 	uint64_t sent, acked, overload;
 	uint32_t *us;			/* a histogram: microseconds up to 1 s */
@@ -160,8 +163,9 @@ static void set_body(struct load *l, uint64_t number)
 		random_words(l->body + l->unique_at + 17, l->body + l->unique_end, number);
 }
 
-static void put_notify(struct load *l, struct conn *c, uint64_t number)
+static void put_notify(struct load *l, struct conn *c, uint64_t number, double at_us)
 {
+	struct spop_data asked = { .type = SPOP_T_INT64, .i = SENDERS_ZERO + (int64_t)(at_us / 1e3) };
 	struct spop_wr w = { c->out, c->n_out, 2 * FRAME_SIZE, false };
 	size_t start = spop_frame_begin(&w, SPOP_FRAME_NOTIFY, c->next, 1);
 	char uid[24];
@@ -178,8 +182,12 @@ static void put_notify(struct load *l, struct conn *c, uint64_t number)
 	set_body(l, number);
 	snprintf(uid, sizeof(uid), "u%llu", (unsigned long long)number);
 	spop_put_str(&w, "route", 5);
-	spop_put_u8(&w, 5);
+	spop_put_u8(&w, l->silent ? 5 : 6);
 	put_text(&w, "uid", uid);
+	if (!l->silent) {
+		spop_put_str(&w, "asked_ms", 8);
+		spop_put_data(&w, &asked);
+	}
 	put_text(&w, "pool", "pool");
 	put_text(&w, "load", LOAD);
 	put_text(&w, "path", "/v1/chat/completions");
@@ -210,7 +218,7 @@ static void conn_ask(struct load *l, struct conn *c)
 {
 	double at = l->open_loop ? l->start + (double)l->sent * 1e6 / l->rate : now_us();
 
-	put_notify(l, c, l->sent++);
+	put_notify(l, c, l->sent++, at);
 	c->at[c->next++ % SLOTS] = at;
 	c->open++;
 	conn_flush(c);
@@ -392,7 +400,7 @@ static int run(struct load *l)
 
 static void usage(void)
 {
-	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] "
+	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A] "
 		"[-w WINDOW] [-d MS] [-p PID] [-W WARM]\n");
 	exit(2);
 }
@@ -404,11 +412,12 @@ int main(int argc, char **argv)
 	struct err e;
 	int c;
 
-	while ((c = getopt(argc, argv, "c:r:on:t:b:xw:d:p:W:")) != -1) {
+	while ((c = getopt(argc, argv, "c:r:on:t:b:xAw:d:p:W:")) != -1) {
 		switch (c) {
 		case 'c': l.n_conns = (unsigned)atoi(optarg); break;
 		case 'r': l.rate = atof(optarg); break;
 		case 'x': l.random = true; break;
+		case 'A': l.silent = true; break;
 		case 'o': l.open_loop = true; break;
 		case 'n': l.count = strtoull(optarg, NULL, 10); break;
 		case 't': l.seconds = atof(optarg); break;

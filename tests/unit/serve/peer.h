@@ -13,6 +13,7 @@ struct peer {
 	struct serve_counters count;
 	struct serve serve;
 	enum serve_wait wait;		/* of every frame */
+	msec asked;			/* what the last that was judged said */
 	usec now, step;			/* the clock, and what it goes on by at each look */
 	struct spop_wr in;		/* frames to send */
 	struct spop_wr out;		/* what was answered */
@@ -28,9 +29,12 @@ static inline usec peer_clock(void *arg)
 	return p->now;
 }
 
-static inline enum serve_wait peer_wait(void *arg, usec now)
+static inline enum serve_wait peer_wait(void *arg, usec now, msec asked)
 {
-	return ((struct peer *)arg)->wait;
+	struct peer *p = arg;
+
+	p->asked = asked;
+	return p->wait;
 }
 
 static inline void peer_connect(struct peer *p, struct world *w)

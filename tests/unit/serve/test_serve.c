@@ -536,6 +536,66 @@ static void overloaded(void **state)
 	world_end(&w);
 }
 
+static void count_choices(void *arg, const struct route_compare_view *v)
+{
+	*(uint64_t *)arg += v->choices;
+}
+
+/* The rules of policy.compare change no answer, so they are the first to be left out. */
+static void compared_rules_go_first(void **state)
+{
+	static const struct { enum serve_wait wait; uint64_t compared, uncompared, hurried; } cases[] = {
+		{ SERVE_IN_TIME, 1, 0, 0 }, { SERVE_BUSY, 1, 1, 0 }, { SERVE_HURRY, 1, 1, 1 }, { SERVE_LATE, 1, 1, 1 },
+		{ SERVE_IN_TIME, 2, 1, 1 },
+	};
+	uint64_t choices;
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	w.o.pool_default.compare[0] = RULE_AIBRIX + 1;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	peer_hello(&p, &w, 16380);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p.wait = cases[i].wait;
+		notify_route(&p, i, "u", "a");
+		deliver(&p);
+		assert_int_equal(answered(&p, "txn.server"), p.wait != SERVE_LATE);
+		choices = 0;
+		route_each_compared(w.r, count_choices, &choices);
+		assert_int_equal(choices, cases[i].compared);
+		assert_int_equal(p.count.uncompared, cases[i].uncompared);
+		assert_int_equal(p.count.hurried, cases[i].hurried);
+	}
+	peer_end(&p);
+	world_end(&w);
+}
+
+static void the_time_of_asking_is_for_the_judge(void **state)
+{
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	notify_route(&p, 1, "u", "a");
+	deliver(&p);
+	assert_int_equal(p.asked, -1);
+	for (unsigned i = 0; i < 2; i++) {
+		notify_begin(&p, 2, 1);
+		message(&p, i == 0 ? "route" : "model");
+		arg_str(&p, "uid", SPAN("v"));
+		arg(&p, "asked_ms", &(struct spop_data){ .type = SPOP_T_INT64, .i = 1790000000000 + i });
+		frame_end(&p);
+		deliver(&p);
+		assert_int_equal(p.asked, 1790000000000 + i);
+	}
+	peer_end(&p);
+	world_end(&w);
+}
+
 /* ---- beginnings and ends ------------------------------------------------------------------ */
 
 static void a_health_check(void **state)
@@ -752,6 +812,8 @@ int main(void)
 		cmocka_unit_test(damaged_streams),
 		cmocka_unit_test(random_payloads),
 		cmocka_unit_test(a_frame_thrown_away),
+		cmocka_unit_test(compared_rules_go_first),
+		cmocka_unit_test(the_time_of_asking_is_for_the_judge),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);
