@@ -248,7 +248,7 @@ asan:
 tsan:
 	tests/run.sh tsan
 clean:
-	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/test build/bench kvroute kvroutectl
+	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/corpus build/test build/bench kvroute kvroutectl
 .PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

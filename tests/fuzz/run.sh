@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh fuzz|replay|merge|coverage|ledger : what the make targets fuzz, fuzz-replay, ... do. See README.md here.
+# run.sh fuzz|replay|merge|coverage|ledger|unpack : what the make targets fuzz, fuzz-replay, ... do. See README.md here.
 #
 #   FUZZ  one target, or several in quotes; default all        T  seconds for each target (fuzz); default 60
 #   J     targets at a time (fuzz); default 1                  D  where grown corpora live; default build/fuzz
@@ -18,6 +18,7 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 targets=${FUZZ:-$(cd $here && ls ./*.c | sed 's|^\./||; s|\.c$||')}
 bin=build/fuzz/tests/fuzz
+kept=build/corpus		# what the archives corpus/TARGET.tar.gz hold
 
 need_clang() {
 	command -v clang > /dev/null && return
@@ -38,6 +39,28 @@ folders() {
 	for d; do [ -d "$d/$t" ] && echo "$d/$t"; done
 }
 
+# ---- archives ------------------------------------------------------------------------------------------------
+
+# Unpacks the archives that are newer than what was unpacked.
+do_unpack() {
+	local t from
+	for t in $targets; do
+		from=$here/corpus/$t.tar.gz
+		if [ ! -f "$from" ] || [ "$kept/$t.ok" -nt "$from" ]; then continue; fi
+		rm -rf "${kept:?}/$t"
+		mkdir -p "$kept/$t"
+		tar -xzf "$from" -C "$kept/$t" && touch "$kept/$t.ok" || exit 1
+	done
+}
+
+# Packs the inputs in $kept/TARGET. The same inputs make the same bytes.
+pack() {
+	local t=$1
+	(cd "$kept/$t" && ls -A | LC_ALL=C sort | tar --format=ustar --owner=0 --group=0 --numeric-owner --mode=0644 --mtime=@0 \
+		--no-recursion -cf - -T -) | gzip -9n > "$here/corpus/$t.tar.gz" || exit 1
+	touch "$kept/$t.ok"
+}
+
 # ---- fuzz ----------------------------------------------------------------------------------------------------
 
 fuzz_one() {
@@ -50,7 +73,7 @@ fuzz_one() {
 	# shellcheck disable=SC2046
 	{ time $bin/"$t" -max_total_time="$T" -timeout="$SLOW" -report_slow_units="$SLOW" -rss_limit_mb=2048 -print_final_stats=1 -use_value_profile="${VP:-0}" \
 		-len_control=30 "${dict[@]}" -artifact_prefix="$D/crashes/$t/" "$dir" \
-		$(folders "$t" $here/corpus $here/crashes build/fuzz/seeds) > "$log" 2>&1; } 2> "$log.time"
+		$(folders "$t" $kept $here/crashes build/fuzz/seeds) > "$log" 2>&1; } 2> "$log.time"
 	local execs ft cov cpu found
 	execs=$(sed -n "s/^stat::number_of_executed_units: *//p" "$log" | tail -n 1)
 	read -r cov ft < <(grep -aoE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 | awk '{ print $2, $4 }')
@@ -65,6 +88,7 @@ fuzz_one() {
 
 do_fuzz() {
 	build_fuzzers
+	do_unpack
 	local t bad=0 running=0
 	[ -d build/fuzz/seeds ] || python3 $here/seeds.py build/fuzz/seeds || exit 1
 	for t in $targets; do
@@ -90,8 +114,9 @@ do_ledger() {
 do_replay() {
 	local t passed=0 failed=0 dirs
 	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc CFLAGS="-O1 -g1" SAN="$san" || exit 1
+	do_unpack
 	for t in $targets; do
-		dirs=$(folders "$t" $here/corpus $here/crashes)
+		dirs=$(folders "$t" $kept $here/crashes)
 		# shellcheck disable=SC2086
 		if [ -n "$dirs" ] && build/asan/tests/fuzz/"$t" $dirs; then passed=$((passed + 1)); else
 			echo "FAILED: $t (${dirs:-no corpus})"
@@ -116,22 +141,24 @@ merge_one() {
 	local t=$1 new=build/merge/new/$1
 	shift
 	rm -rf "$new"
-	mkdir -p "$new" "$here/corpus/$t"
+	mkdir -p "$new" "$kept/$t"
 	# shellcheck disable=SC2046
 	build/merge/tests/fuzz/"$t" -merge=1 -use_counters=0 -timeout=20 -max_len="${MOST:-9000}" \
 		-artifact_prefix=build/merge/crash- "$new" $(folders "$t" "$@") > build/merge/log 2>&1 ||
 		{ tail -n 20 build/merge/log; exit 1; }
-	rm -f "$here/corpus/$t"/*
-	cp "$new"/* "$here/corpus/$t"/
-	[ ! -d "build/fuzz/seeds/keep/$t" ] || cp "build/fuzz/seeds/keep/$t"/* "$here/corpus/$t"/
-	echo "$t: $(ls "$here/corpus/$t" | wc -l) inputs, $(cat "$here/corpus/$t"/* | wc -c) bytes"
+	rm -f "${kept:?}/$t"/*
+	cp "$new"/* "$kept/$t"/
+	[ ! -d "build/fuzz/seeds/keep/$t" ] || cp "build/fuzz/seeds/keep/$t"/* "$kept/$t"/
+	pack "$t"
+	echo "$t: $(ls "$kept/$t" | wc -l) inputs, $(cat "$kept/$t"/* | wc -c) bytes"
 }
 
 do_merge() {
 	build_mergers
 	rm -rf build/fuzz/seeds
 	python3 $here/seeds.py build/fuzz/seeds || exit 1
-	for t in $targets; do merge_one "$t" $here/corpus "$D/corpus" build/fuzz/seeds; done
+	do_unpack
+	for t in $targets; do merge_one "$t" $kept "$D/corpus" build/fuzz/seeds; done
 }
 
 # ---- coverage ------------------------------------------------------------------------------------------------
@@ -159,12 +186,13 @@ do_coverage() {
 	local t objects="" raw=build/cover/raw
 	$make --no-print-directory -s -j2 fuzz-programs B=build/cover CC=clang OPT=-O0 \
 		SAN="-fprofile-instr-generate -fcoverage-mapping" || exit 1
+	do_unpack
 	rm -rf $raw
 	mkdir -p $raw
 	for t in $targets; do
 		# shellcheck disable=SC2046
 		LLVM_PROFILE_FILE=$raw/$t.profraw build/cover/tests/fuzz/"$t" \
-			$(folders "$t" $here/corpus $here/crashes ${GROWN:+"$D/corpus"}) > /dev/null || exit 1
+			$(folders "$t" $kept $here/crashes ${GROWN:+"$D/corpus"}) > /dev/null || exit 1
 		objects="$objects -object build/cover/tests/fuzz/$t"
 	done
 	llvm-profdata merge -o build/cover/all.profdata $raw/*.profraw || exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Write the first inputs of every target to OUT/TARGET/: made from tests/data, the shipped configuration and a
-few lines below. `make fuzz-merge` puts them, minimised, into tests/fuzz/corpus/."""
+few lines below. `make fuzz-merge` puts them, minimised, into the archives of tests/fuzz/corpus/."""
 import glob
 import hashlib
 import os

@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import time
 
 sys.dont_write_bytecode = True
@@ -148,11 +149,10 @@ class Bad:
     def corpus(self):
         n = 0
         for name in CORPORA:
-            folder = os.path.join(TOP, "tests/fuzz/corpus", name)
-            for file in sorted(os.listdir(folder)):
-                with open(os.path.join(folder, file), "rb") as f:
-                    data = f.read()
-                n += 1
+            with tarfile.open(os.path.join(TOP, "tests/fuzz/corpus", name + ".tar.gz")) as archive:
+                inputs = [archive.extractfile(m).read() for m in archive]
+            n += len(inputs)
+            for data in inputs:
                 skip = 4 if name == "spop_conn" else 0      # what the target reads as limits
                 self.connection(data[skip:])
                 self.connection(hello() + data[skip:])
