@@ -3,7 +3,7 @@
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
 # A,B+C,D runs two lanes side by side: B after A, and D after C. ~A,B is a lane of low priority. No verdict may depend on
-# what else runs (tests/busy.sh shows it); "socket" runs alone because it prints times. "check" is what "make check" runs.
+# what else runs: tests/busy.sh shows it. "check" is what "make check" runs.
 #
 # Prints the time and the CPU time of each as it ends; its whole output stays in build/test/NAME.log.
 set -u
@@ -18,7 +18,7 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 declare -A suite=(
 	[unit]="$make --no-print-directory unit"
 	[asan]="$make --no-print-directory unit $asan_build"
-	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread OPT=-O1"
+	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-O1 -g1'"
 	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror && build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
@@ -66,11 +66,10 @@ done
 heavy='~asan,fuzz,stories-asan,tsan,clang,compose'
 order=(
 	unit
-	"$heavy+stories,failures,restart,feed,threats,reload,vtc,promise-1+stories-3.0,stories-3.2,problems,recipes,polls,scarce,start,models,sandbox,work,memory,ctl,man,bench-files,spop-check,tools,conf"
-	socket
+	"$heavy+stories,failures,restart,feed,threats,vtc+stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,start+socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,conf"
 )
 # "make check": a developer's loop.
-check=("unit" "ctl,man,conf+vtc")
+check=("unit+ctl,man,conf+vtc")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;
