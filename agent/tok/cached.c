@@ -20,7 +20,15 @@
 #define SEARCH_BYTES	4		/* of a chunk without a place to cut, in which one was looked for */
 #define BYTES_PER_ID	3		/* where nothing better is known */
 
-int cached_find(const struct cached *c, struct span text, bool first, struct segcache_key *key, struct ids *out)
+/* PART_SEGMENT where it makes no difference. */
+static enum part part_that_counts(const struct tok *t, enum part part)
+{
+	struct tok_segments s = tok_segments(t);
+
+	return (part == PART_FIRST && s.first_differs) || (part == PART_INSIDE && s.begin_differs) ? part : PART_SEGMENT;
+}
+
+int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key, struct ids *out)
 {
 	struct segcache_scope scope = { tok_fingerprint(c->tok), c->tenant };
 
@@ -28,7 +36,7 @@ int cached_find(const struct cached *c, struct span text, bool first, struct seg
 	if (c->cache == NULL || text.n < CACHED_LEAST)
 		return 0;
 	work_spend(tok_scratch_work(c->scratch), STEPS_FOUND + text.n / FOUND_BYTES);
-	*key = segcache_key(c->cache, scope, text, first && tok_segments(c->tok).first_differs);
+	*key = segcache_key(c->cache, scope, text, part_that_counts(c->tok, part));
 	return segcache_get(c->cache, key, out);
 }
 
@@ -38,22 +46,22 @@ void cached_keep(const struct cached *c, const struct segcache_key *key, const t
 		segcache_put(c->cache, key, ids, n);
 }
 
-int cached_chunk(const struct cached *c, struct span text, bool first, struct ids *out)
+int cached_chunk(const struct cached *c, struct span text, enum part part, struct ids *out)
 {
 	struct segcache_key key;
 	size_t from = out->n;
-	int got = cached_find(c, text, first, &key, out);
+	int got = cached_find(c, text, part, &key, out);
 
 	if (got != 0)
 		return got < 0 ? -1 : 0;
-	if ((got = tok_encode_segment(c->tok, c->scratch, text, first, out)) != 0)
+	if ((got = tok_encode_segment(c->tok, c->scratch, text, part, out)) != 0)
 		return got;
 	cached_keep(c, &key, out->p + from, out->n - from);
 	return 0;
 }
 
 /* What stands between two added tokens. *used grows by the bytes of its whole chunks. */
-static int segment(const struct cached *c, unsigned places, struct span text, bool first, struct ids *out, size_t *used)
+static int segment(const struct cached *c, unsigned places, struct span text, enum part part, struct ids *out, size_t *used)
 {
 	struct chunk_search s = { 0 };
 	size_t n;
@@ -62,12 +70,12 @@ static int segment(const struct cached *c, unsigned places, struct span text, bo
 	while (text.n > 0) {
 		n = chunk_next(places, &s, text, true);
 		work_spend(tok_scratch_work(c->scratch), n > CHUNK_MOST ? n / SEARCH_BYTES : 0);
-		if ((rc = cached_chunk(c, span_of(text.p, n), first, out)) != 0)
+		if ((rc = cached_chunk(c, span_of(text.p, n), part, out)) != 0)
 			return rc;
 		*used += n;
 		text.p += n;
 		text.n -= n;
-		first = false;
+		part = PART_INSIDE;
 	}
 	return 0;
 }
@@ -79,8 +87,8 @@ int cached_plain(const struct cached *c, struct span text, struct ids *out)
 	int rc;
 
 	if (c->cache == NULL || !s.independent)
-		return tok_encode_segment(c->tok, c->scratch, text, true, out);
-	if ((rc = segment(c, s.places, text, true, out, &used)) < 0)
+		return tok_encode_segment(c->tok, c->scratch, text, PART_FIRST, out);
+	if ((rc = segment(c, s.places, text, PART_FIRST, out, &used)) < 0)
 		out->n = from;
 	return rc;
 }
@@ -111,7 +119,7 @@ static int segments(const struct cached *c, unsigned places, struct span text, s
 		end = more ? cut.at : text.n;
 		work_spend(w, STEPS_CUT + cut.looks * STEPS_LOOK + (end - at) / CUT_BYTES);
 		*used = at;
-		if (end > at && (rc = segment(c, places, span_of(text.p + at, end - at), at == 0, out, used)) != 0)
+		if (end > at && (rc = segment(c, places, span_of(text.p + at, end - at), at == 0 ? PART_FIRST : PART_SEGMENT, out, used)) != 0)
 			return rc;
 		if (more && append(out, &cut.id, 1) < 0)
 			return -1;

@@ -26,15 +26,15 @@ int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, 
 /* The same, with how many bytes of <text> the ids are of: when the work of the scratch is used up, *used of them, and perhaps some more. */
 int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used);
 
-/* One chunk, or a segment that is none longer: looked for, else encoded and kept. <first>: the text begins with it. 0, -1, or TOK_SPENT
+/* One chunk, or a segment that is none longer: looked for, else encoded and kept. <part>: what it begins. 0, -1, or TOK_SPENT
  * and perhaps ids of its beginning. */
-int cached_chunk(const struct cached *c, struct span text, bool first, struct ids *out);
+int cached_chunk(const struct cached *c, struct span text, enum part part, struct ids *out);
 
 /* Text that holds no added token, whatever it looks like, in chunks: 0, TOK_SPENT, or -1 and <out> as it was. */
 int cached_plain(const struct cached *c, struct span text, struct ids *out);
 
 /* The same in two halves, for those that encode it otherwise: 1 found and appended, 0 encode it and call cached_keep(), -1. */
-int cached_find(const struct cached *c, struct span text, bool first, struct segcache_key *key, struct ids *out);
+int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key, struct ids *out);
 void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids, size_t n);
 
 #endif

@@ -123,7 +123,7 @@ static bool cjk_mark(const uint8_t *p)
 static inline unsigned place_at(unsigned places, const uint8_t *p)
 {
 	if (p[0] == ' ')
-		return !space_before(p) ? places & CHUNK_SPACE : 0;
+		return !space_before(p) ? places & (CHUNK_SPACE | (letter_of_ascii(p[-1]) ? CHUNK_WORD : 0)) : 0;
 	if (p[-1] == '\n')
 		return line_begins(p[0]) && !space_before(p - 1) ? places & CHUNK_LINE : 0;
 	if (digit(p[0]))
@@ -218,15 +218,15 @@ static inline bool take(struct best *b, const uint8_t *p, size_t k)
 /* The first place to cut in [from, to) of <p>, of which [to, to + CHUNK_AHEAD) can be read; <to> if there is none. */
 static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, struct best *b)
 {
-	unsigned m, sure = (places & CHUNK_SPACE) != 0 ? 0xffff : 0;
+	unsigned m, sure = (places & CHUNK_SPACE) != 0 ? 0xffff : 0, spaces = (places & (CHUNK_SPACE | CHUNK_WORD)) != 0 ? 0xffff : 0;
 	size_t i = from, k;
 
 	while (SIXTEEN && i + 17 <= to + CHUNK_AHEAD) {
 		struct sixteen s = look16(p + i);
 
-		for (m = (s.sure & sure) | s.maybe; m != 0; m &= m - 1) {
+		for (m = (s.sure & spaces) | s.maybe; m != 0; m &= m - 1) {
 			k = i + (unsigned)__builtin_ctz(m);
-			if (k < to && ((s.sure >> (k - i) & 1) != 0 || place_at(places, p + k) != 0) && take(b, p, k))
+			if (k < to && (((s.sure & sure) >> (k - i) & 1) != 0 || place_at(places, p + k) != 0) && take(b, p, k))
 				return k;
 		}
 		i += 16;

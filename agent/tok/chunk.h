@@ -17,7 +17,9 @@ enum {
 	CHUNK_LINE = 2,		/* behind a line end that follows what is no white space */
 	CHUNK_DIGIT = 4,	/* between a letter of ASCII and a digit */
 	CHUNK_CJK = 8,		/* before a full-width comma or full stop behind an ideograph or kana */
-	CHUNK_ALL = 15
+	CHUNK_WORD = 16,	/* before a space after a letter of ASCII: a part of CHUNK_SPACE */
+	CHUNK_ALL = 15,
+	CHUNK_MOST_KIND = 16
 };
 
 #define CHUNK_LEAST	1536u

@@ -268,7 +268,29 @@ static void run_step(const struct step *s, struct normal_buf *b, struct rewrite 
 	}
 }
 
+bool normal_only_marks(const struct normal_step *steps, size_t n, struct span *mark)
+{
+	uint32_t cp;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct normal_step *s = &steps[i];
+
+		if (s->kind == NORMAL_PREPEND)
+			continue;
+		if (s->kind != NORMAL_REPLACE || s->regex || mark->n > 0 || !span_eq(s->pattern, SPAN(" ")) || s->content.n == 0 ||
+		    utf8_get((const uint8_t *)s->content.p, s->content.n, &cp) != s->content.n)
+			return false;
+		*mark = s->content;
+	}
+	return true;
+}
+
 void normal_run(const struct normal *m, struct normal_buf *b, struct span in, struct span *out)
+{
+	normal_run_part(m, b, in, PART_SEGMENT, out);
+}
+
+void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part, struct span *out)
 {
 	struct rewrite w;
 	size_t i;
@@ -276,7 +298,7 @@ void normal_run(const struct normal *m, struct normal_buf *b, struct span in, st
 
 	*out = in.p != NULL ? in : SPAN("");
 	for (i = 0; i < m->n && out->p != NULL; i++) {
-		if (m->step[i].kind == NORMAL_BYTE_LEVEL)
+		if (m->step[i].kind == NORMAL_BYTE_LEVEL || (m->step[i].kind == NORMAL_PREPEND && part == PART_INSIDE))
 			continue;
 		if (m->step[i].kind == NORMAL_STRIP) {
 			*out = strip(&m->step[i], *out);

@@ -8,6 +8,7 @@
 #include "agent/base/err.h"
 #include "agent/base/work.h"
 #include "agent/base/types.h"
+#include "agent/tok/part.h"
 
 struct normal;
 
@@ -50,5 +51,11 @@ void normal_buf_fini(struct normal_buf *b);
 /* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory, or
  * PCRE2 met a limit, or the work is used up. O(n), but for regular expressions. */
 void normal_run(const struct normal *m, struct normal_buf *b, struct span in, struct span *out);
+/* The same for a chunk: PART_INSIDE gets no Prepend. */
+void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part, struct span *out);
+
+/* Return true if each byte that is not a space stays as it is, wherever the text is cut: Prepend and one Replace of " " by
+ * one character, *mark. */
+bool normal_only_marks(const struct normal_step *steps, size_t n, struct span *mark);
 
 #endif

@@ -4,7 +4,7 @@
 #define KVROUTE_TOK_PARTS_H
 
 #include "agent/tok/added.h"
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe_border.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/split.h"
 #include "agent/tok/tok.h"
@@ -13,6 +13,7 @@ struct tok_parts {
 	const struct normal *normal;	/* NULL: none */
 	const struct split *split;	/* NULL: the whole segment is one piece */
 	const struct bpe *bpe;
+	const struct borders *borders;	/* what cuts the whole segment; NULL: nothing does */
 	const struct added *normalized;	/* tokens to be cut out of normalised text before it is split; NULL: none */
 };
 

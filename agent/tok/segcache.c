@@ -408,10 +408,10 @@ static struct entry *place(struct shard *s, size_t size)
 
 /* ---- what others call ------------------------------------------------------------------------ */
 
-struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, bool first)
+struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, enum part part)
 {
 	struct hash128 h = c->hash(&c->key, text.n ? text.p : "", text.n);
-	uint64_t all[5] = { h.lo, h.hi, scope.tokenizer, scope.tenant, (uint64_t)text.n << 1 | first };
+	uint64_t all[5] = { h.lo, h.hi, scope.tokenizer, scope.tenant, (uint64_t)text.n << 2 | (uint64_t)part };
 	struct segcache_key k;
 
 	static_assert(sizeof(all) == sizeof(k.seed), "a key of 256 bits and a nonce of 64");

@@ -18,6 +18,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/tok/bpe.h"
+#include "agent/tok/part.h"
 #include "agent/tok/segcache_pad.h"
 
 struct segcache;
@@ -48,8 +49,8 @@ struct segcache_key {
 	uint32_t pad[PAD_WORDS];	/* its first batch */
 };
 
-/* <first>: the segment begins a text, where that makes a difference. About 120 ns and the time of XXH3 (50 GB/s with AVX2). */
-struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, bool first);
+/* <part>: what the bytes begin, where that makes a difference, else PART_SEGMENT. About 120 ns and the time of XXH3 (50 GB/s with AVX2). */
+struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, enum part part);
 
 /* 1: the ids are appended to <out>. 0: not here. -1: no memory. */
 int segcache_get(struct segcache *c, const struct segcache_key *k, struct ids *out);

@@ -203,6 +203,8 @@ static struct split_traits traits_of_steps(const struct split *s)
 	for (i = 0; i < s->n; i++) {
 		t.rewrites |= step_rewrites(&s->step[i]);
 		t.first_differs |= s->step[i].run == RUN_METASPACE && s->step[i].prepend == PREPEND_FIRST;
+		t.begin_differs |= s->step[i].run == RUN_PREFIX_SPACE ||
+				   (s->step[i].run == RUN_METASPACE && s->step[i].prepend == PREPEND_ALWAYS);
 	}
 	return t;
 }
@@ -320,12 +322,12 @@ static void deal(struct split_scratch *c, struct pieces *out)
 	c->n -= out->used;
 }
 
-static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first,
+static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part,
 			 struct pieces *out)
 {
 	if (c->split != s || c->p != p || c->n != n) {
 		c->split = NULL;
-		if ((c->list = steps_run(s->step, s->n, &c->steps, p, n, first)) == NULL)
+		if ((c->list = steps_run(s->step, s->n, &c->steps, p, n, part)) == NULL)
 			return -1;
 		c->split = s;
 		c->next = 0;
@@ -336,7 +338,7 @@ static int next_of_steps(const struct split *s, struct split_scratch *c, const u
 	return 0;
 }
 
-int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first, bool last,
+int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part, bool last,
 	       struct pieces *out)
 {
 	out->text = p;
@@ -355,7 +357,7 @@ int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p,
 	if (!last || n == 0)
 		return 0;
 	if (s->n > 0)
-		return next_of_steps(s, c, p, n, first, out);
+		return next_of_steps(s, c, p, n, part, out);
 	out->end[out->n++] = (uint32_t)n;
 	out->used = n;
 	return 0;

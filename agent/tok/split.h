@@ -13,6 +13,7 @@
 #include "agent/base/err.h"
 #include "agent/base/work.h"
 #include "agent/base/types.h"
+#include "agent/tok/part.h"
 
 struct split;
 struct split_scratch;
@@ -48,6 +49,7 @@ struct split_traits {
 	bool streams;		/* split_next() may be given text as it comes: a piece that has ended stays as it is */
 	bool rewrites;		/* pieces may be other bytes than the text (Metaspace, add_prefix_space) */
 	bool first_differs;	/* the beginning of the whole text is not treated as other beginnings */
+	bool begin_differs;	/* the beginning of a segment is not treated as the middle of one */
 	const char *name;	/* of the hand scanner ("cl100k", "o200k", ...), "pcre2", "chain", "whole" */
 };
 struct split_traits split_traits(const struct split *s);
@@ -76,20 +78,20 @@ struct pieces {
 
 /* The next pieces of <p>, <n> bytes, at most SPLIT_BATCH of them and 256 MiB. <last>: no text follows, so everything becomes
  * pieces in the end. Without it (streams only) a piece comes out only if no byte that could follow would change it: used < n
- * then is normal, and the caller comes back with those bytes and more. <first>: <p> is where the whole text begins.
+ * then is normal, and the caller comes back with those bytes and more. <part>: what begins at <p>.
  * out->n == 0 and used == n: nothing left. Returns 0, or -1: no memory, or PCRE2 met its match limit (the text
  * cannot be encoded; nothing is approximated). Hand scanners: O(n), and characters that are cut by the end wait when !last.
  *
  *	do {
- *		if (split_next(s, c, p, n, first, true, &out) < 0) ...
+ *		if (split_next(s, c, p, n, part, true, &out) < 0) ...
  *		... out.n pieces ...
- *		p += out.used; n -= out.used; first = false;
+ *		p += out.used; n -= out.used; part = PART_SEGMENT;
  *	} while (n > 0);
  *
  * A splitter that does not stream takes all of the text at the first call and deals its pieces out at the next ones, which it
  * knows by <p> and <n>; so a text is gone through to its end, or forgotten. While pieces are left of one that
  * rewrites, used is 0. */
-int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, bool first, bool last,
+int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part, bool last,
 	       struct pieces *out);
 
 #endif

@@ -287,7 +287,7 @@ static size_t up_to_space(const uint8_t *p, size_t n)
 }
 
 /* Spaces into the replacement, one in front where there is none, and, if <split>, an end in front of each. */
-static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, bool beginning, struct list *out,
+static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, enum part part, struct list *out,
 		     struct bytes *b)
 {
 	uint8_t mark[4];
@@ -295,7 +295,8 @@ static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p
 	uint32_t cp;
 	bool has = p[0] == ' ' || (n >= m && memcmp(p, mark, m) == 0);
 
-	if (!has && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && beginning)) && put_bytes(b, mark, m) < 0)
+	if (!has && part != PART_INSIDE && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && part == PART_FIRST)) &&
+	    put_bytes(b, mark, m) < 0)
 		return -1;
 	for (at = 0; at < n; at += len) {
 		work_spend(w, p[at] == ' ');
@@ -356,9 +357,9 @@ static int to_bytes(const uint8_t *p, size_t n, struct list *out, struct bytes *
 
 /* ---- chains ---------------------------------------------------------------------------------------------------- */
 
-/* *first: the first piece begins where the whole text does; a step may take that away. */
+/* *part: what the first piece begins; a step may take its first byte away. */
 static int run_step(const struct step *s, struct steps_scratch *c, const struct list *in, struct list *out, struct bytes *b,
-		    bool *first)
+		    enum part *part)
 {
 	size_t i, at = 0, n;
 	int rc;
@@ -375,7 +376,7 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		if (s->run == RUN_PREFIX_SPACE)
 			rc = prefix_space(p, n, out, b);
 		else if (s->run == RUN_METASPACE)
-			rc = metaspace(s, c->work, p, n, *first && i == 0, out, b);
+			rc = metaspace(s, c->work, p, n, i == 0 ? *part : PART_SEGMENT, out, b);
 		else if (s->run == RUN_TO_CHARS)
 			rc = to_chars(p, n, out, b);
 		else if (s->run == RUN_TO_BYTES)
@@ -385,14 +386,14 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		if (rc < 0)
 			return -1;
 		if (i == 0 && s->run <= RUN_CHARS && loses_front(s, c))
-			*first = false;
+			*part = PART_SEGMENT;
 	}
 	out->text = step_rewrites(s) ? b->p : in->text;
 	out->bytes = step_rewrites(s) ? b->n : in->bytes;
 	return 0;
 }
 
-const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, bool first)
+const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part)
 {
 	struct list *in = &c->list[0], *out = &c->list[1], *swap;
 	struct bytes *spare;
@@ -407,7 +408,7 @@ const struct list *steps_run(const struct step *s, size_t n, struct steps_scratc
 		if (s[i].run == RUN_REGEX && c->regex == NULL && (c->regex = regex_scratch_new()) == NULL)
 			return NULL;
 		spare = in->text == c->bytes[0].p ? &c->bytes[1] : &c->bytes[0];
-		if (run_step(&s[i], c, in, out, spare, &first) < 0)
+		if (run_step(&s[i], c, in, out, spare, &part) < 0)
 			return NULL;
 		swap = in;
 		in = out;

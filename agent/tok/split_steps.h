@@ -53,6 +53,6 @@ struct steps_scratch {
 void steps_scratch_fini(struct steps_scratch *c);	/* wipes it */
 
 /* All <n> steps over a text. The pieces, borrowed from <c> until its next use; NULL: no memory, a limit of PCRE2, or the work is used up. */
-const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, bool first);
+const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part);
 
 #endif

@@ -33,7 +33,8 @@ struct stream {
 	size_t n, cap, top;		/* used, room, most that was ever used */
 	size_t start, settled, avail;
 	struct tok_cut cut;
-	bool has_cut, first, ended, closed;	/* <closed>: the last ids are out */
+	bool has_cut, ended, closed;		/* <closed>: the last ids are out */
+	enum part part;				/* what <start> begins */
 	bool strict;				/* no chunk may cost more than what is left */
 	enum stream_result failed;
 	struct chunk_search search;
@@ -146,7 +147,7 @@ enum stream_result stream_begin(struct stream *s, const struct cached *c, struct
 	s->seg = tok_segments(c->tok);
 	s->out = out;
 	s->has_cut = s->ended = s->closed = false;
-	s->first = true;
+	s->part = PART_FIRST;
 	s->failed = STREAM_DONE;
 	s->search = (struct chunk_search){ 0 };
 	return special(s) && s->seg.independent ? append(s, prefix.p, prefix.n) : STREAM_DONE;
@@ -201,12 +202,12 @@ static void look_for_cut(struct stream *s)
 static void chunk_done(struct stream *s, size_t n)
 {
 	s->start += n;
-	s->first = false;
+	s->part = PART_INSIDE;
 }
 
 static enum stream_result start_steps(struct stream *s, size_t n)
 {
-	s->steps = tok_steps_start(s->c.tok, span_of(s->buf + s->start, n), s->first);
+	s->steps = tok_steps_start(s->c.tok, span_of(s->buf + s->start, n), s->part);
 	if (s->steps == NULL)
 		return fail(s, STREAM_NO_MEMORY);
 	s->steps_n = n;
@@ -219,14 +220,14 @@ static enum stream_result chunk(struct stream *s, size_t n)
 {
 	struct span text = span_of(s->buf + s->start, n);
 	size_t from = s->out->n;
-	int got = cached_find(&s->c, text, s->first, &s->key, s->out);
+	int got = cached_find(&s->c, text, s->part, &s->key, s->out);
 
 	if (got < 0)
 		return fail(s, STREAM_NO_MEMORY);
 	if (got == 0 && n > AT_ONCE)
 		return start_steps(s, n);
 	if (got == 0) {
-		got = tok_encode_segment(s->c.tok, s->c.scratch, text, s->first, s->out);
+		got = tok_encode_segment(s->c.tok, s->c.scratch, text, s->part, s->out);
 		if (got == TOK_SPENT) {
 			s->out->n = from;
 			return STREAM_MORE;
@@ -304,7 +305,7 @@ static enum stream_result take_cut(struct stream *s)
 
 	s->has_cut = false;
 	s->start = s->cut.at + s->cut.n;
-	s->first = false;
+	s->part = PART_SEGMENT;
 	next_cut(s, s->start);
 	return append(s, &id, 1);
 }
@@ -389,7 +390,7 @@ int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget)
 	if (*n == 0)
 		return 0;
 	w->left = *budget;
-	rc = tok_encode_segment(s->c.tok, s->c.scratch, span_of(p, *n), s->first, out);
+	rc = tok_encode_segment(s->c.tok, s->c.scratch, span_of(p, *n), s->part, out);
 	*budget = w->left;
 	work_unbound(w);
 	if (rc == TOK_SPENT) {

@@ -109,8 +109,30 @@ static void find_segments(struct tok *t, const struct recipe *r)
 	t->segments.independent = !cuts_meet(r);
 	t->segments.first_differs = s.first_differs;
 	t->segments.streams = s.streams && plain;
-	if (plain && t->split != NULL)
+	t->segments.begin_differs = s.begin_differs;
+	for (uint32_t i = 0; i < r->n_normal; i++)
+		t->segments.begin_differs |= r->normal[i].kind == NORMAL_PREPEND;
+	if (plain && t->borders == NULL && t->split != NULL)
 		t->segments.places = chunk_places(s, r->normal, r->n_normal);
+}
+
+/* Where the whole text is one piece: what cuts it, and, if the normalizer only writes a mark for each space, places
+ * for chunks. */
+static int find_borders(struct tok *t, const struct recipe *r)
+{
+	bool metaspace = r->n_split == 1 && r->split[0].kind == STEP_METASPACE && !r->split[0].split;
+	struct span mark = { NULL, 0 };
+	bool only_marks;
+
+	if (t->drops || (r->n_split > 0 && !metaspace))
+		return 0;
+	only_marks = normal_only_marks(r->normal, r->n_normal, &mark) && !(metaspace && mark.n > 0);
+	mark = metaspace ? r->split[0].pattern : mark;
+	if (borders_new(t->bpe, mark, &t->borders) < 0)
+		return -1;
+	if (only_marks && added_none(t->normalized))
+		t->segments.places = borders_places(t->borders);
+	return 0;
 }
 
 static int make(struct tok *t, const struct recipe *r, struct err *e)
@@ -124,11 +146,11 @@ static int make(struct tok *t, const struct recipe *r, struct err *e)
 	if (make_added(t, r) < 0 || copy_ids(&t->prefix, r->before, r->n_before) < 0 ||
 	    copy_ids(&t->suffix, r->behind, r->n_behind) < 0)
 		return err_set(e, "not enough memory");
-	find_segments(t, r);
 	memcpy(t->dropped, r->dropped, sizeof(t->dropped));
 	for (size_t i = 0; i < sizeof(t->dropped); i++)
 		t->drops |= t->dropped[i] != 0;
-	return 0;
+	find_segments(t, r);
+	return find_borders(t, r) < 0 ? err_set(e, "not enough memory") : 0;
 }
 
 struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e)
@@ -254,6 +276,7 @@ void tok_unref(struct tok *t)
 	normal_free(t->normal);
 	split_free(t->split);
 	bpe_free(t->bpe);
+	borders_free(t->borders);
 	added_free(t->raw);
 	added_free(t->normalized);
 	mem_free(t->tokens);
@@ -267,7 +290,7 @@ void tok_unref(struct tok *t)
 
 size_t tok_bytes(const struct tok *t)
 {
-	return sizeof(*t) + bpe_bytes(t->bpe) + added_bytes(t->raw) + added_bytes(t->normalized) +
+	return sizeof(*t) + bpe_bytes(t->bpe) + borders_bytes(t->borders) + added_bytes(t->raw) + added_bytes(t->normalized) +
 	       t->n_tokens * sizeof(*t->tokens) + t->recipe.n;
 }
 
@@ -302,6 +325,6 @@ token_id tok_id(const struct tok *t, struct span content)
 
 struct tok_parts tok_parts(const struct tok *t)
 {
-	return (struct tok_parts){ .normal = t->normal, .split = t->split, .bpe = t->bpe,
+	return (struct tok_parts){ .normal = t->normal, .split = t->split, .bpe = t->bpe, .borders = t->borders,
 				   .normalized = added_none(t->normalized) ? NULL : t->normalized };
 }

@@ -12,6 +12,7 @@
 
 #include "agent/tok/bpe.h"
 #include "agent/base/hash.h"
+#include "agent/tok/part.h"
 
 struct tok;
 struct tok_scratch;
@@ -66,13 +67,14 @@ size_t tok_cut_tail(const struct tok *t, struct span text);
 struct tok_segments {
 	bool independent;	/* a segment's ids do not depend on what stands around it */
 	bool first_differs;	/* but for the first one of the text, which may differ */
+	bool begin_differs;	/* a chunk that is not the first of its segment may differ (PART_INSIDE) */
 	bool streams;		/* a segment may be encoded as it comes */
 	unsigned places;	/* inside a segment: where it may be cut in two that are encoded on their own, chunk_places() */
 };
 struct tok_segments tok_segments(const struct tok *t);
 
-/* The ids of one segment: no added token is looked for. */
-int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out);
+/* The ids of one segment, or of a chunk of one: no added token is looked for. */
+int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out);
 
 /* The ids in front of and behind a text with TOK_SPECIAL; borrowed from <t>. */
 struct ids tok_prefix(const struct tok *t);

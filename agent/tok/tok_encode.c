@@ -109,8 +109,23 @@ static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, u
 	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, c->kept, end, left, out);
 }
 
+/* What no splitter has cut falls apart where no merge can cross. */
+static int cut_and_merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end, size_t n, struct ids *out)
+{
+	size_t left = n > 0 ? end[n - 1] : 0;
+	int rc = 0;
+
+	if (t->borders == NULL)
+		return merge(t, c, p, end, n, out);
+	for (; left > 0 && rc == 0; p += c->cut.used, left -= c->cut.used) {
+		borders_cut(t->borders, p, left, &c->cut);
+		rc = bpe_encode(t->bpe, c->bpe, p, c->cut.end, c->cut.n, out);
+	}
+	return rc;
+}
+
 /* Normalised text without added tokens. */
-static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
 {
 	const uint8_t *p = (const uint8_t *)text.p;
 	size_t n = text.n;
@@ -120,16 +135,16 @@ static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, 
 	if (n > UINT32_MAX)
 		return -1;
 	if (n > 0 && t->split == NULL)
-		return merge(t, c, p, &end, 1, out);
+		return cut_and_merge(t, c, p, &end, 1, out);
 	split_scratch_forget(c->split);		/* what an encoding that failed may have left */
 	while (n > 0) {
-		if (split_next(t->split, c->split, p, n, first, true, &c->pieces) < 0)
+		if (split_next(t->split, c->split, p, n, part, true, &c->pieces) < 0)
 			return work_spent(&c->work) ? TOK_SPENT : -1;
-		if ((rc = merge(t, c, c->pieces.text, c->pieces.end, c->pieces.n, out)) != 0)
+		if ((rc = cut_and_merge(t, c, c->pieces.text, c->pieces.end, c->pieces.n, out)) != 0)
 			return rc;
 		p += c->pieces.used;
 		n -= c->pieces.used;
-		first = false;
+		part = PART_SEGMENT;
 	}
 	return 0;
 }
@@ -143,7 +158,7 @@ static int put_id(struct ids *out, token_id id)
 }
 
 /* Valid text of one segment. */
-static int segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+static int segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
 {
 	struct added_at at = { 0, 0 };
 	struct added_hit hit;
@@ -157,17 +172,17 @@ static int segment(const struct tok *t, struct tok_scratch *c, struct span text,
 		return TOK_SPENT;
 	if (t->normal != NULL) {
 		work_spend(&c->work, text.n / STEP_NORMAL);
-		normal_run(t->normal, &c->normal, text, &text);
+		normal_run_part(t->normal, &c->normal, text, part, &text);
 		if (text.p == NULL)
 			return work_spent(&c->work) ? TOK_SPENT : -1;
 	}
 	for (from = 0; added_next(t->normalized, text, &at, &hit); from = at.end) {
-		if (hit.at > from && (rc = pieces(t, c, span_of(text.p + from, hit.at - from), first && from == 0, out)) != 0)
+		if (hit.at > from && (rc = pieces(t, c, span_of(text.p + from, hit.at - from), from == 0 ? part : PART_SEGMENT, out)) != 0)
 			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
-	return pieces(t, c, span_of(text.p + from, text.n - from), first && from == 0, out);
+	return pieces(t, c, span_of(text.p + from, text.n - from), from == 0 ? part : PART_SEGMENT, out);
 }
 
 static int all(const struct tok *t, struct tok_scratch *c, struct span text, struct ids *out)
@@ -178,12 +193,12 @@ static int all(const struct tok *t, struct tok_scratch *c, struct span text, str
 	int rc;
 
 	for (from = 0; added_next(t->raw, text, &at, &hit); from = at.end) {
-		if (hit.at > from && (rc = segment(t, c, span_of(text.p + from, hit.at - from), from == 0, out)) != 0)
+		if (hit.at > from && (rc = segment(t, c, span_of(text.p + from, hit.at - from), from == 0 ? PART_FIRST : PART_SEGMENT, out)) != 0)
 			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
-	return segment(t, c, span_of(text.p + from, text.n - from), from == 0, out);
+	return segment(t, c, span_of(text.p + from, text.n - from), from == 0 ? PART_FIRST : PART_SEGMENT, out);
 }
 
 static int put_ids(struct ids *out, const struct ids *more)
@@ -213,7 +228,7 @@ int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, uns
 	return rc;
 }
 
-int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, bool first, struct ids *out)
+int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
 {
 	size_t before = out->n;
 	int rc = -1;
@@ -221,7 +236,7 @@ int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span t
 	if (text.n == 0)
 		return 0;
 	if (mend(c, &text) == 0)
-		rc = segment(t, c, text, first, out);
+		rc = segment(t, c, text, part, out);
 	if (rc < 0)
 		out->n = before;
 	return rc;

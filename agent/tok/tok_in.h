@@ -3,6 +3,7 @@
 #define KVROUTE_TOK_TOK_IN_H
 
 #include "agent/tok/added.h"
+#include "agent/tok/bpe_border.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/split.h"
@@ -14,6 +15,7 @@ struct tok {
 	struct normal *normal;		/* NULL: none */
 	struct split *split;		/* NULL: the whole text is one piece */
 	struct bpe *bpe;
+	struct borders *borders;	/* what cuts a piece that is the whole text; NULL: nothing does */
 	struct added *raw, *normalized;	/* looked for in the text as it came, and then in normalised text */
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
 	uint32_t n_tokens;
@@ -34,7 +36,7 @@ struct tok_scratch {
 	size_t mended_cap;
 	uint8_t *kept;			/* pieces without what is dropped */
 	size_t kept_cap;
-	struct pieces pieces;
+	struct pieces pieces, cut;
 	struct work_left work;
 };
 

@@ -30,14 +30,16 @@ struct tok_steps {
 	struct span normal;		/* the same, normalized */
 	struct added_at search;		/* for the tokens of normalized text in it */
 	struct added_hit hit;
-	bool has_hit, first;
+	bool has_hit;
+	enum part part;
 	size_t from, end;		/* of the part of <normal> that is split next: up to a token or the end */
 	struct pieces pieces;
+	struct span rest;		/* of a piece that <borders> cut: not cut yet */
 	uint32_t next;			/* piece */
 	enum { STEP_PREPARE, STEP_SPLIT, STEP_PIECES, STEP_LONG, STEP_DONE } at;
 };
 
-struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool first)
+struct tok_steps *tok_steps_start(const struct tok *t, struct span text, enum part part)
 {
 	struct tok_steps *s = mem_alloc(sizeof(*s));
 	const uint8_t *p = (const uint8_t *)text.p;
@@ -57,7 +59,7 @@ struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool fi
 	s->with = tok_parts(t);
 	s->in = tok_scratch_parts(s->scratch);
 	s->work = tok_scratch_work(s->scratch);
-	s->first = first;
+	s->part = part;
 	return s;
 }
 
@@ -89,7 +91,7 @@ static int prepare(struct tok_steps *s)
 	if (work_spent(s->work))
 		return -1;
 	if (s->with.normal != NULL)
-		normal_run(s->with.normal, s->in.normal, span_of(s->text, s->n), &s->normal);
+		normal_run_part(s->with.normal, s->in.normal, span_of(s->text, s->n), s->part, &s->normal);
 	if (s->normal.p == NULL)
 		return -1;
 	next_part(s);
@@ -123,19 +125,34 @@ static int one_piece(struct tok_steps *s, size_t n)
 	return 0;
 }
 
+static int cut(struct tok_steps *s)
+{
+	borders_cut(s->with.borders, (const uint8_t *)s->rest.p, s->rest.n, &s->pieces);
+	s->rest = span_of(s->rest.p + s->pieces.used, s->rest.n - s->pieces.used);
+	s->next = 0;
+	s->at = STEP_PIECES;
+	return 1;
+}
+
 static int split(struct tok_steps *s, struct ids *out)
 {
 	const uint8_t *p = (const uint8_t *)s->normal.p + s->from;
 	int r;
 
+	if (s->rest.n > 0)
+		return cut(s);
 	if (s->from >= s->end)
 		return end_of_part(s, out);
 	r = s->with.split == NULL ? one_piece(s, s->end - s->from)
-				  : split_next(s->with.split, s->in.split, p, s->end - s->from, s->first && s->from == 0,
+				  : split_next(s->with.split, s->in.split, p, s->end - s->from, s->from == 0 ? s->part : PART_SEGMENT,
 					       true, &s->pieces);
 	if (r < 0)
 		return -1;
 	s->from += s->pieces.used;
+	if (s->with.borders != NULL && s->pieces.n > 0) {
+		s->rest = span_of(s->pieces.text, s->pieces.end[s->pieces.n - 1]);
+		return cut(s);
+	}
 	s->next = 0;
 	s->at = STEP_PIECES;
 	return 1;

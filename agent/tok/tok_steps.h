@@ -12,7 +12,7 @@ struct tok_steps;
 
 /* <t> is borrowed until tok_steps_stop(), <text> is copied. Takes a scratch of its own, about 2 MB, so that the thread's may
  * be used in between. NULL: no memory. */
-struct tok_steps *tok_steps_start(const struct tok *t, struct span text, bool first);
+struct tok_steps *tok_steps_start(const struct tok *t, struct span text, enum part part);
 
 /* Work for about *budget steps of work.h; it becomes what is left of them: 1 come back, 0 all ids are in <out>, -1 no memory or the splitter
  * gave up. The same <out> each time. The text is made valid, normalized and, by splitters that are no hand scanners, split in one go

@@ -3,12 +3,13 @@
  * Input: which of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the cuts, how often the text
  * stands behind itself (so that few bytes make a text that is cut into chunks), then a text. tok_encode(),
  * tok_cached_encode() with a cache that is empty and then warm, and a stream by the byte and in pieces, with budgets of a
- * byte, of some and of any number, give the same ids. A stream with little room says that it is too long, or gives the same,
+ * byte, of some and of any number, give the same ids; those of SentencePiece-like ones also in one piece. A stream with little room says that it is too long, or gives the same,
  * too. */
 #include "agent/tok/stream.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/secret.h"
 #include "tests/unit/tok/small.h"
+#include "tests/unit/tok/whole.h"
 
 #define TEXT_MOST	12000u
 
@@ -81,6 +82,10 @@ static void check(const struct cached *c, struct span text, unsigned flags, uint
 	struct ids want = { 0 }, got = { 0 };
 
 	must(tok_encode(c->tok, c->scratch, text, flags, &want) == 0);
+	if (tok_parts(c->tok).borders != NULL && flags == 0) {
+		must(whole_ids(c->tok, c->scratch, text, &got));
+		same(&got, &want);
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		got.n = 0;
 		must(tok_cached_encode(c, text, flags, &got) == 0);
