@@ -22,7 +22,13 @@
  *   CHUNK_CJK     one of U+4E00 .. U+9F7F, hiragana or katakana that are Lo in every version of Unicode, then one of U+3001 U+3002
  *                 U+FF01 U+FF0C U+FF1F: (1) behind letters a match goes on with letters, marks or 's and its like; in
  *                 DeepSeek's chain and in Kimi's an ideograph's run ends there as well; (2) the left ends in a letter.
- * In a chain, every step holds to this, so its pieces do.
+ * In a chain, every step holds to this, so its pieces do. Falcon's is punctuation, which ends a match of GPT-2's pattern, then that
+ * pattern, then numbers, whose runs touch no space and no letter.
+ *
+ * The first DeepSeek chains (split_deepseek1.c) leave symbols and what is between them together, so a space after a symbol is no
+ * place. After a letter of ASCII it is (CHUNK_WORD): a run of letters ends there, and the white space goes with what follows. A
+ * line end is a piece of its own and a number is, so CHUNK_LINE and CHUNK_DIGIT hold. The marks of CHUNK_CJK are
+ * punctuation in both; an ideograph is a letter in one, and no mark in the other.
  *
  * NFC changes none of it: what stands at k (ASCII, an ideograph, the five marks) neither combines with what is before it nor
  * moves, and what is before (ASCII, Lo, a character that is not white space) stays what it was. NFD would make two of が, of
@@ -43,7 +49,7 @@
 static bool known(const char *name)
 {
 	static const char *const names[] = { "cl100k", "cl100k-digits", "qwen2", "qwen3.5", "o200k", "tekken", "kimi",
-					    "deepseek", "gpt2" };
+					    "deepseek", "gpt2", "falcon" };
 
 	for (size_t i = 0; name != NULL && i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -51,14 +57,22 @@ static bool known(const char *name)
 	return false;
 }
 
+/* The first DeepSeek chains: after a letter only. */
+static unsigned places_of(const char *name)
+{
+	if (name != NULL && (strcmp(name, "deepseek-coder") == 0 || strcmp(name, "deepseek-llm") == 0))
+		return CHUNK_WORD | CHUNK_LINE | CHUNK_DIGIT | CHUNK_CJK;
+	return known(name) ? CHUNK_ALL : 0;
+}
+
 unsigned chunk_places(struct split_traits split, const struct normal_step *normal, size_t n)
 {
-	if (split.rewrites || split.first_differs || !known(split.name))
-		return 0;
+	unsigned places = split.rewrites || split.first_differs ? 0 : places_of(split.name);
+
 	for (size_t i = 0; i < n; i++)
 		if (normal[i].kind != NORMAL_NFC && normal[i].kind != NORMAL_BYTE_LEVEL)
 			return 0;
-	return CHUNK_ALL;
+	return places;
 }
 
 /* ---- one place ------------------------------------------------------------------------------- */

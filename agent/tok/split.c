@@ -53,7 +53,7 @@ static bool is_isolated(const struct split_step *t)
 /* The family of the whole chain; scan == NULL: none. */
 static struct family family_of_chain(const struct split_step *t, size_t n)
 {
-	struct span pattern[4];
+	struct span pattern[FAMILY_STEPS];
 	size_t i, k = 0;
 
 	for (i = 0; i < n; i++) {
@@ -65,12 +65,22 @@ static struct family family_of_chain(const struct split_step *t, size_t n)
 			pattern[k] = split_known_pattern("gpt2");
 		else if (is_isolated(&t[i]))
 			pattern[k] = t[i].pattern;
+		else if (t[i].kind == STEP_DIGITS && t[i].individual)
+			pattern[k] = FAMILY_DIGITS;
 		else
 			return (struct family){ NULL, NULL };
-		if (++k == 4)
+		if (++k == FAMILY_STEPS)
 			break;
 	}
 	return family_of_sequence(pattern, k);
+}
+
+/* Punctuation, ByteLevel with its pattern, Digits, three digits: split_falcon.c. */
+static bool is_falcon(const struct split_step *t, size_t n)
+{
+	return n == 4 && t[0].kind == STEP_PUNCTUATION && t[0].behaviour == SPLIT_CONTIGUOUS && t[1].kind == STEP_BYTE_LEVEL &&
+	       t[1].use_regex && !t[1].add_prefix_space && t[2].kind == STEP_DIGITS && !t[2].individual && is_isolated(&t[3]) &&
+	       span_eq(t[3].pattern, SPAN("[0-9][0-9][0-9]"));
 }
 
 static int regex_step(struct step *s, struct span pattern, bool literal, struct err *e)
@@ -222,6 +232,11 @@ struct split *split_new(const struct split_step *steps, size_t n, struct err *e)
 	if (f.scan != NULL) {
 		s->scan = f.scan;
 		s->traits = (struct split_traits){ .streams = true, .name = f.name };
+		return s;
+	}
+	if (is_falcon(steps, n)) {
+		s->step[s->n++] = (struct step){ .run = RUN_FALCON, .behaviour = SPLIT_ISOLATED };
+		s->traits = (struct split_traits){ .name = "falcon" };
 		return s;
 	}
 	if (make_steps(s, steps, n, e) < 0) {

@@ -49,6 +49,19 @@ static const char *const deepseek[3] = { "\\p{N}{1,3}",
 					 "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
 					 DEEPSEEK };
 
+/* The first DeepSeek models; NULL: Digits, "": the letters of split_deepseek1.c. */
+#define EAST		"[\xe4\xb8\x80-\xe9\xbe\xa5\xe0\xa0\x80-\xe4\xb8\x80\xea\xb0\x80-\xed\x9f\xbf]+"
+static const struct row {
+	const char *pattern[6];
+	size_t n;
+	struct family family;
+} rows[] = {
+	{ { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", EAST, NULL }, 5, { "deepseek-coder", split_scan_deepseek_coder } },
+	{ { "[\\r\\n]", "",
+	    "\\s?[!-/:-~\xef\xbc\x81-\xef\xbc\x8f\xef\xbc\x9a-\xef\xbd\x9e\xe2\x80\x98-\xe2\x80\x9f\xe3\x80\x80-\xe3\x80\x82]+", "\\s+$",
+	    EAST, NULL }, 6, { "deepseek-llm", split_scan_deepseek_llm } },
+};
+
 const uint8_t scan_joins[256] = {
 	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
 	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1,
@@ -83,6 +96,21 @@ struct family family_of_pattern(struct span pattern)
 	return (struct family){ NULL, NULL };
 }
 
+static bool is_step(struct span p, const char *want)
+{
+	if (want == NULL)
+		return span_eq(p, FAMILY_DIGITS);
+	return *want == '\0' ? split_is_alphabets(p) : same(p, want);
+}
+
+static bool is_row(const struct row *r, const struct span *patterns, size_t n)
+{
+	for (size_t i = 0; i < n && n == r->n; i++)
+		if (!is_step(patterns[i], r->pattern[i]))
+			return false;
+	return n == r->n;
+}
+
 struct family family_of_sequence(const struct span *patterns, size_t n)
 {
 	size_t i;
@@ -94,6 +122,9 @@ struct family family_of_sequence(const struct span *patterns, size_t n)
 			break;
 	if (n == 3 && i == n)
 		return (struct family){ "deepseek", split_scan_deepseek };
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (is_row(&rows[i], patterns, n))
+			return rows[i].family;
 	return (struct family){ NULL, NULL };
 }
 

@@ -13,8 +13,15 @@ struct family {
  * pattern are the same as \r and \n. */
 struct family family_of_pattern(struct span pattern);
 
+/* Stands for the step Digits (individual) in a row of patterns. */
+#define FAMILY_DIGITS	SPAN("\0digits")
+#define FAMILY_STEPS	7u		/* more make no family */
+
 /* The family of the <n> Splits (Isolated) with <patterns> in a row. */
 struct family family_of_sequence(const struct span *patterns, size_t n);
+
+/* split_deepseek1.c: whether it is the second Split of DeepSeek LLM. */
+bool split_is_alphabets(struct span pattern);
 
 extern const struct family family_gpt2;
 

@@ -22,6 +22,7 @@ typedef void split_scan_fn(const uint8_t *p, size_t n, bool last, struct pieces 
 split_scan_fn split_scan_l3, split_scan_q2, split_scan_q35, split_scan_digit_runs;	/* split_cl100k.c */
 split_scan_fn split_scan_o200k, split_scan_tekken, split_scan_kimi;			/* split_o200k.c */
 split_scan_fn split_scan_deepseek;							/* split_deepseek.c */
+split_scan_fn split_scan_deepseek_coder, split_scan_deepseek_llm;			/* split_deepseek1.c */
 split_scan_fn split_scan_gpt2;								/* split_gpt2.c */
 
 #define SCAN_INLINE	static inline __attribute__((always_inline))

@@ -11,6 +11,7 @@
 #include "agent/tok/split_steps.h"
 
 #include "agent/base/mem.h"
+#include "agent/tok/split_falcon.h"
 
 /* Prices in steps of work.h: of a piece of the step before, of each match in it and of what lies between; bytes for one step. */
 #define STEPS_PIECE_BEFORE	2
@@ -164,6 +165,23 @@ static int cuts_chars(const struct step *s, struct steps_scratch *c, const uint8
 			return -1;
 	}
 	return prev == n ? 0 : put_cut(c, prev, n, false);
+}
+
+/* No cuts with behaviours: ends. */
+static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base, struct list *out)
+{
+	size_t at, from, i;
+
+	for (at = 0; at < n; at += c->batch.used) {
+		split_scan_falcon_words(p + at, n - at, true, &c->batch);
+		for (i = 0, from = 0; i < c->batch.n; i++)
+			while (from < c->batch.end[i]) {
+				from += split_falcon_part(p + at + from, c->batch.end[i] - from);
+				if (put_end(out, base + at + from) < 0)
+					return -1;
+			}
+	}
+	return 0;
 }
 
 /* ---- behaviours ---------------------------------------------------------------------------------------------- */
@@ -379,6 +397,8 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 			rc = metaspace(s, c->work, p, n, i == 0 ? *part : PART_SEGMENT, out, b);
 		else if (s->run == RUN_TO_CHARS)
 			rc = to_chars(p, n, out, b);
+		else if (s->run == RUN_FALCON)
+			rc = run_falcon(c, p, n, at, out);
 		else if (s->run == RUN_TO_BYTES)
 			rc = to_bytes(p, n, out, b);
 		else

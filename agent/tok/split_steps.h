@@ -6,7 +6,7 @@
 #include "agent/tok/split_scan.h"
 
 struct step {
-	enum { RUN_SCAN, RUN_REGEX, RUN_CHARS, RUN_PREFIX_SPACE, RUN_METASPACE, RUN_TO_CHARS, RUN_TO_BYTES } run;
+	enum { RUN_SCAN, RUN_REGEX, RUN_CHARS, RUN_FALCON, RUN_PREFIX_SPACE, RUN_METASPACE, RUN_TO_CHARS, RUN_TO_BYTES } run;
 	split_scan_fn *scan;		/* SCAN: matches that touch */
 	struct regex *regex;		/* REGEX; owned */
 	enum step_chars { CHARS_DIGIT, CHARS_PUNCT, CHARS_SPACE, CHARS_ONE } chars;

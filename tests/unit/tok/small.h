@@ -9,9 +9,12 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/tok.h"
+#include "tests/unit/tok/rows.h"
 
 enum small_kind {
 	SMALL_L3, SMALL_QWEN, SMALL_O200K, SMALL_TEKKEN, SMALL_KIMI, SMALL_DEEPSEEK, SMALL_GPT2,
+	SMALL_ROWS,		/* those of rows.h */
+	SMALL_FALCON = SMALL_ROWS + 2,
 	SMALL_CUT,		/* of those before, texts are cut into chunks */
 	SMALL_CHAIN = SMALL_CUT,/* digits, then as GPT-2: a chain of steps */
 	SMALL_PREFIX_SPACE,
@@ -253,6 +256,37 @@ static inline void small_split(struct small_text *t, const char *pattern)
 	small_say(t, "\"},\"behavior\":\"Isolated\",\"invert\":false},");
 }
 
+/* As in JSON. */
+static inline void small_row(struct small_text *t, const struct row_of_steps *r)
+{
+	static const char *const behaviours[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct split_step *s = &r->step[i];
+
+		small_say(t, i > 0 ? ",{\"type\":\"" : "{\"type\":\"");
+		if (s->kind == STEP_REGEX) {
+			small_say(t, "Split\",\"pattern\":{\"Regex\":\"");
+			for (size_t k = 0; k < s->pattern.n; k++) {
+				small_say(t, s->pattern.p[k] == '\\' ? "\\" : "");
+				small_add(t, s->pattern.p + k, 1);
+			}
+			small_say(t, "\"},\"invert\":false,\"behavior\":\"");
+			small_say(t, behaviours[s->behaviour]);
+			small_say(t, "\"}");
+		} else if (s->kind == STEP_PUNCTUATION) {
+			small_say(t, "Punctuation\",\"behavior\":\"");
+			small_say(t, behaviours[s->behaviour]);
+			small_say(t, "\"}");
+		} else if (s->kind == STEP_DIGITS) {
+			small_say(t, s->individual ? "Digits\",\"individual_digits\":true}" : "Digits\",\"individual_digits\":false}");
+		} else {
+			small_say(t, "ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":");
+			small_say(t, s->use_regex ? "true}" : "false}");
+		}
+	}
+}
+
 static inline void small_pre_tokenizer(struct small_text *t, enum small_kind kind)
 {
 	bool regex = kind == SMALL_GPT2 || kind == SMALL_CHAIN, space = kind == SMALL_PREFIX_SPACE;
@@ -267,6 +301,11 @@ static inline void small_pre_tokenizer(struct small_text *t, enum small_kind kin
 		return;
 	}
 	small_say(t, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
+	if (kind >= SMALL_ROWS && kind <= SMALL_FALCON) {
+		small_row(t, &rows_of_steps[kind - SMALL_ROWS]);
+		small_say(t, "]},");
+		return;
+	}
 	if (kind == SMALL_CHAIN)
 		small_say(t, "{\"type\":\"Digits\",\"individual_digits\":true},");
 	if (kind == SMALL_DEEPSEEK) {

@@ -114,7 +114,9 @@ static void every_place(void **state)
 		struct small_text a = { 0 };
 		size_t cuts = 0;
 
-		assert_int_equal(tok_segments(t).places, CHUNK_ALL);
+		unsigned places = tok_segments(t).places;
+
+		assert_true(places == CHUNK_ALL || places == (CHUNK_WORD | CHUNK_LINE | CHUNK_DIGIT | CHUNK_CJK));
 		for (unsigned round = 0; round < 300; round++) {
 			size_t from = 0;
 
@@ -123,7 +125,7 @@ static void every_place(void **state)
 			whole.n = parts.n = 0;
 			assert_int_equal(tok_encode_segment(t, c, span_of(a.p, a.n), true, &whole), 0);
 			for (size_t k = 4; k + CHUNK_AHEAD < a.n; k++) {
-				if (!chunk_place(CHUNK_ALL, (const uint8_t *)a.p + k))
+				if (!chunk_place(places, (const uint8_t *)a.p + k))
 					continue;
 				tok_encode_segment(t, c, span_of(a.p + from, k - from), from == 0, &parts);
 				from = k;
