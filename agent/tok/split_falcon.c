@@ -100,9 +100,11 @@ SCAN_INLINE bool digit(uint8_t b)
 	return (uint8_t)(b - '0') < 10;
 }
 
-static bool number(uint8_t b)
+SCAN_INLINE bool number(uint8_t b)
 {
-	return digit(b) || b == 0xb2 || b == 0xb3 || b == 0xb9 || (b >= 0xbc && b <= 0xbe);
+	static const uint64_t set[4] = { 0x03ff000000000000u, 0, 0x720c000000000000u, 0 };
+
+	return set[b / 64] >> b % 64 & 1;
 }
 
 size_t split_falcon_part(const uint8_t *p, size_t n)

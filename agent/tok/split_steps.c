@@ -167,18 +167,20 @@ static int cuts_chars(const struct step *s, struct steps_scratch *c, const uint8
 	return prev == n ? 0 : put_cut(c, prev, n, false);
 }
 
-/* No cuts with behaviours: ends. */
+/* Write ends, not cuts: there is no behaviour. A byte has one end at most. */
 static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base, struct list *out)
 {
 	size_t at, from, i;
 
 	for (at = 0; at < n; at += c->batch.used) {
 		split_scan_falcon_words(p + at, n - at, true, &c->batch);
+		work_spend(c->work, c->batch.n * STEPS_CUT + c->batch.used / STEP_BYTES_LOOKED);
+		if (work_spent(c->work) || reserve((void **)&out->end, &out->cap, out->n, c->batch.used, sizeof(*out->end)) < 0)
+			return -1;
 		for (i = 0, from = 0; i < c->batch.n; i++)
 			while (from < c->batch.end[i]) {
 				from += split_falcon_part(p + at + from, c->batch.end[i] - from);
-				if (put_end(out, base + at + from) < 0)
-					return -1;
+				out->end[out->n++] = (uint32_t)(base + at + from);
 			}
 	}
 	return 0;

@@ -88,19 +88,32 @@ static int mend(struct tok_scratch *c, struct span *text)
 	return 0;
 }
 
+static inline bool is_dropped(const struct tok *t, uint8_t b)
+{
+	return t->dropped[b / 8] >> b % 8 & 1;
+}
+
+static bool has_dropped(const struct tok *t, const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_dropped(t, p[i]))
+			return true;
+	return false;
+}
+
 /* Pieces into ids, without the bytes that the vocabulary lacks: what was around them comes together. */
 static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end, size_t n, struct ids *out)
 {
 	uint32_t m = 0, i = 0, last = 0;
 	size_t left = 0;
 
-	if (!t->drops || n == 0)
+	if (!t->drops || n == 0 || !has_dropped(t, p, end[n - 1]))
 		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
 	if (room(&c->kept, &c->kept_cap, end[n - 1]) < 0)
 		return -1;
 	for (size_t k = 0; k < n; k++) {
 		for (; i < end[k]; i++) {
-			if ((t->dropped[p[i] / 8] >> (p[i] % 8) & 1) == 0)
+			if (!is_dropped(t, p[i]))
 				c->kept[m++] = p[i];
 		}
 		if (m > last)
