@@ -1,3 +1,4 @@
+#include "agent/base/num.h"
 #include "agent/feed/fact.h"
 
 void fact_init(struct fact *f, enum fact_kind kind)
@@ -5,7 +6,7 @@ void fact_init(struct fact *f, enum fact_kind kind)
 	*f = (struct fact){
 		.kind = kind, .status = -1, .end = END_UNKNOWN,
 		.queue_ms = -1, .connect_ms = -1, .response_ms = -1, .total_ms = -1,
-		.bytes_out = -1, .bytes_in = -1, .retries = -1, .prompt_tokens = -1, .error = -1,
+		.bytes_out = -1, .bytes_in = -1, .retries = -1, .prompt_tokens = -1, .output_tokens = -1, .error = -1,
 	};
 }
 
@@ -56,4 +57,47 @@ enum verdict fact_verdict(const struct fact *f)
 	default:
 		return VERDICT_NONE;
 	}
+}
+
+/* Take the part of <s> before the first <by>; <s> keeps what comes after it. */
+static struct span count_part(struct span *s, char by)
+{
+	const char *at = s->n > 0 ? memchr(s->p, by, s->n) : NULL;
+	size_t n = at != NULL ? (size_t)(at - s->p) : s->n;
+	struct span part = span_of(s->p, n);
+
+	*s = at != NULL ? span_of(at + 1, s->n - n - 1) : span_of(s->p + s->n, 0);
+	return part;
+}
+
+/* -1: no number in it. */
+static int64_t count_sum(struct span s)
+{
+	int64_t sum = -1, v;
+
+	while (s.n > 0) {
+		struct span one = count_part(&s, '+');
+
+		if (one.n == 0)
+			continue;
+		if (!num_parse(one, &v) || v < 0 || v > FACT_TOKENS_MAX)
+			return -1;
+		sum = sum < 0 ? v : sum + v;
+		if (sum > FACT_TOKENS_MAX)
+			return -1;
+	}
+	return sum;
+}
+
+bool fact_count(struct span s, int64_t *v)
+{
+	while (s.n > 0) {
+		int64_t n = count_sum(count_part(&s, ' '));
+
+		if (n >= 0) {
+			*v = n;
+			return true;
+		}
+	}
+	return false;
 }

@@ -7,7 +7,7 @@
 #include "agent/base/num.h"
 #include "agent/feed/logline.h"
 
-enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR };
+enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR, F_COUNT };
 
 static const struct field {
 	const char *key;
@@ -30,7 +30,8 @@ static const struct field {
 	{ "out", F_INT64, offsetof(struct fact, bytes_out), true },
 	{ "in", F_INT64, offsetof(struct fact, bytes_in) },
 	{ "rc", F_RETRIES, 0, true },
-	{ "ptok", F_INT64, offsetof(struct fact, prompt_tokens) },
+	{ "ptok", F_COUNT, offsetof(struct fact, prompt_tokens) },
+	{ "gtok", F_COUNT, offsetof(struct fact, output_tokens) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };
 
@@ -60,6 +61,10 @@ static void take_int(struct fact *f, const struct field *fd, struct span s)
 	char *at = (char *)f + fd->offset;
 	int64_t v;
 
+	if (fd->kind == F_COUNT) {
+		fact_count(s, (int64_t *)at);
+		return;
+	}
 	if (!num_parse(s, &v))
 		return;
 	if (fd->kind == F_ERROR) {

@@ -340,6 +340,10 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		b->prompt.truncates = ev != JSON_NULL;
 		take_skip(b, ev);
 		break;
+	case ACT_STREAM:
+		b->prompt.streams = ev == JSON_TRUE;
+		take_skip(b, ev);
+		break;
 	case ACT_SYSTEM:
 		system_start(b, ev);
 		break;

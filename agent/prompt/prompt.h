@@ -88,6 +88,7 @@ struct prompt {
 	bool prompt_seen;		/* messages, prompt or input is complete */
 	/* the body has "truncate_prompt_tokens" (completions, embeddings): the engine drops ids */
 	bool truncates;
+	bool streams;			/* "stream": true: the answer is to come token by token */
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */

@@ -33,6 +33,7 @@ static const struct rule top_all[] = {
 	RULE("lora_path", ACT_NAME, NAME_LORA_PATH),
 	RULE("lora_name", ACT_NAME, NAME_LORA_NAME),
 	RULE("adapter_id", ACT_NAME, NAME_ADAPTER),
+	RULE("stream", ACT_STREAM, 0),
 	END
 };
 

@@ -13,9 +13,6 @@
 #define UNCHAINED	(UINT32_MAX - 1)	/* in <next>: a later one has that uid */
 #define BLOCKS_EACH	32u	/* in the mean; prompts of 16,000 tokens */
 #define NAME_CHARS	128
-#define AROUND_BYTES	600	/* headers of an answer; see keep.c, as for the two below */
-#define EVENT_BYTES	256
-#define TEXT_BYTES	4
 
 struct name {
 	uint64_t hash;
@@ -242,24 +239,16 @@ void decisions_took(struct decisions *d, uint64_t number, uint32_t us)
 
 /* ---- what became of it ------------------------------------------------------------------------ */
 
-static bool is_stream(struct span type)
-{
-	static const char want[] = "text/event-stream";
-
-	return type.n >= sizeof(want) - 1 && strncasecmp(type.p, want, sizeof(want) - 1) == 0;
-}
-
 static void learn_first(struct decision *x, const struct fact *f, msec now)
 {
 	if (x->after != AFTER_OPEN)
 		return;
 	x->after = AFTER_FIRST;
 	x->first_ms = now - x->at;
-	x->whole = !is_stream(f->type);
 	x->status = f->status;
 }
 
-static void learn_done(struct decision *x, const struct fact *f, msec now)
+static void learn_done(struct decision *x, const struct fact *f, uint64_t output_tokens, msec now)
 {
 	if (x->after == AFTER_DONE)
 		return;
@@ -268,11 +257,10 @@ static void learn_done(struct decision *x, const struct fact *f, msec now)
 	x->status = f->status;
 	x->end = (uint8_t)f->end;
 	x->retries = f->retries;
-	if (f->bytes_out > AROUND_BYTES)
-		x->output_tokens = (uint64_t)(f->bytes_out - AROUND_BYTES) / (x->whole ? TEXT_BYTES : EVENT_BYTES);
+	x->output_tokens = output_tokens;
 }
 
-void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *f, msec now)
+void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *f, uint64_t output_tokens, msec now)
 {
 	struct decision *x;
 	uint32_t at;
@@ -288,7 +276,7 @@ void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *
 		if (f->kind == FACT_FIRST)
 			learn_first(x, f, now);
 		else
-			learn_done(x, f, now);
+			learn_done(x, f, output_tokens, now);
 	}
 	pthread_mutex_unlock(&d->lock);
 }

@@ -67,10 +67,9 @@ struct decision {
 	uint32_t n_blocks, block_tokens;
 	/* what became of it */
 	uint8_t after, end;		/* enum decision_after, enum fact_end */
-	bool whole;			/* its answer was no stream */
 	int32_t status, retries;	/* -1: not known */
 	int64_t first_ms, done_ms;	/* from the decision to the fact; -1: none came */
-	uint64_t output_tokens;		/* estimated from bytes */
+	uint64_t output_tokens;		/* as the engine told, or estimated from bytes: answer.h */
 	struct decision_server went;	/* who had it last; NONE: not told, or nobody we know */
 };
 
@@ -96,7 +95,8 @@ uint32_t decisions_blocks(const struct decisions *d, uint64_t space, const page_
 uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint32_t *blocks);
 
 void decisions_took(struct decisions *d, uint64_t number, uint32_t us);
-void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *f, msec now);
+/* <output_tokens>: what answer_tokens() says of <f>. */
+void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *f, uint64_t output_tokens, msec now);
 
 /* Copy at most <n> with numbers below <before>, newest first; returns how many. Holds the lock for as long as
  * it takes to copy them: ask for a few at a time. */

@@ -7,6 +7,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
 #include "agent/route/agree.h"
+#include "agent/route/answer.h"
 #include "agent/route/compare.h"
 #include "agent/route/decisions.h"
 #include "agent/route/fleet.h"
@@ -26,6 +27,7 @@ struct answered {
 	bool failed;		/* counted as a failure already */
 	uint64_t model;		/* as in struct ledger_entry */
 	uint32_t exact;
+	bool whole;
 };
 
 #define MODELS_WATCHED	64	/* of the configured ones; whether each was asked for */
@@ -51,6 +53,7 @@ struct route {
 	struct ledger ledger;
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct agree agree;		/* agree_off() without the lock */
+	struct answer_size answer_size;
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
 	uint64_t n_named;		/* servers there ever were */
@@ -128,8 +131,8 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 void keep_options(struct route *r);				/* they are */
 void keep_sweep(struct route *r, msec now);
 uint64_t keep_page_tokens(const struct route_opts *o);
-/* Pages that an answer filled, by its bytes, and rather too few; 0: they are not known. <whole>: it was no stream. */
-uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, bool whole);
+/* Pages that an answer of so many tokens filled, rounded down. */
+uint32_t keep_output_pages(const struct route_opts *o, uint32_t tokens);
 
 /* Whose name or alias <model> is; else the first whose name has a "*" and fits; else the default. Looks at each entry:
  * about 10 ns for a name. */

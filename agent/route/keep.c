@@ -166,21 +166,9 @@ static void sweeps_end(struct route *r)
 
 /* ---- what was generated ------------------------------------------------------------------------- */
 
-/* Bytes are all that HAProxy tells of an answer. In a stream a token is an event of its own, with the fields
- * around it, 200 to 300 bytes; in a whole answer it is its text. Headers and what frames the text come first. */
-#define AROUND_BYTES	600
-#define EVENT_BYTES	256
-#define OUTPUT_MAX	(1u << 20)	/* tokens of one answer that are believed */
-
-uint32_t keep_output_pages(const struct route_opts *o, const struct fact *f, bool whole)
+uint32_t keep_output_pages(const struct route_opts *o, uint32_t tokens)
 {
-	uint64_t bytes, tokens;
-
-	if (f->bytes_out <= AROUND_BYTES)
-		return 0;
-	bytes = (uint64_t)f->bytes_out - AROUND_BYTES;
-	tokens = bytes / (whole ? TEXT_BYTES_PER_TOKEN : EVENT_BYTES);
-	return (uint32_t)((tokens < OUTPUT_MAX ? tokens : OUTPUT_MAX) / page_tokens(o));
+	return (uint32_t)(tokens / page_tokens(o));
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------- */

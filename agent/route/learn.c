@@ -64,6 +64,7 @@ struct outcome {
 	server_id moved_to;	/* or SERVER_NONE */
 	server_id at;		/* that generated */
 	uint32_t output_pages;
+	uint32_t output_tokens;
 };
 
 /* ---- what it says about a server ---------------------------------------------------------- */
@@ -96,14 +97,23 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 {
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
 		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .model = e->model, .exact = e->exact,
+		.whole = true,
 	};
 }
 
-static void generated(const struct route *r, struct server *s, uint32_t pages, struct outcome *out)
+static void count_output(struct route *r, const struct fact *f, bool whole, struct outcome *out)
+{
+	if (f->kind != FACT_DONE)
+		return;
+	answer_learn(&r->answer_size, f, whole);
+	out->output_tokens = answer_tokens(&r->answer_size, f, whole);
+}
+
+static void generated(const struct route *r, struct server *s, struct outcome *out)
 {
 	out->at = s->id;
-	out->output_pages = pages;
-	capacity_output(&s->capacity, pages * keep_page_tokens(&r->opts));
+	out->output_pages = keep_output_pages(&r->opts, out->output_tokens);
+	capacity_output(&s->capacity, out->output_pages * keep_page_tokens(&r->opts));
 }
 
 /* What the engine has counted, where we have counted all of it. */
@@ -120,15 +130,18 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	struct answered *a = &r->answered[uid % ANSWERED_MAX];
 	enum verdict v = fact_verdict(f);
 
-	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE)
+	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE) {
+		count_output(r, f, false, out);
 		return;
+	}
+	count_output(r, f, a->whole, out);
 	if (retried_elsewhere(f))
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
 	learn_count(r, a->model, a->exact, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
-		generated(r, r->fleet.by_id[a->at], keep_output_pages(&r->opts, f, true), out);
+		generated(r, r->fleet.by_id[a->at], out);
 	a->uid = 0;
 }
 
@@ -186,6 +199,7 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 			struct outcome *out, msec now)
 {
 	if (first_token(f)) {
+		e->whole = false;
 		if (out->confirm) {		/* else nobody we know is that fast */
 			tell_rule(e, now);
 			tell_capacity(r, e, now);
@@ -215,6 +229,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		return;
 	}
 	note_time(e->server->pool, f, now);
+	count_output(r, f, e->whole, out);
 	learn_count(r, e->model, e->exact, f);
 	to = went_to(e, f);
 	if (to != e->server)
@@ -228,7 +243,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0)
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 	if (f->kind == FACT_DONE && out->confirm)
-		generated(r, to, keep_output_pages(&r->opts, f, false), out);
+		generated(r, to, out);
 	if (f->kind == FACT_FIRST)
 		learn_first(r, e, f, out, now);
 	else
@@ -247,7 +262,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
 	if (f->uid.n > 0)
-		decisions_learn(r->decisions, route_uid(r, f->uid), f, now);
+		decisions_learn(r->decisions, route_uid(r, f->uid), f, out.output_tokens, now);
 	if (out.claim != 0 && !out.confirm)
 		index_cancel(r->index, out.claim);
 	else if (out.claim != 0 && out.moved_to != SERVER_NONE)

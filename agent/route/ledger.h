@@ -40,6 +40,7 @@ struct ledger_entry {
 	uint64_t model;		/* struct agree */
 	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: they were not, or not all of them */
 	bool answered;		/* its first token was reported */
+	bool whole;		/* its answer is no stream, as far as is known */
 	server_id from;		/* told to go there, and went elsewhere; or SERVER_NONE */
 };
 

@@ -118,6 +118,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		e->exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
 		agree_meet(&r->agree, j->agree_key, j->model_opts->name);
 	}
+	e->whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
 	e->tokens = j->counted;
 	e->hit_tokens = j->counted_hit;
 	e->turn_before = turn_before;

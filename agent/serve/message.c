@@ -1,7 +1,7 @@
 #include "agent/base/num.h"
 #include "agent/serve/message.h"
 
-enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES };
+enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT };
 
 struct arg {
 	const char *name;
@@ -41,7 +41,8 @@ static const struct arg fact_args[] = {
 	{ "out", A_INT64, offsetof(struct fact, bytes_out) },
 	{ "in", A_INT64, offsetof(struct fact, bytes_in) },
 	{ "rc", A_RETRIES, 0 },
-	{ "ptok", A_INT64, offsetof(struct fact, prompt_tokens) },
+	{ "ptok", A_COUNT, offsetof(struct fact, prompt_tokens) },
+	{ "gtok", A_COUNT, offsetof(struct fact, output_tokens) },
 	{ NULL, 0, 0 }
 };
 
@@ -138,6 +139,12 @@ static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 		break;
 	case A_RETRIES:
 		take_retries(to, d);
+		break;
+	case A_COUNT:
+		if (spop_data_str(d, &s))
+			fact_count(span_of(s.p, s.n), (int64_t *)at);
+		else if (spop_data_int(d, &v) && v >= 0 && v <= FACT_TOKENS_MAX)
+			*(int64_t *)at = v;
 		break;
 	}
 }

@@ -66,6 +66,7 @@ attached() {
 		case $l in
 		*'(1)') grep log-format-sd haproxy-conf/recipes/keep-your-log.cfg ;;
 		*'(2)') haproxy-conf/load.sh s1 s2 ;;
+		*'(3)') sed -n '/^    acl json_answer/,/^    http-response set-var-fmt(txn.gtok)/p' haproxy-conf/haproxy.cfg ;;
 		*'server s1 ...' | *'server s2 ...') echo "${l%...}127.0.0.1:8001" ;;
 		'frontend llm') printf '%s\n' "$l" '    bind :8080' '    option httplog' '    default_backend pool' ;;
 		*) printf '%s\n' "$l" ;;
@@ -139,6 +140,7 @@ for f in haproxy-conf/README.md haproxy-conf/haproxy.service.conf docker/Dockerf
 		"MALLOC_MMAP_THRESHOLD_33554432 MALLOC_TRIM_THRESHOLD_268435456 " ]
 	result $? "$f starts HAProxy with both variables"
 done
+counts=$(grep -E '^    (acl (json|short)_answer|http-response .*short_answer)' haproxy-conf/haproxy.cfg | sort -u)
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
 	[ -f "haproxy-conf/$f" ] || continue
@@ -149,6 +151,8 @@ for f in $files; do
 	done
 	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/^ *log-format\(-sd\)\{0,1\} //p' "haproxy-conf/$f")" = "$log" ]
 	result $? "$f has the log line of haproxy.cfg"
+	[ "$(grep -E '^    (acl (json|short)_answer|http-response .*short_answer)' "haproxy-conf/$f" | sort -u)" = "$counts" ]
+	result $? "$f has the counts of haproxy.cfg"
 done
 echo "$log" | sed "s/^'//; s/'\$//; s/%\[[^]]*\]/x/g; s/:%[A-Za-z]*/:-1/g; s/%[A-Za-z]*/x/g" | python3 -m json.tool > /dev/null
 result $? "the log line is JSON"

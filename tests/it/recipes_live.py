@@ -34,10 +34,10 @@ class Engine(http.server.ThreadingHTTPServer):
     request_queue_size = 128
     pause = 0
 
-    def __init__(self, address):
+    def __init__(self, address, handler=None):
         if isinstance(address, str):
             self.address_family = socket.AF_UNIX
-        super().__init__(address, Handler)
+        super().__init__(address, handler or Handler)
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def server_bind(self):
@@ -75,6 +75,29 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(out)
 
 
+class Answering(Handler):
+    """Answers a POST with what its body says: "type", "text", "length" (what it claims to be long), "hold" (the second half comes
+    when the test says so)."""
+    go_on = threading.Event()
+
+    def answer(self, body):
+        ask = json.loads(body) if body else {"text": ""}
+        text, half = ask["text"].encode(), len(ask["text"]) // 2
+        self.send_response(200)
+        self.send_header("content-type", ask.get("type", "application/json"))
+        if ask.get("chunked"):
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            self.send_header("content-length", str(ask.get("length", len(text))))
+        self.end_headers()
+        for i, piece in enumerate((text[:half], text[half:]) if ask.get("hold") else (text, )):
+            if i:
+                self.go_on.wait(HANG_SECONDS)
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if ask.get("chunked") else piece)
+        self.wfile.write(b"0\r\n\r\n" if ask.get("chunked") else b"")
+        self.close_connection = "length" in ask
+
+
 class Feed:
     """The agent's log feed: keeps every line, from TCP or UDP."""
 
@@ -105,7 +128,7 @@ class Feed:
 class Proxy:
     """A recipe, running with ports of its own."""
 
-    def __init__(self, binary, recipe, engines=True):
+    def __init__(self, binary, recipe, engines=True, edit=None, handler=None):
         self.dir = tempfile.mkdtemp(prefix="kvroute-live-")
         self.held = Ports()
         self.feed = Feed(self.held.take(udp=True))
@@ -120,6 +143,8 @@ class Proxy:
                          ("/etc/haproxy/kvroute", self.dir + "/conf"), ("/run/haproxy", self.dir),
                          ("/run/", self.dir + "/run/"), ("/dev/log", self.dir + "/log")):
             text = text.replace(old, new)
+        text = edit(text) if edit else text
+        self.handler = handler
         os.makedirs(self.dir + "/run/engines")
         os.makedirs(self.dir + "/run/kvroute")
         with open(self.dir + "/haproxy.cfg", "w") as f:
@@ -137,7 +162,7 @@ class Proxy:
             time.sleep(0.02)
 
     def start_engines(self):
-        self.engines = [Engine(("127.0.0.1", p)) for p in self.ports]
+        self.engines = [Engine(("127.0.0.1", p), self.handler or Handler) for p in self.ports]
 
     def command(self, text):
         try:
@@ -213,8 +238,64 @@ def main_file(binary):
         same(sorted(l["st"] for l in lines), [200, 200, 200, 400], "statuses in the feed")
         same(len({l["uid"] for l in lines}), 4, "different uids")
         same({l["srv"] for l in lines} <= {"s1", "s2", "s3", "s4", "<NOSRV>"}, True, "server names")
-        same(sorted(lines[0]), sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq".split()), "fields")
+        same(sorted(lines[0]), sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq ptok gtok".split()), "fields")
+        same({(l["ptok"], l["gtok"]) for l in lines}, {("-", "-")}, "counts, where the agent was not asked")
     finally:
+        p.close()
+
+
+def first_byte(p, ask):
+    """Of an answer whose second half waits for Answering.go_on; None: nothing comes before that. Then the rest, as a function."""
+    conn = http.client.HTTPConnection("127.0.0.1", p.port, timeout=HANG_SECONDS)
+    conn.request("POST", "/v1/chat/completions", json.dumps(ask).encode())
+    r = conn.getresponse()
+    return r.read(1), lambda: (r.read(), conn.close())
+
+
+def counts(binary):
+    """haproxy.cfg: the engine's counts are in the log line; a stream waits for nothing, nor does a body without an end"""
+    asked = lambda text: text.replace("    option httpchk", "    http-request set-var(txn.kvroute.why) str(cached)\n    option httpchk")
+    chat = '"choices":[{"message":{"content":"say \\"usage\\": {\\"prompt_tokens\\":1}"}}]'
+    usage = lambda s: "{%s,\"usage\":{%s}}" % (chat, s)
+    both = usage('"prompt_tokens":123,"completion_tokens":40')
+    table = [
+        ("123 ++", "40 ", {"text": both}),
+        (" 77++", " 8", {"text": usage('"input_tokens":77,"output_tokens":8')}),
+        (" 7+70+0", " 8", {"text": usage('"input_tokens":7,"cache_read_input_tokens":70,"cache_creation_input_tokens":0,"output_tokens":8')}),
+        ("123 ++", "40 ", {"text": both, "type": "Application/JSON; charset=utf-8"}),
+        ("-", "-", {"text": both, "type": "text/event-stream"}),
+        ("-", "-", {"text": both, "chunked": True}),
+        ("-", "-", {"text": " " * 65536 + both}),
+        ("123 ++", "40 ", {"text": " " * 60000 + both}),
+        (" ++", " ", {"text": "{" + chat + "}"}),
+        (" ++", " ", {"text": "[" * 300}),
+        ("1 ++", "1000 ", {"text": usage('"prompt_tokens":"1\\",\\"uid\\":\\"x","completion_tokens":1e3')}),
+        ("-5 ++", None, {"text": usage('"prompt_tokens":-5.7,"completion_tokens":99999999999999999999')}),
+        (" ++", " ", {"text": both[:40], "length": 1000}),
+    ]
+    Answering.go_on.clear()
+    p = Proxy(binary, "haproxy.cfg", edit=asked, handler=Answering)
+    try:
+        for i, (ptok, gtok, ask) in enumerate(table):
+            try:
+                p.ask(json.dumps(ask).encode())
+            except http.client.HTTPException:
+                pass            # the one that ends too early
+            line = json.loads(p.feed.wait(i + 1)[i])
+            same(line["ptok"], ptok, json.dumps(ask)[-80:])
+            same(gtok is None or line["gtok"] == gtok, True, "gtok %r of %s" % (line["gtok"], json.dumps(ask)[-80:]))
+            same(len(line["uid"]), 36, "a uid that the engine made")
+        # the other half of these comes when the first byte of each is at the client
+        held = [first_byte(p, {"text": "data: 1\n\ndata: 2\n\n", "type": "text/event-stream", "chunked": True, "hold": True}),
+                first_byte(p, {"text": both, "chunked": True, "hold": True}),
+                first_byte(p, {"text": " " * 65536 + both, "hold": True})]
+        same([h[0] for h in held], [b"d", b"{", b" "], "first bytes")
+        Answering.go_on.set()
+        for h in held:
+            h[1]()
+        same({json.loads(l)["ts"] for l in p.feed.wait(len(table) + 3)[len(table):]}, {"--"}, "how they ended")
+    finally:
+        Answering.go_on.set()
         p.close()
 
 
@@ -372,7 +453,7 @@ def main():
         print("0 passed, 1 failed")
         return 1
     stories = [(f, b) for b in binaries
-               for f in (main_file, udp, own_log, tenants, models, queueing, unix, headers, sliced)]
+               for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers, sliced)]
 
     def run(story):
         try:

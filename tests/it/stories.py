@@ -682,6 +682,26 @@ def text_in_token_mode():
 
 
 @story
+def counts_of_the_engine():
+    """An answer that is not streamed brings the engine's counts, by each API; a stream does not, and its bytes tell."""
+    with Fleet(agent_conf=tokens_conf()) as f:
+        ids = [random.Random(6).randrange(300) for _ in range(100)]
+        asked = [("/v1/completions", {"prompt": ids, "max_tokens": 40}),
+                 ("/v1/chat/completions", {"messages": [user("hello there")], "max_tokens": 30}),
+                 ("/v1/responses", {"input": "hello there", "max_output_tokens": 20}),
+                 ("/v1/messages", {"messages": [user("hello there")], "max_tokens": 10}),
+                 ("/v1/completions", {"prompt": ids, "max_tokens": 40, "stream": True})]
+        for path, body in asked:
+            equal(f.post(path, {"model": "stub", **body}).status, 200, path)
+        done = done_decisions(f, len(asked))
+        by_time = [d["after"].get("output_tokens") for d in sorted(done, key=lambda d: d["decision"])]
+        equal(by_time[:4], [40, 30, 20, 10], "tokens that were generated")
+        check(20 <= by_time[4] <= 80, "a stream of 40: %s" % by_time[4])
+        m = f.metrics()
+        equal((m["kvroute_prompt_tokens_compared_total"], m["kvroute_prompt_tokens_differ_total"]), (1, 0), "prompts of ids compared")
+
+
+@story
 def conversations_in_token_mode():
     """By the model's chat template: what the agent says of each turn is what the ids of the text say that the template stands for."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))

@@ -1,0 +1,42 @@
+#include "agent/route/answer.h"
+
+#define AROUND_BYTES	600	/* headers of an answer, and the JSON around its text */
+#define EVENT_BYTES	256	/* one token of a stream, with its fields: 200 to 300 bytes in the engines' answers */
+#define TEXT_BYTES	4	/* one token of text, until something is learned */
+#define TEXT_BYTES_MAX	32	/* an answer with more has something else in it: log probabilities, a batch of embeddings */
+#define LEARNED_TOKENS	(1u << 16)	/* then old answers begin to count less */
+
+static uint64_t text_bytes(const struct fact *f)
+{
+	return f->bytes_out > AROUND_BYTES ? (uint64_t)f->bytes_out - AROUND_BYTES : 0;
+}
+
+void answer_learn(struct answer_size *a, const struct fact *f, bool whole)
+{
+	uint64_t bytes = text_bytes(f), tokens = f->output_tokens > 0 ? (uint64_t)f->output_tokens : 0;
+
+	if (!whole || tokens == 0 || bytes < tokens || bytes > tokens * TEXT_BYTES_MAX)
+		return;
+	a->bytes += bytes;
+	a->tokens += tokens;
+	if (a->tokens > LEARNED_TOKENS) {
+		a->bytes /= 2;
+		a->tokens /= 2;
+	}
+}
+
+static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole)
+{
+	if (!whole)
+		return bytes / EVENT_BYTES;
+	if (a->tokens == 0)
+		return bytes / TEXT_BYTES;
+	return (uint64_t)((double)bytes * (double)a->tokens / (double)a->bytes);
+}
+
+uint32_t answer_tokens(const struct answer_size *a, const struct fact *f, bool whole)
+{
+	uint64_t n = f->output_tokens >= 0 ? (uint64_t)f->output_tokens : by_bytes(a, text_bytes(f), whole);
+
+	return n < ANSWER_TOKENS_MAX ? (uint32_t)n : ANSWER_TOKENS_MAX;
+}
