@@ -31,7 +31,7 @@ static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole
 		return bytes / EVENT_BYTES;
 	if (a->tokens == 0)
 		return bytes / TEXT_BYTES;
-	return (uint64_t)((double)bytes * (double)a->tokens / (double)a->bytes);
+	return (uint64_t)((double)bytes * (double)a->tokens / (double)a->bytes + 0.5);
 }
 
 uint32_t answer_tokens(const struct answer_size *a, const struct fact *f, bool whole)

@@ -294,7 +294,7 @@ static void ends(void **state)
 /* What the recipes' set-var-fmt makes of an engine's usage, and what an engine could make of it. */
 static void counts(void **state)
 {
-	static const struct { const char *text; int64_t want; } cases[] = {
+	static const struct { const char *text; int64_t want; } said[] = {
 		{ "123 ", 123 }, { " 77", 77 }, { " 8+30+", 38 }, { " 8+30+2", 40 }, { "123 ++", 123 }, { "0 ", 0 },
 		{ "12 7+1+", 12 }, { " ++", -1 }, { " ", -1 }, { "", -1 }, { "-", -1 }, { "-5 ", -1 }, { "-5 9", 9 }, { "x 9", 9 },
 		{ "1e3", -1 }, { "1.5 ", -1 }, { " 4+-1+", -1 }, { " 4+x+", -1 }, { "1099511627776", 1099511627776 },
@@ -304,11 +304,11 @@ static void counts(void **state)
 	char line[128];
 	struct fact f;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\"}", cases[i].text, cases[i].text);
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\"}", said[i].text, said[i].text);
 		assert_int_equal(parse(&l, line, strlen(line), &f), 0);
-		check_number(cases[i].text, "ptok", f.prompt_tokens, cases[i].want);
-		check_number(cases[i].text, "gtok", f.output_tokens, cases[i].want);
+		check_number(said[i].text, "ptok", f.prompt_tokens, said[i].want);
+		check_number(said[i].text, "gtok", f.output_tokens, said[i].want);
 	}
 	assert_int_equal(parse(&l, "{\"uid\":\"u\",\"gtok\":40,\"ptok\":-7}", 33, &f), 0);
 	assert_int_equal(f.output_tokens, 40);
