@@ -78,6 +78,7 @@ static void check_tokenizer(struct conf_errors *es, const char *file, const stru
 			    const struct conf_given *given)
 {
 	int mode = key_of("models.mode"), tokenizer = key_of("models.tokenizer"), pattern = key_of("models.pattern");
+	int normalizer = key_of("models.normalizer");
 	struct conf_mark at;
 
 	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && blame(given, mode, tokenizer, &at))
@@ -89,6 +90,8 @@ static void check_tokenizer(struct conf_errors *es, const char *file, const stru
 		conf_errors_add(es, file, at, "models.pattern needs models.tokenizer, a file of ranks.");
 	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") && blame(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.pattern is for a file of ranks; a tokenizer.json has its own.");
+	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' && blame(given, normalizer, tokenizer, &at))
+		conf_errors_add(es, file, at, "models.normalizer is for a file of ranks, which has a models.pattern beside it.");
 }
 
 void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c, const struct model_opts *m,

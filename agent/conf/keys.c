@@ -37,11 +37,12 @@ static const char *const rule_words[] = {
 /* In the order of enum pool_mode. */
 static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
-/* In the order of enum model_mode, of enum model_chat, of enum model_transformers, and of enum model_special. */
+/* In the order of enum model_mode, model_chat, model_transformers, model_special and model_normalizer. */
 static const char *const model_mode_words[] = { "text", "tokens", NULL };
 static const char *const chat_words[] = { "auto", "harmony", "none", NULL };
 static const char *const transformers_words[] = { "newest", "5.20", NULL };
 static const char *const special_words[] = { "auto", "add", "none", NULL };
+static const char *const normalizer_words[] = { "auto", "none", "nfc", NULL };
 
 /* In the order of enum index_order. */
 static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority", NULL };
@@ -271,11 +272,13 @@ const struct conf_key conf_keys[] = {
 	{ "models.mode", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, mode), 0, 0, RELOAD, model_mode_words,
 	  .help = "Pages of text, or of the tokens that the model's tokenizer makes of it." },
 	{ "models.tokenizer", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer), 0, MODEL_PATH_MAX, RELOAD,
-	  .help = "Its tokenizer.json, or a file of ranks as tiktoken has, beneath models_dir." },
+	  .help = "Its tokenizer.json or tekken.json, or a file of ranks as tiktoken has, beneath models_dir." },
 	{ "models.tokenizer_config", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer_config), 0, MODEL_PATH_MAX,
 	  RELOAD, .help = "Empty: tokenizer_config.json beside the tokenizer, if there; none: none." },
 	{ "models.pattern", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, pattern), 0, MODEL_PATTERN_MAX, RELOAD,
-	  .help = "How a file of ranks splits text: cl100k, o200k, kimi, gpt2, or an expression." },
+	  .help = "How a file of ranks splits text: cl100k, o200k, kimi, qwen, gpt2, or an expression." },
+	{ "models.normalizer", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, normalizer), 0, 0, RELOAD, normalizer_words,
+	  .help = "What is done to a text in front of a file of ranks; auto: as the pattern's name says." },
 	{ "models.block_size", TYPE_INT, HOME_MODEL, FIELD(struct model_opts, block_size), 0, 512, RELOAD,
 	  .help = "Token ids in a page of this model, as its engine's; 0: prompt.page_size." },
 	{ "models.special_tokens", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, special), 0, 0, RELOAD, special_words,

@@ -19,23 +19,31 @@
 
 struct args {
 	const char *tokenizer, *config, *pattern;
+	enum tok_normalizer normalizer;
 	bool special, count, bench, null;
 };
 
 static int usage(FILE *to, int status)
 {
 	fprintf(to,
-		"usage: kvroutectl tokenize --tokenizer FILE [--config FILE] [--pattern NAME] [--special]\n"
-		"                           [--count] [--null] [--bench] < text\n"
+		"usage: kvroutectl tokenize --tokenizer FILE [--config FILE] [--pattern NAME]\n"
+		"                           [--normalizer NAME] [--special] [--count] [--null] [--bench] < text\n"
 		"\n"
-		"  --tokenizer FILE  tokenizer.json, or a tiktoken rank file\n"
+		"  --tokenizer FILE  tokenizer.json, tekken.json, or a tiktoken rank file\n"
 		"  --config FILE     tokenizer_config.json\n"
-		"  --pattern NAME    of a rank file: cl100k, o200k, kimi, gpt2 or a regular expression\n"
+		"  --pattern NAME    of a rank file: cl100k, o200k, kimi, qwen, gpt2 or a regular expression\n"
+		"  --normalizer NAME of a rank file: none or nfc; not given, as the pattern's name says\n"
 		"  --special         with what the tokenizer puts around a text (BOS, EOS)\n"
 		"  --count           how many ids, and not which\n"
 		"  --null            texts that end with a null byte each, and a line for each of them\n"
 		"  --bench           and how fast, on standard error: loading, the first time, then for a second\n");
 	return status;
+}
+
+static bool take_normalizer(const char *name, enum tok_normalizer *out)
+{
+	*out = strcmp(name, "nfc") == 0 ? TOK_NORMALIZER_NFC : TOK_NORMALIZER_NONE;
+	return *out == TOK_NORMALIZER_NFC || strcmp(name, "none") == 0;
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
@@ -45,6 +53,7 @@ static int parse(int argc, char **argv, struct args *a)
 		{ "tokenizer", required_argument, NULL, 't' },
 		{ "config", required_argument, NULL, 'c' },
 		{ "pattern", required_argument, NULL, 'p' },
+		{ "normalizer", required_argument, NULL, 'm' },
 		{ "special", no_argument, NULL, 's' },
 		{ "count", no_argument, NULL, 'n' },
 		{ "null", no_argument, NULL, '0' },
@@ -60,6 +69,10 @@ static int parse(int argc, char **argv, struct args *a)
 		case 't': a->tokenizer = optarg; break;
 		case 'c': a->config = optarg; break;
 		case 'p': a->pattern = optarg; break;
+		case 'm':
+			if (!take_normalizer(optarg, &a->normalizer))
+				return usage(stderr, CTL_USAGE);
+			break;
 		case 's': a->special = true; break;
 		case 'n': a->count = true; break;
 		case '0': a->null = true; break;
@@ -102,7 +115,6 @@ fail:
 
 static int read_file(const char *path, struct span *out)
 {
-	static const char gzip[2] = { '\x1f', '\x8b' };
 	int fd;
 
 	*out = SPAN("");
@@ -116,11 +128,7 @@ static int read_file(const char *path, struct span *out)
 		fprintf(stderr, "kvroutectl: %s: %s\n", path, strerror(errno));
 		return -1;
 	}
-	if (out->n < 2 || memcmp(out->p, gzip, 2) != 0)
-		return 0;
-	fprintf(stderr, "kvroutectl: %s: it is compressed; \"gzip -dk %s\" makes the file that is wanted\n", path, path);
-	mem_free((void *)out->p);
-	return -1;
+	return 0;
 }
 
 static double now(void)
@@ -133,7 +141,8 @@ static double now(void)
 
 static struct tok *load(const struct args *a)
 {
-	struct tok_source src = { .name = a->tokenizer, .config_name = a->config, .pattern = a->pattern };
+	struct tok_source src = { .name = a->tokenizer, .config_name = a->config, .pattern = a->pattern,
+				  .normalizer = a->normalizer };
 	struct tok *t = NULL;
 	double from = now();
 	struct err e;

@@ -301,12 +301,17 @@ static const struct loaded *with_key(const struct model_set *s, struct tok_image
 	return NULL;
 }
 
+static const enum tok_normalizer normalizers[] = {
+	[NORMALIZER_AUTO] = TOK_NORMALIZER_AUTO, [NORMALIZER_NONE] = TOK_NORMALIZER_NONE, [NORMALIZER_NFC] = TOK_NORMALIZER_NFC,
+};
+
 /* Both files are read. */
 static int make(struct work *w, const struct model_set *old, const struct model_set *s, struct loaded *l, usec began)
 {
 	char name[sizeof(w->e->file)];
 	const struct tok_source src = { .file = w->file, .config = w->config, .name = name, .config_name = w->config_name,
-					.pattern = w->m->pattern[0] != '\0' ? w->m->pattern : NULL };
+					.pattern = w->m->pattern[0] != '\0' ? w->m->pattern : NULL,
+					.normalizer = normalizers[w->m->normalizer] };
 	const struct loaded *same;
 
 	full_name(w, w->path, name, sizeof(name));
@@ -332,6 +337,27 @@ static int make(struct work *w, const struct model_set *old, const struct model_
 /* Templates of a configuration are few and small, so that hashes of their variables need no secret. */
 static const struct hash_key template_key = { { 0x6b, 0x76, 0x72, 0x6f, 0x75, 0x74, 0x65 } };
 
+/* An engine with a tekken.json renders conversations by mistral_common, whatever templates are beside it. */
+static int without_chat(struct work *w)
+{
+	struct log_line ln;
+
+	if (w->m->chat_template[0] != '\0' || w->m->chat_by == CHAT_BY_HARMONY) {
+		full_name(w, w->path, w->e->file, sizeof(w->e->file));
+		w->e->line = w->e->column = 0;
+		return err_set(w->e, "Model \"%.255s\": engines with a tekken.json render conversations by mistral_common, without a chat "
+			       "template; for an engine that goes by transformers name the tokenizer.json that save_pretrained() writes.",
+			       w->m->name);
+	}
+	if (w->m->chat_by == CHAT_BY_NONE || w->f->log == NULL ||
+	    !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE, "conversations stay in text mode, as mistral_common renders them"))
+		return 0;
+	log_text(&ln, "model", w->m->name);
+	log_text(&ln, "tokenizer", w->path);
+	log_end(&ln);
+	return 0;
+}
+
 /* The files are read. A template takes a millisecond, so that none is kept over a reload. */
 static int make_chat(struct work *w, struct loaded *l)
 {
@@ -340,6 +366,8 @@ static int make_chat(struct work *w, struct loaded *l)
 		.template_name = w->template_name, .config_name = w->config_name, .no_aliases = w->m->transformers != TRANSFORMERS_NEWEST,
 	};
 
+	if (tok_is_plain(l->tok))
+		return without_chat(w);
 	if (w->m->chat_by == CHAT_BY_NONE || !chat_source_has(&src, &template_key))
 		return 0;
 	l->chat = chat_load(&src, &template_key, w->e);
@@ -373,7 +401,7 @@ static int load(const struct model_opts *m, const struct model_set *old, const s
 static bool same_files(const struct model_opts *a, const struct model_opts *b)
 {
 	return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
-	       strcmp(a->pattern, b->pattern) == 0 && a->chat_by == b->chat_by && a->transformers == b->transformers &&
+	       strcmp(a->pattern, b->pattern) == 0 && a->normalizer == b->normalizer && a->chat_by == b->chat_by && a->transformers == b->transformers &&
 	       strcmp(a->chat_template, b->chat_template) == 0;
 }
 

@@ -75,14 +75,18 @@ enum model_transformers {
 	TRANSFORMERS_5_20	/* or earlier */
 };
 
+/* What an engine's own code does to a text before it looks into a rank file. */
+enum model_normalizer { NORMALIZER_AUTO, NORMALIZER_NONE, NORMALIZER_NFC };	/* AUTO: as the name of the pattern says */
+
 struct model_opts {
 	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
 	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
 	struct text_order text_order;
 	enum model_mode mode;
-	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json or a tiktoken rank file */
+	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json, tekken.json or a tiktoken rank file */
 	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": tokenizer_config.json beside it, where that is; "none" */
 	char pattern[MODEL_PATTERN_MAX + 1];		/* of a rank file: "cl100k", "o200k", ... */
+	enum model_normalizer normalizer;		/* of a rank file */
 	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
 	enum model_special special;
 	enum model_chat chat_by;

@@ -34,7 +34,7 @@ struct node {
 struct token {
 	uint32_t at, n;		/* in <contents> */
 	token_id id;
-	bool single_word, lstrip, rstrip;
+	bool single_word, lstrip, rstrip, composes;
 };
 
 struct added {
@@ -92,7 +92,7 @@ static int take_tokens(struct added *a, const struct added_token *tokens, size_t
 			continue;
 		memcpy(a->contents + a->n_contents, s->content.p, s->content.n);
 		a->token[a->n_tokens++] = (struct token){ (uint32_t)a->n_contents, (uint32_t)s->content.n, s->id,
-							  s->single_word, s->lstrip, s->rstrip };
+							  s->single_word, s->lstrip, s->rstrip, s->composes };
 		a->n_contents += s->content.n;
 		a->any_lstrip |= s->lstrip;
 	}
@@ -351,6 +351,34 @@ static bool alone(const uint8_t *p, size_t from, size_t to, size_t n)
 	return !word_char(cp);
 }
 
+/* Would NFC make one character of the one before p[to] and one that follows? That is the next one, or a mark with no mark of its
+ * own class before it. <open>: the text ends before this is settled. */
+static bool joined(const uint8_t *p, size_t to, size_t n, bool *open)
+{
+	uint8_t seen[32] = { 0 };
+	uint32_t last, cp, hangul[3];
+
+	*open = false;
+	before(p, to, &last);
+	for (size_t i = to, parts; i < n; ) {
+		const uint32_t *part;
+		uint8_t class;
+
+		i += char_at(p + i, n - i, &cp);
+		part = uc_decompose(cp, false, hangul, &parts);
+		cp = parts > 0 ? part[0] : cp;
+		class = uc_kind(cp).ccc;
+		if ((seen[class / 8] >> (class % 8) & 1) == 0 && uc_compose(last, cp) != 0)
+			return true;
+		if (class == 0)
+			return false;
+		seen[0] |= 1;	/* no character of class 0 that is not the next one */
+		seen[class / 8] |= (uint8_t)(1u << (class % 8));
+	}
+	*open = true;
+	return false;
+}
+
 bool added_next(const struct added *a, struct span text, struct added_at *at, struct added_hit *hit)
 {
 	const uint8_t *p = (const uint8_t *)text.p;
@@ -372,6 +400,8 @@ bool added_next(const struct added *a, struct span text, struct added_at *at, st
 			i = to - 1;
 			continue;
 		}
+		if (t->composes && joined(p, to, n, &open))
+			continue;
 		at->search = to;
 		if (t->lstrip && (from = strip_left(p, from)) < at->end)
 			from = at->end;
@@ -398,6 +428,11 @@ static size_t unsettled(const struct added *a, const uint8_t *p, size_t i, size_
 			break;
 		if (t != NULL && ((t->single_word && i + t->n == n) || (t->rstrip && strip_right(p, i + t->n, n) == n)))
 			break;
+		if (t != NULL && t->composes && (joined(p, i + t->n, n, &open) || open)) {
+			if (open)
+				break;
+			t = NULL;
+		}
 		i += t != NULL ? t->n : 1;
 	}
 	if (a->any_lstrip)

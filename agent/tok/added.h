@@ -4,7 +4,10 @@
  *
  * As Hugging Face's tokenizers 0.22 do it: the leftmost occurrence counts, of those that begin there the longest, and the
  * search goes on behind it. A token with <single_word> counts only where no word character stands next to it; <lstrip> and
- * <rstrip> take the white space in front and behind along. Immutable, shared by threads. */
+ * <rstrip> take the white space in front and behind along. A token with <composes> is one that an engine looks for in the text's
+ * NFC: it does not count where a mark that follows would make another character of its last one ("|>" and U+0338). That last
+ * one is a character that has no parts of its own.
+ * Immutable, shared by threads. */
 #ifndef KVROUTE_TOK_ADDED_H
 #define KVROUTE_TOK_ADDED_H
 
@@ -15,7 +18,7 @@
 struct added_token {
 	struct span content;
 	token_id id;
-	bool single_word, lstrip, rstrip;
+	bool single_word, lstrip, rstrip, composes;
 };
 
 struct added;

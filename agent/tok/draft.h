@@ -1,5 +1,5 @@
-/* draft.h - a tokenizer while its files are read: what tok_json.c, tok_tiktoken.c and tok_config.c fill, and tok_load() builds
- * from.
+/* draft.h - a tokenizer while its files are read: what tok_json.c, tok_tiktoken.c, tok_tekken.c and tok_config.c fill, and
+ * tok_load() builds from.
  *
  * Strings are borrowed from the readers' documents, which live until it is built; what none of them holds is kept by
  * draft_keep(). */
@@ -22,6 +22,8 @@ struct draft_added {
 	struct span content;
 	token_id id;
 	bool single_word, lstrip, rstrip, normalized, special;
+	bool hidden;		/* not looked for in any text: only tok_id() knows it */
+	bool composes;		/* see added.h */
 };
 
 struct draft_kept;
@@ -29,7 +31,7 @@ struct draft_kept;
 struct draft {
 	struct vocab vocab;	/* contents as the file has them */
 	bool byte_level;	/* and they are written in ByteLevel's alphabet */
-	bool decoded;		/* they are bytes already (rank files) */
+	bool decoded;		/* they are bytes already (rank files, tekken.json) */
 	struct bpe_spec spec;	/* the options; bytes, tokens and merges are these: */
 	uint8_t *bytes;
 	struct bpe_token *tokens;
@@ -78,6 +80,13 @@ int tok_json_steps(struct draft *d, const struct jdoc *doc, const struct jnode *
 int tok_json_around(struct draft *d, const struct jdoc *doc, const struct jnode *post, struct err *e);
 int tok_json_added(struct draft *d, const struct jdoc *doc, const struct jnode *tokens, struct err *e);
 int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct jdoc *config, struct err *e);
+int tok_tekken_read(struct draft *d, struct jdoc *doc, struct err *e);
+bool tok_tekken_is(const struct jdoc *doc);	/* whether this is a tekken.json, good or bad */
+
+/* Files that are known and not understood: -1 and one sentence in <e> that says what the file is and what to use in its place. 0:
+ * none of those. */
+int tok_kind_check(const struct tok_source *src, struct err *e);		/* by its first bytes */
+int tok_kind_json(const struct jdoc *doc, struct err *e);		/* by its members */
 
 /* tokenizer_config.json: over a tokenizer.json; and what a rank file has of it. */
 int tok_config_read(struct draft *d, const struct jdoc *doc, struct err *e);

@@ -304,6 +304,8 @@ static bool raw_key(const struct jnode *v)
 {
 	const struct jnode *up = v->parent;
 
+	if (up != NULL && up->parent == NULL && up->kind == J_OBJECT)
+		return span_eq(v->key, SPAN("vocab"));
 	return up != NULL && up->parent != NULL && up->parent->parent == NULL && up->kind == J_OBJECT &&
 	       up->parent->kind == J_OBJECT && span_eq(up->key, SPAN("model")) &&
 	       (span_eq(v->key, SPAN("vocab")) || span_eq(v->key, SPAN("merges")));

@@ -5,8 +5,8 @@
  *
  * For files that a person wrote or fetched and that are in memory at once: a mistake is told with line, column and path. (What
  * comes over the wire in pieces is base/json.h's business; its keys end at 63 bytes, a vocabulary's do not.)
- * Two members of the root's "model" stay raw, that is text that was only skipped: "vocab" and "merges". They are read by a
- * cursor, one string after another, since a tree of a million nodes would cost more than all the rest.
+ * Some members stay raw, that is text that was only skipped: "vocab" and "merges" of the root's "model", and "vocab" of the root.
+ * They are read by a cursor, one string after another, because a tree of a million nodes would cost more than all the rest.
  *
  * Strict RFC 8259: the text is valid UTF-8, a lone surrogate is a mistake, and so is a key that an object has twice. */
 #ifndef KVROUTE_TOK_JDOC_H

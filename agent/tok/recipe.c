@@ -133,7 +133,7 @@ static void put_token(struct wr *w, const struct draft *d, const struct draft_ad
 	const struct draft_added *f = at != VOCAB_NONE ? &d->latest[at] : t;
 
 	put_u32(w, t->id);
-	put_u32(w, f->single_word | f->lstrip << 1 | f->rstrip << 2 | t->normalized << 3);
+	put_u32(w, f->single_word | f->lstrip << 1 | f->rstrip << 2 | t->normalized << 3 | f->hidden << 4 | f->composes << 5);
 	put_span(w, t->content);
 }
 
@@ -142,11 +142,13 @@ static void get_token(struct rd *r, struct recipe_token *t)
 	uint32_t flags;
 
 	t->token.id = get_below(r, VOCAB_ID_MAX);
-	flags = get_below(r, 15);
+	flags = get_below(r, 63);
 	t->token.single_word = flags & 1;
 	t->token.lstrip = flags & 2;
 	t->token.rstrip = flags & 4;
 	t->normalized = flags & 8;
+	t->hidden = flags & 16;
+	t->token.composes = flags & 32;
 	t->token.content = get_span(r);
 	r->bad |= t->token.content.n > ADDED_CONTENT_MAX;
 }

@@ -8,6 +8,7 @@
 struct recipe_token {
 	struct added_token token;
 	bool normalized;	/* looked for in normalised text */
+	bool hidden;		/* looked for in no text */
 };
 
 struct recipe {

@@ -58,15 +58,17 @@ static int make_added(struct tok *t, const struct recipe *r)
 		mem_free(part);
 		return -1;
 	}
+	t->plain = r->n_tokens > 0;
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
 		t->tokens[i] = r->tokens[i].token;
-		if (!r->tokens[i].normalized)
+		t->plain &= r->tokens[i].hidden;
+		if (!r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[n++] = r->tokens[i].token;
 	}
 	t->n_tokens = r->n_tokens;
 	t->raw = added_new(part, n);
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
-		if (r->tokens[i].normalized)
+		if (r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[m++] = r->tokens[i].token;
 	}
 	t->normalized = make_normalized(t->normal, part, m);
@@ -201,7 +203,7 @@ static uint64_t fingerprint(const struct tok_source *src)
 	h = XXH3_128bits(src->config.p, src->config.n);
 	part[1] = h.low64 ^ h.high64;
 	if (src->pattern != NULL)
-		part[2] = XXH3_64bits(src->pattern, strlen(src->pattern));
+		part[2] = XXH3_64bits(src->pattern, strlen(src->pattern)) + src->normalizer;
 	return XXH3_64bits(part, sizeof(part));
 }
 
@@ -210,9 +212,15 @@ static int read_files(struct draft *d, const struct tok_source *src, struct jdoc
 	if (src->config.n > 0 && (*config = jdoc_new(src->config, src->config_name ? src->config_name : "tokenizer_config.json",
 						     e)) == NULL)
 		return -1;
+	if (tok_kind_check(src, e) < 0)
+		return -1;
 	if (!is_json(src->file))
 		return tok_tiktoken_read(d, src, *config, e);
-	if ((*doc = jdoc_new(src->file, src->name, e)) == NULL || tok_json_read(d, *doc, e) < 0)
+	if ((*doc = jdoc_new(src->file, src->name, e)) == NULL)
+		return -1;
+	if (tok_tekken_is(*doc))
+		return tok_tekken_read(d, *doc, e);
+	if (tok_kind_json(*doc, e) < 0 || tok_json_read(d, *doc, e) < 0)
 		return -1;
 	return *config != NULL ? tok_config_read(d, *config, e) : 0;
 }
@@ -312,6 +320,11 @@ struct ids tok_prefix(const struct tok *t)
 struct ids tok_suffix(const struct tok *t)
 {
 	return t->suffix;
+}
+
+bool tok_is_plain(const struct tok *t)
+{
+	return t->plain;
 }
 
 token_id tok_id(const struct tok *t, struct span content)

@@ -2,8 +2,9 @@
  *
  *   text -> added tokens cut out -> normal -> split -> bpe -> ids, with BOS and EOS around where the file says so
  *
- * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback) or from a tiktoken rank file. What the file asks for and
- * is not known here is refused when it is loaded, with its place and name; nothing is approximated.
+ * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback), from a tiktoken rank file, or from Mistral's tekken.json.
+ * What the file asks for and is not known here is refused when it is loaded, with its place and name; nothing is approximated.
+ * A file of another kind (SentencePiece, WordPiece, ...) is refused by one sentence that says what to use in its place.
  * A struct tok is immutable and shared by threads (counted references); a scratch belongs to one thread.
  *
  * Text is bytes. Bad UTF-8 counts as U+FFFD, one for each maximal bad part (Unicode 15, 3.9), as everywhere in the agent. */
@@ -17,12 +18,15 @@
 struct tok;
 struct tok_scratch;
 
+enum tok_normalizer { TOK_NORMALIZER_AUTO, TOK_NORMALIZER_NONE, TOK_NORMALIZER_NFC };	/* AUTO: as the pattern's name says */
+
 /* Where a tokenizer comes from. Files are read by the caller: this module does no I/O. */
 struct tok_source {
-	struct span file;		/* the text of tokenizer.json, or a tiktoken rank file */
+	struct span file;		/* the text of tokenizer.json or tekken.json, or a tiktoken rank file */
 	struct span config;		/* tokenizer_config.json; n == 0: none */
 	const char *name, *config_name;	/* of the files, for errors */
-	const char *pattern;		/* tiktoken only: "cl100k", "o200k", "kimi", "gpt2", or a regular expression */
+	const char *pattern;		/* tiktoken only: "cl100k", "o200k", "kimi", "qwen", "gpt2", or a regular expression */
+	enum tok_normalizer normalizer;	/* tiktoken only: of the whole text, before added tokens are looked for in it */
 };
 
 /* NULL and <e> filled (file, line, column; which part, which name). */
@@ -79,6 +83,9 @@ int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span t
 /* The ids in front of and behind a text with TOK_SPECIAL; borrowed from <t>. */
 struct ids tok_prefix(const struct tok *t);
 struct ids tok_suffix(const struct tok *t);
+
+/* Whether no text is ever a special token, whatever it looks like (tekken.json): only tok_id() knows them. */
+bool tok_is_plain(const struct tok *t);
 
 /* The id of the added token with exactly this content; BPE_NO_ID: none. Looks at each of them. */
 token_id tok_id(const struct tok *t, struct span content);

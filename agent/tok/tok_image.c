@@ -5,7 +5,7 @@
 #include "agent/base/mem.h"
 #include "agent/tok/tok_in.h"
 
-#define FORMAT	1u
+#define FORMAT	2u
 #define ALIGN	64u
 
 struct head {
@@ -20,8 +20,9 @@ static const char magic[8] = "kvr tok";
 
 struct tok_image_key tok_image_key(const struct tok_source *src)
 {
-	XXH128_hash_t part[3] = { XXH3_128bits(src->file.p, src->file.n), XXH3_128bits(src->config.p, src->config.n),
-				  XXH3_128bits(src->pattern, src->pattern ? strlen(src->pattern) : 0) };
+	XXH128_hash_t part[4] = { XXH3_128bits(src->file.p, src->file.n), XXH3_128bits(src->config.p, src->config.n),
+				  XXH3_128bits(src->pattern, src->pattern ? strlen(src->pattern) : 0),
+				  { src->normalizer, 0 } };
 	XXH128_hash_t all = XXH3_128bits_withSeed(part, sizeof(part), FORMAT);
 
 	return (struct tok_image_key){ { all.low64, all.high64 } };

@@ -1,23 +1,22 @@
-/* A tiktoken rank file: "base64-of-the-bytes rank" on each line, and a pattern that is not in the file.
+/* A tiktoken rank file: "base64-of-the-bytes rank" on each line, and a pattern that is not in the file. ranks.c says how it
+ * merges.
  *
- * tiktoken has no list of merges: it merges the two neighbours that together are the entry of lowest rank. So every cut of an
- * entry in two entries is a merge of that entry's rank; about two for each entry. Within one rank the order is that of Hugging
- * Face's converter, by the ranks of the left and the right part, so that a model's rank file and its tokenizer.json give the
- * same. A piece that is an entry is that entry (ignore_merges).
+ * Special tokens are in no rank file. They come from tokenizer_config.json, with the ids it says. Models whose own code names
+ * more of them have them by the pattern's name: Kimi's (tokenization_kimi.py) the 256 ids behind the ranks that are not named
+ * there, Qwen's first one (tokenization_qwen.py) its 208.
  *
- * Special tokens are in no rank file. They come from tokenizer_config.json, with the ids it says; Kimi's own code
- * (tokenization_kimi.py) gives names of its own to the 256 ids behind the ranks that are not named there, so the pattern "kimi"
- * does, too. */
+ * With NFC, such code normalises the whole text and only then looks for special tokens; what that means for a token that a mark
+ * follows is added.h's <composes>. */
 #include "agent/tok/draft.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "agent/base/mem.h"
 #include "agent/base/utf8.h"
+#include "agent/tok/ranks.h"
+#include "agent/tok/unicode.h"
 
-#define TOKEN_BYTES_MAX	4096u
 #define KIMI_RESERVED	256u
+#define QWEN_EXTRAS	205u
 
 #define ENDINGS	"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define UPPER	"\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
@@ -28,15 +27,17 @@
 /* As tiktoken and the models' own files have them (cl100k is written there with possessive quantifiers, to the same effect). */
 static const struct named {
 	const char *name, *pattern;
+	bool nfc;
 } named[] = {
-	{ "cl100k", ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES },
+	{ "cl100k", ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, false },
 	{ "o200k", "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" ENDINGS "?|"
 		   "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]+[" LOWER "]*" ENDINGS "?|"
-		   "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES },
+		   "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES, false },
 	{ "kimi", "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]*[" LOWER NO_HAN "]+" ENDINGS "?|"
 		  "[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]+[" LOWER NO_HAN "]*" ENDINGS "?|"
-		  "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES },
-	{ "gpt2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
+		  "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, false },
+	{ "qwen", ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, true },
+	{ "gpt2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", false },
 };
 
 struct lines {
@@ -55,37 +56,6 @@ static int refuse(const struct lines *l, const char *at, const char *what)
 		l->e->column = (int)(at - l->line) + 1;
 	}
 	return -1;
-}
-
-static int digit64(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* RFC 4648 with its padding. Bytes out, -1: bad. */
-static ssize_t base64(const char *p, size_t n, char *out)
-{
-	size_t m = 0;
-	uint32_t v = 0;
-	int d;
-
-	if (n == 0 || n % 4 != 0)
-		return -1;
-	n -= p[n - 1] == '=' ? 1 + (p[n - 2] == '=') : 0;
-	for (size_t i = 0; i < n; i++) {
-		if ((d = digit64(p[i])) < 0)
-			return -1;
-		v = v << 6 | (uint32_t)d;
-		if (i % 4 > 0)
-			out[m++] = (char)(v >> (6 - 2 * (i % 4)));
-	}
-	return (ssize_t)m;
 }
 
 static int read_rank(struct lines *l, token_id *rank)
@@ -109,7 +79,7 @@ static int read_line(struct draft *d, struct lines *l, char *out)
 
 	if (blank == NULL || (eol != NULL && eol < blank))
 		return refuse(l, l->p, "a token in base64, a blank and its rank are expected");
-	if ((n = base64(l->p, (size_t)(blank - l->p), out)) <= 0 || n > (ssize_t)TOKEN_BYTES_MAX)
+	if ((n = ranks_base64(l->p, (size_t)(blank - l->p), out)) <= 0 || n > (ssize_t)RANKS_TOKEN_MAX)
 		return refuse(l, l->p, "this is not base64 of 1 to 4096 bytes");
 	l->p = blank + 1;
 	if (read_rank(l, &rank) < 0)
@@ -149,55 +119,6 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 	return d->vocab.n > 0 ? 0 : err_set(e, "there is no token in this file");
 }
 
-/* ---- merges ------------------------------------------------------------------------------------------ */
-
-static int by_rank(const void *a, const void *b)
-{
-	const struct vocab_entry *x = *(const struct vocab_entry *const *)a, *y = *(const struct vocab_entry *const *)b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
-static int by_parts(const void *a, const void *b)
-{
-	const struct bpe_merge *x = a, *y = b;
-
-	if (x->left != y->left)
-		return x->left < y->left ? -1 : 1;
-	return (x->right > y->right) - (x->right < y->right);
-}
-
-static int cuts(struct draft *d, const struct vocab_entry *v)
-{
-	uint32_t from = d->n_merges, left, right;
-
-	for (uint32_t n = 1; n < v->n; n++) {
-		if ((left = vocab_find(&d->vocab, span_of(v->p, n))) == VOCAB_NONE ||
-		    (right = vocab_find(&d->vocab, span_of(v->p + n, v->n - n))) == VOCAB_NONE)
-			continue;
-		if (draft_merge(d, (struct bpe_merge){ d->vocab.entry[left].id, d->vocab.entry[right].id, v->id }) < 0)
-			return -1;
-	}
-	if (d->n_merges - from > 1)
-		qsort(d->merges + from, d->n_merges - from, sizeof(d->merges[0]), by_parts);
-	return 0;
-}
-
-static int find_merges(struct draft *d, struct err *e)
-{
-	const struct vocab_entry **sorted = mem_calloc(d->vocab.n, sizeof(*sorted));
-	int r = sorted != NULL ? 0 : -1;
-
-	for (uint32_t i = 0; r == 0 && i < d->vocab.n; i++)
-		sorted[i] = &d->vocab.entry[i];
-	if (r == 0)
-		qsort(sorted, d->vocab.n, sizeof(*sorted), by_rank);
-	for (uint32_t i = 0; r == 0 && i < d->vocab.n; i++)
-		r = cuts(d, sorted[i]);
-	mem_free(sorted);
-	return r < 0 ? err_set(e, "not enough memory") : 0;
-}
-
 /* ---- the pattern --------------------------------------------------------------------------------------- */
 
 static bool looks_like_name(const char *p)
@@ -224,12 +145,12 @@ static int take_pattern(struct draft *d, const struct tok_source *src, const str
 
 	*which = NULL;
 	if (p == NULL || *p == 0)
-		return err_set(e, "%s: a rank file needs a pattern: cl100k, o200k, kimi, gpt2 or a regular expression",
+		return err_set(e, "%s: a rank file needs a pattern: cl100k, o200k, kimi, qwen, gpt2 or a regular expression",
 			       src->name ? src->name : "");
 	*which = find_pattern(p);
 	if (*which == NULL && looks_like_name(p))
-		return err_set(e, "there is no pattern \"%.60s\"; there are cl100k, o200k, kimi and gpt2, and any regular "
-			       "expression", p);
+		return err_set(e, "there is no pattern \"%.60s\"; there are cl100k, o200k, kimi, qwen and gpt2, and any "
+			       "regular expression", p);
 	d->split[0] = (struct split_step){ .kind = STEP_REGEX, .behaviour = SPLIT_ISOLATED,
 					   .pattern = span_str(*which ? (*which)->pattern : p) };
 	d->n_split = 1;
@@ -237,24 +158,82 @@ static int take_pattern(struct draft *d, const struct tok_source *src, const str
 	return 0;
 }
 
+/* ---- special tokens that the model's own code has ------------------------------------------------------------ */
+
+/* One of the id <id>, unless tokenizer_config.json has given it to another. */
+static int add_own(struct draft *d, const char *name, token_id id, struct err *e)
+{
+	struct draft_added t = { .id = id, .special = true };
+	char *kept;
+
+	if (vocab_has_id(&d->added, id) || vocab_find(&d->added, span_str(name)) != VOCAB_NONE)
+		return 0;
+	if ((kept = draft_keep(d, name, strlen(name))) == NULL)
+		return err_set(e, "not enough memory");
+	t.content = span_of(kept, strlen(name));
+	return draft_add(d, &t, true, &id, e);
+}
+
 static int add_reserved(struct draft *d, struct err *e)
 {
 	char name[40];
-	token_id first = d->vocab.n, id;
-	char *kept;
+	token_id first = d->vocab.n;
 
 	for (uint32_t i = 0; i < KIMI_RESERVED; i++) {
-		struct draft_added t = { .id = first + i, .special = true };
-		int n = snprintf(name, sizeof(name), "<|reserved_token_%u|>", first + i);
-
-		if (vocab_has_id(&d->added, first + i))
-			continue;
-		if ((kept = draft_keep(d, name, (size_t)n)) == NULL)
-			return err_set(e, "not enough memory");
-		t.content = span_of(kept, (size_t)n);
-		if (draft_add(d, &t, true, &id, e) < 0)
+		snprintf(name, sizeof(name), "<|reserved_token_%u|>", first + i);
+		if (add_own(d, name, first + i, e) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+static int add_qwen(struct draft *d, struct err *e)
+{
+	static const char *const names[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>" };
+	char name[40];
+	token_id id = d->vocab.n;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		if (add_own(d, names[i], id++, e) < 0)
+			return -1;
+	}
+	for (uint32_t i = 0; i < QWEN_EXTRAS; i++) {
+		snprintf(name, sizeof(name), "<|extra_%u|>", i);
+		if (add_own(d, name, id++, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- NFC ------------------------------------------------------------------------------------------------------- */
+
+/* Returns true if NFC leaves every character of <s> as it is, whatever stands in front of it, and behind it only a character that
+ * makes one with the last changes that: the last is not made of others, which could come apart. */
+static bool plain(struct span s)
+{
+	uint32_t cp = 0;
+
+	for (size_t i = 0; i < s.n; ) {
+		i += utf8_get((const uint8_t *)s.p + i, s.n - i, &cp);
+		if (uc_kind(cp).ccc != 0 || (uc_kind(cp).bits & UC_NFC) != 0)
+			return false;
+	}
+	return (uc_kind(cp).bits & UC_NFD) == 0;
+}
+
+static int take_nfc(struct draft *d, struct err *e)
+{
+	for (uint32_t i = 0; i < d->added.n; i++) {
+		struct span s = d->latest[i].content;
+
+		if (!plain(s))
+			return err_set(e, "the special token \"%.*s\" has a character that NFC may change: with normalizer nfc "
+				       "that is not understood", (int)(s.n < 60 ? s.n : 60), s.p);
+		d->latest[i].composes = true;
+	}
+	d->normal[0] = (struct normal_step){ .kind = NORMAL_NFC };
+	d->n_normal = 1;
+	d->has_normal = true;
 	return 0;
 }
 
@@ -262,12 +241,19 @@ static int add_reserved(struct draft *d, struct err *e)
 int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct jdoc *config, struct err *e)
 {
 	const struct named *which;
+	bool nfc = src->normalizer == TOK_NORMALIZER_NFC;
+	int r = 0;
 
-	d->byte_level = d->decoded = true;
-	d->spec.ignore_merges = d->spec.equal_ranks = true;
-	if (take_pattern(d, src, &which, e) < 0 || read_lines(d, src, e) < 0 || find_merges(d, e) < 0)
+	ranks_begin(d);
+	if (take_pattern(d, src, &which, e) < 0 || read_lines(d, src, e) < 0 || ranks_merges(d, e) < 0)
 		return -1;
 	if (config != NULL && tok_config_ranks(d, config, e) < 0)
 		return -1;
-	return which != NULL && strcmp(which->name, "kimi") == 0 ? add_reserved(d, e) : 0;
+	if (which != NULL && strcmp(which->name, "kimi") == 0)
+		r = add_reserved(d, e);
+	else if (which != NULL && strcmp(which->name, "qwen") == 0)
+		r = add_qwen(d, e);
+	if (r == 0 && (nfc || (src->normalizer == TOK_NORMALIZER_AUTO && which != NULL && which->nfc)))
+		r = take_nfc(d, e);
+	return r;
 }

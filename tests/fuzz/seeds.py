@@ -260,8 +260,11 @@ def tokenizers():
         kind = 1 if text.startswith(b"--- config") else 2 if text.startswith(b"--- ranks") else 0
         put("tokenizer", bytes([kind]) + (text.split(b"\n", 1)[1] if kind else text).replace(b"\\xff", b"\xff") + b"\0ab")
     ranks = open("tests/data/tok/small.tiktoken", "rb").read()
-    for pattern in range(4):
-        put("tokenizer", bytes([2 + 4 * pattern]) + ranks + b"\0the routers \xe6\x97\xa5 12")
+    for pattern in range(5):
+        for normalizer in range(3):
+            put("tokenizer", bytes([2 + 4 * pattern + 20 * normalizer]) + ranks + b"\0the routers \xe6\x97\xa5 12 e\xcc\x81<|im_end|>\xcc\xb8")
+    put("tokenizer", b"\0" + open("tests/data/tok/small.tekken.json", "rb").read() + b"\0the [INST] routers\xff \xe6\x97\xa5 12")
+    put("tokenizer", b"\2\n\x0e\n\5<unk>\x15\1\1\1\1\x18\2\x12\7\n\3a.b\x18\2")
     good = b'{"model": {"vocab": {"a": 0, "b": 1, "ab": 2, "\\u2581": 3, "<0x20>": 4, "u": 5}, "merges": [["a", "b"]], "unk_token": "u"%s}%s}\0ab\xffa c'
     put("tokenizer", b"\0" + good % (b', "fuse_unk": true, "byte_fallback": true, "ignore_merges": true', b""))
     for extra in (b'"normalizer": {"type": "NFC"}', b'"normalizer": {"type": "Strip", "strip_left": true, "strip_right": false}',
@@ -278,6 +281,7 @@ def tokenizers():
         put("tokenizer", b'\1{"tokenizer_class": "%s", "add_bos_token": true, "add_eos_token": true, "bos_token": "a", "eos_token": {"content": "b"}, '
             b'"additional_special_tokens": ["x", {"content": "y", "lstrip": true}], "added_tokens_decoder": {"9": {"content": "z"}}}\0axyzb' % cls)
     put("tokenizer", b"\3\4\3\0<a>\3\1<b>\2\2  \4\4<a>>c <a>> <b>   x<a", keep=True)
+    put("tokenizer", b"\3\3\5\x08<|e|>\2\x08|>\1\x0cn<|e|>\xcc\xb8<|e|>\xcc\x81n\xcc\x83|>")
     put("tokenizer", b"\3\2\1\7a\3\7 a \1\0 a  a a _a\xe3\x80\x80a")
 
 

@@ -1,7 +1,7 @@
 /* tokenizer - a tokenizer's files, and texts for it; added tokens, and a text.
  *
- * The first byte says which: 0 a tokenizer.json, 1 a tokenizer_config.json over a small tokenizer, 2 a rank file (and, from the
- * bits above, its pattern), 3 added tokens. Files end at a NUL, behind it is the text. What is refused has a sentence; what is
+ * The first byte says which: 0 a tokenizer.json or tekken.json, 1 a tokenizer_config.json over a small tokenizer, 2 a rank file
+ * (and, from the bits above, its pattern and normalizer), 3 added tokens. Files end at a NUL, behind it is the text. What is refused has a sentence; what is
  * taken gives the same ids again, from its image, and segment by segment. Added tokens are held against the slow way. */
 #include "agent/base/mem.h"
 #include "agent/tok/tok_image.h"
@@ -98,7 +98,8 @@ static void use(const struct tok *t, struct span text)
 
 static void load(unsigned kind, unsigned pattern, struct span file, struct span text)
 {
-	static const char *const patterns[] = { "gpt2", "cl100k", "kimi", "[ab]|\\s+(?!\\S)|." };
+	static const char *const patterns[] = { "gpt2", "cl100k", "kimi", "[ab]|\\s+(?!\\S)|.", "qwen" };
+	static const enum tok_normalizer normalizers[] = { TOK_NORMALIZER_AUTO, TOK_NORMALIZER_NFC, TOK_NORMALIZER_NONE };
 	char *p = exact(file.p, file.n);
 	struct tok_source src = { .file = span_of(p, file.n), .name = "file", .config_name = "config" };
 	struct tok *t;
@@ -108,7 +109,8 @@ static void load(unsigned kind, unsigned pattern, struct span file, struct span 
 		src.config = src.file;
 		src.file = span_str(small);
 	} else if (kind == 2) {
-		src.pattern = patterns[pattern % 4];
+		src.pattern = patterns[pattern % 5];
+		src.normalizer = normalizers[pattern / 5 % 3];
 	}
 	t = tok_load(&src, &e);
 	if (t == NULL)
@@ -138,6 +140,7 @@ static void added(struct input *in)
 		s = in_bytes(in, len);
 		t[k] = (struct added_token){ .id = (token_id)k, .single_word = flags & 1, .lstrip = flags & 2, .rstrip = flags & 4 };
 		t[k].content = span_of(contents[k], utf8_mend((const uint8_t *)s.p, s.n, contents[k]));
+		t[k].composes = (flags & 8) != 0 && t[k].content.n > 0 && (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80;
 		for (size_t j = 0; j < k; j++) {
 			if (span_eq(t[j].content, t[k].content))
 				t[k] = t[j];

@@ -56,6 +56,21 @@ rm "$tmp/models/chat_template.jinja"
 printf '{"chat_template":\n"\303"}' > "$tmp/models/tokenizer_config.json"
 run "kvroute -t, a tokenizer_config.json that is not UTF-8" 1 "tokenizer_config\.json:2:2: .*byte 0xc3 is not UTF-8" \
 	./kvroute -t -f "$tmp/model.yaml"
+rm "$tmp/models/tokenizer_config.json"
+refused() {	# what, the words of its refusal; its bytes come from standard input
+	cat > "$tmp/models/x"
+	sed 's/tokenizer\.json/x/' "$tmp/model.yaml" > "$tmp/x.yaml"
+	run "kvroute -t, $1" 1 "models/x.*$2" ./kvroute -t -f "$tmp/x.yaml"
+}
+printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\002' | refused "a SentencePiece model" \
+	"SentencePiece.*save the tokenizer as tokenizer\.json.*or leave the model in mode: text"
+printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\001' | refused "a SentencePiece Unigram model" \
+	"Unigram.*leave the model in mode: text"
+printf '{"model": {"type": "Unigram"}}' | refused "Unigram" ":1:20: model\.type: .*Unigram.*leave the model in mode: text"
+printf '{"model": {"type": "WordPiece"}}' | refused "WordPiece" ":1:20: model\.type: .*WordPiece.*leave the model in mode: text"
+printf '{"model": {"end_of_word_suffix": "</w>"}}' | refused "CLIP" ":1:34: .*CLIP.*leave the model in mode: text"
+printf '[PAD]\n[UNK]\n' | refused "vocab.txt" "vocab\.txt.*WordPiece.*leave the model in mode: text"
+rm "$tmp/models/x"
 printf '{"chat_template": null}' > "$tmp/models/tokenizer_config.json"
 run "kvroute -t, a chat template that is null" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
 run "kvroute -t, no such file" 1 "no-such" ./kvroute -t -f "$tmp/no-such.yaml"
@@ -185,7 +200,14 @@ stdin=$tmp/texts run "tokenize --null" 0 "^83 259 220$
 ^401$" ./kvroutectl tokenize --tokenizer $tok --null
 stdin=$tmp/text run "tokenize, a rank file" 0 "^83 259 220 27 91 " ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken --pattern gpt2
 run "tokenize, a rank file without a pattern" 1 "needs a pattern" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken
-run "tokenize, what is not understood" 1 "wordpiece.json:2:11: model.type: .WordPiece. is not understood" ./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
+stdin=$tmp/text run "tokenize, tekken.json" 0 "^1 156 299 72 100 164 303 140 164 102$" \
+	./kvroutectl tokenize --tokenizer tests/data/tok/small.tekken.json --special
+printf 'e\314\201' > "$tmp/e"
+stdin=$tmp/e run "tokenize, a rank file with NFC" 0 "^127 102$" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
+	--pattern gpt2 --normalizer nfc
+stdin=$tmp/e run "tokenize, a normalizer that is none" 64 "usage" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
+	--pattern gpt2 --normalizer nfkc
+run "tokenize, what is not understood" 1 "wordpiece.json:2:11: model.type: a tokenizer of kind WordPiece.*leave the model in mode: text" ./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
 run "tokenize, a packed file" 1 "gzip -dk" ./kvroutectl tokenize --tokenizer "$tmp/tok.json.gz"
 run "tokenize, no such file" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer "$tmp/no-such.json"
 run "tokenize, no such configuration" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer $tok --config "$tmp/no-such.json"

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""oracle.py: our ids against those of Hugging Face's tokenizers and of tiktoken, and the speed of each on one thread.
+"""oracle.py: our ids against those of Hugging Face's tokenizers, tiktoken and mistral_common, and the speed of each on one thread.
 
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
+	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json
 
-Installs both from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so and is content. The vocabularies are those of
-../shared/data/tokenizers; without them only the small ones of tests/data/tok are compared.
+Installs them from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so and is content. The vocabularies are those of
+../shared/data/tokenizers and of mistral_common's own wheel; without them only the small ones of tests/data/tok are compared.
 """
+import base64
 import glob
 import gzip
 import json
@@ -15,11 +17,13 @@ import random
 import subprocess
 import sys
 import time
+import unicodedata
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HOME = os.path.join(ROOT, "build", "oracle")
 DATA = os.path.join(ROOT, "..", "shared", "data", "tokenizers")
 PACKAGES = ["tokenizers==0.22.*", "tiktoken"]
+OPTIONAL = ["mistral-common==1.13.*"]	# skipped by name where it cannot be had
 PATTERNS = {"kimi_k2": "kimi", "o200k_base": "o200k"}
 BENCH_SECONDS = 1.0
 
@@ -34,6 +38,8 @@ def inside():
             subprocess.run([sys.executable, "-m", "venv", HOME], check=True, capture_output=True)
         if subprocess.run([python, "-c", "import tokenizers, tiktoken"], capture_output=True).returncode:
             subprocess.run([python, "-m", "pip", "-q", "install", *PACKAGES], check=True, capture_output=True, timeout=600)
+        if subprocess.run([python, "-c", "import mistral_common"], capture_output=True).returncode:
+            subprocess.run([python, "-m", "pip", "-q", "install", *OPTIONAL], capture_output=True, timeout=600)
     except (subprocess.SubprocessError, OSError) as e:
         said = (getattr(e, "stderr", b"") or b"").decode(errors="replace").strip().splitlines()
         print(f"skipped: oracle: PyPI cannot be had ({said[-1] if said else e})")
@@ -134,22 +140,48 @@ class Huggingface:
 
 
 class Tiktoken:
-    def __init__(self, path, pattern):
-        import base64
+    def __init__(self, path, pattern, special=None, nfc=False):
         import tiktoken
         ranks = {}
         for line in open(path, "rb"):
             if line.strip():
                 token, rank = line.split()
                 ranks[base64.b64decode(token)] = int(rank)
-        self.contents = []
-        self.t = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+        self.special = {name: len(ranks) + i for i, name in enumerate(special or [])}
+        self.contents = list(self.special)
+        self.nfc = nfc
+        self.t = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens=self.special)
 
     def ids(self, text, special):
-        return self.t.encode_ordinary(text)
+        """Qwen's first models normalise the whole text and look for special tokens then (tokenization_qwen.py)."""
+        if self.nfc:
+            text = unicodedata.normalize("NFC", text)
+        return self.t.encode(text, allowed_special="all", disallowed_special=())
 
     def encode(self, text):
         self.t.encode_ordinary(text)
+
+
+class Mistral:
+    def __init__(self, path):
+        from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+        self.t = Tekkenizer.from_file(path)
+        self.contents = [t["token_str"] for t in self.t._all_special_tokens[:40]]
+
+    def ids(self, text, special):
+        return self.t.encode(text, bos=special, eos=False)
+
+    def encode(self, text):
+        self.t.encode(text, bos=False, eos=False)
+
+
+def tekkens():
+    """The files in mistral_common's wheel; None: it is not there."""
+    try:
+        import mistral_common
+    except ImportError:
+        return None
+    return sorted(glob.glob(os.path.join(os.path.dirname(mistral_common.__file__), "data", "tekken*.json")))
 
 
 def compare(name, args, theirs, texts, rounds):
@@ -194,6 +226,43 @@ def vocabularies():
         yield name + ".tiktoken", unpacked(path), PATTERNS[name]
 
 
+Q2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN_SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
+SPELLED = ["e\u0301", "n\u0303o", "<|im_end|>\u0338", "<|im_end|>\u0301\u0338", "<|im_end|>\u0335\u0338", "<|im_end|>\u0301", "\u1112\u1161\u11ab", "\u0958",
+           "<|im_start|>user\nA\u030a<|im_end|>", "\u212b", "\u0344", "<|extra_204|>\u0f73", "<|im_end|>\u093c"]
+
+
+def qwen_ranks():
+    """Qwen's vocabulary as the rank file that its first models had, or the small one."""
+    source, out = f"{DATA}/tokenizer_json/qwen3.tokenizer.json.gz", os.path.join(HOME, "qwen.tiktoken")
+    if not os.path.exists(source):
+        return f"{ROOT}/tests/data/tok/small.tiktoken"
+    if not os.path.exists(out):
+        inverse = {c: b for b, c in bytes_to_unicode().items()}
+        vocab = json.load(open(unpacked(source)))["model"]["vocab"]
+        with open(out + ".part", "w") as f:
+            for k, v in sorted(vocab.items(), key=lambda kv: kv[1]):
+                f.write(base64.b64encode(bytes(inverse[c] for c in k)).decode() + f" {v}\n")
+        os.rename(out + ".part", out)
+    return out
+
+
+def other_files(texts, rounds):
+    """tekken.json and rank files with NFC, where their libraries are."""
+    path = qwen_ranks()
+    spelled = [a + w + b for a in ("", "x ", "<|im_start|>") for w in SPELLED for b in ("", " y", "\u0301")]
+    yield compare("qwen.tiktoken", ["--tokenizer", path, "--pattern", "qwen"], Tiktoken(path, Q2, QWEN_SPECIAL, True), texts + spelled, rounds)
+    path = f"{ROOT}/tests/data/tok/small.tiktoken"
+    yield compare("small.tiktoken, an expression and nfc", ["--tokenizer", path, "--pattern", Q2, "--normalizer", "nfc"],
+                  Tiktoken(path, Q2, None, True), texts + spelled, rounds)
+    files = tekkens()
+    if files is None:
+        print("skipped: tekken.json: mistral-common cannot be had")
+        return
+    for path in [f"{ROOT}/tests/data/tok/small.tekken.json", *files]:
+        yield compare(os.path.basename(path), ["--tokenizer", path], Mistral(path), texts, rounds)
+
+
 def kimi_in_tiktoken(pattern_json):
     return json.load(open(pattern_json))["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
 
@@ -221,6 +290,9 @@ def compare_all(rounds):
             other = their_speed(theirs.encode, t[:1_000_000])
             print(f"bench tokenize vocabulary={name} text={kind} bytes={len(t[:1_000_000].encode())} ours_mb_s={warm:.1f} "
                   f"ours_first_mb_s={first:.1f} theirs_mb_s={other:.1f} load_ms={load:.0f}", flush=True)
+    for wrong in other_files(texts, rounds):
+        n += 1
+        bad += wrong
     print(f"{n - bad} passed, {bad} failed")
     return 1 if bad else 0
 
@@ -238,10 +310,10 @@ def write(path, text):
         f.write(text)
 
 
-def write_cases(name, path):
-    theirs = Huggingface(path)
-    out = f"Texts and what tokenizers 0.22 makes of them by {name}.tokenizer.json, without and with special tokens. The text is JSON.\n"
-    for t in CASES:
+def write_cases(name, path, theirs=None, who="tokenizers 0.22", more=None):
+    theirs = theirs or Huggingface(path)
+    out = f"Texts and what {who} makes of them by {os.path.basename(path)}, without and with special tokens. The text is JSON.\n"
+    for t in CASES + (more or []):
         out += f"\n{json.dumps(t)}\n" + " ".join(map(str, theirs.ids(t, False))) + "\n" + " ".join(map(str, theirs.ids(t, True))) + "\n"
     write(f"{ROOT}/tests/data/tok/{name}.cases", out)
 
@@ -256,11 +328,50 @@ def save(t, name, change=None):
     return d
 
 
+TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+                  "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]",
+                  "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[TRANSCRIBE]", "[AUDIO]", "[BEGIN_AUDIO]", "<SPECIAL_23>", "<SPECIAL_24>", "<SPECIAL_25>",
+                  "<SPECIAL_26>", "<SPECIAL_27>", "<SPECIAL_28>", "<SPECIAL_29>", "<SPECIAL_30>", "<SPECIAL_31>", "[ARGS]", "[CALL_ID]",
+                  "[THINK]", "[/THINK]", "[MODEL_SETTINGS]", "[/MODEL_SETTINGS]"]
+TEK = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+       r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def tekken_fixture(corpus):
+    """A tekken.json of 256 bytes, 160 words, 8 words above its size, and 40 special tokens of which the last two are not listed."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(TEK), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)])
+    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=424, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    inverse = {c: b for b, c in bytes_to_unicode().items()}
+    words = sorted(((v, bytes(inverse[c] for c in k)) for k, v in t.get_vocab().items() if len(k) > 1))
+    tokens = [bytes([b]) for b in range(256)] + [w for _, w in words]
+
+    def text_of(b):
+        try:
+            return b.decode()
+        except UnicodeDecodeError:
+            return None
+    d = {"config": {"pattern": TEK, "num_vocab_tokens": len(tokens), "default_vocab_size": 40 + 416, "default_num_special_tokens": 40, "version": "v13"},
+         "vocab": [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": text_of(b)} for i, b in enumerate(tokens)],
+         "special_tokens": [{"rank": i, "token_str": s, "is_control": True} for i, s in enumerate(TEKKEN_SPECIAL)]}
+    path = f"{ROOT}/tests/data/tok/small.tekken.json"
+    head = json.dumps({"config": d["config"]}, indent=1)[:-2]
+    write(path, head + ',\n "vocab": [\n  ' + ",\n  ".join(json.dumps(v, ensure_ascii=False) for v in d["vocab"]) + '\n ],\n "special_tokens": [\n  ' +
+          ",\n  ".join(json.dumps(v) for v in d["special_tokens"]) + "\n ]\n}\n")
+    write_cases("small.tekken", path, Mistral(path), "mistral_common 1.13", ["[INST]hi[/INST]</s>", "<SPECIAL_38>\u00e9", "ROUTERs and\r\n/x"])
+
+
 def fixtures():
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-    import base64
     corpus = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n")
     os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
+    if tekkens() is None:
+        print("skipped: small.tekken.json: mistral-common cannot be had")
+    else:
+        tekken_fixture(corpus)
+    if sys.argv[2:] == ["tekken"]:
+        return
 
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()
@@ -306,7 +417,7 @@ def bytes_to_unicode():
 
 if __name__ == "__main__":
     inside()
-    if sys.argv[1:] == ["fixtures"]:
+    if sys.argv[1:2] == ["fixtures"]:
         fixtures()
     else:
         sys.exit(compare_all(int(os.environ.get("ROUNDS", "2000"))))

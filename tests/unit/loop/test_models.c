@@ -282,6 +282,55 @@ static void mistakes_are_named(void **state_)
 	expect_refusal("large", "", "models/large", 0, "256 MiB");
 }
 
+/* Files that are no tokenizer, or none that is understood: one sentence, and what to use in their place. */
+static void other_files_are_named(void **state_)
+{
+	static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x12\x07\x0a\x03" "a.b\x18";
+	static const char clip[] = "{\"model\":\n{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"}}";
+	static const char bert[] = "{\"model\":\n{\"type\":\"WordPiece\"}}";
+	char spm[sizeof(pieces)];
+
+	memcpy(spm, pieces, sizeof(spm));
+	spm[sizeof(spm) - 1] = 2;
+	put("tokenizer.model", spm, sizeof(spm));
+	expect_refusal("tokenizer.model", "", "models/tokenizer.model", 0, "SentencePiece");
+	spm[sizeof(spm) - 1] = 1;
+	put("spiece.model", spm, sizeof(spm));
+	expect_refusal("spiece.model", "", "models/spiece.model", 0, "Unigram, which is not understood: leave the model in mode: text");
+	put("clip.json", clip, sizeof(clip) - 1);
+	expect_refusal("clip.json", "", "models/clip.json", 2, "CLIP");
+	put("bert.json", bert, sizeof(bert) - 1);
+	expect_refusal("bert.json", "", "models/bert.json", 2, "WordPiece");
+}
+
+/* What a model is with tekken.json: completions are ids, conversations are text, templates beside it are nothing. */
+static void a_tekken_has_no_template(void **state_)
+{
+	static const char *const names[] = { "tekken.json" };
+	static char text[65536];
+	FILE *file = fopen("tests/data/tok/small.tekken.json", "r");
+	struct err e = { .text = "" };
+	struct route_opts o;
+	struct model_set *s;
+
+	assert_non_null(file);
+	put("tekken.json", text, fread(text, 1, sizeof(text), file));
+	fclose(file);
+	put("chat_template.jinja", "{{ x", 4);
+	options(&o, names, 1);
+	log_forget();
+	s = load_good(&o, NULL);
+	assert_true(tok_is_plain(o.models[0].tok));
+	assert_null(o.models[0].chat);
+	assert_int_equal(log_has("conversations stay in text mode"), 1);
+	models_free(s);
+	strcpy(o.models[0].chat_template, "chat_template.jinja");
+	assert_null(models_load(&o, NULL, &f, &e));
+	assert_non_null(strstr(e.text, "mistral_common"));
+	assert_non_null(strstr(e.file, "models/tekken.json"));
+	route_opts_free(&o);
+}
+
 static unsigned long configured(const char *config)
 {
 	struct route_opts o;
@@ -612,7 +661,8 @@ int main(void)
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(models_share_what_they_have_in_common), T(the_default_may_have_one), T(text_mode_reads_nothing),
-		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(the_configuration_beside_is_used), T(templates_are_found),
+		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(other_files_are_named), T(a_tekken_has_no_template),
+		T(the_configuration_beside_is_used), T(templates_are_found),
 		T(an_image_is_made_and_used), T(a_bad_image_is_made_anew), T(an_image_of_somebody_else_is_not_used),
 		T(state_dir_is_the_second_place), T(no_place_is_told_and_nothing_else), T(what_was_left_half_written_goes),
 		T(figures),

@@ -3,6 +3,7 @@
 #define TESTS_TOK_ADDED_TRUTH_H
 
 #include "agent/tok/added.h"
+#include "agent/tok/normal.h"
 #include "agent/tok/unicode.h"
 #include "agent/tok/word.h"
 
@@ -57,6 +58,24 @@ static inline size_t truth_right(const char *p, size_t i, size_t n)
 	return i;
 }
 
+/* Is the character before p[end] another one in NFC? */
+static inline bool truth_joined(const char *p, size_t end, size_t n)
+{
+	const struct normal_step nfc = { .kind = NORMAL_NFC };
+	struct normal *m = normal_new(&nfc, 1, NULL);
+	struct normal_buf b = { .cap = { 0, 0 } };
+	struct span out;
+	uint32_t cp;
+	size_t from = truth_before(p, end, &cp);
+	bool same;
+
+	normal_run(m, &b, span_of(p + from, n - from), &out);
+	same = out.p != NULL && out.n >= end - from && memcmp(out.p, p + from, end - from) == 0;
+	normal_buf_fini(&b);
+	normal_free(m);
+	return !same;
+}
+
 static inline size_t truth(const struct added_token *t, size_t n_tokens, const char *p, size_t n, struct truth_hit *hit)
 {
 	size_t hits = 0, end = 0, i = 0;
@@ -76,6 +95,10 @@ static inline size_t truth(const struct added_token *t, size_t n_tokens, const c
 		}
 		struct truth_hit h = { i, i + best->content.n, best->id };
 
+		if (best->composes && truth_joined(p, h.end, n)) {
+			i++;
+			continue;
+		}
 		i = h.end;
 		if (best->single_word && (truth_word_before(p, h.at) || truth_word_behind(p, h.end, n)))
 			continue;

@@ -63,7 +63,8 @@ static bool tail_holds(const struct added *a, const char *p, size_t n)
 /* ---- random ones ------------------------------------------------------------------------------------------------ */
 
 static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9",
-	"\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80" };
+	"\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80",
+	"\xcc\xb8", "\xcc\x81", "\xcc\xb5" };	/* U+0338, U+0301, U+0335 */
 
 static size_t random_text(struct rng *r, char *out, unsigned most)
 {
@@ -94,6 +95,7 @@ static void random_mix(void **state)
 
 			t[k] = (struct added_token){ .id = (token_id)k, .single_word = f & 1, .lstrip = f & 2, .rstrip = f & 4 };
 			t[k].content = span_of(contents[k], random_text(&r, contents[k], 4));
+			t[k].composes = t[k].content.n > 0 && (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80 && rng_below(&r, 2);
 			for (size_t j = 0; j < k; j++) {	/* of two that are the same the first counts */
 				if (span_eq(t[j].content, t[k].content))
 					t[k] = t[j];
@@ -148,6 +150,31 @@ static void stories(void **state)
 	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");			/* stripped, and found again: as tokenizers does it */
 	one(t, 0, "<end>", "");
 	one(t, 8, "<end", "");
+}
+
+/* A token that is looked for in NFC is none where a mark makes another character of its last one. */
+static void marks(void **state)
+{
+	const struct added_token t[] = { { SPAN("<|e|>"), 1, .composes = true }, { SPAN("<|e|>x"), 2 }, { SPAN("|>"), 3 },
+					 { SPAN("on"), 4, .composes = true, .rstrip = true } };
+	struct added_at at = { 0, 0 };
+	struct added *a;
+
+	one(t, 1, "<|e|>", "0+5=1 ");
+	one(t, 1, "<|e|>\xcc\xb8 <|e|>", "8+5=1 ");				/* U+0338 */
+	one(t, 1, "<|e|>\xcc\x81 x", "0+5=1 ");				/* U+0301 joins no ">" */
+	one(t, 1, "<|e|>\xcc\x81\xcc\xb8", "");				/* in order, U+0338 is the first */
+	one(t, 1, "<|e|>\xcc\xb5\xcc\xb8", "0+5=1 ");			/* U+0335 is of its class and stays between them */
+	one(t, 1, "<|e|>x\xcc\xb8", "0+5=1 ");
+	one(t, 1, "<|e|>\xe1\xb8\x8b\xcc\xb8", "0+5=1 ");		/* a letter that has a mark in it ends the run */
+	one(t, 3, "<|e|>\xcc\xb8", "3+2=3 ");				/* one that does not ask for it is found within */
+	one(t, 4, "on\xcc\x83 on  x", "5+4=4 ");				/* n and U+0303 */
+	assert_non_null(a = added_new(t, 1));
+	assert_int_equal(added_tail(a, SPAN("ab <|e|>"), &at), 5);
+	assert_int_equal(added_tail(a, SPAN("ab <|e|>\xcc\x81"), &at), 7);
+	assert_int_equal(added_tail(a, SPAN("ab <|e|>\xcc\x81x"), &at), 0);
+	assert_int_equal(added_tail(a, SPAN("ab <|e|>\xcc\xb8"), &at), 0);
+	added_free(a);
 }
 
 /* Each byte may begin a token, alone and with many others; whatever stands around it. */
@@ -232,7 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_that_are_no_text),
-		cmocka_unit_test(random_mix), cmocka_unit_test(stories), cmocka_unit_test(filter), cmocka_unit_test(words),
+		cmocka_unit_test(random_mix), cmocka_unit_test(stories), cmocka_unit_test(marks), cmocka_unit_test(filter), cmocka_unit_test(words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -358,12 +358,50 @@ static void ranks(void **state)
 	tok_scratch_free(c);
 }
 
+/* What Qwen's own code does: NFC of the whole text, then special tokens, then the ranks. */
+static void normalized_ranks(void **state)
+{
+	struct tok_source src = { .file = fixture_read("small.tiktoken"), .name = "r", .pattern = "qwen" };
+	struct tok *t[3];
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids a = { NULL, 0, 0 }, b = { NULL, 0, 0 };
+	struct err e;
+
+	for (int i = 0; i < 3; i++) {
+		src.normalizer = i == 0 ? TOK_NORMALIZER_AUTO : i == 1 ? TOK_NORMALIZER_NONE : TOK_NORMALIZER_NFC;
+		src.pattern = i == 2 ? "\\S+|\\s+" : "qwen";
+		assert_non_null(t[i] = tok_load(&src, &e));
+	}
+	assert_true(tok_fingerprint(t[0]) != tok_fingerprint(t[1]));
+	for (int i = 0; i < 3; i++) {
+		encode(t[i], c, SPAN("e\xcc\x81"), 0, &a);
+		encode(t[i], c, SPAN("\xc3\xa9"), 0, &b);
+		assert_int_equal(a.n == b.n && memcmp(a.p, b.p, a.n * sizeof(*a.p)) == 0, i != 1);
+	}
+	encode(t[0], c, SPAN("<|im_end|><|extra_204|>"), 0, &a);
+	assert_true(same("qwen", SPAN("its own tokens"), &a, (token_id[]){ 402, 607 }, 2));
+	encode(t[0], c, SPAN("<|im_end|>\xcc\xb8"), 0, &a);
+	encode(t[0], c, SPAN("<|im_end|\xe2\x89\xaf"), 0, &b);
+	assert_true(same("qwen", SPAN("a token that NFC takes"), &a, b.p, b.n));
+	encode(t[1], c, SPAN("<|im_end|>\xcc\xb8"), 0, &a);
+	assert_true(a.n > 1 && a.p[0] == 402);
+	src.config = SPAN("{\"added_tokens_decoder\": {\"500\": {\"content\": \"caf\xc3\xa9\xcc\xa3\"}}}");
+	assert_null(tok_load(&src, &e));
+	assert_non_null(strstr(e.text, "NFC may change"));
+	for (int i = 0; i < 3; i++)
+		tok_unref(t[i]);
+	free((void *)src.file.p);
+	ids_free(&a);
+	ids_free(&b);
+	tok_scratch_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recorded), cmocka_unit_test(images), cmocka_unit_test(keys), cmocka_unit_test(bad_utf8),
 		cmocka_unit_test(segments), cmocka_unit_test(tails), cmocka_unit_test(asked), cmocka_unit_test(configs),
-		cmocka_unit_test(ranks),
+		cmocka_unit_test(ranks), cmocka_unit_test(normalized_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

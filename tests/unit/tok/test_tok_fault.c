@@ -44,6 +44,8 @@ static void loading(void **state)
 	load_all("small.tokenizer.json", NULL, NULL);
 	load_all("fallback.tokenizer.json", config, NULL);
 	load_all("small.tiktoken", "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\"}}}", "gpt2");
+	load_all("small.tiktoken", NULL, "qwen");
+	load_all("small.tekken.json", NULL, NULL);
 }
 
 static void encode_once(const struct tok *t, const struct ids *want)
