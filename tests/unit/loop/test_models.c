@@ -303,6 +303,32 @@ static void other_files_are_named(void **state_)
 	expect_refusal("bert.json", "", "models/bert.json", 2, "WordPiece");
 }
 
+/* One rank file, two ways to normalize: two tokenizers, also when their images are side by side. */
+static void a_normalizer_makes_another_tokenizer(void **state_)
+{
+	static const char *const names[] = { "ranks", "ranks" };
+	static char text[65536];
+	FILE *file = fopen("tests/data/tok/small.tiktoken", "r");
+	struct route_opts o;
+	struct model_set *s;
+
+	assert_non_null(file);
+	put("ranks", text, fread(text, 1, sizeof(text), file));
+	fclose(file);
+	f.images = IMAGES_WRITE;
+	for (unsigned round = 0; round < 2; round++) {		/* the second with an image of the one that was written last */
+		options(&o, names, 2);
+		for (unsigned i = 0; i < 2; i++)
+			strcpy(o.models[i].pattern, "qwen");
+		o.models[1].normalizer = NORMALIZER_NONE;
+		s = load_good(&o, NULL);
+		assert_int_equal(ids_of(o.models[0].tok, "e\xcc\x81"), ids_of(o.models[0].tok, "\xc3\xa9"));
+		assert_int_not_equal(ids_of(o.models[1].tok, "e\xcc\x81"), ids_of(o.models[1].tok, "\xc3\xa9"));
+		models_free(s);
+		route_opts_free(&o);
+	}
+}
+
 /* What a model is with tekken.json: completions are ids, conversations are text, templates beside it are nothing. */
 static void a_tekken_has_no_template(void **state_)
 {
@@ -662,6 +688,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(models_share_what_they_have_in_common), T(the_default_may_have_one), T(text_mode_reads_nothing),
 		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(other_files_are_named), T(a_tekken_has_no_template),
+		T(a_normalizer_makes_another_tokenizer),
 		T(the_configuration_beside_is_used), T(templates_are_found),
 		T(an_image_is_made_and_used), T(a_bad_image_is_made_anew), T(an_image_of_somebody_else_is_not_used),
 		T(state_dir_is_the_second_place), T(no_place_is_told_and_nothing_else), T(what_was_left_half_written_goes),

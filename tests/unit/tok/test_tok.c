@@ -362,6 +362,7 @@ static void ranks(void **state)
 static void normalized_ranks(void **state)
 {
 	struct tok_source src = { .file = fixture_read("small.tiktoken"), .name = "r", .pattern = "qwen" };
+	struct tok_image_key key[3];
 	struct tok *t[3];
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids a = { NULL, 0, 0 }, b = { NULL, 0, 0 };
@@ -371,8 +372,10 @@ static void normalized_ranks(void **state)
 		src.normalizer = i == 0 ? TOK_NORMALIZER_AUTO : i == 1 ? TOK_NORMALIZER_NONE : TOK_NORMALIZER_NFC;
 		src.pattern = i == 2 ? "\\S+|\\s+" : "qwen";
 		assert_non_null(t[i] = tok_load(&src, &e));
+		key[i] = tok_image_key(&src);
 	}
 	assert_true(tok_fingerprint(t[0]) != tok_fingerprint(t[1]));
+	assert_memory_not_equal(&key[0], &key[1], sizeof(key[0]));
 	for (int i = 0; i < 3; i++) {
 		encode(t[i], c, SPAN("e\xcc\x81"), 0, &a);
 		encode(t[i], c, SPAN("\xc3\xa9"), 0, &b);
