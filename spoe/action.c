@@ -3,9 +3,9 @@
  *      action  arguments  scope  name  value
  *      1 byte  1 byte     1 byte str   typed data        (no value for unset-var)
  *
- * Each action is written where it would be and taken back when it then stands beyond the frame
- * size or the writer's end: what is left is a shorter valid ACK, and a short ACK beats none, for
- * which HAProxy waits until its timeout. Never a fragment: no HAProxy takes one. */
+ * An action is written first and removed again if it exceeds the frame size or the writer's
+ * room. The ACK stays valid and is shorter; without any ACK HAProxy would wait for its timeout.
+ * An ACK is never fragmented, because no version of HAProxy accepts fragments. */
 #include <string.h>
 
 #include "spoe/wire.h"
@@ -23,7 +23,7 @@ static void put_action(struct spop_ack *a, enum spop_action action, enum spop_sc
 	struct spop_wr *w = a->w;
 	size_t before = w->n;
 
-	if (w->full)	/* not even the frame fitted; spop_ack_end() will say so */
+	if (w->full)	/* the frame itself did not fit; spop_ack_end() reports it */
 		return;
 	spop_put_u8(w, action);
 	spop_put_u8(w, value ? 3 : 2);

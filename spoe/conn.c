@@ -5,24 +5,24 @@
  *       |                        NOTIFY, UNSET                           ^
  *       +---- health check, DISCONNECT, or nonsense ---------------------+
  *
- * A frame is looked at when all of it is here; the length word is judged as soon as its four bytes
- * are, so that a stray HTTP request ("GET " is a length of 1.2 GB) is refused before anything is
- * buffered for it. Every way to the end goes through conn_close(): one AGENT-DISCONNECT, all
- * memory given back.
+ * A frame is decoded once all of it has arrived. The length word is checked as soon as its four
+ * bytes have, so that a stray HTTP request ("GET " is a length of 1.2 GB) is rejected before any
+ * of it is buffered. Every path to CLOSED goes through conn_close(): one AGENT-DISCONNECT, all
+ * memory freed.
  *
- * Fragments: a NOTIFY without FIN opens a place in <joining>, UNSET frames of the same ids fill
- * it, the one with FIN empties it. The places are inside the connection, as a place that cannot be
- * had would leave a NOTIFY that nobody can ACK; only payload is allocated. When that fails the
- * place stays, marked lost, and swallows the rest. Invariants:
- *   joining_bytes = sum of n over the n_joining places <= opts.max_joined
- *   a lost place has no payload (p NULL, n and cap 0) */
+ * Fragments: a NOTIFY without FIN opens a slot in <joining>, UNSET frames of the same ids fill
+ * it, the one with FIN empties it. Slots are part of the connection and only payload is
+ * allocated, because a NOTIFY without a slot could never be ACKed. If allocation fails, the slot
+ * is marked lost and the rest of the payload is dropped. Invariants:
+ *   joining_bytes = sum of n over the n_joining slots <= opts.max_joined
+ *   a lost slot has no payload (p NULL, n and cap 0) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "spoe/wire.h"
 
-#define JOIN_FIRST	4096u	/* the first payload buffer is no smaller */
+#define JOIN_FIRST	4096u	/* least size of a payload buffer */
 
 void spop_conn_defaults(struct spop_conn_opts *o)
 {
@@ -63,7 +63,7 @@ static void payload_free(struct spop_conn *c, struct spop_joining *j)
 	j->n = j->cap = 0;
 }
 
-/* Not realloc(), which may leave the old bytes behind. */
+/* Grow by a copy instead of realloc(), which may leave the old bytes in freed memory. */
 static bool payload_exchange(struct spop_conn *c, struct spop_joining *j, size_t cap)
 {
 	const struct spop_memory *m = c->opts.memory;
@@ -105,7 +105,7 @@ static struct spop_joining *joining_find(struct spop_conn *c, const struct spop_
 	return NULL;
 }
 
-/* Give up the place <j>; its payload is the caller's. */
+/* Remove the slot <j>; its payload belongs to the caller. */
 static void joining_close(struct spop_conn *c, struct spop_joining *j)
 {
 	c->joining_bytes -= j->n;
@@ -128,7 +128,8 @@ static void joining_lose(struct spop_conn *c, struct spop_joining *j)
 	c->n_lost++;
 }
 
-/* Doubling, so that joining costs O(payload) in all and at most twice the payload is held. */
+/* Double the buffer, so that joining costs O(payload) in total and holds at most twice the
+ * payload. */
 static bool joining_grow(struct spop_conn *c, struct spop_joining *j, size_t need)
 {
 	size_t cap = j->cap;
@@ -142,7 +143,7 @@ static bool joining_grow(struct spop_conn *c, struct spop_joining *j, size_t nee
 	return payload_exchange(c, j, cap);
 }
 
-/* ---- what an event can be -------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------- */
 
 static void refuse(struct spop_event *ev, int status, const char *text)
 {
@@ -230,7 +231,7 @@ static void on_disconnect(const struct spop_frame *f, struct spop_event *ev)
 	ev->by_peer = true;
 }
 
-/* Add <f>'s payload to <j>, and hand the whole out if it was the last. */
+/* Append the payload of <f> to <j>; report the whole NOTIFY if <f> is its last fragment. */
 static void join(struct spop_conn *c, struct spop_joining *j, const struct spop_frame *f,
 		 struct spop_event *ev)
 {
@@ -355,7 +356,7 @@ static void judge(struct spop_conn *c, const uint8_t *buf, size_t here, bool los
 		on_frame(c, buf + SPOP_LENGTH_BYTES, len < here ? len : here, lost, out, ev);
 }
 
-/* <lost>: <n> bytes are all there will be of the frame. */
+/* Handle the next frame. <lost>: the frame is truncated to these <n> bytes. */
 static ssize_t next(struct spop_conn *c, const uint8_t *buf, size_t n, bool lost,
 		    struct spop_wr *out, struct spop_event *ev)
 {

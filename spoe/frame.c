@@ -1,8 +1,8 @@
-/* frame.c - the frame around every payload, and the one frame both sides end with.
+/* frame.c - the frame around every payload, and the DISCONNECT frame of both sides.
  *
- * The length word is written last, over a gap left for it, so that a frame is built in one go in
- * the memory it is sent from: HAProxy 3.2 resets a connection whose AGENT-HELLO comes in pieces,
- * hence a frame must be able to leave in one write. */
+ * The length word is written last, into a gap left for it, so that a frame is built in the
+ * memory it is sent from and leaves in one write. HAProxy 3.2 resets a connection whose
+ * AGENT-HELLO arrives in pieces. */
 #include "spoe/wire.h"
 
 int spop_frame_get(const uint8_t *p, size_t n, struct spop_frame *f)

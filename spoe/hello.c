@@ -1,16 +1,17 @@
 /* hello.c - the handshake (SPOE.txt 3.2.4, 3.2.5).
  *
- * HAProxy names its versions, its frame size and what it can do; we answer 2.0, the same frame
+ * HAProxy sends its versions, frame size and capabilities. The answer is 2.0, the same frame
  * size and "pipelining,fragmentation". Three choices are not obvious:
  *
- * - The frame size is echoed, not lowered to what we would like: HAProxy 3.1 and later encode with
- *   their own limit and look at ours only when they send, so that with a smaller one every larger
- *   NOTIFY fails for ever. What is above our ceiling is therefore refused here, with a sentence,
- *   and not negotiated down.
- * - "fragmentation" is announced although HAProxy never does: it only says that the announcer takes
- *   fragments. HAProxy up to 3.0 sends them then; without it a message that is too long is lost.
- * - "async" is never announced: an ACK then has to go back where its NOTIFY came from, and no state
- *   is shared between connections.
+ * - The frame size is echoed and never lowered. HAProxy 3.1 and later encode with their own
+ *   limit and check the agent's only when they send, so with a smaller one every larger NOTIFY
+ *   fails. A size above the ceiling is therefore rejected with an error text instead of
+ *   negotiated down.
+ * - "fragmentation" is announced although HAProxy never does, because it means that the
+ *   announcer accepts fragments. HAProxy up to 3.0 then sends them; without it a message that is
+ *   too long is lost.
+ * - "async" is never announced. Each ACK then returns on the connection of its NOTIFY, and
+ *   connections share no state.
  *
  * Unknown keys are skipped; a known key with a value of another type makes the frame unreadable. */
 #include "spoe/wire.h"
@@ -23,7 +24,8 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The next item of a comma-separated list, without the spaces around it. False: no more. */
+/* Read the next item of a comma-separated list, without surrounding spaces. Returns false at the
+ * end. */
 static bool list_next(struct spop_str *list, struct spop_str *item)
 {
 	size_t n = 0;
@@ -46,8 +48,8 @@ static bool list_next(struct spop_str *list, struct spop_str *item)
 	return true;
 }
 
-/* "2." and digits. Whoever announces 2.1 also speaks 2.0: "it means it also support all previous
- * minor versions". */
+/* Tell if a version is "2." and digits. Support of 2.1 implies 2.0: "it means it also support all
+ * previous minor versions". */
 static bool is_version_2(struct spop_str v)
 {
 	size_t i;

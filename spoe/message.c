@@ -3,10 +3,10 @@
  *      name  number of arguments  name value  name value ...  |  name  number ...
  *      str   1 byte               str  typed data
  *
- * Nothing says where a message ends, so finding the next one means reading every argument of this
- * one. That walk is the check, too: it is done before the message is handed out, and
- * spop_arg_next() then walks bytes known to be good. A body of any length costs the same, as it is
- * stepped over; O(arguments) twice, at most 255 of them. */
+ * A message has no length, so finding the next one requires reading every argument. This walk
+ * also validates them before the message is returned; spop_arg_next() then walks valid bytes.
+ * The cost is O(arguments) twice, at most 255 of them, and does not depend on the length of a
+ * body. */
 #include "spoe/wire.h"
 
 int spop_message_next(struct spop_rd *r, struct spop_message *m)

@@ -1,16 +1,17 @@
-/* text.c - SPOP for people: statuses, errors, and one frame as one line.
+/* text.c - SPOP as text: statuses, errors, and one frame as one line.
  *
- * The line shows what steers a request and hides what is in it: strings of up to 40 bytes, all
- * numbers, and of everything longer, and of every BIN (a body is one), the length only. Strings
- * are quoted and escaped, so that a hostile one cannot end the line or look like another field. */
+ * The line shows the fields that steer a request and hides its content: strings of up to 40
+ * bytes and all numbers are shown; of longer strings and every BIN value, such as a body, only
+ * the length. Strings are quoted and escaped, so that a hostile one cannot end the line or
+ * imitate a field. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "spoe/wire.h"
 
-/* Longer strings are shown by their length. Those of the protocol itself (versions, the sentence of
- * a DISCONNECT) are nobody's data and may be longer. */
+/* Longer strings are shown by their length. Strings of the protocol itself (versions, the text of a
+ * DISCONNECT) hold no user data and may be longer. */
 #define SHOWN_MAX		40u
 #define SHOWN_MAX_PROTOCOL	120u
 
@@ -38,8 +39,8 @@ const char *spop_error_text(int error)
 	}
 }
 
-/* Like snprintf() on and on: <n> counts what there would be, and stays below INT_MAX as a frame's
- * text is bounded by its size. */
+/* Append like snprintf(): <n> counts all characters, also those that did not fit. It stays below
+ * INT_MAX because the size of a frame bounds its text. */
 struct text { char *p; size_t n, cap; size_t shown_max; };
 
 __attribute__((format(printf, 2, 3)))
@@ -55,7 +56,7 @@ static void add(struct text *t, const char *fmt, ...)
 		t->n += (size_t)n;
 }
 
-/* A string, quoted, or a name, bare; what could be misread is escaped. */
+/* Print a string with quotes or a name without; escape characters that could be misread. */
 static void add_bytes(struct text *t, struct spop_str s, bool quoted)
 {
 	size_t i;

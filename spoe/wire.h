@@ -1,5 +1,4 @@
-/* wire.h - what the files of spoe/ share and nobody else includes: bounded reading and writing, and
- * the frame around every payload.
+/* wire.h - private to spoe/: bounded reading and writing, and the frame around every payload.
  *
  *      length  type  flags  stream-id  frame-id  payload
  *      4       1     4      varint     varint    up to the agreed frame size
@@ -32,7 +31,7 @@ struct spop_frame {
 	uint32_t flags;
 	uint64_t stream_id, frame_id;
 	struct spop_rd payload;
-	bool lost;		/* there was a payload, and no memory for it */
+	bool lost;		/* its payload was dropped for lack of memory */
 };
 
 /* ---- wire.c: numbers and bytes. Readers: 0 or -SPOP_E_... ------------------------------ */
@@ -44,31 +43,31 @@ void spop_put_u8(struct spop_wr *w, uint8_t v);
 uint32_t spop_load_u32(const uint8_t p[4]);
 void spop_store_u32(uint8_t p[4], uint32_t v);
 
-/* One item of a KV-LIST: a name and its value. On failure <r> stays. */
+/* Read one item of a KV-LIST: a name and its value. On failure <r> is unchanged. */
 int spop_get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d);
 bool spop_str_is(struct spop_str s, const char *text);
 
 /* ---- frame.c --------------------------------------------------------------------------- */
 
-/* The frame in these <n> bytes, which begin behind the length word. 0 or -SPOP_E_... */
+/* Decode the frame in <n> bytes, which start after the length word. Returns 0 or -SPOP_E_... */
 int spop_frame_get(const uint8_t *p, size_t n, struct spop_frame *f);
 
-/* Open a frame with FIN; returns where its length word is, for spop_frame_end(). That sets the
- * length, or, when something did not fit, takes all of it back and returns false. */
+/* Open a frame with FIN. Returns the offset of its length word for spop_frame_end(), which sets the
+ * length, or removes the frame and returns false if something did not fit. */
 size_t spop_frame_begin(struct spop_wr *w, enum spop_frame_type type, uint64_t stream_id,
 			uint64_t frame_id);
 bool spop_frame_end(struct spop_wr *w, size_t start);
 
 void spop_put_disconnect(struct spop_wr *w, int status, const char *text);
 
-/* The status-code of a DISCONNECT's payload; SPOP_STATUS_UNKNOWN when there is none we know. */
+/* Return the status code of a DISCONNECT's payload, or SPOP_STATUS_UNKNOWN. */
 int spop_disconnect_status(struct spop_rd payload);
 
 /* ---- hello.c --------------------------------------------------------------------------- */
 
 struct spop_hello {
 	bool has_versions, has_size, has_capabilities;
-	bool speaks_2;			/* a version 2.x is among those named */
+	bool speaks_2;			/* the list has a version 2.x */
 	bool healthcheck, pipelining, async, fragmentation;
 	int64_t size;
 	struct spop_str engine_id;
@@ -76,7 +75,8 @@ struct spop_hello {
 
 int spop_hello_get(struct spop_rd payload, struct spop_hello *h);	/* 0 or -SPOP_E_... */
 
-/* SPOP_STATUS_NORMAL, or why we do not work with it: <text> in words, <limit> for a size. */
+/* Check the HELLO. Returns SPOP_STATUS_NORMAL, or the status to reject it with: <text> says why,
+ * and <limit> is the bound for a size. */
 int spop_hello_judge(const struct spop_hello *h, uint32_t ceiling, const char **text,
 		     uint64_t *limit);
 void spop_put_agent_hello(struct spop_wr *w, uint32_t frame_size);
