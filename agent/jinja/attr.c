@@ -1,9 +1,10 @@
 /* Members: obj.name, obj[key], obj[a:b].
  *
- * As in Jinja2, a dot asks for Python's attribute first and for the item then, brackets the other way round: tool.items is the
- * method though the tool has a member "items". Which attributes there are is Python 3.11's list for each kind; those that would
- * change a list or a dict are unsafe in the sandbox and give an undefined value that raises when it is used. An attribute that
- * Python has and that is not known here can be had but not called. */
+ * As in Jinja2, a dot looks for Python's attribute first and then for the item; brackets do the
+ * reverse: tool.items is the method even if the tool has a member "items". The attributes are those
+ * of Python 3.11 for each kind. Attributes that change a list or a dict are unsafe in the sandbox
+ * and evaluate to an undefined value that raises when used. An unsupported attribute of Python
+ * evaluates, but cannot be called. */
 #include "agent/jinja/run.h"
 
 #define K(kind)	(1u << (kind))
@@ -22,24 +23,96 @@ static const struct {
 	uint32_t kinds, unsafe;
 } attributes[] = {
 	{ "", 0, 0 },
-	{ "append", L, L }, { "as_integer_ratio", I | F, 0 }, { "bit_count", I, 0 }, { "bit_length", I, 0 },
-	{ "capitalize", S, 0 }, { "casefold", S, 0 }, { "center", S, 0 }, { "clear", L | D, L | D }, { "close", G, 0 },
-	{ "conjugate", I | F, 0 }, { "copy", L | D, 0 }, { "count", S | L | T | R, 0 }, { "denominator", I, 0 },
-	{ "encode", S, 0 }, { "endswith", S, 0 }, { "expandtabs", S, 0 }, { "extend", L, L }, { "find", S, 0 },
-	{ "format", S, 0 }, { "format_map", S, 0 }, { "from_bytes", I, 0 }, { "fromhex", F, 0 }, { "fromkeys", D, 0 },
-	{ "get", D, 0 }, { "gi_code", G, G }, { "gi_frame", G, G }, { "gi_running", G, 0 }, { "gi_suspended", G, 0 },
-	{ "gi_yieldfrom", G, 0 }, { "hex", F, 0 }, { "imag", I | F, 0 }, { "index", S | L | T | R, 0 }, { "insert", L, L },
-	{ "is_integer", F, 0 }, { "isalnum", S, 0 }, { "isalpha", S, 0 }, { "isascii", S, 0 }, { "isdecimal", S, 0 },
-	{ "isdigit", S, 0 }, { "isdisjoint", V, 0 }, { "isidentifier", S, 0 }, { "islower", S, 0 }, { "isnumeric", S, 0 },
-	{ "isprintable", S, 0 }, { "isspace", S, 0 }, { "istitle", S, 0 }, { "isupper", S, 0 }, { "items", D, 0 },
-	{ "join", S, 0 }, { "keys", D, 0 }, { "ljust", S, 0 }, { "lower", S, 0 }, { "lstrip", S, 0 }, { "maketrans", S, 0 },
-	{ "mapping", V, 0 }, { "numerator", I, 0 }, { "partition", S, 0 }, { "pop", L | D, L | D }, { "popitem", D, D },
-	{ "real", I | F, 0 }, { "remove", L, L }, { "removeprefix", S, 0 }, { "removesuffix", S, 0 }, { "replace", S, 0 },
-	{ "reverse", L, L }, { "rfind", S, 0 }, { "rindex", S, 0 }, { "rjust", S, 0 }, { "rpartition", S, 0 },
-	{ "rsplit", S, 0 }, { "rstrip", S, 0 }, { "send", G, 0 }, { "setdefault", D, D }, { "sort", L, L }, { "split", S, 0 },
-	{ "splitlines", S, 0 }, { "start", R, 0 }, { "startswith", S, 0 }, { "step", R, 0 }, { "stop", R, 0 },
-	{ "strip", S, 0 }, { "swapcase", S, 0 }, { "throw", G, 0 }, { "title", S, 0 }, { "to_bytes", I, 0 },
-	{ "translate", S, 0 }, { "update", D, D }, { "upper", S, 0 }, { "values", D, 0 }, { "zfill", S, 0 },
+	{ "append", L, L },
+	{ "as_integer_ratio", I | F, 0 },
+	{ "bit_count", I, 0 },
+	{ "bit_length", I, 0 },
+	{ "capitalize", S, 0 },
+	{ "casefold", S, 0 },
+	{ "center", S, 0 },
+	{ "clear", L | D, L | D },
+	{ "close", G, 0 },
+	{ "conjugate", I | F, 0 },
+	{ "copy", L | D, 0 },
+	{ "count", S | L | T | R, 0 },
+	{ "denominator", I, 0 },
+	{ "encode", S, 0 },
+	{ "endswith", S, 0 },
+	{ "expandtabs", S, 0 },
+	{ "extend", L, L },
+	{ "find", S, 0 },
+	{ "format", S, 0 },
+	{ "format_map", S, 0 },
+	{ "from_bytes", I, 0 },
+	{ "fromhex", F, 0 },
+	{ "fromkeys", D, 0 },
+	{ "get", D, 0 },
+	{ "gi_code", G, G },
+	{ "gi_frame", G, G },
+	{ "gi_running", G, 0 },
+	{ "gi_suspended", G, 0 },
+	{ "gi_yieldfrom", G, 0 },
+	{ "hex", F, 0 },
+	{ "imag", I | F, 0 },
+	{ "index", S | L | T | R, 0 },
+	{ "insert", L, L },
+	{ "is_integer", F, 0 },
+	{ "isalnum", S, 0 },
+	{ "isalpha", S, 0 },
+	{ "isascii", S, 0 },
+	{ "isdecimal", S, 0 },
+	{ "isdigit", S, 0 },
+	{ "isdisjoint", V, 0 },
+	{ "isidentifier", S, 0 },
+	{ "islower", S, 0 },
+	{ "isnumeric", S, 0 },
+	{ "isprintable", S, 0 },
+	{ "isspace", S, 0 },
+	{ "istitle", S, 0 },
+	{ "isupper", S, 0 },
+	{ "items", D, 0 },
+	{ "join", S, 0 },
+	{ "keys", D, 0 },
+	{ "ljust", S, 0 },
+	{ "lower", S, 0 },
+	{ "lstrip", S, 0 },
+	{ "maketrans", S, 0 },
+	{ "mapping", V, 0 },
+	{ "numerator", I, 0 },
+	{ "partition", S, 0 },
+	{ "pop", L | D, L | D },
+	{ "popitem", D, D },
+	{ "real", I | F, 0 },
+	{ "remove", L, L },
+	{ "removeprefix", S, 0 },
+	{ "removesuffix", S, 0 },
+	{ "replace", S, 0 },
+	{ "reverse", L, L },
+	{ "rfind", S, 0 },
+	{ "rindex", S, 0 },
+	{ "rjust", S, 0 },
+	{ "rpartition", S, 0 },
+	{ "rsplit", S, 0 },
+	{ "rstrip", S, 0 },
+	{ "send", G, 0 },
+	{ "setdefault", D, D },
+	{ "sort", L, L },
+	{ "split", S, 0 },
+	{ "splitlines", S, 0 },
+	{ "start", R, 0 },
+	{ "startswith", S, 0 },
+	{ "step", R, 0 },
+	{ "stop", R, 0 },
+	{ "strip", S, 0 },
+	{ "swapcase", S, 0 },
+	{ "throw", G, 0 },
+	{ "title", S, 0 },
+	{ "to_bytes", I, 0 },
+	{ "translate", S, 0 },
+	{ "update", D, D },
+	{ "upper", S, 0 },
+	{ "values", D, 0 },
+	{ "zfill", S, 0 },
 };
 
 uint16_t jx_method_id(struct span name)
@@ -73,8 +146,9 @@ static bool method_of(struct run *r, struct jval obj, unsigned id, struct jval *
 	return true;
 }
 
-/* Python's own attributes of <obj>. <*found>: it has one of this name. */
-static bool attribute(struct run *r, struct jval obj, struct jval name, unsigned id, struct jval *out, bool *found)
+/* Look up a Python attribute of <obj>. Sets <*found> if there is one of this name. */
+static bool attribute(struct run *r, struct jval obj, struct jval name, unsigned id,
+		      struct jval *out, bool *found)
 {
 	const struct jval *v;
 
@@ -95,7 +169,7 @@ static bool attribute(struct run *r, struct jval obj, struct jval name, unsigned
 		return true;
 	case JV_LOOP:
 		return jx_loop_attr(r, obj.p, jval_span(name), out, found);
-	case JV_MACRO: case JV_FUNC:	/* of a method there are none but those with underscores */
+	case JV_MACRO: case JV_FUNC:	/* a method has only attributes with underscores */
 		return jx_unknown(r, "an attribute of a function");
 	}
 	return true;
@@ -142,7 +216,7 @@ static bool no_item(struct run *r, struct jval obj, struct jval key, struct jval
 	return true;
 }
 
-/* An index as Python counts: from the end when it is below 0. */
+/* Convert a Python index, which counts from the end if negative. Returns false if out of range. */
 static bool index_in(int64_t i, uint64_t n, uint64_t *at)
 {
 	if (i < 0)
@@ -233,16 +307,18 @@ bool jx_get_path(struct run *r, struct jval obj, struct jval path, struct jval *
 	}
 }
 
-/* ---- slices --------------------------------------------------------------------------------------------------- */
+/* ---- slices ------------------------------------------------------------------------------ */
 
-static bool bound_of(struct run *r, struct jval v, int64_t n, int64_t low, int64_t high, int64_t unset, int64_t *out)
+static bool bound_of(struct run *r, struct jval v, int64_t n, int64_t low, int64_t high,
+		     int64_t unset, int64_t *out)
 {
 	if (v.kind == JV_NONE) {
 		*out = unset;
 		return true;
 	}
 	if (!is_integer(v))
-		return jx_raise(r, "TypeError: slice indices must be integers or None or have an __index__ method");
+		return jx_raise(r, "TypeError: slice indices must be integers or None or have an "
+				   "__index__ method");
 	*out = v.i < 0 ? v.i + n : v.i;
 	if (*out < low)
 		*out = low;
@@ -251,8 +327,9 @@ static bool bound_of(struct run *r, struct jval v, int64_t n, int64_t low, int64
 	return true;
 }
 
-/* Every <step>-th item of <obj> from <i>, <count> of them. */
-static bool picked_items(struct run *r, struct jval obj, int64_t i, int64_t step_, int64_t count, struct jval *out)
+/* Take <count> items of <obj> from <i> on, at distance <step_>. */
+static bool picked_items(struct run *r, struct jval obj, int64_t i, int64_t step_, int64_t count,
+			 struct jval *out)
 {
 	struct jval *v;
 	int64_t k;
@@ -272,7 +349,8 @@ static bool picked_items(struct run *r, struct jval obj, int64_t i, int64_t step
 	return true;
 }
 
-static bool picked_chars(struct run *r, struct jval s, int64_t i, int64_t step_, int64_t count, struct jval *out)
+static bool picked_chars(struct run *r, struct jval s, int64_t i, int64_t step_, int64_t count,
+			 struct jval *out)
 {
 	const char *end = s.s + s.n, *p, *q;
 	struct text t = { 0 };
@@ -334,5 +412,6 @@ bool jx_get_slice(struct run *r, struct jval obj, const struct jval part[3], str
 		count = stop > start ? (stop - start - 1) / by + 1 : 0;
 	else
 		count = start > stop ? (start - stop - 1) / -by + 1 : 0;
-	return list ? picked_items(r, obj, start, by, count, out) : picked_chars(r, obj, start, by, count, out);
+	return list ? picked_items(r, obj, start, by, count, out) :
+		      picked_chars(r, obj, start, by, count, out);
 }

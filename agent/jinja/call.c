@@ -1,4 +1,4 @@
-/* Calls: macros, the functions that every template has, methods. */
+/* Calls: macros, global functions, methods. */
 #include "agent/jinja/run.h"
 
 enum function_id { FN_RANGE = 1, FN_NAMESPACE, FN_DICT, FN_RAISE, FN_STRFTIME, FN_UNKNOWN };
@@ -7,8 +7,9 @@ static const struct {
 	const char *name;
 	uint8_t id;
 } globals[] = {
-	{ "range", FN_RANGE }, { "namespace", FN_NAMESPACE }, { "dict", FN_DICT }, { "raise_exception", FN_RAISE },
-	{ "strftime_now", FN_STRFTIME }, { "lipsum", FN_UNKNOWN }, { "cycler", FN_UNKNOWN }, { "joiner", FN_UNKNOWN },
+	{ "range", FN_RANGE },           { "namespace", FN_NAMESPACE },   { "dict", FN_DICT },
+	{ "raise_exception", FN_RAISE }, { "strftime_now", FN_STRFTIME }, { "lipsum", FN_UNKNOWN },
+	{ "cycler", FN_UNKNOWN },        { "joiner", FN_UNKNOWN },
 };
 
 bool jx_global_named(struct run *r, struct span name, struct jval *out)
@@ -24,7 +25,8 @@ bool jx_global_named(struct run *r, struct span name, struct jval *out)
 	return false;
 }
 
-bool jx_bind(struct run *r, const char *what, const struct args *a, const char *const *names, unsigned n, struct jval *v)
+bool jx_bind(struct run *r, const char *what, const struct args *a, const char *const *names,
+	     unsigned n, struct jval *v)
 {
 	uint32_t i;
 	unsigned k;
@@ -50,7 +52,7 @@ bool jx_bind(struct run *r, const char *what, const struct args *a, const char *
 	return true;
 }
 
-/* ---- macros ------------------------------------------------------------------------------------------------- */
+/* ---- macros ------------------------------------------------------------------------------ */
 
 struct keywords {
 	struct named *v;
@@ -85,8 +87,9 @@ static bool give_kwargs(struct run *r, struct keywords *kw, struct jval *slot)
 	return true;
 }
 
-/* What stands for a parameter that was not given: its default, evaluated in the macro's own scope, or a name for it. */
-static bool default_of(struct run *r, const struct node *param, const struct node *def, struct jval *slot)
+/* Set an absent parameter to its default, evaluated in the macro's scope, or to undefined. */
+static bool default_of(struct run *r, const struct node *param, const struct node *def,
+		       struct jval *slot)
 {
 	struct text t = { 0 };
 
@@ -99,9 +102,9 @@ static bool default_of(struct run *r, const struct node *param, const struct nod
 	return true;
 }
 
-/* As Macro.__call__: places first, then names, then the special parameters. */
-static bool give_arguments(struct run *r, const struct function *fn, const struct args *a, struct keywords *kw,
-     struct record *rec)
+/* Bind arguments as Macro.__call__ does: by position, by name, then the special parameters. */
+static bool give_arguments(struct run *r, const struct function *fn, const struct args *a,
+			   struct keywords *kw, struct record *rec)
 {
 	static const char no_caller[] = "No caller defined";
 	const struct node *p;
@@ -121,14 +124,19 @@ static bool give_arguments(struct run *r, const struct function *fn, const struc
 	if (fn->kwargs >= 0 && !give_kwargs(r, kw, &rec->slot[fn->kwargs]))
 		return false;
 	if (fn->kwargs < 0 && kw->n > 0)
-		return jx_raise(r, "TypeError: macro '" SPAN_FMT "' takes no keyword argument '" SPAN_FMT "'", SPAN_ARG(fn->name),
-			     SPAN_ARG(kw->v[0].name));
+		return jx_raise(r,
+				"TypeError: macro '" SPAN_FMT
+				"' takes no keyword argument '" SPAN_FMT "'",
+				SPAN_ARG(fn->name), SPAN_ARG(kw->v[0].name));
 	if (fn->varargs >= 0)
-		rec->slot[fn->varargs] = (struct jval){ .kind = JV_TUPLE, .n = a->n > fn->n_params ? a->n - fn->n_params : 0,
-							.v = a->n > fn->n_params ? a->v + fn->n_params : NULL };
+		rec->slot[fn->varargs] =
+			(struct jval){ .kind = JV_TUPLE,
+				       .n = a->n > fn->n_params ? a->n - fn->n_params : 0,
+				       .v = a->n > fn->n_params ? a->v + fn->n_params : NULL };
 	else if (a->n > fn->n_params)
-		return jx_raise(r, "TypeError: macro '" SPAN_FMT "' takes not more than %u argument(s)", SPAN_ARG(fn->name),
-		     fn->n_params);
+		return jx_raise(
+			r, "TypeError: macro '" SPAN_FMT "' takes not more than %u argument(s)",
+			SPAN_ARG(fn->name), fn->n_params);
 	return true;
 }
 
@@ -152,7 +160,8 @@ static bool run_body(struct run *r, const struct function *fn)
 bool jx_call_print(struct run *r, struct jval f, const struct args *a)
 {
 	const struct macro *m = f.p;
-	struct record *rec = jx_take(r, sizeof(*rec) + m->fn->n_slots * sizeof(rec->slot[0])), *outer = r->rec;
+	struct record *rec = jx_take(r, sizeof(*rec) + m->fn->n_slots * sizeof(rec->slot[0])),
+		      *outer = r->rec;
 	struct keywords kw = { NULL, a->n_kw };
 	bool ok;
 
@@ -187,7 +196,7 @@ static bool call_macro(struct run *r, struct jval f, const struct args *a, struc
 	return ok;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------- */
 
 static bool call_range(struct run *r, const struct args *a, struct jval *out)
 {
@@ -202,9 +211,15 @@ static bool call_range(struct run *r, const struct args *a, struct jval *out)
 		if (is_undef(a->v[i]))
 			return jx_raise(r, "TypeError: 'Undefined' object cannot be interpreted as an integer");
 		if (!is_integer(a->v[i]))
-			return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer", jval_type(a->v[i].kind));
+			return jx_raise(
+				r, "TypeError: '%s' object cannot be interpreted as an integer",
+				jval_type(a->v[i].kind));
 	}
-	*g = (struct jrange){ .start = a->n > 1 ? a->v[0].i : 0, .stop = a->v[a->n > 1].i, .step = a->n > 2 ? a->v[2].i : 1 };
+	*g = (struct jrange){
+		.start = a->n > 1 ? a->v[0].i : 0,
+		.stop = a->v[a->n > 1].i,
+		.step = a->n > 2 ? a->v[2].i : 1,
+	};
 	if (g->step == 0)
 		return jx_raise(r, "ValueError: range() arg 3 must not be zero");
 	if (g->step == INT64_MIN)
@@ -214,7 +229,8 @@ static bool call_range(struct run *r, const struct args *a, struct jval *out)
 	else if (g->step < 0 && g->stop < g->start)
 		g->n = ((uint64_t)g->start - (uint64_t)g->stop - 1) / (uint64_t)-g->step + 1;
 	if (g->n > 100000)
-		return jx_raise(r, "OverflowError: Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
+		return jx_raise(r, "OverflowError: Range too big. The sandbox blocks ranges larger "
+				   "than MAX_RANGE (100000).");
 	*out = (struct jval){ .kind = JV_RANGE, .p = g };
 	return true;
 }
@@ -226,7 +242,7 @@ static bool put(struct run *r, struct jdict *d, struct jval key, struct jval v)
 	return jdict_put(r->m, d, key, v) || jx_no_room(r);
 }
 
-/* A mapping, or pairs one behind the other. */
+/* Add the members of a mapping, or of a sequence of pairs. */
 static bool put_all(struct run *r, struct jdict *d, struct jval from)
 {
 	struct jval pair, kv;
@@ -248,7 +264,10 @@ static bool put_all(struct run *r, struct jdict *d, struct jval from)
 		if (!jx_to_list(r, pair, &kv))
 			return false;
 		if (kv.n != 2)
-			return jx_raise(r, "ValueError: dictionary update sequence element has length %u; 2 is required", kv.n);
+			return jx_raise(r,
+					"ValueError: dictionary update sequence element has length "
+					"%u; 2 is required",
+					kv.n);
 		if (!step(r) || !put(r, d, kv.v[0], kv.v[1]))
 			return false;
 	}
@@ -282,7 +301,8 @@ static bool call_raise(struct run *r, const struct args *a)
 	if (!jx_bind(r, "raise_exception()", a, names, 1, &message))
 		return false;
 	if (message.kind == JV_MISSING)
-		return jx_raise(r, "TypeError: raise_exception() missing 1 required positional argument: 'message'");
+		return jx_raise(r, "TypeError: raise_exception() missing 1 required positional "
+				   "argument: 'message'");
 	if (!jx_to_str(r, message, &message))
 		return false;
 	return jx_raise(r, "TemplateError: " SPAN_FMT, message.n < 200 ? (int)message.n : 200, message.s);
@@ -320,7 +340,8 @@ bool jx_call(struct run *r, struct jval f, const struct args *a, struct jval *ou
 	case JV_UNDEF: case JV_MISSING:
 		return jx_use_undefined(r, f);
 	case JV_LOOP:
-		return jx_raise(r, "TypeError: The loop must have the 'recursive' marker to be called recursively.");
+		return jx_raise(r, "TypeError: The loop must have the 'recursive' marker to be "
+				   "called recursively.");
 	}
 	return jx_raise(r, "TypeError: '%s' object is not callable", jval_type(f.kind));
 }

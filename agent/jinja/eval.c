@@ -1,4 +1,4 @@
-/* Expressions: one function for each kind of node that does more than ask another file. */
+/* Expressions: one function per kind of node that does more than call another file. */
 #include "agent/jinja/run.h"
 
 static bool eval_name(struct run *r, const struct node *n, struct jval *out)
@@ -109,7 +109,8 @@ static bool eval_compare(struct run *r, const struct node *n, struct jval *out)
 
 static bool eval_cond(struct run *r, const struct node *n, struct jval *out)
 {
-	static const char hint[] = "the inline if-expression evaluated to false and no else section was defined.";
+	static const char hint[] =
+		"the inline if-expression evaluated to false and no else section was defined.";
 
 	if (!jx_eval(r, n->a, out))
 		return false;
@@ -121,7 +122,8 @@ static bool eval_cond(struct run *r, const struct node *n, struct jval *out)
 	return true;
 }
 
-/* What Jinja2 may evaluate when it compiles, where a slice that cannot be had is undefined and does not raise. */
+/* Tell if Jinja2 may evaluate the node at compile time, where an invalid slice is undefined
+ * instead of an error. */
 static bool is_constant(const struct node *n)
 {
 	return n->type == N_CONST || n->type == N_DICT || n->type == N_LIST || n->type == N_TUPLE;
@@ -131,8 +133,8 @@ static bool eval_slice(struct run *r, const struct node *n, struct jval *out)
 {
 	struct jval of, part[3] = { jval_none(), jval_none(), jval_none() };
 
-	if (!jx_eval(r, n->a, &of) || (n->b != NULL && !jx_eval(r, n->b, &part[0])) || (n->c != NULL && !jx_eval(r, n->c,
-	     &part[1])) ||
+	if (!jx_eval(r, n->a, &of) || (n->b != NULL && !jx_eval(r, n->b, &part[0])) ||
+	    (n->c != NULL && !jx_eval(r, n->c, &part[1])) ||
 	    (n->alt != NULL && !jx_eval(r, n->alt, &part[2])))
 		return false;
 	if (of.kind != JV_STR && of.kind != JV_LIST && of.kind != JV_TUPLE && !is_undef(of) &&
@@ -141,7 +143,7 @@ static bool eval_slice(struct run *r, const struct node *n, struct jval *out)
 	return jx_get_slice(r, of, part, out);
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------- */
 
 static bool add_star(struct run *r, const struct node *n, struct list *l)
 {
@@ -217,7 +219,7 @@ bool jx_eval_args(struct run *r, const struct node *kids, struct args *a)
 	return k == NULL || add_starstar(r, k, a);
 }
 
-/* obj.name(...): no method value is made of it when the name is a method's. */
+/* Evaluate a call. obj.name(...) creates no method value if the name is a method's. */
 static bool eval_call(struct run *r, const struct node *n, struct jval *out)
 {
 	struct jval f, self;
@@ -227,7 +229,8 @@ static bool eval_call(struct run *r, const struct node *n, struct jval *out)
 		if (!jx_eval(r, n->a->a, &self) || !jx_get_attr(r, self, n->a->value, n->a->id, &f))
 			return false;
 		if (f.kind == JV_METHOD)
-			return jx_eval_args(r, n->kids, &a) && (r->line = n->line, jx_call_method(r, self, f.aux, &a, out));
+			return jx_eval_args(r, n->kids, &a) &&
+			       (r->line = n->line, jx_call_method(r, self, f.aux, &a, out));
 	} else if (!jx_eval(r, n->a, &f)) {
 		return false;
 	}

@@ -1,12 +1,12 @@
 /* Statements.
  *
- * A tree is walked, and what can be printed is printed as it is come by: a chain of "+" of strings, a "~", a branch of a
- * conditional expression, a macro's text, each goes to the sink piece by piece and is never put together. Nobody can see the
- * difference: Python would have evaluated all of it before, but nothing that is evaluated can see what was printed, and
- * when something raises, all that was printed is void. */
+ * Executes a tree and prints results as early as possible: a chain of "+" of strings, a "~", a
+ * branch of a conditional expression and a macro's text go to the sink piece by piece instead of
+ * being joined. Python evaluates all of it before printing, but the result is the same: no
+ * evaluation can read printed text, and an exception voids all output. */
 #include "agent/jinja/run.h"
 
-#define SUM_SMALL	16	/* strings of a chain of "+" that need no room in the arena */
+#define SUM_SMALL	16	/* strings of a chain of "+" that fit on the stack */
 
 static struct record *record_up(struct record *rec, unsigned up)
 {
@@ -44,9 +44,9 @@ static enum flow result(bool ok)
 	return ok ? FLOW_ON : FLOW_FAILED;
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------- */
 
-/* a + b + c: <n> is the last "+". When the first one is a string, so are the others, or it raises. */
+/* Print a + b + c; <n> is the last "+". If the first operand is a string, all others must be. */
 static bool print_sum(struct run *r, const struct node *n)
 {
 	const struct node *spine[AST_DEPTH + 1];
@@ -150,7 +150,7 @@ static bool exec_output(struct run *r, const struct node *n)
 	return true;
 }
 
-/* ---- assigning ---------------------------------------------------------------------------------------------- */
+/* ---- assigning --------------------------------------------------------------------------- */
 
 static bool assign(struct run *r, const struct node *target, struct jval v);
 
@@ -203,9 +203,9 @@ static bool assign(struct run *r, const struct node *target, struct jval v)
 	return jx_no_room(r);
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------ */
 
-/* Run <body> with what it prints gathered. */
+/* Execute <body> and collect its output. */
 static enum flow gather(struct run *r, const struct node *body, struct jval *out)
 {
 	struct text *outer = r->into, t = { 0 };
@@ -262,7 +262,7 @@ static bool make_macro(struct run *r, const struct function *fn, struct jval *ou
 	return true;
 }
 
-/* {% call(x) m(y) %}: m(y, caller=the body). */
+/* Execute {% call(x) m(y) %} as m(y, caller=body). */
 static bool exec_call_block(struct run *r, const struct node *n)
 {
 	struct jval f, caller, v;
@@ -292,7 +292,7 @@ static bool exec_generation(struct run *r, const struct node *n)
 	return make_macro(r, n->fn, &f) && jx_call_print(r, f, &none);
 }
 
-/* ---- if and for ------------------------------------------------------------------------------------------------ */
+/* ---- if and for -------------------------------------------------------------------------- */
 
 static enum flow exec_if(struct run *r, const struct node *n)
 {
@@ -312,7 +312,7 @@ static enum flow exec_if(struct run *r, const struct node *n)
 	return jx_exec_all(r, n->alt);
 }
 
-/* The loop's filter as an iterator: Python makes a generator of it, which is asked as the loop goes on. */
+/* The loop's filter as an iterator. In Python it is a generator, evaluated as the loop proceeds. */
 struct filtered {
 	struct run *r;
 	const struct node *n;
@@ -368,8 +368,9 @@ static enum flow loop_body(struct run *r, const struct node *n, struct jval item
 	return f;
 }
 
-/* With a loop variable: one item is looked ahead. */
-static enum flow loop_known(struct run *r, const struct node *n, struct jval source, bool *completed)
+/* Execute a loop whose body uses <loop>, which needs to look one item ahead. */
+static enum flow loop_known(struct run *r, const struct node *n, struct jval source,
+			    bool *completed)
 {
 	struct loop *l = jx_take(r, sizeof(*l));
 	enum flow f = FLOW_ON;
@@ -386,7 +387,8 @@ static enum flow loop_known(struct run *r, const struct node *n, struct jval sou
 	return result(more == 0);
 }
 
-static enum flow loop_plain(struct run *r, const struct node *n, struct jval source, bool *completed)
+static enum flow loop_plain(struct run *r, const struct node *n, struct jval source,
+			    bool *completed)
 {
 	struct iter it;
 	struct jval item;
@@ -403,7 +405,8 @@ static enum flow loop_plain(struct run *r, const struct node *n, struct jval sou
 	return result(more == 0);
 }
 
-/* The else belongs to a loop none of whose turns came to its end, also when break or continue was why: so Jinja2 has it. */
+/* Execute a loop. As in Jinja2, else runs if no turn reached its end, even because of break or
+ * continue. */
 static enum flow exec_for(struct run *r, const struct node *n)
 {
 	struct jval source;

@@ -1,5 +1,6 @@
-/* Filters: one table, by name, with the names of their parameters; those that look at one value. What walks over several is in
- * filter_seq.c. Of what Jinja2 has more, the names are known and refused. */
+/* Filters: one table by name, with the names of their parameters, and the filters of single values.
+ * filter_seq.c has those over sequences. The names of unsupported filters of Jinja2 are listed and
+ * rejected. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static bool f_default(struct run *r, struct jval in, const struct jval *v, struc
 	return true;
 }
 
-/* ---- strings --------------------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 static bool f_string(struct run *r, struct jval in, const struct jval *v, struct jval *out)
 {
@@ -73,14 +74,16 @@ static bool f_replace(struct run *r, struct jval in, const struct jval *v, struc
 		return jx_raise(r, "TypeError: do_replace() missing required arguments");
 	if (given(v[2]) && v[2].kind != JV_NONE) {
 		if (!is_integer(v[2]))
-			return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer", jval_type(v[2].kind));
+			return jx_raise(
+				r, "TypeError: '%s' object cannot be interpreted as an integer",
+				jval_type(v[2].kind));
 		count = v[2].i;
 	}
-	return jx_to_str(r, in, &in) && jx_to_str(r, v[0], &old) && jx_to_str(r, v[1], &new) && jx_str_replace(r, in, old,
-	     new, count, out);
+	return jx_to_str(r, in, &in) && jx_to_str(r, v[0], &old) && jx_to_str(r, v[1], &new) &&
+	       jx_str_replace(r, in, old, new, count, out);
 }
 
-/* The width as text: a number of blanks, or the text itself. */
+/* Return the indentation: a number of blanks, or the given text. */
 static bool indention_of(struct run *r, struct jval width, struct jval *out)
 {
 	if (!given(width))
@@ -105,7 +108,8 @@ static bool f_indent(struct run *r, struct jval in, const struct jval *v, struct
 			jx_raise(r, "TypeError: unsupported operand type(s) for +=: '%s' and 'str'", jval_type(in.kind));
 	if (in.flags & JV_MARKUP)
 		return jx_unknown(r, "indent of a string that went through |safe");
-	if (!jx_text_add(r, &t, in.s, in.n) || !jx_text_char(r, &t, '\n') || !jx_str_lines(r, jx_text_value(&t), false, &lines))
+	if (!jx_text_add(r, &t, in.s, in.n) || !jx_text_char(r, &t, '\n') ||
+	    !jx_str_lines(r, jx_text_value(&t), false, &lines))
 		return false;
 	t = (struct text){ 0 };
 	if (jval_truth(v[1]) && !jx_text_add(r, &t, by.s, by.n))
@@ -125,7 +129,8 @@ static bool f_indent(struct run *r, struct jval in, const struct jval *v, struct
 
 static bool f_truncate(struct run *r, struct jval in, const struct jval *v, struct jval *out)
 {
-	struct jval length = or_int(v[0], 255), end = given(v[2]) ? v[2] : lit("..."), leeway = or_int(v[3], 5), part[3];
+	struct jval length = or_int(v[0], 255), end = given(v[2]) ? v[2] : lit("..."),
+		    leeway = or_int(v[3], 5), part[3];
 	struct text t = { 0 };
 	int64_t n;
 	const char *q;
@@ -133,7 +138,8 @@ static bool f_truncate(struct run *r, struct jval in, const struct jval *v, stru
 	if (in.kind != JV_STR || !is_integer(length) || end.kind != JV_STR || !is_integer(leeway))
 		return jx_unknown(r, "truncate of these values");
 	if (length.i < (int64_t)jval_chars(end) || leeway.i < 0)
-		return jx_raise(r, "AssertionError: expected length >= %zu, got %lld", jval_chars(end), (long long)length.i);
+		return jx_raise(r, "AssertionError: expected length >= %zu, got %lld",
+				jval_chars(end), (long long)length.i);
 	*out = in;
 	if ((int64_t)jval_chars(in) <= length.i + leeway.i)
 		return true;
@@ -143,7 +149,8 @@ static bool f_truncate(struct run *r, struct jval in, const struct jval *v, stru
 	if (!jx_get_slice(r, in, part, &in))
 		return false;
 	q = jval_truth(v[1]) ? NULL : memrchr(in.s, ' ', in.n);
-	if (!jx_text_add(r, &t, in.s, q != NULL ? (size_t)(q - in.s) : in.n) || !jx_text_add(r, &t, end.s, end.n))
+	if (!jx_text_add(r, &t, in.s, q != NULL ? (size_t)(q - in.s) : in.n) ||
+	    !jx_text_add(r, &t, end.s, end.n))
 		return false;
 	*out = jx_text_value(&t);
 	return true;
@@ -173,7 +180,7 @@ static bool f_center(struct run *r, struct jval in, const struct jval *v, struct
 	return true;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static bool f_abs(struct run *r, struct jval in, const struct jval *v, struct jval *out)
 {
@@ -246,7 +253,8 @@ static bool f_float(struct run *r, struct jval in, const struct jval *v, struct 
 	return jx_step_chars(r, in.kind == JV_STR ? in.n : 0);
 }
 
-/* The decimal that is printed is the nearest one, ties to even; Python's round() goes by way of it as well. */
+/* Round through the printed decimal, which is the nearest one with ties to even, as Python's
+ * round() does. */
 static bool round_common(struct run *r, struct jval in, int64_t digits, struct jval *out)
 {
 	char text[400];
@@ -289,7 +297,7 @@ static bool f_round(struct run *r, struct jval in, const struct jval *v, struct 
 	return true;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------- */
 
 static bool f_tojson(struct run *r, struct jval in, const struct jval *v, struct jval *out)
 {
@@ -319,7 +327,7 @@ static bool f_tojson(struct run *r, struct jval in, const struct jval *v, struct
 	return jx_to_json(r, in, &s, out);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 enum special { BOUND, MAP, SELECT, FORMAT };
 
@@ -330,38 +338,50 @@ static const struct {
 	uint8_t special, how;
 } filters[] = {
 	{ "", NULL, { NULL }, BOUND, 0 },
-	{ "length", jx_f_length, { NULL }, BOUND, 0 }, { "count", jx_f_length, { NULL }, BOUND, 0 },
+	{ "length", jx_f_length, { NULL }, BOUND, 0 },
+	{ "count", jx_f_length, { NULL }, BOUND, 0 },
 	{ "tojson", f_tojson, { "ensure_ascii", "indent", "separators", "sort_keys" }, BOUND, 0 },
-	{ "trim", f_trim, { "chars" }, BOUND, 0 }, { "string", f_string, { NULL }, BOUND, 0 },
+	{ "trim", f_trim, { "chars" }, BOUND, 0 },
+	{ "string", f_string, { NULL }, BOUND, 0 },
 	{ "join", jx_f_join, { "d", "attribute" }, BOUND, 0 },
-	{ "default", f_default, { "default_value", "boolean" }, BOUND, 0 }, { "d", f_default, { "default_value", "boolean" },
-	BOUND, 0 },
-	{ "lower", f_lower, { NULL }, BOUND, 0 }, { "upper", f_upper, { NULL }, BOUND, 0 },
-	{ "items", jx_f_items, { NULL }, BOUND, 0 }, { "list", jx_f_list, { NULL }, BOUND, 0 }, { "safe", f_safe, { NULL },
-	BOUND, 0 },
+	{ "default", f_default, { "default_value", "boolean" }, BOUND, 0 },
+	{ "d", f_default, { "default_value", "boolean" }, BOUND, 0 },
+	{ "lower", f_lower, { NULL }, BOUND, 0 },
+	{ "upper", f_upper, { NULL }, BOUND, 0 },
+	{ "items", jx_f_items, { NULL }, BOUND, 0 },
+	{ "list", jx_f_list, { NULL }, BOUND, 0 },
+	{ "safe", f_safe, { NULL }, BOUND, 0 },
 	{ "dictsort", jx_f_dictsort, { "case_sensitive", "by", "reverse" }, BOUND, 0 },
 	{ "replace", f_replace, { "old", "new", "count" }, BOUND, 0 },
 	{ "indent", f_indent, { "width", "first", "blank" }, BOUND, 0 },
-	{ "title", f_title, { NULL }, BOUND, 0 }, { "capitalize", f_capitalize, { NULL }, BOUND, 0 },
-	{ "int", f_int, { "default", "base" }, BOUND, 0 }, { "float", f_float, { "default" }, BOUND, 0 },
+	{ "title", f_title, { NULL }, BOUND, 0 },
+	{ "capitalize", f_capitalize, { NULL }, BOUND, 0 },
+	{ "int", f_int, { "default", "base" }, BOUND, 0 },
+	{ "float", f_float, { "default" }, BOUND, 0 },
 	{ "sort", jx_f_sort, { "reverse", "case_sensitive", "attribute" }, BOUND, 0 },
-	{ "first", jx_f_first, { NULL }, BOUND, 0 }, { "last", jx_f_last, { NULL }, BOUND, 0 },
+	{ "first", jx_f_first, { NULL }, BOUND, 0 },
+	{ "last", jx_f_last, { NULL }, BOUND, 0 },
 	{ "reverse", jx_f_reverse, { NULL }, BOUND, 0 },
-	{ "min", jx_f_min, { "case_sensitive", "attribute" }, BOUND, 0 }, { "max", jx_f_max, { "case_sensitive",
-	"attribute" }, BOUND, 0 },
-	{ "sum", jx_f_sum, { "attribute", "start" }, BOUND, 0 }, { "unique", jx_f_unique, { "case_sensitive", "attribute" },
-	BOUND, 0 },
-	{ "abs", f_abs, { NULL }, BOUND, 0 }, { "round", f_round, { "precision", "method" }, BOUND, 0 },
-	{ "truncate", f_truncate, { "length", "killwords", "end", "leeway" }, BOUND, 0 }, { "center", f_center, { "width" },
-	BOUND, 0 },
-	{ "map", NULL, { NULL }, MAP, 0 }, { "format", NULL, { NULL }, FORMAT, 0 },
-	{ "select", NULL, { NULL }, SELECT, 0 }, { "reject", NULL, { NULL }, SELECT, SELECT_NOT },
-	{ "selectattr", NULL, { NULL }, SELECT, SELECT_ATTR }, { "rejectattr", NULL, { NULL }, SELECT, SELECT_ATTR | SELECT_NOT },
+	{ "min", jx_f_min, { "case_sensitive", "attribute" }, BOUND, 0 },
+	{ "max", jx_f_max, { "case_sensitive", "attribute" }, BOUND, 0 },
+	{ "sum", jx_f_sum, { "attribute", "start" }, BOUND, 0 },
+	{ "unique", jx_f_unique, { "case_sensitive", "attribute" }, BOUND, 0 },
+	{ "abs", f_abs, { NULL }, BOUND, 0 },
+	{ "round", f_round, { "precision", "method" }, BOUND, 0 },
+	{ "truncate", f_truncate, { "length", "killwords", "end", "leeway" }, BOUND, 0 },
+	{ "center", f_center, { "width" }, BOUND, 0 },
+	{ "map", NULL, { NULL }, MAP, 0 },
+	{ "format", NULL, { NULL }, FORMAT, 0 },
+	{ "select", NULL, { NULL }, SELECT, 0 },
+	{ "reject", NULL, { NULL }, SELECT, SELECT_NOT },
+	{ "selectattr", NULL, { NULL }, SELECT, SELECT_ATTR },
+	{ "rejectattr", NULL, { NULL }, SELECT, SELECT_ATTR | SELECT_NOT },
 };
 
 static const char *const refused[] = {
-	"attr", "batch", "e", "escape", "filesizeformat", "forceescape", "groupby", "pprint", "random", "slice", "striptags",
-	"urlencode", "urlize", "wordcount", "wordwrap", "xmlattr",
+	"attr",    "batch",     "e",        "escape",  "filesizeformat", "forceescape",
+	"groupby", "pprint",    "random",   "slice",   "striptags",      "urlencode",
+	"urlize",  "wordcount", "wordwrap", "xmlattr",
 };
 
 uint16_t jx_filter_id(struct span name)
@@ -382,7 +402,8 @@ static bool f_format(struct run *r, struct jval in, const struct args *a, struct
 	return jx_to_str(r, in, &in) && jx_format_percent(r, in, a, out);
 }
 
-bool jx_filter_call(struct run *r, unsigned id, struct span name, struct jval v, const struct args *a, struct jval *out)
+bool jx_filter_call(struct run *r, unsigned id, struct span name, struct jval v,
+		    const struct args *a, struct jval *out)
 {
 	struct jval args[4];
 	unsigned n = 0;
@@ -401,5 +422,6 @@ bool jx_filter_call(struct run *r, unsigned id, struct span name, struct jval v,
 	}
 	while (n < 4 && filters[id].params[n] != NULL)
 		n++;
-	return jx_bind(r, filters[id].name, a, filters[id].params, n, args) && filters[id].run(r, v, args, out);
+	return jx_bind(r, filters[id].name, a, filters[id].params, n, args) &&
+	       filters[id].run(r, v, args, out);
 }

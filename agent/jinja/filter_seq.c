@@ -1,5 +1,5 @@
-/* Filters that walk over sequences. map, select, reject, their attr forms, unique and items are generators (iter.c). Sorting is a
- * merge sort, as it must be stable and as comparing may fail. */
+/* Filters over sequences. map, select, reject, their attr forms, unique and items are generators
+ * (iter.c). Sorting uses merge sort, because it must be stable and a comparison may fail. */
 #include "agent/jinja/filter.h"
 
 static struct jval no_item(const char *hint)
@@ -57,7 +57,7 @@ static int list_next(struct run *r, struct gen *g, struct jval *out)
 	return jx_iter_next(r, &g->it, out);
 }
 
-/* A string of a string; of all others an iterator. */
+/* Reverse: a string gives a string, any other value an iterator. */
 bool jx_f_reverse(struct run *r, struct jval in, const struct jval *v, struct jval *out)
 {
 	const struct jval whole[3] = { jval_none(), jval_none(), jval_int(-1) };
@@ -101,9 +101,9 @@ bool jx_f_items(struct run *r, struct jval in, const struct jval *v, struct jval
 	return jx_gen_new(r, items_next, in, &none, 0, out);
 }
 
-/* ---- attributes and keys ------------------------------------------------------------------------------------------- */
+/* ---- attributes and keys ----------------------------------------------------------------- */
 
-/* Strings without regard to case, unless asked for. */
+/* Convert a string to lower case, unless <case_sensitive>. */
 static bool fold(struct run *r, struct jval case_sensitive, struct jval *v)
 {
 	if (jval_truth(case_sensitive) || v->kind != JV_STR)
@@ -111,7 +111,8 @@ static bool fold(struct run *r, struct jval case_sensitive, struct jval *v)
 	return jx_str_case(r, *v, TO_LOWER, TO_LOWER, WORDS_ONE, v);
 }
 
-static bool key_of(struct run *r, struct jval item, struct jval attribute, struct jval case_sensitive, struct jval *out)
+static bool key_of(struct run *r, struct jval item, struct jval attribute,
+		   struct jval case_sensitive, struct jval *out)
 {
 	if (attribute.kind == JV_MISSING)
 		attribute = jval_none();
@@ -209,7 +210,8 @@ static bool least(struct run *r, struct jval in, const struct jval *v, enum op o
 	if (!key_of(r, *out, v[1], v[0], &best))
 		return false;
 	while ((more = jx_iter_next(r, &it, &item)) > 0) {
-		if (!step(r) || !key_of(r, item, v[1], v[0], &key) || !jx_compare_values(r, op, key, best, &better))
+		if (!step(r) || !key_of(r, item, v[1], v[0], &key) ||
+		    !jx_compare_values(r, op, key, best, &better))
 			return false;
 		if (better) {
 			best = key;
@@ -229,13 +231,13 @@ bool jx_f_max(struct run *r, struct jval in, const struct jval *v, struct jval *
 	return least(r, in, v, OP_GT, out);
 }
 
-/* ---- sorting --------------------------------------------------------------------------------------------------------- */
+/* ---- sorting ----------------------------------------------------------------------------- */
 
 struct keyed {
 	struct jval key, item;
 };
 
-/* <v>[n] by key with the help of <w>[n]; equal ones stay in their order, also when it is <reverse>. */
+/* Sort <v>[n] by key; <w>[n] is scratch. Equal items keep their order, also if <reverse>. */
 static bool merge_sort(struct run *r, struct keyed *v, struct keyed *w, size_t n, bool reverse)
 {
 	size_t half = n / 2, i = 0, k = half, o = 0;
@@ -247,8 +249,8 @@ static bool merge_sort(struct run *r, struct keyed *v, struct keyed *w, size_t n
 		return false;
 	memcpy(w, v, n * sizeof(*v));
 	while (i < half && k < n) {
-		if (!step(r) || !jx_compare_values(r, OP_LT, reverse ? w[i].key : w[k].key, reverse ? w[k].key : w[i].key,
-		     &second))
+		if (!step(r) || !jx_compare_values(r, OP_LT, reverse ? w[i].key : w[k].key,
+						   reverse ? w[k].key : w[i].key, &second))
 			return false;
 		v[o++] = second ? w[k++] : w[i++];
 	}
@@ -273,8 +275,10 @@ static bool sort_keyed(struct run *r, struct keyed *v, size_t n, bool reverse, s
 	return true;
 }
 
-/* The key of an item by "a,b.c": a list of what each path gives. One path: just that. */
-static bool multi_key(struct run *r, struct jval item, struct jval attribute, struct jval case_sensitive, struct jval *out)
+/* Compute the sort key of an item for "a,b.c": the list of the values at each path, or the value
+ * at a single path. */
+static bool multi_key(struct run *r, struct jval item, struct jval attribute,
+		      struct jval case_sensitive, struct jval *out)
 {
 	const char *p, *end, *comma;
 	struct list l = { 0 };
@@ -345,7 +349,7 @@ bool jx_f_dictsort(struct run *r, struct jval in, const struct jval *v, struct j
 	return sort_keyed(r, k, l.n, jval_truth(v[2]), out);
 }
 
-/* ---- map and select ------------------------------------------------------------------------------------------------------- */
+/* ---- map and select ---------------------------------------------------------------------- */
 
 /* map(attribute="a", default=x) */
 static int map_attribute(struct run *r, struct gen *g, struct jval *out)
@@ -363,7 +367,9 @@ static int map_attribute(struct run *r, struct gen *g, struct jval *out)
 		} else if (span_eq(kw[i].name, SPAN("default"))) {
 			other = kw[i].v;
 		} else {
-			jx_raise(r, "FilterArgumentError: Unexpected keyword argument '" SPAN_FMT "'", SPAN_ARG(kw[i].name));
+			jx_raise(r,
+				 "FilterArgumentError: Unexpected keyword argument '" SPAN_FMT "'",
+				 SPAN_ARG(kw[i].name));
 			return -1;
 		}
 	}
@@ -381,7 +387,7 @@ static int map_filter(struct run *r, struct gen *g, struct jval *out)
 	int more = jx_iter_next(r, &g->it, out);
 	struct span name;
 
-	if (more <= 0)		/* also of a false value with no filter named, which is no error */
+	if (more <= 0)		/* also for a false value without a filter's name, which is no error */
 		return more;
 	rest.v = g->args.v + 1;
 	rest.n = g->args.n - 1;
@@ -399,7 +405,7 @@ static int map_nothing(struct run *r, struct gen *g, struct jval *out)
 	return -1;
 }
 
-/* Nothing is looked at when the value is empty or false, not even whether it can be walked over. */
+/* Return an empty sequence for a false or empty value, which may be of any type. */
 static struct jval source_of(struct jval in)
 {
 	return jval_truth(in) ? in : jval_list(NULL, 0);
@@ -414,7 +420,8 @@ bool jx_f_map(struct run *r, struct jval in, const struct args *a, struct jval *
 		by_name = by_name || span_eq(a->kw[i].name, SPAN("attribute"));
 	if (a->n == 0 && by_name)
 		return jx_gen_new(r, map_attribute, source_of(in), a, 0, out);
-	return jx_gen_new(r, a->n == 0 && jval_truth(in) ? map_nothing : map_filter, source_of(in), a, 0, out);
+	return jx_gen_new(r, a->n == 0 && jval_truth(in) ? map_nothing : map_filter, source_of(in),
+			  a, 0, out);
 }
 
 static bool selected(struct run *r, const struct gen *g, struct jval item, bool *is)
@@ -457,7 +464,8 @@ static int select_next(struct run *r, struct gen *g, struct jval *out)
 	return more;
 }
 
-bool jx_f_select(struct run *r, struct jval in, const struct args *a, unsigned how, struct jval *out)
+bool jx_f_select(struct run *r, struct jval in, const struct args *a, unsigned how,
+		 struct jval *out)
 {
 	return jx_gen_new(r, select_next, source_of(in), a, how, out);
 }

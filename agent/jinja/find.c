@@ -1,8 +1,9 @@
-/* find.c - the last occurrence, in linear time; of the first one memmem() is as good.
+/* find.c - find the last occurrence of a text in linear time. memmem() finds the first one.
  *
- * A short one is compared at each place from the end on. A long one may come from a client, who may send a text of one letter and half as
- * many of it to look for: beginning anew at each place would never end. So it is looked for as Knuth, Morris and Pratt do it,
- * backwards. memmem() again and again from behind each hit has the same trouble, as hits overlap. */
+ * A short needle is compared at each place from the end. A long needle may be chosen by a
+ * client, for example half of a text of one letter, which makes that method quadratic. It is
+ * searched backwards by the algorithm of Knuth, Morris and Pratt. Repeated memmem() would be
+ * quadratic too, because hits overlap. */
 #include "agent/jinja/value.h"
 
 #define SHORT	64u
@@ -17,7 +18,7 @@ static const char *by_comparing(struct span in, struct span what)
 	}
 }
 
-/* The <i>-th byte from the end. */
+/* Return the <i>-th byte from the end. */
 static inline char from_end(struct span s, size_t i)
 {
 	return s.p[s.n - 1 - i];
@@ -25,7 +26,7 @@ static inline char from_end(struct span s, size_t i)
 
 bool jinja_find_last(struct jinja_mem *m, struct span in, struct span what, const char **at)
 {
-	uint32_t *back, k = 0;	/* back[i]: of the last i bytes of <what>, how many at their front are also at their end */
+	uint32_t *back, k = 0;	/* back[i]: longest proper border of the last i bytes of <what> */
 
 	*at = NULL;
 	if (what.n > in.n || what.n > UINT32_MAX - 1)

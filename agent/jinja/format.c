@@ -1,7 +1,7 @@
-/* Text from numbers and numbers from text: "%d" % x, "{}".format(x), int("12"), float("1.5").
+/* Format and parse numbers: "%d" % x, "{}".format(x), int("12"), float("1.5").
  *
- * Of format specifications only those are known that are in use: strings with a width and a precision, integers with a width,
- * fractions with a precision. */
+ * Supported format specifications are those in use: strings with a width and a precision, integers
+ * with a width, fractions with a precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct spec {
 	bool zero;
 };
 
-/* ---- numbers from text ----------------------------------------------------------------------------------------- */
+/* ---- numbers from text ------------------------------------------------------------------- */
 
 static struct jval stripped(struct jval s)
 {
@@ -91,7 +91,8 @@ bool jx_parse_int(struct jval s, int64_t base, struct jval *out)
 	return true;
 }
 
-/* Python's grammar is strtod()'s without hexadecimal digits and nan(...), and with '_' between digits. */
+/* Parse a float. Python's grammar is that of strtod() without hexadecimal digits and nan(...),
+ * and with '_' between digits. */
 bool jx_parse_float(struct jval s, double *out)
 {
 	char text[400], *end;
@@ -101,7 +102,8 @@ bool jx_parse_float(struct jval s, double *out)
 
 	s = stripped(s);
 	for (i = 0; i < s.n && n < sizeof(text) - 1; i++) {
-		if (s.s[i] == '_' && i > 0 && i + 1 < s.n && digit_of(s.s[i - 1]) < 10 && digit_of(s.s[i + 1]) < 10)
+		if (s.s[i] == '_' && i > 0 && i + 1 < s.n && digit_of(s.s[i - 1]) < 10 &&
+		    digit_of(s.s[i + 1]) < 10)
 			continue;
 		text[n++] = s.s[i];
 	}
@@ -109,14 +111,14 @@ bool jx_parse_float(struct jval s, double *out)
 	if (n == 0 || i < s.n || strlen(text) != n)
 		return false;
 	word = text[0] == '-' || text[0] == '+' ? text + 1 : text;
-	if (strcasecmp(word, "inf") != 0 && strcasecmp(word, "infinity") != 0 && strcasecmp(word, "nan") != 0 &&
-	    strspn(word, "0123456789.eE+-") != strlen(word))
+	if (strcasecmp(word, "inf") != 0 && strcasecmp(word, "infinity") != 0 &&
+	    strcasecmp(word, "nan") != 0 && strspn(word, "0123456789.eE+-") != strlen(word))
 		return false;
 	*out = strtod(text, &end);
 	return *end == '\0' && end != text && jx_space_at(text, text + 1) == 0;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------------------ */
+/* ---- filling ----------------------------------------------------------------------------- */
 
 static bool add_fill(struct run *r, struct text *t, const struct spec *s, int64_t n)
 {
@@ -126,7 +128,8 @@ static bool add_fill(struct run *r, struct text *t, const struct spec *s, int64_
 	return true;
 }
 
-static bool add_padded(struct run *r, struct text *t, const struct spec *s, struct jval v, char align)
+static bool add_padded(struct run *r, struct text *t, const struct spec *s, struct jval v,
+		       char align)
 {
 	int64_t n = s->width - (int64_t)jval_chars(v), left;
 
@@ -154,20 +157,29 @@ static bool add_number_as(struct run *r, struct text *t, struct spec s, struct j
 	if (s.type == 'f')
 		n = snprintf(digits, sizeof(out) - 1, "%.*f", s.precision < 0 ? 6 : (int)s.precision, fabs(f));
 	else
-		n = snprintf(digits, sizeof(out) - 1, s.type == 'x' ? "%llx" : s.type == 'X' ? "%llX" : s.type == 'o' ?
-		     "%llo" : "%llu",
+		n = snprintf(digits, sizeof(out) - 1,
+			     s.type == 'x' ? "%llx" :
+			     s.type == 'X' ? "%llX" :
+			     s.type == 'o' ? "%llo" :
+					     "%llu",
 			     v.i < 0 ? -(unsigned long long)v.i : (unsigned long long)v.i);
-	out[0] = (s.type == 'f' ? signbit(f) : v.i < 0) ? '-' : s.sign == '+' ? '+' : s.sign == ' ' ? ' ' : '\0';
+	out[0] = (s.type == 'f' ? signbit(f) : v.i < 0) ? '-' :
+		 s.sign == '+'                          ? '+' :
+		 s.sign == ' '                          ? ' ' :
+							  '\0';
 	zeros = s.zero && s.align == 0 ? (int)s.width - n - (out[0] != '\0') : 0;
 	if (zeros <= 0)
-		return add_padded(r, t, &s, out[0] != '\0' ? jval_str(out, (size_t)n + 1) : jval_str(digits, (size_t)n), '>');
+		return add_padded(r, t, &s,
+				  out[0] != '\0' ? jval_str(out, (size_t)n + 1) :
+						   jval_str(digits, (size_t)n),
+				  '>');
 	s.fill[0] = '0';
 	s.fill_n = 1;
-	return (out[0] == '\0' || jx_text_char(r, t, out[0])) && add_fill(r, t, &s, zeros) && jx_text_add(r, t, digits,
-	     (size_t)n);
+	return (out[0] == '\0' || jx_text_char(r, t, out[0])) && add_fill(r, t, &s, zeros) &&
+	       jx_text_add(r, t, digits, (size_t)n);
 }
 
-/* ---- "%s" % ... ---------------------------------------------------------------------------------------------------- */
+/* ---- "%s" % ... -------------------------------------------------------------------------- */
 
 static int64_t number_at(const char **p, const char *end)
 {
@@ -268,7 +280,7 @@ bool jx_format_percent(struct run *r, struct jval fmt, const struct args *a, str
 	return jx_step_bytes(r, t.n);
 }
 
-/* ---- "{}".format(...) ------------------------------------------------------------------------------------------------- */
+/* ---- "{}".format(...) -------------------------------------------------------------------- */
 
 static bool is_align(char c)
 {
@@ -306,7 +318,8 @@ static bool read_spec(struct run *r, const char *p, const char *end, struct spec
 	return true;
 }
 
-static bool add_formatted(struct run *r, struct text *t, struct jval v, const char *p, const char *end)
+static bool add_formatted(struct run *r, struct text *t, struct jval v, const char *p,
+			  const char *end)
 {
 	struct spec s;
 
@@ -316,7 +329,8 @@ static bool add_formatted(struct run *r, struct text *t, struct jval v, const ch
 		return false;
 	if (v.kind == JV_STR && (s.type == 's' || s.type == 0) && !s.zero && !s.sign)
 		return add_str_as(r, t, &s, v);
-	if (v.kind == JV_INT && (s.type == 'd' || s.type == 0 || s.type == 'x' || s.type == 'X') && s.precision < 0)
+	if (v.kind == JV_INT && (s.type == 'd' || s.type == 0 || s.type == 'x' || s.type == 'X') &&
+	    s.precision < 0)
 		return add_number_as(r, t, s, v);
 	if ((v.kind == JV_INT || (v.kind == JV_FLOAT && isfinite(v.f))) && s.type == 'f')
 		return add_number_as(r, t, s, v);
@@ -325,11 +339,12 @@ static bool add_formatted(struct run *r, struct text *t, struct jval v, const ch
 
 struct braces {
 	const struct args *a;
-	int64_t next;		/* of "{}"; -1: numbers were given */
+	int64_t next;		/* next argument of "{}"; -1: fields have numbers */
 };
 
-/* The argument that the name of a field means. */
-static bool field_value(struct run *r, struct braces *b, const char *p, const char *end, struct jval *out)
+/* Return the argument that a field's name refers to. */
+static bool field_value(struct run *r, struct braces *b, const char *p, const char *end,
+			struct jval *out)
 {
 	const char *from = p;
 	int64_t i;
@@ -347,19 +362,24 @@ static bool field_value(struct run *r, struct braces *b, const char *p, const ch
 		return jx_raise(r, "KeyError: '%.*s'", (int)(end - from), from);
 	}
 	if ((i < 0 && b->next < 0) || (i >= 0 && b->next > 0))
-		return jx_raise(r, "ValueError: cannot switch between manual field specification and automatic field numbering");
+		return jx_raise(r, "ValueError: cannot switch between manual field specification "
+				   "and automatic field numbering");
 	if (i < 0)
 		i = b->next++;
 	else
 		b->next = -1;
 	if (i >= b->a->n)
-		return jx_raise(r, "IndexError: Replacement index %lld out of range for positional args tuple", (long long)i);
+		return jx_raise(
+			r,
+			"IndexError: Replacement index %lld out of range for positional args tuple",
+			(long long)i);
 	*out = b->a->v[i];
 	return true;
 }
 
-/* One field, between its braces. */
-static bool add_field(struct run *r, struct text *t, struct braces *b, const char *p, const char *end)
+/* Format one field; <p>..<end> is the text between its braces. */
+static bool add_field(struct run *r, struct text *t, struct braces *b, const char *p,
+		      const char *end)
 {
 	const char *spec = memchr(p, ':', (size_t)(end - p)), *name_end = spec != NULL ? spec : end;
 	const char *how = memchr(p, '!', (size_t)(name_end - p));

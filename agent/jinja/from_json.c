@@ -1,9 +1,10 @@
-/* JSON text to values, in one pass.
+/* Convert JSON text to values in one pass.
  *
- * agent/base/json.h reads a text in pieces and hands out events; here the text is all there, and strings without escapes, which
- * is nearly all bytes of a chat, can be values as they stand in it: so this is a reader of its own, over the same inner loops
- * (json_scan.h: 16 or 32 bytes a step, UTF-8 checked on the way). Members and items are gathered on one stack and
- * copied to the arena when their list ends, which is then just large enough. Recursion is bounded by <max_depth>. */
+ * agent/base/json.h reads text in pieces and reports events. Here the text is complete, and
+ * strings without escapes, nearly all bytes of a chat, can be borrowed from it. This is
+ * therefore a reader of its own over the same inner loops (json_scan.h: 16 or 32 bytes per step,
+ * with UTF-8 validation). Members and items are collected on a stack and copied to the arena
+ * when their list ends, at its exact size. Recursion is bounded by <max_depth>. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ struct reader {
 	unsigned depth;
 	struct jval *stack;
 	size_t n, room;
-	uint64_t values;	/* that may still come */
+	uint64_t values;	/* values left */
 	bool no_memory;
 };
 
@@ -50,9 +51,9 @@ static void skip_blanks(struct reader *r)
 		r->p++;
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------------------ */
+/* ---- strings ----------------------------------------------------------------------------- */
 
-/* The length of the maximal bad part at <p> (Unicode 15, 3.9): what could have begun a character, at least one byte. */
+/* Return the length of the maximal bad part at <p>, at least 1 (Unicode 15, 3.9). */
 static unsigned bad_part(const char *p, const char *end)
 {
 	const uint8_t *b = (const uint8_t *)p;
@@ -96,7 +97,7 @@ static int hex4(const char *p, const char *end)
 	return v;
 }
 
-/* One escape at r->p, the backslash, to <*o>. */
+/* Decode the escape at r->p, a backslash, to <*o>. */
 static bool escape(struct reader *r, char **o)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -127,7 +128,7 @@ static bool escape(struct reader *r, char **o)
 	return true;
 }
 
-/* Where the string ends, from <p> inside of it: its quote, or NULL. */
+/* Return the closing quote of the string that <p> is inside of, or NULL. */
 static const char *closing(const char *p, const char *end)
 {
 	while ((p = memchr(p, '"', (size_t)(end - p))) != NULL) {
@@ -142,7 +143,7 @@ static const char *closing(const char *p, const char *end)
 	return NULL;
 }
 
-/* Four escapes count as a value. Each is a byte longer than what it stands for, or more. */
+/* Charge escapes: four count as a value. Each shortens the text by at least one byte. */
 static void pay_escapes(struct reader *r, size_t written, size_t read)
 {
 	uint64_t n = written > read ? (written - read) / 4 : 0;
@@ -150,8 +151,8 @@ static void pay_escapes(struct reader *r, size_t written, size_t read)
 	r->values = n < r->values ? r->values - n : 0;
 }
 
-/* A string with something in it that is not borrowed as it stands, from its first byte at <from>; r->p is at what it is. No
- * escape is shorter than what it stands for but bad bytes are: each may become three. */
+/* Decode a string that cannot be borrowed; it starts at <from>, and r->p is at the first byte
+ * that needs decoding. Escapes shorten the text, but each bad byte may become three. */
 static bool decode(struct reader *r, const char *from, struct jval *out)
 {
 	const char *quote = closing(from, r->end), *q;
@@ -209,7 +210,7 @@ static bool read_string(struct reader *r, struct jval *out)
 	return true;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static const char *digits(const char *p, const char *end)
 {
@@ -268,7 +269,7 @@ static bool read_number(struct reader *r, struct jval *out)
 	return jx_parse_int(jval_str(from, (size_t)(r->p - from)), 10, out);
 }
 
-/* ---- values --------------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static bool read_value(struct reader *r, struct jval *out);
 
@@ -384,16 +385,22 @@ static bool read_value(struct reader *r, struct jval *out)
 	return read_number(r, out);
 }
 
-int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out, size_t *at)
+int jval_from_json(struct jinja_mem *m, struct span text, unsigned max_depth, struct jval *out,
+		   size_t *at)
 {
 	uint64_t values = UINT64_MAX;
 
 	return jval_from_json_within(m, text, max_depth, &values, out, at);
 }
 
-int jval_from_json_within(struct jinja_mem *m, struct span text, unsigned max_depth, uint64_t *values, struct jval *out, size_t *at)
+int jval_from_json_within(struct jinja_mem *m, struct span text, unsigned max_depth,
+			  uint64_t *values, struct jval *out, size_t *at)
 {
-	struct reader r = { .m = m, .scan = json_scan_best(), .p = text.p, .end = text.p + text.n, .values = *values,
+	struct reader r = { .m = m,
+			    .scan = json_scan_best(),
+			    .p = text.p,
+			    .end = text.p + text.n,
+			    .values = *values,
 			    .depth = max_depth ? max_depth : JVAL_DEPTH };
 	bool ok;
 

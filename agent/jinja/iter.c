@@ -1,8 +1,8 @@
-/* Walking: over what Python can walk over, once over generators, and with a look ahead where a loop asks for it.
+/* Iteration over everything Python can iterate, with a look-ahead for loops that need one.
  *
- * map, select and their like give generators in Jinja2, and that shows: their length cannot be had, they are walked once, and
- * what their filter would raise for the fifth item is never raised when only the first is asked for. So they are
- * generators here, too. */
+ * map, select and similar filters return generators in Jinja2, with visible effects: they have
+ * no length, are iterated once, and an error in the fifth item is not raised if only the first
+ * is used. They are therefore generators here too. */
 #include "agent/jinja/run.h"
 
 bool jx_list_add(struct run *r, struct list *l, struct jval v)
@@ -21,8 +21,8 @@ bool jx_list_add(struct run *r, struct list *l, struct jval v)
 	return true;
 }
 
-bool jx_gen_new(struct run *r, int (*next)(struct run *, struct gen *, struct jval *), struct jval source, const struct args *a,
-	     unsigned flags, struct jval *out)
+bool jx_gen_new(struct run *r, int (*next)(struct run *, struct gen *, struct jval *),
+		struct jval source, const struct args *a, unsigned flags, struct jval *out)
 {
 	struct gen *g = jx_take(r, sizeof(*g));
 
@@ -40,7 +40,14 @@ bool jx_gen_new(struct run *r, int (*next)(struct run *, struct gen *, struct jv
 bool jx_iterable(struct jval v)
 {
 	switch (v.kind) {
-	case JV_MISSING: case JV_UNDEF: case JV_STR: case JV_LIST: case JV_TUPLE: case JV_DICT: case JV_RANGE: case JV_VIEW:
+	case JV_MISSING:
+	case JV_UNDEF:
+	case JV_STR:
+	case JV_LIST:
+	case JV_TUPLE:
+	case JV_DICT:
+	case JV_RANGE:
+	case JV_VIEW:
 	case JV_GEN: case JV_LOOP:
 		return true;
 	}
@@ -184,7 +191,7 @@ bool jx_length_of(struct run *r, struct jval v, uint64_t *n)
 	return jx_raise(r, "TypeError: object of type '%s' has no len()", jval_type(v.kind));
 }
 
-/* ---- the loop variable ------------------------------------------------------------------------------------- */
+/* ---- the loop variable ------------------------------------------------------------------- */
 
 bool jx_loop_start(struct run *r, struct loop *l, struct jval source)
 {
@@ -220,7 +227,7 @@ int jx_loop_next(struct run *r, struct loop *l)
 	return more;
 }
 
-/* 1: l->after is the next one; 0: there is none */
+/* Fetch the next item into l->after. Returns 1, or 0 at the end, or -1. */
 static int look_ahead(struct run *r, struct loop *l)
 {
 	int more;
@@ -276,7 +283,8 @@ bool jx_loop_attr(struct run *r, struct loop *l, struct span name, struct jval *
 		return more >= 0;
 	} else if (span_eq(name, SPAN("previtem")) || span_eq(name, SPAN("nextitem"))) {
 		return loop_side(r, l, name.p[0] == 'n', out);
-	} else if (span_eq(name, SPAN("length")) || span_eq(name, SPAN("revindex")) || span_eq(name, SPAN("revindex0"))) {
+	} else if (span_eq(name, SPAN("length")) || span_eq(name, SPAN("revindex")) ||
+		   span_eq(name, SPAN("revindex0"))) {
 		if (!loop_length(r, l, &n))
 			return false;
 		*out = jval_int((int64_t)(name.p[0] == 'l' ? n : n - l->index - (name.n == 9)));

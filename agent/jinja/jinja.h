@@ -1,16 +1,17 @@
-/* jinja.h - a model's chat template, rendered as its engine renders it.
+/* jinja.h - render a model's chat template exactly as its engine does.
  *
  *	template --jinja_compile()--> struct jinja (immutable, shared)  \
  *	                                                                 jinja_render() --> text, in pieces
  *	body --jval_from_json()--> values in a struct jinja_mem         /
  *
- * The language is Jinja2 3.1 as Hugging Face's apply_chat_template() and the engines set it up: ImmutableSandboxedEnvironment,
- * trim_blocks, lstrip_blocks, no autoescape, the extension loopcontrols and {% generation %}; raise_exception, strftime_now;
- * tojson as json.dumps(ensure_ascii=False). What is rendered here is what Python would render, byte for byte, or it is not
- * rendered: what a template uses and is not known here is refused, when it is compiled if its name says so, else when
- * it is met (JINJA_UNKNOWN).
+ * The language is Jinja2 3.1 as configured by Hugging Face's apply_chat_template() and the engines:
+ * ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, no autoescape, the extension
+ * loopcontrols and {% generation %}; raise_exception, strftime_now; tojson as
+ * json.dumps(ensure_ascii=False). Output equals Python's byte for byte, or rendering fails: an
+ * unsupported construct is rejected at compile time if its name tells, otherwise when it is
+ * executed (JINJA_UNKNOWN).
  *
- * Nothing here reads a file or a clock or keeps state between calls. */
+ * No function reads a file or a clock, or keeps state between calls. */
 #ifndef KVROUTE_JINJA_JINJA_H
 #define KVROUTE_JINJA_JINJA_H
 
@@ -21,15 +22,17 @@
 
 struct jinja;
 
-/* NULL and <e> (line, sentence) when the text is not a template that can be rendered exactly. The text is copied. */
+/* Compile a template; <text> is copied. Returns NULL and fills <e> (line, sentence) if the template
+ * cannot be rendered exactly. */
 struct jinja *jinja_compile(struct span text, struct err *e);
 void jinja_free(struct jinja *t);
 size_t jinja_bytes(const struct jinja *t);	/* memory it holds */
 
-/* Whether it has a loop over the content of a message: engines then give content as a list of parts, else as a text. */
+/* Tell if the template loops over the content of a message. Engines then pass content as a list of
+ * parts instead of a text. */
 bool jinja_walks_content(const struct jinja *t);
 
-/* What strftime_now() prints: the wall clock where the engine runs, as the caller knows it. */
+/* The time for strftime_now(): the wall clock of the engine's machine, as the caller knows it. */
 struct jinja_time {
 	int year;		/* 1 .. 9999 */
 	int month, day;		/* from 1 */
@@ -37,37 +40,40 @@ struct jinja_time {
 };
 
 struct jinja_limits {
-	uint64_t steps;		/* nodes that are run, one for each 64 bytes that are copied or searched, 4 that are looked at one by one, and each part */
+	/* one per node executed, per 64 bytes copied or searched, per 4 bytes examined one by one,
+	 * and per part of a split */
+	uint64_t steps;
 	size_t output;		/* bytes */
-	unsigned depth;		/* of nested statements, expressions and macros; Python stops at about 300 macros */
-	uint64_t *took;		/* the steps that were run are added to it; NULL */
+	unsigned depth;		/* nesting when executed; Python stops at about 300 macros */
+	uint64_t *took;		/* the steps used are added to it; may be NULL */
 };
 struct jinja_limits jinja_limits_defaults(void);	/* 4 million steps, 16 MiB, 1000 */
 
 enum jinja_result {
 	JINJA_OK,
-	JINJA_RAISED,		/* Python would raise here: the engine answers with an error */
-	JINJA_UNKNOWN,		/* Python would do something that is not known here */
-	JINJA_LIMIT,		/* steps, output, depth, or the bound of the memory */
+	JINJA_RAISED,		/* Python raises an exception: the engine answers with an error */
+	JINJA_UNKNOWN,		/* the template used something unsupported */
+	JINJA_LIMIT,		/* a limit was reached: steps, output, depth or memory */
 	JINJA_NO_MEMORY,
-	JINJA_STOPPED		/* the sink wanted no more */
+	JINJA_STOPPED		/* the sink returned false */
 };
 const char *jinja_result_name(enum jinja_result r);
 
 struct jinja_error {
 	uint32_t line;
-	char text[240];		/* "TypeError: ..." as Python says it; may quote what was rendered: not for logs */
+	char text[240];		/* "TypeError: ..." as in Python; may quote a prompt: never log it */
 };
 
-/* Where a piece of the text comes from. JINJA_CONST: from the template; <p> is in the template's own memory, the same
- * address for the same constant each time, for as long as the template lives: what is worked out for it once can be kept. A
- * constant is passed on whole. JINJA_VALUE: from the caller's values, or made of several; lives for the call. */
+/* The origin of a piece of output. JINJA_CONST: a whole constant of the template. Its address stays
+ * the same while the template lives, so a caller can cache results by address. JINJA_VALUE: text of
+ * the caller's values, or of several sources; valid during the call. */
 enum jinja_origin { JINJA_CONST, JINJA_VALUE };
 
-/* Pieces come in order and are never empty. False: stop. When the result is not JINJA_OK, what came before it is void. */
+/* Receive one piece of output, never empty. Returns false to stop. If the result of rendering is
+ * not JINJA_OK, all pieces are void. */
 typedef bool jinja_sink(void *arg, const char *p, size_t n, enum jinja_origin origin);
 
-/* A sink that keeps everything: set <max>, zero the rest; <p> is the caller's to free with mem_free(). */
+/* A sink that collects all output: set <max>, zero the rest; free <p> with mem_free(). */
 struct jinja_text {
 	char *p;
 	size_t n, room, max;
@@ -75,10 +81,11 @@ struct jinja_text {
 };
 bool jinja_text_sink(void *text, const char *p, size_t n, enum jinja_origin origin);
 
-/* Render with the members of the dict <vars> as the template's variables. Values that the template makes are taken from <m>.
- * HF passes tools and documents as None when there are none: that is up to the caller. <now>: NULL: strftime_now() is not known.
- * <why> may be NULL. */
-enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars, const struct jinja_time *now,
-			       const struct jinja_limits *limits, jinja_sink *sink, void *arg, struct jinja_error *why);
+/* Render the template with the members of <vars> as its variables. New values are allocated in <m>.
+ * The caller passes tools and documents as None if absent, as Hugging Face does. <now> may be NULL:
+ * strftime_now() is then unsupported. <why> may be NULL. */
+enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars,
+			       const struct jinja_time *now, const struct jinja_limits *limits,
+			       jinja_sink *sink, void *arg, struct jinja_error *why);
 
 #endif

@@ -1,11 +1,14 @@
-/* The template's text as tokens.
+/* Split a template into tokens.
  *
- * Outside of tags the text is data up to the next "{%", "{{" or "{#"; inside, the tokens of an expression. White space is
- * settled here, as Jinja2's lexer does under trim_blocks and lstrip_blocks: the line break behind a block or a comment goes;
- * the blanks between the start of a line and a block or a comment go; "-" takes all white space on its side, "+" keeps it.
- * An end tag counts only where all brackets are closed, so that "{{ {'a': {}} }}" ends where it should.
+ * Outside of tags, text is data up to the next "{%", "{{" or "{#"; inside, it is the tokens of
+ * an expression. White space is handled here, as by Jinja2's lexer with trim_blocks and
+ * lstrip_blocks: the line break after a block or a comment is removed, and so are the blanks
+ * between the start of a line and a block or a comment. "-" removes all white space on its side,
+ * "+" keeps it. An end tag counts only if all brackets are closed, so that "{{ {'a': {}} }}"
+ * ends correctly.
  *
- * All tokens are made at once: the parser looks two ahead, and a template is some kilobytes read once. O(n). */
+ * All tokens are created at once, because the parser looks two ahead and a template has some
+ * kilobytes. O(n). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +25,7 @@ struct lexer {
 	const char *p, *end;
 	uint32_t line;
 	bool line_starting;
-	char closing[BRACKETS_MAX];	/* the brackets that are open, each as what closes it */
+	char closing[BRACKETS_MAX];	/* for each open bracket the one that closes it */
 	unsigned n_open;
 };
 
@@ -44,7 +47,7 @@ int jx_no_memory(struct err *e)
 	return err_set(e, "there is no memory for the template");
 }
 
-/* ---- helpers --------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------- */
 
 static uint32_t count_lines(const char *p, const char *end)
 {
@@ -97,7 +100,8 @@ static int push(struct lexer *l, enum token_type type, const char *p, size_t n)
 	return 0;
 }
 
-/* "\r\n" and "\r" as "\n", and without the last line break: all that Jinja2 ever sees of them. */
+/* Normalize line breaks as Jinja2 does: "\r\n" and "\r" become "\n", and the last one is
+ * removed. */
 static bool normal_text(struct lexer *l, struct span text)
 {
 	char *copy = jinja_mem_take(l->m, text.n + 1), *o = copy;
@@ -122,7 +126,7 @@ static bool normal_text(struct lexer *l, struct span text)
 	return true;
 }
 
-/* ---- outside of tags ---------------------------------------------------------------------------------- */
+/* ---- outside of tags --------------------------------------------------------------------- */
 
 static const char *next_tag(const char *p, const char *end)
 {
@@ -134,7 +138,8 @@ static const char *next_tag(const char *p, const char *end)
 	return NULL;
 }
 
-/* The text from <p> to the tag at <tag>, as data; <sign>: what stands in the tag behind its two brackets. */
+/* Add the text from <p> to <tag> as data. <sign>: the character after the two brackets of the
+ * tag. */
 static int data_before(struct lexer *l, const char *p, const char *tag, char sign, bool variable)
 {
 	const char *end = tag, *line;
@@ -155,7 +160,7 @@ static int data_before(struct lexer *l, const char *p, const char *tag, char sig
 	return 0;
 }
 
-/* Behind an end tag, whose first byte is at <from>. */
+/* Continue after an end tag, which starts at <from>. */
 static void end_tag(struct lexer *l, const char *from, bool strip, bool trim)
 {
 	if (strip)
@@ -179,8 +184,10 @@ static int comment(struct lexer *l)
 	return 0;
 }
 
-/* At "{%", "{%-" or "{%+": whether "raw" is all that stands in it; <*behind> is behind it. */
-static bool is_word_tag(const char *p, const char *end, const char *word, char *last, const char **behind)
+/* Tell if the tag at <p>, "{%", "{%-" or "{%+", holds only <word>; set <*behind> to the byte
+ * after it. */
+static bool is_word_tag(const char *p, const char *end, const char *word, char *last,
+			const char **behind)
 {
 	size_t n = strlen(word);
 
@@ -221,7 +228,7 @@ static int raw(struct lexer *l, const char *behind, char last)
 	return 0;
 }
 
-/* ---- inside of tags: strings and numbers ------------------------------------------------------------------ */
+/* ---- inside of tags: strings and numbers ------------------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -231,7 +238,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* <n> hexadecimal digits at <p>; -1: they are not all there. */
+/* Return the value of <n> hexadecimal digits at <p>, or -1. */
 static int64_t hex_value(const char *p, const char *end, unsigned n)
 {
 	int64_t v = 0;
@@ -249,8 +256,8 @@ static int64_t hex_value(const char *p, const char *end, unsigned n)
 	return v;
 }
 
-/* Python turns what is not ASCII into escapes before it undoes escapes: behind a backslash such a character is its number
- * as text. */
+/* Decode a backslash before a character that is not ASCII. Python converts such characters to
+ * escapes first, so the result is the character's number as text. */
 static char *escaped_wide(const char **p, const char *end, char *o)
 {
 	uint32_t c;
@@ -271,7 +278,7 @@ static char *numbered(const char **p, const char *end, unsigned digits, char *o)
 	return o + jx_utf8_put(o, (uint32_t)c);
 }
 
-/* One escape, <*p> behind the backslash. NULL: not a good one. */
+/* Decode one escape; <*p> is after the backslash. Returns NULL if it is invalid. */
 static char *unescape(const char **p, const char *end, char *o)
 {
 	static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -354,7 +361,7 @@ static const char *digits(const char *p, const char *end)
 	return p;
 }
 
-/* Behind the fraction and exponent of a float whose digits end at <p>; NULL: an integer. */
+/* Return the end of a float whose integer digits end at <p>, or NULL if it is an integer. */
 static const char *float_end(const struct lexer *l, const char *p)
 {
 	const char *q = NULL, *x;
@@ -380,7 +387,8 @@ static struct jval based_integer(struct jinja_mem *m, const char *p, size_t n, u
 
 	for (i = 0; i < n; i++) {
 		d = hex_digit(p[i]);
-		if (d < 0 || (unsigned)d >= base || __builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, d, &v))
+		if (d < 0 || (unsigned)d >= base || __builtin_mul_overflow(v, base, &v) ||
+		    __builtin_add_overflow(v, d, &v))
 			return (struct jval){ .kind = JV_MISSING };
 	}
 	return n == 0 ? (struct jval){ .kind = JV_MISSING } : jval_int(v);
@@ -401,7 +409,7 @@ static unsigned base_of(const char *p, const char *end)
 	return 10;
 }
 
-/* Digits without '_', NUL-terminated, and as a value. */
+/* Read a number: copy its digits without '_', then convert them. */
 static int number(struct lexer *l)
 {
 	const char *from = l->p, *p = digits(l->p, l->end), *fend;
@@ -427,17 +435,18 @@ static int number(struct lexer *l)
 		return -1;
 	l->out->v[l->out->n - 1].number = fend != NULL ? jval_float(strtod(text, NULL)) :
 		base != 10 ? based_integer(l->m, text + 2, n - 2, base) : based_integer(l->m, text, n, 10);
-	if (l->out->v[l->out->n - 1].number.kind == JV_MISSING || (base == 10 && fend == NULL && n > 1 && text[0] == '0' &&
-	    strspn(text, "0") != n))
+	if (l->out->v[l->out->n - 1].number.kind == JV_MISSING ||
+	    (base == 10 && fend == NULL && n > 1 && text[0] == '0' && strspn(text, "0") != n))
 		return jx_syntax_error(l->e, l->line, "the number %s is not one that is known", text);
 	return 0;
 }
 
-/* ---- inside of tags: the rest ------------------------------------------------------------------------------ */
+/* ---- inside of tags: the rest ------------------------------------------------------------ */
 
 static bool in_name(const char *p, const char *end)
 {
-	return p < end && ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || is_digit(*p));
+	return p < end &&
+	       ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || is_digit(*p));
 }
 
 static int name(struct lexer *l)
@@ -458,11 +467,13 @@ static const struct {
 	char text[3];
 	uint8_t type;
 } operators[] = {
-	{ "//", T_FLOORDIV }, { "**", T_POW }, { "==", T_EQ }, { "!=", T_NE }, { ">=", T_GE }, { "<=", T_LE },
-	{ "+", T_ADD }, { "-", T_SUB }, { "/", T_DIV }, { "*", T_MUL }, { "%", T_MOD }, { "~", T_TILDE },
-	{ "[", T_LBRACKET }, { "]", T_RBRACKET }, { "(", T_LPAREN }, { ")", T_RPAREN }, { "{", T_LBRACE },
-	{ "}", T_RBRACE }, { ">", T_GT }, { "<", T_LT }, { "=", T_ASSIGN }, { ".", T_DOT }, { ":", T_COLON },
-	{ "|", T_PIPE }, { ",", T_COMMA }, { ";", T_SEMICOLON },
+	{ "//", T_FLOORDIV }, { "**", T_POW },      { "==", T_EQ },    { "!=", T_NE },
+	{ ">=", T_GE },       { "<=", T_LE },       { "+", T_ADD },    { "-", T_SUB },
+	{ "/", T_DIV },       { "*", T_MUL },       { "%", T_MOD },    { "~", T_TILDE },
+	{ "[", T_LBRACKET },  { "]", T_RBRACKET },  { "(", T_LPAREN }, { ")", T_RPAREN },
+	{ "{", T_LBRACE },    { "}", T_RBRACE },    { ">", T_GT },     { "<", T_LT },
+	{ "=", T_ASSIGN },    { ".", T_DOT },       { ":", T_COLON },  { "|", T_PIPE },
+	{ ",", T_COMMA },     { ";", T_SEMICOLON },
 };
 
 static int balance(struct lexer *l, char c)
@@ -493,10 +504,11 @@ static int operator(struct lexer *l)
 		l->p += strlen(operators[i].text);
 		return 0;
 	}
-	return jx_syntax_error(l->e, l->line, "unexpected character '%c'", (uint8_t)*l->p < 0x80 ? *l->p : '?');
+	return jx_syntax_error(l->e, l->line, "unexpected character '%c'",
+			       (uint8_t)*l->p < 0x80 ? *l->p : '?');
 }
 
-/* Whether the tag ends here. */
+/* Tell if the tag ends here. */
 static bool at_end(struct lexer *l, bool variable, bool *strip, bool *trim, size_t *n)
 {
 	const char *close = variable ? "}}" : "%}";
@@ -509,7 +521,8 @@ static bool at_end(struct lexer *l, bool variable, bool *strip, bool *trim, size
 	}
 	*n = 3;
 	*strip = *l->p == '-';
-	return l->end - l->p >= 3 && (*strip || (*l->p == '+' && !variable)) && memcmp(l->p + 1, close, 2) == 0;
+	return l->end - l->p >= 3 && (*strip || (*l->p == '+' && !variable)) &&
+	       memcmp(l->p + 1, close, 2) == 0;
 }
 
 static int tag(struct lexer *l, bool variable)

@@ -1,20 +1,21 @@
 /* Methods of strings, lists and dicts.
  *
- * What is cut from a string (strip, split, partition) points into it; what is put together is new. Searching is memmem(), which
- * is linear. A method that Python has and that is not in the table at the end, and a string that went through |safe (whose
- * methods escape what they are given), is not known here. */
+ * Parts of a string (strip, split, partition) point into it; composed strings are new. Searching
+ * uses memmem(), which is linear. Unsupported are Python's methods that are not in the table at
+ * the end, and methods of a string from |safe, which escape their arguments. */
 #include "agent/jinja/method.h"
 
-/* ---- search and replace ------------------------------------------------------------------------------------------ */
+/* ---- search and replace ------------------------------------------------------------------ */
 
-static bool m_find_at(struct run *r, struct jval s, const struct args *a, bool last, bool must, struct jval *out)
+static bool m_find_at(struct run *r, struct jval s, const struct args *a, bool last, bool must,
+		      struct jval *out)
 {
 	const char *q;
 
 	if (a->n > 1 || a->n_kw > 0)
 		return jx_unknown(r, "find() from a place in the text");
-	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) || !jx_step_bytes(r, s.n) ||
-	    (last && !jx_step_chars(r, s.n)))
+	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) ||
+	    !jx_step_bytes(r, s.n) || (last && !jx_step_chars(r, s.n)))
 		return false;
 	if (!last)
 		q = memmem(s.s, s.n, a->v[0].s, a->v[0].n);
@@ -101,8 +102,9 @@ static bool m_index(struct run *r, struct jval self, const struct args *a, struc
 	return jx_raise(r, "ValueError: value is not in %s", jval_type(self.kind));
 }
 
-/* startswith() and endswith(): one string, or a tuple of them. */
-static bool has_affix(struct run *r, struct jval s, const struct args *a, bool front, struct jval *out)
+/* Implement startswith() and endswith() for one string or a tuple of them. */
+static bool has_affix(struct run *r, struct jval s, const struct args *a, bool front,
+		      struct jval *out)
 {
 	const char *what = front ? "startswith" : "endswith";
 	struct jval x, item;
@@ -115,12 +117,14 @@ static bool has_affix(struct run *r, struct jval s, const struct args *a, bool f
 		return false;
 	x = a->v[0];
 	if (x.kind != JV_STR && x.kind != JV_TUPLE)
-		return jx_raise(r, "TypeError: %s first arg must be str or a tuple of str, not %s", what, jval_type(x.kind));
+		return jx_raise(r, "TypeError: %s first arg must be str or a tuple of str, not %s",
+				what, jval_type(x.kind));
 	n = x.kind == JV_STR ? 1 : x.n;
 	for (i = 0; i < n && !is; i++) {
 		item = x.kind == JV_STR ? x : x.v[i];
 		if (item.kind != JV_STR)
-			return jx_raise(r, "TypeError: tuple for %s must only contain str, not %s", what, jval_type(item.kind));
+			return jx_raise(r, "TypeError: tuple for %s must only contain str, not %s",
+					what, jval_type(item.kind));
 		is = item.n <= s.n && memcmp(front ? s.s : s.s + s.n - item.n, item.s, item.n) == 0;
 	}
 	*out = jval_bool(is);
@@ -137,8 +141,9 @@ static bool m_endswith(struct run *r, struct jval s, const struct args *a, struc
 	return has_affix(r, s, a, false, out);
 }
 
-/* <new> in front of each character, and at the end. */
-static bool replace_nothing(struct run *r, struct jval s, struct jval new, int64_t count, struct text *t)
+/* Insert <new> before each character and at the end. */
+static bool replace_nothing(struct run *r, struct jval s, struct jval new, int64_t count,
+			    struct text *t)
 {
 	const char *p = s.s, *end = s.s + s.n;
 	unsigned n;
@@ -151,7 +156,8 @@ static bool replace_nothing(struct run *r, struct jval s, struct jval new, int64
 	return jx_text_add(r, t, p, (size_t)(end - p)) && (count == 0 || jx_text_add(r, t, new.s, new.n));
 }
 
-bool jx_str_replace(struct run *r, struct jval s, struct jval old, struct jval new, int64_t count, struct jval *out)
+bool jx_str_replace(struct run *r, struct jval s, struct jval old, struct jval new, int64_t count,
+		    struct jval *out)
 {
 	const char *p = s.s, *end = s.s + s.n, *q;
 	struct text t = { 0 };
@@ -189,20 +195,23 @@ static bool m_replace(struct run *r, struct jval s, const struct args *a, struct
 	    !want_str(r, "replace() argument 2", a->v[1]))
 		return false;
 	if (a->n > 2 && !is_integer(a->v[2]))
-		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer", jval_type(a->v[2].kind));
+		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer",
+				jval_type(a->v[2].kind));
 	return jx_str_replace(r, s, a->v[0], a->v[1], a->n > 2 ? a->v[2].i : -1, out);
 }
 
-/* ---- upper and lower ----------------------------------------------------------------------------------------------- */
+/* ---- upper and lower --------------------------------------------------------------------- */
 
 static bool word_begins(uint32_t c, enum words words)
 {
 	if (words == WORDS_CASED)
 		return !jx_char_cased(c);
-	return words == WORDS_SEPARATED && (jx_is_space_char(c) || (c < 0x80 && c != 0 && strchr("-({[<", (int)c) != NULL));
+	return words == WORDS_SEPARATED &&
+	       (jx_is_space_char(c) || (c < 0x80 && c != 0 && strchr("-({[<", (int)c) != NULL));
 }
 
-bool jx_str_case(struct run *r, struct jval s, enum letter_case first, enum letter_case rest, enum words words, struct jval *out)
+bool jx_str_case(struct run *r, struct jval s, enum letter_case first, enum letter_case rest,
+		 enum words words, struct jval *out)
 {
 	const char *p = s.s, *end = s.s + s.n;
 	uint32_t c, to[3];
@@ -245,10 +254,11 @@ static bool m_title(struct run *r, struct jval s, const struct args *a, struct j
 
 static bool m_capitalize(struct run *r, struct jval s, const struct args *a, struct jval *out)
 {
-	return want_args(r, "capitalize()", a, 0, 0) && jx_str_case(r, s, TO_TITLE, TO_LOWER, WORDS_ONE, out);
+	return want_args(r, "capitalize()", a, 0, 0) &&
+	       jx_str_case(r, s, TO_TITLE, TO_LOWER, WORDS_ONE, out);
 }
 
-/* ---- kinds of characters, ASCII only ---------------------------------------------------------------------------------- */
+/* ---- kinds of characters, ASCII only ----------------------------------------------------- */
 
 enum { C_DIGIT = 1, C_UPPER = 2, C_LOWER = 4, C_SPACE = 8 };
 
@@ -263,9 +273,10 @@ static unsigned class_of(char c)
 	return jx_space_at(&c, &c + 1) ? C_SPACE : 0;
 }
 
-/* Some characters, and all of a class of <all>; or some of <some> and none of <none>. */
-static bool all_are(struct run *r, struct jval s, const struct args *a, unsigned all, unsigned some, unsigned none,
-     struct jval *out)
+/* Tell if the string is not empty and all its characters have a class of <all>; or if some have
+ * a class of <some> and none of <none>. */
+static bool all_are(struct run *r, struct jval s, const struct args *a, unsigned all, unsigned some,
+		    unsigned none, struct jval *out)
 {
 	bool is = s.n > 0 && some == 0;
 	uint32_t i;
@@ -324,7 +335,7 @@ static bool m_isascii(struct run *r, struct jval s, const struct args *a, struct
 	return want_args(r, "isascii()", a, 0, 0) && jx_step_bytes(r, s.n);
 }
 
-/* ---- filling up --------------------------------------------------------------------------------------------------------- */
+/* ---- padding ----------------------------------------------------------------------------- */
 
 static bool fill(struct run *r, struct jval s, const struct args *a, bool left, struct jval *out)
 {
@@ -335,7 +346,8 @@ static bool fill(struct run *r, struct jval s, const struct args *a, bool left, 
 	if (!want_args(r, "ljust", a, 1, 2))
 		return false;
 	if (!is_integer(a->v[0]))
-		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer", jval_type(a->v[0].kind));
+		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer",
+				jval_type(a->v[0].kind));
 	if (a->n > 1)
 		with = a->v[1];
 	if (with.kind != JV_STR || jval_chars(with) != 1)
@@ -366,7 +378,7 @@ static bool m_rjust(struct run *r, struct jval s, const struct args *a, struct j
 	return fill(r, s, a, true, out);
 }
 
-/* ---- dicts --------------------------------------------------------------------------------------------------------------- */
+/* ---- dicts ------------------------------------------------------------------------------- */
 
 static bool m_get(struct run *r, struct jval d, const struct args *a, struct jval *out)
 {
@@ -402,7 +414,7 @@ static bool m_values(struct run *r, struct jval d, const struct args *a, struct 
 	return view(r, d, a, 'v', out);
 }
 
-/* Nothing can change it, so it is its own copy. */
+/* Return the value itself, because values never change. */
 static bool m_copy(struct run *r, struct jval self, const struct args *a, struct jval *out)
 {
 	*out = self;
@@ -413,19 +425,50 @@ static const struct {
 	const char *name;
 	method *run;
 } methods[] = {
-	{ "get", m_get }, { "split", jx_m_split }, { "strip", jx_m_strip }, { "items", m_items }, { "lstrip", jx_m_lstrip },
-	{ "rstrip", jx_m_rstrip }, { "startswith", m_startswith }, { "endswith", m_endswith }, { "replace", m_replace },
-	{ "format", jx_format_braces }, { "rsplit", jx_m_rsplit }, { "splitlines", jx_m_splitlines }, { "join", jx_m_join },
-	{ "partition", jx_m_partition }, { "rpartition", jx_m_rpartition }, { "removeprefix", jx_m_removeprefix },
-	{ "removesuffix", jx_m_removesuffix }, { "find", m_find }, { "rfind", m_rfind }, { "index", m_index },
-	{ "rindex", m_rindex }, { "count", m_count }, { "lower", m_lower }, { "upper", m_upper }, { "title", m_title },
-	{ "capitalize", m_capitalize }, { "isdigit", m_isdigit }, { "isdecimal", m_isdigit }, { "isnumeric", m_isdigit },
-	{ "isalpha", m_isalpha }, { "isalnum", m_isalnum }, { "isspace", m_isspace }, { "isupper", m_isupper },
-	{ "islower", m_islower }, { "isascii", m_isascii }, { "ljust", m_ljust }, { "rjust", m_rjust },
-	{ "keys", m_keys }, { "values", m_values }, { "copy", m_copy },
+	{ "get", m_get },
+	{ "split", jx_m_split },
+	{ "strip", jx_m_strip },
+	{ "items", m_items },
+	{ "lstrip", jx_m_lstrip },
+	{ "rstrip", jx_m_rstrip },
+	{ "startswith", m_startswith },
+	{ "endswith", m_endswith },
+	{ "replace", m_replace },
+	{ "format", jx_format_braces },
+	{ "rsplit", jx_m_rsplit },
+	{ "splitlines", jx_m_splitlines },
+	{ "join", jx_m_join },
+	{ "partition", jx_m_partition },
+	{ "rpartition", jx_m_rpartition },
+	{ "removeprefix", jx_m_removeprefix },
+	{ "removesuffix", jx_m_removesuffix },
+	{ "find", m_find },
+	{ "rfind", m_rfind },
+	{ "index", m_index },
+	{ "rindex", m_rindex },
+	{ "count", m_count },
+	{ "lower", m_lower },
+	{ "upper", m_upper },
+	{ "title", m_title },
+	{ "capitalize", m_capitalize },
+	{ "isdigit", m_isdigit },
+	{ "isdecimal", m_isdigit },
+	{ "isnumeric", m_isdigit },
+	{ "isalpha", m_isalpha },
+	{ "isalnum", m_isalnum },
+	{ "isspace", m_isspace },
+	{ "isupper", m_isupper },
+	{ "islower", m_islower },
+	{ "isascii", m_isascii },
+	{ "ljust", m_ljust },
+	{ "rjust", m_rjust },
+	{ "keys", m_keys },
+	{ "values", m_values },
+	{ "copy", m_copy },
 };
 
-bool jx_call_method(struct run *r, struct jval self, unsigned id, const struct args *a, struct jval *out)
+bool jx_call_method(struct run *r, struct jval self, unsigned id, const struct args *a,
+		    struct jval *out)
 {
 	const char *name = jx_method_name(id);
 	size_t i;

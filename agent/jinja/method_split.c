@@ -1,9 +1,9 @@
-/* Methods that cut strings and join them: what is cut points into the string it is cut from. */
+/* Methods that split, strip and join strings. Parts point into the string they come from. */
 #include "agent/jinja/method.h"
 
-/* ---- strip ------------------------------------------------------------------------------------------------- */
+/* ---- strip ------------------------------------------------------------------------------- */
 
-/* <set> is looked through for each character. */
+/* Tell if the character at <p> is in <set>, by a linear search. */
 static bool char_in(struct run *r, const char *p, unsigned n, struct jval set)
 {
 	return jx_step_bytes(r, set.n) && memmem(set.s, set.n, p, n) != NULL;
@@ -49,7 +49,8 @@ bool jx_str_strip(struct run *r, struct jval s, struct jval chars, int sides, st
 	return jx_step_chars(r, s.n - out->n);
 }
 
-static bool strip_with(struct run *r, struct jval s, const struct args *a, int sides, struct jval *out)
+static bool strip_with(struct run *r, struct jval s, const struct args *a, int sides,
+		       struct jval *out)
 {
 	if (!want_args(r, "strip", a, 0, 1))
 		return false;
@@ -71,7 +72,8 @@ bool jx_m_rstrip(struct run *r, struct jval s, const struct args *a, struct jval
 	return strip_with(r, s, a, 2, out);
 }
 
-static bool remove_affix(struct run *r, struct jval s, const struct args *a, bool front, struct jval *out)
+static bool remove_affix(struct run *r, struct jval s, const struct args *a, bool front,
+			 struct jval *out)
 {
 	const char *end = s.s + s.n;
 	struct jval x;
@@ -95,9 +97,9 @@ bool jx_m_removesuffix(struct run *r, struct jval s, const struct args *a, struc
 	return remove_affix(r, s, a, false, out);
 }
 
-/* ---- split and join ------------------------------------------------------------------------------------------- */
+/* ---- split and join ---------------------------------------------------------------------- */
 
-/* One more part costs as much as a node, however short it is. */
+/* Append a part. Each costs a step, like a node, however short it is. */
 static bool add_part(struct run *r, struct list *l, struct jval v)
 {
 	return step(r) && jx_list_add(r, l, v);
@@ -129,7 +131,8 @@ static bool split_at(struct run *r, struct jval s, struct jval sep, int64_t most
 {
 	const char *p = s.s, *end = s.s + s.n, *q;
 
-	while ((most < 0 || (int64_t)l->n < most) && (q = memmem(p, (size_t)(end - p), sep.s, sep.n)) != NULL) {
+	while ((most < 0 || (int64_t)l->n < most) &&
+	       (q = memmem(p, (size_t)(end - p), sep.s, sep.n)) != NULL) {
 		if (!add_part(r, l, part_of(s, p, q)))
 			return false;
 		p = q + sep.n;
@@ -164,7 +167,8 @@ static bool rsplit_at(struct run *r, struct jval s, struct jval sep, int64_t mos
 	return true;
 }
 
-static bool split_with(struct run *r, struct jval s, const struct args *a, bool right, struct jval *out)
+static bool split_with(struct run *r, struct jval s, const struct args *a, bool right,
+		       struct jval *out)
 {
 	static const char *const names[] = { "sep", "maxsplit" };
 	struct list l = { 0 };
@@ -175,7 +179,8 @@ static bool split_with(struct run *r, struct jval s, const struct args *a, bool 
 	if (!jx_bind(r, "split()", a, names, 2, v))
 		return false;
 	if (v[1].kind != JV_MISSING && !is_integer(v[1]))
-		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer", jval_type(v[1].kind));
+		return jx_raise(r, "TypeError: '%s' object cannot be interpreted as an integer",
+				jval_type(v[1].kind));
 	if (v[1].kind != JV_MISSING && v[1].i >= 0)
 		most = v[1].i;
 	if (v[0].kind == JV_MISSING || v[0].kind == JV_NONE) {
@@ -203,13 +208,15 @@ bool jx_m_rsplit(struct run *r, struct jval s, const struct args *a, struct jval
 	return split_with(r, s, a, true, out);
 }
 
-/* (before, <sep>, behind): a tuple of three. */
-static bool partition(struct run *r, struct jval s, const struct args *a, bool last, struct jval *out)
+/* Return the tuple (before, <sep>, after). */
+static bool partition(struct run *r, struct jval s, const struct args *a, bool last,
+		      struct jval *out)
 {
 	const char *end = s.s + s.n, *q;
 	struct jval *v = jx_take(r, 3 * sizeof(*v)), x;
 
-	if (v == NULL || !want_args(r, "partition()", a, 1, 1) || !want_str(r, "partition() argument", a->v[0]))
+	if (v == NULL || !want_args(r, "partition()", a, 1, 1) ||
+	    !want_str(r, "partition() argument", a->v[0]))
 		return false;
 	x = a->v[0];
 	if (x.n == 0)
@@ -251,7 +258,8 @@ bool jx_str_join(struct run *r, struct jval sep, const struct jval *v, size_t n,
 		if (v[i].kind != JV_STR)
 			return jx_raise(r, "TypeError: sequence item %zu: expected str instance, %s found", i,
 			     jval_type(v[i].kind));
-		if ((i > 0 && !jx_text_add(r, &t, sep.s, sep.n)) || !jx_text_add(r, &t, v[i].s, v[i].n) || !step(r))
+		if ((i > 0 && !jx_text_add(r, &t, sep.s, sep.n)) ||
+		    !jx_text_add(r, &t, v[i].s, v[i].n) || !step(r))
 			return false;
 	}
 	*out = jx_text_value(&t);
@@ -269,7 +277,7 @@ bool jx_m_join(struct run *r, struct jval s, const struct args *a, struct jval *
 	return jx_to_list(r, a->v[0], &l) && jx_str_join(r, s, l.v, l.n, out);
 }
 
-/* Behind a line break at <p>, or <p>. */
+/* Return the byte after a line break at <p>, or <p> if there is none. */
 static const char *line_break(const char *p, const char *end)
 {
 	uint32_t c;
@@ -277,7 +285,8 @@ static const char *line_break(const char *p, const char *end)
 
 	if (c == '\r' && end - p > 1 && p[1] == '\n')
 		return p + 2;
-	if ((c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029)
+	if ((c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
+	    c == 0x2029)
 		return p + n;
 	return p;
 }

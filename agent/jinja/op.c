@@ -1,13 +1,12 @@
-/* Operators, as Python has them for the kinds of values there are here. Integers stay in 64 bits: what would leave them is not
- * known here, and no template needs it. */
+/* Python's operators. Results beyond 64 bits are unsupported; no known template needs them. */
 #include <math.h>
 
 #include "agent/jinja/run.h"
 
 static const char *op_text(enum op op)
 {
-	static const char *const text[] = { "+", "-", "*", "/", "//", "%", "** or pow()", "==", "!=", "<", "<=", ">", ">=",
-		"in", "not in" };
+	static const char *const text[] = { "+",  "-", "*",  "/", "//", "%",  "** or pow()", "==",
+					    "!=", "<", "<=", ">", ">=", "in", "not in" };
 
 	return text[op];
 }
@@ -29,13 +28,13 @@ static bool no_operands(struct run *r, enum op op, struct jval a, struct jval b)
 	if (is_undef(b))
 		return jx_use_undefined(r, b);
 	if (op == OP_ADD && (a.kind == JV_STR || a.kind == JV_LIST || a.kind == JV_TUPLE))
-		return jx_raise(r, "TypeError: can only concatenate %s (not \"%s\") to %s", jval_type(a.kind), jval_type(b.kind),
-			     jval_type(a.kind));
-	return jx_raise(r, "TypeError: unsupported operand type(s) for %s: '%s' and '%s'", op_text(op), jval_type(a.kind),
-	     jval_type(b.kind));
+		return jx_raise(r, "TypeError: can only concatenate %s (not \"%s\") to %s",
+				jval_type(a.kind), jval_type(b.kind), jval_type(a.kind));
+	return jx_raise(r, "TypeError: unsupported operand type(s) for %s: '%s' and '%s'",
+			op_text(op), jval_type(a.kind), jval_type(b.kind));
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static bool too_large(struct run *r)
 {
@@ -76,8 +75,10 @@ static bool int_op(struct run *r, enum op op, int64_t a, int64_t b, struct jval 
 	bool wide = false;
 
 	if (b == 0 && (op == OP_DIV || op == OP_FLOORDIV || op == OP_MOD))
-		return jx_raise(r, "ZeroDivisionError: %s by zero", op == OP_DIV ? "division" : op == OP_MOD ? "integer modulo" :
-				"integer division or modulo");
+		return jx_raise(r, "ZeroDivisionError: %s by zero",
+				op == OP_DIV ? "division" :
+				op == OP_MOD ? "integer modulo" :
+					       "integer division or modulo");
 	if (b == -1 && a == INT64_MIN && op != OP_ADD && op != OP_SUB)
 		return too_large(r);
 	switch (op) {
@@ -131,7 +132,8 @@ static bool float_op(struct run *r, enum op op, double a, double b, struct jval 
 		break;
 	case OP_MOD: case OP_FLOORDIV:
 		if (b == 0)
-			return jx_raise(r, "ZeroDivisionError: float %s", op == OP_MOD ? "modulo" : "floor division by zero");
+			return jx_raise(r, "ZeroDivisionError: float %s",
+					op == OP_MOD ? "modulo" : "floor division by zero");
 		v = fmod(a, b);
 		if (v != 0 && (v < 0) != (b < 0))
 			v += b;
@@ -153,7 +155,7 @@ static bool float_op(struct run *r, enum op op, double a, double b, struct jval 
 	return true;
 }
 
-/* ---- strings and lists ------------------------------------------------------------------------------------------ */
+/* ---- strings and lists ------------------------------------------------------------------- */
 
 bool jx_markup_escape(struct run *r, struct jval s, struct jval *out)
 {
@@ -184,7 +186,8 @@ static bool join_strings(struct run *r, struct jval a, struct jval b, struct jva
 
 	if (markup && (!jx_markup_escape(r, a, &a) || !jx_markup_escape(r, b, &b)))
 		return false;
-	if (!jx_step_bytes(r, (size_t)a.n + b.n) || !jx_text_continue(r, &t, a) || !jx_text_add(r, &t, b.s, b.n))
+	if (!jx_step_bytes(r, (size_t)a.n + b.n) || !jx_text_continue(r, &t, a) ||
+	    !jx_text_add(r, &t, b.s, b.n))
 		return false;
 	*out = jx_text_finish(r, &t);
 	out->flags = (uint8_t)((a.flags & b.flags & JV_ASCII) | markup);
@@ -287,10 +290,11 @@ bool jx_negate(struct run *r, struct jval v, bool minus, struct jval *out)
 		return too_large(r);
 	if (is_undef(v))
 		return jx_use_undefined(r, v);
-	return jx_raise(r, "TypeError: bad operand type for unary %c: '%s'", minus ? '-' : '+', jval_type(v.kind));
+	return jx_raise(r, "TypeError: bad operand type for unary %c: '%s'", minus ? '-' : '+',
+			jval_type(v.kind));
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------- */
+/* ---- comparing --------------------------------------------------------------------------- */
 
 bool jx_equal(struct run *r, struct jval a, struct jval b, bool *is)
 {
@@ -301,8 +305,9 @@ bool jx_equal(struct run *r, struct jval a, struct jval b, bool *is)
 	return left > 0 || jx_over(r, "steps");
 }
 
-/* < 0, 0, > 0 in <order>; code points of UTF-8 are in the order of its bytes. */
-static bool order_of(struct run *r, enum op op, struct jval a, struct jval b, int *order, bool *unordered)
+/* Compare and set <order> to < 0, 0 or > 0. UTF-8 compares by bytes as by code points. */
+static bool order_of(struct run *r, enum op op, struct jval a, struct jval b, int *order,
+		     bool *unordered)
 {
 	uint32_t i, n = a.n < b.n ? a.n : b.n;
 	bool same;
@@ -335,9 +340,9 @@ static bool order_of(struct run *r, enum op op, struct jval a, struct jval b, in
 	} else if (a.kind == JV_BIG || b.kind == JV_BIG) {
 		return too_large(r);
 	} else {
-		return jx_raise(r, "TypeError: '%s' not supported between instances of '%s' and '%s'", op_text(op),
-		     jval_type(a.kind),
-			     jval_type(b.kind));
+		return jx_raise(r,
+				"TypeError: '%s' not supported between instances of '%s' and '%s'",
+				op_text(op), jval_type(a.kind), jval_type(b.kind));
 	}
 	return true;
 }
@@ -351,7 +356,10 @@ static bool contains(struct run *r, struct jval in, struct jval v, bool *is)
 	*is = false;
 	if (in.kind == JV_STR) {
 		if (v.kind != JV_STR)
-			return jx_raise(r, "TypeError: 'in <string>' requires string as left operand, not %s", jval_type(v.kind));
+			return jx_raise(
+				r,
+				"TypeError: 'in <string>' requires string as left operand, not %s",
+				jval_type(v.kind));
 		*is = memmem(in.s, in.n, v.s, v.n) != NULL;
 		return jx_step_bytes(r, in.n);
 	}
@@ -370,6 +378,21 @@ static bool contains(struct run *r, struct jval in, struct jval v, bool *is)
 			return false;
 	}
 	return more >= 0;
+}
+
+/* Tell if <order> (< 0, 0, > 0) satisfies the operator. */
+static bool in_order(enum op op, int order)
+{
+	switch (op) {
+	case OP_LT:
+		return order < 0;
+	case OP_LE:
+		return order <= 0;
+	case OP_GT:
+		return order > 0;
+	default:
+		return order >= 0;
+	}
 }
 
 bool jx_compare_values(struct run *r, enum op op, struct jval a, struct jval b, bool *out)
@@ -391,7 +414,7 @@ bool jx_compare_values(struct run *r, enum op op, struct jval a, struct jval b, 
 	default:
 		if (!order_of(r, op, a, b, &order, &unordered))
 			return false;
-		*out = !unordered && (op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0);
+		*out = !unordered && in_order(op, order);
 		return true;
 	}
 }

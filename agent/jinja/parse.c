@@ -1,5 +1,5 @@
-/* Statements. A tag that is not known is refused by its name: extends, include, import, block (no template of a chat has
- * another one beside it), autoescape, do, trans. */
+/* Parse statements. Unsupported tags are rejected by name: extends, include, import, block (a chat
+ * template is a single file), autoescape, do, trans. */
 #include "agent/jinja/parse.h"
 #include "agent/jinja/run.h"
 
@@ -13,7 +13,7 @@ static int statements_until(struct parser *p, const char *const *ends, struct no
 	return parse_body(p, ends, out);
 }
 
-/* The same, and behind the name that ended it. */
+/* Parse statements up to the tag <end>, and consume its name. */
 static int statements_to(struct parser *p, const char *end, struct node **out)
 {
 	const char *const ends[] = { end, NULL };
@@ -69,12 +69,13 @@ static struct node *copy_target(struct parser *p, const struct node *from)
 	return n;
 }
 
-/* Its variables are not those of the body: it has a target of its own. */
+/* Parse the filter of a loop. It has a scope and therefore a copy of the target of its own. */
 static struct node *parse_loop_filter(struct parser *p, const struct node *target)
 {
 	struct node *n = jx_node_new(p, N_OPERAND, p->at->line);
 
-	if (n == NULL || (n->a = jx_parse_expression(p, true)) == NULL || (n->b = copy_target(p, target)) == NULL)
+	if (n == NULL || (n->a = jx_parse_expression(p, true)) == NULL ||
+	    (n->b = copy_target(p, target)) == NULL)
 		return NULL;
 	return jx_node_done(p, n);
 }
@@ -147,7 +148,7 @@ static struct node *parse_if(struct parser *p)
 	return jx_node_done(p, n);
 }
 
-/* (a, b=1): the parameters of a macro or a call block. */
+/* Parse (a, b=1), the parameters of a macro or a call block. */
 static int parse_signature(struct parser *p, struct function *fn)
 {
 	struct kids params, defaults;
@@ -174,7 +175,9 @@ static int parse_signature(struct parser *p, struct function *fn)
 			kids_add(&defaults, n);
 			fn->n_defaults++;
 		} else if (fn->n_defaults > 0) {
-			return jx_syntax_error(p->e, p->at->line, "a parameter without a default is behind one that has one");
+			return jx_syntax_error(
+				p->e, p->at->line,
+				"a parameter without a default is behind one that has one");
 		}
 	}
 	advance(p);
@@ -341,9 +344,12 @@ static const struct {
 	const char *name;
 	struct node *(*parse)(struct parser *p);
 } statements[] = {
-	{ "if", parse_if }, { "for", parse_for }, { "set", parse_set }, { "macro", parse_macro },
-	{ "call", parse_call_block }, { "filter", parse_filter_block }, { "with", parse_with },
-	{ "break", parse_jump }, { "continue", parse_jump }, { "generation", parse_generation }, { "print", parse_print },
+	{ "if", parse_if },           { "for", parse_for },
+	{ "set", parse_set },         { "macro", parse_macro },
+	{ "call", parse_call_block }, { "filter", parse_filter_block },
+	{ "with", parse_with },       { "break", parse_jump },
+	{ "continue", parse_jump },   { "generation", parse_generation },
+	{ "print", parse_print },
 };
 
 static struct node *parse_statement(struct parser *p)
@@ -400,7 +406,8 @@ static bool ends_here(const struct parser *p, const char *const *ends)
 	return false;
 }
 
-/* Up to a tag that begins with one of <ends>, which is then current; without <ends>, to the end of the template. */
+/* Parse up to a tag that starts with one of <ends>, which is then current, or to the end of the
+ * template if <ends> is NULL. */
 static int parse_body(struct parser *p, const char *const *ends, struct node **out)
 {
 	struct node *n, *output;

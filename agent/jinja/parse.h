@@ -1,4 +1,4 @@
-/* parse.h - what the two halves of the parser share. */
+/* parse.h - private to parse.c, parse_expr.c and parse_atom.c. */
 #ifndef KVROUTE_JINJA_PARSE_H
 #define KVROUTE_JINJA_PARSE_H
 
@@ -7,12 +7,12 @@
 struct parser {
 	struct jinja_mem *m;
 	const struct token *at;		/* the current token; T_EOF stays current */
-	unsigned depth;			/* of the parser's own calls */
+	unsigned depth;			/* nesting of the parser's calls */
 	unsigned loops;			/* loops around the statement, within its macro */
 	struct err *e;
 };
 
-/* A list of nodes that grows at its end. */
+/* A list of nodes; nodes are appended. */
 struct kids {
 	struct node *first, **last;
 };
@@ -56,16 +56,16 @@ static inline bool skip(struct parser *p, enum token_type type)
 	return true;
 }
 
-/* All of these: NULL or -1, and p->e. */
+/* On failure, all functions below return NULL or -1 and fill p->e. */
 struct node *jx_node_new(struct parser *p, enum node_type type, uint32_t line);
-struct node *jx_node_done(struct parser *p, struct node *n);	/* its parts are in place: how deep it is */
+struct node *jx_node_done(struct parser *p, struct node *n);	/* compute its depth from its parts */
 int jx_expect(struct parser *p, enum token_type type);
 struct node *jx_unexpected(struct parser *p);
 
 struct node *jx_parse_expression(struct parser *p, bool with_cond);
-/* A tuple without brackets, or one expression. <end>: a name that ends it, or NULL. */
+/* Parse a tuple without brackets, or one expression. <end>: a name that ends it, or NULL. */
 struct node *jx_parse_tuple(struct parser *p, bool with_cond, const char *end);
-/* What can be assigned to. */
+/* Parse the target of an assignment. */
 struct node *jx_parse_target(struct parser *p, bool with_ns, const char *end);
 /* parse_atom.c */
 struct node *jx_parse_primary(struct parser *p, bool with_ns);

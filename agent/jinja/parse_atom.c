@@ -1,5 +1,5 @@
-/* The closest binding parts of an expression: literals, names, brackets; and what follows behind them: members, calls, filters,
- * tests. */
+/* Parse the parts of an expression that bind closest: literals, names, brackets; then members,
+ * calls, filters and tests after them. */
 #include "agent/jinja/parse.h"
 #include "agent/jinja/run.h"
 
@@ -58,7 +58,7 @@ int jx_expect(struct parser *p, enum token_type type)
 	return 0;
 }
 
-/* ---- atoms -------------------------------------------------------------------------------------------- */
+/* ---- atoms ------------------------------------------------------------------------------- */
 
 static struct node *constant(struct parser *p, struct jval v, uint32_t line)
 {
@@ -79,7 +79,7 @@ static struct jval text_constant(struct span s)
 	return v;
 }
 
-/* Strings side by side are one. */
+/* Parse a string. Adjacent strings are joined. */
 static struct node *parse_string(struct parser *p)
 {
 	const struct token *first = p->at;
@@ -128,8 +128,9 @@ static struct node *parse_name(struct parser *p, bool with_ns)
 	return n->b == NULL ? NULL : n;
 }
 
-/* Up to <close>, behind the opening bracket; <pairs>: key: value. */
-static struct node *parse_items(struct parser *p, enum node_type type, enum token_type close, bool pairs, uint32_t line)
+/* Parse items up to <close>, after the opening bracket; <pairs>: each is key: value. */
+static struct node *parse_items(struct parser *p, enum node_type type, enum token_type close,
+				bool pairs, uint32_t line)
 {
 	struct node *n = jx_node_new(p, type, line), *item;
 	struct kids kids;
@@ -196,9 +197,9 @@ struct node *jx_parse_primary(struct parser *p, bool with_ns)
 	}
 }
 
-/* ---- behind an atom --------------------------------------------------------------------------------------- */
+/* ---- after an atom ----------------------------------------------------------------------- */
 
-/* a, a:b, a:b:c with any part left out. */
+/* Parse a subscript: a, a:b or a:b:c, where parts of a slice may be absent. */
 static struct node *parse_subscribed(struct parser *p, struct node *of)
 {
 	struct node *part[3] = { NULL, NULL, NULL }, *n;
@@ -282,7 +283,7 @@ static struct node *parse_argument(struct parser *p)
 	return n->a == NULL ? NULL : jx_node_done(p, n);
 }
 
-/* Positional ones first, then named ones, then *a, then **a, whatever their order was where Jinja2 lets it be another. */
+/* Parse arguments into a fixed order: positional, named, *a, **a. */
 static int parse_arguments(struct parser *p, struct node *call)
 {
 	struct node *n, *star = NULL, *starstar = NULL;
@@ -301,7 +302,8 @@ static int parse_arguments(struct parser *p, struct node *call)
 		if (n == NULL)
 			return -1;
 		if (starstar != NULL || (n->type == N_STAR && star != NULL) ||
-		    (n->type != N_KEYWORD && n->type != N_STAR && n->type != N_STARSTAR && (named || star != NULL)))
+		    (n->type != N_KEYWORD && n->type != N_STAR && n->type != N_STARSTAR &&
+		     (named || star != NULL)))
 			return jx_syntax_error(p->e, n->line, "the arguments are in an order that is not possible");
 		if (n->type == N_STAR) {
 			star = n;

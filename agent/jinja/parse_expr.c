@@ -1,13 +1,15 @@
-/* Expressions, by recursive descent, with the precedence of Jinja2 3.1:
+/* Parse expressions by recursive descent, with the precedence of Jinja2 3.1:
  *
  *	if-else  or  and  not  compare, in  + -  ~  * / // %  **  unary  . [] ()  | is
  *
- * Its oddities are kept: "~" binds closer than "+", "**" is left-associative, a filter behind a sign belongs to what the
- * sign has made, "is" takes one operand without brackets. Nesting is bounded by AST_DEPTH, of the parser's calls as well as
- * of the tree: a chain of "+" is a deep tree though no call was nested for it. */
+ * Its peculiarities are kept: "~" binds closer than "+", "**" is left-associative, a filter after a
+ * sign applies to the signed value, "is" takes one operand without brackets. AST_DEPTH bounds the
+ * nesting of the parser's calls and the depth of the tree, because a chain of "+" is a deep tree
+ * without nested calls. */
 #include "agent/jinja/parse.h"
 
-static struct node *binary(struct parser *p, enum node_type type, enum op op, struct node *a, struct node *b, uint32_t line)
+static struct node *binary(struct parser *p, enum node_type type, enum op op, struct node *a,
+			   struct node *b, uint32_t line)
 {
 	struct node *n = b == NULL ? NULL : jx_node_new(p, type, line);
 
@@ -21,7 +23,7 @@ static struct node *binary(struct parser *p, enum node_type type, enum op op, st
 
 static struct node *parse_unary(struct parser *p, bool with_filter);
 
-/* ---- operators ---------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------- */
 
 static struct node *signed_unary(struct parser *p, enum node_type type)
 {
@@ -70,7 +72,9 @@ static struct node *parse_pow(struct parser *p)
 
 static struct node *parse_math2(struct parser *p)
 {
-	static const uint8_t ops[] = { [T_MUL] = OP_MUL, [T_DIV] = OP_DIV, [T_FLOORDIV] = OP_FLOORDIV, [T_MOD] = OP_MOD };
+	static const uint8_t ops[] = {
+		[T_MUL] = OP_MUL, [T_DIV] = OP_DIV, [T_FLOORDIV] = OP_FLOORDIV, [T_MOD] = OP_MOD
+	};
 	struct node *n = parse_pow(p);
 	uint32_t line;
 	uint8_t t;
@@ -121,11 +125,11 @@ static struct node *parse_math1(struct parser *p)
 	return n;
 }
 
-/* Behind a comparing operator, if the current token is one. */
+/* Consume a comparison operator, if the current token is one. */
 static bool compare_op(struct parser *p, uint8_t *op)
 {
-	static const uint8_t ops[] = { [T_EQ] = OP_EQ, [T_NE] = OP_NE, [T_GT] = OP_GT, [T_GE] = OP_GE, [T_LT] = OP_LT,
-		[T_LE] = OP_LE };
+	static const uint8_t ops[] = { [T_EQ] = OP_EQ, [T_NE] = OP_NE, [T_GT] = OP_GT,
+				       [T_GE] = OP_GE, [T_LT] = OP_LT, [T_LE] = OP_LE };
 
 	if (p->at->type >= T_EQ && p->at->type <= T_LE) {
 		*op = ops[p->at->type];
@@ -240,7 +244,7 @@ struct node *jx_parse_expression(struct parser *p, bool with_cond)
 	return n;
 }
 
-/* ---- tuples and targets ---------------------------------------------------------------------------------------- */
+/* ---- tuples and targets ------------------------------------------------------------------ */
 
 static bool tuple_ends(const struct parser *p, const char *end)
 {
@@ -259,8 +263,9 @@ static struct node *parse_list_of(struct parser *p, enum part part, const char *
 
 	kids_init(&kids);
 	while (!tuple_ends(p, end)) {
-		item = part == PART_EXPRESSION || part == PART_NO_COND ? jx_parse_expression(p, part == PART_EXPRESSION) :
-			jx_parse_primary(p, part == PART_NS_TARGET);
+		item = part == PART_EXPRESSION || part == PART_NO_COND ?
+			       jx_parse_expression(p, part == PART_EXPRESSION) :
+			       jx_parse_primary(p, part == PART_NS_TARGET);
 		if (item == NULL)
 			return NULL;
 		kids_add(&kids, item);

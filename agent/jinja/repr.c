@@ -1,8 +1,9 @@
-/* str() and repr(): how Python prints what is not a string.
+/* str() and repr(): print values other than strings as Python does.
  *
- * A float is printed with the fewest digits that give it back, as Python does: its decimal of 1, 2, ... 17 digits is tried in
- * turn. At a power of two the nearest decimal of so many digits may lie on the side where floats are closer together while
- * the next one up would do: that one is tried, too. Floats are rare in templates; it costs up to 5 us. */
+ * A float is printed with the fewest digits that parse back to it: decimals of 1, 2, ... 17
+ * digits are tried in turn. At a power of two the nearest decimal may be on the side where
+ * floats are denser, while the next one up parses back; that one is tried too. Floats are rare
+ * in templates; one costs up to 5 us. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include "agent/jinja/run.h"
 
 
-/* ---- floats --------------------------------------------------------------------------------------------------- */
+/* ---- floats ------------------------------------------------------------------------------ */
 
-/* Digits and exponent of d.ddd * 10^exp10 in <digits> (NUL-terminated). */
+/* Split d.ddd * 10^exp10 into <digits> (NUL-terminated) and exponent. */
 static void split_digits(const char *text, char digits[32], int *exp10)
 {
 	const char *e = strchr(text, 'e');
@@ -27,7 +28,7 @@ static void split_digits(const char *text, char digits[32], int *exp10)
 	*exp10 = atoi(e + 1);
 }
 
-/* The decimal above the one in <text> (d.dddde+xx), if no 9 is in the way. */
+/* Increment the last digit of <text> (d.dddde+xx). Returns false if it is 9. */
 static bool next_up(char text[40])
 {
 	char *e = strchr(text, 'e');
@@ -58,7 +59,8 @@ static char *put(char *o, const char *p, size_t n)
 	return o + n;
 }
 
-/* The longest is -0.00012345678901234567, or with an exponent -1.2345678901234567e-308: 24 bytes. */
+/* The longest is -0.00012345678901234567, or with an exponent -1.2345678901234567e-308: 24
+ * bytes. */
 size_t jx_float_repr(double f, char out[32])
 {
 	char digits[32], *o = out;
@@ -93,9 +95,9 @@ size_t jx_float_repr(double f, char out[32])
 	return (size_t)(o - out);
 }
 
-enum { ESCAPE_STEPS = 3 };	/* of one that is written as a number */
+enum { ESCAPE_STEPS = 3 };	/* steps of a character printed as a number */
 
-/* ---- strings ----------------------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 static bool add_escaped(struct run *r, struct text *t, uint32_t c, const char *p, unsigned n)
 {
@@ -117,7 +119,7 @@ static bool add_escaped(struct run *r, struct text *t, uint32_t c, const char *p
 	return jx_text_add(r, t, out, (size_t)len);
 }
 
-/* In single quotes, unless there are some in it and no double ones. */
+/* Print a string in single quotes, or in double quotes if it has single and no double ones. */
 static bool add_string_repr(struct run *r, struct text *t, struct jval s)
 {
 	const char *p = s.s, *end = s.s + s.n;
@@ -137,7 +139,7 @@ static bool add_string_repr(struct run *r, struct text *t, struct jval s)
 	return jx_text_char(r, t, quote);
 }
 
-/* ---- the others ----------------------------------------------------------------------------------------------------- */
+/* ---- the others -------------------------------------------------------------------------- */
 
 static bool add_items(struct run *r, struct text *t, struct jval v)
 {
@@ -171,8 +173,9 @@ static bool add_range(struct run *r, struct text *t, const struct jrange *g)
 	char out[80];
 	int n;
 
-	n = snprintf(out, sizeof(out), g->step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)g->start,
-		     (long long)g->stop, (long long)g->step);
+	n = snprintf(out, sizeof(out),
+		     g->step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)",
+		     (long long)g->start, (long long)g->stop, (long long)g->step);
 	return jx_text_add(r, t, out, (size_t)n);
 }
 
@@ -181,12 +184,15 @@ static bool add_text(struct run *r, struct text *t, const char *s)
 	return jx_text_add(r, t, s, strlen(s));
 }
 
-/* dict_items([...]): what it shows is a list. */
+/* Print a view as dict_items([...]). */
 static bool add_view(struct run *r, struct text *t, struct jval v)
 {
 	struct jval l;
 
-	if (!jx_to_list(r, v, &l) || !add_text(r, t, v.aux == 'i' ? "dict_items(" : v.aux == 'k' ? "dict_keys(" : "dict_values("))
+	if (!jx_to_list(r, v, &l) || !add_text(r, t,
+					       v.aux == 'i' ? "dict_items(" :
+					       v.aux == 'k' ? "dict_keys(" :
+							      "dict_values("))
 		return false;
 	return jx_add_repr(r, t, l) && jx_text_char(r, t, ')');
 }

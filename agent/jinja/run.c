@@ -1,7 +1,8 @@
 /* Failure, budgets and printing.
  *
- * What is printed goes straight to the sink, a constant of the template as it stands there; only what a block or a macro gathers
- * is put together in the arena. The line of an error is that of the statement or expression that was run last. */
+ * Output goes directly to the sink, constants of the template without a copy. Only the text of a
+ * block or a macro is collected in the arena. The line of an error is that of the last statement
+ * or expression executed. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,7 +103,8 @@ bool jx_use_undefined(struct run *r, struct jval v)
 	}
 	if (!jx_add_repr(r, &key, *v.v))
 		return false;
-	return jx_raise(r, "UndefinedError: %s has no element " SPAN_FMT, object_name(v.aux, of), (int)key.n, key.p);
+	return jx_raise(r, "UndefinedError: %s has no element " SPAN_FMT, object_name(v.aux, of),
+			(int)key.n, key.p);
 }
 
 bool jx_no_room(struct run *r)
@@ -138,7 +140,7 @@ bool jx_deeper(struct run *r)
 	return ++r->depth <= r->limit.depth || jx_over(r, "nesting");
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static bool text_room(struct run *r, struct text *t, size_t n)
 {
@@ -184,7 +186,7 @@ bool jx_text_continue(struct run *r, struct text *t, struct jval v)
 	if (r->last.p == NULL || v.s != r->last.p || v.n != r->last.n)
 		return jx_text_add(r, t, v.s, v.n);
 	*t = r->last;
-	r->last.p = NULL;	/* one may write there */
+	r->last.p = NULL;	/* the caller may write into that room */
 	return true;
 }
 
@@ -243,12 +245,15 @@ bool jinja_text_sink(void *arg, const char *p, size_t n, enum jinja_origin origi
 	return true;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- rendering --------------------------------------------------------------------------- */
 
-enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars, const struct jinja_time *now,
-			       const struct jinja_limits *limits, jinja_sink *sink, void *arg, struct jinja_error *why)
+enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars,
+			       const struct jinja_time *now, const struct jinja_limits *limits,
+			       jinja_sink *sink, void *arg, struct jinja_error *why)
 {
-	struct run r = { .t = t, .m = m, .vars = vars, .now = now, .limit = *limits, .sink = sink, .arg = arg };
+	struct run r = {
+		.t = t, .m = m, .vars = vars, .now = now, .limit = *limits, .sink = sink, .arg = arg
+	};
 
 	r.rec = jx_take(&r, sizeof(*r.rec) + t->n_slots * sizeof(r.rec->slot[0]));
 	if (r.rec != NULL) {
@@ -263,7 +268,7 @@ enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const
 	return r.code;
 }
 
-static const struct hash_key no_key;	/* a template has no dict that is hashed */
+static const struct hash_key no_key;	/* compiling creates no dict that is hashed */
 
 struct jinja *jinja_compile(struct span text, struct err *e)
 {
@@ -280,7 +285,8 @@ struct jinja *jinja_compile(struct span text, struct err *e)
 	}
 	if (utf8_check(text, NULL, e) < 0)
 		goto fail;
-	if (jx_lex(t->mem, text, &tokens, e) != 0 || jx_parse(t->mem, &tokens, &t->body, e) != 0 || jx_scope_resolve(t, e) != 0)
+	if (jx_lex(t->mem, text, &tokens, e) != 0 || jx_parse(t->mem, &tokens, &t->body, e) != 0 ||
+	    jx_scope_resolve(t, e) != 0)
 		goto fail;
 	t->bytes = sizeof(*t) + jinja_mem_used(t->mem);
 	return t;

@@ -1,19 +1,21 @@
-/* Which names are one variable, and where it is kept.
+/* Decide which names are one variable, and assign slots.
  *
- * Jinja2 compiles a template to Python, with one Python variable for each name of each scope, and what a variable is when its
- * scope is entered is settled then (jinja2/idtracking.py): nothing, the caller's variable of that name, or the variable of
- * that name in a scope around it. That has consequences that templates rely on without knowing: a "set" in a loop is
- * forgotten with every turn; a name that is set anywhere at the top is that variable in every macro, also in those above it;
- * a name set in one branch only is the caller's when the branch is not taken. So the same is done here, in the same order:
+ * Jinja2 compiles a template to Python with one Python variable per name and scope. It also
+ * fixes the initial value of each variable when its scope is entered (jinja2/idtracking.py):
+ * undefined, the caller's variable of that name, or that of an enclosing scope. Templates rely
+ * on the consequences: a "set" in a loop is lost after every turn; a name set anywhere at the
+ * top level is that variable in every macro, also in earlier ones; a name set in one branch only
+ * is the caller's if the branch is not taken. This file does the same in the same order:
  *
- *	look(scope)	walk what belongs to the scope itself, in the order of Python's visitor, and note loads and stores
- *	place(scope)	give each name its slot; at a for, macro or block: a scope of its own, look, place
+ *	look(scope)	visit the nodes of the scope itself, in the order of Python's visitor, and note
+ *			loads and stores
+ *	place(scope)	assign a slot to each name; for a for, macro or block: new scope, look, place
  *
- * Scopes: a loop's body, its else and its filter; a macro; a call block; a block of set, filter, with. Not:
- * the branches of an if,
- * which are looked at one by one and joined. A macro has a record of slots of its own, all other scopes use that of the
- * function they are in. Unknown filters and tests are refused here too: Jinja2 lets them pass within branches until they
- * are reached, and it is here that branches are known. */
+ * Scopes are: a loop's body, its else and its filter; a macro; a call block; a block of set,
+ * filter, with. The branches of an if are not scopes; they are visited one by one and joined. A
+ * macro has a record of slots of its own; other scopes use the record of their function. Unknown
+ * filters and tests are rejected here too, because Jinja2 allows them in branches that are not
+ * executed, and branches are known here. */
 #include "agent/jinja/ast.h"
 #include "agent/jinja/run.h"
 
@@ -29,7 +31,7 @@ struct known_name {
 	uint32_t slot;
 };
 
-/* The states by name: <n> of them, of names that came later nothing is known. */
+/* States of the first <n> names; later names have none. */
 struct states {
 	struct state *v;
 	uint32_t n, room;
@@ -37,7 +39,7 @@ struct states {
 
 struct frame {
 	struct frame *parent;
-	uint32_t *n_slots;	/* of the function it is in */
+	uint32_t *n_slots;	/* slots of the enclosing function */
 	struct known_name *name;
 	uint32_t n, room;
 	struct states st;
@@ -66,7 +68,7 @@ static bool has(const struct frame *f, const struct states *st, struct span name
 	return true;
 }
 
-/* In <f> or a scope around it. */
+/* Find a name in <f> or an enclosing scope. */
 static bool find(const struct frame *f, struct span name, uint16_t *up, uint32_t *slot)
 {
 	*up = 0;
@@ -160,7 +162,7 @@ static void load(struct frame *f, struct states *st, struct span name)
 		define(f, st, name, LOAD_RESOLVE, false);
 }
 
-/* ---- look ------------------------------------------------------------------------------------------------ */
+/* ---- look -------------------------------------------------------------------------------- */
 
 static void look(struct frame *f, struct states *st, const struct node *n);
 
@@ -184,7 +186,8 @@ static struct states copy_of(struct frame *f, const struct states *st)
 	return c;
 }
 
-/* A name that is stored in some of the branches and not before: behind them it is what it was, or the caller's. */
+/* Join the states of a name after branches. If only some branches store it and nothing did
+ * before, it is the caller's variable in the others. */
 static void join_name(struct frame *f, struct states *st, const struct states branch[3], uint32_t i)
 {
 	struct state *s = state_of(f, st, f->name[i].name);
@@ -285,7 +288,7 @@ static void look(struct frame *f, struct states *st, const struct node *n)
 	look_all(f, st, n->alt);
 }
 
-/* ---- place ----------------------------------------------------------------------------------------------- */
+/* ---- place ------------------------------------------------------------------------------- */
 
 static int place(struct frame *f, struct node *n, bool soft);
 
@@ -306,7 +309,7 @@ static void inner(struct frame *f, struct frame *parent, uint32_t *n_slots)
 	f->e = parent->e;
 }
 
-/* What is to be done when the scope is entered. */
+/* Record the loads to perform when the scope is entered. */
 static int close_frame(struct frame *f, struct scope *s)
 {
 	const struct state *st;
@@ -334,7 +337,8 @@ static bool uses(const struct node *n, struct span name)
 			return true;
 		if (n->fn != NULL && uses(n->fn->defaults, name))
 			return true;
-		if (uses(n->a, name) || uses(n->b, name) || uses(n->c, name) || uses(n->kids, name) || uses(n->alt, name))
+		if (uses(n->a, name) || uses(n->b, name) || uses(n->c, name) ||
+		    uses(n->kids, name) || uses(n->alt, name))
 			return true;
 	}
 	return false;
@@ -371,13 +375,13 @@ static int place_for(struct frame *f, struct node *n, bool soft)
 
 		find(&body, SPAN("loop"), &up, &n->slot);
 	}
-	if (place(f, n->b, soft) != 0 || place(&body, n->a, false) != 0 || place_all(&body, n->kids, false) != 0 ||
-	    place_all(&other, n->alt, false) != 0)
+	if (place(f, n->b, soft) != 0 || place(&body, n->a, false) != 0 ||
+	    place_all(&body, n->kids, false) != 0 || place_all(&other, n->alt, false) != 0)
 		return -1;
 	return n->c == NULL ? 0 : place(&filter, n->c, false);
 }
 
-/* A special parameter of a macro: its slot if the body asks for it, else -1. */
+/* Return the slot of a special parameter of a macro, or -1 if the body does not use it. */
 static int32_t special(struct frame *f, const struct function *fn, const char *name)
 {
 	const struct node *p;
@@ -410,8 +414,8 @@ static int place_function(struct frame *f, struct function *fn)
 	fn->caller = special(&in, fn, "caller");
 	fn->kwargs = special(&in, fn, "kwargs");
 	fn->varargs = special(&in, fn, "varargs");
-	if (close_frame(&in, &fn->scope) != 0 || place_all(&in, fn->params, false) != 0 || place_all(&in, fn->defaults,
-	     false) != 0)
+	if (close_frame(&in, &fn->scope) != 0 || place_all(&in, fn->params, false) != 0 ||
+	    place_all(&in, fn->defaults, false) != 0)
 		return -1;
 	return place_all(&in, fn->body, false);
 }
@@ -427,7 +431,7 @@ static struct scope *scope_new(struct frame *f)
 	return s;
 }
 
-/* set, filter and with: a scope in the same function. */
+/* Open a scope in the same function, for set, filter and with. */
 static int place_block(struct frame *f, struct node *n, bool soft)
 {
 	struct frame in;
@@ -459,7 +463,9 @@ static int place_name(struct frame *f, struct node *n)
 {
 	if (find(f, n->name, &n->up, &n->slot))
 		return 0;
-	return jx_syntax_error(f->e, n->line, "the name '" SPAN_FMT "' is in a place where it means nothing", SPAN_ARG(n->name));
+	return jx_syntax_error(f->e, n->line,
+			       "the name '" SPAN_FMT "' is in a place where it means nothing",
+			       SPAN_ARG(n->name));
 }
 
 static int check_known(struct frame *f, struct node *n, bool soft)
@@ -468,7 +474,8 @@ static int check_known(struct frame *f, struct node *n, bool soft)
 
 	n->soft = soft;
 	if (n->id == NAME_REFUSED)
-		return jx_syntax_error(f->e, n->line, "the %s '" SPAN_FMT "' is not known here", what, SPAN_ARG(n->name));
+		return jx_syntax_error(f->e, n->line, "the %s '" SPAN_FMT "' is not known here",
+				       what, SPAN_ARG(n->name));
 	if (n->id == NAME_UNKNOWN && !soft)
 		return jx_syntax_error(f->e, n->line, "no %s is named '" SPAN_FMT "'", what, SPAN_ARG(n->name));
 	return 0;

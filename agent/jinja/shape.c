@@ -1,15 +1,16 @@
-/* shape.c - whether a template walks through the parts of a message's content.
+/* shape.c - detect if a template loops over the parts of a message's content.
  *
- * vLLM (renderers/hf.py, _detect_content_format) gives content as a list of parts to templates that do, and as one text to the
- * others. Its rule, kept here with what it does not see: a loop counts when what it walks through is the content of a name that
- * walks through "messages", or through a name that was set to messages, filters, tests and slices in between or not; scopes do not
- * matter. A loop over two names at once there means it does not know: text. */
+ * vLLM (renderers/hf.py, _detect_content_format) passes content as a list of parts to such
+ * templates and as one text to others. Its rule is followed here with its blind spots: a loop
+ * counts if it iterates over the content of a name that iterates over "messages", or over a name
+ * that was set to messages, with filters, tests and slices ignored. Scopes do not matter. A loop
+ * over two names at once means text. */
 #include "agent/jinja/ast.h"
 #include "agent/jinja/jinja.h"
 
 #define NAMES_MAX	64
 
-/* Names that stand for one thing. */
+/* Names with one meaning. */
 struct names {
 	struct span of[NAMES_MAX];
 	unsigned n;
@@ -46,11 +47,11 @@ static bool is_content(const struct node *n)
 {
 	if (n->type == N_GETATTR)
 		return span_eq(jval_span(n->value), SPAN("content"));	/* a constant text */
-	return n->type == N_GETITEM && n->b != NULL && n->b->type == N_CONST && n->b->value.kind == JV_STR &&
-	       span_eq(jval_span(n->b->value), SPAN("content"));
+	return n->type == N_GETITEM && n->b != NULL && n->b->type == N_CONST &&
+	       n->b->value.kind == JV_STR && span_eq(jval_span(n->b->value), SPAN("content"));
 }
 
-/* <n> without the filters, tests and slices around it. */
+/* Return <n> without the filters, tests and slices around it. */
 static const struct node *bare(const struct node *n)
 {
 	while (n != NULL && (n->type == N_FILTER || n->type == N_TEST || n->type == N_SLICE))
@@ -65,7 +66,9 @@ static void look_at(struct walk *w, const struct node *n)
 
 	if (from == NULL || (n->type == N_SET) != (w->what == WALK_SETS))
 		return;
-	hit = w->what == WALK_CONTENT ? is_content(from) && from->a != NULL && is_one(&w->messages, from->a) : is_one(&w->lists, from);
+	hit = w->what == WALK_CONTENT ?
+		      is_content(from) && from->a != NULL && is_one(&w->messages, from->a) :
+		      is_one(&w->lists, from);
 	if (!hit)
 		return;
 	if (n->a == NULL || n->a->type != N_NAME)
@@ -76,7 +79,7 @@ static void look_at(struct walk *w, const struct node *n)
 		note(w->what == WALK_SETS ? &w->lists : &w->messages, n->a->name);
 }
 
-/* Every node below, as deep as the parser lets them be. */
+/* Visit every node below <n>. The parser bounds the depth. */
 static void visit(struct walk *w, const struct node *n)
 {
 	for (; n != NULL; n = n->next) {

@@ -1,12 +1,15 @@
-/* strftime_now(): datetime.now().strftime(format), of the time that the caller gives. Names are English, as engines run
- * without a locale of their own; there is no time zone, so %Z and %z print nothing. "%-d" (no zero in front) is glibc's. */
+/* strftime_now(): datetime.now().strftime(format) for the time given by the caller. Names are
+ * English, because engines run without a locale. There is no time zone, so %Z and %z print
+ * nothing. "%-d" (no leading zero) is an extension of glibc. */
 #include <stdio.h>
 
 #include "agent/jinja/run.h"
 
-static const char *const days[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
-static const char *const months[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September",
-				      "October", "November", "December" };
+static const char *const days[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
+				    "Thursday", "Friday", "Saturday" };
+static const char *const months[] = { "January",   "February", "March",    "April",
+				      "May",       "June",     "July",     "August",
+				      "September", "October",  "November", "December" };
 
 static int day_of_year(const struct jinja_time *t)
 {
@@ -16,7 +19,8 @@ static int day_of_year(const struct jinja_time *t)
 	return before[t->month - 1] + t->day + (leap && t->month > 2);
 }
 
-/* 0: Sunday. Days since 1 January of the year 1, a Monday. */
+/* Return the day of the week, 0 for Sunday, from the days since 1 January of the year 1, a
+ * Monday. */
 static int day_of_week(const struct jinja_time *t)
 {
 	int y = t->year - 1;
@@ -27,7 +31,11 @@ static int day_of_week(const struct jinja_time *t)
 static bool add_number(struct run *r, struct text *t, int v, int width, char flag)
 {
 	char out[16];
-	int n = snprintf(out, sizeof(out), flag == '-' ? "%d" : flag == '_' ? "%*d" : "%0*d", flag == '-' ? v : width, v);
+	int n = snprintf(out, sizeof(out),
+			 flag == '-' ? "%d" :
+			 flag == '_' ? "%*d" :
+				       "%0*d",
+			 flag == '-' ? v : width, v);
 
 	return jx_text_add(r, t, out, (size_t)n);
 }
@@ -37,9 +45,11 @@ static bool add_name(struct run *r, struct text *t, const char *name, bool whole
 	return jx_text_add(r, t, name, whole ? strlen(name) : 3);
 }
 
-static bool add_all(struct run *r, struct text *t, const struct jinja_time *now, const char *directives);
+static bool add_all(struct run *r, struct text *t, const struct jinja_time *now,
+		    const char *directives);
 
-static bool add_directive(struct run *r, struct text *t, const struct jinja_time *now, char d, char flag)
+static bool add_directive(struct run *r, struct text *t, const struct jinja_time *now, char d,
+			  char flag)
 {
 	int wday = day_of_week(now), yday = day_of_year(now);
 

@@ -1,4 +1,4 @@
-/* Tests: what stands behind "is". */
+/* Tests: the right operand of "is". */
 #include "agent/jinja/run.h"
 
 typedef bool test(struct run *r, struct jval v, struct jval arg, bool *is);
@@ -69,11 +69,11 @@ static bool t_mapping(struct run *r, struct jval v, struct jval arg, bool *is)
 	return true;
 }
 
-/* It has a length and brackets. */
+/* Tell if the value has a length and can be subscripted. */
 static bool t_sequence(struct run *r, struct jval v, struct jval arg, bool *is)
 {
-	*is = v.kind == JV_STR || v.kind == JV_LIST || v.kind == JV_TUPLE || v.kind == JV_DICT || v.kind == JV_RANGE ||
-	      is_undef(v);
+	*is = v.kind == JV_STR || v.kind == JV_LIST || v.kind == JV_TUPLE || v.kind == JV_DICT ||
+	      v.kind == JV_RANGE || is_undef(v);
 	return true;
 }
 
@@ -85,7 +85,8 @@ static bool t_iterable(struct run *r, struct jval v, struct jval arg, bool *is)
 
 static bool t_callable(struct run *r, struct jval v, struct jval arg, bool *is)
 {
-	*is = v.kind == JV_MACRO || v.kind == JV_FUNC || v.kind == JV_METHOD || v.kind == JV_LOOP || is_undef(v);
+	*is = v.kind == JV_MACRO || v.kind == JV_FUNC || v.kind == JV_METHOD || v.kind == JV_LOOP ||
+	      is_undef(v);
 	return true;
 }
 
@@ -95,7 +96,8 @@ static bool t_escaped(struct run *r, struct jval v, struct jval arg, bool *is)
 	return true;
 }
 
-/* "is" is known of what there is one of; of other values it depends on how Python keeps them. */
+/* Python's "is" is supported for None, True and False only; for other values it depends on how
+ * Python stores them. */
 static bool t_sameas(struct run *r, struct jval v, struct jval arg, bool *is)
 {
 	if (v.kind != arg.kind)
@@ -190,21 +192,49 @@ static bool t_in(struct run *r, struct jval v, struct jval arg, bool *is)
 
 static const struct {
 	const char *name;
-	test *run;		/* NULL: Jinja2 has it */
+	test *run;		/* NULL: a test of Jinja2 that is not supported */
 	bool arg;
 } tests[] = {
 	{ "", NULL, false },
-	{ "defined", t_defined, false }, { "string", t_string, false }, { "none", t_none, false },
-	{ "mapping", t_mapping, false }, { "iterable", t_iterable, false }, { "undefined", t_undefined, false },
-	{ "sequence", t_sequence, false }, { "false", t_false, false }, { "true", t_true, false },
-	{ "boolean", t_boolean, false }, { "number", t_number, false }, { "integer", t_integer, false },
-	{ "float", t_float, false }, { "callable", t_callable, false }, { "escaped", t_escaped, false },
-	{ "lower", t_lower, false }, { "upper", t_upper, false }, { "odd", t_odd, false }, { "even", t_even, false },
-	{ "divisibleby", t_divisibleby, true }, { "sameas", t_sameas, true }, { "in", t_in, true },
-	{ "eq", t_eq, true }, { "equalto", t_eq, true }, { "==", t_eq, true }, { "ne", t_ne, true }, { "!=", t_ne, true },
-	{ "gt", t_gt, true }, { "greaterthan", t_gt, true }, { ">", t_gt, true }, { "ge", t_ge, true }, { ">=", t_ge, true },
-	{ "lt", t_lt, true }, { "lessthan", t_lt, true }, { "<", t_lt, true }, { "le", t_le, true }, { "<=", t_le, true },
-	{ "filter", NULL, true }, { "test", NULL, true },
+	{ "defined", t_defined, false },
+	{ "string", t_string, false },
+	{ "none", t_none, false },
+	{ "mapping", t_mapping, false },
+	{ "iterable", t_iterable, false },
+	{ "undefined", t_undefined, false },
+	{ "sequence", t_sequence, false },
+	{ "false", t_false, false },
+	{ "true", t_true, false },
+	{ "boolean", t_boolean, false },
+	{ "number", t_number, false },
+	{ "integer", t_integer, false },
+	{ "float", t_float, false },
+	{ "callable", t_callable, false },
+	{ "escaped", t_escaped, false },
+	{ "lower", t_lower, false },
+	{ "upper", t_upper, false },
+	{ "odd", t_odd, false },
+	{ "even", t_even, false },
+	{ "divisibleby", t_divisibleby, true },
+	{ "sameas", t_sameas, true },
+	{ "in", t_in, true },
+	{ "eq", t_eq, true },
+	{ "equalto", t_eq, true },
+	{ "==", t_eq, true },
+	{ "ne", t_ne, true },
+	{ "!=", t_ne, true },
+	{ "gt", t_gt, true },
+	{ "greaterthan", t_gt, true },
+	{ ">", t_gt, true },
+	{ "ge", t_ge, true },
+	{ ">=", t_ge, true },
+	{ "lt", t_lt, true },
+	{ "lessthan", t_lt, true },
+	{ "<", t_lt, true },
+	{ "le", t_le, true },
+	{ "<=", t_le, true },
+	{ "filter", NULL, true },
+	{ "test", NULL, true },
 };
 
 uint16_t jx_test_id(struct span name)
@@ -217,14 +247,16 @@ uint16_t jx_test_id(struct span name)
 	return NAME_UNKNOWN;
 }
 
-bool jx_test_call(struct run *r, unsigned id, struct span name, struct jval v, const struct args *a, bool *out)
+bool jx_test_call(struct run *r, unsigned id, struct span name, struct jval v, const struct args *a,
+		  bool *out)
 {
 	if (id == NAME_UNKNOWN)
 		return jx_raise(r, "TemplateRuntimeError: No test named '" SPAN_FMT "' found.", SPAN_ARG(name));
 	if (id == NAME_REFUSED || a->n_kw > 0)
 		return jx_unknown(r, "the test " SPAN_FMT " in this form", SPAN_ARG(name));
 	if (a->n != tests[id].arg)
-		return jx_raise(r, "TypeError: the test " SPAN_FMT " takes %u arguments but %u were given", SPAN_ARG(name),
-			     tests[id].arg, a->n);
+		return jx_raise(
+			r, "TypeError: the test " SPAN_FMT " takes %u arguments but %u were given",
+			SPAN_ARG(name), tests[id].arg, a->n);
 	return tests[id].run(r, v, a->n > 0 ? a->v[0] : jval_none(), out);
 }

@@ -1,12 +1,13 @@
-/* json.dumps() as Hugging Face's tojson calls it: ensure_ascii=False unless asked for, the separators and the indent that are
- * given. Keys that are not strings become strings, as Python makes them; what JSON does not have raises as there. */
+/* json.dumps() as Hugging Face's tojson calls it: ensure_ascii=False by default, with the given
+ * separators and indent. Keys that are not strings are converted as in Python; values that JSON
+ * lacks raise the same error. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/jinja/run.h"
 
-enum { LOOK_BYTES = 4 };	/* each byte of a string is looked at by itself: as long as copying four */
+enum { LOOK_BYTES = 4 };	/* examining a byte of a string costs as much as copying four */
 
 struct writer {
 	struct run *r;
@@ -19,7 +20,7 @@ static bool add(struct writer *w, const char *p, size_t n)
 	return jx_text_add(w->r, &w->t, p, n);
 }
 
-/* ---- strings -------------------------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 static const char *short_escape(uint32_t c)
 {
@@ -42,7 +43,7 @@ static const char *short_escape(uint32_t c)
 	return NULL;
 }
 
-/* \uXXXX: returns <out>. */
+/* Write \uXXXX to <out>. Returns <out>. */
 static const char *put_unit(char out[6], uint32_t unit)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -70,7 +71,7 @@ static bool add_escape(struct writer *w, uint32_t c)
 	return add(w, out, 12);
 }
 
-/* Runs of what stands for itself are copied whole. */
+/* Write a string. Runs of literal characters are copied at once. */
 static bool add_string(struct writer *w, struct jval s)
 {
 	const char *p = s.s, *end = s.s + s.n, *from = p;
@@ -94,7 +95,7 @@ static bool add_string(struct writer *w, struct jval s)
 	return add(w, from, (size_t)(end - from)) && add(w, "\"", 1);
 }
 
-/* ---- layout ---------------------------------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------ */
 
 static bool indented(const struct writer *w)
 {
@@ -106,7 +107,7 @@ static bool add_spaces(struct writer *w, size_t n)
 	static const char spaces[] = "                                                                ";
 	size_t k;
 
-	if (!jx_step_bytes(w->r, n * 2 * LOOK_BYTES))	/* a text that grows is copied, and its pages are new */
+	if (!jx_step_bytes(w->r, n * 2 * LOOK_BYTES))	/* growing copies the text to new pages */
 		return false;
 	for (; n > 0; n -= k) {
 		k = n < sizeof(spaces) - 1 ? n : sizeof(spaces) - 1;
@@ -174,12 +175,14 @@ static bool add_key(struct writer *w, struct jval k)
 	case JV_NONE: case JV_BOOL:
 		return add(w, "\"", 1) && add_value(w, k, 0) && add(w, "\"", 1);
 	}
-	return jx_raise(w->r, "TypeError: keys must be str, int, float, bool or None, not %s", jval_type(k.kind));
+	return jx_raise(w->r, "TypeError: keys must be str, int, float, bool or None, not %s",
+			jval_type(k.kind));
 }
 
 static int by_key(const void *a, const void *b)
 {
-	const struct jval *x = &((const struct jdict_entry *)a)->key, *y = &((const struct jdict_entry *)b)->key;
+	const struct jval *x = &((const struct jdict_entry *)a)->key,
+			  *y = &((const struct jdict_entry *)b)->key;
 	int c = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
 
 	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
@@ -212,9 +215,10 @@ static bool add_dict(struct writer *w, const struct jdict *d, unsigned level)
 	if (!add(w, "{", 1) || (w->style->sort && !sorted(w->r, d, &e)))
 		return false;
 	for (i = 0; i < d->n; i++)
-		if ((i > 0 && !add(w, w->style->comma.s, w->style->comma.n)) || !new_line(w, level + 1) || !add_key(w,
-		     e[i].key) ||
-		    !add(w, w->style->colon.s, w->style->colon.n) || !add_value(w, e[i].value, level + 1))
+		if ((i > 0 && !add(w, w->style->comma.s, w->style->comma.n)) ||
+		    !new_line(w, level + 1) || !add_key(w, e[i].key) ||
+		    !add(w, w->style->colon.s, w->style->colon.n) ||
+		    !add_value(w, e[i].value, level + 1))
 			return false;
 	return new_line(w, level) && add(w, "}", 1);
 }

@@ -1,6 +1,7 @@
-/* UTF-8 and what Python's strings know of characters. Templates are checked when they are compiled and values when they are read,
- * so text is valid UTF-8 here. The functions stay within their bounds for any bytes all the same, and no character has more than
- * CHAR_BYTES_MAX. Tables are searched by halves, and only for characters beyond ASCII. */
+/* UTF-8, and the character properties of Python's strings. Text is valid UTF-8 here, because
+ * templates are checked at compile time and values when they are read. The functions stay within
+ * bounds for any bytes all the same, and no character takes more than CHAR_BYTES_MAX. Tables are
+ * searched by bisection and for characters beyond ASCII only. */
 #include "agent/jinja/run.h"
 #include "agent/jinja/unicode_table.h"
 
@@ -24,7 +25,8 @@ unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c)
 	}
 	if (left < 4)
 		return 1;
-	*c = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 | (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
+	*c = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 |
+	     (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
 	return 4;
 }
 
@@ -56,8 +58,8 @@ bool jx_is_space_char(uint32_t c)
 {
 	if (c < 0x80)
 		return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20);
-	return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-		c == 0x202f || c == 0x205f || c == 0x3000;
+	return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+	       c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 unsigned jx_space_at(const char *p, const char *end)

@@ -1,12 +1,13 @@
-/* Memory in chunks, dicts, and equality.
+/* The arena, dicts, and equality.
  *
- * Chunks double from 16 KiB to 1 MiB; one is kept over a reset, so that a thread that renders again and again asks the
- * machine for nothing. The block that was taken last can grow in place (jinja_mem_grow): text that is put together piece by
- * piece is then copied only when a chunk is full.
+ * Chunks double from 16 KiB to 1 MiB. One is kept over a reset, so that a thread that renders
+ * repeatedly allocates nothing. The last block can grow in place (jinja_mem_grow), so that text
+ * built piece by piece is copied only when a chunk is full.
  *
- * Dicts of up to 8 entries are looked at one by one, which is quicker than a hash for what messages are made of: length
- * first, then bytes. Larger ones (a tool's properties, hostile bodies) have an index hashed with the caller's secret, so
- * nobody outside can make names collide. Numbers that are equal in Python (1, 1.0, True) hash the same. */
+ * Dicts of up to 8 entries are searched linearly, which is faster than a hash for the dicts of
+ * messages: lengths are compared first, then bytes. Larger ones (a tool's properties, hostile
+ * bodies) have an index hashed with the caller's secret, so that no client can make names
+ * collide. Numbers that are equal in Python (1, 1.0, True) have equal hashes. */
 #include <errno.h>
 #include <math.h>
 
@@ -16,9 +17,10 @@
 
 #define CHUNK_MIN	16384
 #define CHUNK_MAX	(1u << 20)
-#define SCAN_MAX	8	/* entries that are looked at one by one */
+#define SCAN_MAX	8	/* entries of a dict without an index */
 #define EQ_DEPTH	200
-#define EQ_WORK		(1u << 20)	/* pairs of values, and 64 bytes of text: for keys, and for whoever counts no steps */
+/* pairs of values, or 64 bytes of text each; for callers that count no steps */
+#define EQ_WORK		(1u << 20)
 
 struct chunk {
 	struct chunk *next;
@@ -27,8 +29,8 @@ struct chunk {
 };
 
 struct jinja_mem {
-	struct chunk *chunks;		/* the one that is filled first */
-	size_t total, max;		/* bytes of all chunks */
+	struct chunk *chunks;		/* the first one is being filled */
+	size_t total, max;		/* bytes of all chunks; their bound */
 	const struct hash_key *key;
 	bool full;
 };
@@ -57,7 +59,7 @@ void jinja_mem_free(struct jinja_mem *m)
 	mem_free(m);
 }
 
-/* The largest one stays: the chunk that was added last is. */
+/* Free all chunks but the one added last, which is the largest. */
 void jinja_mem_reset(struct jinja_mem *m)
 {
 	struct chunk *c, *next;
@@ -138,7 +140,7 @@ void *jinja_mem_take(struct jinja_mem *m, size_t n)
 	char *p;
 
 	if (n > m->max)
-		n = m->max + 1;		/* too much, and no overflow below */
+		n = m->max + 1;		/* exceeds the bound without overflow below */
 	n = (n + 15) & ~(size_t)15;
 	if (c == NULL || n > c->room - c->used)
 		return take_in_new_chunk(m, n);
@@ -153,7 +155,8 @@ void *jinja_mem_grow(struct jinja_mem *m, void *p, size_t n, size_t want)
 	size_t old = (n + 15) & ~(size_t)15, new = (want + 15) & ~(size_t)15;
 	char *q;
 
-	if (p != NULL && c != NULL && (char *)p + old == c->bytes + c->used && new >= old && new - old <= c->room - c->used) {
+	if (p != NULL && c != NULL && (char *)p + old == c->bytes + c->used &&
+	    new >= old &&new - old <= c->room - c->used) {
 		c->used += new - old;
 		return p;
 	}
@@ -163,7 +166,7 @@ void *jinja_mem_grow(struct jinja_mem *m, void *p, size_t n, size_t want)
 	return q;
 }
 
-/* ---- numbers and strings as keys ----------------------------------------------------------------- */
+/* ---- numbers and strings as keys --------------------------------------------------------- */
 
 static bool is_integral(struct jval v, int64_t *i)
 {
@@ -171,7 +174,8 @@ static bool is_integral(struct jval v, int64_t *i)
 		*i = v.i;
 		return true;
 	}
-	if (v.kind != JV_FLOAT || !(v.f >= -9223372036854775808.0 && v.f < 9223372036854775808.0) || v.f != floor(v.f))
+	if (v.kind != JV_FLOAT || !(v.f >= -9223372036854775808.0 && v.f < 9223372036854775808.0) ||
+	    v.f != floor(v.f))
 		return false;
 	*i = (int64_t)v.f;
 	return true;
@@ -203,10 +207,11 @@ static uint64_t key_hash(const struct hash_key *key, struct jval k)
 		return hash64(key, &i, sizeof(i));
 	if (k.kind == JV_FLOAT)
 		return hash64(key, &k.f, sizeof(k.f));
-	return k.kind;		/* None, tuples: few are ever keys */
+	return k.kind;		/* None and tuples, which are rarely keys */
 }
 
-/* One value may stand in a tuple many times, and that in another: there is no end to it but <left>. */
+/* Tell if a value can be a key. <left> bounds the work, because nested tuples may repeat one value
+ * exponentially often. */
 static bool hashable_at(struct jval v, unsigned depth, uint32_t *left)
 {
 	uint32_t i;
@@ -226,7 +231,7 @@ bool jval_hashable(struct jval v)
 	return hashable_at(v, 0, &left);
 }
 
-/* ---- dicts --------------------------------------------------------------------------------------- */
+/* ---- dicts ------------------------------------------------------------------------------- */
 
 struct jval jval_dict(struct jinja_mem *m, uint32_t room)
 {
@@ -254,7 +259,7 @@ static inline bool key_eq(struct jval a, struct jval b)
 	return jval_eq(a, b);
 }
 
-/* The place in the index where <key> is, or would be. */
+/* Return the index slot of <key>, or the free slot for it. */
 static uint32_t *place_of(const struct jdict *d, struct jval key)
 {
 	uint64_t at = key_hash(d->key, key);
@@ -325,7 +330,8 @@ bool jdict_put(struct jinja_mem *m, struct jdict *d, struct jval key, struct jva
 	}
 	if (!make_room(m, d))
 		return false;
-	if (d->n >= SCAN_MAX && (d->n + 1) * 2 > d->slots && !make_index(m, d, d->slots ? d->slots * 2 : SCAN_MAX * 4))
+	if (d->n >= SCAN_MAX && (d->n + 1) * 2 > d->slots &&
+	    !make_index(m, d, d->slots ? d->slots * 2 : SCAN_MAX * 4))
 		return false;
 	d->entry[d->n] = (struct jdict_entry){ key, value };
 	d->n++;
@@ -339,7 +345,7 @@ bool jdict_put_str(struct jinja_mem *m, struct jdict *d, const char *key, struct
 	return jdict_put(m, d, jval_str(key, strlen(key)), value);
 }
 
-/* ---- truth and equality ---------------------------------------------------------------------------- */
+/* ---- truth and equality ------------------------------------------------------------------ */
 
 bool jval_truth(struct jval v)
 {
@@ -363,7 +369,7 @@ bool jval_truth(struct jval v)
 
 static bool eq_at(struct jval a, struct jval b, unsigned depth, uint64_t *left);
 
-/* False, and nothing is left: it is too much. */
+/* Charge <n> units. Returns false, with nothing left, if the bound is exceeded. */
 static bool spend(uint64_t *left, uint64_t n)
 {
 	bool enough = n < *left;
@@ -446,7 +452,7 @@ bool jval_eq(struct jval a, struct jval b)
 	return jval_eq_within(a, b, &left);
 }
 
-/* ---- strings ----------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 bool jval_ascii(struct jval s)
 {
