@@ -205,17 +205,25 @@ static bool is_no_number(const struct metrics *m)
 	return false;
 }
 
+/* The share of its blocks that an engine can use: vLLM keeps one of them as the block of nothing. */
+static double usable_share(const struct metrics *m, double blocks)
+{
+	bool one_less = rows[m->row].name.p[0] == 'v' && blocks > 1;
+
+	return one_less ? (blocks - 1) / blocks : 1;
+}
+
 static void note_config(struct metrics *m)
 {
 	double size = (double)m->of_label[LABEL_BLOCK_SIZE], blocks = (double)m->of_label[LABEL_BLOCKS];
-	double tokens = (double)m->of_label[LABEL_TOKENS];
+	double tokens = (double)m->of_label[LABEL_TOKENS], share = usable_share(m, blocks);
 
 	if (size > 0 && (m->block_size == 0 || size < m->block_size))
 		m->block_size = size;
 	if (size > 0 && blocks > 0 && size * blocks < COUNT_MAX)
-		m->blocks_tokens += size * blocks;
+		m->blocks_tokens += size * blocks * share;
 	if (tokens > 0 && tokens < COUNT_MAX)
-		m->cache_tokens += tokens;
+		m->cache_tokens += tokens * share;
 }
 
 static bool another_view(const struct metrics *m)
@@ -549,7 +557,7 @@ static uint64_t capacity_of(const struct metrics *m, double block_size)
 		tokens = m->blocks_tokens;
 	if (tokens == 0)
 		tokens = sum_of(m, BLOCKS, 0) * block_size;
-	return tokens < COUNT_MAX ? (uint64_t)tokens : 0;
+	return tokens < COUNT_MAX ? (uint64_t)(tokens + 0.5) : 0;
 }
 
 int metrics_end(struct metrics *m, struct engine_report *r)

@@ -21,6 +21,7 @@
  *     adapters      lora_requests_info            -                            -
  *
  *     These names have the prefix "vllm:", "sglang:" or "trtllm_".
+ *     vLLM never uses one of its blocks, but counts it among its tokens; <capacity> leaves it out.
  *
  * An engine never removes a series of lora_requests_info; its value is the time when its labels
  * were last set. The newest series is therefore the current state, and older ones tell which

@@ -3,7 +3,7 @@
 
 struct counts {
 	uint64_t nodes, spaces, records, pages;
-	int64_t server_pages[SERVERS_MAX];
+	int64_t server_room[SERVERS_MAX];
 	int64_t tenant_bytes[TENANTS_MAX];
 };
 
@@ -64,7 +64,7 @@ static const char *check_record(struct index *ix, const struct node *nd, uint32_
 		HOLD(r != NULL && r->extent == parent->n_pages, "a server does not hold what is above");
 	}
 	n->records++;
-	n->server_pages[word_server(w)] += word_extent(w);
+	n->server_room[word_server(w)] += room_of(nd, word_extent(w));
 	return NULL;
 }
 
@@ -89,6 +89,7 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	HOLD(parent != NULL, "a parent is gone");
 	HOLD(nd->start == node_end(parent), "a node begins elsewhere than its parent ends");
 	HOLD(nd->n_pages > 0 && nd->n_pages <= EDGE_MAX, "an edge is empty or too long");
+	HOLD(nd->page_room > 0, "a page takes no room");
 	HOLD(nd->tenant == parent->tenant, "a node is of another tenant than its parent");
 	for (i = 0; i < nd->n_slots; i++) {
 		if (node_words(nd)[i] == 0)
@@ -258,7 +259,7 @@ static const char *check_totals(struct index *ix, const struct counts *n)
 	HOLD(had.nodes == n->nodes && had.spaces == n->spaces, "nodes or spaces are counted wrong");
 	HOLD(had.records == n->records && had.pages == n->pages, "records or pages are counted wrong");
 	for (i = 0; i < SERVERS_MAX; i++)
-		HOLD(atomic_load(&ix->servers[i].pages) == n->server_pages[i], "a server's pages are counted wrong");
+		HOLD(atomic_load(&ix->servers[i].room) == n->server_room[i], "a server's room is counted wrong");
 	for (i = 0; i < TENANTS_MAX; i++)
 		HOLD(tenant_bytes(ix, i) == n->tenant_bytes[i], "a tenant's bytes are counted wrong");
 	return NULL;
@@ -274,7 +275,7 @@ static const char *check_group(const struct index *ix, uint32_t group, int64_t *
 		cl = &ix->claims[c];
 		HOLD(cl->older == before && atomic_load(&cl->state) == CLAIM_OPEN, "the list of claims is torn");
 		HOLD(claim_server(ix, c) % CLAIM_GROUPS == group, "a claim is in another group");
-		*added += cl->added;
+		*added += claim_pages(cl);
 	}
 	HOLD(g->newest == before && n == atomic_load(&g->n_open), "open claims are counted wrong");
 	HOLD(atomic_load(&g->oldest_tick) == (g->oldest ? ix->claims[g->oldest].tick : NO_CLAIM), "the oldest claim is not known");
@@ -285,15 +286,17 @@ static const char *check_claims_of(const struct index *ix, server_id s, uint32_t
 {
 	const struct server *srv = &ix->servers[s];
 	uint32_t c, before = 0;
-	int64_t added = 0;
+	int64_t added = 0, parts = 0;
 
 	for (c = srv->oldest_claim; c != 0; before = c, c = ix->claims[c].newer_same, ++*n) {
 		HOLD(ix->claims[c].older_same == before && claim_server(ix, c) == s && atomic_load(&ix->claims[c].state) == CLAIM_OPEN,
 		     "a server's list of claims is torn");
-		added += ix->claims[c].added;
+		added += ix->claims[c].added_room;
+		parts += ix->claims[c].part_room;
 	}
 	HOLD(srv->newest_claim == before, "a server's list of claims ends elsewhere");
 	HOLD(added == atomic_load(&srv->speculative), "what a server's claims added is counted wrong");
+	HOLD(parts == atomic_load(&srv->parts), "the part pages of a server's claims are counted wrong");
 	return NULL;
 }
 

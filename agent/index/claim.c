@@ -28,7 +28,7 @@ void claims_init(struct index *ix)
 	for (c = ix->n_claims - 1; c > 0; c--) {
 		g = &ix->groups[c % CLAIM_GROUPS];
 		claim_at(ix, c)->spare = c;
-		claim_at(ix, c)->free = g->free;
+		claim_at(ix, c)->older = g->free;
 		g->free = c;
 	}
 }
@@ -39,7 +39,7 @@ static uint32_t take_of(struct index *ix, server_id s)
 
 	claims_lock(ix, s);
 	if ((c = group_of(ix, s)->free) != 0)
-		group_of(ix, s)->free = claim_at(ix, c)->free;
+		group_of(ix, s)->free = claim_at(ix, c)->older;
 	claims_unlock(ix, s);
 	return c;
 }
@@ -54,7 +54,7 @@ static uint32_t take(struct index *ix, server_id s)
 	return c;
 }
 
-uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, bool may_expire)
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, const struct space_key *space, bool may_expire)
 {
 	uint32_t c = take(ix, server), generation;
 	struct claim *cl;
@@ -68,7 +68,9 @@ uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, bool m
 	cl = claim_at(ix, c);
 	generation = atomic_load_explicit(&cl->generation, memory_order_relaxed) + 1;
 	cl->priority = priority;
-	cl->added = 0;
+	cl->added_room = 0;
+	cl->page_room = space != NULL ? space_page_room(space) : 1;
+	cl->part_room = space != NULL ? room_at_most(space->part_room) : 0;
 	atomic_store_explicit(&cl->server, server, memory_order_relaxed);
 	atomic_store_explicit(&cl->generation, generation ? generation : 1, memory_order_relaxed);
 	atomic_store_explicit(&cl->state, CLAIM_GROWING, memory_order_relaxed);
@@ -81,7 +83,7 @@ static void put_back(struct index *ix, uint32_t c)
 
 	claims_lock(ix, s);
 	atomic_store_explicit(&claim_at(ix, c)->state, CLAIM_FREE, memory_order_relaxed);
-	claim_at(ix, c)->free = group_of(ix, s)->free;
+	claim_at(ix, c)->older = group_of(ix, s)->free;
 	group_of(ix, s)->free = c;
 	claims_unlock(ix, s);
 }
@@ -129,8 +131,9 @@ bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id)
 
 	*id = (uint64_t)atomic_load_explicit(&cl->generation, memory_order_relaxed) << 32 | c;
 	cl->tick = tick;
-	atomic_fetch_add_explicit(&ix->servers[s].speculative, cl->added, memory_order_relaxed);
-	atomic_fetch_add_explicit(&ix->speculative, cl->added, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->servers[s].speculative, cl->added_room, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->servers[s].parts, cl->part_room, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->speculative, claim_pages(cl), memory_order_relaxed);
 	claims_lock(ix, s);
 	atomic_store_explicit(&cl->state, CLAIM_OPEN, memory_order_relaxed);
 	open_of_group(ix, c, group_of(ix, s));
@@ -179,8 +182,9 @@ static void close_claim(struct index *ix, uint32_t c)
 	atomic_store_explicit(&cl->state, CLAIM_CLOSING, memory_order_relaxed);
 	close_of_group(ix, c, group_of(ix, s));
 	close_of_server(ix, c, &ix->servers[s]);
-	atomic_fetch_sub_explicit(&ix->speculative, cl->added, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&ix->servers[s].speculative, cl->added, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->speculative, claim_pages(cl), memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[s].speculative, cl->added_room, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[s].parts, cl->part_room, memory_order_relaxed);
 }
 
 /* Its server never changes while it is open, so whose lock to take can be read without one: of a claim that is

@@ -47,9 +47,9 @@ static const struct record *oldest(struct index *ix, const struct shard *sh)
 }
 
 /* The record was seen a moment ago; another may have been quicker, which is work as well. */
-static void cut_one(struct index *ix, node_id id, server_id s, uint32_t most, bool evicted, uint32_t *work)
+static void cut_one(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work)
 {
-	uint32_t n = record_cut(ix, id, s, most, evicted);
+	uint32_t n = record_cut(ix, id, s, c);
 
 	*work -= n == 0 ? 1 : n < *work ? n : *work;
 }
@@ -69,7 +69,7 @@ static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 	}
 	shards_unlock(ix, 1ull << shard);
 	if (id != 0)
-		cut_one(ix, id, s, TRIM_PAGES, true, work);
+		cut_one(ix, id, s, &(struct cut){ TRIM_PAGES, UINT64_MAX, true }, work);
 	return id != 0;
 }
 
@@ -93,7 +93,7 @@ static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
 		shards_unlock(ix, 1ull << i);
 	}
 	if (id != 0)
-		cut_one(ix, id, s, EDGE_MAX, true, work);
+		cut_one(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true }, work);
 	return id != 0;
 }
 
@@ -164,6 +164,7 @@ bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 
 /* ---- a server's capacity ------------------------------------------------------------------------------- */
 
+/* The record of <s> that goes first, with its shard locked; NULL: none may go, and nothing is locked. */
 static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 {
 	enum index_order o = order_of(ix, s);
@@ -188,22 +189,24 @@ static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 	return r;
 }
 
-static uint64_t pages_of(const struct index *ix, server_id s)
+static uint64_t held_by(const struct index *ix, server_id s)
 {
-	int64_t n = atomic_load_explicit(&ix->servers[s].pages, memory_order_relaxed);
+	int64_t n = atomic_load_explicit(&ix->servers[s].room, memory_order_relaxed);
 
 	return n > 0 ? (uint64_t)n : 0;
 }
 
 static uint64_t filled(struct index *ix, server_id s)
 {
-	return pages_of(ix, s) + index_server_output(ix, s);
+	int64_t parts = atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
+
+	return held_by(ix, s) + index_server_output(ix, s) + (parts > 0 ? (uint64_t)parts : 0);
 }
 
-/* Until <s> has <to> pages at most. */
+/* Until what <s> has takes <to> room at most. */
 static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
 {
-	uint32_t shard = 0, cut, used = 0;
+	uint32_t shard = 0, used = 0;
 	struct record *r;
 	node_id id = 0;
 	uint64_t now;
@@ -220,24 +223,24 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 		}
 		if (r == NULL)
 			break;
-		cut = now - to < EDGE_MAX ? (uint32_t)(now - to) : EDGE_MAX;
-		cut_one(ix, id, s, cut, true, work);
+		cut_one(ix, id, s, &(struct cut){ EDGE_MAX, now - to, true }, work);
 	}
 }
 
-/* Claims take no more than the reserve from what is held; what they need beyond stands beside it. They do not
- * make each other go for it: in front of a busy engine far more prompts wait than its cache has room for, and a
- * router that forgets them sends their conversations elsewhere (at 90 % load the mean time to first token was
- * 32 times the oracle's then, and is twice it now). Bytes bound them: keep_reserve(). */
+/* An engine serves in the order in which it was sent: by the turn of the next prompt, those that are open have taken
+ * their room from what is held, the oldest first. So claims take all of it. They do not make each other go: in front of
+ * a busy engine far more prompts may wait than its cache has room for, and a router that forgets them sends their
+ * conversations elsewhere (at 90 % load the mean time to first token was 32 times the oracle's then, and is twice it
+ * now). Bytes bound them: keep_reserve(). */
 void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
-	int64_t reserve = (int64_t)(capacity * ix->opts.reserve_percent / 100), beyond;
+	int64_t claimed = atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) +
+			  atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
 
 	if (capacity == 0)
 		return;
-	beyond = atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) - reserve;
-	evict_server(ix, s, capacity + (beyond > 0 ? (uint64_t)beyond : 0), work);
+	evict_server(ix, s, claimed > (int64_t)capacity ? (uint64_t)claimed : capacity, work);
 }
 
 void keep_reserve(struct index *ix, uint32_t *work)
@@ -320,7 +323,7 @@ static bool drop_some(struct index *ix, server_id s, uint32_t *work)
 
 	for (i = 0; i < ix->n_shards; i++)
 		while (*work > 0 && first_of(ix, i, s, &id)) {
-			cut_one(ix, id, s, EDGE_MAX, false, work);
+			cut_one(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, false }, work);
 			any = true;
 		}
 	return any;
@@ -338,7 +341,7 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		work--;
 	while (work > 0 && drop_some(ix, s, &work))
 		;
-	if (work == 0 || pages_of(ix, s) > 0)	/* a call of another thread pins what it works on */
+	if (work == 0 || held_by(ix, s) > 0)	/* a call of another thread pins what it works on */
 		return false;
 	output_drop(ix, s);
 	if (atomic_exchange(&ix->servers[s].leaving, 0) == 1)

@@ -130,7 +130,7 @@ static void hold_for(struct index *ix, uint32_t c, server_id s, uint32_t tick)
 	uint32_t work = EVICT_MAX, drops = atomic_load(&ix->servers[s].drops);	/* as in index.c: commit() */
 	struct follow f = { .ix = ix, .c = c, .tick = tick };
 
-	if (!server_ready(ix, s) || (f.by = claim_take(ix, s, claim_at(ix, c)->priority, true)) == 0)
+	if (!server_ready(ix, s) || (f.by = claim_take(ix, s, claim_at(ix, c)->priority, NULL, true)) == 0)
 		return;
 	know_server(ix, s);
 	if (follow(&f, &work) && atomic_load(&ix->servers[s].drops) == drops)

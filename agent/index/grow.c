@@ -92,7 +92,7 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	claims_move(ix, r, up, node_end(upper));	/* those that end on the upper part */
 	node_own(ix, upper, up);	/* first, so that the server is never seen without a page */
 	node_own(ix, lower, r);
-	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent + k, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(lower, r->extent + k), memory_order_relaxed);
 	record_list(ix, r);
 }
 
@@ -114,7 +114,7 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 		r->node = upper->id;
 		claims_move(ix, r, r, node_end(upper));
 		node_own(ix, upper, r);
-		atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	}
 }
 
@@ -131,6 +131,7 @@ bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t
 		goto no_room;
 	upper->parent = nd->parent;
 	upper->tenant = lower->tenant = nd->tenant;
+	upper->page_room = lower->page_room = nd->page_room;
 	upper->n_children = 1;
 	upper->child_xor = lower->id = nd->id;
 	lower->parent = upper->id;
@@ -172,14 +173,20 @@ static enum grown no_room(struct growth *g, node_id id)
 	return GROW_NO_ROOM;
 }
 
-/* The claim leaves <from>, if it hangs there, and now reaches <depth> on the node of <r>, of which its server had <had>
+/* The server has <pages> more of <nd> by the claim. */
+static void count_added(struct growth *g, const struct node *nd, uint32_t pages)
+{
+	claim_add_room(&g->ix->claims[g->c], room_of(nd, pages));
+}
+
+/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, the node of <r>, of which its server had <had>
  * pages before. */
-static void reach(struct growth *g, struct record *r, struct record *from, uint32_t depth,
+static void reach(struct growth *g, const struct node *nd, struct record *r, struct record *from, uint32_t depth,
 		  uint32_t had)
 {
-	struct claim *cl = &g->ix->claims[g->c];
+	const struct claim *cl = &g->ix->claims[g->c];
 
-	cl->added += r->extent - had;
+	count_added(g, nd, r->extent - had);
 	if (from != NULL)
 		claim_detach(g->ix, g->c);
 	claim_attach(g->ix, g->c, r, depth);
@@ -212,7 +219,7 @@ static enum grown into_child(struct growth *g, struct node *nd, struct record *u
 
 	if (r == NULL)
 		return no_room(g, child->id);
-	reach(g, r, up, child->start + same, had);
+	reach(g, child, r, up, child->start + same, had);
 	g->left = nd->n_children == 1 ? nd->id : 0;
 	return GROW_ON;
 }
@@ -232,7 +239,7 @@ static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 	if (to == NULL)
 		return no_room(g, nd->id);
 	node_extent(g->ix, to, r, to->n_pages);
-	g->ix->claims[g->c].added += r->extent - had;
+	count_added(g, to, r->extent - had);
 	further(g, r, node_end(to));
 	return GROW_ON;
 }
@@ -250,6 +257,7 @@ static struct node *new_child(struct growth *g, const struct node *nd, uint32_t 
 	}
 	child->parent = nd->id;
 	child->tenant = nd->tenant;
+	child->page_room = space_page_room(g->space);
 	node_fill_new(child, g->src);
 	return child;
 }
@@ -288,7 +296,7 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 		up->n_children++;
 	ix->shards[shard].st.nodes++;
 	ix->shards[shard].st.pages += child->n_pages;
-	reach(g, r, up, node_end(child), 0);
+	reach(g, child, r, up, node_end(child), 0);
 	return GROW_ON;
 }
 
@@ -333,7 +341,7 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 
 	if (same > 0) {
 		if (r->extent < to) {
-			g->ix->claims[g->c].added += to - r->extent;
+			count_added(g, nd, to - r->extent);
 			node_extent(g->ix, nd, r, to);
 		}
 		further(g, r, depth + same);
@@ -366,7 +374,7 @@ static struct node *new_root(struct growth *g, uint32_t shard)
 		return NULL;
 	if ((root->id = id_take(ix, shard)) == 0)
 		goto no_id;
-	root->tenant = g->space->tenant;
+	root->tenant = (uint8_t)g->space->tenant;
 	root->chunk = (uint16_t)g->src->chunk;	/* of all that will be below it */
 	node_pages(root)[0] = g->space->h[0];
 	node_pages(root)[1] = g->space->h[1];
@@ -484,7 +492,7 @@ static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 	had = r->extent;
 	if (had < depth - nd->start)
 		node_extent(g->ix, nd, r, depth - nd->start);
-	reach(g, r, NULL, depth, had);
+	reach(g, nd, r, NULL, depth, had);
 	return true;
 }
 

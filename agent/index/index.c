@@ -229,7 +229,7 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
 	if ((size_t)src->n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
-	    (g.c = claim_take(ix, server, (uint8_t)(priority < 31 ? priority : 31), true)) == 0) {
+	    (g.c = claim_take(ix, server, (uint8_t)(priority < 31 ? priority : 31), space, true)) == 0) {
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
@@ -256,7 +256,7 @@ bool commit_held(struct index *ix, const struct source *src, const struct held_e
 			    .recalled = h->hits ? h->hits : 1 };
 	uint32_t work = 0;		/* nothing is evicted */
 
-	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, false)) == 0)
+	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
 		return false;
 	know_server(ix, h->server);
 	know_tenant(ix, h->space.tenant);
@@ -297,10 +297,10 @@ index_claim index_commit_bytes(struct index *ix, const struct space_key *space, 
 
 /* ---- budgets ---------------------------------------------------------------------------------------------- */
 
-void index_set_capacity(struct index *ix, server_id server, uint64_t pages)
+void index_set_capacity(struct index *ix, server_id server, uint64_t room)
 {
 	if (server < SERVERS_MAX)
-		atomic_store(&ix->servers[server].capacity, pages);
+		atomic_store(&ix->servers[server].capacity, room);
 }
 
 uint64_t index_server_capacity(struct index *ix, server_id server)
@@ -311,7 +311,7 @@ uint64_t index_server_capacity(struct index *ix, server_id server)
 /* Lists are by order, so it cannot change for what is in them. */
 void index_set_order(struct index *ix, server_id server, enum index_order order)
 {
-	if (server < SERVERS_MAX && index_server_pages(ix, server) == 0)
+	if (server < SERVERS_MAX && index_server_room(ix, server) == 0)
 		atomic_store_explicit(&ix->servers[server].order, (uint8_t)order, memory_order_relaxed);
 }
 
@@ -323,9 +323,9 @@ void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes)
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 
-uint64_t index_server_pages(struct index *ix, server_id server)
+uint64_t index_server_room(struct index *ix, server_id server)
 {
-	int64_t n = server < SERVERS_MAX ? atomic_load(&ix->servers[server].pages) : 0;
+	int64_t n = server < SERVERS_MAX ? atomic_load(&ix->servers[server].room) : 0;
 
 	return n > 0 ? (uint64_t)n : 0;
 }

@@ -53,8 +53,7 @@ struct index_opts {
 	uint32_t max_pages;	/* of one prompt; what is beyond is neither matched nor kept; 65536 */
 	uint32_t shards;	/* of SHARD_BYTES_MAX at most, what is beyond stays unused; a power of two up to 64, default 16; fewer if one had under 256 KiB */
 	uint32_t max_spaces;	/* of one tenant; for one more, what it used longest ago goes; 65536 */
-	uint32_t reserve_percent;	/* of each budget that claims may take: of the bytes before the oldest goes, of a
-					 * server's capacity from what it holds (more stand beside it); 10;
+	uint32_t reserve_percent;	/* of the bytes that claims may take before the oldest goes; 10;
 					 * 100: none goes, and a commit without room is refused */
 	enum index_order order;		/* of servers for which index_set_order() says no other */
 	bool mixed;		/* some server goes by lfu or priority though <order> is another */
@@ -70,7 +69,14 @@ void index_free(struct index *ix);			/* after its matches were ended by index_ma
 struct space_key {
 	uint64_t h[2];
 	uint32_t tenant;	/* whose floor and max_spaces it counts for; below TENANTS_MAX */
+	uint32_t part_room;	/* that a prompt takes beside its pages until it is confirmed or cancelled: the block
+				 * that it fills in part, which goes back when the answer ends */
+	uint32_t page_room;	/* that one of its pages takes in a server's cache, in the unit of index_set_capacity();
+				 * 0 is taken for 1; ROOM_MAX at most. Is not part of the key: pages keep the room with
+				 * which they came */
 };
+
+#define ROOM_MAX	65535u	/* of one page */
 
 struct server_set {
 	uint64_t w[SERVERS_MAX / 64];
@@ -162,18 +168,21 @@ void index_cancel(struct index *ix, index_claim claim);
  * that leaves no room, or <server> is leaving, it holds no part of them: only the cancel happens. */
 void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now);
 
-/* Pages that the engine of <server> has room for; 0: nobody knows, and only bytes count. */
-void index_set_capacity(struct index *ix, server_id server, uint64_t pages);
+/* Room in the cache of <server>, in any unit that space_key.page_room has as well; 0: nobody knows, and only bytes
+ * count. A server is kept within it in the order that its engine has: what is claimed takes its room at once, as the
+ * engine serves what was sent before what will be sent. So a match tells what will be there when the next prompt's turn
+ * comes. Claims never evict each other: where they alone need more than the capacity, they stand beside it. */
+void index_set_capacity(struct index *ix, server_id server, uint64_t room);
 uint64_t index_server_capacity(struct index *ix, server_id server);
 
 /* The order in which pages of <server> go; only where it holds and claims nothing: before its first commit
  * or after its drop. */
 void index_set_order(struct index *ix, server_id server, enum index_order order);
 
-/* <server> generated so many pages, which nobody will match: they count against its capacity, age like those
- * it holds, and go when they are the oldest. Where no capacity is known, nothing is counted. */
-void index_add_output(struct index *ix, server_id server, uint32_t pages, msec now);
-uint64_t index_server_output(struct index *ix, server_id server);	/* pages of it that are left */
+/* <server> generated what takes so much room, and nobody will match it: it counts against the capacity, ages like
+ * pages that are held, and goes when it is the oldest. Where no capacity is known, nothing is counted. */
+void index_add_output(struct index *ix, server_id server, uint32_t room, msec now);
+uint64_t index_server_output(struct index *ix, server_id server);	/* room of what is left of it */
 
 /* A tenant with no more than <bytes> of nodes loses none of them to another's need. */
 void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes);
@@ -210,8 +219,8 @@ struct index_shard_stats {
 uint32_t index_shards(const struct index *ix);
 void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s);
 
-/* Pages held or claimed by a server, over all spaces. */
-uint64_t index_server_pages(struct index *ix, server_id server);
+/* Room of the pages that a server holds or claims, over all spaces: their number where each takes 1. */
+uint64_t index_server_room(struct index *ix, server_id server);
 
 /* Walk everything and check every invariant named above and in internal.h; for tests. Returns NULL when
  * all hold, else a static sentence. O(everything), with all locks held. */

@@ -62,9 +62,10 @@ struct node {
 	node_id child_xor;		/* of all children's ids: with one child, its id */
 	uint32_t serial;		/* no other object of the shard has had it for a long time */
 	uint32_t link;			/* the next that waits for readers to leave, or the next with slack */
-	uint16_t tenant;
-	uint8_t dead;			/* its id goes with it */
-	uint8_t slack;			/* it is in its shard's list of nodes with slack, by <link> and <slack_prev> */
+	uint8_t tenant;
+	uint8_t dead : 1;		/* its id goes with it */
+	uint8_t slack : 1;		/* it is in its shard's list of nodes with slack, by <link> and <slack_prev> */
+	uint16_t page_room;		/* of each of its pages; a root: 0 */
 	uint16_t n_owners, chunk;	/* <chunk>: pages of a digest; 0: none here */
 	node_id slack_prev;
 };
@@ -117,21 +118,24 @@ struct stop {
 };
 
 /* <stop> to <prev> are guarded by the shard of the stop's node, <stop> may be read by who is at work on the claim;
- * <free> by its group; the links of the open ones, <added> and <tick> by the group of the server. */
+ * the links of free ones by their group; those of the open ones, <added_room> and <tick> by the group of the server. */
 struct claim {
 	uint32_t stop;			/* 0: at the root with nothing yet, or on no record any more */
 	uint32_t spare;			/* a stop that nobody uses. Of the claims at one stop, all but one have one */
 	uint32_t next, prev;		/* at the same stop */
-	uint32_t free;			/* the next free one */
-	uint32_t older, newer;		/* open ones of the group */
+	uint32_t older, newer;		/* open ones of the group; of a free one <older> is the next free one */
 	uint32_t older_same, newer_same;	/* and of the server */
-	uint32_t added;			/* pages the server did not hold before */
+	uint32_t added_room;		/* of the pages the server did not hold before */
 	uint32_t tick;			/* when it was opened */
 	_Atomic uint32_t generation;
 	_Atomic server_id server;
 	_Atomic uint8_t state;
 	uint8_t priority;
+	uint16_t page_room;		/* of its space */
+	uint16_t part_room;		/* of the page that its prompt fills in part; 0: it is not counted */
 };
+
+_Static_assert(sizeof(struct claim) == 52, "there are many of them");
 
 enum claim_state { CLAIM_FREE, CLAIM_GROWING, CLAIM_OPEN, CLAIM_CLOSING };
 
@@ -189,10 +193,12 @@ struct reader {
 #define READERS_MAX	256u
 
 struct server {
-	_Alignas(64) _Atomic int64_t pages, speculative;
+	_Alignas(64) _Atomic int64_t room;	/* of what it holds and claims */
+	_Atomic int64_t speculative;	/* of that, what its open claims have added */
+	_Atomic int64_t parts;		/* of the part pages of its open claims */
 	_Atomic uint64_t capacity;
 	_Atomic uint32_t leaving, drops;
-	_Atomic uint64_t output;	/* pages it generated */
+	_Atomic uint64_t output;	/* room of what it generated */
 	_Atomic uint8_t order;		/* enum index_order; never changes while it has records */
 	uint32_t oldest_claim, newest_claim;	/* open ones; guarded by its group */
 };
@@ -200,7 +206,7 @@ struct server {
 #define OUTPUT_BUCKETS	64u
 
 struct output_bucket {
-	uint32_t tick, pages;
+	uint32_t tick, room;
 };
 
 struct output {
@@ -301,6 +307,11 @@ static inline uint32_t chunks_between(uint32_t start, uint32_t end, uint32_t chu
 	return end / chunk - chunk_first(start, chunk);
 }
 
+static inline int64_t room_of(const struct node *nd, uint32_t pages)
+{
+	return (int64_t)pages * nd->page_room;
+}
+
 static inline uint32_t word_of(server_id s, uint32_t extent)
 {
 	return (uint32_t)s << 16 | extent;
@@ -341,6 +352,16 @@ static inline uint32_t tick_of(msec now)
 static inline bool tick_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
+}
+
+static inline uint16_t room_at_most(uint32_t room)
+{
+	return room < ROOM_MAX ? (uint16_t)room : ROOM_MAX;
+}
+
+static inline uint16_t space_page_room(const struct space_key *space)
+{
+	return space->page_room == 0 ? 1 : room_at_most(space->page_room);
 }
 
 /* ---- source.c: the pages of a prompt, as keys that are there or as bytes that are hashed on the way */
@@ -474,9 +495,13 @@ void slack_forget(struct index *ix, struct node *nd);	/* or not */
 void slack_move(const struct node *nd, struct node *to);	/* <to> is the node with this id from now on */
 /* Make nodes with slack smaller, of <shard>; no lock is held by the caller. */
 void slack_settle(struct index *ix, uint32_t shard);
-/* No lock is held by the caller of these. Take up to <most> pages from the end of a record that may go; returns
- * the work. */
-uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted);
+/* No lock is held by the caller of these. Take pages from the end of a record that may go; returns the work. */
+struct cut {
+	uint32_t pages;		/* at most, */
+	uint64_t room;		/* and no more than what gives back so much */
+	bool evicted;		/* they count as that */
+};
+uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c);
 uint32_t node_join(struct index *ix, node_id id);	/* with its only child, if it has just one and that is right; the work */
 
 /* ---- grow.c ------------------------------------------------------------------------------------- */
@@ -505,7 +530,7 @@ void root_remove(struct index *ix, struct node *root);	/* it has no children */
 
 void claims_init(struct index *ix);		/* all are free */
 /* 0: none is free, and none may go for it: <expire> says if the oldest may. */
-uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, bool expire);
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, const struct space_key *space, bool expire);
 /* It has grown: from now on others know it. True: claims have added more than there is room for. */
 bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id);
 /* On <r>, whose node is locked. O(stops of it that are deeper), EDGE_MAX at most. */
@@ -527,6 +552,20 @@ bool claims_too_many(const struct index *ix);	/* they have added more than there
 static inline struct claim *claim_at(const struct index *ix, uint32_t c)
 {
 	return &ix->claims[c];
+}
+
+/* Pages that <cl> has added, as far as they are counted in bytes: where room has changed, about so many. */
+static inline int64_t claim_pages(const struct claim *cl)
+{
+	return cl->added_room / cl->page_room;
+}
+
+/* Prompts that are too large for the counter take all that it can say. */
+static inline void claim_add_room(struct claim *cl, int64_t room)
+{
+	uint64_t sum = cl->added_room + (uint64_t)room;
+
+	cl->added_room = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
 static inline struct stop *stop_at(const struct index *ix, uint32_t k)
@@ -568,7 +607,7 @@ void keep_reserve(struct index *ix, uint32_t *work);
 
 /* ---- output.c ----------------------------------------------------------------------------------- */
 
-/* Take up to <most> pages that <s> generated, if they go before its record of the tick <used>. False: they do not. */
+/* Take up to <most> room of what <s> generated, if it goes before its record of the tick <used>. False: it does not. */
 bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);
 void output_drop(struct index *ix, server_id s);
 

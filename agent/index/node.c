@@ -204,7 +204,7 @@ void node_own(struct index *ix, struct node *nd, struct record *r)
 	for (i = 0; i < n && word(nd, i) != 0; i++)
 		;
 	node_records(nd)[i] = record_ref(ix, r);
-	atomic_fetch_add_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, r->extent), memory_order_release);
 	if (i == n)
 		atomic_store_explicit(&nd->n_slots, (uint16_t)(n + 1), memory_order_release);
@@ -215,7 +215,7 @@ void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t e
 {
 	int i = node_slot(nd, r->server);
 
-	atomic_fetch_add_explicit(&ix->servers[r->server].pages, (int64_t)extent - r->extent,
+	atomic_fetch_add_explicit(&ix->servers[r->server].room, room_of(nd, extent) - room_of(nd, r->extent),
 				  memory_order_relaxed);
 	r->extent = (uint16_t)extent;
 	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, extent), memory_order_release);
@@ -225,7 +225,7 @@ void node_disown(struct index *ix, struct node *nd, struct record *r)
 {
 	int i = node_slot(nd, r->server);
 
-	atomic_fetch_sub_explicit(&ix->servers[r->server].pages, r->extent, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	atomic_store_explicit(&node_words(nd)[i], 0, memory_order_release);
 	nd->n_owners--;
 }
@@ -300,6 +300,7 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 	to->id = nd->id;
 	to->parent = nd->parent;
 	to->tenant = nd->tenant;
+	to->page_room = nd->page_room;
 	to->n_children = nd->n_children;
 	to->child_xor = nd->child_xor;
 	slack_move(nd, to);

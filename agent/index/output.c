@@ -1,8 +1,8 @@
 /* output.c - what a server generated: it fills the cache of its engine, and no prompt matches it.
  *
- * Of each server a ring of 64 buckets, oldest first: so many pages, the last of them at that tick. A report
- * within SAME_TICKS of the last joins it. When the ring is full, the two neighbours that are fewest together
- * become one, as old as the younger of them: so all buckets come to about as many pages, and no page goes
+ * Of each server a ring of 64 buckets, oldest first: so much room, the last of it at that tick. A report
+ * within SAME_TICKS of the last joins it. When the ring is full, the two neighbours that are least together
+ * become one, as old as the younger of them: so all buckets come to about as much room, and nothing goes
  * before its time. That is all the memory there is, whatever is generated.
  *
  * It counts only where a capacity is known, and goes only for it: bytes of the index it has none. */
@@ -27,13 +27,13 @@ static void join_smallest(struct output *o)
 	uint64_t least = UINT64_MAX, n;
 
 	for (i = 0; i + 1 < o->n; i++) {
-		n = (uint64_t)bucket(o, i)->pages + bucket(o, i + 1)->pages;
+		n = (uint64_t)bucket(o, i)->room + bucket(o, i + 1)->room;
 		if (n < least) {
 			least = n;
 			best = i;
 		}
 	}
-	bucket(o, best)->pages = sum(bucket(o, best)->pages, bucket(o, best + 1)->pages);
+	bucket(o, best)->room = sum(bucket(o, best)->room, bucket(o, best + 1)->room);
 	bucket(o, best)->tick = bucket(o, best + 1)->tick;
 	for (i = best + 1; i + 1 < o->n; i++)
 		*bucket(o, i) = *bucket(o, i + 1);
@@ -41,17 +41,17 @@ static void join_smallest(struct output *o)
 }
 
 /* What several threads report may come a little out of order; then it is as old as the last. */
-static void enter(struct output *o, uint32_t pages, uint32_t tick)
+static void enter(struct output *o, uint32_t room, uint32_t tick)
 {
 	struct output_bucket *last = o->n ? bucket(o, o->n - 1) : NULL;
 
 	if (last != NULL && tick_before(tick, last->tick + SAME_TICKS)) {
-		last->pages = sum(last->pages, pages);
+		last->room = sum(last->room, room);
 		return;
 	}
 	if (o->n == OUTPUT_BUCKETS)
 		join_smallest(o);
-	*bucket(o, o->n++) = (struct output_bucket){ .tick = tick, .pages = pages };
+	*bucket(o, o->n++) = (struct output_bucket){ .tick = tick, .room = room };
 }
 
 static void count(struct index *ix, server_id s, const struct output *o)
@@ -60,20 +60,20 @@ static void count(struct index *ix, server_id s, const struct output *o)
 	uint32_t i;
 
 	for (i = 0; i < o->n; i++)
-		n += o->ring[(o->first + i) % OUTPUT_BUCKETS].pages;
+		n += o->ring[(o->first + i) % OUTPUT_BUCKETS].room;
 	atomic_store_explicit(&ix->servers[s].output, n, memory_order_relaxed);
 }
 
-void index_add_output(struct index *ix, server_id s, uint32_t pages, msec now)
+void index_add_output(struct index *ix, server_id s, uint32_t room, msec now)
 {
 	struct output *o = &ix->outputs[s < SERVERS_MAX ? s : 0];
 	uint32_t work = EVICT_MAX;
 
-	if (pages == 0 || !server_ready(ix, s) ||
+	if (room == 0 || !server_ready(ix, s) ||
 	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) == 0)
 		return;
 	small_lock(&o->locked);
-	enter(o, pages, tick_of(now));
+	enter(o, room, tick_of(now));
 	count(ix, s, o);
 	small_unlock(&o->locked);
 	keep_capacity(ix, s, &work);
@@ -95,8 +95,8 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 	small_lock(&o->locked);
 	b = o->n == 0 ? NULL : bucket(o, last ? o->n - 1 : 0);
 	goes = b != NULL && (!is_record || (last ? tick_before(used, b->tick) : tick_before(b->tick, used)));
-	if (goes && b->pages > most) {
-		b->pages -= (uint32_t)most;
+	if (goes && b->room > most) {
+		b->room -= (uint32_t)most;
 	} else if (goes) {
 		o->n--;
 		o->first = (o->first + !last) % OUTPUT_BUCKETS;

@@ -144,7 +144,14 @@ uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, s
 	return work;
 }
 
-uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t most, bool evicted)
+static uint32_t pages_to_cut(const struct node *nd, const struct record *r, const struct cut *c)
+{
+	uint32_t n = c->pages < r->extent ? c->pages : r->extent;
+
+	return (uint64_t)room_of(nd, n) > c->room ? (uint32_t)((c->room + nd->page_room - 1) / nd->page_room) : n;
+}
+
+uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, id)];
 	struct node *nd, *parent;
@@ -158,9 +165,9 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, uint32_t mos
 		shards_unlock(ix, locked);
 		return 0;
 	}
-	cut = most < r->extent ? most : r->extent;
+	cut = pages_to_cut(nd, r, c);
 	r->held = (uint16_t)(r->extent - cut);
-	if (evicted) {
+	if (c->evicted) {
 		sh->st.evicted_pages += cut;
 		sh->st.evicted_records += cut == r->extent;
 	}
@@ -227,7 +234,7 @@ static bool movers(struct index *ix, const struct node *nd, struct node *child, 
 	return true;
 }
 
-static void move_record(struct index *ix, struct record *from, struct record *to, struct node *onto)
+static void move_record(struct index *ix, const struct node *nd, struct record *from, struct record *to, struct node *onto)
 {
 	record_unlist(ix, from);
 	to->in[BY_ORDER].next = 0;
@@ -238,7 +245,7 @@ static void move_record(struct index *ix, struct record *from, struct record *to
 	to->used = from->used;
 	record_free(ix, from);
 	node_own(ix, onto, to);
-	atomic_fetch_sub_explicit(&ix->servers[to->server].pages, to->extent, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ix->servers[to->server].room, room_of(nd, to->extent), memory_order_relaxed);
 	record_list(ix, to);
 }
 
@@ -260,6 +267,7 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
 	struct record *r, *low;
+	int64_t twice;
 
 	for (i = 0; i < n; i++) {
 		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
@@ -268,15 +276,16 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 		if ((low = node_record(ix, child, r->server)) == NULL) {
 			low = at(ix, moved);
 			moved = low->in[BY_ORDER].next;
-			move_record(ix, r, low, to);
+			move_record(ix, nd, r, low, to);
 			continue;
 		}
 		join_use(ix, r, low);
 		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
+		twice = room_of(nd, nd->n_pages) + room_of(child, low->extent);
 		low->extent = (uint16_t)(low->extent + nd->n_pages);
 		record_free(ix, r);
 		node_own(ix, to, low);
-		atomic_fetch_sub_explicit(&ix->servers[low->server].pages, low->extent, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&ix->servers[low->server].room, twice, memory_order_relaxed);
 	}
 }
 
@@ -304,6 +313,7 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	to->id = child->id;
 	to->parent = nd->parent;
 	to->tenant = nd->tenant;
+	to->page_room = child->page_room;
 	to->n_children = child->n_children;
 	to->child_xor = child->child_xor;
 	slack_move(child, to);

@@ -19,7 +19,7 @@
 #include "agent/base/err.h"
 #include "agent/index/index.h"
 
-#define SNAPSHOT_VERSION	1u
+#define SNAPSHOT_VERSION	2u
 #define SNAPSHOT_NAME_MAX	512u	/* bytes of a server's name */
 
 /* What must be the same where it is written and where it is loaded. */

@@ -4,7 +4,7 @@
  *   section   u32 kind, bytes  u64 checksum of the payload  payload
  *   names     u16 server, bytes  name                                              one behind another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
- *   node      u8 2, 0  u16 pages  u32 parent  u16 chunk, owners  u32 0
+ *   node      u8 2, 0  u16 pages  u32 parent  u16 chunk, owners  u32 room of a page, 1..65535
  *             u64 keys[pages]  u64 digests[whole chunks]  owner[owners], by server
  *   owner     u16 server, held  u32 age in ticks  u8 hits, priority  u16 0
  *   end       u64 spaces, nodes, records, pages  u64 total

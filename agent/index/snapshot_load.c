@@ -188,8 +188,10 @@ static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *
 	uint32_t pages, chunk;
 	size_t bytes;
 
-	if (n < NODE_BYTES || t->p[1] != 0 || get32(t->p + 12) != 0)
+	if (n < NODE_BYTES || t->p[1] != 0)
 		return no_sense(e, "a node is not all there");
+	if (get32(t->p + 12) == 0 || get32(t->p + 12) > ROOM_MAX)
+		return no_sense(e, "a node's pages take no room or too much");
 	t->parent = get32(t->p + 4);
 	if (t->parent == 0 || t->parent > l->n_parts)
 		return no_sense(e, "a node has nothing above it");
@@ -403,7 +405,8 @@ static bool load_end(struct loader *l, const struct end *end)
 
 	space = gather(l, end->part, get16(t->p + 8));
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
-				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u };
+				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u,
+				      .page_room = get32(t->p + 12) };
 	source_of_kept(&src, l->ix, l->keys, l->digests, get16(t->p + 8), part_start(t) + get16(o + 2));
 	return commit_held(l->ix, &src, &h);
 }

@@ -350,11 +350,11 @@ static const struct column server_columns[] = {
 	{ "server_backlog_seconds", GAUGE, "Prefill sent there and not answered yet." },
 	{ "server_picked_total", COUNTER, "Decisions for the server." },
 	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
-	{ "server_pages", GAUGE, "Pages it holds or claims, over all spaces." },
+	{ "server_held_tokens", GAUGE, "Tokens of the pages it holds or claims, over all spaces." },
 	{ "server_failures_total", COUNTER, "Requests that it failed." },
 	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
-	{ "server_output_pages", GAUGE, "Pages that it generated and is believed to hold yet." },
-	{ "server_capacity_pages", GAUGE, "Pages that its cache has room for; 0: not known." },
+	{ "server_output_tokens", GAUGE, "Tokens that it generated and is believed to hold yet." },
+	{ "server_room_tokens", GAUGE, "Tokens that are kept of it at most; 0: no bound but index.max_bytes." },
 	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket told of it just now." },
 	{ "server_closed", GAUGE, "1: one of them says drain, maintenance or weight 0: it gets nothing." },
 	{ "server_prefill_tokens_per_second", GAUGE, "Prompt tokens it computes in a second, as it is believed." },
@@ -377,11 +377,11 @@ static void add_server(void *arg, const struct route_server_view *s)
 	v->v[5] = s->backlog_s;
 	v->v[6] = (double)s->picked;
 	v->v[7] = (double)s->hit_tokens;
-	v->v[8] = (double)s->pages;
+	v->v[8] = (double)s->held_tokens;
 	v->v[9] = (double)s->failures;
 	v->v[10] = s->penalty;
-	v->v[11] = (double)s->output;
-	v->v[12] = (double)s->capacity;
+	v->v[11] = (double)s->output_tokens;
+	v->v[12] = (double)s->room_tokens;
 	v->v[13] = s->watchers;
 	v->v[14] = s->closed;
 	v->v[15] = s->tokens_per_s;

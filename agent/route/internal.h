@@ -10,6 +10,7 @@
 #include "agent/route/answer.h"
 #include "agent/route/compare.h"
 #include "agent/route/decisions.h"
+#include "agent/route/density.h"
 #include "agent/route/fleet.h"
 #include "agent/route/ledger.h"
 #include "agent/route/meter.h"
@@ -26,7 +27,8 @@ struct answered {
 	server_id at, from;	/* who answered; who was to, or SERVER_NONE */
 	bool failed;		/* counted as a failure already */
 	uint64_t model;		/* as in struct ledger_entry */
-	uint32_t exact;
+	uint32_t exact, text_bytes, block;
+	uint64_t prompt_tokens;
 	bool whole;
 };
 
@@ -54,6 +56,7 @@ struct route {
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct agree agree;		/* agree_off() without the lock */
 	struct answer_size answer_size;
+	struct density density;		/* density_room() without the lock */
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
 	uint64_t n_named;		/* servers there ever were */
@@ -130,9 +133,9 @@ void keep_infer(struct route *r, struct server *s);
 uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 void keep_options(struct route *r);				/* they are */
 void keep_sweep(struct route *r, msec now);
-uint64_t keep_page_tokens(const struct route_opts *o);
-/* Pages that an answer of so many tokens filled, rounded down. */
-uint32_t keep_output_pages(const struct route_opts *o, uint32_t tokens);
+
+/* The index counts room in parts of a token, as a page of text is no whole number of them. */
+#define ROOM_OF_TOKEN	16u
 
 /* Whose name or alias <model> is; else the first whose name has a "*" and fits; else the default. Looks at each entry:
  * about 10 ns for a name. */

@@ -40,6 +40,7 @@ struct job {
 	struct words_news news;		/* of its tokens, for counters */
 	int64_t wall_s;
 	uint64_t agree_key;		/* of its model; 0: nothing to be compared */
+	uint64_t density_key;		/* the same for struct density */
 	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
 	bool front_unseen;		/* ids of a conversation of which something may still come that goes in front of them */
 	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */

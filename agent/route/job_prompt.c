@@ -64,6 +64,9 @@ static void find_space(struct route *r, struct job *j)
 	};
 
 	space_key_of(&s, &r->key, &j->space);
+	j->density_key = hash_mix_span(&r->key, 22, j->space_model);
+	j->space.page_room = j->mode == PROMPT_TEXT ? density_room(&r->density, j->density_key, j->page) : j->page * ROOM_OF_TOKEN;
+	j->space.part_room = j->space.page_room;
 }
 
 /* Pages as the scanner made them. */

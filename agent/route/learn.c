@@ -1,6 +1,6 @@
 /* learn.c - what became of a request, into the ledger and the index.
  *
- *      first, 2xx, event stream   its first token: it waits no longer, its pages are held
+ *      first, 2xx, event stream   its first token: it waits no longer; its pages stay claimed until it is over
  *      first, 2xx, anything else  the whole answer is ready: done
  *      first, not 2xx             it failed: done, and its pages were never computed
  *      done                       over; served when it answered 2xx with headers, else failed
@@ -63,8 +63,8 @@ struct outcome {
 	bool confirm;
 	server_id moved_to;	/* or SERVER_NONE */
 	server_id at;		/* that generated */
-	uint32_t output_pages;
 	uint32_t output_tokens;
+	uint32_t kept_tokens;	/* of them, in its cache */
 };
 
 /* ---- what it says about a server ---------------------------------------------------------- */
@@ -97,6 +97,7 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 {
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
 		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .model = e->model, .exact = e->exact,
+		.text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens,
 		.whole = true,
 	};
 }
@@ -109,18 +110,31 @@ static void count_output(struct route *r, const struct fact *f, bool whole, stru
 	out->output_tokens = answer_tokens(&r->answer_size, f, whole);
 }
 
-static void generated(const struct route *r, struct server *s, struct outcome *out)
+/* Tokens that an answer of <tokens> to a prompt of <n> leaves in a cache of blocks: whole ones, the first of them begun by
+ * the prompt. Its last token is not in it, as nothing was computed from that. <block>: 0: of text, not known. */
+static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
+{
+	if (block == 0 || tokens == 0)
+		return tokens;
+	return (uint32_t)(((n + tokens - 1) / block - n / block) * block);
+}
+
+static void generated(struct server *s, uint64_t prompt_tokens, uint32_t block, struct outcome *out)
 {
 	out->at = s->id;
-	out->output_pages = keep_output_pages(&r->opts, out->output_tokens);
-	capacity_output(&s->capacity, out->output_pages * keep_page_tokens(&r->opts));
+	out->kept_tokens = kept_of(prompt_tokens, block, out->output_tokens);
+	capacity_output(&s->capacity, out->kept_tokens);
 }
 
 /* What the engine has counted, where we have counted all of it. */
-static void learn_count(struct route *r, uint64_t model, uint32_t exact, const struct fact *f)
+static void learn_count(struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
 {
-	if (exact > 0 && f->kind == FACT_DONE && f->prompt_tokens > 0 && served(f))
+	if (f->kind != FACT_DONE || f->prompt_tokens <= 0 || !served(f))
+		return;
+	if (exact > 0)
 		agree_learn(&r->agree, model, exact, (uint64_t)f->prompt_tokens);
+	else
+		density_learn(&r->density, model, text_bytes, (uint64_t)f->prompt_tokens);
 }
 
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
@@ -139,9 +153,9 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
-	learn_count(r, a->model, a->exact, f);
+	learn_count(r, a->model, a->exact, a->text_bytes, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
-		generated(r, r->fleet.by_id[a->at], out);
+		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->block, out);
 	a->uid = 0;
 }
 
@@ -205,7 +219,9 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 			tell_capacity(r, e, now);
 		}
 		ledger_answered(e, now);
-		out->claim = ledger_settle(e, out->confirm);
+		/* While it generates, its engine keeps all its blocks, and they were used last when it ends: so the claim stays */
+		if (!out->confirm || out->moved_to != SERVER_NONE)
+			out->claim = ledger_settle(e, out->confirm);
 	} else {
 		attached_answered(r, e->server->pool);
 		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
@@ -230,7 +246,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	}
 	note_time(e->server->pool, f, now);
 	count_output(r, f, e->whole, out);
-	learn_count(r, e->model, e->exact, f);
+	learn_count(r, e->model, e->exact, e->text_bytes, f);
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;
@@ -243,11 +259,13 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0)
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 	if (f->kind == FACT_DONE && out->confirm)
-		generated(r, to, out);
-	if (f->kind == FACT_FIRST)
+		generated(to, e->prompt_tokens, e->block, out);
+	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
-	else
+	} else {
+		out->confirm |= e->answered;
 		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
+	}
 }
 
 void route_learn(struct route *r, const struct fact *f, msec now)
@@ -269,8 +287,8 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 		index_confirm_at(r->index, out.claim, out.moved_to, now);
 	else if (out.claim != 0)
 		index_confirm(r->index, out.claim, now);
-	if (out.output_pages > 0)
-		index_add_output(r->index, out.at, out.output_pages, now);
+	if (out.kept_tokens > 0)
+		index_add_output(r->index, out.at, out.kept_tokens * ROOM_OF_TOKEN, now);
 }
 
 static void mark_open(struct slot *sl, msec now)

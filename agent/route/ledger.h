@@ -34,11 +34,13 @@ struct ledger_entry {
 	msec since;
 	struct work work;	/* waits at the server until it is answered */
 	uint64_t prompt_tokens;	/* the unseen rest of a cut body with them */
+	uint32_t block;		/* tokens of its pages; 0: it is text */
 	uint64_t kv_tokens;	/* of them, those that no other prompt in use has */
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
-	uint64_t model;		/* struct agree */
+	uint64_t model;		/* struct agree; of text, struct density */
 	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: they were not, or not all of them */
+	uint32_t text_bytes;	/* of its prompt, where that is text and was seen whole; else 0 */
 	bool answered;		/* its first token was reported */
 	bool whole;		/* its answer is no stream, as far as is known */
 	server_id from;		/* told to go there, and went elsewhere; or SERVER_NONE */

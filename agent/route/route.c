@@ -119,6 +119,11 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		agree_meet(&r->agree, j->agree_key, j->model_opts->name);
 	}
 	e->whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
+	if (j->mode == PROMPT_TEXT && !j->cut) {
+		e->model = j->density_key;
+		e->text_bytes = j->prompt->n_units < UINT32_MAX ? (uint32_t)j->prompt->n_units : 0;
+	}
+	e->block = j->mode == PROMPT_TOKENS ? j->page : 0;
 	e->tokens = j->counted;
 	e->hit_tokens = j->counted_hit;
 	e->turn_before = turn_before;

@@ -305,8 +305,10 @@ struct route_server_view {
 	double backlog_s;
 	double tokens_per_s;		/* its prefill, learned or as configured */
 	double penalty;			/* requests; see penalty.h */
-	uint64_t picked, hit_tokens, pages, failures;
-	uint64_t output, capacity;	/* pages it generated, of those left; pages it has room for */
+	uint64_t picked, hit_tokens, failures;
+	uint64_t held_tokens;		/* of the pages it holds or claims */
+	uint64_t output_tokens;		/* it generated them, and is believed to hold them yet */
+	uint64_t room_tokens;		/* that are kept of it at most; 0: no bound but that of bytes */
 	uint64_t capacity_tokens;	/* that its cache is taken to have; 0: not known */
 	enum capacity_source capacity_source;
 	unsigned watchers;		/* HAProxy processes whose stats rows of it hold */

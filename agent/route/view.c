@@ -40,24 +40,25 @@ void route_stats(struct route *r, struct route_stats *s)
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-static void view_server(struct route *r, const struct server *s, uint64_t pages, msec now,
+static void view_server(struct route *r, const struct server *s, uint64_t room, msec now,
 			struct route_server_view *v)
 {
 	msec half_life = s->pool->opts->policy.penalty_half_life_ms;
 	struct watch_sum w = watch_sum(&s->watch, now);
 	const struct engine_seen *e = &s->engine;
 	enum capacity_source by;
-	uint64_t capacity_tokens = server_capacity(s, &by);
+	uint64_t capacity = server_capacity(s, &by);
 
 	*v = (struct route_server_view){
 		.pool = s->pool->name, .name = s->name, .id = s->id, .up = s->up,
 		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
 		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s / server_slowness(s, s->pool->step, now),
 		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
-		.pages = pages, .penalty = penalty_now(&s->penalty, half_life, now),
-		.failures = s->failures, .output = index_server_output(r->index, s->id),
-		.capacity = index_server_capacity(r->index, s->id),
-		.capacity_tokens = capacity_tokens, .capacity_source = by,
+		.held_tokens = room / ROOM_OF_TOKEN, .penalty = penalty_now(&s->penalty, half_life, now),
+		.failures = s->failures,
+		.output_tokens = index_server_output(r->index, s->id) / ROOM_OF_TOKEN,
+		.room_tokens = index_server_capacity(r->index, s->id) / ROOM_OF_TOKEN,
+		.capacity_tokens = capacity, .capacity_source = by,
 		.watchers = w.n, .closed = w.closed, .engine = engine_holds(e, now),
 		.waiting = (double)e->waiting, .running = (double)e->running, .kv_used = e->kv_used,
 		.foreign = e->foreign, .block_size = e->block_size, .engine_capacity = e->capacity,
@@ -68,17 +69,17 @@ static void view_server(struct route *r, const struct server *s, uint64_t pages,
 void route_each_server(struct route *r, msec now,
 		       void (*fn)(void *arg, const struct route_server_view *v), void *arg)
 {
-	uint64_t pages[SERVERS_MAX];
+	uint64_t room[SERVERS_MAX];
 	struct route_server_view v;
 
 	for (unsigned id = 0; id < SERVERS_MAX; id++)
-		pages[id] = index_server_pages(r->index, (server_id)id);
+		room[id] = index_server_room(r->index, (server_id)id);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
 		if (r->fleet.by_id[id] == NULL || r->fleet.by_id[id]->name[0] == '\0')
 			continue;
-		view_server(r, r->fleet.by_id[id], pages[id], now, &v);
+		view_server(r, r->fleet.by_id[id], room[id], now, &v);
 		fn(arg, &v);
 	}
 	pthread_mutex_unlock(&r->lock);

@@ -40,6 +40,7 @@ struct sim_job {
 	bool failed;			/* answered with an error at once */
 	double t_arrived, t_first, t_done;
 	uint32_t hit;			/* blocks found cached */
+	uint32_t pages;			/* of its router, which expected them there; 0: it says nothing of that */
 	struct sim_job *then;		/* waits for the end of this one's answer, or NULL */
 	/* the engine's own */
 	struct sim_job *next;

@@ -95,6 +95,7 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 	q.load = put_load(r, f);
 	put_body(r, &q);
 	route_decide(r->route, r->scratch, &q, msec_of(now), &a);
+	j->pages = a.pages;
 	e = engine_of(a.server, f->opts->n);
 	return e >= 0 && f->up[e] ? e : -1;
 }

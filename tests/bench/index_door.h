@@ -124,8 +124,8 @@ static inline bool door_halve(struct door *d)
 	server_id i;
 
 	for (i = 0; i < SERVERS_MAX; i++)
-		if (index_server_pages(d->ix, i) > 1)
-			index_set_capacity(d->ix, i, index_server_pages(d->ix, i) / 2);
+		if (index_server_room(d->ix, i) > 1)
+			index_set_capacity(d->ix, i, index_server_room(d->ix, i) / 2);
 	return true;
 }
 
@@ -143,7 +143,7 @@ static inline void door_stats(struct door *d, struct door_stats *s)
 
 static inline uint64_t door_server_pages(struct door *d, server_id server)
 {
-	return index_server_pages(d->ix, server);
+	return index_server_room(d->ix, server);
 }
 
 #endif

@@ -11,8 +11,9 @@ struct counts {
 	uint64_t spaces, nodes, records, pages;
 };
 
-/* Entries as far as they can be told apart; what is beyond is for the loader to refuse. */
-static void count_tree(const uint8_t *p, size_t n, uint32_t *ends, uint32_t *n_ends, struct counts *c)
+/* Entries as far as they can be told apart; what is beyond is for the loader to refuse. All pages get the room <room>: where
+ * it differs, what is read again counts as its end does. */
+static void count_tree(uint8_t *p, size_t n, uint32_t room, uint32_t *ends, uint32_t *n_ends, struct counts *c)
 {
 	size_t bytes;
 
@@ -26,6 +27,7 @@ static void count_tree(const uint8_t *p, size_t n, uint32_t *ends, uint32_t *n_e
 		} else {
 			start = up <= *n_ends ? ends[up] : 0;
 			digests = get16(p + 8) <= CHUNK_BYTES ? chunks_between(start, start + pages, get16(p + 8)) : 0;
+			put32(p + 12, room);
 			c->nodes++;
 			c->pages += pages;
 			c->records += get16(p + 10);
@@ -43,11 +45,12 @@ static size_t mend(uint8_t *p, size_t n)
 	static uint32_t ends[BYTES_MAX];
 	struct counts c = { 0 };
 	size_t pos = HEADER_BYTES, bytes;
-	uint32_t n_ends = 0;
+	uint32_t n_ends = 0, room;
 	uint64_t total;
 
 	if (n < HEADER_BYTES)
 		return n;
+	room = 1 + get32(p + 20) % 300;		/* nobody looks at these bytes */
 	memcpy(p, SNAPSHOT_MAGIC, 8);
 	put32(p + 8, SNAPSHOT_VERSION);
 	put32(p + 12, of.text_page);
@@ -58,11 +61,11 @@ static size_t mend(uint8_t *p, size_t n)
 	for (; n - pos >= HEAD_BYTES && get32(p + pos) != SECTION_END; pos += HEAD_BYTES + bytes) {
 		bytes = get32(p + pos + 4) % 4096;
 		bytes = bytes < n - pos - HEAD_BYTES ? bytes : n - pos - HEAD_BYTES;
+		if (get32(p + pos) == SECTION_TREE)
+			count_tree(p + pos + HEAD_BYTES, bytes, room, ends, &n_ends, &c);
 		put32(p + pos + 4, (uint32_t)bytes);
 		put64(p + pos + 8, checksum(p + pos + HEAD_BYTES, bytes));
 		total = total_with(total, p + pos);
-		if (get32(p + pos) == SECTION_TREE)
-			count_tree(p + pos + HEAD_BYTES, bytes, ends, &n_ends, &c);
 	}
 	put32(p + pos, SECTION_END);
 	put32(p + pos + 4, END_BYTES);
@@ -101,7 +104,7 @@ static struct index *load(const uint8_t *p, size_t n, struct snapshot_stats *st)
 		return ix;
 	must(strlen(e.text) > 10);
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
-		must(index_server_pages(ix, (server_id)i) == 0);
+		must(index_server_room(ix, (server_id)i) == 0);
 	index_free(ix);
 	return NULL;
 }
@@ -124,7 +127,7 @@ static void again(struct index *ix)
 	must(other != NULL);
 	if (st.left_out == 0)
 		for (unsigned i = 0; i < SERVERS_MAX; i++)
-			must(index_server_pages(other, (server_id)i) == index_server_pages(ix, (server_id)i));
+			must(index_server_room(other, (server_id)i) == index_server_room(ix, (server_id)i));
 	index_free(other);
 	free(t.p);
 }

@@ -161,9 +161,9 @@ def capacity_is_learned():
     with Polled(polls=engines, engine_options=["--blocks", "700", "--block-size", "32"]) as f:
         talk = conversation("c")
         one = f.chat(talk)
-        f.wait_value(server(one.engine, "server_capacity_pages"), 700 * 32 / 16)
+        f.wait_value(server(one.engine, "server_room_tokens"), 699 * 32)
         for name in f.names:
-            f.wait_value(server(name, "engine_capacity_tokens"), 700 * 32)
+            f.wait_value(server(name, "engine_capacity_tokens"), 699 * 32)
         m = f.metrics()
         equal(m[server("s1", "engine_block_size_tokens")], 32, "block size")
         equal(m[server("s1", "engine_waiting_requests")], 0, "waiting")
@@ -174,7 +174,7 @@ def capacity_is_learned():
         f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)     # 12 each
         check(f.connections_of("s1") - before <= 3, "no connection was kept")   # one check may have been on its way
         f.reload(lambda f: engines(f) + "policy: {capacity: 1600}\n")
-        f.wait_value(server(one.engine, "server_capacity_pages"), 100)
+        f.wait_value(server(one.engine, "server_room_tokens"), 1600)
         f.end("s1", signal.SIGKILL)
         f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 1)
         wait_for("the report to be stale", 5, lambda: server("s1", "engine_waiting_requests") not in f.metrics())

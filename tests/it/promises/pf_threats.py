@@ -332,7 +332,7 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
             def gone():
                 f.ask(None, chat("x"), load="lb/1;new=1,0,0,1")
                 m = f.metrics()
-                return "kvroute_server_pages{pool=\"pool\",server=\"old\"}" not in m and m
+                return "kvroute_server_held_tokens{pool=\"pool\",server=\"old\"}" not in m and m
 
             def forgotten():
                 m = f.metrics()

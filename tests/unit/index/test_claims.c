@@ -293,7 +293,7 @@ static void all_expire_in_order(void **state)
 	assert_true(claim_expire(ix, false));
 	assert_false(claim_expire(ix, false));
 	sound(ix);
-	assert_int_equal(index_server_pages(ix, RARE), 0);
+	assert_int_equal(index_server_room(ix, RARE), 0);
 	index_free(ix);
 	free(c);
 }
@@ -400,10 +400,10 @@ static void without_room_nothing_is_left(void **state)
 		fill(ix, give);
 		index_confirm_at(ix, c, TO, 3);
 		sound(ix);
-		n = index_server_pages(ix, TO);
+		n = index_server_room(ix, TO);
 		assert_true(n == 0 || n == WAY);
 		assert_int_equal(depth(ix, p, WAY, TO), n);
-		assert_int_equal(index_server_pages(ix, FROM), 0);
+		assert_int_equal(index_server_room(ix, FROM), 0);
 		all += n == WAY;
 		none += n == 0;
 		index_free(ix);
@@ -423,10 +423,10 @@ static void it_keeps_within_the_capacity(void **state)
 		prompt(q, 40, 0, OTHER + i);
 		index_confirm(ix, index_commit(ix, &sp, q, 40, NULL, TO, i * 16), i * 16);
 	}
-	assert_int_equal(index_server_pages(ix, TO), 200);
+	assert_int_equal(index_server_room(ix, TO), 200);
 	c = long_way(ix, p, 10, false);
 	index_confirm_at(ix, c, TO, 1000);
-	assert_int_equal(index_server_pages(ix, TO), 210);
+	assert_int_equal(index_server_room(ix, TO), 210);
 	assert_int_equal(depth(ix, p, WAY, TO), WAY);
 	sound(ix);
 	index_free(ix);
@@ -460,8 +460,8 @@ static void who_leaves_meanwhile_has_nothing(void **state)
 			assert_int_equal(depth(ix, p, WAY, TO), 0);
 			index_drop_server(ix, TO);
 		}
-		assert_int_equal(index_server_pages(ix, TO), met ? 0 : WAY);
-		assert_int_equal(index_server_pages(ix, FROM), 0);
+		assert_int_equal(index_server_room(ix, TO), met ? 0 : WAY);
+		assert_int_equal(index_server_room(ix, FROM), 0);
 		sound(ix);
 		index_free(ix);
 		if (!met)
@@ -547,9 +547,9 @@ static void the_way_may_change_meanwhile(void **state)
 		act = NULL;
 		assert_true(unlocks > WAY / 10);
 		sound(ix);
-		assert_int_equal(index_server_pages(ix, TO), WAY);
+		assert_int_equal(index_server_room(ix, TO), WAY);
 		assert_int_equal(depth(ix, p, WAY, TO), WAY);
-		assert_int_equal(index_server_pages(ix, FROM), 0);
+		assert_int_equal(index_server_room(ix, FROM), 0);
 		for (i = 0; i < 8; i++) {
 			index_cancel(ix, partings[i]);
 			partings[i] = 0;
@@ -575,8 +575,8 @@ static void a_long_way_is_gone_in_parts(void **state)
 	assert_int_equal(depth(ix, p, LEN, TO), 120);
 	index_confirm_at(ix, index_commit(ix, &sp, p, LEN, NULL, FROM, 2), TO, 2);
 	assert_int_equal(depth(ix, p, LEN, TO), LEN);
-	assert_int_equal(index_server_pages(ix, TO), LEN);
-	assert_int_equal(index_server_pages(ix, FROM), 0);
+	assert_int_equal(index_server_room(ix, TO), LEN);
+	assert_int_equal(index_server_room(ix, FROM), 0);
 	sound(ix);
 	index_free(ix);
 }

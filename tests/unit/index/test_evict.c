@@ -223,7 +223,7 @@ static void one_call_does_a_bounded_part(void **state)
 		assert_true(!more || stats(ix).evicted_records - before == EVICT_MAX);
 	}
 	assert_in_range(calls, 14, 17);
-	assert_int_equal(index_server_pages(ix, 1), 10);
+	assert_int_equal(index_server_room(ix, 1), 10);
 	sound(ix);
 	index_free(ix);
 }
@@ -287,59 +287,95 @@ static uint64_t held_of(struct index *ix, uint64_t from, uint64_t to, uint32_t n
 	return sum;
 }
 
-/* A server with room for 1000 pages that are all held: claims may take 100 of them, not more. */
-static void claims_take_a_part_of_a_capacity(void **state)
+/* A server with room for 1000 pages that are all held: what is open will have taken its room from the oldest of them by
+ * the turn of the next prompt. Claims that need more than the whole of it do not evict each other. */
+static void claims_take_their_room_from_what_is_held(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
-	index_claim c[40];
+	index_claim c[60];
 	uint64_t i;
 
 	index_set_capacity(ix, 1, 1000);
 	for (i = 0; i < 50; i++)
 		hold(ix, i, 20, 1);
-	assert_int_equal(index_server_pages(ix, 1), 1000);
-	for (i = 0; i < 40; i++) {
+	assert_int_equal(index_server_room(ix, 1), 1000);
+	for (i = 0; i < 60; i++) {
 		c[i] = claim(ix, 100 + i, 20, 1);
 		assert_true(c[i] != 0);
+		assert_int_equal(held_of(ix, 0, 50, 20, 1), i < 50 ? 980 - i * 20 : 0);
 		sound(ix);
 	}
-	/* of what is held no more than the reserve; and all that wait are known */
-	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
-	assert_int_equal(stats(ix).claims, 40);
-	assert_int_equal(held_of(ix, 100, 140, 20, 1), 800);
-	assert_int_equal(index_server_pages(ix, 1), 900 + 800);
-	for (i = 0; i < 40; i++)
+	assert_int_equal(stats(ix).claims, 60);
+	assert_int_equal(held_of(ix, 100, 160, 20, 1), 1200);
+	assert_int_equal(index_server_room(ix, 1), 1200);
+	for (i = 0; i < 60; i++)
 		index_confirm(ix, c[i], 1000);
 	while (index_tick(ix))
 		;
-	assert_int_equal(stats(ix).confirmed, 50 + 40);
-	assert_int_equal(index_server_pages(ix, 1), 1000);
-	assert_int_equal(held_of(ix, 100, 140, 20, 1), 800);
+	assert_int_equal(stats(ix).confirmed, 50 + 60);
+	assert_int_equal(index_server_room(ix, 1), 1000);
+	assert_int_equal(held_of(ix, 100, 160, 20, 1), 1000);
 	sound(ix);
 	index_free(ix);
 }
 
-/* A prompt larger than the reserve is claimed all the same, and what is held does not pay for more than the
- * reserve until it is confirmed. */
-static void a_large_claim_does_not_take_what_is_held(void **state)
+/* Spaces whose pages take 3, 16 and 1 beside each other: of each server no more than its room, in whole pages, the
+ * oldest first, whichever space it is of. */
+static void pages_take_the_room_of_their_space(void **state)
 {
+	static const uint32_t rooms[3] = { 3, 16, 0 };	/* 0: 1 */
 	struct index *ix = make(4 << 20, 4);
-	index_claim c;
+	struct space_key k[3];
+	struct index_match m;
+	page_key p[20];
 	uint64_t i;
 
+	assert_int_equal(index_match_init(&m), 0);
 	index_set_capacity(ix, 1, 1000);
-	for (i = 0; i < 50; i++)
-		hold(ix, i, 20, 1);
-	c = claim(ix, 100, 300, 1);
-	assert_int_equal(depth(ix, 100, 300, 1), 300);
-	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
-	index_tick(ix);
-	assert_int_equal(held_of(ix, 0, 50, 20, 1), 900);
-	index_confirm(ix, c, 0);
-	index_tick(ix);
-	assert_int_equal(depth(ix, 100, 300, 1), 300);
-	assert_int_equal(index_server_pages(ix, 1), 1000);
+	for (i = 0; i < 3; i++)
+		k[i] = (struct space_key){ .h = { i, 9 }, .page_room = rooms[i] };
+	for (i = 0; i < 90; i++) {
+		unique(p, 20, i);
+		index_confirm(ix, index_commit(ix, &k[i % 3], p, 20, NULL, 1, i * 16), i * 16);
+		assert_true(index_server_room(ix, 1) <= 1000);
+		sound(ix);
+	}
+	/* the last seven whole, 820 in all, and 11 pages of 16 of the one before */
+	assert_in_range(index_server_room(ix, 1), 1000 - 15, 1000);
+	for (i = 80; i < 90; i++) {
+		static const uint32_t left[10] = { 0, 0, 11, 20, 20, 20, 20, 20, 20, 20 };
+
+		unique(p, 20, i);
+		index_match(ix, &k[i % 3], p, 20, &m);
+		assert_int_equal(index_match_depth(&m, 1), left[i - 80]);
+	}
+	index_match_fini(&m);
+	index_free(ix);
+}
+
+/* The room of a space's pages may change; those that are there keep theirs, also when two nodes become one. */
+static void pages_keep_the_room_they_came_with(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	struct space_key k = { .h = { 1, 9 }, .page_room = 2 };
+	page_key p[60], q[60];
+
+	unique(p, 60, 1);
+	memcpy(q, p, sizeof(q));
+	q[20]--;
+	index_confirm(ix, index_commit(ix, &k, p, 40, NULL, 1, 0), 0);
+	assert_int_equal(index_server_room(ix, 1), 80);
+	k.page_room = 5;
+	index_confirm(ix, index_commit(ix, &k, q, 60, NULL, 1, 1000), 1000);	/* 40 of them are new */
+	assert_int_equal(index_server_room(ix, 1), 80 + 200);
 	sound(ix);
+	index_set_capacity(ix, 1, 240);		/* the end of the older one goes, and the two nodes of the other are one */
+	while (index_tick(ix))
+		;
+	assert_int_equal(stats(ix).nodes, 1);
+	sound(ix);
+	index_drop_server(ix, 1);
+	assert_int_equal(index_server_room(ix, 1), 0);
 	index_free(ix);
 }
 
@@ -493,8 +529,9 @@ int main(void)
 		cmocka_unit_test(one_call_does_a_bounded_part),
 		cmocka_unit_test(what_is_joined_counts_as_more),
 		cmocka_unit_test(so_does_a_call_that_needs_bytes),
-		cmocka_unit_test(claims_take_a_part_of_a_capacity),
-		cmocka_unit_test(a_large_claim_does_not_take_what_is_held),
+		cmocka_unit_test(claims_take_their_room_from_what_is_held),
+		cmocka_unit_test(pages_take_the_room_of_their_space),
+		cmocka_unit_test(pages_keep_the_room_they_came_with),
 		cmocka_unit_test(claims_take_a_part_of_the_memory),
 		cmocka_unit_test(a_server_leaves_in_slices),
 		cmocka_unit_test(no_shard_has_twice_its_share),

@@ -101,7 +101,7 @@ static void servers_that_cannot_be_are_refused(void **state)
 	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVERS_MAX, 0), 0);
 	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVER_NONE, 0), 0);
 	index_drop_server(ix, SERVER_NONE);
-	assert_int_equal(index_server_pages(ix, SERVER_NONE), 0);
+	assert_int_equal(index_server_room(ix, SERVER_NONE), 0);
 	assert_int_equal(depth(ix, p, 1, SERVER_NONE), 0);
 	assert_int_equal(stats(ix).records, 0);
 	index_confirm(ix, 0, 0);
@@ -423,7 +423,7 @@ static void a_server_that_was_never_sent_anything_may_have_served_it(void **stat
 	index_confirm_at(ix, c, 1000, 0);
 	assert_int_equal(depth(ix, p, 40, 1000), 40);
 	assert_int_equal(depth(ix, p, 40, 1), 0);
-	assert_int_equal(index_server_pages(ix, 1000), 40);
+	assert_int_equal(index_server_room(ix, 1000), 40);
 	sound(ix);
 	index_free(ix);
 }

@@ -32,12 +32,12 @@ static index_claim commit(struct index *ix, unsigned space, const page_key *p, s
 	server_id i;
 
 	for (i = 0; i < SERVERS; i++)
-		had[i] = index_server_pages(ix, i);
+		had[i] = index_server_room(ix, i);
 	c = index_commit(ix, &spaces[space], p, n, NULL, s, 0);
 	check(ix);
 	for (i = 0; i < SERVERS; i++)
 		if (c == 0 || i != s)
-			assert_int_equal(index_server_pages(ix, i), had[i]);
+			assert_int_equal(index_server_room(ix, i), had[i]);
 	return c;
 }
 
@@ -100,7 +100,7 @@ static void move(struct index *ix, index_claim c, uint64_t before, server_id fro
 	check(ix);
 	if (c == 0)
 		return;
-	assert_int_equal(index_server_pages(ix, from), before);
+	assert_int_equal(index_server_room(ix, from), before);
 	fault.fail_at = 0;
 	assert_int_equal(index_match_init(&m), 0);
 	index_match(ix, &spaces[0], p, n, &m);
@@ -132,7 +132,7 @@ static void story_of_moves(void)
 	c = commit(ix, 0, x, 40, 2);		/* where that did not become shorter, its end goes first */
 	move(ix, c, 0, 2, 0, x, 40);
 	c = commit(ix, 0, q, 6, 3);
-	move(ix, c, index_server_pages(ix, 3) - (c ? 3 : 0), 3, 2, q, 6);
+	move(ix, c, index_server_room(ix, 3) - (c ? 3 : 0), 3, 2, q, 6);
 	index_drop_server(ix, 1);
 	check(ix);
 	index_drop_server(ix, 2);		/* nobody parts at q any more: two nodes become one */
@@ -143,7 +143,7 @@ static void story_of_moves(void)
 	check(ix);
 	index_drop_server(ix, 0);
 	check(ix);
-	assert_true(index_server_pages(ix, 3) <= 12);
+	assert_true(index_server_room(ix, 3) <= 12);
 	index_free(ix);
 }
 

@@ -250,7 +250,7 @@ static void check_all(struct run *r)
 		fail_msg("%s: %s", r->set->name, bad);
 	for (i = 0; i < SERVERS; i++)
 		if (!r->leaving[i])
-			assert_int_equal(index_server_pages(r->ix, server_of(i)), truth_pages(r, server_of(i)));
+			assert_int_equal(index_server_room(r->ix, server_of(i)), truth_pages(r, server_of(i)));
 }
 
 static bool known(const struct run *r, index_claim id)
@@ -401,7 +401,7 @@ static void step_drop(struct run *r, unsigned s)
 		if (r->a[i]->server == server_of(s) && (!r->leaving[s] || !known(r, r->a[i]->claim)))
 			forget(r, i);
 	if (!r->leaving[s])
-		assert_int_equal(index_server_pages(r->ix, server_of(s)), 0);
+		assert_int_equal(index_server_room(r->ix, server_of(s)), 0);
 }
 
 static void step_remember(struct run *r)

@@ -99,7 +99,6 @@ static void use(struct index *ix, struct truth *t, struct rng *rng, uint64_t *ti
 	page_key p[MAX_LEN];
 	uint32_t had = a->left;
 	index_claim c;
-	int64_t beyond;
 
 	if (a->n == 0)
 		a->n = 1 + rng_below(rng, MAX_LEN);
@@ -112,8 +111,7 @@ static void use(struct index *ix, struct truth *t, struct rng *rng, uint64_t *ti
 	pages_of(i, a->n, p);
 	c = index_commit_priority(ix, &sp, p, a->n, NULL, 1, *tick * 16, priority);
 	assert_true(c != 0);
-	beyond = (int64_t)(a->left - had) - CAPACITY / 10;
-	evict(t, CAPACITY + (beyond > 0 ? (uint64_t)beyond : 0), a);
+	evict(t, CAPACITY, a);
 	++*tick;
 	if (ends) {
 		index_confirm(ix, c, *tick * 16);

@@ -79,7 +79,7 @@ static void it_ages_with_the_others(void **state)
 	index_add_output(ix, 3, 40, 2 * SECOND);
 	hold(ix, 2, 30, 3, 3 * SECOND);
 	assert_int_equal(index_server_output(ix, 3), 40);
-	assert_int_equal(index_server_pages(ix, 3), 60);
+	assert_int_equal(index_server_room(ix, 3), 60);
 	hold(ix, 3, 10, 3, 4 * SECOND);
 	work_it_off(ix);
 	assert_int_equal(held(ix, 1, 30, 3), 20);
@@ -93,7 +93,7 @@ static void it_ages_with_the_others(void **state)
 	work_it_off(ix);
 	assert_int_equal(index_server_output(ix, 3), 0);
 	assert_int_equal(held(ix, 2, 30, 3), 20);
-	assert_int_equal(index_server_pages(ix, 3), 100);
+	assert_int_equal(index_server_room(ix, 3), 100);
 	end(ix);
 }
 
@@ -128,7 +128,7 @@ static void it_counts_only_where_it_can_go(void **state)
 	hold(ix, 1, 10, 0, 2 * SECOND);
 	index_drop_server(ix, 0);			/* the next of that id has generated nothing */
 	assert_int_equal(index_server_output(ix, 0), 0);
-	assert_int_equal(index_server_pages(ix, 0), 0);
+	assert_int_equal(index_server_room(ix, 0), 0);
 	end(ix);
 }
 

@@ -127,7 +127,7 @@ static unsigned evict(struct index *ix, unsigned n)
 
 	for (; n > 0 && ix->shards[0].by_age[0].first != 0; n--, gone++) {
 		r = at(ix, ix->shards[0].by_age[0].first);
-		record_cut(ix, r->node, r->server, EDGE_MAX, true);
+		record_cut(ix, r->node, r->server, &(struct cut){ EDGE_MAX, UINT64_MAX, true });
 	}
 	return gone;
 }
@@ -209,7 +209,7 @@ static void run_command(struct script *s, char *line)
 		fprintf(s->out, "  -> %u", evict(s->ix, (unsigned)strtoul(arg, NULL, 10)));
 	} else if (strcmp(cmd, "pages") == 0) {
 		fprintf(s->out, "  -> %u",
-			(unsigned)index_server_pages(s->ix, (server_id)(arg[0] - 'a')));
+			(unsigned)index_server_room(s->ix, (server_id)(arg[0] - 'a')));
 	} else {
 		fail_msg("unknown command: %s", cmd);
 	}

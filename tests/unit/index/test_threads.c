@@ -219,7 +219,7 @@ static void leave(struct owner *o, server_id s)
 	for (i = o->n; i-- > 0; )
 		if (o->a[i].server == s)
 			o->a[i] = o->a[--o->n];
-	o->w.wrong += index_server_pages(o->w.ix, s) != 0;
+	o->w.wrong += index_server_room(o->w.ix, s) != 0;
 }
 
 static void one_move(struct owner *o, msec now)

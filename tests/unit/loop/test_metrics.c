@@ -48,8 +48,8 @@ void route_each_server(struct route *r, msec now,
 		struct route_server_view v = {
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
 			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
-			.picked = 77, .hit_tokens = 1ull << 50, .pages = 9, .failures = 5,
-			.penalty = 2.5, .output = 21, .capacity = 34, .watchers = 2, .closed = i == 1,
+			.picked = 77, .hit_tokens = 1ull << 50, .held_tokens = 9, .failures = 5,
+			.penalty = 2.5, .output_tokens = 21, .room_tokens = 34, .watchers = 2, .closed = i == 1,
 			.capacity_tokens = 250000, .capacity_source = CAPACITY_INFERRED,
 			.engine = i < 2, .waiting = 6, .running = i == 1 ? -1 : 7, .kv_used = 0.625, .foreign = 8,
 			.block_size = 16, .engine_capacity = 901024, .adapters_running = 1, .adapters_waiting = 4,
@@ -197,8 +197,8 @@ static void figures(void **state)
 	has_line(s, "kvroute_compare_same_total{pool=\"chat\",rule=\"least_conn\"} 3");
 	has_line(s, "kvroute_compare_regret_seconds_total{pool=\"chat\",rule=\"random\"} 2.25");
 	has_line(s, "kvroute_compare_hit_tokens_total{pool=\"chat\",rule=\"random\"} 4096");
-	has_line(s, "kvroute_server_output_pages{pool=\"chat\",server=\"s1\"} 21");
-	has_line(s, "kvroute_server_capacity_pages{pool=\"chat\",server=\"s1\"} 34");
+	has_line(s, "kvroute_server_output_tokens{pool=\"chat\",server=\"s1\"} 21");
+	has_line(s, "kvroute_server_room_tokens{pool=\"chat\",server=\"s1\"} 34");
 	has_line(s, "kvroute_server_capacity_tokens{pool=\"chat\",server=\"s1\"} 250000");
 	has_line(s, "kvroute_server_capacity_source{pool=\"chat\",server=\"s1\"} 2");
 	has_line(s, "kvroute_server_watchers{pool=\"chat\",server=\"s1\"} 2");
@@ -386,7 +386,7 @@ static void many_and_none(void **state)
 
 	n_servers = SERVERS_MAX;
 	s = render();
-	has_line(s, "kvroute_server_pages{pool=\"chat\",server=\"server-1023\"} 9");
+	has_line(s, "kvroute_server_held_tokens{pool=\"chat\",server=\"server-1023\"} 9");
 	mem_free(s);
 	n_servers = 0;
 	s = render();

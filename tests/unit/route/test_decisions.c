@@ -404,13 +404,13 @@ static void shadow_names_nobody_and_follows_what_happened(void **state)
 		assert_int_equal(stats(&w).open, 1);
 		tell_first(&w, uid, "s3", 200, STREAM);		/* where HAProxy sent it */
 		assert_int_equal(server(&w, "s3").v.open, 1);
-		assert_int_equal(server(&w, "s3").v.pages, TURN_PAGES);
+		assert_int_equal(server(&w, "s3").v.held_tokens, TURN_PAGES * 16);
 		tell_done(&w, uid, "s3", 200, "--", 5);
 		assert_int_equal(stats(&w).open, 0);
 		assert_string_equal(name_of(&w, found(&w, uid).went), "s3");
 		w.now += 1000;
 	}
-	assert_int_equal(server(&w, "s1").v.pages + server(&w, "s2").v.pages + server(&w, "s4").v.pages, 0);
+	assert_int_equal(server(&w, "s1").v.held_tokens + server(&w, "s2").v.held_tokens + server(&w, "s4").v.held_tokens, 0);
 	assert_int_equal(stats(&w).why[WHY_SHADOW], 4);
 	set_mode(&w, MODE_ON);
 	ask(&w, "on", "a");

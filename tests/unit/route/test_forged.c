@@ -31,7 +31,7 @@ static bool same_server(const struct route_server_view *a, const struct route_se
 {
 	return a->up == b->up && a->weight == b->weight && a->conn == b->conn && a->queue == b->queue &&
 	       a->open == b->open && a->backlog_s == b->backlog_s && a->penalty == b->penalty &&
-	       a->picked == b->picked && a->hit_tokens == b->hit_tokens && a->pages == b->pages &&
+	       a->picked == b->picked && a->hit_tokens == b->hit_tokens && a->held_tokens == b->held_tokens &&
 	       a->failures == b->failures;
 }
 

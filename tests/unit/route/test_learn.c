@@ -66,8 +66,8 @@ static void what_becomes_of_a_claim(void **state)
 		else
 			tell_done(&w, "1", cases[i].srv, cases[i].st, cases[i].more, cases[i].tr);
 		x = stats(&w).index;
-		if (x.claims != 0 || (x.pages > 0) != cases[i].kept ||
-		    stats(&w).open != cases[i].open || x.confirmed != cases[i].kept)
+		if (x.claims != cases[i].open || (x.pages > 0) != cases[i].kept ||
+		    stats(&w).open != cases[i].open || x.confirmed != (cases[i].kept && !cases[i].open))
 			fail_msg("%s: %d claims, %d pages, %d open", cases[i].name, (int)x.claims,
 				 (int)x.pages, (int)stats(&w).open);
 		assert_int_equal(held(&w, "ab"), cases[i].kept ? 2 * TURN_PAGES : 0);
@@ -109,8 +109,8 @@ static void redispatched(void **state)
 			assert_int_equal(server(&w, "s3").v.open, 1);
 		}
 		tell_done(&w, "1", "s3", 200, "--", 30);
-		assert_int_equal(server(&w, "s1").v.pages, 0);
-		assert_int_equal(server(&w, "s3").v.pages, 2 * TURN_PAGES);
+		assert_int_equal(server(&w, "s1").v.held_tokens, 0);
+		assert_int_equal(server(&w, "s3").v.held_tokens, 2 * TURN_PAGES * 16);
 		assert_int_equal(server(&w, "s3").v.open, 0);
 		ask(&w, "2", "abc");
 		assert_span(w.a.server, "s3");
@@ -587,7 +587,7 @@ static void a_server_out_of_the_load_strings(void **state)
 	assert_true(server(&w, "s2").found);
 	while (route_work(w.r))
 		;
-	assert_int_equal(index_server_pages(w.r->index, id), 0);
+	assert_int_equal(index_server_room(w.r->index, id), 0);
 	w.q.load = SPAN(IDLE4);
 	ask(&w, "2", "ab");			/* back again, empty */
 	assert_why(&w, WHY_COLD);

@@ -309,26 +309,26 @@ static void a_capacity_is_learned(void **state)
 	world_start(&w);
 	tell(&w, "s1", &e);			/* of nobody we know */
 	fill(&w, 20);
-	assert_true(server(&w, "s1").v.pages > 100);
+	assert_true(server(&w, "s1").v.held_tokens > 100 * 16);
 	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_GUESS);
 	tell(&w, "s1", &e);
 	work_it_off(&w);
-	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(40));
-	assert_true(server(&w, "s1").v.pages > 20 && server(&w, "s1").v.pages <= BELIEVED(40));
+	assert_int_equal(server(&w, "s1").v.room_tokens, 40 * 16);
+	assert_true(server(&w, "s1").v.held_tokens > 20 * 16 && server(&w, "s1").v.held_tokens <= 40 * 16);
 	w.now += 100 * HOLDS;			/* the engine says nothing any more, and has what it has */
 	fill(&w, 20);
-	assert_true(server(&w, "s1").v.pages <= BELIEVED(40));
+	assert_true(server(&w, "s1").v.held_tokens <= 40 * 16);
 	e.capacity = 0;
 	tell(&w, "s1", &e);
-	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(40));
+	assert_int_equal(server(&w, "s1").v.room_tokens, 40 * 16);
 	e.capacity = 80 * 16;
 	tell(&w, "s1", &e);
-	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(80));
+	assert_int_equal(server(&w, "s1").v.room_tokens, 80 * 16);
 	w.o.pool_default.capacity = 20 * 16;	/* what a person wrote goes before it */
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
-	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(20));
+	assert_int_equal(server(&w, "s1").v.room_tokens, 20 * 16);
 	tell(&w, "s1", &e);
-	assert_int_equal(server(&w, "s1").v.capacity, BELIEVED(20));
+	assert_int_equal(server(&w, "s1").v.room_tokens, 20 * 16);
 	assert_int_equal(server(&w, "s1").v.engine_capacity, 80 * 16);
 	world_end(&w);
 }

@@ -22,9 +22,6 @@
 
 struct text { char p[1 << 16]; size_t n; };
 
-/* Pages kept of a server whose engine has room for <n>, where first tokens are reported: keep.c. */
-#define BELIEVED(n)	((n) + (n) / 2)
-
 struct world {
 	struct route_opts o;
 	struct route *r;
