@@ -6,6 +6,9 @@
  * talk ends with its last turn or its first failure, which nothing here hides: the only retry is that
  * of a kept connection that turns out to be closed before a byte of an answer came.
  *
+ * With --rate the load is open: times count from when a request was meant to be sent, because users
+ * do not wait for a slot to be free, and a queue here would hide what a slow server does to them.
+ *
  * Bounded: talks times turns requests, --timeout for each, no new ones after --seconds. */
 #include "tests/tools/lib/load.h"
 
@@ -16,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/base/list.h"
 #include "tests/tools/lib/addr.h"
 
 #define READ_SIZE	65536
@@ -37,7 +41,8 @@ struct slot {
 	struct talk *talk;
 	char engine[LOAD_NAME_MAX];
 	int status;
-	double t0, first;		/* of this request; 0: no token yet */
+	double t0, first;		/* of this request; first 0: no token yet */
+	double from;			/* its times count from here: t0, or before it */
 };
 
 struct load {
@@ -49,7 +54,9 @@ struct load {
 	struct ev_signal stop;
 	struct slot *slots;
 	struct talk *talks;
-	struct list idle, ready;	/* ready: struct talk in order of ready_at */
+	struct list idle;
+	struct due due;			/* talks whose users think */
+	double room_at;			/* when the last talk ended that --live made others wait for */
 	uint32_t n_new, n_live, n_done, in_flight;
 	struct tally tally;
 	double t0, next_line;
@@ -112,9 +119,10 @@ static void trace(const struct slot *s, enum load_error e, double total)
 	if (s->l->trace == NULL)
 		return;
 	fprintf(s->l->trace, "t=%.4f talk=%u turn=%u system=%u tenant=%u engine=%s status=%d result=%s "
-		"ttft_ms=%.2f total_ms=%.2f prompt=%u cached=%u out=%u\n", s->t0, t->id, t->turn + 1,
+		"ttft_ms=%.2f total_ms=%.2f late_ms=%.2f prompt=%u cached=%u out=%u\n", s->t0, t->id, t->turn + 1,
 		t->system, t->tenant, *s->engine ? s->engine : "-", s->status, load_error_name(e),
-		s->first > 0 ? (s->first - s->t0) * 1000 : 0, total * 1000, s->reply.prompt,
+		s->first > 0 ? (s->first - s->from) * 1000 : 0, total * 1000,
+		(s->t0 - s->from) * 1000, s->reply.prompt,
 		s->reply.cached, s->reply.out);
 }
 
@@ -134,8 +142,9 @@ static void count(struct slot *s, enum load_error e, double total)
 	y->cached += s->reply.cached;
 	y->out += s->reply.out;
 	y->no_usage += !s->reply.has_usage;
-	times_add(&y->ttft, s->first - s->t0);
-	times_add(t->turn ? &y->ttft_next : &y->ttft_first, s->first - s->t0);
+	times_add(&y->ttft, s->first - s->from);
+	times_add(t->turn ? &y->ttft_next : &y->ttft_first, s->first - s->from);
+	times_add(&y->late, s->t0 - s->from);
 	times_add(&y->total, total);
 	if (t->turn && *t->engine) {
 		y->follow_ups++;
@@ -146,27 +155,33 @@ static void count(struct slot *s, enum load_error e, double total)
 static void talk_over(struct load *l, struct talk *t)
 {
 	talk_fini(t);
+	if (l->n_live == l->o.live)
+		l->room_at = seconds_of(l);
 	l->n_live--;
 	l->n_done++;
 }
 
-/* Ready talks stay in order of their time, since all think equally long. */
 static void talk_goes_on(struct load *l, struct talk *t, const struct slot *s)
 {
+	double think;
+
 	talk_assistant(t, &l->o, buf_span(&s->reply.text));
 	snprintf(t->engine, sizeof(t->engine), "%s", s->engine);
 	t->turn++;
-	t->ready_at = seconds_of(l) + l->o.think;
-	if (t->turn < l->o.turns)
-		list_append(&l->ready, &t->link);
-	else
+	if (t->turn == l->o.turns) {
 		talk_over(l, t);
+		return;
+	}
+	think = talk_think(t, &l->o);
+	times_add(&l->tally.think, think);
+	t->ready_at = seconds_of(l) + think;
+	due_put(&l->due, t);
 }
 
 static void finish(struct slot *s, enum load_error e)
 {
 	struct load *l = s->l;
-	double total = seconds_of(l) - s->t0;
+	double total = seconds_of(l) - s->from;
 
 	ev_timer_stop(l->loop, &s->timeout);
 	trace(s, e, total);
@@ -235,6 +250,7 @@ static void start(struct slot *s, struct talk *t)
 	s->status = 0;
 	*s->engine = 0;
 	s->t0 = seconds_of(l);
+	s->from = l->o.rate > 0 && t->ready_at < s->t0 ? t->ready_at : s->t0;
 	l->in_flight++;
 	talk_user(t, &l->o);
 	buf_free(&s->request);
@@ -398,25 +414,32 @@ static void timeout_cb(struct ev_loop *loop, struct ev_timer *w, int revents)
 
 /* ---- which talk is next ---- */
 
-static struct talk *next_talk(struct load *l)
+/* A new talk is meant for its place in the schedule, or for when --live had room for it. */
+static struct talk *new_talk(struct load *l, double now)
 {
 	const struct load_opts *o = &l->o;
-	double now = seconds_of(l);
-	struct talk *t;
+	struct talk *t = &l->talks[l->n_new];
+	double at = o->rate > 0 ? l->n_new / o->rate : now;
 
-	if (l->n_new < o->conversations && l->n_live < o->live &&
-	    (o->rate <= 0 || now * o->rate >= l->n_new)) {
-		t = &l->talks[l->n_new];
-		talk_init(t, o, l->n_new++);
-		l->n_live++;
+	if (l->n_new == o->conversations || l->n_live == o->live || at > now)
+		return NULL;
+	talk_init(t, o, l->n_new++);
+	t->ready_at = at > l->room_at ? at : l->room_at;
+	l->n_live++;
+	return t;
+}
+
+static struct talk *next_talk(struct load *l)
+{
+	double now = seconds_of(l);
+	struct talk *t = new_talk(l, now);
+
+	if (t != NULL)
 		return t;
-	}
-	if (list_empty(&l->ready))
+	t = due_first(&l->due);
+	if (t == NULL || t->ready_at > now)
 		return NULL;
-	t = list_entry(l->ready.next, struct talk, link);
-	if (t->ready_at > now)
-		return NULL;
-	list_remove(&t->link);
+	due_take(&l->due);
 	return t;
 }
 
@@ -453,7 +476,7 @@ static void stop_cb(struct ev_loop *loop, struct ev_signal *w, int revents)
 static void slots_init(struct load *l)
 {
 	list_init(&l->idle);
-	list_init(&l->ready);
+	due_init(&l->due, l->o.conversations);
 	l->slots = tool_resize(NULL, l->o.concurrency, sizeof(*l->slots));
 	l->talks = tool_resize(NULL, l->o.conversations, sizeof(*l->talks));
 	for (uint32_t i = 0; i < l->o.concurrency; i++) {
@@ -481,6 +504,7 @@ static void slots_fini(struct load *l)
 	}
 	for (uint32_t i = 0; i < l->n_new; i++)
 		talk_fini(&l->talks[i]);
+	due_fini(&l->due);
 	free(l->slots);
 	free(l->talks);
 }
@@ -518,9 +542,9 @@ static int report(struct load *l)
 		return -1;
 	}
 	if (to == NULL)
-		tally_print(&l->tally, f);
+		tally_print(&l->tally, &l->o, f);
 	else
-		tally_write(&l->tally, f, l->o.json);
+		tally_write(&l->tally, &l->o, f);
 	return f == stdout ? fflush(f) : fclose(f);
 }
 

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 
-#include "agent/base/list.h"
 #include "tests/tools/lib/ask.h"
 #include "tests/tools/lib/http1.h"
 
@@ -27,6 +26,7 @@ struct load_opts {
 	uint32_t systems, system_bytes, user_bytes, max_tokens, tenants;
 	uint64_t seed;
 	double rate, think, seconds, timeout;
+	bool think_constant;	/* all pauses are <think> long, else it is the mean of an exponential */
 	bool chunked, model_first, whole;	/* whole: answers are not streamed */
 	bool progress, json;
 };
@@ -39,10 +39,9 @@ int load_opts_read(struct load_opts *o, int argc, char **argv);
 /* ---- load_talk.c: conversations ---- */
 
 struct talk {
-	struct list link;
 	uint32_t id, turn;		/* turns done */
 	uint32_t system, tenant;
-	double ready_at;		/* seconds, on the caller's clock */
+	double ready_at;		/* seconds, on the caller's clock: its next request is meant for then */
 	char engine[LOAD_NAME_MAX];	/* that answered the last turn */
 	struct buf said;		/* all turns so far, as the API wants them in a body */
 };
@@ -56,6 +55,24 @@ void talk_request(const struct talk *t, const struct load_opts *o, struct buf *o
 
 /* The assistant spoke: <text> becomes part of the next request. */
 void talk_assistant(struct talk *t, const struct load_opts *o, struct span text);
+
+/* Returns the seconds that the user thinks before the turn that comes next. Depends on seed, talk and
+ * turn alone, so two runs of one seed have the same pauses whatever the answers took. */
+double talk_think(const struct talk *t, const struct load_opts *o);
+
+/* ---- load_due.c: which talk is due first ---- */
+
+/* A heap: talks by <ready_at>, of equals the one with the lower id. */
+struct due {
+	struct talk **heap;
+	uint32_t n;
+};
+
+void due_init(struct due *d, uint32_t max);	/* room for <max> talks */
+void due_fini(struct due *d);			/* the talks stay the caller's */
+void due_put(struct due *d, struct talk *t);
+struct talk *due_first(const struct due *d);	/* NULL: there is none */
+void due_take(struct due *d);			/* takes out the first; there is one */
 
 /* ---- load_reply.c: answers ---- */
 
@@ -92,6 +109,8 @@ struct tally {
 	uint64_t follow_ups, stuck;	/* later turns; those that met the same engine again */
 	uint64_t reconnects;		/* kept connections that were closed before their next use */
 	struct times ttft, ttft_first, ttft_next, total;
+	struct times late;		/* sent so much after the time it was meant for */
+	struct times think;		/* pauses drawn */
 	struct {
 		char name[LOAD_NAME_MAX];
 		uint64_t n;
@@ -107,8 +126,9 @@ double times_mean(const struct times *t);
 void tally_engine(struct tally *t, const char *name);
 uint64_t tally_done(const struct tally *t);
 uint64_t tally_failed(const struct tally *t);
-void tally_print(struct tally *t, FILE *f);	/* for people */
-void tally_write(struct tally *t, FILE *f, bool json);
+/* For people, and for scripts. <o>: what was asked for, as the report names it. */
+void tally_print(struct tally *t, const struct load_opts *o, FILE *f);
+void tally_write(struct tally *t, const struct load_opts *o, FILE *f);
 void tally_fini(struct tally *t);
 
 #endif

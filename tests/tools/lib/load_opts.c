@@ -14,7 +14,8 @@ static const char usage_text[] =
 "  --live N              conversations under way at once (all)\n"
 "  --concurrency N       requests at once (8)\n"
 "  --rate X              new conversations a second (as fast as they are taken)\n"
-"  --think SECONDS       between the turns of a conversation (0)\n"
+"  --think SECONDS       between the turns of a conversation, on average (0)\n"
+"  --think-constant      each pause is that long; else they are drawn from an exponential\n"
 "  --system-prompts N    different ones, shared at random (4)\n"
 "  --system-bytes N      of each; 0 for none (4000)\n"
 "  --user-bytes N        of a user's turn (400)\n"
@@ -35,6 +36,8 @@ static const char usage_text[] =
 "  --out FILE            key=value lines for scripts, - for standard output\n"
 "  --json                the same as one JSON object\n"
 "  --trace FILE          one line for each request\n"
+"With --rate the load is open: a request's times count from when it was meant to be sent, though no\n"
+"slot was free then. Without, they count from when it was sent.\n"
 "Exit status: 0 all requests went well, 1 some did not, 2 wrong use.\n";
 
 struct numbers {
@@ -46,7 +49,7 @@ struct numbers {
 
 enum { OPT_URL = 1000, OPT_API, OPT_MODEL, OPT_TENANT_HEADER, OPT_SESSION, OPT_HEADER, OPT_KEY_ORDER,
        OPT_CHUNKED, OPT_WHOLE, OPT_PROGRESS, OPT_LABEL, OPT_OUT, OPT_JSON, OPT_TRACE, OPT_SEED,
-       OPT_HELP, OPT_NUMBER };
+       OPT_THINK_CONSTANT, OPT_HELP, OPT_NUMBER };
 
 static int wrong(const char *what, const char *arg)
 {
@@ -111,6 +114,7 @@ static int set_option(struct load_opts *o, int opt, const char *arg)
 	case OPT_OUT: o->out = arg; return 0;
 	case OPT_JSON: o->json = true; return 0;
 	case OPT_TRACE: o->trace = arg; return 0;
+	case OPT_THINK_CONSTANT: o->think_constant = true; return 0;
 	case OPT_SEED: o->seed = strtoull(arg, NULL, 10); return 0;
 	case OPT_HELP: fputs(usage_text, stdout); exit(0);
 	default: fputs(usage_text, stderr); return -1;
@@ -118,7 +122,7 @@ static int set_option(struct load_opts *o, int opt, const char *arg)
 }
 
 #define N_NUMBERS	13
-#define N_WORDS		16
+#define N_WORDS		17
 
 static void defaults(struct load_opts *o)
 {
@@ -152,7 +156,7 @@ int load_opts_read(struct load_opts *o, int argc, char **argv)
 		{ "chunked", 0, NULL, OPT_CHUNKED }, { "whole", 0, NULL, OPT_WHOLE },
 		{ "progress", 0, NULL, OPT_PROGRESS }, { "label", 1, NULL, OPT_LABEL },
 		{ "out", 1, NULL, OPT_OUT }, { "json", 0, NULL, OPT_JSON },
-		{ "trace", 1, NULL, OPT_TRACE },
+		{ "trace", 1, NULL, OPT_TRACE }, { "think-constant", 0, NULL, OPT_THINK_CONSTANT },
 		{ "seed", 1, NULL, OPT_SEED }, { "help", 0, NULL, OPT_HELP },
 	};
 	int opt, rc;

@@ -5,6 +5,8 @@
  * alone, which is what makes it shared. */
 #include "tests/tools/lib/load.h"
 
+#include <math.h>
+
 #include "agent/base/rng.h"
 
 static const char *const syllables[] = {
@@ -66,7 +68,6 @@ void talk_init(struct talk *t, const struct load_opts *o, uint32_t id)
 	struct rng r;
 
 	*t = (struct talk){ .id = id };
-	list_init(&t->link);
 	rng_init(&r, key_of(o, UINT64_C(1) << 37, id));
 	rng_next(&r);
 	t->system = rng_below(&r, o->systems);
@@ -103,6 +104,18 @@ void talk_assistant(struct talk *t, const struct load_opts *o, struct span text)
 	buf_puts(&t->said, "assistant:");
 	buf_put(&t->said, text.p, text.n);
 	buf_puts(&t->said, "\n");
+}
+
+/* The logarithm is of a number in (0, 1], so a pause is at most 37 times the mean. */
+double talk_think(const struct talk *t, const struct load_opts *o)
+{
+	struct rng r;
+
+	if (o->think_constant || o->think <= 0)
+		return o->think;
+	rng_init(&r, key_of(o, (UINT64_C(1) << 38) + t->id, t->turn));
+	rng_next(&r);
+	return -o->think * log((double)((rng_next(&r) >> 11) + 1) * 0x1p-53);
 }
 
 static void put_prompt(const struct talk *t, const struct load_opts *o, struct buf *out)

@@ -92,6 +92,8 @@ static void sort_all(struct tally *t)
 	times_sort(&t->ttft_first);
 	times_sort(&t->ttft_next);
 	times_sort(&t->total);
+	times_sort(&t->late);
+	times_sort(&t->think);
 }
 
 /* ---- for scripts ---- */
@@ -151,12 +153,12 @@ static void put_engines(struct writer *w, const struct tally *t)
 	}
 }
 
-void tally_write(struct tally *t, FILE *f, bool json)
+void tally_write(struct tally *t, const struct load_opts *o, FILE *f)
 {
-	struct writer w = { f, json, true };
+	struct writer w = { f, o->json, true };
 
 	sort_all(t);
-	fputs(json ? "{" : "", f);
+	fputs(o->json ? "{" : "", f);
 	put_counts(&w, t);
 	put(&w, "seconds", "", t->seconds);
 	put(&w, "rps", "", t->seconds > 0 ? (double)tally_done(t) / t->seconds : 0);
@@ -172,8 +174,12 @@ void tally_write(struct tally *t, FILE *f, bool json)
 	put_times(&w, "ttft_first_turn", &t->ttft_first);
 	put_times(&w, "ttft_next_turns", &t->ttft_next);
 	put_times(&w, "total", &t->total);
+	put(&w, "open_loop", "", o->rate > 0);
+	put_times(&w, "late", &t->late);
+	put(&w, "think_constant", "", o->think_constant);
+	put(&w, "think_mean_s", "", times_mean(&t->think) / 1000);
 	put_engines(&w, t);
-	fputs(json ? "\n}\n" : "", f);
+	fputs(o->json ? "\n}\n" : "", f);
 }
 
 /* ---- for people ---- */
@@ -184,7 +190,7 @@ static void print_times(FILE *f, const char *what, const struct times *t)
 		times_at(t, 900), times_at(t, 990), times_mean(t));
 }
 
-void tally_print(struct tally *t, FILE *f)
+void tally_print(struct tally *t, const struct load_opts *o, FILE *f)
 {
 	sort_all(t);
 	fprintf(f, "%llu requests in %.1f s, %llu failed", (unsigned long long)tally_done(t), t->seconds,
@@ -204,6 +210,11 @@ void tally_print(struct tally *t, FILE *f)
 	print_times(f, "- of first turns", &t->ttft_first);
 	print_times(f, "- of later turns", &t->ttft_next);
 	print_times(f, "whole answer", &t->total);
+	if (o->rate > 0)
+		print_times(f, "sent too late by", &t->late);
+	if (t->think.n)
+		fprintf(f, "  pauses             %.2f s on average, %s\n", times_mean(&t->think) / 1000,
+			o->think_constant ? "all alike" : "drawn from an exponential");
 	fprintf(f, "  requests          ");
 	for (size_t i = 0; i < t->n_engines; i++)
 		fprintf(f, " %s %llu", t->engines[i].name, (unsigned long long)t->engines[i].n);
@@ -218,4 +229,6 @@ void tally_fini(struct tally *t)
 	free(t->ttft_first.ms);
 	free(t->ttft_next.ms);
 	free(t->total.ms);
+	free(t->late.ms);
+	free(t->think.ms);
 }
