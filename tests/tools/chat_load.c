@@ -161,7 +161,7 @@ static void talk_over(struct load *l, struct talk *t)
 	l->n_done++;
 }
 
-static void talk_goes_on(struct load *l, struct talk *t, const struct slot *s)
+static void talk_goes_on(struct load *l, struct talk *t, const struct slot *s, double now)
 {
 	double think;
 
@@ -174,7 +174,7 @@ static void talk_goes_on(struct load *l, struct talk *t, const struct slot *s)
 	}
 	think = talk_think(t, &l->o);
 	times_add(&l->tally.think, think);
-	t->ready_at = seconds_of(l) + think;
+	t->ready_at = now + think;
 	due_put(&l->due, t);
 }
 
@@ -187,7 +187,7 @@ static void finish(struct slot *s, enum load_error e)
 	trace(s, e, total);
 	count(s, e, total);
 	if (e == LOAD_OK)
-		talk_goes_on(l, s->talk, s);
+		talk_goes_on(l, s->talk, s, s->from + total);
 	else
 		talk_over(l, s->talk);
 	if (e != LOAD_OK || !s->kept)
