@@ -220,6 +220,9 @@ bench-attack: all tools
 # and what a prefix that many want makes of them
 bench-crowd: all
 	@python3 tests/bench/crowd.py
+# kvroute beside the routers that are installed, live; SMG=path, SGLANG=path, PEERS, SEEDS: tests/bench/peers.py
+bench-peers: all tools
+	@python3 tests/bench/peers.py
 bench-path: all tools
 	@python3 tests/bench/path.py
 bench-socket: all tools
@@ -257,6 +260,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/corpus build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -16,7 +16,7 @@ static int usage(FILE *to, int status)
 		"  --preset NAME:KEY=VALUE,...   with keys of \"policy\" set for it\n"
 		"  -f FILE            the agent's configuration\n"
 		"  --engines N        default 8\n"
-		"  --profile NAME     of the engines: 8b-h100 (default), 8b-h100-bigkv, 70b-tp4\n"
+		"  --profile NAME     of the engines: 8b-h100 (default), 8b-h100-bigkv, 70b-tp4, stub\n"
 		"  --kv-tokens N      room in an engine's cache, in place of the profile's\n"
 		"  --slow I:F         engine I, from 0, is F times as fast; may be given several times\n"
 		"  --load F           share of time the engines prefill under round robin; default 0.7\n"

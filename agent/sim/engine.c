@@ -13,6 +13,7 @@ static const struct engine_profile profiles[] = {
 	{ "8b-h100", 500000, 8192, 256, 6e-3, 4e-5, 1.3e-9, 5e-5, 4e-8 },
 	{ "8b-h100-bigkv", 2000000, 8192, 256, 6e-3, 4e-5, 1.3e-9, 5e-5, 4e-8 },
 	{ "70b-tp4", 400000, 8192, 256, 1.2e-2, 1e-4, 2.4e-9, 8e-5, 6e-8 },
+	{ "stub", 131072, 2048, 256, 8e-3, 1.25e-4, 0, 5e-5, 0 },	/* tests/tools/stub_engine.c */
 };
 
 const struct engine_profile *engine_profile_at(size_t i)

@@ -744,7 +744,7 @@ def test_load_stops_in_time_and_sends_headers():
 
 
 def waits_of(e, *args):
-    """Pauses as the trace shows them: from the end of an answer to when the next turn was meant to be sent."""
+    """Pauses as the trace has them: from an answer's end to when the next turn was meant to be sent."""
     with tempfile.NamedTemporaryFile("r") as trace:
         got = load(e, *args, "--trace", trace.name)
         lines = [{k: v for k, v in (w.split("=") for w in line.split())} for line in trace]
@@ -758,9 +758,9 @@ def waits_of(e, *args):
 
 
 def test_load_thinks_by_chance_or_alike():
-    """The pauses of an exponential of that mean, the same for the same seed; or all of one length."""
-    few = ("--rate", "1000", "--conversations", "200", "--turns", "4", "--max-tokens", "2", "--concurrency", "64", "--system-bytes", "0",
-           "--user-bytes", "20")
+    """An exponential of that mean, the same for the same seed; or all of one length."""
+    few = ("--rate", "1000", "--conversations", "200", "--turns", "4", "--max-tokens", "2",
+           "--concurrency", "64", "--system-bytes", "0", "--user-bytes", "20")
     with Engine(*FAST) as e:
         got, waits = waits_of(e, *few, "--think", "0.2")
         again, others = waits_of(e, *few, "--think", "0.2")
@@ -770,20 +770,22 @@ def test_load_thinks_by_chance_or_alike():
     equal(len(waits), 600, "pauses")
     equal(got["think_mean_s"], again["think_mean_s"], "the same pauses for the same seed")
     check(all(abs(waits[k] - others[k]) < 1e-3 for k in waits), "a turn's pause is its own")
-    check(sum(abs(waits[k] - unlike[k]) < 1e-3 for k in waits) < 60, "another seed has other pauses")
+    equals = sum(abs(waits[k] - unlike[k]) < 1e-3 for k in waits)
+    check(equals < 60, "another seed has other pauses")
     mean = sum(waits.values()) / len(waits)
-    check(abs(mean - got["think_mean_s"]) < 1e-3, "%.4f s in the trace, %.4f reported" % (mean, got["think_mean_s"]))
+    check(abs(mean - got["think_mean_s"]) < 1e-3, "mean %.4f in the trace, reported %r" % (mean, got))
     check(0.17 < mean < 0.23, "600 pauses of 0.2 s: %.3f on average" % mean)     # 3.7 deviations
     for share, limit in ((0.5, 0.2 * 0.693), (0.9, 0.2 * 2.303)):
         below = sum(w < limit for w in waits.values()) / len(waits)
-        check(abs(below - share) < 0.08, "%.2f of an exponential is below %.3f s; here %.3f" % (share, limit, below))
+        check(abs(below - share) < 0.08, "%.3f of them are below %.3f s" % (below, limit))
     check(all(abs(w - 0.2) < 1e-3 for w in same.values()), "pauses that are all alike")
     equal(round(alike["think_mean_s"], 6), 0.2, "their mean")
 
 
 def test_load_of_an_open_loop_counts_from_when_it_was_due():
     """One slot for what comes at once: who waits for it has waited for the engine."""
-    few = ("--conversations", "4", "--turns", "1", "--concurrency", "1", "--system-bytes", "0", "--user-bytes", "400", "--max-tokens", "3")
+    few = ("--conversations", "4", "--turns", "1", "--concurrency", "1", "--system-bytes", "0",
+           "--user-bytes", "400", "--max-tokens", "3")
     with Engine("--prefill-tps", "1000000", "--decode-ms", "100", "--decode-seq-ms", "0") as e:
         due, closed = load(e, *few, "--rate", "1000"), load(e, *few)
     equal((due["open_loop"], closed["open_loop"]), (1, 0), "report")
@@ -794,9 +796,10 @@ def test_load_of_an_open_loop_counts_from_when_it_was_due():
 
 
 def test_load_has_no_more_talks_at_once_than_it_may():
-    """--live makes talks wait for others: a talk is due when there is room. By the schedule the last was due 1.2 s before."""
+    """--live makes talks wait for others: one is due when there is room, the last 1.2 s after its turn."""
     with Engine("--prefill-tps", "1000000", "--decode-ms", "50", "--decode-seq-ms", "0") as e:
-        got = load(e, "--conversations", "4", "--turns", "2", "--live", "1", "--rate", "1000", "--concurrency", "4", "--max-tokens", "5")
+        got = load(e, "--conversations", "4", "--turns", "2", "--live", "1", "--rate", "1000",
+                   "--concurrency", "4", "--max-tokens", "5")
     equal((got["ok"], got["open_loop"]), (8, 1), "requests")
     check(got["late_p99_ms"] < 1000, "a talk that waited for another was %.0f ms late" % got["late_p99_ms"])
 

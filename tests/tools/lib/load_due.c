@@ -1,5 +1,5 @@
-/* load_due.c - talks by the time they are due: a binary heap, so that a load of a million of them with
- * pauses drawn at random costs log n for each turn. */
+/* load_due.c - talks by the time they are due: a binary heap, so that a turn costs log n though the
+ * pauses are drawn at random. */
 #include "tests/tools/lib/load.h"
 
 #include <stdlib.h>

@@ -36,8 +36,8 @@ static const char usage_text[] =
 "  --out FILE            key=value lines for scripts, - for standard output\n"
 "  --json                the same as one JSON object\n"
 "  --trace FILE          one line for each request\n"
-"With --rate the load is open: a request's times count from when it was meant to be sent, though no\n"
-"slot was free then. Without, they count from when it was sent.\n"
+"With --rate the load is open: a request's times count from when it was meant to be sent.\n"
+"Without, they count from when it was sent.\n"
 "Exit status: 0 all requests went well, 1 some did not, 2 wrong use.\n";
 
 struct numbers {
