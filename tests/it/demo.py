@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first balanced by
-leastconn alone, then with kvroute. Prints one table. KEEP=1 leaves the second set-up running; "demo.py stop"
-(make demo-stop) ends it.
+"""demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first balanced
+by leastconn alone, then with kvroute. Prints one table, why one request went where it went, and what the
+agent learned of the engines' speed. KEEP=1 leaves the second set-up running; "demo.py stop" (make
+demo-stop) ends it.
+
+The load is open: conversations begin five a second and users think for three seconds on average, whatever
+the engines do, so times count from when a request was meant to be sent. Each of the two takes about 50 s.
 """
 import json
 import os
@@ -17,11 +21,14 @@ from fleet import BUILD, TOP, Fleet  # noqa: E402
 
 KEPT = os.path.join(TOP, "build/demo.json")
 
-# Engines of 8000 prompt tokens a second and 96000 tokens of cache; prompts of 3000 to 6000 tokens.
-ENGINE = ["--prefill-tps", "8000", "--blocks", "6000", "--decode-ms", "6"]
-CONVERSATIONS, TURNS, SYSTEMS = 60, 6, 10
-LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--system-prompts", str(SYSTEMS), "--system-bytes", "12000",
-        "--user-bytes", "2000", "--max-tokens", "24", "--concurrency", "10", "--seed", "7", "--seconds", "60"]
+# Engines of 96000 tokens of cache; prompts of 3500 to 7700 tokens, of which a turn adds 1000. The agent
+# is told nothing of their speed: it assumes its default until it has seen how long answers take.
+TPS, ASSUMED_TPS = 12000, 8000
+ENGINE = ["--prefill-tps", str(TPS), "--blocks", "6000", "--decode-ms", "6"]
+CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK = 120, 5, 10, 5, 3
+LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--system-prompts", str(SYSTEMS),
+        "--system-bytes", "10000", "--user-bytes", "4000", "--max-tokens", "24", "--concurrency", "100",
+        "--rate", str(RATE), "--think", str(THINK), "--seed", "7"]
 
 
 def run(routed):
@@ -33,6 +40,8 @@ def run(routed):
         out = load(f, name)
         after = f.metrics() if routed else {}
         out["agent"] = agent_time(before, after)
+        out["learned"] = learned(after)
+        out["why"] = why(f) if routed else []
     except BaseException:
         f.show_logs()
         f.stop()
@@ -47,7 +56,7 @@ def load(f, name):
     path = os.path.join(f.folder, "load.json")
     argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port, "--json",
             "--out", path, "--progress"] + LOAD
-    subprocess.run(argv + ["--label", "%-10s" % name], check=True, timeout=120)
+    subprocess.run(argv + ["--label", "%-10s" % name], check=True, timeout=300)
     with open(path) as g:
         return json.load(g)
 
@@ -66,8 +75,22 @@ def agent_time(before, after):
     return at(.5) * 1e6, at(.99) * 1e6
 
 
+def learned(metrics):
+    """Prompt tokens an engine computes in a second as the agent sees it, a mean; None: not known."""
+    rates = [v for k, v in metrics.items() if k.startswith("kvroute_server_prefill_tokens_per_second{")]
+    return sum(rates) / len(rates) if rates else None
+
+
+def why(f):
+    """What kvroutectl says of the last request that went to what its conversation had left."""
+    argv = [os.path.join(BUILD, "kvroutectl"), "why", "-n", "20", "127.0.0.1:%d" % f.metrics_port]
+    lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    at = [i for i, line in enumerate(lines) if "(cached" in line]
+    return lines[at[0] - 1:at[0] + 2] if at and at[0] > 0 else lines[:3]
+
+
 def row(name, a, b):
-    print("  %-34s %14s %14s" % (name, a, b))
+    print("  %-40s %14s %14s" % (name, a, b))
 
 
 def table(plain, routed):
@@ -76,15 +99,22 @@ def table(plain, routed):
     print()
     row("", "leastconn", "kvroute")
     row("cached share of prompt tokens", share(plain), share(routed))
-    row("time to first token, p50", ms(plain["ttft_p50_ms"]), ms(routed["ttft_p50_ms"]))
-    row("time to first token, p99", ms(plain["ttft_p99_ms"]), ms(routed["ttft_p99_ms"]))
+    for name, key in (("first turns", "ttft_first_turn"), ("later turns", "ttft_next_turns"), ("all", "ttft")):
+        for p in ("p50", "p99"):
+            key_of_p = "%s_%s_ms" % (key, p)
+            row("time to first token, %s, %s" % (name, p), ms(plain[key_of_p]), ms(routed[key_of_p]))
     row("whole load", "%.1f s" % plain["seconds"], "%.1f s" % routed["seconds"])
     for e in sorted(k for k in set(plain) | set(routed) if k.startswith("engine.")):
         row("requests at " + e[7:], plain.get(e, 0), routed.get(e, 0))
     row("failed requests", plain["failed"], routed["failed"])
     if routed["agent"]:
         row("agent time, p50 and p99 at most", "", "%d, %d us" % routed["agent"])
+    if routed["learned"]:
+        row("tokens/s of an engine, learned (assumed)", "%d" % TPS, "%d (%d)" % (routed["learned"], ASSUMED_TPS))
     print()
+    if routed["why"]:
+        print("One of its choices, as kvroutectl why tells it:")
+        print("\n".join("  " + line for line in routed["why"]) + "\n")
 
 
 def keep(f):
@@ -116,8 +146,8 @@ def main():
     if sys.argv[1:] == ["stop"]:
         return stop()
     stop()
-    print("HAProxy, four stub engines, %d conversations of %d turns that share %d system prompts" %
-          (CONVERSATIONS, TURNS, SYSTEMS), flush=True)
+    print("HAProxy, four stub engines; %d conversations of %d turns on %d system prompts begin, %d a second,\n"
+          "and their users think for %d s on average" % (CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK), flush=True)
     plain, _ = run(False)
     routed, kept = run(True)
     table(plain, routed)
