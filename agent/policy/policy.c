@@ -106,7 +106,7 @@ void policy_defaults(struct policy_opts *o)
 		.load_ms = 30,
 		.adapter_ms = 500,
 		.sacrifice_min = 0.3,
-		.sacrifice_gain = 3,
+		.sacrifice_gain = 1,
 		.sacrifice_max = 30,
 		.sacrifice_firsts = 0.5,
 		.copy_share = 0.5,

@@ -15,7 +15,7 @@
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
  *                a         the sacrifice factor, at most 30: 0.3 + 0.5 x P x w / (1 - w) with first tokens,
- *                          0.3 + 3 x P with ends alone, where P is the smoothed mean wait / mean work and w
+ *                          0.3 + P with ends alone, where P is the smoothed mean wait / mean work and w
  *                          the smoothed share of servers where work waits. 0 is greed: near the oracle when
  *                          idle, bad in overload. By w, work is cheap while some servers are idle, because it
  *                          makes nobody wait there
@@ -132,7 +132,7 @@ struct policy_opts {
 	double attention_factor;		/* s per token^2: c in b*u + c*u*(cached + u/2); 1.3e-9 */
 	double load_ms;				/* g; default 30 */
 	double adapter_ms;			/* l; default 500 */
-	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 0.3, 3, 30 */
+	double sacrifice_min, sacrifice_gain, sacrifice_max;	/* 0.3, 1, 30 */
 	double sacrifice_firsts;		/* the gain where first tokens are reported; 0.5 */
 	double copy_share;			/* of a copy's price that is charged though others use it too; 0.5 */
 	double kv_ms, kv_share;			/* what a full cache counts, above this share of it; 2000, 0.7 */

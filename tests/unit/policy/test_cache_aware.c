@@ -175,7 +175,7 @@ static void defaults_are_those_of_the_header(void **state)
 	assert_true(o.prefill_tokens_per_s == 8000 && o.attention_factor == 1.3e-9);
 	assert_true(o.load_ms == 30 && o.backlog_floor == 0.3);
 	assert_true(o.penalty_half_life_ms == 10000 && o.penalty_failure == 1 && o.penalty_429 == 0.5);
-	assert_true(o.sacrifice_min == 0.3 && o.sacrifice_gain == 3 && o.sacrifice_max == 30);
+	assert_true(o.sacrifice_min == 0.3 && o.sacrifice_gain == 1 && o.sacrifice_max == 30);
 }
 
 int main(void)

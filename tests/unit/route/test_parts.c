@@ -1,6 +1,8 @@
 /* test_parts.c - the small tables below the front door, each alone: fleet, ledger, slices. */
 #include "tests/unit/route/world.h"
 
+#include <math.h>
+
 #define WORK(seconds)	(&(struct work){ .s = (seconds), .tokens = 10 })
 
 /* ---- fleet -------------------------------------------------------------------------------- */
@@ -104,6 +106,23 @@ static void slots_are_reused_and_shared(void **state)
 	assert_ptr_equal(server_slot(s, 1000, 0), sl[3]);			/* an idle one changes hands */
 	assert_int_equal(sl[3]->process, 1000);
 	fleet_fini(&f);
+}
+
+/* Headers have told for twenty answers how fast it is, so less of a wait has to be left. */
+static void a_learned_rate_lowers_the_floor(void **state)
+{
+	static const struct pool_opts opts = { .policy.learn_rate = true };
+	struct pool p = { .opts = &opts };
+	struct server s = { .fluid_at = 1000, .pool = &p };
+
+	(void)state;
+	rate_init(&s.rate, 1);
+	server_work_add(&s, WORK(18), 1000);
+	assert_true(fabs(server_backlog(&s, STEP_END, 0.3, 60000) - 0.3 * 18) < 1e-9);
+	for (int i = 0; i < 20; i++)
+		rate_headers(&s.rate, 1, 1000, 60000);
+	assert_true(fabs(server_backlog(&s, STEP_END, 0.3, 60000) - 0.3) < 1e-9);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 60000) == 18);
 }
 
 static void work_drains_without_reports(void **state)
@@ -348,6 +367,7 @@ int main(void)
 		cmocka_unit_test(ids_are_given_again_last),
 		cmocka_unit_test(names_have_a_longest),
 		cmocka_unit_test(slots_are_reused_and_shared),
+		cmocka_unit_test(a_learned_rate_lowers_the_floor),
 		cmocka_unit_test(work_drains_without_reports),
 		cmocka_unit_test(a_clock_that_steps_back),
 		cmocka_unit_test(facts_are_fresh_for_a_minute),
