@@ -220,6 +220,9 @@ bench-attack: all tools
 # and what a prefix that many want makes of them
 bench-crowd: all
 	@python3 tests/bench/crowd.py
+# in which cells of public traces a published rule is ahead of cost
+bench-cells: all
+	@python3 tests/bench/cells.py
 # kvroute beside the routers that are installed, live; SMG=path, SGLANG=path, PEERS, SEEDS: tests/bench/peers.py
 bench-peers: all tools
 	@python3 tests/bench/peers.py
@@ -260,6 +263,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/corpus build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-cells bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

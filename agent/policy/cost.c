@@ -20,9 +20,13 @@ double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t c
 double policy_sacrifice(const struct policy_opts *o, const struct policy_pressure *p)
 {
 	double w = p->waiting < WAITING_MOST ? p->waiting : WAITING_MOST;
-	double a = o->sacrifice_min +
-		p->wait * (p->firsts ? o->sacrifice_firsts * w / (1 - w) : o->sacrifice_gain);
+	double by_waiting = o->sacrifice_firsts * w / (1 - w), by_wait = o->sacrifice_gain * p->wait;
+	double a = o->sacrifice_min;
 
+	if (p->firsts)
+		a += p->wait * by_waiting;
+	else
+		a += by_wait < by_waiting ? by_wait : by_waiting;
 	return a < o->sacrifice_max ? a : o->sacrifice_max;
 }
 

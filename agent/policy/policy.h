@@ -15,10 +15,11 @@
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
  *                a         the sacrifice factor, at most 30: 0.3 + 0.5 x P x w / (1 - w) with first tokens,
- *                          0.3 + P with ends alone, where P is the smoothed mean wait / mean work and w
- *                          the smoothed share of servers where work waits. 0 is greed: near the oracle when
- *                          idle, bad in overload. By w, work is cheap while some servers are idle, because it
- *                          makes nobody wait there
+ *                          0.3 + min(P, 0.5 x w / (1 - w)) with ends alone, where P is the smoothed mean
+ *                          wait / mean work and w the smoothed share of servers where work waits. 0 is greed:
+ *                          near the oracle when idle, bad in overload. By w, work is cheap while some servers
+ *                          are idle, because it makes nobody wait there. With ends alone the waits are
+ *                          estimates, which grow with a, so they raise it no further than w does
  *                s         the share of that work which later requests will use as well: a copy of a popular
  *                          prefix is an investment. Of the request's own time, copy_share is charged all the same
  *                k         2 s x (share of the server's KV cache that open requests fill - 0.7), if positive:

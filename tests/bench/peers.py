@@ -4,16 +4,17 @@
 Eight stub engines of 8000 prompt tokens a second for each peer. 240 conversations of 6 turns over
 16 system prompts of 20 KB begin, four a second; their users think for two seconds between turns,
 drawn from an exponential (think=exp) or always two (think=const). Times to the first token count
-from when a request was meant to be sent. Prints a line a run, then means, then a line for each rival:
+from when a request was meant to be sent. Prints a line a run, then means, then one for each rival:
 
-    bench peers seed=5 think=exp peer=kvroute mean_ms=.. p50_ms=.. p99_ms=.. cached=.. most_sent=..
-                requests=.. failed=.. late_ms=.. busy=..
-    bench peers_mean think=exp peer=kvroute seeds=5 mean_ms=.. p50_ms=.. p99_ms=.. cached=.. most_sent=..
+    bench peers seed=5 think=exp peer=kvroute mean_ms=.. p50_ms=.. p99_ms=.. cached=..
+                most_sent=.. requests=.. failed=.. late_ms=.. busy=..
+    bench peers_mean think=exp peer=kvroute seeds=5 mean_ms=.. p50_ms=.. p99_ms=.. ..
     bench peers_ahead think=exp peer=kvroute of=smg seeds=5 mean=.. p50=.. p99=.. all=..
 
 peers_ahead: seeds in which kvroute was ahead in each figure, and in all three. most_sent: requests of
-the engine with most, over the mean. late_ms: the p99 of what the load generator itself was late; busy:
-the share of the processors that all processes used. Where they are near 1, small differences are chance.
+the engine with most, over the mean. late_ms: the p99 of what the load generator was late; busy: the
+share of the processors that all processes used. Where late_ms is above 20, differences are chance:
+an agent that gets no processor for 50 ms is not waited for, and its requests are balanced.
 
     kvroute      HAProxy with haproxy-conf/ and the agent, nothing configured; HAPROXY=path (2.6,
                  which reports no first tokens)
@@ -72,9 +73,9 @@ class Peer(Fleet):
                          engine_options=["--prefill-tps", "8000"])
 
     def for_eight(self, text):
-        """The configuration of four servers, for eight: servers, and their entries in the load string."""
+        """The configuration of four servers, for eight: servers and entries of the load string."""
         more = list(enumerate(self.names, 1))[4:]
-        servers = "".join("    server s%d 127.0.0.1:%d\n" % (n, self.engines[name]) for n, name in more)
+        servers = "".join("    server s%d 127.0.0.1:%d\n" % (n, self.engines[s]) for n, s in more)
         load = "".join(";" + LOAD_ENTRY.format(n) for n, _ in more)
         text = re.sub(r"(?m)^    server s4 .*\n", lambda m: m.group(0) + servers, text)
         text = text.replace("%[srv_weight(s4)]\"", "%[srv_weight(s4)]" + load + "\"")
@@ -133,14 +134,15 @@ def run(make, seed, think):
     more = ["--think-constant"] if think == "const" else []
     with make() as f:
         warm, before = f.counts(), jiffies()
-        out = subprocess.run([os.path.join(BUILD, "tests/tools/chat_load"), "--json", "--seed", seed,
-                              "--url", "127.0.0.1:%d" % f.port] + LOAD + more,
+        argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "127.0.0.1:%d" % f.port]
+        out = subprocess.run(argv + ["--json", "--seed", seed] + LOAD + more,
                              stdout=subprocess.PIPE, text=True).stdout
         after = jiffies()
         sent = [b - a for a, b in zip(warm, f.counts())]
     got = json.loads(out)
-    return {"mean_ms": got["ttft_mean_ms"], "p50_ms": got["ttft_p50_ms"], "p99_ms": got["ttft_p99_ms"],
-            "cached": got["cached_share"], "most_sent": max(sent) / max(1, statistics.mean(sent)),
+    return {"mean_ms": got["ttft_mean_ms"], "p50_ms": got["ttft_p50_ms"],
+            "p99_ms": got["ttft_p99_ms"], "cached": got["cached_share"],
+            "most_sent": max(sent) / max(1, statistics.mean(sent)),
             "requests": got["requests"], "failed": got["failed"], "late_ms": got["late_p99_ms"],
             "busy": (after[0] - before[0]) / max(1, after[1] - before[1])}
 
@@ -152,14 +154,16 @@ def figures(row):
 def print_means(think, rows):
     for name, got in rows.items():
         mean = {key: statistics.mean(r[key] for r in got) for key, _ in FIGURES}
-        print("bench peers_mean think=%s peer=%s seeds=%d %s" % (think, name, len(got), figures(mean)))
+        print("bench peers_mean think=%s peer=%s seeds=%d %s"
+              % (think, name, len(got), figures(mean)))
 
 
 def print_ahead(think, ours, rows):
     for name, theirs in rows.items():
         if name.startswith("kvroute"):
             continue
-        wins = [[a[k] < b[k] for k in ("mean_ms", "p50_ms", "p99_ms")] for a, b in zip(rows[ours], theirs)]
+        wins = [[a[k] < b[k] for k in ("mean_ms", "p50_ms", "p99_ms")]
+                for a, b in zip(rows[ours], theirs)]
         print("bench peers_ahead think=%s peer=%s of=%s seeds=%d mean=%d p50=%d p99=%d all=%d"
               % (think, ours, name, len(wins), *(sum(w[i] for w in wins) for i in range(3)),
                  sum(all(w) for w in wins)))
@@ -180,8 +184,8 @@ def main():
                 got = job.result()
                 rows[think][name].append(got)
                 print("bench peers seed=%s think=%s peer=%s %s requests=%d failed=%d late_ms=%.0f "
-                      "busy=%.2f" % (seed, think, name, figures(got), got["requests"], got["failed"],
-                                     got["late_ms"], got["busy"]), flush=True)
+                      "busy=%.2f" % (seed, think, name, figures(got), got["requests"],
+                                     got["failed"], got["late_ms"], got["busy"]), flush=True)
     for think in THINKS:
         print_means(think, rows[think])
         for ours in [n for n in chosen if n.startswith("kvroute")]:

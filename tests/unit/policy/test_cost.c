@@ -29,8 +29,9 @@ static void prefill_is_linear_and_attention_square(void **state)
 static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 {
 	static const struct { struct policy_pressure p; double a; } cases[] = {
-		{ { 0 }, 0.3 }, { { 1 }, 1.3 }, { { 0.5 }, 0.8 }, { { 29.8 }, 30 }, { { 1e9 }, 30 },
-		{ { 5, 0.99 }, 5.3 },		/* without first tokens the share that waits says nothing */
+		{ { 0 }, 0.3 }, { { 1 }, 0.3 }, { { 1, 0.9 }, 1.3 }, { { 0.5, 0.9 }, 0.8 },
+		/* without first tokens the share that waits is a limit */
+		{ { 5, 0.5 }, 0.8 }, { { 5, 0.8 }, 2.3 }, { { 5, 0.99 }, 5.3 }, { { 1e9, 1 }, 24.8 },
 		{ { 0, 0.9, true }, 0.3 }, { { 1, 0, true }, 0.3 }, { { 1, 0.5, true }, 0.8 },
 		{ { 2, 0.9, true }, 9.3 }, { { 1, 0.98, true }, 24.8 }, { { 1, 1, true }, 24.8 },
 		{ { 2, 0.98, true }, 30 },
@@ -222,7 +223,7 @@ static void world_make(struct rng *r, struct world *w)
 	}
 }
 
-/* 0.3 + P * (w / (1 - w) / 2 with first tokens, 1 with ends), in the words of policy.h. */
+/* 0.3 + P * w / (1 - w) / 2 with first tokens, 0.3 + the lesser of the two with ends, as policy.h has it. */
 static double slow_sacrifice(const struct world *w)
 {
 	double share = w->pressure.waiting > 0.98 ? 0.98 : w->pressure.waiting, a = w->o.sacrifice_min;
@@ -230,7 +231,7 @@ static double slow_sacrifice(const struct world *w)
 	if (w->pressure.firsts)
 		a += w->o.sacrifice_firsts * w->pressure.wait * share / (1 - share);
 	else
-		a += w->o.sacrifice_gain * w->pressure.wait;
+		a += fmin(w->o.sacrifice_gain * w->pressure.wait, w->o.sacrifice_firsts * share / (1 - share));
 	return a > w->o.sacrifice_max ? w->o.sacrifice_max : a;
 }
 
