@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""peers.py - kvroute beside the routers that are installed: the same load on engines of each one's own.
+"""peers.py - kvroute beside the routers that are installed: one load, engines for each.
 
 Eight stub engines of 8000 prompt tokens a second for each peer. 240 conversations of 6 turns over
 16 system prompts of 20 KB begin, four a second; their users think for two seconds between turns,
@@ -11,8 +11,8 @@ from when a request was meant to be sent. Prints a line a run, then means, then 
     bench peers_mean think=exp peer=kvroute seeds=5 mean_ms=.. p50_ms=.. p99_ms=.. ..
     bench peers_ahead think=exp peer=kvroute of=smg seeds=5 mean=.. p50=.. p99=.. all=..
 
-peers_ahead: seeds in which kvroute was ahead in each figure, and in all three. most_sent: requests of
-the engine with most, over the mean. late_ms: the p99 of what the load generator was late; busy: the
+peers_ahead: seeds in which kvroute was ahead in each figure, and in all three. most_sent: requests
+of the engine with most, over the mean. late_ms: p99 of what the load generator was late; busy: the
 share of the processors that all processes used. Where late_ms is above 20, differences are chance:
 an agent that gets no processor for 50 ms is not waited for, and its requests are balanced.
 
@@ -27,9 +27,9 @@ an agent that gets no processor for 50 ms is not waited for, and its requests ar
 What is not installed is skipped by name. "python3 -m venv V && V/bin/pip install smg" installs SMG;
 sglang-router brings an "smg" of its own, so it needs another folder.
 
-The engines sleep instead of computing: a run takes 80 s and few processor seconds. Peers of one seed
-run one after another, or PARALLEL=3 of them at once, before the next seed does, so that a busy hour
-meets all alike. PEERS, SEEDS ("5 6 7 8 9"), THINKS ("exp const") and CONVERSATIONS choose what runs.
+The engines sleep instead of computing: a run takes 80 s and few processor seconds. Peers of one
+seed run one after another, or PARALLEL=3 of them at once, before the next seed does, so that a busy
+hour meets all alike. PEERS, SEEDS ("5 6 7 8 9"), THINKS ("exp const") and CONVERSATIONS choose.
 """
 import json
 import os

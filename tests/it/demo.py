@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first balanced
-by leastconn alone, then with kvroute. Prints one table, why one request went where it went, and what the
-agent learned of the engines' speed. KEEP=1 leaves the second set-up running; "demo.py stop" (make
-demo-stop) ends it.
+"""demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first
+balanced by leastconn alone, then with kvroute. Prints one table, why one request went where it went,
+and what the agent learned of the engines' speed. KEEP=1 leaves the second set-up running; "demo.py
+stop" (make demo-stop) ends it.
 
-The load is open: conversations begin five a second and users think for three seconds on average, whatever
-the engines do, so times count from when a request was meant to be sent. Each of the two takes about 50 s.
+The load is open: conversations begin five a second and users think for three seconds on average,
+whatever the engines do, so times count from when a request was meant to be sent. Each takes 50 s.
 """
 import json
 import os
@@ -21,14 +21,14 @@ from fleet import BUILD, TOP, Fleet  # noqa: E402
 
 KEPT = os.path.join(TOP, "build/demo.json")
 
-# Engines of 96000 tokens of cache; prompts of 3500 to 7700 tokens, of which a turn adds 1000. The agent
-# is told nothing of their speed: it assumes its default until it has seen how long answers take.
+# Engines of 96000 tokens of cache; prompts of 3500 to 7700 tokens, of which a turn adds 1000. The
+# agent is told nothing of their speed: it assumes its default until it knows how long answers take.
 TPS, ASSUMED_TPS = 12000, 8000
 ENGINE = ["--prefill-tps", str(TPS), "--blocks", "6000", "--decode-ms", "6"]
 CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK = 120, 5, 10, 5, 3
-LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--system-prompts", str(SYSTEMS),
-        "--system-bytes", "10000", "--user-bytes", "4000", "--max-tokens", "24", "--concurrency", "100",
-        "--rate", str(RATE), "--think", str(THINK), "--seed", "7"]
+LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--seed", "7",
+        "--system-prompts", str(SYSTEMS), "--system-bytes", "10000", "--user-bytes", "4000",
+        "--max-tokens", "24", "--concurrency", "100", "--rate", str(RATE), "--think", str(THINK)]
 
 
 def run(routed):
@@ -77,7 +77,8 @@ def agent_time(before, after):
 
 def learned(metrics):
     """Prompt tokens an engine computes in a second as the agent sees it, a mean; None: not known."""
-    rates = [v for k, v in metrics.items() if k.startswith("kvroute_server_prefill_tokens_per_second{")]
+    name = "kvroute_server_prefill_tokens_per_second{"
+    rates = [v for k, v in metrics.items() if k.startswith(name)]
     return sum(rates) / len(rates) if rates else None
 
 
@@ -99,10 +100,11 @@ def table(plain, routed):
     print()
     row("", "leastconn", "kvroute")
     row("cached share of prompt tokens", share(plain), share(routed))
-    for name, key in (("first turns", "ttft_first_turn"), ("later turns", "ttft_next_turns"), ("all", "ttft")):
+    for name, of in (("first turns", "ttft_first_turn"), ("later turns", "ttft_next_turns"),
+                     ("all", "ttft")):
         for p in ("p50", "p99"):
-            key_of_p = "%s_%s_ms" % (key, p)
-            row("time to first token, %s, %s" % (name, p), ms(plain[key_of_p]), ms(routed[key_of_p]))
+            key = "%s_%s_ms" % (of, p)
+            row("time to first token, %s, %s" % (name, p), ms(plain[key]), ms(routed[key]))
     row("whole load", "%.1f s" % plain["seconds"], "%.1f s" % routed["seconds"])
     for e in sorted(k for k in set(plain) | set(routed) if k.startswith("engine.")):
         row("requests at " + e[7:], plain.get(e, 0), routed.get(e, 0))
@@ -110,7 +112,8 @@ def table(plain, routed):
     if routed["agent"]:
         row("agent time, p50 and p99 at most", "", "%d, %d us" % routed["agent"])
     if routed["learned"]:
-        row("tokens/s of an engine, learned (assumed)", "%d" % TPS, "%d (%d)" % (routed["learned"], ASSUMED_TPS))
+        row("tokens/s of an engine, learned (assumed)", "%d" % TPS,
+            "%d (%d)" % (routed["learned"], ASSUMED_TPS))
     print()
     if routed["why"]:
         print("One of its choices, as kvroutectl why tells it:")
@@ -146,8 +149,9 @@ def main():
     if sys.argv[1:] == ["stop"]:
         return stop()
     stop()
-    print("HAProxy, four stub engines; %d conversations of %d turns on %d system prompts begin, %d a second,\n"
-          "and their users think for %d s on average" % (CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK), flush=True)
+    print("HAProxy, four stub engines; %d conversations of %d turns on %d system prompts begin,\n"
+          "%d a second, and their users think for %d s on average"
+          % (CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK), flush=True)
     plain, _ = run(False)
     routed, kept = run(True)
     table(plain, routed)

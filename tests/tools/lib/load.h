@@ -41,7 +41,7 @@ int load_opts_read(struct load_opts *o, int argc, char **argv);
 struct talk {
 	uint32_t id, turn;		/* turns done */
 	uint32_t system, tenant;
-	double ready_at;		/* seconds, on the caller's clock: its next request is meant for then */
+	double ready_at;		/* seconds, on the caller's clock: when its next request is due */
 	char engine[LOAD_NAME_MAX];	/* that answered the last turn */
 	struct buf said;		/* all turns so far, as the API wants them in a body */
 };

@@ -223,7 +223,7 @@ static void world_make(struct rng *r, struct world *w)
 	}
 }
 
-/* 0.3 + P * w / (1 - w) / 2 with first tokens, 0.3 + the lesser of the two with ends, as policy.h has it. */
+/* 0.3 + P * w / (1 - w) / 2 with first tokens, 0.3 + the lesser of the two with ends: policy.h. */
 static double slow_sacrifice(const struct world *w)
 {
 	double share = w->pressure.waiting > 0.98 ? 0.98 : w->pressure.waiting, a = w->o.sacrifice_min;

@@ -333,8 +333,8 @@ static void a_crowd_is_spread(void **state)
 	spread("crowd-3-loop", 3, ROUTER_END);
 }
 
-/* Without first tokens a price of work that grows too fast keeps conversations where they wait, grows with their
- * waits, and never comes down as long as turns come whatever the engines do. */
+/* Without first tokens a price of work that grows too fast keeps conversations where they wait, and
+ * grows with their waits, in an open loop without end. */
 static void a_crowd_that_waits_is_spread(void **state)
 {
 	(void)state;
