@@ -93,6 +93,14 @@ stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
 ^of  *.*mode=text/64
 ^pages +5$
 ^cut +0$" ./kvroutectl pages -f "$tmp/good.yaml"
+# a model with tekken.json: a prompt is its ids behind BOS, a conversation stays text
+printf 'models_dir: %s\nmodels: [{name: llama, mode: tokens, tokenizer: small.tekken.json, block_size: 4}]\n' "$PWD/tests/data/tok" > "$tmp/tekken.yaml"
+printf '{"model":"llama","prompt":"the router, the routers and the routing"}' > "$tmp/routers.json"
+stdin=$tmp/routers.json run "pages of a prompt, tekken.json" 0 "mode=tokens/4
+^tokens +17$
+^pages +4$" ./kvroutectl pages -f "$tmp/tekken.yaml" --path /v1/completions
+stdin=$tmp/chat.json run "pages of a conversation, tekken.json" 0 "mode=text/64
+^pages +5$" ./kvroutectl pages -f "$tmp/tekken.yaml"
 stdin=$tmp/cut.json run "pages of a cut one" 0 "headless
 ^cut +1$" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/cut.json run "a cut one with a model named" 0 "^model +m7$" ./kvroutectl pages -f "$tmp/good.yaml" --model m7
