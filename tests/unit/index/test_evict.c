@@ -319,6 +319,31 @@ static void claims_take_their_room_from_what_is_held(void **state)
 	index_free(ix);
 }
 
+/* Beside its pages an open prompt takes the block that it fills in part, from what is held; it goes back at the end. */
+static void a_part_page_counts_while_it_is_open(void **state)
+{
+	struct index *ix = make(4 << 20, 4);
+	struct space_key k = { .h = { 7, 7 }, .page_room = 2, .part_room = 30 };
+	index_claim c;
+	page_key p[20];
+	uint64_t i;
+
+	index_set_capacity(ix, 1, 400);
+	for (i = 0; i < 10; i++) {
+		unique(p, 20, i);
+		c = index_commit(ix, &k, p, 20, NULL, 1, i * 16);
+		index_confirm(ix, c, i * 16);
+	}
+	assert_int_equal(index_server_room(ix, 1), 370);	/* the last was open beside the nine before it */
+	unique(p, 20, 10);
+	c = index_commit(ix, &k, p, 20, NULL, 1, 1000);
+	assert_int_equal(index_server_room(ix, 1), 370);
+	index_cancel(ix, c);
+	assert_int_equal(index_server_room(ix, 1), 330);
+	sound(ix);
+	index_free(ix);
+}
+
 /* Spaces whose pages take 3, 16 and 1 beside each other: of each server no more than its room, in whole pages, the
  * oldest first, whichever space it is of. */
 static void pages_take_the_room_of_their_space(void **state)
@@ -530,6 +555,7 @@ int main(void)
 		cmocka_unit_test(what_is_joined_counts_as_more),
 		cmocka_unit_test(so_does_a_call_that_needs_bytes),
 		cmocka_unit_test(claims_take_their_room_from_what_is_held),
+		cmocka_unit_test(a_part_page_counts_while_it_is_open),
 		cmocka_unit_test(pages_take_the_room_of_their_space),
 		cmocka_unit_test(pages_keep_the_room_they_came_with),
 		cmocka_unit_test(claims_take_a_part_of_the_memory),

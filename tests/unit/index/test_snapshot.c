@@ -438,6 +438,29 @@ static void a_smaller_budget_takes_the_newest(void **state)
 	free(s.p);
 }
 
+/* What pages take of a server's cache comes back with them, whatever the space says by then. */
+static void pages_keep_their_room(void **state)
+{
+	static const uint32_t rooms[3] = { 5, 0, ROOM_MAX };
+	struct index *a = new_index(1 << 20, INDEX_LRU), *b;
+	struct space_key k[3];
+	struct bytes s = { NULL };
+
+	for (unsigned i = 0; i < 3; i++) {
+		k[i] = (struct space_key){ .h = { i + 1, 7 }, .page_room = rooms[i] };
+		index_confirm(a, index_commit(a, &k[i], abcd, 4, NULL, 0, 100), 100);
+		index_confirm(a, index_commit(a, &k[i], abxy, 4, NULL, 1, 200), 200);
+	}
+	assert_int_equal(index_server_room(a, 0), 4 * (5 + 1 + ROOM_MAX));
+	assert_int_equal(write_all(a, SERVERS, 1000, &s, NULL), 1);
+	b = load(&s, 1 << 20, INDEX_LRU, 0, 5000, NULL);
+	for (server_id id = 0; id < 2; id++)
+		assert_int_equal(index_server_room(b, id), index_server_room(a, id));
+	index_free(a);
+	index_free(b);
+	free(s.p);
+}
+
 /* ---- refused --------------------------------------------------------------------------------------------- */
 
 static int asked;
@@ -547,8 +570,10 @@ static void another_key_page_or_version(void **state)
 	of = here;
 	of.token_page = 1;
 	refused(ix, &of, s.p, s.n, "16 tokens");
-	s.p[8]++;
-	refused(ix, &here, s.p, s.n, "format 2");
+	s.p[8] = 1;		/* nodes of that did not say what room their pages take */
+	refused(ix, &here, s.p, s.n, "of format 1, this is made for format 2");
+	s.p[8] = 3;
+	refused(ix, &here, s.p, s.n, "of format 3");
 	refused(ix, &here, (const uint8_t *)"kvroute: not a snapshot, but long enough to be one", 50, "no snapshot");
 	index_free(ix);
 	free(s.p);
@@ -599,6 +624,7 @@ int main(void)
 		cmocka_unit_test(any_bit_flipped),
 		cmocka_unit_test(any_of_many_bits_flipped),
 		cmocka_unit_test(another_key_page_or_version),
+		cmocka_unit_test(pages_keep_their_room),
 		cmocka_unit_test(a_full_disk_is_told),
 	};
 
