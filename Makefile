@@ -244,7 +244,8 @@ oracle: all
 .PHONY: oracle-wild
 oracle-wild: all
 	@python3 tests/tools/oracle_wild.py
-# what the agent expects in the caches of real engines that run here: ENGINES="127.0.0.1:8001 ..." TOKENIZER=tokenizer.json
+# what the agent expects in the caches of real engines that run here:
+# ENGINES="127.0.0.1:8001 ..." TOKENIZER=tokenizer.json
 .PHONY: engine-test
 engine-test: all
 	@python3 tests/it/engine.py

@@ -205,7 +205,8 @@ static bool is_no_number(const struct metrics *m)
 	return false;
 }
 
-/* The share of its blocks that an engine can use: vLLM keeps one of them as the block of nothing. */
+/* The share of its blocks that an engine can use: vLLM keeps one of them as the block of
+ * nothing. */
 static double usable_share(const struct metrics *m, double blocks)
 {
 	bool one_less = rows[m->row].name.p[0] == 'v' && blocks > 1;

@@ -164,7 +164,8 @@ bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 
 /* ---- a server's capacity ------------------------------------------------------------------------------- */
 
-/* The record of <s> that goes first, with its shard locked; NULL: none may go, and nothing is locked. */
+/* The record of <s> that goes first, with its shard locked; NULL: none may go, and nothing is
+ * locked. */
 static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 {
 	enum index_order o = order_of(ix, s);
@@ -227,11 +228,12 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 	}
 }
 
-/* An engine serves in the order in which it was sent: by the turn of the next prompt, those that are open have taken
- * their room from what is held, the oldest first. So claims take all of it. They do not make each other go: in front of
- * a busy engine far more prompts may wait than its cache has room for, and a router that forgets them sends their
- * conversations elsewhere (at 90 % load the mean time to first token was 32 times the oracle's then, and is twice it
- * now). Bytes bound them: keep_reserve(). */
+/* An engine serves in the order in which it was sent: by the turn of the next prompt, those that
+ * are open have taken their room from what is held, the oldest first. So claims take all of it.
+ * They do not make each other go: in front of a busy engine far more prompts may wait than its
+ * cache has room for, and a router that forgets them sends their conversations elsewhere (at 90
+ * % load the mean time to first token was 32 times the oracle's then, and is twice it now).
+ * Bytes bound them: keep_reserve(). */
 void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);

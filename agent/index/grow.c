@@ -179,8 +179,8 @@ static void count_added(struct growth *g, const struct node *nd, uint32_t pages)
 	claim_add_room(&g->ix->claims[g->c], room_of(nd, pages));
 }
 
-/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, the node of <r>, of which its server had <had>
- * pages before. */
+/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, the node of <r>,
+ * of which its server had <had> pages before. */
 static void reach(struct growth *g, const struct node *nd, struct record *r, struct record *from, uint32_t depth,
 		  uint32_t had)
 {

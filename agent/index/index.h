@@ -168,10 +168,11 @@ void index_cancel(struct index *ix, index_claim claim);
  * that leaves no room, or <server> is leaving, it holds no part of them: only the cancel happens. */
 void index_confirm_at(struct index *ix, index_claim claim, server_id server, msec now);
 
-/* Room in the cache of <server>, in any unit that space_key.page_room has as well; 0: nobody knows, and only bytes
- * count. A server is kept within it in the order that its engine has: what is claimed takes its room at once, as the
- * engine serves what was sent before what will be sent. So a match tells what will be there when the next prompt's turn
- * comes. Claims never evict each other: where they alone need more than the capacity, they stand beside it. */
+/* Room in the cache of <server>, in any unit that space_key.page_room has as well; 0: nobody
+ * knows, and only bytes count. A server is kept within it in the order that its engine has: what
+ * is claimed takes its room at once, as the engine serves what was sent before what will be
+ * sent. So a match tells what will be there when the next prompt's turn comes. Claims never
+ * evict each other: where they alone need more than the capacity, they stand beside it. */
 void index_set_capacity(struct index *ix, server_id server, uint64_t room);
 uint64_t index_server_capacity(struct index *ix, server_id server);
 
@@ -179,8 +180,9 @@ uint64_t index_server_capacity(struct index *ix, server_id server);
  * or after its drop. */
 void index_set_order(struct index *ix, server_id server, enum index_order order);
 
-/* <server> generated what takes so much room, and nobody will match it: it counts against the capacity, ages like
- * pages that are held, and goes when it is the oldest. Where no capacity is known, nothing is counted. */
+/* <server> generated what takes so much room, and nobody will match it: it counts against the
+ * capacity, ages like pages that are held, and goes when it is the oldest. Where no capacity is
+ * known, nothing is counted. */
 void index_add_output(struct index *ix, server_id server, uint32_t room, msec now);
 uint64_t index_server_output(struct index *ix, server_id server);	/* room of what is left of it */
 
@@ -219,7 +221,8 @@ struct index_shard_stats {
 uint32_t index_shards(const struct index *ix);
 void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s);
 
-/* Room of the pages that a server holds or claims, over all spaces: their number where each takes 1. */
+/* Room of the pages that a server holds or claims, over all spaces: their number where each
+ * takes 1. */
 uint64_t index_server_room(struct index *ix, server_id server);
 
 /* Walk everything and check every invariant named above and in internal.h; for tests. Returns NULL when

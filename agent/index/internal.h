@@ -117,8 +117,9 @@ struct stop {
 	uint32_t deeper, shallower;	/* on the same record */
 };
 
-/* <stop> to <prev> are guarded by the shard of the stop's node, <stop> may be read by who is at work on the claim;
- * the links of free ones by their group; those of the open ones, <added_room> and <tick> by the group of the server. */
+/* <stop> to <prev> are guarded by the shard of the stop's node, <stop> may be read by who is at
+ * work on the claim; the links of free ones by their group; those of the open ones, <added_room>
+ * and <tick> by the group of the server. */
 struct claim {
 	uint32_t stop;			/* 0: at the root with nothing yet, or on no record any more */
 	uint32_t spare;			/* a stop that nobody uses. Of the claims at one stop, all but one have one */
@@ -495,7 +496,8 @@ void slack_forget(struct index *ix, struct node *nd);	/* or not */
 void slack_move(const struct node *nd, struct node *to);	/* <to> is the node with this id from now on */
 /* Make nodes with slack smaller, of <shard>; no lock is held by the caller. */
 void slack_settle(struct index *ix, uint32_t shard);
-/* No lock is held by the caller of these. Take pages from the end of a record that may go; returns the work. */
+/* No lock is held by the caller of these. Take pages from the end of a record that may go;
+ * returns the work. */
 struct cut {
 	uint32_t pages;		/* at most, */
 	uint64_t room;		/* and no more than what gives back so much */
@@ -554,7 +556,8 @@ static inline struct claim *claim_at(const struct index *ix, uint32_t c)
 	return &ix->claims[c];
 }
 
-/* Pages that <cl> has added, as far as they are counted in bytes: where room has changed, about so many. */
+/* Pages that <cl> has added, as far as they are counted in bytes: where room has changed, about
+ * so many. */
 static inline int64_t claim_pages(const struct claim *cl)
 {
 	return cl->added_room / cl->page_room;
@@ -607,7 +610,8 @@ void keep_reserve(struct index *ix, uint32_t *work);
 
 /* ---- output.c ----------------------------------------------------------------------------------- */
 
-/* Take up to <most> room of what <s> generated, if it goes before its record of the tick <used>. False: it does not. */
+/* Take up to <most> room of what <s> generated, if it goes before its record of the tick <used>.
+ * False: it does not. */
 bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);
 void output_drop(struct index *ix, server_id s);
 

@@ -1,11 +1,14 @@
-/* output.c - what a server generated: it fills the cache of its engine, and no prompt matches it.
+/* output.c - what a server generated: it fills the cache of its engine, and no prompt matches
+ * it.
  *
- * Of each server a ring of 64 buckets, oldest first: so much room, the last of it at that tick. A report
- * within SAME_TICKS of the last joins it. When the ring is full, the two neighbours that are least together
- * become one, as old as the younger of them: so all buckets come to about as much room, and nothing goes
- * before its time. That is all the memory there is, whatever is generated.
+ * Of each server a ring of 64 buckets, oldest first: so much room, the last of it at that tick.
+ * A report within SAME_TICKS of the last joins it. When the ring is full, the two neighbours
+ * that are least together become one, as old as the younger of them: so all buckets come to
+ * about as much room, and nothing goes before its time. That is all the memory there is,
+ * whatever is generated.
  *
- * It counts only where a capacity is known, and goes only for it: bytes of the index it has none. */
+ * It counts only where a capacity is known, and goes only for it: bytes of the index it has
+ * none. */
 #include "agent/index/internal.h"
 
 #define SAME_TICKS	4u

@@ -1,13 +1,16 @@
-/* keep.c - what the index is told of servers: the order in which their pages go, how much room there is
- * for them, what they generated, and that they left. What that makes too much goes in steps: route_work().
+/* keep.c - what the index is told of servers: the order in which their pages go, how much room
+ * there is for them, what they generated, and that they left. What that makes too much goes in
+ * steps: route_work().
  *
- * A server's room is <capacity> tokens of its engine's cache (as configured, as the engine's metrics say, or
- * as was inferred: capacity.h), and that of every server the published <max_tree_size>, in characters
- * of text. The latter is kept as its authors do: every <eviction_interval> a sweep takes each server down to it, and
- * between sweeps it grows; without an interval it is kept at every commit. The budget of bytes holds all the time.
+ * A server's room is <capacity> tokens of its engine's cache (as configured, as the engine's
+ * metrics say, or as was inferred: capacity.h), and that of every server the published
+ * <max_tree_size>, in characters of text. The latter is kept as its authors do: every
+ * <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without
+ * an interval it is kept at every commit. The budget of bytes holds all the time.
  *
- * A cache holds blocks of several sizes side by side: of text, of ids, of models with other blocks. The index counts
- * each page with the room that its space says: ROOM_OF_TOKEN for each of its tokens (page_room()). */
+ * A cache holds blocks of several sizes side by side: of text, of ids, of models with other
+ * blocks. The index counts each page with the room that its space says: ROOM_OF_TOKEN for each
+ * of its tokens (page_room()). */
 #include "agent/prompt/pages.h"
 #include "agent/route/job.h"
 
@@ -30,13 +33,14 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by)
 	return said[*by];
 }
 
-/* What is known is believed to the letter. What is inferred, half as much again: a page that was forgotten here would
- * never be seen to be held there. So what may yet be inferred, as first tokens are reported, has room for twice the
- * guess, and half as much again. Who bounds servers by <max_tree_size> has no need of a guess.
+/* What is known is believed to the letter. What is inferred, half as much again: a page that was
+ * forgotten here would never be seen to be held there. So what may yet be inferred, as first
+ * tokens are reported, has room for twice the guess, and half as much again. Who bounds servers
+ * by <max_tree_size> has no need of a guess.
  *
- * Simulated on the Mooncake trace, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.85, with first tokens: mean time to first
- * token with the known size 0.658, 0.744, 1.040, 0.692 s; with half as much again 0.673, 0.768, 1.052, 0.733; with three
- * quarters 0.677, 0.780, 1.214, 0.732. */
+ * Simulated on the Mooncake trace, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.85, with first tokens:
+ * mean time to first token with the known size 0.658, 0.744, 1.040, 0.692 s; with half as much
+ * again 0.673, 0.768, 1.052, 0.733; with three quarters 0.677, 0.780, 1.214, 0.732. */
 static uint64_t believed(const struct server *s)
 {
 	const struct pool *p = s->pool;

@@ -1,18 +1,18 @@
 /* learn.c - what became of a request, into the ledger and the index.
  *
- *      first, 2xx, event stream   its first token: it waits no longer; its pages stay claimed until it is over
+ *      first, 2xx, event stream   its first token: it waits no longer; its pages stay claimed
  *      first, 2xx, anything else  the whole answer is ready: done
  *      first, not 2xx             it failed: done, and its pages were never computed
  *      done                       over; served when it answered 2xx with headers, else failed
  *
- * Only the first of these is a first-token report: what else comes as "first" teaches no more than
- * an end does. An answer of HAProxy's own ("<CACHE>" and its like) served nothing.
+ * Only the first of these is a first-token report: what else comes as "first" teaches no more
+ * than an end does. An answer of HAProxy's own ("<CACHE>" and its like) served nothing.
  *
  * A request that HAProxy moved to another server is counted, and its pages are claimed, where it
- * really went. How it ended, fact_verdict(), raises or lowers the penalty of the server that had it
- * last; a retry that went elsewhere is a failure of the server we had said. Each request teaches that
- * once, whichever fact comes first. A fact for a uid that is not open changes nothing but a counter: log lines may come
- * twice, late, or for requests that were never ours. */
+ * really went. How it ended, fact_verdict(), raises or lowers the penalty of the server that had
+ * it last; a retry that went elsewhere is a failure of the server we had said. Each request
+ * teaches that once, whichever fact comes first. A fact for a uid that is not open changes
+ * nothing but a counter: log lines may come twice, late, or for requests that were never ours. */
 #include "agent/route/attached.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
@@ -110,8 +110,9 @@ static void count_output(struct route *r, const struct fact *f, bool whole, stru
 	out->output_tokens = answer_tokens(&r->answer_size, f, whole);
 }
 
-/* Tokens that an answer of <tokens> to a prompt of <n> leaves in a cache of blocks: whole ones, the first of them begun by
- * the prompt. Its last token is not in it, as nothing was computed from that. <block>: 0: of text, not known. */
+/* Tokens that an answer of <tokens> to a prompt of <n> leaves in a cache of blocks: whole ones,
+ * the first of them begun by the prompt. Its last token is not in it, as nothing was computed
+ * from that. <block>: 0: of text, not known. */
 static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 {
 	if (block == 0 || tokens == 0)
@@ -219,7 +220,8 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 			tell_capacity(r, e, now);
 		}
 		ledger_answered(e, now);
-		/* While it generates, its engine keeps all its blocks, and they were used last when it ends: so the claim stays */
+		/* While it generates, its engine keeps all its blocks, and they were used last
+		 * when it ends: so the claim stays */
 		if (!out->confirm || out->moved_to != SERVER_NONE)
 			out->claim = ledger_settle(e, out->confirm);
 	} else {

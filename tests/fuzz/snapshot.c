@@ -11,8 +11,8 @@ struct counts {
 	uint64_t spaces, nodes, records, pages;
 };
 
-/* Entries as far as they can be told apart; what is beyond is for the loader to refuse. All pages get the room <room>: where
- * it differs, what is read again counts as its end does. */
+/* Entries as far as they can be told apart; what is beyond is for the loader to refuse. All
+ * pages get the room <room>: where it differs, what is read again counts as its end does. */
 static void count_tree(uint8_t *p, size_t n, uint32_t room, uint32_t *ends, uint32_t *n_ends, struct counts *c)
 {
 	size_t bytes;

@@ -271,7 +271,7 @@ def bad_endpoints_harm_nothing():
             for name in ("s1", "s2"):
                 f.wait_value(server(name, "engine_running_requests"), 0)
             log = f.log()
-            for word in ("no answer in time", "Connection refused", "HTTP status 404", "no metric of an engine", "not HTTP/1"):
+            for word in ("no answer in time", "Connection refused", "HTTP status 404", "no metric of a known engine", "not HTTP/1"):
                 check(word in log, "the log does not say: " + word)
             bad = [line for line in log.splitlines() if "cannot be had" in line and not re.search(r"server=s[12]\b", line)]
             check(len(bad) <= 9, "%d lines in the log" % len(bad))

@@ -287,8 +287,9 @@ static uint64_t held_of(struct index *ix, uint64_t from, uint64_t to, uint32_t n
 	return sum;
 }
 
-/* A server with room for 1000 pages that are all held: what is open will have taken its room from the oldest of them by
- * the turn of the next prompt. Claims that need more than the whole of it do not evict each other. */
+/* A server with room for 1000 pages that are all held: what is open will have taken its room
+ * from the oldest of them by the turn of the next prompt. Claims that need more than the whole
+ * of it do not evict each other. */
 static void claims_take_their_room_from_what_is_held(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -319,7 +320,8 @@ static void claims_take_their_room_from_what_is_held(void **state)
 	index_free(ix);
 }
 
-/* Beside its pages an open prompt takes the block that it fills in part, from what is held; it goes back at the end. */
+/* Beside its pages an open prompt takes the block that it fills in part, from what is held; it
+ * goes back at the end. */
 static void a_part_page_counts_while_it_is_open(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -344,8 +346,8 @@ static void a_part_page_counts_while_it_is_open(void **state)
 	index_free(ix);
 }
 
-/* Spaces whose pages take 3, 16 and 1 beside each other: of each server no more than its room, in whole pages, the
- * oldest first, whichever space it is of. */
+/* Spaces whose pages take 3, 16 and 1 beside each other: of each server no more than its room,
+ * in whole pages, the oldest first, whichever space it is of. */
 static void pages_take_the_room_of_their_space(void **state)
 {
 	static const uint32_t rooms[3] = { 3, 16, 0 };	/* 0: 1 */
@@ -378,7 +380,8 @@ static void pages_take_the_room_of_their_space(void **state)
 	index_free(ix);
 }
 
-/* The room of a space's pages may change; those that are there keep theirs, also when two nodes become one. */
+/* The room of a space's pages may change; those that are there keep theirs, also when two nodes
+ * become one. */
 static void pages_keep_the_room_they_came_with(void **state)
 {
 	struct index *ix = make(4 << 20, 4);

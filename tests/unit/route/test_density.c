@@ -1,4 +1,5 @@
-/* How many tokens a page of text takes: 4 bytes each until engines say otherwise, model by model. */
+/* How many tokens a page of text takes: 4 bytes each until engines say otherwise, model by
+ * model. */
 #include "agent/route/density.h"
 #include "tests/unit/route/world.h"
 

@@ -1,8 +1,9 @@
 /* test_exact.c - is what the router expects in an engine's cache what the engine finds there?
  *
- * Engines of the simulator, whose caches are block pools as vLLM's: whole blocks, the last token always computed, blocks
- * of a request pinned until its answer ends, freed from the end of the prompt, the least recently freed evicted. 26
- * conversations of 5 turns on three system prompts take turns at them, so that each finds its own evicted in part. */
+ * Engines of the simulator, whose caches are block pools as vLLM's: whole blocks, the last token
+ * always computed, blocks of a request pinned until its answer ends, freed from the end of the
+ * prompt, the least recently freed evicted. 26 conversations of 5 turns on three system prompts
+ * take turns at them, so that each finds its own evicted in part. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,7 +185,8 @@ static void every_setting(enum sim_text text, enum arrivals how, double least)
 
 static void ids_one_by_one(void **state) { every_setting(SIM_TEXT_IDS, ONE_BY_ONE, 0.96); }
 static void ids_four_at_once(void **state) { every_setting(SIM_TEXT_IDS, FOUR_AT_ONCE, 0.96); }
-/* In part, what waits needs twice the room of the cache: of that, what comes first is gone by the turn of the last. */
+/* In part, what waits needs twice the room of the cache: of that, what comes first is gone by
+ * the turn of the last. */
 static void ids_in_full_queues(void **state) { every_setting(SIM_TEXT_IDS, ALL_AT_ONCE, 0.93); }
 static void text_one_by_one(void **state) { every_setting(SIM_TEXT_CHAT, ONE_BY_ONE, 0.93); }
 static void text_in_full_queues(void **state) { every_setting(SIM_TEXT_CHAT, ALL_AT_ONCE, 0.93); }
