@@ -4,7 +4,7 @@
  *             template   tokenizer                             part that is done
  *
  * A step is about 10 ns on a 2.5 GHz core. Code charges steps for its own loops: attempts of the
- * tokenizer, nodes of a template, match limits of PCRE2. No clock is read, so the same text
+ * tokenizer, nodes of a template, items of a pattern in PCRE2. No clock is read, so the same text
  * stops at the same place on every machine. Prices are measured and err on the high side; `make
  * bench-hostile` prints the time per step for texts made to break them. */
 #ifndef KVROUTE_BASE_WORK_H

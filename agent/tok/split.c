@@ -1,8 +1,9 @@
 /* split.c - which way a chain of steps is run, and batches of pieces.
  *
- * Three ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing;
- * an empty one gives the whole text as a piece; all others are worked step by step (split_steps.c), a text at a time, and
- * the scratch deals out what came of it. */
+ * Four ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing;
+ * an empty one gives the whole text as a piece; one regular expression whose matches are pieces goes on matching when pieces are
+ * asked for, so that a text whose work runs out has the pieces up to there; all others are worked step by step (split_steps.c), a
+ * text at a time, and the scratch deals out what came of it. */
 #include "agent/tok/split.h"
 
 #include "agent/base/mem.h"
@@ -26,6 +27,10 @@ struct split_scratch {
 	size_t next;			/* piece */
 	const uint8_t *p;		/* with what the next call will come */
 	size_t n;
+	/* of one that goes on matching when its pieces are asked for */
+	const uint8_t *text;
+	size_t bytes, prev;		/* <prev>: where the last piece ended */
+	struct regex_at at;
 };
 
 /* ---- splitters ------------------------------------------------------------------------------------------------- */
@@ -337,6 +342,55 @@ static void deal(struct split_scratch *c, struct pieces *out)
 	c->n -= out->used;
 }
 
+static bool is_one_regex(const struct split *s)
+{
+	return s->n == 1 && s->step[0].run == RUN_REGEX && s->step[0].behaviour == SPLIT_ISOLATED && !s->step[0].invert;
+}
+
+/* The next matches and what is between them. -1: no memory, a limit, or the work is used up, and there is no piece before that. */
+static int next_matches(const struct split *s, struct split_scratch *c, struct pieces *out)
+{
+	size_t start, end, base = c->prev;
+	int rc = 1;
+
+	if (c->steps.regex == NULL && (c->steps.regex = regex_scratch_new()) == NULL)
+		return -1;
+	while (rc > 0 && out->n + 2 < SPLIT_BATCH) {
+		rc = regex_next(s->step[0].regex, c->steps.regex, c->steps.work, c->text, c->bytes, &c->at, &start, &end);
+		if (rc == 0)
+			start = end = c->bytes;
+		if (rc >= 0 && start > c->prev)
+			out->end[out->n++] = (uint32_t)(start - base);
+		if (rc >= 0 && end > start)
+			out->end[out->n++] = (uint32_t)(end - base);
+		c->prev = rc >= 0 ? end : c->prev;
+	}
+	if (out->n == 0 && rc < 0)
+		return -1;
+	out->text = c->text + base;
+	out->used = c->prev - base;
+	c->p += out->used;
+	c->n -= out->used;
+	if (c->n == 0)
+		c->split = NULL;
+	return 0;
+}
+
+static int next_of_regex(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, struct pieces *out)
+{
+	if (c->split != s || c->p != p || c->n != n) {
+		c->split = s;
+		c->p = c->text = p;
+		c->n = c->bytes = n;
+		c->prev = 0;
+		c->at = (struct regex_at){ 0 };
+	}
+	if (next_matches(s, c, out) == 0)
+		return 0;
+	c->split = NULL;
+	return -1;
+}
+
 static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part,
 			 struct pieces *out)
 {
@@ -371,6 +425,8 @@ int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p,
 	}
 	if (!last || n == 0)
 		return 0;
+	if (is_one_regex(s))
+		return next_of_regex(s, c, p, n, out);
 	if (s->n > 0)
 		return next_of_steps(s, c, p, n, part, out);
 	out->end[out->n++] = (uint32_t)n;

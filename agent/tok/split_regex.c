@@ -8,9 +8,10 @@
  * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs
  * ten times the time. So there is one without, for texts that have no such character, which is asked first.
  *
- * The work of a request bounds that of all its matches together. PCRE2 does not tell how far a match came towards its limit, so each is
- * tried with a small limit first and then with one that doubles: what a limit allows is what its try is charged, so that the sum is never less
- * than was done, and at most four times that. Nearly all matches need the first.
+ * The work of a request bounds that of all its matches together. PCRE2's own limit cannot: it begins anew for each character from which
+ * a match is tried, and the JIT does not count repeats of one character. So a pattern is compiled with a callout before each of
+ * its items, which charges itself and the bytes gone over since the last one, and stops the match when nothing is left. A callout costs
+ * more than the item does; patterns that by their shape cannot take long go without (split_cost.c).
  *
  * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is
  * matched by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
@@ -20,6 +21,7 @@
 #include <pcre2.h>
 
 #include "agent/base/mem.h"
+#include "agent/tok/split_cost.h"
 #include "agent/tok/unicode.h"
 
 #define STEPS_MOST	10000000	/* PCRE2's own default, and Oniguruma's */
@@ -27,17 +29,28 @@
 #define STACK_FIRST	(32 * 1024)
 #define STACK_MOST	(4 * 1024 * 1024)
 
-/* Prices in steps of work.h: a call, bytes gone over for one step, and units of PCRE2's limit for one. */
-#define STEPS_MATCH	6
+/* Prices in steps of work.h: a call; bytes gone over for one step; callouts of JIT code for one step, and steps for one of the
+ * interpreter. */
+#define STEPS_MATCH	4
 #define STEP_BYTES	8
-#define STEP_UNITS	2
-#define UNITS_FIRST	12u
+#define STEP_CALLOUTS	2
+#define STEPS_SLOW	4
 
 struct regex {
 	pcre2_general_context *general;
 	pcre2_compile_context *compile;
 	pcre2_code *code;
 	pcre2_code *plain;	/* for texts without UC_NEW characters; NULL: the same */
+	struct regex_cost cost;
+	bool no_jit;
+};
+
+/* What callouts are charged to, in one call. */
+struct count {
+	struct work_left *work;
+	size_t last;		/* where the last one was */
+	uint64_t items, bytes;	/* tried, gone over */
+	uint32_t price;		/* of an item; 0: of STEP_CALLOUTS of them one step */
 };
 
 struct regex_scratch {
@@ -70,7 +83,8 @@ static int compile(const struct regex *r, pcre2_code **out, const struct onig *o
 	PCRE2_SIZE at = 0;
 	int code = 0;
 
-	*out = pcre2_compile((PCRE2_SPTR)o->p, o->n, PCRE2_UTF | PCRE2_UCP, &code, &at, r->compile);
+	*out = pcre2_compile((PCRE2_SPTR)o->p, o->n, PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
+			     r->compile);
 	if (*out == NULL)
 		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
 	if (!o->no_jit)
@@ -87,7 +101,13 @@ static int compile_both(struct regex *r, struct span pattern, bool literal, stru
 	    (r->compile = pcre2_compile_context_create(r->general)) == NULL)
 		return err_set(e, "no memory");
 	pcre2_set_newline(r->compile, PCRE2_NEWLINE_LF);
-	if (onig_translate(pattern, literal, &o, e) == 0 && compile(r, &r->code, &o, e) == 0)
+	rc = onig_translate(pattern, literal, &o, e);
+	if (rc == 0) {
+		r->cost = regex_cost_of(span_of(o.p, o.n));
+		r->no_jit = o.no_jit;
+		rc = compile(r, &r->code, &o, e);
+	}
+	if (rc == 0)
 		rc = !o.sets ? 0 : onig_translate(pattern, literal, &plain, e) < 0 ? -1 : compile(r, &r->plain, &plain, e);
 	onig_fini(&o);
 	onig_fini(&plain);
@@ -132,6 +152,7 @@ struct regex_scratch *regex_scratch_new(void)
 		return NULL;
 	}
 	pcre2_set_heap_limit(c->match, HEAP_KIB_MOST);
+	pcre2_set_match_limit(c->match, STEPS_MOST);
 	if ((c->stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MOST, c->general)) != NULL)
 		pcre2_jit_stack_assign(c->match, NULL, c->stack);
 	return c;
@@ -166,30 +187,36 @@ static bool has_new(const uint8_t *p, size_t n)
 	return false;
 }
 
-/* Within <units>, charged whatever comes of it. */
-static int match_within(const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, size_t from,
-			uint32_t units)
+/* Charge an item of the pattern, and the bytes between it and the last one: a repeat has gone over them. */
+static int count_item(pcre2_callout_block *b, void *arg)
 {
-	int rc;
+	struct count *k = arg;
+	size_t at = b->current_position, by = at > k->last ? at - k->last : k->last - at;
+	uint64_t looks = by / STEP_BYTES;
 
-	pcre2_set_match_limit(c->match, units);
-	work_spend(w, units / STEP_UNITS);
-	rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
-	if (rc != PCRE2_ERROR_JIT_STACKLIMIT)
-		return rc;
-	work_spend(w, units / STEP_UNITS * 4);	/* the interpreter is slower */
-	return pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
+	k->last = at;
+	k->items++;
+	k->bytes += by;
+	work_spend(k->work, k->price + looks + (k->price == 0 && k->items % STEP_CALLOUTS == 0));
+	return work_spent(k->work) || k->items + k->bytes / STEP_BYTES > STEPS_MOST ? PCRE2_ERROR_CALLOUT : 0;
 }
 
-static int match(const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, size_t from)
+static int match(const struct regex *r, const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n,
+		 size_t from)
 {
-	uint32_t units = UNITS_FIRST;
-	int rc = PCRE2_ERROR_MATCHLIMIT;
+	struct count k = { .work = w, .last = from, .price = r->no_jit ? STEPS_SLOW : 0 };
+	int rc;
 
+	k.price += r->cost.least / STEP_BYTES;
 	work_spend(w, STEPS_MATCH);
-	while (rc == PCRE2_ERROR_MATCHLIMIT && !work_spent(w) && units <= STEPS_MOST) {
-		rc = match_within(code, c, w, p, n, from, units);
-		units = units < STEPS_MOST && 2 * units > STEPS_MOST ? STEPS_MOST : 2 * units;
+	if (work_spent(w))
+		return -1;
+	pcre2_set_callout(c->match, r->cost.counted ? count_item : NULL, &k);
+	rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+	if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
+		k.price += STEPS_SLOW;
+		k.last = from;
+		rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
 	}
 	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;	/* 0: groups that did not fit the match data */
 }
@@ -206,7 +233,7 @@ int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left 
 		work_spend(w, n / STEP_BYTES);
 	}
 	while (at->from <= n) {
-		if ((rc = match(at->exact ? r->code : r->plain, c, w, p, n, at->from)) <= 0)
+		if ((rc = match(r, at->exact ? r->code : r->plain, c, w, p, n, at->from)) <= 0)
 			return rc;
 		work_spend(w, (v[1] - at->from) / STEP_BYTES);
 		if (v[0] != v[1] || !at->any || v[1] != at->end) {

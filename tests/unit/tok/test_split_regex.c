@@ -1,6 +1,7 @@
 /* test_split_regex.c - PCRE2 under a chain of steps: hand scanners against the same pattern, what is refused and where, sets,
  * steps in a row. Expected pieces are those of tokenizers 0.22.2. */
 #include "agent/base/rng.h"
+#include "agent/tok/split_cost.h"
 #include "tests/unit/tok/cases.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
@@ -608,6 +609,113 @@ static void long_repetitions(void **state)
 	split_scratch_free(c);
 }
 
+/* ---- work ---------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t steps_of(const char *pattern, const uint8_t *text, size_t n, uint64_t budget, int *rc)
+{
+	struct split_step step = { .kind = STEP_REGEX, .pattern = span_str(pattern), .behaviour = SPLIT_ISOLATED };
+	struct split *s = split_of(&step, 1);
+	struct split_scratch *c = split_scratch_new();
+	struct work_left w = { .left = budget };
+	static struct pieces out;
+
+	split_scratch_work(c, &w);
+	*rc = split_next(s, c, text, n, PART_FIRST, true, &out);
+	split_free(s);
+	split_scratch_free(c);
+	return budget - w.left;
+}
+
+/* PCRE2 and its JIT count none of these: a repeat of one character from each place of a run, to fail at its end. */
+static void a_failing_repeat_is_counted(void **state)
+{
+	static const char *const patterns[] = {
+		"(?: )+$", " +$", "\\s+$", " *[xy]", "(?: *)[xy]", "(?:\\s|x)+[yz]", "[^a]+[bc]", " {1,3000}$", " ++$", "(?> +)$", " +?$",
+	};
+	static uint8_t text[2001];
+	uint64_t steps, half;
+	size_t i;
+	int rc;
+
+	memset(text, ' ', sizeof(text));
+	text[1000] = text[2000] = '.';
+	for (i = 0; i < COUNT(patterns); i++) {
+		half = steps_of(patterns[i], text, 1001, 100000000, &rc);
+		assert_int_equal(rc, 0);
+		steps = steps_of(patterns[i], text + 1001, 1000, 100000000, &rc);
+		text[1000] = ' ';
+		steps = steps_of(patterns[i], text, sizeof(text), 100000000, &rc);
+		text[1000] = '.';
+		/* the square of a run of 2000: each byte gone over counts, eight to a step */
+		if (rc != 0 || steps < 2000 * 2000 / 2 / 8 || steps < 3 * half)
+			fail_msg("%s: %d, %llu steps, %llu for half of it", patterns[i], rc, (unsigned long long)steps, (unsigned long long)half);
+	}
+}
+
+static void work_stops_a_match(void **state)
+{
+	static const char *const patterns[] = { "(?: )+$", "\\s+$", "(?: |  |   )+[xy]", "(?> +)$" };
+	static uint8_t text[65536];
+	uint64_t steps;
+	size_t i;
+	int rc;
+
+	memset(text, ' ', sizeof(text));
+	text[sizeof(text) - 1] = '.';
+	for (i = 0; i < COUNT(patterns); i++) {
+		steps = steps_of(patterns[i], text, sizeof(text), 50000, &rc);
+		assert_int_equal(rc, -1);
+		assert_int_equal(steps, 50000);
+	}
+}
+
+/* One pattern: its pieces come as they are found, so those before the work ran out are there, and are those of the whole. */
+static void what_was_found_before_is_kept(void **state)
+{
+	struct split_step step = { .kind = STEP_REGEX, .pattern = SPAN("\\p{L}+(?!x)|."), .behaviour = SPLIT_ISOLATED };
+	static const size_t lengths[] = { 4, 1, 5, 1 };
+	static uint8_t text[30000];
+	static struct pieces out;
+	struct split *s = split_of(&step, 1);
+	struct split_scratch *c = split_scratch_new();
+	struct work_left w = { .left = 20000 };
+	size_t at = 0, pieces = 0, i;
+	int rc;
+
+	for (i = 0; i < sizeof(text); i++)
+		text[i] = "some words "[i % 11];
+	split_scratch_work(c, &w);
+	while ((rc = split_next(s, c, text + at, sizeof(text) - at, PART_SEGMENT, true, &out)) == 0 && at < sizeof(text)) {
+		for (i = 0; i < out.n; i++, pieces++)
+			assert_int_equal(out.end[i] - (i > 0 ? out.end[i - 1] : 0), lengths[pieces % 4]);
+		at += out.used;
+	}
+	assert_int_equal(rc, -1);
+	assert_true(work_spent(&w) && pieces > 500 && at < sizeof(text));
+	split_free(s);
+	split_scratch_free(c);
+}
+
+static void cheap_patterns_are_known_by_their_shape(void **state)
+{
+	static const struct { const char *pattern; bool counted; uint32_t least; } cases[] = {
+		{ "a", false, 0 }, { "\\p{N}{1,3}", false, 1 }, { "[0-9][0-9][0-9]", false, 0 }, { "[^\\x{20}a]+", false, 1 },
+		{ " ?[\\p{P}\\p{S}]+[\\r\\n]*", false, 1 }, { "(?i:'s|'t)|a+", false, 1 }, { "a+|b+|c*", false, 1 }, { "(?:a|b)?c+", false, 1 },
+		{ "a++b*+", false, 1 }, { "a+?", false, 1 }, { "[[:alpha:]]+", false, 1 }, { "[a\\]]+", false, 1 }, { "a{16}", false, 16 },
+		{ "a+b", true, 1 }, { "\\s+(?!\\S)", true, 1 }, { "a*(?m:$)", true, 0 }, { "(?:a)+", true, 1 }, { "(?:a+)?", true, 1 },
+		{ "a+\\z", true, 1 }, { "(a)\\g{1}", true, 1 }, { "a{17}b{1,17}", true, 17 }, { "a{1,17}b", true, 1 }, { "a{1,16}b{1,16}", true, 1 },
+		{ "a|b+c|d", true, 1 }, { "(?=a+)b", true, 1 }, { "a{3,}", false, 3 }, { "a{3,}b", true, 3 }, { "(?:a{2}){3}", true, 3 },
+		{ "a+b?", false, 1 }, { "a+b?c", true, 1 }, { "a{", true, 0 },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct regex_cost k = regex_cost_of(span_str(cases[i].pattern));
+
+		if (k.counted != cases[i].counted || k.least != cases[i].least)
+			fail_msg("%s: %d, %u", cases[i].pattern, k.counted, k.least);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -621,6 +729,10 @@ int main(void)
 		cmocka_unit_test(deep_patterns),
 		cmocka_unit_test(the_limit_of_steps),
 		cmocka_unit_test(long_repetitions),
+		cmocka_unit_test(a_failing_repeat_is_counted),
+		cmocka_unit_test(work_stops_a_match),
+		cmocka_unit_test(what_was_found_before_is_kept),
+		cmocka_unit_test(cheap_patterns_are_known_by_their_shape),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
