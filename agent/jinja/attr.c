@@ -298,6 +298,7 @@ bool jx_get_path(struct run *r, struct jval obj, struct jval path, struct jval *
 	for (;; p = dot + 1) {
 		dot = memchr(p, '.', (size_t)(end - p));
 		part = jval_str(p, (size_t)((dot != NULL ? dot : end) - p));
+		r->steps += STEPS_PATH;
 		if (all_digits(part))
 			jx_parse_int(part, 10, &part);
 		if (!jx_get_item(r, *out, part, out))

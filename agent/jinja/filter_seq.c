@@ -396,6 +396,7 @@ static int map_filter(struct run *r, struct gen *g, struct jval *out)
 		return -1;
 	}
 	name = jval_span(g->args.v[0]);
+	r->steps += STEPS_CALL + STEPS_NAME;
 	return jx_filter_call(r, jx_filter_id(name), name, *out, &rest, out) ? 1 : -1;
 }
 
@@ -443,6 +444,7 @@ static bool selected(struct run *r, const struct gen *g, struct jval item, bool 
 		name = jval_span(a->v[off]);
 		rest.v = a->v + off + 1;
 		rest.n = a->n - off - 1;
+		r->steps += STEPS_CALL + STEPS_NAME;
 		if (!jx_test_call(r, jx_test_id(name), name, item, &rest, is))
 			return false;
 	}

@@ -269,7 +269,8 @@ bool jx_format_percent(struct run *r, struct jval fmt, const struct args *a, str
 			return false;
 		if (used == a->n)
 			return jx_raise(r, "TypeError: not enough arguments for format string");
-		if (!add_percent(r, &t, s, a->v[used++]))
+		r->steps += STEPS_FIELD;
+		if (!step(r) || !add_percent(r, &t, s, a->v[used++]))
 			return false;
 	}
 	if (used < a->n)
@@ -406,6 +407,8 @@ bool jx_format_braces(struct run *r, struct jval fmt, const struct args *a, stru
 	struct braces b = { .a = a };
 	struct text t = { 0 };
 
+	if (!jx_step_chars(r, fmt.n))		/* byte by byte */
+		return false;
 	while (p < end) {
 		if ((*p == '{' || *p == '}') && p + 1 < end && p[1] == *p) {
 			if (!jx_text_char(r, &t, *p))
@@ -417,7 +420,8 @@ bool jx_format_braces(struct run *r, struct jval fmt, const struct args *a, stru
 			q = memchr(p, '}', (size_t)(end - p));
 			if (q == NULL)
 				return jx_raise(r, "ValueError: Single '{' encountered in format string");
-			if (!add_field(r, &t, &b, p + 1, q))
+			r->steps += STEPS_FIELD;
+			if (!step(r) || !add_field(r, &t, &b, p + 1, q))
 				return false;
 			p = q + 1;
 		} else if (!jx_text_char(r, &t, *p++)) {

@@ -15,7 +15,7 @@ static bool m_find_at(struct run *r, struct jval s, const struct args *a, bool l
 	if (a->n > 1 || a->n_kw > 0)
 		return jx_unknown(r, "find() from a place in the text");
 	if (!want_args(r, "find()", a, 1, 1) || !want_str(r, "find() argument", a->v[0]) ||
-	    !jx_step_bytes(r, s.n) || (last && !jx_step_chars(r, s.n)))
+	    !jx_step_search(r, s.n, a->v[0]) || (last && !jx_step_chars(r, s.n)))
 		return false;
 	if (!last)
 		q = memmem(s.s, s.n, a->v[0].s, a->v[0].n);
@@ -47,7 +47,7 @@ static bool count_text(struct run *r, struct jval s, struct jval x, struct jval 
 	const char *p = s.s, *end = s.s + s.n;
 	int64_t n = 0;
 
-	if (!want_str(r, "count() argument", x) || !jx_step_bytes(r, s.n))
+	if (!want_str(r, "count() argument", x) || !jx_step_search(r, s.n, x))
 		return false;
 	if (x.n == 0)
 		n = (int64_t)jval_chars(s) + 1;
@@ -162,7 +162,7 @@ bool jx_str_replace(struct run *r, struct jval s, struct jval old, struct jval n
 	const char *p = s.s, *end = s.s + s.n, *q;
 	struct text t = { 0 };
 
-	if (!jx_step_bytes(r, s.n))
+	if (!jx_step_search(r, s.n, old))
 		return false;
 	if (old.n == 0) {
 		if (!replace_nothing(r, s, new, count, &t))

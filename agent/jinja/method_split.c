@@ -131,6 +131,8 @@ static bool split_at(struct run *r, struct jval s, struct jval sep, int64_t most
 {
 	const char *p = s.s, *end = s.s + s.n, *q;
 
+	if (!jx_step_search(r, s.n, sep))
+		return false;
 	while ((most < 0 || (int64_t)l->n < most) &&
 	       (q = memmem(p, (size_t)(end - p), sep.s, sep.n)) != NULL) {
 		if (!add_part(r, l, part_of(s, p, q)))
@@ -221,7 +223,7 @@ static bool partition(struct run *r, struct jval s, const struct args *a, bool l
 	x = a->v[0];
 	if (x.n == 0)
 		return jx_raise(r, "ValueError: empty separator");
-	if (last && !jx_step_chars(r, s.n))
+	if (last ? !jx_step_chars(r, s.n) : !jx_step_search(r, s.n, x))
 		return false;
 	if (!last)
 		q = memmem(s.s, s.n, x.s, x.n);

@@ -361,7 +361,7 @@ static bool contains(struct run *r, struct jval in, struct jval v, bool *is)
 				"TypeError: 'in <string>' requires string as left operand, not %s",
 				jval_type(v.kind));
 		*is = memmem(in.s, in.n, v.s, v.n) != NULL;
-		return jx_step_bytes(r, in.n);
+		return jx_step_search(r, in.n, v);
 	}
 	if (in.kind == JV_DICT || (in.kind == JV_VIEW && in.aux == 'k')) {
 		if (!jval_hashable(v))

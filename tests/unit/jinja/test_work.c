@@ -72,6 +72,49 @@ static void test_bytes_one_by_one_are_work(void **state)
 	}
 }
 
+/* What is looked for may be chosen by a client; where a part of it repeats, memmem() goes on byte by byte. */
+static void test_a_search_is_work_by_what_is_looked_for(void **state)
+{
+	static const char *const ways[] = { NULL, "find", "split", "replace", "count", "partition" };
+	static const struct { const char *what; unsigned least, most; } cases[] = {
+		{ "'z'", 1, UNITS / 60 }, { "'zz'", UNITS / 16, UNITS / 15 }, { "'</think>'", UNITS / 8, UNITS / 7 },
+		{ "'aaab'", UNITS / 3, UNITS / 2 }, { "'baaaaaaaaaaaa'", UNITS / 3, UNITS / 2 },
+		{ "'abcdefghijklmnopqrstuvwxyz0123456789ABCDEF'", UNITS / 3, UNITS / 2 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++) {
+			char expression[100];
+			uint64_t steps;
+
+			if (k == 0)
+				snprintf(expression, sizeof(expression), "%s in s", cases[i].what);
+			else
+				snprintf(expression, sizeof(expression), "s.%s(%s%s)", ways[k], cases[i].what, k == 3 ? ", 'x'" : "");
+			steps = steps_of(expression, "a");
+			if (steps < cases[i].least || steps > cases[i].most + UNITS / 32)
+				fail_msg("%s: %llu steps", expression, (unsigned long long)steps);
+		}
+}
+
+/* What is done for each item besides a step for the item. */
+static void test_items_are_work(void **state)
+{
+	static const struct { const char *expression, *unit; unsigned each; } cases[] = {
+		{ "d.items()|selectattr('1', 'equalto', 1)|list", "a", 12 }, { "d.items()|selectattr('1')|list", "a", 4 },
+		{ "d.items()|rejectattr('1')|list", "a", 4 }, { "d|select('string')|list", "a", 9 }, { "d|map('upper')|list", "a", 9 },
+		{ "d.items()|map(attribute='0')|list", "a", 4 }, { "d.items()|map(attribute='0.0')|list", "a", 7 },
+		{ "s.format(1)", "{0}", 5 }, { "s.format(1)", "{0:>3}", 5 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t steps = steps_of(cases[i].expression, cases[i].unit);
+
+		if (steps < UNITS * cases[i].each)
+			fail_msg("%s: %llu steps for %u items", cases[i].expression, (unsigned long long)steps, UNITS);
+	}
+}
+
 /* What only copies or searches stays cheap: templates do it with whole conversations. */
 static void test_copies_are_cheap(void **state)
 {
@@ -88,6 +131,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts_are_work),
 		cmocka_unit_test(test_bytes_one_by_one_are_work),
+		cmocka_unit_test(test_a_search_is_work_by_what_is_looked_for),
+		cmocka_unit_test(test_items_are_work),
 		cmocka_unit_test(test_copies_are_cheap),
 	};
 
