@@ -20,8 +20,14 @@
 static const char *const hostile_texts[] = {
 	"english", "words", "long-words", "short-words", "camel", "one-letter", "two-letters", "spaces", "lines", "digits", "hex", "base64",
 	"punctuation", "scripts", "ideographs", "kana", "jamo", "emoji", "marks", "rare", "near-merges", "special", "bomb", "english-cut",
-	"controls", "tail",
+	"controls", "tail", "code", "chinese",
 };
+/* What people send: its ids must not be lost. */
+static inline bool hostile_is_benign(const char *kind)
+{
+	return strcmp(kind, "english") == 0 || strcmp(kind, "code") == 0 || strcmp(kind, "chinese") == 0;
+}
+
 #define HOSTILE_TEXTS	(sizeof(hostile_texts) / sizeof(*hostile_texts))
 
 static const char *const hostile_shapes[] = {
@@ -90,6 +96,42 @@ static inline void hostile_english(struct hostile *h)
 	hostile_say(h, "%s%s", words[rng_below(&h->rng, 32)], rng_below(&h->rng, 12) == 0 ? ". " : " ");
 }
 
+static inline void hostile_code(struct hostile *h)
+{
+	static const char *const names[] = {
+		"request", "n_bytes", "self", "index", "value", "get_name", "res", "i", "buffer", "parse_header", "MAX_SIZE", "node", "err", "data",
+	};
+	static const char *const lines[] = {
+		"    %s = %s(%s, %u)\\n", "    if %s is None or %s > %s[%u]:\\n", "        return %s.%s(%s)  # %u\\n", "def %s(%s, %s=%u):\\n",
+		"for (%s = 0; %s < %s; %s++) {\\n", "\\t%s->%s = &%s[%u];\\n", "}\\n\\nstatic int %s(struct %s *%s)\\n{\\n", "    %s['%s'] += %s * 0.%u\\n",
+		"import %s.%s as %s\\n", "    assert %s == '%s/%s.c:%u'\\n",
+	};
+	const char *a = names[rng_below(&h->rng, 14)], *b = names[rng_below(&h->rng, 14)], *c = names[rng_below(&h->rng, 14)];
+	uint32_t line = rng_below(&h->rng, 10), number = rng_below(&h->rng, 300);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	if (line == 4)
+		hostile_say(h, lines[line], a, a, b, a);
+	else
+		hostile_say(h, lines[line], a, b, c, number);
+#pragma GCC diagnostic pop
+}
+
+static inline void hostile_chinese(struct hostile *h)
+{
+	static const char *const words[] = {
+		"的", "我们", "在", "一个", "中国", "人民", "可以", "时间", "问题", "这个", "没有", "工作", "学习", "生活", "世界", "发展",
+		"北京", "今天", "因为", "所以", "但是", "如果", "知道", "看到", "说", "他", "她", "很", "不", "是", "了", "和",
+		"服务器", "请求", "缓存", "长度", "文章", "语言", "模型", "数据", "技术", "公司", "朋友", "天气", "城市", "历史", "经济", "文化",
+	};
+	uint32_t mark = rng_below(&h->rng, 16);
+
+	hostile_say(h, "%s%s", words[rng_below(&h->rng, 48)], mark == 0 ? "。" : mark == 1 ? "，" : "");
+	if (mark == 0 && rng_below(&h->rng, 8) == 0)
+		hostile_say(h, "\\n");
+}
+
 /* What tokens begin with, again and again, and then not. */
 static inline void hostile_near(struct hostile *h)
 {
@@ -106,6 +148,10 @@ static inline void hostile_unit(struct hostile *h, const char *kind)
 #define IS(name) (strcmp(kind, name) == 0)
 	if (IS("english") || IS("english-cut")) {
 		hostile_english(h);
+	} else if (IS("code")) {
+		hostile_code(h);
+	} else if (IS("chinese")) {
+		hostile_chinese(h);
 	} else if (IS("words")) {
 		hostile_word(h, 1, 16);
 		h->p[h->n++] = ' ';

@@ -260,6 +260,7 @@ enum work_bound {
 	BOUND_CALLER,	/* route_request.work */
 	BOUNDS
 };
+const char *work_bound_text(enum work_bound b);	/* "body", "tenant", "late" */
 
 struct route_stats {
 	uint64_t requests;		/* route at seq 0 */

@@ -12,7 +12,7 @@
 
 #define SMALL	((size_t)16 << 10)
 #define LARGE	250000u
-#define SMALL_STEPS	60000u		/* what 16 KiB may take: 0.6 ms at 10 ns */
+#define SMALL_STEPS	68000u		/* what 16 KiB may take: 0.7 ms at 10 ns */
 #define PER_STEP	150u		/* instructions */
 #define PER_BYTE	400u
 #define PER_BODY	3000000u
@@ -271,6 +271,37 @@ static void hostile_slices_are_bounded(void **state)
 	tok_unref(t);
 }
 
+/* All slices together may take twice what a body may; each but the last takes half of what is left, so that the last has some. */
+static void a_slice_takes_half_of_what_is_left(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	uint64_t left = 2 * (uint64_t)ROUTE_WORK_FULL;
+	struct hostile h;
+	struct world w;
+
+	hostile_world(&w, t, CHAT_TEMPLATE);
+	hostile_start(&h, body, 240000, 5);
+	hostile_body(&h, "words", false);
+	w.q.path = SPAN("/v1/completions");
+	for (size_t i = 0; i < 4; i++) {
+		struct route_request q = i > 0 ? (struct route_request){ .work = ROUTE_WORK_FULL } : w.q;
+
+		q.uid = SPAN("1");
+		q.seq = (int64_t)i;
+		q.visible = q.whole = (int64_t)h.n;
+		q.body = span_of(body + h.n * i / 4, h.n * (i + 1) / 4 - h.n * i / 4);
+		route_decide(w.r, w.s, &q, w.now, &w.a);
+		assert_false(w.a.stands);
+		assert_true(w.a.work <= (i < 3 ? left / 2 : left));
+		if (i > 0)		/* the first one is bounded by its size; words at random take all they get */
+			assert_true(w.a.work >= (i < 3 ? left / 2 : left) - 10);
+		left -= w.a.work;
+	}
+	assert_true(w.a.prompt_pages > 0 && left < 10);
+	hostile_end(&w);
+	tok_unref(t);
+}
+
 /* ---- tenants ---------------------------------------------------------------------------------- */
 
 static void ask_as(struct world *w, const char *tenant, unsigned i)
@@ -321,6 +352,7 @@ int main(void)
 		cmocka_unit_test(what_is_known_is_exact),
 		cmocka_unit_test(slices_cost_little_more_than_the_body),
 		cmocka_unit_test(hostile_slices_are_bounded),
+		cmocka_unit_test(a_slice_takes_half_of_what_is_left),
 		cmocka_unit_test(a_tenant_has_its_share),
 	};
 
