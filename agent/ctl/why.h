@@ -23,9 +23,10 @@ struct why_server {
 /* As kvroute(8), DECISIONS, names them. */
 struct why_decision {
 	char time[WHY_NAME_MAX + 1], uid[WHY_NAME_MAX + 1], pool[WHY_NAME_MAX + 1], mode[WHY_NAME_MAX + 1],
-	     rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1], server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1];
+	     rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1], server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1],
+	     bounded[WHY_NAME_MAX + 1];
 	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load, cost_s, regret_s,
-	       n_candidates;
+	       n_candidates, work;
 	bool imbalanced;
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;

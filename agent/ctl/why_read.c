@@ -19,9 +19,9 @@ struct field {
 #define A(name)		{ IN_AFTER, #name, false, offsetof(struct why_decision, name) }
 
 static const struct field fields[] = {
-	DT(time), DT(uid), DT(pool), DT(mode), DT(rule), DT(why), DT(server), DT(facts),
+	DT(time), DT(uid), DT(pool), DT(mode), DT(rule), DT(why), DT(server), DT(facts), DT(bounded),
 	D(decision), D(us), D(prompt_tokens), D(unseen_tokens), D(matched_tokens), D(min_load), D(max_load),
-	D(cost_s), D(regret_s), D(n_candidates),
+	D(cost_s), D(regret_s), D(n_candidates), D(work),
 	ST(IN_CANDIDATE, server), S(IN_CANDIDATE, load), S(IN_CANDIDATE, wait_s), S(IN_CANDIDATE, cached_tokens),
 	S(IN_CANDIDATE, compute_s), S(IN_CANDIDATE, shared_s), S(IN_CANDIDATE, kv_s), S(IN_CANDIDATE, adapter_s),
 	S(IN_CANDIDATE, penalty), S(IN_CANDIDATE, cost_s),

@@ -276,6 +276,16 @@ static void say_compared(FILE *to, const struct why_decision *d)
 	}
 }
 
+/* Why not all of the prompt was made into tokens. */
+static const char *bound_of(const char *bounded)
+{
+	if (is(bounded, "body"))
+		return "a body of its size may not cost more";
+	if (is(bounded, "tenant"))
+		return "its tenant's share of the agent was used up";
+	return is(bounded, "late") ? "it came late" : "of a bound that is not known here";
+}
+
 void why_say(FILE *to, const struct why_decision *d)
 {
 	say_head(to, d);
@@ -291,6 +301,9 @@ void why_say(FILE *to, const struct why_decision *d)
 	say_compared(to, d);
 	if (d->unseen_tokens > 0)
 		fprintf(to, "    some %s tokens were not seen: the body was cut\n", count(d->unseen_tokens));
+	if (d->bounded[0] != '\0')
+		fprintf(to, "    its text was made into tokens in part only, as %s: %s steps of work\n", bound_of(d->bounded),
+			count(d->work));
 	if (d->n_kept > 0 && (is(d->facts, "load") || is(d->facts, "none")))
 		fprintf(to, "    nobody had reported how requests end, so waits were guessed\n");
 }

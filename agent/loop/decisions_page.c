@@ -257,6 +257,9 @@ static void put_decision(struct decisions_page *p, const struct decision *x, boo
 	put_count(t, "prompt_tokens", x->tokens);
 	put_count(t, "unseen_tokens", x->unseen);
 	put_count(t, "prompt_pages", x->prompt_pages);
+	put_count(t, "work", x->work);
+	if (x->bounded)
+		text_addf(t, ",\"bounded\":\"%s\"", work_bound_text((enum work_bound)x->bound));
 	if (x->chosen.id != SERVER_NONE)
 		put_choice(p, x);
 	put_after(p, x);

@@ -54,6 +54,9 @@ struct decision {
 	const char *pool;		/* lives as long as the route; NULL: one too many */
 	uint8_t rule, why, mode, step;	/* enums of policy.h, route.h, fleet.h */
 	bool cut, imbalanced;
+	bool bounded;			/* not all of its text was made into ids: the work was used up */
+	uint8_t bound;			/* enum work_bound: what said how much it may be */
+	uint32_t work;			/* steps */
 	struct decision_server chosen, second;
 	uint64_t tokens, unseen;	/* of the prompt; of them, estimated of what was not seen */
 	uint32_t matched, hit, pages, prompt_pages;	/* tokens at <chosen>; permille; pages */

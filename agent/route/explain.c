@@ -97,6 +97,9 @@ static void put_prompt(struct route *r, const struct job *j, const struct route_
 	x->pages = j->would.pages;
 	x->hit = j->would.hit;
 	x->cut = a->cut;
+	x->bounded = j->news.bounded;
+	x->bound = (uint8_t)j->bound;
+	x->work = a->work;
 	if (j->n_pages == 0)
 		return;
 	x->block_tokens = of * j->page_tokens;

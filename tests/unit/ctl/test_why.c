@@ -47,7 +47,7 @@ static const struct {
 	  "has been failing (counts as 2 more) but would have had to compute 1,440: 0.18 s\n" },
 	{ "a rule that regrets, others that would not",
 	  HEAD("\"mode\":\"on\",\"rule\":\"random\",\"why\":\"cold\",\"prompt_tokens\":8000,\"server\":\"s2\",\"facts\":\"load\","
-	       "\"unseen_tokens\":2000,\"regret_s\":1.25,"
+	       "\"unseen_tokens\":2000,\"regret_s\":1.25,\"work\":350000,\"bounded\":\"body\","
 	       "\"candidates\":[" S("s2", "9", "3", "0", "1", "5") "," S("s1", "0", "0", "0", "1", "3.75") "],"
 	       "\"compare\":[{\"rule\":\"least_conn\",\"server\":\"s1\",\"cached_tokens\":0,\"regret_s\":0},"
 	       "{\"rule\":\"round_robin\",\"server\":\"s3\",\"regret_s\":2.25},{\"rule\":\"cost\",\"server\":\"s2\",\"regret_s\":1.25},"
@@ -62,6 +62,7 @@ static const struct {
 	  "    cost: the same\n"
 	  "    power_of_two: a server that has gone, at the same cost\n"
 	  "    some 2,000 tokens were not seen: the body was cut\n"
+	  "    its text was made into tokens in part only, as a body of its size may not cost more: 350,000 steps of work\n"
 	  "    nobody had reported how requests end, so waits were guessed\n" },
 	{ "shadow, out of balance",
 	  "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\",\"why\":\"imbalance\",\"prompt_tokens\":160,"

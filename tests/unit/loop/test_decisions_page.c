@@ -135,6 +135,56 @@ static void an_open_uid_is_not_told(void **state)
 	world_end(&w);
 }
 
+static struct tok *small_tok(void)
+{
+	static char file[65536];
+	struct tok_source src = { .name = "llama" };
+	FILE *f = fopen("tests/data/tok/llama.tokenizer.json", "r");
+	struct tok *t;
+
+	assert_non_null(f);
+	src.file = span_of(file, fread(file, 1, sizeof(file), f));
+	fclose(f);
+	assert_non_null(t = tok_load(&src, NULL));
+	return t;
+}
+
+/* That not all of a text was made into ids, and by what. */
+static void what_was_bounded_is_told(void **state)
+{
+	static const char *const bounds[BOUNDS] = { "body", "tenant", "late" };
+	static struct body_text said;
+	static struct model_opts model;
+	struct world w;
+
+	world_options(&w);
+	model = w.o.model_default;
+	strcpy(model.name, "m");
+	model.mode = MODEL_TOKENS;
+	model.tok = small_tok();
+	model.block_size = 16;
+	w.o.models = &model;
+	w.o.n_models = 1;
+	w.q.path = SPAN("/v1/completions");
+	w.q.model = SPAN("m");
+	world_open(&w);
+	say(&said, "{\"prompt\":\"");
+	while (said.n < 40000)
+		say(&said, " the server has %u pages and that is", (unsigned)said.n);
+	say(&said, "\"}");
+	send_body(&w, "1", span_of(said.p, said.n));
+	assert_has(get(&w, "uid=1", 200), "\"work\":");
+	assert_null(strstr(seen.p, "bounded"));
+	w.q.work = 12000;
+	w.q.tenant = SPAN("another");
+	send_body(&w, "2", span_of(said.p, said.n));
+	assert_has(get(&w, "uid=2", 200), "\"work\":12000,\"bounded\":\"late\",\"server\":");
+	for (unsigned i = 0; i < BOUNDS; i++)
+		assert_string_equal(work_bound_text((enum work_bound)i), bounds[i]);
+	world_end(&w);
+	tok_unref(model.tok);
+}
+
 static void so_many_and_from_where(void **state)
 {
 	struct world w;
@@ -251,6 +301,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_a_decision),
 		cmocka_unit_test(an_open_uid_is_not_told),
+		cmocka_unit_test(what_was_bounded_is_told),
 		cmocka_unit_test(so_many_and_from_where),
 		cmocka_unit_test(any_name_is_a_string),
 		cmocka_unit_test(lines_are_a_trace),
