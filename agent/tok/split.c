@@ -14,6 +14,7 @@
 
 struct split {
 	split_scan_fn *scan;	/* all of it; NULL: the steps, none: the whole text */
+	unsigned price;
 	struct split_traits traits;
 	size_t n;
 	struct step step[];
@@ -236,6 +237,7 @@ struct split *split_new(const struct split_step *steps, size_t n, struct err *e)
 	f = family_of_chain(steps, n);
 	if (f.scan != NULL) {
 		s->scan = f.scan;
+		s->price = f.price;
 		s->traits = (struct split_traits){ .streams = true, .name = f.name };
 		return s;
 	}
@@ -421,6 +423,7 @@ int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p,
 	}
 	if (s->scan != NULL) {
 		s->scan(p, last ? n : whole_chars(p, n), last, out);
+		work_spend(c->steps.work, s->price * (uint64_t)out->n);
 		return out->n == 0 && n == TEXT_MOST ? -1 : 0;	/* a piece that is too long */
 	}
 	if (!last || n == 0)

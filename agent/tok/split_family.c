@@ -56,10 +56,10 @@ static const struct row {
 	size_t n;
 	struct family family;
 } rows[] = {
-	{ { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", EAST, NULL }, 5, { "deepseek-coder", split_scan_deepseek_coder } },
+	{ { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", EAST, NULL }, 5, { "deepseek-coder", split_scan_deepseek_coder, 1 } },
 	{ { "[\\r\\n]", "",
 	    "\\s?[!-/:-~\xef\xbc\x81-\xef\xbc\x8f\xef\xbc\x9a-\xef\xbd\x9e\xe2\x80\x98-\xe2\x80\x9f\xe3\x80\x80-\xe3\x80\x82]+", "\\s+$",
-	    EAST, NULL }, 6, { "deepseek-llm", split_scan_deepseek_llm } },
+	    EAST, NULL }, 6, { "deepseek-llm", split_scan_deepseek_llm, 1 } },
 };
 
 const uint8_t scan_joins[256] = {

@@ -7,6 +7,7 @@
 struct family {
 	const char *name;
 	split_scan_fn *scan;
+	unsigned price;			/* steps of work.h for each piece, besides those for each byte */
 };
 
 /* The family of one Split (Isolated) with the regular expression <pattern>; scan == NULL: none. CR and LF themselves in the

@@ -13,6 +13,8 @@
 /* Bytes for a step of work.h: to mend, to look for added tokens and to split by hand; to normalize. */
 #define STEP_LOOKS	4
 #define STEP_NORMAL	5
+/* Pieces that borders make, for one step. */
+#define STEP_CUTS	2
 
 struct tok_scratch *tok_scratch_new(void)
 {
@@ -132,6 +134,7 @@ static int cut_and_merge(const struct tok *t, struct tok_scratch *c, const uint8
 		return merge(t, c, p, end, n, out);
 	for (; left > 0 && rc == 0; p += c->cut.used, left -= c->cut.used) {
 		borders_cut(t->borders, p, left, &c->cut);
+		work_spend(&c->work, c->cut.n / STEP_CUTS);
 		rc = bpe_encode(t->bpe, c->bpe, p, c->cut.end, c->cut.n, out);
 	}
 	return rc;

@@ -19,6 +19,8 @@
 /* Bytes for a step of work.h: to copy, to look at, to split by hand; to normalize. The encoder and chains of steps charge their own. */
 #define STEP_LOOKS	4
 #define STEP_NORMAL	5
+/* Pieces that borders make, for one step. */
+#define STEP_CUTS	2
 
 struct tok_steps {
 	struct work_left *work;		/* of the scratch below: what is left of this call's */
@@ -128,6 +130,7 @@ static int one_piece(struct tok_steps *s, size_t n)
 static int cut(struct tok_steps *s)
 {
 	borders_cut(s->with.borders, (const uint8_t *)s->rest.p, s->rest.n, &s->pieces);
+	work_spend(s->work, s->pieces.n / STEP_CUTS);
 	s->rest = span_of(s->rest.p + s->pieces.used, s->rest.n - s->pieces.used);
 	s->next = 0;
 	s->at = STEP_PIECES;

@@ -106,9 +106,9 @@ static const struct kind {
 	double most;			/* steps for a byte of English */
 } kinds[] = {
 	{ "cl100k", SMALL_L3, 1 }, { "qwen2", SMALL_QWEN, 1.2 }, { "o200k", SMALL_O200K, 1 }, { "tekken", SMALL_TEKKEN, 1 },
-	{ "kimi", SMALL_KIMI, 1 }, { "deepseek", SMALL_DEEPSEEK, 1 }, { "gpt2", SMALL_GPT2, 1 }, { "deepseek-coder", SMALL_ROWS, 1 },
-	{ "deepseek-llm", SMALL_ROWS + 1, 1 }, { "falcon", SMALL_FALCON, 1.3 }, { "Prepend", SMALL_SPM, 1.4 },
-	{ "Metaspace", SMALL_METASPACE, 1.4 }, { "unknown pattern", SMALL_KINDS, 4.1 },
+	{ "kimi", SMALL_KIMI, 1 }, { "deepseek", SMALL_DEEPSEEK, 1 }, { "gpt2", SMALL_GPT2, 1 }, { "deepseek-coder", SMALL_ROWS, 1.2 },
+	{ "deepseek-llm", SMALL_ROWS + 1, 1.2 }, { "falcon", SMALL_FALCON, 1.3 }, { "Prepend", SMALL_SPM, 1.5 },
+	{ "Metaspace", SMALL_METASPACE, 1.5 }, { "unknown pattern", SMALL_KINDS, 4.1 },
 };
 
 static struct tok *load(const struct kind *k)

@@ -192,6 +192,25 @@ static void long_runs(void **state)
 		}
 }
 
+/* Each piece costs steps: a text of one character for each piece costs most. */
+static void pieces_are_work(void **state)
+{
+	static struct case_text out;
+	static uint8_t text[1500];
+	struct work_left w;
+
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = "a+"[i % 2];
+	for (size_t row = 0; row < ROWS_OF_STEPS; row++) {
+		w.left = 100000;
+		split_scratch_work(scratch, &w);
+		case_split(hand[row], scratch, text, sizeof(text), &out);
+		assert_int_equal(out.n_pieces, sizeof(text));
+		assert_true(100000 - w.left >= sizeof(text));
+	}
+	split_scratch_work(scratch, NULL);
+}
+
 /* A step more or less, or another flag, is another chain. */
 static void only_exactly_these(void **state)
 {
@@ -225,6 +244,7 @@ int main(void)
 		cmocka_unit_test(three_in_a_row),
 		cmocka_unit_test(every_class),
 		cmocka_unit_test(long_runs),
+		cmocka_unit_test(pieces_are_work),
 		cmocka_unit_test(only_exactly_these),
 	};
 
