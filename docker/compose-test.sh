@@ -38,7 +38,8 @@ if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 15 docker pull -
 	result $? "a base image from Debian's packages"
 	[ $failed -eq 0 ] || finish
 fi
-# Two ports, held until the end: no bind(0) of another test gets them, and Docker, which sets SO_REUSEADDR, does.
+# Two ports, held until the end: no bind(0) of another test gets them. Docker does, because it sets
+# SO_REUSEADDR.
 exec {hold}< <(exec python3 -c 'import os, socket, time
 s = [socket.socket(), socket.socket()]
 for x in s:

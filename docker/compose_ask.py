@@ -1,4 +1,4 @@
-"""compose_ask.py PORT METRICS_PORT PROJECT - what the composition promises, asked of it. A line for each."""
+"""compose_ask.py PORT METRICS_PORT PROJECT - what the composition promises, asked of it: a line each."""
 import http.client
 import json
 import random
@@ -81,7 +81,7 @@ def agent_healthy():
 
 
 def up():
-    """Servers that the agent knows as up: a request has been decided, and HAProxy said so of them then."""
+    """Returns how many servers the agent knows as up: HAProxy said so with a request."""
     c = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)
     try:
         c.request("GET", "/metrics")
@@ -93,7 +93,8 @@ def up():
 def main():
     wait("HAProxy answers", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
     wait("the agent's container is healthy", 180, agent_healthy)
-    wait("the agent decides, and four engines are up", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200 and up() == 4)
+    hello = [{"role": "user", "content": "hello"}]
+    wait("the agent decides, and four engines are up", 180, lambda: chat(hello)[0] == 200 and up() == 4)
     talk, (_, engine, answer) = conversations()
     docker("kill", container(engine))
     steady(30, "engine %s killed" % engine)

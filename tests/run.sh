@@ -2,16 +2,18 @@
 # run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
 # below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
 # the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
-# A,B+C,D runs two lanes side by side: B after A, and D after C. ~A,B is a lane of low priority. No verdict may depend on
-# what else runs: tests/busy.sh shows it. "check" is what "make check" runs.
+# A,B+C,D runs two lanes side by side: B after A, and D after C. ~A,B is a lane of low priority.
+# No verdict may depend on what else runs: tests/busy.sh shows it. "check": what "make check" runs.
 #
-# Prints the time and the CPU time of each as it ends; its whole output stays in build/test/NAME.log.
+# Prints the time and the CPU time of each as it ends; its output stays in build/test/NAME.log.
 set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
 make="${MAKE:-make} -j$(nproc)"
-# Lines for reports, but no variables for a debugger: a sixth less to compile. tests/fuzz/run.sh builds the same.
-asan_build="B=build/asan CC=gcc SAN='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' CFLAGS='-O1 -g1'"
+# Lines for reports, but no variables for a debugger: a sixth less to compile. tests/fuzz/run.sh
+# builds the same.
+san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='-O1 -g1'"
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
@@ -61,13 +63,13 @@ for v in 3.0 3.2; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-# What costs CPU time runs beside what waits, and at low priority ("~"), so that the suites that wait are hardly slower.
-# All that is built in build/asan is in one lane.
-heavy='~asan,fuzz,stories-asan,tsan,clang,compose'
-order=(
-	unit
-	"$heavy+stories,failures,restart,feed,threats,vtc+stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,start+socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,conf"
-)
+# Suites that cost CPU time run beside those that wait, and at low priority, so that these are hardly
+# slower. All that is built in build/asan is in one lane.
+costly='~asan,fuzz,stories-asan,tsan,clang,compose'
+wait_1=stories,failures,restart,feed,threats,vtc
+wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,start
+wait_3=socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,conf
+order=(unit "$costly+$wait_1+$wait_2+$wait_3")
 # "make check": a developer's loop.
 check=("unit+ctl,man,conf+vtc")
 case ${1-} in

@@ -23,8 +23,8 @@ int newfile_write(int dir, const char *name, unsigned mode, const struct span *p
 int fd_write_all(int fd, const void *bytes, size_t n);
 int fd_read_all(int fd, void *to, size_t n);
 
-/* Sync <fd> if <rc> is 0, and close it. Returns 0, or -1 with errno: that of <rc> if it was not 0, else that of the first
- * call that failed. */
+/* Syncs <fd> if <rc> is 0, and closes it. Returns 0, or -1 with errno: that of <rc> if it was not
+ * 0, else that of the first call that failed. */
 int fd_end(int fd, int rc);
 
 #endif

@@ -56,8 +56,8 @@ do_unpack() {
 # Packs the inputs in $kept/TARGET. The same inputs make the same bytes.
 pack() {
 	local t=$1
-	(cd "$kept/$t" && ls -A | LC_ALL=C sort | tar --format=ustar --owner=0 --group=0 --numeric-owner --mode=0644 --mtime=@0 \
-		--no-recursion -cf - -T -) | gzip -9n > "$here/corpus/$t.tar.gz" || exit 1
+	(cd "$kept/$t" && ls -A | LC_ALL=C sort | tar --format=ustar --owner=0 --group=0 --numeric-owner \
+		--mode=0644 --mtime=@0 --no-recursion -cf - -T -) | gzip -9n > "$here/corpus/$t.tar.gz" || exit 1
 	touch "$kept/$t.ok"
 }
 
@@ -113,7 +113,8 @@ do_ledger() {
 
 do_replay() {
 	local t passed=0 failed=0 dirs
-	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc CFLAGS="-O1 -g1" SAN="$san" || exit 1
+	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc CFLAGS="-O1 -g1" \
+		SAN="$san" || exit 1
 	do_unpack
 	for t in $targets; do
 		dirs=$(folders "$t" $kept $here/crashes)

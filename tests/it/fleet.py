@@ -141,7 +141,7 @@ class Answer:
 class Fleet:
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
                  spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=PATIENT,
-                 pools=("pool",), agent_up=True):
+                 pools=("pool",), agent_checked=True):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
         self.engine_options, self.agent_conf = list(engine_options), agent_conf
@@ -156,7 +156,7 @@ class Fleet:
         self.feed_port = self.ports.take(udp=True)
         self.spop_address, self.spop_more = "127.0.0.1:%d" % self.agent_port, spop
         self.pools = pools              # backends of engines
-        self.agent_up = agent_up        # False: HAProxy's check of the agent fails
+        self.agent_checked = agent_checked      # False: HAProxy's check of the agent may fail
         self.up_wanted = None           # servers, where the configuration has more than engines
         self.stats_path = os.path.join(self.folder, "admin.sock")
 
@@ -271,8 +271,8 @@ class Fleet:
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
         self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
                         and sum(self.up_servers(p) for p in self.pools) == (self.up_wanted or len(self.names)))
-        if self.with_agent and self.routed:
-            self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == int(self.agent_up))
+        if self.with_agent and self.routed and self.agent_checked:
+            self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == 1)
 
     def wait_alive(self, name, what, test):
         """As wait_for, but not for a process that has ended."""

@@ -3,7 +3,7 @@
 
 Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by itself
 (who is let in, who waits, what the log line is), and that without an agent every request is served. Each
-story prints a line; the last line is "N passed, N failed". Ports are the kernel's choice and held: fleet.Ports.
+story prints a line; the last line is "N passed, N failed". Ports are held: fleet.Ports.
 """
 import concurrent.futures
 import glob
@@ -42,7 +42,8 @@ class Engine(http.server.ThreadingHTTPServer):
 
     def server_bind(self):
         if self.address_family == socket.AF_INET:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)      # beside the socket that holds the port
+            # beside the socket that holds the port
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
 
     def handle_error(self, *args):
@@ -156,8 +157,9 @@ class Proxy:
         self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"], env={**os.environ, **MALLOC},
                                      stdout=self.out, stderr=subprocess.STDOUT)
         end = time.monotonic() + HANG_SECONDS
-        # It runs, and the agent is known to be absent, else the first requests wait for it. Asked of the stats socket, because a
-        # connection to its port would leave a line in the feed, which may come late.
+        # It runs, and the agent is known to be absent, else the first requests wait for it. Asked
+        # of the stats socket, because a connection to its port would leave a line in the feed,
+        # which may come late.
         while b"DOWN" not in self.command("show stat spoe_agent 4 -1") and time.monotonic() < end:
             time.sleep(0.02)
 

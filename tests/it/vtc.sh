@@ -19,7 +19,7 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp -r haproxy-conf "$tmp/patient"
-sed -i -e 's/timeout processing 50ms/timeout processing 3s/' -e 's/timeout hello 100ms/timeout hello 3s/' \
+sed -i -e 's/timeout processing 50ms/timeout processing 10s/' -e 's/timeout hello 100ms/timeout hello 10s/' \
 	"$tmp/patient/kvroute.spoe" "$tmp/patient/recipes/sliced.spoe"
 
 # varnishtest starts HAProxy with -d and keeps all that it says: too much of 2.6, which tries a dead agent again and

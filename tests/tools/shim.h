@@ -1,5 +1,5 @@
-/* shim.h - what the libraries for LD_PRELOAD have in common: the real functions, and the file through which a program
- * outside sees their counts and sets their orders. */
+/* shim.h - common to the libraries for LD_PRELOAD: the real functions, and the file through which
+ * a program outside sees their counts and gives its orders. */
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
 
@@ -19,7 +19,7 @@ static inline void *shim_real(const char *name)
 	return p;
 }
 
-/* Returns the first <n> bytes of the file whose name is in the environment variable <variable>, mapped and shared.
+/* Maps the first <n> bytes of the file whose name is in the environment variable <variable>, shared.
  * Returns NULL if the variable is not set or the file cannot be mapped. */
 static inline void *shim_file(const char *variable, size_t n)
 {

@@ -307,11 +307,13 @@ def cut(body):
 
 @case
 def a_flood_of_lines_does_not_keep_the_index_from_its_work():
-    """What a server that is gone has left is forgotten in steps of 64, one after each turn of reading, that is after one read of
-    each connection at most. Counted in lines read meanwhile, and four times as many are allowed: a step a tick, ten a second, would
-    let a machine of usual speed read some 20,000 lines for each."""
+    """What a server that is gone has left is forgotten in steps of 64, one after each turn of
+    reading, that is after one read of each connection at most. Counted in lines read meanwhile,
+    and four times as many are allowed: a step a tick, ten a second, would let a machine of usual
+    speed read some 20,000 lines for each."""
     n, connections, stop = 6000, 4, threading.Event()
-    line = b'{"uid":"nobody","be":"pool","srv":"new","st":200,"ts":"--","tw":1,"tc":1,"tr":1,"ta":1,"out":1,"in":1}\n'
+    line = (b'{"uid":"nobody","be":"pool","srv":"new","st":200,"ts":"--","tw":1,"tc":1,"tr":1,'
+            b'"ta":1,"out":1,"in":1}\n')
     junk = line * 640
 
     def flood():
@@ -346,8 +348,8 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
             for t in floods:
                 t.join()
         steps, turn = (before - 100) / 64, connections * FEED_READ / len(line)
-        print("      %d records forgotten in %d steps: %d lines meanwhile, %.0f for each; a turn reads %.0f at most" % (
-            before, steps, meanwhile, meanwhile / steps, turn))
+        print("      %d records forgotten in %d steps: %d lines meanwhile, %.0f for each; a turn reads "
+              "%.0f at most" % (before, steps, meanwhile, meanwhile / steps, turn))
         assert before > 0.9 * n, before
         assert meanwhile < steps * turn * 4, (meanwhile, steps, turn)
 

@@ -486,8 +486,8 @@ static void share_place(const struct world *w, const char *uid, char other[32])
 	while (route_uid(w->r, span_str(other)) % ANSWERED_MAX != place);
 }
 
-/* A backend of its own sends the line of a request that another agent answered. Requests of this agent that hold the
- * same place say nothing about it. */
+/* The lines are of another backend, whose requests another agent answered. Requests of this agent
+ * that hold the same place say nothing about them. */
 static void a_line_of_another_request_in_the_same_place(void **state)
 {
 	struct world w;

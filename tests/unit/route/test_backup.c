@@ -66,7 +66,8 @@ static void by_a_stats_socket(void **state)
 	world_end(&w);
 }
 
-/* The last load string called s2 a backup server. Since then there is none, and the socket says that s2 is not one. */
+/* The last load string called s2 a backup server. Later requests bring none, and the stats socket
+ * says that s2 is not one. */
 static void a_stats_socket_is_newer_than_the_last_load_string(void **state)
 {
 	struct world w;

@@ -206,8 +206,8 @@ static inline void refused(struct world *w, const char *uid)
 	tell_done(w, uid, "<NOSRV>", 503, "SC", -1);
 }
 
-/* Send <n> new prompts and refuse each. Returns the servers s0 to s9 that answers named, as server or alt: their digits,
- * each once, in ascending order, valid until the next call. */
+/* Sends <n> new prompts and refuses each. Returns the digits of the servers s0 to s9 that answers
+ * named, as server or alt: each once, ascending, valid until the next call. */
 static inline const char *named(struct world *w, unsigned n)
 {
 	static char digits[11];
