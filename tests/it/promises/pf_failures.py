@@ -126,10 +126,11 @@ def reload(fleet, conf):
         wait_for("the reload", 10, lambda: "msg=reloaded" in log.read())
 
 
-def run(case, decisions, more="", heal=QUICK):
+def run(case, decisions, more="", heal=QUICK, decode_ms=15):
     """Shares while it fails and after it has healed (None where it is told nothing of that)."""
     name, rule, hot, fault, edit = case
-    with Fleet(agent_conf=conf_of(case, SLOW, more), edit=edit, engine_options=["--decode-ms", "15"]) as f:
+    engine = ["--decode-ms", str(decode_ms)]
+    with Fleet(agent_conf=conf_of(case, SLOW, more), edit=edit, engine_options=engine) as f:
         victim = f.chat([{"role": "user", "content": PREFIX}]).engine
         with Load(f, hot) as load:
             share(f, victim, DECISIONS // 6)
@@ -164,11 +165,16 @@ def check(case, decisions, heal=QUICK):
 
 
 def without_a_penalty():
-    """What would be, so that the figures above say something."""
+    """What would be, so that the figures above say something. The failing engine draws requests
+    because it answers faster than the others work: by how much depends on the machine, so they work
+    longer until it shows."""
     for case in (CASES[0], CASES[3]):
-        failing = run(case, DECISIONS, NO_PENALTY)[0]
-        print("      %s, %s: share %.3f (%d of %d)" % (case[1], case[0], *failing))
-        if failing[0] < 2 * FAIR:
+        for decode_ms in (15, 60, 240):
+            failing = run(case, DECISIONS, NO_PENALTY, decode_ms=decode_ms)[0]
+            print("      %s, %s, %d ms a token: share %.3f (%d of %d)" % (case[1], case[0], decode_ms, *failing))
+            if failing[0] >= 2 * FAIR:
+                break
+        else:
             raise AssertionError("no penalty, and the engine draws little: these stories would not see it broken")
 
 
