@@ -151,9 +151,10 @@ static bool has_pair_twice(struct jval s)
 	return false;
 }
 
-/* What memmem() costs at worst is told by what is looked for: it goes on by as many bytes as the pair at the end of a place
- * is away from the end of <what>. In a text of one letter that is one byte, and 256 are compared each time: 3 ns a byte.
- * Where no pair is there twice, as in "</think>", at most 1.5 ns; of two bytes 0.5, of one what a copy costs. */
+/* What memmem() costs at worst is told by what is looked for: it goes on by as many bytes as the
+ * pair at the end of a place is away from the end of <what>. In a text of one letter that is one
+ * byte, and 256 are compared each time: 3 ns a byte. Where no pair is there twice, as in
+ * "</think>", at most 1.5 ns; of two bytes 0.5, of one what a copy costs. */
 bool jx_step_search(struct run *r, size_t n, struct jval what)
 {
 	if (what.n <= 1)

@@ -1,13 +1,17 @@
-/* bpe_border.c - pairs of characters that some merge joins, and the places of a text that are no such pair.
+/* bpe_border.c - pairs of characters that some merge joins, and the places of a text that are no
+ * such pair.
  *
- * Why a cut is exact: a text begins as its characters (an unknown one as the tokens of its bytes, which no merge has:
- * HEAD_WALK), and every later token is made by a merge. The first merge that crosses place k has a left token
- * that ends with the character before k and a right one that begins with the character at k. If no merge has such a pair, none
- * crosses. Then what happens on one side does not depend on the other one (bpe_walk.c says why the order in
- * between does not matter). An <unk> that waits for what follows could cross as well; so all 256 bytes must have tokens.
- * Where merges are ignored a piece that is a token would be taken whole; so there are no borders then.
+ * Why a cut is exact: a text begins as its characters (an unknown one as the tokens of its bytes,
+ * which no merge has: HEAD_WALK), and every later token is made by a merge. The first merge that
+ * crosses place k has a left token that ends with the character before k and a right one that
+ * begins with the character at k. If no merge has such a pair, none crosses. Then what happens on
+ * one side does not depend on the other one (bpe_walk.c says why the order in between does not
+ * matter). An <unk> that waits for what follows could cross as well; so all 256 bytes must have
+ * tokens. Where merges are ignored a piece that is a token would be taken whole; so there are no
+ * borders then.
  *
- * Not asked between two letters of ASCII: nearly all such pairs are joined, and words are runs of them. */
+ * Not asked between two letters of ASCII: nearly all such pairs are joined, and words are runs of
+ * them. */
 #include "agent/tok/bpe_border.h"
 
 #include "agent/base/mem.h"
@@ -66,8 +70,9 @@ static struct span first_char(struct span s)
 	return span_of(s.p, k);
 }
 
-/* Clear the kinds of places that may stand between <a> and <b>, whatever stands around them. A place looks at 4
- * bytes before it; those that are not part of <a> are letters here, which forbid no kind. */
+/* Clear the kinds of places that may stand between <a> and <b>, whatever stands around them. A
+ * place looks at 4 bytes before it; those that are not part of <a> are letters here, which forbid
+ * no kind. */
 static void clear_places(struct borders *x, struct span a, struct span b, struct span mark)
 {
 	uint8_t text[4 + 4 + 4 + CHUNK_AHEAD];
@@ -89,14 +94,16 @@ static struct span bytes_of(const struct bpe *b, uint32_t sym)
 }
 
 /* False: what this merge makes is not its parts, one after the other. */
-static bool add_merge(struct borders *x, const struct bpe *b, uint32_t left, uint32_t right, uint32_t both, struct span mark)
+static bool add_merge(struct borders *x, const struct bpe *b, uint32_t left, uint32_t right,
+		      uint32_t both, struct span mark)
 {
 	struct span l = bytes_of(b, left), r = bytes_of(b, right), all = bytes_of(b, both), a, c;
 	uint32_t cp[2];
 	uint64_t *w;
 	unsigned bit;
 
-	if (l.n == 0 || r.n == 0 || all.n != l.n + r.n || memcmp(all.p, l.p, l.n) != 0 || memcmp(all.p + l.n, r.p, r.n) != 0)
+	if (l.n == 0 || r.n == 0 || all.n != l.n + r.n || memcmp(all.p, l.p, l.n) != 0 ||
+	    memcmp(all.p + l.n, r.p, r.n) != 0)
 		return false;
 	a = last_char(l);
 	c = first_char(r);
@@ -115,7 +122,8 @@ static bool add_merges(struct borders *x, const struct bpe *b, struct span mark)
 		for (uint32_t k = 0; k < PAIRS_PER_LINE; k++) {
 			const uint32_t *e = b->pairs[i].e[k];
 			uint64_t key = pair_entry_key(e);
-			uint32_t left = key & 0xffffff, right = (uint32_t)(key >> 24), both = e[2] >> 8;
+			uint32_t left = key & 0xffffff, right = (uint32_t)(key >> 24),
+				 both = e[2] >> 8;
 
 			if (left >= b->head->n_syms || right >= b->head->n_syms)
 				continue;	/* an entry that is not used */
@@ -129,7 +137,8 @@ static bool has_borders(const struct bpe *b)
 {
 	const struct head *h = b->head;
 
-	if (!(h->flags & HEAD_CHARACTERS) || !(h->flags & HEAD_WALK) || !(h->flags & HEAD_BYTE_FALLBACK) || h->flags & HEAD_IGNORE_MERGES)
+	if (!(h->flags & HEAD_CHARACTERS) || !(h->flags & HEAD_WALK) ||
+	    !(h->flags & HEAD_BYTE_FALLBACK) || h->flags & HEAD_IGNORE_MERGES)
 		return false;
 	for (unsigned i = 0; i < 256; i++)
 		if (h->atom[i] == SYM_NONE)
@@ -184,7 +193,8 @@ void borders_cut(const struct borders *x, const uint8_t *p, size_t n, struct pie
 	uint32_t k = 0, cp, prev = 0;
 
 	while (q < end) {
-		if (q > p && (scan_ascii_letter((uint8_t)prev) && prev < ASCII) && scan_ascii_letter(*q)) {
+		if (q > p && (scan_ascii_letter((uint8_t)prev) && prev < ASCII) &&
+		    scan_ascii_letter(*q)) {
 			q = scan_letters(q, end, 0);
 			prev = q[-1];
 			continue;

@@ -1,4 +1,5 @@
-/* part.h - where in a text the bytes that are encoded begin: some steps add a space at a beginning. */
+/* part.h - where in a text the bytes that are encoded begin: some steps add a space at a
+ * beginning. */
 #ifndef KVROUTE_TOK_PART_H
 #define KVROUTE_TOK_PART_H
 

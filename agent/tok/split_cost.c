@@ -1,15 +1,17 @@
 /* split_cost.c - patterns whose matching is cheap by their shape.
  *
- * A match is tried from each character of a text. The sum is bounded by the text if each try costs little, or succeeds: what it
- * looked at is then the match. Shapes for which that is plain, in each alternative:
+ * A match is tried from each character of a text. The sum is bounded by the text if each try
+ * costs little, or succeeds: what it looked at is then the match. Shapes for which that is plain,
+ * in each alternative:
  *
  *	atoms that repeat up to REPEATS_MOST times		\p{N}{1,3}	[0-9][0-9][0-9]	's|'t
  *	at most then an atom that repeats without end		\s?\p{L}+	[^\s\p{L}]+[\r\n]*
  *	with nothing after it that has to match
  *
- * Anything else may fail after a long look, from each character again: \s+$ of a run of spaces costs the square of the run, (?:a|aa)+b
- * more than any number. PCRE2's own limit does not see the first: it counts for each character from which a match is tried anew,
- * and its JIT does not count repeats of one character at all. */
+ * Anything else may fail after a long look, from each character again: \s+$ of a run of spaces
+ * costs the square of the run, (?:a|aa)+b more than any number. PCRE2's own limit does not see
+ * the first: it counts for each character from which a match is tried anew, and its JIT does not
+ * count repeats of one character at all. */
 #include "agent/tok/split_cost.h"
 
 #define REPEATS_MOST	16u
@@ -78,7 +80,8 @@ static void escape(struct reader *r)
 {
 	if (++r->p == r->end)
 		return;
-	r->bad |= *r->p == 'g' || *r->p == 'k' || (*r->p >= '1' && *r->p <= '9');	/* what was matched before */
+	r->bad |= *r->p == 'g' || *r->p == 'k' ||
+		  (*r->p >= '1' && *r->p <= '9');	/* a reference to a group */
 	r->p++;
 	if (r->p < r->end && *r->p == '{' && strchr("pPxo", r->p[-1]) != NULL)
 		while (r->p < r->end && *r->p++ != '}')
@@ -100,7 +103,8 @@ static void set(struct reader *r)
 	r->p += r->p < r->end;
 }
 
-/* Inside of a group nothing repeats without end, and the group does not repeat. Returns at its end. */
+/* Inside of a group nothing repeats without end, and the group does not repeat. Returns at its
+ * end. */
 static void group(struct reader *r)
 {
 	unsigned depth = 0;

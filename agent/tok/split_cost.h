@@ -5,7 +5,7 @@
 #include "agent/base/types.h"
 
 struct regex_cost {
-	bool counted;		/* a failed try may cost more than a few looks: each item that is tried has to be counted */
+	bool counted;		/* a failed try may cost much: each item that is tried is counted */
 	uint32_t least;		/* the largest number of characters that one item must match */
 };
 

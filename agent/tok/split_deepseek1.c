@@ -1,4 +1,5 @@
-/* split_deepseek1.c - the chains of the first DeepSeek models as one scanner: coder (four Splits and Digits) and LLM (five).
+/* split_deepseek1.c - the chains of the first DeepSeek models as one scanner: coder (four Splits
+ * and Digits) and LLM (five).
  *
  *	      coder					LLM
  *	1     [\r\n]					the same
@@ -8,19 +9,20 @@
  *	5     [U+4E00-U+9FA5 U+0800-U+4E00 U+AC00-U+D7FF]+	the same
  *	6     Digits, each alone				the same
  *
- * Each step looks at the pieces of the one before it. Taken together, a text is units, and what is between them:
+ * Each step looks at the pieces of the one before it. Taken together, a text is units, and what
+ * is between them:
  *
  *	LETTER		letters, and one white space directly before them (OPEN)		step 2
  *	PUNCT		the same with punctuation (OPEN_PUNCT)				step 3
  *	LINE, NUMBER	one character							steps 1, 6
  *	SPACE, OTHER	the rest, up to the next of these
  *
- * A unit and a rest are cut further where the range of step 5 begins and ends. In the LLM chain the class of step 3 cuts
- * letters, too ("caf" and "\xc3\xa9"), and white space at the end of a piece is a piece (step 4). U+3000 is white space and
- * punctuation there (WIDE).
+ * A unit and a rest are cut further where the range of step 5 begins and ends. In the LLM chain
+ * the class of step 3 cuts letters, too ("caf" and "\xc3\xa9"), and white space at the end of a
+ * piece is a piece (step 4). U+3000 is white space and punctuation there (WIDE).
  *
- * Nothing depends on what is before a piece, so the scanner's state is its place. How far it looks ahead: two characters, and,
- * once for each run, a run of white space. O(n). */
+ * Nothing depends on what is before a piece, so the scanner's state is its place. How far it
+ * looks ahead: two characters, and, once for each run, a run of white space. O(n). */
 #include "agent/tok/split_family.h"
 
 enum kind { END, LINE, NUMBER, LETTER, PUNCT, WIDE, SPACE, OTHER, OPEN, OPEN_PUNCT };
@@ -92,8 +94,9 @@ SCAN_INLINE bool in_east(uint32_t cp)
 /* Step 3 of the LLM chain. */
 SCAN_INLINE bool in_marks(uint32_t cp)
 {
-	return cp - '!' <= '/' - '!' || cp - ':' <= '~' - ':' || cp - 0xff01 <= 0xff0f - 0xff01 || cp - 0xff1a <= 0xff5e - 0xff1a ||
-	       cp - 0x2018 <= 0x201f - 0x2018 || cp - 0x3000 <= 0x3002 - 0x3000;
+	return cp - '!' <= '/' - '!' || cp - ':' <= '~' - ':' || cp - 0xff01 <= 0xff0f - 0xff01 ||
+	       cp - 0xff1a <= 0xff5e - 0xff1a || cp - 0x2018 <= 0x201f - 0x2018 ||
+	       cp - 0x3000 <= 0x3002 - 0x3000;
 }
 
 /* ---- one character ---------------------------------------------------------------------------- */
@@ -164,7 +167,9 @@ static struct one one_at(struct look *l, const uint8_t *p)
 	next = alone(l, p + c.len);
 	if (next.kind == LETTER)
 		c.kind = OPEN;
-	else if (c.kind == SPACE && (next.kind == PUNCT || (next.kind == WIDE && alone(l, p + c.len + next.len).kind != LETTER)))
+	else if (c.kind == SPACE &&
+		 (next.kind == PUNCT ||
+		  (next.kind == WIDE && alone(l, p + c.len + next.len).kind != LETTER)))
 		c.kind = OPEN_PUNCT;
 	return c;
 }
@@ -176,15 +181,18 @@ static const uint8_t *letters(struct look *l, const uint8_t *p, struct one first
 {
 	struct one prev = first, c;
 
-	for (p += first.len; (c = alone(l, p)).kind == LETTER && in_east(c.cp) == in_east(prev.cp); p += c.len) {
-		if (l->llm && in_marks(c.cp) != in_marks(prev.cp) && (prev.kind == LETTER || in_marks(prev.cp)))
+	for (p += first.len; (c = alone(l, p)).kind == LETTER && in_east(c.cp) == in_east(prev.cp);
+	     p += c.len) {
+		if (l->llm && in_marks(c.cp) != in_marks(prev.cp) &&
+		    (prev.kind == LETTER || in_marks(prev.cp)))
 			break;
 		prev = c;
 	}
 	return p;
 }
 
-/* Whether a run of <kind> at <p>, white space, is the last of its piece: what follows is none of the piece. *end: of the run. */
+/* Whether a run of <kind> at <p>, white space, is the last of its piece: what follows is none of
+ * the piece. *end: of the run. */
 static bool is_trailing(struct look *l, const uint8_t *p, enum kind kind, const uint8_t **end)
 {
 	struct one c;
@@ -225,7 +233,8 @@ static const uint8_t *rest(struct look *l, const uint8_t *p, struct one first)
 		c = one_at(l, p);
 		if ((c.kind != SPACE && c.kind != OTHER) || in_east(c.cp) != in_east(prev))
 			return p;
-		if (c.kind == SPACE && solid && l->llm && p >= sure && is_trailing(l, p, SPACE, &sure))
+		if (c.kind == SPACE && solid && l->llm && p >= sure &&
+		    is_trailing(l, p, SPACE, &sure))
 			return p;
 		solid |= c.kind == OTHER;
 		prev = c.cp;
@@ -284,14 +293,16 @@ void split_scan_deepseek_llm(const uint8_t *p, size_t n, bool last, struct piece
 
 /* ---- which pattern it is ------------------------------------------------------------------------ */
 
-/* The characters of the pattern's class must be those of ASCII and of <alphabets>, in their order. */
+/* The characters of the pattern's class must be those of ASCII and of <alphabets>, in their
+ * order. */
 bool split_is_alphabets(struct span pattern)
 {
 	static const char front[] = "\\s?[A-Za-z", back[] = "]+";
 	const uint8_t *p = (const uint8_t *)pattern.p, *end = p + pattern.n;
 	size_t i = 0;
 
-	if (pattern.n < sizeof(front) + sizeof(back) || memcmp(p, front, sizeof(front) - 1) != 0 || memcmp(end - 2, back, 2) != 0)
+	if (pattern.n < sizeof(front) + sizeof(back) || memcmp(p, front, sizeof(front) - 1) != 0 ||
+	    memcmp(end - 2, back, 2) != 0)
 		return false;
 	for (p += sizeof(front) - 1, end -= 2; p < end; i++) {
 		uint32_t first, last, next = 0;
@@ -305,7 +316,8 @@ bool split_is_alphabets(struct span pattern)
 				break;
 			p = q + len;
 		}
-		if (i == sizeof(alphabets) / sizeof(alphabets[0]) || alphabets[i].first != first || alphabets[i].last != last)
+		if (i == sizeof(alphabets) / sizeof(alphabets[0]) || alphabets[i].first != first ||
+		    alphabets[i].last != last)
 			return false;
 	}
 	return i == sizeof(alphabets) / sizeof(alphabets[0]);

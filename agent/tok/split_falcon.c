@@ -1,9 +1,11 @@
-/* split_falcon.c - Falcon's chain: Punctuation (contiguous), ByteLevel with GPT-2's pattern, Digits, [0-9][0-9][0-9].
+/* split_falcon.c - Falcon's chain: Punctuation (contiguous), ByteLevel with GPT-2's pattern,
+ * Digits, [0-9][0-9][0-9].
  *
- * A run of punctuation is a piece. To GPT-2's pattern such a run is the end of the text on both sides (STOP), so contractions never
- * match. Digits comes after ByteLevel and sees the characters that stand for bytes: those of B2 B3 B9 BC BD BE are numbers
- * (U+00B2 and so on), wherever these bytes stand, so that a piece may end inside a character. So words come from a scanner, and
- * each is then cut at its numbers. */
+ * A run of punctuation is a piece. To GPT-2's pattern such a run is the end of the text on both
+ * sides (STOP), so contractions never match. Digits comes after ByteLevel and sees the characters
+ * that stand for bytes: those of B2 B3 B9 BC BD BE are numbers (U+00B2 and so on), wherever these
+ * bytes stand, so that a piece may end inside a character. So words come from a scanner, and each
+ * is then cut at its numbers. */
 #include "agent/tok/split_falcon.h"
 
 #define STOP	(1u << 8)	/* no class of unicode.h */
@@ -60,7 +62,8 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s)
 		} else {
 			k &= UC_LETTER | UC_NUMBER;
 			k = k & UC_LETTER ? UC_LETTER : k;
-			for (q += len; !((next = class_at(q, s.end, &len)) & (STOP | UC_SPACE)); q += len)
+			for (q += len; !((next = class_at(q, s.end, &len)) & (STOP | UC_SPACE));
+			     q += len)
 				if (k != 0 ? !(next & k) : next & (UC_LETTER | UC_NUMBER))
 					break;
 		}

@@ -1,7 +1,9 @@
-/* test_benign.c - what people send is encoded whole: English of 16, 64 and 250 KB, by every kind of pre-tokenizer, with steps counted.
+/* test_benign.c - what people send is encoded whole: English of 16, 64 and 250 KB, by every kind
+ * of pre-tokenizer, with steps counted.
  *
- * The vocabulary knows the words of tests/hostile.h and no others, as a real one knows those of its language; so steps are those of
- * splitting and looking up, whose prices are what is tested. Steps are the same on any machine. */
+ * The vocabulary knows the words of tests/hostile.h and no others, as a real one knows those of
+ * its language; so steps are those of splitting and looking up, whose prices are what is tested.
+ * Steps are the same on any machine. */
 #include "tests/hostile.h"
 #include "tests/unit/route/tokens.h"
 #include "tests/unit/tok/small.h"
@@ -12,8 +14,10 @@ static const struct hash_key key = { { 1 } };
 static char body[MOST + HOSTILE_ROOM];
 
 static const char *const words[] = {
-	"the", "request", "of", "a", "server", "and", "to", "that", "pages", "which", "holds", "longest", "part", "prompt", "in", "its",
-	"cache", "when", "it", "is", "sent", "by", "people", "house", "river", "morning", "would", "have", "been", "other", "only", "time",
+	"the",   "request", "of",    "a",       "server", "and",    "to",     "that",
+	"pages", "which",   "holds", "longest", "part",   "prompt", "in",     "its",
+	"cache", "when",    "it",    "is",      "sent",   "by",     "people", "house",
+	"river", "morning", "would", "have",    "been",   "other",  "only",   "time",
 };
 
 /* ---- a vocabulary ----------------------------------------------------------------------------- */
@@ -49,15 +53,18 @@ static void say_merges(struct small_text *t, const struct beginnings *b, const c
 		char merge[64];
 
 		if (n == 1)
-			snprintf(merge, sizeof(merge), "%s[\"%s\",\"%s\"]", i > 0 ? "," : "", space, s);
+			snprintf(merge, sizeof(merge), "%s[\"%s\",\"%s\"]", i > 0 ? "," : "", space,
+				 s);
 		else
-			snprintf(merge, sizeof(merge), "%s[\"%s%.*s\",\"%c\"]", i > 0 ? "," : "", space, (int)n - 1, s, s[n - 1]);
+			snprintf(merge, sizeof(merge), "%s[\"%s%.*s\",\"%c\"]", i > 0 ? "," : "",
+				 space, (int)n - 1, s, s[n - 1]);
 		small_say(t, merge);
 	}
 	small_say(t, "]}}");
 }
 
-static void say_beginnings(struct small_text *t, const struct beginnings *b, const char *space, unsigned id)
+static void say_beginnings(struct small_text *t, const struct beginnings *b, const char *space,
+			   unsigned id)
 {
 	for (size_t i = 0; i < b->n; i++) {
 		small_say(t, ",\"");
@@ -78,12 +85,14 @@ static void say_model(struct small_text *t, bool characters)
 
 	begin_words(&b);
 	small_say(t, "\"model\":{\"type\":\"BPE\",\"byte_fallback\":");
-	small_say(t, characters ? "true,\"unk_token\":\"<0x00>\",\"fuse_unk\":true,\"vocab\":{" : "false,\"vocab\":{");
+	small_say(t, characters ? "true,\"unk_token\":\"<0x00>\",\"fuse_unk\":true,\"vocab\":{"
+				: "false,\"vocab\":{");
 	for (; id < 256; id++) {
 		small_say(t, id > 0 ? "," : "");
 		e.p[0] = (uint8_t)id;
 		if (characters)
-			small_add(t, byte, (size_t)snprintf(byte, sizeof(byte), "\"<0x%02X>\"", id));
+			small_add(t, byte,
+				  (size_t)snprintf(byte, sizeof(byte), "\"<0x%02X>\"", id));
 		else
 			small_entry(t, &e);
 		small_say(t, ":");
@@ -91,8 +100,10 @@ static void say_model(struct small_text *t, bool characters)
 	}
 	if (characters) {
 		for (char c = 'a'; c <= 'z'; c++)
-			small_add(t, byte, (size_t)snprintf(byte, sizeof(byte), ",\"%c\":%u", c, id++));
-		small_add(t, byte, (size_t)snprintf(byte, sizeof(byte), ",\".\":%u,\"▁\":%u", id, id + 1));
+			small_add(t, byte,
+				  (size_t)snprintf(byte, sizeof(byte), ",\"%c\":%u", c, id++));
+		small_add(t, byte,
+			  (size_t)snprintf(byte, sizeof(byte), ",\".\":%u,\"▁\":%u", id, id + 1));
 		id += 2;
 	}
 	say_beginnings(t, &b, characters ? "▁" : "Ġ", id);
@@ -105,10 +116,19 @@ static const struct kind {
 	enum small_kind small;
 	double most;			/* steps for a byte of English */
 } kinds[] = {
-	{ "cl100k", SMALL_L3, 1 }, { "qwen2", SMALL_QWEN, 1.2 }, { "o200k", SMALL_O200K, 1 }, { "tekken", SMALL_TEKKEN, 1 },
-	{ "kimi", SMALL_KIMI, 1 }, { "deepseek", SMALL_DEEPSEEK, 1 }, { "gpt2", SMALL_GPT2, 1 }, { "deepseek-coder", SMALL_ROWS, 1.2 },
-	{ "deepseek-llm", SMALL_ROWS + 1, 1.2 }, { "falcon", SMALL_FALCON, 1.3 }, { "Prepend", SMALL_SPM, 1.5 },
-	{ "Metaspace", SMALL_METASPACE, 1.5 }, { "unknown pattern", SMALL_KINDS, 4.1 },
+	{ "cl100k", SMALL_L3, 1 },
+	{ "qwen2", SMALL_QWEN, 1.2 },
+	{ "o200k", SMALL_O200K, 1 },
+	{ "tekken", SMALL_TEKKEN, 1 },
+	{ "kimi", SMALL_KIMI, 1 },
+	{ "deepseek", SMALL_DEEPSEEK, 1 },
+	{ "gpt2", SMALL_GPT2, 1 },
+	{ "deepseek-coder", SMALL_ROWS, 1.2 },
+	{ "deepseek-llm", SMALL_ROWS + 1, 1.2 },
+	{ "falcon", SMALL_FALCON, 1.3 },
+	{ "Prepend", SMALL_SPM, 1.5 },
+	{ "Metaspace", SMALL_METASPACE, 1.5 },
+	{ "unknown pattern", SMALL_KINDS, 4.1 },
 };
 
 static struct tok *load(const struct kind *k)
@@ -119,13 +139,16 @@ static struct tok *load(const struct kind *k)
 	struct tok *tok;
 	struct err e;
 
-	small_say(&t, "{\"version\":\"1.0\",\"added_tokens\":[],\"decoder\":null,\"post_processor\":null,");
+	small_say(&t, "{\"version\":\"1.0\",\"added_tokens\":[],\"decoder\":null,\"post_"
+		      "processor\":null,");
 	small_normalizer(&t, k->small);
 	if (k->small == SMALL_KINDS) {
-		small_say(&t, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:");
+		small_say(&t, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{"
+			      "\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:");
 		small_say(&t, small_pattern(SMALL_L3));
 		small_say(&t, ")\"},\"behavior\":\"Isolated\",\"invert\":false},"
-			      "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},");
+			      "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":"
+			      "true,\"use_regex\":false}]},");
 	} else {
 		small_pre_tokenizer(&t, k->small);
 	}
@@ -139,7 +162,9 @@ static struct tok *load(const struct kind *k)
 
 static void world(struct world *w, struct tok *t)
 {
-	struct chat_source src = { .template = SPAN("{% for m in messages %}{{ m.content }}{% endfor %}"), .template_name = "t" };
+	struct chat_source src = { .template = SPAN(
+					   "{% for m in messages %}{{ m.content }}{% endfor %}"),
+				   .template_name = "t" };
 	struct err e;
 
 	token_world(w, t, 16);
@@ -165,10 +190,12 @@ static void one(struct world *w, const struct kind *k, size_t size, bool chat)
 	send_body(w, uid, span_of(body, h.n));
 	if (w->a.work > (double)h.n * k->most + 3000)
 		fail_msg("%s, %zu bytes: %u steps", k->name, h.n, w->a.work);
-	if (k->most < 2 || size < 80000)	/* what one pattern of PCRE2 costs is within the bound up to there */
+	if (k->most < 2 ||
+	    size < 80000) /* what one pattern of PCRE2 costs is within the bound up to there */
 		if (stats(w).tokenize_bounded > 0)
 			fail_msg("%s, %zu bytes: bounded after %u steps", k->name, h.n, w->a.work);
-	if (w->a.server.n == 0 || w->a.prompt_pages < h.n / 16 / (stats(w).tokenize_bounded > 0 ? 32 : 16))
+	if (w->a.server.n == 0 ||
+	    w->a.prompt_pages < h.n / 16 / (stats(w).tokenize_bounded > 0 ? 32 : 16))
 		fail_msg("%s, %zu bytes: %u pages", k->name, h.n, w->a.prompt_pages);
 }
 

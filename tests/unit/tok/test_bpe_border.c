@@ -1,5 +1,6 @@
-/* test_bpe_border.c - a text that is cut where no merge crosses has the ids of the whole: for vocabularies at random, the small
- * tokenizers, and recorded ones where they are; and it is cut at all. */
+/* test_bpe_border.c - a text that is cut where no merge crosses has the ids of the whole: for
+ * vocabularies at random, the small tokenizers, and recorded ones where they are; and it is cut
+ * at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,17 @@ struct spec {
 	size_t n_bytes;
 };
 
-static const char *const chars[] = { "a", "b", "1", "2", ".", "\n", MARK, "\xc3\xa9", "\xe4\xb8\xad", "\xe3\x80\x82", "\xf0\x9f\x98\x80" };
+static const char *const chars[] = { "a",
+				     "b",
+				     "1",
+				     "2",
+				     ".",
+				     "\n",
+				     MARK,
+				     "\xc3\xa9",
+				     "\xe4\xb8\xad",
+				     "\xe3\x80\x82",
+				     "\xf0\x9f\x98\x80" };
 #define CHARS	(sizeof(chars) / sizeof(chars[0]))
 
 static uint32_t add_token(struct spec *v, const void *p, size_t n)
@@ -42,7 +53,8 @@ static uint32_t add_token(struct spec *v, const void *p, size_t n)
 	uint32_t id = v->s.n_tokens++;
 
 	memcpy(v->bytes + v->n_bytes, p, n);
-	v->tokens[id] = (struct bpe_token){ .at = (uint32_t)v->n_bytes, .n = (uint32_t)n, .id = id };
+	v->tokens[id] =
+		(struct bpe_token){ .at = (uint32_t)v->n_bytes, .n = (uint32_t)n, .id = id };
 	v->n_bytes += n;
 	return id;
 }
@@ -67,14 +79,17 @@ static void random_spec(struct spec *v, struct rng *r)
 	for (unsigned b = 0; b < 256; b++) {
 		char name[8];
 
-		v->s.byte_id[b] = add_token(v, name, (size_t)snprintf(name, sizeof(name), "<0x%02X>", b));
+		v->s.byte_id[b] =
+			add_token(v, name, (size_t)snprintf(name, sizeof(name), "<0x%02X>", b));
 	}
 	first = v->s.n_tokens;
 	for (unsigned i = 0; i < CHARS; i++)
 		if (rng_below(r, 8) > 0)
 			add_token(v, chars[i], strlen(chars[i]));
-	for (uint32_t tries = 0; tries < 200 && v->s.n_merges < n_merges && v->s.n_tokens > first; tries++) {
-		uint32_t x = first + rng_below(r, v->s.n_tokens - first), y = first + rng_below(r, v->s.n_tokens - first);
+	for (uint32_t tries = 0; tries < 200 && v->s.n_merges < n_merges && v->s.n_tokens > first;
+	     tries++) {
+		uint32_t x = first + rng_below(r, v->s.n_tokens - first),
+			 y = first + rng_below(r, v->s.n_tokens - first);
 		uint8_t both[64];
 		size_t n = v->tokens[x].n + v->tokens[y].n;
 
@@ -83,11 +98,13 @@ static void random_spec(struct spec *v, struct rng *r)
 		memcpy(both, v->bytes + v->tokens[x].at, v->tokens[x].n);
 		memcpy(both + v->tokens[x].n, v->bytes + v->tokens[y].at, v->tokens[y].n);
 		if (!has_token(v, both, n))
-			v->merges[v->s.n_merges++] = (struct bpe_merge){ x, y, add_token(v, both, n) };
+			v->merges[v->s.n_merges++] =
+				(struct bpe_merge){ x, y, add_token(v, both, n) };
 	}
 }
 
-static void cut_as_whole(const struct bpe *b, const struct borders *x, struct span text, size_t *cuts)
+static void cut_as_whole(const struct bpe *b, const struct borders *x, struct span text,
+			 size_t *cuts)
 {
 	struct bpe_scratch *c = bpe_scratch_new();
 	struct ids whole = { 0 }, parts = { 0 };
@@ -134,7 +151,8 @@ static void vocabularies_at_random(void **state)
 			size_t n = 0, most = 1 + rng_below(&r, i == 0 ? 3900 : 100);
 
 			while (n < most) {
-				const char *s = rng_below(&r, 30) == 0 ? "q" : chars[rng_below(&r, CHARS)];
+				const char *s =
+					rng_below(&r, 30) == 0 ? "q" : chars[rng_below(&r, CHARS)];
 
 				memcpy(text + n, s, strlen(s));
 				n += strlen(s);
@@ -183,18 +201,27 @@ static void only_where_it_is_proven(void **state)
 	assert_false(has_borders(&v));
 	v.s.byte_id['q'] = 'q';
 	assert_true(has_borders(&v));
-	v.merges[v.s.n_merges++] = (struct bpe_merge){ 'x', 'y', add_token(&v, "<0x78><0x79>", 12) };
+	v.merges[v.s.n_merges++] =
+		(struct bpe_merge){ 'x', 'y', add_token(&v, "<0x78><0x79>", 12) };
 	assert_false(has_borders(&v));		/* bytes of unknown characters merge */
 }
 
 /* Each kind of place goes when a merge crosses it, and no other does. */
 static void places_that_a_merge_crosses(void **state)
 {
-	static const struct { const char *left, *right; unsigned without; } cases[] = {
-		{ "a", "b", CHUNK_ALL }, { "a", MARK, CHUNK_ALL & ~CHUNK_SPACE }, { ".", MARK, CHUNK_ALL & ~CHUNK_SPACE },
-		{ "\n", "a", CHUNK_ALL & ~CHUNK_LINE }, { "a", "1", CHUNK_ALL & ~CHUNK_DIGIT }, { "1", "a", CHUNK_ALL },
-		{ MARK, MARK, CHUNK_ALL }, { MARK, "a", CHUNK_ALL }, { "\n", MARK, CHUNK_ALL },
-		{ "\xe4\xb8\xad", "\xe3\x80\x82", CHUNK_ALL & ~CHUNK_CJK }, { "\n", "\xe4\xb8\xad", CHUNK_ALL & ~CHUNK_LINE },
+	static const struct { const char *left, *right; unsigned without;
+	} cases[] = {
+		{ "a", "b", CHUNK_ALL },
+		{ "a", MARK, CHUNK_ALL & ~CHUNK_SPACE },
+		{ ".", MARK, CHUNK_ALL & ~CHUNK_SPACE },
+		{ "\n", "a", CHUNK_ALL & ~CHUNK_LINE },
+		{ "a", "1", CHUNK_ALL & ~CHUNK_DIGIT },
+		{ "1", "a", CHUNK_ALL },
+		{ MARK, MARK, CHUNK_ALL },
+		{ MARK, "a", CHUNK_ALL },
+		{ "\n", MARK, CHUNK_ALL },
+		{ "\xe4\xb8\xad", "\xe3\x80\x82", CHUNK_ALL & ~CHUNK_CJK },
+		{ "\n", "\xe4\xb8\xad", CHUNK_ALL & ~CHUNK_LINE },
 		{ "\xc3\xa9", MARK, CHUNK_ALL & ~CHUNK_SPACE },
 	};
 	static struct spec v;
@@ -214,7 +241,9 @@ static void places_that_a_merge_crosses(void **state)
 		v.s.n_tokens = 256;
 		v.s.n_merges = 0;
 		left = add_token(&v, cases[i].left, strlen(cases[i].left));
-		right = strcmp(cases[i].left, cases[i].right) == 0 ? left : add_token(&v, cases[i].right, strlen(cases[i].right));
+		right = strcmp(cases[i].left, cases[i].right) == 0
+				? left
+				: add_token(&v, cases[i].right, strlen(cases[i].right));
 		memcpy(both, cases[i].left, strlen(cases[i].left));
 		memcpy(both + strlen(cases[i].left), cases[i].right, strlen(cases[i].right));
 		v.merges[v.s.n_merges++] = (struct bpe_merge){ left, right,
@@ -251,7 +280,8 @@ static void in_steps(const struct tok *t, struct span text, const struct ids *wa
 }
 
 /* At all of its places, one after the other: a chunk inside a segment begins nothing. */
-static size_t at_each_place(const struct tok *t, struct tok_scratch *c, struct span text, const struct ids *want)
+static size_t at_each_place(const struct tok *t, struct tok_scratch *c, struct span text,
+			    const struct ids *want)
 {
 	unsigned places = tok_segments(t).places;
 	struct ids got = { 0 };
@@ -260,11 +290,15 @@ static size_t at_each_place(const struct tok *t, struct tok_scratch *c, struct s
 	for (size_t k = 4; k + CHUNK_AHEAD < text.n; k++) {
 		if (!chunk_place(places, (const uint8_t *)text.p + k))
 			continue;
-		assert_int_equal(tok_encode_segment(t, c, span_of(text.p + from, k - from), from == 0 ? PART_FIRST : PART_INSIDE, &got), 0);
+		assert_int_equal(tok_encode_segment(t, c, span_of(text.p + from, k - from),
+						    from == 0 ? PART_FIRST : PART_INSIDE, &got),
+				 0);
 		from = k;
 		cuts++;
 	}
-	assert_int_equal(tok_encode_segment(t, c, span_of(text.p + from, text.n - from), from == 0 ? PART_FIRST : PART_INSIDE, &got), 0);
+	assert_int_equal(tok_encode_segment(t, c, span_of(text.p + from, text.n - from),
+					    from == 0 ? PART_FIRST : PART_INSIDE, &got),
+			 0);
 	same_ids(&got, want);
 	ids_free(&got);
 	return cuts;

@@ -1,5 +1,6 @@
-/* test_split_rows.c - chains that have a scanner of their own: the same pieces as by their steps, whole, at every cut, by the byte,
- * for each kind of character beside each other; and of texts as long as a batch. */
+/* test_split_rows.c - chains that have a scanner of their own: the same pieces as by their steps,
+ * whole, at every cut, by the byte, for each kind of character beside each other; and of texts as
+ * long as a batch. */
 #include "agent/base/rng.h"
 #include "agent/tok/unicode.h"
 #include "tests/unit/edge.h"
@@ -53,10 +54,13 @@ static void in_parts(const struct split *s, const struct case_text *want, size_t
 		do {
 			uint8_t *p = edge_copy(want->p + at, have - at);
 
-			assert_int_equal(split_next(s, scratch, p, have - at, PART_SEGMENT, have == want->n, &b), 0);
+			assert_int_equal(split_next(s, scratch, p, have - at, PART_SEGMENT,
+						    have == want->n, &b),
+					 0);
 			for (uint32_t i = 0; i < b.n; i++, k++)
 				if (k >= want->n_pieces || at + b.end[i] != want->end[k])
-					fail_msg("cut %zu by %zu: piece %zu ends at %zu", cut, by, k, at + b.end[i]);
+					fail_msg("cut %zu by %zu: piece %zu ends at %zu", cut, by,
+						 k, at + b.end[i]);
 			edge_free(p, have - at);
 			at += b.used;
 		} while (b.n > 0);
@@ -86,10 +90,78 @@ static void compare(size_t row, const uint8_t *text, size_t n, bool parts)
 
 /* Of each class that a step knows, some. */
 static const char *const alphabet[] = {
-	" ", " ", "  ", "\n", "\r", "\t", "\x0b", "a", "b", "Z", "foo", "1", "23", "4567", "+", "=", "^", "$", "!", ".", "'s", "(", ")", "\x01", "\x7f",
-	"é", "ß", "ж", "中", "文", "日本", "ー", "한", "ा", "क", "१", "½", "²", "٣", "。", "，", "、", "　", "！", "Ａ", "ａ", "１", "‘", "”", "—",
-	"\xe2\x80\x83", "\xe2\x80\xa8", "\xc2\xa0", "\xc2\x85", "©", "€", "Ⅷ", "ↄ", "ᴀ", "Ⅎ", "岲", "岼", "\xf0\x9f\x98\x80", "\xf0\x9d\x9f\x99", "\xcc\x81", "\xe1\x9a\x80",
-	"᙭", "⹃", "ƻ", "ʔ", "\xed\x9f\xbf", "\xef\xbf\xbd",
+	" ",
+	" ",
+	"  ",
+	"\n",
+	"\r",
+	"\t",
+	"\x0b",
+	"a",
+	"b",
+	"Z",
+	"foo",
+	"1",
+	"23",
+	"4567",
+	"+",
+	"=",
+	"^",
+	"$",
+	"!",
+	".",
+	"'s",
+	"(",
+	")",
+	"\x01",
+	"\x7f",
+	"é",
+	"ß",
+	"ж",
+	"中",
+	"文",
+	"日本",
+	"ー",
+	"한",
+	"ा",
+	"क",
+	"१",
+	"½",
+	"²",
+	"٣",
+	"。",
+	"，",
+	"、",
+	"　",
+	"！",
+	"Ａ",
+	"ａ",
+	"１",
+	"‘",
+	"”",
+	"—",
+	"\xe2\x80\x83",
+	"\xe2\x80\xa8",
+	"\xc2\xa0",
+	"\xc2\x85",
+	"©",
+	"€",
+	"Ⅷ",
+	"ↄ",
+	"ᴀ",
+	"Ⅎ",
+	"岲",
+	"岼",
+	"\xf0\x9f\x98\x80",
+	"\xf0\x9d\x9f\x99",
+	"\xcc\x81",
+	"\xe1\x9a\x80",
+	"᙭",
+	"⹃",
+	"ƻ",
+	"ʔ",
+	"\xed\x9f\xbf",
+	"\xef\xbf\xbd",
 };
 #define ALPHABET	(sizeof(alphabet) / sizeof(alphabet[0]))
 
@@ -133,15 +205,18 @@ static void three_in_a_row(void **state)
 			size_t n = 0;
 
 			for (size_t b = 0; b < ALPHABET; b++) {
-				n += (size_t)sprintf((char *)text + n, "%s%s%s\n", alphabet[a], alphabet[b], alphabet[(a + b) % ALPHABET]);
-				n += (size_t)sprintf((char *)text + n, "+%s%s.", alphabet[b], alphabet[a]);
+				n += (size_t)sprintf((char *)text + n, "%s%s%s\n", alphabet[a],
+						     alphabet[b], alphabet[(a + b) % ALPHABET]);
+				n += (size_t)sprintf((char *)text + n, "+%s%s.", alphabet[b],
+						     alphabet[a]);
 			}
 			assert_true(n < sizeof(text));
 			compare(row, text, n, false);
 		}
 }
 
-/* Each character of Unicode that is the first or the last of its class, and one in 97 of the others. */
+/* Each character of Unicode that is the first or the last of its class, and one in 97 of the
+ * others. */
 static void every_class(void **state)
 {
 	static uint8_t text[CASE_MOST];
@@ -186,7 +261,8 @@ static void long_runs(void **state)
 			size_t n = 0;
 
 			while (n < 2200)
-				n += (size_t)sprintf((char *)text + n, "%s%s", alphabet[a], alphabet[b]);
+				n += (size_t)sprintf((char *)text + n, "%s%s", alphabet[a],
+						     alphabet[b]);
 			for (size_t row = 0; row < ROWS_OF_STEPS; row++)
 				compare(row, text, n, false);
 		}

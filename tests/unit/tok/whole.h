@@ -1,5 +1,6 @@
-/* whole.h - ids of a text of a SentencePiece-like tokenizer the slow way: each segment between two added tokens is one piece for
- * the merges, and nothing is cut. For tests of what does cut (bpe_border.c, chunk.c). */
+/* whole.h - ids of a text of a SentencePiece-like tokenizer the slow way: each segment between
+ * two added tokens is one piece for the merges, and nothing is cut. For tests of what does cut
+ * (bpe_border.c, chunk.c). */
 #ifndef TESTS_TOK_WHOLE_H
 #define TESTS_TOK_WHOLE_H
 
@@ -8,8 +9,10 @@
 #include "agent/base/utf8.h"
 #include "agent/tok/parts.h"
 
-/* No tokens are looked for in normalized text. False: the splitter makes more than one piece of it. */
-static inline bool whole_segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
+/* No tokens are looked for in normalized text. False: the splitter makes more than one piece of
+ * it. */
+static inline bool whole_segment(const struct tok *t, struct tok_scratch *c, struct span text,
+				 enum part part, struct ids *out)
 {
 	struct tok_parts with = tok_parts(t);
 	struct tok_scratch_parts in = tok_scratch_parts(c);
@@ -25,27 +28,32 @@ static inline bool whole_segment(const struct tok *t, struct tok_scratch *c, str
 	end = (uint32_t)text.n;
 	if (with.split == NULL)
 		return bpe_encode(with.bpe, in.bpe, (const uint8_t *)text.p, &end, 1, out) == 0;
-	if (split_next(with.split, in.split, (const uint8_t *)text.p, text.n, part, true, &b) < 0 || b.n != 1 || b.used != text.n)
+	if (split_next(with.split, in.split, (const uint8_t *)text.p, text.n, part, true, &b) < 0 ||
+	    b.n != 1 || b.used != text.n)
 		return false;
 	return bpe_encode(with.bpe, in.bpe, b.text, b.end, 1, out) == 0;
 }
 
-static inline bool whole_ids(const struct tok *t, struct tok_scratch *c, struct span text, struct ids *out)
+static inline bool whole_ids(const struct tok *t, struct tok_scratch *c, struct span text,
+			     struct ids *out)
 {
 	char *valid = malloc(text.n * 3 + 1);
 	struct tok_cut cut;
 	size_t from = 0;
 	bool good = valid != NULL;
 
-	text = span_of(valid, good ? utf8_mend((const uint8_t *)text.p, text.n, (uint8_t *)valid) : 0);
+	text = span_of(valid,
+		       good ? utf8_mend((const uint8_t *)text.p, text.n, (uint8_t *)valid) : 0);
 	while (good && tok_next_cut(t, text, from, &cut)) {
-		good = whole_segment(t, c, span_of(text.p + from, cut.at - from), from == 0 ? PART_FIRST : PART_SEGMENT, out) &&
+		good = whole_segment(t, c, span_of(text.p + from, cut.at - from),
+				     from == 0 ? PART_FIRST : PART_SEGMENT, out) &&
 		       ids_reserve(out, 1) == 0;
 		if (good)
 			out->p[out->n++] = cut.id;
 		from = cut.at + cut.n;
 	}
-	good = good && whole_segment(t, c, span_of(text.p + from, text.n - from), from == 0 ? PART_FIRST : PART_SEGMENT, out);
+	good = good && whole_segment(t, c, span_of(text.p + from, text.n - from),
+				     from == 0 ? PART_FIRST : PART_SEGMENT, out);
 	free(valid);
 	return good;
 }
