@@ -7,6 +7,7 @@
 #define CTL_USAGE	64	/* sysexits.h: the command was used wrongly */
 #define CTL_FAILED	1
 
+int ctl_models(int argc, char **argv);
 int ctl_pages(int argc, char **argv);
 int ctl_render(int argc, char **argv);
 int ctl_sim(int argc, char **argv);

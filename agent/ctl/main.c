@@ -9,6 +9,7 @@ static const struct verb {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
+	{ "models", ctl_models, "how each model's prompts become pages, and what is text as counts differ" },
 	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
 	{ "render", ctl_render, "what a chat template makes of a request body" },
 	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },

@@ -116,7 +116,7 @@ static const struct row route_rows[] = {
 	{ "tokens_total", "", COUNTER, R(tokens), "Token ids made of text, found in the segment cache or encoded." },
 	{ "prompt_tokens_compared_total", "", COUNTER, R(tokens_compared), "Prompts of which the engine has told how many tokens it counted." },
 	{ "prompt_tokens_differ_total", "", COUNTER, R(tokens_differed), "Of them, those that we counted otherwise." },
-	{ "models_disagree", "", GAUGE, R(models_disagree), "Models in text mode, as their engine counts other tokens than we do." },
+	{ "models_disagree", "", GAUGE, R(models_disagree), "Models with a kind of request in text mode, as their engine counts other tokens than we do." },
 	{ "chat_refused_total", "", COUNTER, R(chat_refused), "Conversations that their model's template does not take, so that the engine answers with an error." },
 	{ "chat_unknown_total", "", COUNTER, R(chat_unknown),
 	  "Conversations of models in token mode that stayed text: pictures, a template of their own, bounds." },
@@ -506,8 +506,9 @@ static void add_pool_mode(void *arg, const struct route_pool_view *p)
 }
 
 static const struct column model_columns[] = {
-	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens. \"*\" alone: those not named." },
+	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens, mixed (some kinds of request are text). \"*\" alone: those not named." },
 	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, where they are ids." },
+	{ "model_kinds_text", GAUGE, "Kinds of request in text mode as their counts of tokens differ from the engine's, those of each tenant." },
 };
 
 static void add_model(void *arg, const struct route_model_view *m)
@@ -518,6 +519,19 @@ static void add_model(void *arg, const struct route_model_view *m)
 		return;
 	v->v[0] = 1;
 	v->v[1] = m->page;
+	v->v[2] = m->kinds_off;
+}
+
+static const struct column kind_columns[] = {
+	{ "model_kind_text_tenants", GAUGE, "Tenants for which a kind of request is in text mode, as its counts of tokens differ from the engine's." },
+};
+
+static void add_kind(void *arg, const struct route_kind_view *k)
+{
+	struct view *v = view_of(arg, "model", k->model, "kind", k->kind);
+
+	if (v != NULL)
+		v->v[0] = k->tenants;
 }
 
 static const struct column compare_columns[] = {
@@ -541,13 +555,16 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 
 static void write_compared(struct text *t, struct route *r)
 {
-	struct views models, compared;
+	struct views models, kinds, compared;
 
 	views_begin(&models);
+	views_begin(&kinds);
 	views_begin(&compared);
 	route_each_model(r, add_model, &models);
+	route_each_kind(r, add_kind, &kinds);
 	route_each_compared(r, add_compared, &compared);
 	views_write(t, &models, COLUMNS(model_columns));
+	views_write(t, &kinds, COLUMNS(kind_columns));
 	views_write(t, &compared, COLUMNS(compare_columns));
 }
 

@@ -24,13 +24,17 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 
 static void say_disagreement(struct side *s)
 {
-	const char *name = route_disagrees(s->agent->route);
+	struct route_disagreement d;
 	struct log_line ln;
 
-	if (name == NULL || !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE,
-				       "its engine counts other tokens than its tokenizer and template here: the model is in text mode now"))
+	if (!route_disagrees(s->agent->route, agent_msec(s->agent), &d) ||
+	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE, "the engine counts other tokens than the agent in this kind of request"))
 		return;
-	log_text(&ln, "model", name);
+	log_text(&ln, "model", d.model);
+	log_text(&ln, "kind", d.kind);
+	log_int(&ln, "minutes", d.for_ms / 60000);
+	log_text(&ln, "effect", "requests of this kind, of a tenant whose counts differ, are matched as text; then they are tried again");
+	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's (kvroutectl render, tokenize)");
 	log_end(&ln);
 }
 

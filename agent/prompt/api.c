@@ -50,6 +50,16 @@ const char *prompt_api_name(enum prompt_api api)
 	return "none";
 }
 
+const char *prompt_shape_word(unsigned bit)
+{
+	static const char *const words[PROMPT_SHAPES] = {
+		"system", "developer", "assistant", "results", "other-role", "calls", "thoughts", "media", "tools", "assistant-last",
+		"options", "ids",
+	};
+
+	return bit < PROMPT_SHAPES ? words[bit] : "";
+}
+
 void prompt_defaults(struct prompt_opts *o)
 {
 	o->text_page = 64;

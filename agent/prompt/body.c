@@ -138,11 +138,39 @@ static uint64_t message_units(const struct message *m)
 	return m->run[RUN_CONTENT].n_units + m->run[RUN_CALLS].n_units + m->run[RUN_ASIDE].n_units;
 }
 
+static unsigned role_shape(const struct body *b, const struct message *m)
+{
+	if (!m->role_seen)
+		return m->type != 0 && m->run[RUN_CALLS].n_units == 0 ? SHAPE_RESULTS : 0;
+	if (m->role == b->h_assistant)
+		return SHAPE_ASSISTANT | SHAPE_LAST;
+	if (m->role == b->h_tool || m->role == b->h_function)
+		return SHAPE_RESULTS;
+	if (m->role == b->h_system)
+		return SHAPE_SYSTEM;
+	if (m->role == b->h_developer)
+		return SHAPE_DEVELOPER;
+	return m->role == b->h_user ? 0 : SHAPE_OTHER;
+}
+
+static void note_shape(struct body *b)
+{
+	struct request *r = &b->r;
+	unsigned role = role_shape(b, &r->msg);
+
+	if ((role & SHAPE_ASSISTANT) != 0 && (r->shape & SHAPE_ASSISTANT) == 0)
+		r->n_first = r->msg.start;
+	r->shape = (r->shape & ~(unsigned)SHAPE_LAST) | role;
+	r->shape |= r->msg.run[RUN_CALLS].n_units > 0 ? SHAPE_CALLS : 0;
+	r->shape |= r->msg.run[RUN_ASIDE].n_units > 0 ? SHAPE_THOUGHTS : 0;
+}
+
 static void message_end(struct body *b, bool keep_empty)
 {
 	struct request *r = &b->r;
 
 	message_close(&b->env, &r->msg, keep_empty);
+	note_shape(b);
 	r->message_units += message_units(&r->msg);
 	r->leading = r->leading && leads(b);
 	if (r->leading)
@@ -242,6 +270,7 @@ static void media_done(struct body *b)
 
 	pager_value(&b->env, &m->run[RUN_CONTENT], take_hash(b));
 	m->any = false;
+	b->r.shape |= SHAPE_MEDIA;
 }
 
 static void result_start(struct body *b, enum json_event ev)
@@ -264,6 +293,7 @@ static void result_done(struct body *b)
 {
 	mark_add(&b->env, &b->r.msg.run[RUN_CONTENT], MARK_RESULT_END);
 	b->r.msg.any = true;
+	b->r.shape |= SHAPE_RESULTS;
 }
 
 static void part_start(struct body *b, enum json_event ev, struct span text)
@@ -273,6 +303,8 @@ static void part_start(struct body *b, enum json_event ev, struct span text)
 
 	switch ((enum act)r->act) {
 	case ACT_TEXT:
+		if (r->arg == MARK_THINK && ev == JSON_STRING)
+			b->r.shape |= SHAPE_THOUGHTS;
 		part_payload(&b->env, m, r, ev == JSON_STRING ? r->arg : 0, ev != JSON_STRING);
 		if (ev == JSON_STRING)
 			take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
@@ -282,6 +314,7 @@ static void part_start(struct body *b, enum json_event ev, struct span text)
 	case ACT_JSON:
 		part_payload(&b->env, m, r, r->arg, ev == JSON_NULL);
 		m->part[m->n_parts - 1].call = ev != JSON_NULL;
+		b->r.shape |= ev != JSON_NULL ? SHAPE_CALLS : 0;
 		value_start(b, &m->run[RUN_CONTENT], AFTER_NOTHING, ev, text);
 		break;
 	case ACT_PARTS:
@@ -338,6 +371,10 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		break;
 	case ACT_TRUNCATE:
 		b->prompt.truncates = ev != JSON_NULL;
+		take_skip(b, ev);
+		break;
+	case ACT_OPTION:
+		b->r.options |= ev != JSON_NULL && ev != JSON_FALSE;
 		take_skip(b, ev);
 		break;
 	case ACT_STREAM:
@@ -667,6 +704,8 @@ static void show(struct body *b)
 		message_show(&b->env, &r->msg);
 	p->n_leading = r->n_leading;
 	p->n_history = r->n_history;
+	p->n_first = r->n_first;
+	p->shape = (uint16_t)(r->shape | (r->options ? SHAPE_OPTIONS : 0) | (p->mode == PROMPT_TOKENS ? SHAPE_IDS : 0));
 	if (message && r->leading && leads(b))
 		p->n_leading = p->messages.n;
 	p->found = (r->found || begun) && !r->bad_prompt;
@@ -710,6 +749,8 @@ struct body *body_new(const struct prompt_opts *o, const struct hash_key *key)
 	b->h_developer = digest_of(key, SPAN("developer"));
 	b->h_user = digest_of(key, SPAN("user"));
 	b->h_assistant = digest_of(key, SPAN("assistant"));
+	b->h_tool = digest_of(key, SPAN("tool"));
+	b->h_function = digest_of(key, SPAN("function"));
 	b->h_message = digest_of(key, SPAN("message"));
 	body_reset(b, API_NONE);
 	return b;

@@ -59,7 +59,9 @@ struct request {
 	uint64_t salt_hash[3];
 	const struct rule *prompt_rule;	/* rule of the key that the messages segment is from */
 	bool found, bad_prompt, leading, tools_open;
-	uint32_t n_leading, n_history;
+	uint32_t n_leading, n_history, n_first;
+	unsigned shape;			/* enum prompt_shape, of the messages */
+	bool options;
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
 	struct batch batch;
 	struct message msg;
@@ -69,7 +71,7 @@ struct request {
 struct body {
 	struct prompt_opts opts;
 	const struct hash_key *key;
-	uint64_t h_system, h_developer, h_user, h_assistant, h_message;
+	uint64_t h_system, h_developer, h_user, h_assistant, h_tool, h_function, h_message;
 	struct page_env env;
 	struct prompt prompt;
 	struct page_vec side[2];	/* calls, aside */

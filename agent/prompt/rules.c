@@ -44,12 +44,20 @@ static const struct rule top_chat[] = {
 	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
 	RULE("functions", ACT_TOOLS, TOOLS_FUNCTIONS),
 	RULE("documents", ACT_TOOLS, TOOLS_DOCUMENTS),
+	RULE("tool_choice", ACT_OPTION, 0),
+	RULE("chat_template_kwargs", ACT_OPTION, 0),
+	RULE("chat_template", ACT_OPTION, 0),
+	RULE("reasoning_effort", ACT_OPTION, 0),
+	RULE("continue_final_message", ACT_OPTION, 0),
+	RULE("add_special_tokens", ACT_OPTION, 0),
+	RULE("truncate_prompt_tokens", ACT_OPTION, 0),
 	END
 };
 
 static const struct rule top_completions[] = {
 	RULE("prompt", ACT_PROMPT, 0),
 	RULE("truncate_prompt_tokens", ACT_TRUNCATE, 0),
+	RULE("add_special_tokens", ACT_OPTION, 0),
 	END
 };
 
@@ -57,6 +65,8 @@ static const struct rule top_responses[] = {
 	RULE("input", ACT_MESSAGES, 1),
 	RULE("instructions", ACT_SYSTEM, 0),
 	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	RULE("tool_choice", ACT_OPTION, 0),
+	RULE("reasoning", ACT_OPTION, 0),
 	END
 };
 
@@ -64,6 +74,8 @@ static const struct rule top_messages[] = {
 	RULE("messages", ACT_MESSAGES, 0),
 	RULE("system", ACT_SYSTEM, 0),
 	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	RULE("tool_choice", ACT_OPTION, 0),
+	RULE("thinking", ACT_OPTION, 0),
 	END
 };
 

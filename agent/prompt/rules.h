@@ -22,6 +22,7 @@ enum act {
 	ACT_TOOLS,		/* any value -> the tools segment; <arg>: TOOLS_... */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */
 	ACT_PROMPT,		/* text, ids, or a list of either */
+	ACT_OPTION,		/* if not null or false, the template may make another prompt of the same messages */
 	ACT_STREAM,		/* if true, the answer comes token by token */
 	ACT_TRUNCATE,		/* if not null, the engine uses a part of the prompt only */
 	/* message */

@@ -26,7 +26,8 @@ struct answered {
 	msec sent;
 	server_id at, from;	/* who answered; who was to, or SERVER_NONE */
 	bool failed;		/* counted as a failure already */
-	uint64_t model;		/* as in struct ledger_entry */
+	struct agree_ref agree;	/* as in struct ledger_entry */
+	uint64_t density;
 	uint32_t exact, text_bytes, block;
 	uint64_t prompt_tokens;
 	bool whole;
@@ -54,7 +55,7 @@ struct route {
 	struct fleet fleet;
 	struct ledger ledger;
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
-	struct agree agree;		/* agree_off() without the lock */
+	struct agree agree;		/* agree_any_off() without the lock */
 	struct answer_size answer_size;
 	struct density density;		/* density_room() without the lock */
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */

@@ -39,8 +39,8 @@ struct job {
 	uint32_t usable;		/* pages that can be hit */
 	struct words_news news;		/* of its tokens, for counters */
 	int64_t wall_s;
-	uint64_t agree_key;		/* of its model; 0: nothing to be compared */
-	uint64_t density_key;		/* the same for struct density */
+	struct agree_ref agree;
+	uint64_t density_key;		/* of its model, for struct density; 0: nothing to be compared */
 	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
 	bool front_unseen;		/* ids of a conversation of which something may still come that goes in front of them */
 	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */
@@ -91,6 +91,9 @@ void job_keep_body(struct route *r, struct job *j);
 bool job_wants_words(const struct route_opts *o, enum prompt_api api);
 /* Its model wants pages of ids, and here they are, with <mode>, <page> and <tokens>. False: they are those of the scanner. */
 bool job_token_pages(struct route *r, struct job *j);
+
+/* Of a model with a tokenizer, for struct agree_ref. */
+uint64_t job_agree_key(const struct route *r, const struct model_opts *m);
 
 /* Whose text is in the cache of segments: what a tenant or a salt has brought there tells others nothing. */
 uint64_t job_whose(const struct route *r, const struct job *j);

@@ -138,12 +138,40 @@ static int page_ids(const struct route *r, const struct job *j, const struct wor
 	return 0;
 }
 
-static uint64_t agree_key(const struct route *r, const struct model_opts *m)
+uint64_t job_agree_key(const struct route *r, const struct model_opts *m)
 {
 	uint64_t h = hash_mix_span(&r->key, 21, span_str(m->name));
 
 	h = hash_mix(&r->key, h, tok_fingerprint(m->tok));
 	return hash_mix(&r->key, h, m->chat != NULL ? chat_fingerprint(m->chat) : 0) | 1;
+}
+
+/* All that came before the first answer: the next turns of a conversation have it as well. */
+static uint32_t talk_of(const struct route *r, const struct prompt *p)
+{
+	uint32_t n = p->n_first > 0 ? p->n_first : p->messages.n;
+
+	return (uint32_t)hash64(&r->key, p->messages.p, n * sizeof(*p->messages.p));
+}
+
+static void refer(const struct route *r, struct job *j)
+{
+	j->agree = (struct agree_ref){
+		.model = job_agree_key(r, j->model_opts), .who = hash_mix_span(&r->key, 23, j->tenant),
+		.talk = talk_of(r, j->prompt), .kind = agree_kind(j->prompt),
+	};
+}
+
+static bool disagrees(struct route *r, const struct job *j)
+{
+	bool off;
+
+	if (j->agree.model == 0 || !agree_any_off(&r->agree))
+		return false;
+	pthread_mutex_lock(&r->lock);
+	off = agree_off(&r->agree, &j->agree, j->now);
+	pthread_mutex_unlock(&r->lock);
+	return off;
 }
 
 /* Pages of ids that the scanner made hold for a prompt that the engine takes as it is. */
@@ -164,8 +192,9 @@ bool job_token_pages(struct route *r, struct job *j)
 	uint32_t page = model_block_of(j->opts, j->model_opts);
 	struct words_ids ids;
 
-	j->agree_key = encodes(j->model_opts) ? agree_key(r, j->model_opts) : 0;
-	if (j->agree_key != 0 && agree_off(&r->agree, j->agree_key))
+	if (encodes(j->model_opts))
+		refer(r, j);
+	if (disagrees(r, j))
 		return false;
 	if (work_spent(&j->work))
 		return false;

@@ -96,8 +96,8 @@ static bool retried_elsewhere(const struct fact *f)
 static void answered_put(struct route *r, const struct ledger_entry *e, server_id at, bool failed)
 {
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
-		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .model = e->model, .exact = e->exact,
-		.text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens,
+		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .agree = e->agree, .exact = e->exact,
+		.density = e->density, .text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens,
 		.whole = true,
 	};
 }
@@ -128,13 +128,20 @@ static void generated(struct server *s, uint64_t prompt_tokens, uint32_t block, 
 }
 
 /* What the engine has counted, where we have counted all of it. */
-static void learn_count(struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
+static bool tells_count(const struct fact *f)
 {
-	if (f->kind != FACT_DONE || f->prompt_tokens <= 0 || !served(f))
-		return;
-	if (exact > 0)
-		agree_learn(&r->agree, model, exact, (uint64_t)f->prompt_tokens);
-	else
+	return f->kind == FACT_DONE && f->prompt_tokens > 0 && served(f);
+}
+
+static void learn_count(struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
+{
+	if (exact > 0 && tells_count(f))
+		agree_learn(&r->agree, q, exact, (uint64_t)f->prompt_tokens, now);
+}
+
+static void learn_density(struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
+{
+	if (exact == 0 && tells_count(f))
 		density_learn(&r->density, model, text_bytes, (uint64_t)f->prompt_tokens);
 }
 
@@ -154,7 +161,8 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
-	learn_count(r, a->model, a->exact, a->text_bytes, f);
+	learn_count(r, &a->agree, a->exact, f, now);
+	learn_density(r, a->density, a->exact, a->text_bytes, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
 		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->block, out);
 	a->uid = 0;
@@ -248,7 +256,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	}
 	note_time(e->server->pool, f, now);
 	count_output(r, f, e->whole, out);
-	learn_count(r, e->model, e->exact, e->text_bytes, f);
+	learn_count(r, &e->agree, e->exact, f, now);
+	learn_density(r, e->density, e->exact, e->text_bytes, f);
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;

@@ -12,6 +12,7 @@
 #define KVROUTE_ROUTE_LEDGER_H
 
 #include "agent/index/index.h"
+#include "agent/route/agree.h"
 #include "agent/route/fleet.h"
 
 /* Belongs to who commits, and is filled when the entry's claim is settled before it was there. */
@@ -38,7 +39,8 @@ struct ledger_entry {
 	uint64_t kv_tokens;	/* of them, those that no other prompt in use has */
 	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
-	uint64_t model;		/* struct agree; of text, struct density */
+	struct agree_ref agree;
+	uint64_t density;	/* struct density */
 	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: they were not, or not all of them */
 	uint32_t text_bytes;	/* of its prompt, where that is text and was seen whole; else 0 */
 	bool answered;		/* its first token was reported */

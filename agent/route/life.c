@@ -44,7 +44,7 @@ void route_defaults(struct route_opts *o)
 }
 
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
-#define OPEN_BYTES	240
+#define OPEN_BYTES	288
 
 _Static_assert(sizeof(struct ledger_entry) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
 

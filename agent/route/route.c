@@ -113,14 +113,14 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		return;
 	if (j->n_pages > 0)
 		e->pending = &j->pending;
-	if (j->agree_key != 0 && j->mode == PROMPT_TOKENS && !j->cut && !j->part && !j->news.bounded) {
-		e->model = j->agree_key;
+	if (j->agree.model != 0 && j->mode == PROMPT_TOKENS && !j->cut && !j->part && !j->news.bounded) {
+		e->agree = j->agree;
 		e->exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
-		agree_meet(&r->agree, j->agree_key, j->model_opts->name);
+		agree_meet(&r->agree, j->agree.model, j->model_opts->name, j->now);
 	}
 	e->whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
 	if (j->mode == PROMPT_TEXT && !j->cut) {
-		e->model = j->density_key;
+		e->density = j->density_key;
 		e->text_bytes = j->prompt->n_units < UINT32_MAX ? (uint32_t)j->prompt->n_units : 0;
 	}
 	e->block = j->mode == PROMPT_TOKENS ? j->page : 0;

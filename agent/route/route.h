@@ -281,7 +281,7 @@ struct route_stats {
 	uint64_t tokenize_bounded_by[BOUNDS];
 	uint64_t tokenize_failed, tokenize_bounded;	/* requests: it could not be; only its beginning was, the rest is too long */
 	uint64_t tokens_compared, tokens_differed;	/* prompts of which the engine has told its count; another one than ours */
-	uint64_t models_disagree;	/* in text mode for that, now */
+	uint64_t models_disagree;	/* of which some kind of request is in text mode for that, now */
 	uint64_t chat_refused, chat_unknown;	/* conversations that the engine refuses; that stayed text, as what it makes of them is not known */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
@@ -291,9 +291,15 @@ struct route_stats {
 
 void route_stats(struct route *r, struct route_stats *s);
 
-/* The name of a model that has gone back to text mode, as its engine counts other tokens than we do; each once, as the
- * configuration writes it. NULL: none. It lives as long as <r>. */
-const char *route_disagrees(struct route *r);
+/* A kind of request of a model that has gone to text mode, for one tenant at least, as its engine counts other tokens than we do;
+ * each once an hour at most. False: none. To be called a few times a second: what is shown of them is as of the last call. */
+#define ROUTE_KIND_TEXT	128
+struct route_disagreement {
+	char model[PROMPT_NAME_MAX + 1];	/* as the configuration writes it */
+	char kind[ROUTE_KIND_TEXT];		/* "chat system tools" */
+	msec for_ms;				/* then it is tried again */
+};
+bool route_disagrees(struct route *r, msec now, struct route_disagreement *d);
 
 /* Who says how large a server's cache is. */
 enum capacity_source { CAPACITY_UNKNOWN, CAPACITY_GUESS, CAPACITY_INFERRED, CAPACITY_REPORTED, CAPACITY_CONFIGURED };
@@ -345,11 +351,20 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 /* How the prompts of a model become pages, for each model that the options name, and for all others ("*"). */
 struct route_model_view {
 	const char *name;
-	const char *mode;	/* "text", "tokens" */
+	const char *mode;	/* "text"; "tokens"; "mixed": some kinds of request are text */
 	uint32_t page;		/* tokens of one, where prompts are ids */
+	uint32_t kinds_off;	/* kinds in text mode as counts differ, those of each tenant */
 };
 
 void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg);
+
+/* A kind of request of a model that is in text mode as counts differ, for how many tenants. */
+struct route_kind_view {
+	const char *model, *kind;
+	uint32_t tenants;
+};
+
+void route_each_kind(struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg);
 
 /* What a rule that is compared would have done in a pool. */
 struct route_compare_view {

@@ -1,14 +1,20 @@
 /* view.c - what is known, for whoever shows it. */
-#include "agent/route/internal.h"
+#include "agent/route/job.h"
 
-const char *route_disagrees(struct route *r)
+bool route_disagrees(struct route *r, msec now, struct route_disagreement *d)
 {
-	const char *name;
+	struct agree_news news;
+	bool any;
 
 	pthread_mutex_lock(&r->lock);
-	name = agree_news(&r->agree);
+	any = agree_news(&r->agree, now, &news);
+	if (any) {
+		strcpy(d->model, news.model);
+		agree_kind_text(news.kind, d->kind, sizeof(d->kind));
+		d->for_ms = news.for_ms;
+	}
 	pthread_mutex_unlock(&r->lock);
-	return name;
+	return any;
 }
 
 void route_stats(struct route *r, struct route_stats *s)
@@ -20,7 +26,7 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->servers_refused = r->fleet.servers_refused;
 	s->tokens_compared = r->agree.compared;
 	s->tokens_differed = r->agree.differed;
-	s->models_disagree = agree_count_off(&r->agree);
+	s->models_disagree = agree_models_off(&r->agree);
 	pthread_mutex_unlock(&r->lock);
 
 	pthread_mutex_lock(&r->slices.lock);
@@ -128,26 +134,64 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-static void view_model(const struct route_opts *o, const struct model_opts *m, struct route_model_view *v)
+static bool is_tokens(const struct model_opts *m)
 {
+	return m->mode == MODEL_TOKENS && m->tok != NULL;
+}
+
+/* Conversations without a template are text, too. */
+static const char *mode_text(const struct model_opts *m, uint32_t kinds_off)
+{
+	if (!is_tokens(m))
+		return "text";
+	return m->chat == NULL || kinds_off > 0 ? "mixed" : "tokens";
+}
+
+static void view_model(struct route *r, const struct model_opts *m, struct route_model_view *v)
+{
+	uint32_t off = is_tokens(m) ? agree_count_off(&r->agree, job_agree_key(r, m)) : 0;
+
 	*v = (struct route_model_view){
-		.name = m->name, .mode = m->mode == MODEL_TOKENS ? "tokens" : "text", .page = model_block_of(o, m),
+		.name = m->name, .mode = mode_text(m, off), .page = model_block_of(&r->opts, m), .kinds_off = off,
 	};
 }
 
 void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
 {
-	const struct route_opts *o = &r->opts;
 	struct route_model_view v;
 
 	pthread_rwlock_rdlock(&r->opts_lock);
-	for (size_t i = 0; i < o->n_models; i++) {
-		view_model(o, &o->models[i], &v);
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i <= r->opts.n_models; i++) {
+		view_model(r, i < r->opts.n_models ? &r->opts.models[i] : &r->opts.model_default, &v);
 		fn(arg, &v);
 	}
-	view_model(o, &o->model_default, &v);
-	fn(arg, &v);
+	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+struct each_kind {
+	void (*fn)(void *arg, const struct route_kind_view *v);
+	void *arg;
+};
+
+static void view_kind(void *arg, const char *model, uint16_t kind, uint32_t tenants)
+{
+	const struct each_kind *e = arg;
+	char text[ROUTE_KIND_TEXT];
+	struct route_kind_view v = { .model = model, .kind = text, .tenants = tenants };
+
+	agree_kind_text(kind, text, sizeof(text));
+	e->fn(e->arg, &v);
+}
+
+void route_each_kind(struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
+{
+	struct each_kind e = { .fn = fn, .arg = arg };
+
+	pthread_mutex_lock(&r->lock);
+	agree_each_off(&r->agree, view_kind, &e);
+	pthread_mutex_unlock(&r->lock);
 }
 
 void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)

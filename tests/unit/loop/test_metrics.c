@@ -85,10 +85,17 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 
 void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
 {
-	struct route_model_view v = { .name = "acme/\"chat\"", .mode = "tokens", .page = 32 };
+	struct route_model_view v = { .name = "acme/\"chat\"", .mode = "mixed", .page = 32, .kinds_off = 3 };
 
 	fn(arg, &v);
 	v = (struct route_model_view){ .name = "*", .mode = "text", .page = 16 };
+	fn(arg, &v);
+}
+
+void route_each_kind(struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
+{
+	struct route_kind_view v = { .model = "acme/\"chat\"", .kind = "chat system tools", .tenants = 2 };
+
 	fn(arg, &v);
 }
 
@@ -183,7 +190,9 @@ static void figures(void **state)
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
 	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
-	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"tokens\"} 1");
+	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 1");
+	has_line(s, "kvroute_model_kinds_text{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 3");
+	has_line(s, "kvroute_model_kind_text_tenants{model=\"acme/\\\"chat\\\"\",kind=\"chat system tools\"} 2");
 	has_line(s, "kvroute_model_mode{model=\"*\",mode=\"text\"} 1");
 	has_line(s, "kvroute_model_page_tokens{model=\"*\",mode=\"text\"} 16");
 	has_line(s, "kvroute_problem{what=\"load_unset\",pool=\"\"} 0");

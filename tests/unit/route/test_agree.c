@@ -1,48 +1,215 @@
-/* test_agree.c - our count of tokens against the engine's, and what is concluded. */
+/* test_agree.c - our count of tokens against the engine's, and what is concluded for whom. */
 #include "tests/unit/route/tokens.h"
 
-static void one_in_eight(void **state)
-{
-	static struct agree a;
+#define DAY	((msec)24 * 3600 * 1000)
 
-	agree_meet(&a, 7, "m");
-	agree_meet(&a, 7, "again");
-	agree_meet(&a, 9, "other");
-	assert_int_equal(a.n, 2);
-	agree_learn(&a, 5, 1, 2);
-	assert_int_equal(a.compared, 0);
-	for (int i = 0; i < 6; i++)
-		agree_learn(&a, 7, 100, 100);
-	agree_learn(&a, 7, 100, 101);
-	assert_false(agree_off(&a, 7));
-	agree_learn(&a, 7, 100, 100);		/* one of eight */
-	assert_false(agree_off(&a, 7));
-	for (int i = 0; i < 55; i++)
-		agree_learn(&a, 7, 100, 100);
-	for (int i = 0; i < 7; i++)
-		agree_learn(&a, 7, 100, 99);
-	assert_false(agree_off(&a, 7));		/* eight of 70, seven or eight of the last 64 */
-	agree_learn(&a, 7, 100, 99);
-	agree_learn(&a, 7, 100, 99);
-	assert_true(agree_off(&a, 7));
-	assert_false(agree_off(&a, 9));
-	assert_int_equal(agree_count_off(&a), 1);
-	assert_string_equal(agree_news(&a), "m");
-	assert_null(agree_news(&a));
-	assert_int_equal(a.differed, 10);
+static struct agree_ref of(uint64_t who, uint32_t talk, uint16_t kind)
+{
+	return (struct agree_ref){ .model = 7, .who = who, .talk = talk, .kind = kind };
 }
 
-static void more_models_than_are_compared(void **state)
+static void compare(struct agree *a, uint64_t who, uint32_t talk, uint16_t kind, bool differs, msec now)
 {
-	static struct agree a;
+	struct agree_ref q = of(who, talk, kind);
 
-	for (uint64_t i = 1; i <= AGREE_MODELS + 5; i++)
-		agree_meet(&a, i, "m");
-	assert_int_equal(a.n, AGREE_MODELS);
-	for (int i = 0; i < 20; i++)
-		agree_learn(&a, AGREE_MODELS + 1, 1, 2);
-	assert_false(agree_off(&a, AGREE_MODELS + 1));
+	agree_learn(a, &q, 100, 100 + differs, now);
 }
+
+static bool is_off(const struct agree *a, uint64_t who, uint16_t kind, msec now)
+{
+	struct agree_ref q = of(who, 0, kind);
+
+	return agree_off(a, &q, now);
+}
+
+static struct agree *with_model(void)
+{
+	struct agree *a = calloc(1, sizeof(*a));
+
+	assert_non_null(a);
+	agree_meet(a, 7, "m", 1);
+	return a;
+}
+
+/* So many conversations of a tenant, each once, that differ. */
+static void differ(struct agree *a, uint64_t who, uint16_t kind, unsigned n, msec now)
+{
+	for (unsigned i = 0; i < n; i++)
+		compare(a, who, 1000 + i, kind, true, now);
+}
+
+static void eight_conversations_and_one_in_eight(void **state)
+{
+	struct agree *a = with_model();
+
+	differ(a, 1, 5, AGREE_LEAST - 1, 10);
+	assert_false(is_off(a, 1, 5, 10));
+	assert_false(agree_any_off(a));
+	for (int i = 0; i < 57; i++)				/* 7 of 64, and then one more */
+		compare(a, 1, 5000, 5, false, 10);
+	compare(a, 1, 6000, 5, true, 10);
+	assert_false(is_off(a, 1, 5, 10));
+	for (int i = 0; i < 9; i++)				/* all of the last 64 differ less than before */
+		compare(a, 1, 6001 + (uint32_t)i, 5, i > 0, 10);
+	assert_true(is_off(a, 1, 5, 10));
+	assert_int_equal(a->differed, AGREE_LEAST + 8);
+	free(a);
+}
+
+/* A conversation that is sent again and again tells one thing. */
+static void one_conversation_counts_once(void **state)
+{
+	struct agree *a = with_model();
+
+	for (int i = 0; i < 100; i++)
+		compare(a, 1, 42, 5, true, 10);
+	assert_false(is_off(a, 1, 5, 10));
+	assert_int_equal(a->differed, 100);
+	differ(a, 1, 5, AGREE_LEAST - 2, 10);
+	assert_false(is_off(a, 1, 5, 10));
+	compare(a, 1, 43, 5, true, 10);
+	assert_true(is_off(a, 1, 5, 10));
+	free(a);
+}
+
+static void only_its_kind_and_its_tenant(void **state)
+{
+	struct agree *a = with_model();
+	struct agree_ref other = of(1, 0, 5);
+
+	differ(a, 1, 5, 14, 10);
+	assert_true(agree_any_off(a));
+	assert_true(is_off(a, 1, 5, 10));
+	assert_false(is_off(a, 1, 6, 10));
+	assert_false(is_off(a, 2, 5, 10));
+	other.model = 8;
+	assert_false(agree_off(a, &other, 10));
+	agree_meet(a, 8, "other", 1);
+	assert_int_equal(agree_count_off(a, 7), 1);
+	assert_int_equal(agree_count_off(a, 8), 0);
+	assert_int_equal(agree_models_off(a), 1);
+	free(a);
+}
+
+static void it_is_tried_again(void **state)
+{
+	struct agree *a = with_model();
+	msec now = 10;
+
+	for (msec ms = AGREE_OFF_MS; ms < 10 * (msec)AGREE_OFF_MAX_MS; ms *= 2) {
+		msec off = ms < AGREE_OFF_MAX_MS ? ms : AGREE_OFF_MAX_MS;
+
+		differ(a, 1, 5, AGREE_LEAST, now);
+		assert_true(is_off(a, 1, 5, now + off - 1));
+		compare(a, 1, 1, 5, true, now + 1);		/* decided before that: changes nothing */
+		assert_false(is_off(a, 1, 5, now + off));
+		now += off;
+	}
+	for (int i = 0; i < AGREE_LAST; i++)
+		compare(a, 1, (uint32_t)i, 5, false, now);
+	assert_false(agree_any_off(a));
+	for (int i = 0; i < AGREE_PLACES; i++)
+		assert_int_equal(a->place[i].model, 0);		/* as if nothing had been */
+	differ(a, 1, 5, AGREE_LEAST, now);
+	assert_false(is_off(a, 1, 5, now + AGREE_OFF_MS));
+	free(a);
+}
+
+/* However many kinds and tenants somebody makes up. */
+static void places_are_bounded(void **state)
+{
+	struct agree *a = with_model();
+	uint32_t off = 0;
+
+	differ(a, 1, 5, AGREE_LEAST, 10);
+	for (unsigned i = 0; i < 4 * AGREE_WAYS; i++)		/* evidence does not push out what is off */
+		compare(a, 1, i, (uint16_t)(100 + i), true, 20 + (msec)i);
+	assert_true(is_off(a, 1, 5, 10));
+	for (uint64_t who = 2; who < 2000; who++)
+		differ(a, who, 5, AGREE_LEAST, (msec)who);
+	for (int i = 0; i < AGREE_PLACES; i++)
+		off += a->place[i].until != 0;
+	assert_int_equal(off, a->n_off);
+	for (uint64_t key = 100; key < 300; key++)
+		agree_meet(a, key, "n", (msec)key);
+	assert_int_equal(a->n_models, AGREE_MODELS);
+	free(a);
+}
+
+static void told_once_an_hour(void **state)
+{
+	struct agree *a = with_model();
+	struct agree_news n;
+
+	assert_false(agree_news(a, 10, &n));
+	differ(a, 1, 5, AGREE_LEAST, 10);
+	assert_true(agree_news(a, 10, &n));
+	assert_string_equal(n.model, "m");
+	assert_int_equal(n.kind, 5);
+	assert_int_equal(n.for_ms, AGREE_OFF_MS);
+	assert_false(agree_news(a, 11, &n));
+	for (uint64_t who = 2; who < 100; who++)
+		differ(a, who, 5, AGREE_LEAST, 12);
+	assert_false(agree_news(a, 13, &n));
+	differ(a, 1, 6, AGREE_LEAST, 14);
+	assert_true(agree_news(a, 15, &n));
+	assert_int_equal(n.kind, 6);
+	assert_int_equal(agree_count_off(a, 7), a->n_off);
+	agree_news(a, DAY, &n);
+	assert_int_equal(agree_models_off(a), 0);
+	free(a);
+}
+
+/* ---- what a body is -------------------------------------------------------------------------- */
+
+static void kinds(void **state)
+{
+	static const struct { const char *path, *body, *want; } cases[] = {
+		{ "/v1/completions", "{\"prompt\":\"a\"}", "completions" },
+		{ "/v1/completions", "{\"prompt\":[1,2,3]}", "completions ids" },
+		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":false}", "completions" },
+		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":true}", "completions options" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stream\":true}", "chat" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"},"
+		  "{\"role\":\"assistant\",\"content\":\"a\"}]}", "chat system assistant assistant-last" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"a\","
+		  "\"reasoning\":\"b\"},{\"role\":\"tool\",\"content\":\"c\"}]}", "chat developer assistant results thoughts" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+		  "\"{}\"}}]},{\"role\":\"pirate\",\"content\":\"c\"}],\"tools\":[{\"type\":\"function\"}]}",
+		  "chat assistant other-role calls tools" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]}],"
+		  "\"tools\":[],\"reasoning_effort\":\"low\"}", "chat media options" },
+		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+		  "chat" },
+		{ "/v1/messages", "{\"system\":\"s\",\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},"
+		  "{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":\"r\"}]}]}",
+		  "messages system assistant results calls thoughts" },
+		{ "/v1/responses", "{\"input\":\"a\",\"instructions\":\"s\",\"reasoning\":{\"effort\":\"low\"}}", "responses system options" },
+		{ "/v1/responses", "{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"},"
+		  "{\"type\":\"function_call_output\",\"output\":\"r\"}]}", "responses results calls" },
+		{ "/v1/embeddings", "{\"input\":[\"a\",\"b\"]}", "embeddings" },
+	};
+	struct hash_key key = test_key();
+	char text[AGREE_KIND_TEXT];
+	struct prompt_opts o;
+	struct body *b;
+
+	prompt_defaults(&o);
+	assert_non_null(b = body_new(&o, &key));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		body_reset(b, prompt_api_of_path(span_str(cases[i].path)));
+		assert_int_equal(body_feed(b, cases[i].body, strlen(cases[i].body)), JSON_DONE);
+		agree_kind_text(agree_kind(body_prompt(b)), text, sizeof(text));
+		assert_string_equal(text, cases[i].want);
+	}
+	agree_kind_text(UINT16_MAX, text, sizeof(text));
+	assert_in_range(strlen(text), 1, AGREE_KIND_TEXT - 2);	/* all of them fit */
+	agree_kind_text(UINT16_MAX, text, 10);
+	assert_int_equal(strlen(text), 9);
+	body_free(b);
+}
+
+/* ---- through the front door ------------------------------------------------------------------- */
 
 static void told(struct world *w, const char *uid, int64_t tokens)
 {
@@ -58,34 +225,106 @@ static void told(struct world *w, const char *uid, int64_t tokens)
 	route_learn(w->r, &f, w->now);
 }
 
-/* A model whose engine counts one token more each time is in text mode from then on; another tokenizer is another chance. */
-static void a_model_that_disagrees_goes_back_to_text(void **state)
+/* A prompt of its own, <more> tokens than we count; returns how many pages we made of it. */
+static uint32_t ask_and_tell(struct world *w, const char *tenant, unsigned seed, int64_t more)
+{
+	static unsigned n;
+	char uid[16];
+	int64_t ours;
+
+	w->q.tenant = span_str(tenant);
+	snprintf(uid, sizeof(uid), "%u", ++n);
+	completion(&w->body, seed, 900, "");
+	ours = (int64_t)preview(w).units;
+	send(w, uid);
+	told(w, uid, ours + more);
+	return w->a.prompt_pages;
+}
+
+struct seen {
+	unsigned n, tenants;
+	char text[64];
+};
+
+static void see_mode(void *arg, const struct route_model_view *v)
+{
+	struct seen *s = arg;
+
+	if (strcmp(v->name, "m") == 0) {
+		snprintf(s->text, sizeof(s->text), "%s %u", v->mode, v->kinds_off);
+		s->n++;
+	}
+}
+
+static void see_kind(void *arg, const struct route_kind_view *v)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	s->tenants = v->tenants;
+	snprintf(s->text, sizeof(s->text), "%s: %s", v->model, v->kind);
+}
+
+static void mode_is(struct world *w, const char *want)
+{
+	struct seen s = { .n = 0 };
+
+	route_each_model(w->r, see_mode, &s);
+	assert_int_equal(s.n, 1);
+	assert_string_equal(s.text, want);
+}
+
+static void a_tenant_loses_a_kind_and_nobody_else_does(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL), *t2;
+	struct route_disagreement d;
+	struct seen s = { .n = 0 };
+	uint32_t as_ids, as_text;
 	struct route_stats st;
 	struct world w;
-	char uid[16];		/* the world points to it */
 
 	token_world(&w, t, 16);
 	world_open(&w);
-	completion(&w.body, 5, 900, "");
-	for (unsigned i = 0; i < AGREE_LEAST; i++) {
-		snprintf(uid, sizeof(uid), "%u", i);
-		assert_int_equal(preview(&w).mode, PROMPT_TOKENS);
-		send(&w, uid);
-		told(&w, uid, (int64_t)preview(&w).units + 1);
-	}
-	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
+	mode_is(&w, "mixed 0");			/* it has no template */
+	as_ids = ask_and_tell(&w, "b", 1, 0);
+	for (unsigned i = 0; i < 14; i++)
+		ask_and_tell(&w, "a", 50, 1);	/* the same again: that is one conversation */
+	assert_int_equal(ask_and_tell(&w, "a", 1, 0), as_ids);
+	for (unsigned i = 0; i < 14; i++)
+		ask_and_tell(&w, "a", 100 + i, 1);
+	as_text = ask_and_tell(&w, "a", 1, 0);
+	assert_int_not_equal(as_text, as_ids);
+	assert_int_equal(ask_and_tell(&w, "b", 1, 0), as_ids);
+	w.q.tenant = SPAN("a");
+	completion(&w.body, 1, 900, ",\"add_special_tokens\":true");
+	assert_int_equal(preview(&w).mode, PROMPT_TOKENS);	/* another kind */
+	assert_true(route_disagrees(w.r, w.now, &d));
+	assert_string_equal(d.model, "m");
+	assert_string_equal(d.kind, "completions");
+	assert_int_equal(d.for_ms, AGREE_OFF_MS);
+	assert_false(route_disagrees(w.r, w.now, &d));
+	route_each_kind(w.r, see_kind, &s);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.tenants, 1);
+	assert_string_equal(s.text, "m: completions");
+	mode_is(&w, "mixed 1");
 	route_stats(w.r, &st);
-	assert_int_equal(st.tokens_compared, AGREE_LEAST);
-	assert_int_equal(st.tokens_differed, AGREE_LEAST);
 	assert_int_equal(st.models_disagree, 1);
-	assert_string_equal(route_disagrees(w.r), "m");
-	assert_null(route_disagrees(w.r));
+	w.now += AGREE_OFF_MS;
+	assert_int_equal(ask_and_tell(&w, "a", 1, 0), as_ids);	/* tried again */
+	for (unsigned i = 0; i < 14; i++)
+		ask_and_tell(&w, "a", 200 + i, 1);
+	assert_int_equal(ask_and_tell(&w, "a", 1, 0), as_text);
 	t2 = tok_with("<|end|>", "<|fin|>");
 	token_models[0].tok = t2;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
-	assert_int_equal(preview(&w).mode, PROMPT_TOKENS);
+	assert_int_not_equal(ask_and_tell(&w, "a", 1, 0), as_text);
+	assert_int_equal(preview(&w).mode, PROMPT_TOKENS);	/* another tokenizer is another chance */
+	route_disagrees(w.r, w.now, &d);
+	mode_is(&w, "mixed 0");
+	token_models[0].mode = MODEL_TEXT;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	mode_is(&w, "text 0");
 	world_end(&w);
 	tok_unref(t);
 	tok_unref(t2);
@@ -95,18 +334,15 @@ static void one_that_agrees_stays(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	struct world w;
-	char uid[16];
 
 	token_world(&w, t, 16);
 	world_open(&w);
-	completion(&w.body, 5, 900, "");
-	for (unsigned i = 0; i < 3 * AGREE_LEAST; i++) {
-		snprintf(uid, sizeof(uid), "%u", i);
-		send(&w, uid);
-		told(&w, uid, (int64_t)preview(&w).units);
-	}
-	assert_int_equal(preview(&w).mode, PROMPT_TOKENS);
+	for (unsigned i = 0; i < 3 * AGREE_LEAST; i++)
+		ask_and_tell(&w, "a", i, 0);
 	assert_int_equal(w.r->agree.compared, 3 * AGREE_LEAST);
+	assert_int_equal(w.r->agree.differed, 0);
+	for (int i = 0; i < AGREE_PLACES; i++)
+		assert_int_equal(w.r->agree.place[i].model, 0);		/* a kind that agrees costs no place */
 	world_end(&w);
 	tok_unref(t);
 }
@@ -114,9 +350,14 @@ static void one_that_agrees_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_in_eight),
-		cmocka_unit_test(more_models_than_are_compared),
-		cmocka_unit_test(a_model_that_disagrees_goes_back_to_text),
+		cmocka_unit_test(eight_conversations_and_one_in_eight),
+		cmocka_unit_test(one_conversation_counts_once),
+		cmocka_unit_test(only_its_kind_and_its_tenant),
+		cmocka_unit_test(it_is_tried_again),
+		cmocka_unit_test(places_are_bounded),
+		cmocka_unit_test(told_once_an_hour),
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(a_tenant_loses_a_kind_and_nobody_else_does),
 		cmocka_unit_test(one_that_agrees_stays),
 	};
 
