@@ -32,7 +32,7 @@ static void say_disagreement(struct side *s)
 		return;
 	log_text(&ln, "model", d.model);
 	log_text(&ln, "kind", d.kind);
-	log_int(&ln, "minutes", d.for_ms / 60000);
+	log_int(&ln, "minutes", (d.for_ms + 59999) / 60000);
 	log_text(&ln, "effect", "requests of this kind, of a tenant whose counts differ, are matched as text; then they are tried again");
 	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's (kvroutectl render, tokenize)");
 	log_end(&ln);

@@ -151,6 +151,9 @@ for i in $(seq 0 59); do
 done > "$tmp/trace.jsonl"
 { head -n 2 "$tmp/trace.jsonl"; echo '{"timestamp":1}'; } > "$tmp/short.jsonl"
 echo '{"block_size": 1000}' > "$tmp/trace.meta.json"
+run "models -h" 0 "usage: kvroutectl models" ./kvroutectl models -h
+run "models, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl models 127.0.0.1:1
+run "models, two addresses" 64 "usage" ./kvroutectl models 127.0.0.1:1 127.0.0.1:2
 run "why -h" 0 "usage: kvroutectl why" ./kvroutectl why -h
 run "why, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl why 127.0.0.1:1
 run "why, no address" 1 "nonsense: it is no host:port" ./kvroutectl why nonsense

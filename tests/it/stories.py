@@ -681,7 +681,7 @@ def text_in_token_mode():
         m = f.metrics()
         equal((m["kvroute_tokenized_prompts_total"], m["kvroute_tokens_total"]), (6, sent + len(before) - 1), "counted")
         equal((m["kvroute_tokenize_failed_total"], m["kvroute_tokenize_bounded_total"]), (0, 0), "failures")
-        equal(m['kvroute_model_mode{model="stub",mode="tokens"}'], 1, "the mode of the model")
+        equal(m['kvroute_model_mode{model="stub",mode="mixed"}'], 1, "the mode of the model: conversations have no template")
         check(m["kvroute_segment_cache_hits_total"] > 0, "nothing was found in the segment cache")
 
 
@@ -703,6 +703,33 @@ def counts_of_the_engine():
         check(20 <= by_time[4] <= 80, "a stream of 40: %s" % by_time[4])
         m = f.metrics()
         equal((m["kvroute_prompt_tokens_compared_total"], m["kvroute_prompt_tokens_differ_total"]), (1, 0), "prompts of ids compared")
+
+
+@story
+def counts_that_differ():
+    """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's are, nor its own of another kind."""
+    tenant = lambda text: text.replace("    # up, connections", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n    # up, connections")
+    ctl = lambda f: subprocess.run([os.path.join(BUILD, "kvroutectl"), "models", "127.0.0.1:%d" % f.metrics_port],
+                                   capture_output=True, text=True, check=True).stdout
+    with Fleet(agent_conf=tokens_conf(), edit=tenant) as f:
+        def pages(who, seed, n=900, **more):
+            body = {"model": "stub", "prompt": text(seed, n), "max_tokens": 2, **more}
+            return f.post("/v1/completions", body, headers={"x-tenant": who}).prompt_pages
+        as_ids = pages("b", "probe", stream=True)
+        check("stub: mixed" in ctl(f) and "as text" not in ctl(f), ctl(f))
+        for i in range(8):
+            pages("a", "differ %d" % i)
+        wait_for("the kind is text", 5, lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
+        equal(pages("a", "probe", stream=True), str((900 + 63) // 64), "text for it")
+        equal(pages("b", "probe", stream=True), as_ids, "for another tenant")
+        check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64), "text of another kind, too")
+        check("stub: as text for 1 tenant, as the engine counts other tokens: completions\n" in ctl(f), ctl(f))
+        m = f.metrics()
+        equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]), (1, 1), "modes")
+        with open(os.path.join(f.folder, "agent.log")) as g:
+            lines = [line for line in g if "counts other tokens" in line]
+        check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0], "log: %s" % lines)
+        check("page" not in lines[0] and text("differ 0", 900)[:20] not in lines[0], "text in the log")
 
 
 @story
@@ -728,6 +755,7 @@ def conversations_in_token_mode():
         equal(wrong.why, "badbody", "what the template refuses")
         m = f.metrics()
         equal((m["kvroute_chat_refused_total"], m["kvroute_chat_unknown_total"]), (1, 0), "counted")
+        equal(m['kvroute_model_mode{model="stub",mode="tokens"}'], 1, "the mode of the model")
 
 
 @story
