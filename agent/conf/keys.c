@@ -266,6 +266,8 @@ const struct conf_key conf_keys[] = {
 	  RELOAD, .help = "The model as requests name it; \"*\" in it is any text, alone every other model." },
 	{ "models.aliases", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, aliases), 0, MODEL_ALIASES_MAX, RELOAD,
 	  .help = "Other names of the same model: they share what is cached." },
+	{ "models.adapters", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, adapters), 0, MODEL_ALIASES_MAX, RELOAD,
+	  .optional = true, .help = "LoRA adapters asked for as models: this one's tokens, and a cache of their own." },
 	{ "models.text_order", TYPE_ORDER, HOME_MODEL, FIELD(struct model_opts, text_order),
 	  TEXT_PARTS, TEXT_PARTS, RELOAD,
 	  .help = "The order in which the model's chat template writes the parts of a prompt." },

@@ -47,7 +47,7 @@ struct conf_key {
 	double min, max;
 	bool reload;
 	const char *const *words;	/* WORD, WORDS: ends with NULL */
-	bool optional;			/* ADDRS: unix@ ones may end in the word "optional" */
+	bool optional;			/* ADDRS: unix@ ones may end in the word "optional"; NAMES: they may have a "*" */
 	const char *help;
 };
 

@@ -456,7 +456,25 @@ static const struct model_opts *model_called(const struct load *l, const struct 
 	return star->name[0] != '\0' && strcmp(star->name, name) == 0 ? star : NULL;
 }
 
-/* Its name, and each alias, must be nobody else's. False: said so. */
+/* Each of <names> must be no name of another model, nor of its own. False: said so; <what> they are, the values of <key>. */
+static bool names_are_new(struct load *l, const struct conf_section *s, const struct conf_given *given, const struct model_opts *m,
+			  const struct model_opts *star, const char (*names)[PROMPT_NAME_MAX + 1], struct span key, const char *what)
+{
+	char show[CONF_SHOW_MAX], whose[CONF_SHOW_MAX];
+
+	for (size_t i = 0; i < MODEL_ALIASES_MAX && names[i][0] != '\0'; i++) {
+		const struct model_opts *other = strcmp(names[i], m->name) == 0 ? m : model_called(l, star, names[i]);
+
+		if (other == NULL)
+			continue;
+		add(l, given->at[conf_key_find(s, key)], "%s: The %s %s is a name of %s already.", s->name, what,
+		    conf_show(span_str(names[i]), show), conf_show(span_str(other->name), whose));
+		return false;
+	}
+	return true;
+}
+
+/* Its name, and each alias and adapter, must be nobody else's. False: said so. */
 static bool model_is_new(struct load *l, const struct conf_section *s, const struct conf_node *list,
 			 const struct conf_node *entry, const struct conf_given *given, const struct model_opts *m,
 			 const struct model_opts *star)
@@ -473,15 +491,8 @@ static bool model_is_new(struct load *l, const struct conf_section *s, const str
 		    conf_show(span_str(m->name), show), conf_show(span_str(other->name), whose));
 		return false;
 	}
-	for (size_t i = 0; i < MODEL_ALIASES_MAX && m->aliases[i][0] != '\0'; i++) {
-		other = strcmp(m->aliases[i], m->name) == 0 ? m : model_called(l, star, m->aliases[i]);
-		if (other == NULL)
-			continue;
-		add(l, given->at[conf_key_find(s, SPAN("aliases"))], "%s: The alias %s is a name of %s already.", s->name,
-		    conf_show(span_str(m->aliases[i]), show), conf_show(span_str(other->name), whose));
-		return false;
-	}
-	return true;
+	return names_are_new(l, s, given, m, star, m->aliases, SPAN("aliases"), "alias") &&
+	       names_are_new(l, s, given, m, star, m->adapters, SPAN("adapters"), "adapter");
 }
 
 static int add_model(struct load *l, const struct conf_section *s, const struct conf_node *list,

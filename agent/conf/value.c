@@ -533,13 +533,13 @@ static int part_of(struct span text)
 	return -1;
 }
 
-static int check_model_name(struct span s, char *why, size_t cap)
+static int check_model_name(struct span s, bool star, char *why, size_t cap)
 {
 	if (s.n == 0)
 		return wrong(why, cap, "is empty");
 	if (s.n > PROMPT_NAME_MAX)
 		return wrong(why, cap, "is too long");
-	if (memchr(s.p, '*', s.n) != NULL)
+	if (!star && memchr(s.p, '*', s.n) != NULL)
 		return wrong(why, cap, "has a * in it, which only models.name may");
 	return check_seen(s, why, cap);
 }
@@ -554,7 +554,7 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 		return parse_word(k, text, &word, why, cap);
 	}
 	if (k->type == TYPE_NAMES)
-		return check_model_name(text, why, cap);
+		return check_model_name(text, k->optional, why, cap);
 	if (part_of(text) < 0)
 		return wrong(why, cap, "is no part of a prompt");
 	return 0;

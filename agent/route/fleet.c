@@ -68,8 +68,10 @@ static void take_options(struct pool *p, const struct pool_opts *o)
 
 void fleet_options(struct fleet *f, const struct route_opts *o)
 {
-	for (size_t i = 0; i < f->n_pools; i++)
+	for (size_t i = 0; i < f->n_pools; i++) {
+		f->pools[i]->base_model = 0;
 		take_options(f->pools[i], pool_options_of(o, span_str(f->pools[i]->name)));
+	}
 }
 
 static struct pool *pool_new(const struct route_opts *o, struct span name)

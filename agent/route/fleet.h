@@ -96,6 +96,7 @@ struct pool {
 	msec first_seen, done_seen;	/* last fact of each kind; 0: never */
 	enum fact_step step;		/* as of the last decision */
 	uint64_t requests, picks;
+	uint16_t base_model;		/* adapter.c; of the options that hold */
 	bool imbalanced;
 	uint64_t imbalance_transitions;
 	uint64_t choices, dearer;	/* see struct route_pool_view */

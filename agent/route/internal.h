@@ -33,6 +33,7 @@ struct answered {
 	bool whole;
 };
 
+#define ADAPTERS_NOTED	256	/* a later one takes the place of an earlier: its requests are text until it is named again */
 #define MODELS_WATCHED	64	/* of the configured ones; whether each was asked for */
 #define ANSWERED_MAX	1024	/* a later one takes the place of an earlier, and little is lost */
 
@@ -67,6 +68,7 @@ struct route {
 	msec swept;			/* when servers were last looked through */
 	struct problems problems;	/* but <plain>, an atomic */
 	bool feedless;			/* no log line is expected */
+	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name, at its place; 0: none */
 	uint64_t models_asked;		/* bit i: opts.models[i] was asked for */
 	struct route_stats stats;
 };
@@ -143,6 +145,17 @@ void keep_sweep(struct route *r, msec now);
 const struct model_opts *model_options_of(const struct route_opts *o, struct span model);
 /* What a request that said <asked> means, <m> being its options: of aliases the one name, else <asked>. Points to either. */
 struct span model_name_of(const struct model_opts *m, struct span asked);
+/* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name ------------------ */
+
+/* The lock is held. An engine of <pool> has named it. */
+void adapter_note(struct route *r, struct span pool, struct span name);
+/* The options of the model that <name> is an adapter of: no entry of the options is meant by <name>, an engine of the pool has named
+ * it as an adapter, and the pool's requests, or the options, leave one model with a tokenizer to choose. NULL: none. Takes the
+ * lock only where an engine has named it. */
+const struct model_opts *adapter_base(struct route *r, struct span pool, struct span name);
+/* The lock is held. A request for <m> came to <p>. */
+void adapter_model_met(const struct route *r, struct pool *p, const struct model_opts *m);
+
 /* Ids in a page of it. */
 static inline uint32_t model_block_of(const struct route_opts *o, const struct model_opts *m)
 {

@@ -175,8 +175,10 @@ enum why job_read_prompt(struct route *r, struct job *j)
 	use_heads(r, j);
 	j->lent = j->head != NULL;
 	find_model(j);
-	j->model_opts = model_options_of(j->opts, j->space_model);
-	j->space_model = model_name_of(j->model_opts, j->space_model);
+	if ((j->model_opts = adapter_base(r, j->pool, j->space_model)) == NULL) {
+		j->model_opts = model_options_of(j->opts, j->space_model);
+		j->space_model = model_name_of(j->model_opts, j->space_model);
+	}
 	if (!job_token_pages(r, j))
 		scanned_pages(j);
 	if (!j->refused) {

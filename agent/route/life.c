@@ -188,10 +188,21 @@ static bool name_fits(const char *pattern, struct span name)
 	return *pattern == '\0';
 }
 
+static bool is_adapter(const struct model_opts *m, struct span name)
+{
+	for (size_t i = 0; i < MODEL_ALIASES_MAX && m->adapters[i][0] != '\0'; i++)
+		if (name_fits(m->adapters[i], name))
+			return true;
+	return false;
+}
+
 const struct model_opts *model_options_of(const struct route_opts *o, struct span model)
 {
 	for (size_t i = 0; i < o->n_models; i++)
 		if (is_called(&o->models[i], model))
+			return &o->models[i];
+	for (size_t i = 0; i < o->n_models; i++)
+		if (is_adapter(&o->models[i], model))
 			return &o->models[i];
 	for (size_t i = 0; i < o->n_models; i++)
 		if (strchr(o->models[i].name, '*') != NULL && name_fits(o->models[i].name, model))
@@ -201,7 +212,7 @@ const struct model_opts *model_options_of(const struct route_opts *o, struct spa
 
 struct span model_name_of(const struct model_opts *m, struct span asked)
 {
-	return strchr(m->name, '*') != NULL ? asked : span_str(m->name);
+	return strchr(m->name, '*') != NULL || !is_called(m, asked) ? asked : span_str(m->name);
 }
 
 /* Numbers and floors of the tenants that the options name. */

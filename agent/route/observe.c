@@ -182,8 +182,10 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 		theirs = sum(s->conn, s->queue);
 		capacity = s->engine.capacity;
 		engine_take(&s->engine, e, theirs > s->n_open ? theirs : s->n_open, now, until);
-		for (uint32_t i = 0; i < e->n_adapters; i++)
+		for (uint32_t i = 0; i < e->n_adapters; i++) {
 			s->engine.adapter[i] = adapter_hash(r, span_str(e->adapter[i].name));
+			adapter_note(r, pool, span_str(e->adapter[i].name));
+		}
 		if (s->engine.capacity != capacity)
 			keep_room(r, s);
 	}

@@ -253,6 +253,7 @@ static void choose(struct route *r, struct job *j, struct settling *st)
 	note_regret(j);
 	note_guard(j->pool_seen, c);
 	note_pressure(j);
+	adapter_model_met(r, j->pool_seen, j->model_opts);
 	ledger_room(r, j, st);
 	note_pick(r, j, r->fleet.by_id[s->candidates[c->first].id]);
 }

@@ -81,6 +81,9 @@ enum model_normalizer { NORMALIZER_AUTO, NORMALIZER_NONE, NORMALIZER_NFC };	/* A
 struct model_opts {
 	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
 	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
+	/* LoRA adapters that engines serve as models of their own, with the tokenizer and template of this one: each a name, or with
+	 * "*" as above. "" ends them. They share nothing that is cached. */
+	char adapters[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];
 	struct text_order text_order;
 	enum model_mode mode;
 	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json, tekken.json or a tiktoken rank file */
