@@ -26,7 +26,7 @@ void prompt_void(struct body *b, bool null)
 	r->prompt_rule = r->rule;
 	r->found = r->bad_prompt = false;
 	r->leading = true;
-	r->n_leading = r->n_history = r->n_first = r->shape = 0;
+	r->n_leading = r->n_history = r->n_answer = r->n_first = r->shape = 0;
 	r->message_units = 0;
 	r->batch.kind = KIND_NONE;
 	r->batch.n_items = r->batch.fill = 0;

@@ -175,8 +175,10 @@ static void message_end(struct body *b, bool keep_empty)
 	r->leading = r->leading && leads(b);
 	if (r->leading)
 		r->n_leading = b->prompt.messages.n;
-	if (r->msg.role_seen && r->msg.role == b->h_assistant)
+	if (r->msg.role_seen && r->msg.role == b->h_assistant) {
 		r->n_history = r->msg.start;
+		r->n_answer = b->prompt.messages.n;
+	}
 }
 
 static void content_start(struct body *b, enum json_event ev)
@@ -704,6 +706,7 @@ static void show(struct body *b)
 		message_show(&b->env, &r->msg);
 	p->n_leading = r->n_leading;
 	p->n_history = r->n_history;
+	p->n_answer = r->n_answer;
 	p->n_first = r->n_first;
 	p->shape = (uint16_t)(r->shape | (r->options ? SHAPE_OPTIONS : 0) | (p->mode == PROMPT_TOKENS ? SHAPE_IDS : 0));
 	if (message && r->leading && leads(b))

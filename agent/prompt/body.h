@@ -59,7 +59,7 @@ struct request {
 	uint64_t salt_hash[3];
 	const struct rule *prompt_rule;	/* rule of the key that the messages segment is from */
 	bool found, bad_prompt, leading, tools_open;
-	uint32_t n_leading, n_history, n_first;
+	uint32_t n_leading, n_history, n_answer, n_first;
 	unsigned shape;			/* enum prompt_shape, of the messages */
 	bool options;
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];

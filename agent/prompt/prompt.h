@@ -109,6 +109,7 @@ struct prompt {
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */
+	uint32_t n_answer;		/* pages of <messages> up to the end of the last one of role assistant; 0: none */
 	uint32_t n_first;		/* pages of <messages> before the first one of role assistant; 0: none */
 	uint16_t shape;			/* enum prompt_shape */
 	uint32_t n_history;		/* pages of <messages> before the last one of role assistant; 0: none */

@@ -12,6 +12,7 @@
 #include "agent/route/decisions.h"
 #include "agent/route/density.h"
 #include "agent/route/fleet.h"
+#include "agent/route/grown.h"
 #include "agent/route/ledger.h"
 #include "agent/route/meter.h"
 #include "agent/route/route.h"
@@ -30,6 +31,7 @@ struct answered {
 	uint64_t density;
 	uint32_t exact, text_bytes, block;
 	uint64_t prompt_tokens;
+	struct grown_end end;
 	bool whole;
 };
 
@@ -59,6 +61,7 @@ struct route {
 	struct agree agree;		/* agree_any_off() without the lock */
 	struct answer_size answer_size;
 	struct density density;		/* density_room() without the lock */
+	struct grown_table *grown;	/* NULL: no memory, and no answer is predicted */
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
 	uint64_t n_named;		/* servers there ever were */

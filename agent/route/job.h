@@ -4,6 +4,8 @@
 
 #include "agent/route/internal.h"
 
+#define JOB_GROWN	4	/* bands of a match, the deepest, that are looked at */
+
 struct job {
 	const struct route_opts *opts;
 	struct route_scratch *scratch;
@@ -41,6 +43,11 @@ struct job {
 	int64_t wall_s;
 	struct agree_ref agree;
 	uint64_t density_key;		/* of its model, for struct density; 0: nothing to be compared */
+	const token_id *ids;		/* of its pages, in scratch->words or ->talk; NULL: not one prompt of ids, or the scanner made its pages */
+	size_t n_ids;
+	struct grown_end end;		/* where it ends, for the next turn; .key 0: not known */
+	uint32_t n_grown;
+	struct job_grown { uint32_t depth; uint64_t key; } grown[JOB_GROWN];	/* where a turn before may have ended */
 	bool part;			/* its ids are of a beginning: more stand behind, also when its prompt was seen whole */
 	bool front_unseen;		/* ids of a conversation of which something may still come that goes in front of them */
 	bool refused, unknown;		/* the engine answers it with an error; nobody here knows what its ids are */
@@ -111,6 +118,11 @@ void job_describe(struct route *r, struct job *j, bool with_body);
 /* job_fleet.c, under the route's lock: what the load string says, and who is a candidate. */
 void job_take_load(struct route *r, struct job *j, struct settling *st);
 void job_candidates(struct route *r, struct job *j);
+
+/* job_grown.c: set <end> and <grown>, after the match and the marks. */
+void job_ends(const struct route *r, struct job *j);
+/* The lock is held. Pages that <s> holds after the first <depth>, which are all that the tree says. O(JOB_GROWN). */
+uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
 
 /* job_shared.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
 void job_share(struct route *r, struct job *j);

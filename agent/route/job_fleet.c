@@ -161,12 +161,14 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 	hold_backups(r, j);
 }
 
-static uint32_t usable_depth(const struct job *j, server_id id, uint32_t penalty)
+static uint32_t usable_depth(const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
 {
-	uint32_t depth = index_match_depth(&j->scratch->match, id);
+	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 
 	if (penalty >= PENALTY_DOUBT)
 		return 0;
+	if (depth > 0)
+		depth += job_grown_pages(r, j, s, depth);
 	return depth < j->usable ? depth : j->usable;
 }
 
@@ -299,7 +301,7 @@ void job_candidates(struct route *r, struct job *j)
 			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
 		};
-		take_depth(j, s, usable_depth(j, c->id, penalty), c);
+		take_depth(j, s, usable_depth(r, j, s, penalty), c);
 		from_engine(r, j, &s->engine, &adapters, c);
 		if (busy(p, c) > p->busiest)
 			p->busiest = busy(p, c);

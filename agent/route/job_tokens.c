@@ -205,5 +205,9 @@ bool job_token_pages(struct route *r, struct job *j)
 	j->mode = PROMPT_TOKENS;
 	j->page = page;
 	j->tokens = tokens_of(&ids);
+	if (ids.n_runs <= 1 && ids.left == 0) {
+		j->ids = ids.p;
+		j->n_ids = ids.n;
+	}
 	return true;
 }

@@ -97,7 +97,7 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 {
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
 		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .agree = e->agree, .exact = e->exact,
-		.density = e->density, .text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens,
+		.density = e->density, .text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens, .end = e->end,
 		.whole = true,
 	};
 }
@@ -125,6 +125,13 @@ static void generated(struct server *s, uint64_t prompt_tokens, uint32_t block, 
 	out->at = s->id;
 	out->kept_tokens = kept_of(prompt_tokens, block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
+}
+
+/* For the next turn of its conversation. */
+static void remember_end(struct route *r, const struct server *s, const struct grown_end *end, const struct fact *f,
+			 const struct outcome *out)
+{
+	grown_put(r->grown, end, s->name_hash, out->output_tokens, f->output_tokens > 0);
 }
 
 /* What the engine has counted, where we have counted all of it. */
@@ -163,8 +170,10 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge(r, a->at, v, a->sent, now);
 	learn_count(r, &a->agree, a->exact, f, now);
 	learn_density(r, a->density, a->exact, a->text_bytes, f);
-	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
+	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
 		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->block, out);
+		remember_end(r, r->fleet.by_id[a->at], &a->end, f, out);
+	}
 	a->uid = 0;
 }
 
@@ -271,6 +280,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 	if (f->kind == FACT_DONE && out->confirm)
 		generated(to, e->prompt_tokens, e->block, out);
+	if (f->kind == FACT_DONE && out->confirm)
+		remember_end(r, to, &e->end, f, out);
 	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
 	} else {

@@ -14,6 +14,7 @@
 #include "agent/index/index.h"
 #include "agent/route/agree.h"
 #include "agent/route/fleet.h"
+#include "agent/route/grown.h"
 
 /* Belongs to who commits, and is filled when the entry's claim is settled before it was there. */
 struct ledger_pending {
@@ -41,6 +42,7 @@ struct ledger_entry {
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
 	struct agree_ref agree;
 	uint64_t density;	/* struct density */
+	struct grown_end end;
 	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: they were not, or not all of them */
 	uint32_t text_bytes;	/* of its prompt, where that is text and was seen whole; else 0 */
 	bool answered;		/* its first token was reported */

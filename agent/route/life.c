@@ -44,7 +44,7 @@ void route_defaults(struct route_opts *o)
 }
 
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
-#define OPEN_BYTES	288
+#define OPEN_BYTES	320
 
 _Static_assert(sizeof(struct ledger_entry) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
 
@@ -101,7 +101,7 @@ uint64_t route_budget(const struct route_opts *o)
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
 	       o->segcache_max_bytes +
 	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes() +
-	       shared_table_bytes() + problems_bytes();
+	       shared_table_bytes() + grown_table_bytes() + problems_bytes();
 }
 
 void route_opts_free(struct route_opts *o)
@@ -316,6 +316,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->by_chance = seed != 0;
 	r->marks = marks_table_new();
 	r->shared = shared_table_new();
+	r->grown = grown_table_new();
 	if (ledger_init(&r->ledger) == 0 && problems_init(&r->problems) == 0 && route_opts_copy(&r->opts, o) == 0 &&
 	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0 &&
 	    keep_segments(r, o) == 0) {
@@ -332,6 +333,7 @@ void route_free(struct route *r)
 		return;
 	marks_table_free(r->marks);
 	shared_table_free(r->shared);
+	grown_table_free(r->grown);
 	ledger_fini(&r->ledger);
 	problems_fini(&r->problems);
 	fleet_fini(&r->fleet);

@@ -118,6 +118,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		e->exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
 		agree_meet(&r->agree, j->agree.model, j->model_opts->name, j->now);
 	}
+	e->end = j->end;
 	e->whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
 	if (j->mode == PROMPT_TEXT && !j->cut) {
 		e->density = j->density_key;
@@ -186,6 +187,14 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 		capacity_sent(&s->capacity, r->marks, &sent, j->now);
 }
 
+/* What the tree says, without what was generated. */
+static uint32_t index_depth(const struct job *j, server_id id)
+{
+	uint32_t depth = index_match_depth(&j->scratch->match, id);
+
+	return depth < j->usable ? depth : j->usable;
+}
+
 #define TAIL_TOKENS	512
 
 /* Count a request that branches from a prefix. The next turn of a conversation does not: it goes on where the turn
@@ -211,7 +220,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
 		return;
 	j->to = s->id;
-	note_capacity(r, j, s, c->depth);
+	note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
@@ -372,6 +381,7 @@ static void match(struct route *r, struct job *j)
 	marks_of(&j->scratch->marks, j->space.h[0], j->scratch->pages.p, j->n_pages);
 	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
+	job_ends(r, j);
 	if (p == NULL)
 		return;
 	compare_match(compared(j), &p->rule_lock, &j->asks, j->now, &j->scratch->compare);
