@@ -87,6 +87,8 @@ uint32_t job_grown_pages(const struct route *r, const struct job *j, const struc
 	room = answer_room(j, depth);
 	if (room < grown / 2)		/* thoughts were dropped: the rest follows other text */
 		return 0;
+	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
+		return 0;
 	if (room < grown && (j->mode == PROMPT_TEXT || !g->told))
 		grown = room;
 	return (uint32_t)(grown / j->page_tokens);
