@@ -145,6 +145,15 @@ const struct conf_key conf_keys[] = {
 	{ "index.snapshot_every", TYPE_TIME, CONF(loop.snapshot_every_ms), 0, 168 * HOUR, RESTART,
 	  .help = "How often it is written; 0: only at the end." },
 
+	{ "record.file", TYPE_PATH, CONF(loop.record_file), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File that a recording of the traffic grows in, without text, for kvroutectl sim; empty: none." },
+	{ "record.max_bytes", TYPE_SIZE, CONF(loop.record_max_bytes), 64 * KIB, 64 * GIB, RESTART,
+	  .help = "Size of that file at which the recording ends, or goes on in a new one." },
+	{ "record.rotate", TYPE_BOOL, CONF(loop.record_rotate), 0, 1, RESTART,
+	  .help = "Go on in a new file; the one before is kept as FILE.1." },
+	{ "record.block_tokens", TYPE_INT, CONF(loop.record_block_tokens), 16, 4096, RESTART,
+	  .help = "Tokens that a number of the recording stands for: fewer see more reuse, and take more bytes." },
+
 	{ "segment_cache.max_bytes", TYPE_SIZE, CONF(route.segcache_max_bytes), 0, 64 * GIB, RESTART,
 	  .help = "Memory for token ids of text seen before, taken with the first tokenizer; 0: none." },
 
@@ -317,6 +326,7 @@ const struct conf_section conf_sections[] = {
 	{ "decisions", SHAPE_KEYS, "What kvroutectl why reads." },
 	{ "prompt", SHAPE_KEYS, "Bodies made into pages." },
 	{ "index", SHAPE_KEYS, "Which server holds which pages." },
+	{ "record", SHAPE_KEYS, "Traffic recorded for kvroutectl sim." },
 	{ "segment_cache", SHAPE_KEYS, "Text that was made into token ids before." },
 	{ "heads", SHAPE_KEYS, "Heads remembered for bodies that are cut before model and tools." },
 	{ "slices", SHAPE_KEYS, "Bodies that come in several messages." },

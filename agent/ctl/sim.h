@@ -29,7 +29,8 @@ struct sim_args {
 	enum sim_text text;
 	size_t body_limit;
 	struct sim_opts engines;
-	bool own_haste;
+	bool own_haste, own_engines;
+	struct sim_recorded recorded;	/* what the trace says of itself */
 };
 
 /* 0: go on; else the exit status, negative for a good end. */

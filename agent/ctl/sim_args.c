@@ -15,7 +15,7 @@ static int usage(FILE *to, int status)
 		"  --preset NAME      a rule, or roundrobin, leastconn; may be given several times;\n"
 		"  --preset NAME:KEY=VALUE,...   with keys of \"policy\" set for it\n"
 		"  -f FILE            the agent's configuration\n"
-		"  --engines N        default 8\n"
+		"  --engines N        default: as many as a recording names servers; else 8\n"
 		"  --profile NAME     of the engines: 8b-h100 (default), 8b-h100-bigkv, 70b-tp4, stub\n"
 		"  --kv-tokens N      room in an engine's cache, in place of the profile's\n"
 		"  --slow I:F         engine I, from 0, is F times as fast; may be given several times\n"
@@ -122,7 +122,7 @@ static bool take_option(struct sim_args *a, int c, const char *s)
 	case 'F': return take_facts(s, &a->facts);
 	case 'l': return take_float(s, 0.01, 10, &a->load);
 	case 's': a->own_haste = true; return take_float(s, 1e-3, 1e3, &a->engines.haste);
-	case 'n': ok = take_count(s, 1, SIM_ENGINES_MAX, &n); a->engines.n = (unsigned)n; break;
+	case 'n': ok = take_count(s, 1, SIM_ENGINES_MAX, &n); a->engines.n = (unsigned)n; a->own_engines = true; break;
 	case 'k': ok = take_count(s, 1024, 1u << 28, &n); a->engines.profile.kv_tokens = (uint32_t)n; break;
 	case 'c': ok = take_count(s, 0, (uint64_t)1 << 40, &a->capacity); a->own_capacity = true; break;
 	case 'B': ok = take_count(s, 1, (uint64_t)1 << 40, &n); a->body_limit = n; break;

@@ -50,7 +50,7 @@ static uint32_t block_beside(const char *path)
 	return block;
 }
 
-static int load_trace(const struct sim_args *a, struct sim_trace *t)
+static int load_trace(struct sim_args *a, struct sim_trace *t)
 {
 	struct trace_opts o = { .block = a->block ? a->block : block_beside(a->trace), .limit = a->limit,
 				.keep_stamps = a->keep_stamps };
@@ -63,8 +63,12 @@ static int load_trace(const struct sim_args *a, struct sim_trace *t)
 		return sim_fail(a->trace, strerror(errno));
 	bad = trace_read(t, span_of(text, n), &o, &e);
 	mem_free(text);
-	if (bad == 0)
+	if (bad == 0) {
+		a->recorded = t->recorded;
+		if (!a->own_engines && t->recorded.servers > 0)
+			a->engines.n = t->recorded.servers;
 		return 0;
+	}
 	if (e.line > 0)
 		fprintf(stderr, "kvroutectl: %s:%d: %s\n", a->trace, e.line, e.text);
 	else

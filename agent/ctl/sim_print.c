@@ -84,6 +84,22 @@ static void print_servers(FILE *to, const struct sim_row *r, unsigned seeds, uns
 	}
 }
 
+/* What really happened, beside what was simulated. */
+static void print_recorded(FILE *to, const struct sim_recorded *r)
+{
+	if (r->n > 0)
+		fprintf(to, "recorded: %zu requests at %u servers, %.3f of their tokens believed cached where they went", r->n,
+			r->servers, r->tokens > 0 ? (double)r->cached / (double)r->tokens : 0);
+	if (r->n > 0 && r->n_first > 0)
+		fprintf(to, ", first token after %.3f s, mean of %zu", r->first_s / (double)r->n_first, r->n_first);
+	if (r->n > 0)
+		fputc('\n', to);
+	if (r->failed > 0)
+		fprintf(to, "left out: %zu that were answered with an error\n", r->failed);
+	if (r->unlike > 0)
+		fprintf(to, "left out: %zu with blocks of another size than the first\n", r->unlike);
+}
+
 static void print_table(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows,
 			size_t n)
 {
@@ -100,6 +116,7 @@ static void print_table(FILE *to, const struct sim_args *a, const char *what, co
 		if (none > 0)
 			fprintf(to, "%s named no server for %zu requests\n", rows[i * a->seeds].name, none);
 	}
+	print_recorded(to, &a->recorded);
 	for (size_t i = 0; a->servers && i < n; i++)
 		print_servers(to, &rows[i * a->seeds], a->seeds, a->engines.n, (int)width);
 }

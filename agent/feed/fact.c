@@ -10,6 +10,13 @@ void fact_init(struct fact *f, enum fact_kind kind)
 	};
 }
 
+bool fact_streams(const struct fact *f)
+{
+	static const char want[] = "text/event-stream";
+
+	return f->type.n >= sizeof(want) - 1 && strncasecmp(f->type.p, want, sizeof(want) - 1) == 0;
+}
+
 /* configuration.txt 8.5: the first letter is the event that ended the session, the second its
  * state. 'c' and 's' are timeouts of client and server. "PH" is a response that is not HTTP
  * (measured on 2.6 and 3.2). "PD" may be caused by the client's body and is no evidence against

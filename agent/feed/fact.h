@@ -54,6 +54,9 @@ enum fact_end fact_end_of(struct span ts);
  * Returns false and leaves <v> if there is none, or if it is negative or above FACT_TOKENS_MAX. */
 bool fact_count(struct span s, int64_t *v);
 
+/* Return whether the content type is that of an event stream. */
+bool fact_streams(const struct fact *f);
+
 /* Evidence about a server from one request. NONE if the client closed, if the request ended in
  * HAProxy's queue, if HAProxy ended it, and for errors of the client (4xx other than 429). */
 enum verdict {

@@ -11,6 +11,7 @@
 #include "agent/loop/outgoing.h"
 #include "agent/loop/privileges.h"
 #include "agent/loop/process.h"
+#include "agent/loop/recfile.h"
 #include "agent/loop/sandbox.h"
 #include "agent/loop/secret.h"
 #include "agent/loop/snapfile.h"
@@ -55,6 +56,7 @@ struct agent {
 	struct outgoing outgoing;	/* connections that it lets through */
 	struct token feed_token;
 	struct snapfile snapfile;
+	struct recfile recfile;
 	struct models models;	/* the main thread changes it */
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;

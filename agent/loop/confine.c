@@ -35,12 +35,17 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 		f.snapshot = s->name;
 		f.snapshot_tmp = s->tmp;
 	}
+	if (a->recfile.name[0] != '\0') {
+		f.record_dir = a->recfile.dir_path;
+		f.record = a->recfile.name;
+		f.record_old = a->recfile.old;
+	}
 	f.refused = a->refused != NULL ? &a->refused->opener : NULL;
 	if (opener_start(&a->opener, &f) == 0 ||
 	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "no process can be made that opens files"))
 		return;
 	log_text(&ln, "error", strerror(errno));
-	log_text(&ln, "effect", "reloads and snapshots will fail, unix sockets stay at the end");
+	log_text(&ln, "effect", "reloads, snapshots and the next file of a recording will fail, unix sockets stay at the end");
 	log_text(&ln, "remedy", "raise the limit of processes (ulimit -u, systemd: TasksMax=) and restart");
 	log_end(&ln);
 }

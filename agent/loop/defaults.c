@@ -3,6 +3,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/recfile.h"
 
 static void set(char *to, size_t cap, const char *text)
 {
@@ -31,6 +32,8 @@ void loop_defaults(struct loop_opts *o)
 	spop_conn_defaults(&o->spop_conn);
 	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
 	set(o->models_dir, PATH_CHARS_MAX, "/etc/kvroute/models");
+	o->record_max_bytes = 256u << 20;
+	o->record_block_tokens = 128;
 	o->log_level = LOG_INFO;
 	o->stats_interval_ms = o->engine_interval_ms = 500;
 	o->stats_timeout_ms = o->engine_timeout_ms = 1000;
@@ -55,5 +58,5 @@ size_t loop_peers(const struct loop_opts *o)
 uint64_t loop_budget(const struct loop_opts *o)
 {
 	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES + (uint64_t)o->max_feeds * FEED_BYTES +
-		loop_peers(o) * POLL_BYTES;
+		loop_peers(o) * POLL_BYTES + recfile_budget(o);
 }

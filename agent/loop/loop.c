@@ -24,8 +24,9 @@
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
-/* Opener, two of /proc, snapshot and its directory, a file of a reload, one connection of each kind. */
-#define FDS_OWN			10
+/* Opener, two of /proc, snapshot and its directory, the same of a recording and its next file, a file of a reload, one
+ * connection of each kind. */
+#define FDS_OWN			13
 #define FDS_LOOP		2	/* of each: epoll, and what wakes it */
 #define PATIENCE_NS		10000000
 #define DRAIN_LOOK_NS		10000000
@@ -181,7 +182,7 @@ static int start_threads(struct agent *a, struct side *side, struct err *e)
 	a->n_accepting = a->n_workers;
 	if (a->log_tcp.n == 0 && a->log_udp.n == 0)
 		route_without_feed(a->route);
-	if (side_start(side, e) != 0 || snapfile_start(&a->snapfile, e) != 0)
+	if (side_start(side, e) != 0 || snapfile_start(&a->snapfile, e) != 0 || recfile_start(&a->recfile, e) != 0)
 		return -1;
 	for (i = 0; i < a->n_workers; i++)
 		if (worker_start(a->worker[i], e) != 0)
@@ -240,6 +241,7 @@ static void stop_threads(struct agent *a, struct side *side)
 		worker_join(a->worker[i]);
 	side_stop(side);
 	snapfile_stop(&a->snapfile);
+	recfile_stop(&a->recfile);
 }
 
 static void agent_fini(struct agent *a, struct side *side)
@@ -255,6 +257,7 @@ static void agent_fini(struct agent *a, struct side *side)
 	close_list(&a->log_udp, &a->opener);
 	close_list(&a->metrics, &a->opener);
 	snapfile_close(&a->snapfile);
+	recfile_close(&a->recfile);
 	models_fini(&a->models);
 	confine_end(a);
 }
@@ -572,6 +575,7 @@ static int make_all(struct agent *a, const struct loop_opts *o, const struct rou
 	int rc = -1;
 
 	if (load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 && restore(a, o, kept, e) == 0 &&
+	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
 	    make_workers(a, thread_count(o), e) == 0 && (*side = side_new(a, o, e)) != NULL)
 		rc = 0;
 	route_opts_free(&own);
@@ -598,6 +602,7 @@ static int run(struct agent *a, const struct loop_opts *o, const struct route_op
 	int rc = -1;
 
 	snapfile_init(&a->snapfile, o, ro->index.max_bytes, &a->opener);
+	recfile_init(&a->recfile, o, &a->opener);
 	a->files.statm = a->opener.fd = -1;
 	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 || start(a, o, ro, &kept, &side, e) != 0)
 		goto out;

@@ -53,6 +53,10 @@ struct loop_opts {
 	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
 	char snapshot_file[PATH_CHARS_MAX];	/* default "": what is known ends with the process */
 	msec snapshot_every_ms;			/* default 0: only at the end */
+	char record_file[PATH_CHARS_MAX];	/* default "": traffic is not recorded */
+	uint64_t record_max_bytes;		/* of a file; default 256 MiB */
+	bool record_rotate;			/* then the next file; default false: it ends */
+	uint32_t record_block_tokens;		/* default 128 */
 	char feed_token_file[PATH_CHARS_MAX];	/* default "": log lines need no token */
 	enum log_level log_level;		/* default info */
 	char stats[LISTEN_MAX][ADDR_MAX];	/* HAProxy's stats sockets; default none */

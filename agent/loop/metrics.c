@@ -9,6 +9,7 @@
 #include "agent/loop/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/metrics.h"
+#include "agent/route/traffic.h"
 #include "agent/loop/worker.h"
 
 #define VIEW_TEXT_MAX	(2u << 20)	/* labels of all servers and pools */
@@ -815,6 +816,19 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 		one(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
 }
 
+static void write_record(struct text *t, const struct recfile *f)
+{
+	if (f->queue == NULL)
+		return;
+	one(t, "record_requests_total", COUNTER, "Requests written to the file of record.file.",
+	    (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
+	one(t, "record_dropped_total", COUNTER, "Decisions and facts that were not recorded, as the queue was full.",
+	    (double)traffic_dropped(f->queue));
+	one(t, "record_bytes", GAUGE, "Size of that file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
+	one(t, "traffic_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
+	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
+}
+
 static void write_model_bytes(void *arg, const struct model_figures *v)
 {
 	text_addf(arg, "kvroute_tokenizer_bytes{");
@@ -853,6 +867,7 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 	write_sandbox(t, &from->agent->sandbox);
 	write_refused(t, from->agent->refused);
 	write_snapshot(t, &from->agent->snapfile);
+	write_record(t, &from->agent->recfile);
 	write_models(t, &from->agent->models);
 	write_core(t, from->agent->route);
 	write_servers(t, from->agent);

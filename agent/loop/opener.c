@@ -124,6 +124,11 @@ int opener_snapshot_new(struct opener *o)
 	return ask_fd(o, OPENER_SNAPSHOT_NEW, "");
 }
 
+int opener_record_new(struct opener *o)
+{
+	return ask_fd(o, OPENER_RECORD_NEW, "");
+}
+
 int opener_snapshot_keep(struct opener *o)
 {
 	return ask_done(o, (struct question){ .what = OPENER_SNAPSHOT_KEEP }, "");

@@ -4,7 +4,8 @@
  *      agent, which can open nothing              opener, which reads nothing
  *
  *      a number, what                ---->        opens the configuration | a file beneath models_dir | a new snapshot;
- *                                                 renames the snapshot, or removes it; removes a socket
+ *                                                 renames the snapshot, or removes it; removes a socket;
+ *                                                 renames the recorded traffic and makes a new file for it
  *                                    <----        the number, and an open file, 0, or an errno
  *
  * A filter of system calls cannot tell one path from another, and a file that an editor replaces is
@@ -35,6 +36,8 @@ struct opener_files {
 	const char *models_dir;		/* NULL: none */
 	const char *snapshot_dir;	/* NULL: none */
 	const char *snapshot, *snapshot_tmp;	/* names in it */
+	const char *record_dir;		/* NULL: none */
+	const char *record, *record_old;	/* names in it */
 	const char *socket[OPENER_SOCKETS_MAX];	/* paths */
 	size_t n_sockets;
 	const struct identity *as;	/* what it becomes */
@@ -56,6 +59,8 @@ int opener_open_model(struct opener *o, const char *path);
 /* A new descriptor for writing of the file that is to become the snapshot; an old one of this
  * process goes away. */
 int opener_snapshot_new(struct opener *o);
+/* The same for the recorded traffic: the file that is there becomes <record_old>. */
+int opener_record_new(struct opener *o);
 /* It becomes the snapshot; or goes away. 0 done. */
 int opener_snapshot_keep(struct opener *o);
 int opener_snapshot_drop(struct opener *o);

@@ -16,6 +16,7 @@ struct child {
 	const struct opener_files *f;
 	int from;		/* the agent */
 	int snapshots;		/* the directory, -1: none */
+	int records;		/* the same */
 };
 
 static ssize_t send_reply(int to, struct reply *r, int fd)
@@ -81,6 +82,19 @@ static int snapshot(const struct child *c, uint32_t what)
 	return rc < 0 ? -errno : rc;
 }
 
+static int record_new(const struct child *c)
+{
+	const struct opener_files *f = c->f;
+	int fd;
+
+	if (c->records < 0)
+		return -ENOENT;
+	if (renameat(c->records, f->record, c->records, f->record_old) != 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(c->records, f->record, SANDBOX_NEW_FILE, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
 static int remove_socket(const struct opener_files *f, const char *path, uint64_t dev, uint64_t ino)
 {
 	for (size_t i = 0; i < f->n_sockets; i++)
@@ -110,6 +124,8 @@ static int answer_one(const struct child *c, const struct question *q, size_t n)
 	case OPENER_SNAPSHOT_KEEP:
 	case OPENER_SNAPSHOT_DROP:
 		return snapshot(c, q->what);
+	case OPENER_RECORD_NEW:
+		return record_new(c);
 	case OPENER_SOCKET_REMOVE:
 		return remove_socket(c->f, path, q->dev, q->ino);
 	}
@@ -159,13 +175,14 @@ static void enter_sandbox(const struct child *c)
 {
 	char room[OPENER_SOCKETS_MAX][ADDR_MAX];
 	const char *dir[OPENER_SOCKETS_MAX];
+	const int files[SANDBOX_DIRS] = { c->snapshots, c->records };
 	size_t n = directories(c->f, room, dir);
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	privileges_drop();
-	sandbox_landlock_opener(dir, n, c->snapshots);
+	sandbox_landlock_opener(dir, n, files);
 	if (sandbox_refused_watch(c->f->refused) == 0)
-		sandbox_seccomp_opener(c->from, c->snapshots, n > 0);
+		sandbox_seccomp_opener(c->from, files, n > 0);
 }
 
 /* The signal of the parent's death is forgotten when the user changes, so it comes after that. */
@@ -184,7 +201,7 @@ static void become(const struct identity *as)
 /* Signals to the whole group or by name are the agent's; they are ignored here. */
 _Noreturn void opener_child(int from, const struct opener_files *f)
 {
-	struct child c = { .f = f, .from = from, .snapshots = -1 };
+	struct child c = { .f = f, .from = from, .snapshots = -1, .records = -1 };
 
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
@@ -196,6 +213,8 @@ _Noreturn void opener_child(int from, const struct opener_files *f)
 	close_range((unsigned)from + 1, ~0u, 0);
 	if (f->snapshot_dir != NULL)
 		c.snapshots = open(f->snapshot_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (f->record_dir != NULL)
+		c.records = open(f->record_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (SANDBOX_CAN)
 		enter_sandbox(&c);
 	answer(&c);

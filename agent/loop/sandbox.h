@@ -77,10 +77,11 @@ int sandbox_seccomp(const struct sandbox_opts *o);
 int sandbox_landlock(const struct outgoing *out, int *abi);
 
 /* The same for the opener, which opens for reading, and answers over <agent>. Files may be made
- * (SANDBOX_NEW_FILE), renamed and removed in the open directory <files>, -1: nowhere; and sockets
+ * (SANDBOX_NEW_FILE), renamed and removed in each of the open directories <files>, -1: nowhere; and sockets
  * removed in the <n> directories <dir>. */
-int sandbox_seccomp_opener(int agent, int files, bool sockets);
-int sandbox_landlock_opener(const char *const *dir, size_t n, int files);
+#define SANDBOX_DIRS	2
+int sandbox_seccomp_opener(int agent, const int files[SANDBOX_DIRS], bool sockets);
+int sandbox_landlock_opener(const char *const *dir, size_t n, const int files[SANDBOX_DIRS]);
 
 /* Tries to open and to execute; true: it was refused. */
 bool sandbox_open_refused(void);

@@ -121,14 +121,14 @@ int sandbox_landlock(const struct outgoing *out, int *abi)
 }
 
 /* A directory of sockets that is missing has none. */
-int sandbox_landlock_opener(const char *const *dir, size_t n, int files)
+int sandbox_landlock_opener(const char *const *dir, size_t n, const int files[SANDBOX_DIRS])
 {
 	int version, rules, rc;
 	struct ruleset r;
 
 	if ((rules = begin(FS_READ, &r, &version)) < 0)
 		return errno;
-	rc = allow_files(rules, files);
+	rc = allow_files(rules, files[0]) != 0 || allow_files(rules, files[1]) != 0 ? -1 : 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((rc = allow_removal(rules, dir[i])) != 0 && (errno == ENOENT || errno == ENOTDIR))
 			rc = 0;

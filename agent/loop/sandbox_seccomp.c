@@ -251,17 +251,21 @@ int sandbox_seccomp(const struct sandbox_opts *o)
 	return load(l, sizeof(l) / sizeof(l[0]));
 }
 
-int sandbox_seccomp_opener(int agent, int files, bool sockets)
+#define MAKE_RULES(dir)	{ \
+		CALL2(openat, IS(0, (scmp_datum_t)(dir)), IS(2, SANDBOX_NEW_FILE)), \
+		CALL2(renameat, IS(0, (scmp_datum_t)(dir)), IS(2, (scmp_datum_t)(dir))), \
+		CALL2(unlinkat, IS(0, (scmp_datum_t)(dir)), IS(2, 0)), \
+	}
+
+int sandbox_seccomp_opener(int agent, const int files[SANDBOX_DIRS], bool sockets)
 {
 	const struct rule talk[] = { CALL1(sendmsg, IS(0, (scmp_datum_t)agent)) };
-	const struct rule make[] = {
-		CALL2(openat, IS(0, (scmp_datum_t)files), IS(2, SANDBOX_NEW_FILE)),
-		CALL2(renameat, IS(0, (scmp_datum_t)files), IS(2, (scmp_datum_t)files)),
-		CALL2(unlinkat, IS(0, (scmp_datum_t)files), IS(2, 0)),
-	};
+	const struct rule make[] = MAKE_RULES(files[0]);
+	const struct rule make_too[] = MAKE_RULES(files[1]);
 	const struct rule remove[] = { CALL2(unlinkat, WORD(0, AT_FDCWD), IS(2, 0)) };
 	const struct list l[] = {
-		LIST(opening), LIST(talk), { make, files >= 0 ? sizeof(make) / sizeof(make[0]) : 0 }, { remove, sockets },
+		LIST(opening), LIST(talk), { make, files[0] >= 0 ? sizeof(make) / sizeof(make[0]) : 0 },
+		{ make_too, files[1] >= 0 ? sizeof(make_too) / sizeof(make_too[0]) : 0 }, { remove, sockets },
 	};
 
 	return load(l, sizeof(l) / sizeof(l[0]));

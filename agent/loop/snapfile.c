@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
@@ -48,7 +47,7 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
-	pthread_mutex_init(&s->lock, NULL);
+	nap_init(&s->nap);
 	newfile_clean(s->dir, s->name);
 	return 0;
 }
@@ -214,27 +213,6 @@ static int put(void *arg, const void *bytes, size_t n)
 	return fd_write_all(*(int *)arg, bytes, n);
 }
 
-/* Wait so long, or until the end; true: it is the end. */
-static bool wait_ms(struct snapfile *s, msec ms)
-{
-	struct timespec until;
-	bool stop;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop && pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
-		;
-	stop = s->stop;
-	pthread_mutex_unlock(&s->lock);
-	return stop;
-}
-
 /* 0; -1 with errno, ECANCELED when the end came first. */
 static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_stats *st)
 {
@@ -245,7 +223,7 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	if (w == NULL)
 		return -1;
 	while ((rc = snapshot_write(w, SLICE_NODES)) == 0) {
-		if (!pause || !wait_ms(s, SLICE_PAUSE_MS))
+		if (!pause || !nap_ms(&s->nap, SLICE_PAUSE_MS))
 			continue;
 		errno = ECANCELED;
 		rc = -1;
@@ -341,21 +319,17 @@ static void *snapfile_main(void *arg)
 	struct snapfile *s = arg;
 
 	pthread_setname_np(pthread_self(), "snapshot");
-	while (!wait_ms(s, s->every_ms))
+	while (!nap_ms(&s->nap, s->every_ms))
 		write_now(s, true);
 	return NULL;
 }
 
 int snapfile_start(struct snapfile *s, struct err *e)
 {
-	pthread_condattr_t attr;
 	int rc;
 
 	if (s->dir < 0 || s->every_ms == 0)
 		return 0;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &attr);
 	rc = pthread_create(&s->thread, NULL, snapfile_main, s);
 	if (rc != 0)
 		return err_set(e, "cannot start the thread for snapshots: %s", strerror(rc));
@@ -367,10 +341,7 @@ void snapfile_stop(struct snapfile *s)
 {
 	if (!s->running)
 		return;
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
+	nap_end(&s->nap);
 	pthread_join(s->thread, NULL);
 	s->running = false;
 }

@@ -9,10 +9,9 @@
 #ifndef KVROUTE_LOOP_SNAPFILE_H
 #define KVROUTE_LOOP_SNAPFILE_H
 
-#include <pthread.h>
-
 #include "agent/loop/log.h"
 #include "agent/loop/loop.h"
+#include "agent/loop/nap.h"
 #include "agent/loop/newfile.h"
 #include "agent/loop/opener.h"
 
@@ -26,9 +25,8 @@ struct snapfile {
 	struct route *route;
 	struct log *log;
 	pthread_t thread;
-	pthread_mutex_t lock;		/* guards <stop> */
-	pthread_cond_t wake;
-	bool running, stop;
+	struct nap nap;
+	bool running;
 	/* atomics: */
 	uint64_t written, failed, bytes;	/* files; of the last one */
 	uint64_t loaded_pages;

@@ -15,6 +15,7 @@
 #include "agent/route/grown.h"
 #include "agent/route/ledger.h"
 #include "agent/route/meter.h"
+#include "agent/route/traffic.h"
 #include "agent/route/route.h"
 #include "agent/route/shared.h"
 #include "agent/route/slices.h"
@@ -45,6 +46,7 @@ struct route {
 	struct heads *heads;		/* locks itself */
 	struct slices slices;		/* locks itself */
 	struct decisions *decisions;	/* locks itself; NULL: none are kept */
+	struct traffic *traffic;		/* borrowed; locks itself; NULL: nothing is recorded */
 
 	pthread_rwlock_t opts_lock;	/* guards <opts>, <tenants> and the pointer <segments>; held for reading while a request is decided */
 	struct route_opts opts;
@@ -181,6 +183,7 @@ struct route_scratch {
 	struct compare_scratch compare;
 	struct decision decision;
 	uint32_t blocks[DECISION_BLOCKS_MAX];
+	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
 };
 
 #endif

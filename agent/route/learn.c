@@ -14,6 +14,7 @@
  * teaches that once, whichever fact comes first. A fact for a uid that is not open changes
  * nothing but a counter: log lines may come twice, late, or for requests that were never ours. */
 #include "agent/route/attached.h"
+#include "agent/route/traffic_in.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
 #define LATE_MS		1000	/* its log line may still be on its way */
@@ -28,16 +29,9 @@ static bool served(const struct fact *f)
 	return f->status >= 200 && f->status < 300 && !of_haproxy(f->server);
 }
 
-static bool is_stream(struct span type)
-{
-	static const char want[] = "text/event-stream";
-
-	return type.n >= sizeof(want) - 1 && strncasecmp(type.p, want, sizeof(want) - 1) == 0;
-}
-
 static bool first_token(const struct fact *f)
 {
-	return f->kind == FACT_FIRST && served(f) && is_stream(f->type);
+	return f->kind == FACT_FIRST && served(f) && fact_streams(f);
 }
 
 static void note_time(struct pool *p, const struct fact *f, msec now)
@@ -303,6 +297,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	pthread_rwlock_unlock(&r->opts_lock);
 	if (f->uid.n > 0)
 		decisions_learn(r->decisions, route_uid(r, f->uid), f, out.output_tokens, now);
+	traffic_fact(r, f, out.output_tokens, now);
 	if (out.claim != 0 && !out.confirm)
 		index_cancel(r->index, out.claim);
 	else if (out.claim != 0 && out.moved_to != SERVER_NONE)

@@ -8,6 +8,7 @@
 #include "agent/base/mem.h"
 #include "agent/route/attached.h"
 #include "agent/route/explain.h"
+#include "agent/route/traffic_in.h"
 
 static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)
 {
@@ -466,6 +467,7 @@ static void decide(struct route *r, struct job *j, const struct route_request *q
 	commit(r, j);
 	settle(r, &st, j->now);
 	explain(r, j, q, a);
+	traffic_job(r, j);
 }
 
 void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,

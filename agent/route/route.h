@@ -378,6 +378,10 @@ struct route_compare_view {
 
 void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg);
 
+/* Where decisions and facts are recorded to; before any thread decides. <to> must live until the route does not. */
+struct traffic;
+void route_traffic(struct route *r, struct traffic *to);
+
 /* The last decisions. NULL: none are kept. decisions.h; they lock themselves. */
 struct decisions;
 struct decisions *route_decisions(struct route *r);

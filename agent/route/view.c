@@ -208,6 +208,11 @@ void route_each_compared(struct route *r, void (*fn)(void *arg, const struct rou
 	pthread_mutex_unlock(&r->lock);
 }
 
+void route_traffic(struct route *r, struct traffic *to)
+{
+	r->traffic = to;
+}
+
 struct decisions *route_decisions(struct route *r)
 {
 	return r->decisions;

@@ -5,7 +5,11 @@
  * a line, as the Mooncake traces are published: milliseconds, tokens, and an id for each block of the
  * prompt that stands for all of the prompt up to the end of that block. A line may have a "session", a
  * string or a number; without, sessions are guessed from prompts that go on where others ended.
- * Ids become small numbers here, in the order they come. */
+ * Ids become small numbers here, in the order they come.
+ *
+ * What an agent recorded (record.file, agent/route/traffic_text.h) has more fields: the block's size, so that nobody has to
+ * say it, and what became of the request. Its failures are left out, and what has blocks of another size than the
+ * first line's: prompts that are counted in unlike pages cannot be compared. */
 #ifndef KVROUTE_SIM_TRACE_H
 #define KVROUTE_SIM_TRACE_H
 
@@ -16,6 +20,7 @@
 #define SIM_BLOCK_MAX		65536u
 #define SIM_TOKENS_MAX		(1u << 24)	/* of a prompt, of an answer */
 #define SIM_REQUESTS_MAX	(1u << 24)
+#define SIM_SERVERS_MAX		256u		/* of those that a recording names, that are counted */
 #define SIM_ALONE	UINT32_MAX
 #define SIM_IDS_MAX		(1u << 30)	/* of all prompts together */
 
@@ -38,10 +43,18 @@ struct sim_trace {
 	size_t n_ids, cap_ids;
 	uint32_t n_blocks;	/* ids are below it */
 	uint32_t block;		/* tokens */
+	struct sim_recorded {
+		size_t n;		/* requests with what an agent recorded; 0: the trace is none of its */
+		uint32_t servers;	/* that were named */
+		uint64_t tokens, cached;	/* of their prompts; of these believed to be cached where they went */
+		size_t n_first;		/* whose first token was reported, */
+		double first_s;		/* and the seconds to these, together */
+		size_t failed, unlike;	/* left out: answered with an error; blocks of another size */
+	} recorded;
 };
 
 struct trace_opts {
-	uint32_t block;		/* 0: SIM_BLOCK_DEFAULT */
+	uint32_t block;		/* 0: as the first line says; SIM_BLOCK_DEFAULT if it does not */
 	size_t limit;		/* the first so many requests; 0: all */
 	bool keep_stamps;	/* of requests with the same timestamp: do not spread them to the next one */
 };

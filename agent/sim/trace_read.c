@@ -1,7 +1,7 @@
 /* trace_read.c - JSON lines to a trace.
  *
- * A line is read by what it has: "hash_ids" makes it a request of a published trace. Another kind of line
- * gets a field table of its own here, and a function that adds what it says. */
+ * A line is read by what it has: "hash_ids" makes it a request of a published trace, "cached" one that an agent
+ * recorded. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,11 +15,12 @@
 #define STAMP_MAX	1e15		/* ms */
 #define SPREAD_MAX_S	5.0		/* a pause behind requests of one timestamp counts for no more */
 
-enum field { F_OTHER, F_STAMP, F_IN, F_OUT, F_IDS, F_SESSION, F_BLOCK, F_COUNT };
+enum field { F_OTHER, F_STAMP, F_IN, F_OUT, F_IDS, F_SESSION, F_BLOCK, F_CACHED, F_FIRST, F_STATUS, F_SERVER, F_COUNT };
 
 static const char *const field_name[F_COUNT] = {
 	[F_STAMP] = "timestamp", [F_IN] = "input_length", [F_OUT] = "output_length", [F_IDS] = "hash_ids",
 	[F_SESSION] = "session", [F_BLOCK] = "block_size",
+	[F_CACHED] = "cached", [F_FIRST] = "first_ms", [F_STATUS] = "status", [F_SERVER] = "server",
 };
 
 /* ---- one line ------------------------------------------------------------------------------- */
@@ -27,8 +28,8 @@ static const char *const field_name[F_COUNT] = {
 struct line {
 	enum field field;
 	unsigned seen;			/* 1 << field */
-	double stamp, in, out, block;
-	uint64_t session;
+	double number[F_COUNT];		/* of fields that are numbers */
+	uint64_t session, server;
 	uint64_t *ids;
 	size_t n_ids, cap_ids;
 	uint64_t hash;			/* of the string that comes in parts */
@@ -63,9 +64,9 @@ static void take_name(struct line *l, const struct json *j, uint64_t name)
 {
 	if (l->field == F_IDS && j->depth == 2) {
 		take_id(l, name);
-	} else if (l->field == F_SESSION && j->depth == 1) {
-		l->session = name;
-		l->seen |= 1u << F_SESSION;
+	} else if ((l->field == F_SESSION || l->field == F_SERVER) && j->depth == 1) {
+		*(l->field == F_SESSION ? &l->session : &l->server) = name;
+		l->seen |= 1u << l->field;
 	}
 }
 
@@ -75,17 +76,23 @@ static void hash_more(struct line *l, struct span text)
 		l->hash = (l->hash ^ (uint8_t)text.p[i]) * 0x100000001b3ull;
 }
 
+static bool is_number(enum field f)
+{
+	const unsigned numbers = 1u << F_STAMP | 1u << F_IN | 1u << F_OUT | 1u << F_BLOCK | 1u << F_CACHED |
+				 1u << F_FIRST | 1u << F_STATUS;
+
+	return (numbers >> f & 1) != 0;
+}
+
 static void take_number(struct line *l, const struct json *j, struct span text)
 {
 	char copy[JSON_NUMBER_MAX + 1];
-	double *to = l->field == F_STAMP ? &l->stamp : l->field == F_IN ? &l->in :
-		     l->field == F_OUT ? &l->out : l->field == F_BLOCK ? &l->block : NULL;
 	int64_t v;
 
-	if (to != NULL && j->depth == 1) {
+	if (is_number(l->field) && j->depth == 1) {
 		memcpy(copy, text.p, text.n);
 		copy[text.n] = '\0';
-		*to = strtod(copy, NULL);
+		l->number[l->field] = strtod(copy, NULL);
 		l->seen |= 1u << l->field;
 	} else if (num_parse(text, &v)) {
 		take_name(l, j, (uint64_t)v);
@@ -140,13 +147,21 @@ static bool line_scan(struct line *l, struct span text)
 	return l->why == NULL;
 }
 
+/* 0: it does not say, or nonsense. */
+static uint32_t block_of(const struct line *l)
+{
+	double b = l->number[F_BLOCK];
+
+	return b >= 1 && b <= SIM_BLOCK_MAX ? (uint32_t)b : 0;
+}
+
 uint32_t trace_block_of(struct span meta)
 {
 	struct line l = { 0 };
-	double b = line_scan(&l, meta) && (l.seen & 1u << F_BLOCK) ? l.block : 0;
+	bool ok = line_scan(&l, meta);
 
 	mem_free(l.ids);
-	return b >= 1 && b <= SIM_BLOCK_MAX ? (uint32_t)b : 0;
+	return ok ? block_of(&l) : 0;
 }
 
 /* ---- names to small numbers ------------------------------------------------------------------- */
@@ -221,6 +236,8 @@ struct reader {
 	uint32_t *last;		/* by block: the last request it was in, + 1 */
 	size_t cap_last;
 	bool has_sessions;
+	bool own_block;		/* its size was said, or is that of the first line that says one */
+	struct names servers;
 };
 
 static bool is_length(double v)
@@ -235,11 +252,11 @@ static const char *line_wrong(const struct reader *rd)
 
 	if ((l->seen & all) != all)
 		return "it needs timestamp, input_length, output_length and hash_ids";
-	if (!(l->stamp >= 0 && l->stamp <= STAMP_MAX))
+	if (!(l->number[F_STAMP] >= 0 && l->number[F_STAMP] <= STAMP_MAX))
 		return "timestamp has to be milliseconds from 0 on";
-	if (!is_length(l->in) || !is_length(l->out))
+	if (!is_length(l->number[F_IN]) || !is_length(l->number[F_OUT]))
 		return "input_length and output_length have to be tokens, 16777216 at most";
-	if (l->n_ids > 2 * ((size_t)l->in / rd->t->block + 1) + 8)
+	if (l->n_ids > 2 * ((size_t)l->number[F_IN] / rd->t->block + 1) + 8)
 		return "there are far more hash_ids than input_length has blocks: say --block";
 	return NULL;
 }
@@ -282,20 +299,70 @@ static const char *number_ids(struct reader *rd)
 	return NULL;
 }
 
+static uint32_t at_least_1(double v)
+{
+	return v >= 1 ? (uint32_t)v : 1;
+}
+
+/* False: no memory. */
+static bool note_recorded(struct reader *rd)
+{
+	struct sim_recorded *r = &rd->t->recorded;
+	const struct line *l = &rd->line;
+
+	if (!(l->seen & 1u << F_CACHED))
+		return true;
+	r->n++;
+	r->tokens += (uint64_t)l->number[F_IN];
+	if (l->number[F_CACHED] > 0 && l->number[F_CACHED] <= l->number[F_IN])
+		r->cached += (uint64_t)l->number[F_CACHED];
+	if (l->seen & 1u << F_FIRST && l->number[F_FIRST] >= 0 && l->number[F_FIRST] <= STAMP_MAX) {
+		r->n_first++;
+		r->first_s += l->number[F_FIRST] / 1000;
+	}
+	if (l->seen & 1u << F_SERVER && rd->servers.n < SIM_SERVERS_MAX && names_number(&rd->servers, l->server) < 0)
+		return false;
+	r->servers = (uint32_t)rd->servers.n;
+	return true;
+}
+
+/* Whether a line that an agent recorded is to be left out; the first that says it sets the block's size. */
+static bool leave_out(struct reader *rd)
+{
+	const struct line *l = &rd->line;
+	uint32_t block = block_of(l);
+
+	if (l->number[F_STATUS] >= 300) {
+		rd->t->recorded.failed++;
+		return true;
+	}
+	if (block == 0 || rd->t->block == block)
+		return false;
+	if (!rd->own_block && rd->t->n == 0) {
+		rd->t->block = block;
+		return false;
+	}
+	rd->t->recorded.unlike++;
+	return true;
+}
+
 static const char *add_request(struct reader *rd)
 {
 	const struct line *l = &rd->line;
-	const char *why = line_wrong(rd);
+	const char *why;
 	int64_t session;
 
+	if (leave_out(rd))
+		return NULL;
+	why = line_wrong(rd);
 	if (why != NULL || (why = number_ids(rd)) != NULL)
 		return why;
 	rd->has_sessions |= (l->seen & 1u << F_SESSION) != 0;
 	session = names_number(&rd->sessions, l->seen & 1u << F_SESSION ? l->session : mix(~(uint64_t)rd->t->n));
-	if (session < 0)
+	if (session < 0 || !note_recorded(rd))
 		return "there is not enough memory";
-	if (trace_add(rd->t, l->stamp / 1000, l->in >= 1 ? (uint32_t)l->in : 1,
-		      l->out >= 1 ? (uint32_t)l->out : 1, rd->ids, l->n_ids, (uint32_t)session) < 0)
+	if (trace_add(rd->t, l->number[F_STAMP] / 1000, at_least_1(l->number[F_IN]), at_least_1(l->number[F_OUT]),
+		      rd->ids, l->n_ids, (uint32_t)session) < 0)
 		return "there is not enough memory, or the trace is beyond all bounds";
 	return NULL;
 }
@@ -399,7 +466,7 @@ static const char *take_lines(struct reader *rd, struct span text, int *line)
 
 int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o, struct err *e)
 {
-	struct reader rd = { .t = t };
+	struct reader rd = { .t = t, .own_block = o->block != 0 };
 	const char *why;
 	int line;
 
@@ -416,6 +483,7 @@ int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o
 	mem_free(rd.last);
 	names_free(&rd.blocks);
 	names_free(&rd.sessions);
+	names_free(&rd.servers);
 	if (why == NULL)
 		return 0;
 	trace_free(t);

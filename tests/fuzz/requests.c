@@ -10,6 +10,7 @@ static void check_taken(const struct sim_trace *t)
 		const struct sim_request *r = &t->r[i];
 
 		must(i == 0 || r->at >= t->r[i - 1].at);
+		must(t->recorded.cached <= t->recorded.tokens && t->recorded.servers <= SIM_SERVERS_MAX);
 		must(r->n_in >= 1 && r->n_out >= 1 && r->n_in <= SIM_TOKENS_MAX && r->n_out <= SIM_TOKENS_MAX);
 		must(r->first + (size_t)r->n_ids <= t->n_ids && r->n_full <= r->n_ids);
 		must(r->max_hit <= r->n_full && (uint64_t)r->max_hit * t->block < r->n_in);
@@ -57,8 +58,8 @@ static void check_same(const struct sim_trace *a, const struct sim_trace *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct trace_opts o = { .block = size & 1 ? 512 : 16, .keep_stamps = size & 2, .limit = size & 4 ? 3 : 0 };
-	const struct trace_opts plain = { .block = o.block, .keep_stamps = true };
+	struct trace_opts o = { .block = size & 8 ? 0 : size & 1 ? 512 : 16, .keep_stamps = size & 2, .limit = size & 4 ? 3 : 0 };
+	struct trace_opts plain = { .keep_stamps = true };
 	char *copy = exact(data, size);
 	struct span text = span_of(copy, size);
 	struct trace again = { 0 };
@@ -70,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_refused(&e, &a, text);
 	} else {
 		check_taken(&a);
+		plain.block = a.block;
 		write_again(&a, &again);
 		must(trace_read(&b, span_of(again.p, again.n), &plain, &e) == 0);
 		check_same(&a, &b);

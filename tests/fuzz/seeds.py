@@ -195,6 +195,11 @@ def requests():
     plain = line % (b"0", b"1300", b"5", b"1, 2, 3") + line % (b"0", b"1024", b"1", b"1, 2") + line % (b"2500.5", b"40", b"9", b"4")
     put("requests", plain)
     put("requests", b" " + plain.replace(b"}", b', "session": "a\\u00e4"}', 1).replace(b"4]", b'"x", -7, 1e3, "%s"]' % LONG[:90]), keep=True)
+    more = b', "block_size": %s, "cached": 512, "first_ms": 80, "total_ms": 90, "status": %s, "server": "16c39061"}\n'
+    recorded = b"".join(line.replace(b"}\n", more) % (b"%d" % i, b"1300", b"5", b"1, 2, %d" % (3 + i), block, status)
+                        for i, (block, status) in enumerate([(b"256", b"200"), (b"256", b"503"), (b"528", b"200"), (b"256", b"200")]))
+    for i in range(16):     # options are taken from the length
+        put("requests", recorded + b" " * i, keep=True)
     put("requests", b"\n\r\n" + plain.replace(b"}", b', "session": 7, "more": {"hash_ids": [1, [2]], "timestamp": 3}}'))
     for bad in (line % (b"-1", b"1", b"1", b""), line % (b"1", b"1.5", b"1", b""), line % (b"1", b"99999999999", b"1", b""),
                 line % (b"1", b"300", b"1", b"1, 2, 1"), line % (b"1", b"1", b"1", b"1,2,3,4,5,6,7,8,9,10,11,12"), b"{}", b"[1]", b"x", b"\n \t\n"):

@@ -522,6 +522,47 @@ def rules_are_compared_then_changed():
         equal(f.chat(next_turn(talk, one, "end")).why, "cached", "what is known after two changes")
 
 
+RECORDED_BLOCK = 64
+
+
+@story
+def recorded_traffic_is_simulated():
+    """What was recorded is replayed: as much is found cached as the agent saw, within a block a request."""
+    f = Fleet(engines=3)
+    path = os.path.join(f.folder, "traffic.jsonl")
+    f.agent_conf = "record: {file: %s, block_tokens: %d}" % (path, RECORDED_BLOCK)
+    with f:
+        for c in range(6):
+            talk = [{"role": "system", "content": text("records %d" % (c % 2), 3000)}, user(text("record %d" % c, 1500))]
+            for turn in range(4):
+                a = f.chat(talk, stream=turn % 2 == 0)
+                equal(a.status, 200, "status of turn %d" % turn)
+                talk = next_turn(talk, a, "record %d %d" % (c, turn))
+        equal(f.chat([user("x")], model="stub", headers={"x-uid": "last"}).status, 200, "status of the last")
+        m = f.metrics()
+        equal(f.end("agent"), 0, "exit status")
+        with open(path) as lines:
+            requests = [json.loads(line) for line in lines]
+        equal(os.stat(path).st_mode & 0o7777, 0o600, "mode of the file")
+        equal(len(requests), 25, "requests recorded")
+        equal({r["block_size"] for r in requests}, {RECORDED_BLOCK}, "sizes of blocks")
+        equal(len({r["server"] for r in requests}), 3, "servers")
+        check(all(r["status"] == 200 and r["total_ms"] >= 0 for r in requests), "an end is not there: %r" % requests)
+        tokens, cached = sum(r["input_length"] for r in requests), sum(r["cached"] for r in requests)
+        seen = m["kvroute_hit_tokens_total"] / m["kvroute_prompt_tokens_total"]
+        out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "sim", path, "--speed", "1", "--first", "100", "--json", "--preset", "cost",
+                              "--preset", "roundrobin"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        hit = {r["policy"]: r["hit"] for r in map(json.loads, out.splitlines())}
+        engines = {json.loads(line)["engines"] for line in out.splitlines()}
+        bound = RECORDED_BLOCK * len(requests) / tokens
+        print("      of %d tokens cached: the agent saw %.3f, recorded %.3f, simulated %.3f, with round robin %.3f; a block a request is %.3f"
+              % (tokens, seen, cached / tokens, hit["cost"], hit["roundrobin"], bound))
+        equal(engines, {3}, "engines simulated")
+        check(abs(cached / tokens - seen) < 0.01, "the recording and the metrics differ")
+        check(cached / tokens - bound - 0.05 < hit["cost"] < cached / tokens + 0.05, "simulated and seen differ")
+        check(hit["roundrobin"] < hit["cost"] - 0.1, "round robin finds as much")
+
+
 @story
 def reload_names_every_mistake():
     """Up to ten, with their places; then how many more."""

@@ -4,7 +4,7 @@
 Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a real HAProxy and by hand, at
 log level debug; once with models in text mode, once with tokenizers and a chat template. Then they are searched for: in the log, in
 all that the agent sent over its sockets (as many bytes as it says it sent), in every page of its HTTP listener, in kvroutectl's
-output, in files, in its environment; and in all memory it may write to, where nothing of them may be left 2 s after the last request:
+output, in files (one of them a recording of the traffic), in its environment; and in all memory it may write to, where nothing of them may be left 2 s after the last request:
 no text, and no run of token ids, neither those that a client sent nor those that the words became. The segment cache is no
 exception: it keeps ids in a form that only the text itself opens.
 """
@@ -51,6 +51,7 @@ def id_runs():
 NEEDLES["runs"] = list(id_runs())
 COMMON = NEEDLES["runs"] + [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"), b"191377"] + NEEDLES["ids"][-5:]     # one of these is in each of them
 CASES = []
+RECORDING = "traffic.jsonl"
 
 
 def case(f):
@@ -279,8 +280,10 @@ CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 
 
 @case
 def no_prompt_leaves_the_agent():
-    with Tapped(agent_conf=CONF) as f:
-        nothing_leaves(f, ["key"])
+    f = Tapped(agent_conf=CONF)
+    f.agent_conf += "\nrecord: {file: %s, block_tokens: 16}" % os.path.join(f.folder, RECORDING)
+    with f:
+        nothing_leaves(f, ["key", RECORDING])
 
 
 def with_models(f):
@@ -335,7 +338,7 @@ def nothing_leaves(f, made):
     with open(os.path.join(f.folder, "key"), "rb") as k:
         places["the key file"] = k.read()
     held = open_files(f.pid)
-    equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/agent\.log$", h)], [], "other files it has open")
+    equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/(agent\.log|" + re.escape(RECORDING) + ")$", h)], [], "other files it has open")
     equal({where: hits(what) for where, what in places.items() if hits(what)}, {}, "words found")
     in_memory(f)
     if "models" in made:
@@ -346,6 +349,13 @@ def nothing_leaves(f, made):
         model_is_dropped(f)
     equal(f.end("agent"), 0, "exit status")
     equal(hits(f.log()), {}, "words in the log at the end")
+    if RECORDING in made:
+        with open(os.path.join(f.folder, RECORDING), "rb") as r:
+            lines = r.read()
+        shown = sum('"hash_ids":[1' in json.dumps(json.loads(line), separators=(",", ":")) for line in lines.splitlines())
+        print("      %d requests recorded, %d of them begin with the first block" % (lines.count(b"\n"), shown))
+        assert lines.count(b"\n") > 40 and shown > 5, "too little was recorded"
+        equal(hits(lines), {}, "words in the recording")
 
 
 def in_memory(f):

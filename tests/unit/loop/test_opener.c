@@ -68,7 +68,8 @@ static int setup(void **state)
 	if (mkdir(snaps, 0700) != 0)
 		return -1;
 	files = (struct opener_files){ .conf = path, .models_dir = models, .snapshot_dir = snaps, .snapshot = "snap",
-				       .snapshot_tmp = "snap.tmp.1", .socket = { sock_path }, .n_sockets = 1 };
+				       .snapshot_tmp = "snap.tmp.1", .record_dir = snaps, .record = "rec", .record_old = "rec.1",
+				       .socket = { sock_path }, .n_sockets = 1 };
 	if (opener_start(&o, &files) != 0)
 		return -1;
 	return (child = only_child()) > 0 ? 0 : -1;
@@ -210,9 +211,9 @@ static void assert_holds_nothing(void)
 {
 	int tries;
 
-	for (tries = 0; tries < 36000 && fds_of_child() != 2; tries++)
+	for (tries = 0; tries < 36000 && fds_of_child() != 3; tries++)
 		usleep(5000);	/* it may not have closed what it sent yet */
-	assert_int_equal(fds_of_child(), 2);	/* the socket, and the directory of snapshots */
+	assert_int_equal(fds_of_child(), 3);	/* the socket, and the directories of snapshots and of recordings */
 }
 
 /* ---- files of models ------------------------------------------------------------------------------ */
@@ -409,6 +410,35 @@ static void snapshots_are_made(void **state)
 	expect_fd(fd, "secret");
 }
 
+/* Each new file of a recording takes the place of the one before, which becomes the old one. */
+static void recordings_are_made(void **state)
+{
+	static const char *const text[] = { "one", "two", "three" };
+	struct stat st;
+	int fd;
+
+	for (size_t i = 0; i < 3; i++) {
+		fd = opener_record_new(&o);
+		assert_true(fd >= 0);
+		assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_WRONLY);
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_mode & 07777, 0600);
+		assert_int_equal(write(fd, text[i], strlen(text[i])), (ssize_t)strlen(text[i]));
+		close(fd);
+	}
+	expect_fd(open(in_snaps("rec"), O_RDONLY | O_CLOEXEC), "three");
+	expect_fd(open(in_snaps("rec.1"), O_RDONLY | O_CLOEXEC), "two");
+	/* a link is not followed; Landlock lets nobody move it aside */
+	assert_int_equal(unlink(in_snaps("rec")), 0);
+	assert_int_equal(symlink(outside, in_snaps("rec")), 0);
+	fd = opener_record_new(&o);
+	if (fd >= 0) {
+		assert_int_equal(write(fd, "four", 4), 4);
+		close(fd);
+	}
+	expect_fd(open(outside, O_RDONLY | O_CLOEXEC), "secret");
+}
+
 /* The only file that it removes is a socket of the configuration that is the one we made. */
 static void only_our_socket_is_removed(void **state)
 {
@@ -438,7 +468,7 @@ int main(void)
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(opens_what_is_there_now), T(a_pipe_does_not_hold_it), T(signals_do_not_end_it),
-		T(snapshots_are_made), T(only_our_socket_is_removed), T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
+		T(snapshots_are_made), T(recordings_are_made), T(only_our_socket_is_removed), T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
 		T(hanging_is_given_up), T(gone_is_told), T(holds_nothing_else),
 	};
 

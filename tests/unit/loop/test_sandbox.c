@@ -836,27 +836,42 @@ static void the_self_test_sees_what_is_open(void **state)
 	assert_int_equal(WEXITSTATUS(status), WENT_ON);
 }
 
+static const int no_dirs[SANDBOX_DIRS] = { -1, -1 };
+
 static void opener_filter(void)
 {
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], -1, false) != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], no_dirs, false) != 0)
 		_exit(97);
 }
 
 /* With a directory of snapshots and sockets to remove: seccomp alone, and with Landlock. */
 static void opener_filter_files(void)
 {
+	const int dirs[SANDBOX_DIRS] = { w.opened_dir, -1 };
+
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], w.opened_dir, true) != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], dirs, true) != 0)
+		_exit(97);
+}
+
+/* The second directory, that of a recording, without the first. */
+static void opener_filter_second(void)
+{
+	const int dirs[SANDBOX_DIRS] = { -1, w.opened_dir };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], dirs, false) != 0)
 		_exit(97);
 }
 
 static void opener_landlock(void)
 {
 	const char *dirs[] = { w.dir, "/nowhere" };
+	const int files[SANDBOX_DIRS] = { -1, w.opened_dir };
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_landlock_opener(dirs, 2, w.opened_dir) != 0)
+	if (sandbox_landlock_opener(dirs, 2, files) != 0)
 		_exit(97);
 }
 
@@ -920,6 +935,8 @@ static void the_opener_makes_only_snapshots(void **state)
 	if (no_sandbox())
 		skip();
 	assert_int_equal(WEXITSTATUS(in_child(opener_filter_files, make_a_snapshot)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter_second, make_a_snapshot)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(opener_filter, make_a_snapshot)), EPERM);
 	before = refused_read(&refusals->opener);
 	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
 		int is = in_child(opener_filter_files, no[i].try);

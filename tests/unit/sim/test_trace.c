@@ -190,6 +190,40 @@ static void jittered(void **state)
 	trace_free(&again);
 }
 
+#define RECORDED(stamp, in, ids, more)	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
+	"\"hash_ids\":[" ids "]" more "}\n"
+
+/* What an agent recorded says its own block, and what became of it; failures and other blocks are left out. */
+static void a_recording(void **state)
+{
+	const struct trace_opts o = { .keep_stamps = true };
+	struct sim_trace t;
+	struct err e;
+
+	read_ok(&t, RECORDED("0", "100", "1,2,3", ",\"block_size\":32,\"cached\":0,\"first_ms\":500,\"status\":200,\"server\":\"a\"")
+		RECORDED("10", "100", "1,2,3", ",\"block_size\":32,\"cached\":96,\"total_ms\":9,\"server\":\"b\"")
+		RECORDED("20", "100", "1,2,3", ",\"block_size\":32,\"cached\":96,\"status\":503,\"server\":\"c\"")
+		RECORDED("30", "100", "7", ",\"block_size\":64,\"cached\":0,\"server\":\"a\"")
+		RECORDED("40", "100", "1,2,9", ",\"block_size\":32,\"cached\":1e9,\"first_ms\":1500,\"server\":\"a\""), &o);
+	assert_int_equal(t.block, 32);
+	assert_int_equal(t.n, 3);
+	assert_int_equal(t.r[0].max_hit, 3);
+	assert_int_equal(t.r[0].n_out, 1);
+	assert_int_equal(t.recorded.n, 3);
+	assert_int_equal(t.recorded.servers, 2);
+	assert_int_equal(t.recorded.tokens, 300);
+	assert_int_equal(t.recorded.cached, 96);
+	assert_int_equal(t.recorded.n_first, 2);
+	assert_true(t.recorded.first_s == 2);
+	assert_int_equal(t.recorded.failed, 1);
+	assert_int_equal(t.recorded.unlike, 1);
+	trace_free(&t);
+	assert_int_equal(t.recorded.n, 0);
+	/* a size that is said, by an option, stands: here all requests have another one */
+	assert_int_equal(trace_read(&t, span_str(RECORDED("0", "100", "1,2,3", ",\"block_size\":32")), &usual, &e), -1);
+	assert_string_equal(e.text, "there is no request in it");
+}
+
 static void spreads(void **state)
 {
 	double v[] = { 1, 9, 2, 9, 6, 9 };
@@ -211,6 +245,7 @@ int main(void)
 		cmocka_unit_test(every_prefix),
 		cmocka_unit_test(block_sizes),
 		cmocka_unit_test(jittered),
+		cmocka_unit_test(a_recording),
 		cmocka_unit_test(spreads),
 	};
 
