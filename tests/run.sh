@@ -27,6 +27,7 @@ declare -A suite=(
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
 	[spop-check]="python3 tests/it/spop_check.py"
 	[tools]="python3 tests/tools/test_stub_engine.py"
+	[ties]="python3 tests/sim/ties.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
@@ -68,7 +69,7 @@ done
 costly='~asan,fuzz,stories-asan,tsan,clang,compose'
 wait_1=stories,failures,restart,feed,threats,vtc
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,start
-wait_3=socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,conf
+wait_3=socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,ties,conf
 order=(unit "$costly+$wait_1+$wait_2+$wait_3")
 # "make check": a developer's loop.
 check=("unit+ctl,man,conf+vtc")

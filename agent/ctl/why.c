@@ -12,7 +12,7 @@ struct ask {
 	const char *address;
 	unsigned long n;
 	char uid[3 * UID_MAX + 1];	/* %XX each; "": none */
-	bool json;
+	bool json, compare;	/* as the agent says it; its compared rules, not decisions */
 	struct http_answer answer;
 	struct why_reader reader;
 	enum json_state state;
@@ -28,7 +28,8 @@ static int usage(FILE *to, int status)
 		"\n"
 		"  -n N         the last N; default 10\n"
 		"  --uid UID    the one that HAProxy's log names so\n"
-		"  --json       as the agent says it\n");
+		"  --json       as the agent says it\n"
+		"  --compare    in place of decisions: the rules of policy.compare, by what first tokens took\n");
 	return status;
 }
 
@@ -55,7 +56,7 @@ static void take_body(void *arg, const char *p, size_t n)
 
 	if (a->answer.status != 200)
 		fwrite(p, 1, n, stderr);
-	else if (a->json)
+	else if (a->json || a->compare)
 		fwrite(p, 1, n, stdout);
 	else
 		a->state = why_feed(&a->reader, p, n);
@@ -63,7 +64,9 @@ static void take_body(void *arg, const char *p, size_t n)
 
 static void question_of(const struct ask *a, char *path, size_t cap)
 {
-	if (a->uid[0] != '\0')
+	if (a->compare)
+		snprintf(path, cap, "/compare");
+	else if (a->uid[0] != '\0')
 		snprintf(path, cap, "/decisions?uid=%s", a->uid);
 	else
 		snprintf(path, cap, "/decisions?n=%lu", a->n);
@@ -81,9 +84,11 @@ static int ask(struct ask *a)
 		return fail(a, why);
 	if (a->answer.status != 200)
 		return CTL_FAILED;
-	if (!a->json && a->state != JSON_DONE)
+	if (a->json || a->compare)
+		return 0;
+	if (a->state != JSON_DONE)
 		return fail(a, "what it says is no list of decisions");
-	if (!a->json && a->said == 0)
+	if (a->said == 0)
 		return fail(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there was no decision yet");
 	return 0;
 }
@@ -111,6 +116,7 @@ int ctl_why(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "uid", required_argument, NULL, 'u' }, { "json", no_argument, NULL, 'j' },
+		{ "compare", no_argument, NULL, 'c' },
 		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
 	struct ask a = { .address = CTL_ADDRESS, .n = 10, .state = JSON_MORE };
@@ -124,6 +130,7 @@ int ctl_why(int argc, char **argv)
 			break;
 		case 'u': take_uid(&a, optarg); break;
 		case 'j': a.json = true; break;
+		case 'c': a.compare = true; break;
 		case 'h': return usage(stdout, 0);
 		default: return usage(stderr, CTL_USAGE);
 		}

@@ -13,6 +13,7 @@
 #include "agent/loop/admin.h"
 #include "agent/loop/clock.h"
 #include "agent/loop/count.h"
+#include "agent/loop/compare_page.h"
 #include "agent/loop/decisions_page.h"
 #include "agent/loop/http.h"
 #include "agent/loop/stray.h"
@@ -97,7 +98,11 @@ static int begin(struct admin_conn *c, const struct http_request *r)
 					      &c->type);
 		return status == 200 ? 0 : status;
 	}
-	text_addf(&c->body, "not found: there are /metrics, /decisions, /live and /ready\n");
+	if (span_eq(path, SPAN("/compare"))) {
+		compare_page_write(ad->agent->route, &c->body);
+		return c->body.failed ? 500 : 200;
+	}
+	text_addf(&c->body, "not found: there are /metrics, /decisions, /compare, /live and /ready\n");
 	return 404;
 }
 

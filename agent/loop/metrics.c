@@ -540,6 +540,14 @@ static const struct column compare_columns[] = {
 	{ "compare_same_total", COUNTER, "Of them, those for the server that was chosen." },
 	{ "compare_regret_seconds_total", COUNTER, "What its choices cost more than the least cost, by our own estimate." },
 	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers it would have chosen." },
+	{ "compare_same_first_tokens_total", COUNTER, "First tokens that came from the server it would have chosen." },
+	{ "compare_same_first_seconds_total", COUNTER, "What these took." },
+	{ "compare_other_first_tokens_total", COUNTER, "First tokens that came from another server than it would have chosen." },
+	{ "compare_other_first_seconds_total", COUNTER, "What these took." },
+	{ "compare_judged_seconds_total", COUNTER,
+	  "What these would have taken where it would have sent them, by estimates corrected by what was measured." },
+	{ "compare_gain_seconds", GAUGE, "What a request on which it differs would have been faster with it, in the mean; negative: slower." },
+	{ "compare_gain_error_seconds", GAUGE, "Standard error of that." },
 };
 
 static void add_compared(void *arg, const struct route_compare_view *c)
@@ -552,6 +560,13 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 	v->v[1] = (double)c->same;
 	v->v[2] = c->regret_s;
 	v->v[3] = (double)c->hit_tokens;
+	v->v[4] = (double)c->same_as.n;
+	v->v[5] = c->same_as.measured_s;
+	v->v[6] = (double)c->other.n;
+	v->v[7] = c->other.measured_s;
+	v->v[8] = c->other.judged_s;
+	v->v[9] = c->gain_known ? c->gain_s : 0;
+	v->v[10] = c->gain_known ? c->gain_error_s : 0;
 }
 
 static void write_compared(struct text *t, struct route *r)

@@ -15,7 +15,8 @@
  *     look a page.
  *   - A block is a page; part pages are none.
  *   - Models are SCOPES_MAX at most: the one unused longest goes. Eviction goes in steps of SWEEP_STEPS a request.
- *   - Who may not be chosen is not looked at; equals go by load. */
+ *   - Who may not be chosen is not looked at. Of equal holders theirs is the first in the order of a hash set: here the
+ *     one that a hash of the prefix and its name puts first, whatever its load. Equals by load alone go in turn. */
 #include "agent/policy/blocks.h"
 #include "agent/policy/internal.h"
 
@@ -171,7 +172,7 @@ static void gone(void *of_rule, server_id id)
 }
 
 const struct rule rule_block_tracker = {
-	.preset = preset, .choose = longest_where_load_is_well,
+	.preset = preset, .choose = first_longest_where_load_is_well,
 	.memory_new = memory_new, .memory_free = with_blocks_free, .memory_bytes = memory_bytes,
 	.match = match, .sent = sent, .gone = gone,
 };

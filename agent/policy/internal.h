@@ -91,6 +91,8 @@ static inline void nearest_take(struct nearest *n, size_t i, uint64_t far)
 /* A choose(): the longest match in the rule's own memory, when it is more than cache_threshold of what was seen of the
  * prompt and its server's load is below load_factor times the mean, or nobody has any; else the lowest load. */
 void longest_where_load_is_well(void *m, struct rule_job *j);
+/* The same, where of equal holders the authors take the first they meet, whatever its load. */
+void first_longest_where_load_is_well(void *m, struct rule_job *j);
 
 /* The lowest load with its penalty, and the highest without, but never lower. <n> > 0. */
 void balance_range(const struct candidate *c, size_t n, uint32_t *min, uint32_t *max);
@@ -115,6 +117,18 @@ static inline uint64_t scatter(uint64_t h)
 static inline uint64_t rendezvous_far(uint64_t key, const struct candidate *c)
 {
 	return scatter(chain(key, c->name));
+}
+
+/* Where authors keep one holder of a prefix, or take the first that they meet: how far <c>, which holds <tokens> of the
+ * prompt, is from being that one. Of equal holders the nearest is always the same for one prefix, and another for
+ * another. 0 for all, so that ties go by load, if no page of the prompt was seen. */
+static inline uint64_t holder_far(const struct policy_prompt *p, const struct candidate *c, uint64_t tokens)
+{
+	uint64_t depth = p->page_tokens > 0 ? tokens / p->page_tokens : 0;
+
+	if (depth > p->n_pages)
+		depth = p->n_pages;
+	return depth > 0 ? rendezvous_far(chain(p->space, p->pages[depth - 1]), c) : 0;
 }
 
 #endif

@@ -10,12 +10,31 @@ static bool load_is_well(const struct rule_job *j, const struct candidate *c)
 	return sum == 0 || load_with_penalty(c) < j->o->load_factor * sum / (double)j->n;
 }
 
-void longest_where_load_is_well(void *of_rule, struct rule_job *j)
+/* Of those that hold as much as the best one, the one that is met first. */
+static int first_met(const struct rule_job *j, int best)
+{
+	uint64_t nearest = holder_far(j->p, &j->c[best], j->c[best].own), far;
+
+	for (size_t i = 0; i < j->n; i++) {
+		if (!j->c[i].in || j->c[i].own != j->c[best].own)
+			continue;
+		far = holder_far(j->p, &j->c[i], j->c[i].own);
+		if (far < nearest) {
+			nearest = far;
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+static void choose_longest(struct rule_job *j, bool met)
 {
 	struct policy_choice *out = j->out;
 	double prompt = (double)j->p->n_pages * j->p->page_tokens;
 
 	policy_best_two(j->c, j->n, before_by_own, &out->first, &out->second);
+	if (met)
+		out->first = first_met(j, out->first);
 	if (j->c[out->first].own > 0 && (double)j->c[out->first].own > j->o->cache_threshold * prompt) {
 		out->why = WHY_CACHED;
 		if (load_is_well(j, &j->c[out->first])) {
@@ -25,4 +44,14 @@ void longest_where_load_is_well(void *of_rule, struct rule_job *j)
 		out->why = WHY_IMBALANCE;
 	}
 	policy_best_two(j->c, j->n, before_by_load, &out->first, &out->second);
+}
+
+void longest_where_load_is_well(void *m, struct rule_job *j)
+{
+	choose_longest(j, false);
+}
+
+void first_longest_where_load_is_well(void *m, struct rule_job *j)
+{
+	choose_longest(j, true);
 }

@@ -30,7 +30,8 @@
  *                          known to have it come first, until waiting there costs more than that. Nothing
  *                          where nobody is known to have it
  *   cache_aware  imbalanced: least loaded. Otherwise, if matched / prompt length > cache_threshold
- *                and matched >= min_match_tokens: the longest holder, ties by load; else least loaded
+ *                and matched >= min_match_tokens: the longest holder, of equal ones always the same one for a
+ *                prefix; else least loaded
  *   The others stand in kvroute.yaml(5), each with its source, and at the top of its file.
  *
  *   The guard, for cost and cache_aware: imbalanced if and only if max - min > balance_abs_threshold and
@@ -39,7 +40,7 @@
  *   added to a load where min is concerned, and what lies above it, but never to max: a server that
  *   is idle because it fails neither trips the guard, nor is it the one that all others must be near.
  *
- * Ties go to the lower load, then to the server picked longest ago: never all to the first.
+ * Other ties go to the lower load, then to the server picked longest ago: never all to the first.
  *
  * Sources: the cost rule and its constants were found by simulation over three traces and 19 fleets
  * (mean time to first token 1.14 x the best greedy oracle with a first-token report, 1.17 x with an

@@ -6,11 +6,13 @@ struct compared {
 	struct policy_memory *memory;
 	uint64_t choices, same, hit_tokens;
 	double regret_s;
+	struct outcome_rule outcome;
 };
 
 struct compare {
 	unsigned n;
 	struct compared of[COMPARE_MAX];
+	struct outcomes *outcomes;	/* NULL: no memory, and none is judged */
 	struct rng rng;		/* of its own, or the acting rule's chance would depend on who looks on */
 };
 
@@ -30,6 +32,7 @@ static void take_one(struct compared *to, struct compare *old, const struct poli
 		to->same = c->same;
 		to->hit_tokens = c->hit_tokens;
 		to->regret_s = c->regret_s;
+		to->outcome = c->outcome;
 		if (c->o.rule_max_bytes != to->o.rule_max_bytes)
 			continue;
 		to->memory = c->memory;
@@ -48,6 +51,13 @@ void compare_take(struct compare **c, const struct pool_opts *o)
 		take_one(&next->of[next->n++], old, &o->policy, (enum policy_rule)(o->compare[i] - 1));
 	if (next != NULL)
 		rng_init(&next->rng, 1);
+	if (next != NULL && old != NULL) {
+		next->outcomes = old->outcomes;
+		old->outcomes = NULL;
+		outcomes_forget(next->outcomes);
+	} else if (next != NULL) {
+		next->outcomes = outcomes_new();
+	}
 	compare_free(old);
 	*c = next;
 }
@@ -58,6 +68,7 @@ void compare_free(struct compare *c)
 		return;
 	for (unsigned i = 0; i < c->n; i++)
 		policy_memory_free(c->of[i].memory);
+	outcomes_free(c->outcomes);
 	mem_free(c);
 }
 
@@ -132,23 +143,51 @@ static void note(struct compared *c, const struct candidate *its, const struct p
 	};
 }
 
-void compare_choose(struct compare *c, const struct policy_prompt *p,
-		    const struct policy_pressure *pressure, const struct candidate *from, size_t n,
-		    server_id chosen, struct compare_scratch *s)
+/* Without what a request is charged for others' sake. */
+static struct outcome_guess guess_of(const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
 {
+	return (struct outcome_guess){
+		.at = c->id, .waits = c->backlog_s > 0,
+		.s = (float)(c->backlog_s + c->adapter_s + c->kv_s + c->slowness * policy_prefill_s(o, p->tokens, c->cached)),
+	};
+}
+
+void compare_choose(struct compare *c, const struct policy_prompt *p, const struct policy_pressure *pressure,
+		    const struct compare_choice *made, struct compare_scratch *s)
+{
+	const struct candidate *from = made->from, *its;
+	struct outcome_guess taken, guess[COMPARE_MAX];
 	struct policy_choice choice;
-	double least = compare_least(from, n);
+	double least = compare_least(from, made->n);
 
 	s->n = 0;
 	for (unsigned i = 0; c != NULL && i < c->n; i++) {
 		struct compared *one = &c->of[i];
 
-		copy_candidates(s, i, from, n);
-		policy_choose(&one->o, one->memory, p, pressure, &c->rng, s->candidates, n, &choice);
-		if (choice.first >= 0)
-			note(one, candidate_of(from, n, s->candidates[choice.first].id), p, least, chosen,
-			     &s->out[s->n++]);
+		copy_candidates(s, i, from, made->n);
+		policy_choose(&one->o, one->memory, p, pressure, &c->rng, s->candidates, made->n, &choice);
+		guess[i] = (struct outcome_guess){ .at = SERVER_NONE };
+		if (choice.first < 0)
+			continue;
+		its = candidate_of(from, made->n, s->candidates[choice.first].id);
+		guess[i] = guess_of(&one->o, p, its);
+		note(one, its, p, least, made->chosen, &s->out[s->n++]);
 	}
+	if (c == NULL || (its = candidate_of(from, made->n, made->chosen)) == NULL)
+		return;
+	taken = guess_of(&c->of[0].o, p, its);
+	outcomes_expect(c->outcomes, made->uid, made->now, &taken, guess, c->n);
+}
+
+void compare_came(struct compare *c, uint64_t uid, server_id at, msec now, int64_t took_ms)
+{
+	struct outcome_rule *rule[COMPARE_MAX];
+
+	if (c == NULL)
+		return;
+	for (unsigned i = 0; i < c->n; i++)
+		rule[i] = &c->of[i].outcome;
+	outcomes_came(c->outcomes, uid, at, now, took_ms, rule, c->n);
 }
 
 /* ---- its memory ---------------------------------------------------------------------------------- */
@@ -178,6 +217,8 @@ void compare_room(struct compare *c, server_id id, uint64_t tokens)
 
 void compare_gone(struct compare *c, server_id id)
 {
+	if (c != NULL)
+		outcomes_gone(c->outcomes, id);
 	for (unsigned i = 0; c != NULL && i < c->n; i++)
 		policy_gone(c->of[i].memory, id);
 }
@@ -189,6 +230,8 @@ bool compare_view(const struct compare *c, unsigned i, struct route_compare_view
 	*v = (struct route_compare_view){
 		.rule = policy_rule_text(c->of[i].o.rule), .choices = c->of[i].choices, .same = c->of[i].same,
 		.hit_tokens = c->of[i].hit_tokens, .regret_s = c->of[i].regret_s,
+		.same_as = c->of[i].outcome.same, .other = c->of[i].outcome.other, .checked = outcomes_checked(c->outcomes),
 	};
+	v->gain_known = outcomes_gain(c->outcomes, &c->of[i].outcome, &v->gain_s, &v->gain_error_s);
 	return true;
 }

@@ -7,7 +7,9 @@
  * would have been: that is what a simulation is for.
  *
  * Its options are the pool's with the rule's preset over them. Regret is the cost of its server less the
- * least cost over all candidates, in seconds, as the pool's own options have it: the same yardstick for all.
+ * least cost over all candidates, in seconds, as the pool's own options have it: the same yardstick for all. That is
+ * an estimate of the rule that acts, which it judges itself by; what first tokens then really took is held against it,
+ * and against the others' choices, in outcomes.h.
  *
  * Not locked: <lock> of its functions is the pool's rule lock, which guards the memories while a prompt is looked up or
  * entered. Counters and the choice, which looks at no prompt, are under the route's alone, or a long prompt in a
@@ -18,6 +20,7 @@
 #include <pthread.h>
 
 #include "agent/route/decisions.h"
+#include "agent/route/outcomes.h"
 #include "agent/route/route.h"
 
 /* Of one pool; NULL compares nothing. */
@@ -43,10 +46,21 @@ bool compare_wants_answers(const struct compare *c);
 void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, msec now,
 		   struct compare_scratch *s);
 
-/* Behind the choice: <from>, <n> are its candidates with their costs, <chosen> one of them. */
-void compare_choose(struct compare *c, const struct policy_prompt *p,
-		    const struct policy_pressure *pressure, const struct candidate *from, size_t n,
-		    server_id chosen, struct compare_scratch *s);
+/* One choice: of whom, when, and what was chosen of which candidates, whose costs are set. */
+struct compare_choice {
+	uint64_t uid;
+	msec now;
+	const struct candidate *from;
+	size_t n;
+	server_id chosen;
+};
+
+/* After the choice. */
+void compare_choose(struct compare *c, const struct policy_prompt *p, const struct policy_pressure *pressure,
+		    const struct compare_choice *made, struct compare_scratch *s);
+
+/* The first token of <uid> came from <at>, <took_ms> after it was sent there; -1: until <now>. */
+void compare_came(struct compare *c, uint64_t uid, server_id at, msec now, int64_t took_ms);
 
 /* As policy.h has them; the last three with the rule lock held. */
 void compare_sent(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to,

@@ -212,6 +212,15 @@ static void tell_rule(const struct ledger_entry *e, msec now)
 	pthread_mutex_unlock(&p->rule_lock);
 }
 
+/* Where first tokens are not reported, the headers have to do: %Tr of the log line. */
+static void compare_headers(const struct ledger_entry *e, const struct fact *f, msec now)
+{
+	struct pool *p = e->server->pool;
+
+	if (p->step != STEP_FIRST && f->response_ms >= 0)
+		compare_came(p->compare, e->uid, e->server->id, now, f->response_ms);
+}
+
 static void tell_capacity(struct route *r, const struct ledger_entry *e, msec now)
 {
 	struct server *s = e->server;
@@ -228,6 +237,7 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 		e->whole = false;
 		if (out->confirm) {		/* else nobody we know is that fast */
 			tell_rule(e, now);
+			compare_came(e->server->pool->compare, e->uid, e->server->id, now, -1);
 			tell_capacity(r, e, now);
 		}
 		ledger_answered(e, now);
@@ -270,8 +280,10 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		to = NULL;
 	learn_verdict(r, e, f, to, now);
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
-	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0)
+	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0) {
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
+		compare_headers(e, f, now);
+	}
 	if (f->kind == FACT_DONE && out->confirm)
 		generated(to, e->prompt_tokens, e->block, out);
 	if (f->kind == FACT_DONE && out->confirm)

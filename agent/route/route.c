@@ -232,13 +232,15 @@ static void note_regret(struct job *j)
 	struct pool *p = j->pool_seen;
 	const struct candidate *c = j->scratch->candidates;
 	double cost = c[j->choice.first].cost, least = compare_least(c, j->n_candidates);
+	const struct compare_choice made = {
+		.uid = j->uid, .now = j->now, .from = c, .n = j->n_candidates, .chosen = c[j->choice.first].id,
+	};
 
 	j->regret_s = cost > least ? cost - least : 0;
 	p->choices++;
 	p->dearer += j->regret_s > 0;
 	p->regret_s += j->regret_s;
-	compare_choose(compared(j), &j->asks, &j->pressure, c, j->n_candidates, c[j->choice.first].id,
-		       &j->scratch->compare);
+	compare_choose(compared(j), &j->asks, &j->pressure, &made, &j->scratch->compare);
 }
 
 static void choose(struct route *r, struct job *j, struct settling *st)

@@ -14,6 +14,7 @@
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
+#include "agent/route/outcomes.h"
 #include "agent/route/problems.h"
 #include "agent/tok/segcache.h"
 #include "agent/tok/tok.h"
@@ -374,6 +375,10 @@ struct route_compare_view {
 	const char *pool, *rule;
 	uint64_t choices, same, hit_tokens;
 	double regret_s;
+	/* by first tokens that were measured: outcomes.h */
+	struct outcome_sums same_as, other, checked;
+	bool gain_known;
+	double gain_s, gain_error_s;
 };
 
 void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg);

@@ -120,6 +120,53 @@ static void cache_aware_table(void **state)
 	}
 }
 
+/* With <pages> seen of a prompt that servers 0 to 3 hold, with these loads. */
+static struct policy_choice among_holders(enum policy_rule rule, const page_key *pages, const uint32_t *load)
+{
+	struct policy_prompt p = { .tokens = 64, .matched = 64, .pages = pages, .n_pages = 4, .page_tokens = 16, .space = 7 };
+	struct policy_pressure idle = { .wait = 0 };
+	struct candidate c[4];
+	struct policy_choice out;
+	struct policy_opts o;
+	struct seat row[4];
+	struct rng rng;
+
+	policy_defaults(&o);
+	policy_preset(&o, rule);
+	for (size_t i = 0; i < 4; i++)
+		row[i] = (struct seat){ .load = load[i], .cached = 64 };
+	row_of(row, 4, c);
+	rng_init(&rng, 1);
+	policy_choose(&o, NULL, &p, &idle, &rng, c, 4, &out);
+	return out;
+}
+
+/* The publication's match names one holder of a prefix: the same one whatever the loads, and prefixes have different ones. */
+static void one_holder_of_a_prefix(void **state)
+{
+	static const enum policy_rule rules[] = { RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB };
+	static const uint32_t loads[][4] = { { 0, 0, 0, 0 }, { 9, 1, 2, 3 }, { 1, 9, 3, 2 }, { 2, 3, 9, 1 }, { 3, 2, 1, 9 } };
+	unsigned times[4] = { 0 };
+
+	for (unsigned r = 0; r < 2; r++) {
+		for (uint64_t i = 0; i < 200; i++) {
+			page_key pages[4] = { 1, 2, 3, i };
+			int first = among_holders(rules[r], pages, loads[0]).first;
+
+			times[first]++;
+			for (size_t k = 1; k < 5; k++) {
+				struct policy_choice got = among_holders(rules[r], pages, loads[k]);
+
+				assert_int_equal(got.first, first);
+				assert_int_not_equal(got.second, first);
+				assert_int_equal(got.why, WHY_CACHED);
+			}
+		}
+	}
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(times[i] > 60 && times[i] < 140);
+}
+
 /* ---- words -------------------------------------------------------------------------------- */
 
 static void words(void **state)
@@ -184,6 +231,7 @@ int main(void)
 		cmocka_unit_test(guard_is_strict_on_both_sides),
 		cmocka_unit_test(guard_looks_at_all_candidates),
 		cmocka_unit_test(cache_aware_table),
+		cmocka_unit_test(one_holder_of_a_prefix),
 		cmocka_unit_test(words),
 		cmocka_unit_test(a_preset_brings_its_authors_defaults),
 		cmocka_unit_test(defaults_are_those_of_the_header),
