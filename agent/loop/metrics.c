@@ -840,7 +840,7 @@ static void write_record(struct text *t, const struct recfile *f)
 	one(t, "record_dropped_total", COUNTER, "Decisions and facts that were not recorded, as the queue was full.",
 	    (double)traffic_dropped(f->queue));
 	one(t, "record_bytes", GAUGE, "Size of that file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
-	one(t, "traffic_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
+	one(t, "record_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
 	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
 }
 
