@@ -1,4 +1,5 @@
-/* compare_page.h - GET /compare: the compared rules of each pool as a table for people; programs read /metrics. */
+/* compare_page.h - GET /compare: the compared rules of each pool as a table for people; programs
+ * read /metrics. */
 #ifndef KVROUTE_LOOP_COMPARE_PAGE_H
 #define KVROUTE_LOOP_COMPARE_PAGE_H
 

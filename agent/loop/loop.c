@@ -24,8 +24,8 @@
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
-/* Opener, two of /proc, snapshot and its directory, the same of a recording and its next file, a file of a reload, one
- * connection of each kind. */
+/* Opener, two of /proc, snapshot and its directory, the same of a recording and its next file, a
+ * file of a reload, one connection of each kind. */
 #define FDS_OWN			13
 #define FDS_LOOP		2	/* of each: epoll, and what wakes it */
 #define PATIENCE_NS		10000000

@@ -9,7 +9,8 @@
 #include "agent/loop/sandbox.h"
 #include "agent/route/traffic_text.h"
 
-#define HALF_BYTES	(2u << 20)	/* of the queue: 4000 prompts of 16,000 tokens in 128-token blocks */
+/* of the queue: 4000 prompts of 16,000 tokens in 128-token blocks */
+#define HALF_BYTES	(2u << 20)
 #define TAKE_MS		100
 
 uint64_t recfile_budget(const struct loop_opts *o)
@@ -35,7 +36,7 @@ void recfile_init(struct recfile *f, const struct loop_opts *o, struct opener *o
 	slash[slash == f->dir_path] = '\0';
 }
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* -1: errno. */
 static int new_file(struct recfile *f)
@@ -111,7 +112,7 @@ static void put_line(void *arg, const char *line, size_t n)
 	__atomic_fetch_add(&f->lines, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- its life ------------------------------------------------------------------------------------ */
+/* ---- its life -------------------------------------------------------------------------------- */
 
 static int make_queue(struct recfile *f, const struct loop_opts *o, const struct hash_key *key, struct err *e)
 {

@@ -3,10 +3,10 @@
  *      <file>     the one that grows; made at the start and, with rotate, whenever it has max_bytes
  *      <file>.1   the one before it; what stood there is lost
  *
- * A thread of its own takes the queue of traffic.h ten times a second and writes whole lines: a disk that is slow keeps
- * no decision waiting, the queue fills and what does not fit is dropped. In the sandbox the opener makes and renames
- * files. Mode 0600. A write that fails, and the end of max_bytes without rotate, end the recording until the agent is
- * started again; both are logged. */
+ * A thread of its own takes the queue of traffic.h ten times a second and writes whole lines: a
+ * disk that is slow keeps no decision waiting, the queue fills and what does not fit is dropped. In
+ * the sandbox the opener makes and renames files. Mode 0600. A write that fails, and the end of
+ * max_bytes without rotate, end the recording until the agent is started again; both are logged. */
 #ifndef KVROUTE_LOOP_RECFILE_H
 #define KVROUTE_LOOP_RECFILE_H
 
@@ -46,7 +46,8 @@ void recfile_init(struct recfile *f, const struct loop_opts *o, struct opener *o
 int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, const struct hash_key *key,
 		 struct log *log, struct err *e);
 int recfile_start(struct recfile *f, struct err *e);
-void recfile_stop(struct recfile *f);	/* once nobody decides any more: write what is there, also of open requests */
+/* once nobody decides any more: write what is there, also of open requests */
+void recfile_stop(struct recfile *f);
 void recfile_close(struct recfile *f);
 
 #endif

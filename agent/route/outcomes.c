@@ -1,6 +1,7 @@
-/* outcomes.c - a line for each server by least squares, over sums that decay with each request: no history is kept.
- * A ratio would do where estimates are large; a cached prompt at an idle server has an estimate near nothing, and takes
- * what a network and a step of the engine take, which is the line's beginning. */
+/* outcomes.c - a line for each server by least squares, over sums that decay with each request: no
+ * history is kept. A ratio would do where estimates are large; a cached prompt at an idle server
+ * has an estimate near nothing, and takes what a network and a step of the engine take, which is
+ * the line's beginning. */
 #include <math.h>
 
 #include "agent/base/mem.h"
@@ -19,7 +20,8 @@ struct open {
 	uint64_t uid;		/* 0: none */
 	msec at;
 	uint32_t n;
-	struct outcome_guess guess[1 + OUTCOMES_RULES];		/* the first is that of the rule that acts */
+	/* the first is that of the rule that acts */
+	struct outcome_guess guess[1 + OUTCOMES_RULES];
 };
 
 struct outcomes {
@@ -50,7 +52,7 @@ void outcomes_gone(struct outcomes *o, server_id id)
 		memset(o->of[id], 0, sizeof(o->of[id]));
 }
 
-/* ---- what estimates are worth -------------------------------------------------------------------- */
+/* ---- what estimates are worth ---------------------------------------------------------------- */
 
 static void fit_learn(struct fit *f, double x, double y)
 {
@@ -93,7 +95,7 @@ static void sums_add(struct outcome_sums *s, double measured, double judged)
 	s->off_s2 += (measured - judged) * (measured - judged);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void outcomes_expect(struct outcomes *o, uint64_t uid, msec now, const struct outcome_guess *taken,
 		     const struct outcome_guess *rule, unsigned n)
@@ -149,7 +151,7 @@ void outcomes_came(struct outcomes *o, uint64_t uid, server_id at, msec now, int
 	fit_learn(&o->all[known->waits], (double)known->s, measured);
 }
 
-/* ---- what it comes to ----------------------------------------------------------------------------- */
+/* ---- what it comes to ------------------------------------------------------------------------ */
 
 struct outcome_sums outcomes_checked(const struct outcomes *o)
 {

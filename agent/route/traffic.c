@@ -1,5 +1,5 @@
-/* traffic.c - two halves of bytes, each a row of items: a head that says what follows, and that. Items are copied in and
- * out, so alignment does not matter. */
+/* traffic.c - two halves of bytes, each a row of items: a head that says what follows, and that.
+ * Items are copied in and out, so alignment does not matter. */
 #include <pthread.h>
 
 #include "agent/base/mem.h"
@@ -91,7 +91,7 @@ uint32_t traffic_blocks(const struct traffic *r, uint64_t space, const page_key 
 	return k;
 }
 
-/* ---- in ----------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 static void put(struct traffic *r, enum item what, const void *head, size_t n_head, const void *rest, size_t n_rest)
 {
@@ -124,7 +124,7 @@ void traffic_end(struct traffic *r, const struct traffic_ended *e)
 		put(r, ITEM_ENDED, e, sizeof(*e), NULL, 0);
 }
 
-/* ---- out ---------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 static const uint8_t *take_asked(struct traffic *r, const uint8_t *p, const struct traffic_sink *s)
 {

@@ -1,5 +1,6 @@
-/* traffic_text.c - two generations of block numbers, as an exact order of use would cost a link each way for every block
- * of every prompt; and requests that wait, in a ring by age beside a hash table by uid. */
+/* traffic_text.c - two generations of block numbers, as an exact order of use would cost a link
+ * each way for every block of every prompt; and requests that wait, in a ring by age beside a hash
+ * table by uid. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,7 +8,7 @@
 #include "agent/base/mem.h"
 #include "agent/route/traffic_text.h"
 
-/* ---- numbers of blocks --------------------------------------------------------------------------- */
+/* ---- numbers of blocks ----------------------------------------------------------------------- */
 
 struct generation {
 	uint64_t *key;
@@ -114,7 +115,7 @@ static uint32_t number_of(struct traffic_text *t, uint64_t key)
 	return number;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct traffic_text *traffic_text_new(const struct traffic_text_opts *o,
 				    void (*put)(void *arg, const char *line, size_t n), void *arg)
@@ -165,7 +166,7 @@ void traffic_text_secret(struct traffic_text *t, const struct hash_key *secret)
 	t->secret = *secret;
 }
 
-/* ---- a line -------------------------------------------------------------------------------------- */
+/* ---- a line ---------------------------------------------------------------------------------- */
 
 static char *put_number(char *p, const char *field, int64_t v)
 {
@@ -189,7 +190,8 @@ static char *put_ids(char *p, const struct waiting *w)
 static void make_line(struct traffic_text *t, const struct waiting *w)
 {
 	const struct traffic_asked *a = &w->a;
-	int64_t since = a->at > t->start ? a->at - t->start : 0;	/* threads read their clocks before they queue */
+	/* threads read their clocks before they queue */
+	int64_t since = a->at > t->start ? a->at - t->start : 0;
 	char *p = t->line;
 
 	p += sprintf(p, "{\"timestamp\":%" PRId64 ",\"input_length\":%" PRIu64 ",\"output_length\":%u",
@@ -209,7 +211,7 @@ static void make_line(struct traffic_text *t, const struct waiting *w)
 	t->put(t->arg, t->line, (size_t)(p - t->line));
 }
 
-/* ---- those that wait for their end ----------------------------------------------------------------- */
+/* ---- those that wait for their end ----------------------------------------------------------- */
 
 static struct list *bucket_of(struct traffic_text *t, uint64_t uid)
 {

@@ -1,13 +1,15 @@
-/* traffic_text.h - recorded requests as lines of a trace: joined with what became of them, hashes made into numbers.
+/* traffic_text.h - recorded requests as lines of a trace: joined with what became of them, hashes
+ * made into numbers.
  *
  *      {"timestamp":27482,"input_length":6955,"output_length":52,"hash_ids":[1,2,3,9],"block_size":128, ...}
  *
- * A line is made when its request has ended, or when it has waited for TRAFFIC_AGE_MS, or when there is no more room for
- * those that wait; kvroutectl(8) has the fields. A block's number is the place in the order in which blocks were first
- * seen: it tells who started alike and nothing of what. Blocks are kept in two tables of <blocks>/2; when one is full the
- * older is forgotten, and a forgotten block that comes again gets a new number, so that less reuse is seen than there was,
- * never more. Names of servers, pools, models, tenants and sessions are 32 bits of a hash under a secret that
- * traffic_text_secret() sets and that nobody writes. For one thread. */
+ * A line is made when its request has ended, or when it has waited for TRAFFIC_AGE_MS, or when
+ * there is no more room for those that wait; kvroutectl(8) has the fields. A block's number is the
+ * place in the order in which blocks were first seen: it tells who started alike and nothing of
+ * what. Blocks are kept in two tables of <blocks>/2; when one is full the older is forgotten, and a
+ * forgotten block that comes again gets a new number, so that less reuse is seen than there was,
+ * never more. Names of servers, pools, models, tenants and sessions are 32 bits of a hash under a
+ * secret that traffic_text_secret() sets and that nobody writes. For one thread. */
 #ifndef KVROUTE_ROUTE_TRAFFIC_TEXT_H
 #define KVROUTE_ROUTE_TRAFFIC_TEXT_H
 

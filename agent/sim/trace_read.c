@@ -326,7 +326,8 @@ static bool note_recorded(struct reader *rd)
 	return true;
 }
 
-/* Whether a line that an agent recorded is to be left out; the first that says it sets the block's size. */
+/* Whether a line that an agent recorded is to be left out; the first that says it sets the block's
+ * size. */
 static bool leave_out(struct reader *rd)
 {
 	const struct line *l = &rd->line;

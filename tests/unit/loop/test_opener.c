@@ -213,7 +213,8 @@ static void assert_holds_nothing(void)
 
 	for (tries = 0; tries < 36000 && fds_of_child() != 3; tries++)
 		usleep(5000);	/* it may not have closed what it sent yet */
-	assert_int_equal(fds_of_child(), 3);	/* the socket, and the directories of snapshots and of recordings */
+	/* the socket, and the directories of snapshots and of recordings */
+	assert_int_equal(fds_of_child(), 3);
 }
 
 /* ---- files of models ------------------------------------------------------------------------------ */

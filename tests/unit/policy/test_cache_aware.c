@@ -141,7 +141,8 @@ static struct policy_choice among_holders(enum policy_rule rule, const page_key 
 	return out;
 }
 
-/* The publication's match names one holder of a prefix: the same one whatever the loads, and prefixes have different ones. */
+/* The publication's match names one holder of a prefix: the same one whatever the loads, and
+ * prefixes have different ones. */
 static void one_holder_of_a_prefix(void **state)
 {
 	static const enum policy_rule rules[] = { RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB };

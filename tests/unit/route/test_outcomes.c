@@ -16,7 +16,8 @@ static double truth(server_id at, double s)
 
 static uint64_t uids = 1;
 
-/* One request to <at> that the rule would have sent to <rule>, with the same estimate; noise of at most <noise> s. */
+/* One request to <at> that the rule would have sent to <rule>, with the same estimate; noise of at
+ * most <noise> s. */
 static void one(struct outcomes *o, struct rng *rng, server_id at, server_id rule, double s, double noise,
 		struct outcome_rule *r)
 {
@@ -34,7 +35,8 @@ static void learn(struct outcomes *o, struct rng *rng, double noise, struct outc
 		one(o, rng, 1 + (server_id)(i % 2), 1 + (server_id)(i % 2), 0.1 + 0.01 * (i % 40), noise, r);
 }
 
-/* By our own estimate both servers are alike; what was measured tells that server 2 is sooner by the estimate. */
+/* By our own estimate both servers are alike; what was measured tells that server 2 is sooner by
+ * the estimate. */
 static void estimates_are_corrected(void **state)
 {
 	struct outcomes *o = outcomes_new();
@@ -61,7 +63,8 @@ static void estimates_are_corrected(void **state)
 	outcomes_free(o);
 }
 
-/* The truth is within four errors of what is shown, whatever the noise; more requests, a smaller error. */
+/* The truth is within four errors of what is shown, whatever the noise; more requests, a smaller
+ * error. */
 static void the_error_covers_chance(void **state)
 {
 	double gain, error, before;
@@ -116,7 +119,8 @@ static void what_does_not_count(void **state)
 	memset(&r, 0, sizeof(r));
 	outcomes_came(o, 999999, 1, 5, -1, &to, 1);		/* of nobody */
 	outcomes_expect(o, 7, 0, &a, &a, 1);
-	outcomes_came(o, 7, 5, 100, -1, &to, 1);		/* from a server for which nobody has an estimate */
+	/* from a server for which nobody has an estimate */
+	outcomes_came(o, 7, 5, 100, -1, &to, 1);
 	outcomes_expect(o, 7, 0, &a, &a, 1);
 	outcomes_expect(o, 7 + OUTCOMES_OPEN, 0, &a, &a, 1);	/* at the same place */
 	outcomes_came(o, 7, 1, 100, -1, &to, 1);
@@ -145,7 +149,7 @@ static void what_does_not_count(void **state)
 	outcomes_free(NULL);
 }
 
-/* ---- of a route ----------------------------------------------------------------------------------- */
+/* ---- of a route ------------------------------------------------------------------------------ */
 
 static void keep_view(void *arg, const struct route_compare_view *v)
 {

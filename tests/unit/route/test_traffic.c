@@ -1,4 +1,5 @@
-/* test_traffic.c - requests on their way to a recording: the queue, the lines, and what a route puts in. */
+/* test_traffic.c - requests on their way to a recording: the queue, the lines, and what a route
+ * puts in. */
 #include "agent/route/traffic_text.h"
 #include "tests/unit/route/world.h"
 
@@ -88,7 +89,7 @@ static void has(const char *what)
 
 static const uint64_t abc[] = { 0xa00000001, 0xb00000002, 0xc00000003 }, abd[] = { 0xa00000001, 0xb00000002, 0xd00000004 };
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void a_line_has_what_became_of_it(void **state)
 {
@@ -161,7 +162,8 @@ static void those_that_wait_are_bounded(void **state)
 	traffic_text_free(t);
 }
 
-/* A table that is full forgets what was used longest ago; what comes again has another number, and none has two. */
+/* A table that is full forgets what was used longest ago; what comes again has another number, and
+ * none has two. */
 static void forgotten_blocks_are_new(void **state)
 {
 	struct traffic_text *t = text_of((struct traffic_text_opts){ .blocks = 8, .waiting = 4, .waiting_bytes = 4096 });
@@ -190,7 +192,7 @@ static void forgotten_blocks_are_new(void **state)
 	traffic_text_free(t);
 }
 
-/* ---- the queue ------------------------------------------------------------------------------------ */
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 static void what_does_not_fit_is_dropped(void **state)
 {
@@ -247,14 +249,15 @@ static void blocks_of_whole_pages(void **state)
 	pages[0] = 5;
 	assert_int_equal(traffic_blocks(q, 1, pages, 4, 16, again, &size), 2);	/* chained */
 	assert_int_not_equal(out[1], again[1]);
-	assert_int_equal(traffic_blocks(q, 1, pages, 4, 64, again, &size), 4);	/* pages are larger */
+	/* pages are larger */
+	assert_int_equal(traffic_blocks(q, 1, pages, 4, 64, again, &size), 4);
 	assert_int_equal(size, 64);
 	assert_int_equal(traffic_blocks(q, 1, pages, 100000, 16, again, &size), TRAFFIC_BLOCKS_MAX);
 	assert_int_equal(traffic_blocks(q, 1, NULL, 0, 0, again, &size), 0);
 	traffic_free(q);
 }
 
-/* ---- of a route ----------------------------------------------------------------------------------- */
+/* ---- of a route ------------------------------------------------------------------------------ */
 
 static uint32_t count_of(const char *what)
 {

@@ -193,7 +193,8 @@ static void jittered(void **state)
 #define RECORDED(stamp, in, ids, more)	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
 	"\"hash_ids\":[" ids "]" more "}\n"
 
-/* What an agent recorded says its own block, and what became of it; failures and other blocks are left out. */
+/* What an agent recorded says its own block, and what became of it; failures and other blocks are
+ * left out. */
 static void a_recording(void **state)
 {
 	const struct trace_opts o = { .keep_stamps = true };
