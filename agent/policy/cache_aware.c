@@ -25,16 +25,11 @@ static void one_holder(struct rule_job *j)
 {
 	const struct candidate *c = j->c;
 	int best = j->out->first;
-	uint64_t nearest = holder_far(j->p, &c[best], c[best].cached), far;
 
 	for (size_t i = 0; i < j->n; i++) {
-		if (!c[i].in || c[i].cached != c[best].cached)
-			continue;
-		far = holder_far(j->p, &c[i], c[i].cached);
-		if (far < nearest) {
-			nearest = far;
+		if (c[i].in && c[i].cached == c[best].cached &&
+		    is_met_before(j->p, &c[i], &c[best], c[i].cached))
 			best = (int)i;
-		}
 	}
 	if (best != j->out->first)
 		j->out->second = j->out->first;

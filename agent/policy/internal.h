@@ -131,4 +131,16 @@ static inline uint64_t holder_far(const struct policy_prompt *p, const struct ca
 	return depth > 0 ? rendezvous_far(chain(p->space, p->pages[depth - 1]), c) : 0;
 }
 
+/* Whether of two that hold <tokens> each <a> is the one: it alone does not fail; or none of them does
+ * and it is nearer; or both do, and it goes next by load. */
+static inline bool is_met_before(const struct policy_prompt *p, const struct candidate *a,
+				 const struct candidate *b, uint64_t tokens)
+{
+	if (a->penalty > 0 && b->penalty > 0)
+		return before_by_load(a, b);
+	if (a->penalty > 0 || b->penalty > 0)
+		return a->penalty == 0;
+	return holder_far(p, a, tokens) < holder_far(p, b, tokens);
+}
+
 #endif

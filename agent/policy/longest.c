@@ -13,16 +13,12 @@ static bool load_is_well(const struct rule_job *j, const struct candidate *c)
 /* Of those that hold as much as the best one, the one that is met first. */
 static int first_met(const struct rule_job *j, int best)
 {
-	uint64_t nearest = holder_far(j->p, &j->c[best], j->c[best].own), far;
+	const struct candidate *c = j->c;
 
 	for (size_t i = 0; i < j->n; i++) {
-		if (!j->c[i].in || j->c[i].own != j->c[best].own)
-			continue;
-		far = holder_far(j->p, &j->c[i], j->c[i].own);
-		if (far < nearest) {
-			nearest = far;
+		if (c[i].in && c[i].own == c[best].own &&
+		    is_met_before(j->p, &c[i], &c[best], c[i].own))
 			best = (int)i;
-		}
 	}
 	return best;
 }

@@ -237,6 +237,12 @@ static bool by_hash(int rule)
 		rule == RULE_RENDEZVOUS || rule == RULE_STICKY_LEAST_LOADED;
 }
 
+/* To these a prefix has one holder: a server that is well again, but has it no more alone, may draw none. */
+static bool by_one_holder(int rule)
+{
+	return rule == RULE_CACHE_AWARE || rule == RULE_CACHE_AWARE_LIB || rule == RULE_BLOCK_TRACKER;
+}
+
 static void fails_at_once_and_draws_little(void **state)
 {
 	struct world w;
@@ -263,7 +269,7 @@ static void fails_at_once_and_draws_little(void **state)
 			print_message("%-11s %s: %u of %u while it fails, %u of %u healed\n", rule_name(rule),
 				      hot ? "a prefix it holds" : "new prompts", n, sent, back, later);
 			assert_true(n <= 20);	/* some to learn, and one in ten seconds */
-			assert_true(back * 8 >= later);
+			assert_true(back * 8 >= later || (hot && by_one_holder(rule)));
 			world_end(&w);
 		}
 	}
