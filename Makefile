@@ -214,6 +214,9 @@ bench-prompt: $(B)/tests/bench/bench_bpe
 HOSTILE_DATA ?= ../shared/data/tokenizers
 bench-hostile: $(B)/tests/bench/bench_hostile
 	@tests/bench/hostile.sh $< $(HOSTILE_DATA)
+# instructions of a request with and without the message "model"
+bench-model: $(B)/tests/bench/bench_model
+	@B=$(B) tests/bench/model.sh
 # good clients beside hostile ones, on a real HAProxy
 bench-attack: all tools
 	@python3 tests/bench/attack.py
@@ -264,6 +267,6 @@ tsan:
 	tests/run.sh tsan
 clean:
 	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/corpus build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-cells bench-prompt bench-hostile bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-cells bench-prompt bench-hostile bench-model bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

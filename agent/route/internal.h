@@ -18,6 +18,7 @@
 #include "agent/route/traffic.h"
 #include "agent/route/route.h"
 #include "agent/route/shared.h"
+#include "agent/route/scanned.h"
 #include "agent/route/slices.h"
 #include "agent/route/space.h"
 
@@ -45,6 +46,7 @@ struct route {
 	struct index *index;		/* locks itself */
 	struct heads *heads;		/* locks itself */
 	struct slices slices;		/* locks itself */
+	struct scanned scanned;		/* locks itself */
 	struct decisions *decisions;	/* locks itself; NULL: none are kept */
 	struct traffic *traffic;		/* borrowed; locks itself; NULL: nothing is recorded */
 

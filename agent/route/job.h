@@ -22,6 +22,8 @@ struct job {
 	/* the body so far */
 	struct sliced *sliced;		/* NULL: the whole body is in this one message */
 	struct body *body;
+	bool scanned;			/* by the message <model>, which its tenant has paid for */
+	uint64_t heads_scope;		/* of which heads are; 0: of pool and tenant */
 	const struct prompt *prompt;
 	struct span raw;		/* what this message brought of it */
 	bool cut, more;
@@ -88,6 +90,9 @@ uint32_t job_pay_work(struct job *j, uint64_t had);
 bool job_pay_scan(struct job *j);
 /* Enough of a body in slices has come since the last decision for another one. */
 bool job_is_due(const struct job *j);
+
+/* What names the body of <j> between the messages <model> and <route>. */
+struct scanned_key job_scanned_key(const struct route *r, const struct job *j, const struct route_request *q);
 
 /* job_body.c: find or make the scanner and feed it. False: nobody waits for this slice; <j->more>: but for the next. */
 bool job_take_body(struct route *r, struct job *j, const struct route_request *q);

@@ -60,6 +60,29 @@ static bool take_later(struct route *r, struct job *j)
 	return true;
 }
 
+struct scanned_key job_scanned_key(const struct route *r, const struct job *j, const struct route_request *q)
+{
+	return (struct scanned_key){
+		.uid = j->uid, .tenant = hash_mix_span(&r->key, 22, j->tenant), .api = api_of(q->path), .bytes = q->body,
+	};
+}
+
+/* The message <model> may have read it. */
+static bool take_scanned(struct route *r, struct job *j, const struct route_request *q)
+{
+	const struct scanned_key k = job_scanned_key(r, j, q);
+	struct scanned_note note;
+
+	if (j->aside || q->uid.n == 0 || !scanned_take(&r->scanned, &r->key, &k, &note, &j->scratch->body))
+		return false;
+	j->scanned = true;
+	j->heads_scope = note.scope;
+	j->body = j->scratch->body;
+	j->enough = note.n < q->body.n;
+	j->raw.n = note.n;
+	return true;
+}
+
 static void take_first(struct route *r, struct job *j, const struct route_request *q)
 {
 	enum prompt_api api = api_of(q->path);
@@ -69,7 +92,7 @@ static void take_first(struct route *r, struct job *j, const struct route_reques
 		if (j->visible > (int64_t)q->body.n)
 			start_sliced(r, j, api);
 	}
-	if (j->body == NULL) {
+	if (j->body == NULL && !take_scanned(r, j, q)) {
 		j->body = j->scratch->body;
 		body_reset(j->body, api);
 	}
@@ -94,14 +117,15 @@ bool job_take_body(struct route *r, struct job *j, const struct route_request *q
 {
 	int64_t received;
 
+	j->raw = q->body;
 	if (j->seq > 0) {
 		if (!take_later(r, j))
 			return false;
 	} else {
 		take_first(r, j, q);
 	}
-	j->raw = q->body;
-	feed(j);
+	if (!j->scanned)
+		feed(j);
 	if (j->raw.n > 0 && j->sliced != NULL && j->sliced->words != NULL)
 		words_feed(j->sliced->words, j->raw);
 	if (j->sliced != NULL)

@@ -30,9 +30,11 @@ static void use_heads(struct route *r, struct job *j)
 
 	if (j->salted || j->aside)
 		return;
+	if (j->heads_scope != 0)
+		scope = j->heads_scope;
 	if (j->cut)
 		j->head = heads_find(r->heads, tenant, scope, j->prompt);
-	else if (j->prompt->json == JSON_DONE)
+	else if (j->prompt->json == JSON_DONE && j->heads_scope == 0)
 		heads_add(r->heads, tenant, scope, j->prompt);
 }
 

@@ -11,6 +11,8 @@
  * the last one always. The answer to one before stands in between. */
 #include "agent/route/job.h"
 
+_Static_assert(METER_NAMED >= TENANTS_MAX, "each tenant of the configuration has an account");
+
 /* A body of 16 KiB may take 67,000 steps, one of 64 KiB all there are. English and code of 16 KiB take 9,000 to 36,000 by the tokenizer,
  * Chinese up to 63,000; random ideographs want 107,000, and get ids of their beginning only. */
 #define WORK_LEAST	10000u
@@ -53,7 +55,8 @@ uint64_t job_take_work(struct route *r, struct job *j, uint32_t most)
 {
 	uint64_t by_size = work_by_size(j->prompt->n_bytes), share;
 
-	j->account = meter_account(&j->scratch->meter, hash_mix_span(&r->key, 22, j->tenant), j->now);
+	j->account = meter_account(&j->scratch->meter, hash_mix_span(&r->key, 22, j->tenant),
+				   tenant_number(&r->tenants, &r->key, j->tenant), j->now);
 	share = meter_allows(&j->scratch->meter, j->account);
 	j->work.left = most < ROUTE_WORK_FULL ? most : ROUTE_WORK_FULL;
 	j->bound = most < ROUTE_WORK_FULL ? BOUND_CALLER : BOUND_BODY;
@@ -62,7 +65,8 @@ uint64_t job_take_work(struct route *r, struct job *j, uint32_t most)
 	if (j->sliced != NULL)
 		bound_by(j, j->more ? (WORK_SLICED - j->sliced->work) / 2 : WORK_SLICED - j->sliced->work, BOUND_BODY);
 	share = j->work.left;
-	job_pay_scan(j);
+	if (!j->scanned)
+		job_pay_scan(j);
 	return share;
 }
 

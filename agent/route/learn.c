@@ -456,6 +456,7 @@ void route_tick(struct route *r, msec now)
 
 	pthread_rwlock_rdlock(&r->opts_lock);
 	slices_age(&r->slices, now - r->opts.slices_max_age_ms, SETTLE_MAX);
+	scanned_age(&r->scanned, now - SCANNED_MS);
 	pthread_mutex_lock(&r->lock);
 	close_aged(r, &st, now);
 	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);

@@ -101,7 +101,8 @@ uint64_t route_budget(const struct route_opts *o)
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
 	       o->segcache_max_bytes +
 	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes() +
-	       shared_table_bytes() + grown_table_bytes() + problems_bytes();
+	       shared_table_bytes() + grown_table_bytes() + problems_bytes() +
+	       scanned_most_bytes();
 }
 
 void route_opts_free(struct route_opts *o)
@@ -311,6 +312,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	opts_lock_init(&r->opts_lock);
 	pthread_mutex_init(&r->lock, NULL);
 	slices_init(&r->slices);
+	scanned_init(&r->scanned);
 	fleet_init(&r->fleet);
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
@@ -338,6 +340,7 @@ void route_free(struct route *r)
 	problems_fini(&r->problems);
 	fleet_fini(&r->fleet);
 	slices_fini(&r->slices);
+	scanned_fini(&r->scanned);
 	segcache_free(r->segments);
 	heads_free(r->heads);
 	index_free(r->index);

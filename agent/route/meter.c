@@ -1,47 +1,121 @@
 #include "agent/route/meter.h"
 
-static void halve(struct meter *m, msec now)
+#define SETS	(METER_PLACES / METER_WAYS)
+
+/* How often <every> went by since <*from>, which goes on by that. It begins anew with simulated time. */
+static unsigned times_since(msec *from, msec every, msec now)
 {
 	uint64_t times;
 
-	if (m->halved == 0 || now < m->halved)		/* the first time; or simulated time begins anew */
-		m->halved = now;
-	times = (uint64_t)(now - m->halved) / METER_HALF_MS;
+	if (*from == 0 || now < *from)
+		*from = now;
+	times = (uint64_t)(now - *from) / (uint64_t)every;
+	*from += (msec)times * every;
+	return times < 31 ? (unsigned)times : 31;
+}
+
+static void halve_steps(struct meter *m, msec now)
+{
+	unsigned times = times_since(&m->halved, METER_HALF_MS, now);
+
 	if (times == 0)
 		return;
-	m->halved += (msec)times * METER_HALF_MS;
-	times = times < 63 ? times : 63;
 	m->all >>= times;
 	m->strangers >>= times;
 	for (size_t i = 0; i < METER_PLACES; i++)
 		m->place[i].used >>= times;
+	for (size_t i = 0; i < METER_NAMED; i++)
+		m->named[i] >>= times;
 }
 
-/* The place of <who>, or one that is free for it, or NULL. */
+static void halve_requests(struct meter *m, msec now)
+{
+	unsigned times = times_since(&m->aged, METER_ASKED_MS, now);
+
+	if (times == 0)
+		return;
+	m->seen_all = 0;
+	for (size_t i = 0; i < METER_SEEN; i++) {
+		m->seen[0][i] >>= times;
+		m->seen[1][i] >>= times;
+		m->seen_all += m->seen[0][i];
+	}
+	for (size_t i = 0; i < METER_PLACES; i++)
+		m->place[i].asked >>= times;
+}
+
+/* The <i>-th of the 2 * METER_WAYS places that <who> may have. */
+static struct meter_tenant *way(struct meter *m, uint64_t who, unsigned i)
+{
+	uint64_t set = i < METER_WAYS ? who % SETS : (who >> 32) % SETS;
+
+	return &m->place[set * METER_WAYS + i % METER_WAYS];
+}
+
+static bool is_free(const struct meter_tenant *t, msec now)
+{
+	return t->last == 0 || now - t->last >= METER_SILENT_MS;
+}
+
+/* Count a request of <who>, which has no place. Return how many it has asked lately, at most, less what others are likely to have added. */
+static uint32_t count_seen(struct meter *m, uint64_t who)
+{
+	uint32_t *a = &m->seen[0][who >> 8 & (METER_SEEN - 1)], *b = &m->seen[1][who >> 40 & (METER_SEEN - 1)];
+	uint64_t noise = ++m->seen_all / METER_SEEN * 2;
+	uint32_t least = ++*a;
+
+	if (++*b < least)
+		least = *b;
+	return least > noise ? least - (uint32_t)noise : 0;
+}
+
+/* A place of somebody else for <who>, or NULL. */
+static struct meter_tenant *place_for(struct meter *m, uint64_t who, msec now)
+{
+	struct meter_tenant *t, *least = way(m, who, 0);
+	uint32_t asked;
+
+	for (unsigned i = 0; i < 2 * METER_WAYS; i++) {
+		t = way(m, who, i);
+		if (is_free(t, now)) {
+			*t = (struct meter_tenant){ .who = who, .first = now };
+			return t;
+		}
+		if (t->asked < least->asked)
+			least = t;
+	}
+	asked = count_seen(m, who);
+	if (asked < least->asked + METER_MORE)
+		return NULL;
+	*least = (struct meter_tenant){ .who = who, .first = now, .asked = asked };
+	return least;
+}
+
 static struct meter_tenant *place_of(struct meter *m, uint64_t who, msec now)
 {
-	struct meter_tenant *set = &m->place[who % (METER_PLACES / METER_WAYS) * METER_WAYS], *free = NULL;
+	struct meter_tenant *t;
 
-	for (unsigned i = 0; i < METER_WAYS; i++) {
-		if (set[i].last != 0 && set[i].who == who)
-			return &set[i];
-		if (set[i].last == 0 || now - set[i].last >= METER_SILENT_MS)
-			free = &set[i];
+	for (unsigned i = 0; i < 2 * METER_WAYS; i++) {
+		t = way(m, who, i);
+		if (t->last != 0 && t->who == who)
+			return t;
 	}
-	if (free != NULL)
-		*free = (struct meter_tenant){ .who = who, .first = now };
-	return free;
+	return place_for(m, who, now);
 }
 
-uint64_t *meter_account(struct meter *m, uint64_t who, msec now)
+uint64_t *meter_account(struct meter *m, uint64_t who, uint32_t number, msec now)
 {
 	struct meter_tenant *t;
 
 	now = now > 0 ? now : 1;
-	halve(m, now);
+	halve_steps(m, now);
+	halve_requests(m, now);
+	if (number > 0 && number < METER_NAMED)
+		return &m->named[number];
 	if ((t = place_of(m, who, now)) == NULL)
 		return &m->strangers;
 	t->last = now;
+	t->asked++;
 	return now - t->first >= METER_KNOWN_MS ? &t->used : &m->strangers;
 }
 

@@ -42,23 +42,34 @@ static bool take_name(const struct job *j, struct span asked, enum model_from fr
 	return true;
 }
 
+static uint64_t heads_scope(const struct route *r, const struct job *j)
+{
+	return hash_mix_span(&r->key, hash_mix_span(&r->key, 22, j->tenant), j->pool);
+}
+
+/* Remember a whole body by its opening. Return its scope, for the message <route>; 0: it is not remembered. */
+static uint64_t learn_head(struct route *r, const struct job *j)
+{
+	const struct prompt *p = j->prompt;
+
+	if (p->salt.seen || p->json == JSON_BAD)
+		return 0;
+	if (p->json == JSON_DONE)
+		heads_add(r->heads, hash_mix_span(&r->key, 3, j->tenant), heads_scope(r, j), p);
+	return heads_scope(r, j);
+}
+
 static void ask_memory(struct route *r, const struct job *j, struct route_model *m)
 {
 	const struct prompt *p = j->prompt;
-	uint64_t tenant = hash_mix_span(&r->key, 3, j->tenant);
-	uint64_t scope = hash_mix_span(&r->key, hash_mix_span(&r->key, 22, j->tenant), j->pool);
 	struct prompt_head *head;
 
-	if (p->salt.seen)
+	if (p->salt.seen || p->json != JSON_MORE || p->model.seen)
 		return;
-	if (p->json == JSON_DONE && p->model.seen) {
-		heads_add(r->heads, tenant, scope, p);
-	} else if (p->json == JSON_MORE && !p->model.seen) {
-		head = heads_find(r->heads, tenant, scope, p);
-		if (head != NULL)
-			take_name(j, head->model, MODEL_FROM_HEAD, m);
-		heads_release(head);
-	}
+	head = heads_find(r->heads, hash_mix_span(&r->key, 3, j->tenant), heads_scope(r, j), p);
+	if (head != NULL)
+		take_name(j, head->model, MODEL_FROM_HEAD, m);
+	heads_release(head);
 }
 
 static void count(struct route *r, const struct route_model *m)
@@ -74,25 +85,42 @@ static struct span path_of(struct span path)
 	return prompt_api_of_path(path) == API_NONE ? (struct span){ 0 } : path;
 }
 
-void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, struct route_model *m)
+/* Keep what was read for the message <route> of the same request. */
+static void leave_scanner(struct route *r, struct job *j, const struct route_request *q, uint64_t scope)
+{
+	const struct scanned_key k = job_scanned_key(r, j, q);
+	const struct scanned_note note = { .n = j->raw.n, .scope = scope };
+
+	if (q->uid.n > 0 && q->body.n > 0)
+		scanned_put(&r->scanned, &r->key, &k, &note, &r->opts.prompt, &j->scratch->body, j->now);
+}
+
+static void find_name(struct route *r, const struct job *j, struct route_model *m)
+{
+	const struct prompt *p = j->prompt;
+
+	if (take_name(j, j->model, MODEL_FROM_ARGUMENT, m) || p->json == JSON_BAD)
+		return;
+	if (p->model.seen)
+		take_name(j, span_of(p->model.s, p->model.n), MODEL_FROM_BODY, m);
+	ask_memory(r, j, m);
+}
+
+void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, msec now, struct route_model *m)
 {
 	struct route_request whole = *q;
-	const struct prompt *p;
 	struct job j;
 
 	*m = (struct route_model){ .from = MODEL_FROM_NONE };
 	whole.seq = -1;
 	whole.path = path_of(q->path);
 	pthread_rwlock_rdlock(&r->opts_lock);
-	job_start(r, s, &whole, 0, &j);
+	job_start(r, s, &whole, now, &j);
 	j.aside = true;
 	job_take_body(r, &j, &whole);
-	p = j.prompt;
-	if (!take_name(&j, j.model, MODEL_FROM_ARGUMENT, m) && p->json != JSON_BAD) {
-		if (p->model.seen)
-			take_name(&j, span_of(p->model.s, p->model.n), MODEL_FROM_BODY, m);
-		ask_memory(r, &j, m);
-	}
+	job_pay_work(&j, job_take_work(r, &j, ROUTE_WORK_FULL));
+	find_name(r, &j, m);
+	leave_scanner(r, &j, &whole, learn_head(r, &j));
 	pthread_rwlock_unlock(&r->opts_lock);
 	count(r, m);
 }

@@ -219,8 +219,9 @@ struct route_model {
 };
 
 /* The body of a message <model>, which comes before a pool is chosen. Always fills <m>. Learns the model of a whole
- * body under its opening, for that tenant and q->pool, which may name anything; of a salted one nothing. */
-void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, struct route_model *m);
+ * body under its opening, for that tenant and q->pool, which may name anything; of a salted one nothing. Reading the body is
+ * charged to the tenant. What was read is kept for a second, for a route_decide() with the same uid, tenant and body. */
+void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, msec now, struct route_model *m);
 void route_model_decline(struct route *r, struct route_model *m);
 
 /* What <a>, just decided, took of the agent's time, for its record. */
@@ -274,6 +275,7 @@ struct route_stats {
 	uint64_t models[MODEL_FROM_COUNT];	/* messages <model>, by what was found */
 	uint64_t bad_load;		/* load strings with an entry that made no sense */
 	uint64_t slices_waiting, slices_bytes, slices_aged, slices_dropped, slices_again;
+	uint64_t scans_shared, scans_lost;	/* bodies read once for two messages; read for the first of them alone */
 	uint64_t slices_repeated;
 	uint64_t firsts, dones, facts_unknown;	/* facts taken; for a uid not open */
 	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */

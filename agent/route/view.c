@@ -38,6 +38,11 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->slices_repeated = r->slices.repeated;
 	pthread_mutex_unlock(&r->slices.lock);
 
+	pthread_mutex_lock(&r->scanned.lock);
+	s->scans_shared = r->scanned.taken;
+	s->scans_lost = r->scanned.lost;
+	pthread_mutex_unlock(&r->scanned.lock);
+
 	index_stats(r->index, &s->index);
 	heads_stats(r->heads, &s->heads);
 	pthread_rwlock_rdlock(&r->opts_lock);

@@ -117,7 +117,7 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, msec n
 	route_decide(env->route, env->scratch, &q, now, &o->answer);
 }
 
-static void on_model(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
+static void on_model(struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
 	struct route_request q;
@@ -127,7 +127,7 @@ static void on_model(struct serve *s, struct spop_message *m, usec start, struct
 	if (wait_of(env, start, q.asked_ms) == SERVE_LATE)
 		route_model_decline(env->route, &o->model);
 	else
-		route_model(env->route, env->scratch, &q, &o->model);
+		route_model(env->route, env->scratch, &q, now, &o->model);
 }
 
 static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind, msec now)
@@ -168,7 +168,7 @@ static void on_message(struct serve *s, struct spop_message *m, usec start, stru
 		on_route(s, m, start, now, o);
 		break;
 	case MESSAGE_MODEL:
-		on_model(s, m, start, o);
+		on_model(s, m, start, now, o);
 		break;
 	case MESSAGE_FIRST:
 		on_fact(s, m, FACT_FIRST, now);

@@ -2,7 +2,7 @@
 #include "tests/unit/route/world.h"
 
 struct ask {
-	const char *tenant, *pool, *argument, *path;
+	const char *tenant, *pool, *argument, *path, *uid;
 };
 
 static struct route_model asked(struct world *w, const struct ask *a, struct span body)
@@ -11,11 +11,11 @@ static struct route_model asked(struct world *w, const struct ask *a, struct spa
 		.tenant = span_str(a->tenant ? a->tenant : ""), .pool = span_str(a->pool ? a->pool : ""),
 		.model = span_str(a->argument ? a->argument : ""),
 		.path = span_str(a->path ? a->path : "/v1/chat/completions"),
-		.body = body, .seq = 3, .visible = -1, .whole = -1,
+		.uid = span_str(a->uid ? a->uid : ""), .body = body, .seq = 3, .visible = -1, .whole = -1,
 	};
 	struct route_model m;
 
-	route_model(w->r, w->s, &q, &m);
+	route_model(w->r, w->s, &q, w->now, &m);
 	return m;
 }
 
@@ -173,6 +173,150 @@ static void salted_bodies(void **state)
 	world_end(&w);
 }
 
+/* What a decision was, and what heads are remembered after it. */
+struct seen { enum why why; uint32_t hit, pages, prompt_pages; bool cut; uint64_t openings; };
+
+static struct seen decided(struct world *w, const char *uid, struct span body)
+{
+	send_body(w, uid, body);
+	served(w, uid);
+	return (struct seen){ w->a.why, w->a.hit, w->a.pages, w->a.prompt_pages, w->a.cut, stats(w).heads.openings };
+}
+
+/* Three turns of a conversation, the last one cut, each with the message <model> of <uid> before. */
+static void conversation(struct world *w, bool same_uid, struct seen *to)
+{
+	static const char *const turns[] = { "ab", "abcd", "abcdef" };
+	const struct ask acme = { .tenant = "acme", .uid = "u" };
+	struct span body;
+
+	world_start(w);
+	w->q.tenant = SPAN("acme");
+	for (unsigned i = 0; i < 3; i++) {
+		chat(&w->body, "", turns[i], ",\"model\":\"llama\"");
+		body = span_of(w->body.p, w->body.n - (i == 2 ? 60 : 0));
+		assert_model(asked(w, &acme, body), i == 2 ? MODEL_FROM_HEAD : MODEL_FROM_BODY, "llama");
+		w->now += 1;
+		to[i] = decided(w, same_uid ? "u" : "v", body);
+	}
+}
+
+/* The answers are the same, and a body is read, paid for and remembered once. */
+static void read_once_for_both_messages(void **state)
+{
+	struct seen once[3], twice[3];
+	struct world w, v;
+
+	(void)state;
+	conversation(&w, true, once);
+	conversation(&v, false, twice);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(once[i].why, twice[i].why);
+		assert_int_equal(once[i].hit, twice[i].hit);
+		assert_int_equal(once[i].pages, twice[i].pages);
+		assert_int_equal(once[i].prompt_pages, twice[i].prompt_pages);
+		assert_int_equal(once[i].cut, twice[i].cut);
+		assert_true(once[i].openings * 2 == twice[i].openings);
+	}
+	assert_true(once[2].pages > 0 && once[2].cut && once[2].why == WHY_CACHED);
+	assert_int_equal(stats(&w).scans_shared, 3);
+	assert_int_equal(stats(&v).scans_shared, 0);
+	assert_true(w.s->meter.all > 0 && w.s->meter.all * 2 == v.s->meter.all);
+	world_end(&w);
+	world_end(&v);
+}
+
+/* Who asks for models alone pays as well. */
+static void the_tenant_pays(void **state)
+{
+	const struct ask acme = { .tenant = "acme" };
+	uint64_t paid;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "", "abcdefgh", ",\"model\":\"llama\"");
+	asked(&w, &acme, span_of(w.body.p, w.body.n));
+	paid = w.s->meter.all;
+	assert_true(paid > w.body.n / 50);
+	asked(&w, &acme, span_of(w.body.p, w.body.n));
+	assert_int_equal(w.s->meter.all, 2 * paid);
+	assert_int_equal(w.s->meter.strangers, 2 * paid);
+	world_end(&w);
+}
+
+/* A scanner is given back for the same uid, tenant, API and bytes, within a second. */
+static void another_body_is_read_anew(void **state)
+{
+	static const struct { const char *name, *uid, *tenant, *path; int differs; msec later; bool shared; } cases[] = {
+		{ "the same", "u", "acme", "/v1/chat/completions", 0, 900, true },
+		{ "uid", "v", "acme", "/v1/chat/completions", 0, 0, false },
+		{ "tenant", "u", "umbrella", "/v1/chat/completions", 0, 0, false },
+		{ "API", "u", "acme", "/v1/messages", 0, 0, false },
+		{ "a byte", "u", "acme", "/v1/chat/completions", 1, 0, false },
+		{ "a byte less", "u", "acme", "/v1/chat/completions", 2, 0, false },
+		{ "too late", "u", "acme", "/v1/chat/completions", 0, 1101, false },
+	};
+	const struct ask acme = { .tenant = "acme", .uid = "u" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t pages;
+		struct world w;
+
+		world_start(&w);
+		chat(&w.body, "", "abcd", ",\"model\":\"llama\"");
+		asked(&w, &acme, span_of(w.body.p, w.body.n));
+		w.body.p[w.body.n - 3] = cases[i].differs == 1 ? 'b' : 'a';	/* of the name */
+		w.now += cases[i].later;
+		route_tick(w.r, w.now);
+		w.q.tenant = span_str(cases[i].tenant);
+		w.q.path = span_str(cases[i].path);
+		send_body(&w, cases[i].uid, span_of(w.body.p, w.body.n - (cases[i].differs == 2)));
+		if (stats(&w).scans_shared != cases[i].shared)
+			fail_msg("%s: read %s", cases[i].name, cases[i].shared ? "anew" : "once");
+		pages = w.a.prompt_pages;
+		route_tick(w.r, w.now + 2 * SCANNED_MS);
+		assert_int_equal(w.r->scanned.n, 0);
+		assert_int_equal(stats(&w).scans_lost, !cases[i].shared);
+		send_body(&w, "x", span_of(w.body.p, w.body.n - (cases[i].differs == 2)));
+		assert_int_equal(w.a.prompt_pages, pages);
+		world_end(&w);
+	}
+}
+
+/* More requests than there are places, and bodies too large for one: read twice, no more memory. */
+static void places_are_few(void **state)
+{
+	static char large[1 << 20];
+	const struct ask nobody = { 0 };
+	struct ask a = nobody;
+	struct world w;
+	char uid[16];
+	size_t n;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "", "abcd", ",\"model\":\"llama\"");
+	a.uid = uid;
+	for (unsigned i = 0; i < 8 * SCANNED_PLACES; i++) {
+		snprintf(uid, sizeof(uid), "%u", i);
+		asked(&w, &a, span_of(w.body.p, w.body.n));
+		assert_true(w.r->scanned.n <= SCANNED_PLACES);
+	}
+	assert_int_equal(w.r->scanned.n, SCANNED_PLACES);
+	n = (size_t)snprintf(large, sizeof(large), "{\"model\":\"llama\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+	memset(large + n, 'a', sizeof(large) - n);
+	a.uid = "large";
+	assert_model(asked(&w, &a, span_of(large, sizeof(large))), MODEL_FROM_BODY, "llama");
+	send_body(&w, "large", span_of(large, sizeof(large)));
+	assert_int_equal(stats(&w).scans_shared, 0);
+	send_body(&w, uid, span_of(w.body.p, w.body.n));	/* a large scanner is not left in its place */
+	for (unsigned i = 0; i < SCANNED_PLACES; i++)
+		assert_true(w.r->scanned.place[i].body == NULL || body_bytes(w.r->scanned.place[i].body) <= SCANNED_BYTES);
+	world_end(&w);
+}
+
 static void overload(void **state)
 {
 	struct route_model m;
@@ -194,6 +338,10 @@ int main(void)
 		cmocka_unit_test(the_argument_and_aliases),
 		cmocka_unit_test(from_an_earlier_body),
 		cmocka_unit_test(salted_bodies),
+		cmocka_unit_test(read_once_for_both_messages),
+		cmocka_unit_test(the_tenant_pays),
+		cmocka_unit_test(another_body_is_read_anew),
+		cmocka_unit_test(places_are_few),
 		cmocka_unit_test(overload),
 	};
 
