@@ -54,7 +54,7 @@ static void note_size(struct problem_pool *pp, enum problem what, bool bad, int6
 		problems_good(pp, what);
 }
 
-static void note_body(struct problem_pool *pp, const struct route_request *q)
+static void note_body(struct problem_pool *pp, const struct route_request *q, uint64_t tenant)
 {
 	uint64_t buffer = q->frame_size > 0 ? (uint64_t)q->frame_size + 4 : BUFFER_DEFAULT;
 	bool cut = q->visible < q->whole, full = (uint64_t)q->visible * 2 >= buffer;
@@ -63,6 +63,7 @@ static void note_body(struct problem_pool *pp, const struct route_request *q)
 		return;
 	note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
 	note_size(pp, PROBLEM_BODY_EARLY, cut && !full, q->visible);
+	problems_from(pp, PROBLEM_BODY_EARLY, tenant, cut && !full);
 	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n < q->visible,
 		  (int64_t)q->body.n);
 }
@@ -77,7 +78,7 @@ static const struct model_opts *unasked(const struct route *r)
 	return NULL;
 }
 
-static void note_model(struct route *r, const struct job *j)
+static void note_model(struct route *r, const struct job *j, uint64_t tenant)
 {
 	const struct model_opts *m = j->model_opts, *other;
 	struct problem_pool *pp = r->problems.pool[0];
@@ -89,24 +90,28 @@ static void note_model(struct route *r, const struct job *j)
 		if ((size_t)(m - r->opts.models) < MODELS_WATCHED)
 			r->models_asked |= (uint64_t)1 << (m - r->opts.models);
 		problems_good(pp, PROBLEM_MODEL_UNASKED);
+		problems_from(pp, PROBLEM_MODEL_UNASKED, tenant, false);
 	} else if ((other = unasked(r)) != NULL) {
 		problems_bad(pp, PROBLEM_MODEL_UNASKED, span_str(other->name), SPAN(""), 0);
+		problems_from(pp, PROBLEM_MODEL_UNASKED, tenant, true);
 	} else {
 		problems_good(pp, PROBLEM_MODEL_UNASKED);
+		problems_from(pp, PROBLEM_MODEL_UNASKED, tenant, false);
 	}
 }
 
 void attached_request(struct route *r, const struct job *j, const struct route_request *q)
 {
 	struct problem_pool *pp = of_pool(r, j->pool_seen);
+	uint64_t tenant = hash_mix_span(&r->key, 22, j->tenant);
 
 	if (q->seq > 0)
 		return;
 	note_load(pp, j, q);
 	problems_count(pp, PROBLEM_POOL_UNSET, q->pool.n == 0);
 	problems_count(pp, PROBLEM_UID_MISSING, is_unset(q->uid));
-	note_body(pp, q);
-	note_model(r, j);
+	note_body(pp, q, tenant);
+	note_model(r, j, tenant);
 }
 
 /* ---- log lines ------------------------------------------------------------------------------ */

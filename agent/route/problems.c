@@ -8,6 +8,7 @@
 #include "agent/route/problems.h"
 
 #define LEAST_BAD	3	/* sightings: fewer in a window are an accident, whatever their share */
+#define LONE_WINDOWS	6u	/* more, of what one tenant says alone */
 #define CLEAR_WINDOWS	3	/* from the last faulty window, with a good one at the end */
 #define QUIET_WINDOWS	60	/* without anything bad at all */
 #define STALE_WINDOWS	360	/* that a window is kept open by too few requests */
@@ -113,6 +114,14 @@ void problems_bad(struct problem_pool *pp, enum problem what, struct span a, str
 	e->example.number = number;
 }
 
+static void clear(struct problem_state *e)
+{
+	e->raised = e->warn = false;
+	e->over = e->told;
+	e->told = false;
+	e->run = 0;
+}
+
 void problems_unheard(struct problem_pool *pp)
 {
 	problems_count(pp, PROBLEM_FEED_MISSING, true);
@@ -130,6 +139,8 @@ void problems_line(struct problem_pool *pp)
 		return;
 	pp->owed -= pp->owed > 0;
 	pp->e[PROBLEM_FEED_MISSING].good++;
+	if (pp->e[PROBLEM_FEED_MISSING].raised)
+		clear(&pp->e[PROBLEM_FEED_MISSING]);
 }
 
 bool problems_settled(const struct problems *p, const struct problems_opts *o, msec now)
@@ -139,12 +150,16 @@ bool problems_settled(const struct problems *p, const struct problems_opts *o, m
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-static void clear(struct problem_state *e)
+/* All that was said of it came from one tenant. */
+static bool is_lone(const struct problem_state *e)
 {
-	e->raised = e->warn = false;
-	e->over = e->told;
-	e->told = false;
-	e->run = 0;
+	return e->from != 0 && (e->from & (e->from - 1)) == 0;
+}
+
+/* Of several tenants one alone has it. */
+static bool is_odd(const struct problem_state *e)
+{
+	return !is_lone(e) && e->from != 0 && (e->bad_from & (e->bad_from - 1)) == 0;
 }
 
 static void judge(struct problem_state *e, const struct problem_row *row,
@@ -155,7 +170,7 @@ static void judge(struct problem_state *e, const struct problem_row *row,
 		e->bad_seen = e->bad;
 		e->seen = e->bad + e->good;
 		e->run++;
-		e->raised |= e->run >= row->windows;
+		e->raised |= e->run >= row->windows + (is_lone(e) ? LONE_WINDOWS : 0u);
 		return;
 	}
 	e->run = 0;
@@ -166,6 +181,7 @@ static void judge(struct problem_state *e, const struct problem_row *row,
 static void window_reset(struct problem_state *e)
 {
 	e->good = e->bad = e->bad_before = 0;
+	e->from = e->bad_from = 0;
 	e->opened = 0;
 }
 
@@ -175,7 +191,7 @@ static bool is_faulty(const struct problem_state *e, const struct problem_row *r
 {
 	uint64_t least = e->raised ? (row->share + 1u) / 2 : row->share;
 
-	return e->bad >= LEAST_BAD && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
+	return e->bad >= LEAST_BAD && !is_odd(e) && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
 }
 
 /* Log lines that have no JSON come in place of those that are missed. */

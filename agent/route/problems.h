@@ -242,6 +242,7 @@ struct problem_example {
 struct problem_state {
 	uint32_t good, bad;	/* in the window that is open */
 	uint32_t bad_before;	/* when it was last looked at */
+	uint64_t from, bad_from;	/* whose observations they are, and the bad ones: a bit for a tenant's hash */
 	uint32_t run;		/* faulty windows in a row */
 	bool raised, told;	/* <told>: the log has said so, and not yet that it is over */
 	bool warn, over;	/* to be logged */
@@ -291,6 +292,16 @@ static inline void problems_good(struct problem_pool *pp, enum problem what)
 void problems_bad(struct problem_pool *pp, enum problem what, struct span a, struct span b,
 		  int64_t number);
 
+/* Say whose observation of <what> it was, with a hash of the tenant. What a client can bring about alone is believed
+ * when two tenants of several have it, and of one tenant when it lasts LONE_WINDOWS longer. */
+static inline void problems_from(struct problem_pool *pp, enum problem what, uint64_t tenant, bool bad)
+{
+	if (pp == NULL)
+		return;
+	pp->e[what].from |= (uint64_t)1 << (tenant & 63);
+	pp->e[what].bad_from |= (uint64_t)bad << (tenant & 63);
+}
+
 /* <bad>: without an example. */
 static inline void problems_count(struct problem_pool *pp, enum problem what, bool bad)
 {
@@ -303,7 +314,7 @@ static inline void problems_count(struct problem_pool *pp, enum problem what, bo
 }
 
 /* Requests end: one that HAProxy has ended unheard; one whose whole answer is on its way; a log
- * line. */
+ * line, which ends the problem that there are none. */
 void problems_unheard(struct problem_pool *pp);
 void problems_owed(struct problem_pool *pp);
 void problems_line(struct problem_pool *pp);

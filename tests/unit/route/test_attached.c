@@ -138,11 +138,32 @@ static void bound_body(struct world *w, unsigned i)
 	w->q.visible = w->q.whole = 50000;
 }
 
+static void two_tenants(struct world *w, unsigned i)
+{
+	w->q.tenant = span_str(i / 2 % 2 ? "acme" : "umbrella");
+}
+
 static void early_body(struct world *w, unsigned i)
 {
+	two_tenants(w, i);
 	w->q.frame_size = 262140;
 	w->q.visible = i % 2 ? 0 : 1400;
 	w->q.whole = 40000;
+}
+
+/* Of two tenants one sends its bodies slowly: its own affair. */
+static void early_body_of_one(struct world *w, unsigned i)
+{
+	early_body(w, i);
+	if (i / 2 % 2)
+		w->q.visible = w->q.whole = 400;
+}
+
+/* Nobody says whose requests they are. */
+static void early_body_of_nobody(struct world *w, unsigned i)
+{
+	early_body(w, i);
+	w->q.tenant = SPAN("");
 }
 
 /* One body in twenty is longer than the buffer; the others are whole. */
@@ -304,6 +325,8 @@ static void what_each_fault_is_named(void **state)
 		{ "spoe_failed@pool", NULL, failed_codes },
 		/* and what is none */
 		{ "", now_and_then_long, NULL },
+		{ "", early_body_of_one, NULL },
+		{ "", early_body_of_nobody, NULL },
 		{ "", a_body_in_slices, NULL },
 		{ "", NULL, not_asked_small, true },
 		{ "", NULL, of_haproxy, true },
@@ -591,6 +614,20 @@ static void no_load_is_none_with_stats(void **state)
 	world_end(&w);
 }
 
+/* One client may do that alone, so it takes a minute longer. */
+static void of_one_tenant_it_takes_longer(void **state)
+{
+	static const struct fault fault = { "", early_body_of_nobody, NULL };
+	struct world w;
+
+	world_start(&w);
+	play(&w, &fault, ROUNDS);
+	assert_problems(&w, "");
+	play(&w, &fault, 4 * ROUNDS);
+	assert_problems(&w, "body_early@pool");
+	world_end(&w);
+}
+
 static void models_that_nobody_asks_for(void **state)
 {
 	static const struct { const char *models[2], *want; } cases[] = {
@@ -603,7 +640,7 @@ static void models_that_nobody_asks_for(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		static const struct fault sound = { "", NULL, NULL };
+		static const struct fault sound = { "", two_tenants, NULL };
 		struct model_opts m[2];
 		struct world w;
 
@@ -690,6 +727,7 @@ int main(void)
 		cmocka_unit_test(a_row_of_a_server_that_load_does_not_name),
 		cmocka_unit_test(no_load_is_none_with_stats),
 		cmocka_unit_test(models_that_nobody_asks_for),
+		cmocka_unit_test(of_one_tenant_it_takes_longer),
 		cmocka_unit_test(strange_bytes_are_named),
 		cmocka_unit_test(lines_that_have_no_uid),
 		cmocka_unit_test(errors_are_counted_by_code),

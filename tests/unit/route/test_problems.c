@@ -280,6 +280,25 @@ static void lines_that_are_owed(void **state)
 	}
 }
 
+/* A pool that is asked seldom would be called deaf for long after its feed came back. */
+static void the_first_line_ends_it(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	for (int k = 0; k < 2; k++) {
+		for (unsigned n = 0; n < 30; n++)
+			problems_unheard(s.pool);
+		wait_ms(&s, s.o.window_ms + 3000);
+	}
+	assert_true(raised(&s, PROBLEM_FEED_MISSING));
+	problems_line(s.pool);
+	assert_false(raised(&s, PROBLEM_FEED_MISSING));
+	assert_int_equal(wait_ms(&s, 2000), 1);
+	assert_true(s.e.over);
+	end(&s);
+}
+
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 static void names_are_cut_and_pools_bounded(void **state)
@@ -401,6 +420,7 @@ int main(void)
 		cmocka_unit_test(ends_with_good_windows),
 		cmocka_unit_test(ends_when_nothing_bad_is_seen_for_long),
 		cmocka_unit_test(lines_that_are_owed),
+		cmocka_unit_test(the_first_line_ends_it),
 		cmocka_unit_test(names_are_cut_and_pools_bounded),
 		cmocka_unit_test(several_are_said_one_by_one),
 		cmocka_unit_test(a_feed_is_settled_after_a_window),
