@@ -121,10 +121,11 @@ void sock_sweep(struct worker *w, msec now)
 	trim_spare(w);
 }
 
-/* Take what the kernel has, answer it, and end behind it. A peer that does not read its answers, or
+/* Take what the kernel has, answer it, and end after it. A peer that does not read its answers, or
  * has sent half a frame, is met again by its own wakes. */
 static void drain_one(struct worker *w, struct sock *s)
 {
+	list_remove(&s->ready);		/* because reading appends it again if bytes are left */
 	if (s->out.n == s->sent)
 		sock_read(s);
 	sock_keep_spares(w, s);

@@ -428,6 +428,23 @@ def who_did_not_wait_too_long_is_not():
 
 
 @case
+def a_drain_finds_connections_that_are_to_be_read_from():
+    """Of each more waits than is read at once when the agent is told to end: each NOTIFY has its ACK, and the agent ends."""
+    for _ in range(3):
+        with Agent(threads=1, processing=None) as a:
+            peers = open_peers(a, 4)
+            with not_running(a):
+                for k, c in enumerate(peers):
+                    c.send(b"".join(notify(i, route_message("%d-%d" % (k, i), chat("%d " % i * 400))) for i in range(1, 41)))
+                os.kill(a.pid, signal.SIGTERM)
+            for c in peers:
+                equal([(f.kind, f.stream) for f in map(parse, c.frames(41)[:40])], [(ACK, i) for i in range(1, 41)], "answers at a drain")
+            equal(a.processes["agent"].wait(60), 0, "exit status")
+            for c in peers:
+                c.close()
+
+
+@case
 def who_asks_much_does_not_delay_others():
     """One connection with 60 long requests and seven with one each, all at once: these are answered before it is read from twice."""
     with Watched(threads=1) as a:
