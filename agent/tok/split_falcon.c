@@ -27,7 +27,7 @@ SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, size_t *len)
 
 SCAN_INLINE const uint8_t *marks(const uint8_t *p, const uint8_t *end)
 {
-	size_t len;
+	size_t len = 0;
 
 	while (p < end && class_at(p, end, &len) & STOP)
 		p += len;

@@ -241,7 +241,9 @@ def the_manual_has_them_all():
             keys[(prefix if m.group(1) else "") + m.group(2)] = (m.group(3), kind)
     as_printed = {"none": '""'}
     equal({k: v for k, v in table.items() if keys.get(k, ("", ""))[0] != as_printed.get(v, v)}, {}, "rows that say other than the program")
-    sizes = {k for k, (v, kind) in keys.items() if kind == "size" and v != "[]"} - {"spop.max_frame_size", "spop.max_joined"}     # of one, within spop.max_bytes
+    sizes = {k for k, (v, kind) in keys.items() if kind == "size" and v != "[]"} - {
+        "spop.max_frame_size", "spop.max_joined",   # of one, within spop.max_bytes
+        "record.max_bytes"}                         # of a file
     equal(sorted(sizes - set(table)), [], "sizes that are not in the table")
     mib = re.search(r"takes (\d+) MiB at most", out).group(1)
     assert "the sum: %s MiB with the defaults" % mib in section.replace("\n", " "), "the sum is %s MiB" % mib

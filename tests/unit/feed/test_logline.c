@@ -310,7 +310,8 @@ static void counts(void **state)
 		check_number(said[i].text, "ptok", f.prompt_tokens, said[i].want);
 		check_number(said[i].text, "gtok", f.output_tokens, said[i].want);
 	}
-	assert_int_equal(parse(&l, "{\"uid\":\"u\",\"gtok\":40,\"ptok\":-7}", 33, &f), 0);
+	snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":40,\"ptok\":-7}");
+	assert_int_equal(parse(&l, line, strlen(line), &f), 0);
 	assert_int_equal(f.output_tokens, 40);
 	assert_int_equal(f.prompt_tokens, -1);
 }

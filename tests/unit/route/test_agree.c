@@ -238,6 +238,7 @@ static uint32_t ask_and_tell(struct world *w, const char *tenant, unsigned seed,
 	ours = (int64_t)preview(w).units;
 	send(w, uid);
 	told(w, uid, ours + more);
+	w->q.uid = SPAN("");	/* because <uid> ends here */
 	return w->a.prompt_pages;
 }
 
