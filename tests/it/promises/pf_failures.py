@@ -6,6 +6,11 @@ when it has healed it must be back at half of that within HEAL half-lives. Witho
 millisecond has nothing open and nothing waiting, and draws nearly everything: one line says how much, so that it is
 seen what the others are worth. HAProxy has no health checks here, or checks that such an engine passes.
 
+Under the rules of ONE_HOLDER all requests with a prefix go to one of those that hold it as far,
+because their authors have it so: a hash says to which. While its engine fails another one comes to
+hold it, so after that the engine draws all of them or none. Under these rules the share of a healed
+engine is one of new prompts.
+
 Shares are of so many decisions, not of so many seconds, and while it fails the half-life is one in which the slowest
 machine has some hundred of them; a reload makes it short for the healing.
 
@@ -32,6 +37,7 @@ DECISIONS = 240         # in a share
 SLOW, QUICK = "10 s", "500 ms"      # half-lives while it fails and while it heals
 FILLER = "time year people way day man thing woman life child world school state family student group country " * 3
 PREFIX = FILLER * 8     # 2,400 bytes that all share, where a case says so
+ONE_HOLDER = ("cache_aware", "cache_aware_lib", "block_tracker")
 NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
 
 
@@ -140,6 +146,7 @@ def run(case, decisions, more="", heal=QUICK, decode_ms=15):
             bad = load.bad - bad
             kinds = failures(f)
             f.control(victim, "restore=1")
+            load.hot = hot and rule not in ONE_HOLDER
             healed = None
             if not more:
                 reload(f, conf_of(case, heal))
