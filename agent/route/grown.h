@@ -7,6 +7,8 @@
  * The answer's text is never seen here, so this is a guess, and bounded three ways: by what was generated, as the log line tells; the next prompt
  * must match all pages of the one before at that server, and go on with the same tail where ids are known; and the assistant's
  * message that it brings must be long enough: an answer whose thoughts the client or the template dropped is another text.
+ * A prompt in one piece has no messages, so only the engine's own count bounds it there: if a
+ * client extends it without the answer, that turn is expected too high by the answer's pages.
  *
  * A table of GROWN_PLACES, a later one takes an earlier one's place; 24 bytes each. Locked by its owner. O(1). */
 #ifndef KVROUTE_ROUTE_GROWN_H
