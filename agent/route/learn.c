@@ -146,6 +146,16 @@ static void learn_density(struct route *r, uint64_t model, uint32_t exact, uint3
 		density_learn(&r->density, model, text_bytes, (uint64_t)f->prompt_tokens);
 }
 
+/* Where first tokens are not reported, the headers have to do: %Tr of the log line. <uid> was
+ * served by <s>, where it was sent first. */
+static void compare_headers(uint64_t uid, const struct server *s, const struct fact *f, msec now)
+{
+	struct pool *p = s->pool;
+
+	if (p->step != STEP_FIRST && f->response_ms >= 0)
+		compare_came(p->compare, uid, s->id, now, f->response_ms);
+}
+
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
 static void learn_answered(struct route *r, const struct fact *f, struct outcome *out, msec now)
 {
@@ -165,6 +175,8 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	learn_count(r, &a->agree, a->exact, f, now);
 	learn_density(r, a->density, a->exact, a->text_bytes, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
+		if (a->from == SERVER_NONE && f->retries <= 0)
+			compare_headers(uid, r->fleet.by_id[a->at], f, now);
 		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->block, out);
 		remember_end(r, r->fleet.by_id[a->at], &a->end, f, out);
 	}
@@ -210,15 +222,6 @@ static void tell_rule(const struct ledger_entry *e, msec now)
 	compare_answered(p->compare, e->server->id, e->work.tokens, now - e->since);
 	policy_answered(p->memory, e->server->id, e->work.tokens, now - e->since);
 	pthread_mutex_unlock(&p->rule_lock);
-}
-
-/* Where first tokens are not reported, the headers have to do: %Tr of the log line. */
-static void compare_headers(const struct ledger_entry *e, const struct fact *f, msec now)
-{
-	struct pool *p = e->server->pool;
-
-	if (p->step != STEP_FIRST && f->response_ms >= 0)
-		compare_came(p->compare, e->uid, e->server->id, now, f->response_ms);
 }
 
 static void tell_capacity(struct route *r, const struct ledger_entry *e, msec now)
@@ -282,7 +285,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0) {
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
-		compare_headers(e, f, now);
+		compare_headers(e->uid, to, f, now);
 	}
 	if (f->kind == FACT_DONE && out->confirm)
 		generated(to, e->prompt_tokens, e->block, out);

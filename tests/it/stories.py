@@ -512,14 +512,15 @@ def rules_are_compared_then_changed():
         equal([c["rule"] for c in decisions(f, "?n=1")[0]["compare"]], ["round_robin", "cache_aware"], "in a decision")
         for i in range(24):
             equal(f.chat([user(text("judged %d" % i, 200 * i + 80))]).status, 200, "status of short request %d" % i)
-        for i in range(8):
-            equal(f.chat(talk).engine, one.engine, "where it went, time %d" % i)
-        wait_for("outcomes", HANG_SECONDS, lambda: f.metrics()['kvroute_compare_same_first_tokens_total{pool="pool",rule="cache_aware"}'] > 4)
+            wait_for("its log line", HANG_SECONDS, lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
+        # which of them count hangs on what HAProxy still had open, so it is asked until enough do
+        wait_for("outcomes", HANG_SECONDS, lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
+                 f.metrics()['kvroute_compare_other_first_tokens_total{pool="pool",rule="round_robin"}'] > 4)
         said = subprocess.run([os.path.join(BUILD, "kvroutectl"), "why", "--compare", "127.0.0.1:%d" % f.metrics_port], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
         print("      " + said.replace("\n", "\n      ").rstrip())
         check(re.search(r"(?m)^pool pool: [1-9][0-9]* first tokens measured, [0-9.]+ s in the mean", said), "the pool is not told: %s" % said)
-        check(re.search(r"(?m)^round_robin +41 +[0-9.]+% +[-+][0-9.]+ +[0-9.]+ +[0-9]+ ", said), "round_robin is not judged: %s" % said)
+        check(re.search(r"(?m)^round_robin +[0-9]+ +[0-9.]+% +[-+][0-9.]+ +[0-9.]+ +[0-9]+ ", said), "round_robin is not judged: %s" % said)
         reload(f, "policy: {rule: round_robin, compare: [cost]}")
         went = []
         for turn in range(4):

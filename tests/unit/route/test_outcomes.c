@@ -156,22 +156,42 @@ static void keep_view(void *arg, const struct route_compare_view *v)
 	*(struct route_compare_view *)arg = *v;
 }
 
-static void first_tokens_judge_rules(void **state)
+#define TOOK_MS	250
+#define JSON	"application/json"
+
+/* It came TOOK_MS after it was sent, and its log line a second later; <type>: NULL: only that. */
+static void answered(struct world *w, const char *uid, const char *type)
+{
+	char srv[SERVER_NAME_MAX + 1];
+
+	ask(w, uid, uid[1] % 2 ? "ab" : "a");
+	snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w->a.server));
+	w->now += TOOK_MS;
+	if (type != NULL)
+		tell_first(w, uid, srv, 200, type);
+	w->now += 1000;
+	tell_done(w, uid, srv, 200, "--", TOOK_MS);
+}
+
+static void open_compared(struct world *w, const char *type)
+{
+	char uid[16];
+
+	world_options(w);
+	w->o.pool_default.compare[0] = RULE_ROUND_ROBIN + 1;
+	world_open(w);
+	for (int i = 0; i < 80; i++) {
+		snprintf(uid, sizeof(uid), "u%d_%d", i % 2, i);
+		answered(w, uid, type);
+	}
+}
+
+static void judged_by(const char *type)
 {
 	struct route_compare_view v = { 0 };
-	char uid[16];
 	struct world w;
 
-	world_options(&w);
-	w.o.pool_default.compare[0] = RULE_ROUND_ROBIN + 1;
-	world_open(&w);
-	for (int i = 0; i < 80; i++) {
-		snprintf(uid, sizeof(uid), "u%d", i);
-		ask(&w, uid, i % 2 ? "ab" : "a");
-		w.now += 250;
-		served(&w, uid);
-		w.now += 1000;
-	}
+	open_compared(&w, type);
 	route_each_compared(w.r, keep_view, &v);
 	assert_string_equal(v.rule, "round_robin");
 	assert_int_equal(v.same_as.n + v.other.n, v.checked.n);
@@ -179,6 +199,35 @@ static void first_tokens_judge_rules(void **state)
 	assert_true(fabs(v.other.measured_s / (double)v.other.n - 0.25) < 1e-6);
 	assert_true(fabs(v.other.judged_s / (double)v.other.n - 0.25) < 0.05);
 	assert_true(v.gain_known && fabs(v.gain_s) < 0.05);
+	world_end(&w);
+}
+
+static void first_tokens_judge_rules(void **state)
+{
+	judged_by(STREAM);
+}
+
+/* By %Tr, whether the message "first" has closed the request before its log line or none came. */
+static void headers_judge_rules(void **state)
+{
+	judged_by(JSON);
+	judged_by(NULL);
+}
+
+static void headers_do_not_beside_first_tokens(void **state)
+{
+	struct route_compare_view v = { 0 }, later = { 0 };
+	struct world w;
+
+	open_compared(&w, STREAM);
+	route_each_compared(w.r, keep_view, &v);
+	answered(&w, "u0_json", JSON);
+	answered(&w, "u0_line", NULL);
+	route_each_compared(w.r, keep_view, &later);
+	assert_int_equal(later.checked.n, v.checked.n);
+	answered(&w, "u0_stream", STREAM);
+	route_each_compared(w.r, keep_view, &later);
+	assert_int_equal(later.checked.n, v.checked.n + 1);
 	world_end(&w);
 }
 
@@ -190,6 +239,8 @@ int main(void)
 		cmocka_unit_test(little_estimates_have_a_floor),
 		cmocka_unit_test(what_does_not_count),
 		cmocka_unit_test(first_tokens_judge_rules),
+		cmocka_unit_test(headers_judge_rules),
+		cmocka_unit_test(headers_do_not_beside_first_tokens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
