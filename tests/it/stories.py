@@ -816,15 +816,17 @@ def counts_that_differ():
         check("stub: mixed" in ctl(f) and "as text" not in ctl(f), ctl(f))
         for i in range(8):
             pages("a", "differ %d" % i)
-        wait_for("the kind is text", 5, lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
+        wait_for("the kind is text", HANG_SECONDS, lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
         equal(pages("a", "probe", stream=True), str((900 + 63) // 64), "text for it")
         equal(pages("b", "probe", stream=True), as_ids, "for another tenant")
         check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64), "text of another kind, too")
         check("stub: as text for 1 tenant, as the engine counts other tokens: completions\n" in ctl(f), ctl(f))
         m = f.metrics()
         equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]), (1, 1), "modes")
-        with open(os.path.join(f.folder, "agent.log")) as g:
-            lines = [line for line in g if "counts other tokens" in line]
+        def told():
+            with open(os.path.join(f.folder, "agent.log")) as g:
+                return [line for line in g if "counts other tokens" in line]
+        lines = wait_for("the log line", HANG_SECONDS, told)    # the agent's next tick writes it
         check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0], "log: %s" % lines)
         check("page" not in lines[0] and text("differ 0", 900)[:20] not in lines[0], "text in the log")
 
