@@ -194,16 +194,18 @@ def all_that_can_be_filled():
         fixed = {"heads_bytes": 128 << 10, "slices_waiting_bytes": MIB, "ledger_open_requests": 512}
         held = []
         with Watch(a, fixed) as w:
-            for turn in range(2):
+            for turn in range(3):
                 with a.client(65532) as c:
                     fill(c, turn, range(1500))
                 w.look()
                 held.append(a.held())
         equal(not_full(a), [], "budgets that were not met")
-        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f held_bytes=%d..%d" % (", ".join("%s=%d of %d" % (
-            k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB, (SLACK * a.sum() + PROGRAM_BYTES) / MIB, *held))
+        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f held_bytes=%s" % (", ".join("%s=%d of %d" % (
+            k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB, (SLACK * a.sum() + PROGRAM_BYTES) / MIB, held))
         w.judge(a.sum())
-        flat(*held, "after the second time")
+        # a connection may meet a thread that has worked for none before, and takes its scratch
+        # once: a leak grows each time, so the least growth tells
+        flat(*min(zip(held, held[1:]), key=lambda x: x[1] - x[0]), "after one more time")
 
 
 @case
