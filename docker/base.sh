@@ -1,15 +1,17 @@
 #!/bin/bash
-# base.sh NAME - a minimal Debian 12 image NAME, made with debootstrap from where this machine's apt gets its
-# packages. For places without a registry. Does nothing when NAME is there already.
+# base.sh NAME - make a minimal Debian 12 image NAME with debootstrap, from this machine's apt
+# sources. For machines without a container registry. Does nothing if the image exists.
 set -eu
 name=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 docker image inspect "$name" > /dev/null 2>&1 && exit 0
 
-# deb822 files first, then the one-line kind
+# deb822 files first, then files in the one-line format
 archive=$({ sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/*.sources
-	sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list; } 2> /dev/null |
-	grep -m 1 /debian) || { echo "base.sh: no Debian archive in this machine's apt sources" >&2; exit 1; }
+	sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' \
+		/etc/apt/sources.list /etc/apt/sources.list.d/*.list; } 2> /dev/null |
+	grep -m 1 /debian) ||
+	{ echo "base.sh: no Debian archive in this machine's apt sources" >&2; exit 1; }
 tarball=$here/build/docker/bookworm.tar
 if [ ! -s "$tarball" ]; then
 	mkdir -p "${tarball%/*}"

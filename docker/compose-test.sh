@@ -1,16 +1,18 @@
 #!/bin/bash
-# compose-test.sh - builds the images, starts the composition, and asks: routed by prefix, a second turn sticks, an
-# engine killed, the agent killed, and no client error throughout. Takes all of it down again.
+# compose-test.sh - build the images, start the composition, and check: requests are routed by
+# prefix, a second turn goes to the same engine, and no client sees an error when an engine or the
+# agent is killed. Removes everything afterwards.
 #
-# Without a Docker engine only the files are checked. Where no image can be pulled, the base is made from Debian's
-# packages (base.sh). Last line: N passed, N failed.
+# Without a Docker engine it checks only the files. If no image can be pulled, it makes the base
+# image from Debian's packages (base.sh). Last line: "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 passed=0 failed=0
 compose="docker-compose -f docker/docker-compose.yml -p kvroutetest"
 
 result() {	# status, what
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); echo "ok    $2"; else failed=$((failed + 1)); echo "FAIL  $2"; fi
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
 }
 
 finish() {
@@ -19,27 +21,28 @@ finish() {
 }
 
 docker/haproxy-cfg.sh | diff - docker/haproxy.cfg
-result $? "docker/haproxy.cfg is what haproxy-cfg.sh prints"
+result $? "docker/haproxy.cfg equals the output of haproxy-cfg.sh"
 if ! command -v docker-compose > /dev/null; then
 	echo "skipped: no docker-compose"
 	finish
 fi
 $compose config -q
-result $? "docker-compose takes docker-compose.yml"
+result $? "docker-compose accepts docker-compose.yml"
 if ! timeout 10 docker info > /dev/null 2>&1; then
 	echo "skipped: no docker engine"
 	finish
 fi
 
 export BASE=${BASE:-debian:bookworm-slim}
-if ! docker image inspect "$BASE" > /dev/null 2>&1 && ! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
+if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
+	! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
 	BASE=localhost/kvroute-base:bookworm
 	tests/tools/deps.sh images && docker/base.sh "$BASE"
 	result $? "a base image from Debian's packages"
 	[ $failed -eq 0 ] || finish
 fi
-# Two ports, held until the end: no bind(0) of another test gets them. Docker does, because it sets
-# SO_REUSEADDR.
+# Hold two ports until the end, so that no bind(0) of another test gets them. Docker can still bind
+# them, because it sets SO_REUSEADDR.
 exec {hold}< <(exec python3 -c 'import os, socket, time
 s = [socket.socket(), socket.socket()]
 for x in s:
@@ -57,14 +60,17 @@ status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
 for image in kvroute kvroute-engine kvroute-haproxy; do
-	[ -z "$(docker run --rm --network none --entrypoint find $image /var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
-	result $? "$image has no cache of apt"
+	[ -z "$(docker run --rm --network none --entrypoint find $image \
+		/var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
+	result $? "$image contains no cache of apt"
 done
-docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute > build/docker-kvroute
+docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute \
+	> build/docker-kvroute
 ! readelf -S build/docker-kvroute | grep -q ' \.symtab '
 result $? "its program is stripped"
-size=$(tar -C . --exclude-from=/dev/null -c Makefile agent spoe tests/tools docker/kvroute.yaml | wc -c)
-sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/\1 \2/p' build/docker-build.log | tail -n 1)
+size=$(tar -C . -c Makefile agent spoe tests/tools docker/kvroute.yaml | wc -c)
+sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/\1 \2/p' \
+	build/docker-build.log | tail -n 1)
 [ "$size" -lt 20000000 ]
 result $? "the build context has $((size / 1000)) kB${sent:+, docker says ${sent/ /}B}"
 for image in kvroute kvroute-engine; do
@@ -78,7 +84,8 @@ status=$?
 result $status "the composition starts"
 [ $status -eq 0 ] || { tail -n 30 build/docker-up.log; finish; }
 
-curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" | grep -q '^kvroute_requests_total '
+curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" |
+	grep -q '^kvroute_requests_total '
 result $? "metrics are published on this machine"
 python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" kvroutetest > build/docker-ask.log 2>&1
 status=$?

@@ -1,11 +1,16 @@
 #!/bin/bash
-# haproxy-cfg.sh - prints docker/haproxy.cfg: haproxy-conf/haproxy.cfg with the names of the compose network.
-# The compose test checks that the file in the tree is what this prints.
+# haproxy-cfg.sh - print docker/haproxy.cfg: haproxy-conf/haproxy.cfg with the names of the compose
+# network. The compose test checks that docker/haproxy.cfg equals this output.
 set -eu
 cd "$(dirname "$0")/.."
 cat << 'HEAD'
-# haproxy-conf/haproxy.cfg with the names of the compose network; haproxy-cfg.sh made it.
+# haproxy-conf/haproxy.cfg with the names of the compose network, printed by haproxy-cfg.sh.
 HEAD
+resolvers='# Docker'\''s own name server, because a container may return with another address.\
+resolvers docker\
+    nameserver dns 127.0.0.11:53\
+    hold valid 1s\
+'
 sed -E \
 	-e '1,/^global/{/^#/d}' \
 	-e 's/^( +server s([1-4])) 127.0.0.1:800[1-4]$/\1 s\2:8000/' \
@@ -13,5 +18,5 @@ sed -E \
 	-e 's/check inter 2s fall 2 rise 1/check inter 500ms fall 1 rise 1/' \
 	-e 's/^(    default-server .*)/\1 init-addr last,libc,none resolvers docker/' \
 	-e 's/^(    server a1 .*)/\1 init-addr last,libc,none resolvers docker/' \
-	-e 's/^# The agent.s backend has defaults/# Docker'"'"'s own name server: a container may come back under another address\nresolvers docker\n    nameserver dns 127.0.0.11:53\n    hold valid 1s\n\n&/' \
+	-e "s/^# The agent.s backend has its own defaults/$resolvers\\n&/" \
 	haproxy-conf/haproxy.cfg

@@ -1,12 +1,15 @@
 #!/bin/sh
-# load.sh [-b|-B] NAME... | load.sh -f HAPROXY.CFG BACKEND - prints the line that tells the agent of every server:
+# load.sh [-b|-B] NAME...
+# load.sh -f HAPROXY.CFG BACKEND
+#
+# Print the line that reports every server to the agent:
 #
 #   http-request set-var-fmt(txn.load) "%[hostname]/%pid;s1=%[srv_is_up(s1)],..."
 #
-# NAMEs are the names of "server" lines, in their order; -b before a NAME says that it is a "backup" server,
-# -B the same in a backend with "option allbackups". -f takes all of that from a backend of a configuration,
-# "server-template" lines too. Then, as a comment, how long the string can get: the body's bound in
-# kvroute.spoe depends on it.
+# NAMEs are the names of "server" lines in their order. -b before a NAME marks a "backup" server, -B
+# one in a backend with "option allbackups". -f reads all of that from a backend of a configuration,
+# including "server-template" lines. A comment then says how long the string can become, because the
+# limit of the body in kvroute.spoe depends on it.
 set -eu
 
 usage() {
@@ -14,10 +17,11 @@ usage() {
 	exit 2
 }
 
-# "[-b|-B] NAME" of each server of backend <$2> in file <$1>
+# Print "[-b|-B] NAME" for each server of backend <$2> in file <$1>.
 servers_of() {
 	awk -v want="$2" '
-		function keyword(from, word,   i, on) {	# set last by "word" or "no-word"; -1: by neither
+		# 1 after "word", 0 after "no-word", -1 if neither is present; the last one wins
+		function keyword(from, word,   i, on) {
 			on = -1
 			for (i = from; i <= NF && $i !~ /^#/; i++)
 				if ($i == word) on = 1; else if ($i == "no-" word) on = 0
@@ -36,11 +40,17 @@ servers_of() {
 		function add(name, own) {
 			n++; server[n] = name; is_backup[n] = own < 0 ? backup : own
 		}
-		$1 ~ /^(global|defaults|frontend|backend|listen|peers|ring|resolvers|userlist|cache|program|log-forward|http-errors|mailers|fcgi-app|crt-store|traces|acme)$/ {
-			section(); next
+		BEGIN {
+			n = split("global defaults frontend backend listen peers ring resolvers userlist " \
+				"cache program log-forward http-errors mailers fcgi-app crt-store traces acme", word)
+			for (i = 1; i <= n; i++) starts_section[word[i]]
+			n = 0
 		}
+		$1 in starts_section { section(); next }
 		$1 == "option" && $2 == "allbackups" { if (in_defaults) all_of[name] = 1; if (here) all = 1 }
-		$1 == "no" && $2 == "option" && $3 == "allbackups" { if (in_defaults) all_of[name] = 0; if (here) all = 0 }
+		$1 == "no" && $2 == "option" && $3 == "allbackups" {
+			if (in_defaults) all_of[name] = 0; if (here) all = 0
+		}
 		$1 == "default-server" && (own = keyword(2, "backup")) >= 0 {
 			if (in_defaults) backup_of[name] = own; if (here) backup = own
 		}
@@ -52,12 +62,12 @@ servers_of() {
 		END { for (i = 1; i <= n; i++) print (is_backup[i] ? all ? "-B " : "-b " : "") server[i] }' "$1"
 }
 
-# HAProxy 2.6 and 3.0 take it for valid, and crash at the first request.
+# Warn of a load line without a format: HAProxy 2.6 and 3.0 accept it and crash at the first request.
 warn_of_empty() {
 	awk -v me="${0##*/}" '
 		$1 ~ /^(http|tcp)-re/ && /set-var-fmt\(txn\.load\)[ \t]*(#.*)?$/ {
-			printf "%s: %s:%d: delete this line: set-var-fmt without a format crashes HAProxy 2.6 and 3.0\n", \
-			       me, FILENAME, FNR > "/dev/stderr" }' "$1"
+			printf "%s: %s:%d: delete this line: ", me, FILENAME, FNR > "/dev/stderr"
+			print "set-var-fmt without a format crashes HAProxy 2.6 and 3.0" > "/dev/stderr" }' "$1"
 }
 
 [ $# -gt 0 ] || usage
@@ -72,7 +82,8 @@ if [ "$1" = -f ]; then
 	set -- $names
 fi
 
-line= mark= longest=73 servers=0	# 73: a host name of 64, a process id, their separators
+# 73: a host name of 64 bytes, a process id, and their separators
+line= mark= longest=73 servers=0
 for s in "$@"; do
 	case $s in
 	-b) mark=b; continue ;;
@@ -88,7 +99,10 @@ for s in "$@"; do
 	mark=
 done
 [ $servers -gt 0 ] || usage
-printf '    http-request set-var-fmt(txn.load) "%%[hostname]/%%pid%s" if { var(txn.api) -m found }\n' "$line"
-echo "    # at most $longest bytes: bytes(0,N) in kvroute.spoe with N at most tune.bufsize - $((2048 + longest))"
+printf '    http-request set-var-fmt(txn.load) "%%[hostname]/%%pid%s"' "$line"
+echo ' if { var(txn.api) -m found }'
+echo "    # at most $longest bytes: bytes(0,N) in kvroute.spoe needs N <=" \
+	"tune.bufsize - $((2048 + longest))"
 [ $servers -le 64 ] ||
-	echo "${0##*/}: $servers servers: delete the line and name HAProxy's stats socket in stats_feed instead, see README.md" >&2
+	echo "${0##*/}: $servers servers are too many for this line: delete it and name HAProxy's" \
+		"stats socket in stats_feed (README.md, Many servers)" >&2

@@ -1,11 +1,13 @@
 #!/bin/bash
-# conf_check.sh [NAME...] - every file of haproxy-conf/, and that of docker/, through "haproxy -c" of every version at hand.
+# conf_check.sh [NAME...] - run "haproxy -c" of every available version on every file of
+# haproxy-conf/ and on docker/haproxy.cfg. A warning fails the file.
 #
-# Not one warning is let pass. The files name each other under /etc/haproxy/kvroute; that is the only thing
-# changed here. Then what a checker does not see: that the load lines are what load.sh prints, that the
-# log line is the same in all files, that the lines README.md adds make a configuration, and that a broken file is refused (so that "passed" means something).
-# NAMEs limit it to files whose path has one of them in it. One line a file and version; last line:
-# "N passed, N failed".
+# The files refer to each other under /etc/haproxy/kvroute; only that path is replaced here. Then
+# check what "haproxy -c" does not see: load lines equal the output of load.sh, the log line is the
+# same in all files, the paths of requests stand only in api-paths.lst, and the lines that README.md
+# adds make a valid configuration. A broken file must be rejected, so that "passed" means something.
+# NAMEs limit it to files whose path contains one of them. Prints one line for each file and
+# version; last line: "N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +26,8 @@ result() {	# 0 or 1, what
 	fi
 }
 
-# "haproxy -c" of binary <$1> for file <$2>; its words in $tmp/out. A bad end, or a word of warning: 1.
+# Run "haproxy -c" of binary <$1> on file <$2>, with its output in $tmp/out. Returns 1 if it fails
+# or warns.
 check() {
 	timeout 180 "$1" -c -f "$2" > "$tmp/out" 2>&1 || return 1
 	! grep -qiE 'warning|alert|error|deprecated' "$tmp/out"
@@ -40,7 +43,7 @@ wanted() {	# file, names
 	return 1
 }
 
-# The versions are fetched once; what cannot be had is named, not passed over.
+# Fetch each version once. A version that is not available is reported as skipped.
 have=()
 for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
 	bin=build/haproxy/${v%%:*}/haproxy
@@ -48,7 +51,7 @@ for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
 		[ -x "$bin" ] && break
 		timeout 120 tests/tools/fetch-haproxy.sh "$suite" "${bin%/*}" > /dev/null 2>&1 && break
 	done
-	[ -x "$bin" ] || echo "skipped: HAProxy ${v%%:*} cannot be had here"
+	[ -x "$bin" ] || echo "skipped: HAProxy ${v%%:*} is not available here"
 done
 for bin in build/haproxy/*/haproxy; do
 	[ -x "$bin" ] && have+=("$bin")
@@ -58,27 +61,32 @@ if [ ${#have[@]} = 0 ]; then
 	exit 1
 fi
 
-# What README.md has an operator add to a configuration, made whole by what that has already and by what the
-# README says to take from elsewhere.
+# Print a configuration made from the lines that README.md adds: with the lines around them, and
+# with the lines that README.md takes from other files.
 attached() {
 	sed -n '/^defaults$/,/^$/p' haproxy-conf/haproxy.cfg
 	sed -n '/^```diff/,/^```$/{/^```/!s/^[ +]//p}' haproxy-conf/README.md | while IFS= read -r l; do
 		case $l in
 		*'(1)') grep log-format-sd haproxy-conf/recipes/keep-your-log.cfg ;;
 		*'(2)') haproxy-conf/load.sh s1 s2 ;;
-		*'(3)') sed -n '/^    acl json_answer/,/^    http-response set-var-fmt(txn.gtok)/p' haproxy-conf/haproxy.cfg ;;
+		*'(3)')
+			sed -n '/^    acl json_answer/,/^    http-response set-var-fmt(txn.gtok)/p' \
+				haproxy-conf/haproxy.cfg
+			;;
 		*'server s1 ...' | *'server s2 ...') echo "${l%...}127.0.0.1:8001" ;;
-		'frontend llm') printf '%s\n' "$l" '    bind :8080' '    option httplog' '    default_backend pool' ;;
+		'frontend llm')
+			printf '%s\n' "$l" '    bind :8080' '    option httplog' '    default_backend pool'
+			;;
 		*) printf '%s\n' "$l" ;;
 		esac
 	done
 }
 attached > "$tmp/README.cfg"
-# that of the containers, whose names nobody knows here
+# docker/haproxy.cfg, with addresses instead of container names, which do not resolve here
 sed -E 's/ (agent:940|s[1-4]:800)/ 127.0.0.1:800/' docker/haproxy.cfg > "$tmp/compose.cfg"
 
 find "$tmp" -name '*.cfg' -o -name '*.spoe' | xargs sed -i "s,/etc/haproxy/kvroute,$tmp,"
-# README.cfg and compose.cfg are those made above
+# includes README.cfg and compose.cfg
 files=$(cd "$tmp" && find . -name '*.cfg' | sed 's,^\./,,' | sort)
 
 for bin in "${have[@]}"; do
@@ -90,18 +98,23 @@ for bin in "${have[@]}"; do
 		result $ok "$f HAProxy $version"
 		[ $ok = 0 ] || sed 's/^/      /' "$tmp/out"
 	done
-	# what an operator may get wrong must be seen by this check, on this version
-	sed 's/ -m int 1 }/ 1 }/; s/kvroute route-3 /kvroute route-9 /' "$tmp/recipes/sliced.cfg" > "$tmp/broken.cfg"
+	# this check must notice a mistake of an operator, on this version
+	sed 's/ -m int 1 }/ 1 }/; s/kvroute route-3 /kvroute route-9 /' "$tmp/recipes/sliced.cfg" \
+		> "$tmp/broken.cfg"
 	! check "$bin" "$tmp/broken.cfg"
-	result $? "a broken file is refused by HAProxy $version"
+	result $? "HAProxy $version rejects a broken file"
 	sed '/^defaults$/,/^$/s/^ *timeout client .*//' "$tmp/haproxy.cfg" > "$tmp/broken.cfg"
 	! check "$bin" "$tmp/broken.cfg"
-	result $? "a warning is seen of HAProxy $version"
-	# the load line of a big pool is still a line HAProxy takes
+	result $? "a warning of HAProxy $version is noticed"
+	# HAProxy must accept the load line of a large pool
 	names=$(seq -f 'engine-%02g' 1 64)
 	awk -v load="$(haproxy-conf/load.sh $names | head -n 1)" -v names="$(echo $names)" '
 		/set-var-fmt\(txn.load\)/ { print load; next }
-		/^ *server s1 / { n = split(names, s, " "); for (i = 1; i <= n; i++) print "    server", s[i], "127.0.0.1:" 9000 + i; next }
+		/^ *server s1 / {
+			n = split(names, s, " ")
+			for (i = 1; i <= n; i++) print "    server", s[i], "127.0.0.1:" 9000 + i
+			next
+		}
 		/^ *server s[234] / { next }
 		{ print }' "$tmp/haproxy.cfg" > "$tmp/big.cfg"
 	check "$bin" "$tmp/big.cfg"
@@ -126,35 +139,50 @@ backend two
     server-template z 7-8 engines:80 backup weight 1
     http-request set-var-fmt(txn.load)
 CFG
-marks() {	# of the load line for backend $1: "x2 zb"
-	haproxy-conf/load.sh -f "$tmp/servers.cfg" "$1" 2> "$tmp/out" | sed -n 's/^    http-request.*pid;//p' | tr ';' '\n' | sed 's/%\[srv_is.*//' | tr '\n' ' '
+# Print the names and marks in the load line for backend <$1>, like "x2= z7=b ".
+marks() {
+	haproxy-conf/load.sh -f "$tmp/servers.cfg" "$1" 2> "$tmp/out" |
+		sed -n 's/^    http-request.*pid;//p' | tr ';' '\n' | sed 's/%\[srv_is.*//' | tr '\n' ' '
 }
 [ "$(marks one)" = "x1=B " ]
-result $? "load.sh marks backup servers that their defaults section makes so"
+result $? "load.sh marks servers that are backups by their defaults section"
 [ "$(marks two)" = "x2= gpu1= gpu2= z7=b z8=b " ]
 result $? "load.sh reads server-template and backup"
 grep -q 'servers.cfg:13: delete this line' "$tmp/out"
 result $? "load.sh names a set-var-fmt without a format"
-for f in haproxy-conf/README.md haproxy-conf/haproxy.service.conf docker/Dockerfile.haproxy tests/it/fleet.py; do
-	[ "$(grep -oE 'MALLOC_(MMAP|TRIM)_THRESHOLD_(=|": ")[0-9]+' "$f" | tr -d '": =' | sort -u | tr '\n' ' ')" = \
+for f in haproxy-conf/README.md haproxy-conf/haproxy.service.conf docker/Dockerfile.haproxy \
+	tests/it/fleet.py; do
+	[ "$(grep -oE 'MALLOC_(MMAP|TRIM)_THRESHOLD_(=|": ")[0-9]+' "$f" | tr -d '": =' | sort -u |
+		tr '\n' ' ')" = \
 		"MALLOC_MMAP_THRESHOLD_33554432 MALLOC_TRIM_THRESHOLD_268435456 " ]
-	result $? "$f starts HAProxy with both variables"
+	result $? "$f sets both variables for HAProxy"
 done
-counts=$(grep -E '^    (acl (json|short)_answer|http-response .*short_answer)' haproxy-conf/haproxy.cfg | sort -u)
+for f in $files; do
+	[ "$(grep 'acl llm_api' "$tmp/$f")" = "    acl llm_api path_beg -f $tmp/api-paths.lst" ]
+	result $? "$f takes the paths of requests from api-paths.lst"
+done
+grep -q '/api-paths.lst:/etc/haproxy/kvroute/api-paths.lst:ro$' docker/docker-compose.yml
+result $? "docker-compose.yml mounts api-paths.lst"
+counts_of='^    (acl (json|short)_answer|http-response .*short_answer)'
+counts=$(grep -E "$counts_of" haproxy-conf/haproxy.cfg | sort -u)
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
 	[ -f "haproxy-conf/$f" ] || continue
-	for pool in $(awk '$1 == "backend" { here = $2 } /set-var-fmt\(txn.load\)/ { print here }' "haproxy-conf/$f"); do
-		[ "$(sed -n "/^backend $pool\$/,/^backend/p" "haproxy-conf/$f" | grep 'set-var-fmt(txn.load)')" = \
+	for pool in $(awk '$1 == "backend" { here = $2 } /set-var-fmt\(txn.load\)/ { print here }' \
+		"haproxy-conf/$f"); do
+		[ "$(sed -n "/^backend $pool\$/,/^backend/p" "haproxy-conf/$f" |
+			grep 'set-var-fmt(txn.load)')" = \
 			"$(haproxy-conf/load.sh -f "haproxy-conf/$f" "$pool" | head -n 1)" ]
 		result $? "$f has the load line of load.sh in $pool"
 	done
-	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/^ *log-format\(-sd\)\{0,1\} //p' "haproxy-conf/$f")" = "$log" ]
+	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/^ *log-format\(-sd\)\{0,1\} //p' \
+		"haproxy-conf/$f")" = "$log" ]
 	result $? "$f has the log line of haproxy.cfg"
-	[ "$(grep -E '^    (acl (json|short)_answer|http-response .*short_answer)' "haproxy-conf/$f" | sort -u)" = "$counts" ]
-	result $? "$f has the counts of haproxy.cfg"
+	[ "$(grep -E "$counts_of" "haproxy-conf/$f" | sort -u)" = "$counts" ]
+	result $? "$f has the token counts of haproxy.cfg"
 done
-echo "$log" | sed "s/^'//; s/'\$//; s/%\[[^]]*\]/x/g; s/:%[A-Za-z]*/:-1/g; s/%[A-Za-z]*/x/g" | python3 -m json.tool > /dev/null
+echo "$log" | sed "s/^'//; s/'\$//; s/%\[[^]]*\]/x/g; s/:%[A-Za-z]*/:-1/g; s/%[A-Za-z]*/x/g" |
+	python3 -m json.tool > /dev/null
 result $? "the log line is JSON"
 
 echo "$passed passed, $failed failed"
