@@ -179,7 +179,7 @@ struct route_request {
  * are counted as they are done, no clock is asked. When <work> is used up the answer comes from the ids made so far, and from pages of
  * text if there are none. ROUTE_WORK_FULL: as much as a body of its size may cost. 0: no template and no tokenizer at all. In between: what the
  * segment cache holds costs a tenth of what it does not. */
-#define ROUTE_WORK_FULL	350000u
+#define ROUTE_WORK_FULL	310000u
 
 struct route_answer {
 	struct span server, alt;	/* "" when not set; live in the scratch until its next use */

@@ -66,11 +66,11 @@ static void inventing_tenants_does_not_help(void **state)
 
 	meter_account(&m, 7, 0, 1);
 	for (uint64_t who = 100; who < 100000; who++) {
-		got = allows(hashed(who), now) < 350000 ? allows(hashed(who), now) : 350000;
+		got = allows(hashed(who), now) < 310000 ? allows(hashed(who), now) : 310000;
 		use(hashed(who), got, now);
 		all += got;
 	}
-	assert_in_range(all, METER_CORE / 2 - 350000, METER_CORE / 2 + 350000);
+	assert_in_range(all, METER_CORE / 2 - 310000, METER_CORE / 2 + 310000);
 	assert_true(allows(7, now) > METER_CORE / 2 - 700000);
 }
 
