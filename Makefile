@@ -30,7 +30,7 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- what is built: "uses_X" names the libraries that X may use, and its tests link no other ----
 
-MODULES := spoe base tok jinja chat prompt index policy feed route sim serve conf loop ctl
+MODULES := spoe base tok jinja chat prompt index policy feed route sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -45,6 +45,7 @@ dir_route  := agent/route
 dir_sim    := agent/sim
 dir_serve  := agent/serve
 dir_conf   := agent/conf
+dir_os     := agent/os
 dir_loop   := agent/loop
 dir_ctl    := agent/ctl
 
@@ -60,7 +61,8 @@ uses_feed   := feed base
 uses_route  := route prompt chat tok jinja index policy feed base
 uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
-uses_loop   := loop $(uses_serve)
+uses_os     := os base
+uses_loop   := loop os $(uses_serve)
 uses_conf   := conf $(uses_loop)
 # spop-check needs no more; what does is linked by kvroutectl only
 uses_ctl    := ctl spoe base
@@ -110,7 +112,7 @@ FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=arena_alloc
 
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
-	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter conf loop,$(1)),$$(LIBS),-lpcre2-8 -lm)
+	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter os loop conf,$(1)),$$(LIBS),-lpcre2-8 -lm)
 endef
 $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 

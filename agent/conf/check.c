@@ -5,7 +5,7 @@
 
 #include "agent/conf/check.h"
 #include "agent/conf/value.h"
-#include "agent/loop/exposed.h"
+#include "agent/os/addr.h"
 
 static int key_of(const char *name)
 {
@@ -154,7 +154,7 @@ static void check_clock(struct conf_errors *es, const char *file, const struct c
 	if (c->loop.clock != CLOCK_MESSAGE || !blame(given, clock, listen, &at))
 		return;
 	for (size_t i = 0; i < LISTEN_MAX && c->loop.spop[i][0] != '\0'; i++)
-		if (!loop_is_loopback(c->loop.spop[i]))
+		if (!addr_is_loopback(c->loop.spop[i]))
 			conf_errors_add(es, file, at, "clock: message is for simulations, and spop.listen has %s, "
 					"which is not loopback.", c->loop.spop[i]);
 }

@@ -16,6 +16,7 @@
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
 #include "agent/loop/models.h"
+#include "agent/os/key_file.h"
 #include "agent/ctl/load.h"
 
 #define BODY_MAX	((size_t)64 << 20)
@@ -174,7 +175,7 @@ static void take_key(const struct loop_opts *o, struct hash_key *key)
 	struct rng rng;
 	struct err e;
 
-	if (loop_key_read(o, key, &e) == 0)
+	if (key_file_read(o->key_file, o->state_dir, key, &e) == 0)
 		return;
 	rng_init(&rng, 1);
 	for (size_t i = 0; i < sizeof(key->secret); i++)

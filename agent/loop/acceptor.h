@@ -4,7 +4,7 @@
 
 #include <ev.h>
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 #include "agent/loop/log.h"
 
 #define ACCEPT_FEW	4	/* taken in one wake, so that the other loops get theirs */

@@ -11,7 +11,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/admin.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/compare_page.h"
 #include "agent/loop/decisions_page.h"

@@ -2,18 +2,18 @@
 #ifndef KVROUTE_LOOP_AGENT_H
 #define KVROUTE_LOOP_AGENT_H
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 #include "agent/loop/budget.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/log.h"
 #include "agent/loop/models.h"
-#include "agent/loop/opener.h"
-#include "agent/loop/outgoing.h"
-#include "agent/loop/privileges.h"
-#include "agent/loop/process.h"
+#include "agent/os/opener.h"
+#include "agent/loop/connect_ports.h"
+#include "agent/os/privileges.h"
+#include "agent/os/process.h"
 #include "agent/loop/recfile.h"
-#include "agent/loop/sandbox.h"
-#include "agent/loop/secret.h"
+#include "agent/os/sandbox.h"
+#include "agent/os/secret.h"
 #include "agent/loop/snapfile.h"
 #include "agent/serve/serve.h"
 
@@ -53,7 +53,7 @@ struct agent {
 	struct identity identity;
 	struct sandbox_refused *refused;	/* NULL: without a sandbox */
 	struct sandbox sandbox;	/* not written once threads run; nor are */
-	struct outgoing outgoing;	/* connections that it lets through */
+	struct connect_ports connect_ports;	/* connections that it lets through */
 	struct token feed_token;
 	struct snapfile snapfile;
 	struct recfile recfile;

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "agent/loop/asker.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 
 #define READ_MAX	16384	/* one read a wake: log feeds and scrapes share the thread */
 #define HOLDS		3

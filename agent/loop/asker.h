@@ -12,7 +12,7 @@
 
 #include <ev.h>
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 
 #define ASKER_PATIENCE_MS	10000
 

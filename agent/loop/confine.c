@@ -1,7 +1,9 @@
 /* --no-sandbox leaves system calls and capabilities, for a debugger; the user is changed in any
  * case. */
 #include <errno.h>
+#include <seccomp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,7 +55,7 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 int confine_begin(struct agent *a, const struct loop_opts *o, const char *conf, struct err *e)
 {
 	tzset();	/* libc would open the zone with the first time of day it prints */
-	if (identity_find(o, &a->identity, e) != 0)
+	if (identity_find(o->user, o->group, &a->identity, e) != 0)
 		return -1;
 	process_open(&a->files);
 	if (o->no_sandbox)
@@ -175,7 +177,7 @@ static void log_sandbox(struct agent *a, const struct loop_opts *o)
 void confine_enter(struct agent *a, const struct loop_opts *o)
 {
 	int datagrams[LISTEN_MAX];
-	struct sandbox_opts so = { .opener = a->opener.fd, .datagrams = datagrams, .out = &a->outgoing };
+	struct sandbox_opts so = { .opener = a->opener.fd, .datagrams = datagrams, .out = &a->connect_ports };
 
 	for (unsigned i = 0; i < a->log_udp.n; i++)
 		datagrams[so.n_datagrams++] = a->log_udp.l[i].fd;
@@ -184,4 +186,38 @@ void confine_enter(struct agent *a, const struct loop_opts *o)
 		sandbox_enter(&a->sandbox, &so);
 	}
 	log_sandbox(a, o);
+}
+
+/* ---- refused calls --------------------------------------------------------------------------------- */
+
+static void log_one(const struct refused_count *c, const char *process, uint64_t *told, struct log *log)
+{
+	int number = __atomic_load_n(&c->last, __ATOMIC_RELAXED);
+	uint64_t n = refused_read(c);
+	struct log_line ln;
+	char *name;
+
+	if (n == *told || !log_begin(&ln, log, LOG_WARN, LOG_LIFE, "the sandbox refused system calls"))
+		return;
+	name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
+	log_text(&ln, "process", process);
+	log_int(&ln, "calls", (int64_t)(n - *told));
+	log_text(&ln, "last", name != NULL ? name : "unknown");
+	log_int(&ln, "number", number);
+	log_text(&ln, "effect", "each failed with EPERM; requests are answered as before");
+	log_text(&ln, "remedy", "serving makes none: report it, and look for foreign code in this process");
+	log_end(&ln);
+	free(name);
+	*told = n;
+}
+
+void confine_log_refused(const struct sandbox_refused *r, struct refused_told *told, struct log *log, msec now)
+{
+	if (r == NULL || (told->at != 0 && now - told->at < REFUSED_LOG_MS))
+		return;
+	if (refused_read(&r->agent) == told->agent && refused_read(&r->opener) == told->opener)
+		return;
+	log_one(&r->agent, "agent", &told->agent, log);
+	log_one(&r->opener, "opener", &told->opener, log);
+	told->at = now;
 }

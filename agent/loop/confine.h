@@ -22,4 +22,15 @@ void confine_enter(struct agent *a, const struct loop_opts *o);
 
 void confine_end(struct agent *a);
 
+#define REFUSED_LOG_MS	3600000		/* at most one line an hour */
+
+/* What was said of them. */
+struct refused_told {
+	uint64_t agent, opener;
+	msec at;		/* 0: never */
+};
+
+/* Log calls that were refused since the last line, at most once an hour. From one thread. */
+void confine_log_refused(const struct sandbox_refused *r, struct refused_told *told, struct log *log, msec now);
+
 #endif

@@ -1,7 +1,6 @@
-#include <arpa/inet.h>
 #include <stdio.h>
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 #include "agent/loop/exposed.h"
 
 static const char spop_means[] =
@@ -11,27 +10,13 @@ static const char feed_means[] =
 static const char metrics_means[] =
 	"who reaches it reads the figures, the names of pools and servers, and the last decisions";
 
-bool loop_is_loopback(const char *text)
-{
-	struct addr a;
-	struct err e;
-
-	if (addr_parse(text, &a, &e) != 0 || a.a.sa.sa_family == AF_UNIX)
-		return true;
-	if (a.a.sa.sa_family == AF_INET)
-		return ntohl(a.a.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	if (IN6_IS_ADDR_V4MAPPED(&a.a.in6.sin6_addr))
-		return a.a.in6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&a.a.in6.sin6_addr);
-}
-
 static void look_at(const char *key, const char (*text)[ADDR_MAX], const char *means,
 		    void (*fn)(void *arg, const char *sentence), void *arg)
 {
 	char sentence[EXPOSED_MAX];
 
 	for (unsigned i = 0; i < LISTEN_MAX && text[i][0] != '\0'; i++) {
-		if (loop_is_loopback(text[i]))
+		if (addr_is_loopback(text[i]))
 			continue;
 		snprintf(sentence, sizeof(sentence), "%s has %s, which is not loopback; %s", key, text[i],
 			 means);

@@ -6,9 +6,6 @@
 
 #define EXPOSED_MAX	400	/* bytes of one sentence */
 
-/* A text that is no address counts as one: it is somebody else's to report. */
-bool loop_is_loopback(const char *addr);
-
 /* Calls back with a sentence for each key whose addresses are open to more than they should be: SPOP and
  * metrics beyond loopback, the log feed too when no token is asked for; unix sockets that every user of
  * the machine may write to. None of it is a mistake: networks of their own, tunnels and containers exist. */

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/log.h"
 
 #define LOG_TAIL	40	/* kept free for suppressed=N and the line feed */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/logrx.h"
 #include "agent/loop/stray.h"

@@ -14,11 +14,12 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/agent.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/confine.h"
 #include "agent/loop/exposed.h"
-#include "agent/loop/memory.h"
-#include "agent/loop/process.h"
+#include "agent/os/key_file.h"
+#include "agent/os/memory.h"
+#include "agent/os/process.h"
 #include "agent/loop/side.h"
 #include "agent/loop/worker.h"
 
@@ -482,15 +483,15 @@ static void take_reload(struct agent *a, struct side *side, struct route_opts *r
 {
 	struct model_set *set;
 	struct polls_opts *polls = NULL;
-	struct outgoing *want = mem_alloc(sizeof(*want));
+	struct connect_ports *want = mem_alloc(sizeof(*want));
 	bool ports = sandbox_binds_ports(&a->sandbox), bound = a->sandbox.seccomp || ports;
 
 	if (want == NULL) {
 		reason(es, "no memory");
 		return;
 	}
-	outgoing_of(o, want);
-	if (bound && outgoing_covers(&a->outgoing, ports, want, &es->e[0]) != 0) {
+	connect_ports_of(o, want);
+	if (bound && connect_ports_cover(&a->connect_ports, ports, want, &es->e[0]) != 0) {
 		es->n = 1;
 	} else if ((set = load_models_again(a, o, ro, &es->e[0])) == NULL) {
 		es->n = 1;
@@ -565,7 +566,7 @@ static int bind_and_read_secrets(struct agent *a, const struct loop_opts *o, str
 	    open_all(a, o, e) != 0)
 		return -1;
 	log_listening(a);
-	return loop_key(o, &a->identity, key, kept, e);
+	return key_file_load(o->key_file, o->state_dir, &a->identity, key, kept, e);
 }
 
 static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, const struct hash_key *key,
@@ -641,7 +642,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 	log_init(&a->log, STDERR_FILENO, o->log_level);
 	models_init(&a->models);
 	options_take(a, o);
-	outgoing_of(o, &a->outgoing);
+	connect_ports_of(o, &a->connect_ports);
 	a->by_messages = o->clock == CLOCK_MESSAGE;
 	a->started = (int64_t)time(NULL);
 	rc = run(a, o, ro, reload, e);

@@ -9,13 +9,11 @@
 #define KVROUTE_LOOP_LOOP_H
 
 #include "agent/base/err.h"
+#include "agent/os/limits.h"
 #include "agent/route/route.h"
 #include "spoe/spop.h"
 
-#define ADDR_MAX	128
 #define LISTEN_MAX	8
-#define PATH_CHARS_MAX	256
-#define NAME_CHARS_MAX	64
 #define ENGINE_URL_MAX	199
 
 enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the machine's, monotonic; what messages say */
@@ -101,17 +99,5 @@ struct loop_reload {
 /* Open everything, run until SIGTERM or SIGINT, drain, close. 0: ended as asked; -1: <e>. */
 int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
 	     struct err *e);
-
-struct identity;
-
-/* The key behind all hashes: read, or made (0600, of user <as>) when it is not there. A key file
- * that group or others may read is refused, and one of another user. Where the state directory is
- * missing or not to be written, the key is random, lives as long as the process, and <*kept> is
- * false. -1: <e>. */
-int loop_key(const struct loop_opts *o, const struct identity *as, struct hash_key *key, bool *kept, struct err *e);
-
-/* The same key for a tool that looks on: only read, never made, and of any user, as the tool may be
- * root's. */
-int loop_key_read(const struct loop_opts *o, struct hash_key *key, struct err *e);
 
 #endif

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/beneath.h"
-#include "agent/loop/clock.h"
+#include "agent/os/safe_path.h"
+#include "agent/os/clock.h"
 #include "agent/loop/models.h"
-#include "agent/loop/newfile.h"
+#include "agent/os/newfile.h"
 #include "agent/loop/tokfile.h"
 
 #define CONFIG_NAME	"tokenizer_config.json"
@@ -63,7 +63,7 @@ int models_open(void *models_dir, const char *path)
 
 	if (dir < 0)
 		return -errno;
-	rc = beneath_open(dir, path);
+	rc = safe_path_open(dir, path);
 	close(dir);
 	return rc;
 }
@@ -122,7 +122,7 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 		return 0;
 	if (fd < 0)
 		return refuse(w, path, fd == -ESRCH ? "the process that opens files is gone; a restart brings it back" :
-			      beneath_error(fd));
+			      safe_path_error(fd));
 	rc = read_open(w, path, fd, out);
 	close(fd);
 	return rc;
@@ -177,7 +177,7 @@ static struct tok *image_from(const struct work *w, int fd, const char *name)
 
 	if (fd < 0) {
 		if (fd != -ENOENT)
-			log_image(w, LOG_WARN, "the compiled tokenizer is not used", name, beneath_error(fd));
+			log_image(w, LOG_WARN, "the compiled tokenizer is not used", name, safe_path_error(fd));
 		return NULL;
 	}
 	if ((t = tokfile_read(fd, w->key, &e)) == NULL)		/* at a reload it is as old as a tokenizer that is new */
@@ -237,7 +237,7 @@ static int write_beside(const struct work *w, const struct tok *t)
 	if (models < 0)
 		return -1;
 	snprintf(name, sizeof(name), "%s" TOKFILE_SUFFIX, w->path);
-	dir = beneath_parent(models, name, &last);
+	dir = safe_path_parent(models, name, &last);
 	close(models);
 	if (dir < 0) {
 		errno = -dir;

@@ -3,7 +3,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/feed/http_answer.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/polls.h"
 #include "agent/loop/target.h"

@@ -6,7 +6,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/recfile.h"
-#include "agent/loop/sandbox.h"
+#include "agent/os/sandbox.h"
 #include "agent/route/traffic_text.h"
 
 /* of the queue: 4000 prompts of 16,000 tokens in 128-token blocks */
@@ -135,7 +135,7 @@ int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, 
 	f->log = log;
 	f->max_bytes = o->record_max_bytes;
 	f->rotate = o->record_rotate;
-	nap_init(&f->nap);
+	thread_sleep_init(&f->sleep);
 	if (f->name[0] == '\0' || (f->dir = open(f->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_set(e, "the directory of record.file %s cannot be opened: %s", f->path,
 			       f->name[0] == '\0' ? "the file has no name" : strerror(errno));
@@ -163,7 +163,7 @@ static void *recfile_main(void *arg)
 	struct recfile *f = arg;
 
 	pthread_setname_np(pthread_self(), "record");
-	while (!nap_ms(&f->nap, TAKE_MS)) {
+	while (!thread_sleep_ms(&f->sleep, TAKE_MS)) {
 		take(f);
 		traffic_text_flush(f->text, false);
 	}
@@ -192,7 +192,7 @@ void recfile_stop(struct recfile *f)
 {
 	if (!f->running)
 		return;
-	nap_end(&f->nap);
+	thread_sleep_end(&f->sleep);
 	pthread_join(f->thread, NULL);
 	f->running = false;
 	take(f);

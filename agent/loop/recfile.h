@@ -12,9 +12,9 @@
 
 #include "agent/loop/log.h"
 #include "agent/loop/loop.h"
-#include "agent/loop/nap.h"
-#include "agent/loop/newfile.h"
-#include "agent/loop/opener.h"
+#include "agent/os/thread_sleep.h"
+#include "agent/os/newfile.h"
+#include "agent/os/opener.h"
 
 struct traffic;
 struct traffic_text;
@@ -29,7 +29,7 @@ struct recfile {
 	struct traffic *queue;		/* NULL: nothing is recorded */
 	struct traffic_text *text;
 	struct log *log;
-	struct nap nap;
+	struct thread_sleep sleep;
 	pthread_t thread;
 	bool running;
 	/* atomics: */

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/metrics.h"
 #include "agent/loop/side.h"
 
@@ -96,7 +96,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 		ev_idle_start(loop, &s->idle);
 	}
 	say_disagreement(s);
-	sandbox_refused_log(s->agent->refused, &s->refused_told, &s->agent->log, clock_msec());
+	confine_log_refused(s->agent->refused, &s->refused_told, &s->agent->log, clock_msec());
 	log_problems(s);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());

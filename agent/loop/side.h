@@ -3,6 +3,7 @@
 #define KVROUTE_LOOP_SIDE_H
 
 #include "agent/loop/admin.h"
+#include "agent/loop/confine.h"
 #include "agent/loop/logrx.h"
 #include "agent/loop/polls.h"
 

@@ -6,11 +6,11 @@
 
 #include "agent/base/mem.h"
 #include "agent/index/snapshot.h"
-#include "agent/loop/clock.h"
-#include "agent/loop/newfile.h"
-#include "agent/loop/privileges.h"
-#include "agent/loop/sandbox.h"
-#include "agent/loop/secret.h"
+#include "agent/os/clock.h"
+#include "agent/os/newfile.h"
+#include "agent/os/privileges.h"
+#include "agent/os/sandbox.h"
+#include "agent/os/secret.h"
 #include "agent/loop/snapfile.h"
 
 #define SLICE_NODES	256u
@@ -47,7 +47,7 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
-	nap_init(&s->nap);
+	thread_sleep_init(&s->sleep);
 	newfile_clean(s->dir, s->name);
 	return 0;
 }
@@ -223,7 +223,7 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	if (w == NULL)
 		return -1;
 	while ((rc = snapshot_write(w, SLICE_NODES)) == 0) {
-		if (!pause || !nap_ms(&s->nap, SLICE_PAUSE_MS))
+		if (!pause || !thread_sleep_ms(&s->sleep, SLICE_PAUSE_MS))
 			continue;
 		errno = ECANCELED;
 		rc = -1;
@@ -319,7 +319,7 @@ static void *snapfile_main(void *arg)
 	struct snapfile *s = arg;
 
 	pthread_setname_np(pthread_self(), "snapshot");
-	while (!nap_ms(&s->nap, s->every_ms))
+	while (!thread_sleep_ms(&s->sleep, s->every_ms))
 		write_now(s, true);
 	return NULL;
 }
@@ -341,7 +341,7 @@ void snapfile_stop(struct snapfile *s)
 {
 	if (!s->running)
 		return;
-	nap_end(&s->nap);
+	thread_sleep_end(&s->sleep);
 	pthread_join(s->thread, NULL);
 	s->running = false;
 }

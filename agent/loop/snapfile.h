@@ -11,9 +11,9 @@
 
 #include "agent/loop/log.h"
 #include "agent/loop/loop.h"
-#include "agent/loop/nap.h"
-#include "agent/loop/newfile.h"
-#include "agent/loop/opener.h"
+#include "agent/os/thread_sleep.h"
+#include "agent/os/newfile.h"
+#include "agent/os/opener.h"
 
 struct snapfile {
 	int dir;			/* -1: no snapshot is wanted */
@@ -25,7 +25,7 @@ struct snapfile {
 	struct route *route;
 	struct log *log;
 	pthread_t thread;
-	struct nap nap;
+	struct thread_sleep sleep;
 	bool running;
 	/* atomics: */
 	uint64_t written, failed, bytes;	/* files; of the last one */

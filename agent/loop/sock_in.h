@@ -9,7 +9,7 @@
 #ifndef KVROUTE_LOOP_SOCK_IN_H
 #define KVROUTE_LOOP_SOCK_IN_H
 
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/sock.h"
 

@@ -3,7 +3,7 @@
 #ifndef KVROUTE_LOOP_TARGET_H
 #define KVROUTE_LOOP_TARGET_H
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 
 #define TARGET_PATH	"/metrics"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/newfile.h"
+#include "agent/os/newfile.h"
 #include "agent/loop/tokfile.h"
 
 struct head {

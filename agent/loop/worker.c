@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/count.h"
 #include "agent/loop/sock.h"
 

@@ -1,7 +1,7 @@
 /* What loads, and what it gives; what is printed loads again; what a reload may change. */
 #include "tests/unit/conf/cases.h"
 
-#include "agent/loop/addr.h"
+#include "agent/os/addr.h"
 
 /* ---- values ------------------------------------------------------------------------------ */
 

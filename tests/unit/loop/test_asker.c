@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "agent/loop/asker.h"
-#include "agent/loop/clock.h"
-#include "agent/loop/outgoing.h"
+#include "agent/os/clock.h"
+#include "agent/loop/connect_ports.h"
 #include "agent/loop/target.h"
 
 static struct world {
@@ -309,25 +309,25 @@ static void what_a_reload_may_bring(void **state)
 {
 	struct engine_opts engines[2] = { { .metrics = "10.0.0.1:8000" }, { .metrics = "http://10.0.0.2:8000/x" } };
 	struct loop_opts o = { .n_engines = 2, .engines = engines }, none = { .n_engines = 0 };
-	struct outgoing have, want, nothing;
+	struct connect_ports have, want, nothing;
 	struct err e;
 
-	outgoing_of(&none, &nothing);
+	connect_ports_of(&none, &nothing);
 	assert_false(nothing.any);
-	outgoing_of(&o, &have);
+	connect_ports_of(&o, &have);
 	assert_true(have.any);
 	assert_int_equal(have.n, 1);
-	assert_int_equal(outgoing_covers(&have, true, &nothing, &e), 0);
-	assert_int_equal(outgoing_covers(&nothing, true, &nothing, &e), 0);
-	assert_int_equal(outgoing_covers(&nothing, false, &have, &e), -1);
+	assert_int_equal(connect_ports_cover(&have, true, &nothing, &e), 0);
+	assert_int_equal(connect_ports_cover(&nothing, true, &nothing, &e), 0);
+	assert_int_equal(connect_ports_cover(&nothing, false, &have, &e), -1);
 	strcpy(engines[0].metrics, "unix@/run/x.sock");
 	strcpy(o.stats[0], "unix@/run/y.sock");
-	outgoing_of(&o, &want);
-	assert_int_equal(outgoing_covers(&have, true, &want, &e), 0);
+	connect_ports_of(&o, &want);
+	assert_int_equal(connect_ports_cover(&have, true, &want, &e), 0);
 	strcpy(o.stats[1], "127.0.0.1:9999");
-	outgoing_of(&o, &want);
-	assert_int_equal(outgoing_covers(&have, false, &want, &e), 0);
-	assert_int_equal(outgoing_covers(&have, true, &want, &e), -1);
+	connect_ports_of(&o, &want);
+	assert_int_equal(connect_ports_cover(&have, false, &want, &e), 0);
+	assert_int_equal(connect_ports_cover(&have, true, &want, &e), -1);
 	assert_non_null(strstr(e.text, "9999"));
 }
 

@@ -35,11 +35,11 @@
 #include <unistd.h>
 
 #include "agent/index/arena.h"
-#include "agent/loop/clock.h"
+#include "agent/os/clock.h"
 #include "agent/loop/log.h"
-#include "agent/loop/outgoing.h"
-#include "agent/loop/process.h"
-#include "agent/loop/sandbox.h"
+#include "agent/loop/confine.h"
+#include "agent/os/process.h"
+#include "agent/os/sandbox.h"
 
 #define WENT_ON		200	/* exit status: the call went through */
 
@@ -52,7 +52,7 @@ static struct {
 	struct ev_loop *loop;
 	ev_async wake;
 	struct sandbox box;
-	struct outgoing out;
+	struct connect_ports out;
 	struct region region;
 } w;
 
@@ -400,16 +400,16 @@ static void refusals_are_counted_and_told(void **state)
 	assert_int_equal(pipe(pipes), 0);
 	log_init(&l, pipes[1], LOG_INFO);
 	told.agent = before;
-	sandbox_refused_log(refusals, &told, &l, 1);
-	sandbox_refused_log(refusals, &told, &l, 2);
+	confine_log_refused(refusals, &told, &l, 1);
+	confine_log_refused(refusals, &told, &l, 2);
 	refusals->agent.n++;
-	sandbox_refused_log(refusals, &told, &l, 3);		/* within the hour */
+	confine_log_refused(refusals, &told, &l, 3);		/* within the hour */
 	n = read(pipes[0], text, sizeof(text) - 1);
 	assert_true(n > 0);
 	assert_non_null(strstr(text, "level=warn msg=\"the sandbox refused system calls\" process=agent calls=11 last=mmap"));
 	assert_ptr_equal(strchr(text, '\n'), text + n - 1);	/* one line */
 	memset(text, 0, sizeof(text));
-	sandbox_refused_log(refusals, &told, &l, 1 + REFUSED_LOG_MS);
+	confine_log_refused(refusals, &told, &l, 1 + REFUSED_LOG_MS);
 	assert_true(read(pipes[0], text, sizeof(text) - 1) > 0);
 	assert_non_null(strstr(text, "calls=1 "));
 	log_fini(&l);

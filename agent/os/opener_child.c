@@ -1,0 +1,222 @@
+/* The opener itself. It takes numbers, names beneath models_dir, and nothing else: all other paths
+ * are of the start. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/os/addr.h"
+#include "agent/os/opener_in.h"
+#include "agent/os/sandbox.h"
+
+struct child {
+	const struct opener_files *f;
+	int from;		/* the agent */
+	int snapshots;		/* the directory, -1: none */
+	int records;		/* the same */
+};
+
+static ssize_t send_reply(int to, struct reply *r, int fd)
+{
+	struct iovec iov = { r, sizeof(*r) };
+	union control c = { .room = { 0 } };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *h;
+
+	if (fd >= 0) {
+		m.msg_control = c.room;
+		m.msg_controllen = sizeof(c.room);
+		h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+	}
+	return sendmsg(to, &m, MSG_NOSIGNAL);
+}
+
+/* ---- what it does: a descriptor; or OK; or -errno -------------------------------------------- */
+
+#define OK	INT32_MIN	/* done, and there is no descriptor */
+
+static int open_conf(const char *path)
+{
+	int fd;
+
+	if (path == NULL)
+		return -ENOENT;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a pipe: nobody may ever write */
+	return fd < 0 ? -errno : fd;
+}
+
+/* The directory is opened each time: it may have come, or been replaced. */
+static int open_model(const char *models_dir, const char *path)
+{
+	int dir, rc;
+
+	if (models_dir == NULL)
+		return -EACCES;
+	if ((dir = open(models_dir, O_PATH | O_CLOEXEC)) < 0)	/* the filter lets no O_DIRECTORY through: a bit of O_TMPFILE */
+		return -errno;
+	rc = safe_path_open(dir, path);
+	close(dir);
+	return rc;
+}
+
+static int snapshot(const struct child *c, uint32_t what)
+{
+	const struct opener_files *f = c->f;
+	int rc;
+
+	if (c->snapshots < 0)
+		return -ENOENT;
+	if (what == OPENER_SNAPSHOT_KEEP)
+		return renameat(c->snapshots, f->snapshot_tmp, c->snapshots, f->snapshot) == 0 ? OK : -errno;
+	rc = unlinkat(c->snapshots, f->snapshot_tmp, 0);
+	if (what == OPENER_SNAPSHOT_DROP)
+		return rc == 0 ? OK : -errno;
+	rc = openat(c->snapshots, f->snapshot_tmp, SANDBOX_NEW_FILE, 0600);
+	return rc < 0 ? -errno : rc;
+}
+
+static int record_new(const struct child *c)
+{
+	const struct opener_files *f = c->f;
+	int fd;
+
+	if (c->records < 0)
+		return -ENOENT;
+	if (renameat(c->records, f->record, c->records, f->record_old) != 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(c->records, f->record, SANDBOX_NEW_FILE, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+static int remove_socket(const struct opener_files *f, const char *path, uint64_t dev, uint64_t ino)
+{
+	for (size_t i = 0; i < f->n_sockets; i++)
+		if (strcmp(f->socket[i], path) == 0)
+			return addr_remove_socket(f->socket[i], dev, ino) == 0 ? OK : -errno;
+	return -EACCES;
+}
+
+/* <q> has <n> bytes, at least its head. */
+static int answer_one(const struct child *c, const struct question *q, size_t n)
+{
+	char path[SAFE_PATH_MAX + 1];
+
+	if (n > sizeof(*q))
+		return -ENAMETOOLONG;
+	n -= QUESTION_HEAD;
+	if (memchr(q->path, '\0', n) != NULL)
+		return -EACCES;
+	memcpy(path, q->path, n);
+	path[n] = '\0';
+	switch (q->what) {
+	case OPENER_CONF:
+		return open_conf(c->f->conf);
+	case OPENER_MODEL:
+		return open_model(c->f->models_dir, path);
+	case OPENER_SNAPSHOT_NEW:
+	case OPENER_SNAPSHOT_KEEP:
+	case OPENER_SNAPSHOT_DROP:
+		return snapshot(c, q->what);
+	case OPENER_RECORD_NEW:
+		return record_new(c);
+	case OPENER_SOCKET_REMOVE:
+		return remove_socket(c->f, path, q->dev, q->ino);
+	}
+	return -EINVAL;
+}
+
+static void answer(const struct child *c)
+{
+	struct question q;
+	struct reply r;
+	ssize_t n;
+	int rc;
+
+	for (;;) {
+		n = recv(c->from, &q, sizeof(q), MSG_TRUNC);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < (ssize_t)QUESTION_HEAD)	/* the agent has ended */
+			return;
+		rc = answer_one(c, &q, (size_t)n);
+		r = (struct reply){ .asked = q.asked, .error = rc < 0 && rc != OK ? -rc : 0 };
+		if (send_reply(c->from, &r, rc) < 0)
+			return;
+		if (rc >= 0)
+			close(rc);
+	}
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+/* The directory of each socket, for Landlock. */
+static size_t directories(const struct opener_files *f, char (*room)[ADDR_MAX], const char **dir)
+{
+	for (size_t i = 0; i < f->n_sockets; i++) {
+		char *slash;
+
+		snprintf(room[i], ADDR_MAX, "%s", f->socket[i]);
+		slash = strrchr(room[i], '/');
+		slash[slash == room[i]] = '\0';
+		dir[i] = room[i];
+	}
+	return f->n_sockets;
+}
+
+/* As that of the agent, where it fits; what the kernel does not grant is missing here as well. */
+static void enter_sandbox(const struct child *c)
+{
+	char room[OPENER_SOCKETS_MAX][ADDR_MAX];
+	const char *dir[OPENER_SOCKETS_MAX];
+	const int files[SANDBOX_DIRS] = { c->snapshots, c->records };
+	size_t n = directories(c->f, room, dir);
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	privileges_drop();
+	sandbox_landlock_opener(dir, n, files);
+	if (sandbox_refused_watch(c->f->refused) == 0)
+		sandbox_seccomp_opener(c->from, files, n > 0);
+}
+
+/* The signal of the parent's death is forgotten when the user changes, so it comes after that. */
+static void become(const struct identity *as)
+{
+	struct err e;
+
+	if (as != NULL && SANDBOX_CAN)
+		privileges_bound();
+	if (as != NULL && identity_take(as, &e) != 0)
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* Signals to the whole group or by name are the agent's; they are ignored here. */
+_Noreturn void opener_child(int from, const struct opener_files *f)
+{
+	struct child c = { .f = f, .from = from, .snapshots = -1, .records = -1 };
+
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	prctl(PR_SET_NAME, "kvroute-opener");
+	become(f->as);
+	if (from > 3)
+		close_range(3, (unsigned)from - 1, 0);
+	close_range((unsigned)from + 1, ~0u, 0);
+	if (f->snapshot_dir != NULL)
+		c.snapshots = open(f->snapshot_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (f->record_dir != NULL)
+		c.records = open(f->record_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (SANDBOX_CAN)
+		enter_sandbox(&c);
+	answer(&c);
+	_exit(0);
+}

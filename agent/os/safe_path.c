@@ -1,0 +1,187 @@
+/* A walk from directory to directory, each part opened by itself and no link followed by the kernel: what a link says is put in front
+ * of the rest of the path. ".." goes back to the directory the walk came from, by its descriptor, so that whoever renames
+ * directories meanwhile leads nobody out.
+ *
+ * openat2(RESOLVE_BENEATH) does the same in the kernel, from Linux 5.6 on. But its flags are behind a pointer, where a filter of system calls
+ * cannot look: who may call it may also make files and write to them. openat() has them in a register (sandbox_seccomp.c). */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/os/safe_path.h"
+
+struct walk {
+	int fd[SAFE_PATH_DEPTH_MAX];	/* fd[0] is the caller's */
+	unsigned depth, links;
+	char path[SAFE_PATH_MAX + 1];
+	char part[SAFE_PATH_MAX + 1];
+	char *rest;			/* of <path>, behind <part> */
+};
+
+static void walk_end(struct walk *w)
+{
+	for (; w->depth > 0; w->depth--)
+		close(w->fd[w->depth]);
+}
+
+static int walk_begin(struct walk *w, int dir, const char *path)
+{
+	size_t n = strlen(path);
+
+	w->fd[0] = dir;
+	w->depth = w->links = 0;
+	w->rest = w->path;
+	if (n > SAFE_PATH_MAX)
+		return -ENAMETOOLONG;
+	memcpy(w->path, path, n + 1);
+	return path[0] == '/' ? -EXDEV : 0;
+}
+
+/* The next part into <part>; false: there is none. */
+static bool next_part(struct walk *w)
+{
+	size_t n;
+
+	w->rest += strspn(w->rest, "/");
+	n = strcspn(w->rest, "/");
+	memcpy(w->part, w->rest, n);
+	w->part[n] = '\0';
+	w->rest += n;
+	return n > 0;
+}
+
+/* <link> is open; its text comes before the rest. */
+static int put_link(struct walk *w, int link)
+{
+	char text[SAFE_PATH_MAX + 1];
+	ssize_t n = readlinkat(link, "", text, sizeof(text));
+	size_t rest = strlen(w->rest);
+
+	if (n < 0)
+		return -errno;
+	if (n == 0)
+		return -ENOENT;
+	if (text[0] == '/')
+		return -EXDEV;
+	if (++w->links > SAFE_PATH_LINKS_MAX)
+		return -ELOOP;
+	if ((size_t)n + rest > SAFE_PATH_MAX)
+		return -ENAMETOOLONG;
+	memmove(w->path + n, w->rest, rest + 1);
+	memcpy(w->path, text, (size_t)n);
+	w->rest = w->path;
+	return 0;
+}
+
+static int go_back(struct walk *w)
+{
+	if (w->depth == 0)
+		return -EXDEV;
+	close(w->fd[w->depth--]);
+	return 0;
+}
+
+/* <fd> is a directory, and taken in any case. */
+static int go_into(struct walk *w, int fd)
+{
+	if (w->depth + 1 == SAFE_PATH_DEPTH_MAX) {
+		close(fd);
+		return -ENAMETOOLONG;
+	}
+	w->fd[++w->depth] = fd;
+	return 0;
+}
+
+/* Into <*out>. <seen> is what stood under this name a moment ago. */
+static int open_file(struct walk *w, const struct stat *seen, int *out)
+{
+	struct stat st;
+	int fd;
+
+	if (w->rest[0] != '\0')
+		return -ENOTDIR;
+	fd = openat(w->fd[w->depth], w->part, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == seen->st_dev && st.st_ino == seen->st_ino) {
+		*out = fd;
+		return 1;
+	}
+	close(fd);
+	return -EAGAIN;
+}
+
+/* One part: 0 go on, 1 a file is open, below -errno. */
+static int step(struct walk *w, int *out)
+{
+	struct stat st;
+	int fd, rc;
+
+	if (strcmp(w->part, ".") == 0)
+		return 0;
+	if (strcmp(w->part, "..") == 0)
+		return go_back(w);
+	fd = openat(w->fd[w->depth], w->part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) != 0)
+		rc = -errno;
+	else if (S_ISDIR(st.st_mode))
+		return go_into(w, fd);
+	else if (S_ISLNK(st.st_mode))
+		rc = put_link(w, fd);
+	else
+		rc = S_ISREG(st.st_mode) ? open_file(w, &st, out) : -EBADFD;
+	close(fd);
+	return rc;
+}
+
+int safe_path_open(int dir, const char *path)
+{
+	struct walk w;
+	int rc = walk_begin(&w, dir, path), fd = -1;
+
+	while (rc == 0)
+		rc = next_part(&w) ? step(&w, &fd) : -EISDIR;
+	walk_end(&w);
+	return rc > 0 ? fd : rc;
+}
+
+int safe_path_parent(int dir, const char *path, const char **name)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash != NULL ? (size_t)(slash - path) : 0;
+	char above[SAFE_PATH_MAX + 1];
+	struct walk w;
+	int rc, fd = -1;
+
+	*name = slash != NULL ? slash + 1 : path;
+	if (n > SAFE_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (slash == path)
+		return -EXDEV;
+	memcpy(above, path, n);
+	above[n] = '\0';
+	rc = walk_begin(&w, dir, above);
+	while (rc == 0 && next_part(&w))
+		rc = step(&w, &fd);
+	if (fd >= 0)			/* a file, where a directory should be */
+		close(fd);
+	fd = rc == 0 ? openat(w.fd[w.depth], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (rc == 0)
+		rc = fd < 0 ? -errno : fd;
+	else if (rc > 0)
+		rc = -ENOTDIR;
+	walk_end(&w);
+	return rc;
+}
+
+const char *safe_path_error(int rc)
+{
+	if (rc == -EXDEV)
+		return "it is not in that directory, or a link leads out of it";
+	if (rc == -EBADFD)
+		return "it is no regular file";
+	return strerror(-rc);
+}
