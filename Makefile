@@ -30,10 +30,11 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- what is built: "uses_X" names the libraries that X may use, and its tests link no other ----
 
-MODULES := spoe base tok jinja chat prompt index policy feed route sim serve os loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index policy feed route sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
+dir_spop-check := spop-check
 dir_tok    := agent/tok
 dir_jinja  := agent/jinja
 dir_chat   := agent/chat
@@ -51,6 +52,7 @@ dir_ctl    := agent/ctl
 
 uses_spoe   := spoe
 uses_base   := base
+uses_spop-check := spop-check spoe base
 uses_tok    := tok base
 uses_jinja  := jinja base
 uses_chat   := chat jinja base
@@ -64,8 +66,8 @@ uses_serve  := serve spoe $(uses_route)
 uses_os     := os base
 uses_loop   := loop os $(uses_serve)
 uses_conf   := conf $(uses_loop)
-# spop-check needs no more; what does is linked by kvroutectl only
-uses_ctl    := ctl spoe base
+# its tests need no more; the rest of what it calls is linked by kvroutectl only
+uses_ctl    := ctl base
 
 all: kvroute kvroutectl
 .PHONY: all
@@ -97,7 +99,7 @@ endif
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
-$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,sim $(uses_conf))
+$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,spop-check sim $(uses_conf))
 	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%

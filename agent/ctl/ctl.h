@@ -11,7 +11,6 @@ int ctl_models(int argc, char **argv);
 int ctl_pages(int argc, char **argv);
 int ctl_render(int argc, char **argv);
 int ctl_sim(int argc, char **argv);
-int ctl_spop_check(int argc, char **argv);
 int ctl_tokenize(int argc, char **argv);
 int ctl_why(int argc, char **argv);
 

@@ -3,6 +3,12 @@
 #include <string.h>
 
 #include "agent/ctl/ctl.h"
+#include "spop-check/spop_check.h"
+
+static int run_spop_check(int argc, char **argv)
+{
+	return spop_check("kvroutectl", argc, argv);
+}
 
 static const struct verb {
 	const char *name;
@@ -13,7 +19,7 @@ static const struct verb {
 	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
 	{ "render", ctl_render, "what a chat template makes of a request body" },
 	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },
-	{ "spop-check", ctl_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
+	{ "spop-check", run_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
 	{ "tokenize", ctl_tokenize, "the ids of a text, as an engine will see them" },
 	{ "why", ctl_why, "why the last requests went where they went" },
 };

@@ -1,4 +1,4 @@
-/* check.c - kvroutectl spop-check: the command line, and one case behind the other.
+/* spop_check.c - kvroutectl spop-check: the command line, and one case behind the other.
  *
  * Behind every case a fresh connection must get as far as one did at the start: an agent that answers
  * a hostile frame well and then serves nobody has not passed it. */
@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "agent/ctl/check.h"
-#include "agent/ctl/ctl.h"
+#include "spop-check/check_in.h"
+#include "spop-check/spop_check.h"
 
+#define FAILED		1	/* exit status: a case failed */
 #define NOT_CHECKED	2	/* a wrong command line, or nobody there */
 #define TIMEOUT_MS	1000
 #define NAME_MAX_BYTES	200	/* of the message: so that it fits 256 bytes with its frame */
@@ -16,6 +17,7 @@
 #define ONLY_MAX	64
 
 struct args {
+	const char *program;
 	struct check_target target;
 	struct check_message message;
 	const char *only[ONLY_MAX];
@@ -23,12 +25,14 @@ struct args {
 	bool json, strict, list;
 };
 
-static int usage(FILE *to, int status)
+static int usage(const char *program, FILE *to, int status)
 {
+	int indent = (int)strlen("usage:  spop-check ") + (int)strlen(program);
+
 	fprintf(to,
-		"usage: kvroutectl spop-check [--only NAME]... [--message NAME] [--arg K=V]...\n"
-		"                             [--timeout MS] [--strict] [--json] ADDR\n"
-		"       kvroutectl spop-check --list [--only NAME]... [--json]\n"
+		"usage: %s spop-check [--only NAME]... [--message NAME] [--arg K=V]...\n"
+		"%*s[--timeout MS] [--strict] [--json] ADDR\n"
+		"       %s spop-check --list [--only NAME]... [--json]\n"
 		"\n"
 		"  ADDR            host:port, [v6]:port, unix@/path or a path\n"
 		"  --only NAME     one case, a group, or the start of a name and a '*'\n"
@@ -39,7 +43,8 @@ static int usage(FILE *to, int status)
 		"  --json          the same as JSON\n"
 		"  --list          the cases, and what each expects\n"
 		"\n"
-		"Exit status: 0 all passed, 1 something failed, 2 wrong usage or nobody there.\n", TIMEOUT_MS);
+		"Exit status: 0 all passed, 1 something failed, 2 wrong usage or nobody there.\n",
+		program, indent, "", program, TIMEOUT_MS);
 	return status;
 }
 
@@ -76,7 +81,7 @@ static bool add_only(struct args *a, const char *pattern)
 	for (i = 0; i < check_n_cases && !check_name_is(check_cases[i].name, pattern); i++)
 		;
 	if (i == check_n_cases)
-		fprintf(stderr, "kvroutectl: no case is named \"%s\"; --list names them all\n", pattern);
+		fprintf(stderr, "%s: no case is named \"%s\"; --list names them all\n", a->program, pattern);
 	if (i == check_n_cases || a->n_only == ONLY_MAX)
 		return false;
 	a->only[a->n_only++] = pattern;
@@ -107,7 +112,7 @@ static bool take_option(struct args *a, int c)
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
-static int parse(int argc, char **argv, struct args *a)
+static int parse(const char *program, int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
 		{ "only", required_argument, NULL, 'o' },
@@ -122,20 +127,20 @@ static int parse(int argc, char **argv, struct args *a)
 	};
 	int c;
 
-	*a = (struct args){ .message = { .name = "spop-check" }, .target = { .timeout_ms = TIMEOUT_MS } };
+	*a = (struct args){ .program = program, .message = { .name = "spop-check" }, .target = { .timeout_ms = TIMEOUT_MS } };
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (c == 'h') {
-			usage(stdout, 0);
+			usage(a->program, stdout, 0);
 			return -1;
 		}
 		if (!take_option(a, c))
-			return usage(stderr, NOT_CHECKED);
+			return usage(a->program, stderr, NOT_CHECKED);
 	}
 	a->target.message = &a->message;
 	if (a->list)
-		return optind < argc ? usage(stderr, NOT_CHECKED) : 0;
+		return optind < argc ? usage(a->program, stderr, NOT_CHECKED) : 0;
 	if (optind + 1 != argc)
-		return usage(stderr, NOT_CHECKED);
+		return usage(a->program, stderr, NOT_CHECKED);
 	a->target.address = argv[optind];
 	return 0;
 }
@@ -207,7 +212,7 @@ static int run_all(const struct args *a)
 	size_t i;
 
 	if (check_reach(&a->target, why, sizeof(why)) < 0) {
-		fprintf(stderr, "kvroutectl: %s: %s\n", a->target.address, why);
+		fprintf(stderr, "%s: %s: %s\n", a->program, a->target.address, why);
 		return NOT_CHECKED;
 	}
 	life = check_alive(&a->target, &r.agent);
@@ -216,7 +221,7 @@ static int run_all(const struct args *a)
 		if (is_asked(a, &check_cases[i]))
 			stopped = run_case(a, &check_cases[i], life, &r, &x);
 	check_print_end(&r, stopped);
-	return r.tally.failed > 0 || stopped != NULL ? CTL_FAILED : 0;
+	return r.tally.failed > 0 || stopped != NULL ? FAILED : 0;
 }
 
 static int list(const struct args *a)
@@ -233,10 +238,10 @@ static int list(const struct args *a)
 	return 0;
 }
 
-int ctl_spop_check(int argc, char **argv)
+int spop_check(const char *program, int argc, char **argv)
 {
 	struct args a;
-	int status = parse(argc, argv, &a);
+	int status = parse(program, argc, argv, &a);
 
 	if (status != 0)
 		return status < 0 ? 0 : status;

@@ -1,9 +1,9 @@
-/* check_cases.c - the table: every case, in the order they are run.
+/* cases.c - the table: every case, in the order they are run.
  *
  * A clause is a section of SPOE.txt; "practice" is what HAProxy was seen to do or to need, and what an
  * agent on a network has to stand. What HAProxy never sends is a must only where an agent would crash,
  * hang or answer wrongly; how it refuses is a should. */
-#include "agent/ctl/check_bodies.h"
+#include "spop-check/bodies_in.h"
 
 #define STATUS(...)	.n_status = sizeof((const uint8_t[]){ __VA_ARGS__ }), .status = { __VA_ARGS__ }
 

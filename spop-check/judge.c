@@ -1,4 +1,4 @@
-/* check_judge.c - what an agent sent back, judged: bytes in, verdict out.
+/* judge.c - what an agent sent back, judged: bytes in, verdict out.
  *
  * Two kinds of findings. Some hold for every case: whatever an agent sends are whole frames of types
  * that an agent may send, not above the agreed size, not fragmented, with payloads that can be read,
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 
 #define LENGTH_BYTES	4u
 #define STATUS_KNOWN	13

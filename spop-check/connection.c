@@ -1,4 +1,4 @@
-/* check_talk.c - the sockets of a check: bytes out as the case wants them cut, bytes in until nothing
+/* connection.c - the sockets of a check: bytes out as the case wants them cut, bytes in until nothing
  * more would matter or the time is up.
  *
  * Everything waits with poll() and a deadline, so that an agent that neither reads nor answers costs
@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 
 /* Between writes that should not be read as one. An agent may miss a cut or two, so there are many. */
 #define BYTE_PAUSE_US	400
 #define CUT_PAUSE_US	1500
 #define BYTES_WRITES_MAX	1000	/* of what is longer, a few bytes a write */
 
-struct talk {
+struct check_conn {
 	int fd;
 	int timeout_ms;
 	struct check_seen seen;
@@ -159,10 +159,10 @@ int check_reach(const struct check_target *t, char *why, size_t cap)
 
 /* ---- one connection -------------------------------------------------------------------------- */
 
-static bool talk_open(struct talk *k, const struct check_target *t, const struct check_case *c,
+static bool conn_open(struct check_conn *k, const struct check_target *t, const struct check_case *c,
 		      unsigned round, struct check_kept *sent, char *why, size_t cap)
 {
-	*k = (struct talk){ .fd = -1, .timeout_ms = t->timeout_ms, .sent = sent };
+	*k = (struct check_conn){ .fd = -1, .timeout_ms = t->timeout_ms, .sent = sent };
 	if ((k->memory = mem_alloc(3 * (size_t)CHECK_BYTES_MAX)) == NULL) {
 		snprintf(why, cap, "not enough memory");
 		return false;
@@ -177,7 +177,7 @@ static bool talk_open(struct talk *k, const struct check_target *t, const struct
 	return (k->fd = open_socket(t, why, cap)) >= 0;
 }
 
-static void talk_close(struct talk *k, bool reset)
+static void conn_close(struct check_conn *k, bool reset)
 {
 	const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 
@@ -203,7 +203,7 @@ static void keep(struct check_kept *kept, const uint8_t *p, size_t n)
 }
 
 /* Read what is there. */
-static void talk_read(struct talk *k)
+static void conn_read(struct check_conn *k)
 {
 	uint8_t *to = k->memory + k->seen.n;
 	ssize_t n;
@@ -226,7 +226,7 @@ static void talk_read(struct talk *k)
 
 /* Send it all, unless the agent is gone or takes nothing until the time is up. What it says meanwhile
  * is read, as an agent may stop reading until its answers are taken. */
-static void talk_send(struct talk *k, const uint8_t *p, size_t n)
+static void conn_send(struct check_conn *k, const uint8_t *p, size_t n)
 {
 	double deadline = now_ms() + k->timeout_ms;
 	struct pollfd w = { .fd = k->fd, .events = POLLIN | POLLOUT };
@@ -240,49 +240,49 @@ static void talk_send(struct talk *k, const uint8_t *p, size_t n)
 		} else if (got < 0 && errno != EAGAIN && errno != EINTR) {
 			break;	/* the end is seen by reading */
 		} else if (poll(&w, 1, 10) > 0 && (w.revents & (POLLIN | POLLHUP))) {
-			talk_read(k);
+			conn_read(k);
 		}
 	}
 	keep(k->sent, p, at);
 }
 
 /* As the case says; <cut>: where the first write ends. */
-static void talk_deliver(struct talk *k, const struct spop_wr *w, enum check_how how, size_t cut)
+static void conn_deliver(struct check_conn *k, const struct spop_wr *w, enum check_how how, size_t cut)
 {
 	size_t step = w->n / BYTES_WRITES_MAX + 1, i;
 
 	if (how == CHECK_BYTES) {
 		for (i = 0; i < w->n && k->seen.end == CHECK_OPEN; i += step) {
-			talk_send(k, w->p + i, w->n - i < step ? w->n - i : step);
+			conn_send(k, w->p + i, w->n - i < step ? w->n - i : step);
 			pause_us(BYTE_PAUSE_US);
 		}
 	} else if (how == CHECK_CUTS && cut < w->n) {
-		talk_send(k, w->p, cut);
+		conn_send(k, w->p, cut);
 		pause_us(CUT_PAUSE_US);
-		talk_send(k, w->p + cut, w->n - cut);
+		conn_send(k, w->p + cut, w->n - cut);
 	} else if (w->n > 0) {
-		talk_send(k, w->p, w->n);
+		conn_send(k, w->p, w->n);
 	}
 }
 
-static void talk_wait_hello(struct talk *k)
+static void conn_wait_hello(struct check_conn *k)
 {
 	double deadline = now_ms() + k->timeout_ms;
 
 	while (!check_hello_settled(&k->seen) && wait_for(k->fd, POLLIN, deadline))
-		talk_read(k);
+		conn_read(k);
 }
 
-static void talk_wait_body(struct talk *k)
+static void conn_wait_body(struct check_conn *k)
 {
 	double deadline = now_ms() + k->timeout_ms;
 
 	while (!check_body_settled(&k->plan, &k->seen) && wait_for(k->fd, POLLIN, deadline))
-		talk_read(k);
+		conn_read(k);
 }
 
 /* HELLO, and what was agreed. False: there is no AGENT-HELLO, and so no sense in a body. */
-static bool talk_hello(struct talk *k)
+static bool conn_hello(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
 	enum check_how how = c->body == NULL ? c->how : CHECK_AT_ONCE;
@@ -292,8 +292,8 @@ static bool talk_hello(struct talk *k)
 	k->unit = k->plan.hello.n;
 	if (k->plan.hello.n == 0)
 		return true;
-	talk_deliver(k, &k->plan.hello, how, k->plan.round + 1);
-	talk_wait_hello(k);
+	conn_deliver(k, &k->plan.hello, how, k->plan.round + 1);
+	conn_wait_hello(k);
 	if (!check_agent_read(&k->seen, &a))
 		return false;
 	if (a.size >= SPOP_FRAME_MIN && a.size < k->plan.agreed)
@@ -301,7 +301,7 @@ static bool talk_hello(struct talk *k)
 	return true;
 }
 
-static void talk_body(struct talk *k)
+static void conn_body(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
 
@@ -310,21 +310,21 @@ static void talk_body(struct talk *k)
 	check_plan_body(&k->plan);
 	if (c->body != NULL)
 		k->unit = k->plan.body.n;
-	talk_deliver(k, &k->plan.body, c->how, k->plan.round + 1);
+	conn_deliver(k, &k->plan.body, c->how, k->plan.round + 1);
 	if (c->how == CHECK_HALF_CLOSE)
 		shutdown(k->fd, SHUT_WR);
 }
 
-static void talk_together(struct talk *k)
+static void conn_together(struct check_conn *k)
 {
 	check_plan_hello(&k->plan);
 	check_plan_body(&k->plan);
 	check_put_bytes(&k->plan.hello, k->plan.body.p, k->plan.body.n);
-	talk_deliver(k, &k->plan.hello, CHECK_AT_ONCE, 0);
+	conn_deliver(k, &k->plan.hello, CHECK_AT_ONCE, 0);
 }
 
 /* A last plain NOTIFY, if the connection may still be there for one. */
-static void talk_probe(struct talk *k)
+static void conn_probe(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
 
@@ -332,23 +332,23 @@ static void talk_probe(struct talk *k)
 	    !check_body_settled(&k->plan, &k->seen) || k->seen.end != CHECK_OPEN)
 		return;
 	check_plan_probe(&k->plan);
-	talk_send(k, k->plan.body.p, k->plan.body.n);
-	talk_wait_body(k);
+	conn_send(k, k->plan.body.p, k->plan.body.n);
+	conn_wait_body(k);
 }
 
 /* What comes only behind the ACKs. */
-static void talk_bye(struct talk *k)
+static void conn_bye(struct check_conn *k)
 {
 	if (!k->plan.more || !check_body_settled(&k->plan, &k->seen) || k->seen.end != CHECK_OPEN)
 		return;
 	check_plan_bye(&k->plan);
-	talk_send(k, k->plan.body.p, k->plan.body.n);
-	talk_wait_body(k);
+	conn_send(k, k->plan.body.p, k->plan.body.n);
+	conn_wait_body(k);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static void round_end(struct talk *k, struct check_result *r)
+static void round_end(struct check_conn *k, struct check_result *r)
 {
 	r->end = k->seen.end;
 	r->got.n = r->got.all = 0;
@@ -356,53 +356,53 @@ static void round_end(struct talk *k, struct check_result *r)
 }
 
 /* All of a case on the connection <k>. */
-static void round_talk(struct talk *k)
+static void round_talk(struct check_conn *k)
 {
 	if (k->plan.c->how == CHECK_TOGETHER)
-		talk_together(k);
-	else if (talk_hello(k))
-		talk_body(k);
+		conn_together(k);
+	else if (conn_hello(k))
+		conn_body(k);
 	else
 		return;
-	talk_wait_body(k);
-	talk_bye(k);
-	talk_probe(k);
+	conn_wait_body(k);
+	conn_bye(k);
+	conn_probe(k);
 }
 
 /* Gone without waiting for anything. */
-static void round_hang_up(struct talk *k)
+static void round_hang_up(struct check_conn *k)
 {
-	if (talk_hello(k))
-		talk_body(k);
+	if (conn_hello(k))
+		conn_body(k);
 }
 
 /* The same on two connections, each step on both before the next. */
-static void round_twice(struct talk *k, struct talk *other)
+static void round_twice(struct check_conn *k, struct check_conn *other)
 {
-	if (!talk_hello(k) || !talk_hello(other))
+	if (!conn_hello(k) || !conn_hello(other))
 		return;
-	talk_body(k);
-	talk_body(other);
-	talk_wait_body(other);
-	talk_wait_body(k);
+	conn_body(k);
+	conn_body(other);
+	conn_wait_body(other);
+	conn_wait_body(k);
 }
 
-static void round_second(const struct check_target *t, struct talk *k, struct check_result *r)
+static void round_second(const struct check_target *t, struct check_conn *k, struct check_result *r)
 {
 	char why[160];
-	struct talk other;
+	struct check_conn other;
 
-	if (talk_open(&other, t, k->plan.c, k->plan.round, NULL, why, sizeof(why))) {
+	if (conn_open(&other, t, k->plan.c, k->plan.round, NULL, why, sizeof(why))) {
 		round_twice(k, &other);
 		check_judge(&other.plan, &other.seen, &r->verdict);
 	} else {
 		check_find(&r->verdict, CHECK_MUST, "a second connection at the same time: %s", why);
 	}
-	talk_close(&other, false);
+	conn_close(&other, false);
 }
 
 /* With <k> left as it is, another connection must be served as one was before. */
-static void round_beside(const struct check_target *t, struct talk *k, struct check_result *r)
+static void round_beside(const struct check_target *t, struct check_conn *k, struct check_result *r)
 {
 	round_hang_up(k);
 	if (check_alive(t, NULL) != CHECK_SERVES)
@@ -414,13 +414,13 @@ static size_t round_run(const struct check_target *t, const struct check_case *c
 			struct check_result *r)
 {
 	char why[160];
-	struct talk k;
+	struct check_conn k;
 
 	r->round = round;
 	r->verdict.n = 0;
-	if (!talk_open(&k, t, c, round, &r->sent, why, sizeof(why))) {
+	if (!conn_open(&k, t, c, round, &r->sent, why, sizeof(why))) {
 		check_find(&r->verdict, CHECK_MUST, "no connection: %s", why);
-		talk_close(&k, false);
+		conn_close(&k, false);
 		return 0;
 	}
 	switch (c->how) {
@@ -440,7 +440,7 @@ static size_t round_run(const struct check_target *t, const struct check_case *c
 	round_end(&k, r);
 	if (c->how != CHECK_HANG_UP && c->how != CHECK_RESET && c->how != CHECK_BESIDE)
 		check_judge(&k.plan, &k.seen, &r->verdict);
-	talk_close(&k, c->how == CHECK_RESET);
+	conn_close(&k, c->how == CHECK_RESET);
 	return k.unit;
 }
 
@@ -471,19 +471,19 @@ enum check_life check_alive(const struct check_target *t, struct check_agent *a)
 	struct check_verdict v = { .n = 0 };
 	struct check_agent agent;
 	char why[160];
-	struct talk k;
+	struct check_conn k;
 
-	if (talk_open(&k, t, &plain, 0, NULL, why, sizeof(why))) {
+	if (conn_open(&k, t, &plain, 0, NULL, why, sizeof(why))) {
 		life = CHECK_CONNECTS;
-		if (talk_hello(&k)) {
+		if (conn_hello(&k)) {
 			life = CHECK_GREETS;
 			check_agent_read(&k.seen, a != NULL ? a : &agent);
-			talk_probe(&k);
+			conn_probe(&k);
 			check_judge(&k.plan, &k.seen, &v);
 			if (check_worst(&v) < CHECK_MUST)
 				life = CHECK_SERVES;
 		}
 	}
-	talk_close(&k, false);
+	conn_close(&k, false);
 	return life;
 }

@@ -1,8 +1,8 @@
-/* check_bodies.h - what follows the HELLO, by name: for the table of check_cases.c. */
-#ifndef KVROUTE_CTL_CHECK_BODIES_H
-#define KVROUTE_CTL_CHECK_BODIES_H
+/* bodies_in.h - what follows the HELLO, by name: for the table of cases.c. */
+#ifndef SPOP_CHECK_BODIES_IN_H
+#define SPOP_CHECK_BODIES_IN_H
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 
 #define CHECK_BODIES(X) \
 	X(notify_one) X(notify_empty) X(notify_unknown) X(notify_many) X(notify_no_args) X(notify_255_args) \

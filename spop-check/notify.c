@@ -1,10 +1,10 @@
-/* check_notify.c - NOTIFYs behind the HELLO: messages, typed data, payloads that lie, exact sizes.
+/* notify.c - NOTIFYs behind the HELLO: messages, typed data, payloads that lie, exact sizes.
  *
- * One function for each kind, as in check_bodies.c. */
+ * One function for each kind, as in bodies.c. */
 #include <string.h>
 
 #include "agent/base/rng.h"
-#include "agent/ctl/check_bodies.h"
+#include "spop-check/bodies_in.h"
 
 #define MIB	(1u << 20)
 

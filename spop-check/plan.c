@@ -1,7 +1,7 @@
-/* check_plan.c - one round of a case: its bytes, made when they are needed. */
+/* plan.c - one round of a case: its bytes, made when they are needed. */
 #include <string.h>
 
-#include "agent/ctl/check_bodies.h"
+#include "spop-check/bodies_in.h"
 
 void check_plan_init(struct check_plan *p, const struct check_case *c, const struct check_message *m,
 		     unsigned round)

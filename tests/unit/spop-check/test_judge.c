@@ -1,4 +1,4 @@
-/* test_check_judge.c - what spop-check makes of what an agent sent, without a socket: bytes in, findings
+/* test_judge.c - what spop-check makes of what an agent sent, without a socket: bytes in, findings
  * out. Each row of the tables is an agent with one habit. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 #include "tests/unit/edge.h"
 #include "tests/unit/hex.h"
 

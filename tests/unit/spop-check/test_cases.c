@@ -1,4 +1,4 @@
-/* test_check_cases.c - the table of spop-check and the bytes it sends, tried on an agent in memory: the
+/* test_cases.c - the table of spop-check and the bytes it sends, tried on an agent in memory: the
  * library of spoe/, which ACKs every NOTIFY. Every case must pass there, in every round, and the bytes
  * must be what the case says they are. */
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 #include "tests/unit/edge.h"
 #include "tests/unit/hex.h"
 

@@ -1,7 +1,7 @@
-/* check_print.c - results for people and for programs: the same facts in both. */
+/* print.c - results for people and for programs: the same facts in both. */
 #include <inttypes.h>
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 
 #define SHOWN_MAX	256u	/* bytes of each side, in hex */
 #define WORDS_MAX	8u	/* frames of each side, in words */

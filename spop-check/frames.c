@@ -1,10 +1,10 @@
-/* check_frames.c - writing what a HAProxy sends, and what none would.
+/* frames.c - writing what a HAProxy sends, and what none would.
  *
  * Numbers, strings and typed data are written by the library; frames are not, as it only writes those
  * of an agent, and only correct ones. */
 #include <string.h>
 
-#include "agent/ctl/check.h"
+#include "spop-check/check_in.h"
 
 #define LENGTH_BYTES	4u
 

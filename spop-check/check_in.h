@@ -1,22 +1,22 @@
-/* check.h - kvroutectl spop-check: does an agent, any agent, speak SPOP 2.0 as HAProxy needs it to?
+/* check_in.h - kvroutectl spop-check: does an agent, any agent, speak SPOP 2.0 as HAProxy needs it to?
  *
- *      check_cases.c   the table: what is sent, what is expected, where that is written
- *      check_bodies.c, check_notify.c
+ *      cases.c   the table: what is sent, what is expected, where that is written
+ *      bodies.c, notify.c
  *                      the frames of each case, as a correct or a hostile HAProxy would send them
- *      check_plan.c    one round of a case; check_frames.c: the writers it is made with
+ *      plan.c    one round of a case; frames.c: the writers it is made with
  *           |
  *           v   bytes
- *      check_talk.c    the only file that knows a socket: sends, waits, hands back what came
+ *      connection.c    the only file that knows a socket: sends, waits, hands back what came
  *           |
  *           v   bytes
- *      check_judge.c   bytes in, verdict out
- *      check_print.c   verdicts as text, as JSON
- *      check.c         the command line, and one case behind the other
+ *      judge.c   bytes in, verdict out
+ *      print.c   verdicts as text, as JSON
+ *      spop_check.c         the command line, and one case behind the other
  *
- * All but check_talk.c and check.c are pure, so that a case can be tried on an agent in memory. The
+ * All but connection.c and spop_check.c are pure, so that a case can be tried on an agent in memory. The
  * clauses named are those of doc/SPOE.txt of HAProxy. */
-#ifndef KVROUTE_CTL_CHECK_H
-#define KVROUTE_CTL_CHECK_H
+#ifndef SPOP_CHECK_CHECK_IN_H
+#define SPOP_CHECK_CHECK_IN_H
 
 #include <stdio.h>
 
@@ -155,7 +155,7 @@ void check_plan_bye(struct check_plan *p);	/* HAPROXY-DISCONNECT, in place of th
 void check_plan_probe(struct check_plan *p);	/* a NOTIFY that must be ACKed, in place of the body */
 uint32_t check_offered(const struct check_hello *h);
 
-/* ---- check_frames.c ------------------------------------------------------------------------ */
+/* ---- frames.c ------------------------------------------------------------------------ */
 
 enum check_type {
 	CHECK_T_UNSET = 0, CHECK_T_HAPROXY_HELLO = 1, CHECK_T_HAPROXY_DISCONNECT = 2, CHECK_T_NOTIFY = 3,
@@ -224,7 +224,7 @@ bool check_body_settled(const struct check_plan *p, const struct check_seen *s);
 /* False: <s> does not begin with a whole AGENT-HELLO. */
 bool check_agent_read(const struct check_seen *s, struct check_agent *a);
 
-/* ---- check_talk.c --------------------------------------------------------------------------- */
+/* ---- connection.c --------------------------------------------------------------------------- */
 
 struct check_target {
 	const char *address;	/* host:port, [v6]:port, unix@/path or a path */
@@ -260,7 +260,7 @@ enum check_life check_alive(const struct check_target *t, struct check_agent *a)
 /* Run all rounds of <c>, up to the first that fails; fills <verdict>, <sent>, <got>, <end>. */
 void check_run(const struct check_target *t, const struct check_case *c, struct check_result *r);
 
-/* ---- check_print.c -------------------------------------------------------------------------- */
+/* ---- print.c -------------------------------------------------------------------------- */
 
 struct check_tally { unsigned passed, failed, warned, skipped; };
 

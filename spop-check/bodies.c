@@ -1,12 +1,12 @@
-/* check_bodies.c - the frames behind the HELLO, one function for each kind; NOTIFYs by what is in them
- * are in check_notify.c.
+/* bodies.c - the frames behind the HELLO, one function for each kind; NOTIFYs by what is in them
+ * are in notify.c.
  *
  * A function writes to <p->body> and notes every NOTIFY in <p->ids>, with whether it must be ACKed.
  * Bytes that no writer can express are written as bytes. */
 #include <assert.h>
 #include <string.h>
 
-#include "agent/ctl/check_bodies.h"
+#include "spop-check/bodies_in.h"
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
