@@ -13,7 +13,7 @@
 #include <yaml.h>
 
 #include "agent/conf/conf.h"
-#include "agent/loop/exposed.h"
+#include "agent/loop/listen_warnings.h"
 #include "agent/loop/loop.h"
 #include "agent/loop/models.h"
 
@@ -48,7 +48,7 @@ static void print_err(const struct err *e, const char *file)
 		fprintf(stderr, "%s: %s\n", name, e->text);
 }
 
-static int load(struct conf *c, const char *file)
+static int load_conf(struct conf *c, const char *file)
 {
 	struct conf_errors es = { 0 };
 	size_t i;
@@ -74,7 +74,7 @@ struct reload_arg {
 	const struct conf *now;
 };
 
-static void take_errors(const char *file, const struct conf_errors *from, struct reload_errors *es)
+static void copy_errors(const char *file, const struct conf_errors *from, struct reload_errors *es)
 {
 	while (es->n < from->n && es->n < RELOAD_ERRORS_MAX) {
 		es->e[es->n] = from->e[es->n];
@@ -98,7 +98,7 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 
 	rc = conf_load_fd(&next, r->file, fd, &found);
 	if (rc != 0)
-		take_errors(r->file, &found, es);
+		copy_errors(r->file, &found, es);
 	conf_errors_free(&found);
 	if (rc != 0)
 		return -1;
@@ -114,7 +114,7 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 
 /* ---- what can be asked for ------------------------------------------------------------------------- */
 
-static void put_stdout(void *arg, const char *text, size_t n)
+static void write_stdout(void *arg, const char *text, size_t n)
 {
 	fwrite(text, 1, n, stdout);
 }
@@ -147,13 +147,13 @@ static int load_models(struct conf *c, const char *file)
 	return set != NULL ? 0 : -1;
 }
 
-static int check(struct conf *c, char *file, bool verbose)
+static int check_conf(struct conf *c, char *file, bool verbose)
 {
 	if (load_models(c, file) != 0)
 		return 1;
-	loop_exposed(&c->loop, warn, file);
+	listen_warnings(&c->loop, warn, file);
 	if (verbose)
-		conf_print(c, put_stdout, NULL);
+		conf_print(c, write_stdout, NULL);
 	else
 		puts("configuration is valid");
 	return flushed();
@@ -177,7 +177,7 @@ static int version(void)
 	return flushed();
 }
 
-static int run(const struct conf *c, const char *file)
+static int run_agent(const struct conf *c, const char *file)
 {
 	struct reload_arg arg = { file, c };
 	struct loop_reload again = { file, reload, &arg };
@@ -191,7 +191,7 @@ static int run(const struct conf *c, const char *file)
 
 /* ---- the command line ------------------------------------------------------------------------------- */
 
-static int wrong(const char *what)
+static int usage_error(const char *what)
 {
 	if (what != NULL)
 		fprintf(stderr, "kvroute: %s\n", what);
@@ -199,7 +199,7 @@ static int wrong(const char *what)
 	return EXIT_USAGE;
 }
 
-static int parse(int argc, char **argv, struct args *a)
+static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option words[] = {
 		{ "no-sandbox", no_argument, NULL, NO_SANDBOX },
@@ -213,7 +213,7 @@ static int parse(int argc, char **argv, struct args *a)
 		switch (c) {
 		case 'f':
 			if (a->file != NULL)
-				return wrong("-f may be given once");
+				return usage_error("-f may be given once");
 			a->file = optarg;
 			break;
 		case 't':
@@ -232,13 +232,13 @@ static int parse(int argc, char **argv, struct args *a)
 			a->help = true;
 			break;
 		default:
-			return wrong(NULL);
+			return usage_error(NULL);
 		}
 	}
 	if (optind < argc)
-		return wrong("there are no arguments besides options");
+		return usage_error("there are no arguments besides options");
 	if (a->verbose && !a->check)
-		return wrong("-v goes with -t");
+		return usage_error("-v goes with -t");
 	return 0;
 }
 
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
 	struct conf c;
 	int rc;
 
-	if ((rc = parse(argc, argv, &a)) != 0)
+	if ((rc = parse_args(argc, argv, &a)) != 0)
 		return rc;
 	if (a.help) {
 		fputs(usage, stdout);
@@ -256,10 +256,10 @@ int main(int argc, char **argv)
 	}
 	if (a.version)
 		return version();
-	if (load(&c, a.file) != 0)
+	if (load_conf(&c, a.file) != 0)
 		return 1;
 	c.loop.no_sandbox = a.no_sandbox;
-	rc = a.check ? check(&c, a.file, a.verbose) : run(&c, a.file);
+	rc = a.check ? check_conf(&c, a.file, a.verbose) : run_agent(&c, a.file);
 	conf_free(&c);
 	return rc;
 }

@@ -45,7 +45,7 @@ void check_message_head(struct check_plan *p, uint8_t n_args)
 }
 
 /* A frame that is no NOTIFY to be ACKed: its payload is <n> bytes. */
-static void frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream, uint64_t id,
+static void put_frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream, uint64_t id,
 		  const void *payload, size_t n)
 {
 	size_t start = check_frame_begin(&p->body, type, flags, stream, id);
@@ -58,17 +58,17 @@ static void frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t s
 
 void check_body_frame_unknown(struct check_plan *p)
 {
-	frame(p, 42, CHECK_F_FIN, 1, 1, "whatever", 8);
+	put_frame(p, 42, CHECK_F_FIN, 1, 1, "whatever", 8);
 }
 
 void check_body_frame_unknown_255(struct check_plan *p)
 {
-	frame(p, 255, CHECK_F_FIN, 0, 0, "", 0);
+	put_frame(p, 255, CHECK_F_FIN, 0, 0, "", 0);
 }
 
 void check_body_frame_agents(struct check_plan *p)
 {
-	frame(p, CHECK_T_ACK, CHECK_F_FIN, 1, 1, "", 0);
+	put_frame(p, CHECK_T_ACK, CHECK_F_FIN, 1, 1, "", 0);
 }
 
 void check_body_frame_reserved_flags(struct check_plan *p)
@@ -239,13 +239,13 @@ void check_body_first_notify(struct check_plan *p)
 
 void check_body_unset_first(struct check_plan *p)
 {
-	frame(p, CHECK_T_UNSET, CHECK_F_FIN, 1, 1, "x", 1);
+	put_frame(p, CHECK_T_UNSET, CHECK_F_FIN, 1, 1, "x", 1);
 }
 
 /* ---- fragments: HAProxy up to 3.0, when the agent announces them ----------------------------- */
 
 /* The message in <n> frames of about the same size: from part <from> up to part <to>. */
-static void parts(struct check_plan *p, uint64_t stream, unsigned n, unsigned from, unsigned to)
+static void put_fragments(struct check_plan *p, uint64_t stream, unsigned n, unsigned from, unsigned to)
 {
 	uint8_t whole[CHECK_FRAME_SIZE];
 	struct spop_wr w = { whole, 0, sizeof(whole), false };
@@ -256,7 +256,7 @@ static void parts(struct check_plan *p, uint64_t stream, unsigned n, unsigned fr
 	for (i = from; i < to; i++) {
 		at = w.n * i / n;
 		end = w.n * (i + 1) / n;
-		frame(p, i ? CHECK_T_UNSET : CHECK_T_NOTIFY, i == n - 1 ? CHECK_F_FIN : 0, stream, 1,
+		put_frame(p, i ? CHECK_T_UNSET : CHECK_T_NOTIFY, i == n - 1 ? CHECK_F_FIN : 0, stream, 1,
 		      whole + at, end - at);
 	}
 }
@@ -264,21 +264,21 @@ static void parts(struct check_plan *p, uint64_t stream, unsigned n, unsigned fr
 void check_body_fragments_three(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_MUST);
-	parts(p, 1, 3, 0, 3);
+	put_fragments(p, 1, 3, 0, 3);
 }
 
 /* A byte or two in each. */
 void check_body_fragments_bytes(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_MUST);
-	parts(p, 1, 12, 0, 12);
+	put_fragments(p, 1, 12, 0, 12);
 }
 
 void check_body_fragments_abort(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_NONE);
-	parts(p, 1, 3, 0, 2);
-	frame(p, CHECK_T_UNSET, CHECK_F_FIN | CHECK_F_ABORT, 1, 1, "", 0);
+	put_fragments(p, 1, 3, 0, 2);
+	put_frame(p, CHECK_T_UNSET, CHECK_F_FIN | CHECK_F_ABORT, 1, 1, "", 0);
 }
 
 void check_body_fragments_interleaved(struct check_plan *p)
@@ -288,36 +288,36 @@ void check_body_fragments_interleaved(struct check_plan *p)
 	check_note(p, 1, 1, CHECK_MUST);
 	check_note(p, 3, 1, CHECK_MUST);
 	for (i = 0; i < 3; i++) {
-		parts(p, 1, 3, i, i + 1);
-		parts(p, 3, 3, i, i + 1);
+		put_fragments(p, 1, 3, i, i + 1);
+		put_fragments(p, 3, 3, i, i + 1);
 	}
 }
 
 void check_body_fragments_between(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_MUST);
-	parts(p, 1, 2, 0, 1);
+	put_fragments(p, 1, 2, 0, 1);
 	check_notify(p, 3, 1);
-	parts(p, 1, 2, 1, 2);
+	put_fragments(p, 1, 2, 1, 2);
 }
 
 void check_body_fragments_orphan(struct check_plan *p)
 {
 	check_note(p, 9, 1, CHECK_NONE);
-	frame(p, CHECK_T_UNSET, CHECK_F_FIN, 9, 1, "abc", 3);
+	put_frame(p, CHECK_T_UNSET, CHECK_F_FIN, 9, 1, "abc", 3);
 }
 
 void check_body_fragments_open_twice(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_NONE);
-	parts(p, 1, 3, 0, 1);
-	parts(p, 1, 3, 0, 1);
+	put_fragments(p, 1, 3, 0, 1);
+	put_fragments(p, 1, 3, 0, 1);
 }
 
 void check_body_fragments_unannounced(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_SHOULD);
-	parts(p, 1, 2, 0, 1);
+	put_fragments(p, 1, 2, 0, 1);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -346,13 +346,13 @@ void check_body_bye_odd_status(struct check_plan *p)
 
 void check_body_bye_empty(struct check_plan *p)
 {
-	frame(p, CHECK_T_HAPROXY_DISCONNECT, CHECK_F_FIN, 0, 0, "", 0);
+	put_frame(p, CHECK_T_HAPROXY_DISCONNECT, CHECK_F_FIN, 0, 0, "", 0);
 }
 
 void check_body_bye_fragments(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_NONE);
-	parts(p, 1, 3, 0, 1);
+	put_fragments(p, 1, 3, 0, 1);
 	check_put_disconnect(&p->body, 10, "fragmentation not supported");
 }
 

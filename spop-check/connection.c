@@ -190,7 +190,7 @@ static void conn_close(struct check_conn *k, bool reset)
 	k->memory = NULL;
 }
 
-static void keep(struct check_kept *kept, const uint8_t *p, size_t n)
+static void keep_bytes(struct check_kept *kept, const uint8_t *p, size_t n)
 {
 	size_t room;
 
@@ -243,7 +243,7 @@ static void conn_send(struct check_conn *k, const uint8_t *p, size_t n)
 			conn_read(k);
 		}
 	}
-	keep(k->sent, p, at);
+	keep_bytes(k->sent, p, at);
 }
 
 /* As the case says; <cut>: where the first write ends. */
@@ -352,7 +352,7 @@ static void round_end(struct check_conn *k, struct check_result *r)
 {
 	r->end = k->seen.end;
 	r->got.n = r->got.all = 0;
-	keep(&r->got, k->seen.p, k->seen.n);
+	keep_bytes(&r->got, k->seen.p, k->seen.n);
 }
 
 /* All of a case on the connection <k>. */

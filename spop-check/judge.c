@@ -101,7 +101,7 @@ static const char *type_name(uint8_t type)
 
 /* ---- payloads ------------------------------------------------------------------------------ */
 
-static bool is(struct spop_str s, const char *text)
+static bool is_text(struct spop_str s, const char *text)
 {
 	return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
 }
@@ -141,7 +141,7 @@ static void copy_text(char *to, size_t cap, struct spop_str s)
 }
 
 /* One of a comma-separated list. */
-static bool lists(const char *list, const char *word)
+static bool list_has(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 	const char *p;
@@ -166,11 +166,11 @@ static void take_hello(struct spop_rd r, struct check_agent *a, struct check_ver
 			must(v, "AGENT-HELLO: the payload is no list of keys and values");
 			return;
 		}
-		if (is(name, "version") && (has_version = d.type == SPOP_T_STR))
+		if (is_text(name, "version") && (has_version = d.type == SPOP_T_STR))
 			copy_text(a->version, sizeof(a->version), d.s);
-		else if (is(name, "capabilities") && (has_capabilities = d.type == SPOP_T_STR))
+		else if (is_text(name, "capabilities") && (has_capabilities = d.type == SPOP_T_STR))
 			copy_text(a->capabilities, sizeof(a->capabilities), d.s);
-		else if (is(name, "max-frame-size"))
+		else if (is_text(name, "max-frame-size"))
 			has_size = take_u32("AGENT-HELLO", "max-frame-size", &d, &size, v);
 	}
 	if (!has_version)
@@ -183,8 +183,8 @@ static void take_hello(struct spop_rd r, struct check_agent *a, struct check_ver
 	if (!has_capabilities)
 		must(v, "AGENT-HELLO: no capabilities, or they are no string");
 	a->size = size < 0 || size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
-	a->can = (lists(a->capabilities, "pipelining") ? CHECK_PIPELINING : 0) |
-		 (lists(a->capabilities, "fragmentation") ? CHECK_FRAGMENTATION : 0);
+	a->can = (list_has(a->capabilities, "pipelining") ? CHECK_PIPELINING : 0) |
+		 (list_has(a->capabilities, "fragmentation") ? CHECK_FRAGMENTATION : 0);
 }
 
 static void judge_hello_size(const struct check_plan *p, const struct check_agent *a,
@@ -259,9 +259,9 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 			must(v, "AGENT-DISCONNECT: the payload is no list of keys and values");
 			return status;
 		}
-		if (is(name, "status-code"))
+		if (is_text(name, "status-code"))
 			has_status = take_u32("AGENT-DISCONNECT", "status-code", &d, &status, v);
-		else if (is(name, "message"))
+		else if (is_text(name, "message"))
 			has_message = d.type == SPOP_T_STR;
 	}
 	if (!has_status)
@@ -478,7 +478,7 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 /* ---- is it worth waiting ----------------------------------------------------------------------- */
 
 /* Nothing behind this can be told from noise. */
-static bool hopeless(const struct spop_rd *rest, int rc)
+static bool is_hopeless(const struct spop_rd *rest, int rc)
 {
 	return rc < 0 || (rest->left >= LENGTH_BYTES && load_u32(rest->p) > CHECK_BYTES_MAX);
 }
@@ -492,7 +492,7 @@ bool check_hello_settled(const struct check_seen *s)
 	if (s->end != CHECK_OPEN)
 		return true;
 	rc = next_frame(&in, &f);
-	return rc > 0 ? f.type != CHECK_T_AGENT_DISCONNECT : hopeless(&in, rc);
+	return rc > 0 ? f.type != CHECK_T_AGENT_DISCONNECT : is_hopeless(&in, rc);
 }
 
 bool check_body_settled(const struct check_plan *p, const struct check_seen *s)
@@ -511,7 +511,7 @@ bool check_body_settled(const struct check_plan *p, const struct check_seen *s)
 		for (i = 0; f.type == CHECK_T_ACK && i < p->n_ids; i++)
 			acked[i] |= p->ids[i].stream == f.stream && p->ids[i].frame == f.frame;
 	}
-	if (hopeless(&in, rc))
+	if (is_hopeless(&in, rc))
 		return true;
 	if (in.left > 0 || (p->c->expect.outcome == CHECK_ENDED && !p->more))
 		return false;

@@ -10,7 +10,7 @@
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-static void arg(struct check_plan *p, const char *name, struct spop_data d)
+static void put_arg(struct check_plan *p, const char *name, struct spop_data d)
 {
 	spop_put_str(&p->body, name, strlen(name));
 	spop_put_data(&p->body, &d);
@@ -18,17 +18,17 @@ static void arg(struct check_plan *p, const char *name, struct spop_data d)
 
 static void arg_int(struct check_plan *p, const char *name, enum spop_type type, int64_t v)
 {
-	arg(p, name, (struct spop_data){ .type = type, .i = v });
+	put_arg(p, name, (struct spop_data){ .type = type, .i = v });
 }
 
 static void arg_u64(struct check_plan *p, const char *name, uint64_t v)
 {
-	arg(p, name, (struct spop_data){ .type = SPOP_T_UINT64, .u = v });
+	put_arg(p, name, (struct spop_data){ .type = SPOP_T_UINT64, .u = v });
 }
 
 static void arg_str(struct check_plan *p, const char *name, enum spop_type type, const void *v, size_t n)
 {
-	arg(p, name, (struct spop_data){ .type = type, .s = { v, n } });
+	put_arg(p, name, (struct spop_data){ .type = type, .s = { v, n } });
 }
 
 static void arg_fill(struct check_plan *p, const char *name, enum spop_type type, size_t n)
@@ -289,17 +289,17 @@ static void arg_ip(struct check_plan *p, const char *name, enum spop_type type)
 	struct spop_data d = { .type = type };
 
 	memcpy(d.ip, type == SPOP_T_IPV4 ? ipv4 : ipv6, type == SPOP_T_IPV4 ? 4 : 16);
-	arg(p, name, d);
+	put_arg(p, name, d);
 }
 
 static void arg_null(struct check_plan *p, const char *name)
 {
-	arg(p, name, (struct spop_data){ .type = SPOP_T_NULL });
+	put_arg(p, name, (struct spop_data){ .type = SPOP_T_NULL });
 }
 
 static void arg_bool(struct check_plan *p, const char *name, bool v)
 {
-	arg(p, name, (struct spop_data){ .type = SPOP_T_BOOL, .b = v });
+	put_arg(p, name, (struct spop_data){ .type = SPOP_T_BOOL, .b = v });
 }
 
 void check_body_type_null(struct check_plan *p)

@@ -44,7 +44,7 @@ static bool next_words(const struct check_kept *k, size_t *at, char *out, size_t
 	return true;
 }
 
-static size_t shown(const struct check_kept *k)
+static size_t shown_bytes(const struct check_kept *k)
 {
 	return k->n < SHOWN_MAX ? k->n : SHOWN_MAX;
 }
@@ -55,7 +55,7 @@ static void text_bytes(FILE *to, const struct check_kept *k)
 	size_t i, at = 0;
 	unsigned n;
 
-	for (i = 0; i < shown(k); i++) {
+	for (i = 0; i < shown_bytes(k); i++) {
 		if (i % 16 == 0)
 			fprintf(to, "%s        %04zx:", i ? "\n" : "", i);
 		fprintf(to, " %02x", k->p[i]);
@@ -97,7 +97,7 @@ static void json_bytes(FILE *to, const char *key, const struct check_kept *k)
 	unsigned n;
 
 	fprintf(to, "\"%s\":{\"bytes\":%zu,\"hex\":\"", key, k->all);
-	for (i = 0; i < shown(k); i++)
+	for (i = 0; i < shown_bytes(k); i++)
 		fprintf(to, "%02x", k->p[i]);
 	fprintf(to, "\",\"frames\":[");
 	for (n = 0; n < WORDS_MAX && next_words(k, &at, words, sizeof(words)); n++) {

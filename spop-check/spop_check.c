@@ -88,7 +88,7 @@ static bool add_only(struct args *a, const char *pattern)
 	return true;
 }
 
-static bool is_asked(const struct args *a, const struct check_case *c)
+static bool is_selected(const struct args *a, const struct check_case *c)
 {
 	size_t i;
 
@@ -112,7 +112,7 @@ static bool take_option(struct args *a, int c)
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
-static int parse(const char *program, int argc, char **argv, struct args *a)
+static int parse_args(const char *program, int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
 		{ "only", required_argument, NULL, 'o' },
@@ -156,7 +156,7 @@ static const char *skip_why(const struct check_case *c, const struct check_agent
 	return NULL;
 }
 
-static enum check_mark mark(const struct check_verdict *v, bool strict)
+static enum check_mark mark_of(const struct check_verdict *v, bool strict)
 {
 	switch (check_worst(v)) {
 	case CHECK_NONE: return CHECK_PASS;
@@ -195,7 +195,7 @@ static const char *run_case(const struct args *a, const struct check_case *c, en
 	alive = check_alive(&a->target, NULL) >= life;
 	if (!alive)
 		check_find(&x->verdict, CHECK_MUST, "afterwards a fresh connection is not served any more");
-	x->mark = mark(&x->verdict, a->strict);
+	x->mark = mark_of(&x->verdict, a->strict);
 	check_print_result(r, x);
 	if (alive || comes_back(&a->target, life))
 		return NULL;
@@ -218,18 +218,18 @@ static int run_all(const struct args *a)
 	life = check_alive(&a->target, &r.agent);
 	check_print_begin(&r);
 	for (i = 0; i < check_n_cases && stopped == NULL; i++)
-		if (is_asked(a, &check_cases[i]))
+		if (is_selected(a, &check_cases[i]))
 			stopped = run_case(a, &check_cases[i], life, &r, &x);
 	check_print_end(&r, stopped);
 	return r.tally.failed > 0 || stopped != NULL ? FAILED : 0;
 }
 
-static int list(const struct args *a)
+static int list_cases(const struct args *a)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < check_n_cases; i++)
-		if (is_asked(a, &check_cases[i]))
+		if (is_selected(a, &check_cases[i]))
 			check_print_case(stdout, a->json, n++, &check_cases[i]);
 	if (a->json)
 		printf("\n]\n");
@@ -241,9 +241,9 @@ static int list(const struct args *a)
 int spop_check(const char *program, int argc, char **argv)
 {
 	struct args a;
-	int status = parse(program, argc, argv, &a);
+	int status = parse_args(program, argc, argv, &a);
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	return a.list ? list(&a) : run_all(&a);
+	return a.list ? list_cases(&a) : run_all(&a);
 }

@@ -7,15 +7,15 @@
 #include <sys/un.h>
 
 #include "agent/conf/value.h"
-#include "agent/loop/target.h"
+#include "agent/loop/engine_url.h"
 
-static int wrong(char *why, size_t cap, const char *text)
+static int bad_address(char *why, size_t cap, const char *text)
 {
 	snprintf(why, cap, "%s", text);
 	return -1;
 }
 
-static bool starts(struct span s, const char *with)
+static bool starts_with(struct span s, const char *with)
 {
 	size_t n = strlen(with);
 
@@ -36,12 +36,12 @@ bool conf_addr_optional(struct span *text)
 static int check_unix(struct span path, char *why, size_t cap)
 {
 	if (path.n == 0 || path.p[0] != '/')
-		return wrong(why, cap, "has no absolute path behind unix@");
+		return bad_address(why, cap, "has no absolute path behind unix@");
 	if (path.n >= sizeof(((struct sockaddr_un *)0)->sun_path))
-		return wrong(why, cap, "has a path longer than 107 bytes");
+		return bad_address(why, cap, "has a path longer than 107 bytes");
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return wrong(why, cap, "has a space, a quote, a backslash or no ASCII");
+			return bad_address(why, cap, "has a space, a quote, a backslash or no ASCII");
 	return 0;
 }
 
@@ -51,11 +51,11 @@ static int check_port(struct span s, char *why, size_t cap)
 
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.p[i] < '0' || s.p[i] > '9' || (i > 0 && s.p[0] == '0'))
-			return wrong(why, cap, "has a port that is not a number from 0 to 65535");
+			return bad_address(why, cap, "has a port that is not a number from 0 to 65535");
 		if ((port = port * 10 + (unsigned)(s.p[i] - '0')) > 65535)
-			return wrong(why, cap, "has a port above 65535");
+			return bad_address(why, cap, "has a port above 65535");
 	}
-	return s.n > 0 ? 0 : wrong(why, cap, "has no port");
+	return s.n > 0 ? 0 : bad_address(why, cap, "has no port");
 }
 
 static int check_host(int family, struct span s, char *why, size_t cap)
@@ -71,7 +71,7 @@ static int check_host(int family, struct span s, char *why, size_t cap)
 		if (inet_pton(family, host, raw) == 1)
 			return 0;
 	}
-	return wrong(why, cap, family == AF_INET6 ? "has no IPv6 address between [ and ]" :
+	return bad_address(why, cap, family == AF_INET6 ? "has no IPv6 address between [ and ]" :
 		     memchr(s.p, ':', s.n) ? "has several colons; write [IPv6]:port" :
 		     "has no IPv4 address before the colon; names are not looked up");
 }
@@ -82,21 +82,21 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 	struct span port;
 	bool optional = conf_addr_optional(&text);
 
-	if (optional && (!may || !starts(text, "unix@")))
-		return wrong(why, cap, "says optional, which only unix@ addresses of spop.listen may");
-	if (starts(text, "unix@"))
+	if (optional && (!may || !starts_with(text, "unix@")))
+		return bad_address(why, cap, "says optional, which only unix@ addresses of spop.listen may");
+	if (starts_with(text, "unix@"))
 		return check_unix(span_of(text.p + 5, text.n - 5), why, cap);
-	if (starts(text, "/"))
-		return wrong(why, cap, "is a path; write unix@ before it");
+	if (starts_with(text, "/"))
+		return bad_address(why, cap, "is a path; write unix@ before it");
 	if (text.n >= ADDR_MAX)
-		return wrong(why, cap, "is too long");
-	end = memrchr(text.p ? text.p : "", starts(text, "[") ? ']' : ':', text.n);
+		return bad_address(why, cap, "is too long");
+	end = memrchr(text.p ? text.p : "", starts_with(text, "[") ? ']' : ':', text.n);
 	if (end == NULL)
-		return wrong(why, cap, "has no port");
-	if (starts(text, "[")) {
+		return bad_address(why, cap, "has no port");
+	if (starts_with(text, "[")) {
 		port = span_of(end + 1, (size_t)(text.p + text.n - end - 1));
-		if (!starts(port, ":"))
-			return wrong(why, cap, "has no port");
+		if (!starts_with(port, ":"))
+			return bad_address(why, cap, "has no port");
 		if (check_host(AF_INET6, span_of(text.p + 1, (size_t)(end - text.p - 1)),
 			       why, cap) != 0)
 			return -1;
@@ -113,17 +113,17 @@ int conf_url_check(struct span text, char *why, size_t cap)
 {
 	struct span addr, path;
 
-	if (starts(text, "https://"))
-		return wrong(why, cap, "is https, which is not spoken here");
-	target_split(text, &addr, &path);
+	if (starts_with(text, "https://"))
+		return bad_address(why, cap, "is https, which is not spoken here");
+	engine_url_split(text, &addr, &path);
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return wrong(why, cap, "has a space, a quote, a backslash or no ASCII in its path");
+			return bad_address(why, cap, "has a space, a quote, a backslash or no ASCII in its path");
 	if (conf_addr_check(addr, false, why, cap) != 0)
 		return -1;
-	if (starts(addr, ":") || starts(addr, "*"))
-		return wrong(why, cap, "has no host");
-	if (!starts(addr, "unix@") && addr.n > 2 && memcmp(addr.p + addr.n - 2, ":0", 2) == 0)
-		return wrong(why, cap, "has port 0");
+	if (starts_with(addr, ":") || starts_with(addr, "*"))
+		return bad_address(why, cap, "has no host");
+	if (!starts_with(addr, "unix@") && addr.n > 2 && memcmp(addr.p + addr.n - 2, ":0", 2) == 0)
+		return bad_address(why, cap, "has port 0");
 	return 0;
 }

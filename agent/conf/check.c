@@ -15,17 +15,17 @@ static int key_of(const char *name)
 	return -1;
 }
 
-static bool later(struct conf_mark a, struct conf_mark b)
+static bool is_later(struct conf_mark a, struct conf_mark b)
 {
 	return a.line != b.line ? a.line > b.line : a.column > b.column;
 }
 
 /* Where to report a mistake between keys <a> and <b>; false: nowhere. */
-static bool blame(const struct conf_given *given, int a, int b, struct conf_mark *at)
+static bool error_place(const struct conf_given *given, int a, int b, struct conf_mark *at)
 {
 	if (given->bad[a] || given->bad[b])
 		return false;
-	*at = later(given->at[a], given->at[b]) ? given->at[a] : given->at[b];
+	*at = is_later(given->at[a], given->at[b]) ? given->at[a] : given->at[b];
 	return at->line > 0;
 }
 
@@ -38,7 +38,7 @@ static void check_order(struct conf_errors *es, const char *file, const void *re
 	char va[CONF_VALUE_MAX], vb[CONF_VALUE_MAX];
 	struct conf_mark at;
 
-	if (fine || !blame(given, a, b, &at))
+	if (fine || !error_place(given, a, b, &at))
 		return;
 	conf_value_text(&conf_keys[a], rec, va, sizeof(va));
 	conf_value_text(&conf_keys[b], rec, vb, sizeof(vb));
@@ -81,16 +81,16 @@ static void check_tokenizer(struct conf_errors *es, const char *file, const stru
 	int normalizer = key_of("models.normalizer");
 	struct conf_mark at;
 
-	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && blame(given, mode, tokenizer, &at))
+	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && error_place(given, mode, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.mode: tokens needs models.tokenizer.");
-	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 && blame(given, mode, tokenizer, &at))
+	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 && error_place(given, mode, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.tokenizer needs models.mode beside it: tokens to use it, text to leave "
 				"it alone.");
-	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' && blame(given, pattern, tokenizer, &at))
+	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' && error_place(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.pattern needs models.tokenizer, a file of ranks.");
-	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") && blame(given, pattern, tokenizer, &at))
+	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") && error_place(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.pattern is for a file of ranks; a tokenizer.json has its own.");
-	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' && blame(given, normalizer, tokenizer, &at))
+	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' && error_place(given, normalizer, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.normalizer is for a file of ranks, which has a models.pattern beside it.");
 }
 
@@ -104,12 +104,12 @@ void conf_check_model(struct conf_errors *es, const char *file, const struct con
 	check_beneath(es, file, c, m->tokenizer, given, key_of("models.tokenizer"));
 	check_beneath(es, file, c, m->tokenizer_config, given, key_of("models.tokenizer_config"));
 	check_beneath(es, file, c, m->chat_template, given, key_of("models.chat_template"));
-	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL && blame(given, aliases, name, &at))
+	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL && error_place(given, aliases, name, &at))
 		conf_errors_add(es, file, at, "models.aliases are names of one model, and models.name has a * in it.");
 }
 
 /* TCP and UDP do not meet, files do; port 0 is another one each time. */
-static bool collide(const char *a, const char *b, bool datagrams)
+static bool addresses_collide(const char *a, const char *b, bool datagrams)
 {
 	size_t n = strlen(a);
 
@@ -136,8 +136,8 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 			const char *a = lists[i].addr[n / LISTEN_MAX];
 			const char *b = lists[j].addr[n % LISTEN_MAX];
 
-			if (collide(a, b, lists[j].datagrams) &&
-			    blame(given, key_of(lists[i].name), key_of(lists[j].name), &at))
+			if (addresses_collide(a, b, lists[j].datagrams) &&
+			    error_place(given, key_of(lists[i].name), key_of(lists[j].name), &at))
 				conf_errors_add(es, file, at, "%s and %s both have the address %s.",
 						lists[i].name, lists[j].name, a);
 		}
@@ -151,7 +151,7 @@ static void check_clock(struct conf_errors *es, const char *file, const struct c
 	int clock = key_of("clock"), listen = key_of("spop.listen");
 	struct conf_mark at;
 
-	if (c->loop.clock != CLOCK_MESSAGE || !blame(given, clock, listen, &at))
+	if (c->loop.clock != CLOCK_MESSAGE || !error_place(given, clock, listen, &at))
 		return;
 	for (size_t i = 0; i < LISTEN_MAX && c->loop.spop[i][0] != '\0'; i++)
 		if (!addr_is_loopback(c->loop.spop[i]))
@@ -167,10 +167,10 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 	uint64_t floors = c->route.tenant_default.index_floor;
 	struct conf_mark at;
 
-	if (blame(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
+	if (error_place(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
 		conf_errors_add(es, file, at, "index.shards: %u is no power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
 				o->shards);
-	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && blame(given, shards, bytes, &at))
+	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && error_place(given, shards, bytes, &at))
 		conf_errors_add(es, file, at, "index.max_bytes is more than 4 GiB for each of %u index.shards; "
 				"more shards are needed.", o->shards);
 	for (size_t i = 0; i < c->route.n_tenants; i++)
@@ -198,7 +198,7 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_addrs(es, file, c, given);
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
-	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 && blame(given, segments, segments, &at))
+	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 && error_place(given, segments, segments, &at))
 		conf_errors_add(es, file, at, "segment_cache.max_bytes must be at least 1 MiB, or 0 for none.");
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;

@@ -18,7 +18,7 @@ void conf_free(struct conf *c)
 }
 
 /* Values are compared as text: equal text is an equal value, by what print.c promises. */
-static bool same(const struct conf_key *k, const struct conf *a, const struct conf *b)
+static bool same_text(const struct conf_key *k, const struct conf *a, const struct conf *b)
 {
 	char va[CONF_VALUE_MAX], vb[CONF_VALUE_MAX];
 
@@ -35,7 +35,7 @@ int conf_reloadable(const struct conf *now, const struct conf *next, struct err 
 	for (size_t i = 0; i < conf_n_keys; i++) {
 		const struct conf_key *k = &conf_keys[i];
 
-		if (k->reload || same(k, now, next))
+		if (k->reload || same_text(k, now, next))
 			continue;
 		found++;
 		if (n + strlen(k->name) + 3 > sizeof(names))

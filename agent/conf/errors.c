@@ -19,7 +19,7 @@ void conf_errors_free(struct conf_errors *es)
 	memset(es, 0, sizeof(*es));
 }
 
-static bool behind(const struct err *e, struct conf_mark at)
+static bool is_after(const struct err *e, struct conf_mark at)
 {
 	return e->line != at.line ? e->line > at.line : e->column > at.column;
 }
@@ -35,7 +35,7 @@ static void put_file(struct err *e, const char *file)
 
 bool conf_errors_lose(struct conf_errors *es, struct conf_mark at)
 {
-	if (es->n < es->cap || (es->n > 0 && behind(&es->e[es->n - 1], at)))
+	if (es->n < es->cap || (es->n > 0 && is_after(&es->e[es->n - 1], at)))
 		return false;
 	es->lost++;
 	return true;
@@ -47,7 +47,7 @@ void conf_errors_add(struct conf_errors *es, const char *file, struct conf_mark 
 	size_t i = es->n;
 	va_list ap;
 
-	while (i > 0 && behind(&es->e[i - 1], at))
+	while (i > 0 && is_after(&es->e[i - 1], at))
 		i--;
 	if (es->n == es->cap) {
 		es->lost++;

@@ -396,7 +396,7 @@ static void *one_more(struct load *l, void *array, size_t n, size_t size)
 	return more;
 }
 
-static void twice(struct load *l, const struct conf_section *s, const struct conf_node *list,
+static void set_twice(struct load *l, const struct conf_section *s, const struct conf_node *list,
 		  const struct conf_node *entry, const struct conf_given *given, const char *name)
 {
 	char show[CONF_SHOW_MAX];
@@ -421,7 +421,7 @@ static int add_pool(struct load *l, const struct conf_section *s, const struct c
 	for (i = 0; i < r->n_pools && strcmp(r->pools[i].name, p.name) != 0; i++)
 		;
 	if (i < r->n_pools || (star->name[0] != '\0' && strcmp(p.name, "*") == 0)) {
-		twice(l, s, list, entry, &given, p.name);
+		set_twice(l, s, list, entry, &given, p.name);
 		return 0;
 	}
 	if (strcmp(p.name, "*") == 0) {
@@ -483,7 +483,7 @@ static bool model_is_new(struct load *l, const struct conf_section *s, const str
 	char show[CONF_SHOW_MAX], whose[CONF_SHOW_MAX];
 
 	if (other != NULL && strcmp(other->name, m->name) == 0) {
-		twice(l, s, list, entry, given, m->name);
+		set_twice(l, s, list, entry, given, m->name);
 		return false;
 	}
 	if (other != NULL) {
@@ -533,7 +533,7 @@ static int add_tenant(struct load *l, const struct conf_section *s, const struct
 	for (i = 0; i < r->n_tenants && strcmp(r->tenants[i].name, t.name) != 0; i++)
 		;
 	if (i < r->n_tenants || (star->name[0] != '\0' && strcmp(t.name, "*") == 0)) {
-		twice(l, s, list, entry, &given, t.name);
+		set_twice(l, s, list, entry, &given, t.name);
 		return 0;
 	}
 	if (strcmp(t.name, "*") == 0) {

@@ -3,14 +3,14 @@
 
 #define WORD_MAX 40
 
-static char fold(char c)
+static char fold_char(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c - 'A' + 'a');
 	return c == '-' ? '_' : c;
 }
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned min_of(unsigned a, unsigned b)
 {
 	return a < b ? a : b;
 }
@@ -27,11 +27,11 @@ unsigned near_distance(struct span a, struct span b)
 	for (unsigned i = 1; i <= a.n; i++) {
 		row[0] = i;
 		for (unsigned j = 1; j <= b.n; j++) {
-			char x = fold(a.p[i - 1]), y = fold(b.p[j - 1]);
+			char x = fold_char(a.p[i - 1]), y = fold_char(b.p[j - 1]);
 
-			row[j] = least(least(last[j], row[j - 1]) + 1, last[j - 1] + (x != y));
-			if (i > 1 && j > 1 && x == fold(b.p[j - 2]) && y == fold(a.p[i - 2]))
-				row[j] = least(row[j], before[j - 2] + 1);
+			row[j] = min_of(min_of(last[j], row[j - 1]) + 1, last[j - 1] + (x != y));
+			if (i > 1 && j > 1 && x == fold_char(b.p[j - 2]) && y == fold_char(a.p[i - 2]))
+				row[j] = min_of(row[j], before[j - 2] + 1);
 		}
 		turn = before;
 		before = last;
@@ -45,7 +45,7 @@ static size_t common_prefix(struct span a, struct span b)
 {
 	size_t n = 0;
 
-	while (n < a.n && n < b.n && fold(a.p[n]) == fold(b.p[n]))
+	while (n < a.n && n < b.n && fold_char(a.p[n]) == fold_char(b.p[n]))
 		n++;
 	return n;
 }
@@ -54,7 +54,7 @@ void near_init(struct near *n, struct span word)
 {
 	n->word = word;
 	n->best = NULL;
-	n->distance = word.n < 3 ? 1 : least(2 + (unsigned)(word.n / 4), 5);
+	n->distance = word.n < 3 ? 1 : min_of(2 + (unsigned)(word.n / 4), 5);
 }
 
 /* A word that only stops early, or goes on, is as near as one with a single wrong letter. Of several

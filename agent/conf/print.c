@@ -9,7 +9,7 @@ struct printer {
 	const struct conf *defaults;
 };
 
-static void put(const struct printer *p, const char *text)
+static void print_text(const struct printer *p, const char *text)
 {
 	p->put(p->arg, text, strlen(text));
 }
@@ -21,10 +21,10 @@ static void put_comment(const struct printer *p, const char *indent, const char 
 
 	for (;; text += n + 1) {
 		n = strcspn(text, "\n");
-		put(p, indent);
-		put(p, "# ");
+		print_text(p, indent);
+		print_text(p, "# ");
 		p->put(p->arg, text, n);
-		put(p, "\n");
+		print_text(p, "\n");
 		if (text[n] == '\0')
 			return;
 	}
@@ -37,18 +37,18 @@ static void put_help(const struct printer *p, const char *indent, const struct c
 
 	conf_value_range(k, range, sizeof(range));
 	put_comment(p, indent, k->help);
-	put(p, indent);
-	put(p, "# ");
-	put(p, conf_type_name(k->type));
-	put(p, ", ");
-	put(p, range);
-	put(p, k->reload ? "" : "; a change needs a restart");
+	print_text(p, indent);
+	print_text(p, "# ");
+	print_text(p, conf_type_name(k->type));
+	print_text(p, ", ");
+	print_text(p, range);
+	print_text(p, k->reload ? "" : "; a change needs a restart");
 	if (k->home != HOME_POOL && k->home != HOME_ENGINE) {
 		conf_value_text(k, conf_key_home(k, p->defaults), def, sizeof(def));
-		put(p, strlen(def) > 40 ? "\n  # default " : "; default ");
-		put(p, def);
+		print_text(p, strlen(def) > 40 ? "\n  # default " : "; default ");
+		print_text(p, def);
 	}
-	put(p, "\n");
+	print_text(p, "\n");
 }
 
 static void put_key(const struct printer *p, const char *indent, const struct conf_key *k,
@@ -57,11 +57,11 @@ static void put_key(const struct printer *p, const char *indent, const struct co
 	char value[CONF_VALUE_MAX];
 
 	conf_value_text(k, rec, value, sizeof(value));
-	put(p, indent);
-	put(p, conf_key_word(k));
-	put(p, ": ");
-	put(p, value);
-	put(p, "\n");
+	print_text(p, indent);
+	print_text(p, conf_key_word(k));
+	print_text(p, ": ");
+	print_text(p, value);
+	print_text(p, "\n");
 }
 
 static void put_keys(const struct printer *p, const struct conf_section *s, const void *rec)
@@ -70,7 +70,7 @@ static void put_keys(const struct printer *p, const struct conf_section *s, cons
 
 	for (size_t i = 0; i < conf_n_keys; i++)
 		if (conf_key_in(&conf_keys[i], s)) {
-			put(p, s == NULL ? "\n" : "");
+			print_text(p, s == NULL ? "\n" : "");
 			put_help(p, indent, &conf_keys[i]);
 			put_key(p, indent, &conf_keys[i], rec);
 		}
@@ -104,10 +104,10 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 	struct model_opts star = r->model_default;
 	struct tenant_opts others = r->tenant_default;
 
-	put(p, "\n");
+	print_text(p, "\n");
 	put_comment(p, "", s->help);
-	put(p, s->name);
-	put(p, empty ? ": []\n" : ":\n");
+	print_text(p, s->name);
+	print_text(p, empty ? ": []\n" : ":\n");
 	switch (s->shape) {
 	case SHAPE_KEYS:
 		put_keys(p, s, c);
@@ -151,7 +151,7 @@ static void put_memory(const struct printer *p, const struct conf *c)
 
 	snprintf(line, sizeof(line), "# What grows with use takes %llu MiB at most: kvroute(8), MEMORY.\n",
 		 (unsigned long long)((bytes + (1u << 20) - 1) >> 20));
-	put(p, line);
+	print_text(p, line);
 }
 
 void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, size_t n), void *arg)
@@ -160,7 +160,7 @@ void conf_print(const struct conf *c, void (*to)(void *arg, const char *text, si
 	struct printer p = { to, arg, &defaults };
 
 	conf_defaults(&defaults);
-	put(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n");
+	print_text(&p, "# All settings of kvroute and their values. See kvroute.yaml(5).\n");
 	put_memory(&p, c);
 	put_keys(&p, NULL, c);
 	for (size_t i = 0; i < conf_n_sections; i++)

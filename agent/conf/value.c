@@ -11,9 +11,9 @@
 #include "agent/conf/near.h"
 #include "agent/conf/value.h"
 
-static int wrong(char *why, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int bad_value(char *why, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static int wrong(char *why, size_t cap, const char *fmt, ...)
+static int bad_value(char *why, size_t cap, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -274,9 +274,9 @@ static int take_digits(struct span *s, uint64_t *v)
 static int in_range(const struct conf_key *k, double v, char *why, size_t cap)
 {
 	if (v < k->min)
-		return wrong(why, cap, "is below what is allowed");
+		return bad_value(why, cap, "is below what is allowed");
 	if (v > k->max)
-		return wrong(why, cap, "is above what is allowed");
+		return bad_value(why, cap, "is above what is allowed");
 	return 0;
 }
 
@@ -296,13 +296,13 @@ static bool looks_whole(struct span s)
 static int parse_int(const struct conf_key *k, struct span s, uint64_t *v, char *why, size_t cap)
 {
 	if (!looks_whole(s))
-		return wrong(why, cap, "is not a whole number");
+		return bad_value(why, cap, "is not a whole number");
 	if (s.p[0] == '-')
-		return wrong(why, cap, "is below what is allowed");
+		return bad_value(why, cap, "is below what is allowed");
 	if (s.n > 1 && s.p[0] == '0')
-		return wrong(why, cap, "starts with a zero");
+		return bad_value(why, cap, "starts with a zero");
 	if (take_digits(&s, v) != 0)
-		return wrong(why, cap, "is above what is allowed");
+		return bad_value(why, cap, "is above what is allowed");
 	return in_range(k, (double)*v, why, cap);
 }
 
@@ -313,25 +313,25 @@ static int parse_unit(const struct conf_key *k, struct span s, const struct unit
 	struct span number = s;
 
 	if (s.n == 0 || !is_digit(s.p[0]))
-		return wrong(why, cap, looks_whole(s) ? "is below what is allowed" :
+		return bad_value(why, cap, looks_whole(s) ? "is below what is allowed" :
 			     "does not start with a whole number");
 	if (s.n > 1 && s.p[0] == '0' && is_digit(s.p[1]))
-		return wrong(why, cap, "starts with a zero");
+		return bad_value(why, cap, "starts with a zero");
 	if (take_digits(&number, v) != 0)
-		return wrong(why, cap, "is above what is allowed");
+		return bad_value(why, cap, "is above what is allowed");
 	while (number.n > 0 && number.p[0] == ' ')
 		number = span_of(number.p + 1, number.n - 1);
 	if (number.n > 0 && number.p[0] == '.')
-		return wrong(why, cap, "has a fraction; use a smaller unit");
+		return bad_value(why, cap, "has a fraction; use a smaller unit");
 	if (number.n == 0 && *v != 0 && !bare_ok)
-		return wrong(why, cap, "has no unit");
+		return bad_value(why, cap, "has no unit");
 	for (; number.n > 0 && u->name != NULL; u++)
 		if (span_eq(number, span_str(u->name)))
 			break;
 	if (number.n > 0 && u->name == NULL)
-		return wrong(why, cap, "has an unknown unit");
+		return bad_value(why, cap, "has an unknown unit");
 	if (number.n > 0 && __builtin_mul_overflow(*v, u->factor, v))
-		return wrong(why, cap, "is above what is allowed");
+		return bad_value(why, cap, "is above what is allowed");
 	return in_range(k, (double)*v, why, cap);
 }
 
@@ -367,7 +367,7 @@ static int parse_number(const struct conf_key *k, struct span s, double *v, char
 	char text[64];
 
 	if (!looks_number(s) || s.n >= sizeof(text))
-		return wrong(why, cap, "is not a number");
+		return bad_value(why, cap, "is not a number");
 	memcpy(text, s.p, s.n);
 	text[s.n] = '\0';
 	*v = strtod(text, NULL);
@@ -383,19 +383,19 @@ static int parse_mode(const struct conf_key *k, struct span s, uint64_t *v, char
 	*v = 0;
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.p[i] < '0' || s.p[i] > '7')
-			return wrong(why, cap, "is not an octal number");
+			return bad_value(why, cap, "is not an octal number");
 		if (*v <= 07777777)
 			*v = *v * 8 + (uint64_t)(s.p[i] - '0');
 	}
 	if (s.n == 0)
-		return wrong(why, cap, "is not an octal number");
+		return bad_value(why, cap, "is not an octal number");
 	return in_range(k, (double)*v, why, cap);
 }
 
 static int parse_bool(struct span s, uint64_t *v, char *why, size_t cap)
 {
 	if (!span_eq(s, SPAN("true")) && !span_eq(s, SPAN("false")))
-		return wrong(why, cap, "is neither true nor false");
+		return bad_value(why, cap, "is neither true nor false");
 	*v = s.n == 4;
 	return 0;
 }
@@ -411,8 +411,8 @@ static int parse_word(const struct conf_key *k, struct span s, uint64_t *v, char
 		near_try(&near, k->words[*v]);
 	}
 	if (near.best != NULL)
-		return wrong(why, cap, "is unknown, did you mean %s", near.best);
-	return wrong(why, cap, "is unknown");
+		return bad_value(why, cap, "is unknown, did you mean %s", near.best);
+	return bad_value(why, cap, "is unknown");
 }
 
 /* ---- texts ------------------------------------------------------------------------------- */
@@ -424,7 +424,7 @@ static int check_seen(struct span s, char *why, size_t cap)
 
 	for (; s.n > 0; s = span_of(s.p + n, s.n - n))
 		if ((n = conf_utf8(s, &cp)) == 0 || !conf_can_be_seen(cp))
-			return wrong(why, cap, "holds a character that cannot be seen");
+			return bad_value(why, cap, "holds a character that cannot be seen");
 	return 0;
 }
 
@@ -440,7 +440,7 @@ static int check_name(struct span s, char *why, size_t cap)
 		return 0;
 	for (size_t i = 0; i < s.n; i++)
 		if (!name_char(s.p[i]))
-			return wrong(why, cap, "holds characters other than A-Z a-z 0-9 - _ . :");
+			return bad_value(why, cap, "holds characters other than A-Z a-z 0-9 - _ . :");
 	return 0;
 }
 
@@ -450,12 +450,12 @@ static int check_file(struct span s, char *why, size_t cap)
 	size_t n;
 
 	if (s.n > 0 && s.p[s.n - 1] == '/')
-		return wrong(why, cap, "ends in /");
+		return bad_value(why, cap, "ends in /");
 	for (; s.n > 0; s = span_of(s.p + n, s.n - n)) {
 		for (n = 0; n < s.n && s.p[n] != '/'; n++)
 			;
 		if (n == 2 && s.p[0] == '.' && s.p[1] == '.')
-			return wrong(why, cap, "has .. in it");
+			return bad_value(why, cap, "has .. in it");
 		n += n < s.n;
 	}
 	return 0;
@@ -464,9 +464,9 @@ static int check_file(struct span s, char *why, size_t cap)
 static int parse_text(const struct conf_key *k, struct span s, char *why, size_t cap)
 {
 	if ((double)s.n < k->min)
-		return wrong(why, cap, "is empty");
+		return bad_value(why, cap, "is empty");
 	if ((double)s.n > k->max)
-		return wrong(why, cap, "is too long");
+		return bad_value(why, cap, "is too long");
 	if (check_seen(s, why, cap) != 0)
 		return -1;
 	if (k->type == TYPE_NAME)
@@ -476,7 +476,7 @@ static int parse_text(const struct conf_key *k, struct span s, char *why, size_t
 	if (k->type == TYPE_FILE)
 		return check_file(s, why, cap);
 	if (k->type == TYPE_PATH && s.n > 0 && s.p[0] != '/')
-		return wrong(why, cap, "does not start with /");
+		return bad_value(why, cap, "does not start with /");
 	return 0;
 }
 
@@ -514,7 +514,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 	case TYPE_NAMES:
 	case TYPE_ORDER:
 	case TYPE_WORDS:
-		return wrong(why, cap, "is not a list");
+		return bad_value(why, cap, "is not a list");
 	}
 	if (rc == 0)
 		field_put(at, k->width, v);
@@ -536,11 +536,11 @@ static int part_of(struct span text)
 static int check_model_name(struct span s, bool star, char *why, size_t cap)
 {
 	if (s.n == 0)
-		return wrong(why, cap, "is empty");
+		return bad_value(why, cap, "is empty");
 	if (s.n > PROMPT_NAME_MAX)
-		return wrong(why, cap, "is too long");
+		return bad_value(why, cap, "is too long");
 	if (!star && memchr(s.p, '*', s.n) != NULL)
-		return wrong(why, cap, "has a * in it, which only models.name may");
+		return bad_value(why, cap, "has a * in it, which only models.name may");
 	return check_seen(s, why, cap);
 }
 
@@ -556,7 +556,7 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 	if (k->type == TYPE_NAMES)
 		return check_model_name(text, k->optional, why, cap);
 	if (part_of(text) < 0)
-		return wrong(why, cap, "is no part of a prompt");
+		return bad_value(why, cap, "is no part of a prompt");
 	return 0;
 }
 
@@ -623,7 +623,7 @@ void conf_items_set(const struct conf_key *k, void *rec, const struct span *item
 
 /* ---- back to text ------------------------------------------------------------------------ */
 
-static void quote(const char *s, char *out, size_t cap)
+static void quote_text(const char *s, char *out, size_t cap)
 {
 	size_t n = 0;
 
@@ -674,7 +674,7 @@ static void names_list(const struct conf_key *k, const char *at, char *out, size
 	size_t n = (size_t)snprintf(out, cap, "[");
 
 	for (size_t i = 0; i < k->width && at[i] != '\0' && n < cap; i += PROMPT_NAME_MAX + 1) {
-		quote(at + i, name, sizeof(name));
+		quote_text(at + i, name, sizeof(name));
 		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", name);
 	}
 	if (n < cap)
@@ -702,7 +702,7 @@ void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_
 	case TYPE_PATH:
 	case TYPE_FILE:
 	case TYPE_URL:
-		quote(at, out, cap);
+		quote_text(at, out, cap);
 		break;
 	case TYPE_NAMES:
 		names_list(k, at, out, cap);

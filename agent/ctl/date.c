@@ -3,7 +3,7 @@
 
 #include "agent/ctl/ctl.h"
 
-static int take(const char *s, struct jinja_time *t)
+static int parse_date(const char *s, struct jinja_time *t)
 {
 	int n = 0;
 
@@ -20,7 +20,7 @@ static int take(const char *s, struct jinja_time *t)
 
 int ctl_read_date(const char *s, struct jinja_time *t)
 {
-	if (take(s, t) == 0)
+	if (parse_date(s, t) == 0)
 		return 0;
 	fprintf(stderr, "kvroutectl: \"%s\" is no time such as 2026-08-01 or 2026-08-01T12:00:00\n", s);
 	return -1;

@@ -60,7 +60,7 @@ static int take_date(struct args *a, const char *text)
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
-static int parse(int argc, char **argv, struct args *a)
+static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
 		{ "path", required_argument, NULL, 'p' },
@@ -153,7 +153,7 @@ static void show_space(const struct route_preview *v, const struct args *a)
 	       v->mode == PROMPT_TEXT ? "text" : "tokens", v->page);
 }
 
-static void show(const struct route_preview *v, const struct args *a)
+static void print_request(const struct route_preview *v, const struct args *a)
 {
 	if (v->why != WHY_COLD) {
 		printf("why           %s\n", why_text(v->why));
@@ -190,7 +190,7 @@ static bool show_body(struct route *r, struct route_scratch *s, struct args *a, 
 
 	a->q.body = body;
 	route_preview(r, s, &a->q, &v);
-	show(&v, a);
+	print_request(&v, a);
 	return v.why == WHY_COLD;
 }
 
@@ -212,7 +212,7 @@ static bool show_bodies(struct route *r, struct route_scratch *s, struct args *a
 	return good;
 }
 
-static int preview(const struct conf *c, struct args *a)
+static int print_preview(const struct conf *c, struct args *a)
 {
 	struct route_opts ro = c->route;
 	bool good = false;
@@ -247,13 +247,13 @@ int ctl_pages(int argc, char **argv)
 {
 	struct args a;
 	struct conf c;
-	int status = parse(argc, argv, &a);
+	int status = parse_args(argc, argv, &a);
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
 	if (ctl_load_conf(&c, a.config) < 0)
 		return CTL_FAILED;
-	status = load_models(&c, a.config) < 0 ? CTL_FAILED : preview(&c, &a);
+	status = load_models(&c, a.config) < 0 ? CTL_FAILED : print_preview(&c, &a);
 	conf_free(&c);
 	return status;
 }

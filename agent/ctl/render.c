@@ -52,7 +52,7 @@ static void take_now(struct jinja_time *t)
 	*t = (struct jinja_time){ tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, 0 };
 }
 
-static int parse(int argc, char **argv, struct args *a)
+static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
 		{ "template", required_argument, NULL, 't' },
@@ -89,7 +89,7 @@ static int parse(int argc, char **argv, struct args *a)
 
 /* ---- files ------------------------------------------------------------------------------------------------ */
 
-static int complain(const char *name, const char *what)
+static int report_error(const char *name, const char *what)
 {
 	fprintf(stderr, "kvroutectl: %s: %s\n", name, what);
 	return -1;
@@ -125,10 +125,10 @@ static int read_file(const char *name, char **text, size_t *n)
 	FILE *f = fopen(name, "rb");
 
 	if (f == NULL)
-		return complain(name, strerror(errno));
+		return report_error(name, strerror(errno));
 	*text = read_stream(f, n);
 	fclose(f);
-	return *text != NULL ? 0 : complain(name, "cannot be read, or is too large");
+	return *text != NULL ? 0 : report_error(name, "cannot be read, or is too large");
 }
 
 static int read_json(struct job *j, const char *name, struct span text, struct jval *out)
@@ -138,9 +138,9 @@ static int read_json(struct job *j, const char *name, struct span text, struct j
 
 	if (jval_from_json(j->mem, text, 0, out, &at) != 0) {
 		snprintf(what, sizeof(what), errno == ENOMEM ? "there is no memory for it" : "no JSON at byte %zu", at);
-		return complain(name, what);
+		return report_error(name, what);
 	}
-	return out->kind == JV_DICT ? 0 : complain(name, "is not a JSON object");
+	return out->kind == JV_DICT ? 0 : report_error(name, "is not a JSON object");
 }
 
 static int open_files(struct job *j, const struct args *a)
@@ -158,13 +158,13 @@ static int open_files(struct job *j, const struct args *a)
 	}
 	j->body = read_stream(stdin, &n);
 	if (j->body == NULL)
-		return complain("standard input", "cannot be read, or is too large");
+		return report_error("standard input", "cannot be read, or is too large");
 	return read_json(j, "standard input", span_of(j->body, n), &j->vars);
 }
 
 /* ---- variables ---------------------------------------------------------------------------------------------- */
 
-static struct jval member(struct jval d, const char *name)
+static struct jval json_member(struct jval d, const char *name)
 {
 	const struct jval *v = d.kind == JV_DICT ? jdict_get_str(d.d, name, strlen(name)) : NULL;
 
@@ -172,31 +172,31 @@ static struct jval member(struct jval d, const char *name)
 }
 
 /* The one named "default", or "tool_use" when there are tools, as Hugging Face chooses. */
-static struct jval choose(struct jval list, bool tools)
+static struct jval choose_template(struct jval list, bool tools)
 {
 	struct jval found = { .kind = JV_MISSING }, name;
 	uint32_t i;
 
 	for (i = 0; i < list.n; i++) {
-		name = member(list.v[i], "name");
+		name = json_member(list.v[i], "name");
 		if (jval_eq(name, jval_str("default", 7)) && found.kind == JV_MISSING)
-			found = member(list.v[i], "template");
+			found = json_member(list.v[i], "template");
 		if (jval_eq(name, jval_str("tool_use", 8)) && tools)
-			found = member(list.v[i], "template");
+			found = json_member(list.v[i], "template");
 	}
 	return found;
 }
 
 static int take_template(struct job *j, const struct args *a)
 {
-	struct jval t = member(j->settings, "chat_template");
+	struct jval t = json_member(j->settings, "chat_template");
 
 	if (j->template != NULL)
 		return 0;
 	if (t.kind == JV_LIST)
-		t = choose(t, jval_truth(member(j->vars, "tools")));
+		t = choose_template(t, jval_truth(json_member(j->vars, "tools")));
 	if (t.kind != JV_STR)
-		return complain(a->config, "has no chat_template");
+		return report_error(a->config, "has no chat_template");
 	j->text = jval_span(t);
 	j->name = a->config;
 	return 0;
@@ -211,10 +211,10 @@ static bool put_tokens(struct job *j)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		v = member(j->settings, names[i]);
+		v = json_member(j->settings, names[i]);
 		if (v.kind == JV_DICT)
-			v = member(v, "content");
-		if (v.kind == JV_STR && member(j->vars, names[i]).kind == JV_MISSING &&
+			v = json_member(v, "content");
+		if (v.kind == JV_STR && json_member(j->vars, names[i]).kind == JV_MISSING &&
 		    !jdict_put_str(j->mem, j->vars.d, names[i], v))
 			return false;
 	}
@@ -223,12 +223,12 @@ static bool put_tokens(struct job *j)
 
 static bool put_default(struct job *j, const char *name, struct jval v)
 {
-	return member(j->vars, name).kind != JV_MISSING || jdict_put_str(j->mem, j->vars.d, name, v);
+	return json_member(j->vars, name).kind != JV_MISSING || jdict_put_str(j->mem, j->vars.d, name, v);
 }
 
 static int take_variables(struct job *j)
 {
-	struct jval more = member(j->vars, "chat_template_kwargs");
+	struct jval more = json_member(j->vars, "chat_template_kwargs");
 	bool ok = true;
 	uint32_t i;
 
@@ -236,12 +236,12 @@ static int take_variables(struct job *j)
 		ok = jdict_put(j->mem, j->vars.d, more.d->entry[i].key, more.d->entry[i].value);
 	ok = ok && put_default(j, "tools", jval_none()) && put_default(j, "documents", jval_none()) &&
 	     put_default(j, "add_generation_prompt", jval_bool(true)) && put_tokens(j);
-	return ok ? 0 : complain("standard input", "there is no memory for it");
+	return ok ? 0 : report_error("standard input", "there is no memory for it");
 }
 
 /* ---- rendering ------------------------------------------------------------------------------------------------ */
 
-static int render(struct job *j, const struct args *a)
+static int render_body(struct job *j, const struct args *a)
 {
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jinja_text text = { .max = FILE_MAX };
@@ -271,7 +271,7 @@ int ctl_render(int argc, char **argv)
 	struct job j = { .settings = { .kind = JV_MISSING } };
 	struct rng rng;
 	struct args a;
-	int status = parse(argc, argv, &a);
+	int status = parse_args(argc, argv, &a);
 	size_t i;
 
 	if (status != 0)
@@ -281,8 +281,8 @@ int ctl_render(int argc, char **argv)
 		j.key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
 	j.mem = jinja_mem_new(MEMORY_MAX, &j.key);
 	if (j.mem == NULL)
-		status = complain("render", "there is no memory");
-	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 || render(&j, &a) != 0)
+		status = report_error("render", "there is no memory");
+	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 || render_body(&j, &a) != 0)
 		status = -1;
 	jinja_mem_free(j.mem);
 	mem_free(j.body);

@@ -173,7 +173,7 @@ static void add_preset(struct sim_args *a, const char *name)
 }
 
 /* Without --preset: what there is to choose from. Always those who know everything, to compare with. */
-static void complete(struct sim_args *a, const struct conf *conf)
+static void add_default_presets(struct sim_args *a, const struct conf *conf)
 {
 	if (a->n_presets == 0) {
 		add_preset(a, policy_rule_text(conf->route.pool_default.policy.rule));
@@ -190,7 +190,7 @@ static const char *sim_source(const struct sim_args *a)
 	return a->workload != NULL ? a->workload : a->trace;
 }
 
-static int calibrate(struct sim_args *a, const struct sim_trace *t)
+static int calibrate_rate(struct sim_args *a, const struct sim_trace *t)
 {
 	struct reference ref;
 	struct chooser c;
@@ -232,7 +232,7 @@ static int run_seed(struct sim_args *a, const struct conf *conf, unsigned k, str
 	if (a->workload == NULL && k > 0)
 		trace_jitter(&w.trace, a->seed);
 	if (a->workload != NULL || k == 0)
-		bad = calibrate(a, &w.trace);
+		bad = calibrate_rate(a, &w.trace);
 	a->engines.clock_us = now_us;
 	for (size_t i = 0; bad == 0 && i < a->n_presets; i++)
 		bad = run_preset(a, conf, &w.trace, a->presets[i], &rows[i * a->seeds + k]);
@@ -269,7 +269,7 @@ int ctl_sim(int argc, char **argv)
 		conf_free(&conf);
 		return CTL_USAGE;
 	}
-	complete(&a, &conf);
+	add_default_presets(&a, &conf);
 	status = run_all(&a, &conf);
 	conf_free(&conf);
 	return status < 0 ? CTL_FAILED : 0;

@@ -47,7 +47,7 @@ static bool take_normalizer(const char *name, enum tok_normalizer *out)
 }
 
 /* 0: go on; else the exit status, negative for a good end. */
-static int parse(int argc, char **argv, struct args *a)
+static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
 		{ "tokenizer", required_argument, NULL, 't' },
@@ -139,7 +139,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static struct tok *load(const struct args *a)
+static struct tok *load_tokenizer(const struct args *a)
 {
 	struct tok_source src = { .name = a->tokenizer, .config_name = a->config, .pattern = a->pattern,
 				  .normalizer = a->normalizer };
@@ -164,7 +164,7 @@ static struct tok *load(const struct args *a)
 	return t;
 }
 
-static int bench(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *ids)
+static int time_encoding(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *ids)
 {
 	double from = now(), first, end;
 	unsigned long rounds = 0;
@@ -202,7 +202,7 @@ static int encode_one(const struct tok *t, struct tok_scratch *c, struct span te
 	unsigned flags = a->special ? TOK_SPECIAL : 0;
 
 	ids->n = 0;
-	if ((a->bench ? bench(t, c, text, flags, ids) : tok_encode(t, c, text, flags, ids)) == 0)
+	if ((a->bench ? time_encoding(t, c, text, flags, ids) : tok_encode(t, c, text, flags, ids)) == 0)
 		return print_ids(ids, a->count);
 	fprintf(stderr, "kvroutectl: not enough memory, or the pattern's match limit was met\n");
 	return -1;
@@ -221,7 +221,7 @@ static int encode_each(const struct tok *t, struct tok_scratch *c, struct span a
 	return 0;
 }
 
-static int encode(const struct tok *t, const struct args *a)
+static int encode_text(const struct tok *t, const struct args *a)
 {
 	struct span text = read_all(STDIN_FILENO, TEXT_MAX);
 	struct tok_scratch *c = tok_scratch_new();
@@ -244,13 +244,13 @@ int ctl_tokenize(int argc, char **argv)
 {
 	struct args a;
 	struct tok *t;
-	int status = parse(argc, argv, &a);
+	int status = parse_args(argc, argv, &a);
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	if ((t = load(&a)) == NULL)
+	if ((t = load_tokenizer(&a)) == NULL)
 		return CTL_FAILED;
-	status = encode(t, &a) < 0 ? CTL_FAILED : 0;
+	status = encode_text(t, &a) < 0 ? CTL_FAILED : 0;
 	tok_unref(t);
 	return status;
 }

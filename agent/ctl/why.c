@@ -33,7 +33,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-static int fail(const struct ask *a, const char *why)
+static int print_failure(const struct ask *a, const char *why)
 {
 	fprintf(stderr, "kvroutectl: %s: %s\n", a->address, why);
 	return CTL_FAILED;
@@ -41,7 +41,7 @@ static int fail(const struct ask *a, const char *why)
 
 /* ---- question and answer --------------------------------------------------------------------------- */
 
-static void say(void *arg, const struct why_decision *d)
+static void print_answer(void *arg, const struct why_decision *d)
 {
 	struct ask *a = arg;
 
@@ -72,24 +72,24 @@ static void question_of(const struct ask *a, char *path, size_t cap)
 		snprintf(path, cap, "/decisions?n=%lu", a->n);
 }
 
-static int ask(struct ask *a)
+static int get_decisions(struct ask *a)
 {
 	char path[3 * UID_MAX + 80];
 	const char *why = "";
 
 	question_of(a, path, sizeof(path));
 	http_answer_init(&a->answer, take_body, a);
-	why_start(&a->reader, say, a);
+	why_start(&a->reader, print_answer, a);
 	if (ctl_get(a->address, path, &a->answer, &why) < 0)
-		return fail(a, why);
+		return print_failure(a, why);
 	if (a->answer.status != 200)
 		return CTL_FAILED;
 	if (a->json || a->compare)
 		return 0;
 	if (a->state != JSON_DONE)
-		return fail(a, "what it says is no list of decisions");
+		return print_failure(a, "what it says is no list of decisions");
 	if (a->said == 0)
-		return fail(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there was no decision yet");
+		return print_failure(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there was no decision yet");
 	return 0;
 }
 
@@ -139,5 +139,5 @@ int ctl_why(int argc, char **argv)
 		return usage(stderr, CTL_USAGE);
 	if (optind < argc)
 		a.address = argv[optind];
-	return ask(&a);
+	return get_decisions(&a);
 }

@@ -34,7 +34,7 @@ static const struct field fields[] = {
 #define N_FIELDS	((int)(sizeof(fields) / sizeof(fields[0])))
 
 /* Where the value goes; NULL: nowhere. */
-static void *place(struct why_reader *r)
+static void *field_place(struct why_reader *r)
 {
 	struct why_decision *d = &r->d;
 	void *base = d;
@@ -66,7 +66,7 @@ static void take_key(struct why_reader *r, const struct json *j, struct span key
 
 static void take_text(struct why_reader *r, struct span part)
 {
-	char *to = r->field >= 0 && r->field < N_FIELDS && fields[r->field].text ? place(r) : NULL;
+	char *to = r->field >= 0 && r->field < N_FIELDS && fields[r->field].text ? field_place(r) : NULL;
 
 	for (size_t i = 0; to != NULL && i < part.n && r->n_text < WHY_NAME_MAX; i++) {
 		unsigned char c = (unsigned char)part.p[i];
@@ -87,10 +87,10 @@ static void take_number(struct why_reader *r, struct span text)
 	memcpy(copy, text.p, text.n);
 	copy[text.n] = '\0';
 	v = strtod(copy, NULL);
-	memcpy(place(r), &v, sizeof(v));
+	memcpy(field_place(r), &v, sizeof(v));
 }
 
-static void begin(struct why_reader *r, const struct json *j)
+static void begin_record(struct why_reader *r, const struct json *j)
 {
 	struct why_decision *d = &r->d;
 
@@ -107,12 +107,12 @@ static void begin(struct why_reader *r, const struct json *j)
 	r->field = -1;
 }
 
-static void sink(void *arg, const struct json *j, enum json_event ev, struct span text)
+static void read_sink(void *arg, const struct json *j, enum json_event ev, struct span text)
 {
 	struct why_reader *r = arg;
 
 	switch (ev) {
-	case JSON_OBJECT: begin(r, j); break;
+	case JSON_OBJECT: begin_record(r, j); break;
 	case JSON_OBJECT_END:
 		if (j->depth == 2)
 			r->take(r->arg, &r->d);
@@ -138,7 +138,7 @@ static void sink(void *arg, const struct json *j, enum json_event ev, struct spa
 void why_start(struct why_reader *r, void (*take)(void *arg, const struct why_decision *d), void *arg)
 {
 	*r = (struct why_reader){ .take = take, .arg = arg, .list = IN_OTHER, .field = -1 };
-	json_init(&r->json, 16, sink, r);
+	json_init(&r->json, 16, read_sink, r);
 }
 
 enum json_state why_feed(struct why_reader *r, const char *p, size_t n)

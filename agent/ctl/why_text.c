@@ -11,7 +11,7 @@
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
 /* 12,288. Lives until the eighth call from now. */
-static const char *count(double v)
+static const char *text_count(double v)
 {
 	static char out[8][40];
 	static unsigned turn;
@@ -27,7 +27,7 @@ static const char *count(double v)
 	return to;
 }
 
-static const char *seconds(double s)
+static const char *text_seconds(double s)
 {
 	static char out[8][32];
 	static unsigned turn;
@@ -44,12 +44,12 @@ static const char *seconds(double s)
 
 /* ---- who and what ------------------------------------------------------------------------------ */
 
-static bool is(const char *a, const char *b)
+static bool same_text(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
 }
 
-static const char *named(const char *server)
+static const char *server_text(const char *server)
 {
 	return server[0] != '\0' ? server : "a server that has gone";
 }
@@ -59,17 +59,17 @@ static void say_wait(FILE *to, const struct why_server *s)
 	if (s->wait_s < LITTLE_S)
 		fprintf(to, "no work waited");
 	else
-		fprintf(to, "%s of work waited", seconds(s->wait_s));
+		fprintf(to, "%s of work waited", text_seconds(s->wait_s));
 }
 
 static void say_cached(FILE *to, const struct why_decision *d, double cached)
 {
 	if (cached <= 0)
-		fprintf(to, "none of its %s tokens were there", count(d->prompt_tokens));
+		fprintf(to, "none of its %s tokens were there", text_count(d->prompt_tokens));
 	else if (cached >= d->prompt_tokens)
-		fprintf(to, "all of its %s tokens were there", count(d->prompt_tokens));
+		fprintf(to, "all of its %s tokens were there", text_count(d->prompt_tokens));
 	else
-		fprintf(to, "%s of %s tokens were there", count(cached), count(d->prompt_tokens));
+		fprintf(to, "%s of %s tokens were there", text_count(cached), text_count(d->prompt_tokens));
 }
 
 static const char *no_server(const char *why)
@@ -83,7 +83,7 @@ static const char *no_server(const char *why)
 	};
 
 	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
-		if (is(why, text[i][0]))
+		if (same_text(why, text[i][0]))
 			return text[i][1];
 	return "the agent does not say more";
 }
@@ -95,22 +95,22 @@ static void say_head(FILE *to, const struct why_decision *d)
 		fprintf(to, " %s", d->pool);
 	if (d->uid[0] != '\0')
 		fprintf(to, " %s", d->uid);
-	else if (is(d->state, "open") || is(d->state, "first"))
+	else if (same_text(d->state, "open") || same_text(d->state, "first"))
 		fprintf(to, " (still open)");
 	fprintf(to, "\n    ");
 }
 
 static bool went_elsewhere(const struct why_decision *d)
 {
-	return d->went[0] != '\0' && !is(d->went, d->server);
+	return d->went[0] != '\0' && !same_text(d->went, d->server);
 }
 
 static void say_choice(FILE *to, const struct why_decision *d)
 {
-	const char *verb = is(d->mode, "shadow") ? "would have gone to" :
+	const char *verb = same_text(d->mode, "shadow") ? "would have gone to" :
 			   went_elsewhere(d) ? "was to go to" : "went to";
 
-	fprintf(to, "%s %s (%s, by %s)", verb, named(d->server), d->why, d->rule);
+	fprintf(to, "%s %s (%s, by %s)", verb, server_text(d->server), d->why, d->rule);
 	if (d->n_kept == 0)
 		return;
 	fprintf(to, ": ");
@@ -118,19 +118,19 @@ static void say_choice(FILE *to, const struct why_decision *d)
 	fprintf(to, ", ");
 	say_wait(to, &d->candidate[0]);
 	if (d->candidate[0].shared_s > 0)
-		fprintf(to, ", later requests will use %s of its work", seconds(d->candidate[0].shared_s));
+		fprintf(to, ", later requests will use %s of its work", text_seconds(d->candidate[0].shared_s));
 	if (d->candidate[0].kv_s > 0)
-		fprintf(to, ", its cache was nearly full (counts as %s)", seconds(d->candidate[0].kv_s));
+		fprintf(to, ", its cache was nearly full (counts as %s)", text_seconds(d->candidate[0].kv_s));
 	if (d->candidate[0].adapter_s > 0)
-		fprintf(to, ", the adapter had to be loaded (%s)", seconds(d->candidate[0].adapter_s));
+		fprintf(to, ", the adapter had to be loaded (%s)", text_seconds(d->candidate[0].adapter_s));
 	if (d->imbalanced)
-		fprintf(to, "; the pool was out of balance, its loads from %s to %s", count(d->min_load),
-			count(d->max_load));
+		fprintf(to, "; the pool was out of balance, its loads from %s to %s", text_count(d->min_load),
+			text_count(d->max_load));
 }
 
 /* ---- the one that might have been expected ---------------------------------------------------------- */
 
-static const struct why_server *holder(const struct why_decision *d)
+static const struct why_server *most_cached(const struct why_decision *d)
 {
 	const struct why_server *most = &d->candidate[0];
 
@@ -141,7 +141,7 @@ static const struct why_server *holder(const struct why_decision *d)
 }
 
 /* To the eye: a server that is idle as it fails is one that a reader asks for. */
-static double busy(const struct why_server *s)
+static double busy_seconds(const struct why_server *s)
 {
 	return s->load + s->wait_s;
 }
@@ -151,7 +151,7 @@ static const struct why_server *least_busy(const struct why_decision *d)
 	const struct why_server *least = &d->candidate[0];
 
 	for (unsigned i = 1; i < d->n_kept; i++)
-		if (busy(&d->candidate[i]) < busy(least))
+		if (busy_seconds(&d->candidate[i]) < busy_seconds(least))
 			least = &d->candidate[i];
 	return least != &d->candidate[0] ? least : NULL;
 }
@@ -161,15 +161,15 @@ static void say_busy(FILE *to, const struct why_server *s)
 	if (s->load <= 0 && s->wait_s < LITTLE_S)
 		fprintf(to, "was idle");
 	else if (s->load <= 0)
-		fprintf(to, "had %s of work waiting", seconds(s->wait_s));
+		fprintf(to, "had %s of work waiting", text_seconds(s->wait_s));
 	else
-		fprintf(to, "had %s request%s open", count(s->load), s->load == 1 ? "" : "s");
+		fprintf(to, "had %s request%s open", text_count(s->load), s->load == 1 ? "" : "s");
 	if (s->penalty > 0)
-		fprintf(to, " and has been failing (counts as %s more)", count(s->penalty));
+		fprintf(to, " and has been failing (counts as %s more)", text_count(s->penalty));
 	if (s->kv_s > 0)
-		fprintf(to, " and its cache was nearly full (%s)", seconds(s->kv_s));
+		fprintf(to, " and its cache was nearly full (%s)", text_seconds(s->kv_s));
 	if (s->adapter_s > 0)
-		fprintf(to, " and has not loaded the adapter (%s)", seconds(s->adapter_s));
+		fprintf(to, " and has not loaded the adapter (%s)", text_seconds(s->adapter_s));
 }
 
 /* It was the best in everything: what any other would have cost. */
@@ -182,7 +182,7 @@ static void say_others(FILE *to, const struct why_decision *d)
 			best = &d->candidate[i];
 	if (best != NULL && best->cached_tokens < d->candidate[0].cached_tokens)
 		fprintf(to, "; any other would have had to compute %s: %s", best->cached_tokens > 0 ?
-			count(d->prompt_tokens - best->cached_tokens) : "all", seconds(best->compute_s));
+			text_count(d->prompt_tokens - best->cached_tokens) : "all", text_seconds(best->compute_s));
 }
 
 static void say_other(FILE *to, const struct why_decision *d)
@@ -191,17 +191,17 @@ static void say_other(FILE *to, const struct why_decision *d)
 
 	if (d->n_kept == 0)
 		return;
-	if ((s = holder(d)) != NULL) {
-		fprintf(to, "; %s held %s of them, but ", named(s->server), count(s->cached_tokens));
+	if ((s = most_cached(d)) != NULL) {
+		fprintf(to, "; %s held %s of them, but ", server_text(s->server), text_count(s->cached_tokens));
 		say_busy(to, s);
 		if (s->load > 0 && s->wait_s >= LITTLE_S)
-			fprintf(to, " and %s of work waiting", seconds(s->wait_s));
+			fprintf(to, " and %s of work waiting", text_seconds(s->wait_s));
 	} else if ((s = least_busy(d)) != NULL) {
-		fprintf(to, "; %s ", named(s->server));
+		fprintf(to, "; %s ", server_text(s->server));
 		say_busy(to, s);
 		if (s->cached_tokens < d->candidate[0].cached_tokens)
 			fprintf(to, " but would have had to compute %s: %s", s->cached_tokens > 0 ?
-				count(d->prompt_tokens - s->cached_tokens) : "all", seconds(s->compute_s));
+				text_count(d->prompt_tokens - s->cached_tokens) : "all", text_seconds(s->compute_s));
 	} else {
 		say_others(to, d);
 	}
@@ -215,10 +215,10 @@ static void say_cheapest(FILE *to, const struct why_decision *d)
 		if (d->candidate[i].cost_s < least->cost_s)
 			least = &d->candidate[i];
 	if (least != &d->candidate[0] && d->regret_s >= LITTLE_S)
-		fprintf(to, "; by our estimate %s was cheaper by %s", named(least->server), seconds(d->regret_s));
+		fprintf(to, "; by our estimate %s was cheaper by %s", server_text(least->server), text_seconds(d->regret_s));
 }
 
-static const char *after(double ms)
+static const char *text_after(double ms)
 {
 	static char out[2][48];
 	static unsigned turn;
@@ -227,7 +227,7 @@ static const char *after(double ms)
 	if (ms < 1000 * LITTLE_S)
 		snprintf(to, 48, "at once");
 	else
-		snprintf(to, 48, "after %s", seconds(ms / 1000));
+		snprintf(to, 48, "after %s", text_seconds(ms / 1000));
 	return to;
 }
 
@@ -242,15 +242,15 @@ static void say_after(FILE *to, const struct why_decision *d)
 		sep = ", ";
 	}
 	if (d->retries > 0) {
-		fprintf(to, "%s%s retr%s", sep, count(d->retries), d->retries == 1 ? "y" : "ies");
+		fprintf(to, "%s%s retr%s", sep, text_count(d->retries), d->retries == 1 ? "y" : "ies");
 		sep = ", ";
 	}
 	if (d->first_ms >= 0) {
-		fprintf(to, "%sits answer began %s", sep, after(d->first_ms));
+		fprintf(to, "%sits answer began %s", sep, text_after(d->first_ms));
 		sep = ", ";
 	}
 	if (d->done_ms >= 0) {
-		fprintf(to, "%sit was over %s", sep, after(d->done_ms));
+		fprintf(to, "%sit was over %s", sep, text_after(d->done_ms));
 		sep = ", ";
 	}
 	if (d->status >= 0)
@@ -265,25 +265,25 @@ static void say_compared(FILE *to, const struct why_decision *d)
 		const struct why_server *c = &d->compared[i];
 
 		fprintf(to, "    %s: ", c->rule);
-		if (is(c->server, d->server))
+		if (same_text(c->server, d->server))
 			fprintf(to, "the same\n");
 		else if (c->regret_s > d->regret_s + LITTLE_S)
-			fprintf(to, "%s, dearer by %s\n", named(c->server), seconds(c->regret_s - d->regret_s));
+			fprintf(to, "%s, dearer by %s\n", server_text(c->server), text_seconds(c->regret_s - d->regret_s));
 		else if (c->regret_s < d->regret_s - LITTLE_S)
-			fprintf(to, "%s, cheaper by %s\n", named(c->server), seconds(d->regret_s - c->regret_s));
+			fprintf(to, "%s, cheaper by %s\n", server_text(c->server), text_seconds(d->regret_s - c->regret_s));
 		else
-			fprintf(to, "%s, at the same cost\n", named(c->server));
+			fprintf(to, "%s, at the same cost\n", server_text(c->server));
 	}
 }
 
 /* Why not all of the prompt was made into tokens. */
 static const char *bound_of(const char *bounded)
 {
-	if (is(bounded, "body"))
+	if (same_text(bounded, "body"))
 		return "a body of its size may not cost more";
-	if (is(bounded, "tenant"))
+	if (same_text(bounded, "tenant"))
 		return "its tenant's share of the agent was used up";
-	return is(bounded, "late") ? "it came late" : "of a bound that is not known here";
+	return same_text(bounded, "late") ? "it came late" : "of a bound that is not known here";
 }
 
 void why_say(FILE *to, const struct why_decision *d)
@@ -300,10 +300,10 @@ void why_say(FILE *to, const struct why_decision *d)
 	say_after(to, d);
 	say_compared(to, d);
 	if (d->unseen_tokens > 0)
-		fprintf(to, "    some %s tokens were not seen: the body was cut\n", count(d->unseen_tokens));
+		fprintf(to, "    some %s tokens were not seen: the body was cut\n", text_count(d->unseen_tokens));
 	if (d->bounded[0] != '\0')
 		fprintf(to, "    its text was made into tokens in part only, as %s: %s steps of work\n", bound_of(d->bounded),
-			count(d->work));
-	if (d->n_kept > 0 && (is(d->facts, "load") || is(d->facts, "none")))
+			text_count(d->work));
+	if (d->n_kept > 0 && (same_text(d->facts, "load") || same_text(d->facts, "none")))
 		fprintf(to, "    nobody had reported how requests end, so waits were guessed\n");
 }

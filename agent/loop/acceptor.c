@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "agent/loop/acceptor.h"
-#include "agent/loop/count.h"
+#include "agent/loop/acceptor_in.h"
+#include "agent/loop/count_in.h"
 
-static void rest(struct acceptor *a, double seconds)
+static void pause_accepting(struct acceptor *a, double seconds)
 {
 	ev_io_stop(a->loop, &a->io);
 	ev_timer_stop(a->loop, &a->pause);
@@ -27,12 +27,12 @@ static void on_pause(struct ev_loop *loop, ev_timer *t, int revents)
 }
 
 /* <err> of accept(): true when there is nothing to wait for and the next may be tried at once. */
-static bool passing(int err)
+static bool is_transient(int err)
 {
 	return err == EINTR || err == ECONNABORTED || err == EPROTO;
 }
 
-static void failed(struct acceptor *a, int err)
+static void accept_failed(struct acceptor *a, int err)
 {
 	struct log_line ln;
 
@@ -42,10 +42,10 @@ static void failed(struct acceptor *a, int err)
 		log_text(&ln, "error", strerror(err));
 		log_end(&ln);
 	}
-	rest(a, ACCEPT_PAUSE_S);
+	pause_accepting(a, ACCEPT_PAUSE_S);
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+static void on_acceptor_ready(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct acceptor *a = io->data;
 	union sockaddr_any peer;
@@ -54,7 +54,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 
 	if (a->crowded != NULL && !a->yielded && a->crowded(a->arg)) {
 		a->yielded = true;
-		rest(a, ACCEPT_YIELD_S);
+		pause_accepting(a, ACCEPT_YIELD_S);
 		return;
 	}
 	a->yielded = false;
@@ -63,11 +63,11 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 		memset(&peer, 0, sizeof(peer));
 		fd = accept4(io->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0)
-			a->take(a->arg, fd, &peer);
+			a->accepted(a->arg, fd, &peer);
 		else if (errno == EAGAIN || errno == EWOULDBLOCK)
 			return;
-		else if (!passing(errno)) {
-			failed(a, errno);
+		else if (!is_transient(errno)) {
+			accept_failed(a, errno);
 			return;
 		}
 	}
@@ -76,7 +76,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 void acceptor_start(struct acceptor *a, struct ev_loop *loop, const struct listener *l)
 {
 	a->loop = loop;
-	ev_io_init(&a->io, on_io, l->fd, EV_READ);
+	ev_io_init(&a->io, on_acceptor_ready, l->fd, EV_READ);
 	a->io.data = a;
 	ev_timer_init(&a->pause, on_pause, 0., 0.);
 	a->pause.data = a;

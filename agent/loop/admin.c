@@ -1,5 +1,5 @@
 /* This thread also reads the log feed, so no turn of its loop has more than one step of one page of
- * /decisions (decisions_page.h), and no more is sent in one go than ADMIN_SEND.
+ * /decisions (decisions_page_in.h), and no more is sent in one go than ADMIN_SEND.
  *
  * One request a connection, then it ends. All of it is bounded: the request by HTTP_REQUEST_MAX,
  * the answer by ADMIN_TEXT_MAX, a connection by ADMIN_MS whatever it does, their number by
@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/admin.h"
+#include "agent/loop/admin_in.h"
 #include "agent/os/clock.h"
-#include "agent/loop/count.h"
-#include "agent/loop/compare_page.h"
-#include "agent/loop/decisions_page.h"
+#include "agent/loop/count_in.h"
+#include "agent/loop/compare_page_in.h"
+#include "agent/loop/decisions_page_in.h"
 #include "agent/loop/http.h"
-#include "agent/loop/stray.h"
+#include "agent/loop/wrong_protocol_in.h"
 
 #define ADMIN_TEXT_MAX	(8u << 20)
 #define TYPE_TEXT	"text/plain; charset=utf-8"
@@ -73,7 +73,7 @@ static int64_t wall_ms(void)
 }
 
 /* The status of a text that is all there; 0: a page that is begun. */
-static int begin(struct admin_conn *c, const struct http_request *r)
+static int route_request(struct admin_conn *c, const struct http_request *r)
 {
 	struct admin *ad = c->ad;
 	struct span path = r->path;
@@ -108,7 +108,7 @@ static int begin(struct admin_conn *c, const struct http_request *r)
 
 /* The text is all there: the head comes before it, and it is sent as it is, since a copy of
  * megabytes takes milliseconds. */
-static void answer(struct admin_conn *c, int status)
+static void finish_head(struct admin_conn *c, int status)
 {
 	struct text *body = &c->body;
 
@@ -125,7 +125,7 @@ static void answer(struct admin_conn *c, int status)
 
 /* For a whole head, or for the status it is refused with: the status of what is to be said; 0:
  * later. */
-static int look_at_request(struct admin_conn *c, int status, const struct http_request *r)
+static int handle_request(struct admin_conn *c, int status, const struct http_request *r)
 {
 	text_init(&c->body, ADMIN_TEXT_MAX);
 	c->type = TYPE_TEXT;
@@ -133,7 +133,7 @@ static int look_at_request(struct admin_conn *c, int status, const struct http_r
 	if (status == 0 && !c->head_only && !span_eq(r->method, SPAN("GET")))
 		status = 405;
 	if (status == 0)
-		return begin(c, r);
+		return route_request(c, r);
 	text_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are known" :
 		  "this is no request that is understood here");
 	return status;
@@ -141,7 +141,7 @@ static int look_at_request(struct admin_conn *c, int status, const struct http_r
 
 /* ---- sockets --------------------------------------------------------------------------------------- */
 
-static void wait_for(struct admin_conn *c, int events)
+static void watch_conn(struct admin_conn *c, int events)
 {
 	ev_io_stop(c->ad->loop, &c->io);
 	ev_io_set(&c->io, c->io.fd, events);
@@ -165,18 +165,18 @@ static void conn_write(struct admin_conn *c)
 	if (n > 0)
 		c->sent += (size_t)n;
 	if (c->sent < c->head_n + c->body.n) {
-		wait_for(c, EV_WRITE);
+		watch_conn(c, EV_WRITE);
 		return;
 	}
 	c->said = true;
 	text_fini(&c->body);
 	shutdown(c->io.fd, SHUT_WR);
-	wait_for(c, EV_READ);
+	watch_conn(c, EV_READ);
 }
 
-static void finish(struct admin_conn *c, int status)
+static void send_answer(struct admin_conn *c, int status)
 {
-	answer(c, status);
+	finish_head(c, status);
 	conn_write(c);
 }
 
@@ -211,7 +211,7 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 	if ((status = decisions_page_step(c->page)) == 0)
 		return;
 	page_end(c);
-	finish(c, status);
+	send_answer(c, status);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -231,15 +231,15 @@ static void conn_read(struct admin_conn *c)
 	if (c->said)
 		return;			/* thrown away: c->n stays */
 	if (!c->met)
-		stray_note(c->ad->agent, STRAY_HTTP, c->request, (size_t)n, &c->peer);
+		wrong_protocol_note(c->ad->agent, PORT_HTTP, c->request, (size_t)n, &c->peer);
 	c->met = true;
 	c->n += (size_t)n;
 	if ((status = http_parse(c->request, c->n, &r)) == HTTP_MORE)
 		return;
-	status = look_at_request(c, status, &r);
+	status = handle_request(c, status, &r);
 	c->n = 0;
 	if (status != 0)
-		finish(c, status);
+		send_answer(c, status);
 	else
 		page_start(c);
 }
@@ -254,7 +254,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 		conn_read(c);
 }
 
-static void take(void *arg, int fd, const union sockaddr_any *peer)
+static void admin_accept(void *arg, int fd, const union sockaddr_any *peer)
 {
 	struct admin *ad = arg;
 	struct admin_conn *c;
@@ -292,7 +292,7 @@ void admin_start(struct admin *ad, struct agent *a, struct ev_loop *loop)
 	for (i = 0; i < a->metrics.n; i++) {
 		ad->acceptor[i].log = &a->log;
 		ad->acceptor[i].name = "metrics";
-		ad->acceptor[i].take = take;
+		ad->acceptor[i].accepted = admin_accept;
 		ad->acceptor[i].arg = ad;
 		ad->acceptor[i].errors = &ad->count.accept_errors;
 		acceptor_start(&ad->acceptor[i], loop, &a->metrics.l[i]);

@@ -1,4 +1,4 @@
-#include "agent/loop/budget.h"
+#include "agent/loop/budget_in.h"
 
 static uint64_t limit_of(const struct budget *b, enum budget_kind kind)
 {

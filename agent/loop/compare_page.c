@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "agent/loop/compare_page.h"
+#include "agent/loop/compare_page_in.h"
 
 struct page {
 	struct text *t;

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/loop/confine.h"
+#include "agent/loop/confine_in.h"
 
 #define UNIX_PREFIX	"unix@"
 
@@ -190,7 +190,7 @@ void confine_enter(struct agent *a, const struct loop_opts *o)
 
 /* ---- refused calls --------------------------------------------------------------------------------- */
 
-static void log_one(const struct refused_count *c, const char *process, uint64_t *told, struct log *log)
+static void log_refused_calls(const struct refused_count *c, const char *process, uint64_t *told, struct log *log)
 {
 	int number = __atomic_load_n(&c->last, __ATOMIC_RELAXED);
 	uint64_t n = refused_read(c);
@@ -217,7 +217,7 @@ void confine_log_refused(const struct sandbox_refused *r, struct refused_told *t
 		return;
 	if (refused_read(&r->agent) == told->agent && refused_read(&r->opener) == told->opener)
 		return;
-	log_one(&r->agent, "agent", &told->agent, log);
-	log_one(&r->opener, "opener", &told->opener, log);
+	log_refused_calls(&r->agent, "agent", &told->agent, log);
+	log_refused_calls(&r->opener, "opener", &told->opener, log);
 	told->at = now;
 }

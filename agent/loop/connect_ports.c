@@ -1,5 +1,5 @@
-#include "agent/loop/connect_ports.h"
-#include "agent/loop/target.h"
+#include "agent/loop/connect_ports_in.h"
+#include "agent/loop/engine_url.h"
 
 static bool has_port(const struct connect_ports *o, uint16_t port)
 {
@@ -10,14 +10,14 @@ static bool has_port(const struct connect_ports *o, uint16_t port)
 }
 
 /* A text that is no address is somebody else's to report. */
-static void add(struct connect_ports *out, const char *text)
+static void add_peer_port(struct connect_ports *out, const char *text)
 {
-	struct target t;
+	struct engine_url t;
 	struct err e;
 	uint16_t port;
 
 	out->any = true;
-	if (target_parse(text, &t, &e) != 0 || t.to.a.sa.sa_family == AF_UNIX)
+	if (engine_url_parse(text, &t, &e) != 0 || t.to.a.sa.sa_family == AF_UNIX)
 		return;
 	port = ntohs(t.to.a.sa.sa_family == AF_INET6 ? t.to.a.in6.sin6_port : t.to.a.in.sin_port);
 	if (!has_port(out, port) && out->n < CONNECT_PORTS_MAX)
@@ -28,9 +28,9 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 {
 	memset(out, 0, sizeof(*out));
 	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
-		add(out, o->stats[i]);
+		add_peer_port(out, o->stats[i]);
 	for (size_t i = 0; i < o->n_engines; i++)
-		add(out, o->engines[i].metrics);
+		add_peer_port(out, o->engines[i].metrics);
 }
 
 int connect_ports_cover(const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e)

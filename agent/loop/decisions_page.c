@@ -5,7 +5,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/num.h"
-#include "agent/loop/decisions_page.h"
+#include "agent/loop/decisions_page_in.h"
 #include "agent/route/decisions.h"
 #include "agent/route/fleet.h"
 
@@ -43,7 +43,7 @@ struct step {
 
 /* ---- what is asked for -------------------------------------------------------------------------- */
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -52,7 +52,7 @@ static int hex(char c)
 }
 
 /* %41 is A. False: it is too long to be one, or makes no sense. */
-static bool decode(struct span s, char *out, size_t cap, struct span *to)
+static bool decode_percent(struct span s, char *out, size_t cap, struct span *to)
 {
 	size_t n = 0;
 
@@ -62,9 +62,9 @@ static bool decode(struct span s, char *out, size_t cap, struct span *to)
 		if (n == cap)
 			return false;
 		if (c == '%') {
-			if (s.n - i < 3 || hex(s.p[i + 1]) < 0 || hex(s.p[i + 2]) < 0)
+			if (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0)
 				return false;
-			c = (char)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]));
+			c = (char)(hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]));
 			i += 2;
 		}
 		out[n++] = c;
@@ -73,7 +73,7 @@ static bool decode(struct span s, char *out, size_t cap, struct span *to)
 	return true;
 }
 
-static struct span until(struct span *s, char stop)
+static struct span split_at(struct span *s, char stop)
 {
 	const char *at = s->n > 0 ? memchr(s->p, stop, s->n) : NULL;
 	struct span head = span_of(s->p, at != NULL ? (size_t)(at - s->p) : s->n);
@@ -82,27 +82,27 @@ static struct span until(struct span *s, char stop)
 	return head;
 }
 
-static bool take(struct asked *a, struct span name, struct span value)
+static bool take_parameter(struct asked *a, struct span name, struct span value)
 {
 	if (span_eq(name, SPAN("n")))
 		return num_parse(value, &a->n) && a->n > 0;
 	if (span_eq(name, SPAN("before")))
 		return num_parse(value, &a->before) && a->before > 0;
 	if (span_eq(name, SPAN("uid")))
-		return decode(value, a->text, sizeof(a->text), &a->uid) && a->uid.n > 0;
+		return decode_percent(value, a->text, sizeof(a->text), &a->uid) && a->uid.n > 0;
 	if (!span_eq(name, SPAN("format")))
 		return false;
 	a->lines = span_eq(value, SPAN("lines"));
 	return a->lines || span_eq(value, SPAN("json"));
 }
 
-static bool parse(struct span query, struct asked *a)
+static bool parse_query(struct span query, struct asked *a)
 {
 	*a = (struct asked){ .n = N_DEFAULT, .before = INT64_MAX };
 	while (query.n > 0) {
-		struct span value = until(&query, '&'), name = until(&value, '=');
+		struct span value = split_at(&query, '&'), name = split_at(&value, '=');
 
-		if (name.n > 0 && !take(a, name, value))
+		if (name.n > 0 && !take_parameter(a, name, value))
 			return false;
 	}
 	if (a->n > DECISIONS_PAGE_MAX)
@@ -365,7 +365,7 @@ int decisions_page_step(struct decisions_page *p)
 	return p->t->failed ? 500 : 200;
 }
 
-static void place(struct decisions_page *p)
+static void find_start(struct decisions_page *p)
 {
 	p->at = (uint64_t)p->asked.before;
 	p->left = (uint64_t)p->asked.n;
@@ -390,7 +390,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 		t->failed = true;
 		return 500;
 	}
-	if (!parse(query, &p->asked)) {
+	if (!parse_query(query, &p->asked)) {
 		text_addf(t, "not understood: there are n, before, uid and format (json, lines)\n");
 		mem_free(p);
 		return 400;
@@ -400,7 +400,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 	p->t = t;
 	p->now = now;
 	p->wall = wall;
-	place(p);
+	find_start(p);
 	*type = p->asked.lines ? TYPE_LINES : TYPE_JSON;
 	*out = p;
 	return 200;

@@ -3,9 +3,9 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/loop.h"
-#include "agent/loop/recfile.h"
+#include "agent/loop/recfile_in.h"
 
-static void set(char *to, size_t cap, const char *text)
+static void set_text(char *to, size_t cap, const char *text)
 {
 	snprintf(to, cap, "%s", text);
 }
@@ -13,12 +13,12 @@ static void set(char *to, size_t cap, const char *text)
 void loop_defaults(struct loop_opts *o)
 {
 	memset(o, 0, sizeof(*o));
-	set(o->spop[0], ADDR_MAX, "127.0.0.1:9400");
-	set(o->spop[1], ADDR_MAX, "unix@/run/kvroute/spop.sock");
+	set_text(o->spop[0], ADDR_MAX, "127.0.0.1:9400");
+	set_text(o->spop[1], ADDR_MAX, "unix@/run/kvroute/spop.sock");
 	o->spop_optional[1] = true;
-	set(o->log_tcp[0], ADDR_MAX, "127.0.0.1:9401");
-	set(o->log_udp[0], ADDR_MAX, "127.0.0.1:9401");
-	set(o->metrics[0], ADDR_MAX, "127.0.0.1:9402");
+	set_text(o->log_tcp[0], ADDR_MAX, "127.0.0.1:9401");
+	set_text(o->log_udp[0], ADDR_MAX, "127.0.0.1:9401");
+	set_text(o->metrics[0], ADDR_MAX, "127.0.0.1:9402");
 	o->socket_mode = 0660;
 	o->threads = 0;
 	o->max_connections = 4096;
@@ -30,8 +30,8 @@ void loop_defaults(struct loop_opts *o)
 	o->timeout_processing_ms = 50;
 	o->drain_ms = 5000;
 	spop_conn_defaults(&o->spop_conn);
-	set(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
-	set(o->models_dir, PATH_CHARS_MAX, "/etc/kvroute/models");
+	set_text(o->state_dir, PATH_CHARS_MAX, "/var/lib/kvroute");
+	set_text(o->models_dir, PATH_CHARS_MAX, "/etc/kvroute/models");
 	o->record_max_bytes = 256u << 20;
 	o->record_block_tokens = 128;
 	o->log_level = LOG_INFO;

@@ -5,7 +5,7 @@
 
 #include "agent/loop/http.h"
 
-static const char *reason(int status)
+static const char *status_reason(int status)
 {
 	switch (status) {
 	case 200: return "OK";
@@ -37,7 +37,7 @@ static size_t head_length(const char *p, size_t n)
 }
 
 /* The next word of <*s>, up to a space; empty when there is none. */
-static struct span word(struct span *s)
+static struct span next_word(struct span *s)
 {
 	struct span w = { s->p, 0 };
 
@@ -52,7 +52,7 @@ static struct span word(struct span *s)
 	return w;
 }
 
-static bool printable(struct span s)
+static bool is_printable(struct span s)
 {
 	size_t i;
 
@@ -78,10 +78,10 @@ int http_parse(const char *p, size_t n, struct http_request *r)
 		line.n++;
 	if (line.n > 0 && line.p[line.n - 1] == '\r')
 		line.n--;
-	r->method = word(&line);
-	r->path = word(&line);
+	r->method = next_word(&line);
+	r->path = next_word(&line);
 	version = line;
-	if (r->method.n == 0 || !printable(r->method) || !printable(r->path) || !version_ok(version))
+	if (r->method.n == 0 || !is_printable(r->method) || !is_printable(r->path) || !version_ok(version))
 		return 400;
 	if (r->path.n == 0 || r->path.p[0] != '/')
 		return 400;
@@ -98,7 +98,7 @@ size_t http_head(char *out, int status, const char *type, size_t length)
 {
 	int n = snprintf(out, HTTP_HEAD_MAX,
 			 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
-			 "Connection: close\r\n\r\n", status, reason(status), type, length,
+			 "Connection: close\r\n\r\n", status, status_reason(status), type, length,
 			 status == 405 ? "Allow: GET, HEAD\r\n" : "");
 
 	return n < 0 ? 0 : n < HTTP_HEAD_MAX ? (size_t)n : HTTP_HEAD_MAX - 1;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/clock.h"
-#include "agent/loop/log.h"
+#include "agent/loop/log_in.h"
 
 #define LOG_TAIL	40	/* kept free for suppressed=N and the line feed */
 

@@ -16,9 +16,9 @@
 
 #include "agent/base/mem.h"
 #include "agent/os/clock.h"
-#include "agent/loop/count.h"
-#include "agent/loop/logrx.h"
-#include "agent/loop/stray.h"
+#include "agent/loop/count_in.h"
+#include "agent/loop/logrx_in.h"
+#include "agent/loop/wrong_protocol_in.h"
 
 #define UDP_FEW		64		/* datagrams in one wake */
 #define UDP_BUFFER	(1 << 20)
@@ -38,7 +38,7 @@ struct feed {
 
 _Static_assert(sizeof(struct feed) <= FEED_BYTES, "loop_budget() counts too little");
 
-static void complain(struct logrx *rx, const char *msg, size_t n)
+static void log_bad_line(struct logrx *rx, const char *msg, size_t n)
 {
 	struct log_line ln;
 
@@ -50,18 +50,18 @@ static void complain(struct logrx *rx, const char *msg, size_t n)
 
 /* Where "log global" stands in defaults, what HAProxy says of its servers comes here as well, and so do the
  * lines of other frontends: no reason to wake anybody. */
-static void no_sense(struct logrx *rx, const char *p, size_t n)
+static void count_bad_line(struct logrx *rx, const char *p, size_t n)
 {
 	if (memchr(p, '{', n) == NULL) {
 		count_add(&rx->count.lines_other, 1);
 		route_line_plain(rx->agent->route);
 	} else {
 		count_add(&rx->count.lines_bad, 1);
-		complain(rx, "a line of the log feed is no JSON with a uid", n);
+		log_bad_line(rx, "a line of the log feed is no JSON with a uid", n);
 	}
 }
 
-static bool believed(struct logrx *rx, const struct fact *f, size_t n)
+static bool token_accepted(struct logrx *rx, const struct fact *f, size_t n)
 {
 	const struct token *t = &rx->agent->feed_token;
 
@@ -69,16 +69,16 @@ static bool believed(struct logrx *rx, const struct fact *f, size_t n)
 		return true;
 	if (f->token.n == 0) {
 		count_add(&rx->count.no_token, 1);
-		complain(rx, "a line of the log feed has no token", n);
+		log_bad_line(rx, "a line of the log feed has no token", n);
 	} else {
 		count_add(&rx->count.wrong_token, 1);
-		complain(rx, "a line of the log feed has another token", n);
+		log_bad_line(rx, "a line of the log feed has another token", n);
 	}
 	return false;
 }
 
 /* True: it was taken. */
-static bool one_line(struct logrx *rx, const char *p, size_t n)
+static bool handle_line(struct logrx *rx, const char *p, size_t n)
 {
 	struct fact f;
 	int rc;
@@ -92,10 +92,10 @@ static bool one_line(struct logrx *rx, const char *p, size_t n)
 		return false;
 	}
 	rc = logline_parse(&rx->line, p, n, &f);
-	if ((rc == 0 || rc == LOGLINE_NAMELESS) && !believed(rx, &f, n))
+	if ((rc == 0 || rc == LOGLINE_NAMELESS) && !token_accepted(rx, &f, n))
 		return false;
 	if (rc != 0) {
-		no_sense(rx, p, n);
+		count_bad_line(rx, p, n);
 		if (rc == LOGLINE_NAMELESS)
 			route_line_nameless(rx->agent->route, &f);
 		return false;
@@ -114,14 +114,14 @@ static void finish_line(struct feed *f, const char *p, size_t n)
 		count_add(&f->rx->count.lines_long, 1);
 	} else {
 		memcpy(f->start + f->n, p, n);
-		f->proven |= one_line(f->rx, f->start, f->n + n);
+		f->proven |= handle_line(f->rx, f->start, f->n + n);
 		mem_wipe(f->start, f->n + n);
 	}
 	f->skipping = false;
 	f->n = 0;
 }
 
-static void keep_start(struct feed *f, const char *p, size_t n)
+static void keep_partial_line(struct feed *f, const char *p, size_t n)
 {
 	if (f->skipping || n > sizeof(f->start) - f->n) {
 		mem_wipe(f->start, f->n);
@@ -141,13 +141,13 @@ static void feed_bytes(struct feed *f, const char *p, size_t n)
 	while (n > 0 && (lf = memchr(p, '\n', n)) != NULL) {
 		len = (size_t)(lf - p);
 		if (f->n == 0 && !f->skipping)
-			f->proven |= one_line(f->rx, p, len);
+			f->proven |= handle_line(f->rx, p, len);
 		else
 			finish_line(f, p, len);
 		p += len + 1;
 		n -= len + 1;
 	}
-	keep_start(f, p, n);
+	keep_partial_line(f, p, n);
 }
 
 static void feed_free(struct feed *f)
@@ -172,7 +172,7 @@ static bool feed_read(struct feed *f)
 		return false;
 	count_add(&f->rx->count.bytes, (uint64_t)n);
 	if (!f->met)
-		stray_note(f->rx->agent, STRAY_FEED, buf, (size_t)n, &f->peer);
+		wrong_protocol_note(f->rx->agent, PORT_FEED, buf, (size_t)n, &f->peer);
 	f->met = true;
 	feed_bytes(f, buf, (size_t)n);
 	mem_wipe(buf, (size_t)n);
@@ -186,11 +186,11 @@ static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
 	if (feed_read(f))
 		return;
 	if (f->n > 0)
-		one_line(f->rx, f->start, f->n);
+		handle_line(f->rx, f->start, f->n);
 	feed_free(f);
 }
 
-static void keepalive(int fd)
+static void set_keepalive(int fd)
 {
 	int on = 1, idle = 60, every = 10, times = 3;
 
@@ -200,7 +200,7 @@ static void keepalive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
 }
 
-static void refuse(struct logrx *rx, int fd, uint32_t max)
+static void refuse_feed(struct logrx *rx, int fd, uint32_t max)
 {
 	struct log_line ln;
 
@@ -214,7 +214,7 @@ static void refuse(struct logrx *rx, int fd, uint32_t max)
 
 /* Ends the first come of those that have brought nothing yet, if there is one. What has come meanwhile is
  * read before: a line of HAProxy's may be among it. */
-static void push_out(struct logrx *rx)
+static void close_oldest_feed(struct logrx *rx)
 {
 	struct list *l;
 
@@ -231,22 +231,22 @@ static void push_out(struct logrx *rx)
 	}
 }
 
-static void take(void *arg, int fd, const union sockaddr_any *peer)
+static void feed_accept(void *arg, int fd, const union sockaddr_any *peer)
 {
 	struct logrx *rx = arg;
 	uint32_t max = tune_get(rx->agent->tune.max_feeds);
 	struct feed *f;
 
 	if (rx->count.open >= max)
-		push_out(rx);
+		close_oldest_feed(rx);
 	if (rx->count.open >= max || (f = mem_alloc(sizeof(*f))) == NULL) {
-		refuse(rx, fd, max);
+		refuse_feed(rx, fd, max);
 		return;
 	}
 	f->rx = rx;
 	f->peer = *peer;
 	if (peer->sa.sa_family != AF_UNIX)
-		keepalive(fd);
+		set_keepalive(fd);
 	ev_io_init(&f->io, on_feed, fd, EV_READ);
 	f->io.data = f;
 	list_append(&rx->conns, &f->link);
@@ -257,7 +257,7 @@ static void take(void *arg, int fd, const union sockaddr_any *peer)
 
 /* ---- UDP ------------------------------------------------------------------------------------------- */
 
-static void datagram(struct logrx *rx, const char *p, size_t n)
+static void read_datagram(struct logrx *rx, const char *p, size_t n)
 {
 	const char *lf;
 	size_t len;
@@ -266,11 +266,11 @@ static void datagram(struct logrx *rx, const char *p, size_t n)
 	count_add(&rx->count.bytes, n);
 	while (n > 0 && (lf = memchr(p, '\n', n)) != NULL) {
 		len = (size_t)(lf - p);
-		one_line(rx, p, len);
+		handle_line(rx, p, len);
 		p += len + 1;
 		n -= len + 1;
 	}
-	one_line(rx, p, n);
+	handle_line(rx, p, n);
 }
 
 static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
@@ -283,7 +283,7 @@ static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
 		n = recv(io->fd, rx->datagram, sizeof(rx->datagram), 0);
 		if (n < 0)
 			return;
-		datagram(rx, rx->datagram, (size_t)n);
+		read_datagram(rx, rx->datagram, (size_t)n);
 		mem_wipe(rx->datagram, (size_t)n);
 	}
 }
@@ -317,7 +317,7 @@ void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop)
 	for (i = 0; i < a->log_tcp.n; i++) {
 		rx->acceptor[i].log = &a->log;
 		rx->acceptor[i].name = "log";
-		rx->acceptor[i].take = take;
+		rx->acceptor[i].accepted = feed_accept;
 		rx->acceptor[i].arg = rx;
 		rx->acceptor[i].errors = &rx->count.accept_errors;
 		acceptor_start(&rx->acceptor[i], loop, &a->log_tcp.l[i]);

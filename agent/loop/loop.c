@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/agent.h"
+#include "agent/loop/agent_in.h"
 #include "agent/os/clock.h"
-#include "agent/loop/confine.h"
-#include "agent/loop/exposed.h"
+#include "agent/loop/confine_in.h"
+#include "agent/loop/listen_warnings.h"
 #include "agent/os/key_file.h"
 #include "agent/os/memory.h"
 #include "agent/os/process.h"
-#include "agent/loop/side.h"
-#include "agent/loop/worker.h"
+#include "agent/loop/background_in.h"
+#include "agent/loop/worker_in.h"
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
@@ -176,14 +176,14 @@ static int make_workers(struct agent *a, unsigned n, struct err *e)
 	return 0;
 }
 
-static int start_threads(struct agent *a, struct side *side, struct err *e)
+static int start_threads(struct agent *a, struct background *bg, struct err *e)
 {
 	unsigned i;
 
 	a->n_accepting = a->n_workers;
 	if (a->log_tcp.n == 0 && a->log_udp.n == 0)
 		route_without_feed(a->route);
-	if (side_start(side, e) != 0 || snapfile_start(&a->snapfile, e) != 0 || recfile_start(&a->recfile, e) != 0)
+	if (background_start(bg, e) != 0 || snapfile_start(&a->snapfile, e) != 0 || recfile_start(&a->recfile, e) != 0)
 		return -1;
 	for (i = 0; i < a->n_workers; i++)
 		if (worker_start(a->worker[i], e) != 0)
@@ -230,7 +230,7 @@ static void wait_for_drain(struct agent *a)
 
 /* SPOP threads first, so that metrics and log feed see the drain to its end. Also for a start that
  * failed half-way. */
-static void stop_threads(struct agent *a, struct side *side)
+static void stop_threads(struct agent *a, struct background *bg)
 {
 	unsigned i;
 
@@ -240,16 +240,16 @@ static void stop_threads(struct agent *a, struct side *side)
 	wait_for_drain(a);
 	for (i = 0; i < a->n_workers; i++)
 		worker_join(a->worker[i]);
-	side_stop(side);
+	background_stop(bg);
 	snapfile_stop(&a->snapfile);
 	recfile_stop(&a->recfile);
 }
 
-static void agent_fini(struct agent *a, struct side *side)
+static void agent_fini(struct agent *a, struct background *bg)
 {
 	unsigned i;
 
-	side_free(side);
+	background_free(bg);
 	for (i = 0; i < a->n_workers; i++)
 		worker_free(a->worker[i]);
 	route_free(a->route);
@@ -357,7 +357,7 @@ static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 	return 0;
 }
 
-static void log_exposed(void *arg, const char *sentence)
+static void log_listen_warning(void *arg, const char *sentence)
 {
 	struct agent *a = arg;
 
@@ -397,7 +397,7 @@ static void refuse_reload(struct agent *a, const struct reload_errors *es)
 	log_end(&ln);
 }
 
-static void reason(struct reload_errors *es, const char *text)
+static void set_reload_error(struct reload_errors *es, const char *text)
 {
 	err_set(&es->e[0], "%s", text);
 	es->n = 1;
@@ -455,9 +455,9 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 	else if ((fd = open(reload->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
 		fd = -errno;
 	if (fd == -ESRCH)
-		reason(es, "the process that opens the configuration is gone; a restart brings it back");
+		set_reload_error(es, "the process that opens the configuration is gone; a restart brings it back");
 	else if (is_endless(fd))
-		reason(es, "the configuration is no regular file");
+		set_reload_error(es, "the configuration is no regular file");
 	else
 		rc = reload->load(reload->arg, fd, ro, o, es);
 	if (fd >= 0)
@@ -478,16 +478,16 @@ static struct model_set *load_models_again(struct agent *a, const struct loop_op
 }
 
 /* All of <ro> and <o>, or nothing. */
-static void take_reload(struct agent *a, struct side *side, struct route_opts *ro, const struct loop_opts *o,
+static void take_reload(struct agent *a, struct background *bg, struct route_opts *ro, const struct loop_opts *o,
 			struct reload_errors *es)
 {
 	struct model_set *set;
-	struct polls_opts *polls = NULL;
+	struct poll_peers_opts *peers = NULL;
 	struct connect_ports *want = mem_alloc(sizeof(*want));
 	bool ports = sandbox_binds_ports(&a->sandbox), bound = a->sandbox.seccomp || ports;
 
 	if (want == NULL) {
-		reason(es, "no memory");
+		set_reload_error(es, "no memory");
 		return;
 	}
 	connect_ports_of(o, want);
@@ -495,34 +495,34 @@ static void take_reload(struct agent *a, struct side *side, struct route_opts *r
 		es->n = 1;
 	} else if ((set = load_models_again(a, o, ro, &es->e[0])) == NULL) {
 		es->n = 1;
-	} else if ((polls = polls_opts_new(o)) == NULL || route_reconfigure(a->route, ro) != 0) {
-		mem_free(polls);
+	} else if ((peers = poll_peers_opts_new(o)) == NULL || route_reconfigure(a->route, ro) != 0) {
+		mem_free(peers);
 		models_free(set);
-		reason(es, "no memory");
+		set_reload_error(es, "no memory");
 	} else {
 		models_take(&a->models, set);
 		options_take(a, o);
-		side_reload(side, polls);
+		background_reload(bg, peers);
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "reloaded");
 	}
 	mem_free(want);
 }
 
-static void on_reload(struct agent *a, struct side *side, const struct loop_reload *reload)
+static void on_reload(struct agent *a, struct background *bg, const struct loop_reload *reload)
 {
 	struct route_opts *ro = mem_alloc(sizeof(*ro));
 	struct loop_opts *o = mem_alloc(sizeof(*o));
 	struct reload_errors es = { .n = 0 };
 
 	if (reload == NULL) {
-		reason(&es, "this agent was started without anything to reload");
+		set_reload_error(&es, "this agent was started without anything to reload");
 	} else if (reload->file == NULL) {
-		reason(&es, "no configuration file was named at the start (-f), so there is none to "
+		set_reload_error(&es, "no configuration file was named at the start (-f), so there is none to "
 		       "reload");
 	} else if (ro == NULL || o == NULL) {
-		reason(&es, "no memory");
+		set_reload_error(&es, "no memory");
 	} else if (reload_file(a, reload, ro, o, &es) == 0) {
-		take_reload(a, side, ro, o, &es);
+		take_reload(a, bg, ro, o, &es);
 		route_opts_free(ro);
 		loop_opts_free(o);
 	}
@@ -531,7 +531,7 @@ static void on_reload(struct agent *a, struct side *side, const struct loop_relo
 	mem_free(o);
 }
 
-static void wait_for_end(struct agent *a, struct side *side, const struct loop_reload *reload)
+static void wait_for_end(struct agent *a, struct background *bg, const struct loop_reload *reload)
 {
 	sigset_t set;
 	int sig;
@@ -542,14 +542,14 @@ static void wait_for_end(struct agent *a, struct side *side, const struct loop_r
 			continue;
 		if (sig != SIGHUP)
 			break;
-		on_reload(a, side, reload);
+		on_reload(a, bg, reload);
 	}
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int restore(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
+static int restore_snapshot(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
 {
 	if (snapfile_open(&a->snapfile, o, kept, e) != 0)
 		return -1;
@@ -570,58 +570,58 @@ static int bind_and_read_secrets(struct agent *a, const struct loop_opts *o, str
 }
 
 static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, const struct hash_key *key,
-		    bool kept, struct side **side, struct err *e)
+		    bool kept, struct background **bg, struct err *e)
 {
 	struct route_opts own = { .n_pools = 0 };	/* with tokenizers */
 	int rc = -1;
 
-	if (load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 && restore(a, o, kept, e) == 0 &&
+	if (load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 && restore_snapshot(a, o, kept, e) == 0 &&
 	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
-	    make_workers(a, thread_count(o), e) == 0 && (*side = side_new(a, o, e)) != NULL)
+	    make_workers(a, thread_count(o), e) == 0 && (*bg = background_new(a, o, e)) != NULL)
 		rc = 0;
 	route_opts_free(&own);
 	return rc;
 }
 
-static int start(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, bool *kept, struct side **side,
+static int start_agent(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, bool *kept, struct background **bg,
 		 struct err *e)
 {
 	struct hash_key key;
 	int rc = -1;
 
 	if (bind_and_read_secrets(a, o, &key, kept, e) == 0 && confine_user(a, o, e) == 0)
-		rc = make_all(a, o, ro, &key, *kept, side, e);
+		rc = make_all(a, o, ro, &key, *kept, bg, e);
 	mem_wipe(&key, sizeof(key));
 	return rc;
 }
 
-static int run(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+static int run_agent(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
 	       const struct loop_reload *reload, struct err *e)
 {
-	struct side *side = NULL;
+	struct background *bg = NULL;
 	bool kept = false;
 	int rc = -1;
 
 	snapfile_init(&a->snapfile, o, ro->index.max_bytes, &a->opener);
 	recfile_init(&a->recfile, o, &a->opener);
 	a->files.statm = a->opener.fd = -1;
-	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 || start(a, o, ro, &kept, &side, e) != 0)
+	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 || start_agent(a, o, ro, &kept, &bg, e) != 0)
 		goto out;
 	log_key(a, o, kept);
-	loop_exposed(o, log_exposed, a);
+	listen_warnings(o, log_listen_warning, a);
 	confine_enter(a, o);
-	if (start_threads(a, side, e) == 0) {
+	if (start_threads(a, bg, e) == 0) {
 		log_start(a, ro, kept);
-		wait_for_end(a, side, reload);
+		wait_for_end(a, bg, reload);
 		rc = 0;
 	}
-	stop_threads(a, side);
+	stop_threads(a, bg);
 	if (rc == 0) {
 		snapfile_write(&a->snapfile);
 		log_msg(&a->log, LOG_INFO, LOG_LIFE, "stopped");
 	}
 out:
-	agent_fini(a, side);
+	agent_fini(a, bg);
 	return rc;
 }
 
@@ -645,7 +645,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 	connect_ports_of(o, &a->connect_ports);
 	a->by_messages = o->clock == CLOCK_MESSAGE;
 	a->started = (int64_t)time(NULL);
-	rc = run(a, o, ro, reload, e);
+	rc = run_agent(a, o, ro, reload, e);
 	log_fini(&a->log);
 	mem_wipe(&a->feed_token, sizeof(a->feed_token));
 	mem_free(a);

@@ -23,7 +23,7 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* An engine whose metrics are asked for. */
 struct engine_opts {
 	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy has it */
-	char metrics[ENGINE_URL_MAX + 1];	/* where: target.h */
+	char metrics[ENGINE_URL_MAX + 1];	/* where: engine_url.h */
 };
 
 /* "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock". "" ends a list. */

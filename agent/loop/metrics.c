@@ -7,10 +7,10 @@
 
 #include "agent/base/mem.h"
 #include "agent/os/clock.h"
-#include "agent/loop/count.h"
-#include "agent/loop/metrics.h"
+#include "agent/loop/count_in.h"
+#include "agent/loop/metrics_in.h"
 #include "agent/route/traffic.h"
-#include "agent/loop/worker.h"
+#include "agent/loop/worker_in.h"
 
 #define VIEW_TEXT_MAX	(2u << 20)	/* labels of all servers and pools */
 
@@ -24,14 +24,14 @@ struct row {
 	const char *help;	/* NULL: as above */
 };
 
-static void family(struct text *t, const char *name, enum kind kind, const char *help)
+static void metric_family(struct text *t, const char *name, enum kind kind, const char *help)
 {
 	static const char *const word[] = { "counter", "gauge", "histogram" };
 
 	text_addf(t, "# HELP kvroute_%s %s\n# TYPE kvroute_%s %s\n", name, help, name, word[kind]);
 }
 
-static void sample(struct text *t, const char *name, const char *label, uint64_t v)
+static void metric_sample(struct text *t, const char *name, const char *label, uint64_t v)
 {
 	if (label[0] != '\0')
 		text_addf(t, "kvroute_%s{%s} %llu\n", name, label, (unsigned long long)v);
@@ -40,7 +40,7 @@ static void sample(struct text *t, const char *name, const char *label, uint64_t
 }
 
 /* A count is written whole, anything else to nine digits; NaN: there is none. */
-static void number(struct text *t, double v)
+static void metric_value(struct text *t, double v)
 {
 	if (isnan(v))
 		text_addf(t, " NaN\n");
@@ -50,26 +50,26 @@ static void number(struct text *t, double v)
 		text_addf(t, " %.9g\n", v);
 }
 
-static void one(struct text *t, const char *name, enum kind kind, const char *help, double v)
+static void metric_single(struct text *t, const char *name, enum kind kind, const char *help, double v)
 {
-	family(t, name, kind, help);
+	metric_family(t, name, kind, help);
 	text_addf(t, "kvroute_%s", name);
-	number(t, v);
+	metric_value(t, v);
 }
 
-static void table(struct text *t, const struct row *rows, size_t n, const void *figures)
+static void metric_table(struct text *t, const struct row *rows, size_t n, const void *figures)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		if (rows[i].help != NULL)
-			family(t, rows[i].name, rows[i].kind, rows[i].help);
-		sample(t, rows[i].name, rows[i].label,
+			metric_family(t, rows[i].name, rows[i].kind, rows[i].help);
+		metric_sample(t, rows[i].name, rows[i].label,
 		       count_read((const uint64_t *)((const char *)figures + rows[i].at)));
 	}
 }
 
-#define TABLE(t, rows, figures)	table(t, rows, sizeof(rows) / sizeof((rows)[0]), figures)
+#define TABLE(t, rows, figures)	metric_table(t, rows, sizeof(rows) / sizeof((rows)[0]), figures)
 
 /* ---- the core ------------------------------------------------------------------------------------ */
 
@@ -208,10 +208,10 @@ static void write_shards(struct text *t, struct route *r)
 
 	route_each_shard(r, add_shard, &s);
 	for (row = 0; row < sizeof(shard_rows) / sizeof(shard_rows[0]); row++) {
-		family(t, shard_rows[row].name, shard_rows[row].kind, shard_rows[row].help);
+		metric_family(t, shard_rows[row].name, shard_rows[row].kind, shard_rows[row].help);
 		for (i = 0; i < s.n; i++) {
 			snprintf(label, sizeof(label), "shard=\"%u\"", i);
-			sample(t, shard_rows[row].name, label,
+			metric_sample(t, shard_rows[row].name, label,
 			       *(const uint64_t *)((const char *)&s.of[i] + shard_rows[row].at));
 		}
 	}
@@ -222,12 +222,12 @@ static void write_haproxy_errors(struct text *t, const struct route_stats *s)
 	char label[32];
 	unsigned i;
 
-	family(t, "haproxy_errors_total", COUNTER, "Log lines that say HAProxy could not ask us, by its code.");
+	metric_family(t, "haproxy_errors_total", COUNTER, "Log lines that say HAProxy could not ask us, by its code.");
 	for (i = 0; i < HAPROXY_ERRORS; i++) {
 		snprintf(label, sizeof(label), "code=\"%d\"", haproxy_errors[i].code);
-		sample(t, "haproxy_errors_total", label, s->haproxy_errors[i]);
+		metric_sample(t, "haproxy_errors_total", label, s->haproxy_errors[i]);
 	}
-	sample(t, "haproxy_errors_total", "code=\"other\"", s->haproxy_errors[i]);
+	metric_sample(t, "haproxy_errors_total", "code=\"other\"", s->haproxy_errors[i]);
 }
 
 static void write_problem(void *arg, const char *what, const char *pool, bool raised)
@@ -239,7 +239,7 @@ static void write_problem(void *arg, const char *what, const char *pool, bool ra
 
 static void write_problems(struct text *t, struct route *r)
 {
-	family(t, "problem", GAUGE, "1: this fault in how HAProxy is attached lasts; see kvroute(8), PROBLEMS.");
+	metric_family(t, "problem", GAUGE, "1: this fault in how HAProxy is attached lasts; see kvroute(8), PROBLEMS.");
 	route_each_problem(r, write_problem, t);
 }
 
@@ -255,10 +255,10 @@ static void write_core(struct text *t, struct route *r)
 	}
 	route_stats(r, s);
 	TABLE(t, route_rows, s);
-	family(t, "decisions_total", COUNTER, "Answers to route messages, by why.");
+	metric_family(t, "decisions_total", COUNTER, "Answers to route messages, by why.");
 	for (w = 0; w < WHY_COUNT; w++) {
 		snprintf(label, sizeof(label), "why=\"%s\"", why_text((enum why)w));
-		sample(t, "decisions_total", label, s->why[w]);
+		metric_sample(t, "decisions_total", label, s->why[w]);
 	}
 	write_haproxy_errors(t, s);
 	write_problems(t, r);
@@ -332,13 +332,13 @@ static void views_write(struct text *t, struct views *vs, const struct column *c
 	if (vs->failed || vs->labels.failed)
 		t->failed = true;
 	for (c = 0; c < n && vs->n > 0 && !t->failed; c++) {
-		family(t, columns[c].name, columns[c].kind, columns[c].help);
+		metric_family(t, columns[c].name, columns[c].kind, columns[c].help);
 		for (i = 0; i < vs->n; i++) {
 			v = &vs->view[i];
 			text_addf(t, "kvroute_%s{", columns[c].name);
 			text_add(t, vs->labels.p + v->label, v->n);
 			text_add(t, "}", 1);
-			number(t, v->v[c]);
+			metric_value(t, v->v[c]);
 		}
 	}
 	text_fini(&vs->labels);
@@ -665,12 +665,12 @@ static void write_disconnects(struct text *t, const struct serve_counters *c)
 {
 	char label[32];
 
-	family(t, "spop_disconnects_total", COUNTER,
+	metric_family(t, "spop_disconnects_total", COUNTER,
 	       "Connections we ended for what the peer sent, by SPOP status.");
 #define X(name, number, words) \
 	if ((number) != SPOP_STATUS_NORMAL) { \
 		snprintf(label, sizeof(label), "status=\"%d\"", number); \
-		sample(t, "spop_disconnects_total", label, c->closed_bad[number]); \
+		metric_sample(t, "spop_disconnects_total", label, c->closed_bad[number]); \
 	}
 	SPOP_STATUS_LIST(X)
 #undef X
@@ -681,7 +681,7 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 	uint64_t n = 0;
 	int i;
 
-	family(t, "decision_seconds", HISTOGRAM, "Agent time of route messages, frame to ACK.");
+	metric_family(t, "decision_seconds", HISTOGRAM, "Agent time of route messages, frame to ACK.");
 	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
 		n += c->us_bucket[i];
 		if (i + 1 < SERVE_SECONDS_BUCKETS)
@@ -690,7 +690,7 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 	}
 	text_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
 	text_addf(t, "kvroute_decision_seconds_sum");
-	number(t, (double)c->us_sum / 1e6);
+	metric_value(t, (double)c->us_sum / 1e6);
 	text_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
 }
 
@@ -710,10 +710,10 @@ static void write_threads(struct text *t, const struct agent *a)
 	TABLE(t, budget_rows, &a->budget);
 	write_disconnects(t, &serve);
 	write_seconds(t, &serve);
-	family(t, "thread_connections", GAUGE, "SPOP connections open, by thread.");
+	metric_family(t, "thread_connections", GAUGE, "SPOP connections open, by thread.");
 	for (i = 0; i < a->n_workers; i++) {
 		snprintf(label, sizeof(label), "thread=\"%u\"", i);
-		sample(t, "thread_connections", label, count_read(&a->worker[i]->socks_count.open));
+		metric_sample(t, "thread_connections", label, count_read(&a->worker[i]->socks_count.open));
 	}
 }
 
@@ -780,21 +780,21 @@ static const struct row engine_rows[] = {
 
 static void write_refused(struct text *t, const struct sandbox_refused *r)
 {
-	family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; serving makes none.");
-	sample(t, "sandbox_refused_total", "process=\"agent\"", r != NULL ? refused_read(&r->agent) : 0);
-	sample(t, "sandbox_refused_total", "process=\"opener\"", r != NULL ? refused_read(&r->opener) : 0);
+	metric_family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; serving makes none.");
+	metric_sample(t, "sandbox_refused_total", "process=\"agent\"", r != NULL ? refused_read(&r->agent) : 0);
+	metric_sample(t, "sandbox_refused_total", "process=\"opener\"", r != NULL ? refused_read(&r->opener) : 0);
 }
 
 static void write_sandbox(struct text *t, const struct sandbox *s)
 {
-	family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
-	sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
-	sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
-	sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
-	sample(t, "sandbox", "part=\"no_capabilities\"", s->no_capabilities);
-	sample(t, "sandbox", "part=\"no_core\"", s->core_off);
-	sample(t, "sandbox", "part=\"open_refused\"", s->open_refused);
-	sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
+	metric_family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
+	metric_sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
+	metric_sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
+	metric_sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
+	metric_sample(t, "sandbox", "part=\"no_capabilities\"", s->no_capabilities);
+	metric_sample(t, "sandbox", "part=\"no_core\"", s->core_off);
+	metric_sample(t, "sandbox", "part=\"open_refused\"", s->open_refused);
+	metric_sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
 }
 
 static void write_process(struct text *t, const struct agent *a)
@@ -802,17 +802,17 @@ static void write_process(struct text *t, const struct agent *a)
 	struct process_figures p;
 
 	process_read(&a->files, &p);
-	family(t, "build_info", GAUGE, "1, with the version.");
-	sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
-	one(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
+	metric_family(t, "build_info", GAUGE, "1, with the version.");
+	metric_sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
+	metric_single(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
 	    __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
-	one(t, "process_start_time_seconds", GAUGE, "When the process began, since 1970.",
+	metric_single(t, "process_start_time_seconds", GAUGE, "When the process began, since 1970.",
 	    (double)a->started);
-	one(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
-	one(t, "process_resident_memory_bytes", GAUGE, "Memory in use.", (double)p.resident_bytes);
-	one(t, "process_open_fds", GAUGE, "Descriptors open.", (double)p.fds);
-	one(t, "process_max_fds", GAUGE, "Descriptors that may be open.", (double)p.max_fds);
-	one(t, "log_lines_lost_total", COUNTER, "Log lines nobody took in time.",
+	metric_single(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
+	metric_single(t, "process_resident_memory_bytes", GAUGE, "Memory in use.", (double)p.resident_bytes);
+	metric_single(t, "process_open_fds", GAUGE, "Descriptors open.", (double)p.fds);
+	metric_single(t, "process_max_fds", GAUGE, "Descriptors that may be open.", (double)p.max_fds);
+	metric_single(t, "log_lines_lost_total", COUNTER, "Log lines nobody took in time.",
 	    (double)log_lost(&a->log));
 }
 
@@ -822,28 +822,28 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 
 	if (s->dir < 0)
 		return;
-	one(t, "snapshot_written_total", COUNTER, "Snapshots written.",
+	metric_single(t, "snapshot_written_total", COUNTER, "Snapshots written.",
 	    (double)__atomic_load_n(&s->written, __ATOMIC_RELAXED));
-	one(t, "snapshot_failed_total", COUNTER, "Snapshots that could not be written.",
+	metric_single(t, "snapshot_failed_total", COUNTER, "Snapshots that could not be written.",
 	    (double)__atomic_load_n(&s->failed, __ATOMIC_RELAXED));
-	one(t, "snapshot_bytes", GAUGE, "Size of the last one written.",
+	metric_single(t, "snapshot_bytes", GAUGE, "Size of the last one written.",
 	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
-	one(t, "snapshot_loaded_pages", GAUGE, "Pages that came back at the start.",
+	metric_single(t, "snapshot_loaded_pages", GAUGE, "Pages that came back at the start.",
 	    (double)__atomic_load_n(&s->loaded_pages, __ATOMIC_RELAXED));
 	if (at != 0)
-		one(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
+		metric_single(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
 }
 
 static void write_record(struct text *t, const struct recfile *f)
 {
 	if (f->queue == NULL)
 		return;
-	one(t, "record_requests_total", COUNTER, "Requests written to the file of record.file.",
+	metric_single(t, "record_requests_total", COUNTER, "Requests written to the file of record.file.",
 	    (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
-	one(t, "record_dropped_total", COUNTER, "Decisions and facts that were not recorded, as the queue was full.",
+	metric_single(t, "record_dropped_total", COUNTER, "Decisions and facts that were not recorded, as the queue was full.",
 	    (double)traffic_dropped(f->queue));
-	one(t, "record_bytes", GAUGE, "Size of that file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
-	one(t, "record_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
+	metric_single(t, "record_bytes", GAUGE, "Size of that file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
+	metric_single(t, "record_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
 	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
 }
 
@@ -873,9 +873,9 @@ static void write_models(struct text *t, struct models *m)
 	models_each(m, count_model, &n);
 	if (n == 0)
 		return;
-	family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer, which models with the same files share.");
+	metric_family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer, which models with the same files share.");
 	models_each(m, write_model_bytes, t);
-	family(t, "tokenizer_load_seconds", GAUGE, "What loading it took, from its files or from its compiled image.");
+	metric_family(t, "tokenizer_load_seconds", GAUGE, "What loading it took, from its files or from its compiled image.");
 	models_each(m, write_model_load, t);
 }
 
@@ -897,9 +897,9 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 	TABLE(t, logrx_rows, from->logrx);
 	TABLE(t, admin_rows, from->admin);
 	TABLE(t, stats_rows, from->stats);
-	one(t, "stats_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	metric_single(t, "stats_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
 	    (double)count_read(&from->stats->us) / 1e6);
 	TABLE(t, engine_rows, from->engines);
-	one(t, "engine_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	metric_single(t, "engine_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
 	    (double)count_read(&from->engines->us) / 1e6);
 }

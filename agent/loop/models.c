@@ -14,7 +14,7 @@
 #include "agent/os/clock.h"
 #include "agent/loop/models.h"
 #include "agent/os/newfile.h"
-#include "agent/loop/tokfile.h"
+#include "agent/loop/tokfile_in.h"
 
 #define CONFIG_NAME	"tokenizer_config.json"
 #define TEMPLATE_NAME	"chat_template.jinja"
@@ -69,7 +69,7 @@ int models_open(void *models_dir, const char *path)
 }
 
 /* An absolute path is beneath models_dir, as the configuration was checked. */
-static const char *beneath_models(const struct model_files *f, const char *path)
+static const char *path_in_models(const struct model_files *f, const char *path)
 {
 	size_t n = strlen(f->models_dir);
 
@@ -91,7 +91,7 @@ static void full_name(const struct work *w, const char *path, char *out, size_t 
 	snprintf(out, cap, "%s", n > max ? full + (n - max) : full);
 }
 
-static int refuse(struct work *w, const char *path, const char *why)
+static int refuse_image(struct work *w, const char *path, const char *why)
 {
 	full_name(w, path, w->e->file, sizeof(w->e->file));
 	w->e->line = w->e->column = 0;
@@ -104,13 +104,13 @@ static int read_open(struct work *w, const char *path, int fd, struct span *out)
 	char *p;
 
 	if (fstat(fd, &st) != 0)
-		return refuse(w, path, strerror(errno));
+		return refuse_image(w, path, strerror(errno));
 	if (st.st_size > (off_t)MODEL_FILE_MAX)
-		return refuse(w, path, "it has more than 256 MiB");
+		return refuse_image(w, path, "it has more than 256 MiB");
 	if ((p = mem_alloc((size_t)st.st_size + 1)) == NULL)
-		return refuse(w, path, "there is no memory for it");
+		return refuse_image(w, path, "there is no memory for it");
 	*out = span_of(p, (size_t)st.st_size);
-	return fd_read_all(fd, p, out->n) == 0 ? 0 : refuse(w, path, strerror(errno));
+	return fd_read_all(fd, p, out->n) == 0 ? 0 : refuse_image(w, path, strerror(errno));
 }
 
 /* <optional>: where there is none, <*out> stays empty. */
@@ -121,7 +121,7 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 	if (optional && fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return refuse(w, path, fd == -ESRCH ? "the process that opens files is gone; a restart brings it back" :
+		return refuse_image(w, path, fd == -ESRCH ? "the process that opens files is gone; a restart brings it back" :
 			      safe_path_error(fd));
 	rc = read_open(w, path, fd, out);
 	close(fd);
@@ -129,7 +129,7 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 }
 
 /* The file that <path> names, or when it names none, the one called <name> beside the tokenizer, if there is one. */
-static int read_beside(struct work *w, const char *path, const char *name, char full[static sizeof(((struct err *)NULL)->file)],
+static int read_image_beside(struct work *w, const char *path, const char *name, char full[static sizeof(((struct err *)NULL)->file)],
 		       struct span *out)
 {
 	const char *slash = strrchr(w->path, '/');
@@ -143,16 +143,16 @@ static int read_beside(struct work *w, const char *path, const char *name, char 
 
 static int read_config(struct work *w)
 {
-	const char *path = beneath_models(w->f, w->m->tokenizer_config);
+	const char *path = path_in_models(w->f, w->m->tokenizer_config);
 
-	return strcmp(path, NONE) == 0 ? 0 : read_beside(w, path, CONFIG_NAME, w->config_name, &w->config);
+	return strcmp(path, NONE) == 0 ? 0 : read_image_beside(w, path, CONFIG_NAME, w->config_name, &w->config);
 }
 
 static int read_template(struct work *w)
 {
 	if (w->m->chat_by != CHAT_AUTO)
 		return 0;
-	return read_beside(w, beneath_models(w->f, w->m->chat_template), TEMPLATE_NAME, w->template_name, &w->template);
+	return read_image_beside(w, path_in_models(w->f, w->m->chat_template), TEMPLATE_NAME, w->template_name, &w->template);
 }
 
 /* ---- images ------------------------------------------------------------------------------------------- */
@@ -306,7 +306,7 @@ static const enum tok_normalizer normalizers[] = {
 };
 
 /* Both files are read. */
-static int make(struct work *w, const struct model_set *old, const struct model_set *s, struct loaded *l, usec began)
+static int make_tokenizer(struct work *w, const struct model_set *old, const struct model_set *s, struct loaded *l, usec began)
 {
 	char name[sizeof(w->e->file)];
 	const struct tok_source src = { .file = w->file, .config = w->config, .name = name, .config_name = w->config_name,
@@ -359,7 +359,7 @@ static int without_chat(struct work *w)
 }
 
 /* The files are read. A template takes a millisecond, so that none is kept over a reload. */
-static int make_chat(struct work *w, struct loaded *l)
+static int make_template(struct work *w, struct loaded *l)
 {
 	struct chat_source src = {
 		.format = w->m->chat_by == CHAT_BY_HARMONY ? CHAT_HARMONY : CHAT_TEMPLATE, .template = w->template, .config = w->config,
@@ -374,18 +374,18 @@ static int make_chat(struct work *w, struct loaded *l)
 	return l->chat != NULL ? 0 : -1;
 }
 
-static int load(const struct model_opts *m, const struct model_set *old, const struct model_set *s, const struct model_files *f,
+static int load_tokenizer(const struct model_opts *m, const struct model_set *old, const struct model_set *s, const struct model_files *f,
 		struct loaded *l, struct err *e)
 {
 	struct work w = { .f = f, .m = m, .e = e };
 	usec began = clock_usec();
 	int rc = -1;
 
-	w.path = beneath_models(f, m->tokenizer);
+	w.path = path_in_models(f, m->tokenizer);
 	if (read_file(&w, w.path, false, &w.file) == 0 && read_config(&w) == 0 && read_template(&w) == 0)
-		rc = make(&w, old, s, l, began);
+		rc = make_tokenizer(&w, old, s, l, began);
 	if (rc == 0)
-		rc = make_chat(&w, l);
+		rc = make_template(&w, l);
 	if (rc != 0) {
 		tok_unref(l->tok);
 		l->tok = NULL;
@@ -416,7 +416,7 @@ static int add_model(struct model_set *s, struct model_opts *m, const struct mod
 	for (i = 0; i < s->n_loaded && !same_files(s->loaded[i].from, m); i++)
 		;
 	if (i == s->n_loaded) {
-		if (load(m, old, s, f, &s->loaded[i], e) != 0)
+		if (load_tokenizer(m, old, s, f, &s->loaded[i], e) != 0)
 			return -1;
 		s->loaded[i].from = m;
 		s->n_loaded++;
@@ -463,7 +463,7 @@ struct model_set *models_load(struct route_opts *ro, const struct model_set *old
 	return NULL;
 }
 
-static void unload(struct loaded *l)
+static void release_model(struct loaded *l)
 {
 	tok_unref(l->tok);
 	chat_unref(l->chat);
@@ -474,7 +474,7 @@ void models_free(struct model_set *s)
 	if (s == NULL)
 		return;
 	for (size_t i = 0; i < s->n_loaded; i++)
-		unload(&s->loaded[i]);
+		release_model(&s->loaded[i]);
 	mem_free(s->loaded);
 	mem_free(s->user);
 	mem_free(s);

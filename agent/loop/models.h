@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "agent/loop/log.h"
+#include "agent/loop/log_in.h"
 #include "agent/route/route.h"
 
 #define MODEL_FILE_MAX	(256u << 20)	/* bytes of a tokenizer, or of its configuration */

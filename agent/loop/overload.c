@@ -1,7 +1,7 @@
 /* A connection has few looks, a quarter of <late_us> from each other, so that they reach back to what
  * is late. When there is no room for another, its bytes are dated by a later look: they are taken to
  * be younger, never older. */
-#include "agent/loop/overload.h"
+#include "agent/loop/overload_in.h"
 
 bool arrivals_look_due(const struct arrivals *a, usec now, usec apart)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/recfile.h"
+#include "agent/loop/recfile_in.h"
 #include "agent/os/sandbox.h"
 #include "agent/route/traffic_text.h"
 
@@ -151,7 +151,7 @@ int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, 
 	return 0;
 }
 
-static void take(struct recfile *f)
+static void drain_queue(struct recfile *f)
 {
 	const struct traffic_sink sink = { f->text, traffic_text_asked, traffic_text_ended };
 
@@ -164,7 +164,7 @@ static void *recfile_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "record");
 	while (!thread_sleep_ms(&f->sleep, TAKE_MS)) {
-		take(f);
+		drain_queue(f);
 		traffic_text_flush(f->text, false);
 	}
 	return NULL;
@@ -195,7 +195,7 @@ void recfile_stop(struct recfile *f)
 	thread_sleep_end(&f->sleep);
 	pthread_join(f->thread, NULL);
 	f->running = false;
-	take(f);
+	drain_queue(f);
 	traffic_text_flush(f->text, true);
 }
 

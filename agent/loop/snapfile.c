@@ -11,7 +11,7 @@
 #include "agent/os/privileges.h"
 #include "agent/os/sandbox.h"
 #include "agent/os/secret.h"
-#include "agent/loop/snapfile.h"
+#include "agent/loop/snapfile_in.h"
 
 #define SLICE_NODES	256u
 #define SLICE_PAUSE_MS	1
@@ -63,7 +63,7 @@ void snapfile_close(struct snapfile *s)
 
 /* The next bytes of a file, whatever it said of its size. Less than <n> only at its end; -1: errno.
  */
-static ssize_t read_some(int fd, uint8_t *to, size_t n)
+static ssize_t read_upto(int fd, uint8_t *to, size_t n)
 {
 	size_t have = 0;
 	ssize_t got;
@@ -97,7 +97,7 @@ static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, s
 		if ((more = mem_resize(*p, cap, 1)) == NULL)
 			return err_set(e, "there is no memory for its bytes, of which there are more than %zu", *n);
 		*p = more;
-		if ((got = read_some(fd, *p + *n, cap - *n)) < 0)
+		if ((got = read_upto(fd, *p + *n, cap - *n)) < 0)
 			return err_set(e, "it cannot be read: %s", strerror(errno));
 		*n += (size_t)got;
 		if (*n > s->bytes_most)
@@ -107,7 +107,7 @@ static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, s
 	}
 }
 
-static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
+static int load_snapshot(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
 {
 	const struct identity as = { .uid = geteuid() };
 	uint8_t head[SNAPSHOT_HEAD_BYTES], *p;
@@ -119,7 +119,7 @@ static int load(struct snapfile *s, int fd, struct snapshot_stats *st, struct er
 		return -1;
 	if (size > (int64_t)s->bytes_most)
 		return too_large(s, (uint64_t)size, e);
-	if (read_some(fd, head, n) != (ssize_t)n)
+	if (read_upto(fd, head, n) != (ssize_t)n)
 		return err_set(e, "it is no snapshot, or its beginning is missing");
 	if (snapshot_begins(head, e) != 0)
 		return -1;
@@ -197,7 +197,7 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 			keep_aside(s, "the snapshot cannot be opened", strerror(errno));
 		return;
 	}
-	if (load(s, fd, &st, &e) != 0) {
+	if (load_snapshot(s, fd, &st, &e) != 0) {
 		keep_aside(s, "the snapshot is not loaded, the index begins empty", e.text);
 	} else {
 		__atomic_store_n(&s->loaded_pages, st.pages, __ATOMIC_RELAXED);
@@ -208,7 +208,7 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 
 /* ---- writing ------------------------------------------------------------------------------------------ */
 
-static int put(void *arg, const void *bytes, size_t n)
+static int write_bytes(void *arg, const void *bytes, size_t n)
 {
 	return fd_write_all(*(int *)arg, bytes, n);
 }
@@ -216,7 +216,7 @@ static int put(void *arg, const void *bytes, size_t n)
 /* 0; -1 with errno, ECANCELED when the end came first. */
 static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_stats *st)
 {
-	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), put, &fd);
+	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), write_bytes, &fd);
 	int rc, error;
 
 	errno = ENOMEM;
@@ -237,12 +237,12 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 }
 
 /* Without an opener there is no sandbox. */
-static bool is_alone(const struct snapfile *s)
+static bool without_opener(const struct snapfile *s)
 {
 	return s->opener == NULL || s->opener->fd < 0;
 }
 
-static int from_opener(int rc)
+static int opener_result(int rc)
 {
 	if (rc < 0)
 		errno = -rc;
@@ -255,7 +255,7 @@ static int end_by_opener(struct snapfile *s, int fd, int rc)
 	int error;
 
 	rc = fd_end(fd, rc);
-	if (rc == 0 && from_opener(opener_snapshot_keep(s->opener)) == 0) {
+	if (rc == 0 && opener_result(opener_snapshot_keep(s->opener)) == 0) {
 		fsync(s->dir);
 		return 0;
 	}
@@ -269,12 +269,12 @@ static int write_file(struct snapfile *s, bool pause, struct snapshot_stats *st)
 {
 	int fd;
 
-	if (is_alone(s)) {
+	if (without_opener(s)) {
 		unlinkat(s->dir, s->tmp, 0);
 		fd = openat(s->dir, s->tmp, SANDBOX_NEW_FILE, 0600);
 		return fd < 0 ? -1 : newfile_end(s->dir, fd, s->tmp, s->name, write_slices(s, fd, pause, st));
 	}
-	fd = from_opener(opener_snapshot_new(s->opener));
+	fd = opener_result(opener_snapshot_new(s->opener));
 	return fd < 0 ? -1 : end_by_opener(s, fd, write_slices(s, fd, pause, st));
 }
 

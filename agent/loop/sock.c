@@ -4,7 +4,7 @@
  * from each, its frames answered, one send() for all answers. A socket in which bytes are left goes
  * to the end of the list, so that all drain at the same pace. After TURN_US the turn ends: the loop
  * sees to its other duties and to which sockets have become ready, and goes on with the list. So it
- * is known how long frames have waited (overload.h).
+ * is known how long frames have waited (overload_in.h).
  *
  * Buffers are lent: a connection has one only while bytes wait in it, and gives it back to its
  * worker, who keeps one of each kind. A thousand idle connections hold no buffer, and a busy one
@@ -12,7 +12,7 @@
  * agreed frame size + 4 when a frame asks for it, and back when what waits is small; a spare one that
  * long frames have left is made small again after a second without any.
  *
- * All buffers of all connections share one budget (budget.h). When it is used up, or the heap is:
+ * All buffers of all connections share one budget (budget_in.h). When it is used up, or the heap is:
  *   - a frame too long for a first buffer is thrown away as it comes, and its NOTIFY is answered
  *     without a look (serve_lose)
  *   - between two events a worker always has a spare of each kind, so that whoever sends whole frames
@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/sock_in.h"
+#include "agent/loop/sock_conn_in.h"
 
 #define TURN_US		1000
 #define TICK_MOST_US	10000	/* of the kernel's clock for what came when */
@@ -62,12 +62,12 @@ static bool in_room(struct sock *s)
 {
 	size_t want, cap = (size_t)s->serve.conn.frame_size + SPOP_LENGTH_BYTES;
 	struct budget *budget = &s->w->agent->budget;
-	struct bytes *in = &s->in;
+	struct conn_buf *in = &s->in;
 
-	if (!bytes_borrow(in, &s->w->spare_in, SOCK_IN_FIRST, budget))
+	if (!conn_buf_borrow(in, &s->w->spare_in, SOCK_IN_FIRST, budget))
 		return false;
 	want = spop_conn_want(&s->serve.conn, in->p, in->n);
-	if (s->losing || want <= in->cap || bytes_exchange(in, cap, BUDGET_LARGE, budget))
+	if (s->losing || want <= in->cap || conn_buf_exchange(in, cap, BUDGET_LARGE, budget))
 		return true;
 	if (in->n >= SPOP_HEAD_MAX) {
 		s->losing = true;
@@ -94,9 +94,9 @@ static void note_read(struct sock *s, size_t n, size_t room)
 }
 
 /* recv() after what <in> holds; of a frame that is lost, to be overwritten by the next. */
-static ssize_t receive(struct sock *s)
+static ssize_t receive_bytes(struct sock *s)
 {
-	struct bytes *in = &s->in;
+	struct conn_buf *in = &s->in;
 	size_t room = in->cap - in->n;
 	ssize_t n;
 
@@ -106,7 +106,7 @@ static ssize_t receive(struct sock *s)
 	if (n <= 0)
 		return n;
 	count_add(&s->w->socks_count.bytes_in, (uint64_t)n);
-	bytes_wrote(in, (size_t)n);
+	conn_buf_wrote(in, (size_t)n);
 	note_read(s, (size_t)n, room);
 	if (in->n > SOCK_IN_FIRST)
 		s->w->sweeps_small = 0;
@@ -125,7 +125,7 @@ void sock_read(struct sock *s)
 		sock_no_memory(s);
 		return;
 	}
-	n = receive(s);
+	n = receive_bytes(s);
 	if (n == 0) {
 		sock_free(s, &s->w->socks_count.closed_eof);
 		return;
@@ -143,10 +143,10 @@ void sock_read(struct sock *s)
 bool sock_spares(struct worker *w)
 {
 	struct budget *budget = &w->agent->budget;
-	struct bytes none = { 0 };
+	struct conn_buf none = { 0 };
 
-	return bytes_borrow(&w->spare_in, &none, SOCK_IN_FIRST, budget) &&
-	       bytes_borrow(&w->spare_out, &none, SOCK_OUT_BYTES, budget);
+	return conn_buf_borrow(&w->spare_in, &none, SOCK_IN_FIRST, budget) &&
+	       conn_buf_borrow(&w->spare_out, &none, SOCK_OUT_BYTES, budget);
 }
 
 /* Behind every event of <s>: when a spare is missing and there is no other, <s> lives, and has it. */
@@ -159,7 +159,7 @@ void sock_keep_spares(struct worker *w, struct sock *s)
 /* Return when the bytes came that this turn found in <s>, at the latest. After a long time without any
  * the thread may itself have been kept from running, which only the kernel knows. It counts in ticks
  * of up to 10 ms, and not for unix sockets. */
-static usec came_at(const struct sock *s)
+static usec arrival_time(const struct sock *s)
 {
 	struct worker *w = s->w;
 	struct tcp_info info = { 0 };
@@ -184,7 +184,7 @@ static void get_ready(struct sock *s)
 		if (w->rested || w->turns - s->read_turn > 1)
 			arrivals_rest(&s->arrivals);
 		if (!s->arrivals.more)
-			arrivals_seen(&s->arrivals, 1, came_at(s));
+			arrivals_seen(&s->arrivals, 1, arrival_time(s));
 		return;
 	}
 	if (arrivals_look_due(&s->arrivals, w->pass_start, w->overload.apart_us) &&

@@ -4,11 +4,11 @@
  * than one buffer of each kind. */
 #include <errno.h>
 
-#include "agent/loop/sock_in.h"
+#include "agent/loop/sock_conn_in.h"
 
 int sock_flush(struct sock *s)
 {
-	struct bytes *out = &s->out;
+	struct conn_buf *out = &s->out;
 	ssize_t n;
 
 	if (out->n > s->sent) {
@@ -26,7 +26,7 @@ int sock_flush(struct sock *s)
 	if (out->n > s->sent)
 		return 1;
 	s->sent = 0;
-	bytes_return(out, &s->w->spare_out, &s->w->agent->budget);
+	conn_buf_return(out, &s->w->spare_out, &s->w->agent->budget);
 	return 0;
 }
 
@@ -38,7 +38,7 @@ static bool whole_frame_waits(const struct sock *s, const struct spop_rd *rd)
 
 /* Nothing half-way: no part of a frame, no fragment that others must follow. Before its HELLO a
  * connection has nothing to lose. */
-static bool quiet(const struct sock *s, const struct spop_rd *rd)
+static bool is_quiet(const struct sock *s, const struct spop_rd *rd)
 {
 	return s->serve.conn.state != SPOP_CONN_READY ||
 	       (rd->left == 0 && s->serve.conn.n_joining == 0);
@@ -50,12 +50,12 @@ void sock_say_goodbye(struct sock *s, int status)
 
 	if (s->serve.conn.state == SPOP_CONN_READY)
 		serve_stop(&s->serve, status, &wr);
-	bytes_wrote(&s->out, wr.n - s->out.n);
+	conn_buf_wrote(&s->out, wr.n - s->out.n);
 	s->ending = true;
 }
 
 /* Let serve take what it can of <rd>; returns how much that was. */
-static size_t take_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr)
+static size_t serve_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr)
 {
 	size_t used, all = 0;
 
@@ -76,7 +76,7 @@ static size_t take_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr
 }
 
 /* False: nothing of <rd> was taken. */
-static bool feed(struct sock *s, struct spop_rd *rd)
+static bool feed_serve(struct sock *s, struct spop_rd *rd)
 {
 	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
 	struct worker *w = s->w;
@@ -85,10 +85,10 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 	size_t all;
 
 	w->judged = &s->arrivals;
-	all = take_frames(s, rd, &wr);
+	all = serve_frames(s, rd, &wr);
 	if (s->arrivals.wait == SERVE_LATE && !was_late)
 		sock_log_late(s);
-	bytes_wrote(&s->out, wr.n - s->out.n);
+	conn_buf_wrote(&s->out, wr.n - s->out.n);
 	w->dirty = true;
 	if (s->serve.closing) {
 		s->ending = true;
@@ -105,14 +105,14 @@ static bool feed(struct sock *s, struct spop_rd *rd)
 static void keep_rest(struct sock *s, const struct spop_rd *rd)
 {
 	struct budget *budget = &s->w->agent->budget;
-	struct bytes *in = &s->in;
+	struct conn_buf *in = &s->in;
 
-	bytes_drop(in, in->n - rd->left);
+	conn_buf_drop(in, in->n - rd->left);
 	if (in->n == 0)
-		bytes_return(in, &s->w->spare_in, budget);
+		conn_buf_return(in, &s->w->spare_in, budget);
 	else if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
 		 spop_conn_want(&s->serve.conn, in->p, in->n) <= SOCK_IN_FIRST)
-		bytes_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
+		conn_buf_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
 }
 
 /* Answer what has come, send it, and see what to wait for. */
@@ -123,13 +123,13 @@ void sock_answer(struct sock *s)
 	int rc = 0;
 
 	while (more && rc == 0 && !s->ending) {
-		if (!bytes_borrow(&s->out, &s->w->spare_out, SOCK_OUT_BYTES, &s->w->agent->budget)) {
+		if (!conn_buf_borrow(&s->out, &s->w->spare_out, SOCK_OUT_BYTES, &s->w->agent->budget)) {
 			sock_no_memory(s);
 			return;
 		}
-		moved = rd.left > 0 && feed(s, &rd);
+		moved = rd.left > 0 && feed_serve(s, &rd);
 		more = !s->ending && whole_frame_waits(s, &rd);
-		if (!s->ending && !more && s->w->draining && quiet(s, &rd)) {
+		if (!s->ending && !more && s->w->draining && is_quiet(s, &rd)) {
 			count_add(&s->w->socks_count.closed_drain, 1);
 			sock_say_goodbye(s, SPOP_STATUS_NORMAL);
 		}

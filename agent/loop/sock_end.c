@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/sock_in.h"
+#include "agent/loop/sock_conn_in.h"
 
 #define LINGER_MS	1000
 #define TRIM_SWEEPS	4
@@ -28,8 +28,8 @@ void sock_free(struct sock *s, uint64_t *reason)
 	close(s->io.fd);
 	list_remove(&s->link);
 	list_remove(&s->ready);
-	bytes_return(&s->in, &w->spare_in, &w->agent->budget);
-	bytes_return(&s->out, &w->spare_out, &w->agent->budget);
+	conn_buf_return(&s->in, &w->spare_in, &w->agent->budget);
+	conn_buf_return(&s->out, &w->spare_out, &w->agent->budget);
 	serve_fini(&s->serve);
 	mem_free(s);
 }
@@ -44,7 +44,7 @@ void sock_linger(struct sock *s)
 {
 	shutdown(s->io.fd, SHUT_WR);
 	list_remove(&s->ready);
-	bytes_return(&s->in, &s->w->spare_in, &s->w->agent->budget);
+	conn_buf_return(&s->in, &s->w->spare_in, &s->w->agent->budget);
 	sock_set_phase(s, SOCK_LINGER);
 	sock_watch(s, EV_READ);
 }
@@ -74,7 +74,7 @@ static void end_idle(struct sock *s)
 
 	count_add(&w->socks_count.closed_idle, 1);
 	if (s->out.n > s->sent ||
-	    !bytes_borrow(&s->out, &w->spare_out, SOCK_OUT_BYTES, &w->agent->budget)) {
+	    !conn_buf_borrow(&s->out, &w->spare_out, SOCK_OUT_BYTES, &w->agent->budget)) {
 		sock_free(s, NULL);	/* it does not read: there is no use in saying more */
 		return;
 	}
@@ -89,7 +89,7 @@ static void end_idle(struct sock *s)
 	}
 }
 
-static struct sock *oldest(struct worker *w, enum sock_phase phase, msec now, msec age)
+static struct sock *oldest_pending(struct worker *w, enum sock_phase phase, msec now, msec age)
 {
 	struct list *head = &w->socks[phase];
 	struct sock *s;
@@ -104,7 +104,7 @@ static struct sock *oldest(struct worker *w, enum sock_phase phase, msec now, ms
 static void trim_spare(struct worker *w)
 {
 	if (w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS)
-		bytes_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
+		conn_buf_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
 }
 
 void sock_sweep(struct worker *w, msec now)
@@ -112,11 +112,11 @@ void sock_sweep(struct worker *w, msec now)
 	struct tune *t = &w->agent->tune;
 	struct sock *s;
 
-	while ((s = oldest(w, SOCK_HELLO, now, tune_get(t->hello_timeout_ms))) != NULL)
+	while ((s = oldest_pending(w, SOCK_HELLO, now, tune_get(t->hello_timeout_ms))) != NULL)
 		end_hello(s);
-	while ((s = oldest(w, SOCK_OPEN, now, tune_get(t->idle_timeout_ms))) != NULL)
+	while ((s = oldest_pending(w, SOCK_OPEN, now, tune_get(t->idle_timeout_ms))) != NULL)
 		end_idle(s);
-	while ((s = oldest(w, SOCK_LINGER, now, LINGER_MS)) != NULL)
+	while ((s = oldest_pending(w, SOCK_LINGER, now, LINGER_MS)) != NULL)
 		sock_free(s, NULL);
 	trim_spare(w);
 }

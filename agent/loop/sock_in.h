@@ -1,62 +1,32 @@
-/* sock_in.h - a SPOP connection from the inside, for the files sock*.c.
- *
- *      sock.c          opening, readiness, reading, the turn: who is read from next
- *      sock_answer.c   what was read to serve, its answers to the socket
- *      sock_end.c      timeouts, draining, closing
- *      sock_log.c      lines of the log
- *
- * Functions that may free <s> say so. */
+/* sock_in.h - one SPOP connection on its socket: all of it happens on its worker's thread. */
 #ifndef KVROUTE_LOOP_SOCK_IN_H
 #define KVROUTE_LOOP_SOCK_IN_H
 
-#include "agent/os/clock.h"
-#include "agent/loop/count.h"
-#include "agent/loop/sock.h"
+#include "agent/loop/worker_in.h"
 
-struct sock {
-	struct list link;	/* in worker->socks[phase] */
-	struct list ready;	/* in worker->ready while bytes wait in the socket */
-	enum sock_phase phase;
-	struct worker *w;
-	ev_io io;
-	msec since;		/* last frame; or when the phase began */
-	struct bytes in, out;
-	size_t sent;		/* of out */
-	struct arrivals arrivals;
-	uint64_t read_turn;	/* of worker->turns, when it was last read from */
-	bool ending;		/* nothing more will be said after <out> */
-	bool losing;		/* of the frame in <in> only the head is kept; */
-	size_t skip;		/* so many bytes of it are still to come */
-	union sockaddr_any peer;
-	struct serve serve;
-};
+#define SOCK_IN_FIRST	(16384u + SPOP_LENGTH_BYTES)	/* an input buffer; long frames ask for more */
+#define SOCK_OUT_BYTES	(16384u + SERVE_OUT_MIN)	/* an output buffer */
 
-/* sock.c */
-void sock_set_phase(struct sock *s, enum sock_phase phase);
-void sock_watch(struct sock *s, int events);
-void sock_read(struct sock *s);			/* may free <s> */
-void sock_keep_spares(struct worker *w, struct sock *s);	/* may free <s> */
+/* Give <w> the spare buffers it lacks. False: no memory, or not in the budget. */
+bool sock_spares(struct worker *w);
 
-/* sock_answer.c */
-void sock_answer(struct sock *s);		/* may free <s> */
-void sock_write(struct sock *s);		/* may free <s> */
-/* One send() of all there is. 0: all sent; 1: the peer must read first; -1: <s> is freed. */
-int sock_flush(struct sock *s);
-void sock_say_goodbye(struct sock *s, int status);	/* an AGENT-DISCONNECT after what <out> holds */
+/* Take over <fd>, or close it when there are too many. */
+void sock_open(struct worker *w, int fd, const union sockaddr_any *peer);
 
-/* sock_end.c */
-void sock_free(struct sock *s, uint64_t *reason);	/* <reason>: a counter, or NULL */
-void sock_no_memory(struct sock *s);		/* frees <s> */
-void sock_linger(struct sock *s);		/* everything is sent: wait for the peer to see it */
-bool sock_linger_read(struct sock *s);		/* throw away what comes; true: more may come */
+/* Read from the sockets that are ready, one after the other, and answer: for about a millisecond. What
+ * is left comes in the next turn of the loop, which does not wait then. */
+void sock_turn(struct worker *w);
 
-/* sock_log.c */
-bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,
-		    const char *msg);
-void sock_log_losing(struct sock *s, size_t bytes);
-/* <first>: what its last bytes began with; before a HELLO they tell the protocol. */
-void sock_log_closing(struct sock *s, const struct spop_rd *first);
-void sock_log_late(struct sock *s);
-void sock_log_full(struct worker *w, uint32_t max);
+/* End what is too old; called once in a while. Looks at no connection that is young. */
+void sock_sweep(struct worker *w, msec now);
+
+/* The worker drains: every connection ends as soon as nothing is half-way on it. */
+void sock_drain_all(struct worker *w);
+
+/* Close what is left, at once. */
+void sock_close_all(struct worker *w);
+
+/* Connections that still have something to say (SOCK_LINGER ones have not). */
+bool sock_any(const struct worker *w);
 
 #endif

@@ -1,6 +1,6 @@
 /* Lines of the log about one SPOP connection. */
-#include "agent/loop/sock_in.h"
-#include "agent/loop/stray.h"
+#include "agent/loop/sock_conn_in.h"
+#include "agent/loop/wrong_protocol_in.h"
 
 bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,
 		    const char *msg)
@@ -51,7 +51,7 @@ void sock_log_closing(struct sock *s, const struct spop_rd *first)
 	struct log_line ln;
 
 	if (!ev->by_peer && s->phase == SOCK_HELLO &&
-	    stray_note(s->w->agent, STRAY_SPOP, first->p, first->left, &s->peer))
+	    wrong_protocol_note(s->w->agent, PORT_SPOP, first->p, first->left, &s->peer))
 		return;
 	if (!ev->by_peer && ev->status == SPOP_STATUS_BAD_FRAME_SIZE) {
 		log_frame_size(s, ev);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/text.h"
+#include "agent/loop/text_in.h"
 
 #define TEXT_FIRST	4096
 

@@ -8,7 +8,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/os/newfile.h"
-#include "agent/loop/tokfile.h"
+#include "agent/loop/tokfile_in.h"
 
 struct head {
 	char magic[16];
@@ -58,7 +58,7 @@ static int check_size(const struct stat *st, struct err *e)
 	return 0;
 }
 
-static int fill(int fd, struct pages *pg, struct err *e)
+static int read_image(int fd, struct pages *pg, struct err *e)
 {
 	const struct head now = head_of_now(), *h = pg->p;
 
@@ -95,7 +95,7 @@ struct tok *tokfile_read(int fd, struct tok_image_key key, struct err *e)
 		err_set(e, "no memory");
 		return NULL;
 	}
-	if (fill(fd, pg, e) == 0 &&
+	if (read_image(fd, pg, e) == 0 &&
 	    (t = tok_of_image(span_of((char *)pg->p + sizeof(struct head), pg->n - sizeof(struct head)), key, pages_free, pg,
 			      e)) != NULL)
 		return t;

@@ -7,8 +7,8 @@
 
 #include "agent/base/mem.h"
 #include "agent/os/clock.h"
-#include "agent/loop/count.h"
-#include "agent/loop/sock.h"
+#include "agent/loop/count_in.h"
+#include "agent/loop/sock_in.h"
 
 #define SWEEP_S		0.25
 #define CROWDED_BY	2	/* connections more than the least busy thread */
@@ -35,12 +35,12 @@ static enum serve_wait env_wait(void *arg, usec now, msec asked)
 
 /* ---- accepting ---------------------------------------------------------------------------------- */
 
-static void take(void *arg, int fd, const union sockaddr_any *peer)
+static void worker_accept(void *arg, int fd, const union sockaddr_any *peer)
 {
 	sock_open(arg, fd, peer);
 }
 
-static bool crowded(void *arg)
+static bool has_more_than_others(void *arg)
 {
 	const struct worker *w = arg;
 	uint64_t mine = count_read(&w->socks_count.open);
@@ -62,8 +62,8 @@ static void accept_start(struct worker *w)
 		a = &w->acceptor[i];
 		a->log = &w->agent->log;
 		a->name = "spop";
-		a->take = take;
-		a->crowded = crowded;
+		a->accepted = worker_accept;
+		a->crowded = has_more_than_others;
 		a->arg = w;
 		a->errors = &w->socks_count.accept_errors;
 		acceptor_start(a, w->loop, &ls->l[i]);
@@ -184,12 +184,12 @@ static void *worker_main(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------------ */
 
-static bool take_fragments(void *arg, size_t n)
+static bool grant_fragments(void *arg, size_t n)
 {
 	return budget_take(arg, BUDGET_LARGE, n);
 }
 
-static void give_fragments(void *arg, size_t n)
+static void release_fragments(void *arg, size_t n)
 {
 	budget_give(arg, n);
 }
@@ -220,7 +220,7 @@ static void on_nothing(struct ev_loop *loop, ev_timer *t, int revents)
 /* libev gets its lists longer as they are needed, and where there is no memory it waits (loop.c), with
  * all that this thread serves. So one turn with much in it comes before all others: whoever only goes
  * on with the connections it has then asks for nothing more. */
-static void prime(struct ev_loop *loop)
+static void prime_loop(struct ev_loop *loop)
 {
 	ev_timer due[PRIMED_TIMERS], fed[PRIMED_EVENTS];
 	unsigned i;
@@ -251,7 +251,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 		list_init(&w->socks[phase]);
 	list_init(&w->ready);
 	w->pass_start = clock_usec();
-	w->fragments = (struct spop_memory){ take_fragments, give_fragments, &a->budget };
+	w->fragments = (struct spop_memory){ grant_fragments, release_fragments, &a->budget };
 	w->env.route = a->route;
 	w->env.count = &w->count;
 	w->env.clock = env_clock;
@@ -265,7 +265,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	if ((w->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL || !process_fd_left())
 		goto fail;
 	watchers_start(w);
-	prime(w->loop);
+	prime_loop(w->loop);
 	return w;
 fail:
 	err_set(e, "no memory or descriptors for thread spop-%u", number);
@@ -302,8 +302,8 @@ void worker_free(struct worker *w)
 {
 	if (w == NULL)
 		return;
-	bytes_fini(&w->spare_in, &w->agent->budget);
-	bytes_fini(&w->spare_out, &w->agent->budget);
+	conn_buf_fini(&w->spare_in, &w->agent->budget);
+	conn_buf_fini(&w->spare_out, &w->agent->budget);
 	if (w->loop != NULL)
 		ev_loop_destroy(w->loop);
 	route_scratch_free(w->env.scratch);

@@ -237,7 +237,7 @@ static void remember_name(struct listener *l, const char *text)
 	}
 }
 
-static int fail(struct listener *l, const char *text, struct err *e)
+static int listen_failed(struct listener *l, const char *text, struct err *e)
 {
 	err_set(e, "cannot listen on %s: %s", text, strerror(errno));
 	if (l->fd >= 0)
@@ -252,15 +252,15 @@ static int open_socket(struct listener *l, const char *text, int type, uint32_t 
 
 	l->fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
-		return fail(l, text, e);
+		return listen_failed(l, text, e);
 	/* not for datagrams: there it would let a second agent take half of the first one's */
 	if (family != AF_UNIX && type == SOCK_STREAM)
 		setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind_with_mode(l->fd, &l->addr, mode) != 0)
-		return fail(l, text, e);
+		return listen_failed(l, text, e);
 	remember_name(l, text);
 	if (type == SOCK_STREAM && listen(l->fd, SOMAXCONN) != 0) {
-		fail(l, text, e);
+		listen_failed(l, text, e);
 		if (family == AF_UNIX)
 			unlink(l->addr.a.un.sun_path);
 		return -1;

@@ -8,7 +8,7 @@
 #define PATH_MAX_CHARS	1024
 #define REMEDY		"make index.max_bytes smaller"
 
-static double mib(uint64_t bytes)
+static double to_mib(uint64_t bytes)
 {
 	return (double)bytes / (1 << 20);
 }
@@ -43,7 +43,7 @@ static int groups_enough(const char *top, char *group, const char *file, uint64_
 		if (limit < bytes)
 			return err_set(e, "index.max_bytes: %.0f MiB cannot be had: the control group's limit is "
 				       "%.0f MiB (%.120s); " REMEDY ", or raise that limit (systemd: MemoryMax=)",
-				       mib(bytes), mib(limit), path);
+				       to_mib(bytes), to_mib(limit), path);
 		if ((slash = strrchr(group, '/')) == NULL)
 			return 0;
 		*slash = '\0';
@@ -100,7 +100,7 @@ static int machine_enough(const char *root, uint64_t bytes, struct err *e)
 	if (left == 0 || left * 1024 >= bytes)
 		return 0;
 	return err_set(e, "index.max_bytes: %.0f MiB cannot be had: the machine has %.0f MiB left; " REMEDY,
-		       mib(bytes), mib(left * 1024));
+		       to_mib(bytes), to_mib(left * 1024));
 }
 
 int memory_enough_at(const char *root, uint64_t bytes, struct err *e)

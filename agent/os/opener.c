@@ -30,7 +30,7 @@ int opener_start(struct opener *o, const struct opener_files *f)
 }
 
 /* One reply. <*fd> is -1 when none came with it. */
-static int take_reply(int from, struct reply *r, int *fd)
+static int receive_reply(int from, struct reply *r, int *fd)
 {
 	struct iovec iov = { r, sizeof(*r) };
 	union control c;
@@ -54,9 +54,9 @@ static int take_reply(int from, struct reply *r, int *fd)
 	return -ESRCH;
 }
 
-/* A reply to a question that was given up may still come; it is skipped. <*fd>: as in take_reply().
+/* A reply to a question that was given up may still come; it is skipped. <*fd>: as in receive_reply().
  */
-static int talk(struct opener *o, struct question *q, size_t n, int *fd)
+static int exchange(struct opener *o, struct question *q, size_t n, int *fd)
 {
 	struct reply r;
 	int rc;
@@ -66,7 +66,7 @@ static int talk(struct opener *o, struct question *q, size_t n, int *fd)
 	if (o->fd < 0 || send(o->fd, q, n, MSG_NOSIGNAL) != (ssize_t)n)
 		return -ESRCH;
 	for (;;) {
-		if ((rc = take_reply(o->fd, &r, fd)) != 0)
+		if ((rc = receive_reply(o->fd, &r, fd)) != 0)
 			return rc;
 		if (r.asked == q->asked)
 			return -r.error;
@@ -75,7 +75,7 @@ static int talk(struct opener *o, struct question *q, size_t n, int *fd)
 	}
 }
 
-static int ask(struct opener *o, struct question *q, const char *path, int *fd)
+static int send_question(struct opener *o, struct question *q, const char *path, int *fd)
 {
 	size_t n = strlen(path);
 	int rc;
@@ -84,7 +84,7 @@ static int ask(struct opener *o, struct question *q, const char *path, int *fd)
 		return -ENAMETOOLONG;
 	memcpy(q->path, path, n);
 	pthread_mutex_lock(&o->lock);
-	rc = talk(o, q, QUESTION_HEAD + n, fd);
+	rc = exchange(o, q, QUESTION_HEAD + n, fd);
 	pthread_mutex_unlock(&o->lock);
 	return rc;
 }
@@ -93,7 +93,7 @@ static int ask(struct opener *o, struct question *q, const char *path, int *fd)
 static int ask_fd(struct opener *o, enum opener_what what, const char *path)
 {
 	struct question q = { .what = what };
-	int fd, rc = ask(o, &q, path, &fd);
+	int fd, rc = send_question(o, &q, path, &fd);
 
 	if (fd >= 0)
 		return fd;
@@ -102,7 +102,7 @@ static int ask_fd(struct opener *o, enum opener_what what, const char *path)
 
 static int ask_done(struct opener *o, struct question q, const char *path)
 {
-	int fd, rc = ask(o, &q, path, &fd);
+	int fd, rc = send_question(o, &q, path, &fd);
 
 	if (fd >= 0)
 		close(fd);

@@ -66,7 +66,7 @@ static int open_model(const char *models_dir, const char *path)
 	return rc;
 }
 
-static int snapshot(const struct child *c, uint32_t what)
+static int handle_snapshot(const struct child *c, uint32_t what)
 {
 	const struct opener_files *f = c->f;
 	int rc;
@@ -123,7 +123,7 @@ static int answer_one(const struct child *c, const struct question *q, size_t n)
 	case OPENER_SNAPSHOT_NEW:
 	case OPENER_SNAPSHOT_KEEP:
 	case OPENER_SNAPSHOT_DROP:
-		return snapshot(c, q->what);
+		return handle_snapshot(c, q->what);
 	case OPENER_RECORD_NEW:
 		return record_new(c);
 	case OPENER_SOCKET_REMOVE:
@@ -132,7 +132,7 @@ static int answer_one(const struct child *c, const struct question *q, size_t n)
 	return -EINVAL;
 }
 
-static void answer(const struct child *c)
+static void answer_questions(const struct child *c)
 {
 	struct question q;
 	struct reply r;
@@ -157,7 +157,7 @@ static void answer(const struct child *c)
 /* ---- its life -------------------------------------------------------------------------------- */
 
 /* The directory of each socket, for Landlock. */
-static size_t directories(const struct opener_files *f, char (*room)[ADDR_MAX], const char **dir)
+static size_t socket_directories(const struct opener_files *f, char (*room)[ADDR_MAX], const char **dir)
 {
 	for (size_t i = 0; i < f->n_sockets; i++) {
 		char *slash;
@@ -176,7 +176,7 @@ static void enter_sandbox(const struct child *c)
 	char room[OPENER_SOCKETS_MAX][ADDR_MAX];
 	const char *dir[OPENER_SOCKETS_MAX];
 	const int files[SANDBOX_DIRS] = { c->snapshots, c->records };
-	size_t n = directories(c->f, room, dir);
+	size_t n = socket_directories(c->f, room, dir);
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	privileges_drop();
@@ -186,7 +186,7 @@ static void enter_sandbox(const struct child *c)
 }
 
 /* The signal of the parent's death is forgotten when the user changes, so it comes after that. */
-static void become(const struct identity *as)
+static void become_user(const struct identity *as)
 {
 	struct err e;
 
@@ -207,7 +207,7 @@ _Noreturn void opener_child(int from, const struct opener_files *f)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	prctl(PR_SET_NAME, "kvroute-opener");
-	become(f->as);
+	become_user(f->as);
 	if (from > 3)
 		close_range(3, (unsigned)from - 1, 0);
 	close_range((unsigned)from + 1, ~0u, 0);
@@ -217,6 +217,6 @@ _Noreturn void opener_child(int from, const struct opener_files *f)
 		c.records = open(f->record_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (SANDBOX_CAN)
 		enter_sandbox(&c);
-	answer(&c);
+	answer_questions(&c);
 	_exit(0);
 }

@@ -52,7 +52,7 @@ static bool next_part(struct walk *w)
 }
 
 /* <link> is open; its text comes before the rest. */
-static int put_link(struct walk *w, int link)
+static int follow_link(struct walk *w, int link)
 {
 	char text[SAFE_PATH_MAX + 1];
 	ssize_t n = readlinkat(link, "", text, sizeof(text));
@@ -74,7 +74,7 @@ static int put_link(struct walk *w, int link)
 	return 0;
 }
 
-static int go_back(struct walk *w)
+static int walk_up(struct walk *w)
 {
 	if (w->depth == 0)
 		return -EXDEV;
@@ -83,7 +83,7 @@ static int go_back(struct walk *w)
 }
 
 /* <fd> is a directory, and taken in any case. */
-static int go_into(struct walk *w, int fd)
+static int walk_down(struct walk *w, int fd)
 {
 	if (w->depth + 1 == SAFE_PATH_DEPTH_MAX) {
 		close(fd);
@@ -113,7 +113,7 @@ static int open_file(struct walk *w, const struct stat *seen, int *out)
 }
 
 /* One part: 0 go on, 1 a file is open, below -errno. */
-static int step(struct walk *w, int *out)
+static int walk_step(struct walk *w, int *out)
 {
 	struct stat st;
 	int fd, rc;
@@ -121,16 +121,16 @@ static int step(struct walk *w, int *out)
 	if (strcmp(w->part, ".") == 0)
 		return 0;
 	if (strcmp(w->part, "..") == 0)
-		return go_back(w);
+		return walk_up(w);
 	fd = openat(w->fd[w->depth], w->part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) != 0)
 		rc = -errno;
 	else if (S_ISDIR(st.st_mode))
-		return go_into(w, fd);
+		return walk_down(w, fd);
 	else if (S_ISLNK(st.st_mode))
-		rc = put_link(w, fd);
+		rc = follow_link(w, fd);
 	else
 		rc = S_ISREG(st.st_mode) ? open_file(w, &st, out) : -EBADFD;
 	close(fd);
@@ -143,7 +143,7 @@ int safe_path_open(int dir, const char *path)
 	int rc = walk_begin(&w, dir, path), fd = -1;
 
 	while (rc == 0)
-		rc = next_part(&w) ? step(&w, &fd) : -EISDIR;
+		rc = next_part(&w) ? walk_step(&w, &fd) : -EISDIR;
 	walk_end(&w);
 	return rc > 0 ? fd : rc;
 }
@@ -165,7 +165,7 @@ int safe_path_parent(int dir, const char *path, const char **name)
 	above[n] = '\0';
 	rc = walk_begin(&w, dir, above);
 	while (rc == 0 && next_part(&w))
-		rc = step(&w, &fd);
+		rc = walk_step(&w, &fd);
 	if (fd >= 0)			/* a file, where a directory should be */
 		close(fd);
 	fd = rc == 0 ? openat(w.fd[w.depth], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;

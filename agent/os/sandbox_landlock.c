@@ -40,7 +40,7 @@ struct port_rule {
 };
 
 /* Everything is refused that the kernel can refuse, but <open>. */
-static int set_up(int abi, uint64_t open, struct ruleset *r)
+static int ruleset_create(int abi, uint64_t open, struct ruleset *r)
 {
 	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
 
@@ -90,14 +90,14 @@ static int allow_ports(int rules, const struct connect_ports *out)
 }
 
 /* A new set of rules, or -1: errno. */
-static int begin(uint64_t open, struct ruleset *r, int *abi)
+static int ruleset_begin(uint64_t open, struct ruleset *r, int *abi)
 {
 	*abi = (int)syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, CREATE_VERSION);
-	return *abi < 1 ? -1 : set_up(*abi, open, r);
+	return *abi < 1 ? -1 : ruleset_create(*abi, open, r);
 }
 
 /* <rc>: of what was added. Closes <rules>. */
-static int end(int rules, int rc)
+static int ruleset_end(int rules, int rc)
 {
 	if (rc == 0)
 		rc = (int)syscall(SYS_landlock_restrict_self, rules, 0u);
@@ -112,9 +112,9 @@ int sandbox_landlock(const struct connect_ports *out, int *abi)
 	struct ruleset r;
 
 	*abi = 0;
-	if ((rules = begin(0, &r, &version)) < 0)
+	if ((rules = ruleset_begin(0, &r, &version)) < 0)
 		return errno;
-	if ((rc = end(rules, r.net != 0 ? allow_ports(rules, out) : 0)) == 0)
+	if ((rc = ruleset_end(rules, r.net != 0 ? allow_ports(rules, out) : 0)) == 0)
 		*abi = version;
 	return rc;
 }
@@ -125,11 +125,11 @@ int sandbox_landlock_opener(const char *const *dir, size_t n, const int files[SA
 	int version, rules, rc;
 	struct ruleset r;
 
-	if ((rules = begin(FS_READ, &r, &version)) < 0)
+	if ((rules = ruleset_begin(FS_READ, &r, &version)) < 0)
 		return errno;
 	rc = allow_files(rules, files[0]) != 0 || allow_files(rules, files[1]) != 0 ? -1 : 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((rc = allow_removal(rules, dir[i])) != 0 && (errno == ENOENT || errno == ENOTDIR))
 			rc = 0;
-	return end(rules, rc);
+	return ruleset_end(rules, rc);
 }

@@ -149,7 +149,7 @@ static int add_own_signals(scmp_filter_ctx ctx)
 
 /* The library has a code of its own for what the kernel said: ask again, with a filter that is none.
  * EFAULT: the kernel would take one. */
-static int reason(int rc)
+static int kernel_error(int rc)
 {
 	if (rc == 0)
 		return 0;
@@ -181,7 +181,7 @@ struct list {
 
 #define LIST(a)		{ a, sizeof(a) / sizeof((a)[0]) }
 
-static int fill(scmp_filter_ctx ctx, const struct list *l, size_t n)
+static int add_lists(scmp_filter_ctx ctx, const struct list *l, size_t n)
 {
 	int rc;
 
@@ -199,7 +199,7 @@ static int fill(scmp_filter_ctx ctx, const struct list *l, size_t n)
 	return 0;
 }
 
-static int load(const struct list *l, size_t n)
+static int load_filter(const struct list *l, size_t n)
 {
 	scmp_filter_ctx ctx;
 	int rc;
@@ -208,10 +208,10 @@ static int load(const struct list *l, size_t n)
 		return ENOTSUP;
 	if (memory_is_short() || (ctx = seccomp_init(SCMP_ACT_TRAP)) == NULL)
 		return ENOMEM;
-	if ((rc = fill(ctx, l, n)) == 0)
+	if ((rc = add_lists(ctx, l, n)) == 0)
 		rc = seccomp_load(ctx);
 	seccomp_release(ctx);
-	return reason(rc);
+	return kernel_error(rc);
 }
 
 /* A second filter, before the first: where connections may be begun, the sockets of datagrams are
@@ -234,7 +234,7 @@ static int keep_unconnected(const int *fd, size_t n)
 	    (rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0)) == 0)
 		rc = seccomp_load(ctx);
 	seccomp_release(ctx);
-	return reason(rc);
+	return kernel_error(rc);
 }
 
 int sandbox_seccomp(const struct sandbox_opts *o)
@@ -247,7 +247,7 @@ int sandbox_seccomp(const struct sandbox_opts *o)
 
 	if (o->out->any && o->n_datagrams > 0 && (rc = keep_unconnected(o->datagrams, o->n_datagrams)) != 0)
 		return rc;
-	return load(l, sizeof(l) / sizeof(l[0]));
+	return load_filter(l, sizeof(l) / sizeof(l[0]));
 }
 
 #define MAKE_RULES(dir)	{ \
@@ -267,5 +267,5 @@ int sandbox_seccomp_opener(int agent, const int files[SANDBOX_DIRS], bool socket
 		{ make_too, files[1] >= 0 ? sizeof(make_too) / sizeof(make_too[0]) : 0 }, { remove, sockets },
 	};
 
-	return load(l, sizeof(l) / sizeof(l[0]));
+	return load_filter(l, sizeof(l) / sizeof(l[0]));
 }

@@ -326,7 +326,7 @@ def who_has_closed_its_half_is_ended():
 PAUSED = "kvroute_spop_paused_total"
 OVERLOAD = 'kvroute_decisions_total{why="overload"}'
 HURRIED = "kvroute_spop_hurried_total"
-FREE, FEW = 4, 16       # agent/loop/overload.h: never hurried, never refused
+FREE, FEW = 4, 16       # agent/loop/overload_in.h: never hurried, never refused
 
 
 def states(a):

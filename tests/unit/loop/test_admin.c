@@ -12,8 +12,8 @@
 #include <ev.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/admin.h"
-#include "agent/loop/decisions_page.h"
+#include "agent/loop/admin_in.h"
+#include "agent/loop/decisions_page_in.h"
 
 /* its bodies are no texts of ours, and what it sends goes to the core */
 #define text	body_text

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/base/json.h"
-#include "agent/loop/decisions_page.h"
+#include "agent/loop/decisions_page_in.h"
 #include "agent/route/internal.h"
 
 /* its bodies are no texts of ours */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/loop/log.h"
+#include "agent/loop/log_in.h"
 
 struct log_out {
 	struct log log;

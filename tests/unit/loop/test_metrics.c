@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/metrics.h"
-#include "agent/loop/worker.h"
+#include "agent/loop/metrics_in.h"
+#include "agent/loop/worker_in.h"
 
 /* ---- the faked core -------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "agent/loop/overload.h"
+#include "agent/loop/overload_in.h"
 
 #define MS		1000
 #define ASKED_MOST	((msec)1 << 50)

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/loop/recfile.h"
+#include "agent/loop/recfile_in.h"
 #include "agent/route/traffic.h"
 
 static char dir[64], path[96], old[96];

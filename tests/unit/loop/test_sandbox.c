@@ -36,8 +36,8 @@
 
 #include "agent/index/arena.h"
 #include "agent/os/clock.h"
-#include "agent/loop/log.h"
-#include "agent/loop/confine.h"
+#include "agent/loop/log_in.h"
+#include "agent/loop/confine_in.h"
 #include "agent/os/process.h"
 #include "agent/os/sandbox.h"
 

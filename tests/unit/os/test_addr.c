@@ -293,5 +293,5 @@ int main(void)
 		cmocka_unit_test(port_taken),
 	};
 
-	return cmocka_run_group_tests_name("loop/addr", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("os addr", tests, NULL, NULL);
 }

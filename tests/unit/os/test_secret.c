@@ -182,5 +182,5 @@ int main(void)
 		cmocka_unit_test(compared),
 	};
 
-	return cmocka_run_group_tests_name("loop secret", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("os secret", tests, NULL, NULL);
 }

@@ -1,0 +1,213 @@
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/os/clock.h"
+#include "agent/loop/metrics_in.h"
+#include "agent/loop/background_in.h"
+
+#define TICK_S	0.1
+
+/* Only keeps the loop from waiting. libev calls it where there was nothing else to do, and under a flood of
+ * log lines that is never. */
+static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
+{
+}
+
+/* A turn of the loop each, behind whatever else there is to do in it. */
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	struct background *s = p->data;
+
+	if (ev_is_active(&s->idle) && !route_work(s->agent->route))
+		ev_idle_stop(loop, &s->idle);
+}
+
+static void log_disagreement(struct background *s)
+{
+	struct route_disagreement d;
+	struct log_line ln;
+
+	if (!route_disagrees(s->agent->route, agent_msec(s->agent), &d) ||
+	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE, "the engine counts other tokens than the agent in this kind of request"))
+		return;
+	log_text(&ln, "model", d.model);
+	log_text(&ln, "kind", d.kind);
+	log_int(&ln, "minutes", (d.for_ms + 59999) / 60000);
+	log_text(&ln, "effect", "requests of this kind, of a tenant whose counts differ, are matched as text; then they are tried again");
+	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's (kvroutectl render, tokenize)");
+	log_end(&ln);
+}
+
+static void log_example(struct log_line *ln, const struct problem_row *row, const struct problem_example *x)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (row->text_key[i][0] != '\0')
+			log_text(ln, row->text_key[i], x->text[i]);
+	}
+	if (row->number_key[0] != '\0')
+		log_int(ln, row->number_key, x->number);
+}
+
+/* Errors of HAProxy's have a remedy each. */
+static const char *remedy_of(const struct problem_event *e)
+{
+	unsigned i = HAPROXY_ERRORS;
+
+	if (e->what == PROBLEM_SPOE_TIMEOUT || e->what == PROBLEM_SPOE_TOO_BIG || e->what == PROBLEM_SPOE_FAILED)
+		i = haproxy_error_index((int)e->example.number);
+	return i < HAPROXY_ERRORS ? haproxy_errors[i].remedy : problem_rows[e->what].remedy;
+}
+
+static void log_problem(struct log *log, const struct problem_event *e)
+{
+	const struct problem_row *row = &problem_rows[e->what];
+	struct log_line ln;
+	char msg[160];
+
+	snprintf(msg, sizeof(msg), "%s%s", e->over ? "over: " : "", row->message);
+	if (!log_begin(&ln, log, e->over ? LOG_INFO : LOG_WARN, LOG_LIFE, msg))
+		return;
+	log_text(&ln, "problem", row->word);
+	log_text(&ln, "pool", e->pool);
+	if (!e->over) {
+		log_example(&ln, row, &e->example);
+		log_int(&ln, "seen", e->bad);
+		log_int(&ln, "of", e->seen);
+		log_text(&ln, "effect", row->effect);
+		log_text(&ln, "remedy", remedy_of(e));
+	}
+	log_end(&ln);
+}
+
+static void log_problems(struct background *s)
+{
+	struct problem_event e;
+
+	while (route_problem_next(s->agent->route, agent_msec(s->agent), &e))
+		log_problem(&s->agent->log, &e);
+}
+
+static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct background *s = t->data;
+
+	if (!s->agent->by_messages) {
+		route_tick(s->agent->route, clock_msec());
+		ev_idle_start(loop, &s->idle);
+	}
+	log_disagreement(s);
+	confine_log_refused(s->agent->refused, &s->refused_told, &s->agent->log, clock_msec());
+	log_problems(s);
+	logrx_tick(&s->logrx);
+	admin_sweep(&s->admin, clock_msec());
+	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
+	mem_wipe_stack();
+}
+
+static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_peers_reload(struct ev_loop *loop, ev_async *e, int revents)
+{
+	struct background *s = e->data;
+	struct poll_peers_opts *o = __atomic_exchange_n(&s->next, NULL, __ATOMIC_ACQ_REL);
+
+	if (o != NULL)
+		poll_peers_apply(&s->peers, o);
+	mem_free(o);
+}
+
+static void render_metrics(void *arg, struct text *t)
+{
+	struct background *s = arg;
+	struct metrics_from from = {
+		.agent = s->agent,
+		.logrx = &s->logrx.count,
+		.admin = &s->admin.count,
+		.stats = &s->peers.stats_count,
+		.engines = &s->peers.engines_count,
+	};
+
+	metrics_write(&from, t);
+}
+
+static void *background_main(void *arg)
+{
+	struct background *s = arg;
+
+	pthread_setname_np(pthread_self(), "background");
+	logrx_start(&s->logrx, s->agent, s->loop);
+	admin_start(&s->admin, s->agent, s->loop);
+	poll_peers_start(&s->peers, s->agent, s->loop);
+	on_peers_reload(s->loop, &s->reload, 0);
+	ev_run(s->loop, 0);
+	logrx_stop(&s->logrx);
+	admin_stop(&s->admin);
+	poll_peers_stop(&s->peers);
+	return NULL;
+}
+
+struct background *background_new(struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	struct background *s = mem_alloc(sizeof(*s));
+
+	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL ||
+	    !process_fd_left() || (s->next = poll_peers_opts_new(o)) == NULL) {
+		err_set(e, "no memory or descriptors for the background thread");
+		background_free(s);
+		return NULL;
+	}
+	s->agent = a;
+	s->admin.render = render_metrics;
+	s->admin.arg = s;
+	ev_async_init(&s->stop, on_stop);
+	ev_async_start(s->loop, &s->stop);
+	ev_async_init(&s->reload, on_peers_reload);
+	s->reload.data = s;
+	ev_async_start(s->loop, &s->reload);
+	ev_timer_init(&s->tick, on_tick, TICK_S, TICK_S);
+	s->tick.data = s;
+	ev_idle_init(&s->idle, on_idle);
+	ev_prepare_init(&s->turn_end, on_turn_end);
+	s->turn_end.data = s;
+	ev_prepare_start(s->loop, &s->turn_end);
+	ev_timer_start(s->loop, &s->tick);
+	return s;
+}
+
+int background_start(struct background *s, struct err *e)
+{
+	int rc = pthread_create(&s->thread, NULL, background_main, s);
+
+	if (rc != 0)
+		return err_set(e, "cannot start the background thread: %s", strerror(rc));
+	s->running = true;
+	return 0;
+}
+
+void background_reload(struct background *s, struct poll_peers_opts *o)
+{
+	mem_free(__atomic_exchange_n(&s->next, o, __ATOMIC_ACQ_REL));
+	ev_async_send(s->loop, &s->reload);
+}
+
+void background_stop(struct background *s)
+{
+	if (s == NULL || !s->running)
+		return;
+	ev_async_send(s->loop, &s->stop);
+	pthread_join(s->thread, NULL);
+	s->running = false;
+}
+
+void background_free(struct background *s)
+{
+	if (s == NULL)
+		return;
+	if (s->loop != NULL)
+		ev_loop_destroy(s->loop);
+	mem_free(s->next);
+	mem_free(s);
+}

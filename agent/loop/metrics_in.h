@@ -1,0 +1,23 @@
+/* metrics_in.h - everything that is counted, as Prometheus text (exposition format 0.0.4).
+ *
+ * Labels come from a bounded set: pools, servers, words of ours, thread numbers. Never a model, a
+ * tenant or anything else of a request. */
+#ifndef KVROUTE_LOOP_METRICS_IN_H
+#define KVROUTE_LOOP_METRICS_IN_H
+
+#include "agent/loop/admin_in.h"
+#include "agent/loop/agent_in.h"
+#include "agent/loop/logrx_in.h"
+#include "agent/loop/poll_peers_in.h"
+#include "agent/loop/text_in.h"
+
+struct metrics_from {
+	struct agent *agent;
+	const struct logrx_counters *logrx;
+	const struct admin_counters *admin;
+	const struct poll_counters *stats, *engines;
+};
+
+void metrics_write(const struct metrics_from *from, struct text *t);
+
+#endif

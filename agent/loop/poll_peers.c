@@ -1,0 +1,371 @@
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/feed/http_answer.h"
+#include "agent/os/clock.h"
+#include "agent/loop/count_in.h"
+#include "agent/loop/poll_peers_in.h"
+#include "agent/loop/engine_url.h"
+
+/* What both kinds have. */
+struct polled_peer {
+	struct list link;
+	struct poll_peers *peers;
+	struct poll_counters *count;
+	struct poll_client client;
+	bool wanted;		/* by the list that is being taken */
+	enum { STATE_UNKNOWN, STATE_GOOD, STATE_BAD } state;	/* as the log has it */
+	usec began;
+	char why[160];		/* the last answer was bad */
+};
+
+struct stats_poll {
+	struct polled_peer poll;
+	char socket[ADDR_MAX];
+	struct hastats rows;
+};
+
+struct engine_poll {
+	struct polled_peer poll;
+	struct engine_opts who;
+	char request[ADDR_MAX + ENGINE_URL_MAX + 128];
+	struct http_answer http;
+	struct metrics text;
+};
+
+_Static_assert(sizeof(struct engine_poll) <= POLL_BYTES && sizeof(struct stats_poll) <= POLL_BYTES,
+	       "loop_budget() counts too little");
+
+static void set_bad_reason(struct polled_peer *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->why, sizeof(p->why), fmt, ap);
+	va_end(ap);
+}
+
+/* Counts, and true when its luck has changed: worth a line in the log. */
+static bool count_end(struct polled_peer *p, const char *error)
+{
+	bool changed = p->state != (error == NULL ? STATE_GOOD : STATE_BAD);
+
+	if (error == NULL) {
+		count_add(&p->count->answered, 1);
+		count_add(&p->count->us, (uint64_t)(clock_usec() - p->began));
+	} else {
+		count_add(error[0] == '\0' ? &p->count->bad : &p->count->unreachable, 1);
+	}
+	p->state = error == NULL ? STATE_GOOD : STATE_BAD;
+	return changed;
+}
+
+static void log_error(struct log_line *ln, const struct polled_peer *p, const char *error)
+{
+	if (error != NULL)
+		log_text(ln, "error", error[0] != '\0' ? error : p->why);
+	log_end(ln);
+}
+
+/* ---- stats sockets ----------------------------------------------------------------------------------- */
+
+static void on_row(void *arg, const struct hastats_row *row)
+{
+	struct stats_poll *s = arg;
+	struct agent *a = s->poll.peers->agent;
+	msec now = agent_msec(a);
+
+	route_observe_server(a->route, span_str(s->socket), row, now, now + poll_client_holds_ms(&s->poll.client));
+}
+
+static void stats_begin(void *arg)
+{
+	struct stats_poll *s = arg;
+
+	s->poll.began = clock_usec();
+	hastats_init(&s->rows, on_row, s);
+}
+
+static enum poll_client_reply stats_feed(void *arg, const char *p, size_t n)
+{
+	struct stats_poll *s = arg;
+	ssize_t rc = hastats_feed(&s->rows, p, n);
+
+	count_add(&s->poll.count->bytes, n);
+	if (rc == 0 && n > 0)
+		return POLL_CLIENT_MORE;
+	count_add(&s->poll.count->items, s->rows.rows);
+	count_add(&s->poll.count->items_bad, s->rows.bad_rows);
+	if (rc > 0)
+		return POLL_CLIENT_CLOSE;	/* as HAProxy does */
+	if (rc == 0)
+		set_bad_reason(&s->poll, "the answer was cut off");
+	else
+		set_bad_reason(&s->poll, "%s%s%s%s", hastats_strerror((int)rc), s->rows.said[0] ? ": " : "", s->rows.said,
+		    s->rows.missing ? s->rows.missing : "");
+	return POLL_CLIENT_BAD;
+}
+
+static void stats_ended(void *arg, const char *error)
+{
+	struct stats_poll *s = arg;
+	struct log_line ln;
+
+	if (!count_end(&s->poll, error) ||
+	    !log_begin(&ln, &s->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
+		       error != NULL ? "a stats socket says nothing" : "a stats socket answers"))
+		return;
+	log_text(&ln, "socket", s->socket);
+	log_error(&ln, &s->poll, error);
+}
+
+/* ---- engines ------------------------------------------------------------------------------------------ */
+
+static void on_body(void *arg, const char *p, size_t n)
+{
+	struct engine_poll *e = arg;
+
+	if (e->http.status == 200)
+		metrics_feed(&e->text, p, n);
+}
+
+static void engine_begin(void *arg)
+{
+	struct engine_poll *e = arg;
+
+	e->poll.began = clock_usec();
+	http_answer_init(&e->http, on_body, e);
+	metrics_init(&e->text);
+}
+
+static enum poll_client_reply engine_report(struct engine_poll *e)
+{
+	struct agent *a = e->poll.peers->agent;
+	struct engine_report r;
+	msec now = agent_msec(a);
+	int rc;
+
+	if (e->http.status != 200) {
+		set_bad_reason(&e->poll, "HTTP status %d", e->http.status);
+		return POLL_CLIENT_BAD;
+	}
+	rc = metrics_end(&e->text, &r);
+	count_add(&e->poll.count->items_bad, e->text.bad_lines);
+	if (rc < 0) {
+		set_bad_reason(&e->poll, "%s", metrics_strerror(rc));
+		return POLL_CLIENT_BAD;
+	}
+	count_add(&e->poll.count->items, 1);
+	route_observe_engine(a->route, span_str(e->who.pool), span_str(e->who.name), &r, now,
+			     now + poll_client_holds_ms(&e->poll.client));
+	return e->http.keep ? POLL_CLIENT_KEEP : POLL_CLIENT_CLOSE;
+}
+
+static enum poll_client_reply engine_feed(void *arg, const char *p, size_t n)
+{
+	struct engine_poll *e = arg;
+	ssize_t rc = n > 0 ? http_answer_feed(&e->http, p, n) : http_answer_eof(&e->http);
+
+	count_add(&e->poll.count->bytes, n);
+	if (rc < 0) {
+		set_bad_reason(&e->poll, "%s", http_answer_strerror((int)rc));
+		return POLL_CLIENT_BAD;
+	}
+	if (rc == 0 && n > 0)
+		return POLL_CLIENT_MORE;
+	if ((size_t)rc < n)
+		e->http.keep = false;	/* more than was asked for */
+	return engine_report(e);
+}
+
+static void engine_ended(void *arg, const char *error)
+{
+	struct engine_poll *e = arg;
+	struct log_line ln;
+
+	if (!count_end(&e->poll, error) ||
+	    !log_begin(&ln, &e->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
+		       error != NULL ? "an engine's metrics cannot be had" : "an engine's metrics are there"))
+		return;
+	log_text(&ln, "pool", e->who.pool);
+	log_text(&ln, "server", e->who.name);
+	log_text(&ln, "metrics", e->who.metrics);
+	log_error(&ln, &e->poll, error);
+}
+
+/* ---- the lists ----------------------------------------------------------------------------------------- */
+
+static void peer_start(struct poll_peers *p, struct polled_peer *one, struct list *in, struct poll_counters *count, msec after)
+{
+	one->peers = p;
+	one->count = count;
+	one->wanted = true;
+	one->client.loop = p->loop;
+	list_append(in, &one->link);
+	count_add(&count->peers, 1);
+	poll_client_start(&one->client, after);
+}
+
+static void peer_free(struct polled_peer *one)
+{
+	poll_client_stop(&one->client);
+	count_add(&one->count->peers, (uint64_t)-1);
+	list_remove(&one->link);
+	mem_free(one);
+}
+
+static void add_stats(struct poll_peers *p, const char *socket, msec after)
+{
+	struct stats_poll *s = mem_alloc(sizeof(*s));
+	struct err e;
+
+	if (s == NULL || addr_parse(socket, &s->poll.client.to, &e) != 0) {
+		mem_free(s);
+		return;
+	}
+	snprintf(s->socket, sizeof(s->socket), "%s", socket);
+	s->poll.client.request = SPAN("show stat -1 4 -1\n");
+	s->poll.client.arg = s;
+	s->poll.client.begin = stats_begin;
+	s->poll.client.feed = stats_feed;
+	s->poll.client.ended = stats_ended;
+	peer_start(p, &s->poll, &p->stats, &p->stats_count, after);
+}
+
+static void add_engine(struct poll_peers *p, const struct engine_opts *who, msec after)
+{
+	struct engine_poll *en = mem_alloc(sizeof(*en));
+	struct engine_url t;
+	struct err e;
+
+	if (en == NULL || engine_url_parse(who->metrics, &t, &e) != 0) {
+		mem_free(en);
+		return;
+	}
+	en->who = *who;
+	snprintf(en->request, sizeof(en->request), "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvroute/" KVROUTE_VERSION
+		 "\r\nAccept: text/plain;version=0.0.4\r\n\r\n", t.path, t.host);
+	en->poll.client.to = t.to;
+	en->poll.client.request = span_str(en->request);
+	en->poll.client.arg = en;
+	en->poll.client.begin = engine_begin;
+	en->poll.client.feed = engine_feed;
+	en->poll.client.ended = engine_ended;
+	peer_start(p, &en->poll, &p->engines, &p->engines_count, after);
+}
+
+#define peer_of(l)	list_entry(l, struct polled_peer, link)
+#define stats_of(l)	((struct stats_poll *)peer_of(l))
+#define engine_of(l)	((struct engine_poll *)peer_of(l))
+
+_Static_assert(offsetof(struct stats_poll, poll) == 0 && offsetof(struct engine_poll, poll) == 0, "casts");
+
+static bool find_stats(struct poll_peers *p, const char *socket)
+{
+	for (struct list *l = p->stats.next; l != &p->stats; l = l->next)
+		if (strcmp(stats_of(l)->socket, socket) == 0)
+			return peer_of(l)->wanted = true;
+	return false;
+}
+
+static bool find_engine(struct poll_peers *p, const struct engine_opts *who)
+{
+	for (struct list *l = p->engines.next; l != &p->engines; l = l->next) {
+		const struct engine_opts *e = &engine_of(l)->who;
+
+		if (strcmp(e->name, who->name) == 0 && strcmp(e->pool, who->pool) == 0 &&
+		    strcmp(e->metrics, who->metrics) == 0)
+			return peer_of(l)->wanted = true;
+	}
+	return false;
+}
+
+/* By another address, maybe. */
+static bool still_polled(const struct poll_peers_opts *o, const struct engine_opts *who)
+{
+	for (size_t i = 0; i < o->n_engines; i++)
+		if (strcmp(o->engines[i].name, who->name) == 0 && strcmp(o->engines[i].pool, who->pool) == 0)
+			return true;
+	return false;
+}
+
+static void forget_others(struct poll_peers *p, const struct poll_peers_opts *o)
+{
+	for (struct list *l = p->engines.next; l != &p->engines; l = l->next) {
+		const struct engine_opts *who = &engine_of(l)->who;
+
+		if (!peer_of(l)->wanted && !still_polled(o, who))
+			route_forget_engine(p->agent->route, span_str(who->pool), span_str(who->name));
+	}
+}
+
+static void none_wanted(struct list *of)
+{
+	for (struct list *l = of->next; l != of; l = l->next)
+		peer_of(l)->wanted = false;
+}
+
+static void apply_to_list(struct list *of, msec interval_ms, msec timeout_ms)
+{
+	struct list *l, *next;
+
+	for (l = of->next; l != of; l = next) {
+		next = l->next;
+		peer_of(l)->client.interval_ms = interval_ms;
+		peer_of(l)->client.timeout_ms = timeout_ms;
+		if (!peer_of(l)->wanted)
+			peer_free(peer_of(l));
+	}
+}
+
+/* Those that are new do not all begin at once. */
+void poll_peers_apply(struct poll_peers *p, const struct poll_peers_opts *o)
+{
+	none_wanted(&p->stats);
+	none_wanted(&p->engines);
+	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
+		if (!find_stats(p, o->stats[i]))
+			add_stats(p, o->stats[i], o->stats_interval_ms * i / LISTEN_MAX);
+	for (size_t i = 0; i < o->n_engines; i++)
+		if (!find_engine(p, &o->engines[i]))
+			add_engine(p, &o->engines[i], o->engine_interval_ms * (msec)i / (msec)o->n_engines);
+	forget_others(p, o);
+	apply_to_list(&p->stats, o->stats_interval_ms, o->stats_timeout_ms);
+	apply_to_list(&p->engines, o->engine_interval_ms, o->engine_timeout_ms);
+}
+
+struct poll_peers_opts *poll_peers_opts_new(const struct loop_opts *o)
+{
+	struct poll_peers_opts *p = mem_alloc(sizeof(*p) + o->n_engines * sizeof(p->engines[0]));
+
+	if (p == NULL)
+		return NULL;
+	memcpy(p->stats, o->stats, sizeof(p->stats));
+	p->stats_interval_ms = o->stats_interval_ms;
+	p->stats_timeout_ms = o->stats_timeout_ms;
+	p->engine_interval_ms = o->engine_interval_ms;
+	p->engine_timeout_ms = o->engine_timeout_ms;
+	p->n_engines = o->n_engines;
+	if (o->n_engines > 0)
+		memcpy(p->engines, o->engines, o->n_engines * sizeof(p->engines[0]));
+	return p;
+}
+
+void poll_peers_start(struct poll_peers *p, struct agent *a, struct ev_loop *loop)
+{
+	p->agent = a;
+	p->loop = loop;
+	list_init(&p->stats);
+	list_init(&p->engines);
+}
+
+void poll_peers_stop(struct poll_peers *p)
+{
+	while (!list_empty(&p->stats))
+		peer_free(peer_of(p->stats.next));
+	while (!list_empty(&p->engines))
+		peer_free(peer_of(p->engines.next));
+}

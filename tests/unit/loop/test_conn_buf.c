@@ -1,0 +1,129 @@
+/* Lent buffers: one spare is kept, the larger; nothing is lost, nothing is kept twice. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "agent/loop/conn_buf_in.h"
+
+static struct budget roomy(void)
+{
+	return (struct budget){ .max = 1 << 20 };
+}
+
+static void lent_and_returned(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 }, b = { 0 };
+	struct budget all = roomy();
+	uint8_t *p;
+
+	assert_true(conn_buf_borrow(&a, &spare, 100, &all));
+	assert_int_equal(a.cap, 100);
+	assert_int_equal(a.n, 0);
+	p = a.p;
+	conn_buf_wrote(&a, 7);
+	assert_true(conn_buf_borrow(&a, &spare, 100, &all));	/* has one: stays as it is */
+	assert_ptr_equal(a.p, p);
+	assert_int_equal(a.n, 7);
+	conn_buf_return(&a, &spare, &all);
+	assert_null(a.p);
+	assert_ptr_equal(spare.p, p);
+	assert_true(conn_buf_borrow(&b, &spare, 50, &all));	/* the spare one, empty */
+	assert_ptr_equal(b.p, p);
+	assert_int_equal(b.n, 0);
+	assert_null(spare.p);
+	assert_int_equal(all.used, 100);
+	conn_buf_return(&b, &spare, &all);
+	conn_buf_return(&b, &spare, &all);			/* nothing to give back: no harm */
+	assert_ptr_equal(spare.p, p);
+	conn_buf_fini(&spare, &all);
+	assert_int_equal(all.used, 0);
+}
+
+static void larger_is_kept(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 }, b = { 0 };
+	struct budget all = roomy();
+
+	assert_true(conn_buf_borrow(&a, &spare, 100, &all));
+	assert_true(conn_buf_borrow(&b, &spare, 100, &all));
+	memcpy(b.p, "start", 5);
+	conn_buf_wrote(&b, 5);
+	assert_true(conn_buf_exchange(&b, 5000, BUDGET_LARGE, &all));
+	assert_int_equal(all.used, 5100);
+	assert_int_equal(b.n, 5);
+	assert_memory_equal(b.p, "start", 5);
+	conn_buf_return(&a, &spare, &all);
+	assert_int_equal(spare.cap, 100);
+	conn_buf_return(&b, &spare, &all);
+	assert_int_equal(spare.cap, 5000);
+	assert_int_equal(all.used, 5000);
+	assert_true(conn_buf_borrow(&a, &spare, 100, &all));
+	assert_true(conn_buf_borrow(&b, &spare, 100, &all));
+	conn_buf_return(&a, &spare, &all);
+	conn_buf_return(&b, &spare, &all);
+	assert_int_equal(spare.cap, 5000);
+	conn_buf_fini(&spare, &all);
+	conn_buf_fini(&spare, &all);
+	assert_int_equal(all.used, 0);
+}
+
+static void wiped_when_returned(void **state)
+{
+	static const uint8_t zero[300];
+	struct conn_buf spare = { 0 }, a = { 0 };
+	struct budget all = roomy();
+
+	assert_true(conn_buf_borrow(&a, &spare, 300, &all));
+	memset(a.p, 0, 300);
+	memset(a.p, 'x', 200);
+	conn_buf_wrote(&a, 200);
+	conn_buf_drop(&a, 150);
+	assert_int_equal(a.n, 50);
+	assert_int_equal(a.p[0], 'x');
+	conn_buf_drop(&a, 0);
+	conn_buf_wrote(&a, 10);		/* below the top: that stays where it was */
+	conn_buf_return(&a, &spare, &all);
+	assert_memory_equal(spare.p, zero, 300);
+	conn_buf_fini(&spare, &all);
+}
+
+static void budget_holds(void **state)
+{
+	struct budget all = { .max = 1000 };
+	struct conn_buf none = { 0 }, a = { 0 }, b = { 0 };
+
+	assert_true(conn_buf_borrow(&a, &none, 500, &all));
+	assert_false(conn_buf_borrow(&b, &none, 501, &all));
+	assert_null(b.p);
+	assert_true(conn_buf_borrow(&b, &none, 100, &all));
+	memcpy(b.p, "kept", 4);
+	conn_buf_wrote(&b, 4);
+	assert_false(conn_buf_exchange(&b, 151, BUDGET_LARGE, &all));	/* above three quarters */
+	assert_memory_equal(b.p, "kept", 4);
+	assert_int_equal(b.n, 4);
+	assert_int_equal(all.used, 600);
+	assert_true(conn_buf_exchange(&b, 150, BUDGET_LARGE, &all));
+	assert_int_equal(all.used, 650);
+	assert_int_equal(all.refused_first, 1);
+	assert_int_equal(all.refused_large, 1);
+	budget_set(&all, 100);			/* what is above it stays */
+	assert_false(budget_take(&all, BUDGET_FIRST, 1));
+	conn_buf_fini(&a, &all);
+	conn_buf_fini(&b, &all);
+	assert_int_equal(all.used, 0);
+	assert_true(budget_take(&all, BUDGET_FIRST, 100));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lent_and_returned),
+		cmocka_unit_test(larger_is_kept),
+		cmocka_unit_test(wiped_when_returned),
+		cmocka_unit_test(budget_holds),
+	};
+
+	return cmocka_run_group_tests_name("loop conn_buf", tests, NULL, NULL);
+}
