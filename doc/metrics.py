@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""metrics.py [--check] - write the list of metrics in doc/kvroute.8 from the tables that /metrics is written from.
+"""metrics.py [--check] - write the list of metrics in doc/kvroute.8 from the tables that /metrics
+is written from.
 
-The list stands between the two lines that name this program there. --check changes nothing, and ends with 1 when the
-page has another list than the source.
+The list stands between the two lines that name this program there. --check changes nothing, and
+ends with 1 when the page has another list than the source.
 """
 import glob
 import os
@@ -37,15 +38,22 @@ def families():
         if "TYPE kvroute_" not in c and "metrics.h" not in c:
             continue
         items = [(m.start(), "row", m) for m in re.finditer(
-            r'\{ "(\w+)", "((?:[^"\\]|\\.)*)", (COUNTER|GAUGE), \w+\([^"]*?\),\s*(?:%s|NULL) \}' % TEXT, c)]
-        items += [(m.start(), "column", m) for m in re.finditer(r'\{ "(\w+)", (COUNTER|GAUGE),\s+(?:offsetof\([^)]*\),\s*)?%s\}' % TEXT, c)]
-        items += [(m.start(), "call", m) for m in re.finditer(r'\b(?:one|family)\(\w+, "(\w+)", (COUNTER|GAUGE|HISTOGRAM),\s*%s[,)]' % TEXT, c)]
+            r'\{ "(\w+)", "((?:[^"\\]|\\.)*)", (COUNTER|GAUGE), \w+\([^"]*?\),\s*(?:%s|NULL) \}'
+            % TEXT, c)]
+        items += [(m.start(), "column", m)
+                  for m in re.finditer(r'\{ "(\w+)", '
+                                       r'(COUNTER|GAUGE),\s+(?:offsetof\([^)]*\),\s*)?%s\}' % TEXT,
+                                       c)]
+        items += [(m.start(), "call", m)
+                  for m in re.finditer(r'\b(?:one|family)\(\w+, "(\w+)", '
+                                       r'(COUNTER|GAUGE|HISTOGRAM),\s*%s[,)]' % TEXT, c)]
         for _, what, m in sorted(items, key=lambda i: i[0]):
             if what == "row":
                 if m[4]:
                     add(m[1], m[3], unquote(m[4]), m[2])
                 else:
-                    found[m[1]][1] += [w for w in re.findall(r'(\w+)=', m[2]) if w not in found[m[1]][1]]
+                    found[m[1]][1] += [w for w in re.findall(r'(\w+)=', m[2])
+                                       if w not in found[m[1]][1]]
             else:
                 add(m[1], m[2], unquote(m[3]))
     return found
@@ -72,7 +80,8 @@ def main():
     made = before + BEGIN + listing() + END + after
     if sys.argv[1:] == ["--check"]:
         if made != page:
-            print("doc/kvroute.8 has another list of metrics than the source: run doc/metrics.py", file=sys.stderr)
+            print("doc/kvroute.8 has another list of metrics than the source: run doc/metrics.py",
+                  file=sys.stderr)
         return made != page
     with open(PAGE, "w") as f:
         f.write(made)

@@ -1,9 +1,11 @@
-/* hostile.h - bodies that cost as much as they can: what `make bench-hostile` times and tests/unit/route/test_hostile.c counts.
+/* hostile.h - bodies that cost as much as they can: what `make bench-hostile` times and
+ * tests/unit/route/test_hostile.c counts.
  *
  *   texts    what a tokenizer finds hard: pieces no cache has, pieces without an end, scripts in turns, nearly tokens
  *   shapes   what a scanner, a reader of JSON or a template finds hard: many messages, tools, parts, keys, levels, escapes
  *
- * A text is the prompt of a completion, or the content of one message; a shape is a whole body. All of a kind, a size and a seed. */
+ * A text is the prompt of a completion, or the content of one message; a shape is a whole body. All
+ * of a kind, a size and a seed. */
 #ifndef TESTS_HOSTILE_H
 #define TESTS_HOSTILE_H
 
@@ -18,9 +20,34 @@
 #define HOSTILE_ROOM	65536u		/* behind the size that is asked for */
 
 static const char *const hostile_texts[] = {
-	"english", "words", "long-words", "short-words", "camel", "one-letter", "two-letters", "spaces", "lines", "digits", "hex", "base64",
-	"punctuation", "scripts", "ideographs", "kana", "jamo", "emoji", "marks", "rare", "near-merges", "special", "bomb", "english-cut",
-	"controls", "tail", "code", "chinese",
+	"english",
+	"words",
+	"long-words",
+	"short-words",
+	"camel",
+	"one-letter",
+	"two-letters",
+	"spaces",
+	"lines",
+	"digits",
+	"hex",
+	"base64",
+	"punctuation",
+	"scripts",
+	"ideographs",
+	"kana",
+	"jamo",
+	"emoji",
+	"marks",
+	"rare",
+	"near-merges",
+	"special",
+	"bomb",
+	"english-cut",
+	"controls",
+	"tail",
+	"code",
+	"chinese",
 };
 /* What people send: its ids must not be lost. */
 static inline bool hostile_is_benign(const char *kind)
@@ -31,9 +58,30 @@ static inline bool hostile_is_benign(const char *kind)
 #define HOSTILE_TEXTS	(sizeof(hostile_texts) / sizeof(*hostile_texts))
 
 static const char *const hostile_shapes[] = {
-	"messages", "tools", "deep-tool", "wide-tool", "calls", "call-values", "parts", "escapes", "keys", "values", "levels", "again",
-	"prompts", "arguments", "think", "empty-dicts", "blanks", "cut-messages", "long-key", "numbers",
-	"tags", "spaced", "quotes", "tool-controls",
+	"messages",
+	"tools",
+	"deep-tool",
+	"wide-tool",
+	"calls",
+	"call-values",
+	"parts",
+	"escapes",
+	"keys",
+	"values",
+	"levels",
+	"again",
+	"prompts",
+	"arguments",
+	"think",
+	"empty-dicts",
+	"blanks",
+	"cut-messages",
+	"long-key",
+	"numbers",
+	"tags",
+	"spaced",
+	"quotes",
+	"tool-controls",
 };
 #define HOSTILE_SHAPES	(sizeof(hostile_shapes) / sizeof(*hostile_shapes))
 
@@ -89,8 +137,38 @@ static inline void hostile_pick(struct hostile *h, const char *from)
 static inline void hostile_english(struct hostile *h)
 {
 	static const char *const words[] = {
-		"the", "request", "of", "a", "server", "and", "to", "that", "pages", "which", "holds", "longest", "part", "prompt", "in", "its",
-		"cache", "when", "it", "is", "sent", "by", "people", "house", "river", "morning", "would", "have", "been", "other", "only", "time",
+		"the",
+		"request",
+		"of",
+		"a",
+		"server",
+		"and",
+		"to",
+		"that",
+		"pages",
+		"which",
+		"holds",
+		"longest",
+		"part",
+		"prompt",
+		"in",
+		"its",
+		"cache",
+		"when",
+		"it",
+		"is",
+		"sent",
+		"by",
+		"people",
+		"house",
+		"river",
+		"morning",
+		"would",
+		"have",
+		"been",
+		"other",
+		"only",
+		"time",
 	};
 
 	hostile_say(h, "%s%s", words[rng_below(&h->rng, 32)], rng_below(&h->rng, 12) == 0 ? ". " : " ");
@@ -99,14 +177,35 @@ static inline void hostile_english(struct hostile *h)
 static inline void hostile_code(struct hostile *h)
 {
 	static const char *const names[] = {
-		"request", "n_bytes", "self", "index", "value", "get_name", "res", "i", "buffer", "parse_header", "MAX_SIZE", "node", "err", "data",
+		"request",
+		"n_bytes",
+		"self",
+		"index",
+		"value",
+		"get_name",
+		"res",
+		"i",
+		"buffer",
+		"parse_header",
+		"MAX_SIZE",
+		"node",
+		"err",
+		"data",
 	};
 	static const char *const lines[] = {
-		"    %s = %s(%s, %u)\\n", "    if %s is None or %s > %s[%u]:\\n", "        return %s.%s(%s)  # %u\\n", "def %s(%s, %s=%u):\\n",
-		"for (%s = 0; %s < %s; %s++) {\\n", "\\t%s->%s = &%s[%u];\\n", "}\\n\\nstatic int %s(struct %s *%s)\\n{\\n", "    %s['%s'] += %s * 0.%u\\n",
-		"import %s.%s as %s\\n", "    assert %s == '%s/%s.c:%u'\\n",
+		"    %s = %s(%s, %u)\\n",
+		"    if %s is None or %s > %s[%u]:\\n",
+		"        return %s.%s(%s)  # %u\\n",
+		"def %s(%s, %s=%u):\\n",
+		"for (%s = 0; %s < %s; %s++) {\\n",
+		"\\t%s->%s = &%s[%u];\\n",
+		"}\\n\\nstatic int %s(struct %s *%s)\\n{\\n",
+		"    %s['%s'] += %s * 0.%u\\n",
+		"import %s.%s as %s\\n",
+		"    assert %s == '%s/%s.c:%u'\\n",
 	};
-	const char *a = names[rng_below(&h->rng, 14)], *b = names[rng_below(&h->rng, 14)], *c = names[rng_below(&h->rng, 14)];
+	const char *a = names[rng_below(&h->rng, 14)], *b = names[rng_below(&h->rng, 14)],
+		   *c = names[rng_below(&h->rng, 14)];
 	uint32_t line = rng_below(&h->rng, 10), number = rng_below(&h->rng, 300);
 
 #pragma GCC diagnostic push
@@ -135,7 +234,8 @@ static inline void hostile_chinese(struct hostile *h)
 /* What tokens begin with, again and again, and then not. */
 static inline void hostile_near(struct hostile *h)
 {
-	static const char *const starts[] = { "internationa", "administrat", "characte", "understandin", "respons", "differen", "XXXXXXX", "======" };
+	static const char *const starts[] = { "internationa", "administrat", "characte",
+		"understandin", "respons", "differen", "XXXXXXX", "======" };
 
 	hostile_say(h, "%s", starts[rng_below(&h->rng, 8)]);
 	hostile_word(h, 1, 2);
@@ -144,7 +244,8 @@ static inline void hostile_near(struct hostile *h)
 /* One more unit of text <kind>, without what JSON escapes. */
 static inline void hostile_unit(struct hostile *h, const char *kind)
 {
-	static const char *const scripts[] = { "a", "\xd0\xb6", "\xe4\xb8\xad", "\xce\xb2", "\xd7\x90", "\xe0\xa4\x95", "1", "-", "\xed\x95\x9c" };
+	static const char *const scripts[] = { "a", "\xd0\xb6", "\xe4\xb8\xad", "\xce\xb2",
+		"\xd7\x90", "\xe0\xa4\x95", "1", "-", "\xed\x95\x9c" };
 #define IS(name) (strcmp(kind, name) == 0)
 	if (IS("english") || IS("english-cut")) {
 		hostile_english(h);
@@ -192,7 +293,9 @@ static inline void hostile_unit(struct hostile *h, const char *kind)
 	} else if (IS("marks")) {
 		hostile_put(h, rng_below(&h->rng, 60) == 0 ? 'a' : hostile_of(h, 0x300, 0x36f));
 	} else if (IS("rare")) {
-		hostile_put(h, rng_below(&h->rng, 2) ? hostile_of(h, 0x10000, 0x1fff0) : hostile_of(h, 0xa000, 0xd7ff));
+		hostile_put(h,
+		    rng_below(&h->rng, 2) ? hostile_of(h, 0x10000, 0x1fff0)
+					  : hostile_of(h, 0xa000, 0xd7ff));
 	} else if (IS("near-merges")) {
 		hostile_near(h);
 	} else if (IS("special")) {
@@ -238,7 +341,9 @@ static inline void hostile_tools(struct hostile *h, const char *kind)
 
 	hostile_say(h, "{\"tools\":[");
 	if (wide)
-		hostile_say(h, "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":{");
+		hostile_say(h,
+		    "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
+		    "\"parameters\":{\"type\":\"object\",\"properties\":{");
 	for (; hostile_more(h); i++) {
 		hostile_say(h, "%s", i > 0 ? "," : "");
 		if (wide) {
@@ -256,10 +361,16 @@ static inline void hostile_message(struct hostile *h, const char *kind, unsigned
 {
 #define IS(name) (strcmp(kind, name) == 0)
 	if (IS("calls"))
-		hostile_say(h, ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c%08u\",\"type\":\"function\",\"function\":"
-			    "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":%u}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c%08u\",\"content\":\"y\"}", i, i, i);
+		hostile_say(h,
+		    ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c%08u\","
+		    "\"type\":\"function\",\"function\":"
+		    "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":%u}\"}}]},{\"role\":\"tool\","
+		    "\"tool_call_id\":\"c%08u\",\"content\":\"y\"}",
+		    i, i, i);
 	else if (IS("think"))
-		hostile_say(h, ",{\"role\":\"assistant\",\"content\":\"<think>a</think>a</think>a</think>b\"},{\"role\":\"user\",\"content\":\"y\"}");
+		hostile_say(h,
+		    ",{\"role\":\"assistant\",\"content\":\"<think>a</think>a</think>a</think>b\"},"
+		    "{\"role\":\"user\",\"content\":\"y\"}");
 	else
 		hostile_say(h, ",{\"role\":\"%s\",\"content\":\"%u\"}", i % 2 ? "user" : "assistant", i % 10);
 #undef IS
@@ -278,7 +389,8 @@ static inline void hostile_messages(struct hostile *h, const char *kind)
 }
 
 /* <open>, then <unit> as often as it fits, <between> two, then <close>. */
-static inline void hostile_repeat(struct hostile *h, const char *open, const char *unit, const char *between, const char *close)
+static inline void hostile_repeat(
+    struct hostile *h, const char *open, const char *unit, const char *between, const char *close)
 {
 	hostile_say(h, "%s", open);
 	for (unsigned i = 0; hostile_more(h); i++) {
@@ -298,7 +410,8 @@ static inline void hostile_shape(struct hostile *h, const char *kind)
 	if (IS("tools") || IS("deep-tool") || IS("wide-tool"))
 		hostile_tools(h, kind);
 	else if (IS("parts"))
-		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":[", "{\"type\":\"text\",\"text\":\"x\"}", ",", "]}]}");
+		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":[",
+		    "{\"type\":\"text\",\"text\":\"x\"}", ",", "]}]}");
 	else if (IS("escapes"))
 		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":\"", "\\u0061\\n", "", "\"}]}");
 	else if (IS("keys"))
@@ -322,17 +435,26 @@ static inline void hostile_shape(struct hostile *h, const char *kind)
 	else if (IS("prompts"))
 		hostile_repeat(h, "{\"prompt\":[\"x\"", ",\"a\"", "", "]}");
 	else if (IS("call-values"))
-		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c12345678\","
-			       "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[", "[],", "", "1]}\"}}]},"
-			       "{\"role\":\"tool\",\"tool_call_id\":\"c12345678\",\"content\":\"y\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+		hostile_repeat(h,
+		    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\","
+		    "\"content\":\"\",\"tool_calls\":[{\"id\":\"c12345678\","
+		    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[",
+		    "[],", "",
+		    "1]}\"}}]},"
+		    "{\"role\":\"tool\",\"tool_call_id\":\"c12345678\",\"content\":\"y\"},{\"role\":\"user\","
+		    "\"content\":\"x\"}]}");
 	else if (IS("tags"))
-		hostile_repeat(h, HOSTILE_SAID("assistant"), "</think>", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+		hostile_repeat(h, HOSTILE_SAID("assistant"), "</think>", "",
+		    "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
 	else if (IS("spaced"))
-		hostile_repeat(h, HOSTILE_SAID("assistant"), "    ", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+		hostile_repeat(h, HOSTILE_SAID("assistant"), "    ", "",
+		    "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
 	else if (IS("quotes"))
-		hostile_repeat(h, HOSTILE_SAID("tool"), "\\\"", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+		hostile_repeat(h, HOSTILE_SAID("tool"), "\\\"", "",
+		    "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
 	else if (IS("tool-controls"))
-		hostile_repeat(h, HOSTILE_SAID("tool"), "\\u0001", "", "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
+		hostile_repeat(h, HOSTILE_SAID("tool"), "\\u0001", "",
+		    "\"},{\"role\":\"user\",\"content\":\"x\"}]}");
 	else
 		hostile_messages(h, kind);
 #undef IS

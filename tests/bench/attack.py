@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""attack.py [SECONDS [TOKENIZER [TEMPLATE]]] - good clients beside hostile ones, through a real HAProxy and an agent of two threads.
+"""attack.py [SECONDS [TOKENIZER [TEMPLATE]]] - good clients beside hostile ones, through a real
+HAProxy and an agent of two threads.
 
-100 good requests a second of 4 KB, each from when it was due, on 20 connections: alone, and beside 60 a second with 240 KB of random letters
-each, all of them new. What counts is the time until the answer is there, of engines that answer at once; "decided" is the share of the good ones that
-the agent chose a server for within "timeout processing", 50 ms. The load is made by the same machine: beside=attack_text says what the same
-bytes cost to a model in text mode, which is what HAProxy and Python alone do to the good ones. "make bench-attack".
+100 good requests a second of 4 KB, each from when it was due, on 20 connections: alone, and beside
+60 a second with 240 KB of random letters each, all of them new. What counts is the time until the
+answer is there, of engines that answer at once; "decided" is the share of the good ones that the
+agent chose a server for within "timeout processing", 50 ms. The load is made by the same machine:
+beside=attack_text says what the same bytes cost to a model in text mode, which is what HAProxy and
+Python alone do to the good ones. "make bench-attack".
 """
 import http.client
 import os
@@ -67,7 +70,8 @@ class Load:
             t.join()
         times = sorted(t for t, _ in self.rows)
         n = len(times)
-        return {"n": n, "decided": sum(ok for _, ok in self.rows) / n, "p50_ms": times[n // 2] * 1e3, "p99_ms": times[int(n * 0.99)] * 1e3}
+        return {"n": n, "decided": sum(ok for _, ok in self.rows) / n,
+                "p50_ms": times[n // 2] * 1e3, "p99_ms": times[int(n * 0.99)] * 1e3}
 
 
 def cpu_s(fleet):
@@ -92,24 +96,30 @@ def one(fleet, what, seconds, attack):
     loads = [Load(fleet, 60, 30, seconds, bad)] if attack else []
     mine = Load(fleet, 100, 20, seconds, lambda i: texts[i % 100]).end()
     theirs = [x.end() for x in loads]
-    print("bench attack beside=%s good=%d decided=%.4f p50_ms=%.1f p99_ms=%.1f hostile_p50_ms=%.1f agent_cpu_s=%.2f seconds=%.1f load=%.1f limits=%s"
-          % (what, mine["n"], mine["decided"], mine["p50_ms"], mine["p99_ms"], theirs[0]["p50_ms"] if theirs else 0, cpu_s(fleet) - before,
+    print("bench attack beside=%s good=%d decided=%.4f p50_ms=%.1f p99_ms=%.1f hostile_p50_ms=%.1f "
+          "agent_cpu_s=%.2f seconds=%.1f load=%.1f limits=%s"
+          % (what, mine["n"], mine["decided"], mine["p50_ms"], mine["p99_ms"],
+             theirs[0]["p50_ms"] if theirs else 0, cpu_s(fleet) - before,
              seconds, load[0], ",".join("%s:%d" % kv for kv in fleet.limits().items())), flush=True)
     return mine
 
 
 def main(argv):
     seconds = float(argv[1]) if len(argv) > 1 else 5
-    tokenizer, template = argv[2] if len(argv) > 2 else TOKENIZER, argv[3] if len(argv) > 3 else TEMPLATE
+    tokenizer, template = argv[2] if len(argv) > 2 else TOKENIZER, argv[3] if len(
+        argv) > 3 else TEMPLATE
     fleet = Attacked(haproxy=None)
     if os.path.exists(tokenizer):
-        fleet = Attacked(unpacked(tokenizer, fleet.folder), template if os.path.exists(template) else None)
+        fleet = Attacked(unpacked(tokenizer, fleet.folder),
+                         template if os.path.exists(template) else None)
     with fleet as f:
-        print("# %s, %d cores; HAProxy %s; agent threads %d" % (os.path.basename(tokenizer), os.cpu_count(), f.haproxy_bin, f.threads))
+        print("# %s, %d cores; HAProxy %s; agent threads %d"
+              % (os.path.basename(tokenizer), os.cpu_count(), f.haproxy_bin, f.threads))
         alone = one(f, "nothing", seconds, "")
         one(f, "attack_text", seconds, "text")
         beside = one(f, "attack", seconds, "tokens")
-    print("bench attack_ratio decided=%.4f p50=%.2f" % (beside["decided"], beside["p50_ms"] / alone["p50_ms"]))
+    print("bench attack_ratio decided=%.4f p50=%.2f" % (beside["decided"],
+                                                        beside["p50_ms"] / alone["p50_ms"]))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 /* bench_agent.c - the agent's own time: bytes of a NOTIFY in, bytes of its ACK out, in memory.
  *
- * Warm: 16 conversations over 4 servers come round again and again, each NOTIFY with a uid of its own
- * and a "done" behind it, so that index and ledger are as in service. Beside each figure stand what
- * merely reading (memcpy) and hashing (XXH3, 64 bytes at a time) the same bytes costs in the same run.
- * The time includes wiping the input buffer, as a connection does behind the answer; alone: wipe_us. */
+ * Warm: 16 conversations over 4 servers come round again and again, each NOTIFY with a uid of its
+ * own and a "done" behind it, so that index and ledger are as in service. Beside each figure stand
+ * what merely reading (memcpy) and hashing (XXH3, 64 bytes at a time) the same bytes costs in the
+ * same run. The time includes wiping the input buffer, as a connection does behind the answer;
+ * alone: wipe_us. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -41,8 +42,10 @@ static void *must(void *p)
 /* A chat body of about <n> bytes: a system prompt, turns of prose with some escapes in it. */
 static size_t make_body(char *out, size_t n, int talk)
 {
-	static const char *const words[] = { "answer", "the", "question", "with", "care", "and", "a", "list" };
-	size_t at = (size_t)sprintf(out, "{\"messages\":[{\"role\":\"system\",\"content\":\"talk %d ", talk);
+	static const char *const words[] = { "answer", "the", "question", "with", "care", "and",
+		"a", "list" };
+	size_t at = (size_t)sprintf(
+	    out, "{\"messages\":[{\"role\":\"system\",\"content\":\"talk %d ", talk);
 	unsigned k = (unsigned)talk;
 
 	for (unsigned i = 0; at + 200 < n; i++) {
@@ -52,7 +55,9 @@ static size_t make_body(char *out, size_t n, int talk)
 			at += (size_t)sprintf(out + at, "\"},{\"role\":\"%s\",\"content\":\"",
 					      i % 600 == 299 ? "user" : "assistant");
 	}
-	return at + (size_t)sprintf(out + at, "\"}],\"model\":\"llama\",\"stream\":true,\"max_tokens\":64}");
+	return at +
+	    (size_t)sprintf(
+		out + at, "\"}],\"model\":\"llama\",\"stream\":true,\"max_tokens\":64}");
 }
 
 static void put_u32(uint8_t *p, uint32_t v)
@@ -63,7 +68,8 @@ static void put_u32(uint8_t *p, uint32_t v)
 	p[3] = (uint8_t)v;
 }
 
-static void put_arg(struct spop_wr *w, const char *name, enum spop_type type, const char *p, size_t n)
+static void put_arg(
+    struct spop_wr *w, const char *name, enum spop_type type, const char *p, size_t n)
 {
 	struct spop_data d = { .type = type, .s = { p, n } };
 
@@ -257,9 +263,11 @@ static void run(const char *name, size_t n)
 			us[k++] = one(&b, r, i);
 	limits(&b, n, &copy, &hash, &wipe);
 	qsort(us, k, sizeof(*us), by_value);
-	printf("bench %s body_bytes=%zu p50_us=%.1f p99_us=%.1f min_us=%.1f copy_us=%.1f xxh3_pages_us=%.1f "
-	       "wipe_us=%.1f share_of_xxh3=%.2f acks=%llu n=%zu\n", name, b.body_n[0], us[k / 2], us[k * 99 / 100], us[0],
-	       copy, hash, wipe, hash / us[k / 2], (unsigned long long)b.count.acks, k);
+	printf(
+	    "bench %s body_bytes=%zu p50_us=%.1f p99_us=%.1f min_us=%.1f copy_us=%.1f xxh3_pages_us=%.1f "
+	    "wipe_us=%.1f share_of_xxh3=%.2f acks=%llu n=%zu\n",
+	    name, b.body_n[0], us[k / 2], us[k * 99 / 100], us[0], copy, hash, wipe,
+	    hash / us[k / 2], (unsigned long long)b.count.acks, k);
 	stop(&b);
 }
 

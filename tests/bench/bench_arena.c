@@ -1,6 +1,6 @@
-/* bench_arena.c - what a block of the arena costs when all of it is in the cache, and when it is not: one block
- * of a random place is freed and one of a random size is taken, of nodes, edges and records as the index has
- * them. The fastest of 30 passes counts: the machine may be shared. */
+/* bench_arena.c - what a block of the arena costs when all of it is in the cache, and when it is
+ * not: one block of a random place is freed and one of a random size is taken, of nodes, edges and
+ * records as the index has them. The fastest of 30 passes counts: the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -70,8 +70,8 @@ static void run(const char *name, uint32_t live)
 		took = (now_ns() - took) / PAIRS;
 		best = took < best ? took : best;
 	}
-	printf("bench arena blocks=%u of=%s bytes=%zu alloc_free_ns=%.1f used=%.3f no_room=%zu\n", live, name,
-	       r.bytes, best, (double)arena_used(&a) / (double)arena_room(&a), lost);
+	printf("bench arena blocks=%u of=%s bytes=%zu alloc_free_ns=%.1f used=%.3f no_room=%zu\n",
+	    live, name, r.bytes, best, (double)arena_used(&a) / (double)arena_room(&a), lost);
 	region_give(&r);
 	free(plan);
 	free(ref);

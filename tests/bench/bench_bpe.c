@@ -1,11 +1,12 @@
 /* bench_bpe.c - text into ids: how fast, cold and warm, and what of it is cutting text into pieces.
  *
- *	bench_bpe tokenizer.json english=FILE code=FILE chinese=FILE japanese=FILE
+ * 	bench_bpe tokenizer.json english=FILE code=FILE chinese=FILE japanese=FILE
  *
- * Cold: a scratch that has seen nothing; the tables of the vocabulary have been used by other texts, as in a process that serves. Warm: the same text
- * once more. "split" is the splitter alone, with the normalizer left out. The best of some rounds, in time of this thread, since a
- * machine with other work on it only ever makes it longer. <ids> is a checksum of what came out. Beside it what no tokenizer can
- * beat: reading the bytes (XXH3) and copying them. */
+ * Cold: a scratch that has seen nothing; the tables of the vocabulary have been used by other
+ * texts, as in a process that serves. Warm: the same text once more. "split" is the splitter alone,
+ * with the normalizer left out. The best of some rounds, in time of this thread, since a machine
+ * with other work on it only ever makes it longer. <ids> is a checksum of what came out. Beside it
+ * what no tokenizer can beat: reading the bytes (XXH3) and copying them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -68,14 +69,15 @@ static struct tok *load(const char *path, double *took)
 	return t;
 }
 
-/* ---- what there is to measure ------------------------------------------------------------------ */
+/* ---- what there is to measure ------------------------------------------------------------ */
 
 struct figures {
 	double cold, warm, split, copy, hash;
 	size_t pieces;
 };
 
-static void measure_encode(const struct tok *t, struct span text, struct ids *out, struct figures *f)
+static void measure_encode(
+    const struct tok *t, struct span text, struct ids *out, struct figures *f)
 {
 	struct tok_scratch *c = tok_scratch_new();
 	int round;
@@ -141,9 +143,12 @@ static void bench_text(const struct tok *t, const char *name, const char *path)
 		measure_split(t, text, &f);
 		measure_limits(text, copy, &f);
 	}
-	printf("bench tok text=%s bytes=%zu pieces=%zu tokens=%zu ids=%016llx cold_mb_s=%.1f warm_mb_s=%.1f split_mb_s=%.1f memcpy_mb_s=%.0f xxh3_mb_s=%.0f\n",
-	       name, text.n, f.pieces, out.n, (unsigned long long)XXH3_64bits(out.p, out.n * sizeof(*out.p)), mb / f.cold, mb / f.warm,
-	       mb / f.split, mb / f.copy, mb / f.hash);
+	printf(
+	    "bench tok text=%s bytes=%zu pieces=%zu tokens=%zu ids=%016llx cold_mb_s=%.1f warm_mb_s=%.1f "
+	    "split_mb_s=%.1f memcpy_mb_s=%.0f xxh3_mb_s=%.0f\n",
+	    name, text.n, f.pieces, out.n,
+	    (unsigned long long)XXH3_64bits(out.p, out.n * sizeof(*out.p)), mb / f.cold,
+	    mb / f.warm, mb / f.split, mb / f.copy, mb / f.hash);
 	ids_free(&out);
 	free(copy);
 	free((char *)(uintptr_t)text.p);
@@ -156,15 +161,16 @@ int main(int argc, char **argv)
 	int i;
 
 	if (argc < 3) {
-		printf("bench tok skipped: no tokenizer and no texts (bench_bpe tokenizer.json english=FILE ...)\n");
+		printf(
+		    "bench tok skipped: no tokenizer and no texts (bench_bpe tokenizer.json english=FILE ...)\n");
 		return 0;
 	}
 	for (i = 0; i < 3; i++) {
 		tok_unref(t);
 		t = load(argv[1], &took);
 	}
-	printf("bench tok tokenizer=%s load_ms=%.1f bytes=%zu split=%s\n", argv[1], took * 1e3, tok_bytes(t),
-	       tok_parts(t).split ? split_traits(tok_parts(t).split).name : "whole");
+	printf("bench tok tokenizer=%s load_ms=%.1f bytes=%zu split=%s\n", argv[1], took * 1e3,
+	    tok_bytes(t), tok_parts(t).split ? split_traits(tok_parts(t).split).name : "whole");
 	for (i = 2; i < argc; i++) {
 		char *eq = strchr(argv[i], '=');
 

@@ -1,10 +1,11 @@
-/* bench_events.c - the second door of the index under a fleet's events: what a block costs when it is stored,
- * removed and matched, and how many bytes it takes.
+/* bench_events.c - the second door of the index under a fleet's events: what a block costs when it
+ * is stored, removed and matched, and how many bytes it takes.
  *
- * 64 servers, blocks of one page. unique: every server has its own conversations, so no chain is shared;
- * shared: a quarter of each conversation is one of 32 system prompts that every server holds. The table is
- * filled to the last record, and then, as engines do with a full cache, each server removes its oldest run
- * before it stores another. CPU time, and the fastest of some passes: the machine may be shared. */
+ * 64 servers, blocks of one page. unique: every server has its own conversations, so no chain is
+ * shared; shared: a quarter of each conversation is one of 32 system prompts that every server
+ * holds. The table is filled to the last record, and then, as engines do with a full cache, each
+ * server removes its oldest run before it stores another. CPU time, and the fastest of some passes:
+ * the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -205,13 +206,13 @@ static void run(const char *name, size_t max_bytes, uint32_t shared)
 	while (events_tick(f.ev, 64))
 		;
 	dropped = (now_ns() - dropped) / n;
-	printf("bench events workload=%s records=%lu bytes=%lu bytes_per_record=%.2f sets=%lu", name,
-	       (unsigned long)st.records, (unsigned long)st.max_bytes, (double)st.max_bytes / (double)st.records,
-	       (unsigned long)st.sets);
+	printf("bench events workload=%s records=%lu bytes=%lu bytes_per_record=%.2f sets=%lu",
+	    name, (unsigned long)st.records, (unsigned long)st.max_bytes,
+	    (double)st.max_bytes / (double)st.records, (unsigned long)st.sets);
 	if (shared == 0)
 		printf(" stored_ns=%.0f removed_ns=%.0f", stored, removed);
-	printf(" match_ns=%.0f match_ns_per_block=%.1f miss_ns=%.0f dropped_ns_per_record=%.0f\n", matched, matched / RUN,
-	       missed, dropped);
+	printf(" match_ns=%.0f match_ns_per_block=%.1f miss_ns=%.0f dropped_ns_per_record=%.0f\n",
+	    matched, matched / RUN, missed, dropped);
 	events_match_fini(&f.m);
 	events_free(f.ev);
 	free(handles);

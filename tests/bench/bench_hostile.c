@@ -1,14 +1,17 @@
-/* bench_hostile.c - what the worst bodies cost: CPU time of one decision, over a corpus of texts and shapes (tests/hostile.h), for every
- * tokenizer there is.
+/* bench_hostile.c - what the worst bodies cost: CPU time of one decision, over a corpus of texts
+ * and shapes (tests/hostile.h), for every tokenizer there is.
  *
- *	bench_hostile [-v] [-kKIND] [pcre2:]tokenizer.json|ranks.tiktoken [template.jinja] ...
+ * 	bench_hostile [-v] [-kKIND] [pcre2:]tokenizer.json|ranks.tiktoken [template.jinja] ...
  *
- * Each body is new to the agent: no cache has anything of it, as each time it comes from another tenant. CPU time of this thread around
- * route_decide(), the least of TIMES, since other work on a machine only ever makes it longer; each kind with SEEDS seeds. The figures are
- * over all bodies of a size. Beside each, what no agent can beat: reading the bytes once (XXH3), and what the same body costs
- * in text mode, which is always done. step_ns is the dearest kind's time for each step it was charged: what shows that steps are work.
- * "benign_bounded" counts bodies of English, code and Chinese ("benign", of them) that lost ids, as their work was bounded. "pcre2:": with
- * patterns that mean the same and have no scanner. "over" counts decisions above what is promised: 1 ms up to 16 KiB, 5 ms for any body. -v: a line for each kind; -kKIND: only that. */
+ * Each body is new to the agent: no cache has anything of it, as each time it comes from another
+ * tenant. CPU time of this thread around route_decide(), the least of TIMES, since other work on a
+ * machine only ever makes it longer; each kind with SEEDS seeds. The figures are over all bodies of
+ * a size. Beside each, what no agent can beat: reading the bytes once (XXH3), and what the same
+ * body costs in text mode, which is always done. step_ns is the dearest kind's time for each step
+ * it was charged: what shows that steps are work. "benign_bounded" counts bodies of English, code
+ * and Chinese ("benign", of them) that lost ids, as their work was bounded. "pcre2:": with patterns
+ * that mean the same and have no scanner. "over" counts decisions above what is promised: 1 ms up
+ * to 16 KiB, 5 ms for any body. -v: a line for each kind; -kKIND: only that. */
 #include <stdarg.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,7 +53,8 @@ static struct span slurp(const char *path)
 	char *text = must(malloc(cap)), command[600];
 	FILE *f;
 
-	snprintf(command, sizeof(command), "%s '%s'", n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
+	snprintf(command, sizeof(command), "%s '%s'",
+	    n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
 	f = must(popen(command, "r"));
 	n = fread(text, 1, cap, f);
 	pclose(f);
@@ -59,7 +63,10 @@ static struct span slurp(const char *path)
 
 static const char *pattern_of(const char *path)
 {
-	return strstr(path, "o200k") ? "o200k" : strstr(path, "kimi") ? "kimi" : strstr(path, ".tiktoken") ? "cl100k" : NULL;
+	return strstr(path, "o200k")    ? "o200k"
+	    : strstr(path, "kimi")      ? "kimi"
+	    : strstr(path, ".tiktoken") ? "cl100k"
+					: NULL;
 }
 
 /* One more alternative, which no text has, in each pattern: none of them is known then. */
@@ -93,7 +100,9 @@ static struct span wrapped(struct span file)
 static struct tok *load_tok(const char *path)
 {
 	bool slow = strncmp(path, "pcre2:", 6) == 0;
-	struct tok_source src = { .file = slurp(path + (slow ? 6 : 0)), .name = path, .pattern = pattern_of(path) };
+	struct tok_source src = {
+		.file = slurp(path + (slow ? 6 : 0)), .name = path, .pattern = pattern_of(path)
+	};
 	struct tok *t;
 	struct err e;
 
@@ -107,7 +116,9 @@ static struct tok *load_tok(const char *path)
 
 static struct chat *load_chat(const char *path)
 {
-	struct chat_source src = { .template_name = path, .config = SPAN("{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}"), .config_name = "" };
+	struct chat_source src = { .template_name = path,
+		.config = SPAN("{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}"),
+		.config_name = "" };
 	struct chat *c;
 	struct err e;
 
@@ -120,7 +131,7 @@ static struct chat *load_chat(const char *path)
 	return c;
 }
 
-/* ---- one decision ----------------------------------------------------------------------------- */
+/* ---- one decision ------------------------------------------------------------------------ */
 
 struct bench {
 	struct route *r;
@@ -171,7 +182,8 @@ static size_t make(struct bench *b, size_t kind, size_t size, uint64_t seed)
 
 static const char *name_of(size_t kind)
 {
-	return kind < 2 * HOSTILE_TEXTS ? hostile_texts[kind / 2] : hostile_shapes[kind - 2 * HOSTILE_TEXTS];
+	return kind < 2 * HOSTILE_TEXTS ? hostile_texts[kind / 2]
+					: hostile_shapes[kind - 2 * HOSTILE_TEXTS];
 }
 
 static bool is_chat(size_t kind)
@@ -179,14 +191,21 @@ static bool is_chat(size_t kind)
 	return kind < 2 * HOSTILE_TEXTS ? kind % 2 : strcmp(name_of(kind), "prompts") != 0;
 }
 
-/* Each by a tenant of its own, ten seconds after the one before, so that no share of a thread is used up. */
+/* Each by a tenant of its own, ten seconds after the one before, so that no share of a thread is
+ * used up. */
 static double once(struct bench *b, size_t kind, size_t n, uint32_t work, struct route_answer *a)
 {
 	char uid[32], tenant[32];
 	struct route_request q = {
-		.pool = SPAN("p"), .load = SPAN("lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"), .model = SPAN("m"), .seq = -1,
+		.pool = SPAN("p"),
+		.load = SPAN("lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"),
+		.model = SPAN("m"),
+		.seq = -1,
 		.path = is_chat(kind) ? SPAN("/v1/chat/completions") : SPAN("/v1/completions"),
-		.visible = (int64_t)n, .whole = (int64_t)n, .work = work, .body = span_of(b->body, n),
+		.visible = (int64_t)n,
+		.whole = (int64_t)n,
+		.work = work,
+		.body = span_of(b->body, n),
 	};
 	double t;
 
@@ -279,15 +298,22 @@ static void run_size(struct bench *b, const char *name, int size)
 		}
 		english = kind == 1 ? least : english;
 		if (verbose)
-			printf("# %s size=%zu kind=%s%s us_least=%.0f us_most=%.0f text_us=%.0f steps=%u step_ns=%.1f\n", name, sizes[size],
-			       name_of(kind), kind < 2 * HOSTILE_TEXTS ? kind % 2 ? "/chat" : "/completion" : "", least, most, plain, steps,
-			       steps > 0 ? (least - plain) * 1000 / steps : 0);
+			printf(
+			    "# %s size=%zu kind=%s%s us_least=%.0f us_most=%.0f text_us=%.0f steps=%u step_ns=%.1f\n",
+			    name, sizes[size], name_of(kind),
+			    kind < 2 * HOSTILE_TEXTS ? kind % 2 ? "/chat" : "/completion" : "",
+			    least, most, plain, steps,
+			    steps > 0 ? (least - plain) * 1000 / steps : 0);
 	}
 	double top = us[worst_at];
 	qsort(us, n_us, sizeof(*us), by_value);
-	printf("bench hostile tokenizer=%s bytes=%zu bodies=%zu p50_us=%.0f p99_us=%.0f p999_us=%.0f max_us=%.0f worst=%s over=%zu benign=%zu benign_bounded=%zu english_us=%.0f "
-	       "text_mode_us=%.0f read_us=%.1f step_ns=%.1f dearest=%s\n", name, sizes[size], n_us, at(us, n_us, 0.5), at(us, n_us, 0.99),
-	       at(us, n_us, 0.999), top, worst, over, benign, lost, english, text / (double)n_us, read / (double)n_us, step_ns, dear);
+	printf(
+	    "bench hostile tokenizer=%s bytes=%zu bodies=%zu p50_us=%.0f p99_us=%.0f p999_us=%.0f "
+	    "max_us=%.0f worst=%s over=%zu benign=%zu benign_bounded=%zu english_us=%.0f "
+	    "text_mode_us=%.0f read_us=%.1f step_ns=%.1f dearest=%s\n",
+	    name, sizes[size], n_us, at(us, n_us, 0.5), at(us, n_us, 0.99), at(us, n_us, 0.999),
+	    top, worst, over, benign, lost, english, text / (double)n_us, read / (double)n_us,
+	    step_ns, dear);
 	fflush(stdout);
 }
 
@@ -313,7 +339,8 @@ int main(int argc, char **argv)
 {
 	memset(key.secret, 0x5a, sizeof(key.secret));
 	for (int i = 1; i < argc; i++) {
-		bool template = i + 1 < argc && (strstr(argv[i + 1], ".jinja") != NULL || strcmp(argv[i + 1], "harmony") == 0);
+		bool template = i + 1 < argc &&
+		    (strstr(argv[i + 1], ".jinja") != NULL || strcmp(argv[i + 1], "harmony") == 0);
 
 		if (strcmp(argv[i], "-v") == 0) {
 			verbose = true;

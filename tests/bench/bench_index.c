@@ -1,4 +1,5 @@
-/* bench_index.c - what the index costs, beside what the same bytes cost when they are only hashed or only read.
+/* bench_index.c - what the index costs, beside what the same bytes cost when they are only hashed
+ * or only read.
  *
  *   bench_index                      single operations on trees made for them (part of make bench)
  *   bench_index [-t] FILE SERVERS    a workload (PBW1: index/pbw1.h); -t: without the threads
@@ -6,11 +7,11 @@
  *   bench_index -i FILE SERVERS      one replay in functions with a name, for an instruction counter
  *   -n OPERATIONS: only the first so many; -r REPLAYS: 3; -p TOKENS: other pages than the file's
  *
- * `make bench-index` makes the workloads (gen_index.c) and runs all of it; bench-index-instructions counts.
- * One operation: match the whole pages of a prompt, then commit them for server key % N, then confirm. A prompt
- * lies in the nearest caches when its time begins; the index is new in each replay, its heap is not. Of each
- * operation the least of 3 replays counts; mean, p50 and p99 are over operations. Reading the clock is part of
- * every figure (clock_ns), of the limits as well.
+ * `make bench-index` makes the workloads (gen_index.c) and runs all of it; bench-index-instructions
+ * counts. One operation: match the whole pages of a prompt, then commit them for server key % N,
+ * then confirm. A prompt lies in the nearest caches when its time begins; the index is new in each
+ * replay, its heap is not. Of each operation the least of 3 replays counts; mean, p50 and p99 are
+ * over operations. Reading the clock is part of every figure (clock_ns), of the limits as well.
  *
  *   op=match, commit, confirm       each alone; pages are hashed within match (how: hashing=)
  *   op=match+commit, +confirm       one time for all of them
@@ -46,15 +47,18 @@ static void say_conditions(struct bench *b)
 	if (f)
 		fclose(f);
 	(void)getloadavg(load, 3);
-	printf("# conditions cpu=\"%s\" cores=%ld l2_kb=%ld limits_isa=%s compiler=\"%s\" flags=\"%s\" load=%.2f,%.2f "
-	       "clock_ns=%.1f hashing=%s confirm=separate heap=kept replays=%u\n", cpu, sysconf(_SC_NPROCESSORS_ONLN),
-	       sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, b->limits[b->n_limits - 1]->isa,
+	printf(
+	    "# conditions cpu=\"%s\" cores=%ld l2_kb=%ld limits_isa=%s compiler=\"%s\" flags=\"%s\" "
+	    "load=%.2f,%.2f "
+	    "clock_ns=%.1f hashing=%s confirm=separate heap=kept replays=%u\n",
+	    cpu, sysconf(_SC_NPROCESSORS_ONLN), sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024,
+	    b->limits[b->n_limits - 1]->isa,
 #ifdef __clang__
-	       __VERSION__,
+	    __VERSION__,
 #else
-	       "gcc " __VERSION__,
+	    "gcc " __VERSION__,
 #endif
-	       BENCH_FLAGS, load[0], load[1], b->clock.own_ns, DOOR_KIND, b->reps);
+	    BENCH_FLAGS, load[0], load[1], b->clock.own_ns, DOOR_KIND, b->reps);
 }
 
 static void start(struct bench *b, uint32_t longest, uint32_t page)
@@ -134,7 +138,8 @@ static int workload(struct bench *b, const char *path, char what, bool threads, 
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: bench_index [-t|-c|-i] [-n OPERATIONS] [-r REPLAYS] [-p TOKENS] [FILE SERVERS]\n");
+	fprintf(stderr,
+	    "usage: bench_index [-t|-c|-i] [-n OPERATIONS] [-r REPLAYS] [-p TOKENS] [FILE SERVERS]\n");
 	return 2;
 }
 

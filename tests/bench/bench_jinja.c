@@ -1,9 +1,10 @@
-/* bench_jinja.c - chat templates: what rendering a conversation of 64 KB costs, beside memcpy() of the text that comes out.
+/* bench_jinja.c - chat templates: what rendering a conversation of 64 KB costs, beside memcpy() of
+ * the text that comes out.
  *
- * For each template (../shared/data/tokenizers/chat/templates, or the files named): "json" is the body read into values,
- * "render" the
- * template run over them into a sink that copies, "copy" memcpy() of that text. The conversation: a system prompt and 40 turns
- * of English prose with a line break every 80 bytes. Medians. */
+ * For each template (../shared/data/tokenizers/chat/templates, or the files named): "json" is the
+ * body read into values, "render" the template run over them into a sink that copies, "copy"
+ * memcpy() of that text. The conversation: a system prompt and 40 turns of English prose with a
+ * line break every 80 bytes. Medians. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static void say(const char *s)
 
 static void prose(struct rng *rng, size_t n)
 {
-	static const char *const words[] = { "the ", "router ", "prefix ", "of ", "cached ", "a ", "and ", "request ",
-		"server, ", "which " };
+	static const char *const words[] = { "the ", "router ", "prefix ", "of ", "cached ", "a ",
+		"and ", "request ", "server, ", "which " };
 	size_t end = body_n + n, line = body_n;
 
 	while (body_n < end) {
@@ -53,11 +54,13 @@ static void make_body(void)
 	unsigned i;
 
 	rng_init(&rng, 1);
-	say("{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"tools\":null,\"add_generation_prompt\":true,\"messages\":[");
+	say("{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"tools\":null,\"add_generation_prompt\":true,"
+	    "\"messages\":[");
 	say("{\"role\":\"system\",\"content\":\"");
 	prose(&rng, 8000);
 	for (i = 0; i < 40; i++) {
-		say(i % 2 == 0 ? "\"},{\"role\":\"user\",\"content\":\"" : "\"},{\"role\":\"assistant\",\"content\":\"");
+		say(i % 2 == 0 ? "\"},{\"role\":\"user\",\"content\":\""
+			       : "\"},{\"role\":\"assistant\",\"content\":\"");
 		prose(&rng, 1400);
 	}
 	say("\"},{\"role\":\"user\",\"content\":\"go on\"}]}");
@@ -136,11 +139,12 @@ static void bench(const char *path)
 		copy[i] = now_us() - t;
 	}
 	if (template != NULL && result == JINJA_OK)
-		printf("bench jinja template=%s body_bytes=%zu text_bytes=%zu pieces=%zu json_us=%.1f "
-		       "render_us=%.1f copy_us=%.1f "
-		       "compile_us=%.0f compiled_bytes=%zu\n", name, body_n, out_n, pieces, median(json), median(render),
-		       median(copy), compile,
-		       jinja_bytes(template));
+		printf(
+		    "bench jinja template=%s body_bytes=%zu text_bytes=%zu pieces=%zu json_us=%.1f "
+		    "render_us=%.1f copy_us=%.1f "
+		    "compile_us=%.0f compiled_bytes=%zu\n",
+		    name, body_n, out_n, pieces, median(json), median(render), median(copy),
+		    compile, jinja_bytes(template));
 	else if (template != NULL)
 		printf("bench jinja template=%s result=%s\n", name, jinja_result_name(result));
 	jinja_free(template);

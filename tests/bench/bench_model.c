@@ -1,8 +1,9 @@
 /* bench_model.c - what the message <model> costs beside the message <route> of the same body.
  *
- * bench_model BYTES ROUNDS none|once|twice: ROUNDS requests, each with another beginning of a text of BYTES: the decision alone; after
- * the message <model>, whose reading it takes over; or after one of another uid, so that the body is read again. Meant
- * to be counted from outside: tests/bench/model.sh takes the instructions of one request from two runs. */
+ * bench_model BYTES ROUNDS none|once|twice: ROUNDS requests, each with another beginning of a text
+ * of BYTES: the decision alone; after the message <model>, whose reading it takes over; or after
+ * one of another uid, so that the body is read again. Meant to be counted from outside:
+ * tests/bench/model.sh takes the instructions of one request from two runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 static size_t make_body(char *p, size_t n, struct rng *rng)
 {
 	static const char end[] = "\"}],\"model\":\"llama\"}";
-	size_t at = (size_t)sprintf(p, "{\"messages\":[{\"role\":\"user\",\"content\":\"00000000 00000000 ");
+	size_t at = (size_t)sprintf(
+	    p, "{\"messages\":[{\"role\":\"user\",\"content\":\"00000000 00000000 ");
 
 	while (at + sizeof(end) + 12 < n)
 		at += (size_t)sprintf(p + at, "word%u ", (unsigned)rng_below(rng, 100000));

@@ -1,9 +1,10 @@
-/* bench_pages.c - what hashing and comparing pages costs per instruction set, windows warm in L1 (16 KiB) and
- * L2 (256 KiB, a prompt of 64 K tokens). All instruction sets take turns and the fastest pass of each counts.
+/* bench_pages.c - what hashing and comparing pages costs per instruction set, windows warm in L1
+ * (16 KiB) and L2 (256 KiB, a prompt of 64 K tokens). All instruction sets take turns and the
+ * fastest pass of each counts.
  *
- * Lines: bench pages isa=I window=BYTES op=O gb_s=X read_gb_s=R xxh3_gb_s=H
- * with R what reading the same bytes gives, and H what one XXH3 over the whole window gives in <isa>.
- * GB are of the bytes hashed; for same_keys, of both arrays, which together fill the window. */
+ * Lines: bench pages isa=I window=BYTES op=O gb_s=X read_gb_s=R xxh3_gb_s=H with R what reading the
+ * same bytes gives, and H what one XXH3 over the whole window gives in <isa>. GB are of the bytes
+ * hashed; for same_keys, of both arrays, which together fill the window. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,7 +20,15 @@
 
 static const char *const isas[] = { "generic", "sse2", "avx2", "avx512" };
 static const char *const ops[] = {
-	"read", "xxh3", "keys64", "same64", "keys128", "digests2k", "same_digests2k", "chunks64", "same_keys",
+	"read",
+	"xxh3",
+	"keys64",
+	"same64",
+	"keys128",
+	"digests2k",
+	"same_digests2k",
+	"chunks64",
+	"same_keys",
 };
 #define N_ISAS	(sizeof(isas) / sizeof(*isas))
 #define N_OPS	(sizeof(ops) / sizeof(*ops))
@@ -85,9 +94,12 @@ static uint64_t once(const struct pages_ops *o, size_t op, size_t window)
 	case 4: o->keys(&key, buf, 128, window / 128, keys_out); return keys_out[0];
 	case 5: o->digests(&key, buf, CHUNK, window / CHUNK, digests_out); return digests_out[0];
 	case 6: return o->same_digests(&key, buf, CHUNK, digests, window / CHUNK);
-	case 7: o->chunks(&key, buf, 64, CHUNK / 64, window / CHUNK, keys_out, digests_out); return keys_out[0];
-	default: return o->same_keys((const page_key *)(void *)buf, (const page_key *)(void *)(buf + window / 2),
-				     half);
+	case 7:
+		o->chunks(&key, buf, 64, CHUNK / 64, window / CHUNK, keys_out, digests_out);
+		return keys_out[0];
+	default:
+		return o->same_keys((const page_key *)(void *)buf,
+		    (const page_key *)(void *)(buf + window / 2), half);
 	}
 }
 

@@ -1,9 +1,10 @@
-/* bench_policy.c - what the choice costs by each rule, with 16 and 256 servers: policy_choose() alone, which runs
- * under the router's lock, after the match. Each prompt is another, servers are busy each in its way and a part
- * of them hold some of it. Passes of all rules take turns and the fastest of each counts, so that a shared
- * machine slows all or none.
+/* bench_policy.c - what the choice costs by each rule, with 16 and 256 servers: policy_choose()
+ * alone, which runs under the router's lock, after the match. Each prompt is another, servers are
+ * busy each in its way and a part of them hold some of it. Passes of all rules take turns and the
+ * fastest of each counts, so that a shared machine slows all or none.
  *
- * Lines: bench policy rule=NAME servers=N ns=T limit_ns=L. Ends with 1 when one is above its limit. */
+ * Lines: bench policy rule=NAME servers=N ns=T limit_ns=L. Ends with 1 when one is above its limit.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -107,8 +108,9 @@ int main(void)
 	for (int k = 0; k < 2 * RULE_COUNT; k++) {
 		int rule = k / 2, size = k % 2;
 
-		printf("bench policy rule=%s servers=%zu ns=%.0f limit_ns=%.0f\n", policy_rule_text((enum policy_rule)rule),
-		       sizes[size].servers, best[size][rule], sizes[size].limit_ns);
+		printf("bench policy rule=%s servers=%zu ns=%.0f limit_ns=%.0f\n",
+		    policy_rule_text((enum policy_rule)rule), sizes[size].servers, best[size][rule],
+		    sizes[size].limit_ns);
 		above += best[size][rule] > sizes[size].limit_ns;
 	}
 	for (int rule = 0; rule < RULE_COUNT; rule++)

@@ -1,9 +1,9 @@
 /* bench_prompt.c - request bodies into pages: how fast, and how far from what the machine can do.
  *
  * Bodies are chat conversations of a given size: English prose with a line break every 80 bytes,
- * Chinese, C code (an escape every 25 bytes), and token ids. "scan" is the scanner alone, with a sink that
- * only counts; "body" is all of it, body bytes to page keys, warm. Beside them: memcpy and a read
- * (XOR of 8-byte words) of the same bytes, as what no scanner can beat. */
+ * Chinese, C code (an escape every 25 bytes), and token ids. "scan" is the scanner alone, with a
+ * sink that only counts; "body" is all of it, body bytes to page keys, warm. Beside them: memcpy
+ * and a read (XOR of 8-byte words) of the same bytes, as what no scanner can beat. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -97,7 +97,9 @@ static struct text chat(speak *say, size_t n)
 	adds(&t, "{\"messages\":[{\"role\":\"system\",\"content\":\"");
 	say(&rng, &t, n / 8);
 	while (t.n < n) {
-		adds(&t, user ? "\"},{\"role\":\"user\",\"content\":\"" : "\"},{\"role\":\"assistant\",\"content\":\"");
+		adds(&t,
+		    user ? "\"},{\"role\":\"user\",\"content\":\""
+			 : "\"},{\"role\":\"assistant\",\"content\":\"");
 		say(&rng, &t, user ? 200 : 200 + rng_below(&rng, 1800));
 		user = !user;
 	}
@@ -116,10 +118,12 @@ static struct text tools(size_t n)
 	for (i = 0; t.n < n; i++) {
 		char s[512];
 
-		snprintf(s, sizeof(s), "%s{\"type\":\"function\",\"function\":{\"name\":\"get_%d\",\"description\":"
-			 "\"Look up the thing with this number, and say what it is.\",\"parameters\":{\"type\":"
-			 "\"object\",\"properties\":{\"id\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\","
-			 "\"minimum\":1}},\"required\":[\"id\"]}}}", i ? "," : "", i);
+		snprintf(s, sizeof(s),
+		    "%s{\"type\":\"function\",\"function\":{\"name\":\"get_%d\",\"description\":"
+		    "\"Look up the thing with this number, and say what it is.\",\"parameters\":{\"type\":"
+		    "\"object\",\"properties\":{\"id\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\","
+		    "\"minimum\":1}},\"required\":[\"id\"]}}}",
+		    i ? "," : "", i);
 		adds(&t, s);
 	}
 	adds(&t, "]}");
@@ -144,7 +148,7 @@ static struct text ids(size_t n)
 	return t;
 }
 
-/* ---- how long it takes ------------------------------------------------------------------------- */
+/* ---- how long it takes ------------------------------------------------------------------- */
 
 static double now_us(void)
 {
@@ -211,7 +215,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Microseconds of one call: the median and the best of ROUNDS, each over enough calls to be seen. */
+/* Microseconds of one call: the median and the best of ROUNDS, each over enough calls to be seen.
+ */
 static void measure(void (*f)(struct job *), struct job *x, double *p50, double *best)
 {
 	double us[ROUNDS], start;

@@ -1,14 +1,16 @@
-/* bench_segcache.c - what the cache of segments saves: turn 10 of a conversation, encoded whole and with the cache.
+/* bench_segcache.c - what the cache of segments saves: turn 10 of a conversation, encoded whole and
+ * with the cache.
  *
  *   cold    tok_encode() of all of it (a scratch whose cache of pieces is warm, as in service)
  *   warm    tok_cached_encode(), all of it known: the same request again, or another replica's
  *   turn    the same, but the last message is new: what a conversation asks for
  *   limits  XXH3-128 over the text (SSE2), memcpy of its ids, the search for added tokens: what nobody can leave out
  *
- * CONVERSATIONS take turns, so that nothing stays in the nearest caches of the CPU; of each the fastest of PASSES counts
- * (the machine may be shared), and of those the mean. Vocabularies from ../shared, when they are there; otherwise a small
- * one, whose ratio says little. Words are those of this tree's own documentation. stream: a single piece of 1 MB in steps of
- * STREAM_BUDGET; CPU time of the longest. */
+ * CONVERSATIONS take turns, so that nothing stays in the nearest caches of the CPU; of each the
+ * fastest of PASSES counts (the machine may be shared), and of those the mean. Vocabularies from
+ * ../shared, when they are there; otherwise a small one, whose ratio says little. Words are those
+ * of this tree's own documentation. stream: a single piece of 1 MB in steps of STREAM_BUDGET; CPU
+ * time of the longest. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +94,8 @@ static struct span some_words(struct rng *r, size_t n)
 	return span_of(words.p + rng_below(r, (uint32_t)(words.n - n)), n);
 }
 
-/* As templates have it, with the tokenizer's own marks: before and behind the role, behind the text. */
+/* As templates have it, with the tokenizer's own marks: before and behind the role, behind the
+ * text. */
 struct marks {
 	const char *name, *open, *head, *close;
 };
@@ -148,7 +151,8 @@ static double time_of(const struct cached *c, struct span text, struct ids *out,
 	double a = now_us();
 
 	out->n = 0;
-	if ((cached ? tok_cached_encode(c, text, 0, out) : tok_encode(c->tok, c->scratch, text, 0, out)) < 0)
+	if ((cached ? tok_cached_encode(c, text, 0, out)
+		    : tok_encode(c->tok, c->scratch, text, 0, out)) < 0)
 		exit(1);
 	return now_us() - a;
 }
@@ -179,7 +183,8 @@ static void limits(const struct cached *c, struct span text, const struct ids *i
 	t->search = least(t->search, e - d);
 }
 
-static void one_pass(const struct cached *c, const struct marks *m, unsigned which, struct rng *fresh, struct took *t)
+static void one_pass(const struct cached *c, const struct marks *m, unsigned which,
+    struct rng *fresh, struct took *t)
 {
 	static struct small_text text;
 	static struct ids out;
@@ -221,11 +226,14 @@ static void conversations(const struct cached *c, const struct marks *m)
 		sum.ids += t[i].ids / CONVERSATIONS;
 		sum.new_bytes += t[i].new_bytes / CONVERSATIONS;
 	}
-	printf("bench segcache turn=%d vocabulary=%s bytes=%zu ids=%zu cold_us=%.1f warm_us=%.2f ratio=%.1f "
-	       "turn_us=%.1f turn_ratio=%.1f new_bytes=%zu\n", TURNS, m->name, sum.bytes, sum.ids, sum.cold, sum.warm, sum.cold / sum.warm,
-	       sum.turn, sum.cold / sum.turn, sum.new_bytes);
-	printf("bench segcache limits vocabulary=%s xxh3_us=%.2f memcpy_us=%.2f added_tokens_us=%.2f\n", m->name, sum.hash, sum.copy,
-	       sum.search);
+	printf(
+	    "bench segcache turn=%d vocabulary=%s bytes=%zu ids=%zu cold_us=%.1f warm_us=%.2f ratio=%.1f "
+	    "turn_us=%.1f turn_ratio=%.1f new_bytes=%zu\n",
+	    TURNS, m->name, sum.bytes, sum.ids, sum.cold, sum.warm, sum.cold / sum.warm, sum.turn,
+	    sum.cold / sum.turn, sum.new_bytes);
+	printf(
+	    "bench segcache limits vocabulary=%s xxh3_us=%.2f memcpy_us=%.2f added_tokens_us=%.2f\n",
+	    m->name, sum.hash, sum.copy, sum.search);
 }
 
 /* 1 MB of one kind of letters comes at once: how long does the longest step take? */
@@ -256,8 +264,11 @@ static void long_piece(const char *name, const struct cached *c, const char *let
 		longest = a > longest ? a : longest;
 		steps++;
 	} while (more == STREAM_MORE);
-	printf("bench segcache stream vocabulary=%s piece=1048576 letters=%s steps=%zu all_ms=%.1f longest_step_ms=%.2f\n", name,
-	       letters[0] == ' ' ? "space" : letters, steps, (cpu_us() - all) / 1e3, longest / 1e3);
+	printf(
+	    "bench segcache stream vocabulary=%s piece=1048576 letters=%s steps=%zu all_ms=%.1f "
+	    "longest_step_ms=%.2f\n",
+	    name, letters[0] == ' ' ? "space" : letters, steps, (cpu_us() - all) / 1e3,
+	    longest / 1e3);
 	stream_free(s);
 	ids_free(&out);
 	free(text);
@@ -280,8 +291,10 @@ static void one_growing(const char *name, const struct cached *c)
 		behind = least(behind, time_of(c, span_of(text.p, text.n + 1024), &out, true));
 		before = least(before, time_of(c, span_of(text.p - 1024, text.n + 1024), &out, true));
 	}
-	printf("bench segcache growing vocabulary=%s bytes=65536 cold_us=%.1f warm_us=%.2f 1k_behind_us=%.1f "
-	       "1k_before_us=%.1f\n", name, cold, warm, behind, before);
+	printf(
+	    "bench segcache growing vocabulary=%s bytes=65536 cold_us=%.1f warm_us=%.2f 1k_behind_us=%.1f "
+	    "1k_before_us=%.1f\n",
+	    name, cold, warm, behind, before);
 	ids_free(&out);
 }
 
@@ -324,8 +337,8 @@ static void short_ones(const char *name, const struct cached *c)
 			}
 			look = least(look, now_us() - a);
 		}
-		printf("bench segcache short vocabulary=%s bytes=%zu encode_ns=%.0f hit_ns=%.0f\n", name, bytes[b], encode * 1e3 / N,
-		       look * 1e3 / N);
+		printf("bench segcache short vocabulary=%s bytes=%zu encode_ns=%.0f hit_ns=%.0f\n",
+		    name, bytes[b], encode * 1e3 / N, look * 1e3 / N);
 	}
 	ids_free(&out);
 }
@@ -392,7 +405,8 @@ static void alone(void)
 
 		segcache_put(c, &k, ids, IDS);
 	}
-	printf("bench segcache put ids=%u first_ns=%.0f full_ns=%.0f\n", IDS, put, (now_us() - a) * 1e3 / 100000);
+	printf("bench segcache put ids=%u first_ns=%.0f full_ns=%.0f\n", IDS, put,
+	    (now_us() - a) * 1e3 / 100000);
 	for (uint64_t i = 0; i < ENTRIES; i++) {
 		struct segcache_key k = key_of(c, i);
 
@@ -412,8 +426,9 @@ static void alone(void)
 		pthread_create(&t[i], NULL, hit, &w[i]);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
-	printf("bench segcache lookup ids=%u miss_ns=%.0f hit_ns=%.0f threads=2 hit_ns=%.0f scaling=%.2f\n", IDS, miss, one,
-	       (w[0].ns + w[1].ns) / 2, 2 * one / ((w[0].ns + w[1].ns) / 2));
+	printf(
+	    "bench segcache lookup ids=%u miss_ns=%.0f hit_ns=%.0f threads=2 hit_ns=%.0f scaling=%.2f\n",
+	    IDS, miss, one, (w[0].ns + w[1].ns) / 2, 2 * one / ((w[0].ns + w[1].ns) / 2));
 	segcache_free(c);
 }
 

@@ -1,9 +1,9 @@
-/* bench_split.c - text into pieces: each family's scanner, and PCRE2 with the same pattern, on one core.
+/* bench_split.c - text into pieces: each family's scanner, and PCRE2 with the same pattern, on one
+ * core.
  *
- * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below, mixed by a seeded
- * generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy of the same bytes, which nothing can beat, and
- * NFC of text that is normal.
- * Best of the rounds. */
+ * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below,
+ * mixed by a seeded generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy
+ * of the same bytes, which nothing can beat, and NFC of text that is normal. Best of the rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,23 +16,124 @@
 #define ROUNDS	15
 
 static const char *const english[] = {
-	"the ", "of ", "and ", "a ", "to ", "in ", "is ", "was ", "that ", "which ", "router ", "prefix, ", "language ", "tokens. ", "because ",
-	"It ", "holds ", "longest ", "match; ", "then ", "waiting ", "isn't ", "they've ", "1984 ", "\"quoted\" ", "(perhaps) ", "however, ",
-	"understanding ", "of course. ", "The ", "Mr. ", "people ", "time ", "has ", "been ", "their ", "would ", "there\n", "again.\n\n", "25% ",
+	"the ",
+	"of ",
+	"and ",
+	"a ",
+	"to ",
+	"in ",
+	"is ",
+	"was ",
+	"that ",
+	"which ",
+	"router ",
+	"prefix, ",
+	"language ",
+	"tokens. ",
+	"because ",
+	"It ",
+	"holds ",
+	"longest ",
+	"match; ",
+	"then ",
+	"waiting ",
+	"isn't ",
+	"they've ",
+	"1984 ",
+	"\"quoted\" ",
+	"(perhaps) ",
+	"however, ",
+	"understanding ",
+	"of course. ",
+	"The ",
+	"Mr. ",
+	"people ",
+	"time ",
+	"has ",
+	"been ",
+	"their ",
+	"would ",
+	"there\n",
+	"again.\n\n",
+	"25% ",
 };
 static const char *const code[] = {
-	"static int parse(const char *p, size_t n)\n{\n", "\tif (n == 0)\n\t\treturn -1;\n", "\tprintf(\"%s: %d\\n\", name, (int)n);\n",
-	"\tfor (i = 0; i < n; i++)\n", "\t\tsum += table[p[i] & 0xff];\n", "}\n\n", "#include \"agent/base/json.h\"\n", "/* what is left */\n",
-	"\tswitch (kind) {\n\tcase KIND_ONE:\n\t\tbreak;\n\t}\n", "        self.assertEqual(len(x), 12)\n", "#define BYTES_MOST\t(64 * 1024)\n",
-	"\tstruct node *next = node->next;\n", "\tmemcpy(out + at, p, n);\n\tat += n;\n", "\treturn rc < 0 ? NULL : &list[rc];\n",
+	"static int parse(const char *p, size_t n)\n{\n",
+	"\tif (n == 0)\n\t\treturn -1;\n",
+	"\tprintf(\"%s: %d\\n\", name, (int)n);\n",
+	"\tfor (i = 0; i < n; i++)\n",
+	"\t\tsum += table[p[i] & 0xff];\n",
+	"}\n\n",
+	"#include \"agent/base/json.h\"\n",
+	"/* what is left */\n",
+	"\tswitch (kind) {\n\tcase KIND_ONE:\n\t\tbreak;\n\t}\n",
+	"        self.assertEqual(len(x), 12)\n",
+	"#define BYTES_MOST\t(64 * 1024)\n",
+	"\tstruct node *next = node->next;\n",
+	"\tmemcpy(out + at, p, n);\n\tat += n;\n",
+	"\treturn rc < 0 ? NULL : &list[rc];\n",
 };
 static const char *const japanese[] = {
-	"これは", "日本語", "の", "文章", "です。", "プログラム", "を", "書く", "ときに", "、", "言語", "モデル", "は", "長い", "入力", "から", "始まる", "。\n",
-	"「", "」", "東京", "2024年", "使って", "います", "が", "コンピュータ", "考える", "した。",
+	"これは",
+	"日本語",
+	"の",
+	"文章",
+	"です。",
+	"プログラム",
+	"を",
+	"書く",
+	"ときに",
+	"、",
+	"言語",
+	"モデル",
+	"は",
+	"長い",
+	"入力",
+	"から",
+	"始まる",
+	"。\n",
+	"「",
+	"」",
+	"東京",
+	"2024年",
+	"使って",
+	"います",
+	"が",
+	"コンピュータ",
+	"考える",
+	"した。",
 };
 static const char *const chinese[] = {
-	"我们", "的", "语言", "模型", "是", "在", "中国", "一个", "，", "。", "可以", "使用", "这个", "方法", "来", "计算", "和", "问题", "\n", "他们", "2023年",
-	"北京", "大学", "研究", "人工智能", "“", "”", "因为", "所以", "不",
+	"我们",
+	"的",
+	"语言",
+	"模型",
+	"是",
+	"在",
+	"中国",
+	"一个",
+	"，",
+	"。",
+	"可以",
+	"使用",
+	"这个",
+	"方法",
+	"来",
+	"计算",
+	"和",
+	"问题",
+	"\n",
+	"他们",
+	"2023年",
+	"北京",
+	"大学",
+	"研究",
+	"人工智能",
+	"“",
+	"”",
+	"因为",
+	"所以",
+	"不",
 };
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -87,8 +188,8 @@ static size_t run(const struct split *s, struct split_scratch *c, const uint8_t 
 	return count;
 }
 
-static void bench(const char *family, const char *how, const struct split *s, struct split_scratch *c, const struct text *t,
-		  const uint8_t *p, size_t n)
+static void bench(const char *family, const char *how, const struct split *s,
+    struct split_scratch *c, const struct text *t, const uint8_t *p, size_t n)
 {
 	double best = 1e9, start;
 	size_t pieces = 0;
@@ -100,8 +201,8 @@ static void bench(const char *family, const char *how, const struct split *s, st
 		if (now_s() - start < best)
 			best = now_s() - start;
 	}
-	printf("bench split family=%s by=%s text=%s mb_s=%.0f pieces=%zu bytes_each=%.1f\n", family, how, t->name, (double)n / best / 1e6,
-	       pieces, (double)n / (double)pieces);
+	printf("bench split family=%s by=%s text=%s mb_s=%.0f pieces=%zu bytes_each=%.1f\n", family,
+	    how, t->name, (double)n / best / 1e6, pieces, (double)n / (double)pieces);
 }
 
 /* NFC, as Qwen has it in front, of text that is in it already. */
@@ -120,7 +221,8 @@ static void bench_nfc(const struct text *t, const uint8_t *p, size_t n)
 		if (now_s() - start < best)
 			best = now_s() - start;
 	}
-	printf("bench split family=none by=nfc text=%s mb_s=%.0f copied=%d\n", t->name, (double)n / best / 1e6, out.p != (const char *)p);
+	printf("bench split family=none by=nfc text=%s mb_s=%.0f copied=%d\n", t->name,
+	    (double)n / best / 1e6, out.p != (const char *)p);
 	normal_buf_fini(&b);
 	normal_free(m);
 }
@@ -151,7 +253,9 @@ static struct split *make_split(const char *const *pattern, bool wrap)
 
 	for (; pattern[n] != NULL; n++) {
 		snprintf(text[n], sizeof(text[n]), wrap ? "(?:%s)" : "%s", pattern[n]);
-		step[n] = (struct split_step){ .kind = STEP_REGEX, .pattern = span_str(text[n]), .behaviour = SPLIT_ISOLATED };
+		step[n] = (struct split_step){ .kind = STEP_REGEX,
+			.pattern = span_str(text[n]),
+			.behaviour = SPLIT_ISOLATED };
 	}
 	if ((s = split_new(step, n, &e)) != NULL)
 		return s;
@@ -164,7 +268,8 @@ static struct split *make_split(const char *const *pattern, bool wrap)
 
 int main(void)
 {
-	static const char *const family[] = { "cl100k", "qwen2", "qwen3.5", "o200k", "tekken", "kimi", "gpt2", "deepseek" };
+	static const char *const family[] = { "cl100k", "qwen2", "qwen3.5", "o200k", "tekken",
+		"kimi", "gpt2", "deepseek" };
 	uint8_t *p = malloc(BYTES), *to = malloc(BYTES);
 	struct split_scratch *c = split_scratch_new();
 	size_t i, k, n;

@@ -1,6 +1,6 @@
-/* bench_spop.c - what SPOP itself costs: a NOTIFY of 16 KB decoded down to its last argument and its ACK
- * encoded, in memory, on one core. Prints the median of several rounds, as a shared machine has bad
- * moments and a mean would show those. */
+/* bench_spop.c - what SPOP itself costs: a NOTIFY of 16 KB decoded down to its last argument and
+ * its ACK encoded, in memory, on one core. Prints the median of several rounds, as a shared machine
+ * has bad moments and a mean would show those. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,8 @@ static void patch_length(uint8_t *p, size_t n)
 	p[3] = (uint8_t)n;
 }
 
-static void put_arg(struct spop_wr *w, const char *name, enum spop_type type, const char *p, size_t n,
-		    int64_t i)
+static void put_arg(
+    struct spop_wr *w, const char *name, enum spop_type type, const char *p, size_t n, int64_t i)
 {
 	struct spop_data d = { .type = type };
 
@@ -226,13 +226,15 @@ static void print_conditions(void)
 			break;
 	if (f)
 		fclose(f);
-	printf("conditions cpu=\"%s\" compiler=\"%s\" rounds=%d per_round=%d in_a_row=%d value=median\n", cpu,
+	printf(
+	    "conditions cpu=\"%s\" compiler=\"%s\" rounds=%d per_round=%d in_a_row=%d value=median\n",
+	    cpu,
 #ifdef __clang__
-	       __VERSION__,
+	    __VERSION__,
 #else
-	       "gcc " __VERSION__,
+	    "gcc " __VERSION__,
 #endif
-	       ROUNDS, PER_ROUND, IN_A_ROW);
+	    ROUNDS, PER_ROUND, IN_A_ROW);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
-/* bench_tables.c - what the rules with tables of blocks cost: a prompt of 4096 pages matched and sent, in a table that is
- * full of others; all servers hold it. new: one that nobody holds yet, and which takes the place of the oldest. The fastest
- * of 30 passes counts: the machine may be shared. */
+/* bench_tables.c - what the rules with tables of blocks cost: a prompt of 4096 pages matched and
+ * sent, in a table that is full of others; all servers hold it. new: one that nobody holds yet, and
+ * which takes the place of the oldest. The fastest of 30 passes counts: the machine may be shared.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -40,8 +41,9 @@ static double less(double a, double b)
 	return a < b ? a : b;
 }
 
-static void one_pass(const struct policy_opts *o, struct policy_memory *m, const struct policy_prompt *p,
-		     struct candidate *c, unsigned servers, struct rng *rng, struct took *best)
+static void one_pass(const struct policy_opts *o, struct policy_memory *m,
+    const struct policy_prompt *p, struct candidate *c, unsigned servers, struct rng *rng,
+    struct took *best)
 {
 	static uint32_t tokens[SERVERS_MAX];
 	struct policy_choice out;
@@ -93,9 +95,11 @@ static void run(enum policy_rule rule, unsigned servers)
 		policy_sent(m, &o, &q, (server_id)(i % servers), 1000);
 		best.sent_new = less(best.sent_new, now_us() - start);
 	}
-	printf("bench tables rule=%s servers=%u pages=%u bytes=%zu match_us=%.0f choose_us=%.2f sent_us=%.0f new_us=%.0f\n",
-	       policy_rule_text(rule), servers, PAGES, policy_memory_bytes(m), best.match, best.choose, best.sent,
-	       best.sent_new);
+	printf(
+	    "bench tables rule=%s servers=%u pages=%u bytes=%zu match_us=%.0f choose_us=%.2f sent_us=%.0f "
+	    "new_us=%.0f\n",
+	    policy_rule_text(rule), servers, PAGES, policy_memory_bytes(m), best.match, best.choose,
+	    best.sent, best.sent_new);
 	policy_memory_free(m);
 }
 

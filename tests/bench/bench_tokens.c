@@ -1,13 +1,15 @@
-/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body, or a conversation, in,
- * bytes of its ACK out, in memory.
+/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body,
+ * or a conversation, in, bytes of its ACK out, in memory.
  *
  *   cold    no text of the prompt was seen before: all of it is encoded
  *   again   the very same prompt comes once more: all of it is found in the cache of segments
  *   turn    a conversation has grown by 600 bytes, as one does from turn to turn
  *   text    the same bodies for a model in text mode, as what token mode costs on top of
  *
- * The tokenizer is Llama 3's where it is there (../shared/data), or the file that is named; else the small one of the tests, which says
- * nothing of speed. The chat template is Llama 3.3's, or a small one. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order of chance: English and names. */
+ * The tokenizer is Llama 3's where it is there (../shared/data), or the file that is named; else
+ * the small one of the tests, which says nothing of speed. The chat template is Llama 3.3's, or a
+ * small one. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order
+ * of chance: English and names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -66,7 +68,8 @@ static void load(const char *path)
 	struct err e;
 	FILE *f;
 
-	snprintf(command, sizeof(command), "%s '%s'", n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
+	snprintf(command, sizeof(command), "%s '%s'",
+	    n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
 	f = must(popen(command, "r"));
 	src.file = span_of(text, fread(text, 1, cap, f));
 	pclose(f);
@@ -74,14 +77,16 @@ static void load(const char *path)
 		fprintf(stderr, "bench_tokens: %s\n", e.text);
 		exit(1);
 	}
-	printf("# tokenizer %s, %zu bytes in memory, loaded in %.0f ms; gcc %s\n", path, tok_bytes(tok), (now_us() - t) / 1e3,
-	       __VERSION__);
+	printf("# tokenizer %s, %zu bytes in memory, loaded in %.0f ms; gcc %s\n", path,
+	    tok_bytes(tok), (now_us() - t) / 1e3, __VERSION__);
 	free(text);
 }
 
 static void load_template(const char *path)
 {
-	struct chat_source src = { .template_name = path, .config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"), .config_name = "" };
+	struct chat_source src = { .template_name = path,
+		.config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"),
+		.config_name = "" };
 	char *text = must(malloc(JINJA_TEXT_MAX));
 	FILE *f = must(fopen(path, "r"));
 	struct err e;
@@ -96,7 +101,7 @@ static void load_template(const char *path)
 	free(text);
 }
 
-/* ---- bodies ----------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 /* Of 20 bytes and more; without what JSON escapes. */
 static void read_lines(const char *path)
@@ -118,8 +123,16 @@ static void read_lines(const char *path)
 static void make_lines(void)
 {
 	static const char *const files[] = {
-		"CHANGES.md", "README.md", "doc/promises.md", "doc/threats.md", "doc/kvroute.8", "doc/kvroute.yaml.5", "doc/kvroutectl.8",
-		"tests/fuzz/README.md", "doc/figures.md", "doc/rules.md",
+		"CHANGES.md",
+		"README.md",
+		"doc/promises.md",
+		"doc/threats.md",
+		"doc/kvroute.8",
+		"doc/kvroute.yaml.5",
+		"doc/kvroutectl.8",
+		"tests/fuzz/README.md",
+		"doc/figures.md",
+		"doc/rules.md",
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
@@ -145,7 +158,8 @@ static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
 	return at + (size_t)sprintf(out + at, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
 }
 
-/* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes, the same ones in front of a longer conversation. */
+/* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes, the same ones in front of
+ * a longer conversation. */
 static size_t make_talk(char *out, size_t n, uint64_t seed, const char *model)
 {
 	size_t at = (size_t)sprintf(out, "{\"messages\":[");
@@ -155,7 +169,8 @@ static size_t make_talk(char *out, size_t n, uint64_t seed, const char *model)
 	for (unsigned i = 0; at < n || i % 2 == 0; i++) {
 		size_t end;
 
-		at += (size_t)sprintf(out + at, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
+		at += (size_t)sprintf(out + at, "%s{\"role\":\"%s\",\"content\":\"",
+		    i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
 		for (end = at + TURN; at < end; )
 			at += (size_t)snprintf(out + at, end - at + 1, "%s\\n", lines[rng_below(&rng, n_lines)]);
 		at = end;
@@ -171,9 +186,10 @@ static size_t make(char *out, size_t n, uint64_t seed, const char *model)
 	return talk ? make_talk(out, n, seed, model) : make_body(out, n, seed, model);
 }
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
-static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
+static void put_arg(
+    struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
 {
 	struct spop_data d = { .type = type, .s = { p, n } };
 
@@ -233,7 +249,7 @@ static void put_done(struct spop_wr *w, const char *uid)
 	spop_frame_end(w, start);
 }
 
-/* ---- a run ------------------------------------------------------------------------------------ */
+/* ---- a run ------------------------------------------------------------------------------- */
 
 struct bench {
 	struct serve serve;
@@ -260,7 +276,9 @@ static void start(struct bench *b, size_t n)
 	model.chat = chat;
 	ro.models = &model;
 	ro.n_models = 1;
-	b->env = (struct serve_env){ .route = must(route_new(&ro, &key, 1)), .count = &b->count, .clock = clock_us };
+	b->env = (struct serve_env){
+		.route = must(route_new(&ro, &key, 1)), .count = &b->count, .clock = clock_us
+	};
 	b->env.scratch = must(route_scratch_new(b->env.route));
 	so.max_frame_size = (uint32_t)(n + 131072);
 	serve_init(&b->serve, &b->env, &so);
@@ -341,14 +359,17 @@ static void run(const char *name, size_t n)
 		fprintf(stderr, "bench_tokens: not all of it was encoded\n");
 		exit(1);
 	}
-	printf("bench %s body_bytes=%zu cold_us=%.1f again_us=%.1f turn_us=%.1f text_us=%.1f cold_mb_s=%.0f tokens=%llu bytes_per_token=%.2f\n",
-	       name, bytes, median(cold), median(again), median(turn), median(text), (double)bytes / median(cold),
-	       (unsigned long long)(s.tokens / s.tokenized), (double)bytes / ((double)s.tokens / (double)s.tokenized));
+	printf(
+	    "bench %s body_bytes=%zu cold_us=%.1f again_us=%.1f turn_us=%.1f text_us=%.1f cold_mb_s=%.0f "
+	    "tokens=%llu bytes_per_token=%.2f\n",
+	    name, bytes, median(cold), median(again), median(turn), median(text),
+	    (double)bytes / median(cold), (unsigned long long)(s.tokens / s.tokenized),
+	    (double)bytes / ((double)s.tokens / (double)s.tokenized));
 	stop(&b);
 }
 
-/* What a loop is held for at worst: a body that is too much for one message, other words each time. The least and the median say what
- * it takes; a single one says what else the machine did. */
+/* What a loop is held for at worst: a body that is too much for one message, other words each time.
+ * The least and the median say what it takes; a single one says what else the machine did. */
 static void worst(const char *name, char letter)
 {
 	size_t n = (size_t)1 << 20, bytes = 0;
@@ -365,8 +386,9 @@ static void worst(const char *name, char letter)
 	}
 	route_stats(b.env.route, &s);
 	qsort(us, WORST, sizeof(*us), by_value);
-	printf("bench %s body_bytes=%zu p50_us=%.0f min_us=%.0f bounded=%llu tokens=%llu\n", name, bytes, us[WORST / 2], us[0],
-	       (unsigned long long)s.tokenize_bounded, (unsigned long long)(s.tokens / WORST));
+	printf("bench %s body_bytes=%zu p50_us=%.0f min_us=%.0f bounded=%llu tokens=%llu\n", name,
+	    bytes, us[WORST / 2], us[0], (unsigned long long)s.tokenize_bounded,
+	    (unsigned long long)(s.tokens / WORST));
 	stop(&b);
 }
 

@@ -59,7 +59,8 @@ def one(trace, cell, facts, of):
     for rule in sorted(near, key=lambda r: got[r]["ttft_mean"]):
         r = got[rule]
         print("bench cells trace=%s cell=%s facts=%s policy=%s mean_s=%.3f se=%.3f p99_s=%.3f "
-              "over_oracle=%.2f" % (name, cell, facts, rule, r["ttft_mean"], r.get("ttft_mean_se", 0),
+              "over_oracle=%.2f" % (name, cell, facts, rule, r["ttft_mean"],
+                                    r.get("ttft_mean_se", 0),
                                     r["ttft_p99"], r["ratio"]))
     others = {r: (got if r in near else quick)[r]["ttft_mean"] for r in of if r != "cost"}
     rival = min(others, key=others.get)

@@ -1,4 +1,5 @@
-/* gen_index.c - workload files for bench_index and for anything else that reads PBW1 (index/pbw1.h).
+/* gen_index.c - workload files for bench_index and for anything else that reads PBW1
+ * (index/pbw1.h).
  *
  *   gen_index NAME OUT          syn1k, syn8k, syn64k, syn1kbig; syntest: a small one, for tests
  *   gen_index moon OUT TRACE    the Mooncake conversation trace, a JSON object a line
@@ -6,13 +7,15 @@
  *
  * The same name gives the same bytes, always: chance comes from a fixed seed.
  *
- * syn: each prompt is a system prompt of a quarter of L tokens, shared by many, and then what was said. A session
- * has four turns, each adding 3/16 L, less up to 15 tokens so that prompts end anywhere in a page. 512 sessions are
- * open at a time, and chance says which goes on. About 73 % of the pages asked for are there already.
- * moon: each hash_id stands for 512 tokens, always the same, cut off at input_length. A request belongs to the
- * conversation that used its deepest known block last, but one; the first block is everybody's and says nothing.
+ * syn: each prompt is a system prompt of a quarter of L tokens, shared by many, and then what was
+ * said. A session has four turns, each adding 3/16 L, less up to 15 tokens so that prompts end
+ * anywhere in a page. 512 sessions are open at a time, and chance says which goes on. About 73 % of
+ * the pages asked for are there already. moon: each hash_id stands for 512 tokens, always the same,
+ * cut off at input_length. A request belongs to the conversation that used its deepest known block
+ * last, but one; the first block is everybody's and says nothing.
  *
- * The key of an operation is its session's own, or in one of ten a random one: that server then is another. */
+ * The key of an operation is its session's own, or in one of ten a random one: that server then is
+ * another. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +75,7 @@ static uint32_t key_of(struct rng *rng, uint64_t session)
 	return anywhere ? random : (uint32_t)(mix(session ^ 0x6b65790000000000ull) >> 32);
 }
 
-/* ---- sessions that grow ----------------------------------------------------------------------- */
+/* ---- sessions that grow ------------------------------------------------------------------ */
 
 static int put_turn(struct pbw1_out *o, const struct syn *s, struct rng *rng, uint32_t *tokens,
 		    uint32_t session, uint32_t turn)
@@ -110,7 +113,7 @@ static int make_syn(struct pbw1_out *o, const struct syn *s)
 	return rc;
 }
 
-/* ---- the Mooncake trace ------------------------------------------------------------------------ */
+/* ---- the Mooncake trace ------------------------------------------------------------------ */
 
 struct moon {
 	uint32_t *talk;			/* by hash_id: the conversation that used it last, 0: none */
@@ -191,7 +194,8 @@ static int put_request(struct pbw1_out *o, struct moon *m, const char *line)
 
 static int make_moon(struct pbw1_out *o, const char *trace)
 {
-	struct moon m = { .ids = malloc(BLOCKS_MAX * 4), .tokens = malloc((size_t)BLOCKS_MAX * BLOCK * 4) };
+	struct moon m = { .ids = malloc(BLOCKS_MAX * 4),
+		.tokens = malloc((size_t)BLOCKS_MAX * BLOCK * 4) };
 	FILE *f = fopen(trace, "r");
 	char *line = NULL;
 	size_t cap = 0;
@@ -212,7 +216,7 @@ static int make_moon(struct pbw1_out *o, const char *trace)
 	return rc;
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------- */
 
 static int make(const char *name, struct pbw1_out *o, const char *trace)
 {
@@ -249,7 +253,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "check") == 0)
 		return check(argv[2]);
 	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: gen_index syn1k|syn8k|syn64k|syn1kbig|syntest OUT | moon OUT TRACE | check FILE\n");
+		fprintf(stderr,
+		    "usage: gen_index syn1k|syn8k|syn64k|syn1kbig|syntest OUT | moon OUT TRACE | check FILE\n");
 		return 2;
 	}
 	/* under another name until it is whole */

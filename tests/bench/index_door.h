@@ -1,7 +1,7 @@
 /* index_door.h - the one place where the benches of the index touch its API.
  *
- * What an operation costs is counted from the bytes of a prompt to its bands: hashing pages is part of
- * door_match(), whoever does it. A door_at belongs to one thread; the door may be shared. */
+ * What an operation costs is counted from the bytes of a prompt to its bands: hashing pages is part
+ * of door_match(), whoever does it. A door_at belongs to one thread; the door may be shared. */
 #ifndef TESTS_BENCH_INDEX_DOOR_H
 #define TESTS_BENCH_INDEX_DOOR_H
 
@@ -91,7 +91,8 @@ static inline uint32_t door_bands(const struct door_at *a)
 /* The prompt of the match before, whose tokens must still be there. False: no room. */
 static inline bool door_commit(struct door *d, struct door_at *a, server_id server, msec now)
 {
-	a->claim = index_commit_bytes(d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m, server, now);
+	a->claim = index_commit_bytes(
+	    d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m, server, now);
 	return a->claim != 0;
 }
 
@@ -105,7 +106,7 @@ static inline void door_cancel(struct door *d, struct door_at *a)
 	index_cancel(d->ix, a->claim);
 }
 
-/* ---- work that may come in slices ----------------------------------------------------------------- */
+/* ---- work that may come in slices -------------------------------------------------------- */
 
 /* One slice of what was put off. True: there is more. */
 static inline bool door_slice(struct door *d, msec now)
@@ -129,7 +130,7 @@ static inline bool door_halve(struct door *d)
 	return true;
 }
 
-/* ---- counters ----------------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------- */
 
 static inline void door_stats(struct door *d, struct door_stats *s)
 {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""notifies.py [-n COUNT] - NOTIFYs at the agent's socket: 20,000 a second on one thread for 30 s, or COUNT as fast as they go.
+"""notifies.py [-n COUNT] - NOTIFYs at the agent's socket: 20,000 a second on one thread for 30 s,
+or COUNT as fast as they go.
 
-The index is small enough to be full before the measured part, bodies are partly unique, so everything that is kept also
-turns over. Prints
+The index is small enough to be full before the measured part, bodies are partly unique, so
+everything that is kept also turns over. Prints
 
     bench socket rate=20000 body=4096 notifies=.. acks=.. p50_us=.. p99_us=.. rss_kib=A..B growth=.. limit=0.01
 
@@ -53,7 +54,8 @@ def main():
         try:
             wait_for("the agent", 10, lambda: ready(metrics))
             pace = ["-n", str(count)] if count else ["-r", "20000", "-t", "30"]
-            argv = [os.path.join(BUILD, "tests/tools/spop_load"), "127.0.0.1:%d" % port, "-p", str(agent.pid)] + pace
+            argv = [os.path.join(BUILD, "tests/tools/spop_load"), "127.0.0.1:%d" % port, "-p",
+                    str(agent.pid)] + pace
             out = subprocess.run(argv, capture_output=True, text=True)
             if out.returncode == 2:
                 sys.exit("bench socket: " + out.stderr)
@@ -64,7 +66,8 @@ def main():
             agent.wait()
     print("bench socket rate=%s body=4096 %s limit=%g" % (count and "max" or 20000, " ".join(
         "%s=%s" % kv for kv in said.items() if kv[0] != "rate" or count), LIMIT))
-    good = said["acks"] == said["notifies"] and float(said["growth"]) <= LIMIT and float(said["evicted_pages"]) > 0
+    good = said["acks"] == said["notifies"] and float(said["growth"]) <= LIMIT and float(
+        said["evicted_pages"]) > 0
     if count:
         print("%d passed, %d failed" % (good, not good))
     sys.exit(not good)

@@ -1,30 +1,32 @@
 #!/usr/bin/env python3
-"""overload.py - an agent that is asked more often than it can decide: how many have an answer in time, and how many of the
-answers are "overload".
+"""overload.py - an agent that is asked more often than it can decide: how many have an answer in
+time, and how many of the answers are "overload".
 
-One thread, in two configurations that make a decision dear, so that a client on another processor can ask four times as often:
+One thread, in two configurations that make a decision dear, so that a client on another processor
+can ask four times as often:
 
     tokens      a model with a tokenizer and a chat template, random words: a hurry makes pages of text instead
     compare     pages of text, five rules with memories of their own: four are left out first, and refusing has to do the rest
 
-What it can do is measured first: as fast as answers come, 4 connections with 1 NOTIFY each, which is too few to be hurried. Then,
-for 8 and 64 connections with a window of 20:
+What it can do is measured first: as fast as answers come, 4 connections with 1 NOTIFY each, which
+is too few to be hurried. Then, for 8 and 64 connections with a window of 20:
 
     closed loop     as fast as answers come: only 8x20 is judged, where at most 1 % may be answered "overload"
     open loop       1, 2 and 4 times the capacity, each NOTIFY timed from when it was due, whether it could be sent or not
 
-What a client has beyond its windows shows by asked_ms alone, which spop_load sends as the recipes do. Without it (SILENT=1) compare
-with 8x20 at 4 times looks to the agent like the closed loop, where nobody may be refused: 160 requests are answered long before they
-are late, while more and more wait in the client.
+What a client has beyond its windows shows by asked_ms alone, which spop_load sends as the recipes
+do. Without it (SILENT=1) compare with 8x20 at 4 times looks to the agent like the closed loop,
+where nobody may be refused: 160 requests are answered long before they are late, while more and
+more wait in the client.
 
 What is possible is printed first for each mode:
 
     bench overload limits mode=compare capacity=.. uncompared=.. hurried_most=.. client_most=.. cores=.. load=..
 
 <capacity>, <uncompared> being the share of it without compared rules, which should be 0; <hurried_most> answers a second in a closed
-loop of 64x20, where what is late is left out or refused; <client_most> that the client can ask for, of an agent that does nothing.
-Where 4 times the capacity is more than <hurried_most>, the rest has to be refused; where it is more than <client_most>, the client
-is late, not the agent.
+loop of 64x20, where what is late is left out or refused; <client_most> that the client can ask for,
+of an agent that does nothing. Where 4 times the capacity is more than <hurried_most>, the rest has
+to be refused; where it is more than <client_most>, the client is late, not the agent.
 
 Prints a line each:
 
@@ -33,10 +35,12 @@ Prints a line each:
 
 <within> is the share of all NOTIFYs offered whose ACK came within the 50 ms of the recipes' timeout processing; <sent> is below
 <offered> where windows were full or the client was too slow. Two processors that nobody else wants are needed: a thread that stands
-still for a tenth of a second makes thousands late. <stood_ms> says for how long a thread of another process that only sleeps and
-wakes each millisecond stood still at worst, and <busy> which share of the processors others used.
+still for a tenth of a second makes thousands late. <stood_ms> says for how long a thread of another
+process that only sleeps and wakes each millisecond stood still at worst, and <busy> which share of
+the processors others used.
 
-SILENT=1 SECONDS_EACH=5 SHAPES=8x20,64x20 FACTORS=1,2,4 BODY=4000 MODES=tokens,compare TOK=a tokenizer.json KVROUTE=path of another agent
+SILENT=1 SECONDS_EACH=5 SHAPES=8x20,64x20 FACTORS=1,2,4 BODY=4000 MODES=tokens,compare TOK=a
+tokenizer.json KVROUTE=path of another agent
 """
 import os
 import re
@@ -65,7 +69,8 @@ index: {max_bytes: 64MiB}
 %s
 """
 MODES = {
-    "tokens": "models: [{name: m, mode: tokens, tokenizer: tokenizer.json, chat_template: chat_template.jinja}]",
+    "tokens": "models: [{name: m, mode: tokens, tokenizer: tokenizer.json, chat_template: "
+              "chat_template.jinja}]",
     "compare": "policy: {rule: simhash, compare: [block_tracker, gaie_full, aibrix, prefixaware]}",
 }
 TEMPLATE = '{% for m in messages %}{{ m.role + ": " + m.content }}{% endfor %}'
@@ -109,7 +114,8 @@ class Bench:
         self.mode, self.agent, self.address, self.metrics, self.missed = mode, agent, "127.0.0.1:%d" % port, metrics, []
 
     def get(self, path):
-        return urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.metrics, path), timeout=5).read().decode()
+        return urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.metrics, path),
+                                      timeout=5).read().decode()
 
     def count(self, name):
         found = re.search(r"(?m)^%s (\S+)" % re.escape(name), self.get("/metrics"))
@@ -123,7 +129,8 @@ class Bench:
 
     def load(self, *args, address=None):
         silent = ["-A"] if os.environ.get("SILENT") else []
-        out = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), address or self.address, "-b", BODY, "-t", SECONDS, "-x", *silent, *args],
+        out = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), address or self.address,
+                              "-b", BODY, "-t", SECONDS, "-x", *silent, *args],
                              capture_output=True, text=True)
         if out.returncode == 2:
             sys.exit("bench overload: " + out.stderr)
@@ -134,14 +141,19 @@ class Bench:
         before, watcher, cpu = [self.count(c) for c in counts], Watcher(), self.cpu_s()
         got = self.load("-c", shape[0], "-w", shape[1], *args)
         stood, busy = watcher.end(self.cpu_s() - cpu)
-        uncompared, hurried = [(self.count(c) - b) / float(got["acks"]) for c, b in zip(counts, before)]
+        uncompared, hurried = [(self.count(c) - b) / float(got["acks"])
+                               for c, b in zip(counts, before)]
         offered = factor * capacity if factor else float(got["rate"])
-        print("bench overload mode=%s shape=%s load=%s body=%s capacity=%.0f offered=%.0f sent=%s lost=%s within=%s overload=%s uncompared=%.4f "
+        print("bench overload mode=%s shape=%s load=%s body=%s capacity=%.0f offered=%.0f sent=%s "
+              "lost=%s within=%s overload=%s uncompared=%.4f "
               "hurried=%.4f p50_us=%s p99_us=%s max_us=%s limit=%s stood_ms=%.0f busy=%.2f" % (
-                  self.mode, "x".join(shape), factor or "closed", BODY, capacity, offered, got["rate"], got["lost"], got["within"],
-                  got["overload"], uncompared, hurried, got["p50_us"], got["p99_us"], got["max_us"], limit, stood, busy), flush=True)
+                  self.mode, "x".join(shape), factor or "closed", BODY, capacity, offered,
+                  got["rate"], got["lost"], got["within"],
+                  got["overload"], uncompared, hurried, got["p50_us"], got["p99_us"], got["max_us"],
+                  limit, stood, busy), flush=True)
         if not judged(got):
-            self.missed.append("%s %s at %s" % (self.mode, "x".join(shape), factor or "closed loop"))
+            self.missed.append("%s %s at %s" % (self.mode, "x".join(shape),
+                                                factor or "closed loop"))
 
     def limits(self):
         before = self.count("kvroute_spop_uncompared_total")
@@ -149,15 +161,18 @@ class Bench:
         uncompared = (self.count("kvroute_spop_uncompared_total") - before) / float(got["acks"])
         hurried = self.load("-r", "0", "-c", "64", "-w", "20")["rate"]
         address = "127.0.0.1:%d" % free_ports(1)[0]
-        noop = subprocess.Popen([os.path.join(BUILD, "tests/tools/noop_spoa"), address], stdout=subprocess.DEVNULL)
+        noop = subprocess.Popen([os.path.join(BUILD, "tests/tools/noop_spoa"), address],
+                                stdout=subprocess.DEVNULL)
         try:
             wait_for("noop_spoa", 5, lambda: self.can_connect(address))
             client = self.load("-r", "0", "-c", "64", "-w", "20", address=address)["rate"]
         finally:
             noop.terminate()
             noop.wait()
-        print("bench overload limits mode=%s capacity=%s uncompared=%.4f hurried_most=%s client_most=%s cores=%d load=%.1f" % (
-            self.mode, got["rate"], uncompared, hurried, client, os.cpu_count(), os.getloadavg()[0]), flush=True)
+        print("bench overload limits mode=%s capacity=%s uncompared=%.4f hurried_most=%s "
+              "client_most=%s cores=%d load=%.1f" % (
+            self.mode, got["rate"], uncompared, hurried, client, os.cpu_count(),
+            os.getloadavg()[0]), flush=True)
         return float(got["rate"])
 
     @staticmethod
@@ -175,7 +190,8 @@ class Bench:
             self.run(shape, 0, capacity, "overload<=%g" % SHED_CLOSED if small else "none",
                      lambda got: not small or float(got["overload"]) <= SHED_CLOSED, "-r", "0")
             for f in FACTORS:
-                self.run(shape, f, capacity, "within>=%g" % WITHIN, lambda got: float(got["within"]) >= WITHIN,
+                self.run(shape, f, capacity, "within>=%g" % WITHIN,
+                         lambda got: float(got["within"]) >= WITHIN,
                          "-r", "%.0f" % (f * capacity), "-o")
 
 
@@ -185,7 +201,8 @@ def bench(mode, folder):
     with open(path, "w") as f:
         f.write(CONF % (folder, folder, port, metrics, MODES[mode]))
     with open(os.path.join(folder, "log"), "w") as log:
-        agent = subprocess.Popen([os.environ.get("KVROUTE", os.path.join(BUILD, "kvroute")), "-f", path], stderr=log)
+        agent = subprocess.Popen([os.environ.get("KVROUTE", os.path.join(BUILD, "kvroute")), "-f",
+                                  path], stderr=log)
     b = Bench(mode, agent, port, metrics)
     try:
         wait_for("the agent", 30, lambda: b.get("/ready") is not None)

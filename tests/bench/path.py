@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""path.py - what a request pays for being asked about: HAProxy alone, with an agent that does nothing, with kvroute.
+"""path.py - what a request pays for being asked about: HAProxy alone, with an agent that does
+nothing, with kvroute.
 
-One client, one request at a time, 16 KB chat bodies, three HAProxys of the same recipe side by side, in turn within one run
-(tests/tools/http_pace.c). The engine is a HAProxy that answers at once. For each version of HAProxy one line:
+One client, one request at a time, 16 KB chat bodies, three HAProxys of the same recipe side by
+side, in turn within one run (tests/tools/http_pace.c). The engine is a HAProxy that answers at
+once. For each version of HAProxy one line:
 
     bench path haproxy=2.6.12 body=16384 plain_us=.. noop_added_us=.. kvroute_added_us=.. ratio=.. limit=1.5
 
-The no-op agent is the floor: what SPOE costs whatever the agent does. The p50 is over all requests; best_ is that of
-the fastest round, as a shared machine only ever adds.
+The no-op agent is the floor: what SPOE costs whatever the agent does. The p50 is over all requests;
+best_ is that of the fastest round, as a shared machine only ever adds.
 """
 import os
 import re
@@ -38,9 +40,11 @@ frontend engine
 
 class Path(Fleet):
     def __init__(self, kind, engine_port, **kw):
-        super().__init__(engines=1, show=False, threads=1, processing=None, agent=kind != "plain", routed=kind != "plain", **kw)
+        super().__init__(engines=1, show=False, threads=1, processing=None, agent=kind != "plain",
+                         routed=kind != "plain", **kw)
         self.kind, self.engine_port = kind, engine_port
-        self.edit = lambda text: text.replace("    maxconn 2000\n", "    maxconn 2000\n    nbthread 1\n")
+        self.edit = lambda text: text.replace("    maxconn 2000\n",
+                                              "    maxconn 2000\n    nbthread 1\n")
 
     def start_engine(self, name):
         self.engines[name] = self.engine_port
@@ -49,7 +53,8 @@ class Path(Fleet):
         if self.kind == "kvroute":
             super().start_agent()
         else:
-            self.spawn("agent", [os.path.join(BUILD, "tests/tools/noop_spoa"), self.spop_address, "s1"])
+            self.spawn("agent",
+                       [os.path.join(BUILD, "tests/tools/noop_spoa"), self.spop_address, "s1"])
 
 
 def version(binary):
@@ -65,12 +70,15 @@ def measure(binary):
         engine = subprocess.Popen([binary, "-db", "-f", cfg.name])
         try:
             wait_for("the engine", 10, lambda: socket.create_connection(("127.0.0.1", port), 1))
-            with Path("plain", port, haproxy=binary) as plain, Path("noop", port, haproxy=binary) as noop, \
+            with Path("plain", port,
+                      haproxy=binary) as plain, Path("noop", port, haproxy=binary) as noop, \
                     Path("kvroute", port, haproxy=binary) as ours:
                 ports = [str(f.port) for f in (plain, noop, ours)]
-                argv = [os.path.join(BUILD, "tests/tools/http_pace"), str(ROUNDS), str(PER_ROUND), str(BODY)] + ports
+                argv = [os.path.join(BUILD, "tests/tools/http_pace"), str(ROUNDS), str(PER_ROUND),
+                        str(BODY)] + ports
                 out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-                decided = sum(v for k, v in ours.metrics().items() if k.startswith("kvroute_decisions_total"))
+                decided = sum(v for k, v in ours.metrics().items()
+                              if k.startswith("kvroute_decisions_total"))
         finally:
             engine.terminate()
             engine.wait()
@@ -80,11 +88,15 @@ def measure(binary):
     failed = sum(int(r["failed"]) for r in rows)
     noop_added, ours_added = p50[1] - p50[0], p50[2] - p50[0]
     best_noop, best_ours = best[1] - best[0], best[2] - best[0]
-    print("bench path haproxy=%s body=%d requests=%d plain_us=%.1f noop_added_us=%.1f kvroute_added_us=%.1f ratio=%.2f "
-          "best_plain_us=%.1f best_noop_added_us=%.1f best_kvroute_added_us=%.1f best_ratio=%.2f limit=1.5 "
+    print("bench path haproxy=%s body=%d requests=%d plain_us=%.1f noop_added_us=%.1f "
+          "kvroute_added_us=%.1f ratio=%.2f "
+          "best_plain_us=%.1f best_noop_added_us=%.1f best_kvroute_added_us=%.1f best_ratio=%.2f "
+          "limit=1.5 "
           "decided=%d failed=%d cpu=\"%s\" kernel=%s"
-          % (version(binary), BODY, ROUNDS * PER_ROUND, p50[0], noop_added, ours_added, ours_added / noop_added,
-             best[0], best_noop, best_ours, best_ours / best_noop, decided, failed, cpu(), os.uname().release), flush=True)
+          % (version(binary), BODY, ROUNDS * PER_ROUND, p50[0], noop_added, ours_added,
+             ours_added / noop_added,
+             best[0], best_noop, best_ours, best_ours / best_noop, decided, failed, cpu(),
+             os.uname().release), flush=True)
 
 
 def cpu():
@@ -93,7 +105,8 @@ def cpu():
 
 
 def main():
-    have = [v for v in ("2.6", "3.0", "3.2") if os.path.exists(os.path.join(TOP, "build/haproxy", v, "haproxy"))]
+    have = [v for v in ("2.6", "3.0", "3.2")
+            if os.path.exists(os.path.join(TOP, "build/haproxy", v, "haproxy"))]
     for v in [have[0], have[-1]] if len(have) > 1 else have:
         measure(os.path.join(TOP, "build/haproxy", v, "haproxy"))
     if not have:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""sim.py - what the rules are worth, by kvroutectl sim: every workload, and the traces named, at two loads. Prints a line a row:
+"""sim.py - what the rules are worth, by kvroutectl sim: every workload, and the traces named, at
+two loads. Prints a line a row:
 
     bench sim source=chat engines=8 load=0.7 facts=first policy=cost mean_s=.. p50_s=.. p99_s=.. ratio=.. hit=.. failed=.. decide_us=..
 
-ratio is the mean over that of the better oracle; decide_us is measured on this machine, all else is simulated and comes out
-the same everywhere. RULES, LOADS, ENGINES and TRACES (files, with blanks between) choose what is run.
+ratio is the mean over that of the better oracle; decide_us is measured on this machine, all else is
+simulated and comes out the same everywhere. RULES, LOADS, ENGINES and TRACES (files, with blanks
+between) choose what is run.
 """
 import json
 import os
@@ -22,7 +24,8 @@ WORKLOADS = "chat agents system prefixes siblings cold join leave slow fail limi
 
 def rows(source, load, facts):
     presets = [x for rule in RULES for x in ("--preset", rule)]
-    out = subprocess.run([CTL, "sim", *source, "--json", "--engines", ENGINES, "--load", load, "--facts", facts, *presets],
+    out = subprocess.run([CTL, "sim", *source, "--json", "--engines", ENGINES, "--load", load,
+                          "--facts", facts, *presets],
                          check=True, stdout=subprocess.PIPE, text=True).stdout
     return [json.loads(line) for line in out.splitlines()]
 
@@ -35,10 +38,13 @@ def main():
                 for r in rows(source, load, facts):
                     if facts == "end" and r["policy"] not in RULES:
                         continue
-                    print("bench sim source=%s engines=%s load=%s facts=%s policy=%s mean_s=%.3f p50_s=%.3f p99_s=%.3f ratio=%.2f "
+                    print("bench sim source=%s engines=%s load=%s facts=%s policy=%s mean_s=%.3f "
+                          "p50_s=%.3f p99_s=%.3f ratio=%.2f "
                           "hit=%.3f failed=%d decide_us=%.1f"
-                          % (os.path.basename(source[-1]), ENGINES, load, facts, r["policy"], r["ttft_mean"], r["ttft_p50"],
-                             r["ttft_p99"], r["ratio"], r["hit"], r["failed"], r["decide_us"]), flush=True)
+                          % (os.path.basename(source[-1]), ENGINES, load, facts, r["policy"],
+                             r["ttft_mean"], r["ttft_p50"],
+                             r["ttft_p99"], r["ratio"], r["hit"], r["failed"], r["decide_us"]),
+                          flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_pbw1.py - workload files: what the generator writes, what the reader refuses, and the sums of one made by hand.
+"""test_pbw1.py - workload files: what the generator writes, what the reader refuses, and the sums
+of one made by hand.
 
 The encoder and decoder here are not those of the bench. Last line: N passed, N failed.
 """
@@ -19,7 +20,8 @@ def encode(ops, page=4, n_ops=None, n_tokens=None, magic=b"PBW1"):
     out = magic + struct.pack("<IQQ", page, len(ops) if n_ops is None else n_ops,
                               sum(len(op[1]) for op in ops) if n_tokens is None else n_tokens)
     for op in ops:
-        out += struct.pack("<II", op[0], op[2] if len(op) > 2 else len(op[1])) + struct.pack("<%dI" % len(op[1]), *op[1])
+        out += struct.pack("<II", op[0], op[2] if len(op) > 2
+                           else len(op[1])) + struct.pack("<%dI" % len(op[1]), *op[1])
     return out
 
 
@@ -64,7 +66,8 @@ def refused(path, words, *command):
     assert len(lines) == 1 and path in lines[0] and words in lines[0], lines
 
 
-OPS = [(7, [1, 2, 3, 4, 5, 6, 7, 8, 9]), (8, [1, 2, 3, 4, 9, 9, 9, 9]), (9, []), (7, [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1])]
+OPS = [(7, [1, 2, 3, 4, 5, 6, 7, 8, 9]), (8, [1, 2, 3, 4, 9, 9, 9, 9]), (9, []),
+       (7, [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1])]
 
 
 def test_a_good_file_is_read(files):
@@ -76,7 +79,8 @@ def test_sums_made_by_hand(files):
     """Pages of 4: A B | A C | nothing | A B D, for servers 7 % 2, 8 % 2 and 7 % 2 again."""
     r = run(INDEX, "-c", files.put("good", encode(OPS)), "2")
     # matched: 0, then A, then none, then A B; owned: A B D by one, A C by the other
-    for words in ("matched_tokens=12 ", "owned_tokens=20 ", "model_owned_tokens=20 ", "unique_pages=4 ", "exact=yes"):
+    for words in ("matched_tokens=12 ", "owned_tokens=20 ", "model_owned_tokens=20 ",
+                  "unique_pages=4 ", "exact=yes"):
         assert r.returncode == 0 and words in r.stdout, (words, r)
 
 
@@ -92,7 +96,8 @@ def test_cut_off_at_every_byte(files):
 
 def test_bytes_behind_the_end(files):
     for more in (b"x", b"xxxx", b"\0" * 8):
-        refused(files.put("long", encode(OPS) + more), "bytes behind the last" if more == b"x" else "the head says")
+        refused(files.put("long", encode(OPS) + more), "bytes behind the last" if more == b"x"
+                else "the head says")
 
 
 def test_a_page_that_cannot_be(files):
@@ -102,16 +107,21 @@ def test_a_page_that_cannot_be(files):
 
 def test_counts_that_lie(files):
     for n in (0, 3, 5, 1 << 32, 1 << 61, (1 << 64) - 1):
-        refused(files.put("ops", encode(OPS, n_ops=n)), "the head says %d" % n if n > 5 else "the head says 29 tokens")
+        refused(files.put("ops", encode(OPS, n_ops=n)),
+                "the head says %d" % n if n > 5 else "the head says 29 tokens")
     for n in (0, 28, 30, 1 << 62, (1 << 64) - 1):
         refused(files.put("tokens", encode(OPS, n_tokens=n)), "the head says %d tokens" % n)
     for n in (10, 1 << 30, 0xffffffff):
-        refused(files.put("n", encode([(1, [1] * 9, n)])), "operation 1 says %d tokens, the file has 9" % n)
+        refused(files.put("n", encode([(1, [1] * 9, n)])),
+                "operation 1 says %d tokens, the file has 9" % n)
     # one operation takes the head of the next for tokens: the sum is right, the chain is not
-    refused(files.put("n", encode([(1, [1] * 9, 11), (1, [77] * 9)])), "operation 2 says 77 tokens, the file has 7")
-    refused(files.put("n", encode([(1, [1] * 9, 20), (1, [77] * 9)])), "ends before operation 2 of 2")
+    refused(files.put("n", encode([(1, [1] * 9, 11), (1, [77] * 9)])),
+            "operation 2 says 77 tokens, the file has 7")
+    refused(files.put("n", encode([(1, [1] * 9, 20), (1, [77] * 9)])),
+            "ends before operation 2 of 2")
     refused(files.put("n", encode([(1, [1] * 9, 8)])), "bytes behind the last operation")
-    refused(files.put("n", encode([(1, [], 0), (1, [3, 3], 2), (1, [1] * 9, 9)], n_ops=2, n_tokens=13)),
+    refused(files.put("n",
+                      encode([(1, [], 0), (1, [3, 3], 2), (1, [1] * 9, 9)], n_ops=2, n_tokens=13)),
             "44 bytes behind")
 
 
@@ -159,7 +169,8 @@ def test_a_trace(files):
     _, ops = decode(files.made("moon", trace))
     assert [len(t) for _, t in ops] == [700, 1536]
     assert ops[1][1][:700] == ops[0][1] and ops[1][1][512:1024] != ops[1][1][1024:]
-    for bad in ("{}", lines[0].replace("5]", "x]"), lines[0].replace("0, 5", ""), lines[0].replace("5]}", "5"),
+    for bad in ("{}", lines[0].replace("5]", "x]"), lines[0].replace("0, 5", ""),
+                lines[0].replace("5]}", "5"),
                 lines[0].replace("5]", "99999999999]")):
         trace = files.put("trace", (lines[0] + "\n" + bad + "\n").encode())
         r = run(GEN, "moon", files.path("out"), trace)

@@ -1,7 +1,7 @@
 /* body - a request body made into pages.
  *
- * Input: a byte that names the API, one for page sizes and limits, two for the cuts, then the body (or,
- * for the eighth API, a path: the same API whatever stands before it and in its query).
+ * Input: a byte that names the API, one for page sizes and limits, two for the cuts, then the body
+ * (or, for the eighth API, a path: the same API whatever stands before it and in its query).
  *   - whole, by the byte, and in pieces: all that can be seen is the same, or it is bad JSON each time
  *   - a whole body gives what the slow way of the unit tests makes of it
  *   - and so are names, adapters and salts, where no key comes twice
@@ -69,7 +69,8 @@ static void check_prefix(const struct prompt *cut, const struct prompt *whole)
 	must(!cut->prompt_seen || vec_eq(&whole->messages, &cut->messages));
 }
 
-static void check_ref(const struct prompt *p, const struct prompt_opts *o, const char *text, size_t n)
+static void check_ref(
+    const struct prompt *p, const struct prompt_opts *o, const char *text, size_t n)
 {
 	struct prompt_ref r = prompt_ref(fuzz_key(), o, p->api, text, n);
 
@@ -81,7 +82,7 @@ static void check_ref(const struct prompt *p, const struct prompt_opts *o, const
 	prompt_ref_free(&r);
 }
 
-/* ---- names, of a whole body where no key comes twice ----------------------------------------------- */
+/* ---- names, of a whole body where no key comes twice ------------------------------------- */
 
 static const struct node *string_of(const struct node *x)
 {
@@ -139,7 +140,7 @@ static void check_names(const struct prompt *p, const char *text, size_t n)
 	tree_free(top);
 }
 
-/* ---- keys that fill one place ------------------------------------------------------------------ */
+/* ---- keys that fill one place ------------------------------------------------------------ */
 
 #define KEYS_MOST	256
 
@@ -221,7 +222,7 @@ static bool keys_clash(enum prompt_api api, uint16_t max_depth, const char *p, s
 	return c.found;
 }
 
-/* ---- ways to feed -------------------------------------------------------------------------------- */
+/* ---- ways to feed ------------------------------------------------------------------------ */
 
 static void feed_at_once(struct body *b, enum prompt_api api, const char *p, size_t n)
 {
@@ -249,7 +250,8 @@ static void feed_pieces(struct body *b, enum prompt_api api, const char *p, size
 	}
 }
 
-/* By the byte; and at some places what was fed so is what is fed at once, and a part of the whole. */
+/* By the byte; and at some places what was fed so is what is fed at once, and a part of the whole.
+ */
 static void feed_cuts(struct body *b, struct body *other, const struct prompt *whole, bool prefix,
 		      const char *p, size_t n, uint32_t seed)
 {
@@ -286,7 +288,8 @@ static void options(struct prompt_opts *o, uint8_t byte)
 		o->max_depth = 9;
 }
 
-static void run(const struct prompt_opts *o, enum prompt_api api, uint32_t seed, const char *p, size_t n)
+static void run(
+    const struct prompt_opts *o, enum prompt_api api, uint32_t seed, const char *p, size_t n)
 {
 	struct body *whole = must_alloc(body_new(o, fuzz_key()));
 	struct body *b = must_alloc(body_new(o, fuzz_key())), *c = must_alloc(body_new(o, fuzz_key()));

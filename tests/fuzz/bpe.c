@@ -1,12 +1,15 @@
-/* bpe - a vocabulary and a text, encoded in every way there is, against the slow truth of the unit tests.
+/* bpe - a vocabulary and a text, encoded in every way there is, against the slow truth of the unit
+ * tests.
  *
- * Input: flags, how texts are cut, the number of merges, for each of them two tokens of those there are by now and whether it is only a token;
- * then the text, a letter or a byte for each byte. Pieces in one call, the same again from the cache, each piece in steps, and through an image. */
+ * Input: flags, how texts are cut, the number of merges, for each of them two tokens of those there
+ * are by now and whether it is only a token; then the text, a letter or a byte for each byte.
+ * Pieces in one call, the same again from the cache, each piece in steps, and through an image. */
 #include "agent/tok/bpe.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/bpe_truth.h"
 
-static const char *const letters[] = { "a", "b", "\xc3\xa9", "\xe4\xb8\xad", " ", "\xf0\x9f\x98\x80" };
+static const char *const letters[] = { "a", "b", "\xc3\xa9", "\xe4\xb8\xad", " ",
+	"\xf0\x9f\x98\x80" };
 #define N_LETTERS (sizeof(letters) / sizeof(letters[0]))
 
 #define MOST_MERGES	90
@@ -51,7 +54,8 @@ static void bytes_in(struct vocab *v, bool missing)
 
 static void merge_in(struct vocab *v, struct pool *pool, struct input *in)
 {
-	token_id left = pool->id[in_u8(in) % pool->n], right = pool->id[in_u8(in) % pool->n], id = 2000 + v->spec.n_tokens * 2;
+	token_id left = pool->id[in_u8(in) % pool->n], right = pool->id[in_u8(in) % pool->n],
+		 id = 2000 + v->spec.n_tokens * 2;
 	const struct bpe_token *l = vocab_by_id(&v->spec, left), *r = vocab_by_id(&v->spec, right), *made;
 	uint8_t both[2 * MOST_TOKEN], only = in_u8(in);
 	uint32_t n = l->n + r->n;
@@ -112,7 +116,8 @@ static bool same_ids(const struct ids *a, const struct ids *b)
 	return a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, a->n * sizeof(*a->p)) == 0);
 }
 
-static void check_steps(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, uint32_t seed, const struct ids *want)
+static void check_steps(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    uint32_t seed, const struct ids *want)
 {
 	struct ids got = { 0 };
 	int rc;
@@ -124,7 +129,8 @@ static void check_steps(const struct bpe *b, struct bpe_scratch *c, const uint8_
 	ids_free(&got);
 }
 
-static void check(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, size_t n, uint32_t seed)
+static void check(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c,
+    const uint8_t *text, size_t n, uint32_t seed)
 {
 	uint32_t end[MOST_TEXT], n_pieces = 0, at = 0, i;
 	struct ids want = { 0 }, got = { 0 };

@@ -1,16 +1,20 @@
-/* chat - a conversation's body, of each API, by each of a few templates and by harmony, whole and cut.
+/* chat - a conversation's body, of each API, by each of a few templates and by harmony, whole and
+ * cut.
  *
- * The first byte says which template and API, the second whether it is cut. The same comes out twice; runs are the whole text, in
- * order; of a body that is whole and one object, its cut form says no more than the whole one's beginning, when nothing
- * stands behind its messages. */
+ * The first byte says which template and API, the second whether it is cut. The same comes out
+ * twice; runs are the whole text, in order; of a body that is whole and one object, its cut form
+ * says no more than the whole one's beginning, when nothing stands behind its messages. */
 #include "agent/chat/chat.h"
 #include "agent/chat/cut.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 static const char *const templates[] = {
-	"{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}A{% endif %}",
-	"{% for m in messages %}{% for p in m.content %}{{ p.text | default('-') }}{% endfor %}{{ m.tool_calls | tojson }}{% endfor %}",
-	"{% if tools %}{{ tools | tojson(indent=1) }}{% endif %}{% for m in messages %}{% if loop.first %}-{% endif %}{{ m | tojson }}{% endfor %}",
+	"{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if "
+	"add_generation_prompt %}A{% endif %}",
+	"{% for m in messages %}{% for p in m.content %}{{ p.text | default('-') }}{% endfor %}{{ "
+	"m.tool_calls | tojson }}{% endfor %}",
+	"{% if tools %}{{ tools | tojson(indent=1) }}{% endif %}{% for m in messages %}{% if loop.first "
+	"%}-{% endif %}{{ m | tojson }}{% endfor %}",
 };
 #define TEMPLATES	(sizeof(templates) / sizeof(templates[0]))
 
@@ -48,17 +52,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { data, size };
 	uint8_t how = in_u8(&in), cut = in_u8(&in);
 	struct chat *c = load(how % (TEMPLATES + 1));
-	struct chat_scratch *s = must_alloc(chat_scratch_new(1 << 20, &key)), *s2 = must_alloc(chat_scratch_new(1 << 20, &key));
+	struct chat_scratch *s = must_alloc(chat_scratch_new(1 << 20, &key)),
+			    *s2 = must_alloc(chat_scratch_new(1 << 20, &key));
 	size_t n = in.left;
 	char *raw = exact(in.p, n);
 	struct chat_body b = {
-		.api = (enum chat_api)(how / 8 % 3), .raw = span_of(raw, n), .cut = cut & 1, .now = { .year = 2026, .month = 2, .day = 3 },
+		.api = (enum chat_api)(how / 8 % 3),
+		.raw = span_of(raw, n),
+		.cut = cut & 1,
+		.now = { .year = 2026, .month = 2, .day = 3 },
 	};
 	struct chat_text t, again;
 	enum chat_result r = chat_render(c, s, &b, &t);
 
 	judge(r, &t);
-	must(chat_render(c, s2, &b, &again) == r && again.n == t.n && (t.n == 0 || memcmp(again.p, t.p, t.n) == 0));
+	must(chat_render(c, s2, &b, &again) == r && again.n == t.n &&
+	    (t.n == 0 || memcmp(again.p, t.p, t.n) == 0));
 	if (r == CHAT_DONE && !b.cut) {
 		struct chat_text part;
 		struct cut where;

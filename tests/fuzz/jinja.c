@@ -1,8 +1,7 @@
-/* jinja - a template, and behind the first NUL its variables as JSON: no more than the bounds are used of steps, depth,
- * output and
- * memory; rendered again, and in memory that is as good as new, it is the same; a copy of the template says the same; what
- * lies in a piece that is called a constant is the same bytes the next time. Values read from JSON and printed as JSON read as
- * equal ones. */
+/* jinja - a template, and behind the first NUL its variables as JSON: no more than the bounds are
+ * used of steps, depth, output and memory; rendered again, and in memory that is as good as new, it
+ * is the same; a copy of the template says the same; what lies in a piece that is called a constant
+ * is the same bytes the next time. Values read from JSON and printed as JSON read as equal ones. */
 #include <errno.h>
 
 #include "agent/base/mem.h"
@@ -60,7 +59,8 @@ static void render(const struct jinja *t, struct jinja_mem *m, struct span vars,
 
 static void same(const struct seen *a, const struct seen *b)
 {
-	must(a->result == b->result && strcmp(a->why.text, b->why.text) == 0 && a->why.line == b->why.line);
+	must(a->result == b->result && strcmp(a->why.text, b->why.text) == 0 &&
+	    a->why.line == b->why.line);
 	must(a->n == b->n && memcmp(a->text, b->text, a->n) == 0 && a->constants == b->constants);
 }
 
@@ -92,11 +92,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *nul = size > 0 ? memchr(data, '\0', size) : NULL;
 	size_t n = nul != NULL ? (size_t)(nul - data) : size;
-	char *text = exact(data, n), *vars = exact(nul != NULL ? nul + 1 : data, nul != NULL ? size - n - 1 : 0);
+	char *text = exact(data, n),
+	     *vars = exact(nul != NULL ? nul + 1 : data, nul != NULL ? size - n - 1 : 0);
 	struct span v = span_of(vars, nul != NULL ? size - n - 1 : 0);
 	struct err e = { 0 };
 	struct jinja *t = jinja_compile(span_of(text, n), &e), *copy;
-	struct jinja_mem *m = must_alloc(jinja_mem_new(MEMORY, &key)), *fresh = must_alloc(jinja_mem_new(MEMORY, &key));
+	struct jinja_mem *m = must_alloc(jinja_mem_new(MEMORY, &key)),
+			 *fresh = must_alloc(jinja_mem_new(MEMORY, &key));
 	static struct seen one, two;
 
 	must((t == NULL) == (e.text[0] != '\0'));
@@ -109,7 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		same(&one, &two);
 		jinja_mem_wipe(m);
 		render(t, m, v, &two);
-		if (one.result != JINJA_LIMIT && two.result != JINJA_LIMIT) {	/* a chunk that was kept leaves other room */
+		/* a chunk that was kept leaves other room */
+		if (one.result != JINJA_LIMIT && two.result != JINJA_LIMIT) {
 			same(&one, &two);
 			must(one.first == two.first);
 		}

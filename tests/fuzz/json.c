@@ -1,10 +1,10 @@
 /* json - the push scanner against the slow reader of the unit tests.
  *
- * Input: a seed of two bytes for the cuts, then a text. Every form of the inner loop, whole, byte by
- * byte and in pieces, gives the same events and ends in the same state at the same place; a text is
- * taken if and only if the slow reader takes it, with the same events (but for a number at the very
- * end, which may go on). A value taken as text is the
- * compact JSON that the slow reader writes, members left out or not. */
+ * Input: a seed of two bytes for the cuts, then a text. Every form of the inner loop, whole, byte
+ * by byte and in pieces, gives the same events and ends in the same state at the same place; a text
+ * is taken if and only if the slow reader takes it, with the same events (but for a number at the
+ * very end, which may go on). A value taken as text is the compact JSON that the slow reader
+ * writes, members left out or not. */
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"
 
@@ -26,7 +26,8 @@ static void feed(struct json *j, const char *p, size_t n, uint32_t seed)
 	}
 }
 
-static void record(struct recorder *r, const struct json_scan *scan, const char *p, size_t n, uint32_t seed)
+static void record(
+    struct recorder *r, const struct json_scan *scan, const char *p, size_t n, uint32_t seed)
 {
 	record_start(r, DEPTH, scan);
 	feed(&r->j, p, n, seed);

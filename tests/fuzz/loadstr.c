@@ -100,8 +100,8 @@ static void slow_load(struct span text, struct reading *r)
 
 static bool entry_eq(const struct load_entry *a, const struct load_entry *b)
 {
-	return span_eq(a->name, b->name) && a->backup == b->backup && a->up == b->up && a->conn == b->conn &&
-	       a->queue == b->queue && a->weight == b->weight;
+	return span_eq(a->name, b->name) && a->backup == b->backup && a->up == b->up &&
+	    a->conn == b->conn && a->queue == b->queue && a->weight == b->weight;
 }
 
 static void check_same(const struct reading *a, const struct reading *b)
@@ -119,7 +119,8 @@ static void write_again(const struct reading *r, struct trace *t)
 	trace_bytes(t, ";", 1);
 	for (size_t i = 0; i < r->n; i++) {
 		trace_bytes(t, r->e[i].name.p, r->e[i].name.n);
-		trace_say(t, "=%s%d,%u,%u,%u;", marks[r->e[i].backup], r->e[i].up, r->e[i].conn, r->e[i].queue, r->e[i].weight);
+		trace_say(t, "=%s%d,%u,%u,%u;", marks[r->e[i].backup], r->e[i].up, r->e[i].conn,
+		    r->e[i].queue, r->e[i].weight);
 	}
 }
 

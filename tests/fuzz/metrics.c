@@ -1,8 +1,8 @@
 /* metrics - what an engine's metrics endpoint answers: HTTP, and Prometheus' text in its body.
  *
- * The same report comes out however the answer is cut, within its bounds, and a slow reader that has the whole text
- * before it finds the same counts. The first byte says how it is cut; of the second, the lowest bit: with HTTP around
- * it or without. */
+ * The same report comes out however the answer is cut, within its bounds, and a slow reader that
+ * has the whole text before it finds the same counts. The first byte says how it is cut; of the
+ * second, the lowest bit: with HTTP around it or without. */
 #include "agent/feed/http_answer.h"
 #include "agent/feed/metrics.h"
 #include "tests/fuzz/lib/fuzz.h"
@@ -24,8 +24,8 @@ static void say_report(struct trace *t, struct metrics *m)
 	}
 	must(r.waiting >= -1 && r.running >= -1 && r.kv_used <= 1 && (r.kv_used >= 0 || r.kv_used == -1));
 	must(r.capacity < (uint64_t)1e12 && r.n_adapters <= ENGINE_ADAPTERS_MAX);
-	trace_say(t, "w%lld r%lld u%g b%u c%llu", (long long)r.waiting, (long long)r.running, r.kv_used, r.block_size,
-		  (unsigned long long)r.capacity);
+	trace_say(t, "w%lld r%lld u%g b%u c%llu", (long long)r.waiting, (long long)r.running,
+	    r.kv_used, r.block_size, (unsigned long long)r.capacity);
 	for (uint32_t i = 0; i < r.n_adapters; i++) {
 		must(strlen(r.adapter[i].name) > 0 && strlen(r.adapter[i].name) <= ENGINE_ADAPTER_NAME_MAX);
 		trace_say(t, " %s%d%d", r.adapter[i].name, r.adapter[i].running, r.adapter[i].waiting);
@@ -80,7 +80,7 @@ static struct trace read_in(const char *p, size_t n, bool http, unsigned seed, s
 	return said;
 }
 
-/* ---- the slow reader ------------------------------------------------------------------------------- */
+/* ---- the slow reader --------------------------------------------------------------------- */
 
 /* Lines of one metric without labels, with a whole number behind it: added up. -1: none. */
 static long slow_sum(const char *p, size_t n, const char *name)
@@ -103,7 +103,8 @@ static long slow_sum(const char *p, size_t n, const char *name)
 	return sum;
 }
 
-/* A metric that stands there in this form only has just this sum; with labels somewhere it may be more. */
+/* A metric that stands there in this form only has just this sum; with labels somewhere it may be
+ * more. */
 static void hold_against(const struct trace *body)
 {
 	static const char name[] = "vllm:num_requests_waiting";

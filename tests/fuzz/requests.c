@@ -1,5 +1,5 @@
-/* requests - a recorded trace for kvroutectl sim: what is taken holds together, and written again it is read
- * the same; what is refused has a line that is there, and a sentence. */
+/* requests - a recorded trace for kvroutectl sim: what is taken holds together, and written again
+ * it is read the same; what is refused has a line that is there, and a sentence. */
 #include "agent/sim/trace.h"
 #include "tests/fuzz/lib/fuzz.h"
 
@@ -42,7 +42,8 @@ static void write_again(const struct sim_trace *t, struct trace *out)
 	}
 }
 
-/* Ids are numbered as they come, and so are sessions; so the same number has to stand at the same places. */
+/* Ids are numbered as they come, and so are sessions; so the same number has to stand at the same
+ * places. */
 static void check_same(const struct sim_trace *a, const struct sim_trace *b)
 {
 	must(a->n == b->n);
@@ -58,7 +59,11 @@ static void check_same(const struct sim_trace *a, const struct sim_trace *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct trace_opts o = { .block = size & 8 ? 0 : size & 1 ? 512 : 16, .keep_stamps = size & 2, .limit = size & 4 ? 3 : 0 };
+	struct trace_opts o = { .block = size & 8 ? 0
+		    : size & 1                    ? 512
+						  : 16,
+		.keep_stamps = size & 2,
+		.limit = size & 4 ? 3 : 0 };
 	struct trace_opts plain = { .keep_stamps = true };
 	char *copy = exact(data, size);
 	struct span text = span_of(copy, size);

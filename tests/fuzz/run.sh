@@ -39,7 +39,7 @@ folders() {
 	for d; do [ -d "$d/$t" ] && echo "$d/$t"; done
 }
 
-# ---- archives ------------------------------------------------------------------------------------------------
+# ---- archives 
 
 # Unpacks the archives that are newer than what was unpacked.
 do_unpack() {
@@ -61,7 +61,7 @@ pack() {
 	touch "$kept/$t.ok"
 }
 
-# ---- fuzz ----------------------------------------------------------------------------------------------------
+# ---- fuzz 
 
 fuzz_one() {
 	local t=$1 dir=$D/corpus/$1 log=$D/log/$1.log start
@@ -101,7 +101,7 @@ do_fuzz() {
 	return $bad
 }
 
-# ---- ledger --------------------------------------------------------------------------------------------------
+# ---- ledger 
 
 # What all runs spent, as rows of the table in README.md.
 do_ledger() {
@@ -109,7 +109,7 @@ do_ledger() {
 		END { for (t in cpu) printf "| `%s` | %d | %d | %d |\n", t, cpu[t], n[t], found[t] }' "$D/ledger" | sort
 }
 
-# ---- replay --------------------------------------------------------------------------------------------------
+# ---- replay 
 
 do_replay() {
 	local t passed=0 failed=0 dirs
@@ -128,7 +128,7 @@ do_replay() {
 	[ $failed -eq 0 ]
 }
 
-# ---- corpora -------------------------------------------------------------------------------------------------
+# ---- corpora 
 
 # The least of all inputs known that reaches as many edges, into the tree: how often each is taken does not count
 # here, or there would be four times as many. In a build that is not optimised, as that has an edge for each branch.
@@ -162,7 +162,7 @@ do_merge() {
 	for t in $targets; do merge_one "$t" $kept "$D/corpus" build/fuzz/seeds; done
 }
 
-# ---- coverage ------------------------------------------------------------------------------------------------
+# ---- coverage 
 
 # Regions reached by the corpora of the tree, for each file that reads bytes from outside (95 % of these are promised)
 # and for those beside them. What is left: memory that cannot be had, other machines, sanity that cannot fail.

@@ -1,5 +1,5 @@
-/* serve - connections, messages, facts, log lines, stats rows, engines' reports and reloads upon one router, with a clock that the
- * input turns.
+/* serve - connections, messages, facts, log lines, stats rows, engines' reports and reloads upon
+ * one router, with a clock that the input turns.
  *
  * Input: a script; a byte says what to do, bytes behind it how. Names come from small sets, so that
  * they meet. Limits are small, so that they are reached.
@@ -36,7 +36,7 @@ struct world {
 	uint64_t stream;
 };
 
-/* ---- words --------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------- */
 
 static const char *const pools[] = { "llm", "llm", "llm", "emb", "p2", "p3", "", "*" };
 static const char *const servers[] = { "s1", "s2", "s3", "s4", "s5", "<NOSRV>", "", "<CACHE>" };
@@ -57,7 +57,8 @@ static struct span pick(const char *const *words, unsigned n, struct input *in)
 	return span_str(words[in_u8(in) % n]);
 }
 
-/* Few of them, so that facts find their request; now and then one of many, so that limits are met. */
+/* Few of them, so that facts find their request; now and then one of many, so that limits are met.
+ */
 static struct span pick_uid(struct input *in)
 {
 	static char uid[8];
@@ -69,7 +70,7 @@ static struct span pick_uid(struct input *in)
 
 #define PICK(words, in)	pick(words, sizeof(words) / sizeof((words)[0]), in)
 
-/* ---- frames --------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
 static void put_arg(struct world *w, const char *name, const struct spop_data *d)
 {
@@ -111,7 +112,8 @@ static void put_load(struct world *w, struct input *in)
 /* A text for the model that has a tokenizer. */
 static void make_text(struct trace *t, struct input *in, unsigned n)
 {
-	static const char *const words[] = { "the ", "server", " 12", "\\n", "\xc3\xa9", "<|end|>", "aaaaaaaa", "\\ud83d" };
+	static const char *const words[] = { "the ", "server", " 12", "\\n", "\xc3\xa9", "<|end|>",
+		"aaaaaaaa", "\\ud83d" };
 
 	trace_say(t, "{\"model\":\"m1\",\"prompt\":\"");
 	for (n *= 32; n > 0; n--)
@@ -242,7 +244,7 @@ static void put_fact(struct world *w, struct input *in, const char *name)
 	w->in.p[count] += put_any(w, in);
 }
 
-/* ---- connections ----------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------- */
 
 static usec clock_now(void *arg)
 {
@@ -422,7 +424,7 @@ static void stop(struct world *w, struct input *in)
 	must(c->s.closing);
 }
 
-/* ---- the rest of what happens ------------------------------------------------------------------------ */
+/* ---- the rest of what happens ------------------------------------------------------------ */
 
 static void log_line(struct world *w, struct input *in)
 {
@@ -497,13 +499,14 @@ static void reload(struct world *w, uint8_t how)
 	must(route_reconfigure(w->r, &o) == 0);
 }
 
-/* ---- what was asked for --------------------------------------------------------------------------- */
+/* ---- what was asked for ------------------------------------------------------------------ */
 
 /* Names as HAProxy has them, of few processes, some of them more than are told apart. */
 static void stats_row(struct world *w, struct input *in)
 {
 	static const char *const processes[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10" };
-	struct hastats_row r = { .pool = span_str(pools[in_u8(in) % 6]), .server = span_str(servers[in_u8(in) % 5]) };
+	struct hastats_row r = { .pool = span_str(pools[in_u8(in) % 6]),
+		.server = span_str(servers[in_u8(in) % 5]) };
 	uint8_t how = in_u8(in);
 	msec now = w->now / 1000;
 
@@ -548,7 +551,8 @@ static void hear_problems(struct world *w)
 
 	while (route_problem_next(w->r, w->now / 1000, &e)) {
 		must(++n <= w->r->problems.n * PROBLEM_COUNT && e.what < PROBLEM_COUNT);
-		must(strlen(e.example.text[0]) <= PROBLEM_NAME_MAX && strlen(e.example.text[1]) <= PROBLEM_NAME_MAX);
+		must(strlen(e.example.text[0]) <= PROBLEM_NAME_MAX &&
+		    strlen(e.example.text[1]) <= PROBLEM_NAME_MAX);
 		must(strlen(e.pool) <= POOL_NAME_MAX && (e.over || e.bad <= e.seen));
 	}
 }
@@ -582,7 +586,7 @@ static void step(struct world *w, struct input *in)
 	}
 }
 
-/* ---- invariants ------------------------------------------------------------------------------------- */
+/* ---- invariants -------------------------------------------------------------------------- */
 
 static void check_server(const struct server *s, uint64_t *open)
 {

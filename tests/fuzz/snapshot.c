@@ -1,11 +1,14 @@
-/* snapshot - the index as bytes: as it comes, and with its checksums and counts put right, so that what they vouch for
- * is looked at. Taken: the index's own check holds, and written and read again each server holds as much. */
+/* snapshot - the index as bytes: as it comes, and with its checksums and counts put right, so that
+ * what they vouch for is looked at. Taken: the index's own check holds, and written and read again
+ * each server holds as much. */
 #include "agent/index/snapshot_format.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 #define BYTES_MAX	65536u
 
-static const struct snapshot_of of = { .key_id = 1, .text_page = 64, .token_page = 16, .tenants = 1 };
+static const struct snapshot_of of = {
+	.key_id = 1, .text_page = 64, .token_page = 16, .tenants = 1
+};
 
 struct counts {
 	uint64_t spaces, nodes, records, pages;
@@ -13,7 +16,8 @@ struct counts {
 
 /* Entries as far as they can be told apart; what is beyond is for the loader to refuse. All
  * pages get the room <room>: where it differs, what is read again counts as its end does. */
-static void count_tree(uint8_t *p, size_t n, uint32_t room, uint32_t *ends, uint32_t *n_ends, struct counts *c)
+static void count_tree(
+    uint8_t *p, size_t n, uint32_t room, uint32_t *ends, uint32_t *n_ends, struct counts *c)
 {
 	size_t bytes;
 

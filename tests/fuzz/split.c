@@ -46,7 +46,8 @@ static void result_add(struct result *r, const struct pieces *b)
 }
 
 /* The text given in two, or by <by> bytes, or (0, 0) at once. */
-static void run(const struct split *s, struct split_scratch *c, const char *text, size_t n, size_t cut, size_t by, struct result *r)
+static void run(const struct split *s, struct split_scratch *c, const char *text, size_t n,
+    size_t cut, size_t by, struct result *r)
 {
 	static struct pieces b;
 	size_t have = 0, at = 0;
@@ -94,7 +95,7 @@ static void check_text(const struct result *r, const char *text, size_t n)
 
 static struct result one, two;
 
-/* ---- families ----------------------------------------------------------------------------------------------------- */
+/* ---- families ---------------------------------------------------------------------------- */
 
 #define CJK		"[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"
 #define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
@@ -116,7 +117,9 @@ static struct split *make_family(const char *name, bool wrap)
 
 	for (i = 0; i < ROWS_OF_STEPS; i++)
 		if (strcmp(name, rows_of_steps[i].name) == 0)
-			return must_alloc(split_new(wrap ? rows_of_steps[i].slow : rows_of_steps[i].step, rows_of_steps[i].n, &e));
+			return must_alloc(
+			    split_new(wrap ? rows_of_steps[i].slow : rows_of_steps[i].step,
+				rows_of_steps[i].n, &e));
 
 	if (split_known_pattern(name).p != NULL) {
 		pattern[0] = split_known_pattern(name).p;
@@ -127,7 +130,9 @@ static struct split *make_family(const char *name, bool wrap)
 		pattern[n - 1] = text;
 	}
 	for (i = 0; i < n; i++)
-		step[i] = (struct split_step){ .kind = STEP_REGEX, .pattern = span_str(pattern[i]), .behaviour = SPLIT_ISOLATED };
+		step[i] = (struct split_step){ .kind = STEP_REGEX,
+			.pattern = span_str(pattern[i]),
+			.behaviour = SPLIT_ISOLATED };
 	return must_alloc(split_new(step, n, &e));
 }
 
@@ -154,7 +159,7 @@ static void check_family(struct input *in, struct split_scratch *c, const char *
 	check_same(&one, &two);
 }
 
-/* ---- patterns and chains ------------------------------------------------------------------------------------------- */
+/* ---- patterns and chains ----------------------------------------------------------------- */
 
 static void check_split(const struct split *s, struct split_scratch *c, const char *text, size_t n)
 {
@@ -165,10 +170,13 @@ static void check_split(const struct split *s, struct split_scratch *c, const ch
 	check_same(&one, &two);
 }
 
-static void check_pattern(unsigned how, struct span pattern, struct split_scratch *c, const char *text, size_t n)
+static void check_pattern(
+    unsigned how, struct span pattern, struct split_scratch *c, const char *text, size_t n)
 {
-	struct split_step step = { .kind = how & 1 ? STEP_STRING : STEP_REGEX, .pattern = pattern, .invert = how >> 1 & 1,
-				   .behaviour = (enum split_behaviour)((how >> 2) % 5) };
+	struct split_step step = { .kind = how & 1 ? STEP_STRING : STEP_REGEX,
+		.pattern = pattern,
+		.invert = how >> 1 & 1,
+		.behaviour = (enum split_behaviour)((how >> 2) % 5) };
 	struct err e = { .text = "" };
 	struct split *s = split_new(&step, 1, &e);
 
@@ -180,7 +188,8 @@ static void check_pattern(unsigned how, struct span pattern, struct split_scratc
 
 static void check_chain(struct input *in, struct split_scratch *c, const char *text, size_t n)
 {
-	static const char *const patterns[] = { "\\s+", "\\p{N}{1,3}", "[\\w&&[^a-f]]+", "(?i:ss|a)|^", "\\b.", "[^\\s\\p{L}]+$" };
+	static const char *const patterns[] = { "\\s+", "\\p{N}{1,3}", "[\\w&&[^a-f]]+",
+		"(?i:ss|a)|^", "\\b.", "[^\\s\\p{L}]+$" };
 	struct split_step step[4];
 	struct err e = { .text = "" };
 	struct split *s;
@@ -189,9 +198,15 @@ static void check_chain(struct input *in, struct split_scratch *c, const char *t
 	for (i = 0; i < k; i++) {
 		uint8_t a = in_u8(in), b = in_u8(in);
 
-		step[i] = (struct split_step){ .kind = (enum split_kind)(a % 9), .behaviour = (enum split_behaviour)(b % 5),
-			.invert = a & 32, .use_regex = a & 64, .add_prefix_space = a & 128, .individual = b & 32, .split = b & 64,
-			.prepend = b >> 6, .pattern = span_str(patterns[a / 9 % COUNT(patterns)]) };
+		step[i] = (struct split_step){ .kind = (enum split_kind)(a % 9),
+			.behaviour = (enum split_behaviour)(b % 5),
+			.invert = a & 32,
+			.use_regex = a & 64,
+			.add_prefix_space = a & 128,
+			.individual = b & 32,
+			.split = b & 64,
+			.prepend = b >> 6,
+			.pattern = span_str(patterns[a / 9 % COUNT(patterns)]) };
 		if (step[i].kind >= STEP_CHAR_DELIMITER)
 			step[i].pattern = b & 16 ? SPAN("\xe2\x96\x81") : SPAN("a");
 	}
@@ -203,9 +218,10 @@ static void check_chain(struct input *in, struct split_scratch *c, const char *t
 	split_free(s);
 }
 
-/* ---- normalizers ------------------------------------------------------------------------------------------------------ */
+/* ---- normalizers ------------------------------------------------------------------------- */
 
-static char *normal_copy(const struct normal *m, struct normal_buf *b, const char *text, size_t n, size_t *out_n)
+static char *normal_copy(
+    const struct normal *m, struct normal_buf *b, const char *text, size_t n, size_t *out_n)
 {
 	char *p = exact(text, n), *copy;
 	struct span out;
@@ -230,8 +246,12 @@ static void check_normal(struct input *in, const char *text, size_t n)
 	for (i = 0; i < k; i++) {
 		uint8_t a0 = in_u8(in);
 
-		step[i] = (struct normal_step){ .kind = (enum normal_kind)(a0 % 10), .pattern = a0 & 64 ? SPAN("\\w|a*") : SPAN(" "),
-			.content = a0 & 128 ? SPAN("\xe2\x96\x81") : SPAN(""), .regex = a0 & 64, .strip_left = a0 & 32, .strip_right = a0 & 16 };
+		step[i] = (struct normal_step){ .kind = (enum normal_kind)(a0 % 10),
+			.pattern = a0 & 64 ? SPAN("\\w|a*") : SPAN(" "),
+			.content = a0 & 128 ? SPAN("\xe2\x96\x81") : SPAN(""),
+			.regex = a0 & 64,
+			.strip_left = a0 & 32,
+			.strip_right = a0 & 16 };
 	}
 	cut = in_u16(in) % (n + 1);
 	m = must_alloc(normal_new(step, k, &e));
@@ -256,7 +276,8 @@ static void check_normal(struct input *in, const char *text, size_t n)
 	normal_buf_fini(&b);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------------------------------
+ */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

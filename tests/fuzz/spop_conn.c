@@ -1,8 +1,8 @@
 /* spop_conn - one connection, from HELLO to the end, in frames of any kind.
  *
- * Input: a byte of limits, two for the cuts, one for the answers (with the stream-id), then what HAProxy
- * sends. The custom mutator changes frames one at a time and then puts their lengths right, as most
- * changes would else end the connection at the next length word.
+ * Input: a byte of limits, two for the cuts, one for the answers (with the stream-id), then what
+ * HAProxy sends. The custom mutator changes frames one at a time and then puts their lengths right,
+ * as most changes would else end the connection at the next length word.
  *   - whole, by the byte and in pieces: the same events, the same bytes back
  *   - a slow model of the connection (fragments and all) expects each event and each payload
  *   - one ACK for each NOTIFY; no reply is larger than agreed, each can be read
@@ -18,7 +18,7 @@ struct setup {
 	uint8_t answer;
 };
 
-/* ---- the model ------------------------------------------------------------------------------------ */
+/* ---- the model --------------------------------------------------------------------------- */
 
 struct model_open {
 	uint64_t stream, frame;
@@ -40,7 +40,8 @@ static void model_fini(struct model *m)
 	free(m->payload.p);
 }
 
-/* As in the specification: below 240 one byte; else 4 bits of it and seven of each one that follows. */
+/* As in the specification: below 240 one byte; else 4 bits of it and seven of each one that
+ * follows. */
 static bool model_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
 	unsigned shift = 4;
@@ -79,8 +80,8 @@ static void model_drop(struct model *m, struct model_open *o, bool keep)
 	*o = m->open[--m->n_open];
 }
 
-static enum spop_event_kind model_join(struct model *m, struct model_open *o, const struct spop_conn_opts *opts,
-				       const uint8_t *p, size_t n, bool last)
+static enum spop_event_kind model_join(struct model *m, struct model_open *o,
+    const struct spop_conn_opts *opts, const uint8_t *p, size_t n, bool last)
 {
 	if (n > opts->max_joined - m->held)
 		return SPOP_EV_CLOSE;
@@ -92,8 +93,8 @@ static enum spop_event_kind model_join(struct model *m, struct model_open *o, co
 	return SPOP_EV_NOTIFY;
 }
 
-static enum spop_event_kind model_notify(struct model *m, const struct spop_conn_opts *opts, unsigned flags,
-					 const uint8_t *p, size_t n)
+static enum spop_event_kind model_notify(
+    struct model *m, const struct spop_conn_opts *opts, unsigned flags, const uint8_t *p, size_t n)
 {
 	if (model_find(m))
 		return SPOP_EV_CLOSE;
@@ -110,8 +111,8 @@ static enum spop_event_kind model_notify(struct model *m, const struct spop_conn
 	return model_join(m, &m->open[m->n_open - 1], opts, p, n, false);
 }
 
-static enum spop_event_kind model_unset(struct model *m, const struct spop_conn_opts *opts, unsigned flags,
-					const uint8_t *p, size_t n)
+static enum spop_event_kind model_unset(
+    struct model *m, const struct spop_conn_opts *opts, unsigned flags, const uint8_t *p, size_t n)
 {
 	struct model_open *o = model_find(m);
 
@@ -124,8 +125,10 @@ static enum spop_event_kind model_unset(struct model *m, const struct spop_conn_
 	return model_join(m, o, opts, p, n, flags & 1);
 }
 
-/* What must come of the frame at <p>, whose length is right. HELLO stands for itself or a refusal. */
-static enum spop_event_kind model_frame(struct model *m, const struct spop_conn *c, const uint8_t *p, size_t n)
+/* What must come of the frame at <p>, whose length is right. HELLO stands for itself or a refusal.
+ */
+static enum spop_event_kind model_frame(
+    struct model *m, const struct spop_conn *c, const uint8_t *p, size_t n)
 {
 	const uint8_t *at = p + 9, *end = p + n;
 	unsigned flags = p[8];
@@ -145,7 +148,8 @@ static enum spop_event_kind model_frame(struct model *m, const struct spop_conn 
 	return SPOP_EV_NONE;
 }
 
-static void model_check(const struct model *m, enum spop_event_kind want, const struct spop_event *ev)
+static void model_check(
+    const struct model *m, enum spop_event_kind want, const struct spop_event *ev)
 {
 	must(ev->kind == want || (want == SPOP_EV_HELLO && ev->kind == SPOP_EV_CLOSE));
 	if (ev->kind == SPOP_EV_NOTIFY || ev->kind == SPOP_EV_ABORT)
@@ -155,7 +159,7 @@ static void model_check(const struct model *m, enum spop_event_kind want, const 
 		     (m->payload.n == 0 || memcmp(ev->messages.p, m->payload.p, m->payload.n) == 0));
 }
 
-/* ---- one run ---------------------------------------------------------------------------------------- */
+/* ---- one run ----------------------------------------------------------------------------- */
 
 struct run {
 	struct spop_conn c;
@@ -311,7 +315,8 @@ static void run_free(struct run *r)
 }
 
 /* Bytes come in pieces into a buffer from whose front frames are taken, as over a socket. */
-static void run_pieces(struct run *r, const struct setup *s, const uint8_t *p, size_t n, uint32_t seed)
+static void run_pieces(
+    struct run *r, const struct setup *s, const uint8_t *p, size_t n, uint32_t seed)
 {
 	size_t came = 0, used = 0;
 	struct cutter cut;
@@ -358,7 +363,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 4)
 		return 0;
-	s.o = (struct spop_conn_opts){ frame[data[0] & 3], joined[data[0] >> 2 & 3], open[data[0] >> 4 & 3] };
+	s.o = (struct spop_conn_opts){ frame[data[0] & 3], joined[data[0] >> 2 & 3],
+		open[data[0] >> 4 & 3] };
 	s.answer = data[3];
 	run_init(&whole, &s);
 	take(&whole, data + 4, size - 4, &model);

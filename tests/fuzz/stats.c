@@ -1,20 +1,21 @@
 /* stats - an answer of HAProxy's stats socket.
  *
- * The same rows, the same end and the same words of an error come out however the answer is cut; a cut answer
- * gives a part of the rows and no end; every row is within its bounds; and a slow reader that has the whole
- * table before it finds the same. */
+ * The same rows, the same end and the same words of an error come out however the answer is cut; a
+ * cut answer gives a part of the rows and no end; every row is within its bounds; and a slow reader
+ * that has the whole table before it finds the same. */
 #include "agent/feed/hastats.h"
 #include "tests/fuzz/lib/fuzz.h"
 
-static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status", "weight", "type", "bck" };
+static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status",
+	"weight", "type", "bck" };
 
 struct run {
 	struct hastats *h;
 	struct trace said;
 };
 
-static void say_row(struct trace *t, struct span pool, struct span server, int state, unsigned weight,
-		    unsigned sessions, unsigned queue, bool backup)
+static void say_row(struct trace *t, struct span pool, struct span server, int state,
+    unsigned weight, unsigned sessions, unsigned queue, bool backup)
 {
 	trace_bytes(t, pool.p, pool.n);
 	trace_say(t, "/");
@@ -26,20 +27,25 @@ static void on_row(void *arg, const struct hastats_row *r)
 {
 	struct run *run = arg;
 
-	must(r->pool.n > 0 && r->pool.n <= HASTATS_FIELD_MAX && r->server.n > 0 && r->server.n <= HASTATS_FIELD_MAX);
-	must(span_within(r->pool, run->h, sizeof(*run->h)) && span_within(r->server, run->h, sizeof(*run->h)));
+	must(r->pool.n > 0 && r->pool.n <= HASTATS_FIELD_MAX && r->server.n > 0 &&
+	    r->server.n <= HASTATS_FIELD_MAX);
+	must(span_within(r->pool, run->h, sizeof(*run->h)) &&
+	    span_within(r->server, run->h, sizeof(*run->h)));
 	must(r->state <= HASTATS_MAINT);
 	must(r->weight <= INT32_MAX && r->sessions <= INT32_MAX && r->queue <= INT32_MAX);
-	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue, r->backup);
+	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue,
+	    r->backup);
 }
 
-static void say_end(struct trace *t, long rc, uint64_t rows, uint64_t bad, const char *missing, const char *said)
+static void say_end(
+    struct trace *t, long rc, uint64_t rows, uint64_t bad, const char *missing, const char *said)
 {
 	trace_say(t, "rc %ld rows %llu bad %llu missing %s said %s\n", rc, (unsigned long long)rows,
 		  (unsigned long long)bad, missing ? missing : "-", said);
 }
 
-/* What is said of the <n> bytes, in pieces that end where they end; free(p). <seed> of 256: in one. */
+/* What is said of the <n> bytes, in pieces that end where they end; free(p). <seed> of 256: in one.
+ */
 static struct trace read_in(const char *p, size_t n, unsigned seed, ssize_t *rc)
 {
 	struct run run = { must_alloc(malloc(sizeof(*run.h))), { 0 } };
@@ -81,7 +87,8 @@ struct table {
 	size_t n_fields;
 };
 
-/* From the first byte of a field to its comma or line end, unquoted; false: the input ends before. */
+/* From the first byte of a field to its comma or line end, unquoted; false: the input ends before.
+ */
 static bool slow_field(struct table *t, struct trace *f)
 {
 	size_t i = t->at, end;
@@ -137,7 +144,8 @@ static bool slow_name(const struct trace *f)
 
 static bool slow_number(const struct trace *f, unsigned *v)
 {
-	if (f->n == 0 || f->n > 10 || strspn(f->p, "0123456789") != f->n || strtoull(f->p, NULL, 10) > INT32_MAX)
+	if (f->n == 0 || f->n > 10 || strspn(f->p, "0123456789") != f->n ||
+	    strtoull(f->p, NULL, 10) > INT32_MAX)
 		return false;
 	*v = (unsigned)strtoull(f->p, NULL, 10);
 	return true;
@@ -146,8 +154,11 @@ static bool slow_number(const struct trace *f, unsigned *v)
 static int slow_state(const struct trace *f)
 {
 	static const char *const words[] = { "UP", "DOWN", "DRAIN", "MAINT", "no", "NOLB" };
-	static const int states[] = { HASTATS_UP, HASTATS_DOWN, HASTATS_DRAIN, HASTATS_MAINT, HASTATS_UP, HASTATS_DRAIN };
-	size_t n = f->n > 0 && memchr(f->p, ' ', f->n) ? (size_t)((char *)memchr(f->p, ' ', f->n) - f->p) : f->n;
+	static const int states[] = { HASTATS_UP, HASTATS_DOWN, HASTATS_DRAIN, HASTATS_MAINT,
+		HASTATS_UP, HASTATS_DRAIN };
+	size_t n = f->n > 0 && memchr(f->p, ' ', f->n)
+	    ? (size_t)((char *)memchr(f->p, ' ', f->n) - f->p)
+	    : f->n;
 
 	for (size_t i = 0; f->n <= HASTATS_FIELD_MAX && i < sizeof(words) / sizeof(words[0]); i++)
 		if (n == strlen(words[i]) && memcmp(f->p, words[i], n) == 0)
@@ -160,17 +171,21 @@ static void slow_row(struct trace *said, struct trace *const *f, uint64_t *rows,
 	unsigned weight, sessions, queue;
 	int state = slow_state(f[HASTATS_STATUS]);
 
-	if (slow_is(f[HASTATS_TYPE], "0") || slow_is(f[HASTATS_TYPE], "1") || slow_is(f[HASTATS_TYPE], "3"))
+	if (slow_is(f[HASTATS_TYPE], "0") || slow_is(f[HASTATS_TYPE], "1") ||
+	    slow_is(f[HASTATS_TYPE], "3"))
 		return;
-	if (!slow_is(f[HASTATS_TYPE], "2") || !slow_name(f[HASTATS_POOL]) || !slow_name(f[HASTATS_SERVER]) || state < 0 ||
-	    !slow_number(f[HASTATS_WEIGHT], &weight) || !slow_number(f[HASTATS_SESSIONS], &sessions) ||
+	if (!slow_is(f[HASTATS_TYPE], "2") || !slow_name(f[HASTATS_POOL]) ||
+	    !slow_name(f[HASTATS_SERVER]) || state < 0 ||
+	    !slow_number(f[HASTATS_WEIGHT], &weight) ||
+	    !slow_number(f[HASTATS_SESSIONS], &sessions) ||
 	    !slow_number(f[HASTATS_QUEUE], &queue)) {
 		++*bad;
 		return;
 	}
 	++*rows;
-	say_row(said, span_of(f[HASTATS_POOL]->p, f[HASTATS_POOL]->n), span_of(f[HASTATS_SERVER]->p, f[HASTATS_SERVER]->n),
-		state, weight, sessions, queue, slow_is(f[HASTATS_BACKUP], "1"));
+	say_row(said, span_of(f[HASTATS_POOL]->p, f[HASTATS_POOL]->n),
+	    span_of(f[HASTATS_SERVER]->p, f[HASTATS_SERVER]->n), state, weight, sessions, queue,
+	    slow_is(f[HASTATS_BACKUP], "1"));
 }
 
 /* The first line, if it is no table's; -HASTATS_E_FOREIGN once it is known in full. */
@@ -246,7 +261,8 @@ static size_t rows_only(const struct trace *t)
 	return n;
 }
 
-/* The first byte says how it is cut; a second of 255, that the last comes often enough for a line to be too long. */
+/* The first byte says how it is cut; a second of 255, that the last comes often enough for a line
+ * to be too long. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct trace text = { 0 }, whole, other;

@@ -1,10 +1,11 @@
 /* stream - a text in parts, and with the cache, against the text in one.
  *
- * Input: which of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the cuts, how often the text
- * stands behind itself (so that few bytes make a text that is cut into chunks), then a text. tok_encode(),
- * tok_cached_encode() with a cache that is empty and then warm, and a stream by the byte and in pieces, with budgets of a
- * byte, of some and of any number, give the same ids; those of SentencePiece-like ones also in one piece. A stream with little room says that it is too long, or gives the same,
- * too. */
+ * Input: which of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the
+ * cuts, how often the text stands behind itself (so that few bytes make a text that is cut into
+ * chunks), then a text. tok_encode(), tok_cached_encode() with a cache that is empty and then warm,
+ * and a stream by the byte and in pieces, with budgets of a byte, of some and of any number, give
+ * the same ids; those of SentencePiece-like ones also in one piece. A stream with little room says
+ * that it is too long, or gives the same, too. */
 #include "agent/tok/stream.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/secret.h"
@@ -52,8 +53,8 @@ static enum stream_result feed(struct stream *s, struct span text, uint32_t seed
 	return r == STREAM_DONE ? run(s, budget) : r;
 }
 
-static void check_stream(const struct cached *c, struct span text, unsigned flags, uint32_t seed, size_t budget,
-			 const struct ids *want)
+static void check_stream(const struct cached *c, struct span text, unsigned flags, uint32_t seed,
+    size_t budget, const struct ids *want)
 {
 	struct stream_opts o = { .max_bytes = TEXT_MOST + 256, .flags = flags };
 	struct ids got = { 0 };

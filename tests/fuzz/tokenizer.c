@@ -1,8 +1,10 @@
 /* tokenizer - a tokenizer's files, and texts for it; added tokens, and a text.
  *
- * The first byte says which: 0 a tokenizer.json or tekken.json, 1 a tokenizer_config.json over a small tokenizer, 2 a rank file
- * (and, from the bits above, its pattern and normalizer), 3 added tokens. Files end at a NUL, behind it is the text. What is refused has a sentence; what is
- * taken gives the same ids again, from its image, and segment by segment. Added tokens are held against the slow way. */
+ * The first byte says which: 0 a tokenizer.json or tekken.json, 1 a tokenizer_config.json over a
+ * small tokenizer, 2 a rank file (and, from the bits above, its pattern and normalizer), 3 added
+ * tokens. Files end at a NUL, behind it is the text. What is refused has a sentence; what is taken
+ * gives the same ids again, from its image, and segment by segment. Added tokens are held against
+ * the slow way. */
 #include "agent/base/mem.h"
 #include "agent/tok/tok_image.h"
 #include "agent/base/utf8.h"
@@ -11,16 +13,19 @@
 
 #define TOKENS_MAX	8
 
-static const char small[] = "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\"}, "
-	"\"model\": {\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"_\": 3, \"_a\": 4, \"c\": 5, \"u\": 6}, "
-	"\"merges\": [\"a b\", \"_ a\"], \"unk_token\": \"u\", \"fuse_unk\": true}}";
+static const char small[] =
+    "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": "
+    "\"first\"}, "
+    "\"model\": {\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"_\": 3, \"_a\": 4, \"c\": 5, \"u\": "
+    "6}, "
+    "\"merges\": [\"a b\", \"_ a\"], \"unk_token\": \"u\", \"fuse_unk\": true}}";
 
 static bool ids_eq(const struct ids *a, const struct ids *b)
 {
 	return a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, a->n * sizeof(*a->p)) == 0);
 }
 
-/* ---- what was taken --------------------------------------------------------------------------------------- */
+/* ---- what was taken ---------------------------------------------------------------------- */
 
 static bool encode(const struct tok *t, struct span text, unsigned flags, struct ids *out)
 {
@@ -99,7 +104,8 @@ static void use(const struct tok *t, struct span text)
 static void load(unsigned kind, unsigned pattern, struct span file, struct span text)
 {
 	static const char *const patterns[] = { "gpt2", "cl100k", "kimi", "[ab]|\\s+(?!\\S)|.", "qwen" };
-	static const enum tok_normalizer normalizers[] = { TOK_NORMALIZER_AUTO, TOK_NORMALIZER_NFC, TOK_NORMALIZER_NONE };
+	static const enum tok_normalizer normalizers[] = { TOK_NORMALIZER_AUTO, TOK_NORMALIZER_NFC,
+		TOK_NORMALIZER_NONE };
 	char *p = exact(file.p, file.n);
 	struct tok_source src = { .file = span_of(p, file.n), .name = "file", .config_name = "config" };
 	struct tok *t;
@@ -121,7 +127,7 @@ static void load(unsigned kind, unsigned pattern, struct span file, struct span 
 	tok_unref(t);
 }
 
-/* ---- added tokens --------------------------------------------------------------------------------------------- */
+/* ---- added tokens ------------------------------------------------------------------------ */
 
 static void added(struct input *in)
 {
@@ -138,9 +144,13 @@ static void added(struct input *in)
 		unsigned len = in_u8(in) % 9, flags = in_u8(in);
 
 		s = in_bytes(in, len);
-		t[k] = (struct added_token){ .id = (token_id)k, .single_word = flags & 1, .lstrip = flags & 2, .rstrip = flags & 4 };
+		t[k] = (struct added_token){ .id = (token_id)k,
+			.single_word = flags & 1,
+			.lstrip = flags & 2,
+			.rstrip = flags & 4 };
 		t[k].content = span_of(contents[k], utf8_mend((const uint8_t *)s.p, s.n, contents[k]));
-		t[k].composes = (flags & 8) != 0 && t[k].content.n > 0 && (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80;
+		t[k].composes = (flags & 8) != 0 && t[k].content.n > 0 &&
+		    (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80;
 		for (size_t j = 0; j < k; j++) {
 			if (span_eq(t[j].content, t[k].content))
 				t[k] = t[j];
@@ -164,7 +174,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned kind = in_u8(&in);
 	const uint8_t *end = in.left > 0 ? memchr(in.p, 0, in.left) : NULL;
 	struct span file = span_of(in.p, end ? (size_t)(end - in.p) : in.left);
-	struct span text = end ? span_of(end + 1, (size_t)(in.p + in.left - end - 1)) : SPAN("ab _a\xff c");
+	struct span text =
+	    end ? span_of(end + 1, (size_t)(in.p + in.left - end - 1)) : SPAN("ab _a\xff c");
 
 	if (kind % 4 == 3)
 		added(&in);

@@ -1,4 +1,5 @@
-"""cases.py: run functions one after the other and say how each ended: what every suite of them ends with."""
+"""cases.py: run functions one after the other and say how each ended: what every suite of them ends
+with."""
 import sys
 import time
 import traceback

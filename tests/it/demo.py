@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first
-balanced by leastconn alone, then with kvroute. Prints one table, why one request went where it went,
-and what the agent learned of the engines' speed. KEEP=1 leaves the second set-up running; "demo.py
-stop" (make demo-stop) ends it.
+balanced by leastconn alone, then with kvroute. Prints one table, why one request went where it
+went, and what the agent learned of the engines' speed. KEEP=1 leaves the second set-up running;
+"demo.py stop" (make demo-stop) ends it.
 
 The load is open: conversations begin five a second and users think for three seconds on average,
 whatever the engines do, so times count from when a request was meant to be sent. Each takes 50 s.
@@ -33,7 +33,8 @@ LOAD = ["--conversations", str(CONVERSATIONS), "--turns", str(TURNS), "--seed", 
 
 def run(routed):
     name = "kvroute" if routed else "leastconn"
-    f = Fleet(engines=4, agent=routed, routed=routed, show=False, engine_options=ENGINE, session=True, processing=None)
+    f = Fleet(engines=4, agent=routed, routed=routed, show=False, engine_options=ENGINE,
+              session=True, processing=None)
     try:
         f.start()
         before = f.metrics() if routed else {}
@@ -54,7 +55,8 @@ def run(routed):
 
 def load(f, name):
     path = os.path.join(f.folder, "load.json")
-    argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port, "--json",
+    argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port,
+            "--json",
             "--out", path, "--progress"] + LOAD
     subprocess.run(argv + ["--label", "%-10s" % name], check=True, timeout=300)
     with open(path) as g:
@@ -62,12 +64,14 @@ def load(f, name):
 
 
 def agent_time(before, after):
-    """p50 and p99 of the agent's own time, from its histogram: upper bounds of buckets, in microseconds."""
+    """p50 and p99 of the agent's own time, from its histogram: upper bounds of buckets, in
+    microseconds."""
     buckets = []
     for key, value in after.items():
         if key.startswith("kvroute_decision_seconds_bucket"):
             bound = key.split('le="')[1].split('"')[0]
-            buckets.append((float("inf") if bound == "+Inf" else float(bound), value - before.get(key, 0)))
+            buckets.append((float("inf") if bound == "+Inf" else float(bound),
+                            value - before.get(key, 0)))
     buckets.sort()
     if not buckets or buckets[-1][1] == 0:
         return None
@@ -76,7 +80,8 @@ def agent_time(before, after):
 
 
 def learned(metrics):
-    """Prompt tokens an engine computes in a second as the agent sees it, a mean; None: not known."""
+    """Prompt tokens an engine computes in a second as the agent sees it, a mean; None: not
+    known."""
     name = "kvroute_server_prefill_tokens_per_second{"
     rates = [v for k, v in metrics.items() if k.startswith(name)]
     return sum(rates) / len(rates) if rates else None
@@ -125,8 +130,10 @@ def keep(f):
     with open(KEPT, "w") as g:
         json.dump({"folder": f.folder, "pids": [p.pid for p in f.processes.values()]}, g)
     print("Still running; make demo-stop ends it. A request:\n\n"
-          "  curl -s http://127.0.0.1:%d/v1/chat/completions -H 'content-type: application/json' \\\n"
-          "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"model\": \"stub\"}'\n" % f.port)
+          "  curl -s http://127.0.0.1:%d/v1/chat/completions -H 'content-type: application/json' "
+          "\\\n"
+          "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"model\": "
+          "\"stub\"}'\n" % f.port)
     print("Metrics: curl -s http://127.0.0.1:%d/metrics   Files: %s" % (f.metrics_port, f.folder))
 
 
@@ -157,7 +164,9 @@ def main():
     table(plain, routed)
     if kept:
         keep(kept)
-    worse = routed["cached_tokens"] / max(1, routed["prompt_tokens"]) <= plain["cached_tokens"] / max(1, plain["prompt_tokens"])
+    worse = routed["cached_tokens"] / max(1,
+                                          routed["prompt_tokens"]) <= plain["cached_tokens"] / max(
+                                              1, plain["prompt_tokens"])
     return 1 if worse or routed["failed"] or plain["failed"] else 0
 
 

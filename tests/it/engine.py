@@ -3,11 +3,12 @@
 
     ENGINES="127.0.0.1:8001 127.0.0.1:8002" TOKENIZER=/path/to/tokenizer.json make engine-test
 
-Real inference servers (vLLM with --enable-prompt-tokens-details, on CPU or not) behind HAProxy and the agent, which have
-far more conversations than their caches hold: all conversations in turn, so that each finds its own evicted in part.
-Of each answer, the pages that the agent expected there are held against the "cached_tokens" that the engine counted.
-Prints a line of figures and ends with 1 where fewer than LEAST of them are exact. Engines must be idle and their caches
-empty: they are started for this.
+Real inference servers (vLLM with --enable-prompt-tokens-details, on CPU or not) behind HAProxy and
+the agent, which have far more conversations than their caches hold: all conversations in turn, so
+that each finds its own evicted in part. Of each answer, the pages that the agent expected there are
+held against the "cached_tokens" that the engine counted. Prints a line of figures and ends with 1
+where fewer than LEAST of them are exact. Engines must be idle and their caches empty: they are
+started for this.
 
     USERS=4           requests at once; more than engines take at once makes queues
     CONVERSATIONS=26  TURNS=5  WORDS=3      how many, how long, and how long each message: 1 is 20 to 300 words
@@ -58,7 +59,8 @@ def config_of(address):
     text = c.getresponse().read().decode()
     found = re.search(r"(?m)^vllm:cache_config_info\{(.*)\}", text)
     if not found:
-        raise SystemExit("engine.py: %s says nothing of its cache: no vllm:cache_config_info" % address)
+        raise SystemExit("engine.py: %s says nothing of its cache: no vllm:cache_config_info"
+                         % address)
     return dict(re.findall(r'(\w+)="([^"]*)"', found.group(1)))
 
 
@@ -84,13 +86,17 @@ class Load:
 
     def ask(self, c, t):
         r, talk = self.random[c], self.talk[c]
-        talk.append({"role": "user", "content": self.words(r, r.choice([20, 60, 150, 300]) * self.scale)})
+        talk.append({"role": "user",
+                     "content": self.words(r, r.choice([20, 60, 150, 300]) * self.scale)})
         more = {"stream_options": {"include_usage": True}} if self.stream else {}
-        a = self.f.chat(talk, model=self.model, stream=self.stream, max_tokens=self.max_tokens, temperature=0, ignore_eos=True, **more)
-        row = {"conversation": c, "turn": t, "status": a.status, "why": a.why, "server": a.server, "hit": a.hit,
+        a = self.f.chat(talk, model=self.model, stream=self.stream, max_tokens=self.max_tokens,
+                        temperature=0, ignore_eos=True, **more)
+        row = {"conversation": c, "turn": t, "status": a.status, "why": a.why, "server": a.server,
+               "hit": a.hit,
                "pages": int(a.pages or 0), "prompt_pages": int(a.prompt_pages or 0)}
         if a.status == 200:
-            usage = [e["usage"] for e in a.events() if e.get("usage")][-1] if self.stream else a.json()["usage"]
+            usage = [e["usage"] for e in a.events()
+                     if e.get("usage")][-1] if self.stream else a.json()["usage"]
             row["prompt"] = usage["prompt_tokens"]
             row["cached"] = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         talk.append({"role": "assistant", "content": a.text() if a.status == 200 else ""})
@@ -120,7 +126,8 @@ class Load:
 
 
 def expected(row, block):
-    """Tokens that the agent expected. Pages of text are so many tokens each as the whole prompt has it."""
+    """Tokens that the agent expected. Pages of text are so many tokens each as the whole prompt has
+    it."""
     return row["pages"] * (block or row["prompt"] / max(1, row["prompt_pages"]))
 
 
@@ -129,12 +136,14 @@ def main():
     tokenizer = os.environ.get("TOKENIZER", "")
     text = os.environ.get("MODE", "") == "text"
     if not addresses or not (tokenizer or text):
-        print("skipped: real engines: ENGINES=\"host:port ...\" and TOKENIZER=FILE say where they are (tests/it/engine.py)")
+        print("skipped: real engines: ENGINES=\"host:port ...\" and TOKENIZER=FILE say where they "
+              "are (tests/it/engine.py)")
         return 0
     config = [config_of(a) for a in addresses]
     block = int(config[0]["block_size"])
     conf = "prompt: {text_page: 64}\nengines:\n" + "".join(
-        "  - {name: s%d, pool: pool, metrics: \"http://%s/metrics\"}\n" % (i + 1, a) for i, a in enumerate(addresses))
+        "  - {name: s%d, pool: pool, metrics: \"http://%s/metrics\"}\n" % (i + 1, a)
+        for i, a in enumerate(addresses))
     if not text:
         conf += "models_dir: %s\nmodels:\n  - {name: %s, mode: tokens, tokenizer: %s, block_size: %d}\n" \
             % (os.path.dirname(tokenizer), number("MODEL", "m"), os.path.basename(tokenizer), block)
@@ -143,14 +152,19 @@ def main():
         load.run()
         m = f.metrics()
     good = [r for r in load.rows if "cached" in r and r["server"]]
-    off = collections.Counter(round((expected(r, None if text else block) - r["cached"]) / block) for r in good)
+    off = collections.Counter(round((expected(r, None if text else block) - r["cached"]) / block)
+                              for r in good)
     blocks = sum(r["prompt"] for r in good) // block
     exact = off[0] / max(1, len(good))
-    print("bench engine mode=%s block=%d blocks=%s servers=%d users=%d requests=%d answered=%d prompt_blocks=%d exact=%.3f high=%d low=%d "
+    print("bench engine mode=%s block=%d blocks=%s servers=%d users=%d requests=%d answered=%d "
+          "prompt_blocks=%d exact=%.3f high=%d low=%d "
           "mean_off_blocks=%.2f cached=%.3f room_tokens=%d"
-          % ("text" if text else "tokens", block, config[0].get("num_gpu_blocks"), len(addresses), number("USERS", 4), len(load.rows), len(good),
-             blocks, exact, sum(n for o, n in off.items() if o > 0), sum(n for o, n in off.items() if o < 0),
-             sum(o * n for o, n in off.items()) / max(1, len(good)), sum(r["cached"] for r in good) / max(1, sum(r["prompt"] for r in good)),
+          % ("text" if text else "tokens", block, config[0].get("num_gpu_blocks"), len(addresses),
+             number("USERS", 4), len(load.rows), len(good),
+             blocks, exact, sum(n for o, n in off.items() if o > 0),
+             sum(n for o, n in off.items() if o < 0),
+             sum(o * n for o, n in off.items()) / max(1, len(good)),
+             sum(r["cached"] for r in good) / max(1, sum(r["prompt"] for r in good)),
              m['kvroute_server_room_tokens{pool="pool",server="s1"}']))
     print("off by blocks: %s" % dict(sorted(off.items())))
     if os.environ.get("OUT"):

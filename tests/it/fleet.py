@@ -4,9 +4,9 @@
         answer = f.chat([{"role": "user", "content": "hello"}])
         assert answer.engine in f.engines
 
-The HAProxy configuration is the one operators copy, haproxy-conf/, with addresses and paths replaced and,
-for stories, the decision shown in response headers. Ports are the kernel's choice. Everything lives in one
-temporary folder and ends with the block, whatever happens in it.
+The HAProxy configuration is the one operators copy, haproxy-conf/, with addresses and paths
+replaced and, for stories, the decision shown in response headers. Ports are the kernel's choice.
+Everything lives in one temporary folder and ends with the block, whatever happens in it.
 """
 import http.client
 import json
@@ -25,19 +25,22 @@ if not os.path.isabs(BUILD):
     BUILD = os.path.join(TOP, BUILD)
 HAPROXY = os.environ.get("HAPROXY", os.path.join(TOP, "build/haproxy/2.6/haproxy"))
 
-# Nothing that is waited for may take longer, however busy the machine is: then something hangs. No verdict is about it.
+# Nothing that is waited for may take longer, however busy the machine is: then something hangs. No
+# verdict is about it.
 HANG_SECONDS = float(os.environ.get("HANG_SECONDS", "180"))
 START_SECONDS = HANG_SECONDS
-# What the agent has for an answer, and what it and an engine have for one to a health check, where a story does not ask how fast
-# this machine is. None, where it does: what the recipe says.
+# What the agent has for an answer, and what it and an engine have for one to a health check, where
+# a story does not ask how fast this machine is. None, where it does: what the recipe says.
 PATIENT = "60s"
-# THREADS=8 shows what 8 processors would: so many threads in the agent, where a story does not ask for one.
+# THREADS=8 shows what 8 processors would: so many threads in the agent, where a story does not ask
+# for one.
 THREADS = int(os.environ.get("THREADS", "0"))
-SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error", "model", "model_from"]
+SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error",
+         "model", "model_from"]
 
 
-# A shell that starts us in the background, as tests/run.sh does, has us ignore SIGINT, and so would all we start: HAProxy would not
-# end when told to, and every fleet wait for that.
+# A shell that starts us in the background, as tests/run.sh does, has us ignore SIGINT, and so would
+# all we start: HAProxy would not end when told to, and every fleet wait for that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As haproxy-conf/README.md has HAProxy started: haproxy-conf/haproxy.service.conf.
@@ -45,10 +48,11 @@ MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "26843
 
 
 class Ports:
-    """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his own, until close().
+    """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his
+    own, until close().
 
-    Each is held by a socket that does not listen. It gets SO_REUSEADDR once it is bound: a server that asks for the
-    port by number, with that option as servers do, gets it beside us.
+    Each is held by a socket that does not listen. It gets SO_REUSEADDR once it is bound: a server
+    that asks for the port by number, with that option as servers do, gets it beside us.
     """
 
     def __init__(self):
@@ -88,8 +92,8 @@ def free_ports(n):
 
 
 def wait_for(what, seconds, test):
-    """test() until it is true; it may raise OSError meanwhile. <seconds> is about what it takes on a machine with nothing else to
-    do; a busy one gets HANG_SECONDS."""
+    """test() until it is true; it may raise OSError meanwhile. <seconds> is about what it takes on
+    a machine with nothing else to do; a busy one gets HANG_SECONDS."""
     seconds = max(seconds, HANG_SECONDS)
     end = time.time() + seconds
     while True:
@@ -129,18 +133,22 @@ class Answer:
     def text(self):
         if "text/event-stream" not in self.headers.get("content-type", ""):
             return self.json()["choices"][0]["message"]["content"]
-        parts = [c.get("delta", {}).get("content") or "" for e in self.events() for c in e.get("choices", [])]
+        parts = [c.get("delta", {}).get("content") or "" for e in self.events()
+                 for c in e.get("choices", [])]
         return "".join(parts)
 
     def cached(self):
-        usage = [e["usage"] for e in self.events() if e.get("usage")][-1] if self.body.startswith(b"data:") \
+        usage = [e["usage"] for e in self.events()
+                 if e.get("usage")][-1] if self.body.startswith(b"data:") \
             else self.json()["usage"]
         return usage["prompt_tokens_details"]["cached_tokens"]
 
 
 class Fleet:
-    def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="", conf="haproxy.cfg",
-                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True, routed=True, session=False, spop="", processing=PATIENT,
+    def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="",
+                 conf="haproxy.cfg",
+                 spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True,
+                 routed=True, session=False, spop="", processing=PATIENT,
                  pools=("pool",), agent_checked=True):
         self.names = ["s%d" % (i + 1) for i in range(engines)]
         self.with_agent, self.haproxy_bin = agent, haproxy or HAPROXY
@@ -185,7 +193,8 @@ class Fleet:
     def spawn(self, name, argv, **kw):
         log = open(os.path.join(self.folder, name + ".log"), "ab")
         env = {**os.environ, **MALLOC} if name.startswith("haproxy") else None
-        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL, start_new_session=self.session,
+        p = subprocess.Popen(argv, stderr=log, cwd=TOP, stdin=subprocess.DEVNULL,
+                             start_new_session=self.session,
                              **{"stdout": log, "env": env, **kw})
         self.processes[name] = p
         return p
@@ -193,7 +202,8 @@ class Fleet:
     def start_engine(self, name):
         old = self.engines.get(name)
         p = self.spawn(name, [os.path.join(BUILD, "tests/tools/stub_engine"), "--name", name,
-                              "--listen", "127.0.0.1:%d" % (old or self.ports.take()), "--control", "127.0.0.1:0"]
+                              "--listen", "127.0.0.1:%d" % (old or self.ports.take()), "--control",
+                              "127.0.0.1:0"]
                        + self.engine_options, stdout=subprocess.PIPE)
         line = p.stdout.readline().decode()
         if "listen=" not in line:
@@ -210,8 +220,10 @@ class Fleet:
 
     def agent_yaml(self):
         return ("threads: %d\nstate_dir: %s\nspop: {listen: [\"%s\"]%s}\n"
-                "log_feed: {tcp: [\"127.0.0.1:%d\"], udp: [\"127.0.0.1:%d\"]}\nmetrics: {listen: [\"127.0.0.1:%d\"]}\n%s\n"
-                % (self.threads, self.folder, self.spop_address, self.spop_keys(), self.feed_port, self.feed_port, self.metrics_port,
+                "log_feed: {tcp: [\"127.0.0.1:%d\"], udp: [\"127.0.0.1:%d\"]}\nmetrics: {listen: "
+                "[\"127.0.0.1:%d\"]}\n%s\n"
+                % (self.threads, self.folder, self.spop_address, self.spop_keys(), self.feed_port,
+                   self.feed_port, self.metrics_port,
                    self.agent_conf))
 
     def write(self, name, text):
@@ -223,29 +235,35 @@ class Fleet:
     def start_agent(self):
         path = self.write("kvroute.yaml", self.agent_yaml())
         self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path])
-        self.wait_alive("agent", "the agent", lambda: self.get("/ready", self.metrics_port)[0] == 200)
+        self.wait_alive("agent", "the agent",
+                        lambda: self.get("/ready", self.metrics_port)[0] == 200)
 
     def haproxy_cfg(self):
         with open(os.path.join(TOP, "haproxy-conf", self.conf)) as f:
             text = f.read()
-        text = re.sub(r"stats socket \S+ mode 660", "stats socket %s mode 600" % self.stats_path, text)
+        text = re.sub(r"stats socket \S+ mode 660", "stats socket %s mode 600" % self.stats_path,
+                      text)
         text = re.sub(r"bind :8080", "bind 127.0.0.1:%d" % self.port, text)
         text = re.sub(r"127\.0\.0\.1:9400", "127.0.0.1:%d" % self.agent_port, text)
         text = re.sub(r"127\.0\.0\.1:9401", "127.0.0.1:%d" % self.feed_port, text)
-        text = re.sub(r"/etc/haproxy/kvroute/\S*\.spoe", os.path.join(self.folder, "kvroute.spoe"), text)
+        text = re.sub(r"/etc/haproxy/kvroute/\S*\.spoe", os.path.join(self.folder, "kvroute.spoe"),
+                      text)
         text = re.sub(r"/etc/haproxy/kvroute/", os.path.join(TOP, "haproxy-conf/"), text)
         text = re.sub(r"check inter 2s fall 2 rise 1", "check inter 200ms fall 1 rise 1", text)
         text = re.sub(r"check inter 500ms", "check inter 200ms", text)
         if self.processing:
-            text = re.sub(r"(?m)^    option (httpchk|spop-check)", r"    timeout check %s\n\g<0>" % self.processing, text)
+            text = re.sub(r"(?m)^    option (httpchk|spop-check)",
+                          r"    timeout check %s\n\g<0>" % self.processing, text)
         if self.bufsize:
             text = re.sub(r"tune\.bufsize \d+", "tune.bufsize %d" % self.bufsize, text)
         text = self.put_servers(text)
         if not self.routed:
-            text = re.sub(r"(?m)^    (filter spoe|http-re\w+ send-spoe-group|use-server|http-request set-var-fmt"
+            text = re.sub(r"(?m)^    (filter spoe|http-re\w+ "
+                          r"send-spoe-group|use-server|http-request set-var-fmt"
                           r"|http-response wait-for-body) .*\n", "", text)
         elif self.show:
-            shown = "".join("    http-response set-header x-kv-%s %%[var(txn.kvroute.%s)]\n" % (n.replace("_", "-"), n)
+            shown = "".join("    http-response set-header x-kv-%s %%[var(txn.kvroute.%s)]\n"
+                            % (n.replace("_", "-"), n)
                             for n in SHOWN)
             text = text.replace("    default-server check", shown + "    default-server check")
         return self.edit(text) if self.edit else text
@@ -253,7 +271,8 @@ class Fleet:
     def put_servers(self, text):
         for i in range(4):
             if i < len(self.names):
-                text = re.sub(r"127\.0\.0\.1:%d\b" % (8001 + i), "127.0.0.1:%d" % self.engines[self.names[i]], text)
+                text = re.sub(r"127\.0\.0\.1:%d\b" % (8001 + i),
+                              "127.0.0.1:%d" % self.engines[self.names[i]], text)
             else:
                 text = re.sub(r"(?m)^    server s%d .*\n" % (i + 1), "", text)
                 text = re.sub(r";s%d=[^;\"]*" % (i + 1), "", text)
@@ -263,16 +282,20 @@ class Fleet:
         with open(os.path.join(TOP, "haproxy-conf", self.spoe)) as f:
             spoe = f.read()
         if self.bufsize:
-            spoe = re.sub(r"bytes\(0,256000\)", "bytes(0,%d)" % max(1024, self.bufsize - 3072), spoe)
+            spoe = re.sub(r"bytes\(0,256000\)", "bytes(0,%d)" % max(1024, self.bufsize - 3072),
+                          spoe)
         if self.processing:
-            spoe = re.sub(r"timeout (processing|hello) \d+ms", r"timeout \1 " + self.processing, spoe)
+            spoe = re.sub(r"timeout (processing|hello) \d+ms", r"timeout \1 " + self.processing,
+                          spoe)
         self.write("kvroute.spoe", spoe)
         self.cfg_path = self.write("haproxy.cfg", self.haproxy_cfg())
         self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
         self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
-                        and sum(self.up_servers(p) for p in self.pools) == (self.up_wanted or len(self.names)))
+                        and sum(self.up_servers(p) for p in self.pools)
+                        == (self.up_wanted or len(self.names)))
         if self.with_agent and self.routed and self.agent_checked:
-            self.wait_alive("haproxy", "HAProxy's check of the agent", lambda: self.up_servers("spoe_agent") == 1)
+            self.wait_alive("haproxy", "HAProxy's check of the agent",
+                            lambda: self.up_servers("spoe_agent") == 1)
 
     def wait_alive(self, name, what, test):
         """As wait_for, but not for a process that has ended."""
@@ -333,20 +356,25 @@ class Fleet:
         try:
             if chunked:
                 pieces = (body[i:i + 1000] for i in range(0, len(body), 1000))
-                c.request("POST", path, pieces, {"content-type": "application/json", **(headers or {})}, encode_chunked=True)
+                c.request("POST", path, pieces, {"content-type": "application/json",
+                                                 **(headers or {})}, encode_chunked=True)
             else:
-                c.request("POST", path, body, {"content-type": "application/json", **(headers or {})})
+                c.request("POST", path, body,
+                          {"content-type": "application/json", **(headers or {})})
             r = c.getresponse()
             first = r.read(1)
             first_s = time.time() - start
             rest = r.read()
-            return Answer(r.status, {k.lower(): v for k, v in r.getheaders()}, first + rest, first_s, time.time() - start)
+            return Answer(r.status, {k.lower(): v for k, v in r.getheaders()}, first + rest,
+                          first_s, time.time() - start)
         finally:
             c.close()
 
-    def chat(self, messages, model="stub", stream=False, max_tokens=4, headers=None, chunked=False, **more):
+    def chat(self, messages, model="stub", stream=False, max_tokens=4, headers=None, chunked=False,
+             **more):
         """Keys in the order OpenAI's client sends them: messages first."""
-        body = {"messages": messages, "model": model, "max_tokens": max_tokens, "stream": stream, **more}
+        body = {"messages": messages, "model": model, "max_tokens": max_tokens, "stream": stream,
+                **more}
         return self.post("/v1/chat/completions", body, headers, chunked)
 
     def control(self, name, query):
@@ -374,7 +402,8 @@ class Fleet:
         n = 0
         for line in self.haproxy_command("show stat %s 4 -1" % backend).splitlines():
             fields = line.split(",")
-            n += len(fields) > 17 and fields[0] == backend and fields[17].startswith(("UP", "no check"))
+            n += len(fields) > 17 and fields[0] == backend and fields[17].startswith(("UP",
+                                                                                      "no check"))
         return n
 
     def metrics(self):

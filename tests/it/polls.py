@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""polls.py [-k WORD] - what the agent asks for itself: HAProxy's stats sockets, and engines for their metrics.
+"""polls.py [-k WORD] - what the agent asks for itself: HAProxy's stats sockets, and engines for
+their metrics.
 
-A real HAProxy and stub engines; one fleet a story. Prints a line for each; the last one is "N passed, N failed".
+A real HAProxy and stub engines; one fleet a story. Prints a line for each; the last one is "N
+passed, N failed".
 """
 import collections
 import http.client
@@ -33,7 +35,8 @@ def story(f):
 
 
 class Polled(fleet.Fleet):
-    """<polls>: a function of the fleet that gives lines of the agent's configuration, once engines have their ports."""
+    """<polls>: a function of the fleet that gives lines of the agent's configuration, once engines
+    have their ports."""
 
     def __init__(self, polls=lambda f: "", **kw):
         super().__init__(**kw)
@@ -60,7 +63,9 @@ class Polled(fleet.Fleet):
         return self.metrics().get(name)
 
     def wait_value(self, name, test, seconds=5):
-        return wait_for(name, seconds, lambda: (lambda v: v is not None and (test(v) if callable(test) else v == test))(
+        return wait_for(name, seconds,
+                        lambda: (lambda v: v is not None
+                                 and (test(v) if callable(test) else v == test))(
             self.value(name)))
 
 
@@ -69,7 +74,8 @@ def sockets(f):
 
 
 def engines(f, names=None, at=None, timeout_ms=TIMEOUT_MS):
-    rows = "".join("  - {name: %s, pool: pool, metrics: \"%s\"}\n" % (n, (at or {}).get(n, "127.0.0.1:%d" % f.engines[n]))
+    rows = "".join("  - {name: %s, pool: pool, metrics: \"%s\"}\n"
+                   % (n, (at or {}).get(n, "127.0.0.1:%d" % f.engines[n]))
                    for n in names or f.names)
     return "engine_feed: {interval: 50 ms, timeout: %d ms}\nengines:\n" % timeout_ms + rows
 
@@ -108,7 +114,8 @@ def eighty(f):
     def edit(text):
         text = re.sub(r"(?m)^    http-request set-var-fmt\(txn\.load\) .*\n", "", text)
         check("set-var-fmt(txn.load)" not in text, "there is a load string yet")
-        more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)]) for i in range(5, 81))
+        more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)])
+                       for i in range(5, 81))
         check("\ndefaults kvroute-agent" in text, "the pool ends elsewhere")
         return text.replace("\ndefaults kvroute-agent", "\n" + more + "\ndefaults kvroute-agent")
     return edit
@@ -145,7 +152,8 @@ def eighty_servers_without_a_load_string():
 
 @story
 def no_socket_no_answer_no_harm():
-    """A socket that is not there, one that hangs, and one that is something else: requests do not notice."""
+    """A socket that is not there, one that hangs, and one that is something else: requests do not
+    notice."""
     with Hostile() as h:
         lines = lambda f: "stats_feed: {sockets: [\"unix@%s/nobody.sock\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"], " \
             "interval: 50 ms, timeout: 100 ms}\n" % (f.folder, h.ports["hangs"], h.ports["garbage"])
@@ -153,7 +161,8 @@ def no_socket_no_answer_no_harm():
             f.wait_value("kvroute_stats_polls_total{result=\"unreachable\"}", lambda v: v >= 3)
             f.wait_value("kvroute_stats_polls_total{result=\"bad\"}", lambda v: v >= 1)
             equal(len(where(f, 12, "x")), 4, "servers used")
-            check("no answer in time" in f.log() and "not the table" in f.log(), "the log says nothing")
+            check("no answer in time" in f.log() and "not the table" in f.log(),
+                  "the log says nothing")
 
 
 # ---- engines
@@ -172,14 +181,18 @@ def capacity_is_learned():
         check(0 <= m[server(one.engine, "engine_kv_used_ratio")] < 1, "use of the cache")
         equal(m["kvroute_engines"], 4, "engines")
         f.haproxy_command("disable health pool/s1")         # they would be connections, too
-        before, asked = f.connections_of("s1"), f.value("kvroute_engine_polls_total{result=\"answered\"}")
-        f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)     # 12 each
-        check(f.connections_of("s1") - before <= 3, "no connection was kept")   # one check may have been on its way
+        before, asked = f.connections_of("s1"), f.value(
+            "kvroute_engine_polls_total{result=\"answered\"}")
+        # 12 each
+        f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)
+        # one check may have been on its way
+        check(f.connections_of("s1") - before <= 3, "no connection was kept")
         f.reload(lambda f: engines(f) + "policy: {capacity: 1600}\n")
         f.wait_value(server(one.engine, "server_room_tokens"), 1600)
         f.end("s1", signal.SIGKILL)
         f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 1)
-        wait_for("the report to be stale", 5, lambda: server("s1", "engine_waiting_requests") not in f.metrics())
+        wait_for("the report to be stale", 5,
+                 lambda: server("s1", "engine_waiting_requests") not in f.metrics())
         equal(f.value(server("s2", "engine_waiting_requests")), 0, "the others")
 
 
@@ -199,8 +212,10 @@ def requests_from_elsewhere_count():
 def direct_chat(f, name, i):
     """A connection whose stream goes on until it is closed."""
     c = http.client.HTTPConnection("127.0.0.1", f.engines[name], timeout=fleet.HANG_SECONDS)
-    c.request("POST", "/v1/chat/completions", json.dumps({"messages": conversation("direct %d" % i), "max_tokens": 40000, "model": "stub",
-                                                          "stream": True}), {"content-type": "application/json"})
+    c.request("POST", "/v1/chat/completions",
+              json.dumps({"messages": conversation("direct %d" % i), "max_tokens": 40000,
+                          "model": "stub",
+                          "stream": True}), {"content-type": "application/json"})
     return c
 
 
@@ -270,14 +285,17 @@ def bad_endpoints_harm_nothing():
             f.wait_value("kvroute_engine_polls_total{result=\"bad\"}", lambda v: v >= 6)
             f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 4)
             taken = sorted(int(f.chat(conversation("h %d" % i)).us) for i in range(40))
-            check(taken[20] < ms * 1000 / 20, "half of the decisions took %d us, as if they waited for an endpoint" % taken[20])
+            check(taken[20] < ms * 1000 / 20,
+                  "half of the decisions took %d us, as if they waited for an endpoint" % taken[20])
             equal(f.chat(next_turn(conversation("h"), first, 1)).why, "cached", "second turn")
             for name in ("s1", "s2"):
                 f.wait_value(server(name, "engine_running_requests"), 0)
-            for word in ("no answer in time", "Connection refused", "HTTP status 404", "no metric of a known engine", "not HTTP/1"):
+            for word in ("no answer in time", "Connection refused", "HTTP status 404",
+                         "no metric of a known engine", "not HTTP/1"):
                 wait_for("the log to say: " + word, 5, lambda: word in f.log())
             log = f.log()
-            bad = [line for line in log.splitlines() if "cannot be had" in line and not re.search(r"server=s[12]\b", line)]
+            bad = [line for line in log.splitlines() if "cannot be had" in line
+                   and not re.search(r"server=s[12]\b", line)]
             check(len(bad) <= 9, "%d lines in the log" % len(bad))
 
 
@@ -293,8 +311,10 @@ def a_reload_adds_and_removes():
         # s3 by the port of another: what the sandbox was told of at the start
         f.reload(lambda f: engines(f, ["s2", "s3"], {"s3": "127.0.0.1:%d" % f.engines["s1"]}))
         f.wait_value(server("s3", "engine_running_requests"), 0)
-        wait_for("s1 to be forgotten", 5, lambda: server("s1", "engine_running_requests") not in f.metrics())
-        equal(f.value(server("s1", "server_capacity_source")), 1, "who says how large the cache of s1 is")
+        wait_for("s1 to be forgotten", 5,
+                 lambda: server("s1", "engine_running_requests") not in f.metrics())
+        equal(f.value(server("s1", "server_capacity_source")), 1,
+              "who says how large the cache of s1 is")
         equal(f.value("kvroute_engines"), 2, "engines")
         f.reload(lambda f: "")
         f.wait_value("kvroute_engines", 0)
@@ -314,7 +334,8 @@ def a_reload_adds_and_removes():
 @story
 def the_first_needs_a_restart():
     with Polled() as f:
-        equal((f.value("kvroute_engines"), f.value("kvroute_stats_sockets")), (0, 0), "nobody is asked")
+        equal((f.value("kvroute_engines"), f.value("kvroute_stats_sockets")), (0, 0),
+              "nobody is asked")
         sandboxed = f.value("kvroute_sandbox{part=\"seccomp\"}")
         f.reload(lambda f: engines(f, ["s1"]))
         if not sandboxed:

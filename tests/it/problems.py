@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""problems.py [-k WORD] - attach a sound configuration, break it in one way, and find the one log line that names it.
+"""problems.py [-k WORD] - attach a sound configuration, break it in one way, and find the one log
+line that names it.
 
-Each case has a HAProxy, an agent and two engines of its own, and the configuration that operators copy with one
-edit. Requests go through until /metrics say that the problem is there; then the log must have one warning of that
-problem, with its remedy, and none of another. The sound configuration, with all that is usual in a day of a pool,
-must show none. Cases run side by side; the last line is "N passed, N failed".
+Each case has a HAProxy, an agent and two engines of its own, and the configuration that operators
+copy with one edit. Requests go through until /metrics say that the problem is there; then the log
+must have one warning of that problem, with its remedy, and none of another. The sound
+configuration, with all that is usual in a day of a pool, must show none. Cases run side by side;
+the last line is "N passed, N failed".
 """
 import concurrent.futures
 import os
@@ -34,7 +36,8 @@ class Fleet(fleet.Fleet):
     fake = None
 
     def __init__(self, cfg=None, spoe=None, version="3.0", conf="", **kw):
-        super().__init__(engines=2, haproxy=VERSIONS[version], agent_conf=CONF + conf, threads=1, show=False,
+        super().__init__(engines=2, haproxy=VERSIONS[version], agent_conf=CONF + conf, threads=1,
+                         show=False,
                          edit=lambda text: cfg(self, text) if cfg else text, **kw)
         if spoe:
             with open(os.path.join(TOP, "haproxy-conf/kvroute.spoe")) as f:
@@ -85,10 +88,13 @@ def move_below(word, below):
 def port(name, of):
     """The agent's ports, one for another."""
     def edit(f, text):
-        numbers = {"spop": f.agent_port, "feed": f.feed_port, "metrics": f.metrics_port, "closed": fleet.free_ports(1)[0],
+        numbers = {"spop": f.agent_port, "feed": f.feed_port, "metrics": f.metrics_port,
+                   "closed": fleet.free_ports(1)[0],
                    "fake": f.fake and f.fake.s.getsockname()[1]}
-        return replace("server %s 127.0.0.1:%d" % ({"spop": "a1", "feed": "agent"}[name], numbers[name]),
-                       "server %s 127.0.0.1:%d" % ({"spop": "a1", "feed": "agent"}[name], numbers[of]))(text)
+        return replace("server %s 127.0.0.1:%d" % ({"spop": "a1", "feed": "agent"}[name],
+                                                   numbers[name]),
+                       "server %s 127.0.0.1:%d" % ({"spop": "a1", "feed": "agent"}[name],
+                                                   numbers[of]))(text)
     return edit
 
 
@@ -106,9 +112,11 @@ talk.n = 0
 
 def talk_slowly(f):
     """The head of a request, and its body a moment later."""
-    body = b'{"model":"stub","max_tokens":2,"messages":[{"role":"user","content":"%s"}]}' % (b"late " * 800)
+    body = b'{"model":"stub","max_tokens":2,"messages":[{"role":"user","content":"%s"}]}' % (
+        b"late " * 800)
     with socket.create_connection(("127.0.0.1", f.port), timeout=20) as s:
-        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body))
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: "
+                  b"close\r\ncontent-length: %d\r\n\r\n" % len(body))
         time.sleep(0.05)
         s.sendall(body)
         while s.recv(65536):
@@ -139,7 +147,8 @@ def named(what, pool="pool", ask=talk, also=(), **kw):
             ask(f)
         lines = [line for line in f.lines() if " problem=%s " % what in line]
         assert len(lines) == 1 and " remedy=" in lines[0], lines
-        others = {re.search(r" problem=(\S+)", line).group(1) for line in f.lines()} - {what} - set(also)
+        others = {re.search(r" problem=(\S+)", line).group(1)
+                  for line in f.lines()} - {what} - set(also)
         assert not others, "also named: %s" % sorted(others)
 
 
@@ -204,7 +213,8 @@ CASES = [
     ("log_on_http", dict(cfg=port("feed", "metrics"), pool="", also=["feed_missing"])),
     ("load_missing", dict(spoe=replace(" load=var(txn.load)", ""))),
     ("load_unset", dict(cfg=drop_line("set-var-fmt.txn.load"))),
-    ("load_unset", dict(cfg=move_below("set-var-fmt.txn.load", "send-spoe-group kvroute route"), version="2.6")),
+    ("load_unset",
+     dict(cfg=move_below("set-var-fmt.txn.load", "send-spoe-group kvroute route"), version="2.6")),
     ("load_bad", dict(cfg=replace("[srv_conn(s2)]", "[str(x)]"), also=["server_unnamed"])),
     ("server_unnamed", dict(cfg=replace(r";s2=[^;\"]*", "", regex=True))),
     ("pool_unset", dict(spoe=replace("pool=str(pool)", "pool=var(txn.pool)"), pool="")),
@@ -222,15 +232,26 @@ CASES = [
     ("not_asked", dict(cfg=drop_line("set-var.txn.api"))),
     ("answer_lost", dict(spoe=replace("option var-prefix kvroute", "option var-prefix kv"))),
     ("not_followed", dict(cfg=drop_line("    use-server"))),
-    ("spoe_too_big", dict(cfg=replace("%[hostname]/", "h" * 1600), spoe=replace("bytes(0,256000)", "bytes(0,16000)"), bufsize=16384,
+    ("spoe_too_big", dict(cfg=replace("%[hostname]/", "h" * 1600),
+                          spoe=replace("bytes(0,256000)", "bytes(0,16000)"), bufsize=16384,
                           version="3.2", ask=lambda f: talk(f, 18000), also=["not_asked"])),
     ("spoe_timeout", dict(cfg=to_fake_agent("ACK of another stream"), processing="200ms")),
-    ("spoe_failed", dict(cfg=to_fake_agent("closed at once"), processing="200ms", also=["spoe_timeout"])),
-    ("proxy_on_spop", dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked", "send-proxy check-send-proxy check inter 200ms fall 1 rise 1 on-marked"), pool="", **UNREACHED)),
-    ("proxy_on_spop", dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked", "send-proxy-v2 check-send-proxy check inter 200ms fall 1 rise 1 on-marked"),
-                           pool="", **UNREACHED, version="2.6")),
-    ("tls_on_spop", dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked", "ssl verify none check inter 200ms fall 1 rise 1 on-marked"), pool="", **UNREACHED)),
-    ("http_on_spop", dict(cfg=replace("option spop-check", "option httpchk"), pool="", **UNREACHED)),
+    ("spoe_failed",
+     dict(cfg=to_fake_agent("closed at once"), processing="200ms", also=["spoe_timeout"])),
+    ("proxy_on_spop",
+     dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked",
+                      "send-proxy check-send-proxy check inter 200ms fall 1 rise 1 on-marked"),
+          pool="", **UNREACHED)),
+    ("proxy_on_spop",
+     dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked",
+                      "send-proxy-v2 check-send-proxy check inter 200ms fall 1 rise 1 on-marked"),
+          pool="", **UNREACHED, version="2.6")),
+    ("tls_on_spop",
+     dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked",
+                      "ssl verify none check inter 200ms fall 1 rise 1 on-marked"), pool="",
+          **UNREACHED)),
+    ("http_on_spop",
+     dict(cfg=replace("option spop-check", "option httpchk"), pool="", **UNREACHED)),
     ("log_on_spop", dict(cfg=port("feed", "spop"), pool="", also=["feed_missing"])),
     ("spop_on_feed", dict(cfg=port("spop", "feed"), pool="", **UNREACHED)),
     ("spop_on_http", dict(cfg=port("spop", "metrics"), pool="", **UNREACHED)),
@@ -239,11 +260,13 @@ CASES = [
 
 def main(argv):
     word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    todo = [(what, kw.get("version", "3.0"), lambda what=what, kw=kw: named(what, **kw)) for what, kw in CASES]
+    todo = [(what, kw.get("version", "3.0"), lambda what=what, kw=kw: named(what, **kw))
+            for what, kw in CASES]
     todo[1:1] = [("sound", v, lambda v=v: sound(v)) for v in VERSIONS] + [("ends", "3.0", ends)]
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        running = [(what, version, pool.submit(run, case)) for what, version, case in todo if word in what]
+        running = [(what, version, pool.submit(run, case)) for what, version, case in todo
+                   if word in what]
         for what, version, case in running:
             seconds, error = case.result()
             passed, failed = passed + (error is None), failed + (error is not None)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """recipes_live.py [HAPROXY...] - recipes of haproxy-conf/ that promise something, run and asked.
 
-Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by itself
-(who is let in, who waits, what the log line is), and that without an agent every request is served. Each
-story prints a line; the last line is "N passed, N failed". Ports are held: fleet.Ports.
+Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by
+itself (who is let in, who waits, what the log line is), and that without an agent every request is
+served. Each story prints a line; the last line is "N passed, N failed". Ports are held:
+fleet.Ports.
 """
 import concurrent.futures
 import glob
@@ -68,7 +69,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(body)
 
     def answer(self, body):
-        out = json.dumps({"headers": {k.lower(): v for k, v in self.headers.items()}, "n": len(body)}).encode()
+        out = json.dumps({"headers": {k.lower(): v for k, v in self.headers.items()},
+                          "n": len(body)}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(out)))
         self.send_header("x-kvroute-server", "forged")
@@ -77,8 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Answering(Handler):
-    """Answers a POST with what its body says: "type", "text", "length" (what it claims to be long), "hold" (the second half comes
-    when the test says so)."""
+    """Answers a POST with what its body says: "type", "text", "length" (what it claims to be long),
+    "hold" (the second half comes when the test says so)."""
     go_on = threading.Event()
 
     def answer(self, body):
@@ -113,7 +115,8 @@ class Feed:
     def accept(self):
         while True:
             conn, _ = self.tcp.accept()
-            threading.Thread(target=lambda c=conn: self.lines.extend(c.makefile("rb")), daemon=True).start()
+            threading.Thread(target=lambda c=conn: self.lines.extend(c.makefile("rb")),
+                             daemon=True).start()
 
     def datagrams(self):
         while True:
@@ -139,8 +142,11 @@ class Proxy:
         self.ports = [self.held.take() for _ in range(4)]
         for i, port in enumerate(self.ports):
             text = text.replace(f"127.0.0.1:{8001 + i}", f"127.0.0.1:{port}")
-        for old, new in (("bind :8080", f"bind 127.0.0.1:{self.port}"), ("127.0.0.1:9400", "127.0.0.1:1"),
-                         ("127.0.0.1:9401", f"127.0.0.1:{self.feed.port}"), ("inter 2s", "inter 100ms"), ("    option httpchk", "    timeout check 60s\n    option httpchk"),
+        for old, new in (("bind :8080", f"bind 127.0.0.1:{self.port}"),
+                         ("127.0.0.1:9400", "127.0.0.1:1"),
+                         ("127.0.0.1:9401", f"127.0.0.1:{self.feed.port}"),
+                         ("inter 2s", "inter 100ms"),
+                         ("    option httpchk", "    timeout check 60s\n    option httpchk"),
                          ("/etc/haproxy/kvroute", self.dir + "/conf"), ("/run/haproxy", self.dir),
                          ("/run/", self.dir + "/run/"), ("/dev/log", self.dir + "/log")):
             text = text.replace(old, new)
@@ -154,7 +160,8 @@ class Proxy:
         if engines:
             self.start_engines()
         self.out = open(self.dir + "/out", "w+")
-        self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"], env={**os.environ, **MALLOC},
+        self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"],
+                                     env={**os.environ, **MALLOC},
                                      stdout=self.out, stderr=subprocess.STDOUT)
         end = time.monotonic() + HANG_SECONDS
         # It runs, and the agent is known to be absent, else the first requests wait for it. Asked
@@ -183,11 +190,13 @@ class Proxy:
                 raise AssertionError(f"servers are not all {state.decode()}")
             time.sleep(0.05)
 
-    def ask(self, body=b"{}", path="/v1/chat/completions", headers=None, method="POST", chunked=False, timeout=HANG_SECONDS):
+    def ask(self, body=b"{}", path="/v1/chat/completions", headers=None, method="POST",
+            chunked=False, timeout=HANG_SECONDS):
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             try:
-                conn.request(method, path, iter([body]) if chunked else body, headers or {}, encode_chunked=chunked)
+                conn.request(method, path, iter([body]) if chunked else body, headers or {},
+                             encode_chunked=chunked)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # refused before all of it was taken; the answer is there
             r = conn.getresponse()
@@ -223,7 +232,7 @@ def same(got, want, what=""):
         raise AssertionError(f"{what}: {got!r}, expected {want!r}")
 
 
-# ---- stories: a function each, its text is what is printed ----------------------------------------
+# ---- stories: a function each, its text is what is printed 
 
 def main_file(binary):
     """haproxy.cfg: served without an agent; the log line is JSON whatever a client sends"""
@@ -231,7 +240,8 @@ def main_file(binary):
     try:
         nasty = "/v1/chat/completions?a={\"x\\%22,\"uid\":\"1\"}"
         same(p.status(), 200)
-        same(p.status(path=nasty.replace('"', "%22").replace("\\", "%5C"), headers={"user-agent": "\"},{\"\\"}), 200)
+        same(p.status(path=nasty.replace('"', "%22").replace("\\", "%5C"),
+                      headers={"user-agent": "\"},{\"\\"}), 200)
         with socket.create_connection(("127.0.0.1", p.port)) as s:
             s.sendall(b"NO\"NSENSE \\{\r\n\r\n")
             s.recv(1000)
@@ -240,14 +250,18 @@ def main_file(binary):
         same(sorted(l["st"] for l in lines), [200, 200, 200, 400], "statuses in the feed")
         same(len({l["uid"] for l in lines}), 4, "different uids")
         same({l["srv"] for l in lines} <= {"s1", "s2", "s3", "s4", "<NOSRV>"}, True, "server names")
-        same(sorted(lines[0]), sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq ptok gtok".split()), "fields")
-        same({(l["ptok"], l["gtok"]) for l in lines}, {("-", "-")}, "counts, where the agent was not asked")
+        same(sorted(lines[0]),
+             sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq ptok gtok".split()),
+             "fields")
+        same({(l["ptok"], l["gtok"]) for l in lines}, {("-", "-")},
+             "counts, where the agent was not asked")
     finally:
         p.close()
 
 
 def first_byte(p, ask):
-    """Of an answer whose second half waits for Answering.go_on; None: nothing comes before that. Then the rest, as a function."""
+    """Of an answer whose second half waits for Answering.go_on; None: nothing comes before that.
+    Then the rest, as a function."""
     conn = http.client.HTTPConnection("127.0.0.1", p.port, timeout=HANG_SECONDS)
     conn.request("POST", "/v1/chat/completions", json.dumps(ask).encode())
     r = conn.getresponse()
@@ -255,15 +269,19 @@ def first_byte(p, ask):
 
 
 def counts(binary):
-    """haproxy.cfg: the engine's counts are in the log line; a stream waits for nothing, nor does a body without an end"""
-    asked = lambda text: text.replace("    option httpchk", "    http-request set-var(txn.kvroute.why) str(cached)\n    option httpchk")
+    """haproxy.cfg: the engine's counts are in the log line; a stream waits for nothing, nor does a
+    body without an end"""
+    asked = lambda text: text.replace("    option httpchk",
+                                      "    http-request set-var(txn.kvroute.why) str(cached)\n    "
+                                      "option httpchk")
     chat = '"choices":[{"message":{"content":"say \\"usage\\": {\\"prompt_tokens\\":1}"}}]'
     usage = lambda s: "{%s,\"usage\":{%s}}" % (chat, s)
     both = usage('"prompt_tokens":123,"completion_tokens":40')
     table = [
         ("123 ++", "40 ", {"text": both}),
         (" 77++", " 8", {"text": usage('"input_tokens":77,"output_tokens":8')}),
-        (" 7+70+0", " 8", {"text": usage('"input_tokens":7,"cache_read_input_tokens":70,"cache_creation_input_tokens":0,"output_tokens":8')}),
+        (" 7+70+0", " 8",
+         {"text": usage('"input_tokens":7,"cache_read_input_tokens":70,"cache_creation_input_tokens":0,"output_tokens":8')}),
         ("123 ++", "40 ", {"text": both, "type": "Application/JSON; charset=utf-8"}),
         ("-", "-", {"text": both, "type": "text/event-stream"}),
         ("-", "-", {"text": both, "chunked": True}),
@@ -271,8 +289,10 @@ def counts(binary):
         ("123 ++", "40 ", {"text": " " * 60000 + both}),
         (" ++", " ", {"text": "{" + chat + "}"}),
         (" ++", " ", {"text": "[" * 300}),
-        ("1 ++", "1000 ", {"text": usage('"prompt_tokens":"1\\",\\"uid\\":\\"x","completion_tokens":1e3')}),
-        ("-5 ++", None, {"text": usage('"prompt_tokens":-5.7,"completion_tokens":99999999999999999999')}),
+        ("1 ++", "1000 ",
+         {"text": usage('"prompt_tokens":"1\\",\\"uid\\":\\"x","completion_tokens":1e3')}),
+        ("-5 ++", None,
+         {"text": usage('"prompt_tokens":-5.7,"completion_tokens":99999999999999999999')}),
         (" ++", " ", {"text": both[:40], "length": 1000}),
     ]
     Answering.go_on.clear()
@@ -285,17 +305,20 @@ def counts(binary):
                 pass            # the one that ends too early
             line = json.loads(p.feed.wait(i + 1)[i])
             same(line["ptok"], ptok, json.dumps(ask)[-80:])
-            same(gtok is None or line["gtok"] == gtok, True, "gtok %r of %s" % (line["gtok"], json.dumps(ask)[-80:]))
+            same(gtok is None or line["gtok"] == gtok, True,
+                 "gtok %r of %s" % (line["gtok"], json.dumps(ask)[-80:]))
             same(len(line["uid"]), 36, "a uid that the engine made")
         # the other half of these comes when the first byte of each is at the client
-        held = [first_byte(p, {"text": "data: 1\n\ndata: 2\n\n", "type": "text/event-stream", "chunked": True, "hold": True}),
+        held = [first_byte(p, {"text": "data: 1\n\ndata: 2\n\n", "type": "text/event-stream",
+                               "chunked": True, "hold": True}),
                 first_byte(p, {"text": both, "chunked": True, "hold": True}),
                 first_byte(p, {"text": " " * 65536 + both, "hold": True})]
         same([h[0] for h in held], [b"d", b"{", b" "], "first bytes")
         Answering.go_on.set()
         for h in held:
             h[1]()
-        same({json.loads(l)["ts"] for l in p.feed.wait(len(table) + 3)[len(table):]}, {"--"}, "how they ended")
+        same({json.loads(l)["ts"] for l in p.feed.wait(len(table) + 3)[len(table):]}, {"--"},
+             "how they ended")
     finally:
         Answering.go_on.set()
         p.close()
@@ -314,7 +337,8 @@ def udp(binary):
 def own_log(binary):
     """keep-your-log.cfg: the feed begins with JSON, the other log has none of it"""
     p = None
-    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX,
+                                                           socket.SOCK_DGRAM) as own:
         try:
             p = Proxy(binary, "recipes/keep-your-log.cfg")
             own.bind(p.dir + "/log")
@@ -333,7 +357,8 @@ def own_log(binary):
 
 
 def tenants(binary):
-    """tenants.cfg: 401 without a key, 429 above the rate and above the open requests, others untouched"""
+    """tenants.cfg: 401 without a key, 429 above the rate and above the open requests, others
+    untouched"""
     p = Proxy(binary, "recipes/tenants.cfg")
     try:
         same(p.status(), 401)
@@ -357,16 +382,22 @@ def tenants(binary):
 
 
 def models(binary):
-    """models.cfg: only allowed models, and nothing that engine and HAProxy could read differently"""
+    """models.cfg: only allowed models, and nothing that engine and HAProxy could read
+    differently"""
     p = Proxy(binary, "recipes/models.cfg")
-    ok = b'{"model": "small-8b", "messages": [{"role": "user", "content": "say \\"model\\": \\"large-70b\\""}]}'
+    ok = (b'{"model": "small-8b", "messages": [{"role": "user", "content": "say \\"model\\": '
+          b'\\"large-70b\\""}]}')
     schema = b'{"model":"small-8b","tools":[{"parameters":{"properties":{"model":{"type":"string"}}}}]}'
     table = [
         (200, ok), (200, schema), (200, b'{"messages":[], "model":"small-8b"}'),
-        (403, b'{"model":"large-70b"}'), (403, b'{"model":"acme/large-70b"}'), (403, b"{}"), (403, b"not json"),
-        (403, b'{"nested":{"model":"small-8b"}}'), (403, b'{"model":["small-8b"]}'), (403, b'{"model":null}'),
-        (403, '{"model":"small-8b"}'.encode("utf-16")), (400, b'{"model":"small-8b\\u0000x"}'), (400, b'{"model":"small\\u002d8b"}'),
-        (400, b'{"model":"small-8b","model":"large-70b"}'), (400, b'{"model":"small-8b",\n"\\u006dodel" :\t"large-70b"}'),
+        (403, b'{"model":"large-70b"}'), (403, b'{"model":"acme/large-70b"}'), (403, b"{}"),
+        (403, b"not json"),
+        (403, b'{"nested":{"model":"small-8b"}}'), (403, b'{"model":["small-8b"]}'),
+        (403, b'{"model":null}'),
+        (403, '{"model":"small-8b"}'.encode("utf-16")), (400, b'{"model":"small-8b\\u0000x"}'),
+        (400, b'{"model":"small\\u002d8b"}'),
+        (400, b'{"model":"small-8b","model":"large-70b"}'),
+        (400, b'{"model":"small-8b",\n"\\u006dodel" :\t"large-70b"}'),
         (400, b'{"model":"small-8b"}{"mod\\u0065l":"large-70b"}'),
         (413, b'{"model":"small-8b","x":"' + b"x" * 300000 + b'","model":"large-70b"}'),
     ]
@@ -375,8 +406,10 @@ def models(binary):
             same(p.status(body, headers=UMBRELLA), want, body[:60])
         same(p.status(b'{"model":"large-70b"}', headers=ACME), 200, "the other key")
         same(p.status(ok, headers=UMBRELLA, chunked=True), 411, "chunked")
-        same(p.status(ok, headers=UMBRELLA, path="/v1/%63hat/completions"), 404, "another spelling of the path")
-        same(p.status(None, headers=UMBRELLA, path="/v1/models", method="GET"), 200, "the list of models")
+        same(p.status(ok, headers=UMBRELLA, path="/v1/%63hat/completions"), 404,
+             "another spelling of the path")
+        same(p.status(None, headers=UMBRELLA, path="/v1/models", method="GET"), 200,
+             "the list of models")
         same(p.status(ok), 401, "no key")
     finally:
         p.close()
@@ -416,14 +449,16 @@ def unix(binary):
             ring.bind(f"{p.dir}/run/kvroute/log.sock")
             ring.listen(5)
             ring.settimeout(10)
-            threading.Thread(target=lambda: lines.extend(ring.accept()[0].makefile("rb")), daemon=True).start()
+            threading.Thread(target=lambda: lines.extend(ring.accept()[0].makefile("rb")),
+                             daemon=True).start()
         p.engines = [Engine(f"{p.dir}/run/engines/s{i}.sock") for i in range(1, 5)]
         p.wait_servers(b",UP,")
         same([p.status() for _ in range(4)], [200] * 4)
         end = time.monotonic() + 10
         while len(lines) + len(p.feed.lines) < 4 and time.monotonic() < end:
             time.sleep(0.02)
-        same((len(p.feed.lines) >= 4, len(lines) >= 4), (old, not old), "lines over TCP, over the unix socket")
+        same((len(p.feed.lines) >= 4, len(lines) >= 4), (old, not old),
+             "lines over TCP, over the unix socket")
     finally:
         p.close()
 
@@ -455,7 +490,8 @@ def main():
         print("0 passed, 1 failed")
         return 1
     stories = [(f, b) for b in binaries
-               for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers, sliced)]
+               for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers,
+                         sliced)]
 
     def run(story):
         try:
@@ -469,7 +505,8 @@ def main():
         for (f, binary), why in zip(stories, pool.map(run, stories)):
             failed += why is not None
             version = re.search(r"haproxy/([^/]+)/", binary)
-            print("FAIL " if why else "ok   ", f.__doc__, f"(HAProxy {version[1] if version else binary})", flush=True)
+            print("FAIL " if why else "ok   ", f.__doc__,
+                  f"(HAProxy {version[1] if version else binary})", flush=True)
             if why:
                 print("     ", why, flush=True)
     print(f"{len(stories) - failed} passed, {failed} failed")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""spop_check.py [-k WORD] - kvroutectl spop-check: our agent passes it, and it sees what is wrong with others.
+"""spop_check.py [-k WORD] - kvroutectl spop-check: our agent passes it, and it sees what is wrong
+with others.
 
-The agent, on TCP and on a unix socket, passes every case, warnings included. The no-op agent of tests/tools is shown. A
-small agent of its own in Python passes it, too; broken in one thing at a time (spop_mutants.py) it fails the cases that
-are there for that thing, and where one thing has one effect, no others. The last line is "N passed, N failed".
+The agent, on TCP and on a unix socket, passes every case, warnings included. The no-op agent of
+tests/tools is shown. A small agent of its own in Python passes it, too; broken in one thing at a
+time (spop_mutants.py) it fails the cases that are there for that thing, and where one thing has one
+effect, no others. The last line is "N passed, N failed".
 """
 import json
 import os
@@ -35,9 +37,11 @@ def case(f):
 
 def check(*args, status=None):
     """kvroutectl spop-check: exit status, standard output, standard error."""
-    p = subprocess.run([CTL, "spop-check"] + [str(a) for a in args], capture_output=True, text=True, timeout=1800)
+    p = subprocess.run([CTL, "spop-check"] + [str(a) for a in args], capture_output=True, text=True,
+                       timeout=1800)
     if status is not None:
-        assert p.returncode == status, "exit %d instead of %d: %s%s" % (p.returncode, status, p.stdout[-3000:], p.stderr)
+        assert p.returncode == status, "exit %d instead of %d: %s%s" % (p.returncode, status,
+                                                                        p.stdout[-3000:], p.stderr)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -67,7 +71,7 @@ def everything_passes(address, *args):
     return r
 
 
-# ---- good agents -----------------------------------------------------------------------------------------------
+# ---- good agents 
 
 @case
 def our_agent_passes_on_tcp():
@@ -92,14 +96,17 @@ def names_are_resolved():
     with MutantAgent() as a:    # listens on 127.0.0.1 only, where localhost may be ::1 first
         check("--only", "notify/one", a.address.replace("127.0.0.1", "localhost"), status=0)
         check("--only", "notify/one", a.address.replace("127.0.0.1", ""), status=0)
-        assert "127.0.0.1" not in check("--only", "notify/one", a.address.replace("127.0.0.1", "no-such-host.invalid"), status=2)[2]
+        assert "127.0.0.1" not in check("--only", "notify/one",
+                                        a.address.replace("127.0.0.1", "no-such-host.invalid"),
+                                        status=2)[2]
 
 
 @case
 def our_agent_passes_with_its_own_message():
     args = []
     for k, v in request("uid-1", '{"model":"m","prompt":"one two three"}').items():
-        args += ["--arg", "%s:=%d" % (k, v) if isinstance(v, int) else "%s=%s" % (k, v if isinstance(v, str) else v.decode())]
+        args += ["--arg", "%s:=%d" % (k, v) if isinstance(v, int)
+                 else "%s=%s" % (k, v if isinstance(v, str) else v.decode())]
     with Agent() as a:
         everything_passes(a.spop_address, "--message", "route", *args)
 
@@ -127,13 +134,14 @@ def the_agent_of_this_test_passes():
         everything_passes(a.address)
 
 
-# ---- bad agents ------------------------------------------------------------------------------------------------
+# ---- bad agents 
 
 def judge_mutant(name, expected):
     exact = "*" not in expected
     wanted = [n for n in expected if n != "*"]
     args = [] if exact else [w for n in wanted for w in ("--only", n)]
-    for timeout in (500, 2000, LONG_MS, 6 * LONG_MS):     # bytes sent apart may arrive together when the machine stands still
+    # bytes sent apart may arrive together when the machine stands still
+    for timeout in (500, 2000, LONG_MS, 6 * LONG_MS):
         with MutantAgent(name) as a:
             status, r = report("--strict", "--timeout", timeout, *args, a.address)
         failed = named(r, "fail")
@@ -164,7 +172,8 @@ def every_mutant_is_caught():
                 failed = judge_mutant(name, expected)
                 with lock:
                     print("    %-28s seen by %s%s (%.1f s)" % (name, ", ".join(failed[:4]),
-                                                             " and %d more" % (len(failed) - 4) if failed[4:] else "",
+                                                             " and %d more" % (len(failed) - 4)
+                                                               if failed[4:] else "",
                                                              time.time() - start))
             except Exception as e:
                 with lock:
@@ -179,14 +188,16 @@ def every_mutant_is_caught():
     print("    %d mutants" % len(MUTATIONS))
 
 
-# ---- what a person sees ------------------------------------------------------------------------------------------
+# ---- what a person sees 
 
 @case
 def a_failure_names_all():
     with MutantAgent("no-goodbye") as a:
         out = check("--only", "disconnect/after-hello", a.address, status=1)[1]
-    for words in (r"^FAIL  disconnect/after-hello$", r"clause +3\.2\.8", r"sent +HAPROXY-DISCONNECT", r"expected +AGENT-DISCONNECT",
-                  r"found +must: no AGENT-DISCONNECT came", r"0000: 00 00 00", r"= HAPROXY-DISCONNECT stream=0", r"^0 passed, 1 failed"):
+    for words in (r"^FAIL  disconnect/after-hello$", r"clause +3\.2\.8",
+                  r"sent +HAPROXY-DISCONNECT", r"expected +AGENT-DISCONNECT",
+                  r"found +must: no AGENT-DISCONNECT came", r"0000: 00 00 00",
+                  r"= HAPROXY-DISCONNECT stream=0", r"^0 passed, 1 failed"):
         assert re.search(words, out, re.M), "no /%s/ in\n%s" % (words, out)
 
 
@@ -223,8 +234,10 @@ def what_the_agent_cannot_is_skipped():
 @case
 def usage_and_nobody_there():
     port = free_ports(1)[0]
-    for args in ([], ["a", "b"], ["--only", "no-such", "x:1"], ["--timeout", "0", "x:1"], ["--arg", "k", "x:1"], ["--nonsense"],
-                 ["--message", "m" * 300, "x:1"], ["127.0.0.1:%d" % port], ["/nowhere/at.sock"], ["nonsense"], ["--list", "x:1"]):
+    for args in ([], ["a", "b"], ["--only", "no-such", "x:1"], ["--timeout", "0", "x:1"],
+                 ["--arg", "k", "x:1"], ["--nonsense"],
+                 ["--message", "m" * 300, "x:1"], ["127.0.0.1:%d" % port], ["/nowhere/at.sock"],
+                 ["nonsense"], ["--list", "x:1"]):
         status, out, err = check(*args)
         equal((status, out), (2, ""), "exit status and output of %s" % args)
         assert err, args
@@ -237,7 +250,8 @@ def the_page_lists_every_case():
     with open(page) as f:
         text = f.read()
     for c in listed():
-        row = "| `%s` | %s | %s | %s | %s |" % (c["name"], c["level"], c["clause"], c["sent"], c["expected"])
+        row = "| `%s` | %s | %s | %s | %s |" % (c["name"], c["level"], c["clause"], c["sent"],
+                                                c["expected"])
         assert row in text, "doc/spop-check.md lacks %s" % row
     rows = len(re.findall(r"^\| `[a-z]+/", text, re.M))
     equal(rows, len(listed()), "rows of doc/spop-check.md")

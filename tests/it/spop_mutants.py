@@ -1,11 +1,13 @@
-"""spop_mutants.py - a small SPOE agent, right in everything, and what goes wrong in agents, one thing at a time.
+"""spop_mutants.py - a small SPOE agent, right in everything, and what goes wrong in agents, one
+thing at a time.
 
     with MutantAgent("never-acks") as a:
         ... a.address ...
 
-Without a mutation it passes every case of `kvroutectl spop-check --strict`. A mutation is a name that the agent looks
-for at the one place where it then does the wrong thing; MUTATIONS says what each is and which cases are there to see it.
-It shares no code with the agent or the checker: its codec is that of tests/tools/spop_client.py.
+Without a mutation it passes every case of `kvroutectl spop-check --strict`. A mutation is a name
+that the agent looks for at the one place where it then does the wrong thing; MUTATIONS says what
+each is and which cases are there to see it. It shares no code with the agent or the checker: its
+codec is that of tests/tools/spop_client.py.
 """
 import os
 import socket
@@ -16,10 +18,12 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 sys.dont_write_bytecode = True
 
-from spop_client import ABORT, ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN, HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, \
-    UNSET, Frame, Reader, SpopError, Typed, kv_list  # noqa: E402
+from spop_client import (ABORT, ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN,  # noqa: E402
+                         HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, UNSET, Frame, Reader,
+                         SpopError, Typed, kv_list)
 
-# What it does wrong: the cases that must fail, and no others may; with "*" at the end others may, too.
+# What it does wrong: the cases that must fail, and no others may; with "*" at the end others may,
+# too.
 MUTATIONS = {
     "never-acks": ["notify/one", "notify/no-messages", "types/all", "ack/stream-0", "*"],
     "acks-another-stream": ["notify/one", "ack/stream-0", "ack/ids-by-length", "*"],
@@ -32,21 +36,28 @@ MUTATIONS = {
     "acks-with-bad-actions": ["notify/one", "*"],
     "acks-with-bad-scope": ["notify/one", "*"],
     "acks-aborted": ["fragments/abort", "disconnect/in-fragments"],
-    "acks-each-fragment": ["fragments/three", "fragments/small", "fragments/interleaved", "fragments/notify-between",
+    "acks-each-fragment": ["fragments/three", "fragments/small", "fragments/interleaved",
+                           "fragments/notify-between",
                            "fragments/abort", "fragments/open-twice", "disconnect/in-fragments"],
     "acks-before-hello": ["order/notify-before-hello"],
     "acks-no-empty-notify": ["notify/no-messages"],
     "closes-on-unknown-message": ["notify/unknown-message"],
-    "silent-on-bad-payload": ["notify/nb-args-more", "notify/name-beyond-frame", "notify/varint-13-bytes",
+    "silent-on-bad-payload": ["notify/nb-args-more", "notify/name-beyond-frame",
+                              "notify/varint-13-bytes",
                               "notify/every-prefix", "*"],
-    "no-goodbye": ["disconnect/after-hello", "disconnect/after-ack", "disconnect/before-hello", "disconnect/after-notify",
+    "no-goodbye": ["disconnect/after-hello", "disconnect/after-ack", "disconnect/before-hello",
+                   "disconnect/after-notify",
                    "disconnect/idle-timeout", "disconnect/one-byte-writes", "*"],
-    "goodbye-stays-open": ["disconnect/after-hello", "disconnect/after-ack", "disconnect/own-status", "*"],
+    "goodbye-stays-open": ["disconnect/after-hello", "disconnect/after-ack",
+                           "disconnect/own-status", "*"],
     "goodbye-without-status": ["disconnect/after-hello", "hello/no-size", "*"],
-    "goodbye-of-own-status": ["hello/no-versions", "hello/versions-3.0-only", "frame/above-size", "*"],
-    "refuses-without-goodbye": ["hello/no-versions", "hello/no-size", "hello/versions-3.0-only", "*"],
+    "goodbye-of-own-status": ["hello/no-versions", "hello/versions-3.0-only", "frame/above-size",
+                              "*"],
+    "refuses-without-goodbye": ["hello/no-versions", "hello/no-size", "hello/versions-3.0-only",
+                                "*"],
     "healthcheck-stays-open": ["hello/healthcheck-closes"],
-    "healthcheck-unanswered": ["hello/healthcheck", "hello/healthcheck-closes", "hello/healthcheck-as-haproxy"],
+    "healthcheck-unanswered": ["hello/healthcheck", "hello/healthcheck-closes",
+                               "hello/healthcheck-as-haproxy"],
     "hello-version-1.0": ["hello/usual", "*"],
     "hello-raises-size": ["hello/usual", "hello/size-256", "*"],
     "hello-lowers-size": ["hello/usual"],
@@ -54,12 +65,14 @@ MUTATIONS = {
     "hello-in-pieces": ["hello/length-word"],
     "hello-again": ["order/hello-twice"],
     "takes-version-3.0": ["hello/versions-3.0-only"],
-    "takes-only-2.0": ["hello/versions-list", "hello/versions-reversed", "hello/versions-spaces", "hello/versions-2.1"],
+    "takes-only-2.0": ["hello/versions-list", "hello/versions-reversed", "hello/versions-spaces",
+                       "hello/versions-2.1"],
     "takes-no-size": ["hello/no-size", "*"],
     "takes-size-255": ["hello/size-255", "hello/size-0"],
     "wants-engine-id": ["hello/no-engine-id", "hello/healthcheck-as-haproxy"],
     "dies-on-length-0": ["frame/length-0", "*"],
-    "waits-for-any-length": ["frame/length-2^31", "frame/length-2^32-1", "order/http-request", "frame/above-size"],
+    "waits-for-any-length": ["frame/length-2^31", "frame/length-2^32-1", "order/http-request",
+                             "frame/above-size"],
     "size-off-by-one": ["frame/at-size", "frame/at-size-256"],
     "ids-of-32-bits": ["ack/ids-of-64-bits", "ack/ids-by-length"],
     "strings-are-utf8": ["notify/not-utf8"],
@@ -67,7 +80,8 @@ MUTATIONS = {
     "ipv6-is-short": ["types/ipv6", "types/all"],
     "int32-is-not-extended": ["types/int32", "types/all"],
     "null-unknown": ["types/null", "types/all"],
-    "a-read-is-a-frame": ["hello/one-byte-writes", "hello/every-cut", "notify/one-byte-writes", "notify/every-cut", "*"],
+    "a-read-is-a-frame": ["hello/one-byte-writes", "hello/every-cut", "notify/one-byte-writes",
+                          "notify/every-cut", "*"],
     "a-read-is-one-frame-at-most": ["streams/20-at-once", "streams/interleaved", "*"],
     "one-connection-at-a-time": ["ack/same-connection", "peer/silent", "peer/half-a-frame"],
     "dies-on-half-a-frame": ["peer/hangs-up", "*"],
@@ -105,7 +119,8 @@ class MutantReader(Reader):
     def name(self):
         raw = self.string()
         try:
-            return raw.decode("utf-8", "strict" if self.m == "strings-are-utf8" else "backslashreplace")
+            return raw.decode("utf-8", "strict" if self.m == "strings-are-utf8"
+                              else "backslashreplace")
         except UnicodeDecodeError:
             raise Bye(4)
 
@@ -163,7 +178,8 @@ class Connection:
         if self.m == "goodbye-of-own-status" and status != 0:
             status = 42
         items = [("status-code", Typed("uint32", status)), ("message", "goodbye")]
-        self.send(Frame(AGENT_DISCONNECT, FIN, 0, 0, kv_list(items[self.m == "goodbye-without-status":])).encode())
+        self.send(Frame(AGENT_DISCONNECT, FIN, 0, 0,
+                        kv_list(items[self.m == "goodbye-without-status":])).encode())
 
     def ack(self, stream, frame):
         m = self.m
@@ -180,12 +196,14 @@ class Connection:
             frame = 1
         if m == "ids-of-32-bits":
             stream, frame = stream & 0xFFFFFFFF, frame & 0xFFFFFFFF
-        data = Frame(ACK, 0 if m == "acks-without-fin" else FIN, stream + (m == "acks-another-stream"), frame, payload).encode()
+        data = Frame(ACK, 0 if m == "acks-without-fin" else FIN,
+                     stream + (m == "acks-another-stream"), frame, payload).encode()
         if m == "acks-twice":
             data += data
         if m == "acks-on-oldest-connection":
             threading.Event().wait(0.05)    # those that are over have been taken from the list
-        to = {"acks-on-latest-connection": self.agent.latest, "acks-on-oldest-connection": self.agent.open[0]}.get(m, self)
+        to = {"acks-on-latest-connection": self.agent.latest,
+              "acks-on-oldest-connection": self.agent.open[0]}.get(m, self)
         to.send(data)
 
     # ---- frames in
@@ -196,7 +214,8 @@ class Connection:
         if f.stream or f.frame:
             raise Bye(4)
         items = f.items()
-        for key, kind, status in (("supported-versions", str, 5), ("max-frame-size", int, 6), ("capabilities", str, 7)):
+        for key, kind, status in (("supported-versions", str, 5), ("max-frame-size", int, 6),
+                                  ("capabilities", str, 7)):
             if key not in items:
                 if key == "max-frame-size" and self.m == "takes-no-size":
                     items[key] = 16380
@@ -219,12 +238,16 @@ class Connection:
         self.size = min(items["max-frame-size"], 1 << 20)
         if self.m == "healthcheck-unanswered" and items.get("healthcheck"):
             raise Bye(None)
-        said = {"hello-raises-size": 1 << 20, "hello-lowers-size": min(self.size, 4096)}.get(self.m, self.size)
+        said = {"hello-raises-size": 1 << 20,
+                "hello-lowers-size": min(self.size, 4096)}.get(self.m, self.size)
         if self.m == "hello-lowers-size":
             self.size = said
-        reply = [("version", "1.0" if self.m == "hello-version-1.0" else "2.0"), ("max-frame-size", Typed("uint32", said)),
-                 ("capabilities", "" if self.m == "announces-nothing" else "pipelining,fragmentation")]
-        data = Frame(AGENT_HELLO, FIN, 0, 0, kv_list(reply[:2 if self.m == "hello-without-capabilities" else 3])).encode()
+        reply = [("version", "1.0" if self.m == "hello-version-1.0" else "2.0"),
+                 ("max-frame-size", Typed("uint32", said)),
+                 ("capabilities",
+                  "" if self.m == "announces-nothing" else "pipelining,fragmentation")]
+        data = Frame(AGENT_HELLO, FIN, 0, 0,
+                     kv_list(reply[:2 if self.m == "hello-without-capabilities" else 3])).encode()
         if self.m == "hello-in-pieces":
             self.send(data[:2])
             data = data[2:]

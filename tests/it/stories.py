@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""stories.py [-k WORD] - what must hold between a real HAProxy, the agent and engines, one story each.
+"""stories.py [-k WORD] - what must hold between a real HAProxy, the agent and engines, one story
+each.
 
-Every story starts its own fleet, is bounded in time and leaves nothing running. HAPROXY names the binary,
-B the build folder. Prints a line for each story; the last line is "N passed, N failed".
+Every story starts its own fleet, is bounded in time and leaves nothing running. HAPROXY names the
+binary, B the build folder. Prints a line for each story; the last line is "N passed, N failed".
 """
 import collections
 import http.client
@@ -27,7 +28,8 @@ from fleet import BUILD, HANG_SECONDS, HAPROXY, TOP, Fleet, wait_for  # noqa: E4
 from small_bpe import SmallBpe  # noqa: E402
 from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
-WORDS = "time year people way day man thing woman life child world school state family student group country".split()
+WORDS = ("time year people way day man thing woman life child world school state family student "
+         "group country").split()
 STORIES = []
 
 
@@ -52,11 +54,13 @@ def user(content):
 
 
 def conversation(seed, system=800, first=600):
-    return [{"role": "system", "content": text("system %s" % seed, system)}, user(text("user %s" % seed, first))]
+    return [{"role": "system", "content": text("system %s" % seed, system)},
+            user(text("user %s" % seed, first))]
 
 
 def next_turn(messages, answer, seed):
-    return messages + [{"role": "assistant", "content": answer.text()}, user(text("next %s" % seed, 300))]
+    return messages + [{"role": "assistant", "content": answer.text()},
+                       user(text("next %s" % seed, 300))]
 
 
 def equal(got, want, what):
@@ -82,13 +86,15 @@ def second_turn_follows_the_first():
             two = f.chat(talk)
             equal((two.why, two.engine), ("cached", one.engine), "turn %d" % (turn + 2))
             check(int(two.hit) > 500, "turn %d: hit %s" % (turn + 2, two.hit))
-            check(two.cached() > 100, "turn %d: the engine had %d tokens cached" % (turn + 2, two.cached()))
+            check(two.cached() > 100,
+                  "turn %d: the engine had %d tokens cached" % (turn + 2, two.cached()))
             one = two
 
 
 @story
 def routed_to_the_holder():
-    """Eight conversations, then all of them once more, in another order: each finds its own server."""
+    """Eight conversations, then all of them once more, in another order: each finds its own
+    server."""
     with Fleet() as f:
         talks = {i: conversation(i) for i in range(8)}
         first = {i: f.chat(t) for i, t in talks.items()}
@@ -97,7 +103,8 @@ def routed_to_the_holder():
         for i in order:
             again = f.chat(next_turn(talks[i], first[i], i))
             equal(again.engine, first[i].engine, "conversation %d" % i)
-            check(again.alt not in ("", again.server), "alt is %r, server %r" % (again.alt, again.server))
+            check(again.alt not in ("", again.server),
+                  "alt is %r, server %r" % (again.alt, again.server))
 
 
 @story
@@ -110,7 +117,8 @@ def two_conversations_spread():
 @story
 def cold_ties_spread():
     with Fleet() as f:
-        seen = collections.Counter(f.chat([user(text("cold %d" % i, 200))]).engine for i in range(40))
+        seen = collections.Counter(f.chat([user(text("cold %d" % i, 200))]).engine
+                                   for i in range(40))
         check(len(seen) == 4 and max(seen.values()) <= 12, "40 cold prompts went %r" % dict(seen))
 
 
@@ -131,10 +139,12 @@ def a_shared_system_prompt_does_not_draw_all():
 
 
 def endless(f, messages):
-    """A stream that goes on until its connection is closed: (connection, what has come of its answer)."""
+    """A stream that goes on until its connection is closed: (connection, what has come of its
+    answer)."""
     c = http.client.HTTPConnection("127.0.0.1", f.port, timeout=HANG_SECONDS)
     body = {"messages": messages, "model": "stub", "stream": True, "max_tokens": 40000}
-    c.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+    c.request("POST", "/v1/chat/completions", json.dumps(body),
+              {"content-type": "application/json"})
     return c, c.getresponse()
 
 
@@ -146,8 +156,11 @@ def stream_reports_its_first_token():
         check(one.body.rstrip().endswith(b"data: [DONE]"), "the stream is not whole")
         two = f.chat(next_turn(talk, one, "s"), stream=True, max_tokens=8)
         equal((two.engine, two.why), (one.engine, "cached"), "second turn")
-        m = wait_for("two log lines", 5, lambda: (lambda m: m if m["kvroute_facts_total{kind=\"done\"}"] >= 2 else None)(f.metrics()))
-        equal(m["kvroute_facts_total{kind=\"first\"}"], 2 if reports_first() else 0, "first-token reports")
+        m = wait_for("two log lines", 5,
+                     lambda: (lambda m: m if m["kvroute_facts_total{kind=\"done\"}"] >= 2
+                              else None)(f.metrics()))
+        equal(m["kvroute_facts_total{kind=\"first\"}"], 2 if reports_first() else 0,
+              "first-token reports")
         equal(m["kvroute_ledger_open_requests"], 0, "open requests when all are done")
 
 
@@ -174,15 +187,18 @@ def without_load(text):
 
 @story
 def a_backup_server_waits_for_its_turn():
-    """By the load line, and by a stats socket: nothing while another server is up, all when none is."""
+    """By the load line, and by a stats socket: nothing while another server is up, all when none
+    is."""
     for edit in (with_backup, without_load):
         f = Fleet(edit=edit)
-        f.agent_conf = "pools: [{name: pool}]\nstats_feed: {sockets: [\"unix@%s\"], interval: 100 ms}" % f.stats_path
+        f.agent_conf = ("pools: [{name: pool}]\nstats_feed: {sockets: [\"unix@%s\"], interval: 100 "
+                        "ms}") % f.stats_path
         with f:
             wait_for("a request to be routed", 10, lambda: f.chat([user("hello")]).server != "")
             got = [f.chat([user(text("backup %d" % i, 200))]) for i in range(30)]
             seen = collections.Counter(a.engine for a in got)
-            check("s4" not in seen and len(seen) == 3, "with all up 30 prompts went %r" % dict(seen))
+            check("s4" not in seen and len(seen) == 3,
+                  "with all up 30 prompts went %r" % dict(seen))
             check(all(a.server == a.engine and a.alt != "s4" for a in got), "s4 was named")
             for name in ("s1", "s2", "s3"):
                 f.end(name, signal.SIGKILL)
@@ -193,11 +209,13 @@ def a_backup_server_waits_for_its_turn():
             f.start_engine("s2")
             wait_for("HAProxy to see it", 5, lambda: f.up_servers("pool") == 2)
             wait_for("the agent to see it", 5, lambda: f.chat([user("hello")]).server == "s2")
-            equal({f.chat([user(text("again %d" % i, 200))]).engine for i in range(10)}, {"s2"}, "with s2 back")
+            equal({f.chat([user(text("again %d" % i, 200))]).engine for i in range(10)}, {"s2"},
+                  "with s2 back")
 
 
 def hostile_defaults(text):
-    """What operators have in their defaults for HTTP, none of it meant for the agent or its feed."""
+    """What operators have in their defaults for HTTP, none of it meant for the agent or its
+    feed."""
     worst = """    option forwardfor
     option http-server-close
     option httpchk GET /nothing
@@ -214,7 +232,8 @@ def hostile_defaults(text):
 frontend llm"""
     text = re.sub(r"(?m)^\nfrontend llm", lambda _: worst, text, count=1)
     text = re.sub(r"(?m)^    filter spoe .*$", r"\g<0>\n    filter compression", text)
-    return text.replace("    default-server check", "    default-server no-send-proxy-v2 maxqueue 0 weight 1 check")
+    return text.replace("    default-server check",
+                        "    default-server no-send-proxy-v2 maxqueue 0 weight 1 check")
 
 
 @story
@@ -232,29 +251,39 @@ def defaults_do_not_reach_the_agent():
             t.start()
         for t in threads:
             t.join()
-        equal([(a.status, a.server != "", a.error) for a in with_agents], [(200, True, "")] * 12, "12 at once")
+        equal([(a.status, a.server != "", a.error) for a in with_agents], [(200, True, "")] * 12,
+              "12 at once")
         time.sleep(0.3)         # more than "timeout tunnel"
         equal(f.chat(next_turn(talk, one, "z")).why, "cached", "after a pause")
-        m = wait_for("log lines", 5, lambda: (lambda m: m if m['kvroute_facts_total{kind="done"}'] >= 14 else None)(f.metrics()))
+        m = wait_for("log lines", 5,
+                     lambda: (lambda m: m if m['kvroute_facts_total{kind="done"}'] >= 14
+                              else None)(f.metrics()))
         equal(m['kvroute_feed_lines_total{result="bad"}'], 0, "bad lines")
 
 
-TWO_MODELS = dict(conf="recipes/two-models.cfg", spoe="recipes/two-models.spoe", pools=("pool-small", "pool-large"),
-                  engine_options=["--prefill-tps", "10000000"], agent_conf="models: [{name: large-70b, aliases: [big]}]")
+TWO_MODELS = dict(conf="recipes/two-models.cfg", spoe="recipes/two-models.spoe",
+                  pools=("pool-small", "pool-large"),
+                  engine_options=["--prefill-tps", "10000000"],
+                  agent_conf="models: [{name: large-70b, aliases: [big]}]")
 POOLS = {"small-8b": {"s1", "s2"}, "large-70b": {"s3", "s4"}, "big": {"s3", "s4"}}
 
 
 @story
 def two_models_behind_one_frontend():
-    """The model is the last member of 400 KB: of a body that is seen whole, and of one that the buffer cuts."""
+    """The model is the last member of 400 KB: of a body that is seen whole, and of one that the
+    buffer cuts."""
     whole = [user(text("whole", 400000))]
     with Fleet(bufsize=524288, **TWO_MODELS) as f:
         for model, pool in POOLS.items():
-            got = f.post("/v1/chat/completions", {"messages": whole, "max_tokens": 1, "model": model})
-            equal((got.status, got.engine in pool, got.model_from, got.error), (200, True, "body", ""), "400 KB for " + model)
+            got = f.post("/v1/chat/completions",
+                         {"messages": whole, "max_tokens": 1, "model": model})
+            equal((got.status, got.engine in pool, got.model_from, got.error),
+                  (200, True, "body", ""), "400 KB for " + model)
             equal(got.model, "small-8b" if model == "small-8b" else "large-70b", "its name")
             equal(got.server, got.engine, "the agent's choice in that pool")
-        equal(f.post("/v1/chat/completions", {"messages": whole, "model": "unknown"}).engine in POOLS["small-8b"], True, "default")
+        equal(f.post("/v1/chat/completions",
+                     {"messages": whole, "model": "unknown"}).engine in POOLS["small-8b"], True,
+              "default")
     with Fleet(**TWO_MODELS) as f:
         for model, pool in POOLS.items():
             talk = conversation("cut " + model)
@@ -262,18 +291,24 @@ def two_models_behind_one_frontend():
             equal((one.engine in pool, one.model_from), (True, "body"), "a short body for " + model)
             long = next_turn(talk, one, model) + [user(text("long", 400000))]
             for turn in range(2):
-                got = f.post("/v1/chat/completions", {"messages": long, "max_tokens": 1, "model": model})
-                equal((got.status, got.cut, got.model_from), (200, "1", "head"), "400 KB that are cut")
-                check(got.engine in pool and got.engine == got.server, "%s went to %s" % (model, got.engine))
+                got = f.post("/v1/chat/completions",
+                             {"messages": long, "max_tokens": 1, "model": model})
+                equal((got.status, got.cut, got.model_from), (200, "1", "head"),
+                      "400 KB that are cut")
+                check(got.engine in pool and got.engine == got.server,
+                      "%s went to %s" % (model, got.engine))
             equal(got.engine, one.engine, "the server that holds its beginning")
-        got = f.post("/v1/chat/completions", {"messages": [user(text("new", 400000))], "model": "large-70b"})
-        equal((got.status, got.engine in POOLS["small-8b"], got.model, got.model_from), (200, True, "", "none"), "nothing tells")
+        got = f.post("/v1/chat/completions",
+                     {"messages": [user(text("new", 400000))], "model": "large-70b"})
+        equal((got.status, got.engine in POOLS["small-8b"], got.model, got.model_from),
+              (200, True, "", "none"), "nothing tells")
         equal(f.metrics()['kvroute_models_asked_total{from="head"}'], 6, "metric")
         f.end("agent", signal.SIGKILL)
         wait_for("HAProxy to see it", 5, lambda: f.up_servers("spoe_agent") == 0)
         for model in ("small-8b", "large-70b"):
             got = f.chat([user("no agent")], model=model)
-            equal((got.status, got.engine in POOLS[model], got.why), (200, True, ""), "without an agent")
+            equal((got.status, got.engine in POOLS[model], got.why), (200, True, ""),
+                  "without an agent")
 
 
 # ---- something is down
@@ -288,13 +323,15 @@ def server_down_goes_to_alt():
         for turn in range(3):
             two = f.chat(next_turn(talk, one, "d"))
             equal(two.status, 200, "status")
-            check(two.server != one.engine and two.engine == two.server, "it was sent to " + two.server)
+            check(two.server != one.engine and two.engine == two.server,
+                  "it was sent to " + two.server)
 
 
 @story
 def refused_connection_moves_at_once():
     """Dead, but HAProxy does not know yet: redispatched, and the log line tells who served it."""
-    slow_check = lambda text: text.replace("check inter 200ms fall 1 rise 1 maxconn", "check inter 60s fall 3 rise 1 maxconn")
+    slow_check = lambda text: text.replace("check inter 200ms fall 1 rise 1 maxconn",
+                                           "check inter 60s fall 3 rise 1 maxconn")
     with Fleet(edit=slow_check) as f:
         talk = conversation("r")
         one = f.chat(talk)
@@ -324,7 +361,8 @@ def agent_killed():
         wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 0)
         for i in range(20):
             got = f.chat([user("%d" % i)], max_tokens=1)
-            equal((got.status, got.why, got.error), (200, "", ""), "request %d once the check has seen it" % i)
+            equal((got.status, got.why, got.error), (200, "", ""),
+                  "request %d once the check has seen it" % i)
         f.start_agent()
         wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         wait_for("a request to be routed again", 10, lambda: f.chat(talk).server != "")
@@ -342,7 +380,8 @@ def agent_told_twice_ends_at_once():
     with Fleet(engines=1, spop="drain: 60s") as f:
         f.end("haproxy", signal.SIGINT)
         log = lambda: open(os.path.join(f.folder, "agent.log")).read()
-        c = SpopClient(f.spop_address)          # HAProxy would close when it is told of the end; this one does not
+        # HAProxy would close when it is told of the end; this one does not
+        c = SpopClient(f.spop_address)
         p = f.processes["agent"]
         p.send_signal(signal.SIGTERM)
         wait_for("the end to begin", 10, lambda: "msg=draining" in log())
@@ -362,18 +401,23 @@ def agents_that_start_at_once_on_a_stale_socket():
         path = os.path.join(folder, "spop.sock")
         conf = os.path.join(folder, "kvroute.yaml")
         with open(conf, "w") as c:
-            c.write("state_dir: %s\nspop: {listen: [\"unix@%s\"]}\nlog_feed: {tcp: [], udp: []}\nmetrics: {listen: []}\n" % (folder, path))
+            c.write("state_dir: %s\nspop: {listen: [\"unix@%s\"]}\nlog_feed: {tcp: [], udp: "
+                    "[]}\nmetrics: {listen: []}\n" % (folder, path))
         for _ in range(5):
             with socket.socket(socket.AF_UNIX) as stale:
                 stale.bind(path)
-            agents = [subprocess.Popen([os.path.join(BUILD, "kvroute"), "-f", conf], stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            agents = [subprocess.Popen([os.path.join(BUILD, "kvroute"), "-f", conf],
+                                       stderr=subprocess.PIPE, text=True) for _ in range(4)]
             try:
-                wait_for("all but one to end", 20, lambda: sum(a.poll() is not None for a in agents) == 3)
+                wait_for("all but one to end", 20,
+                         lambda: sum(a.poll() is not None for a in agents) == 3)
                 losers = [a for a in agents if a.poll() is not None]
                 equal([a.returncode for a in losers], [1] * 3, "exit status of the losers")
-                check(all("another process answers there" in a.stderr.read() for a in losers), "a loser does not say why")
+                check(all("another process answers there" in a.stderr.read() for a in losers),
+                      "a loser does not say why")
                 with SpopClient("unix@" + path) as c:
-                    check(c.notify("route", {"uid": "u", "body": "{}"})["txn.why"], "the winner does not answer")
+                    check(c.notify("route", {"uid": "u", "body": "{}"})["txn.why"],
+                          "the winner does not answer")
             finally:
                 for a in agents:
                     a.terminate()
@@ -418,15 +462,19 @@ def decisions(f, query=""):
 
 def done_decisions(f, n):
     """The last <n>, once all of them have their log lines."""
-    return wait_for("log lines", 5, lambda: (lambda d: d if len(d) == n and all(x["after"]["state"] == "done" for x in d)
-                                             else None)(decisions(f, "?n=%d" % n)))
+    return wait_for("log lines", 5,
+                    lambda: (lambda d: d if len(d) == n
+                             and all(x["after"]["state"] == "done" for x in d)
+                             else None)(decisions(f, "?n=%d" % n)))
 
 
 @story
 def why_is_said_in_words():
-    """kvroutectl why of requests just made; what they asked for, as a trace, is one that kvroutectl sim takes."""
+    """kvroutectl why of requests just made; what they asked for, as a trace, is one that kvroutectl
+    sim takes."""
     def ctl(*args, **kw):
-        return subprocess.run([os.path.join(BUILD, "kvroutectl"), *args], capture_output=True, text=True, timeout=HANG_SECONDS, **kw)
+        return subprocess.run([os.path.join(BUILD, "kvroutectl"), *args], capture_output=True,
+                              text=True, timeout=HANG_SECONDS, **kw)
 
     with Fleet() as f:
         address = "127.0.0.1:%d" % f.metrics_port
@@ -441,13 +489,18 @@ def why_is_said_in_words():
         said = ctl("why", address)
         print("".join("      %s\n" % line for line in said.stdout.splitlines()[:6]), end="")
         equal(said.returncode, 0, "status")
-        equal(len(re.findall(r"(?m)^\d{4}-\d\d-\d\dT.*Z pool \S{36}$", said.stdout)), 5, "decisions in " + said.stdout)
+        equal(len(re.findall(r"(?m)^\d{4}-\d\d-\d\dT.*Z pool \S{36}$", said.stdout)), 5,
+              "decisions in " + said.stdout)
         check("no server was named (badbody): its body is no JSON" in said.stdout, said.stdout)
-        equal(len(re.findall(r"(?m)went to %s \(cached, by cost\): [\d,]+ of [\d,]+ tokens were there, .*; .* would have "
-                             r"had to compute all: \S+ m?s$" % one.engine, said.stdout)), 3, "cached in " + said.stdout)
+        equal(len(re.findall(r"(?m)went to %s \(cached, by cost\): [\d,]+ of [\d,]+ tokens were "
+                             r"there, .*; .* would have "
+                             r"had to compute all: \S+ m?s$" % one.engine, said.stdout)), 3,
+              "cached in " + said.stdout)
         one_only = ctl("why", "--uid", uid, address).stdout
-        check(one_only.startswith("20") and uid in one_only and one_only.count("pool") == 1, one_only)
-        equal(len(json.loads(ctl("why", "-n", "2", "--json", address).stdout)["decisions"]), 2, "as JSON")
+        check(one_only.startswith("20") and uid in one_only and one_only.count("pool") == 1,
+              one_only)
+        equal(len(json.loads(ctl("why", "-n", "2", "--json", address).stdout)["decisions"]), 2,
+              "as JSON")
         equal(ctl("why", "--uid", "nobody", address).returncode, 1, "a uid of nobody")
         for _ in range(20):
             f.chat(talk)
@@ -460,13 +513,15 @@ def why_is_said_in_words():
 
 @story
 def shadow_routes_nothing_and_says_what_it_would():
-    """HAProxy's round robin, untouched; what is learned is where requests really went; a reload makes it act."""
+    """HAProxy's round robin, untouched; what is learned is where requests really went; a reload
+    makes it act."""
     with Fleet(agent_conf="policy: {mode: shadow}") as f:
         talk = conversation("shadow")
         went = []
         for turn in range(4):
             got = f.chat(talk)
-            equal((got.status, got.server, got.alt, got.why), (200, "", "", "shadow"), "turn %d" % (turn + 1))
+            equal((got.status, got.server, got.alt, got.why), (200, "", "", "shadow"),
+                  "turn %d" % (turn + 1))
             went.append(got.engine)
             done_decisions(f, turn + 1)
             talk = next_turn(talk, got, turn)
@@ -475,24 +530,30 @@ def shadow_routes_nothing_and_says_what_it_would():
         equal([x["after"]["server"] for x in reversed(seen)], went, "where requests went")
         equal([x["why"] for x in reversed(seen)], ["cold", "cached", "cached", "cached"], "why")
         for turn in range(1, 4):
-            equal(list(reversed(seen))[turn]["server"], went[turn - 1], "the holder of turn %d" % turn)
+            equal(list(reversed(seen))[turn]["server"], went[turn - 1],
+                  "the holder of turn %d" % turn)
         check(all(x["mode"] == "shadow" and x["uid"] for x in seen), "mode or uid is missing")
         m = f.metrics()
-        equal((m['kvroute_decisions_total{why="shadow"}'], m['kvroute_pool_mode{pool="pool",mode="shadow"}'],
-               m['kvroute_pool_choices_total{pool="pool"}'], m["kvroute_ledger_open_requests"]), (4, 1, 4, 0), "figures")
-        check(m["kvroute_hit_tokens_total"] > 300, "hits that would have been: %r" % m["kvroute_hit_tokens_total"])
+        equal((m['kvroute_decisions_total{why="shadow"}'],
+               m['kvroute_pool_mode{pool="pool",mode="shadow"}'],
+               m['kvroute_pool_choices_total{pool="pool"}'], m["kvroute_ledger_open_requests"]),
+              (4, 1, 4, 0), "figures")
+        check(m["kvroute_hit_tokens_total"] > 300,
+              "hits that would have been: %r" % m["kvroute_hit_tokens_total"])
         reload(f, "policy: {mode: on}")
         got = f.chat(talk)
         equal((got.engine, got.why), (went[-1], "cached"), "once it acts")
         reload(f, "policy: {mode: off}")
         got = f.chat(talk)
-        equal((got.status, got.server, got.why, got.prompt_pages), (200, "", "shadow", "0"), "once it is off")
+        equal((got.status, got.server, got.why, got.prompt_pages), (200, "", "shadow", "0"),
+              "once it is off")
         equal(decisions(f, "?n=1")[0]["mode"], "on", "the last decision that was kept")
 
 
 @story
 def rules_are_compared_then_changed():
-    """A rule is tried beside the one that acts, then takes its place at a reload; what is known stays."""
+    """A rule is tried beside the one that acts, then takes its place at a reload; what is known
+    stays."""
     with Fleet(agent_conf="policy: {compare: [round_robin, cache_aware]}") as f:
         talk = conversation("rules")
         one = f.chat(talk)
@@ -507,20 +568,28 @@ def rules_are_compared_then_changed():
              for r in ("round_robin", "cache_aware")}
         print("      %r" % n)
         equal(n["cache_aware"][:2], [9, 9], "choices of cache_aware, and the same")
-        check(n["round_robin"][1] < 6 and n["round_robin"][2] < n["cache_aware"][2], "round robin did as well")
+        check(n["round_robin"][1] < 6 and n["round_robin"][2] < n["cache_aware"][2],
+              "round robin did as well")
         check(n["round_robin"][3] > n["cache_aware"][3], "round robin regrets nothing")
-        equal([c["rule"] for c in decisions(f, "?n=1")[0]["compare"]], ["round_robin", "cache_aware"], "in a decision")
+        equal([c["rule"] for c in decisions(f, "?n=1")[0]["compare"]],
+              ["round_robin", "cache_aware"], "in a decision")
         for i in range(24):
-            equal(f.chat([user(text("judged %d" % i, 200 * i + 80))]).status, 200, "status of short request %d" % i)
-            wait_for("its log line", HANG_SECONDS, lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
+            equal(f.chat([user(text("judged %d" % i, 200 * i + 80))]).status, 200,
+                  "status of short request %d" % i)
+            wait_for("its log line", HANG_SECONDS,
+                     lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
         # which of them count hangs on what HAProxy still had open, so it is asked until enough do
-        wait_for("outcomes", HANG_SECONDS, lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
+        wait_for("outcomes", HANG_SECONDS,
+                 lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
                  f.metrics()['kvroute_compare_other_first_tokens_total{pool="pool",rule="round_robin"}'] > 4)
-        said = subprocess.run([os.path.join(BUILD, "kvroutectl"), "why", "--compare", "127.0.0.1:%d" % f.metrics_port], check=True,
+        said = subprocess.run([os.path.join(BUILD, "kvroutectl"), "why", "--compare",
+                               "127.0.0.1:%d" % f.metrics_port], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
         print("      " + said.replace("\n", "\n      ").rstrip())
-        check(re.search(r"(?m)^pool pool: [1-9][0-9]* first tokens measured, [0-9.]+ s in the mean", said), "the pool is not told: %s" % said)
-        check(re.search(r"(?m)^round_robin +[0-9]+ +[0-9.]+% +[-+][0-9.]+ +[0-9.]+ +[0-9]+ ", said), "round_robin is not judged: %s" % said)
+        check(re.search(r"(?m)^pool pool: [1-9][0-9]* first tokens measured, [0-9.]+ s in the mean",
+                        said), "the pool is not told: %s" % said)
+        check(re.search(r"(?m)^round_robin +[0-9]+ +[0-9.]+% +[-+][0-9.]+ +[0-9.]+ +[0-9]+ ", said),
+              "round_robin is not judged: %s" % said)
         reload(f, "policy: {rule: round_robin, compare: [cost]}")
         went = []
         for turn in range(4):
@@ -528,7 +597,8 @@ def rules_are_compared_then_changed():
             one = f.chat(talk)
             went.append(one.engine)
         equal(len(set(went)), 4, "servers of round robin, of %r" % went)
-        equal({x["rule"] for x in decisions(f, "?n=4")}, {"round_robin"}, "rule of the last decisions")
+        equal({x["rule"] for x in decisions(f, "?n=4")}, {"round_robin"},
+              "rule of the last decisions")
         reload(f, "policy: {rule: cost}")
         equal(f.chat(next_turn(talk, one, "end")).why, "cached", "what is known after two changes")
 
@@ -538,18 +608,21 @@ RECORDED_BLOCK = 64
 
 @story
 def recorded_traffic_is_simulated():
-    """What was recorded is replayed: as much is found cached as the agent saw, within a block a request."""
+    """What was recorded is replayed: as much is found cached as the agent saw, within a block a
+    request."""
     f = Fleet(engines=3)
     path = os.path.join(f.folder, "traffic.jsonl")
     f.agent_conf = "record: {file: %s, block_tokens: %d}" % (path, RECORDED_BLOCK)
     with f:
         for c in range(6):
-            talk = [{"role": "system", "content": text("records %d" % (c % 2), 3000)}, user(text("record %d" % c, 1500))]
+            talk = [{"role": "system", "content": text("records %d" % (c % 2), 3000)},
+                    user(text("record %d" % c, 1500))]
             for turn in range(4):
                 a = f.chat(talk, stream=turn % 2 == 0)
                 equal(a.status, 200, "status of turn %d" % turn)
                 talk = next_turn(talk, a, "record %d %d" % (c, turn))
-        equal(f.chat([user("x")], model="stub", headers={"x-uid": "last"}).status, 200, "status of the last")
+        equal(f.chat([user("x")], model="stub", headers={"x-uid": "last"}).status, 200,
+              "status of the last")
         m = f.metrics()
         equal(f.end("agent"), 0, "exit status")
         with open(path) as lines:
@@ -558,19 +631,25 @@ def recorded_traffic_is_simulated():
         equal(len(requests), 25, "requests recorded")
         equal({r["block_size"] for r in requests}, {RECORDED_BLOCK}, "sizes of blocks")
         equal(len({r["server"] for r in requests}), 3, "servers")
-        check(all(r["status"] == 200 and r["total_ms"] >= 0 for r in requests), "an end is not there: %r" % requests)
-        tokens, cached = sum(r["input_length"] for r in requests), sum(r["cached"] for r in requests)
+        check(all(r["status"] == 200 and r["total_ms"] >= 0 for r in requests),
+              "an end is not there: %r" % requests)
+        tokens, cached = sum(r["input_length"]
+                             for r in requests), sum(r["cached"] for r in requests)
         seen = m["kvroute_hit_tokens_total"] / m["kvroute_prompt_tokens_total"]
-        out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "sim", path, "--speed", "1", "--first", "100", "--json", "--preset", "cost",
-                              "--preset", "roundrobin"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "sim", path, "--speed", "1",
+                              "--first", "100", "--json", "--preset", "cost",
+                              "--preset", "roundrobin"], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout
         hit = {r["policy"]: r["hit"] for r in map(json.loads, out.splitlines())}
         engines = {json.loads(line)["engines"] for line in out.splitlines()}
         bound = RECORDED_BLOCK * len(requests) / tokens
-        print("      of %d tokens cached: the agent saw %.3f, recorded %.3f, simulated %.3f, with round robin %.3f; a block a request is %.3f"
+        print("      of %d tokens cached: the agent saw %.3f, recorded %.3f, simulated %.3f, with "
+              "round robin %.3f; a block a request is %.3f"
               % (tokens, seen, cached / tokens, hit["cost"], hit["roundrobin"], bound))
         equal(engines, {3}, "engines simulated")
         check(abs(cached / tokens - seen) < 0.01, "the recording and the metrics differ")
-        check(cached / tokens - bound - 0.05 < hit["cost"] < cached / tokens + 0.05, "simulated and seen differ")
+        check(cached / tokens - bound - 0.05 < hit["cost"] < cached / tokens + 0.05,
+              "simulated and seen differ")
         check(hit["roundrobin"] < hit["cost"] - 0.1, "round robin finds as much")
 
 
@@ -588,7 +667,8 @@ def reload_names_every_mistake():
                 with open(os.path.join(f.folder, "agent.log")) as g:
                     g.seek(logged)
                     return [line for line in g if "reload refused" in line]
-            got = wait_for("the log", 5, lambda: (lambda x: x if len(x) >= min(n, 11) else None)(lines()))
+            got = wait_for("the log", 5,
+                           lambda: (lambda x: x if len(x) >= min(n, 11) else None)(lines()))
             named = [line for line in got if "no_such_key_" in line]
             equal(len(named), min(n, 10), "mistakes named")
             for i, line in enumerate(named):
@@ -603,7 +683,8 @@ def reload_names_every_mistake():
 
 @story
 def one_megabyte_body():
-    with Fleet(bufsize=1200000, spop="max_frame_size: 2MiB", engine_options=["--blocks", "40000", "--prefill-tps", "400000"]) as f:
+    with Fleet(bufsize=1200000, spop="max_frame_size: 2MiB",
+               engine_options=["--blocks", "40000", "--prefill-tps", "400000"]) as f:
         talk = [user(text("mega", 1000000))]
         one = f.chat(talk)
         equal((one.status, one.cut), (200, "0"), "first")
@@ -625,7 +706,8 @@ def frames_too_large_for_the_agent():
                 return [line for line in g if "1199996" in line]
         lines = wait_for("the log to name the size", 5, named)
         check(len(lines) == 1, "log lines that name the size: %d" % len(lines))
-        check("max_frame_size" in lines[0] and "tune.bufsize" in lines[0], "no remedy in " + lines[0])
+        check("max_frame_size" in lines[0] and "tune.bufsize" in lines[0],
+              "no remedy in " + lines[0])
 
 
 @story
@@ -634,7 +716,8 @@ def cut_body_of_unknown_model():
     with Fleet(bufsize=16384) as f:
         talk = [user(text("cut", 60000))]
         one = f.chat(talk)
-        equal((one.status, one.cut, one.why, one.engine), (200, "1", "headless", one.server), "first")
+        equal((one.status, one.cut, one.why, one.engine), (200, "1", "headless", one.server),
+              "first")
         two = f.chat(next_turn(talk, one, "c"))
         equal((two.engine, two.why), (one.engine, "headless"), "second turn")
         check(int(two.hit) > 900, "hit %s" % two.hit)
@@ -645,12 +728,15 @@ def cut_body_of_unknown_model():
 @story
 def cut_body_with_a_remembered_head():
     with Fleet(bufsize=16384) as f:
-        tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+        tools = [{"type": "function",
+                  "function": {"name": "look", "parameters": {"type": "object"}}}]
         talk = [user(text("grow", 9000))]
         one = f.chat(talk, tools=tools)
         equal((one.cut, one.why), ("0", "cold"), "seen whole")
-        two = f.chat(talk + [{"role": "assistant", "content": one.text()}, user(text("more", 30000))], tools=tools)
-        equal((two.cut, two.why, two.engine), ("1", "cached", one.engine), "cut, but its head is known")
+        two = f.chat(talk + [{"role": "assistant", "content": one.text()},
+                             user(text("more", 30000))], tools=tools)
+        equal((two.cut, two.why, two.engine), ("1", "cached", one.engine),
+              "cut, but its head is known")
 
 
 @story
@@ -662,7 +748,8 @@ def sliced_body():
         two = f.chat(next_turn(talk, one, "s"))
         equal((two.engine, two.why, two.cut), (one.engine, "cached", "0"), "second turn")
         check(int(two.pages) > 700, "matched %s pages" % two.pages)
-        m = wait_for("done", 5, lambda: (lambda m: m if m["kvroute_ledger_open_requests"] == 0 else None)(f.metrics()))
+        m = wait_for("done", 5, lambda: (lambda m: m if m["kvroute_ledger_open_requests"] == 0
+                                         else None)(f.metrics()))
         equal(m["kvroute_requests_total"], 2, "requests entered")
         equal(m["kvroute_slices_waiting"], 0, "slices left behind")
 
@@ -693,14 +780,18 @@ def token_ids():
         ids = [random.Random(5).randrange(100000) for _ in range(500)]
         one = f.post("/v1/completions", {"model": "stub", "prompt": ids, "max_tokens": 2})
         equal((one.status, one.why, one.prompt_pages), (200, "cold", "31"), "first")
-        two = f.post("/v1/completions", {"model": "stub", "prompt": ids + [1] * 40, "max_tokens": 2})
+        two = f.post("/v1/completions",
+                     {"model": "stub", "prompt": ids + [1] * 40, "max_tokens": 2})
         equal((two.engine, two.why, two.pages), (one.engine, "cached", "31"), "longer")
-        same = f.post("/generate", {"input_ids": ids[:32], "sampling_params": {"max_new_tokens": 2}})
-        equal((same.status, same.prompt_pages, same.pages), (200, "2", "0"), "SGLang's own API names no model: another space")
+        same = f.post("/generate",
+                      {"input_ids": ids[:32], "sampling_params": {"max_new_tokens": 2}})
+        equal((same.status, same.prompt_pages, same.pages), (200, "2", "0"),
+              "SGLang's own API names no model: another space")
 
 
 def tokens_conf():
-    model = {"name": "stub", "aliases": ["other-name"], "mode": "tokens", "tokenizer": "llama.tokenizer.json", "block_size": 16}
+    model = {"name": "stub", "aliases": ["other-name"], "mode": "tokens",
+             "tokenizer": "llama.tokenizer.json", "block_size": 16}
     return "models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"), json.dumps([model]))
 
 
@@ -711,7 +802,8 @@ def shared(a, b):
 
 @story
 def text_in_token_mode():
-    """A prompt that grows: what the agent says is what the ids of a slow BPE say, BOS and the last token counted."""
+    """A prompt that grows: what the agent says is what the ids of a slow BPE say, BOS and the last
+    token counted."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
     with Fleet(agent_conf=tokens_conf()) as f:
         prompt, before, sent, first = "The server has 12345 pages.\n\n", [], 0, None
@@ -722,20 +814,29 @@ def text_in_token_mode():
             # last token, so nothing generated is there to expect
             got = f.post("/v1/completions", {"model": "stub", "prompt": prompt, "max_tokens": 1})
             held = min(shared(before, ids), len(ids) - 1) // 16
-            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)), "turn %d" % turn)
+            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)),
+                  "turn %d" % turn)
             equal(got.hit, str(held * 16 * 1000 // len(ids)), "turn %d: permille" % turn)
             first = first or got.engine
             equal(got.engine, first, "turn %d went elsewhere" % turn)
             before, sent = ids, sent + len(ids)
-        equal(max(d["prompt_tokens"] for d in decisions(f)), len(before), "tokens of the last decision")
-        as_ids = f.post("/v1/completions", {"model": "other-name", "prompt": before, "max_tokens": 2})
-        equal((as_ids.engine, as_ids.pages), (first, str((len(before) - 1) // 16)), "the same as ids, by another name")
-        bare = f.post("/v1/completions", {"model": "stub", "prompt": prompt, "add_special_tokens": False, "max_tokens": 2})
-        equal((bare.prompt_pages, bare.pages), (str((len(before) - 1) // 16), "0"), "without BOS all pages are others")
+        equal(max(d["prompt_tokens"] for d in decisions(f)), len(before),
+              "tokens of the last decision")
+        as_ids = f.post("/v1/completions",
+                        {"model": "other-name", "prompt": before, "max_tokens": 2})
+        equal((as_ids.engine, as_ids.pages), (first, str((len(before) - 1) // 16)),
+              "the same as ids, by another name")
+        bare = f.post("/v1/completions", {"model": "stub", "prompt": prompt,
+                                          "add_special_tokens": False, "max_tokens": 2})
+        equal((bare.prompt_pages, bare.pages), (str((len(before) - 1) // 16), "0"),
+              "without BOS all pages are others")
         m = f.metrics()
-        equal((m["kvroute_tokenized_prompts_total"], m["kvroute_tokens_total"]), (6, sent + len(before) - 1), "counted")
-        equal((m["kvroute_tokenize_failed_total"], m["kvroute_tokenize_bounded_total"]), (0, 0), "failures")
-        equal(m['kvroute_model_mode{model="stub",mode="mixed"}'], 1, "the mode of the model: conversations have no template")
+        equal((m["kvroute_tokenized_prompts_total"], m["kvroute_tokens_total"]),
+              (6, sent + len(before) - 1), "counted")
+        equal((m["kvroute_tokenize_failed_total"], m["kvroute_tokenize_bounded_total"]), (0, 0),
+              "failures")
+        equal(m['kvroute_model_mode{model="stub",mode="mixed"}'], 1,
+              "the mode of the model: conversations have no template")
         check(m["kvroute_segment_cache_hits_total"] > 0, "nothing was found in the segment cache")
 
 
@@ -784,7 +885,8 @@ def what_was_generated_is_expected():
 
 @story
 def counts_of_the_engine():
-    """An answer that is not streamed brings the engine's counts, by each API; a stream does not, and its bytes tell."""
+    """An answer that is not streamed brings the engine's counts, by each API; a stream does not,
+    and its bytes tell."""
     with Fleet(agent_conf=tokens_conf()) as f:
         ids = [random.Random(6).randrange(300) for _ in range(100)]
         asked = [("/v1/completions", {"prompt": ids, "max_tokens": 40}),
@@ -795,18 +897,24 @@ def counts_of_the_engine():
         for path, body in asked:
             equal(f.post(path, {"model": "stub", **body}).status, 200, path)
         done = done_decisions(f, len(asked))
-        by_time = [d["after"].get("output_tokens") for d in sorted(done, key=lambda d: d["decision"])]
+        by_time = [d["after"].get("output_tokens")
+                   for d in sorted(done, key=lambda d: d["decision"])]
         equal(by_time[:4], [40, 30, 20, 10], "tokens that were generated")
         check(20 <= by_time[4] <= 80, "a stream of 40: %s" % by_time[4])
         m = f.metrics()
-        equal((m["kvroute_prompt_tokens_compared_total"], m["kvroute_prompt_tokens_differ_total"]), (1, 0), "prompts of ids compared")
+        equal((m["kvroute_prompt_tokens_compared_total"], m["kvroute_prompt_tokens_differ_total"]),
+              (1, 0), "prompts of ids compared")
 
 
 @story
 def counts_that_differ():
-    """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's are, nor its own of another kind."""
-    tenant = lambda text: text.replace("    # up, connections", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n    # up, connections")
-    ctl = lambda f: subprocess.run([os.path.join(BUILD, "kvroutectl"), "models", "127.0.0.1:%d" % f.metrics_port],
+    """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's
+    are, nor its own of another kind."""
+    tenant = lambda text: text.replace("    # up, connections",
+                                       "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
+                                       " # up, connections")
+    ctl = lambda f: subprocess.run([os.path.join(BUILD, "kvroutectl"), "models",
+                                    "127.0.0.1:%d" % f.metrics_port],
                                    capture_output=True, text=True, check=True).stdout
     with Fleet(agent_conf=tokens_conf(), edit=tenant) as f:
         def pages(who, seed, n=900, **more):
@@ -816,29 +924,38 @@ def counts_that_differ():
         check("stub: mixed" in ctl(f) and "as text" not in ctl(f), ctl(f))
         for i in range(8):
             pages("a", "differ %d" % i)
-        wait_for("the kind is text", HANG_SECONDS, lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
+        wait_for("the kind is text", HANG_SECONDS,
+                 lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
         equal(pages("a", "probe", stream=True), str((900 + 63) // 64), "text for it")
         equal(pages("b", "probe", stream=True), as_ids, "for another tenant")
-        check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64), "text of another kind, too")
-        check("stub: as text for 1 tenant, as the engine counts other tokens: completions\n" in ctl(f), ctl(f))
+        check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64),
+              "text of another kind, too")
+        check("stub: as text for 1 tenant, as the engine counts other tokens: completions\n" in ctl(
+            f), ctl(f))
         m = f.metrics()
-        equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]), (1, 1), "modes")
+        equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]),
+              (1, 1), "modes")
         def told():
             with open(os.path.join(f.folder, "agent.log")) as g:
                 return [line for line in g if "counts other tokens" in line]
         lines = wait_for("the log line", HANG_SECONDS, told)    # the agent's next tick writes it
-        check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0], "log: %s" % lines)
-        check("page" not in lines[0] and text("differ 0", 900)[:20] not in lines[0], "text in the log")
+        check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0],
+              "log: %s" % lines)
+        check("page" not in lines[0] and text("differ 0", 900)[:20] not in lines[0],
+              "text in the log")
 
 
 @story
 def conversations_in_token_mode():
-    """By the model's chat template: what the agent says of each turn is what the ids of the text say that the template stands for."""
+    """By the model's chat template: what the agent says of each turn is what the ids of the text
+    say that the template stands for."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
     begin, end = bpe.bos, [bpe.added["<|end|>"]]
-    models = [{"name": "stub", "mode": "tokens", "tokenizer": "llama.tokenizer.json", "chat_template": "llama.chat_template.jinja",
+    models = [{"name": "stub", "mode": "tokens", "tokenizer": "llama.tokenizer.json",
+               "chat_template": "llama.chat_template.jinja",
                "tokenizer_config": "llama.tokenizer_config.json"}]
-    with Fleet(agent_conf="models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"), json.dumps(models))) as f:
+    with Fleet(agent_conf="models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"),
+                                                          json.dumps(models))) as f:
         talk, before = [user(text("turn 0", 900))], []
         for turn in range(4):
             ids = list(begin)
@@ -849,8 +966,10 @@ def conversations_in_token_mode():
             # holds nothing generated
             got = f.chat(talk, max_tokens=1)
             held = min(shared(before, ids), len(ids) - 1) // 16
-            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)), "turn %d" % turn)
-            talk = talk + [{"role": "assistant", "content": "It is so."}, user(text("turn %d" % (turn + 1), 300))]
+            equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)),
+                  "turn %d" % turn)
+            talk = talk + [{"role": "assistant", "content": "It is so."},
+                           user(text("turn %d" % (turn + 1), 300))]
             before = ids
         wrong = f.chat([user("x"), user("y")], max_tokens=2)
         equal(wrong.why, "badbody", "what the template refuses")
@@ -863,13 +982,17 @@ def conversations_in_token_mode():
 def text_in_token_mode_in_slices():
     """A prompt of many slices has the pages that it has whole."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
-    # words that come again and again: for a vocabulary of 400 tokens others are hard, and their work is bounded
+    # words that come again and again: for a vocabulary of 400 tokens others are hard, and their
+    # work is bounded
     words = random.Random("long")
-    prompt = " ".join(words.choice("the server has pages and that is of agent with a request's prompt 12345".split()) for _ in range(9000))
-    with Fleet(agent_conf=tokens_conf(), conf="recipes/sliced.cfg", spoe="recipes/sliced.spoe") as f:
+    prompt = " ".join(words.choice("the server has pages and that is of agent with a request's "
+                                   "prompt 12345".split()) for _ in range(9000))
+    with Fleet(agent_conf=tokens_conf(), conf="recipes/sliced.cfg",
+               spoe="recipes/sliced.spoe") as f:
         ids = bpe.ids(prompt)
         one = f.post("/v1/completions", {"prompt": prompt, "max_tokens": 2, "model": "stub"})
-        two = f.post("/v1/completions", {"prompt": prompt + " more.", "max_tokens": 2, "model": "stub"})
+        two = f.post("/v1/completions",
+                     {"prompt": prompt + " more.", "max_tokens": 2, "model": "stub"})
         equal((one.cut, two.cut), ("0", "0"), "all of it was seen")
         equal((one.prompt_pages, two.pages), (str(len(ids) // 16),) * 2, "pages")
         equal(two.engine, one.engine, "longer")
@@ -888,8 +1011,10 @@ def other_bodies():
     long = lambda api: text(api, 2000)
     return [
         ("/v1/completions", {"model": "stub", "prompt": long("completions"), "max_tokens": 2}),
-        ("/v1/responses", {"model": "stub", "input": long("responses"), "instructions": "be brief", "max_output_tokens": 2}),
-        ("/v1/messages", {"model": "stub", "system": "be quick", "messages": [user(long("messages"))], "max_tokens": 2}),
+        ("/v1/responses", {"model": "stub", "input": long("responses"), "instructions": "be brief",
+                           "max_output_tokens": 2}),
+        ("/v1/messages", {"model": "stub", "system": "be quick",
+                          "messages": [user(long("messages"))], "max_tokens": 2}),
         ("/v1/embeddings", {"model": "stub", "input": [long("embeddings"), "two"]}),
         ("/generate", {"text": long("generate"), "sampling_params": {"max_new_tokens": 2}})]
 
@@ -909,7 +1034,9 @@ def not_json_and_no_prompt():
 
 @story
 def tenants_are_apart():
-    tenant = lambda text: text.replace("    # up, connections", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n    # up, connections")
+    tenant = lambda text: text.replace("    # up, connections",
+                                       "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
+                                       " # up, connections")
     with Fleet(edit=tenant) as f:
         talk = conversation("t", system=4000)
         one = f.chat(talk, headers={"x-tenant": "acme"})
@@ -933,23 +1060,27 @@ def salts_and_models_are_apart():
 
 @story
 def a_session_stays_on_one_server():
-    """By the first of three headers, whatever is asked and whoever else is busy; of several sessions not all on one."""
+    """By the first of three headers, whatever is asked and whoever else is busy; of several
+    sessions not all on one."""
     with Fleet(agent_conf="policy: {rule: rendezvous}") as f:
         def where(seed, **headers):
-            a = f.chat(conversation(seed, 200, 100), headers={k.replace("_", "-"): v for k, v in headers.items()})
+            a = f.chat(conversation(seed, 200, 100),
+                       headers={k.replace("_", "-"): v for k, v in headers.items()})
             equal((a.status, a.why, a.engine), (200, "sticky", a.server), "%s %r" % (seed, headers))
             return a.engine
         homes = {i: where("first %d" % i, x_session_id="session-%d" % i) for i in range(8)}
         check(len(set(homes.values())) > 1, "8 sessions, all on " + homes[0])
         for i in range(8):
-            equal(where("second %d" % i, x_session_id="session-%d" % i), homes[i], "session %d, another prompt" % i)
+            equal(where("second %d" % i, x_session_id="session-%d" % i), homes[i],
+                  "session %d, another prompt" % i)
         other = next(i for i in homes if homes[i] != homes[0])
         for order in ({"x_semantic_cluster_id": "session-0", "x_session_id": "session-%d" % other},
                       {"x_session_id": "session-0", "x_user_id": "session-%d" % other},
                       {"x_semantic_cluster_id": "", "x_user_id": "session-0"}):
             equal(where("third", **order), homes[0], "the first of %r" % order)
         f.chat(conversation("long"), headers={"x-session-id": "s" * 20000})     # fits nonetheless
-        equal(where("long", x_session_id="s" * 128), where("again", x_session_id="s" * 3000), "128 bytes count")
+        equal(where("long", x_session_id="s" * 128), where("again", x_session_id="s" * 3000),
+              "128 bytes count")
 
 
 @story
@@ -961,7 +1092,8 @@ def agent_and_engines_on_unix_sockets():
         f.spop_address = "unix@" + path
         f.start_agent()
         equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
-        f.edit = lambda text: text.replace("server a1 127.0.0.1:%d" % f.agent_port, "server a1 unix@" + path)
+        f.edit = lambda text: text.replace("server a1 127.0.0.1:%d" % f.agent_port,
+                                           "server a1 unix@" + path)
         os.unlink(f.stats_path)
         f.start_haproxy()
         equal(f.chat(conversation("u")).why, "cold", "over the unix socket")
@@ -971,39 +1103,52 @@ def agent_and_engines_on_unix_sockets():
 
 @story
 def log_feed_over_udp():
-    udp = lambda text: text.replace("log ring@kvroute-feed len 4096", "log 127.0.0.1:%d len 4096" % f.feed_port)
+    udp = lambda text: text.replace("log ring@kvroute-feed len 4096",
+                                    "log 127.0.0.1:%d len 4096" % f.feed_port)
     f = Fleet(edit=udp)
     with f:
         for i in range(5):
             f.chat(conversation(i))
-        wait_for("five log lines", 5, lambda: f.metrics()["kvroute_facts_total{kind=\"done\"}"] == 5)
+        wait_for("five log lines", 5,
+                 lambda: f.metrics()["kvroute_facts_total{kind=\"done\"}"] == 5)
         equal(f.metrics()["kvroute_ledger_open_requests"], 0, "open requests")
 
 
 @story
 def nothing_looks_wrong_when_nothing_is():
-    """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as well. They are skipped
-    without a word, and a health check that is over is no error of the protocol."""
+    """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as
+    well. They are skipped without a word, and a health check that is over is no error of the
+    protocol."""
     logged = lambda text: text.replace("defaults\n", "defaults\n    log global\n", 1)
-    closed = lambda m: (int(m['kvroute_spop_closed_total{reason="peer"}']), int(m['kvroute_spop_closed_total{reason="protocol"}']))
-    lines = lambda m: tuple(int(m['kvroute_feed_lines_total{result="%s"}' % r]) for r in ("taken", "bad"))
+    closed = lambda m: (int(m['kvroute_spop_closed_total{reason="peer"}']),
+                        int(m['kvroute_spop_closed_total{reason="protocol"}']))
+    lines = lambda m: tuple(int(m['kvroute_feed_lines_total{result="%s"}' % r])
+                            for r in ("taken", "bad"))
     with Fleet(edit=logged) as f:
         f.haproxy_command("set server pool/s1 health down")
         f.chat(conversation("n"))
-        m = wait_for("a notice, and two health checks", 10, lambda: (lambda m: m if m["kvroute_spop_healthchecks_total"] >= 2 and
-                     m['kvroute_feed_lines_total{result="other"}'] >= 1 and lines(m)[0] == 1 else None)(f.metrics()))
-        equal((closed(m)[0] >= 2, closed(m)[1]), (True, 0), "connections that HAProxy ended, and those the agent did")
+        m = wait_for("a notice, and two health checks", 10,
+                     lambda: (lambda m: m if m["kvroute_spop_healthchecks_total"] >= 2 and
+                     m['kvroute_feed_lines_total{result="other"}'] >= 1 and lines(m)[0] == 1
+                              else None)(f.metrics()))
+        equal((closed(m)[0] >= 2, closed(m)[1]), (True, 0),
+              "connections that HAProxy ended, and those the agent did")
         equal(lines(m)[1], 0, "bad lines")
-        equal([x for x in open(os.path.join(f.folder, "agent.log")) if "level=warn" in x and "feed" in x], [], "warnings")
+        equal([x for x in open(os.path.join(f.folder, "agent.log")) if "level=warn" in x
+               and "feed" in x], [], "warnings")
 
 
 @story
 def client_goes_away():
-    """Nobody waits for the answer any more: the request is closed, and its pages are not believed."""
-    with Fleet(engine_options=["--prefill-tps", "20"]) as f:    # 50 s: it is gone before, and a step of it lasts no longer
-        body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub", "stream": True}).encode()
+    """Nobody waits for the answer any more: the request is closed, and its pages are not
+    believed."""
+    # 50 s: it is gone before, and a step of it lasts no longer
+    with Fleet(engine_options=["--prefill-tps", "20"]) as f:
+        body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub",
+                           "stream": True}).encode()
         s = socket.create_connection(("127.0.0.1", f.port))
-        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: "
+                  b"application/json\r\n"
                   b"content-length: %d\r\n\r\n" % len(body) + body)
         wait_for("it to be open", 5, lambda: f.metrics()["kvroute_ledger_open_requests"] == 1)
         s.close()

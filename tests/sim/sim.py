@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""sim.py [--cells 8:0.5,8:0.7,...] [--peers] [--limit N]: the real agent, over SPOP, routes a recorded trace to
-simulated engines, and is held against what could be done with all there is to know.
+"""sim.py [--cells 8:0.5,8:0.7,...] [--peers] [--limit N]: the real agent, over SPOP, routes a
+recorded trace to simulated engines, and is held against what could be done with all there is to
+know.
 
 The engines, the trace and the reference policies are those of ../shared/tools/routesim.py and
-../shared/data/traces; where they are not there, nothing is run and that is said. A cell is a number of engines
-and a load. For each: mean time to first token of the agent, with first-token and end reports and with end reports
-only, over the better one of the policies "oracle" and "oracle_ext10", which know every cache and every queue.
+../shared/data/traces; where they are not there, nothing is run and that is said. A cell is a number
+of engines and a load. For each: mean time to first token of the agent, with first-token and end
+reports and with end reports only, over the better one of the policies "oracle" and "oracle_ext10",
+which know every cache and every queue.
 
-Prints `bench sim ...` lines, and at the end the geometric means. Targets: 1.20 with both reports, no cell above
-1.5, ahead of every published policy (--peers runs them); 1.30 with end reports only."""
+Prints `bench sim ...` lines, and at the end the geometric means. Targets: 1.20 with both reports,
+no cell above 1.5, ahead of every published policy (--peers runs them); 1.30 with end reports
+only."""
 import argparse
 import copy
 import importlib.util
@@ -37,7 +40,8 @@ def load_tool(path):
 class Agent:
     """A new one for each run: it starts with nothing learned."""
     def __init__(self):
-        self.p = subprocess.Popen([os.path.join(TOP, "kvroute"), "-f", os.path.join(HERE, "routesim.yaml")])
+        self.p = subprocess.Popen([os.path.join(TOP, "kvroute"), "-f",
+                                   os.path.join(HERE, "routesim.yaml")])
 
     def __enter__(self):
         return self
@@ -83,7 +87,8 @@ def main():
     script = os.path.join(SHARED, "tools", "routesim.py")
     trace = os.path.join(SHARED, "data", "traces", "mooncake_conversation.jsonl")
     if not os.path.exists(script) or not os.path.exists(trace):
-        print("skipped: no data: ../shared/tools/routesim.py and ../shared/data/traces are not there")
+        print("skipped: no data: ../shared/tools/routesim.py and ../shared/data/traces are not "
+              "there")
         return 0
     tool = load_tool(script)
     with open(os.path.join(HERE, "routesim-map.json")) as f:
@@ -94,21 +99,27 @@ def main():
     for cell in a.cells.split(","):
         n, load = int(cell.split(":")[0]), float(cell.split(":")[1])
         fleet = (reqs, block, n, profile, tool.calibrate(reqs, block, n, profile, load))
-        best = min(tool.run_one(reqs, block, n, profile, p, fleet[4])["ttft_mean"] for p in ("oracle", "oracle_ext10"))
-        line = "bench sim trace=mooncake_conversation requests=%d engines=%d load=%.2f oracle_ms=%.0f" % (
+        best = min(tool.run_one(reqs, block, n, profile, p, fleet[4])["ttft_mean"]
+                   for p in ("oracle", "oracle_ext10"))
+        line = ("bench sim trace=mooncake_conversation requests=%d engines=%d load=%.2f "
+                "oracle_ms=%.0f") % (
             len(reqs), n, load, best * 1000)
         for facts, m in (("first", mapping), ("end", end_only(mapping))):
             r = run_agent(tool, fleet, m)
             ratios[facts].append(r["ttft_mean"] / best)
-            line += " %s_ms=%.0f %s_ratio=%.3f %s_hit=%.3f" % (facts, r["ttft_mean"] * 1000, facts, ratios[facts][-1],
+            line += " %s_ms=%.0f %s_ratio=%.3f %s_hit=%.3f" % (facts, r["ttft_mean"] * 1000, facts,
+                                                               ratios[facts][-1],
                                                                facts, r["hit"])
         if a.peers:
-            of = {p: tool.run_one(reqs, block, n, profile, p, fleet[4])["ttft_mean"] for p in published(tool)}
+            of = {p: tool.run_one(reqs, block, n, profile, p, fleet[4])["ttft_mean"]
+                  for p in published(tool)}
             first = min(of, key=of.get)
             line += " best_published=%s best_published_ratio=%.3f" % (first, of[first] / best)
         print(line, flush=True)
-    print("bench sim cells=%d first_geomean=%.3f first_worst=%.3f end_geomean=%.3f end_worst=%.3f" % (
-        len(ratios["first"]), geomean(ratios["first"]), max(ratios["first"]), geomean(ratios["end"]),
+    print("bench sim cells=%d first_geomean=%.3f first_worst=%.3f end_geomean=%.3f end_worst=%.3f"
+          % (
+        len(ratios["first"]), geomean(ratios["first"]), max(ratios["first"]),
+        geomean(ratios["end"]),
         max(ratios["end"])))
     return 0
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""ties.py [--record]: the presets of kvroutectl sim against the same rules of ../shared/tools/routesim.py, on a small trace.
+"""ties.py [--record]: the presets of kvroutectl sim against the same rules of
+../shared/tools/routesim.py, on a small trace.
 
-Rules differ most in whom they take of servers that hold as much of a prompt: by load, the first, any. With ties by load, cache_aware
-came out at half the time of its authors', and block_tracker a fifth below. tests/data/sim/small.ref.json has what routesim said, mean
-time to first token and cached share over SEEDS jitters of tests/data/sim/small.jsonl; --record writes it anew. Without ../shared
-its figures are not checked, and that is said.
+Rules differ most in whom they take of servers that hold as much of a prompt: by load, the first,
+any. With ties by load, cache_aware came out at half the time of its authors', and block_tracker a
+fifth below. tests/data/sim/small.ref.json has what routesim said, mean time to first token and
+cached share over SEEDS jitters of tests/data/sim/small.jsonl; --record writes it anew. Without
+../shared its figures are not checked, and that is said.
 
-Left out: least_conn, as routesim draws equals by lot, and HAProxy takes them in turn (13 % better); dynamo, as the preset counts
-blocks that open requests share once for each; gaie, as no engine's metrics are simulated."""
+Left out: least_conn, as routesim draws equals by lot, and HAProxy takes them in turn (13 % better);
+dynamo, as the preset counts blocks that open requests share once for each; gaie, as no engine's
+metrics are simulated."""
 import copy
 import importlib.util
 import json
@@ -23,8 +26,10 @@ REF = os.path.join(TOP, "tests/data/sim/small.ref.json")
 TOOL = os.path.join(TOP, "../shared/tools/routesim.py")
 ENGINES, KV_TOKENS, SPEED, SEEDS = 6, 200000, 4.0235, 5
 # ours -> (routesim's, how far the mean may be off as a share, how far the hit share)
-RULES = {"round_robin": ("round_robin", .03, .01), "cache_aware": ("cache_aware", .25, .04), "cache_aware_lib": ("cache_aware_tight", .10, .03),
-         "smg_events": ("smg_events", .12, .02), "aibrix": ("aibrix_prefix", .10, .03), "block_tracker": ("block_tracker", .12, .03)}
+RULES = {"round_robin": ("round_robin", .03, .01), "cache_aware": ("cache_aware", .25, .04),
+         "cache_aware_lib": ("cache_aware_tight", .10, .03),
+         "smg_events": ("smg_events", .12, .02), "aibrix": ("aibrix_prefix", .10, .03),
+         "block_tracker": ("block_tracker", .12, .03)}
 
 
 def load_tool():
@@ -53,15 +58,19 @@ def reference():
     reqs, block, _ = tool.load_trace(TRACE)
     found = {}
     for rule, (name, _, _) in RULES.items():
-        runs = [tool.run_one(jittered(reqs, s), block, ENGINES, tool.Profile(kv_tokens=KV_TOKENS), name, SPEED) for s in range(1, SEEDS + 1)]
-        found[rule] = {"ttft_mean": round(sum(r["ttft_mean"] for r in runs) / SEEDS, 5), "hit": round(sum(r["hit"] for r in runs) / SEEDS, 4)}
+        runs = [tool.run_one(jittered(reqs, s), block, ENGINES, tool.Profile(kv_tokens=KV_TOKENS),
+                             name, SPEED) for s in range(1, SEEDS + 1)]
+        found[rule] = {"ttft_mean": round(sum(r["ttft_mean"] for r in runs) / SEEDS, 5),
+                       "hit": round(sum(r["hit"] for r in runs) / SEEDS, 4)}
     return found
 
 
 def simulated():
     presets = [x for rule in RULES for x in ("--preset", rule)]
-    out = subprocess.run([CTL, "sim", TRACE, "--json", "--engines", str(ENGINES), "--kv-tokens", str(KV_TOKENS), "--speed", str(SPEED),
-                          "--seeds", str(SEEDS), *presets], check=True, stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run([CTL, "sim", TRACE, "--json", "--engines", str(ENGINES), "--kv-tokens",
+                          str(KV_TOKENS), "--speed", str(SPEED),
+                          "--seeds", str(SEEDS), *presets], check=True, stdout=subprocess.PIPE,
+                         text=True).stdout
     return {r["policy"]: r for r in map(json.loads, out.splitlines())}
 
 
@@ -78,8 +87,10 @@ def main():
         r, o = ref[rule], ours[rule]
         ok = abs(o["ttft_mean"] / r["ttft_mean"] - 1) <= off and abs(o["hit"] - r["hit"]) <= off_hit
         good, bad = good + ok, bad + (not ok)
-        print("%s  %-16s mean %.4f s, %s of routesim %.4f (%+.1f %%, may be %.0f); hit %.3f, %.3f (may be off %.3f)" % (
-            "ok  " if ok else "FAIL", rule, o["ttft_mean"], name, r["ttft_mean"], 100 * (o["ttft_mean"] / r["ttft_mean"] - 1), 100 * off,
+        print("%s  %-16s mean %.4f s, %s of routesim %.4f (%+.1f %%, may be %.0f); hit %.3f, %.3f "
+              "(may be off %.3f)" % (
+            "ok  " if ok else "FAIL", rule, o["ttft_mean"], name, r["ttft_mean"],
+            100 * (o["ttft_mean"] / r["ttft_mean"] - 1), 100 * off,
             o["hit"], r["hit"], off_hit))
     if os.path.exists(TOOL):
         same = reference() == ref

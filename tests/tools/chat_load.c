@@ -1,10 +1,10 @@
 /* chat_load.c - many conversations at once against one address, and what came of them.
  *
  * A fixed set of slots, one connection each, kept alive. Whenever a slot is free, the conversation
- * that is due takes it: new ones as --rate and --live allow, then those whose time to think is over,
- * first come first served, so that turns of different conversations interleave as they do in life. A
- * talk ends with its last turn or its first failure, which nothing here hides: the only retry is that
- * of a kept connection that turns out to be closed before a byte of an answer came.
+ * that is due takes it: new ones as --rate and --live allow, then those whose time to think is
+ * over, first come first served, so that turns of different conversations interleave as they do in
+ * life. A talk ends with its last turn or its first failure, which nothing here hides: the only
+ * retry is that of a kept connection that turns out to be closed before a byte of an answer came.
  *
  * With --rate the load is open: times count from when a request was meant to be sent, because users
  * do not wait for a slot to be free, and a queue here would hide what a slow server does to them.

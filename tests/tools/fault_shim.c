@@ -1,6 +1,6 @@
-/* fault_shim.c - allocations of any program that fail on request: for LD_PRELOAD, with the name of a file of
- * at least sizeof(struct fault) bytes in FAULT_FILE. Who maps that file, too, says and sees what happens, while the
- * program runs and beside its threads and children:
+/* fault_shim.c - allocations of any program that fail on request: for LD_PRELOAD, with the name of
+ * a file of at least sizeof(struct fault) bytes in FAULT_FILE. Who maps that file, too, says and
+ * sees what happens, while the program runs and beside its threads and children:
  *
  *      armed      0: all is well, nothing is counted
  *      seen       allocations since then; each takes the next number, from 1
@@ -9,7 +9,8 @@
  *      failed     how many did; 0: fail_at was never reached
  *      spared     how many should have, and were asked for by the library whose name has FAULT_SPARE in it
  *
- * With FAULT_TRACE set, who asked goes to standard error: addresses for addr2line. The unit tests have their own, tests/unit/fault.h: this one is for the whole program, its libraries included. */
+ * With FAULT_TRACE set, who asked goes to standard error: addresses for addr2line. The unit tests
+ * have their own, tests/unit/fault.h: this one is for the whole program, its libraries included. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Print agent/jinja/unicode_table.h from the Python that runs this: what str.isprintable(), lower(), upper() and title() say."""
+"""Print agent/jinja/unicode_table.h from the Python that runs this: what str.isprintable(),
+lower(), upper() and title() say."""
 import sys
 import unicodedata
 
@@ -17,7 +18,8 @@ def ranges(pred):
 
 
 def case_runs(how):
-    """Runs of characters whose mapping has one character and one distance, every one or every second."""
+    """Runs of characters whose mapping has one character and one distance, every one or every
+    second."""
     one, many = {}, []
     for c in range(0x80, 0x110000):
         if 0xD800 <= c < 0xE000:
@@ -69,11 +71,15 @@ struct case_many {{
 surrogates = [(0xD800, 0xDFFF)]
 hidden = sorted(ranges(lambda s: not s.isprintable()) + surrogates)
 show("not_printable", [f"{{ 0x{a:x}, 0x{b:x} }}," for a, b in hidden], "struct char_range", 6)
-show("cased", [f"{{ 0x{a:x}, 0x{b:x} }}," for a, b in ranges(lambda s: (s + "a").title()[-1] == "a")], "struct char_range", 6)
+show("cased",
+     [f"{{ 0x{a:x}, 0x{b:x} }}," for a, b in ranges(lambda s: (s + "a").title()[-1] == "a")],
+     "struct char_range", 6)
 for name, how in ("lower", str.lower), ("upper", str.upper), ("title", str.title):
     runs, many = case_runs(how)
-    show("to_" + name, [f"{{ 0x{a:x}, 0x{b:x}, {s}, {d} }}," for a, b, s, d in runs], "struct case_run", 4)
-    show("to_" + name + "_many", ["{ 0x%x, { %s } }," % (c, ", ".join(f"0x{x:x}" for x in to)) for c, to in many],
+    show("to_" + name, [f"{{ 0x{a:x}, 0x{b:x}, {s}, {d} }}," for a, b, s, d in runs],
+         "struct case_run", 4)
+    show("to_" + name + "_many",
+         ["{ 0x%x, { %s } }," % (c, ", ".join(f"0x{x:x}" for x in to)) for c, to in many],
          "struct case_many", 3)
 print("#endif")
 sys.stdout.flush()

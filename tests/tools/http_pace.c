@@ -1,8 +1,10 @@
-/* http_pace ROUNDS PER_ROUND BYTES PORT... - the same requests to several ports of 127.0.0.1 in turn.
+/* http_pace ROUNDS PER_ROUND BYTES PORT... - the same requests to several ports of 127.0.0.1 in
+ * turn.
  *
- * One keep-alive connection a port, one request at a time: chat bodies of about BYTES, each with words
- * of its own in its middle. Rounds go from port to port, so that what disturbs the machine disturbs all
- * of them. Per port one line: port=N p50_us=T p90_us=T best_round_p50_us=T failed=N. */
+ * One keep-alive connection a port, one request at a time: chat bodies of about BYTES, each with
+ * words of its own in its middle. Rounds go from port to port, so that what disturbs the machine
+ * disturbs all of them. Per port one line: port=N p50_us=T p90_us=T best_round_p50_us=T failed=N.
+ */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -63,12 +65,15 @@ static size_t make_request(char *out, size_t bytes, unsigned number)
 	char *body = malloc(bytes + 512);
 	size_t n, k;
 
-	n = (size_t)sprintf(body, "{\"model\":\"stub\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"");
+	n = (size_t)sprintf(body,
+	    "{\"model\":\"stub\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"");
 	for (k = 0; n < bytes; k++)
 		n += (size_t)sprintf(body + n, "word%zu ", k < bytes / 16 ? k % 97 : (k * 31 + number) % 997);
 	n += (size_t)sprintf(body + n, "\"}]}");
-	k = (size_t)sprintf(out, "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-			    "content-length: %zu\r\n\r\n", n);
+	k = (size_t)sprintf(out,
+	    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+	    "content-length: %zu\r\n\r\n",
+	    n);
 	memcpy(out + k, body, n);
 	free(body);
 	return k + n;
@@ -145,8 +150,9 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < n_ports; i++) {
 		n = ports[i].n;
-		printf("port=%d p50_us=%.1f p90_us=%.1f best_round_p50_us=%.1f failed=%u\n", ports[i].number,
-		       quantile(ports[i].us, n, 0.5), quantile(ports[i].us, n, 0.9), ports[i].best, ports[i].failed);
+		printf("port=%d p50_us=%.1f p90_us=%.1f best_round_p50_us=%.1f failed=%u\n",
+		    ports[i].number, quantile(ports[i].us, n, 0.5), quantile(ports[i].us, n, 0.9),
+		    ports[i].best, ports[i].failed);
 	}
 	return 0;
 }

@@ -1,13 +1,14 @@
-/* live_shim.c - counts what a program holds of allocated memory: for LD_PRELOAD, with the name of a file of at least
- * sizeof(struct live) bytes in LIVE_FILE. Whoever maps that file, too, sees the counts while the program runs:
+/* live_shim.c - counts what a program holds of allocated memory: for LD_PRELOAD, with the name of a
+ * file of at least sizeof(struct live) bytes in LIVE_FILE. Whoever maps that file, too, sees the
+ * counts while the program runs:
  *
  *      blocks, bytes           held at this moment, with what the allocator rounds up
  *      most                    of <bytes>
  *      ask                     set to 1: the next allocation fills in the rest and sets it to 0
  *      heap, heap_free         what glibc has taken of the system in all its arenas, and what of it is free
  *
- * Resident memory grows with the number of arenas and with holes between blocks as well, and so with how threads
- * happened to run. What is held does not. */
+ * Resident memory grows with the number of arenas and with holes between blocks as well, and so
+ * with how threads happened to run. What is held does not. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -53,7 +54,9 @@ static void *taken(void *p)
 	__atomic_add_fetch(&live->blocks, 1, __ATOMIC_RELAXED);
 	now = __atomic_add_fetch(&live->bytes, malloc_usable_size(p), __ATOMIC_RELAXED);
 	most = __atomic_load_n(&live->most, __ATOMIC_RELAXED);
-	while (now > most && !__atomic_compare_exchange_n(&live->most, &most, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (now > most &&
+	    !__atomic_compare_exchange_n(
+		&live->most, &most, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	if (__atomic_load_n(&live->ask, __ATOMIC_RELAXED))
 		answer();

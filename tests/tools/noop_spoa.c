@@ -1,8 +1,9 @@
-/* noop_spoa ADDR [SERVER] - the least a SPOE agent can do: every NOTIFY is ACKed without a look at it.
+/* noop_spoa ADDR [SERVER] - the least a SPOE agent can do: every NOTIFY is ACKed without a look at
+ * it.
  *
- * What it costs HAProxy to ask any agent at all, to compare ours with. The ACK sets txn.server (SERVER,
- * default s1), txn.why and txn.more, so that the recipe's rules run as they do behind kvroute. One
- * thread, one read and one write a wake, TCP_NODELAY. */
+ * What it costs HAProxy to ask any agent at all, to compare ours with. The ACK sets txn.server
+ * (SERVER, default s1), txn.why and txn.more, so that the recipe's rules run as they do behind
+ * kvroute. One thread, one read and one write a wake, TCP_NODELAY. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

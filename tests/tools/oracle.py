@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""oracle.py: our ids against those of Hugging Face's tokenizers, tiktoken and mistral_common, and the speed of each on one thread.
+"""oracle.py: our ids against those of Hugging Face's tokenizers, tiktoken and mistral_common, and
+the speed of each on one thread.
 
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
 	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json
 
-Installs them from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so and is content. The vocabularies are those of
-../shared/data/tokenizers and of mistral_common's own wheel; without them only the small ones of tests/data/tok are compared.
+Installs them from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so
+and is content. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's own
+wheel; without them only the small ones of tests/data/tok are compared.
 """
 import base64
 import glob
@@ -36,10 +38,13 @@ def inside(program=os.path.abspath(__file__)):
     try:
         if not os.path.exists(python):
             subprocess.run([sys.executable, "-m", "venv", HOME], check=True, capture_output=True)
-        if subprocess.run([python, "-c", "import tokenizers, tiktoken"], capture_output=True).returncode:
-            subprocess.run([python, "-m", "pip", "-q", "install", *PACKAGES], check=True, capture_output=True, timeout=600)
+        if subprocess.run([python, "-c", "import tokenizers, tiktoken"],
+                          capture_output=True).returncode:
+            subprocess.run([python, "-m", "pip", "-q", "install", *PACKAGES], check=True,
+                           capture_output=True, timeout=600)
         if subprocess.run([python, "-c", "import mistral_common"], capture_output=True).returncode:
-            subprocess.run([python, "-m", "pip", "-q", "install", *OPTIONAL], capture_output=True, timeout=600)
+            subprocess.run([python, "-m", "pip", "-q", "install", *OPTIONAL], capture_output=True,
+                           timeout=600)
     except (subprocess.SubprocessError, OSError) as e:
         said = (getattr(e, "stderr", b"") or b"").decode(errors="replace").strip().splitlines()
         print(f"skipped: oracle: PyPI cannot be had ({said[-1] if said else e})")
@@ -47,13 +52,14 @@ def inside(program=os.path.abspath(__file__)):
     os.execv(python, [python, program, *sys.argv[1:]])
 
 
-# ---- texts ------------------------------------------------------------------------------------------------
+# ---- texts 
 
 def natural():
     """The tree's own prose and code, and the recorded small texts."""
     out = {}
     prose, code = "", ""
-    for f in sorted(glob.glob(f"{ROOT}/doc/*.[58]") + glob.glob(f"{ROOT}/*.md") + glob.glob(f"{ROOT}/doc/*.md")):
+    for f in sorted(glob.glob(f"{ROOT}/doc/*.[58]") + glob.glob(f"{ROOT}/*.md")
+                    + glob.glob(f"{ROOT}/doc/*.md")):
         prose += open(f, encoding="utf-8").read()
     for f in sorted(glob.glob(f"{ROOT}/agent/*/*.[ch]") + glob.glob(f"{ROOT}/tests/it/*.py")):
         code += open(f, encoding="utf-8").read()
@@ -62,14 +68,22 @@ def natural():
     return out
 
 
-SCRIPTS = [(0x20, 0x7e), (0x20, 0x7e), (0x20, 0x7e), (0xa0, 0x24f), (0x300, 0x36f), (0x370, 0x52f), (0x590, 0x6ff), (0x900, 0x97f),
-           (0xe00, 0xe7f), (0x1100, 0x11ff), (0x1e00, 0x1fff), (0x2000, 0x206f), (0x2070, 0x218f), (0x2460, 0x24ff),
-           (0x3000, 0x30ff), (0x3000, 0x30ff), (0x4e00, 0x9fff), (0x4e00, 0x9fff), (0xac00, 0xd7a3), (0xf900, 0xfaff),
-           (0xff00, 0xffef), (0x1f300, 0x1f6ff), (0x20000, 0x2a6df), (0x10000, 0x10fff), (0xe000, 0xe0ff)]
-SPACES = [" ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "\u180e", "\u200b", "\x0b", "\x85", " \n "]
-PIECES = ["it's", "I'LL", "we\u2019re", "'\u017f", "don't", "123", "12345", "1.5e-3", "\u00bd", "\u2167", "\u0663\u0664", "_x_", "<|", "|>", "<", "[",
-          "]", "[INST]", "</s>", "<s>", "http://a.b/c?d=e", "foo_bar", "camelCaseWord", "HTTPServer", "\u4eca\u65e5\u306f", "\ud55c\uad6d\uc5b4", "e\u0301",
-          "\u1112\u1161\u11ab", "\ufb01", "\u212b", "\u1100", "\u0f73", "\x00"[:0], "\x01", "\x7f", "\ufffd", "\ufeff", "\U0001f468\u200d\U0001f469"]
+SCRIPTS = [(0x20, 0x7e), (0x20, 0x7e), (0x20, 0x7e), (0xa0, 0x24f), (0x300, 0x36f), (0x370, 0x52f),
+           (0x590, 0x6ff), (0x900, 0x97f),
+           (0xe00, 0xe7f), (0x1100, 0x11ff), (0x1e00, 0x1fff), (0x2000, 0x206f), (0x2070, 0x218f),
+           (0x2460, 0x24ff),
+           (0x3000, 0x30ff), (0x3000, 0x30ff), (0x4e00, 0x9fff), (0x4e00, 0x9fff), (0xac00, 0xd7a3),
+           (0xf900, 0xfaff),
+           (0xff00, 0xffef), (0x1f300, 0x1f6ff), (0x20000, 0x2a6df), (0x10000, 0x10fff),
+           (0xe000, 0xe0ff)]
+SPACES = [" ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u3000", "\u2028",
+          "\u180e", "\u200b", "\x0b", "\x85", " \n "]
+PIECES = ["it's", "I'LL", "we\u2019re", "'\u017f", "don't", "123", "12345", "1.5e-3", "\u00bd",
+          "\u2167", "\u0663\u0664", "_x_", "<|", "|>", "<", "[",
+          "]", "[INST]", "</s>", "<s>", "http://a.b/c?d=e", "foo_bar", "camelCaseWord",
+          "HTTPServer", "\u4eca\u65e5\u306f", "\ud55c\uad6d\uc5b4", "e\u0301",
+          "\u1112\u1161\u11ab", "\ufb01", "\u212b", "\u1100", "\u0f73", "\x00"[:0], "\x01", "\x7f",
+          "\ufffd", "\ufeff", "\U0001f468\u200d\U0001f469"]
 
 
 def word(r):
@@ -100,10 +114,11 @@ def generated(seed, n, contents):
     return out
 
 
-# ---- who encodes -------------------------------------------------------------------------------------------
+# ---- who encodes 
 
 def ours(args, texts, special=False):
-    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--null", *args, *(["--special"] if special else [])],
+    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--null", *args,
+                        *(["--special"] if special else [])],
                        input=b"".join(t.encode() + b"\0" for t in texts), capture_output=True)
     if p.returncode:
         return p.stderr.decode().strip()
@@ -111,7 +126,8 @@ def ours(args, texts, special=False):
 
 
 def our_speed(args, text):
-    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--bench", "--count", *args], input=text.encode(), capture_output=True)
+    p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--bench", "--count", *args],
+                       input=text.encode(), capture_output=True)
     said = dict(w.split("=") for w in p.stderr.decode().split() if "=" in w)
     return float(said["mb_s"]), float(said["first_mb_s"]), float(said["load_ms"])
 
@@ -150,10 +166,12 @@ class Tiktoken:
         self.special = {name: len(ranks) + i for i, name in enumerate(special or [])}
         self.contents = list(self.special)
         self.nfc = nfc
-        self.t = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens=self.special)
+        self.t = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks,
+                                   special_tokens=self.special)
 
     def ids(self, text, special):
-        """Qwen's first models normalise the whole text and look for special tokens then (tokenization_qwen.py)."""
+        """Qwen's first models normalise the whole text and look for special tokens then
+        (tokenization_qwen.py)."""
         if self.nfc:
             text = unicodedata.normalize("NFC", text)
         return self.t.encode(text, allowed_special="all", disallowed_special=())
@@ -181,12 +199,15 @@ def tekkens():
         import mistral_common
     except ImportError:
         return None
-    return sorted(glob.glob(os.path.join(os.path.dirname(mistral_common.__file__), "data", "tekken*.json")))
+    return sorted(glob.glob(os.path.join(os.path.dirname(mistral_common.__file__), "data",
+                                         "tekken*.json")))
 
 
 def old_marks(text):
-    """NFC of the tokenizers library and ours know the marks and composites of Unicode 9, unicodedata those of 14: without what is between."""
-    newer = [(0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0x105c9, 0x105c9), (0x105e4, 0x105e4), (0x10d24, 0x10d27), (0x10d69, 0x10d6d), (0x10eab, 0x10eac),
+    """NFC of the tokenizers library and ours know the marks and composites of Unicode 9,
+    unicodedata those of 14: without what is between."""
+    newer = [(0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0x105c9, 0x105c9), (0x105e4, 0x105e4),
+             (0x10d24, 0x10d27), (0x10d69, 0x10d6d), (0x10eab, 0x10eac),
              (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85)]
     return "".join(c for c in text if not any(a <= ord(c) <= b for a, b in newer))
 
@@ -207,9 +228,11 @@ def compare(name, args, theirs, texts, rounds):
             n += 1
             if mine != want:
                 bad += 1
-                at = next((i for i, (a, b) in enumerate(zip(mine, want)) if a != b), min(len(mine), len(want)))
+                at = next((i for i, (a, b) in enumerate(zip(mine, want)) if a != b),
+                          min(len(mine), len(want)))
                 if bad <= 3:
-                    print(f"FAIL  {name}: {t[:300]!r}\n      at {at}: ours {mine[at:at + 8]}, theirs {want[at:at + 8]}")
+                    print(f"FAIL  {name}: {t[:300]!r}\n      at {at}: ours {mine[at:at + 8]}, "
+                          f"theirs {want[at:at + 8]}")
     print(f"{'ok   ' if not bad else 'FAIL '} {name}: {n - bad} of {n} texts")
     return 1 if bad else 0
 
@@ -235,15 +258,20 @@ def vocabularies():
         yield name + ".tiktoken", unpacked(path), PATTERNS[name]
 
 
-Q2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-QWEN_SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
-SPELLED = ["e\u0301", "n\u0303o", "<|im_end|>\u0338", "<|im_end|>\u0301\u0338", "<|im_end|>\u0335\u0338", "<|im_end|>\u0301", "\u1112\u1161\u11ab", "\u0958",
-           "<|im_start|>user\nA\u030a<|im_end|>", "\u212b", "\u0344", "<|extra_204|>\u0f73", "<|im_end|>\u093c"]
+Q2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| "
+      r"?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN_SPECIAL = ["<|endoftext|>", "<|im_start|>",
+                "<|im_end|>"] + [f"<|extra_{i}|>" for i in range(205)]
+SPELLED = ["e\u0301", "n\u0303o", "<|im_end|>\u0338", "<|im_end|>\u0301\u0338",
+           "<|im_end|>\u0335\u0338", "<|im_end|>\u0301", "\u1112\u1161\u11ab", "\u0958",
+           "<|im_start|>user\nA\u030a<|im_end|>", "\u212b", "\u0344", "<|extra_204|>\u0f73",
+           "<|im_end|>\u093c"]
 
 
 def qwen_ranks():
     """Qwen's vocabulary as the rank file that its first models had, or the small one."""
-    source, out = f"{DATA}/tokenizer_json/qwen3.tokenizer.json.gz", os.path.join(HOME, "qwen.tiktoken")
+    source, out = f"{DATA}/tokenizer_json/qwen3.tokenizer.json.gz", os.path.join(HOME,
+                                                                                 "qwen.tiktoken")
     if not os.path.exists(source):
         return f"{ROOT}/tests/data/tok/small.tiktoken"
     if not os.path.exists(out):
@@ -259,10 +287,13 @@ def qwen_ranks():
 def other_files(texts, rounds):
     """tekken.json and rank files with NFC, where their libraries are."""
     path = qwen_ranks()
-    spelled = [a + w + b for a in ("", "x ", "<|im_start|>") for w in SPELLED for b in ("", " y", "\u0301")]
-    yield compare("qwen.tiktoken", ["--tokenizer", path, "--pattern", "qwen"], Tiktoken(path, Q2, QWEN_SPECIAL, True), texts + spelled, rounds)
+    spelled = [a + w + b for a in ("", "x ", "<|im_start|>") for w in SPELLED
+               for b in ("", " y", "\u0301")]
+    yield compare("qwen.tiktoken", ["--tokenizer", path, "--pattern", "qwen"],
+                  Tiktoken(path, Q2, QWEN_SPECIAL, True), texts + spelled, rounds)
     path = f"{ROOT}/tests/data/tok/small.tiktoken"
-    yield compare("small.tiktoken, an expression and nfc", ["--tokenizer", path, "--pattern", Q2, "--normalizer", "nfc"],
+    yield compare("small.tiktoken, an expression and nfc",
+                  ["--tokenizer", path, "--pattern", Q2, "--normalizer", "nfc"],
                   Tiktoken(path, Q2, None, True), texts + spelled, rounds)
     files = tekkens()
     if files is None:
@@ -297,8 +328,10 @@ def compare_all(rounds):
         for kind, t in text.items():
             warm, first, load = our_speed(args, t[:1_000_000])
             other = their_speed(theirs.encode, t[:1_000_000])
-            print(f"bench tokenize vocabulary={name} text={kind} bytes={len(t[:1_000_000].encode())} ours_mb_s={warm:.1f} "
-                  f"ours_first_mb_s={first:.1f} theirs_mb_s={other:.1f} load_ms={load:.0f}", flush=True)
+            print(f"bench tokenize vocabulary={name} text={kind} "
+                  f"bytes={len(t[:1_000_000].encode())} ours_mb_s={warm:.1f} "
+                  f"ours_first_mb_s={first:.1f} theirs_mb_s={other:.1f} load_ms={load:.0f}",
+                  flush=True)
     for wrong in other_files(texts, rounds):
         n += 1
         bad += wrong
@@ -306,12 +339,16 @@ def compare_all(rounds):
     return 1 if bad else 0
 
 
-# ---- fixtures ------------------------------------------------------------------------------------------------
+# ---- fixtures 
 
-CASES = ["", "a", " ", "Hello world, it's 12345!", "the router, the routers and the routing", "  two  spaces \n\n and lines\r\n", "na\u00efve caf\u00e9 \u65e5\u672c\u8a9e",
-         "e\u0301 and \u00e9", "<|end|>x<|end|><|endless|>", "a <|strip|>  b", "a  <|left|>  b", "wordy word word. sword", "\u0000 \u007f \U0001f600",
-         "UPPER Case", "x<|END|>y", "<s>[PAD]</s> <pad>", "tab\tand\u00a0more\u3000", "        eight spaces", "request requests requested",
-         "word", "(word)", "word\u00b2", "word_", " word\u0301", "<|strip|>        <|strip|>    x", "<|left|>\u3000<|left|>", "<|end|", "|>", "\u2581under"]
+CASES = ["", "a", " ", "Hello world, it's 12345!", "the router, the routers and the routing",
+         "  two  spaces \n\n and lines\r\n", "na\u00efve caf\u00e9 \u65e5\u672c\u8a9e",
+         "e\u0301 and \u00e9", "<|end|>x<|end|><|endless|>", "a <|strip|>  b", "a  <|left|>  b",
+         "wordy word word. sword", "\u0000 \u007f \U0001f600",
+         "UPPER Case", "x<|END|>y", "<s>[PAD]</s> <pad>", "tab\tand\u00a0more\u3000",
+         "        eight spaces", "request requests requested",
+         "word", "(word)", "word\u00b2", "word_", " word\u0301", "<|strip|>        <|strip|>    x",
+         "<|left|>\u3000<|left|>", "<|end|", "|>", "\u2581under"]
 
 
 def write(path, text):
@@ -321,9 +358,12 @@ def write(path, text):
 
 def write_cases(name, path, theirs=None, who="tokenizers 0.22", more=None):
     theirs = theirs or Huggingface(path)
-    out = f"Texts and what {who} makes of them by {os.path.basename(path)}, without and with special tokens. The text is JSON.\n"
+    out = (f"Texts and what {who} makes of them by {os.path.basename(path)}, without and with "
+           f"special tokens. The text is JSON.\n")
     for t in CASES + (more or []):
-        out += f"\n{json.dumps(t)}\n" + " ".join(map(str, theirs.ids(t, False))) + "\n" + " ".join(map(str, theirs.ids(t, True))) + "\n"
+        out += f"\n{json.dumps(t)}\n" + " ".join(map(str,
+                                                     theirs.ids(t, False))) + "\n" + " ".join(
+                                                         map(str, theirs.ids(t, True))) + "\n"
     write(f"{ROOT}/tests/data/tok/{name}.cases", out)
 
 
@@ -337,23 +377,32 @@ def save(t, name, change=None):
     return d
 
 
-TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
-                  "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]",
-                  "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[TRANSCRIBE]", "[AUDIO]", "[BEGIN_AUDIO]", "<SPECIAL_23>", "<SPECIAL_24>", "<SPECIAL_25>",
-                  "<SPECIAL_26>", "<SPECIAL_27>", "<SPECIAL_28>", "<SPECIAL_29>", "<SPECIAL_30>", "<SPECIAL_31>", "[ARGS]", "[CALL_ID]",
+TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]",
+                  "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+                  "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]",
+                  "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]",
+                  "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[TRANSCRIBE]", "[AUDIO]", "[BEGIN_AUDIO]",
+                  "<SPECIAL_23>", "<SPECIAL_24>", "<SPECIAL_25>",
+                  "<SPECIAL_26>", "<SPECIAL_27>", "<SPECIAL_28>", "<SPECIAL_29>", "<SPECIAL_30>",
+                  "<SPECIAL_31>", "[ARGS]", "[CALL_ID]",
                   "[THINK]", "[/THINK]", "[MODEL_SETTINGS]", "[/MODEL_SETTINGS]"]
 TEK = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def tekken_fixture(corpus):
-    """A tekken.json of 256 bytes, 160 words, 8 words above its size, and 40 special tokens of which the last two are not listed."""
+    """A tekken.json of 256 bytes, 160 words, 8 words above its size, and 40 special tokens of which
+    the last two are not listed."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
     t = Tokenizer(models.BPE())
-    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(TEK), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)])
-    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=424, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(TEK), "isolated"),
+                                               pre_tokenizers.ByteLevel(False, use_regex=False)])
+    t.train_from_iterator(corpus,
+                          trainers.BpeTrainer(vocab_size=424, show_progress=False,
+                                              initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     inverse = {c: b for b, c in bytes_to_unicode().items()}
-    words = sorted(((v, bytes(inverse[c] for c in k)) for k, v in t.get_vocab().items() if len(k) > 1))
+    words = sorted(((v, bytes(inverse[c] for c in k)) for k, v in t.get_vocab().items()
+                    if len(k) > 1))
     tokens = [bytes([b]) for b in range(256)] + [w for _, w in words]
 
     def text_of(b):
@@ -361,18 +410,26 @@ def tekken_fixture(corpus):
             return b.decode()
         except UnicodeDecodeError:
             return None
-    d = {"config": {"pattern": TEK, "num_vocab_tokens": len(tokens), "default_vocab_size": 40 + 416, "default_num_special_tokens": 40, "version": "v13"},
-         "vocab": [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": text_of(b)} for i, b in enumerate(tokens)],
-         "special_tokens": [{"rank": i, "token_str": s, "is_control": True} for i, s in enumerate(TEKKEN_SPECIAL)]}
+    d = {"config": {"pattern": TEK, "num_vocab_tokens": len(tokens), "default_vocab_size": 40 + 416,
+                    "default_num_special_tokens": 40, "version": "v13"},
+         "vocab": [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": text_of(b)}
+                   for i, b in enumerate(tokens)],
+         "special_tokens": [{"rank": i, "token_str": s, "is_control": True}
+                            for i, s in enumerate(TEKKEN_SPECIAL)]}
     path = f"{ROOT}/tests/data/tok/small.tekken.json"
     head = json.dumps({"config": d["config"]}, indent=1)[:-2]
-    write(path, head + ',\n "vocab": [\n  ' + ",\n  ".join(json.dumps(v, ensure_ascii=False) for v in d["vocab"]) + '\n ],\n "special_tokens": [\n  ' +
+    write(path,
+          head + ',\n "vocab": [\n  '
+          + ",\n  ".join(json.dumps(v, ensure_ascii=False) for v in d["vocab"])
+          + '\n ],\n "special_tokens": [\n  ' +
           ",\n  ".join(json.dumps(v) for v in d["special_tokens"]) + "\n ]\n}\n")
-    write_cases("small.tekken", path, Mistral(path), "mistral_common 1.13", ["[INST]hi[/INST]</s>", "<SPECIAL_38>\u00e9", "ROUTERs and\r\n/x"])
+    write_cases("small.tekken", path, Mistral(path), "mistral_common 1.13",
+                ["[INST]hi[/INST]</s>", "<SPECIAL_38>\u00e9", "ROUTERs and\r\n/x"])
 
 
 def fixtures():
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers,
+                            processors, trainers)
     corpus = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n")
     os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
     if tekkens() is None:
@@ -387,10 +444,13 @@ def fixtures():
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=400, show_progress=False,
                                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
-    t.add_special_tokens([AddedToken("<|begin|>", special=True), AddedToken("<|end|>", special=True),
-                          AddedToken("<|endless|>", special=True), AddedToken("<|strip|>", special=True, lstrip=True, rstrip=True),
+    t.add_special_tokens([AddedToken("<|begin|>", special=True),
+                          AddedToken("<|end|>", special=True),
+                          AddedToken("<|endless|>", special=True),
+                          AddedToken("<|strip|>", special=True, lstrip=True, rstrip=True),
                           AddedToken("<|left|>", special=True, lstrip=True)])
-    t.add_tokens([AddedToken("word", single_word=True, normalized=True), AddedToken("    ", normalized=False),
+    t.add_tokens([AddedToken("word", single_word=True, normalized=True),
+                  AddedToken("    ", normalized=False),
                   AddedToken("caf\u00e9", normalized=True), AddedToken("e\u0301", normalized=True)])
     t.post_processor = processors.TemplateProcessing(single="<|begin|> $A <|end|>", special_tokens=[
         ("<|begin|>", t.token_to_id("<|begin|>")), ("<|end|>", t.token_to_id("<|end|>"))])
@@ -401,9 +461,11 @@ def fixtures():
         base64.b64encode(bytes(inverse[c] for c in k)).decode() + f" {v}\n" for k, v in ranked))
 
     f = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    f.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
-    f.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=500, show_progress=False, special_tokens=[
-        "<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]))
+    f.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"),
+                                         normalizers.Replace(" ", "\u2581")])
+    f.train_from_iterator(corpus,
+                          trainers.BpeTrainer(vocab_size=500, show_progress=False, special_tokens=[
+"<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]))
     f.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
 
     def only_three(d):
@@ -414,7 +476,8 @@ def fixtures():
     def metaspace(d):
         only_three(d)
         d["normalizer"] = None
-        d["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+        d["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581",
+                              "prepend_scheme": "first", "split": False}
     save(f, "metaspace", metaspace)
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""oracle_engine.py: the token ids that a real vLLM 0.32 said its prompts had, held against those of `kvroutectl pages`.
+"""oracle_engine.py: the token ids that a real vLLM 0.32 said its prompts had, held against those of
+`kvroutectl pages`.
 
-	make oracle                                   among others
-	python3 tests/tools/oracle_engine.py [NAME]   only bodies whose name has NAME in it
-	python3 tests/tools/oracle_engine.py goldens  writes tests/data/chat/gpt_oss.json anew: the shortest body of each kind
+	make oracle among others python3 tests/tools/oracle_engine.py [NAME] only bodies whose name has
+	NAME in it python3 tests/tools/oracle_engine.py goldens writes tests/data/chat/gpt_oss.json anew:
+	the shortest body of each kind
 
-Needs the recordings and tokenizers of ../shared; without them it says so and is content. Pages are of one token each, so that the keys of two bodies are
-equal where their ids are: the body itself, and one of completions with the engine's ids as prompt."""
+Needs the recordings and tokenizers of ../shared; without them it says so and is content. Pages are
+of one token each, so that the keys of two bodies are equal where their ids are: the body itself,
+and one of completions with the engine's ids as prompt."""
 import gzip
 import json
 import os
@@ -36,25 +38,33 @@ def prepare(model):
     os.makedirs(where, exist_ok=True)
     path = os.path.join(where, "tokenizer.json")
     if not os.path.exists(path):
-        with gzip.open(f"{TOKENIZERS}/tokenizer_json/{tokenizer}.tokenizer.json.gz") as f, open(path + ".part", "wb") as out:
+        with gzip.open(f"{TOKENIZERS}/tokenizer_json/{tokenizer}.tokenizer.json.gz") as f, open(path
+                                                                                                + ".part", "wb") as out:
             out.write(f.read())
         os.rename(path + ".part", path)
     if isinstance(config, str):
         config = json.load(open(f"{TOKENIZERS}/tokenizer_json/{config}"))
     json.dump(config, open(os.path.join(where, "tokenizer_config.json"), "w"))
     if template:
-        text = open(f"{TOKENIZERS}/chat/templates/{template}.jinja", encoding="utf-8", newline="").read()
-        open(os.path.join(where, "chat_template.jinja"), "w", encoding="utf-8", newline="").write(text)
+        text = open(f"{TOKENIZERS}/chat/templates/{template}.jinja", encoding="utf-8",
+                    newline="").read()
+        open(os.path.join(where, "chat_template.jinja"), "w", encoding="utf-8",
+             newline="").write(text)
     conf = os.path.join(where, "kvroute.yaml")
-    open(conf, "w").write(f"state_dir: {where}\nmodels_dir: {HOME}\nprompt:\n  page_size: 1\nmodels:\n  - name: m\n    mode: tokens\n"
-                          f"    tokenizer: {model}/tokenizer.json\n    block_size: 1\n    transformers: \"5.20\"\n{more}")
+    open(conf,
+         "w").write(f"state_dir: {where}\nmodels_dir: {HOME}\nprompt:\n  page_size: 1\nmodels:\n  "
+                    f"- name: m\n    mode: tokens\n"
+                    f"    tokenizer: {model}/tokenizer.json\n    block_size: 1\n    transformers: "
+                    f"\"5.20\"\n{more}")
     return conf
 
 
 def pages(conf, path, bodies):
     """What each body is: its lines as a dict, and the keys of its pages."""
-    p = subprocess.run([f"{ROOT}/kvroutectl", "pages", "-f", conf, "--path", path, "--date", DAY, "--keys", "--null"],
-                       input=b"".join(b.encode("utf-8", "surrogatepass") + b"\0" for b in bodies), capture_output=True)
+    p = subprocess.run([f"{ROOT}/kvroutectl", "pages", "-f", conf, "--path", path, "--date", DAY,
+                        "--keys", "--null"],
+                       input=b"".join(b.encode("utf-8", "surrogatepass") + b"\0" for b in bodies),
+                       capture_output=True)
     out = []
     for block in p.stdout.decode().split("\n\n")[:-1]:
         d = {"keys": []}
@@ -66,7 +76,8 @@ def pages(conf, path, bodies):
                 d[word] = rest.strip()
         out.append(d)
     if len(out) != len(bodies):
-        sys.exit(f"kvroutectl pages: {len(out)} answers to {len(bodies)} bodies: {p.stderr.decode()[-300:]}")
+        sys.exit(f"kvroutectl pages: {len(out)} answers to {len(bodies)} bodies: "
+                 f"{p.stderr.decode()[-300:]}")
     return out
 
 
@@ -77,20 +88,25 @@ def as_ids(r):
 
 
 def verdict(r, ours, theirs):
-    """None: as the engine has it. Else what is wrong; with "option" in front it is the engine's option."""
+    """None: as the engine has it. Else what is wrong; with "option" in front it is the engine's
+    option."""
     refused = ours.get("why") == "badbody"
     text = "mode=text" in ours.get("space", "")
     if r["status"] != 200:
         if refused:
             return None
         said = str(r["error"])
-        return ("option: " if any(o in said for o in OPTIONS) else "") + f"engine {r['status']} {said[:150]}, ours takes it"
+        return ("option: " if any(o in said for o in OPTIONS)
+                else "") + f"engine {r['status']} {said[:150]}, ours takes it"
     if refused or text:
-        return f"engine {len(r['prompt_token_ids'])} tokens, ours {'refused' if refused else 'text'}"
+        return (f"engine {len(r['prompt_token_ids'])} tokens, ours "
+                f"{'refused' if refused else 'text'}")
     if ours["keys"] == theirs["keys"] and ours["space"] == theirs["space"]:
         return None
-    same = next((i for i, (a, b) in enumerate(zip(ours["keys"], theirs["keys"])) if a != b), min(len(ours["keys"]), len(theirs["keys"])))
-    return f"engine {len(r['prompt_token_ids'])} tokens, ours {ours.get('tokens')}; the same for the first {same}"
+    same = next((i for i, (a, b) in enumerate(zip(ours["keys"], theirs["keys"])) if a != b),
+                min(len(ours["keys"]), len(theirs["keys"])))
+    return (f"engine {len(r['prompt_token_ids'])} tokens, ours {ours.get('tokens')}; the same for "
+            f"the first {same}")
 
 
 def compare(model, rows):
@@ -101,7 +117,8 @@ def compare(model, rows):
         mine = [r for r in rows if r["path"] == path]
         ours.update(zip([r["name"] for r in mine], pages(conf, path, [r["body"] for r in mine])))
     answered = [r for r in rows if r["status"] == 200]
-    theirs = dict(zip([r["name"] for r in answered], pages(conf, "/v1/completions", [as_ids(r) for r in answered])))
+    theirs = dict(zip([r["name"] for r in answered],
+                      pages(conf, "/v1/completions", [as_ids(r) for r in answered])))
     wrong = options = 0
     for r in rows:
         v = verdict(r, ours[r["name"]], theirs.get(r["name"]))
@@ -110,7 +127,8 @@ def compare(model, rows):
         elif v:
             wrong += 1
             print(f"FAIL  {model} {r['name']}: {v}")
-    print(f"{'ok   ' if not wrong else 'FAIL '} engine ids of {model}: {len(rows) - wrong - options} of {len(rows)} bodies, "
+    print(f"{'ok   ' if not wrong else 'FAIL '} engine ids of {model}: "
+          f"{len(rows) - wrong - options} of {len(rows)} bodies, "
           f"{options} refused by an option of that engine")
     return wrong
 
@@ -122,7 +140,8 @@ def bytes_of_letters():
 
 
 def goldens(rows):
-    """Bodies for gpt-oss, which needs no template, with the text of the engine's ids; null: the engine refused it."""
+    """Bodies for gpt-oss, which needs no template, with the text of the engine's ids; null: the
+    engine refused it."""
     tokenizer = json.load(gzip.open(f"{TOKENIZERS}/tokenizer_json/gpt-oss.tokenizer.json.gz"))
     letter = bytes_of_letters()
     text = {i: bytes(letter[c] for c in t) for t, i in tokenizer["model"]["vocab"].items()}
@@ -133,9 +152,11 @@ def goldens(rows):
         if r["model"] == "gptoss" and r["path"] == "/v1/chat/completions" and len(r["body"]) < 2000:
             best.setdefault(kind, r)
             best[kind] = min(best[kind], r, key=lambda x: len(x["body"]))
-    best["chat-reasoning, of an earlier turn"] = next(r for r in rows if r["model"] == "gptoss" and r["name"] == "chat-reasoning-118")
+    best["chat-reasoning, of an earlier turn"] = next(r for r in rows if r["model"] == "gptoss"
+                                                      and r["name"] == "chat-reasoning-118")
     out = [{"name": kind, "body": r["body"],
-            "text": b"".join(text[i] for i in r["prompt_token_ids"]).decode() if r["status"] == 200 else None} for kind, r in sorted(best.items())]
+            "text": b"".join(text[i] for i in r["prompt_token_ids"]).decode() if r["status"] == 200
+            else None} for kind, r in sorted(best.items())]
     os.makedirs(f"{ROOT}/tests/data/chat", exist_ok=True)
     with open(f"{ROOT}/tests/data/chat/gpt_oss.json", "w", encoding="utf-8") as f:
         f.write("[\n" + ",\n".join(json.dumps(g) for g in out) + "\n]\n")

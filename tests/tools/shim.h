@@ -19,8 +19,8 @@ static inline void *shim_real(const char *name)
 	return p;
 }
 
-/* Maps the first <n> bytes of the file whose name is in the environment variable <variable>, shared.
- * Returns NULL if the variable is not set or the file cannot be mapped. */
+/* Maps the first <n> bytes of the file whose name is in the environment variable <variable>,
+ * shared. Returns NULL if the variable is not set or the file cannot be mapped. */
 static inline void *shim_file(const char *variable, size_t n)
 {
 	const char *path = getenv(variable);

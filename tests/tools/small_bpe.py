@@ -1,12 +1,15 @@
-"""small_bpe.py - token ids of ASCII text by a tokenizer.json of Llama 3's kind, as slowly as it is defined.
+"""small_bpe.py - token ids of ASCII text by a tokenizer.json of Llama 3's kind, as slowly as it is
+defined.
 
-It knows nothing of the agent: the ids of one are held against the other. Merges are tried pair by pair, lowest rank first.
+It knows nothing of the agent: the ids of one are held against the other. Merges are tried pair by
+pair, lowest rank first.
 """
 import json
 import re
 
 # The pattern of Llama 3 where all text is ASCII.
-PIECES = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\na-zA-Z0-9]?[a-zA-Z]+|[0-9]{1,3}| ?[^\sa-zA-Z0-9]+[\r\n]*"
+PIECES = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\na-zA-Z0-9]?[a-zA-Z]+|[0-9]{1,3}| "
+                    r"?[^\sa-zA-Z0-9]+[\r\n]*"
                     r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
@@ -30,11 +33,13 @@ class SmallBpe:
     def piece(self, text):
         parts = [self.characters[b] for b in text.encode("ascii")]
         while True:
-            known = [(self.rank[p], i) for i, p in enumerate(zip(parts, parts[1:])) if p in self.rank]
+            known = [(self.rank[p], i) for i, p in enumerate(zip(parts, parts[1:]))
+                     if p in self.rank]
             if not known:
                 return [self.vocab[p] for p in parts]
             i = min(known)[1]
             parts[i:i + 2] = [parts[i] + parts[i + 1]]
 
     def ids(self, text, special=True):
-        return (self.bos if special else []) + [i for p in PIECES.findall(text) for i in self.piece(p)]
+        return (self.bos if special else []) + [i for p in PIECES.findall(text)
+                                                for i in self.piece(p)]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A small SPOP 2.0 client: HAProxy's side of the protocol, for tests and for trying an agent by hand.
+"""A small SPOP 2.0 client: HAProxy's side of the protocol, for tests and for trying an agent by
+hand.
 
     with SpopClient("127.0.0.1:9400") as c:              # or "unix@/run/kvroute/spop.sock", or a path
         c.notify("route", {"uid": "1", "body": b"{}"})   # -> {"txn.server": "s1", "txn.hit": 870}
@@ -37,7 +38,7 @@ class Disconnected(SpopError):
         self.status, self.message = status, message
 
 
-# ---- bytes -------------------------------------------------------------------------------------
+# ---- bytes 
 
 def varint(n):
     if n < 240:
@@ -199,7 +200,7 @@ def message(name, args):
     return string(name) + bytes([len(args)]) + kv_list(args)
 
 
-# ---- a connection ------------------------------------------------------------------------------
+# ---- a connection 
 
 class SpopClient:
     """Opens a connection and shakes hands; after that .hello holds what the agent announced."""
@@ -213,7 +214,8 @@ class SpopClient:
         if not handshake:
             return
         try:
-            items = [("supported-versions", versions), ("max-frame-size", Typed("uint32", max_frame_size)),
+            items = [("supported-versions", versions),
+                     ("max-frame-size", Typed("uint32", max_frame_size)),
                      ("capabilities", capabilities)]
             if engine_id is not None:
                 items.append(("engine-id", engine_id))
@@ -311,7 +313,8 @@ class SpopClient:
         else:
             parts = [payload[i:i + fragment] for i in range(0, len(payload), fragment)] or [b""]
         for i, part in enumerate(parts):
-            self.send_frame(UNSET if i else NOTIFY, part, FIN if i == len(parts) - 1 else 0, stream, frame)
+            self.send_frame(UNSET if i else NOTIFY, part, FIN if i == len(parts) - 1 else 0, stream,
+                            frame)
         self.pending.add((stream, frame))
         return stream, frame
 
@@ -325,7 +328,8 @@ class SpopClient:
         while ids not in self.acks:
             f = self._expect(ACK)
             if (f.stream, f.frame) not in self.pending:
-                raise SpopError("an ACK nobody asked for: stream %d, frame %d" % (f.stream, f.frame))
+                raise SpopError("an ACK nobody asked for: stream %d, frame %d"
+                                % (f.stream, f.frame))
             if len(f.payload) + 7 > self.frame_size:
                 raise SpopError("an ACK above the frame size")
             self.pending.remove((f.stream, f.frame))
@@ -333,7 +337,8 @@ class SpopClient:
         return self.acks.pop(ids)
 
     def notify(self, name, args=None, **how):
-        """Send one message and wait for its variables. <name> may be a list of (name, args) instead."""
+        """Send one message and wait for its variables. <name> may be a list of (name, args)
+        instead."""
         messages = [(name, args or {})] if isinstance(name, str) else name
         return self.wait(self.send(messages, **how))
 
@@ -351,10 +356,12 @@ class SpopClient:
 
 
 def healthcheck(address, timeout=180.0):
-    """What HAProxy's spop-check does: HELLO, AGENT-HELLO, and the agent closes. Returns the hello."""
+    """What HAProxy's spop-check does: HELLO, AGENT-HELLO, and the agent closes. Returns the
+    hello."""
     c = SpopClient(address, timeout, handshake=False)
     try:
-        hello = c.shake_hands([("supported-versions", "2.0"), ("max-frame-size", Typed("uint32", 16380)),
+        hello = c.shake_hands([("supported-versions", "2.0"),
+                               ("max-frame-size", Typed("uint32", 16380)),
                                ("capabilities", ""), ("healthcheck", True)])
         try:
             f = c.read_frame()
@@ -365,7 +372,7 @@ def healthcheck(address, timeout=180.0):
         c.close()
 
 
-# ---- by hand -----------------------------------------------------------------------------------
+# ---- by hand 
 
 def argument(text):
     name, eq, v = text.partition("=")
@@ -382,7 +389,8 @@ def argument(text):
 
 
 def main():
-    p = argparse.ArgumentParser(description="Send one SPOP message and print the variables it sets.",
+    p = argparse.ArgumentParser(description="Send one SPOP message and print the variables it "
+                                            "sets.",
                                 epilog="name=text, name:=integer, name=@file (bytes)")
     p.add_argument("-a", "--address", default="127.0.0.1:9400", help="host:port, unix@path or path")
     p.add_argument("-m", "--message", default="route")

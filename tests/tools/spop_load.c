@@ -1,16 +1,18 @@
-/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A] [-w WINDOW] [-d MS] [-p PID] [-W WARM]
+/* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A]
+ * [-w WINDOW] [-d MS] [-p PID] [-W WARM]
  * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
  *
- * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route" with a chat
- * body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent before; with -x that is random
- * words, which no tokenizer has seen either. -r 0 sends as fast as
- * answers come, WINDOW at a time on each connection. With -r a NOTIFY that is due and finds WINDOW others without
- * their ACK on each connection is sent later. With -o its time still counts from when it was due, so that an agent
- * that holds the sender up does not look fast (open loop), and those never sent count as late. The argument asked_ms
- * says that time, as HAProxy's date() does, unless there is -A. With -p the resident
- * memory of that process is read after the first WARM share of the run (default 0.3) and at the end. <within> is the
- * share of all NOTIFYs whose ACK came in at most MS (default 50, the "timeout processing" of the recipes), <overload>
- * the share of all ACKs that say so. The last line:
+ * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route"
+ * with a chat body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent
+ * before; with -x that is random words, which no tokenizer has seen either. -r 0 sends as fast as
+ * answers come, WINDOW at a time on each connection. With -r a NOTIFY that is due and finds WINDOW
+ * others without their ACK on each connection is sent later. With -o its time still counts from
+ * when it was due, so that an agent that holds the sender up does not look fast (open loop), and
+ * those never sent count as late. The argument asked_ms says that time, as HAProxy's date() does,
+ * unless there is -A. With -p the resident memory of that process is read after the first WARM
+ * share of the run (default 0.3) and at the end. <within> is the share of all NOTIFYs whose ACK
+ * came in at most MS (default 50, the "timeout processing" of the recipes), <overload> the share of
+ * all ACKs that say so. The last line:
  *
  *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T within=SHARE rss_kib=A..B growth=SHARE
  *   overload=SHARE
@@ -91,7 +93,7 @@ static void *must(void *p)
 	return p;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
 static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n)
 {
@@ -124,7 +126,8 @@ static void make_body(struct load *l)
 	size_t n;
 
 	l->body = must(malloc(l->bytes + 256u));
-	n = (size_t)sprintf(l->body, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"system 00 ");
+	n = (size_t)sprintf(l->body,
+	    "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"system 00 ");
 	while (n < l->bytes / 4)
 		n += (size_t)sprintf(l->body + n, "instruction %zu. ", n % 89);
 	l->unique_at = n + strlen("\"},{\"role\":\"user\",\"content\":\"");
@@ -197,7 +200,7 @@ static void put_notify(struct load *l, struct conn *c, uint64_t number, double a
 	c->n_out = w.n;
 }
 
-/* ---- connections ------------------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------------- */
 
 static void conn_flush(struct conn *c)
 {
@@ -276,12 +279,13 @@ static void conn_open(struct conn *c, const struct addr *a)
 	c->n_out = w.n;
 	conn_flush(c);
 	p.events = POLLIN;
-	if (poll(&p, 1, 2000) <= 0 || recv(c->fd, c->in, FRAME_SIZE, 0) <= 0 || c->in[4] != SPOP_FRAME_AGENT_HELLO)
+	if (poll(&p, 1, 2000) <= 0 || recv(c->fd, c->in, FRAME_SIZE, 0) <= 0 ||
+	    c->in[4] != SPOP_FRAME_AGENT_HELLO)
 		die("no AGENT-HELLO came");
 	c->next = 1;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
+/* ---- the run ----------------------------------------------------------------------------- */
 
 static long rss_kib(int pid)
 {
@@ -308,7 +312,8 @@ static bool wanted(const struct load *l, double elapsed_us)
 	if (l->count > 0)
 		return l->sent < l->count;
 	if (l->open_loop && elapsed_us < l->seconds * 1e6 + l->deadline_ms * 1e3)
-		return (double)l->sent + 1 < l->rate * l->seconds;	/* all that were due, unless they are late anyway */
+		/* all that were due, unless they are late anyway */
+		return (double)l->sent + 1 < l->rate * l->seconds;
 	return elapsed_us < l->seconds * 1e6;
 }
 
@@ -390,24 +395,34 @@ static int run(struct load *l)
 	for (double until = now_us() + 2e6; l->acked < l->sent && now_us() < until;)
 		wait_and_read(l, 10);
 	end = rss_kib(l->pid);
-	printf("notifies=%llu acks=%llu lost=%llu seconds=%.1f rate=%.0f p50_us=%.0f p99_us=%.0f max_us=%.0f "
-	       "within=%.5f rss_kib=%ld..%ld growth=%.4f overload=%.4f\n", (unsigned long long)l->sent, (unsigned long long)l->acked,
-	       (unsigned long long)(l->sent - l->acked), asked, (double)l->sent / asked, quantile(l, 0.5),
-	       quantile(l, 0.99), l->max_us, share_within(l), warm, end, warm > 0 ? (double)(end - warm) / (double)warm : 0.,
-	       l->acked > 0 ? (double)l->overload / (double)l->acked : 0.);
+	printf(
+	    "notifies=%llu acks=%llu lost=%llu seconds=%.1f rate=%.0f p50_us=%.0f p99_us=%.0f max_us=%.0f "
+	    "within=%.5f rss_kib=%ld..%ld growth=%.4f overload=%.4f\n",
+	    (unsigned long long)l->sent, (unsigned long long)l->acked,
+	    (unsigned long long)(l->sent - l->acked), asked, (double)l->sent / asked,
+	    quantile(l, 0.5), quantile(l, 0.99), l->max_us, share_within(l), warm, end,
+	    warm > 0 ? (double)(end - warm) / (double)warm : 0.,
+	    l->acked > 0 ? (double)l->overload / (double)l->acked : 0.);
 	return l->sent == l->acked ? 0 : 1;
 }
 
 static void usage(void)
 {
-	fprintf(stderr, "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A] "
-		"[-w WINDOW] [-d MS] [-p PID] [-W WARM]\n");
+	fprintf(stderr,
+	    "spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] "
+	    "[-A] "
+	    "[-w WINDOW] [-d MS] [-p PID] [-W WARM]\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
-	struct load l = { .n_conns = 4, .window = 8, .bytes = 4096, .deadline_ms = 50, .seconds = 5, .warm = 0.3 };
+	struct load l = { .n_conns = 4,
+		.window = 8,
+		.bytes = 4096,
+		.deadline_ms = 50,
+		.seconds = 5,
+		.warm = 0.3 };
 	struct addr a;
 	struct err e;
 	int c;
@@ -429,8 +444,9 @@ int main(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (optind >= argc || (l.open_loop && l.rate <= 0) || l.n_conns == 0 || l.n_conns > CONNS_MAX || l.window == 0 || l.window > SLOTS ||
-	    l.bytes < 512 || l.bytes > 60000)
+	if (optind >= argc || (l.open_loop && l.rate <= 0) || l.n_conns == 0 ||
+	    l.n_conns > CONNS_MAX || l.window == 0 || l.window > SLOTS || l.bytes < 512 ||
+	    l.bytes > 60000)
 		usage();
 	if (addr_parse(&a, argv[optind], &e) < 0) {
 		fprintf(stderr, "spop_load: %s\n", e.text);

@@ -1,5 +1,5 @@
-/* stub_engine.c - an inference server without a model: OpenAI-compatible, with a paged prefix cache,
- * a queue, chunked prefill and batched decode that take the time they would take.
+/* stub_engine.c - an inference server without a model: OpenAI-compatible, with a paged prefix
+ * cache, a queue, chunked prefill and batched decode that take the time they would take.
  *
  * One thread, one libev loop; simulated work is one timer. The parts are in lib/: sched.c is the
  * engine, blocks.c its memory, ask.c and answer.c its APIs, engine_*.c the server around them, and

@@ -3,8 +3,8 @@
 
 usage: test_stub_engine.py [DIR]     DIR holds stub_engine and chat_load (build/release/tests/tools)
 
-Every test starts its own engine on a free port, and every wait has a limit. Times are simulated work,
-so they are compared with wide margins: a busy machine makes things slower, never faster.
+Every test starts its own engine on a free port, and every wait has a limit. Times are simulated
+work, so they are compared with wide margins: a busy machine makes things slower, never faster.
 """
 import http.client
 import json
@@ -77,7 +77,8 @@ class Engine:
         return json.loads(text)
 
     def raw(self, data, timeout=HANG):
-        """Send bytes, and give what comes back until the end, or until it is quiet for <timeout>."""
+        """Send bytes, and give what comes back until the end, or until it is quiet for
+        <timeout>."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
             got = b""
             try:
@@ -177,7 +178,8 @@ def test_every_api_answers():
         ("/v1/completions", {"prompt": [1, 2, 3]}, lambda a: a["choices"][0]["text"]),
         ("/v1/completions", {"prompt": [[1], [2]]}, lambda a: a["choices"][1]["text"]),
         ("/v1/responses", {"input": "hi"}, lambda a: a["output"][0]["content"][0]["text"]),
-        ("/v1/messages", {"messages": [user("hi")], "system": "be"}, lambda a: a["content"][0]["text"]),
+        ("/v1/messages", {"messages": [user("hi")], "system": "be"},
+         lambda a: a["content"][0]["text"]),
         ("/v1/embeddings", {"input": ["hi", "ho"]}, lambda a: a["data"][1]["embedding"]),
         ("/generate", {"text": "hi"}, lambda a: a["text"]),
         ("/generate", {"input_ids": [[5, 6], [7]]}, lambda a: a[1]["text"]),
@@ -201,7 +203,8 @@ def test_streams_of_other_apis_end_well():
 
 
 def test_bad_requests_are_said_to_be():
-    cases = [b"", b"not json", b"[]", b"{}", b'{"messages":[]}', b'{"messages":"x"}', b'{"messages":[1]}',
+    cases = [b"", b"not json", b"[]", b"{}", b'{"messages":[]}', b'{"messages":"x"}',
+             b'{"messages":[1]}',
              b'{"messages":[{"role":"user","content":"x"}]', b'{"messages":[{}],"n":2}',
              b"[" * 100000, b'{"a":' * 1000, b'"\\ud800', b'{"messages":[{"role":"user"}]}}']
     with Engine(*FAST) as e:
@@ -264,7 +267,8 @@ def test_key_order_and_split_text_do_not_matter():
         t = words(400)
         e.chat([user(t)])
         parts = [{"type": "text", "text": t[:101]}, {"type": "text", "text": t[101:]}]
-        body = '{"stream":false,"max_tokens":1,"messages":%s,"model":"m"}' % json.dumps([user(parts)])
+        body = '{"stream":false,"max_tokens":1,"messages":%s,"model":"m"}' % json.dumps(
+            [user(parts)])
         prompt, cached = usage(e.post("/v1/chat/completions", body))
         equal(cached, may_hit(prompt), "parts, messages first")
 
@@ -338,7 +342,8 @@ def test_queue_of_one_place():
         conns = open_streams(e, 3, 10)
         until(lambda: (e.control()["running"], e.control()["waiting"]) == (1, 2))
         _, text = e.call("GET", "/metrics")
-        check('vllm:num_requests_waiting{engine="0",model_name="stub"} 2\n' in text, "waiting metric")
+        check('vllm:num_requests_waiting{engine="0",model_name="stub"} 2\n' in text,
+              "waiting metric")
         for c in conns:
             c.getresponse().read()
             ends.append(time.monotonic() - t0)
@@ -391,7 +396,8 @@ def test_slow_fail_and_restore():
 
 def test_orders_that_make_no_sense_change_nothing():
     with Engine(*FAST) as e:
-        for q in ("slow=-1", "slow=x", "slow=nan", "fail=200", "fail=600", "health=odd", "dead=maybe",
+        for q in ("slow=-1", "slow=x", "slow=nan", "fail=200", "fail=600", "health=odd",
+                  "dead=maybe",
                   "dead=refuse", "nonsense=1", "reset=all", "stall=1&drop=-1"):
             equal(e.call("POST", "/control?" + q)[0].status, 400, q)
         for body in ("x", "[]", '{"fail":"often"}'):
@@ -403,7 +409,8 @@ def test_orders_that_make_no_sense_change_nothing():
 def test_stall_health_drop_and_reset():
     with Engine(*FAST) as e:
         e.control("stall=1&health=hang")
-        for method, path, body in (("POST", "/v1/completions", b'{"prompt":"x"}'), ("GET", "/health", b"")):
+        for method, path, body in (("POST", "/v1/completions", b'{"prompt":"x"}'),
+                                   ("GET", "/health", b"")):
             got = e.raw(b"%s %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" %
                         (method.encode(), path.encode(), len(body), body), timeout=0.3)
             equal(got, b"", "%s while stalled" % path)
@@ -470,7 +477,8 @@ def test_client_abort_frees_its_place():
 # ---- the outside ----
 
 def test_metrics_have_vllm_names():
-    names = ("num_requests_running", "num_requests_waiting", "gpu_cache_usage_perc", "kv_cache_usage_perc",
+    names = ("num_requests_running", "num_requests_waiting", "gpu_cache_usage_perc",
+             "kv_cache_usage_perc",
              "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_total",
              "generation_tokens_total", "time_to_first_token_seconds_count")
     with Engine("--block-size", "32", "--blocks", "100", "--model", 'a"b', *FAST) as e:
@@ -495,7 +503,8 @@ def test_chunked_body_and_keep_alive():
     with Engine(*FAST) as e:
         first = e.post("/v1/chat/completions", body)
         again = e.post("/v1/chat/completions", body, chunked=True)
-        equal(usage(again), (usage(first)[0], may_hit(usage(first)[0])), "chunked is the same prompt")
+        equal(usage(again), (usage(first)[0], may_hit(usage(first)[0])),
+              "chunked is the same prompt")
         c = e.connect()
         for _ in range(5):
             c.request("POST", "/v1/chat/completions", body)
@@ -510,8 +519,10 @@ def test_chunked_body_and_keep_alive():
 
 def test_one_byte_at_a_time():
     body = b'{"prompt":"abc","max_tokens":1}'
-    msg = (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
-           b"5;x=y\r\n" + body[:5] + b"\r\n%X\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\nt: 1\r\n\r\n")
+    msg = (b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: "
+           b"close\r\n\r\n" +
+           b"5;x=y\r\n" + body[:5] + b"\r\n%X\r\n" % (len(body) - 5) + body[5:]
+           + b"\r\n0\r\nt: 1\r\n\r\n")
     with Engine(*FAST) as e, socket.create_connection(("127.0.0.1", e.port), timeout=HANG) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for i in range(len(msg)):
@@ -525,13 +536,16 @@ def test_one_byte_at_a_time():
 def test_garbage_closes_one_connection_only():
     r = random.Random(7)
     head = b"POST /v1/completions HTTP/1.1\r\n"
-    cases = [b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"get / HTTP/1.1\r\n\r\n",
+    cases = [b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+             b"get / HTTP/1.1\r\n\r\n",
              b"DELETE / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
              b"GET / HTTP/1.1\r\na b: c\r\n\r\n", b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n\r\n",
-             b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"GET / HTTP/1.1\r\na: " + b"x" * 70000,
+             b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+             b"GET / HTTP/1.1\r\na: " + b"x" * 70000,
              head + b"Content-Length: x\r\n\r\n", head + b"Content-Length: -1\r\n\r\n",
              head + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
-             head + b"Content-Length: 999999999999\r\n\r\n", head + b"Transfer-Encoding: gzip\r\n\r\n",
+             head + b"Content-Length: 999999999999\r\n\r\n",
+             head + b"Transfer-Encoding: gzip\r\n\r\n",
              head + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
              head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
              head + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
@@ -540,7 +554,8 @@ def test_garbage_closes_one_connection_only():
     with Engine(*FAST) as e:
         for case in cases:
             got = e.raw(case, timeout=2.0)
-            check(got == b"" or b" 40" in got[:15] or b" 41" in got[:15], "%r: %r" % (case[:50], got[:60]))
+            check(got == b"" or b" 40" in got[:15] or b" 41" in got[:15],
+                  "%r: %r" % (case[:50], got[:60]))
         for _ in range(100):
             e.raw(r.randbytes(r.randrange(1, 400)) + b"\r\n\r\n", timeout=0.5)
         e.chat([user("still well")])
@@ -594,11 +609,13 @@ def test_load_over_every_api_and_form():
              ("completions", "--whole", "--key-order", "model-first")]
     for api, *more in cases:
         with Engine("--name", "e1", *FAST) as e:
-            got = load(e, "--api", api, "--conversations", "6", "--turns", "4", "--max-tokens", "4", *more)
+            got = load(e, "--api", api, "--conversations", "6", "--turns", "4", "--max-tokens", "4",
+                       *more)
             s = e.control()
             equal((got["ok"], got["failed"], got["engine.e1"]), (24, 0, 24), api)
             equal((got["prompt_tokens"], got["cached_tokens"], got["output_tokens"]),
-                  (s["prompt_tokens"], s["cached_tokens"], s["output_tokens"]), api + ": both sides agree")
+                  (s["prompt_tokens"], s["cached_tokens"], s["output_tokens"]),
+                  api + ": both sides agree")
             check(got["cached_share"] > 0.6, "%s: cached %.3f" % (api, got["cached_share"]))
             equal((got["stuck"], got["follow_ups"]), (18, 18), api)
 
@@ -606,7 +623,8 @@ def test_load_over_every_api_and_form():
 def test_load_measures_the_time_the_engine_takes():
     with Engine("--prefill-tps", "1000", "--decode-ms", "20", "--decode-seq-ms", "0") as e:
         with tempfile.NamedTemporaryFile("r") as trace:
-            got = load(e, "--conversations", "1", "--turns", "2", "--max-tokens", "11", "--trace", trace.name)
+            got = load(e, "--conversations", "1", "--turns", "2", "--max-tokens", "11", "--trace",
+                       trace.name)
             lines = [dict(w.split("=") for w in line.split()) for line in trace]
         first, later = got["ttft_first_turn_p50_ms"], got["ttft_next_turns_p50_ms"]
         prompt = int(lines[0]["prompt"])
@@ -630,13 +648,15 @@ def test_load_says_the_same_for_the_same_seed():
             load(e, "--seed", seed, "--conversations", "1", "--turns", "2")
             reply = e.control()
             got.append((reply["prompt_tokens"], reply["cached_tokens"]))
-            first = load(e, "--seed", "5", "--conversations", "1", "--turns", "1", "--max-tokens", "1")
+            first = load(e, "--seed", "5", "--conversations", "1", "--turns", "1", "--max-tokens",
+                         "1")
             equal(first["cached_tokens"] > 1000, seed == "5", "seed %s is known" % seed)
     equal(got[0], got[1], "same seed")
 
 
 def test_load_through_a_naive_balancer():
-    """Two engines behind a balancer that takes turns: later turns meet the same engine half the time."""
+    """Two engines behind a balancer that takes turns: later turns meet the same engine half the
+    time."""
     with Engine("--name", "a", *FAST) as a, Engine("--name", "b", *FAST) as b:
         with Balancer([a.port, b.port]) as port:
             got = load(None, "--conversations", "12", "--turns", "4", "--max-tokens", "4",
@@ -645,7 +665,8 @@ def test_load_through_a_naive_balancer():
         equal(got["engine.a"] + got["engine.b"], 48, "both engines")
         check(got["engine.a"] > 10 and got["engine.b"] > 10, "spread: %r" % got)
         check(got["stuck"] < got["follow_ups"], "not all turns stay")
-        equal(a.control()["prompt_tokens"] + b.control()["prompt_tokens"], got["prompt_tokens"], "tokens")
+        equal(a.control()["prompt_tokens"] + b.control()["prompt_tokens"], got["prompt_tokens"],
+              "tokens")
 
 
 class Balancer:
@@ -712,7 +733,8 @@ def test_load_counts_failures_by_kind():
 
 def test_load_kept_connection_that_closes_is_no_failure():
     with Engine(*FAST) as e:
-        with subprocess.Popen([os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % e.port, "--json",
+        with subprocess.Popen([os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % e.port,
+                               "--json",
                                "--conversations", "1", "--turns", "2", "--think", "3"],
                               stdout=subprocess.PIPE, text=True) as p:
             until(lambda: e.control()["finished"] == 1)
@@ -729,8 +751,10 @@ def test_load_stops_in_time_and_sends_headers():
         check(got["unstarted"] > 900 and 1 <= got["ok"] < 1000, "unfinished: %r" % got)
     with socket.create_server(("127.0.0.1", 0)) as s:
         s.settimeout(HANG)
-        cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1], "--tenants", "1",
-               "--tenant-header", "x-who", "--session", "x-talk", "--header", "authorization: Bearer k",
+        cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1],
+               "--tenants", "1",
+               "--tenant-header", "x-who", "--session", "x-talk", "--header",
+               "authorization: Bearer k",
                "--conversations", "1", "--turns", "1"]
         with subprocess.Popen(cmd, stdout=subprocess.DEVNULL) as p:
             c, _ = s.accept()
@@ -789,7 +813,8 @@ def test_load_of_an_open_loop_counts_from_when_it_was_due():
     with Engine("--prefill-tps", "1000000", "--decode-ms", "100", "--decode-seq-ms", "0") as e:
         due, closed = load(e, *few, "--rate", "1000"), load(e, *few)
     equal((due["open_loop"], closed["open_loop"]), (1, 0), "report")
-    check(due["late_p99_ms"] > 3 * 200 * 0.95, "the last was sent %.0f ms late" % due["late_p99_ms"])
+    check(due["late_p99_ms"] > 3 * 200 * 0.95,
+          "the last was sent %.0f ms late" % due["late_p99_ms"])
     check(due["ttft_p99_ms"] > due["late_p99_ms"], "its first token counts from then: %r" % due)
     check(due["total_p99_ms"] > due["ttft_p99_ms"] + 200 * 0.95, "and its answer: %r" % due)
     equal(closed["late_p99_ms"], 0, "a closed loop is never late")
@@ -808,12 +833,14 @@ def test_load_survives_odd_answers():
     answers = [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {]\n\n",
                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: [DONE]\n\n",
-               b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz", b"HTTP/1.1 204 No\r\n\r\n",
+               b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz",
+               b"HTTP/1.1 204 No\r\n\r\n",
                b"HTTP/1.1 100 Continue\r\n\r\n" * 2000, b""]
     with socket.create_server(("127.0.0.1", 0)) as s:
         s.settimeout(HANG)
         for answer in answers:
-            cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1], "--json",
+            cmd = [os.path.join(DIR, "chat_load"), "--url", "127.0.0.1:%d" % s.getsockname()[1],
+                   "--json",
                    "--conversations", "1", "--turns", "1", "--system-bytes", "0", "--timeout", "2"]
             with subprocess.Popen(cmd, stdout=subprocess.PIPE, text=True) as p:
                 c, _ = s.accept()
@@ -825,7 +852,8 @@ def test_load_survives_odd_answers():
 
 
 def main():
-    tests = sorted((f.__code__.co_firstlineno, n, f) for n, f in globals().items() if n.startswith("test_"))
+    tests = sorted((f.__code__.co_firstlineno, n, f) for n, f in globals().items()
+                   if n.startswith("test_"))
     failed, start = 0, time.monotonic()
     for _, name, test in tests:
         t0 = time.monotonic()
@@ -835,7 +863,8 @@ def main():
         except Exception as e:
             failed += 1
             result = "FAILED: %s: %s" % (type(e).__name__, e)
-        print("%5.2f s  %s: %s" % (time.monotonic() - t0, name[5:].replace("_", " "), result), flush=True)
+        print("%5.2f s  %s: %s" % (time.monotonic() - t0, name[5:].replace("_", " "), result),
+              flush=True)
     print("stub engine and load generator: %.1f s" % (time.monotonic() - start))
     print("%d passed, %d failed" % (len(tests) - failed, failed))
     return failed > 0

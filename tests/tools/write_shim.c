@@ -1,8 +1,10 @@
-/* write_shim.c - what any program writes to sockets, call by call: for LD_PRELOAD, with the name of a file of at least
- * sizeof(struct writes) bytes in WRITES_FILE. Who maps that file, too, reads the rows while the program runs:
+/* write_shim.c - what any program writes to sockets, call by call: for LD_PRELOAD, with the name of
+ * a file of at least sizeof(struct writes) bytes in WRITES_FILE. Who maps that file, too, reads the
+ * rows while the program runs:
  *
  *      n          rows taken so far; those above WRITES_MAX were not kept
- *      row[i]     the descriptor, the bytes that were to be written, and those that were (-errno: none; 0: not yet) */
+ *      row[i]     the descriptor, the bytes that were to be written, and those that were (-errno: none; 0: not yet)
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -24,7 +26,8 @@ __attribute__((constructor)) static void begin(void)
 	writes = shim_file("WRITES_FILE", sizeof(*writes));
 }
 
-/* Before the call, so that the row is there when the peer has the bytes. NULL: not a socket, or no more room. */
+/* Before the call, so that the row is there when the peer has the bytes. NULL: not a socket, or no
+ * more room. */
 static struct row *begun(int fd, size_t asked)
 {
 	int err = errno;

@@ -1,4 +1,5 @@
-"""ready.py SOCKET - until the agent, whose metrics are there, says that it is ready; varnishtest sets the limit."""
+"""ready.py SOCKET - until the agent, whose metrics are there, says that it is ready; varnishtest
+sets the limit."""
 import socket
 import sys
 import time

@@ -1,4 +1,5 @@
-/* bench.h - what the parts of bench_index share: a workload, a place to keep a prompt warm, the limits. */
+/* bench.h - what the parts of bench_index share: a workload, a place to keep a prompt warm, the
+ * limits. */
 #ifndef TESTS_BENCH_INDEX_BENCH_H
 #define TESTS_BENCH_INDEX_BENCH_H
 

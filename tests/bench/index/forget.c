@@ -1,11 +1,12 @@
-/* forget.c - what it costs to forget: half of everything, and all of one server. The longest single call stands
- * beside the total, as that is what a request may have to wait for. */
+/* forget.c - what it costs to forget: half of everything, and all of one server. The longest single
+ * call stands beside the total, as that is what a request may have to wait for. */
 #include "tests/bench/index/bench.h"
 
 #define BIG_PAGES	4096u		/* of a prompt that pushes others out */
 #define CALLS_MAX	(1u << 20)
 
-/* The same calls in each pass, so the least of all passes counts for each of them, as for operations. */
+/* The same calls in each pass, so the least of all passes counts for each of them, as for
+ * operations. */
 struct calls {
 	struct series t;
 	size_t n;			/* calls of the pass at hand */
@@ -97,19 +98,26 @@ void forget_drop(struct bench *b, const char *name, void (*fill)(struct bench *b
 		}
 		door_close(&d);
 	}
-	printf("bench index_drop workload=%s servers=%u page=%u server_tokens=%llu records=%llu total_us=%.1f "
-	       "longest_us=%.1f calls=%zu ns_per_record=%.0f\n", name, b->n_servers, b->w.page,
-	       (unsigned long long)pages * b->w.page, (unsigned long long)(before.records - after.records),
-	       bench_ns(b, total(&c)) / 1e3, bench_ns(b, longest(&c)) / 1e3, c.n,
-	       bench_ns(b, total(&c)) / (double)(before.records - after.records));
+	printf(
+	    "bench index_drop workload=%s servers=%u page=%u server_tokens=%llu records=%llu "
+	    "total_us=%.1f "
+	    "longest_us=%.1f calls=%zu ns_per_record=%.0f\n",
+	    name, b->n_servers, b->w.page, (unsigned long long)pages * b->w.page,
+	    (unsigned long long)(before.records - after.records), bench_ns(b, total(&c)) / 1e3,
+	    bench_ns(b, longest(&c)) / 1e3, c.n,
+	    bench_ns(b, total(&c)) / (double)(before.records - after.records));
 	series_fini(&c.t);
 }
 
-static void say_evict(struct bench *b, const char *how, const struct calls *c, uint64_t records, double ns)
+static void say_evict(
+    struct bench *b, const char *how, const struct calls *c, uint64_t records, double ns)
 {
-	printf("bench index_evict workload=%s servers=%u page=%u how=%s records=%llu ns_per_record=%.0f longest_us=%.1f "
-	       "calls=%zu\n", b->name, b->n_servers, b->w.page, how, (unsigned long long)records,
-	       ns / (double)records, bench_ns(b, longest(c)) / 1e3, c->n);
+	printf(
+	    "bench index_evict workload=%s servers=%u page=%u how=%s records=%llu ns_per_record=%.0f "
+	    "longest_us=%.1f "
+	    "calls=%zu\n",
+	    b->name, b->n_servers, b->w.page, how, (unsigned long long)records,
+	    ns / (double)records, bench_ns(b, longest(c)) / 1e3, c->n);
 }
 
 /* Commits of large prompts that nobody else has, until <records> have gone or <calls> are done. */
@@ -138,7 +146,8 @@ static void push(struct bench *b, struct door *d, uint64_t records, size_t calls
 	free(p);
 }
 
-/* Where only a commit evicts: a budget that is full, and large prompts; less what these cost with room. */
+/* Where only a commit evicts: a budget that is full, and large prompts; less what these cost with
+ * room. */
 static void evict_by_commits(struct bench *b)
 {
 	struct door_stats before = { 0 }, after = { 0 };

@@ -1,5 +1,5 @@
-/* limit_body.h - what the hash and what reading cost at best: compiled once for each instruction set, by the
- * files that name it. The caller defines LIMIT (the table) and LIMIT_ISA (its name). */
+/* limit_body.h - what the hash and what reading cost at best: compiled once for each instruction
+ * set, by the files that name it. The caller defines LIMIT (the table) and LIMIT_ISA (its name). */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

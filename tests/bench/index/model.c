@@ -1,6 +1,6 @@
-/* model.c - one entry for each distinct prefix of whole pages: its parent entry, where its last page stands, a
- * bit for each server. Hashes only choose where to look; equality is by tokens, so nothing here can be wrong in
- * the way the index could be. */
+/* model.c - one entry for each distinct prefix of whole pages: its parent entry, where its last
+ * page stands, a bit for each server. Hashes only choose where to look; equality is by tokens, so
+ * nothing here can be wrong in the way the index could be. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* model.h - the slow truth: a table of all prefixes, compared token by token, and who holds each. */
+/* model.h - the slow truth: a table of all prefixes, compared token by token, and who holds each.
+ */
 #ifndef TESTS_BENCH_INDEX_MODEL_H
 #define TESTS_BENCH_INDEX_MODEL_H
 

@@ -1,5 +1,6 @@
-/* pbw1.c - reading and writing workload files. The reader believes nothing: every length is compared with
- * what is left of the file before it is used, and the counts of the head have to come out. */
+/* pbw1.c - reading and writing workload files. The reader believes nothing: every length is
+ * compared with what is left of the file before it is used, and the counts of the head have to come
+ * out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -75,8 +76,9 @@ static int read_head(struct pbw1 *w, struct why *y)
 		return refuse(y, "the head says %llu operations, for which the file is too short",
 			      (unsigned long long)h.n_ops);
 	if (h.n_tokens != (w->size - PBW1_HEAD - h.n_ops * 8) / 4)
-		return refuse(y, "the head says %llu tokens in %llu operations, which is not the length of the file",
-			      (unsigned long long)h.n_tokens, (unsigned long long)h.n_ops);
+		return refuse(y,
+		    "the head says %llu tokens in %llu operations, which is not the length of the file",
+		    (unsigned long long)h.n_tokens, (unsigned long long)h.n_ops);
 	w->page = h.page;
 	w->n_ops = h.n_ops;
 	w->n_tokens = h.n_tokens;

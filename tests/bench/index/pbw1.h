@@ -3,8 +3,8 @@
  *   "PBW1"  u32 page  u64 operations  u64 tokens     then for each operation
  *   u32 key  u32 n  u32 token[n]
  *
- * An operation is: match the whole pages (of <page> tokens) of the prompt, then commit them for server
- * key % N. <tokens> is the sum of all <n>. Nothing stands behind the last operation. */
+ * An operation is: match the whole pages (of <page> tokens) of the prompt, then commit them for
+ * server key % N. <tokens> is the sum of all <n>. Nothing stands behind the last operation. */
 #ifndef TESTS_BENCH_INDEX_PBW1_H
 #define TESTS_BENCH_INDEX_PBW1_H
 

@@ -1,7 +1,8 @@
 /* replay.c - a workload from its first operation to its last, into an empty index each time.
  *
- * Match, commit and confirm are timed apart in some replays, and together in others, where the clock is read
- * only twice for an operation. Of each operation the least time of all its replays counts. */
+ * Match, commit and confirm are timed apart in some replays, and together in others, where the
+ * clock is read only twice for an operation. Of each operation the least time of all its replays
+ * counts. */
 #include "tests/bench/index/bench.h"
 #include "tests/bench/index/model.h"
 
@@ -83,7 +84,8 @@ void replay_totals(struct bench *b, struct door *d, struct totals *t)
 		t->owned += door_server_pages(d, (server_id)i);
 }
 
-/* The least budget, doubling, with which nothing has to go. Also the warming up of all that follows. */
+/* The least budget, doubling, with which nothing has to go. Also the warming up of all that
+ * follows. */
 void replay_size(struct bench *b)
 {
 	struct door_stats st;
@@ -106,9 +108,10 @@ static int agree(const struct bench *b, const struct totals *t)
 {
 	if (t->matched == b->first.matched && t->owned == b->first.owned && t->unique == b->first.unique)
 		return 0;
-	fprintf(stderr, "bench_index: %s: two replays differ: matched %llu and %llu pages, owned %llu and %llu\n",
-		b->name, (unsigned long long)b->first.matched, (unsigned long long)t->matched,
-		(unsigned long long)b->first.owned, (unsigned long long)t->owned);
+	fprintf(stderr,
+	    "bench_index: %s: two replays differ: matched %llu and %llu pages, owned %llu and %llu\n",
+	    b->name, (unsigned long long)b->first.matched, (unsigned long long)t->matched,
+	    (unsigned long long)b->first.owned, (unsigned long long)t->owned);
 	return -1;
 }
 
@@ -161,7 +164,7 @@ static int replays(struct bench *b, struct times *s)
 	return rc;
 }
 
-/* ---- limits: the same bytes, as warm, under the same clock --------------------------------------------- */
+/* ---- limits: the same bytes, as warm, under the same clock ------------------------------- */
 
 enum part { MATCHED, NEW, ALL, PARTS };
 
@@ -170,7 +173,8 @@ struct floors {
 	struct series isa[3];				/* ALL, by each instruction set */
 };
 
-static void time_part(struct bench *b, struct floors *f, enum part part, size_t i, const uint32_t *p, size_t n)
+static void time_part(
+    struct bench *b, struct floors *f, enum part part, size_t i, const uint32_t *p, size_t n)
 {
 	const struct limit *best = b->limits[b->n_limits - 1];
 	uint64_t t;
@@ -230,14 +234,15 @@ static void floors_fini(struct floors *f)
 	series_fini(&f->pages);
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------ */
+/* ---- what is said ------------------------------------------------------------------------ */
 
 static void say_head(const struct bench *b, const char *line)
 {
 	printf("bench %s workload=%s servers=%u page=%u ", line, b->name, b->n_servers, b->w.page);
 }
 
-static void say_op(struct bench *b, const char *op, const struct series *s, const struct floors *f, int part)
+static void say_op(
+    struct bench *b, const char *op, const struct series *s, const struct floors *f, int part)
 {
 	struct summary r = series_sum(s, b->clock.ns), h, rd;
 
@@ -261,15 +266,21 @@ static void say_totals(const struct bench *b)
 	for (i = 0; i < b->w.n_ops; i++)
 		asked += b->w.ops[i].n;
 	say_head(b, "index");
-	printf("ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f owned_tokens=%llu unique_pages=%llu "
-	       "nodes=%llu records=%llu\n", (unsigned long long)b->w.n_ops, (unsigned long long)asked,
-	       (unsigned long long)t->matched * b->w.page, asked ? (double)(t->matched * b->w.page) / (double)asked : 0,
-	       (unsigned long long)t->owned * b->w.page, (unsigned long long)t->unique,
-	       (unsigned long long)t->nodes, (unsigned long long)t->records);
+	printf(
+	    "ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f owned_tokens=%llu "
+	    "unique_pages=%llu "
+	    "nodes=%llu records=%llu\n",
+	    (unsigned long long)b->w.n_ops, (unsigned long long)asked,
+	    (unsigned long long)t->matched * b->w.page,
+	    asked ? (double)(t->matched * b->w.page) / (double)asked : 0,
+	    (unsigned long long)t->owned * b->w.page, (unsigned long long)t->unique,
+	    (unsigned long long)t->nodes, (unsigned long long)t->records);
 	say_head(b, "index_bytes");
-	printf("per_page=%.2f per_page_with_empty_index=%.2f bytes=%llu empty_bytes=%llu budget_mib=%zu\n",
-	       (double)(t->bytes - t->empty_bytes) / (double)t->unique, (double)t->bytes / (double)t->unique,
-	       (unsigned long long)t->bytes, (unsigned long long)t->empty_bytes, b->budget >> 20);
+	printf(
+	    "per_page=%.2f per_page_with_empty_index=%.2f bytes=%llu empty_bytes=%llu budget_mib=%zu\n",
+	    (double)(t->bytes - t->empty_bytes) / (double)t->unique,
+	    (double)t->bytes / (double)t->unique, (unsigned long long)t->bytes,
+	    (unsigned long long)t->empty_bytes, b->budget >> 20);
 }
 
 static void say_limits(struct bench *b, const struct floors *f)
@@ -325,10 +336,11 @@ int replay_run(struct bench *b)
 	return rc;
 }
 
-/* ---- the truth ----------------------------------------------------------------------------------------- */
+/* ---- the truth --------------------------------------------------------------------------- */
 
 /* True: every server's depth is the model's. */
-static bool same_depths(const struct bench *b, const uint32_t *depth, uint32_t most, uint32_t matched, size_t i)
+static bool same_depths(
+    const struct bench *b, const uint32_t *depth, uint32_t most, uint32_t matched, size_t i)
 {
 	uint32_t s, got;
 
@@ -367,17 +379,19 @@ int replay_check(struct bench *b)
 	replay_totals(b, &d, &t);
 	wrong += t.owned != model_owned_pages(m) || t.unique != model_unique_pages(m);
 	say_head(b, "index_check");
-	printf("ops=%zu matched_tokens=%llu owned_tokens=%llu model_owned_tokens=%llu unique_pages=%llu "
-	       "model_unique_pages=%llu exact=%s\n", i, (unsigned long long)t.matched * b->w.page,
-	       (unsigned long long)t.owned * b->w.page, (unsigned long long)model_owned_pages(m) * b->w.page,
-	       (unsigned long long)t.unique, (unsigned long long)model_unique_pages(m), wrong ? "no" : "yes");
+	printf(
+	    "ops=%zu matched_tokens=%llu owned_tokens=%llu model_owned_tokens=%llu unique_pages=%llu "
+	    "model_unique_pages=%llu exact=%s\n",
+	    i, (unsigned long long)t.matched * b->w.page, (unsigned long long)t.owned * b->w.page,
+	    (unsigned long long)model_owned_pages(m) * b->w.page, (unsigned long long)t.unique,
+	    (unsigned long long)model_unique_pages(m), wrong ? "no" : "yes");
 	door_close(&d);
 	model_free(m);
 	free(depth);
 	return wrong ? -1 : 0;
 }
 
-/* ---- for an instruction counter ------------------------------------------------------------------------ */
+/* ---- for an instruction counter ---------------------------------------------------------- */
 
 #define NAMED	__attribute__((noinline, used))
 

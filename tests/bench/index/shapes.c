@@ -1,6 +1,7 @@
-/* shapes.c - single operations on trees made for them, without a workload: what a hit, a miss, a split cost; a
- * prefix that everybody holds; a server with 1.5 M tokens that leaves. Prompts differ from each other in the
- * first token of a page, which is as good as in all. The least of PASSES passes counts, over all prompts. */
+/* shapes.c - single operations on trees made for them, without a workload: what a hit, a miss, a
+ * split cost; a prefix that everybody holds; a server with 1.5 M tokens that leaves. Prompts differ
+ * from each other in the first token of a page, which is as good as in all. The least of PASSES
+ * passes counts, over all prompts. */
 #include "agent/base/rng.h"
 #include "tests/bench/index/bench.h"
 
@@ -30,7 +31,7 @@ static void hold(struct bench *b, struct door *d, const uint32_t *p, uint32_t n,
 	door_confirm(d, &b->at, 0);
 }
 
-/* ---- one operation at a time ------------------------------------------------------------------------------ */
+/* ---- one operation at a time ------------------------------------------------------------- */
 
 enum act { HIT, MISS, KNOWN, NEW, PART, ACTS };
 
@@ -61,7 +62,8 @@ static void make_talks(struct bench *b, struct door *d, struct talks *t, uint32_
 			hold(b, d, t->p[i], n * turn / 4, talk_server(i));
 }
 
-static void act(struct bench *b, struct door *d, struct talks *t, enum act what, uint32_t *p, server_id server)
+static void act(
+    struct bench *b, struct door *d, struct talks *t, enum act what, uint32_t *p, server_id server)
 {
 	door_match(d, &b->at, p, t->n, PAGE);
 	if (what >= KNOWN)
@@ -72,7 +74,8 @@ static void act(struct bench *b, struct door *d, struct talks *t, enum act what,
 		door_cancel(d, &b->at);
 }
 
-/* The prompt of talk <i> as <what> wants it: whole, new from its first page, or parting inside an edge. */
+/* The prompt of talk <i> as <what> wants it: whole, new from its first page, or parting inside an
+ * edge. */
 static uint64_t act_on(struct bench *b, struct door *d, struct talks *t, enum act what, uint32_t i)
 {
 	uint32_t at = what == PART ? t->n / 8 * 7 : 0;
@@ -121,7 +124,7 @@ static void acts(struct bench *b, uint32_t n)
 	door_close(&d);
 }
 
-/* ---- a prefix that everybody holds --------------------------------------------------------------------- */
+/* ---- a prefix that everybody holds ------------------------------------------------------- */
 
 static void hot_prompt(uint32_t *p, uint32_t n, uint32_t talk)
 {
@@ -152,16 +155,19 @@ static void hot_root(struct bench *b, uint32_t n)
 			series_put(&s, i, ticks() - t);
 		}
 	r = series_sum(&s, b->clock.ns);
-	printf("bench index_hot_root servers=%u pages=%u match_mean_ns=%.0f p50_ns=%.0f p99_ns=%.0f bands=%u\n",
-	       HOT_SERVERS, n / PAGE, r.mean, r.p50, r.p99, door_bands(&b->at));
+	printf(
+	    "bench index_hot_root servers=%u pages=%u match_mean_ns=%.0f p50_ns=%.0f p99_ns=%.0f "
+	    "bands=%u\n",
+	    HOT_SERVERS, n / PAGE, r.mean, r.p50, r.p99, door_bands(&b->at));
 	series_fini(&s);
 	free(p);
 	door_close(&d);
 }
 
-/* ---- a server that leaves -------------------------------------------------------------------------------- */
+/* ---- a server that leaves ---------------------------------------------------------------- */
 
-/* Talks of four turns and 1K tokens, a quarter of it shared, until every server has LEAVE_TOKENS. */
+/* Talks of four turns and 1K tokens, a quarter of it shared, until every server has LEAVE_TOKENS.
+ */
 static void fill_leave(struct bench *b, struct door *d)
 {
 	uint32_t n = 1024, talks = LEAVE_TOKENS / (n / 4 * 3) * SERVERS, i, turn;

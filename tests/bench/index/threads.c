@@ -1,9 +1,10 @@
-/* threads.c - one thread and two on one index: read-only (both match everything), and mixed (each does its half
- * of a workload: match, commit, confirm).
+/* threads.c - one thread and two on one index: read-only (both match everything), and mixed (each
+ * does its half of a workload: match, commit, confirm).
  *
- * rate is operations by the time spent in them, all threads added up; on a machine with other work it falls, so
- * the best of several counts. CPU time is what the kernel counted, less what copying the prompts takes alone: it
- * does not fall when a thread has to wait for a core, but waiting for a lock by spinning shows in it. */
+ * rate is operations by the time spent in them, all threads added up; on a machine with other work
+ * it falls, so the best of several counts. CPU time is what the kernel counted, less what copying
+ * the prompts takes alone: it does not fall when a thread has to wait for a core, but waiting for a
+ * lock by spinning shows in it. */
 #include <pthread.h>
 
 #include "tests/bench/index/bench.h"
@@ -108,14 +109,16 @@ static struct outcome run(struct bench *b, struct door *d, enum work work, uint3
 	return o;
 }
 
-static void say(const struct bench *b, const char *what, const struct outcome *o, const struct outcome *copy,
-		const char *same)
+static void say(const struct bench *b, const char *what, const struct outcome *o,
+    const struct outcome *copy, const char *same)
 {
 	double cpu1 = o[0].cpu_ns - copy[0].cpu_ns, cpu2 = o[1].cpu_ns - copy[1].cpu_ns;
 
-	printf("bench index_threads workload=%s servers=%u page=%u work=%s ops_per_s_1=%.0f ops_per_s_2=%.0f "
-	       "scaling=%.2f cpu_ns_1=%.0f cpu_ns_2=%.0f cpu_scaling=%.2f%s\n", b->name, b->n_servers, b->w.page,
-	       what, o[0].rate, o[1].rate, o[1].rate / o[0].rate, cpu1, cpu2, 2 * cpu1 / cpu2, same);
+	printf(
+	    "bench index_threads workload=%s servers=%u page=%u work=%s ops_per_s_1=%.0f ops_per_s_2=%.0f "
+	    "scaling=%.2f cpu_ns_1=%.0f cpu_ns_2=%.0f cpu_scaling=%.2f%s\n",
+	    b->name, b->n_servers, b->w.page, what, o[0].rate, o[1].rate, o[1].rate / o[0].rate,
+	    cpu1, cpu2, 2 * cpu1 / cpu2, same);
 }
 
 static bool ends_alike(struct bench *b, struct door *d)
@@ -129,7 +132,8 @@ static bool ends_alike(struct bench *b, struct door *d)
 int threads_run(struct bench *b)
 {
 	uint32_t passes = b->w.n_tokens > LARGE ? PASSES_LARGE : PASSES, pass, n;
-	struct outcome copy[THREADS] = { { 0 } }, reads[THREADS] = { { 0 } }, mixed[THREADS] = { { 0 } }, o;
+	struct outcome copy[THREADS] = { { 0 } }, reads[THREADS] = { { 0 } },
+		       mixed[THREADS] = { { 0 } }, o;
 	bool same = true;
 	struct door d;
 

@@ -57,7 +57,8 @@ def record(version, haproxy, env):
             GONE.clear()
             time.sleep(1)
             GONE.set()
-            clients = [socket.create_connection(("127.0.0.1", int(env["FRONT2"]))) for _ in range(5)]
+            clients = [socket.create_connection(("127.0.0.1", int(env["FRONT2"])))
+                       for _ in range(5)]
             for c in clients:
                 c.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             for line in SET:

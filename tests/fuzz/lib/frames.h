@@ -1,8 +1,8 @@
 /* frames.h - changing a run of SPOP frames so that it stays one: a mutator.
  *
  * A frame is its length word and that many bytes; what is left at the end is one more. One frame is
- * changed by libFuzzer, copied, taken out, swapped, cut into fragments, or a known one is put in; and
- * its length is put right. One time in eight all bytes are changed blindly. */
+ * changed by libFuzzer, copied, taken out, swapped, cut into fragments, or a known one is put in;
+ * and its length is put right. One time in eight all bytes are changed blindly. */
 #ifndef TESTS_FUZZ_FRAMES_H
 #define TESTS_FUZZ_FRAMES_H
 
@@ -43,7 +43,8 @@ static inline void frames_length(uint8_t *p, size_t n)
 }
 
 /* Put <n> bytes in the place of the <old> bytes at <at>; false: no room. */
-static inline bool frames_splice(struct frames *x, size_t at, size_t old, const uint8_t *p, size_t n)
+static inline bool frames_splice(
+    struct frames *x, size_t at, size_t old, const uint8_t *p, size_t n)
 {
 	if (x->n - old + n > x->cap)
 		return false;
@@ -117,7 +118,8 @@ static inline void frames_copy(struct frames *x, size_t i, size_t to)
 }
 
 /* <data> begins with <head> bytes that are no frames. */
-static inline size_t frames_mutate(uint8_t *data, size_t size, size_t max_size, unsigned seed, size_t head)
+static inline size_t frames_mutate(
+    uint8_t *data, size_t size, size_t max_size, unsigned seed, size_t head)
 {
 	struct frames x = { .p = data + head };
 	struct rng rng;

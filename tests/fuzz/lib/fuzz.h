@@ -1,7 +1,7 @@
 /* fuzz.h - what the fuzz targets share: a check, an input that is read from the front, pieces.
  *
- * A target is one .c with LLVMFuzzerTestOneInput(). With clang it becomes a libFuzzer program; with any
- * compiler and lib/replay.c a program that runs over the files it is given. */
+ * A target is one .c with LLVMFuzzerTestOneInput(). With clang it becomes a libFuzzer program; with
+ * any compiler and lib/replay.c a program that runs over the files it is given. */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 

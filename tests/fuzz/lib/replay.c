@@ -1,9 +1,9 @@
 /* replay.c - run a fuzz target once over every file named, and every file of a folder named.
  *
- *	corpus/x: 120 inputs, 48211 bytes
+ * 	corpus/x: 120 inputs, 48211 bytes
  *
- * Needs no libFuzzer, so any compiler will do. What is wrong ends the program, as with libFuzzer: the
- * file is named first. */
+ * Needs no libFuzzer, so any compiler will do. What is wrong ends the program, as with libFuzzer:
+ * the file is named first. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-/* tok.h - a small tokenizer for fuzz targets, made where it is used: inputs are replayed in any directory. */
+/* tok.h - a small tokenizer for fuzz targets, made where it is used: inputs are replayed in any
+ * directory. */
 #ifndef TESTS_FUZZ_TOK_H
 #define TESTS_FUZZ_TOK_H
 
@@ -19,7 +20,8 @@ static inline void tok_char(char *out, unsigned b)
 /* One for the life of the process. */
 static inline struct tok *fuzz_tok(void)
 {
-	static const char *const merges[] = { "t h", "th e", "s e", "r v", "se rv", "serv e", "serve r", "a a", "aa aa", "1 2" };
+	static const char *const merges[] = { "t h", "th e", "s e", "r v", "se rv", "serv e",
+		"serve r", "a a", "aa aa", "1 2" };
 	static struct tok *tok;
 	struct tok_source src = { .name = "fuzz" };
 	struct trace t = { 0 };
@@ -29,9 +31,13 @@ static inline struct tok *fuzz_tok(void)
 
 	if (tok != NULL)
 		return tok;
-	trace_say(&t, "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":266,\"content\":\"<|end|>\",\"special\":true,\"single_word\":false,"
-		  "\"lstrip\":false,\"rstrip\":false,\"normalized\":false}],");
-	trace_say(&t, "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true,\"trim_offsets\":true},");
+	trace_say(&t,
+	    "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":266,\"content\":\"<|end|>\",\"special\":true,"
+	    "\"single_word\":false,"
+	    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false}],");
+	trace_say(&t,
+	    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+	    "\"use_regex\":true,\"trim_offsets\":true},");
 	trace_say(&t, "\"post_processor\":null,\"decoder\":null,\"model\":{\"type\":\"BPE\",\"vocab\":{");
 	for (i = 0; i < 256; i++) {
 		tok_char(name, i);
@@ -40,7 +46,8 @@ static inline struct tok *fuzz_tok(void)
 	for (i = 0; i < sizeof(merges) / sizeof(merges[0]); i++) {
 		const char *space = strchr(merges[i], ' ');
 
-		trace_say(&t, "\"%.*s%s\":%u%s", (int)(space - merges[i]), merges[i], space + 1, 256 + i, i == 9 ? "" : ",");
+		trace_say(&t, "\"%.*s%s\":%u%s", (int)(space - merges[i]), merges[i], space + 1,
+		    256 + i, i == 9 ? "" : ",");
 	}
 	trace_say(&t, "},\"merges\":[");
 	for (i = 0; i < sizeof(merges) / sizeof(merges[0]); i++)

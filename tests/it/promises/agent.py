@@ -1,4 +1,5 @@
-"""agent.py - one agent alone, with a SPOP client of ours for HAProxy: for stories of memory and descriptors that run out.
+"""agent.py - one agent alone, with a SPOP client of ours for HAProxy: for stories of memory and
+descriptors that run out.
 
     with Agent() as a:
         with a.client() as c:
@@ -108,7 +109,8 @@ class Agent(Fleet):
             self.env.update(LD_PRELOAD=LIVE_SHIM, LIVE_FILE=self.live.path)
         if fault:
             # a sanitizer's library wants to be the first, unless told otherwise
-            asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0:allocator_may_return_null=1"
+            asan = os.environ.get("ASAN_OPTIONS",
+                                  "") + ":verify_asan_link_order=0:allocator_may_return_null=1"
             self.env.update(LD_PRELOAD=SHIM, FAULT_FILE=self.fault.path, ASAN_OPTIONS=asan)
 
     def start(self):
@@ -117,7 +119,8 @@ class Agent(Fleet):
 
     def spawn_agent(self):
         path = self.write("kvroute.yaml", self.agent_yaml())
-        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv, env=self.env, preexec_fn=self.before)
+        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv, env=self.env,
+                   preexec_fn=self.before)
 
     @property
     def pid(self):
@@ -151,7 +154,8 @@ def chat(text, **more):
 def request(uid, body, path="/v1/chat/completions", **more):
     """The arguments of a route message."""
     body = body.encode() if isinstance(body, str) else body
-    return {"uid": uid, "pool": "llm", "load": LOAD, "path": path, "blen": len(body), "bsize": len(body), **more, "body": body}
+    return {"uid": uid, "pool": "llm", "load": LOAD, "path": path, "blen": len(body),
+            "bsize": len(body), **more, "body": body}
 
 
 def fds(a):
@@ -159,7 +163,8 @@ def fds(a):
 
 
 def at_rest(a, most=None):
-    """(descriptors, resident bytes) once no connection is left, that for /metrics included; at <most> so many descriptors."""
+    """(descriptors, resident bytes) once no connection is left, that for /metrics included; at
+    <most> so many descriptors."""
     wait_for("connections to end", 20, lambda: a.metrics()["kvroute_spop_connections"] == 0)
     if most is not None:
         wait_for("descriptors to come back to %d" % most, 10, lambda: fds(a) <= most)
@@ -171,8 +176,10 @@ def at_rest(a, most=None):
     return least, a.rss()
 
 
-FULL = tuple("kvroute_" + k for k in ("index_evicted_pages_total", "heads_evicted_total", 'slices_lost_total{reason="room"}',
-             'ledger_closed_total{reason="room"}', 'refused_total{what="pool"}', 'refused_total{what="server"}'))
+FULL = tuple("kvroute_" + k for k in ("index_evicted_pages_total", "heads_evicted_total",
+                                      'slices_lost_total{reason="room"}',
+             'ledger_closed_total{reason="room"}', 'refused_total{what="pool"}',
+                                      'refused_total{what="server"}'))
 
 
 def not_full(a):
@@ -182,18 +189,23 @@ def not_full(a):
 
 
 def fill(c, turn, numbers):
-    """Prompts, openings, slices without an end, requests, pools and servers, new ones for each of <turn> and <numbers>."""
-    tools = lambda i: [{"type": "function", "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
+    """Prompts, openings, slices without an end, requests, pools and servers, new ones for each of
+    <turn> and <numbers>."""
+    tools = lambda i: [{"type": "function",
+                        "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
     ids = []
     for i in numbers:
         uid = "%s-%d" % (turn, i)
         body = chat("%s %s" % (uid, "word " * 4000), tools=tools(i))
-        done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []      # what is served is kept
+        # what is served is kept
+        done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []
         ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))] + done))
-        ids.append(c.send([("route", request("s" + uid, body[:9000], seq=0, blen=90000, bsize=90000))]))
+        ids.append(c.send([("route",
+                            request("s" + uid, body[:9000], seq=0, blen=90000, bsize=90000))]))
         if i % 10 == 0:
             names = ";".join("x%s-%d-%d=1,0,0,1" % (turn, i, k) for k in range(60))
-            ids.append(c.send([("route", dict(request("p" + uid, body), pool="pool%d" % (i % 300), load="lb/1;" + names))]))
+            ids.append(c.send([("route", dict(request("p" + uid, body), pool="pool%d" % (i % 300),
+                                              load="lb/1;" + names))]))
         if len(ids) > 30:
             for x in ids:
                 c.wait(x)

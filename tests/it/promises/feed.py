@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""feed.py [-k WORD] - what the agent hears of HAProxy when there are two, and when log lines go wrong.
+"""feed.py [-k WORD] - what the agent hears of HAProxy when there are two, and when log lines go
+wrong.
 
 HAPROXY names the binary. The last line is "N passed, N failed".
 """

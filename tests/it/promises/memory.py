@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""memory.py [-k WORD] - what the agent keeps: how much, and what of it can be seen. Promises 8 and 14.
+"""memory.py [-k WORD] - what the agent keeps: how much, and what of it can be seen. Promises 8 and
+14.
 
 The last line is "N passed, N failed".
 """

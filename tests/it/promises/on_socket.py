@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""on_socket.py [-k WORD] - what peers see of the agent on real sockets: promises 2, 3, 5, 6 and 18, one after the other.
+"""on_socket.py [-k WORD] - what peers see of the agent on real sockets: promises 2, 3, 5, 6 and 18,
+one after the other.
 
 The last line is "N passed, N failed".
 """
@@ -17,4 +18,5 @@ import p06_writes  # noqa: E402
 import p18_slow  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(agent.main(p02_acks.CASES + p03_garbage.CASES + p05_split.CASES + p06_writes.CASES + p18_slow.CASES, sys.argv[1:]))
+    sys.exit(agent.main(p02_acks.CASES + p03_garbage.CASES + p05_split.CASES + p06_writes.CASES
+                        + p18_slow.CASES, sys.argv[1:]))

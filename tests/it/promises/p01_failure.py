@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """p01_failure.py [-k WORD] - promise 1: an agent failure never fails a request.
 
-The agent is absent, killed, stopped, silent, or answers nonsense, each while 1000 requests or more go through a real
-HAProxy with the recipe. None may fail. Which of them paid is what HAProxy says: its filter's error. The middle one of those
-pays "timeout processing" and at most 10 ms, more than requests that the filter is not asked about, which each client makes
-in turns with the others: the machine is as busy for the one as for the other, and how far it scatters those is allowed on
-top. Once HAProxy's check has seen the failure, which is waited for, nobody is asked any more.
+The agent is absent, killed, stopped, silent, or answers nonsense, each while 1000 requests or more
+go through a real HAProxy with the recipe. None may fail. Which of them paid is what HAProxy says:
+its filter's error. The middle one of those pays "timeout processing" and at most 10 ms, more than
+requests that the filter is not asked about, which each client makes in turns with the others: the
+machine is as busy for the one as for the other, and how far it scatters those is allowed on top.
+Once HAProxy's check has seen the failure, which is waited for, nobody is asked any more.
 
-A HAProxy whose thread is saturated is late with every timer. What a hung agent costs then is held against a tarpit of as many
-milliseconds in the same HAProxy at the same time: there is no other 10 ms.
+A HAProxy whose thread is saturated is late with every timer. What a hung agent costs then is held
+against a tarpit of as many milliseconds in the same HAProxy at the same time: there is no other 10
+ms.
 """
 import collections
 import functools
@@ -30,8 +32,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 sys.dont_write_bytecode = True
 
 from fleet import HANG_SECONDS, HAPROXY, TOP, Fleet, free_ports, wait_for  # noqa: E402
-from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN, HAPROXY_HELLO, NOTIFY, Frame, Typed, kv_list, \
-    message  # noqa: E402,F401
+from spop_client import (ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN, HAPROXY_HELLO,  # noqa: E402,F401
+                         NOTIFY, Frame, Typed, kv_list, message)
 
 TIMEOUT_PROCESSING_MS = 50
 SLACK_MS = 10
@@ -42,14 +44,14 @@ BODY = (b'{"model":"stub","max_tokens":1,"messages":[{"role":"user","content":"'
 HEADERS = {"content-type": "application/json"}
 
 
-# ---- clients -------------------------------------------------------------------------------------------------
+# ---- clients 
 
 Row = collections.namedtuple("Row", "start ms error")
 
 
 class Load:
-    """CLIENTS connections, each asking one request behind the other, every other one without the filter, until <n> are
-    done by each or, without, end()."""
+    """CLIENTS connections, each asking one request behind the other, every other one without the
+    filter, until <n> are done by each or, without, end()."""
 
     def __init__(self, port, n=None):
         self.port, self.n, self.rows, self.plain, self.failed, self.over = port, n, [], [], [], False
@@ -60,7 +62,8 @@ class Load:
         done = 0
         while not self.over and (self.n is None or done < self.n):
             done += 1
-            for rows, method, path, body in ((self.rows, "POST", "/v1/chat/completions", BODY), (self.plain, "GET", "/health", None)):
+            for rows, method, path, body in ((self.rows, "POST", "/v1/chat/completions", BODY),
+                                             (self.plain, "GET", "/health", None)):
                 rows.append(self.ask(c, method, path, body))
         c.close()
 
@@ -97,11 +100,12 @@ class Load:
         return self
 
 
-# ---- agents that are none ------------------------------------------------------------------------------------
+# ---- agents that are none 
 
 def hello_frame():
-    return Frame(AGENT_HELLO, FIN, 0, 0, kv_list([("version", "2.0"), ("max-frame-size", Typed("uint32", 65532)),
-                                                  ("capabilities", "pipelining")])).encode()
+    return Frame(AGENT_HELLO, FIN, 0, 0,
+                 kv_list([("version", "2.0"), ("max-frame-size", Typed("uint32", 65532)),
+                          ("capabilities", "pipelining")])).encode()
 
 
 def raw(kind, stream, frame, payload=b""):
@@ -115,18 +119,22 @@ REPLIES = {
     "a frame of 0 bytes": lambda f: b"\0\0\0\0",
     "ACK of another stream": lambda f: raw(ACK, f.stream + 7, f.frame, SET_SERVER),
     "half an ACK, then closed": lambda f: raw(ACK, f.stream, f.frame, SET_SERVER)[:9],
-    "actions that are none": lambda f: raw(ACK, f.stream, f.frame, b"\x63\x03\x09" + os.urandom(40)),
-    "DISCONNECT instead": lambda f: raw(AGENT_DISCONNECT, 0, 0, kv_list([("status-code", Typed("uint32", 0)),
-                                                                        ("message", "no")])),
+    "actions that are none": lambda f: raw(ACK, f.stream, f.frame,
+                                           b"\x63\x03\x09" + os.urandom(40)),
+    "DISCONNECT instead": lambda f: raw(AGENT_DISCONNECT, 0, 0,
+                                        kv_list([("status-code", Typed("uint32", 0)),
+                                                ("message", "no")])),
     "closed at once": lambda f: b"",
     "nothing": lambda f: b"",
-    "a server that is none": lambda f: raw(ACK, f.stream, f.frame, bytes([1, 3, 2]) + b"\x06server" + b"\x08\x04nono"),
+    "a server that is none": lambda f: raw(ACK, f.stream, f.frame,
+                                           bytes([1, 3, 2]) + b"\x06server" + b"\x08\x04nono"),
 }
 CLOSES = ("half an ACK, then closed", "DISCONNECT instead", "closed at once")
 
 
 class FakeAgent:
-    """Answers HELLO and health checks as it should, so that HAProxy believes in it, and each NOTIFY with <reply>."""
+    """Answers HELLO and health checks as it should, so that HAProxy believes in it, and each NOTIFY
+    with <reply>."""
 
     def __init__(self, port, how):
         self.how, self.reply = how, REPLIES.get(how)
@@ -176,7 +184,7 @@ class FakeAgent:
             c.close()
 
 
-# ---- cases ---------------------------------------------------------------------------------------------------
+# ---- cases 
 
 def median(ms):
     return sorted(ms)[len(ms) // 2] if ms else 0
@@ -192,17 +200,22 @@ def judge(case, load, bypass_from=None):
     paid = [r.ms - base for r in load.rows if r.error]
     late = [r for r in load.rows if bypass_from and r.start > bypass_from]
     limit = TIMEOUT_PROCESSING_MS + SLACK_MS + max(plain) - base
-    print("promise 1: case=\"%s\" requests=%d failed=%d paid=%d added_p50_ms=%.2f paid_p50_ms=%.1f worst_ms=%.1f limit_ms=%.1f"
-          % (case, len(load.rows), len(load.failed), len(paid), median([r.ms for r in load.rows]) - base, median(paid),
+    print("promise 1: case=\"%s\" requests=%d failed=%d paid=%d added_p50_ms=%.2f paid_p50_ms=%.1f "
+          "worst_ms=%.1f limit_ms=%.1f"
+          % (case, len(load.rows), len(load.failed), len(paid),
+             median([r.ms for r in load.rows]) - base, median(paid),
              max(r.ms for r in load.rows) - base, limit)
-          + (" asked_after_bypass=%d of %d" % (sum(r.error != "" for r in late), len(late)) if bypass_from else ""), flush=True)
+          + (" asked_after_bypass=%d of %d" % (sum(r.error != "" for r in late), len(late))
+             if bypass_from else ""), flush=True)
     assert len(load.rows) >= 1000, "only %d requests" % len(load.rows)
     assert not load.failed, "failed: %s" % load.failed[:3]
-    typical = median(paid) if len(paid) >= FEW else min(paid, default=0)    # of few, all may have met a thread that stood still
+    # of few, all may have met a thread that stood still
+    typical = median(paid) if len(paid) >= FEW else min(paid, default=0)
     assert typical <= limit, "those that paid, paid %.1f ms, limit %.1f" % (typical, limit)
     if bypass_from:
         assert len(late) > 50, "no requests left to see the bypass by"
-        assert not any(r.error for r in late), "asked after the bypass: %s" % [r for r in late if r.error][:3]
+        assert not any(r.error for r in late), "asked after the bypass: %s" % [r for r in late
+                                                                               if r.error][:3]
 
 
 # With the recipe's own timeouts.
@@ -243,7 +256,7 @@ def fake(how):
     return how, case
 
 
-# ---- a HAProxy that is saturated ------------------------------------------------------------------------------
+# ---- a HAProxy that is saturated 
 
 SATURATED = """global
     nbthread 1
@@ -286,7 +299,8 @@ def ask(port, n, ms):
 
 
 def keep_busy(port, over):
-    """Requests one behind the other without a wait for answers: little work for us, and as much as it can do for HAProxy."""
+    """Requests one behind the other without a wait for answers: little work for us, and as much as
+    it can do for HAProxy."""
     with socket.create_connection(("127.0.0.1", port), 20) as s:
         s.settimeout(0.2)
         while not over.is_set():
@@ -302,10 +316,13 @@ def saturated():
     agent, over = FakeAgent(agent_port, "nothing"), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(TOP, "haproxy-conf/kvroute.spoe")) as f:
-            spoe = re.sub(r"timeout processing \d+ms", "timeout processing %dms" % TIMEOUT_PROCESSING_MS, f.read())
+            spoe = re.sub(r"timeout processing \d+ms",
+                          "timeout processing %dms" % TIMEOUT_PROCESSING_MS, f.read())
         paths = [os.path.join(folder, name) for name in ("kvroute.spoe", "haproxy.cfg")]
-        for path, text in zip(paths, (spoe, SATURATED % {"plain": plain, "hung": hung, "tarpit": tarpit, "agent": agent_port,
-                                                         "spoe": paths[0], "ms": TIMEOUT_PROCESSING_MS})):
+        for path, text in zip(paths,
+                              (spoe, SATURATED % {"plain": plain, "hung": hung, "tarpit": tarpit,
+                                                  "agent": agent_port,
+                                                  "spoe": paths[0], "ms": TIMEOUT_PROCESSING_MS})):
             with open(path, "w") as f:
                 f.write(text)
         haproxy = subprocess.Popen([HAPROXY, "-db", "-f", paths[1]], stderr=subprocess.DEVNULL)
@@ -313,7 +330,8 @@ def saturated():
             wait_for("HAProxy", 10, lambda: ask(plain, 1, []) is None)
             waits = {hung: [], tarpit: [], plain: []}
             busy = [threading.Thread(target=keep_busy, args=(plain, over)) for _ in range(BUSY)]
-            askers = [threading.Thread(target=ask, args=(port, EACH, ms)) for port, ms in waits.items() for _ in range(WAITERS)]
+            askers = [threading.Thread(target=ask, args=(port, EACH, ms))
+                      for port, ms in waits.items() for _ in range(WAITERS)]
             for t in busy + askers:
                 t.start()
             for t in askers:
@@ -327,17 +345,22 @@ def saturated():
             haproxy.wait()
             agent.end()
     p50 = {port: median(ms) for port, ms in waits.items()}
-    print("promise 1: case=\"a hung agent, HAProxy saturated\" requests=%d hung_p50_ms=%.1f tarpit_p50_ms=%.1f plain_p50_ms=%.1f "
-          "hung_worst_ms=%.1f tarpit_worst_ms=%.1f" % (len(waits[hung]), p50[hung], p50[tarpit], p50[plain], max(waits[hung]),
+    print("promise 1: case=\"a hung agent, HAProxy saturated\" requests=%d hung_p50_ms=%.1f "
+          "tarpit_p50_ms=%.1f plain_p50_ms=%.1f "
+          "hung_worst_ms=%.1f tarpit_worst_ms=%.1f" % (len(waits[hung]), p50[hung], p50[tarpit],
+                                                       p50[plain], max(waits[hung]),
                                                        max(waits[tarpit])), flush=True)
     equal = [len(ms) for ms in waits.values()]
     assert equal == [WAITERS * EACH] * 3, "requests without an answer: %s" % equal
     assert p50[hung] >= TIMEOUT_PROCESSING_MS - 1, "nobody waited: %.1f ms" % p50[hung]
-    assert p50[hung] <= p50[tarpit] + SLACK_MS, "a hung agent costs more than a timer of as many milliseconds"
+    assert p50[hung] <= p50[tarpit] + SLACK_MS, ("a hung agent costs more than a timer of as many "
+                                                 "milliseconds")
 
 
-CASES = [("absent", absent), signalled("kill -9", signal.SIGKILL), signalled("SIGSTOP", signal.SIGSTOP)] \
-    + [fake(how) for how in ["silent"] + sorted(set(REPLIES) - {"nothing"})] + [("saturated", saturated)]
+CASES = [("absent", absent), signalled("kill -9", signal.SIGKILL),
+         signalled("SIGSTOP", signal.SIGSTOP)] \
+    + [fake(how)
+       for how in ["silent"] + sorted(set(REPLIES) - {"nothing"})] + [("saturated", saturated)]
 
 
 def main():

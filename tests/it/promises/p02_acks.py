@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """p02_acks.py [-k WORD] - promise 2: every NOTIFY is ACKed.
 
-Whatever a NOTIFY holds - messages nobody knows, arguments of any type or none, counts that lie, bodies of every API or of
-noise, nothing at all - it gets one ACK with its own ids and at least one action, also while allocations fail. What HAProxy's
-specification calls an error gets a DISCONNECT with its status instead, behind the ACKs of what came before: counted apart, as
-are NOTIFYs that the sender gives up, which get neither.
+Whatever a NOTIFY holds - messages nobody knows, arguments of any type or none, counts that lie,
+bodies of every API or of noise, nothing at all - it gets one ACK with its own ids and at least one
+action, also while allocations fail. What HAProxy's specification calls an error gets a DISCONNECT
+with its status instead, behind the ACKs of what came before: counted apart, as are NOTIFYs that the
+sender gives up, which get neither.
 """
 import itertools
 import os
@@ -25,13 +26,20 @@ from spop_client import ABORT, ACK, AGENT_DISCONNECT, AGENT_HELLO, string, varin
 NOTIFIES = 50000
 CASES = []
 
-VALUES = [Typed("null"), Typed("bool", True), Typed("int32", 7), Typed("uint32", 1 << 31), Typed("int64", -1), Typed("int64", 1 << 62),
-          Typed("uint64", (1 << 64) - 1), Typed("ipv4", "192.0.2.1"), Typed("ipv6", "2001:db8::1"), Typed("str", ""),
-          Typed("str", "x" * 300), Typed("str", "\u00ff\n\0"), Typed("bin", b""), Typed("bin", bytes(range(256)))]
-REQUEST_ARGS = ("uid", "pool", "load", "path", "tenant", "model", "session", "body", "seq", "blen", "bsize")
-FACT_ARGS = ("uid", "be", "srv", "want", "ct", "st", "ts", "tw", "tc", "tr", "ta", "out", "in", "rc")
-NAMES = ("route", "route-1", "route-2", "route-9999", "first", "done", "nobody", "", "x" * 500, "route-x")
-LOADS = ("", ";", "a/1", "a/1;s1", "a/1;s1=", "a/1;s1=1,0", "s1=1,0,0", "a/1;=1,0,0,1", "a/1;s1=9999999999,-1,x,0", ";" * 200,
+VALUES = [Typed("null"), Typed("bool", True), Typed("int32", 7), Typed("uint32", 1 << 31),
+          Typed("int64", -1), Typed("int64", 1 << 62),
+          Typed("uint64", (1 << 64) - 1), Typed("ipv4", "192.0.2.1"), Typed("ipv6", "2001:db8::1"),
+          Typed("str", ""),
+          Typed("str", "x" * 300), Typed("str", "\u00ff\n\0"), Typed("bin", b""),
+          Typed("bin", bytes(range(256)))]
+REQUEST_ARGS = ("uid", "pool", "load", "path", "tenant", "model", "session", "body", "seq", "blen",
+                "bsize")
+FACT_ARGS = ("uid", "be", "srv", "want", "ct", "st", "ts", "tw", "tc", "tr", "ta", "out", "in",
+             "rc")
+NAMES = ("route", "route-1", "route-2", "route-9999", "first", "done", "nobody", "", "x" * 500,
+         "route-x")
+LOADS = ("", ";", "a/1", "a/1;s1", "a/1;s1=", "a/1;s1=1,0", "s1=1,0,0", "a/1;=1,0,0,1",
+         "a/1;s1=9999999999,-1,x,0", ";" * 200,
          "a/1;" + ";".join("s%d=1,0,0,1" % i for i in range(300)))
 
 
@@ -62,7 +70,8 @@ def fixed():
     for name in NAMES:
         yield message(name, good)
         yield message(name, {})
-    for args, message_name, names in ((good, "route", REQUEST_ARGS), (fact, "done", FACT_ARGS), (fact, "first", FACT_ARGS)):
+    for args, message_name, names in ((good, "route", REQUEST_ARGS), (fact, "done", FACT_ARGS),
+                                      (fact, "first", FACT_ARGS)):
         for name in names:
             yield message(message_name, {k: v for k, v in args.items() if k != name})
             for v in VALUES:
@@ -71,7 +80,8 @@ def fixed():
         yield message(message_name, [("", v) for v in args.values()])
     for load in LOADS:
         yield message("route", {**good, "load": load})
-    for b in (b"\xff" * 500, b"[" * 5000, b"{\"messages\":" * 300, b"{\"messages\":[]}", b"null", b"{\"prompt\":" + b"9" * 999 + b"}",
+    for b in (b"\xff" * 500, b"[" * 5000, b"{\"messages\":" * 300, b"{\"messages\":[]}", b"null",
+              b"{\"prompt\":" + b"9" * 999 + b"}",
               b"{\"messages\":[{\"role\":\"user\",\"content\":\"\xc3\x28 \\ud800 \\u00\"}]}"):
         yield message("route", {**good, "body": b})
     for n in (0, 1, len(good) - 1, len(good) + 1, 200, 255):      # the count lies
@@ -85,7 +95,8 @@ def fixed():
     for n in (2, 16, 17, 40, 200):
         yield message("nobody", {"a": 1}) * n
         yield message("done", fact) * n
-    yield b"".join(message("route", request("m%d" % i, chat("many %d " % i * 30))) for i in range(10))
+    yield b"".join(message("route", request("m%d" % i, chat("many %d " % i * 30)))
+                   for i in range(10))
     for i in range(6):                                          # slices, some of which never come
         yield message("route-%d" % i, request("sliced", "x" * 400, seq=i, blen=4000, bsize=4000))
 
@@ -147,8 +158,10 @@ class Peer:
         for raw in frames:
             f = parse(raw)
             equal(f.kind, ACK, "a frame's type")
-            assert len(raw) - 4 <= self.size, "an ACK of %d bytes where %d were agreed" % (len(raw) - 4, self.size)
-            assert (f.stream, f.frame) in self.owed, "an ACK nobody waits for: %d, %d" % (f.stream, f.frame)
+            assert len(raw) - 4 <= self.size, "an ACK of %d bytes where %d were agreed" % (
+                len(raw) - 4, self.size)
+            assert (f.stream, f.frame) in self.owed, "an ACK nobody waits for: %d, %d" % (f.stream,
+                                                                                          f.frame)
             assert f.variables(), "an ACK without an action"
             self.owed.remove((f.stream, f.frame))
             self.acked += 1
@@ -162,12 +175,14 @@ class Peer:
             except TimeoutError:
                 raise AssertionError("%d NOTIFYs are not ACKed" % len(self.owed)) from None
             if not more:
-                raise ConnectionResetError("the stream ended, and %d NOTIFYs were not ACKed" % len(self.owed))
+                raise ConnectionResetError("the stream ended, and %d NOTIFYs were not ACKed"
+                                           % len(self.owed))
             self.take(self.c.split())
 
     def end(self):
         self.c.send(goodbye())
-        equal([parse(f).kind for f in self.c.rest()], [AGENT_DISCONNECT], "what came behind the ACKs")
+        equal([parse(f).kind for f in self.c.rest()], [AGENT_DISCONNECT],
+              "what came behind the ACKs")
         self.c.close()
 
 
@@ -197,16 +212,20 @@ def whatever_it_holds():
         for p in peers:
             p.end()
         sent, acked, m = counted(a, peers)
-        assert m["kvroute_spop_args_bad_total"] > 100 and m["kvroute_spop_messages_unknown_total"] > 100, "not odd enough"
+        assert m["kvroute_spop_args_bad_total"] > 100 and m[
+            "kvroute_spop_messages_unknown_total"] > 100, "not odd enough"
         assert m["kvroute_spop_fragments_total"] > 1000, "too few fragments"
-        print("      promise 2: %d NOTIFYs (%d kinds and what chance makes of them, seed %d; %d fragments, %d made no sense): %d ACKs, %.0f %%; "
+        print("      promise 2: %d NOTIFYs (%d kinds and what chance makes of them, seed %d; %d "
+              "fragments, %d made no sense): %d ACKs, %.0f %%; "
               "%d given up by the sender"
-              % (sent, len(payloads), seed, m["kvroute_spop_fragments_total"], m["kvroute_spop_args_bad_total"], acked,
+              % (sent, len(payloads), seed, m["kvroute_spop_fragments_total"],
+                 m["kvroute_spop_args_bad_total"], acked,
                  100 * acked / sent, m["kvroute_spop_aborts_total"]))
 
 
 def mixed_up(rnd, todo):
-    """The frames of several NOTIFYs interleaved, each NOTIFY's in order; no more than 30 NOTIFYs are open at once."""
+    """The frames of several NOTIFYs interleaved, each NOTIFY's in order; no more than 30 NOTIFYs
+    are open at once."""
     out = []
     for i in range(0, len(todo), 30):
         some = [list(t) for t in todo[i:i + 30]]
@@ -226,10 +245,13 @@ def errors():
     yield "a frame shorter than its header", [b"\0\0\0\4\3\0\0\0"], 4
     yield "a stream-id without end", [struct.pack(">I", 15) + b"\3\0\0\0\1" + b"\xff" * 10], 4
     yield "a second HELLO", [hello()], 4
-    yield "NOTIFY anew before its last fragment", fragments(9, b"x" * 50, 20)[:1] + fragments(9, b"x" * 50, 20)[:1], 11
+    yield "NOTIFY anew before its last fragment", fragments(9, b"x" * 50,
+                                                            20)[:1] + fragments(9, b"x" * 50,
+                                                                                20)[:1], 11
     yield "33 open at once", [fragments(100 + i, b"x" * 50, 20)[0] for i in range(33)], 11
     yield "a fragment of nothing", fragments(9, b"x" * 50, 20)[1:2], 12
-    yield "fragments longer than joined", [Frame(UNSET if i else NOTIFY, 0, 9, 1, b"x" * 65000).encode() for i in range(66)], 3
+    yield "fragments longer than joined", [Frame(UNSET if i else NOTIFY, 0, 9, 1,
+                                                 b"x" * 65000).encode() for i in range(66)], 3
 
 
 @case
@@ -256,7 +278,8 @@ def errors_get_a_disconnect():
             p.c.close()
             n += 1
         sent, acked, m = counted(a, peers)
-        print("      promise 2: %d frames that are errors: %d DISCONNECTs; the %d NOTIFYs before them: %d ACKs" % (n, n, sent, acked))
+        print("      promise 2: %d frames that are errors: %d DISCONNECTs; the %d NOTIFYs before "
+              "them: %d ACKs" % (n, n, sent, acked))
 
 
 FAILING = [(1, 0), (1, 1), (2, 1), (3, 1), (1, 2), (2, 3), (4, 0)]
@@ -264,9 +287,10 @@ FAILING = [(1, 0), (1, 1), (2, 1), (3, 1), (1, 2), (2, 3), (4, 0)]
 
 @case
 def while_allocations_fail():
-    """Each kind of NOTIFY under each way to fail. A frame that fits a first buffer comes whole (a unix socket keeps it so) and is
-    ACKed. Of a longer one, or a part of one, somebody must keep the first bytes: with no memory at all its connection may be
-    closed, as the one that would leave none for the others; the agent has not taken that NOTIFY, and counts none."""
+    """Each kind of NOTIFY under each way to fail. A frame that fits a first buffer comes whole (a
+    unix socket keeps it so) and is ACKed. Of a longer one, or a part of one, somebody must keep the
+    first bytes: with no memory at all its connection may be closed, as the one that would leave
+    none for the others; the agent has not taken that NOTIFY, and counts none."""
     payloads = list(fixed())
     rnd = random.Random(22)
     rest = mixed(rnd, payloads)
@@ -276,7 +300,8 @@ def while_allocations_fail():
     agent.spop_address = "unix@" + os.path.join(agent.folder, "spop.sock")
     with agent as a:
         p, failures = Peer(a.spop_address, 65532), 0
-        a.fault.arm(1, 0)       # from the first moment on, and so long that all timers of the thread have come
+        # from the first moment on, and so long that all timers of the thread have come
+        a.fault.arm(1, 0)
         time.sleep(0.7)
         p.owe(1, 1)
         p.send([notify(1, payloads[1])])
@@ -310,13 +335,17 @@ def while_allocations_fail():
         p.send([notify(1, payloads[1])])
         p.settle()
         sent, acked, m = counted(a, peers)
-        equal(m['kvroute_spop_closed_total{reason="memory"}'], closed, "connections closed for want of memory")
-        assert short_failures > 500 and failures > short_failures, "%d and %d failures: too few" % (short_failures, failures)
+        equal(m['kvroute_spop_closed_total{reason="memory"}'], closed,
+              "connections closed for want of memory")
+        assert short_failures > 500 and failures > short_failures, "%d and %d failures: too few" % (
+            short_failures, failures)
         assert m["kvroute_spop_lost_total"] > 10, "no long frame was answered without a look"
         p.end()
-        print("      promise 2: %d NOTIFYs while %d allocations fail: %d ACKs, 100 %%; %d long ones: %d ACKs (%d without a look), "
+        print("      promise 2: %d NOTIFYs while %d allocations fail: %d ACKs, 100 %%; %d long "
+              "ones: %d ACKs (%d without a look), "
               "%d not taken and their connections closed"
-              % (short, short_failures, short, len(peers) - 1 + closed, len(peers) - 1, m["kvroute_spop_lost_total"], closed))
+              % (short, short_failures, short, len(peers) - 1 + closed, len(peers) - 1,
+                 m["kvroute_spop_lost_total"], closed))
 
 
 @case
@@ -327,7 +356,8 @@ def at_the_end_of_the_agent():
         for p in peers:
             for i in range(1, 21):
                 p.owe(i, 1)
-            p.send([notify(i, message("route", request("e%d" % i, chat("the end " * 10)))) for i in range(1, 21)])
+            p.send([notify(i, message("route", request("e%d" % i, chat("the end " * 10))))
+                    for i in range(1, 21)])
         a.processes["agent"].send_signal(signal.SIGTERM)
         for p in peers:
             got = p.c.rest()

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """p03_garbage.py [-k WORD] - promise 3: garbage kills one connection only.
 
-8 good connections send NOTIFYs at a pace (spop_load) while others send what the fuzzers have found to be interesting
-(tests/fuzz/corpus/spop_conn and serve) and 100,000 frames that chance has made or changed, several on a connection as long as
-the agent bears with it. Every NOTIFY of the good ones is ACKed, the agent runs on, and afterwards it has as many descriptors
-as before, and holds as much memory.
+8 good connections send NOTIFYs at a pace (spop_load) while others send what the fuzzers have found
+to be interesting (tests/fuzz/corpus/spop_conn and serve) and 100,000 frames that chance has made or
+changed, several on a connection as long as the agent bears with it. Every NOTIFY of the good ones
+is ACKed, the agent runs on, and afterwards it has as many descriptors as before, and holds as much
+memory.
 
-Memory is counted where it is allocated (tests/tools/live_shim.c): every budget is full before the first round, and a round
-more may not make the agent hold more. Resident memory is printed and not judged. It follows how many arenas glibc makes for
-threads that meet and which holes are left in them. FRAMES=n for another number of frames, SEED=n for others.
+Memory is counted where it is allocated (tests/tools/live_shim.c): every budget is full before the
+first round, and a round more may not make the agent hold more. Resident memory is printed and not
+judged. It follows how many arenas glibc makes for threads that meet and which holes are left in
+them. FRAMES=n for another number of frames, SEED=n for others.
 """
 import os
 import random
@@ -34,7 +36,8 @@ SEED = int(os.environ.get("SEED", "3"))
 ROUNDS = 3
 WARM = 15000
 GOOD_RATE, GOOD_NOTIFIES = 1000, 3000
-# Of all rounds behind the first. A byte for each frame would be more; so would what one name in 8 of them takes.
+# Of all rounds behind the first. A byte for each frame would be more; so would what one name in 8
+# of them takes.
 HELD_GROWTH_MAX = 64 << 10
 CORPORA = ("spop_conn", "serve")
 # So small that fill() meets them all. Nothing expires while it does, however slow the machine is;
@@ -61,9 +64,12 @@ class Good:
     """spop_load on 8 connections: GOOD_NOTIFIES at their pace."""
 
     def __init__(self, a):
-        env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")    # the tool's own, at its end, do not matter
-        self.p = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8", "-r", str(GOOD_RATE), "-b", "2048",
-                                   "-n", str(GOOD_NOTIFIES)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # the tool's own, at its end, do not matter
+        env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+        self.p = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address,
+                                   "-c", "8", "-r", str(GOOD_RATE), "-b", "2048",
+                                   "-n", str(GOOD_NOTIFIES)], env=env, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
 
     def runs(self):
         return self.p.poll() is None
@@ -71,14 +77,17 @@ class Good:
     def end(self):
         """{name: value} of its last line."""
         out, err = self.p.communicate(timeout=HANG_SECONDS)
-        assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (out.decode(), err.decode())
+        assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (out.decode(),
+                                                                                  err.decode())
         got = dict(word.split("=") for word in out.decode().split())
-        equal((int(got["notifies"]), int(got["lost"])), (GOOD_NOTIFIES, 0), "NOTIFYs of good connections, and those without an ACK")
+        equal((int(got["notifies"]), int(got["lost"])), (GOOD_NOTIFIES, 0),
+              "NOTIFYs of good connections, and those without an ACK")
         return got
 
 
 class Frames:
-    """Frames made by chance: good ones changed a little, frames of right length with anything in them, noise."""
+    """Frames made by chance: good ones changed a little, frames of right length with anything in
+    them, noise."""
 
     def __init__(self, seed):
         self.rnd, self.payloads = random.Random(seed), [p for p in fixed() if len(p) < 8000]
@@ -87,8 +96,10 @@ class Frames:
     def changed(self, frame):
         b = bytearray(frame)
         for _ in range(self.rnd.randint(1, 3)):
-            at = self.rnd.randrange(4, len(b)) if self.rnd.random() < 0.97 else self.rnd.randrange(4)
-            b[at] = self.rnd.choice((0, 1, 2, 3, 0x7f, 0x80, 0xef, 0xf0, 0xff, self.rnd.getrandbits(8)))
+            at = self.rnd.randrange(4,
+                                    len(b)) if self.rnd.random() < 0.97 else self.rnd.randrange(4)
+            b[at] = self.rnd.choice((0, 1, 2, 3, 0x7f, 0x80, 0xef, 0xf0, 0xff,
+                                     self.rnd.getrandbits(8)))
         if self.rnd.random() < 0.1:
             del b[self.rnd.randrange(4, len(b)):]
             b[:4] = struct.pack(">I", len(b) - 4)
@@ -96,12 +107,14 @@ class Frames:
 
     def ids(self):
         r = self.rnd
-        return b"".join(varint(r.choice((0, 1, 5, 11, 13, r.getrandbits(r.choice((8, 32, 64)))))) for _ in range(2))
+        return b"".join(varint(r.choice((0, 1, 5, 11, 13, r.getrandbits(r.choice((8, 32, 64))))))
+                        for _ in range(2))
 
     def made(self):
         """A right length, and a header that is one; else anything."""
         r = self.rnd
-        body = (bytes([r.choice((0, 3, 3, 3, 1, 2, 101, 103, 77))]) + struct.pack(">I", r.choice((1, 1, 1, 0, 2, 3, r.getrandbits(32))))
+        body = (bytes([r.choice((0, 3, 3, 3, 1, 2, 101, 103, 77))])
+                + struct.pack(">I", r.choice((1, 1, 1, 0, 2, 3, r.getrandbits(32))))
                 + self.ids() + r.choice((noise(r, r.randint(0, 60)), r.choice(self.payloads))))
         return struct.pack(">I", len(body)) + body
 
@@ -159,11 +172,13 @@ class Bad:
                 skip = 4 if name == "spop_conn" else 0      # what the target reads as limits
                 self.connection(data[skip:])
                 self.connection(hello() + data[skip:])
-                self.connection(hello() + notify(1, data[:60000]) + notify(3, route_message("corpus", data[:60000])))
+                self.connection(hello() + notify(1, data[:60000])
+                                + notify(3, route_message("corpus", data[:60000])))
         return n
 
     def chance(self, taken, good):
-        """Frames until the agent has looked at <taken> of them and <good> is done. Returns how many it has looked at."""
+        """Frames until the agent has looked at <taken> of them and <good> is done. Returns how many
+        it has looked at."""
         before, looked = self.a.metrics()["kvroute_spop_frames_total"], 0
         while looked < taken or good.runs():
             for _ in range(100):
@@ -190,7 +205,8 @@ def fill_all(a):
 
 def held(a):
     """Bytes that the agent holds, once nothing is open."""
-    idle = lambda m: m["kvroute_ledger_open_requests"] == 0 and m["kvroute_slices_waiting_bytes"] == 0
+    idle = lambda m: m["kvroute_ledger_open_requests"] == 0 and m[
+        "kvroute_slices_waiting_bytes"] == 0
     wait_for("requests and slices to be over", 20, lambda: idle(a.metrics()))
     return a.live.get("bytes") if a.live else 0
 
@@ -222,17 +238,25 @@ def good_connections_do_not_notice():
         took, m = time.time() - begun, a.metrics()
         equal(a.pid, pid, "process")
         assert taken >= FRAMES - ROUNDS, "%d bad frames taken: too few" % taken
-        equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"], "ACKs of all connections")
-        ended = m['kvroute_spop_closed_total{reason="protocol"}'] - m0['kvroute_spop_closed_total{reason="protocol"}']
-        print("      promise 3: %d bad frames taken (seed %d; %d sent on %d connections; %d ended for what they sent, %d got a DISCONNECT, "
-              "%d reset) in %.1f s" % (taken, SEED, bad.sent, bad.connections, ended, bad.disconnects, bad.resets, took))
-        print("      promise 3: 8 good connections meanwhile: %d NOTIFYs, 0 lost, p99 %d us; 0 crashes; descriptors %d, then %d"
+        equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"],
+              "ACKs of all connections")
+        ended = m['kvroute_spop_closed_total{reason="protocol"}'] - m0[
+            'kvroute_spop_closed_total{reason="protocol"}']
+        print("      promise 3: %d bad frames taken (seed %d; %d sent on %d connections; %d ended "
+              "for what they sent, %d got a DISCONNECT, "
+              "%d reset) in %.1f s" % (taken, SEED, bad.sent, bad.connections, ended,
+                                       bad.disconnects, bad.resets, took))
+        print("      promise 3: 8 good connections meanwhile: %d NOTIFYs, 0 lost, p99 %d us; 0 "
+              "crashes; descriptors %d, then %d"
               % (ROUNDS * GOOD_NOTIFIES, worst, base_fds, end_fds))
         if a.live:
-            print("      promise 3: held %s KiB behind each round (most %d); of glibc's arenas of %d KiB %d free; resident %d KiB, then %d"
-                  % (", ".join("%.1f" % (k / 1024) for k in kept), a.live.get("most") >> 10, *(x >> 10 for x in a.live.heap(a)),
+            print("      promise 3: held %s KiB behind each round (most %d); of glibc's arenas of "
+                  "%d KiB %d free; resident %d KiB, then %d"
+                  % (", ".join("%.1f" % (k / 1024) for k in kept), a.live.get("most") >> 10,
+                     *(x >> 10 for x in a.live.heap(a)),
                      base_rss >> 10, end_rss >> 10))
-            assert max(kept) <= kept[0] + HELD_GROWTH_MAX, "%d bytes more are held" % (max(kept) - kept[0])
+            assert max(kept) <= kept[0] + HELD_GROWTH_MAX, "%d bytes more are held" % (
+                max(kept) - kept[0])
         p = a.processes["agent"]
         p.terminate()
         equal(p.wait(HANG_SECONDS), 0, "exit status (%s)" % a.log()[-500:])

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """p05_split.py [-k WORD] - promise 5: split anywhere.
 
-One session - HELLO, NOTIFYs whole and in interleaved fragments, one given up, DISCONNECT - is sent again and again, each time
-in other pieces; the agent's replies must be the same bytes. The unit tests and fuzz targets do this for the codec; here it is
-the process behind a real socket. Over a unix socket the kernel says when the agent has read a piece (SIOCOUTQ), so that each
-piece is a read of its own; over TCP pieces may meet again on the way.
+One session - HELLO, NOTIFYs whole and in interleaved fragments, one given up, DISCONNECT - is sent
+again and again, each time in other pieces; the agent's replies must be the same bytes. The unit
+tests and fuzz targets do this for the codec; here it is the process behind a real socket. Over a
+unix socket the kernel says when the agent has read a piece (SIOCOUTQ), so that each piece is a read
+of its own; over TCP pieces may meet again on the way.
 
-Every session finds the agent as the one before did: the prompts are known from the first one on, and each request is reported
-as done. Only txn.us, the time the answer took, is taken out before replies are compared.
+Every session finds the agent as the one before did: the prompts are known from the first one on,
+and each request is reported as done. Only txn.us, the time the answer took, is taken out before
+replies are compared.
 """
 import array
 import fcntl
@@ -60,7 +62,8 @@ def session():
         notify(3, route("p3", "whole " * 40)),
         notify(5, message("nobody", {"a": 1, "b": "c", "d": None, "e": True})),
         notify(7, b""),
-        *interleaved(fragments(11, route("p11", "first in pieces " * 20), 150), fragments(13, route("p13", "second in pieces " * 20), 90),
+        *interleaved(fragments(11, route("p11", "first in pieces " * 20), 150),
+                     fragments(13, route("p13", "second in pieces " * 20), 90),
                      given_up),
         Frame(UNSET, FIN | ABORT, 31, 1, b"").encode(),
         notify(15, b"\x05route\x02\x03uid"),
@@ -76,14 +79,16 @@ def long_session():
         hello(),
         notify(3, route("l3", "long one " * 2200)),
         notify(5, route("l5", "short")),
-        *interleaved(fragments(7, route("l7", "long two " * 4000), 17000), fragments(9, route("l9", "long three " * 900), 4000)),
+        *interleaved(fragments(7, route("l7", "long two " * 4000), 17000),
+                     fragments(9, route("l9", "long three " * 900), 4000)),
         notify(11, done("l3") + done("l5") + done("l7") + done("l9")),
         goodbye(),
     ]
 
 
 def edge_session():
-    """NOTIFYs of every size about that of a first input buffer, 16388 bytes with the length word, and the longest agreed on."""
+    """NOTIFYs of every size about that of a first input buffer, 16388 bytes with the length word,
+    and the longest agreed on."""
     frame = lambda i, n: notify(i, message("nobody", {"a": "x" * (n - 25)}))
     sizes = [*range(16380, 16400), 65532 + 4]
     out = [hello(), *(frame(2 * i + 1, n) for i, n in enumerate(sizes)), goodbye()]
@@ -172,7 +177,8 @@ def by_chance(frames, times, most, seed):
 
 
 def near(frames, step):
-    """Two writes: cut every <step> bytes, and at each byte around the ends of frames and of buffers."""
+    """Two writes: cut every <step> bytes, and at each byte around the ends of frames and of
+    buffers."""
     data = b"".join(frames)
     cuts, at = set(range(1, len(data), step)), 0
     for f in frames:
@@ -185,7 +191,8 @@ def near(frames, step):
 
 
 def owed(frames):
-    """What the agent owes for a session, as (kind, stream, frame): fragments are answered at the last, what is given up is not."""
+    """What the agent owes for a session, as (kind, stream, frame): fragments are answered at the
+    last, what is given up is not."""
     out = [(101, 0, 0)]
     for f in map(parse, frames):
         if f.kind in (NOTIFY, UNSET) and f.flags & (FIN | ABORT) == FIN:
@@ -194,11 +201,13 @@ def owed(frames):
 
 
 def known(address, frames):
-    """What a session comes to once its prompts are known: the same each time, or nothing here can be compared."""
+    """What a session comes to once its prompts are known: the same each time, or nothing here can
+    be compared."""
     for _ in range(3):
         tell(address, [b"".join(frames)])
     want = tell(address, [b"".join(frames)])
-    equal([(f.kind, f.stream, f.frame) for f in map(parse, frames_of(want))], owed(frames), "what came for the session in one piece")
+    equal([(f.kind, f.stream, f.frame) for f in map(parse, frames_of(want))], owed(frames),
+          "what came for the session in one piece")
     for i in range(40):
         got = tell(address, frames if i % 2 else [b"".join(frames)])
         assert got == want, "replies differ by themselves: %r instead of %r" % (got, want)
@@ -212,13 +221,17 @@ def compare(a, frames, ways):
         counts[name] = 0
         for pieces in how:
             got = tell(a.spop_address, pieces)
-            assert got == want, "%s, in pieces of %s: %r instead of %r" % (name, list(map(len, pieces))[:20], got, want)
+            assert got == want, "%s, in pieces of %s: %r instead of %r" % (name,
+                                                                           list(map(len,
+                                                                                    pieces))[:20],
+                                                                           got, want)
             counts[name] += 1
     return want, counts
 
 
 def each_piece_is_read_alone(a, frames):
-    """What makes these cuts real: answers of a session by the byte leave one by one, as each is read before the next is there."""
+    """What makes these cuts real: answers of a session by the byte leave one by one, as each is
+    read before the next is there."""
     before = a.metrics()["kvroute_spop_writes_total"]
     got = tell(a.spop_address, next(by_size(frames, [1])))
     wait_for("the last write", 5, lambda: a.metrics()["kvroute_spop_writes_total"] - before >= 9)
@@ -227,8 +240,10 @@ def each_piece_is_read_alone(a, frames):
 
 
 def show(what, frames, want, counts):
-    print("      promise 5: %s, %d frames of %d bytes: %d sessions (%s), replies of %d bytes identical in all"
-          % (what, len(frames), sum(map(len, frames)), sum(counts.values()), ", ".join("%s %d" % c for c in counts.items()), len(want)))
+    print("      promise 5: %s, %d frames of %d bytes: %d sessions (%s), replies of %d bytes "
+          "identical in all"
+          % (what, len(frames), sum(map(len, frames)), sum(counts.values()),
+             ", ".join("%s %d" % c for c in counts.items()), len(want)))
 
 
 def on_unix(a):
@@ -241,8 +256,10 @@ def a_session_cut_anywhere():
     with on_unix(Agent(threads=1, agent_conf=STEADY)) as a:
         frames = session()
         want, counts = compare(a, frames, {
-            "cut in two at every byte": halves(frames), "each frame in two": each_in_two(frames), "by the byte": by_size(frames, [1]),
-            "by 2 to 4096": by_size(frames, [2, 3, 5, 7, 11, 13, 16, 17, 64, 100, 255, 256, 257, 999, 1024, 4096]),
+            "cut in two at every byte": halves(frames), "each frame in two": each_in_two(frames),
+            "by the byte": by_size(frames, [1]),
+            "by 2 to 4096": by_size(frames, [2, 3, 5, 7, 11, 13, 16, 17, 64, 100, 255, 256, 257,
+                                             999, 1024, 4096]),
             "by chance": by_chance(frames, 40, 600, 5)})
         equal(each_piece_is_read_alone(a, frames), want, "once more by the byte")
         show("one session", frames, want, counts)
@@ -253,12 +270,14 @@ def long_frames_cut_anywhere():
     with on_unix(Agent(threads=1, agent_conf=STEADY)) as a:
         frames = long_session()
         want, counts = compare(a, frames, {
-            "cut in two": near(frames, 211), "by 4093 to 65536": by_size(frames, [4093, 16383, 16384, 16388, 16389, 32768, 65536]),
+            "cut in two": near(frames, 211),
+            "by 4093 to 65536": by_size(frames, [4093, 16383, 16384, 16388, 16389, 32768, 65536]),
             "by chance": by_chance(frames, 20, 20000, 55)})
         show("a session of long frames", frames, want, counts)
         frames = edge_session()
         want, counts = compare(a, frames, {
-            "whole": [frames], "by 4096 to 65536": by_size(frames, [4096, 16383, 16384, 16388, 16389, 65536]),
+            "whole": [frames],
+            "by 4096 to 65536": by_size(frames, [4096, 16383, 16384, 16388, 16389, 65536]),
             "by chance": by_chance(frames, 20, 40000, 555)})
         show("a session of frames as long as buffers", frames, want, counts)
 
@@ -269,8 +288,10 @@ def over_tcp_too():
         frames = session()
         data = b"".join(frames)
         want, counts = compare(a, frames, {
-            "cut in two": ([data[:k], data[k:]] for k in range(1, len(data), 7)), "by the byte": by_size(frames, [1]),
-            "by 2 to 1024": by_size(frames, [2, 3, 17, 256, 1024]), "by chance": by_chance(frames, 20, 600, 6)})
+            "cut in two": ([data[:k], data[k:]] for k in range(1, len(data), 7)),
+            "by the byte": by_size(frames, [1]),
+            "by 2 to 1024": by_size(frames, [2, 3, 17, 256, 1024]),
+            "by chance": by_chance(frames, 20, 600, 6)})
         show("over TCP", frames, want, counts)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """p06_writes.py [-k WORD] - promise 6: one write per frame.
 
-tests/tools/write_shim.c notes each write of the agent to a socket. HELLO, an ACK, a DISCONNECT of any reason: one write each.
-NOTIFYs that come together may be answered together, so there may be fewer writes than frames, and never more; and where a
-write ends, a frame ends.
+tests/tools/write_shim.c notes each write of the agent to a socket. HELLO, an ACK, a DISCONNECT of
+any reason: one write each. NOTIFYs that come together may be answered together, so there may be
+fewer writes than frames, and never more; and where a write ends, a frame ends.
 """
 import mmap
 import os
@@ -57,7 +57,8 @@ class Watched(Agent):
         super().__init__(**kw)
         self.writes = Writes(self.folder)
         asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        self.env.update(LD_PRELOAD=os.path.join(BUILD, "tests/tools/write_shim.so"), WRITES_FILE=self.writes.path, ASAN_OPTIONS=asan)
+        self.env.update(LD_PRELOAD=os.path.join(BUILD, "tests/tools/write_shim.so"),
+                        WRITES_FILE=self.writes.path, ASAN_OPTIONS=asan)
 
 
 def ends_of(sizes):
@@ -92,7 +93,9 @@ ONE_BY_ONE = [
     ("an unknown message", notify(5, message("nobody", {"a": 1}))),
     ("nothing", notify(7, b"")),
     ("no sense", notify(9, b"\xff\xff\xff")),
-    ("two messages", notify(11, route_message("w2", BODY) + message("done", {"uid": "w1", "srv": "s1", "st": 200}))),
+    ("two messages",
+     notify(11,
+            route_message("w2", BODY) + message("done", {"uid": "w1", "srv": "s1", "st": 200}))),
     ("a long body", notify(13, route_message("w3", LONG))),
     ("fragments", b"".join(fragments(15, route_message("w4", LONG), 3000))),
 ]
@@ -120,8 +123,10 @@ class Session:
         rows = self.a.writes.since(self.at)
         self.at += len(rows)
         self.fd = rows[0][0] if self.fd is None else self.fd
-        rows = [r for r in rows if r[0] == self.fd]     # at its end the agent has its opener remove a socket, by another
-        self.frames, self.written = self.frames + len(got), self.written + check(rows, got, what, exact)
+        # at its end the agent has its opener remove a socket, by another
+        rows = [r for r in rows if r[0] == self.fd]
+        self.frames, self.written = self.frames + len(got), self.written + check(rows, got, what,
+                                                                                 exact)
         return got
 
 
@@ -181,7 +186,8 @@ def one_write_for_each_frame():
             s.c.close()
             frames, written = frames + s.frames, written + s.written
     equal(written, frames, "writes")
-    print("      promise 6: %d frames asked for one by one (HELLO, ACK, DISCONNECT; TCP and unix): %d writes" % (frames, written))
+    print("      promise 6: %d frames asked for one by one (HELLO, ACK, DISCONNECT; TCP and unix): "
+          "%d writes" % (frames, written))
 
 
 @case
@@ -197,7 +203,9 @@ def answers_together_end_where_frames_end():
                 sent[c] = 1
             for burst in (1, 200, rnd.randint(2, 20), rnd.randint(20, 100)):
                 for i, c in enumerate(conns):
-                    c.send(b"".join(notify(10 * k + 3, route_message("b%d-%d" % (i, k), rnd.choice(bodies)), frame=burst)
+                    c.send(b"".join(notify(10 * k + 3,
+                                           route_message("b%d-%d" % (i, k), rnd.choice(bodies)),
+                                           frame=burst)
                                     for k in range(burst)))
                     sent[c] += burst
             for c in conns:
@@ -216,16 +224,19 @@ def answers_together_end_where_frames_end():
                 groups.setdefault(r[0], []).append(r)
             equal(len(groups), len(conns), "descriptors written to")
             todo = list(by_bytes.values())
-            for fd, group in groups.items():        # which connection it was: the one whose frames fit
+            # which connection it was: the one whose frames fit
+            for fd, group in groups.items():
                 fits = [g for g in todo if sum(map(len, g)) == sum(r[2] for r in group)
                         and not ends_of(r[2] for r in group) - ends_of(map(len, g))]
-                assert fits, "descriptor %d: writes that end within a frame, or are no frames: %s" % (fd, group[:5])
+                assert fits, ("descriptor %d: writes that end within a frame, or are no frames: "
+                              "%s") % (fd, group[:5])
                 check(group, fits[0], "descriptor %d" % fd, exact=False)
                 todo.remove(fits[0])
         m = a.metrics()
         equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"], "ACKs")
     assert writes < frames, "no two answers left together: nothing was batched"
-    print("      promise 6: %d frames in bursts: %d writes (%.1f frames each, the largest %d bytes), 0 frames over two writes"
+    print("      promise 6: %d frames in bursts: %d writes (%.1f frames each, the largest %d "
+          "bytes), 0 frames over two writes"
           % (frames, writes, frames / writes, largest))
 
 

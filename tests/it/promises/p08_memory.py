@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """p08_memory.py [-k WORD] - promise 8: memory never passes its budgets.
 
-Each thing that grows with use is made to grow far beyond its budget, in an agent whose budgets are small, while resident memory
-and the agent's own figures are sampled. No figure may ever be above its budget, resident memory at most 1.15 times the sum and
-32 MiB on top, and once all is full the agent holds no more (counted where it allocates, tests/tools/live_shim.c: resident memory
-also follows glibc's arenas, and these how threads happened to meet).
+Each thing that grows with use is made to grow far beyond its budget, in an agent whose budgets are
+small, while resident memory and the agent's own figures are sampled. No figure may ever be above
+its budget, resident memory at most 1.15 times the sum and 32 MiB on top, and once all is full the
+agent holds no more (counted where it allocates, tests/tools/live_shim.c: resident memory also
+follows glibc's arenas, and these how threads happened to meet).
 """
 import os
 import re
@@ -40,27 +41,35 @@ class Small(Agent):
 
     def __init__(self, index="8MiB", more="", **kw):
         super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", live=True, **kw)
-        self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: 16KiB}\nslices: {max_bytes: 1MiB, max_age: 1 s}\n"
+        self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: "
+                           "16KiB}\nslices: {max_bytes: 1MiB, max_age: 1 s}\n"
                            "ledger: {max_entries: 512}\nmax_pools: 8\n"
-                           "policy: {capacity_guess: 0}\n%s" % (index, more))     # the index is what bounds it
+                           # the index is what bounds it
+                           "policy: {capacity_guess: 0}\n%s" % (index, more))
 
     def held(self):
         """Bytes allocated, once no connection and no slice is left."""
         left = ("kvroute_spop_connections", "kvroute_slices_waiting_bytes")
-        wait_for("connections and slices to end", 20, lambda: (lambda m: not any(m[k] for k in left))(self.metrics()))
+        wait_for("connections and slices to end", 20,
+                 lambda: (lambda m: not any(m[k] for k in left))(self.metrics()))
         return self.live.get("bytes") if self.live else 0
 
     def sum(self):
         """As kvroute -tv prints it."""
-        out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f", os.path.join(self.folder, "kvroute.yaml")], capture_output=True, text=True)
-        return int(re.search(r"(?m)^# What grows with use takes (\d+) MiB at most", out.stdout).group(1)) * MIB
+        out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f",
+                              os.path.join(self.folder, "kvroute.yaml")], capture_output=True,
+                             text=True)
+        return int(re.search(r"(?m)^# What grows with use takes (\d+) MiB at most",
+                             out.stdout).group(1)) * MIB
 
 
 class Watch:
-    """The most there was of each figure, and what of it was above its budget, sampled until the block ends."""
+    """The most there was of each figure, and what of it was above its budget, sampled until the
+    block ends."""
 
     def __init__(self, agent, limits=()):
-        self.agent, self.limits = agent, {"index_bytes": "index_limit_bytes", "spop_buffer_bytes": "spop_buffer_limit_bytes"}
+        self.agent, self.limits = agent, {"index_bytes": "index_limit_bytes",
+                                          "spop_buffer_bytes": "spop_buffer_limit_bytes"}
         self.fixed = dict(limits)
         self.most, self.above, self.rss, self.n, self.ended = {}, [], 0, 0, False
         self.failure = None
@@ -102,17 +111,20 @@ class Watch:
 
 
 def flat(before, after, what):
-    assert after <= before + GROWTH_BYTES, "%s: %d bytes are held, and %d before" % (what, after, before)
+    assert after <= before + GROWTH_BYTES, "%s: %d bytes are held, and %d before" % (what, after,
+                                                                                     before)
 
 
 @case
 def ten_times_the_index():
-    """Prompts that nobody has sent before, at the socket, until ten times what the index holds went through it."""
+    """Prompts that nobody has sent before, at the socket, until ten times what the index holds went
+    through it."""
     with Small() as a:
         limit, held, acks = 8 * MIB, [], 0
         with Watch(a) as w:
             for _ in range(2):
-                load = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-n", "150000", "-c", "4", "-w", "16"],
+                load = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address,
+                                       "-n", "150000", "-c", "4", "-w", "16"],
                                       stdout=subprocess.PIPE, text=True)
                 said = dict(f.split("=", 1) for f in load.stdout.split())
                 equal(said["lost"], "0", "NOTIFYs without an ACK")
@@ -120,18 +132,22 @@ def ten_times_the_index():
                 held.append(a.held())
         m = a.metrics()
         times = 1 + m["kvroute_index_evicted_pages_total"] / m["kvroute_index_pages"]
-        print("promise 8: prompts=%d through_index=%.1fx index_bytes_most=%d of %d rss_most_mib=%.1f limit_mib=%.1f held_bytes=%d..%d samples=%d" % (
-            acks, times, w.most["index_bytes"], limit, w.rss / MIB, (SLACK * limit + PROGRAM_BYTES) / MIB, *held, w.n))
+        print("promise 8: prompts=%d through_index=%.1fx index_bytes_most=%d of %d "
+              "rss_most_mib=%.1f limit_mib=%.1f held_bytes=%d..%d samples=%d" % (
+            acks, times, w.most["index_bytes"], limit, w.rss / MIB,
+            (SLACK * limit + PROGRAM_BYTES) / MIB, *held, w.n))
         equal(m["kvroute_index_limit_bytes"], limit, "limit")
         assert times >= 10, "only %.1f times" % times
         assert w.most["index_bytes"] > 0.9 * limit, "the index was never full"
         w.judge(a.sum())
-        assert w.rss <= SLACK * limit + PROGRAM_BYTES, "%d bytes resident, with an index of %d" % (w.rss, limit)
+        assert w.rss <= SLACK * limit + PROGRAM_BYTES, "%d bytes resident, with an index of %d" % (
+            w.rss, limit)
         flat(*held, "once the index was full")
 
 
 def half_frames(a, n, size):
-    """<n> connections that have shaken hands and sent the first <size> bytes of a longer frame; those that are still there."""
+    """<n> connections that have shaken hands and sent the first <size> bytes of a longer frame;
+    those that are still there."""
     conns = []
     for i in range(n):
         try:
@@ -156,7 +172,8 @@ def looked(client, uid, text):
 
 @case
 def two_thousand_half_frames():
-    """2000 connections whose frames and messages never come to their end, four times; HAProxy's goes on beside them."""
+    """2000 connections whose frames and messages never come to their end, four times; HAProxy's
+    goes on beside them."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     with Small() as a:
@@ -166,30 +183,38 @@ def two_thousand_half_frames():
                 good.notify("route", request("g", chat("good")))
                 conns = half_frames(a, 2000, 20000)
                 for i in range(50):
-                    asked = wait_for("a look at a good request", 10, lambda: looked(good, "g%d" % i, "good %d" % i))
+                    asked = wait_for("a look at a good request", 10,
+                                     lambda: looked(good, "g%d" % i, "good %d" % i))
                     told, answered = told + asked - 1, answered + 1
                     if i % 10 == 0:
                         w.look()
-                wait_for("the agent to have read", 10, lambda: a.metrics()["kvroute_spop_buffer_bytes"] > 8 * MIB)
+                wait_for("the agent to have read", 10,
+                         lambda: a.metrics()["kvroute_spop_buffer_bytes"] > 8 * MIB)
                 w.look()
                 m = a.metrics()
                 held = m["kvroute_spop_connections"]
                 for c in conns:
                     c.close()
-                wait_for("the connections to be gone", 20, lambda: a.metrics()["kvroute_spop_connections"] == 1)
+                wait_for("the connections to be gone", 20,
+                         lambda: a.metrics()["kvroute_spop_connections"] == 1)
             m = a.metrics()
-            refused = {k: int(m['kvroute_spop_buffer_refused_total{kind="%s"}' % k]) for k in ("first", "large")}
-            print("promise 8: half_frames=2000 connections_held=%d buffers_most=%.1f of 16 MiB left=%d rss_most_mib=%.1f buffers_refused=%s answered=%d told_overload=%d" % (
-                held, w.most["spop_buffer_bytes"] / MIB, m["kvroute_spop_buffer_bytes"], w.rss / MIB, refused, answered, told))
+            refused = {k: int(m['kvroute_spop_buffer_refused_total{kind="%s"}' % k])
+                       for k in ("first", "large")}
+            print("promise 8: half_frames=2000 connections_held=%d buffers_most=%.1f of 16 MiB "
+                  "left=%d rss_most_mib=%.1f buffers_refused=%s answered=%d told_overload=%d" % (
+                held, w.most["spop_buffer_bytes"] / MIB, m["kvroute_spop_buffer_bytes"],
+                w.rss / MIB, refused, answered, told))
             w.judge(a.sum())
-            assert w.rss <= SLACK * 16 * MIB + PROGRAM_BYTES, "%d bytes resident, with buffers of 16 MiB" % w.rss
+            assert w.rss <= SLACK * 16 * MIB + PROGRAM_BYTES, (
+                "%d bytes resident, with buffers of 16 MiB") % w.rss
             assert m["kvroute_spop_buffer_bytes"] < 2 * MIB, "buffers that nobody has"
         assert sum(refused.values()) > 0, "the budget was never reached"
 
 
 @case
 def all_that_can_be_filled():
-    """Heads, waiting slices, open requests, pools, servers: each far beyond its budget, all in one agent."""
+    """Heads, waiting slices, open requests, pools, servers: each far beyond its budget, all in one
+    agent."""
     with Small(index="1MiB") as a:
         fixed = {"heads_bytes": 128 << 10, "slices_waiting_bytes": MIB, "ledger_open_requests": 512}
         held = []
@@ -200,8 +225,10 @@ def all_that_can_be_filled():
                 w.look()
                 held.append(a.held())
         equal(not_full(a), [], "budgets that were not met")
-        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f held_bytes=%s" % (", ".join("%s=%d of %d" % (
-            k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB, (SLACK * a.sum() + PROGRAM_BYTES) / MIB, held))
+        print("promise 8: most: %s; rss_most_mib=%.1f of %.1f held_bytes=%s"
+              % (", ".join("%s=%d of %d" % (
+            k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB,
+                 (SLACK * a.sum() + PROGRAM_BYTES) / MIB, held))
         w.judge(a.sum())
         # a connection may meet a thread that has worked for none before, and takes its scratch
         # once: a leak grows each time, so the least growth tells
@@ -218,37 +245,46 @@ def lost_datagrams_are_counted():
             for i in range(sent):
                 s.sendto(b'{"uid":"u%d","x":"%s"}' % (i, b"a" * 900), ("127.0.0.1", a.feed_port))
         os.kill(a.pid, signal.SIGCONT)
-        got = lambda: [int(a.metrics()["kvroute_feed_" + k]) for k in ("datagrams_total", "udp_dropped_total")]
+        got = lambda: [int(a.metrics()["kvroute_feed_" + k])
+                       for k in ("datagrams_total", "udp_dropped_total")]
         wait_for("each to be taken or counted", 10, lambda: sum(got()) == sent)
         taken, dropped = got()
-        print("      %d datagrams at a stopped agent: %d taken, %d counted as dropped" % (sent, taken, dropped))
+        print("      %d datagrams at a stopped agent: %d taken, %d counted as dropped"
+              % (sent, taken, dropped))
         assert taken > 0 and dropped > 0, "nothing to be seen"
 
 
 @case
 def the_manual_has_them_all():
-    """Keys and defaults of its table, and the sum, as the program prints them; and no budget in bytes that is not there."""
+    """Keys and defaults of its table, and the sum, as the program prints them; and no budget in
+    bytes that is not there."""
     with open(os.path.join(TOP, "doc/kvroute.8")) as f:
         section = re.search(r"(?s)\.Sh MEMORY\n(.*?)\n\.Sh ", f.read()).group(1)
     table = dict(re.findall(r"(?m)^\.It [^.].* Ta Ic (\S+) Ta (.+)$", section))
-    out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv"], capture_output=True, text=True).stdout
+    out = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv"], capture_output=True,
+                         text=True).stdout
     keys, prefix, kind = {}, "", ""
     for line in out.splitlines():
         m = re.match(r"( *)(\w+):(?: (.+))?$", line)
         if line.lstrip().startswith("# "):
-            kind = re.match(r"# (\w+)", line.lstrip()).group(1) if re.search(r"; default ", line) else kind
+            kind = re.match(r"# (\w+)",
+                            line.lstrip()).group(1) if re.search(r"; default ", line) else kind
         elif m and not m.group(1) and m.group(3) is None:
             prefix = m.group(2) + "."
         elif m:
             keys[(prefix if m.group(1) else "") + m.group(2)] = (m.group(3), kind)
     as_printed = {"none": '""'}
-    equal({k: v for k, v in table.items() if keys.get(k, ("", ""))[0] != as_printed.get(v, v)}, {}, "rows that say other than the program")
+    equal({k: v for k, v in table.items() if keys.get(k, ("", ""))[0] != as_printed.get(v, v)}, {},
+          "rows that say other than the program")
     sizes = {k for k, (v, kind) in keys.items() if kind == "size" and v != "[]"} - {
         "spop.max_frame_size", "spop.max_joined",   # of one, within spop.max_bytes
         "record.max_bytes"}                         # of a file
     equal(sorted(sizes - set(table)), [], "sizes that are not in the table")
     mib = re.search(r"takes (\d+) MiB at most", out).group(1)
-    assert "the sum: %s MiB with the defaults" % mib in section.replace("\n", " "), "the sum is %s MiB" % mib
+    assert "the sum: %s MiB with the defaults" % mib in section.replace("\n",
+                                                                        " "), (
+                                                                            "the sum is %s "
+                                                                            "MiB") % mib
     print("      %d budgets, %s MiB with the defaults" % (len(table), mib))
     assert len(table) >= 9 and len(sizes) >= 5, "too few were found"
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""p10_work.py [-k WORD] - promise 10: what a request costs is bounded, whatever its text; on a real HAProxy, beside good requests.
+"""p10_work.py [-k WORD] - promise 10: what a request costs is bounded, whatever its text; on a real
+HAProxy, beside good requests.
 
-Hostile bodies are 240 KB of random letters that nobody sent before, as conversations of a model in token mode. Nothing here is timed: what counts
-is that the work of each was cut short, which the agent counts in steps, and that each good one beside them was decided in whole. How long
-they wait is "make bench-attack" (tests/bench/attack.py). The last line is "N passed, N failed".
+Hostile bodies are 240 KB of random letters that nobody sent before, as conversations of a model in
+token mode. Nothing here is timed: what counts is that the work of each was cut short, which the
+agent counts in steps, and that each good one beside them was decided in whole. How long they wait
+is "make bench-attack" (tests/bench/attack.py). The last line is "N passed, N failed".
 """
 import http.client
 import json
@@ -22,7 +24,8 @@ from fleet import TOP  # noqa: E402
 
 CASES = []
 LETTERS = bytes(ord(" ") if i % 9 == 0 else ord("a") + i % 26 for i in range(256))
-WORDS = "the request of a server and to that pages which holds longest part prompt in its cache when it is sent by people".split()
+WORDS = ("the request of a server and to that pages which holds longest part prompt in its cache "
+         "when it is sent by people").split()
 SMALL = os.path.join(TOP, "tests/data/tok")
 
 
@@ -36,7 +39,8 @@ def equal(got, want, what):
 
 
 def body(text, model="m"):
-    return json.dumps({"messages": [{"role": "user", "content": text}], "model": model, "max_tokens": 1})
+    return json.dumps({"messages": [{"role": "user", "content": text}], "model": model,
+                       "max_tokens": 1})
 
 
 def hostile(rng, n=240000):
@@ -48,18 +52,23 @@ def good(rng, n=4000):
 
 
 class Attacked(Fleet):
-    """A fleet whose model "m" has a tokenizer and a template: those named, or the small ones of the tests."""
+    """A fleet whose model "m" has a tokenizer and a template: those named, or the small ones of the
+    tests."""
 
     def __init__(self, tokenizer_file=None, template_file=None, **kw):
-        # the stub engine counts tokens in its own way, and a kind that differs would leave token mode
+        # the stub engine counts tokens in its own way, and a kind that differs would leave token
+        # mode
         without = lambda text: text.replace(',"ptok":"%[var(txn.ptok)]"', "")
         super().__init__(engine_options=FAST, edit=without, **kw)
         models = os.path.join(self.folder, "models")
         os.makedirs(models)
-        shutil.copy(tokenizer_file or os.path.join(SMALL, "llama.tokenizer.json"), os.path.join(models, "tokenizer.json"))
-        shutil.copy(template_file or os.path.join(SMALL, "llama.chat_template.jinja"), os.path.join(models, "t.jinja"))
+        shutil.copy(tokenizer_file or os.path.join(SMALL, "llama.tokenizer.json"),
+                    os.path.join(models, "tokenizer.json"))
+        shutil.copy(template_file or os.path.join(SMALL, "llama.chat_template.jinja"),
+                    os.path.join(models, "t.jinja"))
         self.agent_conf = ("models_dir: %s\nindex: {max_bytes: 64 MiB}\n"
-                           "models: [{name: m, mode: tokens, tokenizer: tokenizer.json, chat_template: t.jinja}]" % models)
+                           "models: [{name: m, mode: tokens, tokenizer: tokenizer.json, "
+                           "chat_template: t.jinja}]" % models)
 
     def ask(self, text, connection=None):
         """Headers of the answer in lower case, and its status."""
@@ -73,11 +82,13 @@ class Attacked(Fleet):
 
     def limits(self):
         m = self.metrics()
-        return {w: m['kvroute_tokenize_limits_total{limit="%s"}' % w] for w in ("body", "tenant", "late")}
+        return {w: m['kvroute_tokenize_limits_total{limit="%s"}' % w]
+                for w in ("body", "tenant", "late")}
 
 
 def decided(headers, status):
-    return status == 200 and bool(headers.get("x-kv-server")) and headers.get("x-kv-why") not in ("", "overload", None)
+    return status == 200 and bool(headers.get("x-kv-server")) and headers.get("x-kv-why") not in (
+        "", "overload", None)
 
 
 @case
@@ -102,13 +113,15 @@ def hostile_text_is_cut_short_and_good_text_is_not():
         equal(mine.count(True), 100, "good requests that were decided")
         equal(outcomes.count(True), 40, "hostile requests that were decided")
         equal(f.metrics()["kvroute_tokenize_failed_total"], 0, "failures of the tokenizer")
-        equal(f.metrics()["kvroute_tokenize_bounded_total"], 40, "requests whose work was cut short")
+        equal(f.metrics()["kvroute_tokenize_bounded_total"], 40,
+              "requests whose work was cut short")
         equal(sum(f.limits().values()), 40, "the same, by what cut them")
 
 
 @case
 def the_next_one_goes_on_from_there():
-    """Twice the same conversation: of the second the beginning is known, and more of it becomes pages."""
+    """Twice the same conversation: of the second the beginning is known, and more of it becomes
+    pages."""
     with Attacked(processing="20s") as f:
         rng = random.Random(time.time_ns())
         text = hostile(rng)
@@ -117,7 +130,8 @@ def the_next_one_goes_on_from_there():
         assert int(first["x-kv-prompt-pages"]) > 0, first
         assert int(second["x-kv-prompt-pages"]) > int(first["x-kv-prompt-pages"]), (first, second)
         equal(second["x-kv-server"], first["x-kv-server"], "the server")
-        equal(int(second["x-kv-pages"]) >= int(first["x-kv-prompt-pages"]) - 1, True, "pages that were known")
+        equal(int(second["x-kv-pages"]) >= int(first["x-kv-prompt-pages"]) - 1, True,
+              "pages that were known")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """p14_canary.py [-k WORD] - promise 14: no text and no token of a prompt leaves the process.
 
-Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a real HAProxy and by hand, at
-log level debug; once with models in text mode, once with tokenizers and a chat template. Then they are searched for: in the log, in
-all that the agent sent over its sockets (as many bytes as it says it sent), in every page of its HTTP listener, in kvroutectl's
-output, in files (one of them a recording of the traffic), in its environment; and in all memory it may write to, where nothing of them may be left 2 s after the last request:
-no text, and no run of token ids, neither those that a client sent nor those that the words became. The segment cache is no
+Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a
+real HAProxy and by hand, at log level debug; once with models in text mode, once with tokenizers
+and a chat template. Then they are searched for: in the log, in all that the agent sent over its
+sockets (as many bytes as it says it sent), in every page of its HTTP listener, in kvroutectl's
+output, in files (one of them a recording of the traffic), in its environment; and in all memory it
+may write to, where nothing of them may be left 2 s after the last request: no text, and no run of
+token ids, neither those that a client sent nor those that the words became. The segment cache is no
 exception: it keeps ids in a form that only the text itself opens.
 """
 import json
@@ -27,13 +29,20 @@ from agent import BUILD, TOP, Agent, Late, equal, main, request, wait_for  # noq
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
-WIPED_SECONDS = 2       # and what the kernel keeps a process waiting that only sleeps, ten times: so many timers may be in a row
-WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToolW4", "tenant": "Zq7cnryTenantW4",
-         "salt": "Zq7cnrySaltW4", "header": "Zq7cnryHeaderW4", "user": "Zq7cnryUserW4", "line": "Zq7cnryLineW4"}
-IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))     # token ids; they come as digits, and may be kept as numbers
+# and what the kernel keeps a process waiting that only sleeps, ten times: so many timers may be in
+# a row
+WIPED_SECONDS = 2
+WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToolW4",
+         "tenant": "Zq7cnryTenantW4",
+         "salt": "Zq7cnrySaltW4", "header": "Zq7cnryHeaderW4", "user": "Zq7cnryUserW4",
+         "line": "Zq7cnryLineW4"}
+# token ids; they come as digits, and may be kept as numbers
+IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))
 NEEDLES = {k: [w.encode(), w.encode("utf-16-le")] for k, w in WORDS.items()}
-NEEDLES["ids"] = [str(i).encode() for i in IDS[9:200:38]] + [i.to_bytes(4, "little") for i in IDS[9:200:38]]
-TOKENIZERS = {"m": "llama.tokenizer.json", "plain": "small.tokenizer.json"}     # of tests/data/tok, by the model's name
+NEEDLES["ids"] = [str(i).encode()
+                  for i in IDS[9:200:38]] + [i.to_bytes(4, "little") for i in IDS[9:200:38]]
+# of tests/data/tok, by the model's name
+TOKENIZERS = {"m": "llama.tokenizer.json", "plain": "small.tokenizer.json"}
 RUN = 8                     # ids in a row, as 32-bit words: so many of one word are no chance
 
 
@@ -41,7 +50,8 @@ def id_runs():
     """The last ids of each word by each tokenizer, as bytes."""
     for name in TOKENIZERS.values():
         for word in (WORDS["text"], WORDS["tool"]):
-            out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "tokenize", "--tokenizer", os.path.join(TOP, "tests/data/tok", name)],
+            out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "tokenize", "--tokenizer",
+                                  os.path.join(TOP, "tests/data/tok", name)],
                                  input=b" " + word.encode(), capture_output=True, check=True).stdout
             ids = [int(i) for i in out.split()]
             assert len(ids) > RUN, "too few ids: %r" % ids
@@ -49,7 +59,9 @@ def id_runs():
 
 
 NEEDLES["runs"] = list(id_runs())
-COMMON = NEEDLES["runs"] + [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"), b"191377"] + NEEDLES["ids"][-5:]     # one of these is in each of them
+# one of these is in each of them
+COMMON = NEEDLES["runs"] + [b"Zq7cnry", "Zq7cnry".encode("utf-16-le"),
+                            b"191377"] + NEEDLES["ids"][-5:]
 CASES = []
 RECORDING = "traffic.jsonl"
 
@@ -142,8 +154,12 @@ class Tapped(Fed):
     """Tenants and models come from headers, so that words can come in with them."""
 
     def __init__(self, **kw):
-        super().__init__(edit=lambda text: text.replace("    unique-id-format", "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n"
-                                                        "    http-request set-var(txn.session) req.hdr(x-session)\n    unique-id-format"), **kw)
+        super().__init__(edit=lambda text: text.replace("    unique-id-format",
+                                                        "    http-request set-var(txn.tenant) "
+                                                        "req.hdr(x-tenant)\n"
+                                                        "    http-request set-var(txn.session) "
+                                                        "req.hdr(x-session)\n    unique-id-format"),
+                         **kw)
         self.inner_port = self.ports.take()
         self.spop_address = "127.0.0.1:%d" % self.inner_port
 
@@ -167,41 +183,58 @@ def prompts():
     w = WORDS
     text = " ".join([w["text"], words("p", 40)] * 12)
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + w["image"] * 30}}
-    tools = [{"type": "function", "function": {"name": "f", "description": w["tool"] + words("d", 50), "parameters": {"x": w["tool"]}}}]
+    tools = [{"type": "function",
+              "function": {"name": "f", "description": w["tool"] + words("d", 50),
+                           "parameters": {"x": w["tool"]}}}]
     user = lambda content: {"role": "user", "content": content}
     bodies = [
         {"messages": [{"role": "system", "content": text}, user(text)], "model": "m"},
         {"messages": [user([{"type": "text", "text": text}, image])], "model": "m", "stream": True},
-        {"messages": [user(text)], "model": "m", "tools": tools, "user": w["user"], "metadata": {"user_id": w["user"]}},
+        {"messages": [user(text)], "model": "m", "tools": tools, "user": w["user"],
+         "metadata": {"user_id": w["user"]}},
         {"messages": [user(text)], "model": "m", "cache_salt": w["salt"]},
-        {"messages": [user("x"), {"role": "assistant", "tool_calls": [{"function": {"name": w["tool"], "arguments": json.dumps({"q": text})}}]}]},
-        {"messages": text}, {"messages": [text]}, {text: text}, {"messages": [{"role": text, "content": 5}], "model": "m"},
+        {"messages": [user("x"),
+                      {"role": "assistant",
+                       "tool_calls": [{"function": {"name": w["tool"],
+                                                    "arguments": json.dumps({"q": text})}}]}]},
+        {"messages": text}, {"messages": [text]}, {text: text},
+        {"messages": [{"role": text, "content": 5}], "model": "m"},
         {"messages": [user(text * 700)], "model": "m"},       # longer than HAProxy shows
         {"messages": [user(text)] * 3, "tools": tools},
     ]
-    raw = [text.encode(), b'{"messages":"' + text.encode(), json.dumps(bodies[0]).encode()[:-30] + b"\0\1}{", text.encode("utf-16-le"),
+    raw = [text.encode(), b'{"messages":"' + text.encode(),
+           json.dumps(bodies[0]).encode()[:-30] + b"\0\1}{", text.encode("utf-16-le"),
            json.dumps(bodies[0]).encode().replace(b"c", b"\\u0063")]
     for b in [json.dumps(b).encode() for b in bodies] + raw:
         yield "/v1/chat/completions", b
-    turns = [user(text), {"role": "assistant", "content": text}, user(text)]      # what the chat template takes
+    # what the chat template takes
+    turns = [user(text), {"role": "assistant", "content": text}, user(text)]
     long = w["text"] * 3000
-    for b in [turns, turns[:1] + [{"role": "assistant", "content": text * 50}] + turns[2:], [user(long)], [user(text)] + turns[1:2] * 2]:
-        yield "/v1/chat/completions", json.dumps({"messages": b, "model": "m", "tools": tools}).encode()
+    for b in [turns, turns[:1] + [{"role": "assistant", "content": text * 50}] + turns[2:],
+              [user(long)], [user(text)] + turns[1:2] * 2]:
+        yield "/v1/chat/completions", json.dumps({"messages": b, "model": "m",
+                                                  "tools": tools}).encode()
         yield "/v1/chat/completions", json.dumps({"model": "m", "messages": b}).encode()[:-40]
-    for body in [{"model": "plain", "prompt": text}, {"model": "plain", "prompt": [text, long]}, {"model": "m", "prompt": text * 60},
-                 {"model": "m", "prompt": "".join(chr(0x4e00 + i % 997) for i in range(9000)) + text}]:
+    for body in [{"model": "plain", "prompt": text}, {"model": "plain", "prompt": [text, long]},
+                 {"model": "m", "prompt": text * 60},
+                 {"model": "m",
+                  "prompt": "".join(chr(0x4e00 + i % 997) for i in range(9000)) + text}]:
         yield "/v1/completions", json.dumps(body, ensure_ascii=False).encode()
-    for path, body in [("/v1/completions", {"prompt": IDS, "model": "m"}), ("/v1/completions", {"prompt": text, "model": "m"}),
-                       ("/v1/embeddings", {"input": [text, text]}), ("/v1/responses", {"input": text, "instructions": text}),
+    for path, body in [("/v1/completions", {"prompt": IDS, "model": "m"}),
+                       ("/v1/completions", {"prompt": text, "model": "m"}),
+                       ("/v1/embeddings", {"input": [text, text]}),
+                       ("/v1/responses", {"input": text, "instructions": text}),
                        ("/v1/messages", {"system": text, "messages": [user(text)], "tools": tools}),
-                       ("/generate", {"input_ids": IDS, "text": text}), ("/generate", {"text": text, "image_data": w["image"] * 30})]:
+                       ("/generate", {"input_ids": IDS, "text": text}),
+                       ("/generate", {"text": text, "image_data": w["image"] * 30})]:
         yield path + "?key=" + w["header"], json.dumps(body).encode()
 
 
 def through_haproxy(f):
     n = 0
     for n, (path, body) in enumerate(prompts()):
-        headers = {"x-uid": "u%d" % n, "authorization": "Bearer " + WORDS["header"], "x-other": WORDS["header"] * 20}
+        headers = {"x-uid": "u%d" % n, "authorization": "Bearer " + WORDS["header"],
+                   "x-other": WORDS["header"] * 20}
         if n % 3:
             headers.update({"x-tenant": WORDS["tenant"], "x-session": WORDS["header"]})
         f.post(path, body, headers)
@@ -221,7 +254,9 @@ def by_hand(f):
             c.notify("first", {"uid": WORDS["tenant"], "srv": 5, "ct": WORDS["header"]})
         body = json.dumps({"messages": [{"role": "user", "content": text}], "model": "m"}).encode()
         for i in range(3):      # its last slice never comes
-            c.notify("route" if i == 0 else "route-%d" % i, request("sliced", body[400 * i:400 * i + 400], seq=i, blen=len(body), tenant=WORDS["tenant"]))
+            c.notify("route" if i == 0 else "route-%d" % i,
+                     request("sliced", body[400 * i:400 * i + 400], seq=i, blen=len(body),
+                             tenant=WORDS["tenant"]))
     return n
 
 
@@ -229,9 +264,11 @@ def noise(f):
     """At every port what does not belong there; what comes back."""
     back = b""
     text = (WORDS["text"] + " " + WORDS["header"] + "\n").encode()
-    http = lambda line: line + b" HTTP/1.1\r\nHost: " + WORDS["header"].encode() + b"\r\nX: " + text.strip() + b"\r\n\r\n" + text
+    http = lambda line: line + b" HTTP/1.1\r\nHost: " + WORDS[
+        "header"].encode() + b"\r\nX: " + text.strip() + b"\r\n\r\n" + text
     for port in (f.agent_port, f.feed_port, f.metrics_port):
-        for data in (text, http(b"GET /" + text.split()[0]), http(b"POST /metrics"), http(b"GET /metrics?" + text.split()[1]), http(b"GET /live"),
+        for data in (text, http(b"GET /" + text.split()[0]), http(b"POST /metrics"),
+                     http(b"GET /metrics?" + text.split()[1]), http(b"GET /live"),
                      http(b"GET /ready"), b"\0\0\1\0\1\0\0\0\1\0\0" + text, b"\xff\xff" + text):
             with socket.create_connection(("127.0.0.1", port), 5) as s:
                 s.sendall(data)
@@ -247,7 +284,8 @@ def noise(f):
                 except OSError:
                     pass
     w = WORDS["line"]
-    lines = [{"uid": w, "be": w, "srv": w, "st": 200, "ts": "--"}, {"uid": "u1", "path": w * 100}, {w: w}, {"uid": [w]}]
+    lines = [{"uid": w, "be": w, "srv": w, "st": 200, "ts": "--"}, {"uid": "u1", "path": w * 100},
+             {w: w}, {"uid": [w]}]
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with socket.create_connection(("127.0.0.1", f.feed_port), 5) as s:
         for line in [json.dumps(x).encode() for x in lines] + [w.encode() * 3]:
@@ -270,12 +308,14 @@ def wiped(pid):
             found = memory_hits(pid)
             if not found:
                 return begun
-            assert begun < WIPED_SECONDS + 10 * late.most, "in memory %.1f s after the last request: %r" % (begun, found)
+            assert begun < WIPED_SECONDS + 10 * late.most, (
+                "in memory %.1f s after the last request: %r") % (begun, found)
     finally:
         late.over = True
 
 
-CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: {max_age: 500ms}"
+CONF = ("log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: "
+        "{max_age: 500ms}")
 
 
 @case
@@ -292,10 +332,12 @@ def with_models(f):
     for name, tokenizer in TOKENIZERS.items():
         path = os.path.join(f.folder, "models", name)
         os.makedirs(path)
-        shutil.copy(os.path.join(TOP, "tests/data/tok", tokenizer), os.path.join(path, "tokenizer.json"))
+        shutil.copy(os.path.join(TOP, "tests/data/tok", tokenizer),
+                    os.path.join(path, "tokenizer.json"))
         models.append("{name: %s, mode: tokens, tokenizer: %s/tokenizer.json}" % (name, name))
     for name in ("chat_template.jinja", "tokenizer_config.json"):
-        shutil.copy(os.path.join(TOP, "tests/data/tok", "llama." + name), os.path.join(f.folder, "models/m", name))
+        shutil.copy(os.path.join(TOP, "tests/data/tok", "llama." + name),
+                    os.path.join(f.folder, "models/m", name))
     f.agent_conf = CONF + "\nmodels_dir: %s/models\nmodels: [%s]" % (f.folder, ", ".join(models))
 
 
@@ -319,31 +361,41 @@ def nothing_leaves(f, made):
     """Ask, and look everywhere; <made>: what it may write beside its logs."""
     n = through_haproxy(f) + by_hand(f)
     came_back = noise(f)
-    pages = "".join("%d\n%s" % f.get(p, f.metrics_port) for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"],
-                                                                          "/decisions?n=4096", "/decisions?n=4096&format=lines"))
+    pages = "".join("%d\n%s" % f.get(p, f.metrics_port)
+                    for p in ("/metrics", "/live", "/ready", "/", "/metrics/" + WORDS["header"],
+                                      "/decisions?n=4096", "/decisions?n=4096&format=lines"))
     shown = [pages.count(w) for w in ("\"decision\":", "\"hash_ids\":")]
     assert min(shown) > 20, "too few decisions: %r" % shown
     m = f.metrics()
     sent, log = bytes(f.wire.said), f.log()
-    print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged %d" % (
+    print("      %d prompts; the agent sent %d bytes to HAProxy and others, %d of HTTP, and logged "
+          "%d" % (
         n, len(sent), len(pages) + len(came_back), len(log)))
     equal(m["kvroute_spop_sent_bytes_total"], len(sent), "bytes sent and bytes seen")
-    assert m["kvroute_spop_notifies_total"] > 100 and m["kvroute_prompt_tokens_total"] > 10000, "too little was asked"
+    assert m["kvroute_spop_notifies_total"] > 100 and m[
+        "kvroute_prompt_tokens_total"] > 10000, "too little was asked"
     assert "level=debug" in log or log.count("\n") > 5, "there is nothing in the log"
     with open("/proc/%d/environ" % f.pid, "rb") as e, open("/proc/%d/cmdline" % f.pid, "rb") as c:
-        places = {"the log": log, "what it sent": sent, "HTTP": pages, "answers to noise": came_back,
+        places = {"the log": log, "what it sent": sent, "HTTP": pages,
+                  "answers to noise": came_back,
                   "environ": e.read(), "cmdline": c.read()}
-    files = [x for x in os.listdir(f.folder) if x not in ("admin.sock", "kvroute.spoe", "kvroute.yaml", "haproxy.cfg") and not x.endswith(".log")]
+    files = [x for x in os.listdir(f.folder)
+             if x not in ("admin.sock", "kvroute.spoe", "kvroute.yaml", "haproxy.cfg")
+             and not x.endswith(".log")]
     equal(sorted(files), made, "files in the state directory")
     with open(os.path.join(f.folder, "key"), "rb") as k:
         places["the key file"] = k.read()
     held = open_files(f.pid)
-    equal([h for h in held if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder) + r"/(agent\.log|" + re.escape(RECORDING) + ")$", h)], [], "other files it has open")
+    equal([h for h in held
+           if not re.match(r"(socket|anon_inode|pipe):|/dev/null$|/proc/|" + re.escape(f.folder)
+                           + r"/(agent\.log|" + re.escape(RECORDING) + ")$", h)], [],
+          "other files it has open")
     equal({where: hits(what) for where, what in places.items() if hits(what)}, {}, "words found")
     in_memory(f)
     if "models" in made:
         m = f.metrics()
-        used = {k: int(m["kvroute_" + k]) for k in ("tokens_total", "segment_cache_hit_tokens_total", "segment_cache_bytes")}
+        used = {k: int(m["kvroute_" + k])
+                for k in ("tokens_total", "segment_cache_hit_tokens_total", "segment_cache_bytes")}
         print("      " + ", ".join("%s %d" % kv for kv in used.items()))
         assert min(used.values()) > 1000, "tokens were not made, or not kept"
         model_is_dropped(f)
@@ -352,16 +404,20 @@ def nothing_leaves(f, made):
     if RECORDING in made:
         with open(os.path.join(f.folder, RECORDING), "rb") as r:
             lines = r.read()
-        shown = sum('"hash_ids":[1' in json.dumps(json.loads(line), separators=(",", ":")) for line in lines.splitlines())
-        print("      %d requests recorded, %d of them begin with the first block" % (lines.count(b"\n"), shown))
+        shown = sum('"hash_ids":[1' in json.dumps(json.loads(line), separators=(",", ":"))
+                    for line in lines.splitlines())
+        print("      %d requests recorded, %d of them begin with the first block"
+              % (lines.count(b"\n"), shown))
         assert lines.count(b"\n") > 40 and shown > 5, "too little was recorded"
         equal(hits(lines), {}, "words in the recording")
 
 
 def in_memory(f):
     half = SpopClient(f.wired)
-    frame = b"".join(w.encode() for w in WORDS.values()) + b"".join(NEEDLES["ids"] + NEEDLES["runs"])
-    half.send_raw((9000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + frame)     # half of a NOTIFY: it must be held
+    frame = b"".join(w.encode()
+                     for w in WORDS.values()) + b"".join(NEEDLES["ids"] + NEEDLES["runs"])
+    # half of a NOTIFY: it must be held
+    half.send_raw((9000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + frame)
     feed = socket.create_connection(("127.0.0.1", f.feed_port), 5)
     feed.sendall(b'{"uid":"' + WORDS["line"].encode())                         # and half of a line
     time.sleep(0.1)
@@ -374,7 +430,8 @@ def in_memory(f):
     by_hand(f)
     half.close()
     feed.sendall(b'"}\n')       # it stays open
-    print("      in memory while half a frame waits; then nothing: clean %.2f s after the last request" % wiped(f.pid))
+    print("      in memory while half a frame waits; then nothing: clean %.2f s after the last "
+          "request" % wiped(f.pid))
     feed.close()
 
 
@@ -385,10 +442,12 @@ def kvroutectl_shows_no_text():
         path = f.write("kvroute.yaml", f.agent_yaml())
         shown = 0
         for at, body in prompts():
-            p = subprocess.run([os.path.join(BUILD, "kvroutectl"), "pages", "-f", path, "--path", at.split("?")[0], "--keys"], input=body,
+            p = subprocess.run([os.path.join(BUILD, "kvroutectl"), "pages", "-f", path, "--path",
+                                at.split("?")[0], "--keys"], input=body,
                                capture_output=True)
             shown += b"pages " in p.stdout
-            equal(hits(p.stdout + p.stderr), {}, "words in what kvroutectl says of %s %s..." % (at, body[:60]))
+            equal(hits(p.stdout + p.stderr), {},
+                  "words in what kvroutectl says of %s %s..." % (at, body[:60]))
         print("      pages of %d bodies shown" % shown)
         assert shown > 8, "too few bodies had pages"
     finally:
@@ -413,7 +472,8 @@ def as_its_user(uid, what):
 
 @case
 def nobody_beside_it_can_look():
-    """No core, and closed to others of its own user; what shows that the look is right: without the sandbox it is open."""
+    """No core, and closed to others of its own user; what shows that the look is right: without the
+    sandbox it is open."""
     uid = 65534 if os.getuid() == 0 else os.getuid()
 
     def drop():
@@ -428,11 +488,13 @@ def nobody_beside_it_can_look():
         with a:
             with open("/proc/%d/limits" % a.pid) as f:
                 core = re.search(r"Max core file size +(\S+) +(\S+)", f.read()).groups()
-            seen = {what: as_its_user(uid, "/proc/%d/%s" % (a.pid, what)) == 0 for what in ("environ", "maps", "auxv")}
+            seen = {what: as_its_user(uid, "/proc/%d/%s" % (a.pid, what)) == 0
+                    for what in ("environ", "maps", "auxv")}
             if closed:
                 equal(core, ("0", "0"), "limit of cores")
             if os.getuid() == 0:
-                equal(os.stat("/proc/%d/environ" % a.pid).st_uid, 0 if closed else uid, "owner of its files in /proc")
+                equal(os.stat("/proc/%d/environ" % a.pid).st_uid, 0 if closed else uid,
+                      "owner of its files in /proc")
             equal(seen, {what: not closed for what in seen}, "what others of its user can read")
             equal(a.end("agent"), 0, "exit status")
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""p15_reload.py [-k WORD] - promise 15: a reload of the agent loses no decision, and keeps the tree.
+"""p15_reload.py [-k WORD] - promise 15: a reload of the agent loses no decision, and keeps the
+tree.
 
-20 SIGHUPs under load. Good configurations are taken; bad ones, of every kind there is, are refused with file, line and
-column in the log, and what was in force stays. No request fails, none goes without an answer of the agent, and the
-share of the prompts that is found cached is after it what it was before.
+20 SIGHUPs under load. Good configurations are taken; bad ones, of every kind there is, are refused
+with file, line and column in the log, and what was in force stays. No request fails, none goes
+without an answer of the agent, and the share of the prompts that is found cached is after it what
+it was before.
 """
 import os
 import re
@@ -51,14 +53,16 @@ def reload(f, outcome):
     """The log lines it made."""
     start = os.path.getsize(os.path.join(f.folder, "agent.log"))
     f.processes["agent"].send_signal(signal.SIGHUP)
-    return wait_for("the log to say \"%s\"" % outcome, 30, lambda: (lambda s: s if outcome in s else "")(agent_log(f, start)))
+    return wait_for("the log to say \"%s\"" % outcome, 30,
+                    lambda: (lambda s: s if outcome in s else "")(agent_log(f, start)))
 
 
 def good(f, n):
     put(f, n)
     reload(f, "msg=reloaded")
     limit = f.metrics()[LIMIT]
-    assert limit == n * MIB, "a good configuration: %d bytes of buffers instead of %d" % (limit, n * MIB)
+    assert limit == n * MIB, "a good configuration: %d bytes of buffers instead of %d" % (limit,
+                                                                                          n * MIB)
 
 
 def bad(f, n, kept, more, mistake):
@@ -70,7 +74,8 @@ def bad(f, n, kept, more, mistake):
         assert want in said, "no \"%s\" for \"%s\" in: %s" % (want, more, said)
     assert "msg=reloaded" not in said, "taken: " + more
     limit = f.metrics()[LIMIT]
-    assert limit == kept * MIB, "the old one is not kept: %d bytes of buffers instead of %d" % (limit, kept * MIB)
+    assert limit == kept * MIB, "the old one is not kept: %d bytes of buffers instead of %d" % (
+        limit, kept * MIB)
 
 
 def twenty_reloads_under_load():
@@ -128,7 +133,8 @@ def a_file_that_is_gone():
 
 
 def a_file_that_is_a_pipe():
-    """With a writer that says nothing, and with none: refused at once, and the agent goes on and can be ended."""
+    """With a writer that says nothing, and with none: refused at once, and the agent goes on and
+    can be ended."""
     with Fleet(engine_options=FAST) as f:
         good(f, 300)
         path = os.path.join(f.folder, "kvroute.yaml")

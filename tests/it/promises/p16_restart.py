@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""p16_restart.py [-k WORD] - promise 16: after a restart with a snapshot, at least 95 % of the hit share is back at once.
+"""p16_restart.py [-k WORD] - promise 16: after a restart with a snapshot, at least 95 % of the hit
+share is back at once.
 
-A real HAProxy, three stub engines, prompts of which each is asked once in a pass, so that nothing comes back by being
-asked again, and as many are judged on a slow machine. And what else an operator relies on: a kill in the midst of writing leaves a file that loads, a broken
-file or a full disk is told and stops nothing, no key no snapshot. The last line is "N passed, N failed".
+A real HAProxy, three stub engines, prompts of which each is asked once in a pass, so that nothing
+comes back by being asked again, and as many are judged on a slow machine. And what else an operator
+relies on: a kill in the midst of writing leaves a file that loads, a broken file or a full disk is
+told and stops nothing, no key no snapshot. The last line is "N passed, N failed".
 """
 import concurrent.futures
 import glob
@@ -35,7 +37,8 @@ def prompt(i):
     def words(seed, n):
         rng = random.Random(seed)
         return " ".join("%x" % rng.getrandbits(40) for _ in range(n))
-    return [{"role": "system", "content": words("s%d" % (i % 8), 95)}, {"role": "user", "content": words(i, 280)}]
+    return [{"role": "system", "content": words("s%d" % (i % 8), 95)},
+            {"role": "user", "content": words(i, 280)}]
 
 
 class Kept(Fleet):
@@ -44,7 +47,8 @@ class Kept(Fleet):
         self.snapshots = os.path.join(self.folder, "kept")
         os.mkdir(self.snapshots)
         self.file = os.path.join(self.snapshots, "index.snapshot")
-        self.agent_conf = "index: {max_bytes: 32 MiB, snapshot_file: %s, snapshot_every: %s}" % (self.file, every)
+        self.agent_conf = "index: {max_bytes: 32 MiB, snapshot_file: %s, snapshot_every: %s}" % (
+            self.file, every)
 
     def log(self):
         with open(os.path.join(self.folder, "agent.log")) as f:
@@ -60,13 +64,14 @@ class Kept(Fleet):
         return status
 
     def share(self, prompts):
-        """Of the pages that were asked for: what the agent said is cached where it sent them, and of the tokens what
-        the engines had."""
+        """Of the pages that were asked for: what the agent said is cached where it sent them, and
+        of the tokens what the engines had."""
         def one(i):
             a = self.chat(prompt(i))
             assert a.status == 200, "status %d" % a.status
             usage = a.json()["usage"]
-            return (int(a.pages or 0), int(a.prompt_pages or 0), usage["prompt_tokens_details"]["cached_tokens"],
+            return (int(a.pages or 0), int(a.prompt_pages or 0),
+                    usage["prompt_tokens_details"]["cached_tokens"],
                     usage["prompt_tokens"])
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             got = list(pool.map(one, prompts))
@@ -89,10 +94,12 @@ def hit_share_is_back():
         took = time.time() - start
         line = [s for s in f.log().splitlines() if "snapshot loaded" in s][-1]
         print("      " + line.split(" ", 1)[1])
-        print("      hit share %.3f before, %.3f after (%d requests in %.1f s); of the engines %.3f and %.3f"
+        print("      hit share %.3f before, %.3f after (%d requests in %.1f s); of the engines "
+              "%.3f and %.3f"
               % (before, after, PROMPTS, took, engines_before, engines_after))
         assert after >= 0.95 * before, "the agent's share fell from %.3f to %.3f" % (before, after)
-        assert engines_after >= 0.95 * engines_before, "the engines' share fell from %.3f to %.3f" % (engines_before, engines_after)
+        assert engines_after >= 0.95 * engines_before, (
+            "the engines' share fell from %.3f to %.3f") % (engines_before, engines_after)
         assert f.metrics()["kvroute_snapshot_loaded_pages"] > PROMPTS * 40, "pages that came back"
 
 
@@ -113,12 +120,16 @@ def without_a_snapshot_it_is_not():
 def written_while_requests_run():
     with Kept(every="200ms") as f:
         f.share(range(60))
-        m = wait_for("three snapshots", 20, lambda: f.metrics()["kvroute_snapshot_written_total"] >= 3 and f.metrics())
-        assert m["kvroute_snapshot_failed_total"] == 0 and m["kvroute_snapshot_age_seconds"] < HANG_SECONDS, "figures"
+        m = wait_for("three snapshots", 20,
+                     lambda: f.metrics()["kvroute_snapshot_written_total"] >= 3 and f.metrics())
+        assert m["kvroute_snapshot_failed_total"] == 0 and m[
+            "kvroute_snapshot_age_seconds"] < HANG_SECONDS, "figures"
         assert m["kvroute_snapshot_bytes"] > 60 * 40 * 8, "bytes"
-        off = [k for k, v in m.items() if k.startswith("kvroute_sandbox{") and v != 1 and "landlock" not in k]
+        off = [k for k, v in m.items() if k.startswith("kvroute_sandbox{") and v != 1
+               and "landlock" not in k]
         assert not off or "sandbox off" in f.log(), "gaps in the sandbox: %r" % off
-        os.rename(f.snapshots, f.snapshots + "-away")       # the directory is open, its name does not count
+        # the directory is open, its name does not count
+        os.rename(f.snapshots, f.snapshots + "-away")
         n = f.metrics()["kvroute_snapshot_written_total"]
         wait_for("one more", 10, lambda: f.metrics()["kvroute_snapshot_written_total"] > n)
         for name in os.listdir(f.snapshots + "-away"):
@@ -195,7 +206,10 @@ def left_over_files_go():
         for name in (dead, alive, other):
             open(name, "w").close()
         f.again()
-        assert [os.path.exists(n) for n in (dead, alive, other)] == [False, True, True], "what is left of %r" % f.left_over()
+        assert [os.path.exists(n) for n in (dead, alive, other)] == [False, True,
+                                                                     True], (
+                                                                         "what is left of "
+                                                                         "%r") % f.left_over()
 
 
 @case
@@ -206,13 +220,15 @@ def broken_files_stop_nothing():
         with open(f.file, "rb") as g:
             good = g.read()
         for what, bad, why in (("cut", good[:-100], "cut short"), ("empty", b"", "no snapshot"),
-                               ("flipped", good[:2000] + bytes([good[2000] ^ 4]) + good[2001:], "checksum")):
+                               ("flipped", good[:2000] + bytes([good[2000] ^ 4]) + good[2001:],
+                                "checksum")):
             with open(f.file, "wb") as g:
                 g.write(bad)
             n = len(f.log())
             f.start_agent()
             line = [s for s in f.log()[n:].splitlines() if "is not loaded" in s]
-            assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (what, line)
+            assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (what,
+                                                                                              line)
             f.end("agent")          # and writes an index that is empty
             with open(f.file + ".refused", "rb") as g:
                 assert g.read() == bad, "%s: it is not kept aside" % what
@@ -228,10 +244,15 @@ def broken_files_stop_nothing():
 @case
 def no_key_no_snapshot():
     with Kept() as f:
-        path = f.write("nokey.yaml", "state_dir: /nonexistent\nindex: {snapshot_file: %s}\nspop: {listen: [\"127.0.0.1:%d\"]}\n"
-                       "metrics: {listen: []}\nlog_feed: {tcp: [], udp: []}\n" % ((f.file,) + tuple(free_ports(1))))
-        r = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", path], capture_output=True, text=True, timeout=HANG_SECONDS)
-        assert r.returncode == 1 and "index.snapshot_file needs a key that outlives the agent" in r.stderr, r.stderr
+        path = f.write("nokey.yaml",
+                       "state_dir: /nonexistent\nindex: {snapshot_file: %s}\nspop: {listen: "
+                       "[\"127.0.0.1:%d\"]}\n"
+                       "metrics: {listen: []}\nlog_feed: {tcp: [], udp: []}\n"
+                       % ((f.file,) + tuple(free_ports(1))))
+        r = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", path], capture_output=True,
+                           text=True, timeout=HANG_SECONDS)
+        assert r.returncode == 1 and ("index.snapshot_file needs a key that outlives the "
+                                      "agent") in r.stderr, r.stderr
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """p17_haproxy_reload.py [-k WORD] - promise 17: a reload of HAProxy is smooth.
 
-HAProxy in master-worker mode gets SIGUSR2 ten times under load, as in production: clients that keep their connections
-and others that do not, streams among them. No request fails, none meets an error of the SPOE filter, each old worker is
-gone soon after its last stream, and the agent keeps nothing of it: no connection, none in CLOSE_WAIT, no open request.
+HAProxy in master-worker mode gets SIGUSR2 ten times under load, as in production: clients that keep
+their connections and others that do not, streams among them. No request fails, none meets an error
+of the SPOE filter, each old worker is gone soon after its last stream, and the agent keeps nothing
+of it: no connection, none in CLOSE_WAIT, no open request.
 
-A worker that is to stop closes idle connections at once, and a client may just be asking on one: it has to ask again,
-as clients do, unless there is "option idle-close-on-response". Both ways are seen here.
+A worker that is to stop closes idle connections at once, and a client may just be asking on one: it
+has to ask again, as clients do, unless there is "option idle-close-on-response". Both ways are seen
+here.
 
-What the ring of an old worker holds is lost with it (measured on 2.6, 3.0 and 3.2), so the ledger closes those requests
-by ledger.max_silence; over UDP nothing is lost, and nothing has to be closed.
+What the ring of an old worker holds is lost with it (measured on 2.6, 3.0 and 3.2), so the ledger
+closes those requests by ledger.max_silence; over UDP nothing is lost, and nothing has to be closed.
 """
 import os
 import signal
@@ -21,7 +23,8 @@ sys.dont_write_bytecode = True
 
 from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
 
-OLD_WORKER_SECONDS = 30     # one that an agent keeps stays for the filter's "timeout idle", a minute
+# one that an agent keeps stays for the filter's "timeout idle", a minute
+OLD_WORKER_SECONDS = 30
 SILENCE_MS = 1500
 REQUESTS = 30           # between two reloads, at least
 CLIENTS = 8
@@ -55,16 +58,20 @@ def close_wait(f):
 
 
 def held(m):
-    return m["kvroute_spop_connections"], m["kvroute_feed_connections"], m["kvroute_process_open_fds"]
+    return m["kvroute_spop_connections"], m["kvroute_feed_connections"], m[
+        "kvroute_process_open_fds"]
 
 
 def closed(m):
-    return {k.split('"')[1]: int(v) for k, v in m.items() if k.startswith("kvroute_ledger_closed_total")}
+    return {k.split('"')[1]: int(v) for k, v in m.items()
+            if k.startswith("kvroute_ledger_closed_total")}
 
 
 def under_load(f, feed, reloads):
-    """Log lines that did not reach the agent, why requests were closed without one, and how many were asked again."""
-    kept, fresh = Traffic(f, clients=CLIENTS // 2, tokens=10), Traffic(f, clients=CLIENTS // 2, tokens=10, keep=False)
+    """Log lines that did not reach the agent, why requests were closed without one, and how many
+    were asked again."""
+    kept, fresh = Traffic(f, clients=CLIENTS // 2,
+                          tokens=10), Traffic(f, clients=CLIENTS // 2, tokens=10, keep=False)
     long = Traffic(f, clients=2, stream=1, tokens=70)
     warm(kept, f)
     with kept, fresh, long:
@@ -80,16 +87,22 @@ def under_load(f, feed, reloads):
         wait_for("the load to go on", 60, lambda: time.monotonic() > last)
         kept.wait(REQUESTS)
         after = wait_for("connections to be given back", 30,
-                         lambda: (lambda h: h if all(a <= b + CLIENTS for a, b in zip(h, before)) else ())(held(f.metrics())))
-    m = wait_for("the ledger to be empty", 10, lambda: (lambda m: m if m["kvroute_ledger_open_requests"] == 0 else None)(f.metrics()))
+                         lambda: (lambda h: h if all(a <= b + CLIENTS for a, b in zip(h, before))
+                                  else ())(held(f.metrics())))
+    m = wait_for("the ledger to be empty", 10,
+                 lambda: (lambda m: m if m["kvroute_ledger_open_requests"] == 0
+                          else None)(f.metrics()))
     wait_for("no CLOSE_WAIT", 10, lambda: close_wait(f) == 0)
     rows = kept.rows + fresh.rows + long.rows
     failed, errors = [r.trouble for r in rows if r.trouble], [r.error for r in rows if r.error]
     stale = kept.stale + fresh.stale + long.stale
     lost = TEXTS + len(rows) - m["kvroute_feed_lines_total{result=\"taken\"}"]
-    print("promise 17: feed=%s reloads=%d requests=%d failed=%d spoe_errors=%d not_asked=%d asked_again=%d old_worker_max_s=%.2f"
-          % (feed, reloads, len(rows), len(failed), len(errors), sum(r.why == "" for r in rows), stale, max(gone)))
-    print("promise 17: spop, feed, fds before=%d,%d,%d after=%d,%d,%d close_wait=%d log_lines_lost=%d closed=%s"
+    print("promise 17: feed=%s reloads=%d requests=%d failed=%d spoe_errors=%d not_asked=%d "
+          "asked_again=%d old_worker_max_s=%.2f"
+          % (feed, reloads, len(rows), len(failed), len(errors), sum(r.why == "" for r in rows),
+             stale, max(gone)))
+    print("promise 17: spop, feed, fds before=%d,%d,%d after=%d,%d,%d close_wait=%d "
+          "log_lines_lost=%d closed=%s"
           % (*before, *after, waiting, lost, closed(m)))
     assert not failed, failed[:3]
     assert not errors, errors[:3]
@@ -105,7 +118,8 @@ def reloads_with_the_ring():
 
 def patient_with_idle_connections(text):
     assert "option http-no-delay\n    log global" in text
-    return text.replace("option http-no-delay\n    log global", "option http-no-delay\n    option idle-close-on-response\n    log global")
+    return text.replace("option http-no-delay\n    log global",
+                        "option http-no-delay\n    option idle-close-on-response\n    log global")
 
 
 def reloads_with_udp():

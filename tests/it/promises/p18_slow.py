@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot hold us; and promise 19, peers that ask too much.
+"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot hold us; and promise 19,
+peers that ask too much.
 
-500 connections that say nothing (half of them not even HELLO) and 100 that send a byte a second, beside 8 good ones: the good
-ones' p99 stays below twice what it is without them, measured in the same run in turns, best round against best round. All are
-ended within their timeout; so are peers that do not read their ACKs, whose bytes stay within a bound; a peer that has closed
-its half is ended at once. The last line but one is "bench slow_peers key=value ...".
+500 connections that say nothing (half of them not even HELLO) and 100 that send a byte a second,
+beside 8 good ones: the good ones' p99 stays below twice what it is without them, measured in the
+same run in turns, best round against best round. All are ended within their timeout; so are peers
+that do not read their ACKs, whose bytes stay within a bound; a peer that has closed its half is
+ended at once. The last line but one is "bench slow_peers key=value ...".
 
-What waited too long is answered "overload": the agent is stopped for a time while requests come, so nothing depends on how fast the
-machine is. tests/unit/loop/test_overload.c has the same against a clock in memory, tests/bench/overload.py against the real one.
+What waited too long is answered "overload": the agent is stopped for a time while requests come, so
+nothing depends on how fast the machine is. tests/unit/loop/test_overload.c has the same against a
+clock in memory, tests/bench/overload.py against the real one.
 """
 import contextlib
 import os
@@ -29,10 +32,12 @@ from raw import *  # noqa: E402,F403
 from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO  # noqa: E402
 
 IDLE, TRICKLING = 500, 100
-# Short and many: the machine stands still now and then, and the best round of a side is one in which it did not.
+# Short and many: the machine stands still now and then, and the best round of a side is one in
+# which it did not.
 ROUND_S, ROUNDS, ROUNDS_MOST = 0.5, 6, 40
 RATIO = 2.0
-# From a timeout to the descriptor: a sweep each quarter of a second, and a second for the peer to see the DISCONNECT.
+# From a timeout to the descriptor: a sweep each quarter of a second, and a second for the peer to
+# see the DISCONNECT.
 BEHIND_S = 1.5
 # What is left to a machine that has other work, beside ten times of what it keeps a sleeping
 # program waiting: so many timers and turns may be in a row.
@@ -47,16 +52,20 @@ def case(f):
 
 def load(a, seconds):
     """8 good connections for a while: the last line of spop_load."""
-    p = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8", "-r", "2000", "-b", "4096", "-w", "8",
-                        "-t", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
-    assert p.returncode == 0, "a good connection has suffered: %s %s" % (p.stdout.decode(), p.stderr.decode())
+    p = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8",
+                        "-r", "2000", "-b", "4096", "-w", "8",
+                        "-t", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+    assert p.returncode == 0, "a good connection has suffered: %s %s" % (p.stdout.decode(),
+                                                                         p.stderr.decode())
     got = dict(word.split("=") for word in p.stdout.decode().split())
     equal(got["lost"], "0", "NOTIFYs lost")
     return got
 
 
 class Trickle(threading.Thread):
-    """A byte a second on each of <conns>, evenly spread, until end(). A connection that is ended is let be."""
+    """A byte a second on each of <conns>, evenly spread, until end(). A connection that is ended is
+    let be."""
 
     def __init__(self, conns, data):
         super().__init__(daemon=True)
@@ -82,7 +91,8 @@ class Trickle(threading.Thread):
 
 
 class Crowd:
-    """The slow ones: silent without HELLO, silent behind it, by the byte a second from the first byte on or behind HELLO."""
+    """The slow ones: silent without HELLO, silent behind it, by the byte a second from the first
+    byte on or behind HELLO."""
 
     def __init__(self, a, idle=IDLE, trickling=TRICKLING):
         self.a, self.begun = a, time.time()
@@ -94,7 +104,9 @@ class Crowd:
         for c in greeted:
             equal([parse(f).kind for f in c.frames(1)], [AGENT_HELLO], "the answer to HELLO")
         frame = notify(1, route_message("slow", chat("slow " * 200)))
-        self.trickle = Trickle(self.slow, {c: frame if i % 2 == 0 else hello() for i, c in enumerate(self.slow)})
+        self.trickle = Trickle(self.slow,
+                               {c: frame if i % 2 == 0 else hello()
+                                for i, c in enumerate(self.slow)})
 
     def all(self):
         return self.silent + self.slow
@@ -109,7 +121,8 @@ def many_descriptors():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = 4096
     if soft < need:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(need, hard) if hard != resource.RLIM_INFINITY else need, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE,
+                           (min(need, hard) if hard != resource.RLIM_INFINITY else need, hard))
 
 
 @case
@@ -141,11 +154,16 @@ def good_ones_hardly_notice():
         while len(base) < ROUNDS or (min(loaded) >= RATIO * min(base) and len(base) < ROUNDS_MOST):
             for side in ((alone, beside) if len(base) % 2 else (beside, alone)):
                 notifies += side()
-        print("      promise 18: p99 of good ones in us: alone %s, beside %d silent and %d slow ones %s" % (base, IDLE, TRICKLING, loaded))
-        print("bench slow_peers idle=%d byte_a_second=%d good=8 notifies=%d lost=0 rounds=%d base_p99_us=%d loaded_p99_us=%d ratio=%.2f"
-              % (IDLE, TRICKLING, notifies, len(base), min(base), min(loaded), min(loaded) / min(base)))
-        assert bytes_sent >= len(loaded) * TRICKLING * ROUND_S / 2, "%d bytes trickled: too few" % bytes_sent
-        assert min(loaded) < RATIO * min(base), "p99 %d us beside slow ones, %d us alone" % (min(loaded), min(base))
+        print("      promise 18: p99 of good ones in us: alone %s, beside %d silent and %d slow "
+              "ones %s" % (base, IDLE, TRICKLING, loaded))
+        print("bench slow_peers idle=%d byte_a_second=%d good=8 notifies=%d lost=0 rounds=%d "
+              "base_p99_us=%d loaded_p99_us=%d ratio=%.2f"
+              % (IDLE, TRICKLING, notifies, len(base), min(base), min(loaded),
+                 min(loaded) / min(base)))
+        assert bytes_sent >= len(loaded) * TRICKLING * ROUND_S / 2, (
+            "%d bytes trickled: too few") % bytes_sent
+        assert min(loaded) < RATIO * min(base), "p99 %d us beside slow ones, %d us alone" % (
+            min(loaded), min(base))
 
 
 @case
@@ -162,7 +180,8 @@ def silent_and_slow_ones_are_ended():
                 slowest = 0
                 while fds(a) > base + 1 and time.time() < opened + HANG_SECONDS:
                     begun = time.time()
-                    assert good.notify("route", request("g", chat("good " * 50)))["txn.server"], "no server"
+                    assert good.notify("route",
+                                       request("g", chat("good " * 50)))["txn.server"], "no server"
                     slowest = max(slowest, time.time() - begun)
                     time.sleep(0.02)
                 returned = time.time()
@@ -171,17 +190,22 @@ def silent_and_slow_ones_are_ended():
                 crowd.trickle.end()
                 late.over = True
             m = a.metrics()
-            equal(m['kvroute_spop_closed_total{reason="hello_timeout"}'], IDLE / 2 + TRICKLING / 2, "ended without HELLO")
-            equal(m['kvroute_spop_closed_total{reason="idle_timeout"}'], IDLE / 2 + TRICKLING / 2, "ended behind HELLO")
+            equal(m['kvroute_spop_closed_total{reason="hello_timeout"}'], IDLE / 2 + TRICKLING / 2,
+                  "ended without HELLO")
+            equal(m['kvroute_spop_closed_total{reason="idle_timeout"}'], IDLE / 2 + TRICKLING / 2,
+                  "ended behind HELLO")
             ends = [[parse(f) for f in c.rest()] for c in crowd.all()]
-            polite = sum(bool(e) and e[-1].kind == AGENT_DISCONNECT and e[-1].items()["status-code"] == 2 for e in ends)
-            # one of those by the byte may have been written to behind our end, and then sees a reset
+            polite = sum(bool(e) and e[-1].kind == AGENT_DISCONNECT
+                         and e[-1].items()["status-code"] == 2 for e in ends)
+            # one of those by the byte may have been written to behind our end, and then sees a
+            # reset
             assert polite >= IDLE / 2, "%d got a DISCONNECT that says timeout" % polite
             crowd.close()
         took = returned - opened
         most = timeout + BEHIND_S + SLACK_S + 10 * late.most
         assert took <= most, "descriptors came back after %.1f s, more than %.1f s" % (took, most)
-        print("      promise 18: %d connections, timeouts of %d s: all descriptors back %.1f s behind the last HELLO; %d told why; a good one's "
+        print("      promise 18: %d connections, timeouts of %d s: all descriptors back %.1f s "
+              "behind the last HELLO; %d told why; a good one's "
               "slowest answer meanwhile %.1f ms; %d lines in the log"
               % (IDLE + TRICKLING, timeout, took, polite, slowest * 1e3, a.log().count("\n")))
 
@@ -248,7 +272,8 @@ def who_does_not_read_is_not_read_from():
         stopped, m, grown = time.time(), a.metrics(), p.rss - before
         assert m[PAUSED] - m0[PAUSED] >= n, "not all were stopped reading from"
         answered = m["kvroute_spop_sent_bytes_total"] - m0["kvroute_spop_sent_bytes_total"]
-        for c in peers[::2]:        # having closed its half makes none of them harder to be rid of, nor may it keep us awake
+        # having closed its half makes none of them harder to be rid of, nor may it keep us awake
+        for c in peers[::2]:
             try:
                 c.sock.shutdown(socket.SHUT_WR)
             except OSError:         # ended meanwhile
@@ -264,48 +289,60 @@ def who_does_not_read_is_not_read_from():
             c.close()
         at_rest(a, base)
         equal(a.metrics()['kvroute_spop_closed_total{reason="idle_timeout"}'], n, "ended as idle")
-        print("      promise 18: %d peers that read no ACK: %d KiB of NOTIFYs written, %d KiB of ACKs taken by the kernel (%d KiB each), the "
-              "agent's own memory %+d KiB; ended %.1f s later (timeout %d s); good ones meanwhile: %s NOTIFYs, %s lost"
-              % (n, p.sent >> 10, int(answered) >> 10, int(answered / n) >> 10, grown >> 10, took, timeout, got["notifies"], got["lost"]))
+        print("      promise 18: %d peers that read no ACK: %d KiB of NOTIFYs written, %d KiB of "
+              "ACKs taken by the kernel (%d KiB each), the "
+              "agent's own memory %+d KiB; ended %.1f s later (timeout %d s); good ones meanwhile: "
+              "%s NOTIFYs, %s lost"
+              % (n, p.sent >> 10, int(answered) >> 10, int(answered / n) >> 10, grown >> 10, took,
+                 timeout, got["notifies"], got["lost"]))
         assert SANITIZED or grown <= n * rss_each, "%d KiB more memory" % (grown >> 10)
-        assert answered <= n * kernel_each, "%d KiB of ACKs are kept for each who does not read" % (int(answered / n) >> 10)
+        assert answered <= n * kernel_each, "%d KiB of ACKs are kept for each who does not read" % (
+            int(answered / n) >> 10)
 
 
 @case
 def half_frames_stay_within_the_budget():
     timeout, n, budget = 2, 100, 16 << 20
-    with Agent(threads=2, spop="idle_timeout: %d s, max_bytes: 16 MiB" % timeout, agent_conf="log_level: error") as a:
+    with Agent(threads=2, spop="idle_timeout: %d s, max_bytes: 16 MiB" % timeout,
+               agent_conf="log_level: error") as a:
         load(a, 0.5)
         base, before = at_rest(a)
         peers = [Raw(a.spop_address) for _ in range(n)]
         for c in peers:
             c.send(hello((1 << 20) - 4))
             c.frames(1)
-        p = Push(a, peers, notify(1, route_message("half", chat("half " * 200000)))[:600000], once=True,
+        p = Push(a, peers, notify(1, route_message("half", chat("half " * 200000)))[:600000],
+                 once=True,
                  enough=lambda m: m['kvroute_spop_buffer_refused_total{kind="large"}'] > 0)
         stopped, m, grown = time.time(), a.metrics(), p.rss - before
         assert m["kvroute_spop_buffer_bytes"] <= budget, "above the budget"
         assert m['kvroute_spop_buffer_refused_total{kind="large"}'] > 0, "the budget was never met"
         got = load(a, 0.5)
-        wait_for("those with half a frame to be ended", timeout + BEHIND_S + SLACK_S, lambda: gone(a))
+        wait_for("those with half a frame to be ended", timeout + BEHIND_S + SLACK_S,
+                 lambda: gone(a))
         took = time.time() - stopped
         for c in peers:
             c.close()
         at_rest(a, base)
         equal(a.metrics()['kvroute_spop_closed_total{reason="idle_timeout"}'], n, "ended as idle")
-        wait_for("the buffers to come back", 5, lambda: a.metrics()["kvroute_spop_buffer_bytes"] <= 2 * a.threads * 20500)
-        print("      promise 18: %d peers with half a frame of 1 MiB, a budget of 16 MiB: memory %+d KiB; ended %.1f s later (timeout %d s); good "
-              "ones meanwhile: %s NOTIFYs, %s lost" % (n, grown >> 10, took, timeout, got["notifies"], got["lost"]))
+        wait_for("the buffers to come back", 5,
+                 lambda: a.metrics()["kvroute_spop_buffer_bytes"] <= 2 * a.threads * 20500)
+        print("      promise 18: %d peers with half a frame of 1 MiB, a budget of 16 MiB: memory "
+              "%+d KiB; ended %.1f s later (timeout %d s); good "
+              "ones meanwhile: %s NOTIFYs, %s lost" % (n, grown >> 10, took, timeout,
+                                                       got["notifies"], got["lost"]))
         assert SANITIZED or grown <= budget + (4 << 20), "%d KiB more memory" % (grown >> 10)
 
 
 @case
 def who_has_closed_its_half_is_ended():
     frame = notify(1, route_message("half", chat("half closed " * 100)))
-    states = [("before HELLO", b"", []), ("within HELLO", hello()[:9], []), ("behind HELLO", hello(), [AGENT_HELLO]),
+    states = [("before HELLO", b"", []), ("within HELLO", hello()[:9], []),
+              ("behind HELLO", hello(), [AGENT_HELLO]),
               ("within a frame", hello() + frame[:70], [AGENT_HELLO]),
               ("within fragments", hello() + fragments(1, b"x" * 900, 100)[0], [AGENT_HELLO]),
-              ("behind NOTIFYs", hello() + frame + notify(3, b"") + notify(5, b"\xff"), [AGENT_HELLO, ACK, ACK, ACK])]
+              ("behind NOTIFYs", hello() + frame + notify(3, b"") + notify(5, b"\xff"),
+               [AGENT_HELLO, ACK, ACK, ACK])]
     with Agent(threads=2, spop="hello_timeout: 1 m, idle_timeout: 1 m") as a:
         base, slowest = at_rest(a)[0], 0
         for what, data, want in states * 5:
@@ -315,11 +352,14 @@ def who_has_closed_its_half_is_ended():
                 begun = time.time()
                 c.sock.shutdown(socket.SHUT_WR)
                 equal([parse(f).kind for f in c.rest()], want, what)
-                wait_for(what + ": its end", 5, lambda: a.metrics()["kvroute_spop_connections"] == 0)
+                wait_for(what + ": its end", 5,
+                         lambda: a.metrics()["kvroute_spop_connections"] == 0)
                 slowest = max(slowest, time.time() - begun)
         at_rest(a, base)
-        equal(a.metrics()['kvroute_spop_closed_total{reason="eof"}'], 5 * len(states), "ended as the peer had")
-        print("      promise 18: %d half-closed connections (%d states): each ended at once, the slowest after %.0f ms, its ACKs sent"
+        equal(a.metrics()['kvroute_spop_closed_total{reason="eof"}'], 5 * len(states),
+              "ended as the peer had")
+        print("      promise 18: %d half-closed connections (%d states): each ended at once, the "
+              "slowest after %.0f ms, its ACKs sent"
               % (5 * len(states), len(states), slowest * 1e3))
 
 
@@ -366,10 +406,12 @@ def stopped(a, conns, each, seconds):
     with not_running(a):
         begun = time.monotonic()
         for k, c in enumerate(peers):
-            c.send(b"".join(notify(i, route_message("%d-%d" % (k, i), chat("%d " % i * 20))) for i in range(1, each + 1)))
+            c.send(b"".join(notify(i, route_message("%d-%d" % (k, i), chat("%d " % i * 20)))
+                            for i in range(1, each + 1)))
         time.sleep(seconds)
     for c in peers:
-        equal([(f.kind, f.stream) for f in map(parse, c.frames(each))], [(ACK, i) for i in range(1, each + 1)], "answers to those that waited")
+        equal([(f.kind, f.stream) for f in map(parse, c.frames(each))],
+              [(ACK, i) for i in range(1, each + 1)], "answers to those that waited")
     took, m = time.monotonic() - begun, a.metrics()
     for first in range(0, conns, FEW):
         waits(a)
@@ -396,7 +438,8 @@ def who_waited_too_long_is_told():
         for conns, each in ((8, 20), (64, 20), (1, 100)):
             n = conns * each
             hurried, told, _ = stopped(a, conns, each, 0.15)
-            print("      %d connections, %d requests each, that waited for 150 ms: %d refused, %d hurried"
+            print("      %d connections, %d requests each, that waited for 150 ms: %d refused, %d "
+                  "hurried"
                   % (conns, each, told, hurried))
             assert n - max(FEW, n // 2) <= told <= n - FEW, "%d of %d were refused" % (told, n)
             assert FEW - FREE <= hurried <= n - told - FREE, "%d of %d were hurried" % (hurried, n)
@@ -429,16 +472,20 @@ def who_did_not_wait_too_long_is_not():
 
 @case
 def a_drain_finds_connections_that_are_to_be_read_from():
-    """Of each more waits than is read at once when the agent is told to end: each NOTIFY has its ACK, and the agent ends."""
+    """Of each more waits than is read at once when the agent is told to end: each NOTIFY has its
+    ACK, and the agent ends."""
     for _ in range(3):
         with Agent(threads=1, processing=None) as a:
             peers = open_peers(a, 4)
             with not_running(a):
                 for k, c in enumerate(peers):
-                    c.send(b"".join(notify(i, route_message("%d-%d" % (k, i), chat("%d " % i * 400))) for i in range(1, 41)))
+                    c.send(b"".join(notify(i,
+                                           route_message("%d-%d" % (k, i), chat("%d " % i * 400)))
+                                    for i in range(1, 41)))
                 os.kill(a.pid, signal.SIGTERM)
             for c in peers:
-                equal([(f.kind, f.stream) for f in map(parse, c.frames(41)[:40])], [(ACK, i) for i in range(1, 41)], "answers at a drain")
+                equal([(f.kind, f.stream) for f in map(parse, c.frames(41)[:40])],
+                      [(ACK, i) for i in range(1, 41)], "answers at a drain")
             equal(a.processes["agent"].wait(60), 0, "exit status")
             for c in peers:
                 c.close()
@@ -446,11 +493,13 @@ def a_drain_finds_connections_that_are_to_be_read_from():
 
 @case
 def who_asks_much_does_not_delay_others():
-    """One connection with 60 long requests and seven with one each, all at once: these are answered before it is read from twice."""
+    """One connection with 60 long requests and seven with one each, all at once: these are answered
+    before it is read from twice."""
     with Watched(threads=1) as a:
         peers = open_peers(a, 8)
         start = a.writes.n()
-        burst = b"".join(notify(i, route_message("m%d" % i, chat("%d " % i * 2000))) for i in range(1, 61))
+        burst = b"".join(notify(i, route_message("m%d" % i, chat("%d " % i * 2000)))
+                         for i in range(1, 61))
         sender = threading.Thread(target=peers[0].send, args=(burst,))
         with not_running(a):
             sender.start()
@@ -465,8 +514,10 @@ def who_asks_much_does_not_delay_others():
         much = max(order, key=order.count)
         last = max(i for i, fd in enumerate(order) if fd != much)
         before = order[:last].count(much)
-        assert before <= 1, "%d of %d answers to the one that asks much came before those to others" % (before, order.count(much))
-        print("      one connection that asks 60 times as much: %d of its %d writes before the last of 7 others" % (before, order.count(much)))
+        assert before <= 1, ("%d of %d answers to the one that asks much came before those to "
+                             "others") % (before, order.count(much))
+        print("      one connection that asks 60 times as much: %d of its %d writes before the "
+              "last of 7 others" % (before, order.count(much)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """p20_scarce.py [-k WORD] - promise 20: out of memory and out of descriptors are survived.
 
-Memory: a story that touches everything an agent does in a day is told again and again, each time with another one of its
-allocations failing (tests/tools/fault_shim.c), until a telling meets no failure. In each: no crash; every NOTIFY is ACKed, or
-the one connection that could not be had is closed, and opened anew; afterwards the agent answers as ever, and SIGTERM ends it
-with 0. STRIDE=n tells only every n-th, beginning with n chosen ones; "make test-long" has STRIDE=1.
+Memory: a story that touches everything an agent does in a day is told again and again, each time
+with another one of its allocations failing (tests/tools/fault_shim.c), until a telling meets no
+failure. In each: no crash; every NOTIFY is ACKed, or the one connection that could not be had is
+closed, and opened anew; afterwards the agent answers as ever, and SIGTERM ends it with 0. STRIDE=n
+tells only every n-th, beginning with n chosen ones; "make test-long" has STRIDE=1.
 """
 import itertools
 import os
@@ -28,14 +29,20 @@ LOG_SECONDS = 30        # between lines of one kind that are repeated
 CASES = []
 
 BODIES = [
-    ("/v1/chat/completions", {"messages": [{"role": "system", "content": "be kind " * 30}, {"role": "user", "content": [
-        {"type": "text", "text": "what is this " * 30}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]},
-        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"a\": 1}" * 20}}]}],
-        "model": "m", "tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": "b" * 200}}}]}),
+    ("/v1/chat/completions",
+     {"messages": [{"role": "system", "content": "be kind " * 30}, {"role": "user", "content": [
+        {"type": "text", "text": "what is this " * 30},
+        {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]},
+        {"role": "assistant",
+         "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"a\": 1}" * 20}}]}],
+        "model": "m",
+      "tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": "b" * 200}}}]}),
     ("/v1/completions", {"model": "m", "prompt": "once upon a time " * 30}),
     ("/v1/completions", {"model": "m", "prompt": list(range(200))}),
-    ("/v1/responses", {"model": "m", "instructions": "be brief " * 30, "input": "tell me more " * 30}),
-    ("/v1/messages", {"model": "m", "system": "be kind " * 30, "messages": [{"role": "user", "content": "hello " * 50}]}),
+    ("/v1/responses",
+     {"model": "m", "instructions": "be brief " * 30, "input": "tell me more " * 30}),
+    ("/v1/messages", {"model": "m", "system": "be kind " * 30,
+                      "messages": [{"role": "user", "content": "hello " * 50}]}),
     ("/v1/embeddings", {"model": "m", "input": ["one text " * 20, "another text " * 20]}),
     ("/generate", {"text": "go on " * 50}),
 ]
@@ -62,7 +69,8 @@ class Story:
         raise AssertionError("three connections were refused")
 
     def ask(self, messages, **how):
-        """Messages of one NOTIFY; its variables. A connection that is closed on the way is opened anew, once."""
+        """Messages of one NOTIFY; its variables. A connection that is closed on the way is opened
+        anew, once."""
         for _ in range(2):
             if self.client is None:
                 self.connect()
@@ -108,7 +116,8 @@ class Story:
 
     def half_a_frame(self):
         """Of one connection, while others are served."""
-        frame = Frame(NOTIFY, FIN, 1, 1, message("route", request("half", chat("half " * 900)))).encode()
+        frame = Frame(NOTIFY, FIN, 1, 1,
+                      message("route", request("half", chat("half " * 900)))).encode()
         for _ in range(2):
             c = None
             try:
@@ -133,8 +142,10 @@ class Story:
         self.ask([("done", {"uid": "r2", "srv": "s3", "st": 503, "ts": "SH", "tr": 5})])
         for _ in range(3):
             try:
-                self.agent.feed({"uid": "r0", "be": "llm", "srv": "s1", "st": 200, "ts": "--", "tr": 5},
-                                {"uid": "r3", "be": "llm", "srv": "s4", "st": 200, "ts": "--", "tr": 5}, {"nothing": 1})
+                self.agent.feed({"uid": "r0", "be": "llm", "srv": "s1", "st": 200, "ts": "--",
+                                 "tr": 5},
+                                {"uid": "r3", "be": "llm", "srv": "s4", "st": 200, "ts": "--",
+                                 "tr": 5}, {"nothing": 1})
             except ConnectionError:
                 self.unanswered += 1
 
@@ -200,22 +211,28 @@ def each_allocation_of_a_day_fails_once():
         if s.failed == 0:
             break
         equal(s.failed, 1, "allocations that failed")
-        assert s.closed + s.unanswered <= 1, "one failure cost %d connections and %d answers" % (s.closed, s.unanswered)
+        assert s.closed + s.unanswered <= 1, "one failure cost %d connections and %d answers" % (
+            s.closed, s.unanswered)
         met, closed, unanswered = met + 1, closed + s.closed, unanswered + s.unanswered
-    print("      %d allocations in a story; %d tellings, %d met a failure: %d SPOP connections closed, %d other answers missing, %.1f s"
+    print("      %d allocations in a story; %d tellings, %d met a failure: %d SPOP connections "
+          "closed, %d other answers missing, %.1f s"
           % (s.seen + s.seen_end, told, met, closed, unanswered, time.time() - begun))
-    assert s.seen >= 50 and met >= min(50, s.seen // STRIDE), "a story that meets no failure proves nothing"
+    assert s.seen >= 50 and met >= min(50,
+                                       s.seen // STRIDE), (
+                                           "a story that meets no failure proves nothing")
 
 
 @case
 def no_memory_for_a_while():
-    """Nothing at all can be had: the connections there are get their answers, and all is well once it is over."""
+    """Nothing at all can be had: the connections there are get their answers, and all is well once
+    it is over."""
     with Agent(fault=True, threads=1) as a, a.client() as c:
         before = c.notify("route", request("before", chat("before " * 90)))
         assert before["txn.server"], before
         a.fault.arm(1, 0)
         for i in range(20):
-            assert c.notify("route", request("during%d" % i, chat("during %d " % i * 200))), "no variable"
+            assert c.notify("route",
+                            request("during%d" % i, chat("during %d " % i * 200))), "no variable"
         late = socket.create_connection(("127.0.0.1", a.agent_port), 5)
         cpu, start = a.cpu_s(), time.time()
         time.sleep(1.5)
@@ -225,18 +242,22 @@ def no_memory_for_a_while():
         assert refused > 0, "nothing was refused"
         assert cpu < 0.3, "%.2f s of CPU in %.1f s" % (cpu, time.time() - start)
         with a.client() as d:
-            assert d.notify("route", request("after", chat("after " * 90)))["txn.server"], "no server afterwards"
-        assert c.notify("route", request("again", chat("again " * 90)))["txn.server"], "no server afterwards"
+            assert d.notify("route",
+                            request("after",
+                                    chat("after " * 90)))["txn.server"], "no server afterwards"
+        assert c.notify("route",
+                        request("again", chat("again " * 90)))["txn.server"], "no server afterwards"
         m = a.metrics()
         equal(m["kvroute_spop_acks_total"], m["kvroute_spop_notifies_total"], "ACKs")
-        print("      %d allocations refused in a row, 20 requests answered, %.2f s of CPU in 1.5 s" % (refused, cpu))
+        print("      %d allocations refused in a row, 20 requests answered, %.2f s of CPU in 1.5 s"
+              % (refused, cpu))
         ends_well(a, "")
 
 
 @case
 def real_memory_runs_out():
-    """RLIMIT_DATA just above what there is (RLIMIT_AS counts what malloc() has only reserved, 64 MB a thread): long frames are
-    answered without a look, and no longer once it is lifted."""
+    """RLIMIT_DATA just above what there is (RLIMIT_AS counts what malloc() has only reserved, 64 MB
+    a thread): long frames are answered without a look, and no longer once it is lifted."""
     body = chat("word " * 190000)
     with Agent(threads=2) as a, a.client() as small:
         if "asan" in BUILD:
@@ -245,23 +266,28 @@ def real_memory_runs_out():
         with open("/proc/%d/status" % a.pid) as f:
             size = int(re.search(r"VmData:\s+(\d+) kB", f.read()).group(1)) * 1024
         large = [a.client(1 << 20) for _ in range(6)]
-        halves = [Frame(NOTIFY, FIN, 99, 1, message("route", request("h%d" % i, body))).encode() for i in range(len(large))]
+        halves = [Frame(NOTIFY, FIN, 99, 1, message("route", request("h%d" % i, body))).encode()
+                  for i in range(len(large))]
         resource.prlimit(a.pid, resource.RLIMIT_DATA, (size + (2 << 20), resource.RLIM_INFINITY))
         for c, frame in zip(large, halves):
             c.send_raw(frame[:500000])
             c.pending.add((99, 1))
         for i in range(50):
-            assert small.notify("route", request("small%d" % i, chat("small %d " % i * 90)))["txn.server"], "no server"
+            assert small.notify("route",
+                                request("small%d" % i,
+                                        chat("small %d " % i * 90)))["txn.server"], "no server"
         for c, frame in zip(large, halves):
             c.send_raw(frame[500000:])
         got = [c.wait((99, 1)) for c in large]
         lost = sum("txn.why" not in v for v in got)
         assert lost > 0, "there was memory enough"
         equal(a.metrics()["kvroute_spop_lost_total"], lost, "kvroute_spop_lost_total")
-        resource.prlimit(a.pid, resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(a.pid, resource.RLIMIT_DATA,
+                         (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         again = [c.notify("route", request("again", body)) for c in large]
         assert all(v.get("txn.server") for v in again), "no server afterwards: %r" % again
-        print("      %d of %d frames of 1 MB were answered without a look, 50 small ones with a server" % (lost, len(large)))
+        print("      %d of %d frames of 1 MB were answered without a look, 50 small ones with a "
+              "server" % (lost, len(large)))
         for c in large:
             c.disconnect()
         ends_well(a, "")
@@ -269,7 +295,8 @@ def real_memory_runs_out():
 
 @case
 def descriptors_run_out():
-    """60 connections where 20 fit: those that are there are served, nothing spins, and all is well when some have gone."""
+    """60 connections where 20 fit: those that are there are served, nothing spins, and all is well
+    when some have gone."""
     with Agent(threads=2) as a:
         fds = lambda: len(os.listdir("/proc/%d/fd" % a.pid))
         base, good = at_rest(a)[0], [a.client() for _ in range(8)]
@@ -277,7 +304,8 @@ def descriptors_run_out():
         most = base + 8 + 20
         resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (most, limit[1]))
         crowd = [socket.create_connection(("127.0.0.1", a.agent_port), 5) for _ in range(60)]
-        crowd += [socket.create_connection(("127.0.0.1", p), 5) for p in (a.feed_port, a.metrics_port)]
+        crowd += [socket.create_connection(("127.0.0.1", p), 5)
+                  for p in (a.feed_port, a.metrics_port)]
         wait_for("the crowd", 5, lambda: fds() >= most)
         cpu, started = a.cpu_s(), time.time()
         time.sleep(2)
@@ -285,27 +313,34 @@ def descriptors_run_out():
         slowest = 0
         for i in range(400):
             begun = time.time()
-            assert good[i % 8].notify("route", request("g%d" % i, chat("good %d " % i * 90)))["txn.server"], "no server"
+            assert good[i % 8].notify("route",
+                                      request("g%d" % i,
+                                              chat("good %d " % i * 90)))["txn.server"], "no server"
             slowest = max(slowest, time.time() - begun)
         lines = [s for s in a.log().splitlines() if "cannot accept" in s]
         assert cpu < 0.3, "%.2f s of CPU in 2 s" % cpu
-        assert 1 <= len(lines) <= 3 + (time.time() - started) / LOG_SECONDS, "%d lines in the log: %s" % (len(lines), lines[:5])
+        assert 1 <= len(lines) <= 3 + (time.time() - started) / LOG_SECONDS, (
+            "%d lines in the log: %s") % (len(lines), lines[:5])
         a.processes["agent"].send_signal(signal.SIGHUP)
         wait_for("a reload without descriptors", 10, lambda: "reload refused" in a.log())
         for s in crowd:
             s.close()
         begun = time.time()
         with a.client() as c:
-            assert c.notify("route", request("after", chat("after " * 90)))["txn.server"], "no server afterwards"
+            assert c.notify("route",
+                            request("after",
+                                    chat("after " * 90)))["txn.server"], "no server afterwards"
         took = time.time() - begun
         wait_for("descriptors to come back", 5, lambda: fds() <= base + 8)
         m = a.metrics()
         assert m["kvroute_spop_accept_errors_total"] >= 1, "no error was counted"
         a.processes["agent"].send_signal(signal.SIGHUP)
         wait_for("a reload", 10, lambda: "msg=reloaded" in a.log())
-        print("      %d connections waited, %.2f s of CPU in 2 s, %d log lines, %d errors counted; 400 requests served, slowest %.1f ms; "
+        print("      %d connections waited, %.2f s of CPU in 2 s, %d log lines, %d errors counted; "
+              "400 requests served, slowest %.1f ms; "
               "%.0f ms to the first answer once descriptors came back"
-              % (60 - 20, cpu, len(lines), m["kvroute_spop_accept_errors_total"], slowest * 1e3, took * 1e3))
+              % (60 - 20, cpu, len(lines), m["kvroute_spop_accept_errors_total"], slowest * 1e3,
+                 took * 1e3))
         for c in good:
             c.close()
         ends_well(a, "")
@@ -313,19 +348,22 @@ def descriptors_run_out():
 
 @case
 def a_start_with_few_descriptors():
-    """From 4 on: refused with a sentence, or up and serving on each address. The sentence has the remedy."""
+    """From 4 on: refused with a sentence, or up and serving on each address. The sentence has the
+    remedy."""
     refused, first, remedies = 0, None, 0
     for n in range(4, 60):
         a = Agent(threads=2, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
         try:
             a.spawn_agent()
             p = a.processes["agent"]
-            wait_for("the agent, or its end", 10, lambda: p.poll() is not None or "msg=started" in a.log())
+            wait_for("the agent, or its end", 10,
+                     lambda: p.poll() is not None or "msg=started" in a.log())
             if p.poll() is None:
                 first = n
                 with a.client() as c:       # all at once
                     a.feed({"uid": "nobody"})
-                    assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
+                    assert c.notify("route",
+                                    request("u", chat("hello " * 20)))["txn.server"], "no server"
                     equal(a.get("/ready", a.metrics_port)[0], 200, "/ready with %d descriptors" % n)
                 ends_well(a, ", with %d descriptors" % n)
                 break
@@ -341,18 +379,21 @@ def a_start_with_few_descriptors():
 
 
 def start(at):
-    """A start with allocation <at> failing. (exit status or None: it runs, failed, seen, what it said)"""
+    """A start with allocation <at> failing. (exit status or None: it runs, failed, seen, what it
+    said)"""
     a = Agent(fault=True, threads=1, env={"FAULT_SPARE": "libseccomp"})
     try:
         a.fault.arm(at)
         a.spawn_agent()
         p = a.processes["agent"]
-        wait_for("the agent, or its end", 10, lambda: p.poll() is not None or "msg=started" in a.log())
+        wait_for("the agent, or its end", 10,
+                 lambda: p.poll() is not None or "msg=started" in a.log())
         failed, seen = a.fault.disarm() + a.fault.get("spared"), a.fault.get("seen")
         if p.poll() is None:
             wait_for("the agent", 10, lambda: a.get("/ready", a.metrics_port)[0] == 200)
             with a.client() as c:
-                assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
+                assert c.notify("route",
+                                request("u", chat("hello " * 20)))["txn.server"], "no server"
             ends_well(a, ", started with allocation %d failing" % at)
             return None, failed, seen, a.log()
         return p.returncode, failed, seen, a.log()
@@ -365,8 +406,8 @@ def start(at):
 
 @case
 def each_allocation_of_a_start_fails_once():
-    """But those of libseccomp: 2.5.4 frees twice when it gets no memory within seccomp_load(). sandbox_seccomp.c sees to it that
-    there is some before it calls."""
+    """But those of libseccomp: 2.5.4 frees twice when it gets no memory within seccomp_load().
+    sandbox_seccomp.c sees to it that there is some before it calls."""
     told = refused = ran = 0
     for at in itertools.chain(range(1, 9), itertools.count(9, START_STRIDE)):
         status, failed, seen, log = start(at)
@@ -378,8 +419,10 @@ def each_allocation_of_a_start_fails_once():
             continue
         refused += 1
         equal(status, 1, "exit status with allocation %d failing (%s)" % (at, log[-300:]))
-        assert re.search(r"(?m)^(kvroute|/\S+): .*(memory|descriptors|cannot)", log), "allocation %d: no sentence: %r" % (at, log[-300:])
-    print("      %d allocations in a start; %d starts met a failure: %d refused with a sentence and status 1, %d went on without"
+        assert re.search(r"(?m)^(kvroute|/\S+): .*(memory|descriptors|cannot)",
+                         log), "allocation %d: no sentence: %r" % (at, log[-300:])
+    print("      %d allocations in a start; %d starts met a failure: %d refused with a sentence "
+          "and status 1, %d went on without"
           % (seen, told - 1, refused, ran))
     assert told > 10 and refused > 3, "too few"
 

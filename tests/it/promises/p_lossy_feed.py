@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """p_lossy_feed.py [-k WORD] - log lines that get lost, come twice, come late or in pieces.
 
-Between HAProxy's ring and the agent stands a proxy that does so to three of ten lines. The log is how the agent learns
-what is over, so its books go wrong; but no request may fail, what is open must not drift away while the load goes on
-and must be nothing again within the time documented when it has ended, and requests must still be spread as they are
-without the proxy. A line that comes twice is counted, and teaches once.
+Between HAProxy's ring and the agent stands a proxy that does so to three of ten lines. The log is
+how the agent learns what is over, so its books go wrong; but no request may fail, what is open must
+not drift away while the load goes on and must be nothing again within the time documented when it
+has ended, and requests must still be spread as they are without the proxy. A line that comes twice
+is counted, and teaches once.
 """
 import collections
 import os
@@ -17,7 +18,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from traffic import FAST, HANG_SECONDS, TEXTS, Fleet, Traffic, main, shares, wait_for, warm  # noqa: E402
+# noqa: E402
+from traffic import FAST, HANG_SECONDS, TEXTS, Fleet, Traffic, main, shares, wait_for, warm
 
 SHARE = 0.3
 CLIENTS = 8
@@ -46,7 +48,8 @@ class BadFeed:
 
     def serve(self, c):
         try:
-            with c, socket.create_connection(("127.0.0.1", self.port)) as to, c.makefile("rb") as lines:
+            with c, socket.create_connection(("127.0.0.1",
+                                              self.port)) as to, c.makefile("rb") as lines:
                 self.to, self.cut_at = to, time.monotonic()
                 for line in lines:
                     self.came += 1
@@ -89,7 +92,8 @@ class BadFeed:
         self.to.sendall(b"".join(reversed(held)))
 
     def __str__(self):
-        return "came=%d lost=%d twice=%d late=%d cut=%d" % (self.came, self.dropped, self.twice, self.swapped, self.cut)
+        return "came=%d lost=%d twice=%d late=%d cut=%d" % (self.came, self.dropped, self.twice,
+                                                            self.swapped, self.cut)
 
     def close(self):
         self.s.close()
@@ -97,7 +101,8 @@ class BadFeed:
 
 class BadlyFed(Fleet):
     def __init__(self, how, share=SHARE, max_age_s=6, **kw):
-        super().__init__(agent_conf="ledger: {max_age: %ds}" % max_age_s, edit=self.by_the_proxy, **kw)
+        super().__init__(agent_conf="ledger: {max_age: %ds}" % max_age_s, edit=self.by_the_proxy,
+                         **kw)
         self.feed = BadFeed(self.feed_port, how, share)
 
     def by_the_proxy(self, text):
@@ -121,14 +126,16 @@ def closed_by(m, reason):
 
 
 def enough(f):
-    """What shows that the feed is bad, and what the agent does about it, however slow all of it goes."""
+    """What shows that the feed is bad, and what the agent does about it, however slow all of it
+    goes."""
     if f.feed.how == "cut":
         return f.feed.cut >= 3
     return f.feed.came >= 300 and (f.feed.how != "lost" or closed_by(f.metrics(), "load") > 0)
 
 
 def a_bad_feed(how, seconds, max_age_s, judge):
-    """<seconds> of load or more; <judge> looks at what the feed did, and at the metrics in the end and before it."""
+    """<seconds> of load or more; <judge> looks at what the feed did, and at the metrics in the end
+    and before it."""
     def case():
         with BadlyFed(how, max_age_s=max_age_s, engine_options=FAST) as f:
             t = Traffic(f, clients=CLIENTS, tokens=10)
@@ -145,23 +152,32 @@ def a_bad_feed(how, seconds, max_age_s, judge):
             closed = f.metrics()
             if how == "reordered":
                 f.feed.flush()
-            m = wait_for("nothing to be open", 60, lambda: (lambda m: m if m[OPEN] == 0 else None)(f.metrics()))
+            m = wait_for("nothing to be open", 60,
+                         lambda: (lambda m: m if m[OPEN] == 0 else None)(f.metrics()))
             took = time.monotonic() - ended
             if how in ("twice", "lost"):      # the last ones may be on their way
-                wait_for("all lines", 10, lambda: f.metrics()["kvroute_feed_lines_total{result=\"taken\"}"] == f.feed.came + f.feed.twice - f.feed.dropped)
+                wait_for("all lines", 10,
+                         lambda: f.metrics()["kvroute_feed_lines_total{result=\"taken\"}"]
+                         == f.feed.came + f.feed.twice - f.feed.dropped)
                 m = f.metrics()
         spread, rate = shares(t.rows), busiest(t.rows)
         print("feed %s: %s requests=%d failed=%d errors=%d taken=%d bad=%d unknown=%d"
-              % (how, f.feed, len(t.rows), len(t.failed()), len(t.errors()), m["kvroute_feed_lines_total{result=\"taken\"}"],
+              % (how, f.feed, len(t.rows), len(t.failed()), len(t.errors()),
+                 m["kvroute_feed_lines_total{result=\"taken\"}"],
                  m["kvroute_feed_lines_total{result=\"bad\"}"], m["kvroute_facts_unknown_total"]))
-        print("feed %s: open most=%d,%d of %d clients, %.0f requests/s; closed load=%d age=%d; 0 after %.1f s; shares %s"
-              % (how, max(half[0]), max(half[1]), CLIENTS, rate, closed_by(m, "load"), closed_by(m, "age"), took,
+        print("feed %s: open most=%d,%d of %d clients, %.0f requests/s; closed load=%d age=%d; 0 "
+              "after %.1f s; shares %s"
+              % (how, max(half[0]), max(half[1]), CLIENTS, rate, closed_by(m, "load"),
+                 closed_by(m, "age"), took,
                  " ".join("%s=%.2f" % s for s in spread.items())))
         assert not t.failed(), t.failed()[:3]
         assert not t.errors(), t.errors()[:3]
-        assert len(spread) == 4 and min(spread.values()) > 0.04 and max(spread.values()) < 0.6, spread
-        assert sum(r.why == "cached" for r in t.rows) > 0.9 * len(t.rows), "few are found in the cache"
-        # at most what is open, what was lost in the two rounds that find it, and what the second round does not see
+        assert len(spread) == 4 and min(spread.values()) > 0.04 and max(
+            spread.values()) < 0.6, spread
+        assert sum(r.why == "cached"
+                   for r in t.rows) > 0.9 * len(t.rows), "few are found in the cache"
+        # at most what is open, what was lost in the two rounds that find it, and what the second
+        # round does not see
         bound = 2 * CLIENTS + SHARE * rate * 6
         assert max(half[1]) <= bound, "open requests drift: %d, bound %d" % (max(half[1]), bound)
         # with the default, ten minutes, or without an end it would not be over by now
@@ -174,7 +190,9 @@ def a_bad_feed(how, seconds, max_age_s, judge):
 def lost(feed, m, closed):
     assert feed.dropped > SHARE / 2 * feed.came
     assert m["kvroute_feed_lines_total{result=\"taken\"}"] == feed.came - feed.dropped
-    assert closed_by(closed, "age") == 0 and closed_by(closed, "load") > 0, "load strings do not find what is lost"
+    assert closed_by(closed, "age") == 0 and closed_by(closed,
+                                                       "load") > 0, (
+                                                           "load strings do not find what is lost")
 
 
 def twice(feed, m, closed):
@@ -201,16 +219,19 @@ def a_failure_told_twice_teaches_once():
             f.control(name, "fail=500")
         with t:
             wait_for("failures", 60, lambda: len(t.failed()) >= 20)
-        wait_for("all lines", 10, lambda: f.metrics()["kvroute_feed_lines_total{result=\"taken\"}"] == 2 * (len(t.rows) + TEXTS))
+        wait_for("all lines", 10, lambda: f.metrics()["kvroute_feed_lines_total{result=\"taken\"}"]
+                 == 2 * (len(t.rows) + TEXTS))
         m = f.metrics()
         n = len(t.failed())
         print("feed twice: answers of 500=%d failures counted=%d facts unknown=%d of %d lines"
-              % (n, m["kvroute_failures_total{kind=\"5xx\"}"], m["kvroute_facts_unknown_total"], 2 * (len(t.rows) + TEXTS)))
+              % (n, m["kvroute_failures_total{kind=\"5xx\"}"], m["kvroute_facts_unknown_total"],
+                 2 * (len(t.rows) + TEXTS)))
         assert set(t.failed()) == {"status 500"}
         assert m["kvroute_failures_total{kind=\"5xx\"}"] == n
 
 
-CASES = [a_bad_feed("lost", 8, 15, lost), a_bad_feed("twice", 3, 6, twice), a_bad_feed("reordered", 3, 6, reordered),
+CASES = [a_bad_feed("lost", 8, 15, lost), a_bad_feed("twice", 3, 6, twice),
+         a_bad_feed("reordered", 3, 6, reordered),
          a_bad_feed("cut", 5, 3, cut), a_failure_told_twice_teaches_once]
 
 if __name__ == "__main__":

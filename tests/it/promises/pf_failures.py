@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""pf_failures.py [-k WORD] [--long] - failures never look fast: of four engines one fails, at once, under a closed loop.
+"""pf_failures.py [-k WORD] [--long] - failures never look fast: of four engines one fails, at once,
+under a closed loop.
 
-What is measured is its share of all decisions. Fair is a quarter. While it fails it must stay below twice that, and
-when it has healed it must be back at half of that within HEAL half-lives. Without a penalty a server that fails in a
-millisecond has nothing open and nothing waiting, and draws nearly everything: one line says how much, so that it is
-seen what the others are worth. HAProxy has no health checks here, or checks that such an engine passes.
+What is measured is its share of all decisions. Fair is a quarter. While it fails it must stay below
+twice that, and when it has healed it must be back at half of that within HEAL half-lives. Without a
+penalty a server that fails in a millisecond has nothing open and nothing waiting, and draws nearly
+everything: one line says how much, so that it is seen what the others are worth. HAProxy has no
+health checks here, or checks that such an engine passes.
 
 Under the rules of ONE_HOLDER all requests with a prefix go to one of those that hold it as far,
 because their authors have it so: a hash says to which. While its engine fails another one comes to
 hold it, so after that the engine draws all of them or none. Under these rules the share of a healed
 engine is one of new prompts.
 
-Shares are of so many decisions, not of so many seconds, and while it fails the half-life is one in which the slowest
-machine has some hundred of them; a reload makes it short for the healing.
+Shares are of so many decisions, not of so many seconds, and while it fails the half-life is one in
+which the slowest machine has some hundred of them; a reload makes it short for the healing.
 
-Every case starts its own fleet. With --long the default half-life of 10 s holds throughout, for ten times as many decisions. The last line is
-"N passed, N failed".
+Every case starts its own fleet. With --long the default half-life of 10 s holds throughout, for ten
+times as many decisions. The last line is "N passed, N failed".
 """
 import http.client
 import os
@@ -35,7 +37,8 @@ CLIENTS = 12
 HEAL = 3                # half-lives
 DECISIONS = 240         # in a share
 SLOW, QUICK = "10 s", "500 ms"      # half-lives while it fails and while it heals
-FILLER = "time year people way day man thing woman life child world school state family student group country " * 3
+FILLER = ("time year people way day man thing woman life child world school state family student "
+          "group country ") * 3
 PREFIX = FILLER * 8     # 2,400 bytes that all share, where a case says so
 ONE_HOLDER = ("cache_aware", "cache_aware_lib", "block_tracker")
 NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
@@ -43,14 +46,16 @@ NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
 
 def unchecked(text):
     """No health checks: a server that refuses stays UP."""
-    return text.replace("default-server check inter 200ms fall 1 rise 1 maxconn", "default-server maxconn")
+    return text.replace("default-server check inter 200ms fall 1 rise 1 maxconn",
+                        "default-server maxconn")
 
 
 def unchecked_no_retry(text):
     return unchecked(text).replace("    option redispatch 1\n    retries 2\n", "    retries 0\n")
 
 
-# name, rule, all prompts share a prefix that the engine holds, what the engine is told, edit of HAProxy's configuration
+# name, rule, all prompts share a prefix that the engine holds, what the engine is told, edit of
+# HAProxy's configuration
 CASES = [
     ("500, new prompts", "cost", False, "fail=500", None),
     ("500, hot prefix", "cost", True, "fail=500", None),
@@ -65,7 +70,8 @@ CASES = [
 
 
 class Load:
-    """<CLIENTS> clients that ask again as soon as they are answered; every other request is a stream."""
+    """<CLIENTS> clients that ask again as soon as they are answered; every other request is a
+    stream."""
 
     def __init__(self, fleet, hot):
         self.fleet, self.hot = fleet, hot
@@ -104,14 +110,16 @@ class Load:
 
 def picked(fleet):
     m = fleet.metrics()
-    return {s: m.get('kvroute_server_picked_total{pool="pool",server="%s"}' % s, 0) for s in fleet.names}
+    return {s: m.get('kvroute_server_picked_total{pool="pool",server="%s"}' % s, 0)
+            for s in fleet.names}
 
 
 def share(fleet, server, n):
     """Of the next <n> decisions: (share, of <server>, of all)."""
     before = picked(fleet)
     since = lambda: {s: v - before[s] for s, v in picked(fleet).items()}
-    got = wait_for("%d decisions" % n, 60, lambda: (lambda d: d if sum(d.values()) >= n else None)(since()))
+    got = wait_for("%d decisions" % n, 60,
+                   lambda: (lambda d: d if sum(d.values()) >= n else None)(since()))
     return got[server] / sum(got.values()), int(got[server]), int(sum(got.values()))
 
 
@@ -159,8 +167,10 @@ def run(case, decisions, more="", heal=QUICK, decode_ms=15):
 def check(case, decisions, heal=QUICK):
     failing, healed, bad, kinds = run(case, decisions, heal=heal)
     print("      share %.3f (%d of %d) while it failed, below %.2f; %d clients were failed; %s"
-          % (*failing, 2 * FAIR, bad, ", ".join("%s %d" % k for k in sorted(kinds.items()) if k[1])))
-    print("      share %.3f (%d of %d) from %d half-lives after it healed, at least %.3f" % (*healed, HEAL, FAIR / 2))
+          % (*failing, 2 * FAIR, bad,
+             ", ".join("%s %d" % k for k in sorted(kinds.items()) if k[1])))
+    print("      share %.3f (%d of %d) from %d half-lives after it healed, at least %.3f"
+          % (*healed, HEAL, FAIR / 2))
     if failing[0] >= 2 * FAIR:
         raise AssertionError("a failing engine draws more than twice its share")
     if healed[0] < FAIR / 2:
@@ -178,11 +188,13 @@ def without_a_penalty():
     for case in (CASES[0], CASES[3]):
         for decode_ms in (15, 60, 240):
             failing = run(case, DECISIONS, NO_PENALTY, decode_ms=decode_ms)[0]
-            print("      %s, %s, %d ms a token: share %.3f (%d of %d)" % (case[1], case[0], decode_ms, *failing))
+            print("      %s, %s, %d ms a token: share %.3f (%d of %d)"
+                  % (case[1], case[0], decode_ms, *failing))
             if failing[0] >= 2 * FAIR:
                 break
         else:
-            raise AssertionError("no penalty, and the engine draws little: these stories would not see it broken")
+            raise AssertionError("no penalty, and the engine draws little: these stories would not "
+                                 "see it broken")
 
 
 def main(argv):
@@ -190,7 +202,8 @@ def main(argv):
     tests = [("%s, %s" % (c[1], c[0]), lambda c=c: check(c, DECISIONS)) for c in CASES]
     tests.append(("without a penalty", without_a_penalty))
     if "--long" in argv:
-        tests += [("%s, %s, half-life 10 s" % (c[1], c[0]), lambda c=c: check(c, 10 * DECISIONS, SLOW)) for c in CASES[:4]]
+        tests += [("%s, %s, half-life 10 s" % (c[1], c[0]),
+                   lambda c=c: check(c, 10 * DECISIONS, SLOW)) for c in CASES[:4]]
     passed = failed = 0
     for name, test in tests:
         if word not in name:

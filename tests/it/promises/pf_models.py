@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""pf_models.py [-k WORD] - tokenizers in a running agent: loaded at the start, from images, at reloads in the sandbox, under load.
+"""pf_models.py [-k WORD] - tokenizers in a running agent: loaded at the start, from images, at
+reloads in the sandbox, under load.
 
-The tokenizers are made here: byte-level, with as many merges as a story needs. The last line is "N passed, N failed".
+The tokenizers are made here: byte-level, with as many merges as a story needs. The last line is "N
+passed, N failed".
 """
 import json
 import os
@@ -48,11 +50,16 @@ def tokenizer(merges=50, seed=1, **more):
         pairs.append(a + " " + b)
         if len(parts) < 4000:
             parts.append(a + b)
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-             "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": vocab, "merges": pairs}
-    return json.dumps({"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-                       "pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level, "model": model, **more},
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+                  "use_regex": True}
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+             "end_of_word_suffix": None,
+             "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": vocab,
+             "merges": pairs}
+    return json.dumps({"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+                       "normalizer": None,
+                       "pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level,
+                       "model": model, **more},
                       ensure_ascii=False)
 
 
@@ -68,7 +75,8 @@ class Models(Agent):
         self.name_models(models)
 
     def name_models(self, models):
-        self.agent_conf = "models_dir: %s\nindex: {max_bytes: 16 MiB}\nmodels: [%s]" % (self.dir, models)
+        self.agent_conf = "models_dir: %s\nindex: {max_bytes: 16 MiB}\nmodels: [%s]" % (self.dir,
+                                                                                        models)
 
     def put(self, name, text):
         path = os.path.join(self.dir, name)
@@ -90,24 +98,29 @@ class Models(Agent):
         self.write("kvroute.yaml", self.agent_yaml())
         start = len(self.log())
         self.processes["agent"].send_signal(signal.SIGHUP)
-        return wait_for("%r in the log" % want, 30, lambda: (lambda s: s if want in s else "")(self.log()[start:]))
+        return wait_for("%r in the log" % want, 30,
+                        lambda: (lambda s: s if want in s else "")(self.log()[start:]))
 
     def again(self):
         """End it and start it; what was loaded then, and the warnings."""
         equal(self.end("agent"), 0, "exit status")
         start = len(self.log())
         self.start()
-        return self.loaded(start), [s for s in self.log()[start:].splitlines() if "level=warn" in s and "compiled" in s]
+        return self.loaded(start), [s for s in self.log()[start:].splitlines() if "level=warn" in s
+                                    and "compiled" in s]
 
     def works(self, model="m"):
         """A prompt is known at its second coming."""
-        body = json.dumps({"model": model, "prompt": "tokens of %s and words of a prompt, " % model * 30})
+        body = json.dumps({"model": model,
+                           "prompt": "tokens of %s and words of a prompt, " % model * 30})
         with self.client() as c:
             for i in range(2):
                 uid = "%s-%d-%d" % (model, i, time.monotonic_ns())
                 a = c.notify("route", request(uid, body, path="/v1/completions"))
-                c.notify("first", {"uid": uid, "srv": a["txn.server"], "st": 200, "ct": "application/json"})
-                c.notify("done", {"uid": uid, "be": "llm", "srv": a["txn.server"], "st": 200, "ts": "--", "tr": 5})
+                c.notify("first",
+                         {"uid": uid, "srv": a["txn.server"], "st": 200, "ct": "application/json"})
+                c.notify("done", {"uid": uid, "be": "llm", "srv": a["txn.server"], "st": 200,
+                                  "ts": "--", "tr": 5})
         assert a["txn.prompt_pages"] > 0, "no pages: %r" % a
         assert a["txn.hit"] > 0, "its own prompt is not known: %r" % a
 
@@ -121,19 +134,22 @@ def the_next_start_takes_the_image():
     with Models(model("m", "a/tokenizer.json"), {"a/tokenizer.json": tokenizer(BIG // 2)}) as f:
         equal(f.loaded(), [("m", "json")], "at first")
         f.works()
-        equal(os.stat(f.image("a/tokenizer.json")).st_mode & 0o137, 0, "who else may write to the image, or others read it")
+        equal(os.stat(f.image("a/tokenizer.json")).st_mode & 0o137, 0,
+              "who else may write to the image, or others read it")
         equal(f.again(), ([("m", "image")], []), "at the next start")
         f.works()
         ms = [int(x) for x in re.findall(r'msg="tokenizer loaded".* ms=(\d+)', f.log())]
         print("      %d merges: %d ms from tokenizer.json, %d ms from the image" % (BIG // 2, *ms))
         m = f.metrics()
         assert m['kvroute_tokenizer_bytes{model="m"}'] > 1e6, "kvroute_tokenizer_bytes"
-        assert 0 < m['kvroute_tokenizer_load_seconds{model="m",source="image"}'] < 60, "kvroute_tokenizer_load_seconds"
+        assert 0 < m['kvroute_tokenizer_load_seconds{model="m",source="image"}'] < 60, (
+            "kvroute_tokenizer_load_seconds")
 
 
 @case
 def a_bad_image_is_one_line_and_made_anew():
-    with Models(model("m", "a/tokenizer.json"), {"a/tokenizer.json": tokenizer(5000), "b/tokenizer.json": tokenizer(5000, 2)}) as f:
+    with Models(model("m", "a/tokenizer.json"),
+                {"a/tokenizer.json": tokenizer(5000), "b/tokenizer.json": tokenizer(5000, 2)}) as f:
         image = f.image("a/tokenizer.json")
         with open(image, "rb") as g:
             good = g.read()
@@ -144,8 +160,10 @@ def a_bad_image_is_one_line_and_made_anew():
         f.name_models(model("m", "a/tokenizer.json"))
         flipped = bytearray(good)
         flipped[len(good) // 2] ^= 1
-        bad = {"empty": b"", "half-written": good[:len(good) // 2], "one byte short": good[:-1], "damaged": bytes(flipped),
-               "foreign": other, "of another version": good[:16] + b"0.0.1\0" + good[22:], "no image": b"x" * 5000}
+        bad = {"empty": b"", "half-written": good[:len(good) // 2], "one byte short": good[:-1],
+               "damaged": bytes(flipped),
+               "foreign": other, "of another version": good[:16] + b"0.0.1\0" + good[22:],
+               "no image": b"x" * 5000}
         for what, data in bad.items():
             with open(image, "wb") as g:
                 g.write(data)
@@ -181,20 +199,24 @@ def a_crash_leaves_no_half_image():
             f.end("agent")
             left = [n for n in os.listdir(os.path.dirname(image)) if ".tmp." in n]
             equal(left, [], "files that were left")
-        equal([s for s in f.log().splitlines() if "is not used" in s], [], "images that were refused")
+        equal([s for s in f.log().splitlines() if "is not used" in s], [],
+              "images that were refused")
         f.start()
 
 
 @case
 def a_reload_takes_tokenizers_in_the_sandbox():
-    files = {"a/tokenizer.json": tokenizer(2000), "blobs/12": tokenizer(2000, 2), "bad.json": '{"model":\n {"type": "Unigram"}}'}
+    files = {"a/tokenizer.json": tokenizer(2000), "blobs/12": tokenizer(2000, 2),
+             "bad.json": '{"model":\n {"type": "Unigram"}}'}
     with Models(model("m", "a/tokenizer.json"), files) as f:
         f.works()
         os.makedirs(os.path.join(f.dir, "snap"))
         os.symlink("../blobs/12", os.path.join(f.dir, "snap/tokenizer.json"))
-        both = model("m", "a/tokenizer.json", "aliases: [n]") + ", " + model("k-*", "snap/tokenizer.json", "block_size: 32")
+        both = model("m", "a/tokenizer.json",
+                     "aliases: [n]") + ", " + model("k-*", "snap/tokenizer.json", "block_size: 32")
         said = f.hup(both, "msg=reloaded")
-        equal(re.findall(r'msg="tokenizer loaded" model=(\S+)', said), ["k-*"], "what was loaded; the other is kept")
+        equal(re.findall(r'msg="tokenizer loaded" model=(\S+)', said), ["k-*"],
+              "what was loaded; the other is kept")
         f.works("m")
         f.works("k-1")
         f.put("new/tokenizer.json", tokenizer(2000, 3))        # put there while it runs
@@ -213,11 +235,14 @@ def a_reload_takes_tokenizers_in_the_sandbox():
         os.symlink(secret, os.path.join(f.dir, "absolute.json"))
         os.symlink(f.folder, os.path.join(f.dir, "up"))
         os.mkfifo(os.path.join(f.dir, "pipe"))
-        refused = [("out.json", "leads out of it"), ("absolute.json", "leads out of it"), ("up/secret.json", "leads out of it"),
-                   ("pipe", "no regular file"), ("missing.json", "No such file"), ("a", "directory"), ("../secret.json", "has .. in it"),
+        refused = [("out.json", "leads out of it"), ("absolute.json", "leads out of it"),
+                   ("up/secret.json", "leads out of it"),
+                   ("pipe", "no regular file"), ("missing.json", "No such file"),
+                   ("a", "directory"), ("../secret.json", "has .. in it"),
                    (secret, "not beneath models_dir"), ("bad.json", "Unigram")]
         for name, why in refused:
-            said = f.hup(both + ", " + model("bad", name), "reload refused; the old configuration stays")
+            said = f.hup(both + ", " + model("bad", name),
+                         "reload refused; the old configuration stays")
             assert why in said, "%s: %r is not in %s" % (name, why, said)
             assert "msg=reloaded" not in said, "taken: " + name
         assert "bad.json line=2 column=" in said, "no place: " + said
@@ -229,10 +254,13 @@ def a_reload_takes_tokenizers_in_the_sandbox():
 
 @case
 def a_pattern_that_a_reload_compiles_is_no_alarm():
-    """PCRE2 asks for executable memory, which the sandbox refuses; it then does without, and nothing is counted."""
+    """PCRE2 asks for executable memory, which the sandbox refuses; it then does without, and
+    nothing is counted."""
     t = json.loads(tokenizer(200))
-    split = {"type": "Split", "pattern": {"Regex": "[a-f]+|[^a-f]+?x|."}, "behavior": "Isolated", "invert": False}
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": "[a-f]+|[^a-f]+?x|."}, "behavior": "Isolated",
+             "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": False}
     t["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
     with Models("", {"a/tokenizer.json": json.dumps(t)}) as f:
         f.hup(model("m", "a/tokenizer.json"), "msg=reloaded")
@@ -247,11 +275,14 @@ def a_check_loads_them_too():
     with Models() as f:
         f.put("a/tokenizer.json", tokenizer(300))
         f.put("bad.json", '{"model":\n {"type": "Unigram"}}')
-        for name, rc, want in (("a/tokenizer.json", 0, ""), ("bad.json", 1, "models/bad.json:2:"), ("missing.json", 1, "No such file")):
+        for name, rc, want in (("a/tokenizer.json", 0, ""), ("bad.json", 1, "models/bad.json:2:"),
+                               ("missing.json", 1, "No such file")):
             f.name_models(model("m", name))
-            p = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", f.write("check.yaml", f.agent_yaml())],
+            p = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f",
+                                f.write("check.yaml", f.agent_yaml())],
                                capture_output=True, text=True)
-            equal((p.returncode, want in p.stderr), (rc, True), "kvroute -t with %s: %s" % (name, p.stderr))
+            equal((p.returncode, want in p.stderr), (rc, True),
+                  "kvroute -t with %s: %s" % (name, p.stderr))
         equal(os.path.exists(f.image("a/tokenizer.json")), False, "an image made by a check")
 
 
@@ -267,9 +298,11 @@ class Asking(threading.Thread):
             with self.f.client() as c:
                 while not self.stop:
                     n = len(self.ms)
-                    body = json.dumps({"model": "m", "prompt": "turn %d of somebody %d, " % (n // 4, self.i) * 60})
+                    body = json.dumps({"model": "m", "prompt": "turn %d of somebody %d, "
+                                       % (n // 4, self.i) * 60})
                     start = time.monotonic()
-                    a = c.notify("route", request("u-%d-%d" % (self.i, n), body, path="/v1/completions"))
+                    a = c.notify("route",
+                                 request("u-%d-%d" % (self.i, n), body, path="/v1/completions"))
                     self.ms.append((start, (time.monotonic() - start) * 1000))
                     if a.get("txn.server", "") == "":
                         self.errors.append(a)
@@ -280,7 +313,8 @@ class Asking(threading.Thread):
 
 @case
 def a_large_tokenizer_stalls_nobody():
-    """Loading takes the main thread long; nobody who asks meanwhile may wait a good part of that."""
+    """Loading takes the main thread long; nobody who asks meanwhile may wait a good part of
+    that."""
     with Models(model("m", "a/tokenizer.json"), {"a/tokenizer.json": tokenizer(500)}) as f:
         big = tokenizer(BIG)
         for i in range(4):
@@ -309,26 +343,34 @@ def a_large_tokenizer_stalls_nobody():
         # when nobody at all had an answer: a single one may have waited for a CPU
         gaps = []
         for a, b in spans:
-            times = [a] + sorted(t for t in (at + ms / 1000 for at, ms in every) if a <= t <= b) + [b]
+            times = [a] + sorted(t for t in (at + ms / 1000 for at, ms in every)
+                                 if a <= t <= b) + [b]
             gaps += [1000 * (later - earlier) for earlier, later in zip(times, times[1:])]
-        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f gap_ms=%.1f; before: p50_ms=%.2f p99_ms=%.2f max_ms=%.1f"
-              % (len(took), "/".join(map(str, took)), len(during), during[len(during) // 2], during[len(during) * 99 // 100],
-                 during[-1], max(gaps), idle[len(idle) // 2], idle[len(idle) * 99 // 100], idle[-1]))
+        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f gap_ms=%.1f; "
+              "before: p50_ms=%.2f p99_ms=%.2f max_ms=%.1f"
+              % (len(took), "/".join(map(str, took)), len(during), during[len(during) // 2],
+                 during[len(during) * 99 // 100],
+                 during[-1], max(gaps), idle[len(idle) // 2], idle[len(idle) * 99 // 100],
+                 idle[-1]))
         equal(len(took), 4, "tokenizers loaded")
         assert len(during) > 100, "too few requests to say anything: %d" % len(during)
-        # Who waits for a load does so at each of the four, with all the connections of his thread; one request may wait for a CPU.
+        # Who waits for a load does so at each of the four, with all the connections of his thread;
+        # one request may wait for a CPU.
         if min(took) < 100:
-            print("skipped: models: this machine loads %d merges within %d ms, too fast to see who waits" % (BIG, min(took)))
+            print("skipped: models: this machine loads %d merges within %d ms, too fast to see who "
+                  "waits" % (BIG, min(took)))
         else:
             assert max(gaps) < min(took) / 2, "nobody had an answer for %.0f ms" % max(gaps)
             assert during[-5] < max(took), "several waited %.0f ms" % during[-5]
         m = f.metrics()
-        assert m["kvroute_process_resident_memory_bytes"] < 1.15 * budget(f) + (32 << 20), "more memory than was said"
+        assert m["kvroute_process_resident_memory_bytes"] < 1.15 * budget(f) + (
+            32 << 20), "more memory than was said"
 
 
 def budget(f):
     """What kvroute -tv says for the file in use, in bytes."""
-    p = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f", os.path.join(f.folder, "kvroute.yaml")],
+    p = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f",
+                        os.path.join(f.folder, "kvroute.yaml")],
                        capture_output=True, text=True, check=True)
     return int(re.search(r"takes (\d+) MiB at most", p.stdout).group(1)) << 20
 

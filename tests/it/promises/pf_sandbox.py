@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""pf_sandbox.py [-k WORD] - the agent in its sandbox, behind a real HAProxy: what the kernel says of it, and that all works.
+"""pf_sandbox.py [-k WORD] - the agent in its sandbox, behind a real HAProxy: what the kernel says
+of it, and that all works.
 
-The calls themselves are tried from inside by tests/unit/loop/test_sandbox.c. Here: every thread is filtered; requests,
-feed, metrics, reloads (written over, replaced, behind a link), the end; and kernels that have less, of which the missing
-call is taken away before the agent starts. The last line is "N passed, N failed".
+The calls themselves are tried from inside by tests/unit/loop/test_sandbox.c. Here: every thread is
+filtered; requests, feed, metrics, reloads (written over, replaced, behind a link), the end; and
+kernels that have less, of which the missing call is taken away before the agent starts. The last
+line is "N passed, N failed".
 """
 import ctypes
 import os
@@ -21,7 +23,8 @@ from agent import equal, main  # noqa: E402
 from fleet import BUILD, Fleet, wait_for  # noqa: E402
 
 CASES = []
-PARTS = ["seccomp", "landlock", "no_new_privs", "no_capabilities", "no_core", "open_refused", "execve_refused"]
+PARTS = ["seccomp", "landlock", "no_new_privs", "no_capabilities", "no_core", "open_refused",
+         "execve_refused"]
 CAPS = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
 LANDLOCK = 444
 SECCOMP = {"x86_64": 317, "aarch64": 277}.get(os.uname().machine)
@@ -34,11 +37,15 @@ def case(f):
 
 
 def forbid(call, error):
-    """For a child before it becomes the agent: <call> ends with <error>, as where the kernel does not have it."""
+    """For a child before it becomes the agent: <call> ends with <error>, as where the kernel does
+    not have it."""
     class Filter(ctypes.Structure):
         _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_char_p)]
-    op = lambda code, jt, jf, k: code.to_bytes(2, sys.byteorder) + bytes([jt, jf]) + k.to_bytes(4, sys.byteorder)
-    code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, call) + op(0x06, 0, 0, 0x50000 | error) + op(0x06, 0, 0, 0x7fff0000)
+    op = lambda code, jt, jf, k: code.to_bytes(2,
+                                               sys.byteorder) + bytes([jt, jf]) + k.to_bytes(4,
+                                                                                             sys.byteorder)
+    code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, call) + op(0x06, 0, 0, 0x50000
+                                                         | error) + op(0x06, 0, 0, 0x7fff0000)
     libc = ctypes.CDLL(None, use_errno=True)
 
     def apply():
@@ -62,7 +69,8 @@ class Boxed(Fleet):
 
     def start_agent(self):
         path = self.write("kvroute.yaml", self.agent_yaml())
-        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv, preexec_fn=self.before)
+        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv,
+                   preexec_fn=self.before)
         wait_for("the agent", 10, lambda: self.get("/ready", self.metrics_port)[0] == 200)
 
     @property
@@ -89,21 +97,28 @@ class Boxed(Fleet):
         """SIGHUP, and the log lines that it makes: one that has <want> in it is waited for."""
         n = len(self.log())
         self.processes["agent"].send_signal(signal.SIGHUP)
-        return wait_for("%r in the log" % want, 10, lambda: [s for s in self.log()[n:] if want in s])
+        return wait_for("%r in the log" % want, 10,
+                        lambda: [s for s in self.log()[n:] if want in s])
 
     def ask(self, word):
-        a = self.chat([{"role": "user", "content": "%s and more words, so that there is a prompt of some pages. " % word * 9}])
+        a = self.chat([{"role": "user",
+                        "content": "%s and more words, so that there is a prompt of some pages. "
+                        % word * 9}])
         equal((a.status, a.server != ""), (200, True), "request " + word)
 
     def works(self, word):
-        """A request, its log line, both figures of the process; and no call that the sandbox refused."""
+        """A request, its log line, both figures of the process; and no call that the sandbox
+        refused."""
         done = self.metrics()['kvroute_facts_total{kind="done"}']
         self.ask(word)
-        wait_for("the log feed", 5, lambda: self.metrics()['kvroute_facts_total{kind="done"}'] > done)
+        wait_for("the log feed", 5,
+                 lambda: self.metrics()['kvroute_facts_total{kind="done"}'] > done)
         m = self.metrics()
         for process in ("agent", "opener"):
-            equal(m['kvroute_sandbox_refused_total{process="%s"}' % process], 0, "calls refused: %s" % [s for s in self.log() if "refused system" in s])
-        assert m["kvroute_process_open_fds"] > 8 and m["kvroute_process_resident_memory_bytes"] > 1e6, "no figures"
+            equal(m['kvroute_sandbox_refused_total{process="%s"}' % process], 0,
+                  "calls refused: %s" % [s for s in self.log() if "refused system" in s])
+        assert m["kvroute_process_open_fds"] > 8 and m["kvroute_process_resident_memory_bytes"] > 1e6, (
+            "no figures")
 
 
 def status(pid, task=None):
@@ -128,7 +143,8 @@ def the_kernel_agrees():
     with Boxed() as f:
         line = f.line("sandbox")
         print("      " + line.split(" ", 1)[1])
-        for want in ("level=info", "msg=sandbox", "seccomp=on", "no_new_privs=on", "core=off", "open=refused", "execve=refused", "capabilities=none"):
+        for want in ("level=info", "msg=sandbox", "seccomp=on", "no_new_privs=on", "core=off",
+                     "open=refused", "execve=refused", "capabilities=none"):
             assert want in line.split(), "%s is not in %s" % (want, line)
         landlock = int(re.search(r"landlock=(?:abi(\d+))?", line).group(1) or 0)
         if landlock == 0:
@@ -139,7 +155,8 @@ def the_kernel_agrees():
         equal(len(openers), 1, "openers")
         for t in [(f.pid, t) for t in tasks] + [(openers[0], openers[0])]:
             s = status(*t)
-            equal((s["Seccomp"], s["NoNewPrivs"]), ("2", "1"), "Seccomp and NoNewPrivs of %s" % s["Name"])
+            equal((s["Seccomp"], s["NoNewPrivs"]), ("2", "1"),
+                  "Seccomp and NoNewPrivs of %s" % s["Name"])
             if os.geteuid() == 0:
                 equal([s[c] for c in CAPS], ["0" * 16] * 5, "capabilities of %s" % s["Name"])
         equal(limit(f.pid, "Max core file size"), ("0", "0"), "core limit")
@@ -157,7 +174,8 @@ def all_works():
         good = f.agent_yaml()
         for how in ("written over", "replaced", "linked", "linked again"):
             mistake = how.replace(" ", "_")
-            for text, want in ((good + "policy: {no_%s: 1}\n" % mistake, "no_" + mistake), (good, "msg=reloaded")):
+            for text, want in ((good + "policy: {no_%s: 1}\n" % mistake, "no_" + mistake),
+                               (good, "msg=reloaded")):
                 if how == "written over":
                     f.write("kvroute.yaml", text)
                 else:
@@ -176,7 +194,8 @@ def all_works():
         for _ in range(20):
             f.hup("msg=reloaded")
         f.works("at last")
-        equal([s for s in f.log() if "level=info" not in s and "reload refused" not in s], [], "complaints")
+        equal([s for s in f.log() if "level=info" not in s and "reload refused" not in s], [],
+              "complaints")
         equal(f.end("agent"), 0, "exit status after SIGTERM")
         wait_for("the end of the opener", 5, lambda: gone(opener))
         print("      4 mistakes and a missing file named, 25 reloads taken")
@@ -192,7 +211,8 @@ def a_unix_socket_is_removed():
         f.start_agent()
         assert os.path.exists(path), "no socket"
         equal(f.parts()[0], 1, "seccomp")
-        equal((f.end("agent"), os.path.exists(path)), (0, False), "exit status, and whether the socket is still there")
+        equal((f.end("agent"), os.path.exists(path)), (0, False),
+              "exit status, and whether the socket is still there")
 
 
 @case
@@ -227,7 +247,8 @@ def a_debugger_is_let_in():
         assert 'msg="sandbox off" why=--no-sandbox' in line, line
         equal(f.parts(), [0] * 7, "kvroute_sandbox")
         s = status(f.pid)
-        equal((s["Seccomp"], s["NoNewPrivs"], f.opener()), ("0", "0", []), "Seccomp, NoNewPrivs, openers")
+        equal((s["Seccomp"], s["NoNewPrivs"], f.opener()), ("0", "0", []),
+              "Seccomp, NoNewPrivs, openers")
         f.works("open")
         f.hup("msg=reloaded")
         equal(f.end("agent"), 0, "exit status")
@@ -237,7 +258,8 @@ def a_debugger_is_let_in():
 def a_kernel_without_landlock():
     with Boxed(before=forbid(LANDLOCK, ENOSYS)) as f:
         line = f.line("sandbox")
-        for want in ("level=info", 'landlock="off: Function not implemented"', "seccomp=on", "open=refused", "execve=refused"):
+        for want in ("level=info", 'landlock="off: Function not implemented"', "seccomp=on",
+                     "open=refused", "execve=refused"):
             assert want in line, "%s is not in %s" % (want, line)
         equal(f.parts(), [1, 0, 1, 1, 1, 1, 1], "kvroute_sandbox")
         f.works("old")
@@ -247,20 +269,25 @@ def a_kernel_without_landlock():
 
 @case
 def a_snapshot_and_a_socket_without_landlock():
-    """What needs a path is the opener's: nothing in the agent's list takes one, with Landlock and without."""
+    """What needs a path is the opener's: nothing in the agent's list takes one, with Landlock and
+    without."""
     for before in (forbid(LANDLOCK, ENOSYS), None):
         with Boxed(before=before) as f:
             f.end("haproxy", signal.SIGINT)
             f.end("agent")
             path, snap = os.path.join(f.folder, "spop.sock"), os.path.join(f.folder, "snap")
             f.spop_address = "unix@" + path
-            f.agent_conf += "index: {max_bytes: 8 MiB, snapshot_file: %s, snapshot_every: 1 s}\n" % snap
+            f.agent_conf += ("index: {max_bytes: 8 MiB, snapshot_file: %s, snapshot_every: 1 "
+                             "s}\n") % snap
             f.start_agent()
-            wait_for("two snapshots", 10, lambda: f.metrics()["kvroute_snapshot_written_total"] >= 2)
+            wait_for("two snapshots", 10,
+                     lambda: f.metrics()["kvroute_snapshot_written_total"] >= 2)
             for process in ("agent", "opener"):
-                equal(f.metrics()['kvroute_sandbox_refused_total{process="%s"}' % process], 0, "calls refused")
+                equal(f.metrics()['kvroute_sandbox_refused_total{process="%s"}' % process], 0,
+                      "calls refused")
             os.unlink(snap)
-            equal((f.end("agent"), os.path.exists(path), os.path.exists(snap)), (0, False, True), "exit status, socket, snapshot")
+            equal((f.end("agent"), os.path.exists(path), os.path.exists(snap)), (0, False, True),
+                  "exit status, socket, snapshot")
             equal([n for n in os.listdir(f.folder) if ".tmp." in n], [], "files left over")
 
 
@@ -271,7 +298,8 @@ def a_container_without_seccomp():
         return
     with Boxed(before=forbid(SECCOMP, EPERM)) as f:
         line = f.line("sandbox")
-        for want in ("level=warn", 'msg="sandbox has gaps"', 'seccomp="off: Operation not permitted"', "no_new_privs=on"):
+        for want in ("level=warn", 'msg="sandbox has gaps"',
+                     'seccomp="off: Operation not permitted"', "no_new_privs=on"):
             assert want in line, "%s is not in %s" % (want, line)
         print("      " + line.split(" ", 1)[1])
         equal(f.parts()[0], 0, "seccomp")
@@ -282,10 +310,12 @@ def a_container_without_seccomp():
 
 @case
 def descriptors_are_raised_or_missed():
-    with Boxed(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 2000)), spop="max_connections: 500") as f:
+    with Boxed(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 2000)),
+               spop="max_connections: 500") as f:
         equal(limit(f.pid, "Max open files"), ("2000", "2000"), "raised")
         equal([s for s in f.log() if "open files" in s], [], "warnings")
-    with Boxed(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200)), spop="max_connections: 500") as f:
+    with Boxed(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200)),
+               spop="max_connections: 500") as f:
         line = f.line("the limit of open files is low")
         assert "level=warn" in line and "limit=200 needed=628" in line, line
         f.works("few")

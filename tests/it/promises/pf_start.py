@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """pf_start.py [-k WORD] - how a start goes: what comes first, as whom, and whose files it takes.
 
-Each verdict hangs on an order of events or on what is there, never on time. Cases that need root say so and are skipped
-without. The last line is "N passed, N failed".
+Each verdict hangs on an order of events or on what is there, never on time. Cases that need root
+say so and are skipped without. The last line is "N passed, N failed".
 """
 import os
 import pwd
@@ -43,7 +43,8 @@ def runs(a):
     seen = len(a.log()) if os.path.exists(log) else 0
     a.spawn_agent()
     p = a.processes["agent"]
-    wait_for("the agent, or its end", 30, lambda: p.poll() is not None or "msg=started" in a.log()[seen:])
+    wait_for("the agent, or its end", 30,
+             lambda: p.poll() is not None or "msg=started" in a.log()[seen:])
     return p.poll()
 
 
@@ -74,14 +75,17 @@ def addresses_and_the_log_come_before_memory():
     try:
         a.spawn_agent()
         wait_for("the first line", 10, lambda: "msg=listening" in a.log())
-        with a.client(timeout=30) as c:     # never refused from that line on; answered once it has started
+        # never refused from that line on; answered once it has started
+        with a.client(timeout=30) as c:
             assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
         served(a)
         said = messages(a)
-        order = [said.index(m) for m in ("listening", '"taking the memory of the index"', '"the memory of the index is there"',
+        order = [said.index(m) for m in ("listening", '"taking the memory of the index"',
+                                         '"the memory of the index is there"',
                                          "sandbox", "started")]
         equal((order, order[0]), (sorted(order), 0), "order of the log's lines")
-        assert re.search(r'level=info msg="the memory of the index is there" index_max_bytes=67108864 ms=\d+', a.log()), "no time"
+        assert re.search(r'level=info msg="the memory of the index is there" '
+                         r'index_max_bytes=67108864 ms=\d+', a.log()), "no time"
         ended(a)
     finally:
         a.stop()
@@ -89,7 +93,8 @@ def addresses_and_the_log_come_before_memory():
 
 @case
 def what_cannot_be_had_is_told_behind_the_first_line():
-    """Memory that is refused: all addresses were open by then. An address that is taken: no memory was asked for."""
+    """Memory that is refused: all addresses were open by then. An address that is taken: no memory
+    was asked for."""
     a = Agent(agent_conf="index: {max_bytes: 63 GiB}")
     try:
         told(a, "index.max_bytes")
@@ -108,20 +113,22 @@ def what_cannot_be_had_is_told_behind_the_first_line():
             a.stop()
 
 
-# ---- as whom --------------------------------------------------------------------------------------------
+# ---- as whom 
 
 @needs_root
 def root_becomes_the_user():
     nobody = pwd.getpwnam("nobody")
     a = Agent()
     state = os.path.join(a.folder, "state")
-    a.agent_conf = ("user: nobody\nindex: {max_bytes: 8 MiB, snapshot_file: %s/snap, snapshot_every: 1 s}\nlog_feed: "
+    a.agent_conf = ("user: nobody\nindex: {max_bytes: 8 MiB, snapshot_file: %s/snap, "
+                    "snapshot_every: 1 s}\nlog_feed: "
                     "{tcp: [], udp: [], token_file: %s/token}\n" % (state, a.folder))
     try:
         os.mkdir(state)
         os.chown(state, nobody.pw_uid, nobody.pw_gid)
         os.chmod(a.folder, 0o755)
-        with open(os.path.join(a.folder, "token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        with open(os.path.join(a.folder, "token"), "w", opener=lambda p,
+                  f: os.open(p, f, 0o600)) as f:
             f.write("0123456789abcdef")
         a.spop_address = "unix@%s/spop.sock" % state
         yaml = a.agent_yaml().replace("state_dir: %s\n" % a.folder, "state_dir: %s\n" % state)
@@ -133,15 +140,18 @@ def root_becomes_the_user():
             for pid in (a.pid, int(opener)):
                 with open("/proc/%d/status" % pid) as f:
                     s = dict(re.findall(r"(\w+):\t(.*)", f.read()))
-                equal((s["Uid"].split(), s["Gid"].split()), ([str(nobody.pw_uid)] * 4, [str(nobody.pw_gid)] * 4), "ids of %s" % s["Name"])
+                equal((s["Uid"].split(), s["Gid"].split()),
+                      ([str(nobody.pw_uid)] * 4, [str(nobody.pw_gid)] * 4), "ids of %s" % s["Name"])
                 equal([s[c] for c in CAPS], ["0" * 16] * 5, "capabilities of %s" % s["Name"])
                 assert "0" not in s["Groups"].split(), "groups of %s: %s" % (s["Name"], s["Groups"])
-            equal([os.stat(os.path.join(state, n)).st_uid for n in ("key", "spop.sock")], [nobody.pw_uid] * 2, "owners")
+            equal([os.stat(os.path.join(state, n)).st_uid for n in ("key", "spop.sock")],
+                  [nobody.pw_uid] * 2, "owners")
             wait_for("a snapshot", 10, lambda: a.metrics()["kvroute_snapshot_written_total"] >= 1)
             a.processes["agent"].send_signal(signal.SIGHUP)
             wait_for("a reload", 10, lambda: "msg=reloaded" in a.log())
             for process in ("agent", "opener"):
-                equal(a.metrics()['kvroute_sandbox_refused_total{process="%s"}' % process], 0, "calls refused")
+                equal(a.metrics()['kvroute_sandbox_refused_total{process="%s"}' % process], 0,
+                      "calls refused")
             assert "capabilities=none uid=%d" % nobody.pw_uid in a.log(), "the log does not say it"
             ended(a)
             equal(sorted(os.listdir(state)), ["key", "snap"], "files at the end")
@@ -152,8 +162,10 @@ def root_becomes_the_user():
 
 @needs_root
 def only_root_becomes_another_user():
-    for conf, want in (("user: nobody\n", "only root can change to user"), ("group: nogroup\n", "only root can change"),
-                       ("user: no-such-user\n", "there is no user no-such-user"), ("user: nobody\ngroup: no-such-group\n", "there is no group no-such-group")):
+    for conf, want in (("user: nobody\n", "only root can change to user"),
+                       ("group: nogroup\n", "only root can change"),
+                       ("user: no-such-user\n", "there is no user no-such-user"),
+                       ("user: nobody\ngroup: no-such-group\n", "there is no group no-such-group")):
         a = Agent(agent_conf=conf, before=lambda: os.setresuid(4711, 4711, 4711))
         os.chmod(a.folder, 0o755)
         try:
@@ -194,7 +206,7 @@ def who_it_is_already_needs_no_root():
         a.stop()
 
 
-# ---- whose files ----------------------------------------------------------------------------------------
+# ---- whose files 
 
 @needs_root
 def files_of_others_are_refused():
@@ -204,7 +216,9 @@ def files_of_others_are_refused():
         equal(runs(a), None, "exit status")
         ended(a)
         os.chown(key, 4711, 4711)
-        told(a, "key belongs to user 4711, neither to root nor to the agent's user 0: if it is yours, chown it")
+        told(a,
+             "key belongs to user 4711, neither to root nor to the agent's user 0: if it is yours, "
+             "chown it")
         os.chown(key, 0, 0)
         os.rename(key, key + ".to")
         os.symlink(key + ".to", key)
@@ -233,13 +247,15 @@ def filled(a):
 
 @needs_root
 def a_snapshot_of_others_is_put_aside():
-    """The rights of a root that keeps its capabilities open it; who may write it could have the agent believe anything."""
+    """The rights of a root that keeps its capabilities open it; who may write it could have the
+    agent believe anything."""
     a = with_snapshot(argv=["--no-sandbox"])
     try:
         filled(a)
         os.chown(a.snap, 4711, 4711)
         a.start()
-        assert "belongs to user 4711" in a.log() and "snapshot loaded" not in a.log(), a.log()[-600:]
+        assert "belongs to user 4711" in a.log() and "snapshot loaded" not in a.log(), a.log()[
+            -600:]
         equal(os.path.exists(a.snap + ".refused"), True, "put aside")
         ended(a)
     finally:
@@ -248,17 +264,21 @@ def a_snapshot_of_others_is_put_aside():
 
 @case
 def a_huge_snapshot_takes_no_memory():
-    """2 GB for an index of 1 MiB, sparse: by its size, by its beginning, and with a right beginning. VmPeak is what was allocated,
-    with one arena: each takes 64 MiB of addresses, and how many there are is up to how threads meet."""
+    """2 GB for an index of 1 MiB, sparse: by its size, by its beginning, and with a right
+    beginning. VmPeak is what was allocated, with one arena: each takes 64 MiB of addresses, and how
+    many there are is up to how threads meet."""
     a = with_snapshot(env={"MALLOC_ARENA_MAX": "1"})
     try:
         head = filled(a)[:48]
         a.start()
         peak = int(re.search(r"VmPeak:\s+(\d+)", open("/proc/%d/status" % a.pid).read()).group(1))
         ended(a)
-        for size, begin, want in ((2 << 30, head, "no index of index.max_bytes here makes more than"),
-                                  (2 * MIB, b"", "it is no snapshot"), (2 * MIB, head, "cut short|checksum|no sense|wrong"),
-                                  (2 * MIB, head[:40] + struct.pack("<Q", 1), "checksum of its header")):
+        for size, begin, want in ((2 << 30, head,
+                                   "no index of index.max_bytes here makes more than"),
+                                  (2 * MIB, b"", "it is no snapshot"),
+                                  (2 * MIB, head, "cut short|checksum|no sense|wrong"),
+                                  (2 * MIB, head[:40] + struct.pack("<Q", 1),
+                                   "checksum of its header")):
             for name in os.listdir(a.folder):
                 if name.startswith("snap"):
                     os.unlink(os.path.join(a.folder, name))
@@ -269,7 +289,8 @@ def a_huge_snapshot_takes_no_memory():
             a.start()
             lines = a.log()[seen:]
             assert re.search("the snapshot is not loaded.*(%s)" % want, lines), lines[-900:]
-            now = int(re.search(r"VmPeak:\s+(\d+)", open("/proc/%d/status" % a.pid).read()).group(1))
+            now = int(re.search(r"VmPeak:\s+(\d+)",
+                                open("/proc/%d/status" % a.pid).read()).group(1))
             assert SANITIZED or now - peak < 16 * 1024, "%d KiB more than without it" % (now - peak)
             served(a)
             ended(a)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""pf_threats.py [-k WORD] - what somebody can do who has no business with the agent: doc/threats.md, seen through a real HAProxy.
+"""pf_threats.py [-k WORD] - what somebody can do who has no business with the agent:
+doc/threats.md, seen through a real HAProxy.
 
 The last line is "N passed, N failed".
 """
@@ -36,7 +37,8 @@ def words(seed, n):
 
 
 class Fed(Fleet):
-    """A fleet whose clients choose the uid, so that a forger can know those of open requests: the worst case."""
+    """A fleet whose clients choose the uid, so that a forger can know those of open requests: the
+    worst case."""
 
     def __init__(self, token=False, feed=None, **kw):
         self.token, self.feed = token, feed
@@ -66,7 +68,8 @@ class Fed(Fleet):
 
     def refused(self):
         m = self.metrics()
-        return [int(m['kvroute_facts_refused_total{reason="%s"}' % r]) for r in ("no_token", "wrong_token")]
+        return [int(m['kvroute_facts_refused_total{reason="%s"}' % r])
+                for r in ("no_token", "wrong_token")]
 
     def log(self):
         with open(os.path.join(self.folder, "agent.log")) as f:
@@ -79,26 +82,32 @@ CONVERSATIONS, TURNS, FORGED = 12, 3, 10000
 
 
 def forged(uid, n, server, token):
-    """<n> lines about <uid>: served at once by another server, and that it was refused by the right one."""
-    lie = [{"uid": uid, "be": "pool", "srv": server, "want": "s1", "st": 200, "ts": "--", "tr": 1, "ta": 2, "rc": "+1"},
+    """<n> lines about <uid>: served at once by another server, and that it was refused by the right
+    one."""
+    lie = [{"uid": uid, "be": "pool", "srv": server, "want": "s1", "st": 200, "ts": "--", "tr": 1,
+            "ta": 2, "rc": "+1"},
            {"uid": uid, "be": "pool", "srv": "s1", "st": 503, "ts": "SC", "tr": -1, "rc": "+1"}]
-    guess = [{}, {"token": TOKEN[:-1] + "F"}, {"token": ""}, {"token": TOKEN[:-1]}, {"token": TOKEN + "x"}]
+    guess = [{}, {"token": TOKEN[:-1] + "F"}, {"token": ""}, {"token": TOKEN[:-1]},
+             {"token": TOKEN + "x"}]
     lines = [json.dumps({**lie[i % 2], **(guess[i % 5] if token else {})}) for i in range(n)]
     return ("\n".join(lines) + "\n").encode()
 
 
 def traffic(fleet, forge=None):
-    """Conversations of several turns; while each request is open, <forge> has its say. How many later turns went where
-    the first went, what was told them, and what the agent counted."""
+    """Conversations of several turns; while each request is open, <forge> has its say. How many
+    later turns went where the first went, what was told them, and what the agent counted."""
     home, kept, whys, before = {}, 0, [], fleet.lines()
     for turn in range(TURNS):
         for c in range(CONVERSATIONS):
             text = words("c%d" % c, 150) + words("t", 40 * turn)
             uid = "uid-%d-%d" % (c, turn)
             got = []
-            t = threading.Thread(target=lambda: got.append(fleet.chat([{"role": "user", "content": text}], stream=True, headers={"x-uid": uid})))
+            t = threading.Thread(target=lambda: got.append(
+                fleet.chat([{"role": "user", "content": text}], stream=True,
+                           headers={"x-uid": uid})))
             t.start()
-            wait_for("an open request", 5, lambda: fleet.metrics()["kvroute_ledger_open_requests"] >= 1 or got)
+            wait_for("an open request", 5,
+                     lambda: fleet.metrics()["kvroute_ledger_open_requests"] >= 1 or got)
             if forge:
                 forge(uid)
             t.join()
@@ -118,9 +127,11 @@ def forger(fleet, per_request, token, tcp, known):
     sent = [0]
 
     def forge(uid):
-        text = forged(uid if known else "guess-%d" % sent[0], per_request, "s%d" % (2 + sent[0] // per_request % 3), token)
+        text = forged(uid if known else "guess-%d" % sent[0], per_request,
+                      "s%d" % (2 + sent[0] // per_request % 3), token)
         n = text.count(b"\n")
-        seen = lambda: sum(fleet.refused()) + fleet.lines() + fleet.metrics()["kvroute_feed_udp_dropped_total"]
+        seen = lambda: sum(fleet.refused()) + fleet.lines() + fleet.metrics()[
+            "kvroute_feed_udp_dropped_total"]
         target = seen() + n
         if tcp:
             s.sendall(text)
@@ -140,8 +151,10 @@ def story(name, token, forging, tcp=True, known=True, per=None):
         kept, whys, m = traffic(f, forge)
         later = CONVERSATIONS * (TURNS - 1)
         failures = sum(int(v) for k, v in m.items() if k.startswith("kvroute_failures_total"))
-        print("      %-36s forged=%d refused=%d later_turns_at_home=%d/%d cached=%d failures_learned=%d seconds=%.1f" % (
-            name, sent[0], sum(f.refused()), kept, later, whys.count("cached"), failures, time.time() - start))
+        print("      %-36s forged=%d refused=%d later_turns_at_home=%d/%d cached=%d "
+              "failures_learned=%d seconds=%.1f" % (
+            name, sent[0], sum(f.refused()), kept, later, whys.count("cached"), failures,
+            time.time() - start))
         return kept, whys.count("cached"), failures, sent[0], f.refused(), later
 
 
@@ -161,8 +174,8 @@ def forged_lines_with_a_token_change_nothing():
 
 @case
 def forged_lines_without_a_token():
-    """Unknown uids do nothing. A forger who knows the uids of open requests sends their next turns astray: this is what the
-    token is for, and what shows that the case above can fail."""
+    """Unknown uids do nothing. A forger who knows the uids of open requests sends their next turns
+    astray: this is what the token is for, and what shows that the case above can fail."""
     got = story("no token, uids not known", False, True, known=False)
     equal(got[:3], (got[5], got[5], 0), "routing with uids that are not known")
     got = story("no token, uids known", False, True, per=2)
@@ -173,12 +186,15 @@ def forged_lines_without_a_token():
 def a_wrong_token_is_said_and_never_shown():
     with Fed(token=True) as f:
         s = socket.create_connection(("127.0.0.1", f.feed_port))
-        s.sendall(b'{"be":"pool"}\n{"uid":"u"}\n{"uid":"u","token":"AAAABBBBCCCCDDDD"}\n' + b'{"uid":"u","token":"%s"}\n' % TOKEN.encode())
+        s.sendall(b'{"be":"pool"}\n{"uid":"u"}\n{"uid":"u","token":"AAAABBBBCCCCDDDD"}\n'
+                  + b'{"uid":"u","token":"%s"}\n' % TOKEN.encode())
         wait_for("the last line", 5, lambda: f.lines() == 1)
         equal(f.refused(), [2, 1], "lines that are refused, also of those without a uid")
         log, page = f.log(), f.get("/metrics", f.metrics_port)[1]
         assert "has no token" in log and "has another token" in log, log
-        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", os.path.join(f.folder, "kvroute.yaml"), "-tv"], capture_output=True, text=True)
+        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-f",
+                            os.path.join(f.folder, "kvroute.yaml"), "-tv"], capture_output=True,
+                           text=True)
         equal(p.returncode, 0, "-tv: " + p.stderr)
         assert "token_file: " in p.stdout, "-tv does not name the file"
         for where in (log, page, p.stdout, p.stderr):
@@ -192,14 +208,17 @@ def token_files_open_to_others_are_refused():
     with Fed(token=True) as f:
         f.end("agent")
         os.chmod(os.path.join(f.folder, "token"), 0o640)
-        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", os.path.join(f.folder, "kvroute.yaml")], capture_output=True, text=True, timeout=HANG_SECONDS)
+        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-f",
+                            os.path.join(f.folder, "kvroute.yaml")], capture_output=True, text=True,
+                           timeout=HANG_SECONDS)
         equal(p.returncode, 1, "exit code")
         assert "chmod 0600" in p.stderr and TOKEN not in p.stderr, p.stderr
 
 
 @case
 def silent_feeds_do_not_keep_haproxy_out():
-    """All places taken by connections that bring nothing, or lines that are not believed: HAProxy's line comes through."""
+    """All places taken by connections that bring nothing, or lines that are not believed: HAProxy's
+    line comes through."""
     feed = "tcp: [\"127.0.0.1:%d\"], max_connections: 4"
     f = Fed(token=True)
     f.feed = feed % f.feed_port
@@ -209,15 +228,18 @@ def silent_feeds_do_not_keep_haproxy_out():
             for _ in range(8):
                 held.append(socket.create_connection(("127.0.0.1", f.feed_port)))
                 held[-1].sendall(b'{"uid":"u","token":"AAAABBBBCCCCDDDD"}\n')
-            # a line that HAProxy writes into a connection that has just been ended is lost, so more than one may be needed
+            # a line that HAProxy writes into a connection that has just been ended is lost, so more
+            # than one may be needed
             until = time.monotonic() + HANG_SECONDS
             while f.lines() < line and time.monotonic() < until:
                 asked += 1
-                f.chat([{"role": "user", "content": words("x", 90)}], headers={"x-uid": "u%d" % asked})
+                f.chat([{"role": "user", "content": words("x", 90)}],
+                       headers={"x-uid": "u%d" % asked})
                 time.sleep(0.1)
             assert f.lines() >= line, "round %d: no line came through" % line
         m = f.metrics()
-        print("      24 connections of others, 4 places: pushed out %d, refused %d, HAProxy's lines %d of %d" % (
+        print("      24 connections of others, 4 places: pushed out %d, refused %d, HAProxy's "
+              "lines %d of %d" % (
             m["kvroute_feed_pushed_out_total"], m["kvroute_feed_refused_total"], f.lines(), asked))
         assert m["kvroute_feed_pushed_out_total"] >= 20, m["kvroute_feed_pushed_out_total"]
         assert m["kvroute_feed_connections"] <= 4, m["kvroute_feed_connections"]
@@ -231,9 +253,11 @@ def the_feed_on_unix_sockets():
         f.feed = "tcp: [], udp: []".replace(kind + ": []", kind + ": [\"unix@%s\"]" % path)
         old = f.edit
         if kind == "tcp":
-            f.edit = lambda text: old(text).replace("server agent 127.0.0.1:%d" % f.feed_port, "server agent unix@" + path)
+            f.edit = lambda text: old(text).replace("server agent 127.0.0.1:%d" % f.feed_port,
+                                                    "server agent unix@" + path)
         else:
-            f.edit = lambda text: old(text).replace("log ring@kvroute-feed len", "log %s len" % path)
+            f.edit = lambda text: old(text).replace("log ring@kvroute-feed len",
+                                                    "log %s len" % path)
         with f:
             equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
             f.chat([{"role": "user", "content": words("x", 90)}], headers={"x-uid": "u1"})
@@ -249,7 +273,8 @@ def addresses_beyond_loopback_are_warned_of():
         f.end("agent")
         text = f.agent_yaml().replace('"127.0.0.1:', '"*:')
         path = f.write("open.yaml", text)
-        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", path], capture_output=True, text=True)
+        p = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", path], capture_output=True,
+                           text=True)
         equal((p.returncode, p.stdout), (0, "configuration is valid\n"), "-t")
         for key in ("spop.listen", "log_feed.tcp", "log_feed.udp", "metrics.listen"):
             assert "warning: %s has *:" % key in p.stderr, p.stderr
@@ -277,20 +302,25 @@ class Alone(Fleet):
         super().stop(keep)
 
     def ask(self, tenant, body, served=True, **more):
-        """A request of <tenant>; the answer's why, matched pages and hit. <served>: it is answered well, so that it is known."""
+        """A request of <tenant>; the answer's why, matched pages and hit. <served>: it is answered
+        well, so that it is known."""
         self.n += 1
         uid = "u%d" % self.n
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        args = {"uid": uid, "pool": "pool", "load": "lb/1;s1=1,0,0,1;s2=1,0,0,1", "path": "/v1/chat/completions"}
+        args = {"uid": uid, "pool": "pool", "load": "lb/1;s1=1,0,0,1;s2=1,0,0,1",
+                "path": "/v1/chat/completions"}
         if tenant is not None:
             args["tenant"] = tenant
         args.update(more)
         a = self.spop.notify("route", {**args, "body": body})
         if served:
-            self.spop.notify("first", {"uid": uid, "srv": a["txn.server"], "st": 200, "ct": "text/event-stream"})
-            self.spop.notify("done", {"uid": uid, "srv": a["txn.server"], "st": 200, "ts": "--", "tr": 5, "ta": 9})
+            self.spop.notify("first", {"uid": uid, "srv": a["txn.server"], "st": 200,
+                                       "ct": "text/event-stream"})
+            self.spop.notify("done", {"uid": uid, "srv": a["txn.server"], "st": 200, "ts": "--",
+                                      "tr": 5, "ta": 9})
         else:
-            self.spop.notify("done", {"uid": uid, "srv": "<NOSRV>", "st": 503, "ts": "SC", "tr": -1})
+            self.spop.notify("done",
+                             {"uid": uid, "srv": "<NOSRV>", "st": 503, "ts": "SC", "tr": -1})
         return a["txn.why"], a["txn.pages"], a["txn.hit"]
 
 
@@ -325,7 +355,8 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
     f.agent_conf = "servers: {max_age: 1s}"
     with f:
         for i in range(n):
-            f.ask(None, {"messages": [{"role": "user", "content": words(str(i), 20)}]}, load="lb/1;old=1,0,0,1")
+            f.ask(None, {"messages": [{"role": "user", "content": words(str(i), 20)}]},
+                  load="lb/1;old=1,0,0,1")
         before = f.metrics()["kvroute_index_records"]
         floods = [threading.Thread(target=flood) for _ in range(connections)]
         for t in floods:
@@ -348,7 +379,8 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
             for t in floods:
                 t.join()
         steps, turn = (before - 100) / 64, connections * FEED_READ / len(line)
-        print("      %d records forgotten in %d steps: %d lines meanwhile, %.0f for each; a turn reads "
+        print("      %d records forgotten in %d steps: %d lines meanwhile, %.0f for each; a turn "
+              "reads "
               "%.0f at most" % (before, steps, meanwhile, meanwhile / steps, turn))
         assert before > 0.9 * n, before
         assert meanwhile < steps * turn * 4, (meanwhile, steps, turn)
@@ -356,12 +388,14 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
 
 @case
 def tenants_never_meet():
-    """The same prompt by two tenants, in every way that a tenant, a model, a salt and a body can be told: no answer that the
-    other would not have got alone; and the first tenant gets its own back, so that there was something to meet."""
+    """The same prompt by two tenants, in every way that a tenant, a model, a salt and a body can be
+    told: no answer that the other would not have got alone; and the first tenant gets its own back,
+    so that there was something to meet."""
     many, met, own = 60, {}, {}
     with Alone() as f:
         def try_out(name, mine, other):
-            """<mine> and <other>: n -> (tenant, body, more). Both are asked again by the first in the end."""
+            """<mine> and <other>: n -> (tenant, body, more). Both are asked again by the first in
+            the end."""
             met[name] = own[name] = 0
             for i in range(many):
                 t, b, m = mine("%s%d" % (name, i))
@@ -381,36 +415,46 @@ def tenants_never_meet():
         try_out("long", plain("a" * 5000), plain("a" * 5001))
         try_out("border", argued("ab", "c"), argued("a", "bc"))
         try_out("model", argued("a", "b"), argued("b", "a"))
-        for key in ("cache_salt", "user", "tenant", "prompt_cache_key", "safety_identifier", "metadata"):
-            try_out("says_" + key, plain("a"), plain("b", **{key: {"user_id": "a"} if key == "metadata" else "a"}))
-        try_out("salt_of_the_other", plain("a", cache_salt="secret"), plain("b", cache_salt="secret"))
+        for key in ("cache_salt", "user", "tenant", "prompt_cache_key", "safety_identifier",
+                    "metadata"):
+            try_out("says_" + key, plain("a"),
+                    plain("b", **{key: {"user_id": "a"} if key == "metadata" else "a"}))
+        try_out("salt_of_the_other", plain("a", cache_salt="secret"),
+                plain("b", cache_salt="secret"))
         try_out("salt_as_tenant", plain("a"), plain("", cache_salt="a"))
         try_out("tenant_as_salt", plain("", cache_salt="a"), plain("a"))
         half = lambda tenant: lambda n: (tenant,) + cut(chat(n))
         try_out("headless", half("a"), half("b"))
         for name in met:
-            print("      %-24s %d prompts: %d met, %d of the own came back" % (name, many, met[name], own[name]))
+            print("      %-24s %d prompts: %d met, %d of the own came back"
+                  % (name, many, met[name], own[name]))
         equal({k: v for k, v in met.items() if v}, {}, "meetings")
         equal({k: v for k, v in own.items() if v != many}, {}, "own prompts that came back")
 
 
 @case
 def heads_are_not_lent_to_others():
-    """A whole body teaches what stands behind the cut of the next one: model, tools, system. For its own tenant only."""
-    tools = [{"type": "function", "function": {"name": "f%d" % i, "description": words("d%d" % i, 20)}} for i in range(4)]
+    """A whole body teaches what stands behind the cut of the next one: model, tools, system. For
+    its own tenant only."""
+    tools = [{"type": "function",
+              "function": {"name": "f%d" % i, "description": words("d%d" % i, 20)}}
+             for i in range(4)]
     lent = {"a": 0, "b": 0, None: 0}
     with Alone() as f:
         for i in range(40):
             head = {"messages": [{"role": "user", "content": words("opening%d" % i, 100)}]}
             f.ask("a", {**head, "model": "big", "tools": tools})
-            longer = {"messages": head["messages"] + [{"role": "assistant", "content": words("y", 99)}], "model": "big", "tools": tools}
+            longer = {"messages": head["messages"]
+                      + [{"role": "assistant", "content": words("y", 99)}], "model": "big",
+                      "tools": tools}
             text = json.dumps(longer).encode()
             part = text[:text.index(b'"model"')]
             for tenant in ("b", None, "a"):
                 why = f.ask(tenant, part, served=False, blen=len(part), bsize=len(text))[0]
                 lent[tenant] += why != "headless"
         m = f.metrics()
-        print("      40 cut bodies each: head lent to its tenant %d times, to another %d, to none %d; recalled %d" % (
+        print("      40 cut bodies each: head lent to its tenant %d times, to another %d, to none "
+              "%d; recalled %d" % (
             lent["a"], lent["b"], lent[None], m["kvroute_bodies_cut_recalled_total"]))
         equal(lent, {"a": 40, "b": 0, None: 0}, "heads lent")
         equal(m["kvroute_bodies_cut_recalled_total"], 40, "heads recalled")
@@ -427,8 +471,10 @@ def tenants_meet_where_they_are_told_to():
 @case
 def times_of_decisions_tell_nothing():
     """100,000 prompts, half of which another tenant has asked: tests/unit/route/test_timing.c"""
-    p = subprocess.run([os.path.join(BUILD, "tests/unit/route/test_timing")], capture_output=True, text=True,
-                       env={**os.environ, "LONG": "1"}, cwd=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
+    p = subprocess.run([os.path.join(BUILD, "tests/unit/route/test_timing")], capture_output=True,
+                       text=True,
+                       env={**os.environ, "LONG": "1"},
+                       cwd=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
     for line in p.stdout.splitlines():
         if "kept apart" in line:
             print("      " + line)
@@ -450,11 +496,13 @@ def the_pages_name_what_there_is():
     suites = set(re.findall(r"(?m)^\t\[([\w.-]+)\]=", text))
     suites |= {"%s-%s" % (name, v) for v in re.search(r"for v in (.*); do", text).group(1).split()
                for name in re.search(r"for name in (.*); do", text).group(1).split()}
-    told = {s for row in re.findall(r"(?m)^\|.*\|.*\|.*\|$", page) for group in re.findall(r"` \(([\w., -]+)", row) for s in re.split(r", ", group)}
+    told = {s for row in re.findall(r"(?m)^\|.*\|.*\|.*\|$", page)
+            for group in re.findall(r"` \(([\w., -]+)", row) for s in re.split(r", ", group)}
     equal(sorted(told - suites - {"long"}), [], "suites that are not there")
     named = re.findall(r"`([^`\n]+)`", page)
     files = {n for n in named if re.match(r"(tests|haproxy-conf|doc)/\S+$", n)}
-    equal([n for n in sorted(files) if not os.path.exists(os.path.join(top, n))], [], "files that are not there")
+    equal([n for n in sorted(files) if not os.path.exists(os.path.join(top, n))], [],
+          "files that are not there")
     with open(os.path.join(top, "doc/kvroute.yaml")) as y:
         keys = set()
         for line in y:
@@ -464,14 +512,17 @@ def the_pages_name_what_there_is():
                 keys.add(section)
             elif m:
                 keys.add(section + "." + m.group(2))
-    spoken = {n for n in named if re.fullmatch(r"(spop|log_feed|metrics|index|heads|slices|ledger|prompt|policy)\.\w+|max_\w+", n)}
+    spoken = {n for n in named
+              if re.fullmatch(r"(spop|log_feed|metrics|index|heads|slices|ledger|prompt|policy)\.\w+|max_\w+", n)}
     equal(sorted(spoken - keys), [], "keys that are not there")
     with Alone() as f:
         metrics = {re.sub(r"\{.*", "", m) for m in f.metrics()}
     figures = {n for n in named if n.startswith("kvroute_")}
     equal(sorted(figures - metrics), [], "metrics that are not there")
-    print("      %d files, %d keys, %d metrics, %d suites" % (len(files), len(spoken), len(figures), len(told)))
-    assert len(told) > 5 and len(files) > 25 and len(spoken) > 20 and len(figures) > 2, "too few were found"
+    print("      %d files, %d keys, %d metrics, %d suites"
+          % (len(files), len(spoken), len(figures), len(told)))
+    assert len(told) > 5 and len(files) > 25 and len(spoken) > 20 and len(
+        figures) > 2, "too few were found"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""raw.py - SPOP connections as bytes: what is sent is what the test says, what comes back is kept as it came.
+"""raw.py - SPOP connections as bytes: what is sent is what the test says, what comes back is kept
+as it came.
 
     with Raw(a.spop_address) as c:
         c.send(hello() + notify(1, route_message("uid-1", body)))
@@ -9,18 +10,20 @@ import socket
 import struct
 
 from agent import HANG_SECONDS, request  # noqa: E402
-from spop_client import FIN, HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, UNSET, Frame, SpopClient, Typed, kv_list, \
-    message  # noqa: E402
+from spop_client import (FIN, HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, UNSET,  # noqa: E402
+                         Frame, SpopClient, Typed, kv_list, message)
 
 
 def hello(size=65532, **more):
-    items = [("supported-versions", "2.0"), ("max-frame-size", Typed("uint32", size)), ("capabilities", "pipelining"),
+    items = [("supported-versions", "2.0"), ("max-frame-size", Typed("uint32", size)),
+             ("capabilities", "pipelining"),
              ("engine-id", "raw"), *more.items()]
     return Frame(HAPROXY_HELLO, FIN, 0, 0, kv_list(items)).encode()
 
 
 def goodbye():
-    return Frame(HAPROXY_DISCONNECT, FIN, 0, 0, kv_list([("status-code", Typed("uint32", 0)), ("message", "normal")])).encode()
+    return Frame(HAPROXY_DISCONNECT, FIN, 0, 0,
+                 kv_list([("status-code", Typed("uint32", 0)), ("message", "normal")])).encode()
 
 
 def notify(stream, payload, frame=1):
@@ -30,7 +33,8 @@ def notify(stream, payload, frame=1):
 def fragments(stream, payload, size, frame=1):
     """The frames of one NOTIFY in pieces."""
     parts = [payload[i:i + size] for i in range(0, len(payload), size)] or [b""]
-    return [Frame(UNSET if i else NOTIFY, FIN if i == len(parts) - 1 else 0, stream, frame, p).encode()
+    return [Frame(UNSET if i else NOTIFY, FIN if i == len(parts) - 1 else 0, stream, frame,
+                  p).encode()
             for i, p in enumerate(parts)]
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""reload.py [-k WORD] - reloads of the agent and of HAProxy under load: promises 15 and 17, one after the other.
+"""reload.py [-k WORD] - reloads of the agent and of HAProxy under load: promises 15 and 17, one
+after the other.
 
 HAPROXY names the binary. The last line is "N passed, N failed".
 """

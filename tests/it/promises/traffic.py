@@ -1,15 +1,17 @@
-"""traffic.py - clients that ask without end what an agent is good for, and what came of each request.
+"""traffic.py - clients that ask without end what an agent is good for, and what came of each
+request.
 
     with Traffic(fleet, clients=8) as t:
         ...
     t.failed()          # every request that did not end as it should
     share(t.between(a, b))
 
-A prompt is one of a few long texts that all clients ask about, and a question of its own. Once each text has been
-asked about, nearly all of a prompt is in the cache of one engine, and whoever loses that shows it in <hit>.
+A prompt is one of a few long texts that all clients ask about, and a question of its own. Once each
+text has been asked about, nearly all of a prompt is in the cache of one engine, and whoever loses
+that shows it in <hit>.
 
-No request is asked again, but for one on a kept connection that turns out to be closed before a byte of an answer
-came, as clients do; <stale> counts these.
+No request is asked again, but for one on a kept connection that turns out to be closed before a
+byte of an answer came, as clients do; <stale> counts these.
 """
 import collections
 import http.client
@@ -27,7 +29,8 @@ from cases import main  # noqa: E402,F401
 from fleet import HANG_SECONDS, Fleet, wait_for  # noqa: E402,F401
 
 FAST = ["--prefill-tps", "1000000", "--decode-ms", "2"]
-WORDS = "time year people way day man thing woman life child world school state family student group country".split()
+WORDS = ("time year people way day man thing woman life child world school state family student "
+         "group country").split()
 TEXTS = 24
 HEADERS = {"content-type": "application/json"}
 
@@ -40,8 +43,8 @@ def a_text(i, n=2500):
 
 
 class Traffic:
-    """<clients> at once on <port>, each with a connection that is kept; every <stream>-th request is a stream, 0: none,
-    of <tokens> tokens."""
+    """<clients> at once on <port>, each with a connection that is kept; every <stream>-th request
+    is a stream, 0: none, of <tokens> tokens."""
 
     def __init__(self, fleet, clients=8, stream=2, tokens=20, port=None, keep=True):
         self.port, self.stream, self.tokens, self.keep = port or fleet.port, stream, tokens, keep
@@ -80,8 +83,10 @@ class Traffic:
 
     def ask(self, c, n):
         stream = bool(self.stream) and n % self.stream == 0
-        body = json.dumps({"messages": [{"role": "user", "content": "%s question %d" % (self.texts[n % TEXTS], n)}],
-                           "model": "stub", "stream": stream, "max_tokens": self.tokens if stream else 1})
+        body = json.dumps({"messages": [{"role": "user",
+                                         "content": "%s question %d" % (self.texts[n % TEXTS], n)}],
+                           "model": "stub", "stream": stream,
+                           "max_tokens": self.tokens if stream else 1})
         start, got, trouble = time.monotonic(), {}, ""
         try:
             r = self.send(c, body)
@@ -94,7 +99,8 @@ class Traffic:
         except (OSError, http.client.HTTPException) as e:
             trouble = repr(e)
         hit = int(got.get("x-kv-hit") or 0) / 1000
-        self.rows.append(Row(start, time.monotonic(), trouble, got.get("x-kv-server", ""), got.get("x-engine", ""),
+        self.rows.append(Row(start, time.monotonic(), trouble, got.get("x-kv-server", ""),
+                             got.get("x-engine", ""),
                              got.get("x-kv-why", ""), got.get("x-kv-error", ""), hit))
         return not trouble
 
@@ -119,7 +125,8 @@ class Traffic:
         want, end = len(self.rows) + n, time.monotonic() + seconds
         while len(self.rows) < want:
             if time.monotonic() > end:
-                raise TimeoutError("%d of %d answers in %d s" % (n - want + len(self.rows), n, seconds))
+                raise TimeoutError("%d of %d answers in %d s"
+                                   % (n - want + len(self.rows), n, seconds))
             time.sleep(0.01)
 
     def between(self, start, end):

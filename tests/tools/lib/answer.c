@@ -5,10 +5,10 @@
  *    messages            event: message_start, content_block_delta ..., message_delta, message_stop
  *    generate            data: {all of the text so far} ... data: [DONE]
  *
- * Generated text is lower case words, so it needs no escapes; the model's name comes from the client
- * and gets them. cached_tokens is always said, also when it is 0, streamed or not: a test must be
- * able to tell "none" from "not said". Of the messages API, input_tokens leaves out what was read
- * from the cache, as its documentation has it. */
+ * Generated text is lower case words, so it needs no escapes; the model's name comes from the
+ * client and gets them. cached_tokens is always said, also when it is 0, streamed or not: a test
+ * must be able to tell "none" from "not said". Of the messages API, input_tokens leaves out what
+ * was read from the cache, as its documentation has it. */
 #include "tests/tools/lib/answer.h"
 
 struct sums {
@@ -209,8 +209,10 @@ static void put_chunk(const struct job *j, const struct seq *q, struct buf *out)
 	buf_puts(out, "data: ");
 	put_head(j, chat ? "chat.completion.chunk" : "text_completion", out);
 	if (q == NULL) {
-		buf_puts(out, ",\"choices\":[{\"index\":0,"
-			 "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n");
+		buf_puts(out,
+		    ",\"choices\":[{\"index\":0,"
+		    "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+		    "\"finish_reason\":null}]}\n\n");
 		return;
 	}
 	buf_putf(out, ",\"choices\":[{\"index\":%d,%s", (int)(q - j->seqs),
@@ -227,8 +229,11 @@ static void start_messages(const struct job *j, struct buf *out)
 {
 	struct sums s = sums_of(j);
 
-	buf_putf(out, "event: message_start\ndata: {\"type\":\"message_start\","
-		 "\"message\":{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":", j->id);
+	buf_putf(out,
+	    "event: message_start\ndata: {\"type\":\"message_start\","
+	    "\"message\":{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],"
+	    "\"model\":",
+	    j->id);
 	buf_put_json(out, span_str(j->ask.model));
 	buf_putf(out, ",\"stop_reason\":null,\"usage\":{\"input_tokens\":%u,"
 		 "\"cache_read_input_tokens\":%u,\"cache_creation_input_tokens\":0,\"output_tokens\":0}}}\n\n",

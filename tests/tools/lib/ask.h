@@ -42,8 +42,8 @@ struct ask_limits {
 /* The API that answers to POST <path>; API_NONE when none does. */
 enum api api_of_path(struct span path);
 
-/* Fill <a> from the <n> bytes at <body>. NULL when all is well, else what to tell the client. Either
- * way ask_fini() frees what was taken. */
+/* Fill <a> from the <n> bytes at <body>. NULL when all is well, else what to tell the client.
+ * Either way ask_fini() frees what was taken. */
 const char *ask_parse(struct ask *a, enum api api, const char *body, size_t n,
 		      const struct ask_limits *lim);
 void ask_fini(struct ask *a);

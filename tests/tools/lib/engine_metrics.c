@@ -26,7 +26,8 @@ static void put_type(struct page *p, const char *name, const char *type, const c
 	buf_putf(p->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void put_value(struct page *p, const char *name, const char *type, const char *help, double v)
+static void put_value(
+    struct page *p, const char *name, const char *type, const char *help, double v)
 {
 	put_type(p, name, type, help);
 	buf_putf(p->out, "%s{" SPAN_FMT "} %.15g\n", name, SPAN_ARG(buf_span(&p->labels)), v);

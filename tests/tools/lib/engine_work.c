@@ -208,8 +208,10 @@ static void models(struct conn *c)
 
 	buf_puts(&b, "{\"object\":\"list\",\"data\":[{\"id\":");
 	buf_put_json(&b, span_str(c->e->o.model));
-	buf_putf(&b, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"stub\","
-		 "\"max_model_len\":%llu}]}", (long long)c->e->started, (unsigned long long)s->block_size * s->n_blocks);
+	buf_putf(&b,
+	    ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"stub\","
+	    "\"max_model_len\":%llu}]}",
+	    (long long)c->e->started, (unsigned long long)s->block_size * s->n_blocks);
 	conn_respond(c, 200, "application/json", buf_span(&b));
 	buf_free(&b);
 }

@@ -43,8 +43,8 @@ struct http_body {
 
 void http_body_init(struct http_body *b, const struct http_head *h, bool response);
 
-/* Take from the <n> bytes at <p> what belongs to the body and add it, unchunked, to <out>. Gives the
- * bytes used, or -1 when they make no sense. <b->done> says that the body is whole. */
+/* Take from the <n> bytes at <p> what belongs to the body and add it, unchunked, to <out>. Gives
+ * the bytes used, or -1 when they make no sense. <b->done> says that the body is whole. */
 ssize_t http_body_feed(struct http_body *b, const char *p, size_t n, struct buf *out);
 
 /* One chunk with its frame; the last one is written by passing no bytes. */

@@ -56,8 +56,8 @@ void talk_request(const struct talk *t, const struct load_opts *o, struct buf *o
 /* The assistant spoke: <text> becomes part of the next request. */
 void talk_assistant(struct talk *t, const struct load_opts *o, struct span text);
 
-/* Returns the seconds that the user thinks before the turn that comes next. Depends on seed, talk and
- * turn alone, so two runs of one seed have the same pauses whatever the answers took. */
+/* Returns the seconds that the user thinks before the turn that comes next. Depends on seed, talk
+ * and turn alone, so two runs of one seed have the same pauses whatever the answers took. */
 double talk_think(const struct talk *t, const struct load_opts *o);
 
 /* ---- load_due.c: which talk is due first ---- */

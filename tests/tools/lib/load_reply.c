@@ -25,7 +25,8 @@ static void set(uint32_t *to, const struct jnode *nd)
 		*to = (uint32_t)jnumber(nd, 0);
 }
 
-/* Prompt tokens are all of them, read from a cache or not; only the messages API counts otherwise. */
+/* Prompt tokens are all of them, read from a cache or not; only the messages API counts otherwise.
+ */
 static void take_usage(struct reply *r, const struct jnode *u)
 {
 	const struct jnode *input = jget(u, "input_tokens");

@@ -1,8 +1,8 @@
 /* load_talk.c - conversations made of words, the same for the same seed.
  *
- * A talk keeps its turns as they stand in a request body, so that a request is a head, that text and
- * a tail. The user's words depend on seed, talk and turn; the system prompt's on seed and its number
- * alone, which is what makes it shared. */
+ * A talk keeps its turns as they stand in a request body, so that a request is a head, that text
+ * and a tail. The user's words depend on seed, talk and turn; the system prompt's on seed and its
+ * number alone, which is what makes it shared. */
 #include "tests/tools/lib/load.h"
 
 #include <math.h>

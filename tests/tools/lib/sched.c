@@ -1,9 +1,9 @@
 /* sched.c - what an engine's scheduler does, as far as it can be told from outside.
  *
- * A step takes one output token from every running sequence whose prompt is computed, then fills what
- * is left of the token budget with prompt chunks, first come first served, and admits waiting
- * sequences while there is budget, a place and memory. A sequence is admitted when all the blocks it
- * may ever need are free beside what the running ones may still take, so nothing is preempted.
+ * A step takes one output token from every running sequence whose prompt is computed, then fills
+ * what is left of the token budget with prompt chunks, first come first served, and admits waiting
+ * sequences while there is budget, a place and memory. A sequence is admitted when all the blocks
+ * it may ever need are free beside what the running ones may still take, so nothing is preempted.
  *
  * A block can be matched from the end of the step that filled it: two equal prompts that arrive
  * together are both computed, as in the real thing. The last prompt token is always computed, for

@@ -1,4 +1,5 @@
-/* sched.h - the engine itself: a queue, chunked prefill, batched decode, in steps of simulated work.
+/* sched.h - the engine itself: a queue, chunked prefill, batched decode, in steps of simulated
+ * work.
  *
  *    waiting  ->  running: prefill in chunks  ->  running: one token per step  ->  finished
  *

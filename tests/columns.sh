@@ -1,0 +1,101 @@
+#!/bin/bash
+# columns.sh - check what every tracked file has in common, without building anything:
+#
+#   width      no line is longer than 100 characters; a tab counts as one
+#   opening    each .c and .h of agent/, spoe/ and spop-check/ opens with a comment
+#   subjects   no commit subject since FIRST is longer than 72 characters
+#   paths      each path that CONTRIBUTING.md and doc/style.md name exists, and the map in
+#              doc/style.md lists each folder of agent/
+#
+# Exempt from the width: test data, rows of Markdown tables, and lines of an HAProxy or SPOE file
+# that HAProxy reads, because an operator copies them whole. Their comments are not exempt.
+# Prints one line for each folder or file that fails; last line: "N passed, N failed[, N skipped]".
+set -u
+cd "$(dirname "$0")/.."
+export LC_ALL=C.UTF-8
+passed=0 failed=0 skipped=0
+
+# Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
+WIDE='agent/chat agent/conf agent/ctl agent/feed agent/index agent/jinja agent/loop agent/main.c
+agent/base agent/policy agent/prompt agent/route agent/serve agent/sim agent/tok
+doc docker haproxy-conf tests/bench tests/fuzz tests/it tests/sim tests/tools tests/unit tests/vtc
+tests/busy.sh tests/hostile.h tests/run.sh README.md CHANGES.md Makefile'
+UNOPENED='agent'
+# The first commit whose subject is checked has this parent.
+FIRST=1160898
+
+result() {
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
+}
+
+# Tracked files, or all files where the tree is not a repository.
+files() {
+	git ls-files 2> /dev/null || find . -path ./build -prune -o -type f -print | sed 's,^\./,,'
+}
+
+checked() {
+	files | grep -E '\.(c|h|py|sh|md|cfg|spoe|vtc|conf|map|lst|yaml|yml|[58])$|^Makefile|/Dockerfile|^\.ci/' |
+		grep -vE '^tests/(data|fuzz/corpus|fuzz/crashes)/'
+}
+
+# "FILE:LINE" of each line of the files on stdin that is too long and not exempt.
+wide() {
+	xargs -r grep -naHE '^.{101,}' /dev/null |
+		grep -vE '^[^:]*\.md:[0-9]+:\|' |
+		grep -vE '^[^:]*\.(cfg|spoe):[0-9]+: *[^ #]' |
+		grep -vE '^[^:]*\.vtc:[0-9]+:[	 ]*(http-re|log-format|use-server|args )' |
+		grep -vE '^haproxy-conf/README\.md:[0-9]+:\+' | cut -d: -f1,2
+}
+
+# Judge each of <folders>: it fails if a line of <bad> is in it and not under an entry of <list>.
+# Then name the entries of <list> that are clean, because they can be removed.
+by_folder() {
+	local what=$1 list=$2 bad=$3 folders=$4 place entry lines
+	for place in $folders; do
+		lines=$(grep -E "^$place(/|:|\$)" <<< "$bad" |
+			awk -v list="$list" 'BEGIN { n = split(list, entry) }
+				{ for (i = 1; i <= n; i++) if (index($0, entry[i]) == 1) next; print }')
+		[ -z "$lines" ]
+		result $? "$what: $place${lines:+: $(head -n 3 <<< "$lines" | tr '\n' ' ')}"
+	done
+	for entry in $list; do
+		grep -qE "^$entry(/|:|\$)" <<< "$bad" || echo "note  $what: $entry is clean: remove it from the list"
+	done
+}
+
+# agent/tok, tests/it, haproxy-conf, Makefile ...: the first folder, for agent/ and tests/ the first two
+folders=$(checked | sed -E 's,^((agent|tests)/[^/]+)/.*,\1,; t; s,/.*,,' | sort -u)
+by_folder width "$WIDE" "$(checked | wide)" "$folders"
+
+unopened=$(for f in $(checked | grep -E '^(agent|spoe|spop-check)/.*\.[ch]$'); do
+	[ "$(head -c 2 "$f")" = '/*' ] || echo "$f"
+done)
+by_folder opening "$UNOPENED" "$unopened" "$(printf '%s\n' $folders | grep -E '^(agent/|spoe|spop-check)')"
+
+if git merge-base --is-ancestor "$FIRST" HEAD 2> /dev/null; then
+	long=$(git log --format='%h %s' "$FIRST..HEAD" | grep -E '^[^ ]+ .{73,}')
+	[ -z "$long" ]
+	result $? "subjects${long:+: $long}"
+else
+	skipped=$((skipped + 1))
+	echo "skipped: commit subjects, because this tree has no history back to $FIRST"
+fi
+
+for doc in CONTRIBUTING.md doc/style.md; do
+	[ -f "$doc" ] || continue
+	for path in $(grep -oE '(^|[^A-Za-z0-9_./-])(agent|spoe|spop-check|tests|doc|docker|haproxy-conf)/[A-Za-z0-9_.*/-]+' "$doc" |
+		sed -E 's,^[^A-Za-z0-9_./-],,; s,[.]$,,' | sort -u); do
+		compgen -G "$path" > /dev/null
+		result $? "$doc names $path"
+	done
+done
+if [ -f doc/style.md ]; then
+	for folder in agent/*/; do
+		grep -qE "(^| |/)$(basename "$folder")/( |\$)" doc/style.md
+		result $? "the map in doc/style.md has $folder"
+	done
+fi
+
+echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
+[ "$failed" -eq 0 ]
