@@ -35,7 +35,7 @@ def families():
     for path in sorted(glob.glob(os.path.join(TOP, "agent/loop/*.c"))):
         with open(path) as f:
             c = f.read()
-        if "TYPE kvroute_" not in c and "metrics.h" not in c:
+        if "TYPE kvroute_" not in c and "metrics_in.h" not in c:
             continue
         items = [(m.start(), "row", m) for m in re.finditer(
             r'\{ "(\w+)", "((?:[^"\\]|\\.)*)", (COUNTER|GAUGE), \w+\([^"]*?\),\s*(?:%s|NULL) \}'
@@ -45,7 +45,7 @@ def families():
                                        r'(COUNTER|GAUGE),\s+(?:offsetof\([^)]*\),\s*)?%s\}' % TEXT,
                                        c)]
         items += [(m.start(), "call", m)
-                  for m in re.finditer(r'\b(?:one|family)\(\w+, "(\w+)", '
+                  for m in re.finditer(r'\bmetric_(?:single|family)\(\w+, "(\w+)", '
                                        r'(COUNTER|GAUGE|HISTOGRAM),\s*%s[,)]' % TEXT, c)]
         for _, what, m in sorted(items, key=lambda i: i[0]):
             if what == "row":

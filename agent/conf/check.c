@@ -3,7 +3,7 @@
  * agree with each other (a test says so). */
 #include <stdio.h>
 
-#include "agent/conf/check.h"
+#include "agent/conf/check_in.h"
 #include "agent/conf/value.h"
 #include "agent/os/addr.h"
 

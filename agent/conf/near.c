@@ -1,5 +1,5 @@
 /* near.c - the distance is the usual table, three rows of it at a time: O(a x b), words up to 40. */
-#include "agent/conf/near.h"
+#include "agent/conf/near_in.h"
 
 #define WORD_MAX 40
 

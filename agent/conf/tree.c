@@ -8,7 +8,7 @@
 #include <yaml.h>
 
 #include "agent/base/mem.h"
-#include "agent/conf/tree.h"
+#include "agent/conf/tree_in.h"
 #include "agent/conf/value.h"
 
 struct reader {

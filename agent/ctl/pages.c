@@ -15,9 +15,9 @@
 #include "agent/base/rng.h"
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/load.h"
 #include "agent/loop/models.h"
 #include "agent/os/key_file.h"
-#include "agent/ctl/load.h"
 
 #define BODY_MAX	((size_t)64 << 20)
 

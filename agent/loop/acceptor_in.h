@@ -4,8 +4,8 @@
 
 #include <ev.h>
 
-#include "agent/os/addr.h"
 #include "agent/loop/log_in.h"
+#include "agent/os/addr.h"
 
 #define ACCEPT_FEW	4	/* taken in one wake, so that the other loops get theirs */
 #define ACCEPT_PAUSE_S	0.1	/* out of descriptors: look again after so long */

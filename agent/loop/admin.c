@@ -11,12 +11,12 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/admin_in.h"
-#include "agent/os/clock.h"
-#include "agent/loop/count_in.h"
 #include "agent/loop/compare_page_in.h"
+#include "agent/loop/count_in.h"
 #include "agent/loop/decisions_page_in.h"
 #include "agent/loop/http.h"
 #include "agent/loop/wrong_protocol_in.h"
+#include "agent/os/clock.h"
 
 #define ADMIN_TEXT_MAX	(8u << 20)
 #define TYPE_TEXT	"text/plain; charset=utf-8"

@@ -2,19 +2,19 @@
 #ifndef KVROUTE_LOOP_AGENT_IN_H
 #define KVROUTE_LOOP_AGENT_IN_H
 
-#include "agent/os/addr.h"
 #include "agent/loop/budget_in.h"
-#include "agent/os/clock.h"
+#include "agent/loop/connect_ports_in.h"
 #include "agent/loop/log_in.h"
 #include "agent/loop/models.h"
+#include "agent/loop/recfile_in.h"
+#include "agent/loop/snapfile_in.h"
+#include "agent/os/addr.h"
+#include "agent/os/clock.h"
 #include "agent/os/opener.h"
-#include "agent/loop/connect_ports_in.h"
 #include "agent/os/privileges.h"
 #include "agent/os/process.h"
-#include "agent/loop/recfile_in.h"
 #include "agent/os/sandbox.h"
 #include "agent/os/secret.h"
-#include "agent/loop/snapfile_in.h"
 #include "agent/serve/serve.h"
 
 #define THREADS_MAX	64

@@ -1,9 +1,9 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/clock.h"
-#include "agent/loop/metrics_in.h"
 #include "agent/loop/background_in.h"
+#include "agent/loop/metrics_in.h"
+#include "agent/os/clock.h"
 
 #define TICK_S	0.1
 

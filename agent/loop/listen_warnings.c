@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "agent/os/addr.h"
 #include "agent/loop/listen_warnings.h"
+#include "agent/os/addr.h"
 
 static const char spop_means[] =
 	"SPOP has no password: who reaches it reads and shapes decisions, and reports facts";

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/os/clock.h"
 #include "agent/loop/log_in.h"
+#include "agent/os/clock.h"
 
 #define LOG_TAIL	40	/* kept free for suppressed=N and the line feed */
 

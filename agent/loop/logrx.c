@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/clock.h"
 #include "agent/loop/count_in.h"
 #include "agent/loop/logrx_in.h"
 #include "agent/loop/wrong_protocol_in.h"
+#include "agent/os/clock.h"
 
 #define UDP_FEW		64		/* datagrams in one wake */
 #define UDP_BUFFER	(1 << 20)

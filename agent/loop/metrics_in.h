@@ -8,8 +8,8 @@
 #include "agent/loop/admin_in.h"
 #include "agent/loop/agent_in.h"
 #include "agent/loop/logrx_in.h"
+#include "agent/loop/metrics_text_in.h"
 #include "agent/loop/poll_peers_in.h"
-#include "agent/loop/text_in.h"
 
 struct metrics_from {
 	struct agent *agent;
@@ -19,5 +19,10 @@ struct metrics_from {
 };
 
 void metrics_write(const struct metrics_from *from, struct text *t);
+
+/* Its parts in other files. */
+void metrics_write_core(struct text *t, struct route *r);
+void metrics_write_servers(struct text *t, const struct agent *a);
+void metrics_write_pools(struct text *t, struct route *r);	/* also models and compared rules */
 
 #endif

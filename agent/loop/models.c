@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/safe_path.h"
-#include "agent/os/clock.h"
 #include "agent/loop/models.h"
-#include "agent/os/newfile.h"
 #include "agent/loop/tokfile_in.h"
+#include "agent/os/clock.h"
+#include "agent/os/newfile.h"
+#include "agent/os/safe_path.h"
 
 #define CONFIG_NAME	"tokenizer_config.json"
 #define TEMPLATE_NAME	"chat_template.jinja"

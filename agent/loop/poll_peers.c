@@ -3,10 +3,10 @@
 
 #include "agent/base/mem.h"
 #include "agent/feed/http_answer.h"
-#include "agent/os/clock.h"
 #include "agent/loop/count_in.h"
-#include "agent/loop/poll_peers_in.h"
 #include "agent/loop/engine_url.h"
+#include "agent/loop/poll_peers_in.h"
+#include "agent/os/clock.h"
 
 /* What both kinds have. */
 struct polled_peer {

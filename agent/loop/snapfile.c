@@ -6,12 +6,12 @@
 
 #include "agent/base/mem.h"
 #include "agent/index/snapshot.h"
+#include "agent/loop/snapfile_in.h"
 #include "agent/os/clock.h"
 #include "agent/os/newfile.h"
 #include "agent/os/privileges.h"
 #include "agent/os/sandbox.h"
 #include "agent/os/secret.h"
-#include "agent/loop/snapfile_in.h"
 
 #define SLICE_NODES	256u
 #define SLICE_PAUSE_MS	1

@@ -11,9 +11,9 @@
 
 #include "agent/loop/log_in.h"
 #include "agent/loop/loop.h"
-#include "agent/os/thread_sleep.h"
 #include "agent/os/newfile.h"
 #include "agent/os/opener.h"
+#include "agent/os/thread_sleep.h"
 
 struct snapfile {
 	int dir;			/* -1: no snapshot is wanted */

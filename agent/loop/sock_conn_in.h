@@ -9,9 +9,9 @@
 #ifndef KVROUTE_LOOP_SOCK_CONN_IN_H
 #define KVROUTE_LOOP_SOCK_CONN_IN_H
 
-#include "agent/os/clock.h"
 #include "agent/loop/count_in.h"
 #include "agent/loop/sock_in.h"
+#include "agent/os/clock.h"
 
 struct sock {
 	struct list link;	/* in worker->socks[phase] */

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/newfile.h"
 #include "agent/loop/tokfile_in.h"
+#include "agent/os/newfile.h"
 
 struct head {
 	char magic[16];

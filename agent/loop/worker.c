@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/clock.h"
 #include "agent/loop/count_in.h"
 #include "agent/loop/sock_in.h"
+#include "agent/os/clock.h"
 
 #define SWEEP_S		0.25
 #define CROWDED_BY	2	/* connections more than the least busy thread */

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "agent/os/safe_path.h"
 #include "agent/os/opener.h"
+#include "agent/os/safe_path.h"
 
 enum opener_what {
 	OPENER_CONF, OPENER_MODEL, OPENER_SNAPSHOT_NEW, OPENER_SNAPSHOT_KEEP, OPENER_SNAPSHOT_DROP, OPENER_SOCKET_REMOVE,

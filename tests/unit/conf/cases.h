@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/conf/keys.h"
-#include "agent/conf/tree.h"
+#include "agent/conf/tree_in.h"
 #include "agent/conf/value.h"
 
 #define WANTS_MAX 32

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/loop/poll_client_in.h"
-#include "agent/os/clock.h"
 #include "agent/loop/connect_ports_in.h"
 #include "agent/loop/engine_url.h"
+#include "agent/loop/poll_client_in.h"
+#include "agent/os/clock.h"
 
 static struct world {
 	struct ev_loop *loop;

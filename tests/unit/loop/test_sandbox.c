@@ -35,9 +35,9 @@
 #include <unistd.h>
 
 #include "agent/index/arena.h"
-#include "agent/os/clock.h"
-#include "agent/loop/log_in.h"
 #include "agent/loop/confine_in.h"
+#include "agent/loop/log_in.h"
+#include "agent/os/clock.h"
 #include "agent/os/process.h"
 #include "agent/os/sandbox.h"
 

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/safe_path.h"
 #include "agent/os/clock.h"
 #include "agent/os/opener_in.h"
+#include "agent/os/safe_path.h"
 
 static char dir[64], path[96], next[96], models[96], outside[96], snaps[96], sock_path[96];
 static struct opener_files files;

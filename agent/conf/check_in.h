@@ -1,6 +1,6 @@
-/* check.h - what must hold between keys, once each of them is fine by itself. */
-#ifndef KVROUTE_CONF_CHECK_H
-#define KVROUTE_CONF_CHECK_H
+/* check_in.h - what must hold between keys, once each of them is fine by itself. */
+#ifndef KVROUTE_CONF_CHECK_IN_H
+#define KVROUTE_CONF_CHECK_IN_H
 
 #include "agent/conf/errors.h"
 #include "agent/conf/keys.h"

@@ -1,4 +1,4 @@
-/* tree.h - a YAML file as a tree of words that know where they stand.
+/* tree_in.h - a YAML file as a tree of words that know where they stand.
  *
  *      spop:              map --first--> scalar "spop" --next--> map --next--> ...
  *        max_open: 8                                              |first
@@ -6,8 +6,8 @@
  *
  * Of YAML only what a configuration needs: one document of nested maps, lists and scalars. Anchors,
  * aliases and tags are refused, nesting and sizes are bounded, bytes must be UTF-8. */
-#ifndef KVROUTE_CONF_TREE_H
-#define KVROUTE_CONF_TREE_H
+#ifndef KVROUTE_CONF_TREE_IN_H
+#define KVROUTE_CONF_TREE_IN_H
 
 #include "agent/base/types.h"
 #include "agent/conf/errors.h"

@@ -1,6 +1,6 @@
-/* near.h - "did you mean": the candidate closest to a word somebody typed. */
-#ifndef KVROUTE_CONF_NEAR_H
-#define KVROUTE_CONF_NEAR_H
+/* near_in.h - "did you mean": the candidate closest to a word somebody typed. */
+#ifndef KVROUTE_CONF_NEAR_IN_H
+#define KVROUTE_CONF_NEAR_IN_H
 
 #include "agent/base/types.h"
 

@@ -1,4 +1,4 @@
-/* text.c - characters: which of them may stand in a configuration, and how a text is shown. */
+/* show_text.c - characters: which of them may stand in a configuration, and how a text is shown. */
 #include "agent/conf/value.h"
 
 size_t conf_utf8(struct span s, uint32_t *cp)

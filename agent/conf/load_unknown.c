@@ -1,0 +1,95 @@
+/* load_unknown.c - the error for an unknown key: it names the key or section that was probably meant. */
+#include <stdio.h>
+
+#include "agent/conf/load_in.h"
+#include "agent/conf/near_in.h"
+#include "agent/conf/value.h"
+
+/* The full name of the key whose whole name, or only its word in the file, is <word>. */
+static const char *known_exactly(struct span word, bool whole)
+{
+	for (size_t i = 0; i < conf_n_keys; i++) {
+		const char *name = whole ? conf_keys[i].name : conf_key_word(&conf_keys[i]);
+
+		if (near_distance(span_str(name), word) == 0)
+			return conf_keys[i].name;
+	}
+	return NULL;
+}
+
+/* The full name of a key or section that <word> may be meant to be, anywhere in the file. */
+static const char *known_elsewhere(struct span word)
+{
+	const char *name = known_exactly(word, false);
+	struct near near;
+
+	if (name != NULL)
+		return name;
+	near_init(&near, word);
+	for (size_t i = 0; i < conf_n_keys; i++)
+		near_try(&near, conf_keys[i].name);
+	for (size_t i = 0; i < conf_n_sections; i++)
+		near_try(&near, conf_sections[i].name);
+	return near.best;
+}
+
+static const char *known_here(const struct conf_section *s, struct span word)
+{
+	struct near near;
+
+	near_init(&near, word);
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s))
+			near_try(&near, conf_key_word(&conf_keys[i]));
+	for (size_t i = 0; s == NULL && i < conf_n_sections; i++)
+		near_try(&near, conf_sections[i].name);
+	return near.best;
+}
+
+static void list_known(const struct conf_section *s, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (conf_key_in(&conf_keys[i], s) && n < cap)
+			n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? ", " : "",
+					      conf_key_word(&conf_keys[i]));
+	if (n >= cap || s == NULL)
+		snprintf(out, cap, "listed in kvroute.yaml(5)");
+}
+
+/* The word is right and its place is not. */
+static void misplaced_section(struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
+{
+	const struct conf_section *meant = &conf_sections[conf_section_find(key->text)];
+	bool in_pool = s->shape == SHAPE_POOLS && meant->shape == SHAPE_POLICY;
+
+	conf_add(l, key->at, "The section %s does not belong in %s%s.", meant->name, conf_section_name(s),
+	    in_pool ? "; write its keys beside the pool's name" : ", but at the top of the file, not indented");
+}
+
+void conf_unknown_key(struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
+{
+	const char *in = s != NULL ? " in " : "", *name = conf_section_name(s), *meant;
+	char show[CONF_SHOW_MAX], known[160];
+
+	if (conf_errors_lose(l->es, key->at))
+		return;
+	if (s != NULL && conf_section_find(key->text) >= 0) {
+		misplaced_section(l, s, key);
+		return;
+	}
+	conf_show(key->text, show);
+	meant = memchr(key->text.p, '.', key->text.n) ? known_exactly(key->text, true) : NULL;
+	if (meant == NULL && (meant = known_here(s, key->text)) != NULL) {
+		conf_add(l, key->at, "The key %s%s%s is unknown; did you mean %s?", show, in, name, meant);
+	} else if (meant != NULL || (meant = known_elsewhere(key->text)) != NULL) {
+		conf_add(l, key->at, "The key %s%s%s is unknown; did you mean %s%s?", show, in, name, meant,
+		    strchr(meant, '.') != NULL ? " (the point stands for a section)" : "");
+	} else {
+		list_known(s, known, sizeof(known));
+		conf_add(l, key->at, "The key %s%s%s is unknown; the keys there are %s.", show, in, name,
+		    known);
+	}
+}

@@ -1,0 +1,18 @@
+/* value_in.h - what value.c (from text) and value_text.c (to text) share. */
+#ifndef KVROUTE_CONF_VALUE_IN_H
+#define KVROUTE_CONF_VALUE_IN_H
+
+#include "agent/conf/value.h"
+
+struct conf_unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* Largest first; the last has no name. */
+extern const struct conf_unit conf_size_units[], conf_time_units[];
+
+/* The words of prompt.text_order, by enum text_part; NULL ends them. */
+extern const char *const conf_part_words[];
+
+#endif

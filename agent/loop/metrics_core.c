@@ -1,0 +1,198 @@
+/* Metrics of the core: requests, index, decisions, problems. */
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/loop/metrics_in.h"
+
+#define R(f)	offsetof(struct route_stats, f)
+
+static const struct metric_row route_rows[] = {
+	{ "requests_total", "", COUNTER, R(requests), "Requests seen: route messages with seq 0." },
+	{ "slices_total", "", COUNTER, R(slices), "Further slices of a body." },
+	{ "bodies_cut_total", "", COUNTER, R(cut), "Bodies seen in part." },
+	{ "bodies_cut_recalled_total", "", COUNTER, R(headless_saved),
+	  "Cut bodies whose head was known from an earlier body." },
+	{ "models_asked_total", "from=\"argument\"", COUNTER, R(models[MODEL_FROM_ARGUMENT]),
+	  "Messages that ask for the model before a pool is chosen, by where it was found." },
+	{ "models_asked_total", "from=\"body\"", COUNTER, R(models[MODEL_FROM_BODY]), NULL },
+	{ "models_asked_total", "from=\"head\"", COUNTER, R(models[MODEL_FROM_HEAD]), NULL },
+	{ "models_asked_total", "from=\"none\"", COUNTER, R(models[MODEL_FROM_NONE]), NULL },
+	{ "models_asked_total", "from=\"overload\"", COUNTER, R(models[MODEL_FROM_OVERLOAD]), NULL },
+	{ "models_scans_total", "used=\"twice\"", COUNTER, R(scans_shared),
+	  "Bodies read for a model, by whether the request for a server came with the same body." },
+	{ "models_scans_total", "used=\"once\"", COUNTER, R(scans_lost), NULL },
+	{ "loads_bad_total", "", COUNTER, R(bad_load), "Load strings with an entry without sense." },
+	{ "slices_waiting", "", GAUGE, R(slices_waiting), "Requests that wait for more slices." },
+	{ "slices_waiting_bytes", "", GAUGE, R(slices_bytes), "Memory of requests that wait for slices." },
+	{ "slices_lost_total", "reason=\"age\"", COUNTER, R(slices_aged),
+	  "Waiting requests that were let go." },
+	{ "slices_lost_total", "reason=\"room\"", COUNTER, R(slices_dropped), NULL },
+	{ "slices_again_total", "", COUNTER, R(slices_again),
+	  "Requests that began anew with the uid of one that waited." },
+	{ "slices_repeated_total", "", COUNTER, R(slices_repeated), "Slices that came a second time and were left out." },
+	{ "facts_total", "kind=\"first\"", COUNTER, R(firsts), "Facts taken." },
+	{ "facts_total", "kind=\"done\"", COUNTER, R(dones), NULL },
+	{ "facts_unknown_total", "", COUNTER, R(facts_unknown),
+	  "Facts for a uid not open: late, twice, not ours, or the log line of a whole answer." },
+	{ "failures_total", "kind=\"connect\"", COUNTER, R(failures[VERDICT_CONNECT]),
+	  "Requests that servers failed." },
+	{ "failures_total", "kind=\"broken\"", COUNTER, R(failures[VERDICT_BROKEN]), NULL },
+	{ "failures_total", "kind=\"5xx\"", COUNTER, R(failures[VERDICT_5XX]), NULL },
+	{ "failures_total", "kind=\"429\"", COUNTER, R(failures[VERDICT_429]), NULL },
+	{ "ledger_open_requests", "", GAUGE, R(open), "Requests the ledger believes open." },
+	{ "ledger_closed_total", "reason=\"load\"", COUNTER, R(closed_by_load),
+	  "Open requests closed without a fact." },
+	{ "ledger_closed_total", "reason=\"silence\"", COUNTER, R(closed_by_silence), NULL },
+	{ "ledger_closed_total", "reason=\"age\"", COUNTER, R(closed_by_age), NULL },
+	{ "ledger_closed_total", "reason=\"room\"", COUNTER, R(closed_by_room), NULL },
+	{ "refused_total", "what=\"pool\"", COUNTER, R(pools_refused), "Names above a limit." },
+	{ "refused_total", "what=\"server\"", COUNTER, R(servers_refused), NULL },
+	{ "tokenized_prompts_total", "", COUNTER, R(tokenized), "Requests whose prompt, a text, was made into token ids." },
+	{ "tokens_total", "", COUNTER, R(tokens), "Token ids made of text, found in the segment cache or encoded." },
+	{ "prompt_tokens_compared_total", "", COUNTER, R(tokens_compared), "Prompts of which the engine has told how many tokens it counted." },
+	{ "prompt_tokens_differ_total", "", COUNTER, R(tokens_differed), "Of them, those that we counted otherwise." },
+	{ "models_disagree", "", GAUGE, R(models_disagree), "Models with a kind of request in text mode, as their engine counts other tokens than we do." },
+	{ "chat_refused_total", "", COUNTER, R(chat_refused), "Conversations that their model's template does not take, so that the engine answers with an error." },
+	{ "chat_unknown_total", "", COUNTER, R(chat_unknown),
+	  "Conversations of models in token mode that stayed text: pictures, a template of their own, bounds." },
+	{ "tokenize_failed_total", "", COUNTER, R(tokenize_failed),
+	  "Requests that could not be made into ids and counted as text: no memory, or a pattern that gave up." },
+	{ "tokenize_bounded_total", "", COUNTER, R(tokenize_bounded),
+	  "Requests of which only the beginning was made into ids, as all would have taken too long." },
+	{ "tokenize_limits_total", "limit=\"body\"", COUNTER, R(tokenize_bounded_by[BOUND_BODY]),
+	  "The same, by what allowed no more work: the size of the body, the tenant's share of the thread, or that the agent was late." },
+	{ "tokenize_limits_total", "limit=\"tenant\"", COUNTER, R(tokenize_bounded_by[BOUND_TENANT]), NULL },
+	{ "tokenize_limits_total", "limit=\"late\"", COUNTER, R(tokenize_bounded_by[BOUND_CALLER]), NULL },
+	{ "segment_cache_hits_total", "", COUNTER, R(segments.hits), "Segments of text that were encoded before." },
+	{ "segment_cache_misses_total", "", COUNTER, R(segments.misses), "Segments that were not." },
+	{ "segment_cache_hit_tokens_total", "", COUNTER, R(segments.hit_ids), "Token ids found there." },
+	{ "segment_cache_bytes", "", GAUGE, R(segments.used_bytes), "Memory of the ids that are kept." },
+	{ "segment_cache_limit_bytes", "", GAUGE, R(segments.max_bytes), "Budget of the segment cache; 0: there is none yet." },
+	{ "segment_cache_evicted_total", "", COUNTER, R(segments.evicted), "Segments that went for others." },
+	{ "segment_cache_refused_total", "", COUNTER, R(segments.too_large), "Segments that were too large to be kept." },
+	{ "prompt_tokens_total", "", COUNTER, R(prompt_tokens),
+	  "Prompt tokens of decisions that set a server; of text, and of what was not seen, estimated." },
+	{ "hit_tokens_total", "", COUNTER, R(hit_tokens),
+	  "Of them, tokens expected in the cache of the server." },
+	{ "index_bytes", "", GAUGE, R(index.bytes), "Memory of the index." },
+	{ "index_limit_bytes", "", GAUGE, R(index.max_bytes), "Budget of the index." },
+	{ "index_fixed_bytes", "", GAUGE, R(index.fixed_bytes), "Of its memory, tables that are always there." },
+	{ "index_shards", "", GAUGE, R(index.shards), "Parts of the index, each with a lock of its own." },
+	{ "index_spaces", "", GAUGE, R(index.spaces), "Spaces: what may share cache." },
+	{ "index_nodes", "", GAUGE, R(index.nodes), "Nodes of all trees." },
+	{ "index_records", "", GAUGE, R(index.records), "Pairs of node and server." },
+	{ "index_pages", "", GAUGE, R(index.pages), "Pages on nodes, each once." },
+	{ "index_claims", "", GAUGE, R(index.claims), "Claims neither confirmed nor cancelled yet." },
+	{ "index_matches_total", "", COUNTER, R(index.matches), "Prompts looked up." },
+	{ "index_commits_total", "", COUNTER, R(index.commits), "Prompts entered." },
+	{ "index_claims_ended_total", "how=\"confirmed\"", COUNTER, R(index.confirmed), "Claims ended." },
+	{ "index_claims_ended_total", "how=\"cancelled\"", COUNTER, R(index.cancelled), NULL },
+	{ "index_claims_ended_total", "how=\"expired\"", COUNTER, R(index.expired), NULL },
+	{ "index_evicted_records_total", "", COUNTER, R(index.evicted_records),
+	  "Records evicted, for bytes or a server's capacity." },
+	{ "index_evicted_pages_total", "", COUNTER, R(index.evicted_pages),
+	  "Pages evicted, for bytes or a server's capacity." },
+	{ "index_refused_total", "", COUNTER, R(index.refused), "Prompts that found no room." },
+	{ "heads_bytes", "", GAUGE, R(heads.bytes), "Memory of remembered heads." },
+	{ "heads", "", GAUGE, R(heads.heads), "Heads remembered." },
+	{ "heads_openings", "", GAUGE, R(heads.openings), "Openings that lead to a head." },
+	{ "heads_lookups_total", "result=\"found\"", COUNTER, R(heads.found), "Heads looked up." },
+	{ "heads_lookups_total", "result=\"missed\"", COUNTER, R(heads.missed), NULL },
+	{ "heads_evicted_total", "", COUNTER, R(heads.evicted), "Heads evicted for the budget." },
+};
+
+static const struct {
+	const char *name;
+	enum metric_kind kind;
+	size_t at;
+	const char *help;
+} shard_rows[] = {
+	{ "index_shard_commits_total", COUNTER, offsetof(struct index_shard_stats, commits),
+	  "Commits that ended on a node of the shard." },
+	{ "index_shard_bytes", GAUGE, offsetof(struct index_shard_stats, bytes), "Memory in use, by shard." },
+	{ "index_shard_limit_bytes", GAUGE, offsetof(struct index_shard_stats, max_bytes), "Memory there is, by shard." },
+	{ "index_shard_records", GAUGE, offsetof(struct index_shard_stats, records),
+	  "Pairs of node and server, by shard." },
+};
+
+struct shards {
+	struct index_shard_stats of[SHARDS_MAX];
+	unsigned n;
+};
+
+static void add_shard(void *arg, uint32_t i, const struct index_shard_stats *v)
+{
+	struct shards *s = arg;
+
+	if (i < sizeof(s->of) / sizeof(s->of[0])) {
+		s->of[i] = *v;
+		s->n = i + 1;
+	}
+}
+
+static void write_shards(struct text *t, struct route *r)
+{
+	struct shards s = { .n = 0 };
+	char label[32];
+	size_t row;
+	unsigned i;
+
+	route_each_shard(r, add_shard, &s);
+	for (row = 0; row < sizeof(shard_rows) / sizeof(shard_rows[0]); row++) {
+		metric_family(t, shard_rows[row].name, shard_rows[row].kind, shard_rows[row].help);
+		for (i = 0; i < s.n; i++) {
+			snprintf(label, sizeof(label), "shard=\"%u\"", i);
+			metric_sample(t, shard_rows[row].name, label,
+			       *(const uint64_t *)((const char *)&s.of[i] + shard_rows[row].at));
+		}
+	}
+}
+
+static void write_haproxy_errors(struct text *t, const struct route_stats *s)
+{
+	char label[32];
+	unsigned i;
+
+	metric_family(t, "haproxy_errors_total", COUNTER, "Log lines that say HAProxy could not ask us, by its code.");
+	for (i = 0; i < HAPROXY_ERRORS; i++) {
+		snprintf(label, sizeof(label), "code=\"%d\"", haproxy_errors[i].code);
+		metric_sample(t, "haproxy_errors_total", label, s->haproxy_errors[i]);
+	}
+	metric_sample(t, "haproxy_errors_total", "code=\"other\"", s->haproxy_errors[i]);
+}
+
+static void write_problem(void *arg, const char *what, const char *pool, bool raised)
+{
+	text_addf(arg, "kvroute_problem{what=\"%s\",", what);
+	text_label(arg, "pool", span_str(pool));
+	text_addf(arg, "} %d\n", raised);
+}
+
+static void write_problems(struct text *t, struct route *r)
+{
+	metric_family(t, "problem", GAUGE, "1: this fault in how HAProxy is attached lasts; see kvroute(8), PROBLEMS.");
+	route_each_problem(r, write_problem, t);
+}
+
+void metrics_write_core(struct text *t, struct route *r)
+{
+	struct route_stats *s = mem_alloc(sizeof(*s));
+	char label[64];
+	int w;
+
+	if (s == NULL) {
+		t->failed = true;
+		return;
+	}
+	route_stats(r, s);
+	METRIC_TABLE(t, route_rows, s);
+	metric_family(t, "decisions_total", COUNTER, "Answers to route messages, by why.");
+	for (w = 0; w < WHY_COUNT; w++) {
+		snprintf(label, sizeof(label), "why=\"%s\"", why_text((enum why)w));
+		metric_sample(t, "decisions_total", label, s->why[w]);
+	}
+	write_haproxy_errors(t, s);
+	write_problems(t, r);
+	write_shards(t, r);
+	mem_free(s);
+}

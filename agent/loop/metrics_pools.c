@@ -1,0 +1,246 @@
+/* Metrics of servers, engines, pools, models and compared rules: one sample for each of them. */
+#include <math.h>
+
+#include "agent/loop/metrics_in.h"
+
+static const struct metric_column server_columns[] = {
+	{ "server_up", GAUGE, "1: up, as HAProxy last said." },
+	{ "server_weight", GAUGE, "Weight, as HAProxy last said." },
+	{ "server_connections", GAUGE, "Connections, as HAProxy last said." },
+	{ "server_queue", GAUGE, "Requests queued for the server, as HAProxy last said." },
+	{ "server_open_requests", GAUGE, "Our own open requests there." },
+	{ "server_backlog_seconds", GAUGE, "Prefill sent there and not answered yet." },
+	{ "server_picked_total", COUNTER, "Decisions for the server." },
+	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
+	{ "server_held_tokens", GAUGE, "Tokens of the pages it holds or claims, over all spaces." },
+	{ "server_failures_total", COUNTER, "Requests that it failed." },
+	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
+	{ "server_output_tokens", GAUGE, "Tokens that it generated and is believed to hold yet." },
+	{ "server_room_tokens", GAUGE, "Tokens that are kept of it at most; 0: no bound but index.max_bytes." },
+	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket told of it just now." },
+	{ "server_closed", GAUGE, "1: one of them says drain, maintenance or weight 0: it gets nothing." },
+	{ "server_prefill_tokens_per_second", GAUGE, "Prompt tokens it computes in a second, as it is believed." },
+	{ "server_capacity_tokens", GAUGE, "Tokens that its cache is taken to have; 0: not known." },
+	{ "server_capacity_source", GAUGE,
+	  "Who says so: 0 nobody, 1 a guess, 2 inferred from first tokens, 3 its engine, 4 the configuration." },
+};
+
+static void add_server(void *arg, const struct route_server_view *s)
+{
+	struct metric_view *v = metric_view_add(arg, "pool", s->pool, "server", s->name);
+
+	if (v == NULL)
+		return;
+	v->v[0] = s->up;
+	v->v[1] = s->weight;
+	v->v[2] = s->conn;
+	v->v[3] = s->queue;
+	v->v[4] = s->open;
+	v->v[5] = s->backlog_s;
+	v->v[6] = (double)s->picked;
+	v->v[7] = (double)s->hit_tokens;
+	v->v[8] = (double)s->held_tokens;
+	v->v[9] = (double)s->failures;
+	v->v[10] = s->penalty;
+	v->v[11] = (double)s->output_tokens;
+	v->v[12] = (double)s->room_tokens;
+	v->v[13] = s->watchers;
+	v->v[14] = s->closed;
+	v->v[15] = s->tokens_per_s;
+	v->v[16] = (double)s->capacity_tokens;
+	v->v[17] = s->capacity_source;
+}
+
+static const struct metric_column engine_columns[] = {
+	{ "engine_waiting_requests", GAUGE, "Requests in the engine's queue, as it says; NaN: it does not." },
+	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: it does not say." },
+	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache that is in use; NaN: it does not say." },
+	{ "engine_foreign_requests", GAUGE, "Requests there that neither HAProxy nor the agent knows of." },
+	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: it does not say." },
+	{ "engine_capacity_tokens", GAUGE, "Tokens in its KV cache; 0: it does not say." },
+	{ "engine_adapters_running", GAUGE, "LoRA adapters that run." },
+	{ "engine_adapters_waiting", GAUGE, "LoRA adapters that requests wait for." },
+	{ "engine_adapters_loaded", GAUGE, "LoRA adapters that have a place in the engine, by when they ran last." },
+};
+
+static double or_nan(double v)
+{
+	return v < 0 ? NAN : v;
+}
+
+/* Only of those that have told something, and lately. */
+static void add_engine(void *arg, const struct route_server_view *s)
+{
+	struct metric_view *v = s->engine ? metric_view_add(arg, "pool", s->pool, "server", s->name) : NULL;
+
+	if (v == NULL)
+		return;
+	v->v[0] = or_nan(s->waiting);
+	v->v[1] = or_nan(s->running);
+	v->v[2] = or_nan(s->kv_used);
+	v->v[3] = s->foreign;
+	v->v[4] = s->block_size;
+	v->v[5] = (double)s->engine_capacity;
+	v->v[6] = s->adapters_running;
+	v->v[7] = s->adapters_waiting;
+	v->v[8] = s->adapters_loaded;
+}
+
+static const struct metric_column pool_columns[] = {
+	{ "pool_requests_total", COUNTER, "Requests of the pool." },
+	{ "pool_imbalanced", GAUGE, "1: the imbalance guard is tripped." },
+	{ "pool_imbalance_transitions_total", COUNTER, "Times the guard tripped or let go." },
+	{ "pool_pressure_ratio", GAUGE, "Mean wait to mean work, smoothed." },
+	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
+	{ "pool_choices_dearer_total", COUNTER, "Of them, those not for the server of the least cost." },
+	{ "pool_regret_seconds_total", COUNTER, "What these cost more than the least cost, by our own estimate." },
+};
+
+static void add_pool(void *arg, const struct route_pool_view *p)
+{
+	struct metric_view *v = metric_view_add(arg, "pool", p->name, NULL, NULL);
+
+	if (v == NULL)
+		return;
+	v->v[0] = (double)p->requests;
+	v->v[1] = p->imbalanced;
+	v->v[2] = (double)p->imbalance_transitions;
+	v->v[3] = p->pressure;
+	v->v[4] = (double)p->choices;
+	v->v[5] = (double)p->dearer;
+	v->v[6] = p->regret_s;
+}
+
+static const struct metric_column pool_facts_column[] = {
+	{ "pool_facts", GAUGE, "1, with the step of the fact ladder the pool is on." },
+};
+
+static void add_pool_facts(void *arg, const struct route_pool_view *p)
+{
+	struct metric_view *v = metric_view_add(arg, "pool", p->name, "facts", p->facts);
+
+	if (v == NULL)
+		return;
+	v->v[0] = 1;
+}
+
+void metrics_write_servers(struct text *t, const struct agent *a)
+{
+	struct metric_views servers, engines;
+
+	metric_views_init(&servers);
+	metric_views_init(&engines);
+	route_each_server(a->route, agent_msec(a), add_server, &servers);
+	route_each_server(a->route, agent_msec(a), add_engine, &engines);
+	metric_views_write(t, &servers, METRIC_COLUMNS(server_columns));
+	metric_views_write(t, &engines, METRIC_COLUMNS(engine_columns));
+}
+
+static void write_pools(struct text *t, struct route *r, void (*add)(void *arg, const struct route_pool_view *p),
+			const struct metric_column *columns, size_t n)
+{
+	struct metric_views vs;
+
+	metric_views_init(&vs);
+	route_each_pool(r, add, &vs);
+	metric_views_write(t, &vs, columns, n);
+}
+
+static const struct metric_column pool_mode_column[] = {
+	{ "pool_mode", GAUGE, "1, with the mode of the pool: on, shadow, off." },
+};
+
+static void add_pool_mode(void *arg, const struct route_pool_view *p)
+{
+	struct metric_view *v = metric_view_add(arg, "pool", p->name, "mode", p->mode);
+
+	if (v == NULL)
+		return;
+	v->v[0] = 1;
+}
+
+static const struct metric_column model_columns[] = {
+	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens, mixed (some kinds of request are text). \"*\" alone: those not named." },
+	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, where they are ids." },
+	{ "model_kinds_text", GAUGE, "Kinds of request in text mode as their counts of tokens differ from the engine's, those of each tenant." },
+};
+
+static void add_model(void *arg, const struct route_model_view *m)
+{
+	struct metric_view *v = metric_view_add(arg, "model", m->name, "mode", m->mode);
+
+	if (v == NULL)
+		return;
+	v->v[0] = 1;
+	v->v[1] = m->page;
+	v->v[2] = m->kinds_off;
+}
+
+static const struct metric_column kind_columns[] = {
+	{ "model_kind_text_tenants", GAUGE, "Tenants for which a kind of request is in text mode, as its counts of tokens differ from the engine's." },
+};
+
+static void add_kind(void *arg, const struct route_kind_view *k)
+{
+	struct metric_view *v = metric_view_add(arg, "model", k->model, "kind", k->kind);
+
+	if (v != NULL)
+		v->v[0] = k->tenants;
+}
+
+static const struct metric_column compare_columns[] = {
+	{ "compare_choices_total", COUNTER, "Choices that a compared rule was asked for." },
+	{ "compare_same_total", COUNTER, "Of them, those for the server that was chosen." },
+	{ "compare_regret_seconds_total", COUNTER, "What its choices cost more than the least cost, by our own estimate." },
+	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers it would have chosen." },
+	{ "compare_same_first_tokens_total", COUNTER, "First tokens that came from the server it would have chosen." },
+	{ "compare_same_first_seconds_total", COUNTER, "What these took." },
+	{ "compare_other_first_tokens_total", COUNTER, "First tokens that came from another server than it would have chosen." },
+	{ "compare_other_first_seconds_total", COUNTER, "What these took." },
+	{ "compare_judged_seconds_total", COUNTER,
+	  "What these would have taken where it would have sent them, by estimates corrected by what was measured." },
+	{ "compare_gain_seconds", GAUGE, "What a request on which it differs would have been faster with it, in the mean; negative: slower." },
+	{ "compare_gain_error_seconds", GAUGE, "Standard error of that." },
+};
+
+static void add_compared(void *arg, const struct route_compare_view *c)
+{
+	struct metric_view *v = metric_view_add(arg, "pool", c->pool, "rule", c->rule);
+
+	if (v == NULL)
+		return;
+	v->v[0] = (double)c->choices;
+	v->v[1] = (double)c->same;
+	v->v[2] = c->regret_s;
+	v->v[3] = (double)c->hit_tokens;
+	v->v[4] = (double)c->same_as.n;
+	v->v[5] = c->same_as.measured_s;
+	v->v[6] = (double)c->other.n;
+	v->v[7] = c->other.measured_s;
+	v->v[8] = c->other.judged_s;
+	v->v[9] = c->gain_known ? c->gain_s : 0;
+	v->v[10] = c->gain_known ? c->gain_error_s : 0;
+}
+
+static void write_compared(struct text *t, struct route *r)
+{
+	struct metric_views models, kinds, compared;
+
+	metric_views_init(&models);
+	metric_views_init(&kinds);
+	metric_views_init(&compared);
+	route_each_model(r, add_model, &models);
+	route_each_kind(r, add_kind, &kinds);
+	route_each_compared(r, add_compared, &compared);
+	metric_views_write(t, &models, METRIC_COLUMNS(model_columns));
+	metric_views_write(t, &kinds, METRIC_COLUMNS(kind_columns));
+	metric_views_write(t, &compared, METRIC_COLUMNS(compare_columns));
+}
+
+void metrics_write_pools(struct text *t, struct route *r)
+{
+	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
+	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));
+	write_pools(t, r, add_pool_mode, METRIC_COLUMNS(pool_mode_column));
+	write_compared(t, r);
+}
