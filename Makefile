@@ -30,7 +30,7 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- what is built: "uses_X" names the libraries that X may use, and its tests link no other ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index policy feed route sim serve os loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index policy feed fleet route sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -42,6 +42,7 @@ dir_prompt := agent/prompt
 dir_index  := agent/index
 dir_policy := agent/policy
 dir_feed   := agent/feed
+dir_fleet  := agent/fleet
 dir_route  := agent/route
 dir_sim    := agent/sim
 dir_serve  := agent/serve
@@ -60,7 +61,8 @@ uses_prompt := prompt chat tok jinja base
 uses_index  := index base
 uses_policy := policy base
 uses_feed   := feed base
-uses_route  := route prompt chat tok jinja index policy feed base
+uses_fleet  := fleet policy feed base
+uses_route  := route fleet prompt chat tok jinja index policy feed base
 uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_os     := os base

@@ -7,7 +7,7 @@
 #include "agent/base/num.h"
 #include "agent/loop/decisions_page_in.h"
 #include "agent/route/decisions.h"
-#include "agent/route/fleet.h"
+#include "agent/fleet/fleet.h"
 
 #define SLICE		16u	/* records copied at once: some microseconds */
 #define N_DEFAULT	100

@@ -53,9 +53,9 @@ void adapter_model_met(const struct route *r, struct pool *p, const struct model
 	if (m == &r->opts.model_default || !is_base(m))
 		return;
 	number = (size_t)(m - r->opts.models) + 1;
-	if (p->base_model != 0 && p->base_model != number)
+	if (p->route->base_model != 0 && p->route->base_model != number)
 		number = BASE_MANY;
-	p->base_model = number < BASE_MANY ? (uint16_t)number : BASE_MANY;
+	p->route->base_model = number < BASE_MANY ? (uint16_t)number : BASE_MANY;
 }
 
 const struct model_opts *adapter_base(struct route *r, struct span pool, struct span name)
@@ -68,7 +68,7 @@ const struct model_opts *adapter_base(struct route *r, struct span pool, struct 
 		return NULL;
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL)
-		base = p->base_model;
+		base = p->route->base_model;
 	pthread_mutex_unlock(&r->lock);
 	if (base == 0)
 		base = only_base(o);

@@ -15,9 +15,9 @@
 
 static struct problem_pool *of_pool(struct route *r, struct pool *p)
 {
-	if (p != NULL && p->problems == NULL)
-		p->problems = problems_pool(&r->problems, span_str(p->name));
-	return p != NULL ? p->problems : NULL;
+	if (p != NULL && p->route->problems == NULL)
+		p->route->problems = problems_pool(&r->problems, span_str(p->name));
+	return p != NULL ? p->route->problems : NULL;
 }
 
 /* HAProxy writes "-" for what is not set. */

@@ -11,9 +11,9 @@
 #include "agent/route/compare.h"
 #include "agent/route/decisions.h"
 #include "agent/route/density.h"
-#include "agent/route/fleet.h"
+#include "agent/fleet/fleet.h"
 #include "agent/route/grown.h"
-#include "agent/route/ledger.h"
+#include "agent/fleet/ledger.h"
 #include "agent/route/meter.h"
 #include "agent/route/traffic.h"
 #include "agent/route/route.h"
@@ -22,6 +22,30 @@
 #include "agent/route/slices.h"
 #include "agent/route/space.h"
 
+/* What the end of a request can teach besides how it ended. */
+struct lesson {
+	struct agree_ref agree;	/* .model 0: its count is not compared */
+	uint64_t density;	/* key of struct density */
+	struct grown_end end;
+	uint32_t exact;		/* tokens of its prompt, counted by its model's tokenizer; 0: not, or not all of them */
+	uint32_t text_bytes;	/* of its prompt, if that is text and was seen whole; else 0 */
+	uint32_t block;		/* tokens of its pages; 0: pages of text */
+	bool whole;		/* its answer is no stream, as far as is known */
+};
+
+/* An entry of the ledger. */
+struct open_request {
+	struct ledger_entry e;	/* first */
+	uint64_t tokens, hit_tokens;	/* as counted for it so far: a later slice adds the rest */
+	uint64_t turn, turn_before;	/* server.last_pick by this entry, and what it was */
+	struct lesson lesson;
+};
+
+static inline struct open_request *open_of(struct ledger_entry *e)
+{
+	return (struct open_request *)e;
+}
+
 /* A request whose answer has begun, so that it is closed, but whose log line is to come: that tells
  * how the answer ended, and where the request was refused before. */
 struct answered {
@@ -29,12 +53,8 @@ struct answered {
 	msec sent;
 	server_id at, from;	/* who answered; who was to, or SERVER_NONE */
 	bool failed;		/* counted as a failure already */
-	struct agree_ref agree;	/* as in struct ledger_entry */
-	uint64_t density;
-	uint32_t exact, text_bytes, block;
 	uint64_t prompt_tokens;
-	struct grown_end end;
-	bool whole;
+	struct lesson lesson;
 };
 
 #define ADAPTERS_NOTED	256	/* a later one takes the place of an earlier: its requests are text until it is named again */
@@ -126,6 +146,30 @@ uint64_t route_uid(const struct route *r, struct span uid);
  * two seconds is left. */
 void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st,
 		  msec now);
+
+/* What the router keeps of a pool. Under the route's lock but for the first two. */
+struct pool_route {
+	pthread_mutex_t rule_lock;	/* guards what <memory> points to; taken last, held for one call */
+	struct policy_memory *memory;	/* of <rule>, or NULL; another only with its options */
+	enum policy_rule rule;
+	size_t rule_max_bytes;
+	struct compare *compare;	/* under both locks: see compare.h */
+	struct problem_pool *problems;	/* attached.c; NULL: not met yet */
+	uint16_t base_model;		/* adapter.c; of the options that hold */
+	bool sweeping;			/* down to max_tree_size: see keep.c */
+	msec swept;
+	bool imbalanced;
+	uint64_t imbalance_transitions;
+	uint64_t choices, dearer;	/* see struct route_pool_view */
+	double regret_s;
+};
+
+/* ---- pool.c. The route's lock is held, and its options are -------------------------------------------------- */
+
+struct pool *pool_met(struct route *r, struct span name);	/* Found or made. NULL: too many, or no memory. */
+void pools_take_options(struct route *r);			/* r->opts are others. */
+void pool_server_gone(struct pool *p, server_id id);		/* Its rules forget <id>. */
+void pools_free(struct route *r);				/* But for the fleet's part. */
 
 /* ---- job_fleet.c, observe.c. The route's lock is held, and its options are ---------------------------------- */
 

@@ -77,11 +77,6 @@ static void hold_backups(const struct route *r, struct job *j)
 	j->n_candidates = kept;
 }
 
-static uint32_t sum(uint32_t a, uint32_t b)
-{
-	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
-
 /* Only the process that sent the string is closed against it: others have their own counts. More
  * entries than there can be servers are not read: the lock is held here. */
 static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
@@ -98,7 +93,7 @@ static void take_entries(struct route *r, struct job *j, struct loadstr *l, stru
 			if (s->slots[k]->process != j->process)
 				continue;
 			s->slots[k]->heard = j->now;
-			close_beyond(r, s->slots[k], sum(e.conn, e.queue), st, j->now);
+			close_beyond(r, s->slots[k], load_add(e.conn, e.queue), st, j->now);
 		}
 		add_candidate(j, s);
 	}
@@ -220,7 +215,7 @@ static double busy(const struct pool *p, const struct candidate *c)
 static uint32_t load_of(const struct job *j, const struct server *s, uint32_t *queue)
 {
 	struct watch_sum w = watch_sum(&s->watch, j->now);
-	uint32_t load = j->by_stats ? w.load : sum(s->conn, s->queue);
+	uint32_t load = j->by_stats ? w.load : load_add(s->conn, s->queue);
 
 	*queue = j->by_stats ? w.queue : s->queue;
 	if (w.n > 1 && w.load > load) {
@@ -256,7 +251,7 @@ static void from_engine(const struct route *r, const struct job *j, const struct
 	c->kv_used = -1;
 	if (!engine_holds(e, j->now))
 		return;
-	c->load = sum(c->load, e->foreign);
+	c->load = load_add(c->load, e->foreign);
 	c->waiting = e->waiting > 0 ? (uint32_t)(e->waiting < UINT32_MAX ? e->waiting : UINT32_MAX) : 0;
 	c->running = e->running > 0 ? (uint32_t)(e->running < UINT32_MAX ? e->running : UINT32_MAX) : 0;
 	c->kv_used = e->kv_used;

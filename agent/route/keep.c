@@ -73,12 +73,12 @@ static uint64_t room_of(const struct server *s, bool with_tree)
 
 static void tell_server(struct route *r, const struct server *s)
 {
-	bool with_tree = s->pool->opts->eviction_interval_ms == 0 || s->pool->sweeping;
+	bool with_tree = s->pool->opts->eviction_interval_ms == 0 || s->pool->route->sweeping;
 
-	pthread_mutex_lock(&s->pool->rule_lock);
-	policy_room(s->pool->memory, s->id, known_capacity(s));
-	compare_room(s->pool->compare, s->id, known_capacity(s));
-	pthread_mutex_unlock(&s->pool->rule_lock);
+	pthread_mutex_lock(&s->pool->route->rule_lock);
+	policy_room(s->pool->route->memory, s->id, known_capacity(s));
+	compare_room(s->pool->route->compare, s->id, known_capacity(s));
+	pthread_mutex_unlock(&s->pool->route->rule_lock);
 	index_set_capacity(r->index, s->id, room_of(s, with_tree));
 }
 
@@ -129,12 +129,12 @@ void keep_sweep(struct route *r, msec now)
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
 		struct pool *p = r->fleet.pools[i];
 
-		if (p->opts->max_tree_size == 0 || p->sweeping ||
-		    now - p->swept < p->opts->eviction_interval_ms)
+		if (p->opts->max_tree_size == 0 || p->route->sweeping ||
+		    now - p->route->swept < p->opts->eviction_interval_ms)
 			continue;
-		p->swept = now;
-		p->sweeping = p->opts->eviction_interval_ms > 0;
-		if (p->sweeping)
+		p->route->swept = now;
+		p->route->sweeping = p->opts->eviction_interval_ms > 0;
+		if (p->route->sweeping)
 			keep_pool(r, p);
 	}
 }
@@ -145,9 +145,9 @@ static void sweeps_end(struct route *r)
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
 		struct pool *p = r->fleet.pools[i];
 
-		if (!p->sweeping)
+		if (!p->route->sweeping)
 			continue;
-		p->sweeping = false;
+		p->route->sweeping = false;
 		keep_pool(r, p);
 	}
 }

@@ -89,11 +89,13 @@ static bool retried_elsewhere(const struct fact *f)
 
 static void answered_put(struct route *r, const struct ledger_entry *e, server_id at, bool failed)
 {
+	const struct open_request *open = (const struct open_request *)e;
+
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
-		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .agree = e->agree, .exact = e->exact,
-		.density = e->density, .text_bytes = e->text_bytes, .block = e->block, .prompt_tokens = e->prompt_tokens, .end = e->end,
-		.whole = true,
+		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .prompt_tokens = e->prompt_tokens,
+		.lesson = open->lesson,
 	};
+	r->answered[e->uid % ANSWERED_MAX].lesson.whole = true;
 }
 
 static void count_output(struct route *r, const struct fact *f, bool whole, struct outcome *out)
@@ -153,7 +155,7 @@ static void compare_headers(uint64_t uid, const struct server *s, const struct f
 	struct pool *p = s->pool;
 
 	if (p->step != STEP_FIRST && f->response_ms >= 0)
-		compare_came(p->compare, uid, s->id, now, f->response_ms);
+		compare_came(p->route->compare, uid, s->id, now, f->response_ms);
 }
 
 /* The log line of a request that "first" has closed: the rest of what there is to learn. */
@@ -167,18 +169,18 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		count_output(r, f, false, out);
 		return;
 	}
-	count_output(r, f, a->whole, out);
+	count_output(r, f, a->lesson.whole, out);
 	if (retried_elsewhere(f))
 		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge(r, a->at, v, a->sent, now);
-	learn_count(r, &a->agree, a->exact, f, now);
-	learn_density(r, a->density, a->exact, a->text_bytes, f);
+	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
+	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->block, out);
-		remember_end(r, r->fleet.by_id[a->at], &a->end, f, out);
+		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->lesson.block, out);
+		remember_end(r, r->fleet.by_id[a->at], &a->lesson.end, f, out);
 	}
 	a->uid = 0;
 }
@@ -216,12 +218,12 @@ static void tell_rule(const struct ledger_entry *e, msec now)
 {
 	struct pool *p = e->server->pool;
 
-	if (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->compare))
+	if (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->route->compare))
 		return;
-	pthread_mutex_lock(&p->rule_lock);
-	compare_answered(p->compare, e->server->id, e->work.tokens, now - e->since);
-	policy_answered(p->memory, e->server->id, e->work.tokens, now - e->since);
-	pthread_mutex_unlock(&p->rule_lock);
+	pthread_mutex_lock(&p->route->rule_lock);
+	compare_answered(p->route->compare, e->server->id, e->work.tokens, now - e->since);
+	policy_answered(p->route->memory, e->server->id, e->work.tokens, now - e->since);
+	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
 static void tell_capacity(struct route *r, const struct ledger_entry *e, msec now)
@@ -237,10 +239,10 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 			struct outcome *out, msec now)
 {
 	if (first_token(f)) {
-		e->whole = false;
+		open_of(e)->lesson.whole = false;
 		if (out->confirm) {		/* else nobody we know is that fast */
 			tell_rule(e, now);
-			compare_came(e->server->pool->compare, e->uid, e->server->id, now, -1);
+			compare_came(e->server->pool->route->compare, e->uid, e->server->id, now, -1);
 			tell_capacity(r, e, now);
 		}
 		ledger_answered(e, now);
@@ -271,9 +273,9 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		return;
 	}
 	note_time(e->server->pool, f, now);
-	count_output(r, f, e->whole, out);
-	learn_count(r, &e->agree, e->exact, f, now);
-	learn_density(r, e->density, e->exact, e->text_bytes, f);
+	count_output(r, f, open_of(e)->lesson.whole, out);
+	learn_count(r, &open_of(e)->lesson.agree, open_of(e)->lesson.exact, f, now);
+	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact, open_of(e)->lesson.text_bytes, f);
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;
@@ -288,9 +290,9 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		compare_headers(e->uid, to, f, now);
 	}
 	if (f->kind == FACT_DONE && out->confirm)
-		generated(to, e->prompt_tokens, e->block, out);
+		generated(to, e->prompt_tokens, open_of(e)->lesson.block, out);
 	if (f->kind == FACT_DONE && out->confirm)
-		remember_end(r, to, &e->end, f, out);
+		remember_end(r, to, &open_of(e)->lesson.end, f, out);
 	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
 	} else {
@@ -446,8 +448,10 @@ static void sweep_servers(struct route *r)
 {
 	struct server *s;
 
-	if ((s = find_gone(r)) != NULL)
-		fleet_drop(&r->fleet, s);
+	if ((s = find_gone(r)) == NULL)
+		return;
+	pool_server_gone(s->pool, s->id);
+	fleet_drop(&r->fleet, s);
 }
 
 #define SWEEP_EVERY_MS	1000

@@ -46,7 +46,7 @@ void route_defaults(struct route_opts *o)
 /* An entry, its place in a table that is at most half empty, and what malloc() adds. */
 #define OPEN_BYTES	320
 
-_Static_assert(sizeof(struct ledger_entry) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
+_Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
 
 /* Of a pool's rule and of those compared with it. */
 static uint64_t rules_max(const struct pool_opts *p)
@@ -319,7 +319,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->marks = marks_table_new();
 	r->shared = shared_table_new();
 	r->grown = grown_table_new();
-	if (ledger_init(&r->ledger) == 0 && problems_init(&r->problems) == 0 && route_opts_copy(&r->opts, o) == 0 &&
+	if (ledger_init(&r->ledger, sizeof(struct open_request)) == 0 && problems_init(&r->problems) == 0 && route_opts_copy(&r->opts, o) == 0 &&
 	    (r->heads = heads_new(&o->heads, &r->key)) != NULL && (r->index = new_index(o)) != NULL && keep_decisions(r, o, seed) == 0 &&
 	    keep_segments(r, o) == 0) {
 		take_tenants(r);
@@ -338,6 +338,7 @@ void route_free(struct route *r)
 	grown_table_free(r->grown);
 	ledger_fini(&r->ledger);
 	problems_fini(&r->problems);
+	pools_free(r);
 	fleet_fini(&r->fleet);
 	slices_fini(&r->slices);
 	scanned_fini(&r->scanned);
@@ -372,7 +373,7 @@ int route_reconfigure(struct route *r, const struct route_opts *o)
 	next.decisions_keep = old.decisions_keep;
 	r->opts = next;
 	pthread_mutex_lock(&r->lock);
-	fleet_options(&r->fleet, &r->opts);
+	pools_take_options(r);
 	r->models_asked = 0;
 	keep_options(r);
 	take_tenants(r);

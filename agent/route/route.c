@@ -53,7 +53,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 /* The rules that only watch. NULL: none, or the request is to cost little. */
 static struct compare *compared(const struct job *j)
 {
-	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->compare : NULL;
+	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->route->compare : NULL;
 }
 
 /* The lock is held. The claim that goes with it is returned. */
@@ -64,10 +64,10 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 	if (e == NULL)
 		return 0;
 	j->previous = e->server->id;
-	j->counted = e->tokens;
-	j->counted_hit = e->hit_tokens;
-	if (e->server->last_pick == e->turn)
-		e->server->last_pick = e->turn_before;
+	j->counted = open_of(e)->tokens;
+	j->counted_hit = open_of(e)->hit_tokens;
+	if (e->server->last_pick == open_of(e)->turn)
+		e->server->last_pick = open_of(e)->turn_before;
 	return ledger_close(&r->ledger, e, false, j->now);
 }
 
@@ -79,7 +79,7 @@ static void take_back(struct route *r, struct job *j)
 	index_claim claim;
 
 	pthread_mutex_lock(&r->lock);
-	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
+	j->pool_seen = pool_met(r, j->pool);
 	claim = take_entry_back(r, j);
 	pthread_mutex_unlock(&r->lock);
 	if (claim != 0)
@@ -109,27 +109,29 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		.tokens = tokens > cached ? tokens - cached : 0,
 	};
 	struct ledger_entry *e;
+	struct open_request *o;
 
 	if (sl == NULL || (e = ledger_open(&r->ledger, j->uid, s, sl, &work, tokens, j->common_tokens, j->now)) == NULL)
 		return;
+	o = open_of(e);
 	if (j->n_pages > 0)
 		e->pending = &j->pending;
 	if (j->agree.model != 0 && j->mode == PROMPT_TOKENS && !j->cut && !j->part && !j->news.bounded) {
-		e->agree = j->agree;
-		e->exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
+		o->lesson.agree = j->agree;
+		o->lesson.exact = j->tokens < UINT32_MAX ? (uint32_t)j->tokens : 0;
 		agree_meet(&r->agree, j->agree.model, j->model_opts->name, j->now);
 	}
-	e->end = j->end;
-	e->whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
+	o->lesson.end = j->end;
+	o->lesson.whole = j->prompt->json == JSON_DONE && !j->prompt->streams;
 	if (j->mode == PROMPT_TEXT && !j->cut) {
-		e->density = j->density_key;
-		e->text_bytes = j->prompt->n_units < UINT32_MAX ? (uint32_t)j->prompt->n_units : 0;
+		o->lesson.density = j->density_key;
+		o->lesson.text_bytes = j->prompt->n_units < UINT32_MAX ? (uint32_t)j->prompt->n_units : 0;
 	}
-	e->block = j->mode == PROMPT_TOKENS ? j->page : 0;
-	e->tokens = j->counted;
-	e->hit_tokens = j->counted_hit;
-	e->turn_before = turn_before;
-	e->turn = s->last_pick;
+	o->lesson.block = j->mode == PROMPT_TOKENS ? j->page : 0;
+	o->tokens = j->counted;
+	o->hit_tokens = j->counted_hit;
+	o->turn_before = turn_before;
+	o->turn = s->last_pick;
 }
 
 static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
@@ -154,10 +156,10 @@ static void count_pick(struct route *r, struct job *j, struct server *s, uint64_
 
 static void note_guard(struct pool *p, const struct policy_choice *c)
 {
-	if (p->imbalanced == c->imbalanced)
+	if (p->route->imbalanced == c->imbalanced)
 		return;
-	p->imbalanced = c->imbalanced;
-	p->imbalance_transitions++;
+	p->route->imbalanced = c->imbalanced;
+	p->route->imbalance_transitions++;
 }
 
 static void note_pressure(struct job *j)
@@ -237,9 +239,9 @@ static void note_regret(struct job *j)
 	};
 
 	j->regret_s = cost > least ? cost - least : 0;
-	p->choices++;
-	p->dearer += j->regret_s > 0;
-	p->regret_s += j->regret_s;
+	p->route->choices++;
+	p->route->dearer += j->regret_s > 0;
+	p->route->regret_s += j->regret_s;
 	compare_choose(compared(j), &j->asks, &j->pressure, &made, &j->scratch->compare);
 }
 
@@ -258,7 +260,7 @@ static void choose(struct route *r, struct job *j, struct settling *st)
 		if (s->candidates[i].cached > j->asks.matched)
 			j->asks.matched = s->candidates[i].cached;
 	}
-	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->memory, &j->asks, &j->pressure, &r->rng,
+	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks, &j->pressure, &r->rng,
 		      s->candidates, j->n_candidates, c);
 	if (c->first < 0)
 		return;
@@ -387,24 +389,24 @@ static void match(struct route *r, struct job *j)
 	job_ends(r, j);
 	if (p == NULL)
 		return;
-	compare_match(compared(j), &p->rule_lock, &j->asks, j->now, &j->scratch->compare);
-	if (p->memory == NULL)
+	compare_match(compared(j), &p->route->rule_lock, &j->asks, j->now, &j->scratch->compare);
+	if (p->route->memory == NULL)
 		return;
-	pthread_mutex_lock(&p->rule_lock);
-	j->has_own = policy_match(p->memory, po, &j->asks, j->now, j->scratch->own);
-	pthread_mutex_unlock(&p->rule_lock);
+	pthread_mutex_lock(&p->route->rule_lock);
+	j->has_own = policy_match(p->route->memory, po, &j->asks, j->now, j->scratch->own);
+	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
 static void remember(struct job *j, server_id to)
 {
 	struct pool *p = j->pool_seen;
 
-	compare_sent(compared(j), &p->rule_lock, &j->asks, to, j->now);
-	if (p->memory == NULL)
+	compare_sent(compared(j), &p->route->rule_lock, &j->asks, to, j->now);
+	if (p->route->memory == NULL)
 		return;
-	pthread_mutex_lock(&p->rule_lock);
-	policy_sent(p->memory, &p->opts->policy, &j->asks, to, j->now);
-	pthread_mutex_unlock(&p->rule_lock);
+	pthread_mutex_lock(&p->route->rule_lock);
+	policy_sent(p->route->memory, &p->opts->policy, &j->asks, to, j->now);
+	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
 static void commit(struct route *r, struct job *j)
@@ -436,7 +438,7 @@ static void decide_off(struct route *r, struct job *j, const struct route_reques
 
 	a->why = WHY_SHADOW;
 	pthread_mutex_lock(&r->lock);
-	j->pool_seen = fleet_pool(&r->fleet, j->opts, j->pool);
+	j->pool_seen = pool_met(r, j->pool);
 	job_take_load(r, j, &st);
 	attached_request(r, j, q);
 	count_request(r, j, a);

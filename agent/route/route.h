@@ -14,13 +14,12 @@
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
+#include "agent/fleet/names.h"
 #include "agent/route/outcomes.h"
 #include "agent/route/problems.h"
 #include "agent/tok/segcache.h"
 #include "agent/tok/tok.h"
 
-#define POOL_NAME_MAX	127
-#define SERVER_NAME_MAX	127
 #define COMPARE_MAX	4	/* rules beside the one that acts */
 
 /* ---- options ---------------------------------------------------------------------------- */
@@ -132,6 +131,9 @@ struct route_opts {
 	struct tenant_opts *tenants;	/* TENANTS_MAX - 1 at most */
 	size_t n_tenants;
 };
+
+/* Return the options of pool <name>: its own, or the default. */
+const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name);
 
 void route_defaults(struct route_opts *o);
 /* Tokenizers are counted, not copied. -1: no memory. */

@@ -10,7 +10,7 @@
 #ifndef KVROUTE_ROUTE_SHARED_H
 #define KVROUTE_ROUTE_SHARED_H
 
-#include "agent/route/capacity.h"
+#include "agent/fleet/capacity.h"
 
 struct shared_table;
 struct shared_table *shared_table_new(void);	/* NULL: no memory */

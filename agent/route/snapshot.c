@@ -98,7 +98,7 @@ struct restoring {
 
 static struct server *server_of(struct route *r, struct span pool, struct span name, msec now)
 {
-	struct pool *p = fleet_pool(&r->fleet, &r->opts, pool);
+	struct pool *p = pool_met(r, pool);
 	struct server *s = p != NULL ? server_met(r, p, name, 0) : NULL;
 
 	if (s != NULL)

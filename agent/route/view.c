@@ -125,12 +125,12 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
 		const struct pool *p = r->fleet.pools[i];
 		struct route_pool_view v = {
-			.name = p->name, .imbalanced = p->imbalanced,
+			.name = p->name, .imbalanced = p->route->imbalanced,
 			.facts = fact_step_text(p->step),
-			.imbalance_transitions = p->imbalance_transitions,
+			.imbalance_transitions = p->route->imbalance_transitions,
 			.requests = p->requests, .pressure = p->pressure.wait,
-			.mode = pool_mode_text(p->opts->mode), .choices = p->choices, .dearer = p->dearer,
-			.regret_s = p->regret_s,
+			.mode = pool_mode_text(p->opts->mode), .choices = p->route->choices, .dearer = p->route->dearer,
+			.regret_s = p->route->regret_s,
 		};
 
 		fn(arg, &v);
@@ -205,7 +205,7 @@ void route_each_compared(struct route *r, void (*fn)(void *arg, const struct rou
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
 		struct route_compare_view v;
 
-		for (unsigned k = 0; compare_view(r->fleet.pools[i]->compare, k, &v); k++) {
+		for (unsigned k = 0; compare_view(r->fleet.pools[i]->route->compare, k, &v); k++) {
 			v.pool = r->fleet.pools[i]->name;
 			fn(arg, &v);
 		}

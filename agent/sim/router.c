@@ -40,7 +40,7 @@ static struct hash_key made_up_key(uint64_t seed)
 
 /* ---- a request --------------------------------------------------------------------------------- */
 
-/* As the frontend's log-format makes it: agent/route/loadstr.h. */
+/* As the frontend's log-format makes it: agent/fleet/loadstr.h. */
 static struct span put_load(struct router *r, const struct sim *f)
 {
 	char *p = r->load;

@@ -1,6 +1,6 @@
 /* loadstr - the argument <load>: entries as a slow reader finds them, within the input; and written
  * again they are read the same. */
-#include "agent/route/loadstr.h"
+#include "agent/fleet/loadstr.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 #define ENTRIES	256

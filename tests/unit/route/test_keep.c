@@ -256,13 +256,13 @@ static void an_id_leaves_in_steps(void **state)
 	send_body(&w, "x", SPAN("{}"));
 	route_tick(w.r, w.now);
 	assert_false(server(&w, "s1").found);
-	assert_true(server_set_has(&w.r->fleet.leaving, id));
+	assert_true(fleet_is_leaving(&w.r->fleet, id));
 	w.q.load = S1;				/* it comes back before its pages are gone: as another */
 	ask(&w, "back", "A");
 	assert_why(&w, WHY_COLD);
 	assert_int_not_equal(server(&w, "s1").v.id, id);
 	work_it_off(&w);
-	assert_false(server_set_has(&w.r->fleet.leaving, id));
+	assert_false(fleet_is_leaving(&w.r->fleet, id));
 	assert_int_equal(index_server_room(w.r->index, id), 0);
 	world_end(&w);
 }

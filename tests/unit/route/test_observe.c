@@ -248,25 +248,6 @@ static void a_server_that_rows_leave_out_is_gone(void **state)
 	world_end(&w);
 }
 
-static void more_processes_than_places(void **state)
-{
-	struct hastats_row r = { .state = HASTATS_UP, .weight = 1, .sessions = 1 };
-	struct watch w = { .n = 0 };
-
-	(void)state;
-	for (uint64_t p = 1; p <= WATCHERS_MAX + 3; p++)
-		watch_row(&w, p, &r, 100, 200 + (msec)p);
-	assert_int_equal(watch_sum(&w, 150).n, WATCHERS_MAX);
-	assert_int_equal(watch_sum(&w, 150).load, WATCHERS_MAX);
-	watch_row(&w, 99, &r, 203, 400);	/* three have gone stale by then */
-	assert_int_equal(watch_sum(&w, 203).n, WATCHERS_MAX - 2);
-	r.sessions = r.queue = INT32_MAX;
-	for (uint64_t p = 1; p <= WATCHERS_MAX; p++)
-		watch_row(&w, p + 50, &r, 500, 600);
-	assert_int_equal(watch_sum(&w, 500).load, UINT32_MAX);
-	assert_int_equal(watch_sum(&w, 600).n, 0);
-}
-
 /* ---- engines ------------------------------------------------------------------------------------------ */
 
 static struct engine_report report(int64_t waiting, int64_t running, uint64_t capacity)
@@ -491,7 +472,6 @@ int main(void)
 		cmocka_unit_test(several_processes_add_up),
 		cmocka_unit_test(ends_that_nobody_reports),
 		cmocka_unit_test(a_server_that_rows_leave_out_is_gone),
-		cmocka_unit_test(more_processes_than_places),
 		cmocka_unit_test(a_capacity_is_learned),
 		cmocka_unit_test(an_engine_is_forgotten),
 		cmocka_unit_test(what_a_rule_may_look_at),

@@ -121,7 +121,7 @@ static void whom_nobody_knows_teaches_no_rule(void **state)
 		tell_first(&w, uid, i < 20 ? "s9" : "s1", 200, "text/event-stream");
 		tell_done(&w, uid, i < 20 ? "s9" : "s1", 200, "--", 30);
 		p = w.r->fleet.pools[0];
-		assert_true(policy_match(p->memory, &p->opts->policy, &(struct policy_prompt){ 0 }, w.now, rates));
+		assert_true(policy_match(p->route->memory, &p->opts->policy, &(struct policy_prompt){ 0 }, w.now, rates));
 		if (i < 20)
 			assert_int_equal(rates[p->servers[0]->id], 0);
 	}

@@ -15,8 +15,8 @@
  * as those of its pool, and these as configured.
  *
  * Pure arithmetic, O(1). Not locked: the owner is. */
-#ifndef KVROUTE_ROUTE_RATE_H
-#define KVROUTE_ROUTE_RATE_H
+#ifndef KVROUTE_FLEET_RATE_H
+#define KVROUTE_FLEET_RATE_H
 
 #include "agent/base/types.h"
 

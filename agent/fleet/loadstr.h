@@ -5,8 +5,8 @@
  * The part before the first ';' names the process and may be missing; so may the weight (then 1). A 'b' before
  * <up> marks a backup server, a 'B' one of a backend with "option allbackups": name=b1,0,0,1.
  * A last entry that was cut in half is dropped: one with fewer numbers than the first has. */
-#ifndef KVROUTE_ROUTE_LOADSTR_H
-#define KVROUTE_ROUTE_LOADSTR_H
+#ifndef KVROUTE_FLEET_LOADSTR_H
+#define KVROUTE_FLEET_LOADSTR_H
 
 #include "agent/base/types.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "agent/base/mem.h"
-#include "agent/route/capacity.h"
+#include "agent/fleet/capacity.h"
 
 /* ---- places in a prompt ------------------------------------------------------------------------- */
 

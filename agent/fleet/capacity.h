@@ -14,8 +14,8 @@
  *
  * Only a request before which little waits is evidence, one at a time. Distances are of what this agent sends:
  * where others send to the same servers, what is inferred is its share. Not locked: the owner is. */
-#ifndef KVROUTE_ROUTE_CAPACITY_H
-#define KVROUTE_ROUTE_CAPACITY_H
+#ifndef KVROUTE_FLEET_CAPACITY_H
+#define KVROUTE_FLEET_CAPACITY_H
 
 #include "agent/base/types.h"
 #include "agent/policy/policy.h"

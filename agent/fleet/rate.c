@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "agent/route/rate.h"
+#include "agent/fleet/rate.h"
 
 #define PRIOR_S		0.5	/* seconds of work that the first guess weighs */
 #define MEMORY_S	400.0	/* of work, after which e-fold less is left of it */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/route/loadstr.h"
+#include "agent/fleet/loadstr.h"
 #include "tests/unit/edge.h"
 
 static const struct {

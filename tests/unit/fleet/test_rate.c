@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/route/rate.h"
+#include "agent/fleet/rate.h"
 
 #define NEAR(a, b, share)	(fabs((a) - (b)) <= (share) * (b))
 

@@ -1,31 +1,41 @@
-/* test_parts.c - the small tables below the front door, each alone: fleet, ledger, slices. */
-#include "tests/unit/route/world.h"
-
+/* Pools, servers, slots and the ledger, each alone. */
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "agent/fleet/ledger.h"
 
 #define WORK(seconds)	(&(struct work){ .s = (seconds), .tokens = 10 })
+
+/* Found, or added. */
+static struct pool *pool_of(struct fleet *f, struct span name, uint32_t max_pools)
+{
+	struct pool *p = fleet_find(f, name);
+
+	return p != NULL ? p : fleet_pool_add(f, name, max_pools);
+}
 
 /* ---- fleet -------------------------------------------------------------------------------- */
 
 static void pools_are_found_again(void **state)
 {
-	struct route_opts o;
 	struct fleet f;
 	struct pool *p;
 
 	(void)state;
-	route_defaults(&o);
-	o.max_pools = 3;
 	fleet_init(&f);
-	p = fleet_pool(&f, &o, SPAN("a"));
+	p = pool_of(&f, SPAN("a"), 3);
 	assert_non_null(p);
-	assert_ptr_equal(fleet_pool(&f, &o, SPAN("a")), p);
-	assert_ptr_not_equal(fleet_pool(&f, &o, SPAN("ab")), p);
-	assert_non_null(fleet_pool(&f, &o, (struct span){ 0 }));
-	assert_null(fleet_pool(&f, &o, SPAN("one too many")));
+	assert_ptr_equal(pool_of(&f, SPAN("a"), 3), p);
+	assert_ptr_not_equal(pool_of(&f, SPAN("ab"), 3), p);
+	assert_non_null(pool_of(&f, (struct span){ 0 }, 3));
+	assert_null(pool_of(&f, SPAN("one too many"), 3));
 	assert_int_equal(f.pools_refused, 1);
-	o.max_pools = 4;
-	assert_null(fleet_pool(&f, &o, span_of("a\0b", 3)));
+	assert_null(pool_of(&f, span_of("a\0b", 3), 4));
 	assert_int_equal(f.pools_refused, 2);
 	fleet_fini(&f);
 }
@@ -34,14 +44,12 @@ static void ids_are_given_again_last(void **state)
 {
 	static char name[SERVERS_MAX + 1][8];
 	struct server *s[SERVERS_MAX], *late;
-	struct route_opts o;
 	struct fleet f;
 	struct pool *p;
 
 	(void)state;
-	route_defaults(&o);
 	fleet_init(&f);
-	p = fleet_pool(&f, &o, SPAN("pool"));
+	p = pool_of(&f, SPAN("pool"), 64);
 	for (int i = 0; i < SERVERS_MAX; i++) {
 		snprintf(name[i], sizeof(name[i]), "n%d", i);
 		assert_non_null(s[i] = fleet_server(&f, p, span_str(name[i]), 1));
@@ -68,16 +76,14 @@ static void ids_are_given_again_last(void **state)
 static void names_have_a_longest(void **state)
 {
 	char name[SERVER_NAME_MAX + 1];
-	struct route_opts o;
 	struct fleet f;
 	struct pool *p;
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
-	route_defaults(&o);
 	fleet_init(&f);
-	assert_non_null(p = fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX)));
-	assert_null(fleet_pool(&f, &o, span_of(name, POOL_NAME_MAX + 1)));
+	assert_non_null(p = pool_of(&f, span_of(name, POOL_NAME_MAX), 64));
+	assert_null(pool_of(&f, span_of(name, POOL_NAME_MAX + 1), 64));
 	assert_non_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX), 1));
 	assert_null(fleet_server(&f, p, span_of(name, SERVER_NAME_MAX + 1), 1));
 	assert_non_null(pool_find(p, span_of(name, SERVER_NAME_MAX), SIZE_MAX));
@@ -87,14 +93,12 @@ static void names_have_a_longest(void **state)
 static void slots_are_reused_and_shared(void **state)
 {
 	struct slot *sl[SLOTS_MAX];
-	struct route_opts o;
 	struct server *s;
 	struct fleet f;
 
 	(void)state;
-	route_defaults(&o);
 	fleet_init(&f);
-	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"), 1);
+	s = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), SPAN("s1"), 1);
 	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
 		assert_non_null(sl[i] = server_slot(s, i + 1, 0));
 		sl[i]->n_open++;		/* in use */
@@ -111,8 +115,8 @@ static void slots_are_reused_and_shared(void **state)
 /* Headers have told for twenty answers how fast it is, so less of a wait has to be left. */
 static void a_learned_rate_lowers_the_floor(void **state)
 {
-	static const struct pool_opts opts = { .policy.learn_rate = true };
-	struct pool p = { .opts = &opts };
+	static const struct policy_opts opts = { .learn_rate = true };
+	struct pool p = { .policy = &opts };
 	struct server s = { .fluid_at = 1000, .pool = &p };
 
 	(void)state;
@@ -127,8 +131,8 @@ static void a_learned_rate_lowers_the_floor(void **state)
 
 static void work_drains_without_reports(void **state)
 {
-	static const struct pool_opts opts = { .capacity = 0 };	/* and nothing is learned */
-	struct pool p = { .opts = &opts };
+	static const struct policy_opts opts = { .learn_rate = false };
+	struct pool p = { .policy = &opts };
 	struct server s = { .fluid_at = 1000, .pool = &p };
 
 	(void)state;
@@ -148,8 +152,8 @@ static void work_drains_without_reports(void **state)
 /* Threads read their clocks at different moments; what has drained once does not drain again. */
 static void a_clock_that_steps_back(void **state)
 {
-	static const struct pool_opts opts = { .capacity = 0 };	/* and nothing is learned */
-	struct pool p = { .opts = &opts };
+	static const struct policy_opts opts = { .learn_rate = false };
+	struct pool p = { .policy = &opts };
 	struct server s = { .fluid_at = 1000, .pool = &p };
 
 	(void)state;
@@ -180,17 +184,15 @@ static void facts_are_fresh_for_a_minute(void **state)
 
 static void entries_open_and_close(void **state)
 {
-	struct route_opts o;
 	struct server *s;
 	struct ledger l;
 	struct fleet f;
 	struct slot *sl;
 
 	(void)state;
-	route_defaults(&o);
 	fleet_init(&f);
-	assert_int_equal(ledger_init(&l), 0);
-	s = fleet_server(&f, fleet_pool(&f, &o, SPAN("pool")), SPAN("s1"), 1);
+	assert_int_equal(ledger_init(&l, sizeof(struct ledger_entry)), 0);
+	s = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), SPAN("s1"), 1);
 	sl = server_slot(s, 1, 0);
 	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
 		assert_non_null(ledger_open(&l, i * 256, s, sl, WORK(0.001), 0, 0, 1000));
@@ -216,16 +218,14 @@ static void entries_move_with_their_work(void **state)
 {
 	struct ledger_entry *e;
 	struct server *a, *b;
-	struct route_opts o;
 	struct ledger l;
 	struct fleet f;
 	struct pool *p;
 
 	(void)state;
-	route_defaults(&o);
 	fleet_init(&f);
-	assert_int_equal(ledger_init(&l), 0);
-	p = fleet_pool(&f, &o, SPAN("pool"));
+	assert_int_equal(ledger_init(&l, sizeof(struct ledger_entry)), 0);
+	p = pool_of(&f, SPAN("pool"), 64);
 	a = fleet_server(&f, p, SPAN("a"), 1);
 	b = fleet_server(&f, p, SPAN("b"), 1);
 	e = ledger_open(&l, 1, a, server_slot(a, 9, 0), WORK(0.5), 0, 0, 1000);
@@ -243,123 +243,6 @@ static void entries_move_with_their_work(void **state)
 	fleet_fini(&f);
 }
 
-/* ---- slices ------------------------------------------------------------------------------- */
-
-static struct sliced *slice_of(const struct hash_key *k, uint64_t uid)
-{
-	struct prompt_opts o;
-	struct sliced *s;
-
-	prompt_defaults(&o);
-	s = sliced_new(&o, k, SPAN("pool"), SPAN("tenant"), SPAN("model"));
-	assert_non_null(s);
-	s->uid = uid;
-	return s;
-}
-
-static void slices_wait_and_are_taken(void **state)
-{
-	const struct hash_key k = test_key();
-	struct sliced *s;
-	struct slices t;
-	bool waits;
-
-	(void)state;
-	slices_init(&t);
-	assert_null(slices_take(&t, 1, 0, &waits));
-	for (uint64_t i = 0; i < 600; i++)	/* several in each bucket */
-		slices_put(&t, slice_of(&k, i), SIZE_MAX, 1000);
-	assert_int_equal(t.n, 600);
-	for (uint64_t i = 0; i < 600; i += 3) {
-		s = slices_take(&t, i, 0, &waits);
-		assert_int_equal(s->uid, i);
-		assert_span(s->pool, "pool");
-		assert_span(s->tenant, "tenant");
-		assert_span(s->model, "model");
-		sliced_free(s);
-		assert_null(slices_take(&t, i, 0, &waits));
-	}
-	slices_restart(&t, 1);
-	slices_restart(&t, 1);
-	assert_int_equal(t.again, 1);
-	assert_int_equal(t.n, 399);
-	slices_put(&t, slice_of(&k, 2), SIZE_MAX, 2000);	/* the same uid: the later one stays */
-	assert_int_equal(t.n, 399);
-	s = slices_take(&t, 2, 0, &waits);
-	assert_int_equal(s->since, 2000);
-	sliced_free(s);
-	slices_fini(&t);
-}
-
-static void slices_are_bounded_in_bytes(void **state)
-{
-	const struct hash_key k = test_key();
-	struct slices t;
-	bool waits;
-	size_t one;
-
-	(void)state;
-	slices_init(&t);
-	slices_put(&t, slice_of(&k, 0), SIZE_MAX, 1000);
-	one = t.bytes;
-	assert_true(one >= sizeof(struct sliced) + 100);
-	for (uint64_t i = 1; i < 10; i++) {
-		slices_put(&t, slice_of(&k, i), 3 * one + 1, 1000);
-		assert_true(t.bytes <= 3 * one + 1);
-	}
-	assert_int_equal(t.n, 3);
-	assert_int_equal(t.dropped, 7);
-	for (uint64_t i = 0; i < 10; i++) {
-		struct sliced *s = slices_take(&t, i, 0, &waits);
-
-		assert_int_equal(s != NULL, i >= 7);	/* the oldest went */
-		sliced_free(s);
-	}
-	assert_int_equal(t.bytes, 0);
-	slices_put(&t, slice_of(&k, 10), one, 1000);
-	assert_int_equal(t.n, 1);
-	slices_put(&t, slice_of(&k, 11), one - 1, 1000);	/* too large alone: no budget is overdrawn */
-	assert_int_equal(t.n, 0);
-	assert_int_equal(t.bytes, 0);
-	slices_fini(&t);
-}
-
-static void slices_are_bounded_in_age(void **state)
-{
-	const struct hash_key k = test_key();
-	struct slices t;
-
-	(void)state;
-	slices_init(&t);
-	for (uint64_t i = 0; i < 10; i++)
-		slices_put(&t, slice_of(&k, i), SIZE_MAX, 1000 + (msec)i);
-	slices_age(&t, 1000, 64);
-	assert_int_equal(t.n, 10);
-	slices_age(&t, 1003, 64);
-	assert_int_equal(t.n, 7);
-	slices_age(&t, 9999, 4);
-	assert_int_equal(t.n, 3);
-	assert_int_equal(t.aged, 7);
-	slices_fini(&t);
-	assert_int_equal(t.bytes, 0);
-}
-
-static void names_too_long_for_a_slice(void **state)
-{
-	const struct hash_key k = test_key();
-	char name[SLICE_TEXT_MAX + 1] = { 0 };
-	struct prompt_opts o;
-	struct sliced *s;
-
-	(void)state;
-	prompt_defaults(&o);
-	s = sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX - 1), SPAN("x"), (struct span){ 0 });
-	assert_non_null(s);
-	sliced_free(s);
-	assert_null(sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX - 1), SPAN("x"), SPAN("y")));
-	assert_null(sliced_new(&o, &k, span_of(name, SLICE_TEXT_MAX + 1), SPAN(""), SPAN("")));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,11 +256,7 @@ int main(void)
 		cmocka_unit_test(facts_are_fresh_for_a_minute),
 		cmocka_unit_test(entries_open_and_close),
 		cmocka_unit_test(entries_move_with_their_work),
-		cmocka_unit_test(slices_wait_and_are_taken),
-		cmocka_unit_test(slices_are_bounded_in_bytes),
-		cmocka_unit_test(slices_are_bounded_in_age),
-		cmocka_unit_test(names_too_long_for_a_slice),
 	};
 
-	return cmocka_run_group_tests_name("route parts", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

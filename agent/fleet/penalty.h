@@ -18,8 +18,8 @@
  * more would keep the server out no better and let it back later.
  *
  * Pure arithmetic, O(1). Not locked: the owner is. */
-#ifndef KVROUTE_ROUTE_PENALTY_H
-#define KVROUTE_ROUTE_PENALTY_H
+#ifndef KVROUTE_FLEET_PENALTY_H
+#define KVROUTE_FLEET_PENALTY_H
 
 #include "agent/base/types.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/route/penalty.h"
+#include "agent/fleet/penalty.h"
 
 #define HALF	10000		/* ms */
 #define NEAR(a, b)	(fabs((a) - (b)) < 1e-9)

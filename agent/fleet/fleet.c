@@ -1,10 +1,11 @@
-/* fleet.c - small tables, looked through in order: a load string names the servers of a pool in the
- * same order every time, so the place it had last time is nearly always the right one. */
+/* fleet.c - small tables that are searched in order.
+ *
+ * A load string names the servers of a pool in the same order every time, so the place of a server
+ * in the last string is nearly always the right one again. */
 #include <math.h>
 
 #include "agent/base/mem.h"
-#include "agent/route/compare.h"
-#include "agent/route/fleet.h"
+#include "agent/fleet/fleet.h"
 
 #define FACTS_FRESH_MS	60000	/* a fact this old says nothing about what comes now */
 #define WAITING_SMOOTH	0.005	/* of the share of servers where work waits, a request */
@@ -31,50 +32,15 @@ void fleet_fini(struct fleet *f)
 
 		for (size_t k = 0; k < p->n_servers; k++)
 			server_free(p->servers[k]);
-		policy_memory_free(p->memory);
-		compare_free(p->compare);
 		if (p->nowhere != NULL)
 			server_free(p->nowhere);
-		pthread_mutex_destroy(&p->rule_lock);
 		mem_free(p->servers);
 		mem_free(p);
 	}
 	mem_free(f->pools);
 }
 
-const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name)
-{
-	for (size_t i = 0; i < o->n_pools; i++) {
-		if (span_eq(name, span_str(o->pools[i].name)))
-			return &o->pools[i];
-	}
-	return &o->pool_default;
-}
-
-/* Another rule has another memory; a rule that stays keeps what it learned. */
-static void take_options(struct pool *p, const struct pool_opts *o)
-{
-	bool same = p->rule == o->policy.rule && p->rule_max_bytes == o->policy.rule_max_bytes;
-
-	p->opts = o;
-	compare_take(&p->compare, o);
-	if (same)
-		return;
-	policy_memory_free(p->memory);
-	p->memory = policy_memory_new(&o->policy);
-	p->rule = o->policy.rule;
-	p->rule_max_bytes = o->policy.rule_max_bytes;
-}
-
-void fleet_options(struct fleet *f, const struct route_opts *o)
-{
-	for (size_t i = 0; i < f->n_pools; i++) {
-		f->pools[i]->base_model = 0;
-		take_options(f->pools[i], pool_options_of(o, span_str(f->pools[i]->name)));
-	}
-}
-
-static struct pool *pool_new(const struct route_opts *o, struct span name)
+static struct pool *pool_new(struct span name)
 {
 	struct pool *p = mem_alloc(sizeof(*p));
 
@@ -82,8 +48,6 @@ static struct pool *pool_new(const struct route_opts *o, struct span name)
 		return NULL;
 	if (name.n > 0)
 		memcpy(p->name, name.p, name.n);
-	pthread_mutex_init(&p->rule_lock, NULL);
-	take_options(p, pool_options_of(o, name));
 	p->mean_work_s = MEAN_WORK_S;
 	p->slowness = 1;
 	p->picks = FIRST_TURN;
@@ -99,25 +63,29 @@ struct pool *fleet_find(const struct fleet *f, struct span name)
 	return NULL;
 }
 
-struct pool *fleet_pool(struct fleet *f, const struct route_opts *o, struct span name)
+struct pool *fleet_pool_add(struct fleet *f, struct span name, uint32_t max_pools)
 {
-	struct pool **pools, *p = fleet_find(f, name);
+	struct pool **pools, *p;
 
-	if (p != NULL)
-		return p;
-	if (f->n_pools >= o->max_pools || name.n > POOL_NAME_MAX ||
+	if (f->n_pools >= max_pools || name.n > POOL_NAME_MAX ||
 	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL))
 		goto refuse;
 	pools = mem_resize(f->pools, f->n_pools + 1, sizeof(*pools));
 	if (pools == NULL)
 		goto refuse;
 	f->pools = pools;
-	if ((p = pool_new(o, name)) == NULL)
+	if ((p = pool_new(name)) == NULL)
 		goto refuse;
 	return f->pools[f->n_pools++] = p;
 refuse:
 	f->pools_refused++;
 	return NULL;
+}
+
+void fleet_pool_undo(struct fleet *f)
+{
+	mem_free(f->pools[--f->n_pools]);
+	f->pools_refused++;
 }
 
 struct server *pool_find(const struct pool *p, struct span name, size_t hint)
@@ -131,12 +99,17 @@ struct server *pool_find(const struct pool *p, struct span name, size_t hint)
 	return NULL;
 }
 
+bool fleet_is_leaving(const struct fleet *f, server_id id)
+{
+	return f->leaving[id / 64] >> (id % 64) & 1;
+}
+
 static server_id id_free(const struct fleet *f)
 {
 	for (unsigned i = 0; i < SERVERS_MAX; i++) {
 		unsigned id = (f->next_id + i) % SERVERS_MAX;
 
-		if (f->by_id[id] == NULL && !server_set_has(&f->leaving, (server_id)id))
+		if (f->by_id[id] == NULL && !fleet_is_leaving(f, (server_id)id))
 			return (server_id)id;
 	}
 	return SERVER_NONE;
@@ -201,25 +174,21 @@ void fleet_drop(struct fleet *f, struct server *s)
 	memmove(&p->servers[i], &p->servers[i + 1], (p->n_servers - i - 1) * sizeof(*p->servers));
 	p->n_servers--;
 	f->by_id[s->id] = NULL;
-	pthread_mutex_lock(&p->rule_lock);
-	policy_gone(p->memory, s->id);
-	compare_gone(p->compare, s->id);
-	pthread_mutex_unlock(&p->rule_lock);
-	server_set_add(&f->leaving, s->id);
+	f->leaving[s->id / 64] |= 1ull << (s->id % 64);
 	server_free(s);
 }
 
 server_id fleet_leaving(const struct fleet *f)
 {
 	for (unsigned i = 0; i < SERVERS_MAX / 64; i++)
-		if (f->leaving.w[i] != 0)
-			return (server_id)(i * 64 + (unsigned)__builtin_ctzll(f->leaving.w[i]));
+		if (f->leaving[i] != 0)
+			return (server_id)(i * 64 + (unsigned)__builtin_ctzll(f->leaving[i]));
 	return SERVER_NONE;
 }
 
 void fleet_left(struct fleet *f, server_id id)
 {
-	server_set_del(&f->leaving, id);
+	f->leaving[id / 64] &= ~(1ull << (id % 64));
 }
 
 static struct slot *slot_new(struct server *s, uint64_t process)
@@ -304,7 +273,7 @@ void pool_slowness(struct pool *p, msec now)
 	double sum = 0, one;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->n_servers && p->opts->policy.learn_rate; i++) {
+	for (size_t i = 0; i < p->n_servers && p->policy->learn_rate; i++) {
 		if (!own_slowness(p->servers[i], p->step, &one, now))
 			continue;
 		sum += log(one);
@@ -321,7 +290,7 @@ double server_slowness(const struct server *s, enum fact_step step, msec now)
 {
 	double all = s->pool->slowness, own;
 
-	if (!s->pool->opts->policy.learn_rate || !own_slowness(s, step, &own, now))
+	if (!s->pool->policy->learn_rate || !own_slowness(s, step, &own, now))
 		return all;
 	return own > ALIKE * all || own * ALIKE < all ? own : all;
 }
@@ -335,7 +304,7 @@ double server_backlog(struct server *s, enum fact_step step, double floor, msec 
 	fluid_drain(s, now);
 	if (step == STEP_FIRST)
 		return s->unanswered_s;
-	if (s->pool->opts->policy.learn_rate && rate_headers_known(&s->rate, now))
+	if (s->pool->policy->learn_rate && rate_headers_known(&s->rate, now))
 		floor *= FLOOR_OF_LEARNED;
 	return s->fluid_s > floor * s->unanswered_s ? s->fluid_s : floor * s->unanswered_s;
 }

@@ -1,4 +1,4 @@
-#include "agent/route/loadstr.h"
+#include "agent/fleet/loadstr.h"
 
 static struct span until(struct span *s, char stop, bool *found)
 {

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "agent/route/penalty.h"
+#include "agent/fleet/penalty.h"
 
 /* Threads read their clocks before they wait for the lock, so <now> may be a little in the past. */
 double penalty_now(const struct penalty *p, msec half_life, msec now)

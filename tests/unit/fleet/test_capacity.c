@@ -1,8 +1,15 @@
 /* test_capacity.c - caches of a known size, and what is inferred of them from times of first tokens alone. */
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "tests/unit/route/world.h"
+#include "agent/fleet/capacity.h"
 
 #define PAGE		16u	/* tokens */
 #define PROMPT		500u	/* pages: 8000 tokens */

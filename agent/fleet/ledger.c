@@ -1,11 +1,14 @@
+/* ledger.c - a hash table by uid, and lists by age and by slot through each entry.
+ *
+ * Sums at the server (open tokens, waiting work) change with the entry, so reading them is O(1). */
 #include "agent/base/mem.h"
-#include "agent/route/ledger.h"
+#include "agent/fleet/ledger.h"
 
 #define BUCKETS_AT_START	256
 
-int ledger_init(struct ledger *l)
+int ledger_init(struct ledger *l, size_t entry_bytes)
 {
-	*l = (struct ledger){ .n_buckets = BUCKETS_AT_START };
+	*l = (struct ledger){ .n_buckets = BUCKETS_AT_START, .entry_bytes = entry_bytes };
 	list_init(&l->by_age);
 	l->table = mem_calloc(l->n_buckets, sizeof(*l->table));
 	return l->table ? 0 : -1;
@@ -36,7 +39,7 @@ struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid)
 	return e;
 }
 
-/* Without memory the chains only get longer. */
+/* Double the buckets. Without memory the chains only get longer. */
 static void grow(struct ledger *l)
 {
 	struct ledger grown = *l;
@@ -83,7 +86,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens,
 				 msec now)
 {
-	struct ledger_entry *e = mem_alloc(sizeof(*e)), **b;
+	struct ledger_entry *e = mem_alloc(l->entry_bytes), **b;
 
 	if (e == NULL)
 		return NULL;
@@ -105,7 +108,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	return e;
 }
 
-/* What was moved there has waited for longer than anybody timed. */
+/* The wait of an entry that was moved here began elsewhere, so it says nothing about this server. */
 void ledger_answered(struct ledger_entry *e, msec now)
 {
 	if (e->answered)
@@ -136,9 +139,9 @@ void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, mse
 		server_work_add(to, &e->work, now);
 }
 
-index_claim ledger_settle(struct ledger_entry *e, bool confirm)
+uint64_t ledger_settle(struct ledger_entry *e, bool confirm)
 {
-	index_claim claim = e->claim;
+	uint64_t claim = e->claim;
 
 	e->claim = 0;
 	if (e->pending != NULL)
@@ -147,10 +150,10 @@ index_claim ledger_settle(struct ledger_entry *e, bool confirm)
 	return claim;
 }
 
-index_claim ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, msec now)
+uint64_t ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, msec now)
 {
 	struct ledger_entry **at = bucket(l, e->uid);
-	index_claim claim = ledger_settle(e, confirm);
+	uint64_t claim = ledger_settle(e, confirm);
 
 	while (*at != e)
 		at = &(*at)->chain;

@@ -1,0 +1,172 @@
+/* fleet.h - the pools and servers seen so far in load strings and stats rows of HAProxy.
+ *
+ * The agent has no list of servers of its own. A server exists from the first load string or
+ * stats row that names it until its pool's load strings and rows have not named it for a while.
+ * Ids of servers are small numbers that the index knows them by. Not locked: the owner locks.
+ *
+ *      fleet --> pool "llm" --> server "s1" id 0 --> slot of process "lb1/77": open requests, oldest first
+ *                          |               `------> slot of process "lb1/78"
+ *                          `--> server "s2" id 1 */
+#ifndef KVROUTE_FLEET_FLEET_H
+#define KVROUTE_FLEET_FLEET_H
+
+#include "agent/base/list.h"
+#include "agent/base/types.h"
+#include "agent/fleet/capacity.h"
+#include "agent/fleet/loadstr.h"
+#include "agent/fleet/names.h"
+#include "agent/fleet/observe.h"
+#include "agent/fleet/penalty.h"
+#include "agent/fleet/rate.h"
+#include "agent/policy/policy.h"
+
+/* Turns of a pool count from here. The owner may start a new server at a random turn below, so that
+ * agents which start together do not all send their first request to the same server. */
+#define FIRST_TURN	(1u << 20)
+
+#define SLOTS_MAX	16	/* HAProxy processes kept apart for one server; more share the last slot */
+
+/* Work that a request brings to a server before its first token. */
+struct work {
+	double s;		/* seconds of prefill at the speed of that server */
+	double nominal_s;	/* seconds by policy_prefill_s() */
+	uint64_t tokens;	/* not cached */
+};
+
+/* Requests that one HAProxy process has open at one server, by our own count. */
+struct slot {
+	uint64_t process;	/* hash of its name */
+	msec heard;		/* its last load string, or fact of a request moved here */
+	struct list open;	/* struct ledger_entry.in_slot, oldest first */
+	uint32_t n_open;
+	uint64_t n_ever, mark;	/* entries ever added; those numbered below <mark> are marked */
+	uint32_t n_marked;	/* marked ones that are open */
+	msec marked_at;
+	uint32_t admitted;	/* requests in a load string that must have counted all marked ones */
+	msec admitted_at;	/* 0: no such string has come yet */
+};
+
+struct server {
+	char name[SERVER_NAME_MAX + 1];	/* "": requests of unknown servers, see fleet_nowhere() */
+	uint64_t name_hash;		/* keyed */
+	struct pool *pool;
+	server_id id;
+	bool up;
+	enum load_backup backup;	/* from the last load string; stats rows are in <watch> */
+	uint32_t weight, conn, queue;	/* from the last load string; without any, from stats rows */
+	msec seen;			/* last load string that named it */
+	msec rowed;			/* first stats row; 0: none */
+	struct slot *slots[SLOTS_MAX];
+	unsigned n_slots;
+	uint32_t n_open;		/* over all slots */
+	uint64_t open_tokens;		/* prompt tokens of open requests */
+	uint64_t kv_tokens;		/* the same, without prefixes shared with other requests */
+	double unanswered_s;		/* prefill seconds sent there without a first token yet */
+	uint64_t unanswered_tokens;	/* the same in tokens that were not cached */
+	uint32_t n_unanswered;
+	struct rate rate;
+	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
+	msec fluid_at;
+	uint64_t last_pick, picked, hit_tokens;
+	struct penalty penalty;
+	uint64_t failures;		/* requests that it failed */
+	struct watch watch;		/* stats rows */
+	struct engine_seen engine;
+	struct capacity capacity;
+	uint64_t inferred;		/* cache tokens inferred from <capacity>; 0: unknown */
+};
+
+/* Kinds of facts that a pool gets; each includes those before it. */
+enum fact_step { STEP_NONE, STEP_LOAD, STEP_END, STEP_FIRST };
+
+struct pool_opts;	/* the owner's options of a pool */
+struct pool_route;	/* the owner's state of a pool */
+
+struct pool {
+	char name[POOL_NAME_MAX + 1];
+	const struct policy_opts *policy;	/* set by the owner; never NULL once a server exists */
+	const struct pool_opts *opts;		/* set by the owner and not used here */
+	struct pool_route *route;		/* the same; the owner frees it */
+	struct server *nowhere;		/* fleet_nowhere(), or NULL */
+	struct server **servers;
+	size_t n_servers, cap_servers;
+	msec loaded;			/* last load string; 0: none */
+	msec watched;			/* last stats row */
+	size_t next_row;		/* server that the next stats row is expected to name */
+	msec first_seen, done_seen;	/* last fact of each kind; 0: none */
+	enum fact_step step;		/* at the last decision */
+	uint64_t requests, picks;
+	double slowness;		/* of its servers: pool_slowness() */
+	struct policy_pressure pressure;	/* smoothed: pool_press() */
+	double mean_work_s;
+	struct capacity_pool capacity;
+	size_t next_inferred;		/* server that is next in turn when evidence comes */
+	double busiest;			/* load of the busiest candidate, or its wait in requests */
+};
+
+struct fleet {
+	struct pool **pools;
+	size_t n_pools;
+	struct server *by_id[SERVERS_MAX];
+	server_id next_id;		/* where the search for a free id starts */
+	uint64_t leaving[SERVERS_MAX / 64];	/* bit per id: dropped, but the index still knows it */
+	uint64_t pools_refused, servers_refused;
+};
+
+void fleet_init(struct fleet *f);
+void fleet_fini(struct fleet *f);
+
+/* Find a pool. Returns NULL if it has not been seen. */
+struct pool *fleet_find(const struct fleet *f, struct span name);
+
+/* Add a pool, which fleet_find() did not find. Returns NULL and counts it as refused if there are
+ * <max_pools>, if the name is too long or has a NUL byte, or if there is no memory. */
+struct pool *fleet_pool_add(struct fleet *f, struct span name, uint32_t max_pools);
+
+/* Remove the pool that was added last. It has no servers. */
+void fleet_pool_undo(struct fleet *f);
+
+/* Add a server. Returns NULL and counts it as refused if no id is free, if the name is too long or
+ * has a NUL byte, or if there is no memory. */
+struct server *fleet_server(struct fleet *f, struct pool *p, struct span name, uint64_t name_hash);
+
+/* Find a server by name, first at <hint>. Returns NULL if there is none. */
+struct server *pool_find(const struct pool *p, struct span name, size_t hint);
+
+/* Return the server that owns requests of <p> until a fact says where HAProxy sent them. It has no
+ * name, is in no list of <p> and is never a candidate. Returns NULL if there is no memory or id. */
+struct server *fleet_nowhere(struct fleet *f, struct pool *p);
+
+/* Remove a server without open requests. Its id is leaving until fleet_left(), then free. */
+void fleet_drop(struct fleet *f, struct server *s);
+bool fleet_is_leaving(const struct fleet *f, server_id id);
+server_id fleet_leaving(const struct fleet *f);		/* one of them, or SERVER_NONE */
+void fleet_left(struct fleet *f, server_id id);
+
+/* Return the slot of a process that was heard at <now>. Returns NULL if there is no memory. */
+struct slot *server_slot(struct server *s, uint64_t process, msec now);
+
+/* ---- the wait at a server --------------------------------------------------------------- */
+
+/* Return the best kind of facts that came within the last minute. */
+enum fact_step pool_step(const struct pool *p, msec now);
+const char *fact_step_text(enum fact_step s);
+
+/* Set p->slowness, the mean of its servers whose rate is known. O(servers). */
+void pool_slowness(struct pool *p, msec now);
+
+/* Return how slow a server is by the facts of <step>: see rate.h. 1 if nothing is known. */
+double server_slowness(const struct server *s, enum fact_step step, msec now);
+
+/* Return the seconds of prefill that wait at a server. With first-token reports this is exact: all
+ * that has no first token yet. Without, the same drained one second a second, at least <floor> of
+ * what is unfinished, because an assumed rate that is too fast is much worse than one too slow. */
+double server_backlog(struct server *s, enum fact_step step, double floor, msec now);
+void server_work_add(struct server *s, const struct work *w, msec now);
+void server_work_end(struct server *s, const struct work *w, msec now);
+
+/* Smooth into the pressure of a pool, which drives the price of work: the mean wait of the
+ * candidates, the share of them where work waits, and the work of this request. */
+void pool_press(struct pool *p, double mean_wait_s, double waiting, double work_s);
+
+#endif
