@@ -91,11 +91,8 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The hash of pages, once per instruction set; agent/index/pages.c asks the CPU.
+# The hash of segments, once more with AVX2; agent/tok/segcache.c asks the CPU.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
-$(B)/agent/index/pages_avx2.o:   ALL_CFLAGS += -mavx2 -mbmi2
-$(B)/agent/index/pages_avx512.o: ALL_CFLAGS += -mavx2 -mbmi2 -mavx512f -mavx512dq
-# of segments, the same; agent/tok/segcache.c asks
 $(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
 endif
 
@@ -158,10 +155,6 @@ BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c))
 $(B)/tests/bench/bench_index: $(BENCH_INDEX)
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
 $(B)/tests/bench/bench_index.o $(B)/tests/bench/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
-ifeq ($(shell uname -m),x86_64)
-$(B)/tests/bench/index/limit_avx2.o $(B)/tests/bench/index/limit_avx2.ok: ALL_CFLAGS += -mavx2
-$(B)/tests/bench/index/limit_avx512.o $(B)/tests/bench/index/limit_avx512.ok: ALL_CFLAGS += -mavx512f
-endif
 tools: $(TOOLS)
 .PHONY: tools
 

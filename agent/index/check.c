@@ -100,7 +100,7 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	}
 	HOLD(owners > 0 && owners == nd->n_owners, "a node has no owner, or counts them wrong");
 	HOLD(node_reach(nd) == nd->n_pages || nd->slack, "the last page of a node has no owner");
-	HOLD(table_child(ix, node_hash(ix, nd), nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
+	HOLD(table_child(ix, node_hash(nd), nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
 	if (nd->n_children == 1) {
 		child = node_at(ix, nd->child_xor);
 		HOLD(child != NULL && child->parent == nd->id, "an only child is not known");

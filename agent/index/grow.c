@@ -123,8 +123,8 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k)
 {
 	uint32_t shard = shard_of(ix, nd->id), cap = nd->n_owners < CAP_FIRST ? CAP_FIRST : nd->n_owners;
-	struct node *upper = node_alloc(ix, shard, NODE_EDGE, nd->start, k, cap, nd->chunk);
-	struct node *lower = node_alloc(ix, shard, NODE_EDGE, nd->start + k, nd->n_pages - k, cap, nd->chunk);
+	struct node *upper = node_alloc(ix, shard, NODE_EDGE, nd->start, k, cap);
+	struct node *lower = node_alloc(ix, shard, NODE_EDGE, nd->start + k, nd->n_pages - k, cap);
 	arena_ref ups = 0;
 
 	if (upper == NULL || lower == NULL || (upper->id = id_take(ix, shard)) == 0)
@@ -208,7 +208,7 @@ static uint32_t same_on(const struct growth *g, const struct node *nd)
 		d = m->cursor.depth - nd->start;
 		return d < nd->n_pages ? d : nd->n_pages;
 	}
-	return source_same(g->src, nd, nd->start, 1);
+	return node_same(nd, &g->pages, nd->start);
 }
 
 static enum grown into_child(struct growth *g, struct node *nd, struct record *up, struct node *child)
@@ -233,8 +233,8 @@ static void further(struct growth *g, struct record *r, uint32_t depth)
 
 static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 {
-	uint32_t left = g->src->n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
-	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), g->src);
+	uint32_t left = g->pages.n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
+	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), &g->pages);
 
 	if (to == NULL)
 		return no_room(g, nd->id);
@@ -246,8 +246,8 @@ static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 
 static struct node *new_child(struct growth *g, const struct node *nd, uint32_t shard)
 {
-	uint32_t start = node_end(nd), n = g->src->n - start < EDGE_MAX ? g->src->n - start : EDGE_MAX;
-	struct node *child = node_alloc(g->ix, shard, NODE_EDGE, start, n, CAP_FIRST, g->src->chunk);
+	uint32_t start = node_end(nd), n = g->pages.n - start < EDGE_MAX ? g->pages.n - start : EDGE_MAX;
+	struct node *child = node_alloc(g->ix, shard, NODE_EDGE, start, n, CAP_FIRST);
 
 	if (child == NULL)
 		return NULL;
@@ -258,7 +258,7 @@ static struct node *new_child(struct growth *g, const struct node *nd, uint32_t 
 	child->parent = nd->id;
 	child->tenant = nd->tenant;
 	child->page_room = space_page_room(g->space);
-	node_fill_new(child, g->src);
+	node_fill_new(child, &g->pages);
 	return child;
 }
 
@@ -300,20 +300,10 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 	return GROW_ON;
 }
 
-/* Where the match ended it has hashed the page already. */
-static page_key first_below(const struct growth *g, const struct node *nd)
-{
-	const struct index_match *m = g->m;
-
-	if (m != NULL && m->cursor.has_next && m->cursor.depth == node_end(nd))
-		return m->cursor.next;
-	return source_key(g->src, node_end(nd));
-}
-
 /* The claim reaches the end of <nd>, or nothing yet and <nd> is the root; <up>: the record on it, or NULL. */
 static enum grown below(struct growth *g, struct node *nd, struct record *up, uint64_t *locked)
 {
-	page_key first = first_below(g, nd);
+	page_key first = g->pages.p[node_end(nd)];
 	uint64_t wanted = *locked;
 	struct node *child = table_find(g->ix, nd->id, first, *locked, &wanted);
 	uint32_t shard;
@@ -327,7 +317,7 @@ static enum grown below(struct growth *g, struct node *nd, struct record *up, ui
 		return into_child(g, nd, up, child);
 	if (up != NULL && nd->n_children == 0 && nd->n_pages < EDGE_MAX)
 		return extend(g, nd, up);
-	shard = (uint32_t)(table_hash(g->ix, nd->id, first) >> 32) & (g->ix->n_shards - 1);
+	shard = (uint32_t)(table_hash(nd->id, first) >> 32) & (g->ix->n_shards - 1);
 	return shards_more(g->ix, locked, 1ull << shard) ? add_child(g, nd, up, shard) : GROW_ON;
 }
 
@@ -337,7 +327,7 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 	uint32_t depth = claim_depth(g->ix, g->c);
 	struct node *parent;
 	node_id only = nd->n_children == 1 ? nd->id : 0;
-	uint32_t same = source_same(g->src, nd, depth, 0), to = depth + same - nd->start;
+	uint32_t same = node_same(nd, &g->pages, depth), to = depth + same - nd->start;
 
 	if (same > 0) {
 		if (r->extent < to) {
@@ -370,12 +360,11 @@ static struct node *new_root(struct growth *g, uint32_t shard)
 	struct node *root;
 
 	g->crowded = atomic_load_explicit(&t->spaces, memory_order_relaxed) >= ix->opts.max_spaces;
-	if (g->crowded || (root = node_alloc(ix, shard, NODE_ROOT, 0, 0, 0, 0)) == NULL)
+	if (g->crowded || (root = node_alloc(ix, shard, NODE_ROOT, 0, 0, 0)) == NULL)
 		return NULL;
 	if ((root->id = id_take(ix, shard)) == 0)
 		goto no_id;
 	root->tenant = (uint8_t)g->space->tenant;
-	root->chunk = (uint16_t)g->src->chunk;	/* of all that will be below it */
 	node_pages(root)[0] = g->space->h[0];
 	node_pages(root)[1] = g->space->h[1];
 	if (!table_add(ix, root))
@@ -404,7 +393,7 @@ void root_remove(struct index *ix, struct node *root)
 
 static enum grown from_root(struct growth *g, uint64_t *locked)
 {
-	uint32_t shard = (uint32_t)(table_hash(g->ix, g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
+	uint32_t shard = (uint32_t)(table_hash(g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
 	uint64_t wanted = *locked | 1ull << shard;
 	struct node *root;
 	enum grown is;
@@ -416,8 +405,6 @@ static enum grown from_root(struct growth *g, uint64_t *locked)
 		g->full = shard;
 		return GROW_NO_ROOM;
 	}
-	if (root->chunk != g->src->chunk)	/* only a snapshot that lies makes such a space */
-		return no_room(g, root->id);
 	is = below(g, root, NULL, locked);
 	if (is == GROW_NO_ROOM && root->n_children == 0)
 		root_remove(g->ix, root);
@@ -448,9 +435,9 @@ static enum grown steps(struct growth *g, uint64_t *locked)
 		id = claim_node(g->ix, g->c);
 		if (id != 0 && (shard_bit(g->ix, id) & ~*locked) != 0)
 			break;
-		if (claim_depth(g->ix, g->c) < g->src->n)
+		if (claim_depth(g->ix, g->c) < g->pages.n)
 			is = step(g, id, locked);
-		if (is == GROW_ON && claim_depth(g->ix, g->c) == g->src->n)
+		if (is == GROW_ON && claim_depth(g->ix, g->c) == g->pages.n)
 			is = GROW_DONE;
 	}
 	if (is == GROW_DONE)

@@ -108,22 +108,16 @@ struct index *index_new(const struct index_opts *o)
 	if (ix == NULL)
 		return NULL;
 	ix->opts = *o;
-	ix->opts.key = NULL;
 	if (ix->opts.max_bytes < MIN_BYTES)
 		ix->opts.max_bytes = MIN_BYTES;
 	if (ix->opts.reserve_percent == 0)
 		ix->opts.reserve_percent = 10;
 	if (ix->opts.max_spaces == 0)
 		ix->opts.max_spaces = UINT32_MAX;
-	if (o->key != NULL)
-		ix->key = *o->key;
 	ix->n_shards = shards_for(&ix->opts);
 	ix->orders_each = o->mixed || o->order == INDEX_LFU || o->order == INDEX_PRIORITY ? ORDERS_MAX : 1;
 	for (i = 0; i < SERVERS_MAX; i++)
 		atomic_store_explicit(&ix->servers[i].order, (uint8_t)o->order, memory_order_relaxed);
-	ix->ops = pages_ops_best();
-	ix->seed[0] = hash64(&ix->key, "children", 8);
-	ix->seed[1] = hash64(&ix->key, "parents", 7);
 	ix->epoch = 1;
 	if (region_take(&ix->region, ix->opts.max_bytes, o->prefault) < 0 || !take_orders(ix)) {
 		index_free(ix);
@@ -144,39 +138,10 @@ void index_free(struct index *ix)
 		mem_free(ix->shards[i].orders);
 	mem_free(ix->first_used);
 	region_give(&ix->region);
-	mem_wipe(&ix->key, sizeof(ix->key));
 	mem_free(ix);
 }
 
-/* ---- matching and committing ------------------------------------------------------------------------------ */
-
-/* Pages of other bytes than these are other pages. */
-static struct space_key space_of_bytes(const struct index *ix, const struct space_key *space, uint32_t page_bytes)
-{
-	struct space_key k = *space;
-
-	k.h[0] = table_hash(ix, space->h[0], page_bytes);
-	return k;
-}
-
-void index_match(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
-		 struct index_match *m)
-{
-	struct source src;
-
-	source_of_keys(&src, ix, pages, n);
-	match_source(ix, space, &src, m);
-}
-
-void index_match_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
-		       uint32_t page_bytes, size_t n, struct index_match *m)
-{
-	struct space_key k = space_of_bytes(ix, space, page_bytes);
-	struct source src;
-
-	source_of_bytes(&src, ix, bytes, page_bytes, n);
-	match_source(ix, &k, &src, m);
-}
+/* ---- committing ------------------------------------------------------------------------------------------- */
 
 /* Servers are looked for in sets up to the highest that was ever committed. */
 void know_server(struct index *ix, server_id s)
@@ -216,19 +181,20 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 	return is == GROW_DONE;
 }
 
-static index_claim commit(struct index *ix, const struct space_key *space, const struct source *src,
-			  const struct index_match *m, server_id server, msec now, unsigned priority)
+index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
+				  size_t n, const struct index_match *m, server_id server, msec now,
+				  unsigned priority)
 {
-	struct growth g = { .ix = ix, .src = src, .space = space, .m = m, .tick = tick_of(now) };
+	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = space, .m = m, .tick = tick_of(now) };
 	uint32_t work = EVICT_MAX, drops;
 	index_claim id;
 
-	if (src->n == 0 || server >= SERVERS_MAX)
+	if (g.pages.n == 0 || server >= SERVERS_MAX)
 		return 0;
 	drops = atomic_load(&ix->servers[server].drops);	/* before it is asked whether it leaves: see below */
 	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
-	if ((size_t)src->n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
+	if ((size_t)g.pages.n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
 	    (g.c = claim_take(ix, server, (uint8_t)(priority < 31 ? priority : 31), space, true)) == 0) {
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
@@ -250,13 +216,13 @@ static index_claim commit(struct index *ix, const struct space_key *space, const
 	return id;
 }
 
-bool commit_held(struct index *ix, const struct source *src, const struct held_end *h)
+bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h)
 {
-	struct growth g = { .ix = ix, .src = src, .space = &h->space, .tick = h->tick,
+	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = &h->space, .tick = h->tick,
 			    .recalled = h->hits ? h->hits : 1 };
 	uint32_t work = 0;		/* nothing is evicted */
 
-	if (src->n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
+	if (g.pages.n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
 		return false;
 	know_server(ix, h->server);
 	know_tenant(ix, h->space.tenant);
@@ -268,31 +234,10 @@ bool commit_held(struct index *ix, const struct source *src, const struct held_e
 	return true;
 }
 
-index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
-				  size_t n, const struct index_match *m, server_id server, msec now,
-				  unsigned priority)
-{
-	struct source src;
-
-	source_of_keys(&src, ix, pages, n);
-	return commit(ix, space, &src, m, server, now, priority);
-}
-
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now)
 {
 	return index_commit_priority(ix, space, pages, n, m, server, now, 0);
-}
-
-index_claim index_commit_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
-			       uint32_t page_bytes, size_t n, const struct index_match *m,
-			       server_id server, msec now)
-{
-	struct space_key k = space_of_bytes(ix, space, page_bytes);
-	struct source src;
-
-	source_of_bytes(&src, ix, bytes, page_bytes, n);
-	return commit(ix, &k, &src, m, server, now, 0);
 }
 
 /* ---- budgets ---------------------------------------------------------------------------------------------- */

@@ -18,9 +18,6 @@
  * A false match needs two different pages under one 64-bit keyed hash at the same place, 2^-64 a
  * page; it would cost speed, never an answer.
  *
- * Pages come as keys, or as bytes that are hashed only as far as the match goes. The two do not meet:
- * a space of pages given as bytes is another than that of the same name with keys.
- *
  * All functions may be called from any thread; a match waits for nobody and nobody waits for it.
  * Memory is taken whole by index_new(). Nothing here reads a clock: <now> only orders, in steps of
  * 16 ms; within one, the order of calls counts where one shard is concerned. */
@@ -30,7 +27,6 @@
 #include "agent/base/types.h"
 
 struct index;
-struct hash_key;
 
 #define TENANTS_MAX	256	/* tenants that may have a floor; number 0 is all others */
 
@@ -58,7 +54,6 @@ struct index_opts {
 	enum index_order order;		/* of servers for which index_set_order() says no other */
 	bool mixed;		/* some server goes by lfu or priority though <order> is another */
 	bool prefault;		/* all memory is there when index_new() returns */
-	const struct hash_key *key;	/* hashes pages given as bytes; NULL: only keys are given */
 };
 
 void index_defaults(struct index_opts *o);
@@ -112,8 +107,6 @@ struct index_step {
 
 struct index_cursor {		/* the index's own business */
 	uint32_t node, serial, depth, n_walked;
-	page_key next;
-	bool has_next;
 	struct index_step path[CURSOR_PATH];
 };
 
@@ -135,8 +128,6 @@ void index_match_fini(struct index_match *m);
 /* Fill <m> for <n> pages of <space>. Changes nothing, not even what is oldest. */
 void index_match(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
 		 struct index_match *m);
-void index_match_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
-		       uint32_t page_bytes, size_t n, struct index_match *m);
 
 /* The depth of one server in a match; 0 when it holds nothing. O(bands). */
 uint32_t index_match_depth(const struct index_match *m, server_id id);
@@ -153,9 +144,6 @@ typedef uint64_t index_claim;
  * budget leave no room. */
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now);
-index_claim index_commit_bytes(struct index *ix, const struct space_key *space, const uint8_t *bytes,
-			       uint32_t page_bytes, size_t n, const struct index_match *m,
-			       server_id server, msec now);
 /* The same with a priority, for INDEX_PRIORITY; without, it is 0. */
 index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
 				  size_t n, const struct index_match *m, server_id server, msec now,

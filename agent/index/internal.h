@@ -2,7 +2,7 @@
  *
  *   region:  [ child table | claims, stops | shard 0: ids, arena | shard 1: ids, arena | ... ]
  *
- * A node is an object in the arena of its shard. What a reader looks at (place, pages, digests) never
+ * A node is an object in the arena of its shard. What a reader looks at (place, pages) never
  * changes after the object was published: a node that grows, splits, joins or is cut gets a new object,
  * and the old one waits until no reader can see it (grace.c). Only owner words change in place.
  * A node keeps its id over all that; the id's low bits are its shard. Of a split, the lower part keeps
@@ -27,21 +27,18 @@
 
 #include <stdatomic.h>
 
-#include "agent/base/hash.h"
 #include "agent/base/mem.h"
 #include "agent/index/arena.h"
 #include "agent/index/index.h"
-#include "agent/index/pages.h"
 
 #define SHARD_BITS	6u
 _Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard");
 #define EDGE_MAX	512u		/* pages on a node: what copying one costs at most */
-#define CHUNK_BYTES	2048u		/* of one digest, where a page is not larger */
 #define EVICT_MAX	64u		/* work in one call: a record, or more where nodes are copied (shrink.c) */
 #define STILL_MAX	64u		/* tries in a row that bring a claim no page further, as others change the tree */
 #define ORDERS_MAX	32u		/* lists of a server that goes by hits or priority */
 #define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
-#define NODE_MOST	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * 2 * sizeof(uint64_t))
+#define NODE_MOST	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * sizeof(page_key))
 #define FREE_PART	32u		/* a tick keeps one part of so many of a shard free; a small one's spare is as much */
 #define TRIM_PAGES	EDGE_MAX	/* of a record in one go when bytes are needed: all, as a shorter copy needs room */
 
@@ -49,7 +46,7 @@ typedef uint32_t node_id;	/* local number << SHARD_BITS | shard; 0 is none */
 
 enum node_kind { NODE_EDGE, NODE_ROOT };
 
-/* Behind it: owner words [cap], records of them [cap], page keys [n_pages], digests. */
+/* Behind it: owner words [cap], records of them [cap], page keys [n_pages]. */
 struct node {
 	_Alignas(8) node_id id;
 	node_id parent;
@@ -66,7 +63,7 @@ struct node {
 	uint8_t dead : 1;		/* its id goes with it */
 	uint8_t slack : 1;		/* it is in its shard's list of nodes with slack, by <link> and <slack_prev> */
 	uint16_t page_room;		/* of each of its pages; a root: 0 */
-	uint16_t n_owners, chunk;	/* <chunk>: pages of a digest; 0: none here */
+	uint16_t n_owners;
 	node_id slack_prev;
 };
 
@@ -225,10 +222,7 @@ struct bucket;
 
 struct index {
 	struct index_opts opts;
-	struct hash_key key;
-	const struct pages_ops *ops;
 	struct region region;
-	uint64_t seed[2];
 	_Atomic uint64_t *first_used;	/* [server][shard]: a hint at its first record; NOT_ONE: there is none */
 	uint32_t n_shards, orders_each;
 	struct bucket *buckets;
@@ -283,29 +277,9 @@ static inline page_key *node_pages(const struct node *nd)
 	return (page_key *)(uintptr_t)(node_records(nd) + nd->cap);
 }
 
-/* Digests of the whole chunks on the node, as counted from the start of the prompt. */
-static inline uint64_t *node_digests(const struct node *nd)
-{
-	return node_pages(nd) + (nd->kind == NODE_ROOT ? 2 : nd->n_pages);
-}
-
 static inline uint32_t node_end(const struct node *nd)
 {
 	return nd->start + nd->n_pages;
-}
-
-/* The first chunk of the prompt that begins on a node of <chunk> that starts at page <start>. */
-static inline uint32_t chunk_first(uint32_t start, uint32_t chunk)
-{
-	return (start + chunk - 1) / chunk;
-}
-
-/* Whole chunks on pages [start, end). */
-static inline uint32_t chunks_between(uint32_t start, uint32_t end, uint32_t chunk)
-{
-	if (chunk == 0 || end / chunk <= chunk_first(start, chunk))
-		return 0;
-	return end / chunk - chunk_first(start, chunk);
 }
 
 static inline int64_t room_of(const struct node *nd, uint32_t pages)
@@ -365,30 +339,16 @@ static inline uint16_t space_page_room(const struct space_key *space)
 	return space->page_room == 0 ? 1 : room_at_most(space->page_room);
 }
 
-/* ---- source.c: the pages of a prompt, as keys that are there or as bytes that are hashed on the way */
-
-struct source {
-	const struct pages_ops *ops;
-	const struct hash_key *key;
-	const page_key *keys;
-	const uint64_t *digests;	/* of chunks, beside keys that were bytes once; 0: not known */
-	const uint8_t *bytes;
-	uint32_t page_bytes, chunk, n;
+/* The pages of one prompt, borrowed from the caller. */
+struct page_run {
+	const page_key *p;
+	uint32_t n;
 };
 
-void source_of_keys(struct source *s, const struct index *ix, const page_key *keys, size_t n);
-void source_of_bytes(struct source *s, const struct index *ix, const uint8_t *bytes,
-		     uint32_t page_bytes, size_t n);
-/* Keys of a space of bytes, with their digests, as a snapshot keeps them; <chunk> 0: of a space of keys. */
-void source_of_kept(struct source *s, const struct index *ix, const page_key *keys, const uint64_t *digests,
-		    uint32_t chunk, size_t n);
-page_key source_key(const struct source *s, uint32_t i);
-/* How many pages from page <from> of the prompt, which lies on <nd>, are the same. <known>: the first is,
- * or 0. */
-uint32_t source_same(const struct source *s, const struct node *nd, uint32_t from, uint32_t known);
-/* Write the keys of pages [from, to) of the prompt, and the digests of chunks [first, end) of it. */
-void source_keys(const struct source *s, uint32_t from, uint32_t to, page_key *out);
-void source_digests(const struct source *s, uint32_t first, uint32_t end, uint64_t *out);
+static inline struct page_run page_run(const struct index *ix, const page_key *p, size_t n)
+{
+	return (struct page_run){ p, n < ix->opts.max_pages ? (uint32_t)n : ix->opts.max_pages };
+}
 
 /* ---- lock.c ----------------------------------------------------------------------------------- */
 
@@ -420,7 +380,7 @@ void grace_collect(struct index *ix, struct shard *sh, bool hard);
 /* ---- table.c ---------------------------------------------------------------------------------- */
 
 size_t table_bytes(size_t n_buckets);
-/* For readers. <hash>: table_hash(ix, parent, first). */
+/* For readers. <hash>: table_hash(parent, first). */
 const struct node *table_child(const struct index *ix, uint64_t hash, node_id parent, page_key first);
 void table_prefetch(const struct index *ix, uint64_t hash);
 const struct node *table_root(const struct index *ix, const struct space_key *space);
@@ -431,8 +391,8 @@ struct node *table_find_root(struct index *ix, const struct space_key *space, ui
 bool table_add(struct index *ix, const struct node *nd);		/* false: no room */
 void table_move(struct index *ix, const struct node *from, const struct node *to);	/* same parent, same first page */
 void table_remove(struct index *ix, const struct node *nd);
-uint64_t table_hash(const struct index *ix, uint64_t a, uint64_t b);
-uint64_t node_hash(const struct index *ix, const struct node *nd);
+uint64_t table_hash(uint64_t a, uint64_t b);
+uint64_t node_hash(const struct node *nd);
 const char *table_check(struct index *ix, uint64_t n_nodes);	/* spaces too; NULL: it is right */
 
 /* ---- node.c ----------------------------------------------------------------------------------- */
@@ -440,10 +400,10 @@ const char *table_check(struct index *ix, uint64_t n_nodes);	/* spaces too; NULL
 struct node *node_at(struct index *ix, node_id id);	/* NULL: no such node; its shard is locked */
 /* An object in <shard> with room for owners and pages, all counts 0; NULL: no room. */
 struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
-			uint32_t n_pages, uint32_t cap, uint32_t chunk);
+			uint32_t n_pages, uint32_t cap);
 /* The same, from the shard's spare memory if it must be: only for what gives more back than it takes. */
 struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
-			      uint32_t n_pages, uint32_t cap, uint32_t chunk);
+			      uint32_t n_pages, uint32_t cap);
 void node_spare(struct shard *sh);	/* memory was freed: put some aside for them, if there is not enough */
 void node_free(struct index *ix, uint32_t shard, struct node *nd);	/* never published */
 arena_ref node_ref(const struct index *ix, const struct node *nd);
@@ -459,13 +419,16 @@ void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t e
 void node_disown(struct index *ix, struct node *nd, struct record *r);
 uint32_t node_reach(const struct node *nd);		/* the longest extent of an owner */
 void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
-void node_fill(struct node *to, const struct node *from, const struct source *src);
-void node_fill_new(struct node *nd, const struct source *src);
+/* Count the keys of <run>, from its page <from> on, that are the same on <nd>. */
+uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from);
+/* Copy the keys of <from> that are on <to> too; those of pages beyond <from> come from <run>. */
+void node_fill(struct node *to, const struct node *from, const struct page_run *run);
+void node_fill_new(struct node *nd, const struct page_run *run);
 uint32_t node_owned(const struct node *nd, server_id s);	/* pages, 0: not an owner */
-/* The same node as a new object of <n_pages> pages and room for <cap> owners; pages and digests that
- * both have are there. In the place of <nd>, which is retired. NULL: no room. */
+/* The same node as a new object of <n_pages> pages and room for <cap> owners; pages that both have
+ * are there. In the place of <nd>, which is retired. NULL: no room. */
 struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
-			 const struct source *src);
+			 const struct page_run *run);
 
 /* ---- record.c --------------------------------------------------------------------------------- */
 
@@ -512,7 +475,7 @@ enum grown { GROW_DONE, GROW_ON, GROW_NO_ROOM };
 
 struct growth {			/* one claim on its way down */
 	struct index *ix;
-	const struct source *src;
+	struct page_run pages;
 	const struct space_key *space;
 	const struct index_match *m;	/* of the same pages, or NULL */
 	uint32_t c, tick;
@@ -615,10 +578,7 @@ void keep_reserve(struct index *ix, uint32_t *work);
 bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);
 void output_drop(struct index *ix, server_id s);
 
-/* ---- match.c, index.c --------------------------------------------------------------------------- */
-
-void match_source(struct index *ix, const struct space_key *space, const struct source *src,
-		  struct index_match *m);
+/* ---- index.c --------------------------------------------------------------------------- */
 
 void know_server(struct index *ix, server_id s);	/* before it owns anything */
 
@@ -629,9 +589,9 @@ struct held_end {		/* as a snapshot tells it */
 	uint32_t tick;
 };
 
-/* The server holds all pages of <src>. False: there is no room without evicting. They should come with the last
+/* The server holds all of <pages>. False: there is no room without evicting. They should come with the last
  * used first. */
-bool commit_held(struct index *ix, const struct source *src, const struct held_end *h);
+bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h);
 
 static inline bool server_ready(const struct index *ix, server_id s)
 {

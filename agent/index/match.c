@@ -35,7 +35,7 @@ uint32_t index_match_depth(const struct index_match *m, server_id id)
 
 struct walk {
 	struct index *ix;
-	const struct source *src;
+	const struct page_run *pages;
 	struct index_match *m;
 	struct server_set here;		/* servers that hold all that matched so far */
 	uint32_t words, depth;
@@ -145,10 +145,10 @@ static struct next next_of(const struct walk *w, const struct node *nd)
 {
 	struct next next = { 0, 0 };
 
-	if (node_end(nd) >= w->src->n)
+	if (node_end(nd) >= w->pages->n)
 		return next;
-	next.first = source_key(w->src, node_end(nd));
-	next.hash = table_hash(w->ix, nd->id, next.first);
+	next.first = w->pages->p[node_end(nd)];
+	next.hash = table_hash(nd->id, next.first);
 	table_prefetch(w->ix, next.hash);
 	return next;
 }
@@ -161,19 +161,16 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 	const struct node *child;
 	uint32_t same;
 
-	while (w->depth < w->src->n) {
+	while (w->depth < w->pages->n) {
 		child = table_child(w->ix, next.hash, nd->id, next.first);
-		if (child == NULL) {
-			m->cursor.next = next.first;
-			m->cursor.has_next = true;
+		if (child == NULL)
 			return nd;
-		}
 		/* once it was cut, the id may have come to stand for other pages, and the child be one of theirs */
 		if (atomic_load_explicit(&nd->superseded, memory_order_relaxed))
 			return nd;
 		nd = child;
 		next = next_of(w, nd);
-		same = source_same(w->src, nd, nd->start, 1);
+		same = node_same(nd, w->pages, nd->start);
 		owners(w, nd, same);
 		w->depth = nd->start + same;
 		m->cursor.path[m->cursor.n_walked++ % CURSOR_PATH] = (struct index_step){ nd->id, nd->serial };
@@ -234,11 +231,10 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 
 	m->n_bands = 0;
 	m->cursor.node = m->cursor.n_walked = 0;
-	m->cursor.has_next = false;
 	m->beyond = 0;
 	set_clear(w, &w->here);
 	w->depth = 0;
-	if (root == NULL || root->chunk != w->src->chunk)
+	if (root == NULL)
 		return true;
 	nd = go_down(w, root);
 	band(w, w->depth, &w->here);
@@ -248,11 +244,12 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	}
 	m->cursor.depth = w->depth;
 	m->beyond = beyond(nd, w->depth);
-	return w->depth == w->src->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
+	return w->depth == w->pages->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
 }
 
-void match_source(struct index *ix, const struct space_key *space, const struct source *src, struct index_match *m)
+void index_match(struct index *ix, const struct space_key *space, const page_key *keys, size_t n, struct index_match *m)
 {
+	struct page_run pages = page_run(ix, keys, n);
 	struct reader *r = reader_of(ix, m);
 	struct server_set gone;
 	struct walk w;
@@ -260,14 +257,13 @@ void match_source(struct index *ix, const struct space_key *space, const struct 
 	unsigned i;
 
 	m->n_bands = 0;
-	m->n_pages = src->n;
+	m->n_pages = pages.n;
 	m->beyond = 0;
 	m->cursor.node = m->cursor.n_walked = m->cursor.depth = 0;
-	m->cursor.has_next = false;
 	if (r == NULL)
 		return;
 	w.ix = ix;
-	w.src = src;
+	w.pages = &pages;
 	w.m = m;
 	reader_enter(ix, r);
 	w.words = atomic_load_explicit(&ix->server_words, memory_order_acquire);

@@ -1,12 +1,12 @@
 /* node.c - node objects: made, published under an id, made anew, owned. */
 #include "agent/index/internal.h"
 
-static size_t node_bytes(enum node_kind kind, uint32_t start, uint32_t n_pages, uint32_t cap, uint32_t chunk)
+static size_t node_bytes(enum node_kind kind, uint32_t n_pages, uint32_t cap)
 {
 	uint32_t keys = kind == NODE_ROOT ? 2 : n_pages;
 
 	return sizeof(struct node) + cap * (sizeof(uint32_t) + sizeof(arena_ref)) +
-	       (keys + chunks_between(start, start + n_pages, chunk)) * sizeof(uint64_t);
+	       keys * sizeof(page_key);
 }
 
 arena_ref node_ref(const struct index *ix, const struct node *nd)
@@ -62,10 +62,10 @@ struct node *node_at(struct index *ix, node_id id)
 /* ---- objects ---------------------------------------------------------------------------------- */
 
 struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
-			uint32_t n_pages, uint32_t cap, uint32_t chunk)
+			uint32_t n_pages, uint32_t cap)
 {
 	struct shard *sh = &ix->shards[shard];
-	arena_ref ref = arena_alloc(&sh->arena, node_bytes(kind, start, n_pages, cap, chunk));
+	arena_ref ref = arena_alloc(&sh->arena, node_bytes(kind, n_pages, cap));
 	struct node *nd;
 
 	if (ref == 0)
@@ -76,17 +76,16 @@ struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, u
 	nd->n_pages = (uint16_t)n_pages;
 	nd->cap = (uint16_t)cap;
 	nd->kind = (uint8_t)kind;
-	nd->chunk = (uint16_t)chunk;
 	nd->serial = ++sh->serial;
 	return nd;
 }
 
 struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
-			      uint32_t n_pages, uint32_t cap, uint32_t chunk)
+			      uint32_t n_pages, uint32_t cap)
 {
 	struct shard *sh = &ix->shards[shard];
-	struct node *nd = node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
-	size_t need = node_bytes(kind, start, n_pages, cap, chunk), had;
+	struct node *nd = node_alloc(ix, shard, kind, start, n_pages, cap);
+	size_t need = node_bytes(kind, n_pages, cap), had;
 
 	if (nd != NULL)
 		return nd;
@@ -94,7 +93,7 @@ struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind k
 	if (sh->spare == 0 || (had = arena_size(&sh->arena, sh->spare)) < need)
 		return NULL;
 	arena_free(&sh->arena, sh->spare);
-	nd = node_alloc(ix, shard, kind, start, n_pages, cap, chunk);
+	nd = node_alloc(ix, shard, kind, start, n_pages, cap);
 	sh->spare = had > 2 * arena_cost(need) ? arena_alloc(&sh->arena, had - arena_cost(need) - ARENA_UNIT) : 0;
 	return nd;
 }
@@ -255,45 +254,53 @@ void node_copy_owners(const struct index *ix, const struct node *from, struct no
 	to->n_owners = (uint16_t)k;
 }
 
-/* Pages and digests of <from> that are on <to> too; those of pages beyond <from> come from <src>. */
-void node_fill(struct node *to, const struct node *from, const struct source *src)
+/* Four keys at a time, four times: no way out of the inner loop, so it becomes vectors. */
+static uint32_t same_keys(const page_key *a, const page_key *b, uint32_t n)
 {
-	uint32_t skip = to->start - from->start, have = from->n_pages - skip, first, done, all;
+	uint32_t i, j;
+
+	for (i = 0; i + 16 <= n; i += 16) {
+		uint64_t other = 0;
+
+		for (j = 0; j < 16; j++)
+			other |= a[i + j] ^ b[i + j];
+		if (other)
+			break;
+	}
+	while (i < n && a[i] == b[i])
+		i++;
+	return i;
+}
+
+uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from)
+{
+	uint32_t end = run->n < node_end(nd) ? run->n : node_end(nd);
+
+	return from < end ? same_keys(run->p + from, node_pages(nd) + (from - nd->start), end - from) : 0;
+}
+
+void node_fill(struct node *to, const struct node *from, const struct page_run *run)
+{
+	uint32_t skip = to->start - from->start, have = from->n_pages - skip;
 
 	have = have < to->n_pages ? have : to->n_pages;
 	memcpy(node_pages(to), node_pages(from) + skip, have * sizeof(page_key));
 	if (have < to->n_pages)
-		source_keys(src, to->start + have, node_end(to), node_pages(to) + have);
-	if (to->chunk == 0)
-		return;
-	first = chunk_first(to->start, to->chunk);
-	done = chunks_between(to->start, to->start + have, to->chunk);
-	all = chunks_between(to->start, node_end(to), to->chunk);
-	if (done > 0)
-		memcpy(node_digests(to), node_digests(from) + (first - chunk_first(from->start, from->chunk)),
-		       done * sizeof(uint64_t));
-	if (all > done)
-		source_digests(src, first + done, first + all, node_digests(to) + done);
+		memcpy(node_pages(to) + have, run->p + to->start + have, (to->n_pages - have) * sizeof(page_key));
 }
 
-void node_fill_new(struct node *nd, const struct source *src)
+void node_fill_new(struct node *nd, const struct page_run *run)
 {
-	uint32_t first;
-
-	source_keys(src, nd->start, node_end(nd), node_pages(nd));
-	if (nd->chunk == 0)
-		return;
-	first = chunk_first(nd->start, nd->chunk);
-	source_digests(src, first, first + chunks_between(nd->start, node_end(nd), nd->chunk), node_digests(nd));
+	memcpy(node_pages(nd), run->p + nd->start, nd->n_pages * sizeof(page_key));
 }
 
 struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
-			 const struct source *src)
+			 const struct page_run *run)
 {
 	uint32_t shard = shard_of(ix, nd->id);
 	struct node *to = n_pages < nd->n_pages ?
-		node_alloc_spare(ix, shard, nd->kind, nd->start, n_pages, cap, nd->chunk) :
-		node_alloc(ix, shard, nd->kind, nd->start, n_pages, cap, nd->chunk);
+		node_alloc_spare(ix, shard, nd->kind, nd->start, n_pages, cap) :
+		node_alloc(ix, shard, nd->kind, nd->start, n_pages, cap);
 
 	if (to == NULL)
 		return NULL;
@@ -305,7 +312,7 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 	to->child_xor = nd->child_xor;
 	slack_move(nd, to);
 	node_copy_owners(ix, nd, to);
-	node_fill(to, nd, src);
+	node_fill(to, nd, run);
 	ix->shards[shard].st.pages += (uint64_t)n_pages - nd->n_pages;
 	node_publish(ix, to);
 	table_move(ix, nd, to);

@@ -195,20 +195,8 @@ static bool may_join(struct index *ix, const struct node *nd)
 
 static void join_pages(struct node *to, const struct node *nd, const struct node *child)
 {
-	uint32_t n, first, k;
-
 	memcpy(node_pages(to), node_pages(nd), nd->n_pages * sizeof(page_key));
 	memcpy(node_pages(to) + nd->n_pages, node_pages(child), child->n_pages * sizeof(page_key));
-	if (to->chunk == 0)
-		return;
-	first = chunk_first(to->start, to->chunk);
-	memset(node_digests(to), 0, chunks_between(to->start, node_end(to), to->chunk) * sizeof(uint64_t));
-	n = chunks_between(nd->start, node_end(nd), to->chunk);
-	memcpy(node_digests(to), node_digests(nd), n * sizeof(uint64_t));
-	n = chunks_between(child->start, node_end(child), to->chunk);
-	k = chunk_first(child->start, to->chunk);
-	if (n > 0)
-		memcpy(node_digests(to) + (k - first), node_digests(child), n * sizeof(uint64_t));
 }
 
 /* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <in>. */
@@ -301,8 +289,7 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	arena_ref moved = 0;
 	struct node *to;
 
-	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap,
-			      nd->chunk);
+	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap);
 	if (to == NULL || !movers(ix, nd, child, &moved)) {
 		sh->lacked = true;
 		if (to != NULL)

@@ -3,7 +3,7 @@
  *   header    magic, version, page sizes, id of the hash key, checksum         numbers: little endian
  *   sections  kind, bytes, checksum of the payload, payload:
  *     names   number of a server, its name
- *     tree    spaces and nodes, each behind the one above it: pages, digests, and for each server how many
+ *     tree    spaces and nodes, each behind the one above it: pages, and for each server how many
  *             pages it holds, how long it has not used them, how often it has
  *     end     counts, and a checksum over all that is before
  *

@@ -4,8 +4,8 @@
  *   section   u32 kind, bytes  u64 checksum of the payload  payload
  *   names     u16 server, bytes  name                                              one behind another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
- *   node      u8 2, 0  u16 pages  u32 parent  u16 chunk, owners  u32 room of a page, 1..65535
- *             u64 keys[pages]  u64 digests[whole chunks]  owner[owners], by server
+ *   node      u8 2, 0  u16 pages  u32 parent  u16 0, owners  u32 room of a page, 1..65535
+ *             u64 keys[pages]  owner[owners], by server
  *   owner     u16 server, held  u32 age in ticks  u8 hits, priority  u16 0
  *   end       u64 spaces, nodes, records, pages  u64 total
  *
@@ -17,6 +17,7 @@
 
 #include <endian.h>
 
+#include "agent/base/hash.h"
 #include "agent/index/internal.h"
 #include "agent/index/snapshot.h"
 
@@ -27,7 +28,7 @@
 #define SPACE_BYTES	24u
 #define NODE_BYTES	16u
 #define OWNER_BYTES	12u
-#define ENTRY_MAX	(NODE_BYTES + 2 * EDGE_MAX * 8u + SERVERS_MAX * OWNER_BYTES)
+#define ENTRY_MAX	(NODE_BYTES + EDGE_MAX * 8u + SERVERS_MAX * OWNER_BYTES)
 
 enum section_kind { SECTION_NAMES = 1, SECTION_TREE = 2, SECTION_END = 3 };
 enum entry_kind { ENTRY_SPACE = 1, ENTRY_NODE = 2 };

@@ -41,7 +41,6 @@ struct loader {
 	struct end *ends;
 	size_t n_ends;
 	page_key *keys;			/* of the way to one end */
-	uint64_t *digests;
 	uint32_t tick;
 	struct snapshot_stats st;
 };
@@ -125,11 +124,6 @@ static uint32_t part_start(const struct part *t)
 	return t->p[0] == ENTRY_SPACE ? 0 : t->end - get16(t->p + 2);
 }
 
-static uint32_t part_digests(const struct part *t)
-{
-	return chunks_between(part_start(t), t->end, get16(t->p + 8));
-}
-
 static uint32_t part_owners(const struct part *t)
 {
 	return t->p[0] == ENTRY_SPACE ? 0 : get16(t->p + 10);
@@ -137,7 +131,7 @@ static uint32_t part_owners(const struct part *t)
 
 static const uint8_t *owner_at(const struct part *t, uint32_t i)
 {
-	return node_keys(t) + (get16(t->p + 2) + part_digests(t)) * 8u + i * OWNER_BYTES;
+	return node_keys(t) + get16(t->p + 2) * 8u + i * OWNER_BYTES;
 }
 
 static int look_at_names(struct loader *l, const uint8_t *p, size_t n, struct err *e)
@@ -185,10 +179,10 @@ static int look_at_owners(struct loader *l, const struct part *t, struct err *e)
 static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *e)
 {
 	const struct part *up;
-	uint32_t pages, chunk;
+	uint32_t pages;
 	size_t bytes;
 
-	if (n < NODE_BYTES || t->p[1] != 0)
+	if (n < NODE_BYTES || t->p[1] != 0 || get16(t->p + 8) != 0)
 		return no_sense(e, "a node is not all there");
 	if (get32(t->p + 12) == 0 || get32(t->p + 12) > ROOM_MAX)
 		return no_sense(e, "a node's pages take no room or too much");
@@ -197,13 +191,10 @@ static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *
 		return no_sense(e, "a node has nothing above it");
 	up = &l->parts[t->parent];
 	pages = get16(t->p + 2);
-	chunk = get16(t->p + 8);
 	if (pages == 0 || pages > EDGE_MAX || up->end > DEPTH_MAX - pages)
 		return no_sense(e, "a node has no page or too many");
-	if (chunk > CHUNK_BYTES || (up->p[0] == ENTRY_NODE && get16(up->p + 8) != chunk))
-		return no_sense(e, "a node's digests are of another size than those above");
 	t->end = up->end + pages;
-	bytes = NODE_BYTES + (pages + (size_t)part_digests(t)) * 8 + (size_t)part_owners(t) * OWNER_BYTES;
+	bytes = NODE_BYTES + (size_t)pages * 8 + (size_t)part_owners(t) * OWNER_BYTES;
 	if (part_owners(t) > SERVERS_MAX || bytes > n)
 		return no_sense(e, "a node is not all there");
 	return look_at_owners(l, t, e);
@@ -377,19 +368,12 @@ static void get_words(uint64_t *to, const uint8_t *p, size_t n)
 }
 
 /* The way to the end of part <k>; returns its space. */
-static const struct part *gather(struct loader *l, uint32_t k, uint32_t chunk)
+static const struct part *gather(struct loader *l, uint32_t k)
 {
 	const struct part *t = &l->parts[k];
-	uint32_t n;
 
-	if (chunk != 0)
-		memset(l->digests, 0, (t->end / chunk + 1) * sizeof(*l->digests));
-	for (; t->p[0] == ENTRY_NODE; t = &l->parts[t->parent]) {
-		n = get16(t->p + 2);
-		get_words(l->keys + part_start(t), node_keys(t), n);
-		if (chunk != 0)
-			get_words(l->digests + chunk_first(part_start(t), chunk), node_keys(t) + n * 8u, part_digests(t));
-	}
+	for (; t->p[0] == ENTRY_NODE; t = &l->parts[t->parent])
+		get_words(l->keys + part_start(t), node_keys(t), get16(t->p + 2));
 	return t;
 }
 
@@ -401,14 +385,12 @@ static bool load_end(struct loader *l, const struct end *end)
 		.server = (server_id)l->ids[get16(o)], .hits = o[8], .priority = o[9],
 		.tick = l->tick - end->age,
 	};
-	struct source src;
 
-	space = gather(l, end->part, get16(t->p + 8));
+	space = gather(l, end->part);
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
 				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u,
 				      .page_room = get32(t->p + 12) };
-	source_of_kept(&src, l->ix, l->keys, l->digests, get16(t->p + 8), part_start(t) + get16(o + 2));
-	return commit_held(l->ix, &src, &h);
+	return commit_held(l->ix, l->keys, part_start(t) + get16(o + 2), &h);
 }
 
 static void load_ends(struct loader *l)
@@ -437,8 +419,7 @@ static int look(struct loader *l, struct err *e)
 	l->inner = mem_calloc(l->n_owners / 8 + 1, 1);
 	l->ends = mem_calloc((size_t)l->n_owners + 1, sizeof(*l->ends));
 	l->keys = mem_calloc((size_t)l->depth + 1, sizeof(*l->keys));
-	l->digests = mem_calloc((size_t)l->depth + 1, sizeof(*l->digests));
-	if (l->inner == NULL || l->ends == NULL || l->keys == NULL || l->digests == NULL)
+	if (l->inner == NULL || l->ends == NULL || l->keys == NULL)
 		return err_set(e, "no memory to load it");
 	return 0;
 }
@@ -449,7 +430,6 @@ static void loader_free(struct loader *l)
 	mem_free(l->inner);
 	mem_free(l->ends);
 	mem_free(l->keys);
-	mem_free(l->digests);
 	mem_free(l);
 }
 

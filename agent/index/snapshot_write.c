@@ -222,10 +222,8 @@ static size_t put_node(struct snapshot_writer *w, const struct node *nd, uint32_
 	p[0] = ENTRY_NODE;
 	put16(p + 2, (uint16_t)n_pages);
 	put32(p + 4, parent);
-	put16(p + 8, nd->chunk);
 	put32(p + 12, nd->page_room);
 	n += put_words(p + n, node_pages(nd), n_pages);
-	n += put_words(p + n, node_digests(nd), chunks_between(nd->start, nd->start + n_pages, nd->chunk));
 	*owners = p + n;
 	k = put_owners(w, nd, *owners);
 	put16(p + 10, (uint16_t)k);

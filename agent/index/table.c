@@ -10,6 +10,9 @@
 #define ENTRIES		7u
 #define HOPS		32u	/* more than any load that the budget allows needs: index.c */
 #define TAG_SHIFT	(32 + SHARD_BITS)
+/* Odd numbers without a pattern. They need not be secret, because page keys are keyed hashes. */
+#define SEED_A		0x9e3779b97f4a7c15u
+#define SEED_B		0xd6e8feb86659fd93u
 
 struct bucket {
 	_Alignas(64) _Atomic uint64_t e[ENTRIES];
@@ -21,18 +24,18 @@ size_t table_bytes(size_t n_buckets)
 	return n_buckets * sizeof(struct bucket);
 }
 
-uint64_t table_hash(const struct index *ix, uint64_t a, uint64_t b)
+uint64_t table_hash(uint64_t a, uint64_t b)
 {
-	unsigned __int128 m = (unsigned __int128)(a ^ ix->seed[0]) * (b ^ ix->seed[1]);
+	unsigned __int128 m = (unsigned __int128)(a ^ SEED_A) * (b ^ SEED_B);
 
 	return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-uint64_t node_hash(const struct index *ix, const struct node *nd)
+uint64_t node_hash(const struct node *nd)
 {
 	const page_key *p = node_pages(nd);
 
-	return nd->kind == NODE_ROOT ? table_hash(ix, p[0], ~p[1]) : table_hash(ix, nd->parent, p[0]);
+	return nd->kind == NODE_ROOT ? table_hash(p[0], ~p[1]) : table_hash(nd->parent, p[0]);
 }
 
 static uint64_t tag_of(uint64_t hash)
@@ -97,7 +100,7 @@ void table_prefetch(const struct index *ix, uint64_t hash)
 
 const struct node *table_root(const struct index *ix, const struct space_key *space)
 {
-	return look(ix, table_hash(ix, space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1]);
+	return look(ix, table_hash(space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1]);
 }
 
 static struct node *find(struct index *ix, uint64_t hash, is_it *is, uint64_t a, uint64_t b,
@@ -127,12 +130,12 @@ static struct node *find(struct index *ix, uint64_t hash, is_it *is, uint64_t a,
 
 struct node *table_find(struct index *ix, node_id parent, page_key first, uint64_t locked, uint64_t *wanted)
 {
-	return find(ix, table_hash(ix, parent, first), is_child, parent, first, locked, wanted);
+	return find(ix, table_hash(parent, first), is_child, parent, first, locked, wanted);
 }
 
 struct node *table_find_root(struct index *ix, const struct space_key *space, uint64_t locked, uint64_t *wanted)
 {
-	return find(ix, table_hash(ix, space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1],
+	return find(ix, table_hash(space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1],
 		    locked, wanted);
 }
 
@@ -164,7 +167,7 @@ static void unpass(const struct index *ix, uint64_t hash, unsigned hops)
 
 bool table_add(struct index *ix, const struct node *nd)
 {
-	uint64_t hash = node_hash(ix, nd), entry = entry_of(ix, nd, hash);
+	uint64_t hash = node_hash(nd), entry = entry_of(ix, nd, hash);
 	unsigned hop;
 
 	for (hop = 0; hop < HOPS; hop++) {
@@ -194,7 +197,7 @@ static _Atomic uint64_t *entry(struct index *ix, const struct node *nd, uint64_t
 
 void table_move(struct index *ix, const struct node *from, const struct node *to)
 {
-	uint64_t hash = node_hash(ix, from);
+	uint64_t hash = node_hash(from);
 	unsigned hop;
 	_Atomic uint64_t *e = entry(ix, from, hash, &hop);
 
@@ -203,7 +206,7 @@ void table_move(struct index *ix, const struct node *from, const struct node *to
 
 void table_remove(struct index *ix, const struct node *nd)
 {
-	uint64_t hash = node_hash(ix, nd);
+	uint64_t hash = node_hash(nd);
 	unsigned hop;
 	_Atomic uint64_t *e = entry(ix, nd, hash, &hop);
 
@@ -227,7 +230,7 @@ const char *table_check(struct index *ix, uint64_t n_nodes)
 			continue;
 		n++;
 		nd = at(ix, (arena_ref)e);
-		hash = node_hash(ix, nd);
+		hash = node_hash(nd);
 		if (e != entry_of(ix, nd, hash) || node_at(ix, nd->id) != nd)
 			bad = "an entry of the table is of no node";
 		for (hop = 0; hop < HOPS && bucket_of(ix, hash, hop) != &ix->buckets[i / ENTRIES]; hop++)

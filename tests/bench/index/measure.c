@@ -83,3 +83,18 @@ struct summary series_sum(const struct series *s, double ns_per_tick)
 	free(v);
 	return r;
 }
+
+uint64_t measure_read(const uint64_t *p, size_t n)
+{
+	uint64_t sum[8] = { 0 }, all = 0;
+	size_t i, k;
+
+	for (i = 0; i + 8 <= n; i += 8)
+		for (k = 0; k < 8; k++)
+			sum[k] ^= p[i + k];
+	for (; i < n; i++)
+		all ^= p[i];
+	for (k = 0; k < 8; k++)
+		all ^= sum[k];
+	return all;
+}

@@ -18,11 +18,11 @@ struct times {
 static void one_apart(struct bench *b, struct door *d, size_t i, struct times *s)
 {
 	const struct pbw1_op *op = &b->w.ops[i];
-	const uint32_t *p = bench_warm(b->warm, op);
 	uint64_t t0, t1, t2, t3;
 
+	bench_keys(b, &b->at, op);
 	t0 = ticks();
-	b->matched[i] = door_match(d, &b->at, p, op->n, b->w.page);
+	b->matched[i] = door_match(d, &b->at);
 	t1 = ticks();
 	door_commit(d, &b->at, bench_server(b, op), (msec)i);
 	t2 = ticks();
@@ -36,10 +36,11 @@ static void one_apart(struct bench *b, struct door *d, size_t i, struct times *s
 static void one_fused(struct bench *b, struct door *d, size_t i, struct times *s)
 {
 	const struct pbw1_op *op = &b->w.ops[i];
-	const uint32_t *p = bench_warm(b->warm, op);
-	uint64_t t = ticks();
+	uint64_t t;
 
-	b->matched[i] = door_match(d, &b->at, p, op->n, b->w.page);
+	bench_keys(b, &b->at, op);
+	t = ticks();
+	b->matched[i] = door_match(d, &b->at);
 	door_commit(d, &b->at, bench_server(b, op), (msec)i);
 	series_put(&s->fused, i, ticks() - t);
 	door_confirm(d, &b->at, (msec)i);
@@ -48,10 +49,11 @@ static void one_fused(struct bench *b, struct door *d, size_t i, struct times *s
 static void one_fused_confirm(struct bench *b, struct door *d, size_t i, struct times *s)
 {
 	const struct pbw1_op *op = &b->w.ops[i];
-	const uint32_t *p = bench_warm(b->warm, op);
-	uint64_t t = ticks();
+	uint64_t t;
 
-	b->matched[i] = door_match(d, &b->at, p, op->n, b->w.page);
+	bench_keys(b, &b->at, op);
+	t = ticks();
+	b->matched[i] = door_match(d, &b->at);
 	door_commit(d, &b->at, bench_server(b, op), (msec)i);
 	door_confirm(d, &b->at, (msec)i);
 	series_put(&s->fused_confirm, i, ticks() - t);
@@ -64,7 +66,8 @@ void replay_fill(struct bench *b, struct door *d)
 
 	for (i = 0; i < b->w.n_ops; i++) {
 		op = &b->w.ops[i];
-		b->matched[i] = door_match(d, &b->at, op->tokens, op->n, b->w.page);
+		bench_keys(b, &b->at, op);
+		b->matched[i] = door_match(d, &b->at);
 		door_commit(d, &b->at, bench_server(b, op), (msec)i);
 		door_confirm(d, &b->at, (msec)i);
 	}
@@ -119,7 +122,6 @@ static int agree(const struct bench *b, const struct totals *t)
 static void full_hits(struct bench *b, struct door *d, struct times *s)
 {
 	const struct pbw1_op *op;
-	const uint32_t *p;
 	uint32_t rep, depth;
 	uint64_t t;
 	size_t i;
@@ -127,9 +129,9 @@ static void full_hits(struct bench *b, struct door *d, struct times *s)
 	for (rep = 0; rep < b->reps; rep++)
 		for (i = 0; i < b->w.n_ops; i++) {
 			op = &b->w.ops[i];
-			p = bench_warm(b->warm, op);
+			bench_keys(b, &b->at, op);
 			t = ticks();
-			depth = door_match(d, &b->at, p, op->n, b->w.page);
+			depth = door_match(d, &b->at);
 			series_put(&s->full_hit, i, ticks() - t);
 			if (depth != op->n / b->w.page) {
 				fprintf(stderr, "bench_index: %s: operation %zu is not found whole\n",
@@ -164,77 +166,60 @@ static int replays(struct bench *b, struct times *s)
 	return rc;
 }
 
-/* ---- limits: the same bytes, as warm, under the same clock ------------------------------- */
+/* ---- the floor: the same keys only read, as warm and under the same clock
+ * ------------------------------- */
 
 enum part { MATCHED, NEW, ALL, PARTS };
 
 struct floors {
-	struct series hash[PARTS], read[PARTS], pages;	/* pages: hashed one by one */
-	struct series isa[3];				/* ALL, by each instruction set */
+	struct series read[PARTS];
+	struct series hash;		/* the pages of the prompt: what the scanner of the agent pays for the keys */
 };
 
-static void time_part(
-    struct bench *b, struct floors *f, enum part part, size_t i, const uint32_t *p, size_t n)
+static void time_read(struct floors *f, enum part part, size_t i, const page_key *keys, size_t n)
 {
-	const struct limit *best = b->limits[b->n_limits - 1];
-	uint64_t t;
+	uint64_t t = ticks();
 
-	t = ticks();
-	measure_keep(best->hash(p, n, LIMIT_PIECE, b->key.secret));
-	series_put(&f->hash[part], i, ticks() - t);
-	t = ticks();
-	measure_keep(best->read(p, n));
+	measure_keep(measure_read(keys, n));
 	series_put(&f->read[part], i, ticks() - t);
 }
 
 static void time_floors(struct bench *b, struct floors *f, size_t i)
 {
 	const struct pbw1_op *op = &b->w.ops[i];
-	const uint32_t *p = bench_warm(b->warm, op);
-	uint32_t page = b->w.page, n = op->n / page, hit = b->matched[i];
-	size_t bytes = page * sizeof(*p);
+	uint32_t n = op->n / b->w.page, hit = b->matched[i];
 	uint64_t t;
-	size_t k;
 
-	/* a match that ends early has looked at the page where it ends */
-	time_part(b, f, MATCHED, i, p, (hit < n ? hit + 1 : n) * bytes);
-	time_part(b, f, NEW, i, p + (size_t)hit * page, (n - hit) * bytes);
-	time_part(b, f, ALL, i, p, n * bytes);
+	bench_keys(b, &b->at, op);
 	t = ticks();
-	measure_keep(b->limits[b->n_limits - 1]->hash(p, n * bytes, bytes, b->key.secret));
-	series_put(&f->pages, i, ticks() - t);
-	for (k = 0; k < b->n_limits; k++) {
-		t = ticks();
-		measure_keep(b->limits[k]->hash(p, n * bytes, LIMIT_PIECE, b->key.secret));
-		series_put(&f->isa[k], i, ticks() - t);
-	}
+	bench_keys(b, &b->at, op);
+	series_put(&f->hash, i, ticks() - t);
+	/* a match that ends early has looked at the page where it ends */
+	time_read(f, MATCHED, i, b->at.keys, hit < n ? hit + 1 : n);
+	time_read(f, NEW, i, b->at.keys + hit, n - hit);
+	time_read(f, ALL, i, b->at.keys, n);
 }
 
 static void floors_init(struct floors *f, size_t n)
 {
 	int k;
 
-	for (k = 0; k < PARTS; k++) {
-		series_init(&f->hash[k], n);
+	for (k = 0; k < PARTS; k++)
 		series_init(&f->read[k], n);
-		series_init(&f->isa[k], n);
-	}
-	series_init(&f->pages, n);
+	series_init(&f->hash, n);
 }
 
 static void floors_fini(struct floors *f)
 {
 	int k;
 
-	for (k = 0; k < PARTS; k++) {
-		series_fini(&f->hash[k]);
+	for (k = 0; k < PARTS; k++)
 		series_fini(&f->read[k]);
-		series_fini(&f->isa[k]);
-	}
-	series_fini(&f->pages);
+	series_fini(&f->hash);
 }
 
-/* ---- what is said ------------------------------------------------------------------------ */
+/* ---- what is said
+ * ------------------------------------------------------------------------------------ */
 
 static void say_head(const struct bench *b, const char *line)
 {
@@ -244,15 +229,13 @@ static void say_head(const struct bench *b, const char *line)
 static void say_op(
     struct bench *b, const char *op, const struct series *s, const struct floors *f, int part)
 {
-	struct summary r = series_sum(s, b->clock.ns), h, rd;
+	struct summary r = series_sum(s, b->clock.ns), rd;
 
 	say_head(b, "index");
 	printf("op=%s mean_ns=%.0f p50_ns=%.0f p99_ns=%.0f", op, r.mean, r.p50, r.p99);
 	if (part < PARTS) {
-		h = series_sum(&f->hash[part], b->clock.ns);
 		rd = series_sum(&f->read[part], b->clock.ns);
-		printf(" xxh3_ns=%.0f read_ns=%.0f share_of_xxh3=%.2f share_of_read=%.2f", h.mean, rd.mean,
-		       h.mean / r.mean, rd.mean / r.mean);
+		printf(" read_ns=%.0f share_of_read=%.2f", rd.mean, rd.mean / r.mean);
 	}
 	printf("\n");
 }
@@ -267,8 +250,7 @@ static void say_totals(const struct bench *b)
 		asked += b->w.ops[i].n;
 	say_head(b, "index");
 	printf(
-	    "ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f owned_tokens=%llu "
-	    "unique_pages=%llu "
+	    "ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f owned_tokens=%llu unique_pages=%llu "
 	    "nodes=%llu records=%llu\n",
 	    (unsigned long long)b->w.n_ops, (unsigned long long)asked,
 	    (unsigned long long)t->matched * b->w.page,
@@ -285,13 +267,9 @@ static void say_totals(const struct bench *b)
 
 static void say_limits(struct bench *b, const struct floors *f)
 {
-	size_t k;
-
 	say_head(b, "index_limits");
-	printf("whole_prompt xxh3_page_by_page_ns=%.0f", series_sum(&f->pages, b->clock.ns).mean);
-	for (k = 0; k < b->n_limits; k++)
-		printf(" xxh3_%s_ns=%.0f", b->limits[k]->isa, series_sum(&f->isa[k], b->clock.ns).mean);
-	printf(" read_ns=%.0f\n", series_sum(&f->read[ALL], b->clock.ns).mean);
+	printf("whole_prompt hash_pages_ns=%.0f read_keys_ns=%.0f\n",
+	    series_sum(&f->hash, b->clock.ns).mean, series_sum(&f->read[ALL], b->clock.ns).mean);
 }
 
 static void times_each(struct times *s, size_t n, void (*f)(struct series *s, size_t n))
@@ -336,7 +314,8 @@ int replay_run(struct bench *b)
 	return rc;
 }
 
-/* ---- the truth --------------------------------------------------------------------------- */
+/* ---- the truth
+ * ----------------------------------------------------------------------------------------- */
 
 /* True: every server's depth is the model's. */
 static bool same_depths(
@@ -370,7 +349,8 @@ int replay_check(struct bench *b)
 	bench_open(b, &d, b->budget);
 	for (i = 0; i < b->w.n_ops && wrong < 10; i++) {
 		op = &b->w.ops[i];
-		b->matched[i] = door_match(&d, &b->at, op->tokens, op->n, b->w.page);
+		bench_keys(b, &b->at, op);
+		b->matched[i] = door_match(&d, &b->at);
 		wrong += !same_depths(b, depth, model_match(m, op->tokens, op->n, depth), b->matched[i], i);
 		door_commit(&d, &b->at, bench_server(b, op), (msec)i);
 		door_confirm(&d, &b->at, (msec)i);
@@ -391,18 +371,19 @@ int replay_check(struct bench *b)
 	return wrong ? -1 : 0;
 }
 
-/* ---- for an instruction counter ---------------------------------------------------------- */
+/* ---- for an instruction counter
+ * ------------------------------------------------------------------------ */
 
 #define NAMED	__attribute__((noinline, used))
 
-NAMED void few_match(struct bench *b, struct door *d, const struct pbw1_op *op);
+NAMED void few_match(struct bench *b, struct door *d);
 NAMED void few_commit(struct bench *b, struct door *d, const struct pbw1_op *op);
 NAMED void few_confirm(struct bench *b, struct door *d);
-NAMED void few_full_hit(struct bench *b, struct door *d, const struct pbw1_op *op);
+NAMED void few_full_hit(struct bench *b, struct door *d);
 
-void few_match(struct bench *b, struct door *d, const struct pbw1_op *op)
+void few_match(struct bench *b, struct door *d)
 {
-	door_match(d, &b->at, op->tokens, op->n, b->w.page);
+	door_match(d, &b->at);
 }
 
 void few_commit(struct bench *b, struct door *d, const struct pbw1_op *op)
@@ -415,9 +396,9 @@ void few_confirm(struct bench *b, struct door *d)
 	door_confirm(d, &b->at, 0);
 }
 
-void few_full_hit(struct bench *b, struct door *d, const struct pbw1_op *op)
+void few_full_hit(struct bench *b, struct door *d)
 {
-	door_match(d, &b->at, op->tokens, op->n, b->w.page);
+	door_match(d, &b->at);
 }
 
 void replay_few(struct bench *b)
@@ -427,12 +408,15 @@ void replay_few(struct bench *b)
 
 	bench_open(b, &d, BUDGET_FIRST);
 	for (i = 0; i < b->w.n_ops; i++) {
-		few_match(b, &d, &b->w.ops[i]);
+		bench_keys(b, &b->at, &b->w.ops[i]);
+		few_match(b, &d);
 		few_commit(b, &d, &b->w.ops[i]);
 		few_confirm(b, &d);
 	}
-	for (i = 0; i < b->w.n_ops; i++)
-		few_full_hit(b, &d, &b->w.ops[i]);
+	for (i = 0; i < b->w.n_ops; i++) {
+		bench_keys(b, &b->at, &b->w.ops[i]);
+		few_full_hit(b, &d);
+	}
 	door_close(&d);
 	say_head(b, "index_few");
 	printf("ops=%llu\n", (unsigned long long)b->w.n_ops);

@@ -42,7 +42,7 @@ static struct ways look_at(struct index *ix)
 
 			if (e == 0)
 				continue;
-			hash = node_hash(ix, at(ix, (arena_ref)e));
+			hash = node_hash(at(ix, (arena_ref)e));
 			while (hop < HOPS && bucket_of(ix, hash, hop) != &ix->buckets[b])
 				hop++;
 			assert_true(hop < HOPS);
@@ -203,7 +203,7 @@ static void it_would_be_seen(void **state)
 	(void)state;
 	for (unsigned i = 0; i < FLOOD_N; i++) {
 		size_t len = flood_message(FLOOD_RANDOM, i, m);
-		struct space_key sp = { .h = { ix->seed[0], hash64(&k, m, len) } };	/* a product of 0 */
+		struct space_key sp = { .h = { SEED_A, hash64(&k, m, len) } };	/* a product of 0 */
 
 		enter(ix, &sp, 7);
 	}
@@ -216,7 +216,7 @@ static void it_would_be_seen(void **state)
 /* A node of its own with the same parent and first page as all others here, which no key would allow. */
 static struct node *same_again(struct index *ix)
 {
-	struct node *nd = node_alloc(ix, 0, NODE_EDGE, 0, 1, 1, 0);
+	struct node *nd = node_alloc(ix, 0, NODE_EDGE, 0, 1, 1);
 
 	assert_non_null(nd);
 	nd->id = id_take(ix, 0);

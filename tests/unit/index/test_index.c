@@ -247,7 +247,7 @@ static void what_is_pinned_is_not_evicted(void **state)
 		unique(p, 500, i);
 		assert_int_equal(depth(ix, p, 500, 1), 500);
 	}
-	for (i = 0; i < 8; i++)			/* one shard has room then, whichever it needs */
+	for (i = 0; i < 32; i++)		/* so that every shard has room */
 		index_confirm(ix, c[i], 0);
 	unique(p, 500, 5000);
 	assert_true(index_commit(ix, &sp, p, 500, NULL, 1, 0) != 0);

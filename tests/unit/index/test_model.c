@@ -1,7 +1,7 @@
 /* test_model.c - the index against a slow truth: an array of all prompts that somebody claims or holds.
  *
  * A random but repeatable mix of everything that can be asked of an index, over few different pages, so that
- * prompts share, part, and end inside each other all the time; pages are keys, or bytes of one of several sizes.
+ * prompts share, part, and end inside each other all the time.
  * With room for all, every band must be exactly what the array says. Without, the truth is asked anew what is left
  * whenever the index says that it has evicted something or let a claim expire: no prompt may have grown, an open
  * claim has all its pages, and the pages of a server are as many as it counts itself. So what goes goes from the
@@ -28,13 +28,12 @@
 #define MAX_ADDED	192
 #define MAX_LEN		1600
 #define MAX_STALE	64
-#define MAX_DOORS	4
 
 enum state { OPEN, CONFIRMED };
 
 struct prompt {
 	uint32_t pages[MAX_LEN];
-	unsigned n, space, door;
+	unsigned n, space;
 };
 
 struct added {
@@ -48,8 +47,7 @@ struct setup {
 	const char *name;
 	uint32_t shards;
 	enum index_order order;
-	uint32_t doors[MAX_DOORS];	/* bytes of a page; 0: keys */
-	unsigned n_doors, max_len;
+	unsigned max_len;
 	size_t max_bytes;
 	uint64_t capacity;		/* of each server, about; 0: none */
 	unsigned steps;
@@ -70,7 +68,6 @@ struct run {
 	bool leaving[SERVERS];
 	uint64_t evicted, expired;
 	msec now;
-	uint8_t *bytes;
 	page_key *keys;
 };
 
@@ -90,7 +87,7 @@ static unsigned common(const struct prompt *a, const struct prompt *b)
 {
 	unsigned i = 0;
 
-	if (a->space != b->space || a->door != b->door)
+	if (a->space != b->space)
 		return 0;
 	while (i < a->n && i < b->n && a->pages[i] == b->pages[i])
 		i++;
@@ -148,13 +145,11 @@ static void make_prompt(struct run *r, struct prompt *p)
 	unsigned max = 1 + rng_below(&r->rng, r->set->max_len) / (1 + rng_below(&r->rng, 5)), letter, end;
 
 	p->space = rng_below(&r->rng, SPACES);
-	p->door = rng_below(&r->rng, r->set->n_doors);
 	p->n = 0;
 	if (r->n > 0 && rng_below(&r->rng, 3) > 0) {
 		const struct prompt *q = &r->a[rng_below(&r->rng, r->n)]->p;
 
 		p->space = q->space;
-		p->door = rng_below(&r->rng, 8) ? q->door : p->door;
 		p->n = rng_below(&r->rng, 3) ? 1 + rng_below(&r->rng, q->n) : q->n;
 		memcpy(p->pages, q->pages, p->n * sizeof(*p->pages));
 	}
@@ -164,17 +159,6 @@ static void make_prompt(struct run *r, struct prompt *p)
 		for (; p->n < end && p->n < max; p->n++)
 			p->pages[p->n] = r->set->runs ? letter << 16 | p->n : letter;
 	}
-}
-
-static const uint8_t *as_bytes(struct run *r, const struct prompt *p)
-{
-	uint32_t size = r->set->doors[p->door], i;
-
-	for (i = 0; i < p->n; i++) {
-		memset(r->bytes + (size_t)i * size, (int)(p->pages[i] & 0xff), size);
-		memcpy(r->bytes + (size_t)i * size + (size - 4) / 2, &p->pages[i], 4);
-	}
-	return r->bytes;
 }
 
 static const page_key *as_keys(struct run *r, const struct prompt *p)
@@ -188,20 +172,11 @@ static const page_key *as_keys(struct run *r, const struct prompt *p)
 
 static void match(struct run *r, const struct prompt *p, struct index_match *m)
 {
-	uint32_t size = r->set->doors[p->door];
-
-	if (size == 0)
-		index_match(r->ix, &spaces[p->space], as_keys(r, p), p->n, m);
-	else
-		index_match_bytes(r->ix, &spaces[p->space], as_bytes(r, p), size, p->n, m);
+	index_match(r->ix, &spaces[p->space], as_keys(r, p), p->n, m);
 }
 
 static index_claim commit(struct run *r, const struct prompt *p, const struct index_match *m, server_id s)
 {
-	uint32_t size = r->set->doors[p->door];
-
-	if (size != 0)
-		return index_commit_bytes(r->ix, &spaces[p->space], as_bytes(r, p), size, p->n, m, s, r->now);
 	return index_commit_priority(r->ix, &spaces[p->space], as_keys(r, p), p->n, m, s, r->now,
 				     rng_below(&r->rng, 33));
 }
@@ -457,17 +432,12 @@ static void begin(struct run *r, const struct setup *set, uint64_t seed)
 {
 	struct index_opts o = { .max_bytes = set->max_bytes, .max_pages = 65536, .shards = set->shards,
 				.order = set->order, .reserve_percent = set->reserve };
-	struct hash_key key;
 	unsigned i;
 
 	rng_init(&r->rng, seed);
-	for (i = 0; i < sizeof(key.secret); i++)
-		key.secret[i] = (uint8_t)rng_next(&r->rng);
-	o.key = &key;
 	r->set = set;
 	r->letters = 2 + rng_below(&r->rng, 4);
 	assert_non_null(r->ix = index_new(&o));
-	assert_non_null(r->bytes = malloc((size_t)MAX_LEN * 2048));
 	assert_non_null(r->keys = malloc(MAX_LEN * sizeof(*r->keys)));
 	for (i = 0; i < MAX_ADDED; i++)
 		assert_non_null(r->a[i] = malloc(sizeof(*r->a[i])));
@@ -493,7 +463,6 @@ static void end(struct run *r)
 	index_free(r->ix);
 	for (i = 0; i < MAX_ADDED; i++)
 		free(r->a[i]);
-	free(r->bytes);
 	free(r->keys);
 	free(r);
 }
@@ -550,22 +519,15 @@ static void run(const struct setup *set, uint64_t seed, struct index_stats *sum)
 }
 
 static const struct setup exact[] = {
-	{ .name = "keys, 1 shard", .shards = 1, .n_doors = 1, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
-	{ .name = "keys, 4 shards", .shards = 4, .n_doors = 1, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
-	{ .name = "keys, 16 shards, lfu", .shards = 16, .order = INDEX_LFU, .n_doors = 1, .max_len = 12,
+	{ .name = "1 shard", .shards = 1, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
+	{ .name = "4 shards", .shards = 4, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
+	{ .name = "16 shards, lfu", .shards = 16, .order = INDEX_LFU, .max_len = 12,
 	  .max_bytes = 8 << 20, .steps = 100000 },
-	{ .name = "keys and bytes", .shards = 4, .doors = { 0, 4, 64, 100 }, .n_doors = 4, .max_len = 200,
-	  .max_bytes = 16 << 20, .steps = 60000 },
-	{ .name = "long edges", .shards = 4, .n_doors = 1, .max_len = 1500, .runs = true, .max_bytes = 32 << 20,
+	{ .name = "long prompts", .shards = 4, .max_len = 200, .max_bytes = 16 << 20, .steps = 60000 },
+	{ .name = "long edges", .shards = 4, .max_len = 1500, .runs = true, .max_bytes = 32 << 20,
 	  .steps = 30000 },
-	{ .name = "long edges of bytes", .shards = 16, .doors = { 4, 64 }, .n_doors = 2, .max_len = 1500, .runs = true,
-	  .max_bytes = 32 << 20, .steps = 10000 },
-	{ .name = "large pages", .shards = 4, .doors = { 1024, 2048, 512, 0 }, .n_doors = 4, .max_len = 60,
-	  .max_bytes = 16 << 20, .steps = 10000 },
-	{ .name = "pages between", .shards = 16, .doors = { 16, 32, 128, 256 }, .n_doors = 4, .max_len = 200,
-	  .max_bytes = 16 << 20, .steps = 2000 },
-	{ .name = "pages beyond a chunk", .shards = 4, .doors = { 2052, 4096, 3001, 1028 }, .n_doors = 4, .max_len = 60,
-	  .max_bytes = 16 << 20, .steps = 2000 },
+	{ .name = "long edges, 16 shards", .shards = 16, .max_len = 1500, .runs = true, .max_bytes = 32 << 20,
+	  .steps = 10000 },
 };
 
 static void exact_with_room(void **state)
@@ -596,8 +558,8 @@ static void what_goes_goes_from_the_end(void **state)
 
 	for (i = 0; i < 6; i++)
 		for (k = 0; k < 3; k++) {
-			struct setup set = { .name = "capacity", .shards = shards[k], .order = orders[i], .n_doors = 2,
-					     .doors = { 0, 64 }, .max_len = 40, .max_bytes = 4 << 20, .capacity = 60,
+			struct setup set = { .name = "capacity", .shards = shards[k], .order = orders[i],
+					     .max_len = 40, .max_bytes = 4 << 20, .capacity = 60,
 					     .steps = 40000, .tight = true, .reserve = 10 };
 
 			run(&set, 1000 + i * 3 + k, &sum);
@@ -613,7 +575,7 @@ static void without_room(void **state)
 	unsigned i;
 
 	for (i = 0; i < 6; i++) {
-		struct setup set = { .name = "64 KiB", .shards = 1, .order = orders[i], .n_doors = 2, .doors = { 0, 64 },
+		struct setup set = { .name = "64 KiB", .shards = 1, .order = orders[i],
 				     .max_len = 300, .max_bytes = 65536, .steps = 20000, .tight = true,
 				     .reserve = i % 2 ? 100 : 10, .runs = i % 3 == 0 };
 

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "agent/base/hash.h"
 #include "agent/base/rng.h"
 #include "tests/unit/index/snapshots.h"
 
@@ -328,47 +327,6 @@ static void long_chains_come_back(void **state)
 	free(s.p);
 }
 
-static void bytes_keep_their_digests(void **state)
-{
-	static const struct hash_key key = { { 1, 2, 3, 4, 5, 6, 7, 8, 9 } };
-	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .key = &key };
-	uint8_t text[64 * 300];
-	struct snapshot_stats st;
-	struct bytes s = { NULL };
-	struct index_match m;
-	struct index *ix[2];
-	unsigned i;
-
-	assert_non_null(ix[0] = index_new(&o));
-	assert_non_null(ix[1] = index_new(&o));
-	assert_int_equal(index_match_init(&m), 0);
-	for (i = 0; i < sizeof(text); i++)
-		text[i] = (uint8_t)(i * 7 + i / 64);
-	index_confirm(ix[0], index_commit_bytes(ix[0], &spaces[0], text, 64, 300, NULL, 3, 0), 0);
-	text[64 * 130] ^= 1;
-	index_confirm(ix[0], index_commit_bytes(ix[0], &spaces[0], text, 64, 200, NULL, 4, 0), 0);
-	assert_int_equal(write_all(ix[0], SERVERS, 0, &s, NULL), 1);
-	assert_int_equal(snapshot_load(ix[1], &here, s.p, s.n, server_by_name, NULL, 0, &st, NULL), 0);
-	check(ix[1]);
-	for (i = 0; i < 2; i++) {
-		index_match_bytes(ix[i], &spaces[0], text, 64, 300, &m);
-		assert_int_equal(index_match_depth(&m, 3), 130);
-		assert_int_equal(index_match_depth(&m, 4), 200);
-		text[64 * 70] ^= 1;
-		index_match_bytes(ix[i], &spaces[0], text, 64, 300, &m);
-		assert_int_equal(index_match_depth(&m, 4), 70);
-		text[64 * 70] ^= 1;
-		index_match(ix[i], &spaces[0], (const page_key *)(const void *)text, 10, &m);
-		assert_int_equal(m.n_bands, 0);
-		assert_true(index_commit_bytes(ix[i], &spaces[0], text, 64, 300, NULL, 3, 0) != 0);
-		check(ix[i]);
-	}
-	index_match_fini(&m);
-	index_free(ix[0]);
-	index_free(ix[1]);
-	free(s.p);
-}
-
 /* What a full index writes is within the bound that a reader has; without half of it, for what changes meanwhile. */
 static void a_full_index_is_within_the_bound(void **state)
 {
@@ -618,7 +576,6 @@ int main(void)
 		cmocka_unit_test(priorities_survive),
 		cmocka_unit_test(random_trees_come_back),
 		cmocka_unit_test(long_chains_come_back),
-		cmocka_unit_test(bytes_keep_their_digests),
 		cmocka_unit_test(a_smaller_budget_takes_the_newest),
 		cmocka_unit_test(cut_short_anywhere),
 		cmocka_unit_test(any_bit_flipped),
