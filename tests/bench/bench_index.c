@@ -1,29 +1,29 @@
 /* bench_index.c - time the index through the door that the agent uses: matches and commits by page
  * keys.
  *
- *   bench_index                      single operations on trees made for them (part of make bench)
- *   bench_index [-t] FILE SERVERS    a workload (PBW1: index/pbw1.h); -t: without the threads
- *   bench_index -c FILE SERVERS      check it: every server's pages of every match against a slow exact model
- *   bench_index -i FILE SERVERS      one replay in functions with a name, for an instruction counter
+ *   bench_index                    single operations on trees made for them (part of make bench)
+ *   bench_index [-t] FILE SERVERS  a workload (PBW1: index/pbw1.h); -t: without the threads
+ *   bench_index -c FILE SERVERS    check every server's pages of every match against an exact model
+ *   bench_index -i FILE SERVERS    one replay in named functions, for an instruction counter
  *   -n OPERATIONS: only the first so many; -r REPLAYS: 3; -p TOKENS: other pages than the file's
  *
  * `make bench-index` makes the workloads (gen_index.c) and runs all of it; bench-index-instructions
  * counts. One operation: match the whole pages of a prompt, then commit them for server key % N,
  * then confirm. The page keys are made before the time begins, because the agent makes them while
- * it scans the body; so they lie in the nearest caches. The index is new in each replay, its heap
+ * it scans the body; so they are in the nearest caches. The index is new in each replay, its heap
  * is not. Of each operation the least of 3 replays counts; mean, p50 and p99 are over operations.
  * Reading the clock is part of every figure (clock_ns).
  *
- *   op=match, commit, confirm       each alone
- *   op=match+commit, +confirm       one time for all of them
- *   op=full_hit                     match only, when everything is there
- *   read_ns                         reading the keys that the operation must look at: matched pages and the one that
- *                                   ends the match; for commit the new ones; else all. share_of_read is this time
- *                                   by ours
- *   hash_pages_ns                   hashing all pages of the prompt, page by page, as the scanner does
- *   index_bytes per_page            what the index says it uses, less when empty, by unique page
- *   index_evict, index_drop         forgetting half, and one server: longest_us is the longest single call
- *   index_threads                   threads.c says what rate and CPU time mean */
+ *   op=match, commit, confirm   each alone
+ *   op=match+commit, +confirm   one time for all of them
+ *   op=full_hit                 match only, when the index holds every prompt
+ *   read_ns                     time to read the keys that the operation must read: matched pages
+ *                               and the first that differs; for commit the new ones; else all.
+ *                               share_of_read is read_ns by the time of the operation
+ *   hash_pages_ns               time to hash all pages of a prompt one by one, as the scanner does
+ *   index_bytes per_page        bytes in use, less those of an empty index, by unique page
+ *   index_evict, index_drop     time to forget half, and one server; longest_us: longest call
+ *   index_threads               see threads.c for rate and CPU time */
 #include <malloc.h>
 #include <unistd.h>
 

@@ -250,7 +250,8 @@ static void say_totals(const struct bench *b)
 		asked += b->w.ops[i].n;
 	say_head(b, "index");
 	printf(
-	    "ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f owned_tokens=%llu unique_pages=%llu "
+	    "ops=%llu tokens=%llu matched_tokens=%llu matched_share=%.3f "
+	    "owned_tokens=%llu unique_pages=%llu "
 	    "nodes=%llu records=%llu\n",
 	    (unsigned long long)b->w.n_ops, (unsigned long long)asked,
 	    (unsigned long long)t->matched * b->w.page,

@@ -156,7 +156,8 @@ static void hot_root(struct bench *b, uint32_t n)
 		}
 	r = series_sum(&s, b->clock.ns);
 	printf(
-	    "bench index_hot_root servers=%u pages=%u match_mean_ns=%.0f p50_ns=%.0f p99_ns=%.0f bands=%u\n",
+	    "bench index_hot_root servers=%u pages=%u "
+	    "match_mean_ns=%.0f p50_ns=%.0f p99_ns=%.0f bands=%u\n",
 	    HOT_SERVERS, n / PAGE, r.mean, r.p50, r.p99, door_bands(&b->at));
 	series_fini(&s);
 	free(p);
