@@ -34,10 +34,10 @@ void chat_scratch_free(struct chat_scratch *s)
 		return;
 	jinja_mem_wipe(s->mem);
 	jinja_mem_free(s->mem);
-	buffer_free(&s->closed);
-	buffer_free(&s->text);
-	buffer_free(&s->other);
-	mem_free(s->runs);
+	buf_free(&s->closed);
+	buf_free(&s->text);
+	buf_free(&s->other);
+	vec_free(&s->runs);
 	mem_free(s);
 }
 
@@ -56,29 +56,6 @@ enum chat_result chat_why(struct rendering *r, enum chat_result result, const ch
 	return result;
 }
 
-static bool add_run(struct chat_scratch *s, struct chat_run run)
-{
-	if (s->n_runs == s->cap_runs) {
-		size_t cap = s->cap_runs > 0 ? 2 * s->cap_runs : 64;
-		struct chat_run *more = mem_resize(s->runs, cap, sizeof(*more));
-
-		if (more == NULL)
-			return false;
-		s->runs = more;
-		s->cap_runs = cap;
-	}
-	s->runs[s->n_runs++] = run;
-	return true;
-}
-
-static bool jinja_piece(void *arg, const char *p, size_t n, enum jinja_origin origin)
-{
-	struct buffer *b = arg;
-
-	buffer_add(b, p, n);
-	return !b->failed;
-}
-
 static int harmony_piece(void *arg, enum harmony_piece what, struct span text)
 {
 	struct rendering *r = arg;
@@ -86,8 +63,8 @@ static int harmony_piece(void *arg, enum harmony_piece what, struct span text)
 		.at = (uint32_t)r->into->n, .n = (uint32_t)text.n, .kind = what == PIECE_TOKEN ? RUN_TOKEN : RUN_PLAIN,
 	};
 
-	buffer_span(r->into, text);
-	return r->into->failed || r->into->n > UINT32_MAX || !add_run(r->s, run) ? -1 : 0;
+	buf_span(r->into, text);
+	return r->into->failed || r->into->n > UINT32_MAX ? -1 : vec_push(&r->s->runs, run);
 }
 
 enum chat_result chat_of_make(struct rendering *r, const struct make *k)
@@ -133,7 +110,7 @@ static enum chat_result by_template(struct rendering *r)
 	limits.took = &took;
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
-	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_piece, r->into, &e);
+	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_buf_sink, r->into, &e);
 	work_spend(r->work, took * STEPS_TWO / 2);
 	return of_jinja(r, result, &e);
 }
@@ -157,7 +134,7 @@ static enum chat_result by_harmony(struct rendering *r)
 	make_put(&k, body, "reasoning_effort", get(r->body, "reasoning_effort"));
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
-	r->s->n_runs = 0;
+	r->s->runs.n = 0;
 	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
 	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
 		result = HARMONY_LIMIT;
@@ -167,7 +144,7 @@ static enum chat_result by_harmony(struct rendering *r)
 	       chat_why(r, of[result], result == HARMONY_REFUSED ? "harmony has no form for it" : "it takes too much memory");
 }
 
-enum chat_result chat_write(struct rendering *r, struct buffer *into)
+enum chat_result chat_write(struct rendering *r, struct buf *into)
 {
 	size_t had = jinja_mem_used(r->s->mem), most = jinja_limits_defaults().output;
 	enum chat_result result;
@@ -176,11 +153,11 @@ enum chat_result chat_write(struct rendering *r, struct buffer *into)
 		return chat_why(r, CHAT_LIMIT, "it takes too much work");
 	if (r->c->format == CHAT_HARMONY && r->work->left < most / STEP_HARMONY)
 		most = (size_t)r->work->left * STEP_HARMONY;
-	buffer_start(into, most);
+	buf_start(into, most);
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
 	if (r->c->format == CHAT_HARMONY)
-		work_spend(r->work, r->s->n_runs * STEPS_RUN + into->n / STEP_HARMONY + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
+		work_spend(r->work, r->s->runs.n * STEPS_RUN + into->n / STEP_HARMONY + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
 	work_spend(r->work, into->n / STEP_TEXT);
 	if (result == CHAT_DONE && into->failed)
 		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");
@@ -190,11 +167,11 @@ enum chat_result chat_write(struct rendering *r, struct buffer *into)
 /* Runs of harmony end with the text. */
 static void trim_runs(struct chat_scratch *s)
 {
-	while (s->n_runs > 0 && s->runs[s->n_runs - 1].at >= s->text.n)
-		s->n_runs--;
-	if (s->n_runs > 0 && s->runs[s->n_runs - 1].at + s->runs[s->n_runs - 1].n > s->text.n)
-		s->n_runs--;
-	s->text.n = s->n_runs > 0 ? s->runs[s->n_runs - 1].at + s->runs[s->n_runs - 1].n : 0;
+	while (s->runs.n > 0 && s->runs.p[s->runs.n - 1].at >= s->text.n)
+		s->runs.n--;
+	if (s->runs.n > 0 && s->runs.p[s->runs.n - 1].at + s->runs.p[s->runs.n - 1].n > s->text.n)
+		s->runs.n--;
+	s->text.n = s->runs.n > 0 ? s->runs.p[s->runs.n - 1].at + s->runs.p[s->runs.n - 1].n : 0;
 }
 
 /* ---- the body ------------------------------------------------------------------------------------------ */
@@ -209,9 +186,9 @@ static enum chat_result read_body(struct rendering *r)
 		work_spend(r->work, raw.n / STEP_CUT);
 		if (!cut_find(raw, r->b->api == CHAT_RESPONSES ? "input" : "messages", &cut))
 			return chat_why(r, CHAT_UNKNOWN, "nothing of it is whole");
-		buffer_start(&r->s->closed, 0);
-		buffer_add(&r->s->closed, raw.p, cut.n);
-		buffer_str(&r->s->closed, cut.close);
+		buf_start(&r->s->closed, 0);
+		buf_add(&r->s->closed, raw.p, cut.n);
+		buf_str(&r->s->closed, cut.close);
 		if (r->s->closed.failed)
 			return chat_why(r, CHAT_NO_MEMORY, "there is no memory for it");
 		raw = span_of(r->s->closed.p, r->s->closed.n);
@@ -335,14 +312,14 @@ static void set_out(struct rendering *r)
 	if (r->c->format == CHAT_HARMONY) {
 		trim_runs(s);
 	} else {
-		s->n_runs = 0;
+		s->runs.n = 0;
 		if (s->text.n > 0 && s->text.n <= UINT32_MAX)
-			add_run(s, (struct chat_run){ .n = (uint32_t)s->text.n, .kind = RUN_TEXT });
+			(void)vec_push(&s->runs, (struct chat_run){ .n = (uint32_t)s->text.n, .kind = RUN_TEXT });
 	}
 	r->out->p = s->text.p;
 	r->out->n = s->text.n;
-	r->out->runs = s->runs;
-	r->out->n_runs = s->n_runs;
+	r->out->runs = s->runs.p;
+	r->out->n_runs = s->runs.n;
 	r->out->special = chat_truth(get(r->body, "add_special_tokens"), false);
 	r->out->tools_unseen = r->b->cut && get(r->body, "tools").kind == JV_MISSING;
 }
@@ -372,5 +349,5 @@ enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const
 	if (result != CHAT_DONE)
 		return result;
 	set_out(&r);
-	return out->n > 0 && s->n_runs == 0 ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text") : CHAT_DONE;
+	return out->n > 0 && s->runs.n == 0 ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text") : CHAT_DONE;
 }

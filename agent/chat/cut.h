@@ -2,7 +2,7 @@
 #ifndef KVROUTE_CHAT_CUT_H
 #define KVROUTE_CHAT_CUT_H
 
-#include "agent/chat/buffer.h"
+#include "agent/base/buf.h"
 
 struct cut {
 	size_t n;		/* so many bytes of it, and behind them */

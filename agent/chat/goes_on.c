@@ -67,7 +67,7 @@ enum chat_result chat_tag_last(struct rendering *r, struct span *last)
 
 enum chat_result chat_end_at_tag(struct rendering *r, struct span last)
 {
-	struct buffer *b = r->into;
+	struct buf *b = r->into;
 	const char *at = NULL;
 
 	last = jval_strip(last, true, true);

@@ -37,7 +37,7 @@ static const char python_about[] =
 struct renderer {
 	harmony_put *put;
 	void *arg;
-	struct buffer text;		/* of the run that is being made */
+	struct buf text;		/* of the run that is being made */
 	bool functions;			/* some developer message brings functions */
 	enum harmony_result result;
 };
@@ -83,15 +83,15 @@ static void put_run(struct renderer *r)
 
 static void put_run_of(struct renderer *r, const char *before, struct span s)
 {
-	buffer_str(&r->text, before);
-	buffer_span(&r->text, s);
+	buf_str(&r->text, before);
+	buf_span(&r->text, s);
 	put_run(r);
 }
 
 /* ---- tools ------------------------------------------------------------------------------------------- */
 
 /* "// " in front of each line; the last needs no end, "\r\n" is one. */
-static void comment_lines(struct buffer *b, struct span text)
+static void comment_lines(struct buf *b, struct span text)
 {
 	while (text.n > 0) {
 		const char *end = memchr(text.p, '\n', text.n);
@@ -99,101 +99,101 @@ static void comment_lines(struct buffer *b, struct span text)
 
 		if (end != NULL && n > 0 && text.p[n - 1] == '\r')
 			n--;
-		buffer_str(b, "// ");
-		buffer_add(b, text.p, n);
-		buffer_str(b, "\n");
+		buf_str(b, "// ");
+		buf_add(b, text.p, n);
+		buf_str(b, "\n");
 		text = span_of(text.p + took, text.n - took);
 	}
 }
 
-static int write_tool(struct buffer *b, struct jval tool)
+static int write_tool(struct buf *b, struct jval tool)
 {
 	struct jval parameters = get(tool, "parameters");
 
 	comment_lines(b, get_text(tool, "description"));
-	buffer_str(b, "type ");
-	buffer_span(b, get_text(tool, "name"));
+	buf_str(b, "type ");
+	buf_span(b, get_text(tool, "name"));
 	if (is_none(parameters)) {
-		buffer_str(b, " = () => any;\n\n");
+		buf_str(b, " = () => any;\n\n");
 		return 0;
 	}
-	buffer_str(b, " = (_: ");
+	buf_str(b, " = (_: ");
 	if (schema_write(b, parameters) < 0)
 		return -1;
-	buffer_str(b, ") => any;\n\n");
+	buf_str(b, ") => any;\n\n");
 	return 0;
 }
 
-static int write_functions(struct buffer *b, const struct harmony_developer *d)
+static int write_functions(struct buf *b, const struct harmony_developer *d)
 {
-	buffer_str(b, "# Tools\n\n## functions\n\nnamespace functions {\n\n");
+	buf_str(b, "# Tools\n\n## functions\n\nnamespace functions {\n\n");
 	for (size_t i = 0; i < d->n_tools; i++) {
 		if (write_tool(b, d->tools[i]) < 0)
 			return -1;
 	}
-	buffer_str(b, "} // namespace functions");
+	buf_str(b, "} // namespace functions");
 	return 0;
 }
 
-static void write_own_tools(struct buffer *b, const struct harmony_system *s)
+static void write_own_tools(struct buf *b, const struct harmony_system *s)
 {
-	buffer_str(b, "# Tools");
+	buf_str(b, "# Tools");
 	if (s->browser) {
-		buffer_str(b, "\n\n## browser\n\n");
+		buf_str(b, "\n\n## browser\n\n");
 		comment_lines(b, span_str(browser_about));
-		buffer_str(b, "namespace browser {\n\n");
-		buffer_str(b, browser_functions);
-		buffer_str(b, "} // namespace browser");
+		buf_str(b, "namespace browser {\n\n");
+		buf_str(b, browser_functions);
+		buf_str(b, "} // namespace browser");
 	}
 	if (s->python) {
-		buffer_str(b, "\n\n## python\n\n");
-		buffer_str(b, python_about);
+		buf_str(b, "\n\n## python\n\n");
+		buf_str(b, python_about);
 	}
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------- */
 
 /* An empty line between sections. */
-static void section(struct buffer *b)
+static void section(struct buf *b)
 {
 	if (b->n > 0)
-		buffer_str(b, "\n\n");
+		buf_str(b, "\n\n");
 }
 
-static void write_line(struct buffer *b, const char *name, struct span value)
+static void write_line(struct buf *b, const char *name, struct span value)
 {
 	if (value.n == 0)
 		return;
-	buffer_str(b, b->n > 0 ? "\n" : "");
-	buffer_str(b, name);
-	buffer_span(b, value);
+	buf_str(b, b->n > 0 ? "\n" : "");
+	buf_str(b, name);
+	buf_span(b, value);
 }
 
-static void write_channels(struct buffer *b, const struct harmony_system *s, bool functions)
+static void write_channels(struct buf *b, const struct harmony_system *s, bool functions)
 {
 	section(b);
-	buffer_str(b, "# Valid channels: ");
+	buf_str(b, "# Valid channels: ");
 	for (unsigned i = 0; i < s->n_channels; i++) {
-		buffer_str(b, i > 0 ? ", " : "");
-		buffer_span(b, s->channels[i]);
+		buf_str(b, i > 0 ? ", " : "");
+		buf_span(b, s->channels[i]);
 	}
-	buffer_str(b, ". Channel must be included for every message.");
+	buf_str(b, ". Channel must be included for every message.");
 	if (functions)
-		buffer_str(b, "\nCalls to these tools must go to the commentary channel: 'functions'.");
+		buf_str(b, "\nCalls to these tools must go to the commentary channel: 'functions'.");
 }
 
 static void put_system(struct renderer *r, const struct harmony_system *s)
 {
 	static const char *const effort[] = { "", "low", "medium", "high" };
-	struct buffer *b = &r->text;
+	struct buf *b = &r->text;
 
 	write_line(b, "", s->identity);
 	write_line(b, "Knowledge cutoff: ", s->cutoff);
 	write_line(b, "Current date: ", s->date);
 	if (s->effort != EFFORT_NONE) {
 		section(b);
-		buffer_str(b, "Reasoning: ");
-		buffer_str(b, effort[s->effort]);
+		buf_str(b, "Reasoning: ");
+		buf_str(b, effort[s->effort]);
 	}
 	if (s->browser || s->python) {
 		section(b);
@@ -207,8 +207,8 @@ static void put_system(struct renderer *r, const struct harmony_system *s)
 static void put_developer(struct renderer *r, const struct harmony_developer *d)
 {
 	if (d->has_instructions) {
-		buffer_str(&r->text, "# Instructions\n\n");
-		buffer_span(&r->text, d->instructions);
+		buf_str(&r->text, "# Instructions\n\n");
+		buf_span(&r->text, d->instructions);
 	}
 	if (d->n_tools > 0) {
 		section(&r->text);
@@ -308,6 +308,6 @@ enum harmony_result harmony_render(const struct harmony_message *m, size_t n, st
 		put_token(&r, "<|start|>");
 		put_text(&r, SPAN("assistant"));
 	}
-	buffer_free(&r.text);
+	buf_free(&r.text);
 	return r.result;
 }

@@ -2,7 +2,8 @@
 #ifndef KVROUTE_CHAT_INTERNAL_H
 #define KVROUTE_CHAT_INTERNAL_H
 
-#include "agent/chat/buffer.h"
+#include "agent/base/buf.h"
+#include "agent/base/vec.h"
 #include "agent/chat/chat.h"
 #include "agent/chat/make.h"
 
@@ -29,10 +30,9 @@ struct chat {
 
 struct chat_scratch {
 	struct jinja_mem *mem;
-	struct buffer closed;		/* a cut body, closed */
-	struct buffer text, other;	/* <other>: the text of the same with one more message */
-	struct chat_run *runs;
-	size_t n_runs, cap_runs;
+	struct buf closed;		/* a cut body, closed */
+	struct buf text, other;	/* <other>: the text of the same with one more message */
+	VEC(struct chat_run) runs;
 };
 
 /* One body on its way. */
@@ -41,7 +41,7 @@ struct rendering {
 	struct chat_scratch *s;
 	const struct chat_body *b;
 	struct chat_text *out;
-	struct buffer *into;
+	struct buf *into;
 	struct jval body, messages, tools;
 	bool completion;	/* an answer begins behind it */
 	bool in_list;		/* the body was cut within its messages: others may follow */
@@ -55,7 +55,7 @@ static inline const struct chat_traits *traits_of(const struct rendering *r)
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text);
 enum chat_result chat_of_make(struct rendering *r, const struct make *k);
-enum chat_result chat_write(struct rendering *r, struct buffer *into);	/* the text of r->messages */
+enum chat_result chat_write(struct rendering *r, struct buf *into);	/* the text of r->messages */
 
 /* part.c: the text of a cut body: what any body that begins like it has in front. Before it becomes one of chat completions: what
  * of such a front may still come. */

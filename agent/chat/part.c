@@ -60,7 +60,7 @@ static enum chat_result write_longer(struct rendering *r, unsigned n, bool from_
 	return result;
 }
 
-static size_t common(const struct buffer *a, const struct buffer *b)
+static size_t common(const struct buf *a, const struct buf *b)
 {
 	size_t n = a->n < b->n ? a->n : b->n, i = 0;
 

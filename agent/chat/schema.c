@@ -23,16 +23,16 @@ struct at {
 	unsigned indent, depth;
 };
 
-static int write_type(struct buffer *b, struct jval schema, struct at at);
+static int write_type(struct buf *b, struct jval schema, struct at at);
 
-static void pad(struct buffer *b, struct at at)
+static void pad(struct buf *b, struct at at)
 {
 	static const char spaces[] = "                                ";
 	unsigned n;
 
 	for (unsigned left = at.indent; left > 0; left -= n) {
 		n = left < sizeof(spaces) - 1 ? left : sizeof(spaces) - 1;
-		buffer_add(b, spaces, n);
+		buf_add(b, spaces, n);
 	}
 }
 
@@ -45,34 +45,34 @@ static bool is_enum(struct jval schema)
 
 /* ---- values ------------------------------------------------------------------------------------------ */
 
-static void json_string(struct buffer *b, struct jval s)
+static void json_string(struct buf *b, struct jval s)
 {
 	static const char hex[] = "0123456789abcdef";
 
-	buffer_add(b, "\"", 1);
+	buf_add(b, "\"", 1);
 	for (uint32_t i = 0; i < s.n; i++) {
 		unsigned char c = (unsigned char)s.s[i];
 		const char *short_of = "btn?fr";
 
 		if (c == '"' || c == '\\') {
-			buffer_add(b, "\\", 1);
-			buffer_add(b, (const char *)&s.s[i], 1);
+			buf_add(b, "\\", 1);
+			buf_add(b, (const char *)&s.s[i], 1);
 		} else if (c >= 8 && c <= 13 && c != 11) {
-			buffer_add(b, "\\", 1);
-			buffer_add(b, &short_of[c - 8], 1);
+			buf_add(b, "\\", 1);
+			buf_add(b, &short_of[c - 8], 1);
 		} else if (c < 0x20) {
 			char u[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
 
-			buffer_add(b, u, sizeof(u));
+			buf_add(b, u, sizeof(u));
 		} else {
-			buffer_add(b, (const char *)&s.s[i], 1);
+			buf_add(b, (const char *)&s.s[i], 1);
 		}
 	}
-	buffer_add(b, "\"", 1);
+	buf_add(b, "\"", 1);
 }
 
 /* The fewest digits that read back as the same, and an exponent below 1e-5 and from 1e16 on. */
-static void json_float(struct buffer *b, double f)
+static void json_float(struct buf *b, double f)
 {
 	char t[40], *e;
 	int digits = 1, exponent;
@@ -84,43 +84,43 @@ static void json_float(struct buffer *b, double f)
 	exponent = atoi(e + 1);
 	if (exponent < -5 || exponent >= 16) {
 		*e = '\0';
-		buffer_str(b, t);
+		buf_str(b, t);
 		snprintf(t, sizeof(t), "e%d", exponent);
 	} else {
 		snprintf(t, sizeof(t), "%.*f", digits - 1 - exponent > 1 ? digits - 1 - exponent : 1, f);
 	}
-	buffer_str(b, t);
+	buf_str(b, t);
 }
 
-static int json_list(struct buffer *b, struct jval v, unsigned depth)
+static int json_list(struct buf *b, struct jval v, unsigned depth)
 {
-	buffer_add(b, "[", 1);
+	buf_add(b, "[", 1);
 	for (uint32_t i = 0; i < v.n; i++) {
 		if (i > 0)
-			buffer_add(b, ",", 1);
+			buf_add(b, ",", 1);
 		if (schema_json(b, v.v[i], depth + 1) < 0)
 			return -1;
 	}
-	buffer_add(b, "]", 1);
+	buf_add(b, "]", 1);
 	return 0;
 }
 
-static int json_dict(struct buffer *b, struct jval v, unsigned depth)
+static int json_dict(struct buf *b, struct jval v, unsigned depth)
 {
-	buffer_add(b, "{", 1);
+	buf_add(b, "{", 1);
 	for (uint32_t i = 0; i < v.d->n; i++) {
 		if (i > 0)
-			buffer_add(b, ",", 1);
+			buf_add(b, ",", 1);
 		json_string(b, v.d->entry[i].key);
-		buffer_add(b, ":", 1);
+		buf_add(b, ":", 1);
 		if (schema_json(b, v.d->entry[i].value, depth + 1) < 0)
 			return -1;
 	}
-	buffer_add(b, "}", 1);
+	buf_add(b, "}", 1);
 	return 0;
 }
 
-int schema_json(struct buffer *b, struct jval v, unsigned depth)
+int schema_json(struct buf *b, struct jval v, unsigned depth)
 {
 	char t[24];
 
@@ -131,14 +131,14 @@ int schema_json(struct buffer *b, struct jval v, unsigned depth)
 		json_string(b, v);
 		return 0;
 	case JV_BIG:
-		buffer_add(b, v.s, v.n);
+		buf_add(b, v.s, v.n);
 		return 0;
 	case JV_INT:
 		snprintf(t, sizeof(t), "%" PRId64, v.i);
-		buffer_str(b, t);
+		buf_str(b, t);
 		return 0;
 	case JV_BOOL:
-		buffer_str(b, v.i ? "true" : "false");
+		buf_str(b, v.i ? "true" : "false");
 		return 0;
 	case JV_FLOAT:
 		if (!isfinite(v.f))	/* 1e999: neither Python's "Infinity" nor any other word for it is JSON */
@@ -150,7 +150,7 @@ int schema_json(struct buffer *b, struct jval v, unsigned depth)
 	case JV_DICT:
 		return json_dict(b, v, depth);
 	default:
-		buffer_str(b, "null");
+		buf_str(b, "null");
 		return 0;
 	}
 }
@@ -158,25 +158,25 @@ int schema_json(struct buffer *b, struct jval v, unsigned depth)
 /* ---- comments ---------------------------------------------------------------------------------------- */
 
 /* Behind "default: ": a text in quotes, but for a choice among texts. */
-static int write_default(struct buffer *b, struct jval value, struct jval schema)
+static int write_default(struct buf *b, struct jval value, struct jval schema)
 {
 	if (!is_str(value))
 		return schema_json(b, value, 0);
-	buffer_str(b, is_enum(schema) ? "" : "\"");
-	buffer_add(b, value.s, value.n);
-	buffer_str(b, is_enum(schema) ? "" : "\"");
+	buf_str(b, is_enum(schema) ? "" : "\"");
+	buf_add(b, value.s, value.n);
+	buf_str(b, is_enum(schema) ? "" : "\"");
 	return 0;
 }
 
-static void comment(struct buffer *b, struct at at, struct jval text)
+static void comment(struct buf *b, struct at at, struct jval text)
 {
 	pad(b, at);
-	buffer_str(b, "// ");
-	buffer_add(b, text.s, text.n);
-	buffer_str(b, "\n");
+	buf_str(b, "// ");
+	buf_add(b, text.s, text.n);
+	buf_str(b, "\n");
 }
 
-static void write_title(struct buffer *b, struct jval property, struct at at)
+static void write_title(struct buf *b, struct jval property, struct at at)
 {
 	struct jval title = get(property, "title");
 
@@ -184,31 +184,31 @@ static void write_title(struct buffer *b, struct jval property, struct at at)
 		return;
 	comment(b, at, title);
 	pad(b, at);
-	buffer_str(b, "//\n");
+	buf_str(b, "//\n");
 }
 
-static void write_examples(struct buffer *b, struct jval property, struct at at)
+static void write_examples(struct buf *b, struct jval property, struct at at)
 {
 	struct jval examples = get(property, "examples");
 
 	if (!is_list(examples) || examples.n == 0)
 		return;
 	pad(b, at);
-	buffer_str(b, "// Examples:\n");
+	buf_str(b, "// Examples:\n");
 	for (uint32_t i = 0; i < examples.n; i++) {
 		if (!is_str(examples.v[i]))
 			continue;
 		pad(b, at);
-		buffer_str(b, "// - \"");
-		buffer_add(b, examples.v[i].s, examples.v[i].n);
-		buffer_str(b, "\"\n");
+		buf_str(b, "// - \"");
+		buf_add(b, examples.v[i].s, examples.v[i].n);
+		buf_str(b, "\"\n");
 	}
 }
 
 /* ---- types ------------------------------------------------------------------------------------------- */
 
 /* The type, and " | null" where it may be that and does not say so itself. */
-static int write_nullable(struct buffer *b, struct jval schema, struct at at)
+static int write_nullable(struct buf *b, struct jval schema, struct at at)
 {
 	struct jval nullable = get(schema, "nullable");
 	size_t from = b->n;
@@ -216,7 +216,7 @@ static int write_nullable(struct buffer *b, struct jval schema, struct at at)
 	if (write_type(b, schema, at) < 0)
 		return -1;
 	if (nullable.kind == JV_BOOL && nullable.i != 0 && !b->failed && memmem(b->p + from, b->n - from, "null", 4) == NULL)
-		buffer_str(b, " | null");
+		buf_str(b, " | null");
 	return 0;
 }
 
@@ -226,19 +226,19 @@ static bool same_text(struct jval a, struct jval b)
 }
 
 /* " // what it is default: 1" behind one of several choices; <described>: its description stands elsewhere. */
-static int write_trailer(struct buffer *b, struct jval schema, bool described, bool plain_default)
+static int write_trailer(struct buf *b, struct jval schema, bool described, bool plain_default)
 {
 	struct jval description = get(schema, "description"), def = get(schema, "default");
 	bool text = is_str(description) && !described;
 
 	if (!text && def.kind == JV_MISSING)
 		return 0;
-	buffer_str(b, " // ");
+	buf_str(b, " // ");
 	if (text)
-		buffer_add(b, description.s, description.n);
+		buf_add(b, description.s, description.n);
 	if (def.kind == JV_MISSING)
 		return 0;
-	buffer_str(b, text ? " default: " : "default: ");
+	buf_str(b, text ? " default: " : "default: ");
 	return plain_default && is_str(def) && is_enum(schema) ? schema_json(b, def, 0) : write_default(b, def, schema);
 }
 
@@ -248,12 +248,12 @@ static struct at deeper(struct at at, unsigned indent)
 }
 
 /* A choice that is no property: each on a line of its own, the first as well. */
-static int write_choice(struct buffer *b, struct jval of, struct at at)
+static int write_choice(struct buf *b, struct jval of, struct at at)
 {
 	for (uint32_t i = 0; i < of.n; i++) {
-		buffer_str(b, "\n");
+		buf_str(b, "\n");
 		pad(b, at);
-		buffer_str(b, " | ");
+		buf_str(b, " | ");
 		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 || write_trailer(b, of.v[i], false, true) < 0)
 			return -1;
 	}
@@ -261,14 +261,14 @@ static int write_choice(struct buffer *b, struct jval of, struct at at)
 }
 
 /* "name" or "name?", for one that may be left out. */
-static void write_name(struct buffer *b, struct jval key, bool must, struct at at)
+static void write_name(struct buf *b, struct jval key, bool must, struct at at)
 {
 	pad(b, at);
-	buffer_add(b, key.s, key.n);
-	buffer_str(b, must ? "" : "?");
+	buf_add(b, key.s, key.n);
+	buf_str(b, must ? "" : "?");
 }
 
-static int write_choice_property(struct buffer *b, struct jval key, struct jval property, bool must, struct at at)
+static int write_choice_property(struct buf *b, struct jval key, struct jval property, bool must, struct at at)
 {
 	struct jval of = get(property, "oneOf"), description = get(property, "description");
 	struct jval def = get(property, "default");
@@ -278,28 +278,28 @@ static int write_choice_property(struct buffer *b, struct jval key, struct jval 
 		comment(b, at, description);
 	if (def.kind != JV_MISSING) {
 		pad(b, at);
-		buffer_str(b, "// default: ");
+		buf_str(b, "// default: ");
 		if (write_default(b, def, property) < 0)
 			return -1;
-		buffer_str(b, "\n");
+		buf_str(b, "\n");
 	}
 	write_name(b, key, must, at);
-	buffer_str(b, ":\n");
+	buf_str(b, ":\n");
 	for (uint32_t i = 0; i < of.n; i++) {
 		bool described = (i == 0 && above) || same_text(get(of.v[i], "description"), description);
 
 		pad(b, at);
-		buffer_str(b, " | ");
+		buf_str(b, " | ");
 		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 || write_trailer(b, of.v[i], described, false) < 0)
 			return -1;
-		buffer_str(b, "\n");
+		buf_str(b, "\n");
 	}
 	pad(b, at);
-	buffer_str(b, ",\n");
+	buf_str(b, ",\n");
 	return 0;
 }
 
-static int write_property(struct buffer *b, struct jval key, struct jval property, bool must, struct at at)
+static int write_property(struct buf *b, struct jval key, struct jval property, bool must, struct at at)
 {
 	struct jval def = get(property, "default"), choice = get(property, "oneOf");
 
@@ -310,16 +310,16 @@ static int write_property(struct buffer *b, struct jval key, struct jval propert
 	if (is_list(choice))
 		return write_choice_property(b, key, property, must, at);
 	write_name(b, key, must, at);
-	buffer_str(b, ": ");
+	buf_str(b, ": ");
 	if (write_nullable(b, property, deeper(at, 4)) < 0)
 		return -1;
-	buffer_str(b, ",");
+	buf_str(b, ",");
 	if (choice.kind == JV_MISSING && def.kind != JV_MISSING) {
-		buffer_str(b, " // default: ");
+		buf_str(b, " // default: ");
 		if (write_default(b, def, property) < 0)
 			return -1;
 	}
-	buffer_str(b, "\n");
+	buf_str(b, "\n");
 	return 0;
 }
 
@@ -337,7 +337,7 @@ static bool *who_must(const struct jdict *of, struct jval required)
 	return must;
 }
 
-static int write_properties(struct buffer *b, const struct jdict *of, struct jval required, struct at at)
+static int write_properties(struct buf *b, const struct jdict *of, struct jval required, struct at at)
 {
 	bool *must = who_must(of, required);
 	int rc = 0;
@@ -352,21 +352,21 @@ static int write_properties(struct buffer *b, const struct jdict *of, struct jva
 	return rc;
 }
 
-static int write_object(struct buffer *b, struct jval schema, struct at at)
+static int write_object(struct buf *b, struct jval schema, struct at at)
 {
 	struct jval properties = get(schema, "properties");
 
 	if (is_str(get(schema, "description")))
 		comment(b, at, get(schema, "description"));
-	buffer_str(b, "{\n");
+	buf_str(b, "{\n");
 	if (properties.kind == JV_DICT && properties.d->n > 0 && write_properties(b, properties.d, get(schema, "required"), at) < 0)
 		return -1;
 	pad(b, at);
-	buffer_str(b, "}");
+	buf_str(b, "}");
 	return 0;
 }
 
-static void write_string(struct buffer *b, struct jval schema)
+static void write_string(struct buf *b, struct jval schema)
 {
 	struct jval of = get(schema, "enum");
 	bool any = false;
@@ -374,17 +374,17 @@ static void write_string(struct buffer *b, struct jval schema)
 	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
 		if (!is_str(of.v[i]))
 			continue;
-		buffer_str(b, any ? " | \"" : "\"");
-		buffer_add(b, of.v[i].s, of.v[i].n);
-		buffer_str(b, "\"");
+		buf_str(b, any ? " | \"" : "\"");
+		buf_add(b, of.v[i].s, of.v[i].n);
+		buf_str(b, "\"");
 		any = true;
 	}
 	if (!any)
-		buffer_str(b, "string");
+		buf_str(b, "string");
 }
 
 /* "type": ["integer", "string"]; false: there is no name in it. */
-static bool write_types(struct buffer *b, struct jval types)
+static bool write_types(struct buf *b, struct jval types)
 {
 	bool any = false;
 
@@ -392,31 +392,31 @@ static bool write_types(struct buffer *b, struct jval types)
 		if (!is_str(types.v[i]))
 			continue;
 		if (any)
-			buffer_str(b, " | ");
+			buf_str(b, " | ");
 		if (is_word(jval_span(types.v[i]), "integer"))
-			buffer_str(b, "number");
+			buf_str(b, "number");
 		else
-			buffer_add(b, types.v[i].s, types.v[i].n);
+			buf_add(b, types.v[i].s, types.v[i].n);
 		any = true;
 	}
 	return any;
 }
 
-static int write_array(struct buffer *b, struct jval schema, struct at at)
+static int write_array(struct buf *b, struct jval schema, struct at at)
 {
 	struct jval items = get(schema, "items");
 
 	if (items.kind == JV_MISSING) {
-		buffer_str(b, "Array<any>");
+		buf_str(b, "Array<any>");
 		return 0;
 	}
 	if (write_type(b, items, deeper(at, 0)) < 0)
 		return -1;
-	buffer_str(b, "[]");
+	buf_str(b, "[]");
 	return 0;
 }
 
-static int write_type(struct buffer *b, struct jval schema, struct at at)
+static int write_type(struct buf *b, struct jval schema, struct at at)
 {
 	struct jval type = get(schema, "type"), choice = get(schema, "oneOf");
 
@@ -427,7 +427,7 @@ static int write_type(struct buffer *b, struct jval schema, struct at at)
 	if (is_list(type) && write_types(b, type))
 		return 0;
 	if (!is_str(type)) {
-		buffer_str(b, "any");
+		buf_str(b, "any");
 		return 0;
 	}
 	if (is_word(jval_span(type), "object"))
@@ -437,13 +437,13 @@ static int write_type(struct buffer *b, struct jval schema, struct at at)
 	if (is_word(jval_span(type), "string"))
 		write_string(b, schema);
 	else if (is_word(jval_span(type), "number") || is_word(jval_span(type), "integer"))
-		buffer_str(b, "number");
+		buf_str(b, "number");
 	else
-		buffer_str(b, is_word(jval_span(type), "boolean") ? "boolean" : "any");
+		buf_str(b, is_word(jval_span(type), "boolean") ? "boolean" : "any");
 	return 0;
 }
 
-int schema_write(struct buffer *b, struct jval schema)
+int schema_write(struct buf *b, struct jval schema)
 {
 	return write_type(b, schema, (struct at){ 0, 0 });
 }

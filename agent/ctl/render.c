@@ -244,7 +244,7 @@ static int take_variables(struct job *j)
 static int render_body(struct job *j, const struct args *a)
 {
 	struct jinja_limits limits = jinja_limits_defaults();
-	struct jinja_text text = { .max = FILE_MAX };
+	struct buf text = { .max = FILE_MAX };
 	struct err e = { 0 };
 	struct jinja *t = jinja_compile(j->text, &e);
 	struct jinja_error why;
@@ -256,12 +256,12 @@ static int render_body(struct job *j, const struct args *a)
 	}
 	limits.steps *= 100;
 	limits.output = FILE_MAX;
-	result = jinja_render(t, j->mem, j->vars.d, &a->now, &limits, jinja_text_sink, &text, &why);
+	result = jinja_render(t, j->mem, j->vars.d, &a->now, &limits, jinja_buf_sink, &text, &why);
 	if (result == JINJA_OK)
 		fwrite(text.p, 1, text.n, stdout);
 	else
 		fprintf(stderr, "kvroutectl: %s:%u: %s: %s\n", j->name, why.line, jinja_result_name(result), why.text);
-	mem_free(text.p);
+	buf_free(&text);
 	jinja_free(t);
 	return result == JINJA_OK && fflush(stdout) == 0 ? 0 : -1;
 }

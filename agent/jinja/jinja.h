@@ -15,6 +15,7 @@
 #ifndef KVROUTE_JINJA_JINJA_H
 #define KVROUTE_JINJA_JINJA_H
 
+#include "agent/base/buf.h"
 #include "agent/base/err.h"
 #include "agent/jinja/value.h"
 
@@ -73,13 +74,8 @@ enum jinja_origin { JINJA_CONST, JINJA_VALUE };
  * not JINJA_OK, all pieces are void. */
 typedef bool jinja_sink(void *arg, const char *p, size_t n, enum jinja_origin origin);
 
-/* A sink that collects all output: set <max>, zero the rest; free <p> with mem_free(). */
-struct jinja_text {
-	char *p;
-	size_t n, room, max;
-	bool no_memory;
-};
-bool jinja_text_sink(void *text, const char *p, size_t n, enum jinja_origin origin);
+/* A sink that appends all output to the struct buf <arg>. Its field <max> bounds the output. */
+bool jinja_buf_sink(void *arg, const char *p, size_t n, enum jinja_origin origin);
 
 /* Render the template with the members of <vars> as its variables. New values are allocated in <m>.
  * The caller passes tools and documents as None if absent, as Hugging Face does. <now> may be NULL:

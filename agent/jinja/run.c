@@ -249,28 +249,12 @@ bool jx_print_value(struct run *r, struct jval v)
 	return jx_add_str(r, &t, v) && jx_print(r, t.p, t.n, JINJA_VALUE);
 }
 
-bool jinja_text_sink(void *arg, const char *p, size_t n, enum jinja_origin origin)
+bool jinja_buf_sink(void *arg, const char *p, size_t n, enum jinja_origin origin)
 {
-	struct jinja_text *t = arg;
-	size_t room = t->room ? t->room : 4096;
-	char *q;
+	struct buf *b = arg;
 
-	if (n > t->max - t->n)
-		return false;
-	while (room - t->n < n)
-		room *= 2;
-	if (room > t->room) {
-		q = mem_regrow(t->p, t->n, t->n, room);
-		if (q == NULL) {
-			t->no_memory = true;
-			return false;
-		}
-		t->p = q;
-		t->room = room;
-	}
-	memcpy(t->p + t->n, p, n);
-	t->n += n;
-	return true;
+	buf_add(b, p, n);
+	return !b->failed;
 }
 
 /* ---- rendering --------------------------------------------------------------------------- */

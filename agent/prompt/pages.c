@@ -12,53 +12,9 @@
  *
  * No function here fails. Out of pages or memory, env->full is set and no page is added from
  * then on, so that the pages remain a prefix. */
-#include "agent/base/mem.h"
 #include "agent/prompt/pages.h"
 
 enum { PADDED = 0x50414444, VALUE = 0x56414c55 };
-
-#define VEC_START	64
-
-static int vec_reserve(struct page_vec *v, uint32_t more)
-{
-	uint64_t cap = v->cap ? v->cap : VEC_START, want = (uint64_t)v->n + more;
-	page_key *p;
-
-	if (want <= v->cap)
-		return 0;
-	while (cap < want)
-		cap *= 2;
-	if (cap > UINT32_MAX || (p = mem_resize(v->p, cap, sizeof(*p))) == NULL)
-		return -1;
-	v->p = p;
-	v->cap = (uint32_t)cap;
-	return 0;
-}
-
-int page_vec_push(struct page_vec *v, page_key k)
-{
-	if (vec_reserve(v, 1) != 0)
-		return -1;
-	v->p[v->n++] = k;
-	return 0;
-}
-
-int page_vec_append(struct page_vec *v, const page_key *p, uint32_t n)
-{
-	if (n == 0)
-		return 0;
-	if (vec_reserve(v, n) != 0)
-		return -1;
-	memcpy(v->p + v->n, p, n * sizeof(*p));
-	v->n += n;
-	return 0;
-}
-
-void page_vec_free(struct page_vec *v)
-{
-	mem_free(v->p);
-	memset(v, 0, sizeof(*v));
-}
 
 void page_push(struct page_env *env, struct page_vec *v, page_key k)
 {

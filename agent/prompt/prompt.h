@@ -36,6 +36,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/json.h"
+#include "agent/base/vec.h"
 
 enum prompt_api {
 	API_NONE,		/* not a known inference request: no prompt */
@@ -85,9 +86,10 @@ enum prompt_shape {
 #define PROMPT_SHAPES	12		/* bits */
 const char *prompt_shape_word(unsigned bit);	/* "system", ... */
 
+/* A vector (vec.h) of page keys. */
 struct page_vec {
 	page_key *p;
-	uint32_t n, cap;
+	size_t n, cap;
 };
 
 /* The prompt of the body so far. Valid after every body_feed(). */
@@ -157,8 +159,26 @@ struct prompt_head {
 int prompt_pages(const struct prompt *p, const struct text_order *order,
 		 const struct prompt_head *head, struct page_vec *out);
 
-int page_vec_push(struct page_vec *v, page_key k);	/* -1: no memory; <v> is unchanged */
-int page_vec_append(struct page_vec *v, const page_key *p, uint32_t n);		/* the same */
-void page_vec_free(struct page_vec *v);
+/* Append keys. Return -1, without a change, if there is no memory. */
+static inline int page_vec_push(struct page_vec *v, page_key k)
+{
+	return vec_push(v, k);
+}
+
+static inline int page_vec_append(struct page_vec *v, const page_key *p, size_t n)
+{
+	if (n == 0)
+		return 0;
+	if (vec_reserve(v, n) < 0)
+		return -1;
+	memcpy(v->p + v->n, p, n * sizeof(*p));
+	v->n += n;
+	return 0;
+}
+
+static inline void page_vec_free(struct page_vec *v)
+{
+	vec_free(v);
+}
 
 #endif

@@ -22,7 +22,6 @@
 #include "agent/prompt/rules.h"
 #include "agent/prompt/text.h"
 
-#define ROOM_LEAST	4096
 #define ROOM_KEPT	((size_t)4 << 20)	/* between two requests */
 
 enum { BATCH = 0x42415443 };	/* as in batch.c */
@@ -34,33 +33,13 @@ bool prompt_text_possible(enum prompt_api api)
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Make room for <more> elements of <size> bytes after <n>; the old block is wiped. Returns
- * false, and sets t->lost, if there is no memory. */
-static bool room(struct prompt_text *t, void *vec, size_t n, size_t *cap, size_t more, size_t size)
-{
-	size_t want = *cap > 0 ? *cap : ROOM_LEAST / size;
-	void **p = vec, *q;
-
-	if (more <= *cap - n)
-		return true;
-	while (want - n < more)
-		want *= 2;
-	if (want > SIZE_MAX / size || (q = mem_regrow(*p, n * size, *cap * size, want * size)) == NULL) {
-		t->lost = true;
-		return false;
-	}
-	*p = q;
-	*cap = want;
-	return true;
-}
-
 static void wipe(struct prompt_text *t)
 {
-	if (t->words.n > 0)
-		mem_wipe(t->words.p, t->words.n);
+	buf_wipe(&t->words, ROOM_KEPT);
+	buf_start(&t->words, 0);
 	if (t->ids.n > 0)
 		mem_wipe(t->ids.p, t->ids.n * sizeof(*t->ids.p));
-	t->words.n = t->ids.n = t->items.n = 0;
+	t->ids.n = t->items.n = 0;
 }
 
 static void item_open(struct prompt_text *t)
@@ -69,9 +48,8 @@ static void item_open(struct prompt_text *t)
 
 	if (t->items.n == TEXT_ITEMS_MAX)
 		t->lost = true;
-	if (t->lost || !room(t, &t->items.p, t->items.n, &t->items.cap, 1, sizeof(*t->items.p)))
-		return;
-	t->items.p[t->items.n++] = (struct text_item){ end, false };
+	if (!t->lost && vec_push(&t->items, (struct text_item){ end, false }) < 0)
+		t->lost = true;
 }
 
 static void item_close(struct prompt_text *t)
@@ -82,18 +60,21 @@ static void item_close(struct prompt_text *t)
 
 static void add_words(struct prompt_text *t, struct span s)
 {
-	if (t->lost || !room(t, &t->words.p, t->words.n, &t->words.cap, s.n, 1))
+	if (t->lost)
 		return;
-	memcpy(t->words.p + t->words.n, s.p, s.n);
-	t->words.n += s.n;
+	buf_span(&t->words, s);
+	t->lost = t->words.failed;
 	t->items.p[t->items.n - 1].end = t->words.n;
 }
 
 static void add_id(struct prompt_text *t, token_id id)
 {
-	if (t->lost || !room(t, &t->ids.p, t->ids.n, &t->ids.cap, 1, sizeof(*t->ids.p)))
+	if (t->lost)
 		return;
-	t->ids.p[t->ids.n++] = id;
+	if (vec_push(&t->ids, id) < 0) {
+		t->lost = true;
+		return;
+	}
 	t->items.p[t->items.n - 1].end = t->ids.n;
 }
 
@@ -284,9 +265,9 @@ void prompt_text_free(struct prompt_text *t)
 {
 	if (t == NULL)
 		return;
-	mem_free_wiped(t->words.p, t->words.cap);
-	mem_free_wiped(t->ids.p, t->ids.cap * sizeof(*t->ids.p));
-	mem_free(t->items.p);
+	buf_free(&t->words);
+	ids_free(&t->ids);
+	vec_free(&t->items);
 	mem_free_wiped(t, sizeof(*t));
 }
 
@@ -303,12 +284,9 @@ static void shrink(struct prompt_text *t)
 {
 	if (prompt_text_bytes(t) <= ROOM_KEPT)
 		return;
-	mem_free(t->words.p);
-	mem_free(t->ids.p);
-	mem_free(t->items.p);
-	memset(&t->words, 0, sizeof(t->words));
-	memset(&t->ids, 0, sizeof(t->ids));
-	memset(&t->items, 0, sizeof(t->items));
+	buf_free(&t->words);
+	ids_free(&t->ids);
+	vec_free(&t->items);
 }
 
 void prompt_text_reset(struct prompt_text *t, enum prompt_api api, uint16_t max_depth)

@@ -12,6 +12,8 @@
 #ifndef KVROUTE_PROMPT_TEXT_H
 #define KVROUTE_PROMPT_TEXT_H
 
+#include "agent/base/buf.h"
+#include "agent/base/vec.h"
 #include "agent/prompt/prompt.h"
 #include "agent/tok/bpe.h"
 
@@ -39,9 +41,9 @@ struct prompt_text {
 	int64_t keep;		/* "truncate_prompt_tokens": ids to keep; 0: other value; -1: absent */
 	char side;		/* "truncation_side", the side to drop: 'l', 'r'; '\0': absent */
 	uint32_t lives;		/* incremented whenever the items were dropped for other ones */
-	struct { char *p; size_t n, cap; } words;	/* UTF-8; only a truncated last character is bad */
+	struct buf words;	/* UTF-8; only a truncated last character is bad */
 	struct ids ids;
-	struct { struct text_item *p; size_t n, cap; } items;	/* only the last may be incomplete */
+	VEC(struct text_item) items;	/* only the last may be incomplete */
 	/* private */
 	struct json json;
 	enum prompt_api api;

@@ -38,42 +38,22 @@ void bpe_scratch_free(struct bpe_scratch *c)
 		return;
 	merger_fini(&c->m);
 	merger_fini(&c->spare);
-	walk_fini(&c->walk);
+	vec_free(&c->walk.dead);
 	mem_free_wiped(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
 	mem_free_wiped(c, sizeof(*c));
 }
 
 static size_t merger_bytes(const struct merger *m)
 {
-	return m->sym.cap * sizeof(*m->sym.p) + m->cap * (sizeof(*m->prev) + sizeof(*m->next) + sizeof(*m->cand)) +
-	       m->heap_cap * sizeof(*m->heap);
+	return m->sym.cap * sizeof(*m->sym.p) + m->prev.cap * sizeof(*m->prev.p) +
+	       m->next.cap * sizeof(*m->next.p) + m->cand.cap * sizeof(*m->cand.p) +
+	       m->heap.cap * sizeof(*m->heap.p);
 }
 
 size_t bpe_scratch_bytes(const struct bpe_scratch *c)
 {
 	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) + merger_bytes(&c->spare) +
-	       c->walk.dead_cap * sizeof(*c->walk.dead);
-}
-
-int ids_reserve(struct ids *v, size_t more)
-{
-	size_t cap = v->cap + v->cap / 2;
-	token_id *p;
-
-	if (v->cap - v->n >= more)
-		return 0;
-	cap = cap < v->n + more ? v->n + more : cap;
-	if (cap > SIZE_MAX / sizeof(*p) || (p = mem_regrow(v->p, v->n * sizeof(*p), v->cap * sizeof(*p), cap * sizeof(*p))) == NULL)
-		return -1;
-	v->p = p;
-	v->cap = cap;
-	return 0;
-}
-
-void ids_free(struct ids *v)
-{
-	mem_free_wiped(v->p, v->cap * sizeof(*v->p));
-	memset(v, 0, sizeof(*v));
+	       c->walk.dead.cap * sizeof(*c->walk.dead.p);
 }
 
 struct span bpe_token_bytes(const struct bpe *b, token_id id)

@@ -14,6 +14,7 @@
 
 #include "agent/base/err.h"
 #include "agent/base/types.h"
+#include "agent/base/vec.h"
 #include "agent/base/work.h"
 
 typedef uint32_t token_id;
@@ -68,13 +69,23 @@ void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
 /* Charge what is encoded with <c> to <w>, borrowed until the next call; NULL: nobody counts. */
 void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w);
 
-/* Ids that come out. Grows; the caller owns it. */
+/* A vector (vec.h) of ids; the caller owns it. */
 struct ids {
 	token_id *p;
 	size_t n, cap;
 };
-int ids_reserve(struct ids *v, size_t more);	/* -1: no memory. A block that is left is wiped */
-void ids_free(struct ids *v);			/* wipes all of it */
+
+/* Make room for <more> ids after the last. Returns -1 if there is no memory. */
+static inline int ids_reserve(struct ids *v, size_t more)
+{
+	return vec_reserve(v, more);
+}
+
+/* Wipe and free them. */
+static inline void ids_free(struct ids *v)
+{
+	vec_free(v);
+}
 
 /* Append the ids of pieces [0 .. n) of <text>; piece i ends at end[i], the first begins at 0 (as in struct pieces).
  * The piece cache of <c> serves one bpe at a time. -1: no memory (what was appended is taken back). 1: the work is used up; the ids of

@@ -166,15 +166,10 @@ struct syms {
 	uint32_t *p;
 	size_t n, cap;
 };
-int syms_grow(struct syms *s, size_t cap);
-void syms_fini(struct syms *s);			/* wipes it */
 
 static inline int syms_add(struct syms *s, uint32_t sym)
 {
-	if (s->n == s->cap && syms_grow(s, s->n + 1) < 0)
-		return -1;
-	s->p[s->n++] = sym;
-	return 0;
+	return vec_push(s, sym);
 }
 
 /* ---- the tokens a piece begins as (bpe_atoms.c) --------------------------------------------- */
@@ -200,10 +195,10 @@ int atoms_flush(const struct bpe *b, struct atoms *a, struct syms *out);
 
 struct merger {
 	struct syms sym;		/* of each place; one that was merged away is SYM_NONE */
-	uint32_t *prev, *next;
-	uint64_t *cand;			/* rank << 32 | result with the one behind it, PAIR_NONE */
-	uint64_t *heap;			/* rank << 32 | place; those that have changed since are stale */
-	size_t cap, n_heap, heap_cap, at;
+	VEC(uint32_t) prev, next;
+	VEC(uint64_t) cand;		/* rank << 32 | result with the one behind it, PAIR_NONE */
+	VEC(uint64_t) heap;		/* rank << 32 | place; those that have changed since are stale */
+	size_t at;
 	size_t units;			/* of work done for pairs of tokens, besides the try itself, until somebody sets it to 0 */
 	uint32_t left, right, made;	/* of the last merge, made as in struct sym */
 	bool in_order;			/* no merge had a lower rank than one before it */
@@ -236,8 +231,7 @@ struct walk {
 	size_t base;			/* tokens of <out> before this are done with */
 	struct found next;		/* what is to be tried there; SYM_NONE: nothing is left to try */
 	bool open;			/* a run of known characters has begun */
-	uint64_t *dead;			/* a bit for each place where no token of the result can begin */
-	size_t dead_cap;
+	VEC(uint64_t) dead;		/* a bit for each place where no token of the result can begin */
 };
 
 /* Two tokens beside each other, both SYM_IN_ORDER: nothing merges across their border before both are there. */
@@ -246,7 +240,6 @@ bool walk_meet(const struct bpe *b, uint32_t left, uint32_t right);
 int walk_start(struct walk *w, size_t n);
 /* 0 done, 1 not yet, -1 no memory. <spare> is for pairs of tokens. */
 int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget);
-void walk_fini(struct walk *w);
 
 /* A piece of at most WALK_SHORT bytes, its longest token <f> known: how many ids came to <out>, which has room for n; 0: it has to
  * go the long way, where it can be stopped; -1 no memory. Charged to the work of <c>. */

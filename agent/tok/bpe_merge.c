@@ -11,56 +11,22 @@
 
 #define NOWHERE UINT32_MAX
 
-void syms_fini(struct syms *s)
-{
-	mem_free_wiped(s->p, s->cap * sizeof(*s->p));
-	memset(s, 0, sizeof(*s));
-}
-
-/* Room for <cap> instead of <had> things of <size> bytes: they are tokens of a text, or tell them. */
-static int grow(void *array, size_t had, size_t cap, size_t size)
-{
-	void *p, *old;
-
-	memcpy(&old, array, sizeof(old));
-	if (cap > SIZE_MAX / size || (p = mem_regrow(old, had * size, had * size, cap * size)) == NULL)
-		return -1;
-	memcpy(array, &p, sizeof(p));
-	return 0;
-}
-
-int syms_grow(struct syms *s, size_t cap)
-{
-	size_t more = s->cap + s->cap / 2 + 64;
-
-	cap = cap < more ? more : cap;
-	if (grow(&s->p, s->cap, cap, sizeof(*s->p)) < 0)
-		return -1;
-	s->cap = cap;
-	return 0;
-}
-
 void merger_fini(struct merger *m)
 {
-	syms_fini(&m->sym);
-	mem_free_wiped(m->prev, m->cap * sizeof(*m->prev));
-	mem_free_wiped(m->next, m->cap * sizeof(*m->next));
-	mem_free_wiped(m->cand, m->cap * sizeof(*m->cand));
-	mem_free_wiped(m->heap, m->heap_cap * sizeof(*m->heap));
+	vec_free(&m->sym);
+	vec_free(&m->prev);
+	vec_free(&m->next);
+	vec_free(&m->cand);
+	vec_free(&m->heap);
 	memset(m, 0, sizeof(*m));
 }
 
-/* Room for what belongs to each place. */
+/* Make room for what belongs to each place. */
 static int reserve(struct merger *m)
 {
-	size_t cap = m->sym.n + m->sym.n / 2 + MERGE_FEW;
-
-	if (m->sym.n <= m->cap)
-		return 0;
-	if (grow(&m->prev, m->cap, cap, sizeof(*m->prev)) < 0 || grow(&m->next, m->cap, cap, sizeof(*m->next)) < 0 ||
-	    grow(&m->cand, m->cap, cap, sizeof(*m->cand)) < 0)
+	if (vec_reserve(&m->prev, m->sym.n) < 0 || vec_reserve(&m->next, m->sym.n) < 0 ||
+	    vec_reserve(&m->cand, m->sym.n) < 0)
 		return -1;
-	m->cap = cap;
 	return 0;
 }
 
@@ -100,7 +66,7 @@ int merge_few(const struct bpe *b, struct merger *m)
 
 	if (reserve(m) < 0)
 		return -1;
-	cand = m->cand;
+	cand = m->cand.p;
 	no_merge_yet(m);
 	for (i = 0; i + 1 < n; i++)
 		cand[i] = pair_find(b, sym[i], sym[i + 1]);
@@ -128,71 +94,65 @@ int merge_few(const struct bpe *b, struct merger *m)
 
 static int heap_push(struct merger *m, uint64_t entry)
 {
-	size_t i = m->n_heap, up;
+	size_t i = m->heap.n, up;
 
-	if (i == m->heap_cap) {
-		size_t cap = 2 * m->heap_cap + 256;
-
-		if (grow(&m->heap, m->heap_cap, cap, sizeof(*m->heap)) < 0)
-			return -1;
-		m->heap_cap = cap;
-	}
-	m->n_heap++;
+	if (vec_push(&m->heap, entry) < 0)
+		return -1;
 	for (; i > 0; i = up) {
 		up = (i - 1) / 2;
-		if (m->heap[up] <= entry)
+		if (m->heap.p[up] <= entry)
 			break;
-		m->heap[i] = m->heap[up];
+		m->heap.p[i] = m->heap.p[up];
 	}
-	m->heap[i] = entry;
+	m->heap.p[i] = entry;
 	return 0;
 }
 
 static uint64_t heap_pop(struct merger *m)
 {
-	uint64_t top = m->heap[0], last = m->heap[--m->n_heap];
+	uint64_t top = m->heap.p[0], last = m->heap.p[--m->heap.n];
 	size_t i = 0, k;
 
-	while ((k = 2 * i + 1) < m->n_heap) {
-		if (k + 1 < m->n_heap && m->heap[k + 1] < m->heap[k])
+	while ((k = 2 * i + 1) < m->heap.n) {
+		if (k + 1 < m->heap.n && m->heap.p[k + 1] < m->heap.p[k])
 			k++;
-		if (m->heap[k] >= last)
+		if (m->heap.p[k] >= last)
 			break;
-		m->heap[i] = m->heap[k];
+		m->heap.p[i] = m->heap.p[k];
 		i = k;
 	}
-	m->heap[i] = last;
+	m->heap.p[i] = last;
 	return top;
 }
 
 /* The merge of <at> with the one behind it. */
 static int look(const struct bpe *b, struct merger *m, uint32_t at)
 {
-	m->cand[at] = m->next[at] == NOWHERE ? PAIR_NONE : pair_find(b, m->sym.p[at], m->sym.p[m->next[at]]);
-	if (m->cand[at] == PAIR_NONE)
+	m->cand.p[at] = m->next.p[at] == NOWHERE ? PAIR_NONE : pair_find(b, m->sym.p[at], m->sym.p[m->next.p[at]]);
+	if (m->cand.p[at] == PAIR_NONE)
 		return 0;
-	return heap_push(m, (m->cand[at] >> 32) << 32 | at);
+	return heap_push(m, (m->cand.p[at] >> 32) << 32 | at);
 }
 
 static int do_merge(const struct bpe *b, struct merger *m, uint32_t at)
 {
-	uint32_t gone = m->next[at];
+	uint32_t gone = m->next.p[at];
 
-	note_merge(m, m->sym.p[at], m->sym.p[gone], (uint32_t)(m->cand[at] >> 32));
-	m->sym.p[at] = (uint32_t)m->cand[at];
+	note_merge(m, m->sym.p[at], m->sym.p[gone], (uint32_t)(m->cand.p[at] >> 32));
+	m->sym.p[at] = (uint32_t)m->cand.p[at];
 	m->sym.p[gone] = SYM_NONE;
-	m->cand[gone] = PAIR_NONE;
-	m->next[at] = m->next[gone];
-	if (m->next[at] != NOWHERE)
-		m->prev[m->next[at]] = at;
+	m->cand.p[gone] = PAIR_NONE;
+	m->next.p[at] = m->next.p[gone];
+	if (m->next.p[at] != NOWHERE)
+		m->prev.p[m->next.p[at]] = at;
 	if (look(b, m, at) < 0)
 		return -1;
-	return m->prev[at] == NOWHERE ? 0 : look(b, m, m->prev[at]);
+	return m->prev.p[at] == NOWHERE ? 0 : look(b, m, m->prev.p[at]);
 }
 
 int merger_start(struct merger *m)
 {
-	m->n_heap = m->at = 0;
+	m->heap.n = m->at = 0;
 	no_merge_yet(m);
 	return reserve(m);
 }
@@ -201,8 +161,8 @@ int merger_start(struct merger *m)
 static int first_looks(const struct bpe *b, struct merger *m, size_t *budget)
 {
 	for (; m->at < m->sym.n && *budget > 0; m->at++, --*budget) {
-		m->prev[m->at] = m->at > 0 ? (uint32_t)m->at - 1 : NOWHERE;
-		m->next[m->at] = m->at + 1 < m->sym.n ? (uint32_t)m->at + 1 : NOWHERE;
+		m->prev.p[m->at] = m->at > 0 ? (uint32_t)m->at - 1 : NOWHERE;
+		m->next.p[m->at] = m->at + 1 < m->sym.n ? (uint32_t)m->at + 1 : NOWHERE;
 		if (look(b, m, (uint32_t)m->at) < 0)
 			return -1;
 	}
@@ -215,12 +175,12 @@ int merger_step(const struct bpe *b, struct merger *m, size_t *budget)
 
 	if (first_looks(b, m, budget) < 0)
 		return -1;
-	while (m->n_heap > 0 && m->at == m->sym.n) {
+	while (m->heap.n > 0 && m->at == m->sym.n) {
 		if (*budget == 0)
 			return 1;
 		--*budget;
 		e = heap_pop(m);
-		if (m->cand[(uint32_t)e] >> 32 == e >> 32 && m->cand[(uint32_t)e] != PAIR_NONE && do_merge(b, m, (uint32_t)e) < 0)
+		if (m->cand.p[(uint32_t)e] >> 32 == e >> 32 && m->cand.p[(uint32_t)e] != PAIR_NONE && do_merge(b, m, (uint32_t)e) < 0)
 			return -1;
 	}
 	return m->at < m->sym.n;

@@ -87,7 +87,7 @@ static inline int follows(const struct bpe *b, struct merger *spare, uint32_t x,
 
 /* ---- the walk ----------------------------------------------------------------------------- */
 
-#define DEAD_KEPT 1024u			/* words that are cleared, not given back */
+#define DEAD_LEAST 1024u	/* words */
 
 int walk_start(struct walk *w, size_t n)
 {
@@ -95,28 +95,15 @@ int walk_start(struct walk *w, size_t n)
 
 	w->at = w->base = 0;
 	w->open = false;
-	if (words <= w->dead_cap && words <= DEAD_KEPT) {
-		memset(w->dead, 0, words * sizeof(*w->dead));
-		return 0;
-	}
-	walk_fini(w);
-	words = words < DEAD_KEPT ? DEAD_KEPT : words;
-	if ((w->dead = mem_calloc(words, sizeof(*w->dead))) == NULL)
+	if (vec_reserve(&w->dead, words < DEAD_LEAST ? DEAD_LEAST : words) < 0)
 		return -1;
-	w->dead_cap = words;
+	memset(w->dead.p, 0, words * sizeof(*w->dead.p));
 	return 0;
-}
-
-void walk_fini(struct walk *w)
-{
-	mem_free(w->dead);
-	w->dead = NULL;
-	w->dead_cap = 0;
 }
 
 static inline bool is_dead(const struct walk *w, size_t at)
 {
-	return w->dead[at / 64] >> at % 64 & 1;
+	return w->dead.p[at / 64] >> at % 64 & 1;
 }
 
 /* Back to the token before: what comes behind it fits nowhere. */
@@ -124,7 +111,7 @@ static void walk_back(const struct bpe *b, struct walk *w, struct syms *out)
 {
 	uint32_t sym = out->p[--out->n];
 
-	w->dead[w->at / 64] |= 1ull << w->at % 64;
+	w->dead.p[w->at / 64] |= 1ull << w->at % 64;
 	w->at -= b->sym[sym].n;
 	w->next.sym = b->sym[sym].prefix;
 	w->next.n = w->next.sym == SYM_NONE ? 0 : b->sym[w->next.sym].n;
@@ -215,7 +202,8 @@ ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p,
 	size_t at = 0, k = 0, tries = 0, most = 32 * n + 64, i;
 	int fits;
 
-	if (st->cap < n && syms_grow(st, n) < 0)
+	st->n = 0;
+	if (vec_reserve(st, n) < 0)
 		return -1;
 	c->spare.units = 0;
 	for (;;) {

@@ -31,10 +31,10 @@ void draft_fini(struct draft *d)
 	vocab_fini(&d->added);
 	mem_free(d->bytes);
 	mem_free(d->tokens);
-	mem_free(d->merges);
-	mem_free(d->special);
-	mem_free(d->plain);
-	mem_free(d->latest);
+	vec_free(&d->merges);
+	vec_free(&d->special);
+	vec_free(&d->plain);
+	vec_free(&d->latest);
 	while ((k = d->kept) != NULL) {
 		d->kept = k->next;
 		mem_free(k);
@@ -54,28 +54,9 @@ char *draft_keep(struct draft *d, const void *p, size_t n)
 	return k->bytes;
 }
 
-/* Room for one more of <size> bytes. */
-static int room(void *array, uint32_t n, uint32_t *cap, size_t size)
-{
-	void *old, *p;
-	uint32_t more = *cap ? *cap * 2 : 64;
-
-	if (n < *cap)
-		return 0;
-	memcpy(&old, array, sizeof(old));
-	if ((p = mem_resize(old, more, size)) == NULL)
-		return -1;
-	memcpy(array, &p, sizeof(p));
-	*cap = more;
-	return 0;
-}
-
 int draft_merge(struct draft *d, struct bpe_merge m)
 {
-	if (room(&d->merges, d->n_merges, &d->cap_merges, sizeof(m)) < 0)
-		return -1;
-	d->merges[d->n_merges++] = m;
-	return 0;
+	return vec_push(&d->merges, m);
 }
 
 token_id draft_id(const struct draft *d, struct span content)
@@ -83,9 +64,9 @@ token_id draft_id(const struct draft *d, struct span content)
 	uint32_t at = vocab_find(&d->added, content);
 
 	if (at != VOCAB_NONE)
-		return d->added.entry[at].id;
+		return d->added.entries.p[at].id;
 	at = vocab_find(&d->vocab, content);
-	return at != VOCAB_NONE ? d->vocab.entry[at].id : BPE_NO_ID;
+	return at != VOCAB_NONE ? d->vocab.entries.p[at].id : BPE_NO_ID;
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------------- */
@@ -99,14 +80,14 @@ static bool same(const struct draft_added *a, const struct draft_added *b)
 /* Ids that are free begin behind the vocabulary, or behind the last added token when that is behind the vocabulary. */
 static token_id free_id(const struct draft *d)
 {
-	if (d->added.n > 0 && d->added.max_id >= d->vocab.n)
+	if (d->added.entries.n > 0 && d->added.max_id >= d->vocab.entries.n)
 		return d->added.max_id + 1;
-	return d->vocab.n;
+	return d->vocab.entries.n;
 }
 
-static bool listed(const struct draft_added *list, uint32_t n, struct span content)
+static bool listed(const struct draft_added *list, size_t n, struct span content)
 {
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (span_eq(list[i].content, content))
 			return true;
 	}
@@ -118,31 +99,30 @@ static bool listed(const struct draft_added *list, uint32_t n, struct span conte
 static int list(struct draft *d, const struct draft_added *t, bool special_before)
 {
 	if (t->special && !special_before) {
-		if (room(&d->special, d->n_special, &d->cap_special, sizeof(*t)) < 0)
+		if (vec_push(&d->special, *t) < 0)
 			return -1;
-		d->special[d->n_special++] = *t;
 	} else if (!t->special && !special_before) {
-		if (room(&d->plain, d->n_plain, &d->cap_plain, sizeof(*t)) < 0)
+		if (vec_push(&d->plain, *t) < 0)
 			return -1;
-		d->plain[d->n_plain++] = *t;
 	}
 	return 0;
 }
 
 static int enter(struct draft *d, struct draft_added *t, uint32_t at, struct err *e)
 {
-	bool special_before = at != VOCAB_NONE && d->latest[at].special;
+	bool special_before = at != VOCAB_NONE && d->latest.p[at].special;
 
 	if (at != VOCAB_NONE && !special_before)
-		special_before = listed(d->special, d->n_special, t->content);
-	if (list(d, t, special_before) < 0 || room(&d->latest, d->added.n, &d->cap_latest, sizeof(*t)) < 0)
+		special_before = listed(d->special.p, d->special.n, t->content);
+	if (list(d, t, special_before) < 0 || vec_reserve(&d->latest, 1) < 0)
 		return err_set(e, "not enough memory");
 	if (at == VOCAB_NONE) {
-		at = d->added.n;
+		at = d->added.entries.n;
 		if (vocab_add(&d->added, t->content, t->id) < 0)
 			return err_set(e, "not enough memory");
+		d->latest.n++;
 	}
-	d->latest[at] = *t;
+	d->latest.p[at] = *t;
 	return 0;
 }
 
@@ -152,15 +132,15 @@ int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id
 	struct draft_added own = *t;
 
 	if (at != VOCAB_NONE)
-		own.id = d->added.entry[at].id;
+		own.id = d->added.entries.p[at].id;
 	else if (!given)
-		own.id = in != VOCAB_NONE ? d->vocab.entry[in].id : free_id(d);
+		own.id = in != VOCAB_NONE ? d->vocab.entries.p[in].id : free_id(d);
 	*id = own.id;
-	if (t->content.n == 0 || (at != VOCAB_NONE && same(&d->latest[at], &own)))
+	if (t->content.n == 0 || (at != VOCAB_NONE && same(&d->latest.p[at], &own)))
 		return 0;
 	if (t->content.n > ADDED_CONTENT_MAX)
 		return err_set(e, "an added token of more than %u bytes", ADDED_CONTENT_MAX);
-	if (d->added.n >= DRAFT_ADDED_MAX)
+	if (d->added.entries.n >= DRAFT_ADDED_MAX)
 		return err_set(e, "more than %u added tokens", DRAFT_ADDED_MAX);
 	if (own.id > VOCAB_ID_MAX)
 		return err_set(e, "the added token \"%.*s\" has an id above %u", (int)(t->content.n < 60 ? t->content.n : 60),
@@ -204,8 +184,8 @@ static size_t spec_bytes(struct draft *d)
 	size_t used = 0;
 
 	alphabet(byte_of);
-	for (uint32_t i = 0; i < d->vocab.n; i++) {
-		const struct vocab_entry *v = &d->vocab.entry[i];
+	for (uint32_t i = 0; i < d->vocab.entries.n; i++) {
+		const struct vocab_entry *v = &d->vocab.entries.p[i];
 		int32_t n = (int32_t)v->n;
 
 		if (d->byte_level && !d->decoded)
@@ -260,7 +240,7 @@ static void spec_fallback(struct draft *d)
 
 		snprintf(name, sizeof(name), "<0x%02X>", b);
 		if ((at = vocab_find(&d->vocab, span_of(name, 6))) != VOCAB_NONE)
-			d->spec.byte_id[b] = d->vocab.entry[at].id;
+			d->spec.byte_id[b] = d->vocab.entries.p[at].id;
 	}
 }
 
@@ -268,12 +248,12 @@ int draft_spec(struct draft *d, struct err *e)
 {
 	size_t all = 0, used;
 
-	for (uint32_t i = 0; i < d->vocab.n; i++)
-		all += d->vocab.entry[i].n;
+	for (uint32_t i = 0; i < d->vocab.entries.n; i++)
+		all += d->vocab.entries.p[i].n;
 	if (all > UINT32_MAX - 256)
 		return err_set(e, "a vocabulary of more than 4 GiB");
 	d->bytes = mem_alloc(all + 256);
-	d->tokens = mem_calloc((size_t)d->vocab.n + 256, sizeof(*d->tokens));
+	d->tokens = mem_calloc((size_t)d->vocab.entries.n + 256, sizeof(*d->tokens));
 	if (d->bytes == NULL || d->tokens == NULL)
 		return err_set(e, "not enough memory");
 	for (unsigned int b = 0; b < 256; b++)
@@ -286,7 +266,7 @@ int draft_spec(struct draft *d, struct err *e)
 	d->spec.characters = !d->byte_level;
 	d->spec.bytes = d->bytes;
 	d->spec.tokens = d->tokens;
-	d->spec.merges = d->merges;
-	d->spec.n_merges = d->n_merges;
+	d->spec.merges = d->merges.p;
+	d->spec.n_merges = (uint32_t)d->merges.n;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef KVROUTE_TOK_DRAFT_H
 #define KVROUTE_TOK_DRAFT_H
 
+#include "agent/base/vec.h"
 #include "agent/tok/added.h"
 #include "agent/tok/jdoc.h"
 #include "agent/tok/normal.h"
@@ -35,8 +36,7 @@ struct draft {
 	struct bpe_spec spec;	/* the options; bytes, tokens and merges are these: */
 	uint8_t *bytes;
 	struct bpe_token *tokens;
-	struct bpe_merge *merges;
-	uint32_t n_merges, cap_merges;
+	VEC(struct bpe_merge) merges;
 
 	bool has_normal, has_split;
 	struct normal_step normal[DRAFT_STEPS_MAX];
@@ -44,11 +44,9 @@ struct draft {
 	uint32_t n_normal, n_split;
 
 	/* In the order in which they are searched among equals: special ones first. See draft_add(). */
-	struct draft_added *special, *plain;
-	uint32_t n_special, cap_special, n_plain, cap_plain;
+	VEC(struct draft_added) special, plain;
 	struct vocab added;		/* contents of all of them, as they got their ids */
-	struct draft_added *latest;	/* by the index there: the flags that count */
-	uint32_t cap_latest;
+	VEC(struct draft_added) latest;	/* by the index there: the flags that count */
 
 	token_id before[DRAFT_AROUND_MAX], behind[DRAFT_AROUND_MAX];
 	uint32_t n_before, n_behind;

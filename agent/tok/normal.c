@@ -117,13 +117,15 @@ bool normal_first_differs(const struct normal *m)
 
 void normal_buf_fini(struct normal_buf *b)
 {
-	int i;
+	buf_free(&b->text[0]);
+	buf_free(&b->text[1]);
+	vec_free(&b->chars);
+	vec_free(&b->spare);
+}
 
-	for (i = 0; i < 2; i++) {
-		mem_free_wiped(b->p[i], b->cap[i]);
-		mem_free_wiped(b->cp[i], b->cap_cps * sizeof(*b->cp[i]));
-	}
-	*b = (struct normal_buf){ { NULL } };
+size_t normal_buf_bytes(const struct normal_buf *b)
+{
+	return b->text[0].cap + b->text[1].cap + (b->chars.cap + b->spare.cap) * sizeof(*b->chars.p);
 }
 
 /* ---- streaming --------------------------------------------------------------------------------------------------------- */
@@ -304,7 +306,8 @@ void normal_run_part(const struct normal *m, struct normal_buf *b, struct span i
 			*out = strip(&m->step[i], *out);
 			continue;
 		}
-		w = (struct rewrite){ .in = (const uint8_t *)out->p, .n = out->n, .p = &b->p[k], .cap = &b->cap[k] };
+		buf_start(&b->text[k], 0);
+		w = (struct rewrite){ .in = (const uint8_t *)out->p, .n = out->n, .out = &b->text[k] };
 		run_step(&m->step[i], b, &w);
 		rewrite_end(&w, out);
 		k ^= w.changed;

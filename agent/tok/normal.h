@@ -5,9 +5,11 @@
 #ifndef KVROUTE_TOK_NORMAL_H
 #define KVROUTE_TOK_NORMAL_H
 
+#include "agent/base/buf.h"
 #include "agent/base/err.h"
 #include "agent/base/work.h"
 #include "agent/base/types.h"
+#include "agent/base/vec.h"
 #include "agent/tok/part.h"
 
 struct normal;
@@ -40,13 +42,13 @@ bool normal_first_differs(const struct normal *m);
 size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n);
 
 struct normal_buf {		/* scratch of one thread; all zero at first; grows, is wiped by _fini */
-	uint8_t *p[2];
-	size_t cap[2];
-	uint32_t *cp[2];	/* a stretch of characters */
-	size_t cap_cps;
+	struct buf text[2];
+	VEC(uint32_t) chars;	/* a stretch of characters */
+	VEC(uint32_t) spare;	/* as long: to put them in order */
 	struct work_left *work;	/* who pays for what is replaced and for characters that come apart or together; NULL: nobody counts */
 };
 void normal_buf_fini(struct normal_buf *b);
+size_t normal_buf_bytes(const struct normal_buf *b);	/* memory it holds */
 
 /* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory, or
  * PCRE2 met a limit, or the work is used up. O(n), but for regular expressions. */

@@ -16,36 +16,11 @@
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
-static void append(struct rewrite *w, const void *p, size_t n)
-{
-	size_t want = *w->cap ? *w->cap : 256;
-	uint8_t *q;
-
-	if (n == 0 || w->bad)
-		return;
-	if (n > SIZE_MAX / 4 - w->at) {
-		w->bad = true;
-		return;
-	}
-	if (w->at + n > *w->cap) {
-		while (want < w->at + n)
-			want *= 2;
-		if ((q = mem_regrow(*w->p, w->at, *w->cap, want)) == NULL) {
-			w->bad = true;
-			return;
-		}
-		*w->p = q;
-		*w->cap = want;
-	}
-	memcpy(*w->p + w->at, p, n);
-	w->at += n;
-}
-
 void rewrite_put(struct rewrite *w, size_t from, size_t to, const void *p, size_t n)
 {
 	w->changed = true;
-	append(w, w->in + w->taken, from - w->taken);
-	append(w, p, n);
+	buf_add(w->out, w->in + w->taken, from - w->taken);
+	buf_add(w->out, p, n);
 	w->taken = to;
 }
 
@@ -55,48 +30,31 @@ void rewrite_end(struct rewrite *w, struct span *out)
 		*out = span_of(w->in, w->n);
 		return;
 	}
-	append(w, w->in + w->taken, w->n - w->taken);
-	*out = w->bad ? (struct span){ NULL, 0 } : span_of(w->at ? (const void *)*w->p : "", w->at);
+	buf_add(w->out, w->in + w->taken, w->n - w->taken);
+	w->bad |= w->out->failed;
+	*out = w->bad ? (struct span){ NULL, 0 } : span_of(w->out->n ? w->out->p : "", w->out->n);
 }
 
 /* ---- one stretch ---------------------------------------------------------------------------------------------------- */
 
-static bool put_cp(struct normal_buf *b, size_t *n, uint32_t cp)
-{
-	size_t want = b->cap_cps ? b->cap_cps * 2 : 64;
-	uint32_t *q;
-	int i;
-
-	if (*n == b->cap_cps) {
-		for (i = 0; i < 2; i++) {		/* the second is for putting in order */
-			if ((q = mem_regrow(b->cp[i], *n * sizeof(*q), b->cap_cps * sizeof(*q), want * sizeof(*q))) == NULL)
-				return false;
-			b->cp[i] = q;
-		}
-		b->cap_cps = want;
-	}
-	b->cp[0][(*n)++] = cp;
-	return true;
-}
-
 /* All characters of p[0 .. n) taken apart. */
-static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool compat, size_t *count)
+static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool compat)
 {
 	uint32_t cp, hangul[3];
 	const uint32_t *parts;
 	size_t at, k, m;
 
-	*count = 0;
+	b->chars.n = b->spare.n = 0;
 	for (at = 0; at < n; ) {
 		at += utf8_get(p + at, n - at, &cp);
 		parts = uc_decompose(cp, compat, hangul, &m);
-		if (m == 0 && !put_cp(b, count, cp))
+		if (m == 0 && vec_push(&b->chars, cp) < 0)
 			return false;
 		for (k = 0; k < m; k++)
-			if (!put_cp(b, count, parts[k]))
+			if (vec_push(&b->chars, parts[k]) < 0)
 				return false;
 	}
-	return true;
+	return vec_reserve(&b->spare, b->chars.n) == 0;
 }
 
 #define STEPS_BYTE	3u	/* of a stretch, in steps of work.h */
@@ -115,10 +73,10 @@ static void sort_marks(uint32_t *cp, uint32_t *spare, size_t n)
 	memcpy(cp, spare, n * sizeof(*cp));
 }
 
-static void put_in_order(struct normal_buf *b, size_t n)
+static void put_in_order(struct normal_buf *b)
 {
-	uint32_t *cp = b->cp[0];
-	size_t i, from;
+	uint32_t *cp = b->chars.p;
+	size_t n = b->chars.n, i, from;
 	uint8_t ccc, last;
 	bool sorted;
 
@@ -130,7 +88,7 @@ static void put_in_order(struct normal_buf *b, size_t n)
 			last = ccc;
 		}
 		if (!sorted)
-			sort_marks(cp + from, b->cp[1], i - from);
+			sort_marks(cp + from, b->spare.p, i - from);
 		i--;
 	}
 }
@@ -172,23 +130,23 @@ static bool same_text(const uint8_t *p, size_t n, const uint32_t *cp, size_t n_c
 
 static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size_t from, size_t to)
 {
-	size_t n, i;
+	size_t i;
 	uint8_t u[4];
 
 	if (b->work != NULL)
 		work_spend(b->work, (to - from) * STEPS_BYTE);
-	if ((b->work != NULL && work_spent(b->work)) || !take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD), &n)) {
+	if ((b->work != NULL && work_spent(b->work)) || !take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD))) {
 		w->bad = w->changed = true;
 		return;
 	}
-	put_in_order(b, n);
+	put_in_order(b);
 	if (form & (UC_NFC | UC_NFKC))
-		n = put_together(b->cp[0], n);
-	if (same_text(w->in + from, to - from, b->cp[0], n))
+		b->chars.n = put_together(b->chars.p, b->chars.n);
+	if (same_text(w->in + from, to - from, b->chars.p, b->chars.n))
 		return;
 	rewrite_put(w, from, to, NULL, 0);
-	for (i = 0; i < n; i++)
-		append(w, u, utf8_put(u, b->cp[0][i]));
+	for (i = 0; i < b->chars.n; i++)
+		buf_add(w->out, u, utf8_put(u, b->chars.p[i]));
 }
 
 /* ---- the text --------------------------------------------------------------------------------------------------------- */

@@ -8,8 +8,7 @@
 struct rewrite {
 	const uint8_t *in;
 	size_t n, taken;	/* of <in>: taken over or replaced so far */
-	uint8_t **p;		/* the buffer, grown here */
-	size_t *cap, at;
+	struct buf *out;
 	bool changed, bad;	/* bad: no memory, or the work is used up */
 };
 

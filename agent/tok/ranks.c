@@ -62,30 +62,31 @@ static int by_parts(const void *a, const void *b)
 
 static int cuts(struct draft *d, const struct vocab_entry *v)
 {
-	uint32_t from = d->n_merges, left, right;
+	uint32_t left, right;
+	size_t from = d->merges.n;
 
 	for (uint32_t n = 1; n < v->n; n++) {
 		if ((left = vocab_find(&d->vocab, span_of(v->p, n))) == VOCAB_NONE ||
 		    (right = vocab_find(&d->vocab, span_of(v->p + n, v->n - n))) == VOCAB_NONE)
 			continue;
-		if (draft_merge(d, (struct bpe_merge){ d->vocab.entry[left].id, d->vocab.entry[right].id, v->id }) < 0)
+		if (draft_merge(d, (struct bpe_merge){ d->vocab.entries.p[left].id, d->vocab.entries.p[right].id, v->id }) < 0)
 			return -1;
 	}
-	if (d->n_merges - from > 1)
-		qsort(d->merges + from, d->n_merges - from, sizeof(d->merges[0]), by_parts);
+	if (d->merges.n - from > 1)
+		qsort(d->merges.p + from, d->merges.n - from, sizeof(d->merges.p[0]), by_parts);
 	return 0;
 }
 
 int ranks_merges(struct draft *d, struct err *e)
 {
-	const struct vocab_entry **sorted = mem_calloc(d->vocab.n, sizeof(*sorted));
+	const struct vocab_entry **sorted = mem_calloc(d->vocab.entries.n, sizeof(*sorted));
 	int r = sorted != NULL ? 0 : -1;
 
-	for (uint32_t i = 0; r == 0 && i < d->vocab.n; i++)
-		sorted[i] = &d->vocab.entry[i];
+	for (uint32_t i = 0; r == 0 && i < d->vocab.entries.n; i++)
+		sorted[i] = &d->vocab.entries.p[i];
 	if (r == 0)
-		qsort(sorted, d->vocab.n, sizeof(*sorted), by_rank);
-	for (uint32_t i = 0; r == 0 && i < d->vocab.n; i++)
+		qsort(sorted, d->vocab.entries.n, sizeof(*sorted), by_rank);
+	for (uint32_t i = 0; r == 0 && i < d->vocab.entries.n; i++)
 		r = cuts(d, sorted[i]);
 	mem_free(sorted);
 	return r < 0 ? err_set(e, "not enough memory") : 0;

@@ -130,7 +130,7 @@ static void get_split(struct rd *r, struct split_step *s)
 static void put_token(struct wr *w, const struct draft *d, const struct draft_added *t)
 {
 	uint32_t at = vocab_find(&d->added, t->content);
-	const struct draft_added *f = at != VOCAB_NONE ? &d->latest[at] : t;
+	const struct draft_added *f = at != VOCAB_NONE ? &d->latest.p[at] : t;
 
 	put_u32(w, t->id);
 	put_u32(w, f->single_word | f->lstrip << 1 | f->rstrip << 2 | t->normalized << 3 | f->hidden << 4 | f->composes << 5);
@@ -160,17 +160,17 @@ static void put_all(struct wr *w, const struct draft *d, uint64_t fingerprint)
 	put(w, &fingerprint, sizeof(fingerprint));
 	put_u32(w, d->n_normal);
 	put_u32(w, d->n_split);
-	put_u32(w, d->n_special + d->n_plain);
+	put_u32(w, (uint32_t)(d->special.n + d->plain.n));
 	put_u32(w, d->n_before);
 	put_u32(w, d->n_behind);
 	for (uint32_t i = 0; i < d->n_normal; i++)
 		put_normal(w, &d->normal[i]);
 	for (uint32_t i = 0; i < d->n_split; i++)
 		put_split(w, &d->split[i]);
-	for (uint32_t i = 0; i < d->n_special; i++)
-		put_token(w, d, &d->special[i]);
-	for (uint32_t i = 0; i < d->n_plain; i++)
-		put_token(w, d, &d->plain[i]);
+	for (size_t i = 0; i < d->special.n; i++)
+		put_token(w, d, &d->special.p[i]);
+	for (size_t i = 0; i < d->plain.n; i++)
+		put_token(w, d, &d->plain.p[i]);
 	put(w, d->dropped, sizeof(d->dropped));
 	put(w, d->before, d->n_before * sizeof(d->before[0]));
 	put(w, d->behind, d->n_behind * sizeof(d->behind[0]));

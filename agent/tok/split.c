@@ -24,7 +24,7 @@ struct split_scratch {
 	struct steps_scratch steps;
 	/* the text that is being dealt out */
 	const struct split *split;	/* NULL: none */
-	const struct list *list;
+	const struct piece_list *list;
 	size_t next;			/* piece */
 	const uint8_t *p;		/* with what the next call will come */
 	size_t n;
@@ -291,8 +291,8 @@ size_t split_scratch_bytes(const struct split_scratch *c)
 {
 	const struct steps_scratch *s = &c->steps;
 
-	return sizeof(*c) + s->bytes[0].cap + s->bytes[1].cap + (s->list[0].cap + s->list[1].cap) * sizeof(*s->list[0].end) +
-	       s->cap_cuts * sizeof(*s->cut);
+	return sizeof(*c) + s->bytes[0].cap + s->bytes[1].cap + (s->list[0].end.cap + s->list[1].end.cap) * sizeof(*s->list[0].end.p) +
+	       s->cuts.cap * sizeof(*s->cuts.p);
 }
 
 void split_scratch_free(struct split_scratch *c)
@@ -325,16 +325,16 @@ static size_t whole_chars(const uint8_t *p, size_t n)
 /* The next pieces of the text that is being dealt out. */
 static void deal(struct split_scratch *c, struct pieces *out)
 {
-	const struct list *l = c->list;
+	const struct piece_list *l = c->list;
 	bool rewrites = c->split->traits.rewrites;
-	size_t base = c->next ? l->end[c->next - 1] : 0, left = l->n - c->next, i;
+	size_t base = c->next ? l->end.p[c->next - 1] : 0, left = l->end.n - c->next, i;
 
 	out->n = (uint32_t)(left < SPLIT_BATCH ? left : SPLIT_BATCH);
 	out->text = l->text == NULL ? NULL : l->text + base;
 	for (i = 0; i < out->n; i++)
-		out->end[i] = (uint32_t)(l->end[c->next + i] - base);
+		out->end[i] = (uint32_t)(l->end.p[c->next + i] - base);
 	c->next += out->n;
-	if (c->next == l->n) {
+	if (c->next == l->end.n) {
 		out->used = c->n;
 		c->split = NULL;
 		return;

@@ -21,24 +21,9 @@
 
 static bool grow(struct onig *o, size_t more)
 {
-	size_t want = o->cap ? o->cap : 256;
-	char *p;
-	uint32_t *from;
-
-	if (o->bad)
-		return false;
-	if (o->n + more <= o->cap)
-		return true;
-	while (want < o->n + more)
-		want *= 2;
-	if ((p = mem_resize(o->p, want, 1)) != NULL)
-		o->p = p;
-	if ((from = mem_resize(o->from, want, sizeof(*from))) != NULL)
-		o->from = from;
-	o->bad = p == NULL || from == NULL;
-	if (!o->bad)
-		o->cap = want;
-	return !o->bad;
+	if (buf_room(&o->text, more) && vec_reserve(&o->from, more) < 0)
+		o->text.failed = true;
+	return !o->text.failed;
 }
 
 void onig_put(struct onig *o, const char *s, size_t n, size_t from)
@@ -47,9 +32,9 @@ void onig_put(struct onig *o, const char *s, size_t n, size_t from)
 
 	if (n == 0 || !grow(o, n))
 		return;
-	memcpy(o->p + o->n, s, n);
+	buf_add(&o->text, s, n);
 	for (i = 0; i < n; i++)
-		o->from[o->n++] = (uint32_t)from;
+		o->from.p[o->from.n++] = (uint32_t)from;
 }
 
 void onig_puts(struct onig *o, const char *s, size_t from)
@@ -70,34 +55,35 @@ void onig_cp(struct onig *o, uint32_t cp, size_t from)
 
 void onig_add(struct onig *o, const struct onig *more)
 {
-	o->bad |= more->bad;
+	o->text.failed |= more->text.failed;
 	o->sets |= more->sets;
-	if (more->n == 0 || !grow(o, more->n))
+	if (more->text.n == 0 || !grow(o, more->text.n))
 		return;
-	memcpy(o->p + o->n, more->p, more->n);
-	memcpy(o->from + o->n, more->from, more->n * sizeof(*o->from));
-	o->n += more->n;
+	buf_add(&o->text, more->text.p, more->text.n);
+	memcpy(o->from.p + o->from.n, more->from.p, more->from.n * sizeof(*o->from.p));
+	o->from.n += more->from.n;
 }
 
 void onig_insert(struct onig *o, size_t at, const char *s)
 {
 	size_t i, n = strlen(s);
-	uint32_t from = at < o->n ? o->from[at] : 0;
+	uint32_t from = at < o->text.n ? o->from.p[at] : 0;
 
 	if (!grow(o, n))
 		return;
-	memmove(o->p + at + n, o->p + at, o->n - at);
-	memmove(o->from + at + n, o->from + at, (o->n - at) * sizeof(*o->from));
-	memcpy(o->p + at, s, n);
+	memmove(o->text.p + at + n, o->text.p + at, o->text.n - at);
+	memmove(o->from.p + at + n, o->from.p + at, (o->from.n - at) * sizeof(*o->from.p));
+	memcpy(o->text.p + at, s, n);
 	for (i = 0; i < n; i++)
-		o->from[at + i] = from;
-	o->n += n;
+		o->from.p[at + i] = from;
+	buf_wrote(&o->text, n);
+	o->from.n += n;
 }
 
 void onig_fini(struct onig *o)
 {
-	mem_free(o->p);
-	mem_free(o->from);
+	buf_free(&o->text);
+	vec_free(&o->from);
 	*o = (struct onig){ 0 };
 }
 
@@ -419,7 +405,7 @@ static int quantifiers(struct onig_in *t, struct onig *o, size_t start, int kind
 			lazy = true;
 		} else if (c != '{' && onig_eat(t, "+")) {
 			onig_puts(o, "+", at);
-			o->no_jit |= o->n > start + 3 && memcmp(o->p + start, "(", 1) == 0;	/* a group: an atomic one */
+			o->no_jit |= o->text.n > start + 3 && memcmp(o->text.p + start, "(", 1) == 0;	/* a group: an atomic one */
 		}
 	}
 	return 0;
@@ -560,7 +546,7 @@ static int alternatives(struct onig_in *t, struct onig *o)
 
 	while (t->at < t->n && t->p[t->at] != ')') {
 		at = t->at;
-		start = o->n;
+		start = o->text.n;
 		c = onig_get(t);
 		if (c == '|') {
 			onig_puts(o, "|", at);
@@ -598,9 +584,9 @@ int onig_translate(struct span pattern, bool is_literal, struct onig *out, struc
 		as_literal(out, pattern);
 	else if (alternatives(&t, out) < 0)
 		return -1;
-	if (out->n == 0)
+	if (out->text.n == 0)
 		onig_puts(out, "(?:)", 0);
-	if (out->bad)
+	if (out->text.failed)
 		return err_set(e, "no memory");
 	if (!is_literal && t.at < t.n)
 		return onig_fail(&t, t.at, "a parenthesis that closes nothing");

@@ -33,25 +33,28 @@ void onig_set_fini(struct onig_set *s)
 /* Whether <in> is one \p{..} or \s, which PCRE2 matches faster outside of brackets. */
 static bool is_one_escape(const struct onig *in)
 {
-	if (in->n < 2 || in->p[0] != '\\')
+	const char *p = in->text.p;
+	size_t n = in->text.n;
+
+	if (n < 2 || p[0] != '\\')
 		return false;
-	return in->p[1] == 's' ? in->n == 2 : in->p[1] == 'p' && memchr(in->p, '}', in->n) == in->p + in->n - 1;
+	return p[1] == 's' ? n == 2 : p[1] == 'p' && memchr(p, '}', n) == p + n - 1;
 }
 
 void onig_set_put(struct onig *o, const struct onig_set *s, bool negate, size_t from)
 {
-	bool group = s->n_subs + (s->in.n > 0) > 1;
-	size_t at = o->n;
+	bool group = s->n_subs + (s->in.text.n > 0) > 1;
+	size_t at = o->text.n;
 
-	o->bad |= s->in.bad || s->sub.bad;
+	o->text.failed |= s->in.text.failed || s->sub.text.failed;
 	o->sets |= s->in.sets || s->sub.sets;
-	if (s->sub.n == 0 && is_one_escape(&s->in)) {
+	if (s->sub.text.n == 0 && is_one_escape(&s->in)) {
 		onig_add(o, &s->in);
-		if (negate && !o->bad)
-			o->p[at + 1] = (char)(o->p[at + 1] - 32);
+		if (negate && !o->text.failed)
+			o->text.p[at + 1] = (char)(o->text.p[at + 1] - 32);
 		return;
 	}
-	if (s->sub.n == 0) {
+	if (s->sub.text.n == 0) {
 		onig_puts(o, negate ? "[^" : "[", from);
 		onig_add(o, &s->in);
 		onig_puts(o, "]", from);
@@ -59,7 +62,7 @@ void onig_set_put(struct onig *o, const struct onig_set *s, bool negate, size_t 
 	}
 	onig_puts(o, negate ? "(?:(?!" : "", from);
 	onig_puts(o, group ? "(?:" : "", from);
-	if (s->in.n > 0) {
+	if (s->in.text.n > 0) {
 		onig_puts(o, "[", from);
 		onig_add(o, &s->in);
 		onig_puts(o, "]|", from);
@@ -72,8 +75,8 @@ void onig_set_put(struct onig *o, const struct onig_set *s, bool negate, size_t 
 /* One more alternative of <s>: the set <sub>, or all others. */
 static void add_set(struct onig_set *s, const struct onig_set *sub, bool negate, size_t from)
 {
-	s->sub.bad |= sub->sub.bad;
-	if (!negate && sub->sub.n == 0) {
+	s->sub.text.failed |= sub->sub.text.failed;
+	if (!negate && sub->sub.text.n == 0) {
 		onig_add(&s->in, &sub->in);
 		return;
 	}
@@ -420,7 +423,7 @@ static int item(struct onig_in *t, struct onig_set *s, uint32_t c, size_t at)
 
 static bool is_empty(const struct onig_set *s)
 {
-	return s->in.n == 0 && s->sub.n == 0 && !s->in.bad && !s->sub.bad;
+	return s->in.text.n == 0 && s->sub.text.n == 0 && !s->in.text.failed && !s->sub.text.failed;
 }
 
 /* Up to && or the bracket, which is taken: 1 for &&. */

@@ -75,7 +75,7 @@ static int refuse(struct err *e, int code, size_t at, const struct onig *o)
 	PCRE2_UCHAR text[160];
 
 	pcre2_get_error_message(code, text, sizeof(text));
-	return err_set(e, "the pattern is not understood at byte %u: %s", at < o->n ? o->from[at] + 1 : 0, (const char *)text);
+	return err_set(e, "the pattern is not understood at byte %u: %s", at < o->text.n ? o->from.p[at] + 1 : 0, (const char *)text);
 }
 
 static int compile(const struct regex *r, pcre2_code **out, const struct onig *o, struct err *e)
@@ -83,7 +83,7 @@ static int compile(const struct regex *r, pcre2_code **out, const struct onig *o
 	PCRE2_SIZE at = 0;
 	int code = 0;
 
-	*out = pcre2_compile((PCRE2_SPTR)o->p, o->n, PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
+	*out = pcre2_compile((PCRE2_SPTR)o->text.p, o->text.n, PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
 			     r->compile);
 	if (*out == NULL)
 		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
@@ -103,7 +103,7 @@ static int compile_both(struct regex *r, struct span pattern, bool literal, stru
 	pcre2_set_newline(r->compile, PCRE2_NEWLINE_LF);
 	rc = onig_translate(pattern, literal, &o, e);
 	if (rc == 0) {
-		r->cost = regex_cost_of(span_of(o.p, o.n));
+		r->cost = regex_cost_of(span_of(o.text.p, o.text.n));
 		r->no_jit = o.no_jit;
 		rc = compile(r, &r->code, &o, e);
 	}

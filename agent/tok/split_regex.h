@@ -2,8 +2,10 @@
 #ifndef KVROUTE_TOK_SPLIT_REGEX_H
 #define KVROUTE_TOK_SPLIT_REGEX_H
 
+#include "agent/base/buf.h"
 #include "agent/base/err.h"
 #include "agent/base/types.h"
+#include "agent/base/vec.h"
 #include "agent/base/work.h"
 
 struct regex;
@@ -33,10 +35,8 @@ int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left 
 
 /* <pattern> as PCRE2 understands it. */
 struct onig {
-	char *p;
-	size_t n, cap;
-	uint32_t *from;		/* for each byte of it, where in the pattern it comes from */
-	bool bad;		/* no memory */
+	struct buf text;
+	VEC(uint32_t) from;	/* for each byte of it, where in the pattern it comes from */
 	bool no_jit;		/* it has what PCRE2's JIT does wrong */
 	bool plain;		/* in: for texts without UC_NEW characters; shorter sets, which are much faster */
 	bool sets;		/* it has sets that are others when plain */

@@ -10,7 +10,6 @@
  * match of one piece at a time. */
 #include "agent/tok/split_steps.h"
 
-#include "agent/base/mem.h"
 #include "agent/tok/split_falcon.h"
 
 /* Prices in steps of work.h: of a piece of the step before, of each match in it and of what lies between; bytes for one step. */
@@ -23,81 +22,39 @@ bool step_rewrites(const struct step *s)
 	return s->run >= RUN_PREFIX_SPACE || s->behaviour == SPLIT_REMOVED;
 }
 
-static void bytes_fini(struct bytes *b)
-{
-	mem_free_wiped(b->p, b->cap);
-}
-
 void steps_scratch_fini(struct steps_scratch *c)
 {
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		bytes_fini(&c->bytes[i]);
-		mem_free(c->list[i].end);
+		buf_free(&c->bytes[i]);
+		vec_free(&c->list[i].end);
 	}
-	mem_free(c->cut);
+	vec_free(&c->cuts);
 	regex_scratch_free(c->regex);
 	*c = (struct steps_scratch){ 0 };
 }
 
 /* ---- what grows ------------------------------------------------------------------------------------------- */
 
-/* Room for <more> behind <n> of <cap> things of <size> bytes. */
-static int reserve(void **p, size_t *cap, size_t n, size_t more, size_t size)
+static int put_end(struct piece_list *l, size_t end)
 {
-	size_t want = *cap ? *cap : 64;
-	void *q;
-
-	if (more > UINT32_MAX - n)	/* ends are of 32 bits */
+	if (l->end.n == UINT32_MAX)	/* ends are of 32 bits */
 		return -1;
-	if (n + more <= *cap)
-		return 0;
-	while (want < n + more)
-		want *= 2;
-	if ((q = mem_resize(*p, want, size)) == NULL)
-		return -1;
-	*p = q;
-	*cap = want;
-	return 0;
+	return vec_push(&l->end, (uint32_t)end);
 }
 
-static int put_end(struct list *l, size_t end)
+static int put_bytes(struct buf *b, const void *p, size_t n)
 {
-	if (reserve((void **)&l->end, &l->cap, l->n, 1, sizeof(*l->end)) < 0)
-		return -1;
-	l->end[l->n++] = (uint32_t)end;
-	return 0;
-}
-
-/* Wipes the old bytes when they move: they are text. */
-static int put_bytes(struct bytes *b, const void *p, size_t n)
-{
-	size_t want = b->cap ? b->cap : 256;
-	uint8_t *q;
-
 	if (n > UINT32_MAX - b->n)
 		return -1;
-	if (b->n + n > b->cap) {
-		while (want < b->n + n)
-			want *= 2;
-		if ((q = mem_regrow(b->p, b->n, b->cap, want)) == NULL)
-			return -1;
-		b->p = q;
-		b->cap = want;
-	}
-	if (n)
-		memcpy(b->p + b->n, p, n);
-	b->n += n;
-	return 0;
+	buf_add(b, p, n);
+	return b->failed ? -1 : 0;
 }
 
 static int put_cut(struct steps_scratch *c, size_t start, size_t end, bool match)
 {
-	if (reserve((void **)&c->cut, &c->cap_cuts, c->n_cuts, 1, sizeof(*c->cut)) < 0)
-		return -1;
-	c->cut[c->n_cuts++] = (struct cut){ (uint32_t)start, (uint32_t)end, match };
-	return 0;
+	return vec_push(&c->cuts, (struct step_cut){ (uint32_t)start, (uint32_t)end, match });
 }
 
 /* A match behind what ended at *prev. */
@@ -168,19 +125,19 @@ static int cuts_chars(const struct step *s, struct steps_scratch *c, const uint8
 }
 
 /* Write ends, not cuts: there is no behaviour. A byte has one end at most. */
-static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base, struct list *out)
+static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base, struct piece_list *out)
 {
 	size_t at, from, i;
 
 	for (at = 0; at < n; at += c->batch.used) {
 		split_scan_falcon_words(p + at, n - at, true, &c->batch);
 		work_spend(c->work, c->batch.n * STEPS_CUT + c->batch.used / STEP_BYTES_LOOKED);
-		if (work_spent(c->work) || reserve((void **)&out->end, &out->cap, out->n, c->batch.used, sizeof(*out->end)) < 0)
+		if (work_spent(c->work) || vec_reserve(&out->end, c->batch.used) < 0)
 			return -1;
 		for (i = 0, from = 0; i < c->batch.n; i++)
 			while (from < c->batch.end[i]) {
 				from += split_falcon_part(p + at + from, c->batch.end[i] - from);
-				out->end[out->n++] = (uint32_t)(base + at + from);
+				out->end.p[out->end.n++] = (uint32_t)(base + at + from);
 			}
 	}
 	return 0;
@@ -193,14 +150,14 @@ static void merge_same(struct steps_scratch *c)
 	size_t i, n = 0;
 	bool prev = false;
 
-	for (i = 0; i < c->n_cuts; i++) {
-		if (n > 0 && c->cut[i].match == prev)
-			c->cut[n - 1].end = c->cut[i].end;
+	for (i = 0; i < c->cuts.n; i++) {
+		if (n > 0 && c->cuts.p[i].match == prev)
+			c->cuts.p[n - 1].end = c->cuts.p[i].end;
 		else
-			c->cut[n++] = c->cut[i];
-		prev = c->cut[n - 1].match = c->cut[i].match;
+			c->cuts.p[n++] = c->cuts.p[i];
+		prev = c->cuts.p[n - 1].match = c->cuts.p[i].match;
 	}
-	c->n_cuts = n;
+	c->cuts.n = n;
 }
 
 /* A match goes with what is in front of it; of several in a row, the first only. */
@@ -209,33 +166,33 @@ static void merge_previous(struct steps_scratch *c)
 	size_t i, n = 0;
 	bool prev = false, match;
 
-	for (i = 0; i < c->n_cuts; i++) {
-		match = c->cut[i].match;
+	for (i = 0; i < c->cuts.n; i++) {
+		match = c->cuts.p[i].match;
 		if (match && !prev && n > 0)
-			c->cut[n - 1].end = c->cut[i].end;
+			c->cuts.p[n - 1].end = c->cuts.p[i].end;
 		else
-			c->cut[n++] = c->cut[i];
+			c->cuts.p[n++] = c->cuts.p[i];
 		prev = match;
 	}
-	c->n_cuts = n;
+	c->cuts.n = n;
 }
 
 /* A match goes with what is behind it; of several in a row, the last only. From the end, at the end of the array. */
 static void merge_next(struct steps_scratch *c)
 {
-	size_t i, n = c->n_cuts;
+	size_t i, n = c->cuts.n;
 	bool prev = false, match;
 
-	for (i = c->n_cuts; i-- > 0; prev = match) {
-		match = c->cut[i].match;
-		if (match && !prev && n < c->n_cuts)
-			c->cut[n].start = c->cut[i].start;
+	for (i = c->cuts.n; i-- > 0; prev = match) {
+		match = c->cuts.p[i].match;
+		if (match && !prev && n < c->cuts.n)
+			c->cuts.p[n].start = c->cuts.p[i].start;
 		else
-			c->cut[--n] = c->cut[i];
+			c->cuts.p[--n] = c->cuts.p[i];
 	}
 	if (n > 0)
-		memmove(c->cut, c->cut + n, (c->n_cuts - n) * sizeof(*c->cut));
-	c->n_cuts -= n;
+		memmove(c->cuts.p, c->cuts.p + n, (c->cuts.n - n) * sizeof(*c->cuts.p));
+	c->cuts.n -= n;
 }
 
 /* Whether a piece loses its first byte to <s>. */
@@ -243,20 +200,20 @@ static bool loses_front(const struct step *s, const struct steps_scratch *c)
 {
 	size_t i;
 
-	for (i = 0; i < c->n_cuts; i++)
-		if (c->cut[i].start != c->cut[i].end)
-			return s->behaviour == SPLIT_REMOVED && c->cut[i].match;
+	for (i = 0; i < c->cuts.n; i++)
+		if (c->cuts.p[i].start != c->cuts.p[i].end)
+			return s->behaviour == SPLIT_REMOVED && c->cuts.p[i].match;
 	return false;
 }
 
-static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base, struct list *out,
-		    struct bytes *b)
+static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base, struct piece_list *out,
+		    struct buf *b)
 {
 	bool drop = s->behaviour == SPLIT_REMOVED;
 	size_t i;
 
-	for (i = 0; i < c->n_cuts; i++) {
-		const struct cut *k = &c->cut[i];
+	for (i = 0; i < c->cuts.n; i++) {
+		const struct step_cut *k = &c->cuts.p[i];
 
 		if (k->start == k->end || (drop && k->match))
 			continue;
@@ -269,18 +226,18 @@ static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t
 }
 
 static int split_piece(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n, size_t base,
-		       struct list *out, struct bytes *b)
+		       struct piece_list *out, struct buf *b)
 {
 	int rc;
 	size_t i;
 
-	c->n_cuts = 0;
+	c->cuts.n = 0;
 	rc = s->run == RUN_SCAN ? cuts_scan(s, c, p, n) : s->run == RUN_REGEX ? cuts_regex(s, c, p, n) : cuts_chars(s, c, p, n);
 	if (rc < 0)
 		return -1;
-	work_spend(c->work, STEPS_CUT * c->n_cuts);
-	for (i = 0; s->invert && i < c->n_cuts; i++)
-		c->cut[i].match = !c->cut[i].match;
+	work_spend(c->work, STEPS_CUT * c->cuts.n);
+	for (i = 0; s->invert && i < c->cuts.n; i++)
+		c->cuts.p[i].match = !c->cuts.p[i].match;
 	if (s->behaviour == SPLIT_CONTIGUOUS)
 		merge_same(c);
 	else if (s->behaviour == SPLIT_MERGED_WITH_PREVIOUS)
@@ -292,7 +249,7 @@ static int split_piece(const struct step *s, struct steps_scratch *c, const uint
 
 /* ---- steps that change bytes ----------------------------------------------------------------------------------- */
 
-static int prefix_space(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+static int prefix_space(const uint8_t *p, size_t n, struct piece_list *out, struct buf *b)
 {
 	if (p[0] != ' ' && put_bytes(b, " ", 1) < 0)
 		return -1;
@@ -307,8 +264,8 @@ static size_t up_to_space(const uint8_t *p, size_t n)
 }
 
 /* Spaces into the replacement, one in front where there is none, and, if <split>, an end in front of each. */
-static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, enum part part, struct list *out,
-		     struct bytes *b)
+static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, enum part part, struct piece_list *out,
+		     struct buf *b)
 {
 	uint8_t mark[4];
 	size_t at, len, start = b->n, m = utf8_put(mark, s->one);
@@ -349,7 +306,7 @@ static uint8_t byte_of(uint32_t cp)
 	return (uint8_t)(cp <= 0x120 ? cp - 0x100 : cp <= 0x142 ? cp - 0x121 + 0x7f : 0xad);
 }
 
-static int to_chars(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+static int to_chars(const uint8_t *p, size_t n, struct piece_list *out, struct buf *b)
 {
 	uint8_t u[4];
 	size_t i;
@@ -360,7 +317,7 @@ static int to_chars(const uint8_t *p, size_t n, struct list *out, struct bytes *
 	return put_end(out, b->n);
 }
 
-static int to_bytes(const uint8_t *p, size_t n, struct list *out, struct bytes *b)
+static int to_bytes(const uint8_t *p, size_t n, struct piece_list *out, struct buf *b)
 {
 	uint8_t byte;
 	size_t at;
@@ -378,18 +335,18 @@ static int to_bytes(const uint8_t *p, size_t n, struct list *out, struct bytes *
 /* ---- chains ---------------------------------------------------------------------------------------------------- */
 
 /* *part: what the first piece begins; a step may take its first byte away. */
-static int run_step(const struct step *s, struct steps_scratch *c, const struct list *in, struct list *out, struct bytes *b,
+static int run_step(const struct step *s, struct steps_scratch *c, const struct piece_list *in, struct piece_list *out, struct buf *b,
 		    enum part *part)
 {
 	size_t i, at = 0, n;
 	int rc;
 
-	out->n = 0;
-	b->n = 0;
-	for (i = 0; i < in->n; at += n, i++) {
+	out->end.n = 0;
+	buf_start(b, 0);
+	for (i = 0; i < in->end.n; at += n, i++) {
 		const uint8_t *p = in->text + at;
 
-		n = in->end[i] - at;
+		n = in->end.p[i] - at;
 		work_spend(c->work, STEPS_PIECE_BEFORE + n / STEP_BYTES_LOOKED);
 		if (work_spent(c->work))
 			return -1;
@@ -410,18 +367,18 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 		if (i == 0 && s->run <= RUN_CHARS && loses_front(s, c))
 			*part = PART_SEGMENT;
 	}
-	out->text = step_rewrites(s) ? b->p : in->text;
+	out->text = step_rewrites(s) ? (const uint8_t *)b->p : in->text;
 	out->bytes = step_rewrites(s) ? b->n : in->bytes;
 	return 0;
 }
 
-const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part)
+const struct piece_list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part)
 {
-	struct list *in = &c->list[0], *out = &c->list[1], *swap;
-	struct bytes *spare;
+	struct piece_list *in = &c->list[0], *out = &c->list[1], *swap;
+	struct buf *spare;
 	size_t i;
 
-	in->n = 0;
+	in->end.n = 0;
 	in->text = p;
 	in->bytes = size;
 	if (size > 0 && put_end(in, size) < 0)
@@ -429,7 +386,7 @@ const struct list *steps_run(const struct step *s, size_t n, struct steps_scratc
 	for (i = 0; i < n; i++) {
 		if (s[i].run == RUN_REGEX && c->regex == NULL && (c->regex = regex_scratch_new()) == NULL)
 			return NULL;
-		spare = in->text == c->bytes[0].p ? &c->bytes[1] : &c->bytes[0];
+		spare = in->text == (const uint8_t *)c->bytes[0].p ? &c->bytes[1] : &c->bytes[0];
 		if (run_step(&s[i], c, in, out, spare, &part) < 0)
 			return NULL;
 		swap = in;

@@ -2,6 +2,8 @@
 #ifndef KVROUTE_TOK_SPLIT_STEPS_H
 #define KVROUTE_TOK_SPLIT_STEPS_H
 
+#include "agent/base/buf.h"
+#include "agent/base/vec.h"
 #include "agent/tok/split_regex.h"
 #include "agent/tok/split_scan.h"
 
@@ -23,29 +25,22 @@ struct step {
 bool step_rewrites(const struct step *s);
 
 /* Pieces, as ends; <text> is not owned. */
-struct list {
+struct piece_list {
 	const uint8_t *text;
 	size_t bytes;
-	uint32_t *end;
-	size_t n, cap;
-};
-
-struct bytes {
-	uint8_t *p;
-	size_t n, cap;
+	VEC(uint32_t) end;
 };
 
 /* A match or what is between two. */
-struct cut {
+struct step_cut {
 	uint32_t start, end;
 	bool match;
 };
 
 struct steps_scratch {
-	struct list list[2];
-	struct bytes bytes[2];
-	struct cut *cut;
-	size_t n_cuts, cap_cuts;
+	struct piece_list list[2];
+	struct buf bytes[2];
+	VEC(struct step_cut) cuts;
 	struct regex_scratch *regex;
 	struct pieces batch;		/* RUN_SCAN's */
 	struct work_left *work, nobody;	/* who pays; never NULL */
@@ -53,6 +48,6 @@ struct steps_scratch {
 void steps_scratch_fini(struct steps_scratch *c);	/* wipes it */
 
 /* All <n> steps over a text. The pieces, borrowed from <c> until its next use; NULL: no memory, a limit of PCRE2, or the work is used up. */
-const struct list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part);
+const struct piece_list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part);
 
 #endif

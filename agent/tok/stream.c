@@ -29,8 +29,7 @@ struct stream {
 	struct cached c;
 	struct tok_segments seg;
 	struct ids *out;
-	uint8_t *buf;
-	size_t n, cap, top;		/* used, room, most that was ever used */
+	struct buf buf;
 	size_t start, settled, avail;
 	struct tok_cut cut;
 	bool has_cut, ended, closed;		/* <closed>: the last ids are out */
@@ -45,13 +44,6 @@ struct stream {
 
 /* ---- the buffer ------------------------------------------------------------------------------ */
 
-static void drop_buffer(struct stream *s)
-{
-	mem_free_wiped(s->buf, s->top);
-	s->buf = NULL;
-	s->cap = s->top = 0;
-}
-
 static void drop_steps(struct stream *s)
 {
 	tok_steps_stop(s->steps);
@@ -65,30 +57,13 @@ static void move_down(struct stream *s)
 
 	if (by == 0)
 		return;
-	memmove(s->buf, s->buf + by, s->n - by);
-	s->n -= by;
+	memmove(s->buf.p, s->buf.p + by, s->buf.n - by);
+	s->buf.n -= by;
 	s->start -= by;
 	s->settled -= by;
 	s->avail -= by;
 	if (s->has_cut)
 		s->cut.at -= by;
-}
-
-static int grow(struct stream *s, size_t need)
-{
-	size_t cap = s->cap ? s->cap : 4096, most = s->o.max_bytes + CONTEXT;
-	uint8_t *p;
-
-	while (cap < need)
-		cap *= 2;
-	if (cap > most)
-		cap = most;
-	if ((p = mem_regrow(s->buf, s->n, s->top, cap)) == NULL)
-		return -1;
-	s->buf = p;
-	s->cap = cap;
-	s->top = s->n;
-	return 0;
 }
 
 static enum stream_result fail(struct stream *s, enum stream_result why)
@@ -102,17 +77,12 @@ enum stream_result stream_feed(struct stream *s, struct span part)
 {
 	if (s->failed < 0 || part.n == 0)
 		return s->failed;
-	if (part.n > s->o.max_bytes - (s->n - s->start))
+	if (part.n > s->o.max_bytes - (s->buf.n - s->start))
 		return fail(s, STREAM_TOO_LONG);
-	if (s->cap - s->n < part.n)
+	if (s->buf.cap - s->buf.n < part.n)
 		move_down(s);
-	if (s->cap - s->n < part.n && grow(s, s->n + part.n) < 0)
-		return fail(s, STREAM_NO_MEMORY);
-	memcpy(s->buf + s->n, part.p, part.n);
-	s->n += part.n;
-	if (s->top < s->n)
-		s->top = s->n;
-	return STREAM_DONE;
+	buf_span(&s->buf, part);
+	return s->buf.failed ? fail(s, STREAM_NO_MEMORY) : STREAM_DONE;
 }
 
 /* ---- a text ---------------------------------------------------------------------------------- */
@@ -138,11 +108,9 @@ enum stream_result stream_begin(struct stream *s, const struct cached *c, struct
 	struct ids prefix = tok_prefix(c->tok);
 
 	drop_steps(s);
-	if (s->cap > KEEP_ROOM)
-		drop_buffer(s);
-	if (s->buf != NULL)
-		mem_wipe(s->buf, s->top);
-	s->top = s->n = s->start = s->settled = s->avail = 0;
+	buf_wipe(&s->buf, KEEP_ROOM);
+	buf_start(&s->buf, s->o.max_bytes + CONTEXT);
+	s->start = s->settled = s->avail = 0;
 	s->c = *c;
 	s->seg = tok_segments(c->tok);
 	s->out = out;
@@ -163,12 +131,12 @@ void stream_end(struct stream *s)
 /* What has come since the last look: how much of it nothing can change any more. */
 static void settle(struct stream *s)
 {
-	size_t avail = s->ended ? s->n : s->n - utf8_cut(s->buf, s->n), from = s->settled, tail;
+	size_t avail = s->ended ? s->buf.n : s->buf.n - utf8_cut((const uint8_t *)s->buf.p, s->buf.n), from = s->settled, tail;
 
 	if (avail <= s->avail && !s->ended)
 		return;
 	s->avail = avail;
-	tail = s->ended ? 0 : tok_cut_tail(s->c.tok, span_of(s->buf + from, avail - from));
+	tail = s->ended ? 0 : tok_cut_tail(s->c.tok, span_of(s->buf.p + from, avail - from));
 	s->settled = avail - tail;
 }
 
@@ -176,7 +144,7 @@ static void next_cut(struct stream *s, size_t from)
 {
 	struct tok_cut cut;
 
-	if (!tok_next_cut(s->c.tok, span_of(s->buf, s->avail), from, &cut))
+	if (!tok_next_cut(s->c.tok, span_of(s->buf.p, s->avail), from, &cut))
 		return;
 	if (cut.at + cut.n <= s->settled) {
 		s->cut = cut;
@@ -207,7 +175,7 @@ static void chunk_done(struct stream *s, size_t n)
 
 static enum stream_result start_steps(struct stream *s, size_t n)
 {
-	s->steps = tok_steps_start(s->c.tok, span_of(s->buf + s->start, n), s->part);
+	s->steps = tok_steps_start(s->c.tok, span_of(s->buf.p + s->start, n), s->part);
 	if (s->steps == NULL)
 		return fail(s, STREAM_NO_MEMORY);
 	s->steps_n = n;
@@ -218,7 +186,7 @@ static enum stream_result start_steps(struct stream *s, size_t n)
 /* The <n> bytes at <start> are a chunk. */
 static enum stream_result chunk(struct stream *s, size_t n)
 {
-	struct span text = span_of(s->buf + s->start, n);
+	struct span text = span_of(s->buf.p + s->start, n);
 	size_t from = s->out->n;
 	int got = cached_find(&s->c, text, s->part, &s->key, s->out);
 
@@ -281,7 +249,7 @@ static enum stream_result whole(struct stream *s, uint64_t *budget)
 		return STREAM_DONE;
 	s->closed = true;
 	w->left = s->strict ? *budget : WORK_ANY;
-	rc = tok_encode(s->c.tok, s->c.scratch, span_of(s->buf, s->n), s->o.flags, s->out);
+	rc = tok_encode(s->c.tok, s->c.scratch, span_of(s->buf.p, s->buf.n), s->o.flags, s->out);
 	*budget = s->strict ? w->left : 0;
 	work_unbound(w);
 	if (rc < 0)
@@ -319,7 +287,7 @@ static enum stream_result advance(struct stream *s, uint64_t *budget, bool *any)
 	limit = s->has_cut ? s->cut.at : s->settled;
 	*any = true;
 	if (limit > s->start) {
-		n = chunk_next(s->seg.places, &s->search, span_of(s->buf + s->start, limit - s->start), s->has_cut || s->ended);
+		n = chunk_next(s->seg.places, &s->search, span_of(s->buf.p + s->start, limit - s->start), s->has_cut || s->ended);
 		*any = n > 0;
 		return n > 0 ? paid_chunk(s, n, budget) : STREAM_DONE;
 	}
@@ -371,7 +339,7 @@ void stream_scratch(struct stream *s, struct tok_scratch *scratch)
 
 size_t stream_left(const struct stream *s)
 {
-	return s->closed ? 0 : s->n - s->start;
+	return s->closed ? 0 : s->buf.n - s->start;
 }
 
 /* Not through the cache: what it ends with is there once. */
@@ -385,7 +353,7 @@ int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget)
 	*n = 0;
 	if (*budget == 0 || s->failed < 0 || !s->seg.independent || s->ended || s->has_cut || s->steps != NULL || s->settled <= s->start)
 		return 0;
-	p = s->buf + s->start;
+	p = (const uint8_t *)s->buf.p + s->start;
 	*n = chunk_last(s->seg.places, span_of(p, s->settled - s->start));
 	if (*n == 0)
 		return 0;
@@ -417,11 +385,11 @@ void stream_free(struct stream *s)
 	if (s == NULL)
 		return;
 	drop_steps(s);
-	drop_buffer(s);
+	buf_free(&s->buf);
 	mem_free_wiped(s, sizeof(*s));
 }
 
 size_t stream_bytes(const struct stream *s)
 {
-	return sizeof(*s) + s->cap + (s->steps != NULL ? tok_steps_bytes(s->steps) : 0);
+	return sizeof(*s) + s->buf.cap + (s->steps != NULL ? tok_steps_bytes(s->steps) : 0);
 }

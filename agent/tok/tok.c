@@ -34,7 +34,7 @@ static int normalize(const struct normal *m, struct added_token *t, uint32_t n, 
 
 static struct added *make_normalized(const struct normal *m, struct added_token *t, uint32_t n)
 {
-	struct normal_buf b = { .cap = { 0, 0 } };
+	struct normal_buf b = { .work = NULL };
 	struct added *a = NULL;
 	char **copies = NULL;
 

@@ -47,34 +47,20 @@ void tok_scratch_free(struct tok_scratch *c)
 	normal_buf_fini(&c->normal);
 	split_scratch_free(c->split);
 	bpe_scratch_free(c->bpe);
-	mem_free_wiped(c->mended, c->mended_cap);
-	mem_free_wiped(c->kept, c->kept_cap);
+	buf_free(&c->mended);
+	buf_free(&c->kept);
 	mem_free(c);
 }
 
 size_t tok_scratch_bytes(const struct tok_scratch *c)
 {
-	return sizeof(*c) + c->normal.cap[0] + c->normal.cap[1] + c->mended_cap + c->kept_cap + split_scratch_bytes(c->split) +
-	       bpe_scratch_bytes(c->bpe);
+	return sizeof(*c) + normal_buf_bytes(&c->normal) + c->mended.cap + c->kept.cap +
+	       split_scratch_bytes(c->split) + bpe_scratch_bytes(c->bpe);
 }
 
 struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
 {
 	return (struct tok_scratch_parts){ .normal = &c->normal, .split = c->split, .bpe = c->bpe };
-}
-
-/* Room for <n> bytes; what was there is not kept, but wiped. */
-static int room(uint8_t **p, size_t *cap, size_t n)
-{
-	uint8_t *q;
-
-	if (*cap >= n)
-		return 0;
-	if ((q = mem_regrow(*p, 0, *cap, n)) == NULL)
-		return -1;
-	*p = q;
-	*cap = n;
-	return 0;
 }
 
 /* <text>, made valid in the scratch when it is not. -1: no memory. */
@@ -84,9 +70,11 @@ static int mend(struct tok_scratch *c, struct span *text)
 
 	if (utf8_good(p, text->n) == text->n)
 		return 0;
-	if (text->n > MENDED_MAX || room(&c->mended, &c->mended_cap, text->n * 3) < 0)
+	buf_start(&c->mended, 0);
+	if (text->n > MENDED_MAX || !buf_room(&c->mended, text->n * 3))
 		return -1;
-	*text = span_of(c->mended, utf8_mend(p, text->n, c->mended));
+	buf_wrote(&c->mended, utf8_mend(p, text->n, (uint8_t *)c->mended.p));
+	*text = span_of(c->mended.p, c->mended.n);
 	return 0;
 }
 
@@ -108,20 +96,24 @@ static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, u
 {
 	uint32_t m = 0, i = 0, last = 0;
 	size_t left = 0;
+	uint8_t *kept;
 
 	if (!t->drops || n == 0 || !has_dropped(t, p, end[n - 1]))
 		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
-	if (room(&c->kept, &c->kept_cap, end[n - 1]) < 0)
+	buf_start(&c->kept, 0);
+	if (!buf_room(&c->kept, end[n - 1]))
 		return -1;
+	kept = (uint8_t *)c->kept.p;
 	for (size_t k = 0; k < n; k++) {
 		for (; i < end[k]; i++) {
 			if (!is_dropped(t, p[i]))
-				c->kept[m++] = p[i];
+				kept[m++] = p[i];
 		}
 		if (m > last)
 			end[left++] = last = m;
 	}
-	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, c->kept, end, left, out);
+	buf_wrote(&c->kept, m);
+	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, kept, end, left, out);
 }
 
 /* What no splitter has cut falls apart where no merge can cross. */

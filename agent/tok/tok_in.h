@@ -33,10 +33,8 @@ struct tok_scratch {
 	struct normal_buf normal;
 	struct split_scratch *split;
 	struct bpe_scratch *bpe;
-	uint8_t *mended;		/* text that was not valid UTF-8, made so */
-	size_t mended_cap;
-	uint8_t *kept;			/* pieces without what is dropped */
-	size_t kept_cap;
+	struct buf mended;		/* text that was not valid UTF-8, made so */
+	struct buf kept;		/* pieces without what is dropped */
 	struct pieces pieces, cut;
 	struct work_left work;
 };

@@ -72,7 +72,7 @@ static int read_unk(struct draft *d, const struct jdoc *doc, const struct jnode 
 	if ((at = vocab_find(&d->vocab, v->s)) == VOCAB_NONE)
 		return j_refuse(doc, v, e, "\"%.*s\" is not in the vocabulary", CUT(v->s));
 	d->spec.has_unk = true;
-	d->spec.unk = d->vocab.entry[at].id;
+	d->spec.unk = d->vocab.entries.p[at].id;
 	return 0;
 }
 
@@ -142,7 +142,7 @@ static int find_merge(struct draft *d, const struct jdoc *doc, const char *at, c
 	if (whole == VOCAB_NONE)
 		return j_refuse_at(doc, at, e, "model.merges: what this merge makes, \"%.*s\", is not in the vocabulary",
 				   CUT(span_of(both, part[0].n + part[1].n)));
-	*m = (struct bpe_merge){ d->vocab.entry[found[0]].id, d->vocab.entry[found[1]].id, d->vocab.entry[whole].id };
+	*m = (struct bpe_merge){ d->vocab.entries.p[found[0]].id, d->vocab.entries.p[found[1]].id, d->vocab.entries.p[whole].id };
 	return 0;
 }
 

@@ -116,7 +116,7 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 			return -1;
 		out += n;
 	}
-	return d->vocab.n > 0 ? 0 : err_set(e, "there is no token in this file");
+	return d->vocab.entries.n > 0 ? 0 : err_set(e, "there is no token in this file");
 }
 
 /* ---- the pattern --------------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ static int add_own(struct draft *d, const char *name, token_id id, struct err *e
 static int add_reserved(struct draft *d, struct err *e)
 {
 	char name[40];
-	token_id first = d->vocab.n;
+	token_id first = d->vocab.entries.n;
 
 	for (uint32_t i = 0; i < KIMI_RESERVED; i++) {
 		snprintf(name, sizeof(name), "<|reserved_token_%u|>", first + i);
@@ -191,7 +191,7 @@ static int add_qwen(struct draft *d, struct err *e)
 {
 	static const char *const names[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>" };
 	char name[40];
-	token_id id = d->vocab.n;
+	token_id id = d->vocab.entries.n;
 
 	for (uint32_t i = 0; i < 3; i++) {
 		if (add_own(d, names[i], id++, e) < 0)
@@ -223,13 +223,13 @@ static bool plain(struct span s)
 
 static int take_nfc(struct draft *d, struct err *e)
 {
-	for (uint32_t i = 0; i < d->added.n; i++) {
-		struct span s = d->latest[i].content;
+	for (uint32_t i = 0; i < d->added.entries.n; i++) {
+		struct span s = d->latest.p[i].content;
 
 		if (!plain(s))
 			return err_set(e, "the special token \"%.*s\" has a character that NFC may change: with normalizer nfc "
 				       "that is not understood", (int)(s.n < 60 ? s.n : 60), s.p);
-		d->latest[i].composes = true;
+		d->latest.p[i].composes = true;
 	}
 	d->normal[0] = (struct normal_step){ .kind = NORMAL_NFC };
 	d->n_normal = 1;

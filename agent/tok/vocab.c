@@ -6,7 +6,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/mem.h"
 
-#define FIRST_CAP	256u
+#define FIRST_SLOTS	512u
 
 static uint64_t hash_of(struct span s)
 {
@@ -15,10 +15,10 @@ static uint64_t hash_of(struct span s)
 
 void vocab_fini(struct vocab *v)
 {
-	mem_free(v->entry);
+	vec_free(&v->entries);
 	mem_free(v->slot);
 	mem_free(v->seen);
-	*v = (struct vocab){ .n = 0 };
+	*v = (struct vocab){ .slot = NULL };
 }
 
 static uint64_t head_of(struct span s)
@@ -36,7 +36,7 @@ static bool is(const struct vocab_entry *e, struct span s, uint64_t head)
 
 bool vocab_is(const struct vocab *v, uint32_t index, struct span content)
 {
-	return index < v->n && is(&v->entry[index], content, head_of(content));
+	return index < v->entries.n && is(&v->entries.p[index], content, head_of(content));
 }
 
 static uint32_t *probe(const struct vocab *v, struct span s, uint64_t h, struct vocab_slot **free_slot)
@@ -46,7 +46,7 @@ static uint32_t *probe(const struct vocab *v, struct span s, uint64_t h, struct 
 
 	for (uint32_t i = (uint32_t)h & v->mask; ; i = (i + 1) & v->mask) {
 		struct vocab_slot *slot = &v->slot[i];
-		const struct vocab_entry *e = &v->entry[slot->index];
+		const struct vocab_entry *e = &v->entries.p[slot->index];
 
 		if (slot->tag == 0) {
 			*free_slot = slot;
@@ -62,29 +62,26 @@ uint32_t vocab_find(const struct vocab *v, struct span content)
 	struct vocab_slot *none;
 	uint32_t *at;
 
-	if (v->n == 0)
+	if (v->entries.n == 0)
 		return VOCAB_NONE;
 	at = probe(v, content, hash_of(content), &none);
 	return at != NULL ? *at : VOCAB_NONE;
 }
 
+/* Double the slots. */
 static int grow(struct vocab *v)
 {
-	uint32_t cap = v->cap ? v->cap * 2 : FIRST_CAP;
-	struct vocab_slot *slot = mem_calloc((size_t)cap * 2, sizeof(*slot));
-	struct vocab_entry *entry = slot ? mem_resize(v->entry, cap, sizeof(*entry)) : NULL;
+	uint32_t n = v->slot != NULL ? (v->mask + 1) * 2 : FIRST_SLOTS;
+	struct vocab_slot *slot = mem_calloc(n, sizeof(*slot));
 
-	if (entry == NULL) {
-		mem_free(slot);
+	if (slot == NULL)
 		return -1;
-	}
 	mem_free(v->slot);
-	v->entry = entry;
 	v->slot = slot;
-	v->cap = cap;
-	v->mask = cap * 2 - 1;
-	for (uint32_t i = 0; i < v->n; i++) {
-		uint64_t h = hash_of(span_of(entry[i].p, entry[i].n));
+	v->mask = n - 1;
+	for (uint32_t i = 0; i < v->entries.n; i++) {
+		const struct vocab_entry *e = &v->entries.p[i];
+		uint64_t h = hash_of(span_of(e->p, e->n));
 		uint32_t at = (uint32_t)h & v->mask;
 
 		while (slot[at].tag != 0)
@@ -101,12 +98,14 @@ int vocab_add(struct vocab *v, struct span content, token_id id)
 
 	if (v->seen == NULL && (v->seen = mem_alloc((VOCAB_ID_MAX + 1) / 8)) == NULL)
 		return -1;
-	if (v->n == v->cap && grow(v) < 0)
+	if ((v->slot == NULL || v->entries.n * 2 > v->mask) && grow(v) < 0)
+		return -1;
+	if (vec_reserve(&v->entries, 1) < 0)
 		return -1;
 	if (probe(v, content, h, &slot) != NULL)
 		return 1;
-	*slot = (struct vocab_slot){ (uint32_t)(h >> 32) | 1, v->n };
-	v->entry[v->n++] = (struct vocab_entry){ head_of(content), content.p, (uint32_t)content.n, id };
+	*slot = (struct vocab_slot){ (uint32_t)(h >> 32) | 1, (uint32_t)v->entries.n };
+	v->entries.p[v->entries.n++] = (struct vocab_entry){ head_of(content), content.p, (uint32_t)content.n, id };
 	v->seen[id / 64] |= (uint64_t)1 << (id % 64);
 	v->max_id = id > v->max_id ? id : v->max_id;
 	return 0;

@@ -4,6 +4,7 @@
 #ifndef KVROUTE_TOK_VOCAB_H
 #define KVROUTE_TOK_VOCAB_H
 
+#include "agent/base/vec.h"
 #include "agent/tok/bpe.h"
 
 #define VOCAB_NONE	UINT32_MAX
@@ -17,9 +18,9 @@ struct vocab_entry {
 };
 
 struct vocab {			/* all zero at first */
-	struct vocab_entry *entry;	/* in the order of vocab_add() */
+	VEC(struct vocab_entry) entries;	/* in the order of vocab_add() */
 	struct vocab_slot { uint32_t tag, index; } *slot;
-	uint32_t n, cap, mask;
+	uint32_t mask;
 	uint64_t *seen;			/* a bit for each id */
 	token_id max_id;
 };

@@ -281,7 +281,7 @@ static void bench_body(const char *what, enum prompt_api api, const struct text 
 	double p50, best;
 
 	measure(do_body, &x, &p50, &best);
-	printf("bench body_%s bytes=%zu pages=%u p50_us=%.2f best_us=%.2f\n", what, t->n,
+	printf("bench body_%s bytes=%zu pages=%zu p50_us=%.2f best_us=%.2f\n", what, t->n,
 	       body_prompt(b)->messages.n + body_prompt(b)->tools.n, p50, best);
 }
 

@@ -210,7 +210,7 @@ static void bench_nfc(const struct text *t, const uint8_t *p, size_t n)
 {
 	struct normal_step step = { .kind = NORMAL_NFC };
 	struct normal *m = normal_new(&step, 1, NULL);
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	double best = 1e9, start;
 	struct span out;
 	int i;

@@ -237,7 +237,7 @@ static char *normal_copy(
 static void check_normal(struct input *in, const char *text, size_t n)
 {
 	struct normal_step step[3];
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	size_t i, k = 1 + in_u8(in) % 3, cut, keep, whole, first, rest, again;
 	struct normal *m;
 	struct err e;

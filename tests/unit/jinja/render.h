@@ -18,7 +18,7 @@ static struct hash_key test_key = { "a secret of a test: it need not be one" };
 struct rendered {
 	enum jinja_result result;
 	struct jinja_error why;
-	struct jinja_text text;
+	struct buf text;
 };
 
 static inline struct rendered render_dict(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars)
@@ -26,7 +26,7 @@ static inline struct rendered render_dict(const struct jinja *t, struct jinja_me
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct rendered r = { .text = { .max = 16 << 20 } };
 
-	r.result = jinja_render(t, m, vars, &story_time, &limits, jinja_text_sink, &r.text, &r.why);
+	r.result = jinja_render(t, m, vars, &story_time, &limits, jinja_buf_sink, &r.text, &r.why);
 	return r;
 }
 

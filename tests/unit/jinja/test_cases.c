@@ -31,7 +31,7 @@ static unsigned check_refused(const struct kase *k, const struct err *e)
 	return 0;
 }
 
-static unsigned check_text(const struct kase *k, struct jinja_mem *m, const struct jinja_text *t)
+static unsigned check_text(const struct kase *k, struct jinja_mem *m, const struct buf *t)
 {
 	struct jval want;
 
@@ -54,7 +54,7 @@ static bool same_error(const char *answer, const char *text)
 static unsigned check_result(const struct kase *k, struct jinja_mem *m, const struct jinja *t)
 {
 	struct jinja_limits limits = jinja_limits_defaults();
-	struct jinja_text text = { .max = 1 << 20 };
+	struct buf text = { .max = 1 << 20 };
 	struct jval vars = jval_dict(m, 0);
 	struct jinja_error why;
 	enum jinja_result result;
@@ -62,7 +62,7 @@ static unsigned check_result(const struct kase *k, struct jinja_mem *m, const st
 
 	if (k->vars != NULL)
 		assert_int_equal(jval_from_json(m, span_str(k->vars), 0, &vars, NULL), 0);
-	result = jinja_render(t, m, vars.d, &story_time, &limits, jinja_text_sink, &text, &why);
+	result = jinja_render(t, m, vars.d, &story_time, &limits, jinja_buf_sink, &text, &why);
 	if (result == JINJA_OK)
 		bad = check_text(k, m, &text);
 	else if (result == JINJA_RAISED)
@@ -71,7 +71,7 @@ static unsigned check_result(const struct kase *k, struct jinja_mem *m, const st
 		bad = result != JINJA_UNKNOWN || strncmp(k->answer, "?? ", 3) != 0 || strstr(why.text, k->answer + 3) == NULL;
 	if (bad && result != JINJA_OK)
 		say(k, jinja_result_name(result), why.text, strlen(why.text));
-	mem_free(text.p);
+	buf_free(&text);
 	return bad;
 }
 

@@ -99,7 +99,7 @@ static unsigned check_template(const char *name, struct jval g, struct jval expe
 		assert_int_equal(parts[2].kind, JV_DICT);
 		r = render_dict(t, m, with(m, parts, 3).d);
 		bad += !same(name, kase, &r, member(one, "output"), member(one, "error"));
-		mem_free(r.text.p);
+		buf_free(&r.text);
 		jinja_mem_reset(m);
 	}
 	jinja_mem_free(m);
@@ -188,7 +188,7 @@ static unsigned check_hf(const char *name, struct jval one)
 		r = render_dict(t, m, member(one, "data").d);
 		ok = same(name, "", &r, member(one, "target"), (struct jval){ .kind = JV_MISSING });
 	}
-	mem_free(r.text.p);
+	buf_free(&r.text);
 	jinja_mem_free(m);
 	jinja_free(t);
 	return !ok;
@@ -239,7 +239,7 @@ static void test_llama_cpp(void **state)
 		}
 		r = render_dict(t, m, with(m, parts, 2).d);
 		bad += !same(name, "", &r, member(one, "expected"), (struct jval){ .kind = JV_MISSING });
-		mem_free(r.text.p);
+		buf_free(&r.text);
 		jinja_free(t);
 	}
 	if (all.kind == JV_LIST)

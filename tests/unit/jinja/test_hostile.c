@@ -15,7 +15,7 @@ static enum jinja_result render(const char *template, const char *vars)
 		fail_msg("%s", e.text);
 	assert_int_equal(jval_from_json(m, span_str(vars), 0, &v, &at), 0);
 	r = render_dict(t, m, v.d);
-	mem_free(r.text.p);
+	buf_free(&r.text);
 	jinja_mem_free(m);
 	jinja_free(t);
 	return r.result;

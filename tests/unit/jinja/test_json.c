@@ -25,7 +25,7 @@ static void becomes(struct span text, const char *want, bool repr)
 		assert_int_equal(r.text.n, strlen(want));
 		assert_memory_equal(r.text.p, want, r.text.n);
 	}
-	mem_free(r.text.p);
+	buf_free(&r.text);
 	jinja_free(t);
 	edge_free(p, text.n);
 	jinja_mem_free(m);

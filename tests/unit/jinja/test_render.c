@@ -14,14 +14,14 @@ static struct jinja *compile(const char *text)
 
 static enum jinja_result run(const char *text, struct jinja_mem *m, struct jinja_limits limits, struct jinja_error *why)
 {
-	struct jinja_text out = { .max = 1 << 20 };
+	struct buf out = { .max = 1 << 20 };
 	struct jinja *t = compile(text);
 	struct jval vars = jval_dict(m, 0);
 	enum jinja_result result;
 
 	assert_true(jdict_put_str(m, vars.d, "word", jval_str("value", 5)));
-	result = jinja_render(t, m, vars.d, NULL, &limits, jinja_text_sink, &out, why);
-	mem_free(out.p);
+	result = jinja_render(t, m, vars.d, NULL, &limits, jinja_buf_sink, &out, why);
+	buf_free(&out);
 	jinja_free(t);
 	return result;
 }

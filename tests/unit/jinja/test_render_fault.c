@@ -25,7 +25,7 @@ static char *story(void)
 {
 	struct jinja_mem *m = jinja_mem_new(4 << 20, &test_key);
 	struct jinja_limits l = jinja_limits_defaults();
-	struct jinja_text text = { .max = 1 << 20 };
+	struct buf text = { .max = 1 << 20 };
 	struct err e = { 0 };
 	struct jinja *t = jinja_compile(span_str(template), &e);
 	struct jval v;
@@ -35,16 +35,16 @@ static char *story(void)
 		assert_non_null(strstr(e.text, "memory"));
 	if (m != NULL && t != NULL) {
 		if (jval_from_json(m, span_str(vars), 0, &v, NULL) == 0)
-			result = jinja_render(t, m, v.d, &story_time, &l, jinja_text_sink, &text, NULL);
+			result = jinja_render(t, m, v.d, &story_time, &l, jinja_buf_sink, &text, NULL);
 		else
 			assert_int_equal(errno, ENOMEM);
-		assert_true(result == JINJA_OK || result == JINJA_NO_MEMORY || (result == JINJA_STOPPED && text.no_memory));
+		assert_true(result == JINJA_OK || result == JINJA_NO_MEMORY || (result == JINJA_STOPPED && !text.full));
 	}
 	jinja_free(t);
 	jinja_mem_free(m);
-	if (result == JINJA_OK && jinja_text_sink(&text, "", 1, JINJA_CONST))
+	if (result == JINJA_OK && jinja_buf_sink(&text, "", 1, JINJA_CONST))
 		return text.p;
-	mem_free(text.p);
+	buf_free(&text);
 	return NULL;
 }
 

@@ -14,7 +14,7 @@ static uint64_t steps_of(const char *expression, const char *unit)
 	size_t n = strlen(unit);
 	char template[200], *text = jinja_mem_take(mem, UNITS * n), names[UNITS][8];
 	struct jinja_limits limits = jinja_limits_defaults();
-	struct jinja_text out = { .max = (size_t)1 << 20 };
+	struct buf out = { .max = (size_t)1 << 20 };
 	struct jinja_error why = { .line = 0 };
 	struct err e = { .line = 0 };
 	struct jinja *t;
@@ -30,8 +30,8 @@ static uint64_t steps_of(const char *expression, const char *unit)
 	snprintf(template, sizeof(template), "{%% set x = %s %%}", expression);
 	limits.took = &took;
 	assert_non_null(t = jinja_compile(span_str(template), &e));
-	assert_int_equal(jinja_render(t, mem, vars.d, NULL, &limits, jinja_text_sink, &out, &why), JINJA_OK);
-	mem_free(out.p);
+	assert_int_equal(jinja_render(t, mem, vars.d, NULL, &limits, jinja_buf_sink, &out, &why), JINJA_OK);
+	buf_free(&out);
 	jinja_free(t);
 	jinja_mem_free(mem);
 	return took;

@@ -111,7 +111,7 @@ static void test_counts(void **state)
 				*q = '"';
 		p = feed_text(b, cases[i].api, text);
 		assert_int_equal(p->json, JSON_DONE);
-		snprintf(pages, sizeof(pages), "%u/%u/%u", p->system.n, p->tools.n, p->messages.n);
+		snprintf(pages, sizeof(pages), "%zu/%zu/%zu", p->system.n, p->tools.n, p->messages.n);
 		if (strcmp(pages, cases[i].pages) != 0 || p->n_leading != cases[i].lead ||
 		    p->n_units != cases[i].units)
 			fail_msg("%s\nis %s, lead %u, units %u", text, pages, p->n_leading,

@@ -52,7 +52,7 @@ static void test_fault(void **state)
 		assert_false(all);
 	}
 	assert_true(all);
-	assert_in_range(k, 6, 20);
+	assert_in_range(k, 6, 30);
 }
 
 int main(void)

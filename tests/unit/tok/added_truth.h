@@ -63,7 +63,7 @@ static inline bool truth_joined(const char *p, size_t end, size_t n)
 {
 	const struct normal_step nfc = { .kind = NORMAL_NFC };
 	struct normal *m = normal_new(&nfc, 1, NULL);
-	struct normal_buf b = { .cap = { 0, 0 } };
+	struct normal_buf b = { .work = NULL };
 	struct span out;
 	uint32_t cp;
 	size_t from = truth_before(p, end, &cp);

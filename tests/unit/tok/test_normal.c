@@ -89,7 +89,7 @@ static void every_character(void **state)
 {
 	static uint64_t want[FORMS][0x110];
 	char line[CASE_MOST], name[32];
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	unsigned block;
 	unsigned long long hash;
 	size_t i, n = 0;
@@ -137,7 +137,7 @@ static void check_in_run(const struct normal *m, struct normal_buf *b, bool join
 
 static void runs_of_three_bytes(void **state)
 {
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	uint32_t cp;
 	size_t i;
 
@@ -156,7 +156,7 @@ static void runs_of_three_bytes(void **state)
 /* Marks among the characters of three bytes are put in order: U+302A .. U+302F go before U+0360. */
 static void marks_of_three_bytes(void **state)
 {
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	uint8_t text[] = "\xe4\xb8\x80\xcd\xa0\xe3\x80\xaa\xe4\xb8\x80";
 	uint8_t want[] = "\xe4\xb8\x80\xe3\x80\xaa\xcd\xa0\xe4\xb8\x80";
 	size_t i;
@@ -216,7 +216,7 @@ static void texts_are_as_in_tokenizers(void **state)
 	static char line[CASE_MOST];
 	static struct case_text in;
 	struct normal *m[FORMS];
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	const char *rest;
 	size_t i, k = FORMS, n = 0;
 	FILE *f = case_open(FILE_NAME);
@@ -272,7 +272,7 @@ static void chains(void **state)
 		{ { { .kind = NORMAL_LOWERCASE } }, 1, "\xc4\xb0\xce\xa3", "i\xcc\x87\xcf\x83", false },
 		{ { { .kind = NORMAL_BYTE_LEVEL } }, 1, "a b", "a b", false },
 	};
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	size_t i;
 
 	for (i = 0; i < COUNT(cases); i++) {
@@ -328,7 +328,7 @@ static void marks_without_end(void **state)
 {
 	struct normal_step s = { .kind = NORMAL_NFC };
 	struct normal *m = normal_of(&s, 1);
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	size_t n = 1 << 20, i;
 	uint8_t *p = malloc(n + 1);
 	struct span out;

@@ -16,7 +16,7 @@ static void story(void)
 		{ .kind = NORMAL_REPLACE, .pattern = SPAN("[\\w&&c]+"), .content = SPAN("<>"), .regex = true },
 	};
 	char text[700];
-	struct normal_buf b = { { NULL } };
+	struct normal_buf b = { .work = NULL };
 	struct normal *m;
 	struct span out;
 	struct err e;

@@ -1,0 +1,82 @@
+/* Blocks that encoding leaves are all zeros: each growth of the ids and of the scratch moves token ids. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/unit/tok/bpe_truth.h"
+#include "tests/unit/wiped.h"
+
+static uint8_t text[300000];
+
+static void write_text(struct rng *r)
+{
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = "abc"[rng_below(r, 3)];
+}
+
+/* Encode pieces of growing length, long ones in steps too, so that every array grows several times. */
+static void encode(const struct bpe_spec *spec)
+{
+	struct bpe *b = bpe_new(spec, NULL);
+	struct bpe_scratch *c = bpe_scratch_new();
+	struct ids out = { 0 };
+
+	assert_true(b != NULL && c != NULL);
+	wiped = (struct wiped){ 0 };
+	for (uint32_t n = 3; n < sizeof(text); n = n * 2 + 1) {
+		uint32_t end[] = { n / 3, n / 2, n };
+
+		assert_int_equal(bpe_encode(b, c, text, end, 3, &out), 0);
+		assert_int_equal(bpe_long_start(b, c, text, n), 0);
+		while (bpe_long_step(b, c, BPE_BUDGET, &out) == 1)
+			;
+	}
+	assert_true(out.n > 100000);
+	assert_true(wiped.freed > 20);
+	ids_free(&out);
+	bpe_scratch_free(c);
+	assert_int_equal(wiped.dirty, 0);
+	bpe_free(b);
+}
+
+static void of_bytes(void **state)
+{
+	static const char *const letters[] = { "a", "b", "c" };
+	struct vocab v;
+	struct rng r;
+
+	rng_init(&r, 7);
+	write_text(&r);
+	vocab_init(&v);
+	vocab_bytes(&v, 0);
+	vocab_random(&v, &r, letters, 3, 60);
+	encode(&v.spec);
+	vocab_fini(&v);
+}
+
+/* Unknown characters go without a trace, so that pieces are merged in order of rank. */
+static void of_characters(void **state)
+{
+	struct vocab v;
+	struct rng r;
+
+	rng_init(&r, 8);
+	write_text(&r);
+	vocab_init(&v);
+	v.spec.characters = true;
+	vocab_token(&v, 300, "a", 1);
+	vocab_token(&v, 301, "b", 1);
+	vocab_token(&v, 302, "ab", 2);
+	vocab_merge(&v, 300, 301, 302);
+	encode(&v.spec);
+	vocab_fini(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(of_bytes), cmocka_unit_test(of_characters) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
