@@ -62,7 +62,7 @@ servers_of() {
 		END { for (i = 1; i <= n; i++) print (is_backup[i] ? all ? "-B " : "-b " : "") server[i] }' "$1"
 }
 
-# Warn of a load line without a format: HAProxy 2.6 and 3.0 accept it and crash at the first request.
+# Warn of a load line without a format: HAProxy 2.6 and 3.0 accept it, then crash at a request.
 warn_of_empty() {
 	awk -v me="${0##*/}" '
 		$1 ~ /^(http|tcp)-re/ && /set-var-fmt\(txn\.load\)[ \t]*(#.*)?$/ {

@@ -16,13 +16,10 @@ export LC_ALL=C.UTF-8
 passed=0 failed=0 skipped=0
 
 # Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
-WIDE='agent/chat agent/conf agent/ctl agent/feed agent/index agent/jinja agent/loop agent/main.c
-agent/base agent/policy agent/prompt agent/route agent/serve agent/sim agent/tok
-doc docker haproxy-conf tests/bench tests/fuzz tests/it tests/sim tests/tools tests/unit tests/vtc
-tests/busy.sh tests/hostile.h tests/run.sh README.md CHANGES.md Makefile'
+WIDE='agent spop-check doc tests README.md CHANGES.md Makefile'
 UNOPENED='agent'
 # The first commit whose subject is checked has this parent.
-FIRST=1160898
+FIRST=50b8050
 
 result() {
 	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -35,7 +32,7 @@ files() {
 }
 
 checked() {
-	files | grep -E '\.(c|h|py|sh|md|cfg|spoe|vtc|conf|map|lst|yaml|yml|[58])$|^Makefile|/Dockerfile|^\.ci/' |
+	files | grep -E '\.(c|h|py|sh|md|cfg|spoe|vtc|conf|map|lst|yaml|yml|[58])$|^Makefile|/Dockerfile' |
 		grep -vE '^tests/(data|fuzz/corpus|fuzz/crashes)/'
 }
 
@@ -48,30 +45,36 @@ wide() {
 		grep -vE '^haproxy-conf/README\.md:[0-9]+:\+' | cut -d: -f1,2
 }
 
+# agent/tok, tests/it, haproxy-conf, Makefile ...: the part of a path by which results are printed
+folder() {
+	sed -E 's,^((agent|tests)/[^/:]+)/.*,\1,; t; s,^((agent|tests))/.*,\1,; t; s,[/:].*,,'
+}
+
 # Judge each of <folders>: it fails if a line of <bad> is in it and not under an entry of <list>.
 # Then name the entries of <list> that are clean, because they can be removed.
 by_folder() {
 	local what=$1 list=$2 bad=$3 folders=$4 place entry lines
 	for place in $folders; do
-		lines=$(grep -E "^$place(/|:|\$)" <<< "$bad" |
-			awk -v list="$list" 'BEGIN { n = split(list, entry) }
-				{ for (i = 1; i <= n; i++) if (index($0, entry[i]) == 1) next; print }')
+		lines=$(awk -v list="$list" -v place="$place" 'BEGIN { n = split(list, entry) }
+			$1 == place {
+				for (i = 1; i <= n; i++) if (index($2, entry[i]) == 1) next
+				print $2
+			}' <(paste -d ' ' <(folder <<< "$bad") <(cat <<< "$bad")))
 		[ -z "$lines" ]
 		result $? "$what: $place${lines:+: $(head -n 3 <<< "$lines" | tr '\n' ' ')}"
 	done
 	for entry in $list; do
-		grep -qE "^$entry(/|:|\$)" <<< "$bad" || echo "note  $what: $entry is clean: remove it from the list"
+		grep -qE "^$entry(/|:|\$)" <<< "$bad" || echo "note  $what: $entry is clean: remove it"
 	done
 }
 
-# agent/tok, tests/it, haproxy-conf, Makefile ...: the first folder, for agent/ and tests/ the first two
-folders=$(checked | sed -E 's,^((agent|tests)/[^/]+)/.*,\1,; t; s,/.*,,' | sort -u)
+folders=$(checked | folder | sort -u)
 by_folder width "$WIDE" "$(checked | wide)" "$folders"
 
 unopened=$(for f in $(checked | grep -E '^(agent|spoe|spop-check)/.*\.[ch]$'); do
 	[ "$(head -c 2 "$f")" = '/*' ] || echo "$f"
 done)
-by_folder opening "$UNOPENED" "$unopened" "$(printf '%s\n' $folders | grep -E '^(agent/|spoe|spop-check)')"
+by_folder opening "$UNOPENED" "$unopened" "$(grep -E '^(agent|spoe|spop-check)' <<< "$folders")"
 
 if git merge-base --is-ancestor "$FIRST" HEAD 2> /dev/null; then
 	long=$(git log --format='%h %s' "$FIRST..HEAD" | grep -E '^[^ ]+ .{73,}')
@@ -84,7 +87,8 @@ fi
 
 for doc in CONTRIBUTING.md doc/style.md; do
 	[ -f "$doc" ] || continue
-	for path in $(grep -oE '(^|[^A-Za-z0-9_./-])(agent|spoe|spop-check|tests|doc|docker|haproxy-conf)/[A-Za-z0-9_.*/-]+' "$doc" |
+	top='agent|spoe|spop-check|tests|doc|docker|haproxy-conf'
+	for path in $(grep -oE "(^|[^A-Za-z0-9_./-])($top)/[A-Za-z0-9_.*/-]+" "$doc" |
 		sed -E 's,^[^A-Za-z0-9_./-],,; s,[.]$,,' | sort -u); do
 		compgen -G "$path" > /dev/null
 		result $? "$doc names $path"
