@@ -1,11 +1,11 @@
 # kvroute - read from top to bottom.
 #
 #   make            kvroute and kvroutectl at the top of the tree
-#   make demo       a real HAProxy, the agent and four stub engines: the main job, in one table
-#   make check      what a developer waits for: units, configuration, .vtc files
-#   make test       everything that is checked; the last line says how many passed
-#   make bench      the figures
-#   make deps       what is missing of Debian's packages (demo and test call it)
+#   make demo       a real HAProxy, the agent and four stub engines; prints one table
+#   make check      a developer's loop: unit tests, configuration, manual, .vtc files
+#   make test       all tests; the last line is "N passed, N failed"
+#   make bench      the figures of each module
+#   make deps       installs missing Debian packages (demo and test call it)
 
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -16,21 +16,22 @@ WERROR  ?=
 OPT     ?= -O2
 VERSION := 0.1.0
 
-# V=1 shows every command, otherwise a line each; QUIET=1 only what a compiler complains of
+# V=1 prints every command; otherwise one line each. QUIET=1 prints only warnings and errors.
 say = $(if $(V),,@$(if $(QUIET),,echo "  $(1)";))
 
 CFLAGS  ?= $(OPT) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
            -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers \
            $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread -fno-strict-aliasing \
-           -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
+           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
 LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
-# ---- what is built: "uses_X" names the libraries that X may use, and its tests link no other ----
+# ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index policy feed fleet route sim serve os loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index policy feed fleet route sim serve os \
+           loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -85,7 +86,8 @@ endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
 libs = $(foreach m,$(1),$(B)/lib$(m).a)
-link = $(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+link = $(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -98,34 +100,36 @@ endif
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
-$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) $(call libs,spop-check sim $(uses_conf))
+$(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
+		$(call libs,spop-check sim $(uses_conf))
 	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%
 	cp -f $< $@
 
-# ---- unit tests: tests/unit/<module>/test_*.c links its module and what that may use --------
+# ---- unit tests: tests/unit/<module>/test_*.c links its module and the modules it may use ----
 
 UNIT := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 
-# test_*_fault.c decides which allocations fail: tests/unit/fault.h
+# test_*_fault.c makes allocations fail: tests/unit/fault.h
 FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=arena_alloc
 
 define unit_module
 $$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
-	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka $$(if $$(filter os loop conf,$(1)),$$(LIBS),-lpcre2-8 -lm)
+	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka \
+		$$(if $$(filter os loop conf,$(1)),$$(LIBS),-lpcre2-8 -lm)
 endef
 $(foreach m,$(MODULES),$(eval $(call unit_module,$(m))))
 
 unit-programs: $(UNIT)
 unit: unit-programs
 	tests/unit/run.sh $(UNIT)
-# those where threads share something, for ThreadSanitizer
+# the programs with threads, for ThreadSanitizer
 unit-threads: $(filter %_threads,$(UNIT))
 	tests/unit/run.sh $^
 .PHONY: unit-programs unit unit-threads
 
-# ---- test tools and benches: one .c each ---------------------------------------------------
+# ---- test tools and benches: one .c each ----
 
 SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/tools/*_shim.c))
 TOOLS := $(patsubst %.c,$(B)/%,$(filter-out %_shim.c,$(sort $(wildcard tests/tools/*.c)))) $(SHIMS)
@@ -135,17 +139,20 @@ BENCH := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 $(B)/tests/tools/%: $(B)/tests/tools/%.o $(call libs,$(uses_serve))
 	$(link) $(LIBS)
 
-# For LD_PRELOAD, under any program: never with a sanitizer of its own.
+# For LD_PRELOAD with any program, so built without a sanitizer.
 $(B)/%_shim.so: %_shim.c tests/tools/shim.h
 	@mkdir -p $(@D)
-	$(call say,CC   $@)$(CC) -std=gnu11 -D_GNU_SOURCE -I. $(WARN) $(WERROR) -O1 -g -fPIC -shared -o $@ $< -ldl
+	$(call say,CC   $@)$(CC) -std=gnu11 -D_GNU_SOURCE -I. $(WARN) $(WERROR) -O1 -g -fPIC -shared \
+		-o $@ $< -ldl
 
-# The engine and the load generator know nothing of the product: what they say of it is worth more.
-$(B)/tests/tools/stub_engine $(B)/tests/tools/chat_load $(B)/tests/tools/http_pace: $(B)/%: $(B)/%.o $(TOOL_LIB)
+# Engine and load generators link no library of the agent, so that its bugs cannot hide in both.
+HTTP_TOOLS := $(addprefix $(B)/tests/tools/,stub_engine chat_load http_pace)
+$(HTTP_TOOLS): $(B)/%: $(B)/%.o $(TOOL_LIB)
 	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 
-# Agents and clients of SPOP: the library, and nothing of the agent.
-$(B)/tests/tools/noop_spoa $(B)/tests/tools/spop_load: $(B)/%: $(B)/%.o $(TOOL_LIB) $(B)/libspoe.a
+# SPOP agents and clients link the SPOP library, and nothing of the agent.
+SPOP_TOOLS := $(addprefix $(B)/tests/tools/,noop_spoa spop_load)
+$(SPOP_TOOLS): $(B)/%: $(B)/%.o $(TOOL_LIB) $(B)/libspoe.a
 	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
@@ -154,30 +161,33 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c)))
 $(B)/tests/bench/bench_index: $(BENCH_INDEX)
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
-$(B)/tests/bench/bench_index.o $(B)/tests/bench/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
+b := $(B)/tests/bench
+$(b)/bench_index.o $(b)/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
 tools: $(TOOLS)
 .PHONY: tools
 
-# What a compiler has to say of all of tests/, without making code.
+# Compile all of tests/ for warnings only, without code.
 $(B)/%.ok: %.c
 	@mkdir -p $(@D)
 	$(call say,CHECK $@)$(CC) $(ALL_CFLAGS) -fsyntax-only $< && touch $@
 compiles: $(patsubst %.c,$(B)/%.ok,$(sort $(shell find tests -name '*.c')))
 .PHONY: compiles
 
-# ---- fuzzing: one .c per target, with libFuzzer or (FUZZER=) a main that replays files: tests/fuzz/README.md
+# ---- fuzzing: one .c per target, linked with libFuzzer, or (FUZZER=) with a main() that replays
+# files: tests/fuzz/README.md ----
 
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZER ?=
 
-$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o) $(call libs,sim $(uses_conf))
+fuzz_main := $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o)
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_main) $(call libs,sim $(uses_conf))
 	$(link) $(FUZZER) $(LIBS)
 fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
 fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:
 	@tests/fuzz/run.sh $(@:fuzz-%=%)
 .PHONY: fuzz-programs fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger
 
-# ---- what a person types ---------------------------------------------------------------------
+# ---- commands ----
 
 deps:
 	@tests/tools/deps.sh
@@ -200,32 +210,33 @@ compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
-# whole workloads, in build/bench/ for others as well: tests/bench/index.sh
+# whole workloads, as files in build/bench/ that other programs can read: tests/bench/index.sh
 bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
-# what the rules are worth against engines in memory
+# the rules against simulated engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
-# text into ids: make bench-prompt TOK=tokenizer.json TEXTS="english=FILE chinese=FILE"
+# text to token ids: make bench-prompt TOK=tokenizer.json TEXTS="english=FILE chinese=FILE"
 bench-prompt: $(B)/tests/bench/bench_bpe
 	@$< $(TOK) $(TEXTS)
-# what bodies cost that were made to cost much, for each family of tokenizers there is
+# the cost of hostile bodies for each family of tokenizers
 HOSTILE_DATA ?= ../shared/data/tokenizers
 bench-hostile: $(B)/tests/bench/bench_hostile
 	@tests/bench/hostile.sh $< $(HOSTILE_DATA)
-# instructions of a request with and without the message "model"
+# instructions for a request with and without the message "model"
 bench-model: $(B)/tests/bench/bench_model
 	@B=$(B) tests/bench/model.sh
-# good clients beside hostile ones, on a real HAProxy
+# well-behaved clients next to hostile ones, with a real HAProxy
 bench-attack: all tools
 	@python3 tests/bench/attack.py
-# and what a prefix that many want makes of them
+# a prefix that many requests share
 bench-crowd: all
 	@python3 tests/bench/crowd.py
-# in which cells of public traces a published rule is ahead of cost
+# the cells (engines, load) of public traces in which a published rule beats cost
 bench-cells: all
 	@python3 tests/bench/cells.py
-# kvroute beside the routers that are installed, live; SMG=path, SGLANG=path, PEERS, SEEDS: tests/bench/peers.py
+# kvroute and the installed routers under a live load; SMG=path, SGLANG=path, PEERS, SEEDS:
+# tests/bench/peers.py
 bench-peers: all tools
 	@python3 tests/bench/peers.py
 bench-path: all tools
@@ -234,30 +245,33 @@ bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
 	@python3 tests/bench/overload.py
-# ids and speed against tokenizers and tiktoken of PyPI, ROUNDS texts made up for each vocabulary; and chat templates
-# against Debian's python3-jinja2
-TEMPLATES ?= $(wildcard ../shared/data/tokenizers/chat/templates/*.jinja) tests/data/tok/llama.chat_template.jinja
+# token ids and speed compared with tokenizers and tiktoken of PyPI, on ROUNDS generated texts for
+# each vocabulary; and chat templates compared with Debian's python3-jinja2
+CHAT_DATA ?= ../shared/data/tokenizers/chat/templates
+TEMPLATES ?= $(wildcard $(CHAT_DATA)/*.jinja) tests/data/tok/llama.chat_template.jinja
 oracle: all
-	@if python3 -c 'import jinja2' 2> /dev/null; then nice python3 tests/tools/oracle_jinja.py -n $${CONVERSATIONS:-4} $(TEMPLATES); \
-	 else echo "skipped: chat templates: there is no python3-jinja2"; fi
+	@if python3 -c 'import jinja2' 2> /dev/null; then \
+		nice python3 tests/tools/oracle_jinja.py -n $${CONVERSATIONS:-4} $(TEMPLATES); \
+	 else echo "skipped: chat templates: python3-jinja2 is not installed"; fi
 	@python3 tests/tools/oracle_engine.py
 	@python3 tests/tools/oracle.py
-# tokenizers in the data of other PyPI packages (some 90 MB), each against its own library
+# tokenizers in the data of other PyPI packages (about 90 MB), each compared with its own library
 .PHONY: oracle-wild
 oracle-wild: all
 	@python3 tests/tools/oracle_wild.py
-# what the agent expects in the caches of real engines that run here:
+# the agent's "hit" compared with the cache of running engines:
 # ENGINES="127.0.0.1:8001 ..." TOKENIZER=tokenizer.json
 .PHONY: engine-test
 engine-test: all
 	@python3 tests/it/engine.py
-# the agent over SPOP against simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
+# the agent over SPOP with simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py
-# what takes longer than everyone wants to wait
+# tests that take too long for make test
 test-long: all tools
-	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
-# whether a verdict depends on how busy the machine is: tests/busy.sh
+	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long \
+		socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+# checks that no verdict depends on the load of the machine: tests/busy.sh
 test-busy: all tools unit-programs
 	@tests/busy.sh $(SUITES)
 asan:
@@ -265,7 +279,11 @@ asan:
 tsan:
 	tests/run.sh tsan
 clean:
-	rm -rf build/release build/asan build/tsan build/clang build/cover build/merge build/corpus build/test build/bench kvroute kvroutectl
-.PHONY: deps demo demo-stop check test it compose-test bench bench-index bench-index-instructions bench-sim bench-crowd bench-peers bench-cells bench-prompt bench-hostile bench-model bench-attack bench-path bench-socket bench-overload oracle sim test-long test-busy asan tsan clean
+	rm -rf $(addprefix build/,release asan tsan clang cover merge corpus test bench)
+	rm -f kvroute kvroutectl
+.PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
+.PHONY: clean
+.PHONY: bench $(addprefix bench-,index index-instructions sim crowd peers cells prompt hostile \
+	model attack path socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

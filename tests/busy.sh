@@ -1,33 +1,37 @@
 #!/bin/bash
-# busy.sh [SUITE...] - do verdicts depend on the machine? Suites of tests/run.sh as it is now, beside a busy loop for each
-# processor, on one processor that such a loop wants as well, and with eight threads in the agent. A line for each run that
-# failed, then a table: passes and failures of each suite under each condition, and the longest run in seconds.
+# busy.sh [SUITE...] - check that no verdict depends on the load of the machine. Runs suites of
+# tests/run.sh under four conditions: "idle" (the machine as it is), "loops" (with a busy loop on
+# each processor), "one" (on one processor, shared with a busy loop), "eight" (with eight agent
+# threads). Prints a line for each run that failed, then a table: passes and failures of each suite
+# under each condition, and the longest run in seconds. Fails if a run failed.
 #
-# Without a suite: all of "make test", those that talk to a running agent three times. TIMES=n: all of them n times.
-# CONDITIONS="loops one": only these. Output of each run stays in build/busy/. Bad where anything failed.
+# Without a suite: all of "make test", those with a running agent three times. TIMES=n: all of them
+# n times. CONDITIONS="loops one": only these conditions. The output of each run stays in
+# build/busy/.
 set -u
 cd "$(dirname "$0")/.."
 conditions=(${CONDITIONS:-idle loops one eight})
-talk=" spop-check conf recipes vtc stories stories-3.0 stories-3.2 failures restart polls feed sandbox start models scarce threats socket memory promise-1 reload stories-asan "
+talk=" spop-check conf recipes vtc stories stories-3.0 stories-3.2 failures restart polls feed"
+talk+=" sandbox start models scarce threats socket memory promise-1 reload stories-asan "
 rest="unit asan tsan clang fuzz ctl man bench-files tools compose"
 [ $# -gt 0 ] || set -- $rest $talk
 mkdir -p build/busy
 loops=()
 
-# Where there is nothing else to do they take all of a processor; beside a test, their share.
-burn() {	# one for each of the processors named
+# Start a busy loop on each of the processors named.
+burn() {
 	for cpu in "$@"; do
 		taskset -c "$cpu" bash -c 'while :; do :; done' &
 		loops+=($!)
 	done
 }
 
-rest_now() {
+stop_loops() {
 	[ ${#loops[@]} -eq 0 ] || kill "${loops[@]}" 2> /dev/null
 	wait 2> /dev/null
 	loops=()
 }
-trap rest_now EXIT
+trap stop_loops EXIT
 
 under() {	# condition, command...
 	local how=$1
@@ -38,7 +42,7 @@ under() {	# condition, command...
 	eight)	THREADS=8 "$@" ;;
 	*)	"$@" ;;
 	esac
-	rest_now
+	stop_loops
 }
 
 bad=0
@@ -52,8 +56,10 @@ for how in "${conditions[@]}"; do
 			under "$how" tests/run.sh "$suite" > "$log" 2>&1
 			took=$(($(date +%s) - start))
 			last=$(tail -n 1 "$log")
-			p=$(sed -nE 's/^([0-9]+) passed, .*/\1/p' <<< "$last") f=$(sed -nE 's/.* ([0-9]+) failed$/\1/p' <<< "$last")
-			passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1})) longest=$((took > longest ? took : longest))
+			p=$(sed -nE 's/^([0-9]+) passed, .*/\1/p' <<< "$last")
+			f=$(sed -nE 's/.* ([0-9]+) failed$/\1/p' <<< "$last")
+			passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
+			longest=$((took > longest ? took : longest))
 			[ "${f:-1}" -eq 0 ] || echo "$how $suite $n: ${f:-1} failed: $log"
 		done
 		cell[$how,$suite]="$passed/$failed ${longest}s"

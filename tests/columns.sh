@@ -16,7 +16,8 @@ export LC_ALL=C.UTF-8
 passed=0 failed=0 skipped=0
 
 # Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
-WIDE='agent spop-check doc tests README.md CHANGES.md Makefile'
+WIDE='agent spop-check doc tests/bench tests/fuzz tests/hostile.h tests/it tests/sim tests/tools
+tests/unit tests/vtc README.md CHANGES.md'
 UNOPENED='agent'
 # The first commit whose subject is checked has this parent.
 FIRST=50b8050

@@ -1,42 +1,54 @@
 #!/bin/bash
-# run.sh SUITE... : run suites one after the other and add up what they say. A suite is a line of the table
-# below: a name and a command whose last line is "N passed, N failed[, N skipped]". A suite that says nothing of
-# the kind, or ends badly without a failure counted, is one failure. With no argument: all of "make test".
-# A,B+C,D runs two lanes side by side: B after A, and D after C. ~A,B is a lane of low priority.
-# No verdict may depend on what else runs: tests/busy.sh shows it. "check": what "make check" runs.
+# run.sh [SUITE...] - run suites one after the other and add up their results. Without an argument:
+# all of "make test"; "check": what "make check" runs.
 #
-# Prints the time and the CPU time of each as it ends; its output stays in build/test/NAME.log.
+# A suite is a line of the table below: a name, and a command whose last line is "N passed, N
+# failed[, N skipped]". A suite without this line counts as one failure, as does one that exits with
+# an error and counts no failure. A,B+C,D runs two lanes in parallel: B after A, and D after C. ~A,B
+# is a lane of low priority. No verdict may depend on other load: tests/busy.sh checks it.
+#
+# Prints elapsed time and CPU time of each suite as it ends. Its output stays in
+# build/test/NAME.log.
 set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
 make="${MAKE:-make} -j$(nproc)"
-# Lines for reports, but no variables for a debugger: a sixth less to compile. tests/fuzz/run.sh
-# builds the same.
+# -g1 has line numbers but no variables, which saves a sixth of the compile time. tests/fuzz/run.sh
+# builds with the same flags.
 san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='-O1 -g1'"
+tsan_build="B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-O1 -g1'"
+model=tests/unit/index/test_model
+slack=build/release/tests/unit/index/test_slack
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 declare -A suite=(
 	[unit]="$make --no-print-directory unit"
 	[asan]="$make --no-print-directory unit $asan_build"
-	[tsan]="$make --no-print-directory unit-threads B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-O1 -g1'"
-	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror && build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
+	[tsan]="$make --no-print-directory unit-threads $tsan_build"
+	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles \
+		B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror &&
+		build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
+	[columns]="tests/columns.sh"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
-	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
+	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index \
+		build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
 	[spop-check]="python3 tests/it/spop_check.py"
 	[tools]="python3 tests/tools/test_stub_engine.py"
 	[ties]="python3 tests/sim/ties.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
-	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools $asan_build && B=build/asan python3 tests/it/stories.py"
+	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools \
+		$asan_build && B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[start]="python3 tests/it/promises/pf_start.py"
 	[models]="python3 tests/it/promises/pf_models.py"
-	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing && python3 tests/it/promises/pf_threats.py"
+	[threats]="$make --no-print-directory -s build/release/tests/unit/route/test_timing &&
+		python3 tests/it/promises/pf_threats.py"
 	[vtc]="tests/it/vtc.sh"
 	[reload]="python3 tests/it/promises/reload.py"
 	[restart]="python3 tests/it/promises/p16_restart.py"
@@ -51,40 +63,41 @@ declare -A suite=(
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
 	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
-	[socket-asan]="$make --no-print-directory build/asan/kvroute tools $asan_build && FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
-	[slack-long]="$make --no-print-directory -s build/release/tests/unit/index/test_slack && SLACK_CYCLES=20 tests/unit/run.sh build/release/tests/unit/index/test_slack"
+	[socket-asan]="$make --no-print-directory build/asan/kvroute tools $asan_build &&
+		FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
+	[slack-long]="$make --no-print-directory -s $slack && SLACK_CYCLES=20 tests/unit/run.sh $slack"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
-	[model-long]="$make --no-print-directory -s build/release/tests/unit/index/test_model && MODEL_STEPS=${MODEL_STEPS:-80} UNIT_SECONDS=7200 tests/unit/run.sh build/release/tests/unit/index/test_model"
-	[model-asan]="$make --no-print-directory -s build/asan/tests/unit/index/test_model $asan_build && MODEL_STEPS=${MODEL_STEPS:-8} UNIT_SECONDS=7200 tests/unit/run.sh build/asan/tests/unit/index/test_model"
-	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
+	[model-long]="$make --no-print-directory -s build/release/$model &&
+		MODEL_STEPS=${MODEL_STEPS:-80} UNIT_SECONDS=7200 tests/unit/run.sh build/release/$model"
+	[model-asan]="$make --no-print-directory -s build/asan/$model $asan_build &&
+		MODEL_STEPS=${MODEL_STEPS:-8} UNIT_SECONDS=7200 tests/unit/run.sh build/asan/$model"
 )
-# The same on the other versions that deps.sh asks for.
+# The same suites on the other versions of HAProxy that deps.sh installs.
 for v in 3.0 3.2; do
 	for name in stories promise-1 reload feed; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
-# Suites that cost CPU time run beside those that wait, and at low priority, so that these are hardly
-# slower. All that is built in build/asan is in one lane.
+# Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
+# them. All suites that build in build/asan share one lane.
 costly='~asan,fuzz,stories-asan,tsan,clang,compose'
 wait_1=stories,failures,restart,feed,threats,vtc
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,start
 wait_3=socket,memory,models,scarce,work,ctl,man,bench-files,spop-check,tools,ties,conf
-order=(unit "$costly+$wait_1+$wait_2+$wait_3")
-# "make check": a developer's loop.
-check=("unit+ctl,man,conf+vtc")
+order=(columns unit "$costly+$wait_1+$wait_2+$wait_3")
+check=("unit+columns,ctl,man,conf+vtc")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;
 *) order=("$@") ;;
 esac
 
-# How it ended, how long it took, and seconds of CPU go to build/test/NAME.end.
+# Write exit status, elapsed seconds and CPU seconds to build/test/NAME.end.
 run_suite() {
-	local name=$1 start status TIMEFORMAT='%U %S'
+	local name=$1 out=build/test/$1 start status TIMEFORMAT='%U %S'
 	start=$(date +%s)
-	{ time bash -c "${suite[$name]}" > "build/test/$name.log" 2>&1 < /dev/null; status=$?; } 2> "build/test/$name.cpu"
-	echo "$status $(($(date +%s) - start)) $(awk '{ printf "%.0f", $1 + $2 }' "build/test/$name.cpu")" > "build/test/$name.end"
+	{ time bash -c "${suite[$name]}" > "$out.log" 2>&1 < /dev/null; status=$?; } 2> "$out.cpu"
+	echo "$status $(($(date +%s) - start)) $(awk '{ printf "%.0f", $1 + $2 }' "$out.cpu")" > "$out.end"
 }
 
 report() {
@@ -102,10 +115,11 @@ report() {
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
 	printf '%-12s %5d passed %3d failed %5d s %5d s of CPU\n' "$name" "$p" "$f" "$seconds" "$cpu"
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0})) cpu_sum=$((cpu_sum + cpu))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+	cpu_sum=$((cpu_sum + cpu))
 }
 
-# Prints the name of each suite of a lane once it has ended.
+# Run the suites of a lane, and print the name of each when it has ended.
 lane() {
 	local names=$1 name
 	if [[ $names = '~'* ]]; then renice -n 10 "$BASHPID" > /dev/null; fi
@@ -116,7 +130,7 @@ lane() {
 	done
 }
 
-# Side by side.
+# Run several lanes in parallel.
 lanes() {
 	local one
 	for one in ${1//+/ }; do lane "$one" & done
