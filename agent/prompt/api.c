@@ -1,4 +1,6 @@
-/* Map a request path to its API by the end of the path, and the defaults of struct prompt_opts. */
+/* Map a request path to its API by the end of the path, and the defaults of struct prompt_opts.
+ *
+ * The end is one path component or two, or the verb after the last ':' of the path. */
 #include "agent/prompt/prompt.h"
 
 static const struct {
@@ -12,6 +14,8 @@ static const struct {
 	{ API_MESSAGES, { "messages", 8 }, "messages" },
 	{ API_EMBEDDINGS, { "embeddings", 10 }, "embeddings" },
 	{ API_GENERATE, { "generate", 8 }, "generate" },
+	{ API_CONTENTS, { ":generateContent", 16 }, "contents" },
+	{ API_CONTENTS, { ":streamGenerateContent", 22 }, "contents" },
 };
 
 #define N_APIS	(sizeof(apis) / sizeof(apis[0]))
@@ -22,22 +26,45 @@ static bool ends_with(struct span path, struct span end)
 
 	if (path.n < end.n || memcmp(path.p + before, end.p, end.n) != 0)
 		return false;
-	return before == 0 || path.p[before - 1] == '/';
+	return before == 0 || path.p[before - 1] == '/' || end.p[0] == ':';
 }
 
-enum prompt_api prompt_api_of_path(struct span path)
+/* Cut a query, a fragment and slashes off the end. */
+static struct span path_only(struct span path)
 {
-	size_t n = 0, i;
+	size_t n = 0;
 
 	while (n < path.n && path.p[n] != '?' && path.p[n] != '#')
 		n++;
 	while (n > 0 && path.p[n - 1] == '/')
 		n--;
 	path.n = n;
+	return path;
+}
+
+enum prompt_api prompt_api_of_path(struct span path)
+{
+	size_t i;
+
+	path = path_only(path);
 	for (i = 0; i < N_APIS; i++)
 		if (ends_with(path, apis[i].end))
 			return apis[i].api;
 	return API_NONE;
+}
+
+struct span prompt_model_of_path(struct span path)
+{
+	size_t end, start;
+
+	if (prompt_api_of_path(path) != API_CONTENTS)
+		return SPAN("");
+	path = path_only(path);
+	for (end = path.n; path.p[end - 1] != ':';)
+		end--;
+	for (start = --end; start > 0 && path.p[start - 1] != '/';)
+		start--;
+	return span_of(path.p + start, end - start);
 }
 
 const char *prompt_api_name(enum prompt_api api)

@@ -42,6 +42,7 @@ static void system_open(struct body *b)
 
 static void system_close(struct body *b)
 {
+	b->r.msg.role = b->h_system;	/* whatever "role" an object has */
 	message_close(&b->env, &b->r.msg, false);
 	b->r.system_units = b->r.msg.run[RUN_CONTENT].n_units;
 	b->prompt.system_seen = true;
@@ -58,6 +59,9 @@ static void system_start(struct body *b, enum json_event ev)
 	} else if (ev == JSON_ARRAY) {
 		system_open(b);
 		body_enter(b, IN_PARTS, ev);
+	} else if (ev == JSON_OBJECT && b->r.rule->arg) {
+		system_open(b);
+		body_enter(b, IN_SYSTEM, ev);
 	} else {
 		take_skip(b, ev);
 	}
@@ -316,7 +320,8 @@ static void part_start(struct body *b, enum json_event ev, struct span text)
 	case ACT_JSON:
 		part_payload(&b->env, m, r, r->arg, ev == JSON_NULL);
 		m->part[m->n_parts - 1].call = ev != JSON_NULL;
-		b->r.shape |= ev != JSON_NULL ? SHAPE_CALLS : 0;
+		if (ev != JSON_NULL)
+			b->r.shape |= r->arg == MARK_RESULT ? SHAPE_RESULTS : SHAPE_CALLS;
 		value_start(b, &m->run[RUN_CONTENT], AFTER_NOTHING, ev, text);
 		break;
 	case ACT_PARTS:
@@ -439,7 +444,7 @@ static void keyed_start(struct body *b, enum level level, enum json_event ev, st
 		take_skip(b, ev);
 	else if (level == IN_TOP || level == IN_METADATA)
 		top_start(b, ev, text);
-	else if (level == IN_MESSAGE)
+	else if (level == IN_MESSAGE || level == IN_SYSTEM)
 		in_message_start(b, ev, text);
 	else if (level == IN_PART)
 		part_start(b, ev, text);
@@ -474,7 +479,7 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		else
 			take_skip(b, ev);
 		break;
-	case IN_TOP: case IN_METADATA: case IN_MESSAGE: case IN_PART: case IN_CALL:
+	case IN_TOP: case IN_METADATA: case IN_SYSTEM: case IN_MESSAGE: case IN_PART: case IN_CALL:
 	case IN_FUNCTION:
 		keyed_start(b, level, ev, text);
 		break;
@@ -535,6 +540,8 @@ void body_taken(struct body *b)
 		break;
 	case AFTER_ROLE:
 		m->role = take_hash(b);
+		if (b->prompt.api == API_CONTENTS && m->role == b->h_model)
+			m->role = b->h_assistant;
 		m->role_seen = true;
 		b->prompt.developer |= m->role == b->h_developer ||
 				       (m->role == b->h_system && b->prompt.api == API_MESSAGES);
@@ -584,7 +591,7 @@ static void parts_end(struct body *b, enum level around)
 {
 	struct message *m = &b->r.msg;
 
-	if (around == IN_MESSAGE)
+	if (around == IN_MESSAGE || around == IN_SYSTEM)
 		message_run_done(m, RUN_CONTENT);
 	else if (around == IN_PART)
 		result_done(b);
@@ -614,6 +621,9 @@ static void level_end(struct body *b, enum level what, enum level around)
 	case IN_MESSAGE:
 		message_end(b, true);
 		break;
+	case IN_SYSTEM:
+		system_close(b);
+		break;
 	case IN_PARTS:
 		parts_end(b, around);
 		break;
@@ -641,7 +651,7 @@ static enum place place_of(enum level level)
 		return PLACE_TOP;
 	case IN_METADATA:
 		return PLACE_METADATA;
-	case IN_MESSAGE:
+	case IN_SYSTEM: case IN_MESSAGE:
 		return PLACE_MESSAGE;
 	case IN_PART:
 		return PLACE_PART;
@@ -752,6 +762,7 @@ struct body *body_new(const struct prompt_opts *o, const struct hash_key *key)
 	b->h_developer = digest_of(key, SPAN("developer"));
 	b->h_user = digest_of(key, SPAN("user"));
 	b->h_assistant = digest_of(key, SPAN("assistant"));
+	b->h_model = digest_of(key, SPAN("model"));
 	b->h_tool = digest_of(key, SPAN("tool"));
 	b->h_function = digest_of(key, SPAN("function"));
 	b->h_message = digest_of(key, SPAN("message"));

@@ -7,7 +7,7 @@
 #define LEVELS		12
 
 enum level {
-	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NAMES, IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
+	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NAMES, IN_SYSTEM, IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
 	IN_CALLS, IN_CALL, IN_FUNCTION, IN_BATCH, IN_IDS
 };
 
@@ -71,7 +71,7 @@ struct request {
 struct body {
 	struct prompt_opts opts;
 	const struct hash_key *key;
-	uint64_t h_system, h_developer, h_user, h_assistant, h_tool, h_function, h_message;
+	uint64_t h_system, h_developer, h_user, h_assistant, h_model, h_tool, h_function, h_message;
 	struct page_env env;
 	struct prompt prompt;
 	struct page_vec side[2];	/* calls, aside */

@@ -169,7 +169,7 @@ void part_payload(struct page_env *env, struct message *m, const struct rule *r,
 		  bool null)
 {
 	struct part *p = &m->part[m->n_parts - 1];
-	uint32_t bit = 1u << rule_part_bit(r);
+	uint64_t bit = 1ull << rule_part_bit(r);
 
 	if (p->seen & bit) {
 		snapshot_restore(env, &p->before, &m->run[RUN_CONTENT]);

@@ -28,7 +28,7 @@ struct snapshot {
 };
 
 struct part {
-	uint32_t seen;		/* rules of PLACE_PART that had a value, one bit each */
+	uint64_t seen;		/* rules of PLACE_PART that had a value, one bit each */
 	bool call;		/* a tool call: its name counts */
 	uint64_t name;
 	struct snapshot before;

@@ -40,13 +40,20 @@
 
 enum prompt_api {
 	API_NONE,		/* not a known inference request: no prompt */
-	API_CHAT, API_COMPLETIONS, API_RESPONSES, API_MESSAGES, API_EMBEDDINGS, API_GENERATE
+	API_CHAT, API_COMPLETIONS, API_RESPONSES, API_MESSAGES, API_EMBEDDINGS, API_GENERATE,
+	API_CONTENTS
 };
+
+#define PROMPT_APIS	(API_CONTENTS + 1)
 
 /* Return the API of a request path. Only the end of the path counts, so prefixes such as
  * /openai/v1/... do not matter; a query is ignored. */
 enum prompt_api prompt_api_of_path(struct span path);
 const char *prompt_api_name(enum prompt_api api);
+
+/* Return the model that a path of API_CONTENTS names, as in /v1beta/models/NAME:generateContent.
+ * It borrows from <path>; it is empty for every other API. */
+struct span prompt_model_of_path(struct span path);
 
 #define PROMPT_TOKEN_PAGE_MAX	512
 

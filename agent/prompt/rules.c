@@ -8,13 +8,18 @@
  *   messages   system                 messages                tools
  *   embeddings -                      input or messages       -
  *   generate   -                      text or input_ids       -
+ *   contents   systemInstruction      contents                tools
  *
  * A message:   role, name              meta, in the hash of its last page
- *              content, output         first run of pages
+ *              content, output, parts  first run of pages
  *              tool_calls, function_call, and of Responses items arguments, input, action, code,
  *              queries                 second run
  *              reasoning_content, reasoning, refusal     third run
- * A part:      text; thinking; refusal; content (of a tool result); input (of a tool call); media
+ * A part:      text; thinking; refusal; content (of a tool result); input (of a tool call); media;
+ *              of contents functionCall, functionResponse, executableCode, codeExecutionResult
+ *
+ * The contents API is Google's (ai.google.dev/api/generate-content). Its keys come in camel case
+ * and, as protocol buffers allow, in snake case.
  *
  * Omitted because engines do not put them into the prompt: ids (id, call_id, tool_call_id,
  * item_id), status, annotations, citations, cache_control, signature, previous_response_id,
@@ -93,7 +98,19 @@ static const struct rule top_generate[] = {
 	END
 };
 
-static const struct rule *const top[] = {
+static const struct rule top_contents[] = {
+	RULE("contents", ACT_MESSAGES, 0),
+	RULE("systemInstruction", ACT_SYSTEM, 1),
+	RULE("system_instruction", ACT_SYSTEM, 1),
+	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
+	RULE("toolConfig", ACT_OPTION, 0),
+	RULE("tool_config", ACT_OPTION, 0),
+	RULE("cachedContent", ACT_NAME, NAME_EXTRA),	/* a stored prompt, before this one */
+	RULE("cached_content", ACT_NAME, NAME_EXTRA),
+	END
+};
+
+static const struct rule *const top[PROMPT_APIS] = {
 	[API_NONE] = top_none,
 	[API_CHAT] = top_chat,
 	[API_COMPLETIONS] = top_completions,
@@ -101,6 +118,7 @@ static const struct rule *const top[] = {
 	[API_MESSAGES] = top_messages,
 	[API_EMBEDDINGS] = top_embeddings,
 	[API_GENERATE] = top_generate,
+	[API_CONTENTS] = top_contents,
 };
 
 static const struct rule metadata[] = { RULE("user_id", ACT_NAME, NAME_META_USER), END };
@@ -131,6 +149,12 @@ static const struct rule item[] = {
 	END
 };
 
+static const struct rule content[] = {
+	RULE("role", ACT_ROLE, 0),
+	RULE("parts", ACT_CONTENT, 0),
+	END
+};
+
 static const struct rule part[] = {
 	RULE("text", ACT_TEXT, MARK_TEXT),
 	RULE("image_url", ACT_MEDIA, 0),
@@ -155,10 +179,22 @@ static const struct rule part[] = {
 	RULE("file_url", ACT_MEDIA, 0),
 	RULE("file_id", ACT_MEDIA, 0),
 	RULE("data", ACT_MEDIA, 0),
+	/* contents */
+	RULE("functionCall", ACT_JSON, MARK_JSON),
+	RULE("function_call", ACT_JSON, MARK_JSON),
+	RULE("functionResponse", ACT_JSON, MARK_RESULT),
+	RULE("function_response", ACT_JSON, MARK_RESULT),
+	RULE("executableCode", ACT_JSON, MARK_JSON),
+	RULE("executable_code", ACT_JSON, MARK_JSON),
+	RULE("codeExecutionResult", ACT_JSON, MARK_RESULT),
+	RULE("code_execution_result", ACT_JSON, MARK_RESULT),
+	RULE("inlineData", ACT_MEDIA, 0),
+	RULE("inline_data", ACT_MEDIA, 0),
+	RULE("fileData", ACT_MEDIA, 0),
 	END
 };
 
-_Static_assert(sizeof(part) / sizeof(part[0]) <= 32, "one bit per rule of a part");
+_Static_assert(sizeof(part) / sizeof(part[0]) <= 64, "one bit per rule of a part");
 
 static const struct rule call[] = {
 	RULE("function", ACT_FUNCTION, 0),
@@ -190,7 +226,7 @@ const struct rule *rule_find(enum prompt_api api, enum place place, struct span 
 	case PLACE_METADATA:
 		return look(metadata, key);
 	case PLACE_MESSAGE:
-		return look(api == API_RESPONSES ? item : message, key);
+		return look(api == API_RESPONSES ? item : api == API_CONTENTS ? content : message, key);
 	case PLACE_PART:
 		return look(part, key);
 	case PLACE_CALL:

@@ -8,7 +8,7 @@
 enum place {
 	PLACE_TOP,		/* the body itself */
 	PLACE_METADATA,		/* its member "metadata" */
-	PLACE_MESSAGE,		/* an element of "messages" or "input" */
+	PLACE_MESSAGE,		/* an element of "messages", "input" or "contents" */
 	PLACE_PART,		/* an element of a list of content parts */
 	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
 };
@@ -18,7 +18,7 @@ enum act {
 	/* top */
 	ACT_NAME,		/* <arg> enum name_slot */
 	ACT_METADATA,
-	ACT_SYSTEM,		/* text or a list of parts -> the system segment */
+	ACT_SYSTEM,		/* text or a list of parts -> the system segment; <arg> 1: or a message */
 	ACT_TOOLS,		/* any value -> the tools segment; <arg>: TOOLS_... */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */
 	ACT_PROMPT,		/* text, ids, or a list of either */
@@ -72,7 +72,7 @@ struct rule {
 /* Return the rule of <key> in <place>, or NULL if the key does not count there. */
 const struct rule *rule_find(enum prompt_api api, enum place place, struct span key);
 
-/* Return the number of a rule of PLACE_PART, below 32. */
+/* Return the number of a rule of PLACE_PART, below 64. */
 unsigned int rule_part_bit(const struct rule *r);
 
 #endif

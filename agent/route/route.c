@@ -41,9 +41,11 @@ static int64_t sane_size(int64_t n)
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q,
 	       msec now, struct job *j)
 {
+	struct span named = q->model.n > 0 ? q->model : prompt_model_of_path(q->path);
+
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .now = now, .uid = route_uid(r, q->uid),
-		.pool = q->pool, .tenant = q->tenant, .model = q->model, .session = q->session,
+		.pool = q->pool, .tenant = q->tenant, .model = named, .session = q->session,
 		.load = q->load, .wall_s = q->wall_s, .no_compare = q->no_compare,
 		.seq = q->seq, .visible = sane_size(q->visible), .whole = sane_size(q->whole),
 		.previous = SERVER_NONE, .to = SERVER_NONE,

@@ -134,6 +134,11 @@ static void check_names(const struct prompt *p, const char *text, size_t n)
 	salt = get(top, "cache_salt");
 	extra = get(top, "extra_key");
 	image = p->api == API_GENERATE ? get(top, "image_data") : NULL;
+	if (p->api == API_CONTENTS) {
+		must(p->salt.seen || !(salts(salt) && !get(top, "cachedContent") && !get(top, "cached_content")));
+		tree_free(top);
+		return;
+	}
 	must(p->salt.seen == (salts(salt) || salts(extra) || salts(image)));
 	if (string_of(salt) != NULL && !salts(extra) && !salts(image))
 		check_name(&p->salt, salt);
@@ -320,10 +325,12 @@ static void run(
 static void run_path(const char *p, size_t n)
 {
 	enum prompt_api api = prompt_api_of_path(span_of(p, n));
+	struct span model = prompt_model_of_path(span_of(p, n));
 	const char *query = n ? memchr(p, '?', n) : NULL;
 	struct trace t = { 0 };
 
-	must(api <= API_GENERATE && prompt_api_name(api) != NULL);
+	must(api < PROMPT_APIS && prompt_api_name(api) != NULL);
+	must(model.n == 0 || (model.p >= p && model.p + model.n < p + n));
 	if (query != NULL)
 		n = (size_t)(query - p);
 	trace_bytes(&t, "/prefix", 7);
@@ -341,7 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 4)
 		return 0;
-	if (data[0] % 8 == 7) {
+	if (data[0] % 8 == 7 && data[0] < 128) {
 		run_path((const char *)data + 4, size - 4);
 		return 0;
 	}

@@ -1016,7 +1016,14 @@ def other_bodies():
         ("/v1/messages", {"model": "stub", "system": "be quick",
                           "messages": [user(long("messages"))], "max_tokens": 2}),
         ("/v1/embeddings", {"model": "stub", "input": [long("embeddings"), "two"]}),
-        ("/generate", {"text": long("generate"), "sampling_params": {"max_new_tokens": 2}})]
+        ("/generate", {"text": long("generate"), "sampling_params": {"max_new_tokens": 2}}),
+        ("/v1beta/models/stub:generateContent", contents(long("contents"))),
+        ("/v1beta/models/stub:streamGenerateContent?alt=sse", contents(long("streamed contents")))]
+
+
+def contents(prompt):
+    return {"systemInstruction": {"parts": [{"text": "be exact"}]}, "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+            "generationConfig": {"maxOutputTokens": 2}}
 
 
 @story

@@ -1,9 +1,10 @@
-/* answer.c - six APIs, whole and streamed.
+/* answer.c - seven APIs, whole and streamed.
  *
  *    chat, completions   data: {chunk} ... data: {usage} data: [DONE]
  *    responses           event: response.created ... response.output_text.delta ... completed
  *    messages            event: message_start, content_block_delta ..., message_delta, message_stop
  *    generate            data: {all of the text so far} ... data: [DONE]
+ *    contents            data: {candidates and usage so far} ...
  *
  * Generated text is lower case words, so it needs no escapes; the model's name comes from the
  * client and gets them. cached_tokens is always said, also when it is 0, streamed or not: a test
@@ -37,6 +38,14 @@ static void put_text(struct buf *out, const struct seq *q)
 	struct span s = sched_text(q);
 
 	buf_putf(out, "\"" SPAN_FMT "\"", SPAN_ARG(s));
+}
+
+/* The newest token of <q>, as a JSON string. */
+static void put_delta(const struct seq *q, struct buf *out)
+{
+	struct span s = sched_text(q);
+
+	buf_putf(out, "\"%.4s\"", s.p + s.n - 4);
 }
 
 static void put_head(const struct job *j, const char *object, struct buf *out)
@@ -129,6 +138,26 @@ static void put_generate_all(const struct job *j, struct buf *out)
 	buf_puts(out, list ? "]" : "");
 }
 
+/* The answer so far: all of its text, or its newest token. */
+static void put_candidate(const struct job *j, const struct seq *q, bool whole, struct buf *out)
+{
+	struct sums s = sums_of(j);
+
+	buf_puts(out, "{\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":");
+	if (whole)
+		put_text(out, q);
+	else
+		put_delta(q, out);
+	buf_puts(out, "}]}");
+	if (q->state == SEQ_DONE)
+		buf_putf(out, ",\"finishReason\":\"%s\"", j->ask.max_given ? "MAX_TOKENS" : "STOP");
+	buf_putf(out, "}],\"usageMetadata\":{\"promptTokenCount\":%u,\"cachedContentTokenCount\":%u,"
+		 "\"candidatesTokenCount\":%u,\"totalTokenCount\":%u},\"modelVersion\":",
+		 s.prompt, s.cached, s.out, s.prompt + s.out);
+	buf_put_json(out, span_str(j->ask.model));
+	buf_puts(out, "}");
+}
+
 /* The vector says as much as the tokens' hash does. */
 static void put_embedding(const struct seq *q, struct buf *out)
 {
@@ -188,17 +217,12 @@ void answer_json(const struct job *j, struct buf *out)
 	case API_EMBEDDINGS:
 		put_embeddings(j, out);
 		break;
+	case API_CONTENTS:
+		put_candidate(j, &j->seqs[0], true, out);
+		break;
 	default:
 		put_choices(j, out);
 	}
-}
-
-/* The newest token of <q>, as a JSON string. */
-static void put_delta(const struct seq *q, struct buf *out)
-{
-	struct span s = sched_text(q);
-
-	buf_putf(out, "\"%.4s\"", s.p + s.n - 4);
 }
 
 /* A chunk of chat or completions; <q> NULL: the one in front that only names the role. */
@@ -275,6 +299,11 @@ void answer_token(struct job *j, const struct seq *q, struct buf *out)
 		put_delta(q, out);
 		buf_puts(out, "}\n\n");
 		break;
+	case API_CONTENTS:
+		buf_puts(out, "data: ");
+		put_candidate(j, q, false, out);
+		buf_puts(out, "\n\n");
+		break;
 	case API_GENERATE:
 		buf_puts(out, "data: ");
 		put_generate(j, q, out);
@@ -299,6 +328,8 @@ void answer_end(struct job *j, struct buf *out)
 	switch (j->ask.api) {
 	case API_MESSAGES:
 		end_messages(j, out);
+		return;
+	case API_CONTENTS:	/* the last token carried the usage */
 		return;
 	case API_RESPONSES:
 		buf_puts(out, "event: response.completed\ndata: {\"type\":\"response.completed\","

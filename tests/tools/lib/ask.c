@@ -1,4 +1,4 @@
-/* ask.c - request bodies of six APIs to tokens.
+/* ask.c - request bodies of seven APIs to tokens.
  *
  * A tokenizer would add nothing here: what matters is that equal text gives equal tokens, that the
  * count is about right (4 bytes a token is what English gives), and that a prefix stays a prefix.
@@ -12,6 +12,11 @@
 #include "tests/tools/lib/jdom.h"
 
 #define IMAGE_TOKENS	64
+
+static bool ends_with(struct span s, struct span end)
+{
+	return s.n > end.n && memcmp(s.p + s.n - end.n, end.p, end.n) == 0;
+}
 
 enum api api_of_path(struct span path)
 {
@@ -27,6 +32,10 @@ enum api api_of_path(struct span path)
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (span_eq(path, span_str(all[i].path)))
 			return all[i].api;
+	if (ends_with(path, SPAN(":generateContent")))
+		return API_CONTENTS;
+	if (ends_with(path, SPAN(":streamGenerateContent")))
+		return API_STREAM_CONTENTS;
 	return API_NONE;
 }
 
@@ -238,6 +247,24 @@ static const char *put_responses(struct ask *a, const struct jnode *root)
 	return NULL;
 }
 
+static const char *put_contents(struct ask *a, const struct jnode *root)
+{
+	const struct jnode *contents = jget(root, "contents");
+	struct tokens *ts = prompt_new(a);
+
+	if (!jis(contents, J_ARRAY) || contents->n == 0)
+		return "there are no contents";
+	put_system(ts, jget(jget(root, "systemInstruction"), "parts"));
+	put_raw(ts, "tools", jget(root, "tools"));
+	for (const struct jnode *c = contents->first; c; c = c->next) {
+		put_mark(ts, jtext(jget(c, "role")));
+		put_content(ts, jget(c, "parts"));
+		put_mark(ts, SPAN("end"));
+	}
+	put_mark(ts, SPAN("model"));
+	return NULL;
+}
+
 static const char *put_all(struct ask *a, const struct jnode *root)
 {
 	switch (a->api) {
@@ -246,6 +273,8 @@ static const char *put_all(struct ask *a, const struct jnode *root)
 		return put_chat(a, root);
 	case API_RESPONSES:
 		return put_responses(a, root);
+	case API_CONTENTS:
+		return put_contents(a, root);
 	case API_EMBEDDINGS:
 		return put_prompts(a, jget(root, "input"));
 	case API_GENERATE:
@@ -259,9 +288,11 @@ static const char *put_all(struct ask *a, const struct jnode *root)
 static void read_max(struct ask *a, const struct jnode *root, const struct ask_limits *lim)
 {
 	static const char *const keys[] = {
-		"max_completion_tokens", "max_output_tokens", "max_tokens", "max_new_tokens"
+		"max_completion_tokens", "max_output_tokens", "max_tokens", "max_new_tokens",
+		"maxOutputTokens"
 	};
-	const struct jnode *sampling = jget(root, "sampling_params");
+	const struct jnode *sampling = jget(root, a->api == API_CONTENTS ? "generationConfig"
+								     : "sampling_params");
 	double v = -1;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && v < 0; i++) {
@@ -315,10 +346,12 @@ const char *ask_parse(struct ask *a, enum api api, const char *body, size_t n,
 	const char *why = NULL;
 	struct jdom *d;
 
-	*a = (struct ask){ .api = api };
+	*a = (struct ask){ .api = api == API_STREAM_CONTENTS ? API_CONTENTS : api };
 	if ((d = jdom_parse(body, n, &why)) == NULL)
 		return why;
 	why = read_root(a, jdom_root(d), lim);
+	if (api == API_STREAM_CONTENTS)
+		a->stream = true;
 	jdom_free(d);
 	return why;
 }

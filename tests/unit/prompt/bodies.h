@@ -164,7 +164,7 @@ static inline enum prompt_api api_by_name(const char *name)
 {
 	enum prompt_api api;
 
-	for (api = API_CHAT; api <= API_GENERATE; api++)
+	for (api = API_CHAT; api < PROMPT_APIS; api++)
 		if (strncmp(name, prompt_api_name(api), strlen(prompt_api_name(api))) == 0)
 			return api;
 	fail_msg("%s: begins with the name of no API", name);

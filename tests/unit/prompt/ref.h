@@ -332,7 +332,7 @@ static inline bool ref_is_media(const struct node *x)
 	static const char *const keys[] = {
 		"image_url", "source", "input_audio", "audio_url", "audio", "video_url", "input_video",
 		"video", "image", "input_image", "image_embeds", "audio_embeds", "file", "file_data",
-		"file_url", "file_id", "data",
+		"file_url", "file_id", "data", "inlineData", "inline_data", "fileData",
 	};
 	size_t i;
 
@@ -340,6 +340,26 @@ static inline bool ref_is_media(const struct node *x)
 		if (is(x, keys[i]))
 			return true;
 	return false;
+}
+
+/* The mark before a value that counts as JSON text; 0: none of these. */
+static inline char ref_json_mark(const struct node *x)
+{
+	static const char *const calls[] = {
+		"input", "functionCall", "function_call", "executableCode", "executable_code",
+	};
+	static const char *const results[] = {
+		"functionResponse", "function_response", "codeExecutionResult", "code_execution_result",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (is(x, calls[i]))
+			return '\xfa';
+	for (i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+		if (is(x, results[i]))
+			return '\xfb';
+	return 0;
 }
 
 static inline bool ref_is_text(const struct node *x)
@@ -354,7 +374,7 @@ static inline bool ref_brings(const struct node *x, int level)
 		return x->type == 's';
 	if (is(x, "content"))
 		return x->type == 's' || (x->type == '[' && level == 0);
-	return (is(x, "input") || ref_is_media(x)) && x->type != '0';
+	return (ref_json_mark(x) != 0 || ref_is_media(x)) && x->type != '0';
 }
 
 static inline void ref_payload(struct run_ref *r, const struct node *x, int level)
@@ -372,8 +392,8 @@ static inline void ref_payload(struct run_ref *r, const struct node *x, int leve
 		}
 		ref_add(r, "\xf9", 1);
 		r->any = true;
-	} else if (is(x, "input")) {
-		ref_mark(r, 0xfa);
+	} else if (ref_json_mark(x) != 0) {
+		ref_mark(r, (uint8_t)ref_json_mark(x));
 		ref_value_text(r, x);
 	} else {
 		ref_pad(r);
@@ -400,7 +420,7 @@ static inline void ref_part(struct run_ref *r, const struct node *part, int leve
 	}
 	for (k = 0; k < n; k++) {
 		ref_payload(r, use[k], level);
-		call = call || is(use[k], "input");
+		call = call || ref_json_mark(use[k]) != 0;
 	}
 	if (call)
 		ref_call_name(r, get(part, "name"));
@@ -539,6 +559,7 @@ static inline bool ref_message(struct prompt_ref *p, const struct node *m)
 	static const char *const texts[] = { "arguments", "input", "action", "code", "queries", NULL };
 	static const char *const contents[] = { "content", "output", NULL };
 	struct run_ref run[3] = { ref_run(p), ref_run(p), ref_run(p) };
+	static const struct node assistant = { .type = 's', .text = { .p = (char *)"assistant", .n = 9 } };
 	const struct node *role = get(m, "role"), *type = NULL, *aside = NULL, *text;
 
 	if (p->api == API_RESPONSES) {
@@ -549,6 +570,12 @@ static inline bool ref_message(struct prompt_ref *p, const struct node *m)
 		type = get(m, "type");
 		if (text_is(type, "message"))
 			type = NULL;
+	} else if (p->api == API_CONTENTS) {
+		ref_content(&run[0], get(m, "parts"));
+		if (text_is(role, "model"))
+			role = &assistant;
+		ref_final(p, &p->messages, run, ref_name(p->key, role), 0, 0, true);
+		return text_is(role, "system") || text_is(role, "developer");
 	} else {
 		ref_content(&run[0], get(m, "content"));
 		ref_calls(&run[1], last_of(m, calls));
@@ -688,6 +715,18 @@ static inline void ref_batch(struct prompt_ref *p, const struct node *x)
 	p->found = p->found && good;
 }
 
+/* The system text of the contents API: the last of both spellings, and "parts" of an object. */
+static inline const struct node *ref_instruction(const struct node *top)
+{
+	const struct node *s = NULL;
+	size_t i;
+
+	for (i = 0; i < top->n; i++)
+		if (is(top->kid[i], "systemInstruction") || is(top->kid[i], "system_instruction"))
+			s = top->kid[i];
+	return s != NULL && s->type == '{' ? get(s, "parts") : s;
+}
+
 static inline struct prompt_ref prompt_ref(const struct hash_key *key, const struct prompt_opts *o,
 					   enum prompt_api api, const char *text, size_t n)
 {
@@ -695,6 +734,7 @@ static inline struct prompt_ref prompt_ref(const struct hash_key *key, const str
 		[API_NONE] = { NULL }, [API_CHAT] = { "messages" }, [API_COMPLETIONS] = { "prompt" },
 		[API_RESPONSES] = { "input" }, [API_MESSAGES] = { "messages" },
 		[API_EMBEDDINGS] = { "input", "messages" }, [API_GENERATE] = { "text", "input_ids" },
+		[API_CONTENTS] = { "contents" },
 	};
 	struct prompt_ref p = { .key = key, .opts = *o, .api = api };
 	struct ref r = { (const unsigned char *)text, (const unsigned char *)text + n, NULL, 128 };
@@ -706,9 +746,11 @@ static inline struct prompt_ref prompt_ref(const struct hash_key *key, const str
 		return p;
 	s = api == API_MESSAGES ? get(p.tree, "system") : api == API_RESPONSES ?
 	    get(p.tree, "instructions") : NULL;
+	if (api == API_CONTENTS)
+		s = ref_instruction(p.tree);
 	if (s != NULL)
 		ref_plain(&p, &p.system, s, "system");
-	if (api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES)
+	if (api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES || api == API_CONTENTS)
 		ref_tools(&p, "tools", 0);
 	if (api == API_CHAT) {
 		ref_tools(&p, "functions", 1);
@@ -717,7 +759,7 @@ static inline struct prompt_ref prompt_ref(const struct hash_key *key, const str
 	x = last_of(p.tree, prompts[api]);
 	if (x == NULL || x->type == '0')
 		return p;
-	if (is(x, "messages") || api == API_RESPONSES) {
+	if (is(x, "messages") || api == API_RESPONSES || api == API_CONTENTS) {
 		if (x->type == '[') {
 			ref_messages(&p, x);
 		} else if (x->type == 's' && api == API_RESPONSES) {

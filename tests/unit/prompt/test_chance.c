@@ -118,7 +118,12 @@ static struct node *make_media(struct maker *m)
 
 static struct node *make_part(struct maker *m, int level)
 {
-	static const char *const media[] = { "image_url", "source", "input_audio", "file", "data", "video_url" };
+	static const char *const media[] = {
+		"image_url", "source", "input_audio", "file", "data", "video_url", "inlineData", "fileData",
+	};
+	static const char *const calls[] = {
+		"functionCall", "functionResponse", "executable_code", "codeExecutionResult",
+	};
 	struct node *x = tree_new('{');
 
 	if (wrong(m)) {
@@ -127,7 +132,7 @@ static struct node *make_part(struct maker *m, int level)
 	}
 	if (below(m, 2))
 		put(x, "type", make_text(m));
-	switch (below(m, 9)) {
+	switch (below(m, 10)) {
 	case 0: case 1: case 2: case 3:
 		put(x, "text", make_string(m));
 		break;
@@ -141,8 +146,11 @@ static struct node *make_part(struct maker *m, int level)
 	case 6:
 		put(x, "content", below(m, 3) ? make_parts(m, level + 1) : make_string(m));
 		break;
+	case 7:
+		put(x, calls[below(m, 4)], make_any(m, 1));
+		break;
 	default:
-		put(x, media[below(m, 6)], wrong(m) ? make_any(m, 0) : make_media(m));
+		put(x, media[below(m, 8)], wrong(m) ? make_any(m, 0) : make_media(m));
 	}
 	if (below(m, 3) == 0)
 		put(x, "cache_control", make_any(m, 2));
@@ -200,6 +208,20 @@ static struct node *make_content(struct maker *m)
 	return wrong(m) ? make_any(m, 0) : below(m, 2) ? make_text(m) : make_parts(m, 0);
 }
 
+/* A content of the contents API, or its system instruction. */
+static struct node *make_google(struct maker *m)
+{
+	struct node *x = tree_new('{');
+
+	if (below(m, 8))
+		put(x, "role", below(m, 2) ? text_node("model") : make_role(m));
+	if (below(m, 12))
+		put(x, "parts", make_content(m));
+	if (m->twice && below(m, 3) == 0 && x->n > 0)
+		put(x, x->kid[below(m, (uint32_t)x->n)]->key.p, make_content(m));
+	return x;
+}
+
 static struct node *make_message(struct maker *m, enum prompt_api api)
 {
 	static const char *const asides[] = { "reasoning_content", "reasoning", "refusal" };
@@ -238,7 +260,8 @@ static struct node *make_messages(struct maker *m, enum prompt_api api)
 	uint32_t n = below(m, 6);
 
 	while (n-- > 0)
-		tree_add(x, wrong(m) ? make_any(m, 1) : make_message(m, api));
+		tree_add(x, wrong(m) ? make_any(m, 1) :
+			 api == API_CONTENTS ? make_google(m) : make_message(m, api));
 	return x;
 }
 
@@ -275,7 +298,9 @@ static struct node *make_prompt(struct maker *m)
 
 static struct node *make_body(struct maker *m, enum prompt_api api)
 {
-	static const char *const prompts[] = { "", "messages", "prompt", "input", "messages", "input", "text" };
+	static const char *const prompts[] = {
+		"", "messages", "prompt", "input", "messages", "input", "text", "contents",
+	};
 	static const char *const names[] = { "model", "user", "cache_salt", "lora_path", "stream", "x" };
 	struct node *x = tree_new('{');
 	const char *prompt = prompts[api];
@@ -283,7 +308,7 @@ static struct node *make_body(struct maker *m, enum prompt_api api)
 
 	if (api == API_GENERATE && below(m, 2))
 		prompt = "input_ids";
-	put(x, prompt, api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES ?
+	put(x, prompt, api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES || api == API_CONTENTS ?
 	    make_messages(m, api) : make_prompt(m));
 	if (below(m, 2))
 		put(x, "tools", make_any(m, 0));
@@ -295,6 +320,9 @@ static struct node *make_body(struct maker *m, enum prompt_api api)
 		put(x, "system", make_content(m));
 	if (below(m, 2))
 		put(x, "instructions", make_content(m));
+	if (below(m, 2))
+		put(x, below(m, 2) ? "systemInstruction" : "system_instruction",
+		    below(m, 3) ? make_google(m) : make_content(m));
 	for (i = 0; i < n; i++)
 		put(x, names[(i + n) % 6], make_string(m));
 	if (m->twice && below(m, 2))
@@ -351,9 +379,10 @@ static enum shuffle shuffle_in(const struct maker *m, const struct node *x, enum
 {
 	static const char *const fixed[] = {
 		"tools", "functions", "documents", "arguments", "action", "code", "queries", "cache_salt",
+		"functionCall", "functionResponse", "executable_code", "codeExecutionResult",
 	};
 	static const char *const media[] = {
-		"image_url", "source", "input_audio", "file", "data", "video_url",
+		"image_url", "source", "input_audio", "file", "data", "video_url", "inlineData", "fileData",
 	};
 
 	if (around != ALL || among(x->key.p, fixed, sizeof(fixed) / sizeof(fixed[0])))
@@ -479,7 +508,7 @@ static void rounds(uint64_t seed, bool twice)
 
 	rng_init(&m.rng, seed);
 	for (i = 0; i < ROUNDS; i++)
-		round_of(&m, a, b, (enum prompt_api)(API_CHAT + i % API_GENERATE));
+		round_of(&m, a, b, (enum prompt_api)(API_CHAT + i % (PROMPT_APIS - API_CHAT)));
 	body_free(a);
 	body_free(b);
 }

@@ -50,6 +50,9 @@ static const struct { const char *name, *path, *body; enum model_from from; cons
 	{ "responses", "/v1/responses", "{\"input\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
 	{ "messages", "/v1/messages", "{\"messages\":[],\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
 	{ "embeddings", "/v1/embeddings", "{\"input\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
+	{ "in the path", "/v1beta/models/gemma-3:generateContent", "{\"contents\":[]}",
+	  MODEL_FROM_ARGUMENT, "gemma-3" },
+	{ "in the path of another API", "/v1/models/gemma-3/messages", "{\"messages\":[]}", MODEL_FROM_NONE, "" },
 	{ "seen before the cut", NULL, "{\"model\":\"a\",\"messages\":[{\"content\":\"x", MODEL_FROM_BODY, "a" },
 	{ "cut in it", NULL, "{\"model\":\"a", MODEL_FROM_NONE, "" },
 };
@@ -67,7 +70,8 @@ static void from_the_body(void **state)
 			fail_msg("%s: \"%s\" from %s", whole[i].name, m.name, model_from_text(m.from));
 	}
 	assert_int_equal(stats(&w).requests, 0);
-	assert_int_equal(stats(&w).models[MODEL_FROM_BODY] + stats(&w).models[MODEL_FROM_NONE], sizeof(whole) / sizeof(whole[0]));
+	assert_int_equal(stats(&w).models[MODEL_FROM_BODY] + stats(&w).models[MODEL_FROM_NONE] +
+			 stats(&w).models[MODEL_FROM_ARGUMENT], sizeof(whole) / sizeof(whole[0]));
 	world_end(&w);
 }
 
