@@ -340,27 +340,24 @@ def a_large_tokenizer_stalls_nobody():
         every = [x for t in askers for x in t.ms]
         during = sorted(ms for at, ms in every if any(a <= at <= b for a, b in spans))
         idle = sorted(ms for at, ms in every if at < spans[0][0])
-        # when nobody at all had an answer: a single one may have waited for a CPU
-        gaps = []
-        for a, b in spans:
-            times = [a] + sorted(t for t in (at + ms / 1000 for at, ms in every)
-                                 if a <= t <= b) + [b]
-            gaps += [1000 * (later - earlier) for earlier, later in zip(times, times[1:])]
-        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f gap_ms=%.1f; "
+        # answers of each asker during each load: a count, so the speed of the machine cancels out
+        answers = [sum(a <= at and at + ms / 1000 <= b for at, ms in t.ms)
+                   for a, b in spans for t in askers]
+        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f least_answers=%d; "
               "before: p50_ms=%.2f p99_ms=%.2f max_ms=%.1f"
               % (len(took), "/".join(map(str, took)), len(during), during[len(during) // 2],
                  during[len(during) * 99 // 100],
-                 during[-1], max(gaps), idle[len(idle) // 2], idle[len(idle) * 99 // 100],
+                 during[-1], min(answers), idle[len(idle) // 2], idle[len(idle) * 99 // 100],
                  idle[-1]))
         equal(len(took), 4, "tokenizers loaded")
         assert len(during) > 100, "too few requests to say anything: %d" % len(during)
-        # Who waits for a load does so at each of the four, with all the connections of his thread;
-        # one request may wait for a CPU.
+        # An asker whose thread waits for a load has an answer or two during it: before the agent
+        # has seen the signal, and after it wrote the line.
         if min(took) < 100:
             print("skipped: models: this machine loads %d merges within %d ms, too fast to see who "
                   "waits" % (BIG, min(took)))
         else:
-            assert max(gaps) < min(took) / 2, "nobody had an answer for %.0f ms" % max(gaps)
+            assert min(answers) >= 5, "an asker had %d answers during a load" % min(answers)
             assert during[-5] < max(took), "several waited %.0f ms" % during[-5]
         m = f.metrics()
         assert m["kvroute_process_resident_memory_bytes"] < 1.15 * budget(f) + (
