@@ -27,7 +27,7 @@ struct args {
 
 static const char usage[] =
 	"Usage: kvroute [-f FILE] [-t [-v]] [--no-sandbox]\n"
-	"  -f FILE         configuration; without it all defaults hold\n"
+	"  -f FILE         configuration; without it, all keys have their defaults\n"
 	"  -t              check the configuration and exit\n"
 	"  -t -v, -tv      print all effective values as YAML and exit\n"
 	"  --no-sandbox    leave all system calls open, for a debugger\n"
@@ -62,9 +62,9 @@ static int load_conf(struct conf *c, const char *file)
 	for (i = 0; i < es.n; i++)
 		print_err(&es.e[i], file);
 	if (rc != 0 && es.n == 0)	/* not even for the mistakes */
-		fprintf(stderr, "%s: cannot be loaded: there is no memory\n", file);
+		fprintf(stderr, "%s: cannot be loaded: not enough memory\n", file);
 	else if (es.lost > 0)
-		fprintf(stderr, "%s: and %zu more\n", file, es.lost);
+		fprintf(stderr, "%s: %zu more errors\n", file, es.lost);
 	conf_errors_free(&es);
 	return rc;
 }
@@ -236,9 +236,9 @@ static int parse_args(int argc, char **argv, struct args *a)
 		}
 	}
 	if (optind < argc)
-		return usage_error("there are no arguments besides options");
+		return usage_error("unexpected argument");
 	if (a->verbose && !a->check)
-		return usage_error("-v goes with -t");
+		return usage_error("-v is valid only with -t");
 	return 0;
 }
 

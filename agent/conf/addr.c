@@ -36,12 +36,12 @@ bool conf_addr_optional(struct span *text)
 static int check_unix(struct span path, char *why, size_t cap)
 {
 	if (path.n == 0 || path.p[0] != '/')
-		return bad_address(why, cap, "has no absolute path behind unix@");
+		return bad_address(why, cap, "has no absolute path after unix@");
 	if (path.n >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return bad_address(why, cap, "has a path longer than 107 bytes");
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return bad_address(why, cap, "has a space, a quote, a backslash or no ASCII");
+			return bad_address(why, cap, "has a space, a quote, a backslash or a byte that is not ASCII");
 	return 0;
 }
 
@@ -114,11 +114,11 @@ int conf_url_check(struct span text, char *why, size_t cap)
 	struct span addr, path;
 
 	if (starts_with(text, "https://"))
-		return bad_address(why, cap, "is https, which is not spoken here");
+		return bad_address(why, cap, "is https, which is not supported");
 	engine_url_split(text, &addr, &path);
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return bad_address(why, cap, "has a space, a quote, a backslash or no ASCII in its path");
+			return bad_address(why, cap, "has a space, a quote, a backslash or a byte that is not ASCII in its path");
 	if (conf_addr_check(addr, false, why, cap) != 0)
 		return -1;
 	if (starts_with(addr, ":") || starts_with(addr, "*"))

@@ -168,7 +168,7 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 	struct conf_mark at;
 
 	if (error_place(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
-		conf_errors_add(es, file, at, "index.shards: %u is no power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
+		conf_errors_add(es, file, at, "index.shards: %u is not a power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
 				o->shards);
 	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && error_place(given, shards, bytes, &at))
 		conf_errors_add(es, file, at, "index.max_bytes is more than 4 GiB for each of %u index.shards; "

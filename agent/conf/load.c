@@ -98,7 +98,7 @@ static int set_list(struct conf_loader *l, const struct conf_key *k, void *rec, 
 	for (; item != NULL; item = next) {
 		next = item != v && item->next != 0 ? conf_node_at(l, item->next) : NULL;
 		if (n + bad >= (size_t)k->max) {
-			bad_value(l, k, item, "is one too many");
+			bad_value(l, k, item, "is one entry too many");
 			return -1;
 		}
 		if (check_item(l, k, item, items, n) != 0)
@@ -107,7 +107,7 @@ static int set_list(struct conf_loader *l, const struct conf_key *k, void *rec, 
 			items[n++] = item->text;
 	}
 	if (bad == 0 && n < (size_t)k->min) {
-		bad_value(l, k, v, n == 0 ? "is empty" : "lacks something");
+		bad_value(l, k, v, n == 0 ? "is empty" : "has too few entries");
 		return -1;
 	}
 	if (bad > 0)
@@ -131,7 +131,7 @@ static void set_key(struct conf_loader *l, const struct conf_section *s, void *r
 	}
 	k = &conf_keys[i];
 	if (given->at[i].line > 0) {
-		conf_add(l, key->at, "The key %s is here a second time; the first is in line %d.",
+		conf_add(l, key->at, "The key %s is given twice; the first is in line %d.",
 		    conf_key_word(k), given->at[i].line);
 		return;
 	}
@@ -249,8 +249,7 @@ static void load_top(struct conf_loader *l)
 		if ((s = conf_section_find(key->text)) < 0) {
 			set_key(l, NULL, l->c, &l->given, key, v);
 		} else if (l->section_at[s].line > 0) {
-			conf_add(l, key->at, "The section %s is here a second time; the first is in "
-			    "line %d.", conf_sections[s].name, l->section_at[s].line);
+			conf_add(l, key->at, "The section %s is given twice; the first is in line %d.", conf_sections[s].name, l->section_at[s].line);
 		} else {
 			l->section_at[s] = key->at;
 			l->section[s] = (uint32_t)(v - l->tree.node);

@@ -70,7 +70,7 @@ static void set_twice(struct conf_loader *l, const struct conf_section *s, const
 {
 	char show[CONF_SHOW_MAX];
 
-	conf_add(l, given->at[name_key(s)], "%s: %s is named a second time; the first is in line %d.",
+	conf_add(l, given->at[name_key(s)], "%s: %s is named twice; the first is in line %d.",
 	    s->name, conf_show(span_str(name), show), line_of_name(l, list, name, entry));
 }
 
@@ -248,7 +248,7 @@ static int add_engine(struct conf_loader *l, const struct conf_section *s, const
 		if (strcmp(o->engines[i].name, e.name) == 0 && strcmp(o->engines[i].pool, e.pool) == 0)
 			break;
 	if (i < o->n_engines) {
-		conf_add(l, given.at[name_key(s)], "%s: %s is named a second time in its pool.", s->name,
+		conf_add(l, given.at[name_key(s)], "%s: %s is named twice in its pool.", s->name,
 		    conf_show(span_str(e.name), show));
 		return 0;
 	}

@@ -211,7 +211,7 @@ static int check_seen(struct span s, char *why, size_t cap)
 
 	for (; s.n > 0; s = span_of(s.p + n, s.n - n))
 		if ((n = conf_utf8(s, &cp)) == 0 || !conf_can_be_seen(cp))
-			return bad_value(why, cap, "holds a character that cannot be seen");
+			return bad_value(why, cap, "contains an invisible character");
 	return 0;
 }
 
@@ -227,7 +227,7 @@ static int check_name(struct span s, char *why, size_t cap)
 		return 0;
 	for (size_t i = 0; i < s.n; i++)
 		if (!name_char(s.p[i]))
-			return bad_value(why, cap, "holds characters other than A-Z a-z 0-9 - _ . :");
+			return bad_value(why, cap, "contains characters other than A-Z a-z 0-9 - _ . :");
 	return 0;
 }
 
@@ -323,7 +323,7 @@ static int check_model_name(struct span s, bool star, char *why, size_t cap)
 	if (s.n > PROMPT_NAME_MAX)
 		return bad_value(why, cap, "is too long");
 	if (!star && memchr(s.p, '*', s.n) != NULL)
-		return bad_value(why, cap, "has a * in it, which only models.name may");
+		return bad_value(why, cap, "contains *, which only models.name may");
 	return check_seen(s, why, cap);
 }
 
@@ -339,7 +339,7 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 	if (k->type == TYPE_NAMES)
 		return check_model_name(text, k->optional, why, cap);
 	if (part_of(text) < 0)
-		return bad_value(why, cap, "is no part of a prompt");
+		return bad_value(why, cap, "is not a part of a prompt");
 	return 0;
 }
 

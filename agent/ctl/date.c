@@ -22,6 +22,6 @@ int ctl_read_date(const char *s, struct jinja_time *t)
 {
 	if (parse_date(s, t) == 0)
 		return 0;
-	fprintf(stderr, "kvroutectl: \"%s\" is no time such as 2026-08-01 or 2026-08-01T12:00:00\n", s);
+	fprintf(stderr, "kvroutectl: \"%s\" is not a time like 2026-08-01 or 2026-08-01T12:00:00\n", s);
 	return -1;
 }

@@ -49,7 +49,7 @@ static int connect_inet(const char *address, const char **why)
 
 	snprintf(host, sizeof(host), "%s", address);
 	if ((port = strrchr(host, ':')) == NULL) {
-		*why = "it is no host:port";
+		*why = "the address must be host:port, [IPv6]:port or unix@path";
 		return -1;
 	}
 	*port++ = '\0';

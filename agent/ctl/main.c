@@ -15,13 +15,13 @@ static const struct verb {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
-	{ "models", ctl_models, "how each model's prompts become pages, and what is text as counts differ" },
-	{ "pages", ctl_pages, "what a request body is to the router: model, space, pages, cut" },
-	{ "render", ctl_render, "what a chat template makes of a request body" },
-	{ "sim", ctl_sim, "what a rule is worth: a trace against engines in memory" },
-	{ "spop-check", run_spop_check, "does an agent, any agent, speak SPOP as HAProxy needs it" },
-	{ "tokenize", ctl_tokenize, "the ids of a text, as an engine will see them" },
-	{ "why", ctl_why, "why the last requests went where they went" },
+	{ "models", ctl_models, "how each model's prompts become pages; which requests are matched as text" },
+	{ "pages", ctl_pages, "how the agent reads a request body: model, space, pages, cut" },
+	{ "render", ctl_render, "render a request body with a chat template" },
+	{ "sim", ctl_sim, "compare routing rules: replay a trace against simulated engines" },
+	{ "spop-check", run_spop_check, "check whether any SPOE agent speaks SPOP as HAProxy needs it" },
+	{ "tokenize", ctl_tokenize, "token ids of a text, as an engine computes them" },
+	{ "why", ctl_why, "explain the last routing decisions" },
 };
 
 #define N_VERBS	(sizeof(verbs) / sizeof(verbs[0]))
@@ -31,7 +31,7 @@ static int usage(FILE *to, int status)
 	fprintf(to, "usage: kvroutectl VERB [options]\n\n");
 	for (size_t i = 0; i < N_VERBS; i++)
 		fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-	fprintf(to, "\nkvroutectl VERB -h says more; so does kvroutectl(8).\n");
+	fprintf(to, "\nSee kvroutectl VERB -h and kvroutectl(8).\n");
 	return status;
 }
 

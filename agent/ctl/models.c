@@ -64,12 +64,12 @@ static void say_line(struct reader *r)
 	    label_of(r->line, "mode", word, sizeof(word)))
 		r->said += printf("%s: %s\n", model, word) > 0;
 	else if ((v = sample_of(r->line, "kvroute_model_kind_text_tenants")) != NULL && label_of(r->line, "kind", word, sizeof(word)))
-		printf("%s: as text for %s tenant%s, as the engine counts other tokens: %s\n", model, v, strcmp(v, "1") == 0 ? "" : "s",
+		printf("%s: matched as text for %s tenant%s, because the engine counts other tokens: %s\n", model, v, strcmp(v, "1") == 0 ? "" : "s",
 		       word);
 	else if ((v = sample_of(r->line, "kvroute_prompt_tokens_compared_total")) != NULL)
-		printf("prompts whose tokens the engine has counted, too: %s\n", v);
+		printf("prompts with a token count from the engine: %s\n", v);
 	else if ((v = sample_of(r->line, "kvroute_prompt_tokens_differ_total")) != NULL)
-		printf("of them, with another count: %s\n", v);
+		printf("of these, with a different count: %s\n", v);
 }
 
 static void take_body(void *arg, const char *p, size_t n)
@@ -111,6 +111,6 @@ int ctl_models(int argc, char **argv)
 	http_answer_init(&r.answer, take_body, &r);
 	if (ctl_get(address, "/metrics", &r.answer, &why) == 0 && r.answer.status == 200 && r.said > 0)
 		return 0;
-	fprintf(stderr, "kvroutectl: %s: %s\n", address, why[0] != '\0' ? why : "what it says names no model");
+	fprintf(stderr, "kvroutectl: %s: %s\n", address, why[0] != '\0' ? why : "its metrics name no model");
 	return CTL_FAILED;
 }

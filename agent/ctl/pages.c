@@ -35,14 +35,14 @@ static int usage(FILE *to, int status)
 		"                        [--model NAME] [--size BYTES] [--date TIME] [--keys] [--null] < body.json\n"
 		"\n"
 		"  -f FILE         the agent's configuration\n"
-		"  --path PATH     of the request; default /v1/chat/completions\n"
+		"  --path PATH     path of the request; default /v1/chat/completions\n"
 		"  --pool NAME     the HAProxy backend; default \"pool\"\n"
-		"  --tenant NAME   as HAProxy would name it\n"
-		"  --model NAME    in place of the body's own\n"
-		"  --size BYTES    the whole body's size, when what comes in was cut\n"
-		"  --date TIME     what templates take for now: 2026-08-01 or 2026-08-01T12:00:00\n"
-		"  --keys          the key of every page, too\n"
-		"  --null          bodies that end with a null byte each, and an empty line behind each\n");
+		"  --tenant NAME   tenant name, as HAProxy sends it\n"
+		"  --model NAME    model name instead of the one in the body\n"
+		"  --size BYTES    size of the whole body, if the input is cut\n"
+		"  --date TIME     current time for templates: 2026-08-01 or 2026-08-01T12:00:00\n"
+		"  --keys          also print the key of every page\n"
+		"  --null          input is bodies that each end with a null byte; print an empty line after each\n");
 	return status;
 }
 
@@ -180,7 +180,7 @@ static void take_key(const struct loop_opts *o, struct hash_key *key)
 	rng_init(&rng, 1);
 	for (size_t i = 0; i < sizeof(key->secret); i++)
 		key->secret[i] = (uint8_t)(rng_next(&rng) >> 32);
-	fprintf(stderr, "kvroutectl: %s; space and keys are not those of the agent\n", e.text);
+	fprintf(stderr, "kvroutectl: %s; space and keys differ from the agent's\n", e.text);
 }
 
 /* False: it has no prompt. */
@@ -223,7 +223,7 @@ static int print_preview(const struct conf *c, struct args *a)
 	char *body = read_all(&n);
 
 	if (body == NULL) {
-		fprintf(stderr, "kvroutectl: standard input cannot be read, or is above %zu MiB\n",
+		fprintf(stderr, "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n",
 			BODY_MAX >> 20);
 		return CTL_FAILED;
 	}

@@ -39,7 +39,7 @@ static int usage(FILE *to, int status)
 		"\n"
 		"  --template FILE  the chat template\n"
 		"  --config FILE    tokenizer_config.json: special tokens, and the template if --template is not given\n"
-		"  --date TIME      what the template takes for now: 2026-08-01 or 2026-08-01T12:00:00\n");
+		"  --date TIME      current time for the template: 2026-08-01 or 2026-08-01T12:00:00\n");
 	return status;
 }
 
@@ -137,7 +137,7 @@ static int read_json(struct job *j, const char *name, struct span text, struct j
 	size_t at;
 
 	if (jval_from_json(j->mem, text, 0, out, &at) != 0) {
-		snprintf(what, sizeof(what), errno == ENOMEM ? "there is no memory for it" : "no JSON at byte %zu", at);
+		snprintf(what, sizeof(what), errno == ENOMEM ? "not enough memory" : "not JSON at byte %zu", at);
 		return report_error(name, what);
 	}
 	return out->kind == JV_DICT ? 0 : report_error(name, "is not a JSON object");
@@ -236,7 +236,7 @@ static int take_variables(struct job *j)
 		ok = jdict_put(j->mem, j->vars.d, more.d->entry[i].key, more.d->entry[i].value);
 	ok = ok && put_default(j, "tools", jval_none()) && put_default(j, "documents", jval_none()) &&
 	     put_default(j, "add_generation_prompt", jval_bool(true)) && put_tokens(j);
-	return ok ? 0 : report_error("standard input", "there is no memory for it");
+	return ok ? 0 : report_error("standard input", "not enough memory");
 }
 
 /* ---- rendering ------------------------------------------------------------------------------------------------ */

@@ -53,7 +53,7 @@ static int run_reference(const struct sim_args *a, const struct sim_trace *t, st
 static bool take_keys(struct pool_opts *p, const char *text)
 {
 	const struct conf_section *policy = &conf_sections[conf_section_find(SPAN("policy"))];
-	char why[CONF_REASON_MAX] = "it is no key of policy, or has no value";
+	char why[CONF_REASON_MAX] = "not a key of policy, or without a value";
 
 	while (*text != '\0') {
 		size_t n = strcspn(text, ","), eq = strcspn(text, "=");

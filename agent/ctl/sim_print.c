@@ -1,4 +1,4 @@
-/* sim_print.c - rows of a simulation as a table, or an object a line. */
+/* sim_print.c - rows of a simulation as a table, or one JSON object per line. */
 #include <inttypes.h>
 
 #include "agent/ctl/sim.h"

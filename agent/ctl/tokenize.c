@@ -33,10 +33,10 @@ static int usage(FILE *to, int status)
 		"  --config FILE     tokenizer_config.json\n"
 		"  --pattern NAME    of a rank file: cl100k, o200k, kimi, qwen, gpt2 or a regular expression\n"
 		"  --normalizer NAME of a rank file: none or nfc; not given, as the pattern's name says\n"
-		"  --special         with what the tokenizer puts around a text (BOS, EOS)\n"
-		"  --count           how many ids, and not which\n"
-		"  --null            texts that end with a null byte each, and a line for each of them\n"
-		"  --bench           and how fast, on standard error: loading, the first time, then for a second\n");
+		"  --special         also the tokens that the tokenizer adds around a text (BOS, EOS)\n"
+		"  --count           print only the number of ids\n"
+		"  --null            input is texts that each end with a null byte; print a line for each\n"
+		"  --bench           also measure speed, on standard error: loading, the first time, then for a second\n");
 	return status;
 }
 
@@ -229,7 +229,7 @@ static int encode_text(const struct tok *t, const struct args *a)
 	int r = -1;
 
 	if (text.p == NULL)
-		fprintf(stderr, "kvroutectl: standard input cannot be read, or is above %zu MiB\n", TEXT_MAX >> 20);
+		fprintf(stderr, "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n", TEXT_MAX >> 20);
 	else if (c == NULL)
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	else

@@ -12,7 +12,7 @@ struct ask {
 	const char *address;
 	unsigned long n;
 	char uid[3 * UID_MAX + 1];	/* %XX each; "": none */
-	bool json, compare;	/* as the agent says it; its compared rules, not decisions */
+	bool json, compare;	/* print the agent's JSON; its compared rules, not decisions */
 	struct http_answer answer;
 	struct why_reader reader;
 	enum json_state state;
@@ -23,13 +23,13 @@ static int usage(FILE *to, int status)
 {
 	fprintf(to, "usage: kvroutectl why [options] [ADDRESS]\n"
 		"\n"
-		"Why the last requests went where they went. ADDRESS is metrics.listen of the agent,\n"
+		"Explain the last routing decisions. ADDRESS is metrics.listen of the agent,\n"
 		"host:port or unix@path; default " CTL_ADDRESS ".\n"
 		"\n"
 		"  -n N         the last N; default 10\n"
-		"  --uid UID    the one that HAProxy's log names so\n"
-		"  --json       as the agent says it\n"
-		"  --compare    in place of decisions: the rules of policy.compare, by what first tokens took\n");
+		"  --uid UID    only the decision with this uid, as in HAProxy's log\n"
+		"  --json       print the agent's JSON\n"
+		"  --compare    instead of decisions: the rules of policy.compare, by their time to first token\n");
 	return status;
 }
 
@@ -87,9 +87,9 @@ static int get_decisions(struct ask *a)
 	if (a->json || a->compare)
 		return 0;
 	if (a->state != JSON_DONE)
-		return print_failure(a, "what it says is no list of decisions");
+		return print_failure(a, "its answer is not a list of decisions");
 	if (a->said == 0)
-		return print_failure(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there was no decision yet");
+		return print_failure(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there is no decision yet");
 	return 0;
 }
 

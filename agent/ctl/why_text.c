@@ -305,5 +305,5 @@ void why_say(FILE *to, const struct why_decision *d)
 		fprintf(to, "    its text was made into tokens in part only, as %s: %s steps of work\n", bound_of(d->bounded),
 			text_count(d->work));
 	if (d->n_kept > 0 && (same_text(d->facts, "load") || same_text(d->facts, "none")))
-		fprintf(to, "    nobody had reported how requests end, so waits were guessed\n");
+		fprintf(to, "    no report says how requests end, so waits were estimated\n");
 }

@@ -40,6 +40,7 @@ static void accept_failed(struct acceptor *a, int err)
 	if (log_begin(&ln, a->log, LOG_ERROR, LOG_ACCEPT, "cannot accept a connection")) {
 		log_text(&ln, "listener", a->name);
 		log_text(&ln, "error", strerror(err));
+		log_text(&ln, "effect", "new connections wait; the next attempt is in 100 ms");
 		log_end(&ln);
 	}
 	pause_accepting(a, ACCEPT_PAUSE_S);

@@ -102,7 +102,7 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		compare_page_write(ad->agent->route, &c->body);
 		return c->body.failed ? 500 : 200;
 	}
-	text_addf(&c->body, "not found: there are /metrics, /decisions, /compare, /live and /ready\n");
+	text_addf(&c->body, "not found; pages: /metrics, /decisions, /compare, /live and /ready\n");
 	return 404;
 }
 
@@ -115,7 +115,7 @@ static void finish_head(struct admin_conn *c, int status)
 	if (body->failed) {
 		text_fini(body);
 		text_init(body, ADMIN_TEXT_MAX);
-		text_addf(body, "the text is larger than its bound, or memory is short\n");
+		text_addf(body, "the page is larger than its limit, or memory is short\n");
 	}
 	count_add(status == 200 ? &c->ad->count.requests : &c->ad->count.refused, 1);
 	c->head_n = http_head(c->head, status, c->type, body->n);
@@ -134,8 +134,8 @@ static int handle_request(struct admin_conn *c, int status, const struct http_re
 		status = 405;
 	if (status == 0)
 		return route_request(c, r);
-	text_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are known" :
-		  "this is no request that is understood here");
+	text_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are supported" :
+		  "invalid HTTP request");
 	return status;
 }
 

@@ -28,13 +28,13 @@ static void log_disagreement(struct background *s)
 	struct log_line ln;
 
 	if (!route_disagrees(s->agent->route, agent_msec(s->agent), &d) ||
-	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE, "the engine counts other tokens than the agent in this kind of request"))
+	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE, "engine and agent count different numbers of prompt tokens for this kind of request"))
 		return;
 	log_text(&ln, "model", d.model);
 	log_text(&ln, "kind", d.kind);
 	log_int(&ln, "minutes", (d.for_ms + 59999) / 60000);
-	log_text(&ln, "effect", "requests of this kind, of a tenant whose counts differ, are matched as text; then they are tried again");
-	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's (kvroutectl render, tokenize)");
+	log_text(&ln, "effect", "requests of this kind are matched as text for tenants whose counts differ; tokens are tried again later");
+	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's settings (kvroutectl render, tokenize)");
 	log_end(&ln);
 }
 
@@ -64,7 +64,7 @@ static void log_problem(struct log *log, const struct problem_event *e)
 	struct log_line ln;
 	char msg[160];
 
-	snprintf(msg, sizeof(msg), "%s%s", e->over ? "over: " : "", row->message);
+	snprintf(msg, sizeof(msg), "%s%s", e->over ? "resolved: " : "", row->message);
 	if (!log_begin(&ln, log, e->over ? LOG_INFO : LOG_WARN, LOG_LIFE, msg))
 		return;
 	log_text(&ln, "problem", row->word);
@@ -155,7 +155,7 @@ struct background *background_new(struct agent *a, const struct loop_opts *o, st
 
 	if (s == NULL || (s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL ||
 	    !process_fd_left() || (s->next = poll_peers_opts_new(o)) == NULL) {
-		err_set(e, "no memory or descriptors for the background thread");
+		err_set(e, "not enough memory or file descriptors for the background thread");
 		background_free(s);
 		return NULL;
 	}

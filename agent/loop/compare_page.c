@@ -45,5 +45,5 @@ void compare_page_write(struct route *r, struct text *t)
 
 	route_each_compared(r, add_rule, &p);
 	if (p.pool == NULL)
-		text_addf(t, "no rules are compared: policy.compare\n");
+		text_addf(t, "no rules are compared: set policy.compare\n");
 }

@@ -44,10 +44,10 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 	}
 	f.refused = a->refused != NULL ? &a->refused->opener : NULL;
 	if (opener_start(&a->opener, &f) == 0 ||
-	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "no process can be made that opens files"))
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "cannot start the process that opens files for the agent"))
 		return;
 	log_text(&ln, "error", strerror(errno));
-	log_text(&ln, "effect", "reloads, snapshots and the next file of a recording will fail, unix sockets stay at the end");
+	log_text(&ln, "effect", "reloads, snapshots and the next file of a recording will fail; unix socket files stay after the end");
 	log_text(&ln, "remedy", "raise the limit of processes (ulimit -u, systemd: TasksMax=) and restart");
 	log_end(&ln);
 }
@@ -84,7 +84,7 @@ static int own_sockets(const struct listeners *ls, const struct identity *id, st
 		const union sockaddr_any *a = &ls->l[i].addr.a;
 
 		if (a->sa.sa_family == AF_UNIX && lchown(a->un.sun_path, id->uid, id->gid) != 0)
-			return err_set(e, "cannot give the socket %s to user %u: %s", a->un.sun_path, (unsigned)id->uid,
+			return err_set(e, "cannot change the owner of the socket %s to user %u: %s", a->un.sun_path, (unsigned)id->uid,
 				       strerror(errno));
 	}
 	return 0;
@@ -106,12 +106,12 @@ static void log_user(struct agent *a, bool dropped)
 {
 	struct log_line ln;
 
-	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, dropped ? "capabilities are dropped" : "capabilities are kept"))
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, dropped ? "capabilities dropped" : "capabilities kept"))
 		return;
 	log_int(&ln, "uid", (int64_t)geteuid());
 	log_int(&ln, "gid", (int64_t)getegid());
 	if (geteuid() == 0 && dropped)
-		log_text(&ln, "note", "root without capabilities still owns the files of the system; the key user names another user");
+		log_text(&ln, "note", "root without capabilities still owns the files of the system; set the key user to run as another user");
 	log_end(&ln);
 }
 
@@ -165,12 +165,14 @@ static void log_sandbox(struct agent *a, const struct loop_opts *o)
 	struct log_line ln;
 
 	if (!log_begin(&ln, &a->log, off || whole ? LOG_INFO : LOG_WARN, LOG_LIFE,
-		       off ? "sandbox off" : whole ? "sandbox" : "sandbox has gaps"))
+		       off ? "sandbox off" : whole ? "sandbox" : "sandbox is incomplete"))
 		return;
 	if (off)
 		log_text(&ln, "why", o->no_sandbox ? "--no-sandbox" : "built with a sanitizer");
 	else
 		log_parts(&ln, &a->sandbox);
+	if (!off && !whole)
+		log_text(&ln, "effect", "requests are answered; the parts that are off or allowed do not protect the process");
 	log_end(&ln);
 }
 
@@ -204,8 +206,8 @@ static void log_refused_calls(const struct refused_count *c, const char *process
 	log_int(&ln, "calls", (int64_t)(n - *told));
 	log_text(&ln, "last", name != NULL ? name : "unknown");
 	log_int(&ln, "number", number);
-	log_text(&ln, "effect", "each failed with EPERM; requests are answered as before");
-	log_text(&ln, "remedy", "serving makes none: report it, and look for foreign code in this process");
+	log_text(&ln, "effect", "each call failed with EPERM; requests are still answered");
+	log_text(&ln, "remedy", "the agent needs none while it serves: report it, and check this process for foreign code");
 	log_end(&ln);
 	free(name);
 	*told = n;

@@ -36,12 +36,12 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 int connect_ports_cover(const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e)
 {
 	if (want->any && !have->any)
-		return err_set(e, "A reload cannot bring the first of stats_feed.sockets and engines: the sandbox was "
-			       "closed to all connections at the start; restart for that, all settings stay as they were.");
+		return err_set(e, "A reload cannot add the first of stats_feed.sockets and engines: the sandbox was "
+			       "closed to all outgoing connections at the start; restart for that, all settings stay as they were.");
 	for (size_t i = 0; ports && i < want->n; i++)
 		if (!has_port(have, want->port[i]))
-			return err_set(e, "A reload cannot bring an engine or a stats socket at port %u: the sandbox was "
-				       "closed at the start to all ports but those of then; restart for that, all settings "
+			return err_set(e, "A reload cannot add an engine or a stats socket at port %u: the sandbox was "
+				       "closed at the start to all ports except those configured then; restart for that, all settings "
 				       "stay as they were.", want->port[i]);
 	return 0;
 }

@@ -391,7 +391,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 		return 500;
 	}
 	if (!parse_query(query, &p->asked)) {
-		text_addf(t, "not understood: there are n, before, uid and format (json, lines)\n");
+		text_addf(t, "invalid query: it may have n, before, uid and format (json, lines)\n");
 		mem_free(p);
 		return 400;
 	}

@@ -4,7 +4,7 @@
  *      ?n=500                  so many, DECISIONS_PAGE_MAX at most
  *      ?before=41              of those that are older than the one with that number
  *      ?uid=...                that one
- *      ?format=lines           what was asked for, an object a line, oldest first: a trace
+ *      ?format=lines           what was asked for, one JSON object per line, oldest first: a trace
  *
  * kvroute(8), HTTP, says what each field means. The uid of a request that is open, so that facts still count for
  * it, is only shown to who asks for that uid.

@@ -4,11 +4,11 @@
 #include "agent/os/addr.h"
 
 static const char spop_means[] =
-	"SPOP has no password: who reaches it reads and shapes decisions, and reports facts";
+	"SPOP has no password: any client that connects can read and shape decisions and report false facts";
 static const char feed_means[] =
-	"who reaches it forges how requests ended: set log_feed.token_file";
+	"any client that connects can forge how requests ended: set log_feed.token_file";
 static const char metrics_means[] =
-	"who reaches it reads the figures, the names of pools and servers, and the last decisions";
+	"any client that connects can read the metrics, the names of pools and servers, and the last decisions";
 
 static void warn_of_list(const char *key, const char (*text)[ADDR_MAX], const char *means,
 		    void (*fn)(void *arg, const char *sentence), void *arg)

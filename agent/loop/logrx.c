@@ -57,7 +57,7 @@ static void count_bad_line(struct logrx *rx, const char *p, size_t n)
 		route_line_plain(rx->agent->route);
 	} else {
 		count_add(&rx->count.lines_bad, 1);
-		log_bad_line(rx, "a line of the log feed is no JSON with a uid", n);
+		log_bad_line(rx, "log feed line ignored: it is not JSON with a uid", n);
 	}
 }
 
@@ -69,10 +69,10 @@ static bool token_accepted(struct logrx *rx, const struct fact *f, size_t n)
 		return true;
 	if (f->token.n == 0) {
 		count_add(&rx->count.no_token, 1);
-		log_bad_line(rx, "a line of the log feed has no token", n);
+		log_bad_line(rx, "log feed line ignored: it has no token", n);
 	} else {
 		count_add(&rx->count.wrong_token, 1);
-		log_bad_line(rx, "a line of the log feed has another token", n);
+		log_bad_line(rx, "log feed line ignored: it has a wrong token", n);
 	}
 	return false;
 }
@@ -206,8 +206,9 @@ static void refuse_feed(struct logrx *rx, int fd, uint32_t max)
 
 	close(fd);
 	count_add(&rx->count.refused_full, 1);
-	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL, "too many log feeds; one is refused")) {
+	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL, "too many log feed connections; a new one was closed")) {
 		log_int(&ln, "log_feed.max_connections", max);
+		log_text(&ln, "effect", "how requests of that HAProxy process end is not learned");
 		log_end(&ln);
 	}
 }

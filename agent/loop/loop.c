@@ -99,8 +99,8 @@ static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
 	    open_list(&a->metrics, o->metrics, NULL, SOCK_STREAM, mode, e) != 0)
 		return -1;
 	if (a->spop.n == 0)
-		return err_set(e, "there is no address left to listen on for HAProxy: the directory of "
-			       "each optional one is missing");
+		return err_set(e, "there is no address for HAProxy to connect to: each address of spop.listen is optional, "
+			       "and its directory is missing");
 	return 0;
 }
 
@@ -119,7 +119,7 @@ static void log_index(struct agent *a, const struct route_opts *ro, usec took)
 	struct log_line ln;
 
 	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE,
-		       took < 0 ? "taking the memory of the index" : "the memory of the index is there"))
+		       took < 0 ? "allocating the memory of the index" : "memory of the index allocated"))
 		return;
 	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
 	if (took >= 0)
@@ -144,8 +144,8 @@ static int make_route(struct agent *a, const struct route_opts *ro, const struct
 	errno = 0;
 	a->route = route_new(&own, key, seed);
 	if (a->route == NULL)
-		return err_set(e, "index.max_bytes: %llu MiB and what belongs to it cannot be had: %s; make "
-			       "index.max_bytes smaller, or raise the limits of the process (ulimit -v, -d)",
+		return err_set(e, "index.max_bytes: cannot allocate %llu MiB and the tables beside it: %s; lower "
+			       "index.max_bytes, or raise the limits of the process (ulimit -v, -d)",
 			       (unsigned long long)(ro->index.max_bytes >> 20), strerror(errno ? errno : ENOMEM));
 	log_index(a, ro, clock_usec() - start);
 	return 0;
@@ -222,7 +222,7 @@ static void wait_for_drain(struct agent *a)
 		sig = sigtimedwait(&set, NULL, &pause);
 		if (sig != SIGTERM && sig != SIGINT)
 			continue;
-		log_msg(&a->log, LOG_INFO, LOG_LIFE, "told twice to end; not waiting for what is in flight");
+		log_msg(&a->log, LOG_INFO, LOG_LIFE, "second signal to end: open requests are not waited for");
 		__atomic_store_n(&a->hurried, true, __ATOMIC_RELEASE);
 		wake_workers(a);
 		return;
@@ -297,7 +297,7 @@ static void log_listening(struct agent *a)
 
 	if (!log_addresses(&ln, a, "listening"))
 		return;
-	log_text(&ln, "note", "connections wait until it has started");
+	log_text(&ln, "note", "connections wait until the start is complete");
 	log_end(&ln);
 }
 
@@ -318,9 +318,11 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 	struct log_line ln;
 
 	if (kept || !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
-			       "the key is temporary: state_dir is missing or not to be written"))
+			       "the hash key is temporary: state_dir is missing or not writable"))
 		return;
 	log_text(&ln, "state_dir", o->state_dir);
+	log_text(&ln, "effect", "page keys differ after a restart, and from other agents");
+	log_text(&ln, "remedy", "create state_dir, writable for the agent's user, or set key_file");
 	log_end(&ln);
 }
 
@@ -344,16 +346,16 @@ static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 	struct log_line ln;
 
 	if (!process_fds_left(least))
-		return err_set(e, "the limit of open files is %llu, and %u more than are open now are the least that threads, addresses "
-			       "and one connection of each kind need: raise it to %llu (ulimit -n; systemd: LimitNOFILE=)",
+		return err_set(e, "the limit of open files is %llu: threads, addresses and one connection of each kind need %u more "
+			       "than are open now; raise it to %llu (ulimit -n; systemd: LimitNOFILE=)",
 			       (unsigned long long)have, least, (unsigned long long)need);
 	if (have >= need ||
-	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "the limit of open files is low"))
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "the limit of open files is too low for the configuration"))
 		return 0;
 	log_int(&ln, "limit", (int64_t)have);
 	log_int(&ln, "needed", (int64_t)need);
-	log_text(&ln, "effect", "connections beyond it wait");
-	log_text(&ln, "remedy", "ulimit -n; systemd: LimitNOFILE=");
+	log_text(&ln, "effect", "connections beyond the limit wait");
+	log_text(&ln, "remedy", "raise the limit (ulimit -n; systemd: LimitNOFILE=)");
 	log_end(&ln);
 	return 0;
 }

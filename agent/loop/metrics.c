@@ -12,22 +12,22 @@
 #define S(f)	offsetof(struct serve_counters, f)
 
 static const struct metric_row serve_rows[] = {
-	{ "spop_frames_total", "", COUNTER, S(frames), "SPOP frames taken." },
-	{ "spop_notifies_total", "", COUNTER, S(notifies), "NOTIFYs, joined from fragments or whole." },
-	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written: as many as NOTIFYs." },
+	{ "spop_frames_total", "", COUNTER, S(frames), "SPOP frames received." },
+	{ "spop_notifies_total", "", COUNTER, S(notifies), "NOTIFYs received, whole or joined from fragments." },
+	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written, one for each NOTIFY." },
 	{ "spop_messages_total", "", COUNTER, S(messages), "Messages in NOTIFYs." },
-	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown), "Messages of another name." },
-	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs whose messages made no sense or were more than 16." },
+	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown), "Messages with an unknown name." },
+	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs with invalid messages, or with more than 16." },
 	{ "spop_lost_total", "", COUNTER, S(lost),
-	  "NOTIFYs answered without a look, for want of memory to hold them." },
+	  "NOTIFYs answered without routing, because there was no memory to hold them." },
 	{ "spop_uncompared_total", "", COUNTER, S(uncompared),
-	  "Requests that had waited and were decided without the rules of policy.compare." },
+	  "Late requests decided without the rules of policy.compare." },
 	{ "spop_hurried_total", "", COUNTER, S(hurried),
-	  "Requests that had waited and were decided from what is cheap to know." },
+	  "Late requests decided from cheap information only." },
 	{ "spop_hellos_total", "", COUNTER, S(hellos), "Handshakes." },
 	{ "spop_healthchecks_total", "", COUNTER, S(healthchecks), "Health checks answered." },
-	{ "spop_aborts_total", "", COUNTER, S(aborts), "Fragmented NOTIFYs that HAProxy gave up." },
-	{ "spop_fragments_total", "", COUNTER, S(fragments), "Fragments taken." },
+	{ "spop_aborts_total", "", COUNTER, S(aborts), "Fragmented NOTIFYs that HAProxy aborted." },
+	{ "spop_fragments_total", "", COUNTER, S(fragments), "Fragments received." },
 	{ "spop_closed_by_peer_total", "", COUNTER, S(closed_by_peer),
 	  "Connections that HAProxy ended with a DISCONNECT." },
 };
@@ -35,14 +35,14 @@ static const struct metric_row serve_rows[] = {
 #define K(f)	offsetof(struct sock_counters, f)
 
 static const struct metric_row sock_rows[] = {
-	{ "spop_connections", "", GAUGE, K(open), "SPOP connections open." },
+	{ "spop_connections", "", GAUGE, K(open), "Open SPOP connections." },
 	{ "spop_accepted_total", "", COUNTER, K(accepted), "SPOP connections accepted." },
 	{ "spop_accept_errors_total", "", COUNTER, K(accept_errors),
-	  "Times no connection could be accepted, for want of descriptors as a rule." },
-	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full), "SPOP connections refused." },
+	  "Failed accepts of SPOP connections, usually because file descriptors ran out." },
+	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full), "SPOP connections refused, by reason." },
 	{ "spop_refused_total", "reason=\"memory\"", COUNTER, K(refused_memory), NULL },
 	{ "spop_closed_total", "reason=\"eof\"", COUNTER, K(closed_eof),
-	  "SPOP connections ended: by HAProxy with or without a goodbye (peer: health checks, too; eof), or by us." },
+	  "SPOP connections closed: by HAProxy with a DISCONNECT (peer, also health checks) or without (eof), or by the agent." },
 	{ "spop_closed_total", "reason=\"peer\"", COUNTER, K(closed_peer), NULL },
 	{ "spop_closed_total", "reason=\"error\"", COUNTER, K(closed_error), NULL },
 	{ "spop_closed_total", "reason=\"hello_timeout\"", COUNTER, K(closed_hello), NULL },
@@ -54,16 +54,16 @@ static const struct metric_row sock_rows[] = {
 	{ "spop_sent_bytes_total", "", COUNTER, K(bytes_out), "Bytes to HAProxy." },
 	{ "spop_writes_total", "", COUNTER, K(writes), "System calls that wrote answers." },
 	{ "spop_paused_total", "", COUNTER, K(paused),
-	  "Times a peer did not read its answers, so that it was not read from." },
+	  "Times reading from a peer stopped because it did not read its answers." },
 };
 
 #define U(f)	offsetof(struct budget, f)
 
 static const struct metric_row budget_rows[] = {
-	{ "spop_buffer_bytes", "", GAUGE, U(used), "Memory of the buffers of SPOP connections." },
-	{ "spop_buffer_limit_bytes", "", GAUGE, U(max), "Budget of these buffers." },
+	{ "spop_buffer_bytes", "", GAUGE, U(used), "Memory used by buffers of SPOP connections." },
+	{ "spop_buffer_limit_bytes", "", GAUGE, U(max), "Memory limit of these buffers." },
 	{ "spop_buffer_refused_total", "kind=\"first\"", COUNTER, U(refused_first),
-	  "Buffers refused for the budget: those every connection needs, and larger ones." },
+	  "Buffers refused because of the limit: the first of a connection, or a larger one." },
 	{ "spop_buffer_refused_total", "kind=\"large\"", COUNTER, U(refused_large), NULL },
 };
 
@@ -86,7 +86,7 @@ static void write_disconnects(struct text *t, const struct serve_counters *c)
 	char label[32];
 
 	metric_family(t, "spop_disconnects_total", COUNTER,
-	       "Connections we ended for what the peer sent, by SPOP status.");
+	       "SPOP connections closed by the agent because of a protocol error, by SPOP status.");
 #define X(name, number, words) \
 	if ((number) != SPOP_STATUS_NORMAL) { \
 		snprintf(label, sizeof(label), "status=\"%d\"", number); \
@@ -101,7 +101,7 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 	uint64_t n = 0;
 	int i;
 
-	metric_family(t, "decision_seconds", HISTOGRAM, "Agent time of route messages, frame to ACK.");
+	metric_family(t, "decision_seconds", HISTOGRAM, "Time of route messages in the agent, from frame to ACK.");
 	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
 		n += c->us_bucket[i];
 		if (i + 1 < SERVE_SECONDS_BUCKETS)
@@ -130,7 +130,7 @@ static void write_threads(struct text *t, const struct agent *a)
 	METRIC_TABLE(t, budget_rows, &a->budget);
 	write_disconnects(t, &serve);
 	write_seconds(t, &serve);
-	metric_family(t, "thread_connections", GAUGE, "SPOP connections open, by thread.");
+	metric_family(t, "thread_connections", GAUGE, "Open SPOP connections, by thread.");
 	for (i = 0; i < a->n_workers; i++) {
 		snprintf(label, sizeof(label), "thread=\"%u\"", i);
 		metric_sample(t, "thread_connections", label, count_read(&a->worker[i]->socks_count.open));
@@ -142,24 +142,24 @@ static void write_threads(struct text *t, const struct agent *a)
 #define L(f)	offsetof(struct logrx_counters, f)
 
 static const struct metric_row logrx_rows[] = {
-	{ "feed_connections", "", GAUGE, L(open), "Log feed connections open." },
+	{ "feed_connections", "", GAUGE, L(open), "Open log feed connections." },
 	{ "feed_accepted_total", "", COUNTER, L(accepted), "Log feed connections accepted." },
 	{ "feed_accept_errors_total", "", COUNTER, L(accept_errors),
-	  "Times no log feed could be accepted, for want of descriptors as a rule." },
-	{ "feed_refused_total", "", COUNTER, L(refused_full), "Log feed connections above the limit." },
+	  "Failed accepts of log feed connections, usually because file descriptors ran out." },
+	{ "feed_refused_total", "", COUNTER, L(refused_full), "Log feed connections refused because of log_feed.max_connections." },
 	{ "feed_pushed_out_total", "", COUNTER, L(pushed_out),
-	  "Log feed connections without a line taken that made room for others." },
+	  "Log feed connections without an accepted line that were closed for new ones." },
 	{ "feed_lines_total", "result=\"taken\"", COUNTER, L(lines),
-	  "Lines of the log feed: taken, no JSON with a uid, without any JSON (HAProxy's notices, other logs), too long." },
+	  "Lines of the log feed: taken, invalid (bad), without JSON (other: HAProxy's notices, other logs), too long." },
 	{ "feed_lines_total", "result=\"bad\"", COUNTER, L(lines_bad), NULL },
 	{ "feed_lines_total", "result=\"other\"", COUNTER, L(lines_other), NULL },
 	{ "feed_lines_total", "result=\"long\"", COUNTER, L(lines_long), NULL },
 	{ "facts_refused_total", "reason=\"no_token\"", COUNTER, L(no_token),
-	  "Lines of the log feed that were not believed." },
+	  "Lines of the log feed rejected because of their token." },
 	{ "facts_refused_total", "reason=\"wrong_token\"", COUNTER, L(wrong_token), NULL },
 	{ "feed_datagrams_total", "", COUNTER, L(datagrams), "Datagrams of the log feed." },
 	{ "feed_udp_dropped_total", "", COUNTER, L(dropped),
-	  "Datagrams of the log feed that the kernel dropped, as its buffer was full." },
+	  "Datagrams of the log feed that the kernel dropped because its buffer was full." },
 	{ "feed_received_bytes_total", "", COUNTER, L(bytes), "Bytes of the log feed." },
 };
 
@@ -167,47 +167,47 @@ static const struct metric_row logrx_rows[] = {
 
 static const struct metric_row admin_rows[] = {
 	{ "http_requests_total", "result=\"answered\"", COUNTER, A(requests),
-	  "Requests to the metrics listener." },
+	  "Requests to the metrics listener, by result." },
 	{ "http_requests_total", "result=\"refused\"", COUNTER, A(refused), NULL },
 	{ "http_requests_total", "result=\"timeout\"", COUNTER, A(timeouts), NULL },
 	{ "http_requests_total", "result=\"pushed_out\"", COUNTER, A(pushed_out), NULL },
 	{ "http_accept_errors_total", "", COUNTER, A(accept_errors),
-	  "Times no connection to the metrics listener could be accepted." },
+	  "Failed accepts of connections to the metrics listener." },
 };
 
 #define P(f)	offsetof(struct poll_counters, f)
 
 static const struct metric_row stats_rows[] = {
-	{ "stats_sockets", "", GAUGE, P(peers), "Stats sockets of HAProxy that are asked." },
+	{ "stats_sockets", "", GAUGE, P(peers), "Stats sockets of HAProxy that are polled." },
 	{ "stats_polls_total", "result=\"answered\"", COUNTER, P(answered),
-	  "Questions to stats sockets: answered, nobody there or too late, answered with something else." },
+	  "Polls of stats sockets: answered, no answer in time (unreachable), invalid answer (bad)." },
 	{ "stats_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
 	{ "stats_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items), "Rows of servers in their answers." },
+	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items), "Rows of servers in the answers of stats sockets." },
 	{ "stats_rows_total", "result=\"bad\"", COUNTER, P(items_bad), NULL },
-	{ "stats_received_bytes_total", "", COUNTER, P(bytes), "Bytes of them." },
+	{ "stats_received_bytes_total", "", COUNTER, P(bytes), "Bytes of the answers of stats sockets." },
 };
 
 static const struct metric_row engine_rows[] = {
-	{ "engines", "", GAUGE, P(peers), "Engines whose metrics are asked for." },
+	{ "engines", "", GAUGE, P(peers), "Engines whose metrics are polled." },
 	{ "engine_polls_total", "result=\"answered\"", COUNTER, P(answered),
-	  "Questions to engines: answered, nobody there or too late, answered with something else." },
+	  "Polls of engines: answered, no answer in time (unreachable), invalid answer (bad)." },
 	{ "engine_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
 	{ "engine_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "engine_lines_bad_total", "", COUNTER, P(items_bad), "Lines of their metrics that made no sense." },
-	{ "engine_received_bytes_total", "", COUNTER, P(bytes), "Bytes of their metrics." },
+	{ "engine_lines_bad_total", "", COUNTER, P(items_bad), "Invalid lines in the metrics of engines." },
+	{ "engine_received_bytes_total", "", COUNTER, P(bytes), "Bytes of the metrics of engines." },
 };
 
 static void write_refused(struct text *t, const struct sandbox_refused *r)
 {
-	metric_family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; serving makes none.");
+	metric_family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; the agent needs none of them.");
 	metric_sample(t, "sandbox_refused_total", "process=\"agent\"", r != NULL ? refused_read(&r->agent) : 0);
 	metric_sample(t, "sandbox_refused_total", "process=\"opener\"", r != NULL ? refused_read(&r->opener) : 0);
 }
 
 static void write_sandbox(struct text *t, const struct sandbox *s)
 {
-	metric_family(t, "sandbox", GAUGE, "1: this part of the sandbox is in force.");
+	metric_family(t, "sandbox", GAUGE, "1: this part of the sandbox is active.");
 	metric_sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
 	metric_sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
 	metric_sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
@@ -226,13 +226,13 @@ static void write_process(struct text *t, const struct agent *a)
 	metric_sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
 	metric_single(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
 	    __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
-	metric_single(t, "process_start_time_seconds", GAUGE, "When the process began, since 1970.",
+	metric_single(t, "process_start_time_seconds", GAUGE, "Start time of the process, in seconds since 1970.",
 	    (double)a->started);
 	metric_single(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
-	metric_single(t, "process_resident_memory_bytes", GAUGE, "Memory in use.", (double)p.resident_bytes);
-	metric_single(t, "process_open_fds", GAUGE, "Descriptors open.", (double)p.fds);
-	metric_single(t, "process_max_fds", GAUGE, "Descriptors that may be open.", (double)p.max_fds);
-	metric_single(t, "log_lines_lost_total", COUNTER, "Log lines nobody took in time.",
+	metric_single(t, "process_resident_memory_bytes", GAUGE, "Resident memory.", (double)p.resident_bytes);
+	metric_single(t, "process_open_fds", GAUGE, "Open file descriptors.", (double)p.fds);
+	metric_single(t, "process_max_fds", GAUGE, "Limit of open file descriptors.", (double)p.max_fds);
+	metric_single(t, "log_lines_lost_total", COUNTER, "Log lines dropped because standard error was not ready.",
 	    (double)log_lost(&a->log));
 }
 
@@ -246,24 +246,24 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 	    (double)__atomic_load_n(&s->written, __ATOMIC_RELAXED));
 	metric_single(t, "snapshot_failed_total", COUNTER, "Snapshots that could not be written.",
 	    (double)__atomic_load_n(&s->failed, __ATOMIC_RELAXED));
-	metric_single(t, "snapshot_bytes", GAUGE, "Size of the last one written.",
+	metric_single(t, "snapshot_bytes", GAUGE, "Size of the last snapshot written.",
 	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
-	metric_single(t, "snapshot_loaded_pages", GAUGE, "Pages that came back at the start.",
+	metric_single(t, "snapshot_loaded_pages", GAUGE, "Pages loaded from the snapshot at the start.",
 	    (double)__atomic_load_n(&s->loaded_pages, __ATOMIC_RELAXED));
 	if (at != 0)
-		metric_single(t, "snapshot_age_seconds", GAUGE, "Since one was written.", (double)(clock_msec() - at) / 1000);
+		metric_single(t, "snapshot_age_seconds", GAUGE, "Time since the last snapshot was written.", (double)(clock_msec() - at) / 1000);
 }
 
 static void write_record(struct text *t, const struct recfile *f)
 {
 	if (f->queue == NULL)
 		return;
-	metric_single(t, "record_requests_total", COUNTER, "Requests written to the file of record.file.",
+	metric_single(t, "record_requests_total", COUNTER, "Requests written to the recording.",
 	    (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
-	metric_single(t, "record_dropped_total", COUNTER, "Decisions and facts that were not recorded, as the queue was full.",
+	metric_single(t, "record_dropped_total", COUNTER, "Decisions and facts not recorded because the queue was full.",
 	    (double)traffic_dropped(f->queue));
-	metric_single(t, "record_bytes", GAUGE, "Size of that file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
-	metric_single(t, "record_ended", GAUGE, "1: it is full, or could not be written, and nothing is recorded any more.",
+	metric_single(t, "record_bytes", GAUGE, "Size of the recording's file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
+	metric_single(t, "record_ended", GAUGE, "1: the recording ended, because its file is full or could not be written.",
 	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
 }
 
@@ -293,9 +293,9 @@ static void write_models(struct text *t, struct models *m)
 	models_each(m, count_model, &n);
 	if (n == 0)
 		return;
-	metric_family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer, which models with the same files share.");
+	metric_family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer; models with the same files share it.");
 	models_each(m, write_model_bytes, t);
-	metric_family(t, "tokenizer_load_seconds", GAUGE, "What loading it took, from its files or from its compiled image.");
+	metric_family(t, "tokenizer_load_seconds", GAUGE, "Load time of the tokenizer, from its files or from its compiled image.");
 	models_each(m, write_model_load, t);
 }
 
@@ -314,9 +314,9 @@ void metrics_write(const struct metrics_from *from, struct text *t)
 	METRIC_TABLE(t, logrx_rows, from->logrx);
 	METRIC_TABLE(t, admin_rows, from->admin);
 	METRIC_TABLE(t, stats_rows, from->stats);
-	metric_single(t, "stats_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	metric_single(t, "stats_answer_seconds_total", COUNTER, "Total time of answered polls.",
 	    (double)count_read(&from->stats->us) / 1e6);
 	METRIC_TABLE(t, engine_rows, from->engines);
-	metric_single(t, "engine_answer_seconds_total", COUNTER, "Time from question to answer, of those answered.",
+	metric_single(t, "engine_answer_seconds_total", COUNTER, "Total time of answered polls.",
 	    (double)count_read(&from->engines->us) / 1e6);
 }

@@ -4,25 +4,25 @@
 #include "agent/loop/metrics_in.h"
 
 static const struct metric_column server_columns[] = {
-	{ "server_up", GAUGE, "1: up, as HAProxy last said." },
-	{ "server_weight", GAUGE, "Weight, as HAProxy last said." },
-	{ "server_connections", GAUGE, "Connections, as HAProxy last said." },
-	{ "server_queue", GAUGE, "Requests queued for the server, as HAProxy last said." },
-	{ "server_open_requests", GAUGE, "Our own open requests there." },
-	{ "server_backlog_seconds", GAUGE, "Prefill sent there and not answered yet." },
+	{ "server_up", GAUGE, "1: up, as last reported by HAProxy." },
+	{ "server_weight", GAUGE, "Weight, as last reported by HAProxy." },
+	{ "server_connections", GAUGE, "Connections, as last reported by HAProxy." },
+	{ "server_queue", GAUGE, "Requests queued for the server, as last reported by HAProxy." },
+	{ "server_open_requests", GAUGE, "Requests open on the server, by the agent's ledger." },
+	{ "server_backlog_seconds", GAUGE, "Estimated prefill time of requests sent there and not answered yet." },
 	{ "server_picked_total", COUNTER, "Decisions for the server." },
 	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
 	{ "server_held_tokens", GAUGE, "Tokens of the pages it holds or claims, over all spaces." },
-	{ "server_failures_total", COUNTER, "Requests that it failed." },
-	{ "server_penalty_requests", GAUGE, "What its failures weigh, in requests; it decays." },
-	{ "server_output_tokens", GAUGE, "Tokens that it generated and is believed to hold yet." },
-	{ "server_room_tokens", GAUGE, "Tokens that are kept of it at most; 0: no bound but index.max_bytes." },
-	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket told of it just now." },
-	{ "server_closed", GAUGE, "1: one of them says drain, maintenance or weight 0: it gets nothing." },
-	{ "server_prefill_tokens_per_second", GAUGE, "Prompt tokens it computes in a second, as it is believed." },
-	{ "server_capacity_tokens", GAUGE, "Tokens that its cache is taken to have; 0: not known." },
+	{ "server_failures_total", COUNTER, "Requests that failed on the server." },
+	{ "server_penalty_requests", GAUGE, "Load added for its recent failures, in requests; decays." },
+	{ "server_output_tokens", GAUGE, "Generated tokens that its cache is expected to hold." },
+	{ "server_room_tokens", GAUGE, "Most tokens that the index keeps of it; 0: no limit but index.max_bytes." },
+	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket currently reports the server." },
+	{ "server_closed", GAUGE, "1: one of them reports drain, maintenance or weight 0, so it gets no requests." },
+	{ "server_prefill_tokens_per_second", GAUGE, "Estimated prompt tokens it computes per second." },
+	{ "server_capacity_tokens", GAUGE, "Assumed size of its cache in tokens; 0: unknown." },
 	{ "server_capacity_source", GAUGE,
-	  "Who says so: 0 nobody, 1 a guess, 2 inferred from first tokens, 3 its engine, 4 the configuration." },
+	  "Source of that size: 0 none, 1 guess, 2 inferred from times to first token, 3 engine, 4 configuration." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -52,15 +52,15 @@ static void add_server(void *arg, const struct route_server_view *s)
 }
 
 static const struct metric_column engine_columns[] = {
-	{ "engine_waiting_requests", GAUGE, "Requests in the engine's queue, as it says; NaN: it does not." },
-	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: it does not say." },
-	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache that is in use; NaN: it does not say." },
-	{ "engine_foreign_requests", GAUGE, "Requests there that neither HAProxy nor the agent knows of." },
-	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: it does not say." },
-	{ "engine_capacity_tokens", GAUGE, "Tokens in its KV cache; 0: it does not say." },
-	{ "engine_adapters_running", GAUGE, "LoRA adapters that run." },
-	{ "engine_adapters_waiting", GAUGE, "LoRA adapters that requests wait for." },
-	{ "engine_adapters_loaded", GAUGE, "LoRA adapters that have a place in the engine, by when they ran last." },
+	{ "engine_waiting_requests", GAUGE, "Requests in the engine's queue, as it reports; NaN: not reported." },
+	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: not reported." },
+	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache in use; NaN: not reported." },
+	{ "engine_foreign_requests", GAUGE, "Requests on the engine that neither HAProxy nor the agent sent." },
+	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: not reported." },
+	{ "engine_capacity_tokens", GAUGE, "Size of its KV cache in tokens; 0: not reported." },
+	{ "engine_adapters_running", GAUGE, "LoRA adapters in running requests." },
+	{ "engine_adapters_waiting", GAUGE, "LoRA adapters of waiting requests." },
+	{ "engine_adapters_loaded", GAUGE, "LoRA adapters assumed to be loaded in the engine, by their last use." },
 };
 
 static double or_nan(double v)
@@ -88,12 +88,12 @@ static void add_engine(void *arg, const struct route_server_view *s)
 
 static const struct metric_column pool_columns[] = {
 	{ "pool_requests_total", COUNTER, "Requests of the pool." },
-	{ "pool_imbalanced", GAUGE, "1: the imbalance guard is tripped." },
-	{ "pool_imbalance_transitions_total", COUNTER, "Times the guard tripped or let go." },
-	{ "pool_pressure_ratio", GAUGE, "Mean wait to mean work, smoothed." },
+	{ "pool_imbalanced", GAUGE, "1: the loads of the pool are imbalanced." },
+	{ "pool_imbalance_transitions_total", COUNTER, "Changes between balanced and imbalanced." },
+	{ "pool_pressure_ratio", GAUGE, "Ratio of mean waiting time to mean work, smoothed." },
 	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
-	{ "pool_choices_dearer_total", COUNTER, "Of them, those not for the server of the least cost." },
-	{ "pool_regret_seconds_total", COUNTER, "What these cost more than the least cost, by our own estimate." },
+	{ "pool_choices_dearer_total", COUNTER, "Of these, choices of a server without the least cost." },
+	{ "pool_regret_seconds_total", COUNTER, "Cost of these choices above the least cost, as estimated by the agent." },
 };
 
 static void add_pool(void *arg, const struct route_pool_view *p)
@@ -112,7 +112,7 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 }
 
 static const struct metric_column pool_facts_column[] = {
-	{ "pool_facts", GAUGE, "1, with the step of the fact ladder the pool is on." },
+	{ "pool_facts", GAUGE, "1, with the kind of facts that the pool gets." },
 };
 
 static void add_pool_facts(void *arg, const struct route_pool_view *p)
@@ -160,9 +160,9 @@ static void add_pool_mode(void *arg, const struct route_pool_view *p)
 }
 
 static const struct metric_column model_columns[] = {
-	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens, mixed (some kinds of request are text). \"*\" alone: those not named." },
-	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, where they are ids." },
-	{ "model_kinds_text", GAUGE, "Kinds of request in text mode as their counts of tokens differ from the engine's, those of each tenant." },
+	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens, mixed (some kinds of request as text). \"*\": models not listed." },
+	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, in token mode." },
+	{ "model_kinds_text", GAUGE, "Kinds of request matched as text because token counts differ, counted for each tenant." },
 };
 
 static void add_model(void *arg, const struct route_model_view *m)
@@ -177,7 +177,7 @@ static void add_model(void *arg, const struct route_model_view *m)
 }
 
 static const struct metric_column kind_columns[] = {
-	{ "model_kind_text_tenants", GAUGE, "Tenants for which a kind of request is in text mode, as its counts of tokens differ from the engine's." },
+	{ "model_kind_text_tenants", GAUGE, "Tenants for which a kind of request is matched as text because token counts differ." },
 };
 
 static void add_kind(void *arg, const struct route_kind_view *k)
@@ -189,18 +189,18 @@ static void add_kind(void *arg, const struct route_kind_view *k)
 }
 
 static const struct metric_column compare_columns[] = {
-	{ "compare_choices_total", COUNTER, "Choices that a compared rule was asked for." },
-	{ "compare_same_total", COUNTER, "Of them, those for the server that was chosen." },
-	{ "compare_regret_seconds_total", COUNTER, "What its choices cost more than the least cost, by our own estimate." },
-	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers it would have chosen." },
-	{ "compare_same_first_tokens_total", COUNTER, "First tokens that came from the server it would have chosen." },
+	{ "compare_choices_total", COUNTER, "Choices evaluated by a compared rule." },
+	{ "compare_same_total", COUNTER, "Of these, choices of the server that was really chosen." },
+	{ "compare_regret_seconds_total", COUNTER, "Cost of its choices above the least cost, as estimated by the agent." },
+	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers that it would choose." },
+	{ "compare_same_first_tokens_total", COUNTER, "First tokens from the server that it would have chosen." },
 	{ "compare_same_first_seconds_total", COUNTER, "What these took." },
-	{ "compare_other_first_tokens_total", COUNTER, "First tokens that came from another server than it would have chosen." },
+	{ "compare_other_first_tokens_total", COUNTER, "First tokens from a server that it would not have chosen." },
 	{ "compare_other_first_seconds_total", COUNTER, "What these took." },
 	{ "compare_judged_seconds_total", COUNTER,
-	  "What these would have taken where it would have sent them, by estimates corrected by what was measured." },
-	{ "compare_gain_seconds", GAUGE, "What a request on which it differs would have been faster with it, in the mean; negative: slower." },
-	{ "compare_gain_error_seconds", GAUGE, "Standard error of that." },
+	  "Estimated time of these on the server that it would have chosen, corrected by measurements." },
+	{ "compare_gain_seconds", GAUGE, "Mean seconds saved by this rule per request on which it differs; negative: lost." },
+	{ "compare_gain_error_seconds", GAUGE, "Standard error of compare_gain_seconds." },
 };
 
 static void add_compared(void *arg, const struct route_compare_view *c)

@@ -106,9 +106,9 @@ static int read_open(struct work *w, const char *path, int fd, struct span *out)
 	if (fstat(fd, &st) != 0)
 		return refuse_image(w, path, strerror(errno));
 	if (st.st_size > (off_t)MODEL_FILE_MAX)
-		return refuse_image(w, path, "it has more than 256 MiB");
+		return refuse_image(w, path, "it is larger than 256 MiB");
 	if ((p = mem_alloc((size_t)st.st_size + 1)) == NULL)
-		return refuse_image(w, path, "there is no memory for it");
+		return refuse_image(w, path, "not enough memory");
 	*out = span_of(p, (size_t)st.st_size);
 	return fd_read_all(fd, p, out->n) == 0 ? 0 : refuse_image(w, path, strerror(errno));
 }
@@ -121,7 +121,7 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 	if (optional && fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return refuse_image(w, path, fd == -ESRCH ? "the process that opens files is gone; a restart brings it back" :
+		return refuse_image(w, path, fd == -ESRCH ? "the process that opens files has ended; restart the agent" :
 			      safe_path_error(fd));
 	rc = read_open(w, path, fd, out);
 	close(fd);
@@ -177,11 +177,11 @@ static struct tok *image_from(const struct work *w, int fd, const char *name)
 
 	if (fd < 0) {
 		if (fd != -ENOENT)
-			log_image(w, LOG_WARN, "the compiled tokenizer is not used", name, safe_path_error(fd));
+			log_image(w, LOG_WARN, "compiled tokenizer not used", name, safe_path_error(fd));
 		return NULL;
 	}
 	if ((t = tokfile_read(fd, w->key, &e)) == NULL)		/* at a reload it is as old as a tokenizer that is new */
-		log_image(w, w->f->images == IMAGES_WRITE ? LOG_WARN : LOG_INFO, "the compiled tokenizer is not used", name, e.text);
+		log_image(w, w->f->images == IMAGES_WRITE ? LOG_WARN : LOG_INFO, "compiled tokenizer not used", name, e.text);
 	close(fd);
 	return t;
 }
@@ -273,7 +273,7 @@ static void image_write(const struct work *w, const struct tok *t)
 		return;
 	error = errno;
 	if (write_in_state(w, t) != 0)
-		log_image(w, LOG_INFO, "no compiled tokenizer is kept, neither beside it nor in state_dir", w->path,
+		log_image(w, LOG_INFO, "compiled tokenizer not saved: neither its directory nor state_dir can be written", w->path,
 			  strerror(error));
 }
 
@@ -345,12 +345,12 @@ static int without_chat(struct work *w)
 	if (w->m->chat_template[0] != '\0' || w->m->chat_by == CHAT_BY_HARMONY) {
 		full_name(w, w->path, w->e->file, sizeof(w->e->file));
 		w->e->line = w->e->column = 0;
-		return err_set(w->e, "Model \"%.255s\": engines with a tekken.json render conversations by mistral_common, without a chat "
-			       "template; for an engine that goes by transformers name the tokenizer.json that save_pretrained() writes.",
+		return err_set(w->e, "Model \"%.255s\": engines with a tekken.json render conversations with mistral_common and use no chat "
+			       "template; if the engine uses transformers, name the tokenizer.json that save_pretrained() writes.",
 			       w->m->name);
 	}
 	if (w->m->chat_by == CHAT_BY_NONE || w->f->log == NULL ||
-	    !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE, "conversations stay in text mode, as mistral_common renders them"))
+	    !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE, "conversations are matched as text, because engines render them with mistral_common"))
 		return 0;
 	log_text(&ln, "model", w->m->name);
 	log_text(&ln, "tokenizer", w->path);

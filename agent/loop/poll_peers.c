@@ -63,10 +63,13 @@ static bool count_end(struct polled_peer *p, const char *error)
 	return changed;
 }
 
-static void log_error(struct log_line *ln, const struct polled_peer *p, const char *error)
+static void log_error(struct log_line *ln, const struct polled_peer *p, const char *error, const char *effect)
 {
-	if (error != NULL)
+	if (error != NULL) {
 		log_text(ln, "error", error[0] != '\0' ? error : p->why);
+		log_int(ln, "timeout_ms", p->client.timeout_ms);
+		log_text(ln, "effect", effect);
+	}
 	log_end(ln);
 }
 
@@ -116,10 +119,10 @@ static void stats_ended(void *arg, const char *error)
 
 	if (!count_end(&s->poll, error) ||
 	    !log_begin(&ln, &s->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
-		       error != NULL ? "a stats socket says nothing" : "a stats socket answers"))
+		       error != NULL ? "no answer from HAProxy stats socket" : "HAProxy stats socket answers"))
 		return;
 	log_text(&ln, "socket", s->socket);
-	log_error(&ln, &s->poll, error);
+	log_error(&ln, &s->poll, error, "server load comes from request counts only");
 }
 
 /* ---- engines ------------------------------------------------------------------------------------------ */
@@ -188,12 +191,12 @@ static void engine_ended(void *arg, const char *error)
 
 	if (!count_end(&e->poll, error) ||
 	    !log_begin(&ln, &e->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
-		       error != NULL ? "an engine's metrics cannot be had" : "an engine's metrics are there"))
+		       error != NULL ? "no metrics from engine" : "engine metrics received"))
 		return;
 	log_text(&ln, "pool", e->who.pool);
 	log_text(&ln, "server", e->who.name);
 	log_text(&ln, "metrics", e->who.metrics);
-	log_error(&ln, &e->poll, error);
+	log_error(&ln, &e->poll, error, "its queue and cache size are estimated");
 }
 
 /* ---- the lists ----------------------------------------------------------------------------------------- */

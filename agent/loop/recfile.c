@@ -82,7 +82,7 @@ static void end_recording(struct recfile *f, const char *msg, const char *error)
 	if (error != NULL)
 		log_text(&ln, "error", error);
 	log_int(&ln, "bytes", (int64_t)f->bytes);
-	log_text(&ln, "remedy", "restart to record again; the file is kept as .1 then");
+	log_text(&ln, "remedy", "restart to record again; this file is then kept as .1");
 	log_end(&ln);
 }
 
@@ -92,9 +92,9 @@ static bool has_room(struct recfile *f, size_t n)
 	if (f->bytes + n <= f->max_bytes)
 		return true;
 	if (!f->rotate)
-		end_recording(f, "the recording is as large as record.max_bytes, and ends", NULL);
+		end_recording(f, "recording ended: its file has reached record.max_bytes", NULL);
 	else if (begin_file(f) != 0)
-		end_recording(f, "the next file of the recording cannot be made, so it ends", strerror(errno));
+		end_recording(f, "recording ended: cannot create its next file", strerror(errno));
 	return !f->ended;
 }
 
@@ -105,7 +105,7 @@ static void put_line(void *arg, const char *line, size_t n)
 	if (f->ended || !has_room(f, n))
 		return;
 	if (fd_write_all(f->fd, line, n) != 0) {
-		end_recording(f, "the recording cannot be written, and ends", strerror(errno));
+		end_recording(f, "recording ended: cannot write its file", strerror(errno));
 		return;
 	}
 	__atomic_store_n(&f->bytes, f->bytes + n, __ATOMIC_RELAXED);
@@ -123,7 +123,7 @@ static int make_queue(struct recfile *f, const struct loop_opts *o, const struct
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed) ||
 	    (f->queue = traffic_new(HALF_BYTES, o->record_block_tokens, key, seed)) == NULL ||
 	    (f->text = traffic_text_new(&to, put_line, f)) == NULL)
-		return err_set(e, "there is no memory for record.file");
+		return err_set(e, "not enough memory for record.file");
 	return 0;
 }
 
@@ -137,12 +137,12 @@ int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, 
 	f->rotate = o->record_rotate;
 	thread_sleep_init(&f->sleep);
 	if (f->name[0] == '\0' || (f->dir = open(f->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		return err_set(e, "the directory of record.file %s cannot be opened: %s", f->path,
+		return err_set(e, "cannot open the directory of record.file %s: %s", f->path,
 			       f->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	if (make_queue(f, o, key, e) != 0)
 		return -1;
 	if (begin_file(f) != 0)
-		return err_set(e, "record.file %s cannot be made: %s", f->path, strerror(errno));
+		return err_set(e, "cannot create record.file %s: %s", f->path, strerror(errno));
 	if (f->opener != NULL && f->opener->fd >= 0) {	/* who has a directory of its own */
 		close(f->dir);
 		f->dir = -1;
@@ -178,9 +178,9 @@ int recfile_start(struct recfile *f, struct err *e)
 	if (f->queue == NULL)
 		return 0;
 	if ((rc = pthread_create(&f->thread, NULL, recfile_main, f)) != 0)
-		return err_set(e, "cannot start the thread that records: %s", strerror(rc));
+		return err_set(e, "cannot start the recording thread: %s", strerror(rc));
 	f->running = true;
-	if (log_begin(&ln, f->log, LOG_INFO, LOG_LIFE, "requests are recorded: no text, but lengths, times and who began alike")) {
+	if (log_begin(&ln, f->log, LOG_INFO, LOG_LIFE, "recording requests: lengths, times and equal beginnings, no text")) {
 		log_text(&ln, "file", f->path);
 		log_int(&ln, "max_bytes", (int64_t)f->max_bytes);
 		log_end(&ln);

@@ -101,9 +101,9 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 	else if ((fd = open(reload->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
 		fd = -errno;
 	if (fd == -ESRCH)
-		set_reload_error(es, "the process that opens the configuration is gone; a restart brings it back");
+		set_reload_error(es, "the process that opens the configuration has ended; restart the agent");
 	else if (is_endless(fd))
-		set_reload_error(es, "the configuration is no regular file");
+		set_reload_error(es, "the configuration is not a regular file");
 	else
 		rc = reload->load(reload->arg, fd, ro, o, es);
 	if (fd >= 0)
@@ -161,7 +161,7 @@ void agent_reload(struct agent *a, struct background *bg, const struct loop_relo
 	struct reload_errors es = { .n = 0 };
 
 	if (reload == NULL) {
-		set_reload_error(&es, "this agent was started without anything to reload");
+		set_reload_error(&es, "this agent was started without a way to reload");
 	} else if (reload->file == NULL) {
 		set_reload_error(&es, "no configuration file was named at the start (-f), so there is none to "
 		       "reload");

@@ -40,11 +40,11 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 	if (o->snapshot_file[0] == '\0')
 		return 0;
 	if (!kept)
-		return err_set(e, "index.snapshot_file needs a key that outlives the agent, as another key makes it "
-			       "worthless: state_dir %s is missing or not to be written, and no key_file is named",
+		return err_set(e, "index.snapshot_file needs a permanent key, because a snapshot is useless with another "
+			       "key: state_dir %s is missing or not writable, and key_file is not set",
 			       o->state_dir);
 	if (s->name[0] == '\0' || (s->dir = open(s->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		return err_set(e, "the directory of index.snapshot_file %s cannot be opened: %s", s->path,
+		return err_set(e, "cannot open the directory of index.snapshot_file %s: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
 	thread_sleep_init(&s->sleep);
@@ -78,8 +78,8 @@ static ssize_t read_upto(int fd, uint8_t *to, size_t n)
 
 static int too_large(const struct snapfile *s, uint64_t n, struct err *e)
 {
-	return err_set(e, "it has %llu bytes or more, and no index of index.max_bytes here makes more than %llu: raise "
-		       "index.max_bytes to what it was, or remove the file", (unsigned long long)n,
+	return err_set(e, "it has %llu bytes or more, but an index of this index.max_bytes writes at most %llu: set "
+		       "index.max_bytes to its old value, or remove the file", (unsigned long long)n,
 		       (unsigned long long)s->bytes_most);
 }
 
@@ -95,7 +95,7 @@ static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, s
 		if (cap > s->bytes_most + 1)
 			cap = s->bytes_most + 1;
 		if ((more = mem_resize(*p, cap, 1)) == NULL)
-			return err_set(e, "there is no memory for its bytes, of which there are more than %zu", *n);
+			return err_set(e, "not enough memory for its more than %zu bytes", *n);
 		*p = more;
 		if ((got = read_upto(fd, *p + *n, cap - *n)) < 0)
 			return err_set(e, "it cannot be read: %s", strerror(errno));
@@ -120,11 +120,11 @@ static int load_snapshot(struct snapfile *s, int fd, struct snapshot_stats *st, 
 	if (size > (int64_t)s->bytes_most)
 		return too_large(s, (uint64_t)size, e);
 	if (read_upto(fd, head, n) != (ssize_t)n)
-		return err_set(e, "it is no snapshot, or its beginning is missing");
+		return err_set(e, "it is not a snapshot, or its start is missing");
 	if (snapshot_begins(head, e) != 0)
 		return -1;
 	if ((p = mem_alloc(n)) == NULL)
-		return err_set(e, "there is no memory for it");
+		return err_set(e, "not enough memory");
 	memcpy(p, head, n);
 	if ((rc = read_rest(s, fd, &p, &n, e)) == 0)
 		rc = route_restore(s->route, p, n, clock_msec(), st, e);
@@ -175,7 +175,7 @@ static void keep_aside(struct snapfile *s, const char *msg, const char *why)
 	snprintf(aside, sizeof(aside), "%s.refused", s->name);
 	log_failure(s, msg, why);
 	if (renameat(s->dir, s->name, s->dir, aside) == 0)
-		log_msg(s->log, LOG_WARN, LOG_LIFE, "the snapshot that was refused is kept beside it as .refused");
+		log_msg(s->log, LOG_WARN, LOG_LIFE, "rejected snapshot renamed to .refused");
 }
 
 void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
@@ -192,13 +192,13 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 	fd = openat(s->dir, s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	if (fd < 0) {
 		if (errno == ENOENT)
-			log_msg(log, LOG_INFO, LOG_LIFE, "there is no snapshot yet");
+			log_msg(log, LOG_INFO, LOG_LIFE, "no snapshot yet; the index starts empty");
 		else
-			keep_aside(s, "the snapshot cannot be opened", strerror(errno));
+			keep_aside(s, "cannot open the snapshot; the index starts empty", strerror(errno));
 		return;
 	}
 	if (load_snapshot(s, fd, &st, &e) != 0) {
-		keep_aside(s, "the snapshot is not loaded, the index begins empty", e.text);
+		keep_aside(s, "snapshot rejected; the index starts empty", e.text);
 	} else {
 		__atomic_store_n(&s->loaded_pages, st.pages, __ATOMIC_RELAXED);
 		log_loaded(s, &st, clock_msec() - begun);
@@ -301,8 +301,8 @@ static void write_now(struct snapfile *s, bool pause)
 		log_written(s, &st, clock_msec() - begun);
 	} else if (errno != ECANCELED) {
 		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
-		log_failure(s, "the snapshot cannot be written, the old one stays",
-			    errno == ESRCH ? "the process that opens files is gone; a restart brings it back" : strerror(errno));
+		log_failure(s, "cannot write the snapshot; the old one stays",
+			    errno == ESRCH ? "the process that opens files has ended; restart the agent" : strerror(errno));
 	}
 }
 
@@ -332,7 +332,7 @@ int snapfile_start(struct snapfile *s, struct err *e)
 		return 0;
 	rc = pthread_create(&s->thread, NULL, snapfile_main, s);
 	if (rc != 0)
-		return err_set(e, "cannot start the thread for snapshots: %s", strerror(rc));
+		return err_set(e, "cannot start the snapshot thread: %s", strerror(rc));
 	s->running = true;
 	return 0;
 }

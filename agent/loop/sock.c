@@ -250,7 +250,7 @@ void sock_open(struct worker *w, int fd, const union sockaddr_any *peer)
 		sock_log_full(w, max);
 	} else if ((s = mem_alloc(sizeof(*s))) == NULL) {
 		count_add(&w->socks_count.refused_memory, 1);
-		log_msg(&a->log, LOG_ERROR, LOG_MEMORY, "no memory for a connection; it is refused");
+		log_msg(&a->log, LOG_ERROR, LOG_MEMORY, "not enough memory for a new SPOP connection; it was closed");
 	}
 	if (s == NULL) {
 		__atomic_fetch_sub(&a->n_conns, 1, __ATOMIC_RELAXED);

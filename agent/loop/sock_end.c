@@ -36,7 +36,7 @@ void sock_free(struct sock *s, uint64_t *reason)
 
 void sock_no_memory(struct sock *s)
 {
-	log_msg(&s->w->agent->log, LOG_ERROR, LOG_MEMORY, "no memory for a connection; it is closed");
+	log_msg(&s->w->agent->log, LOG_ERROR, LOG_MEMORY, "not enough memory for a SPOP connection; it was closed");
 	sock_free(s, &s->w->socks_count.closed_memory);
 }
 
@@ -63,7 +63,7 @@ static void end_hello(struct sock *s)
 {
 	struct log_line ln;
 
-	if (sock_log_begin(&ln, s, LOG_WARN, LOG_TIMEOUT, "no HELLO in time; connection closed"))
+	if (sock_log_begin(&ln, s, LOG_WARN, LOG_TIMEOUT, "no HELLO within spop.hello_timeout; connection closed"))
 		log_end(&ln);
 	sock_free(s, &s->w->socks_count.closed_hello);
 }

@@ -19,15 +19,15 @@ static void log_frame_size(struct sock *s, const struct spop_event *ev)
 {
 	struct log_line ln;
 
-	if (!sock_log_begin(&ln, s, LOG_ERROR, LOG_FRAME_SIZE, "max-frame-size refused"))
+	if (!sock_log_begin(&ln, s, LOG_ERROR, LOG_FRAME_SIZE, "HAProxy's max-frame-size rejected"))
 		return;
 	log_int(&ln, "status", ev->status);
 	log_int(&ln, "offered", (int64_t)ev->offer);
 	log_int(&ln, "limit", (int64_t)ev->limit);
 	log_text(&ln, "hint", ev->offer > ev->limit ?
-		 "raise spop.max_frame_size here to what is offered, or lower tune.bufsize in "
+		 "raise spop.max_frame_size here to the size offered, or lower tune.bufsize in "
 		 "HAProxy (it offers tune.bufsize - 4)" :
-		 "SPOP asks for at least 256; raise tune.bufsize in HAProxy");
+		 "SPOP requires at least 256; raise tune.bufsize in HAProxy");
 	log_end(&ln);
 }
 
@@ -36,10 +36,11 @@ void sock_log_losing(struct sock *s, size_t bytes)
 	struct log_line ln;
 
 	if (!sock_log_begin(&ln, s, LOG_WARN, LOG_MEMORY,
-			    "no memory for a long frame; it is answered without a look"))
+			    "not enough buffer memory for a long frame; answered without routing"))
 		return;
 	log_int(&ln, "bytes", (int64_t)bytes);
 	log_int(&ln, "max_bytes", (int64_t)__atomic_load_n(&s->w->agent->budget.max, __ATOMIC_RELAXED));
+	log_text(&ln, "hint", "raise spop.max_bytes");
 	log_end(&ln);
 }
 
@@ -58,7 +59,7 @@ void sock_log_closing(struct sock *s, const struct spop_rd *first)
 		return;
 	}
 	if (!sock_log_begin(&ln, s, usual ? LOG_DEBUG : LOG_WARN, ev->by_peer ? LOG_PEER : LOG_FRAME,
-			ev->by_peer ? "HAProxy ended the connection" : "connection ended"))
+			ev->by_peer ? "HAProxy closed the connection" : "connection closed"))
 		return;
 	log_int(&ln, "status", ev->status);
 	log_text(&ln, "reason", ev->text != NULL ? ev->text : spop_status_text(ev->status));
@@ -75,12 +76,12 @@ void sock_log_late(struct sock *s)
 {
 	struct log_line ln;
 
-	if (!sock_log_begin(&ln, s, LOG_WARN, LOG_OVERLOAD, "requests waited too long"))
+	if (!sock_log_begin(&ln, s, LOG_WARN, LOG_OVERLOAD, "requests waited too long in the agent"))
 		return;
 	log_int(&ln, "waited_ms", (clock_usec() - s->arrivals.since) / 1000);
 	log_int(&ln, "bound_ms", s->w->overload.late_us / 1000);
-	log_text(&ln, "effect", "answered why=overload; HAProxy balances them as without the agent");
-	log_text(&ln, "hint", "raise threads, or share the load between agents");
+	log_text(&ln, "effect", "they are answered with why=overload; HAProxy balances them as without the agent");
+	log_text(&ln, "hint", "raise threads, or divide the load among more agents");
 	log_end(&ln);
 }
 
@@ -89,8 +90,9 @@ void sock_log_full(struct worker *w, uint32_t max)
 	struct log_line ln;
 
 	if (log_begin(&ln, &w->agent->log, LOG_WARN, LOG_FULL,
-		      "too many SPOP connections, health checks count too; one is refused")) {
+		      "too many SPOP connections (health checks count); a new one was closed")) {
 		log_int(&ln, "spop.max_connections", max);
+		log_text(&ln, "effect", "HAProxy balances its requests as without the agent");
 		log_end(&ln);
 	}
 }

@@ -41,18 +41,18 @@ static void pages_free(void *arg)
 static int check_owner(const struct stat *st, struct err *e)
 {
 	if (!S_ISREG(st->st_mode))
-		return err_set(e, "it is no regular file");
+		return err_set(e, "it is not a regular file");
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return err_set(e, "it belongs to another user");
 	if (st->st_mode & 022)
-		return err_set(e, "others may write to it (mode %04o)", (unsigned)(st->st_mode & 07777));
+		return err_set(e, "its group or others may write to it (mode %04o)", (unsigned)(st->st_mode & 07777));
 	return 0;
 }
 
 static int check_size(const struct stat *st, struct err *e)
 {
 	if (st->st_size < (off_t)sizeof(struct head))
-		return err_set(e, "it is cut short");
+		return err_set(e, "it is truncated");
 	if (st->st_size > (off_t)TOKFILE_MAX)
 		return err_set(e, "it is too large (%lld bytes)", (long long)st->st_size);
 	return 0;
@@ -65,9 +65,9 @@ static int read_image(int fd, struct pages *pg, struct err *e)
 	if (fd_read_all(fd, pg->p, pg->n) != 0)
 		return err_set(e, "it cannot be read: %s", strerror(errno));
 	if (memcmp(h->magic, now.magic, sizeof(now.magic)) != 0)
-		return err_set(e, "it is no compiled tokenizer");
+		return err_set(e, "it is not a compiled tokenizer");
 	if (memcmp(h->version, now.version, sizeof(now.version)) != 0)
-		return err_set(e, "it is of another version of the agent");
+		return err_set(e, "another version of the agent wrote it");
 	mprotect(pg->p, pg->n, PROT_READ);
 	return 0;
 }

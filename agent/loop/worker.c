@@ -268,7 +268,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	prime_loop(w->loop);
 	return w;
 fail:
-	err_set(e, "no memory or descriptors for thread spop-%u", number);
+	err_set(e, "not enough memory or file descriptors for thread spop-%u", number);
 	worker_free(w);
 	return NULL;
 }

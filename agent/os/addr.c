@@ -93,7 +93,7 @@ int addr_parse(const char *text, struct addr *a, struct err *e)
 	if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
 		return parse_unix(text, a, e);
 	if (colon == NULL)
-		return err_set(e, "\"%s\" is no address: write 127.0.0.1:9400, [::1]:9400 or "
+		return err_set(e, "\"%s\" is not an address: write 127.0.0.1:9400, [::1]:9400 or "
 			       "unix@/path", text);
 	if ((port = parse_port(colon + 1)) < 0)
 		return err_set(e, "\"%s\": the port must be a number from 0 to 65535", text);
@@ -196,10 +196,10 @@ static int unix_clear(const struct addr *a, int type, struct err *e)
 	if (lstat(path, &st) != 0)
 		return 0;	/* bind() will say what is wrong, if anything is */
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, "cannot listen on %s: there is a file of that name that is no socket",
+		return err_set(e, "cannot listen on %s: a file of that name exists and is not a socket",
 			       path);
 	if (unix_answers(a, type))
-		return err_set(e, "cannot listen on %s: another process answers there", path);
+		return err_set(e, "cannot listen on %s: another process listens there", path);
 	if (unlink(path) != 0 && errno != ENOENT)
 		return err_set(e, "cannot remove the old socket %s: %s", path, strerror(errno));
 	return 0;

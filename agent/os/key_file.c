@@ -37,7 +37,7 @@ static int random_key(struct hash_key *key, struct err *e)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return err_set(e, "no random bytes for the key: %s", strerror(errno));
+			return err_set(e, "cannot get random bytes for the key: %s", strerror(errno));
 		n += (size_t)got;
 	}
 	return 0;
@@ -67,7 +67,7 @@ static int read_key(const char *path, const struct identity *as, struct hash_key
 		return 1;
 	rc = check_file(fd, path, as, e);
 	if (rc == 0 && read(fd, key->secret, sizeof(key->secret)) != (ssize_t)sizeof(key->secret))
-		rc = err_set(e, "cannot read the key file %s whole", path);
+		rc = err_set(e, "cannot read all of the key file %s", path);
 	close(fd);
 	return rc;
 }
@@ -156,7 +156,7 @@ int key_file_load(const char *key_file, const char *state_dir, const struct iden
 	if (errno == ENOENT && (rc = make_key(path, as, key, e)) <= 0)
 		return rc;
 	if (named)
-		return err_set(e, "cannot make the key file %s: %s", path, strerror(errno));
+		return err_set(e, "cannot create the key file %s: %s", path, strerror(errno));
 	*kept = false;
 	return random_key(key, e);
 }

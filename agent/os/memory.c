@@ -6,7 +6,7 @@
 #include "agent/os/memory.h"
 
 #define PATH_MAX_CHARS	1024
-#define REMEDY		"make index.max_bytes smaller"
+#define REMEDY		"lower index.max_bytes"
 
 static double to_mib(uint64_t bytes)
 {
@@ -41,7 +41,7 @@ static int groups_enough(const char *top, char *group, const char *file, uint64_
 		snprintf(path, sizeof(path), "%s%s/%s", top, group, file);
 		limit = number_in(path);
 		if (limit < bytes)
-			return err_set(e, "index.max_bytes: %.0f MiB cannot be had: the control group's limit is "
+			return err_set(e, "index.max_bytes: cannot allocate %.0f MiB: the limit of the control group is "
 				       "%.0f MiB (%.120s); " REMEDY ", or raise that limit (systemd: MemoryMax=)",
 				       to_mib(bytes), to_mib(limit), path);
 		if ((slash = strrchr(group, '/')) == NULL)
@@ -99,7 +99,7 @@ static int machine_enough(const char *root, uint64_t bytes, struct err *e)
 	fclose(f);
 	if (left == 0 || left * 1024 >= bytes)
 		return 0;
-	return err_set(e, "index.max_bytes: %.0f MiB cannot be had: the machine has %.0f MiB left; " REMEDY,
+	return err_set(e, "index.max_bytes: cannot allocate %.0f MiB: the machine has %.0f MiB left; " REMEDY,
 		       to_mib(bytes), to_mib(left * 1024));
 }
 

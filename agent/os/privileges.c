@@ -37,10 +37,10 @@ static int find_user(const char *text, bool with_group, struct identity *id, str
 		if ((pw = getpwuid(n)) == NULL && (with_group || n == geteuid()))
 			return 0;
 		if (pw == NULL)
-			return err_set(e, "user: there is no user %s on this machine that has a group, and root's must not stay; "
+			return err_set(e, "user: user %s is unknown on this machine, so it has no group to change to; "
 				       "set the key group as well (group: %s)", text, text);
 	} else if ((pw = getpwnam(text)) == NULL) {
-		return err_set(e, "user: there is no user %s on this machine; make it (useradd --system %s), or leave the key out",
+		return err_set(e, "user: there is no user %s on this machine; create it (useradd --system %s) or remove the key",
 			       text, text);
 	}
 	id->uid = pw->pw_uid;

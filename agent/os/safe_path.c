@@ -180,8 +180,8 @@ int safe_path_parent(int dir, const char *path, const char **name)
 const char *safe_path_error(int rc)
 {
 	if (rc == -EXDEV)
-		return "it is not in that directory, or a link leads out of it";
+		return "it is outside of its directory, or a link leads out of it";
 	if (rc == -EBADFD)
-		return "it is no regular file";
+		return "it is not a regular file";
 	return strerror(-rc);
 }

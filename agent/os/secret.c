@@ -29,7 +29,7 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 	if (fstat(fd, &st) != 0)
 		return err_set(e, "cannot read the %s file %s: %s", what, path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, "the %s file %s is no regular file", what, path);
+		return err_set(e, "the %s file %s is not a regular file", what, path);
 	if (as != NULL && !identity_owns(as, st.st_uid))
 		return err_set(e, "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is yours, "
 			       "chown it; else remove it", what, path, (unsigned)st.st_uid, (unsigned)as->uid);

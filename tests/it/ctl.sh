@@ -82,8 +82,8 @@ run "and prints the same" 0 "" cmp "$tmp/printed.yaml" "$tmp/again.yaml"
 printf 'state_dir: %s\nindex: {max_bytes: 16 GiB}\n' "$tmp" > "$tmp/large.yaml"
 run "-tv takes no memory for the index" 0 "max_bytes: 16 GiB" limited ./kvroute -tv -f "$tmp/large.yaml"
 stdin=$tmp/chat.json run "nor does kvroutectl" 0 "^pages +5$" limited ./kvroutectl pages -f "$tmp/large.yaml"
-run "a start without enough memory" 1 "index\.max_bytes: 16384 MiB .*cannot be had
-make index\.max_bytes smaller" limited ./kvroute -f "$tmp/large.yaml"
+run "a start without enough memory" 1 "index\.max_bytes: cannot allocate 16384 MiB
+lower index\.max_bytes" limited ./kvroute -f "$tmp/large.yaml"
 run "the example file is valid" 0 "valid" ./kvroute -t -f doc/kvroute.yaml
 run "the container's file is valid" 0 "valid" ./kvroute -t -f docker/kvroute.yaml
 run "kvroutectl" 64 "usage" ./kvroutectl
@@ -139,10 +139,10 @@ stdin=$tmp/m.json run "the template of the configuration" 0 "^d$" ./kvroutectl r
 stdin=$tmp/tools.json run "the one for tools" 0 '^\[\{"a": 1\}\]$' ./kvroutectl render --config "$tmp/tok.json"
 stdin=$tmp/m.json run "a template that is refused" 1 "bad.jinja:2: .*nope" ./kvroutectl render --template "$tmp/bad.jinja"
 stdin=$tmp/m.json run "a template that raises" 1 "raise.jinja:2: raised: TemplateError: not so" ./kvroutectl render --template "$tmp/raise.jinja"
-stdin=$tmp/bad.json run "render no JSON" 1 "standard input: no JSON at byte 0" ./kvroutectl render --template "$tmp/t.jinja"
+stdin=$tmp/bad.json run "render no JSON" 1 "standard input: not JSON at byte 0" ./kvroutectl render --template "$tmp/t.jinja"
 run "render no such file" 1 "no-such" ./kvroutectl render --template "$tmp/no-such"
 run "render without a template" 64 "usage" ./kvroutectl render
-run "render with a wrong date" 64 "no time" ./kvroutectl render --template "$tmp/t.jinja" --date 2026-13-01
+run "render with a wrong date" 64 "not a time" ./kvroutectl render --template "$tmp/t.jinja" --date 2026-13-01
 run "render -h" 0 "usage" ./kvroutectl render -h
 
 # a trace of 60 requests, eight prompts that come again
@@ -156,7 +156,7 @@ run "models, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl mode
 run "models, two addresses" 64 "usage" ./kvroutectl models 127.0.0.1:1 127.0.0.1:2
 run "why -h" 0 "usage: kvroutectl why" ./kvroutectl why -h
 run "why, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl why 127.0.0.1:1
-run "why, no address" 1 "nonsense: it is no host:port" ./kvroutectl why nonsense
+run "why, no address" 1 "nonsense: the address must be host:port" ./kvroutectl why nonsense
 run "why, no such socket" 1 "No such file" ./kvroutectl why "unix@$tmp/no-such.sock"
 run "why, no number" 64 "usage" ./kvroutectl why -n many
 run "why, two addresses" 64 "usage" ./kvroutectl why 127.0.0.1:1 127.0.0.1:2
@@ -172,7 +172,7 @@ run "sim, no such preset" 64 "no preset .nonsense.
 round_robin" ./kvroutectl sim "$tmp/trace.jsonl" --preset nonsense
 run "sim, keys of a rule" 0 "^cost:load_ms=60,sacrifice_max=2 +0
 ^cost +0" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=60,sacrifice_max=2 --preset cost
-run "sim, no such key" 64 "lunch=1.: it is no key" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:lunch=1
+run "sim, no such key" 64 "lunch=1.: not a key" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:lunch=1
 run "sim, a value beyond its range" 64 "load_ms=-1" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=-1
 run "sim of a workload" 0 "^chat: 270 requests
 ^leastconn +[0-9]" ./kvroutectl sim --workload chat --limit 300 --engines 2 --preset leastconn

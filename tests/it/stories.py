@@ -413,7 +413,7 @@ def agents_that_start_at_once_on_a_stale_socket():
                          lambda: sum(a.poll() is not None for a in agents) == 3)
                 losers = [a for a in agents if a.poll() is not None]
                 equal([a.returncode for a in losers], [1] * 3, "exit status of the losers")
-                check(all("another process answers there" in a.stderr.read() for a in losers),
+                check(all("another process listens there" in a.stderr.read() for a in losers),
                       "a loser does not say why")
                 with SpopClient("unix@" + path) as c:
                     check(c.notify("route", {"uid": "u", "body": "{}"})["txn.why"],
@@ -930,7 +930,7 @@ def counts_that_differ():
         equal(pages("b", "probe", stream=True), as_ids, "for another tenant")
         check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64),
               "text of another kind, too")
-        check("stub: as text for 1 tenant, as the engine counts other tokens: completions\n" in ctl(
+        check("stub: matched as text for 1 tenant, because the engine counts other tokens: completions\n" in ctl(
             f), ctl(f))
         m = f.metrics()
         equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]),

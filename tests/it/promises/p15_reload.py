@@ -144,7 +144,7 @@ def a_file_that_is_a_pipe():
         held = os.open(path, os.O_RDWR)
         try:
             said = reload(f, "reload refused")
-            assert "no regular file" in said, said
+            assert "not a regular file" in said, said
         finally:
             os.close(held)
         assert f.metrics()[LIMIT] == 300 * MIB

@@ -113,7 +113,7 @@ def without_a_snapshot_it_is_not():
         f.again()
         after, _ = f.share(range(40))
         assert after < 0.5, "%.3f without a snapshot" % after
-        assert "there is no snapshot yet" in f.log()
+        assert "no snapshot yet; the index starts empty" in f.log()
 
 
 @case
@@ -139,7 +139,7 @@ def written_while_requests_run():
                 pass
         wait_for("an empty directory to go", 10, lambda: rmdir(f.snapshots + "-away"))
         wait_for("a failure", 10, lambda: f.metrics()["kvroute_snapshot_failed_total"] >= 1)
-        assert "the snapshot cannot be written, the old one stays" in f.log()
+        assert "cannot write the snapshot; the old one stays" in f.log()
         f.share(range(10))                                   # and requests go on
         os.mkdir(f.snapshots)
         assert f.end("agent") == 0, "the end"

@@ -444,7 +444,7 @@ def who_waited_too_long_is_told():
             assert n - max(FEW, n // 2) <= told <= n - FEW, "%d of %d were refused" % (told, n)
             assert FEW - FREE <= hurried <= n - told - FREE, "%d of %d were hurried" % (hurried, n)
         equal(stopped(a, FREE, 1, 0.15)[:2], (0, 0), "a few: hurried and refused")
-        assert 'msg="requests waited too long"' in a.log(), a.log()
+        assert 'msg="requests waited too long in the agent"' in a.log(), a.log()
 
 
 def younger(a, conns, each, seconds, than):

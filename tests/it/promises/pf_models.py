@@ -237,7 +237,7 @@ def a_reload_takes_tokenizers_in_the_sandbox():
         os.mkfifo(os.path.join(f.dir, "pipe"))
         refused = [("out.json", "leads out of it"), ("absolute.json", "leads out of it"),
                    ("up/secret.json", "leads out of it"),
-                   ("pipe", "no regular file"), ("missing.json", "No such file"),
+                   ("pipe", "not a regular file"), ("missing.json", "No such file"),
                    ("a", "directory"), ("../secret.json", "has .. in it"),
                    (secret, "not beneath models_dir"), ("bad.json", "Unigram")]
         for name, why in refused:

@@ -225,7 +225,7 @@ def the_opener_ends_with_the_agent():
         wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         opener = f.opener()[0]
         os.kill(opener, signal.SIGKILL)
-        assert "is gone; a restart" in f.hup("reload refused")[0], "the reason is missing"
+        assert "has ended; restart" in f.hup("reload refused")[0], "the reason is missing"
         wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         f.works("without it")
         equal(f.end("agent"), 0, "exit status")
@@ -298,7 +298,7 @@ def a_container_without_seccomp():
         return
     with Boxed(before=forbid(SECCOMP, EPERM)) as f:
         line = f.line("sandbox")
-        for want in ("level=warn", 'msg="sandbox has gaps"',
+        for want in ("level=warn", 'msg="sandbox is incomplete"',
                      'seccomp="off: Operation not permitted"', "no_new_privs=on"):
             assert want in line, "%s is not in %s" % (want, line)
         print("      " + line.split(" ", 1)[1])
@@ -316,7 +316,7 @@ def descriptors_are_raised_or_missed():
         equal([s for s in f.log() if "open files" in s], [], "warnings")
     with Boxed(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200)),
                spop="max_connections: 500") as f:
-        line = f.line("the limit of open files is low")
+        line = f.line("the limit of open files is too low for the configuration")
         assert "level=warn" in line and "limit=200 needed=628" in line, line
         f.works("few")
 

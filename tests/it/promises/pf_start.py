@@ -80,11 +80,11 @@ def addresses_and_the_log_come_before_memory():
             assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
         served(a)
         said = messages(a)
-        order = [said.index(m) for m in ("listening", '"taking the memory of the index"',
-                                         '"the memory of the index is there"',
+        order = [said.index(m) for m in ("listening", '"allocating the memory of the index"',
+                                         '"memory of the index allocated"',
                                          "sandbox", "started")]
         equal((order, order[0]), (sorted(order), 0), "order of the log's lines")
-        assert re.search(r'level=info msg="the memory of the index is there" '
+        assert re.search(r'level=info msg="memory of the index allocated" '
                          r'index_max_bytes=67108864 ms=\d+', a.log()), "no time"
         ended(a)
     finally:
@@ -274,9 +274,9 @@ def a_huge_snapshot_takes_no_memory():
         peak = int(re.search(r"VmPeak:\s+(\d+)", open("/proc/%d/status" % a.pid).read()).group(1))
         ended(a)
         for size, begin, want in ((2 << 30, head,
-                                   "no index of index.max_bytes here makes more than"),
-                                  (2 * MIB, b"", "it is no snapshot"),
-                                  (2 * MIB, head, "cut short|checksum|no sense|wrong"),
+                                   "but an index of this index.max_bytes writes at most"),
+                                  (2 * MIB, b"", "it is not a snapshot|it is no snapshot"),
+                                  (2 * MIB, head, "cut short|truncated|checksum|no sense|wrong"),
                                   (2 * MIB, head[:40] + struct.pack("<Q", 1),
                                    "checksum of its header")):
             for name in os.listdir(a.folder):
@@ -288,7 +288,7 @@ def a_huge_snapshot_takes_no_memory():
             seen = len(a.log())
             a.start()
             lines = a.log()[seen:]
-            assert re.search("the snapshot is not loaded.*(%s)" % want, lines), lines[-900:]
+            assert re.search("snapshot rejected.*(%s)" % want, lines), lines[-900:]
             now = int(re.search(r"VmPeak:\s+(\d+)",
                                 open("/proc/%d/status" % a.pid).read()).group(1))
             assert SANITIZED or now - peak < 16 * 1024, "%d KiB more than without it" % (now - peak)

@@ -63,7 +63,7 @@ static const struct {
 	  "    power_of_two: a server that has gone, at the same cost\n"
 	  "    some 2,000 tokens were not seen: the body was cut\n"
 	  "    its text was made into tokens in part only, as a body of its size may not cost more: 350,000 steps of work\n"
-	  "    nobody had reported how requests end, so waits were guessed\n" },
+	  "    no report says how requests end, so waits were estimated\n" },
 	{ "shadow, out of balance",
 	  "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\",\"why\":\"imbalance\",\"prompt_tokens\":160,"
 	  "\"server\":\"s2\",\"facts\":\"end\",\"imbalanced\":true,\"min_load\":0,\"max_load\":1070,"

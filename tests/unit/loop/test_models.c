@@ -268,7 +268,7 @@ static void mistakes_are_named(void **state_)
 	expect_refusal("a", "", "models/a", 0, "directory");
 	expect_refusal("a/tokenizer.json", "missing_config.json", "missing_config.json", 0, "No such file");
 	assert_int_equal(mkfifo(in(models, "pipe"), 0600), 0);
-	expect_refusal("pipe", "", "models/pipe", 0, "no regular file");
+	expect_refusal("pipe", "", "models/pipe", 0, "not a regular file");
 	put("bad.json", bad, sizeof(bad) - 1);
 	expect_refusal("bad.json", "", "models/bad.json", 3, "Unigram");
 	put("cut.json", "{\"model\":\n{", 11);
@@ -348,7 +348,7 @@ static void a_tekken_has_no_template(void **state_)
 	s = load_good(&o, NULL);
 	assert_true(tok_is_plain(o.models[0].tok));
 	assert_null(o.models[0].chat);
-	assert_int_equal(log_has("conversations stay in text mode"), 1);
+	assert_int_equal(log_has("conversations are matched as text"), 1);
 	models_free(s);
 	strcpy(o.models[0].chat_template, "chat_template.jinja");
 	assert_null(models_load(&o, NULL, &f, &e));
@@ -510,7 +510,7 @@ static void expect_rewritten(void)
 {
 	assert_false(start_takes_image());
 	assert_int_equal(log_has("level=warn"), 1);
-	assert_int_equal(log_has("the compiled tokenizer is not used"), 1);
+	assert_int_equal(log_has("compiled tokenizer not used"), 1);
 	assert_true(start_takes_image());
 }
 
@@ -623,7 +623,7 @@ static void no_place_is_told_and_nothing_else(void **state_)
 	block(in(models, "a"), "tokenizer.json.kvroute");
 	f.state_dir = "/nonexistent/kvroute";
 	assert_false(start_takes_image());
-	assert_int_equal(log_has("no compiled tokenizer is kept"), 1);
+	assert_int_equal(log_has("compiled tokenizer not saved"), 1);
 	assert_false(start_takes_image());
 }
 

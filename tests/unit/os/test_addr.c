@@ -152,7 +152,7 @@ static void living_is_an_error(void **state)
 
 	assert_int_equal(listener_open(&first, text, SOCK_STREAM, 0600, &e), 0);
 	assert_int_equal(listener_open(&second, text, SOCK_STREAM, 0600, &e), -1);
-	assert_non_null(strstr(e.text, "another process answers"));
+	assert_non_null(strstr(e.text, "another process listens"));
 	assert_int_equal(second.fd, -1);
 	assert_true(exists());
 	listener_close(&first, NULL);
@@ -177,7 +177,7 @@ static pid_t racer(int type, const int *go, const int *said, const int *end)
 	if (read(go[0], &c, 1) != 0)
 		_exit(1);
 	rc = listener_open(&l, text, type, 0600, &e);
-	c = rc == 0 ? 'W' : strstr(e.text, "another process answers") != NULL ? 'L' : '?';
+	c = rc == 0 ? 'W' : strstr(e.text, "another process listens") != NULL ? 'L' : '?';
 	_exit(write(said[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
 }
 
@@ -234,7 +234,7 @@ static void other_files_stay(void **state)
 
 	close(fd);
 	assert_int_equal(listener_open(&l, text, SOCK_STREAM, 0600, &e), -1);
-	assert_non_null(strstr(e.text, "no socket"));
+	assert_non_null(strstr(e.text, "not a socket"));
 	assert_true(exists());
 }
 

@@ -145,7 +145,7 @@ static void no_regular_file(void **state)
 
 	assert_int_equal(mkfifo(file, 0600), 0);
 	assert_int_equal(key_file_load(key_file, state_dir, &me, &key, &kept, &e), -1);
-	assert_non_null(strstr(e.text, "no regular file"));
+	assert_non_null(strstr(e.text, "not a regular file"));
 }
 
 static void temporary(const char *missing)

@@ -106,7 +106,7 @@ static void files(void **state)
 		assert_int_equal(t.n, 0);
 	}
 	assert_int_equal(token_read(&t, dir, &me, &e), -1);
-	assert_non_null(strstr(e.text, "no regular file"));
+	assert_non_null(strstr(e.text, "not a regular file"));
 	unlink(file);
 	assert_int_equal(token_read(&t, file, &me, &e), -1);
 	assert_non_null(strstr(e.text, "No such file"));
