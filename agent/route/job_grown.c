@@ -76,20 +76,21 @@ static bool goes_on(const struct route *r, const struct job *j, const struct gro
 uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
 {
 	const struct grown_place *g = NULL;
-	uint64_t seen = (uint64_t)depth * j->page_tokens, grown, room;
+	uint64_t seen = (uint64_t)depth * j->page_tokens, tail, answer, room;
 
 	for (uint32_t i = 0; i < j->n_grown && g == NULL; i++)
 		if (j->grown[i].depth == depth)
 			g = grown_find(r->grown, j->grown[i].key, s->name_hash);
-	if (g == NULL || g->tokens <= seen || !goes_on(r, j, g, depth))
+	if (g == NULL || g->tokens < seen + g->n_tail || !goes_on(r, j, g, depth))
 		return 0;
-	grown = g->tokens - seen;
+	tail = g->n_tail;
+	answer = g->tokens - seen - tail;
 	room = answer_room(j, depth);
-	if (room < grown / 2)		/* thoughts were dropped: the rest follows other text */
+	if (room < answer / 2)		/* thoughts were dropped: the rest follows other text */
 		return 0;
 	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
 		return 0;
-	if (room < grown && (j->mode == PROMPT_TEXT || !g->told))
-		grown = room;
-	return (uint32_t)(grown / j->page_tokens);
+	if (room < answer && (j->mode == PROMPT_TEXT || !g->told))
+		answer = room;
+	return (uint32_t)((tail + answer) / j->page_tokens);
 }

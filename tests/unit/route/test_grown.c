@@ -90,6 +90,63 @@ static void only_at_the_server_that_answered(void **state)
 	world_end(&w);
 }
 
+#define TEMPLATE \
+	"<|begin|>{% for m in messages %}{{ m.role }} {{ m.content }}<|end|>{% endfor %}" \
+	"{% if add_generation_prompt %}assistant {% endif %}"
+#define ANSWER		" the server has pages and that is"	/* 7 tokens */
+#define ANSWER_TOKENS	7
+#define ANSWER_BYTES	(600 + 256 * ANSWER_TOKENS)		/* of a stream, about */
+
+static const struct hash_key chat_key = { { 1 } };
+
+static void say_talk(struct text *t, unsigned words, bool again)
+{
+	t->n = 0;
+	say(t, "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"");
+	for (unsigned i = 0; i < words; i++)
+		say(t, " the");
+	if (again) {
+		say(t, "\"},{\"role\":\"assistant\",\"content\":\"" ANSWER);
+		say(t, "\"},{\"role\":\"user\",\"content\":\"");
+		say_words(t, 5, 400);
+	}
+	say(t, "\"}]}");
+}
+
+/* A short answer to a prompt that ends anywhere in a block: the tail counts in full, and only the
+ * answer is bounded by its message. */
+static void a_short_answer_after_any_tail(void **state)
+{
+	const struct chat_source src = { .template = span_str(TEMPLATE) };
+	struct tok *t = tok_with(NULL, NULL);
+	unsigned more = 0;
+	struct world w;
+
+	for (unsigned words = 100; words < 100 + 32; words++) {
+		uint32_t tokens, pages;
+
+		token_world(&w, t, 32);
+		assert_non_null(token_models[0].chat = chat_load(&src, &chat_key, NULL));
+		w.q.path = SPAN("/v1/chat/completions");
+		world_open(&w);
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+		say_talk(&w.body, words, false);
+		tokens = (uint32_t)preview(&w).units;
+		pages = (tokens + ANSWER_TOKENS - 1) / 32;
+		more += pages > tokens / 32;
+		send(&w, "1");
+		over(&w, "1", "s1", -1, ANSWER_BYTES);
+		say_talk(&w.body, words, true);
+		send(&w, "2");
+		if (w.a.pages != pages)
+			fail_msg("%u tokens: %u pages, not %u", tokens, w.a.pages, pages);
+		world_end(&w);
+		chat_unref(token_models[0].chat);
+	}
+	assert_int_equal(more, ANSWER_TOKENS - 1);
+	tok_unref(t);
+}
+
 /* A letter is ten pages of 16 tokens. The message that comes back bounds it, and says whether it is the answer at all. */
 static void text_that_was_generated(void **state)
 {
@@ -239,6 +296,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ids_that_were_generated),
 		cmocka_unit_test(only_at_the_server_that_answered),
+		cmocka_unit_test(a_short_answer_after_any_tail),
 		cmocka_unit_test(text_that_was_generated),
 		cmocka_unit_test(a_text_that_goes_on),
 		cmocka_unit_test(as_a_real_engine_said),
