@@ -181,9 +181,8 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 	return is == GROW_DONE;
 }
 
-index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
-				  size_t n, const struct index_match *m, server_id server, msec now,
-				  unsigned priority)
+index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
+			 size_t n, const struct index_match *m, server_id server, msec now, unsigned priority)
 {
 	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = space, .m = m, .tick = tick_of(now) };
 	uint32_t work = EVICT_MAX, drops;
@@ -195,7 +194,7 @@ index_claim index_commit_priority(struct index *ix, const struct space_key *spac
 	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
 	if ((size_t)g.pages.n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
-	    (g.c = claim_take(ix, server, (uint8_t)(priority < 31 ? priority : 31), space, true)) == 0) {
+	    (g.c = claim_take(ix, server, (uint8_t)(priority < INDEX_PRIORITIES ? priority : INDEX_PRIORITIES - 1), space, true)) == 0) {
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
@@ -232,12 +231,6 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 	}
 	claim_hold(ix, g.c, h->tick);
 	return true;
-}
-
-index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
-			 size_t n, const struct index_match *m, server_id server, msec now)
-{
-	return index_commit_priority(ix, space, pages, n, m, server, now, 0);
 }
 
 /* ---- budgets ---------------------------------------------------------------------------------------------- */

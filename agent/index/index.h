@@ -37,8 +37,10 @@ enum index_order {
 	INDEX_FIFO,		/* entered first */
 	INDEX_MRU,		/* used last */
 	INDEX_FILO,		/* entered last */
-	INDEX_PRIORITY,		/* lowest priority of its commit (0..31), of those the oldest */
+	INDEX_PRIORITY,		/* lowest priority, of those the oldest: SGLang's radix-eviction-policy */
 };
+
+#define INDEX_PRIORITIES	32u	/* 0 goes first; pages keep the highest priority of their commits */
 
 #define SHARDS_MAX	64u
 #define SHARD_BYTES_MAX	((uint64_t)4 << 30)
@@ -143,11 +145,7 @@ typedef uint64_t index_claim;
  * be copied or joined for it; the rest is left to index_tick(). Returns 0, with nothing claimed, when <n> is 0, the server is leaving, or memory and
  * budget leave no room. */
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
-			 size_t n, const struct index_match *m, server_id server, msec now);
-/* The same with a priority, for INDEX_PRIORITY; without, it is 0. */
-index_claim index_commit_priority(struct index *ix, const struct space_key *space, const page_key *pages,
-				  size_t n, const struct index_match *m, server_id server, msec now,
-				  unsigned priority);
+			 size_t n, const struct index_match *m, server_id server, msec now, unsigned priority);
 void index_confirm(struct index *ix, index_claim claim, msec now);
 void index_cancel(struct index *ix, index_claim claim);
 

@@ -36,7 +36,7 @@ _Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard
 #define EDGE_MAX	512u		/* pages on a node: what copying one costs at most */
 #define EVICT_MAX	64u		/* work in one call: a record, or more where nodes are copied (shrink.c) */
 #define STILL_MAX	64u		/* tries in a row that bring a claim no page further, as others change the tree */
-#define ORDERS_MAX	32u		/* lists of a server that goes by hits or priority */
+#define ORDERS_MAX	INDEX_PRIORITIES	/* lists of a server that goes by hits or priority */
 #define ROOM_LEAST	6144u		/* the largest object there is with a few owners */
 #define NODE_MOST	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * sizeof(page_key))
 #define FREE_PART	32u		/* a tick keeps one part of so many of a shard free; a small one's spare is as much */

@@ -279,8 +279,7 @@ void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hi
 	enum index_order o = order_of(ix, r->server);
 
 	record_unlist(ix, r);		/* the claim that has grown onto it will list it */
-	if (r->hits == 0)
-		r->priority = priority < ORDERS_MAX ? priority : ORDERS_MAX - 1;
+	r->priority = priority > r->priority ? priority : r->priority;
 	if (r->hits == 0 || by_entry(o))
 		r->used = tick;
 	r->hits = r->hits < UINT8_MAX - hits ? (uint8_t)(r->hits + hits) : UINT8_MAX;
@@ -295,7 +294,7 @@ void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t pri
 	record_unlist(ix, r);
 	if (r->hits < UINT8_MAX)
 		r->hits++;
-	r->priority = priority < ORDERS_MAX ? priority : ORDERS_MAX - 1;
+	r->priority = priority > r->priority ? priority : r->priority;
 	if (r->hits == 1 || !by_entry(o))
 		r->used = tick;
 	if (was_listed)

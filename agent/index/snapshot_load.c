@@ -382,7 +382,7 @@ static bool load_end(struct loader *l, const struct end *end)
 	const struct part *t = &l->parts[end->part], *space;
 	const uint8_t *o = owner_at(t, end->owner);
 	struct held_end h = {
-		.server = (server_id)l->ids[get16(o)], .hits = o[8], .priority = o[9],
+		.server = (server_id)l->ids[get16(o)], .hits = o[8], .priority = o[9] < INDEX_PRIORITIES ? o[9] : INDEX_PRIORITIES - 1,
 		.tick = l->tick - end->age,
 	};
 

@@ -364,6 +364,38 @@ static void call_start(struct body *b, enum json_event ev, struct span text)
 
 /* ---- the state machine --------------------------------------------------------------------- */
 
+/* Return the whole part of a number as it is written in JSON, limited. A number with an exponent is 0. */
+static int8_t priority_of(struct span text)
+{
+	bool minus = text.n > 0 && text.p[0] == '-';
+	int v = 0, most = minus ? -PROMPT_PRIORITY_MIN : PROMPT_PRIORITY_MAX;
+	size_t i;
+
+	if (memchr(text.p, 'e', text.n) != NULL || memchr(text.p, 'E', text.n) != NULL)
+		return 0;
+	for (i = minus; i < text.n && text.p[i] != '.'; i++)
+		v = v * 10 + text.p[i] - '0' < most ? v * 10 + text.p[i] - '0' : most;
+	return (int8_t)(minus ? -v : v);
+}
+
+static void priority_start(struct body *b, enum json_event ev, struct span text)
+{
+	bool hint = b->r.rule->arg != 0;
+
+	if (hint || !b->r.priority_hinted)
+		b->prompt.priority = ev == JSON_NUMBER ? priority_of(text) : 0;
+	b->r.priority_hinted |= hint && ev == JSON_NUMBER;
+	take_skip(b, ev);
+}
+
+static void object_start(struct body *b, enum level what, enum json_event ev)
+{
+	if (ev == JSON_OBJECT)
+		body_enter(b, what, ev);
+	else
+		take_skip(b, ev);
+}
+
 static void top_start(struct body *b, enum json_event ev, struct span text)
 {
 	switch ((enum act)b->r.rule->act) {
@@ -371,10 +403,16 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		name_start(b, ev, text);
 		break;
 	case ACT_METADATA:
-		if (ev == JSON_OBJECT)
-			body_enter(b, IN_METADATA, ev);
-		else
-			take_skip(b, ev);
+		object_start(b, IN_METADATA, ev);
+		break;
+	case ACT_NVEXT:
+		object_start(b, IN_NVEXT, ev);
+		break;
+	case ACT_HINTS:
+		object_start(b, IN_HINTS, ev);
+		break;
+	case ACT_PRIORITY:
+		priority_start(b, ev, text);
 		break;
 	case ACT_TRUNCATE:
 		b->prompt.truncates = ev != JSON_NULL;
@@ -442,7 +480,7 @@ static void keyed_start(struct body *b, enum level level, enum json_event ev, st
 {
 	if (b->r.rule == NULL)
 		take_skip(b, ev);
-	else if (level == IN_TOP || level == IN_METADATA)
+	else if (level >= IN_TOP && level <= IN_HINTS)
 		top_start(b, ev, text);
 	else if (level == IN_MESSAGE || level == IN_SYSTEM)
 		in_message_start(b, ev, text);
@@ -479,8 +517,8 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		else
 			take_skip(b, ev);
 		break;
-	case IN_TOP: case IN_METADATA: case IN_SYSTEM: case IN_MESSAGE: case IN_PART: case IN_CALL:
-	case IN_FUNCTION:
+	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_SYSTEM: case IN_MESSAGE:
+	case IN_PART: case IN_CALL: case IN_FUNCTION:
 		keyed_start(b, level, ev, text);
 		break;
 	case IN_NAMES:
@@ -639,7 +677,7 @@ static void level_end(struct body *b, enum level what, enum level around)
 	case IN_IDS:
 		batch_ids_end(b);
 		break;
-	case IN_UNKNOWN: case IN_METADATA: case IN_NAMES: case IN_FUNCTION:
+	case IN_UNKNOWN: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_NAMES: case IN_FUNCTION:
 		break;
 	}
 }
@@ -651,6 +689,10 @@ static enum place place_of(enum level level)
 		return PLACE_TOP;
 	case IN_METADATA:
 		return PLACE_METADATA;
+	case IN_NVEXT:
+		return PLACE_NVEXT;
+	case IN_HINTS:
+		return PLACE_HINTS;
 	case IN_SYSTEM: case IN_MESSAGE:
 		return PLACE_MESSAGE;
 	case IN_PART:

@@ -7,7 +7,8 @@
 #define LEVELS		12
 
 enum level {
-	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NAMES, IN_SYSTEM, IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
+	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NVEXT, IN_HINTS, IN_NAMES, IN_SYSTEM, IN_MESSAGES, IN_MESSAGE,
+	IN_PARTS, IN_PART,
 	IN_CALLS, IN_CALL, IN_FUNCTION, IN_BATCH, IN_IDS
 };
 
@@ -61,7 +62,7 @@ struct request {
 	bool found, bad_prompt, leading, tools_open;
 	uint32_t n_leading, n_history, n_answer, n_first;
 	unsigned shape;			/* enum prompt_shape, of the messages */
-	bool options;
+	bool options, priority_hinted;
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
 	struct batch batch;
 	struct message msg;

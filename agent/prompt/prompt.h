@@ -90,6 +90,9 @@ enum prompt_shape {
 	SHAPE_IDS = 1 << 11		/* the prompt came as token ids */
 };
 
+#define PROMPT_PRIORITY_MIN	(-8)
+#define PROMPT_PRIORITY_MAX	23
+
 #define PROMPT_SHAPES	12		/* bits */
 const char *prompt_shape_word(unsigned bit);	/* "system", ... */
 
@@ -115,6 +118,9 @@ struct prompt {
 	/* the body has "truncate_prompt_tokens" (completions, embeddings): the engine drops ids */
 	bool truncates;
 	bool streams;			/* "stream": true: the answer is to come token by token */
+	/* "priority", or "nvext": {"agent_hints": {"priority"}}, which goes before it: what is higher
+	 * stays longer in the cache. Limited to PROMPT_PRIORITY_MIN .. _MAX; default 0 */
+	int8_t priority;
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */

@@ -39,6 +39,8 @@ static const struct rule top_all[] = {
 	RULE("lora_name", ACT_NAME, NAME_LORA_NAME),
 	RULE("adapter_id", ACT_NAME, NAME_ADAPTER),
 	RULE("stream", ACT_STREAM, 0),
+	RULE("priority", ACT_PRIORITY, 0),
+	RULE("nvext", ACT_NVEXT, 0),
 	END
 };
 
@@ -122,6 +124,8 @@ static const struct rule *const top[PROMPT_APIS] = {
 };
 
 static const struct rule metadata[] = { RULE("user_id", ACT_NAME, NAME_META_USER), END };
+static const struct rule nvext[] = { RULE("agent_hints", ACT_HINTS, 0), END };
+static const struct rule hints[] = { RULE("priority", ACT_PRIORITY, 1), END };
 
 static const struct rule message[] = {
 	RULE("role", ACT_ROLE, 0),
@@ -225,6 +229,10 @@ const struct rule *rule_find(enum prompt_api api, enum place place, struct span 
 		return r != NULL ? r : look(top_all, key);
 	case PLACE_METADATA:
 		return look(metadata, key);
+	case PLACE_NVEXT:
+		return look(nvext, key);
+	case PLACE_HINTS:
+		return look(hints, key);
 	case PLACE_MESSAGE:
 		return look(api == API_RESPONSES ? item : api == API_CONTENTS ? content : message, key);
 	case PLACE_PART:

@@ -8,6 +8,8 @@
 enum place {
 	PLACE_TOP,		/* the body itself */
 	PLACE_METADATA,		/* its member "metadata" */
+	PLACE_NVEXT,		/* its member "nvext" */
+	PLACE_HINTS,		/* "agent_hints" in that */
 	PLACE_MESSAGE,		/* an element of "messages", "input" or "contents" */
 	PLACE_PART,		/* an element of a list of content parts */
 	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
@@ -17,7 +19,8 @@ enum act {
 	ACT_NONE,		/* does not count */
 	/* top */
 	ACT_NAME,		/* <arg> enum name_slot */
-	ACT_METADATA,
+	ACT_METADATA, ACT_NVEXT, ACT_HINTS,
+	ACT_PRIORITY,		/* a number; <arg> 1: goes before one of <arg> 0 */
 	ACT_SYSTEM,		/* text or a list of parts -> the system segment; <arg> 1: or a message */
 	ACT_TOOLS,		/* any value -> the tools segment; <arg>: TOOLS_... */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */

@@ -418,7 +418,8 @@ static void commit(struct route *r, struct job *j)
 	remember(j, j->scratch->candidates[j->choice.first].id);
 	if (j->n_pages > 0 && j->to != SERVER_NONE)
 		attach_claim(r, j, index_commit(r->index, &j->space, j->scratch->pages.p, j->n_pages,
-						&j->scratch->match, j->to, j->now));
+						&j->scratch->match, j->to, j->now,
+						(unsigned)(j->prompt->priority - PROMPT_PRIORITY_MIN)));
 }
 
 /* A request without a uid cannot be told from others, so it gets a number of its own: load and age

@@ -60,7 +60,7 @@ static double index_pass(const struct messages *s)
 		exit(1);
 	start = now_ns();
 	for (unsigned i = 0; i < FLOOD_N; i++)
-		index_confirm(ix, index_commit(ix, &sp, &s->page[i], 1, NULL, 1, 0), 0);
+		index_confirm(ix, index_commit(ix, &sp, &s->page[i], 1, NULL, 1, 0, 0), 0);
 	for (unsigned i = 0; i < FLOOD_N; i++)
 		index_match(ix, &sp, &s->page[i], 1, &match);
 	took = now_ns() - start;

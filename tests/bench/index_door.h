@@ -100,7 +100,7 @@ static inline uint32_t door_bands(const struct door_at *a)
 /* Commit the prompt of the last match. Returns false if there is no room. */
 static inline bool door_commit(struct door *d, struct door_at *a, server_id server, msec now)
 {
-	a->claim = index_commit(d->ix, &door_space, a->keys, a->n, &a->m, server, now);
+	a->claim = index_commit(d->ix, &door_space, a->keys, a->n, &a->m, server, now, 0);
 	return a->claim != 0;
 }
 

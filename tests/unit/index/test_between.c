@@ -35,7 +35,7 @@ static void look(struct index *ix)
 
 static void hold(struct index *ix, const page_key *p, uint32_t n, server_id s)
 {
-	index_claim c = index_commit(ix, &sp, p, n, NULL, s, 0);
+	index_claim c = index_commit(ix, &sp, p, n, NULL, s, 0, 0);
 
 	assert_true(c != 0);
 	index_confirm(ix, c, 0);

@@ -111,7 +111,7 @@ static struct many *open_many(bool spread)
 	for (i = 0; i < MANY; i++) {
 		m->n[i] = spread ? 1 + rng_below(&m->rng, LEN) : LEN;
 		looks = 0;
-		assert_true((m->c[i] = index_commit(m->ix, &sp, m->p, m->n[i], NULL, 3, i)) != 0);
+		assert_true((m->c[i] = index_commit(m->ix, &sp, m->p, m->n[i], NULL, 3, i, 0)) != 0);
 		assert_true(looks < FEW + (spread ? 2 * LEN : 0));
 	}
 	sound(m->ix);
@@ -164,7 +164,7 @@ static void split_under(bool spread)
 	for (k = 1; k < LEN; k += 7) {
 		prompt(m->p, LEN, LEN - k, 1);
 		looks = 0;
-		assert_true(index_commit(m->ix, &sp, m->p, LEN, NULL, 4, MANY) != 0);
+		assert_true(index_commit(m->ix, &sp, m->p, LEN, NULL, 4, MANY, 0) != 0);
 		all += looks;
 	}
 	assert_true(all < LEN / 7 * (spread ? 2 * LEN : FEW));
@@ -198,17 +198,17 @@ static void a_prompt_may_lie_on_many_nodes(void **state)
 
 	assert_non_null(p);
 	prompt(p, NODES, NODES, 0);
-	index_confirm(ix, index_commit(ix, &sp, p, NODES, NULL, 1, 0), 0);
+	index_confirm(ix, index_commit(ix, &sp, p, NODES, NULL, 1, 0, 0), 0);
 	for (k = NODES - 1; k > 0; k--) {	/* from the end: what is above is still in few */
 		p[k] = 1ull << 40;
-		index_confirm(ix, index_commit(ix, &sp, p, k + 1, NULL, 1, 0), 0);
+		index_confirm(ix, index_commit(ix, &sp, p, k + 1, NULL, 1, 0, 0), 0);
 	}
 	prompt(p, NODES, NODES, 0);
 	index_stats(ix, &st);
 	assert_true(st.nodes > 2 * NODES - 10);
-	index_confirm(ix, index_commit(ix, &sp, p, NODES, NULL, 2, 1), 1);
+	index_confirm(ix, index_commit(ix, &sp, p, NODES, NULL, 2, 1, 0), 1);
 	assert_int_equal(depth(ix, p, NODES, 2), NODES);
-	index_confirm_at(ix, index_commit(ix, &sp, p, NODES, NULL, 2, 1), 3, 1);
+	index_confirm_at(ix, index_commit(ix, &sp, p, NODES, NULL, 2, 1, 0), 3, 1);
 	assert_int_equal(depth(ix, p, NODES, 3), NODES);
 	sound(ix);
 	free(p);
@@ -233,7 +233,7 @@ static struct index *open_all(index_claim *c)
 
 	prompt(p, 3, 3, 0);
 	for (i = 0; i < OPEN; i++)
-		assert_true((c[i] = index_commit(ix, &sp, p, 3, NULL, opener(i), (msec)i * 16)) != 0);
+		assert_true((c[i] = index_commit(ix, &sp, p, 3, NULL, opener(i), (msec)i * 16, 0)) != 0);
 	assert_int_equal(n_open(ix), OPEN);
 	return ix;
 }
@@ -252,7 +252,7 @@ static void the_oldest_is_found_at_once(void **state)
 	for (i = 0; i < 1000; i++) {		/* all claims are open: the oldest of all goes for each more */
 		assert_true(known(ix, c[i]));
 		looks = 0;
-		assert_true(index_commit(ix, &sp, p, 3, NULL, 900, (msec)(OPEN + i) * 16) != 0);
+		assert_true(index_commit(ix, &sp, p, 3, NULL, 900, (msec)(OPEN + i) * 16, 0) != 0);
 		assert_true(looks < FEW);
 		assert_false(known(ix, c[i]));
 	}
@@ -311,7 +311,7 @@ static void with_all_reserved_none_expires(void **state)
 	(void)state;
 	prompt(p, n, n, 0);
 	for (s = 0; s < servers; s++)
-		assert_true(index_commit(ix, &sp, p, n, NULL, (server_id)s, 0) != 0);
+		assert_true(index_commit(ix, &sp, p, n, NULL, (server_id)s, 0, 0) != 0);
 	index_stats(ix, &st);
 	assert_int_equal(st.expired, 0);
 	assert_int_equal(st.claims, servers);
@@ -331,8 +331,8 @@ static void a_server_may_have_all_claims(void **state)
 	prompt(p, 3, 3, 0);
 	for (round = 0; round < 3; round++) {
 		for (i = 0; i < n; i++)
-			assert_true((c[i] = index_commit(ix, &sp, p, 3, NULL, (server_id)round, 0)) != 0);
-		assert_int_equal(index_commit(ix, &sp, p, 3, NULL, 9, 0), 0);
+			assert_true((c[i] = index_commit(ix, &sp, p, 3, NULL, (server_id)round, 0, 0)) != 0);
+		assert_int_equal(index_commit(ix, &sp, p, 3, NULL, 9, 0, 0), 0);
 		sound(ix);
 		for (i = 0; i < n; i++)
 			index_cancel(ix, c[i]);
@@ -358,12 +358,12 @@ static index_claim long_way(struct index *ix, page_key *p, uint32_t each, bool o
 
 	for (k = each; k < WAY; k += each) {
 		prompt(p, WAY, k, k);
-		c = index_commit(ix, &sp, p, k + 1, NULL, (server_id)(k / each), 0);
+		c = index_commit(ix, &sp, p, k + 1, NULL, (server_id)(k / each), 0, 0);
 		if (!open)
 			index_confirm(ix, c, 0);
 	}
 	prompt(p, WAY, WAY, 0);
-	return index_commit(ix, &sp, p, WAY, NULL, FROM, 1);
+	return index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0);
 }
 
 /* Fill what is left with open claims, shorter and shorter ones; then <give> of the longest end. */
@@ -376,7 +376,7 @@ static void fill(struct index *ix, uint32_t give)
 	for (len = LEN; len > 0; len /= 2)
 		while (n < 256) {
 			prompt(p, len, 0, OTHER + n);
-			if ((c[n] = index_commit(ix, &sp, p, len, NULL, 130, 2)) == 0)
+			if ((c[n] = index_commit(ix, &sp, p, len, NULL, 130, 2, 0)) == 0)
 				break;
 			n++;
 		}
@@ -421,7 +421,7 @@ static void it_keeps_within_the_capacity(void **state)
 	index_set_capacity(ix, TO, 210);
 	for (i = 0; i < 5; i++) {
 		prompt(q, 40, 0, OTHER + i);
-		index_confirm(ix, index_commit(ix, &sp, q, 40, NULL, TO, i * 16), i * 16);
+		index_confirm(ix, index_commit(ix, &sp, q, 40, NULL, TO, i * 16, 0), i * 16);
 	}
 	assert_int_equal(index_server_room(ix, TO), 200);
 	c = long_way(ix, p, 10, false);
@@ -491,7 +491,7 @@ static void what_is_behind_it_joins(void **state)
 			struct index_stats st;
 			bool met;
 
-			index_confirm(ix, index_commit(ix, &sp, p, WAY, NULL, FROM, 1), 1);	/* else its end would do it */
+			index_confirm(ix, index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0), 1);	/* else its end would do it */
 			unlocks = 0;
 			act_at = k;
 			act = drop_parted;
@@ -527,7 +527,7 @@ static void change(struct index *ix)
 	}
 	i = 3 + turn * 37 % (WAY - 4);
 	prompt(p, WAY, i, OTHER + turn);
-	partings[n] = index_commit(ix, &sp, p, i + 2, NULL, 140, 2);
+	partings[n] = index_commit(ix, &sp, p, i + 2, NULL, 140, 2, 0);
 }
 
 static void the_way_may_change_meanwhile(void **state)
@@ -568,12 +568,12 @@ static void a_long_way_is_gone_in_parts(void **state)
 
 	for (k = 1; k < LEN; k++) {
 		prompt(p, LEN, k, k);
-		index_confirm(ix, index_commit(ix, &sp, p, k + 1, NULL, 1, 0), 0);
+		index_confirm(ix, index_commit(ix, &sp, p, k + 1, NULL, 1, 0, 0), 0);
 	}
 	prompt(p, LEN, LEN, 0);
-	index_confirm_at(ix, index_commit(ix, &sp, p, 120, NULL, FROM, 1), TO, 1);
+	index_confirm_at(ix, index_commit(ix, &sp, p, 120, NULL, FROM, 1, 0), TO, 1);
 	assert_int_equal(depth(ix, p, LEN, TO), 120);
-	index_confirm_at(ix, index_commit(ix, &sp, p, LEN, NULL, FROM, 2), TO, 2);
+	index_confirm_at(ix, index_commit(ix, &sp, p, LEN, NULL, FROM, 2, 0), TO, 2);
 	assert_int_equal(depth(ix, p, LEN, TO), LEN);
 	assert_int_equal(index_server_room(ix, TO), LEN);
 	assert_int_equal(index_server_room(ix, FROM), 0);

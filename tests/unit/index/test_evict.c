@@ -37,7 +37,7 @@ static bool hold_in(struct index *ix, const struct space_key *space, uint64_t id
 	index_claim c;
 
 	unique(p, (uint32_t)n, id);
-	c = index_commit(ix, space, p, n, NULL, s, now);
+	c = index_commit(ix, space, p, n, NULL, s, now, 0);
 	index_confirm(ix, c, now);
 	return c != 0;
 }
@@ -52,7 +52,7 @@ static index_claim claim(struct index *ix, uint64_t id, size_t n, server_id s)
 	page_key p[512];
 
 	unique(p, (uint32_t)n, id);
-	return index_commit(ix, &sp, p, n, NULL, s, 0);
+	return index_commit(ix, &sp, p, n, NULL, s, 0, 0);
 }
 
 static uint32_t depth_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s)
@@ -134,13 +134,13 @@ static void spaces_in_flight_are_pinned(void **state)
 	assert_true(hold_in(ix, &k, 1, 10, 1, 0));
 	for (i = 0; i < 8; i++) {
 		k = (struct space_key){ .h = { i, 0 } };
-		assert_true((c[i] = index_commit(ix, &k, p, 1, NULL, 1, 0)) != 0);
+		assert_true((c[i] = index_commit(ix, &k, p, 1, NULL, 1, 0, 0)) != 0);
 	}
 	k = (struct space_key){ .h = { 8, 0 } };
-	assert_int_equal(index_commit(ix, &k, p, 1, NULL, 1, 0), 0);
+	assert_int_equal(index_commit(ix, &k, p, 1, NULL, 1, 0, 0), 0);
 	assert_int_equal(stats(ix).evicted_records, 0);
 	index_confirm(ix, c[3], 0);
-	assert_true(index_commit(ix, &k, p, 1, NULL, 1, 0) != 0);
+	assert_true(index_commit(ix, &k, p, 1, NULL, 1, 0, 0) != 0);
 	assert_int_equal(stats(ix).evicted_records, 1);
 	assert_int_equal(stats(ix).spaces, 9);
 	sound(ix);
@@ -240,7 +240,7 @@ static void what_is_joined_counts_as_more(void **state)
 	for (i = 0; i < 600; i++) {	/* the second of each pair is used again */
 		unique(p, 120, i % 200);
 		p[100] += i < 200 ? 0 : UINT64_MAX / 2;
-		index_confirm(ix, index_commit(ix, &sp, p, 120, NULL, 1, i * 16), i * 16);
+		index_confirm(ix, index_commit(ix, &sp, p, 120, NULL, 1, i * 16, 0), i * 16);
 	}
 	assert_int_equal(stats(ix).nodes, 600);
 	index_set_capacity(ix, 1, 200 * 120);
@@ -333,12 +333,12 @@ static void a_part_page_counts_while_it_is_open(void **state)
 	index_set_capacity(ix, 1, 400);
 	for (i = 0; i < 10; i++) {
 		unique(p, 20, i);
-		c = index_commit(ix, &k, p, 20, NULL, 1, i * 16);
+		c = index_commit(ix, &k, p, 20, NULL, 1, i * 16, 0);
 		index_confirm(ix, c, i * 16);
 	}
 	assert_int_equal(index_server_room(ix, 1), 370);	/* the last was open beside the nine before it */
 	unique(p, 20, 10);
-	c = index_commit(ix, &k, p, 20, NULL, 1, 1000);
+	c = index_commit(ix, &k, p, 20, NULL, 1, 1000, 0);
 	assert_int_equal(index_server_room(ix, 1), 370);
 	index_cancel(ix, c);
 	assert_int_equal(index_server_room(ix, 1), 330);
@@ -363,7 +363,7 @@ static void pages_take_the_room_of_their_space(void **state)
 		k[i] = (struct space_key){ .h = { i, 9 }, .page_room = rooms[i] };
 	for (i = 0; i < 90; i++) {
 		unique(p, 20, i);
-		index_confirm(ix, index_commit(ix, &k[i % 3], p, 20, NULL, 1, i * 16), i * 16);
+		index_confirm(ix, index_commit(ix, &k[i % 3], p, 20, NULL, 1, i * 16, 0), i * 16);
 		assert_true(index_server_room(ix, 1) <= 1000);
 		sound(ix);
 	}
@@ -391,10 +391,10 @@ static void pages_keep_the_room_they_came_with(void **state)
 	unique(p, 60, 1);
 	memcpy(q, p, sizeof(q));
 	q[20]--;
-	index_confirm(ix, index_commit(ix, &k, p, 40, NULL, 1, 0), 0);
+	index_confirm(ix, index_commit(ix, &k, p, 40, NULL, 1, 0, 0), 0);
 	assert_int_equal(index_server_room(ix, 1), 80);
 	k.page_room = 5;
-	index_confirm(ix, index_commit(ix, &k, q, 60, NULL, 1, 1000), 1000);	/* 40 of them are new */
+	index_confirm(ix, index_commit(ix, &k, q, 60, NULL, 1, 1000, 0), 1000);	/* 40 of them are new */
 	assert_int_equal(index_server_room(ix, 1), 80 + 200);
 	sound(ix);
 	index_set_capacity(ix, 1, 240);		/* the end of the older one goes, and the two nodes of the other are one */
@@ -467,7 +467,7 @@ static void a_server_leaves_in_slices(void **state)
 
 static void share(struct index *ix, const page_key *p, size_t n, server_id s)
 {
-	index_confirm(ix, index_commit(ix, &sp, p, n, NULL, s, 0), 0);
+	index_confirm(ix, index_commit(ix, &sp, p, n, NULL, s, 0, 0), 0);
 }
 
 #define TRACE	"../shared/data/traces/mooncake_conversation.jsonl"

@@ -70,7 +70,7 @@ static struct index *make(uint32_t buckets)
 
 static bool enter(struct index *ix, const struct space_key *sp, page_key page)
 {
-	index_claim c = index_commit(ix, sp, &page, 1, NULL, 1, 0);
+	index_claim c = index_commit(ix, sp, &page, 1, NULL, 1, 0, 0);
 
 	index_confirm(ix, c, 0);
 	return c != 0;

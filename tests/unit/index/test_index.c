@@ -32,7 +32,7 @@ static void unique(page_key *p, uint32_t n, uint64_t id)
 
 static void hold(struct index *ix, const page_key *p, size_t n, server_id s)
 {
-	index_claim c = index_commit(ix, &sp, p, n, NULL, s, 0);
+	index_claim c = index_commit(ix, &sp, p, n, NULL, s, 0, 0);
 
 	assert_true(c != 0);
 	index_confirm(ix, c, 0);
@@ -98,8 +98,8 @@ static void servers_that_cannot_be_are_refused(void **state)
 	struct index *ix = make(1 << 20, 100);
 	page_key p[1] = { 1 };
 
-	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVERS_MAX, 0), 0);
-	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVER_NONE, 0), 0);
+	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVERS_MAX, 0, 0), 0);
+	assert_int_equal(index_commit(ix, &sp, p, 1, NULL, SERVER_NONE, 0, 0), 0);
 	index_drop_server(ix, SERVER_NONE);
 	assert_int_equal(index_server_room(ix, SERVER_NONE), 0);
 	assert_int_equal(depth(ix, p, 1, SERVER_NONE), 0);
@@ -149,7 +149,7 @@ static void a_cancelled_commit_leaves_no_trace(void **state)
 	before = dump(ix);
 	bytes = stats(ix).bytes;
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		index_cancel(ix, index_commit(ix, &sp, cases[i].p, cases[i].n, NULL, cases[i].s, 0));
+		index_cancel(ix, index_commit(ix, &sp, cases[i].p, cases[i].n, NULL, cases[i].s, 0, 0));
 		sound(ix);
 		after = dump(ix);
 		assert_string_equal(before, after);
@@ -160,7 +160,7 @@ static void a_cancelled_commit_leaves_no_trace(void **state)
 	free(before);
 	index_drop_server(ix, 0);
 	bytes = stats(ix).bytes;
-	index_cancel(ix, index_commit(ix, &sp, p, 4, NULL, 0, 0));
+	index_cancel(ix, index_commit(ix, &sp, p, 4, NULL, 0, 0, 0));
 	assert_in_range(stats(ix).bytes, bytes - 32, bytes + 32);
 	assert_int_equal(stats(ix).spaces, 0);
 	index_free(ix);
@@ -203,7 +203,7 @@ static void the_oldest_claim_goes_first(void **state)
 	hold(ix, p, 500, 1);
 	for (n = 0; n < 100; n++) {
 		unique(p, 500, n);
-		assert_true((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0)) != 0);
+		assert_true((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0, 0)) != 0);
 		sound(ix);
 	}
 	open = (uint32_t)stats(ix).claims;
@@ -236,7 +236,7 @@ static void what_is_pinned_is_not_evicted(void **state)
 
 	for (n = 0; n < 1024; n++) {
 		unique(p, 500, n);
-		if ((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0)) == 0)
+		if ((c[n] = index_commit(ix, &sp, p, 500, NULL, 1, 0, 0)) == 0)
 			break;
 	}
 	assert_in_range(n, 100, 300);
@@ -250,7 +250,7 @@ static void what_is_pinned_is_not_evicted(void **state)
 	for (i = 0; i < 32; i++)		/* so that every shard has room */
 		index_confirm(ix, c[i], 0);
 	unique(p, 500, 5000);
-	assert_true(index_commit(ix, &sp, p, 500, NULL, 1, 0) != 0);
+	assert_true(index_commit(ix, &sp, p, 500, NULL, 1, 0, 0) != 0);
 	sound(ix);
 	index_free(ix);
 }
@@ -262,7 +262,7 @@ static void a_prompt_larger_than_the_index_evicts_nobody(void **state)
 
 	assert_non_null(big);
 	hold(ix, p, 3, 0);
-	assert_int_equal(index_commit(ix, &sp, big, 65536, NULL, 0, 0), 0);
+	assert_int_equal(index_commit(ix, &sp, big, 65536, NULL, 0, 0, 0), 0);
 	assert_int_equal(stats(ix).refused, 1);
 	assert_int_equal(depth(ix, p, 3, 0), 3);
 	free(big);
@@ -284,7 +284,7 @@ static void a_commit_does_not_evict_its_own_prefix(void **state)
 	}
 	assert_int_equal(stats(ix).evicted_records, 0);
 	unique(p, 2500, 0);
-	index_cancel(ix, index_commit(ix, &sp, p, 2500, NULL, 1, 0));
+	index_cancel(ix, index_commit(ix, &sp, p, 2500, NULL, 1, 0, 0));
 	assert_true(stats(ix).evicted_records > 0);
 	assert_int_equal(depth(ix, p, 2500, 1), 1000);
 	sound(ix);
@@ -329,7 +329,7 @@ static void a_hundred_thousand_spaces_are_harmless(void **state)
 
 	for (i = 0; i < 100000; i++) {
 		k = (struct space_key){ .h = { i, ~i } };
-		index_confirm(ix, index_commit(ix, &k, p, 2, NULL, 3, 0), 0);
+		index_confirm(ix, index_commit(ix, &k, p, 2, NULL, 3, 0, 0), 0);
 	}
 	assert_true(stats(ix).bytes <= stats(ix).max_bytes);
 	assert_in_range(stats(ix).spaces, 1000, 10000);
@@ -376,7 +376,7 @@ static void churn_leaves_nothing_behind(void **state)
 	for (i = 0; i < 1000000; i++) {
 		for (k = 0; k < 8; k++)
 			p[k] = rng_below(&rng, k < 2 ? 4 : 1000);
-		index_confirm(ix, index_commit(ix, &sp, p, 8, NULL, (server_id)(i % 4), 0), 0);
+		index_confirm(ix, index_commit(ix, &sp, p, 8, NULL, (server_id)(i % 4), 0, 0), 0);
 	}
 	sound(ix);
 	assert_true(stats(ix).evicted_records > 900000);
@@ -419,7 +419,7 @@ static void a_server_that_was_never_sent_anything_may_have_served_it(void **stat
 	index_claim c;
 
 	unique(p, 40, 1);
-	c = index_commit(ix, &sp, p, 40, NULL, 1, 0);
+	c = index_commit(ix, &sp, p, 40, NULL, 1, 0, 0);
 	index_confirm_at(ix, c, 1000, 0);
 	assert_int_equal(depth(ix, p, 40, 1000), 40);
 	assert_int_equal(depth(ix, p, 40, 1), 0);

@@ -33,7 +33,7 @@ static index_claim commit(struct index *ix, unsigned space, const page_key *p, s
 
 	for (i = 0; i < SERVERS; i++)
 		had[i] = index_server_room(ix, i);
-	c = index_commit(ix, &spaces[space], p, n, NULL, s, 0);
+	c = index_commit(ix, &spaces[space], p, n, NULL, s, 0, 0);
 	check(ix);
 	for (i = 0; i < SERVERS; i++)
 		if (c == 0 || i != s)

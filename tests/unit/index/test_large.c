@@ -26,7 +26,7 @@ static bool hold(struct index *ix, uint64_t id, server_id s)
 	index_claim c;
 
 	unique(p, id);
-	c = index_commit(ix, &sp, p, PAGES, NULL, s, 0);
+	c = index_commit(ix, &sp, p, PAGES, NULL, s, 0, 0);
 	index_confirm(ix, c, 0);
 	return c != 0;
 }

@@ -177,7 +177,7 @@ static void match(struct run *r, const struct prompt *p, struct index_match *m)
 
 static index_claim commit(struct run *r, const struct prompt *p, const struct index_match *m, server_id s)
 {
-	return index_commit_priority(r->ix, &spaces[p->space], as_keys(r, p), p->n, m, s, r->now,
+	return index_commit(r->ix, &spaces[p->space], as_keys(r, p), p->n, m, s, r->now,
 				     rng_below(&r->rng, 33));
 }
 

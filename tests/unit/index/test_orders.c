@@ -103,13 +103,13 @@ static void use(struct index *ix, struct truth *t, struct rng *rng, uint64_t *ti
 	if (a->n == 0)
 		a->n = 1 + rng_below(rng, MAX_LEN);
 	a->hits = had ? a->hits + 1 : 1;
-	a->priority = priority;
+	a->priority = had && a->priority > priority ? a->priority : priority;
 	++*tick;
 	if (had == 0 || !by_entry)
 		a->used = *tick;
 	a->left = had > a->n ? had : a->n;
 	pages_of(i, a->n, p);
-	c = index_commit_priority(ix, &sp, p, a->n, NULL, 1, *tick * 16, priority);
+	c = index_commit(ix, &sp, p, a->n, NULL, 1, *tick * 16, priority);
 	assert_true(c != 0);
 	evict(t, CAPACITY, a);
 	++*tick;
@@ -176,10 +176,10 @@ static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state
 	assert_int_equal(index_match_init(&m), 0);
 	for (i = 0; i < 1000; i++) {
 		pages_of(i, 4, p);
-		index_confirm(ix, index_commit(ix, &sp, p, 4, NULL, 1, i * 16), i * 16);
+		index_confirm(ix, index_commit(ix, &sp, p, 4, NULL, 1, i * 16, 0), i * 16);
 		if (i == 990) {
 			pages_of(0, 4, p);
-			assert_true((c = index_commit(ix, &sp, p, 4, NULL, 1, i * 16)) != 0);
+			assert_true((c = index_commit(ix, &sp, p, 4, NULL, 1, i * 16, 0)) != 0);
 		}
 	}
 	index_cancel(ix, c);
@@ -219,7 +219,7 @@ static void what_goes_first_is_the_same_when_ticks_wrap(void **state)
 				msec now = (msec)(wraps[w] - 32 + i) * 16;
 
 				pages_of(i, 4, p);
-				index_confirm(ix, index_commit(ix, &sp, p, 4, NULL, 1, now), now);
+				index_confirm(ix, index_commit(ix, &sp, p, 4, NULL, 1, now, 0), now);
 			}
 			index_set_capacity(ix, 1, 32 * 4);
 			while (index_tick(ix))

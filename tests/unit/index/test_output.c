@@ -49,7 +49,7 @@ static void hold(struct index *ix, unsigned id, unsigned n, server_id s, msec no
 
 	for (unsigned i = 0; i < n; i++)
 		p[i] = (page_key)id << 32 | i;
-	c = index_commit_priority(ix, &sp, p, n, NULL, s, now, id % 7);
+	c = index_commit(ix, &sp, p, n, NULL, s, now, id % 7);
 	assert_true(c != 0);
 	index_confirm(ix, c, now);
 }

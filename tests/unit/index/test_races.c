@@ -102,7 +102,7 @@ static void *write_some(void *arg)
 			end(w->ix, &rng, open[k], i);
 		index_match(w->ix, &sp, p, n, &m);
 		w->wrong += m.n_bands > 0 && m.bands[0].depth > n;
-		open[k] = index_commit(w->ix, &sp, p, n, &m, (server_id)rng_below(&rng, SERVERS), i);
+		open[k] = index_commit(w->ix, &sp, p, n, &m, (server_id)rng_below(&rng, SERVERS), i, 0);
 		if (rng_below(&rng, 100) == 0)
 			w->wrong += !drop(w->ix, (server_id)rng_below(&rng, SERVERS));
 	}

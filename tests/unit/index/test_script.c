@@ -81,7 +81,7 @@ static void answer_match(struct script *s, const page_key *keys, size_t n)
 static void answer_add(struct script *s, server_id server, const page_key *keys, size_t n, bool hold,
 		       unsigned priority)
 {
-	index_claim c = index_commit_priority(s->ix, &s->space, keys, n, NULL, server, s->now, priority);
+	index_claim c = index_commit(s->ix, &s->space, keys, n, NULL, server, s->now, priority);
 
 	if (c == 0) {
 		fprintf(s->out, " refused");

@@ -66,7 +66,7 @@ static void cycle(struct churn *c, msec now)
 		index_confirm_at(c->ix, *open, s, now);
 	else
 		index_confirm(c->ix, *open, now);
-	*open = index_commit(c->ix, &sp, c->p, make(c), NULL, s, now);
+	*open = index_commit(c->ix, &sp, c->p, make(c), NULL, s, now, 0);
 }
 
 /* The check lets a node with slack be, so it is to be seen that there is none. */
@@ -137,7 +137,7 @@ static index_claim claim(struct index *ix, uint64_t id, uint32_t common, uint32_
 
 	for (i = 0; i < n; i++)
 		p[i] = i < common ? i : (id + 1) << 20 | i;
-	return index_commit(ix, &sp, p, n, NULL, s, now);
+	return index_commit(ix, &sp, p, n, NULL, s, now, 0);
 }
 
 static bool hold(struct index *ix, uint64_t id, uint32_t common, uint32_t n, server_id s, msec now)

@@ -41,7 +41,7 @@ static void check(struct index *ix)
 
 static void hold(struct index *ix, unsigned space, const page_key *p, size_t n, server_id s, msec now)
 {
-	index_claim c = index_commit(ix, &spaces[space], p, n, NULL, s, now);
+	index_claim c = index_commit(ix, &spaces[space], p, n, NULL, s, now, 0);
 
 	assert_true(c != 0);
 	index_confirm(ix, c, now);
@@ -142,9 +142,9 @@ static void what_is_only_claimed_is_not_there(void **state)
 	struct bytes s = { NULL };
 
 	hold(a, 0, abcd, 2, 0, 0);
-	assert_true(index_commit(a, &spaces[0], abcd, 4, NULL, 0, 0) != 0);	/* goes on, unconfirmed */
-	assert_true(index_commit(a, &spaces[0], abxy, 4, NULL, 1, 0) != 0);	/* another, and a split */
-	assert_true(index_commit(a, &spaces[1], z, 1, NULL, 1, 0) != 0);	/* and a space */
+	assert_true(index_commit(a, &spaces[0], abcd, 4, NULL, 0, 0, 0) != 0);	/* goes on, unconfirmed */
+	assert_true(index_commit(a, &spaces[0], abxy, 4, NULL, 1, 0, 0) != 0);	/* another, and a split */
+	assert_true(index_commit(a, &spaces[1], z, 1, NULL, 1, 0, 0) != 0);	/* and a space */
 	assert_int_equal(write_all(a, SERVERS, 0, &s, NULL), 1);
 	b = load(&s, 1 << 20, INDEX_LRU, 0, 0, NULL);
 	dump_is(b, 0, "[a b] 0\n");
@@ -239,8 +239,8 @@ static void priorities_survive(void **state)
 	struct index *a = new_index(1 << 20, INDEX_PRIORITY), *b;
 	struct bytes s = { NULL };
 
-	index_confirm(a, index_commit_priority(a, &spaces[0], p[0], 2, NULL, 0, 100, 9), 100);
-	index_confirm(a, index_commit_priority(a, &spaces[0], p[1], 2, NULL, 0, 200, 3), 200);
+	index_confirm(a, index_commit(a, &spaces[0], p[0], 2, NULL, 0, 100, 9), 100);
+	index_confirm(a, index_commit(a, &spaces[0], p[1], 2, NULL, 0, 200, 3), 200);
 	assert_int_equal(write_all(a, SERVERS, 300, &s, NULL), 1);
 	b = load(&s, 1 << 20, INDEX_PRIORITY, 0, 0, NULL);
 	index_set_capacity(b, 0, 2);
@@ -276,7 +276,7 @@ static void random_steps(struct index *ix, struct rng *rng, unsigned steps, size
 		else
 			index_cancel(ix, open[k]);
 		open[k] = index_commit(ix, &spaces[rng_below(rng, SPACES)], p, make(rng, p, most), NULL,
-				       (server_id)rng_below(rng, SERVERS), i);
+				       (server_id)rng_below(rng, SERVERS), i, 0);
 		if (rng_below(rng, 500) == 0)
 			index_drop_server(ix, (server_id)rng_below(rng, SERVERS));
 	}
@@ -406,8 +406,8 @@ static void pages_keep_their_room(void **state)
 
 	for (unsigned i = 0; i < 3; i++) {
 		k[i] = (struct space_key){ .h = { i + 1, 7 }, .page_room = rooms[i] };
-		index_confirm(a, index_commit(a, &k[i], abcd, 4, NULL, 0, 100), 100);
-		index_confirm(a, index_commit(a, &k[i], abxy, 4, NULL, 1, 200), 200);
+		index_confirm(a, index_commit(a, &k[i], abcd, 4, NULL, 0, 100, 0), 100);
+		index_confirm(a, index_commit(a, &k[i], abxy, 4, NULL, 1, 200, 0), 200);
 	}
 	assert_int_equal(index_server_room(a, 0), 4 * (5 + 1 + ROOM_MAX));
 	assert_int_equal(write_all(a, SERVERS, 1000, &s, NULL), 1);

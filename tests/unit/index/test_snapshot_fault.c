@@ -22,7 +22,7 @@ static struct index *make(void)
 	assert_non_null(ix);
 	for (i = 0; i < 30; i++) {
 		p[i % 7 + 2] = i;
-		index_confirm(ix, index_commit(ix, &sp, p, 5 + i, NULL, (server_id)(i % 5), i), i);
+		index_confirm(ix, index_commit(ix, &sp, p, 5 + i, NULL, (server_id)(i % 5), i, 0), i);
 	}
 	return ix;
 }

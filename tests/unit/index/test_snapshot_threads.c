@@ -70,7 +70,7 @@ static void *churn(void *arg)
 		while (i >= atomic_load(w->granted) && !atomic_load(w->stop))
 			sched_yield();
 		n = make(&rng, p);
-		c = index_commit(w->ix, &sp, p, n, NULL, s, i);
+		c = index_commit(w->ix, &sp, p, n, NULL, s, i, 0);
 		if (rng_below(&rng, 3) == 0) {
 			index_cancel(w->ix, c);
 		} else if (c != 0) {

@@ -22,7 +22,7 @@ static void hold(struct index *ix, const struct space_key *space, page_key first
 
 	for (unsigned i = 0; i < n; i++)
 		p[i] = first << 32 | i;
-	c = index_commit(ix, space, p, n, NULL, 0, now);
+	c = index_commit(ix, space, p, n, NULL, 0, now, 0);
 	assert_true(c != 0);
 	index_confirm(ix, c, now);
 }

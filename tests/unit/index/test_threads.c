@@ -52,7 +52,7 @@ static void *write_some(void *arg)
 	for (i = 0; i < STEPS; i++) {
 		make(&rng, p);
 		index_match(w->ix, &sp, p, LEN, &m);
-		c = index_commit(w->ix, &sp, p, LEN, &m, (server_id)w->id, i);
+		c = index_commit(w->ix, &sp, p, LEN, &m, (server_id)w->id, i, 0);
 		index_match(w->ix, &sp, p, LEN, &m);
 		if (c == 0)		/* what was freed waits for a reader that has lost its CPU */
 			w->refused++;
@@ -231,7 +231,7 @@ static void one_move(struct owner *o, msec now)
 	make_some(&o->rng, &o->now);
 	o->now.server = s;
 	index_match(ix, &sp, o->now.p, o->now.n, &o->m[0]);
-	c = index_commit(ix, &sp, o->now.p, o->now.n, rng_below(&o->rng, 4) ? &o->m[0] : NULL, s, now);
+	c = index_commit(ix, &sp, o->now.p, o->now.n, rng_below(&o->rng, 4) ? &o->m[0] : NULL, s, now, 0);
 	o->w.refused += c == 0;
 	look(o, &o->now, s, c ? o->now.n : 0);
 	if (c == 0)
@@ -272,7 +272,7 @@ static void *own_some(void *arg)
 		if (o->n < MAX_HELD && rng_below(&o->rng, 4) == 0) {
 			make_some(&o->rng, &o->a[o->n]);
 			o->a[o->n].server = s;
-			c = index_commit(o->w.ix, &sp, o->a[o->n].p, o->a[o->n].n, NULL, s, i);
+			c = index_commit(o->w.ix, &sp, o->a[o->n].p, o->a[o->n].n, NULL, s, i, 0);
 			index_confirm(o->w.ix, c, i);
 			o->n += c != 0;
 			o->w.refused += c == 0;
@@ -313,7 +313,7 @@ static void *flood_some(void *arg)
 		make_some(&rng, h);
 		if (rng_below(&rng, 2))
 			h->p[h->n - 1] = (page_key)i << 40;	/* a tail of its own */
-		index_confirm(w->ix, index_commit(w->ix, &sp, h->p, h->n, NULL, FLOODED, i), i);
+		index_confirm(w->ix, index_commit(w->ix, &sp, h->p, h->n, NULL, FLOODED, i, 0), i);
 		if (i % 200 == 199)
 			index_drop_server(w->ix, FLOODED);
 	}

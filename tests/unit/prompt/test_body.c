@@ -625,6 +625,38 @@ static void test_files(void **state)
 	each_body(check_file);
 }
 
+/* The number of either key, limited; the hint of Dynamo goes before the plain one in any order. */
+static void test_priority(void **state)
+{
+	static const struct {
+		int priority;
+		const char *body;
+	} cases[] = {
+		{ 0, "{}" }, { 5, "{'priority':5}" }, { -3, "{'priority':-3}" }, { 0, "{'priority':null}" },
+		{ 23, "{'priority':24}" }, { 23, "{'priority':99999999999999999999999}" },
+		{ -8, "{'priority':-9}" }, { 7, "{'priority':7.9}" }, { 0, "{'priority':1e3}" },
+		{ 0, "{'priority':'5'}" }, { 0, "{'priority':[5]}" }, { 4, "{'priority':9,'priority':4}" },
+		{ 0, "{'priority':5,'priority':null}" },
+		{ 6, "{'nvext':{'agent_hints':{'osl':9,'priority':6}}}" },
+		{ 6, "{'priority':2,'nvext':{'agent_hints':{'priority':6}}}" },
+		{ 6, "{'nvext':{'agent_hints':{'priority':6}},'priority':2}" },
+		{ 2, "{'nvext':{'priority':6},'priority':2}" },
+		{ 0, "{'nvext':[{'agent_hints':{'priority':6}}]}" },
+		{ 0, "{'messages':[{'priority':6}],'metadata':{'priority':6}}" },
+	};
+	struct body *b = body_make();
+	char x[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		feed_text(b, API_CHAT, quoted(x, sizeof(x), cases[i].body));
+		if (body_prompt(b)->priority != cases[i].priority)
+			fail_msg("%s: %d", cases[i].body, body_prompt(b)->priority);
+	}
+	assert_int_equal(feed_text(b, API_GENERATE, "{\"priority\":1}")->priority, 1);
+	assert_int_equal(feed_text(b, API_CHAT, "{}")->priority, 0);
+	body_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -636,6 +668,7 @@ int main(void)
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_salts),
+		cmocka_unit_test(test_priority),
 		cmocka_unit_test(test_images_beside),
 		cmocka_unit_test(test_long_names),
 		cmocka_unit_test(test_max_pages),

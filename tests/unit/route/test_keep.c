@@ -151,6 +151,36 @@ static void a_pool_has_its_own_order(void **state)
 	}
 }
 
+/* What came with a priority survives what came after it without one; the lowest goes first. */
+static void a_priority_keeps_a_prompt(void **state)
+{
+	static const char *const first[] = {
+		",\"model\":\"m\",\"priority\":5",
+		",\"nvext\":{\"agent_hints\":{\"priority\":5}},\"model\":\"m\"",
+		",\"model\":\"m\"", ",\"model\":\"m\",\"priority\":-1",
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		struct world w;
+
+		world_options(&w);
+		w.o.pool_default.eviction = i < 4 ? INDEX_PRIORITY : INDEX_LRU;
+		w.o.pool_default.capacity = 40 * 16;	/* four prompts */
+		world_open(&w);
+		w.q.load = S1;
+		chat(&w.body, "", "Z", first[i % 4]);
+		send(&w, "kept");
+		served(&w, "kept");
+		fill(&w, 12);
+		work_it_off(&w);
+		assert_true(pages(&w, "s1") <= 40);
+		ask(&w, "again", "Z");
+		assert_why(&w, i < 2 ? WHY_CACHED : WHY_COLD);
+		world_end(&w);
+	}
+}
+
 /* Above it in between, and down to it at each interval; the budget of bytes is another thing. */
 static void the_published_sweep(void **state)
 {
@@ -356,6 +386,7 @@ int main(void)
 		cmocka_unit_test(a_guess_bounds_a_server),
 		cmocka_unit_test(a_capacity_bounds_a_rules_memory),
 		cmocka_unit_test(a_pool_has_its_own_order),
+		cmocka_unit_test(a_priority_keeps_a_prompt),
 		cmocka_unit_test(the_published_sweep),
 		cmocka_unit_test(what_was_generated_takes_room),
 		cmocka_unit_test(an_id_leaves_in_steps),
