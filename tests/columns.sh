@@ -4,8 +4,8 @@
 #   width      no line is longer than 100 characters; a tab counts as one
 #   opening    each .c and .h of agent/, spoe/ and spop-check/ opens with a comment
 #   subjects   no commit subject since FIRST is longer than 72 characters
-#   paths      each path that CONTRIBUTING.md and doc/style.md name exists, and the map in
-#              doc/style.md lists each folder of agent/
+#   paths      each path of the tree that a text names exists, and the map in doc/style.md lists
+#              each folder of agent/
 #
 # Exempt from the width: test data, rows of Markdown tables, and lines of an HAProxy or SPOE file
 # that HAProxy reads, because an operator copies them whole. Their comments are not exempt.
@@ -17,10 +17,10 @@ passed=0 failed=0 skipped=0
 
 # Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
 WIDE='agent spop-check doc tests/bench tests/fuzz tests/hostile.h tests/it tests/sim tests/tools
-tests/unit tests/vtc README.md CHANGES.md'
+tests/unit tests/vtc'
 UNOPENED='agent'
 # The first commit whose subject is checked has this parent.
-FIRST=50b8050
+FIRST=740bb6a
 
 result() {
 	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -86,12 +86,12 @@ else
 	echo "skipped: commit subjects, because this tree has no history back to $FIRST"
 fi
 
-for doc in CONTRIBUTING.md doc/style.md; do
+for doc in README.md CONTRIBUTING.md CHANGES.md doc/*.md tests/fuzz/README.md tests/fuzz/run.sh; do
 	[ -f "$doc" ] || continue
 	top='agent|spoe|spop-check|tests|doc|docker|haproxy-conf'
 	for path in $(grep -oE "(^|[^A-Za-z0-9_./-])($top)/[A-Za-z0-9_.*/-]+" "$doc" |
 		sed -E 's,^[^A-Za-z0-9_./-],,; s,[.]$,,' | sort -u); do
-		compgen -G "$path" > /dev/null
+		compgen -G "$path" > /dev/null || [ -f "$path.c" ]
 		result $? "$doc names $path"
 	done
 done
