@@ -1,11 +1,12 @@
 /* Addresses and listening sockets.
  *
- * A unix socket file outlives a process that was killed, so one that is in the way is asked: only
- * when connecting is refused (nobody listens) is it removed. Two processes that start at once must not
- * both find it so, and the later remove what the earlier has made: from the question until it listens,
- * each holds a lock on the directory, which leaves no file behind. The file's mode is right from the first
- * moment, because the umask is set around bind(); that is a setting of the whole process, and the
- * reason why listeners are opened before any thread starts. */
+ * A unix socket file survives a process that was killed. So a file at the address is first
+ * connected to, and removed only if the connection is refused, because then no process listens. Two
+ * processes that start at the same time must not both remove the file: each holds a lock on the
+ * directory from that test until it listens. The lock leaves no file.
+ *
+ * The umask is set around bind(), so the socket file never has a wrong mode. The umask belongs to
+ * the whole process, so listeners are opened before any thread starts. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 
 #define UNIX_PREFIX	"unix@"
 
-/* ---- text to address ------------------------------------------------------------------------ */
+/* ---- text to address -------------------------------------------------------------------- */
 
 static int parse_unix(const char *text, struct addr *a, struct err *e)
 {
@@ -38,7 +39,7 @@ static int parse_unix(const char *text, struct addr *a, struct err *e)
 	return 0;
 }
 
-/* 0 .. 65535, digits only; else -1. */
+/* Returns a port from 0 to 65535, or -1 if <text> is not digits only or is too large. */
 static int parse_port(const char *text)
 {
 	int port = 0;
@@ -137,7 +138,7 @@ void addr_print(const union sockaddr_any *a, char *out, size_t cap)
 	}
 }
 
-/* ---- unix socket files ------------------------------------------------------------------------ */
+/* ---- unix socket files ------------------------------------------------------------------ */
 
 #define LOCK_TRIES	200
 #define LOCK_PAUSE_NS	10000000
@@ -157,8 +158,9 @@ static bool directory_missing(const char *dir)
 	return stat(dir, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-/* A descriptor that holds the lock until it is closed; -1: it cannot be had, as the directory cannot be read or
- * somebody sits on its lock. That must not keep us from starting: only two starts at one moment need it. */
+/* Lock <dir>. Returns a descriptor that holds the lock until it is closed. Returns -1 if the
+ * directory cannot be read or its lock is not free for two seconds. The start then goes on without
+ * the lock, because only two starts at the same moment need it. */
 static int directory_lock(const char *dir)
 {
 	struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
@@ -174,7 +176,7 @@ static int directory_lock(const char *dir)
 	return -1;
 }
 
-/* Does anyone answer? A full backlog (EAGAIN) is an answer too. */
+/* Returns true if a process listens at <a>. A full backlog (EAGAIN) counts as listening. */
 static bool unix_answers(const struct addr *a, int type)
 {
 	int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -187,14 +189,14 @@ static bool unix_answers(const struct addr *a, int type)
 	return yes;
 }
 
-/* Make room for a socket file at the path of <a>. */
+/* Remove a stale socket file at the path of <a>. */
 static int unix_clear(const struct addr *a, int type, struct err *e)
 {
 	const char *path = a->a.un.sun_path;
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
-		return 0;	/* bind() will say what is wrong, if anything is */
+		return 0;	/* bind() reports the error, if there is one */
 	if (!S_ISSOCK(st.st_mode))
 		return err_set(e, "cannot listen on %s: a file of that name exists and is not a socket",
 			       path);
@@ -220,7 +222,7 @@ static int bind_with_mode(int fd, const struct addr *a, uint32_t mode)
 	return rc;
 }
 
-/* ---- listening --------------------------------------------------------------------------------- */
+/* ---- listening -------------------------------------------------------------------------- */
 
 static void remember_name(struct listener *l, const char *text)
 {
@@ -253,7 +255,7 @@ static int open_socket(struct listener *l, const char *text, int type, uint32_t 
 	l->fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return listen_failed(l, text, e);
-	/* not for datagrams: there it would let a second agent take half of the first one's */
+	/* not for datagrams: a second agent could then bind the same address and get half of them */
 	if (family != AF_UNIX && type == SOCK_STREAM)
 		setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind_with_mode(l->fd, &l->addr, mode) != 0)
@@ -297,7 +299,7 @@ int listener_open(struct listener *l, const char *text, int type, uint32_t mode,
 	return open_socket(l, text, type, mode, e);
 }
 
-/* By calls that the opener's filter lets through. */
+/* Uses only calls that the opener's filter allows. */
 int addr_remove_socket(const char *path, uint64_t dev, uint64_t ino)
 {
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -306,7 +308,8 @@ int addr_remove_socket(const char *path, uint64_t dev, uint64_t ino)
 
 	if (fd < 0)
 		return -1;
-	is = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && (uint64_t)st.st_dev == dev && (uint64_t)st.st_ino == ino;
+	is = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && (uint64_t)st.st_dev == dev &&
+	    (uint64_t)st.st_ino == ino;
 	close(fd);
 	errno = ESTALE;
 	return is ? unlinkat(AT_FDCWD, path, 0) : -1;

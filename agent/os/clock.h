@@ -1,4 +1,5 @@
-/* clock.h - the clocks of the shell: the core is handed times, here they are read. */
+/* clock.h - the clocks of the system. Only the shell (os, loop, main.c) reads them; the core gets
+ * times as arguments. */
 #ifndef KVROUTE_OS_CLOCK_H
 #define KVROUTE_OS_CLOCK_H
 
@@ -6,7 +7,7 @@
 
 #include "agent/base/types.h"
 
-/* Monotonic; the same clock for every thread, so that times of different threads compare. */
+/* Returns the monotonic time. All threads use this clock, so their times can be compared. */
 static inline usec clock_usec(void)
 {
 	struct timespec ts;
@@ -20,7 +21,7 @@ static inline msec clock_msec(void)
 	return clock_usec() / 1000;
 }
 
-/* What clocks on the wall show, in UTC. */
+/* Returns seconds since 1970, UTC. */
 static inline int64_t clock_wall_s(void)
 {
 	struct timespec ts;

@@ -1,8 +1,8 @@
-/* The key file: HASH_SECRET_BYTES random bytes, nothing else, so that `head -c 192 /dev/urandom`
+/* The key file has HASH_SECRET_BYTES random bytes and nothing else, so `head -c 192 /dev/urandom`
  * makes one for a fleet.
  *
- * It is made under a name of its own and linked into place, so that no other process ever reads half
- * a key, and of two agents that start at once both use the one that came first. */
+ * A new key is written under a temporary name and then linked to its path. So no process reads half
+ * a key, and of two agents that start at the same time both use the first one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "agent/os/privileges.h"
 #include "agent/os/secret.h"
 
-/* The directory part of <path>: "." when there is none. */
+/* Write the directory of <path> to <dir>: "." if it has none. */
 static void directory_of(const char *path, char *dir, size_t cap)
 {
 	const char *slash = strrchr(path, '/');
@@ -55,14 +55,17 @@ static int check_file(int fd, const char *path, const struct identity *as, struc
 	return 0;
 }
 
-/* 0 read; 1 there is none (errno says why); -1: <e>. */
-static int read_key(const char *path, const struct identity *as, struct hash_key *key, struct err *e)
+/* Returns 0, 1 with errno if the file cannot be opened, or -1 with <e>. */
+static int read_key(
+    const char *path, const struct identity *as, struct hash_key *key, struct err *e)
 {
 	int fd = secret_open(path, as);
 	int rc;
 
 	if (fd < 0 && errno == EPERM)
-		return err_set(e, "the key file %s is a link that belongs to another user: remove the link", path);
+		return err_set(e,
+		    "the key file %s is a link that belongs to another user: remove the link",
+		    path);
 	if (fd < 0)
 		return 1;
 	rc = check_file(fd, path, as, e);
@@ -72,7 +75,7 @@ static int read_key(const char *path, const struct identity *as, struct hash_key
 	return rc;
 }
 
-/* Write <key> to a new file <tmp>, of the user that the process will be. */
+/* Write <key> to a new file <tmp> that belongs to <as>. */
 static int write_new(const char *tmp, const struct identity *as, const struct hash_key *key)
 {
 	int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -90,8 +93,10 @@ static int write_new(const char *tmp, const struct identity *as, const struct ha
 	return 0;
 }
 
-/* 0: <key> is now what stands in <path>; 1: it cannot be made (errno); -1: <e>. */
-static int make_key(const char *path, const struct identity *as, struct hash_key *key, struct err *e)
+/* Create the key file. Returns 0 if <key> is the key in <path>, 1 with errno if it cannot be
+ * created, or -1 with <e>. */
+static int make_key(
+    const char *path, const struct identity *as, struct hash_key *key, struct err *e)
 {
 	char tmp[PATH_CHARS_MAX + 32];
 	int rc, saved;
@@ -99,7 +104,7 @@ static int make_key(const char *path, const struct identity *as, struct hash_key
 	if (random_key(key, e) != 0)
 		return -1;
 	snprintf(tmp, sizeof(tmp), "%s.%ld", path, (long)getpid());
-	unlink(tmp);		/* of an agent of the same number that was killed right here */
+	unlink(tmp);		/* left by a killed agent with the same process id */
 	if (write_new(tmp, as, key) != 0)
 		return 1;
 	rc = link(tmp, path);
@@ -113,14 +118,14 @@ static int make_key(const char *path, const struct identity *as, struct hash_key
 	return 1;
 }
 
-/* True when <path> failed to open although its directory may be searched: then the file itself is
- * closed to us, and a key made up instead would hide that. */
+/* Returns true if the open failed with EACCES although <dir> may be searched. Then the file itself
+ * is closed to this user, and a random key would hide that. */
 static bool file_is_closed(const char *dir)
 {
 	return errno == EACCES && faccessat(AT_FDCWD, dir, X_OK, AT_EACCESS) == 0;
 }
 
-/* Where the key is, or would be. */
+/* Write the path of the key file to <path>; the file may not exist. */
 static void path_of(const char *key_file, const char *state_dir, char *path, size_t cap)
 {
 	if (key_file[0] != '\0')
@@ -139,8 +144,8 @@ int key_file_read(const char *key_file, const char *state_dir, struct hash_key *
 	return rc > 0 ? err_set(e, "cannot read the key file %s: %s", path, strerror(errno)) : rc;
 }
 
-int key_file_load(const char *key_file, const char *state_dir, const struct identity *as, struct hash_key *key, bool *kept,
-		  struct err *e)
+int key_file_load(const char *key_file, const char *state_dir, const struct identity *as,
+    struct hash_key *key, bool *kept, struct err *e)
 {
 	bool named = key_file[0] != '\0';
 	char path[PATH_CHARS_MAX + 8], dir[PATH_CHARS_MAX + 8];

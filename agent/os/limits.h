@@ -1,4 +1,4 @@
-/* limits.h - sizes of the texts that the configuration may hold, each with its NUL. */
+/* limits.h - sizes of texts in the configuration, each with its NUL. */
 #ifndef KVROUTE_OS_LIMITS_H
 #define KVROUTE_OS_LIMITS_H
 

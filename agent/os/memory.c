@@ -1,5 +1,6 @@
-/* memory.c - the limits of control groups, version 2 and 1, from the process's own up to the top, and what the
- * machine has left. A container sees its own group at the top, so both places are looked at. */
+/* Reads the memory limits of control groups (versions 2 and 1), from the group of this process up
+ * to the root, and the available memory of the machine. A container may see its own group as the
+ * root, so all levels are read. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ static double to_mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-/* The number in a file; UINT64_MAX: none, or "max". */
+/* Returns the number in the file <path>, or UINT64_MAX if it has none or "max". */
 static uint64_t number_in(const char *path)
 {
 	char text[64] = "", *end;
@@ -31,8 +32,9 @@ static uint64_t number_in(const char *path)
 	return n;
 }
 
-/* <group> and all above it, below <top>. <group> is written over. */
-static int groups_enough(const char *top, char *group, const char *file, uint64_t bytes, struct err *e)
+/* Check <group> and all groups above it, below <top>. Overwrites <group>. */
+static int groups_enough(
+    const char *top, char *group, const char *file, uint64_t bytes, struct err *e)
 {
 	char path[PATH_MAX_CHARS], *slash;
 	uint64_t limit;
@@ -50,7 +52,7 @@ static int groups_enough(const char *top, char *group, const char *file, uint64_
 	}
 }
 
-/* A line of /proc/self/cgroup: number:controllers:path; of version 2 there is no controller. */
+/* Check one line of /proc/self/cgroup, "number:controllers:path". Version 2 has no controllers. */
 static int line_enough(const char *root, char *line, uint64_t bytes, struct err *e)
 {
 	char *controllers = strchr(line, ':'), *group, top[PATH_MAX_CHARS];
@@ -99,8 +101,9 @@ static int machine_enough(const char *root, uint64_t bytes, struct err *e)
 	fclose(f);
 	if (left == 0 || left * 1024 >= bytes)
 		return 0;
-	return err_set(e, "index.max_bytes: cannot allocate %.0f MiB: the machine has %.0f MiB left; " REMEDY,
-		       to_mib(bytes), to_mib(left * 1024));
+	return err_set(e,
+	    "index.max_bytes: cannot allocate %.0f MiB: the machine has %.0f MiB left; " REMEDY,
+	    to_mib(bytes), to_mib(left * 1024));
 }
 
 int memory_enough_at(const char *root, uint64_t bytes, struct err *e)

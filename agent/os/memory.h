@@ -1,16 +1,17 @@
-/* memory.h - is there as much memory as a budget names? */
+/* memory.h - is there enough memory for a budget? */
 #ifndef KVROUTE_OS_MEMORY_H
 #define KVROUTE_OS_MEMORY_H
 
 #include "agent/base/err.h"
 #include "agent/base/types.h"
 
-/* What the index takes at start is touched at start: where a control group or the machine has less, the kernel
- * would end the process, not the call. So it is asked before. -1: <e> says whose limit it is, where that stands,
- * and what to do. What cannot be read bounds nothing. */
+/* Check that <bytes> of memory are available. The index touches all its memory at the start; if a
+ * control group or the machine has less, the kernel kills the process instead of failing a call. So
+ * this is checked before. Returns 0, or -1 with <e>, which names the limit, its place and the
+ * remedy. A limit that cannot be read counts as none. */
 int memory_enough(uint64_t bytes, struct err *e);
 
-/* The same against files below <root> instead of "/". */
+/* The same with the files below <root> instead of "/", for tests. */
 int memory_enough_at(const char *root, uint64_t bytes, struct err *e);
 
 #endif

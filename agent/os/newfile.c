@@ -1,3 +1,5 @@
+/* Temporary names hold the id of the process that writes, so that leftovers of ended processes can
+ * be told from files that another process is writing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +26,8 @@ static bool is_left_over(const char *file, const char *name)
 	if (strncmp(file, name, n) != 0 || strncmp(file + n, ".tmp.", 5) != 0)
 		return false;
 	pid = strtol(file + n + 5, &end, 10);
-	return pid > 0 && *end == '\0' && (pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
+	return pid > 0 && *end == '\0' &&
+	    (pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
 }
 
 void newfile_clean(int dir, const char *name)
@@ -89,7 +92,7 @@ int fd_end(int fd, int rc)
 	return rc;
 }
 
-/* Also for a process in the sandbox: no call beside those of a snapshot. */
+/* Makes only calls that the sandbox allows for snapshots. */
 int newfile_end(int dir, int fd, const char *tmp, const char *name, int rc)
 {
 	int error;

@@ -1,4 +1,5 @@
-/* The opener is never waited for: it may hang in the file system, and whoever adopts it reaps it. */
+/* The agent's side of the opener. The agent never waits for the opener to end, because it may hang
+ * in the file system; its new parent reaps it. */
 #include <errno.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ int opener_start(struct opener *o, const struct opener_files *f)
 	return 0;
 }
 
-/* One reply. <*fd> is -1 when none came with it. */
+/* Receive one reply. <*fd> is -1 if no descriptor came with it. */
 static int receive_reply(int from, struct reply *r, int *fd)
 {
 	struct iovec iov = { r, sizeof(*r) };
@@ -54,8 +55,8 @@ static int receive_reply(int from, struct reply *r, int *fd)
 	return -ESRCH;
 }
 
-/* A reply to a question that was given up may still come; it is skipped. <*fd>: as in receive_reply().
- */
+/* Send <q> and receive its reply. Replies to earlier questions that timed out may still come; they
+ * are skipped. <*fd>: as in receive_reply(). */
 static int exchange(struct opener *o, struct question *q, size_t n, int *fd)
 {
 	struct reply r;
@@ -89,7 +90,8 @@ static int send_question(struct opener *o, struct question *q, const char *path,
 	return rc;
 }
 
-/* For a descriptor. Without one, and without an error, there was no room for it here. */
+/* Ask for a descriptor. Returns it, or -errno. If the reply has no error and no descriptor, this
+ * process had no free descriptor: -EMFILE. */
 static int ask_fd(struct opener *o, enum opener_what what, const char *path)
 {
 	struct question q = { .what = what };
@@ -141,7 +143,8 @@ int opener_snapshot_drop(struct opener *o)
 
 int opener_remove_socket(struct opener *o, const char *path, uint64_t dev, uint64_t ino)
 {
-	return ask_done(o, (struct question){ .what = OPENER_SOCKET_REMOVE, .dev = dev, .ino = ino }, path);
+	return ask_done(
+	    o, (struct question){ .what = OPENER_SOCKET_REMOVE, .dev = dev, .ino = ino }, path);
 }
 
 void opener_stop(struct opener *o)

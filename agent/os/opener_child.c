@@ -1,5 +1,5 @@
-/* The opener itself. It takes numbers, names beneath models_dir, and nothing else: all other paths
- * are of the start. */
+/* The opener process. A request holds numbers and a path below models_dir or of a socket; all other
+ * paths are fixed at the start. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,9 +14,9 @@
 
 struct child {
 	const struct opener_files *f;
-	int from;		/* the agent */
-	int snapshots;		/* the directory, -1: none */
-	int records;		/* the same */
+	int from;		/* the socket to the agent */
+	int snapshots;		/* directory of the snapshot, -1: none */
+	int records;		/* directory of the recording, -1: none */
 };
 
 static ssize_t send_reply(int to, struct reply *r, int fd)
@@ -38,9 +38,9 @@ static ssize_t send_reply(int to, struct reply *r, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL);
 }
 
-/* ---- what it does: a descriptor; or OK; or -errno -------------------------------------------- */
+/* ---- what it does: a descriptor; or OK; or -errno --------------------------------------- */
 
-#define OK	INT32_MIN	/* done, and there is no descriptor */
+#define OK	INT32_MIN	/* success without a descriptor */
 
 static int open_conf(const char *path)
 {
@@ -48,18 +48,19 @@ static int open_conf(const char *path)
 
 	if (path == NULL)
 		return -ENOENT;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* a pipe: nobody may ever write */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);	/* O_NONBLOCK: a pipe may never get a writer */
 	return fd < 0 ? -errno : fd;
 }
 
-/* The directory is opened each time: it may have come, or been replaced. */
+/* The directory is opened for each request, because it may be created or replaced at any time. */
 static int open_model(const char *models_dir, const char *path)
 {
 	int dir, rc;
 
 	if (models_dir == NULL)
 		return -EACCES;
-	if ((dir = open(models_dir, O_PATH | O_CLOEXEC)) < 0)	/* the filter lets no O_DIRECTORY through: a bit of O_TMPFILE */
+	/* no O_DIRECTORY: it is a bit of O_TMPFILE, which the filter refuses */
+	if ((dir = open(models_dir, O_PATH | O_CLOEXEC)) < 0)
 		return -errno;
 	rc = safe_path_open(dir, path);
 	close(dir);
@@ -103,7 +104,8 @@ static int remove_socket(const struct opener_files *f, const char *path, uint64_
 	return -EACCES;
 }
 
-/* <q> has <n> bytes, at least its head. */
+/* Handle the request <q> of <n> bytes, at least QUESTION_HEAD. Returns a descriptor, OK or
+ * -errno. */
 static int answer_one(const struct child *c, const struct question *q, size_t n)
 {
 	char path[SAFE_PATH_MAX + 1];
@@ -154,10 +156,11 @@ static void answer_questions(const struct child *c)
 	}
 }
 
-/* ---- its life -------------------------------------------------------------------------------- */
+/* ---- its life --------------------------------------------------------------------------- */
 
-/* The directory of each socket, for Landlock. */
-static size_t socket_directories(const struct opener_files *f, char (*room)[ADDR_MAX], const char **dir)
+/* Collect the directory of each socket, for Landlock. */
+static size_t socket_directories(
+    const struct opener_files *f, char (*room)[ADDR_MAX], const char **dir)
 {
 	for (size_t i = 0; i < f->n_sockets; i++) {
 		char *slash;
@@ -170,7 +173,8 @@ static size_t socket_directories(const struct opener_files *f, char (*room)[ADDR
 	return f->n_sockets;
 }
 
-/* As that of the agent, where it fits; what the kernel does not grant is missing here as well. */
+/* Enter a sandbox like the agent's. A part that the kernel does not have is missing here as
+ * well. */
 static void enter_sandbox(const struct child *c)
 {
 	char room[OPENER_SOCKETS_MAX][ADDR_MAX];
@@ -185,7 +189,8 @@ static void enter_sandbox(const struct child *c)
 		sandbox_seccomp_opener(c->from, files, n > 0);
 }
 
-/* The signal of the parent's death is forgotten when the user changes, so it comes after that. */
+/* Change to the user <as>. PR_SET_PDEATHSIG comes after that, because a change of user resets
+ * it. */
 static void become_user(const struct identity *as)
 {
 	struct err e;
@@ -198,7 +203,7 @@ static void become_user(const struct identity *as)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Signals to the whole group or by name are the agent's; they are ignored here. */
+/* Signals to the process group or by name are meant for the agent, so the opener ignores them. */
 _Noreturn void opener_child(int from, const struct opener_files *f)
 {
 	struct child c = { .f = f, .from = from, .snapshots = -1, .records = -1 };

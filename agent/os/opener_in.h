@@ -1,4 +1,5 @@
-/* opener_in.h - what agent and opener say to each other; both are this program. */
+/* opener_in.h - the messages between agent and opener. Both are this program, so they are plain
+ * structs. */
 #ifndef KVROUTE_OS_OPENER_IN_H
 #define KVROUTE_OS_OPENER_IN_H
 
@@ -9,20 +10,25 @@
 #include "agent/os/safe_path.h"
 
 enum opener_what {
-	OPENER_CONF, OPENER_MODEL, OPENER_SNAPSHOT_NEW, OPENER_SNAPSHOT_KEEP, OPENER_SNAPSHOT_DROP, OPENER_SOCKET_REMOVE,
+	OPENER_CONF,
+	OPENER_MODEL,
+	OPENER_SNAPSHOT_NEW,
+	OPENER_SNAPSHOT_KEEP,
+	OPENER_SNAPSHOT_DROP,
+	OPENER_SOCKET_REMOVE,
 	OPENER_RECORD_NEW
 };
 
 struct question {
 	uint32_t asked, what;
 	uint64_t dev, ino;		/* of a socket */
-	char path[SAFE_PATH_MAX];	/* of a model or a socket: as much as was sent, without its NUL */
+	char path[SAFE_PATH_MAX];	/* of a model or socket; only the bytes before its NUL are sent */
 };
 #define QUESTION_HEAD	offsetof(struct question, path)
 
 struct reply {
 	uint32_t asked;
-	int32_t error;		/* errno, or 0: done, with a descriptor where one was asked for */
+	int32_t error;		/* errno; or 0, with a descriptor if one was requested */
 };
 
 union control {
@@ -30,7 +36,7 @@ union control {
 	char room[CMSG_SPACE(sizeof(int))];
 };
 
-/* The life of the opener, in the process that was forked for it. */
+/* The main function of the opener process. */
 _Noreturn void opener_child(int from, const struct opener_files *f);
 
 #endif

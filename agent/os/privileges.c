@@ -1,5 +1,5 @@
-/* Capabilities by their system calls: the few lines are less than another library. Root without
- * capabilities is a user like any other, except that the files of the system belong to it. */
+/* Capabilities are set by their system calls, because that is less code than another library. Root
+ * without capabilities is a user like any other, except that the system's files belong to it. */
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -13,7 +13,7 @@
 
 #include "agent/os/privileges.h"
 
-/* A number as it may stand for a user or a group; false: it is a name. */
+/* Parse a numeric user or group id. Returns false if <text> is a name. */
 static bool number_of(const char *text, unsigned *out)
 {
 	unsigned long n;
@@ -40,8 +40,10 @@ static int find_user(const char *text, bool with_group, struct identity *id, str
 			return err_set(e, "user: user %s is unknown on this machine, so it has no group to change to; "
 				       "set the key group as well (group: %s)", text, text);
 	} else if ((pw = getpwnam(text)) == NULL) {
-		return err_set(e, "user: there is no user %s on this machine; create it (useradd --system %s) or remove the key",
-			       text, text);
+		return err_set(e,
+		    "user: there is no user %s on this machine; create it (useradd --system %s) or remove the "
+		    "key",
+		    text, text);
 	}
 	id->uid = pw->pw_uid;
 	id->gid = pw->pw_gid;
@@ -59,8 +61,11 @@ static int find_group(const char *text, struct identity *id, struct err *e)
 	} else if ((gr = getgrnam(text)) != NULL) {
 		id->gid = gr->gr_gid;
 	} else {
-		return err_set(e, "group: there is no group %s on this machine; make it (groupadd --system %s), or leave the key "
-			       "out", text, text);
+		return err_set(e,
+		    "group: there is no group %s on this machine; make it (groupadd --system %s), or leave the "
+		    "key "
+		    "out",
+		    text, text);
 	}
 	return 0;
 }
@@ -75,9 +80,11 @@ int identity_find(const char *user, const char *group, struct identity *id, stru
 	id->change = id->uid != geteuid() || id->gid != getegid();
 	if (!id->change || geteuid() == 0)
 		return 0;
-	return err_set(e, "user, group: the agent was started by user %u, group %u, and only root can change to user %u, group %u; "
-		       "start it as root, or leave these keys out", (unsigned)geteuid(), (unsigned)getegid(), (unsigned)id->uid,
-		       (unsigned)id->gid);
+	return err_set(e,
+	    "user, group: the agent was started by user %u, group %u, and only root can change to user "
+	    "%u, group %u; "
+	    "start it as root, or leave these keys out",
+	    (unsigned)geteuid(), (unsigned)getegid(), (unsigned)id->uid, (unsigned)id->gid);
 }
 
 bool identity_owns(const struct identity *id, uid_t uid)
@@ -94,11 +101,11 @@ int identity_take(const struct identity *id, struct err *e)
 		return 0;
 	if ((id->name[0] != '\0' ? initgroups(id->name, id->gid) : setgroups(1, &id->gid)) != 0 ||
 	    setresgid(id->gid, id->gid, id->gid) != 0 || setresuid(id->uid, id->uid, id->uid) != 0)
-		return err_set(e, "user, group: cannot become user %u, group %u: %s", (unsigned)id->uid, (unsigned)id->gid,
-			       strerror(errno));
-	if (getresuid(&u[0], &u[1], &u[2]) != 0 || getresgid(&g[0], &g[1], &g[2]) != 0 || u[0] != id->uid || u[1] != id->uid ||
-	    u[2] != id->uid || g[0] != id->gid || g[1] != id->gid || g[2] != id->gid ||
-	    (id->uid != 0 && setresuid(0, 0, 0) == 0))
+		return err_set(e, "user, group: cannot become user %u, group %u: %s",
+		    (unsigned)id->uid, (unsigned)id->gid, strerror(errno));
+	if (getresuid(&u[0], &u[1], &u[2]) != 0 || getresgid(&g[0], &g[1], &g[2]) != 0 ||
+	    u[0] != id->uid || u[1] != id->uid || u[2] != id->uid || g[0] != id->gid ||
+	    g[1] != id->gid || g[2] != id->gid || (id->uid != 0 && setresuid(0, 0, 0) == 0))
 		return err_set(e, "user, group: the process did not become user %u, group %u", (unsigned)id->uid,
 			       (unsigned)id->gid);
 	return 0;

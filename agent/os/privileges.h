@@ -1,10 +1,11 @@
-/* privileges.h - which user the process runs as once its addresses are bound, and with which
+/* privileges.h - the user that the process runs as after its addresses are bound, and its
  * capabilities: none.
  *
- *      root:  find the user  ->  bind, read key and token  ->  become the user, drop all capabilities  ->  everything else
+ *      root:  find the user  ->  bind, read key and token  ->  become the user, drop all
+ *             capabilities  ->  everything else
  *
- * So what a reload or a snapshot may read and write later is what may be read and written at the
- * start. */
+ * So a reload or a snapshot may later read and write exactly the files that the start may read and
+ * write. */
 #ifndef KVROUTE_OS_PRIVILEGES_H
 #define KVROUTE_OS_PRIVILEGES_H
 
@@ -15,26 +16,27 @@
 #include "agent/os/limits.h"
 
 struct identity {
-	bool change;		/* the process has another one now */
+	bool change;		/* differs from the current user or group */
 	uid_t uid;
 	gid_t gid;
-	char name[NAME_CHARS_MAX];	/* for its further groups; "": it has none */
+	char name[NAME_CHARS_MAX];	/* user name, for its supplementary groups; "": none */
 };
 
-/* What <user> and <group> ask for ("": nothing), or what the process has. -1: <e>: there is no such user or group, or only root
- * may change to it. */
+/* Find the identity that <user> and <group> name; "" means the current one. Returns 0, or -1 with
+ * <e> if a name is unknown or only root may change to it. */
 int identity_find(const char *user, const char *group, struct identity *id, struct err *e);
 
-/* Is a file of <uid> ours: of root, of the process, or of who it will be? */
+/* Returns true if <uid> is root, the current user or the user of <id>. */
 bool identity_owns(const struct identity *id, uid_t uid);
 
-/* No program that is run later has a capability. Needs CAP_SETPCAP, so before identity_take(). */
+/* Ensure that no program run later gets a capability. Needs CAP_SETPCAP, so call it before
+ * identity_take(). */
 void privileges_bound(void);
 
-/* Become <id>, with no way back. Before any thread is made. -1: <e>. */
+/* Change to <id> for good. Call it before any thread starts. Returns 0, or -1 with <e>. */
 int identity_take(const struct identity *id, struct err *e);
 
-/* Drop every capability; true: there is none now. Before any thread is made. */
+/* Drop every capability. Call it before any thread starts. Returns true if none is left. */
 bool privileges_drop(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* Figures come from open files of /proc and from system calls that the sandbox allows. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ uint64_t process_raise_fds(void)
 	return rl.rlim_cur;
 }
 
-/* Each is taken, and given back: the numbers that are free may lie between others. */
+/* Takes <n> descriptors and closes them again, because free numbers may lie between used ones. */
 bool process_fds_left(unsigned n)
 {
 	int fd = n > 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : -1;

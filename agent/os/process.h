@@ -1,4 +1,4 @@
-/* process.h - what the kernel says about this process. */
+/* process.h - figures and limits of this process, from the kernel. */
 #ifndef KVROUTE_OS_PROCESS_H
 #define KVROUTE_OS_PROCESS_H
 
@@ -8,27 +8,28 @@
 
 struct process_figures {
 	uint64_t resident_bytes;
-	uint64_t fds, max_fds;		/* open now; as many as may be */
+	uint64_t fds, max_fds;		/* open now, and the limit */
 	double cpu_s;
 };
 
-/* Files that are read again and again; the sandbox lets nothing be opened later. */
+/* Files that are read again and again. They stay open, because the sandbox allows no open later. */
 struct process_files {
-	int statm;		/* -1: there is none */
-	DIR *fds;		/* NULL: there is none */
+	int statm;		/* -1: not open */
+	DIR *fds;		/* NULL: not open */
 };
 
 void process_open(struct process_files *f);
 void process_close(struct process_files *f);
 
-/* What cannot be read is 0. O(open descriptors). From one thread. */
+/* Read the figures to <p>. A figure that cannot be read is 0. O(open descriptors). Call it from one
+ * thread only. */
 void process_read(const struct process_files *f, struct process_figures *p);
 
-/* Ask for as many descriptors as the hard limit allows; returns how many there may be now. */
+/* Raise the limit of open files to the hard limit. Returns the limit. */
 uint64_t process_raise_fds(void);
 
-/* Are there <n> descriptors left? libev ends the process where it finds none for a loop's wake-up.
- */
+/* Returns true if <n> descriptors are free. This is checked before a loop is made, because libev
+ * ends the process if it gets none for its wake-up. */
 bool process_fds_left(unsigned n);
 
 static inline bool process_fd_left(void)
@@ -36,7 +37,7 @@ static inline bool process_fd_left(void)
 	return process_fds_left(1);
 }
 
-/* CPUs this process may run on; at least 1. */
+/* Returns the number of CPUs that this process may run on, at least 1. */
 unsigned process_cpus(void);
 
 #endif

@@ -1,9 +1,10 @@
-/* A walk from directory to directory, each part opened by itself and no link followed by the kernel: what a link says is put in front
- * of the rest of the path. ".." goes back to the directory the walk came from, by its descriptor, so that whoever renames
- * directories meanwhile leads nobody out.
+/* Walks from directory to directory. Each part of the path is opened by itself, and the kernel
+ * follows no link: the text of a link is inserted before the rest of the path. ".." returns to the
+ * previous directory by its descriptor, so a rename during the walk cannot lead out.
  *
- * openat2(RESOLVE_BENEATH) does the same in the kernel, from Linux 5.6 on. But its flags are behind a pointer, where a filter of system calls
- * cannot look: who may call it may also make files and write to them. openat() has them in a register (sandbox_seccomp.c). */
+ * openat2(RESOLVE_BENEATH) does the same in the kernel since Linux 5.6. But its flags are in
+ * memory, which a filter of system calls cannot read, so allowing it would also allow to create and
+ * write files. openat() has its flags in a register (sandbox_seccomp.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,11 +13,11 @@
 #include "agent/os/safe_path.h"
 
 struct walk {
-	int fd[SAFE_PATH_DEPTH_MAX];	/* fd[0] is the caller's */
+	int fd[SAFE_PATH_DEPTH_MAX];	/* fd[0] belongs to the caller */
 	unsigned depth, links;
 	char path[SAFE_PATH_MAX + 1];
 	char part[SAFE_PATH_MAX + 1];
-	char *rest;			/* of <path>, behind <part> */
+	char *rest;			/* of <path>, after <part> */
 };
 
 static void walk_end(struct walk *w)
@@ -38,7 +39,7 @@ static int walk_begin(struct walk *w, int dir, const char *path)
 	return path[0] == '/' ? -EXDEV : 0;
 }
 
-/* The next part into <part>; false: there is none. */
+/* Copy the next part to <part>. Returns false if there is none. */
 static bool next_part(struct walk *w)
 {
 	size_t n;
@@ -51,7 +52,7 @@ static bool next_part(struct walk *w)
 	return n > 0;
 }
 
-/* <link> is open; its text comes before the rest. */
+/* Insert the text of the open <link> before the rest of the path. */
 static int follow_link(struct walk *w, int link)
 {
 	char text[SAFE_PATH_MAX + 1];
@@ -82,7 +83,7 @@ static int walk_up(struct walk *w)
 	return 0;
 }
 
-/* <fd> is a directory, and taken in any case. */
+/* Enter the directory <fd>. Takes <fd> over, also on failure. */
 static int walk_down(struct walk *w, int fd)
 {
 	if (w->depth + 1 == SAFE_PATH_DEPTH_MAX) {
@@ -93,7 +94,8 @@ static int walk_down(struct walk *w, int fd)
 	return 0;
 }
 
-/* Into <*out>. <seen> is what stood under this name a moment ago. */
+/* Open the last part as a file. Returns 1 and stores the descriptor in <*out> if it is the regular
+ * file <seen>. Returns -EAGAIN if the file was replaced since. */
 static int open_file(struct walk *w, const struct stat *seen, int *out)
 {
 	struct stat st;
@@ -104,7 +106,8 @@ static int open_file(struct walk *w, const struct stat *seen, int *out)
 	fd = openat(w->fd[w->depth], w->part, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == seen->st_dev && st.st_ino == seen->st_ino) {
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == seen->st_dev &&
+	    st.st_ino == seen->st_ino) {
 		*out = fd;
 		return 1;
 	}
@@ -112,7 +115,7 @@ static int open_file(struct walk *w, const struct stat *seen, int *out)
 	return -EAGAIN;
 }
 
-/* One part: 0 go on, 1 a file is open, below -errno. */
+/* Walk one part. Returns 0 to continue, 1 if a file is open in <*out>, or -errno. */
 static int walk_step(struct walk *w, int *out)
 {
 	struct stat st;
@@ -166,7 +169,7 @@ int safe_path_parent(int dir, const char *path, const char **name)
 	rc = walk_begin(&w, dir, above);
 	while (rc == 0 && next_part(&w))
 		rc = walk_step(&w, &fd);
-	if (fd >= 0)			/* a file, where a directory should be */
+	if (fd >= 0)			/* a file instead of a directory */
 		close(fd);
 	fd = rc == 0 ? openat(w.fd[w.depth], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (rc == 0)

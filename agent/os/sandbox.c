@@ -1,5 +1,6 @@
-/* Limits that are not set: RLIMIT_FSIZE would end us when standard error is a file, and RLIMIT_NPROC
- * counts the threads of all processes of the user; neither adds to a filter that opens and forks nothing. */
+/* Enters the sandbox and tests it. Two limits are not set: RLIMIT_FSIZE would end the process if
+ * standard error is a file, and RLIMIT_NPROC counts the threads of all processes of the user.
+ * Neither adds anything to a filter that allows no open and no fork. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -10,7 +11,7 @@
 #include "agent/os/privileges.h"
 #include "agent/os/sandbox.h"
 
-/* The limit does not hold where cores go to a pipe (core(5)); not being dumpable does. */
+/* RLIMIT_CORE does not apply if cores go to a pipe (core(5)); PR_SET_DUMPABLE does. */
 void sandbox_no_core(struct sandbox *s)
 {
 	static const struct rlimit none;
@@ -18,7 +19,8 @@ void sandbox_no_core(struct sandbox *s)
 	s->core_off = setrlimit(RLIMIT_CORE, &none) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
-/* The root directory is open to anyone, so that the answer does not hang on whose process this is. */
+/* Any user may open the root directory, so the result does not depend on the user of this
+ * process. */
 bool sandbox_open_refused(void)
 {
 	int shadow = open("/etc/shadow", O_RDONLY | O_CLOEXEC);
@@ -31,8 +33,8 @@ bool sandbox_open_refused(void)
 	return shadow < 0 && root < 0;
 }
 
-/* The file can be executed, but its arguments cannot be read: a call that is let through ends with
- * EFAULT, and this process stays what it is. */
+/* The file may be executed, but its arguments cannot be read. So a call that is allowed fails with
+ * EFAULT, and this process continues. */
 bool sandbox_execve_refused(void)
 {
 	long rc = syscall(SYS_execve, "/proc/self/exe", 1L, 1L);
@@ -56,5 +58,6 @@ void sandbox_enter(struct sandbox *s, const struct sandbox_opts *o)
 
 bool sandbox_whole(const struct sandbox *s)
 {
-	return s->core_off && s->no_new_privs && s->no_capabilities && s->seccomp && s->open_refused && s->execve_refused;
+	return s->core_off && s->no_new_privs && s->no_capabilities && s->seccomp &&
+	    s->open_refused && s->execve_refused;
 }

@@ -1,6 +1,7 @@
-/* Landlock by its system calls: libc has no functions for them, and the headers of Debian 12 know
- * ABI 2 only. Everything that the running kernel can refuse is refused; what a later ABI adds is
- * named here with its number (linux/Documentation/userspace-api/landlock.rst). */
+/* Calls Landlock by its system calls, because libc has no functions for them and the headers of
+ * Debian 12 know ABI 2 only. Everything that the running kernel can refuse is refused. Rights of
+ * later ABIs are defined here with their numbers
+ * (linux/Documentation/userspace-api/landlock.rst). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -8,11 +9,11 @@
 
 #include "agent/os/sandbox.h"
 
-#define CREATE_VERSION	1u		/* flag: only tell the ABI */
+#define CREATE_VERSION	1u		/* flag: return the ABI version only */
 #define RULE_PATH	1
 #define RULE_PORT	2
 
-/* rights over files: bits 0 to 12 came with ABI 1, and one more each with 2, 3 and 5 */
+/* file rights: bits 0 to 12 exist since ABI 1, one more each since 2, 3 and 5 */
 #define FS_WRITE_FILE	(1ull << 1)
 #define FS_READ		(3ull << 2)	/* files and directories */
 #define FS_REMOVE_FILE	(1ull << 5)
@@ -21,7 +22,7 @@
 #define FS_REFER	(1ull << 13)
 #define FS_TRUNCATE	(1ull << 14)
 #define FS_IOCTL_DEV	(1ull << 15)
-/* ABI 4: bind and connect, TCP. ABI 6: abstract sockets and signals of processes outside. */
+/* ABI 4: TCP bind and connect. ABI 6: abstract sockets and signals to processes outside. */
 #define NET_ALL		3ull
 #define NET_CONNECT	2ull
 #define SCOPE_ALL	3ull
@@ -39,7 +40,7 @@ struct port_rule {
 	uint64_t allowed, port;
 };
 
-/* Everything is refused that the kernel can refuse, but <open>. */
+/* Create a rule set that refuses all that the kernel can refuse, except the file rights <open>. */
 static int ruleset_create(int abi, uint64_t open, struct ruleset *r)
 {
 	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
@@ -57,7 +58,8 @@ static int ruleset_create(int abi, uint64_t open, struct ruleset *r)
 	return (int)syscall(SYS_landlock_create_ruleset, r, size, 0u);
 }
 
-/* Renaming there is removing and making. */
+/* Allow to create, write, remove and rename files in <dir>. A rename is a removal and a
+ * creation. */
 static int allow_files(int rules, int dir)
 {
 	struct path_rule p = { .allowed = FS_WRITE_FILE | FS_REMOVE_FILE | FS_MAKE_REG, .parent = dir };
@@ -89,14 +91,15 @@ static int allow_ports(int rules, const struct connect_ports *out)
 	return (int)rc;
 }
 
-/* A new set of rules, or -1: errno. */
+/* Returns a new rule set, or -1 with errno. */
 static int ruleset_begin(uint64_t open, struct ruleset *r, int *abi)
 {
 	*abi = (int)syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, CREATE_VERSION);
 	return *abi < 1 ? -1 : ruleset_create(*abi, open, r);
 }
 
-/* <rc>: of what was added. Closes <rules>. */
+/* Apply <rules> if <rc>, the result of adding to them, is 0. Closes <rules>. Returns 0 or an
+ * errno. */
 static int ruleset_end(int rules, int rc)
 {
 	if (rc == 0)
@@ -119,7 +122,7 @@ int sandbox_landlock(const struct connect_ports *out, int *abi)
 	return rc;
 }
 
-/* A directory of sockets that is missing has none. */
+/* A directory that does not exist is skipped, because it has no sockets. */
 int sandbox_landlock_opener(const char *const *dir, size_t n, const int files[SANDBOX_DIRS])
 {
 	int version, rules, rc;

@@ -1,13 +1,13 @@
 /* The filter answers with SECCOMP_RET_TRAP (sandbox_seccomp.c). The kernel then skips the call and
- * sends SIGSYS to the thread, with the registers of the call in the context: what the handler
- * writes into the register of the result is what the call returns.
+ * sends SIGSYS to the thread, with the registers of the call in the context. The value that the
+ * handler writes to the result register is what the call returns.
  *
- * The handler does two atomic operations and one store; it makes no system call and touches no
- * errno. A thread that blocks SIGSYS would be ended by the kernel, so nothing here blocks it. libc
- * blocks all signals while it makes a thread; it then makes only calls that are allowed
- * (tests/unit/loop/test_sandbox.c has threads made under the filter). SECCOMP_RET_ERRNO would count
- * nothing, and a supervisor (SECCOMP_RET_USER_NOTIF) would be a process that each refused call
- * waits for. */
+ * The handler does two atomic operations and one store. It makes no system call and does not
+ * change errno. The kernel would kill a thread that blocks SIGSYS, so nothing here blocks it.
+ * libc blocks all signals while it creates a thread, but makes only allowed calls then
+ * (tests/unit/loop/test_sandbox.c creates threads under the filter). SECCOMP_RET_ERRNO could not
+ * count. A supervisor (SECCOMP_RET_USER_NOTIF) would be a process that each refused call waits
+ * for. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,7 +26,8 @@ static __thread bool mmap_expected;
 
 struct sandbox_refused *sandbox_refused_new(void)
 {
-	void *p = mmap(NULL, sizeof(struct sandbox_refused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, sizeof(struct sandbox_refused), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -53,7 +54,7 @@ static void set_result(ucontext_t *uc, long value)
 #endif
 }
 
-/* One that somebody sent changes nothing. */
+/* A SIGSYS that another process sent is ignored. */
 static void on_refused(int sig, siginfo_t *si, void *context)
 {
 	if (si->si_code != SYS_SECCOMP)

@@ -1,18 +1,18 @@
-/* The allow-list, and what becomes of calls that are not on it.
+/* The list of allowed calls, and the result of all others.
  *
- * What is refused is counted and gets EPERM (sandbox_refused.c) instead of the end of the process:
- * a call that was forgotten here, or that a newer libc makes, must not cost the service; its caller
- * takes the way of any failed call. Only calls that nothing in or below the agent has a use for end
- * the process: who makes them is not our code, and a dead agent costs no request. clone3() says
- * ENOSYS, because a filter cannot see its flags; libc then takes clone(), whose flags must be those
- * of a thread.
+ * A refused call is counted and fails with EPERM (sandbox_refused.c). It does not end the process,
+ * because a call that this list forgot, or that a newer libc makes, must not end the service: its
+ * caller handles the error like any other. Only calls that neither the agent nor its libraries ever
+ * make end the process: they show foreign code, and a dead agent costs no request. clone3() fails
+ * with ENOSYS, because a filter cannot read its flags. libc then uses clone(), whose flags must be
+ * those of a thread.
  *
- * The filter is put on before the threads start: no byte from outside is seen without it. TSYNC is
- * for threads that a library may have started.
+ * The filter is set before the threads start, so no byte from outside is read without it. TSYNC
+ * covers threads that a library may have started.
  *
- * The list is for 64-bit x86 and ARM. Others have further calls for the same things (futex_time64)
- * or other orders of arguments (clone), and a wrong list would cost the service: there it stays
- * off. */
+ * The list is for 64-bit x86 and ARM. Other machines have further calls for the same purpose
+ * (futex_time64) or another order of arguments (clone). A wrong list would end the service, so the
+ * filter stays off there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -37,7 +37,7 @@
 #define KNOWN	0
 #endif
 
-/* One call; of its arguments those must fit that are compared. */
+/* One allowed call. The listed arguments must match. */
 struct rule {
 	int call;
 	unsigned n;
@@ -46,55 +46,59 @@ struct rule {
 
 #define CALL(name)			{ SCMP_SYS(name), 0, { { 0 } } }
 #define IS(i, v)			{ i, SCMP_CMP_EQ, v, 0 }
-#define WORD(i, v)			{ i, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)(v) }	/* of 32 bits, whatever its sign */
+/* compares 32 bits, for any sign */
+#define WORD(i, v)			{ i, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)(v) }
 #define LACKS(i, bits)			{ i, SCMP_CMP_MASKED_EQ, bits, 0 }
-/* All of <must>, and beside it no other bits than <may>. */
+/* all bits of <must>, and no others except <may> */
 #define ONLY(i, must, may)		{ i, SCMP_CMP_MASKED_EQ, ~(scmp_datum_t)(may), must }
 #define CALL1(name, a)			{ SCMP_SYS(name), 1, { a } }
 #define CALL2(name, a, b)		{ SCMP_SYS(name), 2, { a, b } }
 #define OPTION(level, name)		CALL2(setsockopt, IS(1, level), IS(2, name))
 
-/* Of a thread; and what libcs add to it. 0x400000 is CLONE_DETACHED, which musl sets and the kernel
- * ignores. */
+/* Flags of a thread, and those that libcs add. 0x400000 is CLONE_DETACHED, which musl sets and the
+ * kernel ignores. */
 #define THREAD		(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
-#define THREAD_MORE	(CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | 0x400000)
+#define THREAD_MORE	(CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | \
+			 CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | 0x400000)
 
 static const struct rule serving[] = {
-	/* connections; there is no socket() here, so none goes out. sendto() without an address: a
-	 * datagram socket that is not connected sends nothing then. sendmsg() has its address
-	 * behind a pointer, where a filter cannot look: it is left out. */
-	CALL(accept4), CALL(recvfrom), CALL1(sendto, IS(4, 0)), CALL(shutdown),
-	CALL(read), CALL(write), CALL(close),
-	CALL(writev),	/* what libc says before it aborts */
+	/* Connections. There is no socket(), so none is started. sendto() without an address sends nothing
+	 * on a datagram socket that is not connected. sendmsg() is missing, because its address is in
+	 * memory, which a filter cannot read. */
+	CALL(accept4), CALL(recvfrom), CALL1(sendto, IS(4, 0)), CALL(shutdown), CALL(read),
+	CALL(write), CALL(close),
+	CALL(writev), /* libc writes its last message with it before it aborts */
 	OPTION(SOL_SOCKET, SO_KEEPALIVE), OPTION(SOL_SOCKET, SO_RCVBUF),
-	OPTION(SOL_SOCKET, SO_SNDBUF),
-	OPTION(IPPROTO_TCP, TCP_NODELAY), OPTION(IPPROTO_TCP, TCP_KEEPIDLE),
-	OPTION(IPPROTO_TCP, TCP_KEEPINTVL), OPTION(IPPROTO_TCP, TCP_KEEPCNT),
-	CALL2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_MEMINFO)),
+	OPTION(SOL_SOCKET, SO_SNDBUF), OPTION(IPPROTO_TCP, TCP_NODELAY),
+	OPTION(IPPROTO_TCP, TCP_KEEPIDLE), OPTION(IPPROTO_TCP, TCP_KEEPINTVL),
+	OPTION(IPPROTO_TCP, TCP_KEEPCNT), CALL2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_MEMINFO)),
 	CALL2(getsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_INFO)), CALL1(ioctl, IS(1, FIONREAD)),
-	CALL1(fcntl, IS(1, F_GETFL)), CALL1(fcntl, IS(1, F_SETFL)),
-	CALL1(fcntl, IS(1, F_GETFD)), CALL1(fcntl, IS(1, F_SETFD)),
-	/* loops, times, chance */
+	CALL1(fcntl, IS(1, F_GETFL)), CALL1(fcntl, IS(1, F_SETFL)), CALL1(fcntl, IS(1, F_GETFD)),
+	CALL1(fcntl, IS(1, F_SETFD)),
+	/* loops, times, random numbers */
 	CALL(epoll_wait), CALL(epoll_pwait), CALL(epoll_ctl), CALL(poll), CALL(ppoll),
-	CALL(epoll_create1),	/* libev begins anew where epoll_ctl() fails, and aborts without */
+	CALL(
+	    epoll_create1), /* libev starts over if epoll_ctl() fails, and aborts without this call */
 	CALL(clock_gettime), CALL(clock_nanosleep), CALL(nanosleep), CALL(gettimeofday), CALL(time),
 	CALL(getrandom), CALL(restart_syscall),
-	/* memory, none of it to be executed */
-	CALL(brk), CALL(munmap), CALL(mremap), CALL(madvise),
-	CALL1(mmap, LACKS(2, PROT_EXEC)), CALL1(mprotect, LACKS(2, PROT_EXEC)),
-	/* threads and signals, of our own only */
+	/* memory, none of it executable */
+	CALL(brk), CALL(munmap), CALL(mremap), CALL(madvise), CALL1(mmap, LACKS(2, PROT_EXEC)),
+	CALL1(mprotect, LACKS(2, PROT_EXEC)),
+	/* threads and signals of this process only */
 	CALL1(clone, ONLY(0, THREAD, THREAD_MORE)), CALL(set_robust_list), CALL(rseq), CALL(futex),
-	CALL(sched_yield), CALL(sched_getaffinity), CALL(sysinfo), CALL(gettid), CALL(getpid), CALL(geteuid),
-	CALL(rt_sigprocmask), CALL(rt_sigtimedwait), CALL(rt_sigaction), CALL(rt_sigreturn),
-	CALL(sigaltstack), CALL(exit), CALL(exit_group), CALL1(prctl, IS(0, PR_SET_NAME)),
-	/* figures of this process, from files that are open: process.c */
-	CALL(pread64), CALL(lseek), CALL(getdents64), CALL(fstat), CALL1(newfstatat, IS(3, AT_EMPTY_PATH)),
-	CALL2(prlimit64, IS(0, 0), IS(2, 0)),
-	CALL(fsync),	/* a snapshot, and its directory */
-	/* No call takes a path: what must be opened, renamed or removed is asked of the opener. */
+	CALL(sched_yield), CALL(sched_getaffinity), CALL(sysinfo), CALL(gettid), CALL(getpid),
+	CALL(geteuid), CALL(rt_sigprocmask), CALL(rt_sigtimedwait), CALL(rt_sigaction),
+	CALL(rt_sigreturn), CALL(sigaltstack), CALL(exit), CALL(exit_group),
+	CALL1(prctl, IS(0, PR_SET_NAME)),
+	/* figures of this process, from open files: process.c */
+	CALL(pread64), CALL(lseek), CALL(getdents64), CALL(fstat),
+	CALL1(newfstatat, IS(3, AT_EMPTY_PATH)), CALL2(prlimit64, IS(0, 0), IS(2, 0)),
+	CALL(fsync), /* a snapshot, and its directory */
+	/* No call takes a path: the opener opens, renames and removes files. */
 };
 
-/* Where peers are asked. An address is behind a pointer, which a filter cannot follow: Landlock knows the ports. */
+/* For peers that are polled. The address is in memory, which a filter cannot read; Landlock checks
+ * the port. */
 #define STREAM	(SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 static const struct rule connecting[] = {
@@ -140,15 +144,16 @@ static int add_refusals(scmp_filter_ctx ctx)
 	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
-/* abort() must end us as it does without a filter; others are not for us to signal. */
+/* abort() must end the process as it does without a filter. Signals to other processes are
+ * refused. */
 static int add_own_signals(scmp_filter_ctx ctx)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 }
 
-/* The library has a code of its own for what the kernel said: ask again, with a filter that is none.
- * EFAULT: the kernel would take one. */
+/* Find the kernel's error, because the library returns codes of its own. Sets a filter that is
+ * NULL: EFAULT means that the kernel would accept a filter. */
 static int kernel_error(int rc)
 {
 	if (rc == 0)
@@ -158,8 +163,8 @@ static int kernel_error(int rc)
 	return -rc;
 }
 
-/* The library frees twice when it gets no memory in the midst of seccomp_load() (2.5.4). It needs less
- * than this for our list, measured: 0.3 MiB. */
+/* The library (2.5.4) frees twice if memory runs out inside seccomp_load(). It needs less than this
+ * for our list; measured: 0.3 MiB. */
 #define FILTER_BYTES	(1u << 20)
 
 static bool memory_is_short(void)
@@ -170,10 +175,9 @@ static bool memory_is_short(void)
 	return p == NULL;
 }
 
-/* ---- both filters ---------------------------------------------------------------------------- */
+/* ---- both filters ----------------------------------------------------------------------- */
 
-/* A list of rules, and those in which a descriptor stands, whose number is known only at run time.
- */
+/* A list of rules. Some hold a descriptor, whose number is known only at run time. */
 struct list {
 	const struct rule *r;
 	size_t n;
@@ -194,7 +198,7 @@ static int add_lists(scmp_filter_ctx ctx, const struct list *l, size_t n)
 			return rc;
 	if ((rc = add_own_signals(ctx)) != 0 || (rc = add_refusals(ctx)) != 0)
 		return rc;
-	/* a tree instead of a list, where the library can: half the cost of a call */
+	/* a tree instead of a list, if the library can: half the cost of a call */
 	(void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	return 0;
 }
@@ -214,10 +218,10 @@ static int load_filter(const struct list *l, size_t n)
 	return kernel_error(rc);
 }
 
-/* A second filter, before the first: where connections may be begun, the sockets of datagrams are
- * left out, as a connected one sends to whom it was connected. The kernel takes 32 bits of a
- * descriptor's 64, so only these are compared. The library takes no two conditions on one argument in
- * one rule. */
+/* Set a second filter, before the first: if connections may be started, connect() is refused for
+ * datagram sockets, because a connected one could send to its peer. The kernel reads only 32 bits
+ * of a descriptor's 64, so only these are compared. The library allows no two conditions on one
+ * argument in a rule, so this filter is separate. */
 static int keep_unconnected(const int *fd, size_t n)
 {
 	scmp_filter_ctx ctx;
@@ -239,13 +243,17 @@ static int keep_unconnected(const int *fd, size_t n)
 
 int sandbox_seccomp(const struct sandbox_opts *o)
 {
-	const struct rule opener[] = { CALL1(recvmsg, IS(0, (scmp_datum_t)o->opener)) };	/* descriptors that it opened */
+	/* descriptors that it opened */
+	const struct rule opener[] = { CALL1(recvmsg, IS(0, (scmp_datum_t)o->opener)) };
 	const struct list l[] = {
-		LIST(serving), { opener, o->opener >= 0 }, { connecting, o->out->any ? sizeof(connecting) / sizeof(connecting[0]) : 0 },
+		LIST(serving),
+		{ opener, o->opener >= 0 },
+		{ connecting, o->out->any ? sizeof(connecting) / sizeof(connecting[0]) : 0 },
 	};
 	int rc;
 
-	if (o->out->any && o->n_datagrams > 0 && (rc = keep_unconnected(o->datagrams, o->n_datagrams)) != 0)
+	if (o->out->any && o->n_datagrams > 0 &&
+	    (rc = keep_unconnected(o->datagrams, o->n_datagrams)) != 0)
 		return rc;
 	return load_filter(l, sizeof(l) / sizeof(l[0]));
 }

@@ -1,3 +1,5 @@
+/* Files with a secret are checked after they are open, so that a file that is exchanged between the
+ * check and the open cannot pass. The token is compared in constant time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +24,8 @@ int secret_open(const char *path, const struct identity *as)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-int secret_check(int fd, const char *what, const char *path, const struct identity *as, int64_t *bytes, struct err *e)
+int secret_check(int fd, const char *what, const char *path, const struct identity *as,
+    int64_t *bytes, struct err *e)
 {
 	struct stat st;
 
@@ -31,8 +34,11 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, "the %s file %s is not a regular file", what, path);
 	if (as != NULL && !identity_owns(as, st.st_uid))
-		return err_set(e, "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is yours, "
-			       "chown it; else remove it", what, path, (unsigned)st.st_uid, (unsigned)as->uid);
+		return err_set(e,
+		    "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is "
+		    "yours, "
+		    "chown it; else remove it",
+		    what, path, (unsigned)st.st_uid, (unsigned)as->uid);
 	if (st.st_mode & 077)
 		return err_set(e, "the %s file %s is open to its group or to others (mode %04o): "
 			       "chmod 0600 it", what, path, (unsigned)(st.st_mode & 07777));
@@ -40,7 +46,7 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 	return 0;
 }
 
-/* ---- the token ---------------------------------------------------------------------------------- */
+/* ---- the token -------------------------------------------------------------------------- */
 
 static bool token_byte(char c)
 {
@@ -48,7 +54,8 @@ static bool token_byte(char c)
 	       (c != '\0' && strchr("._~+/=-", c) != NULL);
 }
 
-/* <text> has <n> bytes of the file, and all of them when it is not too long. */
+/* Check the token in <text>, the first <n> bytes of the file. That is the whole file, if it is not
+ * too long. */
 static int take_token(struct token *t, const char *path, const char *text, size_t n, struct err *e)
 {
 	if (n > 0 && text[n - 1] == '\n')
@@ -73,7 +80,7 @@ static int cannot_read(const char *path, struct err *e)
 
 int token_read(struct token *t, const char *path, const struct identity *as, struct err *e)
 {
-	char text[TOKEN_MAX + 2];	/* with its new line, and one too many */
+	char text[TOKEN_MAX + 2];	/* with its newline and one byte more, to see that it is too long */
 	int64_t bytes;
 	ssize_t n;
 	int fd, rc;

@@ -1,4 +1,4 @@
-/* secret.h - files that hold a secret, and the token of the log feed. */
+/* secret.h - reading files that hold a secret, and the token of the log feed. */
 #ifndef KVROUTE_OS_SECRET_H
 #define KVROUTE_OS_SECRET_H
 
@@ -7,30 +7,32 @@
 
 struct identity;
 
-/* Open <path> for reading without waiting for the writer of a pipe. A link is followed only if it
- * belongs to us (identity_owns()) or <as> is NULL: the owner of a link chooses which file is read.
- * -1: errno, EPERM for such a link. */
+/* Open <path> for reading. Does not wait for the writer of a pipe. A link is followed only if
+ * identity_owns() its owner or <as> is NULL, because the owner of a link chooses which file is
+ * read. Returns a descriptor, or -1 with errno, which is EPERM for such a link. */
 int secret_open(const char *path, const struct identity *as);
 
-/* 0: <fd> is a regular file that is closed to its group and to others, of <*bytes>, and belongs to
- * us; <as> NULL: to anyone. -1: <e>, which calls it "the <what> file <path>". */
-int secret_check(int fd, const char *what, const char *path, const struct identity *as, int64_t *bytes, struct err *e);
+/* Check that <fd> is a regular file without rights for group and others that belongs to <as> (NULL:
+ * to any user), and store its size in <*bytes>. Returns 0, or -1 with <e>, which calls it "the
+ * <what> file <path>". */
+int secret_check(int fd, const char *what, const char *path, const struct identity *as,
+    int64_t *bytes, struct err *e);
 
 #define TOKEN_MIN	16
 #define TOKEN_MAX	128
 
-/* What a log line must carry to be believed. */
+/* The token that a log line must carry to be accepted. */
 struct token {
 	char text[TOKEN_MAX];
-	size_t n;		/* 0: none is asked for */
+	size_t n;		/* 0: no token is required */
 };
 
-/* One word of TOKEN_MIN to TOKEN_MAX letters, digits and "._~+/=-", which mean nothing to JSON nor to
- * HAProxy's configuration; a new line may follow. "" as <path>: none. -1: <e>; it never has a byte of
- * the file. */
+/* Read one word of TOKEN_MIN to TOKEN_MAX letters, digits and "._~+/=-", which have no meaning in
+ * JSON or HAProxy's configuration. A newline may follow. If <path> is "", the token is empty.
+ * Returns 0, or -1 with <e>, which never contains a byte of the file. */
 int token_read(struct token *t, const char *path, const struct identity *as, struct err *e);
 
-/* Equal? The time tells nothing but the length. */
+/* Compare the token. The time depends only on the length. */
 bool token_same(const struct token *t, struct span given);
 
 #endif

@@ -1,3 +1,4 @@
+/* Waits on a condition variable with the monotonic clock, so changes of the wall clock do not matter. */
 #include <time.h>
 
 #include "agent/os/thread_sleep.h"

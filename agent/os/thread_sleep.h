@@ -1,4 +1,4 @@
-/* thread_sleep.h - the sleep of a thread that works now and then, and its end. */
+/* thread_sleep.h - an interruptible sleep, for threads that work from time to time. */
 #ifndef KVROUTE_OS_THREAD_SLEEP_H
 #define KVROUTE_OS_THREAD_SLEEP_H
 
@@ -13,7 +13,7 @@ struct thread_sleep {
 };
 
 void thread_sleep_init(struct thread_sleep *n);
-/* Wait so long, or until thread_sleep_end(). True: it is the end. */
+/* Sleep for <ms>, or until thread_sleep_end(). Returns true if it was ended. */
 bool thread_sleep_ms(struct thread_sleep *n, msec ms);
 void thread_sleep_end(struct thread_sleep *n);	/* from any thread */
 
