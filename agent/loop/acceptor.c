@@ -1,10 +1,10 @@
-/* Accepting without spinning and without one loop taking all.
+/* Accepts connections without spinning and without one loop taking all of them.
  *
- * A listener is level-triggered in the epoll of each loop that shares it, so every loop wakes for a
- * new connection and the first one gets it. Two things keep that fair and calm: a loop takes only a
- * few in one wake; and a loop that has more than another steps back for a millisecond, once, before
- * it takes the next. Out of descriptors, the connection stays in the kernel's queue and would wake
- * us for ever: so the watcher rests for 100 ms. */
+ * A listener is level-triggered in the epoll of each loop that shares it. So every loop wakes for a
+ * new connection, and the first one gets it. A loop accepts only a few connections per wake. A loop
+ * that has more connections than another yields once, for a millisecond, before it accepts. If
+ * descriptors run out, the connection stays in the kernel's queue and would wake the loops all the
+ * time, so the watcher pauses for 100 ms. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ static void on_pause(struct ev_loop *loop, ev_timer *t, int revents)
 	ev_io_start(loop, &a->io);
 }
 
-/* <err> of accept(): true when there is nothing to wait for and the next may be tried at once. */
+/* Returns true if accept() may be tried again at once after <err>. */
 static bool is_transient(int err)
 {
 	return err == EINTR || err == ECONNABORTED || err == EPROTO;

@@ -1,10 +1,10 @@
-/* This thread also reads the log feed, so no turn of its loop has more than one step of one page of
- * /decisions (decisions_page_in.h), and no more is sent in one go than ADMIN_SEND.
+/* The metrics listener shares its thread with the log feed. So one turn of the loop does at most
+ * one step of one page of /decisions (decisions_page_in.h), and sends at most ADMIN_SEND bytes.
  *
- * One request a connection, then it ends. All of it is bounded: the request by HTTP_REQUEST_MAX,
- * the answer by ADMIN_TEXT_MAX, a connection by ADMIN_MS whatever it does, their number by
- * ADMIN_CONNS_MAX: one more pushes out the oldest, so that those who connect and say nothing cannot
- * keep a probe from being answered. */
+ * Each connection has one request and then ends. Everything is bounded: the request by
+ * HTTP_REQUEST_MAX, the answer by ADMIN_TEXT_MAX, the time of a connection by ADMIN_MS, and the
+ * number of connections by ADMIN_CONNS_MAX. A further connection closes the oldest one, so that
+ * idle connections cannot block a probe. */
 #include <errno.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -27,17 +27,17 @@ struct admin_conn {
 	struct admin *ad;
 	ev_io io;
 	msec since;
-	size_t n;			/* of <request> */
+	size_t n;			/* bytes in <request> */
 	char request[HTTP_REQUEST_MAX];
 	char head[HTTP_HEAD_MAX];	/* of the answer */
-	size_t head_n, sent;		/* <sent>: of <head>, then of <body> */
+	size_t head_n, sent;		/* <sent>: bytes of <head>, then of <body> */
 	struct text body;
-	struct list working;		/* in the pages of <ad> while <page> is there */
-	struct decisions_page *page;	/* writes to <body> */
+	struct list working;		/* link in the pages of <ad> if <page> is not NULL */
+	struct decisions_page *page;	/* writes to <body>; NULL: none */
 	const char *type;
 	bool head_only;
 	bool said;			/* all sent; waiting for the peer to close */
-	bool met;			/* its first bytes were looked at */
+	bool met;			/* the first bytes were checked for a wrong protocol */
 	union sockaddr_any peer;
 };
 
@@ -62,7 +62,7 @@ static void conn_free(struct admin_conn *c)
 	mem_free(c);
 }
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------- */
 
 static int64_t wall_ms(void)
 {
@@ -72,7 +72,7 @@ static int64_t wall_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* The status of a text that is all there; 0: a page that is begun. */
+/* Write the answer to <r>. Returns its status, or 0 if it is a page that was begun. */
 static int route_request(struct admin_conn *c, const struct http_request *r)
 {
 	struct admin *ad = c->ad;
@@ -94,8 +94,8 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		return ready ? 200 : 503;
 	}
 	if (span_eq(path, SPAN("/decisions"))) {
-		status = decisions_page_begin(&c->page, ad->agent->route, r->query, agent_msec(ad->agent), wall_ms(), &c->body,
-					      &c->type);
+		status = decisions_page_begin(&c->page, ad->agent->route, r->query,
+		    agent_msec(ad->agent), wall_ms(), &c->body, &c->type);
 		return status == 200 ? 0 : status;
 	}
 	if (span_eq(path, SPAN("/compare"))) {
@@ -106,8 +106,8 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 	return 404;
 }
 
-/* The text is all there: the head comes before it, and it is sent as it is, since a copy of
- * megabytes takes milliseconds. */
+/* Count the answer and write its head. Head and body are sent separately, because copying megabytes
+ * takes milliseconds. */
 static void finish_head(struct admin_conn *c, int status)
 {
 	struct text *body = &c->body;
@@ -123,8 +123,8 @@ static void finish_head(struct admin_conn *c, int status)
 		text_fini(body);
 }
 
-/* For a whole head, or for the status it is refused with: the status of what is to be said; 0:
- * later. */
+/* Handle a request head; <status> is the error of its parser, or 0. Returns the status to send, or
+ * 0 if the answer comes later. */
 static int handle_request(struct admin_conn *c, int status, const struct http_request *r)
 {
 	text_init(&c->body, ADMIN_TEXT_MAX);
@@ -139,7 +139,7 @@ static int handle_request(struct admin_conn *c, int status, const struct http_re
 	return status;
 }
 
-/* ---- sockets --------------------------------------------------------------------------------------- */
+/* ---- sockets ---------------------------------------------------------------------------- */
 
 static void watch_conn(struct admin_conn *c, int events)
 {
@@ -180,9 +180,10 @@ static void send_answer(struct admin_conn *c, int status)
 	conn_write(c);
 }
 
-/* ---- pages, a step each turn ----------------------------------------------------------------- */
+/* ---- pages, a step each turn ------------------------------------------------------------ */
 
-/* The peer is not listened to meanwhile: one that has said all it will say has not gone. */
+/* The socket is not watched while the page is written, because a peer that has shut down its
+ * sending side still waits for the answer. */
 static void page_start(struct admin_conn *c)
 {
 	ev_io_stop(c->ad->loop, &c->io);
@@ -190,7 +191,8 @@ static void page_start(struct admin_conn *c)
 	ev_idle_start(c->ad->loop, &c->ad->idle);
 }
 
-/* Only keeps the loop from waiting: it is not called under a flood of log lines. */
+/* Keeps the loop from blocking. libev does not call it while there is other work, so the work is
+ * done in on_turn_end(). */
 static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
 {
 }
@@ -214,7 +216,7 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 	send_answer(c, status);
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------ */
 
 static void conn_read(struct admin_conn *c)
 {
@@ -229,7 +231,7 @@ static void conn_read(struct admin_conn *c)
 		return;
 	}
 	if (c->said)
-		return;			/* thrown away: c->n stays */
+		return;			/* discarded: c->n stays */
 	if (!c->met)
 		wrong_protocol_note(c->ad->agent, PORT_HTTP, c->request, (size_t)n, &c->peer);
 	c->met = true;

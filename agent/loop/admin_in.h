@@ -1,4 +1,5 @@
-/* admin_in.h - the metrics listener: GET /metrics, /decisions, /live, /ready, over HTTP/1. */
+/* admin_in.h - the metrics listener: GET /metrics, /decisions, /compare, /live and /ready, over
+ * HTTP/1. */
 #ifndef KVROUTE_LOOP_ADMIN_IN_H
 #define KVROUTE_LOOP_ADMIN_IN_H
 
@@ -10,11 +11,11 @@
 #include "agent/loop/text_in.h"
 
 #define ADMIN_CONNS_MAX	16
-#define ADMIN_MS	10000	/* a connection, from accept to close */
-#define ADMIN_SEND	65536u	/* bytes that are sent in one go: the kernel would copy megabytes */
+#define ADMIN_MS	10000	/* longest time of a connection, from accept to close */
+#define ADMIN_SEND	65536u	/* most bytes sent at once, because the kernel would copy megabytes */
 
 struct admin_counters {
-	uint64_t requests, refused;	/* answered with 200; with anything else */
+	uint64_t requests, refused;	/* answered with 200; with any other status */
 	uint64_t accept_errors, pushed_out, timeouts;
 };
 
@@ -24,18 +25,18 @@ struct admin {
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list conns;		/* oldest first */
 	unsigned n_conns;
-	struct list pages;		/* connections whose page is being written; each in turn has a step */
+	struct list pages;		/* connections whose page is being written; they take turns */
 	ev_prepare turn_end;
 	ev_idle idle;			/* active while there are such pages */
-	/* the text of /metrics */
+	/* Writes the text of /metrics to <t>. */
 	void (*render)(void *arg, struct text *t);
 	void *arg;
 	struct admin_counters count;
 };
 
-/* <render> and <arg> are set before. */
+/* Start serving. <render> and <arg> are set before. */
 void admin_start(struct admin *ad, struct agent *a, struct ev_loop *loop);
-void admin_sweep(struct admin *ad, msec now);	/* ends what takes too long */
+void admin_sweep(struct admin *ad, msec now);	/* closes connections that exceed ADMIN_MS */
 void admin_stop(struct admin *ad);
 
 #endif

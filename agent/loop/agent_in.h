@@ -1,4 +1,4 @@
-/* agent_in.h - what the threads of a running agent share. */
+/* agent_in.h - the state that the threads of a running agent share. */
 #ifndef KVROUTE_LOOP_AGENT_IN_H
 #define KVROUTE_LOOP_AGENT_IN_H
 
@@ -19,8 +19,8 @@
 
 #define THREADS_MAX	64
 
-/* Options a reload may change while threads read them: each a relaxed atomic of its own, since no
- * two of them must agree. */
+/* Options that a reload may change while threads read them. Each is a relaxed atomic of its own,
+ * because no two of them must agree. */
 struct tune {
 	uint32_t max_connections, max_feeds;
 	msec hello_timeout_ms, idle_timeout_ms, drain_ms, timeout_processing_ms;
@@ -48,29 +48,29 @@ struct agent {
 	struct worker *worker[THREADS_MAX];
 	unsigned n_workers;
 	int64_t started;	/* seconds since 1970 */
-	struct process_files files;	/* the side thread's */
+	struct process_files files;	/* used by the background thread */
 	struct opener opener;
 	struct identity identity;
 	struct sandbox_refused *refused;	/* NULL: without a sandbox */
-	struct sandbox sandbox;	/* not written once threads run; nor are */
-	struct connect_ports connect_ports;	/* connections that it lets through */
+	struct sandbox sandbox;	/* not written once threads run, like the next two */
+	struct connect_ports connect_ports;	/* the connections that it allows */
 	struct token feed_token;
 	struct snapfile snapfile;
 	struct recfile recfile;
-	struct models models;	/* the main thread changes it */
+	struct models models;	/* changed by the main thread */
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;
-	bool by_messages;	/* the core's time is that one */
+	bool by_messages;	/* the core's time is <message_clock> */
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */
-	unsigned n_accepting;	/* workers that have not stopped accepting */
+	unsigned n_accepting;	/* workers that still accept */
 	unsigned n_running;	/* workers that have not left their loop */
-	bool ready;		/* all listeners open and all threads running, not draining */
+	bool ready;		/* all listeners open, all threads running, not draining */
 	bool draining;
-	bool hurried;		/* nor waiting for what is in flight */
+	bool hurried;		/* draining, and not waiting for open requests */
 };
 
-/* The time the core goes by. */
+/* Returns the time of the core. */
 static inline msec agent_msec(const struct agent *a)
 {
 	return a->by_messages ? tune_get(a->message_clock.now) : clock_msec();

@@ -1,3 +1,7 @@
+/* The background thread: log feed, metrics, polls, ticks of the core, and log lines about problems.
+ *
+ * The core's periodic work (route_work()) is done in small parts, one after each turn of the loop,
+ * so that it delays nothing else of this thread. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
@@ -7,13 +11,13 @@
 
 #define TICK_S	0.1
 
-/* Only keeps the loop from waiting. libev calls it where there was nothing else to do, and under a flood of
- * log lines that is never. */
+/* Keeps the loop from blocking. libev does not call it while there is other work, so the work is
+ * done in on_turn_end(). */
 static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
 {
 }
 
-/* A turn of the loop each, behind whatever else there is to do in it. */
+/* Do one part of the core's work after each turn of the loop. */
 static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 {
 	struct background *s = p->data;
@@ -28,17 +32,23 @@ static void log_disagreement(struct background *s)
 	struct log_line ln;
 
 	if (!route_disagrees(s->agent->route, agent_msec(s->agent), &d) ||
-	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE, "engine and agent count different numbers of prompt tokens for this kind of request"))
+	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_LIFE,
+		"engine and agent count different numbers of prompt tokens for this kind of request"))
 		return;
 	log_text(&ln, "model", d.model);
 	log_text(&ln, "kind", d.kind);
 	log_int(&ln, "minutes", (d.for_ms + 59999) / 60000);
-	log_text(&ln, "effect", "requests of this kind are matched as text for tenants whose counts differ; tokens are tried again later");
-	log_text(&ln, "remedy", "compare models.tokenizer, chat_template and transformers with the engine's settings (kvroutectl render, tokenize)");
+	log_text(&ln, "effect",
+		"requests of this kind are matched as text for tenants whose counts differ; tokens are tried "
+		"again later");
+	log_text(&ln, "remedy",
+		"compare models.tokenizer, chat_template and transformers with the engine's settings "
+		"(kvroutectl render, tokenize)");
 	log_end(&ln);
 }
 
-static void log_example(struct log_line *ln, const struct problem_row *row, const struct problem_example *x)
+static void log_example(
+    struct log_line *ln, const struct problem_row *row, const struct problem_example *x)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		if (row->text_key[i][0] != '\0')
@@ -48,12 +58,13 @@ static void log_example(struct log_line *ln, const struct problem_row *row, cons
 		log_int(ln, row->number_key, x->number);
 }
 
-/* Errors of HAProxy's have a remedy each. */
+/* Each error code of HAProxy has a remedy of its own. */
 static const char *remedy_of(const struct problem_event *e)
 {
 	unsigned i = HAPROXY_ERRORS;
 
-	if (e->what == PROBLEM_SPOE_TIMEOUT || e->what == PROBLEM_SPOE_TOO_BIG || e->what == PROBLEM_SPOE_FAILED)
+	if (e->what == PROBLEM_SPOE_TIMEOUT || e->what == PROBLEM_SPOE_TOO_BIG ||
+	    e->what == PROBLEM_SPOE_FAILED)
 		i = haproxy_error_index((int)e->example.number);
 	return i < HAPROXY_ERRORS ? haproxy_errors[i].remedy : problem_rows[e->what].remedy;
 }

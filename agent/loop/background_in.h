@@ -1,4 +1,5 @@
-/* background_in.h - the thread beside the SPOP threads: log feed, metrics, ticks of the core, and whoever is asked. */
+/* background_in.h - the thread beside the SPOP threads: log feed, metrics, ticks of the core, and
+ * polls of stats sockets and engines. */
 #ifndef KVROUTE_LOOP_BACKGROUND_IN_H
 #define KVROUTE_LOOP_BACKGROUND_IN_H
 
@@ -14,21 +15,22 @@ struct background {
 	struct ev_loop *loop;
 	ev_async stop;
 	ev_timer tick;
-	ev_idle idle;		/* active while route_work() has something to do */
+	ev_idle idle;		/* active while route_work() has work */
 	ev_prepare turn_end;
 	struct logrx logrx;
 	struct admin admin;
 	struct poll_peers peers;
 	struct refused_told refused_told;
 	ev_async reload;
-	struct poll_peers_opts *next;	/* atomic: to be taken by the thread; NULL: none */
+	struct poll_peers_opts *next;	/* atomic; options for the thread to apply, NULL: none */
 };
 
-struct background *background_new(struct agent *a, const struct loop_opts *o, struct err *e);	/* NULL: <e> */
+/* NULL with <e> */
+struct background *background_new(struct agent *a, const struct loop_opts *o, struct err *e);
 int background_start(struct background *s, struct err *e);
-/* Ask these from now on; <o> is side's then, from any thread. */
+/* Poll the peers of <o> from now on. Takes <o> over. From any thread. */
 void background_reload(struct background *s, struct poll_peers_opts *o);
-void background_stop(struct background *s);		/* and wait for its end; from any other thread */
+void background_stop(struct background *s);		/* waits for its end; from any other thread */
 void background_free(struct background *s);
 
 #endif

@@ -1,3 +1,4 @@
+/* The budget is one atomic sum; a buffer is charged only if the sum stays within the limit. */
 #include "agent/loop/budget_in.h"
 
 static uint64_t limit_of(const struct budget *b, enum budget_kind kind)
@@ -7,7 +8,8 @@ static uint64_t limit_of(const struct budget *b, enum budget_kind kind)
 	return kind == BUDGET_FIRST ? max : max / 4 * 3;
 }
 
-/* Never above the limit, not even between two steps: /metrics may look at any moment. */
+/* <used> never exceeds the limit, not even for a moment, because /metrics may read it at any
+ * time. */
 bool budget_take(struct budget *b, enum budget_kind kind, size_t n)
 {
 	uint64_t used = __atomic_load_n(&b->used, __ATOMIC_RELAXED), limit = limit_of(b, kind);

@@ -1,10 +1,11 @@
+/* A table in the order of the core: a heading for each pool, then a line for each rule. */
 #include <math.h>
 
 #include "agent/loop/compare_page_in.h"
 
 struct page {
 	struct text *t;
-	const char *pool;	/* of the last line */
+	const char *pool;	/* name of the pool of the last line */
 };
 
 static void begin_pool(struct page *p, const struct route_compare_view *v)
@@ -15,10 +16,11 @@ static void begin_pool(struct page *p, const struct route_compare_view *v)
 	text_addf(p->t, "%spool %s: %llu first tokens measured", p->pool != NULL ? "\n" : "", v->pool,
 		  (unsigned long long)c->n);
 	if (c->n > 0)
-		text_addf(p->t, ", %.3f s in the mean; corrected estimates made before said %.3f, one is off by %.3f",
+		text_addf(p->t,
+			", %.3f s in the mean; corrected estimates made before said %.3f, one is off by %.3f",
 			  c->measured_s / n, c->judged_s / n, sqrt(c->off_s2 / n));
-	text_addf(p->t, "\n%-20s %9s %6s %9s %8s %9s %9s %9s %8s\n", "rule", "choices", "same", "sooner s", "+-", "of",
-		  "took s", "its own s", "hit k");
+	text_addf(p->t, "\n%-20s %9s %6s %9s %8s %9s %9s %9s %8s\n", "rule", "choices", "same",
+	    "sooner s", "+-", "of", "took s", "its own s", "hit k");
 	p->pool = v->pool;
 }
 
@@ -35,8 +37,8 @@ static void add_rule(void *arg, const struct route_compare_view *v)
 		text_addf(p->t, " %+9.3f %8.3f", v->gain_s, v->gain_error_s);
 	else
 		text_addf(p->t, " %9s %8s", "-", "-");
-	text_addf(p->t, " %9llu %9.3f %9.3f %8.0f\n", (unsigned long long)v->other.n, v->other.measured_s / n,
-		  v->other.judged_s / n, (double)v->hit_tokens / 1000);
+	text_addf(p->t, " %9llu %9.3f %9.3f %8.0f\n", (unsigned long long)v->other.n,
+	    v->other.measured_s / n, v->other.judged_s / n, (double)v->hit_tokens / 1000);
 }
 
 void compare_page_write(struct route *r, struct text *t)

@@ -1,5 +1,5 @@
-/* --no-sandbox leaves system calls and capabilities, for a debugger; the user is changed in any
- * case. */
+/* The start gives up rights step by step. --no-sandbox keeps system calls and capabilities, for a
+ * debugger; the user is changed in any case. */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define UNIX_PREFIX	"unix@"
 
-/* ---- the opener ------------------------------------------------------------------------------ */
+/* ---- the opener ------------------------------------------------------------------------- */
 
 static void add_sockets(struct opener_files *f, const char (*text)[ADDR_MAX])
 {
@@ -21,7 +21,7 @@ static void add_sockets(struct opener_files *f, const char (*text)[ADDR_MAX])
 			f->socket[f->n_sockets++] = text[i] + strlen(UNIX_PREFIX);
 }
 
-/* Secrets must not reach the opener, so it is made before any is read. */
+/* The opener is forked before any secret is read, so that it never has one. */
 static void start_opener(struct agent *a, const struct loop_opts *o, const char *conf)
 {
 	const struct snapfile *s = &a->snapfile;
@@ -44,17 +44,21 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 	}
 	f.refused = a->refused != NULL ? &a->refused->opener : NULL;
 	if (opener_start(&a->opener, &f) == 0 ||
-	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "cannot start the process that opens files for the agent"))
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
+		"cannot start the process that opens files for the agent"))
 		return;
 	log_text(&ln, "error", strerror(errno));
-	log_text(&ln, "effect", "reloads, snapshots and the next file of a recording will fail; unix socket files stay after the end");
-	log_text(&ln, "remedy", "raise the limit of processes (ulimit -u, systemd: TasksMax=) and restart");
+	log_text(&ln, "effect",
+		"reloads, snapshots and the next file of a recording will fail; unix socket files stay after "
+		"the end");
+	log_text(&ln, "remedy",
+	    "raise the limit of processes (ulimit -u, systemd: TasksMax=) and restart");
 	log_end(&ln);
 }
 
 int confine_begin(struct agent *a, const struct loop_opts *o, const char *conf, struct err *e)
 {
-	tzset();	/* libc would open the zone with the first time of day it prints */
+	tzset();	/* libc would open the time zone's file with the first local time */
 	if (identity_find(o->user, o->group, &a->identity, e) != 0)
 		return -1;
 	process_open(&a->files);
@@ -76,7 +80,7 @@ void confine_end(struct agent *a)
 	a->refused = NULL;
 }
 
-/* ---- the user -------------------------------------------------------------------------------- */
+/* ---- the user --------------------------------------------------------------------------- */
 
 static int own_sockets(const struct listeners *ls, const struct identity *id, struct err *e)
 {
@@ -84,8 +88,8 @@ static int own_sockets(const struct listeners *ls, const struct identity *id, st
 		const union sockaddr_any *a = &ls->l[i].addr.a;
 
 		if (a->sa.sa_family == AF_UNIX && lchown(a->un.sun_path, id->uid, id->gid) != 0)
-			return err_set(e, "cannot change the owner of the socket %s to user %u: %s", a->un.sun_path, (unsigned)id->uid,
-				       strerror(errno));
+			return err_set(e, "cannot change the owner of the socket %s to user %u: %s",
+			    a->un.sun_path, (unsigned)id->uid, strerror(errno));
 	}
 	return 0;
 }
@@ -96,8 +100,8 @@ static int own_all_sockets(const struct agent *a, struct err *e)
 
 	if (!id->change)
 		return 0;
-	if (own_sockets(&a->spop, id, e) != 0 || own_sockets(&a->log_tcp, id, e) != 0 || own_sockets(&a->log_udp, id, e) != 0 ||
-	    own_sockets(&a->metrics, id, e) != 0)
+	if (own_sockets(&a->spop, id, e) != 0 || own_sockets(&a->log_tcp, id, e) != 0 ||
+	    own_sockets(&a->log_udp, id, e) != 0 || own_sockets(&a->metrics, id, e) != 0)
 		return -1;
 	return 0;
 }
@@ -106,16 +110,20 @@ static void log_user(struct agent *a, bool dropped)
 {
 	struct log_line ln;
 
-	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE, dropped ? "capabilities dropped" : "capabilities kept"))
+	if (!log_begin(&ln, &a->log, LOG_INFO, LOG_LIFE,
+		       dropped ? "capabilities dropped" : "capabilities kept"))
 		return;
 	log_int(&ln, "uid", (int64_t)geteuid());
 	log_int(&ln, "gid", (int64_t)getegid());
 	if (geteuid() == 0 && dropped)
-		log_text(&ln, "note", "root without capabilities still owns the files of the system; set the key user to run as another user");
+		log_text(&ln, "note",
+			"root without capabilities still owns the files of the system; set the key user to run as "
+			"another user");
 	log_end(&ln);
 }
 
-/* A change of the user makes a process dumpable, if the system is set so. */
+/* The system may be set so that a change of user makes a process dumpable, so core dumps are
+ * disabled again. */
 int confine_user(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	bool drop = SANDBOX_CAN && !o->no_sandbox;
@@ -134,7 +142,7 @@ int confine_user(struct agent *a, const struct loop_opts *o, struct err *e)
 	return 0;
 }
 
-/* ---- the sandbox ----------------------------------------------------------------------------- */
+/* ---- the sandbox ------------------------------------------------------------------------ */
 
 static void log_layer(struct log_line *ln, const char *key, const char *on, int error)
 {
@@ -172,14 +180,17 @@ static void log_sandbox(struct agent *a, const struct loop_opts *o)
 	else
 		log_parts(&ln, &a->sandbox);
 	if (!off && !whole)
-		log_text(&ln, "effect", "requests are answered; the parts that are off or allowed do not protect the process");
+		log_text(&ln, "effect",
+			"requests are answered; the parts that are off or allowed do not protect the process");
 	log_end(&ln);
 }
 
 void confine_enter(struct agent *a, const struct loop_opts *o)
 {
 	int datagrams[LISTEN_MAX];
-	struct sandbox_opts so = { .opener = a->opener.fd, .datagrams = datagrams, .out = &a->connect_ports };
+	struct sandbox_opts so = {
+		.opener = a->opener.fd, .datagrams = datagrams, .out = &a->connect_ports
+	};
 
 	for (unsigned i = 0; i < a->log_udp.n; i++)
 		datagrams[so.n_datagrams++] = a->log_udp.l[i].fd;
@@ -190,9 +201,10 @@ void confine_enter(struct agent *a, const struct loop_opts *o)
 	log_sandbox(a, o);
 }
 
-/* ---- refused calls --------------------------------------------------------------------------------- */
+/* ---- refused calls ---------------------------------------------------------------------- */
 
-static void log_refused_calls(const struct refused_count *c, const char *process, uint64_t *told, struct log *log)
+static void log_refused_calls(
+    const struct refused_count *c, const char *process, uint64_t *told, struct log *log)
 {
 	int number = __atomic_load_n(&c->last, __ATOMIC_RELAXED);
 	uint64_t n = refused_read(c);
@@ -207,13 +219,15 @@ static void log_refused_calls(const struct refused_count *c, const char *process
 	log_text(&ln, "last", name != NULL ? name : "unknown");
 	log_int(&ln, "number", number);
 	log_text(&ln, "effect", "each call failed with EPERM; requests are still answered");
-	log_text(&ln, "remedy", "the agent needs none while it serves: report it, and check this process for foreign code");
+	log_text(&ln, "remedy",
+		"the agent needs none while it serves: report it, and check this process for foreign code");
 	log_end(&ln);
 	free(name);
 	*told = n;
 }
 
-void confine_log_refused(const struct sandbox_refused *r, struct refused_told *told, struct log *log, msec now)
+void confine_log_refused(
+    const struct sandbox_refused *r, struct refused_told *told, struct log *log, msec now)
 {
 	if (r == NULL || (told->at != 0 && now - told->at < REFUSED_LOG_MS))
 		return;

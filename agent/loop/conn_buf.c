@@ -1,3 +1,5 @@
+/* Buffers of connections: charged to the budget before they are allocated, wiped before they are
+ * freed or used again. */
 #include "agent/base/mem.h"
 #include "agent/loop/conn_buf_in.h"
 

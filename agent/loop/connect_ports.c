@@ -1,3 +1,4 @@
+/* Collects the TCP ports of the peers that a configuration polls. */
 #include "agent/loop/connect_ports_in.h"
 #include "agent/loop/engine_url.h"
 
@@ -9,7 +10,7 @@ static bool has_port(const struct connect_ports *o, uint16_t port)
 	return false;
 }
 
-/* A text that is no address is somebody else's to report. */
+/* A text that is not an address is skipped, because its error is reported elsewhere. */
 static void add_peer_port(struct connect_ports *out, const char *text)
 {
 	struct engine_url t;
@@ -33,17 +34,21 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 		add_peer_port(out, o->engines[i].metrics);
 }
 
-int connect_ports_cover(const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e)
+int connect_ports_cover(
+    const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e)
 {
 	if (want->any && !have->any)
-		return err_set(e, "A reload cannot add the first of stats_feed.sockets and engines: the sandbox was "
-			       "closed to all outgoing connections at the start; restart for that, all settings stay as they were.");
+		return err_set(e,
+			"A reload cannot add the first of stats_feed.sockets and engines: the sandbox was closed to "
+			"all outgoing connections at the start; restart for that, all settings stay as they were.");
 	for (size_t i = 0; ports && i < want->n; i++)
 		if (!has_port(have, want->port[i]))
-			return err_set(e, "A reload cannot add an engine or a stats socket at port %u: the sandbox was "
-				       "closed at the start to all ports except those configured then; restart for that, all settings "
-				       "stay as they were.", want->port[i]);
+			return err_set(e,
+				"A reload cannot add an engine or a stats socket at port %u: the sandbox was closed at the "
+				"start to all ports except those configured then; restart for that, all settings stay as "
+				"they were.", want->port[i]);
 	return 0;
 }
 
-_Static_assert(CONNECT_PORTS_MAX >= SERVERS_MAX + LISTEN_MAX, "ports of a configuration would be left out");
+_Static_assert(CONNECT_PORTS_MAX >= SERVERS_MAX + LISTEN_MAX,
+	"ports of a configuration would be left out");

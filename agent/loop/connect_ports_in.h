@@ -1,6 +1,7 @@
-/* connect_ports_in.h - the connections that a configuration asks us to begin: what the sandbox is to let through.
+/* connect_ports_in.h - the outgoing connections that a configuration needs, for the sandbox.
  *
- * The sandbox is closed once, at the start, and cannot be opened again: a reload that would need more is refused. */
+ * The sandbox is entered once, at the start, and cannot be changed. So a reload that needs more
+ * connections is rejected. */
 #ifndef KVROUTE_LOOP_CONNECT_PORTS_IN_H
 #define KVROUTE_LOOP_CONNECT_PORTS_IN_H
 
@@ -9,7 +10,9 @@
 
 void connect_ports_of(const struct loop_opts *o, struct connect_ports *out);
 
-/* Does <have> let all of <want> through? <ports>: it is bound to its ports. -1: <e> has a sentence. */
-int connect_ports_cover(const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e);
+/* Check that <have> allows all connections of <want>. <ports>: the sandbox also checks the ports.
+ * Returns 0, or -1 with <e>. */
+int connect_ports_cover(
+    const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e);
 
 #endif

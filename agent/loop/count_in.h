@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Only for the one thread that owns <c>: no locked instruction is needed then. */
+/* Add <n>. Only the thread that owns <c> may call it, so no locked instruction is needed. */
 static inline void count_add(uint64_t *c, uint64_t n)
 {
 	__atomic_store_n(c, *c + n, __ATOMIC_RELAXED);

@@ -1,5 +1,6 @@
-/* decisions_page.c - records are copied out of the ring a few at a time, so that who decides never waits for
- * who reads; what is written meanwhile may be missing or come twice nowhere, as numbers only go down. */
+/* Writes pages of decisions. Records are copied out of the ring a few at a time, so that threads
+ * that decide never wait for a reader. Numbers only go down while a list is written, so records
+ * that are added meanwhile cause no gap and no duplicate. */
 #include <stdio.h>
 #include <time.h>
 
@@ -18,7 +19,7 @@ struct asked {
 	int64_t n, before;
 	struct span uid;		/* in <text> */
 	bool lines;
-	char text[256];			/* the whole uid: it is its hash that is looked for */
+	char text[256];			/* the whole uid, because its hash is looked up */
 };
 
 struct decisions_page {
@@ -28,20 +29,20 @@ struct decisions_page {
 	msec now;
 	int64_t wall;
 	struct asked asked;
-	bool begun, some;		/* a list has its first line, its first record */
-	uint64_t at, last;		/* list: those before <at> are next; lines: those behind <at>, up to <last> */
-	uint64_t left;			/* of a list */
+	bool begun, some;		/* of a list: the first line, the first record was written */
+	uint64_t at, last;		/* list: records before <at> follow; lines: those after <at>, up to <last> */
+	uint64_t left;			/* records of a list still to write */
 	struct decision slice[SLICE];
 	uint32_t blocks[DECISION_BLOCKS_MAX];
 };
 
-/* What a step has left. */
+/* What one step may still write. */
 struct step {
 	size_t records;
-	size_t until;			/* bytes of the text */
+	size_t until;			/* length of the text at which the step ends */
 };
 
-/* ---- what is asked for -------------------------------------------------------------------------- */
+/* ---- what is asked for ------------------------------------------------------------------ */
 
 static int hex_digit(char c)
 {
@@ -51,7 +52,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* %41 is A. False: it is too long to be one, or makes no sense. */
+/* Decode "%41" to "A". Returns false if the text is too long or invalid. */
 static bool decode_percent(struct span s, char *out, size_t cap, struct span *to)
 {
 	size_t n = 0;
@@ -110,9 +111,10 @@ static bool parse_query(struct span query, struct asked *a)
 	return true;
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------- */
 
-/* Bytes that are no ASCII become \u00XX each: whatever they are, that is JSON, and different stays different. */
+/* Each byte that is not ASCII is written as \u00XX. So any bytes give valid JSON, and different
+ * names stay different. */
 static void put_string(struct text *t, const char *name, const char *s)
 {
 	text_addf(t, ",\"%s\":\"", name);
@@ -250,8 +252,9 @@ static void put_decision(struct decisions_page *p, const struct decision *x, boo
 	if (x->uid[0] != '\0' && (with_uid || !route_uid_counts(p->route, x->uid_hash)))
 		put_string(t, "uid", x->uid);
 	put_string(t, "pool", x->pool != NULL ? x->pool : "");
-	text_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"", pool_mode_text((enum pool_mode)x->mode),
-		  policy_rule_text((enum policy_rule)x->rule), why_text((enum why)x->why));
+	text_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"",
+	    pool_mode_text((enum pool_mode)x->mode), policy_rule_text((enum policy_rule)x->rule),
+	    why_text((enum why)x->why));
 	put_count(t, "us", x->us);
 	text_addf(t, ",\"cut\":%s", x->cut ? "true" : "false");
 	put_count(t, "prompt_tokens", x->tokens);
@@ -266,7 +269,7 @@ static void put_decision(struct decisions_page *p, const struct decision *x, boo
 	text_add(t, "}", 1);
 }
 
-/* As kvroutectl sim reads it. */
+/* Write one line in the format of kvroutectl sim. */
 static void put_line(struct decisions_page *p, const struct decision *x)
 {
 	uint32_t n = decisions_blocks_of(p->d, x, p->blocks);
@@ -280,14 +283,14 @@ static void put_line(struct decisions_page *p, const struct decision *x)
 	text_addf(p->t, "],\"block_size\":%u}\n", x->block_tokens);
 }
 
-/* ---- step by step ---------------------------------------------------------------------------- */
+/* ---- step by step ----------------------------------------------------------------------- */
 
 static bool is_over(const struct decisions_page *p, const struct step *s)
 {
 	return s->records == 0 || p->t->n >= s->until || p->t->failed;
 }
 
-/* How many to copy next. */
+/* Returns the number of records to copy next. */
 static size_t slice_of(const struct step *s, uint64_t left)
 {
 	size_t n = s->records < SLICE ? s->records : SLICE;
@@ -295,7 +298,7 @@ static size_t slice_of(const struct step *s, uint64_t left)
 	return left < n ? (size_t)left : n;
 }
 
-/* Newest first. True: that was all. */
+/* Write the next records, newest first. Returns true at the end. */
 static bool step_list(struct decisions_page *p, struct step *s)
 {
 	size_t got;
@@ -319,7 +322,8 @@ static bool step_list(struct decisions_page *p, struct step *s)
 	return p->t->failed;
 }
 
-/* Oldest first: from so many before the newest, or before the one that was named, up to it. */
+/* Write the next lines, oldest first. The range ends at the newest record, or at the one named.
+ * Returns true at the end. */
 static bool step_lines(struct decisions_page *p, struct step *s)
 {
 	size_t got, n;
@@ -337,7 +341,7 @@ static bool step_lines(struct decisions_page *p, struct step *s)
 			s->records--;
 		}
 		if (got == 0)
-			p->at = n;	/* the rest is not kept any more */
+			p->at = n;	/* older records are not kept any more */
 	}
 	return p->t->failed;
 }
@@ -376,8 +380,8 @@ static void find_start(struct decisions_page *p)
 	p->at = p->last > p->left ? p->last - p->left : 0;
 }
 
-int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, msec now, int64_t wall,
-			 struct text *t, const char **type)
+int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, msec now,
+    int64_t wall, struct text *t, const char **type)
 {
 	struct decisions *d = route_decisions(r);
 	struct decisions_page *p;

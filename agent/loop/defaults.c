@@ -1,4 +1,4 @@
-/* What the agent does when nobody says otherwise: loopback only, every size bounded. */
+/* Default options: loopback addresses only, and a bound for every size. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
@@ -57,6 +57,6 @@ size_t loop_peers(const struct loop_opts *o)
 
 uint64_t loop_budget(const struct loop_opts *o)
 {
-	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES + (uint64_t)o->max_feeds * FEED_BYTES +
-		loop_peers(o) * POLL_BYTES + recfile_budget(o);
+	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES +
+	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers(o) * POLL_BYTES + recfile_budget(o);
 }

@@ -1,3 +1,4 @@
+/* Splits the address of an engine's metrics, without a resolver and without copies. */
 #include <stdio.h>
 
 #include "agent/loop/engine_url.h"

@@ -1,6 +1,6 @@
-/* A request head is looked at only once it is whole: found by its empty line, bounded in bytes, read
- * in one pass. Headers are skipped unread, since no answer depends on one. A line may end in LF
- * alone (RFC 9112, 2.2). Everything odd is a 400, and the connection ends after any answer. */
+/* Parses a request head once it is complete: the empty line ends it, its size is bounded, and it is
+ * read in one pass. Headers are skipped, because no answer depends on one. A line may end in LF
+ * alone (RFC 9112, 2.2). Any other irregularity is a 400. The connection ends after any answer. */
 #include <stdio.h>
 
 #include "agent/loop/http.h"
@@ -19,10 +19,10 @@ static const char *status_reason(int status)
 	return "Unknown";
 }
 
-/* Bytes up to and with the empty line; 0: it has not come. */
+/* Returns the bytes up to and including the empty line, or 0 if there is none yet. */
 static size_t head_length(const char *p, size_t n)
 {
-	size_t i, line = 0;		/* length of the current line, CR not counted */
+	size_t i, line = 0;		/* length of the current line without CR */
 
 	for (i = 0; i < n; i++) {
 		if (p[i] == '\n') {
@@ -36,7 +36,7 @@ static size_t head_length(const char *p, size_t n)
 	return 0;
 }
 
-/* The next word of <*s>, up to a space; empty when there is none. */
+/* Remove the next word from <*s>, up to a space, and return it. It is empty if there is none. */
 static struct span next_word(struct span *s)
 {
 	struct span w = { s->p, 0 };

@@ -1,14 +1,17 @@
+/* The warnings of "kvroute -t" and of a start about addresses that are open to other machines. */
 #include <stdio.h>
 
 #include "agent/loop/listen_warnings.h"
 #include "agent/os/addr.h"
 
 static const char spop_means[] =
-	"SPOP has no password: any client that connects can read and shape decisions and report false facts";
+	"SPOP has no password: any client that connects can read and shape decisions and report false "
+	"facts";
 static const char feed_means[] =
 	"any client that connects can forge how requests ended: set log_feed.token_file";
 static const char metrics_means[] =
-	"any client that connects can read the metrics, the names of pools and servers, and the last decisions";
+	"any client that connects can read the metrics, the names of pools and servers, and the last "
+	"decisions";
 
 static void warn_of_list(const char *key, const char (*text)[ADDR_MAX], const char *means,
 		    void (*fn)(void *arg, const char *sentence), void *arg)
@@ -32,7 +35,8 @@ static bool has_unix(const char (*text)[ADDR_MAX])
 	return false;
 }
 
-void listen_warnings(const struct loop_opts *o, void (*fn)(void *arg, const char *sentence), void *arg)
+void listen_warnings(
+    const struct loop_opts *o, void (*fn)(void *arg, const char *sentence), void *arg)
 {
 	char sentence[LISTEN_WARNING_MAX];
 
@@ -44,8 +48,9 @@ void listen_warnings(const struct loop_opts *o, void (*fn)(void *arg, const char
 	warn_of_list("metrics.listen", o->metrics, metrics_means, fn, arg);
 	if ((o->socket_mode & 0002) && (has_unix(o->spop) || has_unix(o->log_tcp) ||
 					has_unix(o->log_udp) || has_unix(o->metrics))) {
-		snprintf(sentence, sizeof(sentence), "spop.socket_mode %04o lets every user of this "
-			 "machine write to the unix sockets", (unsigned)o->socket_mode);
+		snprintf(sentence, sizeof(sentence),
+			"spop.socket_mode %04o lets every user of this machine write to the unix "
+			"sockets", (unsigned)o->socket_mode);
 		fn(arg, sentence);
 	}
 }

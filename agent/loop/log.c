@@ -1,10 +1,10 @@
-/* Log lines to a descriptor, from any thread.
+/* Writes log lines to a descriptor, from any thread.
  *
- * Nothing here may stop a thread that answers HAProxy. Kinds that a peer can cause are limited, each
- * by its own bucket; and a line is only written when the descriptor takes it at once: for a pipe,
- * POLLOUT says that PIPE_BUF bytes fit, and lines are shorter. A line that nobody takes is counted
- * and forgotten. The lock is held over poll and write, so that no other thread fills the pipe in
- * between; it is never held while anything waits. */
+ * The log must never block a thread that answers HAProxy. Each kind of line that a peer can cause
+ * has a rate limit. A line is written only if the descriptor accepts it at once: for a pipe,
+ * POLLOUT means that PIPE_BUF bytes fit, and lines are shorter. A line that cannot be written is
+ * counted and dropped. The lock is held over poll() and write(), so that no other thread fills the
+ * pipe in between. It is never held during a wait. */
 #include <poll.h>
 #include <stdio.h>
 #include <time.h>
@@ -13,7 +13,7 @@
 #include "agent/loop/log_in.h"
 #include "agent/os/clock.h"
 
-#define LOG_TAIL	40	/* kept free for suppressed=N and the line feed */
+#define LOG_TAIL	40	/* reserved for suppressed=N and the newline */
 
 static const char *const level_name[] = { "error", "warn", "info", "debug" };
 
@@ -63,7 +63,7 @@ uint64_t log_lost(const struct log *l)
 	return __atomic_load_n(&l->lost, __ATOMIC_RELAXED);
 }
 
-/* ---- one line ------------------------------------------------------------------------------ */
+/* ---- one line --------------------------------------------------------------------------- */
 
 static bool is_plain(unsigned char c)
 {
@@ -80,7 +80,7 @@ static bool needs_quotes(struct span v)
 	return v.n == 0;
 }
 
-/* <c> as it stands between quotes; returns its length, at most 4. */
+/* Write <c> as it appears between quotes. Returns its length, at most 4. */
 static size_t escape(char *out, unsigned char c)
 {
 	static const char hex[] = "0123456789abcdef";

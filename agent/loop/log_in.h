@@ -1,10 +1,10 @@
-/* log_in.h - the agent's log: key=value, one event a line, one write a line, rare.
+/* log_in.h - the agent's log: key=value, one event per line, one write per line.
  *
  *      ts=2026-01-31T09:00:00.125Z level=warn msg="connection closed" peer=127.0.0.1:4711 status=4
  *
- * Lines are built field by field, so that a value from outside cannot forge another field or line:
- * whatever is not plain is quoted, and bytes that are not printable ASCII are written as \xNN.
- * Prompt text is never given to it. */
+ * Lines are built field by field, so a value from outside cannot forge a field or a line: a value
+ * that is not plain is quoted, and bytes that are not printable ASCII are written as \xNN. Prompt
+ * text is never logged. */
 #ifndef KVROUTE_LOOP_LOG_IN_H
 #define KVROUTE_LOOP_LOG_IN_H
 
@@ -12,34 +12,37 @@
 
 #include "agent/loop/loop.h"
 
-#define LOG_LINE_MAX	2048	/* below PIPE_BUF: a write to a pipe is whole or not at all */
+#define LOG_LINE_MAX	2048	/* below PIPE_BUF: a write to a pipe is whole or fails */
 #define LOG_VALUE_MAX	400	/* bytes of one value that are shown */
-#define LOG_BURST	10	/* lines of one kind at once; after that */
-#define LOG_EVERY_MS	1000	/* one in so long */
-#define LOG_PATIENT_MS	30000	/* kinds that HAProxy repeats with every check: one line in so long */
+#define LOG_BURST	10	/* lines of one kind at once; after them, */
+#define LOG_EVERY_MS	1000	/* one line in this time */
+/* for kinds that HAProxy repeats with every check: one line in this time */
+#define LOG_PATIENT_MS	30000
 
-/* What is limited together. LIFE (start, reload, end) never is. */
+/* Kinds with a rate limit of their own. LOG_LIFE (start, reload, end) has none. */
 enum log_kind {
 	LOG_LIFE, LOG_ACCEPT, LOG_FULL, LOG_FRAME, LOG_FRAME_SIZE, LOG_PEER, LOG_TIMEOUT, LOG_MEMORY,
 	LOG_FEED, LOG_POLL, LOG_ADMIN, LOG_OVERLOAD, LOG_KINDS
 };
 
-/* A bucket of LOG_BURST lines that fills by one every LOG_EVERY_MS; a patient one holds a single line. */
+/* A token bucket of LOG_BURST lines, refilled by one every LOG_EVERY_MS. A patient one holds one
+ * line, refilled every LOG_PATIENT_MS. */
 struct log_gate {
 	bool patient;
-	msec since;		/* the bucket was full then, or filled up to <used> */
+	msec since;		/* when the bucket was full, or filled up to <used> */
 	uint32_t used;
-	uint64_t suppressed;	/* lines kept back since the last one let through */
+	uint64_t suppressed;	/* lines suppressed since the last one that passed */
 };
 
-/* True: the line may pass; <*suppressed> tells how many before it could not. */
+/* Returns true if a line may pass, with the number of lines suppressed before it in
+ * <*suppressed>. */
 bool log_gate_pass(struct log_gate *g, msec now, uint64_t *suppressed);
 
 struct log {
 	int fd;
 	int level;		/* atomic */
-	uint64_t lost;		/* atomic; lines nobody took in time */
-	pthread_mutex_t lock;	/* the gates, and the writing */
+	uint64_t lost;		/* atomic; lines dropped because the descriptor was not ready */
+	pthread_mutex_t lock;	/* guards the gates and the writing */
 	struct log_gate gate[LOG_KINDS];
 };
 
@@ -52,11 +55,12 @@ struct log_line {
 	struct log *log;
 	uint64_t suppressed;
 	size_t n;
-	bool full;		/* a field did not fit; it was left out whole */
+	bool full;		/* a field did not fit; it was left out */
 	char text[LOG_LINE_MAX];
 };
 
-/* Start a line; false: it is below the level or kept back, and nothing more needs to be done.
+/* Start a line. Returns false if it is below the level or suppressed; then nothing more is to be
+ * done.
  *
  *      if (log_begin(&ln, log, LOG_WARN, LOG_FULL, "connection refused")) {
  *              log_int(&ln, "limit", max);
@@ -69,7 +73,7 @@ void log_text(struct log_line *ln, const char *key, const char *value);
 void log_int(struct log_line *ln, const char *key, int64_t value);
 void log_end(struct log_line *ln);
 
-/* A whole line without fields. */
+/* Write a line that has no fields. */
 void log_msg(struct log *l, enum log_level level, enum log_kind kind, const char *msg);
 
 #endif

@@ -1,14 +1,14 @@
-/* Log lines, cut at line feeds. A connection keeps the start of one line and no more: a line above
- * LOGLINE_MAX is dropped up to its end and counted, so a feed can hold 8 KiB of ours at most. One
- * read a wake, so that feeds and scrapes share the thread. A feed may be silent for days; a dead peer
- * is found by TCP keepalive, not by a timeout of ours.
+/* Receives log lines, which end with a newline. A connection keeps only the start of one line. A
+ * line longer than LOGLINE_MAX is dropped and counted, so a feed holds at most 8 KiB. Each wake
+ * does one read, so that feeds and scrapes share the thread. A feed may be silent for days; TCP
+ * keepalive finds a dead peer, so there is no timeout.
  *
- * Who may be believed: where a token is asked for, a line without it is counted and nothing more. As
- * long as a connection has brought no line that was taken, it is the first to go when all places are
- * taken, so that others cannot keep HAProxy out by sitting there.
+ * Trust: if a token is required, a line without it is only counted. A connection that has sent no
+ * accepted line is the first to be closed when all places are taken, so that idle clients cannot
+ * keep HAProxy out.
  *
- * The kernel's receive buffer for UDP is asked to be larger, for bursts; what it drops is HAProxy's
- * fire-and-forget: it is counted, and the ledger closes such requests by load and by age. */
+ * The receive buffer for UDP is enlarged for bursts. HAProxy never repeats a datagram that the
+ * kernel drops. Such drops are counted, and the ledger closes their requests by load and by age. */
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
@@ -28,11 +28,11 @@ struct feed {
 	struct list link;
 	struct logrx *rx;
 	ev_io io;
-	bool skipping;		/* within a line that is too long */
-	bool proven;		/* has brought a line that was taken */
-	bool met;		/* its first bytes were looked at */
+	bool skipping;		/* inside a line that is too long */
+	bool proven;		/* has sent an accepted line */
+	bool met;		/* the first bytes were checked for a wrong protocol */
 	union sockaddr_any peer;
-	size_t n;		/* of <start> */
+	size_t n;		/* bytes in <start> */
 	char start[LOGLINE_MAX];
 };
 
@@ -48,8 +48,8 @@ static void log_bad_line(struct logrx *rx, const char *msg, size_t n)
 	}
 }
 
-/* Where "log global" stands in defaults, what HAProxy says of its servers comes here as well, and so do the
- * lines of other frontends: no reason to wake anybody. */
+/* With "log global" in HAProxy's defaults, notices about servers and lines of other frontends
+ * arrive here as well. They are only counted. */
 static void count_bad_line(struct logrx *rx, const char *p, size_t n)
 {
 	if (memchr(p, '{', n) == NULL) {
@@ -77,7 +77,7 @@ static bool token_accepted(struct logrx *rx, const struct fact *f, size_t n)
 	return false;
 }
 
-/* True: it was taken. */
+/* Returns true if the line was accepted. */
 static bool handle_line(struct logrx *rx, const char *p, size_t n)
 {
 	struct fact f;
@@ -105,9 +105,9 @@ static bool handle_line(struct logrx *rx, const char *p, size_t n)
 	return true;
 }
 
-/* ---- TCP ------------------------------------------------------------------------------------------ */
+/* ---- TCP -------------------------------------------------------------------------------- */
 
-/* The rest of a line of which <f> holds the start. */
+/* Handle the rest of a line whose start is in <f>. */
 static void finish_line(struct feed *f, const char *p, size_t n)
 {
 	if (f->skipping || n > sizeof(f->start) - f->n) {
@@ -160,7 +160,7 @@ static void feed_free(struct feed *f)
 	mem_free(f);
 }
 
-/* One read; false: the peer has ended it. */
+/* Do one read. Returns false if the peer has closed the connection. */
 static bool feed_read(struct feed *f)
 {
 	char buf[READ_MAX];
@@ -206,15 +206,16 @@ static void refuse_feed(struct logrx *rx, int fd, uint32_t max)
 
 	close(fd);
 	count_add(&rx->count.refused_full, 1);
-	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL, "too many log feed connections; a new one was closed")) {
+	if (log_begin(&ln, &rx->agent->log, LOG_WARN, LOG_FULL,
+		"too many log feed connections; a new one was closed")) {
 		log_int(&ln, "log_feed.max_connections", max);
 		log_text(&ln, "effect", "how requests of that HAProxy process end is not learned");
 		log_end(&ln);
 	}
 }
 
-/* Ends the first come of those that have brought nothing yet, if there is one. What has come meanwhile is
- * read before: a line of HAProxy's may be among it. */
+/* Close the oldest connection that has sent no accepted line, if there is one. Its pending bytes
+ * are read before, because they may hold a line of HAProxy. */
 static void close_oldest_feed(struct logrx *rx)
 {
 	struct list *l;
@@ -256,7 +257,7 @@ static void feed_accept(void *arg, int fd, const union sockaddr_any *peer)
 	ev_io_start(rx->loop, &f->io);
 }
 
-/* ---- UDP ------------------------------------------------------------------------------------------- */
+/* ---- UDP -------------------------------------------------------------------------------- */
 
 static void read_datagram(struct logrx *rx, const char *p, size_t n)
 {
@@ -289,7 +290,8 @@ static void on_udp(struct ev_loop *loop, ev_io *io, int revents)
 	}
 }
 
-/* The kernel's own count, of 32 bits, since the socket was made. Unix sockets never drop: they keep the sender. */
+/* Reads the kernel's count of drops since the socket was created, which has 32 bits. Unix sockets
+ * never drop, because they block the sender. */
 void logrx_tick(struct logrx *rx)
 {
 	uint32_t info[SK_MEMINFO_VARS];
@@ -298,14 +300,15 @@ void logrx_tick(struct logrx *rx)
 
 	for (i = 0; i < rx->agent->log_udp.n; i++) {
 		n = sizeof(info);
-		if (getsockopt(rx->agent->log_udp.l[i].fd, SOL_SOCKET, SO_MEMINFO, info, &n) != 0 || n < sizeof(info))
+		if (getsockopt(rx->agent->log_udp.l[i].fd, SOL_SOCKET, SO_MEMINFO, info, &n) != 0 ||
+		    n < sizeof(info))
 			continue;
 		count_add(&rx->count.dropped, info[SK_MEMINFO_DROPS] - rx->drops[i]);
 		rx->drops[i] = info[SK_MEMINFO_DROPS];
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------- */
 
 void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop)
 {

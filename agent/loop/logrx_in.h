@@ -9,16 +9,16 @@
 #include "agent/loop/acceptor_in.h"
 #include "agent/loop/agent_in.h"
 
-/* Written by the side thread. */
+/* Written by the background thread. */
 struct logrx_counters {
 	uint64_t open;			/* connections now */
 	uint64_t accepted, accept_errors, refused_full;
-	uint64_t pushed_out;		/* connections that had to make room */
-	uint64_t lines, lines_bad, lines_long;	/* taken; without sense; above LOGLINE_MAX */
-	uint64_t lines_other;		/* without an object: HAProxy's own notices, as a rule */
-	uint64_t no_token, wrong_token;	/* lines that are not believed */
+	uint64_t pushed_out;		/* connections closed to make room */
+	uint64_t lines, lines_bad, lines_long;	/* accepted; invalid; longer than LOGLINE_MAX */
+	uint64_t lines_other;		/* without JSON: usually HAProxy's own notices */
+	uint64_t no_token, wrong_token;	/* lines rejected because of their token */
 	uint64_t datagrams, bytes;
-	uint64_t dropped;		/* datagrams that the kernel had no room for */
+	uint64_t dropped;		/* datagrams that the kernel dropped */
 };
 
 struct logrx {
@@ -27,13 +27,13 @@ struct logrx {
 	struct acceptor acceptor[LISTEN_MAX];
 	ev_io udp[LISTEN_MAX];
 	struct list conns;
-	struct logline line;			/* scratch for one */
+	struct logline line;			/* scratch for one line */
 	char datagram[65536];
-	uint32_t drops[LISTEN_MAX];		/* of each socket, as the kernel last counted them */
+	uint32_t drops[LISTEN_MAX];		/* of each socket: the kernel's last count */
 	struct logrx_counters count;
 };
 
-/* Sockets are <agent>'s, opened before. The struct is the caller's. */
+/* Start receiving. The sockets are open and belong to <a>; the struct belongs to the caller. */
 void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop);
 void logrx_tick(struct logrx *rx);	/* a few times a second */
 void logrx_stop(struct logrx *rx);

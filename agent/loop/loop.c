@@ -1,8 +1,8 @@
-/* The main thread: open, start, wait for signals, drain.
+/* The main thread: open everything, start the threads, wait for signals, drain.
  *
- * Signals are blocked in every thread and waited for in this one, so there is no handler and nothing
- * to be careful about. A reload reads and checks everything here, beside the threads that work; only
- * when all of it is good is it handed over. */
+ * Signals are blocked in every thread, and this one waits for them, so there is no signal handler.
+ * A reload is read and checked here (reload.c) while the other threads work, and applied only if
+ * all of it is valid. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,10 +26,10 @@
 
 #define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
-/* Opener, two of /proc, snapshot and its directory, the same of a recording and its next file, a
- * file of a reload, one connection of each kind. */
+/* The opener, two files of /proc, snapshot and its directory, recording with its directory and next
+ * file, the file of a reload, and one connection of each kind. */
 #define FDS_OWN			13
-#define FDS_LOOP		2	/* of each: epoll, and what wakes it */
+#define FDS_LOOP		2	/* of each loop: epoll and its wake-up */
 #define PATIENCE_NS		10000000
 #define DRAIN_LOOK_NS		10000000
 
@@ -54,9 +54,9 @@ void agent_apply_options(struct agent *a, const struct loop_opts *o)
 	log_set_level(&a->log, o->log_level);
 }
 
-/* libev ends the process when it gets no memory. It asks for little and seldom, to hold one more
- * descriptor or timer, so it is made to wait until there is some: this thread stands still meanwhile,
- * HAProxy goes on without us by its timeout, and nothing that is known gets lost. */
+/* libev ends the process if an allocation fails. It allocates little and seldom, for one more
+ * descriptor or timer, so the thread waits here until memory is free. Meanwhile HAProxy goes on by
+ * its timeout, and no state is lost. */
 static void *patient_realloc(void *p, long n) EV_NOEXCEPT
 {
 	struct timespec pause = { .tv_nsec = PATIENCE_NS };
@@ -71,7 +71,7 @@ static void *patient_realloc(void *p, long n) EV_NOEXCEPT
 	return q;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------- */
 
 static int open_list(struct listeners *ls, const char (*text)[ADDR_MAX], const bool *optional,
 		     int type, uint32_t mode, struct err *e)
@@ -99,8 +99,9 @@ static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
 	    open_list(&a->metrics, o->metrics, NULL, SOCK_STREAM, mode, e) != 0)
 		return -1;
 	if (a->spop.n == 0)
-		return err_set(e, "there is no address for HAProxy to connect to: each address of spop.listen is optional, "
-			       "and its directory is missing");
+		return err_set(e,
+			"there is no address for HAProxy to connect to: each address of spop.listen is optional, and "
+			"its directory is missing");
 	return 0;
 }
 
@@ -113,7 +114,7 @@ static void close_list(struct listeners *ls, struct opener *by)
 	ls->n = 0;
 }
 
-/* <took> below 0: it begins. */
+/* <took> is below 0 before the allocation. */
 static void log_index(struct agent *a, const struct route_opts *ro, usec took)
 {
 	struct log_line ln;
@@ -127,7 +128,8 @@ static void log_index(struct agent *a, const struct route_opts *ro, usec took)
 	log_end(&ln);
 }
 
-static int make_route(struct agent *a, const struct route_opts *ro, const struct hash_key *key, struct err *e)
+static int make_route(
+    struct agent *a, const struct route_opts *ro, const struct hash_key *key, struct err *e)
 {
 	struct route_opts own = *ro;
 	usec start = clock_usec();
@@ -138,20 +140,21 @@ static int make_route(struct agent *a, const struct route_opts *ro, const struct
 	log_index(a, ro, -1);
 	own.index.prefault = true;
 	if (a->by_messages)
-		seed = 1;	/* a simulation gives the same figures again */
+		seed = 1;	/* a simulation repeats its figures */
 	else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		seed = (uint64_t)time(NULL);
 	errno = 0;
 	a->route = route_new(&own, key, seed);
 	if (a->route == NULL)
-		return err_set(e, "index.max_bytes: cannot allocate %llu MiB and the tables beside it: %s; lower "
-			       "index.max_bytes, or raise the limits of the process (ulimit -v, -d)",
+		return err_set(e,
+			"index.max_bytes: cannot allocate %llu MiB and the tables beside it: %s; lower "
+			"index.max_bytes, or raise the limits of the process (ulimit -v, -d)",
 			       (unsigned long long)(ro->index.max_bytes >> 20), strerror(errno ? errno : ENOMEM));
 	log_index(a, ro, clock_usec() - start);
 	return 0;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------- */
 
 static unsigned thread_count(const struct loop_opts *o)
 {
@@ -165,7 +168,7 @@ static unsigned thread_count(const struct loop_opts *o)
 	return n > THREADS_MAX ? THREADS_MAX : n;
 }
 
-/* All are made before any runs: they look at each other's counters. */
+/* Create all workers before any runs, because they read each other's counters. */
 static int make_workers(struct agent *a, unsigned n, struct err *e)
 {
 	while (a->n_workers < n) {
@@ -184,7 +187,8 @@ static int start_threads(struct agent *a, struct background *bg, struct err *e)
 	a->n_accepting = a->n_workers;
 	if (a->log_tcp.n == 0 && a->log_udp.n == 0)
 		route_without_feed(a->route);
-	if (background_start(bg, e) != 0 || snapfile_start(&a->snapfile, e) != 0 || recfile_start(&a->recfile, e) != 0)
+	if (background_start(bg, e) != 0 || snapfile_start(&a->snapfile, e) != 0 ||
+	    recfile_start(&a->recfile, e) != 0)
 		return -1;
 	for (i = 0; i < a->n_workers; i++)
 		if (worker_start(a->worker[i], e) != 0)
@@ -209,8 +213,7 @@ static void wake_workers(struct agent *a)
 		worker_wake(a->worker[i]);
 }
 
-/* Until all workers have said what there is to say, or somebody asks for the end a second time. A reload is
- * of no use any more. */
+/* Wait until all workers have ended, or a second signal to end arrives. A reload is ignored. */
 static void wait_for_drain(struct agent *a)
 {
 	struct timespec pause = { .tv_nsec = DRAIN_LOOK_NS };
@@ -229,8 +232,8 @@ static void wait_for_drain(struct agent *a)
 	}
 }
 
-/* SPOP threads first, so that metrics and log feed see the drain to its end. Also for a start that
- * failed half-way. */
+/* Stop the SPOP threads first, so that metrics and log feed work until the drain ends. Also called
+ * after a start that failed. */
 static void stop_threads(struct agent *a, struct background *bg)
 {
 	unsigned i;
@@ -264,7 +267,7 @@ static void agent_fini(struct agent *a, struct background *bg)
 	confine_end(a);
 }
 
-/* ---- what the log says ----------------------------------------------------------------------------- */
+/* ---- what the log says ------------------------------------------------------------------ */
 
 static void log_list(struct log_line *ln, const char *key, const struct listeners *ls)
 {
@@ -290,7 +293,7 @@ static bool log_addresses(struct log_line *ln, struct agent *a, const char *msg)
 	return true;
 }
 
-/* The first line, before what takes seconds. */
+/* Written before the steps that take seconds. */
 static void log_listening(struct agent *a)
 {
 	struct log_line ln;
@@ -326,7 +329,7 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 	log_end(&ln);
 }
 
-/* As many as every start needs, and one connection of each kind with them. */
+/* Returns the descriptors that every start needs, with one connection of each kind. */
 static unsigned fds_least(const struct loop_opts *o)
 {
 	const char (*list[])[ADDR_MAX] = { o->spop, o->log_tcp, o->log_udp, o->metrics };
@@ -346,11 +349,13 @@ static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 	struct log_line ln;
 
 	if (!process_fds_left(least))
-		return err_set(e, "the limit of open files is %llu: threads, addresses and one connection of each kind need %u more "
-			       "than are open now; raise it to %llu (ulimit -n; systemd: LimitNOFILE=)",
+		return err_set(e,
+			"the limit of open files is %llu: threads, addresses and one connection of each kind need %u "
+			"more than are open now; raise it to %llu (ulimit -n; systemd: LimitNOFILE=)",
 			       (unsigned long long)have, least, (unsigned long long)need);
 	if (have >= need ||
-	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "the limit of open files is too low for the configuration"))
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE,
+		"the limit of open files is too low for the configuration"))
 		return 0;
 	log_int(&ln, "limit", (int64_t)have);
 	log_int(&ln, "needed", (int64_t)need);
@@ -367,7 +372,7 @@ static void log_listen_warning(void *arg, const char *sentence)
 	log_msg(&a->log, LOG_WARN, LOG_LIFE, sentence);
 }
 
-/* ---- signals ---------------------------------------------------------------------------------------- */
+/* ---- signals ---------------------------------------------------------------------------- */
 
 static void wait_for_end(struct agent *a, struct background *bg, const struct loop_reload *reload)
 {
@@ -385,7 +390,7 @@ static void wait_for_end(struct agent *a, struct background *bg, const struct lo
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------- */
 
 static int restore_snapshot(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
 {
@@ -395,25 +400,28 @@ static int restore_snapshot(struct agent *a, const struct loop_opts *o, bool kep
 	return 0;
 }
 
-/* A wrong address is told at once, and nobody looks at a silent start: addresses and the first line
- * of the log come before what takes seconds. Secrets are read as the user that started it; all else
- * as the one it then is. */
-static int bind_and_read_secrets(struct agent *a, const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e)
+/* Addresses and the first log line come before the steps that take seconds, so that a wrong address
+ * is reported at once. Secrets are read as the user that started the process, everything else as
+ * the final user. */
+static int bind_and_read_secrets(
+    struct agent *a, const struct loop_opts *o, struct hash_key *key, bool *kept, struct err *e)
 {
-	if (check_fds(a, o, e) != 0 || token_read(&a->feed_token, o->feed_token_file, &a->identity, e) != 0 ||
+	if (check_fds(a, o, e) != 0 ||
+	    token_read(&a->feed_token, o->feed_token_file, &a->identity, e) != 0 ||
 	    open_all(a, o, e) != 0)
 		return -1;
 	log_listening(a);
 	return key_file_load(o->key_file, o->state_dir, &a->identity, key, kept, e);
 }
 
-static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, const struct hash_key *key,
-		    bool kept, struct background **bg, struct err *e)
+static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+    const struct hash_key *key, bool kept, struct background **bg, struct err *e)
 {
 	struct route_opts own = { .n_pools = 0 };	/* with tokenizers */
 	int rc = -1;
 
-	if (agent_load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 && restore_snapshot(a, o, kept, e) == 0 &&
+	if (agent_load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 &&
+	    restore_snapshot(a, o, kept, e) == 0 &&
 	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
 	    make_workers(a, thread_count(o), e) == 0 && (*bg = background_new(a, o, e)) != NULL)
 		rc = 0;
@@ -421,8 +429,8 @@ static int make_all(struct agent *a, const struct loop_opts *o, const struct rou
 	return rc;
 }
 
-static int start_agent(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, bool *kept, struct background **bg,
-		 struct err *e)
+static int start_agent(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+    bool *kept, struct background **bg, struct err *e)
 {
 	struct hash_key key;
 	int rc = -1;
@@ -443,7 +451,8 @@ static int run_agent(struct agent *a, const struct loop_opts *o, const struct ro
 	snapfile_init(&a->snapfile, o, ro->index.max_bytes, &a->opener);
 	recfile_init(&a->recfile, o, &a->opener);
 	a->files.statm = a->opener.fd = -1;
-	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 || start_agent(a, o, ro, &kept, &bg, e) != 0)
+	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 ||
+	    start_agent(a, o, ro, &kept, &bg, e) != 0)
 		goto out;
 	log_key(a, o, kept);
 	listen_warnings(o, log_listen_warning, a);
@@ -463,8 +472,8 @@ out:
 	return rc;
 }
 
-int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
-	     struct err *e)
+int loop_run(const struct loop_opts *o, const struct route_opts *ro,
+    const struct loop_reload *reload, struct err *e)
 {
 	struct agent *a = mem_alloc(sizeof(*a));
 	sigset_t set, old;
@@ -474,7 +483,7 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struc
 		return err_set(e, "no memory");
 	ev_set_allocator(patient_realloc);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);	/* a snapshot that must not be so large is a failed write */
+	signal(SIGXFSZ, SIG_IGN);	/* a snapshot above the limit is a failed write */
 	signals_of(&set);
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);

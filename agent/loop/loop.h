@@ -1,10 +1,11 @@
-/* loop.h - sockets, threads, timers, signals: the only folder that knows libev.
+/* loop.h - sockets, threads, timers, signals: the only folder that uses libev.
  *
  *      main thread      signals, reload, drain
  *      spop 0..N-1      each owns its SPOP connections from accept to close (one libev loop each)
- *      side             log feed (TCP, UDP), metrics, ticks of the core; asks stats sockets and engines
+ *      background       log feed (TCP, UDP), metrics, ticks of the core, polls of stats sockets and
+ *                       engines
  *
- * All listeners are opened before any thread starts, so that a bad address fails the start. */
+ * All listeners are opened before any thread starts, so that a wrong address fails the start. */
 #ifndef KVROUTE_LOOP_LOOP_H
 #define KVROUTE_LOOP_LOOP_H
 
@@ -16,44 +17,45 @@
 #define LISTEN_MAX	8
 #define ENGINE_URL_MAX	199
 
-enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the machine's, monotonic; what messages say */
+enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the monotonic clock; the time in messages */
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* An engine whose metrics are asked for. */
+/* An engine whose metrics are polled. */
 struct engine_opts {
-	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy has it */
-	char metrics[ENGINE_URL_MAX + 1];	/* where: engine_url.h */
+	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy names it */
+	char metrics[ENGINE_URL_MAX + 1];	/* address: engine_url.h */
 };
 
-/* "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock". "" ends a list. */
+/* Options of the agent. Addresses: "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock";
+ * "" ends a list. */
 struct loop_opts {
 	char spop[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9400, unix@/run/kvroute/spop.sock */
-	bool spop_optional[LISTEN_MAX];		/* skipped in silence where its directory is missing */
+	bool spop_optional[LISTEN_MAX];		/* skipped if its directory is missing */
 	char log_tcp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
 	char log_udp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
 	char metrics[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9402 */
 	uint32_t socket_mode;			/* of unix sockets; default 0660 */
 	enum loop_clock clock;			/* MESSAGE: for simulations, on loopback only */
-	uint32_t threads;			/* SPOP loops; 0: one a CPU, at most 4; at most 64 */
+	uint32_t threads;			/* SPOP loops; 0: one per CPU, at most 4; at most 64 */
 	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
-	size_t spop_max_bytes;			/* of the buffers of all of them; default 256 MiB */
-	size_t spop_send_buffer;		/* what the kernel keeps for each that does not read; 128 KiB */
+	size_t spop_max_bytes;			/* buffers of all SPOP connections; default 256 MiB */
+	size_t spop_send_buffer;		/* kernel buffer for ACKs that a peer does not read; 128 KiB */
 	uint32_t max_feeds;			/* log feed connections; default 64 */
 	msec hello_timeout_ms;			/* connection without HELLO; default 5000 */
 	msec idle_timeout_ms;			/* connection without a frame; default 300000 */
-	msec timeout_processing_ms;		/* what HAProxy waits for an answer; default 50 */
-	msec drain_ms;				/* SIGTERM: at most so long for what is in flight; 5000 */
+	msec timeout_processing_ms;		/* HAProxy's wait for an answer; default 50 */
+	msec drain_ms;				/* longest wait for open requests at SIGTERM; 5000 */
 	struct spop_conn_opts spop_conn;
-	char user[NAME_CHARS_MAX], group[NAME_CHARS_MAX];	/* default "": as it was started */
+	char user[NAME_CHARS_MAX], group[NAME_CHARS_MAX];	/* default "": not changed */
 	char state_dir[PATH_CHARS_MAX];		/* default /var/lib/kvroute; for the key */
-	char models_dir[PATH_CHARS_MAX];	/* default /etc/kvroute/models: what tokenizers are read from */
-	char key_file[PATH_CHARS_MAX];		/* default "" : <state_dir>/key */
-	char snapshot_file[PATH_CHARS_MAX];	/* default "": what is known ends with the process */
+	char models_dir[PATH_CHARS_MAX];	/* default /etc/kvroute/models: files of tokenizers */
+	char key_file[PATH_CHARS_MAX];		/* default "": <state_dir>/key */
+	char snapshot_file[PATH_CHARS_MAX];	/* default "": no snapshot */
 	msec snapshot_every_ms;			/* default 0: only at the end */
-	char record_file[PATH_CHARS_MAX];	/* default "": traffic is not recorded */
+	char record_file[PATH_CHARS_MAX];	/* default "": no recording */
 	uint64_t record_max_bytes;		/* of a file; default 256 MiB */
-	bool record_rotate;			/* then the next file; default false: it ends */
+	bool record_rotate;			/* continue in a new file; default false: the recording ends */
 	uint32_t record_block_tokens;		/* default 128 */
 	char feed_token_file[PATH_CHARS_MAX];	/* default "": log lines need no token */
 	enum log_level log_level;		/* default info */
@@ -63,41 +65,43 @@ struct loop_opts {
 	struct engine_opts engine_default;	/* empty */
 	struct engine_opts *engines;
 	size_t n_engines;
-	bool no_sandbox;			/* for debugging; no key of the configuration */
+	bool no_sandbox;			/* for debugging; not a key of the configuration */
 };
 
 void loop_defaults(struct loop_opts *o);
-void loop_opts_free(struct loop_opts *o);	/* the array; not <o> */
+void loop_opts_free(struct loop_opts *o);	/* frees the array, not <o> */
 
-#define CONN_BYTES	2304	/* a SPOP connection without its buffers */
-#define FEED_BYTES	8448	/* a log feed, with the line that is not here yet */
-#define POLL_BYTES	9216	/* a stats socket, or an engine, with its answer that is not here yet */
+#define CONN_BYTES	2304	/* of a SPOP connection without its buffers */
+#define FEED_BYTES	8448	/* of a log feed, with its partial line */
+#define POLL_BYTES	9216	/* of a stats socket or an engine, with its partial answer */
 
-size_t loop_peers(const struct loop_opts *o);	/* stats sockets and engines that are asked */
+size_t loop_peers(const struct loop_opts *o);	/* number of stats sockets and engines */
 
-/* Bytes that peers may have it grow to: connections, their buffers, log feeds; and who is asked. */
+/* Returns the most bytes that peers can make the agent use: connections, their buffers, log feeds,
+ * polls and the recording. */
 uint64_t loop_budget(const struct loop_opts *o);
 
 #define RELOAD_ERRORS_MAX	10	/* each is a log line */
 
-/* Why the old configuration stays: at least one reason, and how many more there were. */
+/* Why a reload was rejected: at least one reason, and the number of further ones. */
 struct reload_errors {
 	struct err e[RELOAD_ERRORS_MAX];
 	size_t n, more;
 };
 
-/* Reads what a reload shall become: 0, and what <route> points to is then freed with
- * route_opts_free(), and that of <loop> with loop_opts_free(); -1: <es>, which is empty before. <fd> is <file>,
- * opened anew for the call, or -errno. */
+/* Reads the configuration of a reload. <load> returns 0 and fills <route> and <loop>, which the
+ * caller frees with route_opts_free() and loop_opts_free(). Or it returns -1 and fills <es>, which
+ * is empty before. <fd> is <file>, opened for this call, or -errno. */
 struct loop_reload {
-	const char *file;	/* NULL: there is none, and nothing to reload */
+	const char *file;	/* NULL: no file to reload */
 	int (*load)(void *arg, int fd, struct route_opts *route, struct loop_opts *loop,
 		    struct reload_errors *es);
 	void *arg;
 };
 
-/* Open everything, run until SIGTERM or SIGINT, drain, close. 0: ended as asked; -1: <e>. */
-int loop_run(const struct loop_opts *o, const struct route_opts *ro, const struct loop_reload *reload,
-	     struct err *e);
+/* Open everything, run until SIGTERM or SIGINT, drain and close. Returns 0 at the end, or -1 with
+ * <e> if the start failed. */
+int loop_run(const struct loop_opts *o, const struct route_opts *ro,
+    const struct loop_reload *reload, struct err *e);
 
 #endif

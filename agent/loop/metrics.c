@@ -1,4 +1,5 @@
-/* All metrics, in the order of the page; those of the process, the SPOP threads and the listeners are written here. */
+/* Writes all metrics in the order of the page. The metrics of the process, the SPOP threads and the
+ * listeners are in this file. */
 #include <stdio.h>
 
 #include "agent/loop/count_in.h"
@@ -7,17 +8,20 @@
 #include "agent/os/clock.h"
 #include "agent/route/traffic.h"
 
-/* ---- the SPOP threads --------------------------------------------------------------------------------- */
+/* ---- the SPOP threads ------------------------------------------------------------------- */
 
 #define S(f)	offsetof(struct serve_counters, f)
 
 static const struct metric_row serve_rows[] = {
 	{ "spop_frames_total", "", COUNTER, S(frames), "SPOP frames received." },
-	{ "spop_notifies_total", "", COUNTER, S(notifies), "NOTIFYs received, whole or joined from fragments." },
+	{ "spop_notifies_total", "", COUNTER, S(notifies),
+		"NOTIFYs received, whole or joined from fragments." },
 	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written, one for each NOTIFY." },
 	{ "spop_messages_total", "", COUNTER, S(messages), "Messages in NOTIFYs." },
-	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown), "Messages with an unknown name." },
-	{ "spop_args_bad_total", "", COUNTER, S(args_bad), "NOTIFYs with invalid messages, or with more than 16." },
+	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown),
+		"Messages with an unknown name." },
+	{ "spop_args_bad_total", "", COUNTER, S(args_bad),
+		"NOTIFYs with invalid messages, or with more than 16." },
 	{ "spop_lost_total", "", COUNTER, S(lost),
 	  "NOTIFYs answered without routing, because there was no memory to hold them." },
 	{ "spop_uncompared_total", "", COUNTER, S(uncompared),
@@ -39,10 +43,12 @@ static const struct metric_row sock_rows[] = {
 	{ "spop_accepted_total", "", COUNTER, K(accepted), "SPOP connections accepted." },
 	{ "spop_accept_errors_total", "", COUNTER, K(accept_errors),
 	  "Failed accepts of SPOP connections, usually because file descriptors ran out." },
-	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full), "SPOP connections refused, by reason." },
+	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full),
+		"SPOP connections refused, by reason." },
 	{ "spop_refused_total", "reason=\"memory\"", COUNTER, K(refused_memory), NULL },
 	{ "spop_closed_total", "reason=\"eof\"", COUNTER, K(closed_eof),
-	  "SPOP connections closed: by HAProxy with a DISCONNECT (peer, also health checks) or without (eof), or by the agent." },
+	  "SPOP connections closed: by HAProxy with a DISCONNECT (peer, also health checks) or without "
+	  "(eof), or by the agent." },
 	{ "spop_closed_total", "reason=\"peer\"", COUNTER, K(closed_peer), NULL },
 	{ "spop_closed_total", "reason=\"error\"", COUNTER, K(closed_error), NULL },
 	{ "spop_closed_total", "reason=\"hello_timeout\"", COUNTER, K(closed_hello), NULL },
@@ -67,7 +73,7 @@ static const struct metric_row budget_rows[] = {
 	{ "spop_buffer_refused_total", "kind=\"large\"", COUNTER, U(refused_large), NULL },
 };
 
-/* Structs of nothing but uint64_t are added up as arrays. */
+/* Add two structs that hold only uint64_t, as arrays. */
 static void add_up(void *sum, const void *part, size_t size)
 {
 	const uint64_t *from = part;
@@ -101,7 +107,8 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 	uint64_t n = 0;
 	int i;
 
-	metric_family(t, "decision_seconds", HISTOGRAM, "Time of route messages in the agent, from frame to ACK.");
+	metric_family(t, "decision_seconds", HISTOGRAM,
+		"Time of route messages in the agent, from frame to ACK.");
 	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
 		n += c->us_bucket[i];
 		if (i + 1 < SERVE_SECONDS_BUCKETS)
@@ -137,7 +144,7 @@ static void write_threads(struct text *t, const struct agent *a)
 	}
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------- */
 
 #define L(f)	offsetof(struct logrx_counters, f)
 
@@ -146,11 +153,13 @@ static const struct metric_row logrx_rows[] = {
 	{ "feed_accepted_total", "", COUNTER, L(accepted), "Log feed connections accepted." },
 	{ "feed_accept_errors_total", "", COUNTER, L(accept_errors),
 	  "Failed accepts of log feed connections, usually because file descriptors ran out." },
-	{ "feed_refused_total", "", COUNTER, L(refused_full), "Log feed connections refused because of log_feed.max_connections." },
+	{ "feed_refused_total", "", COUNTER, L(refused_full),
+		"Log feed connections refused because of log_feed.max_connections." },
 	{ "feed_pushed_out_total", "", COUNTER, L(pushed_out),
 	  "Log feed connections without an accepted line that were closed for new ones." },
 	{ "feed_lines_total", "result=\"taken\"", COUNTER, L(lines),
-	  "Lines of the log feed: taken, invalid (bad), without JSON (other: HAProxy's notices, other logs), too long." },
+	  "Lines of the log feed: taken, invalid (bad), without JSON (other: HAProxy's notices, other "
+	  "logs), too long." },
 	{ "feed_lines_total", "result=\"bad\"", COUNTER, L(lines_bad), NULL },
 	{ "feed_lines_total", "result=\"other\"", COUNTER, L(lines_other), NULL },
 	{ "feed_lines_total", "result=\"long\"", COUNTER, L(lines_long), NULL },
@@ -183,7 +192,8 @@ static const struct metric_row stats_rows[] = {
 	  "Polls of stats sockets: answered, no answer in time (unreachable), invalid answer (bad)." },
 	{ "stats_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
 	{ "stats_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items), "Rows of servers in the answers of stats sockets." },
+	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items),
+		"Rows of servers in the answers of stats sockets." },
 	{ "stats_rows_total", "result=\"bad\"", COUNTER, P(items_bad), NULL },
 	{ "stats_received_bytes_total", "", COUNTER, P(bytes), "Bytes of the answers of stats sockets." },
 };
@@ -191,18 +201,23 @@ static const struct metric_row stats_rows[] = {
 static const struct metric_row engine_rows[] = {
 	{ "engines", "", GAUGE, P(peers), "Engines whose metrics are polled." },
 	{ "engine_polls_total", "result=\"answered\"", COUNTER, P(answered),
-	  "Polls of engines: answered, no answer in time (unreachable), invalid answer (bad)." },
+	    "Polls of engines: answered, no answer in time (unreachable), invalid answer (bad)." },
 	{ "engine_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
 	{ "engine_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "engine_lines_bad_total", "", COUNTER, P(items_bad), "Invalid lines in the metrics of engines." },
-	{ "engine_received_bytes_total", "", COUNTER, P(bytes), "Bytes of the metrics of engines." },
+	{ "engine_lines_bad_total", "", COUNTER, P(items_bad),
+	    "Invalid lines in the metrics of engines." },
+	{ "engine_received_bytes_total", "", COUNTER, P(bytes),
+	    "Bytes of the metrics of engines." },
 };
 
 static void write_refused(struct text *t, const struct sandbox_refused *r)
 {
-	metric_family(t, "sandbox_refused_total", COUNTER, "System calls that the sandbox refused; the agent needs none of them.");
-	metric_sample(t, "sandbox_refused_total", "process=\"agent\"", r != NULL ? refused_read(&r->agent) : 0);
-	metric_sample(t, "sandbox_refused_total", "process=\"opener\"", r != NULL ? refused_read(&r->opener) : 0);
+	metric_family(t, "sandbox_refused_total", COUNTER,
+		"System calls that the sandbox refused; the agent needs none of them.");
+	metric_sample(t, "sandbox_refused_total", "process=\"agent\"",
+	    r != NULL ? refused_read(&r->agent) : 0);
+	metric_sample(t, "sandbox_refused_total", "process=\"opener\"",
+	    r != NULL ? refused_read(&r->opener) : 0);
 }
 
 static void write_sandbox(struct text *t, const struct sandbox *s)
@@ -226,13 +241,16 @@ static void write_process(struct text *t, const struct agent *a)
 	metric_sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
 	metric_single(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
 	    __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
-	metric_single(t, "process_start_time_seconds", GAUGE, "Start time of the process, in seconds since 1970.",
+	metric_single(t, "process_start_time_seconds", GAUGE,
+		"Start time of the process, in seconds since 1970.",
 	    (double)a->started);
 	metric_single(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
-	metric_single(t, "process_resident_memory_bytes", GAUGE, "Resident memory.", (double)p.resident_bytes);
+	metric_single(t, "process_resident_memory_bytes", GAUGE, "Resident memory.",
+	    (double)p.resident_bytes);
 	metric_single(t, "process_open_fds", GAUGE, "Open file descriptors.", (double)p.fds);
 	metric_single(t, "process_max_fds", GAUGE, "Limit of open file descriptors.", (double)p.max_fds);
-	metric_single(t, "log_lines_lost_total", COUNTER, "Log lines dropped because standard error was not ready.",
+	metric_single(t, "log_lines_lost_total", COUNTER,
+		"Log lines dropped because standard error was not ready.",
 	    (double)log_lost(&a->log));
 }
 
@@ -251,7 +269,9 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 	metric_single(t, "snapshot_loaded_pages", GAUGE, "Pages loaded from the snapshot at the start.",
 	    (double)__atomic_load_n(&s->loaded_pages, __ATOMIC_RELAXED));
 	if (at != 0)
-		metric_single(t, "snapshot_age_seconds", GAUGE, "Time since the last snapshot was written.", (double)(clock_msec() - at) / 1000);
+		metric_single(t, "snapshot_age_seconds", GAUGE,
+		    "Time since the last snapshot was written.",
+		    (double)(clock_msec() - at) / 1000);
 }
 
 static void write_record(struct text *t, const struct recfile *f)
@@ -260,10 +280,13 @@ static void write_record(struct text *t, const struct recfile *f)
 		return;
 	metric_single(t, "record_requests_total", COUNTER, "Requests written to the recording.",
 	    (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
-	metric_single(t, "record_dropped_total", COUNTER, "Decisions and facts not recorded because the queue was full.",
+	metric_single(t, "record_dropped_total", COUNTER,
+		"Decisions and facts not recorded because the queue was full.",
 	    (double)traffic_dropped(f->queue));
-	metric_single(t, "record_bytes", GAUGE, "Size of the recording's file.", (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
-	metric_single(t, "record_ended", GAUGE, "1: the recording ended, because its file is full or could not be written.",
+	metric_single(t, "record_bytes", GAUGE, "Size of the recording's file.",
+	    (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
+	metric_single(t, "record_ended", GAUGE,
+		"1: the recording ended, because its file is full or could not be written.",
 	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
 }
 
@@ -293,9 +316,11 @@ static void write_models(struct text *t, struct models *m)
 	models_each(m, count_model, &n);
 	if (n == 0)
 		return;
-	metric_family(t, "tokenizer_bytes", GAUGE, "Memory of a model's tokenizer; models with the same files share it.");
+	metric_family(t, "tokenizer_bytes", GAUGE,
+		"Memory of a model's tokenizer; models with the same files share it.");
 	models_each(m, write_model_bytes, t);
-	metric_family(t, "tokenizer_load_seconds", GAUGE, "Load time of the tokenizer, from its files or from its compiled image.");
+	metric_family(t, "tokenizer_load_seconds", GAUGE,
+		"Load time of the tokenizer, from its files or from its compiled image.");
 	models_each(m, write_model_load, t);
 }
 

@@ -1,7 +1,7 @@
-/* metrics_in.h - everything that is counted, as Prometheus text (exposition format 0.0.4).
+/* metrics_in.h - all metrics as Prometheus text (exposition format 0.0.4).
  *
- * Labels come from a bounded set: pools, servers, words of ours, thread numbers. Never a model, a
- * tenant or anything else of a request. */
+ * Labels come from bounded sets: pools, servers, models of the configuration, words of the agent,
+ * numbers of threads. No label comes from a request. */
 #ifndef KVROUTE_LOOP_METRICS_IN_H
 #define KVROUTE_LOOP_METRICS_IN_H
 

@@ -9,20 +9,24 @@ static const struct metric_column server_columns[] = {
 	{ "server_connections", GAUGE, "Connections, as last reported by HAProxy." },
 	{ "server_queue", GAUGE, "Requests queued for the server, as last reported by HAProxy." },
 	{ "server_open_requests", GAUGE, "Requests open on the server, by the agent's ledger." },
-	{ "server_backlog_seconds", GAUGE, "Estimated prefill time of requests sent there and not answered yet." },
+	{ "server_backlog_seconds", GAUGE,
+		"Estimated prefill time of requests sent there and not answered yet." },
 	{ "server_picked_total", COUNTER, "Decisions for the server." },
 	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
 	{ "server_held_tokens", GAUGE, "Tokens of the pages it holds or claims, over all spaces." },
 	{ "server_failures_total", COUNTER, "Requests that failed on the server." },
 	{ "server_penalty_requests", GAUGE, "Load added for its recent failures, in requests; decays." },
 	{ "server_output_tokens", GAUGE, "Generated tokens that its cache is expected to hold." },
-	{ "server_room_tokens", GAUGE, "Most tokens that the index keeps of it; 0: no limit but index.max_bytes." },
+	{ "server_room_tokens", GAUGE,
+		"Most tokens that the index keeps of it; 0: no limit but index.max_bytes." },
 	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket currently reports the server." },
-	{ "server_closed", GAUGE, "1: one of them reports drain, maintenance or weight 0, so it gets no requests." },
+	{ "server_closed", GAUGE,
+		"1: one of them reports drain, maintenance or weight 0, so it gets no requests." },
 	{ "server_prefill_tokens_per_second", GAUGE, "Estimated prompt tokens it computes per second." },
 	{ "server_capacity_tokens", GAUGE, "Assumed size of its cache in tokens; 0: unknown." },
 	{ "server_capacity_source", GAUGE,
-	  "Source of that size: 0 none, 1 guess, 2 inferred from times to first token, 3 engine, 4 configuration." },
+	  "Source of that size: 0 none, 1 guess, 2 inferred from times to first token, 3 engine, 4 "
+	  "configuration." },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -52,15 +56,18 @@ static void add_server(void *arg, const struct route_server_view *s)
 }
 
 static const struct metric_column engine_columns[] = {
-	{ "engine_waiting_requests", GAUGE, "Requests in the engine's queue, as it reports; NaN: not reported." },
+	{ "engine_waiting_requests", GAUGE,
+		"Requests in the engine's queue, as it reports; NaN: not reported." },
 	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: not reported." },
 	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache in use; NaN: not reported." },
-	{ "engine_foreign_requests", GAUGE, "Requests on the engine that neither HAProxy nor the agent sent." },
+	{ "engine_foreign_requests", GAUGE,
+		"Requests on the engine that neither HAProxy nor the agent sent." },
 	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: not reported." },
 	{ "engine_capacity_tokens", GAUGE, "Size of its KV cache in tokens; 0: not reported." },
 	{ "engine_adapters_running", GAUGE, "LoRA adapters in running requests." },
 	{ "engine_adapters_waiting", GAUGE, "LoRA adapters of waiting requests." },
-	{ "engine_adapters_loaded", GAUGE, "LoRA adapters assumed to be loaded in the engine, by their last use." },
+	{ "engine_adapters_loaded", GAUGE,
+		"LoRA adapters assumed to be loaded in the engine, by their last use." },
 };
 
 static double or_nan(double v)
@@ -68,10 +75,11 @@ static double or_nan(double v)
 	return v < 0 ? NAN : v;
 }
 
-/* Only of those that have told something, and lately. */
+/* Only engines that have reported recently. */
 static void add_engine(void *arg, const struct route_server_view *s)
 {
-	struct metric_view *v = s->engine ? metric_view_add(arg, "pool", s->pool, "server", s->name) : NULL;
+	struct metric_view *v =
+	    s->engine ? metric_view_add(arg, "pool", s->pool, "server", s->name) : NULL;
 
 	if (v == NULL)
 		return;
@@ -93,7 +101,8 @@ static const struct metric_column pool_columns[] = {
 	{ "pool_pressure_ratio", GAUGE, "Ratio of mean waiting time to mean work, smoothed." },
 	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
 	{ "pool_choices_dearer_total", COUNTER, "Of these, choices of a server without the least cost." },
-	{ "pool_regret_seconds_total", COUNTER, "Cost of these choices above the least cost, as estimated by the agent." },
+	{ "pool_regret_seconds_total", COUNTER,
+		"Cost of these choices above the least cost, as estimated by the agent." },
 };
 
 static void add_pool(void *arg, const struct route_pool_view *p)
@@ -136,8 +145,9 @@ void metrics_write_servers(struct text *t, const struct agent *a)
 	metric_views_write(t, &engines, METRIC_COLUMNS(engine_columns));
 }
 
-static void write_pools(struct text *t, struct route *r, void (*add)(void *arg, const struct route_pool_view *p),
-			const struct metric_column *columns, size_t n)
+static void write_pools(struct text *t, struct route *r,
+    void (*add)(void *arg, const struct route_pool_view *p), const struct metric_column *columns,
+    size_t n)
 {
 	struct metric_views vs;
 
@@ -160,9 +170,12 @@ static void add_pool_mode(void *arg, const struct route_pool_view *p)
 }
 
 static const struct metric_column model_columns[] = {
-	{ "model_mode", GAUGE, "1, with the mode of the model: text, tokens, mixed (some kinds of request as text). \"*\": models not listed." },
+	{ "model_mode", GAUGE,
+		"1, with the mode of the model: text, tokens, mixed (some kinds of request as text). \"*\": "
+		"models not listed." },
 	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, in token mode." },
-	{ "model_kinds_text", GAUGE, "Kinds of request matched as text because token counts differ, counted for each tenant." },
+	{ "model_kinds_text", GAUGE,
+		"Kinds of request matched as text because token counts differ, counted for each tenant." },
 };
 
 static void add_model(void *arg, const struct route_model_view *m)
@@ -177,7 +190,8 @@ static void add_model(void *arg, const struct route_model_view *m)
 }
 
 static const struct metric_column kind_columns[] = {
-	{ "model_kind_text_tenants", GAUGE, "Tenants for which a kind of request is matched as text because token counts differ." },
+	{ "model_kind_text_tenants", GAUGE,
+		"Tenants for which a kind of request is matched as text because token counts differ." },
 };
 
 static void add_kind(void *arg, const struct route_kind_view *k)
@@ -191,15 +205,20 @@ static void add_kind(void *arg, const struct route_kind_view *k)
 static const struct metric_column compare_columns[] = {
 	{ "compare_choices_total", COUNTER, "Choices evaluated by a compared rule." },
 	{ "compare_same_total", COUNTER, "Of these, choices of the server that was really chosen." },
-	{ "compare_regret_seconds_total", COUNTER, "Cost of its choices above the least cost, as estimated by the agent." },
-	{ "compare_hit_tokens_total", COUNTER, "Prompt tokens expected in the caches of the servers that it would choose." },
-	{ "compare_same_first_tokens_total", COUNTER, "First tokens from the server that it would have chosen." },
+	{ "compare_regret_seconds_total", COUNTER,
+		"Cost of its choices above the least cost, as estimated by the agent." },
+	{ "compare_hit_tokens_total", COUNTER,
+		"Prompt tokens expected in the caches of the servers that it would choose." },
+	{ "compare_same_first_tokens_total", COUNTER,
+		"First tokens from the server that it would have chosen." },
 	{ "compare_same_first_seconds_total", COUNTER, "What these took." },
-	{ "compare_other_first_tokens_total", COUNTER, "First tokens from a server that it would not have chosen." },
+	{ "compare_other_first_tokens_total", COUNTER,
+		"First tokens from a server that it would not have chosen." },
 	{ "compare_other_first_seconds_total", COUNTER, "What these took." },
 	{ "compare_judged_seconds_total", COUNTER,
 	  "Estimated time of these on the server that it would have chosen, corrected by measurements." },
-	{ "compare_gain_seconds", GAUGE, "Mean seconds saved by this rule per request on which it differs; negative: lost." },
+	{ "compare_gain_seconds", GAUGE,
+		"Mean seconds saved by this rule per request on which it differs; negative: lost." },
 	{ "compare_gain_error_seconds", GAUGE, "Standard error of compare_gain_seconds." },
 };
 

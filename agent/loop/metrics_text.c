@@ -1,4 +1,5 @@
-/* The text format of metrics. Counters are read with relaxed atomics, because other threads write them. */
+/* The text format of metrics. Counters are read with relaxed atomics, because other threads write
+ * them. */
 #include <math.h>
 #include <stdio.h>
 
@@ -33,7 +34,8 @@ void metric_value(struct text *t, double v)
 		text_addf(t, " %.9g\n", v);
 }
 
-void metric_single(struct text *t, const char *name, enum metric_kind kind, const char *help, double v)
+void metric_single(
+    struct text *t, const char *name, enum metric_kind kind, const char *help, double v)
 {
 	metric_family(t, name, kind, help);
 	text_addf(t, "kvroute_%s", name);
@@ -52,7 +54,7 @@ void metric_table(struct text *t, const struct metric_row *rows, size_t n, const
 	}
 }
 
-/* ---- views ------------------------------------------------------------------------------------ */
+/* ---- views ------------------------------------------------------------------------------ */
 
 void metric_views_init(struct metric_views *vs)
 {
@@ -79,7 +81,8 @@ static struct metric_view *view_add(struct metric_views *vs)
 	return p;
 }
 
-struct metric_view *metric_view_add(struct metric_views *vs, const char *first, const char *a, const char *second, const char *b)
+struct metric_view *metric_view_add(
+    struct metric_views *vs, const char *first, const char *a, const char *second, const char *b)
 {
 	struct metric_view *v = view_add(vs);
 
@@ -94,7 +97,8 @@ struct metric_view *metric_view_add(struct metric_views *vs, const char *first, 
 	return v;
 }
 
-void metric_views_write(struct text *t, struct metric_views *vs, const struct metric_column *columns, size_t n)
+void metric_views_write(
+    struct text *t, struct metric_views *vs, const struct metric_column *columns, size_t n)
 {
 	const struct metric_view *v;
 	size_t c, i;

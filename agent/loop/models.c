@@ -1,7 +1,11 @@
-/* The content of files decides, not their names or times: all files are read and hashed at each reload (17 MB: 15 ms), and those that
- * hash as before keep their tokenizer, even under another name. An image is found by the tokenizer's name and believed for the hash in it.
+/* Loads the tokenizers and chat templates of models.
  *
- * The memory of a JSON tree is several times that of the tokenizer; it is given back to the system when all are loaded. */
+ * The content of files decides, not their names or times: a reload reads and hashes all files (17
+ * MB: 15 ms). Files with the same hash keep their tokenizer, even under another name. An image is
+ * found by the tokenizer's name, and used only if the hash in it matches.
+ *
+ * The memory of a JSON tree is several times that of the tokenizer. It is returned to the system
+ * after all models are loaded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -23,10 +27,10 @@
 
 /* What was loaded from one set of files. */
 struct loaded {
-	const struct model_opts *from;	/* while the set is made: the first model that named them */
+	const struct model_opts *from;	/* while the set is built: the first model that names these files */
 	struct tok_image_key key;
 	struct tok *tok;
-	struct chat *chat;		/* NULL: it has no template */
+	struct chat *chat;		/* NULL: no template */
 	double load_s;
 	bool image;
 };
@@ -42,12 +46,12 @@ struct model_set {
 	size_t n_loaded, n_users;
 };
 
-/* A load under way. */
+/* One load in progress. */
 struct work {
 	const struct model_files *f;
 	const struct model_opts *m;
 	struct err *e;
-	const char *path;	/* of the tokenizer, beneath models_dir */
+	const char *path;	/* of the tokenizer, below models_dir */
 	struct span file, config;	/* owned */
 	char config_name[sizeof(((struct err *)NULL)->file)];
 	struct span template;		/* owned */
@@ -55,7 +59,7 @@ struct work {
 	struct tok_image_key key;
 };
 
-/* ---- files ------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------ */
 
 int models_open(void *models_dir, const char *path)
 {
@@ -68,7 +72,8 @@ int models_open(void *models_dir, const char *path)
 	return rc;
 }
 
-/* An absolute path is beneath models_dir, as the configuration was checked. */
+/* Returns <path> relative to models_dir. The configuration was checked, so an absolute path is
+ * below it. */
 static const char *path_in_models(const struct model_files *f, const char *path)
 {
 	size_t n = strlen(f->models_dir);
@@ -82,7 +87,8 @@ static const char *path_in_models(const struct model_files *f, const char *path)
 	return path + strspn(path, "/");
 }
 
-/* As it is found from anywhere. The end of a long path says more than its beginning. */
+/* Write the full path of <path> to <out>. If it is too long, its start is cut off, because the end
+ * says more. */
 static void full_name(const struct work *w, const char *path, char *out, size_t cap)
 {
 	char full[PATH_CHARS_MAX + MODEL_PATH_MAX + sizeof(CONFIG_NAME) + 2];
@@ -113,7 +119,8 @@ static int read_open(struct work *w, const char *path, int fd, struct span *out)
 	return fd_read_all(fd, p, out->n) == 0 ? 0 : refuse_image(w, path, strerror(errno));
 }
 
-/* <optional>: where there is none, <*out> stays empty. */
+/* Read the file <path> to <*out>. If it does not exist and <optional> is true, <*out> stays
+ * empty. */
 static int read_file(struct work *w, const char *path, bool optional, struct span *out)
 {
 	int fd = w->f->open(w->f->arg, path), rc;
@@ -121,22 +128,25 @@ static int read_file(struct work *w, const char *path, bool optional, struct spa
 	if (optional && fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return refuse_image(w, path, fd == -ESRCH ? "the process that opens files has ended; restart the agent" :
+		return refuse_image(w, path, fd == -ESRCH ?
+			"the process that opens files has ended; restart the agent" :
 			      safe_path_error(fd));
 	rc = read_open(w, path, fd, out);
 	close(fd);
 	return rc;
 }
 
-/* The file that <path> names, or when it names none, the one called <name> beside the tokenizer, if there is one. */
-static int read_image_beside(struct work *w, const char *path, const char *name, char full[static sizeof(((struct err *)NULL)->file)],
-		       struct span *out)
+/* Read the file <path>. If <path> is "", read the file <name> beside the tokenizer, if it
+ * exists. */
+static int read_image_beside(struct work *w, const char *path, const char *name,
+    char full[static sizeof(((struct err *)NULL)->file)], struct span *out)
 {
 	const char *slash = strrchr(w->path, '/');
 	char beside[MODEL_PATH_MAX + 64];
 	bool given = path[0] != '\0';
 
-	snprintf(beside, sizeof(beside), "%.*s%s", slash != NULL ? (int)(slash + 1 - w->path) : 0, w->path, name);
+	snprintf(beside, sizeof(beside), "%.*s%s", slash != NULL ? (int)(slash + 1 - w->path) : 0,
+	    w->path, name);
 	full_name(w, given ? path : beside, full, sizeof(((struct err *)NULL)->file));
 	return read_file(w, given ? path : beside, !given, out);
 }
@@ -145,19 +155,23 @@ static int read_config(struct work *w)
 {
 	const char *path = path_in_models(w->f, w->m->tokenizer_config);
 
-	return strcmp(path, NONE) == 0 ? 0 : read_image_beside(w, path, CONFIG_NAME, w->config_name, &w->config);
+	return strcmp(path, NONE) == 0
+	    ? 0
+	    : read_image_beside(w, path, CONFIG_NAME, w->config_name, &w->config);
 }
 
 static int read_template(struct work *w)
 {
 	if (w->m->chat_by != CHAT_AUTO)
 		return 0;
-	return read_image_beside(w, path_in_models(w->f, w->m->chat_template), TEMPLATE_NAME, w->template_name, &w->template);
+	return read_image_beside(w, path_in_models(w->f, w->m->chat_template), TEMPLATE_NAME,
+	    w->template_name, &w->template);
 }
 
-/* ---- images ------------------------------------------------------------------------------------------- */
+/* ---- images ----------------------------------------------------------------------------- */
 
-static void log_image(const struct work *w, enum log_level level, const char *msg, const char *file, const char *why)
+static void log_image(
+    const struct work *w, enum log_level level, const char *msg, const char *file, const char *why)
 {
 	struct log_line ln;
 
@@ -169,7 +183,7 @@ static void log_image(const struct work *w, enum log_level level, const char *ms
 	log_end(&ln);
 }
 
-/* <fd> is closed. */
+/* Read an image from <fd>, which is closed. Returns NULL if there is none or it cannot be used. */
 static struct tok *image_from(const struct work *w, int fd, const char *name)
 {
 	struct err e = { 0 };
@@ -180,13 +194,15 @@ static struct tok *image_from(const struct work *w, int fd, const char *name)
 			log_image(w, LOG_WARN, "compiled tokenizer not used", name, safe_path_error(fd));
 		return NULL;
 	}
-	if ((t = tokfile_read(fd, w->key, &e)) == NULL)		/* at a reload it is as old as a tokenizer that is new */
-		log_image(w, w->f->images == IMAGES_WRITE ? LOG_WARN : LOG_INFO, "compiled tokenizer not used", name, e.text);
+	/* at a reload, the image of a changed tokenizer is normally outdated */
+	if ((t = tokfile_read(fd, w->key, &e)) == NULL)
+		log_image(w, w->f->images == IMAGES_WRITE ? LOG_WARN : LOG_INFO,
+		    "compiled tokenizer not used", name, e.text);
 	close(fd);
 	return t;
 }
 
-/* In state_dir all are side by side, so that each is named by where its tokenizer is. */
+/* All images are in state_dir, so the name is a hash of the tokenizer's path. */
 static void name_in_state(const struct work *w, char name[64])
 {
 	uint64_t h = XXH3_64bits(w->path, strlen(w->path));
@@ -227,7 +243,7 @@ static struct tok *image_read(const struct work *w)
 	return t == NULL && w->f->images == IMAGES_WRITE ? image_in_state(w) : t;
 }
 
-/* -1: errno. */
+/* Returns 0, or -1 with errno. */
 static int write_beside(const struct work *w, const struct tok *t)
 {
 	int models = open(w->f->models_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), dir, rc, error;
@@ -273,11 +289,12 @@ static void image_write(const struct work *w, const struct tok *t)
 		return;
 	error = errno;
 	if (write_in_state(w, t) != 0)
-		log_image(w, LOG_INFO, "compiled tokenizer not saved: neither its directory nor state_dir can be written", w->path,
+		log_image(w, LOG_INFO,
+			"compiled tokenizer not saved: neither its directory nor state_dir can be written", w->path,
 			  strerror(error));
 }
 
-/* ---- one tokenizer -------------------------------------------------------------------------------------- */
+/* ---- one tokenizer ---------------------------------------------------------------------- */
 
 static void log_loaded(const struct work *w, const struct loaded *l)
 {
@@ -302,16 +319,22 @@ static const struct loaded *with_key(const struct model_set *s, struct tok_image
 }
 
 static const enum tok_normalizer normalizers[] = {
-	[NORMALIZER_AUTO] = TOK_NORMALIZER_AUTO, [NORMALIZER_NONE] = TOK_NORMALIZER_NONE, [NORMALIZER_NFC] = TOK_NORMALIZER_NFC,
+	[NORMALIZER_AUTO] = TOK_NORMALIZER_AUTO,
+	[NORMALIZER_NONE] = TOK_NORMALIZER_NONE,
+	[NORMALIZER_NFC] = TOK_NORMALIZER_NFC,
 };
 
-/* Both files are read. */
-static int make_tokenizer(struct work *w, const struct model_set *old, const struct model_set *s, struct loaded *l, usec began)
+/* Build the tokenizer from its files, which were read, or take it from <old> or an image. */
+static int make_tokenizer(struct work *w, const struct model_set *old, const struct model_set *s,
+    struct loaded *l, usec began)
 {
 	char name[sizeof(w->e->file)];
-	const struct tok_source src = { .file = w->file, .config = w->config, .name = name, .config_name = w->config_name,
-					.pattern = w->m->pattern[0] != '\0' ? w->m->pattern : NULL,
-					.normalizer = normalizers[w->m->normalizer] };
+	const struct tok_source src = { .file = w->file,
+		.config = w->config,
+		.name = name,
+		.config_name = w->config_name,
+		.pattern = w->m->pattern[0] != '\0' ? w->m->pattern : NULL,
+		.normalizer = normalizers[w->m->normalizer] };
 	const struct loaded *same;
 
 	full_name(w, w->path, name, sizeof(name));
@@ -334,10 +357,12 @@ static int make_tokenizer(struct work *w, const struct model_set *old, const str
 	return 0;
 }
 
-/* Templates of a configuration are few and small, so that hashes of their variables need no secret. */
+/* The hashes of template variables need no secret, because templates come from the configuration
+ * and are few and small. */
 static const struct hash_key template_key = { { 0x6b, 0x76, 0x72, 0x6f, 0x75, 0x74, 0x65 } };
 
-/* An engine with a tekken.json renders conversations by mistral_common, whatever templates are beside it. */
+/* An engine with a tekken.json renders conversations with mistral_common and ignores chat
+ * templates. */
 static int without_chat(struct work *w)
 {
 	struct log_line ln;
@@ -345,12 +370,15 @@ static int without_chat(struct work *w)
 	if (w->m->chat_template[0] != '\0' || w->m->chat_by == CHAT_BY_HARMONY) {
 		full_name(w, w->path, w->e->file, sizeof(w->e->file));
 		w->e->line = w->e->column = 0;
-		return err_set(w->e, "Model \"%.255s\": engines with a tekken.json render conversations with mistral_common and use no chat "
-			       "template; if the engine uses transformers, name the tokenizer.json that save_pretrained() writes.",
+		return err_set(w->e,
+			"Model \"%.255s\": engines with a tekken.json render conversations with mistral_common and "
+			"use no chat template; if the engine uses transformers, name the tokenizer.json that "
+			"save_pretrained() writes.",
 			       w->m->name);
 	}
 	if (w->m->chat_by == CHAT_BY_NONE || w->f->log == NULL ||
-	    !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE, "conversations are matched as text, because engines render them with mistral_common"))
+	    !log_begin(&ln, w->f->log, LOG_INFO, LOG_LIFE,
+		"conversations are matched as text, because engines render them with mistral_common"))
 		return 0;
 	log_text(&ln, "model", w->m->name);
 	log_text(&ln, "tokenizer", w->path);
@@ -358,12 +386,17 @@ static int without_chat(struct work *w)
 	return 0;
 }
 
-/* The files are read. A template takes a millisecond, so that none is kept over a reload. */
+/* Build the template from its files, which were read. It takes a millisecond, so no template is
+ * kept over a reload. */
 static int make_template(struct work *w, struct loaded *l)
 {
 	struct chat_source src = {
-		.format = w->m->chat_by == CHAT_BY_HARMONY ? CHAT_HARMONY : CHAT_TEMPLATE, .template = w->template, .config = w->config,
-		.template_name = w->template_name, .config_name = w->config_name, .no_aliases = w->m->transformers != TRANSFORMERS_NEWEST,
+		.format = w->m->chat_by == CHAT_BY_HARMONY ? CHAT_HARMONY : CHAT_TEMPLATE,
+		.template = w->template,
+		.config = w->config,
+		.template_name = w->template_name,
+		.config_name = w->config_name,
+		.no_aliases = w->m->transformers != TRANSFORMERS_NEWEST,
 	};
 
 	if (tok_is_plain(l->tok))
@@ -374,8 +407,8 @@ static int make_template(struct work *w, struct loaded *l)
 	return l->chat != NULL ? 0 : -1;
 }
 
-static int load_tokenizer(const struct model_opts *m, const struct model_set *old, const struct model_set *s, const struct model_files *f,
-		struct loaded *l, struct err *e)
+static int load_tokenizer(const struct model_opts *m, const struct model_set *old,
+    const struct model_set *s, const struct model_files *f, struct loaded *l, struct err *e)
 {
 	struct work w = { .f = f, .m = m, .e = e };
 	usec began = clock_usec();
@@ -396,17 +429,19 @@ static int load_tokenizer(const struct model_opts *m, const struct model_set *ol
 	return rc;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------ */
+/* ---- all of them ------------------------------------------------------------------------ */
 
 static bool same_files(const struct model_opts *a, const struct model_opts *b)
 {
-	return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
-	       strcmp(a->pattern, b->pattern) == 0 && a->normalizer == b->normalizer && a->chat_by == b->chat_by && a->transformers == b->transformers &&
-	       strcmp(a->chat_template, b->chat_template) == 0;
+	return strcmp(a->tokenizer, b->tokenizer) == 0 &&
+	    strcmp(a->tokenizer_config, b->tokenizer_config) == 0 &&
+	    strcmp(a->pattern, b->pattern) == 0 && a->normalizer == b->normalizer &&
+	    a->chat_by == b->chat_by && a->transformers == b->transformers &&
+	    strcmp(a->chat_template, b->chat_template) == 0;
 }
 
-static int add_model(struct model_set *s, struct model_opts *m, const struct model_set *old, const struct model_files *f,
-		     struct err *e)
+static int add_model(struct model_set *s, struct model_opts *m, const struct model_set *old,
+    const struct model_files *f, struct err *e)
 {
 	struct user *u = &s->user[s->n_users];
 	size_t i;
@@ -440,7 +475,8 @@ static size_t count_models(const struct route_opts *ro)
 	return n;
 }
 
-struct model_set *models_load(struct route_opts *ro, const struct model_set *old, const struct model_files *f, struct err *e)
+struct model_set *models_load(
+    struct route_opts *ro, const struct model_set *old, const struct model_files *f, struct err *e)
 {
 	struct model_set *s = mem_alloc(sizeof(*s));
 	size_t n = count_models(ro);
@@ -480,7 +516,7 @@ void models_free(struct model_set *s)
 	mem_free(s);
 }
 
-/* ---- the set in use ----------------------------------------------------------------------------------------- */
+/* ---- the set in use --------------------------------------------------------------------- */
 
 void models_init(struct models *m)
 {

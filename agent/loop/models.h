@@ -1,10 +1,12 @@
-/* models.h - the tokenizers and chat templates of the models that have one: read, built or taken from their images, and shared.
+/* models.h - the tokenizers and chat templates of models: read, built or loaded from their images,
+ * and shared.
  *
- *      options:  chat, qwen, qwen-base        set:  chat/tokenizer.json    one tokenizer for each set of files,
- *                  |      \    /                    qwen/tokenizer.json    whichever models name them
+ *      options:  chat, qwen, qwen-base       set:  chat/tokenizer.json   one tokenizer for each set
+ *                  |      \    /                   qwen/tokenizer.json   of files, for all models
+ *                                                                        that name it
  *
- * A set is built whole beside the one in use, in the main thread, and takes its place when all else of a reload is good. Files with
- * the same content keep the tokenizer that is loaded. */
+ * The main thread builds a new set beside the one in use. The new set replaces it when all of a
+ * reload is valid. Files with the same content keep the tokenizer that is loaded. */
 #ifndef KVROUTE_LOOP_MODELS_H
 #define KVROUTE_LOOP_MODELS_H
 
@@ -13,35 +15,40 @@
 #include "agent/loop/log_in.h"
 #include "agent/route/route.h"
 
-#define MODEL_FILE_MAX	(256u << 20)	/* bytes of a tokenizer, or of its configuration */
+#define MODEL_FILE_MAX	(256u << 20)	/* bytes of a tokenizer or of its configuration */
 
 enum model_images {
-	IMAGES_NONE,	/* build from the files, whatever is beside them */
-	IMAGES_READ,	/* look for an image beside the tokenizer */
-	IMAGES_WRITE	/* and in state_dir; make one where there is none. Opens files itself, so not in the sandbox */
+	IMAGES_NONE,	/* ignore images */
+	IMAGES_READ,	/* use an image beside the tokenizer */
+	/* use images there and in state_dir, and write missing ones. Opens files itself, so not in the
+	 * sandbox */
+	IMAGES_WRITE
 };
 
-/* How files are come by. */
+/* How files are opened. */
 struct model_files {
-	int (*open)(void *arg, const char *path);	/* for reading, a regular file beneath models_dir: or -errno */
+	/* open a regular file below models_dir for reading; returns a descriptor or -errno */
+	int (*open)(void *arg, const char *path);
 	void *arg;
 	const char *models_dir, *state_dir;		/* <state_dir> with IMAGES_WRITE */
 	enum model_images images;
-	struct log *log;				/* NULL: nothing is said */
+	struct log *log;				/* NULL: no log */
 };
 
-/* <open> for a process that may open files itself: <arg> is the path of models_dir. */
+/* <open> for a process that may open files. <arg> is the path of models_dir. */
 int models_open(void *models_dir, const char *path);
 
 struct model_set;
 
-/* Load what the models in <ro> in token mode name, and give each its tokenizer: <ro> holds a count of each, for
- * route_opts_free(). What is in <old> (may be NULL) and has not changed is shared. NULL: <e> names model, file and place; what <ro> was
- * given until then it still holds. */
-struct model_set *models_load(struct route_opts *ro, const struct model_set *old, const struct model_files *f, struct err *e);
+/* Load the files of the models in <ro> that are in token mode, and give each model its tokenizer.
+ * <ro> holds a reference to each, which route_opts_free() drops. Tokenizers of <old> (may be NULL)
+ * that have not changed are shared. Returns NULL with <e>, which names model, file and place; <ro>
+ * keeps what it got until then. */
+struct model_set *models_load(
+    struct route_opts *ro, const struct model_set *old, const struct model_files *f, struct err *e);
 void models_free(struct model_set *s);
 
-/* The set in use, for a thread that shows figures and one that changes it. */
+/* The set in use. One thread changes it and another reads its figures. */
 struct models {
 	pthread_mutex_t lock;
 	struct model_set *set;
@@ -49,16 +56,16 @@ struct models {
 
 void models_init(struct models *m);
 void models_fini(struct models *m);
-void models_take(struct models *m, struct model_set *set);	/* frees the one before */
+void models_take(struct models *m, struct model_set *set);	/* frees the old set */
 
 struct model_figures {
 	const char *model;
-	size_t bytes;		/* of its tokenizer, which it may share */
-	double load_s;		/* what reading and building, or its image, took */
+	size_t bytes;		/* of its tokenizer, which may be shared */
+	double load_s;		/* time to read and build it, or to read its image */
 	bool image;
 };
 
-/* Call back for each model in token mode, under the lock. */
+/* Call <fn> for each model in token mode, under the lock. */
 void models_each(struct models *m, void (*fn)(void *arg, const struct model_figures *v), void *arg);
 
 #endif

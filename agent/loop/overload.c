@@ -1,6 +1,8 @@
-/* A connection has few looks, a quarter of <late_us> from each other, so that they reach back to what
- * is late. When there is no room for another, its bytes are dated by a later look: they are taken to
- * be younger, never older. */
+/* Judges frames by their age.
+ *
+ * A connection keeps few looks, a quarter of <late_us> apart, so that they reach back to what is
+ * late. If there is no room for another look, the next one covers its bytes: then they seem younger
+ * than they are, never older. */
 #include "agent/loop/overload_in.h"
 
 bool arrivals_look_due(const struct arrivals *a, usec now, usec apart)
@@ -64,15 +66,16 @@ static enum serve_wait by_age(const struct overload *o, usec age)
 	return age >= o->busy_us ? SERVE_BUSY : SERVE_IN_TIME;
 }
 
-#define ASKED_MAX	((msec)1 << 50)		/* 35,000 years: in us it can be added to */
+#define ASKED_MAX	((msec)1 << 50)		/* 35,000 years; in microseconds, sums of it do not overflow */
 
 static bool is_time(msec asked)
 {
 	return asked >= 0 && asked <= ASKED_MAX;
 }
 
-/* Return the verdict by the sender's own clock; measure the distance of the clocks. There is a backlog if frames have
- * waited since the thread rested, or if there were many. */
+/* Return the verdict by the sender's clock, and update the distance of the clocks. The verdict
+ * counts only if there is a backlog: a frame waited since the thread rested, or there were many
+ * frames. */
 static enum serve_wait by_asked(const struct overload *o, struct arrivals *a, usec now, msec asked)
 {
 	usec apart;
@@ -95,7 +98,8 @@ static enum serve_wait worst(enum serve_wait a, enum serve_wait b)
 	return a > b ? a : b;
 }
 
-/* Return the verdict that holds for the connection. One by which frames are refused need not last where each tells its age. */
+/* Return the verdict that lasts for the connection. A verdict that refuses frames does not last if
+ * each frame tells its age. */
 static enum serve_wait held(const struct arrivals *a, msec asked)
 {
 	return is_time(asked) && a->wait == SERVE_LATE ? SERVE_HURRY : a->wait;

@@ -1,10 +1,12 @@
+/* The states of one polled peer. A timer starts each request and limits it. The next pause starts
+ * at its end, so a peer never has two requests at once. */
 #include <errno.h>
 #include <unistd.h>
 
 #include "agent/loop/poll_client_in.h"
 #include "agent/os/clock.h"
 
-#define READ_MAX	16384	/* one read a wake: log feeds and scrapes share the thread */
+#define READ_MAX	16384	/* one read per wake, because log feeds and scrapes share the thread */
 #define HOLDS		3
 
 static void request_begin(struct poll_client *k);
@@ -32,7 +34,7 @@ static void wake_after(struct poll_client *k, msec ms)
 	ev_timer_start(k->loop, &k->timer);
 }
 
-/* ---- the end of a question -------------------------------------------------------------------------- */
+/* ---- the end of a question -------------------------------------------------------------- */
 
 static msec next_pause(const struct poll_client *k)
 {
@@ -59,7 +61,8 @@ static void request_end(struct poll_client *k, const char *error, bool keep)
 	k->ended(k->arg, error);
 }
 
-/* The peer may have closed what was kept just as we asked. */
+/* Handle a lost connection. A kept connection that the peer closed before it sent anything is tried
+ * once more, on a new one. */
 static void connection_lost(struct poll_client *k, const char *error)
 {
 	if (!k->reused || k->got_bytes) {
@@ -78,7 +81,7 @@ static void handle_reply(struct poll_client *k, enum poll_client_reply says)
 	request_end(k, says == POLL_CLIENT_BAD ? "" : NULL, says == POLL_CLIENT_KEEP);
 }
 
-/* ---- its way ------------------------------------------------------------------------------------------ */
+/* ---- its way ---------------------------------------------------------------------------- */
 
 static void read_answer(struct poll_client *k)
 {
@@ -100,7 +103,7 @@ static void send_request(struct poll_client *k)
 	ssize_t n = send(k->io.fd, k->request.p + k->sent, k->request.n - k->sent, MSG_NOSIGNAL);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		connection_lost(k, strerror(errno));	/* what connect() has to say comes here, too */
+		connection_lost(k, strerror(errno));	/* errors of connect() arrive here as well */
 		return;
 	}
 	if (n > 0)
@@ -114,7 +117,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 	struct poll_client *k = io->data;
 
 	switch (k->at) {
-	case POLL_CLIENT_IDLE:	/* it was kept, and is closed; or somebody talks who was not asked */
+	case POLL_CLIENT_IDLE:	/* a kept connection was closed, or sent bytes without a request */
 		close_connection(k);
 		break;
 	case POLL_CLIENT_CONNECTING:

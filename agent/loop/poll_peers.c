@@ -1,3 +1,5 @@
+/* Two kinds of peers with one state machine (poll_client_in.h): the answers of stats sockets and of
+ * engines are parsed as they arrive and go to the core when they are complete. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -8,16 +10,16 @@
 #include "agent/loop/poll_peers_in.h"
 #include "agent/os/clock.h"
 
-/* What both kinds have. */
+/* The part that stats sockets and engines share. */
 struct polled_peer {
 	struct list link;
 	struct poll_peers *peers;
 	struct poll_counters *count;
 	struct poll_client client;
-	bool wanted;		/* by the list that is being taken */
-	enum { STATE_UNKNOWN, STATE_GOOD, STATE_BAD } state;	/* as the log has it */
+	bool wanted;		/* is in the list that is being applied */
+	enum { STATE_UNKNOWN, STATE_GOOD, STATE_BAD } state;	/* as logged */
 	usec began;
-	char why[160];		/* the last answer was bad */
+	char why[160];		/* reason of the last invalid answer */
 };
 
 struct stats_poll {
@@ -37,7 +39,8 @@ struct engine_poll {
 _Static_assert(sizeof(struct engine_poll) <= POLL_BYTES && sizeof(struct stats_poll) <= POLL_BYTES,
 	       "loop_budget() counts too little");
 
-static void set_bad_reason(struct polled_peer *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
 {
@@ -48,7 +51,7 @@ static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Counts, and true when its luck has changed: worth a line in the log. */
+/* Count the end of a request. Returns true if the state has changed, which is logged. */
 static bool count_end(struct polled_peer *p, const char *error)
 {
 	bool changed = p->state != (error == NULL ? STATE_GOOD : STATE_BAD);
@@ -63,7 +66,8 @@ static bool count_end(struct polled_peer *p, const char *error)
 	return changed;
 }
 
-static void log_error(struct log_line *ln, const struct polled_peer *p, const char *error, const char *effect)
+static void log_error(
+    struct log_line *ln, const struct polled_peer *p, const char *error, const char *effect)
 {
 	if (error != NULL) {
 		log_text(ln, "error", error[0] != '\0' ? error : p->why);
@@ -73,7 +77,7 @@ static void log_error(struct log_line *ln, const struct polled_peer *p, const ch
 	log_end(ln);
 }
 
-/* ---- stats sockets ----------------------------------------------------------------------------------- */
+/* ---- stats sockets ---------------------------------------------------------------------- */
 
 static void on_row(void *arg, const struct hastats_row *row)
 {
@@ -81,7 +85,8 @@ static void on_row(void *arg, const struct hastats_row *row)
 	struct agent *a = s->poll.peers->agent;
 	msec now = agent_msec(a);
 
-	route_observe_server(a->route, span_str(s->socket), row, now, now + poll_client_holds_ms(&s->poll.client));
+	route_observe_server(
+	    a->route, span_str(s->socket), row, now, now + poll_client_holds_ms(&s->poll.client));
 }
 
 static void stats_begin(void *arg)
@@ -103,11 +108,12 @@ static enum poll_client_reply stats_feed(void *arg, const char *p, size_t n)
 	count_add(&s->poll.count->items, s->rows.rows);
 	count_add(&s->poll.count->items_bad, s->rows.bad_rows);
 	if (rc > 0)
-		return POLL_CLIENT_CLOSE;	/* as HAProxy does */
+		return POLL_CLIENT_CLOSE;	/* HAProxy closes after each answer */
 	if (rc == 0)
 		set_bad_reason(&s->poll, "the answer was cut off");
 	else
-		set_bad_reason(&s->poll, "%s%s%s%s", hastats_strerror((int)rc), s->rows.said[0] ? ": " : "", s->rows.said,
+		set_bad_reason(&s->poll, "%s%s%s%s", hastats_strerror((int)rc),
+		    s->rows.said[0] ? ": " : "", s->rows.said,
 		    s->rows.missing ? s->rows.missing : "");
 	return POLL_CLIENT_BAD;
 }
@@ -125,7 +131,7 @@ static void stats_ended(void *arg, const char *error)
 	log_error(&ln, &s->poll, error, "server load comes from request counts only");
 }
 
-/* ---- engines ------------------------------------------------------------------------------------------ */
+/* ---- engines ---------------------------------------------------------------------------- */
 
 static void on_body(void *arg, const char *p, size_t n)
 {
@@ -180,7 +186,7 @@ static enum poll_client_reply engine_feed(void *arg, const char *p, size_t n)
 	if (rc == 0 && n > 0)
 		return POLL_CLIENT_MORE;
 	if ((size_t)rc < n)
-		e->http.keep = false;	/* more than was asked for */
+		e->http.keep = false;	/* more bytes than the answer has */
 	return engine_report(e);
 }
 
@@ -199,9 +205,10 @@ static void engine_ended(void *arg, const char *error)
 	log_error(&ln, &e->poll, error, "its queue and cache size are estimated");
 }
 
-/* ---- the lists ----------------------------------------------------------------------------------------- */
+/* ---- the lists -------------------------------------------------------------------------- */
 
-static void peer_start(struct poll_peers *p, struct polled_peer *one, struct list *in, struct poll_counters *count, msec after)
+static void peer_start(struct poll_peers *p, struct polled_peer *one, struct list *in,
+    struct poll_counters *count, msec after)
 {
 	one->peers = p;
 	one->count = count;
@@ -249,8 +256,10 @@ static void add_engine(struct poll_peers *p, const struct engine_opts *who, msec
 		return;
 	}
 	en->who = *who;
-	snprintf(en->request, sizeof(en->request), "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvroute/" KVROUTE_VERSION
-		 "\r\nAccept: text/plain;version=0.0.4\r\n\r\n", t.path, t.host);
+	snprintf(en->request, sizeof(en->request),
+	    "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvroute/" KVROUTE_VERSION
+	    "\r\nAccept: text/plain;version=0.0.4\r\n\r\n",
+	    t.path, t.host);
 	en->poll.client.to = t.to;
 	en->poll.client.request = span_str(en->request);
 	en->poll.client.arg = en;
@@ -264,7 +273,8 @@ static void add_engine(struct poll_peers *p, const struct engine_opts *who, msec
 #define stats_of(l)	((struct stats_poll *)peer_of(l))
 #define engine_of(l)	((struct engine_poll *)peer_of(l))
 
-_Static_assert(offsetof(struct stats_poll, poll) == 0 && offsetof(struct engine_poll, poll) == 0, "casts");
+_Static_assert(
+    offsetof(struct stats_poll, poll) == 0 && offsetof(struct engine_poll, poll) == 0, "casts");
 
 static bool find_stats(struct poll_peers *p, const char *socket)
 {
@@ -286,7 +296,7 @@ static bool find_engine(struct poll_peers *p, const struct engine_opts *who)
 	return false;
 }
 
-/* By another address, maybe. */
+/* Returns true if the engine is still polled, perhaps at another address. */
 static bool still_polled(const struct poll_peers_opts *o, const struct engine_opts *who)
 {
 	for (size_t i = 0; i < o->n_engines; i++)
@@ -324,7 +334,7 @@ static void apply_to_list(struct list *of, msec interval_ms, msec timeout_ms)
 	}
 }
 
-/* Those that are new do not all begin at once. */
+/* The first polls of new peers are spread over an interval. */
 void poll_peers_apply(struct poll_peers *p, const struct poll_peers_opts *o)
 {
 	none_wanted(&p->stats);

@@ -1,7 +1,8 @@
-/* poll_peers_in.h - whoever is asked at an interval: HAProxy's stats sockets, and engines for their metrics.
+/* poll_peers_in.h - the peers that are polled: HAProxy's stats sockets, and engines for their
+ * metrics.
  *
- * All of it lives in the side thread and goes to the core at once. A new list, at a reload, leaves those alone
- * that are in it and in the old one. */
+ * They belong to the background thread, and what they report goes to the core at once. A reload
+ * applies a new list; peers in both lists are not interrupted. */
 #ifndef KVROUTE_LOOP_POLL_PEERS_IN_H
 #define KVROUTE_LOOP_POLL_PEERS_IN_H
 
@@ -9,18 +10,18 @@
 #include "agent/loop/agent_in.h"
 #include "agent/loop/poll_client_in.h"
 
-/* Written by the side thread. */
+/* Written by the background thread. */
 struct poll_counters {
-	uint64_t peers;			/* that are asked now */
+	uint64_t peers;			/* polled now */
 	uint64_t answered;
-	uint64_t unreachable;		/* refused, cut off, or too late */
-	uint64_t bad;			/* answered with something else */
-	uint64_t items, items_bad;	/* rows; reports, and lines in them that make no sense */
+	uint64_t unreachable;		/* refused, cut off, or timed out */
+	uint64_t bad;			/* invalid answers */
+	uint64_t items, items_bad;	/* rows; reports and their invalid lines */
 	uint64_t bytes;
-	uint64_t us;			/* from question to answer, of those answered */
+	uint64_t us;			/* time from request to answer, of those answered */
 };
 
-/* What a configuration says of it. */
+/* The options of the configuration. */
 struct poll_peers_opts {
 	char stats[LISTEN_MAX][ADDR_MAX];
 	msec stats_interval_ms, stats_timeout_ms, engine_interval_ms, engine_timeout_ms;

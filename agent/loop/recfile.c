@@ -1,3 +1,5 @@
+/* The recording thread sleeps, empties the queue, and writes whole lines. An error ends the
+ * recording but never the agent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include "agent/os/sandbox.h"
 #include "agent/route/traffic_text.h"
 
-/* of the queue: 4000 prompts of 16,000 tokens in 128-token blocks */
+/* half of the queue: 4000 prompts of 16,000 tokens in 128-token blocks */
 #define HALF_BYTES	(2u << 20)
 #define TAKE_MS		100
 
@@ -36,9 +38,9 @@ void recfile_init(struct recfile *f, const struct loop_opts *o, struct opener *o
 	slash[slash == f->dir_path] = '\0';
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------ */
 
-/* -1: errno. */
+/* Returns a descriptor, or -1 with errno. */
 static int new_file(struct recfile *f)
 {
 	int fd;
@@ -53,7 +55,7 @@ static int new_file(struct recfile *f)
 	return openat(f->dir, f->name, SANDBOX_NEW_FILE, 0600);
 }
 
-/* Names in it are hashed with a secret of its own, which nobody keeps. */
+/* Names are hashed with a random secret of each file, which is not kept. */
 static int begin_file(struct recfile *f)
 {
 	struct hash_key secret;
@@ -86,7 +88,8 @@ static void end_recording(struct recfile *f, const char *msg, const char *error)
 	log_end(&ln);
 }
 
-/* Whether <n> more bytes may come into the file, which may be a new one then. */
+/* Check that <n> more bytes fit into the file; with rotate, begin a new one. Returns false if the
+ * recording has ended. */
 static bool has_room(struct recfile *f, size_t n)
 {
 	if (f->bytes + n <= f->max_bytes)
@@ -112,9 +115,10 @@ static void put_line(void *arg, const char *line, size_t n)
 	__atomic_fetch_add(&f->lines, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- its life -------------------------------------------------------------------------------- */
+/* ---- its life --------------------------------------------------------------------------- */
 
-static int make_queue(struct recfile *f, const struct loop_opts *o, const struct hash_key *key, struct err *e)
+static int make_queue(
+    struct recfile *f, const struct loop_opts *o, const struct hash_key *key, struct err *e)
 {
 	struct traffic_text_opts to;
 	uint64_t seed = 0;
@@ -127,8 +131,8 @@ static int make_queue(struct recfile *f, const struct loop_opts *o, const struct
 	return 0;
 }
 
-int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, const struct hash_key *key,
-		 struct log *log, struct err *e)
+int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r,
+    const struct hash_key *key, struct log *log, struct err *e)
 {
 	if (o->record_file[0] == '\0')
 		return 0;
@@ -143,7 +147,7 @@ int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, 
 		return -1;
 	if (begin_file(f) != 0)
 		return err_set(e, "cannot create record.file %s: %s", f->path, strerror(errno));
-	if (f->opener != NULL && f->opener->fd >= 0) {	/* who has a directory of its own */
+	if (f->opener != NULL && f->opener->fd >= 0) {	/* the opener has the directory open */
 		close(f->dir);
 		f->dir = -1;
 	}
@@ -180,7 +184,8 @@ int recfile_start(struct recfile *f, struct err *e)
 	if ((rc = pthread_create(&f->thread, NULL, recfile_main, f)) != 0)
 		return err_set(e, "cannot start the recording thread: %s", strerror(rc));
 	f->running = true;
-	if (log_begin(&ln, f->log, LOG_INFO, LOG_LIFE, "recording requests: lengths, times and equal beginnings, no text")) {
+	if (log_begin(&ln, f->log, LOG_INFO, LOG_LIFE,
+		"recording requests: lengths, times and equal beginnings, no text")) {
 		log_text(&ln, "file", f->path);
 		log_int(&ln, "max_bytes", (int64_t)f->max_bytes);
 		log_end(&ln);

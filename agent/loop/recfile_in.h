@@ -1,12 +1,12 @@
-/* recfile_in.h - the recorded traffic as a file: record.file.
+/* recfile_in.h - the file of the recorded traffic: record.file.
  *
- *      <file>     the one that grows; made at the start and, with rotate, whenever it has max_bytes
- *      <file>.1   the one before it; what stood there is lost
+ *      <file>     the growing file; created at the start and, with rotate, when it has max_bytes
+ *      <file>.1   the file before it; an older one is overwritten
  *
- * A thread of its own takes the queue of traffic.h ten times a second and writes whole lines: a
- * disk that is slow keeps no decision waiting, the queue fills and what does not fit is dropped. In
- * the sandbox the opener makes and renames files. Mode 0600. A write that fails, and the end of
- * max_bytes without rotate, end the recording until the agent is started again; both are logged. */
+ * A thread of its own reads the queue of traffic.h ten times a second and writes whole lines. So a
+ * slow disk delays no decision: the queue fills, and what does not fit is dropped. In the sandbox
+ * the opener creates and renames the files. Mode 0600. A failed write, or max_bytes without rotate,
+ * ends the recording until the next start; both are logged. */
 #ifndef KVROUTE_LOOP_RECFILE_IN_H
 #define KVROUTE_LOOP_RECFILE_IN_H
 
@@ -21,32 +21,33 @@ struct traffic_text;
 
 struct recfile {
 	int dir, fd;			/* -1: none */
-	struct opener *opener;		/* who makes and renames files, where there is a sandbox */
+	struct opener *opener;		/* creates and renames files in the sandbox */
 	char path[PATH_CHARS_MAX], dir_path[PATH_CHARS_MAX];	/* as configured */
-	char name[PATH_CHARS_MAX], old[NEWFILE_NAME_MAX];	/* in the directory */
+	char name[PATH_CHARS_MAX], old[NEWFILE_NAME_MAX];	/* names in the directory */
 	uint64_t max_bytes;
 	bool rotate;
-	struct traffic *queue;		/* NULL: nothing is recorded */
+	struct traffic *queue;		/* NULL: no recording */
 	struct traffic_text *text;
 	struct log *log;
 	struct thread_sleep sleep;
 	pthread_t thread;
 	bool running;
 	/* atomics: */
-	uint64_t lines, bytes;		/* ever; in the file */
-	bool ended;			/* it is full, or could not be written */
+	uint64_t lines, bytes;		/* in all; in the current file */
+	bool ended;			/* the file is full, or could not be written */
 };
 
-/* Bytes of memory that a recording takes. */
+/* Returns the bytes of memory of a recording. */
 uint64_t recfile_budget(const struct loop_opts *o);
 
-/* Its names; nothing is opened. */
+/* Set the names. Opens nothing. */
 void recfile_init(struct recfile *f, const struct loop_opts *o, struct opener *opener);
-/* Make the first file and the queue, and give it to <r>, if a file is configured. -1: <e>. */
-int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r, const struct hash_key *key,
-		 struct log *log, struct err *e);
+/* Create the first file and the queue, if record.file is set, and give the queue to <r>. Returns 0,
+ * or -1 with <e>. */
+int recfile_open(struct recfile *f, const struct loop_opts *o, struct route *r,
+    const struct hash_key *key, struct log *log, struct err *e);
 int recfile_start(struct recfile *f, struct err *e);
-/* once nobody decides any more: write what is there, also of open requests */
+/* Write the rest of the queue, with open requests. Call it when no thread decides any more. */
 void recfile_stop(struct recfile *f);
 void recfile_close(struct recfile *f);
 

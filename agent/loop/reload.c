@@ -1,5 +1,6 @@
-/* Reload: everything is read and checked in the main thread, while the other threads work, and applied only if all of it is
- * valid. The tokenizers of models are loaded here as well, at the start and at a reload. */
+/* Reload: everything is read and checked in the main thread while the other threads work, and
+ * applied only if all of it is valid. The tokenizers of models are loaded here as well, at the
+ * start and at a reload. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +9,7 @@
 #include "agent/base/mem.h"
 #include "agent/loop/reload_in.h"
 
-/* ---- tokenizers -------------------------------------------------------------------------------------- */
+/* ---- tokenizers ------------------------------------------------------------------------- */
 
 static int open_by_opener(void *opener, const char *path)
 {
@@ -25,9 +26,8 @@ static struct model_files model_files_of(struct agent *a, const struct loop_opts
 	return f;
 }
 
-/* <own> is a copy of <ro> whose models have their tokenizers; to be freed in any case. */
-int agent_load_models(struct agent *a, const struct loop_opts *o, const struct route_opts *ro, struct route_opts *own,
-		       struct err *e)
+int agent_load_models(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
+    struct route_opts *own, struct err *e)
 {
 	struct model_files f = model_files_of(a, o, true);
 	struct model_set *set;
@@ -83,7 +83,8 @@ static void set_reload_error(struct reload_errors *es, const char *text)
 
 /* ---- reload ---------------------------------------------------------------------- */
 
-/* What is no file may have no end, and this thread is the one that is told to end. */
+/* Returns true if <fd> is not a regular file. Reading it may never end, and this thread must react
+ * to signals. */
 static bool is_endless(int fd)
 {
 	struct stat st;
@@ -111,8 +112,10 @@ static int reload_file(struct agent *a, const struct loop_reload *reload, struct
 	return rc;
 }
 
-/* PCRE2 asks for executable memory, is refused, and does without its JIT. */
-static struct model_set *load_models_again(struct agent *a, const struct loop_opts *o, struct route_opts *ro, struct err *e)
+/* The sandbox refuses the executable memory that PCRE2 requests; PCRE2 then works without its
+ * JIT. */
+static struct model_set *load_models_again(
+    struct agent *a, const struct loop_opts *o, struct route_opts *ro, struct err *e)
 {
 	struct model_files f = model_files_of(a, o, false);
 	struct model_set *set;
@@ -123,9 +126,9 @@ static struct model_set *load_models_again(struct agent *a, const struct loop_op
 	return set;
 }
 
-/* All of <ro> and <o>, or nothing. */
-static void apply_reload(struct agent *a, struct background *bg, struct route_opts *ro, const struct loop_opts *o,
-			struct reload_errors *es)
+/* Apply all of <ro> and <o>, or nothing. */
+static void apply_reload(struct agent *a, struct background *bg, struct route_opts *ro,
+    const struct loop_opts *o, struct reload_errors *es)
 {
 	struct model_set *set;
 	struct poll_peers_opts *peers = NULL;
@@ -163,8 +166,8 @@ void agent_reload(struct agent *a, struct background *bg, const struct loop_relo
 	if (reload == NULL) {
 		set_reload_error(&es, "this agent was started without a way to reload");
 	} else if (reload->file == NULL) {
-		set_reload_error(&es, "no configuration file was named at the start (-f), so there is none to "
-		       "reload");
+		set_reload_error(&es,
+			"no configuration file was named at the start (-f), so there is none to reload");
 	} else if (ro == NULL || o == NULL) {
 		set_reload_error(&es, "no memory");
 	} else if (reload_file(a, reload, ro, o, &es) == 0) {

@@ -1,3 +1,7 @@
+/* Reads and writes the file of the snapshot.
+ *
+ * The index is written in slices, with pauses, so that the threads that decide wait for one slice
+ * at most. A file larger than the index could have written is rejected before it is read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,11 +19,12 @@
 
 #define SLICE_NODES	256u
 #define SLICE_PAUSE_MS	1
-#define READ_FIRST	65536u		/* bytes, before there is more memory for it */
+#define READ_FIRST	65536u		/* bytes of the first buffer */
 
-/* ---- the directory --------------------------------------------------------------------------------- */
+/* ---- the directory ---------------------------------------------------------------------- */
 
-void snapfile_init(struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener)
+void snapfile_init(
+    struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener)
 {
 	char *slash;
 
@@ -40,8 +45,9 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 	if (o->snapshot_file[0] == '\0')
 		return 0;
 	if (!kept)
-		return err_set(e, "index.snapshot_file needs a permanent key, because a snapshot is useless with another "
-			       "key: state_dir %s is missing or not writable, and key_file is not set",
+		return err_set(e,
+			"index.snapshot_file needs a permanent key, because a snapshot is useless with another key: "
+			"state_dir %s is missing or not writable, and key_file is not set",
 			       o->state_dir);
 	if (s->name[0] == '\0' || (s->dir = open(s->dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return err_set(e, "cannot open the directory of index.snapshot_file %s: %s", s->path,
@@ -59,10 +65,10 @@ void snapfile_close(struct snapfile *s)
 	s->dir = -1;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------- */
 
-/* The next bytes of a file, whatever it said of its size. Less than <n> only at its end; -1: errno.
- */
+/* Read up to <n> bytes; fewer only at the end of the file. Returns their number, or -1 with errno.
+ * The size of the file is not trusted. */
 static ssize_t read_upto(int fd, uint8_t *to, size_t n)
 {
 	size_t have = 0;
@@ -78,12 +84,13 @@ static ssize_t read_upto(int fd, uint8_t *to, size_t n)
 
 static int too_large(const struct snapfile *s, uint64_t n, struct err *e)
 {
-	return err_set(e, "it has %llu bytes or more, but an index of this index.max_bytes writes at most %llu: set "
-		       "index.max_bytes to its old value, or remove the file", (unsigned long long)n,
+	return err_set(e,
+		"it has %llu bytes or more, but an index of this index.max_bytes writes at most %llu: set "
+		"index.max_bytes to its old value, or remove the file", (unsigned long long)n,
 		       (unsigned long long)s->bytes_most);
 }
 
-/* All of <fd> into <*p>, which grows as bytes come, from <*n>, which are there. */
+/* Read the rest of <fd> to the buffer <*p>, which has <*n> bytes and grows. */
 static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, struct err *e)
 {
 	size_t cap = *n;
@@ -143,7 +150,8 @@ static void log_failure(struct snapfile *s, const char *msg, const char *why)
 	log_end(&ln);
 }
 
-static void log_counts(struct log_line *ln, const struct snapfile *s, const struct snapshot_stats *st)
+static void log_counts(
+    struct log_line *ln, const struct snapfile *s, const struct snapshot_stats *st)
 {
 	log_text(ln, "file", s->path);
 	log_int(ln, "bytes", (int64_t)st->bytes);
@@ -167,7 +175,8 @@ static void log_loaded(struct snapfile *s, const struct snapshot_stats *st, msec
 	log_end(&ln);
 }
 
-/* The next write would replace it, and it may be the right one for another key or mode. */
+/* Log why the snapshot was rejected, and rename it to .refused. The next write would replace it,
+ * and it may fit another key or configuration. */
 static void keep_aside(struct snapfile *s, const char *msg, const char *why)
 {
 	char aside[sizeof(s->name) + 16];
@@ -206,14 +215,14 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log)
 	close(fd);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------ */
+/* ---- writing ---------------------------------------------------------------------------- */
 
 static int write_bytes(void *arg, const void *bytes, size_t n)
 {
 	return fd_write_all(*(int *)arg, bytes, n);
 }
 
-/* 0; -1 with errno, ECANCELED when the end came first. */
+/* Returns 0, or -1 with errno, which is ECANCELED if the end of the process came first. */
 static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_stats *st)
 {
 	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), write_bytes, &fd);
@@ -249,7 +258,7 @@ static int opener_result(int rc)
 	return rc < 0 ? -1 : rc;
 }
 
-/* As newfile_end(), but the opener has the names. */
+/* Like newfile_end(), but the opener renames or removes the file. */
 static int end_by_opener(struct snapfile *s, int fd, int rc)
 {
 	int error;
@@ -302,7 +311,8 @@ static void write_now(struct snapfile *s, bool pause)
 	} else if (errno != ECANCELED) {
 		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
 		log_failure(s, "cannot write the snapshot; the old one stays",
-			    errno == ESRCH ? "the process that opens files has ended; restart the agent" : strerror(errno));
+		    errno == ESRCH ? "the process that opens files has ended; restart the agent"
+				   : strerror(errno));
 	}
 }
 
@@ -312,7 +322,7 @@ void snapfile_write(struct snapfile *s)
 		write_now(s, false);
 }
 
-/* ---- now and then --------------------------------------------------------------------------------------- */
+/* ---- now and then ----------------------------------------------------------------------- */
 
 static void *snapfile_main(void *arg)
 {

@@ -1,11 +1,12 @@
-/* snapfile_in.h - the snapshot as a file: read at start, written in between and at the end.
+/* snapfile_in.h - the file of the snapshot: read at the start, written at an interval and at the
+ * end.
  *
- *      <file>           the last one that was written whole
- *      <file>.tmp.<pid> one that is being written: synced and renamed when all of it is there
+ *      <file>            the last complete snapshot
+ *      <file>.tmp.<pid>  the one being written; synced and renamed when it is complete
  *
- * So a crash or a full disk leaves the old file as it was. In the sandbox the opener makes and
- * renames the file (opener.h): this process only writes to it. Periodic writing is a thread of its
- * own: a disk that is slow keeps nobody waiting. */
+ * So a crash or a full disk leaves the old file unchanged. In the sandbox the opener creates and
+ * renames the file (opener.h), and this process only writes to it. A thread of its own writes at
+ * the interval, so a slow disk delays no other thread. */
 #ifndef KVROUTE_LOOP_SNAPFILE_IN_H
 #define KVROUTE_LOOP_SNAPFILE_IN_H
 
@@ -16,11 +17,11 @@
 #include "agent/os/thread_sleep.h"
 
 struct snapfile {
-	int dir;			/* -1: no snapshot is wanted */
-	struct opener *opener;		/* who makes and renames files, where there is a sandbox; NULL: we do */
-	uint64_t bytes_most;		/* a file that has more is not of this index */
+	int dir;			/* -1: no snapshot is configured */
+	struct opener *opener;		/* creates and renames files in the sandbox; NULL: this process does */
+	uint64_t bytes_most;		/* a larger file is not from this index */
 	char path[PATH_CHARS_MAX], dir_path[PATH_CHARS_MAX];	/* as configured */
-	char name[PATH_CHARS_MAX], tmp[NEWFILE_NAME_MAX];	/* in the directory */
+	char name[PATH_CHARS_MAX], tmp[NEWFILE_NAME_MAX];	/* names in the directory */
 	msec every_ms;			/* 0: only at the end */
 	struct route *route;
 	struct log *log;
@@ -28,21 +29,24 @@ struct snapfile {
 	struct thread_sleep sleep;
 	bool running;
 	/* atomics: */
-	uint64_t written, failed, bytes;	/* files; of the last one */
+	uint64_t written, failed, bytes;	/* files; bytes of the last one */
 	uint64_t loaded_pages;
-	msec written_at;		/* 0: none yet */
+	msec written_at;		/* 0: never */
 };
 
-/* Its names, for an index of so many bytes; nothing is opened. */
-void snapfile_init(struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener);
+/* Set the names and the limit of the file for an index of <index_bytes>. Opens nothing. */
+void snapfile_init(
+    struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener);
 
-/* Open the directory, if a file is configured; <kept>: the key is. -1: <e>. */
+/* Open the directory, if a file is configured. <kept>: the key is permanent. Returns 0, or -1 with
+ * <e>. */
 int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, struct err *e);
-/* Read it into <r>, which is new. What cannot be read is told and left alone. */
+/* Read the snapshot into <r>, which is new. A snapshot that cannot be read is logged and renamed to
+ * .refused. */
 void snapfile_load(struct snapfile *s, struct route *r, struct log *log);
 int snapfile_start(struct snapfile *s, struct err *e);
-void snapfile_stop(struct snapfile *s);		/* a file that is half written is given up */
-void snapfile_write(struct snapfile *s);	/* all of it, now */
+void snapfile_stop(struct snapfile *s);		/* an unfinished file is removed */
+void snapfile_write(struct snapfile *s);	/* writes a whole snapshot now */
 void snapfile_close(struct snapfile *s);
 
 #endif

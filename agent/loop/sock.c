@@ -1,27 +1,27 @@
 /* SPOP connections: readiness, reading, opening.
  *
- * A turn of the loop notes which sockets are ready, then reads from them: one read of as much as fits
- * from each, its frames answered, one send() for all answers. A socket in which bytes are left goes
- * to the end of the list, so that all drain at the same pace. After TURN_US the turn ends: the loop
- * sees to its other duties and to which sockets have become ready, and goes on with the list. So it
- * is known how long frames have waited (overload_in.h).
+ * A turn of the loop first notes which sockets are ready. Then it reads once from each, as much as
+ * fits, answers the frames, and sends all answers with one send(). A socket with more bytes goes to
+ * the end of the list, so that all drain at the same pace. After TURN_US the turn ends. The loop
+ * then handles its other events, sees which sockets have become ready, and continues with the list.
+ * So the waiting time of frames is known (overload_in.h).
  *
- * Buffers are lent: a connection has one only while bytes wait in it, and gives it back to its
- * worker, who keeps one of each kind. A thousand idle connections hold no buffer, and a busy one
- * reads into memory that is warm. The input buffer starts at 16 KiB and is exchanged for one of the
- * agreed frame size + 4 when a frame asks for it, and back when what waits is small; a spare one that
- * long frames have left is made small again after a second without any.
+ * A connection has a buffer only while bytes wait in it, and then returns it to its worker, which
+ * keeps one of each kind. So a thousand idle connections hold no buffer, and a busy one reads into
+ * warm memory. The input buffer starts at 16 KiB. It is exchanged for one of the agreed frame size
+ * + 4 if a frame needs it, and back when little waits. A large spare buffer is replaced by a small
+ * one after a second without long frames.
  *
- * All buffers of all connections share one budget (budget_in.h). When it is used up, or the heap is:
- *   - a frame too long for a first buffer is thrown away as it comes, and its NOTIFY is answered
- *     without a look (serve_lose)
- *   - between two events a worker always has a spare of each kind, so that whoever sends whole frames
- *     and reads its answers is served; the connection that would keep the last one is closed
+ * All buffers of all connections share one budget (budget_in.h). When it or the heap is used up:
+ *   - a frame too long for a first buffer is discarded while it arrives, and its NOTIFY is
+ *     answered without routing (serve_lose)
+ *   - between two events a worker always has a spare buffer of each kind, so peers that send whole
+ *     frames and read their answers are served; a connection that would keep the last one is closed
  *
- * What holds bytes of prompts, in the whole agent: input buffers and the payload of fragments (spoe),
- * wiped when they are given back or freed; scanners, of a thread (route_scratch_wipe(), when nothing
- * has come for a sweep or two) and of requests that wait for slices (body_free()); and the stack
- * below what runs, wiped with the scanner. All else holds hashes and lengths. */
+ * Bytes of prompts exist only in these places of the agent: input buffers and payloads of fragments
+ * (spoe), wiped when they are returned or freed; scanners of a thread (route_scratch_wipe(), after
+ * a sweep or two without traffic) and of requests that wait for slices (body_free()); and the free
+ * part of the stack, wiped with the scanner. Everything else holds hashes and lengths. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -31,7 +31,7 @@
 #include "agent/loop/sock_conn_in.h"
 
 #define TURN_US		1000
-#define TICK_MOST_US	10000	/* of the kernel's clock for what came when */
+#define TICK_MOST_US	10000	/* resolution of the kernel's arrival time */
 
 _Static_assert(sizeof(struct sock) <= CONN_BYTES, "loop_budget() counts too little");
 
@@ -54,10 +54,10 @@ void sock_watch(struct sock *s, int events)
 	ev_io_start(s->w->loop, &s->io);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------- */
 
-/* Room for the frame that has begun in <in>, and at least one byte; without memory for all of a long
- * one, for its head. False: not even that. */
+/* Make room in <in> for the frame that has begun, and for at least one byte. If there is no memory
+ * for a long frame, make room for its head. Returns false if even that fails. */
 static bool in_room(struct sock *s)
 {
 	size_t want, cap = (size_t)s->serve.conn.frame_size + SPOP_LENGTH_BYTES;
@@ -78,7 +78,7 @@ static bool in_room(struct sock *s)
 	return true;
 }
 
-/* <n> bytes were read where <room> were asked for. */
+/* Note that a read of <room> bytes returned <n>. */
 static void note_read(struct sock *s, size_t n, size_t room)
 {
 	struct arrivals *a = &s->arrivals;
@@ -93,7 +93,7 @@ static void note_read(struct sock *s, size_t n, size_t room)
 		arrivals_seen(a, (size_t)more, now);
 }
 
-/* recv() after what <in> holds; of a frame that is lost, to be overwritten by the next. */
+/* Read after the bytes of <in>. Bytes of a lost frame are overwritten by the next read. */
 static ssize_t receive_bytes(struct sock *s)
 {
 	struct conn_buf *in = &s->in;
@@ -149,16 +149,17 @@ bool sock_spares(struct worker *w)
 	       conn_buf_borrow(&w->spare_out, &none, SOCK_OUT_BYTES, budget);
 }
 
-/* Behind every event of <s>: when a spare is missing and there is no other, <s> lives, and has it. */
+/* Restore the spare buffers after each event of <s>. If one is missing and cannot be allocated,
+ * close <s>, which has it. May free <s>. */
 void sock_keep_spares(struct worker *w, struct sock *s)
 {
 	if (!sock_spares(w))
 		sock_no_memory(s);
 }
 
-/* Return when the bytes came that this turn found in <s>, at the latest. After a long time without any
- * the thread may itself have been kept from running, which only the kernel knows. It counts in ticks
- * of up to 10 ms, and not for unix sockets. */
+/* Return a time before which the bytes of <s> arrived. After a long time without events the thread
+ * may not have been running, and only the kernel knows when the bytes came. It counts in ticks of
+ * up to 10 ms, and not for unix sockets. */
 static usec arrival_time(const struct sock *s)
 {
 	struct worker *w = s->w;
@@ -173,7 +174,7 @@ static usec arrival_time(const struct sock *s)
 	return w->pass_start - (age > 0 ? age : 0);
 }
 
-/* Bytes wait in <s>: append it to those that are to be read from, if it is not among them. */
+/* Append <s> to the list of sockets to read, unless it is in it. */
 static void get_ready(struct sock *s)
 {
 	struct worker *w = s->w;
@@ -225,10 +226,11 @@ void sock_turn(struct worker *w)
 	}
 }
 
-/* ---- beginning ----------------------------------------------------------------------------------- */
+/* ---- beginning -------------------------------------------------------------------------- */
 
-/* ACKs are short and HAProxy reads them at once. For who does not, the kernel would by itself let its
- * buffer grow to megabytes, which are nobody's budget; a failure leaves us with that. */
+/* Limit the send buffer. ACKs are short and HAProxy reads them at once. For a peer that does not
+ * read, the kernel would grow its buffer to megabytes outside of any budget. If setting the limit
+ * fails, that remains. */
 static void set_options(struct sock *s, int fd)
 {
 	int on = 1, size = (int)tune_get(s->w->agent->tune.send_buffer);
@@ -250,7 +252,8 @@ void sock_open(struct worker *w, int fd, const union sockaddr_any *peer)
 		sock_log_full(w, max);
 	} else if ((s = mem_alloc(sizeof(*s))) == NULL) {
 		count_add(&w->socks_count.refused_memory, 1);
-		log_msg(&a->log, LOG_ERROR, LOG_MEMORY, "not enough memory for a new SPOP connection; it was closed");
+		log_msg(&a->log, LOG_ERROR, LOG_MEMORY,
+			"not enough memory for a new SPOP connection; it was closed");
 	}
 	if (s == NULL) {
 		__atomic_fetch_sub(&a->n_conns, 1, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
-/* What was read goes to serve, and the answers go to the socket: those to one read in one send().
+/* Passes received bytes to serve and sends the answers: those to one read in one send().
  *
- * While a peer does not take its answers nothing is read from it, so a connection never holds more
+ * While a peer does not read its answers, nothing is read from it. So a connection never holds more
  * than one buffer of each kind. */
 #include <errno.h>
 
@@ -36,8 +36,8 @@ static bool whole_frame_waits(const struct sock *s, const struct spop_rd *rd)
 	       rd->left >= spop_conn_want(&s->serve.conn, rd->p, rd->left);
 }
 
-/* Nothing half-way: no part of a frame, no fragment that others must follow. Before its HELLO a
- * connection has nothing to lose. */
+/* Returns true if nothing is incomplete: no partial frame, and no fragment without its end. A
+ * connection without HELLO has nothing to lose. */
 static bool is_quiet(const struct sock *s, const struct spop_rd *rd)
 {
 	return s->serve.conn.state != SPOP_CONN_READY ||
@@ -54,7 +54,7 @@ void sock_say_goodbye(struct sock *s, int status)
 	s->ending = true;
 }
 
-/* Let serve take what it can of <rd>; returns how much that was. */
+/* Let serve take frames from <rd>. Returns the bytes that it took. */
 static size_t serve_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *wr)
 {
 	size_t used, all = 0;
@@ -75,7 +75,7 @@ static size_t serve_frames(struct sock *s, struct spop_rd *rd, struct spop_wr *w
 	return all;
 }
 
-/* False: nothing of <rd> was taken. */
+/* Returns false if nothing of <rd> was taken. */
 static bool feed_serve(struct sock *s, struct spop_rd *rd)
 {
 	struct spop_wr wr = { s->out.p, s->out.n, s->out.cap, false };
@@ -101,7 +101,7 @@ static bool feed_serve(struct sock *s, struct spop_rd *rd)
 	return all > 0;
 }
 
-/* Keep of the input what is not used yet, in a large buffer only when it needs one. */
+/* Keep the unused input, in a large buffer only if it needs one. */
 static void keep_rest(struct sock *s, const struct spop_rd *rd)
 {
 	struct budget *budget = &s->w->agent->budget;
@@ -115,7 +115,7 @@ static void keep_rest(struct sock *s, const struct spop_rd *rd)
 		conn_buf_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
 }
 
-/* Answer what has come, send it, and see what to wait for. */
+/* Answer the received frames, send the answers, and decide what to wait for. */
 void sock_answer(struct sock *s)
 {
 	struct spop_rd rd = { s->in.p, s->in.n };
@@ -133,7 +133,7 @@ void sock_answer(struct sock *s)
 			count_add(&s->w->socks_count.closed_drain, 1);
 			sock_say_goodbye(s, SPOP_STATUS_NORMAL);
 		}
-		if (more && !moved && s->out.n == 0) {	/* would turn for ever: not by contract */
+		if (more && !moved && s->out.n == 0) {	/* serve must not do this; it would loop forever */
 			sock_free(s, &s->w->socks_count.closed_error);
 			return;
 		}

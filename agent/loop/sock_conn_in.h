@@ -1,9 +1,9 @@
-/* sock_conn_in.h - a SPOP connection from the inside, for the files sock*.c.
+/* sock_conn_in.h - the internals of a SPOP connection, for the files sock*.c.
  *
- *      sock.c          opening, readiness, reading, the turn: who is read from next
- *      sock_answer.c   what was read to serve, its answers to the socket
+ *      sock.c          opening, readiness, reading, the order of reads in a turn
+ *      sock_answer.c   received bytes to serve, answers to the socket
  *      sock_end.c      timeouts, draining, closing
- *      sock_log.c      lines of the log
+ *      sock_log.c      log lines
  *
  * Functions that may free <s> say so. */
 #ifndef KVROUTE_LOOP_SOCK_CONN_IN_H
@@ -19,14 +19,14 @@ struct sock {
 	enum sock_phase phase;
 	struct worker *w;
 	ev_io io;
-	msec since;		/* last frame; or when the phase began */
+	msec since;		/* time of the last frame, or of the start of the phase */
 	struct conn_buf in, out;
-	size_t sent;		/* of out */
+	size_t sent;		/* bytes of <out> */
 	struct arrivals arrivals;
-	uint64_t read_turn;	/* of worker->turns, when it was last read from */
-	bool ending;		/* nothing more will be said after <out> */
-	bool losing;		/* of the frame in <in> only the head is kept; */
-	size_t skip;		/* so many bytes of it are still to come */
+	uint64_t read_turn;	/* value of worker->turns at the last read */
+	bool ending;		/* nothing follows <out> */
+	bool losing;		/* <in> holds only the head of a frame; */
+	size_t skip;		/* this many bytes of the frame follow */
 	union sockaddr_any peer;
 	struct serve serve;
 };
@@ -40,21 +40,22 @@ void sock_keep_spares(struct worker *w, struct sock *s);	/* may free <s> */
 /* sock_answer.c */
 void sock_answer(struct sock *s);		/* may free <s> */
 void sock_write(struct sock *s);		/* may free <s> */
-/* One send() of all there is. 0: all sent; 1: the peer must read first; -1: <s> is freed. */
+/* Send all of <out> with one send(). Returns 0 if all is sent, 1 if the peer must read first, or -1
+ * if <s> was freed. */
 int sock_flush(struct sock *s);
-void sock_say_goodbye(struct sock *s, int status);	/* an AGENT-DISCONNECT after what <out> holds */
+void sock_say_goodbye(struct sock *s, int status);	/* appends an AGENT-DISCONNECT to <out> */
 
 /* sock_end.c */
 void sock_free(struct sock *s, uint64_t *reason);	/* <reason>: a counter, or NULL */
 void sock_no_memory(struct sock *s);		/* frees <s> */
-void sock_linger(struct sock *s);		/* everything is sent: wait for the peer to see it */
-bool sock_linger_read(struct sock *s);		/* throw away what comes; true: more may come */
+void sock_linger(struct sock *s);		/* everything is sent: wait for the peer to read it */
+bool sock_linger_read(struct sock *s);		/* discards input; returns true if more may come */
 
 /* sock_log.c */
 bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,
 		    const char *msg);
 void sock_log_losing(struct sock *s, size_t bytes);
-/* <first>: what its last bytes began with; before a HELLO they tell the protocol. */
+/* <first> is the start of the last bytes received; before a HELLO it shows the protocol. */
 void sock_log_closing(struct sock *s, const struct spop_rd *first);
 void sock_log_late(struct sock *s);
 void sock_log_full(struct worker *w, uint32_t max);

@@ -1,12 +1,12 @@
-/* How SPOP connections end: by us, by time, at a drain.
+/* The end of SPOP connections: by the agent, by a timeout, or in a drain.
  *
- * Whatever we have to say is sent, then our side is shut down and what still comes is thrown away
- * until the peer closes, at most a second. close() with unread bytes would send a reset, and a reset
- * makes the peer forget the answer it has not read yet.
+ * The last bytes are sent, and then the sending side is shut down. Input is discarded until the
+ * peer closes, for at most a second. close() with unread input would send a reset, and then the
+ * peer would lose the answer that it has not read yet.
  *
- * Timeouts: each phase has a list ordered by when the last frame came, so that a sweep only looks at
- * its head; no timer per connection. A byte a second is no frame: such a peer is as idle as a silent
- * one. */
+ * Timeouts: each phase has a list ordered by the time of the last frame, so a sweep only looks at
+ * its head, and no connection has a timer. Single bytes are not frames: a peer that sends one byte
+ * per second is idle. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -36,7 +36,8 @@ void sock_free(struct sock *s, uint64_t *reason)
 
 void sock_no_memory(struct sock *s)
 {
-	log_msg(&s->w->agent->log, LOG_ERROR, LOG_MEMORY, "not enough memory for a SPOP connection; it was closed");
+	log_msg(&s->w->agent->log, LOG_ERROR, LOG_MEMORY,
+		"not enough memory for a SPOP connection; it was closed");
 	sock_free(s, &s->w->socks_count.closed_memory);
 }
 
@@ -63,7 +64,8 @@ static void end_hello(struct sock *s)
 {
 	struct log_line ln;
 
-	if (sock_log_begin(&ln, s, LOG_WARN, LOG_TIMEOUT, "no HELLO within spop.hello_timeout; connection closed"))
+	if (sock_log_begin(&ln, s, LOG_WARN, LOG_TIMEOUT,
+		"no HELLO within spop.hello_timeout; connection closed"))
 		log_end(&ln);
 	sock_free(s, &s->w->socks_count.closed_hello);
 }
@@ -75,7 +77,7 @@ static void end_idle(struct sock *s)
 	count_add(&w->socks_count.closed_idle, 1);
 	if (s->out.n > s->sent ||
 	    !conn_buf_borrow(&s->out, &w->spare_out, SOCK_OUT_BYTES, &w->agent->budget)) {
-		sock_free(s, NULL);	/* it does not read: there is no use in saying more */
+		sock_free(s, NULL);	/* the peer does not read, so a further answer is useless */
 		return;
 	}
 	sock_say_goodbye(s, SPOP_STATUS_TIMEOUT);
@@ -100,7 +102,7 @@ static struct sock *oldest_pending(struct worker *w, enum sock_phase phase, msec
 	return now - s->since >= age ? s : NULL;
 }
 
-/* Long frames have left a large spare: when none came for a while, a small one will do. */
+/* Replace a large spare input buffer by a small one if no long frame came for a while. */
 static void trim_spare(struct worker *w)
 {
 	if (w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS)
@@ -121,8 +123,8 @@ void sock_sweep(struct worker *w, msec now)
 	trim_spare(w);
 }
 
-/* Take what the kernel has, answer it, and end after it. A peer that does not read its answers, or
- * has sent half a frame, is met again by its own wakes. */
+/* Read what the kernel has, answer it, and end the connection after that. A peer that does not read
+ * its answers, or has sent a partial frame, is handled at its next event. */
 static void drain_one(struct worker *w, struct sock *s)
 {
 	list_remove(&s->ready);		/* because reading appends it again if bytes are left */
@@ -137,7 +139,7 @@ void sock_drain_all(struct worker *w)
 	struct list todo, *l;
 	struct sock *s;
 
-	list_init(&todo);	/* each once: answering moves them about in their own lists */
+	list_init(&todo);	/* each once, because answering moves connections between lists */
 	for (phase = SOCK_HELLO; phase < SOCK_LINGER; phase++) {
 		while (!list_empty(&w->socks[phase])) {
 			l = w->socks[phase].next;

@@ -1,4 +1,4 @@
-/* Lines of the log about one SPOP connection. */
+/* Log lines about one SPOP connection. */
 #include "agent/loop/sock_conn_in.h"
 #include "agent/loop/wrong_protocol_in.h"
 
@@ -14,7 +14,7 @@ bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, e
 	return true;
 }
 
-/* The one mistake every operator makes once, with what to change. */
+/* A mistake in most first configurations, so the line says what to change. */
 static void log_frame_size(struct sock *s, const struct spop_event *ev)
 {
 	struct log_line ln;
@@ -25,8 +25,8 @@ static void log_frame_size(struct sock *s, const struct spop_event *ev)
 	log_int(&ln, "offered", (int64_t)ev->offer);
 	log_int(&ln, "limit", (int64_t)ev->limit);
 	log_text(&ln, "hint", ev->offer > ev->limit ?
-		 "raise spop.max_frame_size here to the size offered, or lower tune.bufsize in "
-		 "HAProxy (it offers tune.bufsize - 4)" :
+		 "raise spop.max_frame_size here to the size offered, or lower tune.bufsize in HAProxy (it "
+		 "offers tune.bufsize - 4)" :
 		 "SPOP requires at least 256; raise tune.bufsize in HAProxy");
 	log_end(&ln);
 }
@@ -80,7 +80,8 @@ void sock_log_late(struct sock *s)
 		return;
 	log_int(&ln, "waited_ms", (clock_usec() - s->arrivals.since) / 1000);
 	log_int(&ln, "bound_ms", s->w->overload.late_us / 1000);
-	log_text(&ln, "effect", "they are answered with why=overload; HAProxy balances them as without the agent");
+	log_text(&ln, "effect",
+		"they are answered with why=overload; HAProxy balances them as without the agent");
 	log_text(&ln, "hint", "raise threads, or divide the load among more agents");
 	log_end(&ln);
 }

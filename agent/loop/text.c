@@ -1,3 +1,4 @@
+/* The buffer doubles up to its limit; a failure is kept until the owner checks it. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,7 +19,7 @@ void text_fini(struct text *t)
 	memset(t, 0, sizeof(*t));
 }
 
-/* Room for <n> more bytes. */
+/* Make room for <n> more bytes. Returns false, and sets <failed>, if that is not possible. */
 static bool text_room(struct text *t, size_t n)
 {
 	size_t cap = t->cap ? t->cap : TEXT_FIRST;

@@ -1,5 +1,6 @@
-/* The image begins behind a head of 64 bytes, where tok_of_image() wants it: at an address that 64 divides. The memory is of its own
- * pages, closed to writing once it is filled, and goes with the tokenizer's last user. */
+/* The image follows a head of 64 bytes, because tok_of_image() needs an address that is a multiple
+ * of 64. The memory has pages of its own, which are read-only after they are filled, and is freed
+ * with the last user of the tokenizer. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -37,7 +38,7 @@ static void pages_free(void *arg)
 	mem_free(pg);
 }
 
-/* Who may write to it could have the agent run on tables of his own. */
+/* Check the owner, because a user who can write the file could give the agent false tables. */
 static int check_owner(const struct stat *st, struct err *e)
 {
 	if (!S_ISREG(st->st_mode))
@@ -45,7 +46,8 @@ static int check_owner(const struct stat *st, struct err *e)
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return err_set(e, "it belongs to another user");
 	if (st->st_mode & 022)
-		return err_set(e, "its group or others may write to it (mode %04o)", (unsigned)(st->st_mode & 07777));
+		return err_set(e, "its group or others may write to it (mode %04o)",
+		    (unsigned)(st->st_mode & 07777));
 	return 0;
 }
 
@@ -96,8 +98,9 @@ struct tok *tokfile_read(int fd, struct tok_image_key key, struct err *e)
 		return NULL;
 	}
 	if (read_image(fd, pg, e) == 0 &&
-	    (t = tok_of_image(span_of((char *)pg->p + sizeof(struct head), pg->n - sizeof(struct head)), key, pages_free, pg,
-			      e)) != NULL)
+	    (t = tok_of_image(
+		 span_of((char *)pg->p + sizeof(struct head), pg->n - sizeof(struct head)), key,
+		 pages_free, pg, e)) != NULL)
 		return t;
 	pages_free(pg);
 	return NULL;

@@ -1,8 +1,7 @@
-/* A SPOP thread. It learns that it shall drain from a flag and an ev_async: it then stops accepting,
- * ends its connections (sock.c), and leaves its loop when there are none, when time is up, or when a
- * second flag tells it to hurry. The
- * last worker that stops accepting closes the listeners, so that nobody waits in a queue that no one
- * will serve. */
+/* A SPOP thread. A flag and an ev_async tell it to drain: it stops accepting, ends its connections
+ * (sock_end.c), and leaves its loop if there are none, if the time is up, or if a second flag tells
+ * it to hurry. The last worker that stops accepting closes the listeners, so that no connection
+ * waits in a queue that is never served. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
@@ -12,8 +11,9 @@
 
 #define SWEEP_S		0.25
 #define CROWDED_BY	2	/* connections more than the least busy thread */
-#define REST_US		50	/* longer than a look takes at which sockets are ready */
-#define PRIMED_EVENTS	128	/* of a turn: libev has asked for memory for so many before the first */
+#define REST_US		50	/* longer than the kernel takes to tell which sockets are ready */
+/* of one turn; libev has allocated memory for as many before the first turn */
+#define PRIMED_EVENTS	128
 #define PRIMED_TIMERS	8
 
 static int64_t env_wall(void *arg)
@@ -33,7 +33,7 @@ static enum serve_wait env_wait(void *arg, usec now, msec asked)
 	return overload_judge(&w->overload, w->judged, now, asked);
 }
 
-/* ---- accepting ---------------------------------------------------------------------------------- */
+/* ---- accepting -------------------------------------------------------------------------- */
 
 static void worker_accept(void *arg, int fd, const union sockaddr_any *peer)
 {
@@ -83,7 +83,7 @@ static void accept_stop(struct worker *w)
 		listener_close(&ls->l[i], &w->agent->opener);
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------ */
+/* ---- the loop --------------------------------------------------------------------------- */
 
 static void leave_if_done(struct worker *w)
 {
@@ -91,7 +91,7 @@ static void leave_if_done(struct worker *w)
 		ev_break(w->loop, EVBREAK_ALL);
 }
 
-/* Right after the wait, before anything else of this turn. */
+/* First callback of a turn, right after the wait. */
 static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -109,13 +109,13 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	overload_bounds(&w->overload, tune_get(w->agent->tune.timeout_processing_ms));
 }
 
-/* After all other events of this turn. */
+/* Called after all other events of this turn. */
 static void on_turn(struct ev_loop *loop, ev_check *c, int revents)
 {
 	sock_turn(c->data);
 }
 
-/* Nothing has come for a while: the last prompt need not stay in the scanner until the next comes. */
+/* Wipe the last prompt from the scanner if nothing has come since the last sweep. */
 static void wipe_if_quiet(struct worker *w)
 {
 	bool quiet = w->notifies_swept == w->count.notifies;
@@ -143,7 +143,7 @@ static void on_drain_end(struct ev_loop *loop, ev_timer *t, int revents)
 	sock_close_all(w);
 }
 
-/* After everything of a turn, before the next wait. */
+/* Last callback of a turn, before the next wait. */
 static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 {
 	struct worker *w = p->data;
@@ -182,7 +182,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------- */
 
 static bool grant_fragments(void *arg, size_t n)
 {
@@ -217,9 +217,9 @@ static void on_nothing(struct ev_loop *loop, ev_timer *t, int revents)
 {
 }
 
-/* libev gets its lists longer as they are needed, and where there is no memory it waits (loop.c), with
- * all that this thread serves. So one turn with much in it comes before all others: whoever only goes
- * on with the connections it has then asks for nothing more. */
+/* Run one turn with many events before all others. libev grows its lists as needed and waits if
+ * there is no memory (loop.c), and then all connections of this thread wait. After this turn a
+ * thread that only continues with its connections needs no more memory. */
 static void prime_loop(struct ev_loop *loop)
 {
 	ev_timer due[PRIMED_TIMERS], fed[PRIMED_EVENTS];
@@ -258,7 +258,8 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->env.wall = env_wall;
 	if (a->by_messages)
 		w->env.message_clock = &a->message_clock;
-	w->env.wait = a->by_messages ? NULL : env_wait;	/* a simulation must not depend on this machine's time */
+	/* a simulation must not depend on this machine's time */
+	w->env.wait = a->by_messages ? NULL : env_wait;
 	w->env.wait_arg = w;
 	if (!sock_spares(w) || (w->env.scratch = route_scratch_new(a->route)) == NULL)
 		goto fail;

@@ -1,7 +1,8 @@
+/* A table says which protocol on which port is a problem with a name. */
 #include "agent/feed/spoken.h"
 #include "agent/loop/wrong_protocol_in.h"
 
-/* PROBLEM_COUNT: no fault there, or none that has a name. */
+/* Returns PROBLEM_COUNT if <s> is right for <port>, or is no problem with a name. */
 static enum problem problem_of(enum port_kind port, enum spoken s)
 {
 	static const uint8_t what[PORT_KINDS][SPOKEN_LOG + 1] = {

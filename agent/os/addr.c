@@ -31,8 +31,9 @@ static int parse_unix(const char *text, struct addr *a, struct err *e)
 	if (path[0] != '/')
 		return err_set(e, "\"%s\": the path of a unix socket must start with \"/\"", text);
 	if (strlen(path) >= sizeof(a->a.un.sun_path))
-		return err_set(e, "\"%s\": the path of a unix socket must be shorter than %zu "
-			       "characters", text, sizeof(a->a.un.sun_path));
+		return err_set(e,
+			"\"%s\": the path of a unix socket must be shorter than %zu "
+			"characters", text, sizeof(a->a.un.sun_path));
 	a->a.un.sun_family = AF_UNIX;
 	memcpy(a->a.un.sun_path, path, strlen(path) + 1);
 	a->len = sizeof(a->a.un);
@@ -94,14 +95,14 @@ int addr_parse(const char *text, struct addr *a, struct err *e)
 	if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
 		return parse_unix(text, a, e);
 	if (colon == NULL)
-		return err_set(e, "\"%s\" is not an address: write 127.0.0.1:9400, [::1]:9400 or "
-			       "unix@/path", text);
+		return err_set(e,
+			"\"%s\" is not an address: write 127.0.0.1:9400, [::1]:9400 or unix@/path", text);
 	if ((port = parse_port(colon + 1)) < 0)
 		return err_set(e, "\"%s\": the port must be a number from 0 to 65535", text);
 	n = (size_t)(colon - text);
 	if (n > 0 && text[0] == '[' ? !parse_v6(text, n, a) : !parse_v4(text, n, a))
-		return err_set(e, "\"%s\": the host must be an IPv4 address, an IPv6 address in "
-			       "brackets, or \"*\"", text);
+		return err_set(e,
+			"\"%s\": the host must be an IPv4 address, an IPv6 address in brackets, or \"*\"", text);
 	if (a->a.sa.sa_family == AF_INET6)
 		a->a.in6.sin6_port = htons((uint16_t)port);
 	else

@@ -43,8 +43,9 @@ static int groups_enough(
 		snprintf(path, sizeof(path), "%s%s/%s", top, group, file);
 		limit = number_in(path);
 		if (limit < bytes)
-			return err_set(e, "index.max_bytes: cannot allocate %.0f MiB: the limit of the control group is "
-				       "%.0f MiB (%.120s); " REMEDY ", or raise that limit (systemd: MemoryMax=)",
+			return err_set(e,
+				"index.max_bytes: cannot allocate %.0f MiB: the limit of the control group is %.0f MiB "
+				"(%.120s); " REMEDY ", or raise that limit (systemd: MemoryMax=)",
 				       to_mib(bytes), to_mib(limit), path);
 		if ((slash = strrchr(group, '/')) == NULL)
 			return 0;

@@ -37,8 +37,9 @@ static int find_user(const char *text, bool with_group, struct identity *id, str
 		if ((pw = getpwuid(n)) == NULL && (with_group || n == geteuid()))
 			return 0;
 		if (pw == NULL)
-			return err_set(e, "user: user %s is unknown on this machine, so it has no group to change to; "
-				       "set the key group as well (group: %s)", text, text);
+			return err_set(e,
+				"user: user %s is unknown on this machine, so it has no group to change to; set the key "
+				"group as well (group: %s)", text, text);
 	} else if ((pw = getpwnam(text)) == NULL) {
 		return err_set(e,
 		    "user: there is no user %s on this machine; create it (useradd --system %s) or remove the "
@@ -63,8 +64,7 @@ static int find_group(const char *text, struct identity *id, struct err *e)
 	} else {
 		return err_set(e,
 		    "group: there is no group %s on this machine; make it (groupadd --system %s), or leave the "
-		    "key "
-		    "out",
+		    "key out",
 		    text, text);
 	}
 	return 0;
@@ -82,8 +82,7 @@ int identity_find(const char *user, const char *group, struct identity *id, stru
 		return 0;
 	return err_set(e,
 	    "user, group: the agent was started by user %u, group %u, and only root can change to user "
-	    "%u, group %u; "
-	    "start it as root, or leave these keys out",
+	    "%u, group %u; start it as root, or leave these keys out",
 	    (unsigned)geteuid(), (unsigned)getegid(), (unsigned)id->uid, (unsigned)id->gid);
 }
 

@@ -36,12 +36,12 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 	if (as != NULL && !identity_owns(as, st.st_uid))
 		return err_set(e,
 		    "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is "
-		    "yours, "
-		    "chown it; else remove it",
+		    "yours, chown it; else remove it",
 		    what, path, (unsigned)st.st_uid, (unsigned)as->uid);
 	if (st.st_mode & 077)
-		return err_set(e, "the %s file %s is open to its group or to others (mode %04o): "
-			       "chmod 0600 it", what, path, (unsigned)(st.st_mode & 07777));
+		return err_set(e,
+			"the %s file %s is open to its group or to others (mode %04o): chmod 0600 "
+			"it", what, path, (unsigned)(st.st_mode & 07777));
 	*bytes = (int64_t)st.st_size;
 	return 0;
 }

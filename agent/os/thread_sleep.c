@@ -1,4 +1,4 @@
-/* Waits on a condition variable with the monotonic clock, so changes of the wall clock do not matter. */
+/* Waits on a condition variable with the monotonic clock, so setting the wall clock has no effect. */
 #include <time.h>
 
 #include "agent/os/thread_sleep.h"
