@@ -62,6 +62,7 @@ static const char *const hostile_shapes[] = {
 	"tools",
 	"deep-tool",
 	"wide-tool",
+	"null-tool",
 	"calls",
 	"call-values",
 	"parts",
@@ -357,6 +358,23 @@ static inline void hostile_tools(struct hostile *h, const char *kind)
 	hostile_say(h, "%s],\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", wide ? "}}}}" : "");
 }
 
+/* A tool whose levels are all nullable, around as many properties as fit. */
+static inline void hostile_nulls(struct hostile *h)
+{
+	unsigned i, levels = 40;
+
+	hostile_say(h, "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":");
+	for (i = 0; i < levels; i++)
+		hostile_say(h, "{\"type\":\"object\",\"nullable\":true,\"properties\":{\"a\":");
+	hostile_say(h, "{\"type\":\"object\",\"properties\":{\"z\":0");
+	for (i = 0; hostile_more(h); i++)
+		hostile_say(h, ",\"%x\":0", i);
+	hostile_say(h, "}}");
+	for (i = 0; i < levels; i++)
+		hostile_say(h, "}}");
+	hostile_say(h, "}}],\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}");
+}
+
 static inline void hostile_message(struct hostile *h, const char *kind, unsigned i)
 {
 #define IS(name) (strcmp(kind, name) == 0)
@@ -409,6 +427,8 @@ static inline void hostile_shape(struct hostile *h, const char *kind)
 #define IS(name) (strcmp(kind, name) == 0)
 	if (IS("tools") || IS("deep-tool") || IS("wide-tool"))
 		hostile_tools(h, kind);
+	else if (IS("null-tool"))
+		hostile_nulls(h);
 	else if (IS("parts"))
 		hostile_repeat(h, "{\"messages\":[{\"role\":\"user\",\"content\":[",
 		    "{\"type\":\"text\",\"text\":\"x\"}", ",", "]}]}");

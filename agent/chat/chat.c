@@ -124,7 +124,7 @@ static enum chat_result by_harmony(struct rendering *r)
 	char date[32];
 	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct jval body = make_dict(&k);
-	struct gpt_oss_opts o = { .completion = r->completion };
+	struct gpt_oss_opts o = { .completion = r->completion, .max_run = r->into->max };
 	enum harmony_result result;
 
 	snprintf(date, sizeof(date), "%04d-%02d-%02d", r->b->now.year, r->b->now.month, r->b->now.day);
@@ -138,6 +138,8 @@ static enum chat_result by_harmony(struct rendering *r)
 	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
 	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
 		result = HARMONY_LIMIT;
+	if (result == HARMONY_LIMIT)	/* as much was written as the work allows */
+		work_spend(r->work, r->work->left);
 	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)	/* arguments that are no text are the engine's to write */
 		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
 	return result == HARMONY_DONE ? CHAT_DONE :

@@ -339,5 +339,6 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, cons
 	if (k.make.state != MAKE_GOOD)
 		return k.make.state == MAKE_NO_MEMORY ? HARMONY_NO_MEMORY : HARMONY_REFUSED;
 	drop_thoughts(&k);
-	return harmony_render(k.m, k.n, (struct harmony_opts){ .completion = o->completion }, put, arg);
+	return harmony_render(k.m, k.n,
+	    (struct harmony_opts){ .completion = o->completion, .max_run = o->max_run }, put, arg);
 }

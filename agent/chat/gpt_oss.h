@@ -17,6 +17,7 @@
 struct gpt_oss_opts {
 	struct span date;	/* "2025-06-28" */
 	bool completion;	/* the assistant's turn begins at the end: not of a cut body */
+	size_t max_run;		/* as in struct harmony_opts */
 };
 
 /* <body>: a dict with "messages", a list of dicts; memory of <m> is used until it is reset. Besides the results of

@@ -295,7 +295,8 @@ static size_t drop_before(const struct harmony_message *m, size_t n)
 enum harmony_result harmony_render(const struct harmony_message *m, size_t n, struct harmony_opts o, harmony_put *fn,
 				   void *arg)
 {
-	struct renderer r = { .put = fn, .arg = arg, .text = { .max = HARMONY_RUN_MAX }, .result = HARMONY_DONE };
+	size_t max = o.max_run > 0 && o.max_run < HARMONY_RUN_MAX ? o.max_run : HARMONY_RUN_MAX;
+	struct renderer r = { .put = fn, .arg = arg, .text = { .max = max }, .result = HARMONY_DONE };
 	size_t first = o.drop_analysis ? drop_before(m, n) : 0;
 
 	for (size_t i = 0; i < n; i++)

@@ -63,7 +63,7 @@ enum harmony_result {
 	HARMONY_REFUSED,	/* a tool's answer without a name, a schema nested beyond HARMONY_DEPTH: no rendering */
 	HARMONY_NO_MEMORY,
 	HARMONY_ENDED,		/* by <put> */
-	HARMONY_LIMIT		/* a run has more than HARMONY_RUN_MAX bytes: a schema's indents make much of little */
+	HARMONY_LIMIT		/* a run is longer than <max_run>: the indents of a schema make much of little */
 };
 
 #define HARMONY_RUN_MAX	((size_t)16 << 20)
@@ -73,6 +73,7 @@ enum harmony_result {
 struct harmony_opts {
 	bool drop_analysis;	/* where the last answer was final, thoughts in front of the first final one are left out */
 	bool completion;	/* the assistant's turn begins at the end */
+	size_t max_run;		/* bytes of one run; 0, and at most: HARMONY_RUN_MAX */
 };
 
 enum harmony_result harmony_render(const struct harmony_message *m, size_t n, struct harmony_opts o, harmony_put *put,

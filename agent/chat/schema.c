@@ -18,9 +18,17 @@
 #include "agent/chat/get.h"
 #include "agent/chat/schema.h"
 
-/* How far in: white space, made of the indents of the levels around. */
+/* The last "null" in the text, and the length of the text when it was looked for. Each byte is
+ * searched once, however many levels around it are nullable. */
+struct nulls {
+	size_t searched, last;
+	bool any;
+};
+
+/* Where a schema is: the white space of the levels around it, and how many they are. */
 struct at {
 	unsigned indent, depth;
+	struct nulls *nulls;
 };
 
 static int write_type(struct buf *b, struct jval schema, struct at at);
@@ -207,7 +215,22 @@ static void write_examples(struct buf *b, struct jval property, struct at at)
 
 /* ---- types ------------------------------------------------------------------------------------------- */
 
-/* The type, and " | null" where it may be that and does not say so itself. */
+/* Tell if the text from <from> on has "null". O(bytes written since the last call). */
+static bool has_null(const struct buf *b, struct nulls *nulls, size_t from)
+{
+	size_t at = nulls->searched < 3 ? 0 : nulls->searched - 3;
+	const char *p;
+
+	while ((p = memmem(b->p + at, b->n - at, "null", 4)) != NULL) {
+		nulls->last = (size_t)(p - b->p);
+		nulls->any = true;
+		at = nulls->last + 1;
+	}
+	nulls->searched = b->n;
+	return nulls->any && nulls->last >= from;
+}
+
+/* Write the type, and " | null" if the schema is nullable and its text does not say so itself. */
 static int write_nullable(struct buf *b, struct jval schema, struct at at)
 {
 	struct jval nullable = get(schema, "nullable");
@@ -215,7 +238,7 @@ static int write_nullable(struct buf *b, struct jval schema, struct at at)
 
 	if (write_type(b, schema, at) < 0)
 		return -1;
-	if (nullable.kind == JV_BOOL && nullable.i != 0 && !b->failed && memmem(b->p + from, b->n - from, "null", 4) == NULL)
+	if (nullable.kind == JV_BOOL && nullable.i != 0 && !b->failed && !has_null(b, at.nulls, from))
 		buf_str(b, " | null");
 	return 0;
 }
@@ -244,7 +267,7 @@ static int write_trailer(struct buf *b, struct jval schema, bool described, bool
 
 static struct at deeper(struct at at, unsigned indent)
 {
-	return (struct at){ at.indent + indent, at.depth + 1 };
+	return (struct at){ at.indent + indent, at.depth + 1, at.nulls };
 }
 
 /* A choice that is no property: each on a line of its own, the first as well. */
@@ -445,5 +468,7 @@ static int write_type(struct buf *b, struct jval schema, struct at at)
 
 int schema_write(struct buf *b, struct jval schema)
 {
-	return write_type(b, schema, (struct at){ 0, 0 });
+	struct nulls nulls = { .searched = b->n };
+
+	return write_type(b, schema, (struct at){ .nulls = &nulls });
 }

@@ -154,6 +154,20 @@ static void one_letter_goes_on(void **state)
 	chat_unref(c);
 }
 
+/* Render with the work of a small body. What was written is paid for, also where it is too much. */
+static enum chat_result written(const struct chat *c, struct span body)
+{
+	struct work_left work = { .left = 300000 };
+	struct chat_body b = { .api = CHAT_COMPLETIONS, .raw = body, .now = now, .work = &work };
+	struct chat_scratch *s = chat_scratch_new(1 << 28, &key);
+	struct chat_text t;
+	enum chat_result r = chat_render(c, s, &b, &t);
+
+	assert_true(work_spent(&work));
+	chat_scratch_free(s);
+	return r;
+}
+
 /* Four bytes of a schema become two hundred. */
 static void indents_have_a_bound(void **state)
 {
@@ -172,6 +186,7 @@ static void indents_have_a_bound(void **state)
 		add(&body, "}}");
 	add(&body, "}}]}");
 	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_LIMIT);
+	assert_int_equal(written(c, span_of(body.p, body.n)), CHAT_LIMIT);
 	free(body.p);
 	chat_unref(c);
 }

@@ -119,6 +119,11 @@ static const struct { const char *schema, *type; } types[] = {
 	  "\"d\":{\"default\":{\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}}}}",
 	  "// o\n{\n// in\na?:     // in\n{\n    // C\n    //\n    // Examples:\n    // - \"x\"\n    c?: string,\n    },\n"
 	  "b: \"p\" | null, // default: p\nd?: any, // default: {\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}\n}" },
+	/* a level says "null" if a level in it does, and not if only the one before it did */
+	{ "{\"type\":\"object\",\"properties\":{"
+	  "\"a\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"b\":{\"type\":\"string\",\"nullable\":true}}},"
+	  "\"c\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"d\":{\"type\":\"string\"}}}}}",
+	  "{\na?: {\n    b?: string | null,\n    },\nc?: {\n    d?: string,\n    } | null,\n}" },
 	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"description\":\"s\",\"oneOf\":[{\"type\":\"string\",\"description\":\"s\"},"
 	  "{\"type\":\"number\",\"description\":\"t\",\"nullable\":true,\"default\":-0.000001}],\"default\":null}}}",
 	  "{\n// default: null\na?:\n | string\n | number | null // t default: -1e-6\n,\n}" },
