@@ -154,39 +154,48 @@ static void one_letter_goes_on(void **state)
 	chat_unref(c);
 }
 
-/* Render with the work of a small body. What was written is paid for, also where it is too much. */
-static enum chat_result written(const struct chat *c, struct span body)
+/* A schema of 50 levels around <n> examples: four bytes of it become two hundred. */
+static void add_indents(struct text *body, unsigned n)
 {
-	struct work_left work = { .left = 300000 };
-	struct chat_body b = { .api = CHAT_COMPLETIONS, .raw = body, .now = now, .work = &work };
-	struct chat_scratch *s = chat_scratch_new(1 << 28, &key);
-	struct chat_text t;
-	enum chat_result r = chat_render(c, s, &b, &t);
-
-	assert_true(work_spent(&work));
-	chat_scratch_free(s);
-	return r;
+	add(body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":");
+	for (unsigned i = 0; i < 50; i++)
+		add(body, "{\"type\":\"object\",\"properties\":{\"a\":");
+	add(body, "{\"examples\":[\"\"");
+	for (unsigned i = 0; i < n; i++)
+		add(body, ",\"\"");
+	add(body, "]}");
+	for (unsigned i = 0; i < 50; i++)
+		add(body, "}}");
+	add(body, "}}]}");
 }
 
-/* Four bytes of a schema become two hundred. */
 static void indents_have_a_bound(void **state)
 {
 	struct chat *c = load(NULL);
 	struct text body = { .p = NULL };
 	struct chat_text t;
 
-	add(&body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":");
-	for (unsigned i = 0; i < 50; i++)
-		add(&body, "{\"type\":\"object\",\"properties\":{\"a\":");
-	add(&body, "{\"examples\":[\"\"");
-	for (unsigned i = 0; i < 100000; i++)
-		add(&body, ",\"\"");
-	add(&body, "]}");
-	for (unsigned i = 0; i < 50; i++)
-		add(&body, "}}");
-	add(&body, "}}]}");
+	add_indents(&body, 100000);
 	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_LIMIT);
-	assert_int_equal(written(c, span_of(body.p, body.n)), CHAT_LIMIT);
+	free(body.p);
+	chat_unref(c);
+}
+
+/* What was written is charged, also if it is too much for the work that is left. */
+static void indents_are_charged(void **state)
+{
+	struct chat *c = load(NULL);
+	struct text body = { .p = NULL };
+	struct work_left work = { .left = 40000 };
+	struct chat_body b = { .api = CHAT_COMPLETIONS, .now = now, .work = &work };
+	struct chat_scratch *s = chat_scratch_new(1 << 28, &key);
+	struct chat_text t;
+
+	add_indents(&body, 4000);
+	b.raw = span_of(body.p, body.n);
+	assert_int_equal(chat_render(c, s, &b, &t), CHAT_LIMIT);
+	assert_int_equal(work.left, 0);
+	chat_scratch_free(s);
 	free(body.p);
 	chat_unref(c);
 }
@@ -219,7 +228,7 @@ int main(void)
 		cmocka_unit_test(many_answers_of_many_calls),
 		cmocka_unit_test(many_properties_all_required),
 		cmocka_unit_test(one_letter_goes_on),
-		cmocka_unit_test(indents_have_a_bound),
+		cmocka_unit_test(indents_have_a_bound), cmocka_unit_test(indents_are_charged),
 		cmocka_unit_test(what_harmony_cannot_write),
 	};
 
