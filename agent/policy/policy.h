@@ -77,8 +77,7 @@
 	X(GAIE,			gaie) \
 	X(GAIE_FULL,		gaie_full) \
 	X(AIBRIX,		aibrix) \
-	X(PREFIXAWARE,		prefixaware) \
-	X(SIMHASH,		simhash)
+	X(PREFIXAWARE,		prefixaware)
 
 enum policy_rule {
 #define X(name, word) RULE_##name,

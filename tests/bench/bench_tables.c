@@ -107,7 +107,6 @@ int main(void)
 {
 	static const enum policy_rule rules[] = {
 		RULE_BLOCK_TRACKER, RULE_GAIE, RULE_GAIE_FULL, RULE_AIBRIX, RULE_PREFIXAWARE,
-		RULE_SIMHASH,
 	};
 	static const unsigned servers[] = { 1, 16, 64, 256 };
 

@@ -71,7 +71,7 @@ index: {max_bytes: 64MiB}
 MODES = {
     "tokens": "models: [{name: m, mode: tokens, tokenizer: tokenizer.json, chat_template: "
               "chat_template.jinja}]",
-    "compare": "policy: {rule: simhash, compare: [block_tracker, gaie_full, aibrix, prefixaware]}",
+    "compare": "policy: {rule: prefixaware, compare: [block_tracker, gaie, gaie_full, aibrix]}",
 }
 TEMPLATE = '{% for m in messages %}{{ m.role + ": " + m.content }}{% endfor %}'
 TOK = os.environ.get("TOK", os.path.join(TOP, "tests/data/tok/small.tokenizer.json"))
