@@ -30,8 +30,8 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index policy feed fleet route sim serve os \
-           loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet route sim serve \
+           os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -41,6 +41,7 @@ dir_jinja  := agent/jinja
 dir_chat   := agent/chat
 dir_prompt := agent/prompt
 dir_index  := agent/index
+dir_events := agent/events
 dir_policy := agent/policy
 dir_feed   := agent/feed
 dir_fleet  := agent/fleet
@@ -60,6 +61,7 @@ uses_jinja  := jinja base
 uses_chat   := chat jinja base
 uses_prompt := prompt chat tok jinja base
 uses_index  := index base
+uses_events := events base
 uses_policy := policy base
 uses_feed   := feed base
 uses_fleet  := fleet policy feed base
@@ -160,6 +162,7 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 
 BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c)))
 $(B)/tests/bench/bench_index: $(BENCH_INDEX)
+$(B)/tests/bench/bench_events: $(lib_events)
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
 b := $(B)/tests/bench
 $(b)/bench_index.o $(b)/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'

@@ -15,6 +15,7 @@
 #ifndef KVROUTE_INDEX_ARENA_H
 #define KVROUTE_INDEX_ARENA_H
 
+#include "agent/base/region.h"
 #include "agent/base/types.h"
 
 typedef uint32_t arena_ref;	/* 0 is none */
@@ -23,19 +24,6 @@ typedef uint32_t arena_ref;	/* 0 is none */
 #define ARENA_TAG		8
 #define ARENA_LEAST		(2 * ARENA_UNIT)	/* the smallest block, its tag included */
 #define ARENA_BYTES_MAX		((size_t)4 << 30)	/* of one arena; more is left unused */
-#define REGION_BYTES_MAX	((size_t)UINT32_MAX * ARENA_UNIT)
-
-struct region {
-	uint8_t *base;
-	size_t bytes;
-};
-
-/* Map <bytes>, rounded up to a page, in huge pages where there are some, never part of a core. <prefault>: all
- * of it is there when this returns, after 0.15 s a GiB, or 3 s where a hypervisor has to find the memory first;
- * otherwise a page comes with its first use, and nothing promises that there will be one. -1 with errno, and
- * nothing mapped. */
-int region_take(struct region *r, size_t bytes, bool prefault);
-void region_give(struct region *r);	/* one that was zeroed or given already is left alone */
 
 static inline void *region_at(const struct region *r, arena_ref ref)
 {

@@ -12,7 +12,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
-#include "agent/index/events.h"
+#include "agent/events/events.h"
 
 #define SERVERS		64u
 #define RUN		64u		/* blocks of a conversation */
@@ -20,7 +20,7 @@
 #define PASSES		7u
 #define RUNS		8192u		/* of a pass */
 
-static const struct space_key space = { .h = { 1, 2 } };
+static const uint64_t space[2] = { 1, 2 };
 
 struct fleet {
 	struct events *ev;
@@ -71,7 +71,7 @@ static void handles_of(const struct fleet *f, uint64_t i, uint64_t *handles)
 static void store(struct fleet *f, uint64_t i, const uint64_t *handles, const page_key *keys)
 {
 	struct events_run run = { .server = (server_id)(i % SERVERS), .n = RUN, .block_pages = 1,
-				  .handles = handles, .keys = keys, .space = &space };
+				  .handles = handles, .keys = keys, .space = space };
 
 	if (events_stored(f->ev, &run) != RUN)
 		die("a run was not stored");
@@ -141,7 +141,7 @@ static double match(struct fleet *f, page_key (*keys)[RUN], uint64_t seed)
 		pages_of(f, f->next - 1 - rng_below(&rng, f->n_runs - RUNS), keys[i]);
 	took = now_ns();
 	for (i = 0; i < RUNS; i++) {
-		events_match(f->ev, &space, keys[i], RUN, &f->m);
+		events_match(f->ev, space, keys[i], RUN, &f->m);
 		hits += f->m.n_hits;
 	}
 	took = (now_ns() - took) / RUNS;
@@ -159,7 +159,7 @@ static double miss(struct fleet *f, page_key (*keys)[RUN], uint64_t seed)
 		pages_of(&(struct fleet){ 0 }, ((uint64_t)1 << 40) + seed * RUNS + i, keys[i]);
 	took = now_ns();
 	for (i = 0; i < RUNS; i++)
-		events_match(f->ev, &space, keys[i], RUN, &f->m);
+		events_match(f->ev, space, keys[i], RUN, &f->m);
 	return (now_ns() - took) / RUNS;
 }
 

@@ -14,16 +14,17 @@
 
 #include "agent/base/rng.h"
 
-/* What the kernel says to arena.c: -1 is its own answer, others are an errno. */
+/* The answer of the kernel to region.c: -1 is its own answer, others are an errno. */
 static int populate_says = -1, advice_says = -1, populated, given;
 static int a_madvise(void *p, size_t n, int advice);
 static int a_munmap(void *p, size_t n);
 
 #define madvise	a_madvise
 #define munmap	a_munmap
-#include "agent/index/arena.c"	/* for its calls, and for the tags to be broken */
+#include "agent/base/region.c"	/* for its calls */
 #undef madvise
 #undef munmap
+#include "agent/index/arena.c"	/* so that tags can be broken */
 
 static int a_madvise(void *p, size_t n, int advice)
 {

@@ -1,4 +1,4 @@
-/* events_held.c - chains to those who hold them.
+/* chain_holders.c - chains to those who hold them.
  *
  * A line is a cache line of 15 entries and a head. Each record has an entry of its own, found by its
  * chain; a chain that many hold gets a set of bits, so that a system prompt on a thousand servers costs a
@@ -12,7 +12,7 @@
  * been already. And it goes up again before the record or set that was taken can become something else.
  * What is added needs neither. So no look that ends at the version it began with misses a holder that was
  * there throughout, or takes one for another. */
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 #define PASSED_MOST	255u
 #define VERSION		256u	/* one more, in <head> */

@@ -1,10 +1,10 @@
-/* events_holder.c - holders: one for each rank that has stored something, and how its records go.
+/* holder.c - holders: one for each rank that has stored something, and how its records go.
  *
  * A holder that is cleared is not emptied: it is struck from the live bits, which no reader passes by, and
  * the rank gets another holder when it stores next. The old one waits in a queue and is taken apart
  * record by record; its number is given out again only when none is left, the one that was free for
  * longest first. A reader who was on the way meanwhile finds that it was born after him, and leaves it out. */
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 #define ROOM	16u		/* records that go when there is no room for one */
 

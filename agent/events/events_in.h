@@ -2,9 +2,9 @@
  *
  *   region:  [ holders | live | parked | tags of the map | lines | sets | records ]
  *
- *   map     handles -> records: groups of 15 records, each with a byte of tag   events_map.c
- *   held    chains -> who holds them: lines of 15 entries, or a set of bits     events_held.c
- *   parked  blocks that wait for their parent                                   events_park.c
+ *   map     handles -> records: groups of 15 records, each with a byte of tag   handle_map.c
+ *   held    chains -> who holds them: lines of 15 entries, or a set of bits     chain_holders.c
+ *   parked  blocks that wait for their parent                                   parked.c
  *
  * A record lies in its place of the map and never moves. It is in the list of its holder, oldest first,
  * and among the holders of its chain: by an entry of its own, or by its holder's bits in the chain's set.
@@ -14,14 +14,14 @@
  * store to them is a release and each load an acquire, so a reader who sees what was done after a line's
  * version went up also sees that it did, and looks again. No reader waits for the end of a change:
  * every state that can be seen is a right one. */
-#ifndef KVROUTE_INDEX_EVENTS_IN_H
-#define KVROUTE_INDEX_EVENTS_IN_H
+#ifndef KVROUTE_EVENTS_IN_H
+#define KVROUTE_EVENTS_IN_H
 
 #include <stdatomic.h>
 
 #include "agent/base/hash.h"
-#include "agent/index/arena.h"
-#include "agent/index/events.h"
+#include "agent/base/region.h"
+#include "agent/events/events.h"
 
 typedef uint32_t rec_ref;	/* number of a record + 1; 0: none */
 
@@ -177,9 +177,9 @@ static inline uint64_t handle_hash(const struct events *ev, uint32_t holder, uin
 }
 
 /* Before the first block. Blocks of different sizes never share a chain. */
-static inline uint64_t chain_root(const struct events *ev, const struct space_key *space, uint32_t block_pages)
+static inline uint64_t chain_root(const struct events *ev, const uint64_t *space, uint32_t block_pages)
 {
-	uint64_t all[3] = { space->h[0], space->h[1], block_pages };
+	uint64_t all[3] = { space[0], space[1], block_pages };
 
 	return hash64(&ev->key, all, sizeof(all));
 }
@@ -194,7 +194,7 @@ static inline uint64_t chain_next(const struct events *ev, uint64_t chain, uint6
 	return hash_mix(&ev->key, chain, pages);
 }
 
-/* ---- events_map.c -------------------------------------------------------------------------------- */
+/* ---- handle_map.c -------------------------------------------------------------------------------- */
 
 rec_ref map_find(const struct events *ev, uint32_t holder, uint64_t hash);	/* 0: none */
 /* Ask for the memory that the above will need: first the one, for a few hashes, and then the other. */
@@ -208,7 +208,7 @@ void map_remove(struct events *ev, rec_ref ref);
 void map_touch(struct events *ev, rec_ref ref, rec_ref before);	/* to that place */
 const char *map_check(const struct events *ev);
 
-/* ---- events_held.c ------------------------------------------------------------------------------- */
+/* ---- chain_holders.c ------------------------------------------------------------------------------- */
 
 /* The record's copies become <copies>, which decides what it holds. False: no room for a new one. */
 bool held_update(struct events *ev, rec_ref ref, uint32_t copies);
@@ -230,7 +230,7 @@ static inline uint32_t chain_tag(uint64_t chain)
 	return (uint32_t)chain << REF_BITS;
 }
 
-/* ---- events_park.c ------------------------------------------------------------------------------- */
+/* ---- parked.c ------------------------------------------------------------------------------- */
 
 struct parked *park_find(const struct events *ev, uint32_t holder, uint64_t own);
 /* False: there is no room at all. */
@@ -243,7 +243,7 @@ uint32_t park_take(struct events *ev, uint32_t holder, uint64_t parent, uint64_t
 uint32_t park_give(struct events *ev, uint32_t ready);		/* the next that is ready */
 const char *park_check(const struct events *ev);
 
-/* ---- events_holder.c ------------------------------------------------------------------------------ */
+/* ---- holder.c ------------------------------------------------------------------------------ */
 
 uint32_t holder_find(const struct events *ev, server_id server, uint16_t rank);		/* NO_HOLDER */
 uint32_t holder_get(struct events *ev, server_id server, uint16_t rank);	/* the same: none is free */

@@ -34,11 +34,10 @@
  * take no lock and wait for nobody.
  *
  * Nothing calls this yet: feed/kvevent will, with the decoded events of vLLM and SGLang. */
-#ifndef KVROUTE_INDEX_EVENTS_H
-#define KVROUTE_INDEX_EVENTS_H
+#ifndef KVROUTE_EVENTS_H
+#define KVROUTE_EVENTS_H
 
 #include "agent/base/types.h"
-#include "agent/index/index.h"
 
 struct events;
 struct hash_key;
@@ -78,7 +77,7 @@ struct events_run {
 	uint32_t block_pages;		/* pages of each: the engine's block size in pages of ours */
 	const uint64_t *handles;	/* [n] */
 	const page_key *keys;		/* [n * block_pages]; NULL: the event had no tokens */
-	const struct space_key *space;	/* of the prompt; read only where there is no parent */
+	const uint64_t *space;		/* [2] of the prompt, hashed; read only if there is no parent */
 	bool has_parent;		/* any handle may be a parent's, 0 as well */
 	uint64_t parent;
 };
@@ -127,8 +126,8 @@ struct events_match {
 int events_match_init(struct events_match *m);	/* -1: no memory */
 void events_match_fini(struct events_match *m);
 
-/* Fill <m> for <n> pages of <space>: every server that holds the first block. Changes nothing. */
-void events_match(const struct events *ev, const struct space_key *space, const page_key *keys, size_t n,
+/* Fill <m> for <n> pages of <space>, which is 2 words: every server that holds the first block. Changes nothing. */
+void events_match(const struct events *ev, const uint64_t *space, const page_key *keys, size_t n,
 		  struct events_match *m);
 
 /* Pages that <server> goes; 0 when it is no hit. O(hits). */

@@ -1,4 +1,4 @@
-/* events_map.c - handles to records: open addressing over groups of 15, and the list of each holder.
+/* handle_map.c - handles to records: open addressing over groups of 15, and the list of each holder.
  *
  * A group's 16 bytes say which of its records are taken (a tag of the hash, never 0) and how many have
  * passed it because it was full: a look ends at the first group that none has passed. So nothing has
@@ -9,7 +9,7 @@
  * taken out when only its place is known. */
 #include <endian.h>
 
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 #define PASSED		15u		/* its byte in the group */
 #define PASSED_MOST	255u

@@ -13,7 +13,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
-#include "agent/index/events.h"
+#include "agent/events/events.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STEPS	100000u
@@ -31,7 +31,7 @@
 #define ROOM	16u
 
 static const uint32_t sizes[] = { 1, 2, 4, 8, 32 };
-static const struct space_key spaces[2] = { { .h = { 1, 2 } }, { .h = { 1, 3 } } };
+static const uint64_t spaces[2][2] = { { 1, 2 }, { 1, 3 } };
 
 struct block {
 	uint8_t copies[EVENTS_TIERS];
@@ -343,7 +343,7 @@ static void check_match(struct model *mo, struct events *ev, struct events_match
 	uint32_t prompt = rnd(mo, PROMPTS), n = rnd(mo, LEN + 1), space = rnd(mo, 2), s, k, i, hits = 0;
 	struct events_hit best, h;
 
-	events_match(ev, &spaces[space], mo->keys[prompt], n, m);
+	events_match(ev, spaces[space], mo->keys[prompt], n, m);
 	for (s = 0; s < SERVERS; s++) {
 		best = model_match(mo, s * RANKS, space, prompt, n);
 		for (k = 1; k < RANKS; k++) {
@@ -372,7 +372,7 @@ static void store_some(struct model *mo, struct events *ev)
 	uint64_t handles[LEN];
 	struct events_run run = { .server = (server_id)(source / RANKS), .rank = (uint16_t)(source % RANKS),
 				  .tier = rnd(mo, 3) ? EVENTS_DEVICE : rnd(mo, EVENTS_TIERS),
-				  .handles = handles, .space = &spaces[space] };
+				  .handles = handles, .space = spaces[space] };
 
 	if (r->size == 0)
 		r->size = sizes[rnd(mo, 5)];

@@ -1,11 +1,11 @@
-/* events_match.c - how far each server goes: one walk for each block size in use, over chains.
+/* match.c - how far each server goes: one walk for each block size in use, over chains.
  *
  * A walk keeps the holders that have all blocks so far as bits, and takes away at each block those that do
  * not hold it. It ends when none is left, so it costs the depth of the match and no more: a hash and
  * a line a block, and what the entries point to. Chains are made a few blocks ahead and their lines asked for,
  * so that memory is waited for once and not at each block. */
 #include "agent/base/mem.h"
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 #define AHEAD	8u
 
@@ -216,7 +216,7 @@ static bool step(struct walk *wk, const struct bits *h)
 	return left != 0;
 }
 
-static void walk_size(struct walk *wk, const struct space_key *space, const page_key *keys, size_t n_blocks)
+static void walk_size(struct walk *wk, const uint64_t *space, const page_key *keys, size_t n_blocks)
 {
 	const struct events *ev = wk->ev;
 	uint64_t chain = chain_root(ev, space, wk->block_pages), ahead[AHEAD];
@@ -242,7 +242,7 @@ static void walk_size(struct walk *wk, const struct space_key *space, const page
 		hit(wk, w, wk->active[w]);
 }
 
-void events_match(const struct events *ev, const struct space_key *space, const page_key *keys, size_t n,
+void events_match(const struct events *ev, const uint64_t *space, const page_key *keys, size_t n,
 		  struct events_match *m)
 {
 	unsigned i, w;

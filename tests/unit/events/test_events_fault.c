@@ -7,10 +7,10 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 #include "tests/unit/fault.h"
 
-static const struct space_key space = { .h = { 1, 2 } };
+static const uint64_t space[2] = { 1, 2 };
 static struct hash_key key;
 
 static struct events *make(struct events_opts o)
@@ -29,7 +29,7 @@ static uint32_t store(struct events *ev, server_id server, uint16_t rank, uint64
 	uint64_t handles[64];
 	page_key keys[64 * 20];
 	struct events_run run = { .server = server, .rank = rank, .n = n, .block_pages = block_pages, .handles = handles,
-				  .keys = keys, .space = &space };
+				  .keys = keys, .space = space };
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
@@ -55,7 +55,7 @@ static void no_memory(void **state)
 		ev = events_new(&o);
 		if (ev != NULL && events_match_init(&m) == 0) {
 			assert_int_equal(store(ev, 3, 0, 1, 5, 1), 5);
-			events_match(ev, &space, &page, 1, &m);
+			events_match(ev, space, &page, 1, &m);
 			assert_int_equal(m.n_hits, 1);
 			events_removed(ev, 3, 0, &page, 1, EVENTS_DEVICE);
 			events_drop_server(ev, 3);
@@ -133,7 +133,7 @@ static void no_parking(void **state)
 	struct events *ev = make((struct events_opts){ .max_holders = 64, .max_parked = 0 });
 	uint64_t handle = 7;
 	page_key page = 7;
-	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = &space,
+	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = space,
 				  .has_parent = true, .parent = 6 };
 	struct events_stats st;
 
@@ -164,7 +164,7 @@ static void no_set(void **state)
 	assert_int_equal(stored + st.refused, 4 * SERVERS_MAX);
 	assert_true(stored > 3 * SERVERS_MAX / 2);
 	assert_null(events_check(ev));
-	events_match(ev, &space, keys, 4, &m);
+	events_match(ev, space, keys, 4, &m);
 	for (i = 0, stored = 0; i < m.n_hits; i++)
 		stored += m.hits[i].pages;
 	assert_true(stored > 0 && stored <= st.records);

@@ -16,7 +16,7 @@
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
-#include "agent/index/events.h"
+#include "agent/events/events.h"
 
 #define READERS	2
 #if defined(__SANITIZE_THREAD__)
@@ -29,7 +29,7 @@
 #define OTHERS	20u		/* servers from 2 on */
 #define LEN	12u
 
-static const struct space_key space = { .h = { 1, 2 } };
+static const uint64_t space[2] = { 1, 2 };
 
 struct reader {
 	pthread_t thread;
@@ -61,7 +61,7 @@ static void *read_some(void *arg)
 		return NULL;
 	}
 	while (!atomic_load(rd->stop)) {
-		events_match(rd->ev, &space, rd->p, LEN, &m);
+		events_match(rd->ev, space, rd->p, LEN, &m);
 		rd->wrong += events_match_pages(&m, 0) != LEN || events_match_pages(&m, 1) != 0;
 		for (i = 0; i < m.n_hits; i++) {
 			const struct events_hit *h = &m.hits[i];
@@ -69,9 +69,9 @@ static void *read_some(void *arg)
 			rd->wrong += h->pages > LEN || h->in_tier[0] + h->in_tier[1] + h->in_tier[2] + h->in_tier[3] != h->pages;
 			rd->partly += h->pages < LEN;
 		}
-		events_match(rd->ev, &space, rd->r, LEN, &m);
+		events_match(rd->ev, space, rd->r, LEN, &m);
 		rd->wrong += events_match_pages(&m, 0) != 0 || events_match_pages(&m, 1) != 0;
-		events_match(rd->ev, &space, rd->q, LEN, &m);
+		events_match(rd->ev, space, rd->q, LEN, &m);
 		rd->wrong += m.n_hits > 1 || (m.n_hits == 1 && m.hits[0].server != 1);
 		rd->seen++;
 	}
@@ -84,7 +84,7 @@ static void store(struct events *ev, server_id server, const page_key *keys, uin
 	uint64_t handles[LEN];
 	uint32_t i;
 	struct events_run run = { .server = server, .n = n, .block_pages = 1, .tier = tier, .handles = handles, .keys = keys,
-				  .space = &space };
+				  .space = space };
 
 	for (i = 0; i < n; i++)
 		handles[i] = keys[i] + seed;

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
-static const struct space_key space = { .h = { 1, 2 } }, other_space = { .h = { 2, 1 } };
+static const uint64_t space[2] = { 1, 2 }, other_space[2] = { 2, 1 };
 static struct hash_key key;
 
 struct door {
@@ -68,7 +68,7 @@ static uint32_t stored_of(struct door *d, server_id server, uint16_t rank, const
 	page_key keys[64];
 	uint64_t handles[64];
 	struct events_run run = { .server = server, .rank = rank, .tier = tier, .block_pages = size, .handles = handles,
-				  .keys = keys + behind, .space = &space, .has_parent = behind > 0 };
+				  .keys = keys + behind, .space = space, .has_parent = behind > 0 };
 
 	pages_of(text, keys);
 	run.parent = handle_of(text, behind, rank);
@@ -100,7 +100,7 @@ static uint32_t pages(struct door *d, server_id server, const char *text)
 	page_key keys[64];
 
 	pages_of(text, keys);
-	events_match(d->ev, &space, keys, strlen(text), &d->m);
+	events_match(d->ev, space, keys, strlen(text), &d->m);
 	return events_match_pages(&d->m, server);
 }
 
@@ -129,7 +129,7 @@ static void as_far_as_each_goes(void **state)
 	assert_int_equal(d.m.n_hits, 0);
 	assert_int_equal(pages(&d, 1, ""), 0);
 	pages_of("abcd", keys);
-	events_match(d.ev, &other_space, keys, 4, &d.m);
+	events_match(d.ev, other_space, keys, 4, &d.m);
 	assert_int_equal(d.m.n_hits, 0);
 	close_door(&d);
 }
@@ -225,22 +225,22 @@ static void tiers_as_sglang_says_them(void **state)
 	static const uint64_t h[2] = { 0xffd2096221cf7c3d, 0x5896e29f0df73626 };
 	static const page_key page[2] = { 11, 12 };
 	struct door d = a_door();
-	struct events_run run = { .server = 3, .n = 2, .block_pages = 1, .handles = h, .keys = page, .space = &space };
+	struct events_run run = { .server = 3, .n = 2, .block_pages = 1, .handles = h, .keys = page, .space = space };
 
 	assert_int_equal(events_stored(d.ev, &run), 2);
 	assert_int_equal(events_removed(d.ev, 3, 0, &h[1], 1, EVENTS_DEVICE), 1);
 	run = (struct events_run){ .server = 3, .n = 1, .block_pages = 1, .handles = &h[1], .keys = &page[1],
-				   .space = &space, .has_parent = true, .parent = h[0], .tier = EVENTS_HOST };
+				   .space = space, .has_parent = true, .parent = h[0], .tier = EVENTS_HOST };
 	assert_int_equal(events_stored(d.ev, &run), 1);
-	run = (struct events_run){ .server = 3, .n = 1, .block_pages = 1, .handles = h, .keys = page, .space = &space,
+	run = (struct events_run){ .server = 3, .n = 1, .block_pages = 1, .handles = h, .keys = page, .space = space,
 				   .tier = EVENTS_DISK };
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	run.tier = EVENTS_OTHER;
 	assert_int_equal(events_stored(d.ev, &run), 1);
-	events_match(d.ev, &space, page, 2, &d.m);
+	events_match(d.ev, space, page, 2, &d.m);
 	assert_int_equal(d.m.hits[0].in_tier[EVENTS_DEVICE], 1);
 	assert_int_equal(events_removed(d.ev, 3, 0, h, 1, EVENTS_DEVICE), 1);
-	events_match(d.ev, &space, page, 2, &d.m);
+	events_match(d.ev, space, page, 2, &d.m);
 	assert_int_equal(d.m.hits[0].pages, 2);
 	assert_int_equal(d.m.hits[0].in_tier[EVENTS_DEVICE], 0);
 	assert_int_equal(d.m.hits[0].in_tier[EVENTS_HOST], 1);
@@ -337,12 +337,12 @@ static void a_handle_means_one_block(void **state)
 	struct door d = a_door();
 	uint64_t handles[4] = { 1, 2, 1, 3 };
 	page_key keys[4] = { 5, 6, 7, 8 };
-	struct events_run run = { .server = 1, .n = 4, .block_pages = 1, .handles = handles, .keys = keys, .space = &space };
+	struct events_run run = { .server = 1, .n = 4, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
 
 	assert_int_equal(events_stored(d.ev, &run), 2);		/* 1 again, behind 2 */
 	assert_int_equal(stats(&d).odd, 2);
 	run = (struct events_run){ .server = 1, .n = 1, .block_pages = 1, .handles = &handles[3], .keys = keys,
-				   .space = &space, .has_parent = true, .parent = 3 };
+				   .space = space, .has_parent = true, .parent = 3 };
 	assert_int_equal(events_stored(d.ev, &run), 0);		/* its own parent */
 	assert_int_equal(stats(&d).odd, 3);
 	run.parent = 99;
@@ -364,13 +364,13 @@ static void handle_zero(void **state)
 	uint64_t handles[2] = { 0, 1 };
 	page_key keys[2] = { 5, 6 };
 	struct events_run run = { .server = 1, .n = 1, .block_pages = 1, .handles = &handles[1], .keys = &keys[1],
-				  .space = &space, .has_parent = true };
+				  .space = space, .has_parent = true };
 
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	assert_int_equal(stats(&d).parked, 1);
-	run = (struct events_run){ .server = 1, .n = 1, .block_pages = 1, .handles = handles, .keys = keys, .space = &space };
+	run = (struct events_run){ .server = 1, .n = 1, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
 	assert_int_equal(events_stored(d.ev, &run), 1);
-	events_match(d.ev, &space, keys, 2, &d.m);
+	events_match(d.ev, space, keys, 2, &d.m);
 	assert_int_equal(events_match_pages(&d.m, 1), 2);
 	close_door(&d);
 }
@@ -457,7 +457,7 @@ static void two_handles_for_one_block(void **state)
 	uint32_t s, i;
 
 	for (s = 0; s < 20; s++) {
-		struct events_run run = { .server = (server_id)s, .n = 1, .block_pages = 1, .keys = &page, .space = &space };
+		struct events_run run = { .server = (server_id)s, .n = 1, .block_pages = 1, .keys = &page, .space = space };
 
 		for (i = 0; i < 2; i++) {
 			run.handles = &handles[i];
@@ -468,7 +468,7 @@ static void two_handles_for_one_block(void **state)
 	for (i = 0; i < 2; i++) {
 		for (s = 0; s < 20; s++)
 			assert_int_equal(events_removed(d.ev, (server_id)s, 0, &handles[s % 2 ? i : !i], 1, EVENTS_DEVICE), 1);
-		events_match(d.ev, &space, &page, 1, &d.m);
+		events_match(d.ev, space, &page, 1, &d.m);
 		assert_int_equal(d.m.n_hits, i == 0 ? 20 : 0);
 		assert_null(events_check(d.ev));
 	}
@@ -482,7 +482,7 @@ static void bytes_per_record(void **state)
 	static const size_t budgets[] = { 4 << 20, 16 << 20, 64 << 20 };
 	uint64_t handles[64];
 	page_key keys[64];
-	struct events_run run = { .n = 64, .block_pages = 1, .handles = handles, .keys = keys, .space = &space };
+	struct events_run run = { .n = 64, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
 	struct events_stats st;
 	struct rng rng;
 	uint32_t i, b;
@@ -537,7 +537,7 @@ static uint64_t passed_with(unsigned shift, bool sum)
 	struct rng rng;
 	uint64_t i, n, handle;
 	page_key page;
-	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = &space };
+	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = space };
 
 	rng_init(&rng, 3);
 	for (i = 0; i < 50000; i++) {

@@ -1,6 +1,6 @@
 /* events.c - the door itself: what each event does to records, holders and parked blocks. */
 #include "agent/base/mem.h"
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 #define LEAST_BYTES	((size_t)256 << 10)
 #define PAGE_BYTES	4096u	/* that the region may be rounded up by */

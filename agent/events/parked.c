@@ -1,10 +1,10 @@
-/* events_park.c - blocks whose parent is not known, each on its own: found by its own handle, so that it can
+/* parked.c - blocks whose parent is not known, each on its own: found by its own handle, so that it can
  * be stored again or removed, and by its parent's, so that it can be joined.
  *
  * A run whose first block has no known parent is a chain of such blocks, each waiting for the one before.
  * What a block's pages were is kept as one hash, so each takes the same few bytes whatever its size.
  * All of them are in one list, and when there is no room the oldest goes: the others still wait. */
-#include "agent/index/events_in.h"
+#include "agent/events/events_in.h"
 
 static struct parked *at(const struct events *ev, uint32_t ref)
 {
