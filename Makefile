@@ -116,8 +116,15 @@ UNIT := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 # test_*_fault.c makes allocations fail: tests/unit/fault.h
 FAULT := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=arena_alloc
 
+# tests/lib/index checks and prints an index; for tests, benches and fuzzing
+lib_index_test := $(B)/libindex_test.a
+$(lib_index_test): $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/lib/index/*.c)))
+	@rm -f $@; mkdir -p $(@D)
+	$(call say,AR   $@)ar rcs $@ $^
+
 define unit_module
-$$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1)))
+$$(B)/tests/unit/$(1)/test_%: $$(B)/tests/unit/$(1)/test_%.o $$(call libs,$$(uses_$(1))) \
+		$$(if $$(filter index,$$(uses_$(1))),$$(lib_index_test))
 	$$(link) $$(if $$(filter %_fault,$$@),$$(FAULT)) -lcmocka \
 		$$(if $$(filter os loop conf,$(1)),$$(LIBS),-lpcre2-8 -lm)
 endef
@@ -183,7 +190,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZER ?=
 
 fuzz_main := $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o)
-$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_main) $(call libs,sim $(uses_conf))
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_main) $(call libs,sim $(uses_conf)) $(lib_index_test)
 	$(link) $(FUZZER) $(LIBS)
 fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
 fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:

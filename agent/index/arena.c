@@ -169,13 +169,6 @@ arena_ref arena_alloc(struct arena *a, size_t bytes)
 	return ref;
 }
 
-bool arena_fits(const struct arena *a, size_t bytes)
-{
-	uint32_t units = units_for(a, bytes);
-
-	return units != 0 && find(a, units) != 0;
-}
-
 void arena_free(struct arena *a, arena_ref ref)
 {
 	uint32_t units, before;

@@ -60,7 +60,6 @@ static inline size_t arena_cost(size_t bytes)
 /* A payload of at least <bytes>, with undefined contents; 0: no room. Room may be missed that is
  * larger than what is asked for by less than 1/32. All of these are O(1). */
 arena_ref arena_alloc(struct arena *a, size_t bytes);
-bool arena_fits(const struct arena *a, size_t bytes);	/* arena_alloc() would find room */
 void arena_free(struct arena *a, arena_ref ref);	/* 0 is left alone */
 size_t arena_size(const struct arena *a, arena_ref ref);	/* bytes of its payload */
 

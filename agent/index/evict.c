@@ -350,9 +350,3 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		atomic_fetch_sub(&ix->n_leaving, 1);
 	return true;
 }
-
-void index_drop_server(struct index *ix, server_id s)
-{
-	while (!index_drop_step(ix, s, EVICT_MAX))
-		sched_yield();
-}

@@ -183,7 +183,6 @@ bool index_tick(struct index *ix);
  * become unknown. It is in no match as soon as the first step has begun; a step works on <work>
  * records at most, as above, and returns true when nothing is left. */
 bool index_drop_step(struct index *ix, server_id server, uint32_t work);
-void index_drop_server(struct index *ix, server_id server);	/* all steps */
 
 struct index_stats {
 	uint64_t bytes, max_bytes;	/* <bytes> with the tables, of which <fixed_bytes> are always there */
@@ -210,15 +209,5 @@ void index_shard_stats(struct index *ix, uint32_t i, struct index_shard_stats *s
 /* Room of the pages that a server holds or claims, over all spaces: their number where each
  * takes 1. */
 uint64_t index_server_room(struct index *ix, server_id server);
-
-/* Walk everything and check every invariant named above and in internal.h; for tests. Returns NULL when
- * all hold, else a static sentence. O(everything), with all locks held. */
-const char *index_check(struct index *ix);
-
-/* The tree of a space as text, children in page order, for tests and for people:
- * "[A B C] a b:2\n  [D] a\n" with keys in hex and servers as numbers, behind one its pages where they
- * are not all, and '*' where it only claims, with how many of them it does hold. Calls <put> with pieces. */
-void index_dump(struct index *ix, const struct space_key *space,
-		void (*put)(void *arg, const char *text, size_t n), void *arg);
 
 #endif

@@ -88,10 +88,9 @@ static inline void nearest_take(struct nearest *n, size_t i, uint64_t far)
 	}
 }
 
-/* A choose(): the longest match in the rule's own memory, when it is more than cache_threshold of what was seen of the
- * prompt and its server's load is below load_factor times the mean, or nobody has any; else the lowest load. */
-void longest_where_load_is_well(void *m, struct rule_job *j);
-/* The same, where of equal holders the authors take the first they meet, whatever its load. */
+/* A choose(): take the longest match in the rule's own memory if it is more than cache_threshold of
+ * the prompt and the load of its server is below load_factor times the mean. Otherwise take the
+ * lowest load. Of equal holders the one that was met first counts, as its authors do. */
 void first_longest_where_load_is_well(void *m, struct rule_job *j);
 
 /* The lowest load with its penalty, and the highest without, but never lower. <n> > 0. */

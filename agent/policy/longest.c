@@ -23,14 +23,13 @@ static int first_met(const struct rule_job *j, int best)
 	return best;
 }
 
-static void choose_longest(struct rule_job *j, bool met)
+void first_longest_where_load_is_well(void *m, struct rule_job *j)
 {
 	struct policy_choice *out = j->out;
 	double prompt = (double)j->p->n_pages * j->p->page_tokens;
 
 	policy_best_two(j->c, j->n, before_by_own, &out->first, &out->second);
-	if (met)
-		out->first = first_met(j, out->first);
+	out->first = first_met(j, out->first);
 	if (j->c[out->first].own > 0 && (double)j->c[out->first].own > j->o->cache_threshold * prompt) {
 		out->why = WHY_CACHED;
 		if (load_is_well(j, &j->c[out->first])) {
@@ -40,14 +39,4 @@ static void choose_longest(struct rule_job *j, bool met)
 		out->why = WHY_IMBALANCE;
 	}
 	policy_best_two(j->c, j->n, before_by_load, &out->first, &out->second);
-}
-
-void longest_where_load_is_well(void *m, struct rule_job *j)
-{
-	choose_longest(j, false);
-}
-
-void first_longest_where_load_is_well(void *m, struct rule_job *j)
-{
-	choose_longest(j, true);
 }

@@ -10,6 +10,7 @@
 #include "agent/base/hash.h"
 #include "agent/base/mem.h"
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 struct door {
 	struct index *ix;

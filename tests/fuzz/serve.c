@@ -13,6 +13,7 @@
 #include "spoe/wire.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/fuzz/lib/tok.h"
+#include "tests/lib/index/index_test.h"
 
 #define CONNS		3
 #define STEPS_MOST	400

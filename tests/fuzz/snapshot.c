@@ -3,6 +3,7 @@
  * each server holds as much. */
 #include "agent/index/snapshot_format.h"
 #include "tests/fuzz/lib/fuzz.h"
+#include "tests/lib/index/index_test.h"
 
 #define BYTES_MAX	65536u
 

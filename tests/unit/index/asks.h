@@ -3,6 +3,7 @@
 #define KVROUTE_TESTS_INDEX_ASKS_H
 
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 static inline void sound(struct index *ix)
 {

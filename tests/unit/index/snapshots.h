@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/index/snapshot.h"
+#include "tests/lib/index/index_test.h"
 
 static const struct snapshot_of here = { .key_id = 0x1234, .text_page = 64, .token_page = 16 };
 

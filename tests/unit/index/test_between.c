@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #define LEN	60u
 #define BY	7		/* the server that holds it */

@@ -29,6 +29,7 @@ static void unlock(struct index *ix, uint64_t mask)
 #include "agent/index/claim.c"
 #include "agent/index/follow.c"
 #include "tests/unit/index/asks.h"
+#include "tests/lib/index/index_test.h"
 #undef claim_at
 #undef stop_at
 #undef shards_unlock

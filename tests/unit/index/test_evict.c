@@ -10,6 +10,7 @@
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
 #include "tests/unit/index/asks.h"
+#include "tests/lib/index/index_test.h"
 
 static const struct space_key sp = { .h = { 7, 7 } };
 

@@ -11,6 +11,7 @@
 
 #include "agent/index/table.c"	/* for its buckets */
 #include "tests/unit/flood.h"
+#include "tests/lib/index/index_test.h"
 
 #define BUCKETS		2048u
 #define PLACES		(BUCKETS * ENTRIES)

@@ -9,6 +9,7 @@
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
 #include "tests/unit/index/asks.h"
+#include "tests/lib/index/index_test.h"
 
 static const struct space_key sp = { .h = { 7, 7 } };
 

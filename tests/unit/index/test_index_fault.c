@@ -9,6 +9,7 @@
 
 #include "agent/index/index.h"
 #include "tests/unit/fault.h"
+#include "tests/lib/index/index_test.h"
 
 #define SERVERS	4
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #define PROMPTS	200u
 #define PAGES	20u

@@ -17,6 +17,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SHARE		16u	/* fewer steps where each takes longer */

@@ -9,6 +9,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #define PROMPTS		40
 #define MAX_LEN		60

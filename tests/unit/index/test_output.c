@@ -8,6 +8,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 #define SECOND	1000
 

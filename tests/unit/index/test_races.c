@@ -14,6 +14,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 /* The file itself, in place of the one in the library. */
 #define shards_unlock	shards_unlock_at_once

@@ -27,6 +27,7 @@
 #include <cmocka.h>
 
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #define MAX_LINE	1024
 #define MAX_PAGES	256

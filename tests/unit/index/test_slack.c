@@ -13,6 +13,7 @@
 #include "agent/base/rng.h"
 #include "agent/index/internal.h"
 #include "tests/unit/index/asks.h"
+#include "tests/lib/index/index_test.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SLOWER	4u

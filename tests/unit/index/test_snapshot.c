@@ -11,6 +11,7 @@
 
 #include "agent/base/rng.h"
 #include "tests/unit/index/snapshots.h"
+#include "tests/lib/index/index_test.h"
 
 #define SERVERS	12
 #define SPACES	3

@@ -9,6 +9,7 @@
 
 #include "tests/unit/fault.h"
 #include "tests/unit/index/snapshots.h"
+#include "tests/lib/index/index_test.h"
 
 static const struct space_key sp = { .h = { 1, 2 } };
 

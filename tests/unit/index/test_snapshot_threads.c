@@ -14,6 +14,7 @@
 
 #include "agent/base/rng.h"
 #include "tests/unit/index/snapshots.h"
+#include "tests/lib/index/index_test.h"
 
 #define WRITERS		2
 #define SNAPSHOTS	6

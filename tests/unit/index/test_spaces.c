@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 #define PROMPTS	50
 #define PAGES	64

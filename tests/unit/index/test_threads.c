@@ -13,6 +13,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/index/index.h"
+#include "tests/lib/index/index_test.h"
 
 #define WRITERS	3
 #define READERS	2

@@ -15,6 +15,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/route/internal.h"
+#include "tests/lib/index/index_test.h"
 
 #define TURN_BYTES	620	/* nine pages, and a tenth in part */
 #define TURN_PAGES	10	/* in text mode, pages of 64 bytes */

@@ -2,6 +2,7 @@
  * no NOTIFY goes without its ACK, nothing leaks, and nothing is used that is not there. */
 #include "tests/unit/fault.h"
 #include "tests/unit/serve/peer.h"
+#include "tests/lib/index/index_test.h"
 
 /* Enough for all that happens, so that the test itself allocates nothing in between. */
 struct stage {

@@ -1,5 +1,6 @@
 /* check.c - everything that must hold, looked at with all locks held. */
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 struct counts {
 	uint64_t nodes, spaces, records, pages;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/index/internal.h"
+#include "tests/lib/index/index_test.h"
 
 struct todo {
 	const struct node *nd;
