@@ -65,7 +65,7 @@ struct json {
 	uint8_t expect;
 	uint8_t literal, literal_at;
 	uint8_t text_n;			/* bytes in <text> */
-	uint8_t utf8_n, utf8_need;	/* bytes of an unfinished character in <utf8> */
+	uint8_t utf8_n;			/* bytes of an unfinished character in <utf8> */
 	uint8_t utf8[4];
 	uint8_t hex_n;			/* digits seen of a \u escape */
 	bool in_key;

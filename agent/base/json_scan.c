@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "agent/base/json_scan.h"
+#include "agent/base/utf8.h"
 
 static inline uint8_t at(const char *p)
 {
@@ -94,26 +95,6 @@ static inline int32_t hex4(const char *p)
 	return (a | b | c | d) < 0 ? -1 : a << 12 | b << 8 | c << 4 | d;
 }
 
-static inline char *put_char(char *o, uint32_t c)
-{
-	if (c < 0x80) {
-		*o++ = (char)c;
-	} else if (c < 0x800) {
-		*o++ = (char)(0xc0 | c >> 6);
-		*o++ = (char)(0x80 | (c & 0x3f));
-	} else if (c < 0x10000) {
-		*o++ = (char)(0xe0 | c >> 12);
-		*o++ = (char)(0x80 | (c >> 6 & 0x3f));
-		*o++ = (char)(0x80 | (c & 0x3f));
-	} else {
-		*o++ = (char)(0xf0 | c >> 18);
-		*o++ = (char)(0x80 | (c >> 12 & 0x3f));
-		*o++ = (char)(0x80 | (c >> 6 & 0x3f));
-		*o++ = (char)(0x80 | (c & 0x3f));
-	}
-	return o;
-}
-
 /* Decode the escape at <p>, a backslash; write at most 5 bytes. Returns the byte after it, or
  * NULL if the slow way must decode it. */
 static inline const char *escape(const char *p, const char *end, char **out, bool keep)
@@ -138,12 +119,12 @@ static inline const char *escape(const char *p, const char *end, char **out, boo
 		low = hex4(p + 8);
 		if (low < 0xdc00 || low >= 0xe000)
 			return NULL;
-		*out = put_char(*out, 0x10000u + ((uint32_t)(v - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+		*out += utf8_put(*out, 0x10000u + ((uint32_t)(v - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
 		return p + 12;
 	}
 	if (keep && (v == '"' || v == '\\'))
 		*(*out)++ = '\\';
-	*out = put_char(*out, (uint32_t)v);
+	*out += utf8_put(*out, (uint32_t)v);
 	return p + 6;
 }
 

@@ -15,6 +15,7 @@
  * until the output has to differ from the input. Decoded text then keeps the backslash before
  * '"' and '\\'. */
 #include "agent/base/json_in.h"
+#include "agent/base/utf8.h"
 
 #define PIECES		4096
 #define ROOM		(PIECES + JSON_COPY_ROOM)
@@ -75,29 +76,11 @@ static void put_few(struct pieces *o, const char *p, size_t n)
 
 static void put_code(struct pieces *o, uint32_t c)
 {
-	char u[4];
-	size_t n = 1;
+	char u[UTF8_MAX];
 
-	if (c < 0x80) {
-		u[0] = (char)c;
-		if (o->keep && (c == '"' || c == '\\'))
-			put_few(o, "\\", 1);
-	} else if (c < 0x800) {
-		u[0] = (char)(0xc0 | c >> 6);
-		n = 2;
-	} else if (c < 0x10000) {
-		u[0] = (char)(0xe0 | c >> 12);
-		u[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		n = 3;
-	} else {
-		u[0] = (char)(0xf0 | c >> 18);
-		u[1] = (char)(0x80 | (c >> 12 & 0x3f));
-		u[2] = (char)(0x80 | (c >> 6 & 0x3f));
-		n = 4;
-	}
-	if (n > 1)
-		u[n - 1] = (char)(0x80 | (c & 0x3f));
-	put_few(o, u, n);
+	if (o->keep && (c == '"' || c == '\\'))
+		put_few(o, "\\", 1);
+	put_few(o, u, utf8_put(u, c));
 }
 
 /* ---- one byte at a time ---------------------------------------------------------------------- */
@@ -159,55 +142,24 @@ static void lone_high(struct pieces *o)
 	o->j->high = 0;
 }
 
-/* Return the length of a character that starts with <c>, or 0 if none does. */
-static uint8_t utf8_length(uint8_t c)
-{
-	if (c < 0xc2 || c > 0xf4)
-		return 0;
-	return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-}
-
-/* Tell if <c> may continue the character in j->utf8 (Unicode 15, table 3-7). */
-static bool utf8_goes_on(const struct json *j, uint8_t c)
-{
-	uint8_t from = 0x80, to = 0xbf;
-
-	if (j->utf8_n == 1) {
-		switch (j->utf8[0]) {
-		case 0xe0: from = 0xa0; break;
-		case 0xed: to = 0x9f; break;
-		case 0xf0: from = 0x90; break;
-		case 0xf4: to = 0x8f; break;
-		}
-	}
-	return c >= from && c <= to;
-}
-
 /* Handle a byte above 0x7f at which the scan stopped, or the next byte of an incomplete character.
  * Returns false if the character ended early: <c> is then not consumed. */
 static bool utf8_byte(struct pieces *o, uint8_t c)
 {
 	struct json *j = o->j;
+	bool first = j->utf8_n == 0;
 
-	if (j->utf8_n == 0) {
-		j->utf8_need = utf8_length(c);
-		if (j->utf8_need == 0)
-			put_few(o, replacement, 3);
-		else
-			j->utf8[j->utf8_n++] = c;
-		return true;
-	}
-	if (!utf8_goes_on(j, c)) {
-		j->utf8_n = 0;
-		put_few(o, replacement, 3);
-		return false;
-	}
 	j->utf8[j->utf8_n++] = c;
-	if (j->utf8_n == j->utf8_need) {
+	if (utf8_cut(j->utf8, j->utf8_n) == j->utf8_n)
+		return true;
+	if (utf8_good(j->utf8, j->utf8_n) == j->utf8_n) {
 		put_few(o, (const char *)j->utf8, j->utf8_n);
-		j->utf8_n = 0;
+		first = true;
+	} else {
+		put_few(o, replacement, 3);
 	}
-	return true;
+	j->utf8_n = 0;
+	return first;
 }
 
 /* Handle one byte after a backslash or after \u. */

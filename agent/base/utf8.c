@@ -106,6 +106,22 @@ size_t utf8_cut(const uint8_t *p, size_t n)
 	return 0;
 }
 
+void utf8_place(struct span text, size_t at, const char *name, struct err *e)
+{
+	if (e == NULL)
+		return;
+	snprintf(e->file, sizeof(e->file), "%s", name != NULL ? name : "");
+	e->line = e->column = 1;
+	for (size_t i = 0; i < at; i++) {
+		if (text.p[i] == '\n') {
+			e->line++;
+			e->column = 1;
+		} else if (!utf8_inside((uint8_t)text.p[i])) {
+			e->column++;
+		}
+	}
+}
+
 int utf8_check(struct span text, const char *name, struct err *e)
 {
 	const uint8_t *p = (const uint8_t *)text.p;
@@ -113,18 +129,7 @@ int utf8_check(struct span text, const char *name, struct err *e)
 
 	if (good == text.n)
 		return 0;
-	if (e == NULL)
-		return -1;
-	snprintf(e->file, sizeof(e->file), "%s", name != NULL ? name : "");
-	e->line = e->column = 1;
-	for (size_t i = 0; i < good; i++) {
-		if (p[i] == '\n') {
-			e->line++;
-			e->column = 1;
-		} else if ((p[i] & 0xc0) != 0x80) {
-			e->column++;
-		}
-	}
+	utf8_place(text, good, name, e);
 	return err_set(e, "the byte 0x%02x is not UTF-8 here; save the file as UTF-8, or "
 		       "fetch it again if it is damaged", p[good]);
 }

@@ -1,21 +1,10 @@
 /* show_text.c - characters: which of them may stand in a configuration, and how a text is shown. */
+#include "agent/base/utf8.h"
 #include "agent/conf/value.h"
 
 size_t conf_utf8(struct span s, uint32_t *cp)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	uint8_t c = s.n > 0 ? (uint8_t)s.p[0] : 0xff;
-	size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-
-	if (n == 0 || n > s.n)
-		return 0;
-	*cp = n == 1 ? c : c & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if (((uint8_t)s.p[i] & 0xc0) != 0x80)
-			return 0;
-		*cp = *cp << 6 | ((uint8_t)s.p[i] & 0x3f);
-	}
-	return *cp >= least[n] && *cp <= 0x10ffff && (*cp < 0xd800 || *cp > 0xdfff) ? n : 0;
+	return s.n > 0 ? utf8_get_strict(s.p, s.n, cp) : 0;
 }
 
 /* What YAML can carry in a quoted text as it is, and a terminal can show without harm. */

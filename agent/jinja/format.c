@@ -12,7 +12,7 @@
 #define WIDTH_MAX	4096
 
 struct spec {
-	char fill[CHAR_BYTES_MAX];
+	char fill[UTF8_MAX];
 	unsigned fill_n;
 	char align;		/* '<' '>' '^' '=' or 0 */
 	char sign, type;

@@ -53,32 +53,6 @@ static void skip_blanks(struct reader *r)
 
 /* ---- strings ----------------------------------------------------------------------------- */
 
-/* Return the length of the maximal bad part at <p>, at least 1 (Unicode 15, 3.9). */
-static unsigned bad_part(const char *p, const char *end)
-{
-	const uint8_t *b = (const uint8_t *)p;
-	size_t left = (size_t)(end - p);
-	unsigned need, n;
-	uint8_t low = 0x80, high = 0xbf;
-
-	if (b[0] < 0xc2 || b[0] > 0xf4)
-		return 1;
-	need = b[0] < 0xe0 ? 1 : b[0] < 0xf0 ? 2 : 3;
-	if (b[0] == 0xe0)
-		low = 0xa0;
-	else if (b[0] == 0xed)
-		high = 0x9f;
-	else if (b[0] == 0xf0)
-		low = 0x90;
-	else if (b[0] == 0xf4)
-		high = 0x8f;
-	for (n = 1; n <= need && n < left && b[n] >= low && b[n] <= high; n++) {
-		low = 0x80;
-		high = 0xbf;
-	}
-	return n;
-}
-
 static int hex4(const char *p, const char *end)
 {
 	int v = 0, i, c;
@@ -120,11 +94,11 @@ static bool escape(struct reader *r, char **o)
 		low = hex4(r->p + 2, r->end);
 		if (low >= 0xdc00 && low < 0xe000) {
 			r->p += 6;
-			*o += jx_utf8_put(*o, 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+			*o += utf8_put(*o, 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
 			return true;
 		}
 	}
-	*o += jx_utf8_put(*o, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c);
+	*o += utf8_put(*o, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c);
 	return true;
 }
 
@@ -186,8 +160,8 @@ static bool decode(struct reader *r, const char *from, struct jval *out)
 		o += q - r->p;
 		r->p = q;
 		if (q < quote && *q != '\\') {
-			o += jx_utf8_put(o, 0xfffd);
-			r->p += bad_part(q, quote);
+			o += utf8_put(o, 0xfffd);
+			r->p += utf8_bad((const uint8_t *)q, (size_t)(quote - q));
 		}
 	}
 	r->p = quote + 1;

@@ -262,7 +262,7 @@ static char *escaped_wide(const char **p, const char *end, char *o)
 {
 	uint32_t c;
 
-	*p += jx_utf8_get(*p, end, &c);
+	*p += utf8_get(*p, (size_t)(end - *p), &c);
 	*o++ = '\\';
 	o += sprintf(o, c < 0x100 ? "x%02x" : c < 0x10000 ? "u%04x" : "U%08x", c);
 	return o;
@@ -275,7 +275,7 @@ static char *numbered(const char **p, const char *end, unsigned digits, char *o)
 	if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		return NULL;
 	*p += 1 + digits;
-	return o + jx_utf8_put(o, (uint32_t)c);
+	return o + utf8_put(o, (uint32_t)c);
 }
 
 /* Decode one escape; <*p> is after the backslash. Returns NULL if it is invalid. */
@@ -311,7 +311,7 @@ static char *unescape(const char **p, const char *end, char *o)
 	}
 	for (n = 0; n < 3 && *p < end && **p >= '0' && **p <= '7'; n++)
 		c = c * 8 + (unsigned)(*(*p)++ - '0');
-	return o + jx_utf8_put(o, c);
+	return o + utf8_put(o, c);
 }
 
 static int string(struct lexer *l)

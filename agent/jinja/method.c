@@ -223,12 +223,12 @@ bool jx_str_case(struct run *r, struct jval s, enum letter_case first, enum lett
 	if (!jx_step_bytes(r, (size_t)s.n * STEP_BYTES))	/* a search in tables for each */
 		return false;
 	while (p < end) {
-		p += jx_utf8_get(p, end, &c);
+		p += utf8_get(p, (size_t)(end - p), &c);
 		if (c == 0x3a3 && (at_start ? first : rest) == TO_LOWER)
 			return jx_unknown(r, "the lower case of a sigma");
 		n = jx_char_case(c, at_start ? first : rest, to);
 		for (i = 0; i < n; i++)
-			if (!jx_text_add(r, &t, put, jx_utf8_put(put, to[i])))
+			if (!jx_text_add(r, &t, put, utf8_put(put, to[i])))
 				return false;
 		at_start = word_begins(c, words);
 	}

@@ -283,7 +283,7 @@ bool jx_m_join(struct run *r, struct jval s, const struct args *a, struct jval *
 static const char *line_break(const char *p, const char *end)
 {
 	uint32_t c;
-	unsigned n = jx_utf8_get(p, end, &c);
+	unsigned n = utf8_get(p, (size_t)(end - p), &c);
 
 	if (c == '\r' && end - p > 1 && p[1] == '\n')
 		return p + 2;

@@ -130,7 +130,7 @@ static bool add_string_repr(struct run *r, struct text *t, struct jval s)
 	if (!jx_text_char(r, t, quote) || !jx_step_chars(r, s.n))
 		return false;
 	for (; p < end; p += n) {
-		n = jx_utf8_get(p, end, &c);
+		n = utf8_get(p, (size_t)(end - p), &c);
 		if ((c == (uint8_t)quote || c == '\\') && !jx_text_char(r, t, '\\'))
 			return false;
 		if (!add_escaped(r, t, c, p, n))

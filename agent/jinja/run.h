@@ -5,6 +5,7 @@
 #ifndef KVROUTE_JINJA_RUN_H
 #define KVROUTE_JINJA_RUN_H
 
+#include "agent/base/utf8.h"
 #include "agent/jinja/ast.h"
 #include "agent/jinja/jinja.h"
 
@@ -143,10 +144,7 @@ static inline uint64_t range_length(struct jval v)
 
 /* ---- unicode.c --------------------------------------------------------------------------- */
 
-enum { CHAR_BYTES_MAX = 4 };
 /* length of the character at <p> */
-unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c);
-unsigned jx_utf8_put(char *p, uint32_t c);					/* at most CHAR_BYTES_MAX */
 unsigned jx_space_at(const char *p, const char *end);	/* length of white space at <p>, or 0 */
 unsigned jx_space_before(const char *begin, const char *p);
 bool jx_is_space_char(uint32_t c);

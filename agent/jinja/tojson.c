@@ -87,7 +87,7 @@ static bool add_string(struct writer *w, struct jval s)
 		}
 		if (!add(w, from, (size_t)(p - from)))
 			return false;
-		p += jx_utf8_get(p, end, &c);
+		p += utf8_get(p, (size_t)(end - p), &c);
 		from = p;
 		if (!add_escape(w, c))
 			return false;

@@ -1,58 +1,11 @@
 /* UTF-8, and the character properties of Python's strings. Text is valid UTF-8 here, because
  * templates are checked at compile time and values when they are read. The functions stay within
- * bounds for any bytes all the same, and no character takes more than CHAR_BYTES_MAX. Tables are
+ * bounds for any bytes all the same, and no character takes more than UTF8_MAX. Tables are
  * searched by bisection and for characters beyond ASCII only. */
 #include "agent/jinja/run.h"
 #include "agent/jinja/unicode_table.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
-
-unsigned jx_utf8_get(const char *p, const char *end, uint32_t *c)
-{
-	const uint8_t *b = (const uint8_t *)p;
-	size_t left = (size_t)(end - p);
-
-	*c = b[0];
-	if (b[0] < 0x80)
-		return 1;
-	if (b[0] < 0xe0 && left >= 2) {
-		*c = (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f);
-		return 2;
-	}
-	if (b[0] < 0xf0 && left >= 3) {
-		*c = (uint32_t)(b[0] & 0x0f) << 12 | (uint32_t)(b[1] & 0x3f) << 6 | (b[2] & 0x3f);
-		return 3;
-	}
-	if (left < 4)
-		return 1;
-	*c = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 |
-	     (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
-	return 4;
-}
-
-unsigned jx_utf8_put(char *p, uint32_t c)
-{
-	if (c < 0x80) {
-		p[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		p[0] = (char)(0xc0 | c >> 6);
-		p[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		p[0] = (char)(0xe0 | c >> 12);
-		p[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		p[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	p[0] = (char)(0xf0 | c >> 18);
-	p[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	p[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	p[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
 
 bool jx_is_space_char(uint32_t c)
 {
@@ -69,7 +22,7 @@ unsigned jx_space_at(const char *p, const char *end)
 
 	if ((uint8_t)*p < 0x80)
 		return jx_is_space_char((uint8_t)*p);
-	n = jx_utf8_get(p, end, &c);
+	n = utf8_get(p, (size_t)(end - p), &c);
 	return jx_is_space_char(c) ? n : 0;
 }
 
@@ -83,18 +36,14 @@ const char *jx_chars_on(const char *p, const char *end, size_t n)
 	const char *from;
 
 	for (; n > 0 && p < end; n--)
-		for (from = p++; p < end && p - from < CHAR_BYTES_MAX && ((uint8_t)*p & 0xc0) == 0x80; )
+		for (from = p++; p < end && p - from < UTF8_MAX && utf8_inside((uint8_t)*p); )
 			p++;
 	return p;
 }
 
 const char *jx_char_before(const char *begin, const char *p)
 {
-	const char *q = p - 1;
-
-	while (q > begin && p - q < CHAR_BYTES_MAX && ((uint8_t)*q & 0xc0) == 0x80)
-		q--;
-	return q;
+	return begin + utf8_before(begin, (size_t)(p - begin));
 }
 
 static bool in_ranges(uint32_t c, const struct char_range *v, size_t n)

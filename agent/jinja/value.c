@@ -474,14 +474,7 @@ bool jval_ascii(struct jval s)
 
 size_t jval_chars(struct jval s)
 {
-	size_t n = 0;
-	uint32_t i;
-
-	if (s.flags & JV_ASCII)
-		return s.n;
-	for (i = 0; i < s.n; i++)
-		n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
-	return n;
+	return s.flags & JV_ASCII ? s.n : utf8_count(s.s, s.n);
 }
 
 const char *jval_type(unsigned kind)

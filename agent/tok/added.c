@@ -281,24 +281,11 @@ static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_
 	}
 }
 
-/* The character at <p>, <n> >= 1 bytes left. The text need not be valid: what is not UTF-8 is U+FFFD, as it will be. */
-static size_t char_at(const uint8_t *p, size_t n, uint32_t *cp)
-{
-	size_t most = n < 4 ? n : 4, len = utf8_get(p, n, cp);
-
-	if (utf8_good(p, most) >= len)
-		return len;
-	*cp = 0xfffd;
-	return 1;
-}
-
 static size_t before(const uint8_t *p, size_t i, uint32_t *cp)
 {
-	size_t from = i - 1;
+	size_t from = utf8_before(p, i);
 
-	while (from > 0 && i - from < 4 && (p[from] & 0xc0) == 0x80)
-		from--;
-	if (char_at(p + from, i - from, cp) == i - from)
+	if (utf8_get_lossy(p + from, i - from, cp) == i - from)
 		return from;
 	*cp = 0xfffd;
 	return i - 1;
@@ -308,7 +295,7 @@ static bool space_at(const uint8_t *p, size_t i, size_t n, size_t *next)
 {
 	uint32_t cp;
 
-	*next = i + char_at(p + i, n - i, &cp);
+	*next = i + utf8_get_lossy(p + i, n - i, &cp);
 	return (uc_class(cp) & UC_SPACE) != 0;
 }
 
@@ -347,7 +334,7 @@ static bool alone(const uint8_t *p, size_t from, size_t to, size_t n)
 	}
 	if (to == n)
 		return true;
-	char_at(p + to, n - to, &cp);
+	utf8_get_lossy(p + to, n - to, &cp);
 	return !word_char(cp);
 }
 
@@ -364,7 +351,7 @@ static bool joined(const uint8_t *p, size_t to, size_t n, bool *open)
 		const uint32_t *part;
 		uint8_t class;
 
-		i += char_at(p + i, n - i, &cp);
+		i += utf8_get_lossy(p + i, n - i, &cp);
 		part = uc_decompose(cp, false, hangul, &parts);
 		cp = parts > 0 ? part[0] : cp;
 		class = uc_kind(cp).ccc;

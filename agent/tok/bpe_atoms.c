@@ -5,11 +5,12 @@
  *
  * An <unk> is held back until a known character follows or the text ends, also over the bytes of characters in between: that is
  * the order in which `tokenizers` writes them (models/bpe/model.rs, merge_word). With fuse_unk all that wait are one. */
+#include "agent/base/utf8.h"
 #include "agent/tok/bpe_find.h"
 
 size_t atoms_char_bytes(const uint8_t *p, size_t n)
 {
-	size_t k = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	size_t k = utf8_length(p[0]);
 
 	return k < n ? k : n;
 }

@@ -56,11 +56,9 @@ static inline bool are_joined(const struct borders *x, uint32_t a, uint32_t b)
 
 static struct span last_char(struct span s)
 {
-	size_t k = 1;
+	size_t at = utf8_before(s.p, s.n);
 
-	while (k < s.n && k < 4 && ((uint8_t)s.p[s.n - k] & 0xc0) == 0x80)
-		k++;
-	return span_of(s.p + s.n - k, k);
+	return span_of(s.p + at, s.n - at);
 }
 
 static struct span first_char(struct span s)

@@ -38,24 +38,6 @@ struct reader {
 
 /* ---- what is wrong, and where ---------------------------------------------------------------- */
 
-static void place(const struct jdoc *d, const char *at, struct err *e)
-{
-	const char *p;
-
-	if (e == NULL)
-		return;
-	snprintf(e->file, sizeof(e->file), "%s", d->name ? d->name : "");
-	e->line = e->column = 1;
-	for (p = d->text.p; p < at; p++) {
-		if (*p == '\n') {
-			e->line++;
-			e->column = 1;
-		} else if ((*p & 0xc0) != 0x80) {
-			e->column++;
-		}
-	}
-}
-
 /* "pre_tokenizer.pretokenizers[1].type", from the end. */
 static size_t path(const struct jnode *v, char *buf, size_t cap)
 {
@@ -87,7 +69,7 @@ static int refuse(const struct jdoc *d, const struct jnode *v, const char *at, s
 	if (v != NULL)
 		from = path(v, way, sizeof(way));
 	err_set(e, "%s%s%s", way + from, way[from] ? ": " : "", words);
-	place(d, at, e);
+	utf8_place(d->text, (size_t)(at - d->text.p), d->name, e);
 	return -1;
 }
 

@@ -141,17 +141,6 @@ static bool is_per_char(const struct step *s)
 	       s->kind == NORMAL_PREPEND;
 }
 
-/* Bytes of a character at the end that is not whole. */
-static size_t part_of_char(const uint8_t *p, size_t n)
-{
-	size_t k;
-
-	for (k = 1; k <= 3 && k <= n; k++)
-		if ((p[n - k] & 0xc0) != 0x80)
-			return (p[n - k] >= 0xf0 ? 4u : p[n - k] >= 0xe0 ? 3u : p[n - k] >= 0xc0 ? 2u : 1u) > k ? k : 0;
-	return 0;
-}
-
 size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n)
 {
 	size_t i;
@@ -159,7 +148,7 @@ size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n)
 	for (i = 0; i < m->n; i++)
 		if (!is_per_char(&m->step[i]) && (i > 0 || m->step[i].form == 0))
 			return n;
-	return m->n > 0 && m->step[0].form ? form_tail(m->step[0].form, p, n) : part_of_char(p, n);
+	return m->n > 0 && m->step[0].form ? form_tail(m->step[0].form, p, n) : utf8_cut(p, n);
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------------------------------- */
@@ -204,8 +193,7 @@ static struct span strip(const struct step *s, struct span in)
 		from += len;
 	}
 	while (s->right && to > from) {
-		for (at = to - 1; at > from && (p[at] & 0xc0) == 0x80; at--)
-			;
+		at = from + utf8_before(p + from, to - from);
 		utf8_get(p + at, to - at, &cp);
 		if (!(uc_class(cp) & UC_SPACE))
 			break;

@@ -233,9 +233,8 @@ size_t form_tail(unsigned form, const uint8_t *p, size_t n)
 	uint32_t cp;
 
 	while (at > 0) {
-		for (at--; at > 0 && (p[at] & 0xc0) == 0x80; at--)
-			;
-		len = p[at] < 0x80 ? 1 : p[at] < 0xe0 ? 2 : p[at] < 0xf0 ? 3 : 4;
+		at = utf8_before(p, at);
+		len = utf8_length(p[at]);
 		if (len > n - at)
 			continue;		/* not whole yet */
 		utf8_get(p + at, n - at, &cp);

@@ -308,20 +308,6 @@ void split_scratch_forget(struct split_scratch *c)
 	c->split = NULL;
 }
 
-/* <n> without a character that the end cuts. */
-static size_t whole_chars(const uint8_t *p, size_t n)
-{
-	size_t k, most = n < 4 ? n : 4;
-
-	for (k = 1; k <= most; k++)
-		if ((p[n - k] & 0xc0) != 0x80) {	/* the first byte of the last character says how many it has */
-			size_t len = p[n - k] < 0xc0 ? 1 : p[n - k] < 0xe0 ? 2 : p[n - k] < 0xf0 ? 3 : 4;
-
-			return len > k ? n - k : n;
-		}
-	return n;
-}
-
 /* The next pieces of the text that is being dealt out. */
 static void deal(struct split_scratch *c, struct pieces *out)
 {
@@ -422,7 +408,7 @@ int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p,
 		last = false;
 	}
 	if (s->scan != NULL) {
-		s->scan(p, last ? n : whole_chars(p, n), last, out);
+		s->scan(p, last ? n : n - utf8_cut(p, n), last, out);
 		work_spend(c->steps.work, s->price * (uint64_t)out->n);
 		return out->n == 0 && n == TEXT_MOST ? -1 : 0;	/* a piece that is too long */
 	}

@@ -243,7 +243,7 @@ int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left 
 		}
 		do	/* empty, at the end of the last one: a character on */
 			at->from++;
-		while (at->from < n && (p[at->from] & 0xc0) == 0x80);
+		while (at->from < n && utf8_inside(p[at->from]));
 	}
 	return 0;
 }

@@ -3,6 +3,7 @@
  *
  * ByteLevel as a normalizer is taken only where no pre-tokenizer follows: it would work on the alphabet's characters, and split.h
  * works on the text's own bytes. */
+#include "agent/base/utf8.h"
 #include "agent/tok/draft.h"
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
@@ -167,13 +168,9 @@ static int read_behaviour(const struct jdoc *doc, const struct jnode *v, struct 
 /* Exactly one character. */
 static int read_char(const struct jdoc *doc, const struct jnode *v, const char *key, struct span *out, struct err *e)
 {
-	size_t n = 0;
-
 	if (j_need_text(doc, v, key, out, e) < 0)
 		return -1;
-	for (size_t i = 0; i < out->n; i++)
-		n += (out->p[i] & 0xc0) != 0x80;
-	return n == 1 ? 0 : j_refuse(doc, j_get(v, key), e, "one character is expected");
+	return utf8_count(out->p, out->n) == 1 ? 0 : j_refuse(doc, j_get(v, key), e, "one character is expected");
 }
 
 /* add_prefix_space is the older form of prepend_scheme: true is "always", false "never". */

@@ -6,7 +6,7 @@
 #ifndef KVROUTE_TOK_UNICODE_H
 #define KVROUTE_TOK_UNICODE_H
 
-#include "agent/base/types.h"
+#include "agent/base/utf8.h"
 
 enum {
 	UC_LETTER_LOWER = 1 << 0,	/* Ll */
@@ -48,7 +48,7 @@ uint32_t uc_compose(uint32_t a, uint32_t b);
 /* The small letter of <cp>, or <cp>. U+0130 is "i" and U+0307: to be seen to by the caller. */
 uint32_t uc_lower(uint32_t cp);
 
-/* ---- the table and UTF-8 ---- */
+/* ---- the table ---- */
 
 extern const uint8_t uc_class_block[], uc_class_leaf[][128], uc_kind_block[], uc_kind_leaf[][128];
 
@@ -60,44 +60,6 @@ static inline uint8_t uc_class(uint32_t cp)
 static inline bool uc_is_plain(uint32_t cp)
 {
 	return cp < 0x110000 && uc_kind_leaf[uc_kind_block[cp >> 7]][cp & 127] == 0;
-}
-
-/* The character at <p>, <n> >= 1 bytes left. Returns its bytes, 1..4. Bad UTF-8 does not come here: text is
- * made valid before (U+FFFD for each maximal bad part, as the engines' JSON readers do). */
-static inline size_t utf8_get(const uint8_t *p, size_t n, uint32_t *cp);
-
-static inline size_t utf8_get(const uint8_t *p, size_t n, uint32_t *cp)
-{
-	if (p[0] < 0x80 || n < 2)
-		return *cp = p[0], 1;
-	if (p[0] < 0xe0 || n < 3)
-		return *cp = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu), 2;
-	if (p[0] < 0xf0 || n < 4)
-		return *cp = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu), 3;
-	return *cp = (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu), 4;
-}
-
-/* Writes <cp> to <p>, which has room for 4. Returns its bytes. */
-static inline size_t utf8_put(uint8_t *p, uint32_t cp)
-{
-	if (cp < 0x80)
-		return p[0] = (uint8_t)cp, 1;
-	if (cp < 0x800) {
-		p[0] = (uint8_t)(0xc0 | cp >> 6);
-		p[1] = (uint8_t)(0x80 | (cp & 0x3f));
-		return 2;
-	}
-	if (cp < 0x10000) {
-		p[0] = (uint8_t)(0xe0 | cp >> 12);
-		p[1] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
-		p[2] = (uint8_t)(0x80 | (cp & 0x3f));
-		return 3;
-	}
-	p[0] = (uint8_t)(0xf0 | cp >> 18);
-	p[1] = (uint8_t)(0x80 | (cp >> 12 & 0x3f));
-	p[2] = (uint8_t)(0x80 | (cp >> 6 & 0x3f));
-	p[3] = (uint8_t)(0x80 | (cp & 0x3f));
-	return 4;
 }
 
 #endif

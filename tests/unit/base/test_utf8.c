@@ -127,10 +127,87 @@ static void cuts(void **state)
 		assert_int_equal(utf8_cut((const uint8_t *)cases[i].text, strlen(cases[i].text)), cases[i].cut);
 }
 
+/* Every code point is encoded and decoded again; the encoding is valid except for surrogates. */
+static void every_code_point(void **state)
+{
+	uint8_t p[UTF8_MAX];
+	uint32_t cp, got;
+
+	for (cp = 0; cp < 0x110000; cp++) {
+		size_t n = utf8_put(p, cp), good = cp >= 0xd800 && cp < 0xe000 ? 0 : n;
+
+		assert_int_equal(n, cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4);
+		assert_int_equal(utf8_get(p, n, &got), n);
+		assert_int_equal(got, cp);
+		assert_int_equal(utf8_length(p[0]), n);
+		assert_int_equal(utf8_get_strict(p, n, &got), good);
+		assert_int_equal(utf8_get_lossy(p, n, &got), good ? n : 1);
+		assert_int_equal(got, good ? cp : UTF8_REPLACEMENT);
+	}
+}
+
+/* Bytes of any kind are read within bounds; the strict and lossy forms agree with the table. */
+static void any_bytes(void **state)
+{
+	uint8_t text[4];
+	size_t part, want, n;
+	uint32_t cp;
+
+	for (size_t i = 0; i < N_KINDS * N_KINDS * N_KINDS; i++) {
+		text[0] = kinds[i % N_KINDS];
+		text[1] = kinds[i / N_KINDS % N_KINDS];
+		text[2] = kinds[i / N_KINDS / N_KINDS];
+		text[3] = 0x80;
+		for (n = 1; n <= 4; n++) {
+			const uint8_t *p = edge_copy(text, n);
+
+			want = slow(p, n, &part);
+			assert_in_range(utf8_get(p, n, &cp), 1, n);
+			assert_int_equal(utf8_get_strict(p, n, &cp), want);
+			assert_int_equal(utf8_get_lossy(p, n, &cp), want ? want : 1);
+			if (want == 0)
+				assert_int_equal(cp, UTF8_REPLACEMENT);
+			assert_true(utf8_before(p, n) < n);
+			edge_free(p, n);
+		}
+	}
+}
+
+static void steps_over_valid_text(void **state)
+{
+	static const char text[] = "a\xc3\xa9\xe6\x97\xa5\xf0\x9f\x98\x80z";
+	static const size_t starts[] = { 0, 1, 3, 6, 10 };
+	size_t at = sizeof(text) - 1;
+
+	assert_int_equal(utf8_count(text, at), 5);
+	assert_int_equal(utf8_count(text, 0), 0);
+	for (size_t i = 5; i-- > 0; ) {
+		at = utf8_before(text, at);
+		assert_int_equal(at, starts[i]);
+	}
+	assert_int_equal(utf8_before("\x80\x80\x80\x80\x80\x80", 6), 2);
+}
+
+static void places(void **state)
+{
+	struct span text = SPAN("a\n\xe6\x97\xa5""bc\xff");
+	struct err e = { 0 };
+
+	assert_int_equal(utf8_check(text, "f", &e), -1);
+	assert_string_equal(e.file, "f");
+	assert_int_equal(e.line, 2);
+	assert_int_equal(e.column, 4);
+	utf8_place(text, 0, NULL, &e);
+	assert_true(e.line == 1 && e.column == 1 && e.file[0] == '\0');
+	utf8_place(text, 1, NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_ones), cmocka_unit_test(three_bytes), cmocka_unit_test(long_ones), cmocka_unit_test(cuts),
+		cmocka_unit_test(every_code_point), cmocka_unit_test(any_bytes), cmocka_unit_test(steps_over_valid_text),
+		cmocka_unit_test(places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

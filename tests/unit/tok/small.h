@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "agent/base/rng.h"
+#include "agent/base/utf8.h"
 #include "agent/tok/tok.h"
 #include "tests/unit/tok/rows.h"
 
@@ -63,7 +64,7 @@ static inline void small_id(struct small_text *t, unsigned id)
 static inline void small_byte(struct small_text *t, uint8_t b)
 {
 	unsigned cp = b, before = 0;
-	char c[2];
+	char c[UTF8_MAX];
 
 	if (b <= 32 || (b >= 127 && b <= 160) || b == 173) {
 		for (unsigned i = 0; i < b; i++)
@@ -72,14 +73,7 @@ static inline void small_byte(struct small_text *t, uint8_t b)
 	}
 	if (cp == '"' || cp == '\\')
 		small_add(t, "\\", 1);
-	if (cp < 0x80) {
-		c[0] = (char)cp;
-		small_add(t, c, 1);
-		return;
-	}
-	c[0] = (char)(0xc0 | cp >> 6);
-	c[1] = (char)(0x80 | (cp & 63));
-	small_add(t, c, 2);
+	small_add(t, c, utf8_put(c, cp));
 }
 
 struct small_entry {
