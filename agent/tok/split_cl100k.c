@@ -40,27 +40,9 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, size_t digits,
 
 SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, size_t digits, unsigned letters)
 {
-	const uint8_t *text = p, *q;
 	struct scan s = { p + n, last };
-	uint32_t k = 0;
-	unsigned run;
 
-	while (p < s.end && k < SPLIT_BATCH) {
-		if (s.end - p > 20 && *p != '\'') {		/* up to 15 letters, one byte in front of them */
-			q = p + scan_joins[*p];
-			run = scan_letters16(q);
-			if (run - 1 < 15 && q[run] < 0x80) {
-				p = q + run;
-				SCAN_EMIT;
-				continue;
-			}
-		}
-		if ((q = piece(p, s, digits, letters)) == NULL)
-			break;
-		p = q;
-		SCAN_EMIT;
-	}
-	scan_done(text, p, k, out);
+	SCAN_LOOP((*p != '\'' ? scan_word(p, s, scan_joins[*p]) : NULL) ?: piece(p, s, digits, letters));
 }
 
 void split_scan_l3(const uint8_t *p, size_t n, bool last, struct pieces *out)

@@ -258,27 +258,9 @@ static const uint8_t *piece(const uint8_t *p, struct scan s, bool llm)
 
 SCAN_INLINE void run(const uint8_t *p, size_t n, bool last, bool llm, struct pieces *out)
 {
-	const uint8_t *text = p, *q;
 	struct scan s = { p + n, last };
-	uint32_t k = 0;
-	unsigned letters;
 
-	while (p < s.end && k < SPLIT_BATCH) {
-		if (s.end - p > 20) {
-			q = p + (*p == ' ');
-			letters = scan_letters16(q);
-			if (letters - 1 < 15 && q[letters] < 0x80) {
-				p = q + letters;
-				SCAN_EMIT;
-				continue;
-			}
-		}
-		if ((q = piece(p, s, llm)) == NULL)
-			break;
-		p = q;
-		SCAN_EMIT;
-	}
-	scan_done(text, p, k, out);
+	SCAN_LOOP(scan_word(p, s, *p == ' ') ?: piece(p, s, llm));
 }
 
 void split_scan_deepseek_coder(const uint8_t *p, size_t n, bool last, struct pieces *out)

@@ -41,25 +41,7 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s)
 
 void split_scan_gpt2(const uint8_t *p, size_t n, bool last, struct pieces *out)
 {
-	const uint8_t *text = p, *q;
 	struct scan s = { p + n, last };
-	uint32_t k = 0;
-	unsigned run;
 
-	while (p < s.end && k < SPLIT_BATCH) {
-		if (s.end - p > 20) {
-			q = p + (*p == ' ');
-			run = scan_letters16(q);
-			if (run - 1 < 15 && q[run] < 0x80) {
-				p = q + run;
-				SCAN_EMIT;
-				continue;
-			}
-		}
-		if ((q = piece(p, s)) == NULL)
-			break;
-		p = q;
-		SCAN_EMIT;
-	}
-	scan_done(text, p, k, out);
+	SCAN_LOOP(scan_word(p, s, *p == ' ') ?: piece(p, s));
 }

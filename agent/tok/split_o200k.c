@@ -127,29 +127,23 @@ SCAN_INLINE unsigned word16(const uint8_t *q)
 #endif
 }
 
-SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, struct split_params f)
+/* As scan_word(): a byte that joins, capitals, small letters; no suffix after them if <suffix>. */
+SCAN_INLINE const uint8_t *cased_word(const uint8_t *p, struct scan s, bool suffix)
 {
-	const uint8_t *text = p, *q;
-	struct scan s = { p + n, last };
-	uint32_t k = 0;
+	const uint8_t *q = p + scan_joins[*p];
 	unsigned run;
 
-	while (p < s.end && k < SPLIT_BATCH) {
-		if (s.end - p > 20) {
-			q = p + scan_joins[*p];
-			run = word16(q);
-			if (run - 1 < 15 && q[run] < 0x80 && !(f.suffix && q[run] == '\'')) {
-				p = q + run;
-				SCAN_EMIT;
-				continue;
-			}
-		}
-		if ((q = piece(p, s, f)) == NULL)
-			break;
-		p = q;
-		SCAN_EMIT;
-	}
-	scan_done(text, p, k, out);
+	if (s.end - p <= 20)
+		return NULL;
+	run = word16(q);
+	return run - 1 < 15 && q[run] < 0x80 && !(suffix && q[run] == '\'') ? q + run : NULL;
+}
+
+SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, struct split_params f)
+{
+	struct scan s = { p + n, last };
+
+	SCAN_LOOP(cased_word(p, s, f.suffix) ?: piece(p, s, f));
 }
 
 void split_scan_o200k(const uint8_t *p, size_t n, bool last, struct pieces *out)
