@@ -1,11 +1,12 @@
-/* main.c - the command line, and who is wired to whom.
+/* main.c - the command line, and the wiring of the modules.
  *
- *      kvroute [-f FILE]           run; --no-sandbox: with nothing kept from it
- *      kvroute [-f FILE] -t        check the configuration: every mistake, or "is valid"
+ *      kvroute [-f FILE]           run; --no-sandbox: without the sandbox
+ *      kvroute [-f FILE] -t        check the configuration: every error, or "is valid"
  *      kvroute [-f FILE] -t -v     print all effective values, as YAML that loads again
  *      kvroute -V | -h
  *
- * Exit codes: 0 as asked; 1 a mistake in the configuration or at the start; 64 a wrong command line. */
+ * Exit status: 0 success; 1 an error in the configuration or at the start; 64 a wrong command
+ * line. */
 #include <ev.h>
 #include <getopt.h>
 #include <seccomp.h>
@@ -18,10 +19,10 @@
 #include "agent/loop/models.h"
 
 #define EXIT_USAGE	64
-#define NO_SANDBOX	256	/* no letter */
+#define NO_SANDBOX	256	/* an option without a letter */
 
 struct args {
-	char *file;	/* NULL: none, all defaults */
+	char *file;	/* NULL: all defaults */
 	bool check, verbose, version, help, no_sandbox;
 };
 
@@ -34,7 +35,7 @@ static const char usage[] =
 	"  -V, --version   print version and libraries\n"
 	"  -h, --help      print this\n";
 
-/* ---- configuration ------------------------------------------------------------------------------- */
+/* ---- configuration ---------------------------------------------------------------------- */
 
 static void print_err(const struct err *e, const char *file)
 {
@@ -61,7 +62,7 @@ static int load_conf(struct conf *c, const char *file)
 	rc = conf_load(c, file, &es);
 	for (i = 0; i < es.n; i++)
 		print_err(&es.e[i], file);
-	if (rc != 0 && es.n == 0)	/* not even for the mistakes */
+	if (rc != 0 && es.n == 0)	/* no memory for the errors */
 		fprintf(stderr, "%s: cannot be loaded: not enough memory\n", file);
 	else if (es.lost > 0)
 		fprintf(stderr, "%s: %zu more errors\n", file, es.lost);
@@ -83,7 +84,7 @@ static void copy_errors(const char *file, const struct conf_errors *from, struct
 	es->more = from->n - es->n + from->lost;
 	if (es->n > 0)
 		return;
-	err_set(&es->e[0], "%s cannot be loaded", file);	/* for want of memory */
+	err_set(&es->e[0], "%s cannot be loaded", file);	/* not enough memory */
 	es->n = 1;
 	es->more = 0;
 }
@@ -112,14 +113,14 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 	return 0;
 }
 
-/* ---- what can be asked for ------------------------------------------------------------------------- */
+/* ---- what can be asked for -------------------------------------------------------------- */
 
 static void write_stdout(void *arg, const char *text, size_t n)
 {
 	fwrite(text, 1, n, stdout);
 }
 
-/* All of the output must have gone out, or a script would take half of it for the whole. */
+/* Check that all output was written, so that no script takes half of it for the whole. */
 static int flushed(void)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -133,11 +134,13 @@ static void warn(void *arg, const char *sentence)
 	fprintf(stderr, "%s: warning: %s\n", arg != NULL ? (const char *)arg : "kvroute", sentence);
 }
 
-/* From the files themselves, and not from what an earlier start has made of them. */
+/* Load the models from their files, without images. */
 static int load_models(struct conf *c, const char *file)
 {
-	const struct model_files f = { .open = models_open, .arg = c->loop.models_dir, .models_dir = c->loop.models_dir,
-				       .images = IMAGES_NONE };
+	const struct model_files f = { .open = models_open,
+		.arg = c->loop.models_dir,
+		.models_dir = c->loop.models_dir,
+		.images = IMAGES_NONE };
 	struct err e = { 0 };
 	struct model_set *set = models_load(&c->route, NULL, &f, &e);
 
@@ -189,7 +192,7 @@ static int run_agent(const struct conf *c, const char *file)
 	return 1;
 }
 
-/* ---- the command line ------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------- */
 
 static int usage_error(const char *what)
 {

@@ -1,7 +1,7 @@
-/* addr.c - is this an address to listen on, or to ask at?
+/* addr.c - check addresses to listen on, and addresses of peers.
  *
- * Numbers only: a name would make the start depend on a resolver, and a listener reachable from
- * somewhere else than was meant is worse than an error. */
+ * Hosts must be numeric. A name would make the start depend on a resolver, and a listener at an
+ * unintended address is worse than an error. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/un.h>
@@ -108,7 +108,7 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 	return check_port(span_of(port.p + 1, port.n - 1), why, cap);
 }
 
-/* The path goes into a request line as it is. */
+/* The path is written to a request line unchanged. */
 int conf_url_check(struct span text, char *why, size_t cap)
 {
 	struct span addr, path;
@@ -118,7 +118,8 @@ int conf_url_check(struct span text, char *why, size_t cap)
 	engine_url_split(text, &addr, &path);
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
-			return bad_address(why, cap, "has a space, a quote, a backslash or a byte that is not ASCII in its path");
+			return bad_address(why, cap,
+				"has a space, a quote, a backslash or a byte that is not ASCII in its path");
 	if (conf_addr_check(addr, false, why, cap) != 0)
 		return -1;
 	if (starts_with(addr, ":") || starts_with(addr, "*"))

@@ -1,6 +1,6 @@
-/* check.c - a mistake between two keys is reported where the later of them stands in the file: as a
- * rule, the one just written. A pair that the file does not mention at all is not looked at: defaults
- * agree with each other (a test says so). */
+/* check.c - rules between keys. An error is reported at the later of the two keys, because it is
+ * usually the one written last. A pair that the file does not contain is not checked, because the
+ * defaults agree with each other (a test checks that). */
 #include <stdio.h>
 
 #include "agent/conf/check_in.h"
@@ -20,7 +20,7 @@ static bool is_later(struct conf_mark a, struct conf_mark b)
 	return a.line != b.line ? a.line > b.line : a.column > b.column;
 }
 
-/* Where to report a mistake between keys <a> and <b>; false: nowhere. */
+/* Find the place of an error between keys <a> and <b>. Returns false if it must not be reported. */
 static bool error_place(const struct conf_given *given, int a, int b, struct conf_mark *at)
 {
 	if (given->bad[a] || given->bad[b])
@@ -29,7 +29,7 @@ static bool error_place(const struct conf_given *given, int a, int b, struct con
 	return at->line > 0;
 }
 
-/* <small> must not be above <large>. */
+/* Report an error if <small> is above <large>. */
 static void check_order(struct conf_errors *es, const char *file, const void *rec,
 			const struct conf_given *given, const char *small, const char *large,
 			bool fine)
@@ -60,42 +60,50 @@ static bool ends_in(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Absolute paths are allowed for who copies them; they name no other place. */
-static void check_beneath(struct conf_errors *es, const char *file, const struct conf *c, const char *path,
-			  const struct conf_given *given, int key)
+/* Absolute paths are allowed for convenience, but they must be below models_dir. */
+static void check_beneath(struct conf_errors *es, const char *file, const struct conf *c,
+    const char *path, const struct conf_given *given, int key)
 {
 	size_t n = strlen(c->loop.models_dir);
 
 	while (n > 0 && c->loop.models_dir[n - 1] == '/')
 		n--;
-	if (path[0] != '/' || given->bad[key] || (strncmp(path, c->loop.models_dir, n) == 0 && path[n] == '/'))
+	if (path[0] != '/' || given->bad[key] ||
+	    (strncmp(path, c->loop.models_dir, n) == 0 && path[n] == '/'))
 		return;
-	conf_errors_add(es, file, given->at[key], "%s is not beneath models_dir (%.200s).", conf_keys[key].name,
-			c->loop.models_dir);
+	conf_errors_add(es, file, given->at[key], "%s is not beneath models_dir (%.200s).",
+	    conf_keys[key].name, c->loop.models_dir);
 }
 
 static void check_tokenizer(struct conf_errors *es, const char *file, const struct model_opts *m,
 			    const struct conf_given *given)
 {
-	int mode = key_of("models.mode"), tokenizer = key_of("models.tokenizer"), pattern = key_of("models.pattern");
+	int mode = key_of("models.mode"), tokenizer = key_of("models.tokenizer"),
+	    pattern = key_of("models.pattern");
 	int normalizer = key_of("models.normalizer");
 	struct conf_mark at;
 
 	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && error_place(given, mode, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.mode: tokens needs models.tokenizer.");
-	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 && error_place(given, mode, tokenizer, &at))
-		conf_errors_add(es, file, at, "models.tokenizer needs models.mode beside it: tokens to use it, text to leave "
-				"it alone.");
-	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' && error_place(given, pattern, tokenizer, &at))
+	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 &&
+	    error_place(given, mode, tokenizer, &at))
+		conf_errors_add(es, file, at,
+			"models.tokenizer needs models.mode beside it: tokens to use it, text to leave it alone.");
+	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' &&
+	    error_place(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.pattern needs models.tokenizer, a file of ranks.");
-	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") && error_place(given, pattern, tokenizer, &at))
-		conf_errors_add(es, file, at, "models.pattern is for a file of ranks; a tokenizer.json has its own.");
-	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' && error_place(given, normalizer, tokenizer, &at))
-		conf_errors_add(es, file, at, "models.normalizer is for a file of ranks, which has a models.pattern beside it.");
+	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") &&
+	    error_place(given, pattern, tokenizer, &at))
+		conf_errors_add(es, file, at,
+			"models.pattern is for a file of ranks; a tokenizer.json has its own.");
+	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' &&
+	    error_place(given, normalizer, tokenizer, &at))
+		conf_errors_add(es, file, at,
+			"models.normalizer is for a file of ranks, which has a models.pattern beside it.");
 }
 
-void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c, const struct model_opts *m,
-		      const struct conf_given *given)
+void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c,
+    const struct model_opts *m, const struct conf_given *given)
 {
 	int aliases = key_of("models.aliases"), name = key_of("models.name");
 	struct conf_mark at;
@@ -104,11 +112,14 @@ void conf_check_model(struct conf_errors *es, const char *file, const struct con
 	check_beneath(es, file, c, m->tokenizer, given, key_of("models.tokenizer"));
 	check_beneath(es, file, c, m->tokenizer_config, given, key_of("models.tokenizer_config"));
 	check_beneath(es, file, c, m->chat_template, given, key_of("models.chat_template"));
-	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL && error_place(given, aliases, name, &at))
-		conf_errors_add(es, file, at, "models.aliases are names of one model, and models.name has a * in it.");
+	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL &&
+	    error_place(given, aliases, name, &at))
+		conf_errors_add(es, file, at,
+			"models.aliases are names of one model, and models.name has a * in it.");
 }
 
-/* TCP and UDP do not meet, files do; port 0 is another one each time. */
+/* Returns true if two listeners cannot share an address. TCP and UDP ports do not collide, files
+ * do, and port 0 is a new port each time. */
 static bool addresses_collide(const char *a, const char *b, bool datagrams)
 {
 	size_t n = strlen(a);
@@ -144,7 +155,7 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 	}
 }
 
-/* Whoever may send messages would own the time. */
+/* Any client that can send messages would set the time, so this needs loopback. */
 static void check_clock(struct conf_errors *es, const char *file, const struct conf *c,
 			const struct conf_given *given)
 {
@@ -155,8 +166,9 @@ static void check_clock(struct conf_errors *es, const char *file, const struct c
 		return;
 	for (size_t i = 0; i < LISTEN_MAX && c->loop.spop[i][0] != '\0'; i++)
 		if (!addr_is_loopback(c->loop.spop[i]))
-			conf_errors_add(es, file, at, "clock: message is for simulations, and spop.listen has %s, "
-					"which is not loopback.", c->loop.spop[i]);
+			conf_errors_add(es, file, at,
+				"clock: message is for simulations, and spop.listen has %s, which is not "
+				"loopback.", c->loop.spop[i]);
 }
 
 static void check_index(struct conf_errors *es, const char *file, const struct conf *c,
@@ -168,17 +180,20 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 	struct conf_mark at;
 
 	if (error_place(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
-		conf_errors_add(es, file, at, "index.shards: %u is not a power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
+		conf_errors_add(es, file, at,
+			"index.shards: %u is not a power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
 				o->shards);
 	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && error_place(given, shards, bytes, &at))
-		conf_errors_add(es, file, at, "index.max_bytes is more than 4 GiB for each of %u index.shards; "
-				"more shards are needed.", o->shards);
+		conf_errors_add(es, file, at,
+			"index.max_bytes is more than 4 GiB for each of %u index.shards; more shards are "
+			"needed.", o->shards);
 	for (size_t i = 0; i < c->route.n_tenants; i++)
 		floors += c->route.tenants[i].index_floor;
 	if (floors > o->max_bytes / 4 * 3 && !given->bad[bytes]) {
 		at = given->tenants_at;
-		conf_errors_add(es, file, at, "tenants: The floors are %.0f MiB together, more than three quarters of "
-				"index.max_bytes (%.0f MiB).", (double)floors / (1 << 20),
+		conf_errors_add(es, file, at,
+			"tenants: The floors are %.0f MiB together, more than three quarters of index.max_bytes (%.0f "
+			"MiB).", (double)floors / (1 << 20),
 				(double)o->max_bytes / (1 << 20));
 	}
 }
@@ -198,7 +213,8 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_addrs(es, file, c, given);
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
-	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 && error_place(given, segments, segments, &at))
+	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 &&
+	    error_place(given, segments, segments, &at))
 		conf_errors_add(es, file, at, "segment_cache.max_bytes must be at least 1 MiB, or 0 for none.");
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;

@@ -1,4 +1,4 @@
-/* conf.c - defaults, and what a reload may change. */
+/* conf.c - defaults, and the keys that a reload may change. */
 #include <stdio.h>
 
 #include "agent/conf/value.h"
@@ -17,7 +17,7 @@ void conf_free(struct conf *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* Values are compared as text: equal text is an equal value, by what print.c promises. */
+/* Values are compared as text, because equal text means equal values (print.c). */
 static bool same_text(const struct conf_key *k, const struct conf *a, const struct conf *b)
 {
 	char va[CONF_VALUE_MAX], vb[CONF_VALUE_MAX];
@@ -47,8 +47,9 @@ int conf_reloadable(const struct conf *now, const struct conf *next, struct err 
 	if (found == 0)
 		return 0;
 	if (left_out > 0)
-		return err_set(e, "A reload cannot change %s and %zu more; restart for that, all "
-			       "settings stay as they were.", names, left_out);
-	return err_set(e, "A reload cannot change %s; restart for that, all settings stay as they "
-		       "were.", names);
+		return err_set(e,
+			"A reload cannot change %s and %zu more; restart for that, all settings stay as they "
+			"were.", names, left_out);
+	return err_set(e,
+		"A reload cannot change %s; restart for that, all settings stay as they were.", names);
 }

@@ -1,3 +1,4 @@
+/* errors.c - a sorted array of errors; the last ones are dropped when it is full. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -24,7 +25,7 @@ static bool is_after(const struct err *e, struct conf_mark at)
 	return e->line != at.line ? e->line > at.line : e->column > at.column;
 }
 
-/* Cut at the front when it is too long: the end of a path says more. */
+/* If the name is too long, its start is cut off, because the end of a path says more. */
 static void put_file(struct err *e, const char *file)
 {
 	size_t n = strlen(file), max = sizeof(e->file) - 1;

@@ -1,8 +1,8 @@
-/* keys.c - the table.
+/* keys.c - the table of keys.
  *
- * A new option of any module needs one line here, its paragraph in kvroute.yaml(5), and nothing
- * else: tests compare this table with the manual and with doc/kvroute.yaml. Defaults are not here:
- * they belong to the modules, and are read from what conf_defaults() makes. */
+ * A new option of a module needs one line here and a paragraph in kvroute.yaml(5). Tests compare
+ * this table with the manual and with doc/kvroute.yaml. Defaults belong to the modules and are read
+ * from conf_defaults(). */
 #include "agent/conf/keys.h"
 #include "agent/conf/value.h"
 
@@ -37,7 +37,8 @@ static const char *const rule_words[] = {
 /* In the order of enum pool_mode. */
 static const char *const mode_words[] = { "on", "shadow", "off", NULL };
 
-/* In the order of enum model_mode, model_chat, model_transformers, model_special and model_normalizer. */
+/* In the order of enum model_mode, model_chat, model_transformers, model_special and
+ * model_normalizer. */
 static const char *const model_mode_words[] = { "text", "tokens", NULL };
 static const char *const chat_words[] = { "auto", "harmony", "none", NULL };
 static const char *const transformers_words[] = { "newest", "5.20", NULL };
@@ -45,7 +46,8 @@ static const char *const special_words[] = { "auto", "add", "none", NULL };
 static const char *const normalizer_words[] = { "auto", "none", "nfc", NULL };
 
 /* In the order of enum index_order. */
-static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority", NULL };
+static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority",
+	NULL };
 
 const struct conf_key conf_keys[] = {
 	{ "threads", TYPE_INT, CONF(loop.threads), 0, 64, RESTART,
@@ -67,24 +69,25 @@ const struct conf_key conf_keys[] = {
 	{ "max_pools", TYPE_INT, CONF(route.max_pools), 1, CONF_POOLS_MAX, RELOAD,
 	  .help = "Number of pools; requests of further pools get no server." },
 
-	{ "spop.listen", TYPE_ADDRS, LIST(loop.spop), 1, LISTEN_MAX, RESTART,
-	  .optional = true,
+	{ "spop.listen", TYPE_ADDRS, LIST(loop.spop), 1, LISTEN_MAX, RESTART, .optional = true,
 	  .help = "Addresses that HAProxy's SPOE filter connects to." },
 	{ "spop.socket_mode", TYPE_MODE, CONF(loop.socket_mode), 0, 0777, RESTART,
 	  .help = "File mode of unix sockets." },
 	{ "spop.max_connections", TYPE_INT, CONF(loop.max_connections), 1, 1000000, RELOAD,
 	  .help = "SPOP connections open at once, all threads together." },
 	{ "spop.max_bytes", TYPE_SIZE, CONF(loop.spop_max_bytes), 16 * MIB, 64 * GIB, RELOAD,
-	  .help = "Memory for buffers of all SPOP connections; if it is used up, long frames are not routed." },
-	{ "spop.max_frame_size", TYPE_SIZE, CONF(loop.spop_conn.max_frame_size),
-	  SPOP_FRAME_MIN, SPOP_FRAME_CEILING, RELOAD,
+	  .help =
+	  "Memory for buffers of all SPOP connections; if it is used up, long frames are not routed." },
+	{ "spop.max_frame_size", TYPE_SIZE, CONF(loop.spop_conn.max_frame_size), SPOP_FRAME_MIN,
+	  SPOP_FRAME_CEILING, RELOAD,
 	  .help = "Largest frame accepted; must be at least HAProxy's tune.bufsize - 4." },
-	{ "spop.max_joined", TYPE_SIZE, CONF(loop.spop_conn.max_joined), SPOP_FRAME_MIN, GIB, RELOAD,
-	  .help = "Largest message joined from fragments; at least max_frame_size." },
+	{ "spop.max_joined", TYPE_SIZE, CONF(loop.spop_conn.max_joined), SPOP_FRAME_MIN, GIB,
+	  RELOAD, .help = "Largest message joined from fragments; at least max_frame_size." },
 	{ "spop.max_open", TYPE_INT, CONF(loop.spop_conn.max_open), 1, 4096, RELOAD,
 	  .help = "Fragmented messages open at once on one connection." },
 	{ "spop.send_buffer", TYPE_SIZE, CONF(loop.spop_send_buffer), 16 * KIB, 16 * MIB, RELOAD,
-	  .help = "Kernel buffer for ACKs that a peer does not read; if full, the peer is not read from." },
+	  .help =
+	  "Kernel buffer for ACKs that a peer does not read; if full, the peer is not read from." },
 	{ "spop.hello_timeout", TYPE_TIME, CONF(loop.hello_timeout_ms), 10, HOUR, RELOAD,
 	  .help = "A connection that sends no HELLO within this time is closed." },
 	{ "spop.idle_timeout", TYPE_TIME, CONF(loop.idle_timeout_ms), SEC, 24 * HOUR, RELOAD,
@@ -100,7 +103,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Addresses for log lines in UDP datagrams." },
 	{ "log_feed.max_connections", TYPE_INT, CONF(loop.max_feeds), 1, 65536, RELOAD,
 	  .help = "Log feed connections open at once." },
-	{ "log_feed.token_file", TYPE_PATH, CONF(loop.feed_token_file), 0, PATH_CHARS_MAX - 1, RESTART,
+	{ "log_feed.token_file", TYPE_PATH, CONF(loop.feed_token_file), 0, PATH_CHARS_MAX - 1,
+	  RESTART,
 	  .help = "File of the token that log lines must carry, mode 0600; empty: none." },
 
 	{ "metrics.listen", TYPE_ADDRS, LIST(loop.metrics), 0, LISTEN_MAX, RESTART,
@@ -131,7 +135,8 @@ const struct conf_key conf_keys[] = {
 	  .help = "Deepest nesting of objects and lists in a body; a deeper body has no prompt." },
 
 	{ "index.max_bytes", TYPE_SIZE, CONF(route.index.max_bytes), MIB, 63 * GIB, RESTART,
-	  .help = "Memory for the known contents of server caches, allocated at start; oldest evicted first." },
+	  .help =
+	  "Memory for the known contents of server caches, allocated at start; oldest evicted first." },
 	{ "index.max_pages", TYPE_INT, CONF(route.index.max_pages), 1, 1 << 20, RESTART,
 	  .help = "Pages of one prompt that are kept." },
 	{ "index.shards", TYPE_INT, CONF(route.index.shards), 1, 64, RESTART,
@@ -139,8 +144,10 @@ const struct conf_key conf_keys[] = {
 	{ "index.max_spaces", TYPE_INT, CONF(route.index.max_spaces), 1, 1 << 24, RESTART,
 	  .help = "Spaces of one tenant; all tenants that are not listed count as one." },
 	{ "index.reserve", TYPE_INT, CONF(route.index.reserve_percent), 1, 100, RESTART,
-	  .help = "Percent of max_bytes for prompts sent but not confirmed; beyond it the oldest are evicted." },
-	{ "index.snapshot_file", TYPE_PATH, CONF(loop.snapshot_file), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help =
+	  "Percent of max_bytes for prompts sent but not confirmed; beyond it the oldest are evicted." },
+	{ "index.snapshot_file", TYPE_PATH, CONF(loop.snapshot_file), 0, PATH_CHARS_MAX - 1,
+	  RESTART,
 	  .help = "File that keeps the index over a restart; empty: none. Needs a permanent key." },
 	{ "index.snapshot_every", TYPE_TIME, CONF(loop.snapshot_every_ms), 0, 168 * HOUR, RESTART,
 	  .help = "Time between snapshots; 0: only at the end." },
@@ -154,13 +161,15 @@ const struct conf_key conf_keys[] = {
 	{ "record.block_tokens", TYPE_INT, CONF(loop.record_block_tokens), 16, 4096, RESTART,
 	  .help = "Tokens per block of the recording: fewer show more reuse and take more bytes." },
 
-	{ "segment_cache.max_bytes", TYPE_SIZE, CONF(route.segcache_max_bytes), 0, 64 * GIB, RESTART,
-	  .help = "Memory for token ids of text seen before, allocated with the first tokenizer; 0: none." },
+	{ "segment_cache.max_bytes", TYPE_SIZE, CONF(route.segcache_max_bytes), 0, 64 * GIB,
+	  RESTART,
+	  .help =
+	  "Memory for token ids of text seen before, allocated with the first tokenizer; 0: none." },
 
 	{ "heads.max_bytes", TYPE_SIZE, CONF(route.heads.max_bytes), 64 * KIB, 64 * GIB, RESTART,
 	  .help = "Memory for heads (model, tools, system) that complete bodies cut short." },
-	{ "heads.max_tenant_bytes", TYPE_SIZE, CONF(route.heads.max_tenant_bytes), 4 * KIB, 64 * GIB,
-	  RESTART, .help = "Memory for the heads of one tenant; at most max_bytes." },
+	{ "heads.max_tenant_bytes", TYPE_SIZE, CONF(route.heads.max_tenant_bytes), 4 * KIB,
+	  64 * GIB, RESTART, .help = "Memory for the heads of one tenant; at most max_bytes." },
 	{ "heads.max_head_pages", TYPE_INT, CONF(route.heads.max_head_pages), 1, 1 << 20, RESTART,
 	  .help = "Heads with more pages are not kept." },
 
@@ -173,14 +182,16 @@ const struct conf_key conf_keys[] = {
 	  .help = "Open requests in the ledger; beyond it the oldest is closed." },
 	{ "ledger.max_age", TYPE_TIME, CONF(route.ledger_max_age_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "A request whose end is not reported is closed after this time." },
-	{ "ledger.max_silence", TYPE_TIME, CONF(route.ledger_max_silence_ms), SEC, 168 * HOUR, RELOAD,
+	{ "ledger.max_silence", TYPE_TIME, CONF(route.ledger_max_silence_ms), SEC, 168 * HOUR,
+	  RELOAD,
 	  .help = "Open requests of a HAProxy process are closed after this time without a message." },
 
 	{ "servers.max_age", TYPE_TIME, CONF(route.server_max_age_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "A server that no load string names for this time is forgotten." },
 
 	{ "problems.min_requests", TYPE_INT, CONF(route.problems.min_requests), 1, 1000000, RELOAD,
-	  .help = "A fault in HAProxy's configuration is reported after at least this many requests, and" },
+	  .help =
+	  "A fault in HAProxy's configuration is reported after at least this many requests, and" },
 	{ "problems.window", TYPE_TIME, CONF(route.problems.window_ms), 100, HOUR, RELOAD,
 	  .help = "after at least this time." },
 	{ "problems.repeat", TYPE_TIME, CONF(route.problems.repeat_ms), SEC, 168 * HOUR, RELOAD,
@@ -192,26 +203,30 @@ const struct conf_key conf_keys[] = {
 	  .help = "on: route; shadow: decide and record, but name no server; off: do nothing." },
 	{ "policy.compare", TYPE_WORDS, POOL(compare), 0, COMPARE_MAX, RELOAD, rule_words,
 	  .help = "Rules evaluated beside the active one: kvroute_compare_* and /decisions." },
-	{ "policy.balance_abs_threshold", TYPE_INT, POLICY(balance_abs_threshold), 0, 1000000, RELOAD,
-	  .help = "Imbalanced when the loads differ by more requests than this, and" },
-	{ "policy.balance_rel_threshold", TYPE_NUMBER, POLICY(balance_rel_threshold), 1, 1000, RELOAD,
-	  .help = "when the largest load is more than this many times the smallest." },
+	{ "policy.balance_abs_threshold", TYPE_INT, POLICY(balance_abs_threshold), 0, 1000000,
+	  RELOAD, .help = "Imbalanced when the loads differ by more requests than this, and" },
+	{ "policy.balance_rel_threshold", TYPE_NUMBER, POLICY(balance_rel_threshold), 1, 1000,
+	  RELOAD, .help = "when the largest load is more than this many times the smallest." },
 	{ "policy.cache_threshold", TYPE_NUMBER, POLICY(cache_threshold), 0, 1, RELOAD,
 	  .help = "Rules with a threshold: share of the prompt that a match must exceed." },
 	{ "policy.rule_max_bytes", TYPE_SIZE, POLICY(rule_max_bytes), 64 * KIB, 16 * GIB, RELOAD,
 	  .help = "Memory of the pool's rule, if it keeps state of its own." },
 	{ "policy.load_factor", TYPE_NUMBER, POLICY(load_factor), 1, 1000, RELOAD,
-	  .help = "block_tracker, prefix_hash, chwbl: largest load of a server, as a multiple of the mean." },
-	{ "policy.max_blocks_per_backend", TYPE_INT, POLICY(max_blocks_per_backend), 1, 1 << 30, RELOAD,
+	  .help =
+	  "block_tracker, prefix_hash, chwbl: largest load of a server, as a multiple of the mean." },
+	{ "policy.max_blocks_per_backend", TYPE_INT, POLICY(max_blocks_per_backend), 1, 1 << 30,
+	  RELOAD,
 	  .help = "block_tracker, gaie: blocks remembered of one server; aibrix: of all servers." },
 	{ "policy.max_prefix_blocks", TYPE_INT, POLICY(max_prefix_blocks), 0, 1 << 20, RELOAD,
 	  .help = "gaie: blocks of a prompt that are matched; 0: all." },
-	{ "policy.rule_eviction_interval", TYPE_TIME, POLICY(rule_eviction_interval_ms), 0, 24 * HOUR, RELOAD,
+	{ "policy.rule_eviction_interval", TYPE_TIME, POLICY(rule_eviction_interval_ms), 0,
+	  24 * HOUR, RELOAD,
 	  .help = "block_tracker: time between evictions down to that; 0: with every request." },
 	{ "policy.session_ttl", TYPE_TIME, POLICY(session_ttl_ms), SEC, 168 * HOUR, RELOAD,
 	  .help = "sticky_least_loaded: a session without a request for this time ends." },
 	{ "policy.speculative_ttl", TYPE_TIME, POLICY(speculative_ttl_ms), 0, HOUR, RELOAD,
-	  .help = "kv_aware: a prompt that was sent counts as cached for this time, whatever events say." },
+	  .help =
+	  "kv_aware: a prompt that was sent counts as cached for this time, whatever events say." },
 	{ "policy.ttft_slo", TYPE_TIME, POLICY(ttft_slo_ms), 0, HOUR, RELOAD,
 	  .help = "smetric: target time to first token," },
 	{ "policy.ttft_slo_per_1k_ms", TYPE_NUMBER, POLICY(ttft_slo_per_1k_ms), 0, 60000, RELOAD,
@@ -233,7 +248,8 @@ const struct conf_key conf_keys[] = {
 	{ "policy.sacrifice_gain", TYPE_NUMBER, POLICY(sacrifice_gain), 0, 1000, RELOAD,
 	  .help = "its growth with the pressure, if only ends of requests are known," },
 	{ "policy.sacrifice_firsts", TYPE_NUMBER, POLICY(sacrifice_firsts), 0, 1000, RELOAD,
-	  .help = "or with pressure x w / (1 - w), if first tokens are known (w: share of servers with a queue)," },
+	  .help =
+	  "or with pressure x w / (1 - w), if first tokens are known (w: share of servers with a queue)," },
 	{ "policy.sacrifice_max", TYPE_NUMBER, POLICY(sacrifice_max), 0, 1000, RELOAD,
 	  .help = "and its maximum; at least sacrifice_min." },
 	{ "policy.copy_share", TYPE_NUMBER, POLICY(copy_share), 0, 1, RELOAD,
@@ -245,7 +261,8 @@ const struct conf_key conf_keys[] = {
 	{ "policy.backlog_floor", TYPE_NUMBER, POLICY(backlog_floor), 0, 1, RELOAD,
 	  .help = "cost: share of unfinished work that counts as waiting, if first tokens are not seen." },
 	{ "policy.penalty_half_life", TYPE_TIME, POLICY(penalty_half_life_ms), 100, HOUR, RELOAD,
-	  .help = "Time in which a penalty halves; a server that fails always gets one request per such time." },
+	  .help =
+	  "Time in which a penalty halves; a server that fails always gets one request per such time." },
 	{ "policy.penalty_failure", TYPE_NUMBER, POLICY(penalty_failure), 0, 16, RELOAD,
 	  .help = "Load, in requests, that a failure adds (5xx, refused, broken off); 0: none." },
 	{ "policy.penalty_429", TYPE_NUMBER, POLICY(penalty_429), 0, 16, RELOAD,
@@ -268,49 +285,67 @@ const struct conf_key conf_keys[] = {
 	{ "policy.eviction_interval", TYPE_TIME, POOL(eviction_interval_ms), 0, 24 * HOUR, RELOAD,
 	  .help = "As in SGLang's router: time between evictions down to max_tree_size; 0: at once." },
 
-	{ "pools.name", TYPE_NAME, HOME_POOL, FIELD(struct pool_opts, name), 1, POOL_NAME_MAX, RELOAD,
-	  .help = "Name of the HAProxy backend; \"*\": every backend not listed." },
+	{ "pools.name", TYPE_NAME, HOME_POOL, FIELD(struct pool_opts, name), 1, POOL_NAME_MAX,
+	  RELOAD, .help = "Name of the HAProxy backend; \"*\": every backend not listed." },
 
 	{ "models.name", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, name), 1, PROMPT_NAME_MAX,
-	  RELOAD, .help = "Name of the model in requests; \"*\" in it matches any text, alone every other model." },
-	{ "models.aliases", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, aliases), 0, MODEL_ALIASES_MAX, RELOAD,
+	  RELOAD,
+	  .help =
+	  "Name of the model in requests; \"*\" in it matches any text, alone every other model." },
+	{ "models.aliases", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, aliases), 0,
+	  MODEL_ALIASES_MAX, RELOAD,
 	  .help = "Other names of the same model: all names share its cache." },
-	{ "models.adapters", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, adapters), 0, MODEL_ALIASES_MAX, RELOAD,
-	  .optional = true, .help = "LoRA adapters that requests name as model: same tokens, but a cache of their own." },
+	{ "models.adapters", TYPE_NAMES, HOME_MODEL, FIELD(struct model_opts, adapters), 0,
+	  MODEL_ALIASES_MAX, RELOAD, .optional = true,
+	  .help = "LoRA adapters that requests name as model: same tokens, but a cache of their own." },
 	{ "models.text_order", TYPE_ORDER, HOME_MODEL, FIELD(struct model_opts, text_order),
 	  TEXT_PARTS, TEXT_PARTS, RELOAD,
 	  .help = "The order in which the model's chat template writes the parts of a prompt." },
-	{ "models.mode", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, mode), 0, 0, RELOAD, model_mode_words,
+	{ "models.mode", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, mode), 0, 0, RELOAD,
+	  model_mode_words,
 	  .help = "Kind of pages: of text, or of tokens by the model's tokenizer." },
-	{ "models.tokenizer", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer), 0, MODEL_PATH_MAX, RELOAD,
+	{ "models.tokenizer", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer), 0,
+	  MODEL_PATH_MAX, RELOAD,
 	  .help = "Path below models_dir: tokenizer.json, tekken.json or a rank file of tiktoken." },
-	{ "models.tokenizer_config", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer_config), 0, MODEL_PATH_MAX,
-	  RELOAD, .help = "Path; empty: tokenizer_config.json beside the tokenizer, if it exists; none: no file." },
-	{ "models.pattern", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, pattern), 0, MODEL_PATTERN_MAX, RELOAD,
-	  .help = "Text splitting of a rank file: cl100k, o200k, kimi, qwen, gpt2 or a regular expression." },
-	{ "models.normalizer", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, normalizer), 0, 0, RELOAD, normalizer_words,
+	{ "models.tokenizer_config", TYPE_FILE, HOME_MODEL,
+	  FIELD(struct model_opts, tokenizer_config), 0, MODEL_PATH_MAX, RELOAD,
+	  .help =
+	  "Path; empty: tokenizer_config.json beside the tokenizer, if it exists; none: no file." },
+	{ "models.pattern", TYPE_TEXT, HOME_MODEL, FIELD(struct model_opts, pattern), 0,
+	  MODEL_PATTERN_MAX, RELOAD,
+	  .help =
+	         "Text splitting of a rank file: cl100k, o200k, kimi, qwen, gpt2 or a regular "
+	         "expression." },
+	{ "models.normalizer", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, normalizer), 0, 0,
+	  RELOAD, normalizer_words,
 	  .help = "Unicode normalization before a rank file is used; auto: from the pattern's name." },
-	{ "models.block_size", TYPE_INT, HOME_MODEL, FIELD(struct model_opts, block_size), 0, 512, RELOAD,
-	  .help = "Token ids in a page: the engine's block size; 0: prompt.page_size." },
-	{ "models.special_tokens", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, special), 0, 0, RELOAD, special_words,
+	{ "models.block_size", TYPE_INT, HOME_MODEL, FIELD(struct model_opts, block_size), 0, 512,
+	  RELOAD, .help = "Token ids in a page: the engine's block size; 0: prompt.page_size." },
+	{ "models.special_tokens", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, special), 0, 0,
+	  RELOAD, special_words,
 	  .help = "Add BOS and EOS to completions; auto: as body and tokenizer say." },
-	{ "models.chat", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, chat_by), 0, 0, RELOAD, chat_words,
+	{ "models.chat", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, chat_by), 0, 0, RELOAD,
+	  chat_words,
 	  .help = "How conversations become text; auto: by the chat template; harmony: as for gpt-oss." },
-	{ "models.transformers", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, transformers), 0, 0, RELOAD, transformers_words,
+	{ "models.transformers", TYPE_WORD, HOME_MODEL, FIELD(struct model_opts, transformers), 0,
+	  0, RELOAD, transformers_words,
 	  .help = "The engine's version of transformers: newest, or 5.20 for 5.20 and older." },
-	{ "models.chat_template", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, chat_template), 0, MODEL_PATH_MAX, RELOAD,
+	{ "models.chat_template", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, chat_template), 0,
+	  MODEL_PATH_MAX, RELOAD,
 	  .help = "Path; empty: chat_template.jinja beside the tokenizer, or that of tokenizer_config." },
 
-	{ "tenants.name", TYPE_TEXT, HOME_TENANT, FIELD(struct tenant_opts, name), 1, TENANT_NAME_MAX,
-	  RELOAD, .help = "Name of the tenant as HAProxy sends it; \"*\": all tenants not listed, together." },
-	{ "tenants.index_floor", TYPE_SIZE, HOME_TENANT, FIELD(struct tenant_opts, index_floor), 0, 63 * GIB,
-	  RELOAD, .help = "Bytes of the index that other tenants cannot evict." },
+	{ "tenants.name", TYPE_TEXT, HOME_TENANT, FIELD(struct tenant_opts, name), 1,
+	  TENANT_NAME_MAX, RELOAD,
+	  .help = "Name of the tenant as HAProxy sends it; \"*\": all tenants not listed, together." },
+	{ "tenants.index_floor", TYPE_SIZE, HOME_TENANT, FIELD(struct tenant_opts, index_floor), 0,
+	  63 * GIB, RELOAD, .help = "Bytes of the index that other tenants cannot evict." },
 
-	{ "engines.name", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, name), 1, SERVER_NAME_MAX, RELOAD,
-	  .help = "Name of the server in HAProxy." },
-	{ "engines.pool", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, pool), 1, POOL_NAME_MAX, RELOAD,
-	  .help = "Name of its HAProxy backend." },
-	{ "engines.metrics", TYPE_URL, HOME_ENGINE, FIELD(struct engine_opts, metrics), 1, ENGINE_URL_MAX, RELOAD,
+	{ "engines.name", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, name), 1,
+	  SERVER_NAME_MAX, RELOAD, .help = "Name of the server in HAProxy." },
+	{ "engines.pool", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, pool), 1, POOL_NAME_MAX,
+	  RELOAD, .help = "Name of its HAProxy backend." },
+	{ "engines.metrics", TYPE_URL, HOME_ENGINE, FIELD(struct engine_opts, metrics), 1,
+	  ENGINE_URL_MAX, RELOAD,
 	  .help = "HTTP address of its metrics; default path: /metrics." },
 };
 
@@ -321,7 +356,8 @@ const struct conf_section conf_sections[] = {
 	{ "spop", SHAPE_KEYS, "Connections from HAProxy's SPOE filter." },
 	{ "log_feed", SHAPE_KEYS, "HAProxy's log lines: how each request ended." },
 	{ "metrics", SHAPE_KEYS, "HTTP listener for Prometheus and health checks." },
-	{ "stats_feed", SHAPE_KEYS, "HAProxy's stats sockets: drain, maintenance, and the load of servers." },
+	{ "stats_feed", SHAPE_KEYS,
+		"HAProxy's stats sockets: drain, maintenance, and the load of servers." },
 	{ "engine_feed", SHAPE_KEYS, "Metrics of the engines listed under engines." },
 	{ "decisions", SHAPE_KEYS, "Decisions kept for kvroutectl why." },
 	{ "prompt", SHAPE_KEYS, "How request bodies become pages." },

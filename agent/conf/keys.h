@@ -1,11 +1,11 @@
-/* keys.h - the one table of keys: what the loader, the printer, the checks and the manual share.
+/* keys.h - the table of keys, for the loader, the printer, the checks and the manual.
  *
  *      name             "spop.max_frame_size": the section, a point, the word in the file
- *      home, at         which struct the value lives in, and where
- *      type, min, max   what is allowed there
+ *      home, at         the struct of the value, and its place there
+ *      type, min, max   the allowed values
  *      reload           whether SIGHUP may change it in a running agent
  *
- * A key of the section "policy" lives in struct pool_opts, and may stand in each pool as well. */
+ * A key of the section "policy" lives in struct pool_opts and may also stand in each pool. */
 #ifndef KVROUTE_CONF_KEYS_H
 #define KVROUTE_CONF_KEYS_H
 
@@ -18,16 +18,16 @@ enum conf_type {
 	TYPE_NUMBER,	/* with or without a fraction */
 	TYPE_BOOL,	/* true, false */
 	TYPE_WORD,	/* one of <words> */
-	TYPE_MODE,	/* of a file, octal */
-	TYPE_TEXT,	/* min .. max bytes that can be seen */
-	TYPE_NAME,	/* a text of the characters HAProxy allows in names, or "*" */
+	TYPE_MODE,	/* octal file mode */
+	TYPE_TEXT,	/* min .. max bytes of visible characters */
+	TYPE_NAME,	/* a text of characters that HAProxy allows in names, or "*" */
 	TYPE_PATH,	/* absolute; min 0: may be empty */
-	TYPE_FILE,	/* the same, but relative to models_dir as well, and without ".." */
-	TYPE_URL,	/* where an engine's metrics are: agent/loop/target.h */
-	TYPE_ADDRS,	/* a list of addresses; min: how many at least */
-	TYPE_NAMES,	/* a list of models' names, each PROMPT_NAME_MAX + 1 bytes in its struct; <width>: all */
-	TYPE_ORDER,	/* system, tools and messages in some order */
-	TYPE_WORDS	/* a list of different ones of <words>; bytes, each the place of one + 1 */
+	TYPE_FILE,	/* the same, or relative to models_dir; without ".." */
+	TYPE_URL,	/* address of an engine's metrics: agent/loop/engine_url.h */
+	TYPE_ADDRS,	/* a list of addresses; min: the fewest */
+	TYPE_NAMES,	/* a list of model names, PROMPT_NAME_MAX + 1 bytes each; <width>: of all */
+	TYPE_ORDER,	/* system, tools and messages in any order */
+	TYPE_WORDS	/* a list of different <words>; each is a byte, its index + 1 */
 };
 
 enum conf_home {
@@ -43,15 +43,15 @@ struct conf_key {
 	const char *name;
 	enum conf_type type;
 	enum conf_home home;
-	size_t at, width;		/* where in its struct; bytes of one number or text */
+	size_t at, width;		/* offset in its struct; bytes of one number or text */
 	double min, max;
 	bool reload;
 	const char *const *words;	/* WORD, WORDS: ends with NULL */
-	bool optional;			/* ADDRS: unix@ ones may end in the word "optional"; NAMES: they may have a "*" */
+	bool optional;			/* ADDRS: unix@ addresses may end in "optional"; NAMES: "*" is allowed */
 	const char *help;
 };
 
-/* What stands at the top of the file with a colon behind it, in the order of the printer. */
+/* The sections, in the order of the printer. */
 enum conf_shape {
 	SHAPE_KEYS,	/* keys of struct conf */
 	SHAPE_POLICY,	/* keys of HOME_POLICY */
@@ -74,20 +74,21 @@ extern const size_t conf_n_keys;
 extern const struct conf_section conf_sections[];
 extern const size_t conf_n_sections;
 
-/* The word in the file: behind the point. */
+/* Returns the word in the file: the part after the point. */
 const char *conf_key_word(const struct conf_key *k);
 
-/* Is <k> allowed in <s>? <s> NULL: at the top of the file. */
+/* Returns true if <k> is allowed in <s> (NULL: at the top of the file). */
 bool conf_key_in(const struct conf_key *k, const struct conf_section *s);
 
-/* Index of the key that is written as <word> in <s> (NULL: at the top); -1: none. */
+/* Returns the index of the key that is written as <word> in <s> (NULL: at the top), or -1. */
 int conf_key_find(const struct conf_section *s, struct span word);
 int conf_section_find(struct span word);
 
-/* "pools", for sentences; "" for the top. */
+/* Returns the name for messages; "" for the top of the file. */
 const char *conf_section_name(const struct conf_section *s);
 
-/* What <k> has in <c>; for keys of pools and models that of the default one. */
+/* Returns the struct in <c> that holds the value of <k>; for keys of pools, models, tenants and
+ * engines it is the default one. */
 const void *conf_key_home(const struct conf_key *k, const struct conf *c);
 
 #endif

@@ -1,9 +1,8 @@
-/* load.c - the tree into the option structs.
+/* load.c - the YAML tree into the option structs.
  *
- * Sections may stand in any order; "policy" is read before "pools" whatever their order, because
- * each pool starts as a copy of it. Reading goes on after every mistake: what was refused keeps its
- * default, is marked as bad, and takes part in no check that compares keys, so that one mistake
- * makes one message. */
+ * Sections may have any order. "policy" is always read before "pools", because each pool starts as
+ * a copy of it. Loading continues after an error: a rejected value keeps its default, is marked as
+ * bad, and takes part in no further check. So one mistake causes one message. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +50,7 @@ static int set_scalar(struct conf_loader *l, const struct conf_key *k, void *rec
 	return 0;
 }
 
-/* One value of a list, with those before it to compare. */
+/* Check one value of a list against those before it. */
 static int check_item(struct conf_loader *l, const struct conf_key *k, const struct conf_node *v,
 		      const struct span *items, size_t n)
 {
@@ -80,8 +79,9 @@ static int check_item(struct conf_loader *l, const struct conf_key *k, const str
 	return 0;
 }
 
-/* <v> is the list, or its only value. */
-static int set_list(struct conf_loader *l, const struct conf_key *k, void *rec, const struct conf_node *v)
+/* Set a list from <v>, which is the list or its only value. */
+static int set_list(
+    struct conf_loader *l, const struct conf_key *k, void *rec, const struct conf_node *v)
 {
 	const struct conf_node *item = v, *next;
 	struct span items[CONF_ITEMS_MAX];
@@ -91,7 +91,7 @@ static int set_list(struct conf_loader *l, const struct conf_key *k, void *rec, 
 		bad_value(l, k, v, "does not belong here");
 		return -1;
 	}
-	if (!v->whole)			/* broken off: that has been said */
+	if (!v->whole)			/* incomplete: already reported */
 		return -1;
 	if (v->kind == NODE_LIST)
 		item = v->first ? conf_node_at(l, v->first) : NULL;
@@ -116,7 +116,7 @@ static int set_list(struct conf_loader *l, const struct conf_key *k, void *rec, 
 	return 0;
 }
 
-/* Key <key> of the map it stands in, which is section <s>, fills <rec>. */
+/* Set the value of <key>, a key of section <s>, in <rec>. */
 static void set_key(struct conf_loader *l, const struct conf_section *s, void *rec,
 		    struct conf_given *given, const struct conf_node *key,
 		    const struct conf_node *v)
@@ -145,14 +145,16 @@ static void set_key(struct conf_loader *l, const struct conf_section *s, void *r
 
 /* ---- maps -------------------------------------------------------------------------------- */
 
-/* The next key of a map with its value. NULL: no more. <at>: 0 is none, as in the tree. */
-static const struct conf_node *next_pair(struct conf_loader *l, uint32_t *at, const struct conf_node **v)
+/* Returns the next key of a map with its value, or NULL at the end. <at>: index of a node, 0:
+ * none. */
+static const struct conf_node *next_pair(
+    struct conf_loader *l, uint32_t *at, const struct conf_node **v)
 {
 	const struct conf_node *key;
 
 	while (*at != 0) {
 		key = conf_node_at(l, *at);
-		if (key->next == 0)		/* the file broke off behind the key */
+		if (key->next == 0)		/* the YAML ended after the key */
 			return NULL;
 		*v = conf_node_at(l, key->next);
 		*at = (*v)->next;
@@ -164,7 +166,8 @@ static const struct conf_node *next_pair(struct conf_loader *l, uint32_t *at, co
 	return NULL;
 }
 
-/* What the file says under "policy" holds in a pool, too, whatever its rule has as defaults. */
+/* Set again what the file gives under "policy", because a preset of a pool's rule has changed
+ * it. */
 static void keep_given(const struct conf_loader *l, struct pool_opts *p)
 {
 	const char *from = (const char *)&l->c->route.pool_default;
@@ -177,8 +180,8 @@ static void keep_given(const struct conf_loader *l, struct pool_opts *p)
 	}
 }
 
-/* Naming a rule sets what its authors give as defaults, wherever the key stands; what the file gives goes
- * over them. */
+/* Apply the preset of the rule that the map names, wherever that key stands. Then the values of
+ * "policy" apply again. */
 static void take_preset(struct conf_loader *l, struct pool_opts *p, const struct conf_node *map)
 {
 	const struct conf_node *key, *v;
@@ -199,7 +202,7 @@ static void take_preset(struct conf_loader *l, struct pool_opts *p, const struct
 	}
 }
 
-/* All keys of the map <map>, which is section <s>. */
+/* Read all keys of <map>, which is section <s>. */
 void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec,
 		     struct conf_given *given, const struct conf_node *map)
 {
@@ -223,8 +226,9 @@ static void load_section(struct conf_loader *l, size_t i, void *rec, struct conf
 	if (v->kind == NODE_MAP)
 		conf_load_map(l, s, rec, given, v);
 	else
-		conf_add(l, v->at, "%s: %s does not belong here; %s is a section, its keys stand below it, "
-		    "indented.", s->name, conf_kind_text(l, v, show), s->name);
+		conf_add(l, v->at,
+			"%s: %s does not belong here; %s is a section, its keys stand below it, "
+			"indented.", s->name, conf_kind_text(l, v, show), s->name);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
@@ -239,17 +243,20 @@ static void load_top(struct conf_loader *l)
 	if (root->kind == NODE_REFUSED || conf_node_is_null(root))
 		return;
 	if (root->kind != NODE_MAP) {
-		if (conf_errors_any(l->es))	/* and it may be no more than the start of bad YAML */
+		if (conf_errors_any(l->es))	/* the text may be the start of invalid YAML */
 			return;
-		conf_add(l, root->at, "%s does not belong here; a configuration is made of lines like "
-		    "\"threads: 2\".", conf_kind_text(l, root, show));
+		conf_add(l, root->at,
+			"%s does not belong here; a configuration is made of lines like \"threads: "
+			"2\".", conf_kind_text(l, root, show));
 		return;
 	}
 	while ((key = next_pair(l, &at, &v)) != NULL) {
 		if ((s = conf_section_find(key->text)) < 0) {
 			set_key(l, NULL, l->c, &l->given, key, v);
 		} else if (l->section_at[s].line > 0) {
-			conf_add(l, key->at, "The section %s is given twice; the first is in line %d.", conf_sections[s].name, l->section_at[s].line);
+			conf_add(l, key->at,
+			    "The section %s is given twice; the first is in line %d.",
+			    conf_sections[s].name, l->section_at[s].line);
 		} else {
 			l->section_at[s] = key->at;
 			l->section[s] = (uint32_t)(v - l->tree.node);
@@ -309,7 +316,7 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 
 /* ---- from a file ------------------------------------------------------------------------- */
 
-/* The whole of <fd>, at most one byte more than is allowed. NULL: errno says why. */
+/* Read <fd>, at most one byte more than allowed. Returns NULL with errno on failure. */
 static char *read_all(int fd, size_t *n)
 {
 	size_t cap = CONF_FILE_MAX + 1;

@@ -1,14 +1,14 @@
 /* load_entries.c - the lists of the configuration: pools, models, tenants and engines.
  *
- * Each entry starts as a copy of its default. The entry "*" becomes the default once the list is read, so it changes no
- * other entry of the list. */
+ * Each entry starts as a copy of its default. The entry "*" becomes the default once the list is
+ * read, so it changes no other entry of the list. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
 #include "agent/conf/load_in.h"
 #include "agent/conf/value.h"
 
-/* The line of the entry in <list> whose name is <name>, before <until>. */
+/* Returns the line of the entry in <list> whose name is <name>, before <until>. */
 static int line_of_name(struct conf_loader *l, const struct conf_node *list, const char *name,
 			const struct conf_node *until)
 {
@@ -30,7 +30,7 @@ static int name_key(const struct conf_section *s)
 	return conf_key_find(s, SPAN("name"));
 }
 
-/* Read one entry into <rec> and check its name. False: it is not to be kept. */
+/* Read one entry into <rec> and check its name. Returns false if the entry is not kept. */
 static bool load_entry(struct conf_loader *l, const struct conf_section *s, void *rec,
 		       struct conf_given *given, const struct conf_node *entry)
 {
@@ -42,8 +42,9 @@ static bool load_entry(struct conf_loader *l, const struct conf_section *s, void
 	if (entry->kind == NODE_REFUSED)
 		return false;
 	if (entry->kind != NODE_MAP) {
-		conf_add(l, entry->at, "%s: %s does not belong here; a %s is a name and further keys, as in "
-		    "\"- name: chat\".", s->name, conf_kind_text(l, entry, show), word);
+		conf_add(l, entry->at,
+			"%s: %s does not belong here; a %s is a name and further keys, as in \"- name: "
+			"chat\".", s->name, conf_kind_text(l, entry, show), word);
 		return false;
 	}
 	conf_load_map(l, s, rec, given, entry);
@@ -52,21 +53,22 @@ static bool load_entry(struct conf_loader *l, const struct conf_section *s, void
 	return given->at[name].line > 0 && !given->bad[name];
 }
 
-/* Make room for one more at the end of an array. NULL: no memory, and said so. */
+/* Make room for one more element. Returns NULL, and reports it, if there is no memory. */
 static void *one_more(struct conf_loader *l, void *array, size_t n, size_t size)
 {
 	void *more = array;
 
-	if ((n & (n - 1)) == 0)		/* full: its room doubles, 1 2 4 8 ... */
+	if ((n & (n - 1)) == 0)		/* full: the capacity doubles, 1 2 4 8 ... */
 		more = mem_resize(array, n ? n * 2 : 1, size);
 	if (more == NULL)
-		conf_add(l, ((struct conf_mark){ 0, 0 }), "There is not enough memory to read the "
-		    "configuration.");
+		conf_add(l, ((struct conf_mark){ 0, 0 }),
+			"There is not enough memory to read the configuration.");
 	return more;
 }
 
-static void set_twice(struct conf_loader *l, const struct conf_section *s, const struct conf_node *list,
-		  const struct conf_node *entry, const struct conf_given *given, const char *name)
+static void set_twice(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *list, const struct conf_node *entry, const struct conf_given *given,
+    const char *name)
 {
 	char show[CONF_SHOW_MAX];
 
@@ -74,9 +76,9 @@ static void set_twice(struct conf_loader *l, const struct conf_section *s, const
 	    s->name, conf_show(span_str(name), show), line_of_name(l, list, name, entry));
 }
 
-/* Each takes one entry; -1 ends the list. <star>: where "*" goes, once the list is through. */
-static int add_pool(struct conf_loader *l, const struct conf_section *s, const struct conf_node *list,
-		    const struct conf_node *entry, struct pool_opts *star)
+/* Each function adds one entry. Returns 0, or -1 to end the list. <star> gets the entry "*". */
+static int add_pool(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *list, const struct conf_node *entry, struct pool_opts *star)
 {
 	struct route_opts *r = &l->c->route;
 	struct pool_opts p = r->pool_default, *more;
@@ -114,8 +116,9 @@ static bool model_is_called(const struct model_opts *m, const char *name)
 	return false;
 }
 
-/* The model of the file so far that is called so; NULL: none. */
-static const struct model_opts *model_called(const struct conf_loader *l, const struct model_opts *star, const char *name)
+/* Returns the model read so far that has the name or alias <name>, or NULL. */
+static const struct model_opts *model_called(
+    const struct conf_loader *l, const struct model_opts *star, const char *name)
 {
 	const struct route_opts *r = &l->c->route;
 
@@ -125,28 +128,33 @@ static const struct model_opts *model_called(const struct conf_loader *l, const 
 	return star->name[0] != '\0' && strcmp(star->name, name) == 0 ? star : NULL;
 }
 
-/* Each of <names> must be no name of another model, nor of its own. False: said so; <what> they are, the values of <key>. */
-static bool names_are_new(struct conf_loader *l, const struct conf_section *s, const struct conf_given *given, const struct model_opts *m,
-			  const struct model_opts *star, const char (*names)[PROMPT_NAME_MAX + 1], struct span key, const char *what)
+/* Check that none of <names>, the values of <key>, names another model or this one. <what> they
+ * are: "alias", "adapter". Returns false after reporting an error. */
+static bool names_are_new(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_given *given, const struct model_opts *m, const struct model_opts *star,
+    const char (*names)[PROMPT_NAME_MAX + 1], struct span key, const char *what)
 {
 	char show[CONF_SHOW_MAX], whose[CONF_SHOW_MAX];
 
 	for (size_t i = 0; i < MODEL_ALIASES_MAX && names[i][0] != '\0'; i++) {
-		const struct model_opts *other = strcmp(names[i], m->name) == 0 ? m : model_called(l, star, names[i]);
+		const struct model_opts *other =
+		    strcmp(names[i], m->name) == 0 ? m : model_called(l, star, names[i]);
 
 		if (other == NULL)
 			continue;
-		conf_add(l, given->at[conf_key_find(s, key)], "%s: The %s %s is a name of %s already.", s->name, what,
+		conf_add(l, given->at[conf_key_find(s, key)],
+		    "%s: The %s %s is a name of %s already.", s->name, what,
 		    conf_show(span_str(names[i]), show), conf_show(span_str(other->name), whose));
 		return false;
 	}
 	return true;
 }
 
-/* Its name, and each alias and adapter, must be nobody else's. False: said so. */
-static bool model_is_new(struct conf_loader *l, const struct conf_section *s, const struct conf_node *list,
-			 const struct conf_node *entry, const struct conf_given *given, const struct model_opts *m,
-			 const struct model_opts *star)
+/* Check that name, aliases and adapters of <m> name no other model. Returns false after reporting
+ * an error. */
+static bool model_is_new(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *list, const struct conf_node *entry, const struct conf_given *given,
+    const struct model_opts *m, const struct model_opts *star)
 {
 	const struct model_opts *other = model_called(l, star, m->name);
 	char show[CONF_SHOW_MAX], whose[CONF_SHOW_MAX];
@@ -164,8 +172,8 @@ static bool model_is_new(struct conf_loader *l, const struct conf_section *s, co
 	       names_are_new(l, s, given, m, star, m->adapters, SPAN("adapters"), "adapter");
 }
 
-static int add_model(struct conf_loader *l, const struct conf_section *s, const struct conf_node *list,
-		     const struct conf_node *entry, struct model_opts *star)
+static int add_model(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *list, const struct conf_node *entry, struct model_opts *star)
 {
 	struct route_opts *r = &l->c->route;
 	struct model_opts m = r->model_default, *more;
@@ -188,8 +196,8 @@ static int add_model(struct conf_loader *l, const struct conf_section *s, const 
 	return 0;
 }
 
-static int add_tenant(struct conf_loader *l, const struct conf_section *s, const struct conf_node *list,
-		      const struct conf_node *entry, struct tenant_opts *star)
+static int add_tenant(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *list, const struct conf_node *entry, struct tenant_opts *star)
 {
 	struct route_opts *r = &l->c->route;
 	struct tenant_opts t = r->tenant_default, *more;
@@ -216,9 +224,10 @@ static int add_tenant(struct conf_loader *l, const struct conf_section *s, const
 	return 0;
 }
 
-/* Both must be there, and name one. False: said so. */
-static bool engine_is_whole(struct conf_loader *l, const struct conf_section *s, const struct conf_node *entry,
-			    const struct conf_given *given, const struct engine_opts *e)
+/* Check that pool and metrics are given, and that pool and name are no "*". Returns false after
+ * reporting an error. */
+static bool engine_is_whole(struct conf_loader *l, const struct conf_section *s,
+    const struct conf_node *entry, const struct conf_given *given, const struct engine_opts *e)
 {
 	int pool = conf_key_find(s, SPAN("pool")), metrics = conf_key_find(s, SPAN("metrics"));
 
@@ -233,8 +242,9 @@ static bool engine_is_whole(struct conf_loader *l, const struct conf_section *s,
 	return false;
 }
 
-/* Servers of two pools may have one name. */
-static int add_engine(struct conf_loader *l, const struct conf_section *s, const struct conf_node *entry)
+/* Servers of two pools may have the same name. */
+static int add_engine(
+    struct conf_loader *l, const struct conf_section *s, const struct conf_node *entry)
 {
 	struct loop_opts *o = &l->c->loop;
 	struct engine_opts e = o->engine_default, *more;
@@ -242,7 +252,8 @@ static int add_engine(struct conf_loader *l, const struct conf_section *s, const
 	char show[CONF_SHOW_MAX];
 	size_t i;
 
-	if (!load_entry(l, s, &e, &given, entry) || (entry->whole && !engine_is_whole(l, s, entry, &given, &e)))
+	if (!load_entry(l, s, &e, &given, entry) ||
+	    (entry->whole && !engine_is_whole(l, s, entry, &given, &e)))
 		return 0;
 	for (i = 0; i < o->n_engines; i++)
 		if (strcmp(o->engines[i].name, e.name) == 0 && strcmp(o->engines[i].pool, e.pool) == 0)
@@ -283,8 +294,9 @@ void conf_load_entries(struct conf_loader *l, size_t section)
 	if (list == NULL || list->kind == NODE_REFUSED || conf_node_is_null(list))
 		return;
 	if (list->kind != NODE_LIST) {
-		conf_add(l, list->at, "%s: %s does not belong here; it is a list, each entry starts with "
-		    "\"- name:\".", s->name, conf_kind_text(l, list, show));
+		conf_add(l, list->at,
+			"%s: %s does not belong here; it is a list, each entry starts with \"- "
+			"name:\".", s->name, conf_kind_text(l, list, show));
 		return;
 	}
 	for (uint32_t i = list->first; i != 0 && rc == 0; i = conf_node_at(l, i)->next) {

@@ -1,4 +1,4 @@
-/* load_in.h - what the files load*.c share: the state of one load. */
+/* load_in.h - the state of one load, for the files load*.c. */
 #ifndef KVROUTE_CONF_LOAD_IN_H
 #define KVROUTE_CONF_LOAD_IN_H
 
@@ -12,7 +12,7 @@ struct conf_loader {
 	struct conf_tree tree;
 	struct conf_errors *es;
 	struct conf_given given;
-	uint32_t section[20];		/* node of what stands behind "spop:", 0: nothing */
+	uint32_t section[20];		/* node of the section's value, 0: none */
 	struct conf_mark section_at[20];
 };
 
@@ -23,15 +23,17 @@ static inline const struct conf_node *conf_node_at(const struct conf_loader *l, 
 
 #define conf_add(l, at, ...)	conf_errors_add((l)->es, (l)->file, (at), __VA_ARGS__)
 
-/* What <n> is, for an error: "a section", "a list", or its text by conf_show(). */
-const char *conf_kind_text(const struct conf_loader *l, const struct conf_node *n, char show[CONF_SHOW_MAX]);
+/* Returns "a section", "a list", or the text of <n> by conf_show(), for an error. */
+const char *conf_kind_text(
+    const struct conf_loader *l, const struct conf_node *n, char show[CONF_SHOW_MAX]);
 
 /* Report the unknown key <key> of section <s> (NULL: top level). */
-void conf_unknown_key(struct conf_loader *l, const struct conf_section *s, const struct conf_node *key);
+void conf_unknown_key(
+    struct conf_loader *l, const struct conf_section *s, const struct conf_node *key);
 
 /* Read all keys of <map>, which is section <s>, into <rec>. */
-void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec, struct conf_given *given,
-		   const struct conf_node *map);
+void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec,
+    struct conf_given *given, const struct conf_node *map);
 
 /* Read the list that is section number <section>. */
 void conf_load_entries(struct conf_loader *l, size_t section);

@@ -1,11 +1,12 @@
-/* load_unknown.c - the error for an unknown key: it names the key or section that was probably meant. */
+/* load_unknown.c - the error for an unknown key, which suggests the key or section that was
+ * probably meant. */
 #include <stdio.h>
 
 #include "agent/conf/load_in.h"
 #include "agent/conf/near_in.h"
 #include "agent/conf/value.h"
 
-/* The full name of the key whose whole name, or only its word in the file, is <word>. */
+/* Returns the full name of the key whose full name (<whole>), or word in the file, is <word>. */
 static const char *known_exactly(struct span word, bool whole)
 {
 	for (size_t i = 0; i < conf_n_keys; i++) {
@@ -17,7 +18,7 @@ static const char *known_exactly(struct span word, bool whole)
 	return NULL;
 }
 
-/* The full name of a key or section that <word> may be meant to be, anywhere in the file. */
+/* Returns the full name of a key or section that is similar to <word>, anywhere in the file. */
 static const char *known_elsewhere(struct span word)
 {
 	const char *name = known_exactly(word, false);
@@ -59,17 +60,20 @@ static void list_known(const struct conf_section *s, char *out, size_t cap)
 		snprintf(out, cap, "listed in kvroute.yaml(5)");
 }
 
-/* The word is right and its place is not. */
-static void misplaced_section(struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
+/* Report a section in the wrong place. */
+static void misplaced_section(
+    struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
 {
 	const struct conf_section *meant = &conf_sections[conf_section_find(key->text)];
 	bool in_pool = s->shape == SHAPE_POOLS && meant->shape == SHAPE_POLICY;
 
 	conf_add(l, key->at, "The section %s does not belong in %s%s.", meant->name, conf_section_name(s),
-	    in_pool ? "; write its keys beside the pool's name" : ", but at the top of the file, not indented");
+	    in_pool ? "; write its keys beside the pool's name" :
+	           ", but at the top of the file, not indented");
 }
 
-void conf_unknown_key(struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
+void conf_unknown_key(
+    struct conf_loader *l, const struct conf_section *s, const struct conf_node *key)
 {
 	const char *in = s != NULL ? " in " : "", *name = conf_section_name(s), *meant;
 	char show[CONF_SHOW_MAX], known[160];

@@ -1,4 +1,5 @@
-/* near.c - the distance is the usual table, three rows of it at a time: O(a x b), words up to 40. */
+/* near.c - edit distance of two words by dynamic programming, three rows at a time: O(a x b), words
+ * of up to 40 bytes. */
 #include "agent/conf/near_in.h"
 
 #define WORD_MAX 40
@@ -57,8 +58,8 @@ void near_init(struct near *n, struct span word)
 	n->distance = word.n < 3 ? 1 : min_of(2 + (unsigned)(word.n / 4), 5);
 }
 
-/* A word that only stops early, or goes on, is as near as one with a single wrong letter. Of several
- * at one distance the one that starts in the same way is meant. */
+/* A word that is a prefix of the candidate, or the reverse, counts like one wrong letter. Of
+ * several candidates at the same distance, one with the same start is preferred. */
 void near_try(struct near *n, const char *candidate)
 {
 	struct span c = span_str(candidate);

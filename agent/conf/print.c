@@ -1,4 +1,4 @@
-/* print.c - the effective values as a file that loads again to the same. */
+/* print.c - the effective values as a file that loads again to the same values. */
 #include <stdio.h>
 
 #include "agent/conf/value.h"
@@ -14,7 +14,7 @@ static void print_text(const struct printer *p, const char *text)
 	p->put(p->arg, text, strlen(text));
 }
 
-/* <text> as comment lines. */
+/* Print <text> as comment lines. */
 static void put_comment(const struct printer *p, const char *indent, const char *text)
 {
 	size_t n;
@@ -30,7 +30,7 @@ static void put_comment(const struct printer *p, const char *indent, const char 
 	}
 }
 
-/* Help, then "# size, 256 to 16 MiB; a change needs a restart; default 1 MiB". */
+/* Print the help, then "# size, 256 to 16 MiB; a change needs a restart; default 1 MiB". */
 static void put_help(const struct printer *p, const char *indent, const struct conf_key *k)
 {
 	char range[CONF_ALLOWED_MAX], def[CONF_VALUE_MAX];
@@ -76,7 +76,7 @@ static void put_keys(const struct printer *p, const struct conf_section *s, cons
 		}
 }
 
-/* "  - name: ..." and the other keys of one pool or model. */
+/* Print "  - name: ..." and the other keys of one entry. */
 static void put_entry(const struct printer *p, const struct conf_section *s, const void *rec)
 {
 	int name = conf_key_find(s, SPAN("name"));
@@ -87,7 +87,7 @@ static void put_entry(const struct printer *p, const struct conf_section *s, con
 			put_key(p, "    ", &conf_keys[i], rec);
 }
 
-/* What is not to be repeated in every entry. */
+/* Print the help that is not repeated in every entry. */
 static void put_entry_help(const struct printer *p, const struct conf_section *s)
 {
 	for (size_t i = 0; i < conf_n_keys; i++)

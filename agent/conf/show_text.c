@@ -1,4 +1,5 @@
-/* show_text.c - characters: which of them may stand in a configuration, and how a text is shown. */
+/* show_text.c - the characters that a configuration may contain, and texts as messages show
+ * them. */
 #include "agent/base/utf8.h"
 #include "agent/conf/value.h"
 
@@ -7,7 +8,7 @@ size_t conf_utf8(struct span s, uint32_t *cp)
 	return s.n > 0 ? utf8_get_strict(s.p, s.n, cp) : 0;
 }
 
-/* What YAML can carry in a quoted text as it is, and a terminal can show without harm. */
+/* Returns true if YAML can carry <cp> unchanged in a quoted text, and a terminal can show it. */
 bool conf_can_be_seen(uint32_t cp)
 {
 	return cp >= 0x20 && (cp < 0x7f || cp > 0x9f) && cp != 0x2028 && cp != 0x2029 &&

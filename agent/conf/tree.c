@@ -1,8 +1,8 @@
 /* tree.c - libyaml's events into a flat array of nodes.
  *
- * Events rather than libyaml's own documents: they carry a mark for everything, and stop the moment
- * something is refused, so that a nesting bomb never gets deep and an alias bomb never gets large.
- * The stack of open collections is CONF_DEPTH_MAX long; nothing here recurses. */
+ * Events are used instead of libyaml's documents, because each has a mark, and reading stops at the
+ * first limit. So a nesting bomb never gets deep, and an alias bomb never gets large. The stack of
+ * open collections has CONF_DEPTH_MAX entries; nothing recurses. */
 #include <stdio.h>
 
 #include <yaml.h>
@@ -49,7 +49,7 @@ static bool yaml_allows(uint32_t cp)
 	       cp == 0xfeff || conf_can_be_seen(cp);
 }
 
-/* libyaml would guess at UTF-16, and names no line for a bad byte: so this is looked at first. */
+/* Checked before libyaml, because it would guess UTF-16 and gives no line for an invalid byte. */
 static int check_bytes(struct reader *r)
 {
 	struct conf_mark at = { 1, 1 };
@@ -65,8 +65,8 @@ static int check_bytes(struct reader *r)
 			return -1;
 		}
 		if (!yaml_allows(cp)) {
-			conf_errors_add(r->es, r->file, at, "The control character 0x%02x is not "
-					"allowed in a configuration.", (unsigned)cp);
+			conf_errors_add(r->es, r->file, at,
+				"The control character 0x%02x is not allowed in a configuration.", (unsigned)cp);
 			return -1;
 		}
 		if (cp == '\n') {
@@ -78,7 +78,7 @@ static int check_bytes(struct reader *r)
 	return 0;
 }
 
-/* Column of a tab in the white space that <line> (from 1) starts with; 0: none. */
+/* Returns the column of a tab in the indentation of <line> (from 1), or 0. */
 static int tab_in_indent(struct span text, int line)
 {
 	const char *p = text.p, *end = text.p + text.n;
@@ -107,7 +107,7 @@ static int no_memory(struct reader *r)
 	return -1;
 }
 
-/* Add a node below the one that is open. -1: reported, and the end of reading. */
+/* Add a node below the open one. Returns -1, and reports it, if reading must end. */
 static int add_node(struct reader *r, enum conf_kind kind, struct conf_mark at)
 {
 	struct conf_tree *t = r->t;
@@ -115,8 +115,8 @@ static int add_node(struct reader *r, enum conf_kind kind, struct conf_mark at)
 	uint32_t cap;
 
 	if (t->n == CONF_NODES_MAX) {
-		conf_errors_add(r->es, r->file, at, "The configuration holds more than %d keys and "
-				"values.", CONF_NODES_MAX);
+		conf_errors_add(r->es, r->file, at,
+			"The configuration holds more than %d keys and values.", CONF_NODES_MAX);
 		return -1;
 	}
 	if (t->n == t->cap) {
@@ -143,8 +143,8 @@ static int add_node(struct reader *r, enum conf_kind kind, struct conf_mark at)
 static int take_open(struct reader *r, enum conf_kind kind, struct conf_mark at)
 {
 	if (r->depth == CONF_DEPTH_MAX) {
-		conf_errors_add(r->es, r->file, at, "Lists and sections are nested more than %d deep "
-				"here.", CONF_DEPTH_MAX);
+		conf_errors_add(r->es, r->file, at,
+			"Lists and sections are nested more than %d deep here.", CONF_DEPTH_MAX);
 		return -1;
 	}
 	if (add_node(r, kind, at) != 0)
@@ -186,12 +186,13 @@ static void refuse_decoration(struct reader *r, const yaml_char_t *anchor, const
 	char show[CONF_SHOW_MAX];
 
 	if (anchor != NULL)
-		conf_errors_add(r->es, r->file, at, "The anchor %s is not allowed: there are no "
-				"aliases in a configuration.",
+		conf_errors_add(r->es, r->file, at,
+			"The anchor %s is not allowed: there are no aliases in a configuration.",
 				conf_show(span_str((const char *)anchor), show));
 	if (tag != NULL)
-		conf_errors_add(r->es, r->file, at, "The tag %s is not allowed: the type of each "
-				"value is known.", conf_show(span_str((const char *)tag), show));
+		conf_errors_add(r->es, r->file, at,
+			"The tag %s is not allowed: the type of each value is "
+			"known.", conf_show(span_str((const char *)tag), show));
 }
 
 static int take_event(struct reader *r, const yaml_event_t *ev)
@@ -203,8 +204,8 @@ static int take_event(struct reader *r, const yaml_event_t *ev)
 	case YAML_DOCUMENT_START_EVENT:
 		if (++r->documents == 1)
 			return 0;
-		conf_errors_add(r->es, r->file, at, "A second document starts here; a configuration "
-				"is one document.");
+		conf_errors_add(r->es, r->file, at,
+			"A second document starts here; a configuration is one document.");
 		return -1;
 	case YAML_ALIAS_EVENT:
 		conf_errors_add(r->es, r->file, at, "The alias %s is not allowed: write the value out.",

@@ -1,9 +1,7 @@
-/* value.c - values as text, both ways.
+/* value.c - values from text.
  *
- * Strict on purpose: what a person might have meant otherwise (1_000, 010, 5 without a unit, KB,
- * yes) is refused with the right way to write it, instead of being taken for one of its meanings.
- * What is printed is read back to the same bits: numbers are printed with as many digits as that
- * takes, sizes and times in the largest unit that leaves no rest. */
+ * Strict on purpose: a text that could mean two things (1_000, 010, 5 without a unit, KB, yes) is
+ * rejected with the right way to write it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +9,8 @@
 #include "agent/conf/near_in.h"
 #include "agent/conf/value_in.h"
 
-static int bad_value(char *why, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int bad_value(char *why, size_t cap, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static int bad_value(char *why, size_t cap, const char *fmt, ...)
 {
@@ -44,7 +43,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The digits at the start of <s>, taken off it. -1: none, or more than 2^64 - 1. */
+/* Remove the digits at the start of <s>. Returns -1 if there are none or the number exceeds 2^64 -
+ * 1. */
 static int take_digits(struct span *s, uint64_t *v)
 {
 	size_t n = 0;
@@ -67,7 +67,7 @@ static int in_range(const struct conf_key *k, double v, char *why, size_t cap)
 	return 0;
 }
 
-/* All digits, or a '-' and digits: then it is a whole number out of range rather than nonsense. */
+/* Returns true for digits, or '-' and digits, which are a whole number out of range. */
 static bool looks_whole(struct span s)
 {
 	size_t i = s.n > 0 && s.p[0] == '-';
@@ -93,8 +93,8 @@ static int parse_int(const struct conf_key *k, struct span s, uint64_t *v, char 
 	return in_range(k, (double)*v, why, cap);
 }
 
-static int parse_unit(const struct conf_key *k, struct span s, const struct conf_unit *u, uint64_t *v,
-		      char *why, size_t cap)
+static int parse_unit(const struct conf_key *k, struct span s, const struct conf_unit *u,
+    uint64_t *v, char *why, size_t cap)
 {
 	bool bare_ok = k->type == TYPE_SIZE;
 	struct span number = s;
@@ -122,7 +122,8 @@ static int parse_unit(const struct conf_key *k, struct span s, const struct conf
 	return in_range(k, (double)*v, why, cap);
 }
 
-/* sign digits . digits e sign digits; strtod() alone would also take inf, nan, hex and spaces. */
+/* Accepts: sign digits . digits e sign digits. strtod() alone would also accept inf, nan, hex and
+ * spaces. */
 static bool looks_number(struct span s)
 {
 	size_t i = 0, whole, part = 0;
@@ -159,7 +160,7 @@ static int parse_number(const struct conf_key *k, struct span s, double *v, char
 	text[s.n] = '\0';
 	*v = strtod(text, NULL);
 	if (*v == 0)
-		*v = 0;		/* not -0, which would print as it */
+		*v = 0;		/* not -0, which would be printed */
 	return in_range(k, *v, why, cap);
 }
 
@@ -231,7 +232,7 @@ static int check_name(struct span s, char *why, size_t cap)
 	return 0;
 }
 
-/* A part ".." would be looked for beneath the directory in vain, or found behind a link: not what was written. */
+/* Rejects "..": such a path cannot be opened, or is reached through a link elsewhere. */
 static int check_file(struct span s, char *why, size_t cap)
 {
 	size_t n;

@@ -1,7 +1,7 @@
 /* value_text.c - values, types and ranges as text.
  *
- * What is printed is read back to the same bits: numbers have as many digits as that takes, sizes and times the largest
- * unit that leaves no remainder. */
+ * What is printed is read back to the same bits: numbers have as many digits as that takes, sizes
+ * and times the largest unit that leaves no remainder. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ static void unit_text(uint64_t v, const struct conf_unit *u, char *out, size_t c
 		snprintf(out, cap, "%llu %s", (unsigned long long)(v / u->factor), u->name);
 }
 
-/* As few digits as give the same number again, and e-9 rather than e-09. */
+/* Print the fewest digits that give the same number again, with e-9 instead of e-09. */
 static void number_text(double v, char *out, size_t cap)
 {
 	char *e;
@@ -91,7 +91,7 @@ static void words_text(const char *const *words, char *out, size_t cap)
 		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", words[i]);
 }
 
-/* A longer list has its place in the manual, and in the sentence that refuses a word. */
+/* A longer list stands in the manual and in the error for a wrong word. */
 #define WORDS_SHOWN	6
 
 static size_t n_words(const char *const *words)
@@ -187,7 +187,9 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 		snprintf(out, cap, "a path beneath models_dir of %s", range);
 		break;
 	case TYPE_URL:
-		snprintf(out, cap, "an address like 127.0.0.1:8000 or http://127.0.0.1:8000/metrics, of %s", range);
+		snprintf(out, cap,
+		    "an address like 127.0.0.1:8000 or http://127.0.0.1:8000/metrics, of %s",
+		    range);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);
