@@ -1,14 +1,14 @@
-/* bodies.c - the frames behind the HELLO, one function for each kind; NOTIFYs by what is in them
+/* bodies.c - the frames after the HELLO, one function for each case. NOTIFYs with special content
  * are in notify.c.
  *
- * A function writes to <p->body> and notes every NOTIFY in <p->ids>, with whether it must be ACKed.
- * Bytes that no writer can express are written as bytes. */
+ * A function writes to <p->body> and adds every NOTIFY to <p->ids>, with whether it must be ACKed.
+ * Bytes that no writer can produce are written as bytes. */
 #include <assert.h>
 #include <string.h>
 
 #include "spop-check/bodies_in.h"
 
-/* ---- pieces -------------------------------------------------------------------------------- */
+/* ---- pieces ----------------------------------------------------------------------------- */
 
 void check_note(struct check_plan *p, uint64_t stream, uint64_t frame, enum check_level ack)
 {
@@ -37,16 +37,16 @@ void check_notify(struct check_plan *p, uint64_t stream, uint64_t frame)
 	check_frame_end(&p->body, start);
 }
 
-/* The name of the message and how many arguments it will have. */
+/* Write the name of the message and the number of its arguments. */
 void check_message_head(struct check_plan *p, uint8_t n_args)
 {
 	spop_put_str(&p->body, p->message->name, strlen(p->message->name));
 	check_put_u8(&p->body, n_args);
 }
 
-/* A frame that is no NOTIFY to be ACKed: its payload is <n> bytes. */
-static void put_frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream, uint64_t id,
-		  const void *payload, size_t n)
+/* Write a frame that needs no ACK, with a payload of <n> bytes. */
+static void put_frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64_t stream,
+    uint64_t id, const void *payload, size_t n)
 {
 	size_t start = check_frame_begin(&p->body, type, flags, stream, id);
 
@@ -54,7 +54,7 @@ static void put_frame(struct check_plan *p, uint8_t type, uint32_t flags, uint64
 	check_frame_end(&p->body, start);
 }
 
-/* ---- frames -------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------- */
 
 void check_body_frame_unknown(struct check_plan *p)
 {
@@ -117,7 +117,7 @@ void check_body_frame_length_max(struct check_plan *p)
 	bare_frame(p, UINT32_MAX, 64);
 }
 
-/* Negative for who takes it as a signed number. */
+/* A length that is negative if it is read as a signed number. */
 void check_body_frame_length_sign(struct check_plan *p)
 {
 	bare_frame(p, 0x80000000u, 64);
@@ -170,7 +170,7 @@ void check_body_frame_half(struct check_plan *p)
 	p->n_ids = 0;
 }
 
-/* ---- ids ----------------------------------------------------------------------------------- */
+/* ---- ids -------------------------------------------------------------------------------- */
 
 /* HAProxy 2.6 and 3.0 count streams from 0. */
 void check_body_ids_zero(struct check_plan *p)
@@ -198,7 +198,7 @@ void check_body_ids_frames(struct check_plan *p)
 	check_notify(p, 1, p->round + 1);
 }
 
-/* ---- streams ------------------------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------------------------- */
 
 void check_body_streams_interleaved(struct check_plan *p)
 {
@@ -224,7 +224,7 @@ void check_body_streams_coalesced(struct check_plan *p)
 	check_notify(p, 5, 1);
 }
 
-/* ---- order --------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------ */
 
 void check_body_hello_again(struct check_plan *p)
 {
@@ -242,10 +242,11 @@ void check_body_unset_first(struct check_plan *p)
 	put_frame(p, CHECK_T_UNSET, CHECK_F_FIN, 1, 1, "x", 1);
 }
 
-/* ---- fragments: HAProxy up to 3.0, when the agent announces them ----------------------------- */
+/* ---- fragments: HAProxy up to 3.0, when the agent announces them ------------------------ */
 
-/* The message in <n> frames of about the same size: from part <from> up to part <to>. */
-static void put_fragments(struct check_plan *p, uint64_t stream, unsigned n, unsigned from, unsigned to)
+/* Write parts <from> to <to> of the message in <n> frames of about the same size. */
+static void put_fragments(
+    struct check_plan *p, uint64_t stream, unsigned n, unsigned from, unsigned to)
 {
 	uint8_t whole[CHECK_FRAME_SIZE];
 	struct spop_wr w = { whole, 0, sizeof(whole), false };
@@ -267,7 +268,7 @@ void check_body_fragments_three(struct check_plan *p)
 	put_fragments(p, 1, 3, 0, 3);
 }
 
-/* A byte or two in each. */
+/* A byte or two in each frame. */
 void check_body_fragments_bytes(struct check_plan *p)
 {
 	check_note(p, 1, 1, CHECK_MUST);
@@ -320,7 +321,7 @@ void check_body_fragments_unannounced(struct check_plan *p)
 	put_fragments(p, 1, 2, 0, 1);
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end ---------------------------------------------------------------------------- */
 
 void check_body_bye(struct check_plan *p)
 {

@@ -1,8 +1,8 @@
-/* cases.c - the table: every case, in the order they are run.
+/* cases.c - the table of all cases, in the order of their run.
  *
- * A clause is a section of SPOE.txt; "practice" is what HAProxy was seen to do or to need, and what an
- * agent on a network has to stand. What HAProxy never sends is a must only where an agent would crash,
- * hang or answer wrongly; how it refuses is a should. */
+ * A clause is a section of SPOE.txt. "practice" is what HAProxy was seen to do or need, and what an
+ * agent on a network must survive. A case that HAProxy never sends is a "must" only if agents
+ * crash, hang or answer wrongly there. How an agent rejects it is a "should". */
 #include "spop-check/bodies_in.h"
 
 #define STATUS(...)	.n_status = sizeof((const uint8_t[]){ __VA_ARGS__ }), .status = { __VA_ARGS__ }
@@ -362,7 +362,7 @@ const struct check_case check_cases[] = {
 	  "a frame that ends inside its stream-id", "AGENT-DISCONNECT and the end",
 	  BODY(frame_id_cut), .expect = RATHER(SPOP_STATUS_INVALID) },
 
-	/* ---- fragments: deprecated, but HAProxy up to 3.0 sends them to whom announces them ---------- */
+	/* ---- fragments: deprecated, but HAProxy up to 3.0 sends them if announced ---------------- */
 	{ "fragments/three", MUST, "3.2 FIN (SPOE.txt up to 3.0)",
 	  "a NOTIFY in three fragments", ACKED,
 	  BODY(fragments_three), .expect = SERVED, .needs = CHECK_FRAGMENTATION },

@@ -1,8 +1,8 @@
-/* connection.c - the sockets of a check: bytes out as the case wants them cut, bytes in until nothing
- * more would matter or the time is up.
+/* connection.c - the connections of a check: send bytes with the cuts of the case, and receive
+ * until nothing more matters or the time is up.
  *
- * Everything waits with poll() and a deadline, so that an agent that neither reads nor answers costs
- * one timeout and no more. Only the first connection of a case is shown in the report. */
+ * All waits use poll() and a deadline, so an agent that neither reads nor answers costs one
+ * timeout. Only the first connection of a case is shown in the report. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -18,10 +18,11 @@
 #include "agent/base/mem.h"
 #include "spop-check/check_in.h"
 
-/* Between writes that should not be read as one. An agent may miss a cut or two, so there are many. */
+/* Pauses between writes that should not be read as one. An agent may miss some cuts, so there are
+ * many. */
 #define BYTE_PAUSE_US	400
 #define CUT_PAUSE_US	1500
-#define BYTES_WRITES_MAX	1000	/* of what is longer, a few bytes a write */
+#define BYTES_WRITES_MAX	1000	/* longer bodies are sent with several bytes per write */
 
 struct check_conn {
 	int fd;
@@ -48,7 +49,7 @@ static void pause_us(long us)
 	nanosleep(&t, NULL);
 }
 
-/* True: <events> before <deadline>. */
+/* Returns true if <events> occur before <deadline>. */
 static bool wait_for(int fd, short events, double deadline)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -62,9 +63,9 @@ static bool wait_for(int fd, short events, double deadline)
 	return rc > 0;
 }
 
-/* ---- connecting ----------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------- */
 
-/* A non-blocking socket that is connected; -1 and <error>. */
+/* Returns a connected non-blocking socket, or -1 with <error>. */
 static int connect_to(const struct sockaddr *sa, socklen_t len, int timeout_ms, int *error)
 {
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
@@ -106,7 +107,7 @@ static int open_unix(const char *path, int timeout_ms, char *why, size_t cap)
 	return fd;
 }
 
-/* Every address of the name, until one takes us. */
+/* Try every address of the name until one connects. */
 static int open_tcp(const char *host, const char *port, int timeout_ms, char *why, size_t cap)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -157,10 +158,10 @@ int check_reach(const struct check_target *t, char *why, size_t cap)
 	return fd < 0 ? -1 : 0;
 }
 
-/* ---- one connection -------------------------------------------------------------------------- */
+/* ---- one connection --------------------------------------------------------------------- */
 
-static bool conn_open(struct check_conn *k, const struct check_target *t, const struct check_case *c,
-		      unsigned round, struct check_kept *sent, char *why, size_t cap)
+static bool conn_open(struct check_conn *k, const struct check_target *t,
+    const struct check_case *c, unsigned round, struct check_kept *sent, char *why, size_t cap)
 {
 	*k = (struct check_conn){ .fd = -1, .timeout_ms = t->timeout_ms, .sent = sent };
 	if ((k->memory = mem_alloc(3 * (size_t)CHECK_BYTES_MAX)) == NULL) {
@@ -202,13 +203,13 @@ static void keep_bytes(struct check_kept *kept, const uint8_t *p, size_t n)
 	kept->n += n < room ? n : room;
 }
 
-/* Read what is there. */
+/* Do one read. */
 static void conn_read(struct check_conn *k)
 {
 	uint8_t *to = k->memory + k->seen.n;
 	ssize_t n;
 
-	if (k->seen.n == CHECK_BYTES_MAX) {	/* no case asks for so much */
+	if (k->seen.n == CHECK_BYTES_MAX) {	/* no case needs as much */
 		k->seen.end = CHECK_CLOSED;
 		return;
 	}
@@ -224,8 +225,8 @@ static void conn_read(struct check_conn *k)
 	}
 }
 
-/* Send it all, unless the agent is gone or takes nothing until the time is up. What it says meanwhile
- * is read, as an agent may stop reading until its answers are taken. */
+/* Send all bytes, unless the agent has closed the connection or reads nothing until the deadline.
+ * Input is read meanwhile, because an agent may stop reading until its answers are read. */
 static void conn_send(struct check_conn *k, const uint8_t *p, size_t n)
 {
 	double deadline = now_ms() + k->timeout_ms;
@@ -238,7 +239,7 @@ static void conn_send(struct check_conn *k, const uint8_t *p, size_t n)
 		if (got > 0) {
 			at += (size_t)got;
 		} else if (got < 0 && errno != EAGAIN && errno != EINTR) {
-			break;	/* the end is seen by reading */
+			break;	/* the next read reports the end */
 		} else if (poll(&w, 1, 10) > 0 && (w.revents & (POLLIN | POLLHUP))) {
 			conn_read(k);
 		}
@@ -246,8 +247,9 @@ static void conn_send(struct check_conn *k, const uint8_t *p, size_t n)
 	keep_bytes(k->sent, p, at);
 }
 
-/* As the case says; <cut>: where the first write ends. */
-static void conn_deliver(struct check_conn *k, const struct spop_wr *w, enum check_how how, size_t cut)
+/* Send as the case requires. <cut>: where the first write ends. */
+static void conn_deliver(
+    struct check_conn *k, const struct spop_wr *w, enum check_how how, size_t cut)
 {
 	size_t step = w->n / BYTES_WRITES_MAX + 1, i;
 
@@ -281,7 +283,8 @@ static void conn_wait_body(struct check_conn *k)
 		conn_read(k);
 }
 
-/* HELLO, and what was agreed. False: there is no AGENT-HELLO, and so no sense in a body. */
+/* Send the HELLO and read the agreement. Returns false if no AGENT-HELLO came; then a body makes no
+ * sense. */
 static bool conn_hello(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
@@ -305,7 +308,7 @@ static void conn_body(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
 
-	if (k->plan.agreed < SPOP_FRAME_MIN)	/* the HELLO offered nothing sensible */
+	if (k->plan.agreed < SPOP_FRAME_MIN)	/* the HELLO offered no valid size */
 		k->plan.agreed = SPOP_FRAME_MIN;
 	check_plan_body(&k->plan);
 	if (c->body != NULL)
@@ -323,7 +326,7 @@ static void conn_together(struct check_conn *k)
 	conn_deliver(k, &k->plan.hello, CHECK_AT_ONCE, 0);
 }
 
-/* A last plain NOTIFY, if the connection may still be there for one. */
+/* Send a last plain NOTIFY if the connection may still be open. */
 static void conn_probe(struct check_conn *k)
 {
 	const struct check_case *c = k->plan.c;
@@ -336,7 +339,7 @@ static void conn_probe(struct check_conn *k)
 	conn_wait_body(k);
 }
 
-/* What comes only behind the ACKs. */
+/* Send what follows only after the ACKs. */
 static void conn_bye(struct check_conn *k)
 {
 	if (!k->plan.more || !check_body_settled(&k->plan, &k->seen) || k->seen.end != CHECK_OPEN)
@@ -346,7 +349,7 @@ static void conn_bye(struct check_conn *k)
 	conn_wait_body(k);
 }
 
-/* ---- rounds ---------------------------------------------------------------------------------- */
+/* ---- rounds ----------------------------------------------------------------------------- */
 
 static void round_end(struct check_conn *k, struct check_result *r)
 {
@@ -355,7 +358,7 @@ static void round_end(struct check_conn *k, struct check_result *r)
 	keep_bytes(&r->got, k->seen.p, k->seen.n);
 }
 
-/* All of a case on the connection <k>. */
+/* Run one round on the connection <k>. */
 static void round_talk(struct check_conn *k)
 {
 	if (k->plan.c->how == CHECK_TOGETHER)
@@ -369,14 +372,14 @@ static void round_talk(struct check_conn *k)
 	conn_probe(k);
 }
 
-/* Gone without waiting for anything. */
+/* Close without waiting. */
 static void round_hang_up(struct check_conn *k)
 {
 	if (conn_hello(k))
 		conn_body(k);
 }
 
-/* The same on two connections, each step on both before the next. */
+/* Run on two connections; each step on both before the next. */
 static void round_twice(struct check_conn *k, struct check_conn *other)
 {
 	if (!conn_hello(k) || !conn_hello(other))
@@ -401,7 +404,7 @@ static void round_second(const struct check_target *t, struct check_conn *k, str
 	conn_close(&other, false);
 }
 
-/* With <k> left as it is, another connection must be served as one was before. */
+/* While <k> is left as it is, another connection must be served like before. */
 static void round_beside(const struct check_target *t, struct check_conn *k, struct check_result *r)
 {
 	round_hang_up(k);
@@ -459,7 +462,7 @@ void check_run(const struct check_target *t, const struct check_case *c, struct 
 	r->ms = now_ms() - start;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------- */
 
 static const struct check_case plain = {
 	.name = "alive", .level = CHECK_MUST, .clause = "", .sent = "", .expected = ""

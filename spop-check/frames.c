@@ -1,7 +1,7 @@
-/* frames.c - writing what a HAProxy sends, and what none would.
+/* frames.c - write frames that HAProxy sends, and frames that it never sends.
  *
- * Numbers, strings and typed data are written by the library; frames are not, as it only writes those
- * of an agent, and only correct ones. */
+ * The library writes numbers, strings and typed data. It does not write these frames, because it
+ * only writes an agent's, and only correct ones. */
 #include <string.h>
 
 #include "spop-check/check_in.h"
@@ -61,9 +61,10 @@ void check_put_kv_bool(struct spop_wr *w, const char *name, bool v)
 	spop_put_data(w, &d);
 }
 
-/* ---- frames -------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------- */
 
-size_t check_frame_begin(struct spop_wr *w, uint8_t type, uint32_t flags, uint64_t stream, uint64_t frame)
+size_t check_frame_begin(struct spop_wr *w, uint8_t type, uint32_t flags, uint64_t stream,
+			 uint64_t frame)
 {
 	size_t start = w->n;
 
@@ -111,7 +112,7 @@ void check_put_message(struct spop_wr *w, const struct check_message *m, size_t 
 	check_put_u8(w, 0);
 }
 
-/* ---- HELLO --------------------------------------------------------------------------------- */
+/* ---- HELLO ------------------------------------------------------------------------------ */
 
 /* HAProxy's "option spop-check", the same from 2.6 to 3.5. */
 static const uint8_t raw_healthcheck[] =

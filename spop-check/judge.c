@@ -1,12 +1,13 @@
-/* judge.c - what an agent sent back, judged: bytes in, verdict out.
+/* judge.c - judge an agent's answer: bytes in, verdict out.
  *
- * Two kinds of findings. Some hold for every case: whatever an agent sends are whole frames of types
- * that an agent may send, not above the agreed size, not fragmented, with payloads that can be read,
- * each ACK for a NOTIFY that was sent and only once, nothing behind a goodbye. These are musts. The
- * others say whether the connection went on as the case expects, and weigh what the case weighs.
+ * There are two kinds of findings. Some hold for every case and are musts: an agent sends whole
+ * frames of types that an agent may send, not above the agreed size, not fragmented, with readable
+ * payloads, each ACK once and for a NOTIFY that was sent, and nothing after an AGENT-DISCONNECT.
+ * The others compare the state of the connection with what the case expects, at the level of the
+ * case.
  *
- * Silence is never right: a HAProxy that gets neither an ACK nor an end waits for its timeout, and so
- * does a client of it. */
+ * Silence is never right: a HAProxy that gets neither an ACK nor an end waits for its timeout, and
+ * so does its client. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -27,11 +28,11 @@ struct frame {
 	struct spop_rd payload;
 };
 
-/* What a whole reply comes to. */
+/* The summary of a whole reply. */
 struct reply {
 	unsigned n_frames, n_hello, n_bye, n_ack[CHECK_IDS_MAX];
-	int64_t status;			/* of the goodbye; -1: none, or unreadable */
-	bool broken;			/* what comes behind cannot be made sense of */
+	int64_t status;			/* of the AGENT-DISCONNECT; -1: none, or unreadable */
+	bool broken;			/* what follows cannot be parsed */
 };
 
 void check_find(struct check_verdict *v, enum check_level level, const char *fmt, ...)
@@ -57,14 +58,15 @@ enum check_level check_worst(const struct check_verdict *v)
 	return worst;
 }
 
-/* ---- frames -------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------- */
 
 static uint32_t load_u32(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The next frame of <r>. 1: <f>; 0: not all of it is here; -1: it has no header. */
+/* Read the next frame of <r>. Returns 1 with <f>, 0 if it is incomplete, or -1 if it has no
+ * header. */
 static int next_frame(struct spop_rd *r, struct frame *f)
 {
 	struct spop_rd in;
@@ -99,7 +101,7 @@ static const char *type_name(uint8_t type)
 	}
 }
 
-/* ---- payloads ------------------------------------------------------------------------------ */
+/* ---- payloads --------------------------------------------------------------------------- */
 
 static bool is_text(struct spop_str s, const char *text)
 {
@@ -111,7 +113,7 @@ static bool get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d
 	return spop_get_str(r, name) == 0 && spop_get_data(r, d) == 0;
 }
 
-/* A number where SPOE.txt asks for a UINT32: HAProxy takes the other integers as well. */
+/* SPOE.txt requires a UINT32 here; HAProxy accepts the other integers as well. */
 static bool take_u32(const char *frame, const char *key, const struct spop_data *d, int64_t *out,
 		     struct check_verdict *v)
 {
@@ -124,7 +126,7 @@ static bool take_u32(const char *frame, const char *key, const struct spop_data 
 	return true;
 }
 
-/* Copy without the spaces around; what cannot be shown becomes '?'. */
+/* Copy without surrounding spaces; invisible characters become '?'. */
 static void copy_text(char *to, size_t cap, struct spop_str s)
 {
 	size_t i;
@@ -140,7 +142,7 @@ static void copy_text(char *to, size_t cap, struct spop_str s)
 	to[i] = '\0';
 }
 
-/* One of a comma-separated list. */
+/* Returns true if <word> is in the comma-separated <list>. */
 static bool list_has(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -200,11 +202,12 @@ static void judge_hello_size(const struct check_plan *p, const struct check_agen
 		must(v, "AGENT-HELLO: max-frame-size %u is below the smallest, 256", a->size);
 	else if (a->size < offered && p->c->expect.echo)
 		should(v,
-		       "AGENT-HELLO: max-frame-size %u is below the %u offered: HAProxy 3.1 and later then lose every longer NOTIFY",
+		       "AGENT-HELLO: max-frame-size %u is below the %u offered: HAProxy 3.1 and later then "
+		       "lose every longer NOTIFY",
 		       a->size, offered);
 }
 
-/* 0, or -1 when the list cannot be read. */
+/* Returns 0, or -1 if the list cannot be read. */
 static int take_action(struct spop_rd *r, struct check_verdict *v)
 {
 	static const uint8_t n_args[] = { [1] = 3, [2] = 2 };
@@ -274,7 +277,7 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 	return status;
 }
 
-/* ---- frames, one behind the other ------------------------------------------------------------ */
+/* ---- frames, one behind the other ------------------------------------------------------- */
 
 static void take_ack(const struct check_plan *p, const struct frame *f, struct reply *r,
 		     struct check_verdict *v)
@@ -299,8 +302,8 @@ static void take_ack(const struct check_plan *p, const struct frame *f, struct r
 		     (unsigned long long)f->stream, (unsigned long long)f->frame);
 }
 
-static void take_frame(const struct check_plan *p, const struct frame *f, struct reply *r, uint32_t *limit,
-		       struct check_verdict *v)
+static void take_frame(const struct check_plan *p, const struct frame *f, struct reply *r,
+    uint32_t *limit, struct check_verdict *v)
 {
 	struct check_agent a;
 
@@ -341,7 +344,8 @@ static void take_frame(const struct check_plan *p, const struct frame *f, struct
 	}
 }
 
-/* HAProxy's limit before HELLO is done; of a HELLO that offers nothing sensible, the usual one. */
+/* Returns HAProxy's limit before the handshake ends; if a HELLO offers no valid size, the usual
+ * one. */
 static uint32_t first_limit(const struct check_plan *p)
 {
 	uint32_t offered = check_offered(&p->c->hello);
@@ -370,7 +374,7 @@ static void take_reply(const struct check_plan *p, const struct check_seen *s, s
 	r->broken = rc < 0 || in.left > 0;
 }
 
-/* ---- how the connection went on --------------------------------------------------------------- */
+/* ---- how the connection went on --------------------------------------------------------- */
 
 static const char *end_words(enum check_end end)
 {
@@ -389,12 +393,12 @@ static void judge_acks(const struct check_plan *p, const struct reply *r, enum c
 		check_find(v, level, "no ACK of stream %llu, frame %llu%s: HAProxy waits until its timeout",
 			   (unsigned long long)p->ids[i].stream, (unsigned long long)p->ids[i].frame,
 			   p->ids[i].stream == CHECK_PROBE_STREAM ? " (a plain NOTIFY behind it)" : "");
-		return;		/* one says it all */
+		return;		/* one finding is enough */
 	}
 }
 
-static void judge_served(const struct check_plan *p, const struct check_seen *s, const struct reply *r,
-			 enum check_level level, struct check_verdict *v)
+static void judge_served(const struct check_plan *p, const struct check_seen *s,
+    const struct reply *r, enum check_level level, struct check_verdict *v)
 {
 	if (r->n_bye > 0)
 		check_find(v, level, "AGENT-DISCONNECT, status %lld, where the connection must go on",
@@ -414,8 +418,8 @@ static bool status_fits(const struct check_expect *e, int64_t status)
 	return e->n_status == 0;
 }
 
-static void judge_ended(const struct check_plan *p, const struct check_seen *s, const struct reply *r,
-			enum check_level level, struct check_verdict *v)
+static void judge_ended(const struct check_plan *p, const struct check_seen *s,
+    const struct reply *r, enum check_level level, struct check_verdict *v)
 {
 	const struct check_expect *e = &p->c->expect;
 
@@ -433,7 +437,7 @@ static void judge_ended(const struct check_plan *p, const struct check_seen *s, 
 		       spop_status_text(e->status[0]));
 }
 
-/* Answered in one of the two ways? */
+/* Returns true if the connection ended in one of the two ways. */
 static bool has_ended(const struct check_seen *s, const struct reply *r)
 {
 	return s->end != CHECK_OPEN || r->n_bye > 0;
@@ -455,7 +459,8 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 		check_find(v, level, "AGENT-HELLO, where the agent must refuse");
 	if (e->in_one && r.n_hello > 0 && s->first < LENGTH_BYTES)
 		should(v,
-		       "the length word of AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2 then loses requests",
+		       "the length word of AGENT-HELLO came in pieces, the first of %zu bytes: HAProxy 3.2 "
+		       "then loses requests",
 		       s->first);
 	switch (e->outcome) {
 	case CHECK_SERVED:
@@ -475,9 +480,9 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 	}
 }
 
-/* ---- is it worth waiting ----------------------------------------------------------------------- */
+/* ---- is it worth waiting ---------------------------------------------------------------- */
 
-/* Nothing behind this can be told from noise. */
+/* Returns true if nothing after this can be parsed. */
 static bool is_hopeless(const struct spop_rd *rest, int rc)
 {
 	return rc < 0 || (rest->left >= LENGTH_BYTES && load_u32(rest->p) > CHECK_BYTES_MAX);

@@ -1,6 +1,5 @@
-/* notify.c - NOTIFYs behind the HELLO: messages, typed data, payloads that lie, exact sizes.
- *
- * One function for each kind, as in bodies.c. */
+/* notify.c - NOTIFYs after the HELLO: messages, typed data, inconsistent payloads, exact sizes. One
+ * function for each case, as in bodies.c. */
 #include <string.h>
 
 #include "agent/base/rng.h"
@@ -8,7 +7,7 @@
 
 #define MIB	(1u << 20)
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- arguments -------------------------------------------------------------------------- */
 
 static void put_arg(struct check_plan *p, const char *name, struct spop_data d)
 {
@@ -26,7 +25,8 @@ static void arg_u64(struct check_plan *p, const char *name, uint64_t v)
 	put_arg(p, name, (struct spop_data){ .type = SPOP_T_UINT64, .u = v });
 }
 
-static void arg_str(struct check_plan *p, const char *name, enum spop_type type, const void *v, size_t n)
+static void arg_str(
+    struct check_plan *p, const char *name, enum spop_type type, const void *v, size_t n)
 {
 	put_arg(p, name, (struct spop_data){ .type = type, .s = { v, n } });
 }
@@ -39,7 +39,7 @@ static void arg_fill(struct check_plan *p, const char *name, enum spop_type type
 	check_put_fill(&p->body, 'x', n);
 }
 
-/* ---- NOTIFY: messages and arguments --------------------------------------------------------- */
+/* ---- NOTIFY: messages and arguments ----------------------------------------------------- */
 
 void check_body_notify_one(struct check_plan *p)
 {
@@ -79,7 +79,8 @@ void check_body_notify_no_args(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* <word> and a number: one name for each argument, as there are agents that keep them in a map. */
+/* Returns <word> and a number. Each argument has its own name, because some agents keep arguments
+ * in a map. */
 static const char *name_of(char out[16], const char *word, unsigned i)
 {
 	snprintf(out, 16, "%s%u", word, i);
@@ -148,7 +149,7 @@ void check_body_notify_nul(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* ---- NOTIFY: payloads that lie -------------------------------------------------------------- */
+/* ---- NOTIFY: payloads that lie ---------------------------------------------------------- */
 
 void check_body_nb_args_more(struct check_plan *p)
 {
@@ -219,7 +220,7 @@ void check_body_value_2_64(struct check_plan *p)
 	value_of_length(p, UINT64_MAX);
 }
 
-/* 2^64 and more: ten bytes hold all that 64 bits can. */
+/* 2^64 and more: ten bytes hold more than 64 bits. */
 void check_body_varint_long(struct check_plan *p)
 {
 	size_t start = check_notify_begin(p, 1, 1);
@@ -252,7 +253,7 @@ void check_body_name_empty(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* The frame ends too early: a byte before its end, two bytes, and so on. */
+/* The frame ends too early: one byte before its end, two bytes, and so on. */
 void check_body_message_cut(struct check_plan *p)
 {
 	size_t start = check_notify_begin(p, 1, 1), payload = p->body.n, n;
@@ -276,9 +277,9 @@ void check_body_random_payload(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* ---- typed data ---------------------------------------------------------------------------- */
+/* ---- typed data ------------------------------------------------------------------------- */
 
-/* Bytes that make no sense as anything else, so that who takes too few of them is found out. */
+/* Bytes that are invalid as anything else, so that an agent that reads too few of them is found. */
 static const uint8_t ipv4[4] = { 255, 255, 255, 254 };
 static const uint8_t ipv6[16] = {
 	0x20, 0x01, 0x0d, 0xb8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 254
@@ -323,7 +324,7 @@ void check_body_type_bool(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* Negative ones as HAProxy writes them: sign-extended to 64 bits, ten bytes long. */
+/* Negative numbers as HAProxy writes them: sign-extended to 64 bits, ten bytes long. */
 void check_body_type_int32(struct check_plan *p)
 {
 	size_t start = check_notify_begin(p, 1, 1);
@@ -360,7 +361,7 @@ void check_body_type_int64(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* All lengths a varint can have, on both sides of where it grows. */
+/* All lengths of a varint, on both sides of each step. */
 void check_body_type_uint64(struct check_plan *p)
 {
 	size_t start = check_notify_begin(p, 1, 1);
@@ -444,7 +445,7 @@ void check_body_type_all(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* Flags of types that have none: the type is in the lower four bits only. */
+/* Flags of types that have none: the type is only in the lower four bits. */
 void check_body_type_flags(struct check_plan *p)
 {
 	size_t start = check_notify_begin(p, 1, 1);
@@ -458,7 +459,8 @@ void check_body_type_flags(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* Strings whose length just fits a shorter varint, and just not; as many as the agreed size takes. */
+/* Strings whose length just fits a shorter varint, and just does not; as many as the agreed size
+ * allows. */
 void check_body_type_lengths(struct check_plan *p)
 {
 	static const size_t n[] = { 1, 239, 240, 241, 2287, 2288, 2289 };
@@ -475,7 +477,7 @@ void check_body_type_lengths(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------ */
 
 static size_t varint_bytes(uint64_t v)
 {
@@ -486,8 +488,8 @@ static size_t varint_bytes(uint64_t v)
 	return w.n;
 }
 
-/* A NOTIFY of so many bytes in all, most of them in one value. Where the length of that value jumps
- * from one spelling to the next, a longer name fills the gap. */
+/* Write a NOTIFY of <size> bytes in all, most of them in one value. If the length of that value
+ * skips a size because its varint grows, a longer name fills the gap. */
 static void notify_of(struct check_plan *p, size_t size)
 {
 	static const char *const names[] = { "body", "body_" };

@@ -1,10 +1,10 @@
-/* plan.c - one round of a case: its bytes, made when they are needed. */
+/* plan.c - one round of a case: its bytes, written when they are needed. */
 #include <string.h>
 
 #include "spop-check/bodies_in.h"
 
-void check_plan_init(struct check_plan *p, const struct check_case *c, const struct check_message *m,
-		     unsigned round)
+void check_plan_init(
+    struct check_plan *p, const struct check_case *c, const struct check_message *m, unsigned round)
 {
 	struct spop_wr hello = p->hello, body = p->body;
 

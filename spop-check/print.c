@@ -1,10 +1,10 @@
-/* print.c - results for people and for programs: the same facts in both. */
+/* print.c - results as text and as JSON, with the same facts. */
 #include <inttypes.h>
 
 #include "spop-check/check_in.h"
 
-#define SHOWN_MAX	256u	/* bytes of each side, in hex */
-#define WORDS_MAX	8u	/* frames of each side, in words */
+#define SHOWN_MAX	256u	/* bytes of each direction, in hex */
+#define WORDS_MAX	8u	/* frames of each direction, in words */
 #define LINE_MAX	400u
 
 static const char *level_word(enum check_level level)
@@ -25,9 +25,9 @@ static const char *end_word(enum check_end end)
 	       end == CHECK_CLOSED ? "closed by the agent" : "reset by the agent";
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------ */
 
-/* The whole frame at <*at> in words; false: there is none. */
+/* Describe the whole frame at <*at>. Returns false if there is none. */
 static bool next_words(const struct check_kept *k, size_t *at, char *out, size_t cap)
 {
 	const uint8_t *p = k->p + *at;
@@ -68,7 +68,7 @@ static void text_bytes(FILE *to, const struct check_kept *k)
 		fprintf(to, "        = %s\n", words);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------- */
 
 static void json_str(FILE *to, const char *s)
 {
@@ -148,7 +148,7 @@ static void json_result(FILE *to, const struct check_result *x)
 	fprintf(to, "}");
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------- */
 
 static void text_result(FILE *to, const struct check_result *x)
 {
@@ -175,7 +175,7 @@ static void text_result(FILE *to, const struct check_result *x)
 	text_bytes(to, &x->got);
 }
 
-/* ---- the report ------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------- */
 
 void check_print_begin(struct check_report *r)
 {

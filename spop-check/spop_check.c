@@ -1,7 +1,7 @@
-/* spop_check.c - kvroutectl spop-check: the command line, and one case behind the other.
+/* spop_check.c - spop-check: the command line, and one case after the other.
  *
- * Behind every case a fresh connection must get as far as one did at the start: an agent that answers
- * a hostile frame well and then serves nobody has not passed it. */
+ * After every case a new connection must get as far as one did at the start: an agent that answers
+ * a hostile frame well and then serves no connection has failed. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,9 +10,9 @@
 #include "spop-check/spop_check.h"
 
 #define FAILED		1	/* exit status: a case failed */
-#define NOT_CHECKED	2	/* a wrong command line, or nobody there */
+#define NOT_CHECKED	2	/* exit status: wrong usage or no connection */
 #define TIMEOUT_MS	1000
-#define NAME_MAX_BYTES	200	/* of the message: so that it fits 256 bytes with its frame */
+#define NAME_MAX_BYTES	200	/* of the message, so that it fits 256 bytes with its frame */
 #define REVIVE_TRIES	5
 #define ONLY_MAX	64
 
@@ -48,7 +48,7 @@ static int usage(const char *program, FILE *to, int status)
 	return status;
 }
 
-/* K=V, or K:=N. */
+/* Add an argument from "K=V" or "K:=N". */
 static bool add_arg(struct check_message *m, const char *text)
 {
 	const char *eq = strchr(text, '=');
@@ -73,7 +73,7 @@ static bool add_arg(struct check_message *m, const char *text)
 	return true;
 }
 
-/* False: no case has such a name. */
+/* Returns false if no case has such a name. */
 static bool add_only(struct args *a, const char *pattern)
 {
 	size_t i;
@@ -111,7 +111,7 @@ static bool take_option(struct args *a, int c)
 	}
 }
 
-/* 0: go on; else the exit status, negative for a good end. */
+/* Returns 0 to continue; else the exit status, negative for success. */
 static int parse_args(const char *program, int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
@@ -127,7 +127,8 @@ static int parse_args(const char *program, int argc, char **argv, struct args *a
 	};
 	int c;
 
-	*a = (struct args){ .program = program, .message = { .name = "spop-check" }, .target = { .timeout_ms = TIMEOUT_MS } };
+	*a = (struct args){ .program = program, .message = { .name = "spop-check" },
+			    .target = { .timeout_ms = TIMEOUT_MS } };
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (c == 'h') {
 			usage(a->program, stdout, 0);
@@ -145,7 +146,7 @@ static int parse_args(const char *program, int argc, char **argv, struct args *a
 	return 0;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------- */
 
 static const char *skip_why(const struct check_case *c, const struct check_agent *a)
 {
@@ -165,7 +166,7 @@ static enum check_mark mark_of(const struct check_verdict *v, bool strict)
 	}
 }
 
-/* An agent that was ended by a case may be started again by somebody. */
+/* Wait for an agent that a case has ended, because a supervisor may restart it. */
 static bool comes_back(const struct check_target *t, enum check_life before)
 {
 	const struct timespec wait = { t->timeout_ms / 1000, t->timeout_ms % 1000 * 1000000L };
@@ -179,7 +180,7 @@ static bool comes_back(const struct check_target *t, enum check_life before)
 	return false;
 }
 
-/* Run <c>; NULL, or why nothing more can be run. */
+/* Run <c>. Returns NULL, or why no further case can run. */
 static const char *run_case(const struct args *a, const struct check_case *c, enum check_life life,
 			    struct check_report *r, struct check_result *x)
 {
@@ -205,7 +206,9 @@ static const char *run_case(const struct args *a, const struct check_case *c, en
 static int run_all(const struct args *a)
 {
 	static struct check_result x;
-	struct check_report r = { .to = stdout, .json = a->json, .strict = a->strict, .target = &a->target };
+	struct check_report r = {
+		.to = stdout, .json = a->json, .strict = a->strict, .target = &a->target
+	};
 	const char *stopped = NULL;
 	enum check_life life;
 	char why[160];

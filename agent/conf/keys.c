@@ -249,7 +249,7 @@ const struct conf_key conf_keys[] = {
 	  .help = "its growth with the pressure, if only ends of requests are known," },
 	{ "policy.sacrifice_firsts", TYPE_NUMBER, POLICY(sacrifice_firsts), 0, 1000, RELOAD,
 	  .help =
-	  "or with pressure x w / (1 - w), if first tokens are known (w: share of servers with a queue)," },
+	  "or with pressure x w / (1 - w), if first tokens are known (w: share of servers with queues)," },
 	{ "policy.sacrifice_max", TYPE_NUMBER, POLICY(sacrifice_max), 0, 1000, RELOAD,
 	  .help = "and its maximum; at least sacrifice_min." },
 	{ "policy.copy_share", TYPE_NUMBER, POLICY(copy_share), 0, 1, RELOAD,

@@ -1,10 +1,10 @@
-/* ctl.h - the verbs of kvroutectl. Each takes its own argc and argv, and returns the exit status. */
+/* ctl.h - the verbs of kvroutectl. Each gets its own argc and argv and returns the exit status. */
 #ifndef KVROUTE_CTL_CTL_H
 #define KVROUTE_CTL_CTL_H
 
 #include "agent/jinja/jinja.h"
 
-#define CTL_USAGE	64	/* sysexits.h: the command was used wrongly */
+#define CTL_USAGE	64	/* sysexits.h: wrong usage of the command */
 #define CTL_FAILED	1
 
 int ctl_models(int argc, char **argv);
@@ -14,7 +14,7 @@ int ctl_sim(int argc, char **argv);
 int ctl_tokenize(int argc, char **argv);
 int ctl_why(int argc, char **argv);
 
-/* 2026-08-01 or 2026-08-01T12:00:00. -1: it is none, which is said. */
+/* Parse "2026-08-01" or "2026-08-01T12:00:00". Returns 0, or -1 after printing an error. */
 int ctl_read_date(const char *s, struct jinja_time *t);
 
 #endif

@@ -12,10 +12,15 @@ static int parse_date(const char *s, struct jinja_time *t)
 		return -1;
 	s += n;
 	n = 0;
-	if (*s != '\0' && (sscanf(s, "T%2d:%2d:%2d%n", &t->hour, &t->minute, &t->second, &n) != 3 || s[n] != '\0'))
+	if (*s != '\0' &&
+	    (sscanf(s, "T%2d:%2d:%2d%n", &t->hour, &t->minute, &t->second, &n) != 3 ||
+		s[n] != '\0'))
 		return -1;
-	return t->year < 1 || t->month < 1 || t->month > 12 || t->day < 1 || t->day > 31 || t->hour < 0 || t->hour > 23 ||
-	       t->minute < 0 || t->minute > 59 || t->second < 0 || t->second > 60 ? -1 : 0;
+	return t->year < 1 || t->month < 1 || t->month > 12 || t->day < 1 || t->day > 31 ||
+		t->hour < 0 || t->hour > 23 || t->minute < 0 || t->minute > 59 || t->second < 0 ||
+		t->second > 60
+	    ? -1
+	    : 0;
 }
 
 int ctl_read_date(const char *s, struct jinja_time *t)

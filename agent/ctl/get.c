@@ -1,3 +1,4 @@
+/* get.c - one HTTP/1.0 request on a blocking socket with a time limit for each read and write. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static int connect_unix(const char *path)
 	return try_one(AF_UNIX, (struct sockaddr *)&un, sizeof(un));
 }
 
-/* "host:port", "[::1]:port". -1: <why>. */
+/* Connect to "host:port" or "[::1]:port". Returns a descriptor, or -1 with <why>. */
 static int connect_inet(const char *address, const char **why)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;

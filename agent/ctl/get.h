@@ -1,4 +1,4 @@
-/* get.h - ask the metrics address of an agent for a page. */
+/* get.h - get a page from the metrics address of an agent. */
 #ifndef KVROUTE_CTL_GET_H
 #define KVROUTE_CTL_GET_H
 
@@ -6,8 +6,9 @@
 
 #define CTL_ADDRESS	"127.0.0.1:9402"
 
-/* GET <path> of <address>, host:port or unix@path. <a> is initialized; it takes the answer, of whatever status. -1: <why>, which is
- * static or strerror()'s. Waits 10 s at most for each read. */
+/* GET <path> from <address>, which is host:port or unix@path. <a> is initialized and gets the
+ * answer, of any status. Returns 0, or -1 with <why>, which is a literal or from strerror(). Each
+ * read waits at most 10 s. */
 int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why);
 
 #endif

@@ -1,3 +1,4 @@
+/* load.c - load the agent's configuration and print its errors. */
 #include <stdio.h>
 
 #include "agent/ctl/load.h"

@@ -1,4 +1,4 @@
-/* main.c - kvroutectl: what an operator types. A table of verbs, each in a file of its own. */
+/* main.c - kvroutectl: a table of verbs, each in a file of its own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ static const struct verb {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
-	{ "models", ctl_models, "how each model's prompts become pages; which requests are matched as text" },
+	{ "models", ctl_models,
+		"how each model's prompts become pages; which requests are matched as text" },
 	{ "pages", ctl_pages, "how the agent reads a request body: model, space, pages, cut" },
 	{ "render", ctl_render, "render a request body with a chat template" },
 	{ "sim", ctl_sim, "compare routing rules: replay a trace against simulated engines" },

@@ -1,5 +1,6 @@
-/* models.c - kvroutectl models: how the prompts of each model become pages, and which kinds of request are text as the engine counts
- * other tokens. All of it is in /metrics; here it is in words. */
+/* models.c - kvroutectl models: how the prompts of each model become pages, and which kinds of
+ * request are matched as text because the engine counts other tokens. It reads /metrics and prints
+ * sentences. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +8,13 @@
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/get.h"
 
-#define LINE_MAX_BYTES	1023	/* longer ones are none of those that are looked for */
+#define LINE_MAX_BYTES	1023	/* longer lines are not needed and skipped */
 
 struct reader {
 	struct http_answer answer;
 	char line[LINE_MAX_BYTES + 1];
 	size_t n;
-	bool lost;			/* of this line something did not fit */
+	bool lost;			/* a part of this line did not fit */
 	unsigned said;
 };
 
@@ -27,7 +28,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-/* Write the value of label <name> to <out>, without its escapes. False: there is none. */
+/* Write the value of label <name> to <out>, without its escapes. Returns false if there is none. */
 static bool label_of(const char *line, const char *name, char *out, size_t cap)
 {
 	char key[32];
@@ -46,13 +47,15 @@ static bool label_of(const char *line, const char *name, char *out, size_t cap)
 	return true;
 }
 
-/* The value of a sample of metric <name>; NULL: the line is none. */
+/* Returns the value of a sample of metric <name>, or NULL if the line is not one. */
 static const char *sample_of(const char *line, const char *name)
 {
 	size_t n = strlen(name);
 	const char *at = strrchr(line, ' ');
 
-	return strncmp(line, name, n) == 0 && (line[n] == '{' || line[n] == ' ') && at != NULL ? at + 1 : NULL;
+	return strncmp(line, name, n) == 0 && (line[n] == '{' || line[n] == ' ') && at != NULL
+	    ? at + 1
+	    : NULL;
 }
 
 static void say_line(struct reader *r)
@@ -60,12 +63,15 @@ static void say_line(struct reader *r)
 	char model[512], word[512];
 	const char *v;
 
-	if (label_of(r->line, "model", model, sizeof(model)) && (v = sample_of(r->line, "kvroute_model_mode")) != NULL &&
+	if (label_of(r->line, "model", model, sizeof(model)) &&
+	    (v = sample_of(r->line, "kvroute_model_mode")) != NULL &&
 	    label_of(r->line, "mode", word, sizeof(word)))
 		r->said += printf("%s: %s\n", model, word) > 0;
-	else if ((v = sample_of(r->line, "kvroute_model_kind_text_tenants")) != NULL && label_of(r->line, "kind", word, sizeof(word)))
-		printf("%s: matched as text for %s tenant%s, because the engine counts other tokens: %s\n", model, v, strcmp(v, "1") == 0 ? "" : "s",
-		       word);
+	else if ((v = sample_of(r->line, "kvroute_model_kind_text_tenants")) != NULL &&
+	    label_of(r->line, "kind", word, sizeof(word)))
+		printf(
+		    "%s: matched as text for %s tenant%s, because the engine counts other tokens: %s\n",
+		    model, v, strcmp(v, "1") == 0 ? "" : "s", word);
 	else if ((v = sample_of(r->line, "kvroute_prompt_tokens_compared_total")) != NULL)
 		printf("prompts with a token count from the engine: %s\n", v);
 	else if ((v = sample_of(r->line, "kvroute_prompt_tokens_differ_total")) != NULL)
@@ -111,6 +117,7 @@ int ctl_models(int argc, char **argv)
 	http_answer_init(&r.answer, take_body, &r);
 	if (ctl_get(address, "/metrics", &r.answer, &why) == 0 && r.answer.status == 200 && r.said > 0)
 		return 0;
-	fprintf(stderr, "kvroutectl: %s: %s\n", address, why[0] != '\0' ? why : "its metrics name no model");
+	fprintf(stderr, "kvroutectl: %s: %s\n", address,
+		why[0] != '\0' ? why : "its metrics name no model");
 	return CTL_FAILED;
 }

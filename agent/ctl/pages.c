@@ -1,8 +1,8 @@
-/* pages.c - kvroutectl pages: what a request body is to the router.
+/* pages.c - kvroutectl pages: how the agent reads a request body.
  *
- * Reads a body from standard input and takes it through the very code the agent uses, with the same
- * key when it may be read, so that the space shown is the one in the agent's index. Tokenizers are loaded from their own
- * files, or from what the agent has kept beside them. Keeps nothing. */
+ * Reads a body from standard input with the same code as the agent, and with its key if that is
+ * readable, so that the space printed is the one in the agent's index. Tokenizers are loaded from
+ * their files, or from images beside them. Stores nothing. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -32,7 +32,8 @@ static int usage(FILE *to, int status)
 {
 	fprintf(to,
 		"usage: kvroutectl pages [-f FILE] [--path PATH] [--pool NAME] [--tenant NAME]\n"
-		"                        [--model NAME] [--size BYTES] [--date TIME] [--keys] [--null] < body.json\n"
+		"                        [--model NAME] [--size BYTES] [--date TIME] [--keys] [--null]\n"
+		"                        < body.json\n"
 		"\n"
 		"  -f FILE         the agent's configuration\n"
 		"  --path PATH     path of the request; default /v1/chat/completions\n"
@@ -42,7 +43,8 @@ static int usage(FILE *to, int status)
 		"  --size BYTES    size of the whole body, if the input is cut\n"
 		"  --date TIME     current time for templates: 2026-08-01 or 2026-08-01T12:00:00\n"
 		"  --keys          also print the key of every page\n"
-		"  --null          input is bodies that each end with a null byte; print an empty line after each\n");
+		"  --null          input is bodies that each end with a null byte; print an empty line\n"
+		"                  after each\n");
 	return status;
 }
 
@@ -53,13 +55,17 @@ static int take_date(struct args *a, const char *text)
 
 	if (ctl_read_date(text, &t) < 0)
 		return -1;
-	tm = (struct tm){ .tm_year = t.year - 1900, .tm_mon = t.month - 1, .tm_mday = t.day, .tm_hour = t.hour, .tm_min = t.minute,
-			  .tm_sec = t.second };
+	tm = (struct tm){ .tm_year = t.year - 1900,
+		.tm_mon = t.month - 1,
+		.tm_mday = t.day,
+		.tm_hour = t.hour,
+		.tm_min = t.minute,
+		.tm_sec = t.second };
 	a->wall_s = timegm(&tm);
 	return 0;
 }
 
-/* 0: go on; else the exit status, negative for a good end. */
+/* Returns 0 to continue; else the exit status, negative for success. */
 static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
@@ -76,7 +82,8 @@ static int parse_args(int argc, char **argv, struct args *a)
 	};
 	int c;
 
-	*a = (struct args){ .wall_s = -1, .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
+	*a = (struct args){ .wall_s = -1,
+			    .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
 				   .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL } };
 	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
 		switch (c) {
@@ -102,7 +109,10 @@ static int parse_args(int argc, char **argv, struct args *a)
 static int load_models(struct conf *c, const char *path)
 {
 	const struct model_files f = {
-		.open = models_open, .arg = c->loop.models_dir, .models_dir = c->loop.models_dir, .images = IMAGES_READ,
+		.open = models_open,
+		.arg = c->loop.models_dir,
+		.models_dir = c->loop.models_dir,
+		.images = IMAGES_READ,
 	};
 	struct err e = { .line = 0 };
 	struct model_set *set = models_load(&c->route, NULL, &f, &e);
@@ -116,7 +126,8 @@ static int load_models(struct conf *c, const char *path)
 	return set != NULL ? 0 : -1;
 }
 
-/* All of standard input; NULL when it cannot be read or is larger than any body we take. */
+/* Read standard input. Returns NULL if it cannot be read or is larger than any body that the agent
+ * accepts. */
 static char *read_all(size_t *n)
 {
 	size_t cap = 1u << 16;
@@ -144,9 +155,10 @@ fail:
 
 static void show_space(const struct route_preview *v, const struct args *a)
 {
-	printf("space         %016" PRIx64 "%016" PRIx64 "\nof            pool=" SPAN_FMT " tenant=" SPAN_FMT " %s"
-	       SPAN_FMT, v->space.h[0], v->space.h[1], SPAN_ARG(a->q.pool), SPAN_ARG(v->tenant),
-	       v->headless ? "headless" : "model=", SPAN_ARG(v->model));
+	printf("space         %016" PRIx64 "%016" PRIx64 "\nof            pool=" SPAN_FMT
+	       " tenant=" SPAN_FMT " %s" SPAN_FMT,
+	    v->space.h[0], v->space.h[1], SPAN_ARG(a->q.pool), SPAN_ARG(v->tenant),
+	    v->headless ? "headless" : "model=", SPAN_ARG(v->model));
 	if (v->lora.n > 0)
 		printf(" lora=" SPAN_FMT, SPAN_ARG(v->lora));
 	printf("%s mode=%s/%u\n", v->salted ? " salted" : "",
@@ -168,8 +180,8 @@ static void print_request(const struct route_preview *v, const struct args *a)
 		printf("page %-8u %016" PRIx64 "\n", i, v->keys[i]);
 }
 
-/* The agent's own key where it may be read; a made-up one elsewhere, which makes other spaces and
- * page keys, but the same counts. Not of zeros: XXH3 needs a secret that looks random. */
+/* Take the agent's key if it is readable. Otherwise use a fixed one, which gives other spaces and
+ * page keys but the same counts. It is not zeros, because XXH3 needs a secret that looks random. */
 static void take_key(const struct loop_opts *o, struct hash_key *key)
 {
 	struct rng rng;
@@ -183,7 +195,7 @@ static void take_key(const struct loop_opts *o, struct hash_key *key)
 	fprintf(stderr, "kvroutectl: %s; space and keys differ from the agent's\n", e.text);
 }
 
-/* False: it has no prompt. */
+/* Returns false if the body has no prompt. */
 static bool show_body(struct route *r, struct route_scratch *s, struct args *a, struct span body)
 {
 	struct route_preview v;
@@ -228,7 +240,7 @@ static int print_preview(const struct conf *c, struct args *a)
 		return CTL_FAILED;
 	}
 	take_key(&c->loop, &key);
-	ro.index.max_bytes = 1u << 20;	/* nothing is entered */
+	ro.index.max_bytes = 1u << 20;	/* nothing is added to it */
 	r = route_new(&ro, &key, 1);
 	s = r ? route_scratch_new(r) : NULL;
 	if (s == NULL) {

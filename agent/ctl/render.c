@@ -1,8 +1,9 @@
-/* render.c - kvroutectl render: a chat template and a request body, as text.
+/* render.c - kvroutectl render: render a request body with a chat template.
  *
- * The same code that the agent uses. Members of the body are the template's variables, as engines do it: tools and documents are
- * None when they are not there, add_generation_prompt is true, members of chat_template_kwargs count as members of the body.
- * The special tokens, and the template where --template names none, are those of a tokenizer_config.json. */
+ * The code is the agent's. As in engines, members of the body are variables of the template: tools
+ * and documents are None if they are missing, add_generation_prompt is true, and members of
+ * chat_template_kwargs count as members of the body. Special tokens come from a
+ * tokenizer_config.json, and the template too if --template is not given. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct args {
 struct job {
 	struct jinja_mem *mem;
 	struct hash_key key;
-	char *body, *config, *template;		/* texts of the files */
+	char *body, *config, *template;		/* contents of the files */
 	struct jval vars, settings;		/* settings: JV_MISSING without --config */
 	struct span text;			/* the template */
 	const char *name;
@@ -38,7 +39,7 @@ static int usage(FILE *to, int status)
 		"usage: kvroutectl render [--template FILE] [--config FILE] [--date TIME] < body.json\n"
 		"\n"
 		"  --template FILE  the chat template\n"
-		"  --config FILE    tokenizer_config.json: special tokens, and the template if --template is not given\n"
+		"  --config FILE    tokenizer_config.json: special tokens, and the template without --template\n"
 		"  --date TIME      current time for the template: 2026-08-01 or 2026-08-01T12:00:00\n");
 	return status;
 }
@@ -49,7 +50,8 @@ static void take_now(struct jinja_time *t)
 	struct tm tm;
 
 	localtime_r(&now, &tm);
-	*t = (struct jinja_time){ tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, 0 };
+	*t = (struct jinja_time){ tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+				  tm.tm_hour, tm.tm_min, tm.tm_sec, 0 };
 }
 
 static int parse_args(int argc, char **argv, struct args *a)
@@ -87,7 +89,7 @@ static int parse_args(int argc, char **argv, struct args *a)
 	return optind < argc || (a->template == NULL && a->config == NULL) ? usage(stderr, CTL_USAGE) : 0;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------ */
 
 static int report_error(const char *name, const char *what)
 {
@@ -95,7 +97,7 @@ static int report_error(const char *name, const char *what)
 	return -1;
 }
 
-/* All of <f>; NULL when it cannot be read or is too large. */
+/* Read all of <f>. Returns NULL if it cannot be read or is too large. */
 static char *read_stream(FILE *f, size_t *n)
 {
 	size_t room = 1u << 16, got;
@@ -162,7 +164,7 @@ static int open_files(struct job *j, const struct args *a)
 	return read_json(j, "standard input", span_of(j->body, n), &j->vars);
 }
 
-/* ---- variables ---------------------------------------------------------------------------------------------- */
+/* ---- variables -------------------------------------------------------------------------- */
 
 static struct jval json_member(struct jval d, const char *name)
 {
@@ -171,7 +173,7 @@ static struct jval json_member(struct jval d, const char *name)
 	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
 }
 
-/* The one named "default", or "tool_use" when there are tools, as Hugging Face chooses. */
+/* Returns the template named "default", or "tool_use" if there are tools, as Hugging Face does. */
 static struct jval choose_template(struct jval list, bool tools)
 {
 	struct jval found = { .kind = JV_MISSING }, name;
@@ -202,11 +204,11 @@ static int take_template(struct job *j, const struct args *a)
 	return 0;
 }
 
-/* Special tokens are strings, or objects with one in "content". */
+/* Special tokens are strings, or objects with a string in "content". */
 static bool put_tokens(struct job *j)
 {
-	static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
-		"mask_token" };
+	static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+		"pad_token", "cls_token", "mask_token" };
 	struct jval v;
 	size_t i;
 
@@ -239,7 +241,7 @@ static int take_variables(struct job *j)
 	return ok ? 0 : report_error("standard input", "not enough memory");
 }
 
-/* ---- rendering ------------------------------------------------------------------------------------------------ */
+/* ---- rendering -------------------------------------------------------------------------- */
 
 static int render_body(struct job *j, const struct args *a)
 {
@@ -260,7 +262,8 @@ static int render_body(struct job *j, const struct args *a)
 	if (result == JINJA_OK)
 		fwrite(text.p, 1, text.n, stdout);
 	else
-		fprintf(stderr, "kvroutectl: %s:%u: %s: %s\n", j->name, why.line, jinja_result_name(result), why.text);
+		fprintf(stderr, "kvroutectl: %s:%u: %s: %s\n", j->name, why.line,
+		    jinja_result_name(result), why.text);
 	buf_free(&text);
 	jinja_free(t);
 	return result == JINJA_OK && fflush(stdout) == 0 ? 0 : -1;
@@ -276,13 +279,14 @@ int ctl_render(int argc, char **argv)
 
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	rng_init(&rng, 1);	/* nobody else's bodies are read here */
+	rng_init(&rng, 1);	/* a fixed seed: only the user's own body is read */
 	for (i = 0; i < sizeof(j.key.secret); i++)
 		j.key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
 	j.mem = jinja_mem_new(MEMORY_MAX, &j.key);
 	if (j.mem == NULL)
 		status = report_error("render", "there is no memory");
-	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 || render_body(&j, &a) != 0)
+	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 ||
+	    render_body(&j, &a) != 0)
 		status = -1;
 	jinja_mem_free(j.mem);
 	mem_free(j.body);

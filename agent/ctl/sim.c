@@ -1,5 +1,5 @@
-/* sim.c - kvroutectl sim: a trace or a workload, and each chooser in turn. Asks the clock what
- * a decision takes; sim_load.c reads, sim_print.c prints, all else is in agent/sim. */
+/* sim.c - kvroutectl sim: run each rule on a trace or a workload. Reads the clock to time
+ * decisions. sim_load.c reads, sim_print.c prints, and agent/sim does the rest. */
 #include <time.h>
 
 #include "agent/base/mem.h"
@@ -15,7 +15,7 @@ int sim_fail(const char *what, const char *why)
 	return -1;
 }
 
-/* ---- one row ---------------------------------------------------------------------------------- */
+/* ---- one row ---------------------------------------------------------------------------- */
 
 static double now_us(void *arg)
 {
@@ -49,7 +49,7 @@ static int run_reference(const struct sim_args *a, const struct sim_trace *t, st
 	return run_row(a, t, &c, row);
 }
 
-/* "KEY=VALUE,..." over what <p> has. False: it has been said what is wrong. */
+/* Apply "KEY=VALUE,..." to <p>. Returns false after printing an error. */
 static bool take_keys(struct pool_opts *p, const char *text)
 {
 	const struct conf_section *policy = &conf_sections[conf_section_find(SPAN("policy"))];
@@ -59,7 +59,9 @@ static bool take_keys(struct pool_opts *p, const char *text)
 		size_t n = strcspn(text, ","), eq = strcspn(text, "=");
 		int k = eq < n ? conf_key_find(policy, span_of(text, eq)) : -1;
 
-		if (k < 0 || conf_value_set(&conf_keys[k], p, span_of(text + eq + 1, n - eq - 1), why, sizeof(why)) < 0) {
+		if (k < 0 ||
+		    conf_value_set(&conf_keys[k], p, span_of(text + eq + 1, n - eq - 1), why,
+			sizeof(why)) < 0) {
 			fprintf(stderr, "kvroutectl: --preset: \"%.*s\": %s\n", (int)n, text, why);
 			return false;
 		}
@@ -68,8 +70,10 @@ static bool take_keys(struct pool_opts *p, const char *text)
 	return true;
 }
 
-/* As when a configuration names the rule: it brings the defaults of its authors. False: it has been said why. */
-static bool rule_options(const struct sim_args *a, const struct conf *conf, const char *preset, struct route_opts *o)
+/* Set the options as if a configuration named the rule, with its authors' defaults. Returns false
+ * after printing an error. */
+static bool rule_options(
+    const struct sim_args *a, const struct conf *conf, const char *preset, struct route_opts *o)
 {
 	size_t n = strcspn(preset, ":");
 	int rule = policy_rule_of(span_of(preset, n));
@@ -134,7 +138,7 @@ static int run_preset(const struct sim_args *a, const struct conf *conf, const s
 	return is_rule(name) ? run_rule(a, conf, t, row) : run_reference(a, t, row);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------ */
 
 static void say_unknown(const char *preset)
 {
@@ -172,7 +176,8 @@ static void add_preset(struct sim_args *a, const char *name)
 		a->presets[a->n_presets++] = name;
 }
 
-/* Without --preset: what there is to choose from. Always those who know everything, to compare with. */
+/* Without --preset, run a default selection. The oracles, which know everything, are always added
+ * for comparison. */
 static void add_default_presets(struct sim_args *a, const struct conf *conf)
 {
 	if (a->n_presets == 0) {
@@ -204,7 +209,7 @@ static int calibrate_rate(struct sim_args *a, const struct sim_trace *t)
 	return 0;
 }
 
-/* Each mean over the least one of those that know everything. */
+/* Divide each mean by the least mean of the oracles. */
 static void take_ratios(struct sim_row *rows, size_t n, unsigned seeds, unsigned k)
 {
 	double least = 0;
@@ -219,7 +224,8 @@ static void take_ratios(struct sim_row *rows, size_t n, unsigned seeds, unsigned
 		rows[i * seeds + k].ratio = rows[i * seeds + k].r.ttft_mean / least;
 }
 
-/* With the <k>-th seed. The first repeat of a trace is the trace as it was recorded, at the speed of all others. */
+/* Run with the <k>-th seed. The first repeat of a trace is the trace as recorded, at the speed of
+ * all repeats. */
 static int run_seed(struct sim_args *a, const struct conf *conf, unsigned k, struct sim_row *rows)
 {
 	uint64_t first = a->seed;

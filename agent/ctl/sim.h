@@ -1,4 +1,4 @@
-/* sim.h - kvroutectl sim: what its command line says, and how its report is printed. */
+/* sim.h - kvroutectl sim: its command line, and the rows of its report. */
 #ifndef KVROUTE_CTL_SIM_H
 #define KVROUTE_CTL_SIM_H
 
@@ -19,9 +19,9 @@ struct sim_args {
 	const char *presets[SIM_PRESETS_MAX];
 	size_t n_presets;
 	uint32_t block;
-	size_t limit, first;		/* requests to take; to look at, 0: all but the first tenth */
+	size_t limit, first;		/* requests to read; requests to judge, 0: all but the first tenth */
 	uint64_t seed;
-	unsigned seeds;			/* repeats, with <seed> and those after it */
+	unsigned seeds;			/* repeats, with <seed> and the ones after it */
 	double load;
 	bool json, servers, keep_stamps, own_capacity, own_text;
 	uint64_t capacity;
@@ -30,30 +30,32 @@ struct sim_args {
 	size_t body_limit;
 	struct sim_opts engines;
 	bool own_haste, own_engines;
-	struct sim_recorded recorded;	/* what the trace says of itself */
+	struct sim_recorded recorded;	/* figures that the trace records about itself */
 };
 
-/* 0: go on; else the exit status, negative for a good end. */
+/* Returns 0 to continue; else the exit status, negative for success. */
 int sim_parse(int argc, char **argv, struct sim_args *a);
 
-/* Print "what: why" to standard error; -1. */
+/* Print "what: why" to standard error. Returns -1. */
 int sim_fail(const char *what, const char *why);
 
-/* The requests, and what a workload says of engines and bodies into <a>. -1: it has been said why. */
+/* Load the requests, and the engines and bodies of a workload into <a>. Returns 0, or -1 after
+ * printing an error. */
 int sim_load(struct sim_args *a, struct workload *w);
 
 struct sim_row {
 	char name[SIM_NAME_MAX + 1];
 	struct sim_result r;
 	double haste;			/* of its arrivals */
-	double ratio;			/* its mean / the least one of oracles with the same seed; 0: there is none */
+	double ratio;			/* its mean / the least mean of the oracles with the same seed; 0: unknown */
 	struct route_stats s;
-	unsigned inferred;		/* servers whose cache's size was inferred, */
-	double capacity_tokens;		/* and the mean of what was */		/* all 0: not the core */
+	unsigned inferred;		/* servers whose cache size was inferred, */
+	double capacity_tokens;		/* and the mean of these sizes */		/* all 0: not the core */
 	bool core;
 };
 
-/* Of <n> choosers, each with a->seeds rows one after the other. */
-void sim_print(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n);
+/* Print <n> rules; each has a->seeds adjacent rows. */
+void sim_print(
+    FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n);
 
 #endif

@@ -122,8 +122,15 @@ static bool take_option(struct sim_args *a, int c, const char *s)
 	case 'F': return take_facts(s, &a->facts);
 	case 'l': return take_float(s, 0.01, 10, &a->load);
 	case 's': a->own_haste = true; return take_float(s, 1e-3, 1e3, &a->engines.haste);
-	case 'n': ok = take_count(s, 1, SIM_ENGINES_MAX, &n); a->engines.n = (unsigned)n; a->own_engines = true; break;
-	case 'k': ok = take_count(s, 1024, 1u << 28, &n); a->engines.profile.kv_tokens = (uint32_t)n; break;
+	case 'n':
+		ok = take_count(s, 1, SIM_ENGINES_MAX, &n);
+		a->engines.n = (unsigned)n;
+		a->own_engines = true;
+		break;
+	case 'k':
+		ok = take_count(s, 1024, 1u << 28, &n);
+		a->engines.profile.kv_tokens = (uint32_t)n;
+		break;
 	case 'c': ok = take_count(s, 0, (uint64_t)1 << 40, &a->capacity); a->own_capacity = true; break;
 	case 'B': ok = take_count(s, 1, (uint64_t)1 << 40, &n); a->body_limit = n; break;
 	case 'L': ok = take_count(s, 1, SIM_REQUESTS_MAX, &n); a->limit = n; break;

@@ -1,4 +1,5 @@
-/* sim_load.c - what kvroutectl sim starts from: a trace from a file, or a workload, and the configuration. */
+/* sim_load.c - load the requests of kvroutectl sim: a trace from a file or a workload, and the
+ * configuration. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ static char *read_file(const char *path, size_t max, size_t *n)
 	return p;
 }
 
-/* FILE.jsonl has its block size in FILE.meta.json. */
+/* Returns the block size in FILE.meta.json beside FILE.jsonl, or 0. */
 static uint32_t block_beside(const char *path)
 {
 	char name[4096], *text;

@@ -1,12 +1,14 @@
-/* sim_print.c - rows of a simulation as a table, or one JSON object per line. */
+/* sim_print.c - rows of a simulation as a table, or as one JSON object per line. */
 #include <inttypes.h>
 
 #include "agent/ctl/sim.h"
 #include "agent/sim/spread.h"
 
-static const char *const facts_name[] = { [ROUTER_FIRST] = "first", [ROUTER_END] = "end", [ROUTER_NONE] = "none" };
+static const char *const facts_name[] = {
+	[ROUTER_FIRST] = "first", [ROUTER_END] = "end", [ROUTER_NONE] = "none"
+};
 
-/* A figure of <seeds> rows one after the other. */
+/* The spread of a figure over <seeds> adjacent rows. */
 #define SPREAD(rows, seeds, member)	spread_of(&(rows)->member, (seeds), sizeof(*(rows)))
 #define MEAN(rows, seeds, member)	SPREAD(rows, seeds, member).mean
 
@@ -28,7 +30,7 @@ static size_t sum_fallback(const struct sim_row *rows, unsigned seeds)
 	return n;
 }
 
-/* What engine <i> was sent, in all repeats. */
+/* Returns the requests that engine <i> got, in all repeats. */
 static struct sim_served sum_served(const struct sim_row *rows, unsigned seeds, unsigned i)
 {
 	struct sim_served s = { 0 };
@@ -42,17 +44,17 @@ static struct sim_served sum_served(const struct sim_row *rows, unsigned seeds, 
 	return s;
 }
 
-/* ---- a table ----------------------------------------------------------------------------------- */
+/* ---- a table ---------------------------------------------------------------------------- */
 
-static void print_head(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n,
-		       int width)
+static void print_head(FILE *to, const struct sim_args *a, const char *what,
+    const struct sim_row *rows, size_t n, int width)
 {
 	fprintf(to, "%s: %zu requests, %u engines %s, time x%.2f, facts %s", what, n ? rows[0].r.n : 0,
 		a->engines.n, a->engines.profile.name, MEAN(rows, a->seeds, haste), facts_name[a->facts]);
 	if (a->seeds > 1)
 		fprintf(to, ", %u seeds", a->seeds);
-	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s", "p50", "p90",
-		"p99", "/oracle", "hit", "sent", "work", "failed", "us");
+	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s",
+	    "p50", "p90", "p99", "/oracle", "hit", "sent", "work", "failed", "us");
 	if (a->seeds > 1)
 		fprintf(to, " %9s %9s %9s", "+- mean s", "least", "most");
 	fputc('\n', to);
@@ -62,19 +64,21 @@ static void print_line(FILE *to, const struct sim_row *r, unsigned seeds, int wi
 {
 	struct spread mean = SPREAD(r, seeds, r.ttft_mean);
 
-	fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f %6.2f %6.2f %7zu %7.1f", width, r->name, mean.mean,
-		MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90), MEAN(r, seeds, r.ttft_p99),
-		MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit), MEAN(r, seeds, r.most_sent),
-		MEAN(r, seeds, r.most_computed), sum_failed(r, seeds), MEAN(r, seeds, r.decide_us));
+	fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f %6.2f %6.2f %7zu %7.1f", width,
+	    r->name, mean.mean, MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90),
+	    MEAN(r, seeds, r.ttft_p99), MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
+	    MEAN(r, seeds, r.most_sent), MEAN(r, seeds, r.most_computed), sum_failed(r, seeds),
+	    MEAN(r, seeds, r.decide_us));
 	if (seeds > 1)
 		fprintf(to, " %9.3f %9.3f %9.3f", mean.se, mean.min, mean.max);
 	fputc('\n', to);
 }
 
-static void print_servers(FILE *to, const struct sim_row *r, unsigned seeds, unsigned engines, int width)
+static void print_servers(
+    FILE *to, const struct sim_row *r, unsigned seeds, unsigned engines, int width)
 {
-	fprintf(to, "\n%-*s %8s %10s %13s %6s %9s\n", width, r->name, "engine", "requests", "prompt tokens", "hit",
-		"busy s");
+	fprintf(to, "\n%-*s %8s %10s %13s %6s %9s\n", width, r->name, "engine", "requests",
+	    "prompt tokens", "hit", "busy s");
 	for (unsigned i = 0; i < engines; i++) {
 		struct sim_served s = sum_served(r, seeds, i);
 
@@ -84,14 +88,17 @@ static void print_servers(FILE *to, const struct sim_row *r, unsigned seeds, uns
 	}
 }
 
-/* What really happened, beside what was simulated. */
+/* Print what the trace recorded, to compare with the simulation. */
 static void print_recorded(FILE *to, const struct sim_recorded *r)
 {
 	if (r->n > 0)
-		fprintf(to, "recorded: %zu requests at %u servers, %.3f of their tokens believed cached where they went", r->n,
+		fprintf(to,
+			"recorded: %zu requests at %u servers, %.3f of their tokens expected in the cache of "
+			"their server", r->n,
 			r->servers, r->tokens > 0 ? (double)r->cached / (double)r->tokens : 0);
 	if (r->n > 0 && r->n_first > 0)
-		fprintf(to, ", first token after %.3f s, mean of %zu", r->first_s / (double)r->n_first, r->n_first);
+		fprintf(to, ", first token after %.3f s, mean of %zu",
+		    r->first_s / (double)r->n_first, r->n_first);
 	if (r->n > 0)
 		fputc('\n', to);
 	if (r->failed > 0)
@@ -100,8 +107,8 @@ static void print_recorded(FILE *to, const struct sim_recorded *r)
 		fprintf(to, "left out: %zu with blocks of another size than the first\n", r->unlike);
 }
 
-static void print_table(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows,
-			size_t n)
+static void print_table(
+    FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n)
 {
 	size_t width = 12;
 
@@ -121,11 +128,12 @@ static void print_table(FILE *to, const struct sim_args *a, const char *what, co
 		print_servers(to, &rows[i * a->seeds], a->seeds, a->engines.n, (int)width);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------- */
 
 static void json_spread(FILE *to, const char *name, struct spread s)
 {
-	fprintf(to, ",\"%s_min\":%.6f,\"%s_max\":%.6f,\"%s_se\":%.6f", name, s.min, name, s.max, name, s.se);
+	fprintf(to, ",\"%s_min\":%.6f,\"%s_max\":%.6f,\"%s_se\":%.6f", name, s.min, name, s.max,
+	    name, s.se);
 }
 
 static void json_spreads(FILE *to, const struct sim_row *r, unsigned seeds)
@@ -171,14 +179,18 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 {
 	unsigned seeds = a->seeds;
 
-	fprintf(to, "{\"policy\":\"%s\",\"engines\":%u,\"profile\":\"%s\",\"speed\":%.4f,\"facts\":\"%s\"", r->name,
-		a->engines.n, a->engines.profile.name, MEAN(r, seeds, haste), facts_name[a->facts]);
-	fprintf(to, ",\"requests\":%zu,\"failed\":%zu,\"unrouted\":%zu,\"ttft_mean\":%.6f,\"ttft_p50\":%.6f,"
-		"\"ttft_p90\":%.6f,\"ttft_p99\":%.6f", r->r.n, sum_failed(r, seeds), sum_fallback(r, seeds),
-		MEAN(r, seeds, r.ttft_mean), MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90),
-		MEAN(r, seeds, r.ttft_p99));
-	fprintf(to, ",\"ratio\":%.4f,\"hit\":%.4f,\"busy_cv\":%.4f,\"offered\":%.4f,\"most_sent\":%.3f,"
-		"\"most_computed\":%.3f,\"decide_us\":%.1f", MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
+	fprintf(to,
+	    "{\"policy\":\"%s\",\"engines\":%u,\"profile\":\"%s\",\"speed\":%.4f,\"facts\":\"%s\"",
+	    r->name, a->engines.n, a->engines.profile.name, MEAN(r, seeds, haste),
+	    facts_name[a->facts]);
+	fprintf(to,
+	    ",\"requests\":%zu,\"failed\":%zu,\"unrouted\":%zu,\"ttft_mean\":%.6f,"
+	    "\"ttft_p50\":%.6f,\"ttft_p90\":%.6f,\"ttft_p99\":%.6f",
+	    r->r.n, sum_failed(r, seeds), sum_fallback(r, seeds), MEAN(r, seeds, r.ttft_mean),
+	    MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90), MEAN(r, seeds, r.ttft_p99));
+	fprintf(to,
+	    ",\"ratio\":%.4f,\"hit\":%.4f,\"busy_cv\":%.4f,\"offered\":%.4f,\"most_sent\":%.3f,"
+	    "\"most_computed\":%.3f,\"decide_us\":%.1f", MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
 		MEAN(r, seeds, r.busy_cv), MEAN(r, seeds, r.offered), MEAN(r, seeds, r.most_sent),
 		MEAN(r, seeds, r.most_computed), MEAN(r, seeds, r.decide_us));
 	json_whys(to, r, seeds);
@@ -189,7 +201,8 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 	fprintf(to, "}\n");
 }
 
-void sim_print(FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n)
+void sim_print(
+    FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n)
 {
 	if (!a->json) {
 		print_table(to, a, what, rows, n);

@@ -1,6 +1,7 @@
-/* tokenize.c - kvroutectl tokenize: the ids of a text, as the engine that has this tokenizer will see them.
+/* tokenize.c - kvroutectl tokenize: the token ids of a text, as an engine with this tokenizer
+ * computes them.
  *
- * Reads the text from standard input and takes it through the very code the agent uses. */
+ * Reads the text from standard input and encodes it with the agent's code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,7 +14,7 @@
 #include "agent/ctl/ctl.h"
 #include "agent/tok/tok.h"
 
-#define TEXT_MAX	((size_t)1 << 28)	/* split.h's 256 MiB */
+#define TEXT_MAX	((size_t)1 << 28)	/* 256 MiB, the limit of split.h */
 #define FILE_MAX	((size_t)1 << 30)
 #define BENCH_SECONDS	1.0
 
@@ -36,7 +37,8 @@ static int usage(FILE *to, int status)
 		"  --special         also the tokens that the tokenizer adds around a text (BOS, EOS)\n"
 		"  --count           print only the number of ids\n"
 		"  --null            input is texts that each end with a null byte; print a line for each\n"
-		"  --bench           also measure speed, on standard error: loading, the first time, then for a second\n");
+		"  --bench           also measure speed, on standard error: loading, the first run, then for\n"
+		"                    a second\n");
 	return status;
 }
 
@@ -46,7 +48,7 @@ static bool take_normalizer(const char *name, enum tok_normalizer *out)
 	return *out == TOK_NORMALIZER_NFC || strcmp(name, "none") == 0;
 }
 
-/* 0: go on; else the exit status, negative for a good end. */
+/* Returns 0 to continue; else the exit status, negative for success. */
 static int parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option longs[] = {
@@ -84,7 +86,7 @@ static int parse_args(int argc, char **argv, struct args *a)
 	return optind < argc || a->tokenizer == NULL ? usage(stderr, CTL_USAGE) : 0;
 }
 
-/* All that <fd> gives; p == NULL: errno says why. */
+/* Read all of <fd>. On failure p is NULL, with errno. */
 static struct span read_all(int fd, size_t most)
 {
 	size_t cap = 1u << 16, n = 0;
@@ -164,7 +166,8 @@ static struct tok *load_tokenizer(const struct args *a)
 	return t;
 }
 
-static int time_encoding(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *ids)
+static int time_encoding(
+    const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *ids)
 {
 	double from = now(), first, end;
 	unsigned long rounds = 0;
@@ -180,8 +183,8 @@ static int time_encoding(const struct tok *t, struct tok_scratch *c, struct span
 		rounds++;
 		end = now();
 	} while (end - from < BENCH_SECONDS);
-	fprintf(stderr, "text_bytes=%zu ids=%zu first_mb_s=%.1f mb_s=%.1f\n", text.n, ids->n, (double)text.n / first / 1e6,
-		(double)text.n * (double)rounds / (end - from) / 1e6);
+	fprintf(stderr, "text_bytes=%zu ids=%zu first_mb_s=%.1f mb_s=%.1f\n", text.n, ids->n,
+	    (double)text.n / first / 1e6, (double)text.n * (double)rounds / (end - from) / 1e6);
 	return 0;
 }
 
@@ -197,7 +200,8 @@ static int print_ids(const struct ids *ids, bool count)
 	return ferror(stdout) ? -1 : 0;
 }
 
-static int encode_one(const struct tok *t, struct tok_scratch *c, struct span text, const struct args *a, struct ids *ids)
+static int encode_one(const struct tok *t, struct tok_scratch *c, struct span text,
+    const struct args *a, struct ids *ids)
 {
 	unsigned flags = a->special ? TOK_SPECIAL : 0;
 
@@ -208,7 +212,8 @@ static int encode_one(const struct tok *t, struct tok_scratch *c, struct span te
 	return -1;
 }
 
-static int encode_each(const struct tok *t, struct tok_scratch *c, struct span all, const struct args *a, struct ids *ids)
+static int encode_each(const struct tok *t, struct tok_scratch *c, struct span all,
+    const struct args *a, struct ids *ids)
 {
 	const char *end;
 
@@ -229,7 +234,9 @@ static int encode_text(const struct tok *t, const struct args *a)
 	int r = -1;
 
 	if (text.p == NULL)
-		fprintf(stderr, "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n", TEXT_MAX >> 20);
+		fprintf(stderr,
+		    "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n",
+		    TEXT_MAX >> 20);
 	else if (c == NULL)
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	else

@@ -1,4 +1,5 @@
-/* why.c - kvroutectl why: asks the metrics address of an agent for its last decisions and says each in words. */
+/* why.c - kvroutectl why: read the last decisions from the metrics address of an agent and explain
+ * each. */
 #include <getopt.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ struct ask {
 	const char *address;
 	unsigned long n;
 	char uid[3 * UID_MAX + 1];	/* %XX each; "": none */
-	bool json, compare;	/* print the agent's JSON; its compared rules, not decisions */
+	bool json, compare;	/* print the agent's JSON; print compared rules instead of decisions */
 	struct http_answer answer;
 	struct why_reader reader;
 	enum json_state state;
@@ -29,7 +30,7 @@ static int usage(FILE *to, int status)
 		"  -n N         the last N; default 10\n"
 		"  --uid UID    only the decision with this uid, as in HAProxy's log\n"
 		"  --json       print the agent's JSON\n"
-		"  --compare    instead of decisions: the rules of policy.compare, by their time to first token\n");
+		"  --compare    instead of decisions: the rules of policy.compare, by time to first token\n");
 	return status;
 }
 
@@ -39,7 +40,7 @@ static int print_failure(const struct ask *a, const char *why)
 	return CTL_FAILED;
 }
 
-/* ---- question and answer --------------------------------------------------------------------------- */
+/* ---- question and answer ---------------------------------------------------------------- */
 
 static void print_answer(void *arg, const struct why_decision *d)
 {
@@ -49,7 +50,7 @@ static void print_answer(void *arg, const struct why_decision *d)
 	why_say(stdout, d);
 }
 
-/* Of any other status it is a sentence. */
+/* The body of an answer with another status is an error message. */
 static void take_body(void *arg, const char *p, size_t n)
 {
 	struct ask *a = arg;
@@ -89,13 +90,14 @@ static int get_decisions(struct ask *a)
 	if (a->state != JSON_DONE)
 		return print_failure(a, "its answer is not a list of decisions");
 	if (a->said == 0)
-		return print_failure(a, a->uid[0] != '\0' ? "no decision of that uid is kept" : "there is no decision yet");
+		return print_failure(a,
+			a->uid[0] != '\0' ? "no decision of that uid is kept" : "there is no decision yet");
 	return 0;
 }
 
-/* ---- the command line -------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------- */
 
-/* The agent takes no longer one. */
+/* A longer uid is cut to UID_MAX, because the agent accepts no more. */
 static void take_uid(struct ask *a, const char *uid)
 {
 	char *to = a->uid;

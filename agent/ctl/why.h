@@ -1,9 +1,9 @@
-/* why.h - kvroutectl why: what /decisions says, read as it comes, and in words.
+/* why.h - kvroutectl why: read /decisions as it arrives, and explain it.
  *
- *      bytes -> why_feed() -> a decision at a time -> why_say() -> "went to s3: 12,288 of ..."
+ *      bytes -> why_feed() -> one decision at a time -> why_say() -> "went to s3: 12,288 of ..."
  *
- * The bytes come from whoever listens there: names are cut to what fits, and what a terminal might take for
- * more than a letter becomes a question mark. */
+ * The bytes may come from any process at that address. So names are cut to what fits, and control
+ * characters become question marks. */
 #ifndef KVROUTE_CTL_WHY_H
 #define KVROUTE_CTL_WHY_H
 
@@ -16,22 +16,23 @@
 #define WHY_RULES	4
 
 struct why_server {
-	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of one that is compared */
-	double load, wait_s, cached_tokens, compute_s, shared_s, kv_s, adapter_s, penalty, cost_s, regret_s;
+	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of a compared one */
+	double load, wait_s, cached_tokens, compute_s, shared_s, kv_s, adapter_s, penalty, cost_s,
+	    regret_s;
 };
 
-/* As kvroute(8), DECISIONS, names them. */
+/* Fields as in kvroute(8), DECISIONS. */
 struct why_decision {
-	char time[WHY_NAME_MAX + 1], uid[WHY_NAME_MAX + 1], pool[WHY_NAME_MAX + 1], mode[WHY_NAME_MAX + 1],
-	     rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1], server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1],
-	     bounded[WHY_NAME_MAX + 1];
-	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load, cost_s, regret_s,
-	       n_candidates, work;
+	char time[WHY_NAME_MAX + 1], uid[WHY_NAME_MAX + 1], pool[WHY_NAME_MAX + 1],
+	    mode[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1],
+	    server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1], bounded[WHY_NAME_MAX + 1];
+	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load,
+	    cost_s, regret_s, n_candidates, work;
 	bool imbalanced;
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;
 	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1];
-	double status, first_ms, done_ms, retries, output_tokens;	/* -1: not told */
+	double status, first_ms, done_ms, retries, output_tokens;	/* -1: not reported */
 };
 
 struct why_reader {
@@ -39,15 +40,16 @@ struct why_reader {
 	void (*take)(void *arg, const struct why_decision *d);
 	void *arg;
 	struct why_decision d;
-	int list;			/* which one of the decision's is open; an enum of why_read.c */
-	int field;			/* of the value to come; -1: none of ours */
+	int list;			/* the open list of the decision; an enum of why_read.c */
+	int field;			/* field of the next value; -1: not used */
 	size_t n_text;
 };
 
-void why_start(struct why_reader *r, void (*take)(void *arg, const struct why_decision *d), void *arg);
+void why_start(
+    struct why_reader *r, void (*take)(void *arg, const struct why_decision *d), void *arg);
 enum json_state why_feed(struct why_reader *r, const char *p, size_t n);
 
-/* Some lines of text. */
+/* Print some lines of text. */
 void why_say(FILE *to, const struct why_decision *d);
 
 #endif

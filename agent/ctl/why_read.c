@@ -1,4 +1,4 @@
-/* why_read.c - a table of fields, by the list they stand in; all else is passed over. */
+/* why_read.c - a table of fields, by the list they are in; other fields are skipped. */
 #include <stdlib.h>
 
 #include "agent/ctl/why.h"
@@ -19,21 +19,52 @@ struct field {
 #define A(name)		{ IN_AFTER, #name, false, offsetof(struct why_decision, name) }
 
 static const struct field fields[] = {
-	DT(time), DT(uid), DT(pool), DT(mode), DT(rule), DT(why), DT(server), DT(facts), DT(bounded),
-	D(decision), D(us), D(prompt_tokens), D(unseen_tokens), D(matched_tokens), D(min_load), D(max_load),
-	D(cost_s), D(regret_s), D(n_candidates), D(work),
-	ST(IN_CANDIDATE, server), S(IN_CANDIDATE, load), S(IN_CANDIDATE, wait_s), S(IN_CANDIDATE, cached_tokens),
-	S(IN_CANDIDATE, compute_s), S(IN_CANDIDATE, shared_s), S(IN_CANDIDATE, kv_s), S(IN_CANDIDATE, adapter_s),
-	S(IN_CANDIDATE, penalty), S(IN_CANDIDATE, cost_s),
-	ST(IN_COMPARED, server), ST(IN_COMPARED, rule), S(IN_COMPARED, cached_tokens), S(IN_COMPARED, regret_s),
+	DT(time),
+	DT(uid),
+	DT(pool),
+	DT(mode),
+	DT(rule),
+	DT(why),
+	DT(server),
+	DT(facts),
+	DT(bounded),
+	D(decision),
+	D(us),
+	D(prompt_tokens),
+	D(unseen_tokens),
+	D(matched_tokens),
+	D(min_load),
+	D(max_load),
+	D(cost_s),
+	D(regret_s),
+	D(n_candidates),
+	D(work),
+	ST(IN_CANDIDATE, server),
+	S(IN_CANDIDATE, load),
+	S(IN_CANDIDATE, wait_s),
+	S(IN_CANDIDATE, cached_tokens),
+	S(IN_CANDIDATE, compute_s),
+	S(IN_CANDIDATE, shared_s),
+	S(IN_CANDIDATE, kv_s),
+	S(IN_CANDIDATE, adapter_s),
+	S(IN_CANDIDATE, penalty),
+	S(IN_CANDIDATE, cost_s),
+	ST(IN_COMPARED, server),
+	ST(IN_COMPARED, rule),
+	S(IN_COMPARED, cached_tokens),
+	S(IN_COMPARED, regret_s),
 	{ IN_AFTER, "server", true, offsetof(struct why_decision, went) },
 	{ IN_AFTER, "state", true, offsetof(struct why_decision, state) },
-	A(status), A(first_ms), A(done_ms), A(retries), A(output_tokens),
+	A(status),
+	A(first_ms),
+	A(done_ms),
+	A(retries),
+	A(output_tokens),
 };
 
 #define N_FIELDS	((int)(sizeof(fields) / sizeof(fields[0])))
 
-/* Where the value goes; NULL: nowhere. */
+/* Returns where the value is stored, or NULL if it is not used. */
 static void *field_place(struct why_reader *r)
 {
 	struct why_decision *d = &r->d;
@@ -58,10 +89,12 @@ static void take_key(struct why_reader *r, const struct json *j, struct span key
 	for (int i = 0; j->depth == depth && i < N_FIELDS; i++)
 		if ((int)fields[i].list == r->list && span_eq(key, span_str(fields[i].name)))
 			r->field = i;
-	/* what begins with it, if it is a list */
+	/* the list that this key begins, if any */
 	if (j->depth == 3)
-		r->list = span_eq(key, SPAN("candidates")) ? IN_CANDIDATE : span_eq(key, SPAN("compare")) ? IN_COMPARED :
-			  span_eq(key, SPAN("after")) ? IN_AFTER : IN_DECISION;
+		r->list = span_eq(key, SPAN("candidates")) ? IN_CANDIDATE
+		    : span_eq(key, SPAN("compare"))        ? IN_COMPARED
+		    : span_eq(key, SPAN("after"))          ? IN_AFTER
+							   : IN_DECISION;
 }
 
 static void take_text(struct why_reader *r, struct span part)
@@ -72,7 +105,7 @@ static void take_text(struct why_reader *r, struct span part)
 		unsigned char c = (unsigned char)part.p[i];
 
 		if (c >= 0x80 && c < 0xc0)
-			continue;	/* the rest of a letter */
+			continue;	/* a further byte of a character */
 		to[r->n_text++] = c < 0x20 || c >= 0x7f ? '?' : (char)c;
 	}
 }
@@ -135,7 +168,8 @@ static void read_sink(void *arg, const struct json *j, enum json_event ev, struc
 	}
 }
 
-void why_start(struct why_reader *r, void (*take)(void *arg, const struct why_decision *d), void *arg)
+void why_start(
+    struct why_reader *r, void (*take)(void *arg, const struct why_decision *d), void *arg)
 {
 	*r = (struct why_reader){ .take = take, .arg = arg, .list = IN_OTHER, .field = -1 };
 	json_init(&r->json, 16, read_sink, r);

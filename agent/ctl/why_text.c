@@ -1,16 +1,17 @@
-/* why_text.c - a decision in the words of somebody who was there.
+/* why_text.c - a decision in words.
  *
- * First who got it and what spoke for it; then the one that a reader would have expected instead, and what spoke
- * against it; then what became of it; then what other rules would have done. */
+ * First the chosen server and the reasons for it; then the server that a reader would expect
+ * instead, and the reasons against it; then what happened afterwards; then the choices of other
+ * rules. */
 #include <string.h>
 
 #include "agent/ctl/why.h"
 
-#define LITTLE_S	0.0005		/* of time: nothing */
+#define LITTLE_S	0.0005		/* shorter times count as zero */
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers ---------------------------------------------------------------------------- */
 
-/* 12,288. Lives until the eighth call from now. */
+/* Returns "12,288". The text is valid until the eighth further call. */
 static const char *text_count(double v)
 {
 	static char out[8][40];
@@ -42,7 +43,7 @@ static const char *text_seconds(double s)
 	return to;
 }
 
-/* ---- who and what ------------------------------------------------------------------------------ */
+/* ---- who and what ----------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -128,7 +129,7 @@ static void say_choice(FILE *to, const struct why_decision *d)
 			text_count(d->max_load));
 }
 
-/* ---- the one that might have been expected ---------------------------------------------------------- */
+/* ---- the one that might have been expected ---------------------------------------------- */
 
 static const struct why_server *most_cached(const struct why_decision *d)
 {
@@ -140,7 +141,7 @@ static const struct why_server *most_cached(const struct why_decision *d)
 	return most != &d->candidate[0] ? most : NULL;
 }
 
-/* To the eye: a server that is idle as it fails is one that a reader asks for. */
+/* Ignores failures, because a reader would ask about a server that looks idle, even if it fails. */
 static double busy_seconds(const struct why_server *s)
 {
 	return s->load + s->wait_s;
@@ -172,7 +173,7 @@ static void say_busy(FILE *to, const struct why_server *s)
 		fprintf(to, " and has not loaded the adapter (%s)", text_seconds(s->adapter_s));
 }
 
-/* It was the best in everything: what any other would have cost. */
+/* The chosen server was best in everything: print what any other would have cost. */
 static void say_others(FILE *to, const struct why_decision *d)
 {
 	const struct why_server *best = NULL;
@@ -215,7 +216,8 @@ static void say_cheapest(FILE *to, const struct why_decision *d)
 		if (d->candidate[i].cost_s < least->cost_s)
 			least = &d->candidate[i];
 	if (least != &d->candidate[0] && d->regret_s >= LITTLE_S)
-		fprintf(to, "; by our estimate %s was cheaper by %s", server_text(least->server), text_seconds(d->regret_s));
+		fprintf(to, "; by our estimate %s was cheaper by %s", server_text(least->server),
+		    text_seconds(d->regret_s));
 }
 
 static const char *text_after(double ms)
@@ -231,7 +233,7 @@ static const char *text_after(double ms)
 	return to;
 }
 
-/* ---- afterwards ---------------------------------------------------------------------------------------- */
+/* ---- afterwards ------------------------------------------------------------------------- */
 
 static void say_after(FILE *to, const struct why_decision *d)
 {
@@ -268,15 +270,17 @@ static void say_compared(FILE *to, const struct why_decision *d)
 		if (same_text(c->server, d->server))
 			fprintf(to, "the same\n");
 		else if (c->regret_s > d->regret_s + LITTLE_S)
-			fprintf(to, "%s, dearer by %s\n", server_text(c->server), text_seconds(c->regret_s - d->regret_s));
+			fprintf(to, "%s, dearer by %s\n", server_text(c->server),
+			    text_seconds(c->regret_s - d->regret_s));
 		else if (c->regret_s < d->regret_s - LITTLE_S)
-			fprintf(to, "%s, cheaper by %s\n", server_text(c->server), text_seconds(d->regret_s - c->regret_s));
+			fprintf(to, "%s, cheaper by %s\n", server_text(c->server),
+			    text_seconds(d->regret_s - c->regret_s));
 		else
 			fprintf(to, "%s, at the same cost\n", server_text(c->server));
 	}
 }
 
-/* Why not all of the prompt was made into tokens. */
+/* Returns why only a part of the prompt was encoded to tokens. */
 static const char *bound_of(const char *bounded)
 {
 	if (same_text(bounded, "body"))
@@ -302,8 +306,9 @@ void why_say(FILE *to, const struct why_decision *d)
 	if (d->unseen_tokens > 0)
 		fprintf(to, "    some %s tokens were not seen: the body was cut\n", text_count(d->unseen_tokens));
 	if (d->bounded[0] != '\0')
-		fprintf(to, "    its text was made into tokens in part only, as %s: %s steps of work\n", bound_of(d->bounded),
-			text_count(d->work));
+		fprintf(to,
+		    "    its text was made into tokens in part only, as %s: %s steps of work\n",
+		    bound_of(d->bounded), text_count(d->work));
 	if (d->n_kept > 0 && (same_text(d->facts, "load") || same_text(d->facts, "none")))
 		fprintf(to, "    no report says how requests end, so waits were estimated\n");
 }
