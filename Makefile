@@ -30,7 +30,8 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet route sim serve \
+MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet route sim \
+           serve \
            os loop conf ctl
 
 dir_spoe   := spoe

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""metrics.py [--check] - write the list of metrics in doc/kvroute.8 from the tables that /metrics
-is written from.
+"""metrics.py [--check] - write the list of metrics in doc/kvroute.8 from the tables in the source.
 
-The list stands between the two lines that name this program there. --check changes nothing, and
-ends with 1 when the page has another list than the source.
+The list is between the two lines that name this program there. --check changes nothing, and exits
+with 1 if the page has another list than the source.
 """
 import glob
 import os
 import re
 import sys
+import textwrap
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(TOP, "doc/kvroute.8")
@@ -60,8 +60,10 @@ def families():
 
 
 def mdoc(text):
+    """<text> as lines of roff, at most 100 characters each."""
     text = text.replace("\\", "\\e").replace('"', "\\(dq")
-    return "\\&" + text if text[:1] in ".'" else text
+    lines = textwrap.wrap(text, 98, break_long_words=False, break_on_hyphens=False)
+    return "\n".join("\\&" + x if x[:1] in ".'" else x for x in lines)
 
 
 def listing():

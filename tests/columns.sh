@@ -7,8 +7,9 @@
 #   paths      each path of the tree that a text names exists, and the map in doc/style.md lists
 #              each folder of agent/
 #
-# Exempt from the width: test data, rows of Markdown tables, and lines of an HAProxy or SPOE file
-# that HAProxy reads, because an operator copies them whole. Their comments are not exempt.
+# Exempt from the width: test data, rows of tables, displayed lines of the manual, and lines of an
+# HAProxy or SPOE file that HAProxy reads, because an operator copies them whole. Their comments are
+# not exempt.
 # Prints one line for each folder or file that fails; last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/.."
@@ -16,11 +17,11 @@ export LC_ALL=C.UTF-8
 passed=0 failed=0 skipped=0
 
 # Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
-WIDE='agent spop-check doc tests/bench tests/fuzz tests/hostile.h tests/it tests/sim tests/tools
+WIDE='agent spop-check tests/bench tests/fuzz tests/hostile.h tests/it tests/lib tests/sim tests/tools
 tests/unit tests/vtc'
 UNOPENED='agent'
 # The first commit whose subject is checked has this parent.
-FIRST=740bb6a
+FIRST=c732564
 
 result() {
 	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -43,6 +44,7 @@ wide() {
 		grep -vE '^[^:]*\.md:[0-9]+:\|' |
 		grep -vE '^[^:]*\.(cfg|spoe):[0-9]+: *[^ #]' |
 		grep -vE '^[^:]*\.vtc:[0-9]+:[	 ]*(http-re|log-format|use-server|args )' |
+		grep -vE '^[^:]*\.[58]:[0-9]+:\.(It|Dl) ' |
 		grep -vE '^haproxy-conf/README\.md:[0-9]+:\+' | cut -d: -f1,2
 }
 
