@@ -47,8 +47,21 @@ void overload_bounds(struct overload *o, msec timeout_processing)
 	o->apart_us = o->late_us / 4;
 }
 
-void overload_rest(struct overload *o)
+/* End the period if it is over. A thread that was busy all the time starts no new one. */
+static void end_period(struct overload *o, usec now)
 {
+	if (now - o->period_start < OVERLOAD_PERIOD_US)
+		return;
+	if (o->idle_us >= OVERLOAD_PERIOD_US / 4)
+		o->period++;
+	o->period_start = now;
+	o->idle_us = 0;
+}
+
+void overload_rest(struct overload *o, usec idle, usec now)
+{
+	o->idle_us += idle;
+	end_period(o, now);
 	if (o->busy || o->frames > OVERLOAD_FEW)
 		o->calm = 0;
 	else if (o->frames > 0 && o->calm < OVERLOAD_CALM)
@@ -73,6 +86,25 @@ static bool is_time(msec asked)
 	return asked >= 0 && asked <= ASKED_MAX;
 }
 
+/* Keep the least distance of this period and of the one before. */
+static void note_apart(struct arrivals *a, unsigned period, usec apart)
+{
+	if (!a->dated) {
+		a->dated = true;
+		a->period = period;
+		a->apart = a->least = apart;
+	}
+	if (a->period != period) {
+		a->period = period;
+		a->apart = a->least;
+		a->least = apart;
+	}
+	if (apart < a->least)
+		a->least = apart;
+	if (a->least < a->apart)
+		a->apart = a->least;
+}
+
 /* Return the verdict by the sender's clock, and update the distance of the clocks. The verdict
  * counts only if there is a backlog: a frame waited since the thread rested, or there were many
  * frames. */
@@ -83,13 +115,11 @@ static enum serve_wait by_asked(const struct overload *o, struct arrivals *a, us
 	if (!is_time(asked))
 		return SERVE_IN_TIME;
 	apart = now - asked * 1000;
-	if (!a->dated || apart < a->apart)
-		a->apart = apart;
-	a->dated = true;
+	note_apart(a, o->period, apart);
 	if (o->busy || o->frames > OVERLOAD_FEW)
 		return by_age(o, apart - a->apart);
 	if (o->calm == OVERLOAD_CALM)
-		a->apart += (apart - a->apart) / 8;
+		a->least = a->apart += (apart - a->apart) / 8;
 	return SERVE_IN_TIME;
 }
 

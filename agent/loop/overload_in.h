@@ -28,9 +28,12 @@
  *
  *      now - asked  |== distance of clocks ==|== time in the sender, on the way, in the socket ==|
  *
- * The least sum is taken as the distance, because the second part is then almost zero. A clock may
- * be set, so the distance must be able to grow: while the thread is calm, each frame adds an eighth
- * of its excess. Calm means that the thread had nothing to do OVERLOAD_CALM times, that no frame
+ * The least sum of the last two periods is taken as the distance, because the second part is then
+ * almost zero. A clock may be set, and two clocks drift, so the distance must be able to grow:
+ *  - A period lasts 10 s or more. It ends only if the thread was idle for a quarter of 10 s of it,
+ *    because then no sender held frames back all the time. Without this condition a backlog that lasts
+ *    would be taken for distance, more in each period. A clock that was set is followed within 20 s.
+ *  - While the thread is calm, each frame adds an eighth of its excess. Calm means that the thread had nothing to do OVERLOAD_CALM times, that no frame
  * waited since, and that at most OVERLOAD_FEW frames came between two of these times. A thread that
  * stood still once is not calm, because all that came meanwhile follows. After OVERLOAD_FEW frames
  * without a rest, or after a frame that waited, the second part is the age of that frame. No other
@@ -47,11 +50,13 @@ struct arrivals {
 	uint64_t read;		/* bytes read so far */
 	uint64_t end[ARRIVALS_LOOKS];	/* bytes before this one, counted like <read>, waited at <at> */
 	usec at[ARRIVALS_LOOKS];	/* oldest first */
-	unsigned n;
 	usec since;		/* the oldest byte of the last read had waited since then */
+	usec apart;		/* own clock minus the sender's: the least of this period and the last */
+	usec least;		/* the same, of this period only */
+	unsigned period;	/* of <overload> when <least> was measured */
+	unsigned n;		/* of end[], at[] */
 	enum serve_wait wait;	/* the worst verdict since the connection rested */
 	bool dated;		/* <apart> was measured */
-	usec apart;		/* own clock minus the sender's */
 	bool more;		/* the last read left bytes */
 };
 
@@ -74,13 +79,18 @@ struct overload {
 	unsigned frames;	/* judged since the thread had nothing to do */
 	bool busy;		/* one of them was <busy_us> old */
 	unsigned calm;		/* times it had nothing to do, since there was a backlog */
+	unsigned period;	/* counts the periods in which the thread had time to spare */
+	usec period_start;
+	usec idle_us;		/* since <period_start> */
 };
+
+#define OVERLOAD_PERIOD_US	10000000
 
 /* Derive the bounds from "timeout processing". */
 void overload_bounds(struct overload *o, msec timeout_processing);
 
-/* Note that the thread had nothing to do. */
-void overload_rest(struct overload *o);
+/* Note that the thread had nothing to do for <idle>, until <now>. */
+void overload_rest(struct overload *o, usec idle, usec now);
 
 /* Judge a frame of the last read of <a>. <asked> is when the sender sent it, by its own clock in
  * ms, or -1 if unknown. The first OVERLOAD_FREE frames since the thread had nothing to do are

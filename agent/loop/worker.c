@@ -105,7 +105,7 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	w->turns++;
 	w->rested = now - w->turn_ended > REST_US;
 	if (w->rested)
-		overload_rest(&w->overload);
+		overload_rest(&w->overload, now - w->turn_ended, now);
 	overload_bounds(&w->overload, tune_get(w->agent->tune.timeout_processing_ms));
 }
 

@@ -12,6 +12,11 @@
 #define MS		1000
 #define ASKED_MOST	((msec)1 << 50)
 
+static void rest_short(struct overload *o)
+{
+	overload_rest(o, 100, 0);
+}
+
 /* ---- ages ----------------------------------------------------------------------------------- */
 
 static void a_byte_is_as_old_as_the_look_that_saw_it(void **state)
@@ -112,7 +117,7 @@ static void verdict_holds_until_it_rests(void **state)
 	assert_int_equal(overload_judge(&o, &other, 28 * MS, -1), SERVE_BUSY);
 	arrivals_rest(&a);
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_BUSY);
-	overload_rest(&o);			/* the thread, too */
+	rest_short(&o);			/* the thread, too */
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_IN_TIME);
 }
 
@@ -122,7 +127,7 @@ static void age_alone_is_no_overload(void **state)
 	struct overload o = busy(50);
 
 	for (unsigned round = 0; round < 3; round++) {
-		overload_rest(&o);
+		rest_short(&o);
 		for (unsigned i = 0; i < OVERLOAD_FREE; i++)
 			assert_int_equal(of_age(&o, 1000 * MS), SERVE_IN_TIME);
 		for (unsigned i = OVERLOAD_FREE; i < OVERLOAD_FEW; i++)
@@ -139,7 +144,7 @@ static struct overload rested(void)
 {
 	struct overload o = busy(50);
 
-	overload_rest(&o);
+	rest_short(&o);
 	return o;
 }
 
@@ -171,7 +176,8 @@ static void what_waits_in_the_sender_counts_in_a_backlog(void **state)
 		assert_int_equal(of_asked(&o, &a, 1010 * MS, z + 1010), SERVE_BUSY);
 		assert_int_equal(of_asked(&o, &a, 1010 * MS, z + 1003), SERVE_HURRY);
 		assert_int_equal(of_asked(&o, &a, 1030 * MS, z + 1010), SERVE_LATE);
-		assert_int_equal(of_asked(&o, &a, 1030 * MS, z + 1030), SERVE_HURRY);	/* refused is that frame alone */
+		/* refused is that frame alone */
+		assert_int_equal(of_asked(&o, &a, 1030 * MS, z + 1030), SERVE_HURRY);
 		arrivals_rest(&a);
 		assert_int_equal(of_asked(&o, &a, 1030 * MS, -1), SERVE_BUSY);
 	}
@@ -185,7 +191,7 @@ static void a_sender_that_says_nonsense_or_nothing_before_is_not_refused(void **
 
 	make_busy(&o);
 	assert_int_equal(of_asked(&o, &a, 1000 * MS, 10), SERVE_BUSY);		/* never measured */
-	overload_rest(&o);
+	rest_short(&o);
 	of_asked(&o, &a, 1000 * MS, 1000);
 	make_busy(&o);
 	for (unsigned i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
@@ -203,17 +209,46 @@ static void a_clock_that_was_set_is_followed(void **state)
 
 	of_asked(&o, &a, now * MS, now);
 	for (unsigned i = 0; i < 100; i++, now++) {
-		overload_rest(&o);
+		rest_short(&o);
 		assert_int_equal(of_asked(&o, &a, now * MS, now - behind), SERVE_IN_TIME);
 	}
 	make_busy(&o);
 	assert_int_equal(of_asked(&o, &a, now * MS, now - behind), SERVE_BUSY);
 	assert_int_equal(of_asked(&o, &a, now * MS, now - behind - 21), SERVE_LATE);
-	overload_rest(&o);
+	rest_short(&o);
 	of_asked(&o, &a, now * MS, now);		/* and back: at once */
 	make_busy(&o);
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 19), SERVE_HURRY);
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 20), SERVE_LATE);
+}
+
+/* Send a burst of 40 frames each 10 ms, each frame 1 ms old. After 10 s the sender's clock steps back
+ * by <step>; it drifts by <ppm>. Return how many frames are refused from second <after> on. */
+static unsigned refused_by_clock(msec step, usec ppm, unsigned seconds, unsigned after)
+{
+	struct overload o = rested();
+	struct arrivals a = { 0 };
+	unsigned refused = 0;
+
+	for (usec t = 0; t < (usec)seconds * 1000 * MS; t += 10 * MS) {
+		msec asked = 5000000 + (t - 1 * MS - t * ppm / 1000000) / MS - (t > 10000 * MS ? step : 0);
+
+		overload_rest(&o, 9 * MS, t);
+		arrivals_rest(&a);
+		for (unsigned i = 0; i < 40; i++)
+			refused += of_asked(&o, &a, t + i * 20, asked) == SERVE_LATE && t / MS / 1000 >= after;
+	}
+	return refused;
+}
+
+static void a_busy_thread_follows_clocks(void **state)
+{
+	assert_int_equal(refused_by_clock(0, 0, 60, 0), 0);
+	assert_true(refused_by_clock(30, 0, 60, 10) > 0);
+	assert_int_equal(refused_by_clock(30, 0, 60, 31), 0);
+	assert_int_equal(refused_by_clock(60000, 0, 60, 31), 0);
+	assert_int_equal(refused_by_clock(0, 50, 3600, 0), 0);
+	assert_int_equal(refused_by_clock(0, -50, 3600, 0), 0);
 }
 
 /* After a stop of 50 ms much comes at once, and the first of it looks young here. */
@@ -228,7 +263,7 @@ static void a_thread_that_stood_still_does_not_move_the_distance(void **state)
 		now += 100;
 		for (unsigned i = 0; i < 2 * OVERLOAD_FEW; i++)
 			of_asked(&o, &a, now * MS, now - 50);
-		overload_rest(&o);
+		rest_short(&o);
 	}
 	make_busy(&o);
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 20), SERVE_LATE);
@@ -253,10 +288,11 @@ static void the_first_are_not_refused_for_it(void **state)
 	struct arrivals a = { 0 };
 
 	of_asked(&o, &a, 1000 * MS, 1000);
-	overload_rest(&o);
+	rest_short(&o);
 	of_age(&o, 2 * MS);
 	for (unsigned i = 1; i < OVERLOAD_FEW; i++)
-		assert_int_equal(of_asked(&o, &a, 2000 * MS, 1000), i < OVERLOAD_FREE ? SERVE_IN_TIME : SERVE_HURRY);
+		assert_int_equal(of_asked(&o, &a, 2000 * MS, 1000),
+		    i < OVERLOAD_FREE ? SERVE_IN_TIME : SERVE_HURRY);
 	assert_int_equal(of_asked(&o, &a, 2000 * MS, 1000), SERVE_LATE);
 }
 
@@ -353,8 +389,8 @@ static bool rest(struct sim *s)
 	for (unsigned i = 0; i < s->conns; i++)
 		if (s->q[i].n > 0)
 			return false;
+	overload_rest(&s->o, s->next_due - s->now, s->next_due);
 	s->now = s->next_due;
-	overload_rest(&s->o);
 	offer(s);
 	return true;
 }
@@ -384,8 +420,9 @@ static void turn(struct sim *s)
 /* Microseconds for a decision, for one without compared rules, for one in a hurry, for a refusal. */
 struct costs { usec full, busy, hurried, refused; };
 
-/* Four seconds of <factor> times what can be decided; 0: closed loop. */
-static struct sim *run(unsigned conns, unsigned window, double factor, bool tells, struct costs c)
+/* Run for <seconds>. <factor> times as much comes as can be decided; 0: closed loop. */
+static struct sim *run_for(
+    unsigned seconds, unsigned conns, unsigned window, double factor, bool tells, struct costs c)
 {
 	struct sim *s = calloc(1, sizeof(*s));
 
@@ -399,9 +436,14 @@ static struct sim *run(unsigned conns, unsigned window, double factor, bool tell
 	s->cost[SERVE_LATE] = c.refused;
 	s->every = factor > 0 ? (usec)((double)c.full / factor) : 0;
 	overload_bounds(&s->o, 50);
-	while (s->now < 4000 * MS)
+	while (s->now < seconds * 1000 * MS)
 		turn(s);
 	return s;
+}
+
+static struct sim *run(unsigned conns, unsigned window, double factor, bool tells, struct costs c)
+{
+	return run_for(4, conns, window, factor, tells, c);
 }
 
 static double share(const struct sim *s, unsigned n)
@@ -449,17 +491,38 @@ static void an_open_loop_is_answered_in_time(void **state)
  * more than is decided within the bound: nothing else shows that there is more. */
 static void without_a_cheaper_way_they_are_refused(void **state)
 {
-	static const struct { unsigned conns, window; bool tells; } most[] = {
-		{ 64, 20, false }, { 16, 64, false }, { 64, 20, true }, { 16, 64, true }, { 8, 20, true }, { 2, 20, true },
+	static const struct { unsigned conns, window; bool tells;
+	} most[] = {
+		{ 64, 20, false },
+		{ 16, 64, false },
+		{ 64, 20, true },
+		{ 16, 64, true },
+		{ 8, 20, true },
+		{ 2, 20, true },
 	};
 
 	for (unsigned i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
-		struct sim *s = run(most[i].conns, most[i].window, 4, most[i].tells, (struct costs){ 60, 60, 60, 6 });
+		struct sim *s = run(most[i].conns, most[i].window, 4, most[i].tells,
+		    (struct costs){ 60, 60, 60, 6 });
 
 		if (share(s, s->in_time) < 0.999 || held_back(s) > 50 * MS)
 			fail_msg("%ux%u: %.4f in time", most[i].conns, most[i].window, share(s, s->in_time));
 		/* the time that is left by refusing 3 of 4 is for the fourth: 0.17 of all */
 		assert_true(share(s, s->answers[SERVE_LATE]) < 0.88);
+		free(s);
+	}
+}
+
+/* The distance of the clocks must not grow by the time that frames wait in the senders. */
+static void an_overload_of_minutes_is_not_taken_for_distance(void **state)
+{
+	static const unsigned most[][2] = { { 8, 20 }, { 2, 20 } };
+
+	for (unsigned i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+		struct sim *s = run_for(120, most[i][0], most[i][1], 4, true, (struct costs){ 60, 60, 60, 6 });
+
+		if (share(s, s->in_time) < 0.999 || held_back(s) > 50 * MS)
+			fail_msg("%ux%u: %.4f in time", most[i][0], most[i][1], share(s, s->in_time));
 		free(s);
 	}
 }
@@ -472,12 +535,14 @@ static void compared_rules_are_left_out_first(void **state)
 
 	for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		for (unsigned k = 0; k < sizeof(factors) / sizeof(factors[0]); k++) {
-			struct sim *s = run(shapes[i][0], shapes[i][1], factors[k], true, (struct costs){ 100, 33, 33, 6 });
+			struct sim *s = run(shapes[i][0], shapes[i][1], factors[k], true,
+			    (struct costs){ 100, 33, 33, 6 });
 
 			if (share(s, s->in_time) < 0.999 || held_back(s) > 50 * MS ||
 			    share(s, s->answers[SERVE_LATE]) > (factors[k] > 2 ? 0.35 : 0))
-				fail_msg("%ux%u at %g times: %.4f in time, %.4f refused", shapes[i][0], shapes[i][1], factors[k],
-					 share(s, s->in_time), share(s, s->answers[SERVE_LATE]));
+				fail_msg("%ux%u at %g times: %.4f in time, %.4f refused",
+				    shapes[i][0], shapes[i][1], factors[k], share(s, s->in_time),
+				    share(s, s->answers[SERVE_LATE]));
 			free(s);
 		}
 	}
@@ -517,6 +582,8 @@ int main(void)
 		cmocka_unit_test(a_thread_that_stood_still_does_not_move_the_distance),
 		cmocka_unit_test(the_first_are_not_refused_for_it),
 		cmocka_unit_test(an_open_loop_is_answered_in_time),
+		cmocka_unit_test(a_busy_thread_follows_clocks),
+		cmocka_unit_test(an_overload_of_minutes_is_not_taken_for_distance),
 		cmocka_unit_test(compared_rules_are_left_out_first),
 		cmocka_unit_test(without_a_cheaper_way_they_are_refused),
 		cmocka_unit_test(a_closed_loop_that_is_not_late_is_decided),
