@@ -30,9 +30,8 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet route sim \
-           serve \
-           os loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet request \
+           route sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -46,6 +45,7 @@ dir_events := agent/events
 dir_policy := agent/policy
 dir_feed   := agent/feed
 dir_fleet  := agent/fleet
+dir_request := agent/request
 dir_route  := agent/route
 dir_sim    := agent/sim
 dir_serve  := agent/serve
@@ -66,7 +66,8 @@ uses_events := events base
 uses_policy := policy base
 uses_feed   := feed base
 uses_fleet  := fleet policy feed base
-uses_route  := route fleet prompt chat tok jinja index policy feed base
+uses_request := request prompt chat tok jinja base
+uses_route  := route fleet request prompt chat tok jinja index policy feed base
 uses_sim    := sim $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_os     := os base

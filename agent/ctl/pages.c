@@ -18,6 +18,7 @@
 #include "agent/ctl/load.h"
 #include "agent/loop/models.h"
 #include "agent/os/key_file.h"
+#include "agent/request/request.h"
 
 #define BODY_MAX	((size_t)64 << 20)
 
@@ -25,7 +26,7 @@ struct args {
 	const char *config;
 	bool keys, null;
 	int64_t wall_s;		/* < 0: now */
-	struct route_request q;
+	struct request_message q;
 };
 
 static int usage(FILE *to, int status)
@@ -84,7 +85,7 @@ static int parse_args(int argc, char **argv, struct args *a)
 
 	*a = (struct args){ .wall_s = -1,
 			    .q = { .path = SPAN("/v1/chat/completions"), .pool = SPAN("pool"),
-				   .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL } };
+				   .seq = -1, .visible = -1, .whole = -1 } };
 	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'f': a->config = optarg; break;
@@ -153,7 +154,7 @@ fail:
 	return NULL;
 }
 
-static void show_space(const struct route_preview *v, const struct args *a)
+static void show_space(const struct request_preview *v, const struct args *a)
 {
 	printf("space         %016" PRIx64 "%016" PRIx64 "\nof            pool=" SPAN_FMT
 	       " tenant=" SPAN_FMT " %s" SPAN_FMT,
@@ -165,10 +166,11 @@ static void show_space(const struct route_preview *v, const struct args *a)
 	       v->mode == PROMPT_TEXT ? "text" : "tokens", v->page);
 }
 
-static void print_request(const struct route_preview *v, const struct args *a)
+static void print_request(const struct request_preview *v, const struct args *a)
 {
-	if (v->why != WHY_COLD) {
-		printf("why           %s\n", why_text(v->why));
+	if (v->found != REQUEST_PROMPT) {
+		printf("why           %s\n",
+		       why_text(v->found == REQUEST_NO_PROMPT ? WHY_NOPROMPT : WHY_BADBODY));
 		return;
 	}
 	printf("model         " SPAN_FMT "\n", SPAN_ARG(v->model));
@@ -195,28 +197,56 @@ static void take_key(const struct loop_opts *o, struct hash_key *key)
 	fprintf(stderr, "kvroutectl: %s; space and keys differ from the agent's\n", e.text);
 }
 
-/* Returns false if the body has no prompt. */
-static bool show_body(struct route *r, struct route_scratch *s, struct args *a, struct span body)
-{
-	struct route_preview v;
+/* What all bodies of one call are read with. */
+struct reader {
+	struct request_env env;
+	struct request_scratch scratch;
+	struct request_pool pool;
+};
 
-	a->q.body = body;
-	route_preview(r, s, &a->q, &v);
-	print_request(&v, a);
-	return v.why == WHY_COLD;
+static int reader_init(
+    struct reader *r, const struct route_opts *o, const struct hash_key *key, struct span pool)
+{
+	const struct request_opts ro = route_request_opts(o);
+	const struct pool_opts *po = pool_options_of(o, pool);
+
+	r->pool = (struct request_pool){ .isolate_tenants = po->isolate_tenants, .model = po->model };
+	if (request_env_init(&r->env, &ro, key) < 0)
+		return -1;
+	return request_scratch_init(&r->scratch, &o->prompt, key);
 }
 
-static bool show_bodies(struct route *r, struct route_scratch *s, struct args *a, struct span all)
+static void reader_free(struct reader *r)
+{
+	if (r == NULL)
+		return;
+	request_scratch_fini(&r->scratch);
+	request_env_fini(&r->env);
+	mem_free(r);
+}
+
+/* Returns false if the body has no prompt. */
+static bool show_body(struct reader *r, struct args *a, struct span body)
+{
+	struct request_preview v;
+
+	a->q.body = body;
+	request_preview(&r->env, &r->scratch, &a->q, &r->pool, &v);
+	print_request(&v, a);
+	return v.found == REQUEST_PROMPT;
+}
+
+static bool show_bodies(struct reader *r, struct args *a, struct span all)
 {
 	bool good = true;
 
 	if (!a->null)
-		return show_body(r, s, a, all);
+		return show_body(r, a, all);
 	while (all.n > 0) {
 		const char *end = memchr(all.p, '\0', all.n);
 		size_t n = end != NULL ? (size_t)(end - all.p) : all.n;
 
-		good &= show_body(r, s, a, span_of(all.p, n));
+		good &= show_body(r, a, span_of(all.p, n));
 		putchar('\n');
 		n += end != NULL;
 		all = span_of(all.p + n, all.n - n);
@@ -226,11 +256,9 @@ static bool show_bodies(struct route *r, struct route_scratch *s, struct args *a
 
 static int print_preview(const struct conf *c, struct args *a)
 {
-	struct route_opts ro = c->route;
-	bool good = false;
-	struct route_scratch *s;
+	struct reader *r = mem_alloc(sizeof(*r));
 	struct hash_key key;
-	struct route *r;
+	bool good = false;
 	size_t n;
 	char *body = read_all(&n);
 
@@ -240,17 +268,13 @@ static int print_preview(const struct conf *c, struct args *a)
 		return CTL_FAILED;
 	}
 	take_key(&c->loop, &key);
-	ro.index.max_bytes = 1u << 20;	/* nothing is added to it */
-	r = route_new(&ro, &key, 1);
-	s = r ? route_scratch_new(r) : NULL;
-	if (s == NULL) {
+	if (r == NULL || reader_init(r, &c->route, &key, a->q.pool) < 0) {
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	} else {
 		a->q.wall_s = a->wall_s >= 0 ? a->wall_s : time(NULL);
-		good = show_bodies(r, s, a, span_of(body, n));
+		good = show_bodies(r, a, span_of(body, n));
 	}
-	route_scratch_free(s);
-	route_free(r);
+	reader_free(r);
 	mem_free(body);
 	return good ? 0 : CTL_FAILED;
 }

@@ -6,7 +6,7 @@
  *
  * What was named once stays known: an adapter without requests leaves the metrics, and its conversations must not change their
  * space for that. An engine can so make tokens of other names in its pool, which are pages of their own space, no more. */
-#include "agent/route/job.h"
+#include "agent/route/job_in.h"
 
 #define BASE_MANY	UINT16_MAX
 
@@ -29,18 +29,13 @@ static bool is_noted(const struct route *r, struct span pool, struct span name)
 	return __atomic_load_n(&r->adapters[key / 2 % ADAPTERS_NOTED], __ATOMIC_RELAXED) == key;
 }
 
-static bool is_base(const struct model_opts *m)
-{
-	return m->mode == MODEL_TOKENS && m->tok != NULL;
-}
-
 /* 1 + its number in the options; 0: none; BASE_MANY. */
 static uint16_t only_base(const struct route_opts *o)
 {
 	uint16_t base = 0;
 
 	for (size_t i = 0; i < o->n_models && i + 1 < BASE_MANY; i++) {
-		if (is_base(&o->models[i]))
+		if (model_encodes(&o->models[i]))
 			base = base == 0 ? (uint16_t)(i + 1) : BASE_MANY;
 	}
 	return base;
@@ -50,7 +45,7 @@ void adapter_model_met(const struct route *r, struct pool *p, const struct model
 {
 	size_t number;
 
-	if (m == &r->opts.model_default || !is_base(m))
+	if (m == &r->opts.model_default || !model_encodes(m))
 		return;
 	number = (size_t)(m - r->opts.models) + 1;
 	if (p->route->base_model != 0 && p->route->base_model != number)
@@ -58,13 +53,14 @@ void adapter_model_met(const struct route *r, struct pool *p, const struct model
 	p->route->base_model = number < BASE_MANY ? (uint16_t)number : BASE_MANY;
 }
 
-const struct model_opts *adapter_base(struct route *r, struct span pool, struct span name)
+const struct model_opts *adapter_base(void *route, struct span pool, struct span name)
 {
+	struct route *r = route;
 	const struct route_opts *o = &r->opts;
 	uint16_t base = 0;
 	struct pool *p;
 
-	if (name.n == 0 || o->n_models == 0 || model_options_of(o, name) != &o->model_default || !is_noted(r, pool, name))
+	if (name.n == 0 || o->n_models == 0 || model_options_of(&r->requests.opts.models, name) != &o->model_default || !is_noted(r, pool, name))
 		return NULL;
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL)

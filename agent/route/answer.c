@@ -1,4 +1,4 @@
-#include "agent/route/answer.h"
+#include "agent/route/answer_in.h"
 
 #define AROUND_BYTES	600	/* headers of an answer, and the JSON around its text */
 #define EVENT_BYTES	256	/* one token of a stream, with its fields: 200 to 300 bytes in the engines' answers */

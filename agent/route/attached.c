@@ -3,7 +3,7 @@
  * What is neither is left out: a server that was down or full need not be followed, a request
  * that failed in HAProxy was not forgotten by it. Log lines of the first window may be those
  * that HAProxy kept while no agent ran, so they say nothing about being asked. */
-#include "agent/route/attached.h"
+#include "agent/route/job_in.h"
 
 /* Small bodies are left out where a request was not asked about: it may be a GET of the list of
  * models. */
@@ -80,10 +80,10 @@ static const struct model_opts *unasked(const struct route *r)
 
 static void note_model(struct route *r, const struct job *j, uint64_t tenant)
 {
-	const struct model_opts *m = j->model_opts, *other;
+	const struct model_opts *m = j->rq.model_opts, *other;
 	struct problem_pool *pp = r->problems.pool[0];
 
-	if (m == NULL || j->space_model.n == 0 || j->headless || r->opts.n_models == 0)
+	if (m == NULL || j->rq.space_model.n == 0 || j->rq.headless || r->opts.n_models == 0)
 		return;
 	if (m >= r->opts.models && m < r->opts.models + r->opts.n_models &&
 	    strcmp(m->name, "*") != 0) {
@@ -103,7 +103,7 @@ static void note_model(struct route *r, const struct job *j, uint64_t tenant)
 void attached_request(struct route *r, const struct job *j, const struct route_request *q)
 {
 	struct problem_pool *pp = of_pool(r, j->pool_seen);
-	uint64_t tenant = hash_mix_span(&r->key, 22, j->tenant);
+	uint64_t tenant = hash_mix_span(&r->key, 22, j->rq.tenant);
 
 	if (q->seq > 0)
 		return;

@@ -1,5 +1,5 @@
 #include "agent/base/mem.h"
-#include "agent/route/compare.h"
+#include "agent/route/compare_in.h"
 
 struct compared {
 	struct policy_opts o;

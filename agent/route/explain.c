@@ -1,6 +1,6 @@
 /* explain.c - of up to a thousand candidates those that a reader asks for: who got it, who was second, and the
  * cheapest of the others. */
-#include "agent/route/explain.h"
+#include "agent/route/job_in.h"
 
 static struct decision_server server_of(const struct candidate *c)
 {
@@ -87,23 +87,23 @@ static void put_choice(const struct job *j, struct decision *x)
 /* What is visible of the prompt; the answer's <hit> says what was meant even where it is not told. */
 static void put_prompt(struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
 {
-	uint32_t of = j->page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->page_tokens : 0;
+	uint32_t of = j->rq.page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->rq.page_tokens : 0;
 
 	if (of == 0)
 		of = 1;
 	x->tokens = j->asks.tokens;
-	x->unseen = j->unseen_tokens;
+	x->unseen = j->rq.unseen_tokens;
 	x->prompt_pages = a->prompt_pages;
 	x->pages = j->would.pages;
 	x->hit = j->would.hit;
 	x->cut = a->cut;
-	x->bounded = j->news.bounded;
-	x->bound = (uint8_t)j->bound;
+	x->bounded = j->rq.news.bounded;
+	x->bound = (uint8_t)j->rq.bound;
 	x->work = a->work;
-	if (j->n_pages == 0)
+	if (j->rq.n_pages == 0)
 		return;
-	x->block_tokens = of * j->page_tokens;
-	x->n_blocks = decisions_blocks(r->decisions, j->space.h[0], j->scratch->pages.p, j->n_pages, of,
+	x->block_tokens = of * j->rq.page_tokens;
+	x->n_blocks = decisions_blocks(r->decisions, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages, of,
 				       j->scratch->blocks);
 }
 
@@ -117,8 +117,8 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	memset(x, 0, sizeof(*x));
 	if (n > 0)
 		memcpy(x->uid, q->uid.p, n);
-	x->uid_hash = j->uid;
-	x->at = j->now;
+	x->uid_hash = j->rq.uid;
+	x->at = j->rq.now;
 	x->pool = j->pool_seen != NULL ? j->pool_seen->name : NULL;
 	x->rule = (uint8_t)j->pool_opts->policy.rule;
 	x->mode = (uint8_t)j->pool_opts->mode;

@@ -1,5 +1,5 @@
 #include "agent/base/mem.h"
-#include "agent/route/grown.h"
+#include "agent/route/grown_in.h"
 
 struct grown_table {
 	struct grown_place place[GROWN_PLACES];

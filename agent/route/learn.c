@@ -13,8 +13,8 @@
  * it last; a retry that went elsewhere is a failure of the server we had said. Each request
  * teaches that once, whichever fact comes first. A fact for a uid that is not open changes
  * nothing but a counter: log lines may come twice, late, or for requests that were never ours. */
-#include "agent/route/attached.h"
-#include "agent/route/traffic_in.h"
+#include "agent/route/job_in.h"
+#include "agent/route/job_in.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
 #define LATE_MS		1000	/* its log line may still be on its way */
@@ -139,13 +139,13 @@ static bool tells_count(const struct fact *f)
 static void learn_count(struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
 {
 	if (exact > 0 && tells_count(f))
-		agree_learn(&r->agree, q, exact, (uint64_t)f->prompt_tokens, now);
+		agree_learn(&r->requests.agree, q, exact, (uint64_t)f->prompt_tokens, now);
 }
 
 static void learn_density(struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
 {
 	if (exact == 0 && tells_count(f))
-		density_learn(&r->density, model, text_bytes, (uint64_t)f->prompt_tokens);
+		density_learn(&r->requests.density, model, text_bytes, (uint64_t)f->prompt_tokens);
 }
 
 /* Where first tokens are not reported, the headers have to do: %Tr of the log line. <uid> was
@@ -232,7 +232,7 @@ static void tell_capacity(struct route *r, const struct ledger_entry *e, msec no
 
 	if (s != s->pool->nowhere &&
 	    capacity_first(&s->capacity, &s->pool->capacity, &s->pool->opts->policy, e->uid, now))
-		keep_infer(r, s);
+		room_infer(r, s);
 }
 
 static void learn_first(struct route *r, struct ledger_entry *e, const struct fact *f,
@@ -306,7 +306,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	struct outcome out = { .moved_to = SERVER_NONE };
 
 	if (f->uid.n > 0)	/* it has been sent on: no more slices will come */
-		slices_forget(&r->slices, route_uid(r, f->uid));
+		slices_forget(&r->requests.slices, route_uid(r, f->uid));
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	learn_locked(r, f, &out, now);
@@ -462,8 +462,7 @@ void route_tick(struct route *r, msec now)
 	bool sweep;
 
 	pthread_rwlock_rdlock(&r->opts_lock);
-	slices_age(&r->slices, now - r->opts.slices_max_age_ms, SETTLE_MAX);
-	scanned_age(&r->scanned, now - SCANNED_MS);
+	request_env_age(&r->requests, now - r->opts.slices_max_age_ms, SETTLE_MAX, now);
 	pthread_mutex_lock(&r->lock);
 	close_aged(r, &st, now);
 	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);
@@ -471,7 +470,7 @@ void route_tick(struct route *r, msec now)
 		r->swept = now;
 		sweep_servers(r);
 	}
-	keep_sweep(r, now);
+	room_sweep(r, now);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, now);
 	pthread_rwlock_unlock(&r->opts_lock);

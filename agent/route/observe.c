@@ -1,5 +1,5 @@
 /* observe.c - stats rows and engine reports, into the servers they are about. */
-#include "agent/route/attached.h"
+#include "agent/route/job_in.h"
 
 /* Every backend of HAProxy's is among the rows: only those that were asked for, or that the configuration names,
  * are pools of ours. */
@@ -86,7 +86,7 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 			adapter_note(r, pool, span_str(e->adapter[i].name));
 		}
 		if (s->engine.capacity != capacity)
-			keep_room(r, s);
+			room_server_changed(r, s);
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
@@ -101,7 +101,7 @@ void route_forget_engine(struct route *r, struct span pool, struct span server)
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) != NULL) {
 		s->engine = (struct engine_seen){ .until = 0 };
-		keep_room(r, s);
+		room_server_changed(r, s);
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);

@@ -1,7 +1,7 @@
 /* pool.c - pools as the router sees them: their options, the memory of their rule, and the rules
  * compared with it. */
 #include "agent/base/mem.h"
-#include "agent/route/internal.h"
+#include "agent/route/route_in.h"
 
 const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name)
 {

@@ -8,17 +8,18 @@
 #include "agent/feed/fact.h"
 #include "agent/feed/hastats.h"
 #include "agent/feed/metrics.h"
-#include "agent/chat/chat.h"
 #include "agent/index/index.h"
 #include "agent/index/snapshot.h"
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/prompt.h"
 #include "agent/fleet/names.h"
+#include "agent/request/model.h"
+#include "agent/request/space.h"
+#include "agent/request/work_share.h"
 #include "agent/route/outcomes.h"
 #include "agent/route/problems.h"
 #include "agent/tok/segcache.h"
-#include "agent/tok/tok.h"
 
 #define COMPARE_MAX	4	/* rules beside the one that acts */
 
@@ -45,66 +46,6 @@ struct pool_opts {
 	enum pool_mode mode;
 	uint8_t compare[COMPARE_MAX];	/* rules, + 1; 0 ends them */
 	struct policy_opts policy;
-};
-
-#define MODEL_ALIASES_MAX	8
-#define MODEL_PATH_MAX		511
-#define MODEL_PATTERN_MAX	511
-
-enum model_mode {
-	MODEL_TEXT,	/* pages of canonical text: needs no files */
-	MODEL_TOKENS	/* pages of the ids that its tokenizer gives */
-};
-
-/* What the engine adds around a prompt that is text and not a conversation. */
-enum model_special {
-	SPECIAL_AUTO,	/* what the body says ("add_special_tokens"), otherwise what the tokenizer's file says, as engines do */
-	SPECIAL_ADD, SPECIAL_NONE
-};
-
-/* How a conversation becomes the text that the tokenizer sees. */
-enum model_chat {
-	CHAT_AUTO,	/* by its chat template, where there is one */
-	CHAT_BY_HARMONY,	/* as engines do it for gpt-oss */
-	CHAT_BY_NONE		/* not at all: conversations stay in text mode */
-};
-
-/* Versions of Hugging Face's transformers at the engine, where they give templates other variables. */
-enum model_transformers {
-	TRANSFORMERS_NEWEST,	/* 5.21 or later */
-	TRANSFORMERS_5_20	/* or earlier */
-};
-
-/* What an engine's own code does to a text before it looks into a rank file. */
-enum model_normalizer { NORMALIZER_AUTO, NORMALIZER_NONE, NORMALIZER_NFC };	/* AUTO: as the name of the pattern says */
-
-struct model_opts {
-	char name[PROMPT_NAME_MAX + 1];		/* as requests say it; each "*" in it: any characters, also none */
-	char aliases[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];	/* other names of the same: "" ends them */
-	/* LoRA adapters that engines serve as models of their own, with the tokenizer and template of this one: each a name, or with
-	 * "*" as above. "" ends them. They share nothing that is cached. */
-	char adapters[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];
-	struct text_order text_order;
-	enum model_mode mode;
-	char tokenizer[MODEL_PATH_MAX + 1];		/* tokenizer.json, tekken.json or a tiktoken rank file */
-	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": tokenizer_config.json beside it, where that is; "none" */
-	char pattern[MODEL_PATTERN_MAX + 1];		/* of a rank file: "cl100k", "o200k", ... */
-	enum model_normalizer normalizer;		/* of a rank file */
-	uint32_t block_size;		/* tokens a page of this model; 0: prompt.token_page */
-	enum model_special special;
-	enum model_chat chat_by;
-	enum model_transformers transformers;
-	char chat_template[MODEL_PATH_MAX + 1];	/* a file; "": "chat_template" of tokenizer_config */
-	/* loaded; one count of each is held by these options; NULL in text mode */
-	struct tok *tok;
-	struct chat *chat;		/* NULL: conversations stay in text mode */
-};
-
-#define TENANT_NAME_MAX	127
-
-struct tenant_opts {
-	char name[TENANT_NAME_MAX + 1];		/* exact; "*": all tenants not named, together */
-	uint64_t index_floor;			/* bytes of nodes that it loses to nobody; default 0 */
 };
 
 struct route_opts {
@@ -136,6 +77,12 @@ struct route_opts {
 const struct pool_opts *pool_options_of(const struct route_opts *o, struct span name);
 
 void route_defaults(struct route_opts *o);
+
+/* Return a view of the options of models, or of requests: it points into <o>. */
+struct model_table route_models(const struct route_opts *o);
+struct request_opts;
+struct request_opts route_request_opts(const struct route_opts *o);
+
 /* Tokenizers are counted, not copied. -1: no memory. */
 int route_opts_copy(struct route_opts *to, const struct route_opts *from);
 /* Bytes that what is known may grow to with them: caches, heads, waiting slices, open requests. */
@@ -181,7 +128,7 @@ struct route_request {
  * are counted as they are done, no clock is asked. When <work> is used up the answer comes from the ids made so far, and from pages of
  * text if there are none. ROUTE_WORK_FULL: as much as a body of its size may cost. 0: no template and no tokenizer at all. In between: what the
  * segment cache holds costs a tenth of what it does not. */
-#define ROUTE_WORK_FULL	310000u
+#define ROUTE_WORK_FULL	REQUEST_WORK_FULL
 
 struct route_answer {
 	struct span server, alt;	/* "" when not set; live in the scratch until its next use */
@@ -259,15 +206,6 @@ int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now, str
 		  struct err *e);
 
 /* ---- what is known, for /metrics ------------------------------------------------------------ */
-
-/* Why a request had no more work than it had. */
-enum work_bound {
-	BOUND_BODY,	/* that is what a body of its size may cost */
-	BOUND_TENANT,	/* its tenant's share of the thread was used up */
-	BOUND_CALLER,	/* route_request.work */
-	BOUNDS
-};
-const char *work_bound_text(enum work_bound b);	/* "body", "tenant", "late" */
 
 struct route_stats {
 	uint64_t requests;		/* route at seq 0 */
@@ -418,23 +356,5 @@ void route_each_problem(struct route *r, void (*fn)(void *arg, const char *what,
  * of a request that is open can tell lies of it. */
 bool route_uid_counts(struct route *r, uint64_t uid_hash);
 uint64_t route_uid_hash(const struct route *r, struct span uid);
-
-/* What a body would be to the router, for kvroutectl pages: no state is read or kept. */
-struct route_preview {
-	struct span model, lora;
-	struct span tenant;		/* "" where the pool does not isolate tenants */
-	bool headless, cut, salted;
-	enum why why;			/* COLD when it has a prompt; else NOPROMPT, BADBODY */
-	enum prompt_mode mode;
-	uint32_t page;			/* size of one */
-	uint32_t pages;
-	uint64_t units;			/* bytes or tokens */
-	struct space_key space;
-	const page_key *keys;		/* <pages> of them */
-};
-
-/* Lives in <s> until its next use. */
-void route_preview(struct route *r, struct route_scratch *s, const struct route_request *q,
-		   struct route_preview *v);
 
 #endif

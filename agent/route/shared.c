@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "agent/base/mem.h"
-#include "agent/route/shared.h"
+#include "agent/route/shared_in.h"
 
 #define TABLE_ENTRIES	65536u
 #define DECAY_MS	600000.0	/* a count falls to 1/e in this time */

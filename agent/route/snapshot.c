@@ -6,7 +6,7 @@
 #include <endian.h>
 
 #include "agent/base/mem.h"
-#include "agent/route/internal.h"
+#include "agent/route/route_in.h"
 
 static void snapshot_of(struct route *r, struct snapshot_of *of)
 {
@@ -61,7 +61,7 @@ static void take_learned(struct route *r, struct server *s, struct span bytes, m
 	if (v[LEARNED_CAPACITY] == 0)
 		return;
 	s->inferred = capacity_recall(&s->capacity, v[LEARNED_CAPACITY]);
-	keep_room(r, s);
+	room_server_changed(r, s);
 }
 
 static void name_server(struct snapshot_writer *w, const struct server *s, msec now)

@@ -212,7 +212,7 @@ def lines():
                 "", "---"):
         put("logline", b'{"uid":"u","ts":"' + end.encode() + b'"}', keep=True)
     put("http", b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
-    for s in strings_of("tests/unit/route/test_loadstr.c"):
+    for s in strings_of("tests/unit/fleet/test_loadstr.c"):
         put("loadstr", s)
     put("loadstr", b"lb1/77;s1=1,0,0,1;s2=0,4294967296,3,100;s3=1,1")
 

@@ -8,12 +8,13 @@
  *     is the same; slices and heads keep their budgets
  *   - once everything is too old nothing is open, no slice waits, no claim is left, no backlog */
 #include "agent/feed/logline.h"
-#include "agent/route/internal.h"
+#include "agent/route/route_in.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/fuzz/lib/tok.h"
 #include "tests/lib/index/index_test.h"
+#include "tests/unit/route/preview.h"
 
 #define CONNS		3
 #define STEPS_MOST	400
@@ -454,7 +455,7 @@ static void preview(struct world *w, struct input *in)
 {
 	struct route_request q = { .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 	struct route_stats before, after;
-	struct route_preview v;
+	struct request_preview v;
 	struct trace t = { 0 };
 
 	q.pool = PICK(pools, in);
@@ -464,11 +465,11 @@ static void preview(struct world *w, struct input *in)
 	q.body = span_of(t.p ? t.p : "", t.n);
 	q.whole = in_u8(in) & 1 ? (int64_t)t.n + 9 : -1;
 	route_stats(w->r, &before);
-	route_preview(w->r, w->env.scratch, &q, &v);
+	preview_body(w->r, w->env.scratch, &q, &v);
 	route_stats(w->r, &after);
 	must(before.requests == after.requests && before.open == after.open);
 	must(before.index.bytes == after.index.bytes && before.heads.openings == after.heads.openings);
-	must(v.why == WHY_COLD ? v.page > 0 : v.why == WHY_NOPROMPT || v.why == WHY_BADBODY);
+	must(v.found == REQUEST_PROMPT ? v.page > 0 : v.found == REQUEST_NO_PROMPT || v.found == REQUEST_BAD_BODY);
 	free(t.p);
 }
 

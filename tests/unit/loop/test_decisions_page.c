@@ -9,7 +9,7 @@
 
 #include "agent/base/json.h"
 #include "agent/loop/decisions_page_in.h"
-#include "agent/route/internal.h"
+#include "agent/route/route_in.h"
 
 /* its bodies are no texts of ours */
 #define text	body_text

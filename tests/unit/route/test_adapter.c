@@ -1,13 +1,13 @@
 /* test_adapter.c - LoRA adapters of a model with a tokenizer: tokens, and spaces of their own. */
 #include "tests/unit/route/tokens.h"
 
-static struct route_preview as(struct world *w, const char *model)
+static struct request_preview as(struct world *w, const char *model)
 {
 	w->q.model = span_str(model);
 	return preview(w);
 }
 
-static bool same_space(const struct route_preview *a, const struct route_preview *b)
+static bool same_space(const struct request_preview *a, const struct request_preview *b)
 {
 	return memcmp(&a->space, &b->space, sizeof(a->space)) == 0;
 }
@@ -15,7 +15,7 @@ static bool same_space(const struct route_preview *a, const struct route_preview
 static void named_by_the_configuration(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview base, alias, one, two, exact;
+	struct request_preview base, alias, one, two, exact;
 	struct world w;
 
 	token_world(&w, t, 16);
@@ -60,7 +60,7 @@ static void report(struct world *w, const char *pool, const char *name)
 static void named_by_an_engine(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview base, one;
+	struct request_preview base, one;
 	struct world w;
 
 	token_world(&w, t, 16);

@@ -225,7 +225,7 @@ static void read_once_for_both_messages(void **state)
 	assert_true(once[2].pages > 0 && once[2].cut && once[2].why == WHY_CACHED);
 	assert_int_equal(stats(&w).scans_shared, 3);
 	assert_int_equal(stats(&v).scans_shared, 0);
-	assert_true(w.s->meter.all > 0 && w.s->meter.all * 2 == v.s->meter.all);
+	assert_true(w.s->rq.meter.all > 0 && w.s->rq.meter.all * 2 == v.s->rq.meter.all);
 	world_end(&w);
 	world_end(&v);
 }
@@ -241,11 +241,11 @@ static void the_tenant_pays(void **state)
 	world_start(&w);
 	chat(&w.body, "", "abcdefgh", ",\"model\":\"llama\"");
 	asked(&w, &acme, span_of(w.body.p, w.body.n));
-	paid = w.s->meter.all;
+	paid = w.s->rq.meter.all;
 	assert_true(paid > w.body.n / 50);
 	asked(&w, &acme, span_of(w.body.p, w.body.n));
-	assert_int_equal(w.s->meter.all, 2 * paid);
-	assert_int_equal(w.s->meter.strangers, 2 * paid);
+	assert_int_equal(w.s->rq.meter.all, 2 * paid);
+	assert_int_equal(w.s->rq.meter.strangers, 2 * paid);
 	world_end(&w);
 }
 
@@ -281,7 +281,7 @@ static void another_body_is_read_anew(void **state)
 			fail_msg("%s: read %s", cases[i].name, cases[i].shared ? "anew" : "once");
 		pages = w.a.prompt_pages;
 		route_tick(w.r, w.now + 2 * SCANNED_MS);
-		assert_int_equal(w.r->scanned.n, 0);
+		assert_int_equal(w.r->requests.scanned.n, 0);
 		assert_int_equal(stats(&w).scans_lost, !cases[i].shared);
 		send_body(&w, "x", span_of(w.body.p, w.body.n - (cases[i].differs == 2)));
 		assert_int_equal(w.a.prompt_pages, pages);
@@ -306,9 +306,9 @@ static void places_are_few(void **state)
 	for (unsigned i = 0; i < 8 * SCANNED_PLACES; i++) {
 		snprintf(uid, sizeof(uid), "%u", i);
 		asked(&w, &a, span_of(w.body.p, w.body.n));
-		assert_true(w.r->scanned.n <= SCANNED_PLACES);
+		assert_true(w.r->requests.scanned.n <= SCANNED_PLACES);
 	}
-	assert_int_equal(w.r->scanned.n, SCANNED_PLACES);
+	assert_int_equal(w.r->requests.scanned.n, SCANNED_PLACES);
 	n = (size_t)snprintf(large, sizeof(large), "{\"model\":\"llama\",\"messages\":[{\"role\":\"user\",\"content\":\"");
 	memset(large + n, 'a', sizeof(large) - n);
 	a.uid = "large";
@@ -317,7 +317,7 @@ static void places_are_few(void **state)
 	assert_int_equal(stats(&w).scans_shared, 0);
 	send_body(&w, uid, span_of(w.body.p, w.body.n));	/* a large scanner is not left in its place */
 	for (unsigned i = 0; i < SCANNED_PLACES; i++)
-		assert_true(w.r->scanned.place[i].body == NULL || body_bytes(w.r->scanned.place[i].body) <= SCANNED_BYTES);
+		assert_true(w.r->requests.scanned.place[i].body == NULL || body_bytes(w.r->requests.scanned.place[i].body) <= SCANNED_BYTES);
 	world_end(&w);
 }
 

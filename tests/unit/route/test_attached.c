@@ -2,7 +2,7 @@
  * and that none is seen in what is usual. A round is a request and its log line, as often as it
  * takes. */
 #include "tests/unit/route/world.h"
-#include "agent/route/attached.h"
+#include "agent/route/job_in.h"
 
 #define ROUNDS		40
 #define ROUND_MS	1000

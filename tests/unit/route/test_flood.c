@@ -80,9 +80,9 @@ static void crafted_uids_of_slices(void **state)
 		w.q.whole = 1000;
 		for (unsigned i = 0; i < FLOOD_N; i++)
 			send_uid(&w, s, i, 0);
-		c = look_slices(&w.r->slices);
+		c = look_slices(&w.r->requests.slices);
 		printf("waiting slices, uids of %s: %u in %u buckets, worst chain %u, %llu bytes\n",
-		       flood_names[s], c.n, c.buckets, c.worst, (unsigned long long)w.r->slices.bytes);
+		       flood_names[s], c.n, c.buckets, c.worst, (unsigned long long)w.r->requests.slices.bytes);
 		assert_true(c.n > FLOOD_N / 4);
 		assert_true(c.worst <= 16);
 		world_end(&w);

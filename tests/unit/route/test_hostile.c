@@ -173,7 +173,7 @@ static void matches_share_one_budget(void **state)
 static void what_is_known_is_exact(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview v;
+	struct request_preview v;
 	struct hostile h;
 	page_key first[64];
 	struct world w;
@@ -185,10 +185,10 @@ static void what_is_known_is_exact(void **state)
 	w.q.work = 40000;
 	send_body(&w, "1", span_of(body, h.n));
 	assert_true(w.a.prompt_pages >= 64 && w.a.prompt_pages < 100000 / 16 && w.a.server.n > 0);
-	memcpy(first, w.s->pages.p, sizeof(first));
+	memcpy(first, w.s->rq.pages.p, sizeof(first));
 	assert_int_equal(stats(&w).tokenize_bounded_by[BOUND_CALLER], 1);
 	w.q.work = ROUTE_WORK_FULL;
-	route_preview(w.r, w.s, &w.q, &v);
+	preview_body(w.r, w.s, &w.q, &v);
 	assert_true(v.pages > 64);
 	assert_memory_equal(first, v.keys, sizeof(first));
 	hostile_end(&w);

@@ -216,14 +216,8 @@ static void the_published_sweep(void **state)
 
 static void tell_bytes(struct world *w, const char *uid, int64_t bytes_out)
 {
-	struct fact f;
+	struct fact f = served_fact(uid);
 
-	fact_init(&f, FACT_DONE);
-	f.uid = span_str(uid);
-	f.server = SPAN("s1");
-	f.status = 200;
-	f.end = END_OK;
-	f.response_ms = 20;
 	f.bytes_out = bytes_out;
 	route_learn(w->r, &f, w->now);
 }
@@ -301,7 +295,7 @@ static void an_id_leaves_in_steps(void **state)
 
 static uint32_t number_of(struct world *w, const char *name)
 {
-	return tenant_number(&w->r->tenants, &w->r->key, span_str(name));
+	return tenant_number(&w->r->requests.tenants, &w->r->key, span_str(name));
 }
 
 static void tenants_keep_their_numbers(void **state)

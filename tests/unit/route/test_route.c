@@ -641,7 +641,7 @@ static void preview_is_what_decide_uses(void **state)
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"cut off, but only after "
 		"some pages of text, of which all that are whole can be counted on to be the same ones",
 	};
-	struct route_preview v;
+	struct request_preview v;
 	struct index_match m;
 	struct world w;
 
@@ -651,7 +651,7 @@ static void preview_is_what_decide_uses(void **state)
 	EACH(i, bodies) {
 		w.q.tenant = SPAN("t");
 		w.q.body = span_str(bodies[i]);
-		route_preview(w.r, w.s, &w.q, &v);
+		preview_body(w.r, w.s, &w.q, &v);
 		index_match(w.r->index, &v.space, v.keys, v.pages, &m);
 		assert_int_equal(m.n_bands, 0);
 		send_body(&w, "u", span_str(bodies[i]));
@@ -659,14 +659,14 @@ static void preview_is_what_decide_uses(void **state)
 		assert_int_equal(w.a.prompt_pages, v.pages);
 		assert_int_equal(w.a.cut, v.cut);
 		assert_int_equal(w.a.why, v.headless ? WHY_HEADLESS : WHY_COLD);
-		route_preview(w.r, w.s, &w.q, &v);
+		preview_body(w.r, w.s, &w.q, &v);
 		index_match(w.r->index, &v.space, v.keys, v.pages, &m);
 		assert_int_equal(m.n_bands, 1);
 		assert_int_equal(m.bands[0].depth, v.pages);
 		assert_span(v.tenant, "t");
 	}
-	route_preview(w.r, w.s, &(struct route_request){ .body = SPAN("{]"), .seq = 5 }, &v);
-	assert_int_equal(v.why, WHY_BADBODY);
+	preview_body(w.r, w.s, &(struct route_request){ .body = SPAN("{]"), .seq = 5 }, &v);
+	assert_int_equal(v.found, REQUEST_BAD_BODY);
 	assert_int_equal(v.pages, 0);
 	index_match_fini(&m);
 	world_end(&w);
@@ -675,14 +675,14 @@ static void preview_is_what_decide_uses(void **state)
 /* It keeps nothing: no head is learned from it, and none is lent to it. */
 static void preview_keeps_nothing(void **state)
 {
-	struct route_preview v;
+	struct request_preview v;
 	struct world w;
 
 	(void)state;
 	world_start(&w);
 	chat(&w.body, "", "abc", ",\"model\":\"m\"");
 	w.q.body = span_of(w.body.p, w.body.n);
-	route_preview(w.r, w.s, &w.q, &v);
+	preview_body(w.r, w.s, &w.q, &v);
 	assert_span(v.model, "m");
 	assert_int_equal(stats(&w).heads.heads, 0);
 	assert_int_equal(stats(&w).index.pages, 0);
@@ -691,7 +691,7 @@ static void preview_keeps_nothing(void **state)
 	send(&w, "1");
 	assert_int_equal(stats(&w).heads.heads, 1);
 	w.q.body.n -= 20;
-	route_preview(w.r, w.s, &w.q, &v);
+	preview_body(w.r, w.s, &w.q, &v);
 	assert_true(v.cut && v.headless);
 	world_end(&w);
 }

@@ -1,7 +1,7 @@
 /* test_shared.c - requests that branch from a prefix, counted; what that makes of the price of a copy. */
 #include <math.h>
 
-#include "agent/route/shared.h"
+#include "agent/route/shared_in.h"
 #include "tests/unit/route/world.h"
 
 /* ---- counts ------------------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static void as_text(struct text *t, uint64_t seed, unsigned n)
 static void pages_are_those_of_the_text(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview v;
+	struct request_preview v;
 	struct space_key space;
 	struct world w;
 	page_key keys[512];
@@ -188,7 +188,7 @@ static void show_part(struct world *w)
 static void cut(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview v;
+	struct request_preview v;
 	struct space_key space;
 	struct world w;
 	page_key keys[512];
@@ -272,7 +272,7 @@ static void truncated(void **state)
 		{ ",\"truncate_prompt_tokens\":-1", false, 0, 0 },
 	};
 	struct tok *t = tok_with(NULL, NULL);
-	struct route_preview v;
+	struct request_preview v;
 	struct world w;
 	page_key keys[512];
 	uint64_t all;

@@ -43,7 +43,7 @@ static struct page_vec pages_of(const struct world *w, const struct ids *v, uint
 
 static void ids_come_in_blocks_of_the_model(void **state)
 {
-	struct route_preview v;
+	struct request_preview v;
 	struct world w;
 	token_id p[200];
 
@@ -158,16 +158,16 @@ static void words_are_kept_where_they_are_asked_for(void **state)
 	struct world w;
 
 	world_with_blocks(&w, 16);
-	assert_false(job_wants_words(&w.o, API_COMPLETIONS));
+	assert_false(request_wants_text(&w.r->requests, API_COMPLETIONS));
 	world_end(&w);
 	world_with_blocks(&w, 32);
-	assert_true(job_wants_words(&w.o, API_COMPLETIONS));
-	assert_true(job_wants_words(&w.o, API_EMBEDDINGS));
-	assert_false(job_wants_words(&w.o, API_CHAT));
+	assert_true(request_wants_text(&w.r->requests, API_COMPLETIONS));
+	assert_true(request_wants_text(&w.r->requests, API_EMBEDDINGS));
+	assert_false(request_wants_text(&w.r->requests, API_CHAT));
 	chat(&w.body, "", "ab", ",\"model\":\"m\"");
 	w.q.path = SPAN("/v1/chat/completions");
 	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
-	assert_null(w.s->words);
+	assert_null(w.s->rq.text);
 	world_end(&w);
 }
 
@@ -176,7 +176,7 @@ static void words_are_kept_where_they_are_asked_for(void **state)
 static void expect_pages(struct world *w, const struct ids *v, uint32_t block)
 {
 	struct page_vec want = pages_of(w, v, block);
-	struct route_preview p = preview(w);
+	struct request_preview p = preview(w);
 
 	assert_int_equal(p.mode, PROMPT_TOKENS);
 	assert_int_equal(p.page, block);
@@ -229,7 +229,7 @@ static void ids_and_their_text_share_pages(void **state)
 static void a_batch_of_texts_is_a_batch_of_ids(void **state)
 {
 	struct page_vec want = { 0 };
-	struct route_preview p;
+	struct request_preview p;
 	struct world w;
 	size_t n = 0;
 
@@ -320,7 +320,7 @@ static void conversations_stay_text(void **state)
 	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
 	w.q.path = SPAN("/v1/embeddings");
 	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
-	assert_int_equal(preview(&w).why, WHY_COLD);
+	assert_int_equal(preview(&w).found, REQUEST_PROMPT);
 	send(&w, "1");
 	assert_int_equal(stats(&w).tokenized + stats(&w).tokenize_failed, 0);
 	world_end(&w);
@@ -342,7 +342,7 @@ static void a_cut_text_has_the_first_pages(void **state)
 	whole = pages_of(&w, &v, 4);
 	n = w.body.n;
 	for (w.body.n = 80; w.body.n < n - 2; w.body.n += w.body.n < 4300 ? 31 : 1) {
-		struct route_preview p = preview(&w);
+		struct request_preview p = preview(&w);
 
 		assert_true(p.cut);
 		if (p.mode == PROMPT_TEXT)
@@ -544,7 +544,7 @@ static void without_a_cache_of_segments(void **state)
 	completion(&w.body, 4, 8000, "");
 	v = ids_of(&w, TOK_SPECIAL);
 	expect_pages(&w, &v, 16);
-	assert_null(w.r->segments);
+	assert_null(w.r->requests.segments);
 	ids_free(&v);
 	world_end(&w);
 }
@@ -674,7 +674,7 @@ static const struct { const char *path, *prompt, *more; int mode; const char *sa
 	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"truncate_prompt_tokens\":-1", PROMPT_TEXT, NULL },
 };
 
-static struct route_preview preview_of(struct world *w, const char *path, const char *prompt, const char *more)
+static struct request_preview preview_of(struct world *w, const char *path, const char *prompt, const char *more)
 {
 	w->q.path = span_str(path);
 	w->body.n = 0;
@@ -691,7 +691,7 @@ static void truncated(void **state)
 	w.o.prompt.token_page = 4;
 	world_open(&w);
 	for (size_t i = 0; i < sizeof(truncations) / sizeof(truncations[0]); i++) {
-		struct route_preview v = preview_of(&w, truncations[i].path, truncations[i].prompt, truncations[i].more);
+		struct request_preview v = preview_of(&w, truncations[i].path, truncations[i].prompt, truncations[i].more);
 		page_key keys[8];
 		uint32_t n = v.pages;
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_ROUTE_TOKENS_H
 #define TESTS_ROUTE_TOKENS_H
 
-#include "agent/route/job.h"
+#include "agent/request/request_in.h"
 #include "tests/unit/route/world.h"
 
 #define SMALL_TOKENIZER	"tests/data/tok/llama.tokenizer.json"
@@ -73,12 +73,12 @@ static inline void completion(struct text *t, uint64_t seed, size_t n, const cha
 	say(t, "\"%s}", after);
 }
 
-static inline struct route_preview preview(struct world *w)
+static inline struct request_preview preview(struct world *w)
 {
-	struct route_preview v;
+	struct request_preview v;
 
 	w->q.body = span_of(w->body.p, w->body.n);
-	route_preview(w->r, w->s, &w->q, &v);
+	preview_body(w->r, w->s, &w->q, &v);
 	return v;
 }
 

@@ -14,8 +14,9 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/route/internal.h"
+#include "agent/route/route_in.h"
 #include "tests/lib/index/index_test.h"
+#include "tests/unit/route/preview.h"
 
 #define TURN_BYTES	620	/* nine pages, and a tenth in part */
 #define TURN_PAGES	10	/* in text mode, pages of 64 bytes */
@@ -187,6 +188,20 @@ static inline void tell_done(struct world *w, const char *uid, const char *srv, 
 	f.end = fact_end_of(span_str(ts));
 	f.response_ms = tr;
 	route_learn(w->r, &f, w->now);
+}
+
+/* The log line of a request that s1 has served, to be completed and told. */
+static inline struct fact served_fact(const char *uid)
+{
+	struct fact f;
+
+	fact_init(&f, FACT_DONE);
+	f.uid = span_str(uid);
+	f.server = SPAN("s1");
+	f.status = 200;
+	f.end = END_OK;
+	f.response_ms = 20;
+	return f;
 }
 
 #define STREAM	"text/event-stream"

@@ -1,0 +1,186 @@
+/* talk.c - a conversation's text, and the ids of it.
+ *
+ * A text that is whole is encoded at once, through the cache of segments: of a conversation that goes on only what is
+ * new costs anything. Where the work runs out the ids end. Of one that was cut, only the ids that nothing behind can change count.
+ * Harmony's runs are encoded one by one, as its engines do it: a long one in chunks of the cache, a token as itself. */
+#include "agent/base/mem.h"
+#include "agent/request/conversation_in.h"
+#include "agent/tok/stream.h"
+
+#define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while one body is rendered */
+#define PORTION		((size_t)64 << 10)
+#define KEPT_MOST	((size_t)512 << 10)	/* of a text whose ids are not sure yet */
+#define TOKEN_STEPS	60u			/* of a token that is looked for by its name, in steps of work.h */
+
+struct conversation {
+	struct chat_scratch *chat;
+	struct stream *stream;
+	struct ids ids;
+	struct text_item run;
+};
+
+struct conversation *conversation_new(const struct hash_key *key)
+{
+	struct conversation *t = mem_alloc(sizeof(*t));
+
+	if (t != NULL && (t->chat = chat_scratch_new(VALUES_MOST, key)) != NULL)
+		return t;
+	mem_free(t);
+	return NULL;
+}
+
+void conversation_free(struct conversation *t)
+{
+	if (t == NULL)
+		return;
+	stream_free(t->stream);
+	chat_scratch_free(t->chat);
+	ids_free(&t->ids);
+	mem_free(t);
+}
+
+static struct cached by_whom(const struct conversation_ask *a)
+{
+	return (struct cached){ .tok = a->by.tok, .scratch = a->by.scratch, .cache = a->by.cache, .tenant = a->by.tenant };
+}
+
+/* The beginning of a longer text, in portions; *used: of how many bytes the ids are. */
+static int encode_beginning(struct conversation *t, const struct conversation_ask *a, struct span text, unsigned flags, size_t *used)
+{
+	struct cached by = by_whom(a);
+	enum stream_result r = STREAM_DONE;
+	size_t at = 0, sure = 0;
+
+	stream_free(t->stream);
+	t->stream = stream_new(&(struct stream_opts){ .max_bytes = KEPT_MOST, .flags = flags });
+	if (t->stream == NULL || stream_begin(t->stream, &by, &t->ids) != STREAM_DONE)
+		return -1;
+	while (r == STREAM_DONE && at < text.n) {
+		size_t more = text.n - at < PORTION ? text.n - at : PORTION;
+
+		if (more > KEPT_MOST - stream_left(t->stream))
+			break;
+		if ((r = stream_feed(t->stream, span_of(text.p + at, more))) != STREAM_DONE)
+			break;
+		at += more;
+		r = stream_work(t->stream, &a->by.work->left);
+	}
+	if ((r < 0 && r != STREAM_SPENT) || (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure, &a->by.work->left) < 0))
+		return -1;
+	*used = at - stream_left(t->stream) + sure;
+	return r != STREAM_DONE || at < text.n ? TOK_SPENT : 0;
+}
+
+/* The encoder charges its scratch. */
+static void take_work(const struct conversation_ask *a)
+{
+	*tok_scratch_work(a->by.scratch) = *a->by.work;
+}
+
+static void give_work(const struct conversation_ask *a)
+{
+	struct work_left *w = tok_scratch_work(a->by.scratch);
+
+	*a->by.work = *w;
+	work_unbound(w);
+}
+
+static int encode_text(struct conversation *t, const struct conversation_ask *a, struct span text, unsigned flags, bool part, size_t *used)
+{
+	struct cached by = by_whom(a);
+	int rc;
+
+	if (part)
+		return encode_beginning(t, a, text, flags, used);
+	take_work(a);
+	rc = tok_cached_some(&by, text, flags, &t->ids, used);
+	give_work(a);
+	return rc;
+}
+
+/* Text, whatever it looks like. */
+static int encode_plain(struct conversation *t, const struct conversation_ask *a, struct span text)
+{
+	struct cached by = by_whom(a);
+	int rc;
+
+	take_work(a);
+	rc = cached_plain(&by, text, &t->ids);
+	give_work(a);
+	return rc;
+}
+
+static int encode_token(struct conversation *t, const struct conversation_ask *a, struct span text)
+{
+	token_id id = tok_id(a->by.tok, text);
+
+	work_spend(a->by.work, TOKEN_STEPS);
+	if (id == BPE_NO_ID || ids_reserve(&t->ids, 1) < 0)
+		return -1;
+	t->ids.p[t->ids.n++] = id;
+	return 0;
+}
+
+/* Run by run, until the work is used up. */
+static int encode_runs(struct conversation *t, const struct conversation_ask *a, const struct chat_text *text, size_t *used)
+{
+	int rc;
+
+	for (size_t i = 0; i < text->n_runs; i++) {
+		const struct chat_run *run = &text->runs[i];
+		struct span s = span_of(text->p + run->at, run->n);
+
+		if (work_spent(a->by.work))
+			return TOK_SPENT;
+		if ((rc = run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) != 0)
+			return rc;
+		*used = run->at + run->n;
+	}
+	return 0;
+}
+
+/* "truncate_prompt_tokens". False: which ids are left is not known: not all were made, or the tokenizer truncates, which keeps its
+ * special tokens. */
+static bool truncate_ids(struct conversation *t, const struct chat_text *text, bool whole, bool special)
+{
+	if (text->keep == SIZE_MAX || (t->ids.n <= text->keep && whole))
+		return true;
+	if (text->side != SIDE_RIGHT && (!whole || (special && text->side == SIDE_USUAL)))
+		return false;
+	if (t->ids.n <= text->keep)
+		return true;
+	if (text->side != SIDE_RIGHT)
+		memmove(t->ids.p, t->ids.p + (t->ids.n - text->keep), text->keep * sizeof(*t->ids.p));
+	t->ids.n = text->keep;
+	return true;
+}
+
+enum chat_result conversation_ids(struct conversation *t, const struct conversation_ask *a, struct conversation_ids *out)
+{
+	struct chat_text text;
+	enum chat_result r = chat_render(a->chat, t->chat, &a->body, &text);
+	size_t used = 0;
+	bool plain, special;
+	int rc;
+
+	if (r != CHAT_DONE)
+		return r;
+	t->ids.n = 0;
+	plain = text.n_runs > 0 && text.runs[0].kind != RUN_TEXT;
+	special = a->by.special == SPECIAL_ADD || (a->by.special == SPECIAL_AUTO && text.special);
+	rc = plain ? encode_runs(t, a, &text, &used) :
+		     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used);
+	if (rc < 0)
+		return CHAT_NO_MEMORY;
+	t->run = (struct text_item){ .whole = !text.part && used == text.n };
+	if (!truncate_ids(t, &text, t->run.whole, special))
+		return CHAT_UNKNOWN;
+	t->run.whole |= t->ids.n == text.keep;
+	t->run.end = t->ids.n;
+	*out = (struct conversation_ids){
+		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = t->run.whole ? 0 : text.n - used },
+		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .system_unseen = text.system_unseen,
+		.developer_unseen = text.developer_unseen, .bounded = rc == TOK_SPENT,
+	};
+	return CHAT_DONE;
+}

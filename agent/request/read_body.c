@@ -1,0 +1,173 @@
+/* read_body.c - bytes of a body, whole or slice by slice, into its scanner.
+ *
+ * A message without <seq> brings all there will be, whatever HAProxy could show. With <seq>,
+ * further slices are wanted until all visible bytes were read or the scanner has enough. */
+#include "agent/request/request_in.h"
+
+#define PORTION		((size_t)16 << 10)	/* fed at a time */
+#define EVENTS_MOST	200000u		/* 3 ms; 1 MB of messages of 50 bytes each */
+
+/* Sizes come from outside: one that no body can have must not overflow an estimate. */
+#define BODY_BYTES_MAX	((int64_t)1 << 40)
+
+static int64_t sane_size(int64_t n)
+{
+	return n < 0 ? -1 : n < BODY_BYTES_MAX ? n : BODY_BYTES_MAX;
+}
+
+void request_start(struct request *rq, struct request_env *env, struct request_scratch *s,
+		   const struct request_message *m, msec now)
+{
+	*rq = (struct request){
+		.env = env, .scratch = s, .now = now, .wall_s = m->wall_s, .uid = m->uid,
+		.pool = m->pool, .tenant = m->tenant,
+		.model = m->model.n > 0 ? m->model : prompt_model_of_path(m->path),
+		.seq = m->seq, .visible = sane_size(m->visible), .whole = sane_size(m->whole),
+	};
+}
+
+static enum prompt_api api_of(struct span path)
+{
+	return path.n ? prompt_api_of_path(path) : API_CHAT;
+}
+
+static bool more_to_come(const struct request *rq, int64_t received)
+{
+	return rq->seq >= 0 && rq->visible > received && rq->prompt->json == JSON_MORE &&
+		!rq->prompt->truncated;
+}
+
+/* Continue the body of <sl>: what its first slice said holds. */
+static void use_sliced(struct request *rq, struct sliced *sl)
+{
+	rq->sliced = sl;
+	rq->body = sl->body;
+	rq->pool = sl->pool;
+	rq->tenant = sl->tenant;
+	rq->model = sl->model;
+	rq->process = sl->process;
+	rq->visible = sl->visible;
+	rq->whole = sl->whole;
+}
+
+/* Begin a body in slices. Without memory it is read as if this slice were all. */
+static void start_sliced(struct request *rq, enum prompt_api api)
+{
+	const struct request_env *env = rq->env;
+	struct sliced *sl = sliced_new(&env->opts.prompt, env->key, rq->pool, rq->tenant, rq->model);
+
+	if (sl == NULL)
+		return;
+	sl->uid = rq->uid;
+	sl->api = api;
+	sl->visible = rq->visible;
+	sl->whole = rq->whole;
+	sl->process = rq->process;
+	sl->next_seq = 1;
+	body_reset(sl->body, api);
+	if (request_wants_text(env, api) && (sl->text = text_ids_new()) != NULL)
+		text_ids_reset(sl->text, api, env->opts.prompt.max_depth);
+	sl->raw.wanted = request_wants_raw(env, api);
+	use_sliced(rq, sl);
+}
+
+static bool continue_sliced(struct request *rq)
+{
+	struct sliced *sl = slices_take(&rq->env->slices, rq->uid, rq->seq, &rq->more);
+
+	if (sl == NULL)
+		return false;
+	sl->next_seq++;
+	use_sliced(rq, sl);
+	return true;
+}
+
+struct scanned_key request_scanned_key(const struct request *rq, const struct request_message *m)
+{
+	return (struct scanned_key){
+		.uid = rq->uid, .tenant = hash_mix_span(rq->env->key, 22, rq->tenant),
+		.api = api_of(m->path), .bytes = m->body,
+	};
+}
+
+/* Use the scanner that the message <model> has left, if it has read this body. */
+static bool use_scanned(struct request *rq, const struct request_message *m)
+{
+	const struct scanned_key k = request_scanned_key(rq, m);
+	struct request_env *env = rq->env;
+	struct scanned_note note;
+
+	if (rq->aside || !m->has_uid || !scanned_take(&env->scanned, env->key, &k, &note, &rq->scratch->body))
+		return false;
+	rq->scanned = true;
+	rq->heads_scope = note.scope;
+	rq->body = rq->scratch->body;
+	rq->enough = note.n < m->body.n;
+	rq->raw.n = note.n;
+	return true;
+}
+
+static void start_body(struct request *rq, const struct request_message *m)
+{
+	enum prompt_api api = api_of(m->path);
+
+	if (rq->seq == 0 && m->has_uid) {
+		slices_restart(&rq->env->slices, rq->uid);
+		if (rq->visible > (int64_t)m->body.n)
+			start_sliced(rq, api);
+	}
+	if (rq->body == NULL && !use_scanned(rq, m)) {
+		rq->body = rq->scratch->body;
+		body_reset(rq->body, api);
+	}
+}
+
+/* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
+ * bytes. Bytes beyond that count as not seen. */
+static void feed(struct request *rq)
+{
+	const struct prompt *p = body_prompt(rq->body);
+	size_t at = 0, n;
+
+	for (; at < rq->raw.n && p->n_events < EVENTS_MOST; at += n) {
+		n = rq->raw.n - at < PORTION ? rq->raw.n - at : PORTION;
+		body_feed(rq->body, rq->raw.p + at, n);
+	}
+	rq->enough = at < rq->raw.n;
+	rq->raw.n = at;
+}
+
+bool request_take_body(struct request *rq, const struct request_message *m)
+{
+	int64_t received;
+
+	rq->raw = m->body;
+	if (rq->seq > 0) {
+		if (!continue_sliced(rq))
+			return false;
+	} else {
+		start_body(rq, m);
+	}
+	if (!rq->scanned)
+		feed(rq);
+	if (rq->raw.n > 0 && rq->sliced != NULL && rq->sliced->text != NULL)
+		text_ids_feed(rq->sliced->text, rq->raw);
+	if (rq->sliced != NULL)
+		sliced_keep_raw(rq->sliced, rq->raw);
+	rq->prompt = body_prompt(rq->body);
+	received = (int64_t)rq->prompt->n_bytes;
+	rq->more = rq->sliced != NULL && !rq->enough && more_to_come(rq, received);
+	rq->cut = rq->prompt->json == JSON_MORE;
+	return true;
+}
+
+void request_keep_body(struct request *rq)
+{
+	if (rq->sliced == NULL)
+		return;
+	if (rq->more)
+		slices_put(&rq->env->slices, rq->sliced, rq->env->opts.slices_max_bytes, rq->now);
+	else
+		sliced_free(rq->sliced);
+	rq->sliced = NULL;
+}

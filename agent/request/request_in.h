@@ -1,0 +1,29 @@
+/* request_in.h - private to agent/request: how a prompt becomes ids. */
+#ifndef KVROUTE_REQUEST_REQUEST_IN_H
+#define KVROUTE_REQUEST_REQUEST_IN_H
+
+#include "agent/request/conversation_in.h"
+#include "agent/request/request.h"
+
+/* Charge <rq> for reading its body once. Returns false if no work is left after that. */
+bool request_pay_scan(struct request *rq);
+
+/* token_pages.c: tell if a model may want the ids of a text in bodies of <api> that come in slices. */
+bool request_wants_text(const struct request_env *env, enum prompt_api api);
+
+/* Make pages of ids, with rq->mode, page and tokens. Returns false if the pages of the scanner are
+ * to be used. */
+bool request_token_pages(struct request *rq);
+
+/* Return whose text is in the segment cache. A tenant, or a salt, must not learn what others have
+ * put there. */
+uint64_t request_whose(const struct request *rq);
+
+/* chat_pages.c: tell if a model needs the bytes of a conversation in bodies of <api>. */
+bool request_wants_raw(const struct request_env *env, enum prompt_api api);
+
+/* Set <out> to the ids of a conversation. Returns false if there are none, and says why in
+ * rq->refused, rq->unknown and rq->news. */
+bool request_chat_ids(struct request *rq, struct prompt_ids *out);
+
+#endif

@@ -1,0 +1,196 @@
+/* slices.c - a hash table with chains by uid, and a list by age through all requests. */
+#include "agent/base/mem.h"
+#include "agent/request/slices.h"
+#include "agent/request/text_ids_in.h"
+
+void slices_init(struct slices *t)
+{
+	memset(t, 0, sizeof(*t));
+	pthread_mutex_init(&t->lock, NULL);
+	list_init(&t->by_age);
+}
+
+void sliced_free(struct sliced *s)
+{
+	if (s == NULL)
+		return;
+	body_free(s->body);
+	text_ids_free(s->text);
+	mem_free_wiped(s->raw.p, s->raw.n);
+	mem_wipe(s->names, sizeof(s->names));
+	mem_free(s);
+}
+
+static struct sliced **place(struct slices *t, uint64_t uid)
+{
+	struct sliced **at = &t->table[uid % SLICE_BUCKETS];
+
+	while (*at != NULL && (*at)->uid != uid)
+		at = &(*at)->chain;
+	return at;
+}
+
+static struct sliced *take_out(struct slices *t, struct sliced **at)
+{
+	struct sliced *s = *at;
+
+	if (s == NULL)
+		return NULL;
+	*at = s->chain;
+	list_remove(&s->by_age);
+	t->n--;
+	t->bytes -= s->bytes;
+	return s;
+}
+
+static struct sliced *take_oldest(struct slices *t)
+{
+	struct sliced *s = list_entry(t->by_age.next, struct sliced, by_age);
+
+	return take_out(t, place(t, s->uid));
+}
+
+void slices_fini(struct slices *t)
+{
+	while (!list_empty(&t->by_age))
+		sliced_free(take_oldest(t));
+	pthread_mutex_destroy(&t->lock);
+}
+
+static bool keep_name(struct sliced *s, size_t *at, struct span from, struct span *to)
+{
+	if (from.n > sizeof(s->names) - *at)
+		return false;
+	if (from.n > 0)
+		memcpy(s->names + *at, from.p, from.n);
+	*to = span_of(s->names + *at, from.n);
+	*at += from.n;
+	return true;
+}
+
+struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *key, struct span pool,
+			  struct span tenant, struct span model)
+{
+	struct sliced *s = mem_alloc(sizeof(*s));
+	size_t at = 0;
+
+	if (s == NULL)
+		return NULL;
+	list_init(&s->by_age);
+	if (keep_name(s, &at, pool, &s->pool) && keep_name(s, &at, tenant, &s->tenant) &&
+	    keep_name(s, &at, model, &s->model) && (s->body = body_new(o, key)) != NULL)
+		return s;
+	sliced_free(s);
+	return NULL;
+}
+
+void sliced_keep_raw(struct sliced *s, struct span body)
+{
+	size_t cap = s->raw.cap > 0 ? s->raw.cap : 16384;
+	char *p = s->raw.p;
+
+	if (!s->raw.wanted || s->raw.lost || body.n == 0)
+		return;
+	while (cap < s->raw.n + body.n)
+		cap *= 2;
+	if (cap > s->raw.cap && (p = mem_regrow(p, s->raw.n, s->raw.n, cap)) == NULL) {
+		s->raw.lost = true;
+		return;
+	}
+	s->raw.p = p;
+	s->raw.cap = cap;
+	memcpy(p + s->raw.n, body.p, body.n);
+	s->raw.n += body.n;
+}
+
+struct span sliced_raw(const struct sliced *s)
+{
+	return s->raw.lost ? (struct span){ .n = 0 } : span_of(s->raw.p, s->raw.n);
+}
+
+/* HAProxy sends each slice twice if its filter is declared twice. The second must not drop the
+ * request. */
+struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits)
+{
+	struct sliced **at, *s = NULL;
+	bool next = false;
+
+	pthread_mutex_lock(&t->lock);
+	at = place(t, uid);
+	*waits = *at != NULL && seq < (*at)->next_seq;
+	if (*waits) {
+		t->repeated++;
+	} else if (*at != NULL) {
+		next = seq == (*at)->next_seq;
+		s = take_out(t, at);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (next)
+		return s;
+	sliced_free(s);
+	return NULL;
+}
+
+void slices_forget(struct slices *t, uint64_t uid)
+{
+	struct sliced *s;
+
+	pthread_mutex_lock(&t->lock);
+	s = take_out(t, place(t, uid));
+	pthread_mutex_unlock(&t->lock);
+	sliced_free(s);
+}
+
+void slices_restart(struct slices *t, uint64_t uid)
+{
+	struct sliced *s;
+
+	pthread_mutex_lock(&t->lock);
+	s = take_out(t, place(t, uid));
+	if (s != NULL)
+		t->again++;
+	pthread_mutex_unlock(&t->lock);
+	sliced_free(s);
+}
+
+static void put_in(struct slices *t, struct sliced *s)
+{
+	struct sliced **at = place(t, s->uid);
+
+	s->chain = *at;
+	*at = s;
+	list_append(&t->by_age, &s->by_age);
+	t->n++;
+	t->bytes += s->bytes;
+}
+
+void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
+{
+	s->since = now;
+	s->bytes = sizeof(*s) + body_bytes(s->body) + text_ids_bytes(s->text) + s->raw.cap;
+	pthread_mutex_lock(&t->lock);
+	sliced_free(take_out(t, place(t, s->uid)));
+	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {
+		sliced_free(take_oldest(t));
+		t->dropped++;
+	}
+	if (s->bytes <= max_bytes) {
+		put_in(t, s);
+		s = NULL;
+	} else {
+		t->dropped++;
+	}
+	pthread_mutex_unlock(&t->lock);
+	sliced_free(s);
+}
+
+void slices_age(struct slices *t, msec then, unsigned most)
+{
+	pthread_mutex_lock(&t->lock);
+	while (most-- > 0 && !list_empty(&t->by_age) &&
+	       list_entry(t->by_age.next, struct sliced, by_age)->since < then) {
+		sliced_free(take_oldest(t));
+		t->aged++;
+	}
+	pthread_mutex_unlock(&t->lock);
+}

@@ -1,0 +1,81 @@
+/* slices.h - requests whose body comes in several messages and is not complete yet.
+ *
+ * Slices of one request may come over different connections and threads. Between two of them the
+ * request is kept here, by uid; a thread takes it out while it works on it. Bounded in bytes, by
+ * dropping the oldest, and in age. A dropped request loses only what later slices would have added:
+ * its last answer holds. Locks itself. */
+#ifndef KVROUTE_REQUEST_SLICES_H
+#define KVROUTE_REQUEST_SLICES_H
+
+#include <pthread.h>
+
+#include "agent/base/list.h"
+#include "agent/prompt/prompt.h"
+
+struct text_ids;
+
+#define SLICE_NAMES_MAX	1024	/* pool, tenant and model together */
+
+/* A request between two slices. The spans point into <names>. */
+struct sliced {
+	struct list by_age;
+	struct sliced *chain;
+	uint64_t uid;
+	msec since;
+	struct body *body;
+	struct text_ids *text;		/* NULL: no model needs the text, or no memory */
+	struct { char *p; size_t n, cap; bool wanted, lost; } raw;	/* the body so far, for conversations; <lost>: no memory */
+	int64_t next_seq;
+	uint64_t work, looked;		/* steps charged; bytes gone over by all decisions so far */
+	int64_t visible, whole;		/* bytes; -1 unknown */
+	uint64_t process;		/* hash of the HAProxy process */
+	enum prompt_api api;
+	struct span pool, tenant, model;
+	size_t bytes;			/* counted in slices.bytes */
+	char names[SLICE_NAMES_MAX];
+};
+
+#define SLICE_BUCKETS	4096	/* about 9000 of the smallest requests fit the default budget */
+
+struct slices {
+	pthread_mutex_t lock;		/* guards all below */
+	struct sliced *table[SLICE_BUCKETS];
+	struct list by_age;		/* oldest first */
+	uint64_t n, bytes;
+	uint64_t aged, dropped;		/* by age; for room */
+	uint64_t again, repeated;	/* uids that started anew; slices that came twice */
+};
+
+void slices_init(struct slices *t);
+void slices_fini(struct slices *t);
+
+/* Allocate a request, not in the table. Returns NULL if there is no memory or the names are too
+ * long. */
+struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *key, struct span pool,
+			  struct span tenant, struct span model);
+void sliced_free(struct sliced *s);		/* <s> may be NULL */
+
+/* Append <body> to the raw bytes, if they are wanted. Without memory all of them are lost, and
+ * sliced_raw() is empty. */
+void sliced_keep_raw(struct sliced *s, struct span body);
+struct span sliced_raw(const struct sliced *s);
+
+/* Take the request <uid> out of the table, to feed it slice <seq>. Returns NULL if there is none; if
+ * a slice before <seq> is missing, which drops the request; or if it has had this slice already,
+ * which is counted, and then <*waits> is set because it still waits for the next one. */
+struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits);
+
+/* Drop the request <uid>, if any, because HAProxy has sent it on. */
+void slices_forget(struct slices *t, uint64_t uid);
+
+/* Drop it because a request with this uid starts again; counted. */
+void slices_restart(struct slices *t, uint64_t uid);
+
+/* Store <s> and own it. The oldest are dropped until all fit <max_bytes>; <s> itself if it is too
+ * large alone. */
+void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now);
+
+/* Drop requests stored before <then>, at most <most> of them. */
+void slices_age(struct slices *t, msec then, unsigned most);
+
+#endif

@@ -1,0 +1,304 @@
+/* job_fleet.c - who could take a request, from what HAProxy says and what we have counted. */
+#include "agent/route/job_in.h"
+
+struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint)
+{
+	struct server *s = pool_find(p, name, hint);
+
+	if (s != NULL || (s = fleet_server(&r->fleet, p, name, name_hash(r, name))) == NULL)
+		return s;
+	capacity_init(&s->capacity, hash_mix(&r->key, 14, ++r->n_named));
+	room_server_added(r, s);
+	decisions_name(r->decisions, s->id, s->name_hash, p->name, s->name);
+	if (r->by_chance)
+		s->last_pick = rng_below(&r->rng, FIRST_TURN);
+	return s;
+}
+
+static struct server *server_of(struct route *r, struct job *j, const struct load_entry *e, size_t hint)
+{
+	struct server *s = server_met(r, j->pool_seen, e->name, hint);
+
+	if (s == NULL)
+		return NULL;
+	s->up = e->up;
+	s->backup = e->backup;
+	s->conn = e->conn;
+	s->queue = e->queue;
+	s->weight = e->weight;
+	s->seen = j->rq.now;
+	return s;
+}
+
+static bool fit_for_work(const struct job *j, const struct server *s)
+{
+	struct watch_sum w = watch_sum(&s->watch, j->rq.now);
+
+	if (w.closed)
+		return false;
+	return j->by_stats ? w.up : s->up && s->weight > 0;
+}
+
+/* Once, even if the load string names it twice. */
+static void add_candidate(struct job *j, const struct server *s)
+{
+	if (!fit_for_work(j, s) || server_set_has(&j->candidates, s->id))
+		return;
+	server_set_add(&j->candidates, s->id);
+	j->scratch->candidates[j->n_candidates++].id = s->id;
+}
+
+/* A load string without marks may still be of a server that a stats socket calls a backup. That socket does not show
+ * "option allbackups", so then HAProxy's default holds. */
+static enum load_backup backup_of(const struct job *j, const struct server *s)
+{
+	if (!j->by_stats && s->backup != BACKUP_NO)
+		return s->backup;
+	return watch_sum(&s->watch, j->rq.now).backup ? BACKUP_FIRST : BACKUP_NO;
+}
+
+/* Keep of the candidates those that HAProxy itself would balance to: no backup server while another server is up;
+ * else the first backup server, or all of them with "option allbackups" (recount_servers() in its lb code). */
+static void hold_backups(const struct route *r, struct job *j)
+{
+	size_t n_active = 0, kept = 0;
+
+	for (size_t i = 0; i < j->n_candidates; i++)
+		n_active += backup_of(j, r->fleet.by_id[j->scratch->candidates[i].id]) == BACKUP_NO;
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		server_id id = j->scratch->candidates[i].id;
+		enum load_backup b = backup_of(j, r->fleet.by_id[id]);
+
+		if (n_active > 0 ? b == BACKUP_NO : b == BACKUP_ALL || kept == 0)
+			j->scratch->candidates[kept++].id = id;
+		else
+			server_set_del(&j->candidates, id);
+	}
+	j->n_candidates = kept;
+}
+
+/* Only the process that sent the string is closed against it: others have their own counts. More
+ * entries than there can be servers are not read: the lock is held here. */
+static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
+{
+	struct load_entry e;
+
+	for (size_t i = 0; i < SERVERS_MAX && loadstr_next(l, &e); i++) {
+		struct server *s = server_of(r, j, &e, i);
+
+		if (s == NULL)
+			continue;
+		j->has_load = true;
+		for (unsigned k = 0; k < s->n_slots; k++) {
+			if (s->slots[k]->process != j->rq.process)
+				continue;
+			s->slots[k]->heard = j->rq.now;
+			close_beyond(r, s->slots[k], load_add(e.conn, e.queue), st, j->rq.now);
+		}
+		add_candidate(j, s);
+	}
+}
+
+/* A later slice brings no load string: what the pool's last one said still holds. A server that it
+ * did not name is on its way out. */
+static void take_known(struct job *j)
+{
+	const struct pool *p = j->pool_seen;
+
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (p->servers[i]->seen < p->loaded)
+			continue;
+		add_candidate(j, p->servers[i]);
+		j->has_load = true;
+	}
+}
+
+/* No load string at all: what stats sockets said, while it holds. */
+static void take_watched(struct job *j)
+{
+	const struct pool *p = j->pool_seen;
+
+	j->by_stats = true;
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (watch_sum(&p->servers[i]->watch, j->rq.now).n == 0)
+			continue;
+		add_candidate(j, p->servers[i]);
+		j->has_load = true;
+	}
+}
+
+static void take_load(struct route *r, struct job *j, struct settling *st)
+{
+	struct loadstr l;
+
+	loadstr_start(&l, j->load);
+	j->rq.process = hash_mix_span(&r->key, 5, l.process);
+	if (j->rq.sliced != NULL)
+		j->rq.sliced->process = j->rq.process;
+	take_entries(r, j, &l, st);
+	j->bad_load = l.n_bad > 0;
+	r->stats.bad_load += j->bad_load;
+	if (j->has_load)
+		j->pool_seen->loaded = j->rq.now;
+}
+
+void job_take_load(struct route *r, struct job *j, struct settling *st)
+{
+	j->n_candidates = 0;
+	if (j->pool_seen == NULL)
+		return;
+	if (j->load.n > 0)
+		take_load(r, j, st);
+	else if (j->rq.seq > 0 && j->pool_seen->loaded > 0)
+		take_known(j);
+	else
+		take_watched(j);
+	hold_backups(r, j);
+}
+
+static uint32_t usable_depth(const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
+{
+	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
+
+	if (penalty >= PENALTY_DOUBT)
+		return 0;
+	if (depth > 0)
+		depth += job_grown_pages(r, j, s, depth);
+	return depth < j->rq.usable ? depth : j->rq.usable;
+}
+
+/* When all that is visible matches, half of what is not is taken to be cached too: without that, a
+ * long prompt behind a small buffer looks nearly new everywhere (mean time to first token 2.2 s
+ * instead of 15 s in overload). Not when what is cut is an image: its bytes are no tokens. */
+static uint64_t cached_tokens(const struct job *j, uint32_t depth)
+{
+	uint64_t cached = (uint64_t)depth * j->rq.page_tokens;
+
+	if (depth > 0 && depth == j->rq.n_pages && !j->rq.prompt->in_media)
+		cached += j->rq.unseen_tokens / 2;
+	return cached;
+}
+
+/* An engine holds whole blocks of its own size. Text is no exact number of tokens. */
+static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64_t tokens)
+{
+	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size : s->engine.block_size;
+
+	return j->rq.mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
+}
+
+/* What goes on unseen behind a head that matches whole ends in no block of it. */
+static void take_depth(const struct job *j, const struct server *s, uint32_t depth, struct candidate *c)
+{
+	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, cached = cached_tokens(j, depth);
+
+	c->cached = whole_blocks(j, s, cached);
+	c->depth = cached > seen || j->rq.page_tokens == 0 ? depth : (uint32_t)(c->cached / j->rq.page_tokens);
+}
+
+/* The first failure is one more request open, and only those after it also wait: a single one must
+ * not cost a server the prompts whose beginnings it holds. */
+static double penalty_seconds(const struct pool *p, uint32_t penalty)
+{
+	return penalty > 1 ? (penalty - 1) * p->mean_work_s : 0;
+}
+
+static double busy(const struct pool *p, const struct candidate *c)
+{
+	double request_s = p->mean_work_s + p->opts->policy.load_ms / 1000;
+	double waits = request_s > 1e-6 ? c->backlog_s / request_s : 0;
+
+	return waits > c->load ? waits : c->load;
+}
+
+/* A load string is live, but of one process: of several that are asked, the others count as well. */
+static uint32_t load_of(const struct job *j, const struct server *s, uint32_t *queue)
+{
+	struct watch_sum w = watch_sum(&s->watch, j->rq.now);
+	uint32_t load = j->by_stats ? w.load : load_add(s->conn, s->queue);
+
+	*queue = j->by_stats ? w.queue : s->queue;
+	if (w.n > 1 && w.load > load) {
+		load = w.load;
+		*queue = w.queue;
+	}
+	return load > s->n_open ? load : s->n_open;
+}
+
+/* The names by which an engine may know the adapter that is asked for; 0: none. Made for the first engine that
+ * has any. */
+struct adapter_names {
+	bool made;
+	uint64_t hash[3];
+};
+
+static void name_adapters(const struct route *r, const struct job *j, struct adapter_names *a)
+{
+	const struct prompt *p = j->rq.prompt;
+
+	a->made = true;
+	if (p->lora.n > 0)
+		a->hash[0] = adapter_hash(r, span_of(p->lora.s, p->lora.n));
+	if (p->model.n > 0)
+		a->hash[1] = adapter_hash(r, span_of(p->model.s, p->model.n));
+	if (j->rq.model.n > 0)
+		a->hash[2] = adapter_hash(r, j->rq.model);
+}
+
+static void from_engine(const struct route *r, const struct job *j, const struct engine_seen *e,
+			struct adapter_names *a, struct candidate *c)
+{
+	c->kv_used = -1;
+	if (!engine_holds(e, j->rq.now))
+		return;
+	c->load = load_add(c->load, e->foreign);
+	c->waiting = e->waiting > 0 ? (uint32_t)(e->waiting < UINT32_MAX ? e->waiting : UINT32_MAX) : 0;
+	c->running = e->running > 0 ? (uint32_t)(e->running < UINT32_MAX ? e->running : UINT32_MAX) : 0;
+	c->kv_used = e->kv_used;
+	if (e->n_adapters > 0 && !a->made)
+		name_adapters(r, j, a);
+	for (int i = 0; e->n_adapters > 0 && i < 3; i++)
+		c->has_adapter |= a->hash[i] != 0 && engine_has(e, a->hash[i]);
+}
+
+/* Between equals a later slice stays where the earlier ones were told to go. */
+void job_candidates(struct route *r, struct job *j)
+{
+	struct pool *p = j->pool_seen;
+	const struct policy_opts *po = &p->opts->policy;
+	struct adapter_names adapters = { .made = false };
+	enum capacity_source by;
+	enum fact_step before = p->step;
+
+	p->step = pool_step(p, j->rq.now);
+	if (p->step != before)
+		room_pool_changed(r, p);
+	p->busiest = 0;
+	pool_slowness(p, j->rq.now);
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		struct candidate *c = &j->scratch->candidates[i];
+		struct server *s = r->fleet.by_id[c->id];
+		uint32_t queue, load = load_of(j, s, &queue);
+		uint32_t penalty = penalty_weight(&s->penalty, po->penalty_half_life_ms, j->rq.now);
+
+		*c = (struct candidate){
+			.id = s->id, .name = s->name_hash,
+			.load = load,
+			.queue = queue,
+			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->rq.now),
+			.backlog_tokens = s->unanswered_tokens,
+			.open_tokens = s->open_tokens,
+			.kv_tokens = s->kv_tokens, .kv_room = server_capacity(s, &by),
+			.slowness = server_slowness(s, p->step, j->rq.now),
+			.penalty = penalty,
+			.penalty_s = penalty_seconds(p, penalty),
+			.doubt = penalty >= PENALTY_DOUBT,
+			.own = j->has_own ? j->scratch->own[c->id] : 0,
+			.last_pick = s->id == j->previous ? 0 : s->last_pick,
+		};
+		take_depth(j, s, usable_depth(r, j, s, penalty), c);
+		from_engine(r, j, &s->engine, &adapters, c);
+		if (busy(p, c) > p->busiest)
+			p->busiest = busy(p, c);
+	}
+}

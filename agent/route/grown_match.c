@@ -1,0 +1,97 @@
+/* job_grown.c - how much more of a prompt a server holds than the tree says, as it generated it: grown.h. */
+#include "agent/route/job_in.h"
+#include "agent/prompt/text.h"
+
+/* Of the first <depth> pages, in O(depth / 8): the marks have the rest. */
+static uint64_t end_key(const struct route *r, const struct job *j, uint32_t depth)
+{
+	const struct marks *m = &j->scratch->marks;
+	uint32_t from = 0, i = m->n;
+	uint64_t h = j->rq.space.h[0];
+
+	while (i > 0 && m->depth[i - 1] > depth)
+		i--;
+	if (i > 0) {
+		from = m->depth[i - 1];
+		h = m->key[i - 1];
+	}
+	return hash_mix(&r->key, h, hash64(&r->key, j->scratch->rq.pages.p + from, (depth - from) * sizeof(page_key))) | 1;
+}
+
+static uint32_t tail_hash(const struct route *r, const struct job *j, uint64_t from, uint64_t n)
+{
+	return (uint32_t)hash64(&r->key, j->rq.ids + from, n * sizeof(*j->rq.ids)) | 1;
+}
+
+/* Of text in one piece only whole pages go on as they are; a message ends in a page of its own. */
+static uint32_t end_depth(const struct job *j)
+{
+	if (j->rq.mode == PROMPT_TEXT && prompt_text_possible(j->rq.prompt->api) && j->rq.n_pages > 0)
+		return j->rq.prompt->n_units % j->rq.page != 0 ? j->rq.n_pages - 1 : j->rq.n_pages;
+	return j->rq.n_pages;
+}
+
+void job_ends(const struct route *r, struct job *j)
+{
+	const struct index_match *m = &j->scratch->match;
+	uint32_t depth = end_depth(j);
+
+	j->n_grown = 0;
+	for (uint32_t i = 0; i < m->n_bands && j->n_grown < JOB_GROWN; i++)
+		if (m->bands[i].depth < j->rq.n_pages)
+			j->grown[j->n_grown++] = (struct job_grown){ m->bands[i].depth, end_key(r, j, m->bands[i].depth) };
+	if (j->rq.cut || j->rq.part || j->rq.news.bounded || j->rq.unseen_tokens > 0 || depth == 0)
+		return;
+	j->end = (struct grown_end){ .key = end_key(r, j, depth), .tokens = j->rq.tokens };
+	if (j->rq.mode == PROMPT_TEXT)
+		j->end.tokens = (uint64_t)depth * j->rq.page_tokens;
+	else if (j->rq.ids != NULL && j->rq.tokens > (uint64_t)depth * j->rq.page) {
+		j->end.n_tail = (uint16_t)(j->rq.tokens - (uint64_t)depth * j->rq.page);
+		j->end.tail = tail_hash(r, j, (uint64_t)depth * j->rq.page, j->end.n_tail);
+	}
+}
+
+/* Tokens, roughly, of the assistant's message that begins <depth> pages from the start of a text; UINT64_MAX: there are no messages.
+ * In pages of ids only how long the last one is. */
+static uint64_t answer_room(const struct job *j, uint32_t depth)
+{
+	const struct prompt *p = j->rq.prompt;
+	uint32_t text_tokens = j->opts->prompt.text_page / TEXT_BYTES_PER_TOKEN, n = p->n_answer - p->n_history;
+
+	if (prompt_text_possible(p->api))
+		return UINT64_MAX;
+	if (p->n_answer == 0 || (j->rq.mode == PROMPT_TEXT && j->rq.n_pages - (p->messages.n - p->n_history) != depth))
+		return 0;
+	return (uint64_t)n * text_tokens;
+}
+
+static bool goes_on(const struct route *r, const struct job *j, const struct grown_place *g, uint32_t depth)
+{
+	uint64_t from = (uint64_t)depth * j->rq.page;
+
+	if (j->rq.mode == PROMPT_TEXT || g->n_tail == 0 || j->rq.ids == NULL)
+		return true;
+	return from + g->n_tail <= j->rq.n_ids && tail_hash(r, j, from, g->n_tail) == g->tail;
+}
+
+uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+{
+	const struct grown_place *g = NULL;
+	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, tail, answer, room;
+
+	for (uint32_t i = 0; i < j->n_grown && g == NULL; i++)
+		if (j->grown[i].depth == depth)
+			g = grown_find(r->grown, j->grown[i].key, s->name_hash);
+	if (g == NULL || g->tokens < seen + g->n_tail || !goes_on(r, j, g, depth))
+		return 0;
+	tail = g->n_tail;
+	answer = g->tokens - seen - tail;
+	room = answer_room(j, depth);
+	if (room < answer / 2)		/* thoughts were dropped: the rest follows other text */
+		return 0;
+	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
+		return 0;
+	if (room < answer && (j->rq.mode == PROMPT_TEXT || !g->told))
+		answer = room;
+	return (uint32_t)((tail + answer) / j->rq.page_tokens);
+}

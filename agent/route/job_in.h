@@ -1,0 +1,91 @@
+/* job_in.h - private to agent/route: one decision, from its request to its answer. */
+#ifndef KVROUTE_ROUTE_JOB_IN_H
+#define KVROUTE_ROUTE_JOB_IN_H
+
+#include "agent/route/route_in.h"
+
+#define JOB_GROWN	4	/* bands of a match, the deepest, that are looked up */
+
+/* How the job is decided; the request itself is <rq>. */
+struct job {
+	struct request rq;
+	const struct route_opts *opts;
+	const struct pool_opts *pool_opts;
+	struct route_scratch *scratch;
+	struct span session, load;	/* arguments of the message */
+	bool no_compare;		/* without the rules that are compared */
+	/* what the index says */
+	bool described;			/* <asks> is set */
+	struct policy_prompt asks;	/* the prompt as rules see it */
+	struct grown_end end;		/* end of the prompt, for the next turn; .key 0: unknown */
+	uint32_t n_grown;
+	struct job_grown { uint32_t depth; uint64_t key; } grown[JOB_GROWN];	/* where an earlier turn may have ended */
+	bool has_own;			/* scratch->own is what its rule's memory knows */
+	/* what an earlier slice has entered */
+	server_id previous;		/* its answer, or SERVER_NONE */
+	uint64_t counted, counted_hit;	/* tokens in counters */
+	/* who could get it */
+	struct pool *pool_seen;		/* NULL: too many pools. Its content under the route's lock only */
+	size_t n_candidates;		/* in scratch->candidates; their ids in <candidates> */
+	struct server_set candidates;
+	bool has_load, bad_load;	/* <bad_load>: some entry was wrong */
+	bool by_stats;			/* load is from stats rows: there was no load string */
+	uint64_t common_tokens;		/* of its prompt, also in other prompts in use: job_share() */
+	/* the choice */
+	struct policy_choice choice;
+	struct policy_pressure pressure;	/* at the choice */
+	double regret_s;
+	enum fact_step step;
+	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
+	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */
+	struct ledger_pending pending;	/* what becomes of it before its claim is stored */
+};
+
+/* route.c: set <j> and <m> from <q>. */
+void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
+	       struct job *j, struct request_message *m);
+
+/* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
+void job_describe(const struct route *r, struct job *j, bool with_body);
+
+/* candidates.c, under the route's lock: read the load string; set the candidates. */
+void job_take_load(struct route *r, struct job *j, struct settling *st);
+void job_candidates(struct route *r, struct job *j);
+
+/* grown_match.c: set <end> and <grown>, after the match and the marks. */
+void job_ends(const struct route *r, struct job *j);
+/* Return the pages that <s> holds after the first <depth>, which are all that the index says. The
+ * lock is held. O(JOB_GROWN). */
+uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
+
+/* copies.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
+void job_share(struct route *r, struct job *j);
+
+/* explain.c: record what <a> says and why. Takes only the lock of the ring. */
+void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a);
+
+/* traffic_put.c: record a decision that had a prompt, without a lock of the route's; and a fact.
+ * <output_tokens>: answer_tokens() of <f>. */
+void traffic_job(struct route *r, const struct job *j);
+void traffic_fact(struct route *r, const struct fact *f, uint32_t output_tokens, msec now);
+
+/* ---- attached.c: what requests, facts and rows say of how HAProxy is attached: problems.h. The
+ * route's lock is held, and its options are. ------------------------------------------------------- */
+
+/* After its load string was read. */
+void attached_request(struct route *r, const struct job *j, const struct route_request *q);
+
+/* <e>: its entry in the ledger as the decision left it, or NULL. */
+void attached_fact(struct route *r, uint64_t uid, const struct ledger_entry *e,
+		   const struct fact *f, msec now);
+
+/* HAProxy has ended a request of <p> and no fact said so; its whole answer is on its way to the
+ * client, so that a log line is due. */
+void attached_unheard(struct route *r, struct pool *p);
+void attached_answered(struct route *r, struct pool *p);
+
+/* A stats row came for <s>, a server of <p>. */
+void attached_row(struct route *r, struct pool *p, struct server *s, const struct hastats_row *row,
+		  msec now);
+
+#endif

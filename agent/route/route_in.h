@@ -1,0 +1,207 @@
+/* route_in.h - private to agent/route: struct route and what its files share. */
+#ifndef KVROUTE_ROUTE_ROUTE_IN_H
+#define KVROUTE_ROUTE_ROUTE_IN_H
+
+#include <pthread.h>
+
+#include "agent/base/hash.h"
+#include "agent/base/rng.h"
+#include "agent/fleet/fleet.h"
+#include "agent/fleet/ledger.h"
+#include "agent/request/request.h"
+#include "agent/route/answer_in.h"
+#include "agent/route/compare_in.h"
+#include "agent/route/decisions.h"
+#include "agent/route/grown_in.h"
+#include "agent/route/route.h"
+#include "agent/route/shared_in.h"
+#include "agent/route/traffic.h"
+
+/* What the end of a request can teach, besides how it ended. */
+struct lesson {
+	struct agree_ref agree;	/* .model 0: its count is not compared */
+	uint64_t density;	/* key of struct density */
+	struct grown_end end;
+	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
+	uint32_t text_bytes;	/* of a prompt of text that was seen whole; else 0 */
+	uint32_t block;		/* tokens of its pages; 0: pages of text */
+	bool whole;		/* its answer is no stream, as far as known */
+};
+
+/* An entry of the ledger. */
+struct open_request {
+	struct ledger_entry e;	/* first */
+	uint64_t tokens, hit_tokens;	/* in counters so far: a later slice adds the rest */
+	uint64_t turn, turn_before;	/* server.last_pick by this entry, and before it */
+	struct lesson lesson;
+};
+
+static inline struct open_request *open_of(struct ledger_entry *e)
+{
+	return (struct open_request *)e;
+}
+
+/* A request whose answer has begun, so that its entry is closed, but whose log line is still to
+ * come. The line says how the answer ended, and where the request was rejected before. */
+struct answered {
+	uint64_t uid;		/* 0: free */
+	msec sent;
+	server_id at, from;	/* the server that answered; the one we chose, if another, or SERVER_NONE */
+	bool failed;		/* already counted as a failure */
+	uint64_t prompt_tokens;
+	struct lesson lesson;
+};
+
+/* What the router keeps of a pool. Under the route's lock, except the first two. */
+struct pool_route {
+	pthread_mutex_t rule_lock;	/* guards the content of <memory>; taken last, held for one call */
+	struct policy_memory *memory;	/* of <rule>, or NULL; another one only with new options */
+	enum policy_rule rule;
+	size_t rule_max_bytes;
+	struct compare *compare;	/* under both locks: see compare_in.h */
+	struct problem_pool *problems;	/* attached.c; NULL: not needed yet */
+	uint16_t base_model;		/* adapter.c; index into the present options */
+	bool sweeping;			/* down to max_tree_size: server_room.c */
+	msec swept;
+	bool imbalanced;
+	uint64_t imbalance_transitions;
+	uint64_t choices, dearer;	/* see struct route_pool_view */
+	double regret_s;
+};
+
+#define ADAPTERS_NOTED	256	/* a later adapter replaces an earlier one, whose requests are text until it is named again */
+#define MODELS_WATCHED	64	/* configured models for which the agent knows if requests name them */
+#define ANSWERED_MAX	1024	/* a later request replaces an earlier one, and little is lost */
+
+struct route {
+	struct hash_key key;
+	struct index *index;		/* locks itself */
+	struct decisions *decisions;	/* locks itself; NULL: none are kept */
+	struct traffic *traffic;	/* borrowed; locks itself; NULL: nothing is recorded */
+
+	/* Guards <opts>, and <opts>, <tenants> and the pointer <segments> of <requests>. Held for
+	 * reading while a request is decided. */
+	pthread_rwlock_t opts_lock;
+	struct route_opts opts;
+	struct request_env requests;	/* locks the rest itself; density_learn() under <lock> */
+
+	/* Guards all below. Held for the microseconds of one choice, and never while the index or
+	 * the scanner works. policy_choose(), which is arithmetic on its arguments, runs under it,
+	 * so that two requests at once do not both see the same idle server. */
+	pthread_mutex_t lock;
+	struct fleet fleet;
+	struct ledger ledger;		/* of struct open_request */
+	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
+	struct answer_size answer_size;
+	struct grown_table *grown;	/* NULL: no memory, and no answer is predicted */
+	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
+	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
+	uint64_t n_named;		/* servers ever added */
+	struct rng rng;
+	bool by_chance;			/* turns of new servers are random, not in order of appearance */
+	uint64_t nameless;		/* requests without a uid: each gets a number instead */
+	msec swept;			/* last search for servers that are gone */
+	struct problems problems;	/* except <plain>, an atomic */
+	bool feedless;			/* no log line is expected */
+	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name; 0: free */
+	uint64_t models_asked;		/* bit i: requests named opts.models[i] */
+	struct route_stats stats;
+};
+
+struct route_scratch {
+	struct request_scratch rq;
+	struct index_match match;
+	struct marks marks;
+	struct candidate candidates[SERVERS_MAX];
+	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
+	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
+	struct compare_scratch compare;
+	struct decision decision;
+	uint32_t blocks[DECISION_BLOCKS_MAX];
+	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
+};
+
+/* Claims to tell the index of once the lock is released: at most so many for one call. The last
+ * places are for the entry that must make room, and for another one of the same uid. */
+#define SETTLE_MAX	64
+
+struct settling {
+	struct { index_claim claim; bool confirm; } item[SETTLE_MAX];
+	unsigned n;
+};
+
+static inline bool settling_full(const struct settling *st)
+{
+	return st->n >= SETTLE_MAX - 2;
+}
+
+/* There must be room. Does nothing if <claim> is 0. */
+static inline void settling_add(struct settling *st, index_claim claim, bool confirm)
+{
+	if (claim == 0)
+		return;
+	st->item[st->n].claim = claim;
+	st->item[st->n++].confirm = confirm;
+}
+
+void settle(struct route *r, struct settling *st, msec now);
+
+/* Close an entry whose end was not reported. It counts as served, unless its server is unknown. */
+static inline void close_unheard(struct route *r, struct ledger_entry *e, struct settling *st, msec now)
+{
+	bool somewhere = e->server != e->server->pool->nowhere;
+
+	settling_add(st, ledger_close(&r->ledger, e, somewhere, now), somewhere);
+}
+
+/* Close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has room: its
+ * process says that it has <admitted> requests at that server. Entries that came or were moved
+ * there within the last two seconds are left. */
+void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now);
+
+/* Hash the name of a server, as rules see it: the same in every agent with the same key. */
+static inline uint64_t name_hash(const struct route *r, struct span name)
+{
+	return hash_mix_span(&r->key, 11, name);
+}
+
+uint64_t route_uid(const struct route *r, struct span uid);
+
+/* ---- in all below the route's lock is held, and its options are, unless it says otherwise -------- */
+
+/* pool.c: find or add a pool. Returns NULL if there are too many, or no memory. */
+struct pool *pool_met(struct route *r, struct span name);
+void pools_take_options(struct route *r);		/* r->opts are new */
+void pool_server_gone(struct pool *p, server_id id);	/* its rules forget <id> */
+void pools_free(struct route *r);			/* all but the fleet's part */
+
+/* candidates.c: find a server at <hint> or elsewhere, or add it. Returns NULL if there are too
+ * many, or no memory. */
+struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint);
+uint64_t adapter_hash(const struct route *r, struct span name);
+
+/* server_room.c: tell the index and the rules how much servers can hold, after <s> was added; after
+ * the facts of <p> changed; after the size of the engine's cache of <s> changed. */
+void room_server_added(struct route *r, const struct server *s);
+void room_pool_changed(struct route *r, const struct pool *p);
+void room_server_changed(struct route *r, const struct server *s);
+/* There is more evidence of how large the cache of <s> is, and so those of others of its pool. */
+void room_infer(struct route *r, struct server *s);
+void room_options_changed(struct route *r);
+void room_sweep(struct route *r, msec now);
+/* Return the tokens in its cache, and who says so; 0: unknown. */
+uint64_t server_capacity(const struct server *s, enum capacity_source *by);
+
+/* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name -------- */
+
+/* An engine of <pool> has named the adapter <name>. */
+void adapter_note(struct route *r, struct span pool, struct span name);
+/* Return the options of the model that <name> is an adapter of, for request_env.adapter_base. That
+ * is so if no entry of the options means <name>, an engine of the pool has named it as an adapter,
+ * and the pool's requests, or the options, leave one model with a tokenizer. Otherwise NULL. Takes
+ * the lock only if an engine has named it. */
+const struct model_opts *adapter_base(void *route, struct span pool, struct span name);
+/* A request for <m> came to <p>. */
+void adapter_model_met(const struct route *r, struct pool *p, const struct model_opts *m);
+
+#endif
