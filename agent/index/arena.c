@@ -1,34 +1,35 @@
-/* arena.c - two-level segregated fit (TLSF, Masmano et al. 2004) over refs of 32 bits.
+/* arena.c - two-level segregated fit (TLSF, Masmano et al. 2004) with refs of 32 bits.
  *
- * Nodes, edges and records of the index come in any size and die in any order, at every commit once the
- * budget is full. malloc() would do it in the same time, but it can neither be told a budget nor promise
- * that a page is there, it spends 16 bytes where a ref spends 4, and it unmaps what readers still look at.
- * Slabs of fixed sizes waste half a class of every edge and never give a class's memory to another.
+ * Nodes and records come in any size and are freed in any order, at every commit once the budget is
+ * full. malloc() takes the same time, but it has no budget and no promise that memory is present,
+ * it spends 16 bytes where a ref spends 4, and it unmaps memory that readers still read. Slabs of
+ * fixed sizes would waste half a class a node, and memory of one class could not serve another.
  *
- * A tag says how large its block is and how large the one before it, so both neighbours of a block that is
- * freed are found at once and no two free blocks ever touch. Free blocks of a class are in a list through
- * their payloads; two levels of bitmaps find the next class that has one. The classes round only what is
- * looked for: what is left of a block goes back at once.
+ * A tag has the size of its block and of the block before it. So arena_free() finds both neighbours
+ * at once, and no two free blocks are neighbours. The free blocks of a class are linked through
+ * their payloads; two levels of bitmaps find the next class that has one. Only the search rounds up
+ * to a class: the rest of a block is freed at once.
  *
- * The class of the size itself is looked at first, a few blocks of it: an edge that is freed and taken again
- * would otherwise always break a larger block. Cost: three or four cache lines a call. */
+ * The search looks at a few blocks of the class of the size itself first. Otherwise a node that is
+ * freed and allocated again would always split a larger block. A call touches three or four cache
+ * lines. */
 #include <assert.h>
 
-#include "agent/index/arena.h"
+#include "agent/index/arena_in.h"
 
-/* ---- blocks ----------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 #define FREE	1u
 #define LEAST	(ARENA_LEAST / ARENA_UNIT)
-#define LOOKS	4	/* blocks of the size's own class that are looked at */
+#define LOOKS	4	/* blocks of the size's own class that are tried */
 
-/* Just before the payload. The tag at the end of the arena has no units and is not free. */
+/* Lies just before the payload. The tag at the end of the arena has size 0 and is not free. */
 struct tag {
 	uint32_t before;	/* units of the block before; 0: this is the first */
 	uint32_t size;		/* units << 1 | FREE */
 };
 
-/* In the payload of a free block. */
+/* Lies in the payload of a free block. */
 struct links {
 	arena_ref next, prev;
 };
@@ -53,13 +54,13 @@ static bool is_free(const struct arena *a, arena_ref ref)
 	return tag_of(a, ref)->size & FREE;
 }
 
-/* All that is written where a reader may look. */
+/* Write a word that a reader without the lock may read. */
 static void put(uint32_t *p, uint32_t v)
 {
 	__atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 
-/* Row 0 and 1 have a class for each number of units; row r > 1 one for each 2^(r-1) units. */
+/* Rows 0 and 1 have a class for each number of units; row r > 1 has one for each 2^(r-1) units. */
 static void class_of(uint32_t units, unsigned *row, unsigned *col)
 {
 	unsigned log = 31 - (unsigned)__builtin_clz(units | ARENA_COLS / 2);
@@ -68,7 +69,7 @@ static void class_of(uint32_t units, unsigned *row, unsigned *col)
 	*col = (log == 4 ? units : units >> (log - 5)) % ARENA_COLS;
 }
 
-/* Put a block into its list and say in the tags on both sides that it is free. */
+/* Put a block into its list and mark it as free in the tags on both sides. */
 static void add_free(struct arena *a, arena_ref ref, uint32_t units)
 {
 	arena_ref *head;
@@ -105,7 +106,7 @@ static void del_free(struct arena *a, arena_ref ref)
 	a->rows &= ~(1u << row);
 }
 
-/* A free block of at least <units>; 0: none seen. */
+/* Return a free block of at least <units>, or 0 if none was found. */
 static arena_ref find(const struct arena *a, uint32_t units)
 {
 	unsigned row, col, looks = LOOKS;
@@ -116,7 +117,7 @@ static arena_ref find(const struct arena *a, uint32_t units)
 	for (ref = a->heads[row][col]; ref != 0 && looks-- > 0; ref = links_of(a, ref)->next)
 		if (units_of(a, ref) >= units)
 			return ref;
-	/* everything in the classes behind is large enough */
+	/* every block of a later class is large enough */
 	if ((bits = a->cols[row] & ~1u << col) == 0) {
 		if ((bits = a->rows & ~1u << row) == 0)
 			return 0;
@@ -126,7 +127,7 @@ static arena_ref find(const struct arena *a, uint32_t units)
 	return a->heads[row][__builtin_ctz(bits)];
 }
 
-/* 0 for what no arena of this size can have. */
+/* Return the units for <bytes>, or 0 if no arena of this size can have so many. */
 static uint32_t units_for(const struct arena *a, size_t bytes)
 {
 	return bytes < arena_room(a) ? (uint32_t)(arena_cost(bytes) / ARENA_UNIT) : 0;
@@ -187,7 +188,7 @@ void arena_free(struct arena *a, arena_ref ref)
 		units += units_of(a, next);
 	}
 	if (before != 0 && is_free(a, ref - before)) {
-		/* so that freeing it twice is seen for as long as nothing is put there */
+		/* so that freeing it twice is detected until the place is allocated again */
 		put(&tag_of(a, ref)->size, FREE);
 		ref -= before;
 		del_free(a, ref);
@@ -221,9 +222,9 @@ size_t arena_largest(const struct arena *a)
 	return arena_size(a, a->heads[row][31 - __builtin_clz(a->cols[row])]);
 }
 
-/* ---- the check -------------------------------------------------------------------------------------- */
+/* ---- the check ---- */
 
-/* Blocks from end to end; how many are free. */
+/* Check the blocks from end to end and count the free ones. */
 static const char *check_blocks(const struct arena *a, uint32_t *n_free)
 {
 	uint32_t before = 0, used = 0, units;

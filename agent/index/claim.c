@@ -1,17 +1,18 @@
-/* claim.c - a server was sent these pages: believed and pinned until somebody says how it ended.
+/* claim.c - claims: a server was sent these pages, which are pinned until the request ends.
  *
- * Claims live in a table of fixed size. The open ones of a group of servers are in one list by age, and those of each
- * server in another, under the lock of the group. Where a claim ends is guarded by its node's shard:
+ * Claims lie in a table of fixed size. The open claims of a group of servers form one list by age, and
+ * those of each server another, both under the lock of the group. The end of a claim is guarded by the
+ * shard of its node:
  *
- *   record:  [ a prompt of 9 pages ]       Claims that end on one record at the same page are at one stop,
- *      stop 9: c1 - c7 - c3                the deepest stop first. So how far claims reach is known at once,
- *      stop 4: c2 - c5                     one comes and goes without a look at the others, and a split takes
- *                                          whole stops with it, of which a record has EDGE_MAX at most.
+ *   record:  [ a prompt of 9 pages ]     Claims that end at the same page of one record share a stop;
+ *      stop 9: c1 - c7 - c3              the deepest stop is first. So the reach of all claims is known
+ *      stop 4: c2 - c5                   at once, a claim comes and goes in O(1), and a split moves
+ *                                        whole stops, of which a record has EDGE_MAX at most.
  *
- * A stop is taken from one of the claims that are there: each claim brings one, so there is always one. */
-#include "agent/index/internal.h"
+ * Each claim brings a stop of its own, so there is always a free stop for a claim. */
+#include "agent/index/claim_in.h"
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 static struct claim_group *group_of(struct index *ix, server_id s)
 {
@@ -33,7 +34,7 @@ void claims_init(struct index *ix)
 	}
 }
 
-static uint32_t take_of(struct index *ix, server_id s)
+static uint32_t pop_free_of(struct index *ix, server_id s)
 {
 	uint32_t c;
 
@@ -44,24 +45,24 @@ static uint32_t take_of(struct index *ix, server_id s)
 	return c;
 }
 
-/* Of its own group, or of another that has one. */
-static uint32_t take(struct index *ix, server_id s)
+/* Pop a free claim of the server's group, or of the next group that has one. */
+static uint32_t pop_free(struct index *ix, server_id s)
 {
 	uint32_t c = 0, i;
 
 	for (i = 0; i < CLAIM_GROUPS && c == 0; i++)
-		c = take_of(ix, (server_id)((s + i) % CLAIM_GROUPS));
+		c = pop_free_of(ix, (server_id)((s + i) % CLAIM_GROUPS));
 	return c;
 }
 
 uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, const struct space_key *space, bool may_expire)
 {
-	uint32_t c = take(ix, server), generation;
+	uint32_t c = pop_free(ix, server), generation;
 	struct claim *cl;
 
 	if (c == 0 && may_expire && ix->opts.reserve_percent < 100 && claim_expire(ix, false)) {
 		atomic_fetch_add_explicit(&ix->expired, 1, memory_order_relaxed);
-		c = take(ix, server);
+		c = pop_free(ix, server);
 	}
 	if (c == 0)
 		return 0;
@@ -77,7 +78,7 @@ uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, const 
 	return c;
 }
 
-static void put_back(struct index *ix, uint32_t c)
+static void push_free(struct index *ix, uint32_t c)
 {
 	server_id s = claim_server(ix, c);
 
@@ -88,7 +89,7 @@ static void put_back(struct index *ix, uint32_t c)
 	claims_unlock(ix, s);
 }
 
-/* ---- open ones ------------------------------------------------------------------------------------- */
+/* ---- open ones ---- */
 
 static void open_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 {
@@ -173,7 +174,8 @@ static void close_of_server(struct index *ix, uint32_t c, struct server *srv)
 		srv->oldest_claim = cl->newer_same;
 }
 
-/* Its group is locked: from now on it is the caller's alone. */
+/* Take a claim out of the lists of open ones. Its group is locked; afterwards it is the
+ * caller's. */
 static void close_claim(struct index *ix, uint32_t c)
 {
 	struct claim *cl = claim_at(ix, c);
@@ -187,8 +189,8 @@ static void close_claim(struct index *ix, uint32_t c)
 	atomic_fetch_sub_explicit(&ix->servers[s].parts, cl->part_room, memory_order_relaxed);
 }
 
-/* Its server never changes while it is open, so whose lock to take can be read without one: of a claim that is
- * not known any more it may be another's, but then it is not open with this generation under any lock. */
+/* The server of a claim is constant while it is open, so it can be read before its group is locked.
+ * An unknown claim may have another server by then, but it is not open with this generation. */
 uint32_t claim_close(struct index *ix, index_claim id, bool confirmed)
 {
 	uint32_t c = (uint32_t)id;
@@ -214,9 +216,9 @@ uint32_t claim_close(struct index *ix, index_claim id, bool confirmed)
 	return known ? c : 0;
 }
 
-/* ---- on a record ------------------------------------------------------------------------------------- */
+/* ---- on a record ---- */
 
-/* The stop of <r> at <depth>; it is made of <spare> if there is none. */
+/* Return the stop of <r> at <depth>. If there is none, make it of <spare>. */
 static uint32_t stop_of(struct index *ix, struct record *r, uint32_t depth, uint32_t spare)
 {
 	uint32_t k = r->claims, before = 0;
@@ -273,7 +275,7 @@ void claim_attach(struct index *ix, uint32_t c, struct record *r, uint32_t depth
 	stop->first = c;
 }
 
-/* Who leaves takes a stop with it: a spare one, or the one where nobody is left. */
+/* The claim takes a stop with it: a spare one, or the stop that has no claim left. */
 void claim_detach(struct index *ix, uint32_t c)
 {
 	struct claim *cl = claim_at(ix, c);
@@ -318,7 +320,7 @@ void claims_move(struct index *ix, struct record *from, struct record *to, uint3
 	}
 }
 
-/* The node on which <c> hangs, with its shard locked; NULL: it has not left the root. */
+/* Lock the shard of the node of <c> and return the node; NULL if the claim is still at the root. */
 static struct node *lock_node(struct index *ix, uint32_t c, uint64_t *locked)
 {
 	node_id id;
@@ -337,12 +339,12 @@ static struct record *record_of(struct index *ix, uint32_t c)
 	return at(ix, stop_at(ix, claim_at(ix, c)->stop)->record);
 }
 
-/* ---- how it ends --------------------------------------------------------------------------------------- */
+/* ---- how it ends ---- */
 
-struct climb {			/* on the way up from a claim's node, which it still pins */
+struct climb {			/* the way up from the node of a claim, which still pins it */
 	node_id id;
-	uint32_t serial;	/* the object that was seen: while it is there, it is on the way */
-	uint32_t held;		/* the lowest first page of what is marked already */
+	uint32_t serial;	/* while the node has this object, it is on the way */
+	uint32_t held;		/* first page of the highest node that is marked */
 };
 
 static void climb_start(struct index *ix, uint32_t c, struct climb *up)
@@ -355,7 +357,7 @@ static void climb_start(struct index *ix, uint32_t c, struct climb *up)
 	shards_unlock(ix, locked);
 }
 
-/* One node up; false: all above is held already. Both nodes are locked. */
+/* Mark the parent as held. Returns false if everything above is held already. Both are locked. */
 static bool climb_on(struct index *ix, struct climb *up, struct node *parent, server_id s)
 {
 	struct record *r = parent->kind == NODE_EDGE ? node_record(ix, parent, s) : NULL;
@@ -369,7 +371,7 @@ static bool climb_on(struct index *ix, struct climb *up, struct node *parent, se
 	return true;
 }
 
-/* What is above claim <c> is held whole, up to where it is already. */
+/* Mark the nodes above claim <c> as held, up to the first that is. */
 static void hold_above(struct index *ix, uint32_t c, server_id s)
 {
 	struct climb up = { .held = UINT32_MAX };
@@ -392,8 +394,8 @@ static void hold_above(struct index *ix, uint32_t c, server_id s)
 	}
 }
 
-/* Take <c> off its record: what it reached is held from now on. */
-static void hold(struct index *ix, uint32_t c, uint32_t tick)
+/* Detach <c>; the pages that it reached are held from now on. */
+static void hold_record(struct index *ix, uint32_t c, uint32_t tick)
 {
 	server_id s = claim_server(ix, c);
 	uint64_t locked;
@@ -427,8 +429,8 @@ static void hold(struct index *ix, uint32_t c, uint32_t tick)
 
 void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
 {
-	hold(ix, c, tick);
-	put_back(ix, c);
+	hold_record(ix, c, tick);
+	push_free(ix, c);
 }
 
 struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked)
@@ -454,10 +456,11 @@ void claim_drop(struct index *ix, uint32_t c)
 
 	if ((r = claim_off(ix, c, &nd, &parent, &locked)) != NULL)
 		record_settle(ix, nd, parent, r, locked, c);
-	put_back(ix, c);
+	push_free(ix, c);
 }
 
-/* The group with the oldest; CLAIM_GROUPS: none is open. <*n>: how many are open. */
+/* Return the group with the oldest open claim, or CLAIM_GROUPS if none is open. <*n>: number of
+ * open claims. */
 static uint32_t oldest_group(struct index *ix, uint32_t *n)
 {
 	uint32_t i, best = CLAIM_GROUPS;

@@ -1,21 +1,21 @@
-/* evict.c - what goes when bytes, a server's capacity or the room for claims run out.
+/* evict.c - evict records and expire claims when bytes, a capacity or the reserve run out.
  *
- * Bytes run out in a shard: its oldest records go, of whatever server, but none of a tenant that has
- * no more than it was promised. A server's pages run out: its own go, in the order of the options, over
- * all shards: each shows the tick of its first, so the one to ask is known without a lock. Claims have
- * a part of both budgets, and the oldest claim goes when it is used up.
+ * If a shard runs out of bytes, its oldest records go, whatever their server, except those of
+ * tenants below their floor. If a server exceeds its capacity, its own records go in its order over
+ * all shards; each shard publishes the tick of the first, so no lock is needed to choose the shard.
+ * Claims have a share of the bytes (reserve_percent); when it is used up, the oldest claim expires.
  *
- * One call does EVICT_MAX of work at most: of records, fewer of them where nodes are copied. index_tick() does the
- * rest.
+ * One call does EVICT_MAX of work at most, counted in records; copied nodes count more.
+ * index_tick() does the rest.
  *
- * What was evicted is free only when no reader can be looking at it. While one does not go on, memory is
- * late and not short: to evict more would not bring it sooner. */
+ * Evicted memory is free only when no reader can see it. While a reader does not proceed, memory is
+ * late, not short: evicting more would not free it sooner. */
 #include <sched.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/evict_in.h"
 
 #define YIELDS		8u
-#define FREE_MOST	15u		/* of FREE_PART; half of a shard */
+#define FREE_MOST	15u		/* of FREE_PART: half of a shard */
 
 static bool under_floor(const struct index *ix, uint32_t tenant)
 {
@@ -30,8 +30,8 @@ static bool under_floor(const struct index *ix, uint32_t tenant)
 	return bytes <= (int64_t)floor;
 }
 
-/* Of all tenants that have more than their floor. The shard is locked. */
-static const struct record *oldest(struct index *ix, const struct shard *sh)
+/* Return the oldest record of all tenants above their floor, or NULL. The shard is locked. */
+static const struct record *oldest_record(struct index *ix, const struct shard *sh)
 {
 	uint32_t t, n = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed);
 	const struct record *r, *best = NULL;
@@ -46,7 +46,8 @@ static const struct record *oldest(struct index *ix, const struct shard *sh)
 	return best;
 }
 
-/* The record was seen a moment ago; another may have been quicker, which is work as well. */
+/* Cut a record that was seen before. Another thread may have been faster; that counts as work
+ * too. */
 static void cut_one(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work)
 {
 	uint32_t n = record_cut(ix, id, s, c);
@@ -54,7 +55,7 @@ static void cut_one(struct index *ix, node_id id, server_id s, const struct cut 
 	*work -= n == 0 ? 1 : n < *work ? n : *work;
 }
 
-/* False: none may go. */
+/* Returns false if no record may be evicted. */
 static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 {
 	struct shard *sh = &ix->shards[shard];
@@ -63,7 +64,7 @@ static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 	node_id id = 0;
 
 	shards_lock(ix, 1ull << shard);
-	if ((r = oldest(ix, sh)) != NULL) {
+	if ((r = oldest_record(ix, sh)) != NULL) {
 		id = r->node;
 		s = r->server;
 	}
@@ -108,8 +109,9 @@ bool make_space(struct index *ix, uint32_t tenant, uint32_t *work)
 	return true;
 }
 
-/* Old objects may wait for a reader that has lost its CPU, so it is given one a few times. */
-static bool collect(struct index *ix, uint32_t shard, size_t need)
+/* Free retired objects until <need> bytes fit. Yields a few times, because a reader that lost its
+ * CPU may still hold them. */
+static bool collect_old(struct index *ix, uint32_t shard, size_t need)
 {
 	struct shard *sh = &ix->shards[shard];
 	bool fits, waits;
@@ -128,7 +130,7 @@ static bool collect(struct index *ix, uint32_t shard, size_t need)
 	return false;
 }
 
-/* As much is on its way as a tick keeps free, and a reader is in its way. */
+/* Return whether a reader delays as much memory as a tick keeps free. */
 static bool is_late(struct index *ix, uint32_t shard)
 {
 	struct shard *sh = &ix->shards[shard];
@@ -142,7 +144,7 @@ static bool is_late(struct index *ix, uint32_t shard)
 
 bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 {
-	bool fits = collect(ix, shard, ROOM_LEAST);
+	bool fits = collect_old(ix, shard, ROOM_LEAST);
 	uint32_t before = *work, n = 0;
 
 	slack_settle(ix, shard);
@@ -155,17 +157,17 @@ bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 		} else if (!evict_oldest(ix, shard, work)) {
 			break;
 		}
-		if (++n % 4 == 0 && collect(ix, shard, ROOM_LEAST))
+		if (++n % 4 == 0 && collect_old(ix, shard, ROOM_LEAST))
 			return true;
 	}
-	collect(ix, shard, ROOM_LEAST);		/* what the last of them gave back */
+	collect_old(ix, shard, ROOM_LEAST);		/* frees what the last eviction retired */
 	return *work < before;
 }
 
-/* ---- a server's capacity ------------------------------------------------------------------------------- */
+/* ---- a server's capacity ---- */
 
-/* The record of <s> that goes first, with its shard locked; NULL: none may go, and nothing is
- * locked. */
+/* Return the record of <s> that is evicted first, with its shard locked; NULL, with nothing locked,
+ * if none may be evicted. */
 static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 {
 	enum index_order o = order_of(ix, s);
@@ -190,21 +192,21 @@ static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 	return r;
 }
 
-static uint64_t held_by(const struct index *ix, server_id s)
+static uint64_t room_held(const struct index *ix, server_id s)
 {
 	int64_t n = atomic_load_explicit(&ix->servers[s].room, memory_order_relaxed);
 
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-static uint64_t filled(struct index *ix, server_id s)
+static uint64_t room_used(struct index *ix, server_id s)
 {
 	int64_t parts = atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
 
-	return held_by(ix, s) + index_server_output(ix, s) + (parts > 0 ? (uint64_t)parts : 0);
+	return room_held(ix, s) + index_server_output(ix, s) + (parts > 0 ? (uint64_t)parts : 0);
 }
 
-/* Until what <s> has takes <to> room at most. */
+/* Evict until <s> takes <to> room at most. */
 static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
 {
 	uint32_t shard = 0, used = 0;
@@ -212,7 +214,7 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 	node_id id = 0;
 	uint64_t now;
 
-	while (*work > 0 && (now = filled(ix, s)) > to) {
+	while (*work > 0 && (now = room_used(ix, s)) > to) {
 		if ((r = lock_first(ix, s, &shard)) != NULL) {
 			id = r->node;
 			used = r->used;
@@ -228,12 +230,12 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 	}
 }
 
-/* An engine serves in the order in which it was sent: by the turn of the next prompt, those that
- * are open have taken their room from what is held, the oldest first. So claims take all of it.
- * They do not make each other go: in front of a busy engine far more prompts may wait than its
- * cache has room for, and a router that forgets them sends their conversations elsewhere (at 90
- * % load the mean time to first token was 32 times the oracle's then, and is twice it now).
- * Bytes bound them: keep_reserve(). */
+/* An engine serves requests in the order in which they were sent. When the next prompt is served,
+ * the open ones have taken their room from the held pages, the oldest first; so claims may take the
+ * whole capacity. Claims do not evict each other: a busy engine may have far more prompts waiting
+ * than its cache has room for, and a router that forgets them sends their conversations elsewhere.
+ * At 90 % load the mean time to first token was 32 times the oracle's with eviction of claims, and
+ * is twice without. keep_reserve() bounds their bytes. */
 void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
@@ -253,10 +255,10 @@ void keep_reserve(struct index *ix, uint32_t *work)
 	}
 }
 
-/* ---- ticks ------------------------------------------------------------------------------------------------- */
+/* ---- ticks ---- */
 
-/* Where something found no room to become smaller, it may need more in one piece than there is: with each tick that
- * finds it so, one part more is kept free. */
+/* An operation that lacked memory to make a node smaller may need one larger piece. With each tick
+ * in a row that finds it so, one part more of the shard is kept free. */
 static void look_at_slack(struct index *ix, uint32_t shard)
 {
 	struct shard *sh = &ix->shards[shard];
@@ -265,13 +267,13 @@ static void look_at_slack(struct index *ix, uint32_t shard)
 	grace_collect(ix, sh, true);
 	if (!sh->lacked)
 		sh->short_ticks = 0;
-	else if (sh->short_ticks < FREE_MOST && sh->closed == 0)	/* else it may only be late */
+	else if (sh->short_ticks < FREE_MOST && sh->closed == 0)	/* otherwise memory may only be late */
 		sh->short_ticks++;
 	sh->lacked = false;
 	shards_unlock(ix, 1ull << shard);
 }
 
-static bool crowded(struct index *ix, uint32_t shard)
+static bool shard_crowded(struct index *ix, uint32_t shard)
 {
 	struct shard *sh = &ix->shards[shard];
 	size_t room, keep;
@@ -291,17 +293,17 @@ bool index_tick(struct index *ix)
 	uint32_t work = EVICT_MAX, i;
 
 	for (i = 0; i < SERVERS_MAX && work > 0; i++)
-		if (filled(ix, (server_id)i) > 0)
+		if (room_used(ix, (server_id)i) > 0)
 			keep_capacity(ix, (server_id)i, &work);
 	for (i = 0; i < ix->n_shards && work > 0; i++)
-		for (look_at_slack(ix, i); work > 0 && crowded(ix, i) && evict_oldest(ix, i, &work); )
+		for (look_at_slack(ix, i); work > 0 && shard_crowded(ix, i) && evict_oldest(ix, i, &work); )
 			;
 	for (i = 0; i < ix->n_shards; i++)
 		slack_settle(ix, i);
 	return work == 0;
 }
 
-/* ---- leaving --------------------------------------------------------------------------------------------------- */
+/* ---- leaving ---- */
 
 static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
 {
@@ -316,7 +318,7 @@ static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
 	return r != NULL;
 }
 
-/* All records of <s> in the shards that may go, <work> at most; false: there was none. */
+/* Cut the records of <s> that may be evicted, <work> at most. Returns false if there was none. */
 static bool drop_some(struct index *ix, server_id s, uint32_t *work)
 {
 	bool any = false;
@@ -343,7 +345,7 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		work--;
 	while (work > 0 && drop_some(ix, s, &work))
 		;
-	if (work == 0 || held_by(ix, s) > 0)	/* a call of another thread pins what it works on */
+	if (work == 0 || room_held(ix, s) > 0)	/* another thread pins what it works on */
 		return false;
 	output_drop(ix, s);
 	if (atomic_exchange(&ix->servers[s].leaving, 0) == 1)

@@ -3,7 +3,7 @@
  * A claim of the other goes down the way to where the first one ends, which is pinned meanwhile. It is held when it
  * has arrived; where it finds no room it goes, and with it all that it had reached. The way is looked for from its
  * lower end upwards, as keys are not there to go down by; what has changed on it since is looked for anew. */
-#include "agent/index/internal.h"
+#include "agent/index/evict_in.h"
 
 #define WAY_MAX	256u	/* nodes that are remembered on the way up; a longer way is gone in parts */
 

@@ -10,7 +10,7 @@
  * reader does, the writer sees its epoch. A reader with a later epoch has read it from a writer that
  * had closed the batch, so it finds the object unlinked as well. No fence is needed, and
  * ThreadSanitizer understands all of it. */
-#include "agent/index/internal.h"
+#include "agent/index/tree_in.h"
 
 #define BATCH	64u		/* objects that wait before somebody looks at the slots */
 

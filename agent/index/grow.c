@@ -3,7 +3,7 @@
  * The claim hangs on the record that it has reached, so that the way behind it is pinned while room is
  * made. A step begins with the node locked, and may find that it needs its parent's or a child's shard as
  * well; if they cannot be had without giving up what is locked, it is tried anew with all of them. */
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 
 #define CAP_FIRST	2u	/* owners of a new node */
 #define STEPS		4u	/* with the same shards locked */
@@ -181,7 +181,7 @@ static void count_added(struct growth *g, const struct node *nd, uint32_t pages)
 
 /* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, the node of <r>,
  * of which its server had <had> pages before. */
-static void reach(struct growth *g, const struct node *nd, struct record *r, struct record *from, uint32_t depth,
+static void claim_reached(struct growth *g, const struct node *nd, struct record *r, struct record *from, uint32_t depth,
 		  uint32_t had)
 {
 	const struct claim *cl = &g->ix->claims[g->c];
@@ -197,7 +197,7 @@ static void reach(struct growth *g, const struct node *nd, struct record *r, str
 }
 
 /* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
-static uint32_t same_on(const struct growth *g, const struct node *nd)
+static uint32_t known_same(const struct growth *g, const struct node *nd)
 {
 	const struct index_match *m = g->m;
 	uint32_t i, d;
@@ -214,24 +214,24 @@ static uint32_t same_on(const struct growth *g, const struct node *nd)
 static enum grown into_child(struct growth *g, struct node *nd, struct record *up, struct node *child)
 {
 	server_id s = claim_server(g->ix, g->c);
-	uint32_t same = same_on(g, child), had = node_owned(child, s);
+	uint32_t same = known_same(g, child), had = node_owned(child, s);
 	struct record *r = node_give(g->ix, &child, up, s, same);
 
 	if (r == NULL)
 		return no_room(g, child->id);
-	reach(g, child, r, up, child->start + same, had);
+	claim_reached(g, child, r, up, child->start + same, had);
 	g->left = nd->n_children == 1 ? nd->id : 0;
 	return GROW_ON;
 }
 
 /* On the same record. */
-static void further(struct growth *g, struct record *r, uint32_t depth)
+static void claim_moved(struct growth *g, struct record *r, uint32_t depth)
 {
 	claim_detach(g->ix, g->c);
 	claim_attach(g->ix, g->c, r, depth);
 }
 
-static enum grown extend(struct growth *g, struct node *nd, struct record *r)
+static enum grown grow_leaf(struct growth *g, struct node *nd, struct record *r)
 {
 	uint32_t left = g->pages.n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
 	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), &g->pages);
@@ -240,7 +240,7 @@ static enum grown extend(struct growth *g, struct node *nd, struct record *r)
 		return no_room(g, nd->id);
 	node_extent(g->ix, to, r, to->n_pages);
 	count_added(g, to, r->extent - had);
-	further(g, r, node_end(to));
+	claim_moved(g, r, node_end(to));
 	return GROW_ON;
 }
 
@@ -296,12 +296,12 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 		up->n_children++;
 	ix->shards[shard].st.nodes++;
 	ix->shards[shard].st.pages += child->n_pages;
-	reach(g, child, r, up, node_end(child), 0);
+	claim_reached(g, child, r, up, node_end(child), 0);
 	return GROW_ON;
 }
 
 /* The claim reaches the end of <nd>, or nothing yet and <nd> is the root; <up>: the record on it, or NULL. */
-static enum grown below(struct growth *g, struct node *nd, struct record *up, uint64_t *locked)
+static enum grown grow_below(struct growth *g, struct node *nd, struct record *up, uint64_t *locked)
 {
 	page_key first = g->pages.p[node_end(nd)];
 	uint64_t wanted = *locked;
@@ -316,13 +316,13 @@ static enum grown below(struct growth *g, struct node *nd, struct record *up, ui
 	if (child != NULL)
 		return into_child(g, nd, up, child);
 	if (up != NULL && nd->n_children == 0 && nd->n_pages < EDGE_MAX)
-		return extend(g, nd, up);
+		return grow_leaf(g, nd, up);
 	shard = (uint32_t)(table_hash(nd->id, first) >> 32) & (g->ix->n_shards - 1);
 	return shards_more(g->ix, locked, 1ull << shard) ? add_child(g, nd, up, shard) : GROW_ON;
 }
 
 /* The claim ends within <nd>. */
-static enum grown within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
+static enum grown grow_within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
 {
 	uint32_t depth = claim_depth(g->ix, g->c);
 	struct node *parent;
@@ -334,7 +334,7 @@ static enum grown within(struct growth *g, struct node *nd, struct record *r, ui
 			count_added(g, nd, to - r->extent);
 			node_extent(g->ix, nd, r, to);
 		}
-		further(g, r, depth + same);
+		claim_moved(g, r, depth + same);
 		return GROW_ON;
 	}
 	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
@@ -405,13 +405,13 @@ static enum grown from_root(struct growth *g, uint64_t *locked)
 		g->full = shard;
 		return GROW_NO_ROOM;
 	}
-	is = below(g, root, NULL, locked);
+	is = grow_below(g, root, NULL, locked);
 	if (is == GROW_NO_ROOM && root->n_children == 0)
 		root_remove(g->ix, root);
 	return is;
 }
 
-static enum grown step(struct growth *g, node_id id, uint64_t *locked)
+static enum grown grow_step(struct growth *g, node_id id, uint64_t *locked)
 {
 	const struct stop *stop = &g->ix->stops[g->ix->claims[g->c].stop];
 	struct record *r;
@@ -421,11 +421,11 @@ static enum grown step(struct growth *g, node_id id, uint64_t *locked)
 		return from_root(g, locked);
 	nd = node_at(g->ix, id);
 	r = at(g->ix, stop->record);
-	return stop->depth < node_end(nd) ? within(g, nd, r, locked) : below(g, nd, r, locked);
+	return stop->depth < node_end(nd) ? grow_within(g, nd, r, locked) : grow_below(g, nd, r, locked);
 }
 
 /* As many steps as can be done with these shards, but no more than a few: others wait for them. */
-static enum grown steps(struct growth *g, uint64_t *locked)
+static enum grown grow_steps(struct growth *g, uint64_t *locked)
 {
 	enum grown is = GROW_ON;
 	node_id id;
@@ -436,7 +436,7 @@ static enum grown steps(struct growth *g, uint64_t *locked)
 		if (id != 0 && (shard_bit(g->ix, id) & ~*locked) != 0)
 			break;
 		if (claim_depth(g->ix, g->c) < g->pages.n)
-			is = step(g, id, locked);
+			is = grow_step(g, id, locked);
 		if (is == GROW_ON && claim_depth(g->ix, g->c) == g->pages.n)
 			is = GROW_DONE;
 	}
@@ -445,7 +445,7 @@ static enum grown steps(struct growth *g, uint64_t *locked)
 	return is;
 }
 
-static enum grown unlocked(struct growth *g, uint64_t locked, enum grown is)
+static enum grown unlock_and_join(struct growth *g, uint64_t locked, enum grown is)
 {
 	shards_unlock(g->ix, locked);
 	if (g->left != 0)
@@ -463,8 +463,8 @@ enum grown grow(struct growth *g)
 	enum grown is;
 
 	shards_lock(g->ix, locked);
-	is = steps(g, &locked);
-	return unlocked(g, locked, is);
+	is = grow_steps(g, &locked);
+	return unlock_and_join(g, locked, is);
 }
 
 /* ---- where the match ended ------------------------------------------------------------------------------ */
@@ -479,12 +479,12 @@ static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 	had = r->extent;
 	if (had < depth - nd->start)
 		node_extent(g->ix, nd, r, depth - nd->start);
-	reach(g, nd, r, NULL, depth, had);
+	claim_reached(g, nd, r, NULL, depth, had);
 	return true;
 }
 
 /* The object of <id> that was seen, or NULL. */
-static struct node *still(struct index *ix, node_id id, uint32_t serial)
+static struct node *seen_object(struct index *ix, node_id id, uint32_t serial)
 {
 	struct node *nd = node_at(ix, id);
 
@@ -503,11 +503,11 @@ enum grown grow_from_cursor(struct growth *g)
 	struct node *nd;
 
 	shards_lock(ix, locked);
-	while ((nd = still(ix, id, serial)) != NULL) {
+	while ((nd = seen_object(ix, id, serial)) != NULL) {
 		if (start_on(g, nd, depth)) {
-			enum grown is = steps(g, &locked);
+			enum grown is = grow_steps(g, &locked);
 
-			return unlocked(g, locked, is);
+			return unlock_and_join(g, locked, is);
 		}
 		if (nd->start == 0)
 			break;
@@ -522,5 +522,5 @@ enum grown grow_from_cursor(struct growth *g)
 			locked = shard_bit(ix, id);
 		}
 	}
-	return unlocked(g, locked, GROW_ON);
+	return unlock_and_join(g, locked, GROW_ON);
 }

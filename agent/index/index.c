@@ -1,5 +1,5 @@
 /* index.c - the index as others see it: options, sizes, commits, counters. */
-#include "agent/index/internal.h"
+#include "agent/index/evict_in.h"
 
 #define MIN_BYTES	65536u		/* below it nothing but the fixed part would fit */
 #define MIN_SHARD	(256u << 10)

@@ -4,7 +4,7 @@
  * its CPU is given one by sched_yield(). A futex would cost more than the work it guards. */
 #include <sched.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/lock_in.h"
 
 #define LOOKS	200
 
@@ -29,7 +29,7 @@ void small_lock(_Atomic uint32_t *l)
 	}
 }
 
-static bool try(_Atomic uint32_t *l)
+static bool try_lock(_Atomic uint32_t *l)
 {
 	return atomic_load_explicit(l, memory_order_relaxed) == 0 &&
 	       atomic_exchange_explicit(l, 1, memory_order_acquire) == 0;
@@ -61,7 +61,7 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 		bit = more & -more;
 		if (bit > *locked)
 			small_lock(&ix->shards[__builtin_ctzll(bit)].locked);
-		else if (!try(&ix->shards[__builtin_ctzll(bit)].locked))
+		else if (!try_lock(&ix->shards[__builtin_ctzll(bit)].locked))
 			break;
 		*locked |= bit;
 	}

@@ -1,7 +1,7 @@
 /* match.c - down the tree without a lock: how far each server goes. */
 #include <stdlib.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/tree_in.h"
 
 #define AGAIN	64u	/* times that a walk is begun anew because the tree changed under it; eight were not enough on a
 			 * busy machine, and then a server seemed to hold less than it does */
@@ -61,7 +61,7 @@ static bool set_any(const struct walk *w, const struct server_set *s)
 
 /* Bands come up from the shallowest; they are turned round at the end. The words of a band that no server
  * needs are 0 since index_match_init(). */
-static void band(struct walk *w, uint32_t depth, const struct server_set *s)
+static void add_band(struct walk *w, uint32_t depth, const struct server_set *s)
 {
 	struct index_match *m = w->m;
 	struct index_band *b = &m->bands[m->n_bands];
@@ -100,12 +100,12 @@ static void partial_bands(struct walk *w, const struct node *nd, const struct se
 			continue;
 		set_clear(w, &one);
 		server_set_add(&one, (server_id)(part[i] & 0xffff));
-		band(w, nd->start + (part[i] >> 16), &one);
+		add_band(w, nd->start + (part[i] >> 16), &one);
 	}
 }
 
 /* Of the servers that came as far as <nd>: those that hold the <same> pages go on, the others end. */
-static void owners(struct walk *w, const struct node *nd, uint32_t same)
+static void match_owners(struct walk *w, const struct node *nd, uint32_t same)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_acquire), n_part = 0, word, s;
 	struct server_set all, on;
@@ -128,7 +128,7 @@ static void owners(struct walk *w, const struct node *nd, uint32_t same)
 	for (i = 0; i < w->words; i++)
 		w->here.w[i] &= ~(all.w[i] | on.w[i]);
 	if (nd->start > 0)
-		band(w, nd->start, &w->here);
+		add_band(w, nd->start, &w->here);
 	if (n_part > 0)
 		partial_bands(w, nd, &on, part, n_part);
 	for (i = 0; i < w->words; i++)
@@ -141,7 +141,7 @@ struct next {			/* what a child would begin with */
 };
 
 /* Asked for before the pages of <nd> are compared, so that its bucket is there when they are. */
-static struct next next_of(const struct walk *w, const struct node *nd)
+static struct next prefetch_child(const struct walk *w, const struct node *nd)
 {
 	struct next next = { 0, 0 };
 
@@ -156,7 +156,7 @@ static struct next next_of(const struct walk *w, const struct node *nd)
 /* Down from the root; the object at which it ended. */
 static const struct node *go_down(struct walk *w, const struct node *nd)
 {
-	struct next next = next_of(w, nd);
+	struct next next = prefetch_child(w, nd);
 	struct index_match *m = w->m;
 	const struct node *child;
 	uint32_t same;
@@ -169,9 +169,9 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 		if (atomic_load_explicit(&nd->superseded, memory_order_relaxed))
 			return nd;
 		nd = child;
-		next = next_of(w, nd);
+		next = prefetch_child(w, nd);
 		same = node_same(nd, w->pages, nd->start);
-		owners(w, nd, same);
+		match_owners(w, nd, same);
 		w->depth = nd->start + same;
 		m->cursor.path[m->cursor.n_walked++ % CURSOR_PATH] = (struct index_step){ nd->id, nd->serial };
 		if (same < nd->n_pages)
@@ -203,7 +203,7 @@ static void clear_leaving(struct walk *w, const struct server_set *gone)
 	m->n_bands = kept;
 }
 
-static void turn_round(struct index_match *m)
+static void reverse_bands(struct index_match *m)
 {
 	struct index_band b;
 	uint32_t i, k;
@@ -217,7 +217,7 @@ static void turn_round(struct index_match *m)
 }
 
 /* Pages that follow the first <depth> on the way through <nd>, which has the last of these. */
-static uint32_t beyond(const struct node *nd, uint32_t depth)
+static uint32_t pages_beyond(const struct node *nd, uint32_t depth)
 {
 	if (atomic_load_explicit(&nd->n_children, memory_order_relaxed) > 1)
 		return UINT32_MAX;
@@ -237,13 +237,13 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	if (root == NULL)
 		return true;
 	nd = go_down(w, root);
-	band(w, w->depth, &w->here);
+	add_band(w, w->depth, &w->here);
 	if (nd != root) {
 		m->cursor.node = nd->id;
 		m->cursor.serial = nd->serial;
 	}
 	m->cursor.depth = w->depth;
-	m->beyond = beyond(nd, w->depth);
+	m->beyond = pages_beyond(nd, w->depth);
 	return w->depth == w->pages->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
 }
 
@@ -281,7 +281,7 @@ void index_match(struct index *ix, const struct space_key *space, const page_key
 		add_leaving(&w, &gone);
 		clear_leaving(&w, &gone);
 	}
-	turn_round(m);
+	reverse_bands(m);
 	atomic_store_explicit(&r->matches, atomic_load_explicit(&r->matches, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
 /* node.c - node objects: made, published under an id, made anew, owned. */
-#include "agent/index/internal.h"
+#include "agent/index/tree_in.h"
 
 static size_t node_bytes(enum node_kind kind, uint32_t n_pages, uint32_t cap)
 {

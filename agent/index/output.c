@@ -9,16 +9,16 @@
  *
  * It counts only where a capacity is known, and goes only for it: bytes of the index it has
  * none. */
-#include "agent/index/internal.h"
+#include "agent/index/evict_in.h"
 
 #define SAME_TICKS	4u
 
-static struct output_bucket *bucket(struct output *o, uint32_t i)
+static struct output_bucket *bucket_at(struct output *o, uint32_t i)
 {
 	return &o->ring[(o->first + i) % OUTPUT_BUCKETS];
 }
 
-static uint32_t sum(uint32_t a, uint32_t b)
+static uint32_t add_saturated(uint32_t a, uint32_t b)
 {
 	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
@@ -30,34 +30,34 @@ static void join_smallest(struct output *o)
 	uint64_t least = UINT64_MAX, n;
 
 	for (i = 0; i + 1 < o->n; i++) {
-		n = (uint64_t)bucket(o, i)->room + bucket(o, i + 1)->room;
+		n = (uint64_t)bucket_at(o, i)->room + bucket_at(o, i + 1)->room;
 		if (n < least) {
 			least = n;
 			best = i;
 		}
 	}
-	bucket(o, best)->room = sum(bucket(o, best)->room, bucket(o, best + 1)->room);
-	bucket(o, best)->tick = bucket(o, best + 1)->tick;
+	bucket_at(o, best)->room = add_saturated(bucket_at(o, best)->room, bucket_at(o, best + 1)->room);
+	bucket_at(o, best)->tick = bucket_at(o, best + 1)->tick;
 	for (i = best + 1; i + 1 < o->n; i++)
-		*bucket(o, i) = *bucket(o, i + 1);
+		*bucket_at(o, i) = *bucket_at(o, i + 1);
 	o->n--;
 }
 
 /* What several threads report may come a little out of order; then it is as old as the last. */
-static void enter(struct output *o, uint32_t room, uint32_t tick)
+static void add_generated(struct output *o, uint32_t room, uint32_t tick)
 {
-	struct output_bucket *last = o->n ? bucket(o, o->n - 1) : NULL;
+	struct output_bucket *last = o->n ? bucket_at(o, o->n - 1) : NULL;
 
 	if (last != NULL && tick_before(tick, last->tick + SAME_TICKS)) {
-		last->room = sum(last->room, room);
+		last->room = add_saturated(last->room, room);
 		return;
 	}
 	if (o->n == OUTPUT_BUCKETS)
 		join_smallest(o);
-	*bucket(o, o->n++) = (struct output_bucket){ .tick = tick, .room = room };
+	*bucket_at(o, o->n++) = (struct output_bucket){ .tick = tick, .room = room };
 }
 
-static void count(struct index *ix, server_id s, const struct output *o)
+static void recount(struct index *ix, server_id s, const struct output *o)
 {
 	uint64_t n = 0;
 	uint32_t i;
@@ -76,8 +76,8 @@ void index_add_output(struct index *ix, server_id s, uint32_t room, msec now)
 	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) == 0)
 		return;
 	small_lock(&o->locked);
-	enter(o, room, tick_of(now));
-	count(ix, s, o);
+	add_generated(o, room, tick_of(now));
+	recount(ix, s, o);
 	small_unlock(&o->locked);
 	keep_capacity(ix, s, &work);
 }
@@ -96,7 +96,7 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 	if (index_server_output(ix, s) == 0)
 		return false;
 	small_lock(&o->locked);
-	b = o->n == 0 ? NULL : bucket(o, last ? o->n - 1 : 0);
+	b = o->n == 0 ? NULL : bucket_at(o, last ? o->n - 1 : 0);
 	goes = b != NULL && (!is_record || (last ? tick_before(used, b->tick) : tick_before(b->tick, used)));
 	if (goes && b->room > most) {
 		b->room -= (uint32_t)most;
@@ -104,7 +104,7 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 		o->n--;
 		o->first = (o->first + !last) % OUTPUT_BUCKETS;
 	}
-	count(ix, s, o);
+	recount(ix, s, o);
 	small_unlock(&o->locked);
 	return goes;
 }
@@ -115,6 +115,6 @@ void output_drop(struct index *ix, server_id s)
 
 	small_lock(&o->locked);
 	o->n = 0;
-	count(ix, s, o);
+	recount(ix, s, o);
 	small_unlock(&o->locked);
 }

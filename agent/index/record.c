@@ -9,7 +9,7 @@
  *   lru, fifo   the first (fifo does not change <used> when a record is used again)
  *   mru, filo   the last
  *   lfu         the first of those with the fewest hits      priority  the first of the lowest */
-#include "agent/index/internal.h"
+#include "agent/index/tree_in.h"
 
 #define LOOKS	64u	/* places passed at most, from each end, to find the one in order */
 
@@ -147,7 +147,7 @@ void order_ahead(struct index *ix, const struct shard *sh, const struct record *
 	}
 }
 
-/* Of a server's first records in two shards, as hint() tells of them. */
+/* Of a server's first records in two shards, as publish_first() tells of them. */
 bool first_before(enum index_order o, uint64_t a, uint64_t b)
 {
 	if (a >> 32 != b >> 32)
@@ -156,7 +156,7 @@ bool first_before(enum index_order o, uint64_t a, uint64_t b)
 }
 
 /* What other threads see of it: bucket << 32 | tick. */
-static void hint(struct index *ix, struct shard *sh, server_id s)
+static void publish_first(struct index *ix, struct shard *sh, server_id s)
 {
 	const struct record *r = order_first(ix, sh, s);
 	uint64_t h = r ? (uint64_t)bucket_of(ix, r) << 32 | r->used : NOT_ONE;
@@ -167,7 +167,7 @@ static void hint(struct index *ix, struct shard *sh, server_id s)
 
 /* The record after which <r> belongs; 0: the first place. It is looked for from both ends: most come as the last,
  * those whose child went near the first, those whose claim was cancelled near the last. */
-static arena_ref place(struct index *ix, const struct ends *e, const struct record *r, unsigned list)
+static arena_ref find_place(struct index *ix, const struct ends *e, const struct record *r, unsigned list)
 {
 	arena_ref lo = e->first, hi = e->last, after = 0;
 	const struct record *x, *y;
@@ -190,9 +190,9 @@ static arena_ref place(struct index *ix, const struct ends *e, const struct reco
 	return r->used - x->used < y->used - r->used ? after : hi;
 }
 
-static void put_in(struct index *ix, struct ends *e, struct record *r, unsigned list, bool first)
+static void list_add(struct index *ix, struct ends *e, struct record *r, unsigned list, bool first)
 {
-	arena_ref me = record_ref(ix, r), prev = first ? 0 : place(ix, e, r, list);
+	arena_ref me = record_ref(ix, r), prev = first ? 0 : find_place(ix, e, r, list);
 	arena_ref *from = prev ? &((struct record *)at(ix, prev))->in[list].next : &e->first;
 
 	r->in[list].prev = prev;
@@ -204,7 +204,7 @@ static void put_in(struct index *ix, struct ends *e, struct record *r, unsigned 
 		e->last = me;
 }
 
-static void take_from(struct index *ix, struct ends *e, struct record *r, unsigned list)
+static void list_remove(struct index *ix, struct ends *e, struct record *r, unsigned list)
 {
 	struct links *l = &r->in[list];
 
@@ -255,9 +255,9 @@ void record_list(struct index *ix, struct record *r)
 		not_after(ix, r, by_order);
 		not_after(ix, r, by_age);
 	}
-	put_in(ix, by_order, r, BY_ORDER, first);
-	put_in(ix, by_age, r, BY_AGE, first);
-	hint(ix, sh, r->server);
+	list_add(ix, by_order, r, BY_ORDER, first);
+	list_add(ix, by_age, r, BY_AGE, first);
+	publish_first(ix, sh, r->server);
 }
 
 void record_unlist(struct index *ix, struct record *r)
@@ -267,9 +267,9 @@ void record_unlist(struct index *ix, struct record *r)
 	if (!r->listed)
 		return;
 	r->listed = 0;
-	take_from(ix, order_list(ix, sh, r), r, BY_ORDER);
-	take_from(ix, age_list(ix, sh, r), r, BY_AGE);
-	hint(ix, sh, r->server);
+	list_remove(ix, order_list(ix, sh, r), r, BY_ORDER);
+	list_remove(ix, age_list(ix, sh, r), r, BY_AGE);
+	publish_first(ix, sh, r->server);
 }
 
 /* It is on the way to an end of <hits> that a snapshot tells of. The last used end came first, and each hit of an

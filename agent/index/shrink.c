@@ -7,7 +7,7 @@
  * A node becomes smaller by a copy, and where memory is full, or late as a reader looks at what was, there
  * may be no room for one. Such a node takes more than it needs, and nothing else about it is wrong: it is
  * put in a list, and tried again when its shard has made room, and at each tick. */
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 
 #define SLACK_TRIES	16u	/* nodes that are tried in one go */
 
@@ -47,7 +47,7 @@ static uint32_t cut_end(struct index *ix, struct node *nd)
 }
 
 /* True: the server's record on <parent> has lost its last child and what it claimed for it. */
-static bool take_out(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
+static bool remove_record(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
 {
 	server_id s = r->server;
 	uint32_t used = r->used;
@@ -81,7 +81,7 @@ static bool settle_record(struct index *ix, struct node *nd, struct node *parent
 	uint32_t to = r->n_children ? nd->n_pages : r->held > reach ? r->held : reach;
 
 	if (to == 0)
-		return take_out(ix, nd, parent, r, work);
+		return remove_record(ix, nd, parent, r, work);
 	if (to < r->extent) {
 		node_extent(ix, nd, r, to);
 		*work += cut_end(ix, nd);
@@ -109,7 +109,7 @@ static struct record *lock_record(struct index *ix, node_id id, server_id s, str
 	return r;
 }
 
-static bool alone(const struct node *nd)
+static bool has_one_child(const struct node *nd)
 {
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
@@ -127,8 +127,8 @@ uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, s
 		on = settle_record(ix, nd, parent, r, &work);
 		if (on && c != 0)	/* or a split carries it away, or a join, before it is settled */
 			claim_attach(ix, c, node_record(ix, parent, s), node_end(parent));
-		join = alone(node_at(ix, id));
-		join_up = alone(node_at(ix, up));
+		join = has_one_child(node_at(ix, id));
+		join_up = has_one_child(node_at(ix, up));
 		shards_unlock(ix, locked);
 		if (join)
 			work += node_join(ix, id);
@@ -200,7 +200,7 @@ static void join_pages(struct node *to, const struct node *nd, const struct node
 }
 
 /* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <in>. */
-static bool movers(struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
+static bool alloc_movers(struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
 {
 	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
 	struct record *r;
@@ -282,7 +282,7 @@ static uint32_t join_work(const struct node *nd, const struct node *child)
 	return WORK_JOIN + nd->n_owners / OWNERS_A_WORK + (uint32_t)nd->n_owners * child->n_owners / SLOTS_A_WORK;
 }
 
-static void join(struct index *ix, struct node *above, struct node *nd, struct node *child)
+static void join_child(struct index *ix, struct node *above, struct node *nd, struct node *child)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, child->id)];
 	uint32_t cap = nd->n_owners, shard = shard_of(ix, child->id);
@@ -290,7 +290,7 @@ static void join(struct index *ix, struct node *above, struct node *nd, struct n
 	struct node *to;
 
 	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap);
-	if (to == NULL || !movers(ix, nd, child, &moved)) {
+	if (to == NULL || !alloc_movers(ix, nd, child, &moved)) {
 		sh->lacked = true;
 		if (to != NULL)
 			node_free(ix, shard, to);
@@ -339,7 +339,7 @@ uint32_t node_join(struct index *ix, node_id id)
 	child = node_at(ix, nd->child_xor);
 	if ((uint32_t)nd->n_pages + child->n_pages <= EDGE_MAX) {
 		work = join_work(nd, child);
-		join(ix, node_at(ix, nd->parent), nd, child);
+		join_child(ix, node_at(ix, nd->parent), nd, child);
 	}
 	shards_unlock(ix, locked);
 	return work;

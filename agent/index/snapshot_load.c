@@ -11,7 +11,7 @@
  * lists, and what does not fit in the end is what would have been evicted first. */
 #include <stdlib.h>
 
-#include "agent/index/snapshot_format.h"
+#include "agent/index/snapshot_in.h"
 
 #define DEPTH_MAX	(1u << 22)	/* pages; no prompt is so long */
 #define AGE_MAX		(1u << 30)	/* ticks: half a year; older is as old */
@@ -368,7 +368,7 @@ static void get_words(uint64_t *to, const uint8_t *p, size_t n)
 }
 
 /* The way to the end of part <k>; returns its space. */
-static const struct part *gather(struct loader *l, uint32_t k)
+static const struct part *gather_keys(struct loader *l, uint32_t k)
 {
 	const struct part *t = &l->parts[k];
 
@@ -386,7 +386,7 @@ static bool load_end(struct loader *l, const struct end *end)
 		.tick = l->tick - end->age,
 	};
 
-	space = gather(l, end->part);
+	space = gather_keys(l, end->part);
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
 				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u,
 				      .page_room = get32(t->p + 12) };
@@ -411,7 +411,7 @@ static void load_ends(struct loader *l)
 
 /* ---- all of it ---------------------------------------------------------------------------------------- */
 
-static int look(struct loader *l, struct err *e)
+static int check_all(struct loader *l, struct err *e)
 {
 	if (check_header(l, e) != 0 || check_sections(l, e) != 0 || take_parts(l, e) != 0 ||
 	    look_at_sections(l, e) != 0)
@@ -443,7 +443,7 @@ int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t 
 		return err_set(e, "no memory to load it");
 	*l = (struct loader){ .ix = ix, .of = of, .p = bytes, .n = n, .tick = tick_of(now) };
 	l->st.bytes = n;
-	rc = look(l, e);
+	rc = check_all(l, e);
 	if (rc == 0) {
 		find_servers(l, server, arg);
 		mark_inner(l);

@@ -14,7 +14,7 @@
  * A server's id may be given to another meanwhile: it was dropped before, and that is counted. */
 #include <stdlib.h>
 
-#include "agent/index/snapshot_format.h"
+#include "agent/index/snapshot_in.h"
 
 #define SECTION_BYTES	65536u
 #define LOOKS		64u	/* ids looked at under one lock */
@@ -52,7 +52,7 @@ _Static_assert(ENTRY_MAX <= SECTION_BYTES, "the largest node fits into a section
 
 /* ---- bytes ---------------------------------------------------------------------------------------- */
 
-static void out(struct snapshot_writer *w, const void *p, size_t n)
+static void put_bytes(struct snapshot_writer *w, const void *p, size_t n)
 {
 	if (!w->failed && w->put(w->arg, p, n) != 0)
 		w->failed = true;
@@ -72,12 +72,12 @@ static void close_section(struct snapshot_writer *w)
 	put32(w->section + 4, (uint32_t)w->n);
 	put64(w->section + 8, checksum(w->section + HEAD_BYTES, w->n));
 	w->total = total_with(w->total, w->section);
-	out(w, w->section, HEAD_BYTES + w->n);
+	put_bytes(w, w->section, HEAD_BYTES + w->n);
 	w->n = 0;
 }
 
 /* A place for <n> bytes at most; the caller adds to <w->n> what it has used. */
-static uint8_t *room(struct snapshot_writer *w, enum section_kind kind, size_t n)
+static uint8_t *section_room(struct snapshot_writer *w, enum section_kind kind, size_t n)
 {
 	if (kind != w->kind || w->n + n > SECTION_BYTES)
 		close_section(w);
@@ -97,7 +97,7 @@ static void write_header(struct snapshot_writer *w, const struct snapshot_of *of
 	put64(h + 32, of->tenants);
 	w->total = checksum(h, HEADER_BYTES - 8);
 	put64(h + HEADER_BYTES - 8, w->total);
-	out(w, h, sizeof(h));
+	put_bytes(w, h, sizeof(h));
 }
 
 static void write_end(struct snapshot_writer *w)
@@ -105,7 +105,7 @@ static void write_end(struct snapshot_writer *w)
 	uint8_t *p;
 
 	close_section(w);
-	p = room(w, SECTION_END, END_BYTES);
+	p = section_room(w, SECTION_END, END_BYTES);
 	put64(p, w->st.spaces);
 	put64(p + 8, w->st.nodes);
 	put64(p + 16, w->st.records);
@@ -239,7 +239,7 @@ enum wrote { WROTE_IT, WROTE_NOTHING, WROTE_CHANGED };
  * Otherwise only the pages that are held: then children that come later will find it unknown. */
 static enum wrote write_object(struct snapshot_writer *w, const struct step *st, bool above, uint32_t *number)
 {
-	uint8_t *p = room(w, SECTION_TREE, ENTRY_MAX), *owners = NULL;
+	uint8_t *p = section_room(w, SECTION_TREE, ENTRY_MAX), *owners = NULL;
 	struct memo *memo = memo_of(w, st->id);
 	const struct node *nd;
 	uint32_t pages = 0;
@@ -273,7 +273,7 @@ static enum wrote write_object(struct snapshot_writer *w, const struct step *st,
 /* ---- the way -------------------------------------------------------------------------------------------- */
 
 /* False: there is no such node any more. */
-static bool look(struct snapshot_writer *w, node_id id, struct step *st, bool *root)
+static bool see_node(struct snapshot_writer *w, node_id id, struct step *st, bool *root)
 {
 	const struct node *nd;
 
@@ -296,7 +296,7 @@ static int note_way(struct snapshot_writer *w, node_id id, struct step *way, uin
 
 	*number = 0;
 	for (n = 0; !root; n++) {
-		if (!look(w, id, &st, &root))
+		if (!see_node(w, id, &st, &root))
 			return -1;
 		if ((*number = number_of(w, id, st.serial)) != 0)
 			break;
@@ -387,7 +387,7 @@ void snapshot_writer_name(struct snapshot_writer *w, server_id id, struct span n
 
 	if (id >= SERVERS_MAX || name.n == 0 || name.n > SNAPSHOT_NAME_MAX || server_set_has(&w->servers, id))
 		return;
-	p = room(w, SECTION_NAMES, 4 + name.n);
+	p = section_room(w, SECTION_NAMES, 4 + name.n);
 	put16(p, id);
 	put16(p + 2, (uint16_t)name.n);
 	memcpy(p + 4, name.p, name.n);

@@ -5,7 +5,7 @@
  * ref, the node's shard and 26 bits of the hash; what it points to is compared before it is believed.
  * An entry is changed by whoever has locked the node's shard; a free one is taken by compare-and-swap,
  * as two shards may want it. */
-#include "agent/index/internal.h"
+#include "agent/index/tree_in.h"
 
 #define ENTRIES		7u
 #define HOPS		32u	/* more than any load that the budget allows needs: index.c */

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/arena.h"
+#include "agent/index/arena_in.h"
 
 #define PASSES	30
 #define PAIRS	100000u

@@ -1,7 +1,7 @@
 /* snapshot - the index as bytes: as it comes, and with its checksums and counts put right, so that
  * what they vouch for is looked at. Taken: the index's own check holds, and written and read again
  * each server holds as much. */
-#include "agent/index/snapshot_format.h"
+#include "agent/index/snapshot_in.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/lib/index/index_test.h"
 

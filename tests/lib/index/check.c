@@ -1,5 +1,5 @@
 /* check.c - everything that must hold, looked at with all locks held. */
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
 struct counts {

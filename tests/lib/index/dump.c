@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
 struct todo {

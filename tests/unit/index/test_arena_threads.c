@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/arena.h"
+#include "agent/index/arena_in.h"
 
 #define PLACES	256u
 #define READERS	2

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
 #define LEN	60u

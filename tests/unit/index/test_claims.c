@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 
 static unsigned long looks, unlocks, act_at;
 static void (*act)(struct index *ix);

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
 #ifdef __SANITIZE_ADDRESS__

@@ -26,7 +26,7 @@
 
 #include <cmocka.h>
 
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
 #define MAX_LINE	1024

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "tests/unit/index/asks.h"
 #include "tests/lib/index/index_test.h"
 

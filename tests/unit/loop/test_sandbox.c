@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/index/arena.h"
+#include "agent/base/region.h"
 #include "agent/loop/confine_in.h"
 #include "agent/loop/log_in.h"
 #include "agent/os/clock.h"

@@ -1,24 +1,25 @@
-/* snapshot_format.h - the bytes of a snapshot, for the one that writes them and the one that reads them.
+/* snapshot_in.h - the bytes of a snapshot, for its writer and its loader.
  *
- *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id, tenants  u64 checksum of the 40 bytes
+ *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id, tenants
+ *             u64 checksum of the 40 bytes
  *   section   u32 kind, bytes  u64 checksum of the payload  payload
- *   names     u16 server, bytes  name                                              one behind another
+ *   names     u16 server, bytes  name      one after another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
  *   node      u8 2, 0  u16 pages  u32 parent  u16 0, owners  u32 room of a page, 1..65535
  *             u64 keys[pages]  owner[owners], by server
  *   owner     u16 server, held  u32 age in ticks  u8 hits, priority  u16 0
  *   end       u64 spaces, nodes, records, pages  u64 total
  *
- * Spaces and nodes are numbered from 1, as they come; a parent has a lower number. <total> begins as the header's
- * checksum and is mixed with each section's head, so it vouches for their number and order. The checksums find
- * what time and disks do; they are no signature. */
+ * Spaces and nodes are numbered from 1 in their order; a parent has a lower number. <total> starts
+ * as the checksum of the header and is mixed with the head of each section, so it covers their
+ * number and order. The checksums find damage; they are no signature. */
 #ifndef KVROUTE_INDEX_SNAPSHOT_FORMAT_H
 #define KVROUTE_INDEX_SNAPSHOT_FORMAT_H
 
 #include <endian.h>
 
 #include "agent/base/hash.h"
-#include "agent/index/internal.h"
+#include "agent/index/claim_in.h"
 #include "agent/index/snapshot.h"
 
 #define SNAPSHOT_MAGIC	"kvrsnap\n"
@@ -80,7 +81,7 @@ static inline uint64_t checksum(const void *p, size_t n)
 	return XXH3_64bits(p, n);
 }
 
-/* <total> with one more section, of which the head is given. */
+/* Return <total> with one more section, whose head is given. */
 static inline uint64_t total_with(uint64_t total, const uint8_t *head)
 {
 	uint8_t both[8 + HEAD_BYTES];

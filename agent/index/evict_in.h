@@ -1,0 +1,25 @@
+/* evict_in.h - make room: evict records and claims (evict.c) and generated tokens (output.c).
+ *
+ * The caller holds no lock. <*work>: records that may still be worked on in this call. */
+#ifndef KVROUTE_INDEX_EVICT_IN_H
+#define KVROUTE_INDEX_EVICT_IN_H
+
+#include "agent/index/claim_in.h"
+
+/* Make room in <shard>. With <first> nothing is evicted if collecting retired objects is enough.
+ * Returns true if the caller should try again. */
+bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work);
+
+/* Make room for one more space of <tenant>: evict what it used longest ago. */
+bool make_space(struct index *ix, uint32_t tenant, uint32_t *work);
+
+/* Bring <s> within its capacity; expire claims until they fit the reserve. */
+void keep_capacity(struct index *ix, server_id s, uint32_t *work);
+void keep_reserve(struct index *ix, uint32_t *work);
+
+/* Take up to <most> room from the output of <s>, if it is evicted before the record of tick <used>
+ * (<is_record>: there is one). Returns false if it is not, and takes nothing. */
+bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);
+void output_drop(struct index *ix, server_id s);
+
+#endif

@@ -1,0 +1,44 @@
+/* lock_in.h - locks of shards and claim groups (lock.c), and retired objects (grace.c).
+ *
+ * Shards are locked in ascending order; out of order a lock is only tried. No other lock is taken
+ * under the lock of a claim group. */
+#ifndef KVROUTE_INDEX_LOCK_IN_H
+#define KVROUTE_INDEX_LOCK_IN_H
+
+#include "agent/index/state_in.h"
+
+void small_lock(_Atomic uint32_t *l);
+void small_unlock(_Atomic uint32_t *l);
+
+/* Lock or unlock the shards whose bits are set. */
+void shards_lock(struct index *ix, uint64_t mask);
+void shards_unlock(struct index *ix, uint64_t mask);
+
+/* Lock the shards of <want> as well and add them to <*locked>. Returns false if all locks were
+ * released on the way: then the tree may have changed, and all of them are locked now. */
+bool shards_more(struct index *ix, uint64_t *locked, uint64_t want);
+
+/* Lock or unlock the claim group of <s>. */
+void claims_lock(struct index *ix, server_id s);
+void claims_unlock(struct index *ix, server_id s);
+
+/* ---- grace.c ---- */
+
+/* Return the reader slot of <m>, or NULL if all are taken. */
+struct reader *reader_of(struct index *ix, struct index_match *m);
+void reader_enter(struct index *ix, struct reader *r);
+void reader_leave(struct reader *r);
+
+/* Free <nd> when no reader can see it. The caller has unlinked it and set <superseded>. */
+void node_retire(struct index *ix, struct node *nd);
+
+/* Do the same, and free its id as well. */
+void node_bury(struct index *ix, struct node *nd);
+
+/* Add <sign> times the bytes of <nd> to its tenant. */
+void node_count_bytes(struct index *ix, const struct node *nd, int sign);
+
+/* Free the retired objects of <sh> that no reader can see. <hard>: memory is needed now. */
+void grace_collect(struct index *ix, struct shard *sh, bool hard);
+
+#endif

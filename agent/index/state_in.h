@@ -1,0 +1,372 @@
+/* state_in.h - the data of an index: nodes, records, claims, shards, and the locks that guard them.
+ *
+ *   region:  [ child table | claims, stops | shard 0: ids, arena | shard 1: ids, arena | ... ]
+ *
+ * A node is an object in the arena of its shard. The place and the pages of an object never change
+ * after it is published: a node that grows, splits, joins or is cut gets a new object. The old one
+ * is freed when no reader can see it any more (grace.c). Only owner words change in place.
+ * A node keeps its id through all that; the low bits of the id are its shard. After a split the
+ * lower part keeps the id, so the table entries of its children, which hash that id, stay valid.
+ *
+ * Readers take no lock: child table -> object -> owner words. If a reader ends at an object that is
+ * <superseded> by then, it walks again.
+ * Writers lock the shards of all nodes that they change, in ascending order. The lock of the shard
+ * of node N guards
+ *   N's current object, owner words, n_children, child_xor    the records and claims on N
+ *   N's entry in the child table                              the lists that hold those records
+ *
+ * Invariants while the shards of a node and of its parent are locked (tests/lib/index/check.c):
+ *   - a server on a node holds all pages above it, up to the first page of the space
+ *   - if a record has children, its extent is the whole node; otherwise it is the longer of the
+ *     held pages and the pages that claims reach
+ *   - every node except the root has an owner, and so has its last page
+ *   - a node is not the only child of its parent, unless both together are longer than EDGE_MAX or
+ *     the parent has claims
+ *   - a node that breaks one of the last two for want of memory has slack; shrink.c tries it again
+ *   - a record is in the lists if and only if it has neither children nor claims */
+#ifndef KVROUTE_INDEX_STATE_IN_H
+#define KVROUTE_INDEX_STATE_IN_H
+
+#include <stdatomic.h>
+
+#include "agent/base/mem.h"
+#include "agent/index/arena_in.h"
+#include "agent/index/index.h"
+
+#define SHARD_BITS	6u
+_Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard");
+#define EDGE_MAX	512u	/* pages of a node: bounds the cost of a copy */
+#define EVICT_MAX	64u	/* work of one call, in records; a copied node counts more (shrink.c) */
+/* Tries in a row that bring a claim no page further, because other threads change the tree. */
+#define STILL_MAX	64u
+#define ORDERS_MAX	INDEX_PRIORITIES	/* lists of a server that goes by hits or priority */
+#define ROOM_LEAST	6144u	/* bytes of the largest node with up to 250 owners */
+#define NODE_MOST \
+	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * sizeof(page_key))
+#define FREE_PART	32u	/* a tick keeps 1 / FREE_PART of a shard free; spare memory is as much */
+/* Pages that an eviction for bytes cuts from a record at once: all, as a copy needs memory too. */
+#define TRIM_PAGES	EDGE_MAX
+
+typedef uint32_t node_id;	/* number in the shard << SHARD_BITS | shard; 0: none */
+
+enum node_kind { NODE_EDGE, NODE_ROOT };
+
+/* Owner words [cap], their records [cap] and page keys [n_pages] follow it in memory. */
+struct node {
+	_Alignas(8) node_id id;
+	node_id parent;
+	uint32_t start;			/* number of pages above it */
+	uint16_t n_pages, cap;
+	_Atomic uint16_t n_slots;	/* owner words in use; some of them are 0 */
+	uint8_t kind;
+	_Atomic uint8_t superseded;
+	_Atomic uint32_t n_children;	/* matches read it without the lock */
+	node_id child_xor;		/* XOR of the ids of all children: the id of an only child */
+	uint32_t serial;		/* no other recent object of the shard has it */
+	uint32_t link;			/* next retired object, or next node with slack */
+	uint8_t tenant;
+	uint8_t dead : 1;		/* free the id together with the object */
+	uint8_t slack : 1;		/* in its shard's list of nodes with slack: <link>, <slack_prev> */
+	uint16_t page_room;		/* of each page; 0 in a root */
+	uint16_t n_owners;
+	node_id slack_prev;
+};
+
+_Static_assert(sizeof(struct node) == 48, "the arrays after a node are in words of 8 bytes");
+
+struct links {
+	arena_ref prev, next;
+};
+
+/* One server on one node. */
+struct record {
+	node_id node;
+	server_id server;
+	uint16_t extent;		/* pages from the start of the node; as in the owner word */
+	uint16_t held;			/* of these, confirmed */
+	uint8_t hits;
+	uint8_t priority : 5, listed : 1;
+	uint32_t n_children;		/* records of the server on children of the node */
+	uint32_t claims;		/* deepest stop of claims on it; 0: none */
+	uint32_t used;			/* tick */
+	struct links in[2];		/* BY_ORDER of (shard, server), BY_AGE of (shard, tenant) */
+	arena_ref slab;			/* that holds the record */
+};
+
+enum { BY_ORDER, BY_AGE };
+
+#define RECORD_BYTES	48u		/* of each in a slab: refs count in units of 16 */
+_Static_assert(sizeof(struct record) <= RECORD_BYTES, "a record fits into its place");
+
+/* The head of a block of SLAB_RECORDS records. Records are allocated in slabs because single ones
+ * between the nodes would leave gaps that are too small for a long node. */
+struct slab {
+	arena_ref next, prev;		/* slabs of the shard that have room */
+	arena_ref free;			/* first free record; linked by their first word */
+	uint32_t n_used;
+};
+
+#define SLAB_RECORDS	20u
+_Static_assert(sizeof(struct slab) == ARENA_UNIT, "records begin where refs can name them");
+
+/* The claims that end on one record at the same depth. A record with thousands of claims has few
+ * stops, deepest first, and a split or a join moves stops instead of claims. */
+struct stop {
+	_Atomic node_id node;
+	arena_ref record;
+	uint32_t depth;			/* pages from the start; constant while a claim is on it */
+	uint32_t first;			/* claim */
+	uint32_t deeper, shallower;	/* stops of the same record */
+};
+
+/* The shard of the stop's node guards <stop> to <prev>; the thread that works on the claim may read
+ * <stop> without it. The claim group guards the links of free claims. The group of the server guards
+ * the links of open ones, <added_room> and <tick>. */
+struct claim {
+	uint32_t stop;			/* 0: at the root with no page yet, or off all records */
+	uint32_t spare;			/* an unused stop. All claims at one stop but one have it */
+	uint32_t next, prev;		/* at the same stop */
+	uint32_t older, newer;		/* open claims of the group; free: <older> is the next free one */
+	uint32_t older_same, newer_same;	/* open claims of the server */
+	uint32_t added_room;		/* room of the pages that the server did not have before */
+	uint32_t tick;			/* at which it was opened */
+	_Atomic uint32_t generation;
+	_Atomic server_id server;
+	_Atomic uint8_t state;
+	uint8_t priority;
+	uint16_t page_room;		/* of its space */
+	uint16_t part_room;		/* of the page that the prompt fills in part; 0: not counted */
+};
+
+_Static_assert(sizeof(struct claim) == 52, "there are many of them");
+
+enum claim_state { CLAIM_FREE, CLAIM_GROWING, CLAIM_OPEN, CLAIM_CLOSING };
+
+#define CLAIM_GROUPS	16u	/* so that claims of different servers seldom share a lock */
+#define NO_CLAIM	UINT64_MAX
+
+struct claim_group {		/* claims of the servers with the same number modulo CLAIM_GROUPS */
+	_Alignas(64) _Atomic uint32_t locked;	/* guards the rest; no other lock is taken under it */
+	_Atomic uint32_t n_open;
+	uint32_t free, oldest, newest;
+	_Atomic uint64_t oldest_tick;	/* of the oldest open claim; NO_CLAIM: none */
+	uint64_t confirmed, cancelled;
+};
+
+struct ends {
+	arena_ref first, last;		/* <first> is evicted first */
+};
+
+struct shard {
+	_Alignas(64) _Atomic uint32_t locked;
+	struct arena arena;
+	/* [id >> SHARD_BITS]: ref of the current object - the arena's first + 1; of a free id the next
+	 * free one | ID_FREE; 0: neither. */
+	uint32_t *refs;
+	uint32_t n_ids, max_ids, free_id;
+	uint32_t serial;
+	struct ends by_age[TENANTS_MAX];
+	struct ends *orders;		/* [server * buckets + bucket] */
+	arena_ref slabs;		/* first with room for a record */
+	_Atomic int64_t tenant_bytes[TENANTS_MAX];	/* of nodes; written under the lock */
+	uint32_t waiting, n_waiting;	/* retired objects, linked by link */
+	uint32_t closed;		/* a batch that only readers of <closed_at> and before can see */
+	uint64_t closed_at;
+	size_t late;			/* bytes of both */
+	arena_ref spare;		/* memory for operations that free more than they take; 0: used up */
+	uint32_t spare_bytes;		/* enough for the largest node, unless the arena is small */
+	bool lacked;			/* since the last tick such an operation found too little memory */
+	uint8_t short_ticks;		/* number of ticks in a row with <lacked> */
+	node_id slack_first, slack_last;	/* nodes that could not be made smaller for want of memory */
+	_Atomic uint32_t n_slack;
+	struct {
+		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
+	} st;
+};
+
+#define NOT_ONE	UINT64_MAX
+#define ID_FREE	0x80000000u	/* in <refs>; an arena has 2^28 refs at most */
+_Static_assert(ARENA_BYTES_MAX / ARENA_UNIT < ID_FREE, "the ref of an object is no free id");
+
+struct reader {
+	_Alignas(64) _Atomic uint64_t at;	/* epoch in which the reader entered; 0: outside */
+	_Atomic uint64_t matches;
+	_Atomic uint32_t taken;
+};
+
+#define READERS_MAX	256u
+
+struct server {
+	_Alignas(64) _Atomic int64_t room;	/* of its held and claimed pages */
+	_Atomic int64_t speculative;	/* of these, the part that its open claims added */
+	_Atomic int64_t parts;		/* room of the part pages of its open claims */
+	_Atomic uint64_t capacity;
+	_Atomic uint32_t leaving, drops;
+	_Atomic uint64_t output;	/* room of its generated tokens */
+	_Atomic uint8_t order;		/* enum index_order; constant while the server has records */
+	uint32_t oldest_claim, newest_claim;	/* open ones; guarded by its group */
+};
+
+#define OUTPUT_BUCKETS	64u
+
+struct output_bucket {
+	uint32_t tick, room;
+};
+
+struct output {
+	_Atomic uint32_t locked;	/* guards the rest; no other lock is taken under it */
+	uint32_t first, n;
+	struct output_bucket ring[OUTPUT_BUCKETS];
+};
+
+struct tenant {
+	_Atomic uint64_t floor;
+	_Atomic uint32_t spaces;
+};
+
+struct bucket;
+
+struct index {
+	struct index_opts opts;
+	struct region region;
+	/* [server][shard]: bucket << 32 | tick of the record that goes first; NOT_ONE: none. A hint. */
+	_Atomic uint64_t *first_used;
+	uint32_t n_shards, orders_each;
+	struct bucket *buckets;
+	size_t n_table;			/* number of buckets */
+	size_t fixed_bytes;		/* of the region, in no arena */
+	struct claim *claims;
+	struct stop *stops;		/* as many as claims */
+	uint32_t n_claims;
+	uint64_t reserve_pages;		/* pages that claims may add before the oldest claim expires */
+	/* Every match reads the fields above; every commit writes those below. */
+	_Alignas(64) _Atomic int64_t speculative;
+	_Atomic uint64_t expired, refused;
+	_Alignas(64) _Atomic uint64_t epoch;
+	_Atomic uint32_t server_words, n_leaving, readers_used, tenants_used;
+	struct claim_group groups[CLAIM_GROUPS];
+	struct server servers[SERVERS_MAX];
+	struct tenant tenants[TENANTS_MAX];
+	struct shard shards[SHARDS_MAX];
+	struct reader readers[READERS_MAX];
+	struct output outputs[SERVERS_MAX];
+};
+
+/* ---- access ---- */
+
+static inline void *at(const struct index *ix, arena_ref ref)
+{
+	return region_at(&ix->region, ref);
+}
+
+static inline arena_ref region_ref(const struct region *r, const void *p)
+{
+	return (arena_ref)((size_t)((const uint8_t *)p - r->base) / ARENA_UNIT);
+}
+
+static inline uint32_t shard_of(const struct index *ix, node_id id)
+{
+	return id & (ix->n_shards - 1);
+}
+
+static inline _Atomic uint32_t *node_words(const struct node *nd)
+{
+	return (_Atomic uint32_t *)(uintptr_t)(nd + 1);
+}
+
+static inline arena_ref *node_records(const struct node *nd)
+{
+	return (arena_ref *)(uintptr_t)(node_words(nd) + nd->cap);
+}
+
+static inline page_key *node_pages(const struct node *nd)
+{
+	return (page_key *)(uintptr_t)(node_records(nd) + nd->cap);
+}
+
+static inline uint32_t node_end(const struct node *nd)
+{
+	return nd->start + nd->n_pages;
+}
+
+static inline int64_t room_of(const struct node *nd, uint32_t pages)
+{
+	return (int64_t)pages * nd->page_room;
+}
+
+static inline uint32_t word_of(server_id s, uint32_t extent)
+{
+	return (uint32_t)s << 16 | extent;
+}
+
+static inline server_id word_server(uint32_t w)
+{
+	return (server_id)(w >> 16);
+}
+
+static inline uint32_t word_extent(uint32_t w)
+{
+	return w & 0xffff;
+}
+
+static inline enum index_order order_of(const struct index *ix, server_id s)
+{
+	return (enum index_order)atomic_load_explicit(&ix->servers[s].order, memory_order_relaxed);
+}
+
+/* Return whether the newest page of a server with this order is evicted first. */
+static inline bool last_goes(enum index_order o)
+{
+	return o == INDEX_MRU || o == INDEX_FILO;
+}
+
+/* Return whether a record keeps the tick of its first use. */
+static inline bool by_entry(enum index_order o)
+{
+	return o == INDEX_FIFO || o == INDEX_FILO;
+}
+
+static inline uint32_t tick_of(msec now)
+{
+	return (uint32_t)((uint64_t)now >> 4);
+}
+
+static inline bool tick_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+static inline uint16_t room_at_most(uint32_t room)
+{
+	return room < ROOM_MAX ? (uint16_t)room : ROOM_MAX;
+}
+
+static inline uint16_t space_page_room(const struct space_key *space)
+{
+	return space->page_room == 0 ? 1 : room_at_most(space->page_room);
+}
+
+/* The page keys of one prompt, borrowed from the caller. */
+struct page_run {
+	const page_key *p;
+	uint32_t n;
+};
+
+/* Limit <n> pages to opts.max_pages. */
+static inline struct page_run page_run(const struct index *ix, const page_key *p, size_t n)
+{
+	return (struct page_run){ p, n < ix->opts.max_pages ? (uint32_t)n : ix->opts.max_pages };
+}
+
+static inline uint64_t shard_bit(const struct index *ix, node_id id)
+{
+	return 1ull << shard_of(ix, id);
+}
+
+static inline bool server_ready(const struct index *ix, server_id s)
+{
+	return s < SERVERS_MAX &&
+	       atomic_load_explicit(&ix->servers[s].leaving, memory_order_relaxed) == 0;
+}
+
+#endif
