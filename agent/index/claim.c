@@ -1,13 +1,13 @@
 /* claim.c - claims: a server was sent these pages, which are pinned until the request ends.
  *
- * Claims lie in a table of fixed size. The open claims of a group of servers form one list by age, and
- * those of each server another, both under the lock of the group. The end of a claim is guarded by the
- * shard of its node:
+ * Claims lie in a table of fixed size. The open claims of a group of servers form one list by age,
+ * and those of each server another, both under the lock of the group. The end of a claim is guarded
+ * by the shard of its node:
  *
- *   record:  [ a prompt of 9 pages ]     Claims that end at the same page of one record share a stop;
- *      stop 9: c1 - c7 - c3              the deepest stop is first. So the reach of all claims is known
- *      stop 4: c2 - c5                   at once, a claim comes and goes in O(1), and a split moves
- *                                        whole stops, of which a record has EDGE_MAX at most.
+ *   record:  [ a prompt of 9 pages ]    Claims that end at the same page of one record share a
+ *      stop 9: c1 - c7 - c3             stop; the deepest stop is first. So the reach of all claims
+ *      stop 4: c2 - c5                  is known at once, a claim leaves in O(1), and a split moves
+ *                                       whole stops, of which a record has EDGE_MAX at most.
  *
  * Each claim brings a stop of its own, so there is always a free stop for a claim. */
 #include "agent/index/claim_in.h"
@@ -55,7 +55,8 @@ static uint32_t pop_free(struct index *ix, server_id s)
 	return c;
 }
 
-uint32_t claim_take(struct index *ix, server_id server, uint8_t priority, const struct space_key *space, bool may_expire)
+uint32_t claim_take(struct index *ix, server_id server, uint8_t priority,
+    const struct space_key *space, bool may_expire)
 {
 	uint32_t c = pop_free(ix, server), generation;
 	struct claim *cl;
@@ -157,7 +158,8 @@ static void close_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 		return;
 	}
 	g->oldest = cl->newer;
-	atomic_store_explicit(&g->oldest_tick, g->oldest ? claim_at(ix, g->oldest)->tick : NO_CLAIM, memory_order_relaxed);
+	atomic_store_explicit(&g->oldest_tick, g->oldest ? claim_at(ix, g->oldest)->tick : NO_CLAIM,
+	    memory_order_relaxed);
 }
 
 static void close_of_server(struct index *ix, uint32_t c, struct server *srv)
@@ -205,8 +207,9 @@ uint32_t claim_close(struct index *ix, index_claim id, bool confirmed)
 	s = claim_server(ix, c);
 	g = group_of(ix, s);
 	claims_lock(ix, s);
-	known = claim_server(ix, c) == s && atomic_load_explicit(&cl->state, memory_order_relaxed) == CLAIM_OPEN &&
-		atomic_load_explicit(&cl->generation, memory_order_relaxed) == id >> 32;
+	known = claim_server(ix, c) == s &&
+	    atomic_load_explicit(&cl->state, memory_order_relaxed) == CLAIM_OPEN &&
+	    atomic_load_explicit(&cl->generation, memory_order_relaxed) == id >> 32;
 	if (known) {
 		close_claim(ix, c);
 		g->confirmed += confirmed;
@@ -433,7 +436,8 @@ void claim_hold(struct index *ix, uint32_t c, uint32_t tick)
 	push_free(ix, c);
 }
 
-struct record *claim_off(struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked)
+struct record *claim_off(
+    struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked)
 {
 	struct record *r;
 

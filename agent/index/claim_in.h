@@ -29,8 +29,8 @@ void claims_move(struct index *ix, struct record *from, struct record *to, uint3
 /* Confirm a claim that was never opened. */
 void claim_hold(struct index *ix, uint32_t c, uint32_t tick);
 
-/* Detach a claim and lock its node and the parent. Returns its record, or NULL, with nothing locked,
- * if it is still at the root. */
+/* Detach a claim and lock its node and the parent. Returns its record. Returns NULL, with nothing
+ * locked, if the claim is still at the root. */
 struct record *claim_off(
     struct index *ix, uint32_t c, struct node **nd, struct node **parent, uint64_t *locked);
 

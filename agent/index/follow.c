@@ -1,23 +1,24 @@
-/* follow.c - what one server was sent, another has served.
+/* follow.c - another server than the claiming one has served the request: give it the pages.
  *
- * A claim of the other goes down the way to where the first one ends, which is pinned meanwhile. It is held when it
- * has arrived; where it finds no room it goes, and with it all that it had reached. The way is looked for from its
- * lower end upwards, as keys are not there to go down by; what has changed on it since is looked for anew. */
+ * A claim of the other server goes down the path to the end of the first claim, which pins that
+ * path. At the end it is held; if there is no room it is dropped with everything it had reached.
+ * The path is found from its lower end upwards, because the page keys are gone by then. What has
+ * changed on it since is looked up again. */
 #include "agent/index/evict_in.h"
 
-#define WAY_MAX	256u	/* nodes that are remembered on the way up; a longer way is gone in parts */
+#define WAY_MAX	256u	/* nodes noted on the way up; a longer path is walked in parts */
 
 struct follow {
 	struct index *ix;
 	uint32_t c, by;		/* <by> follows <c> */
 	uint32_t tick;
-	uint32_t full;		/* the shard that had no room */
+	uint32_t full;		/* the shard without room */
 };
 
 enum followed { FOLLOW_ON, FOLLOW_CHANGED, FOLLOW_NO_ROOM };
 
-/* Nodes from below the one that <by> is on, or from the lowest that its server is on, down to that of <c>: way[0] is
- * the highest of those that fit. 0: it has arrived. */
+/* Find the nodes from below the node of <by>, or below the lowest node of its server, down to the
+ * node of <c>. way[0] is the highest that fits. Returns their number; 0: <by> has arrived. */
 static uint32_t way_down(const struct follow *f, struct index_step *way)
 {
 	node_id id = claim_node(f->ix, f->c), end = claim_node(f->ix, f->by);
@@ -43,7 +44,8 @@ static uint32_t way_down(const struct follow *f, struct index_step *way)
 	return i;
 }
 
-/* The object that was seen, with its shard and its parent's locked; NULL: it is another by now, and nothing is. */
+/* Lock the shards of the noted object and of its parent. Returns NULL, with nothing locked, if the
+ * node has another object by now. */
 static struct node *lock_step(struct index *ix, struct index_step at, uint64_t *locked)
 {
 	struct node *nd;
@@ -59,7 +61,7 @@ static struct node *lock_step(struct index *ix, struct index_step at, uint64_t *
 	return nd;
 }
 
-/* Its server is on <parent>, or that is the root; <up>: its record there. */
+/* Return whether the server of <by> is on <parent>, or that is the root. <up>: its record there. */
 static bool is_next(const struct follow *f, const struct node *parent, const struct record *up)
 {
 	node_id from = claim_node(f->ix, f->by);
@@ -69,8 +71,9 @@ static bool is_next(const struct follow *f, const struct node *parent, const str
 	return parent->kind == NODE_ROOT || (up != NULL && up->extent == parent->n_pages);
 }
 
-/* <by> goes onto <nd>; both nodes are locked. */
-static enum followed onto(struct follow *f, struct node *nd, const struct node *parent, node_id *left)
+/* Move <by> onto <nd>; both nodes are locked. */
+static enum followed onto(
+    struct follow *f, struct node *nd, const struct node *parent, node_id *left)
 {
 	server_id s = claim_server(f->ix, f->by);
 	struct record *up = parent->kind == NODE_EDGE ? node_record(f->ix, parent, s) : NULL, *r;
@@ -101,11 +104,11 @@ static enum followed follow_on(struct follow *f, struct index_step at)
 		return FOLLOW_CHANGED;
 	is = onto(f, nd, node_at(f->ix, nd->parent), &left);
 	shards_unlock(f->ix, locked);
-	node_join(f->ix, left);		/* its other children went while the claim was there */
+	node_join(f->ix, left);		/* its other children were removed while the claim was there */
 	return is;
 }
 
-/* False: there is no room. */
+/* Returns false if there is no room. */
 static bool follow(struct follow *f, uint32_t *work)
 {
 	struct index_step way[WAY_MAX];
@@ -127,7 +130,7 @@ static bool follow(struct follow *f, uint32_t *work)
 
 static void hold_for(struct index *ix, uint32_t c, server_id s, uint32_t tick)
 {
-	uint32_t work = EVICT_MAX, drops = atomic_load(&ix->servers[s].drops);	/* as in index.c: commit() */
+	uint32_t work = EVICT_MAX, drops = atomic_load(&ix->servers[s].drops);	/* see index_commit() */
 	struct follow f = { .ix = ix, .c = c, .tick = tick };
 
 	if (!server_ready(ix, s) || (f.by = claim_take(ix, s, claim_at(ix, c)->priority, NULL, true)) == 0)

@@ -1,18 +1,18 @@
-/* grace.c - objects that are out of the tree wait until no reader can be looking at them.
+/* grace.c - objects that left the tree wait until no reader can see them.
  *
- * A reader that comes in writes the epoch into its slot, and 0 when it leaves. An object that was
- * unlinked waits in its shard; a batch of them is closed by taking the epoch one further, and may be
- * used again when no slot holds the epoch of the batch or one before.
+ * A reader writes the current epoch into its slot when it enters, and 0 when it leaves. A retired
+ * object waits in its shard. A batch of them is closed by incrementing the epoch; it is freed when
+ * no slot holds the epoch of the batch or an earlier one.
  *
- * Why this is enough, in the terms of C11: the slot is changed by exchange and looked at by a
- * read-modify-write, so that of a reader coming in and a writer looking, one comes first in the slot's
- * order. If the writer does, the reader synchronises with it and finds the object unlinked; if the
- * reader does, the writer sees its epoch. A reader with a later epoch has read it from a writer that
- * had closed the batch, so it finds the object unlinked as well. No fence is needed, and
- * ThreadSanitizer understands all of it. */
+ * Why this is enough in C11: the slot is changed by exchange and read by read-modify-write. So of a
+ * reader that enters and a writer that looks, one comes first in the order of the slot. If it is
+ * the writer, the reader synchronizes with it and finds the object unlinked. If it is the reader,
+ * the writer sees its epoch. A reader with a later epoch has read it from a writer that had closed
+ * the batch, so it finds the object unlinked too. No fence is needed, and ThreadSanitizer
+ * understands it. */
 #include "agent/index/tree_in.h"
 
-#define BATCH	64u		/* objects that wait before somebody looks at the slots */
+#define BATCH	64u		/* objects that wait before the slots are read */
 
 struct reader *reader_of(struct index *ix, struct index_match *m)
 {
@@ -28,7 +28,8 @@ struct reader *reader_of(struct index *ix, struct index_match *m)
 			atomic_store(&m->ix->readers[m->reader].taken, 0);
 		m->ix = ix;
 		m->reader = i;
-		memset(m->bands, 0, m->cap * sizeof(*m->bands));	/* of another index, maybe with more servers */
+		/* they are of another index, perhaps with more servers */
+		memset(m->bands, 0, m->cap * sizeof(*m->bands));
 		used = atomic_load(&ix->readers_used);
 		while (used < i + 1 && !atomic_compare_exchange_weak(&ix->readers_used, &used, i + 1))
 			;
@@ -49,10 +50,11 @@ void reader_leave(struct reader *r)
 	atomic_store_explicit(&r->at, 0, memory_order_release);
 }
 
-/* The oldest epoch that a reader is in; UINT64_MAX when all are out. */
+/* Return the oldest epoch of a reader, or UINT64_MAX if all are outside. */
 static uint64_t oldest_reader(struct index *ix)
 {
-	uint32_t i, n = atomic_fetch_add(&ix->readers_used, 0);	/* changed as the slots are, for the same reason */
+	/* read-modify-write, for the same reason as the slots */
+	uint32_t i, n = atomic_fetch_add(&ix->readers_used, 0);
 	uint64_t oldest = UINT64_MAX, at;
 
 	for (i = 0; i < n; i++) {
@@ -87,7 +89,8 @@ static void close_waiting(struct index *ix, struct shard *sh)
 	sh->waiting = sh->n_waiting = 0;
 }
 
-/* <hard>: memory is needed now. */
+/* Free what can be freed; with <hard>, because memory is needed now, close the next batch as
+ * well. */
 void grace_collect(struct index *ix, struct shard *sh, bool hard)
 {
 	if (sh->closed == 0 && sh->waiting != 0)
@@ -113,7 +116,7 @@ void node_retire(struct index *ix, struct node *nd)
 		grace_collect(ix, sh, false);
 }
 
-/* An id that was given to another node at once would lead a reader who is still at <nd> to the other's
+/* If the id were given to another node at once, a reader still at <nd> would find that node's
  * children. */
 void node_bury(struct index *ix, struct node *nd)
 {

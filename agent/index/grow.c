@@ -1,23 +1,23 @@
-/* grow.c - a claim on its way from what its server holds to the end of its prompt, one node at a time.
+/* grow.c - extend a claim, node by node, from the pages its server holds to the end of its prompt.
  *
- * The claim hangs on the record that it has reached, so that the way behind it is pinned while room is
- * made. A step begins with the node locked, and may find that it needs its parent's or a child's shard as
- * well; if they cannot be had without giving up what is locked, it is tried anew with all of them. */
+ * The claim is attached to the record that it has reached, so the path above it is pinned while
+ * room is made. A step starts with the node locked and may need the shard of the parent or a child
+ * too. If it cannot lock them without releasing what is locked, it starts again with all of
+ * them. */
 #include "agent/index/claim_in.h"
 
-#define CAP_FIRST	2u	/* owners of a new node */
+#define CAP_FIRST	2u	/* slots of a new node */
 #define STEPS		4u	/* with the same shards locked */
 
-/* ---- a server on one more node ------------------------------------------------------------------ */
+/* ---- a server on one more node ---- */
 
 static struct node *with_slot(struct index *ix, struct node *nd)
 {
 	return node_full(nd) ? node_remake(ix, nd, nd->n_pages, nd->cap * 2u, NULL) : nd;
 }
 
-/* <s> holds at least <extent> pages of <*nd>; <up> is its record on the node above, NULL at the root. Both
- * nodes are locked, and <*nd> may be made anew. Its record, or NULL: no room. */
-struct record *node_give(struct index *ix, struct node **nd, struct record *up, server_id s, uint32_t extent)
+struct record *node_give(
+    struct index *ix, struct node **nd, struct record *up, server_id s, uint32_t extent)
 {
 	struct record *r = node_record(ix, *nd, s);
 	struct node *to;
@@ -41,7 +41,7 @@ struct record *node_give(struct index *ix, struct node **nd, struct record *up, 
 	return r;
 }
 
-/* ---- split ---------------------------------------------------------------------------------------- */
+/* ---- split ---- */
 
 static void free_records(struct index *ix, arena_ref first)
 {
@@ -54,8 +54,10 @@ static void free_records(struct index *ix, arena_ref first)
 	}
 }
 
-/* A record on <upper> for each owner of <nd> that goes beyond it, chained by <in> in the order of owners. */
-static bool records_for(struct index *ix, const struct node *nd, struct node *upper, arena_ref *first)
+/* Allocate a record on <upper> for each owner of <nd> that goes beyond it, chained by <in> in the
+ * order of owners. */
+static bool records_for(
+    struct index *ix, const struct node *nd, struct node *upper, arena_ref *first)
 {
 	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
 	struct record *r;
@@ -74,7 +76,7 @@ static bool records_for(struct index *ix, const struct node *nd, struct node *up
 	return true;
 }
 
-/* An owner that goes beyond <k>: <r> stays on the lower part, <up> is new. */
+/* Split an owner that goes beyond <k>: <r> stays on the lower part, <up> is new. */
 static void split_owner(struct index *ix, struct record *r, struct record *up, struct node *upper,
 			struct node *lower)
 {
@@ -89,14 +91,16 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	up->n_children = 1;
 	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
 	r->extent = (uint16_t)(r->extent - k);
-	claims_move(ix, r, up, node_end(upper));	/* those that end on the upper part */
-	node_own(ix, upper, up);	/* first, so that the server is never seen without a page */
+	claims_move(ix, r, up, node_end(upper));	/* the claims that end on the upper part */
+	node_own(ix, upper, up);	/* first, so that a reader never sees the server without a page */
 	node_own(ix, lower, r);
-	atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(lower, r->extent + k), memory_order_relaxed);
+	atomic_fetch_sub_explicit(
+	    &ix->servers[r->server].room, room_of(lower, r->extent + k), memory_order_relaxed);
 	record_list(ix, r);
 }
 
-static void split_owners(struct index *ix, struct node *nd, struct node *upper, struct node *lower, arena_ref ups)
+static void split_owners(
+    struct index *ix, struct node *nd, struct node *upper, struct node *lower, arena_ref ups)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
 	struct record *r, *up;
@@ -114,12 +118,11 @@ static void split_owners(struct index *ix, struct node *nd, struct node *upper, 
 		r->node = upper->id;
 		claims_move(ix, r, r, node_end(upper));
 		node_own(ix, upper, r);
-		atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
+		atomic_fetch_sub_explicit(
+		    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	}
 }
 
-/* Pages [0, k) of <nd> become a node above the rest, which keeps the id. Both are locked, and the new
- * node is in the same shard. False: no room, and nothing has changed. */
 bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k)
 {
 	uint32_t shard = shard_of(ix, nd->id), cap = nd->n_owners < CAP_FIRST ? CAP_FIRST : nd->n_owners;
@@ -165,7 +168,7 @@ no_room:
 	return false;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------ */
+/* ---- steps ---- */
 
 static enum grown no_room(struct growth *g, node_id id)
 {
@@ -173,16 +176,16 @@ static enum grown no_room(struct growth *g, node_id id)
 	return GROW_NO_ROOM;
 }
 
-/* The server has <pages> more of <nd> by the claim. */
+/* Count <pages> of <nd> that the claim adds to its server. */
 static void count_added(struct growth *g, const struct node *nd, uint32_t pages)
 {
 	claim_add_room(&g->ix->claims[g->c], room_of(nd, pages));
 }
 
-/* The claim leaves <from>, if it hangs there, and now reaches <depth> on <nd>, the node of <r>,
- * of which its server had <had> pages before. */
-static void claim_reached(struct growth *g, const struct node *nd, struct record *r, struct record *from, uint32_t depth,
-		  uint32_t had)
+/* Move the claim from record <from>, if it is there, to <depth> on <nd>, the node of <r>. <had>:
+ * pages of <nd> that its server had before. */
+static void claim_reached(struct growth *g, const struct node *nd, struct record *r,
+    struct record *from, uint32_t depth, uint32_t had)
 {
 	const struct claim *cl = &g->ix->claims[g->c];
 
@@ -196,7 +199,8 @@ static void claim_reached(struct growth *g, const struct node *nd, struct record
 		record_touch(g->ix, r, g->tick, cl->priority);
 }
 
-/* Pages of <nd>, from its start, that are the same: known if the match came through this very object. */
+/* Return how many pages of <nd> are the same as those of the prompt. It is known without a
+ * comparison if the match saw this object. */
 static uint32_t known_same(const struct growth *g, const struct node *nd)
 {
 	const struct index_match *m = g->m;
@@ -211,7 +215,8 @@ static uint32_t known_same(const struct growth *g, const struct node *nd)
 	return node_same(nd, &g->pages, nd->start);
 }
 
-static enum grown into_child(struct growth *g, struct node *nd, struct record *up, struct node *child)
+static enum grown into_child(
+    struct growth *g, struct node *nd, struct record *up, struct node *child)
 {
 	server_id s = claim_server(g->ix, g->c);
 	uint32_t same = known_same(g, child), had = node_owned(child, s);
@@ -224,7 +229,7 @@ static enum grown into_child(struct growth *g, struct node *nd, struct record *u
 	return GROW_ON;
 }
 
-/* On the same record. */
+/* Move the claim on the same record. */
 static void claim_moved(struct growth *g, struct record *r, uint32_t depth)
 {
 	claim_detach(g->ix, g->c);
@@ -234,7 +239,8 @@ static void claim_moved(struct growth *g, struct record *r, uint32_t depth)
 static enum grown grow_leaf(struct growth *g, struct node *nd, struct record *r)
 {
 	uint32_t left = g->pages.n - node_end(nd), room = EDGE_MAX - nd->n_pages, had = r->extent;
-	struct node *to = node_remake(g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), &g->pages);
+	struct node *to = node_remake(
+	    g->ix, nd, nd->n_pages + (left < room ? left : room), node_cap(nd), &g->pages);
 
 	if (to == NULL)
 		return no_room(g, nd->id);
@@ -300,7 +306,8 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 	return GROW_ON;
 }
 
-/* The claim reaches the end of <nd>, or nothing yet and <nd> is the root; <up>: the record on it, or NULL. */
+/* Go on below <nd>: the claim reaches its end, or <nd> is the root. <up>: the record on it, or
+ * NULL. */
 static enum grown grow_below(struct growth *g, struct node *nd, struct record *up, uint64_t *locked)
 {
 	page_key first = g->pages.p[node_end(nd)];
@@ -321,7 +328,7 @@ static enum grown grow_below(struct growth *g, struct node *nd, struct record *u
 	return shards_more(g->ix, locked, 1ull << shard) ? add_child(g, nd, up, shard) : GROW_ON;
 }
 
-/* The claim ends within <nd>. */
+/* Go on within <nd>, where the claim ends. */
 static enum grown grow_within(struct growth *g, struct node *nd, struct record *r, uint64_t *locked)
 {
 	uint32_t depth = claim_depth(g->ix, g->c);
@@ -340,15 +347,16 @@ static enum grown grow_within(struct growth *g, struct node *nd, struct record *
 	if (!shards_more(g->ix, locked, shard_bit(g->ix, nd->parent)))
 		return GROW_ON;
 	parent = node_at(g->ix, nd->parent);
-	if (node_reach(nd) == depth - nd->start) {	/* its end belongs to nobody: there was no room to cut it */
+	/* no server has its end: there was no memory to cut it */
+	if (node_reach(nd) == depth - nd->start) {
 		nd = node_remake(g->ix, nd, depth - nd->start, node_cap(nd), NULL);
 		g->left_above = parent->kind == NODE_EDGE && parent->n_children == 1 ? parent->id : 0;
 		return nd ? GROW_ON : no_room(g, claim_node(g->ix, g->c));
 	}
 	if (!node_split(g->ix, parent, nd, depth - nd->start))
 		return no_room(g, nd->id);
-	/* each part may be short enough now for its only neighbour */
-	g->left = only;		/* of <nd>, which may be gone */
+	/* each part may be short enough now to be joined with its only neighbor */
+	g->left = only;		/* the id of <nd>, which may be gone */
 	g->left_above = parent->kind == NODE_EDGE && parent->n_children == 1 ? parent->id : 0;
 	return GROW_ON;
 }
@@ -393,7 +401,8 @@ void root_remove(struct index *ix, struct node *root)
 
 static enum grown from_root(struct growth *g, uint64_t *locked)
 {
-	uint32_t shard = (uint32_t)(table_hash(g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
+	uint32_t shard =
+	    (uint32_t)(table_hash(g->space->h[1], g->space->h[0]) >> 32) & (g->ix->n_shards - 1);
 	uint64_t wanted = *locked | 1ull << shard;
 	struct node *root;
 	enum grown is;
@@ -424,7 +433,7 @@ static enum grown grow_step(struct growth *g, node_id id, uint64_t *locked)
 	return stop->depth < node_end(nd) ? grow_within(g, nd, r, locked) : grow_below(g, nd, r, locked);
 }
 
-/* As many steps as can be done with these shards, but no more than a few: others wait for them. */
+/* Do as many steps as these shards allow, but only a few, because other threads wait for them. */
 static enum grown grow_steps(struct growth *g, uint64_t *locked)
 {
 	enum grown is = GROW_ON;
@@ -449,7 +458,7 @@ static enum grown unlock_and_join(struct growth *g, uint64_t locked, enum grown 
 {
 	shards_unlock(g->ix, locked);
 	if (g->left != 0)
-		node_join(g->ix, g->left);	/* its other children went while a claim was there */
+		node_join(g->ix, g->left);	/* its other children were removed while a claim was there */
 	if (g->left_above != 0)
 		node_join(g->ix, g->left_above);
 	g->left = g->left_above = 0;
@@ -467,7 +476,7 @@ enum grown grow(struct growth *g)
 	return unlock_and_join(g, locked, is);
 }
 
-/* ---- where the match ended ------------------------------------------------------------------------------ */
+/* ---- where the match ended ---- */
 
 static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 {
@@ -483,7 +492,7 @@ static bool start_on(struct growth *g, struct node *nd, uint32_t depth)
 	return true;
 }
 
-/* The object of <id> that was seen, or NULL. */
+/* Return the object of <id> if it is the one of <serial>, or NULL. */
 static struct node *seen_object(struct index *ix, node_id id, uint32_t serial)
 {
 	struct node *nd = node_at(ix, id);
@@ -491,9 +500,9 @@ static struct node *seen_object(struct index *ix, node_id id, uint32_t serial)
 	return nd != NULL && nd->serial == serial && nd->kind == NODE_EDGE ? nd : NULL;
 }
 
-/* Hang the claim on the deepest record that its server has on the way to the cursor, and go on from there as
- * far as that shard allows. It stays at the root if there is no such record, or if what the cursor names
- * has changed since. */
+/* Attach the claim to the deepest record of its server on the path to the cursor, and go on from
+ * there as far as that shard allows. The claim stays at the root if there is no such record, or if
+ * the cursor is out of date. */
 enum grown grow_from_cursor(struct growth *g)
 {
 	struct index *ix = g->ix;
@@ -517,7 +526,7 @@ enum grown grow_from_cursor(struct growth *g)
 		nd = node_at(ix, nd->parent);
 		id = nd->id;
 		serial = nd->serial;
-		if (shard_bit(ix, id) != locked) {	/* only the one above is needed from here on */
+		if (shard_bit(ix, id) != locked) {	/* only the shard above is needed from here on */
 			shards_unlock(ix, locked & ~shard_bit(ix, id));
 			locked = shard_bit(ix, id);
 		}

@@ -1,14 +1,19 @@
-/* index.c - the index as others see it: options, sizes, commits, counters. */
+/* index.c - the public functions of the index: options, sizes, commits, counters.
+ *
+ * All sizes follow from the budget and are fixed by index_new(). A commit takes a claim, grows it
+ * to the end of the prompt (grow.c), opens it and then brings the server and the reserve within
+ * their budgets (evict.c). */
 #include "agent/index/evict_in.h"
 
-#define MIN_BYTES	65536u		/* below it nothing but the fixed part would fit */
+#define MIN_BYTES	65536u		/* the fixed part alone takes almost as much */
 #define MIN_SHARD	(256u << 10)
-#define BYTES_AN_ENTRY	112u		/* budget for each entry of the child table: a node and its record take 128 or
-					 * more, so it is no fuller than 0.8 whatever the prompts, and never the limit */
+/* Budget for each entry of the child table. A node and its record take 128 bytes or more, so the
+ * table is never more than 0.8 full and never the limit. */
+#define BYTES_AN_ENTRY	112u
 #define BYTES_A_CLAIM	2048u
 #define CLAIMS_LEAST	64u
 #define CLAIMS_MOST	(1u << 20)
-#define PAGE_COST	9u		/* bytes a page, for what claims may add */
+#define PAGE_COST	9u		/* bytes of a page, to bound what claims may add */
 
 void index_defaults(struct index_opts *o)
 {
@@ -18,7 +23,7 @@ void index_defaults(struct index_opts *o)
 	};
 }
 
-/* ---- sizes: they follow the budget, so that they never change while the index lives ------------------- */
+/* ---- sizes: they follow the budget, so that they never change while the index lives ---- */
 
 static uint32_t shards_for(const struct index_opts *o)
 {
@@ -48,7 +53,7 @@ static size_t up64(size_t n)
 	return (n + 63) & ~(size_t)63;
 }
 
-/* Lay the region out: table, claims, the ids of each shard, and arenas in what is left. */
+/* Lay out the region: table, claims, ids of each shard, and arenas in the rest. */
 static void lay_out(struct index *ix)
 {
 	size_t entries = ix->opts.max_bytes / BYTES_AN_ENTRY, pos = 0, each;
@@ -75,7 +80,7 @@ static void lay_out(struct index *ix)
 		ix->shards[i].spare_bytes = spare_for(each);
 		ix->shards[i].spare = arena_alloc(&ix->shards[i].arena, ix->shards[i].spare_bytes);
 	}
-	/* many servers may claim the same pages: that all is reserved is no number of them */
+	/* Many servers may claim the same pages, so "everything is reserved" is not a number of pages. */
 	ix->reserve_pages = ix->opts.reserve_percent < 100 ?
 		ix->opts.max_bytes / 100 * ix->opts.reserve_percent / PAGE_COST : INT64_MAX;
 }
@@ -141,9 +146,9 @@ void index_free(struct index *ix)
 	mem_free(ix);
 }
 
-/* ---- committing ------------------------------------------------------------------------------------------- */
+/* ---- committing ---- */
 
-/* Servers are looked for in sets up to the highest that was ever committed. */
+/* Matches read sets of servers only up to the highest number that was ever committed. */
 void know_server(struct index *ix, server_id s)
 {
 	uint32_t words = s / 64 + 1u, had = atomic_load_explicit(&ix->server_words, memory_order_relaxed);
@@ -160,8 +165,9 @@ static void know_tenant(struct index *ix, uint32_t tenant)
 		;
 }
 
-/* A way may have as many nodes as pages, so it is not their number that is bounded but how often in a row others
- * have changed the tree before a page was won; then the commit is refused. */
+/* Grow the claim to its end. A path may have as many nodes as pages, so their number is not
+ * bounded. Instead the commit is refused if other threads change the tree STILL_MAX times in a row
+ * before the claim gains a page. */
 static bool grow_to_end(struct growth *g, uint32_t *work)
 {
 	uint32_t still = 0, n_full = 0, depth;
@@ -184,17 +190,23 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
 			 size_t n, const struct index_match *m, server_id server, msec now, unsigned priority)
 {
-	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = space, .m = m, .tick = tick_of(now) };
+	struct growth g = { .ix = ix,
+		.pages = page_run(ix, pages, n),
+		.space = space,
+		.m = m,
+		.tick = tick_of(now) };
 	uint32_t work = EVICT_MAX, drops;
 	index_claim id;
 
 	if (g.pages.n == 0 || server >= SERVERS_MAX)
 		return 0;
-	drops = atomic_load(&ix->servers[server].drops);	/* before it is asked whether it leaves: see below */
+	drops = atomic_load(&ix->servers[server].drops);	/* read before <leaving>: see below */
 	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
 		return 0;
 	if ((size_t)g.pages.n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
-	    (g.c = claim_take(ix, server, (uint8_t)(priority < INDEX_PRIORITIES ? priority : INDEX_PRIORITIES - 1), space, true)) == 0) {
+	    (g.c = claim_take(ix, server,
+		 (uint8_t)(priority < INDEX_PRIORITIES ? priority : INDEX_PRIORITIES - 1), space,
+		 true)) == 0) {
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
@@ -207,7 +219,7 @@ index_claim index_commit(struct index *ix, const struct space_key *space, const 
 	}
 	if (claim_open(ix, g.c, g.tick, &id))
 		keep_reserve(ix, &work);
-	if (atomic_load(&ix->servers[server].drops) != drops) {		/* it left meanwhile */
+	if (atomic_load(&ix->servers[server].drops) != drops) {		/* dropped meanwhile */
 		index_cancel(ix, id);
 		return 0;
 	}
@@ -219,9 +231,10 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 {
 	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = &h->space, .tick = h->tick,
 			    .recalled = h->hits ? h->hits : 1 };
-	uint32_t work = 0;		/* nothing is evicted */
+	uint32_t work = 0;		/* evict nothing */
 
-	if (g.pages.n == 0 || !server_ready(ix, h->server) || (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
+	if (g.pages.n == 0 || !server_ready(ix, h->server) ||
+	    (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
 		return false;
 	know_server(ix, h->server);
 	know_tenant(ix, h->space.tenant);
@@ -233,7 +246,7 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 	return true;
 }
 
-/* ---- budgets ---------------------------------------------------------------------------------------------- */
+/* ---- budgets ---- */
 
 void index_set_capacity(struct index *ix, server_id server, uint64_t room)
 {
@@ -246,7 +259,7 @@ uint64_t index_server_capacity(struct index *ix, server_id server)
 	return server < SERVERS_MAX ? atomic_load(&ix->servers[server].capacity) : 0;
 }
 
-/* Lists are by order, so it cannot change for what is in them. */
+/* The records in the lists are in the old order, so a server with records cannot change it. */
 void index_set_order(struct index *ix, server_id server, enum index_order order)
 {
 	if (server < SERVERS_MAX && index_server_room(ix, server) == 0)
@@ -259,7 +272,7 @@ void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes)
 		atomic_store(&ix->tenants[tenant].floor, bytes);
 }
 
-/* ---- counters ----------------------------------------------------------------------------------------------- */
+/* ---- counters ---- */
 
 uint64_t index_server_room(struct index *ix, server_id server)
 {

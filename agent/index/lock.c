@@ -1,7 +1,8 @@
 /* lock.c - one small lock a shard, taken in ascending order.
  *
- * What is done under it takes less than a microsecond, so waiting is a few looks; a holder that lost
- * its CPU is given one by sched_yield(). A futex would cost more than the work it guards. */
+ * The work under a lock takes less than a microsecond, so waiting means spinning a little. If the
+ * holder lost its CPU, sched_yield() lets it run. A futex would cost more than the work it
+ * guards. */
 #include <sched.h>
 
 #include "agent/index/lock_in.h"
@@ -52,7 +53,7 @@ void shards_unlock(struct index *ix, uint64_t mask)
 		small_unlock(&ix->shards[__builtin_ctzll(mask)].locked);
 }
 
-/* Out of order a lock may only be tried. */
+/* Out of ascending order a lock may only be tried, or two threads could wait for each other. */
 bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 {
 	uint64_t more = want & ~*locked, bit;

@@ -1,10 +1,15 @@
-/* match.c - down the tree without a lock: how far each server goes. */
+/* match.c - walk down the tree without a lock and find how many pages each server has.
+ *
+ * The walk keeps the set of servers that have all pages so far. At each node it compares the page
+ * keys, reads the owner words and ends the servers that have less. The end of the walk becomes the
+ * cursor, so that a commit of the same pages need not walk again. */
 #include <stdlib.h>
 
 #include "agent/index/tree_in.h"
 
-#define AGAIN	64u	/* times that a walk is begun anew because the tree changed under it; eight were not enough on a
-			 * busy machine, and then a server seemed to hold less than it does */
+/* Walks that start again because the tree changed. Eight were not enough on a busy machine: then a
+ * server seemed to hold less than it did. */
+#define AGAIN	64u
 
 int index_match_init(struct index_match *m)
 {
@@ -37,7 +42,7 @@ struct walk {
 	struct index *ix;
 	const struct page_run *pages;
 	struct index_match *m;
-	struct server_set here;		/* servers that hold all that matched so far */
+	struct server_set here;		/* servers that hold all pages matched so far */
 	uint32_t words, depth;
 };
 
@@ -59,8 +64,8 @@ static bool set_any(const struct walk *w, const struct server_set *s)
 	return any != 0;
 }
 
-/* Bands come up from the shallowest; they are turned round at the end. The words of a band that no server
- * needs are 0 since index_match_init(). */
+/* Add a band. Bands come from the shallowest up and are reversed at the end. Words of a band beyond
+ * w->words are 0 since index_match_init(). */
 static void add_band(struct walk *w, uint32_t depth, const struct server_set *s)
 {
 	struct index_match *m = w->m;
@@ -87,8 +92,10 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Servers that hold a part of what matched on <nd>: extent << 16 | server, in order. */
-static void partial_bands(struct walk *w, const struct node *nd, const struct server_set *on, uint32_t *part, uint32_t n)
+/* Add bands for servers that hold a part of the matched pages of <nd>. <part>: extent << 16 |
+ * server, which is sorted. */
+static void partial_bands(
+    struct walk *w, const struct node *nd, const struct server_set *on, uint32_t *part, uint32_t n)
 {
 	struct server_set one;
 	uint32_t i;
@@ -104,7 +111,8 @@ static void partial_bands(struct walk *w, const struct node *nd, const struct se
 	}
 }
 
-/* Of the servers that came as far as <nd>: those that hold the <same> pages go on, the others end. */
+/* Read the owners of <nd>. Of the servers that reached it, those with the <same> pages go on; the
+ * others end here. */
 static void match_owners(struct walk *w, const struct node *nd, uint32_t same)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_acquire), n_part = 0, word, s;
@@ -120,7 +128,8 @@ static void match_owners(struct walk *w, const struct node *nd, uint32_t same)
 			continue;
 		if (word_extent(word) >= same) {
 			server_set_add(&on, (server_id)s);
-		} else if (!server_set_has(&all, (server_id)s)) {	/* it may be in two places when it went and came */
+		/* a server may be in two slots while it goes and comes back */
+		} else if (!server_set_has(&all, (server_id)s)) {
 			server_set_add(&all, (server_id)s);
 			part[n_part++] = word_extent(word) << 16 | s;
 		}
@@ -135,12 +144,13 @@ static void match_owners(struct walk *w, const struct node *nd, uint32_t same)
 		w->here.w[i] = on.w[i];
 }
 
-struct next {			/* what a child would begin with */
+struct next {			/* the first page of a child, and its hash */
 	page_key first;
 	uint64_t hash;
 };
 
-/* Asked for before the pages of <nd> are compared, so that its bucket is there when they are. */
+/* Compute them before the pages of <nd> are compared, so that the bucket is in the cache
+ * afterwards. */
 static struct next prefetch_child(const struct walk *w, const struct node *nd)
 {
 	struct next next = { 0, 0 };
@@ -153,7 +163,7 @@ static struct next prefetch_child(const struct walk *w, const struct node *nd)
 	return next;
 }
 
-/* Down from the root; the object at which it ended. */
+/* Walk down from the root. Returns the object at which the walk ended. */
 static const struct node *go_down(struct walk *w, const struct node *nd)
 {
 	struct next next = prefetch_child(w, nd);
@@ -165,7 +175,7 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 		child = table_child(w->ix, next.hash, nd->id, next.first);
 		if (child == NULL)
 			return nd;
-		/* once it was cut, the id may have come to stand for other pages, and the child be one of theirs */
+		/* after a cut the id may stand for other pages, and the child may belong to those */
 		if (atomic_load_explicit(&nd->superseded, memory_order_relaxed))
 			return nd;
 		nd = child;
@@ -216,7 +226,8 @@ static void reverse_bands(struct index_match *m)
 	}
 }
 
-/* Pages that follow the first <depth> on the way through <nd>, which has the last of these. */
+/* Return the pages of <nd> after the first <depth> of the prompt, or UINT32_MAX if the tree
+ * branches. */
 static uint32_t pages_beyond(const struct node *nd, uint32_t depth)
 {
 	if (atomic_load_explicit(&nd->n_children, memory_order_relaxed) > 1)
@@ -247,7 +258,8 @@ static bool walk_once(struct walk *w, const struct space_key *space)
 	return w->depth == w->pages->n || !atomic_load_explicit(&nd->superseded, memory_order_acquire);
 }
 
-void index_match(struct index *ix, const struct space_key *space, const page_key *keys, size_t n, struct index_match *m)
+void index_match(struct index *ix, const struct space_key *space, const page_key *keys, size_t n,
+    struct index_match *m)
 {
 	struct page_run pages = page_run(ix, keys, n);
 	struct reader *r = reader_of(ix, m);
@@ -268,7 +280,7 @@ void index_match(struct index *ix, const struct space_key *space, const page_key
 	reader_enter(ix, r);
 	w.words = atomic_load_explicit(&ix->server_words, memory_order_acquire);
 	leaving = atomic_load_explicit(&ix->n_leaving, memory_order_acquire) > 0;
-	if (leaving) {		/* one may be forgotten to the end while it is still to be found here */
+	if (leaving) {		/* a drop may finish while its server is still in the tree that this walk reads */
 		set_clear(&w, &gone);
 		add_leaving(&w, &gone);
 	}

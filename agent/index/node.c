@@ -1,4 +1,8 @@
-/* node.c - node objects: made, published under an id, made anew, owned. */
+/* node.c - node objects: allocated, published under an id, replaced, owned.
+ *
+ * An object is built completely and then published: node_publish() sets it as the object of its id,
+ * and the child table points to it. Readers may see it from then on, so only its owner words change
+ * in place. node_remake() replaces it by a copy of another size. */
 #include "agent/index/tree_in.h"
 
 static size_t node_bytes(enum node_kind kind, uint32_t n_pages, uint32_t cap)
@@ -14,9 +18,10 @@ arena_ref node_ref(const struct index *ix, const struct node *nd)
 	return region_ref(&ix->region, nd);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------ */
+/* ---- ids ---- */
 
-/* An object's ref among those of its shard, which are at most 2^28: there is room beside it for ID_FREE. */
+/* Return the ref of an object counted from the arena's first: below 2^28, so it leaves room for
+ * ID_FREE. */
 static uint32_t ref_kept(const struct shard *sh, arena_ref ref)
 {
 	return ref - sh->arena.first + 1;
@@ -59,7 +64,7 @@ struct node *node_at(struct index *ix, node_id id)
 	return at(ix, kept - 1 + sh->arena.first);
 }
 
-/* ---- objects ---------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
 			uint32_t n_pages, uint32_t cap)
@@ -94,7 +99,9 @@ struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind k
 		return NULL;
 	arena_free(&sh->arena, sh->spare);
 	nd = node_alloc(ix, shard, kind, start, n_pages, cap);
-	sh->spare = had > 2 * arena_cost(need) ? arena_alloc(&sh->arena, had - arena_cost(need) - ARENA_UNIT) : 0;
+	sh->spare = had > 2 * arena_cost(need)
+	    ? arena_alloc(&sh->arena, had - arena_cost(need) - ARENA_UNIT)
+	    : 0;
 	return nd;
 }
 
@@ -132,7 +139,7 @@ void node_publish(struct index *ix, struct node *nd)
 	node_count_bytes(ix, nd, 1);
 }
 
-/* ---- owners ------------------------------------------------------------------------------------ */
+/* ---- owners ---- */
 
 static uint32_t n_slots(const struct node *nd)
 {
@@ -144,9 +151,9 @@ static uint32_t word(const struct node *nd, uint32_t i)
 	return atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed);
 }
 
-/* Four words at a time: a node that all servers hold has many. Behind the last word are the records'
- * refs, as many as there is room for, so reading up to four words further stays on the node. Only who has
- * locked the shard changes them, and only who has locked it looks for them here. */
+/* Compares four words at a time, because a node that all servers hold has many. After the last word
+ * come the records' refs, as many as slots, so reading up to four words further stays on the node.
+ * Only the thread that has locked the shard changes or searches them. */
 typedef uint32_t words4 __attribute__((vector_size(16), aligned(16), may_alias));
 
 int node_slot(const struct node *nd, server_id s)
@@ -203,7 +210,8 @@ void node_own(struct index *ix, struct node *nd, struct record *r)
 	for (i = 0; i < n && word(nd, i) != 0; i++)
 		;
 	node_records(nd)[i] = record_ref(ix, r);
-	atomic_fetch_add_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
+	atomic_fetch_add_explicit(
+	    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, r->extent), memory_order_release);
 	if (i == n)
 		atomic_store_explicit(&nd->n_slots, (uint16_t)(n + 1), memory_order_release);
@@ -214,8 +222,8 @@ void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t e
 {
 	int i = node_slot(nd, r->server);
 
-	atomic_fetch_add_explicit(&ix->servers[r->server].room, room_of(nd, extent) - room_of(nd, r->extent),
-				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&ix->servers[r->server].room,
+	    room_of(nd, extent) - room_of(nd, r->extent), memory_order_relaxed);
 	r->extent = (uint16_t)extent;
 	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, extent), memory_order_release);
 }
@@ -224,7 +232,8 @@ void node_disown(struct index *ix, struct node *nd, struct record *r)
 {
 	int i = node_slot(nd, r->server);
 
-	atomic_fetch_sub_explicit(&ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
+	atomic_fetch_sub_explicit(
+	    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	atomic_store_explicit(&node_words(nd)[i], 0, memory_order_release);
 	nd->n_owners--;
 }
@@ -254,7 +263,7 @@ void node_copy_owners(const struct index *ix, const struct node *from, struct no
 	to->n_owners = (uint16_t)k;
 }
 
-/* Four keys at a time, four times: no way out of the inner loop, so it becomes vectors. */
+/* The inner loop has no exit, so the compiler turns it into vector instructions. */
 static uint32_t same_keys(const page_key *a, const page_key *b, uint32_t n)
 {
 	uint32_t i, j;

@@ -1,14 +1,12 @@
-/* output.c - what a server generated: it fills the cache of its engine, and no prompt matches
- * it.
+/* output.c - count generated tokens: they fill the cache of an engine, and no prompt matches them.
  *
- * Of each server a ring of 64 buckets, oldest first: so much room, the last of it at that tick.
- * A report within SAME_TICKS of the last joins it. When the ring is full, the two neighbours
- * that are least together become one, as old as the younger of them: so all buckets come to
- * about as much room, and nothing goes before its time. That is all the memory there is,
- * whatever is generated.
+ * Each server has a ring of 64 buckets, oldest first: an amount of room, and the tick of its last
+ * report. A report within SAME_TICKS of the last one joins it. If the ring is full, the two
+ * neighbors with the smallest sum become one, as old as the younger: so buckets are of similar
+ * size, and nothing is evicted too early. The memory is fixed, whatever is generated.
  *
- * It counts only where a capacity is known, and goes only for it: bytes of the index it has
- * none. */
+ * Output counts only if a capacity is known, and is evicted only for it, because it takes no bytes
+ * of the index. */
 #include "agent/index/evict_in.h"
 
 #define SAME_TICKS	4u
@@ -23,7 +21,7 @@ static uint32_t add_saturated(uint32_t a, uint32_t b)
 	return a > UINT32_MAX - b ? UINT32_MAX : a + b;
 }
 
-/* Make one place in a full ring. */
+/* Join two buckets of a full ring. */
 static void join_smallest(struct output *o)
 {
 	uint32_t best = 0, i;
@@ -43,7 +41,8 @@ static void join_smallest(struct output *o)
 	o->n--;
 }
 
-/* What several threads report may come a little out of order; then it is as old as the last. */
+/* Add to the newest bucket, or start one. Reports of several threads may come slightly out of
+ * order; then they count as old as the last one. */
 static void add_generated(struct output *o, uint32_t room, uint32_t tick)
 {
 	struct output_bucket *last = o->n ? bucket_at(o, o->n - 1) : NULL;
@@ -97,7 +96,8 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 		return false;
 	small_lock(&o->locked);
 	b = o->n == 0 ? NULL : bucket_at(o, last ? o->n - 1 : 0);
-	goes = b != NULL && (!is_record || (last ? tick_before(used, b->tick) : tick_before(b->tick, used)));
+	goes = b != NULL &&
+	    (!is_record || (last ? tick_before(used, b->tick) : tick_before(b->tick, used)));
 	if (goes && b->room > most) {
 		b->room -= (uint32_t)most;
 	} else if (goes) {

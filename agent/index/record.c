@@ -1,17 +1,17 @@
-/* record.c - one server on one node, and the orders in which records go.
+/* record.c - records (one server on one node) and the orders in which they are evicted.
  *
- * In the lists are only records that may go: without children and without claims. So nobody above is
- * touched when a prompt is used again, and the end of a list is always the end of a branch. A record
- * whose last child went has the tick of that child, if it was the later one, which puts it where the
- * child was.
+ * Only records that may be evicted are in the lists: those without children and claims. So a
+ * repeated prompt touches no record above its end, and the end of a list is always the end of a
+ * branch. A record whose last child is removed takes the tick of that child if it is later, which
+ * puts it where the child was.
  *
- * Each list is in the order of <used>. By capacity goes, of a server's:
+ * Each list is ordered by <used>. For its capacity a server evicts
  *   lru, fifo   the first (fifo does not change <used> when a record is used again)
  *   mru, filo   the last
  *   lfu         the first of those with the fewest hits      priority  the first of the lowest */
 #include "agent/index/tree_in.h"
 
-#define LOOKS	64u	/* places passed at most, from each end, to find the one in order */
+#define LOOKS	64u	/* records passed from each end to find the place of one */
 
 arena_ref record_ref(const struct index *ix, const struct record *r)
 {
@@ -23,7 +23,7 @@ struct shard *record_shard(struct index *ix, const struct record *r)
 	return &ix->shards[shard_of(ix, r->node)];
 }
 
-/* ---- where they lie ----------------------------------------------------------------------------- */
+/* ---- where they lie ---- */
 
 static void slab_list(struct index *ix, struct shard *sh, struct slab *sl)
 {
@@ -58,7 +58,8 @@ static struct slab *slab_new(struct index *ix, struct shard *sh)
 	sl = at(ix, ref);
 	*sl = (struct slab){ .free = ref + 1 };
 	for (i = 0; i < SLAB_RECORDS; i++)
-		*(arena_ref *)at(ix, sl->free + i * units) = i + 1 < SLAB_RECORDS ? sl->free + (i + 1) * units : 0;
+		*(arena_ref *)at(ix, sl->free + i * units) =
+		    i + 1 < SLAB_RECORDS ? sl->free + (i + 1) * units : 0;
 	slab_list(ix, sh, sl);
 	return sl;
 }
@@ -97,7 +98,7 @@ void record_free(struct index *ix, struct record *r)
 	arena_free(&sh->arena, region_ref(&ix->region, sl));
 }
 
-/* ---- the order of (shard, server) --------------------------------------------------------------- */
+/* ---- the order of (shard, server) ---- */
 
 static bool by_bucket(const struct index *ix, enum index_order o)
 {
@@ -147,15 +148,16 @@ void order_ahead(struct index *ix, const struct shard *sh, const struct record *
 	}
 }
 
-/* Of a server's first records in two shards, as publish_first() tells of them. */
+/* Compare the first records of a server in two shards, as publish_first() stores them. */
 bool first_before(enum index_order o, uint64_t a, uint64_t b)
 {
 	if (a >> 32 != b >> 32)
 		return a < b;
-	return last_goes(o) ? tick_before((uint32_t)b, (uint32_t)a) : tick_before((uint32_t)a, (uint32_t)b);
+	return last_goes(o) ? tick_before((uint32_t)b, (uint32_t)a)
+			    : tick_before((uint32_t)a, (uint32_t)b);
 }
 
-/* What other threads see of it: bucket << 32 | tick. */
+/* Store the first record of <s> in the shard for threads without the lock: bucket << 32 | tick. */
 static void publish_first(struct index *ix, struct shard *sh, server_id s)
 {
 	const struct record *r = order_first(ix, sh, s);
@@ -165,9 +167,11 @@ static void publish_first(struct index *ix, struct shard *sh, server_id s)
 			      memory_order_relaxed);
 }
 
-/* The record after which <r> belongs; 0: the first place. It is looked for from both ends: most come as the last,
- * those whose child went near the first, those whose claim was cancelled near the last. */
-static arena_ref find_place(struct index *ix, const struct ends *e, const struct record *r, unsigned list)
+/* Return the record after which <r> belongs; 0: the first place. Searches from both ends: most
+ * records belong to the end; those whose child was removed near the start; those whose claim was
+ * cancelled near the end. */
+static arena_ref find_place(
+    struct index *ix, const struct ends *e, const struct record *r, unsigned list)
 {
 	arena_ref lo = e->first, hi = e->last, after = 0;
 	const struct record *x, *y;
@@ -186,7 +190,7 @@ static arena_ref find_place(struct index *ix, const struct ends *e, const struct
 			return hi;
 		hi = y->in[list].prev;
 	}
-	/* somewhere in the middle: as far in as was looked, at the nearer end */
+	/* not found: as far as the search went, at the nearer end */
 	return r->used - x->used < y->used - r->used ? after : hi;
 }
 
@@ -223,7 +227,7 @@ static struct ends *order_list(struct index *ix, struct shard *sh, const struct 
 	return &sh->orders[(size_t)r->server * ix->orders_each + bucket_of(ix, r)];
 }
 
-/* By tenant, so that none has to look past the records of another. */
+/* One list a tenant, so that an eviction need not pass the records of others. */
 static struct ends *age_list(struct index *ix, struct shard *sh, const struct record *r)
 {
 	bool others = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed) > 1;
@@ -245,12 +249,13 @@ void record_list(struct index *ix, struct record *r)
 	struct ends *by_order, *by_age;
 	bool first;
 
-	if (r->listed || r->n_children != 0 || r->claims != 0 || r->held < r->extent)	/* the last: somebody is about to settle it */
+	/* the last: a thread is about to settle it */
+	if (r->listed || r->n_children != 0 || r->claims != 0 || r->held < r->extent)
 		return;
 	r->listed = 1;
 	by_order = order_list(ix, sh, r);
 	by_age = age_list(ix, sh, r);
-	/* a server that is dropped loses it next: its place need not be looked for */
+	/* a dropped server loses the record next, so its place does not matter */
 	if ((first = !server_ready(ix, r->server))) {
 		not_after(ix, r, by_order);
 		not_after(ix, r, by_age);
@@ -272,20 +277,21 @@ void record_unlist(struct index *ix, struct record *r)
 	publish_first(ix, sh, r->server);
 }
 
-/* It is on the way to an end of <hits> that a snapshot tells of. The last used end came first, and each hit of an
- * end was one of all that is above it. */
-void record_recall(struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority)
+/* The record is on the path to an end with <hits> in a snapshot. The most recently used end comes
+ * first. Each hit of an end was a hit of every record above it. */
+void record_recall(
+    struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority)
 {
 	enum index_order o = order_of(ix, r->server);
 
-	record_unlist(ix, r);		/* the claim that has grown onto it will list it */
+	record_unlist(ix, r);		/* the claim that grows onto it lists it */
 	r->priority = priority > r->priority ? priority : r->priority;
 	if (r->hits == 0 || by_entry(o))
 		r->used = tick;
 	r->hits = r->hits < UINT8_MAX - hits ? (uint8_t)(r->hits + hits) : UINT8_MAX;
 }
 
-/* It is used again: hits and tick, while it is in no list. */
+/* Count a use while the record is in no list: hits, priority and tick. */
 void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t priority)
 {
 	enum index_order o = order_of(ix, r->server);

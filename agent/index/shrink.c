@@ -1,24 +1,25 @@
-/* shrink.c - what nobody has a reason to hold goes, from the end inwards.
+/* shrink.c - remove pages, records and nodes that have no reason to stay, from the end inwards.
  *
- * A record that is cut or taken out may leave pages that nobody owns, a node without owners, a space
- * without nodes, or a node with one child; each is put right here, and then it is the turn of the
- * record above, which may have lost its last child.
+ * Cutting or removing a record may leave pages without an owner, a node without owners, a space
+ * without nodes, or a node with one child. Each is repaired here; then it is the turn of the record
+ * above, which may have lost its last child.
  *
- * A node becomes smaller by a copy, and where memory is full, or late as a reader looks at what was, there
- * may be no room for one. Such a node takes more than it needs, and nothing else about it is wrong: it is
- * put in a list, and tried again when its shard has made room, and at each tick. */
+ * A node gets smaller by a copy. If memory is full, or late because a reader still sees old
+ * objects, there may be no room for the copy. Such a node takes more bytes than it needs and is
+ * correct otherwise. It is put into a list and tried again when its shard has made room, and at
+ * each tick. */
 #include "agent/index/claim_in.h"
 
-#define SLACK_TRIES	16u	/* nodes that are tried in one go */
+#define SLACK_TRIES	16u	/* nodes tried in one call */
 
-/* Work, in records of one server that are taken out: 0.3 to 0.5 us each, most of it waiting for memory. What else
- * there is to do beside one of these, as measured; how many pages a node has makes hardly a difference. */
+/* Work in units of one removed record: 0.3 to 0.5 us, most of it waiting for memory. The other
+ * numbers are measured against it; the number of pages of a node hardly matters. */
 #define WORK_COPY	1u
 #define WORK_JOIN	3u
-#define OWNERS_A_WORK	4u	/* each has a record to be looked at and changed */
-#define SLOTS_A_WORK	2048u	/* each owner is looked for among those of the other node */
+#define OWNERS_A_WORK	4u	/* each owner has a record to read and change */
+#define SLOTS_A_WORK	2048u	/* each owner is searched among those of the other node */
 
-/* <nd> has no owner, so no children either. */
+/* Remove <nd>, which has no owner and so no children. */
 static void remove_node(struct index *ix, struct node *nd, struct node *parent)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
@@ -34,7 +35,7 @@ static void remove_node(struct index *ix, struct node *nd, struct node *parent)
 		root_remove(ix, parent);
 }
 
-/* Pages at the end of <nd> that nobody owns go; the work. */
+/* Cut the pages at the end of <nd> that no server has. Returns the work. */
 static uint32_t cut_end(struct index *ix, struct node *nd)
 {
 	uint32_t reach = node_reach(nd);
@@ -46,8 +47,10 @@ static uint32_t cut_end(struct index *ix, struct node *nd)
 	return WORK_COPY;
 }
 
-/* True: the server's record on <parent> has lost its last child and what it claimed for it. */
-static bool remove_record(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
+/* Returns true if the server's record on <parent> has lost its last child and is not held to its
+ * end. */
+static bool remove_record(
+    struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
 {
 	server_id s = r->server;
 	uint32_t used = r->used;
@@ -74,8 +77,9 @@ static bool remove_record(struct index *ix, struct node *nd, struct node *parent
 	return false;
 }
 
-/* True: the record above has to be settled as well. */
-static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
+/* Returns true if the record above has to be settled as well. */
+static bool settle_record(
+    struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
 {
 	uint32_t reach = claim_reach(ix, r, nd->start);
 	uint32_t to = r->n_children ? nd->n_pages : r->held > reach ? r->held : reach;
@@ -90,7 +94,8 @@ static bool settle_record(struct index *ix, struct node *nd, struct node *parent
 	return false;
 }
 
-/* Lock <id> and its parent. NULL: the server has no record on it, and nothing is locked. */
+/* Lock <id> and its parent. Returns NULL, with nothing locked, if the server has no record on
+ * it. */
 static struct record *lock_record(struct index *ix, node_id id, server_id s, struct node **nd,
 				  struct node **parent, uint64_t *locked)
 {
@@ -114,8 +119,8 @@ static bool has_one_child(const struct node *nd)
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
 
-uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r, uint64_t locked,
-		       uint32_t c)
+uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r,
+    uint64_t locked, uint32_t c)
 {
 	node_id id = nd->id, up = parent->id;
 	server_id s = r->server;
@@ -125,14 +130,14 @@ uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, s
 	do {
 		work++;
 		on = settle_record(ix, nd, parent, r, &work);
-		if (on && c != 0)	/* or a split carries it away, or a join, before it is settled */
+		if (on && c != 0)	/* before a split or a join moves the record */
 			claim_attach(ix, c, node_record(ix, parent, s), node_end(parent));
 		join = has_one_child(node_at(ix, id));
 		join_up = has_one_child(node_at(ix, up));
 		shards_unlock(ix, locked);
 		if (join)
 			work += node_join(ix, id);
-		if (!on && join_up)	/* else its record is to be settled first */
+		if (!on && join_up)	/* otherwise its record is settled first */
 			work += node_join(ix, up);
 		r = !on ? NULL : c != 0 ? claim_off(ix, c, &nd, &parent, &locked) :
 					  lock_record(ix, up, s, &nd, &parent, &locked);
@@ -148,7 +153,9 @@ static uint32_t pages_to_cut(const struct node *nd, const struct record *r, cons
 {
 	uint32_t n = c->pages < r->extent ? c->pages : r->extent;
 
-	return (uint64_t)room_of(nd, n) > c->room ? (uint32_t)((c->room + nd->page_room - 1) / nd->page_room) : n;
+	return (uint64_t)room_of(nd, n) > c->room
+	    ? (uint32_t)((c->room + nd->page_room - 1) / nd->page_room)
+	    : n;
 }
 
 uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c)
@@ -174,7 +181,7 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct
 	return record_settle(ix, nd, parent, r, locked, 0);
 }
 
-/* ---- a node and its only child ------------------------------------------------------------------------- */
+/* ---- a node and its only child ---- */
 
 static bool may_join(struct index *ix, const struct node *nd)
 {
@@ -187,7 +194,8 @@ static bool may_join(struct index *ix, const struct node *nd)
 		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
 			continue;
 		r = at(ix, node_records(nd)[i]);
-		if (r->claims != 0 || (r->n_children == 0 && r->held < r->extent))	/* or is to be settled */
+		/* the latter is about to be settled */
+		if (r->claims != 0 || (r->n_children == 0 && r->held < r->extent))
 			return false;
 	}
 	return true;
@@ -199,8 +207,10 @@ static void join_pages(struct node *to, const struct node *nd, const struct node
 	memcpy(node_pages(to) + nd->n_pages, node_pages(child), child->n_pages * sizeof(page_key));
 }
 
-/* A record in the child's shard for each owner of <nd> that is not one of <child>, chained by <in>. */
-static bool alloc_movers(struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
+/* Allocate a record in the child's shard for each owner of <nd> that the child does not have,
+ * chained by <in>. */
+static bool alloc_movers(
+    struct index *ix, const struct node *nd, struct node *child, arena_ref *first)
 {
 	uint32_t i = atomic_load_explicit(&nd->n_slots, memory_order_relaxed), w;
 	struct record *r;
@@ -222,7 +232,8 @@ static bool alloc_movers(struct index *ix, const struct node *nd, struct node *c
 	return true;
 }
 
-static void move_record(struct index *ix, const struct node *nd, struct record *from, struct record *to, struct node *onto)
+static void move_record(struct index *ix, const struct node *nd, struct record *from,
+    struct record *to, struct node *onto)
 {
 	record_unlist(ix, from);
 	to->in[BY_ORDER].next = 0;
@@ -233,11 +244,13 @@ static void move_record(struct index *ix, const struct node *nd, struct record *
 	to->used = from->used;
 	record_free(ix, from);
 	node_own(ix, onto, to);
-	atomic_fetch_sub_explicit(&ix->servers[to->server].room, room_of(nd, to->extent), memory_order_relaxed);
+	atomic_fetch_sub_explicit(
+	    &ix->servers[to->server].room, room_of(nd, to->extent), memory_order_relaxed);
 	record_list(ix, to);
 }
 
-/* What both are is used as the one that is used more: a hot prefix is not as cold as the last prompt on it. */
+/* The joined record is as used as the more used of both: a hot prefix is not as cold as the last
+ * prompt below it. */
 static void join_use(struct index *ix, const struct record *r, struct record *low)
 {
 	bool listed = low->listed;
@@ -251,7 +264,8 @@ static void join_use(struct index *ix, const struct record *r, struct record *lo
 		record_list(ix, low);
 }
 
-static void join_owners(struct index *ix, const struct node *nd, const struct node *child, struct node *to, arena_ref moved)
+static void join_owners(struct index *ix, const struct node *nd, const struct node *child,
+    struct node *to, arena_ref moved)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
 	struct record *r, *low;
@@ -279,7 +293,8 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 
 static uint32_t join_work(const struct node *nd, const struct node *child)
 {
-	return WORK_JOIN + nd->n_owners / OWNERS_A_WORK + (uint32_t)nd->n_owners * child->n_owners / SLOTS_A_WORK;
+	return WORK_JOIN + nd->n_owners / OWNERS_A_WORK +
+	    (uint32_t)nd->n_owners * child->n_owners / SLOTS_A_WORK;
 }
 
 static void join_child(struct index *ix, struct node *above, struct node *nd, struct node *child)
@@ -289,7 +304,8 @@ static void join_child(struct index *ix, struct node *above, struct node *nd, st
 	arena_ref moved = 0;
 	struct node *to;
 
-	to = node_alloc_spare(ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap);
+	to = node_alloc_spare(
+	    ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap);
 	if (to == NULL || !alloc_movers(ix, nd, child, &moved)) {
 		sh->lacked = true;
 		if (to != NULL)
@@ -307,7 +323,8 @@ static void join_child(struct index *ix, struct node *above, struct node *nd, st
 	join_pages(to, nd, child);
 	join_owners(ix, nd, child, to, moved);
 	node_publish(ix, to);
-	/* a reader finds the new one before it is told that the old ones are, and that before the child is not found */
+	/* a reader finds the new object before the old ones are superseded, and the child's entry goes
+	 * last */
 	table_move(ix, nd, to);
 	atomic_store_explicit(&nd->superseded, 1, memory_order_release);
 	atomic_store_explicit(&child->superseded, 1, memory_order_release);
@@ -345,7 +362,7 @@ uint32_t node_join(struct index *ix, node_id id)
 	return work;
 }
 
-/* ---- nodes with slack ----------------------------------------------------------------------------------- */
+/* ---- nodes with slack ---- */
 
 void slack_note(struct index *ix, struct node *nd)
 {
@@ -382,7 +399,7 @@ void slack_forget(struct index *ix, struct node *nd)
 	atomic_fetch_sub_explicit(&sh->n_slack, 1, memory_order_relaxed);
 }
 
-/* The list is of ids, so the neighbours need not know. */
+/* The list is linked by ids, so its neighbors need no change. */
 void slack_move(const struct node *nd, struct node *to)
 {
 	to->slack = nd->slack;
@@ -390,7 +407,7 @@ void slack_move(const struct node *nd, struct node *to)
 	to->slack_prev = nd->slack_prev;
 }
 
-/* The first of the list, which may come to be the last. False: there is none. */
+/* Settle the first node of the list, which may become the last. Returns false if there is none. */
 static bool settle_one(struct index *ix, uint32_t shard)
 {
 	node_id id, up = 0;
@@ -404,7 +421,7 @@ static bool settle_one(struct index *ix, uint32_t shard)
 		cut_end(ix, nd);
 	}
 	shards_unlock(ix, 1ull << shard);
-	node_join(ix, up);		/* to which it was too long before */
+	node_join(ix, up);		/* it was too long for this before */
 	node_join(ix, id);
 	return id != 0;
 }

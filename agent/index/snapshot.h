@@ -1,6 +1,6 @@
 /* snapshot.h - the index as bytes, so that a restart remembers what the engines still hold.
  *
- *   header    magic, version, page sizes, id of the hash key, checksum         numbers: little endian
+ *   header    magic, version, page sizes, id of the hash key, checksum     numbers: little endian
  *   sections  kind, bytes, checksum of the payload, payload:
  *     names   number of a server, its name
  *     tree    spaces and nodes, each after its parent: pages, and for each server how many of them
@@ -50,8 +50,8 @@ struct snapshot_writer;
 /* Start a snapshot. Returns NULL if there is no memory. Name the servers before the first step:
  * servers without a name are left out, and servers that are dropped after this call. The writer
  * takes 8 bytes a node until it is freed. */
-struct snapshot_writer *snapshot_writer_new(struct index *ix, const struct snapshot_of *of, msec now,
-					    snapshot_put *put, void *arg);
+struct snapshot_writer *snapshot_writer_new(
+    struct index *ix, const struct snapshot_of *of, msec now, snapshot_put *put, void *arg);
 void snapshot_writer_name(struct snapshot_writer *w, server_id id, struct span name);
 
 /* Write <nodes> more, each under the lock of its shard. Returns 0 if there is more, 1 if all is

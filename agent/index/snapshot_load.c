@@ -1,26 +1,26 @@
-/* snapshot_load.c - a snapshot becomes an index again.
+/* snapshot_load.c - build an index from a snapshot.
  *
- *   1  look at the header, all checksums and the end       a changed or missing byte is found here
- *   2  look at every entry                                 so is what a checksum vouches for and yet makes no sense
- *   3  find the ends: (node, server) below which the server holds no more
- *   4  commit each end's way, the last used first, as held
+ *   1  check the header, all checksums and the end    finds changed and missing bytes
+ *   2  check every entry                              finds valid checksums over nonsense
+ *   3  find the ends: (node, server) below which the server holds nothing
+ *   4  commit the path to each end as held, the most recently used first
  *
- * Nothing is changed before the fourth step, and that cannot fail: an end for which there is no room is left
- * out. Commits build the tree, so all that must hold in it does, whatever the snapshot says; the way to
- * an end gives the server all that is above. As the newest come first, each goes to the head of its
- * lists, and what does not fit in the end is what would have been evicted first. */
+ * Nothing changes before step 4, and step 4 cannot fail: an end without room is left out. Commits
+ * build the tree, so its invariants hold whatever the snapshot says. The path to an end gives the
+ * server all pages above it. The newest end comes first, so each end goes to the head of its lists,
+ * and the ends that do not fit are those that would be evicted first. */
 #include <stdlib.h>
 
 #include "agent/index/snapshot_in.h"
 
-#define DEPTH_MAX	(1u << 22)	/* pages; no prompt is so long */
-#define AGE_MAX		(1u << 30)	/* ticks: half a year; older is as old */
-#define REFUSED_MAX	4096u		/* one behind another, before the rest is not even tried */
+#define DEPTH_MAX	(1u << 22)	/* pages; longer than any prompt */
+#define AGE_MAX		(1u << 30)	/* ticks: half a year; older counts as that */
+#define REFUSED_MAX	4096u		/* in a row, before the rest is not tried */
 
 struct part {			/* a space or a node */
 	const uint8_t *p;
-	uint32_t parent, end;	/* pages from the start that it reaches */
-	uint32_t first_owner;	/* numbered over all nodes */
+	uint32_t parent, end;	/* pages from the start to its end */
+	uint32_t first_owner;	/* number of its first owner, over all nodes */
 };
 
 struct end {
@@ -31,28 +31,29 @@ struct end {
 struct loader {
 	struct index *ix;
 	const struct snapshot_of *of;
-	const uint8_t *p, *sections, *end;	/* all of it; the first section; the last one's payload */
+	const uint8_t *p, *sections, *end;	/* all bytes; the first section; payload of the last */
 	size_t n;
 	struct part *parts;		/* [1 .. n_parts] */
 	uint32_t n_parts, cap_parts, n_owners, depth;
 	struct span names[SERVERS_MAX];
-	int ids[SERVERS_MAX];		/* what the servers of the snapshot are called now */
-	uint8_t *inner;			/* a bit for each owner: it is no end */
+	int ids[SERVERS_MAX];		/* current numbers of the servers of the snapshot */
+	uint8_t *inner;			/* a bit an owner: it is no end */
 	struct end *ends;
 	size_t n_ends;
-	page_key *keys;			/* of the way to one end */
+	page_key *keys;			/* of the path to one end */
 	uint32_t tick;
 	struct snapshot_stats st;
 };
 
-/* ---- 1: checksums --------------------------------------------------------------------------------- */
+/* ---- 1: checksums ---- */
 
 int snapshot_begins(const uint8_t *p, struct err *e)
 {
 	if (memcmp(p, SNAPSHOT_MAGIC, 8) != 0)
 		return err_set(e, "it is no snapshot, or its beginning is missing");
 	if (get32(p + 8) != SNAPSHOT_VERSION)
-		return err_set(e, "it is of format %u, this is made for format %u", get32(p + 8), SNAPSHOT_VERSION);
+		return err_set(e, "it is of format %u, this is made for format %u", get32(p + 8),
+		    SNAPSHOT_VERSION);
 	if (get64(p + HEADER_BYTES - 8) != checksum(p, HEADER_BYTES - 8))
 		return err_set(e, "the checksum of its header is wrong");
 	return 0;
@@ -107,7 +108,7 @@ static int check_sections(struct loader *l, struct err *e)
 	}
 }
 
-/* ---- 2: entries ------------------------------------------------------------------------------------ */
+/* ---- 2: entries ---- */
 
 static int no_sense(struct err *e, const char *what)
 {
@@ -175,7 +176,7 @@ static int look_at_owners(struct loader *l, const struct part *t, struct err *e)
 	return 0;
 }
 
-/* A node that fits where it says: <n> bytes are left. */
+/* Check a node of which <n> bytes are left. */
 static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *e)
 {
 	const struct part *up;
@@ -262,27 +263,27 @@ static int look_at_sections(struct loader *l, struct err *e)
 	return rc;
 }
 
-/* An array as large as the end says, which is believed only as far as so many can be there. */
+/* Allocate an array as large as the end says, if the bytes can hold so many entries. */
 static int take_parts(struct loader *l, struct err *e)
 {
 	uint64_t spaces = get64(l->end), nodes = get64(l->end + 8), records = get64(l->end + 16);
 
-	if (spaces > l->n / SPACE_BYTES || nodes > l->n / (NODE_BYTES + 8) || records > l->n / OWNER_BYTES ||
-	    spaces + nodes >= UINT32_MAX || records >= UINT32_MAX)
+	if (spaces > l->n / SPACE_BYTES || nodes > l->n / (NODE_BYTES + 8) ||
+	    records > l->n / OWNER_BYTES || spaces + nodes >= UINT32_MAX || records >= UINT32_MAX)
 		return no_sense(e, "it has fewer nodes than it says");
 	l->cap_parts = (uint32_t)(spaces + nodes);
 	l->parts = mem_calloc((size_t)l->cap_parts + 1, sizeof(*l->parts));
 	return l->parts != NULL ? 0 : err_set(e, "no memory to load it");
 }
 
-/* ---- 3: ends ---------------------------------------------------------------------------------------- */
+/* ---- 3: ends ---- */
 
 static bool is_inner(const struct loader *l, uint32_t owner)
 {
 	return l->inner[owner / 8] >> (owner % 8) & 1;
 }
 
-/* The owner of <t> that is <server>. */
+/* Find the owner <server> of <t>. Returns false if there is none; <*at> is its place then. */
 static bool find_owner(const struct part *t, uint16_t server, uint32_t *at)
 {
 	uint32_t low = 0, high = part_owners(t), mid;
@@ -359,7 +360,7 @@ static void find_servers(struct loader *l, snapshot_server *server, void *arg)
 	l->st.servers -= l->st.servers_skipped;
 }
 
-/* ---- 4: commits ------------------------------------------------------------------------------------- */
+/* ---- 4: commits ---- */
 
 static void get_words(uint64_t *to, const uint8_t *p, size_t n)
 {
@@ -367,7 +368,7 @@ static void get_words(uint64_t *to, const uint8_t *p, size_t n)
 		to[i] = get64(p + i * 8);
 }
 
-/* The way to the end of part <k>; returns its space. */
+/* Collect the page keys from the start to the end of part <k>. Returns its space. */
 static const struct part *gather_keys(struct loader *l, uint32_t k)
 {
 	const struct part *t = &l->parts[k];
@@ -382,7 +383,9 @@ static bool load_end(struct loader *l, const struct end *end)
 	const struct part *t = &l->parts[end->part], *space;
 	const uint8_t *o = owner_at(t, end->owner);
 	struct held_end h = {
-		.server = (server_id)l->ids[get16(o)], .hits = o[8], .priority = o[9] < INDEX_PRIORITIES ? o[9] : INDEX_PRIORITIES - 1,
+		.server = (server_id)l->ids[get16(o)],
+		.hits = o[8],
+		.priority = o[9] < INDEX_PRIORITIES ? o[9] : INDEX_PRIORITIES - 1,
 		.tick = l->tick - end->age,
 	};
 
@@ -409,7 +412,7 @@ static void load_ends(struct loader *l)
 	l->st.left_out = l->n_ends - l->st.held;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static int check_all(struct loader *l, struct err *e)
 {

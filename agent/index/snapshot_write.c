@@ -1,28 +1,29 @@
-/* snapshot_write.c - the tree as bytes, while others go on changing it.
+/* snapshot_write.c - write the tree as bytes while other threads change it.
  *
- * Shards are walked node by node, and before a node the way above it is written, as far as it is not there
- * yet. What makes that right without holding more than one lock:
- *   - while a node has its id, the pages above it stay as they are, however they are split and joined:
- *     its owners hold them
- *   - an object never changes its pages, its place and its parent, and its serial tells it from all others of
- *     its shard: as long as the serial is what it was, so is the way above
- * So the way is noted upwards with the serials, written downwards, and each node counts only if its serial is
- * still the same when it is written; otherwise the walk starts again. What is written is remembered by id
- * and serial. A node that was made anew since is written once more when it is on the way of another: twice
- * the same prefix is no harm, the loader walks by pages.
+ * The writer walks the shards node by node. Before a node it writes the nodes above it that are not
+ * written yet. It holds one lock at a time, which is enough because
+ *   - while a node has its id, the pages above it are the same, however nodes split and join: its
+ *     owners hold them
+ *   - an object never changes its pages, place and parent, and its serial is unique in its shard:
+ *     as long as the serial is the same, so is the path above
+ * So the path is noted upwards with the serials and written downwards. A node counts only if its
+ * serial is the same when it is written; otherwise the walk starts again. Written objects are
+ * remembered by id and serial. An object that was replaced is written again if it is on the path of
+ * another node; writing a prefix twice is harmless because the loader goes by pages.
  *
- * A server's id may be given to another meanwhile: it was dropped before, and that is counted. */
+ * A server's id may be given to another server meanwhile. That needs a drop, and drops are
+ * counted. */
 #include <stdlib.h>
 
 #include "agent/index/snapshot_in.h"
 
 #define SECTION_BYTES	65536u
-#define LOOKS		64u	/* ids looked at under one lock */
-#define WAY_MAX		64u	/* nodes noted at once; the lower part of a longer way is walked again */
-#define TRIES		16u	/* of one node that is changed all the time; then it is left out */
+#define LOOKS		64u	/* ids read under one lock */
+#define WAY_MAX		64u	/* nodes noted at once; the lower part of a longer path is walked again */
+#define TRIES		16u	/* of a node that keeps changing; then it is left out */
 
 struct memo {
-	uint32_t serial, number;	/* of the object that was written; 0: none */
+	uint32_t serial, number;	/* of the written object; 0: none */
 };
 
 struct step {
@@ -35,9 +36,9 @@ struct snapshot_writer {
 	snapshot_put *put;
 	void *arg;
 	uint32_t tick, numbers;
-	uint32_t shard, next, last;	/* ids to come in this shard */
+	uint32_t shard, next, last;	/* the next ids of this shard */
 	bool failed, done;
-	struct server_set servers;	/* those with a name */
+	struct server_set servers;	/* with a name */
 	uint32_t dropped[SERVERS_MAX];
 	struct memo *memo[SHARDS_MAX];
 	uint32_t n_memo[SHARDS_MAX];
@@ -50,7 +51,7 @@ struct snapshot_writer {
 
 _Static_assert(ENTRY_MAX <= SECTION_BYTES, "the largest node fits into a section");
 
-/* ---- bytes ---------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static void put_bytes(struct snapshot_writer *w, const void *p, size_t n)
 {
@@ -76,7 +77,7 @@ static void close_section(struct snapshot_writer *w)
 	w->n = 0;
 }
 
-/* A place for <n> bytes at most; the caller adds to <w->n> what it has used. */
+/* Return room for at most <n> bytes; the caller adds to <w->n> what it used. */
 static uint8_t *section_room(struct snapshot_writer *w, enum section_kind kind, size_t n)
 {
 	if (kind != w->kind || w->n + n > SECTION_BYTES)
@@ -115,9 +116,9 @@ static void write_end(struct snapshot_writer *w)
 	close_section(w);
 }
 
-/* ---- what was written -------------------------------------------------------------------------------- */
+/* ---- what was written ---- */
 
-/* The place of <id>, whose shard is locked or not; NULL: no memory. */
+/* Return the memo of <id>; its shard need not be locked. NULL: no memory. */
 static struct memo *memo_of(struct snapshot_writer *w, node_id id)
 {
 	uint32_t s = shard_of(w->ix, id), i = id >> SHARD_BITS, to;
@@ -136,7 +137,7 @@ static struct memo *memo_of(struct snapshot_writer *w, node_id id)
 	return &w->memo[s][i];
 }
 
-/* The number of this very object; 0: it is not written. */
+/* Return the number under which this object was written, or 0. */
 static uint32_t number_of(const struct snapshot_writer *w, node_id id, uint32_t serial)
 {
 	uint32_t s = shard_of(w->ix, id), i = id >> SHARD_BITS;
@@ -144,10 +145,11 @@ static uint32_t number_of(const struct snapshot_writer *w, node_id id, uint32_t 
 	return i < w->n_memo[s] && w->memo[s][i].serial == serial ? w->memo[s][i].number : 0;
 }
 
-/* ---- a node ------------------------------------------------------------------------------------------- */
+/* ---- a node ---- */
 
-/* The <i>-th owner, if it is one that has something to be written. */
-static const struct record *holder(const struct snapshot_writer *w, const struct node *nd, uint32_t i)
+/* Return the record of the <i>-th owner if it has pages to write, or NULL. */
+static const struct record *holder(
+    const struct snapshot_writer *w, const struct node *nd, uint32_t i)
 {
 	const struct record *r;
 
@@ -211,9 +213,9 @@ static size_t put_space(struct snapshot_writer *w, const struct node *root, uint
 	return 8 + put_words(p + 8, node_pages(root), 2);
 }
 
-/* The first <n_pages> of <nd>; <*owners>: where they begin. */
-static size_t put_node(struct snapshot_writer *w, const struct node *nd, uint32_t n_pages, uint32_t parent,
-		       uint8_t *p, uint8_t **owners)
+/* Write the first <n_pages> of <nd>. <*owners>: the start of its owners. */
+static size_t put_node(struct snapshot_writer *w, const struct node *nd, uint32_t n_pages,
+    uint32_t parent, uint8_t *p, uint8_t **owners)
 {
 	size_t n = NODE_BYTES;
 	uint32_t k;
@@ -235,9 +237,11 @@ static size_t put_node(struct snapshot_writer *w, const struct node *nd, uint32_
 
 enum wrote { WROTE_IT, WROTE_NOTHING, WROTE_CHANGED };
 
-/* Write the object that <st> names; <above>: it is on the way of another, so somebody holds the whole of it.
- * Otherwise only the pages that are held: then children that come later will find it unknown. */
-static enum wrote write_object(struct snapshot_writer *w, const struct step *st, bool above, uint32_t *number)
+/* Write the object that <st> names. With <above> it is on the path of another node, so a server
+ * holds all of it. Otherwise write only the held pages; children that come later find it not
+ * written then. */
+static enum wrote write_object(
+    struct snapshot_writer *w, const struct step *st, bool above, uint32_t *number)
 {
 	uint8_t *p = section_room(w, SECTION_TREE, ENTRY_MAX), *owners = NULL;
 	struct memo *memo = memo_of(w, st->id);
@@ -270,9 +274,9 @@ static enum wrote write_object(struct snapshot_writer *w, const struct step *st,
 	return WROTE_IT;
 }
 
-/* ---- the way -------------------------------------------------------------------------------------------- */
+/* ---- the way ---- */
 
-/* False: there is no such node any more. */
+/* Returns false if the node is gone. */
 static bool see_node(struct snapshot_writer *w, node_id id, struct step *st, bool *root)
 {
 	const struct node *nd;
@@ -286,8 +290,9 @@ static bool see_node(struct snapshot_writer *w, node_id id, struct step *st, boo
 	return nd != NULL;
 }
 
-/* Note the way from <id> upwards to what is written already, of which <*number> is set, or to the space. Returns
- * how many nodes that are; the highest WAY_MAX are in <way>. -1: it has changed. */
+/* Note the path from <id> up to a written node, whose number goes to <*number>, or up to the space.
+ * Returns the number of nodes, of which the highest WAY_MAX are in <way>; -1 if the path has
+ * changed. */
 static int note_way(struct snapshot_writer *w, node_id id, struct step *way, uint32_t *number)
 {
 	struct step st;
@@ -306,7 +311,7 @@ static int note_way(struct snapshot_writer *w, node_id id, struct step *way, uin
 	return n;
 }
 
-/* True: nothing is left to do for <id>. */
+/* Returns true if nothing is left to do for <id>. */
 static bool write_way(struct snapshot_writer *w, node_id id)
 {
 	struct step way[WAY_MAX];
@@ -322,7 +327,7 @@ static bool write_way(struct snapshot_writer *w, node_id id)
 	return i < 0 && n >= 0;
 }
 
-/* A way that was too long to be noted gets shorter each time. */
+/* A path that is too long for <way> gets shorter with each try. */
 static void write_from(struct snapshot_writer *w, node_id id)
 {
 	uint32_t tries, before;
@@ -336,7 +341,7 @@ static void write_from(struct snapshot_writer *w, node_id id)
 	}
 }
 
-/* The next node that somebody holds; 0: none among the next few. */
+/* Return the next node that a server holds; 0 if none of the next few is. */
 static node_id next_node(struct snapshot_writer *w)
 {
 	struct index *ix = w->ix;
@@ -349,7 +354,8 @@ static node_id next_node(struct snapshot_writer *w)
 		w->last = ix->shards[w->shard].n_ids;
 	for (i = 0; i < LOOKS && id == 0 && w->next <= w->last; i++) {
 		nd = node_at(ix, w->next++ << SHARD_BITS | w->shard);
-		if (nd != NULL && nd->kind == NODE_EDGE && number_of(w, nd->id, nd->serial) == 0 && held_most(w, nd) > 0)
+		if (nd != NULL && nd->kind == NODE_EDGE && number_of(w, nd->id, nd->serial) == 0 &&
+		    held_most(w, nd) > 0)
 			id = nd->id;
 	}
 	shards_unlock(ix, 1ull << w->shard);
@@ -360,10 +366,10 @@ static node_id next_node(struct snapshot_writer *w)
 	return id;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------ */
+/* ---- all of it ---- */
 
-struct snapshot_writer *snapshot_writer_new(struct index *ix, const struct snapshot_of *of, msec now,
-					    snapshot_put *put, void *arg)
+struct snapshot_writer *snapshot_writer_new(
+    struct index *ix, const struct snapshot_of *of, msec now, snapshot_put *put, void *arg)
 {
 	struct snapshot_writer *w = mem_alloc(sizeof(*w));
 	uint32_t i;
@@ -385,7 +391,8 @@ void snapshot_writer_name(struct snapshot_writer *w, server_id id, struct span n
 {
 	uint8_t *p;
 
-	if (id >= SERVERS_MAX || name.n == 0 || name.n > SNAPSHOT_NAME_MAX || server_set_has(&w->servers, id))
+	if (id >= SERVERS_MAX || name.n == 0 || name.n > SNAPSHOT_NAME_MAX ||
+	    server_set_has(&w->servers, id))
 		return;
 	p = section_room(w, SECTION_NAMES, 4 + name.n);
 	put16(p, id);

@@ -120,8 +120,8 @@ struct stop {
 };
 
 /* The shard of the stop's node guards <stop> to <prev>; the thread that works on the claim may read
- * <stop> without it. The claim group guards the links of free claims. The group of the server guards
- * the links of open ones, <added_room> and <tick>. */
+ * <stop> without it. The claim group guards the links of free claims. The group of the server
+ * guards the links of open ones, <added_room> and <tick>. */
 struct claim {
 	uint32_t stop;			/* 0: at the root with no page yet, or off all records */
 	uint32_t spare;			/* an unused stop. All claims at one stop but one have it */

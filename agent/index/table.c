@@ -1,14 +1,14 @@
-/* table.c - which node begins with which page below which parent: one table for all shards.
+/* table.c - find a node by its parent and its first page: one hash table for all shards.
  *
- * A bucket is a cache line: seven entries, and how many entries have passed it because it was full. An
- * entry never moves, so a reader without a lock cannot miss one that is there. It holds the object's
- * ref, the node's shard and 26 bits of the hash; what it points to is compared before it is believed.
- * An entry is changed by whoever has locked the node's shard; a free one is taken by compare-and-swap,
- * as two shards may want it. */
+ * A bucket is a cache line: seven entries, and the number of entries that passed it because it was
+ * full. An entry never moves, so a reader without a lock cannot miss it. It holds the ref of the
+ * object, the shard of the node and 26 bits of the hash; the object is compared before it counts as
+ * found. The thread that has locked the node's shard changes its entry. A free entry is taken by
+ * compare-and-swap, because two shards may want it. */
 #include "agent/index/tree_in.h"
 
 #define ENTRIES		7u
-#define HOPS		32u	/* more than any load that the budget allows needs: index.c */
+#define HOPS		32u	/* more than any load within the budget needs: index.c */
 #define TAG_SHIFT	(32 + SHARD_BITS)
 /* Odd numbers without a pattern. They need not be secret, because page keys are keyed hashes. */
 #define SEED_A		0x9e3779b97f4a7c15u
@@ -62,7 +62,8 @@ static bool is_root(const struct node *nd, uint64_t h0, uint64_t h1)
 
 typedef bool is_it(const struct node *nd, uint64_t a, uint64_t b);
 
-static inline const struct node *look(const struct index *ix, uint64_t hash, is_it *is, uint64_t a, uint64_t b)
+static inline const struct node *look(
+    const struct index *ix, uint64_t hash, is_it *is, uint64_t a, uint64_t b)
 {
 	uint64_t tag = tag_of(hash), e;
 	const struct node *nd;
@@ -88,7 +89,8 @@ static inline const struct node *look(const struct index *ix, uint64_t hash, is_
 	return NULL;
 }
 
-const struct node *table_child(const struct index *ix, uint64_t hash, node_id parent, page_key first)
+const struct node *table_child(
+    const struct index *ix, uint64_t hash, node_id parent, page_key first)
 {
 	return look(ix, hash, is_child, parent, first);
 }
@@ -128,12 +130,14 @@ static struct node *find(struct index *ix, uint64_t hash, is_it *is, uint64_t a,
 	return NULL;
 }
 
-struct node *table_find(struct index *ix, node_id parent, page_key first, uint64_t locked, uint64_t *wanted)
+struct node *table_find(
+    struct index *ix, node_id parent, page_key first, uint64_t locked, uint64_t *wanted)
 {
 	return find(ix, table_hash(parent, first), is_child, parent, first, locked, wanted);
 }
 
-struct node *table_find_root(struct index *ix, const struct space_key *space, uint64_t locked, uint64_t *wanted)
+struct node *table_find_root(
+    struct index *ix, const struct space_key *space, uint64_t locked, uint64_t *wanted)
 {
 	return find(ix, table_hash(space->h[0], ~space->h[1]), is_root, space->h[0], space->h[1],
 		    locked, wanted);
@@ -179,8 +183,9 @@ bool table_add(struct index *ix, const struct node *nd)
 	return false;
 }
 
-/* The entry of <nd>, which is there, and how many buckets it has passed. */
-static _Atomic uint64_t *entry(struct index *ix, const struct node *nd, uint64_t hash, unsigned *hop)
+/* Return the entry of <nd>, which exists, and the number of buckets that it passed. */
+static _Atomic uint64_t *entry(
+    struct index *ix, const struct node *nd, uint64_t hash, unsigned *hop)
 {
 	uint64_t e = entry_of(ix, nd, hash);
 	struct bucket *bk;
@@ -214,8 +219,8 @@ void table_remove(struct index *ix, const struct node *nd)
 	unpass(ix, hash, hop);
 }
 
-/* Every entry is of the object that its node's id names, in one of the buckets from where its hash says, and
- * <passed> counts those that went on. All locks are held. */
+/* Each entry must point to the object of its node's id, in one of the buckets of its hash. <passed>
+ * must count the entries that went on. All locks are held. */
 const char *table_check(struct index *ix, uint64_t n_nodes)
 {
 	uint64_t *passed = mem_calloc(ix->n_table, sizeof(*passed)), n = 0, hash, e;

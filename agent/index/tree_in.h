@@ -170,8 +170,8 @@ enum grown grow_from_cursor(struct growth *g);
 /* Do a few steps. */
 enum grown grow(struct growth *g);
 
-/* Make pages [0, k) of <nd> a node of its own above the rest, which keeps the id. Returns false, and
- * changes nothing, if there is no memory. */
+/* Make pages [0, k) of <nd> a node of its own above the rest, which keeps the id. Returns false,
+ * and changes nothing, if there is no memory. */
 bool node_split(struct index *ix, struct node *parent, struct node *nd, uint32_t k);
 
 /* Make <s> an owner of at least <extent> pages of <*nd>, which may be replaced by a larger object.

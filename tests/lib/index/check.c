@@ -1,4 +1,7 @@
-/* check.c - everything that must hold, looked at with all locks held. */
+/* check.c - check every invariant of an index with all locks held.
+ *
+ * Returns the first sentence that does not hold. Counts are made anew from the nodes and compared
+ * with the counters. */
 #include "agent/index/claim_in.h"
 #include "tests/lib/index/index_test.h"
 
@@ -10,7 +13,7 @@ struct counts {
 
 #define HOLD(cond, text)	do { if (!(cond)) return text; } while (0)
 
-/* Those at one stop, and that all but one have a spare one. */
+/* All claims at one stop are linked, and all but one have a spare stop. */
 static const char *check_stop(const struct index *ix, uint32_t k, server_id s)
 {
 	uint32_t c, before = 0, without = 0;
@@ -24,7 +27,8 @@ static const char *check_stop(const struct index *ix, uint32_t k, server_id s)
 	return NULL;
 }
 
-static const char *check_stops(const struct index *ix, const struct node *nd, const struct record *r)
+static const char *check_stops(
+    const struct index *ix, const struct node *nd, const struct record *r)
 {
 	uint32_t k, before = 0, depth = node_end(nd) + 1;
 	const struct stop *stop;
@@ -42,7 +46,8 @@ static const char *check_stops(const struct index *ix, const struct node *nd, co
 	return NULL;
 }
 
-static const char *check_record(struct index *ix, const struct node *nd, uint32_t slot, struct counts *n)
+static const char *check_record(
+    struct index *ix, const struct node *nd, uint32_t slot, struct counts *n)
 {
 	uint32_t w = atomic_load(&node_words(nd)[slot]), reach;
 	const struct record *r = at(ix, node_records(nd)[slot]);
@@ -50,7 +55,8 @@ static const char *check_record(struct index *ix, const struct node *nd, uint32_
 	const char *bad;
 
 	HOLD(r->node == nd->id, "a record is of another node");
-	HOLD(r->server == word_server(w) && r->extent == word_extent(w), "a record is not as its owner word");
+	HOLD(r->server == word_server(w) && r->extent == word_extent(w),
+	    "a record is not as its owner word");
 	HOLD(r->extent > 0 && r->extent <= nd->n_pages && r->held <= r->extent, "an extent is too long");
 	if ((bad = check_stops(ix, nd, r)) != NULL)
 		return bad;
@@ -59,7 +65,8 @@ static const char *check_record(struct index *ix, const struct node *nd, uint32_
 		HOLD(r->extent == nd->n_pages, "a record with children does not hold its node");
 	else
 		HOLD(r->extent == (r->held > reach ? r->held : reach), "an extent has no reason");
-	HOLD(r->listed == (r->n_children == 0 && r->claims == 0), "a record is in the lists, or is not, and should");
+	HOLD(r->listed == (r->n_children == 0 && r->claims == 0),
+	    "a record is in the lists, or is not, and should");
 	if (parent->kind == NODE_EDGE) {
 		r = node_record(ix, parent, r->server);
 		HOLD(r != NULL && r->extent == parent->n_pages, "a server does not hold what is above");
@@ -69,7 +76,8 @@ static const char *check_record(struct index *ix, const struct node *nd, uint32_
 	return NULL;
 }
 
-static const char *check_alone(const struct index *ix, const struct node *nd, const struct node *child)
+static const char *check_alone(
+    const struct index *ix, const struct node *nd, const struct node *child)
 {
 	uint32_t i;
 
@@ -101,7 +109,8 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	}
 	HOLD(owners > 0 && owners == nd->n_owners, "a node has no owner, or counts them wrong");
 	HOLD(node_reach(nd) == nd->n_pages || nd->slack, "the last page of a node has no owner");
-	HOLD(table_child(ix, node_hash(nd), nd->parent, node_pages(nd)[0]) == nd, "a node is not found by its first page");
+	HOLD(table_child(ix, node_hash(nd), nd->parent, node_pages(nd)[0]) == nd,
+	    "a node is not found by its first page");
 	if (nd->n_children == 1) {
 		child = node_at(ix, nd->child_xor);
 		HOLD(child != NULL && child->parent == nd->id, "an only child is not known");
@@ -113,7 +122,8 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	return NULL;
 }
 
-static const char *check_node(struct index *ix, node_id id, struct counts *n, uint32_t *children, node_id *xors)
+static const char *check_node(
+    struct index *ix, node_id id, struct counts *n, uint32_t *children, node_id *xors)
 {
 	const struct shard *sh = &ix->shards[shard_of(ix, id)];
 	const struct node *nd = node_at(ix, id);
@@ -132,7 +142,7 @@ static const char *check_node(struct index *ix, node_id id, struct counts *n, ui
 	return NULL;
 }
 
-struct family {			/* what the children say of each node, by shard and number */
+struct family {			/* counted from the children of each node, by shard and number */
 	uint32_t *children[SHARDS_MAX];
 	node_id *xors[SHARDS_MAX];
 };
@@ -187,7 +197,8 @@ static const char *check_lists(struct index *ix, const struct shard *sh)
 	size_t k;
 
 	for (k = 0; k < TENANTS_MAX; k++) {
-		for (before = 0, ref = sh->by_age[k].first; ref != 0; before = ref, ref = r->in[BY_AGE].next, n++) {
+		for (before = 0, ref = sh->by_age[k].first; ref != 0;
+		     before = ref, ref = r->in[BY_AGE].next, n++) {
 			r = at(ix, ref);
 			HOLD(r->in[BY_AGE].prev == before && r->listed, "a list by age is torn");
 			HOLD(node_at(ix, r->node)->tenant == k, "a record is in the list of another tenant");
@@ -195,9 +206,11 @@ static const char *check_lists(struct index *ix, const struct shard *sh)
 		HOLD(sh->by_age[k].last == before, "a list by age ends elsewhere");
 	}
 	for (k = 0; k < (size_t)SERVERS_MAX * ix->orders_each; k++) {
-		for (before = 0, ref = sh->orders[k].first; ref != 0; before = ref, ref = r->in[BY_ORDER].next, by_server++) {
+		for (before = 0, ref = sh->orders[k].first; ref != 0;
+		     before = ref, ref = r->in[BY_ORDER].next, by_server++) {
 			r = at(ix, ref);
-			HOLD(r->in[BY_ORDER].prev == before && r->server == k / ix->orders_each, "a server's list is torn");
+			HOLD(r->in[BY_ORDER].prev == before && r->server == k / ix->orders_each,
+			    "a server's list is torn");
 		}
 		HOLD(sh->orders[k].last == before, "a server's list ends elsewhere");
 	}
@@ -205,7 +218,7 @@ static const char *check_lists(struct index *ix, const struct shard *sh)
 	return NULL;
 }
 
-/* All records of the shard are in its slabs, and which of these have room is known. */
+/* Each slab counts its free records, and slabs with room are linked. */
 static const char *check_slabs(const struct index *ix, const struct shard *sh)
 {
 	arena_ref ref, before = 0, free;
@@ -232,7 +245,8 @@ static const char *check_slack(struct index *ix, const struct shard *sh, uint32_
 		HOLD(shard_of(ix, id) == shard && (nd = node_at(ix, id)) != NULL, "a node with slack is gone");
 		HOLD(nd->slack && nd->slack_prev == before, "the list of nodes with slack is torn");
 	}
-	HOLD(sh->slack_last == before && atomic_load(&sh->n_slack) == n, "nodes with slack are counted wrong");
+	HOLD(sh->slack_last == before && atomic_load(&sh->n_slack) == n,
+	    "nodes with slack are counted wrong");
 	return NULL;
 }
 
@@ -279,7 +293,8 @@ static const char *check_group(const struct index *ix, uint32_t group, int64_t *
 		*added += claim_pages(cl);
 	}
 	HOLD(g->newest == before && n == atomic_load(&g->n_open), "open claims are counted wrong");
-	HOLD(atomic_load(&g->oldest_tick) == (g->oldest ? ix->claims[g->oldest].tick : NO_CLAIM), "the oldest claim is not known");
+	HOLD(atomic_load(&g->oldest_tick) == (g->oldest ? ix->claims[g->oldest].tick : NO_CLAIM),
+	    "the oldest claim is not known");
 	return NULL;
 }
 
@@ -290,8 +305,9 @@ static const char *check_claims_of(const struct index *ix, server_id s, uint32_t
 	int64_t added = 0, parts = 0;
 
 	for (c = srv->oldest_claim; c != 0; before = c, c = ix->claims[c].newer_same, ++*n) {
-		HOLD(ix->claims[c].older_same == before && claim_server(ix, c) == s && atomic_load(&ix->claims[c].state) == CLAIM_OPEN,
-		     "a server's list of claims is torn");
+		HOLD(ix->claims[c].older_same == before && claim_server(ix, c) == s &&
+			atomic_load(&ix->claims[c].state) == CLAIM_OPEN,
+		    "a server's list of claims is torn");
 		added += ix->claims[c].added_room;
 		parts += ix->claims[c].part_room;
 	}

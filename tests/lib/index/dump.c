@@ -1,9 +1,9 @@
-/* dump.c - the tree of a space as text: one line a node, children by their first page.
+/* dump.c - print the tree of a space: one line a node, children by their first page.
  *
- * The text is put together with all shards locked and handed out after it: the one who takes it may be
- * a slow socket. Nodes know their parents and not their children, so all nodes are sorted by parent
- * first; they wait on a stack of our own, as a chain may be as deep as a prompt is long. Not charged to
- * the budget; gone when the call returns. */
+ * The text is built with all shards locked and passed on afterwards, because the receiver may be
+ * slow. Nodes know their parents and not their children, so all nodes are sorted by parent first.
+ * They wait on a stack of its own, because a chain may be as deep as a prompt is long. The memory
+ * is not part of the budget. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void say_node(struct dump *d, const struct node *nd, uint32_t level)
 	say(d, "\n", 1);
 }
 
-/* By parent, and those of one parent with the last page first, as they go on a stack. */
+/* Sort by parent, and children with the last page first, because they go onto a stack. */
 static int by_parent(const void *a, const void *b)
 {
 	const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
