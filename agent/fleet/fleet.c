@@ -202,21 +202,38 @@ static struct slot *slot_new(struct server *s, uint64_t process)
 	return s->slots[s->n_slots++] = sl;
 }
 
+static struct slot *slot_of(const struct server *s, uint64_t process)
+{
+	for (unsigned i = 0; i < s->n_slots; i++)
+		if (s->slots[i]->process == process && !s->slots[i]->shared)
+			return s->slots[i];
+	return NULL;
+}
+
+/* The last one, so that an idle slot becomes its process's own again. */
+static struct slot *slot_share(struct server *s)
+{
+	struct slot *sl = s->slots[SLOTS_MAX - 1];
+
+	sl->shared = true;
+	return sl;
+}
+
 static struct slot *slot_find(struct server *s, uint64_t process)
 {
-	struct slot *idle = NULL;
+	struct slot *own = slot_of(s, process), *idle = NULL;
 
-	for (unsigned i = 0; i < s->n_slots; i++) {
-		if (s->slots[i]->process == process)
-			return s->slots[i];
+	if (own != NULL)
+		return own;
+	for (unsigned i = 0; i < s->n_slots; i++)
 		if (s->slots[i]->n_open == 0)
 			idle = s->slots[i];
-	}
 	if (idle == NULL && s->n_slots == SLOTS_MAX)
-		return s->slots[SLOTS_MAX - 1];
+		return slot_share(s);
 	if (idle == NULL)
 		return slot_new(s, process);
 	idle->process = process;
+	idle->shared = false;
 	return idle;
 }
 
@@ -227,6 +244,18 @@ struct slot *server_slot(struct server *s, uint64_t process, msec now)
 	if (sl != NULL)
 		sl->heard = now;
 	return sl;
+}
+
+/* The requests of a process without a slot of its own may be in the shared one. */
+struct slot *server_heard(struct server *s, uint64_t process, msec now)
+{
+	struct slot *own = slot_of(s, process);
+
+	if (own != NULL)
+		own->heard = now;
+	else if (s->n_slots == SLOTS_MAX && s->slots[SLOTS_MAX - 1]->shared)
+		s->slots[SLOTS_MAX - 1]->heard = now;
+	return own;
 }
 
 enum fact_step pool_step(const struct pool *p, msec now)
@@ -252,10 +281,13 @@ static void fluid_drain(struct server *s, msec now)
 
 	if (now > s->fluid_at) {
 		s->fluid_s = s->fluid_s > gone ? s->fluid_s - gone : 0;
+		s->unseen_left_s = s->unseen_left_s > gone ? s->unseen_left_s - gone : 0;
 		s->fluid_at = now;
 	}
 	if (s->fluid_s > s->unanswered_s)
 		s->fluid_s = s->unanswered_s;
+	if (s->unseen_left_s > s->unseen_s)
+		s->unseen_left_s = s->unseen_s;
 }
 
 /* False: nothing is known of it that way. */
@@ -301,12 +333,17 @@ double server_slowness(const struct server *s, enum fact_step step, msec now)
 
 double server_backlog(struct server *s, enum fact_step step, double floor, msec now)
 {
+	double waits;
+
 	fluid_drain(s, now);
+	waits = s->unanswered_s - (s->unseen_s - s->unseen_left_s);
+	if (waits < 0)
+		waits = 0;
 	if (step == STEP_FIRST)
-		return s->unanswered_s;
+		return waits;
 	if (s->pool->policy->learn_rate && rate_headers_known(&s->rate, now))
 		floor *= FLOOR_OF_LEARNED;
-	return s->fluid_s > floor * s->unanswered_s ? s->fluid_s : floor * s->unanswered_s;
+	return s->fluid_s > floor * waits ? s->fluid_s : floor * waits;
 }
 
 void server_work_add(struct server *s, const struct work *w, msec now)
@@ -316,17 +353,22 @@ void server_work_add(struct server *s, const struct work *w, msec now)
 		rate_begin(&s->rate, now);
 	s->unanswered_s += w->s;
 	s->unanswered_tokens += w->tokens;
+	s->unseen_s += w->unseen_s;
+	s->unseen_left_s += w->unseen_s;
 	s->fluid_s += w->s;
 }
 
-/* Sums of many small numbers drift; an idle server is exactly zero again. */
+/* Sums of floats drift, and a small one is lost in a large one: so an idle server is set to zero. */
 void server_work_end(struct server *s, const struct work *w, msec now)
 {
 	s->unanswered_s -= w->s;
 	s->unanswered_tokens -= w->tokens;
+	s->unseen_s -= w->unseen_s;
 	s->n_unanswered--;
-	if (s->unanswered_s < 1e-9)
+	if (s->unanswered_s < 1e-9 || s->n_unanswered == 0)
 		s->unanswered_s = 0;
+	if (s->unseen_s < 1e-9 || s->n_unanswered == 0)
+		s->unseen_s = 0;
 	fluid_drain(s, now);
 }
 

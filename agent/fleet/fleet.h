@@ -30,12 +30,15 @@
 struct work {
 	double s;		/* seconds of prefill at the speed of that server */
 	double nominal_s;	/* seconds by policy_prefill_s() */
+	double unseen_s;	/* of <s>, estimated for the part of the body that was not seen */
 	uint64_t tokens;	/* not cached */
+	bool uncertain;		/* most of it is such an estimate: its time teaches no rate */
 };
 
 /* Requests that one HAProxy process has open at one server, by our own count. */
 struct slot {
 	uint64_t process;	/* hash of its name */
+	bool shared;		/* of several processes: no load string counts all its requests */
 	msec heard;		/* its last load string, or fact of a request moved here */
 	struct list open;	/* struct ledger_entry.in_slot, oldest first */
 	uint32_t n_open;
@@ -63,10 +66,12 @@ struct server {
 	uint64_t kv_tokens;		/* the same, without prefixes shared with other requests */
 	double unanswered_s;		/* prefill seconds sent there without a first token yet */
 	uint64_t unanswered_tokens;	/* the same in tokens that were not cached */
+	double unseen_s;		/* of <unanswered_s>, work.unseen_s */
+	double unseen_left_s;		/* the same, drained one second a second */
 	uint32_t n_unanswered;
 	struct rate rate;
 	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
-	msec fluid_at;
+	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */
 	uint64_t last_pick, picked, hit_tokens;
 	struct penalty penalty;
 	uint64_t failures;		/* requests that it failed */
@@ -143,8 +148,13 @@ bool fleet_is_leaving(const struct fleet *f, server_id id);
 server_id fleet_leaving(const struct fleet *f);		/* one of them, or SERVER_NONE */
 void fleet_left(struct fleet *f, server_id id);
 
-/* Return the slot of a process that was heard at <now>. Returns NULL if there is no memory. */
+/* Return the slot of a process that was heard at <now>. Returns NULL if there is no memory. If
+ * SLOTS_MAX processes have requests open, another one shares the last slot until it is empty. */
 struct slot *server_slot(struct server *s, uint64_t process, msec now);
+
+/* Note that <process> was heard at <now>. Returns its own slot, which its load string may close, or
+ * NULL if it has none. */
+struct slot *server_heard(struct server *s, uint64_t process, msec now);
 
 /* ---- the wait at a server --------------------------------------------------------------- */
 
@@ -160,7 +170,9 @@ double server_slowness(const struct server *s, enum fact_step step, msec now);
 
 /* Return the seconds of prefill that wait at a server. With first-token reports this is exact: all
  * that has no first token yet. Without, the same drained one second a second, at least <floor> of
- * what is unfinished, because an assumed rate that is too fast is much worse than one too slow. */
+ * what is unfinished, because an assumed rate that is too fast is much worse than one too slow.
+ * Estimates of unseen bytes drain in both cases, because a client may announce bytes and never
+ * send them: they then count no longer than a prompt of that length would take. */
 double server_backlog(struct server *s, enum fact_step step, double floor, msec now);
 void server_work_add(struct server *s, const struct work *w, msec now);
 void server_work_end(struct server *s, const struct work *w, msec now);

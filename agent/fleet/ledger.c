@@ -108,12 +108,13 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	return e;
 }
 
-/* The wait of an entry that was moved here began elsewhere, so it says nothing about this server. */
+/* The wait of an entry that was moved here began elsewhere, so it says nothing about this server;
+ * nor does that of an entry whose work is unknown. */
 void ledger_answered(struct ledger_entry *e, msec now)
 {
 	if (e->answered)
 		return;
-	if (e->from == SERVER_NONE)
+	if (e->from == SERVER_NONE && !e->work.uncertain)
 		rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
 	else
 		rate_void(&e->server->rate, now);

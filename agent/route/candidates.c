@@ -82,6 +82,7 @@ static void hold_backups(const struct route *r, struct job *j)
 static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
 {
 	struct load_entry e;
+	struct slot *own;
 
 	for (size_t i = 0; i < SERVERS_MAX && loadstr_next(l, &e); i++) {
 		struct server *s = server_of(r, j, &e, i);
@@ -89,12 +90,8 @@ static void take_entries(struct route *r, struct job *j, struct loadstr *l, stru
 		if (s == NULL)
 			continue;
 		j->has_load = true;
-		for (unsigned k = 0; k < s->n_slots; k++) {
-			if (s->slots[k]->process != j->rq.process)
-				continue;
-			s->slots[k]->heard = j->rq.now;
-			close_beyond(r, s->slots[k], load_add(e.conn, e.queue), st, j->rq.now);
-		}
+		if ((own = server_heard(s, j->rq.process, j->rq.now)) != NULL)
+			close_beyond(r, own, load_add(e.conn, e.queue), st, j->rq.now);
 		add_candidate(j, s);
 	}
 }

@@ -104,11 +104,23 @@ static void slots_are_reused_and_shared(void **state)
 		sl[i]->n_open++;		/* in use */
 	}
 	assert_ptr_equal(server_slot(s, 5, 0), sl[4]);
-	assert_ptr_equal(server_slot(s, 1000, 0), sl[SLOTS_MAX - 1]);	/* no room: shared */
-	assert_int_equal(sl[SLOTS_MAX - 1]->process, SLOTS_MAX);
+	assert_ptr_equal(server_heard(s, SLOTS_MAX, 1), sl[SLOTS_MAX - 1]);
+	assert_ptr_equal(server_slot(s, 1000, 2), sl[SLOTS_MAX - 1]);	/* no room: shared */
+	assert_ptr_equal(server_slot(s, 1001, 2), sl[SLOTS_MAX - 1]);
+	assert_ptr_equal(server_heard(s, 1, 3), sl[0]);
+	assert_int_equal(sl[SLOTS_MAX - 1]->heard, 2);
+	assert_null(server_heard(s, SLOTS_MAX, 4));	/* its count is not that of the shared slot, */
+	assert_int_equal(sl[SLOTS_MAX - 1]->heard, 4);	/* but its requests are there, */
+	assert_null(server_heard(s, 1001, 5));
+	assert_int_equal(sl[SLOTS_MAX - 1]->heard, 5);
 	sl[3]->n_open--;
-	assert_ptr_equal(server_slot(s, 1000, 0), sl[3]);			/* an idle one changes hands */
+	assert_ptr_equal(server_slot(s, 1000, 6), sl[3]);		/* an idle one changes hands */
 	assert_int_equal(sl[3]->process, 1000);
+	assert_ptr_equal(server_heard(s, 1000, 6), sl[3]);
+	sl[3]->n_open++;
+	sl[SLOTS_MAX - 1]->n_open--;
+	assert_ptr_equal(server_slot(s, 1001, 7), sl[SLOTS_MAX - 1]);	/* and is no longer shared */
+	assert_ptr_equal(server_heard(s, 1001, 8), sl[SLOTS_MAX - 1]);
 	fleet_fini(&f);
 }
 
@@ -127,6 +139,47 @@ static void a_learned_rate_lowers_the_floor(void **state)
 		rate_headers(&s.rate, 1, 1000, 60000);
 	assert_true(fabs(server_backlog(&s, STEP_END, 0.3, 60000) - 0.3) < 1e-9);
 	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 60000) == 18);
+}
+
+/* Bytes that were announced and not seen count like a prompt of that length, and no longer: else
+ * bytes that never come would hold all other requests off for as long as their request is open. */
+static void unseen_work_drains_with_reports_too(void **state)
+{
+	static const struct policy_opts opts = { .learn_rate = false };
+	struct work cut = { .s = 50, .unseen_s = 40 };
+	struct pool p = { .policy = &opts };
+	struct server s = { .fluid_at = 1000, .pool = &p };
+
+	(void)state;
+	server_work_add(&s, &cut, 1000);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 1000) == 50);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 11000) == 40);
+	server_work_add(&s, WORK(2), 11000);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 51000) == 12);
+	assert_true(server_backlog(&s, STEP_END, 0.3, 91000) == 0.3 * 12);
+	server_work_end(&s, &cut, 91000);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 91000) == 2);
+}
+
+/* What is lost when a small number is added to a huge one does not stay as a wait. */
+static void an_idle_server_has_no_backlog(void **state)
+{
+	static const struct policy_opts opts = { .learn_rate = false };
+	struct pool p = { .policy = &opts };
+	struct server s = { .fluid_at = 1000, .pool = &p };
+
+	(void)state;
+	server_work_add(&s, WORK(0.3), 1000);
+	server_work_add(&s, WORK(4.9e17), 1000);
+	server_work_add(&s, WORK(300), 1000);
+	server_work_end(&s, WORK(0.3), 1000);
+	server_work_end(&s, WORK(4.9e17), 1000);
+	server_work_end(&s, WORK(300), 1000);
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 1000) == 0);
+	assert_true(server_backlog(&s, STEP_END, 0.3, 1000) == 0);
+	server_work_add(&s, WORK(0.3), 1000);
+	server_work_end(&s, WORK(1e-300), 1000);	/* the order of the two does not matter */
+	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 1000) == 0);
 }
 
 static void work_drains_without_reports(void **state)
@@ -243,6 +296,32 @@ static void entries_move_with_their_work(void **state)
 	fleet_fini(&f);
 }
 
+/* A prompt of which most was not seen took a time, but nobody knows for how much work; nor how much
+ * of the time of those that waited with it was its own. */
+static void uncertain_work_teaches_no_rate(void **state)
+{
+	struct work cut = { .s = 50, .nominal_s = 50, .unseen_s = 40, .uncertain = true };
+	struct server *s;
+	struct ledger l;
+	struct fleet f;
+
+	(void)state;
+	fleet_init(&f);
+	assert_int_equal(ledger_init(&l, sizeof(struct ledger_entry)), 0);
+	s = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), SPAN("s1"), 1);
+	for (uint64_t i = 1; i <= 3; i++)
+		ledger_open(&l, i, s, server_slot(s, 9, 0), i == 1 ? &cut : WORK(0.5), 0, 0, 1000);
+	ledger_answered(ledger_find(&l, 1), 2000);
+	ledger_answered(ledger_find(&l, 2), 2001);
+	assert_true(s->rate.firsts == 0 && rate_by_first(&s->rate) == 1);
+	assert_true(fabs(server_backlog(s, STEP_FIRST, 0.3, 2001) - 0.5) < 1e-9);
+	ledger_open(&l, 4, s, server_slot(s, 9, 0), WORK(0.5), 0, 0, 2002);
+	ledger_answered(ledger_find(&l, 4), 3000);
+	assert_true(s->rate.firsts == 1);
+	ledger_fini(&l);
+	fleet_fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,11 +330,14 @@ int main(void)
 		cmocka_unit_test(names_have_a_longest),
 		cmocka_unit_test(slots_are_reused_and_shared),
 		cmocka_unit_test(a_learned_rate_lowers_the_floor),
+		cmocka_unit_test(unseen_work_drains_with_reports_too),
+		cmocka_unit_test(an_idle_server_has_no_backlog),
 		cmocka_unit_test(work_drains_without_reports),
 		cmocka_unit_test(a_clock_that_steps_back),
 		cmocka_unit_test(facts_are_fresh_for_a_minute),
 		cmocka_unit_test(entries_open_and_close),
 		cmocka_unit_test(entries_move_with_their_work),
+		cmocka_unit_test(uncertain_work_teaches_no_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

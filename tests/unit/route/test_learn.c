@@ -462,6 +462,35 @@ static void a_process_that_speaks_keeps_its_own(void **state)
 	world_end(&w);
 }
 
+/* Of more processes than there are slots, some share one. No string counts all that is open there, so
+ * none may close it: of these, each tells the three long answers that it has. */
+static void a_shared_slot_is_not_closed_by_load(void **state)
+{
+	enum { PROCESSES = SLOTS_MAX + 8, LONG = 3 };
+	char uid[16], load[64];
+	struct world w;
+
+	world_start(&w);
+	for (int i = 0; i < LONG * PROCESSES; i++) {
+		snprintf(load, sizeof(load), "lb%d/1;s1=1,%d,0,1", i % PROCESSES, i / PROCESSES);
+		w.q.load = span_str(load);
+		snprintf(uid, sizeof(uid), "long%d", i);
+		ask(&w, uid, "a");
+	}
+	for (int i = 0; i < 60 * PROCESSES; i++) {
+		snprintf(load, sizeof(load), "lb%d/1;s1=1,%d,0,1", i % PROCESSES, LONG);
+		w.q.load = span_str(load);
+		snprintf(uid, sizeof(uid), "short%d", i);
+		ask(&w, uid, "b");
+		tell_done(&w, uid, "s1", 200, "--", 3);
+		tick_to(&w, w.now + 1000 / PROCESSES);
+	}
+	assert_int_equal(server(&w, "s1").v.open, LONG * PROCESSES);
+	assert_int_equal(stats(&w).closed_by_load, 0);
+	assert_int_equal(stats(&w).closed_by_silence, 0);
+	world_end(&w);
+}
+
 static void many_at_once_take_several_ticks(void **state)
 {
 	struct world w;
@@ -652,6 +681,7 @@ int main(void)
 		cmocka_unit_test(ten_minutes),
 		cmocka_unit_test(a_process_that_others_outlive),
 		cmocka_unit_test(a_process_that_speaks_keeps_its_own),
+		cmocka_unit_test(a_shared_slot_is_not_closed_by_load),
 		cmocka_unit_test(many_at_once_take_several_ticks),
 		cmocka_unit_test(the_ledger_has_room_for_so_many),
 		cmocka_unit_test(facts_step_up_and_down),
