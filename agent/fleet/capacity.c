@@ -1,28 +1,30 @@
-/* capacity.c - one number a size and server says how badly that size explains what was seen; so a first token
- * of which only a part can have been held, or one that lies between a hit and a miss, needs no verdict. Seconds
- * are compared, not their logarithms, as what disturbs them (the step that is under way, answers that are
- * generated) adds to them.
+/* capacity.c - how badly each size explains the first tokens that were seen.
  *
- * The pace comes from first tokens for which it makes little difference what was held. It is learned by size, as
- * the configured rate may be far off and real ones are no straight lines.
+ * Each size has one number for each server. So a first token of which only a part can have been
+ * cached, or one between a hit and a miss, needs no verdict. Seconds are compared, not their
+ * logarithms, because what disturbs them (the step under way, answers being generated) adds to
+ * them.
  *
- * Distances are from one sending to the next. An engine forgets in the order in which requests ended, but what came
- * between the two stands for what was being served then.
+ * The pace comes from first tokens for which it makes little difference what was cached. It is
+ * learned by size, because the configured rate may be far off and real ones are not linear.
  *
- * Cost: some 50 places a prompt and 512 additions for each change of distance in it, some microseconds; 80 sizes
- * for each first token that tells something. */
+ * Distances are from one sending to the next. An engine evicts in the order in which requests
+ * ended, but the prompts sent in between stand for those being served then.
+ *
+ * Cost: about 50 places for a prompt, and 512 additions for each change of distance in it, some
+ * microseconds; 80 sizes for each first token that is evidence. */
 #include <math.h>
 #include <string.h>
 
 #include "agent/base/mem.h"
 #include "agent/fleet/capacity.h"
 
-/* ---- places in a prompt ------------------------------------------------------------------------- */
+/* ---- places in a prompt -------------------------------------------------------------------- */
 
 #define UNSEEN_SHARE	0.1f
 #define UNSEEN_SMOOTH	(1.0f / 64)	/* a request */
-#define WAIT_SHARE	3	/* tokens that wait before it for one that it may save */
-#define WATCH_MS	60000	/* its first token will not be told any more */
+#define WAIT_SHARE	3	/* tokens that may wait before it, for each that the cache may save */
+#define WATCH_MS	60000	/* after this its first token is not expected any more */
 
 #define TABLE_MARKS	(1u << 18)
 
@@ -67,7 +69,7 @@ size_t marks_table_bytes(void)
 	return sizeof(struct marks_table);
 }
 
-/* ---- reuse distances ------------------------------------------------------------------------------ */
+/* ---- reuse distances ----------------------------------------------------------------------- */
 
 void capacity_init(struct capacity *c, uint64_t salt)
 {
@@ -79,12 +81,12 @@ static uint32_t *live_of(struct capacity *c, uint32_t run)
 	return &c->live[run % RUNS_MAX];
 }
 
-static bool known(const struct capacity *c, uint32_t run)
+static bool is_known(const struct capacity *c, uint32_t run)
 {
 	return c->run - run < RUNS_MAX;
 }
 
-/* What was used after, and half of what was in the same run. */
+/* Sum the tokens of later runs, and half of those in the same run. */
 static uint32_t distance(const struct capacity *c, uint32_t run)
 {
 	uint64_t d = c->live[run % RUNS_MAX] / 2;
@@ -107,7 +109,7 @@ static void next_run(struct capacity *c)
 		*live_of(c, ++c->run) = 0;
 }
 
-static void take(struct capacity *c, uint32_t run, uint64_t tokens)
+static void unuse(struct capacity *c, uint32_t run, uint64_t tokens)
 {
 	uint32_t *live = live_of(c, run);
 
@@ -134,17 +136,21 @@ static uint32_t deepest(const struct watched_prompt *w)
 	return w->n_steps > 0 ? w->step[w->n_steps - 1].depth : 0;
 }
 
-/* What is computed before it must not hide what it may have saved. Of two that wait, the one that says more. */
-static bool worth_watching(const struct capacity *c, const struct watched_prompt *w, uint64_t waiting)
+/* Tell if <w> is better evidence than the request watched now. Work that waits before it must not
+ * hide the time that the cache may have saved. */
+static bool worth_watching(
+    const struct capacity *c, const struct watched_prompt *w, uint64_t waiting)
 {
 	if (c->unseen > UNSEEN_SHARE || waiting > (uint64_t)WAIT_SHARE * deepest(w))
 		return false;
-	return c->watched.uid == 0 || w->sent - c->watched.sent > WATCH_MS || deepest(w) > deepest(&c->watched);
+	return c->watched.uid == 0 || w->sent - c->watched.sent > WATCH_MS ||
+	    deepest(w) > deepest(&c->watched);
 }
 
-/* Marks that others have taken the place of were last used with the next that is left; where too many are missing
- * at the end of what is held, its distance is not known. */
-void capacity_sent(struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now)
+/* A mark that another one has replaced counts as used with the next mark found. If too many are
+ * missing at the end of the cached part, its distance is unknown. */
+void capacity_sent(
+    struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now)
 {
 	struct watched_prompt w = { .uid = s->uid, .sent = now, .tokens = s->tokens };
 	const struct marks *m = s->marks;
@@ -157,12 +163,12 @@ void capacity_sent(struct capacity *c, struct marks_table *t, const struct capac
 		uint64_t h = stir(c->salt ^ m->key[i]);
 		struct mark *k = &t->at[h % TABLE_MARKS];
 
-		if (k->tag == (uint32_t)(h >> 32) && known(c, k->run)) {
+		if (k->tag == (uint32_t)(h >> 32) && is_known(c, k->run)) {
 			if (m->depth[i] <= s->matched) {
 				add_step(&w, m->depth[i] * s->page_tokens, k->run == last ? 0 : distance(c, k->run));
 				last = k->run;
 			}
-			take(c, k->run, (uint64_t)(m->depth[i] - told) * s->page_tokens);
+			unuse(c, k->run, (uint64_t)(m->depth[i] - told) * s->page_tokens);
 			use(c, (uint64_t)(m->depth[i] - told) * s->page_tokens);
 			told = m->depth[i];
 		}
@@ -170,7 +176,8 @@ void capacity_sent(struct capacity *c, struct marks_table *t, const struct capac
 	}
 	if (s->tokens > (uint64_t)told * s->page_tokens)
 		use(c, s->tokens - (uint64_t)told * s->page_tokens);
-	if (s->unseen == 0 && deepest(&w) >= (uint64_t)s->matched * s->page_tokens / 4 * 3 && worth_watching(c, &w, s->waiting))
+	if (s->unseen == 0 && deepest(&w) >= (uint64_t)s->matched * s->page_tokens / 4 * 3 &&
+	    worth_watching(c, &w, s->waiting))
 		c->watched = w;
 }
 
@@ -186,11 +193,10 @@ void capacity_forget(struct capacity *c, uint64_t uid)
 		c->watched.uid = 0;
 }
 
-/* ---- paces ---------------------------------------------------------------------------------------- */
+/* ---- paces --------------------------------------------------------------------------------- */
 
-#define PACE_MEMORY	64.0f		/* first tokens that a mean is over */
-#define PACE_OWN	8.0f		/* so many of its own are needed
-				 * before a server's goes before its pool's */
+#define PACE_MEMORY	64.0f		/* first tokens in a mean */
+#define PACE_OWN	8.0f		/* first tokens before a server's own mean replaces its pool's */
 #define PACE_LEAST_S	(1.0 / 64)	/* the first octave goes up to twice this */
 
 static int octave_of(double s)
@@ -209,7 +215,7 @@ static void pace_learn(struct pace *p, double predicted_s, double took_s)
 	p->log2_ratio[i] += ((float)log2(took_s / predicted_s) - p->log2_ratio[i]) / p->n[i];
 }
 
-/* Of the nearest octave that is known within two; 0: none is. */
+/* Return the ratio of the nearest known octave, at most two away; 0: none. */
 static double pace_of(const struct pace *p, double predicted_s)
 {
 	int i = octave_of(predicted_s);
@@ -223,7 +229,8 @@ static double pace_of(const struct pace *p, double predicted_s)
 	return 0;
 }
 
-/* A server's own as soon as it is known there: servers differ in speed. */
+/* Return the server's own ratio if it is known, because servers differ in speed; else its pool's.
+ */
 static double pace_at(const struct capacity *c, const struct capacity_pool *p, double predicted_s)
 {
 	int i = octave_of(predicted_s);
@@ -232,18 +239,19 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 	return own > 0 ? own : pace_of(&p->pace, predicted_s);
 }
 
-/* ---- evidence --------------------------------------------------------------------------------------- */
+/* ---- evidence ------------------------------------------------------------------------------ */
 
-#define CLEAR_SHARE	0.8	/* a hit takes so much of a miss at most, */
-#define CLEAR_S		0.05	/* and so much less at least: steps and networks take some 10 ms */
-#define WEIGHT_MEMORY	256.0f	/* pieces of evidence that count; engines are started anew with another size */
-#define POOL_WEIGHT	32.0f	/* pieces of its own that those of the whole pool are worth at most */
-#define STRENGTH	4.0	/* natural logarithm of the odds of one piece: one in eight misleads */
-#define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has so much; */
-#define USUAL_OCTAVES	1.0		/* standard deviation of that guess */
+#define CLEAR_SHARE	0.8	/* a hit must take at most this share of a miss, */
+#define CLEAR_S		0.05	/* and be this much faster: steps and networks take some 10 ms */
+#define WEIGHT_MEMORY	256.0f	/* first tokens that count; an engine may restart with another size */
+#define POOL_WEIGHT	32.0f	/* the whole pool's evidence counts at most as so many of its own */
+#define STRENGTH	4.0	/* natural logarithm of the odds of one first token: one in eight misleads */
+#define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has about this */
+#define USUAL_OCTAVES	1.0	/* standard deviation of that guess */
 #define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
-#define RECALLED_OCTAVES	0.25	/* and of one that comes back: an engine may be started anew with another size,
-					 * and then a few first tokens that contradict it are enough */
+/* Standard deviation of an estimate from a snapshot. The engine may have restarted with another
+ * size; then a few first tokens that contradict the old one are enough. */
+#define RECALLED_OCTAVES	0.25
 
 static double size_at(unsigned i)
 {
@@ -259,7 +267,7 @@ static void weigh(struct evidence *e, const float against[CAPACITY_SIZES])
 	e->n = e->n * keep + 1;
 }
 
-/* Seconds that a first token is predicted to take at a server whose cache has <size> tokens. */
+/* Return the predicted seconds to first token at a server whose cache has <size> tokens. */
 static double predicted_s(const struct watched_prompt *w, const struct policy_opts *o, double size)
 {
 	uint64_t held = 0;
@@ -269,8 +277,9 @@ static double predicted_s(const struct watched_prompt *w, const struct policy_op
 	return policy_prefill_s(o, w->tokens, held);
 }
 
-/* How far off each size would have been, as a share of what lies between a hit and a miss. */
-static void judge(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, double took_s)
+/* Weigh each size by how far off its prediction is, as a share of the time between hit and miss. */
+static void weigh_first_token(
+    struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, double took_s)
 {
 	const struct watched_prompt *w = &c->watched;
 	double miss = predicted_s(w, o, 0), hit = predicted_s(w, o, INFINITY), pace = pace_at(c, p, miss);
@@ -287,7 +296,8 @@ static void judge(struct capacity *c, struct capacity_pool *p, const struct poli
 	weigh(&p->all, against);
 }
 
-bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o, uint64_t uid, msec now)
+bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o,
+    uint64_t uid, msec now)
 {
 	const struct watched_prompt *w = &c->watched;
 	msec begun = c->last_first > w->sent ? c->last_first : w->sent;
@@ -305,11 +315,12 @@ bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct po
 		pace_learn(&p->pace, miss, took_s * sqrt(miss / hit));
 		return false;
 	}
-	judge(c, p, o, took_s);
+	weigh_first_token(c, p, o, took_s);
 	return true;
 }
 
-/* Before there is evidence, half to twice the guess is likely and four times is not; what was known, rather so. */
+/* Return how unlikely a size is before any evidence: half to twice the guess is likely, four times
+ * is not. An estimate from a snapshot counts for more than a guess. */
 static double unlikely(const struct capacity *c, double size, double guess)
 {
 	double octaves = c->recalled > 0 ? log2(size / (double)c->recalled) / RECALLED_OCTAVES :
@@ -318,8 +329,8 @@ static double unlikely(const struct capacity *c, double size, double guess)
 	return octaves * octaves / 2 / STRENGTH;
 }
 
-/* The mean of the logarithms of all sizes, each by its likelihood. Where all large sizes explain the same, as
- * nothing was forgotten yet, they are far apart and nothing is said. */
+/* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
+ * was evicted, all large sizes explain the same; then they are far apart and the result is 0. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	double usual = guess > 0 ? (double)guess : USUAL_TOKENS;
@@ -329,7 +340,8 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 	if (p->all.n < 1)
 		return 0;
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] + unlikely(c, size_at(i), usual);
+		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] +
+		    unlikely(c, size_at(i), usual);
 		least = against[i] < least ? against[i] : least;
 	}
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {

@@ -7,11 +7,11 @@
 #include "agent/base/mem.h"
 #include "agent/fleet/fleet.h"
 
-#define FACTS_FRESH_MS	60000	/* a fact this old says nothing about what comes now */
-#define WAITING_SMOOTH	0.005	/* of the share of servers where work waits, a request */
-#define PRESS_SMOOTH	0.02	/* of pressure, a request; from the simulation in routing notes */
+#define FACTS_FRESH_MS	60000	/* older facts say nothing about those to come */
+#define WAITING_SMOOTH	0.005	/* weight of one request in the share of servers where work waits */
+#define PRESS_SMOOTH	0.02	/* the same for pressure; from the simulation in routing notes */
 #define WORK_SMOOTH	0.01
-#define MEAN_WORK_S	0.1	/* where the mean starts */
+#define MEAN_WORK_S	0.1	/* start of the mean */
 
 void fleet_init(struct fleet *f)
 {
@@ -274,7 +274,8 @@ const char *fact_step_text(enum fact_step s)
 	return text[s];
 }
 
-/* Threads read their clocks before they wait for the lock, so <now> may be a little in the past. */
+/* <now> may be a little in the past, because threads read their clocks before they take the lock.
+ */
 static void fluid_drain(struct server *s, msec now)
 {
 	double gone = (double)(now - s->fluid_at) / 1000;
@@ -290,7 +291,7 @@ static void fluid_drain(struct server *s, msec now)
 		s->unseen_left_s = s->unseen_s;
 }
 
-/* False: nothing is known of it that way. */
+/* Returns false if it is unknown by the facts of <step>. */
 static bool own_slowness(const struct server *s, enum fact_step step, double *slowness, msec now)
 {
 	if (step == STEP_FIRST ? !rate_first_known(&s->rate, now) : !rate_headers_known(&s->rate, now))
@@ -299,7 +300,7 @@ static bool own_slowness(const struct server *s, enum fact_step step, double *sl
 	return true;
 }
 
-/* The mean of logarithms: half as fast and twice as fast are as far from each. */
+/* The mean is of logarithms: half as fast and twice as fast are equally far from the same speed. */
 void pool_slowness(struct pool *p, msec now)
 {
 	double sum = 0, one;
@@ -316,8 +317,8 @@ void pool_slowness(struct pool *p, msec now)
 
 #define ALIKE	1.4
 
-/* Servers that are nearly alike are alike: what is left of the difference is chance, and prompts would follow
- * it from server to server. */
+/* Servers within ALIKE of their pool count as equal. Such a difference is chance, and prompts would
+ * follow it from server to server. */
 double server_slowness(const struct server *s, enum fact_step step, msec now)
 {
 	double all = s->pool->slowness, own;
@@ -327,8 +328,8 @@ double server_slowness(const struct server *s, enum fact_step step, msec now)
 	return own > ALIKE * all || own * ALIKE < all ? own : all;
 }
 
-/* With a learned rate less has to be left of a wait than with a guessed one: 0.017 where 0.3 is configured.
- * Mean time to first token over six Mooncake cells with ends alone: 1.066 of the oracle's, 1.090 with 0.05. */
+/* A learned rate needs a smaller floor than a guessed one: 0.017 if 0.3 is configured. Mean time to
+ * first token over six Mooncake cells with ends alone: 1.066 of the oracle's; 1.090 with 0.05. */
 #define FLOOR_OF_LEARNED	(1 / 18.0)
 
 double server_backlog(struct server *s, enum fact_step step, double floor, msec now)
@@ -358,7 +359,8 @@ void server_work_add(struct server *s, const struct work *w, msec now)
 	s->fluid_s += w->s;
 }
 
-/* Sums of floats drift, and a small one is lost in a large one: so an idle server is set to zero. */
+/* Sums of floats drift, and a small one is lost in a large one: so an idle server is set to zero.
+ */
 void server_work_end(struct server *s, const struct work *w, msec now)
 {
 	s->unanswered_s -= w->s;

@@ -1,12 +1,12 @@
 /* fleet.h - the pools and servers seen so far in load strings and stats rows of HAProxy.
  *
- * The agent has no list of servers of its own. A server exists from the first load string or
- * stats row that names it until its pool's load strings and rows have not named it for a while.
- * Ids of servers are small numbers that the index knows them by. Not locked: the owner locks.
+ * The agent has no list of servers of its own. A server exists from the first load string or stats
+ * row that names it until its pool's load strings and rows have not named it for a while. Ids of
+ * servers are small numbers that the index knows them by. Not locked: the owner locks.
  *
- *      fleet --> pool "llm" --> server "s1" id 0 --> slot of process "lb1/77": open requests, oldest first
- *                          |               `------> slot of process "lb1/78"
- *                          `--> server "s2" id 1 */
+ *   fleet --> pool "llm" --> server "s1" id 0 --> slot of process "lb1/77": open requests, by age
+ *                       |               `------> slot of process "lb1/78"
+ *                       `--> server "s2" id 1 */
 #ifndef KVROUTE_FLEET_FLEET_H
 #define KVROUTE_FLEET_FLEET_H
 
@@ -156,7 +156,7 @@ struct slot *server_slot(struct server *s, uint64_t process, msec now);
  * NULL if it has none. */
 struct slot *server_heard(struct server *s, uint64_t process, msec now);
 
-/* ---- the wait at a server --------------------------------------------------------------- */
+/* ---- the wait at a server ------------------------------------------------------------------ */
 
 /* Return the best kind of facts that came within the last minute. */
 enum fact_step pool_step(const struct pool *p, msec now);

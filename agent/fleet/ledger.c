@@ -25,14 +25,14 @@ void ledger_fini(struct ledger *l)
 	mem_free(l->table);
 }
 
-static struct ledger_entry **bucket(const struct ledger *l, uint64_t uid)
+static struct ledger_entry **bucket_of(const struct ledger *l, uint64_t uid)
 {
 	return &l->table[uid & (l->n_buckets - 1)];
 }
 
 struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid)
 {
-	struct ledger_entry *e = *bucket(l, uid);
+	struct ledger_entry *e = *bucket_of(l, uid);
 
 	while (e != NULL && e->uid != uid)
 		e = e->chain;
@@ -40,7 +40,7 @@ struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid)
 }
 
 /* Double the buckets. Without memory the chains only get longer. */
-static void grow(struct ledger *l)
+static void double_buckets(struct ledger *l)
 {
 	struct ledger grown = *l;
 
@@ -50,7 +50,7 @@ static void grow(struct ledger *l)
 		return;
 	for (struct list *at = l->by_age.next; at != &l->by_age; at = at->next) {
 		struct ledger_entry *e = list_entry(at, struct ledger_entry, by_age);
-		struct ledger_entry **b = bucket(&grown, e->uid);
+		struct ledger_entry **b = bucket_of(&grown, e->uid);
 
 		e->chain = *b;
 		*b = e;
@@ -60,7 +60,7 @@ static void grow(struct ledger *l)
 	l->n_buckets = grown.n_buckets;
 }
 
-static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
+static void entry_attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 {
 	e->server = s;
 	e->slot = sl;
@@ -72,7 +72,7 @@ static void attach(struct ledger_entry *e, struct server *s, struct slot *sl)
 	s->kv_tokens += e->kv_tokens;
 }
 
-static void detach(struct ledger_entry *e)
+static void entry_detach(struct ledger_entry *e)
 {
 	list_remove(&e->in_slot);
 	e->slot->n_marked -= e->number < e->slot->mark;
@@ -91,7 +91,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	if (e == NULL)
 		return NULL;
 	if (l->n >= l->n_buckets)
-		grow(l);
+		double_buckets(l);
 	e->uid = uid;
 	e->since = now;
 	e->work = *w;
@@ -99,11 +99,11 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	e->kv_tokens = prompt_tokens > common_tokens ? prompt_tokens - common_tokens : 0;
 	e->from = SERVER_NONE;
 	list_append(&l->by_age, &e->by_age);
-	b = bucket(l, uid);
+	b = bucket_of(l, uid);
 	e->chain = *b;
 	*b = e;
 	l->n++;
-	attach(e, s, sl);
+	entry_attach(e, s, sl);
 	server_work_add(s, w, now);
 	return e;
 }
@@ -134,8 +134,8 @@ void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, mse
 
 	if (waits)
 		end_untimed(e, now);
-	detach(e);
-	attach(e, to, sl);
+	entry_detach(e);
+	entry_attach(e, to, sl);
 	if (waits)
 		server_work_add(to, &e->work, now);
 }
@@ -153,7 +153,7 @@ uint64_t ledger_settle(struct ledger_entry *e, bool confirm)
 
 uint64_t ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, msec now)
 {
-	struct ledger_entry **at = bucket(l, e->uid);
+	struct ledger_entry **at = bucket_of(l, e->uid);
 	uint64_t claim = ledger_settle(e, confirm);
 
 	while (*at != e)
@@ -163,7 +163,7 @@ uint64_t ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, ms
 	list_remove(&e->by_age);
 	if (!e->answered)
 		end_untimed(e, now);
-	detach(e);
+	entry_detach(e);
 	mem_free(e);
 	return claim;
 }

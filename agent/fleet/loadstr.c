@@ -1,6 +1,8 @@
+/* loadstr.c - one pass over the string; nothing is copied. */
 #include "agent/fleet/loadstr.h"
 
-static struct span until(struct span *s, char stop, bool *found)
+/* Split off the part of <s> before <stop>, and skip <stop>. */
+static struct span split_at(struct span *s, char stop, bool *found)
 {
 	const char *at = s->n ? memchr(s->p, stop, s->n) : NULL;
 	size_t n = at ? (size_t)(at - s->p) : s->n;
@@ -13,8 +15,8 @@ static struct span until(struct span *s, char stop, bool *found)
 	return head;
 }
 
-/* Digits only; large numbers stop at UINT32_MAX. HAProxy's weight fetch is never signed. */
-static bool number(struct span s, uint32_t *v)
+/* Read digits; large numbers stop at UINT32_MAX. HAProxy's weight fetch is never signed. */
+static bool read_number(struct span s, uint32_t *v)
 {
 	uint64_t n = 0;
 
@@ -35,7 +37,7 @@ void loadstr_start(struct loadstr *l, struct span text)
 {
 	struct span rest = text;
 	bool found;
-	struct span head = until(&rest, ';', &found);
+	struct span head = split_at(&rest, ';', &found);
 
 	*l = (struct loadstr){ .rest = text };
 	if (head.n == 0 || memchr(head.p, '=', head.n) == NULL) {
@@ -54,19 +56,19 @@ static enum load_backup backup_mark(struct span *s)
 	return b;
 }
 
-/* "name=[b]1,2,3[,4]"; the number of numbers, or 0 when it is none of that. */
+/* Read "name=[b]1,2,3[,4]". Returns the number of numbers; 0 if it is anything else. */
 static unsigned entry_parse(struct span text, struct load_entry *e)
 {
 	uint32_t v[4] = { 0, 0, 0, 1 };
 	unsigned n = 0;
 	bool found, more = true;
 
-	e->name = until(&text, '=', &found);
+	e->name = split_at(&text, '=', &found);
 	if (!found || e->name.n == 0)
 		return 0;
 	e->backup = backup_mark(&text);
 	for (; more; n++) {
-		if (n == 4 || !number(until(&text, ',', &more), &v[n]))
+		if (n == 4 || !read_number(split_at(&text, ',', &more), &v[n]))
 			return 0;
 	}
 	*e = (struct load_entry){ e->name, e->backup, v[0] != 0, v[1], v[2], v[3] };
@@ -77,7 +79,7 @@ bool loadstr_next(struct loadstr *l, struct load_entry *e)
 {
 	while (l->rest.n > 0) {
 		bool found;
-		struct span text = until(&l->rest, ';', &found);
+		struct span text = split_at(&l->rest, ';', &found);
 		unsigned n = entry_parse(text, e);
 
 		if (l->n_numbers == 0 && n >= 3)

@@ -1,10 +1,11 @@
-/* loadstr.h - the argument <load>: one HAProxy process's view of the servers of a pool.
+/* loadstr.h - read the argument <load>: the servers of a pool as one HAProxy process sees them.
  *
  *      host/pid;name=up,conn,queue,weight;name=up,conn,queue,weight;...
  *
- * The part before the first ';' names the process and may be missing; so may the weight (then 1). A 'b' before
- * <up> marks a backup server, a 'B' one of a backend with "option allbackups": name=b1,0,0,1.
- * A last entry that was cut in half is dropped: one with fewer numbers than the first has. */
+ * The part before the first ';' names the process and may be missing. The weight may be missing;
+ * then it is 1. A 'b' before <up> marks a backup server, a 'B' one of a backend with "option
+ * allbackups": name=b1,0,0,1. An entry with another number of numbers than the first is dropped,
+ * because the last one may be truncated. */
 #ifndef KVROUTE_FLEET_LOADSTR_H
 #define KVROUTE_FLEET_LOADSTR_H
 
@@ -12,7 +13,7 @@
 
 enum load_backup {
 	BACKUP_NO,
-	BACKUP_FIRST,		/* of the backup servers that are up, only the first takes requests */
+	BACKUP_FIRST,		/* of the backup servers that are up, only the first gets requests */
 	BACKUP_ALL		/* all of them do: "option allbackups" */
 };
 
@@ -24,13 +25,13 @@ struct load_entry {
 };
 
 struct loadstr {
-	struct span process;	/* "" when not named */
+	struct span process;	/* "" if not named */
 	struct span rest;
-	unsigned n_numbers;	/* each entry has: 3 or 4, as the first */
-	uint32_t n_bad;		/* entries that made no sense and were left out */
+	unsigned n_numbers;	/* of each entry: 3 or 4, as in the first */
+	uint32_t n_bad;		/* entries dropped */
 };
 
 void loadstr_start(struct loadstr *l, struct span text);
-bool loadstr_next(struct loadstr *l, struct load_entry *e);	/* false: no more */
+bool loadstr_next(struct loadstr *l, struct load_entry *e);	/* false if there are no more */
 
 #endif

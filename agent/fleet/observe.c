@@ -1,7 +1,7 @@
 /* observe.c - rows by process and reports by engine: small arrays, O(processes) to read. */
 #include "agent/fleet/observe.h"
 
-/* ---- what stats sockets say --------------------------------------------------------------------------- */
+/* ---- what stats sockets say ---------------------------------------------------------------- */
 
 static struct watched *place_of(struct watch *w, uint64_t process, msec now)
 {
@@ -18,7 +18,8 @@ static struct watched *place_of(struct watch *w, uint64_t process, msec now)
 	return old;
 }
 
-void watch_row(struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until)
+void watch_row(
+    struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until)
 {
 	struct watched *by = place_of(w, process, now);
 
@@ -51,7 +52,7 @@ struct watch_sum watch_sum(const struct watch *w, msec now)
 	return s;
 }
 
-/* ---- what an engine says ------------------------------------------------------------------------------ */
+/* ---- what an engine says ------------------------------------------------------------------- */
 
 static uint32_t beyond(int64_t there, uint32_t known)
 {
@@ -69,7 +70,8 @@ static void count_adapters(struct engine_seen *s, const struct engine_report *e)
 	}
 }
 
-void engine_take(struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until)
+void engine_take(
+    struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until)
 {
 	int64_t there = (e->waiting > 0 ? e->waiting : 0) + (e->running > 0 ? e->running : 0);
 	uint32_t excess = beyond(there, open);

@@ -1,13 +1,13 @@
 /* observe.h - what stats sockets of HAProxy and metrics of engines say about one server.
  *
- *      load string       now, of the HAProxy process that sends the request     up, weight, connections, queue
- *      stats sockets     about 100 ms old, of all processes configured          drain, maintenance; the rest too
- *      engine's metrics  the same age, of all clients of the engine             waiting, running, cache, adapters
+ *   load string       now, of the process that sends the request  up, weight, connections, queue
+ *   stats sockets     about 100 ms old, of all processes          the same, drain, maintenance
+ *   engine's metrics  the same age, of all clients of the engine  waiting, running, cache, adapters
  *
  * Where there are load strings, stats rows add only what strings cannot say: that a process wants
  * no new requests there (any process is enough, because a server is drained in one process after
- * the other), and the requests of other processes. Without load strings, stats rows are the list
- * of servers and their load.
+ * the other), and the requests of other processes. Without load strings, stats rows are the list of
+ * servers and their load.
  *
  * Each report says until when it holds, some intervals ahead. After that it counts for nothing,
  * except the size of an engine's cache, which does not change while the engine cannot be read. */
@@ -45,7 +45,8 @@ struct watch_sum {
 	uint32_t load, queue, weight;	/* sums; <weight>: the largest */
 };
 
-void watch_row(struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until);
+void watch_row(
+    struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until);
 struct watch_sum watch_sum(const struct watch *w, msec now);
 
 /* The last report of an engine. */
@@ -64,7 +65,8 @@ struct engine_seen {
 /* Store a report. <open>: requests there that we or HAProxy know of. Requests beyond <open> came
  * another way and are as much load. The two counts are of different moments, so only the excess
  * that two reports in a row have counts as <foreign>. */
-void engine_take(struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until);
+void engine_take(
+    struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until);
 
 static inline bool engine_holds(const struct engine_seen *s, msec now)
 {

@@ -1,19 +1,20 @@
+/* rate.c - two fading sums for first tokens, and a stochastic quantile for headers. */
 #include <math.h>
 
 #include "agent/fleet/rate.h"
 
-#define PRIOR_S		0.5	/* seconds of work that the first guess weighs */
-#define MEMORY_S	400.0	/* of work, after which e-fold less is left of it */
-#define STALL		8.0	/* times what was expected: more is no prefill */
+#define PRIOR_S		0.5	/* weight of the first guess, in seconds of work */
+#define MEMORY_S	400.0	/* of work, in which the weight falls to 1/e */
+#define STALL		8.0	/* times the expected time; more is no prefill */
 #define SLACK_S		0.5
 
 #define QUANTILE	0.1
-#define STEP_LEAST	0.04	/* of ln(q), an answer */
-#define AMONG_DECODES	1.15	/* an idle engine, where q comes from, is faster than one that also decodes */
-#define LEAST		16	/* answers before they are gone by */
+#define STEP_LEAST	0.04	/* of ln(q), for each answer */
+#define AMONG_DECODES	1.15	/* q is of an idle engine, which is faster than one that also decodes */
+#define LEAST		16	/* answers before they count */
 #define KEEP		0.99
 #define FORGOTTEN_MS	600000
-#define WORK_LEAST_S	0.1	/* smaller prompts are answered in no less than an engine's step */
+#define WORK_LEAST_S	0.1	/* smaller prompts take an engine's step anyway */
 #define EARLY_SHARE	0.1
 
 static double bounded(double slowness)
@@ -23,7 +24,9 @@ static double bounded(double slowness)
 
 void rate_init(struct rate *r, double slowness)
 {
-	*r = (struct rate){ .busy_s = bounded(slowness) * PRIOR_S, .work_s = PRIOR_S, .log_q = log(bounded(slowness)) };
+	double s = bounded(slowness);
+
+	*r = (struct rate){ .busy_s = s * PRIOR_S, .work_s = PRIOR_S, .log_q = log(s) };
 }
 
 void rate_begin(struct rate *r, msec now)
@@ -36,9 +39,8 @@ void rate_void(struct rate *r, msec now)
 	r->since = r->voided = now;
 }
 
-/* What was forgotten is known again when there is enough of what came since: of hundreds of seconds of work that
- * made a server look slow, the one prompt that it then gets in a while would hardly take any away. What it was
- * is still the first guess. */
+/* Start again after evidence has expired, with the old slowness as the first guess. Otherwise the
+ * few prompts that a slow server gets would hardly change sums over hundreds of seconds of work. */
 static void start_anew(struct rate *r, msec sent)
 {
 	if (r->learned == 0 || sent - r->learned < FORGOTTEN_MS)
@@ -48,7 +50,8 @@ static void start_anew(struct rate *r, msec sent)
 	r->firsts = r->headers = r->early = 0;
 }
 
-/* Threads read their clocks before they wait for the lock, so <now> may be a little in the past. */
+/* <now> may be a little in the past, because threads read their clocks before they take the lock.
+ */
 void rate_answered(struct rate *r, double work_s, msec sent, msec now)
 {
 	double took = now > r->since ? (double)(now - r->since) / 1000 : 0;
@@ -86,19 +89,19 @@ void rate_headers(struct rate *r, double work_s, msec response_ms, msec now)
 	r->log_q += log(x > 1e-6 ? x : 1e-6) < r->log_q ? -step * (1 - QUANTILE) : step * QUANTILE;
 }
 
-static bool enough(double answers, msec learned, msec now)
+static bool has_enough(double answers, msec learned, msec now)
 {
 	return answers >= LEAST && now - learned < FORGOTTEN_MS;
 }
 
 bool rate_first_known(const struct rate *r, msec now)
 {
-	return r->work_s >= 5 * PRIOR_S && enough(r->firsts, r->learned, now);
+	return r->work_s >= 5 * PRIOR_S && has_enough(r->firsts, r->learned, now);
 }
 
 bool rate_headers_known(const struct rate *r, msec now)
 {
-	return enough(r->headers, r->learned, now) && r->early < EARLY_SHARE * r->headers;
+	return has_enough(r->headers, r->learned, now) && r->early < EARLY_SHARE * r->headers;
 }
 
 double rate_by_headers(const struct rate *r)
@@ -116,7 +119,7 @@ struct rate_kept rate_keep(const struct rate *r, msec now)
 	};
 }
 
-/* As if it had been learned from the fewest that are enough: what the engines do now soon counts for more. */
+/* Weigh it as the least evidence that counts, so that new evidence soon counts for more. */
 void rate_recall(struct rate *r, struct rate_kept kept, msec now)
 {
 	if (kept.first != 0) {

@@ -16,7 +16,7 @@ void agree_fini(struct agree *a)
 	pthread_mutex_destroy(&a->lock);
 }
 
-/* ---- kinds ---------------------------------------------------------------------------------------- */
+/* ---- kinds --------------------------------------------------------------------------------- */
 
 #define SHAPE_BITS	12
 
@@ -33,14 +33,15 @@ uint16_t agree_kind(const struct prompt *p)
 
 void agree_kind_text(uint16_t kind, char *out, size_t cap)
 {
-	size_t n = (size_t)snprintf(out, cap, "%s", prompt_api_name((enum prompt_api)(kind >> SHAPE_BITS)));
+	size_t n = (size_t)snprintf(
+	    out, cap, "%s", prompt_api_name((enum prompt_api)(kind >> SHAPE_BITS)));
 
 	for (unsigned i = 0; i < SHAPE_BITS && n < cap; i++)
 		if (kind >> i & 1)
 			n += (size_t)snprintf(out + n, cap - n, " %s", prompt_shape_word(i));
 }
 
-/* ---- models --------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------- */
 
 static struct agree_model *model_of(const struct agree *a, uint64_t key)
 {
@@ -75,14 +76,14 @@ void agree_meet(struct agree *a, uint64_t key, const char *name, msec now)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- places --------------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------- */
 
 static struct agree_place *set_of(const struct agree *a, const struct agree_ref *q)
 {
 	return (struct agree_place *)&a->place[(q->model ^ q->who) % SETS * AGREE_WAYS];
 }
 
-static struct agree_place *find(const struct agree *a, const struct agree_ref *q)
+static struct agree_place *place_find(const struct agree *a, const struct agree_ref *q)
 {
 	struct agree_place *set = set_of(a, q);
 
@@ -112,7 +113,7 @@ static bool goes_before(const struct agree_place *x, const struct agree_place *y
 	return x->last < y->last;
 }
 
-static struct agree_place *take_place(struct agree *a, const struct agree_ref *q)
+static struct agree_place *place_replace(struct agree *a, const struct agree_ref *q)
 {
 	struct agree_place *set = set_of(a, q), *p = &set[0];
 
@@ -146,14 +147,14 @@ static msec off_for(unsigned times)
 	return ms < AGREE_OFF_MAX_MS ? ms : AGREE_OFF_MAX_MS;
 }
 
-static void forget(struct agree_place *p)
+static void place_forget(struct agree_place *p)
 {
 	p->differ = 0;
 	p->n = 0;
 	p->n_conversations = 0;
 }
 
-static void note(struct agree_place *p, bool differs, uint32_t conversation)
+static void place_note(struct agree_place *p, bool differs, uint32_t conversation)
 {
 	p->differ = p->differ << 1 | differs;
 	p->n += p->n < AGREE_LAST;
@@ -161,43 +162,44 @@ static void note(struct agree_place *p, bool differs, uint32_t conversation)
 		p->conversation[p->n_conversations++ % AGREE_LEAST] = conversation;
 }
 
-static void conclude(struct agree *a, struct agree_place *p, msec now)
+static void place_conclude(struct agree *a, struct agree_place *p, msec now)
 {
 	if (too_many(p)) {
 		set_off(a, p, now + off_for(p->times));
 		p->times += p->times < UINT8_MAX;
 		p->told = 0;
-		forget(p);
+		place_forget(p);
 	} else if (p->n == AGREE_LAST && p->differ == 0) {
 		*p = (struct agree_place){ 0 };
 	}
 }
 
-static void learn(struct agree *a, const struct agree_ref *q, bool differs, msec now)
+static void place_learn(struct agree *a, const struct agree_ref *q, bool differs, msec now)
 {
 	struct agree_place *p;
 
 	a->compared++;
 	a->differed += differs;
-	p = find(a, q);
+	p = place_find(a, q);
 	if (p == NULL && differs)
-		p = take_place(a, q);
+		p = place_replace(a, q);
 	if (p == NULL || now < p->until)	/* it was decided before that went off */
 		return;
 	set_off(a, p, 0);
 	p->last = now;
 	if (differs && knows_conversation(p, q->conversation))
 		return;
-	note(p, differs, q->conversation);
-	conclude(a, p, now);
+	place_note(p, differs, q->conversation);
+	place_conclude(a, p, now);
 }
 
-void agree_learn(struct agree *a, const struct agree_ref *q, uint64_t ours, uint64_t theirs, msec now)
+void agree_learn(
+    struct agree *a, const struct agree_ref *q, uint64_t ours, uint64_t theirs, msec now)
 {
 	if (q->model == 0)
 		return;
 	pthread_mutex_lock(&a->lock);
-	learn(a, q, ours != theirs, now);
+	place_learn(a, q, ours != theirs, now);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -209,13 +211,13 @@ bool agree_off(struct agree *a, const struct agree_ref *q, msec now)
 	if (__atomic_load_n(&a->n_off, __ATOMIC_RELAXED) == 0)
 		return false;
 	pthread_mutex_lock(&a->lock);
-	p = find(a, q);
+	p = place_find(a, q);
 	off = p != NULL && now < p->until;
 	pthread_mutex_unlock(&a->lock);
 	return off;
 }
 
-/* ---- what is known -------------------------------------------------------------------------------- */
+/* ---- what is known ------------------------------------------------------------------------- */
 
 static uint32_t count_off(const struct agree *a, uint64_t key)
 {
@@ -245,7 +247,8 @@ void agree_counts(struct agree *a, struct agree_counts *c)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static bool is_same_off(const struct agree *a, const struct agree_place *x, const struct agree_place *y)
+static bool is_same_off(
+    const struct agree *a, const struct agree_place *x, const struct agree_place *y)
 {
 	return x->model == y->model && x->kind == y->kind && a->now < x->until;
 }
@@ -258,7 +261,8 @@ static bool is_first_off(const struct agree *a, const struct agree_place *p)
 	return a->now < p->until;
 }
 
-void agree_each_off(struct agree *a, void (*fn)(void *arg, const char *model, uint16_t kind, uint32_t tenants), void *arg)
+void agree_each_off(struct agree *a,
+    void (*fn)(void *arg, const char *model, uint16_t kind, uint32_t tenants), void *arg)
 {
 	pthread_mutex_lock(&a->lock);
 	for (uint32_t i = 0; a->n_off > 0 && i < AGREE_PLACES; i++) {
@@ -280,7 +284,8 @@ static bool is_old_news(const struct agree *a, const struct agree_place *p, msec
 	for (uint32_t i = 0; i < AGREE_PLACES; i++) {
 		const struct agree_place *o = &a->place[i];
 
-		if (o != p && o->model == p->model && o->kind == p->kind && o->told != 0 && now - o->told < AGREE_TELL_MS)
+		if (o != p && o->model == p->model && o->kind == p->kind && o->told != 0 &&
+		    now - o->told < AGREE_TELL_MS)
 			return true;
 	}
 	return false;
@@ -292,7 +297,8 @@ static bool find_news(struct agree *a, msec now, struct agree_news *out)
 		struct agree_place *p = &a->place[i];
 		const struct agree_model *m;
 
-		if (now >= p->until || p->told != 0 || (m = model_of(a, p->model)) == NULL || is_old_news(a, p, now))
+		if (now >= p->until || p->told != 0 || (m = model_of(a, p->model)) == NULL ||
+		    is_old_news(a, p, now))
 			continue;
 		p->told = now;
 		*out = (struct agree_news){ .kind = p->kind, .for_ms = p->until - now };

@@ -5,16 +5,16 @@
  * miss its blocks. A tokenizer or template of another version shows in the count, but often for
  * some kinds of request only: those with tools, or with thoughts.
  *
- *   a kind     the API, roles that occur, tools, calls, thoughts, media, template options: enum prompt_shape
- *   a place    a kind of a model's requests, of one tenant, whose count has differed; most never get one
+ *   a kind     the API, roles, tools, calls, thoughts, media, template options: enum prompt_shape
+ *   a place    a kind of one tenant and model whose count has differed; most kinds never get one
  *
  * A place whose counts differ too often is in text mode for AGREE_OFF_MS, and twice as long each
  * time that it happens again, up to AGREE_OFF_MAX_MS. Then it is tried again. AGREE_LAST equal
  * counts in a row free it. Another tokenizer or template makes another key, and so another place.
  *
  * Requests of one tenant say nothing about those of another. A conversation counts as different
- * once, however often it is sent. Requests without a tenant count as one tenant: there an eighth
- * of a kind's conversations must differ to turn the kind off for all.
+ * once, however often it is sent. Requests without a tenant count as one tenant: there an eighth of
+ * a kind's conversations must differ to turn the kind off for all.
  *
  * Bounded: AGREE_PLACES. In a full set, places that are on are evicted before those that are off,
  * and of these the one that was compared longest ago. Locks itself. No call looks at more than
@@ -84,7 +84,8 @@ bool agree_off(struct agree *a, const struct agree_ref *q, msec now);
 
 /* Name the model of <key>. */
 void agree_meet(struct agree *a, uint64_t key, const char *name, msec now);
-void agree_learn(struct agree *a, const struct agree_ref *q, uint64_t ours, uint64_t theirs, msec now);
+void agree_learn(
+    struct agree *a, const struct agree_ref *q, uint64_t ours, uint64_t theirs, msec now);
 
 /* Return how many places of model <key> are off, as of the last agree_news(). */
 uint32_t agree_count_off(struct agree *a, uint64_t key);
@@ -97,7 +98,8 @@ void agree_counts(struct agree *a, struct agree_counts *c);
 
 /* Call back for each kind of a model that is off, with the number of tenants it is off for. The
  * lock is held. */
-void agree_each_off(struct agree *a, void (*fn)(void *arg, const char *model, uint16_t kind, uint32_t tenants), void *arg);
+void agree_each_off(struct agree *a,
+    void (*fn)(void *arg, const char *model, uint16_t kind, uint32_t tenants), void *arg);
 
 /* A kind of a model that went off and was not reported yet. */
 struct agree_news {

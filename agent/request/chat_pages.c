@@ -82,7 +82,8 @@ bool request_chat_ids(struct request *rq, struct prompt_ids *out)
 	struct conversation_ids ids;
 	enum chat_result got;
 
-	if (m->chat == NULL || !api_of(rq->prompt->api, &ask.body.api) || ask.body.raw.n < rq->prompt->n_bytes)
+	if (m->chat == NULL || !api_of(rq->prompt->api, &ask.body.api) ||
+	    ask.body.raw.n < rq->prompt->n_bytes)
 		return false;
 	if (s->conversation == NULL && (s->conversation = conversation_new(rq->env->key)) == NULL)
 		return false;

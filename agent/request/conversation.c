@@ -1,16 +1,17 @@
-/* talk.c - a conversation's text, and the ids of it.
+/* conversation.c - the text of a conversation, and its ids.
  *
- * A text that is whole is encoded at once, through the cache of segments: of a conversation that goes on only what is
- * new costs anything. Where the work runs out the ids end. Of one that was cut, only the ids that nothing behind can change count.
- * Harmony's runs are encoded one by one, as its engines do it: a long one in chunks of the cache, a token as itself. */
+ * A whole text is encoded at once through the segment cache: of a conversation that continues, only
+ * the new part costs anything. If the work runs out, the ids end there. Of a truncated text only
+ * the ids that nothing later can change count. Harmony's runs are encoded one by one, as its
+ * engines do: a long one in chunks of the cache, a token as itself. */
 #include "agent/base/mem.h"
 #include "agent/request/conversation_in.h"
 #include "agent/tok/stream.h"
 
-#define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while one body is rendered */
+#define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while a body is rendered */
 #define PORTION		((size_t)64 << 10)
-#define KEPT_MOST	((size_t)512 << 10)	/* of a text whose ids are not sure yet */
-#define TOKEN_STEPS	60u			/* of a token that is looked for by its name, in steps of work.h */
+#define KEPT_MOST	((size_t)512 << 10)	/* bytes of a text whose ids may still change */
+#define TOKEN_STEPS	60u			/* cost of finding a token by name, in steps of base/work.h */
 
 struct conversation {
 	struct chat_scratch *chat;
@@ -39,15 +40,19 @@ void conversation_free(struct conversation *t)
 	mem_free(t);
 }
 
-static struct cached by_whom(const struct conversation_ask *a)
+static struct cached cached_for(const struct conversation_ask *a)
 {
-	return (struct cached){ .tok = a->by.tok, .scratch = a->by.scratch, .cache = a->by.cache, .tenant = a->by.tenant };
+	return (struct cached){
+		.tok = a->by.tok, .scratch = a->by.scratch, .cache = a->by.cache,
+		.tenant = a->by.tenant,
+	};
 }
 
-/* The beginning of a longer text, in portions; *used: of how many bytes the ids are. */
-static int encode_beginning(struct conversation *t, const struct conversation_ask *a, struct span text, unsigned flags, size_t *used)
+/* Encode the beginning of a longer text in portions, and set <*used> to the bytes that have ids. */
+static int encode_beginning(struct conversation *t, const struct conversation_ask *a,
+    struct span text, unsigned flags, size_t *used)
 {
-	struct cached by = by_whom(a);
+	struct cached by = cached_for(a);
 	enum stream_result r = STREAM_DONE;
 	size_t at = 0, sure = 0;
 
@@ -65,19 +70,20 @@ static int encode_beginning(struct conversation *t, const struct conversation_as
 		at += more;
 		r = stream_work(t->stream, &a->by.work->left);
 	}
-	if ((r < 0 && r != STREAM_SPENT) || (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure, &a->by.work->left) < 0))
+	if ((r < 0 && r != STREAM_SPENT) ||
+	    (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure, &a->by.work->left) < 0))
 		return -1;
 	*used = at - stream_left(t->stream) + sure;
 	return r != STREAM_DONE || at < text.n ? TOK_SPENT : 0;
 }
 
-/* The encoder charges its scratch. */
-static void take_work(const struct conversation_ask *a)
+/* Lend the budget to the encoder, which charges its scratch. */
+static void lend_work(const struct conversation_ask *a)
 {
 	*tok_scratch_work(a->by.scratch) = *a->by.work;
 }
 
-static void give_work(const struct conversation_ask *a)
+static void return_work(const struct conversation_ask *a)
 {
 	struct work_left *w = tok_scratch_work(a->by.scratch);
 
@@ -85,28 +91,29 @@ static void give_work(const struct conversation_ask *a)
 	work_unbound(w);
 }
 
-static int encode_text(struct conversation *t, const struct conversation_ask *a, struct span text, unsigned flags, bool part, size_t *used)
+static int encode_text(struct conversation *t, const struct conversation_ask *a, struct span text,
+    unsigned flags, bool part, size_t *used)
 {
-	struct cached by = by_whom(a);
+	struct cached by = cached_for(a);
 	int rc;
 
 	if (part)
 		return encode_beginning(t, a, text, flags, used);
-	take_work(a);
+	lend_work(a);
 	rc = tok_cached_some(&by, text, flags, &t->ids, used);
-	give_work(a);
+	return_work(a);
 	return rc;
 }
 
-/* Text, whatever it looks like. */
+/* Encode text in which no special token is recognized. */
 static int encode_plain(struct conversation *t, const struct conversation_ask *a, struct span text)
 {
-	struct cached by = by_whom(a);
+	struct cached by = cached_for(a);
 	int rc;
 
-	take_work(a);
+	lend_work(a);
 	rc = cached_plain(&by, text, &t->ids);
-	give_work(a);
+	return_work(a);
 	return rc;
 }
 
@@ -121,8 +128,9 @@ static int encode_token(struct conversation *t, const struct conversation_ask *a
 	return 0;
 }
 
-/* Run by run, until the work is used up. */
-static int encode_runs(struct conversation *t, const struct conversation_ask *a, const struct chat_text *text, size_t *used)
+/* Encode run by run, until the work is used up. */
+static int encode_runs(struct conversation *t, const struct conversation_ask *a,
+    const struct chat_text *text, size_t *used)
 {
 	int rc;
 
@@ -139,9 +147,10 @@ static int encode_runs(struct conversation *t, const struct conversation_ask *a,
 	return 0;
 }
 
-/* "truncate_prompt_tokens". False: which ids are left is not known: not all were made, or the tokenizer truncates, which keeps its
- * special tokens. */
-static bool truncate_ids(struct conversation *t, const struct chat_text *text, bool whole, bool special)
+/* Apply "truncate_prompt_tokens". Returns false if it is unknown which ids are left: not all were
+ * made, or the tokenizer truncates, which keeps its special tokens. */
+static bool truncate_ids(
+    struct conversation *t, const struct chat_text *text, bool whole, bool special)
 {
 	if (text->keep == SIZE_MAX || (t->ids.n <= text->keep && whole))
 		return true;
@@ -155,7 +164,8 @@ static bool truncate_ids(struct conversation *t, const struct chat_text *text, b
 	return true;
 }
 
-enum chat_result conversation_ids(struct conversation *t, const struct conversation_ask *a, struct conversation_ids *out)
+enum chat_result conversation_ids(
+    struct conversation *t, const struct conversation_ask *a, struct conversation_ids *out)
 {
 	struct chat_text text;
 	enum chat_result r = chat_render(a->chat, t->chat, &a->body, &text);
@@ -178,9 +188,13 @@ enum chat_result conversation_ids(struct conversation *t, const struct conversat
 	t->run.whole |= t->ids.n == text.keep;
 	t->run.end = t->ids.n;
 	*out = (struct conversation_ids){
-		.ids = { .p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1, .bytes = used, .left = t->run.whole ? 0 : text.n - used },
-		.part = !t->run.whole, .tools_unseen = text.tools_unseen, .system_unseen = text.system_unseen,
-		.developer_unseen = text.developer_unseen, .bounded = rc == TOK_SPENT,
+		.ids = {
+			.p = t->ids.p, .runs = &t->run, .n = t->ids.n, .n_runs = 1,
+			.bytes = used, .left = t->run.whole ? 0 : text.n - used,
+		},
+		.part = !t->run.whole, .tools_unseen = text.tools_unseen,
+		.system_unseen = text.system_unseen, .developer_unseen = text.developer_unseen,
+		.bounded = rc == TOK_SPENT,
 	};
 	return CHAT_DONE;
 }

@@ -24,7 +24,8 @@ static int make_segments(struct request_env *env, const struct request_opts *o, 
 	return env->segments != NULL ? 0 : -1;
 }
 
-int request_env_init(struct request_env *env, const struct request_opts *o, const struct hash_key *key)
+int request_env_init(
+    struct request_env *env, const struct request_opts *o, const struct hash_key *key)
 {
 	*env = (struct request_env){ .key = key, .opts = *o };
 	slices_init(&env->slices);
@@ -85,9 +86,10 @@ void request_env_age(struct request_env *env, msec slices_then, unsigned most, m
 	scanned_age(&env->scanned, now - SCANNED_MS);
 }
 
-/* ---- memory of one thread ---------------------------------------------------------------------- */
+/* ---- memory of one thread ------------------------------------------------------------------ */
 
-int request_scratch_init(struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key)
+int request_scratch_init(
+    struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key)
 {
 	return (s->body = body_new(o, key)) != NULL ? 0 : -1;
 }

@@ -3,8 +3,8 @@
 
 #define SETS	(METER_PLACES / METER_WAYS)
 
-/* Return how often <every> has passed since <*from>, and advance <*from> by that. It starts again if
- * simulated time does. */
+/* Return how often <every> has passed since <*from>, and advance <*from> by that. It starts again
+ * if simulated time does. */
 static unsigned times_since(msec *from, msec every, msec now)
 {
 	uint64_t times;
@@ -59,11 +59,12 @@ static bool is_free(const struct meter_tenant *t, msec now)
 	return t->last == 0 || now - t->last >= METER_SILENT_MS;
 }
 
-/* Count a request of <who>, which has no place. Returns at most how many it has sent lately, without
- * what others have probably added. */
+/* Count a request of <who>, which has no place. Returns at most how many it has sent lately,
+ * without what others have probably added. */
 static uint32_t count_seen(struct meter *m, uint64_t who)
 {
-	uint32_t *a = &m->seen[0][who >> 8 & (METER_SEEN - 1)], *b = &m->seen[1][who >> 40 & (METER_SEEN - 1)];
+	uint32_t *a = &m->seen[0][who >> 8 & (METER_SEEN - 1)],
+		 *b = &m->seen[1][who >> 40 & (METER_SEEN - 1)];
 	uint64_t noise = ++m->seen_all / METER_SEEN * 2;
 	uint32_t least = ++*a;
 

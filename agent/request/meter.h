@@ -11,11 +11,11 @@
  * A tenant that the configuration names has an account of its own. Other names may be invented by a
  * client, so a new name shares one account with all other new names until it has been known for
  * METER_KNOWN_MS. For that it needs a place, one of two times METER_WAYS. It gets the place of a
- * tenant that was silent for METER_SILENT_MS; or that of the tenant with the fewest requests lately,
- * if it had at least METER_MORE more. Requests of names without a place are counted in METER_SEEN
- * counters, which all such names share. Twice the counters' mean is subtracted, so that a flood of
- * new names counts for none of them. So a client that holds places with names that send little keeps
- * out no name that sends more. Requests without a tenant are one tenant.
+ * tenant that was silent for METER_SILENT_MS; or that of the tenant with the fewest requests
+ * lately, if it had at least METER_MORE more. Requests of names without a place are counted in
+ * METER_SEEN counters, which all such names share. Twice the counters' mean is subtracted, so that
+ * a flood of new names counts for none of them. So a client that holds places with names that send
+ * little keeps out no name that sends more. Requests without a tenant are one tenant.
  *
  * Belongs to one thread. Time is handed in. About 15 ns a call; 512 accounts are halved a few times
  * a second. */

@@ -48,7 +48,8 @@ struct model_opts {
 	struct text_order text_order;
 	enum model_mode mode;
 	char tokenizer[MODEL_PATH_MAX + 1];	/* tokenizer.json, tekken.json or a tiktoken rank file */
-	char tokenizer_config[MODEL_PATH_MAX + 1];	/* "": tokenizer_config.json beside it, if any; "none" */
+	/* "": tokenizer_config.json beside it, if any; "none" */
+	char tokenizer_config[MODEL_PATH_MAX + 1];
 	char pattern[MODEL_PATTERN_MAX + 1];	/* of a rank file: "cl100k", "o200k", ... */
 	enum model_normalizer normalizer;	/* of a rank file */
 	uint32_t block_size;		/* tokens in a page of this model; 0: prompt.token_page */

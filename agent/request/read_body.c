@@ -97,7 +97,8 @@ static bool use_scanned(struct request *rq, const struct request_message *m)
 	struct request_env *env = rq->env;
 	struct scanned_note note;
 
-	if (rq->aside || !m->has_uid || !scanned_take(&env->scanned, env->key, &k, &note, &rq->scratch->body))
+	if (rq->aside || !m->has_uid ||
+	    !scanned_take(&env->scanned, env->key, &k, &note, &rq->scratch->body))
 		return false;
 	rq->scanned = true;
 	rq->heads_scope = note.scope;
@@ -124,7 +125,7 @@ static void start_body(struct request *rq, const struct request_message *m)
 
 /* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
  * bytes. Bytes beyond that count as not seen. */
-static void feed(struct request *rq)
+static void feed_scanner(struct request *rq)
 {
 	const struct prompt *p = body_prompt(rq->body);
 	size_t at = 0, n;
@@ -149,7 +150,7 @@ bool request_take_body(struct request *rq, const struct request_message *m)
 		start_body(rq, m);
 	}
 	if (!rq->scanned)
-		feed(rq);
+		feed_scanner(rq);
 	if (rq->raw.n > 0 && rq->sliced != NULL && rq->sliced->text != NULL)
 		text_ids_feed(rq->sliced->text, rq->raw);
 	if (rq->sliced != NULL)

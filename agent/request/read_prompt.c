@@ -161,8 +161,8 @@ enum request_found request_read_prompt(struct request *rq)
 	return rq->refused ? REQUEST_BAD_BODY : REQUEST_PROMPT;
 }
 
-void request_preview(struct request_env *env, struct request_scratch *s, const struct request_message *m,
-		     const struct request_pool *in, struct request_preview *v)
+void request_preview(struct request_env *env, struct request_scratch *s,
+    const struct request_message *m, const struct request_pool *in, struct request_preview *v)
 {
 	struct request rq;
 

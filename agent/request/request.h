@@ -22,7 +22,7 @@
 #include "agent/request/work_share.h"
 #include "agent/tok/segcache.h"
 
-/* ---- what requests have in common ------------------------------------------------------------ */
+/* ---- what requests have in common ---------------------------------------------------------- */
 
 /* <models> points into options of the caller, which live until the next request_env_take() has
  * returned. */
@@ -49,9 +49,10 @@ struct request_env {
 	void *adapter_arg;
 };
 
-/* Returns -1 if there is no memory; request_env_fini() is to be called all the same. It does nothing
- * for a struct of zeros. */
-int request_env_init(struct request_env *env, const struct request_opts *o, const struct hash_key *key);
+/* Returns -1 if there is no memory; request_env_fini() is to be called all the same. It does
+ * nothing for a struct of zeros. */
+int request_env_init(
+    struct request_env *env, const struct request_opts *o, const struct hash_key *key);
 void request_env_fini(struct request_env *env);
 
 /* Take new options. Sizes of pages, heads and segment cache stay as they were. Returns -1 if there
@@ -65,7 +66,7 @@ void request_env_drop_ids(struct request_env *env, const struct model_table *old
  * them, and scanned bodies that are too old. */
 void request_env_age(struct request_env *env, msec slices_then, unsigned most, msec now);
 
-/* ---- memory of one thread ---------------------------------------------------------------------- */
+/* ---- memory of one thread ------------------------------------------------------------------ */
 
 struct text_ids;
 struct conversation;
@@ -81,14 +82,15 @@ struct request_scratch {
 };
 
 /* <s> is zeroed. Returns -1 if there is no memory. */
-int request_scratch_init(struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key);
+int request_scratch_init(
+    struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key);
 void request_scratch_fini(struct request_scratch *s);
 
 /* Wipe all that the last prompts left, with the tokenizer's cache of pieces. Meant for when no
  * request has come for a moment, because the next requests must fill that cache again. */
 void request_scratch_wipe(struct request_scratch *s);
 
-/* ---- one request ------------------------------------------------------------------------------- */
+/* ---- one request --------------------------------------------------------------------------- */
 
 /* What a message says; borrowed. */
 struct request_message {
@@ -110,7 +112,8 @@ struct request_pool {
  * once. */
 struct ids_news {
 	bool made;		/* ids of text */
-	bool bounded;		/* the work or the number of ids is used up, or a text is too long to wait for its end */
+	/* the work or the number of ids is used up, or a text is too long to wait for its end */
+	bool bounded;
 	bool failed;
 	uint64_t ids;
 };
@@ -165,7 +168,8 @@ struct request {
 	uint64_t tokens;		/* of the visible part */
 	uint64_t unseen_tokens;		/* of the rest, estimated */
 	/* its ids */
-	const token_id *ids;		/* of its pages; NULL: not one prompt of ids, or the scanner made the pages */
+	/* of its pages; NULL: not one prompt of ids, or the scanner made the pages */
+	const token_id *ids;
 	size_t n_ids;
 	bool part;			/* the ids are of a beginning of the prompt */
 	bool front_unseen;		/* something not seen yet may come before these ids */
@@ -207,7 +211,7 @@ struct scanned_key request_scanned_key(const struct request *rq, const struct re
 /* Return the key of a model with a tokenizer, for struct agree_ref. */
 uint64_t request_agree_key(const struct hash_key *key, const struct model_opts *m);
 
-/* ---- without a router ---------------------------------------------------------------------------- */
+/* ---- without a router ---------------------------------------------------------------------- */
 
 struct request_preview {
 	enum request_found found;
@@ -223,7 +227,7 @@ struct request_preview {
 };
 
 /* Read one whole body; nothing is stored. */
-void request_preview(struct request_env *env, struct request_scratch *s, const struct request_message *m,
-		     const struct request_pool *in, struct request_preview *v);
+void request_preview(struct request_env *env, struct request_scratch *s,
+    const struct request_message *m, const struct request_pool *in, struct request_preview *v);
 
 #endif

@@ -1,4 +1,5 @@
-/* scanned.c - sets of places by uid. A body is hashed without the lock, and only if its uid is found. */
+/* scanned.c - sets of places by uid. A body is hashed without the lock, and only if its uid is
+ * found. */
 #include "agent/request/scanned.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static void set_waits(struct scanned *t, struct scanned_place *p, bool waits)
 	p->waits = waits;
 }
 
-static void drop(struct scanned *t, struct scanned_place *p)
+static void place_drop(struct scanned *t, struct scanned_place *p)
 {
 	set_waits(t, p, false);
 	body_reset(p->body, API_NONE);
@@ -72,8 +73,8 @@ static uint64_t hash_of(const struct hash_key *key, struct span bytes)
 	return hash64(key, h, sizeof(h));
 }
 
-void scanned_put(struct scanned *t, const struct hash_key *key, const struct scanned_key *k, const struct scanned_note *note,
-		 const struct prompt_opts *o, struct body **body, msec now)
+void scanned_put(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
+    const struct scanned_note *note, const struct prompt_opts *o, struct body **body, msec now)
 {
 	uint64_t hash = hash_of(key, k->bytes);
 	struct scanned_place *p;
@@ -84,11 +85,12 @@ void scanned_put(struct scanned *t, const struct hash_key *key, const struct sca
 	pthread_mutex_lock(&t->lock);
 	p = place_for(t, k->uid);
 	if (p->waits)
-		drop(t, p);
+		place_drop(t, p);
 	if (p->body != NULL || (p->body = body_new(o, key)) != NULL) {
 		*body = p->body;
 		*p = (struct scanned_place){
-			.uid = k->uid, .tenant = k->tenant, .hash = hash, .n_bytes = k->bytes.n, .api = k->api, .since = now,
+			.uid = k->uid, .tenant = k->tenant, .hash = hash,
+			.n_bytes = k->bytes.n, .api = k->api, .since = now,
 			.body = left, .note = *note,
 		};
 		set_waits(t, p, true);
@@ -96,7 +98,7 @@ void scanned_put(struct scanned *t, const struct hash_key *key, const struct sca
 	pthread_mutex_unlock(&t->lock);
 }
 
-static struct scanned_place *find(struct scanned *t, const struct scanned_key *k)
+static struct scanned_place *place_find(struct scanned *t, const struct scanned_key *k)
 {
 	struct scanned_place *set = set_of(t, k->uid);
 
@@ -106,13 +108,13 @@ static struct scanned_place *find(struct scanned *t, const struct scanned_key *k
 	return NULL;
 }
 
-static bool same(const struct scanned_place *p, const struct scanned_key *k, uint64_t hash)
+static bool is_same_body(const struct scanned_place *p, const struct scanned_key *k, uint64_t hash)
 {
 	return p->tenant == k->tenant && p->api == k->api && p->n_bytes == k->bytes.n && p->hash == hash;
 }
 
 /* Exchange <*body> for the scanner in <p>. The one that is left there is freed if it is large. */
-static void exchange(struct scanned *t, struct scanned_place *p, struct body **body)
+static void place_exchange(struct scanned *t, struct scanned_place *p, struct body **body)
 {
 	struct body *taken = p->body;
 
@@ -126,8 +128,8 @@ static void exchange(struct scanned *t, struct scanned_place *p, struct body **b
 	}
 }
 
-bool scanned_take(struct scanned *t, const struct hash_key *key, const struct scanned_key *k, struct scanned_note *note,
-		  struct body **body)
+bool scanned_take(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
+    struct scanned_note *note, struct body **body)
 {
 	struct scanned_place *p;
 	uint64_t hash;
@@ -136,20 +138,20 @@ bool scanned_take(struct scanned *t, const struct hash_key *key, const struct sc
 	if (__atomic_load_n(&t->n, __ATOMIC_RELAXED) == 0)	/* no message <model> came lately */
 		return false;
 	pthread_mutex_lock(&t->lock);
-	found = find(t, k) != NULL;
+	found = place_find(t, k) != NULL;
 	pthread_mutex_unlock(&t->lock);
 	if (!found)
 		return false;
 	hash = hash_of(key, k->bytes);
 	pthread_mutex_lock(&t->lock);
-	p = find(t, k);
-	found = p != NULL && same(p, k, hash);
+	p = place_find(t, k);
+	found = p != NULL && is_same_body(p, k, hash);
 	if (found) {
 		*note = p->note;
-		exchange(t, p, body);
+		place_exchange(t, p, body);
 		t->taken++;
 	} else if (p != NULL) {
-		drop(t, p);
+		place_drop(t, p);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return found;
@@ -162,6 +164,6 @@ void scanned_age(struct scanned *t, msec then)
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < SCANNED_PLACES; i++)
 		if (t->place[i].waits && t->place[i].since < then)
-			drop(t, &t->place[i]);
+			place_drop(t, &t->place[i]);
 	pthread_mutex_unlock(&t->lock);
 }

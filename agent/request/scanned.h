@@ -60,12 +60,12 @@ void scanned_fini(struct scanned *t);
 
 /* Store <*body> and <note> under <k>, and set <*body> to another scanner. Does nothing if the
  * scanner is too large or there is no memory for another. */
-void scanned_put(struct scanned *t, const struct hash_key *key, const struct scanned_key *k, const struct scanned_note *note,
-		 const struct prompt_opts *o, struct body **body, msec now);
+void scanned_put(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
+    const struct scanned_note *note, const struct prompt_opts *o, struct body **body, msec now);
 
 /* Exchange <*body> for the one stored under <k>, and set <note>. Returns false if there is none. */
-bool scanned_take(struct scanned *t, const struct hash_key *key, const struct scanned_key *k, struct scanned_note *note,
-		  struct body **body);
+bool scanned_take(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
+    struct scanned_note *note, struct body **body);
 
 /* Wipe the bodies stored before <then>. */
 void scanned_age(struct scanned *t, msec then);

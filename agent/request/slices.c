@@ -21,7 +21,7 @@ void sliced_free(struct sliced *s)
 	mem_free(s);
 }
 
-static struct sliced **place(struct slices *t, uint64_t uid)
+static struct sliced **chain_of(struct slices *t, uint64_t uid)
 {
 	struct sliced **at = &t->table[uid % SLICE_BUCKETS];
 
@@ -30,7 +30,7 @@ static struct sliced **place(struct slices *t, uint64_t uid)
 	return at;
 }
 
-static struct sliced *take_out(struct slices *t, struct sliced **at)
+static struct sliced *remove_from(struct slices *t, struct sliced **at)
 {
 	struct sliced *s = *at;
 
@@ -43,17 +43,17 @@ static struct sliced *take_out(struct slices *t, struct sliced **at)
 	return s;
 }
 
-static struct sliced *take_oldest(struct slices *t)
+static struct sliced *remove_oldest(struct slices *t)
 {
 	struct sliced *s = list_entry(t->by_age.next, struct sliced, by_age);
 
-	return take_out(t, place(t, s->uid));
+	return remove_from(t, chain_of(t, s->uid));
 }
 
 void slices_fini(struct slices *t)
 {
 	while (!list_empty(&t->by_age))
-		sliced_free(take_oldest(t));
+		sliced_free(remove_oldest(t));
 	pthread_mutex_destroy(&t->lock);
 }
 
@@ -116,13 +116,13 @@ struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *wa
 	bool next = false;
 
 	pthread_mutex_lock(&t->lock);
-	at = place(t, uid);
+	at = chain_of(t, uid);
 	*waits = *at != NULL && seq < (*at)->next_seq;
 	if (*waits) {
 		t->repeated++;
 	} else if (*at != NULL) {
 		next = seq == (*at)->next_seq;
-		s = take_out(t, at);
+		s = remove_from(t, at);
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (next)
@@ -136,7 +136,7 @@ void slices_forget(struct slices *t, uint64_t uid)
 	struct sliced *s;
 
 	pthread_mutex_lock(&t->lock);
-	s = take_out(t, place(t, uid));
+	s = remove_from(t, chain_of(t, uid));
 	pthread_mutex_unlock(&t->lock);
 	sliced_free(s);
 }
@@ -146,16 +146,16 @@ void slices_restart(struct slices *t, uint64_t uid)
 	struct sliced *s;
 
 	pthread_mutex_lock(&t->lock);
-	s = take_out(t, place(t, uid));
+	s = remove_from(t, chain_of(t, uid));
 	if (s != NULL)
 		t->again++;
 	pthread_mutex_unlock(&t->lock);
 	sliced_free(s);
 }
 
-static void put_in(struct slices *t, struct sliced *s)
+static void insert_youngest(struct slices *t, struct sliced *s)
 {
-	struct sliced **at = place(t, s->uid);
+	struct sliced **at = chain_of(t, s->uid);
 
 	s->chain = *at;
 	*at = s;
@@ -169,13 +169,13 @@ void slices_put(struct slices *t, struct sliced *s, size_t max_bytes, msec now)
 	s->since = now;
 	s->bytes = sizeof(*s) + body_bytes(s->body) + text_ids_bytes(s->text) + s->raw.cap;
 	pthread_mutex_lock(&t->lock);
-	sliced_free(take_out(t, place(t, s->uid)));
+	sliced_free(remove_from(t, chain_of(t, s->uid)));
 	while (t->n > 0 && t->bytes + s->bytes > max_bytes) {
-		sliced_free(take_oldest(t));
+		sliced_free(remove_oldest(t));
 		t->dropped++;
 	}
 	if (s->bytes <= max_bytes) {
-		put_in(t, s);
+		insert_youngest(t, s);
 		s = NULL;
 	} else {
 		t->dropped++;
@@ -189,7 +189,7 @@ void slices_age(struct slices *t, msec then, unsigned most)
 	pthread_mutex_lock(&t->lock);
 	while (most-- > 0 && !list_empty(&t->by_age) &&
 	       list_entry(t->by_age.next, struct sliced, by_age)->since < then) {
-		sliced_free(take_oldest(t));
+		sliced_free(remove_oldest(t));
 		t->aged++;
 	}
 	pthread_mutex_unlock(&t->lock);

@@ -24,7 +24,8 @@ struct sliced {
 	msec since;
 	struct body *body;
 	struct text_ids *text;		/* NULL: no model needs the text, or no memory */
-	struct { char *p; size_t n, cap; bool wanted, lost; } raw;	/* the body so far, for conversations; <lost>: no memory */
+	/* the body so far, for conversations; <lost>: no memory */
+	struct { char *p; size_t n, cap; bool wanted, lost; } raw;
 	int64_t next_seq;
 	uint64_t work, looked;		/* steps charged; bytes gone over by all decisions so far */
 	int64_t visible, whole;		/* bytes; -1 unknown */
@@ -60,8 +61,8 @@ void sliced_free(struct sliced *s);		/* <s> may be NULL */
 void sliced_keep_raw(struct sliced *s, struct span body);
 struct span sliced_raw(const struct sliced *s);
 
-/* Take the request <uid> out of the table, to feed it slice <seq>. Returns NULL if there is none; if
- * a slice before <seq> is missing, which drops the request; or if it has had this slice already,
+/* Take the request <uid> out of the table, to feed it slice <seq>. Returns NULL if there is none;
+ * if a slice before <seq> is missing, which drops the request; or if it has had this slice already,
  * which is counted, and then <*waits> is set because it still waits for the next one. */
 struct sliced *slices_take(struct slices *t, uint64_t uid, int64_t seq, bool *waits);
 

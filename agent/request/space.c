@@ -1,7 +1,7 @@
 /* space.c - two keyed hashes over all parts of a space, and numbers of tenants. */
 #include "agent/request/space.h"
 
-static uint64_t fold(const struct space *s, const struct hash_key *key, uint64_t h)
+static uint64_t space_fold(const struct space *s, const struct hash_key *key, uint64_t h)
 {
 	h = hash_mix_span(key, h, s->pool);
 	h = hash_mix_span(key, h, s->tenant);
@@ -15,21 +15,21 @@ static uint64_t fold(const struct space *s, const struct hash_key *key, uint64_t
 
 void space_key_of(const struct space *s, const struct hash_key *key, struct space_key *out)
 {
-	out->h[0] = fold(s, key, 1);
-	out->h[1] = fold(s, key, 2);
+	out->h[0] = space_fold(s, key, 1);
+	out->h[1] = space_fold(s, key, 2);
 	out->tenant = s->tenant_number;
 }
 
-/* ---- numbers of tenants ---------------------------------------------------------------------------- */
+/* ---- numbers of tenants -------------------------------------------------------------------- */
 
-static uint64_t name_of(const struct hash_key *key, struct span name)
+static uint64_t tenant_key(const struct hash_key *key, struct span name)
 {
 	uint64_t h = hash_mix_span(key, 7, name);
 
 	return h != 0 ? h : 1;
 }
 
-static uint32_t find(const struct tenant_numbers *t, uint64_t name)
+static uint32_t number_find(const struct tenant_numbers *t, uint64_t name)
 {
 	for (uint32_t i = 1; i <= t->n; i++)
 		if (t->name[i] == name)
@@ -39,7 +39,7 @@ static uint32_t find(const struct tenant_numbers *t, uint64_t name)
 
 uint32_t tenant_number(const struct tenant_numbers *t, const struct hash_key *key, struct span name)
 {
-	return t->n == 0 || name.n == 0 ? 0 : find(t, name_of(key, name));
+	return t->n == 0 || name.n == 0 ? 0 : number_find(t, tenant_key(key, name));
 }
 
 /* Return a number that was never given; else the first free one; 0 if there is none. */
@@ -54,21 +54,21 @@ static uint32_t number_free(struct tenant_numbers *t)
 	return i < TENANTS_MAX ? i : 0;
 }
 
-void tenant_numbers_set(struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o,
-			size_t n)
+void tenant_numbers_set(
+    struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o, size_t n)
 {
 	bool wanted[TENANTS_MAX] = { false };
 	uint32_t at;
 
 	for (size_t i = 0; i < n; i++)
-		wanted[find(t, name_of(key, span_str(o[i].name)))] = true;
+		wanted[number_find(t, tenant_key(key, span_str(o[i].name)))] = true;
 	for (uint32_t i = 1; i <= t->n; i++)
 		if (!wanted[i])
 			t->name[i] = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t name = name_of(key, span_str(o[i].name));
+		uint64_t name = tenant_key(key, span_str(o[i].name));
 
-		if (find(t, name) == 0 && (at = number_free(t)) != 0)
+		if (number_find(t, name) == 0 && (at = number_free(t)) != 0)
 			t->name[at] = name;
 	}
 }

@@ -14,7 +14,8 @@ struct tenant_opts {
 	uint64_t index_floor;			/* bytes of nodes that no other tenant can evict; default 0 */
 };
 
-/* The index counts room in parts of a token, because a page of text is no whole number of tokens. */
+/* The index counts room in parts of a token, because a page of text is no whole number of tokens.
+ */
 #define ROOM_OF_TOKEN	16u
 
 /* Bytes of canonical text for one token, roughly, in English and code. Pages of 64 bytes are then
@@ -29,9 +30,10 @@ struct tenant_numbers {
 };
 
 /* Give numbers to the <n> tenants that are named now; <n> is at most TENANTS_MAX - 1. */
-void tenant_numbers_set(struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o,
-			size_t n);
-uint32_t tenant_number(const struct tenant_numbers *t, const struct hash_key *key, struct span name);
+void tenant_numbers_set(
+    struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o, size_t n);
+uint32_t tenant_number(
+    const struct tenant_numbers *t, const struct hash_key *key, struct span name);
 
 struct space {
 	struct span pool, tenant, model, lora, salt;

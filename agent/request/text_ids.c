@@ -1,44 +1,47 @@
-/* words.c - the words of a request, and the ids of them so far.
+/* text_ids.c - the text of a prompt, and its ids so far.
  *
- *   prompts    [ first prompt ][ second ][ third ...              of the body
- *   encoded    =========================>                         <item>: the prompt the stream is in; <fed>: bytes it has
- *   ids        | BOS  ids .. EOS | BOS ids ..                     of <item>, in front of those that may still change
+ *   prompts    [ first prompt ][ second ][ third ...    of the body
+ *   encoded    =========================>               <item>: prompt in the stream, <fed> bytes
+ *   ids        | BOS  ids .. EOS | BOS ids ..           of <item>, before those that may change
  *
- * Each prompt is a text of its own to the stream. What it keeps back of a prompt whose end was not seen (stream_peek) is told as
- * well, as far as nothing that follows can change it, but stands behind <solid> and is made anew next time.
+ * Each prompt is a text of its own to the stream. The stream holds back ids of a prompt whose end
+ * was not seen (stream_peek). Those that nothing later can change are returned as well, but come
+ * after <solid> and are made again next time.
  *
- * The tokenizer is counted while ids of it are here: a reload may come between two slices. */
+ * The tokenizer is referenced while its ids are here, because a reload may come between two slices.
+ */
 #include "agent/base/mem.h"
 #include "agent/request/text_ids_in.h"
 #include "agent/tok/stream.h"
 
-#define IDS_KEPT	((size_t)1 << 18)	/* room that stays between two requests */
-#define KEPT_MOST	((size_t)256 << 10)	/* of a text whose ids are not sure yet */
-#define PORTION		((size_t)64 << 10)	/* that a stream is given at a time */
-#define PROMPT_STEPS	20u			/* of one more prompt, in steps of work.h */
+#define IDS_KEPT	((size_t)1 << 18)	/* ids whose room stays allocated between two requests */
+#define KEPT_MOST	((size_t)256 << 10)	/* bytes of a text whose ids may still change */
+#define PORTION		((size_t)64 << 10)	/* bytes fed to a stream at a time */
+#define PROMPT_STEPS	20u			/* cost of one more prompt, in steps of base/work.h */
 
 struct text_ids {
 	struct prompt_text *text;
-	/* what the ids were made by and of */
+	/* the ids were made with */
 	struct tok *tok;
 	uint64_t tenant;
 	bool special;
 	uint32_t lives;
-	/* how far they are */
+	/* progress */
 	struct stream *stream;
 	struct ids ids;
-	size_t solid;			/* of them, those that stay */
+	size_t solid;			/* ids that cannot change */
 	struct { struct text_item *p; size_t n, cap; } runs;
 	size_t item, fed;
 	bool begun, failed;
-	bool stopped;			/* inside prompt <item>, which cannot go on: these are all ids there will be */
-	size_t kept_back;		/* bytes of prompt <item> that its ids are not of */
-	struct ids left;		/* what "truncate_prompt_tokens" leaves of the ids, and where each prompt of it ends */
+	bool stopped;			/* inside prompt <item>: there will be no further ids */
+	size_t kept_back;		/* bytes of prompt <item> without ids */
+	/* ids that "truncate_prompt_tokens" leaves, and where each prompt ends in them */
+	struct ids left;
 	struct { struct text_item *p; size_t cap; } left_runs;
-	/* for counters */
+	/* counters */
 	struct ids_news news;
 	bool made, bounded, told_failed;
-	uint64_t most;			/* ids there ever were */
+	uint64_t most;			/* most ids at any time */
 };
 
 struct text_ids *text_ids_new(void)
@@ -51,8 +54,8 @@ struct text_ids *text_ids_new(void)
 	return NULL;
 }
 
-/* No ids: what there was of them is wiped. */
-static void forget(struct text_ids *w)
+/* Wipe and drop all ids. */
+static void drop_ids(struct text_ids *w)
 {
 	if (w->ids.n > 0)
 		mem_wipe(w->ids.p, w->ids.n * sizeof(*w->ids.p));
@@ -83,7 +86,7 @@ void text_ids_free(struct text_ids *w)
 {
 	if (w == NULL)
 		return;
-	forget(w);
+	drop_ids(w);
 	free_ids(w);
 	prompt_text_free(w->text);
 	mem_free(w);
@@ -100,7 +103,7 @@ size_t text_ids_bytes(const struct text_ids *w)
 
 void text_ids_reset(struct text_ids *w, enum prompt_api api, uint16_t max_depth)
 {
-	forget(w);
+	drop_ids(w);
 	if (w->ids.cap > IDS_KEPT || w->left.cap > IDS_KEPT)
 		free_ids(w);
 	w->news = (struct ids_news){ 0 };
@@ -114,20 +117,21 @@ void text_ids_feed(struct text_ids *w, struct span body)
 	prompt_text_feed(w->text, body.p, body.n);
 }
 
-/* ---- ids of words ---------------------------------------------------------------------------- */
+/* ---- ids of text --------------------------------------------------------------------------- */
 
 static bool wants_special(const struct text_ids *w, const struct ids_ask *a)
 {
 	return a->special == SPECIAL_AUTO ? w->text->special != 0 : a->special == SPECIAL_ADD;
 }
 
-static void begin(struct text_ids *w, const struct ids_ask *a)
+static void begin_ids(struct text_ids *w, const struct ids_ask *a)
 {
 	bool special = wants_special(w, a);
 
-	if (w->tok == a->tok && w->tenant == a->tenant && w->special == special && w->lives == w->text->lives)
+	if (w->tok == a->tok && w->tenant == a->tenant && w->special == special &&
+	    w->lives == w->text->lives)
 		return;
-	forget(w);
+	drop_ids(w);
 	w->tok = tok_ref(a->tok);
 	w->tenant = a->tenant;
 	w->special = special;
@@ -155,19 +159,21 @@ static size_t item_at(const struct prompt_text *t, size_t i)
 	return i > 0 ? t->items.p[i - 1].end : 0;
 }
 
-static struct cached by_whom(const struct ids_ask *a)
+static struct cached cached_by(const struct ids_ask *a)
 {
-	return (struct cached){ .tok = a->tok, .scratch = a->scratch, .cache = a->cache, .tenant = a->tenant };
+	return (struct cached){
+		.tok = a->tok, .scratch = a->scratch, .cache = a->cache, .tenant = a->tenant
+	};
 }
 
-/* All at once, where it is all there: no copy is made then. Where the work runs out it stays: the next request with this text goes on
- * from what the cache of segments has by then. */
+/* Encode a whole prompt at once, without a copy. If the work runs out, the ids end there; the next
+ * request with this text continues from what the segment cache has by then. */
 static enum stream_result encode_whole(struct text_ids *w, const struct ids_ask *a)
 {
 	struct work_left *work = tok_scratch_work(a->scratch);
 	size_t at = item_at(w->text, w->item);
 	struct span s = span_of(w->text->words.p + at, w->text->items.p[w->item].end - at);
-	struct cached by = by_whom(a);
+	struct cached by = cached_by(a);
 	int rc;
 
 	*work = *a->work;
@@ -182,7 +188,7 @@ static enum stream_result encode_whole(struct text_ids *w, const struct ids_ask 
 
 static enum stream_result stream_on(struct text_ids *w, const struct ids_ask *a)
 {
-	struct cached by = by_whom(a);
+	struct cached by = cached_by(a);
 	enum stream_result r = STREAM_DONE;
 
 	if (w->stream == NULL && (w->stream = stream_new(&(struct stream_opts){
@@ -196,8 +202,8 @@ static enum stream_result stream_on(struct text_ids *w, const struct ids_ask *a)
 	return r;
 }
 
-/* What <room> there is for of the prompt that the stream is in. */
-static enum stream_result feed(struct text_ids *w, size_t room)
+/* Feed at most <room> bytes of the prompt that the stream is in. */
+static enum stream_result feed_stream(struct text_ids *w, size_t room)
 {
 	const struct text_item *it = &w->text->items.p[w->item];
 	size_t at = item_at(w->text, w->item) + w->fed, n = it->end - at;
@@ -215,7 +221,8 @@ static enum stream_result feed(struct text_ids *w, size_t room)
 	return STREAM_DONE;
 }
 
-/* Portion by portion. A piece that is too long to wait for its end is where it stops: MORE. */
+/* Encode in portions. Returns STREAM_MORE if it stops at a piece that is too long to wait for its
+ * end. */
 static enum stream_result encode_more(struct text_ids *w, const struct ids_ask *a)
 {
 	size_t all = w->text->items.p[w->item].end - item_at(w->text, w->item), left;
@@ -225,7 +232,7 @@ static enum stream_result encode_more(struct text_ids *w, const struct ids_ask *
 		left = stream_left(w->stream);
 		if (w->fed < all && (left >= KEPT_MOST || w->ids.n >= a->max_ids))
 			return STREAM_MORE;
-		if ((r = feed(w, KEPT_MOST - left)) == STREAM_DONE)
+		if ((r = feed_stream(w, KEPT_MOST - left)) == STREAM_DONE)
 			r = stream_work(w->stream, &a->work->left);
 		w->kept_back = stream_left(w->stream);
 		if (w->fed == all)
@@ -235,8 +242,9 @@ static enum stream_result encode_more(struct text_ids *w, const struct ids_ask *
 	return w->stopped ? STREAM_MORE : r;
 }
 
-/* Prompt after prompt. STREAM_MORE: out of work, or of ids that anybody asks for; DONE: of words. */
-static enum stream_result encode(struct text_ids *w, const struct ids_ask *a)
+/* Encode prompt after prompt. Returns STREAM_DONE at the end of the text; STREAM_MORE if the work
+ * or the number of ids is used up. */
+static enum stream_result encode_prompts(struct text_ids *w, const struct ids_ask *a)
 {
 	const struct prompt_text *t = w->text;
 	enum stream_result r = STREAM_DONE;
@@ -259,8 +267,8 @@ static enum stream_result encode(struct text_ids *w, const struct ids_ask *a)
 	return r;
 }
 
-/* Ids that are sure of what is kept back of the last prompt, behind those that stay. */
-static enum stream_result peek(struct text_ids *w, struct work_left *work)
+/* Append ids of held back text that cannot change, after those that stay. */
+static enum stream_result peek_ids(struct text_ids *w, struct work_left *work)
 {
 	size_t used = 0;
 
@@ -271,7 +279,7 @@ static enum stream_result peek(struct text_ids *w, struct work_left *work)
 	return STREAM_DONE;
 }
 
-static void tell(struct text_ids *w, bool bounded)
+static void add_news(struct text_ids *w, bool bounded)
 {
 	w->news.made |= !w->made;
 	w->news.bounded |= bounded && !w->bounded;
@@ -283,37 +291,43 @@ static void tell(struct text_ids *w, bool bounded)
 	}
 }
 
-static enum ids_result fail(struct text_ids *w)
+static enum ids_result fail_ids(struct text_ids *w)
 {
 	w->news.failed |= !w->told_failed;
 	w->failed = w->told_failed = true;
 	return IDS_FAILED;
 }
 
-static enum ids_result ids_of_words(struct text_ids *w, const struct ids_ask *a, struct prompt_ids *out)
+static enum ids_result ids_of_text(
+    struct text_ids *w, const struct ids_ask *a, struct prompt_ids *out)
 {
 	const struct prompt_text *t = w->text;
 	enum stream_result r;
 	uint64_t done;
 
-	begin(w, a);
+	begin_ids(w, a);
 	if (w->failed)
 		return IDS_FAILED;
 	w->ids.n = w->solid;
-	r = encode(w, a);
+	r = encode_prompts(w, a);
 	if (r == STREAM_DONE)
-		r = peek(w, a->work) < 0 ? STREAM_NO_MEMORY : r;
+		r = peek_ids(w, a->work) < 0 ? STREAM_NO_MEMORY : r;
 	if (r < 0)
-		return fail(w);
-	tell(w, r == STREAM_MORE);
+		return fail_ids(w);
+	add_news(w, r == STREAM_MORE);
 	done = item_at(t, w->item) + w->fed - (w->begun ? w->kept_back : 0);
 	*out = (struct prompt_ids){
-		.p = w->ids.p, .n = w->ids.n, .runs = w->runs.p, .n_runs = w->runs.n, .bytes = done, .left = t->words.n - done,
+		.p = w->ids.p,
+		.n = w->ids.n,
+		.runs = w->runs.p,
+		.n_runs = w->runs.n,
+		.bytes = done,
+		.left = t->words.n - done,
 	};
 	return IDS_MADE;
 }
 
-/* ---- truncation ------------------------------------------------------------------------------ */
+/* ---- truncation ---------------------------------------------------------------------------- */
 
 static bool left_room(struct text_ids *w, const struct prompt_ids *ids)
 {
@@ -331,15 +345,18 @@ static bool left_room(struct text_ids *w, const struct prompt_ids *ids)
 	return true;
 }
 
-/* Of a prompt of <n> ids. False: which ones are left is not known: how many, or not all are there, or the tokenizer itself truncates, which
- * keeps its special tokens. */
-static bool take_left(struct text_ids *w, const token_id *ids, size_t n, bool whole, struct text_item *run)
+/* Append the ids that are left of a prompt of <n> ids. Returns false if they are unknown: their
+ * number is, or not all ids were made, or the tokenizer itself truncates, which keeps special
+ * tokens. */
+static bool append_left(
+    struct text_ids *w, const token_id *ids, size_t n, bool whole, struct text_item *run)
 {
 	const struct prompt_text *t = w->text;
 	bool right = t->side == 'r' || (t->side == '\0' && t->api == API_EMBEDDINGS);
 	size_t keep = (size_t)t->keep, take = n < keep ? n : keep;
 
-	if (keep == 0 || (!right && !whole) || (n > keep && t->side == '\0' && t->kind == TEXT_WORDS && w->special))
+	if (keep == 0 || (!right && !whole) ||
+	    (n > keep && t->side == '\0' && t->kind == TEXT_WORDS && w->special))
 		return false;
 	if (take > 0)
 		memcpy(w->left.p + w->left.n, ids + (right ? 0 : n - take), take * sizeof(*ids));
@@ -348,17 +365,17 @@ static bool take_left(struct text_ids *w, const token_id *ids, size_t n, bool wh
 	return true;
 }
 
-/* Of ids that are not known there are none; of words neither, so that they stay text. */
+/* If the ids are unknown there are none. Then a prompt of text stays text. */
 static enum ids_result truncate_ids(struct text_ids *w, struct prompt_ids *out)
 {
 	size_t from = 0;
 
 	if (!left_room(w, out))
-		return fail(w);
+		return fail_ids(w);
 	for (size_t i = 0; i < out->n_runs; i++) {
 		const struct text_item *run = &out->runs[i];
 
-		if (!take_left(w, out->p + from, run->end - from, run->whole, &w->left_runs.p[i])) {
+		if (!append_left(w, out->p + from, run->end - from, run->whole, &w->left_runs.p[i])) {
 			*out = (struct prompt_ids){ .p = w->left.p, .runs = w->left_runs.p };
 			return w->text->kind == TEXT_WORDS ? IDS_NONE : IDS_MADE;
 		}
@@ -370,19 +387,21 @@ static enum ids_result truncate_ids(struct text_ids *w, struct prompt_ids *out)
 	return IDS_MADE;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- text or ids --------------------------------------------------------------------------- */
 
 static enum ids_result all_ids(struct text_ids *w, const struct ids_ask *a, struct prompt_ids *out)
 {
 	const struct prompt_text *t = w->text;
 
 	if (t->lost)
-		return fail(w);
+		return fail_ids(w);
 	if (t->bad || t->kind == TEXT_NONE)
 		return IDS_NONE;
 	if (t->kind == TEXT_WORDS)
-		return a->tok != NULL ? ids_of_words(w, a, out) : IDS_NONE;
-	*out = (struct prompt_ids){ .p = t->ids.p, .runs = t->items.p, .n = t->ids.n, .n_runs = t->items.n };
+		return a->tok != NULL ? ids_of_text(w, a, out) : IDS_NONE;
+	*out = (struct prompt_ids){
+		.p = t->ids.p, .runs = t->items.p, .n = t->ids.n, .n_runs = t->items.n,
+	};
 	return IDS_MADE;
 }
 

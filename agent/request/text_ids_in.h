@@ -25,7 +25,7 @@ size_t text_ids_bytes(const struct text_ids *w);	/* memory it holds; 0 for NULL 
 void text_ids_reset(struct text_ids *w, enum prompt_api api, uint16_t max_depth);
 void text_ids_feed(struct text_ids *w, struct span body);
 
-/* ---- ids ------------------------------------------------------------------------------------ */
+/* ---- ids ----------------------------------------------------------------------------------- */
 
 /* Who encodes, and within which bounds. */
 struct ids_ask {
@@ -41,7 +41,8 @@ struct ids_ask {
 /* Ids of all prompts, one after the other. Borrowed until the next call for its maker. */
 struct prompt_ids {
 	const token_id *p;
-	const struct text_item *runs;	/* where each prompt ends in <p>; whole if no further id can follow */
+	/* where each prompt ends in <p>; whole if no further id can follow */
+	const struct text_item *runs;
 	size_t n, n_runs;
 	uint64_t bytes;			/* of text that these ids stand for */
 	uint64_t left;			/* of text without ids: what follows may change them, or too much text */

@@ -2,9 +2,9 @@
  *
  * make_ids() is the one place that decides how a body becomes ids:
  *
- *   a prompt of ids            as it is in the body
- *   a prompt that is text      by the model's tokenizer, with the special tokens that its engine adds
- *   a conversation             by its model's template, which makes a text of it first (chat_pages.c)
+ *   a prompt of ids          as it is in the body
+ *   a prompt that is text    by the model's tokenizer, with the special tokens that its engine adds
+ *   a conversation           by its model's template, which makes a text of it first (chat_pages.c)
  *
  * What cannot become ids stays text: the scanner has made pages of it anyway, and the space says of
  * which kind a page is. The text itself is kept beside the scanner (text_ids_in.h) only if a model
@@ -121,7 +121,8 @@ static bool make_ids(struct request *rq, struct prompt_ids *out)
 	return w != NULL && text_ids_make(w, &as_they_are, out) == IDS_MADE;
 }
 
-static int page_ids(const struct request *rq, const struct prompt_ids *ids, uint32_t page, struct page_vec *out)
+static int page_ids(
+    const struct request *rq, const struct prompt_ids *ids, uint32_t page, struct page_vec *out)
 {
 	const struct request_env *env = rq->env;
 	size_t from = 0;

@@ -1,9 +1,9 @@
 /* work_share.c - what a request may cost, and when a slice is worth a decision.
  *
- *   the caller's bound       |============================|      0 if it is late
- *   by the size of the body  |=================|                 WORK_LEAST, WORK_BYTE; REQUEST_WORK_FULL at most
- *   by its tenant's share    |======================|            meter.h; WORK_LEAST at least
- *   by earlier slices        |====================|              WORK_SLICED for all; half of the rest until the last
+ *   the caller's bound       |==================|    0 if it is late
+ *   by the size of the body  |============|          WORK_LEAST, WORK_BYTE; REQUEST_WORK_FULL
+ *   by its tenant's share    |===============|       meter.h; at least WORK_LEAST
+ *   by earlier slices        |=============|         WORK_SLICED; half of it until the last one
  *                            ^ the least of them; reading the body is charged first
  *
  * Each decision of a body in slices matches all that came, and renders a conversation, from the
@@ -102,7 +102,8 @@ bool request_pay_scan(struct request *rq)
 	const struct prompt *p = rq->prompt;
 	uint64_t other = p->n_bytes > p->n_units ? p->n_bytes - p->n_units : 0;
 
-	work_spend(&rq->work, p->n_bytes / SCAN_BYTES + (uint64_t)p->n_events * SCAN_EVENT + other / SCAN_OTHER);
+	work_spend(&rq->work,
+	    p->n_bytes / SCAN_BYTES + (uint64_t)p->n_events * SCAN_EVENT + other / SCAN_OTHER);
 	return !work_spent(&rq->work);
 }
 

@@ -1,11 +1,14 @@
-/* adapter.c - which model a LoRA adapter belongs to, where only its engine's metrics name it.
+/* adapter.c - the model that a LoRA adapter belongs to, if only its engine's metrics name it.
  *
- * Engines serve adapters as models of their own, with the tokenizer and template of the base model, and a cache of their own. Their
- * metrics name the adapters that run, wait or are loaded (feed/metrics.h), not the base model. The base is the one model with a
- * tokenizer that this pool was asked for; before it was, the only one in the options. Two of them: none, until "models.adapters" says it.
+ * Engines serve adapters as models of their own, with the tokenizer and template of the base model
+ * and a separate cache. Their metrics name adapters that run, wait or are loaded (feed/metrics.h),
+ * but not the base model. The base is the one model with a tokenizer that requests to this pool
+ * have named; before any has, the only one in the options. If there are two, the base is unknown
+ * until the option "models.adapters" names it.
  *
- * What was named once stays known: an adapter without requests leaves the metrics, and its conversations must not change their
- * space for that. An engine can so make tokens of other names in its pool, which are pages of their own space, no more. */
+ * An adapter stays known once it was named. It leaves the metrics when it has no requests, and then
+ * its conversations must not change their space. So an engine can turn other names in its pool into
+ * pages of ids; these are in spaces of their own, which does no harm. */
 #include "agent/route/job_in.h"
 
 #define BASE_MANY	UINT16_MAX
@@ -29,7 +32,7 @@ static bool is_noted(const struct route *r, struct span pool, struct span name)
 	return __atomic_load_n(&r->adapters[key / 2 % ADAPTERS_NOTED], __ATOMIC_RELAXED) == key;
 }
 
-/* 1 + its number in the options; 0: none; BASE_MANY. */
+/* Return 1 + the index of the only model with a tokenizer; 0 if there is none; BASE_MANY. */
 static uint16_t only_base(const struct route_opts *o)
 {
 	uint16_t base = 0;
@@ -60,7 +63,9 @@ const struct model_opts *adapter_base(void *route, struct span pool, struct span
 	uint16_t base = 0;
 	struct pool *p;
 
-	if (name.n == 0 || o->n_models == 0 || model_options_of(&r->requests.opts.models, name) != &o->model_default || !is_noted(r, pool, name))
+	if (name.n == 0 || o->n_models == 0 ||
+	    model_options_of(&r->requests.opts.models, name) != &o->model_default ||
+	    !is_noted(r, pool, name))
 		return NULL;
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL)

@@ -1,10 +1,11 @@
+/* answer.c - a ratio of bytes to tokens, learned from the latest whole answers. */
 #include "agent/route/answer_in.h"
 
-#define AROUND_BYTES	600	/* headers of an answer, and the JSON around its text */
-#define EVENT_BYTES	256	/* one token of a stream, with its fields: 200 to 300 bytes in the engines' answers */
+#define AROUND_BYTES	600	/* headers of an answer and the JSON around its text */
+#define EVENT_BYTES	256	/* one token of a stream with its fields: engines send 200 to 300 bytes */
 #define TEXT_BYTES	4	/* one token of text, until something is learned */
-#define TEXT_BYTES_MAX	32	/* an answer with more has something else in it: log probabilities, a batch of embeddings */
-#define LEARNED_TOKENS	(1u << 16)	/* then old answers begin to count less */
+#define TEXT_BYTES_MAX	32	/* more is not text only: log probabilities, a batch of embeddings */
+#define LEARNED_TOKENS	(1u << 16)	/* at this sum both are halved */
 
 static uint64_t text_bytes(const struct fact *f)
 {
@@ -36,7 +37,8 @@ static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole
 
 uint32_t answer_tokens(const struct answer_size *a, const struct fact *f, bool whole)
 {
-	uint64_t n = f->output_tokens >= 0 ? (uint64_t)f->output_tokens : by_bytes(a, text_bytes(f), whole);
+	uint64_t n =
+	    f->output_tokens >= 0 ? (uint64_t)f->output_tokens : by_bytes(a, text_bytes(f), whole);
 
 	return n < ANSWER_TOKENS_MAX ? (uint32_t)n : ANSWER_TOKENS_MAX;
 }

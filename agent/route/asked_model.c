@@ -1,11 +1,13 @@
-/* model.c - the model that a body asks for, before a pool is chosen.
+/* asked_model.c - the model that a body names, before a pool is chosen.
  *
- * HAProxy's own json_query finds a model that it can see. Clients send "messages" first, so that of a body larger than
- * the buffer it sees none, and the request goes to the default pool, whose engines do not know the model. Here the
- * name is, first found: the argument <model>, the body's own (of keys that come twice the last, as in the engines),
- * or that of the last whole body of this tenant with the same opening (heads.h). Nothing is guessed beyond that.
+ * HAProxy's own json_query finds a model that it can see. Clients send "messages" first, so HAProxy
+ * sees no model in a body larger than its buffer. Then the request goes to the default pool, whose
+ * engines do not know the model. Here the name is the first of: the argument <model> or the path,
+ * the body's own (of keys that come twice the last, as in the engines), that of the last whole body
+ * of this tenant with the same opening (heads.h). Nothing else is guessed.
  *
- * A tenant's openings are its own here whatever <isolate_tenants> says, because the pool that says it is not known yet. */
+ * The openings of a tenant are not shared here, whatever <isolate_tenants> says, because the pool
+ * with that option is not known yet. */
 #include "agent/route/job_in.h"
 
 const char *model_from_text(enum model_from f)
@@ -18,7 +20,8 @@ const char *model_from_text(enum model_from f)
 	return texts[f];
 }
 
-/* It goes into maps and logs of HAProxy, some of them JSON. A name that was too long is known by its hash alone. */
+/* Tell if a name may go into maps and logs of HAProxy, some of which are JSON. Of a name that was
+ * too long only a hash is known. */
 static bool is_fit(struct span name)
 {
 	if (name.n == 0 || name.n > PROMPT_NAME_MAX)
@@ -29,7 +32,8 @@ static bool is_fit(struct span name)
 	return name.n < 5 || memcmp(name.p, "hash:", 5) != 0;
 }
 
-static bool use_name(const struct request *rq, struct span asked, enum model_from from, struct route_model *m)
+static bool use_name(
+    const struct request *rq, struct span asked, enum model_from from, struct route_model *m)
 {
 	struct span name = model_name_of(model_options_of(&rq->env->opts.models, asked), asked);
 
@@ -47,7 +51,8 @@ static uint64_t heads_scope(const struct route *r, const struct request *rq)
 	return hash_mix_span(&r->key, hash_mix_span(&r->key, 22, rq->tenant), rq->pool);
 }
 
-/* Remember a whole body by its opening. Return its scope, for the message <route>; 0: it is not remembered. */
+/* Store the head of a whole body. Returns its scope for the message <route>; 0 if it is not stored.
+ */
 static uint64_t learn_head(struct route *r, const struct request *rq)
 {
 	const struct prompt *p = rq->prompt;
@@ -59,7 +64,7 @@ static uint64_t learn_head(struct route *r, const struct request *rq)
 	return heads_scope(r, rq);
 }
 
-static void ask_memory(struct route *r, const struct request *rq, struct route_model *m)
+static void use_head(struct route *r, const struct request *rq, struct route_model *m)
 {
 	const struct prompt *p = rq->prompt;
 	struct prompt_head *head;
@@ -72,20 +77,21 @@ static void ask_memory(struct route *r, const struct request *rq, struct route_m
 	heads_release(head);
 }
 
-static void count(struct route *r, const struct route_model *m)
+static void count_model(struct route *r, const struct route_model *m)
 {
 	pthread_mutex_lock(&r->lock);
 	r->stats.models[m->from]++;
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* A path that is not known may still have a body with a model: rerank, score, tokenize. */
+/* Return the path, or "" if it is unknown: such a body may have a model as well (rerank, score,
+ * tokenize). */
 static struct span path_of(struct span path)
 {
 	return prompt_api_of_path(path) == API_NONE ? (struct span){ 0 } : path;
 }
 
-/* Keep what was read for the message <route> of the same request. */
+/* Store the scanner for the message <route> of the same request. */
 static void leave_scanner(struct request *rq, const struct request_message *m, uint64_t scope)
 {
 	const struct scanned_key k = request_scanned_key(rq, m);
@@ -104,10 +110,11 @@ static void find_name(struct route *r, const struct request *rq, struct route_mo
 		return;
 	if (p->model.seen)
 		use_name(rq, span_of(p->model.s, p->model.n), MODEL_FROM_BODY, m);
-	ask_memory(r, rq, m);
+	use_head(r, rq, m);
 }
 
-void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, msec now, struct route_model *m)
+void route_model(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
+    struct route_model *m)
 {
 	struct request_message msg;
 	struct request *rq;
@@ -125,11 +132,11 @@ void route_model(struct route *r, struct route_scratch *s, const struct route_re
 	find_name(r, rq, m);
 	leave_scanner(rq, &msg, learn_head(r, rq));
 	pthread_rwlock_unlock(&r->opts_lock);
-	count(r, m);
+	count_model(r, m);
 }
 
 void route_model_decline(struct route *r, struct route_model *m)
 {
 	*m = (struct route_model){ .from = MODEL_FROM_OVERLOAD };
-	count(r, m);
+	count_model(r, m);
 }

@@ -1,16 +1,17 @@
-/* attached.c - observations, good or bad, of each request and each log line.
+/* attached.c - observations, good or bad, from each request and each log line.
  *
- * What is neither is left out: a server that was down or full need not be followed, a request
- * that failed in HAProxy was not forgotten by it. Log lines of the first window may be those
- * that HAProxy kept while no agent ran, so they say nothing about being asked. */
+ * What is neither good nor bad is not counted: a server that was down or full need not be chosen by
+ * HAProxy, and a request that failed in HAProxy proves nothing about its configuration. Log lines
+ * of the first window may be older than the agent, so they say nothing about messages that it did
+ * not get. */
 #include "agent/route/job_in.h"
 
-/* Small bodies are left out where a request was not asked about: it may be a GET of the list of
- * models. */
+/* A request with a smaller body that the agent got no message for does not count, because it may be
+ * a GET of the list of models. */
 #define ASKED_LEAST	2048
 
-/* Of a body that is cut and below half of the buffer, the rest had not arrived. Without a frame
- * size: half of HAProxy's default buffer. */
+/* If a truncated body fills less than half of the buffer, its rest had not arrived. Buffer size to
+ * assume if no frame size is known: HAProxy's default. */
 #define BUFFER_DEFAULT	16384
 
 static struct problem_pool *of_pool(struct route *r, struct pool *p)
@@ -31,7 +32,7 @@ static bool is_server(struct span s)
 	return !is_unset(s) && s.p[0] != '<';
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static void note_load(struct problem_pool *pp, const struct job *j, const struct route_request *q)
 {
@@ -68,7 +69,7 @@ static void note_body(struct problem_pool *pp, const struct route_request *q, ui
 		  (int64_t)q->body.n);
 }
 
-/* The first configured model that nobody has asked for; NULL: all have been. */
+/* Return the first configured model that no request has named; NULL if there is none. */
 static const struct model_opts *unasked(const struct route *r)
 {
 	for (size_t i = 0; i < r->opts.n_models && i < MODELS_WATCHED; i++) {
@@ -114,10 +115,10 @@ void attached_request(struct route *r, const struct job *j, const struct route_r
 	note_model(r, j, tenant);
 }
 
-/* ---- log lines ------------------------------------------------------------------------------ */
+/* ---- log lines ----------------------------------------------------------------------------- */
 
-/* What the agent was asked for is known as long as it is open, and for a while after its answer
- * has begun. */
+/* Return the pool of a request. It is known while the request is open, and for a while after its
+ * answer has begun. */
 static struct pool *asked_pool(const struct route *r, uint64_t uid, const struct ledger_entry *e)
 {
 	const struct answered *a = &r->answered[uid % ANSWERED_MAX];
@@ -147,8 +148,8 @@ static bool is_open(const struct server *s, msec now)
 	return s->up && s->weight > 0 && !w.closed;
 }
 
-/* One that went elsewhere by a retry, or because the chosen server was full or down, has
- * followed as far as it could. */
+/* Note whether HAProxy used the chosen server. A request that went elsewhere by a retry, or because
+ * that server was full or down, does not count. */
 static void note_followed(struct problem_pool *pp, const struct pool *p, const struct fact *f,
 			  msec now)
 {
@@ -191,8 +192,8 @@ static void note_error(struct route *r, struct problem_pool *pp, int code)
 	}
 }
 
-/* The place of the backend that a line names. Other backends than pools are not told apart; but
- * who was never asked at all knows none. */
+/* Return the evidence of the backend that a line names. Backends that are not pools share none,
+ * unless no request has come at all, because then no pool is known. */
 static struct problem_pool *place_of_line(struct route *r, const struct fact *f)
 {
 	struct pool *p = fleet_find(&r->fleet, f->pool);
@@ -255,7 +256,7 @@ void attached_fact(struct route *r, uint64_t uid, const struct ledger_entry *e,
 		note_asked(r, asked, pp, f);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------ */
 
 void attached_unheard(struct route *r, struct pool *p)
 {
@@ -269,7 +270,7 @@ void attached_answered(struct route *r, struct pool *p)
 		problems_owed(of_pool(r, p));
 }
 
-/* A row may be newer than the first load string that names its server, but not by a window. */
+/* A server's first row may come before the first load string with its name, but not by a window. */
 void attached_row(struct route *r, struct pool *p, struct server *s, const struct hastats_row *row,
 		  msec now)
 {
@@ -280,7 +281,7 @@ void attached_row(struct route *r, struct pool *p, struct server *s, const struc
 		problems_bad(of_pool(r, p), PROBLEM_SERVER_UNNAMED, span_str(s->name), SPAN(""), 0);
 }
 
-/* ---- from outside of the core --------------------------------------------------------------- */
+/* ---- calls from outside of the core -------------------------------------------------------- */
 
 void route_without_feed(struct route *r)
 {

@@ -1,4 +1,5 @@
-/* job_fleet.c - who could take a request, from what HAProxy says and what we have counted. */
+/* candidates.c - servers that may get a request, from what HAProxy says and what we have counted.
+ */
 #include "agent/route/job_in.h"
 
 struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint)
@@ -15,7 +16,8 @@ struct server *server_met(struct route *r, struct pool *p, struct span name, siz
 	return s;
 }
 
-static struct server *server_of(struct route *r, struct job *j, const struct load_entry *e, size_t hint)
+static struct server *server_of(
+    struct route *r, struct job *j, const struct load_entry *e, size_t hint)
 {
 	struct server *s = server_met(r, j->pool_seen, e->name, hint);
 
@@ -39,7 +41,7 @@ static bool fit_for_work(const struct job *j, const struct server *s)
 	return j->by_stats ? w.up : s->up && s->weight > 0;
 }
 
-/* Once, even if the load string names it twice. */
+/* Add a server once, even if the load string names it twice. */
 static void add_candidate(struct job *j, const struct server *s)
 {
 	if (!fit_for_work(j, s) || server_set_has(&j->candidates, s->id))
@@ -48,7 +50,7 @@ static void add_candidate(struct job *j, const struct server *s)
 	j->scratch->candidates[j->n_candidates++].id = s->id;
 }
 
-/* A load string without marks may still be of a server that a stats socket calls a backup. That socket does not show
+/* A load string may have no marks for a server that a stats row calls a backup. Rows do not show
  * "option allbackups", so then HAProxy's default holds. */
 static enum load_backup backup_of(const struct job *j, const struct server *s)
 {
@@ -57,8 +59,9 @@ static enum load_backup backup_of(const struct job *j, const struct server *s)
 	return watch_sum(&s->watch, j->rq.now).backup ? BACKUP_FIRST : BACKUP_NO;
 }
 
-/* Keep of the candidates those that HAProxy itself would balance to: no backup server while another server is up;
- * else the first backup server, or all of them with "option allbackups" (recount_servers() in its lb code). */
+/* Keep the candidates that HAProxy itself would balance to: no backup server while another server
+ * is up; else the first backup server, or all with "option allbackups" (recount_servers() in its
+ * code). */
 static void hold_backups(const struct route *r, struct job *j)
 {
 	size_t n_active = 0, kept = 0;
@@ -77,9 +80,10 @@ static void hold_backups(const struct route *r, struct job *j)
 	j->n_candidates = kept;
 }
 
-/* Only the process that sent the string is closed against it: others have their own counts. More
- * entries than there can be servers are not read: the lock is held here. */
-static void take_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
+/* Read the entries. Requests are closed only of the process that sent the string, because others
+ * have counts of their own. At most as many entries as there can be servers are read, because the
+ * lock is held. */
+static void read_entries(struct route *r, struct job *j, struct loadstr *l, struct settling *st)
 {
 	struct load_entry e;
 	struct slot *own;
@@ -96,9 +100,9 @@ static void take_entries(struct route *r, struct job *j, struct loadstr *l, stru
 	}
 }
 
-/* A later slice brings no load string: what the pool's last one said still holds. A server that it
- * did not name is on its way out. */
-static void take_known(struct job *j)
+/* Use the last load string of the pool for a later slice, which brings none. A server that it did
+ * not name is no candidate. */
+static void use_known(struct job *j)
 {
 	const struct pool *p = j->pool_seen;
 
@@ -110,8 +114,8 @@ static void take_known(struct job *j)
 	}
 }
 
-/* No load string at all: what stats sockets said, while it holds. */
-static void take_watched(struct job *j)
+/* Without load strings use stats rows, while they hold. */
+static void use_watched(struct job *j)
 {
 	const struct pool *p = j->pool_seen;
 
@@ -132,7 +136,7 @@ static void take_load(struct route *r, struct job *j, struct settling *st)
 	j->rq.process = hash_mix_span(&r->key, 5, l.process);
 	if (j->rq.sliced != NULL)
 		j->rq.sliced->process = j->rq.process;
-	take_entries(r, j, &l, st);
+	read_entries(r, j, &l, st);
 	j->bad_load = l.n_bad > 0;
 	r->stats.bad_load += j->bad_load;
 	if (j->has_load)
@@ -147,13 +151,14 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 	if (j->load.n > 0)
 		take_load(r, j, st);
 	else if (j->rq.seq > 0 && j->pool_seen->loaded > 0)
-		take_known(j);
+		use_known(j);
 	else
-		take_watched(j);
+		use_watched(j);
 	hold_backups(r, j);
 }
 
-static uint32_t usable_depth(const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
+static uint32_t usable_depth(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 
@@ -164,9 +169,9 @@ static uint32_t usable_depth(const struct route *r, const struct job *j, const s
 	return depth < j->rq.usable ? depth : j->rq.usable;
 }
 
-/* When all that is visible matches, half of what is not is taken to be cached too: without that, a
- * long prompt behind a small buffer looks nearly new everywhere (mean time to first token 2.2 s
- * instead of 15 s in overload). Not when what is cut is an image: its bytes are no tokens. */
+/* If all visible pages match, count half of the unseen tokens as cached. Otherwise a long prompt in
+ * a small buffer looks nearly new everywhere (mean time to first token 15 s instead of 2.2 s in
+ * overload). Not if the body is cut inside an image, because its bytes are no tokens. */
 static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 {
 	uint64_t cached = (uint64_t)depth * j->rq.page_tokens;
@@ -176,7 +181,7 @@ static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 	return cached;
 }
 
-/* An engine holds whole blocks of its own size. Text is no exact number of tokens. */
+/* Round down to whole blocks of the engine. Text has no exact number of tokens. */
 static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64_t tokens)
 {
 	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size : s->engine.block_size;
@@ -184,23 +189,26 @@ static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64
 	return j->rq.mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
 }
 
-/* What goes on unseen behind a head that matches whole ends in no block of it. */
-static void take_depth(const struct job *j, const struct server *s, uint32_t depth, struct candidate *c)
+/* Set <cached> and <depth>. With unseen tokens <depth> stays at all visible pages. */
+static void set_depth(
+    const struct job *j, const struct server *s, uint32_t depth, struct candidate *c)
 {
 	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, cached = cached_tokens(j, depth);
 
 	c->cached = whole_blocks(j, s, cached);
-	c->depth = cached > seen || j->rq.page_tokens == 0 ? depth : (uint32_t)(c->cached / j->rq.page_tokens);
+	c->depth = cached > seen || j->rq.page_tokens == 0
+	    ? depth
+	    : (uint32_t)(c->cached / j->rq.page_tokens);
 }
 
-/* The first failure is one more request open, and only those after it also wait: a single one must
- * not cost a server the prompts whose beginnings it holds. */
+/* Only failures after the first count as waiting work, because a single failure must not cost a
+ * server the prompts whose beginnings it holds. */
 static double penalty_seconds(const struct pool *p, uint32_t penalty)
 {
 	return penalty > 1 ? (penalty - 1) * p->mean_work_s : 0;
 }
 
-static double busy(const struct pool *p, const struct candidate *c)
+static double busyness(const struct pool *p, const struct candidate *c)
 {
 	double request_s = p->mean_work_s + p->opts->policy.load_ms / 1000;
 	double waits = request_s > 1e-6 ? c->backlog_s / request_s : 0;
@@ -208,7 +216,8 @@ static double busy(const struct pool *p, const struct candidate *c)
 	return waits > c->load ? waits : c->load;
 }
 
-/* A load string is live, but of one process: of several that are asked, the others count as well. */
+/* Return the load of a server. A load string is newer than stats rows but of one process; with
+ * several processes the rows of all count, if they are more. */
 static uint32_t load_of(const struct job *j, const struct server *s, uint32_t *queue)
 {
 	struct watch_sum w = watch_sum(&s->watch, j->rq.now);
@@ -222,8 +231,8 @@ static uint32_t load_of(const struct job *j, const struct server *s, uint32_t *q
 	return load > s->n_open ? load : s->n_open;
 }
 
-/* The names by which an engine may know the adapter that is asked for; 0: none. Made for the first engine that
- * has any. */
+/* Hashes of the names that an engine may have for the adapter of the request; 0: none. Made for the
+ * first engine that has adapters. */
 struct adapter_names {
 	bool made;
 	uint64_t hash[3];
@@ -242,8 +251,8 @@ static void name_adapters(const struct route *r, const struct job *j, struct ada
 		a->hash[2] = adapter_hash(r, j->rq.model);
 }
 
-static void from_engine(const struct route *r, const struct job *j, const struct engine_seen *e,
-			struct adapter_names *a, struct candidate *c)
+static void add_engine_report(const struct route *r, const struct job *j,
+    const struct engine_seen *e, struct adapter_names *a, struct candidate *c)
 {
 	c->kv_used = -1;
 	if (!engine_holds(e, j->rq.now))
@@ -258,7 +267,7 @@ static void from_engine(const struct route *r, const struct job *j, const struct
 		c->has_adapter |= a->hash[i] != 0 && engine_has(e, a->hash[i]);
 }
 
-/* Between equals a later slice stays where the earlier ones were told to go. */
+/* last_pick of 0: of equal servers, a later slice stays at the one chosen before. */
 void job_candidates(struct route *r, struct job *j)
 {
 	struct pool *p = j->pool_seen;
@@ -293,9 +302,9 @@ void job_candidates(struct route *r, struct job *j)
 			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
 		};
-		take_depth(j, s, usable_depth(r, j, s, penalty), c);
-		from_engine(r, j, &s->engine, &adapters, c);
-		if (busy(p, c) > p->busiest)
-			p->busiest = busy(p, c);
+		set_depth(j, s, usable_depth(r, j, s, penalty), c);
+		add_engine_report(r, j, &s->engine, &adapters, c);
+		if (busyness(p, c) > p->busiest)
+			p->busiest = busyness(p, c);
 	}
 }

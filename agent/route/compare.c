@@ -1,3 +1,4 @@
+/* compare.c - each compared rule makes the choice on a copy of the candidates. */
 #include "agent/base/mem.h"
 #include "agent/route/compare_in.h"
 
@@ -13,13 +14,15 @@ struct compare {
 	unsigned n;
 	struct compared of[COMPARE_MAX];
 	struct outcomes *outcomes;	/* NULL: no memory, and none is judged */
-	struct rng rng;		/* of its own, or the acting rule's chance would depend on who looks on */
+	struct rng rng;		/* separate, so that comparing does not change the deciding rule's choices */
 };
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
-/* Take over what <old> has of the same rule; without it, begin anew. */
-static void take_one(struct compared *to, struct compare *old, const struct policy_opts *pool, enum policy_rule rule)
+/* Move the counters and the memory of the same rule from <old>, if it has it; else start new ones.
+ */
+static void keep_or_make(
+    struct compared *to, struct compare *old, const struct policy_opts *pool, enum policy_rule rule)
 {
 	to->o = *pool;
 	policy_preset(&to->o, rule);
@@ -42,13 +45,13 @@ static void take_one(struct compared *to, struct compare *old, const struct poli
 		to->memory = policy_memory_new(&to->o);
 }
 
-/* Without memory nothing is compared. */
+/* If there is no memory, nothing is compared. */
 void compare_take(struct compare **c, const struct pool_opts *o)
 {
 	struct compare *old = *c, *next = o->compare[0] != 0 ? mem_alloc(sizeof(*next)) : NULL;
 
 	for (unsigned i = 0; next != NULL && i < COMPARE_MAX && o->compare[i] != 0; i++)
-		take_one(&next->of[next->n++], old, &o->policy, (enum policy_rule)(o->compare[i] - 1));
+		keep_or_make(&next->of[next->n++], old, &o->policy, (enum policy_rule)(o->compare[i] - 1));
 	if (next != NULL)
 		rng_init(&next->rng, 1);
 	if (next != NULL && old != NULL) {
@@ -88,10 +91,10 @@ bool compare_wants_answers(const struct compare *c)
 	return false;
 }
 
-/* ---- one request -------------------------------------------------------------------------------- */
+/* ---- one request --------------------------------------------------------------------------- */
 
-void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, msec now,
-		   struct compare_scratch *s)
+void compare_match(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p,
+    msec now, struct compare_scratch *s)
 {
 	s->n = 0;
 	if (c == NULL)
@@ -120,15 +123,16 @@ static const struct candidate *candidate_of(const struct candidate *c, size_t n,
 	return NULL;
 }
 
-static void copy_candidates(struct compare_scratch *s, unsigned i, const struct candidate *from, size_t n)
+static void copy_candidates(
+    struct compare_scratch *s, unsigned i, const struct candidate *from, size_t n)
 {
 	memcpy(s->candidates, from, n * sizeof(*from));
 	for (size_t k = 0; k < n; k++)
 		s->candidates[k].own = s->has_own[i] ? s->own[i][from[k].id] : 0;
 }
 
-static void note(struct compared *c, const struct candidate *its, const struct policy_prompt *p, double least,
-		 server_id chosen, struct decision_compared *out)
+static void note_choice(struct compared *c, const struct candidate *its,
+    const struct policy_prompt *p, double least, server_id chosen, struct decision_compared *out)
 {
 	double regret = its->cost > least ? its->cost - least : 0;
 	uint64_t hit = its->cached < p->tokens ? its->cached : p->tokens;
@@ -143,17 +147,21 @@ static void note(struct compared *c, const struct candidate *its, const struct p
 	};
 }
 
-/* Without what a request is charged for others' sake. */
-static struct outcome_guess guess_of(const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
+/* Estimate the first token. Costs charged for other requests' sake are not in it. */
+static struct outcome_guess guess_of(
+    const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
 {
 	return (struct outcome_guess){
-		.at = c->id, .waits = c->backlog_s > 0,
-		.s = (float)(c->backlog_s + c->adapter_s + c->kv_s + c->slowness * policy_prefill_s(o, p->tokens, c->cached)),
+		.at = c->id,
+		.waits = c->backlog_s > 0,
+		.s = (float)(c->backlog_s + c->adapter_s + c->kv_s +
+		    c->slowness * policy_prefill_s(o, p->tokens, c->cached)),
 	};
 }
 
-void compare_choose(struct compare *c, const struct policy_prompt *p, const struct policy_pressure *pressure,
-		    const struct compare_choice *made, struct compare_scratch *s)
+void compare_choose(struct compare *c, const struct policy_prompt *p,
+    const struct policy_pressure *pressure, const struct compare_choice *made,
+    struct compare_scratch *s)
 {
 	const struct candidate *from = made->from, *its;
 	struct outcome_guess taken, guess[COMPARE_MAX];
@@ -171,7 +179,7 @@ void compare_choose(struct compare *c, const struct policy_prompt *p, const stru
 			continue;
 		its = candidate_of(from, made->n, s->candidates[choice.first].id);
 		guess[i] = guess_of(&one->o, p, its);
-		note(one, its, p, least, made->chosen, &s->out[s->n++]);
+		note_choice(one, its, p, least, made->chosen, &s->out[s->n++]);
 	}
 	if (c == NULL || (its = candidate_of(from, made->n, made->chosen)) == NULL)
 		return;
@@ -190,10 +198,10 @@ void compare_came(struct compare *c, uint64_t uid, server_id at, msec now, int64
 	outcomes_came(c->outcomes, uid, at, now, took_ms, rule, c->n);
 }
 
-/* ---- its memory ---------------------------------------------------------------------------------- */
+/* ---- its memory ---------------------------------------------------------------------------- */
 
-void compare_sent(struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to,
-		  msec now)
+void compare_sent(
+    struct compare *c, pthread_mutex_t *lock, const struct policy_prompt *p, server_id to, msec now)
 {
 	if (c == NULL)
 		return;
@@ -228,9 +236,14 @@ bool compare_view(const struct compare *c, unsigned i, struct route_compare_view
 	if (c == NULL || i >= c->n)
 		return false;
 	*v = (struct route_compare_view){
-		.rule = policy_rule_text(c->of[i].o.rule), .choices = c->of[i].choices, .same = c->of[i].same,
-		.hit_tokens = c->of[i].hit_tokens, .regret_s = c->of[i].regret_s,
-		.same_as = c->of[i].outcome.same, .other = c->of[i].outcome.other, .checked = outcomes_checked(c->outcomes),
+		.rule = policy_rule_text(c->of[i].o.rule),
+		.choices = c->of[i].choices,
+		.same = c->of[i].same,
+		.hit_tokens = c->of[i].hit_tokens,
+		.regret_s = c->of[i].regret_s,
+		.same_as = c->of[i].outcome.same,
+		.other = c->of[i].outcome.other,
+		.checked = outcomes_checked(c->outcomes),
 	};
 	v->gain_known = outcomes_gain(c->outcomes, &c->of[i].outcome, &v->gain_s, &v->gain_error_s);
 	return true;

@@ -1,26 +1,27 @@
-/* job_shared.c - what part of the work at each candidate later requests will use.
+/* copies.c - the share of the work at each candidate that later requests will use as well.
  *
  *        0        depth of b        depth of a            page
  *   a    [==========================]                     a holds the most
- *   b    [========]- - - - - - - - -                      b would compute this segment again: a copy
+ *   b    [========]- - - - - - - - -                      b would compute this part again: a copy
  *                  n requests branch at or after its end, h candidates hold it
  *
- * With the copy, h + 1 servers share those requests. Where more than COPY_REQUESTS would come to each, all but
- * COPY_REQUESTS x (h + 1) / n of its price is theirs. Between two marks the count of the deeper one holds, after the
- * last mark the count of that one.
+ * With the copy, h + 1 servers share those requests. If each would get more than COPY_REQUESTS, all
+ * but COPY_REQUESTS x (h + 1) / n of the copy's price is charged to them. Between two marks the
+ * count of the deeper one holds, after the last mark its count.
  *
- * Figures: make bench-crowd. With n / h in place of n / (h + 1), or 1 in place of 3, more is copied than pays off:
- * 8 engines, 64 equal system prompts, half busy: mean time to first token 1.18 of the oracle's, 1.08 as it is. */
+ * Figures: make bench-crowd. With n / h in place of n / (h + 1), or 1 in place of 3, more is copied
+ * than pays off: with 8 engines, 64 equal system prompts, half busy, the mean time to first token
+ * is 1.18 of the oracle's instead of 1.08. */
 #include "agent/route/job_in.h"
 
-#define COPY_REQUESTS	3	/* that a copy must serve, to be cheaper */
+#define COPY_REQUESTS	3	/* requests that a copy must serve before it is cheaper */
 
 struct copies {
 	uint32_t n;			/* segments: up to each mark, and one after the last */
 	uint32_t end[MARKS_MAX + 1];	/* page at which each ends */
 	float count[MARKS_MAX + 1];	/* requests that branch at or after its end */
 	uint32_t holders[MARKS_MAX + 1];
-	double shared[MARKS_MAX + 1];	/* pages up to its end that others pay for */
+	double shared[MARKS_MAX + 1];	/* pages up to its end that later requests pay for */
 };
 
 static uint32_t start_of(const struct copies *c, uint32_t k)
@@ -54,7 +55,7 @@ static double shared_pages(const struct copies *c, uint32_t depth)
 	return before + (c->shared[k] - before) * (depth - start) / (c->end[k] - start);
 }
 
-static uint32_t deepest(const struct job *j)
+static uint32_t deepest_match(const struct job *j)
 {
 	uint32_t most = 0;
 
@@ -95,7 +96,7 @@ static void sum_shared(struct copies *c)
 	}
 }
 
-/* Tokens that other prompts in use have as well: the cache holds them once for all. */
+/* Return the tokens that other prompts in use have as well; a cache holds them once for all. */
 static uint64_t common_tokens(const struct copies *c, const struct job *j)
 {
 	uint32_t pages = 0;
@@ -108,7 +109,7 @@ static uint64_t common_tokens(const struct copies *c, const struct job *j)
 void job_share(struct route *r, struct job *j)
 {
 	const struct marks *m = &j->scratch->marks;
-	uint32_t most = deepest(j);
+	uint32_t most = deepest_match(j);
 	struct copies c;
 
 	if (most == 0 || r->shared == NULL)

@@ -1,17 +1,17 @@
-/* decisions.c - a ring of records, and a ring of numbers beside it for what differs in length.
+/* decisions.c - a ring of records, and a ring of numbers for what differs in length.
  *
- * A record is put together by the thread that decides, without any lock; here it is copied into its place,
- * which takes some 100 ns under the lock. The place of a uid is found through chains of places, so that
- * nothing is allocated once the ring is there. Only the last of a uid is in them: a client, or a configuration,
- * that gives all requests one uid must not make chains long. */
+ * The deciding thread makes a record without a lock; here it is copied into its place, about 100 ns
+ * under the lock. The place of a uid is found through chains of places, so nothing is allocated
+ * after the start. Only the last record of a uid is chained, because a client or a configuration
+ * that sends one uid with all requests must not make chains long. */
 #include <pthread.h>
 
 #include "agent/base/mem.h"
 #include "agent/route/decisions.h"
 
 #define NOWHERE		UINT32_MAX
-#define UNCHAINED	(UINT32_MAX - 1)	/* in <next>: a later one has that uid */
-#define BLOCKS_EACH	32u	/* in the mean; prompts of 16,000 tokens */
+#define UNCHAINED	(UINT32_MAX - 1)	/* in <next>: a later record has that uid */
+#define BLOCKS_EACH	32u	/* room for a mean prompt of 16,000 tokens */
 #define NAME_CHARS	128
 
 struct name {
@@ -21,15 +21,15 @@ struct name {
 };
 
 struct decisions {
-	pthread_mutex_t lock;		/* guards all below but what does not change */
+	pthread_mutex_t lock;		/* guards all below that changes */
 	struct decision *ring;
 	uint32_t *next, *bucket;	/* chains of places; NOWHERE ends one */
-	uint32_t keep, n_buckets;	/* do not change; a power of two */
+	uint32_t keep, n_buckets;	/* constant; <n_buckets> is a power of two */
 	uint64_t made;
 	uint32_t *blocks;
-	uint64_t n_blocks, blocks_made;	/* room, a power of two; ever written */
+	uint64_t n_blocks, blocks_made;	/* size of the ring, a power of two; ever written */
 	struct name names[SERVERS_MAX];
-	struct hash_key key;		/* of blocks; does not change */
+	struct hash_key key;		/* of blocks; constant */
 };
 
 static uint64_t power_above(uint64_t n)
@@ -95,9 +95,10 @@ void decisions_free(struct decisions *d)
 	mem_free(d);
 }
 
-/* ---- names of servers ----------------------------------------------------------------------- */
+/* ---- names of servers ---------------------------------------------------------------------- */
 
-void decisions_name(struct decisions *d, server_id id, uint64_t hash, const char *pool, const char *name)
+void decisions_name(
+    struct decisions *d, server_id id, uint64_t hash, const char *pool, const char *name)
 {
 	struct name *to;
 
@@ -134,8 +135,9 @@ static bool is_named(const struct decisions *d, server_id id, const char *pool, 
 	return d->names[id].pool == pool && span_eq(name, span_str(d->names[id].name));
 }
 
-/* Mostly one of those kept; of the others, whichever has the name. */
-static struct decision_server server_named(const struct decisions *d, const struct decision *x, struct span name)
+/* Find a server by name: first among the record's candidates, then among all. */
+static struct decision_server server_named(
+    const struct decisions *d, const struct decision *x, struct span name)
 {
 	for (uint32_t i = 0; i < x->n_kept; i++) {
 		struct decision_server s = x->candidate[i].server;
@@ -150,14 +152,14 @@ static struct decision_server server_named(const struct decisions *d, const stru
 	return (struct decision_server){ .id = SERVER_NONE };
 }
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------- */
 
 static uint32_t *bucket_of(struct decisions *d, uint64_t uid_hash)
 {
 	return &d->bucket[uid_hash & (d->n_buckets - 1)];
 }
 
-static uint32_t find(struct decisions *d, uint64_t uid_hash)
+static uint32_t place_find(struct decisions *d, uint64_t uid_hash)
 {
 	uint32_t at = *bucket_of(d, uid_hash);
 
@@ -166,7 +168,7 @@ static uint32_t find(struct decisions *d, uint64_t uid_hash)
 	return at;
 }
 
-static void forget(struct decisions *d, uint32_t at)
+static void unchain(struct decisions *d, uint32_t at)
 {
 	uint32_t *from = bucket_of(d, d->ring[at].uid_hash);
 
@@ -178,12 +180,12 @@ static void forget(struct decisions *d, uint32_t at)
 	d->next[at] = UNCHAINED;
 }
 
-static uint32_t take_place(struct decisions *d, uint64_t uid_hash)
+static uint32_t place_next(struct decisions *d, uint64_t uid_hash)
 {
 	uint32_t at = (uint32_t)(d->made % d->keep), *b = bucket_of(d, uid_hash);
 
 	if (d->made >= d->keep)
-		forget(d, at);
+		unchain(d, at);
 	d->made++;
 	d->next[at] = *b;
 	*b = at;
@@ -208,13 +210,13 @@ uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint
 	if (d == NULL)
 		return 0;
 	pthread_mutex_lock(&d->lock);
-	at = find(d, x->uid_hash);
+	at = place_find(d, x->uid_hash);
 	if (at != NOWHERE && d->ring[at].after == AFTER_OPEN) {
 		number = d->ring[at].number;
 	} else {
 		if (at != NOWHERE)
-			forget(d, at);
-		at = take_place(d, x->uid_hash);
+			unchain(d, at);
+		at = place_next(d, x->uid_hash);
 		number = d->made;
 	}
 	d->ring[at] = *x;
@@ -237,7 +239,7 @@ void decisions_took(struct decisions *d, uint64_t number, uint32_t us)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* ---- what became of it ------------------------------------------------------------------------ */
+/* ---- facts --------------------------------------------------------------------------------- */
 
 static void learn_first(struct decision *x, const struct fact *f, msec now)
 {
@@ -260,7 +262,8 @@ static void learn_done(struct decision *x, const struct fact *f, uint64_t output
 	x->output_tokens = output_tokens;
 }
 
-void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *f, uint64_t output_tokens, msec now)
+void decisions_learn(
+    struct decisions *d, uint64_t uid_hash, const struct fact *f, uint64_t output_tokens, msec now)
 {
 	struct decision *x;
 	uint32_t at;
@@ -268,7 +271,7 @@ void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *
 	if (d == NULL)
 		return;
 	pthread_mutex_lock(&d->lock);
-	at = find(d, uid_hash);
+	at = place_find(d, uid_hash);
 	if (at != NOWHERE) {
 		x = &d->ring[at];
 		if (f->server.n > 0 && x->after != AFTER_DONE && x->pool != NULL)
@@ -281,10 +284,10 @@ void decisions_learn(struct decisions *d, uint64_t uid_hash, const struct fact *
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* ---- blocks of prompts -------------------------------------------------------------------------- */
+/* ---- blocks of prompts --------------------------------------------------------------------- */
 
-uint32_t decisions_blocks(const struct decisions *d, uint64_t space, const page_key *pages, uint32_t n_pages,
-			  uint32_t of, uint32_t *out)
+uint32_t decisions_blocks(const struct decisions *d, uint64_t space, const page_key *pages,
+    uint32_t n_pages, uint32_t of, uint32_t *out)
 {
 	uint64_t h = space;
 	uint32_t n = 0;
@@ -313,7 +316,7 @@ uint32_t decisions_blocks_of(struct decisions *d, const struct decision *x,
 	return n;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 size_t decisions_read(struct decisions *d, uint64_t before, struct decision *out, size_t n)
 {
@@ -338,7 +341,7 @@ bool decisions_find(struct decisions *d, uint64_t uid_hash, struct decision *out
 	if (d == NULL)
 		return false;
 	pthread_mutex_lock(&d->lock);
-	at = find(d, uid_hash);
+	at = place_find(d, uid_hash);
 	if (at != NOWHERE)
 		*out = d->ring[at];
 	pthread_mutex_unlock(&d->lock);

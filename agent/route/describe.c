@@ -29,7 +29,8 @@ static uint64_t opening_of(const struct route *r, const struct job *j)
 		return 0;
 	if (want == 0)
 		want = 1;
-	return hash64(&r->key, p->messages.p + p->n_leading, (want < left ? want : left) * sizeof(page_key));
+	return hash64(
+	    &r->key, p->messages.p + p->n_leading, (want < left ? want : left) * sizeof(page_key));
 }
 
 /* Return the tokens before the last answer. Messages come last in the order of nearly all models.
@@ -42,7 +43,9 @@ static uint64_t history_of(const struct request *rq)
 	if (rq->mode != p->mode)
 		return p->messages.n > 0 ?
 			(uint64_t)rq->n_pages * p->n_history / p->messages.n * rq->page_tokens : 0;
-	return p->n_history > 0 && rq->n_pages > after ? (uint64_t)(rq->n_pages - after) * rq->page_tokens : 0;
+	return p->n_history > 0 && rq->n_pages > after
+	    ? (uint64_t)(rq->n_pages - after) * rq->page_tokens
+	    : 0;
 }
 
 void job_describe(const struct route *r, struct job *j, bool with_body)

@@ -1,5 +1,5 @@
-/* explain.c - of up to a thousand candidates those that a reader asks for: who got it, who was second, and the
- * cheapest of the others. */
+/* explain.c - the record of a decision. Of up to a thousand candidates it has the chosen one, the
+ * second choice and the cheapest of the others. */
 #include "agent/route/job_in.h"
 
 static struct decision_server server_of(const struct candidate *c)
@@ -7,12 +7,12 @@ static struct decision_server server_of(const struct candidate *c)
 	return (struct decision_server){ .id = c->id, .tag = (uint32_t)c->name };
 }
 
-static uint32_t least32(uint64_t n)
+static uint32_t clamp32(uint64_t n)
 {
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Those wanted first, then by cost. */
+/* Order candidates: the two choices first, then by cost. */
 static bool goes_before(const struct job *j, const struct candidate *a, const struct candidate *b)
 {
 	const struct candidate *c = j->scratch->candidates;
@@ -55,7 +55,7 @@ static void put_candidates(const struct job *j, struct decision *x)
 
 		x->candidate[i] = (struct decision_candidate){
 			.server = server_of(c), .load = c->load, .penalty = c->penalty,
-			.cached = least32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
+			.cached = clamp32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
 			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s,
 			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
 		};
@@ -71,7 +71,7 @@ static void put_choice(const struct job *j, struct decision *x)
 	x->chosen = server_of(&c[j->choice.first]);
 	if (j->choice.second >= 0)
 		x->second = server_of(&c[j->choice.second]);
-	x->matched = least32(c[j->choice.first].cached);
+	x->matched = clamp32(c[j->choice.first].cached);
 	x->imbalanced = j->choice.imbalanced;
 	x->min_load = j->choice.min_load;
 	x->max_load = j->choice.max_load;
@@ -84,8 +84,9 @@ static void put_choice(const struct job *j, struct decision *x)
 	memcpy(x->compared, j->scratch->compare.out, x->n_compared * sizeof(x->compared[0]));
 }
 
-/* What is visible of the prompt; the answer's <hit> says what was meant even where it is not told. */
-static void put_prompt(struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
+/* Set what is known of the prompt. <hit> and <pages> are as decided, also in shadow mode. */
+static void put_prompt(
+    struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
 {
 	uint32_t of = j->rq.page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->rq.page_tokens : 0;
 
@@ -103,8 +104,8 @@ static void put_prompt(struct route *r, const struct job *j, const struct route_
 	if (j->rq.n_pages == 0)
 		return;
 	x->block_tokens = of * j->rq.page_tokens;
-	x->n_blocks = decisions_blocks(r->decisions, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages, of,
-				       j->scratch->blocks);
+	x->n_blocks = decisions_blocks(r->decisions, j->rq.space.h[0], j->scratch->rq.pages.p,
+	    j->rq.n_pages, of, j->scratch->blocks);
 }
 
 void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
@@ -135,5 +136,5 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 
 void route_took(struct route *r, const struct route_answer *a, usec us)
 {
-	decisions_took(r->decisions, a->decision, us < 0 ? 0 : least32((uint64_t)us));
+	decisions_took(r->decisions, a->decision, us < 0 ? 0 : clamp32((uint64_t)us));
 }

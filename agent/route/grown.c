@@ -1,3 +1,4 @@
+/* grown.c - one table, one place for each key. */
 #include "agent/base/mem.h"
 #include "agent/route/grown_in.h"
 
@@ -20,13 +21,14 @@ size_t grown_table_bytes(void)
 	return sizeof(struct grown_table);
 }
 
-/* Both are keyed hashes already. */
+/* Mix key and server; both are keyed hashes already. */
 static uint64_t key_at(uint64_t key, uint64_t server)
 {
 	return (key ^ server * 0x9e3779b97f4a7c15u) | 1;
 }
 
-void grown_put(struct grown_table *t, const struct grown_end *e, uint64_t server, uint64_t output, bool told)
+void grown_put(
+    struct grown_table *t, const struct grown_end *e, uint64_t server, uint64_t output, bool told)
 {
 	uint64_t key = key_at(e->key, server);
 

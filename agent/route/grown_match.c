@@ -1,8 +1,9 @@
-/* job_grown.c - how much more of a prompt a server holds than the tree says, as it generated it: grown.h. */
+/* grown_match.c - how much more of a prompt a server holds than the index says, because it
+ * generated it: grown_in.h. */
 #include "agent/route/job_in.h"
 #include "agent/prompt/text.h"
 
-/* Of the first <depth> pages, in O(depth / 8): the marks have the rest. */
+/* Hash the first <depth> pages. O(depth / 8), because the marks have the rest. */
 static uint64_t end_key(const struct route *r, const struct job *j, uint32_t depth)
 {
 	const struct marks *m = &j->scratch->marks;
@@ -15,7 +16,10 @@ static uint64_t end_key(const struct route *r, const struct job *j, uint32_t dep
 		from = m->depth[i - 1];
 		h = m->key[i - 1];
 	}
-	return hash_mix(&r->key, h, hash64(&r->key, j->scratch->rq.pages.p + from, (depth - from) * sizeof(page_key))) | 1;
+	return hash_mix(&r->key, h,
+		   hash64(
+		       &r->key, j->scratch->rq.pages.p + from, (depth - from) * sizeof(page_key))) |
+	    1;
 }
 
 static uint32_t tail_hash(const struct route *r, const struct job *j, uint64_t from, uint64_t n)
@@ -23,7 +27,8 @@ static uint32_t tail_hash(const struct route *r, const struct job *j, uint64_t f
 	return (uint32_t)hash64(&r->key, j->rq.ids + from, n * sizeof(*j->rq.ids)) | 1;
 }
 
-/* Of text in one piece only whole pages go on as they are; a message ends in a page of its own. */
+/* Return the pages that stay the same when the prompt continues: of a text without messages the
+ * whole ones; a message ends in a page of its own. */
 static uint32_t end_depth(const struct job *j)
 {
 	if (j->rq.mode == PROMPT_TEXT && prompt_text_possible(j->rq.prompt->api) && j->rq.n_pages > 0)
@@ -39,7 +44,8 @@ void job_ends(const struct route *r, struct job *j)
 	j->n_grown = 0;
 	for (uint32_t i = 0; i < m->n_bands && j->n_grown < JOB_GROWN; i++)
 		if (m->bands[i].depth < j->rq.n_pages)
-			j->grown[j->n_grown++] = (struct job_grown){ m->bands[i].depth, end_key(r, j, m->bands[i].depth) };
+			j->grown[j->n_grown++] = (struct job_grown){ m->bands[i].depth,
+				end_key(r, j, m->bands[i].depth) };
 	if (j->rq.cut || j->rq.part || j->rq.news.bounded || j->rq.unseen_tokens > 0 || depth == 0)
 		return;
 	j->end = (struct grown_end){ .key = end_key(r, j, depth), .tokens = j->rq.tokens };
@@ -51,21 +57,24 @@ void job_ends(const struct route *r, struct job *j)
 	}
 }
 
-/* Tokens, roughly, of the assistant's message that begins <depth> pages from the start of a text; UINT64_MAX: there are no messages.
- * In pages of ids only how long the last one is. */
+/* Return about how many tokens the assistant's message has that begins after <depth> pages of text;
+ * UINT64_MAX if there are no messages. In pages of ids, the length of the last one. */
 static uint64_t answer_room(const struct job *j, uint32_t depth)
 {
 	const struct prompt *p = j->rq.prompt;
-	uint32_t text_tokens = j->opts->prompt.text_page / TEXT_BYTES_PER_TOKEN, n = p->n_answer - p->n_history;
+	uint32_t text_tokens = j->opts->prompt.text_page / TEXT_BYTES_PER_TOKEN,
+		 n = p->n_answer - p->n_history;
 
 	if (prompt_text_possible(p->api))
 		return UINT64_MAX;
-	if (p->n_answer == 0 || (j->rq.mode == PROMPT_TEXT && j->rq.n_pages - (p->messages.n - p->n_history) != depth))
+	if (p->n_answer == 0 ||
+	    (j->rq.mode == PROMPT_TEXT && j->rq.n_pages - (p->messages.n - p->n_history) != depth))
 		return 0;
 	return (uint64_t)n * text_tokens;
 }
 
-static bool goes_on(const struct route *r, const struct job *j, const struct grown_place *g, uint32_t depth)
+static bool goes_on(
+    const struct route *r, const struct job *j, const struct grown_place *g, uint32_t depth)
 {
 	uint64_t from = (uint64_t)depth * j->rq.page;
 
@@ -74,7 +83,8 @@ static bool goes_on(const struct route *r, const struct job *j, const struct gro
 	return from + g->n_tail <= j->rq.n_ids && tail_hash(r, j, from, g->n_tail) == g->tail;
 }
 
-uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+uint32_t job_grown_pages(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
 {
 	const struct grown_place *g = NULL;
 	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, tail, answer, room;
@@ -87,7 +97,7 @@ uint32_t job_grown_pages(const struct route *r, const struct job *j, const struc
 	tail = g->n_tail;
 	answer = g->tokens - seen - tail;
 	room = answer_room(j, depth);
-	if (room < answer / 2)		/* thoughts were dropped: the rest follows other text */
+	if (room < answer / 2)		/* thoughts were dropped, so the rest follows other text */
 		return 0;
 	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
 		return 0;

@@ -19,7 +19,8 @@ struct job {
 	struct policy_prompt asks;	/* the prompt as rules see it */
 	struct grown_end end;		/* end of the prompt, for the next turn; .key 0: unknown */
 	uint32_t n_grown;
-	struct job_grown { uint32_t depth; uint64_t key; } grown[JOB_GROWN];	/* where an earlier turn may have ended */
+	/* where an earlier turn may have ended */
+	struct job_grown { uint32_t depth; uint64_t key; } grown[JOB_GROWN];
 	bool has_own;			/* scratch->own is what its rule's memory knows */
 	/* what an earlier slice has entered */
 	server_id previous;		/* its answer, or SERVER_NONE */
@@ -56,7 +57,8 @@ void job_candidates(struct route *r, struct job *j);
 void job_ends(const struct route *r, struct job *j);
 /* Return the pages that <s> holds after the first <depth>, which are all that the index says. The
  * lock is held. O(JOB_GROWN). */
-uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
+uint32_t job_grown_pages(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
 
 /* copies.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
 void job_share(struct route *r, struct job *j);
@@ -70,7 +72,8 @@ void traffic_job(struct route *r, const struct job *j);
 void traffic_fact(struct route *r, const struct fact *f, uint32_t output_tokens, msec now);
 
 /* ---- attached.c: what requests, facts and rows say of how HAProxy is attached: problems.h. The
- * route's lock is held, and its options are. ------------------------------------------------------- */
+ * route's lock is held, and its options are.
+ * ------------------------------------------------------- */
 
 /* After its load string was read. */
 void attached_request(struct route *r, const struct job *j, const struct route_request *q);

@@ -3,16 +3,16 @@
  *      first, 2xx, event stream   its first token: it waits no longer; its pages stay claimed
  *      first, 2xx, anything else  the whole answer is ready: done
  *      first, not 2xx             it failed: done, and its pages were never computed
- *      done                       over; served when it answered 2xx with headers, else failed
+ *      done                       over; served if it answered 2xx with headers, else failed
  *
- * Only the first of these is a first-token report: what else comes as "first" teaches no more
- * than an end does. An answer of HAProxy's own ("<CACHE>" and its like) served nothing.
+ * Only the first of these is a first-token report; other facts "first" say no more than an end
+ * does. An answer of HAProxy itself ("<CACHE>" and the like) served nothing.
  *
  * A request that HAProxy moved to another server is counted, and its pages are claimed, where it
- * really went. How it ended, fact_verdict(), raises or lowers the penalty of the server that had
- * it last; a retry that went elsewhere is a failure of the server we had said. Each request
- * teaches that once, whichever fact comes first. A fact for a uid that is not open changes
- * nothing but a counter: log lines may come twice, late, or for requests that were never ours. */
+ * really went. Its end, fact_verdict(), raises or lowers the penalty of the server that had it
+ * last. A retry elsewhere is a failure of the server that we chose. Each request counts once,
+ * whichever fact comes first. A fact for a uid that is not open only changes a counter, because log
+ * lines may come twice, late, or for requests that the agent never saw. */
 #include "agent/route/job_in.h"
 #include "agent/route/job_in.h"
 
@@ -42,8 +42,8 @@ static void note_time(struct pool *p, const struct fact *f, msec now)
 		p->done_seen = now;
 }
 
-/* Where it really went; where we said, as long as nothing else is told; NULL: to a server that no
- * load string has named, so that nobody we know holds its pages. */
+/* Return the server that got the request: as the fact says, else the one that we chose. Returns
+ * NULL if no load string has named that server; then no known server holds the pages. */
 static struct server *went_to(const struct ledger_entry *e, const struct fact *f)
 {
 	if (f->server.n == 0 || of_haproxy(f->server))
@@ -51,19 +51,19 @@ static struct server *went_to(const struct ledger_entry *e, const struct fact *f
 	return pool_find(e->server->pool, f->server, SIZE_MAX);
 }
 
-/* What one fact asks of the index, done after the lock is released. */
+/* Work for the index after one fact, to be done after the lock is released. */
 struct outcome {
 	index_claim claim;
 	bool confirm;
 	server_id moved_to;	/* or SERVER_NONE */
-	server_id at;		/* that generated */
+	server_id at;		/* server that generated the answer */
 	uint32_t output_tokens;
-	uint32_t kept_tokens;	/* of them, in its cache */
+	uint32_t kept_tokens;	/* of these, in its cache */
 };
 
-/* ---- what it says about a server ---------------------------------------------------------- */
+/* ---- what a fact says about a server ------------------------------------------------------- */
 
-static void judge(struct route *r, server_id id, enum verdict v, msec sent, msec now)
+static void judge_server(struct route *r, server_id id, enum verdict v, msec sent, msec now)
 {
 	struct server *s = id != SERVER_NONE ? r->fleet.by_id[id] : NULL;
 	const struct policy_opts *po;
@@ -81,7 +81,8 @@ static void judge(struct route *r, server_id id, enum verdict v, msec sent, msec
 			s->pool->busiest, po->penalty_half_life_ms, sent, now);
 }
 
-/* HAProxy went elsewhere after it had tried; without a try ("+0") the server was only full. */
+/* Tell if HAProxy tried a server and then went elsewhere. Without a try ("+0") the server was only
+ * full. */
 static bool retried_elsewhere(const struct fact *f)
 {
 	return f->redispatched && f->retries > 0;
@@ -92,7 +93,12 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 	const struct open_request *open = (const struct open_request *)e;
 
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
-		.uid = e->uid, .sent = e->since, .at = at, .from = e->from, .failed = failed, .prompt_tokens = e->prompt_tokens,
+		.uid = e->uid,
+		.sent = e->since,
+		.at = at,
+		.from = e->from,
+		.failed = failed,
+		.prompt_tokens = e->prompt_tokens,
 		.lesson = open->lesson,
 	};
 	r->answered[e->uid % ANSWERED_MAX].lesson.whole = true;
@@ -106,9 +112,9 @@ static void count_output(struct route *r, const struct fact *f, bool whole, stru
 	out->output_tokens = answer_tokens(&r->answer_size, f, whole);
 }
 
-/* Tokens that an answer of <tokens> to a prompt of <n> leaves in a cache of blocks: whole ones,
- * the first of them begun by the prompt. Its last token is not in it, as nothing was computed
- * from that. <block>: 0: of text, not known. */
+/* Return the tokens that an answer of <tokens> to a prompt of <n> leaves in a cache: whole blocks,
+ * the first one begun by the prompt. The last token is not cached, because nothing was computed
+ * from it. <block> is 0 if it is unknown. */
 static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 {
 	if (block == 0 || tokens == 0)
@@ -116,40 +122,43 @@ static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 	return (uint32_t)(((n + tokens - 1) / block - n / block) * block);
 }
 
-static void generated(struct server *s, uint64_t prompt_tokens, uint32_t block, struct outcome *out)
+static void note_output(
+    struct server *s, uint64_t prompt_tokens, uint32_t block, struct outcome *out)
 {
 	out->at = s->id;
 	out->kept_tokens = kept_of(prompt_tokens, block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
 }
 
-/* For the next turn of its conversation. */
-static void remember_end(struct route *r, const struct server *s, const struct grown_end *end, const struct fact *f,
-			 const struct outcome *out)
+/* Store where the prompt ends, for the next turn of its conversation. */
+static void remember_end(struct route *r, const struct server *s, const struct grown_end *end,
+    const struct fact *f, const struct outcome *out)
 {
 	grown_put(r->grown, end, s->name_hash, out->output_tokens, f->output_tokens > 0);
 }
 
-/* What the engine has counted, where we have counted all of it. */
+/* Tell if the fact has the engine's count of the prompt. */
 static bool tells_count(const struct fact *f)
 {
 	return f->kind == FACT_DONE && f->prompt_tokens > 0 && served(f);
 }
 
-static void learn_count(struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
+static void learn_count(
+    struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
 {
 	if (exact > 0 && tells_count(f))
 		agree_learn(&r->requests.agree, q, exact, (uint64_t)f->prompt_tokens, now);
 }
 
-static void learn_density(struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
+static void learn_density(
+    struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
 {
 	if (exact == 0 && tells_count(f))
 		density_learn(&r->requests.density, model, text_bytes, (uint64_t)f->prompt_tokens);
 }
 
-/* Where first tokens are not reported, the headers have to do: %Tr of the log line. <uid> was
- * served by <s>, where it was sent first. */
+/* Judge compared rules by the headers (%Tr of the log line), if first tokens are not reported. <s>
+ * served <uid> and is where it was sent first. */
 static void compare_headers(uint64_t uid, const struct server *s, const struct fact *f, msec now)
 {
 	struct pool *p = s->pool;
@@ -158,7 +167,7 @@ static void compare_headers(uint64_t uid, const struct server *s, const struct f
 		compare_came(p->route->compare, uid, s->id, now, f->response_ms);
 }
 
-/* The log line of a request that "first" has closed: the rest of what there is to learn. */
+/* Learn from the log line of a request that "first" has closed. */
 static void learn_answered(struct route *r, const struct fact *f, struct outcome *out, msec now)
 {
 	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
@@ -171,21 +180,22 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	}
 	count_output(r, f, a->lesson.whole, out);
 	if (retried_elsewhere(f))
-		judge(r, a->from, VERDICT_CONNECT, a->sent, now);
+		judge_server(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
-		judge(r, a->at, v, a->sent, now);
+		judge_server(r, a->at, v, a->sent, now);
 	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
 	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		generated(r->fleet.by_id[a->at], a->prompt_tokens, a->lesson.block, out);
+		note_output(r->fleet.by_id[a->at], a->prompt_tokens, a->lesson.block, out);
 		remember_end(r, r->fleet.by_id[a->at], &a->lesson.end, f, out);
 	}
 	a->uid = 0;
 }
 
-/* <to>: NULL: to nobody we know. Before the entry is closed; a first token is no end. */
+/* Change penalties by how it ended; a first token is no end. <to>: NULL if its server is unknown.
+ * To be called before the entry is closed. */
 static void learn_verdict(struct route *r, const struct ledger_entry *e, const struct fact *f,
 			  const struct server *to, msec now)
 {
@@ -194,16 +204,16 @@ static void learn_verdict(struct route *r, const struct ledger_entry *e, const s
 
 	if (first_token(f))
 		return;
-	judge(r, at, v, e->since, now);
+	judge_server(r, at, v, e->since, now);
 	if (f->kind == FACT_FIRST)
 		answered_put(r, e, at, v >= VERDICT_FAILURE);
 	else if (retried_elsewhere(f))
-		judge(r, e->from, VERDICT_CONNECT, e->since, now);
+		judge_server(r, e->from, VERDICT_CONNECT, e->since, now);
 }
 
-/* ---- facts -------------------------------------------------------------------------------- */
+/* ---- facts --------------------------------------------------------------------------------- */
 
-static bool move(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
+static bool move_entry(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
 {
 	struct slot *sl = server_slot(to, e->slot->process, now);
 
@@ -240,14 +250,14 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 {
 	if (first_token(f)) {
 		open_of(e)->lesson.whole = false;
-		if (out->confirm) {		/* else nobody we know is that fast */
+		if (out->confirm) {		/* else its server is unknown */
 			tell_rule(e, now);
 			compare_came(e->server->pool->route->compare, e->uid, e->server->id, now, -1);
 			tell_capacity(r, e, now);
 		}
 		ledger_answered(e, now);
-		/* While it generates, its engine keeps all its blocks, and they were used last
-		 * when it ends: so the claim stays */
+		/* the claim stays, because the engine keeps all its blocks until it ends,
+		 * and they were used last then */
 		if (!out->confirm || out->moved_to != SERVER_NONE)
 			out->claim = ledger_settle(e, out->confirm);
 	} else {
@@ -275,22 +285,24 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	note_time(e->server->pool, f, now);
 	count_output(r, f, open_of(e)->lesson.whole, out);
 	learn_count(r, &open_of(e)->lesson.agree, open_of(e)->lesson.exact, f, now);
-	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact, open_of(e)->lesson.text_bytes, f);
+	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact,
+	    open_of(e)->lesson.text_bytes, f);
 	to = went_to(e, f);
 	if (to != e->server)
 		e->from = e->server->id;
 	if (to != e->server || !first_token(f))
 		capacity_forget(&e->server->capacity, e->uid);
-	if (to != NULL && to != e->server && !move(e, to, out, now))
+	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
 		to = NULL;
 	learn_verdict(r, e, f, to, now);
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
-	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE && f->retries <= 0) {
+	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE &&
+	    f->retries <= 0) {
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 		compare_headers(e->uid, to, f, now);
 	}
 	if (f->kind == FACT_DONE && out->confirm)
-		generated(to, e->prompt_tokens, open_of(e)->lesson.block, out);
+		note_output(to, e->prompt_tokens, open_of(e)->lesson.block, out);
 	if (f->kind == FACT_DONE && out->confirm)
 		remember_end(r, to, &open_of(e)->lesson.end, f, out);
 	if (f->kind == FACT_FIRST) {
@@ -305,7 +317,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 {
 	struct outcome out = { .moved_to = SERVER_NONE };
 
-	if (f->uid.n > 0)	/* it has been sent on: no more slices will come */
+	if (f->uid.n > 0)	/* HAProxy has sent it on: no more slices will come */
 		slices_forget(&r->requests.slices, route_uid(r, f->uid));
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
@@ -344,17 +356,18 @@ static void close_marked(struct route *r, struct slot *sl, struct settling *st, 
 	}
 }
 
-/* A number of connections says nothing of which, and the books are never quite those of HAProxy: what was
- * just decided is not connected yet, and what just ended is not reported yet. A client that asks as soon
- * as it is answered meets that every time; were the oldest closed for it, soon no long answer would be
- * left. So only what is certain counts:
+/* A number of connections does not say which ones, and our entries never quite equal HAProxy's: a
+ * new request is not connected yet, and one that just ended is not reported yet. A client that
+ * sends its next request at once causes such a difference every time. If the oldest entry were
+ * closed for it, soon no long answer would have one. So only certain knowledge counts:
  *
- *      mark all that is open -- YOUNG_MS --> a load string: all marked ones are in its count
- *                            -- LATE_MS ---> what had ended by then has been reported
+ *      mark all open entries -- YOUNG_MS --> a load string: all marked ones are in its count
+ *                            -- LATE_MS ---> requests that had ended by then have been reported
  *
- * and if more of the marked are still open than that string admitted, the rest is gone. Each that ends
- * meanwhile hides one that is gone; the next round finds it. */
-void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now)
+ * If more marked entries are open then than the string admitted, the rest has ended unseen. Each
+ * request that ends in between hides one such entry; the next round finds it. */
+void close_beyond(
+    struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now)
 {
 	if (sl->marked_at == 0) {
 		mark_open(sl, now);
@@ -382,9 +395,9 @@ static void close_aged(struct route *r, struct settling *st, msec now)
 	}
 }
 
-/* A HAProxy process that others have outlived: it was killed, or it ended after a reload and took with it
- * the log lines its ring had not sent. No load string of its own will ever close what it had open. Time
- * counts only while the pool is asked for, so that a long answer on a quiet day is not given up. */
+/* Tell if a HAProxy process has ended while others run: it was killed, or it ended after a reload
+ * with log lines in its ring. No load string of its own will close its entries. Time counts only
+ * while requests come to the pool, so that a long answer at a quiet time keeps its entry. */
 static bool is_silent(const struct route *r, const struct server *s, const struct slot *sl)
 {
 	return sl->n_open > 0 && s->pool->loaded - sl->heard >= r->opts.ledger_max_silence_ms;
@@ -400,7 +413,7 @@ static void close_slot(struct route *r, struct slot *sl, struct settling *st, ms
 	}
 }
 
-/* Returns if there may be more. */
+/* Returns true if there may be more. */
 static bool close_silent(struct route *r, struct settling *st, msec now)
 {
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
@@ -421,8 +434,8 @@ static msec later(msec a, msec b)
 	return a > b ? a : b;
 }
 
-/* A server that its pool's load strings and stats rows have not named for long, while they kept coming, is gone
- * from HAProxy's configuration. */
+/* Tell if a server has left HAProxy's configuration: load strings and stats rows of its pool kept
+ * coming and have not named it for long. */
 static bool is_gone(const struct route *r, const struct server *s)
 {
 	msec heard = later(s->pool->loaded, s->pool->watched), named = later(s->seen, s->watch.seen);
@@ -443,7 +456,8 @@ static struct server *find_gone(const struct route *r)
 	return NULL;
 }
 
-/* Nothing of it is open, so nobody has yet to commit for it. Should a load string name it again, it is new. */
+/* Remove one such server. Nothing of it is open, so no commit for it is under way. If a load string
+ * names it again, it is a new server. */
 static void sweep_servers(struct route *r)
 {
 	struct server *s;

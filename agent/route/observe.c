@@ -1,8 +1,8 @@
-/* observe.c - stats rows and engine reports, into the servers they are about. */
+/* observe.c - stats rows and engine reports, into the servers that they are about. */
 #include "agent/route/job_in.h"
 
-/* Every backend of HAProxy's is among the rows: only those that were asked for, or that the configuration names,
- * are pools of ours. */
+/* Find the pool of a row. Rows come for every backend of HAProxy, but only those that requests or
+ * the configuration have named are pools. */
 static struct pool *pool_of(struct route *r, struct span name)
 {
 	struct pool *p = fleet_find(&r->fleet, name);
@@ -12,8 +12,8 @@ static struct pool *pool_of(struct route *r, struct span name)
 	return p;
 }
 
-/* A server nobody has named yet and that is in maintenance may be an empty place of a server-template: there can be
- * hundreds, and none is worth an id. */
+/* Find or add the server of a row. An unknown one in maintenance is not added, because it may be an
+ * unused slot of a server-template, and there can be hundreds. */
 static struct server *server_of(struct route *r, struct pool *p, const struct hastats_row *row)
 {
 	if (row->state == HASTATS_MAINT)
@@ -21,8 +21,8 @@ static struct server *server_of(struct route *r, struct pool *p, const struct ha
 	return server_met(r, p, row->server, p->next_row);
 }
 
-/* Requests of HAProxy processes that send no load string are all in one slot, and are closed against what all that
- * are asked have there. */
+/* Close requests of HAProxy processes without load strings. They share one slot, which is compared
+ * with the load of all processes with stats rows. */
 static void close_unnamed(struct route *r, struct server *s, struct settling *st, msec now)
 {
 	for (unsigned k = 0; k < s->n_slots; k++)
@@ -30,7 +30,7 @@ static void close_unnamed(struct route *r, struct server *s, struct settling *st
 			close_beyond(r, s->slots[k], watch_sum(&s->watch, now).load, st, now);
 }
 
-static void show(struct server *s, msec now)
+static void show_rows(struct server *s, msec now)
 {
 	struct watch_sum w = watch_sum(&s->watch, now);
 
@@ -40,7 +40,8 @@ static void show(struct server *s, msec now)
 	s->conn = w.load - w.queue;
 }
 
-void route_observe_server(struct route *r, struct span process, const struct hastats_row *row, msec now, msec until)
+void route_observe_server(
+    struct route *r, struct span process, const struct hastats_row *row, msec now, msec until)
 {
 	struct settling st = { .n = 0 };
 	struct pool *p;
@@ -54,7 +55,7 @@ void route_observe_server(struct route *r, struct span process, const struct has
 		watch_row(&s->watch, hash_mix_span(&r->key, 12, process), row, now, until);
 		attached_row(r, p, s, row, now);
 		if (p->loaded == 0)
-			show(s, now);
+			show_rows(s, now);
 		close_unnamed(r, s, &st, now);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -67,8 +68,8 @@ uint64_t adapter_hash(const struct route *r, struct span name)
 	return hash_mix_span(&r->key, 13, name);
 }
 
-void route_observe_engine(struct route *r, struct span pool, struct span server, const struct engine_report *e,
-			  msec now, msec until)
+void route_observe_engine(struct route *r, struct span pool, struct span server,
+    const struct engine_report *e, msec now, msec until)
 {
 	struct pool *p;
 	struct server *s;

@@ -1,13 +1,13 @@
-/* outcomes.c - a line for each server by least squares, over sums that decay with each request: no
- * history is kept. A ratio would do where estimates are large; a cached prompt at an idle server
- * has an estimate near nothing, and takes what a network and a step of the engine take, which is
- * the line's beginning. */
+/* outcomes.c - a line for each server by least squares, over sums that decay with each request, so
+ * that no history is kept. A ratio would do for large estimates. But a cached prompt at an idle
+ * server has an estimate near zero and still takes what a network and an engine's step take, which
+ * is where the line starts. */
 #include <math.h>
 
 #include "agent/base/mem.h"
 #include "agent/route/outcomes.h"
 
-#define KEPT		(127.0 / 128)	/* of the sums, with each request */
+#define KEPT		(127.0 / 128)	/* share of the sums that stays with each request */
 #define ENOUGH		16u
 
 /* x: estimates, y: measured. */
@@ -20,7 +20,7 @@ struct open {
 	uint64_t uid;		/* 0: none */
 	msec at;
 	uint32_t n;
-	/* the first is that of the rule that acts */
+	/* the first is that of the deciding rule */
 	struct outcome_guess guess[1 + OUTCOMES_RULES];
 };
 
@@ -52,7 +52,7 @@ void outcomes_gone(struct outcomes *o, server_id id)
 		memset(o->of[id], 0, sizeof(o->of[id]));
 }
 
-/* ---- what estimates are worth ---------------------------------------------------------------- */
+/* ---- how estimates turn out ---------------------------------------------------------------- */
 
 static void fit_learn(struct fit *f, double x, double y)
 {
@@ -64,7 +64,8 @@ static void fit_learn(struct fit *f, double x, double y)
 	f->xy = (float)(f->xy * KEPT + x * y);
 }
 
-/* A line that falls is chance: then, and where all estimates are alike, the mean stands for all. */
+/* Return the line at <x>. If the line falls, which is chance, or all estimates are equal, the mean
+ * is used. */
 static double fit_at(const struct fit *f, double x)
 {
 	double mean_x = f->x / f->n, mean_y = f->y / f->n, spread = f->xx / f->n - mean_x * mean_x;
@@ -74,8 +75,8 @@ static double fit_at(const struct fit *f, double x)
 	return y > 0 ? y : 0;
 }
 
-/* False: too little is known. */
-static bool judge(const struct outcomes *o, const struct outcome_guess *g, double *s)
+/* Returns false if too little is known. */
+static bool corrected_estimate(const struct outcomes *o, const struct outcome_guess *g, double *s)
 {
 	const struct fit *f = &o->of[g->at][g->waits];
 
@@ -95,7 +96,7 @@ static void sums_add(struct outcome_sums *s, double measured, double judged)
 	s->off_s2 += (measured - judged) * (measured - judged);
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 void outcomes_expect(struct outcomes *o, uint64_t uid, msec now, const struct outcome_guess *taken,
 		     const struct outcome_guess *rule, unsigned n)
@@ -112,7 +113,7 @@ void outcomes_expect(struct outcomes *o, uint64_t uid, msec now, const struct ou
 	memcpy(p->guess + 1, rule, n * sizeof(*rule));
 }
 
-/* The estimate for the server that had the request, whoever made it. */
+/* Return the estimate for the server that had the request, of any rule. */
 static const struct outcome_guess *guess_for(const struct open *p, server_id at)
 {
 	for (unsigned i = 0; i <= p->n; i++)
@@ -121,12 +122,12 @@ static const struct outcome_guess *guess_for(const struct open *p, server_id at)
 	return NULL;
 }
 
-static void judge_rule(const struct outcomes *o, const struct outcome_guess *g, server_id at, double measured,
-		       struct outcome_rule *r)
+static void judge_rule(const struct outcomes *o, const struct outcome_guess *g, server_id at,
+    double measured, struct outcome_rule *r)
 {
 	double s;
 
-	if (g->at != SERVER_NONE && judge(o, g, &s))
+	if (g->at != SERVER_NONE && corrected_estimate(o, g, &s))
 		sums_add(g->at == at ? &r->same : &r->other, measured, s);
 }
 
@@ -145,20 +146,21 @@ void outcomes_came(struct outcomes *o, uint64_t uid, server_id at, msec now, int
 	measured = (double)(took_ms >= 0 ? took_ms : now - p->at) / 1000;
 	for (unsigned i = 0; i < n; i++)
 		judge_rule(o, &p->guess[1 + i], at, measured, rule[i]);
-	if (judge(o, known, &s))
+	if (corrected_estimate(o, known, &s))
 		sums_add(&o->checked, measured, s);
 	fit_learn(&o->of[at][known->waits], (double)known->s, measured);
 	fit_learn(&o->all[known->waits], (double)known->s, measured);
 }
 
-/* ---- what it comes to ------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------- */
 
 struct outcome_sums outcomes_checked(const struct outcomes *o)
 {
 	return o != NULL ? o->checked : (struct outcome_sums){ 0 };
 }
 
-bool outcomes_gain(const struct outcomes *o, const struct outcome_rule *r, double *gain_s, double *error_s)
+bool outcomes_gain(
+    const struct outcomes *o, const struct outcome_rule *r, double *gain_s, double *error_s)
 {
 	const struct outcome_sums *s = &r->other;
 	struct outcome_sums all = outcomes_checked(o);

@@ -1,17 +1,17 @@
 /* problems.c - windows of evidence, and what follows from them.
  *
- * A share of a window is judged and not single events, because most of what is bad happens now
- * and then with a sound configuration: a server goes down between choice and connection, a
- * HAProxy that ends takes log lines with it, a body is longer than any buffer. The cost: 32
- * kinds x 200 bytes for each pool, one pass over them once a second. */
+ * A share of a window is judged and not single events, because most bad events happen now and then
+ * with a sound configuration: a server goes down between choice and connection, an HAProxy that
+ * ends loses log lines, a body is longer than any buffer. Cost: 32 kinds x 200 bytes for each pool,
+ * and one pass over them a second. */
 #include "agent/base/mem.h"
 #include "agent/route/problems.h"
 
-#define LEAST_BAD	3	/* sightings: fewer in a window are an accident, whatever their share */
-#define LONE_WINDOWS	6u	/* more, of what one tenant says alone */
+#define LEAST_BAD	3	/* bad observations: fewer in a window are an accident, at any share */
+#define LONE_WINDOWS	6u	/* additional windows if all observations are of one tenant */
 #define CLEAR_WINDOWS	3	/* from the last faulty window, with a good one at the end */
-#define QUIET_WINDOWS	60	/* without anything bad at all */
-#define STALE_WINDOWS	360	/* that a window is kept open by too few requests */
+#define QUIET_WINDOWS	60	/* without a bad observation */
+#define STALE_WINDOWS	360	/* a window with too few requests stays open for so long */
 #define LOOK_MOST_MS	1000
 
 const struct problem_row problem_rows[PROBLEM_COUNT] = {
@@ -44,7 +44,7 @@ void problems_defaults(struct problems_opts *o)
 	*o = (struct problems_opts){ .min_requests = 10, .window_ms = 10000, .repeat_ms = 3600000 };
 }
 
-/* ---- pools ---------------------------------------------------------------------------------- */
+/* ---- pools --------------------------------------------------------------------------------- */
 
 int problems_init(struct problems *p)
 {
@@ -88,7 +88,7 @@ struct problem_pool *problems_pool(struct problems *p, struct span name)
 	return p->pool[p->n++] = pp;
 }
 
-/* ---- observations --------------------------------------------------------------------------- */
+/* ---- observations -------------------------------------------------------------------------- */
 
 static void keep_name(char to[PROBLEM_NAME_MAX + 1], struct span s)
 {
@@ -114,7 +114,7 @@ void problems_bad(struct problem_pool *pp, enum problem what, struct span a, str
 	e->example.number = number;
 }
 
-static void clear(struct problem_state *e)
+static void problem_clear(struct problem_state *e)
 {
 	e->raised = e->warn = false;
 	e->over = e->told;
@@ -140,7 +140,7 @@ void problems_line(struct problem_pool *pp)
 	pp->owed -= pp->owed > 0;
 	pp->e[PROBLEM_FEED_MISSING].good++;
 	if (pp->e[PROBLEM_FEED_MISSING].raised)
-		clear(&pp->e[PROBLEM_FEED_MISSING]);
+		problem_clear(&pp->e[PROBLEM_FEED_MISSING]);
 }
 
 bool problems_settled(const struct problems *p, const struct problems_opts *o, msec now)
@@ -148,21 +148,21 @@ bool problems_settled(const struct problems *p, const struct problems_opts *o, m
 	return p->since != 0 && now - p->since >= o->window_ms;
 }
 
-/* ---- windows -------------------------------------------------------------------------------- */
+/* ---- windows ------------------------------------------------------------------------------- */
 
-/* All that was said of it came from one tenant. */
+/* Tell if all observations came from one tenant. */
 static bool is_lone(const struct problem_state *e)
 {
 	return e->from != 0 && (e->from & (e->from - 1)) == 0;
 }
 
-/* Of several tenants one alone has it. */
+/* Tell if only one of several tenants has bad observations. */
 static bool is_odd(const struct problem_state *e)
 {
 	return !is_lone(e) && e->from != 0 && (e->bad_from & (e->bad_from - 1)) == 0;
 }
 
-static void judge(struct problem_state *e, const struct problem_row *row,
+static void judge_window(struct problem_state *e, const struct problem_row *row,
 		  const struct problems_opts *o, bool faulty, msec now)
 {
 	if (faulty) {
@@ -175,7 +175,7 @@ static void judge(struct problem_state *e, const struct problem_row *row,
 	}
 	e->run = 0;
 	if (e->raised && now - e->window_end >= CLEAR_WINDOWS * o->window_ms)
-		clear(e);
+		problem_clear(e);
 }
 
 static void window_reset(struct problem_state *e)
@@ -185,16 +185,18 @@ static void window_reset(struct problem_state *e)
 	e->opened = 0;
 }
 
-/* While the problem lasts half of its share is enough, so that one near its bound does not come
- * and go. */
+/* While a problem lasts, half of its share is enough, so that one near its bound does not come and
+ * go. */
 static bool is_faulty(const struct problem_state *e, const struct problem_row *row)
 {
 	uint64_t least = e->raised ? (row->share + 1u) / 2 : row->share;
 
-	return e->bad >= LEAST_BAD && !is_odd(e) && (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
+	return e->bad >= LEAST_BAD && !is_odd(e) &&
+	    (uint64_t)e->bad * 100 >= least * ((uint64_t)e->bad + e->good);
 }
 
-/* Log lines that have no JSON come in place of those that are missed. */
+/* Close the window of the feed. If lines without JSON came instead of those missing, that is the
+ * problem. */
 static void close_feed(const struct problems *p, struct problem_pool *pp,
 		       const struct problems_opts *o, msec now)
 {
@@ -205,8 +207,8 @@ static void close_feed(const struct problems *p, struct problem_pool *pp,
 
 	plain->bad = e->bad;
 	plain->good = e->good;
-	judge(e, &problem_rows[PROBLEM_FEED_MISSING], o, faulty && !lines, now);
-	judge(plain, &problem_rows[PROBLEM_FEED_PLAIN], o, faulty && lines, now);
+	judge_window(e, &problem_rows[PROBLEM_FEED_MISSING], o, faulty && !lines, now);
+	judge_window(plain, &problem_rows[PROBLEM_FEED_PLAIN], o, faulty && lines, now);
 	pp->plain = n_plain;
 	window_reset(plain);
 }
@@ -224,7 +226,7 @@ static msec window_most(const struct problem_row *row, const struct problems_opt
 	return (row->share == 0 ? QUIET_WINDOWS : STALE_WINDOWS) * o->window_ms;
 }
 
-static void look_at(struct problems *p, struct problem_pool *pp, enum problem what,
+static void close_window(struct problems *p, struct problem_pool *pp, enum problem what,
 		    const struct problems_opts *o, msec now)
 {
 	const struct problem_row *row = &problem_rows[what];
@@ -242,16 +244,16 @@ static void look_at(struct problems *p, struct problem_pool *pp, enum problem wh
 		if (what == PROBLEM_FEED_MISSING)
 			close_feed(p, pp, o, now);
 		else
-			judge(e, row, o, row->share == 0 || is_faulty(e, row), now);
+			judge_window(e, row, o, row->share == 0 || is_faulty(e, row), now);
 		window_reset(e);
 	} else if (e->opened != 0 && now - e->opened >= window_most(row, o)) {
 		window_reset(e);
 	}
 	if (e->raised && now - e->faulty >= QUIET_WINDOWS * o->window_ms)
-		clear(e);
+		problem_clear(e);
 }
 
-/* Answers whose log line has not come within a window are as those that ended unheard. */
+/* Count answers whose log line has not come within a window as ended without one. */
 static void take_owed(struct problem_pool *pp, const struct problems_opts *o, msec now)
 {
 	struct problem_state *e = &pp->e[PROBLEM_FEED_MISSING];
@@ -266,7 +268,8 @@ static void take_owed(struct problem_pool *pp, const struct problems_opts *o, ms
 	pp->owed = 0;
 }
 
-static void say(struct problems *p, struct problem_state *e, const struct problems_opts *o, msec now)
+static void plan_line(
+    struct problems *p, struct problem_state *e, const struct problems_opts *o, msec now)
 {
 	if (e->raised && (e->warned == 0 || now - e->warned >= o->repeat_ms)) {
 		e->warned = now;
@@ -276,15 +279,15 @@ static void say(struct problems *p, struct problem_state *e, const struct proble
 	p->waiting += e->warn || e->over;
 }
 
-static void look(struct problems *p, const struct problems_opts *o, msec now)
+static void close_windows(struct problems *p, const struct problems_opts *o, msec now)
 {
 	p->waiting = 0;
 	for (unsigned i = 0; i < p->n; i++) {
 		take_owed(p->pool[i], o, now);
 		for (unsigned k = 0; k < PROBLEM_COUNT; k++)
-			look_at(p, p->pool[i], (enum problem)k, o, now);
+			close_window(p, p->pool[i], (enum problem)k, o, now);
 		for (unsigned k = 0; k < PROBLEM_COUNT; k++)
-			say(p, &p->pool[i]->e[k], o, now);
+			plan_line(p, &p->pool[i]->e[k], o, now);
 	}
 }
 
@@ -311,7 +314,7 @@ bool problems_next(struct problems *p, const struct problems_opts *o, msec now,
 		p->since = now;
 	if (now - p->looked >= every) {
 		p->looked = now;
-		look(p, o, now);
+		close_windows(p, o, now);
 	}
 	for (unsigned i = 0; p->waiting > 0 && i < p->n; i++) {
 		for (unsigned k = 0; k < PROBLEM_COUNT; k++) {

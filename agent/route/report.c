@@ -1,4 +1,4 @@
-/* view.c - what is known, for whoever shows it. */
+/* report.c - figures and views of the router, for metrics, pages and logs. */
 #include "agent/route/job_in.h"
 
 bool route_disagrees(struct route *r, msec now, struct route_disagreement *d)
@@ -63,19 +63,38 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 	uint64_t capacity = server_capacity(s, &by);
 
 	*v = (struct route_server_view){
-		.pool = s->pool->name, .name = s->name, .id = s->id, .up = s->up,
-		.weight = s->weight, .conn = s->conn, .queue = s->queue, .open = s->n_open,
-		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s / server_slowness(s, s->pool->step, now),
-		.backlog_s = s->unanswered_s, .picked = s->picked, .hit_tokens = s->hit_tokens,
-		.held_tokens = room / ROOM_OF_TOKEN, .penalty = penalty_now(&s->penalty, half_life, now),
+		.pool = s->pool->name,
+		.name = s->name,
+		.id = s->id,
+		.up = s->up,
+		.weight = s->weight,
+		.conn = s->conn,
+		.queue = s->queue,
+		.open = s->n_open,
+		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s /
+		    server_slowness(s, s->pool->step, now),
+		.backlog_s = s->unanswered_s,
+		.picked = s->picked,
+		.hit_tokens = s->hit_tokens,
+		.held_tokens = room / ROOM_OF_TOKEN,
+		.penalty = penalty_now(&s->penalty, half_life, now),
 		.failures = s->failures,
 		.output_tokens = index_server_output(r->index, s->id) / ROOM_OF_TOKEN,
 		.room_tokens = index_server_capacity(r->index, s->id) / ROOM_OF_TOKEN,
-		.capacity_tokens = capacity, .capacity_source = by,
-		.watchers = w.n, .closed = w.closed, .engine = engine_holds(e, now),
-		.waiting = (double)e->waiting, .running = (double)e->running, .kv_used = e->kv_used,
-		.foreign = e->foreign, .block_size = e->block_size, .engine_capacity = e->capacity,
-		.adapters_running = e->n_running, .adapters_waiting = e->n_waiting, .adapters_loaded = e->n_loaded,
+		.capacity_tokens = capacity,
+		.capacity_source = by,
+		.watchers = w.n,
+		.closed = w.closed,
+		.engine = engine_holds(e, now),
+		.waiting = (double)e->waiting,
+		.running = (double)e->running,
+		.kv_used = e->kv_used,
+		.foreign = e->foreign,
+		.block_size = e->block_size,
+		.engine_capacity = e->capacity,
+		.adapters_running = e->n_running,
+		.adapters_waiting = e->n_waiting,
+		.adapters_loaded = e->n_loaded,
 	};
 }
 
@@ -99,8 +118,8 @@ void route_each_server(struct route *r, msec now,
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v),
-		      void *arg)
+void route_each_shard(struct route *r,
+    void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v), void *arg)
 {
 	uint32_t n = index_shards(r->index);
 
@@ -141,7 +160,7 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-/* Conversations without a template are text, too. */
+/* Conversations of a model without a template are text, so its mode is "mixed". */
 static const char *mode_text(const struct model_opts *m, uint32_t kinds_off)
 {
 	if (!model_encodes(m))
@@ -151,14 +170,20 @@ static const char *mode_text(const struct model_opts *m, uint32_t kinds_off)
 
 static void view_model(struct route *r, const struct model_opts *m, struct route_model_view *v)
 {
-	uint32_t off = model_encodes(m) ? agree_count_off(&r->requests.agree, request_agree_key(&r->key, m)) : 0;
+	uint32_t off = model_encodes(m)
+	    ? agree_count_off(&r->requests.agree, request_agree_key(&r->key, m))
+	    : 0;
 
 	*v = (struct route_model_view){
-		.name = m->name, .mode = mode_text(m, off), .page = model_block_of(&r->opts.prompt, m), .kinds_off = off,
+		.name = m->name,
+		.mode = mode_text(m, off),
+		.page = model_block_of(&r->opts.prompt, m),
+		.kinds_off = off,
 	};
 }
 
-void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
+void route_each_model(
+    struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
 {
 	struct route_model_view v;
 
@@ -187,14 +212,16 @@ static void view_kind(void *arg, const char *model, uint16_t kind, uint32_t tena
 	e->fn(e->arg, &v);
 }
 
-void route_each_kind(struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
+void route_each_kind(
+    struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
 {
 	struct each_kind e = { .fn = fn, .arg = arg };
 
 	agree_each_off(&r->requests.agree, view_kind, &e);
 }
 
-void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
+void route_each_compared(
+    struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
 {
 	pthread_mutex_lock(&r->lock);
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
@@ -228,7 +255,8 @@ bool route_uid_counts(struct route *r, uint64_t uid_hash)
 	bool counts;
 
 	pthread_mutex_lock(&r->lock);
-	counts = ledger_find(&r->ledger, uid_hash) != NULL || r->answered[uid_hash % ANSWERED_MAX].uid == uid_hash;
+	counts = ledger_find(&r->ledger, uid_hash) != NULL ||
+	    r->answered[uid_hash % ANSWERED_MAX].uid == uid_hash;
 	pthread_mutex_unlock(&r->lock);
 	return counts;
 }

@@ -1,6 +1,6 @@
 /* route.c - one request, one direction:
  *
- *      body -> prompt -> pages -> match -> [ load -> candidates -> choose -> ledger ] -> commit -> answer
+ *   body -> prompt, pages -> match -> [ load -> candidates -> choose -> ledger ] -> commit
  *
  * The part in brackets runs under the route's lock. Matching and committing do not, so that only
  * microseconds are serial. A fact may close the request between choice and commit; then its claim
@@ -43,7 +43,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	request_start(&j->rq, &r->requests, &s->rq, m, now);
 }
 
-/* Return the rules that are compared. Returns NULL if there are none or the request is to cost little. */
+/* Return the rules to compare. Returns NULL if there are none, or the request is to cost little. */
 static struct compare *compared(const struct job *j)
 {
 	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->route->compare : NULL;
@@ -104,12 +104,15 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 	struct ledger_entry *e;
 	struct open_request *o;
 
-	if (sl == NULL || (e = ledger_open(&r->ledger, j->rq.uid, s, sl, &work, tokens, j->common_tokens, j->rq.now)) == NULL)
+	if (sl == NULL ||
+	    (e = ledger_open(
+		 &r->ledger, j->rq.uid, s, sl, &work, tokens, j->common_tokens, j->rq.now)) == NULL)
 		return;
 	o = open_of(e);
 	if (j->rq.n_pages > 0)
 		e->pending = &j->pending;
-	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part && !j->rq.news.bounded) {
+	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
+	    !j->rq.news.bounded) {
 		o->lesson.agree = j->rq.agree;
 		o->lesson.exact = j->rq.tokens < UINT32_MAX ? (uint32_t)j->rq.tokens : 0;
 		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
@@ -175,8 +178,13 @@ static void note_pressure(struct job *j)
 static void note_capacity(struct route *r, struct job *j, struct server *s, uint32_t matched)
 {
 	const struct capacity_sent sent = {
-		.marks = &j->scratch->marks, .uid = j->rq.uid, .tokens = j->asks.tokens,
-		.unseen = j->rq.unseen_tokens, .matched = matched, .page_tokens = j->rq.page_tokens, .waiting = s->unanswered_tokens,
+		.marks = &j->scratch->marks,
+		.uid = j->rq.uid,
+		.tokens = j->asks.tokens,
+		.unseen = j->rq.unseen_tokens,
+		.matched = matched,
+		.page_tokens = j->rq.page_tokens,
+		.waiting = s->unanswered_tokens,
 	};
 
 	if (r->marks != NULL && s != j->pool_seen->nowhere)
@@ -193,10 +201,10 @@ static uint32_t index_depth(const struct job *j, server_id id)
 
 #define TAIL_TOKENS	512
 
-/* Count a request that branches from a prefix. The next turn of a conversation does not: it continues
- * where the last turn ended. Nor does a request that leaves only a short tail of the other prompts
- * unused, because clients append texts for one request and drop them in the next. Only the last
- * slice of a body tells how far it matches. */
+/* Count a request that branches from a prefix. The next turn of a conversation does not: it
+ * continues where the last turn ended. Nor does a request that leaves only a short tail of the
+ * other prompts unused, because clients append texts for one request and drop them in the next.
+ * Only the last slice of a body tells how far it matches. */
 static void note_branch(struct route *r, const struct job *j)
 {
 	const struct index_match *m = &j->scratch->match;
@@ -222,7 +230,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
-/* Record how much more the choice costs than the cheapest, by our own estimate, and what other rules
+/* Record by how much the choice is above the least cost, by our own estimate, and what other rules
  * would have chosen. */
 static void note_regret(struct job *j)
 {
@@ -230,7 +238,11 @@ static void note_regret(struct job *j)
 	const struct candidate *c = j->scratch->candidates;
 	double cost = c[j->choice.first].cost, least = compare_least(c, j->n_candidates);
 	const struct compare_choice made = {
-		.uid = j->rq.uid, .now = j->rq.now, .from = c, .n = j->n_candidates, .chosen = c[j->choice.first].id,
+		.uid = j->rq.uid,
+		.now = j->rq.now,
+		.from = c,
+		.n = j->n_candidates,
+		.chosen = c[j->choice.first].id,
 	};
 
 	j->regret_s = cost > least ? cost - least : 0;
@@ -240,7 +252,7 @@ static void note_regret(struct job *j)
 	compare_choose(compared(j), &j->asks, &j->pressure, &made, &j->scratch->compare);
 }
 
-static void choose(struct route *r, struct job *j, struct settling *st)
+static void choose_server(struct route *r, struct job *j, struct settling *st)
 {
 	struct route_scratch *s = j->scratch;
 	struct policy_choice *c = &j->choice;
@@ -256,8 +268,8 @@ static void choose(struct route *r, struct job *j, struct settling *st)
 		if (s->candidates[i].cached > j->asks.matched)
 			j->asks.matched = s->candidates[i].cached;
 	}
-	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks, &j->pressure, &r->rng,
-		      s->candidates, j->n_candidates, c);
+	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks,
+	    &j->pressure, &r->rng, s->candidates, j->n_candidates, c);
 	if (c->first < 0)
 		return;
 	note_regret(j);
@@ -327,14 +339,15 @@ static void hide_choice(struct job *j, struct route_answer *a)
 }
 
 /* Decide and enter the request in the ledger. The lock is held. */
-static void decide_locked(struct route *r, struct job *j, struct route_answer *a, struct settling *st)
+static void decide_locked(
+    struct route *r, struct job *j, struct route_answer *a, struct settling *st)
 {
 	job_take_load(r, j, st);
 	if (a->why == WHY_COLD) {
 		if (j->pool_seen == NULL || !j->has_load)
 			a->why = WHY_NOLOAD;
 		else
-			choose(r, j, st);
+			choose_server(r, j, st);
 	}
 	if (a->why == WHY_COLD) {
 		a->why = j->rq.headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
@@ -374,7 +387,7 @@ static void attach_claim(struct route *r, struct job *j, index_claim claim)
 }
 
 /* Look the prompt up before the choice: in the index and in the memories of the rules. */
-static void match(struct route *r, struct job *j)
+static void match_prompt(struct route *r, struct job *j)
 {
 	struct pool *p = j->pool_seen;
 	const struct policy_opts *po = &j->pool_opts->policy;
@@ -394,7 +407,7 @@ static void match(struct route *r, struct job *j)
 	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
-static void remember(struct job *j, server_id to)
+static void remember_sent(struct job *j, server_id to)
 {
 	struct pool *p = j->pool_seen;
 
@@ -406,11 +419,11 @@ static void remember(struct job *j, server_id to)
 	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
-static void commit(struct route *r, struct job *j)
+static void commit_pages(struct route *r, struct job *j)
 {
 	if (j->choice.first < 0)
 		return;
-	remember(j, j->scratch->candidates[j->choice.first].id);
+	remember_sent(j, j->scratch->candidates[j->choice.first].id);
 	if (j->rq.n_pages > 0 && j->to != SERVER_NONE)
 		attach_claim(r, j, index_commit(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
 						&j->scratch->match, j->to, j->rq.now,
@@ -430,7 +443,8 @@ static uint64_t number_nameless(struct route *r)
 }
 
 /* Only read the load string: servers stay known, and requests that were open get closed. */
-static void decide_off(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+static void decide_off(
+    struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
 	struct settling st = { .n = 0 };
 
@@ -450,7 +464,8 @@ static enum why why_of(enum request_found f)
 	return f == REQUEST_PROMPT ? WHY_COLD : f == REQUEST_NO_PROMPT ? WHY_NOPROMPT : WHY_BADBODY;
 }
 
-static void decide(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+static void decide_request(
+    struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
 	struct settling st = { .n = 0 };
 	uint64_t work;
@@ -468,14 +483,14 @@ static void decide(struct route *r, struct job *j, const struct route_request *q
 	a->more = j->rq.more && a->why != WHY_BADBODY;
 	if (a->why == WHY_COLD) {
 		a->prompt_pages = j->rq.n_pages;
-		match(r, j);
+		match_prompt(r, j);
 	}
 	j->rq.more = a->more;
 	pthread_mutex_lock(&r->lock);
 	decide_locked(r, j, a, &st);
 	attached_request(r, j, q);
 	pthread_mutex_unlock(&r->lock);
-	commit(r, j);
+	commit_pages(r, j);
 	settle(r, &st, j->rq.now);
 	explain(r, j, q, a);
 	traffic_job(r, j);
@@ -499,7 +514,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 		if (a->stands)
 			a->more = j.rq.more;
 		else
-			decide(r, &j, q, a);
+			decide_request(r, &j, q, a);
 	}
 	request_keep_body(&j.rq);
 	if (q->seq > 0) {

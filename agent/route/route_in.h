@@ -69,7 +69,8 @@ struct pool_route {
 	double regret_s;
 };
 
-#define ADAPTERS_NOTED	256	/* a later adapter replaces an earlier one, whose requests are text until it is named again */
+/* A later adapter replaces an earlier one, whose requests are text until it is named again. */
+#define ADAPTERS_NOTED	256
 #define MODELS_WATCHED	64	/* configured models for which the agent knows if requests name them */
 #define ANSWERED_MAX	1024	/* a later request replaces an earlier one, and little is lost */
 
@@ -147,7 +148,8 @@ static inline void settling_add(struct settling *st, index_claim claim, bool con
 void settle(struct route *r, struct settling *st, msec now);
 
 /* Close an entry whose end was not reported. It counts as served, unless its server is unknown. */
-static inline void close_unheard(struct route *r, struct ledger_entry *e, struct settling *st, msec now)
+static inline void close_unheard(
+    struct route *r, struct ledger_entry *e, struct settling *st, msec now)
 {
 	bool somewhere = e->server != e->server->pool->nowhere;
 
@@ -157,7 +159,8 @@ static inline void close_unheard(struct route *r, struct ledger_entry *e, struct
 /* Close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has room: its
  * process says that it has <admitted> requests at that server. Entries that came or were moved
  * there within the last two seconds are left. */
-void close_beyond(struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now);
+void close_beyond(
+    struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now);
 
 /* Hash the name of a server, as rules see it: the same in every agent with the same key. */
 static inline uint64_t name_hash(const struct route *r, struct span name)
@@ -167,7 +170,7 @@ static inline uint64_t name_hash(const struct route *r, struct span name)
 
 uint64_t route_uid(const struct route *r, struct span uid);
 
-/* ---- in all below the route's lock is held, and its options are, unless it says otherwise -------- */
+/* ---- in all below the route's lock is held, and its options are, unless it says otherwise -- */
 
 /* pool.c: find or add a pool. Returns NULL if there are too many, or no memory. */
 struct pool *pool_met(struct route *r, struct span name);
@@ -192,7 +195,7 @@ void room_sweep(struct route *r, msec now);
 /* Return the tokens in its cache, and who says so; 0: unknown. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 
-/* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name -------- */
+/* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name -- */
 
 /* An engine of <pool> has named the adapter <name>. */
 void adapter_note(struct route *r, struct span pool, struct span name);

@@ -33,10 +33,12 @@ void route_defaults(struct route_opts *o)
 	problems_defaults(&o->problems);
 }
 
-/* An entry of the ledger, its place in a table that is at most half empty, and the part of malloc(). */
+/* An entry of the ledger, its place in a table that is at most half empty, and the part of
+ * malloc(). */
 #define OPEN_BYTES	320
 
-_Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES, "route_budget() counts too little");
+_Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES,
+    "route_budget() counts too little");
 
 /* Return the memory of a pool's rule and of those compared with it, at most. */
 static uint64_t rules_max(const struct pool_opts *p)
@@ -54,7 +56,9 @@ static uint64_t rules_max(const struct pool_opts *p)
 /* Return the memory of the rules of all pools. Pools that no entry names take the default's. */
 static uint64_t all_rules_max(const struct route_opts *o)
 {
-	uint64_t n = o->max_pools > o->n_pools ? (o->max_pools - o->n_pools) * rules_max(&o->pool_default) : 0;
+	uint64_t n = o->max_pools > o->n_pools
+	    ? (o->max_pools - o->n_pools) * rules_max(&o->pool_default)
+	    : 0;
 
 	for (size_t i = 0; i < o->n_pools; i++)
 		n += rules_max(&o->pools[i]);
@@ -88,11 +92,11 @@ static uint64_t tokenizers(const struct route_opts *o)
 
 uint64_t route_budget(const struct route_opts *o)
 {
-	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes + o->heads.max_bytes + o->slices_max_bytes +
-	       o->segcache_max_bytes +
-	       (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) + marks_table_bytes() +
-	       shared_table_bytes() + grown_table_bytes() + problems_bytes() +
-	       scanned_most_bytes();
+	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes +
+	    o->heads.max_bytes + o->slices_max_bytes + o->segcache_max_bytes +
+	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
+	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
+	    scanned_most_bytes();
 }
 
 struct model_table route_models(const struct route_opts *o)

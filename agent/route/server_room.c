@@ -1,26 +1,27 @@
-/* keep.c - what the index is told of servers: the order in which their pages go, how much room
- * there is for them, what they generated, and that they left. What that makes too much goes in
+/* server_room.c - what the index is told of servers: in which order their pages are evicted, how
+ * much room they have, what they generated, and that they are gone. Evicting the excess is done in
  * steps: route_work().
  *
- * A server's room is <capacity> tokens of its engine's cache (as configured, as the engine's
- * metrics say, or as was inferred: capacity.h), and that of every server the published
- * <max_tree_size>, in characters of text. The latter is kept as its authors do: every
- * <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without
- * an interval it is kept at every commit. The budget of bytes holds all the time.
+ * A server's room is <capacity> tokens of its engine's cache: as configured, as the engine's
+ * metrics say, or as inferred (fleet/capacity.h). The published <max_tree_size>, in characters of
+ * text, is a second bound for every server. It is enforced as its authors do: every
+ * <eviction_interval> a sweep takes each server down to it, and between sweeps it grows; without an
+ * interval it is enforced at every commit. The budget of bytes holds all the time.
  *
- * A cache holds blocks of several sizes side by side: of text, of ids, of models with other
- * blocks. The index counts each page with the room that its space says: ROOM_OF_TOKEN for each
- * of its tokens (page_room()). */
+ * A cache holds blocks of several sizes: of text, of ids, of models with other blocks. The index
+ * counts each page with the room in its space: ROOM_OF_TOKEN for each of its tokens (page_room). */
 #include "agent/prompt/pages.h"
 #include "agent/route/job_in.h"
 
-#define STEP_RECORDS	64u
+#define STEP_RECORDS	64u	/* of the index that one step drops */
 
-_Static_assert(PROMPT_TOKEN_PAGE_MAX * ROOM_OF_TOKEN <= ROOM_MAX, "the index can count a page of the largest block");
-_Static_assert(TEXT_PAGE_MAX * ROOM_OF_TOKEN <= ROOM_MAX, "and the largest page of text, were each byte a token");
+_Static_assert(PROMPT_TOKEN_PAGE_MAX *ROOM_OF_TOKEN <= ROOM_MAX,
+    "the index can count a page of the largest block");
+_Static_assert(TEXT_PAGE_MAX *ROOM_OF_TOKEN <= ROOM_MAX,
+    "and the largest page of text, if each byte is a token");
 
-/* What a person wrote goes before what the engine says: they may know what else is in that cache. Both go before
- * what was inferred, and that before a guess. */
+/* The configured size comes before the engine's own, because the operator may know what else is in
+ * that cache. Both come before an inferred size, and that before a guess. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by)
 {
 	const uint64_t said[] = {
@@ -33,15 +34,15 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by)
 	return said[*by];
 }
 
-/* What is known is believed to the letter. What is inferred, half as much again: a page that was
- * forgotten here would never be seen to be held there. So what may yet be inferred, as first
- * tokens are reported, has room for twice the guess, and half as much again. Who bounds servers
- * by <max_tree_size> has no need of a guess.
+/* Return the tokens to keep of a server. A known size is used as it is. An inferred one gets half
+ * as much again, because a page that the index evicted is never seen to be held. If first tokens
+ * are reported, so that a size may yet be inferred, there is room for twice the guess and half as
+ * much again. With <max_tree_size> no guess is needed.
  *
- * Simulated on the Mooncake trace, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.85, with first tokens:
+ * Simulated on the Mooncake trace with first tokens, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.85:
  * mean time to first token with the known size 0.658, 0.744, 1.040, 0.692 s; with half as much
- * again 0.673, 0.768, 1.052, 0.733; with three quarters 0.677, 0.780, 1.214, 0.732. */
-static uint64_t believed(const struct server *s)
+ * again 0.673, 0.768, 1.052, 0.733; with three quarters more 0.677, 0.780, 1.214, 0.732. */
+static uint64_t expected_capacity(const struct server *s)
 {
 	const struct pool *p = s->pool;
 	enum capacity_source by;
@@ -54,7 +55,7 @@ static uint64_t believed(const struct server *s)
 	return by == CAPACITY_GUESS ? 3 * capacity : capacity + capacity / 2;
 }
 
-/* Rules that have a memory of their own have their authors' guess, too. */
+/* Return the size for rules with a memory of their own, which have their authors' guess. */
 static uint64_t known_capacity(const struct server *s)
 {
 	enum capacity_source by;
@@ -65,8 +66,9 @@ static uint64_t known_capacity(const struct server *s)
 
 static uint64_t room_of(const struct server *s, bool with_tree)
 {
-	uint64_t room = believed(s) * ROOM_OF_TOKEN;
-	uint64_t tree = with_tree ? s->pool->opts->max_tree_size * ROOM_OF_TOKEN / TEXT_BYTES_PER_TOKEN : 0;
+	uint64_t room = expected_capacity(s) * ROOM_OF_TOKEN;
+	uint64_t tree =
+	    with_tree ? s->pool->opts->max_tree_size * ROOM_OF_TOKEN / TEXT_BYTES_PER_TOKEN : 0;
 
 	return room == 0 || (tree != 0 && tree < room) ? tree : room;
 }
@@ -99,7 +101,7 @@ void room_server_changed(struct route *r, const struct server *s)
 	tell_server(r, s);
 }
 
-static void infer(struct route *r, struct server *s)
+static void infer_capacity(struct route *r, struct server *s)
 {
 	uint64_t now = capacity_estimate(&s->capacity, &s->pool->capacity, s->pool->opts->capacity_guess);
 	uint64_t was = s->inferred;
@@ -114,8 +116,8 @@ void room_infer(struct route *r, struct server *s)
 {
 	struct pool *p = s->pool;
 
-	infer(r, s);
-	infer(r, p->servers[p->next_inferred++ % p->n_servers]);
+	infer_capacity(r, s);
+	infer_capacity(r, p->servers[p->next_inferred++ % p->n_servers]);
 }
 
 void room_options_changed(struct route *r)
@@ -139,7 +141,7 @@ void room_sweep(struct route *r, msec now)
 	}
 }
 
-/* Nothing is over any budget now. */
+/* End the sweeps, because no server is over its bound now. */
 static void sweeps_end(struct route *r)
 {
 	for (size_t i = 0; i < r->fleet.n_pools; i++) {
@@ -152,10 +154,11 @@ static void sweeps_end(struct route *r)
 	}
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
-/* Its id is free for another once the index has forgotten all of it. */
-static bool leave(struct route *r)
+/* Drop a part of a server that is gone. Its id is free once the index has dropped all of it.
+ * Returns false if there is no such server. */
+static bool drop_leaving(struct route *r)
 {
 	server_id id;
 
@@ -174,7 +177,7 @@ static bool leave(struct route *r)
 
 bool route_work(struct route *r)
 {
-	if (leave(r) || index_tick(r->index))
+	if (drop_leaving(r) || index_tick(r->index))
 		return true;
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);

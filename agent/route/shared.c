@@ -1,9 +1,9 @@
 /* shared.c - decayed counts by prefix, in a table of fixed size.
  *
- * A count decays when it is read or written, so that nothing walks the table, which has room for some 600
- * prompts of 100 marks each. Where two keys lead to one place, each use of the other takes one from the count,
- * and the place is free when less than one is left. So no number of prompts that are used once, which a client
- * may make up, displaces one that is used more often than its place is met. */
+ * A count decays when it is read or written, so nothing walks the table. It has room for about 600
+ * prompts of 100 marks each. If two keys share a place, each use of the other one takes one from
+ * the count, and the place is free when less than one is left. So prompts that are used once, which
+ * a client may invent, displace no prefix that is used more often than its place is met. */
 #include <math.h>
 
 #include "agent/base/mem.h"
@@ -37,11 +37,11 @@ size_t shared_table_bytes(void)
 
 static struct shared_entry *entry_of(const struct shared_table *t, uint64_t key, uint32_t *tag)
 {
-	*tag = (uint32_t)(key >> 32) | 1;	/* 0 is an unused entry */
+	*tag = (uint32_t)(key >> 32) | 1;	/* 0 means unused */
 	return (struct shared_entry *)(uintptr_t)&t->at[key % TABLE_ENTRIES];
 }
 
-/* Simulated time may begin anew: nothing grows by that. */
+/* Counts do not grow if simulated time starts again. */
 static float decayed(const struct shared_entry *e, msec now)
 {
 	return now > e->at ? e->n * (float)exp(-(double)(now - e->at) / DECAY_MS) : e->n;
@@ -64,8 +64,8 @@ void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth
 	}
 }
 
-uint32_t shared_counts(const struct shared_table *t, const struct marks *m, uint32_t depth, msec now,
-		       float n[MARKS_MAX])
+uint32_t shared_counts(const struct shared_table *t, const struct marks *m, uint32_t depth,
+    msec now, float n[MARKS_MAX])
 {
 	uint32_t i;
 

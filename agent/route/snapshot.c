@@ -1,8 +1,9 @@
-/* snapshot.c - what the index is told of names when it is written down, and when it is read again.
+/* snapshot.c - names of servers, for a snapshot of the index and back.
  *
- * A server's name in a snapshot is its pool's, a zero, its own, and where anything was learned of it a zero and that,
- * in 4 bytes each: enum learned. One that comes back from there is down and
- * without weight until a load string names it; if none does, it goes like any other that was not seen for long. */
+ * A server's name in a snapshot is its pool's name, a NUL byte, and its own name. If anything was
+ * learned about the server, another NUL and those values follow, in 4 bytes each: enum learned. A
+ * server that comes back is down and without weight until a load string names it. If none does, it
+ * is removed like any other that was not named for long. */
 #include <endian.h>
 
 #include "agent/base/mem.h"
@@ -20,12 +21,12 @@ static void snapshot_of(struct route *r, struct snapshot_of *of)
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
-/* In this order, each in 4 bytes; 0: not known. Later ones may be missing. */
+/* In this order, each in 4 bytes; 0: unknown. Later ones may be missing. */
 enum learned { LEARNED_RATE_FIRST, LEARNED_RATE_HEADERS, LEARNED_CAPACITY, LEARNED };
 
 #define LEARNED_BYTES	(4 * LEARNED)
 
-static uint32_t at_most(uint64_t v)
+static uint32_t clamp32(uint64_t v)
 {
 	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
@@ -35,7 +36,7 @@ static size_t put_learned(char *to, const struct server *s, msec now)
 	struct rate_kept rate = rate_keep(&s->rate, now);
 	uint32_t v[LEARNED] = {
 		[LEARNED_RATE_FIRST] = rate.first, [LEARNED_RATE_HEADERS] = rate.headers,
-		[LEARNED_CAPACITY] = at_most(s->inferred),
+		[LEARNED_CAPACITY] = clamp32(s->inferred),
 	};
 	size_t n = LEARNED;
 
@@ -106,15 +107,16 @@ static struct server *server_of(struct route *r, struct span pool, struct span n
 	return s;
 }
 
-/* What stands in front of the first zero of <s>, which then is what stands behind it. False: there is none. */
-static bool cut_at_zero(struct span *s, struct span *front)
+/* Split <s> at its first NUL byte: set <before> to the part before it, and leave the rest in <s>.
+ * Returns false if there is none. */
+static bool split_at_nul(struct span *s, struct span *before)
 {
 	const char *zero = s->n > 0 ? memchr(s->p, '\0', s->n) : NULL;
 
 	if (zero == NULL)
 		return false;
-	*front = span_of(s->p, (size_t)(zero - s->p));
-	*s = span_of(zero + 1, s->n - front->n - 1);
+	*before = span_of(s->p, (size_t)(zero - s->p));
+	*s = span_of(zero + 1, s->n - before->n - 1);
 	return true;
 }
 
@@ -124,9 +126,9 @@ static int server_named(void *arg, struct span rest)
 	struct span pool, name;
 	struct server *s;
 
-	if (!cut_at_zero(&rest, &pool))
+	if (!split_at_nul(&rest, &pool))
 		return -1;
-	if (!cut_at_zero(&rest, &name)) {
+	if (!split_at_nul(&rest, &name)) {
 		name = rest;
 		rest = (struct span){ 0 };
 	}
@@ -141,8 +143,8 @@ static int server_named(void *arg, struct span rest)
 	return s != NULL ? s->id : -1;
 }
 
-int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now, struct snapshot_stats *s,
-		  struct err *e)
+int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
+    struct snapshot_stats *s, struct err *e)
 {
 	struct restoring arg = { r, now };
 	struct snapshot_of of;

@@ -9,10 +9,10 @@ enum item { ITEM_ASKED, ITEM_ENDED };
 
 struct traffic {
 	uint8_t *half[2];
-	size_t cap;			/* of each; does not change, nor do the next two */
+	size_t cap;			/* of each half; constant, like the next two */
 	uint32_t block_tokens;
 	struct hash_key key;
-	uint64_t blocks[TRAFFIC_BLOCKS_MAX];	/* of the item that is taken: the writer's */
+	uint64_t blocks[TRAFFIC_BLOCKS_MAX];	/* of the item being taken; only for the writer */
 	pthread_mutex_t lock;		/* guards the next two */
 	unsigned filling;
 	size_t n;			/* bytes in that half */
@@ -31,7 +31,8 @@ static void make_key(struct hash_key *to, const struct hash_key *from, uint64_t 
 	}
 }
 
-struct traffic *traffic_new(size_t half_bytes, uint32_t block_tokens, const struct hash_key *key, uint64_t seed)
+struct traffic *traffic_new(
+    size_t half_bytes, uint32_t block_tokens, const struct hash_key *key, uint64_t seed)
 {
 	struct traffic *r = mem_alloc(sizeof(*r));
 
@@ -77,10 +78,13 @@ uint64_t traffic_dropped(const struct traffic *r)
 	return r != NULL ? __atomic_load_n(&r->dropped, __ATOMIC_RELAXED) : 0;
 }
 
-uint32_t traffic_blocks(const struct traffic *r, uint64_t space, const page_key *pages, uint32_t n, uint32_t page_tokens,
-		       uint64_t *out, uint32_t *block_tokens)
+uint32_t traffic_blocks(const struct traffic *r, uint64_t space, const page_key *pages, uint32_t n,
+    uint32_t page_tokens, uint64_t *out, uint32_t *block_tokens)
 {
-	uint32_t of = page_tokens > 0 && page_tokens < r->block_tokens ? r->block_tokens / page_tokens : 1, k = 0;
+	uint32_t of = page_tokens > 0 && page_tokens < r->block_tokens
+	    ? r->block_tokens / page_tokens
+	    : 1,
+		 k = 0;
 	uint64_t h = space;
 
 	*block_tokens = of * page_tokens;
@@ -91,9 +95,10 @@ uint32_t traffic_blocks(const struct traffic *r, uint64_t space, const page_key 
 	return k;
 }
 
-/* ---- in -------------------------------------------------------------------------------------- */
+/* ---- in ------------------------------------------------------------------------------------ */
 
-static void put(struct traffic *r, enum item what, const void *head, size_t n_head, const void *rest, size_t n_rest)
+static void put_item(struct traffic *r, enum item what, const void *head, size_t n_head,
+    const void *rest, size_t n_rest)
 {
 	size_t n = sizeof(what) + n_head + n_rest;
 	uint8_t *to;
@@ -115,18 +120,18 @@ static void put(struct traffic *r, enum item what, const void *head, size_t n_he
 void traffic_ask(struct traffic *r, const struct traffic_asked *a, const uint64_t *blocks)
 {
 	if (traffic_wants(r))
-		put(r, ITEM_ASKED, a, sizeof(*a), blocks, a->n_blocks * sizeof(*blocks));
+		put_item(r, ITEM_ASKED, a, sizeof(*a), blocks, a->n_blocks * sizeof(*blocks));
 }
 
 void traffic_end(struct traffic *r, const struct traffic_ended *e)
 {
 	if (traffic_wants(r))
-		put(r, ITEM_ENDED, e, sizeof(*e), NULL, 0);
+		put_item(r, ITEM_ENDED, e, sizeof(*e), NULL, 0);
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- out ----------------------------------------------------------------------------------- */
 
-static const uint8_t *take_asked(struct traffic *r, const uint8_t *p, const struct traffic_sink *s)
+static const uint8_t *pass_asked(struct traffic *r, const uint8_t *p, const struct traffic_sink *s)
 {
 	struct traffic_asked a;
 
@@ -136,7 +141,7 @@ static const uint8_t *take_asked(struct traffic *r, const uint8_t *p, const stru
 	return p + sizeof(a) + a.n_blocks * sizeof(*r->blocks);
 }
 
-static const uint8_t *take_ended(const uint8_t *p, const struct traffic_sink *s)
+static const uint8_t *pass_ended(const uint8_t *p, const struct traffic_sink *s)
 {
 	struct traffic_ended e;
 
@@ -159,6 +164,6 @@ void traffic_take(struct traffic *r, const struct traffic_sink *s)
 	while (p < end) {
 		memcpy(&what, p, sizeof(what));
 		p += sizeof(what);
-		p = what == ITEM_ASKED ? take_asked(r, p, s) : take_ended(p, s);
+		p = what == ITEM_ASKED ? pass_asked(r, p, s) : pass_ended(p, s);
 	}
 }

@@ -1,4 +1,5 @@
-/* traffic_in.c - names go in as hashes under the agent's key; the writer hashes them once more. */
+/* traffic_put.c - what a decision, and a fact, put into the queue of traffic.h. Names go in as
+ * hashes under the agent's key; the writer hashes them once more. */
 #include "agent/route/job_in.h"
 
 static uint64_t name_of(const struct route *r, uint64_t kind, struct span name)
@@ -6,7 +7,7 @@ static uint64_t name_of(const struct route *r, uint64_t kind, struct span name)
 	return name.n > 0 ? hash_mix_span(&r->key, kind, name) : 0;
 }
 
-static uint32_t least32(uint64_t n)
+static uint32_t clamp32(uint64_t n)
 {
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
@@ -26,16 +27,18 @@ void traffic_job(struct route *r, const struct job *j)
 		const struct candidate *c = &j->scratch->candidates[j->choice.first];
 
 		a.server = c->name;
-		a.cached = least32(c->cached < a.tokens ? c->cached : a.tokens);
+		a.cached = clamp32(c->cached < a.tokens ? c->cached : a.tokens);
 	}
-	a.n_blocks = traffic_blocks(r->traffic, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages, j->rq.page_tokens,
-				   j->scratch->recorded, &a.block_tokens);
+	a.n_blocks = traffic_blocks(r->traffic, j->rq.space.h[0], j->scratch->rq.pages.p,
+	    j->rq.n_pages, j->rq.page_tokens, j->scratch->recorded, &a.block_tokens);
 	traffic_ask(r->traffic, &a, j->scratch->recorded);
 }
 
 void traffic_fact(struct route *r, const struct fact *f, uint32_t output_tokens, msec now)
 {
-	struct traffic_ended e = { .at = now, .kind = TRAFFIC_DONE, .status = f->status, .output_tokens = output_tokens };
+	struct traffic_ended e = {
+		.at = now, .kind = TRAFFIC_DONE, .status = f->status, .output_tokens = output_tokens
+	};
 
 	if (!traffic_wants(r->traffic) || f->uid.n == 0)
 		return;

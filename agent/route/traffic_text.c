@@ -1,6 +1,6 @@
-/* traffic_text.c - two generations of block numbers, as an exact order of use would cost a link
- * each way for every block of every prompt; and requests that wait, in a ring by age beside a hash
- * table by uid. */
+/* traffic_text.c - two generations of block numbers, and waiting requests in a list by age and a
+ * hash table by uid. An exact order of use of blocks would need two links for every block of every
+ * prompt. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "agent/base/mem.h"
 #include "agent/route/traffic_text.h"
 
-/* ---- numbers of blocks ----------------------------------------------------------------------- */
+/* ---- numbers of blocks --------------------------------------------------------------------- */
 
 struct generation {
 	uint64_t *key;
@@ -28,14 +28,14 @@ struct waiting {
 struct traffic_text {
 	struct traffic_text_opts o;
 	struct generation now, before;
-	uint32_t n_slots, last_number;	/* of a generation, a power of two; given so far */
+	uint32_t n_slots, last_number;	/* slots of a generation, a power of two; last number given */
 	struct waiting *pool;		/* o.waiting of them */
 	struct list by_age, unused;
 	struct list *bucket;		/* n_buckets; by uid */
 	uint32_t n_buckets;
 	size_t ids_bytes;
 	bool begun;
-	msec start, newest;		/* of the first request; of all that came */
+	msec start, newest;		/* time of the first request; of the latest */
 	struct hash_key secret;
 	void (*put)(void *arg, const char *line, size_t n);
 	void *arg;
@@ -44,7 +44,9 @@ struct traffic_text {
 
 void traffic_text_defaults(struct traffic_text_opts *o)
 {
-	*o = (struct traffic_text_opts){ .blocks = 1u << 19, .waiting = 1u << 14, .waiting_bytes = 8u << 20 };
+	*o = (struct traffic_text_opts){
+		.blocks = 1u << 19, .waiting = 1u << 14, .waiting_bytes = 8u << 20,
+	};
 }
 
 static uint32_t power_above(uint32_t n)
@@ -56,7 +58,7 @@ static uint32_t power_above(uint32_t n)
 	return p;
 }
 
-/* Three in four slots of a generation are used at most. */
+/* At most three in four slots of a generation are used. */
 static uint32_t slots_of(const struct traffic_text_opts *o)
 {
 	return power_above(o->blocks / 2 + o->blocks / 6);
@@ -64,9 +66,10 @@ static uint32_t slots_of(const struct traffic_text_opts *o)
 
 uint64_t traffic_text_bytes(const struct traffic_text_opts *o)
 {
-	return sizeof(struct traffic_text) + 2 * (uint64_t)slots_of(o) * (sizeof(uint64_t) + sizeof(uint32_t)) +
-	       (uint64_t)o->waiting * sizeof(struct waiting) + power_above(o->waiting) * sizeof(struct list) +
-	       o->waiting_bytes;
+	return sizeof(struct traffic_text) +
+	    2 * (uint64_t)slots_of(o) * (sizeof(uint64_t) + sizeof(uint32_t)) +
+	    (uint64_t)o->waiting * sizeof(struct waiting) +
+	    power_above(o->waiting) * sizeof(struct list) + o->waiting_bytes;
 }
 
 static int generation_new(struct generation *g, uint32_t n_slots)
@@ -76,7 +79,7 @@ static int generation_new(struct generation *g, uint32_t n_slots)
 	return g->key != NULL && g->number != NULL ? 0 : -1;
 }
 
-/* Of <key>, or the free one where it would stand. */
+/* Return the slot of <key>, or the free one where it would go. */
 static uint32_t *slot_of(const struct traffic_text *t, const struct generation *g, uint64_t key)
 {
 	uint32_t i = (uint32_t)(key >> 32) & (t->n_slots - 1);
@@ -115,7 +118,7 @@ static uint32_t number_of(struct traffic_text *t, uint64_t key)
 	return number;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 struct traffic_text *traffic_text_new(const struct traffic_text_opts *o,
 				    void (*put)(void *arg, const char *line, size_t n), void *arg)
@@ -166,7 +169,7 @@ void traffic_text_secret(struct traffic_text *t, const struct hash_key *secret)
 	t->secret = *secret;
 }
 
-/* ---- a line ---------------------------------------------------------------------------------- */
+/* ---- a line -------------------------------------------------------------------------------- */
 
 static char *put_number(char *p, const char *field, int64_t v)
 {
@@ -175,7 +178,9 @@ static char *put_number(char *p, const char *field, int64_t v)
 
 static char *put_name(const struct traffic_text *t, char *p, const char *field, uint64_t hash)
 {
-	return hash == 0 ? p : p + sprintf(p, ",\"%s\":\"%08x\"", field, (uint32_t)hash_mix(&t->secret, 1, hash));
+	return hash == 0
+	    ? p
+	    : p + sprintf(p, ",\"%s\":\"%08x\"", field, (uint32_t)hash_mix(&t->secret, 1, hash));
 }
 
 static char *put_ids(char *p, const struct waiting *w)
@@ -211,14 +216,14 @@ static void make_line(struct traffic_text *t, const struct waiting *w)
 	t->put(t->arg, t->line, (size_t)(p - t->line));
 }
 
-/* ---- those that wait for their end ----------------------------------------------------------- */
+/* ---- waiting requests ---------------------------------------------------------------------- */
 
 static struct list *bucket_of(struct traffic_text *t, uint64_t uid)
 {
 	return &t->bucket[uid & (t->n_buckets - 1)];
 }
 
-static struct waiting *find(struct traffic_text *t, uint64_t uid)
+static struct waiting *waiting_find(struct traffic_text *t, uint64_t uid)
 {
 	struct list *head = bucket_of(t, uid);
 
@@ -231,7 +236,7 @@ static struct waiting *find(struct traffic_text *t, uint64_t uid)
 	return NULL;
 }
 
-static void let_go(struct traffic_text *t, struct waiting *w)
+static void waiting_free(struct traffic_text *t, struct waiting *w)
 {
 	t->ids_bytes -= w->a.n_blocks * sizeof(*w->ids);
 	mem_free(w->ids);
@@ -241,25 +246,26 @@ static void let_go(struct traffic_text *t, struct waiting *w)
 	list_append(&t->unused, &w->by_age);
 }
 
-static void finish(struct traffic_text *t, struct waiting *w)
+static void waiting_finish(struct traffic_text *t, struct waiting *w)
 {
 	make_line(t, w);
-	let_go(t, w);
+	waiting_free(t, w);
 }
 
-static struct waiting *oldest(struct traffic_text *t)
+static struct waiting *waiting_oldest(struct traffic_text *t)
 {
 	return list_empty(&t->by_age) ? NULL : list_entry(t->by_age.next, struct waiting, by_age);
 }
 
-/* Those that have waited longest make room. NULL: there is no memory for it. */
-static struct waiting *begin(struct traffic_text *t, uint32_t n_blocks)
+/* Add a waiting request; the oldest ones make room. Returns NULL if there is no memory for it. */
+static struct waiting *waiting_begin(struct traffic_text *t, uint32_t n_blocks)
 {
 	size_t bytes = n_blocks * sizeof(uint32_t);
 	struct waiting *w;
 
-	while ((list_empty(&t->unused) || t->ids_bytes + bytes > t->o.waiting_bytes) && oldest(t) != NULL)
-		finish(t, oldest(t));
+	while ((list_empty(&t->unused) || t->ids_bytes + bytes > t->o.waiting_bytes) &&
+	    waiting_oldest(t) != NULL)
+		waiting_finish(t, waiting_oldest(t));
 	if (list_empty(&t->unused) || t->ids_bytes + bytes > t->o.waiting_bytes)
 		return NULL;
 	w = list_entry(t->unused.next, struct waiting, by_age);
@@ -271,18 +277,19 @@ static struct waiting *begin(struct traffic_text *t, uint32_t n_blocks)
 	return w;
 }
 
-/* A slice of a body, or the same uid again while it is open: the last one tells most. */
+/* A later slice, or the same uid again while it is open, replaces the request: the last one has
+ * seen most of the prompt. */
 void traffic_text_asked(void *text, const struct traffic_asked *a, const uint64_t *blocks)
 {
 	struct traffic_text *t = text;
-	struct waiting *w = find(t, a->uid);
+	struct waiting *w = waiting_find(t, a->uid);
 	msec at = a->at;
 
 	if (w != NULL) {
 		at = w->a.at;
-		let_go(t, w);
+		waiting_free(t, w);
 	}
-	if ((w = begin(t, a->n_blocks)) == NULL)
+	if ((w = waiting_begin(t, a->n_blocks)) == NULL)
 		return;
 	if (!t->begun)
 		t->start = at;
@@ -300,7 +307,7 @@ void traffic_text_asked(void *text, const struct traffic_asked *a, const uint64_
 void traffic_text_ended(void *text, const struct traffic_ended *e)
 {
 	struct traffic_text *t = text;
-	struct waiting *w = find(t, e->uid);
+	struct waiting *w = waiting_find(t, e->uid);
 
 	if (w == NULL)
 		return;
@@ -312,13 +319,13 @@ void traffic_text_ended(void *text, const struct traffic_ended *e)
 	}
 	w->done_ms = e->at - w->a.at;
 	w->output_tokens = e->output_tokens;
-	finish(t, w);
+	waiting_finish(t, w);
 }
 
 void traffic_text_flush(struct traffic_text *t, bool all)
 {
 	struct waiting *w;
 
-	while ((w = oldest(t)) != NULL && (all || t->newest - w->a.at >= TRAFFIC_AGE_MS))
-		finish(t, w);
+	while ((w = waiting_oldest(t)) != NULL && (all || t->newest - w->a.at >= TRAFFIC_AGE_MS))
+		waiting_finish(t, w);
 }

@@ -1,5 +1,6 @@
+/* message.c - one table of arguments for requests, one for facts. */
 #include "agent/base/num.h"
-#include "agent/serve/message.h"
+#include "agent/serve/message_in.h"
 
 enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT };
 
@@ -25,7 +26,7 @@ static const struct arg request_args[] = {
 	{ NULL, 0, 0 }
 };
 
-/* Those of the log line (feed/logline.c), and <ct> of the response. */
+/* The fields of the log line (feed/logline.c), and <ct> of the response. */
 static const struct arg fact_args[] = {
 	{ "uid", A_SPAN, offsetof(struct fact, uid) },
 	{ "be", A_SPAN, offsetof(struct fact, pool) },
@@ -46,12 +47,12 @@ static const struct arg fact_args[] = {
 	{ NULL, 0, 0 }
 };
 
-static bool is(struct spop_str s, const char *word)
+static bool name_is(struct spop_str s, const char *word)
 {
 	return s.n == strlen(word) && memcmp(s.p, word, s.n) == 0;
 }
 
-/* "route-12": the number, or -1. At most four digits: nobody writes out more slices. */
+/* Return the number in "route-12", or -1. At most four digits: no configuration has more slices. */
 static int64_t slice_number(struct spop_str name)
 {
 	int64_t v = 0;
@@ -68,36 +69,36 @@ static int64_t slice_number(struct spop_str name)
 
 enum message_kind message_kind(const struct spop_message *m)
 {
-	if (is(m->name, "route") || slice_number(m->name) >= 0)
+	if (name_is(m->name, "route") || slice_number(m->name) >= 0)
 		return MESSAGE_ROUTE;
-	if (is(m->name, "model"))
+	if (name_is(m->name, "model"))
 		return MESSAGE_MODEL;
-	if (is(m->name, "first"))
+	if (name_is(m->name, "first"))
 		return MESSAGE_FIRST;
-	return is(m->name, "done") ? MESSAGE_DONE : MESSAGE_UNKNOWN;
+	return name_is(m->name, "done") ? MESSAGE_DONE : MESSAGE_UNKNOWN;
 }
 
-/* A number, or a string of digits as log fields come. */
-static bool take_number(const struct spop_data *d, int64_t *v)
+/* Read a number, or a string of digits as in log fields. */
+static bool read_number(const struct spop_data *d, int64_t *v)
 {
 	struct spop_str s;
 
 	return spop_data_int(d, v) || (spop_data_str(d, &s) && num_parse(span_of(s.p, s.n), v));
 }
 
-/* "+1": it went to another server with that retry. */
-static void take_retries(struct fact *f, const struct spop_data *d)
+/* Read "1", or "+1": that retry went to another server. */
+static void read_retries(struct fact *f, const struct spop_data *d)
 {
 	struct spop_str s;
 	int64_t v;
 
-	if (!take_number(d, &v) || v < 0 || v > INT32_MAX)
+	if (!read_number(d, &v) || v < 0 || v > INT32_MAX)
 		return;
 	f->retries = (int32_t)v;
 	f->redispatched = spop_data_str(d, &s) && s.p[0] == '+';
 }
 
-#define NOW_MAX	((msec)1 << 52)		/* 140,000 years: times may be added to it */
+#define NOW_MAX	((msec)1 << 52)		/* 140,000 years, so that times can be added */
 
 msec message_now(const struct spop_message *m)
 {
@@ -107,12 +108,12 @@ msec message_now(const struct spop_message *m)
 	int64_t v;
 
 	while (spop_arg_next(&copy, &name, &d) > 0)
-		if (is(name, "now_ms") && take_number(&d, &v) && v >= 0)
+		if (name_is(name, "now_ms") && read_number(&d, &v) && v >= 0)
 			return v < NOW_MAX ? v : NOW_MAX;
 	return -1;
 }
 
-static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
+static void read_arg(void *to, const struct arg *a, const struct spop_data *d)
 {
 	char *at = (char *)to + a->offset;
 	struct spop_str s;
@@ -130,15 +131,15 @@ static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 			*(enum fact_end *)at = fact_end_of(span_of(s.p, s.n));
 		break;
 	case A_INT64:
-		if (take_number(d, &v))
+		if (read_number(d, &v))
 			*(int64_t *)at = v;
 		break;
 	case A_INT32:
-		if (take_number(d, &v) && v >= INT32_MIN && v <= INT32_MAX)
+		if (read_number(d, &v) && v >= INT32_MIN && v <= INT32_MAX)
 			*(int32_t *)at = (int32_t)v;
 		break;
 	case A_RETRIES:
-		take_retries(to, d);
+		read_retries(to, d);
 		break;
 	case A_COUNT:
 		if (spop_data_str(d, &s))
@@ -149,15 +150,15 @@ static void take_arg(void *to, const struct arg *a, const struct spop_data *d)
 	}
 }
 
-static void take_args(struct spop_message *m, const struct arg *table, void *to)
+static void read_args(struct spop_message *m, const struct arg *table, void *to)
 {
 	struct spop_str name;
 	struct spop_data d;
 
 	while (spop_arg_next(m, &name, &d) > 0) {
 		for (const struct arg *a = table; a->name != NULL; a++) {
-			if (is(name, a->name)) {
-				take_arg(to, a, &d);
+			if (name_is(name, a->name)) {
+				read_arg(to, a, &d);
 				break;
 			}
 		}
@@ -169,7 +170,7 @@ void message_request(struct spop_message *m, struct route_request *q)
 	*q = (struct route_request){
 		.seq = slice_number(m->name), .visible = -1, .whole = -1, .asked_ms = -1, .work = ROUTE_WORK_FULL,
 	};
-	take_args(m, request_args, q);
+	read_args(m, request_args, q);
 	if (q->seq < -1)
 		q->seq = -1;
 }
@@ -177,5 +178,5 @@ void message_request(struct spop_message *m, struct route_request *q)
 void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f)
 {
 	fact_init(f, kind);
-	take_args(m, fact_args, f);
+	read_args(m, fact_args, f);
 }

@@ -1,19 +1,20 @@
-/* serve.c - frames in, ACKs out; each NOTIFY is answered before the next frame is looked at.
+/* serve.c - frames in, ACKs out; each NOTIFY is answered before the next frame is read.
  *
- * Nothing is kept of a NOTIFY between calls, and its bytes are never copied: arguments point into the
- * connection's buffer until the answer is written. The ACK of a message that brings a fact sets only
- * <more>, because HAProxy's log line is still to be written from the variables of the decision. */
-#include "agent/serve/message.h"
+ * Nothing of a NOTIFY is kept between calls, and its bytes are never copied: arguments point into
+ * the connection's buffer until the answer is written. The ACK of a message with a fact sets only
+ * <more>, because HAProxy still writes its log line from the variables of the decision. */
+#include "agent/serve/message_in.h"
 
 const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
 	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
 };
 
-#define ANSWER_MAX	1024u	/* one ACK: two names of 127 bytes, a model's of 255, ten variables, and some air */
+/* one ACK: two names of 127 bytes, a model's of 255, ten variables, and a reserve */
+#define ANSWER_MAX	1024u
 
 #define HURRIED_WORK	0u	/* pages of text, no tokenizer */
 
-_Static_assert(ANSWER_MAX >= SPOP_REPLY_MAX, "a reply must fit where an answer does");
+_Static_assert(ANSWER_MAX >= SPOP_REPLY_MAX, "a reply needs no more room than an answer");
 _Static_assert(SERVE_OUT_MIN >= ANSWER_MAX, "one answer must fit an empty buffer");
 
 void serve_init(struct serve *s, struct serve_env *env, const struct spop_conn_opts *o)
@@ -43,11 +44,12 @@ static void set_name(struct spop_ack *a, const char *var, struct span name, bool
 {
 	if (name.n > 0)
 		spop_ack_set_str(a, SPOP_SCOPE_TXN, var, name.p, name.n);
-	else if (later)		/* an earlier slice may have set it */
+	else if (later)		/* the answer to an earlier slice may have set it */
 		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
 }
 
-/* The most needed first: what does not fit a small frame is left out from the end. */
+/* Put the most important variables first, because those that do not fit a small frame are left out.
+ */
 static void put_decision(struct spop_ack *a, const struct route_answer *d, bool later, usec us)
 {
 	const char *why = why_text(d->why);
@@ -71,7 +73,7 @@ static void put_model(struct spop_ack *a, const struct route_model *m)
 	spop_ack_set_str(a, SPOP_SCOPE_TXN, "model_from", from, strlen(from));
 }
 
-/* What all messages of one NOTIFY came to: a decision, if there was one to make. */
+/* Results of all messages of one NOTIFY. */
 struct outcome {
 	bool decided, later, asked_model;
 	struct route_answer answer;
@@ -83,7 +85,7 @@ static enum serve_wait wait_of(const struct serve_env *env, usec start, msec ask
 	return env->wait != NULL ? env->wait(env->wait_arg, start, asked) : SERVE_IN_TIME;
 }
 
-/* Make <q> cost less if it has waited. */
+/* Reduce the work of <q> if it has waited. */
 static void bound_by_wait(struct serve_env *env, enum serve_wait wait, struct route_request *q)
 {
 	if (wait == SERVE_IN_TIME)
@@ -97,7 +99,8 @@ static void bound_by_wait(struct serve_env *env, enum serve_wait wait, struct ro
 	q->work = HURRIED_WORK;
 }
 
-static void on_route(struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
+static void on_route(
+    struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
 	struct route_request q;
@@ -106,7 +109,9 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, msec n
 	message_request(m, &q);
 	wait = wait_of(env, start, q.asked_ms);
 	q.frame_size = s->conn.frame_size;
-	q.wall_s = env->message_clock != NULL ? now / 1000 : env->wall != NULL ? env->wall(env->clock_arg) : 0;
+	q.wall_s = env->message_clock != NULL ? now / 1000
+	    : env->wall != NULL               ? env->wall(env->clock_arg)
+					      : 0;
 	o->decided = true;
 	o->later = q.seq > 0;
 	if (wait == SERVE_LATE) {
@@ -117,7 +122,8 @@ static void on_route(struct serve *s, struct spop_message *m, usec start, msec n
 	route_decide(env->route, env->scratch, &q, now, &o->answer);
 }
 
-static void on_model(struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
+static void on_model(
+    struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
 	struct serve_env *env = s->env;
 	struct route_request q;
@@ -138,7 +144,7 @@ static void on_fact(struct serve *s, struct spop_message *m, enum fact_kind kind
 	route_learn(s->env->route, &f, now);
 }
 
-/* Ten times a simulated second, as the side thread does of a real one. */
+/* Ten times a simulated second, as the housekeeping thread does in real time. */
 #define TICK_MS	100
 
 static msec clock_of_messages(struct serve_env *env, const struct spop_message *m)
@@ -255,7 +261,7 @@ static void on_event(struct serve *s, const struct spop_event *ev, usec start, s
 typedef ssize_t take_frame(struct spop_conn *c, const uint8_t *buf, size_t n, struct spop_wr *out,
 			   struct spop_event *ev);
 
-/* One frame and its answer. Returns the bytes used; 0: it is not all here. */
+/* Answer one frame. Returns the bytes used; 0 if it is not complete. */
 static size_t one_frame(struct serve *s, take_frame *take, const uint8_t *in, size_t n,
 			struct spop_wr *out)
 {

@@ -1,7 +1,7 @@
-/* serve.h - one SPOP connection in memory: bytes in, bytes out. SPOP meets the core here.
+/* serve.h - one SPOP connection in memory: bytes in, bytes out. It joins SPOP and the core.
  *
- * One NOTIFY gets exactly one ACK with at least one action, whatever goes wrong in between. An ACK
- * that sets no server means "balance as you would without us". */
+ * One NOTIFY gets exactly one ACK with at least one action, also after errors. An ACK that sets no
+ * server means "balance as you would without us". */
 #ifndef KVROUTE_SERVE_SERVE_H
 #define KVROUTE_SERVE_SERVE_H
 
@@ -10,48 +10,49 @@
 
 #define SERVE_SECONDS_BUCKETS	16
 
-/* Messages of one NOTIFY that are looked at. HAProxy sends those of one event or group, a few; a
- * forged frame of 1 MiB could hold 150,000 and would keep its thread busy. */
+/* Messages of one NOTIFY that are read. HAProxy sends the few of one event or group; a forged frame
+ * of 1 MiB could hold 150,000 and keep its thread busy. */
 #define SERVE_MESSAGES_MAX	16
 
-/* What a thread counts; its owner adds the threads up. Written by one thread with relaxed stores. */
+/* Counters of one thread, which writes them with relaxed stores. The owner adds up all threads. */
 struct serve_counters {
 	uint64_t frames, notifies, acks, messages, messages_unknown, args_bad;
 	uint64_t hellos, healthchecks, aborts, fragments;
-	uint64_t lost;		/* of the notifies: answered without a look, for want of memory */
+	uint64_t lost;		/* NOTIFYs answered without being read, because memory ran out */
 	uint64_t uncompared;	/* route messages decided without the rules of policy.compare */
-	uint64_t hurried;	/* route messages decided in a hurry */
+	uint64_t hurried;	/* route messages decided with less work */
 	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
 	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
 };
 
-extern const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS];	/* upper bounds; the last is no bound */
+/* upper bounds; the last is infinite */
+extern const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS];
 
-/* Time as messages tell it in <now_ms>, for simulations: it never goes back, and the core is ticked by it. All
- * threads share it. */
+/* Time from <now_ms> of messages, for simulations. It never goes back, and the core is ticked by
+ * it. All threads share it. */
 struct message_clock {
 	msec now, ticked;	/* atomics */
 };
 
-/* How long a frame has waited for its answer, against what HAProxy waits. */
+/* How long a frame has waited, compared with HAProxy's timeout. */
 enum serve_wait {
 	SERVE_IN_TIME,
-	SERVE_BUSY,	/* leave out what changes no answer: the rules of policy.compare */
-	SERVE_HURRY,	/* decide from what is cheap to know */
+	SERVE_BUSY,	/* leave out work that changes no answer: the rules of policy.compare */
+	SERVE_HURRY,	/* decide with cheap work only */
 	SERVE_LATE	/* answer "overload" */
 };
 
-/* What connections of one thread share. */
+/* What the connections of one thread have in common. */
 struct serve_env {
 	struct route *route;
 	struct route_scratch *scratch;
 	struct serve_counters *count;
 	usec (*clock)(void *arg);	/* monotonic */
 	void *clock_arg;
-	int64_t (*wall)(void *arg);	/* seconds since 1970, UTC; NULL: not told */
-	struct message_clock *message_clock;	/* NULL: the core goes by <clock> */
-	/* Asked once for each message that wants a decision; NULL: all are in time. <now>: when its frame was begun,
-	 * <asked>: when HAProxy asked, ms by a clock of its own, -1 if it does not say. */
+	int64_t (*wall)(void *arg);	/* seconds since 1970, UTC; NULL: unknown */
+	struct message_clock *message_clock;	/* NULL: the core uses <clock> */
+	/* Called once for each message that needs a decision; NULL: all are in time. <now>: start of
+	 * its frame; <asked>: when HAProxy sent it, in ms of its own clock, -1 if unknown. */
 	enum serve_wait (*wait)(void *arg, usec now, msec asked);
 	void *wait_arg;
 };
@@ -60,23 +61,23 @@ struct serve {
 	struct spop_conn conn;
 	struct serve_env *env;
 	bool closing;		/* write what is in <out>, then close */
-	struct spop_event why;	/* the event that asked for it */
+	struct spop_event why;	/* the event that caused it */
 };
 
 void serve_init(struct serve *s, struct serve_env *env, const struct spop_conn_opts *o);
 void serve_fini(struct serve *s);
 
-/* Take as many whole frames of <in> as there are and write all answers to <out>, which needs room
- * for at least SERVE_OUT_MIN bytes; when it runs short the rest of <in> waits for the next call.
- * Returns the bytes used, <= n. Check <closing> afterwards. */
+/* Read all whole frames of <in> and write their answers to <out>, which must have room for at least
+ * SERVE_OUT_MIN bytes. If it runs short, the rest of <in> is left for the next call. Returns the
+ * bytes used, <= n. Check <closing> afterwards. */
 #define SERVE_OUT_MIN	4096u
 size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
 
-/* The frame that begins in <in> was thrown away but for its first <n> >= SPOP_HEAD_MAX bytes, for want
- * of memory: answer it all the same. Room in <out> as above; uses all of <in>. */
+/* Answer a frame of which only the first <n> >= SPOP_HEAD_MAX bytes were kept, because memory ran
+ * out. Room in <out> as above; uses all of <in>. */
 void serve_lose(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
 
-/* Drain: an AGENT-DISCONNECT behind the last ACK. */
+/* Drain: write an AGENT-DISCONNECT after the last ACK. */
 void serve_stop(struct serve *s, int status, struct spop_wr *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* test_message.c - arguments of our messages into requests and facts, whatever type they come in. */
-#include "agent/serve/message.h"
+#include "agent/serve/message_in.h"
 #include "tests/unit/serve/peer.h"
 
 /* ---- names -------------------------------------------------------------------------------- */

@@ -1,0 +1,27 @@
+/* message_in.h - private to agent/serve: decode the messages that HAProxy's configuration defines.
+ *
+ * Unknown arguments are ignored. Missing ones are empty or -1, and one of a wrong type counts as
+ * missing, because the agent must answer whatever HAProxy sends. */
+#ifndef KVROUTE_SERVE_MESSAGE_IN_H
+#define KVROUTE_SERVE_MESSAGE_IN_H
+
+#include "agent/serve/serve.h"
+
+enum message_kind { MESSAGE_UNKNOWN, MESSAGE_ROUTE, MESSAGE_MODEL, MESSAGE_FIRST, MESSAGE_DONE };
+
+enum message_kind message_kind(const struct spop_message *m);
+
+/* Return the argument <now_ms>, at most 2^52, or -1. <m> is not changed. */
+msec message_now(const struct spop_message *m);
+
+/* Decode the arguments; strings are borrowed from the frame. */
+void message_request(struct spop_message *m, struct route_request *q);
+void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f);
+
+/* Add to a counter that one thread writes and others read. */
+static inline void count_add(uint64_t *c, uint64_t n)
+{
+	__atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
+}
+
+#endif
