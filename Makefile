@@ -27,6 +27,8 @@ ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pth
            -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
 LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
+# optional: without it kvroutectl has no "events"
+HAVE_ZMQ := $(shell printf '\043include <zmq.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
@@ -106,7 +108,8 @@ $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
 		$(call libs,spop-check sim $(uses_conf))
-	$(link) $(LIBS)
+	$(link) $(LIBS) $(if $(HAVE_ZMQ),-lzmq)
+$(B)/agent/ctl/events.o: ALL_CFLAGS += $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
 
 kvroute kvroutectl: %: $(B)/%
 	cp -f $< $@

@@ -12,6 +12,7 @@ import sys
 
 OUT = sys.argv[1]
 APIS = ["none", "chat", "completions", "responses", "messages", "embeddings", "generate"]
+API_BYTES = {"contents": 135, **{name: i for i, name in enumerate(APIS)}}
 
 
 def put(target, data, keep=False):
@@ -77,10 +78,10 @@ def bodies():
     for path in sorted(glob.glob("tests/data/bodies/*.json")):
         name = os.path.basename(path).split("-")[0]
         data = open(path, "rb").read()
-        put("body", bytes([APIS.index(name), 0, 1, 2]) + data)
+        put("body", bytes([API_BYTES[name], 0, 1, 2]) + data)
         put("json", b"\0\3" + data)
         for k in (3, 5, 9):
-            put("body", bytes([APIS.index(name), k * 19 & 0x7f, k, 7]) + data[:len(data) * k // 10])
+            put("body", bytes([API_BYTES[name], k * 19 & 0x7f, k, 7]) + data[:len(data) * k // 10])
     for path in ["test_body.c", "test_cut.c"]:
         for s in strings_of(f"tests/unit/prompt/{path}"):
             if s.startswith(b"{") and len(s) > 8:
@@ -530,6 +531,25 @@ def bpe():
                                  1, 9, 10, 1, 10, 11, 1] + [0] * 300))
 
 
+# ---- KV cache events
+
+def kv_events():
+    """The batches of the unit test, and messages in each framing: 0xc1, parts, length and bytes."""
+    payload = b""
+    for line in open("tests/data/kvevents/events.txt"):
+        if line.startswith("batch "):
+            payload = b""
+        elif line.startswith("\t"):
+            payload += bytes.fromhex(line.strip())
+        elif payload:
+            put("kvevent", payload)
+    seq, end = bytes(7) + b"\x29", b"\xff" * 8
+    for parts in ([b"t", seq, b"p"], [b"t", b"p"], [b"p"], [b"", seq, b"p"], [b"", b"t", seq, b"p"],
+                  [b"", end, b""], [b"", b"t", end, b""], [b"t", b"123", b"p"], [b"t"] * 6, []):
+        put("kvevent",
+            bytes([0xc1, len(parts)]) + b"".join(bytes([len(p)]) + p for p in parts))
+
+
 # ---- chat templates 
 
 def templates():
@@ -549,6 +569,7 @@ def templates():
 
 
 bodies()
+kv_events()
 templates()
 snapshots()
 bpe()

@@ -24,9 +24,10 @@ cd "$(dirname "$0")/../.."
 here=tests/tools
 codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || codename=
 
-want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev"
+want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev \
+            libzmq3-dev"
 want_demo="python3"
-want_test="libcmocka-dev clang mandoc"
+want_test="libcmocka-dev clang mandoc python3-zmq"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;
