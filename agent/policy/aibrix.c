@@ -1,23 +1,27 @@
 /* aibrix.c - AIBrix's rule "prefix-cache".
  *
- *   1. when the most and the least loaded server are more than 8 requests apart, only those with the least are left
- *   2. of those that hold the prompt's first block, the one with the highest percentage matched, whole percents,
- *      then with the least requests, then any, whose requests are at most the mean and one standard deviation
- *   3. else any of those with the least requests
+ *   1. If the most and the least loaded server are more than 8 requests apart, only those with the
+ *      least are left.
+ *   2. Of those that hold the first block of the prompt and whose requests are at most the mean
+ *      plus one standard deviation: the highest percentage matched (whole percents), then the
+ *      fewest requests, then any.
+ *   3. Otherwise any of those with the fewest requests.
  *
- * A match is from the first block on without a gap. Blocks are chained, and kept 20 minutes after their last use, 200000
- * of all servers together; a prompt is entered from its first block on, so that its beginning is the oldest.
+ * A match starts at the first block and has no gap. Blocks are chained and kept 20 minutes after
+ * their last use, 200000 of all servers together. A prompt is entered from its first block on, so
+ * its beginning is the oldest.
  *
- * Source: algorithms/prefix_cache.go, prefixcacheindexer/hash.go, with the defaults of the code and not of the page that
- * describes it. What is other here:
+ * Source: algorithms/prefix_cache.go, prefixcacheindexer/hash.go, with the defaults of the code,
+ * not of the page that describes it. Differences:
  *
  *   - A block is a page; theirs is 4 characters. So 200000 blocks are much more prompt.
- *   - Their store forgets a block with all who have it; here who used it longest ago goes from it first. What has
- *     expired goes in steps of EXPIRE_STEPS a request, and all of a server at once that got nothing for 20 minutes. */
+ *   - Their store forgets a block with all its holders; here the least recent holder is dropped
+ *     first. Expired blocks go in steps of EXPIRE_STEPS a request, and all blocks of a server at
+ *     once if it got no request for 20 minutes. */
 #include <math.h>
 
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 
 #define APART_MAX	8
 #define BLOCK_TTL_MS	(20 * 60 * 1000)
@@ -44,13 +48,14 @@ static size_t memory_bytes(const void *m)
 	return blocks_bytes(m);
 }
 
-/* What was used before is forgotten. */
+/* Return the stamp before which blocks have expired. */
 static uint32_t expired(msec now)
 {
 	return now > BLOCK_TTL_MS ? (uint32_t)((now - BLOCK_TTL_MS) / TENTH_MS) : 0;
 }
 
-static void match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
+static void match(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
 	uint32_t limit = expired(now);
 
@@ -62,7 +67,8 @@ static void match(void *m, const struct policy_opts *o, const struct policy_prom
 	}
 }
 
-static void sent(void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
+static void sent(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
 {
 	uint16_t owner;
 
@@ -78,7 +84,7 @@ static void gone(void *m, server_id id)
 	blocks_gone(m, id);
 }
 
-/* ---- the choice -------------------------------------------------------------------------------- */
+/* ---- the choice ---- */
 
 struct loads {
 	uint32_t least, most;
@@ -114,7 +120,7 @@ static double percent(const struct policy_prompt *p, const struct candidate *c)
 	return prompt > 0 ? (double)(c->own * 100 / prompt) : 0;
 }
 
-/* The order of step 2 as one number: a percent is more than any load. */
+/* Return the best of step 2. Its order is one number: a percent counts more than any load. */
 static int best_match(struct rule_job *j, const struct loads *l, bool apart)
 {
 	double score[SERVERS_MAX] = { 0 };
@@ -152,7 +158,8 @@ static bool somebody_has_more(const struct rule_job *j, uint64_t own)
 	return false;
 }
 
-/* In step 2 the second is the next that holds some of it; where there is none, the next by load. */
+/* In step 2 the second choice is the next that holds some of it; if there is none, the next by
+ * load. */
 static void choose(void *m, struct rule_job *j)
 {
 	struct policy_choice *out = j->out;

@@ -1,5 +1,7 @@
-/* balance.c - the imbalance guard: absolute and relative, both strictly exceeded. */
-#include "agent/policy/internal.h"
+/* balance.c - the range of loads for the imbalance guard: absolute and relative, both strict.
+ *
+ * policy.h describes the guard and why penalties count for the lowest load only. */
+#include "agent/policy/rules_in.h"
 
 bool policy_imbalanced(const struct policy_opts *o, uint32_t min, uint32_t max)
 {

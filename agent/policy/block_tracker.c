@@ -1,37 +1,41 @@
-/* block_tracker.c - the design "VllmCacheAwarePolicy" with its BlockCacheTracker, for a gateway before vLLM.
+/* block_tracker.c - the design "VllmCacheAwarePolicy" with its BlockCacheTracker, for a gateway
+ * before vLLM.
  *
- * A table of its own of blocks, each keyed by its place and its content, not by what is before it: so the length
- * that a backend holds is found by a binary search, which takes it to hold all before a block it holds. The longest
- * wins when it is more than cache_threshold of the prompt's blocks and the backend's load is below load_factor times
- * the average; else the least loaded. One tracker a model. Blocks are touched by every request sent, and one lookup in
- * eight; every rule_eviction_interval a backend loses what it holds beyond max_blocks_per_backend, oldest first.
+ * It has a table of blocks, each keyed by its place and content, not by what is before it. So a
+ * binary search finds the length that a backend holds; it assumes that an owner of a block holds
+ * all before it. The longest wins if it is more than cache_threshold of the prompt's blocks and the
+ * backend's load is below load_factor times the average; else the least loaded wins. One tracker a
+ * model. Every request sent touches its blocks, and one lookup in eight does. Every
+ * rule_eviction_interval a backend loses what it holds beyond max_blocks_per_backend, oldest first.
  *
- * Source: its design document, sections 6 to 9: block_size 16, max_blocks_per_backend 100000, eviction_interval_secs
- * 60, cache_threshold 0.3, load_factor 1.25. What is other here:
+ * Source: its design document, sections 6 to 9: block_size 16, max_blocks_per_backend 100000,
+ * eviction_interval_secs 60, cache_threshold 0.3, load_factor 1.25. Differences:
  *
- *   - A key by place is found where another prompt left the same page at the same place: prompts that differ in their
- *     first page only would look cached in all others. So every block has a second key that is chained to all before
- *     it, and of the length found only as much counts as is there by those as well. It takes twice the memory and a
- *     look a page.
- *   - A block is a page; part pages are none.
- *   - Models are SCOPES_MAX at most: the one unused longest goes. Eviction goes in steps of SWEEP_STEPS a request.
- *   - Who may not be chosen is not looked at. Of equal holders theirs is the first in the order of a hash set: here the
- *     one that a hash of the prefix and its name puts first, whatever its load. Equals by load alone go in turn. */
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+ *   - A key by place also matches where another prompt left the same page at the same place:
+ *     prompts that differ only in their first page would look cached in all others. So every block
+ *     has a second key that is chained to all before it, and only the length that these confirm
+ *     counts. It takes twice the memory and one lookup a page.
+ *   - A block is a page; part pages count for nothing.
+ *   - There are at most SCOPES_MAX models: the least recently used one goes. Eviction goes in steps
+ *     of SWEEP_STEPS a request.
+ *   - Servers that may not be chosen are not searched. Of equal holders theirs is the first in the
+ *     order of a hash set; here it is the first by a hash of the prefix and its name, whatever its
+ *     load. Equals by load alone go in turn. */
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 
 #define SWEEP_STEPS	1024u
 #define TOUCH_EVERY	8u
-#define TENTH_MS	100		/* stamps are tenths of a second: 13 years of them */
+#define TENTH_MS	100		/* stamps are tenths of a second, which last 13 years */
 
 struct tracker {
 	uint64_t model;
-	uint64_t used;			/* count of requests; 0: free */
+	uint64_t used;			/* number of the last request; 0: free */
 	uint64_t lookups;
 };
 
 struct trackers {
-	struct blocks *b;		/* the first */
+	struct blocks *b;		/* the first member */
 	struct tracker of[SCOPES_MAX];
 	uint64_t requests;
 	bool sweeping;
@@ -56,7 +60,7 @@ static size_t memory_bytes(const void *m)
 	return with_blocks_bytes(m, sizeof(struct trackers));
 }
 
-/* The scope of a model, or -1. */
+/* Return the scope of a model, or -1. */
 static int tracker_of(const struct trackers *m, uint64_t model)
 {
 	for (int i = 0; i < SCOPES_MAX; i++) {
@@ -79,11 +83,11 @@ static int tracker_new(struct trackers *m, uint64_t model)
 	return unused;
 }
 
-/* ---- what a backend holds --------------------------------------------------------------------- */
+/* ---- what a backend holds ---- */
 
-/* The longest touches its blocks: one lookup in eight. */
-static void touch_longest(struct trackers *m, int scope, const struct policy_prompt *p, server_id best, uint32_t len,
-			  msec now)
+/* Touch the blocks of the longest match: one lookup in eight. */
+static void touch_longest(struct trackers *m, int scope, const struct policy_prompt *p,
+    server_id best, uint32_t len, msec now)
 {
 	uint16_t owner = blocks_owner(m->b, (unsigned)scope, best);
 	struct block_walk places = walk_places(p);
@@ -95,8 +99,8 @@ static void touch_longest(struct trackers *m, int scope, const struct policy_pro
 	blocks_touch(m->b, walk_chain(p, len, 1), owner, (uint32_t)(now / TENTH_MS));
 }
 
-static void match(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p, msec now,
-		  uint32_t *tokens)
+static void match(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p,
+    msec now, uint32_t *tokens)
 {
 	struct trackers *m = of_rule;
 	int scope = tracker_of(m, p->model);
@@ -144,7 +148,8 @@ static void sweep(struct trackers *m, const struct policy_opts *o, msec now)
 	m->sweeping = false;
 }
 
-static void sent(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
+static void sent(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p,
+    server_id to, msec now)
 {
 	struct trackers *m = of_rule;
 	int scope = tracker_of(m, p->model);

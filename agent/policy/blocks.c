@@ -1,65 +1,23 @@
-/* blocks.c - two hash tables over arrays, linked by index; 0 is no index.
+/* blocks.c - two hash tables over arrays, linked by index; index 0 is none.
  *
- *      by_key[h(key)]            -> block -> next ...       the set of a block's owners is a word or more of bits,
- *      by_owner[h(block, owner)] -> held  -> next ...       so that a match looks at one block a key, not at a
- *      owner: oldest <-> held <-> held <-> newest           record for each server
+ *    by_key[h(key)]            -> block -> next ...     The owners of a block are a set of bits, so
+ *    by_owner[h(block, owner)] -> held  -> next ...     a match reads one block a key, not a record
+ *    owner: oldest <-> held <-> held <-> newest         a server.
  *
- * Blocks of one prompt are made one after the other and so lie side by side: what a look costs is the way to the first
- * line of by_key, and keys are taken in batches so that these ways overlap.
+ * The blocks of one prompt are added one after another, so they lie side by side. A lookup mostly
+ * waits for the first line of by_key; keys are taken in batches so that these waits overlap.
  *
- * There are as many blocks as records of who holds them, so blocks never run out first. An owner that is gone
- * loses its bit in <live> at once, and its records in steps; its number is free when they are gone. */
+ * There are as many blocks as held records, so blocks never run out first. An owner that is gone
+ * loses its bit in <live> at once and its records in steps; its number is free when they are
+ * gone. */
 #include "agent/base/mem.h"
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/block_tables_in.h"
+#include "agent/policy/rules_in.h"
 
-#define BATCH		32u
-#define LEAVE_STEPS	64u		/* records of owners that are gone dropped by a call, and one a block added */
+#define LEAVE_STEPS	64u		/* records of gone owners that one call drops; plus one a block added */
 #define LEAST		16u		/* records that are worth a table */
 
-struct block {
-	uint64_t key;
-	uint32_t next;
-	uint32_t n_owners;
-	uint64_t owners[];		/* <words> of them */
-};
-
-struct held {
-	uint32_t block, next;
-	uint32_t older, newer;
-	uint32_t stamp;
-	uint16_t owner;
-};
-
-struct owner {
-	uint32_t oldest, newest, n;
-	server_id server;		/* SERVER_NONE: gone, or never there */
-	uint16_t scope;
-};
-
-struct tables {
-	unsigned words;			/* of a set of owners */
-	size_t block_bytes;
-	uint32_t cap, buckets;		/* records of each kind; a power of two */
-	uint32_t *by_key, *by_owner;
-	uint8_t *block;			/* cap + 1 of them, <block_bytes> each */
-	struct held *held;		/* cap + 1 */
-};
-
-struct blocks {
-	size_t max_bytes;
-	struct tables t;
-	uint32_t used_blocks, used_held;	/* ever taken from the arrays, */
-	uint32_t free_block, free_held;		/* and given back */
-	uint32_t n_blocks, n_held;
-	uint32_t stamp;				/* the newest */
-	uint64_t live[OWNERS_MAX / 64];
-	uint64_t in_scope[SCOPES_MAX][OWNERS_MAX / 64];
-	struct owner owner[OWNERS_MAX];
-	uint16_t of[SCOPES_MAX][SERVERS_MAX];
-};
-
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static void tables_free(struct tables *t)
 {
@@ -71,15 +29,18 @@ static void tables_free(struct tables *t)
 
 static size_t tables_bytes(const struct tables *t)
 {
-	return ((size_t)t->cap + 1) * (t->block_bytes + sizeof(struct held)) + (size_t)t->buckets * 2 * sizeof(uint32_t);
+	return ((size_t)t->cap + 1) * (t->block_bytes + sizeof(struct held)) +
+	    (size_t)t->buckets * 2 * sizeof(uint32_t);
 }
 
-/* Half as many buckets as records up to as many: a chain is one or two long. */
+/* Take between half as many and as many buckets as records, so a chain has one or two entries. */
 static bool tables_plan(struct tables *t, unsigned words, size_t bytes)
 {
 	size_t n;
 
-	*t = (struct tables){ .words = words, .block_bytes = sizeof(struct block) + words * sizeof(uint64_t) };
+	*t = (struct tables){
+		.words = words, .block_bytes = sizeof(struct block) + words * sizeof(uint64_t)
+	};
 	n = bytes / (t->block_bytes + sizeof(struct held) + 2 * sizeof(uint32_t));
 	if (n <= LEAST)
 		return false;
@@ -132,114 +93,7 @@ size_t blocks_bytes(const struct blocks *b)
 	return sizeof(*b) + tables_bytes(&b->t);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
-#define BY_PLACE	0x706c616365ull		/* keeps keys by place apart from keys by chain */
-
-struct block_walk walk_chain(const struct policy_prompt *p, uint32_t pages, uint32_t per)
-{
-	return (struct block_walk){
-		.pages = p->pages, .end = pages < p->n_pages ? pages : p->n_pages,
-		.per = per > 0 ? per : 1, .h = p->space,
-	};
-}
-
-struct block_walk walk_places(const struct policy_prompt *p)
-{
-	return (struct block_walk){ .pages = p->pages, .end = p->n_pages, .h = chain(p->space, BY_PLACE) };
-}
-
-uint64_t place_key(const struct policy_prompt *p, uint32_t page)
-{
-	return chain(chain(p->space, BY_PLACE) + page, p->pages[page]);
-}
-
-size_t walk_next(struct block_walk *w, uint64_t *keys, size_t max)
-{
-	size_t n = 0;
-
-	while (n < max && w->at < w->end) {
-		if (w->per == 0) {
-			keys[n++] = chain(w->h + w->at, w->pages[w->at]);
-			w->at++;
-			continue;
-		}
-		for (uint32_t i = 0; i < w->per && w->at < w->end; i++)
-			w->h = chain(w->h, w->pages[w->at++]);
-		keys[n++] = w->h;
-	}
-	return n;
-}
-
-static uint32_t walk_length(const struct block_walk *w)
-{
-	uint32_t left = w->end - w->at, per = w->per > 0 ? w->per : 1;
-
-	return left / per + (left % per != 0);
-}
-
-/* ---- places in the tables ------------------------------------------------------------------- */
-
-static struct block *block_at(const struct tables *t, uint32_t i)
-{
-	return (struct block *)(void *)(t->block + (size_t)i * t->block_bytes);
-}
-
-static uint32_t *bucket_of_key(const struct tables *t, uint64_t key)
-{
-	return &t->by_key[key & (t->buckets - 1)];
-}
-
-static uint32_t *bucket_of_held(const struct tables *t, uint32_t block, uint16_t owner)
-{
-	uint32_t h = (block + (uint32_t)owner * 0x9e3779b1u) * 0x85ebca6bu;
-
-	return &t->by_owner[(h ^ h >> 15) & (t->buckets - 1)];
-}
-
-static uint32_t block_find(const struct tables *t, uint64_t key)
-{
-	uint32_t i = *bucket_of_key(t, key);
-
-	while (i != 0 && block_at(t, i)->key != key)
-		i = block_at(t, i)->next;
-	return i;
-}
-
-static uint32_t held_find(const struct tables *t, uint32_t block, uint16_t owner)
-{
-	uint32_t i = *bucket_of_held(t, block, owner);
-
-	while (i != 0 && (t->held[i].block != block || t->held[i].owner != owner))
-		i = t->held[i].next;
-	return i;
-}
-
-/* The blocks of a batch, with the ways to them overlapping. */
-static void blocks_find(const struct tables *t, const uint64_t *keys, size_t n, uint32_t *found)
-{
-	for (size_t i = 0; i < n; i++)
-		__builtin_prefetch(bucket_of_key(t, keys[i]));
-	for (size_t i = 0; i < n; i++)
-		__builtin_prefetch(block_at(t, *bucket_of_key(t, keys[i])));
-	for (size_t i = 0; i < n; i++)
-		found[i] = block_find(t, keys[i]);
-}
-
-static bool bit(const uint64_t *w, unsigned i)
-{
-	return w[i / 64] >> i % 64 & 1;
-}
-
-static void bit_set(uint64_t *w, unsigned i, bool on)
-{
-	if (on)
-		w[i / 64] |= 1ull << i % 64;
-	else
-		w[i / 64] &= ~(1ull << i % 64);
-}
-
-/* ---- the list of an owner ------------------------------------------------------------------- */
+/* ---- the list of an owner ---- */
 
 static void unlink_held(struct tables *t, struct owner *o, uint32_t i)
 {
@@ -249,7 +103,7 @@ static void unlink_held(struct tables *t, struct owner *o, uint32_t i)
 	*(h->newer ? &t->held[h->newer].older : &o->newest) = h->older;
 }
 
-/* As the next older one of <newer>; 0: as the newest. */
+/* Link it as the next older one of <newer>; 0: as the newest. */
 static void link_held(struct tables *t, struct owner *o, uint32_t i, uint32_t newer)
 {
 	struct held *h = &t->held[i];
@@ -260,7 +114,7 @@ static void link_held(struct tables *t, struct owner *o, uint32_t i, uint32_t ne
 	*(newer ? &t->held[newer].older : &o->newest) = i;
 }
 
-/* ---- taking and dropping --------------------------------------------------------------------- */
+/* ---- taking and dropping ---- */
 
 static uint32_t block_add(struct blocks *b, uint64_t key)
 {
@@ -331,14 +185,15 @@ static void held_drop(struct blocks *b, uint32_t i)
 		block_drop(b, h->block);
 }
 
-/* ---- what goes ------------------------------------------------------------------------------- */
+/* ---- what goes ---- */
 
 static uint32_t oldest_stamp(const struct blocks *b, unsigned owner)
 {
 	return b->t.held[b->owner[owner].oldest].stamp;
 }
 
-/* The owner whose oldest block was touched longest ago, and the stamp of the next one's. */
+/* Return the owner whose oldest block is older than those of all others. <*next>: stamp of the
+ * runner-up. */
 static int oldest_owner(const struct blocks *b, uint32_t *next)
 {
 	int first = -1;
@@ -358,7 +213,8 @@ static int oldest_owner(const struct blocks *b, uint32_t *next)
 	return first;
 }
 
-/* The next to go of an owner are known: the ways to where they hang overlap. */
+/* Drop the <n> oldest records of an owner. They are known beforehand, so their cache misses
+ * overlap. */
 static void drop_some(struct blocks *b, uint16_t owner, uint32_t n)
 {
 	const struct tables *t = &b->t;
@@ -380,8 +236,10 @@ static void drop_some(struct blocks *b, uint16_t owner, uint32_t n)
 	}
 }
 
-/* How many of the oldest of <owner> are older than <before> and no newer than <than>: at most <max>. */
-static uint32_t count_oldest(const struct blocks *b, unsigned owner, uint32_t before, uint32_t than, uint32_t max)
+/* Count the oldest records of <owner> that are older than <before> and no newer than <than>; at
+ * most <max>. */
+static uint32_t count_oldest(
+    const struct blocks *b, unsigned owner, uint32_t before, uint32_t than, uint32_t max)
 {
 	uint32_t n = 0;
 
@@ -392,7 +250,8 @@ static uint32_t count_oldest(const struct blocks *b, unsigned owner, uint32_t be
 	return n;
 }
 
-/* Drop of one owner what is older than <before> and no newer than the oldest of all others: at most <steps>. */
+/* Drop from one owner what is older than <before> and no newer than the oldest of all others. At
+ * most <steps>. */
 static uint32_t drop_oldest(struct blocks *b, uint32_t before, uint32_t steps)
 {
 	uint32_t next, n;
@@ -429,7 +288,7 @@ void blocks_expire(struct blocks *b, uint32_t stamp, uint32_t steps)
 		;
 }
 
-/* Owners that are gone lose theirs first. */
+/* Drop records of gone owners. */
 static void drop_of_gone(struct blocks *b, uint32_t steps)
 {
 	for (unsigned i = 0; i < b->t.words * 64 && steps > 0; i++) {
@@ -447,7 +306,7 @@ static void make_room(struct blocks *b, uint32_t n)
 		drop_oldest(b, UINT32_MAX, n - (b->t.cap - b->n_held));
 }
 
-/* ---- owners ---------------------------------------------------------------------------------- */
+/* ---- owners ---- */
 
 uint16_t blocks_owner(const struct blocks *b, unsigned scope, server_id server)
 {
@@ -474,7 +333,7 @@ uint32_t blocks_count(const struct blocks *b)
 	return b->n_blocks;
 }
 
-/* For twice as many owners, and empty. */
+/* Make room for twice as many owners; the table is empty afterwards. */
 static bool grow(struct blocks *b)
 {
 	struct tables t;
@@ -537,100 +396,7 @@ void blocks_scope_gone(struct blocks *b, unsigned scope)
 		leave(b, scope, (server_id)i);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
-
-bool blocks_held(const struct blocks *b, uint64_t key, uint16_t owner)
-{
-	uint32_t i = block_find(&b->t, key);
-
-	return i != 0 && bit(block_at(&b->t, i)->owners, owner);
-}
-
-uint32_t blocks_search(const struct blocks *b, const struct policy_prompt *p, uint16_t owner)
-{
-	uint32_t low = 0, high = p->n_pages;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low + 1) / 2;
-
-		if (blocks_held(b, place_key(p, mid - 1), owner))
-			low = mid;
-		else
-			high = mid - 1;
-	}
-	return low;
-}
-
-/* A match under way. Neighbours mostly have the same owners, so only changes are counted: who comes at block <at>
- * is counted from there when it goes. */
-struct tally {
-	uint64_t now[OWNERS_MAX / 64];
-	uint32_t since[OWNERS_MAX];
-	uint32_t *n;
-};
-
-static void tally_change(struct tally *m, unsigned w, uint64_t to, uint32_t at)
-{
-	uint64_t change = m->now[w] ^ to;
-
-	for (; change != 0; change &= change - 1) {
-		unsigned i = w * 64 + (unsigned)__builtin_ctzll(change);
-
-		if (bit(m->now, i))
-			m->n[i] += at - m->since[i];
-		else
-			m->since[i] = at;
-	}
-	m->now[w] = to;
-}
-
-/* False: nobody has it. <among>: those that count. */
-static bool tally_block(const struct blocks *b, struct tally *m, uint32_t block, const uint64_t *among, uint32_t at)
-{
-	uint64_t any = 0;
-
-	for (unsigned w = 0; block != 0 && w < b->t.words; w++)
-		any |= block_at(&b->t, block)->owners[w] & among[w];
-	for (unsigned w = 0; w < b->t.words; w++)
-		tally_change(m, w, any != 0 ? block_at(&b->t, block)->owners[w] & among[w] : 0, at);
-	return any != 0;
-}
-
-void blocks_match(const struct blocks *b, unsigned scope, struct block_walk w, bool whole, uint32_t n[OWNERS_MAX])
-{
-	struct tally m = { .n = n };
-	uint64_t keys[BATCH];
-	uint32_t found[BATCH], at = 0;
-	size_t k;
-
-	memset(n, 0, OWNERS_MAX * sizeof(*n));
-	while ((k = walk_next(&w, keys, BATCH)) > 0) {
-		blocks_find(&b->t, keys, k, found);
-		for (size_t i = 0; i < k; i++, at++) {
-			if (!tally_block(b, &m, found[i], whole && at > 0 ? m.now : b->in_scope[scope], at))
-				return;
-		}
-	}
-	for (unsigned i = 0; i < b->t.words; i++)
-		tally_change(&m, i, 0, at);
-}
-
-void blocks_match_tokens(const struct blocks *b, const struct policy_prompt *p, uint32_t pages, uint32_t per, bool whole,
-			 uint32_t *tokens)
-{
-	struct block_walk w = walk_chain(p, pages, per);
-	uint32_t n[OWNERS_MAX];
-
-	blocks_match(b, 0, w, whole, n);
-	for (unsigned i = 0; i < b->t.words * 64; i++) {
-		uint64_t held = (uint64_t)n[i] * w.per;
-
-		if (held > 0)
-			tokens[b->owner[i].server] = (uint32_t)(held < w.end ? held : w.end) * p->page_tokens;
-	}
-}
-
-/* ---- adding ----------------------------------------------------------------------------------- */
+/* ---- adding ---- */
 
 static uint32_t stamp_of(struct blocks *b, uint32_t stamp)
 {
@@ -639,7 +405,8 @@ static uint32_t stamp_of(struct blocks *b, uint32_t stamp)
 	return b->stamp;
 }
 
-static uint32_t touch(struct blocks *b, uint32_t block, uint16_t owner, uint32_t stamp, uint32_t newer)
+static uint32_t touch(
+    struct blocks *b, uint32_t block, uint16_t owner, uint32_t stamp, uint32_t newer)
 {
 	uint32_t i = 0;
 
@@ -654,7 +421,8 @@ static uint32_t touch(struct blocks *b, uint32_t block, uint16_t owner, uint32_t
 	return i;
 }
 
-void blocks_add(struct blocks *b, struct block_walk w, uint16_t owner, uint32_t stamp, bool last_oldest)
+void blocks_add(
+    struct blocks *b, struct block_walk w, uint16_t owner, uint32_t stamp, bool last_oldest)
 {
 	uint64_t keys[BATCH];
 	uint32_t found[BATCH], left = walk_length(&w), newer = 0;

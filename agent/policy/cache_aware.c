@@ -1,11 +1,12 @@
 /* cache_aware.c - the published two-state rule.
  *
- * Imbalanced: by load alone. Balanced: the longest match wins when it is a large enough part of the
- * prompt, else load. The publication's match names one holder of a prefix, whatever its load: the one that is
- * remembered at its node, else any. So of equal holders here the one that a hash of the prefix and its name puts
- * first. By load instead, as before, mean times to a first token were a fifth better than the publication's own.
- * One thing is ours: a holder that may not be chosen costs no herd on the first server. */
-#include "agent/policy/internal.h"
+ * Imbalanced: by load alone. Balanced: the longest match wins if it is a large enough part of the
+ * prompt, else load. The published match names one holder of a prefix, whatever its load: the one
+ * remembered at its node, else any. So of equal holders the one that is first by a hash of the
+ * prefix and its name wins here. By load instead, mean times to a first token were a fifth better
+ * than the publication's. One difference: if the holder may not be chosen, its requests do not all
+ * go to the first server. */
+#include "agent/policy/rules_in.h"
 
 bool before_by_cached(const struct candidate *a, const struct candidate *b)
 {
@@ -20,7 +21,7 @@ static bool match_counts(const struct policy_opts *o, const struct policy_prompt
 		(double)p->matched > o->cache_threshold * (double)p->tokens;
 }
 
-/* The one holder: of those that hold as much as the best one. The next best is second. */
+/* Pick the one holder of those that hold as much as the best. The next best is second. */
 static void one_holder(struct rule_job *j)
 {
 	const struct candidate *c = j->c;
@@ -59,4 +60,6 @@ static void of_the_library(struct policy_opts *o)
 }
 
 const struct rule rule_cache_aware = { .guarded = true, .choose = choose };
-const struct rule rule_cache_aware_lib = { .guarded = true, .choose = choose, .preset = of_the_library };
+const struct rule rule_cache_aware_lib = {
+	.guarded = true, .choose = choose, .preset = of_the_library
+};

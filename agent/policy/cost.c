@@ -1,12 +1,13 @@
 /* cost.c - the default rule: the server where this request costs the fleet the least time.
  *
- * Prefill work is weighed more than once, (1 + a): it delays those behind it and takes cache from
- * others. With a = 0 a request greedily takes the soonest first token, which is right when queues are
- * empty and ruinous when they are not; so a grows with the queues.
+ * Prefill work counts more than once, (1 + a), because it delays later requests and takes cache
+ * from others. With a = 0 a request greedily takes the soonest first token. That is right if queues
+ * are empty and ruinous if they are not, so a grows with the queues.
  *
- * Work that later requests use as well, a copy of a system prompt, delays nobody in the end. Without that a
- * popular prefix is never copied while queues grow, as its price grows with them. */
-#include "agent/policy/internal.h"
+ * Work that later requests use too, such as a copy of a system prompt, delays no request in the
+ * end. Without that term a popular prefix is never copied while queues grow, because its price
+ * grows with them. */
+#include "agent/policy/rules_in.h"
 
 double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached)
 {
@@ -15,7 +16,8 @@ double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t c
 	return u / o->prefill_tokens_per_s + o->attention_factor * u * ((double)cached + u / 2);
 }
 
-#define WAITING_MOST	0.98	/* share of servers with waiting work above which the price does not grow */
+/* the price does not grow above this share of servers with waiting work */
+#define WAITING_MOST	0.98
 
 double policy_sacrifice(const struct policy_opts *o, const struct policy_pressure *p)
 {

@@ -1,39 +1,43 @@
-/* gaie.c - the endpoint picker of the Gateway API inference extension (now llm-d's router) in its default profile.
+/* gaie.c - the endpoint picker of the Gateway API inference extension (now llm-d's router) in its
+ * default profile.
  *
- *      score = 3 * prefix + 2 * queue + 2 * (1 - kv)        the highest; of equals any
+ *      score = 3 * prefix + 2 * queue + 2 * (1 - kv)        the highest; equals are drawn
  *
- *      prefix   the share of the prompt's blocks that the server was sent before, as its "approximate prefix" plugin
- *               counts: of every block from the first to the first that nobody has, so a server with a gap counts on
- *               behind it. Only the first max_prefix_blocks are looked at: prompts that differ later are one to it
- *      queue    (most - its) / (most - least), 1 where all are equal: requests that wait in its engine, and in HAProxy
- *               for it
- *      kv       the share of its cache that is in use
+ *      prefix   the share of the prompt's blocks that the server was sent before, counted as its
+ *               "approximate prefix" plugin does: every block before the first that no server has,
+ *               so a server with a gap counts on after it. Only the first max_prefix_blocks are
+ *               read: prompts that differ later are the same to it
+ *      queue    (most - its) / (most - least), 1 if all are equal: requests that wait in its
+ *               engine, and in HAProxy for it
+ *      kv       the used share of its cache
  *
- * Each server has an LRU of blocks, each block's key chained to those before it: 31250, or as many as its cache has room
- * for where that is known (their autoTune). A prompt is entered from its first block on, so that its beginning is the
- * oldest and goes first, as there.
+ * Each server has an LRU of blocks, each key chained to those before it: 31250, or as many as its
+ * cache has room for if that is known (their autoTune). A prompt is entered from its first block
+ * on, so its beginning is the oldest and goes first, as in the original.
  *
- * Source: approximateprefix/hashing.go, indexer.go, scorer/prefix/plugin.go; the profile's weights from
- * config/charts/epplib/templates/_config.yaml. What is other here:
+ * Source: approximateprefix/hashing.go, indexer.go, scorer/prefix/plugin.go; the weights of the
+ * profile from config/charts/epplib/templates/_config.yaml. Differences:
  *
- *   - A block is a page; a part page at the end is none, theirs is hashed as well.
- *   - Where the engine's metrics are not read, the cache in use is taken to be the prompts of the requests that are open
- *     there, of the server's room: at most all of it.
- *   - What is not part of the score is left out: the filter of saturated servers, and plugins that are off.
+ *   - A block is a page; a part page at the end counts for nothing, theirs is hashed too.
+ *   - If the engine's metrics are not read, the used cache is estimated as the prompts of the open
+ *     requests by the server's room, at most all of it.
+ *   - The filter of saturated servers and plugins that are off by default are left out, because
+ *     they are not part of the score.
  *
- * gaie_full is the same without the limit on blocks, which was the best of the published rules in simulation. */
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+ * gaie_full is the same without the limit on blocks, which was the best of the published rules in
+ * simulation. */
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 
 #define WEIGHT_PREFIX	3
 #define WEIGHT_QUEUE	2
 #define WEIGHT_KV	2
-#define TRIM_STEPS	256u		/* beyond those that a prompt has added: for a room that became smaller */
+#define TRIM_STEPS	256u		/* beyond the blocks that a prompt added: if the room has become smaller */
 #define TENTH_MS	100
 
 struct picker {
-	struct blocks *b;		/* the first */
-	uint64_t room[SERVERS_MAX];	/* tokens; 0: not known */
+	struct blocks *b;		/* the first member */
+	uint64_t room[SERVERS_MAX];	/* tokens; 0: unknown */
 };
 
 static void preset(struct policy_opts *o)
@@ -60,18 +64,20 @@ static size_t memory_bytes(const void *m)
 
 static uint32_t looked_at(const struct policy_opts *o, const struct policy_prompt *p)
 {
-	return o->max_prefix_blocks > 0 && o->max_prefix_blocks < p->n_pages ? o->max_prefix_blocks : p->n_pages;
+	return o->max_prefix_blocks > 0 && o->max_prefix_blocks < p->n_pages ? o->max_prefix_blocks
+									     : p->n_pages;
 }
 
-static void match(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p, msec now,
-		  uint32_t *tokens)
+static void match(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p,
+    msec now, uint32_t *tokens)
 {
 	struct picker *m = of_rule;
 
 	blocks_match_tokens(m->b, p, looked_at(o, p), 1, false, tokens);
 }
 
-static uint32_t room_in_blocks(const struct picker *m, const struct policy_opts *o, server_id id, uint32_t page_tokens)
+static uint32_t room_in_blocks(
+    const struct picker *m, const struct policy_opts *o, server_id id, uint32_t page_tokens)
 {
 	uint64_t n = m->room[id] / page_tokens;
 
@@ -80,7 +86,8 @@ static uint32_t room_in_blocks(const struct picker *m, const struct policy_opts 
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-static void sent(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
+static void sent(void *of_rule, const struct policy_opts *o, const struct policy_prompt *p,
+    server_id to, msec now)
 {
 	struct picker *m = of_rule;
 	uint32_t n = looked_at(o, p);
@@ -107,7 +114,7 @@ static void gone(void *of_rule, server_id id)
 	blocks_gone(m->b, id);
 }
 
-/* ---- the choice -------------------------------------------------------------------------------- */
+/* ---- the choice ---- */
 
 static uint64_t waits(const struct candidate *c)
 {

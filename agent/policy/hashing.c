@@ -1,30 +1,34 @@
-/* hashing.c - rules that send what has one key to one server, with nothing to remember.
+/* hashing.c - rules that send equal keys to one server and remember nothing.
  *
- *   prefix_hash      the first 256 tokens, on a ring of 150 places a server; when that server's load is above
- *                    1.25 x the mean, the least loaded of those that are not    Shepherd: policies/prefix_hash.rs
+ *   prefix_hash      the first 256 tokens, on a ring of 150 places a server. If the load of that
+ *                    server is above 1.25 x the mean: the least loaded of those below
+ *                                                         Shepherd: policies/prefix_hash.rs
  *   consistent_hash  the session, else the whole body, on the same ring; load never matters
- *                                                                      Shepherd: policies/consistent_hashing.rs
- *   chwbl            the beginning of the conversation and the adapter, on a ring of 256 places a server; walked
- *                    on to the first server whose load with this request is at most 1.25 x the mean, and to
- *                    the first of all when there is none              KubeAI: loadbalancer/balance_chwbl.go
- *   rendezvous       the session, else the user the body names, else the whole body: the server with the
- *                    highest hash of key and name                     vLLM's router: policies/rendezvous_hash.rs
+ *                                                         Shepherd: policies/consistent_hashing.rs
+ *   chwbl            the beginning of the conversation and the adapter, on a ring of 256 places a
+ *                    server; walks on to the first server whose load with this request is at most
+ *                    1.25 x the mean, or to the first of all if there is none
+ *                                                         KubeAI: loadbalancer/balance_chwbl.go
+ *   rendezvous       the session, else the user in the body, else the whole body: the server with
+ *                    the
+ *                    highest hash of key and name         vLLM's router:
+ *                    policies/rendezvous_hash.rs
  *
- * chwbl passes over servers without the adapter that is asked for, where engines say which they have.
- * Means are over the candidates, and count this request. Loads are counted with penalties, as everywhere.
- * Tokens are counted in whole pages; what KubeAI takes as 100 characters is here policy_prompt.opening. A
- * prompt without a key goes by load, or anywhere where its rule does not look at loads: never all to one.
+ * chwbl skips servers without the requested adapter if engines report theirs. Means are over the
+ * candidates and count this request. Loads include penalties. Tokens count in whole pages; KubeAI's
+ * 100 characters are policy_prompt.opening here. A prompt without a key goes by load, or anywhere
+ * if its rule ignores loads: never all to one server.
  *
- * The memory of the first three is where servers stand on their ring, and only choose() and gone() look at it, which
- * have one lock in common: ring.h. */
-#include "agent/policy/internal.h"
-#include "agent/policy/ring.h"
+ * The memory of the first three is the places of servers on their ring. Only choose() and gone()
+ * use it, under one lock: ring_in.h. */
+#include "agent/policy/rules_in.h"
+#include "agent/policy/ring_in.h"
 
 #define PREFIX_TOKENS		256
 #define RING_REPLICAS		150	/* Shepherd: worker/hash_ring.rs */
 #define CHWBL_REPLICAS		256
 
-/* ---- rings -------------------------------------------------------------------------------- */
+/* ---- rings ---- */
 
 static void *ring_of_150(const struct policy_opts *o)
 {
@@ -58,7 +62,7 @@ static void go_to(struct rule_job *j, const struct nearest *n, enum why why)
 	j->out->why = why;
 }
 
-/* To the first two that a walk from <key> on meets. */
+/* Pick the first two servers that a walk from <key> meets. */
 static void walk(struct rule_job *j, struct ring *r, uint32_t replicas, uint64_t key, enum why why)
 {
 	struct nearest n = NEAREST_NONE;
@@ -68,9 +72,9 @@ static void walk(struct rule_job *j, struct ring *r, uint32_t replicas, uint64_t
 	go_to(j, &n, why);
 }
 
-/* ---- bounded loads ------------------------------------------------------------------------ */
+/* ---- bounded loads ---- */
 
-/* The load that a server may have, by the mean with this request. */
+/* Return the limit of a server's load, from the mean with this request. */
 static double bound(const struct rule_job *j)
 {
 	uint64_t total = 0;
@@ -120,7 +124,7 @@ static void prefix_hash(void *m, struct rule_job *j)
 		out->first = on;
 }
 
-/* As long as no engine says that it has the adapter, any may: they load it when they are asked. */
+/* If no engine reports the adapter, any server may take the request: it loads the adapter then. */
 static void only_with_adapter(struct rule_job *j)
 {
 	bool known = false;
@@ -158,7 +162,7 @@ static void chwbl(void *m, struct rule_job *j)
 		go_to(j, &light, WHY_IMBALANCE);
 }
 
-/* ---- whatever the load -------------------------------------------------------------------- */
+/* ---- whatever the load ---- */
 
 static void consistent_hash(void *m, struct rule_job *j)
 {
@@ -181,7 +185,9 @@ static void rendezvous(void *m, struct rule_job *j)
 
 #define ON_A_RING .memory_free = drop_ring, .memory_bytes = bytes, .gone = gone
 
-const struct rule rule_prefix_hash = { .choose = prefix_hash, .memory_new = ring_of_150, ON_A_RING };
+const struct rule rule_prefix_hash = {
+	.choose = prefix_hash, .memory_new = ring_of_150, ON_A_RING
+};
 const struct rule rule_consistent_hash = {
 	.wants_body = true, .choose = consistent_hash, .memory_new = ring_of_150, ON_A_RING
 };

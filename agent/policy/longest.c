@@ -1,5 +1,8 @@
-/* longest.c - the choice of rules whose own memory has a match, and whose bound on load is a share of the mean. */
-#include "agent/policy/internal.h"
+/* longest.c - the choice of rules whose own memory has a match and whose limit on load is a share
+ * of the mean.
+ *
+ * rules_in.h describes the function. */
+#include "agent/policy/rules_in.h"
 
 static bool load_is_well(const struct rule_job *j, const struct candidate *c)
 {
@@ -10,7 +13,7 @@ static bool load_is_well(const struct rule_job *j, const struct candidate *c)
 	return sum == 0 || load_with_penalty(c) < j->o->load_factor * sum / (double)j->n;
 }
 
-/* Of those that hold as much as the best one, the one that is met first. */
+/* Of those that hold as much as the best one, return the one that is met first. */
 static int first_met(const struct rule_job *j, int best)
 {
 	const struct candidate *c = j->c;
@@ -33,7 +36,7 @@ void first_longest_where_load_is_well(void *m, struct rule_job *j)
 	if (j->c[out->first].own > 0 && (double)j->c[out->first].own > j->o->cache_threshold * prompt) {
 		out->why = WHY_CACHED;
 		if (load_is_well(j, &j->c[out->first])) {
-			out->second = -1;	/* by load */
+			out->second = -1;	/* the next by load */
 			return;
 		}
 		out->why = WHY_IMBALANCE;

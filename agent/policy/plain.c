@@ -1,13 +1,13 @@
-/* plain.c - what every proxy can do without a prompt: what the other rules are measured against.
+/* plain.c - rules that need no prompt: the baseline for all others.
  *
  *   least_conn     the lowest load, as HAProxy's leastconn
- *   power_of_two   of two servers taken by chance the less loaded one (Mitzenmacher 2001)
+ *   power_of_two   the less loaded of two random servers (Mitzenmacher 2001)
  *   round_robin    the one picked longest ago
- *   random         any, each as likely
+ *   random         any, with equal chances
  *
- * A failing server is idle and would win by load: its penalty counts as load here, too. The rules that do
- * not look at loads leave it to HAProxy's checks, as their authors do. */
-#include "agent/policy/internal.h"
+ * A failing server is idle and would win by load, so its penalty counts as load here too. Rules
+ * that ignore loads leave failures to HAProxy's checks, as their authors do. */
+#include "agent/policy/rules_in.h"
 
 bool before_by_load(const struct candidate *a, const struct candidate *b)
 {
@@ -25,7 +25,7 @@ static void least_conn(void *m, struct rule_job *j)
 	policy_best_two(j->c, j->n, before_by_load, &j->out->first, &j->out->second);
 }
 
-/* The second is drawn from the others, so that two are compared wherever there are two. */
+/* The second is drawn from the others, so two are compared whenever there are two. */
 static void power_of_two(void *m, struct rule_job *j)
 {
 	uint32_t a = rng_below(j->rng, (uint32_t)j->n), b;

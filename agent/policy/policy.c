@@ -1,15 +1,15 @@
-/* policy.c - the order of the rules.
+/* policy.c - the steps of a choice.
  *
- *   1. nobody to choose from: noserver
- *   2. every candidate gets its cost in seconds, whatever the rule, so that decisions can be compared
- *   3. the guard looks at the loads
- *   4. the rule ranks; the two best are the answer
+ *   1. no candidate: noserver
+ *   2. compute the cost of every candidate in seconds, whatever the rule, so that decisions compare
+ *   3. the guard reads the loads
+ *   4. the rule ranks the candidates; the best two are the answer
  *
- * The second choice stands in for a first that is DOWN, so it is looked for outside of the guard's
- * window when the window holds one server only. A rule that names none, or no first, gets those that go
- * next by load. */
+ * The second choice replaces a first that is DOWN. So it is searched outside of the guard's window
+ * if the window holds one server only. A rule that names no second, or no first, gets the next by
+ * load. */
 #include "agent/base/mem.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/rules_in.h"
 
 const char *why_text(enum why w)
 {
@@ -140,7 +140,7 @@ void policy_best_two(const struct candidate *c, size_t n, policy_before *before,
 	}
 }
 
-/* Each of k equals replaces the one kept so far with a chance of 1 in k: all end up as likely. */
+/* Each of k equals replaces the kept one with a chance of 1 in k, so all have equal chances. */
 static int highest(struct rule_job *j, const double *score, int but)
 {
 	uint32_t equals = 0;
@@ -162,7 +162,8 @@ void policy_highest_two(struct rule_job *j, const double *score)
 	j->out->second = j->out->first < 0 ? -1 : highest(j, score, j->out->first);
 }
 
-/* The best of the others, those the guard left out with them: a busy server beats none. */
+/* Return the best of the others, including those that the guard excluded: a busy server is better
+ * than none. */
 static int best_beside(const struct candidate *c, size_t n, int first, policy_before *before)
 {
 	int best = -1;
@@ -179,13 +180,15 @@ struct policy_memory {
 	void *of_rule;
 };
 
-/* Options may have changed since it was made: then the rule does without until its owner makes it anew. */
+/* The rule may have changed since the memory was made; then it works without until the memory is
+ * made again. */
 static void *memory_of(const struct policy_memory *m, enum policy_rule r)
 {
 	return m != NULL && m->rule == r ? m->of_rule : NULL;
 }
 
-/* As long as no engine says that it has the adapter, it may be no adapter, and any may have it. */
+/* Return whether any engine reports the adapter. If none does, the name may be no adapter, and any
+ * server may have it. */
 static bool adapter_known(const struct candidate *c, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -194,8 +197,9 @@ static bool adapter_known(const struct candidate *c, size_t n)
 	return false;
 }
 
-/* Seconds by which a cache that open requests fill delays this one. */
-static double kv_wait(const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
+/* Return the seconds by which a cache full of open requests delays this one. */
+static double kv_wait(
+    const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
 {
 	double need = (double)c->kv_tokens, full;
 
@@ -221,8 +225,8 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 	}
 }
 
-/* The published rules have no penalties: their authors take a failing server out, and let it in again to see.
- * Put those in doubt behind the others, and return how many there are to choose from. */
+/* Published rules have no penalties: their authors exclude a failing server for a while. Put the
+ * candidates in doubt after the others, and return the number of those to choose from. */
 static size_t without_doubt(struct candidate *c, size_t n)
 {
 	size_t good = 0;
@@ -241,9 +245,9 @@ static size_t without_doubt(struct candidate *c, size_t n)
 	return good > 0 ? good : n;
 }
 
-void policy_choose(const struct policy_opts *o, struct policy_memory *m, const struct policy_prompt *p,
-		   const struct policy_pressure *pressure, struct rng *rng, struct candidate *c, size_t n,
-		   struct policy_choice *out)
+void policy_choose(const struct policy_opts *o, struct policy_memory *m,
+    const struct policy_prompt *p, const struct policy_pressure *pressure, struct rng *rng,
+    struct candidate *c, size_t n, struct policy_choice *out)
 {
 	const struct rule *rule = rules[o->rule];
 	struct rule_job j = { .o = o, .p = p, .c = c, .n = n, .rng = rng, .out = out };
@@ -265,7 +269,7 @@ void policy_choose(const struct policy_opts *o, struct policy_memory *m, const s
 		out->second = best_beside(c, n, out->first, before_by_load);
 }
 
-/* ---- a rule's own memory --------------------------------------------------------------------- */
+/* ---- a rule's own memory ---- */
 
 struct policy_memory *policy_memory_new(const struct policy_opts *o)
 {
@@ -300,8 +304,8 @@ size_t policy_memory_max(const struct policy_opts *o)
 	return rules[o->rule]->memory_new != NULL ? o->rule_max_bytes : 0;
 }
 
-bool policy_match(struct policy_memory *m, const struct policy_opts *o, const struct policy_prompt *p, msec now,
-		  uint32_t tokens[SERVERS_MAX])
+bool policy_match(struct policy_memory *m, const struct policy_opts *o,
+    const struct policy_prompt *p, msec now, uint32_t tokens[SERVERS_MAX])
 {
 	if (m == NULL || rules[m->rule]->match == NULL)
 		return false;
@@ -310,8 +314,8 @@ bool policy_match(struct policy_memory *m, const struct policy_opts *o, const st
 	return true;
 }
 
-void policy_sent(struct policy_memory *m, const struct policy_opts *o, const struct policy_prompt *p,
-		 server_id to, msec now)
+void policy_sent(struct policy_memory *m, const struct policy_opts *o,
+    const struct policy_prompt *p, server_id to, msec now)
 {
 	if (m != NULL && rules[m->rule]->sent != NULL)
 		rules[m->rule]->sent(m->of_rule, o, p, to, now);

@@ -1,21 +1,24 @@
-/* prefixaware.c - vLLM production-stack's rule "prefixaware", over its HashTrie.
+/* prefixaware.c - the rule "prefixaware" of vLLM's production stack, over its HashTrie.
  *
- * A trie of chunks of 128 characters; each node has the set of endpoints that were sent the prompt down to it. A prompt
- * walks down while the endpoints of the next node and those so far have one in common, and goes to any of those
- * that are left, each as likely; so a new one goes anywhere. Loads do not matter, unless the match is shorter than
- * min_match_tokens (0 at its authors': never): there they ask who had the least requests a second.
+ * A trie of chunks of 128 characters; each node has the set of endpoints that were sent the prompt
+ * down to it. A prompt walks down while the endpoints of the next node and those so far have one in
+ * common, and goes to any of those left with equal chances; a new prompt goes anywhere. Loads do
+ * not matter, unless the match is shorter than min_match_tokens (by default 0: never): then the
+ * original takes the endpoint with the fewest requests a second.
  *
- * A key chained to all before it is a path of the trie, so the trie here is the table of blocks; in a trie that forgets
- * nothing, who is on a node is on all above it, so the longest run from the first chunk is what intersecting leaves.
+ * A key chained to all before it is a path of the trie, so the table of blocks is the trie here. In
+ * a trie that forgets nothing, an endpoint of a node is on all nodes above it, so the longest run
+ * from the first chunk is the result of the intersections.
  *
- * Source: routing_logic.py, prefix/hashtrie.py. What is other here:
+ * Source: routing_logic.py, prefix/hashtrie.py. Differences:
  *
- *   - Their trie grows for ever. Here rule_max_bytes bounds it: what was used longest ago goes, the end of a prompt
- *     before its beginning.
- *   - A chunk is so many whole pages as are 128 characters, at 4 a token; the last is of what pages are left.
- *   - Below min_match_tokens the least loaded server takes the place of the one with the least requests a second. */
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+ *   - Their trie grows for ever. Here rule_max_bytes bounds it: the least recently used goes, the
+ *     end of a prompt before its beginning.
+ *   - A chunk is as many whole pages as 128 characters, at 4 a token; the last chunk has the rest.
+ *   - Below min_match_tokens the least loaded server replaces the one with the fewest requests a
+ *     second. */
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 
 #define CHUNK_TOKENS	32		/* 128 characters */
 #define TENTH_MS	100
@@ -40,18 +43,21 @@ static uint32_t pages_in_chunk(const struct policy_prompt *p)
 	return p->page_tokens > 0 && p->page_tokens < CHUNK_TOKENS ? CHUNK_TOKENS / p->page_tokens : 1;
 }
 
-static void match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
+static void match(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
 	blocks_match_tokens(m, p, p->n_pages, pages_in_chunk(p), true, tokens);
 }
 
-static void sent(void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
+static void sent(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
 {
 	uint16_t owner;
 
 	if (p->n_pages == 0 || (owner = blocks_join(m, 0, to)) == OWNER_NONE)
 		return;
-	blocks_add(m, walk_chain(p, p->n_pages, pages_in_chunk(p)), owner, (uint32_t)(now / TENTH_MS), true);
+	blocks_add(m, walk_chain(p, p->n_pages, pages_in_chunk(p)), owner,
+	    (uint32_t)(now / TENTH_MS), true);
 }
 
 static void gone(void *m, server_id id)

@@ -1,21 +1,22 @@
-/* ring.c - the places of each server, sorted, in a row of a table by server id.
+/* ring.c - the places of each server, sorted, one row a server.
  *
- * The publications sort the places of all servers into one ring and search it. That is fast to search and slow
- * to change, under a lock, whenever a server comes or goes; and it needs all servers to be known beforehand.
- * Here each server is searched by itself: its places are evenly spread, so that the one behind a key is found
- * at once near key / 2^32 of the row. 256 servers cost some microseconds instead of 0.1, and nothing is ever
- * rebuilt. A row is filled when its server is first asked for: about 2 us. Places are 32 bits, so that more of them are
- * in a line of the processor's cache; of two servers at one place the lower name is first. */
+ * The published rings sort the places of all servers into one array. That is fast to search but
+ * slow to change, under a lock, whenever a server comes or goes; and all servers must be known
+ * beforehand. Here each server is searched by itself. Its places are evenly spread, so the place
+ * after a key is found at once near key / 2^32 of the row. That costs a few microseconds for 256
+ * servers instead of 0.1, and nothing is ever rebuilt. A row is filled at the first use of its
+ * server, in 2 us. Places are 32 bits wide, so that more of them fit a cache line; of two servers
+ * at one place the lower name is first. */
 #include "agent/base/mem.h"
-#include "agent/policy/internal.h"
-#include "agent/policy/ring.h"
+#include "agent/policy/rules_in.h"
+#include "agent/policy/ring_in.h"
 
 #define REPLICAS_MAX	256
 
 struct ring {
 	uint32_t replicas;
 	size_t n;		/* rows; servers with a higher id have none */
-	uint64_t *names;	/* of each row; 0: it is free */
+	uint64_t *names;	/* of each row; 0: free */
 	uint32_t *places;	/* of each row, in order */
 };
 
@@ -63,13 +64,13 @@ void ring_gone(struct ring *r, server_id id)
 		r->names[id] = 0;
 }
 
-/* The highest bits of the r-th number of a splitmix64 generator that the name seeds. */
+/* Return the highest bits of the r-th number of a splitmix64 generator seeded by the name. */
 static uint32_t place(uint64_t name, uint32_t replica)
 {
 	return (uint32_t)(scatter(name + (replica + 1) * 0x9e3779b97f4a7c15ull) >> 32);
 }
 
-/* Into 256 buckets by the highest byte, then each place past the few before it that are higher. */
+/* Sort the places: into 256 buckets by the highest byte, then by insertion. */
 static void fill(uint32_t *places, uint64_t name, uint32_t replicas)
 {
 	uint32_t raw[REPLICAS_MAX], i, k;
@@ -92,7 +93,7 @@ static void fill(uint32_t *places, uint64_t name, uint32_t replicas)
 	}
 }
 
-/* Round the ring: modulo 2^32. */
+/* Return the distance round the ring, modulo 2^32. */
 static uint32_t ahead_in(const uint32_t *places, uint32_t n, uint32_t key)
 {
 	uint32_t i = (uint32_t)(((uint64_t)key * n) >> 32);

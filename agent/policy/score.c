@@ -1,35 +1,37 @@
-/* score.c - rules that give each server a number for what of the prompt it holds and how busy it is.
+/* score.c - rules that score each server by its share of the prompt and its load.
  *
- *   smg_events      the most blocks held, of equals the lower load; nobody holds any, or imbalanced: the least
- *                   loaded. No threshold and no trade      Shepherd: policies/cache_aware.rs, with KV events
- *   kv_aware        the same without the guard, and what was sent counts as held for speculative_ttl
- *                                                              vLLM's router: policies/kv_aware.rs
+ *   smg_events      the most blocks held, of equals the lower load; if no server holds any, or
+ *                   imbalanced: the least loaded. No threshold and no trade
+ *                                           Shepherd: policies/cache_aware.rs, with KV events
+ *   kv_aware        the same without the guard; sent prompts count as held for speculative_ttl
+ *                                           vLLM's router: policies/kv_aware.rs
  *   llmd_precise    2 x prefix + 1 x free cache + 1 x short queue, each 0 .. 1
- *                                                              llm-d: epp-precise-prefix-cache-config.yaml
- *   loadaware       matched / prompt - (load - mean) / max(1, mean)       vLLM's production-stack, pull request 1035
+ *                                           llm-d: epp-precise-prefix-cache-config.yaml
+ *   loadaware       matched / prompt - (load - mean) / max(1, mean)
+ *                                           vLLM's production stack, pull request 1035
  *   dynamo          least of  max(prefill + prompt - held, 0) + decode
- *   dynamo_lmetric  least of  max(prefill + prompt - held, 0) x (decode + 1)    in blocks, NVIDIA Dynamo:
- *                   kv-router/src/scheduling/selector/default.rs, with temperature 0
+ *   dynamo_lmetric  least of  max(prefill + prompt - held, 0) x (decode + 1)    in blocks, NVIDIA
+ *                   Dynamo: kv-router/src/scheduling/selector/default.rs, with temperature 0
  *
- * What a server holds is candidate.cached, what our own tree believes: the authors of most of these ask KV events.
- * Loads are counted with penalties. Of Dynamo's, prefill is what was sent there and has no first token yet, and
- * decode the prompts of all that is open there with this one, each counted whole where the original counts blocks
- * that requests share once, and without what was generated. Its weights are 1, of other tiers than the GPU's
- * nothing is known. llm-d's queue, with what waits in HAProxy, and free cache come from the engines' metrics; as
- * long as one candidate's engine says nothing, all queues are taken by load and all caches as free. Equals are
- * drawn by chance in the last four, and go by load in the first two, where the originals take the first or the
- * last. */
+ * "Held" is candidate.cached, the estimate of our own tree; most of the originals read KV events.
+ * Loads include penalties. For Dynamo, prefill is what was sent there without a first token yet,
+ * and decode is the prompts of all requests open there with this one. Each counts whole, where the
+ * original counts blocks that requests share once, and without generated tokens. Its weights are 1;
+ * nothing is known of tiers other than the GPU's. llm-d's queue, with requests that wait in
+ * HAProxy, and free cache come from the engines' metrics. If the engine of one candidate reports
+ * nothing, queues are estimated by load and all caches count as free. Equals are drawn in the last
+ * four and go by load in the first two, where the originals take the first or the last. */
 #include <math.h>
 
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 
 static void why_by_match(struct rule_job *j)
 {
 	j->out->why = j->c[j->out->first].cached > 0 ? WHY_CACHED : WHY_COLD;
 }
 
-/* ---- the longest -------------------------------------------------------------------------- */
+/* ---- the longest ---- */
 
 static void smg_events(void *m, struct rule_job *j)
 {
@@ -44,16 +46,17 @@ static void smg_events(void *m, struct rule_job *j)
 	why_by_match(j);
 }
 
-/* What was sent a moment ago, until events have told of it. */
-#define STAMP_MS	16		/* 32 bits of them are two years */
-#define EXPIRE_MAX	8192		/* blocks that one request ends at most: some 0.5 ms */
+/* Sent prompts count as held until events report them. Stamps are in this unit. */
+#define STAMP_MS	16		/* 32 bits of them last two years */
+#define EXPIRE_MAX	8192		/* blocks that one request may expire: 0.5 ms */
 
 struct expected {
-	struct blocks *b;		/* the first */
+	struct blocks *b;		/* the first member */
 	msec start;			/* 0: nothing was sent yet */
 };
 
-/* Threads read their clocks before they wait for the lock, so the second prompt may be before the first. */
+/* Threads read their clocks before they wait for the lock, so a later prompt may have an earlier
+ * time. */
 static uint32_t stamp_at(const struct expected *x, msec now)
 {
 	return now > x->start ? (uint32_t)((now - x->start) / STAMP_MS) + 1 : 1;
@@ -77,8 +80,8 @@ static size_t expected_bytes(const void *m)
 	return with_blocks_bytes(m, sizeof(struct expected));
 }
 
-static void expected_match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now,
-			   uint32_t *tokens)
+static void expected_match(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
 	struct expected *x = m;
 
@@ -86,8 +89,8 @@ static void expected_match(void *m, const struct policy_opts *o, const struct po
 	blocks_match_tokens(x->b, p, p->n_pages, 1, true, tokens);
 }
 
-static void expected_sent(void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to,
-			  msec now)
+static void expected_sent(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
 {
 	struct expected *x = m;
 	uint16_t owner = blocks_join(x->b, 0, to);
@@ -123,7 +126,7 @@ static void kv_aware(void *m, struct rule_job *j)
 	out->why = held(&j->c[out->first]) > 0 ? WHY_CACHED : WHY_COLD;
 }
 
-/* ---- sums --------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 struct range {
 	double min, max;
@@ -137,7 +140,7 @@ static void range_take(struct range *r, double x)
 		r->max = x;
 }
 
-/* 0 at the range's beginning, 1 at its end, and where it has neither. */
+/* Return 0 at the start of the range, 1 at its end; 1 if it is empty. */
 static double part_of(const struct range *r, double x)
 {
 	return r->max > r->min ? (x - r->min) / (r->max - r->min) : 1;
@@ -157,7 +160,7 @@ static double queue_of(const struct candidate *c, bool told)
 	return told ? (double)c->waiting + c->queue : load_with_penalty(c);
 }
 
-/* Who holds least of those that hold something is worth as little as one that holds nothing: as the authors have it. */
+/* The holder of the least scores like a server that holds nothing, as in the original. */
 static void llmd_precise(void *m, struct rule_job *j)
 {
 	struct range queue = { HUGE_VAL, 0 }, cached = { HUGE_VAL, 0 };
@@ -194,7 +197,7 @@ static void loadaware(void *m, struct rule_job *j)
 	why_by_match(j);
 }
 
-/* In blocks, which are pages. A penalty is so many prompts like this one. */
+/* Compute costs in blocks, which are pages. A penalty counts as so many prompts like this one. */
 static void dynamo_costs(struct rule_job *j, bool product)
 {
 	double block = j->p->page_tokens > 0 ? j->p->page_tokens : 1, score[SERVERS_MAX];
@@ -226,8 +229,13 @@ static void dynamo_lmetric(void *m, struct rule_job *j)
 
 const struct rule rule_smg_events = { .guarded = true, .choose = smg_events };
 const struct rule rule_kv_aware = {
-	.choose = kv_aware, .memory_new = expected_new, .memory_free = with_blocks_free,
-	.memory_bytes = expected_bytes, .match = expected_match, .sent = expected_sent, .gone = expected_gone,
+	.choose = kv_aware,
+	.memory_new = expected_new,
+	.memory_free = with_blocks_free,
+	.memory_bytes = expected_bytes,
+	.match = expected_match,
+	.sent = expected_sent,
+	.gone = expected_gone,
 };
 const struct rule rule_llmd_precise = { .choose = llmd_precise };
 const struct rule rule_loadaware = { .choose = loadaware };

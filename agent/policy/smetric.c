@@ -1,20 +1,23 @@
-/* smetric.c - a conversation stays where most of it is cached, as long as its first token will come in time. vLLM's
- * router: policies/smetric.rs.
+/* smetric.c - a conversation stays on the server that has most of it cached, as long as its first
+ * token comes in time. vLLM's router: policies/smetric.rs.
  *
  *   queued = prefill sent there and not answered + what this prompt would add, in tokens
- *   meets  = queued / rate <= ttft_slo + ttft_slo_per_1k x prompt / 1000; also where the rate is not known
- *   stay   at the longest holder, when this is no first turn, it holds more than half of what the last turn sent,
- *          and it meets, or nobody does
+ *   meets  = queued / rate <= ttft_slo + ttft_slo_per_1k x prompt / 1000; true if the rate is
+ *          unknown
+ *   stay   at the longest holder if this is no first turn, it holds more than half of the last
+ *          turn's prompt, and it meets the limit or no server does
  *   else   the least of queued x open requests
  *
- * The memory is the rate of each server: each request that had a first token, its uncached tokens by the time
- * that took; the 90th percentile of the last 64, from 8 on. Since that time holds the waiting, the fastest come
- * near to what a server can do. match() hands the rates on in candidate.own, tokens a second.
+ * The memory is the rate of each server: the uncached tokens of each request by the time to its
+ * first token; the 90th percentile of the last 64, from 8 on. That time includes waiting, so the
+ * fastest requests come close to the speed of a server. match() passes the rates in candidate.own,
+ * in tokens a second.
  *
- * Cached is candidate.cached, where the authors keep a tree of text of 2^26 characters a server. Their factor on the
- * limit (slack) is 1, and their attention term is off unless one names a model's; it is left out. */
+ * Cached is candidate.cached; the original keeps a tree of text of 2^26 characters a server. Its
+ * factor on the limit (slack) is 1. Its attention term is off unless the model is configured, and
+ * left out. */
 #include "agent/base/mem.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/rules_in.h"
 
 #define RATES		64
 #define RATES_MIN	8
@@ -51,7 +54,8 @@ static size_t memory_bytes(const void *m)
 	return sizeof(*f) + f->n * sizeof(*f->at);
 }
 
-static void match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
+static void match(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
 	const struct fleet_rates *f = m;
 
@@ -59,7 +63,7 @@ static void match(void *m, const struct policy_opts *o, const struct policy_prom
 		tokens[i] = f->at[i].p90;
 }
 
-/* Of the sorted, the one at nine tenths of the way, rounded. */
+/* Return the value at nine tenths of the sorted rates, rounded. */
 static uint32_t p90_of(const struct rates *r)
 {
 	uint32_t sorted[RATES], n = r->n < RATES ? r->n : RATES, k;
@@ -96,9 +100,9 @@ static void gone(void *m, server_id id)
 		memset(&f->at[id], 0, sizeof(f->at[id]));
 }
 
-/* ---- the choice ------------------------------------------------------------------------------ */
+/* ---- the choice ---- */
 
-/* A penalty is so many prompts like this one. */
+/* A penalty counts as so many prompts like this one. */
 static double queued(const struct rule_job *j, const struct candidate *c)
 {
 	double tokens = (double)j->p->tokens, cached = (double)c->cached;
@@ -108,12 +112,13 @@ static double queued(const struct rule_job *j, const struct candidate *c)
 
 static bool meets(const struct rule_job *j, const struct candidate *c)
 {
-	double limit_ms = (double)j->o->ttft_slo_ms + j->o->ttft_slo_per_1k_ms * (double)j->p->tokens / 1000;
+	double limit_ms =
+	    (double)j->o->ttft_slo_ms + j->o->ttft_slo_per_1k_ms * (double)j->p->tokens / 1000;
 
 	return c->own == 0 || queued(j, c) * 1000 <= limit_ms * (double)c->own;
 }
 
-/* Of equal holders the one with less to do. */
+/* Of equal holders return the one with less queued. */
 static int longest(const struct rule_job *j)
 {
 	const struct candidate *c = j->c;
@@ -154,7 +159,8 @@ static void choose(void *m, struct rule_job *j)
 
 	for (size_t i = 0; i < j->n; i++)
 		any = any || meets(j, &j->c[i]);
-	if (history > 0 && (double)j->c[stay].cached > HIT_RATIO * history && (!any || meets(j, &j->c[stay]))) {
+	if (history > 0 && (double)j->c[stay].cached > HIT_RATIO * history &&
+	    (!any || meets(j, &j->c[stay]))) {
 		out->first = stay;
 		out->why = WHY_CACHED;
 	} else {

@@ -1,37 +1,40 @@
-/* sticky_least_loaded.c - a session stays where it began, and begins where the fewest sessions are. vLLM's router:
- * policies/sticky_least_loaded.rs.
+/* sticky_least_loaded.c - a session stays where it began, and begins on the server with the fewest
+ * sessions. vLLM's router: policies/sticky_least_loaded.rs.
  *
- *   session known, its server a candidate    there
- *   else                                     the candidate with the fewest sessions, of equals the one with the
- *                                            highest hash of session and name; remembered as its server from now on
- *   no session                               the same by the hash of the whole body, and nothing is remembered
+ *   session known, its server a candidate    that server
+ *   else                                     the candidate with the fewest sessions, of equals the
+ *                                            one with the highest hash of session and name; it is
+ *                                            remembered from now on
+ *   no session                               the same by the hash of the whole body; nothing is
+ *                                            remembered
  *
- * The session is the argument, else the user that the body names. One that asks nothing for session_ttl is over;
- * theirs can also be told to be, by a call for which HAProxy has no place.
+ * The session is the argument, else the user in the body. It is over after session_ttl without a
+ * request; the original also has a call to end it, for which HAProxy has no place.
  *
- * The memory is a hash table of sessions, which are also in a list from the one that asked longest ago to the
- * newest: that one goes when the table is full. A server that is gone takes its sessions along by a number that
- * no longer fits, so that nothing is searched for them. match() tells choose() by candidate.own how many sessions a
- * server has, and whether this one is among them. */
+ * The memory is a hash table of sessions, which are also listed from the least to the most recently
+ * used; a full table drops the first. Each session has the life number of its server. A server that
+ * is gone gets a new number, which invalidates its sessions without a search. match() passes to
+ * choose(), in candidate.own, the number of sessions of a server and whether this one is among
+ * them. */
 #include "agent/base/mem.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/rules_in.h"
 
-#define HOME		(1u << 31)	/* in tokens[]: this session's server */
-#define EXPIRE_MAX	64		/* sessions that one request ends at most */
+#define HOME		(1u << 31)	/* in tokens[]: the server of this session */
+#define EXPIRE_MAX	64		/* sessions that one request may expire */
 
-/* Numbers of entries; 0 is none, and in the list its two ends. */
+/* Links are numbers of entries; 0: none, and in the list both of its ends. */
 struct session {
 	uint64_t key;
-	uint32_t next;			/* of those with the same hash */
+	uint32_t next;			/* next with the same hash */
 	uint32_t older, newer;
 	uint32_t seen;			/* seconds */
-	uint32_t life;			/* of the server, when it came there */
+	uint32_t life;			/* life number of the server when the session came there */
 	server_id server;
 };
 
 struct sessions {
-	uint32_t cap, n;		/* entries there may be, and were used so far */
-	uint32_t free;			/* given back, by <next> */
+	uint32_t cap, n;		/* entries allowed; entries used so far */
+	uint32_t free;			/* freed entries, linked by <next> */
 	uint32_t mask;
 	uint32_t *head;
 	struct session *e;
@@ -98,7 +101,8 @@ static uint32_t take(struct sessions *s)
 	return i;
 }
 
-/* Threads read their clocks before they wait for the lock, so <now> may be a little before it was seen. */
+/* Threads read their clocks before they wait for the lock, so <now> may be a little before
+ * <seen>. */
 static bool over(const struct sessions *s, const struct policy_opts *o, uint32_t i, uint32_t now)
 {
 	return (int32_t)(now - s->e[i].seen) >= (int32_t)(o->session_ttl_ms / 1000);
@@ -114,7 +118,7 @@ static uint64_t session_of(const struct policy_prompt *p)
 	return p->session ? p->session : p->user;
 }
 
-/* ---- the rule's side ------------------------------------------------------------------------ */
+/* ---- the rule's side ---- */
 
 static void *memory_new(const struct policy_opts *o)
 {
@@ -125,7 +129,7 @@ static void *memory_new(const struct policy_opts *o)
 		return NULL;
 	if (cap > 1u << 30)
 		cap = 1u << 30;
-	s->cap = (uint32_t)cap - 1;			/* entry 0 is the list's ends */
+	s->cap = (uint32_t)cap - 1;			/* entry 0 is the ends of the list */
 	for (s->mask = 1; s->mask <= cap / 2; s->mask *= 2)
 		;
 	s->head = mem_calloc(s->mask, sizeof(*s->head));
@@ -153,10 +157,12 @@ static size_t memory_bytes(const void *m)
 {
 	const struct sessions *s = m;
 
-	return sizeof(*s) + (s->mask + (size_t)1) * sizeof(*s->head) + (s->cap + (size_t)1) * sizeof(*s->e);
+	return sizeof(*s) + (s->mask + (size_t)1) * sizeof(*s->head) +
+	    (s->cap + (size_t)1) * sizeof(*s->e);
 }
 
-static void match(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
+static void match(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
 	struct sessions *s = m;
 	uint64_t key = session_of(p);
@@ -170,7 +176,8 @@ static void match(void *m, const struct policy_opts *o, const struct policy_prom
 		tokens[s->e[i].server] |= HOME;
 }
 
-static void sent(void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
+static void sent(
+    void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to, msec now)
 {
 	struct sessions *s = m;
 	uint64_t key = session_of(p);
@@ -204,9 +211,9 @@ static void gone(void *m, server_id id)
 	s->count[id] = 0;
 }
 
-/* ---- the choice ------------------------------------------------------------------------------ */
+/* ---- the choice ---- */
 
-/* By number of sessions, then by hash; <home> goes before all. */
+/* Ordered by number of sessions, then by hash; <home> goes first. */
 struct seat {
 	uint64_t sessions, far;
 };

@@ -1,5 +1,5 @@
 /* test_block_tracker.c - the rule block_tracker by its design document, and where it is not believed. */
-#include "agent/policy/blocks.h"
+#include "agent/policy/blocks_in.h"
 #include "tests/unit/policy/tables.h"
 
 static void the_defaults_of_its_authors(void **state)

@@ -1,6 +1,6 @@
 /* test_blocks.c - the table of blocks against lists that are looked through. */
-#include "agent/policy/blocks.h"
-#include "agent/policy/internal.h"
+#include "agent/policy/blocks_in.h"
+#include "agent/policy/rules_in.h"
 #include "tests/unit/policy/tables.h"
 
 #define BYTES	(1u << 20)

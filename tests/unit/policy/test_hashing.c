@@ -1,7 +1,7 @@
 /* test_hashing.c - rules that go by a hash: where a key leads, what a load changes, who moves when a server goes. */
 #include <stdlib.h>
 
-#include "agent/policy/internal.h"
+#include "agent/policy/rules_in.h"
 #include "tests/unit/policy/candidates.h"
 
 #define SERVERS	12

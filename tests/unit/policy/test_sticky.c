@@ -1,5 +1,5 @@
 /* test_sticky.c - sessions: where they begin, that they stay, and when they are over. */
-#include "agent/policy/internal.h"
+#include "agent/policy/rules_in.h"
 #include "tests/unit/policy/tables.h"
 
 static struct policy_prompt of_session(uint64_t session)

@@ -1,6 +1,9 @@
-/* blocks_with.c - a rule's memory that is a table of blocks and a little of its own, in one budget. */
+/* with_blocks.c - the memory of a rule that is a table of blocks and a little more, in one budget.
+ *
+ * The struct of such a rule begins with a pointer to its blocks, so one pair of functions allocates
+ * and frees all of them. */
 #include "agent/base/mem.h"
-#include "agent/policy/blocks.h"
+#include "agent/policy/blocks_in.h"
 
 struct with_blocks {
 	struct blocks *b;
