@@ -1,21 +1,21 @@
-/* chain_holders.c - chains to those who hold them.
+/* chain_holders.c - the holders of each chain.
  *
- * A line is a cache line of 15 entries and a head. Each record has an entry of its own, found by its
- * chain; a chain that many hold gets a set of bits, so that a system prompt on a thousand servers costs a
- * reader a few words a block and not a thousand records. What a chain's holders are is all of its
- * entries together: bits of a set, or the record an entry points to. A holder that has two handles
- * for one chain (an engine that came back with another seed) is in the set with one and has an entry for
- * the other. Sets are for speed only: without room for one, entries do.
+ * A line is a cache line of 15 entries and a head. Each record has an entry, found by its chain. A
+ * chain with many holders gets a set of bits instead, so that a system prompt on a thousand servers
+ * costs a reader a few words a block and not a thousand records. The holders of a chain are all of
+ * its entries together: bits of a set, or the records that entries point to. A holder with two
+ * handles for one chain (an engine that came back with another seed) is in the set with one and has
+ * an entry for the other. Sets are for speed only: if there is no room for one, entries remain.
  *
- * Who looks begins at the first line of a chain and asks its version again in the end. It goes up before
- * anything is taken from a chain, in whatever line: what has come instead may be where the look has
- * been already. And it goes up again before the record or set that was taken can become something else.
- * What is added needs neither. So no look that ends at the version it began with misses a holder that was
- * there throughout, or takes one for another. */
+ * A reader reads the version of the first line of a chain before and after. The version goes up
+ * before anything is removed from the chain, in whatever line, because its place may be refilled
+ * where the reader has been already. It goes up again before the removed record or set can be
+ * reused. Additions need neither. So a reader that finds the same version twice misses no holder
+ * that was there throughout and takes none for another. */
 #include "agent/events/events_in.h"
 
 #define PASSED_MOST	255u
-#define VERSION		256u	/* one more, in <head> */
+#define VERSION		256u	/* one more version, in <head> */
 
 static bool is_set(const struct events *ev, uint32_t entry)
 {
@@ -63,9 +63,9 @@ static void unpass(struct events *ev, uint64_t chain, unsigned hops)
 	}
 }
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries ---- */
 
-/* What a walk over the lines of a chain finds. */
+/* The result of a walk over the lines of a chain. */
 struct look {
 	struct line *free_line, *set_line;
 	unsigned free_at, free_hop, set_at, set_hop;
@@ -136,7 +136,7 @@ static void remove_entry(struct events *ev, uint64_t chain, uint32_t entry)
 	}
 }
 
-/* ---- sets -------------------------------------------------------------------------------------- */
+/* ---- sets ---- */
 
 static void set_bits(const struct events *ev, struct set *s, uint32_t holder, unsigned tiers)
 {
@@ -155,7 +155,10 @@ static bool in_set(const struct events *ev, const struct set *s, uint32_t holder
 	unsigned t;
 
 	for (t = 0; t < EVENTS_TIERS; t++)
-		if (atomic_load_explicit(&s->bits[t * ev->words + holder / 64], memory_order_relaxed) >> holder % 64 & 1)
+		if (atomic_load_explicit(
+			&s->bits[t * ev->words + holder / 64], memory_order_relaxed) >>
+			holder % 64 &
+		    1)
 			return true;
 	return false;
 }
@@ -177,7 +180,8 @@ static struct set *set_take(struct events *ev, uint64_t chain, uint32_t *number)
 	}
 	for (i = 0; i < EVENTS_TIERS * ev->words; i++)
 		atomic_store_explicit(&s->bits[i], 0, memory_order_release);
-	atomic_store_explicit(&s->chain, chain, memory_order_release);	/* last: who comes by an old way finds it clean */
+	/* last: a reader that comes by an old entry finds no bits of the old chain */
+	atomic_store_explicit(&s->chain, chain, memory_order_release);
 	s->n = 0;
 	COUNT(ev, sets, 1);
 	return s;
@@ -199,7 +203,8 @@ static void set_join(struct events *ev, struct set *s, struct rec *r)
 	s->n++;
 }
 
-/* Entries of a chain give way to a set: first it is there, with all bits, and then they go. */
+/* Replace the entries of a chain by a set: first add the set with all bits, then remove the
+ * entries. */
 static void make_set(struct events *ev, uint64_t chain)
 {
 	uint32_t e, number, n_recs = ev->n_groups * GROUP;
@@ -236,7 +241,7 @@ static void make_set(struct events *ev, uint64_t chain)
 	}
 }
 
-/* ---- what a record holds -------------------------------------------------------------------------- */
+/* ---- what a record holds ---- */
 
 static void leave(struct events *ev, rec_ref ref)
 {
@@ -311,7 +316,7 @@ bool held_update(struct events *ev, rec_ref ref, uint32_t copies)
 	return true;
 }
 
-/* ---- for tests ---------------------------------------------------------------------------------- */
+/* ---- for tests ---- */
 
 const char *held_check(const struct events *ev)
 {

@@ -1,19 +1,26 @@
-/* events.c - the door itself: what each event does to records, holders and parked blocks. */
+/* events.c - the effect of each event on records, holders and parked blocks.
+ *
+ * events_stored() walks a run block by block and keeps the chain of the block before. It hashes the
+ * next AHEAD blocks first and prefetches their memory, so that it waits for memory once a batch. */
 #include "agent/base/mem.h"
 #include "agent/events/events_in.h"
 
 #define LEAST_BYTES	((size_t)256 << 10)
-#define PAGE_BYTES	4096u	/* that the region may be rounded up by */
+#define PAGE_BYTES	4096u	/* by which the region may be rounded up */
 #define SETS_SHARE	80u	/* one byte of so many is for sets */
-#define LINES_PERCENT	107u	/* of the groups: a look ends at a line that none has passed, and room makes these */
-#define TO_SET		8u	/* holders from which a chain gets a set, and one more for each word of it */
+/* of the groups: a lookup ends at a line that no entry has passed, and spare room makes such
+ * lines */
+#define LINES_PERCENT	107u
+#define TO_SET		8u	/* holders from which a chain gets a set, plus one for each word of it */
 
 void events_defaults(struct events_opts *o)
 {
-	*o = (struct events_opts){ .max_bytes = (size_t)64 << 20, .max_holders = 1024, .max_parked = 4096 };
+	*o = (struct events_opts){
+		.max_bytes = (size_t)64 << 20, .max_holders = 1024, .max_parked = 4096
+	};
 }
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 static size_t take(size_t *at, size_t bytes)
 {
@@ -23,7 +30,7 @@ static size_t take(size_t *at, size_t bytes)
 	return from;
 }
 
-/* Sizes of everything for <bytes> in all; the offsets are in the order of events_in.h. */
+/* Offsets of everything in the region, in the order of events_in.h. */
 struct plan {
 	size_t holders, who_is, born, live, parked, by_own, by_parent, tags, lines, sets, recs, end;
 };
@@ -58,7 +65,7 @@ static uint32_t prime_up_to(uint32_t n)
 	}
 }
 
-/* As many groups as fit, and as many lines, as each record may need an entry. */
+/* Take as many groups as fit, and enough lines for an entry a record. */
 static void size_up(struct events *ev, const struct events_opts *o)
 {
 	size_t bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES, left;
@@ -146,19 +153,19 @@ void events_free(struct events *ev)
 	mem_free(ev);
 }
 
-/* ---- stored -------------------------------------------------------------------------------------- */
+/* ---- stored ---- */
 
-#define AHEAD	16u	/* blocks whose memory is asked for before the first of them is touched */
+#define AHEAD	16u	/* blocks whose memory is prefetched before the first of them is read */
 
-/* Where a run has got to. */
+/* The position in a run. */
 struct course {
 	struct events *ev;
 	const struct events_run *run;
 	uint32_t holder;
 	bool known;		/* <chain> is that of the block before */
 	uint64_t chain, before;	/* <before>: hash of the handle of the block before */
-	rec_ref at;		/* its record: the next one's place is just older; 0: as the newest */
-	uint64_t hash[AHEAD], pages[AHEAD];	/* of the blocks from the next multiple of AHEAD on */
+	rec_ref at;		/* its record: the next record is listed as just older; 0: as the newest */
+	uint64_t hash[AHEAD], pages[AHEAD];	/* of the blocks from the last multiple of AHEAD on */
 };
 
 enum taken { TAKEN, IGNORED, ODD, REFUSED };
@@ -176,8 +183,8 @@ static enum taken again(struct course *c, rec_ref ref)
 	return TAKEN;
 }
 
-static rec_ref add_record(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain, uint32_t copies,
-			  rec_ref before)
+static rec_ref add_record(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain,
+    uint32_t copies, rec_ref before)
 {
 	rec_ref ref = map_add(ev, holder, hash, chain, before);
 
@@ -187,7 +194,7 @@ static rec_ref add_record(struct events *ev, uint32_t holder, uint64_t hash, uin
 	return 0;
 }
 
-/* Who waits for <hash>, who waits for those, and so on. */
+/* Store the parked blocks that wait for <hash>, those that wait for them, and so on. */
 static void join(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain)
 {
 	uint32_t ready = park_take(ev, holder, hash, chain, 0);
@@ -216,7 +223,8 @@ static enum taken add(struct course *c, uint64_t hash, uint64_t chain)
 		c->at = c->at != 0 ? map_find(ev, c->holder, c->before) : 0;
 	}
 	if (ev->holders[c->holder].n_parked > 0 && (p = park_find(ev, c->holder, hash)) != NULL) {
-		park_remove(ev, p);		/* below another parent: one of the two was not true */
+		/* it was stored after another parent before: one of the two reports was wrong */
+		park_remove(ev, p);
 		COUNT(ev, odd, 1);
 	}
 	c->at = add_record(ev, c->holder, hash, chain, copies_add(0, c->run->tier), c->at);
@@ -243,7 +251,9 @@ static enum taken park(struct course *c, uint64_t hash, uint64_t pages)
 	}
 	if (hash == c->before)
 		return ODD;
-	return park_add(c->ev, c->holder, hash, c->before, pages, copies_add(0, c->run->tier)) ? TAKEN : REFUSED;
+	return park_add(c->ev, c->holder, hash, c->before, pages, copies_add(0, c->run->tier))
+	    ? TAKEN
+	    : REFUSED;
 }
 
 static enum taken without_keys(struct course *c, uint64_t hash)
@@ -268,7 +278,7 @@ static enum taken with_keys(struct course *c, uint64_t hash, uint64_t pages)
 
 	if (!c->known && ref == 0)
 		return park(c, hash, pages);
-	if (!c->known)			/* it outlived its parent: what it is, it has been told before */
+	if (!c->known)			/* its parent is gone, but its chain is known from an earlier report */
 		return again(c, ref);
 	chain = chain_next(ev, c->chain, pages);
 	if (ref == 0)
@@ -297,7 +307,7 @@ static void begin_run(struct course *c)
 	map_touch(ev, c->at, 0);
 }
 
-/* Hash what comes next, and wait for the memory of all of it at once. */
+/* Hash the next blocks and prefetch the memory of all of them. */
 static void look_ahead(struct course *c, uint32_t from)
 {
 	const struct events_run *run = c->run;
@@ -367,7 +377,7 @@ uint32_t events_stored(struct events *ev, const struct events_run *run)
 	return n;
 }
 
-/* ---- removed, cleared ------------------------------------------------------------------------------ */
+/* ---- removed, cleared ---- */
 
 static bool remove_copy(struct events *ev, uint32_t holder, uint64_t hash, unsigned tier)
 {
@@ -394,7 +404,8 @@ static bool remove_copy(struct events *ev, uint32_t holder, uint64_t hash, unsig
 	return true;
 }
 
-static uint32_t remove_some(struct events *ev, uint32_t holder, const uint64_t *handles, uint32_t n, unsigned tier)
+static uint32_t remove_some(
+    struct events *ev, uint32_t holder, const uint64_t *handles, uint32_t n, unsigned tier)
 {
 	uint64_t hash[AHEAD];
 	uint32_t i, known = 0;
@@ -417,8 +428,8 @@ static uint32_t remove_some(struct events *ev, uint32_t holder, const uint64_t *
 	return known;
 }
 
-uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, const uint64_t *handles, uint32_t n,
-			enum events_tier tier)
+uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, const uint64_t *handles,
+    uint32_t n, enum events_tier tier)
 {
 	uint32_t holder = holder_find(ev, server, rank), i, known = 0;
 
@@ -460,7 +471,7 @@ bool events_tick(struct events *ev, uint32_t work)
 	return holder_reap(ev, work);
 }
 
-/* ---- seeing inside --------------------------------------------------------------------------------- */
+/* ---- seeing inside ---- */
 
 void events_stats(const struct events *ev, struct events_stats *s)
 {

@@ -1,39 +1,40 @@
-/* events.h - the second door: which blocks the engines say they hold, from their own events.
+/* events.h - which blocks the engines report to hold, from their own events.
  *
- *   (holder, handle)                      chain                        holder: one rank of one server
+ *   (holder, handle)                      chain                   holder: one rank of one server
  *   h0 0x91.. -.                       .- c1: h0 h1
- *   h0 0x4e.. -+-> record {chain, ---->+- c2: h0        c1 = hash(root of the space, pages of block 1)
- *   h1 0x07.. -'   holder, copies}     '- c9: h1        c2 = hash(c1, pages of block 2)
+ *   h0 0x4e.. -+-> record {chain, ---->+- c2: h0    c1 = hash(root of the space, pages of block 1)
+ *   h1 0x07.. -'   holder, copies}     '- c9: h1    c2 = hash(c1, pages of block 2)
  *
- *   stored   blocks behind a parent, which the engine names by handle: each gets a record
- *   removed  a copy in a tier is gone; without a copy in any tier, so is the record
- *   cleared  a rank is empty: masked at once, its records are taken apart bit by bit
- *   match    of the pages of a prompt: how far each server goes, and in which tiers
+ *   stored   blocks that follow a parent, which the engine names by handle: each gets a record
+ *   removed  a copy in a tier is gone; without a copy in any tier, the record is removed
+ *   cleared  a rank is empty: masked at once, its records are removed step by step
+ *   match    for the pages of a prompt: how many each server has, and in which tiers
  *
- * Why the blocks do not hang on the nodes of the tree (index.h): the tree says what we believe after
- * our own commits, it splits, joins and evicts for reasons that no engine knows, and it grows pages
- * only below pages. An event is the truth about one block, also about one whose parent is gone. A
- * block's node is therefore its chain, the hash of all pages from the start of the space up to its end:
- * nothing moves when something else comes or goes, engines with blocks of any size stand side by side,
- * and a block whose parent was removed stays, unseen, until the parent is stored again.
+ * Blocks are not attached to the nodes of the tree (index.h). The tree is an estimate from our own
+ * commits; it splits, joins and evicts for reasons that no engine knows, and it adds pages only
+ * below pages. An event is a fact about one block, even about one whose parent is gone. So the node
+ * of a block is its chain: the hash of all pages from the start of the space to its end. Nothing
+ * moves when another block comes or goes, blocks of any size can be mixed, and a block whose parent
+ * was removed stays, unseen, until the parent is stored again.
  *
- * Contiguity is counted for each rank, and a server goes as far as the best of its ranks: a rank is a
- * cache of its own, so what one holds of a prompt and another of the rest is no prefix for either.
+ * Contiguity is counted for each rank, because each rank is a cache of its own: what one holds of a
+ * prompt and another of the rest is no prefix for either. A server has as many pages as its best
+ * rank.
  *
- * Handles come from outside and are hashed under the key with their holder: they cannot be crafted to
- * collide. Two of one holder are mixed up with a chance of 2^-58 a pair, two chains with 2^-64; that
- * would cost speed, never an answer.
+ * Handles come from outside and are hashed under the key together with their holder, so they cannot
+ * be crafted to collide. Two handles of one holder collide with a chance of 2^-58 a pair, two
+ * chains with 2^-64. That would cost speed, never a wrong answer.
  *
- * Memory is taken whole by events_new(): 32 bytes a record or a little less, everything counted
- * (a little more below 16 MiB). A full budget
- * forgets the blocks that the rank with most of the server with most has stored longest ago. That is
- * likely to break prefixes that are still in use (a system prompt is stored once and first), so the
- * budget should hold what the engines hold; <evicted> says when it does not.
+ * events_new() allocates all memory: at most 32 bytes a record, everything counted (a little more
+ * below 16 MiB). A full budget evicts the blocks stored longest ago, of the largest rank of the
+ * largest server. That is likely to break prefixes that are still in use, because a system prompt
+ * is stored once and first. So the budget should be as large as the engines' caches; <evicted>
+ * shows when it is not.
  *
- * One thread at a time calls what changes something. Any number of threads may match beside it: they
- * take no lock and wait for nobody.
+ * One thread at a time may call functions that change something. Any number of threads may match
+ * meanwhile; they take no lock and never wait.
  *
- * Nothing calls this yet: feed/kvevent will, with the decoded events of vLLM and SGLang. */
+ * No other module calls this yet: feed/kvevent will, with the decoded events of vLLM and SGLang. */
 #ifndef KVROUTE_EVENTS_H
 #define KVROUTE_EVENTS_H
 
@@ -55,65 +56,69 @@ enum events_tier {		/* best first */
 #define EVENTS_HOLDERS_MAX	4096
 
 struct events_opts {
-	size_t max_bytes;	/* of everything; 64 MiB, at least 256 KiB are taken; from 500 MiB on no more
-				 * is used: 2^24 records */
-	uint32_t max_holders;	/* ranks of all servers together, cleared ones that are not taken apart yet
-				 * among them; 1024, at most EVENTS_HOLDERS_MAX */
-	uint32_t max_parked;	/* blocks whose parent is unknown; 4096, fewer if they took more than 1/16 */
-	bool prefault;		/* all memory is there when events_new() returns */
-	const struct hash_key *key;	/* copied; there must be one */
+	/* of everything; 64 MiB, at least 256 KiB; above 500 MiB no more is used: 2^24 records */
+	size_t max_bytes;
+	/* ranks of all servers together, with cleared ones that are not removed yet; 1024, at most
+	 * EVENTS_HOLDERS_MAX */
+	uint32_t max_holders;
+	/* blocks with an unknown parent; 4096, fewer if they would take more than 1/16 */
+	uint32_t max_parked;
+	bool prefault;		/* events_new() makes all memory present */
+	const struct hash_key *key;	/* copied; required */
 };
 
 void events_defaults(struct events_opts *o);
 struct events *events_new(const struct events_opts *o);		/* NULL: no memory, or no key */
 void events_free(struct events *ev);
 
-/* Blocks that follow each other, as one event names them. */
+/* Consecutive blocks of one event. */
 struct events_run {
 	server_id server;
 	uint16_t rank;
 	enum events_tier tier;
 	uint32_t n;			/* blocks */
-	uint32_t block_pages;		/* pages of each: the engine's block size in pages of ours */
+	uint32_t block_pages;		/* pages of each: the engine's block size in our pages */
 	const uint64_t *handles;	/* [n] */
 	const page_key *keys;		/* [n * block_pages]; NULL: the event had no tokens */
 	const uint64_t *space;		/* [2] of the prompt, hashed; read only if there is no parent */
-	bool has_parent;		/* any handle may be a parent's, 0 as well */
+	bool has_parent;		/* because any handle may be a parent's, even 0 */
 	uint64_t parent;
 };
 
-/* Another copy of each block of the run is in its tier. A block whose parent is not known is parked,
- * up to max_parked of them, the oldest going first, and joined when the parent is stored. Without keys,
- * blocks that are known get a copy, and others are ignored. Refused is, with the rest of its run:
- *   - a block whose handle is known with other pages or another parent (<odd>)
- *   - a block of another size than the blocks that its rank has (<odd>)
- *   - a block when there is no room for it (<refused>): all holders or block sizes are in use, or too
- *     many hold what is hashed beside it
- * Returns how many blocks were taken, parked ones among them. O(n * block_pages). */
+/* Add a copy of each block of the run to its tier. A block with an unknown parent is parked, up to
+ * max_parked of them (the oldest is dropped first), and joined when the parent is stored. Without
+ * keys, known blocks get a copy and others are ignored. A block is refused, with the rest of its
+ * run, if
+ *   - its handle is known with other pages or another parent (<odd>)
+ *   - it has another size than the blocks of its rank (<odd>)
+ *   - there is no room for it (<refused>): all holders or block sizes are in use, or too many
+ *     holders hash to the same lines
+ * Returns the number of blocks stored, with parked ones. O(n * block_pages). */
 uint32_t events_stored(struct events *ev, const struct events_run *run);
 
-/* A copy of each is gone from <tier>. What stood behind it stays, but counts for nobody until it is
- * stored again. Returns how many were known there; the others are counted as <unknown>. */
-uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, const uint64_t *handles, uint32_t n,
-			enum events_tier tier);
+/* Remove a copy of each block from <tier>. Blocks that follow it stay, but do not count until it is
+ * stored again. Returns how many were known there; the others count as <unknown>. */
+uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, const uint64_t *handles,
+    uint32_t n, enum events_tier tier);
 
-/* The rank, or all ranks of the server, hold nothing any more, in no tier. In no match from now on; the
- * work is left to events_tick(). O(1), and O(max_parked) if the rank has parked blocks. */
+/* Clear one rank, or all ranks of a server, in all tiers. They are in no match from now on;
+ * events_tick() removes the records. O(1), or O(max_parked) if the rank has parked blocks. */
 void events_cleared(struct events *ev, server_id server, uint16_t rank);
 void events_drop_server(struct events *ev, server_id server);
 
-/* Blocks that each rank of <server> has room for; 0: nobody knows. With more, those stored longest ago
- * go: it bounds what lost or doubled events leave behind. */
+/* Set the number of blocks that each rank of <server> has room for; 0: unknown. Beyond it the
+ * blocks stored longest ago are evicted: that bounds the effect of lost or repeated events. */
 void events_set_capacity(struct events *ev, server_id server, uint32_t blocks);
 
-/* Take up to <work> records of cleared ranks apart. True: there are more. */
+/* Remove up to <work> records of cleared ranks. Returns true if there are more. */
 bool events_tick(struct events *ev, uint32_t work);
 
 struct events_hit {
 	server_id server;
-	uint16_t rank;			/* that goes furthest; of several, with more in better tiers */
-	uint32_t pages;			/* from the start, without a hole, in whole blocks of that rank */
-	uint32_t in_tier[EVENTS_TIERS];	/* of these, by the best tier that holds them; they add up to <pages> */
+	uint16_t rank;			/* with the most pages; of several, the one with more in better tiers */
+	uint32_t pages;			/* from the start, without a gap, in whole blocks of that rank */
+	/* of these, by the best tier that has them; their sum is <pages> */
+	uint32_t in_tier[EVENTS_TIERS];
 };
 
 /* Belongs to one thread at a time. */
@@ -126,34 +131,37 @@ struct events_match {
 int events_match_init(struct events_match *m);	/* -1: no memory */
 void events_match_fini(struct events_match *m);
 
-/* Fill <m> for <n> pages of <space>, which is 2 words: every server that holds the first block. Changes nothing. */
+/* Fill <m> for <n> pages of <space> (2 words): every server that holds the first block. Changes
+ * nothing. */
 void events_match(const struct events *ev, const uint64_t *space, const page_key *keys, size_t n,
 		  struct events_match *m);
 
-/* Pages that <server> goes; 0 when it is no hit. O(hits). */
+/* Return the pages of <server>; 0 if it is no hit. O(hits). */
 uint32_t events_match_pages(const struct events_match *m, server_id server);
 
 struct events_stats {
-	uint64_t max_bytes;		/* all that was taken */
-	uint64_t records, max_records;	/* cleared ones that are still there among them */
-	uint64_t holders, parked;	/* there now */
+	uint64_t max_bytes;		/* all allocated bytes */
+	uint64_t records, max_records;	/* with those of cleared ranks that are not removed yet */
+	uint64_t holders, parked;	/* at present */
 	uint64_t sets, max_sets;	/* chains with many holders, which have bits instead of entries */
 	uint64_t stored, removed, cleared;	/* blocks, blocks, ranks */
 	uint64_t joined;		/* parked blocks whose parent came */
-	uint64_t parked_dropped;	/* the oldest, for want of room */
-	uint64_t evicted;		/* records, for want of room or over a capacity */
-	uint64_t unknown;		/* copies removed of which nothing was known; blocks without keys as well */
+	uint64_t parked_dropped;	/* the oldest, for lack of room */
+	uint64_t evicted;		/* records, for lack of room or over a capacity */
+	/* removed copies that were not known; stored blocks without keys that were not known */
+	uint64_t unknown;
 	uint64_t odd, refused;		/* blocks */
 };
 
-/* From any thread. */
+/* May be called from any thread. */
 void events_stats(const struct events *ev, struct events_stats *s);
 
-/* Records of a server, of all its ranks that are not cleared. From the thread that changes things. */
+/* Return the number of records of a server's ranks that are not cleared. Called from the thread
+ * that changes things. */
 uint32_t events_server_records(const struct events *ev, server_id server);
 
-/* Walk everything and check every invariant of events_in.h; for tests. Returns NULL when all hold, else a static
- * sentence. O(everything), and nothing may change meanwhile. */
+/* Check every invariant of events_in.h; for tests. Returns NULL if all hold, else a static
+ * sentence. O(everything); nothing may change meanwhile. */
 const char *events_check(const struct events *ev);
 
 #endif

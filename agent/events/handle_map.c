@@ -1,17 +1,18 @@
-/* handle_map.c - handles to records: open addressing over groups of 15, and the list of each holder.
+/* handle_map.c - find records by handle: open addressing over groups of 15, and the list of each
+ * holder.
  *
- * A group's 16 bytes say which of its records are taken (a tag of the hash, never 0) and how many have
- * passed it because it was full: a look ends at the first group that none has passed. So nothing has
- * to move when a record goes, which readers would notice, and no tombstones pile up. A count of 255 is
- * never lowered again; looks then go one group further than they had to.
+ * The 16 bytes of a group say which of its records are used (a tag of the hash, never 0) and how
+ * many records passed it because it was full. A lookup ends at the first group that no record has
+ * passed. So a removal moves nothing, which readers would notice, and leaves no tombstone. A count
+ * of 255 is never lowered; lookups then go one group too far.
  *
- * The record keeps 51 bits of its hash beside the tag, the home group's among them, so that it can be
- * taken out when only its place is known. */
+ * A record keeps 51 bits of its hash beside the tag, including those of its home group, so that it
+ * can be removed when only its place is known. */
 #include <endian.h>
 
 #include "agent/events/events_in.h"
 
-#define PASSED		15u		/* its byte in the group */
+#define PASSED		15u		/* index of this count in the bytes of a group */
 #define PASSED_MOST	255u
 #define EACH_BYTE	0x0101010101010101ull
 
@@ -44,7 +45,8 @@ static bool is_it(const struct rec *r, uint32_t holder, uint64_t hash)
 	       who_holder(who) == holder;
 }
 
-/* The high bit of each byte of <w> that is <tag>; of bytes above such a one perhaps as well. */
+/* Return the high bit of each byte of <w> that equals <tag>; bytes above such a byte may be set by
+ * mistake. */
 static uint64_t bytes_like(uint64_t w, uint8_t tag)
 {
 	w ^= EACH_BYTE * tag;
@@ -79,7 +81,7 @@ void map_ask_tags(const struct events *ev, uint64_t hash)
 	__builtin_prefetch(group_of(ev, home_of(ev, (uint32_t)(hash >> 32))));
 }
 
-/* The one with the tag or, as it may be new, the place that it gets. */
+/* Prefetch the record with the tag, or the place that a new one would get. */
 void map_ask_record(const struct events *ev, uint64_t hash)
 {
 	uint32_t g = home_of(ev, (uint32_t)(hash >> 32)), i, at = GROUP;
@@ -103,7 +105,7 @@ void map_ask_list(const struct events *ev, rec_ref ref)
 		__builtin_prefetch(rec_at(ev, r->newer & REF_MASK), 1);
 }
 
-/* ---- the list of a holder ---------------------------------------------------------------------- */
+/* ---- the list of a holder ---- */
 
 static void set_older(struct events *ev, rec_ref r, rec_ref to)
 {
@@ -159,7 +161,7 @@ void map_touch(struct events *ev, rec_ref ref, rec_ref before)
 	list_add(ev, src, ref, before);
 }
 
-/* ---- adding and removing ------------------------------------------------------------------------ */
+/* ---- adding and removing ---- */
 
 static uint32_t free_place(struct events *ev, uint32_t home)
 {
@@ -187,8 +189,9 @@ rec_ref map_add(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chai
 	r->older = (uint32_t)(hash >> 24 & 0xff) << REF_BITS;
 	r->newer = (uint32_t)(hash >> 16 & 0xff) << REF_BITS;
 	atomic_store_explicit(&r->chain, chain, memory_order_release);
-	atomic_store_explicit(&r->who, (uint32_t)(hash >> 13 & 7) << WHO_HASH_SHIFT | holder << WHO_HOLDER_SHIFT,
-			      memory_order_release);
+	atomic_store_explicit(&r->who,
+	    (uint32_t)(hash >> 13 & 7) << WHO_HASH_SHIFT | holder << WHO_HOLDER_SHIFT,
+	    memory_order_release);
 	list_add(ev, src, i + 1, before);
 	ev->n_recs++;
 	src->n++;
@@ -214,7 +217,7 @@ void map_remove(struct events *ev, rec_ref ref)
 	COUNT(ev, records, -1);
 }
 
-/* ---- for tests ---------------------------------------------------------------------------------- */
+/* ---- for tests ---- */
 
 const char *map_check(const struct events *ev)
 {

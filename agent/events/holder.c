@@ -1,12 +1,13 @@
-/* holder.c - holders: one for each rank that has stored something, and how its records go.
+/* holder.c - holders, one for each rank that has stored something, and the removal of their
+ * records.
  *
- * A holder that is cleared is not emptied: it is struck from the live bits, which no reader passes by, and
- * the rank gets another holder when it stores next. The old one waits in a queue and is taken apart
- * record by record; its number is given out again only when none is left, the one that was free for
- * longest first. A reader who was on the way meanwhile finds that it was born after him, and leaves it out. */
+ * Clearing a holder removes it from the live bits, which every reader checks; the rank gets another
+ * holder when it stores again. The old holder waits in a queue, and its records are removed one by
+ * one. Its number is reused only when no record is left, the longest free one first. A reader that
+ * started before sees that the number was given out after its start, and skips it. */
 #include "agent/events/events_in.h"
 
-#define ROOM	16u		/* records that go when there is no room for one */
+#define ROOM	16u		/* records that are removed when there is no room for one */
 
 static void push(struct events *ev, struct queue *q, uint32_t holder)
 {
@@ -50,7 +51,9 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 	s = pop(ev, &ev->free_holders);
 	if (s == NO_HOLDER)
 		return s;
-	ev->holders[s] = (struct holder){ .server = server, .rank = rank, .next = ev->of_server[server], .used = true };
+	ev->holders[s] = (struct holder){
+		.server = server, .rank = rank, .next = ev->of_server[server], .used = true
+	};
 	ev->of_server[server] = (uint16_t)s;
 	if (server >= ev->servers_end)
 		ev->servers_end = server + 1u;
@@ -62,7 +65,7 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 	return s;
 }
 
-/* ---- block sizes --------------------------------------------------------------------------------- */
+/* ---- block sizes ---- */
 
 static void live(struct events *ev, uint32_t holder, bool on)
 {
@@ -109,7 +112,7 @@ bool holder_size(struct events *ev, uint32_t holder, uint32_t block_pages)
 	return true;
 }
 
-/* ---- going --------------------------------------------------------------------------------------- */
+/* ---- going ---- */
 
 void holder_clear(struct events *ev, uint32_t holder)
 {
@@ -193,7 +196,7 @@ void keep_to_capacity(struct events *ev, uint32_t holder, uint32_t work)
 	}
 }
 
-/* ---- for tests ----------------------------------------------------------------------------------- */
+/* ---- for tests ---- */
 
 const char *holder_check(const struct events *ev)
 {
@@ -202,7 +205,8 @@ const char *holder_check(const struct events *ev)
 	for (s = 0; s < ev->max_holders; s++) {
 		const struct holder *src = &ev->holders[s];
 
-		for (r = src->oldest, before = 0, n = 0; r != 0; before = r, r = rec_at(ev, r)->newer & REF_MASK, n++) {
+		for (r = src->oldest, before = 0, n = 0; r != 0;
+		     before = r, r = rec_at(ev, r)->newer & REF_MASK, n++) {
 			if (who_holder(rec_who(rec_at(ev, r))) != s)
 				return "a record in the list of another holder";
 			if ((rec_at(ev, r)->older & REF_MASK) != before)
@@ -216,5 +220,7 @@ const char *holder_check(const struct events *ev)
 	}
 	if (all != ev->n_recs || all != atomic_load(&ev->st.records))
 		return "a record is in no list";
-	return memcmp(of, ev->server_recs, sizeof(of)) == 0 ? NULL : "a server counts records it does not have";
+	return memcmp(of, ev->server_recs, sizeof(of)) == 0
+	    ? NULL
+	    : "a server counts records it does not have";
 }

@@ -1,16 +1,16 @@
-/* match.c - how far each server goes: one walk for each block size in use, over chains.
+/* match.c - how many pages each server has: one walk over chains for each block size in use.
  *
- * A walk keeps the holders that have all blocks so far as bits, and takes away at each block those that do
- * not hold it. It ends when none is left, so it costs the depth of the match and no more: a hash and
- * a line a block, and what the entries point to. Chains are made a few blocks ahead and their lines asked for,
- * so that memory is waited for once and not at each block. */
+ * A walk keeps a bit for each holder that has all blocks so far, and at each block drops those that
+ * do not hold it. It ends when none is left, so it costs a hash and a line for each matched block,
+ * and the records that entries point to. Chains are computed a few blocks ahead and their lines
+ * prefetched, so that it waits for memory once. */
 #include "agent/base/mem.h"
 #include "agent/events/events_in.h"
 
 #define AHEAD	8u
 
 struct events_scratch {
-	uint16_t place[SERVERS_MAX];			/* of a server among the hits, if that one is its */
+	uint16_t place[SERVERS_MAX];			/* of a server among the hits; check that the hit is its own */
 	uint32_t lower[EVENTS_HOLDERS_MAX][EVENTS_TIERS];	/* pages whose best tier is not the device */
 };
 
@@ -46,7 +46,7 @@ uint32_t events_match_pages(const struct events_match *m, server_id server)
 	return 0;
 }
 
-/* ---- holders of a chain --------------------------------------------------------------------------- */
+/* ---- holders of a chain ---- */
 
 static void add_set(const struct events *ev, const struct set *s, struct bits *h)
 {
@@ -106,7 +106,7 @@ again:
 		goto again;
 }
 
-/* Ask for what the entries of a chain's first line point to. */
+/* Prefetch what the entries of a chain's first line point to. */
 static void ask_entries(const struct events *ev, uint64_t chain)
 {
 	const struct line *ln = line_of(ev, chain, 0);
@@ -125,13 +125,13 @@ static void ask_entries(const struct events *ev, uint64_t chain)
 	}
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 struct walk {
 	const struct events *ev;
 	struct events_match *m;
-	uint32_t block_pages, done;		/* <done>: pages that the active ones hold */
-	uint32_t given;				/* when it began */
+	uint32_t block_pages, done;		/* <done>: pages that the active holders have */
+	uint32_t given;				/* when the walk began */
 	uint64_t active[WORDS_MAX];
 };
 
@@ -146,7 +146,7 @@ static bool better(const struct events_hit *a, const struct events_hit *b)
 	return a->in_tier[t] > b->in_tier[t];
 }
 
-/* Holders of word <w> that go no further. */
+/* Add hits for the holders of word <w> that have no more blocks. */
 static void hit(struct walk *wk, unsigned w, uint64_t bits)
 {
 	struct events_match *m = wk->m;
@@ -158,7 +158,7 @@ static void hit(struct walk *wk, unsigned w, uint64_t bits)
 		holder = w * 64 + (uint32_t)__builtin_ctzll(bits);
 		who = atomic_load_explicit(&wk->ev->who_is[holder], memory_order_acquire);
 		if ((int32_t)(atomic_load_explicit(&wk->ev->born[holder], memory_order_acquire) - wk->given) > 0)
-			continue;	/* what was walked was cleared meanwhile, and <who> is another */
+			continue;	/* the walked holder was cleared meanwhile, and <who> is another */
 		found = (struct events_hit){ .server = (server_id)(who >> 16), .rank = (uint16_t)who,
 					     .pages = wk->done, .in_tier[EVENTS_DEVICE] = wk->done };
 		for (t = 1; t < EVENTS_TIERS; t++) {
@@ -195,7 +195,7 @@ static void begin(struct walk *wk, unsigned w, uint64_t bits)
 		       sizeof(wk->m->scratch->lower[0]));
 }
 
-/* The holders of one more block: false when nobody goes on. */
+/* Apply the holders of one more block. Returns false if none goes on. */
 static bool step(struct walk *wk, const struct bits *h)
 {
 	uint64_t any, left = 0;
@@ -226,7 +226,7 @@ static void walk_size(struct walk *wk, const uint64_t *space, const page_key *ke
 
 	wk->done = 0;
 	for (b = 0; b < n_blocks; b++) {
-		/* a prompt that nobody holds is most likely: of that, no more is made than the first block */
+		/* most prompts have no holder: so compute the first block alone */
 		for (; made < n_blocks && made < (b == 0 ? 1 : b + AHEAD); made++) {
 			chain = chain_next(ev, chain, pages_hash(ev, keys + made * wk->block_pages, wk->block_pages));
 			ahead[made % AHEAD] = chain;

@@ -1,9 +1,10 @@
-/* parked.c - blocks whose parent is not known, each on its own: found by its own handle, so that it can
- * be stored again or removed, and by its parent's, so that it can be joined.
+/* parked.c - blocks with an unknown parent: found by their own handle, so that they can be stored
+ * again or removed, and by their parent's, so that they can be joined.
  *
- * A run whose first block has no known parent is a chain of such blocks, each waiting for the one before.
- * What a block's pages were is kept as one hash, so each takes the same few bytes whatever its size.
- * All of them are in one list, and when there is no room the oldest goes: the others still wait. */
+ * A run whose first block has an unknown parent becomes a chain of such blocks, each waiting for
+ * the one before. The pages of a block are kept as one hash, so each takes the same few bytes
+ * whatever its size. All of them are in one list; without room the oldest is dropped and the others
+ * keep waiting. */
 #include "agent/events/events_in.h"
 
 static struct parked *at(const struct events *ev, uint32_t ref)
@@ -31,7 +32,7 @@ struct parked *park_find(const struct events *ev, uint32_t holder, uint64_t own)
 	return NULL;
 }
 
-/* Out of both tables and the list, but not free. */
+/* Unlink it from both tables and the list, but do not free it. */
 static void unlink_it(struct events *ev, struct parked *p)
 {
 	uint32_t ref = ref_of(ev, p), *i;
@@ -61,7 +62,8 @@ void park_remove(struct events *ev, struct parked *p)
 	ev->free_parked = ref_of(ev, p);
 }
 
-bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent, uint64_t pages, uint32_t copies)
+bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent, uint64_t pages,
+    uint32_t copies)
 {
 	struct parked *p;
 	uint32_t ref, *h;
@@ -93,7 +95,8 @@ bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent,
 	return true;
 }
 
-uint32_t park_take(struct events *ev, uint32_t holder, uint64_t parent, uint64_t chain, uint32_t ready)
+uint32_t park_take(
+    struct events *ev, uint32_t holder, uint64_t parent, uint64_t chain, uint32_t ready)
 {
 	uint32_t i, next;
 	struct parked *p;
@@ -132,7 +135,7 @@ void park_forget(struct events *ev, uint32_t holder)
 	}
 }
 
-/* ---- for tests ---------------------------------------------------------------------------------- */
+/* ---- for tests ---- */
 
 const char *park_check(const struct events *ev)
 {

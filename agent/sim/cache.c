@@ -1,5 +1,5 @@
-/* cache.c - an array with an entry for each block of the trace: no hashing, since a trace has small numbers
- * for ids. 16 bytes a block and engine. */
+/* cache.c - an array with an entry for each block of the trace. No hashing is needed, because the
+ * ids of a trace are small numbers. 16 bytes a block and engine. */
 #include <assert.h>
 
 #include "agent/base/mem.h"
@@ -33,7 +33,7 @@ void cache_fini(struct cache *c)
 	*c = (struct cache){ 0 };
 }
 
-/* ---- what is kept ------------------------------------------------------------------------- */
+/* ---- what is kept ---- */
 
 static bool is_kept(const struct cache *c, uint32_t id)
 {
@@ -71,7 +71,7 @@ static void drop_oldest(struct cache *c)
 		c->spare[c->n_spare++] = id;
 }
 
-/* ---- a prompt ------------------------------------------------------------------------------ */
+/* ---- a prompt ---- */
 
 uint32_t cache_match(const struct cache *c, const uint32_t *ids, uint32_t max)
 {
@@ -97,8 +97,9 @@ void cache_want(struct cache *c, const uint32_t *ids, uint32_t n, int more)
 		c->b[ids[i]].wanted += (uint32_t)more;
 }
 
-/* Blocks that are there behind the hit are computed again in place. */
-int64_t cache_admit(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t max_hit, uint32_t more)
+/* Blocks after the hit that are still cached are computed again in place. */
+int64_t cache_admit(
+    struct cache *c, const uint32_t *ids, uint32_t n, uint32_t max_hit, uint32_t more)
 {
 	uint32_t hit = cache_match(c, ids, max_hit), back = 0, fresh = more;
 
@@ -122,7 +123,8 @@ int64_t cache_admit(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t m
 	return hit;
 }
 
-void cache_release(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated)
+void cache_release(
+    struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated)
 {
 	c->used -= more;
 	while (generated-- > 0)

@@ -1,19 +1,19 @@
 /* cache.h - the paged prefix cache of an engine, in blocks of a trace.
  *
- *      in use (counted references)  --last reference gone-->  kept, oldest first  --room needed-->  gone
- *             ^                                                      |
- *             '------------------------- hit ------------------------'
+ *   in use (counted references) --last one released--> kept, oldest first --room needed--> gone
+ *          ^                                                 |
+ *          '---------------------- hit ----------------------'
  *
- * As in vLLM's block pool: a request holds the blocks of its prompt and of its answer from its admission to
- * its end, and gives the deepest back first, so that of equal age the deepest goes first. What it generated
- * stays for a while as well, and nobody of a trace can hit it. */
+ * As in vLLM's block pool, a request holds the blocks of its prompt and of its answer from its
+ * admission to its end. It releases the deepest first, so that of equal age the deepest is evicted
+ * first. Generated blocks are kept for a while too, and no request of a trace can hit them. */
 #ifndef KVROUTE_SIM_CACHE_H
 #define KVROUTE_SIM_CACHE_H
 
 #include "agent/base/types.h"
 
 struct cache_block {
-	uint32_t older, newer;	/* in the list of what is kept; newer is CACHE_OUT: not in it */
+	uint32_t older, newer;	/* in the list of kept blocks; newer is CACHE_OUT: not in it */
 	uint32_t refs;
 	uint32_t wanted;	/* by requests that wait at the engine */
 };
@@ -30,17 +30,19 @@ struct cache {
 int cache_init(struct cache *c, uint32_t n_blocks, uint32_t cap);	/* -1: no memory */
 void cache_fini(struct cache *c);
 
-/* Blocks from the start of <ids>, <max> at most, that are there. */
+/* Return how many blocks from the start of <ids>, <max> at most, are cached. */
 uint32_t cache_match(const struct cache *c, const uint32_t *ids, uint32_t max);
-/* The same, counting those that will be when the requests that wait have been served. */
+/* Do the same, and count blocks that will be cached when the waiting requests have been served. */
 uint32_t cache_match_wanted(const struct cache *c, const uint32_t *ids, uint32_t max);
 void cache_want(struct cache *c, const uint32_t *ids, uint32_t n, int more);
 
-/* Take <n> blocks of a prompt, and <more> for its part block and its answer. Returns the blocks hit,
- * <max_hit> at most; -1: it does not fit now, and nothing was changed. */
-int64_t cache_admit(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t max_hit, uint32_t more);
+/* Take <n> blocks of a prompt, and <more> for its part block and its answer. Returns the blocks
+ * hit, <max_hit> at most. Returns -1, and changes nothing, if they do not fit now. */
+int64_t cache_admit(
+    struct cache *c, const uint32_t *ids, uint32_t n, uint32_t max_hit, uint32_t more);
 
-/* Give them back; <generated> of <more> are whole blocks, and stay. */
-void cache_release(struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated);
+/* Release them; <generated> of <more> are whole blocks, and are kept. */
+void cache_release(
+    struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated);
 
 #endif

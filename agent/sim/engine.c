@@ -1,12 +1,12 @@
-/* engine.c - steps, and what they mean to requests. Sums are taken in the order of arrival, so that
- * other programs with the same model come to the same figures, to the last digit. */
+/* engine.c - the steps of an engine and their effect on requests. Sums are taken in the order of
+ * arrival, so that other programs with the same model get the same figures to the last digit. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
 #include "agent/sim/engine.h"
 
-#define LEAST_BUDGET	256	/* tokens of prefill a step has, however many answers it computes */
+#define LEAST_BUDGET	256	/* tokens of prefill in a step, however many answers it computes */
 
 /* 25,000 prompt tokens a second and 500,000 tokens of KV: an 8B model on one H100. */
 static const struct engine_profile profiles[] = {
@@ -71,7 +71,7 @@ void engine_fini(struct engine *e)
 	e->prefill = e->decode = NULL;
 }
 
-/* ---- the answers being generated: a heap, the next to be done first ------------------------- */
+/* ---- the answers being generated: a heap, the next to be done first ---- */
 
 static bool sooner(const struct sim_job *a, const struct sim_job *b)
 {
@@ -113,7 +113,7 @@ static double decode_s(const struct engine *e)
 	return e->n_decode == 0 ? 0 : (e->p->d * n + e->p->e * context) / e->speed;
 }
 
-/* ---- arrival -------------------------------------------------------------------------------- */
+/* ---- arrival ---- */
 
 double engine_work_s(const struct engine *e, uint64_t cached, uint64_t tokens)
 {
@@ -128,7 +128,7 @@ static double v_now(const struct engine *e, double now)
 	return e->v + (now - e->v_at) / e->step_s;
 }
 
-/* What only decodes is cut at its next step, or where an answer ends before. */
+/* End a phase of decode only at its next step, or before if an answer ends. */
 static void cut_decode(struct engine *e, double now)
 {
 	double v = v_now(e, now), step = ceil(v - 1e-9), left = step - v, end = e->decode[0]->v_end;
@@ -162,7 +162,7 @@ void engine_arrive(struct engine *e, struct sim_job *j, double now)
 		cut_decode(e, now);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 struct step { int64_t budget, tokens; double attention; };
 
@@ -189,7 +189,7 @@ static void leave_waiting(struct engine *e, struct sim_job *j)
 	cache_want(&e->cache, j->ids, j->q->n_full, -1);
 }
 
-/* The first that waits. False: there is no room for it. */
+/* Admit the first waiting request. Returns false if there is no room for it. */
 static bool admit(struct engine *e, struct sim_job *j)
 {
 	int64_t hit = cache_admit(&e->cache, j->ids, j->q->n_full, j->q->max_hit, j->more);
@@ -216,7 +216,7 @@ static void fill_step(struct engine *e, struct step *s)
 	       admit(e, j))
 		add_chunk(s, j);
 	if (e->waiting == NULL)
-		e->waiting_s = 0;	/* what rounding left */
+		e->waiting_s = 0;	/* remove the rest of rounding */
 }
 
 static void start_step(struct engine *e, double now)
@@ -242,7 +242,7 @@ static void start_step(struct engine *e, double now)
 	}
 }
 
-/* Its prompt is computed, and with it the first token. */
+/* The prompt of <j> is computed, and with it the first token. */
 static void start_decode(struct engine *e, struct sim_job *j, double now)
 {
 	j->t_first = now;
@@ -303,7 +303,7 @@ void engine_event(struct engine *e, double now)
 	start_step(e, now);
 }
 
-/* ---- foresight --------------------------------------------------------------------------------- */
+/* ---- foresight ---- */
 
 static int by_end(const void *a, const void *b)
 {
@@ -312,7 +312,8 @@ static int by_end(const void *a, const void *b)
 	return sooner(x, y) ? -1 : sooner(y, x);
 }
 
-/* Seconds until answers that end have given back <blocks>; all that decode if they do not suffice. */
+/* Return the seconds until ending answers have released <blocks>; until all have ended if they do
+ * not suffice. */
 static double until_room(const struct engine *e, int64_t blocks)
 {
 	struct sim_job *order[ENGINE_SEQS_MAX];

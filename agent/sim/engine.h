@@ -1,17 +1,17 @@
-/* engine.h - an inference engine as a router feels it: paged prefix cache, chunked prefill first come first
- * served, continuous batching.
+/* engine.h - an inference engine as a router sees it: paged prefix cache, chunked prefill first
+ * come first served, continuous batching.
  *
- *      waiting --admitted: the cache has room, the step has budget--> prefill --first token--> decode --> done
+ *   waiting --admitted: cache has room, step has budget--> prefill --first token--> decode --> done
  *
  * A step computes chunks of prompts, at most <budget> tokens, and a token of each answer; it takes
  *
- *      t0 + b x tokens + c x sum(chunk x context) + d x answers + e x tokens of their contexts     seconds
+ *      t0 + b x tokens + c x sum(chunk x context) + d x answers + e x tokens of their contexts
  *
- * The constants of a profile are plausible, not measured; so what a simulation says is for comparing rules.
- * Between two steps with prefill an engine only decodes, and that phase is one event: V counts steps, and an
- * answer is done at its own V.
+ * seconds. The constants of a profile are plausible, not measured, so simulations only compare
+ * rules. Between two steps with prefill an engine only decodes, and that phase is one event: V
+ * counts steps, and an answer is done at its own V.
  *
- * Time is in seconds, a double: a step is milliseconds, and what is compared are means of seconds. */
+ * Time is a double in seconds: a step takes milliseconds, and means of seconds are compared. */
 #ifndef KVROUTE_SIM_ENGINE_H
 #define KVROUTE_SIM_ENGINE_H
 
@@ -28,11 +28,11 @@ struct engine_profile {
 	double t0, b, c, d, e;
 };
 
-/* NULL: no such profile. engine_profile_at(): the i-th, NULL behind the last. */
+/* Return a profile by name, or NULL. engine_profile_at(): the i-th, NULL after the last. */
 const struct engine_profile *engine_profile_of(struct span name);
 const struct engine_profile *engine_profile_at(size_t i);
 
-/* A request on its way. Set up by the caller: q, ids. */
+/* A request under way. The caller sets q and ids. */
 struct sim_job {
 	const struct sim_request *q;
 	const uint32_t *ids;
@@ -40,12 +40,12 @@ struct sim_job {
 	bool failed;			/* answered with an error at once */
 	double t_arrived, t_first, t_done;
 	uint32_t hit;			/* blocks found cached */
-	uint32_t pages;			/* of its router, which expected them there; 0: it says nothing of that */
-	struct sim_job *then;		/* waits for the end of this one's answer, or NULL */
-	/* the engine's own */
+	uint32_t pages;			/* of its router, which expected them there; 0: unknown */
+	struct sim_job *then;		/* waits for the end of this answer, or NULL */
+	/* private to the engine */
 	struct sim_job *next;
-	double work_s;			/* its prefill, as estimated when it came */
-	uint32_t need;			/* blocks, estimated when it came */
+	double work_s;			/* its prefill, as estimated on arrival */
+	uint32_t need;			/* blocks, estimated on arrival */
 	uint32_t more;			/* blocks of its part block and its answer */
 	uint32_t done_tokens, chunk;
 	double v_start, v_end;
@@ -54,7 +54,7 @@ struct sim_job {
 
 enum engine_mode { ENGINE_IDLE, ENGINE_DECODE, ENGINE_PREFILL };
 
-/* Told when a job's first token is out, and when it is done. */
+/* Called when the first token of a job is out, and when it is done. */
 typedef void engine_told(void *arg, struct sim_job *j, double now);
 
 struct engine {
@@ -64,7 +64,7 @@ struct engine {
 	double speed;			/* 1; 0.5 takes twice as long */
 	engine_told *on_first, *on_done;
 	void *arg;
-	double next;			/* when engine_event() is to be called; INFINITY: not at all */
+	double next;			/* when to call engine_event(); INFINITY: never */
 
 	struct sim_job *waiting, **waiting_end;
 	uint32_t n_waiting, max_waiting;
@@ -85,17 +85,19 @@ int engine_init(struct engine *e, const struct engine_profile *p, uint32_t block
 		double speed);		/* -1: no memory */
 void engine_fini(struct engine *e);
 
-/* Blocks of KV that <q> needs when nothing is cached; more than engine_room() can never be served. */
+/* Return the blocks of KV that <q> needs if nothing is cached. More than engine_room() can never be
+ * served. */
 uint32_t engine_need(const struct sim_request *q, uint32_t block);
 uint32_t engine_room(const struct engine_profile *p, uint32_t block);
 
 void engine_arrive(struct engine *e, struct sim_job *j, double now);
 void engine_event(struct engine *e, double now);
 
-/* Seconds to prefill a prompt of which <cached> tokens are there. */
+/* Return the seconds to prefill a prompt of which <cached> tokens are cached. */
 double engine_work_s(const struct engine *e, uint64_t cached, uint64_t tokens);
 
-/* Seconds to the first token of <j> if it came here now, knowing all that is here; <own>: its prefill. */
+/* Return the seconds to the first token of <j> if it came here now, with full knowledge of the
+ * engine. <own>: its prefill. */
 double engine_predict(const struct engine *e, const struct sim_job *j, double now, double *own);
 
 #endif

@@ -1,4 +1,4 @@
-/* reference.c - they know the engines themselves; none of it is of use to a real router. */
+/* reference.c - choosers that read the engines directly, which no real router can. */
 #include "agent/sim/reference.h"
 
 static int pick_round_robin(void *state, const struct sim *f, struct sim_job *j, double now)
@@ -14,7 +14,7 @@ static int pick_round_robin(void *state, const struct sim *f, struct sim_job *j,
 	return -1;
 }
 
-/* The least <cost> of those that are up; equal ones by chance. */
+/* The least <cost> of the engines that are up; equals are drawn. */
 struct least { double cost; int engine; uint32_t n; };
 
 static void least_try(struct least *l, struct rng *rng, double cost, int engine)

@@ -1,5 +1,6 @@
-/* router.c - simulated seconds are the core's milliseconds; what HAProxy would send is written out in full,
- * so that everything between a body's bytes and a server's name is the code that runs in production. */
+/* router.c - the agent's core as a chooser. Simulated seconds are the core's milliseconds. Bodies
+ * and load strings are written out in full, so the code between the bytes of a body and the name of
+ * a server is the code of production. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 #include "agent/base/rng.h"
 #include "agent/sim/router.h"
 
-#define START_MS	1000000		/* the core's clock when the first request comes */
+#define START_MS	1000000		/* the core's clock at the first request */
 #define HEADER_BYTES	600		/* of an answer */
 #define EVENT_BYTES	250		/* a token in an event stream */
 #define ENTRY_BYTES	48		/* of a load string, at most */
@@ -38,9 +39,9 @@ static struct hash_key made_up_key(uint64_t seed)
 	return key;
 }
 
-/* ---- a request --------------------------------------------------------------------------------- */
+/* ---- a request ---- */
 
-/* As the frontend's log-format makes it: agent/fleet/loadstr.h. */
+/* Write it as the frontend's log-format does: agent/fleet/loadstr.h. */
 static struct span put_load(struct router *r, const struct sim *f)
 {
 	char *p = r->load;
@@ -51,7 +52,7 @@ static struct span put_load(struct router *r, const struct sim *f)
 	return span_of(r->load, (size_t)(p - r->load));
 }
 
-/* HAProxy shows the bytes that fit its buffer, and says how many there are. */
+/* HAProxy passes the bytes that fit its buffer, and the number of all. */
 static void put_body(struct router *r, struct route_request *q)
 {
 	size_t n = r->body.n, limit = r->opts.body_limit;
@@ -100,7 +101,7 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 	return e >= 0 && f->up[e] ? e : -1;
 }
 
-/* ---- what became of it ---------------------------------------------------------------------------- */
+/* ---- what became of it ---- */
 
 static void learn(struct router *r, const struct sim_job *j, enum fact_kind kind, double now)
 {
@@ -131,7 +132,7 @@ static void router_first(void *state, const struct sim *f, struct sim_job *j, do
 	learn(state, j, FACT_FIRST, now);
 }
 
-/* An error has a first byte as well. */
+/* An error has a first byte too. */
 static void router_done(void *state, const struct sim *f, struct sim_job *j, double now)
 {
 	const struct router *r = state;
@@ -150,7 +151,7 @@ static void router_tick(void *state, double now)
 		;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 struct router *router_new(const struct router_opts *o, const struct sim_trace *t, struct chooser *c)
 {
@@ -192,7 +193,8 @@ void router_stats(struct router *r, struct route_stats *s)
 	route_stats(r->route, s);
 }
 
-void router_each_server(struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg)
+void router_each_server(
+    struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg)
 {
 	route_each_server(r->route, START_MS, fn, arg);
 }

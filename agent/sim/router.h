@@ -1,5 +1,5 @@
-/* router.h - the chooser that is measured: the agent's own core, asked as HAProxy asks it, with bodies, load
- * strings and facts, and nothing else to go by. */
+/* router.h - the measured chooser: the agent's own core. It gets bodies, load strings and facts as
+ * from HAProxy, and nothing else. */
 #ifndef KVROUTE_SIM_ROUTER_H
 #define KVROUTE_SIM_ROUTER_H
 
@@ -9,8 +9,8 @@
 
 enum router_facts {
 	ROUTER_FIRST,	/* the first byte of each answer is reported, and its end */
-	ROUTER_END,	/* its end only */
-	ROUTER_NONE	/* nothing: load strings are all there is */
+	ROUTER_END,	/* only its end */
+	ROUTER_NONE	/* nothing: load strings only */
 };
 
 struct router_opts {
@@ -18,16 +18,18 @@ struct router_opts {
 	struct route_opts route;	/* borrowed arrays */
 	enum router_facts facts;
 	enum sim_text text;
-	size_t body_limit;		/* bytes of a body that HAProxy can show; 0: all */
+	size_t body_limit;		/* bytes of a body that HAProxy can pass; 0: all */
 	uint64_t seed;
 };
 
 struct router;
 
-/* <c> uses it until router_free(). NULL: no memory. */
-struct router *router_new(const struct router_opts *o, const struct sim_trace *t, struct chooser *c);
+/* Let <c> use it until router_free(). Returns NULL if there is no memory. */
+struct router *router_new(
+    const struct router_opts *o, const struct sim_trace *t, struct chooser *c);
 void router_free(struct router *r);
 void router_stats(struct router *r, struct route_stats *s);
-void router_each_server(struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg);
+void router_each_server(
+    struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg);
 
 #endif

@@ -1,5 +1,5 @@
-/* sim.c - the order of time: the next arrival, or the next event of an engine. There are few engines and
- * each has one next event, so the next of all is found by looking; that is less than a heap would cost. */
+/* sim.c - the order of time: the next arrival, or the next event of an engine. There are few
+ * engines, and each has one next event, so a scan for the next of all costs less than a heap. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "agent/base/mem.h"
 #include "agent/sim/sim.h"
 
-#define FAIL_S	0.002	/* an engine that fails says so so fast */
+#define FAIL_S	0.002	/* time until a failing engine answers */
 
-/* Answers of engines that fail, in the order they come. */
+/* The answers of failing engines, in order of time. */
 struct fail {
 	struct sim_job **job;
 	size_t head, n;
@@ -22,7 +22,7 @@ void sim_defaults(struct sim_opts *o)
 		o->speed[i] = 1;
 }
 
-/* Requests that follow another, by the time they come: a heap. */
+/* Requests that follow another one, a heap by time. */
 struct due {
 	struct { double at; struct sim_job *job; } *heap;
 	size_t n;
@@ -60,7 +60,7 @@ static struct sim_job *due_take(struct due *d)
 	return first;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void on_first(void *arg, struct sim_job *j, double now)
 {
@@ -116,7 +116,7 @@ static int make_engines(struct sim *f)
 	return 0;
 }
 
-/* -1: no memory. */
+/* Returns -1 if there is no memory. */
 static int link_turns(struct sim *f)
 {
 	const struct sim_trace *t = f->trace;
@@ -140,7 +140,7 @@ static int start(struct sim *f)
 		return -1;
 	for (unsigned i = 0; i < f->opts->n; i++)
 		f->up[i] = true;
-	/* one that comes up later is not there before */
+	/* an engine that comes up later is down before */
 	for (unsigned i = f->opts->n_events; i-- > 0;) {
 		if (f->opts->events[i].change == SIM_UP)
 			f->up[f->opts->events[i].engine] = false;
@@ -171,7 +171,7 @@ void sim_fini(struct sim *f)
 	f->failures = NULL;
 }
 
-/* ---- time -------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 static double arrival_of(const struct sim *f, size_t i)
 {
@@ -254,7 +254,7 @@ static double next_failure(const struct sim *f)
 	return x->head < x->n ? x->job[x->head]->t_done : INFINITY;
 }
 
-/* The first request from the <i>-th on that waits for no answer. */
+/* Return the first request from the <i>-th on that waits for no answer. */
 static size_t next_alone(const struct sim *f, size_t i)
 {
 	while (i < f->trace->n && f->trace->r[i].after != SIM_ALONE)
@@ -297,7 +297,7 @@ int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
 	return 0;
 }
 
-/* ---- result ------------------------------------------------------------------------------------- */
+/* ---- result ---- */
 
 static int by_size(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
-/* sim.h - engines, a trace that arrives at them, and the chooser that says which: one run.
+/* sim.h - one run: a trace arrives at engines, and a chooser picks the engine.
  *
  *      trace --arrival--> chooser: which engine?  --> engine --first, done--> chooser: told
  *
- * A run changes nothing of the trace; the same arguments give the same run. */
+ * A run does not change the trace; equal arguments give equal runs. */
 #ifndef KVROUTE_SIM_SIM_H
 #define KVROUTE_SIM_SIM_H
 
@@ -12,11 +12,11 @@
 
 struct sim;
 
-/* What decides. All functions but pick() may be NULL. */
+/* The chooser. All functions but pick() may be NULL. */
 struct chooser {
 	const char *name;
 	void *state;
-	/* An engine that is up; -1: no opinion, then the fleet sends it to the next in turn. */
+	/* Return an engine that is up; -1: no opinion, and the next in turn gets the request. */
 	int (*pick)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*first)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*done)(void *state, const struct sim *f, struct sim_job *j, double now);
@@ -25,7 +25,7 @@ struct chooser {
 
 #define SIM_TICK_S	0.1
 
-/* What happens to engine <engine> when <at> of the arrivals' time (0 .. 1) is over. */
+/* A change of <engine> after the share <at> (0 .. 1) of the arrivals' time. */
 enum sim_change { SIM_UP, SIM_DOWN, SIM_FAIL, SIM_HEAL };
 
 struct sim_event {
@@ -40,15 +40,15 @@ struct sim_opts {
 	unsigned n;
 	struct engine_profile profile;
 	double speed[SIM_ENGINES_MAX];	/* of each engine; 1 */
-	double haste;				/* arrivals come so many times as fast as in the trace; 1 */
+	double haste;				/* how many times as fast as in the trace requests arrive; 1 */
 	struct sim_event events[SIM_EVENTS_MAX];	/* by time */
 	unsigned n_events;
-	/* To measure what a decision takes; NULL: not measured. */
+	/* Measures the time of a decision; NULL: not measured. */
 	double (*clock_us)(void *arg);
 	void *clock_arg;
 };
 
-/* One engine, the usual profile. */
+/* Set one engine with the usual profile. */
 void sim_defaults(struct sim_opts *o);
 
 struct sim {
@@ -59,23 +59,23 @@ struct sim {
 	uint32_t conns[SIM_ENGINES_MAX];	/* open requests */
 	bool up[SIM_ENGINES_MAX], failing[SIM_ENGINES_MAX];
 	struct sim_job *jobs;		/* [trace->n] */
-	struct due *due;		/* requests whose answers they waited for are there */
+	struct due *due;		/* requests whose predecessor was answered */
 	size_t n_done, n_failed, n_fallback;
 	double next_tick, pick_us;
 	unsigned turn;			/* of the round robin of last resort */
 	unsigned n_events;		/* that have happened */
-	struct fail *failures;		/* answers to come of engines that fail */
+	struct fail *failures;		/* pending answers of failing engines */
 };
 
-/* 0, and <f> shows how it ended until sim_fini(). -1: no memory, or a request is larger than the cache
- * of an engine; <e> says which. */
+/* Run. Returns 0, and <f> shows the end until sim_fini(). Returns -1 and sets <e> if there is no
+ * memory, or if a request is larger than the cache of an engine. */
 int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
 	      const struct chooser *c, struct err *e);
 void sim_fini(struct sim *f);
 
-/* ---- what a run was worth ------------------------------------------------------------------ */
+/* ---- what a run was worth ---- */
 
-/* What one engine was sent. */
+/* The requests of one engine. */
 struct sim_served {
 	uint32_t requests;
 	uint64_t tokens;		/* of their prompts, */
@@ -84,22 +84,23 @@ struct sim_served {
 };
 
 struct sim_result {
-	size_t n, failed;		/* requests looked at; of them answered with an error */
+	size_t n, failed;		/* counted requests; of them answered with an error */
 	size_t fallback;		/* of all: the chooser had no opinion */
-	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of those that were served */
+	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of served requests */
 	double hit;			/* share of prompt tokens found cached */
-	double most_sent;		/* requests to one engine, of what a mean one was sent */
-	double most_computed;		/* tokens that one engine computed, of what a mean one did */
+	double most_sent;		/* requests to one engine by those of a mean engine */
+	double most_computed;		/* tokens computed by one engine by those of a mean engine */
 	double busy_cv;			/* of the engines' seconds with prefill: deviation / mean */
 	double offered;			/* those seconds / seconds of the arrivals, a mean engine */
 	double decide_us;
 	struct sim_served served[SIM_ENGINES_MAX];
 };
 
-/* Of requests <from> up to <to>. -1: no memory. */
+/* Count requests <from> to <to>. Returns -1 if there is no memory. */
 int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r);
 
-/* The haste at which <c> keeps the engines busy with prefill for <load> of the time. -1: as sim_run(). */
+/* Find the haste at which <c> keeps the engines busy with prefill for <load> of the time. Returns
+ * -1 as sim_run() does. */
 int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const struct chooser *c,
 		    double load, double *haste, struct err *e);
 

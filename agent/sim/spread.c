@@ -1,4 +1,5 @@
-/* spread.c - two passes, because the squares of large means lose the digits that tell repeats apart. */
+/* spread.c - mean and standard error in two passes, because the squares of large means lose the
+ * digits that tell repeats apart. */
 #include <math.h>
 #include <string.h>
 

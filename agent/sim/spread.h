@@ -9,7 +9,8 @@ struct spread {
 	double se;		/* standard error of the mean: the sample's deviation / sqrt(n); 0 with one value */
 };
 
-/* Of <n> doubles, the first at <v> and the next ones <step> bytes on. All 0 if <n> is 0. O(n). */
+/* Summarize <n> doubles, the first at <v> and the next ones <step> bytes on. All 0 if <n> is 0.
+ * O(n). */
 struct spread spread_of(const void *v, size_t n, size_t step);
 
 #endif

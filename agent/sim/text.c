@@ -1,12 +1,13 @@
-/* text.c - bodies at the speed of a copy: a trace has some 100 million tokens. A number is two digits and a
- * comma, written as one word of four bytes; sixteen of them are a page, of which there are 90^16. */
+/* text.c - write bodies at the speed of a copy, because a trace has 100 million tokens. A number is
+ * two digits and a comma, written as one word of four bytes; sixteen of them are a page, of which
+ * there are 90^16. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
 #include "agent/sim/text.h"
 
 #define CHARS_A_TOKEN	4u
-#define FRAME_BYTES	256u	/* what stands around the prompt, at most */
+#define FRAME_BYTES	256u	/* around the prompt, at most */
 
 struct words { char w[128][4]; };
 
@@ -32,7 +33,7 @@ static void words_chat(struct words *w)
 	}
 }
 
-/* <n> tokens that are those of <seed>; <step> bytes each. */
+/* Write <n> tokens of <seed>, <step> bytes each. */
 static char *put_tokens(char *p, const struct words *w, uint64_t seed, uint32_t n, unsigned step)
 {
 	uint64_t x = 0;
@@ -48,9 +49,9 @@ static char *put_tokens(char *p, const struct words *w, uint64_t seed, uint32_t 
 	return p;
 }
 
-/* A part block is like its id's; without one, like no other's. */
-static char *put_prompt(char *p, const struct sim_trace *t, const struct sim_request *q, const struct words *w,
-			unsigned step)
+/* A part block has the text of its id; without an id it equals no other. */
+static char *put_prompt(char *p, const struct sim_trace *t, const struct sim_request *q,
+    const struct words *w, unsigned step)
 {
 	uint32_t left = q->n_in, n;
 	uint64_t seed;
@@ -76,7 +77,8 @@ static int reserve(struct text_buf *b, size_t n)
 	return 0;
 }
 
-int text_body(struct text_buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form)
+int text_body(
+    struct text_buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form)
 {
 	unsigned step = form == SIM_TEXT_IDS ? 3 : CHARS_A_TOKEN;
 	struct words w;

@@ -1,4 +1,4 @@
-/* trace.c - requests in memory: added one by one, sorted, ready to be sent. */
+/* trace.c - requests in memory: added one by one, then sorted. */
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
@@ -79,7 +79,7 @@ void trace_jitter(struct sim_trace *t, uint64_t seed)
 	trace_finish(t);
 }
 
-/* Those of equal time stay in their order. */
+/* Requests of equal time keep their order. */
 static int by_time(const void *a, const void *b)
 {
 	const struct sim_request *x = a, *y = b;

@@ -1,7 +1,7 @@
 /* trace_read.c - JSON lines to a trace.
  *
- * A line is read by what it has: "hash_ids" makes it a request of a published trace, "cached" one that an agent
- * recorded. */
+ * The fields of a line decide its kind: with "hash_ids" it is a request of a published trace, with
+ * "cached" one that an agent recorded. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,9 +13,22 @@
 #define LINE_MAX_BYTES	((size_t)64 << 20)
 #define LINE_DEPTH	16
 #define STAMP_MAX	1e15		/* ms */
-#define SPREAD_MAX_S	5.0		/* a pause behind requests of one timestamp counts for no more */
+#define SPREAD_MAX_S	5.0		/* a longer pause after requests of one timestamp counts as this */
 
-enum field { F_OTHER, F_STAMP, F_IN, F_OUT, F_IDS, F_SESSION, F_BLOCK, F_CACHED, F_FIRST, F_STATUS, F_SERVER, F_COUNT };
+enum field {
+	F_OTHER,
+	F_STAMP,
+	F_IN,
+	F_OUT,
+	F_IDS,
+	F_SESSION,
+	F_BLOCK,
+	F_CACHED,
+	F_FIRST,
+	F_STATUS,
+	F_SERVER,
+	F_COUNT
+};
 
 static const char *const field_name[F_COUNT] = {
 	[F_STAMP] = "timestamp", [F_IN] = "input_length", [F_OUT] = "output_length", [F_IDS] = "hash_ids",
@@ -23,7 +36,7 @@ static const char *const field_name[F_COUNT] = {
 	[F_CACHED] = "cached", [F_FIRST] = "first_ms", [F_STATUS] = "status", [F_SERVER] = "server",
 };
 
-/* ---- one line ------------------------------------------------------------------------------- */
+/* ---- one line ---- */
 
 struct line {
 	enum field field;
@@ -59,7 +72,7 @@ static void take_id(struct line *l, uint64_t id)
 	l->ids[l->n_ids++] = id;
 }
 
-/* An id or a session: any number or string, as long as equal ones are equal. */
+/* Read an id or a session: any number or string; equal ones must give equal results. */
 static void take_name(struct line *l, const struct json *j, uint64_t name)
 {
 	if (l->field == F_IDS && j->depth == 2) {
@@ -78,8 +91,8 @@ static void hash_more(struct line *l, struct span text)
 
 static bool is_number(enum field f)
 {
-	const unsigned numbers = 1u << F_STAMP | 1u << F_IN | 1u << F_OUT | 1u << F_BLOCK | 1u << F_CACHED |
-				 1u << F_FIRST | 1u << F_STATUS;
+	const unsigned numbers = 1u << F_STAMP | 1u << F_IN | 1u << F_OUT | 1u << F_BLOCK |
+	    1u << F_CACHED | 1u << F_FIRST | 1u << F_STATUS;
 
 	return (numbers >> f & 1) != 0;
 }
@@ -135,7 +148,8 @@ static void sink(void *arg, const struct json *j, enum json_event ev, struct spa
 	}
 }
 
-/* False: <why> says what is wrong. The ids' memory is kept for the next. */
+/* Returns false and sets <why> if the line is wrong. Keeps the memory of the ids for the next
+ * line. */
 static bool line_scan(struct line *l, struct span text)
 {
 	struct json j;
@@ -147,7 +161,7 @@ static bool line_scan(struct line *l, struct span text)
 	return l->why == NULL;
 }
 
-/* 0: it does not say, or nonsense. */
+/* Return the block size of the line; 0: missing or out of range. */
 static uint32_t block_of(const struct line *l)
 {
 	double b = l->number[F_BLOCK];
@@ -164,7 +178,7 @@ uint32_t trace_block_of(struct span meta)
 	return ok ? block_of(&l) : 0;
 }
 
-/* ---- names to small numbers ------------------------------------------------------------------- */
+/* ---- names to small numbers ---- */
 
 struct names {
 	uint64_t *key;
@@ -210,7 +224,7 @@ static int names_grow(struct names *m)
 	return 0;
 }
 
-/* -1: no memory. */
+/* Return the number of a name; -1: no memory. */
 static int64_t names_number(struct names *m, uint64_t key)
 {
 	size_t i;
@@ -225,7 +239,7 @@ static int64_t names_number(struct names *m, uint64_t key)
 	return m->number[i] - 1;
 }
 
-/* ---- a request -------------------------------------------------------------------------------- */
+/* ---- a request ---- */
 
 struct reader {
 	struct sim_trace *t;
@@ -233,10 +247,10 @@ struct reader {
 	struct names blocks, sessions;
 	uint32_t *ids;		/* of the line, as small numbers */
 	size_t cap_ids;
-	uint32_t *last;		/* by block: the last request it was in, + 1 */
+	uint32_t *last;		/* by block: its last request + 1 */
 	size_t cap_last;
 	bool has_sessions;
-	bool own_block;		/* its size was said, or is that of the first line that says one */
+	bool own_block;		/* its size was given, or is that of the first line with one */
 	struct names servers;
 };
 
@@ -278,7 +292,7 @@ static int room_for(uint32_t **p, size_t *cap, size_t want)
 	return 0;
 }
 
-/* An id that comes twice in a prompt stands for no prefix. */
+/* An id that comes twice in a prompt stands for no prefix, so it is an error. */
 static const char *number_ids(struct reader *rd)
 {
 	const struct line *l = &rd->line;
@@ -304,7 +318,7 @@ static uint32_t at_least_1(double v)
 	return v >= 1 ? (uint32_t)v : 1;
 }
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 static bool note_recorded(struct reader *rd)
 {
 	struct sim_recorded *r = &rd->t->recorded;
@@ -320,14 +334,14 @@ static bool note_recorded(struct reader *rd)
 		r->n_first++;
 		r->first_s += l->number[F_FIRST] / 1000;
 	}
-	if (l->seen & 1u << F_SERVER && rd->servers.n < SIM_SERVERS_MAX && names_number(&rd->servers, l->server) < 0)
+	if (l->seen & 1u << F_SERVER && rd->servers.n < SIM_SERVERS_MAX &&
+	    names_number(&rd->servers, l->server) < 0)
 		return false;
 	r->servers = (uint32_t)rd->servers.n;
 	return true;
 }
 
-/* Whether a line that an agent recorded is to be left out; the first that says it sets the block's
- * size. */
+/* Return whether a recorded line is left out. The first line with a block size sets it. */
 static bool leave_out(struct reader *rd)
 {
 	const struct line *l = &rd->line;
@@ -359,18 +373,20 @@ static const char *add_request(struct reader *rd)
 	if (why != NULL || (why = number_ids(rd)) != NULL)
 		return why;
 	rd->has_sessions |= (l->seen & 1u << F_SESSION) != 0;
-	session = names_number(&rd->sessions, l->seen & 1u << F_SESSION ? l->session : mix(~(uint64_t)rd->t->n));
+	session = names_number(
+	    &rd->sessions, l->seen & 1u << F_SESSION ? l->session : mix(~(uint64_t)rd->t->n));
 	if (session < 0 || !note_recorded(rd))
 		return "there is not enough memory";
-	if (trace_add(rd->t, l->number[F_STAMP] / 1000, at_least_1(l->number[F_IN]), at_least_1(l->number[F_OUT]),
-		      rd->ids, l->n_ids, (uint32_t)session) < 0)
+	if (trace_add(rd->t, l->number[F_STAMP] / 1000, at_least_1(l->number[F_IN]),
+		at_least_1(l->number[F_OUT]), rd->ids, l->n_ids, (uint32_t)session) < 0)
 		return "there is not enough memory, or the trace is beyond all bounds";
 	return NULL;
 }
 
-/* ---- times and sessions ------------------------------------------------------------------------ */
+/* ---- times and sessions ---- */
 
-/* Stamps are often coarse: those that share one are sent evenly up to the next. */
+/* Send requests that share a timestamp evenly up to the next one, because stamps are often
+ * coarse. */
 static void spread(struct sim_trace *t)
 {
 	size_t i = 0, k, n;
@@ -388,7 +404,7 @@ static void spread(struct sim_trace *t)
 	}
 }
 
-/* A request goes on with the session of an earlier one when it holds a block of it; blocks that many share,
+/* Give a request the session of an earlier one if it has a block of it. Blocks that many share,
  * those of system prompts, do not count. */
 static int guess_sessions(struct sim_trace *t)
 {
@@ -416,7 +432,7 @@ static int guess_sessions(struct sim_trace *t)
 	return count != NULL && owner != NULL ? 0 : -1;
 }
 
-/* As the last stamp of a trace has no next one, routers' traces are read whole before the limit. */
+/* The last stamp of a trace has no next one, so traces are read whole before the limit applies. */
 static int finish(struct reader *rd, const struct trace_opts *o)
 {
 	struct sim_trace *t = rd->t;
@@ -429,7 +445,7 @@ static int finish(struct reader *rd, const struct trace_opts *o)
 	return rd->has_sessions ? 0 : guess_sessions(t);
 }
 
-/* ---- all lines ------------------------------------------------------------------------------------ */
+/* ---- all lines ---- */
 
 static bool is_blank(struct span s)
 {

@@ -1,6 +1,7 @@
-/* workload.c - everything is a prompt made of parts: blocks that others have as well, then blocks of its own.
- * Lengths and pauses are drawn around a mean, long ones rarely. Numbers are those of published traces, in
- * round figures: chats of some hundred tokens a turn, agents with a few thousand tokens of tools. */
+/* workload.c - generate requests: a prompt is blocks that others share, then blocks of its own.
+ * Lengths and pauses are drawn around a mean, with few long ones. The numbers are those of
+ * published traces, rounded: chats of some hundred tokens a turn, agents with a few thousand tokens
+ * of tools. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,17 +10,17 @@
 #include "agent/sim/workload.h"
 
 #define BLOCK		64u		/* tokens */
-#define PROMPT_MAX	65536u		/* tokens; what is longer is cut */
+#define PROMPT_MAX	65536u		/* tokens; longer prompts are cut */
 #define IDS_MAX		(PROMPT_MAX / BLOCK)
-#define ANSWER_S	0.02		/* a token of an answer, when it is read */
+#define ANSWER_S	0.02		/* to read one token of an answer */
 
-/* Conversations that share <kinds> system prompts, each turn asked a pause after the answer to the one before: what
- * a prefix that many want makes of a fleet. */
+/* Conversations that share <kinds> system prompts; each turn comes a pause after the answer to the
+ * one before. They show the effect of a popular prefix on a fleet. */
 struct crowd {
 	uint32_t kinds;
-	bool unequal;		/* some are asked for often, most seldom */
-	bool loop;		/* a turn waits for the answer; otherwise for as long as answers usually take */
-	bool constant;		/* all pauses are alike */
+	bool unequal;		/* some are requested often, most seldom */
+	bool loop;		/* a turn waits for the answer; otherwise for the usual time of an answer */
+	bool constant;		/* all pauses are equal */
 };
 
 struct maker {
@@ -27,36 +28,36 @@ struct maker {
 	struct rng rng;
 	uint32_t next_block, next_session;
 	size_t want;		/* requests */
-	double span;		/* seconds they come in, about */
+	double span;		/* seconds in which they arrive, about */
 	bool no_memory;
 	struct crowd crowd;
-	double last_pause;	/* of the turn added last, before its answer is waited for */
-	uint32_t ids[IDS_MAX];	/* of the prompt that is being made */
+	double last_pause;	/* of the last added turn, before its answer is waited for */
+	uint32_t ids[IDS_MAX];	/* of the prompt being made */
 	uint32_t n_ids, n_tokens;
 };
 
-/* ---- chance -------------------------------------------------------------------------------- */
+/* ---- chance ---- */
 
 static double chance(struct maker *m)
 {
 	return (double)(rng_next(&m->rng) >> 11) * 0x1p-53;
 }
 
-/* A quarter of <mean> at least, exponential above. */
+/* Draw a quarter of <mean> at least, exponential above. */
 static double around(struct maker *m, double mean)
 {
 	return mean * (0.25 - 0.75 * log(1 - chance(m)));
 }
 
-/* 0 .. n - 1, the k-th about 1 / (k + 1) as likely as the first. */
+/* Draw 0 .. n - 1; the k-th has about 1 / (k + 1) of the chance of the first. */
 static uint32_t popular(struct maker *m, uint32_t n)
 {
 	return (uint32_t)(pow(n + 1.0, chance(m)) - 1) % n;
 }
 
-/* ---- a prompt --------------------------------------------------------------------------------- */
+/* ---- a prompt ---- */
 
-/* Blocks that several prompts begin with. Returns the first, they follow each other. */
+/* Make blocks that several prompts begin with. Returns the first; they follow each other. */
 static uint32_t new_blocks(struct maker *m, uint32_t tokens)
 {
 	uint32_t first = m->next_block;
@@ -72,8 +73,8 @@ static void begin(struct maker *m, uint32_t first, uint32_t tokens)
 		m->ids[m->n_ids++] = first++;
 }
 
-/* <tokens> of its own. What a part block will be is settled when it begins, so that a prompt that grows
- * stays the beginning of what it becomes. */
+/* Add <tokens> of its own. The content of a part block is fixed when it begins, so that a prompt
+ * that grows stays a prefix of the longer one. */
 static void more(struct maker *m, uint32_t tokens)
 {
 	m->n_tokens = tokens < PROMPT_MAX - m->n_tokens ? m->n_tokens + tokens : PROMPT_MAX;
@@ -88,13 +89,14 @@ static bool enough(const struct maker *m)
 
 static void ask(struct maker *m, double at, uint32_t n_out, uint32_t session)
 {
-	if (!enough(m) && trace_add(m->t, at, m->n_tokens, n_out > 0 ? n_out : 1, m->ids, m->n_ids, session) < 0)
+	if (!enough(m) &&
+	    trace_add(m->t, at, m->n_tokens, n_out > 0 ? n_out : 1, m->ids, m->n_ids, session) < 0)
 		m->no_memory = true;
 }
 
-/* ---- what is made of them ------------------------------------------------------------------------ */
+/* ---- what is made of them ---- */
 
-/* Conversations: each turn is asked when the answer has been read and the pause is over. */
+/* Conversations: each turn comes when the answer has been read and the pause is over. */
 struct talk {
 	uint32_t kinds, shared;		/* system prompts, tokens of each */
 	double open, add, answer;	/* tokens: of the first turn, of later ones, of answers */
@@ -102,10 +104,11 @@ struct talk {
 	double work_s;			/* of a request under round robin, about: for the rate */
 };
 
-/* As many are in the middle when the first request comes as when the last does. */
+/* Add one conversation. As many are under way at the first request as at the last. */
 static void talk_once(struct maker *m, const struct talk *k, uint32_t system)
 {
-	double lead = k->turns * (k->answer * ANSWER_S + k->pause_s), at = chance(m) * (m->span + lead) - lead;
+	double lead = k->turns * (k->answer * ANSWER_S + k->pause_s),
+	       at = chance(m) * (m->span + lead) - lead;
 	uint32_t session = m->next_session++, turns = (uint32_t)around(m, k->turns) + 1, out;
 
 	begin(m, system, k->shared);
@@ -130,23 +133,44 @@ static void talks(struct maker *m, const struct talk *k)
 
 static void make_chat(struct maker *m)
 {
-	talks(m, &(struct talk){ .kinds = 4, .shared = 1024, .open = 3000, .add = 500, .answer = 200, .turns = 6,
-				 .pause_s = 8, .work_s = 0.16 });
+	talks(m,
+	    &(struct talk){ .kinds = 4,
+		.shared = 1024,
+		.open = 3000,
+		.add = 500,
+		.answer = 200,
+		.turns = 6,
+		.pause_s = 8,
+		.work_s = 0.16 });
 }
 
 static void make_long_chat(struct maker *m)
 {
-	talks(m, &(struct talk){ .kinds = 4, .shared = 1024, .open = 9000, .add = 800, .answer = 200, .turns = 6,
-				 .pause_s = 8, .work_s = 0.35 });
+	talks(m,
+	    &(struct talk){ .kinds = 4,
+		.shared = 1024,
+		.open = 9000,
+		.add = 800,
+		.answer = 200,
+		.turns = 6,
+		.pause_s = 8,
+		.work_s = 0.35 });
 }
 
 static void make_agents(struct maker *m)
 {
-	talks(m, &(struct talk){ .kinds = 3, .shared = 8192, .open = 2000, .add = 1500, .answer = 80, .turns = 15,
-				 .pause_s = 2, .work_s = 0.3 });
+	talks(m,
+	    &(struct talk){ .kinds = 3,
+		.shared = 8192,
+		.open = 2000,
+		.add = 1500,
+		.answer = 80,
+		.turns = 15,
+		.pause_s = 2,
+		.work_s = 0.3 });
 }
 
-/* Questions about one of <n> texts. */
+/* Add questions about one of <n> texts. */
 static void questions(struct maker *m, uint32_t n, double length, double question, double work_s)
 {
 	uint32_t *first = mem_calloc(n, sizeof(*first)), *tokens = mem_calloc(n, sizeof(*tokens)), k;
@@ -185,7 +209,8 @@ static void make_siblings(struct maker *m)
 	m->span *= 0.15;
 	while (!enough(m)) {
 		double at = chance(m) * m->span;
-		uint32_t n = 2 + rng_below(&m->rng, BURST_MAX - 1), tokens = (uint32_t)around(m, 6000) / BLOCK * BLOCK;
+		uint32_t n = 2 + rng_below(&m->rng, BURST_MAX - 1),
+			 tokens = (uint32_t)around(m, 6000) / BLOCK * BLOCK;
 		uint32_t first = new_blocks(m, tokens), session = m->next_session++;
 
 		while (n-- > 0) {
@@ -234,7 +259,7 @@ static void make_crowd(struct maker *m)
 	}
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 #define AT_FIRST_OF	8	/* cold: an eighth */
 #define LIMIT_BYTES	16000
@@ -288,7 +313,8 @@ static void set_scene(struct workload *w, enum scene s, size_t n, unsigned engin
 	}
 }
 
-/* "crowd-KINDS", then "-zipf", then "-loop" or "-beat". False: it is no such name. */
+/* Parse "crowd-KINDS", then "-zipf", then "-loop" or "-beat". Returns false if it is no such
+ * name. */
 static bool crowd_of(struct span name, struct crowd *k)
 {
 	char text[32];
@@ -311,7 +337,8 @@ static bool crowd_of(struct span name, struct crowd *k)
 	return *end == '\0' || k->loop;
 }
 
-static int make(struct workload *w, size_t i, const struct crowd *crowd, size_t n, unsigned engines, uint64_t seed)
+static int make(struct workload *w, size_t i, const struct crowd *crowd, size_t n, unsigned engines,
+    uint64_t seed)
 {
 	struct maker *m = mem_alloc(sizeof(*m));
 	bool bad;
