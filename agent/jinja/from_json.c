@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 #include "agent/base/json_scan.h"
-#include "agent/base/mem.h"
+#include "agent/base/json_text.h"
+#include "agent/base/vec.h"
 #include "agent/jinja/run.h"
 
 struct reader {
@@ -17,8 +18,7 @@ struct reader {
 	const struct json_scan *scan;
 	const char *p, *end;
 	unsigned depth;
-	struct jval *stack;
-	size_t n, room;
+	VEC(struct jval) stack;
 	uint64_t values;	/* values left */
 	bool no_memory;
 };
@@ -31,76 +31,15 @@ static bool no_mem(struct reader *r)
 
 static bool push(struct reader *r, struct jval v)
 {
-	size_t room = r->room ? r->room * 2 : 64;
-	struct jval *s;
-
-	if (r->n == r->room) {
-		s = mem_regrow(r->stack, r->n * sizeof(*s), r->n * sizeof(*s), room * sizeof(*s));
-		if (s == NULL)
-			return no_mem(r);
-		r->stack = s;
-		r->room = room;
-	}
-	r->stack[r->n++] = v;
-	return true;
+	return vec_push(&r->stack, v) == 0 || no_mem(r);
 }
 
 static void skip_blanks(struct reader *r)
 {
-	while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\t' || *r->p == '\r'))
-		r->p++;
+	r->p = json_blanks(r->p, r->end);
 }
 
 /* ---- strings ----------------------------------------------------------------------------- */
-
-static int hex4(const char *p, const char *end)
-{
-	int v = 0, i, c;
-
-	if (end - p < 4)
-		return -1;
-	for (i = 0; i < 4; i++) {
-		c = p[i] | 0x20;
-		if (p[i] >= '0' && p[i] <= '9')
-			v = v * 16 + p[i] - '0';
-		else if (c >= 'a' && c <= 'f')
-			v = v * 16 + c - 'a' + 10;
-		else
-			return -1;
-	}
-	return v;
-}
-
-/* Decode the escape at r->p, a backslash, to <*o>. */
-static bool escape(struct reader *r, char **o)
-{
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *q;
-	int c, low;
-
-	if (r->end - r->p < 2)
-		return false;
-	q = r->p[1] != '\0' ? strchr(from, r->p[1]) : NULL;
-	if (q != NULL) {
-		*(*o)++ = to[q - from];
-		r->p += 2;
-		return true;
-	}
-	c = r->p[1] == 'u' ? hex4(r->p + 2, r->end) : -1;
-	if (c < 0)
-		return false;
-	r->p += 6;
-	if (c >= 0xd800 && c < 0xdc00 && r->end - r->p >= 6 && r->p[0] == '\\' && r->p[1] == 'u') {
-		low = hex4(r->p + 2, r->end);
-		if (low >= 0xdc00 && low < 0xe000) {
-			r->p += 6;
-			*o += utf8_put(*o, 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
-			return true;
-		}
-	}
-	*o += utf8_put(*o, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c);
-	return true;
-}
 
 /* Return the closing quote of the string that <p> is inside of, or NULL. */
 static const char *closing(const char *p, const char *end)
@@ -130,7 +69,7 @@ static void pay_escapes(struct reader *r, size_t written, size_t read)
 static bool decode(struct reader *r, const char *from, struct jval *out)
 {
 	const char *quote = closing(from, r->end), *q;
-	size_t room;
+	size_t room, n, m;
 	char *buf, *o, *limit;
 
 	if (quote == NULL)
@@ -151,8 +90,10 @@ static bool decode(struct reader *r, const char *from, struct jval *out)
 		if (r->p == quote)
 			break;
 		if (*r->p == '\\') {
-			if (!escape(r, &o))
+			if ((n = json_escape(r->p, r->end, true, o, &m)) == 0)
 				return false;
+			r->p += n;
+			o += m;
 			continue;
 		}
 		q = r->scan->plain(r->p, quote);
@@ -186,13 +127,6 @@ static bool read_string(struct reader *r, struct jval *out)
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-static const char *digits(const char *p, const char *end)
-{
-	while (p < end && *p >= '0' && *p <= '9')
-		p++;
-	return p;
-}
-
 static bool read_float(struct reader *r, const char *from, struct jval *out)
 {
 	size_t n = (size_t)(r->p - from);
@@ -209,38 +143,17 @@ static bool read_float(struct reader *r, const char *from, struct jval *out)
 	return true;
 }
 
-/* RFC 8259, section 6. */
 static bool read_number(struct reader *r, struct jval *out)
 {
-	const char *from = r->p, *first, *q;
-	bool real = false;
+	const char *from = r->p, *end;
+	bool real;
 
-	if (*r->p == '-')
-		r->p++;
-	first = r->p;
-	r->p = digits(first, r->end);
-	if (r->p == first || (*first == '0' && r->p > first + 1))
+	if ((end = json_number(from, r->end, &real)) == NULL)
 		return false;
-	if (r->p < r->end && *r->p == '.') {
-		q = digits(r->p + 1, r->end);
-		if (q == r->p + 1)
-			return false;
-		r->p = q;
-		real = true;
-	}
-	if (r->p < r->end && (*r->p | 0x20) == 'e') {
-		first = r->p + 1;
-		if (first < r->end && (*first == '+' || *first == '-'))
-			first++;
-		q = digits(first, r->end);
-		if (q == first)
-			return false;
-		r->p = q;
-		real = true;
-	}
+	r->p = end;
 	if (real)
 		return read_float(r, from, out);
-	return jx_parse_int(jval_str(from, (size_t)(r->p - from)), 10, out);
+	return jx_parse_int(jval_str(from, (size_t)(end - from)), 10, out);
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
@@ -249,7 +162,7 @@ static bool read_value(struct reader *r, struct jval *out);
 
 static bool read_list(struct reader *r, struct jval *out)
 {
-	size_t from = r->n, n;
+	size_t from = r->stack.n, n;
 	struct jval v, *items;
 
 	r->p++;
@@ -268,12 +181,12 @@ static bool read_list(struct reader *r, struct jval *out)
 		if (*r->p++ == ']')
 			break;
 	}
-	n = r->n - from;
+	n = r->stack.n - from;
 	items = jinja_mem_take(r->m, n * sizeof(*items));
 	if (items == NULL)
 		return no_mem(r);
-	memcpy(items, r->stack + from, n * sizeof(*items));
-	r->n = from;
+	memcpy(items, r->stack.p + from, n * sizeof(*items));
+	r->stack.n = from;
 	*out = jval_list(items, n);
 	return true;
 }
@@ -282,19 +195,19 @@ static bool make_dict(struct reader *r, size_t from, struct jval *out)
 {
 	size_t i;
 
-	*out = jval_dict(r->m, (uint32_t)((r->n - from) / 2));
+	*out = jval_dict(r->m, (uint32_t)((r->stack.n - from) / 2));
 	if (out->kind == JV_MISSING)
 		return no_mem(r);
-	for (i = from; i < r->n; i += 2)
-		if (!jdict_put(r->m, out->d, r->stack[i], r->stack[i + 1]))
+	for (i = from; i < r->stack.n; i += 2)
+		if (!jdict_put(r->m, out->d, r->stack.p[i], r->stack.p[i + 1]))
 			return no_mem(r);
-	r->n = from;
+	r->stack.n = from;
 	return true;
 }
 
 static bool read_dict(struct reader *r, struct jval *out)
 {
-	size_t from = r->n;
+	size_t from = r->stack.n;
 	struct jval v;
 
 	r->p++;
@@ -386,7 +299,7 @@ int jval_from_json_within(struct jinja_mem *m, struct span text, unsigned max_de
 		skip_blanks(&r);
 		ok = r.p == r.end;
 	}
-	mem_free_wiped(r.stack, r.room * sizeof(*r.stack));
+	vec_free(&r.stack);
 	if (at != NULL)
 		*at = text.n > 0 ? (size_t)(r.p - text.p) : 0;
 	*values = r.values;

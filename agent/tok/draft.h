@@ -8,7 +8,7 @@
 
 #include "agent/base/vec.h"
 #include "agent/tok/added.h"
-#include "agent/tok/jdoc.h"
+#include "agent/base/json_doc.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/split.h"
 #include "agent/tok/tok.h"
@@ -72,26 +72,27 @@ token_id draft_id(const struct draft *d, struct span content);
 int draft_spec(struct draft *d, struct err *e);
 
 /* The readers. -1 and <e>. The document lives as long as <d> needs it. */
-int tok_json_read(struct draft *d, struct jdoc *doc, struct err *e);
-int tok_json_steps(struct draft *d, const struct jdoc *doc, const struct jnode *normal, const struct jnode *split,
+bool tok_json_is_raw(const struct json_node *v);	/* a json_doc_raw: "vocab" and "merges" */
+int tok_json_read(struct draft *d, struct json_doc *doc, struct err *e);
+int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal, const struct json_node *split,
 		   struct err *e);
-int tok_json_around(struct draft *d, const struct jdoc *doc, const struct jnode *post, struct err *e);
-int tok_json_added(struct draft *d, const struct jdoc *doc, const struct jnode *tokens, struct err *e);
-int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct jdoc *config, struct err *e);
-int tok_tekken_read(struct draft *d, struct jdoc *doc, struct err *e);
-bool tok_tekken_is(const struct jdoc *doc);	/* whether this is a tekken.json, good or bad */
+int tok_json_around(struct draft *d, const struct json_doc *doc, const struct json_node *post, struct err *e);
+int tok_json_added(struct draft *d, const struct json_doc *doc, const struct json_node *tokens, struct err *e);
+int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config, struct err *e);
+int tok_tekken_read(struct draft *d, struct json_doc *doc, struct err *e);
+bool tok_tekken_is(const struct json_doc *doc);	/* whether this is a tekken.json, good or bad */
 
 /* Files that are known and not understood: -1 and one sentence in <e> that says what the file is and what to use in its place. 0:
  * none of those. */
 int tok_kind_check(const struct tok_source *src, struct err *e);		/* by its first bytes */
-int tok_kind_json(const struct jdoc *doc, struct err *e);		/* by its members */
+int tok_kind_json(const struct json_doc *doc, struct err *e);		/* by its members */
 
 /* tokenizer_config.json: over a tokenizer.json; and what a rank file has of it. */
-int tok_config_read(struct draft *d, const struct jdoc *doc, struct err *e);
-int tok_config_ranks(struct draft *d, const struct jdoc *doc, struct err *e);
+int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e);
+int tok_config_ranks(struct draft *d, const struct json_doc *doc, struct err *e);
 
 /* An added token's object; without <special> the flags have Python's defaults. */
-int tok_json_token(const struct jdoc *doc, const struct jnode *v, const char *keys, bool all, struct draft_added *t,
+int tok_json_token(const struct json_doc *doc, const struct json_node *v, const char *keys, bool all, struct draft_added *t,
 		   struct err *e);
 
 #endif

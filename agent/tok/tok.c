@@ -207,16 +207,16 @@ static uint64_t fingerprint(const struct tok_source *src)
 	return XXH3_64bits(part, sizeof(part));
 }
 
-static int read_files(struct draft *d, const struct tok_source *src, struct jdoc **doc, struct jdoc **config, struct err *e)
+static int read_files(struct draft *d, const struct tok_source *src, struct json_doc **doc, struct json_doc **config, struct err *e)
 {
-	if (src->config.n > 0 && (*config = jdoc_new(src->config, src->config_name ? src->config_name : "tokenizer_config.json",
-						     e)) == NULL)
+	if (src->config.n > 0 && (*config = json_doc_new(src->config, src->config_name ? src->config_name : "tokenizer_config.json",
+						     NULL, e)) == NULL)
 		return -1;
 	if (tok_kind_check(src, e) < 0)
 		return -1;
 	if (!is_json(src->file))
 		return tok_tiktoken_read(d, src, *config, e);
-	if ((*doc = jdoc_new(src->file, src->name, e)) == NULL)
+	if ((*doc = json_doc_new(src->file, src->name, tok_json_is_raw, e)) == NULL)
 		return -1;
 	if (tok_tekken_is(*doc))
 		return tok_tekken_read(d, *doc, e);
@@ -250,7 +250,7 @@ static struct tok *build(struct draft *d, const struct tok_source *src, struct e
 struct tok *tok_load(const struct tok_source *src, struct err *e)
 {
 	struct draft *d = mem_alloc(sizeof(*d));
-	struct jdoc *doc = NULL, *config = NULL;
+	struct json_doc *doc = NULL, *config = NULL;
 	struct tok *t = NULL;
 
 	if (e != NULL)
@@ -264,8 +264,8 @@ struct tok *tok_load(const struct tok_source *src, struct err *e)
 	if (d != NULL)
 		draft_fini(d);
 	mem_free(d);
-	jdoc_free(doc);
-	jdoc_free(config);
+	json_doc_free(doc);
+	json_doc_free(config);
 	return t;
 }
 

@@ -38,7 +38,7 @@ static const char *const token_keys[] = {
 
 static const char flags[] = "content single_word lstrip rstrip normalized special __type id";
 
-static const struct class *find_class(const struct jnode *v)
+static const struct class *find_class(const struct json_node *v)
 {
 	for (size_t i = 0; v != NULL && i < sizeof(classes) / sizeof(classes[0]); i++) {
 		size_t n = strlen(classes[i].name);
@@ -52,34 +52,34 @@ static const struct class *find_class(const struct jnode *v)
 }
 
 /* A token is a string, or an object with its flags. */
-static int read_token(const struct jdoc *doc, const struct jnode *v, struct draft_added *t, struct err *e)
+static int read_token(const struct json_doc *doc, const struct json_node *v, struct draft_added *t, struct err *e)
 {
 	*t = (struct draft_added){ .special = true };
-	if (v->kind == J_OBJECT)
+	if (v->kind == NODE_OBJECT)
 		return tok_json_token(doc, v, flags, false, t, e);
-	if (v->kind != J_STRING)
-		return j_refuse(doc, v, e, "is %s; a string or an object is expected", jkind_text(v->kind));
+	if (v->kind != NODE_STRING)
+		return json_refuse(doc, v, e, "is %s; a string or an object is expected", json_kind_text(v->kind));
 	t->content = v->s;
 	return 0;
 }
 
 /* Call <use> with each token that a key of <token_keys>, or additional_special_tokens, names. */
-typedef int use_token(struct draft *d, const struct jdoc *doc, const struct jnode *v, struct draft_added *t, void *arg,
+typedef int use_token(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
 		      struct err *e);
 
-static int each_named(struct draft *d, const struct jdoc *doc, use_token *use, void *arg, struct err *e)
+static int each_named(struct draft *d, const struct json_doc *doc, use_token *use, void *arg, struct err *e)
 {
-	const struct jnode *root = jdoc_root(doc), *v, *more = j_get(root, "additional_special_tokens");
+	const struct json_node *root = json_doc_root(doc), *v, *more = json_get(root, "additional_special_tokens");
 	struct draft_added t;
 
 	for (size_t i = 0; i < N_TOKEN_KEYS; i++) {
-		if ((v = j_get(root, token_keys[i])) == NULL)
+		if ((v = json_get(root, token_keys[i])) == NULL)
 			continue;
 		if (read_token(doc, v, &t, e) < 0 || use(d, doc, v, &t, arg, e) < 0)
 			return -1;
 	}
-	if (more != NULL && more->kind != J_ARRAY)
-		return j_refuse(doc, more, e, "is %s; an array is expected", jkind_text(more->kind));
+	if (more != NULL && more->kind != NODE_ARRAY)
+		return json_refuse(doc, more, e, "is %s; an array is expected", json_kind_text(more->kind));
 	for (v = more ? more->child : NULL; v != NULL; v = v->next) {
 		if (read_token(doc, v, &t, e) < 0 || use(d, doc, v, &t, arg, e) < 0)
 			return -1;
@@ -87,7 +87,7 @@ static int each_named(struct draft *d, const struct jdoc *doc, use_token *use, v
 	return 0;
 }
 
-static int is_named(struct draft *d, const struct jdoc *doc, const struct jnode *v, struct draft_added *t, void *arg,
+static int is_named(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
 		    struct err *e)
 {
 	struct draft_added *asked = arg;
@@ -96,15 +96,15 @@ static int is_named(struct draft *d, const struct jdoc *doc, const struct jnode 
 	return 0;
 }
 
-static int add(struct draft *d, const struct jdoc *doc, const struct jnode *v, const struct draft_added *t, bool given,
+static int add(struct draft *d, const struct json_doc *doc, const struct json_node *v, const struct draft_added *t, bool given,
 	       struct err *e)
 {
 	token_id id;
 
-	return draft_add(d, t, given, &id, e) < 0 ? j_refuse(doc, v, e, "%s", e != NULL ? e->text : "") : 0;
+	return draft_add(d, t, given, &id, e) < 0 ? json_refuse(doc, v, e, "%s", e != NULL ? e->text : "") : 0;
 }
 
-static int add_missing(struct draft *d, const struct jdoc *doc, const struct jnode *v, struct draft_added *t, void *arg,
+static int add_missing(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
 		       struct err *e)
 {
 	if (t->content.n == 0 || vocab_find(&d->added, t->content) != VOCAB_NONE)
@@ -116,7 +116,7 @@ static int add_missing(struct draft *d, const struct jdoc *doc, const struct jno
 /* ---- added_tokens_decoder: {"128000": {...}} -------------------------------------------------------------- */
 
 struct decoder {
-	const struct jnode *v;
+	const struct json_node *v;
 	token_id id;
 };
 
@@ -127,36 +127,36 @@ static int by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static int key_id(const struct jdoc *doc, const struct jnode *v, token_id *id, struct err *e)
+static int key_id(const struct json_doc *doc, const struct json_node *v, token_id *id, struct err *e)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < v->key.n; i++) {
 		if (v->key.p[i] < '0' || v->key.p[i] > '9' || v->key.n > 9)
-			return j_refuse(doc, v, e, "the key of an added token is its id");
+			return json_refuse(doc, v, e, "the key of an added token is its id");
 		n = n * 10 + (uint64_t)(v->key.p[i] - '0');
 	}
 	if (v->key.n == 0 || n > VOCAB_ID_MAX)
-		return j_refuse(doc, v, e, "the key of an added token is its id, at most %u", VOCAB_ID_MAX);
+		return json_refuse(doc, v, e, "the key of an added token is its id, at most %u", VOCAB_ID_MAX);
 	*id = (token_id)n;
 	return 0;
 }
 
 /* Its members by their ids. *out is to be freed. */
-static int sorted(const struct jdoc *doc, const struct jnode *all, struct decoder **out, size_t *n, struct err *e)
+static int sorted(const struct json_doc *doc, const struct json_node *all, struct decoder **out, size_t *n, struct err *e)
 {
 	*out = NULL;
 	*n = 0;
 	if (all == NULL)
 		return 0;
-	if (all->kind != J_OBJECT)
-		return j_refuse(doc, all, e, "is %s; an object is expected", jkind_text(all->kind));
-	for (const struct jnode *v = all->child; v != NULL; v = v->next)
+	if (all->kind != NODE_OBJECT)
+		return json_refuse(doc, all, e, "is %s; an object is expected", json_kind_text(all->kind));
+	for (const struct json_node *v = all->child; v != NULL; v = v->next)
 		++*n;
 	if ((*out = mem_calloc(*n + 1, sizeof(**out))) == NULL)
 		return err_set(e, "not enough memory");
 	*n = 0;
-	for (const struct jnode *v = all->child; v != NULL; v = v->next, ++*n) {
+	for (const struct json_node *v = all->child; v != NULL; v = v->next, ++*n) {
 		(*out)[*n].v = v;
 		if (key_id(doc, v, &(*out)[*n].id, e) < 0)
 			return -1;
@@ -165,12 +165,12 @@ static int sorted(const struct jdoc *doc, const struct jnode *all, struct decode
 	return 0;
 }
 
-static int add_decoders(struct draft *d, const struct jdoc *doc, struct err *e)
+static int add_decoders(struct draft *d, const struct json_doc *doc, struct err *e)
 {
 	struct decoder *all;
 	struct draft_added t;
 	size_t n, i;
-	int r = sorted(doc, j_get(jdoc_root(doc), "added_tokens_decoder"), &all, &n, e);
+	int r = sorted(doc, json_get(json_doc_root(doc), "added_tokens_decoder"), &all, &n, e);
 
 	for (i = 0; r == 0 && i < n; i++) {
 		t = (struct draft_added){ .id = 0 };
@@ -185,37 +185,37 @@ static int add_decoders(struct draft *d, const struct jdoc *doc, struct err *e)
 /* ---- add_bos_token and its like ----------------------------------------------------------------------------- */
 
 /* Whether the file says anything of it; null is that there is none. */
-static bool said_of(const struct jnode *root, const char *key)
+static bool said_of(const struct json_node *root, const char *key)
 {
-	for (const struct jnode *v = root->child; v != NULL; v = v->next) {
+	for (const struct json_node *v = root->child; v != NULL; v = v->next) {
 		if (span_eq(v->key, span_str(key)))
 			return true;
 	}
 	return false;
 }
 
-static int named_id(struct draft *d, const struct jdoc *doc, size_t key, const struct class *c, token_id *id, struct err *e)
+static int named_id(struct draft *d, const struct json_doc *doc, size_t key, const struct class *c, token_id *id, struct err *e)
 {
-	const struct jnode *root = jdoc_root(doc), *v = j_get(root, token_keys[key]);
+	const struct json_node *root = json_doc_root(doc), *v = json_get(root, token_keys[key]);
 	struct draft_added t = { .id = 0 };
 
 	if (v == NULL && c != NULL && !said_of(root, token_keys[key]))
 		t.content = span_str(c->tokens[key]);
 	else if (v == NULL)
-		return j_refuse(doc, root, e, "%s is missing", token_keys[key]);
+		return json_refuse(doc, root, e, "%s is missing", token_keys[key]);
 	else if (read_token(doc, v, &t, e) < 0)
 		return -1;
 	if ((*id = draft_id(d, t.content)) == BPE_NO_ID)
-		return j_refuse(doc, v ? v : root, e, "\"%.*s\" is no token of this tokenizer", CUT(t.content));
+		return json_refuse(doc, v ? v : root, e, "\"%.*s\" is no token of this tokenizer", CUT(t.content));
 	return 0;
 }
 
-static int put_around(struct draft *d, const struct jdoc *doc, const struct class *c, struct err *e)
+static int put_around(struct draft *d, const struct json_doc *doc, const struct class *c, struct err *e)
 {
 	bool said[2] = { c->bos, false };
 
-	if (j_bool(doc, jdoc_root(doc), "add_bos_token", &said[0], e) < 0 ||
-	    j_bool(doc, jdoc_root(doc), "add_eos_token", &said[1], e) < 0)
+	if (json_get_bool(doc, json_doc_root(doc), "add_bos_token", &said[0], e) < 0 ||
+	    json_get_bool(doc, json_doc_root(doc), "add_eos_token", &said[1], e) < 0)
 		return -1;
 	d->n_before = d->n_behind = 0;
 	if (said[0] && named_id(d, doc, 0, c, &d->before[d->n_before++], e) < 0)
@@ -224,80 +224,80 @@ static int put_around(struct draft *d, const struct jdoc *doc, const struct clas
 }
 
 /* No class: what is said has to be what is done anyway. */
-static int agrees(struct draft *d, const struct jdoc *doc, const char *key, size_t token, const token_id *ids, uint32_t n,
+static int agrees(struct draft *d, const struct json_doc *doc, const char *key, size_t token, const token_id *ids, uint32_t n,
 		  struct err *e)
 {
-	const struct jnode *v = j_get(jdoc_root(doc), key);
+	const struct json_node *v = json_get(json_doc_root(doc), key);
 	token_id id = BPE_NO_ID;
 	bool said = false, done = false;
 
 	if (v == NULL)
 		return 0;
-	if (j_bool(doc, jdoc_root(doc), key, &said, e) < 0 || (said && named_id(d, doc, token, NULL, &id, e) < 0))
+	if (json_get_bool(doc, json_doc_root(doc), key, &said, e) < 0 || (said && named_id(d, doc, token, NULL, &id, e) < 0))
 		return -1;
-	if (!said && j_get(jdoc_root(doc), token_keys[token]) != NULL && named_id(d, doc, token, NULL, &id, e) < 0)
+	if (!said && json_get(json_doc_root(doc), token_keys[token]) != NULL && named_id(d, doc, token, NULL, &id, e) < 0)
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
 		done |= ids[i] == id;
 	if (said == done)
 		return 0;
-	return j_refuse(doc, v, e, "the tokenizer's post-processor does otherwise; whether this counts depends on "
+	return json_refuse(doc, v, e, "the tokenizer's post-processor does otherwise; whether this counts depends on "
 			"tokenizer_class, which is missing");
 }
 
 /* Tokens that the class knows and the file does not name are added as well. */
-static int add_class_tokens(struct draft *d, const struct jdoc *doc, const struct class *c, struct err *e)
+static int add_class_tokens(struct draft *d, const struct json_doc *doc, const struct class *c, struct err *e)
 {
 	for (size_t i = 0; i < 3; i++) {
 		struct draft_added t = { .content = span_str(c->tokens[i]), .special = true };
 
-		if (!said_of(jdoc_root(doc), token_keys[i]) && add_missing(d, doc, jdoc_root(doc), &t, NULL, e) < 0)
+		if (!said_of(json_doc_root(doc), token_keys[i]) && add_missing(d, doc, json_doc_root(doc), &t, NULL, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_root(const struct jdoc *doc, struct err *e)
+static int read_root(const struct json_doc *doc, struct err *e)
 {
-	const struct jnode *root = jdoc_root(doc), *v;
+	const struct json_node *root = json_doc_root(doc), *v;
 	bool split = false;
 
-	if (root->kind != J_OBJECT)
-		return j_refuse(doc, root, e, "is %s; an object is expected", jkind_text(root->kind));
-	if (j_bool(doc, root, "split_special_tokens", &split, e) < 0)
+	if (root->kind != NODE_OBJECT)
+		return json_refuse(doc, root, e, "is %s; an object is expected", json_kind_text(root->kind));
+	if (json_get_bool(doc, root, "split_special_tokens", &split, e) < 0)
 		return -1;
 	if (split)
-		return j_refuse(doc, j_get(root, "split_special_tokens"), e, "only false is understood here");
-	if ((v = j_get(root, "tokenizer_class")) != NULL && v->kind != J_STRING)
-		return j_refuse(doc, v, e, "is %s; a string is expected", jkind_text(v->kind));
+		return json_refuse(doc, json_get(root, "split_special_tokens"), e, "only false is understood here");
+	if ((v = json_get(root, "tokenizer_class")) != NULL && v->kind != NODE_STRING)
+		return json_refuse(doc, v, e, "is %s; a string is expected", json_kind_text(v->kind));
 	return 0;
 }
 
-int tok_config_read(struct draft *d, const struct jdoc *doc, struct err *e)
+int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e)
 {
-	const struct jnode *root = jdoc_root(doc);
+	const struct json_node *root = json_doc_root(doc);
 	const struct class *c;
 
 	if (read_root(doc, e) < 0 || add_decoders(d, doc, e) < 0 || each_named(d, doc, add_missing, NULL, e) < 0)
 		return -1;
-	c = find_class(j_get(root, "tokenizer_class"));
+	c = find_class(json_get(root, "tokenizer_class"));
 	if (c != NULL && add_class_tokens(d, doc, c, e) < 0)
 		return -1;
 	if (d->n_split == 1 && d->split[0].kind == STEP_BYTE_LEVEL) {
 		d->split[0].add_prefix_space = false;
-		if (j_bool(doc, root, "add_prefix_space", &d->split[0].add_prefix_space, e) < 0)
+		if (json_get_bool(doc, root, "add_prefix_space", &d->split[0].add_prefix_space, e) < 0)
 			return -1;
 	}
 	if (c != NULL)
 		return put_around(d, doc, c, e);
-	if (j_get(root, "tokenizer_class") != NULL)
+	if (json_get(root, "tokenizer_class") != NULL)
 		return 0;
 	return agrees(d, doc, "add_bos_token", 0, d->before, d->n_before, e) < 0 ||
 	       agrees(d, doc, "add_eos_token", 1, d->behind, d->n_behind, e) < 0 ? -1 : 0;
 }
 
 /* Of a rank file's model: the added tokens, with the ids they are said to have. */
-int tok_config_ranks(struct draft *d, const struct jdoc *doc, struct err *e)
+int tok_config_ranks(struct draft *d, const struct json_doc *doc, struct err *e)
 {
 	struct decoder *all;
 	struct draft_added t;
@@ -305,11 +305,11 @@ int tok_config_ranks(struct draft *d, const struct jdoc *doc, struct err *e)
 	size_t n, i;
 	int r;
 
-	if (read_root(doc, e) < 0 || j_bool(doc, jdoc_root(doc), "add_bos_token", &around, e) < 0)
+	if (read_root(doc, e) < 0 || json_get_bool(doc, json_doc_root(doc), "add_bos_token", &around, e) < 0)
 		return -1;
 	if (around)
-		return j_refuse(doc, j_get(jdoc_root(doc), "add_bos_token"), e, "only false is understood with a rank file");
-	r = sorted(doc, j_get(jdoc_root(doc), "added_tokens_decoder"), &all, &n, e);
+		return json_refuse(doc, json_get(json_doc_root(doc), "add_bos_token"), e, "only false is understood with a rank file");
+	r = sorted(doc, json_get(json_doc_root(doc), "added_tokens_decoder"), &all, &n, e);
 	for (i = 0; r == 0 && i < n; i++) {
 		t = (struct draft_added){ .id = 0 };
 		if ((r = tok_json_token(doc, all[i].v, flags, false, &t, e)) < 0)
@@ -317,9 +317,9 @@ int tok_config_ranks(struct draft *d, const struct jdoc *doc, struct err *e)
 		t.id = all[i].id;
 		t.normalized = false;
 		if (vocab_has_id(&d->vocab, t.id))
-			r = j_refuse(doc, all[i].v, e, "this id is a rank of the file");
+			r = json_refuse(doc, all[i].v, e, "this id is a rank of the file");
 		else if (vocab_find(&d->added, t.content) != VOCAB_NONE || vocab_has_id(&d->added, t.id))
-			r = j_refuse(doc, all[i].v, e, "this id or this content is another's");
+			r = json_refuse(doc, all[i].v, e, "this id or this content is another's");
 		else
 			r = add(d, doc, all[i].v, &t, true, e);
 	}

@@ -12,21 +12,21 @@ struct around {
 	uint32_t n_before, n_behind;
 };
 
-static int put(const struct jdoc *doc, const struct jnode *v, struct around *a, bool behind, token_id id, struct err *e)
+static int put(const struct json_doc *doc, const struct json_node *v, struct around *a, bool behind, token_id id, struct err *e)
 {
 	uint32_t *n = behind ? &a->n_behind : &a->n_before;
 
 	if (*n == DRAFT_AROUND_MAX)
-		return j_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
+		return json_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
 	(behind ? a->behind : a->before)[(*n)++] = id;
 	return 0;
 }
 
 /* <a> around what there is already. */
-static int wrap(struct draft *d, const struct jdoc *doc, const struct jnode *v, const struct around *a, struct err *e)
+static int wrap(struct draft *d, const struct json_doc *doc, const struct json_node *v, const struct around *a, struct err *e)
 {
 	if (d->n_before + a->n_before > DRAFT_AROUND_MAX || d->n_behind + a->n_behind > DRAFT_AROUND_MAX)
-		return j_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
+		return json_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
 	memmove(d->before + a->n_before, d->before, d->n_before * sizeof(d->before[0]));
 	memcpy(d->before, a->before, a->n_before * sizeof(d->before[0]));
 	memcpy(d->behind + d->n_behind, a->behind, a->n_behind * sizeof(d->behind[0]));
@@ -36,101 +36,101 @@ static int wrap(struct draft *d, const struct jdoc *doc, const struct jnode *v, 
 }
 
 /* {"SpecialToken": {"id": "<s>", ...}}: the ids are those of "special_tokens"; nothing else is asked for them. */
-static int special_ids(const struct jdoc *doc, const struct jnode *post, const struct jnode *v, struct around *a, bool behind,
+static int special_ids(const struct json_doc *doc, const struct json_node *post, const struct json_node *v, struct around *a, bool behind,
 		       struct err *e)
 {
-	const struct jnode *tokens = j_need(doc, post, "special_tokens", J_OBJECT, e), *t, *ids;
+	const struct json_node *tokens = json_need(doc, post, "special_tokens", NODE_OBJECT, e), *t, *ids;
 	struct span name = { NULL, 0 };
 	token_id id;
 
-	if (tokens == NULL || j_only(doc, v, "id type_id", e) < 0 || j_need_text(doc, v, "id", &name, e) < 0)
+	if (tokens == NULL || json_only(doc, v, "id type_id", e) < 0 || json_need_text(doc, v, "id", &name, e) < 0)
 		return -1;
 	for (t = tokens->child; t != NULL && !span_eq(t->key, name); )
 		t = t->next;
 	if (t == NULL)
-		return j_refuse(doc, v, e, "\"%.*s\" is not among special_tokens", CUT(name));
-	if (j_only(doc, t, "id ids tokens", e) < 0 || (ids = j_need(doc, t, "ids", J_ARRAY, e)) == NULL)
+		return json_refuse(doc, v, e, "\"%.*s\" is not among special_tokens", CUT(name));
+	if (json_only(doc, t, "id ids tokens", e) < 0 || (ids = json_need(doc, t, "ids", NODE_ARRAY, e)) == NULL)
 		return -1;
-	for (const struct jnode *i = ids->child; i != NULL; i = i->next) {
-		if (j_u32(doc, i, &id, e) < 0 || put(doc, i, a, behind, id, e) < 0)
+	for (const struct json_node *i = ids->child; i != NULL; i = i->next) {
+		if (json_u32(doc, i, &id, e) < 0 || put(doc, i, a, behind, id, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_template(struct draft *d, const struct jdoc *doc, const struct jnode *v, struct err *e)
+static int read_template(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct err *e)
 {
-	const struct jnode *single, *p;
+	const struct json_node *single, *p;
 	struct around a = { .n_before = 0 };
 	bool behind = false;
 
-	if (j_only(doc, v, "type single pair special_tokens", e) < 0 || (single = j_need(doc, v, "single", J_ARRAY, e)) == NULL)
+	if (json_only(doc, v, "type single pair special_tokens", e) < 0 || (single = json_need(doc, v, "single", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (p = single->child; p != NULL; p = p->next) {
-		const struct jnode *text = j_get(p, "Sequence"), *special = j_get(p, "SpecialToken");
+		const struct json_node *text = json_get(p, "Sequence"), *special = json_get(p, "SpecialToken");
 
-		if (j_only(doc, p, "Sequence SpecialToken", e) < 0)
+		if (json_only(doc, p, "Sequence SpecialToken", e) < 0)
 			return -1;
 		if ((text != NULL) == (special != NULL))
-			return j_refuse(doc, p, e, "one of Sequence and SpecialToken is expected");
+			return json_refuse(doc, p, e, "one of Sequence and SpecialToken is expected");
 		if (special != NULL) {
 			if (special_ids(doc, v, special, &a, behind, e) < 0)
 				return -1;
 			continue;
 		}
-		if (behind || !j_is(j_get(text, "id"), "A"))
-			return j_refuse(doc, text, e, "the text, \"A\", is expected once");
+		if (behind || !json_is(json_get(text, "id"), "A"))
+			return json_refuse(doc, text, e, "the text, \"A\", is expected once");
 		behind = true;
 	}
 	if (!behind)
-		return j_refuse(doc, single, e, "the text, \"A\", is expected once");
+		return json_refuse(doc, single, e, "the text, \"A\", is expected once");
 	return wrap(d, doc, v, &a, e);
 }
 
 /* "cls": ["<s>", 0] */
-static int pair_id(const struct jdoc *doc, const struct jnode *v, const char *key, token_id *id, struct err *e)
+static int pair_id(const struct json_doc *doc, const struct json_node *v, const char *key, token_id *id, struct err *e)
 {
-	const struct jnode *p = j_need(doc, v, key, J_ARRAY, e);
+	const struct json_node *p = json_need(doc, v, key, NODE_ARRAY, e);
 
 	if (p == NULL)
 		return -1;
-	if (p->child == NULL || p->child->kind != J_STRING || p->child->next == NULL || p->child->next->next != NULL)
-		return j_refuse(doc, p, e, "a token and its id are expected");
-	return j_u32(doc, p->child->next, id, e);
+	if (p->child == NULL || p->child->kind != NODE_STRING || p->child->next == NULL || p->child->next->next != NULL)
+		return json_refuse(doc, p, e, "a token and its id are expected");
+	return json_u32(doc, p->child->next, id, e);
 }
 
-static int read_bert(struct draft *d, const struct jdoc *doc, const struct jnode *v, const char *keys, struct err *e)
+static int read_bert(struct draft *d, const struct json_doc *doc, const struct json_node *v, const char *keys, struct err *e)
 {
 	struct around a = { .n_before = 1, .n_behind = 1 };
 
-	if (j_only(doc, v, keys, e) < 0 || pair_id(doc, v, "cls", &a.before[0], e) < 0 ||
+	if (json_only(doc, v, keys, e) < 0 || pair_id(doc, v, "cls", &a.before[0], e) < 0 ||
 	    pair_id(doc, v, "sep", &a.behind[0], e) < 0)
 		return -1;
 	return wrap(d, doc, v, &a, e);
 }
 
-static int read_post(struct draft *d, const struct jdoc *doc, const struct jnode *v, unsigned int depth, struct err *e)
+static int read_post(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
 {
-	const struct jnode *type, *all;
+	const struct json_node *type, *all;
 
-	if (v->kind != J_OBJECT)
-		return j_refuse(doc, v, e, "is %s; an object is expected", jkind_text(v->kind));
-	if ((type = j_need(doc, v, "type", J_STRING, e)) == NULL)
+	if (v->kind != NODE_OBJECT)
+		return json_refuse(doc, v, e, "is %s; an object is expected", json_kind_text(v->kind));
+	if ((type = json_need(doc, v, "type", NODE_STRING, e)) == NULL)
 		return -1;
-	if (j_is(type, "ByteLevel"))	/* about offsets, which nobody asks for */
-		return j_only(doc, v, "type add_prefix_space trim_offsets use_regex", e);
-	if (j_is(type, "TemplateProcessing"))
+	if (json_is(type, "ByteLevel"))	/* about offsets, which nobody asks for */
+		return json_only(doc, v, "type add_prefix_space trim_offsets use_regex", e);
+	if (json_is(type, "TemplateProcessing"))
 		return read_template(d, doc, v, e);
-	if (j_is(type, "BertProcessing"))
+	if (json_is(type, "BertProcessing"))
 		return read_bert(d, doc, v, "type sep cls", e);
-	if (j_is(type, "RobertaProcessing"))
+	if (json_is(type, "RobertaProcessing"))
 		return read_bert(d, doc, v, "type sep cls trim_offsets add_prefix_space", e);
-	if (!j_is(type, "Sequence"))
-		return j_refuse(doc, type, e, "\"%.*s\" is not understood; understood are: ByteLevel, TemplateProcessing, "
+	if (!json_is(type, "Sequence"))
+		return json_refuse(doc, type, e, "\"%.*s\" is not understood; understood are: ByteLevel, TemplateProcessing, "
 				"Sequence, BertProcessing, RobertaProcessing", CUT(type->s));
 	if (depth >= NESTED_MAX)
-		return j_refuse(doc, v, e, "nested deeper than %u", NESTED_MAX);
-	if (j_only(doc, v, "type processors", e) < 0 || (all = j_need(doc, v, "processors", J_ARRAY, e)) == NULL)
+		return json_refuse(doc, v, e, "nested deeper than %u", NESTED_MAX);
+	if (json_only(doc, v, "type processors", e) < 0 || (all = json_need(doc, v, "processors", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (v = all->child; v != NULL; v = v->next) {
 		if (read_post(d, doc, v, depth + 1, e) < 0)
@@ -139,7 +139,7 @@ static int read_post(struct draft *d, const struct jdoc *doc, const struct jnode
 	return 0;
 }
 
-int tok_json_around(struct draft *d, const struct jdoc *doc, const struct jnode *post, struct err *e)
+int tok_json_around(struct draft *d, const struct json_doc *doc, const struct json_node *post, struct err *e)
 {
 	return post == NULL ? 0 : read_post(d, doc, post, 0, e);
 }

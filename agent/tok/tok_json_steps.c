@@ -15,7 +15,7 @@ struct names {
 };
 
 /* A member that has to be one of <names>. -1 and <e>: it is not. */
-static int one_of(const struct jdoc *doc, const struct jnode *v, const struct names *names, size_t n, int *out, struct err *e)
+static int one_of(const struct json_doc *doc, const struct json_node *v, const struct names *names, size_t n, int *out, struct err *e)
 {
 	char known[320];
 	size_t at = 0;
@@ -23,7 +23,7 @@ static int one_of(const struct jdoc *doc, const struct jnode *v, const struct na
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(names[i].name);
 
-		if (j_is(v, names[i].name)) {
+		if (json_is(v, names[i].name)) {
 			*out = names[i].value;
 			return 0;
 		}
@@ -35,33 +35,33 @@ static int one_of(const struct jdoc *doc, const struct jnode *v, const struct na
 		}
 	}
 	known[at] = 0;
-	if (v->kind != J_STRING)
-		return j_refuse(doc, v, e, "is %s; understood are: %s", jkind_text(v->kind), known);
-	return j_refuse(doc, v, e, "\"%.*s\" is not understood; understood are: %s", CUT(v->s), known);
+	if (v->kind != NODE_STRING)
+		return json_refuse(doc, v, e, "is %s; understood are: %s", json_kind_text(v->kind), known);
+	return json_refuse(doc, v, e, "\"%.*s\" is not understood; understood are: %s", CUT(v->s), known);
 }
 
-static int type_of(const struct jdoc *doc, const struct jnode *v, const struct names *names, size_t n, int *out, struct err *e)
+static int type_of(const struct json_doc *doc, const struct json_node *v, const struct names *names, size_t n, int *out, struct err *e)
 {
-	const struct jnode *type;
+	const struct json_node *type;
 
-	if (v->kind != J_OBJECT)
-		return j_refuse(doc, v, e, "is %s; an object is expected", jkind_text(v->kind));
-	if ((type = j_need(doc, v, "type", J_STRING, e)) == NULL)
+	if (v->kind != NODE_OBJECT)
+		return json_refuse(doc, v, e, "is %s; an object is expected", json_kind_text(v->kind));
+	if ((type = json_need(doc, v, "type", NODE_STRING, e)) == NULL)
 		return -1;
 	return one_of(doc, type, names, n, out, e);
 }
 
 /* {"String": "x"} or {"Regex": "x"} */
-static int read_pattern(const struct jdoc *doc, const struct jnode *v, struct span *out, bool *regex, struct err *e)
+static int read_pattern(const struct json_doc *doc, const struct json_node *v, struct span *out, bool *regex, struct err *e)
 {
-	const struct jnode *p = j_need(doc, v, "pattern", J_OBJECT, e);
+	const struct json_node *p = json_need(doc, v, "pattern", NODE_OBJECT, e);
 
-	if (p == NULL || j_only(doc, p, "String Regex", e) < 0)
+	if (p == NULL || json_only(doc, p, "String Regex", e) < 0)
 		return -1;
-	if ((j_get(p, "String") != NULL) == (j_get(p, "Regex") != NULL))
-		return j_refuse(doc, p, e, "one of String and Regex is expected");
-	*regex = j_get(p, "Regex") != NULL;
-	return j_text(doc, p, *regex ? "Regex" : "String", out, e);
+	if ((json_get(p, "String") != NULL) == (json_get(p, "Regex") != NULL))
+		return json_refuse(doc, p, e, "one of String and Regex is expected");
+	*regex = json_get(p, "Regex") != NULL;
+	return json_get_text(doc, p, *regex ? "Regex" : "String", out, e);
 }
 
 /* ---- normalizers ------------------------------------------------------------------------------------- */
@@ -75,39 +75,39 @@ static const struct names normalizers[] = {
 	{ "ByteLevel", NORMAL_BYTE_LEVEL }
 };
 
-static int normal_fields(const struct jdoc *doc, const struct jnode *v, struct normal_step *s, struct err *e)
+static int normal_fields(const struct json_doc *doc, const struct json_node *v, struct normal_step *s, struct err *e)
 {
 	switch (s->kind) {
 	case NORMAL_PREPEND:
-		return j_only(doc, v, "type prepend", e) < 0 ? -1 : j_need_text(doc, v, "prepend", &s->content, e);
+		return json_only(doc, v, "type prepend", e) < 0 ? -1 : json_need_text(doc, v, "prepend", &s->content, e);
 	case NORMAL_REPLACE:
-		if (j_only(doc, v, "type pattern content", e) < 0 || read_pattern(doc, v, &s->pattern, &s->regex, e) < 0)
+		if (json_only(doc, v, "type pattern content", e) < 0 || read_pattern(doc, v, &s->pattern, &s->regex, e) < 0)
 			return -1;
-		return j_need_text(doc, v, "content", &s->content, e);
+		return json_need_text(doc, v, "content", &s->content, e);
 	case NORMAL_STRIP:
-		if (j_only(doc, v, "type strip_left strip_right", e) < 0 ||
-		    j_need_bool(doc, v, "strip_left", &s->strip_left, e) < 0)
+		if (json_only(doc, v, "type strip_left strip_right", e) < 0 ||
+		    json_need_bool(doc, v, "strip_left", &s->strip_left, e) < 0)
 			return -1;
-		return j_need_bool(doc, v, "strip_right", &s->strip_right, e);
+		return json_need_bool(doc, v, "strip_right", &s->strip_right, e);
 	case NORMAL_NFC: case NORMAL_NFD: case NORMAL_NFKC: case NORMAL_NFKD:
 	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_BYTE_LEVEL: break;
 	}
-	return j_only(doc, v, "type", e);
+	return json_only(doc, v, "type", e);
 }
 
-static int read_normal(struct draft *d, const struct jdoc *doc, const struct jnode *v, unsigned int depth, struct err *e);
+static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e);
 
-static int read_each(struct draft *d, const struct jdoc *doc, const struct jnode *v, const char *key, unsigned int depth,
-		     int (*read)(struct draft *, const struct jdoc *, const struct jnode *, unsigned int, struct err *),
+static int read_each(struct draft *d, const struct json_doc *doc, const struct json_node *v, const char *key, unsigned int depth,
+		     int (*read)(struct draft *, const struct json_doc *, const struct json_node *, unsigned int, struct err *),
 		     struct err *e)
 {
-	const struct jnode *all;
+	const struct json_node *all;
 	char keys[40] = "type ";
 
 	memcpy(keys + 5, key, strlen(key) + 1);
 	if (depth >= NESTED_MAX)
-		return j_refuse(doc, v, e, "nested deeper than %u", NESTED_MAX);
-	if (j_only(doc, v, keys, e) < 0 || (all = j_need(doc, v, key, J_ARRAY, e)) == NULL)
+		return json_refuse(doc, v, e, "nested deeper than %u", NESTED_MAX);
+	if (json_only(doc, v, keys, e) < 0 || (all = json_need(doc, v, key, NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (v = all->child; v != NULL; v = v->next) {
 		if (read(d, doc, v, depth + 1, e) < 0)
@@ -116,7 +116,7 @@ static int read_each(struct draft *d, const struct jdoc *doc, const struct jnode
 	return 0;
 }
 
-static int read_normal(struct draft *d, const struct jdoc *doc, const struct jnode *v, unsigned int depth, struct err *e)
+static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
 {
 	struct normal_step *s = &d->normal[d->n_normal];
 	int kind;
@@ -126,7 +126,7 @@ static int read_normal(struct draft *d, const struct jdoc *doc, const struct jno
 	if (kind == NORMALIZER_SEQUENCE)
 		return read_each(d, doc, v, "normalizers", depth, read_normal, e);
 	if (d->n_normal == DRAFT_STEPS_MAX)
-		return j_refuse(doc, v, e, "more than %u normalizers", DRAFT_STEPS_MAX);
+		return json_refuse(doc, v, e, "more than %u normalizers", DRAFT_STEPS_MAX);
 	*s = (struct normal_step){ .kind = (enum normal_kind)kind };
 	if (normal_fields(doc, v, s, e) < 0)
 		return -1;
@@ -154,9 +154,9 @@ static const struct names schemes[] = {
 	{ "never", PREPEND_NEVER }, { "first", PREPEND_FIRST }, { "always", PREPEND_ALWAYS }
 };
 
-static int read_behaviour(const struct jdoc *doc, const struct jnode *v, struct split_step *s, struct err *e)
+static int read_behaviour(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
 {
-	const struct jnode *b = j_get(v, "behavior");
+	const struct json_node *b = json_get(v, "behavior");
 	int value = SPLIT_ISOLATED;
 
 	if (b != NULL && one_of(doc, b, behaviours, sizeof(behaviours) / sizeof(behaviours[0]), &value, e) < 0)
@@ -166,72 +166,72 @@ static int read_behaviour(const struct jdoc *doc, const struct jnode *v, struct 
 }
 
 /* Exactly one character. */
-static int read_char(const struct jdoc *doc, const struct jnode *v, const char *key, struct span *out, struct err *e)
+static int read_char(const struct json_doc *doc, const struct json_node *v, const char *key, struct span *out, struct err *e)
 {
-	if (j_need_text(doc, v, key, out, e) < 0)
+	if (json_need_text(doc, v, key, out, e) < 0)
 		return -1;
-	return utf8_count(out->p, out->n) == 1 ? 0 : j_refuse(doc, j_get(v, key), e, "one character is expected");
+	return utf8_count(out->p, out->n) == 1 ? 0 : json_refuse(doc, json_get(v, key), e, "one character is expected");
 }
 
 /* add_prefix_space is the older form of prepend_scheme: true is "always", false "never". */
-static int read_metaspace(const struct jdoc *doc, const struct jnode *v, struct split_step *s, struct err *e)
+static int read_metaspace(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
 {
-	const struct jnode *scheme = j_get(v, "prepend_scheme");
+	const struct json_node *scheme = json_get(v, "prepend_scheme");
 	int value = PREPEND_ALWAYS;
 	bool old = true;
 
-	if (j_only(doc, v, "type replacement str_rep add_prefix_space prepend_scheme split", e) < 0 ||
-	    read_char(doc, v, "replacement", &s->pattern, e) < 0 || j_bool(doc, v, "add_prefix_space", &old, e) < 0)
+	if (json_only(doc, v, "type replacement str_rep add_prefix_space prepend_scheme split", e) < 0 ||
+	    read_char(doc, v, "replacement", &s->pattern, e) < 0 || json_get_bool(doc, v, "add_prefix_space", &old, e) < 0)
 		return -1;
 	if (scheme != NULL && one_of(doc, scheme, schemes, 3, &value, e) < 0)
 		return -1;
 	if (!old && (scheme == NULL || value != PREPEND_NEVER))
-		return j_refuse(doc, j_get(v, "add_prefix_space"), e, "false needs \"prepend_scheme\": \"never\"");
+		return json_refuse(doc, json_get(v, "add_prefix_space"), e, "false needs \"prepend_scheme\": \"never\"");
 	s->prepend = value == PREPEND_NEVER ? PREPEND_NEVER : value == PREPEND_FIRST ? PREPEND_FIRST : PREPEND_ALWAYS;
 	s->split = true;
-	return j_bool(doc, v, "split", &s->split, e);
+	return json_get_bool(doc, v, "split", &s->split, e);
 }
 
-static int read_split(const struct jdoc *doc, const struct jnode *v, struct split_step *s, struct err *e)
+static int read_split(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
 {
 	bool regex;
 
-	if (j_only(doc, v, "type pattern behavior invert", e) < 0 || read_pattern(doc, v, &s->pattern, &regex, e) < 0 ||
-	    j_need(doc, v, "behavior", J_STRING, e) == NULL || read_behaviour(doc, v, s, e) < 0)
+	if (json_only(doc, v, "type pattern behavior invert", e) < 0 || read_pattern(doc, v, &s->pattern, &regex, e) < 0 ||
+	    json_need(doc, v, "behavior", NODE_STRING, e) == NULL || read_behaviour(doc, v, s, e) < 0)
 		return -1;
 	s->kind = regex ? STEP_REGEX : STEP_STRING;
-	return j_need_bool(doc, v, "invert", &s->invert, e);
+	return json_need_bool(doc, v, "invert", &s->invert, e);
 }
 
-static int read_byte_level(const struct jdoc *doc, const struct jnode *v, struct split_step *s, struct err *e)
+static int read_byte_level(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
 {
 	bool trim;
 
 	s->use_regex = true;
-	if (j_only(doc, v, "type add_prefix_space trim_offsets use_regex", e) < 0 ||
-	    j_need_bool(doc, v, "add_prefix_space", &s->add_prefix_space, e) < 0 || j_bool(doc, v, "trim_offsets", &trim, e) < 0)
+	if (json_only(doc, v, "type add_prefix_space trim_offsets use_regex", e) < 0 ||
+	    json_need_bool(doc, v, "add_prefix_space", &s->add_prefix_space, e) < 0 || json_get_bool(doc, v, "trim_offsets", &trim, e) < 0)
 		return -1;
-	return j_bool(doc, v, "use_regex", &s->use_regex, e);
+	return json_get_bool(doc, v, "use_regex", &s->use_regex, e);
 }
 
-static int split_fields(const struct jdoc *doc, const struct jnode *v, int kind, struct split_step *s, struct err *e)
+static int split_fields(const struct json_doc *doc, const struct json_node *v, int kind, struct split_step *s, struct err *e)
 {
 	switch (kind) {
 	case STEP_SPLIT: return read_split(doc, v, s, e);
 	case STEP_BYTE_LEVEL: return read_byte_level(doc, v, s, e);
 	case STEP_METASPACE: return read_metaspace(doc, v, s, e);
 	case STEP_DIGITS:
-		return j_only(doc, v, "type individual_digits", e) < 0 ? -1 :
-		       j_need_bool(doc, v, "individual_digits", &s->individual, e);
+		return json_only(doc, v, "type individual_digits", e) < 0 ? -1 :
+		       json_need_bool(doc, v, "individual_digits", &s->individual, e);
 	case STEP_PUNCTUATION:
-		return j_only(doc, v, "type behavior", e) < 0 ? -1 : read_behaviour(doc, v, s, e);
+		return json_only(doc, v, "type behavior", e) < 0 ? -1 : read_behaviour(doc, v, s, e);
 	case STEP_CHAR_DELIMITER:
-		return j_only(doc, v, "type delimiter", e) < 0 ? -1 : read_char(doc, v, "delimiter", &s->pattern, e);
-	default: return j_only(doc, v, "type", e);
+		return json_only(doc, v, "type delimiter", e) < 0 ? -1 : read_char(doc, v, "delimiter", &s->pattern, e);
+	default: return json_only(doc, v, "type", e);
 	}
 }
 
-static int read_pre(struct draft *d, const struct jdoc *doc, const struct jnode *v, unsigned int depth, struct err *e)
+static int read_pre(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
 {
 	struct split_step *s = &d->split[d->n_split];
 	int kind;
@@ -241,7 +241,7 @@ static int read_pre(struct draft *d, const struct jdoc *doc, const struct jnode 
 	if (kind == STEP_SEQUENCE)
 		return read_each(d, doc, v, "pretokenizers", depth, read_pre, e);
 	if (d->n_split == DRAFT_STEPS_MAX)
-		return j_refuse(doc, v, e, "more than %u pre-tokenizers", DRAFT_STEPS_MAX);
+		return json_refuse(doc, v, e, "more than %u pre-tokenizers", DRAFT_STEPS_MAX);
 	*s = (struct split_step){ .kind = kind == STEP_SPLIT ? STEP_REGEX : (enum split_kind)kind };
 	if (split_fields(doc, v, kind, s, e) < 0)
 		return -1;
@@ -250,13 +250,13 @@ static int read_pre(struct draft *d, const struct jdoc *doc, const struct jnode 
 	return 0;
 }
 
-int tok_json_steps(struct draft *d, const struct jdoc *doc, const struct jnode *normal, const struct jnode *split,
+int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal, const struct json_node *split,
 		   struct err *e)
 {
 	if (normal != NULL && read_normal(d, doc, normal, 0, e) < 0)
 		return -1;
 	if (d->byte_level && split != NULL)
-		return j_refuse(doc, normal, e, "ByteLevel as a normalizer is understood only without a pre-tokenizer");
+		return json_refuse(doc, normal, e, "ByteLevel as a normalizer is understood only without a pre-tokenizer");
 	if (split != NULL && read_pre(d, doc, split, 0, e) < 0)
 		return -1;
 	d->has_normal = d->n_normal > 0;

@@ -123,52 +123,52 @@ int tok_kind_check(const struct tok_source *src, struct err *e)
 
 /* ---- by members ---------------------------------------------------------------------------------------- */
 
-static bool has(const struct jnode *v, const char *key, enum jkind kind)
+static bool has(const struct json_node *v, const char *key, enum json_kind kind)
 {
-	const struct jnode *m = j_get(v, key);
+	const struct json_node *m = json_get(v, key);
 
 	return m != NULL && m->kind == kind;
 }
 
 /* {"!": 0, "\"": 1, ...}: of a few, all are numbers. */
-static bool is_vocab(const struct jnode *root)
+static bool is_vocab(const struct json_node *root)
 {
 	size_t n = 0;
 
-	for (const struct jnode *v = root->child; v != NULL && n < 16; v = v->next, n++) {
-		if (v->kind != J_NUMBER)
+	for (const struct json_node *v = root->child; v != NULL && n < 16; v = v->next, n++) {
+		if (v->kind != NODE_NUMBER)
 			return false;
 	}
 	return n == 16;
 }
 
-static int refuse_model(const struct jdoc *doc, const struct jnode *model, struct err *e)
+static int refuse_model(const struct json_doc *doc, const struct json_node *model, struct err *e)
 {
-	const struct jnode *type = j_get(model, "type"), *suffix = j_get(model, "end_of_word_suffix");
+	const struct json_node *type = json_get(model, "type"), *suffix = json_get(model, "end_of_word_suffix");
 
-	if (type != NULL && j_is(type, "Unigram"))
-		return j_refuse(doc, type, e, "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE is: " TEXT);
-	if (type != NULL && (j_is(type, "WordPiece") || j_is(type, "WordLevel")))
-		return j_refuse(doc, type, e, "a tokenizer of kind WordPiece or WordLevel (BERT) is not understood, only BPE is: " TEXT);
-	if (suffix != NULL && suffix->kind == J_STRING && suffix->s.n > 0)
-		return j_refuse(doc, suffix, e, "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);
+	if (type != NULL && json_is(type, "Unigram"))
+		return json_refuse(doc, type, e, "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE is: " TEXT);
+	if (type != NULL && (json_is(type, "WordPiece") || json_is(type, "WordLevel")))
+		return json_refuse(doc, type, e, "a tokenizer of kind WordPiece or WordLevel (BERT) is not understood, only BPE is: " TEXT);
+	if (suffix != NULL && suffix->kind == NODE_STRING && suffix->s.n > 0)
+		return json_refuse(doc, suffix, e, "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);
 	return 0;
 }
 
-int tok_kind_json(const struct jdoc *doc, struct err *e)
+int tok_kind_json(const struct json_doc *doc, struct err *e)
 {
-	const struct jnode *root = jdoc_root(doc), *model = j_get(root, "model");
+	const struct json_node *root = json_doc_root(doc), *model = json_get(root, "model");
 
-	if (root->kind != J_OBJECT)
+	if (root->kind != NODE_OBJECT)
 		return 0;
-	if (model != NULL && model->kind == J_OBJECT)
+	if (model != NULL && model->kind == NODE_OBJECT)
 		return refuse_model(doc, model, e);
-	if (has(root, "model_type", J_STRING) || has(root, "architectures", J_ARRAY))
-		return j_refuse(doc, NULL, e, "this is a model's config.json and no tokenizer: name its tokenizer.json");
-	if (has(root, "tokenizer_class", J_STRING) || has(root, "added_tokens_decoder", J_OBJECT))
-		return j_refuse(doc, NULL, e, "this is tokenizer_config.json, which is read beside a tokenizer: name the tokenizer.json "
+	if (has(root, "model_type", NODE_STRING) || has(root, "architectures", NODE_ARRAY))
+		return json_refuse(doc, NULL, e, "this is a model's config.json and no tokenizer: name its tokenizer.json");
+	if (has(root, "tokenizer_class", NODE_STRING) || has(root, "added_tokens_decoder", NODE_OBJECT))
+		return json_refuse(doc, NULL, e, "this is tokenizer_config.json, which is read beside a tokenizer: name the tokenizer.json "
 				"or rank file");
 	if (is_vocab(root))
-		return j_refuse(doc, NULL, e, "this is vocab.json, which is half of a tokenizer: " SAVE);
+		return json_refuse(doc, NULL, e, "this is vocab.json, which is half of a tokenizer: " SAVE);
 	return 0;
 }

@@ -32,57 +32,57 @@ static const unsigned versions[] = { 1, 2, 3, 7, 11, 13, 15 };
 
 struct tekken {
 	struct draft *d;
-	struct jdoc *doc;
+	struct json_doc *doc;
 	struct span pattern;
-	const struct jnode *size_at, *special_at;	/* of config, for errors */
+	const struct json_node *size_at, *special_at;	/* of config, for errors */
 	uint32_t size, special;
 	unsigned version;
 	struct err *e;
 };
 
-bool tok_tekken_is(const struct jdoc *doc)
+bool tok_tekken_is(const struct json_doc *doc)
 {
-	const struct jnode *root = jdoc_root(doc), *config = j_get(root, "config");
+	const struct json_node *root = json_doc_root(doc), *config = json_get(root, "config");
 
-	return root->kind == J_OBJECT && config != NULL && config->kind == J_OBJECT && j_get(root, "vocab") != NULL &&
-	       j_get(root, "model") == NULL;
+	return root->kind == NODE_OBJECT && config != NULL && config->kind == NODE_OBJECT && json_get(root, "vocab") != NULL &&
+	       json_get(root, "model") == NULL;
 }
 
 /* ---- config ------------------------------------------------------------------------------------------- */
 
-static int read_version(struct tekken *t, const struct jnode *config)
+static int read_version(struct tekken *t, const struct json_node *config)
 {
-	const struct jnode *v = j_need(t->doc, config, "version", J_STRING, t->e);
+	const struct json_node *v = json_need(t->doc, config, "version", NODE_STRING, t->e);
 	char name[8];
 
 	if (v == NULL)
 		return -1;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		snprintf(name, sizeof(name), "v%u", versions[i]);
-		if (j_is(v, name)) {
+		if (json_is(v, name)) {
 			t->version = versions[i];
 			return 0;
 		}
 	}
-	return j_refuse(t->doc, v, t->e, "\"%.*s\" is not understood; understood are: v1, v2, v3, v7, v11, v13, v15", CUT(v->s));
+	return json_refuse(t->doc, v, t->e, "\"%.*s\" is not understood; understood are: v1, v2, v3, v7, v11, v13, v15", CUT(v->s));
 }
 
-static int read_config(struct tekken *t, const struct jnode *config)
+static int read_config(struct tekken *t, const struct json_node *config)
 {
-	if (j_only(t->doc, config, "pattern num_vocab_tokens default_vocab_size default_num_special_tokens version", t->e) < 0 ||
-	    j_need_text(t->doc, config, "pattern", &t->pattern, t->e) < 0 ||
-	    (t->size_at = j_need(t->doc, config, "default_vocab_size", J_NUMBER, t->e)) == NULL ||
-	    j_u32(t->doc, t->size_at, &t->size, t->e) < 0 ||
-	    (t->special_at = j_need(t->doc, config, "default_num_special_tokens", J_NUMBER, t->e)) == NULL ||
-	    j_u32(t->doc, t->special_at, &t->special, t->e) < 0 || read_version(t, config) < 0)
+	if (json_only(t->doc, config, "pattern num_vocab_tokens default_vocab_size default_num_special_tokens version", t->e) < 0 ||
+	    json_need_text(t->doc, config, "pattern", &t->pattern, t->e) < 0 ||
+	    (t->size_at = json_need(t->doc, config, "default_vocab_size", NODE_NUMBER, t->e)) == NULL ||
+	    json_u32(t->doc, t->size_at, &t->size, t->e) < 0 ||
+	    (t->special_at = json_need(t->doc, config, "default_num_special_tokens", NODE_NUMBER, t->e)) == NULL ||
+	    json_u32(t->doc, t->special_at, &t->special, t->e) < 0 || read_version(t, config) < 0)
 		return -1;
 	if (t->special > DRAFT_ADDED_MAX)
-		return j_refuse(t->doc, t->special_at, t->e, "more than %u special tokens", DRAFT_ADDED_MAX);
+		return json_refuse(t->doc, t->special_at, t->e, "more than %u special tokens", DRAFT_ADDED_MAX);
 	if (t->size < t->special || t->size - t->special < BYTES)
-		return j_refuse(t->doc, t->size_at, t->e, "leaves no room for the %u bytes beside %u special tokens", BYTES,
+		return json_refuse(t->doc, t->size_at, t->e, "leaves no room for the %u bytes beside %u special tokens", BYTES,
 				t->special);
 	if (t->size > VOCAB_ID_MAX)
-		return j_refuse(t->doc, t->size_at, t->e, "more than %u ids", VOCAB_ID_MAX);
+		return json_refuse(t->doc, t->size_at, t->e, "more than %u ids", VOCAB_ID_MAX);
 	t->d->split[0] = (struct split_step){ .kind = STEP_REGEX, .behaviour = SPLIT_ISOLATED, .pattern = t->pattern };
 	t->d->n_split = 1;
 	t->d->has_split = true;
@@ -97,7 +97,7 @@ struct entry {
 	const char *rank_at, *bytes_at;
 };
 
-static int skip_text(struct jcur *c, struct err *e)
+static int skip_text(struct json_cursor *c, struct err *e)
 {
 	struct span unused;
 
@@ -105,50 +105,50 @@ static int skip_text(struct jcur *c, struct err *e)
 		c->p += 4;
 		return 0;
 	}
-	return jcur_string(c, &unused, e);
+	return json_cursor_string(c, &unused, e);
 }
 
-static int read_member(struct tekken *t, struct jcur *c, struct entry *v)
+static int read_member(struct tekken *t, struct json_cursor *c, struct entry *v)
 {
 	const char *at = c->p;
 	struct span key;
 
-	if (jcur_key(c, &key, t->e) < 0)
+	if (json_cursor_key(c, &key, t->e) < 0)
 		return -1;
 	if (span_eq(key, SPAN("rank"))) {
 		v->rank_at = c->p;
-		return jcur_u32(c, &v->rank, t->e);
+		return json_cursor_u32(c, &v->rank, t->e);
 	}
 	if (span_eq(key, SPAN("token_bytes"))) {
 		v->bytes_at = c->p;
-		return jcur_string(c, &v->bytes, t->e);
+		return json_cursor_string(c, &v->bytes, t->e);
 	}
 	if (span_eq(key, SPAN("token_str")))
 		return skip_text(c, t->e);
-	return j_refuse_at(t->doc, at, t->e, "vocab: \"%.*s\" is not understood; understood are: rank, token_bytes, token_str",
+	return json_refuse_at(t->doc, at, t->e, "vocab: \"%.*s\" is not understood; understood are: rank, token_bytes, token_str",
 			   CUT(key));
 }
 
 /* {"rank": 300, "token_bytes": "IHRo", "token_str": " th"} */
-static int read_entry(struct tekken *t, struct jcur *c, struct entry *v)
+static int read_entry(struct tekken *t, struct json_cursor *c, struct entry *v)
 {
-	struct jcur in = *c;
+	struct json_cursor in = *c;
 	const char *at = c->p;
 	int more;
 
 	*v = (struct entry){ .rank = 0 };
 	if (at >= c->end || *at != '{')
-		return j_refuse_at(t->doc, at, t->e, "vocab: an object is expected here");
+		return json_refuse_at(t->doc, at, t->e, "vocab: an object is expected here");
 	in.p++;
 	in.n = 0;
-	while ((more = jcur_next(&in, t->e)) > 0) {
+	while ((more = json_cursor_next(&in, t->e)) > 0) {
 		if (read_member(t, &in, v) < 0)
 			return -1;
 	}
 	if (more < 0)
 		return -1;
 	if (v->rank_at == NULL || v->bytes_at == NULL)
-		return j_refuse_at(t->doc, at, t->e, "vocab: \"%s\" is missing", v->rank_at == NULL ? "rank" : "token_bytes");
+		return json_refuse_at(t->doc, at, t->e, "vocab: \"%s\" is missing", v->rank_at == NULL ? "rank" : "token_bytes");
 	c->p = in.p;
 	return 0;
 }
@@ -159,37 +159,37 @@ static ssize_t take_entry(struct tekken *t, const struct entry *v, uint32_t rank
 	ssize_t n;
 
 	if (v->rank != rank)
-		return j_refuse_at(t->doc, v->rank_at, t->e, "vocab: the rank %u is expected here: ranks count from 0", rank);
+		return json_refuse_at(t->doc, v->rank_at, t->e, "vocab: the rank %u is expected here: ranks count from 0", rank);
 	if (v->bytes.n / 4 * 3 > RANKS_TOKEN_MAX || (n = ranks_base64(v->bytes.p, v->bytes.n, out)) <= 0)
-		return j_refuse_at(t->doc, v->bytes_at, t->e, "vocab: this is not base64 of 1 to %u bytes", RANKS_TOKEN_MAX);
+		return json_refuse_at(t->doc, v->bytes_at, t->e, "vocab: this is not base64 of 1 to %u bytes", RANKS_TOKEN_MAX);
 	if (rank < BYTES && (n != 1 || (uint8_t)out[0] != rank))
-		return j_refuse_at(t->doc, v->bytes_at, t->e, "vocab: the byte %u is expected here: the first %u tokens are the "
+		return json_refuse_at(t->doc, v->bytes_at, t->e, "vocab: the byte %u is expected here: the first %u tokens are the "
 				   "bytes in order", rank, BYTES);
 	switch (vocab_add(&t->d->vocab, span_of(out, (size_t)n), t->special + rank)) {
 	case 0: return n;
-	case 1: return j_refuse_at(t->doc, v->bytes_at, t->e, "vocab: this token stands there twice");
+	case 1: return json_refuse_at(t->doc, v->bytes_at, t->e, "vocab: this token stands there twice");
 	default: return err_set(t->e, "not enough memory");
 	}
 }
 
-static int read_vocab(struct tekken *t, const struct jnode *vocab)
+static int read_vocab(struct tekken *t, const struct json_node *vocab)
 {
 	uint32_t rank, n = t->size - t->special;
 	struct entry v;
-	struct jcur c;
+	struct json_cursor c;
 	char *out;
 	ssize_t got;
 
-	if (!jcur_open(&c, t->doc, vocab, '['))
-		return j_refuse(t->doc, vocab, t->e, "an array is expected");
+	if (!json_cursor_open(&c, t->doc, vocab, '['))
+		return json_refuse(t->doc, vocab, t->e, "an array is expected");
 	/* decoded tokens are shorter than their entries: there is room for them */
 	if ((out = draft_keep(t->d, vocab->s.p, vocab->s.n)) == NULL)
 		return err_set(t->e, "not enough memory");
 	for (rank = 0; rank < n; rank++, out += got) {
-		int more = jcur_next(&c, t->e);
+		int more = json_cursor_next(&c, t->e);
 
 		if (more == 0)
-			return j_refuse(t->doc, t->size_at, t->e, "asks for %u tokens beside the special ones, and \"vocab\" has %u",
+			return json_refuse(t->doc, t->size_at, t->e, "asks for %u tokens beside the special ones, and \"vocab\" has %u",
 					n, rank);
 		if (more < 0 || read_entry(t, &c, &v) < 0 || (got = take_entry(t, &v, rank, out)) < 0)
 			return -1;
@@ -199,32 +199,32 @@ static int read_vocab(struct tekken *t, const struct jnode *vocab)
 
 /* ---- special tokens ----------------------------------------------------------------------------------- */
 
-static int add_special(struct tekken *t, const struct jnode *at, struct span content, uint32_t rank)
+static int add_special(struct tekken *t, const struct json_node *at, struct span content, uint32_t rank)
 {
 	struct draft_added a = { .content = content, .id = rank, .special = true, .hidden = true };
 	token_id got;
 
 	if (rank >= t->special)
-		return j_refuse(t->doc, at, t->e, "the rank %u is not below config.default_num_special_tokens", rank);
+		return json_refuse(t->doc, at, t->e, "the rank %u is not below config.default_num_special_tokens", rank);
 	if (vocab_find(&t->d->added, content) != VOCAB_NONE || vocab_has_id(&t->d->added, rank))
-		return j_refuse(t->doc, at, t->e, "the rank %u or the content \"%.*s\" is another's", rank, CUT(content));
+		return json_refuse(t->doc, at, t->e, "the rank %u or the content \"%.*s\" is another's", rank, CUT(content));
 	if (content.n == 0)
-		return j_refuse(t->doc, at, t->e, "the content is empty");
-	return draft_add(t->d, &a, true, &got, t->e) < 0 ? j_refuse(t->doc, at, t->e, "%s", t->e != NULL ? t->e->text : "") : 0;
+		return json_refuse(t->doc, at, t->e, "the content is empty");
+	return draft_add(t->d, &a, true, &got, t->e) < 0 ? json_refuse(t->doc, at, t->e, "%s", t->e != NULL ? t->e->text : "") : 0;
 }
 
-static int read_special(struct tekken *t, const struct jnode *v)
+static int read_special(struct tekken *t, const struct json_node *v)
 {
-	const struct jnode *rank;
+	const struct json_node *rank;
 	struct span content;
 	uint32_t n;
 	bool control;
 
-	if (v->kind != J_OBJECT)
-		return j_refuse(t->doc, v, t->e, "is %s; an object is expected", jkind_text(v->kind));
-	if (j_only(t->doc, v, "rank token_str is_control", t->e) < 0 ||
-	    j_need_text(t->doc, v, "token_str", &content, t->e) < 0 || j_bool(t->doc, v, "is_control", &control, t->e) < 0 ||
-	    (rank = j_need(t->doc, v, "rank", J_NUMBER, t->e)) == NULL || j_u32(t->doc, rank, &n, t->e) < 0)
+	if (v->kind != NODE_OBJECT)
+		return json_refuse(t->doc, v, t->e, "is %s; an object is expected", json_kind_text(v->kind));
+	if (json_only(t->doc, v, "rank token_str is_control", t->e) < 0 ||
+	    json_need_text(t->doc, v, "token_str", &content, t->e) < 0 || json_get_bool(t->doc, v, "is_control", &control, t->e) < 0 ||
+	    (rank = json_need(t->doc, v, "rank", NODE_NUMBER, t->e)) == NULL || json_u32(t->doc, rank, &n, t->e) < 0)
 		return -1;
 	return add_special(t, v, content, n);
 }
@@ -244,16 +244,16 @@ static int add_fillers(struct tekken *t, uint32_t from)
 	return 0;
 }
 
-static int read_specials(struct tekken *t, const struct jnode *root)
+static int read_specials(struct tekken *t, const struct json_node *root)
 {
-	const struct jnode *all = j_get(root, "special_tokens");
+	const struct json_node *all = json_get(root, "special_tokens");
 	uint32_t n = 0;
 
 	if (all == NULL && t->version > OLD_VERSION)
-		return j_refuse(t->doc, root, t->e, "special_tokens is missing; only files up to v%d may do without", OLD_VERSION);
-	if (all != NULL && all->kind != J_ARRAY)
-		return j_refuse(t->doc, all, t->e, "is %s; an array is expected", jkind_text(all->kind));
-	for (const struct jnode *v = all ? all->child : NULL; v != NULL; v = v->next, n++) {
+		return json_refuse(t->doc, root, t->e, "special_tokens is missing; only files up to v%d may do without", OLD_VERSION);
+	if (all != NULL && all->kind != NODE_ARRAY)
+		return json_refuse(t->doc, all, t->e, "is %s; an array is expected", json_kind_text(all->kind));
+	for (const struct json_node *v = all ? all->child : NULL; v != NULL; v = v->next, n++) {
 		if (read_special(t, v) < 0)
 			return -1;
 	}
@@ -264,28 +264,28 @@ static int read_specials(struct tekken *t, const struct jnode *root)
 	return add_fillers(t, n);
 }
 
-static int put_bos(struct tekken *t, const struct jnode *root)
+static int put_bos(struct tekken *t, const struct json_node *root)
 {
 	token_id bos = draft_id(t->d, SPAN("<s>"));
 
 	if (vocab_find(&t->d->added, SPAN("<s>")) == VOCAB_NONE)
-		return j_refuse(t->doc, root, t->e, "no special token is \"<s>\", which stands before every prompt");
+		return json_refuse(t->doc, root, t->e, "no special token is \"<s>\", which stands before every prompt");
 	t->d->before[t->d->n_before++] = bos;
 	return 0;
 }
 
-int tok_tekken_read(struct draft *d, struct jdoc *doc, struct err *e)
+int tok_tekken_read(struct draft *d, struct json_doc *doc, struct err *e)
 {
 	struct tekken t = { .d = d, .doc = doc, .e = e };
-	const struct jnode *root = jdoc_root(doc), *config, *vocab = j_get(root, "vocab");
+	const struct json_node *root = json_doc_root(doc), *config, *vocab = json_get(root, "vocab");
 
 	ranks_begin(d);
-	if (j_only(doc, root, "config vocab special_tokens image multimodal audio version type model_settings_builder", e) < 0 ||
-	    (config = j_need(doc, root, "config", J_OBJECT, e)) == NULL || read_config(&t, config) < 0)
+	if (json_only(doc, root, "config vocab special_tokens image multimodal audio version type model_settings_builder", e) < 0 ||
+	    (config = json_need(doc, root, "config", NODE_OBJECT, e)) == NULL || read_config(&t, config) < 0)
 		return -1;
-	if (vocab == NULL || vocab->kind != J_RAW)
-		return j_refuse(doc, vocab ? vocab : root, e, "vocab: an array is expected");
-	if (j_get(root, "model_settings_builder") != NULL && t.version < 15)
-		return j_refuse(doc, j_get(root, "model_settings_builder"), e, "only files from v15 on have it");
+	if (vocab == NULL || vocab->kind != NODE_RAW)
+		return json_refuse(doc, vocab ? vocab : root, e, "vocab: an array is expected");
+	if (json_get(root, "model_settings_builder") != NULL && t.version < 15)
+		return json_refuse(doc, json_get(root, "model_settings_builder"), e, "only files from v15 on have it");
 	return read_vocab(&t, vocab) < 0 || ranks_merges(d, e) < 0 || read_specials(&t, root) < 0 || put_bos(&t, root) < 0 ? -1 : 0;
 }

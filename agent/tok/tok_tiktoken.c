@@ -238,7 +238,7 @@ static int take_nfc(struct draft *d, struct err *e)
 }
 
 /* <config> may be NULL. */
-int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct jdoc *config, struct err *e)
+int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config, struct err *e)
 {
 	const struct named *which;
 	bool nfc = src->normalizer == TOK_NORMALIZER_NFC;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/tok/jdoc.h"
+#include "agent/base/json_doc.h"
 #include "agent/tok/tok.h"
 
 static inline struct span fixture_read(const char *name)
@@ -44,7 +44,7 @@ struct fixture_case {
 	struct span text;	/* lives as long as <doc> */
 	token_id ids[2][512];
 	size_t n[2];
-	struct jdoc *doc;
+	struct json_doc *doc;
 };
 
 static inline const char *fixture_ids(const char *p, token_id *ids, size_t *n)
@@ -59,7 +59,7 @@ static inline const char *fixture_ids(const char *p, token_id *ids, size_t *n)
 	return p + (*p == '\n');
 }
 
-/* The next case of a .cases file, NUL-terminated, at <p>; NULL: there is none. jdoc_free(c->doc) when done with it. */
+/* The next case of a .cases file, NUL-terminated, at <p>; NULL: there is none. json_doc_free(c->doc) when done with it. */
 static inline const char *fixture_next(const char *p, struct fixture_case *c)
 {
 	const char *eol;
@@ -70,9 +70,9 @@ static inline const char *fixture_next(const char *p, struct fixture_case *c)
 	p++;
 	eol = strchr(p, '\n');
 	assert_non_null(eol);
-	c->doc = jdoc_new(span_of(p, (size_t)(eol - p)), "case", &e);
+	c->doc = json_doc_new(span_of(p, (size_t)(eol - p)), "case", NULL, &e);
 	assert_non_null(c->doc);
-	c->text = jdoc_root(c->doc)->s;
+	c->text = json_doc_root(c->doc)->s;
 	p = fixture_ids(eol + 1, c->ids[0], &c->n[0]);
 	p = fixture_ids(p, c->ids[1], &c->n[1]);
 	return p - 1;

@@ -80,7 +80,7 @@ static void check_cases(const struct tok *t)
 	assert_non_null(cases);
 	memcpy(cases, file.p, file.n);
 	cases[file.n] = 0;
-	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; jdoc_free(k.doc), n++) {
+	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; json_doc_free(k.doc), n++) {
 		char text[200];
 
 		assert_true(k.text.n < sizeof(text));

@@ -67,7 +67,7 @@ static unsigned check_cases(const struct tok *t, const char *name)
 	char *cases = cases_of(name);
 	unsigned bad = 0, n = 0;
 
-	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; jdoc_free(k.doc), n++) {
+	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; json_doc_free(k.doc), n++) {
 		for (unsigned special = 0; special < 2; special++) {
 			encode(t, c, k.text, special ? TOK_SPECIAL : 0, &ids);
 			bad += !same(name, k.text, &ids, k.ids[special], k.n[special]);
@@ -214,7 +214,7 @@ static void in_segments(const struct tok *t, const char *name)
 	struct ids ids = { NULL, 0, 0 };
 	char *cases = cases_of(name);
 
-	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; jdoc_free(k.doc)) {
+	for (const char *p = cases; (p = fixture_next(p, &k)) != NULL; json_doc_free(k.doc)) {
 		struct tok_cut cut;
 		size_t from = 0;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "agent/tok/jdoc.h"
+#include "agent/base/json_doc.h"
 #include "agent/tok/tok.h"
 #include "tests/unit/tok/data.h"
 
@@ -158,13 +158,13 @@ static void kitoken(const char *name, const char *vocab)
 	free((void *)out.p);
 }
 
-static size_t array(const struct jnode *v)
+static size_t array(const struct json_node *v)
 {
 	size_t n = 0;
 
 	assert_non_null(v);
 	for (v = v->child; v != NULL; v = v->next)
-		assert_int_equal(j_u32(NULL, v, &want[n++], NULL), 0);
+		assert_int_equal(json_u32(NULL, v, &want[n++], NULL), 0);
 	return n;
 }
 
@@ -173,35 +173,35 @@ static void swift_text(const char *name, const char *vocab)
 {
 	char path[200];
 	struct span file;
-	struct jdoc *d;
-	const struct jnode *root;
+	struct json_doc *d;
+	const struct json_node *root;
 	struct err e;
 
 	snprintf(path, sizeof(path), "vectors/swift-%s.json", name);
 	file = data_read(path);
 	assert_non_null(file.p);
-	assert_non_null(d = jdoc_new(file, path, &e));
-	root = jdoc_root(d);
-	set_done("swift", name, vocab, check(j_get(root, "text")->s, want, array(j_get(root, "token_ids")), TOK_SPECIAL), 1);
-	jdoc_free(d);
+	assert_non_null(d = json_doc_new(file, path, NULL, &e));
+	root = json_doc_root(d);
+	set_done("swift", name, vocab, check(json_get(root, "text")->s, want, array(json_get(root, "token_ids")), TOK_SPECIAL), 1);
+	json_doc_free(d);
 	free((void *)file.p);
 }
 
 static void swift_cases(const char *name, const char *vocab)
 {
 	struct span file = data_read("vectors/swift-tokenizer_tests.json");
-	const struct jnode *v;
+	const struct json_node *v;
 	size_t good = 0, cases = 0;
-	struct jdoc *d;
+	struct json_doc *d;
 	struct err e;
 
 	assert_non_null(file.p);
-	assert_non_null(d = jdoc_new(file, "swift", &e));
-	assert_non_null(v = j_get(jdoc_root(d), name));
+	assert_non_null(d = json_doc_new(file, "swift", NULL, &e));
+	assert_non_null(v = json_get(json_doc_root(d), name));
 	for (v = v->child; v != NULL; v = v->next, cases++)
-		good += check(j_get(v, "input")->s, want, array(j_get(j_get(v, "encoded"), "input_ids")), TOK_SPECIAL);
+		good += check(json_get(v, "input")->s, want, array(json_get(json_get(v, "encoded"), "input_ids")), TOK_SPECIAL);
 	set_done("swift", name, vocab, good, cases);
-	jdoc_free(d);
+	json_doc_free(d);
 	free((void *)file.p);
 }
 
