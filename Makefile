@@ -38,7 +38,7 @@ MODULES := spoe base spop-check tok jinja chat prompt index events policy feed f
 dir_spoe   := spoe
 dir_base   := agent/base
 dir_spop-check := spop-check
-dir_tok    := agent/tok
+dir_tok    := agent/tok $(addprefix agent/tok/,file bpe split unicode)
 dir_jinja  := agent/jinja
 dir_chat   := agent/chat
 dir_prompt := agent/prompt
@@ -84,7 +84,7 @@ all: kvroute kvroutectl
 
 define module
 lib_$(1) := $$(B)/lib$(1).a
-obj_$(1) := $$(patsubst %.c,$$(B)/%.o,$$(sort $$(wildcard $$(dir_$(1))/*.c)))
+obj_$(1) := $$(patsubst %.c,$$(B)/%.o,$$(sort $$(foreach d,$$(dir_$(1)),$$(wildcard $$(d)/*.c))))
 $$(lib_$(1)): $$(obj_$(1))
 	@rm -f $$@; mkdir -p $$(@D)
 	$$(call say,AR   $$@)ar rcs $$@ $$^

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "agent/base/rng.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 
 #define HOSTILE_ROOM	65536u		/* behind the size that is asked for */
 

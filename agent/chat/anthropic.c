@@ -8,7 +8,7 @@
  *     the user's own; a user's message of which nothing is left is none
  *   - one block of text is a plain text
  *   - tools have their schema as parameters; "output_config.effort" is the reasoning effort, but not where "thinking" is disabled */
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 static struct jval message(struct make *k, const char *role, struct jval content)
 {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/chat/cut.h"
+#include "agent/chat/close_body.h"
 #include "agent/chat/gpt_oss.h"
-#include "agent/chat/internal.h"
+#include "agent/chat/chat_in.h"
 
 #define BODY_DEPTH	128
 /* Of one rendering, whatever the work of the request: 5000 messages of a usual template fit. */

@@ -3,7 +3,7 @@
  *
  *     body -> values -> messages as the engine builds them -> template (or harmony) -> text, in runs
  *
- * As vLLM 0.32 does it; make.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
+ * As vLLM 0.32 does it; make_in.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
  * not: pictures and sounds, a template of the body's own, an earlier response that only the engine has. Pure: time comes in, no file
  * is read. A struct chat is immutable and shared by threads; a scratch belongs to one. */
 #ifndef KVROUTE_CHAT_CHAT_H

@@ -1,5 +1,5 @@
 #include "agent/chat/gpt_oss.h"
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 /* Messages of the conversation that is being made; all of it is memory of <make>. */
 struct making {

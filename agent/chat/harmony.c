@@ -1,6 +1,6 @@
 #include "agent/chat/harmony.h"
-#include "agent/chat/get.h"
-#include "agent/chat/schema.h"
+#include "agent/chat/jval_get.h"
+#include "agent/chat/schema_in.h"
 
 static const char browser_about[] =
 	"Tool for browsing.\n"

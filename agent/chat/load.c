@@ -7,7 +7,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
-#include "agent/chat/internal.h"
+#include "agent/chat/chat_in.h"
 
 #define CONFIG_BYTES_MAX	(64u << 20)
 

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 int make_from_json(struct jinja_mem *m, struct work_left *w, struct span text, unsigned max_depth, struct jval *out)
 {

@@ -12,7 +12,7 @@
  *     they are not there; "strict" and "defer_loading" behind them when they are set; nothing else stays */
 #include <errno.h>
 
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 #define ARGUMENTS_DEPTH	64
 

@@ -4,7 +4,7 @@
  *   - what "chat_template_kwargs" says is a variable of the template; "documents" and "reasoning_effort" of the body go over it
  *   - reasoning_effort also sets enable_thinking, unless chat_template_kwargs has it: false for "none", true for any other
  *   - of more than "truncate_prompt_tokens" ids those of the right end are kept, unless "truncation_side" says "right" */
-#include "agent/chat/internal.h"
+#include "agent/chat/chat_in.h"
 
 bool chat_truth(struct jval v, bool otherwise)
 {

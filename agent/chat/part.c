@@ -8,7 +8,7 @@
  * What does not come next but in front is another matter: tools, "system", and the text of a developer message, which goes there where
  * the template does not know that role (system.c). Nothing in front would be sure then, so that the text is that of a body
  * without them, and it is said what was not seen. */
-#include "agent/chat/internal.h"
+#include "agent/chat/chat_in.h"
 
 /* Of a body whose messages may go on. */
 static bool front_may_change(const struct rendering *r)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/chat/internal.h"
+#include "agent/chat/chat_in.h"
 
 #define PROBE_STEPS	100000u
 #define PROBE_BYTES	((size_t)16 << 20)

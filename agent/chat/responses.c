@@ -9,7 +9,7 @@
  * An assistant's item goes into the message before it, if that is an assistant's and has no such member yet; a call always does. Where the last
  * item is not completed, its answer goes on. Tools are flat there, and become the function, without "type". An earlier response
  * that is meant by its id is kept by the engine alone, so that what is in front of this body is not known. */
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 static struct jval message(struct make *k, const char *role)
 {

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
-#include "agent/chat/get.h"
-#include "agent/chat/schema.h"
+#include "agent/chat/jval_get.h"
+#include "agent/chat/schema_in.h"
 
 /* The last "null" in the text, and the length of the text when it was looked for. Each byte is
  * searched once, however many levels around it are nullable. */

@@ -4,7 +4,7 @@
  *
  * Source: vllm/renderers/hf.py (_convert_developer_to_system, _consolidate_system_messages). Without a developer message all stays
  * as it is, also a system message behind others. */
-#include "agent/chat/make.h"
+#include "agent/chat/make_in.h"
 
 static bool is_role(struct jval message, const char *role)
 {

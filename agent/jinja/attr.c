@@ -5,7 +5,7 @@
  * of Python 3.11 for each kind. Attributes that change a list or a dict are unsafe in the sandbox
  * and evaluate to an undefined value that raises when used. An unsupported attribute of Python
  * evaluates, but cannot be called. */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 #define K(kind)	(1u << (kind))
 #define S	K(JV_STR)

@@ -1,5 +1,5 @@
 /* Calls: macros, global functions, methods. */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 enum function_id { FN_RANGE = 1, FN_NAMESPACE, FN_DICT, FN_RAISE, FN_STRFTIME, FN_UNKNOWN };
 

@@ -1,5 +1,5 @@
 /* Expressions: one function per kind of node that does more than call another file. */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 static bool eval_name(struct run *r, const struct node *n, struct jval *out)
 {

@@ -4,7 +4,7 @@
  * branch of a conditional expression and a macro's text go to the sink piece by piece instead of
  * being joined. Python evaluates all of it before printing, but the result is the same: no
  * evaluation can read printed text, and an exception voids all output. */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 #define SUM_SMALL	16	/* strings of a chain of "+" that fit on the stack */
 

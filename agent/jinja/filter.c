@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/jinja/filter.h"
+#include "agent/jinja/filter_in.h"
 
 static bool given(struct jval v)
 {

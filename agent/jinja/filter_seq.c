@@ -1,6 +1,6 @@
 /* Filters over sequences. map, select, reject, their attr forms, unique and items are generators
  * (iter.c). Sorting uses merge sort, because it must be stable and a comparison may fail. */
-#include "agent/jinja/filter.h"
+#include "agent/jinja/filter_in.h"
 
 static struct jval no_item(const char *hint)
 {

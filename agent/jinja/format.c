@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 #define WIDTH_MAX	4096
 

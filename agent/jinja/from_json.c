@@ -11,7 +11,7 @@
 #include "agent/base/json_scan.h"
 #include "agent/base/json_text.h"
 #include "agent/base/vec.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 struct reader {
 	struct jinja_mem *m;

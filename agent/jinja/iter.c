@@ -3,7 +3,7 @@
  * map, select and similar filters return generators in Jinja2, with visible effects: they have
  * no length, are iterated once, and an error in the fifth item is not raised if only the first
  * is used. They are therefore generators here too. */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 bool jx_list_add(struct run *r, struct list *l, struct jval v)
 {

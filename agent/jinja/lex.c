@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/jinja/ast.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/ast_in.h"
+#include "agent/jinja/run_in.h"
 
 #define BRACKETS_MAX	256
 

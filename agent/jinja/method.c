@@ -3,7 +3,7 @@
  * Parts of a string (strip, split, partition) point into it; composed strings are new. Searching
  * uses memmem(), which is linear. Unsupported are Python's methods that are not in the table at
  * the end, and methods of a string from |safe, which escape their arguments. */
-#include "agent/jinja/method.h"
+#include "agent/jinja/method_in.h"
 
 /* ---- search and replace ------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* Methods that split, strip and join strings. Parts point into the string they come from. */
-#include "agent/jinja/method.h"
+#include "agent/jinja/method_in.h"
 
 /* ---- strip ------------------------------------------------------------------------------- */
 

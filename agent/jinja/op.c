@@ -1,7 +1,7 @@
 /* Python's operators. Results beyond 64 bits are unsupported; no known template needs them. */
 #include <math.h>
 
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 static const char *op_text(enum op op)
 {

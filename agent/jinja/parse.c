@@ -1,7 +1,7 @@
 /* Parse statements. Unsupported tags are rejected by name: extends, include, import, block (a chat
  * template is a single file), autoescape, do, trans. */
-#include "agent/jinja/parse.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/parse_in.h"
+#include "agent/jinja/run_in.h"
 
 static int parse_body(struct parser *p, const char *const *ends, struct node **out);
 

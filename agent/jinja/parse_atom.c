@@ -1,7 +1,7 @@
 /* Parse the parts of an expression that bind closest: literals, names, brackets; then members,
  * calls, filters and tests after them. */
-#include "agent/jinja/parse.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/parse_in.h"
+#include "agent/jinja/run_in.h"
 
 struct node *jx_node_new(struct parser *p, enum node_type type, uint32_t line)
 {

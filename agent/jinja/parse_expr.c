@@ -6,7 +6,7 @@
  * sign applies to the signed value, "is" takes one operand without brackets. AST_DEPTH bounds the
  * nesting of the parser's calls and the depth of the tree, because a chain of "+" is a deep tree
  * without nested calls. */
-#include "agent/jinja/parse.h"
+#include "agent/jinja/parse_in.h"
 
 static struct node *binary(struct parser *p, enum node_type type, enum op op, struct node *a,
 			   struct node *b, uint32_t line)

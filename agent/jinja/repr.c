@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 
 /* ---- floats ------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 struct jinja_limits jinja_limits_defaults(void)
 {

@@ -16,8 +16,8 @@
  * macro has a record of slots of its own; other scopes use the record of their function. Unknown
  * filters and tests are rejected here too, because Jinja2 allows them in branches that are not
  * executed, and branches are known here. */
-#include "agent/jinja/ast.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/ast_in.h"
+#include "agent/jinja/run_in.h"
 
 struct state {
 	uint8_t load;		/* enum load; LOAD_NONE: not in this scope */

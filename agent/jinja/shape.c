@@ -5,7 +5,7 @@
  * counts if it iterates over the content of a name that iterates over "messages", or over a name
  * that was set to messages, with filters, tests and slices ignored. Scopes do not matter. A loop
  * over two names at once means text. */
-#include "agent/jinja/ast.h"
+#include "agent/jinja/ast_in.h"
 #include "agent/jinja/jinja.h"
 
 #define NAMES_MAX	64

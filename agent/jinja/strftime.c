@@ -3,7 +3,7 @@
  * nothing. "%-d" (no leading zero) is an extension of glibc. */
 #include <stdio.h>
 
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 static const char *const days[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
 				    "Thursday", "Friday", "Saturday" };

@@ -1,5 +1,5 @@
 /* Tests: the right operand of "is". */
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 typedef bool test(struct run *r, struct jval v, struct jval arg, bool *is);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 
 enum { LOOK_BYTES = 4 };	/* examining a byte of a string costs as much as copying four */
 

@@ -2,8 +2,8 @@
  * templates are checked at compile time and values when they are read. The functions stay within
  * bounds for any bytes all the same, and no character takes more than UTF8_MAX. Tables are
  * searched by bisection and for characters beyond ASCII only. */
-#include "agent/jinja/run.h"
-#include "agent/jinja/unicode_table.h"
+#include "agent/jinja/run_in.h"
+#include "agent/jinja/unicode_table_in.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 

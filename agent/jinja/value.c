@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "agent/base/mem.h"
-#include "agent/jinja/run.h"
+#include "agent/jinja/run_in.h"
 #include "agent/jinja/value.h"
 
 #define CHUNK_MIN	16384

@@ -48,7 +48,7 @@ struct jval {
 		const char *s;
 		const struct jval *v;		/* items; JV_METHOD: its object; UNDEF_ELEMENT: the key */
 		struct jdict *d;
-		void *p;			/* other kinds: see run.h */
+		void *p;			/* other kinds: see run_in.h */
 	};
 };
 

@@ -10,7 +10,7 @@
  * body. */
 #include <endian.h>
 
-#include "agent/prompt/body.h"
+#include "agent/prompt/body_in.h"
 
 enum { BATCH = 0x42415443 };
 

@@ -2,10 +2,10 @@
  *
  * level[d] is the kind of the container open at depth d, if it has a rule; none is deeper than
  * LEVELS. At a key the machine looks up its rule (rules.c). At the start of the value the rule
- * decides: enter a container, or consume the value whole (take.c). The machine never looks ahead
+ * decides: enter a container, or consume the value whole (body_value.c). The machine never looks ahead
  * and keeps no text except one page that is not full yet.
  *
- * Files:   take.c      values consumed whole          message.c   messages, parts, calls
+ * Files:   body_value.c      values consumed whole          message.c   messages, parts, calls
  *          names.c     model, adapter, salt, user     batch.c     prompts without messages
  *
  * Rules:
@@ -16,7 +16,7 @@
  *     pages of a message of role "system"
  *   - functions and documents follow the tools, and only if the body is complete */
 #include "agent/base/mem.h"
-#include "agent/prompt/body.h"
+#include "agent/prompt/body_in.h"
 
 enum { TOOLS_END = 0x544f4f4c };
 

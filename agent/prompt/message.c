@@ -1,10 +1,10 @@
-/* Messages, their parts and calls; message.h draws their pages.
+/* Messages, their parts and calls; message_in.h draws their pages.
  *
  * Snapshots exist because a key may come twice: the engine's parser keeps the last value only,
  * so the pages of the first are removed. A snapshot costs a copy of less than a page per part.
  * The result is exact if a key comes twice in a row. A part with two different payloads, one of
  * them twice, loses the other; no engine defines such a part. */
-#include "agent/prompt/message.h"
+#include "agent/prompt/message_in.h"
 
 enum { FINAL = 0x46494e41 };
 

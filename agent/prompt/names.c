@@ -9,7 +9,7 @@
  *     of their content separates prompts as a salt does */
 #include <stdio.h>
 
-#include "agent/prompt/body.h"
+#include "agent/prompt/body_in.h"
 
 enum { BOTH_SALTS = 0x53414c54 };
 

@@ -24,7 +24,7 @@
  * Omitted because engines do not put them into the prompt: ids (id, call_id, tool_call_id,
  * item_id), status, annotations, citations, cache_control, signature, previous_response_id,
  * "summary" and "encrypted_content" of reasoning items, sampling parameters, response formats. */
-#include "agent/prompt/rules.h"
+#include "agent/prompt/rules_in.h"
 
 #define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }
 #define END			{ NULL, 0, 0, 0 }

@@ -19,7 +19,7 @@
 #include <endian.h>
 
 #include "agent/base/mem.h"
-#include "agent/prompt/rules.h"
+#include "agent/prompt/rules_in.h"
 #include "agent/prompt/text.h"
 
 #define ROOM_KEPT	((size_t)4 << 20)	/* between two requests */

@@ -15,7 +15,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/vec.h"
 #include "agent/prompt/prompt.h"
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 
 #define TEXT_ITEMS_MAX	65536	/* prompts of one body: no more than it can have pages */
 

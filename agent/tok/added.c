@@ -16,7 +16,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 #include "agent/tok/word.h"
 
 #ifdef __x86_64__

@@ -11,7 +11,7 @@
 #ifndef KVROUTE_TOK_ADDED_H
 #define KVROUTE_TOK_ADDED_H
 
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 
 #define ADDED_CONTENT_MAX	4096u
 

@@ -9,7 +9,7 @@
 #define KVROUTE_TOK_CHUNK_H
 
 #include "agent/tok/normal.h"
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 
 /* Kinds of places where a text may be cut. */
 enum {

@@ -8,9 +8,9 @@
 #include "agent/tok/normal.h"
 
 #include "agent/base/mem.h"
-#include "agent/tok/normal_forms.h"
-#include "agent/tok/split_regex.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/normal_forms_in.h"
+#include "agent/tok/split/split_regex.h"
+#include "agent/tok/unicode/unicode.h"
 
 struct normal {
 	size_t n;

@@ -8,11 +8,11 @@
  * Han and, for NFC, kana at one load and a compare, the rest at two loads a character.
  *
  * A stretch of n marks is put in order by counting, in O(n): they come from outside, and a million may stand in a row. */
-#include "agent/tok/normal_forms.h"
+#include "agent/tok/normal_forms_in.h"
 
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 

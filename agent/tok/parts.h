@@ -4,9 +4,9 @@
 #define KVROUTE_TOK_PARTS_H
 
 #include "agent/tok/added.h"
-#include "agent/tok/bpe_border.h"
+#include "agent/tok/bpe/bpe_border.h"
 #include "agent/tok/normal.h"
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 #include "agent/tok/tok.h"
 
 struct tok_parts {

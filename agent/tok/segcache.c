@@ -20,7 +20,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/tok/segcache.h"
-#include "agent/tok/segcache_hash.h"
+#include "agent/tok/segcache_hash_in.h"
 
 #define UNIT		8u		/* entries begin at multiples of it */
 #define SLOT_BYTES	128u		/* of a shard's memory for each slot of its table: short segments do not pay (cached.h) */

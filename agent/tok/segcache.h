@@ -17,7 +17,7 @@
 #define KVROUTE_TOK_SEGCACHE_H
 
 #include "agent/base/hash.h"
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 #include "agent/tok/part.h"
 #include "agent/tok/segcache_pad.h"
 

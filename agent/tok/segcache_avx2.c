@@ -3,7 +3,7 @@
  *
  * gcc 12 leaves the upper halves of the registers as they are behind the calls of XXH3, and all code for SSE2 that runs
  * afterwards then takes up to twice as long: so they are cleared here. */
-#include "agent/tok/segcache_hash.h"
+#include "agent/tok/segcache_hash_in.h"
 #include "agent/tok/segcache_pad.h"
 
 #ifdef __AVX2__

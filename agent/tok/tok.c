@@ -8,7 +8,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/tok/chunk.h"
-#include "agent/tok/recipe.h"
+#include "agent/tok/file/recipe.h"
 #include "agent/tok/tok_in.h"
 
 /* ---- building --------------------------------------------------------------------------------------- */

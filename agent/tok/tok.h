@@ -11,7 +11,7 @@
 #ifndef KVROUTE_TOK_TOK_H
 #define KVROUTE_TOK_TOK_H
 
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 #include "agent/base/hash.h"
 #include "agent/tok/part.h"
 

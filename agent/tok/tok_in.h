@@ -3,10 +3,10 @@
 #define KVROUTE_TOK_TOK_IN_H
 
 #include "agent/tok/added.h"
-#include "agent/tok/bpe_border.h"
+#include "agent/tok/bpe/bpe_border.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/parts.h"
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 #include "agent/tok/tok.h"
 
 struct tok {

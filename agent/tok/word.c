@@ -3,7 +3,7 @@
  * Unicode 16, as the table is. Asked only next to added tokens with single_word, so a binary search will do. */
 #include "agent/tok/word.h"
 
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 
 struct run {
 	uint32_t from, to;

@@ -10,7 +10,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 
 #define BYTES	((size_t)1 << 20)
 #define ROUNDS	15

@@ -9,7 +9,7 @@
  *     place, which takes back what was shown of the first (prompt.h), or the limit of pages was met,
  *     where what is not counted depends on what came before
  *   - memory is bounded, and pages are */
-#include "agent/prompt/body.h"
+#include "agent/prompt/body_in.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"
 

@@ -4,7 +4,7 @@
  * Input: flags, how texts are cut, the number of merges, for each of them two tokens of those there
  * are by now and whether it is only a token; then the text, a letter or a byte for each byte.
  * Pieces in one call, the same again from the cache, each piece in steps, and through an image. */
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/bpe_truth.h"
 

@@ -5,7 +5,7 @@
  * twice; runs are the whole text, in order; of a body that is whole and one object, its cut form
  * says no more than the whole one's beginning, when nothing stands behind its messages. */
 #include "agent/chat/chat.h"
-#include "agent/chat/cut.h"
+#include "agent/chat/close_body.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 static const char *const templates[] = {

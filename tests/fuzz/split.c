@@ -7,7 +7,7 @@
  *   3  steps, text: a chain of normalizers; a form of a form is the same; what is kept back at the end is enough
  * No pattern may read outside of the text: it ends where its memory does. */
 #include "agent/tok/normal.h"
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 #include "agent/base/utf8.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/rows.h"

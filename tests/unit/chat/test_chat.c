@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/chat/chat.h"
-#include "agent/chat/cut.h"
+#include "agent/chat/close_body.h"
 
 #define TEMPLATES	"../shared/data/tokenizers/chat/templates"
 

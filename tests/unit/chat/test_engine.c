@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/chat/chat.h"
-#include "agent/chat/get.h"
+#include "agent/chat/jval_get.h"
 
 #define GOLDENS	"tests/data/chat/gpt_oss.json"
 

@@ -4,7 +4,7 @@
 
 #include "agent/tok/added.h"
 #include "agent/tok/normal.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 #include "agent/tok/word.h"
 
 #define TRUTH_TEXT_MAX	200	/* bytes of a text, so hits in it */

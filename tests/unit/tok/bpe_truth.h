@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "agent/base/rng.h"
-#include "agent/tok/bpe.h"
+#include "agent/tok/bpe/bpe.h"
 
 /* A vocabulary that grows: tokens by name. */
 struct vocab {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 
 #define CASE_MOST	8192
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_TOK_ROWS_H
 #define TESTS_TOK_ROWS_H
 
-#include "agent/tok/split.h"
+#include "agent/tok/split/split.h"
 
 #define ROW_STEPS	7
 

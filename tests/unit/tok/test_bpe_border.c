@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/tok/bpe_border.h"
+#include "agent/tok/bpe/bpe_border.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/tok_steps.h"
 #include "tests/unit/tok/data.h"

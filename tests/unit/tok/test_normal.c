@@ -2,7 +2,7 @@
  * is not copied; the tail that streaming keeps back. */
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/cases.h"
 

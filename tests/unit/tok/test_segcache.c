@@ -8,7 +8,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/tok/segcache.h"
-#include "agent/tok/segcache_hash.h"
+#include "agent/tok/segcache_hash_in.h"
 #include "tests/unit/tok/secret.h"
 
 static struct segcache *make(size_t bytes, unsigned threads)

@@ -1,7 +1,7 @@
 /* test_split_regex.c - PCRE2 under a chain of steps: hand scanners against the same pattern, what is refused and where, sets,
  * steps in a row. Expected pieces are those of tokenizers 0.22.2. */
 #include "agent/base/rng.h"
-#include "agent/tok/split_cost.h"
+#include "agent/tok/split/split_cost_in.h"
 #include "tests/unit/tok/cases.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))

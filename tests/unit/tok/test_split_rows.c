@@ -2,7 +2,7 @@
  * whole, at every cut, by the byte, for each kind of character beside each other; and of texts as
  * long as a batch. */
 #include "agent/base/rng.h"
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/cases.h"
 #include "tests/unit/tok/rows.h"

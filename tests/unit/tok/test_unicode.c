@@ -8,7 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "agent/tok/unicode.h"
+#include "agent/tok/unicode/unicode.h"
 
 #define END	0x110000u
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))

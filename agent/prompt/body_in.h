@@ -1,0 +1,110 @@
+/* body_in.h - private to agent/prompt: struct body, for body.c, body_value.c, names.c and batch.c. */
+#ifndef KVROUTE_PROMPT_BODY_IN_H
+#define KVROUTE_PROMPT_BODY_IN_H
+
+#include "agent/prompt/message_in.h"
+
+#define LEVELS		12
+
+enum level {
+	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NVEXT, IN_HINTS, IN_NAMES, IN_SYSTEM, IN_MESSAGES, IN_MESSAGE,
+	IN_PARTS, IN_PART,
+	IN_CALLS, IN_CALL, IN_FUNCTION, IN_BATCH, IN_IDS
+};
+
+enum take {
+	TAKE_NOTHING, TAKE_SKIP, TAKE_TEXT, TAKE_JSON, TAKE_DIGEST, TAKE_NAME, TAKE_SALT, TAKE_MEDIA
+};
+
+enum after {
+	AFTER_NOTHING, AFTER_NAME, AFTER_TOOLS, AFTER_SYSTEM, AFTER_INPUT, AFTER_PROMPT, AFTER_ITEM,
+	AFTER_ROLE, AFTER_MESSAGE_NAME, AFTER_TYPE, AFTER_CONTENT, AFTER_CALLS, AFTER_MEDIA, AFTER_RESULT,
+	AFTER_PART_NAME, AFTER_CALL_NAME
+};
+
+enum kind { KIND_NONE, KIND_TEXT, KIND_IDS, KIND_LISTS };
+
+/* The prompt of completions, embeddings and generate: a text, ids, or a list of either. */
+struct batch {
+	enum kind kind;
+	bool open;		/* inside a text */
+	bool any;		/* this list of ids is not empty */
+	uint32_t n_items;	/* prompts that were not empty */
+	uint32_t fill;		/* ids in <ids> */
+	uint64_t mark;
+	uint32_t ids[PROMPT_TOKEN_PAGE_MAX];
+};
+
+/* An image, audio, video or file: the sum of the hashes of its members. */
+struct media {
+	bool object;
+	uint64_t sum, key;
+	bool plain, skip;	/* leave the member's key out of the hash; leave the member out */
+};
+
+/* The state of one request; wiped before the next one. */
+struct request {
+	struct json json;
+	uint8_t level[LEVELS];
+	enum take take;
+	enum after after;
+	uint16_t take_depth;
+	uint16_t drop_levels;		/* depth at which "cache_control" is dropped */
+	const struct rule *rule;	/* rule of the last key */
+	struct pager *out;
+	struct digest digest;
+	struct media media;
+	enum name_slot name_slot, lora_slot, user_slot;
+	struct prompt_name name;
+	bool salt_seen[3];		/* cache_salt, extra_key, images of generate */
+	uint64_t salt_hash[3];
+	const struct rule *prompt_rule;	/* rule of the key that the messages segment is from */
+	bool found, bad_prompt, leading, tools_open;
+	uint32_t n_leading, n_history, n_answer, n_first;
+	unsigned shape;			/* enum prompt_shape, of the messages */
+	bool options, priority_hinted;
+	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
+	struct batch batch;
+	struct message msg;
+	struct pager tools;
+};
+
+struct body {
+	struct prompt_opts opts;
+	const struct hash_key *key;
+	uint64_t h_system, h_developer, h_user, h_assistant, h_model, h_tool, h_function, h_message;
+	struct page_env env;
+	struct prompt prompt;
+	struct page_vec side[2];	/* calls, aside */
+	struct page_vec slot[TOOLS_SLOTS];	/* [0] is unused: tools go directly to the prompt */
+	struct request r;
+};
+
+/* body_value.c: consume a whole value, from the event that starts it to its end */
+void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
+		struct span text);
+void take_skip(struct body *b, enum json_event ev);
+void take_text(struct body *b, struct pager *out, enum after after);	/* at JSON_STRING */
+void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
+	       struct span text, uint16_t drop_levels);
+void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
+uint64_t take_hash(struct body *b);	/* hash of the string or medium just consumed */
+
+/* body.c */
+void body_taken(struct body *b);	/* handle the end of a consumed value */
+void body_enter(struct body *b, enum level what, enum json_event ev);
+
+/* names.c: model, adapter, salt, user */
+void name_start(struct body *b, enum json_event ev, struct span text);
+void name_element(struct body *b, enum json_event ev, struct span text);
+void name_done(struct body *b);
+
+/* batch.c: prompts of completions, embeddings and generate */
+void prompt_start(struct body *b, enum json_event ev, struct span text);
+void prompt_void(struct body *b, bool null);
+void batch_element(struct body *b, enum json_event ev, struct span text);
+void batch_id(struct body *b, enum json_event ev, struct span text);
+void batch_text_end(struct body *b);
+void batch_ids_end(struct body *b);
+
+#endif

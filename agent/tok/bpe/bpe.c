@@ -1,0 +1,334 @@
+/* bpe.c - pieces into ids: which way a piece goes.
+ *
+ *   in the cache of pieces that came before        its ids are copied            bpe_cache_in.h
+ *   a token as a whole                             one question to a table       bpe_find_in.h
+ *   up to WALK_SHORT bytes                         from token to token           bpe_walk.c
+ *   longer                                         the same, in steps
+ *   a vocabulary whose unknown characters merge    by merges in order of rank    bpe_merge.c
+ *
+ * All give the same ids; what differs is the cost. A piece is looked up whole only where the table says that its own merges make it, or
+ * merges are ignored. Reads 16 bytes at the beginning of a piece at once, so the last pieces of a call, with fewer
+ * behind them, go by themselves. */
+#include "agent/base/mem.h"
+#include "agent/tok/bpe/bpe_cache_in.h"
+#include "agent/tok/bpe/bpe_find_in.h"
+
+struct bpe_scratch *bpe_scratch_new(void)
+{
+	struct bpe_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c != NULL && (c->cache = mem_calloc(CACHE_ENTRIES, sizeof(*c->cache))) == NULL) {
+		mem_free(c);
+		return NULL;
+	}
+	if (c != NULL)
+		bpe_scratch_work(c, NULL);
+	return c;
+}
+
+void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w)
+{
+	work_unbound(&c->nobody);
+	c->work = w != NULL ? w : &c->nobody;
+}
+
+void bpe_scratch_free(struct bpe_scratch *c)
+{
+	if (c == NULL)
+		return;
+	merger_fini(&c->m);
+	merger_fini(&c->spare);
+	vec_free(&c->walk.dead);
+	mem_free_wiped(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
+	mem_free_wiped(c, sizeof(*c));
+}
+
+static size_t merger_bytes(const struct merger *m)
+{
+	return m->sym.cap * sizeof(*m->sym.p) + m->prev.cap * sizeof(*m->prev.p) +
+	       m->next.cap * sizeof(*m->next.p) + m->cand.cap * sizeof(*m->cand.p) +
+	       m->heap.cap * sizeof(*m->heap.p);
+}
+
+size_t bpe_scratch_bytes(const struct bpe_scratch *c)
+{
+	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) + merger_bytes(&c->spare) +
+	       c->walk.dead.cap * sizeof(*c->walk.dead.p);
+}
+
+struct span bpe_token_bytes(const struct bpe *b, token_id id)
+{
+	uint32_t low = 0, high = b->head->n_syms, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (b->sym[mid].id < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == b->head->n_syms || b->sym[low].id != id)
+		return span_of(NULL, 0);
+	return span_of(b->text + b->sym[low].at, b->sym[low].n);
+}
+
+/* ---- one piece ---------------------------------------------------------------------------- */
+
+/* The token that the piece is as a whole, SYM_NONE. */
+static uint32_t as_whole(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
+{
+	uint32_t value = whole_find(b, p, n, room);
+
+	return value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES) ? value & SYM_NONE : SYM_NONE;
+}
+
+static int start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room)
+{
+	uint32_t sym = n ? as_whole(b, p, n, room) : SYM_NONE;
+
+	c->atoms = (struct atoms){ .p = p, .n = n, .room = room };
+	c->m.sym.n = 0;
+	c->out_at = 0;
+	c->phase = LONG_OUT;
+	if (sym != SYM_NONE)
+		return syms_add(&c->m.sym, sym);
+	c->phase = b->head->flags & HEAD_WALK ? LONG_WALK : LONG_ATOMS;
+	return c->phase == LONG_WALK ? walk_start(&c->walk, n) : 0;
+}
+
+int bpe_long_start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n)
+{
+	return start(b, c, p, n, n);
+}
+
+static int write_out(const struct bpe *b, struct bpe_scratch *c, size_t *budget, struct ids *out)
+{
+	for (; c->out_at < c->m.sym.n; c->out_at++, --*budget) {
+		if (*budget == 0)
+			return 1;
+		if (c->m.sym.p[c->out_at] == SYM_NONE)
+			continue;
+		if (ids_reserve(out, 1) < 0)
+			return -1;
+		out->p[out->n++] = b->sym[c->m.sym.p[c->out_at]].id;
+	}
+	return 0;
+}
+
+int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, struct ids *out)
+{
+	size_t had = budget;
+	int rc = 0;
+
+	if (c->phase == LONG_WALK && (rc = walk_step(b, &c->walk, &c->atoms, &c->m.sym, &c->spare, &budget)) == 0)
+		c->phase = LONG_OUT;
+	if (c->phase == LONG_ATOMS && (rc = atoms_read(b, &c->atoms, &c->m.sym, &budget)) == 0) {
+		if (merger_start(&c->m) < 0)
+			return -1;
+		c->phase = LONG_MERGE;
+	}
+	if (c->phase == LONG_MERGE && (rc = merger_step(b, &c->m, &budget)) == 0)
+		c->phase = LONG_OUT;
+	if (c->phase == LONG_OUT && (rc = write_out(b, c, &budget, out)) == 0)
+		c->phase = LONG_IDLE;
+	work_spend(c->work, STEPS_TRY * (had - budget));
+	return rc;
+}
+
+/* ---- a piece that the cache does not have ------------------------------------------------------- */
+
+/* 1: the work is used up, and it has no ids. */
+static int encode_long(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+{
+	size_t had = out->n;
+	int rc = start(b, c, p, n, room) < 0 ? -1 : bpe_long_step(b, c, c->work->left / STEPS_TRY + 1, out);
+
+	if (rc > 0)
+		out->n = had;
+	return rc;
+}
+
+static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+{
+	struct found f;
+	uint32_t value;
+	ssize_t k;
+
+	if (n - 1 >= WALK_SHORT || !(b->head->flags & HEAD_WALK))
+		return encode_long(b, c, p, n, room, out);
+	if (out->cap - out->n < n && ids_reserve(out, n) < 0)
+		return -1;
+	value = whole_find(b, p, n, room);
+	if (value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES)) {
+		out->p[out->n++] = b->sym[value & SYM_NONE].id;
+		return 0;
+	}
+	f = longest_find(b, p, n, room);
+	if ((k = walk_short(b, c, p, n, room, f, out->p + out->n)) <= 0)
+		return k < 0 ? -1 : encode_long(b, c, p, n, room, out);
+	out->n += (size_t)k;
+	return 0;
+}
+
+/* ---- many pieces -------------------------------------------------------------------------- */
+
+/* Pieces are dealt with by the hundred: those that the cache has are found first, then for the others what will be asked of the
+ * tables is fetched, so that they do not wait for it one after the other, then all are written in their order. What is new goes into the
+ * cache at the end: the entries that were found must stay until they are written. */
+#define CHUNK 128u
+
+struct chunk {
+	const uint8_t *text;
+	const uint32_t *end;
+	uint32_t begin;				/* of the first piece */
+	uint32_t n, n_misses;
+	const struct cached *hit[CHUNK];
+	uint16_t miss[CHUNK];
+	struct { size_t at, n; } ids[CHUNK];	/* of the misses, in what comes out */
+};
+
+static inline uint32_t piece_at(const struct chunk *h, size_t i)
+{
+	return i ? h->end[i - 1] : h->begin;
+}
+
+static void look_up(const struct cached *cache, struct chunk *h)
+{
+	uint32_t at = h->begin, i, n_misses = 0;
+
+	for (i = 0; i < h->n; at = h->end[i++]) {
+		struct piece k = piece_load(h->text + at, h->end[i] - at);
+		const struct cached *e = cache_find(cache, k);
+
+		h->hit[i] = e;
+		h->miss[n_misses] = (uint16_t)i;
+		n_misses += !cache_is(e, k);
+	}
+	h->n_misses = n_misses;
+}
+
+static void fetch(const struct bpe *b, const struct chunk *h)
+{
+	uint64_t hash[CHUNK];
+	uint32_t i;
+
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = piece_at(h, h->miss[i]), n = h->end[h->miss[i]] - at;
+
+		hash[i] = key_hash(key_cut(key_load(h->text + at, 16), n <= SHORT_MOST ? n : LEN_GROUP));
+		__builtin_prefetch(&b->tags[key_bucket(b, hash[i])]);
+	}
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = key_bucket(b, hash[i]);
+		uint64_t like = tags_like(b->tags[at], key_tag(hash[i]));
+
+		if (like)
+			__builtin_prefetch(&b->slots[(size_t)at * BUCKET + ((uint32_t)__builtin_ctzll(like) >> 3)]);
+	}
+}
+
+/* The hits [from .. to). */
+static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct ids *out)
+{
+	token_id *p = out->p + out->n;
+	uint32_t i;
+
+	for (i = from; i < to; i++) {
+		memcpy(p, h->hit[i]->id, sizeof(h->hit[i]->id));
+		p += h->hit[i]->n;
+	}
+	out->n = (size_t)(p - out->p);
+}
+
+static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all, struct ids *out)
+{
+	uint32_t i, done = 0;
+	int rc;
+
+	work_spend(c->work, h->n * STEPS_PIECE / 2 + h->n_misses * STEPS_MISS);
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t k = h->miss[i], at = piece_at(h, k);
+
+		if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+			return -1;
+		write_hits(h, done, k, out);
+		h->ids[i].at = out->n;
+		if (h->end[k] > at && (rc = work_spent(c->work) ? 1 : encode_piece(b, c, h->text + at, h->end[k] - at, all - at, out)) != 0) {
+			h->n_misses = i;
+			return rc;
+		}
+		h->ids[i].n = out->n - h->ids[i].at;
+		done = k + 1;
+	}
+	if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+		return -1;
+	write_hits(h, done, h->n, out);
+	return 0;
+}
+
+static void keep_misses(struct bpe_scratch *c, const struct chunk *h, const struct ids *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < h->n_misses; i++) {
+		uint32_t at = piece_at(h, h->miss[i]), n = h->end[h->miss[i]] - at;
+
+		if (n <= CACHE_PIECE && n > 0 && h->ids[i].n <= CACHE_IDS)
+			cache_put(c->cache, piece_load(h->text + at, n), out->p + h->ids[i].at, h->ids[i].n);
+	}
+}
+
+/* Pieces [0 .. n), of which each begins where 16 bytes may be read. */
+static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n, size_t all,
+			 struct ids *out)
+{
+	struct chunk h;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < n; i += h.n) {
+		h.text = text;
+		h.end = end + i;
+		h.begin = i ? end[i - 1] : 0;
+		h.n = n - i < CHUNK ? (uint32_t)(n - i) : CHUNK;
+		look_up(c->cache, &h);
+		fetch(b, &h);
+		if ((rc = write_chunk(b, c, &h, all, out)) < 0)
+			return -1;
+		keep_misses(c, &h, out);
+		if (rc > 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void own_cache(const struct bpe *b, struct bpe_scratch *c)
+{
+	if (c->print == b->head->print)
+		return;
+	memset(c->cache, 0, CACHE_ENTRIES * sizeof(*c->cache));
+	c->print = b->head->print;
+}
+
+int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
+	       struct ids *out)
+{
+	size_t had = out->n, safe = n, all = n ? end[n - 1] : 0, i;
+	int rc;
+
+	own_cache(b, c);
+	while (safe > 0 && all - (safe > 1 ? end[safe - 2] : 0) < 16)
+		safe--;
+	rc = encode_pieces(b, c, text, end, safe, all, out);
+	for (i = safe; rc == 0 && i < n; i++) {
+		uint32_t at = i ? end[i - 1] : 0;
+
+		if (end[i] > at) {
+			work_spend(c->work, STEPS_MISS);
+			rc = encode_piece(b, c, text + at, end[i] - at, all - at, out);
+		}
+	}
+	if (rc < 0)
+		out->n = had;
+	return rc;
+}

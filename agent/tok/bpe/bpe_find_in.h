@@ -1,0 +1,158 @@
+/* bpe_find_in.h - tokens by their bytes: the one that a piece is, and the longest one that a text begins with. In a header, as all of
+ * it is the inner loop of who asks.
+ *
+ * A trie answers the second with a load for each byte, each waiting for the one before. Here a table by the first three bytes says
+ * which lengths there are at all, and each of those is one question to a hash table, none of which waits for another; most
+ * are answered by the tags alone, an eighth or so of a megabyte that stays near the core. Tokens above 12 bytes, one in ten, are found
+ * from the list of those that share the first 12 (bpe_find.c). What is found says how long it is, so that who goes on behind it need not wait for
+ * its struct sym. */
+#ifndef KVROUTE_TOK_BPE_BPE_FIND_IN_H
+#define KVROUTE_TOK_BPE_BPE_FIND_IN_H
+
+#include "agent/tok/bpe/bpe_in.h"
+
+#define LOW_BITS	0x0101010101010101u
+
+/* What a slot says: value | length << 24 | SLOT_ALONE; 0: there is none. */
+#define SLOT_ALONE	(1u << 28)
+
+/* The bytes at <p> as a key: up to 12 of them. <room>: how many may be read. */
+static inline struct slot key_load(const uint8_t *p, size_t room)
+{
+	uint8_t copy[16] = { 0 };
+	struct slot k;
+
+	if (__builtin_expect(room >= sizeof(k), 1)) {
+		memcpy(&k, p, sizeof(k));
+		return k;
+	}
+	memcpy(copy, p, room);
+	memcpy(&k, copy, sizeof(k));
+	return k;
+}
+
+/* The first <len> bytes, 1 .. 13 (of which 12 count), and the length itself. */
+static inline struct slot key_cut(struct slot k, uint32_t len)
+{
+	k.lo &= byte_masks[len];
+	k.hi = (k.hi & byte_masks[16 + len] & 0xffffffffu) | (uint64_t)len << 56;
+	return k;
+}
+
+static inline uint64_t key_hash(struct slot k)
+{
+	uint64_t h = (k.lo ^ k.hi * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u;
+
+	return h ^ h >> 32;
+}
+
+static inline uint32_t key_bucket(const struct bpe *b, uint64_t h)
+{
+	return (uint32_t)((h >> 32) * b->head->n_buckets >> 32);
+}
+
+static inline uint64_t key_tag(uint64_t h)
+{
+	return (h & 0x7f) | 0x80;
+}
+
+/* The high bits of those bytes of <tags> that are <tag>, and perhaps of some behind one of them. */
+static inline uint64_t tags_like(uint64_t tags, uint64_t tag)
+{
+	uint64_t x = tags ^ tag * LOW_BITS;
+
+	return (x - LOW_BITS) & ~x & TAGS_FULL;
+}
+
+/* The slot of a key that key_cut() has made; NULL. */
+static inline const struct slot *slot_at(const struct bpe *b, struct slot k)
+{
+	uint64_t h = key_hash(k), like;
+	uint32_t at = key_bucket(b, h);
+
+	for (;;) {
+		uint64_t tags = b->tags[at];
+
+		for (like = tags_like(tags, key_tag(h)); like; like &= like - 1) {
+			const struct slot *s = &b->slots[(size_t)at * BUCKET + ((uint32_t)__builtin_ctzll(like) >> 3)];
+
+			if (s->lo == k.lo && ((s->hi ^ k.hi) & 0x0f000000ffffffffu) == 0)
+				return s;
+		}
+		if ((tags & TAGS_FULL) != TAGS_FULL)
+			return NULL;
+		at = at + 1 < b->head->n_buckets ? at + 1 : 0;
+	}
+}
+
+static inline uint32_t slot_find(const struct bpe *b, struct slot key, uint32_t len)
+{
+	const struct slot *s = slot_at(b, key_cut(key, len));
+
+	return s ? (uint32_t)(s->hi >> 32) : 0;
+}
+
+/* ---- the longest -------------------------------------------------------------------------- */
+
+/* bpe_find.c: of the list at <group>. */
+struct found longest_of_group(const struct bpe *b, uint32_t group, const uint8_t *p, size_t n);
+
+static inline uint32_t lens_place(uint64_t lo)
+{
+	return (uint32_t)((lo & 0xffffff) * 0x9e3779b1u) >> 16;
+}
+
+/* Of at most 12 bytes. */
+static inline struct found longest_short(const struct bpe *b, struct slot k, uint32_t lens)
+{
+	uint32_t value, len;
+
+	for (lens &= (1u << LEN_GROUP) - 1; lens; lens &= ~(1u << len)) {
+		len = 31 - (uint32_t)__builtin_clz(lens);
+		value = slot_find(b, k, len);
+		if (value & SLOT_ALONE)
+			return (struct found){ value & SYM_NONE, len };
+	}
+	return (struct found){ b->head->one[k.lo & 0xff], 1 };
+}
+
+/* The longest SYM_ALONE token that <p> begins with, of at most <n> >= 1 bytes; sym is SYM_NONE if there is none. */
+static inline struct found longest_find(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
+{
+	struct slot k = key_load(p, room);
+	uint32_t lens = 1u << 2, group;
+	struct found f;
+
+	if (n < 2)
+		return (struct found){ b->head->one[*p], 1 };
+	if (n > 2)
+		lens |= b->lens[lens_place(k.lo)];
+	if (n <= SHORT_MOST)
+		return longest_short(b, k, lens & ((2u << n) - 1));
+	if (lens >> LEN_GROUP & 1 && (group = slot_find(b, k, LEN_GROUP)) != 0) {
+		f = longest_of_group(b, group & SYM_NONE, p, n);
+		if (f.sym != SYM_NONE)
+			return f;
+	}
+	return longest_short(b, k, lens);
+}
+
+/* bpe_find.c: the token with exactly these bytes; 0 or value and flags as in a slot, without the length. */
+uint32_t whole_long(const struct bpe *b, struct slot key, const uint8_t *p, size_t n);
+
+static inline uint32_t whole_find(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
+{
+	struct slot k = key_load(p, room);
+
+	return n <= SHORT_MOST ? slot_find(b, k, (uint32_t)n) : whole_long(b, k, p, n);
+}
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+/* The tables must be there and empty. find_lens() once it is known which are SYM_ALONE, find_prefixes() behind it. */
+uint32_t find_buckets(uint32_t n_keys);
+void find_put(struct bpe *b, struct slot key, uint32_t len, uint32_t value);
+void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256]);
+void find_prefixes(const struct bpe *b, struct sym *sym);
+
+#endif

@@ -1,0 +1,272 @@
+/* What the readers have in common: contents and their ids, added tokens as tokenizers gives them ids, and the vocabulary as
+ * bytes.
+ *
+ * ByteLevel writes each byte as one character: those of Latin-1 that can be seen as themselves, the 68 others as U+0100 and
+ * following, in order. It is undone here once for each token, so that encoding works on the text's own bytes. An entry with any
+ * other character can never come out of a text (pieces are written in the alphabet), so it is no part of the vocabulary that
+ * bpe.h sees; its content still has its id, for an added token of that name.
+ *
+ * A byte that the vocabulary lacks is left out of a text by tokenizers, without a word (Falcon has no token for some control
+ * characters). So it is here: such bytes are dropped in front of bpe.h, which gets a token for each that never comes out. The
+ * 13 bytes that no UTF-8 has are lacking in many vocabularies. */
+#include "agent/tok/file/draft.h"
+
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/unicode/unicode.h"
+
+#define ALPHABET	0x144u
+
+struct draft_kept {
+	struct draft_kept *next;
+	char bytes[];
+};
+
+void draft_fini(struct draft *d)
+{
+	struct draft_kept *k;
+
+	vocab_fini(&d->vocab);
+	vocab_fini(&d->added);
+	mem_free(d->bytes);
+	mem_free(d->tokens);
+	vec_free(&d->merges);
+	vec_free(&d->special);
+	vec_free(&d->plain);
+	vec_free(&d->latest);
+	while ((k = d->kept) != NULL) {
+		d->kept = k->next;
+		mem_free(k);
+	}
+}
+
+char *draft_keep(struct draft *d, const void *p, size_t n)
+{
+	struct draft_kept *k = mem_alloc(sizeof(*k) + n + 1);
+
+	if (k == NULL)
+		return NULL;
+	if (n > 0)
+		memcpy(k->bytes, p, n);
+	k->next = d->kept;
+	d->kept = k;
+	return k->bytes;
+}
+
+int draft_merge(struct draft *d, struct bpe_merge m)
+{
+	return vec_push(&d->merges, m);
+}
+
+token_id draft_id(const struct draft *d, struct span content)
+{
+	uint32_t at = vocab_find(&d->added, content);
+
+	if (at != VOCAB_NONE)
+		return d->added.entries.p[at].id;
+	at = vocab_find(&d->vocab, content);
+	return at != VOCAB_NONE ? d->vocab.entries.p[at].id : BPE_NO_ID;
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------------- */
+
+static bool same(const struct draft_added *a, const struct draft_added *b)
+{
+	return a->single_word == b->single_word && a->lstrip == b->lstrip && a->rstrip == b->rstrip &&
+	       a->normalized == b->normalized && a->special == b->special;
+}
+
+/* Ids that are free begin behind the vocabulary, or behind the last added token when that is behind the vocabulary. */
+static token_id free_id(const struct draft *d)
+{
+	if (d->added.entries.n > 0 && d->added.max_id >= d->vocab.entries.n)
+		return d->added.max_id + 1;
+	return d->vocab.entries.n;
+}
+
+static bool listed(const struct draft_added *list, size_t n, struct span content)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (span_eq(list[i].content, content))
+			return true;
+	}
+	return false;
+}
+
+/* The lists keep what was there before when the same content comes again with other flags: so the search a special token
+ * belongs to is decided by the first, and its other flags by the last. That is tokenizers' doing. */
+static int list(struct draft *d, const struct draft_added *t, bool special_before)
+{
+	if (t->special && !special_before) {
+		if (vec_push(&d->special, *t) < 0)
+			return -1;
+	} else if (!t->special && !special_before) {
+		if (vec_push(&d->plain, *t) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int enter(struct draft *d, struct draft_added *t, uint32_t at, struct err *e)
+{
+	bool special_before = at != VOCAB_NONE && d->latest.p[at].special;
+
+	if (at != VOCAB_NONE && !special_before)
+		special_before = listed(d->special.p, d->special.n, t->content);
+	if (list(d, t, special_before) < 0 || vec_reserve(&d->latest, 1) < 0)
+		return err_set(e, "not enough memory");
+	if (at == VOCAB_NONE) {
+		at = d->added.entries.n;
+		if (vocab_add(&d->added, t->content, t->id) < 0)
+			return err_set(e, "not enough memory");
+		d->latest.n++;
+	}
+	d->latest.p[at] = *t;
+	return 0;
+}
+
+int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id *id, struct err *e)
+{
+	uint32_t at = vocab_find(&d->added, t->content), in = vocab_find(&d->vocab, t->content);
+	struct draft_added own = *t;
+
+	if (at != VOCAB_NONE)
+		own.id = d->added.entries.p[at].id;
+	else if (!given)
+		own.id = in != VOCAB_NONE ? d->vocab.entries.p[in].id : free_id(d);
+	*id = own.id;
+	if (t->content.n == 0 || (at != VOCAB_NONE && same(&d->latest.p[at], &own)))
+		return 0;
+	if (t->content.n > ADDED_CONTENT_MAX)
+		return err_set(e, "an added token of more than %u bytes", ADDED_CONTENT_MAX);
+	if (d->added.entries.n >= DRAFT_ADDED_MAX)
+		return err_set(e, "more than %u added tokens", DRAFT_ADDED_MAX);
+	if (own.id > VOCAB_ID_MAX)
+		return err_set(e, "the added token \"%.*s\" has an id above %u", (int)(t->content.n < 60 ? t->content.n : 60),
+			       t->content.p, VOCAB_ID_MAX);
+	return enter(d, &own, at, e);
+}
+
+/* ---- the vocabulary as bytes -------------------------------------------------------------------------- */
+
+static void alphabet(int16_t byte_of[ALPHABET])
+{
+	unsigned int other = 0x100;
+
+	memset(byte_of, 0xff, ALPHABET * sizeof(byte_of[0]));
+	for (unsigned int b = 0; b < 256; b++) {
+		bool seen = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad);
+
+		byte_of[seen ? b : other++] = (int16_t)b;
+	}
+}
+
+/* <content> out of the alphabet into <out>; -1: it is not written in it. */
+static int32_t decode(const int16_t byte_of[ALPHABET], const struct vocab_entry *v, uint8_t *out)
+{
+	const uint8_t *p = (const uint8_t *)v->p;
+	uint32_t cp;
+	int32_t n = 0;
+
+	for (size_t i = 0; i < v->n; ) {
+		i += utf8_get(p + i, v->n - i, &cp);
+		if (cp >= ALPHABET || byte_of[cp] < 0)
+			return -1;
+		out[n++] = (uint8_t)byte_of[cp];
+	}
+	return n;
+}
+
+static size_t spec_bytes(struct draft *d)
+{
+	int16_t byte_of[ALPHABET];
+	size_t used = 0;
+
+	alphabet(byte_of);
+	for (uint32_t i = 0; i < d->vocab.entries.n; i++) {
+		const struct vocab_entry *v = &d->vocab.entries.p[i];
+		int32_t n = (int32_t)v->n;
+
+		if (d->byte_level && !d->decoded)
+			n = decode(byte_of, v, d->bytes + used);
+		else
+			memcpy(d->bytes + used, v->p, v->n);
+		if (n <= 0)
+			continue;
+		if (d->byte_level && n == 1)
+			d->spec.byte_id[d->bytes[used]] = v->id;
+		d->tokens[d->spec.n_tokens++] = (struct bpe_token){ (uint32_t)used, (uint32_t)n, v->id };
+		used += (size_t)n;
+	}
+	return used;
+}
+
+static bool in_utf8(unsigned int b)
+{
+	return b < 0xc0 || (b > 0xc1 && b < 0xf5);
+}
+
+/* Tokens for the bytes that have none. There is room for 256 more of both kinds. */
+static int spec_missing(struct draft *d, size_t used, struct err *e)
+{
+	token_id id = d->vocab.max_id > d->added.max_id ? d->vocab.max_id : d->added.max_id;
+
+	for (unsigned int b = 0; b < 256; b++) {
+		if (d->spec.byte_id[b] != BPE_NO_ID)
+			continue;
+		if (in_utf8(b) && d->spec.has_unk)
+			return err_set(e, "model.vocab: byte 0x%02x has no token; with unk_token that is not understood", b);
+		if (in_utf8(b) && d->spec.ignore_merges)
+			return err_set(e, "model.vocab: byte 0x%02x has no token; with ignore_merges that is not understood", b);
+		if (++id > VOCAB_ID_MAX)
+			return err_set(e, "model.vocab: no id is left below %u", VOCAB_ID_MAX);
+		if (in_utf8(b))
+			d->dropped[b / 8] |= (uint8_t)(1u << (b % 8));
+		d->bytes[used] = (uint8_t)b;
+		d->tokens[d->spec.n_tokens++] = (struct bpe_token){ (uint32_t)used++, 1, id };
+		d->spec.byte_id[b] = id;
+	}
+	return 0;
+}
+
+/* <0x00> .. <0xFF> */
+static void spec_fallback(struct draft *d)
+{
+	char name[8];
+
+	for (unsigned int b = 0; b < 256; b++) {
+		uint32_t at;
+
+		snprintf(name, sizeof(name), "<0x%02X>", b);
+		if ((at = vocab_find(&d->vocab, span_of(name, 6))) != VOCAB_NONE)
+			d->spec.byte_id[b] = d->vocab.entries.p[at].id;
+	}
+}
+
+int draft_spec(struct draft *d, struct err *e)
+{
+	size_t all = 0, used;
+
+	for (uint32_t i = 0; i < d->vocab.entries.n; i++)
+		all += d->vocab.entries.p[i].n;
+	if (all > UINT32_MAX - 256)
+		return err_set(e, "a vocabulary of more than 4 GiB");
+	d->bytes = mem_alloc(all + 256);
+	d->tokens = mem_calloc((size_t)d->vocab.entries.n + 256, sizeof(*d->tokens));
+	if (d->bytes == NULL || d->tokens == NULL)
+		return err_set(e, "not enough memory");
+	for (unsigned int b = 0; b < 256; b++)
+		d->spec.byte_id[b] = BPE_NO_ID;
+	used = spec_bytes(d);
+	if (d->byte_level && spec_missing(d, used, e) < 0)
+		return -1;
+	if (d->spec.byte_fallback)
+		spec_fallback(d);
+	d->spec.characters = !d->byte_level;
+	d->spec.bytes = d->bytes;
+	d->spec.tokens = d->tokens;
+	d->spec.merges = d->merges.p;
+	d->spec.n_merges = (uint32_t)d->merges.n;
+	return 0;
+}

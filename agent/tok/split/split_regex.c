@@ -1,0 +1,249 @@
+/* split_regex.c - PCRE2 with its JIT behind a small door.
+ *
+ * One compiled pattern is shared by threads; match data, context and the JIT's stack belong to a scratch. The JIT is
+ * fast and has a stack of its own, which a group that is repeated a million times fills: then the same match is tried without it,
+ * where memory comes from the heap up to a bound. What meets that bound, too, or the limit of steps is not
+ * encoded at all: half an answer would be wrong ids. All memory but that of machine code is taken through mem.h.
+ *
+ * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs
+ * ten times the time. So there is one without, for texts that have no such character, which is asked first.
+ *
+ * The work of a request bounds that of all its matches together. PCRE2's own limit cannot: it begins anew for each character from which
+ * a match is tried, and the JIT does not count repeats of one character. So a pattern is compiled with a callout before each of
+ * its items, which charges itself and the bytes gone over since the last one, and stops the match when nothing is left. A callout costs
+ * more than the item does; patterns that by their shape cannot take long go without (split_cost.c).
+ *
+ * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is
+ * matched by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
+#include "agent/tok/split/split_regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "agent/base/mem.h"
+#include "agent/tok/split/split_cost_in.h"
+#include "agent/tok/unicode/unicode.h"
+
+#define STEPS_MOST	10000000	/* PCRE2's own default, and Oniguruma's */
+#define HEAP_KIB_MOST	(256 * 1024)
+#define STACK_FIRST	(32 * 1024)
+#define STACK_MOST	(4 * 1024 * 1024)
+
+/* Prices in steps of work.h: a call; bytes gone over for one step; callouts of JIT code for one step, and steps for one of the
+ * interpreter. */
+#define STEPS_MATCH	4
+#define STEP_BYTES	8
+#define STEP_CALLOUTS	2
+#define STEPS_SLOW	4
+
+struct regex {
+	pcre2_general_context *general;
+	pcre2_compile_context *compile;
+	pcre2_code *code;
+	pcre2_code *plain;	/* for texts without UC_NEW characters; NULL: the same */
+	struct regex_cost cost;
+	bool no_jit;
+};
+
+/* What callouts are charged to, in one call. */
+struct count {
+	struct work_left *work;
+	size_t last;		/* where the last one was */
+	uint64_t items, bytes;	/* tried, gone over */
+	uint32_t price;		/* of an item; 0: of STEP_CALLOUTS of them one step */
+};
+
+struct regex_scratch {
+	pcre2_general_context *general;
+	pcre2_match_context *match;
+	pcre2_match_data *data;
+	pcre2_jit_stack *stack;
+};
+
+static void *take(PCRE2_SIZE n, void *arg)
+{
+	return mem_alloc(n);
+}
+
+static void give(void *p, void *arg)
+{
+	mem_free(p);
+}
+
+static int refuse(struct err *e, int code, size_t at, const struct onig *o)
+{
+	PCRE2_UCHAR text[160];
+
+	pcre2_get_error_message(code, text, sizeof(text));
+	return err_set(e, "the pattern is not understood at byte %u: %s", at < o->text.n ? o->from.p[at] + 1 : 0, (const char *)text);
+}
+
+static int compile(const struct regex *r, pcre2_code **out, const struct onig *o, struct err *e)
+{
+	PCRE2_SIZE at = 0;
+	int code = 0;
+
+	*out = pcre2_compile((PCRE2_SPTR)o->text.p, o->text.n, PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
+			     r->compile);
+	if (*out == NULL)
+		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
+	if (!o->no_jit)
+		pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);	/* where there is none, slower */
+	return 0;
+}
+
+static int compile_both(struct regex *r, struct span pattern, bool literal, struct err *e)
+{
+	struct onig o = { .plain = false }, plain = { .plain = true };
+	int rc = -1;
+
+	if ((r->general = pcre2_general_context_create(take, give, NULL)) == NULL ||
+	    (r->compile = pcre2_compile_context_create(r->general)) == NULL)
+		return err_set(e, "no memory");
+	pcre2_set_newline(r->compile, PCRE2_NEWLINE_LF);
+	rc = onig_translate(pattern, literal, &o, e);
+	if (rc == 0) {
+		r->cost = regex_cost_of(span_of(o.text.p, o.text.n));
+		r->no_jit = o.no_jit;
+		rc = compile(r, &r->code, &o, e);
+	}
+	if (rc == 0)
+		rc = !o.sets ? 0 : onig_translate(pattern, literal, &plain, e) < 0 ? -1 : compile(r, &r->plain, &plain, e);
+	onig_fini(&o);
+	onig_fini(&plain);
+	return rc;
+}
+
+struct regex *regex_new(struct span pattern, bool literal, struct err *e)
+{
+	struct regex *r;
+
+	if ((r = mem_alloc(sizeof(*r))) == NULL) {
+		err_set(e, "no memory");
+		return NULL;
+	}
+	if (compile_both(r, pattern, literal, e) == 0)
+		return r;
+	regex_free(r);
+	return NULL;
+}
+
+void regex_free(struct regex *r)
+{
+	if (r == NULL)
+		return;
+	pcre2_code_free(r->code);
+	pcre2_code_free(r->plain);
+	pcre2_compile_context_free(r->compile);
+	pcre2_general_context_free(r->general);
+	mem_free(r);
+}
+
+struct regex_scratch *regex_scratch_new(void)
+{
+	struct regex_scratch *c = mem_alloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	if ((c->general = pcre2_general_context_create(take, give, NULL)) == NULL ||
+	    (c->match = pcre2_match_context_create(c->general)) == NULL ||
+	    (c->data = pcre2_match_data_create(1, c->general)) == NULL) {
+		regex_scratch_free(c);
+		return NULL;
+	}
+	pcre2_set_heap_limit(c->match, HEAP_KIB_MOST);
+	pcre2_set_match_limit(c->match, STEPS_MOST);
+	if ((c->stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MOST, c->general)) != NULL)
+		pcre2_jit_stack_assign(c->match, NULL, c->stack);
+	return c;
+}
+
+void regex_scratch_free(struct regex_scratch *c)
+{
+	if (c == NULL)
+		return;
+	if (c->stack != NULL)
+		pcre2_jit_stack_free(c->stack);
+	pcre2_match_data_free(c->data);
+	pcre2_match_context_free(c->match);
+	pcre2_general_context_free(c->general);
+	mem_free(c);
+}
+
+static bool has_new(const uint8_t *p, size_t n)
+{
+	size_t at = 0;
+	uint32_t cp;
+
+	while (at < n) {
+		if (p[at] < 0x80) {
+			at++;
+			continue;
+		}
+		at += utf8_get(p + at, n - at, &cp);
+		if (uc_kind(cp).bits & UC_NEW)
+			return true;
+	}
+	return false;
+}
+
+/* Charge an item of the pattern, and the bytes between it and the last one: a repeat has gone over them. */
+static int count_item(pcre2_callout_block *b, void *arg)
+{
+	struct count *k = arg;
+	size_t at = b->current_position, by = at > k->last ? at - k->last : k->last - at;
+	uint64_t looks = by / STEP_BYTES;
+
+	k->last = at;
+	k->items++;
+	k->bytes += by;
+	work_spend(k->work, k->price + looks + (k->price == 0 && k->items % STEP_CALLOUTS == 0));
+	return work_spent(k->work) || k->items + k->bytes / STEP_BYTES > STEPS_MOST ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+static int match(const struct regex *r, const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n,
+		 size_t from)
+{
+	struct count k = { .work = w, .last = from, .price = r->no_jit ? STEPS_SLOW : 0 };
+	int rc;
+
+	k.price += r->cost.least / STEP_BYTES;
+	work_spend(w, STEPS_MATCH);
+	if (work_spent(w))
+		return -1;
+	pcre2_set_callout(c->match, r->cost.counted ? count_item : NULL, &k);
+	rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+	if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
+		k.price += STEPS_SLOW;
+		k.last = from;
+		rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
+	}
+	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;	/* 0: groups that did not fit the match data */
+}
+
+int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, struct regex_at *at,
+	       size_t *start, size_t *end)
+{
+	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(c->data);
+	int rc;
+
+	if (!at->begun) {
+		at->begun = true;
+		at->exact = r->plain == NULL || has_new(p, n);
+		work_spend(w, n / STEP_BYTES);
+	}
+	while (at->from <= n) {
+		if ((rc = match(r, at->exact ? r->code : r->plain, c, w, p, n, at->from)) <= 0)
+			return rc;
+		work_spend(w, (v[1] - at->from) / STEP_BYTES);
+		if (v[0] != v[1] || !at->any || v[1] != at->end) {
+			*start = v[0];
+			*end = at->from = at->end = v[1];
+			return at->any = true;
+		}
+		do	/* empty, at the end of the last one: a character on */
+			at->from++;
+		while (at->from < n && utf8_inside(p[at->from]));
+	}
+	return 0;
+}

@@ -1,0 +1,216 @@
+/* split_scan.h - what the scanners written by hand share (split_cl100k.c, split_o200k.c, ...).
+ *
+ * A scanner is a regular expression taken apart by hand: an alternation that is tried at the end of the last piece and
+ * matches something everywhere, so that pieces touch. Its state is its place. Each step asks for the class of the next
+ * character, and runs of ASCII letters, most of all text, are found 16 bytes at a time.
+ *
+ * "More": the end of the bytes was met while a further byte could still change the piece, and more bytes may follow. A
+ * function then returns NULL, and the scan stops before this piece. */
+#ifndef KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
+#define KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "agent/tok/split/split.h"
+#include "agent/tok/unicode/unicode.h"
+
+/* Pieces from <p> on, <n> bytes of whole characters: fills out->end, ->n and ->used. */
+typedef void split_scan_fn(const uint8_t *p, size_t n, bool last, struct pieces *out);
+
+split_scan_fn split_scan_l3, split_scan_q2, split_scan_q35, split_scan_digit_runs;	/* split_cl100k.c */
+split_scan_fn split_scan_o200k, split_scan_tekken, split_scan_kimi;			/* split_o200k.c */
+split_scan_fn split_scan_deepseek;							/* split_deepseek.c */
+split_scan_fn split_scan_deepseek_coder, split_scan_deepseek_llm;			/* split_deepseek1.c */
+split_scan_fn split_scan_gpt2;								/* split_gpt2.c */
+
+#define SCAN_INLINE	static inline __attribute__((always_inline))
+
+/* The bytes that are left. */
+struct scan {
+	const uint8_t *end;
+	bool last;		/* nothing follows <end> */
+};
+
+/* The class of the character at <p>, which is before <end>; *len: its bytes. */
+SCAN_INLINE unsigned scan_class(const uint8_t *p, const uint8_t *end, size_t *len)
+{
+	uint32_t cp;
+
+	if (*p < 0x80)
+		return *len = 1, uc_class_leaf[0][*p];
+	*len = utf8_get(p, (size_t)(end - p), &cp);
+	return uc_class(cp);
+}
+
+SCAN_INLINE bool scan_newline(uint8_t b)
+{
+	return b == '\n' || b == '\r';
+}
+
+SCAN_INLINE bool scan_ascii_letter(uint8_t b)
+{
+	return (uint8_t)((b | 0x20) - 'a') < 26;
+}
+
+/* 1 for the ASCII bytes that are neither letter, digit, CR nor LF: with letters behind them they make one piece in all
+ * families but GPT-2's. */
+extern const uint8_t scan_joins[256];
+
+/* ---- runs ------------------------------------------------------------------------------------------------- */
+
+/* Which of 16 bytes lie in <first> .. <first> + <n> - 1, once <with> is set in them. */
+#ifdef __SSE2__
+SCAN_INLINE unsigned scan_mask(__m128i v, uint8_t with, uint8_t first, uint8_t n)
+{
+	__m128i x = _mm_or_si128(v, _mm_set1_epi8((char)with));
+
+	x = _mm_add_epi8(x, _mm_set1_epi8((char)(128 - first)));
+	return (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)(n - 128))));
+}
+#endif
+
+/* How many ASCII letters stand at <q>, 0 .. 16; at least 17 bytes are there. */
+SCAN_INLINE unsigned scan_letters16(const uint8_t *q)
+{
+#ifdef __SSE2__
+	return (unsigned)__builtin_ctz(~scan_mask(_mm_loadu_si128((const __m128i *)(const void *)q), 0x20, 'a', 26));
+#else
+	unsigned i;
+
+	for (i = 0; i < 16 && scan_ascii_letter(q[i]); i++)
+		;
+	return i;
+#endif
+}
+
+/* The end of a run of characters of <classes>, which hold UC_LETTER and no other class that ASCII has. */
+SCAN_INLINE const uint8_t *scan_letters(const uint8_t *p, const uint8_t *end, unsigned classes)
+{
+	size_t len;
+
+	for (;;) {
+		if (end - p > 16) {
+			unsigned n = scan_letters16(p);
+
+			p += n;
+			if (n == 16)
+				continue;
+		}
+		while (p < end && scan_ascii_letter(*p))
+			p++;
+		if (p == end || *p < 0x80)
+			return p;
+		do {
+			if ((scan_class(p, end, &len) & classes) == 0)
+				return p;
+			p += len;
+		} while (p < end && *p >= 0x80);
+	}
+}
+
+/* The end of a run of characters of none of <classes>. */
+SCAN_INLINE const uint8_t *scan_others(const uint8_t *p, const uint8_t *end, unsigned classes)
+{
+	size_t len;
+
+	while (p < end && (scan_class(p, end, &len) & classes) == 0)
+		p += len;
+	return p;
+}
+
+SCAN_INLINE const uint8_t *scan_newlines(const uint8_t *p, const uint8_t *end, bool slash)
+{
+	while (p < end && (scan_newline(*p) || (slash && *p == '/')))
+		p++;
+	return p;
+}
+
+/* ---- parts that several families have ----------------------------------------------------------------------- */
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d) at the apostrophe <p>: its bytes (U+017F is an s, too), 0 if it is none, -1: more. */
+SCAN_INLINE int scan_contraction(const uint8_t *p, struct scan s)
+{
+	size_t n = (size_t)(s.end - p);
+
+	if (n < 2)
+		return s.last ? 0 : -1;
+	switch (p[1]) {
+	case 's': case 'S': case 't': case 'T': case 'm': case 'M': case 'd': case 'D':
+		return 2;
+	case 'r': case 'R': case 'v': case 'V':
+		if (n < 3)
+			return s.last ? 0 : -1;
+		return (p[2] | 0x20) == 'e' ? 3 : 0;
+	case 'l': case 'L':
+		if (n < 3)
+			return s.last ? 0 : -1;
+		return (p[2] | 0x20) == 'l' ? 3 : 0;
+	case 0xc5:
+		return n > 2 && p[2] == 0xbf ? 3 : 0;
+	default:
+		return 0;
+	}
+}
+
+/* \p{N}{1,<most>} at <p>, where a number stands. */
+SCAN_INLINE const uint8_t *scan_digits(const uint8_t *p, struct scan s, size_t most)
+{
+	size_t i, len;
+
+	for (i = 0; i < most && p < s.end && scan_class(p, s.end, &len) & UC_NUMBER; i++)
+		p += len;
+	return p == s.end && i < most && !s.last ? NULL : p;
+}
+
+/* \s*[\r\n]+|\s+(?!\S)|\s+ at <p>, where white space stands: all up to the last line end of the run, or, if it has none,
+ * all but the last character, which goes with what follows; a lone one is a piece. Without <lines>, the first is not there. */
+SCAN_INLINE const uint8_t *scan_space(const uint8_t *p, struct scan s, bool lines)
+{
+	const uint8_t *q = p, *prev = p, *line = NULL;
+	size_t len;
+
+	while (q < s.end && scan_class(q, s.end, &len) & UC_SPACE) {
+		prev = q;
+		q += len;
+		if (lines && scan_newline(*prev))
+			line = q;
+	}
+	if (q == s.end && !s.last)
+		return NULL;
+	if (line != NULL)
+		return line;
+	return q == s.end || prev == p ? q : prev;
+}
+
+/* Return the end of the word at <p>: one byte if <joins>, then 1 to 15 ASCII letters, then ASCII that
+ * is no letter. NULL: there is none, or fewer than 21 bytes are left. It serves most pieces of most
+ * texts with one load, before a scanner looks at classes. */
+SCAN_INLINE const uint8_t *scan_word(const uint8_t *p, struct scan s, size_t joins)
+{
+	const uint8_t *q = p + joins;
+	unsigned run;
+
+	if (s.end - p <= 20)
+		return NULL;
+	run = scan_letters16(q);
+	return run - 1 < 15 && q[run] < 0x80 ? q + run : NULL;
+}
+
+/* The body of a scanner, a split_scan_fn with its parameters and a struct scan <s>. STEP is an
+ * expression: the end of the piece at <p>, or NULL for "more". */
+#define SCAN_LOOP(STEP) \
+	do { \
+		const uint8_t *begin = p, *next; \
+		uint32_t k = 0; \
+\
+		while (p < s.end && k < SPLIT_BATCH && (next = (STEP)) != NULL) { \
+			p = next; \
+			out->end[k++] = (uint32_t)(p - begin); \
+		} \
+		out->n = k; \
+		out->used = (size_t)(p - begin); \
+	} while (0)
+
+#endif
