@@ -167,11 +167,11 @@ do_merge() {
 # Regions reached by the corpora of the tree, for each file that reads bytes from outside (95 % of these are promised)
 # and for those beside them. What is left: memory that cannot be had, other machines, sanity that cannot fail.
 parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c agent/prompt/body.c
-	agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c agent/prompt/rules.c agent/prompt/take.c
+	agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c agent/prompt/rules.c agent/prompt/body_value.c
 	agent/feed/*.c agent/loop/http.c agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c agent/conf/check.c agent/conf/print.c
 	agent/request/*.c agent/route/candidates.c agent/route/learn.c agent/fleet/ledger.c agent/index/*.c
-	agent/tok/split*.c agent/tok/normal*.c agent/tok/unicode.c"
+	agent/tok/split*.c agent/tok/normal*.c agent/tok/unicode/unicode.c"
 
 # report NAME OBJECTS FILES
 cover_report() {
