@@ -31,7 +31,7 @@ struct admin_conn {
 	char request[HTTP_REQUEST_MAX];
 	char head[HTTP_HEAD_MAX];	/* of the answer */
 	size_t head_n, sent;		/* <sent>: bytes of <head>, then of <body> */
-	struct text body;
+	struct buf body;
 	struct list working;		/* link in the pages of <ad> if <page> is not NULL */
 	struct decisions_page *page;	/* writes to <body>; NULL: none */
 	const char *type;
@@ -57,7 +57,7 @@ static void conn_free(struct admin_conn *c)
 	list_remove(&c->link);
 	c->ad->n_conns--;
 	page_end(c);
-	text_fini(&c->body);
+	buf_free(&c->body);
 	mem_wipe(c->request, sizeof(c->request));
 	mem_free(c);
 }
@@ -86,11 +86,11 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		return c->body.failed ? 500 : 200;
 	}
 	if (span_eq(path, SPAN("/live"))) {
-		text_addf(&c->body, "live\n");
+		page_addf(&c->body, "live\n");
 		return 200;
 	}
 	if (span_eq(path, SPAN("/ready"))) {
-		text_addf(&c->body, ready ? "ready\n" : "not ready: starting or draining\n");
+		page_addf(&c->body, ready ? "ready\n" : "not ready: starting or draining\n");
 		return ready ? 200 : 503;
 	}
 	if (span_eq(path, SPAN("/decisions"))) {
@@ -102,7 +102,7 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		compare_page_write(ad->agent->route, &c->body);
 		return c->body.failed ? 500 : 200;
 	}
-	text_addf(&c->body, "not found; pages: /metrics, /decisions, /compare, /live and /ready\n");
+	page_addf(&c->body, "not found; pages: /metrics, /decisions, /compare, /live and /ready\n");
 	return 404;
 }
 
@@ -110,31 +110,31 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
  * takes milliseconds. */
 static void finish_head(struct admin_conn *c, int status)
 {
-	struct text *body = &c->body;
+	struct buf *body = &c->body;
 
 	if (body->failed) {
-		text_fini(body);
-		text_init(body, ADMIN_TEXT_MAX);
-		text_addf(body, "the page is larger than its limit, or memory is short\n");
+		buf_free(body);
+		buf_start(body, ADMIN_TEXT_MAX);
+		page_addf(body, "the page is larger than its limit, or memory is short\n");
 	}
 	count_add(status == 200 ? &c->ad->count.requests : &c->ad->count.refused, 1);
 	c->head_n = http_head(c->head, status, c->type, body->n);
 	if (c->head_only)
-		text_fini(body);
+		buf_free(body);
 }
 
 /* Handle a request head; <status> is the error of its parser, or 0. Returns the status to send, or
  * 0 if the answer comes later. */
 static int handle_request(struct admin_conn *c, int status, const struct http_request *r)
 {
-	text_init(&c->body, ADMIN_TEXT_MAX);
+	buf_start(&c->body, ADMIN_TEXT_MAX);
 	c->type = TYPE_TEXT;
 	c->head_only = status == 0 && span_eq(r->method, SPAN("HEAD"));
 	if (status == 0 && !c->head_only && !span_eq(r->method, SPAN("GET")))
 		status = 405;
 	if (status == 0)
 		return route_request(c, r);
-	text_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are supported" :
+	page_addf(&c->body, "%s\n", status == 405 ? "only GET and HEAD are supported" :
 		  "invalid HTTP request");
 	return status;
 }
@@ -169,7 +169,7 @@ static void conn_write(struct admin_conn *c)
 		return;
 	}
 	c->said = true;
-	text_fini(&c->body);
+	buf_free(&c->body);
 	shutdown(c->io.fd, SHUT_WR);
 	watch_conn(c, EV_READ);
 }

@@ -130,7 +130,7 @@ static void on_peers_reload(struct ev_loop *loop, ev_async *e, int revents)
 	mem_free(o);
 }
 
-static void render_metrics(void *arg, struct text *t)
+static void render_metrics(void *arg, struct buf *t)
 {
 	struct background *s = arg;
 	struct metrics_from from = {

@@ -25,7 +25,7 @@ struct asked {
 struct decisions_page {
 	struct route *route;
 	struct decisions *d;
-	struct text *t;
+	struct buf *t;
 	msec now;
 	int64_t wall;
 	struct asked asked;
@@ -115,30 +115,30 @@ static bool parse_query(struct span query, struct asked *a)
 
 /* Each byte that is not ASCII is written as \u00XX. So any bytes give valid JSON, and different
  * names stay different. */
-static void put_string(struct text *t, const char *name, const char *s)
+static void put_string(struct buf *t, const char *name, const char *s)
 {
-	text_addf(t, ",\"%s\":\"", name);
+	page_addf(t, ",\"%s\":\"", name);
 	for (; *s != '\0'; s++) {
 		unsigned char c = (unsigned char)*s;
 
 		if (c < 0x20 || c >= 0x7f)
-			text_addf(t, "\\u%04x", c);
+			page_addf(t, "\\u%04x", c);
 		else if (c == '"' || c == '\\')
-			text_addf(t, "\\%c", c);
+			page_addf(t, "\\%c", c);
 		else
-			text_add(t, s, 1);
+			buf_add(t, s, 1);
 	}
-	text_add(t, "\"", 1);
+	buf_str(t, "\"");
 }
 
-static void put_count(struct text *t, const char *name, uint64_t v)
+static void put_count(struct buf *t, const char *name, uint64_t v)
 {
-	text_addf(t, ",\"%s\":%llu", name, (unsigned long long)v);
+	page_addf(t, ",\"%s\":%llu", name, (unsigned long long)v);
 }
 
-static void put_seconds(struct text *t, const char *name, double v)
+static void put_seconds(struct buf *t, const char *name, double v)
 {
-	text_addf(t, ",\"%s\":%.6g", name, v);
+	page_addf(t, ",\"%s\":%.6g", name, v);
 }
 
 static void put_server(struct decisions_page *p, const char *name, struct decision_server s)
@@ -160,17 +160,17 @@ static void put_time(struct decisions_page *p, const struct decision *x)
 
 	if (gmtime_r(&s, &tm) != NULL)
 		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	text_addf(p->t, ",\"time\":\"%s.%03dZ\"", text, (int)(ms % 1000));
+	page_addf(p->t, ",\"time\":\"%s.%03dZ\"", text, (int)(ms % 1000));
 }
 
 static void put_candidates(struct decisions_page *p, const struct decision *x)
 {
 	put_count(p->t, "n_candidates", x->n_candidates);
-	text_addf(p->t, ",\"candidates\":[");
+	page_addf(p->t, ",\"candidates\":[");
 	for (uint32_t i = 0; i < x->n_kept; i++) {
 		const struct decision_candidate *c = &x->candidate[i];
 
-		text_addf(p->t, "%s{\"load\":%u", i ? "," : "", c->load);
+		page_addf(p->t, "%s{\"load\":%u", i ? "," : "", c->load);
 		put_server(p, "server", c->server);
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
@@ -183,36 +183,36 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 			put_seconds(p->t, "adapter_s", c->adapter_s);
 		put_count(p->t, "penalty", c->penalty);
 		put_seconds(p->t, "cost_s", c->cost_s);
-		text_add(p->t, "}", 1);
+		buf_str(p->t, "}");
 	}
-	text_add(p->t, "]", 1);
+	buf_str(p->t, "]");
 }
 
 static void put_compared(struct decisions_page *p, const struct decision *x)
 {
 	if (x->n_compared == 0)
 		return;
-	text_addf(p->t, ",\"compare\":[");
+	page_addf(p->t, ",\"compare\":[");
 	for (uint32_t i = 0; i < x->n_compared; i++) {
 		const struct decision_compared *c = &x->compared[i];
 
-		text_addf(p->t, "%s{\"rule\":\"%s\"", i ? "," : "", policy_rule_text(c->rule));
+		page_addf(p->t, "%s{\"rule\":\"%s\"", i ? "," : "", policy_rule_text(c->rule));
 		put_server(p, "server", c->server);
 		put_count(p->t, "cached_tokens", c->cached);
 		put_seconds(p->t, "regret_s", c->regret_s);
-		text_add(p->t, "}", 1);
+		buf_str(p->t, "}");
 	}
-	text_add(p->t, "]", 1);
+	buf_str(p->t, "]");
 }
 
 static void put_after(struct decisions_page *p, const struct decision *x)
 {
 	static const char *const state[] = { "open", "first", "done" };
 
-	text_addf(p->t, ",\"after\":{\"state\":\"%s\"", state[x->after]);
+	page_addf(p->t, ",\"after\":{\"state\":\"%s\"", state[x->after]);
 	put_server(p, "server", x->went);
 	if (x->status >= 0)
-		text_addf(p->t, ",\"status\":%d", x->status);
+		page_addf(p->t, ",\"status\":%d", x->status);
 	if (x->first_ms >= 0)
 		put_count(p->t, "first_ms", (uint64_t)x->first_ms);
 	if (x->done_ms >= 0)
@@ -221,7 +221,7 @@ static void put_after(struct decisions_page *p, const struct decision *x)
 		put_count(p->t, "retries", (uint64_t)x->retries);
 	if (x->output_tokens > 0)
 		put_count(p->t, "output_tokens", x->output_tokens);
-	text_add(p->t, "}", 1);
+	buf_str(p->t, "}");
 }
 
 static void put_choice(struct decisions_page *p, const struct decision *x)
@@ -231,10 +231,10 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 	put_count(p->t, "matched_tokens", x->matched);
 	put_count(p->t, "hit", x->hit);
 	put_count(p->t, "pages", x->pages);
-	text_addf(p->t, ",\"facts\":\"%s\"", fact_step_text((enum fact_step)x->step));
+	page_addf(p->t, ",\"facts\":\"%s\"", fact_step_text((enum fact_step)x->step));
 	put_seconds(p->t, "pressure", x->pressure);
 	put_seconds(p->t, "sacrifice", x->sacrifice);
-	text_addf(p->t, ",\"imbalanced\":%s", x->imbalanced ? "true" : "false");
+	page_addf(p->t, ",\"imbalanced\":%s", x->imbalanced ? "true" : "false");
 	put_count(p->t, "min_load", x->min_load);
 	put_count(p->t, "max_load", x->max_load);
 	put_seconds(p->t, "cost_s", x->cost_s);
@@ -245,28 +245,28 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 
 static void put_decision(struct decisions_page *p, const struct decision *x, bool with_uid)
 {
-	struct text *t = p->t;
+	struct buf *t = p->t;
 
-	text_addf(t, "{\"decision\":%llu", (unsigned long long)x->number);
+	page_addf(t, "{\"decision\":%llu", (unsigned long long)x->number);
 	put_time(p, x);
 	if (x->uid[0] != '\0' && (with_uid || !route_uid_counts(p->route, x->uid_hash)))
 		put_string(t, "uid", x->uid);
 	put_string(t, "pool", x->pool != NULL ? x->pool : "");
-	text_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"",
+	page_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"",
 	    pool_mode_text((enum pool_mode)x->mode), policy_rule_text((enum policy_rule)x->rule),
 	    why_text((enum why)x->why));
 	put_count(t, "us", x->us);
-	text_addf(t, ",\"cut\":%s", x->cut ? "true" : "false");
+	page_addf(t, ",\"cut\":%s", x->cut ? "true" : "false");
 	put_count(t, "prompt_tokens", x->tokens);
 	put_count(t, "unseen_tokens", x->unseen);
 	put_count(t, "prompt_pages", x->prompt_pages);
 	put_count(t, "work", x->work);
 	if (x->bounded)
-		text_addf(t, ",\"bounded\":\"%s\"", work_bound_text((enum work_bound)x->bound));
+		page_addf(t, ",\"bounded\":\"%s\"", work_bound_text((enum work_bound)x->bound));
 	if (x->chosen.id != SERVER_NONE)
 		put_choice(p, x);
 	put_after(p, x);
-	text_add(t, "}", 1);
+	buf_str(t, "}");
 }
 
 /* Write one line in the format of kvroutectl sim. */
@@ -276,11 +276,11 @@ static void put_line(struct decisions_page *p, const struct decision *x)
 
 	if (n == 0 || x->tokens == 0)
 		return;
-	text_addf(p->t, "{\"timestamp\":%lld,\"input_length\":%llu,\"output_length\":%llu,\"hash_ids\":[",
+	page_addf(p->t, "{\"timestamp\":%lld,\"input_length\":%llu,\"output_length\":%llu,\"hash_ids\":[",
 		  (long long)x->at, (unsigned long long)x->tokens, (unsigned long long)x->output_tokens);
 	for (uint32_t i = 0; i < n; i++)
-		text_addf(p->t, "%s%u", i ? "," : "", p->blocks[i]);
-	text_addf(p->t, "],\"block_size\":%u}\n", x->block_tokens);
+		page_addf(p->t, "%s%u", i ? "," : "", p->blocks[i]);
+	page_addf(p->t, "],\"block_size\":%u}\n", x->block_tokens);
 }
 
 /* ---- step by step ----------------------------------------------------------------------- */
@@ -304,15 +304,15 @@ static bool step_list(struct decisions_page *p, struct step *s)
 	size_t got;
 
 	if (!p->begun)
-		text_addf(p->t, "{\"decisions\":[");
+		page_addf(p->t, "{\"decisions\":[");
 	p->begun = true;
 	while (!is_over(p, s)) {
 		if (p->left == 0 || (got = decisions_read(p->d, p->at, p->slice, slice_of(s, p->left))) == 0) {
-			text_addf(p->t, "\n]}\n");
+			page_addf(p->t, "\n]}\n");
 			return true;
 		}
 		for (size_t i = 0; i < got && !is_over(p, s); i++, p->some = true) {
-			text_addf(p->t, "%s\n", p->some ? "," : "");
+			page_addf(p->t, "%s\n", p->some ? "," : "");
 			put_decision(p, &p->slice[i], false);
 			p->at = p->slice[i].number;
 			p->left--;
@@ -348,10 +348,10 @@ static bool step_lines(struct decisions_page *p, struct step *s)
 
 static bool put_one(struct decisions_page *p)
 {
-	text_addf(p->t, "{\"decisions\":[\n");
+	page_addf(p->t, "{\"decisions\":[\n");
 	if (decisions_find(p->d, route_uid_hash(p->route, p->asked.uid), &p->slice[0]))
 		put_decision(p, &p->slice[0], true);
-	text_addf(p->t, "\n]}\n");
+	page_addf(p->t, "\n]}\n");
 	return true;
 }
 
@@ -381,13 +381,13 @@ static void find_start(struct decisions_page *p)
 }
 
 int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, msec now,
-    int64_t wall, struct text *t, const char **type)
+    int64_t wall, struct buf *t, const char **type)
 {
 	struct decisions *d = route_decisions(r);
 	struct decisions_page *p;
 
 	if (d == NULL) {
-		text_addf(t, "no decisions are kept: decisions.keep is 0\n");
+		page_addf(t, "no decisions are kept: decisions.keep is 0\n");
 		return 404;
 	}
 	if ((p = mem_alloc(sizeof(*p))) == NULL) {
@@ -395,7 +395,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 		return 500;
 	}
 	if (!parse_query(query, &p->asked)) {
-		text_addf(t, "invalid query: it may have n, before, uid and format (json, lines)\n");
+		page_addf(t, "invalid query: it may have n, before, uid and format (json, lines)\n");
 		mem_free(p);
 		return 400;
 	}

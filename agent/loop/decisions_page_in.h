@@ -13,7 +13,7 @@
 #ifndef KVROUTE_LOOP_DECISIONS_PAGE_IN_H
 #define KVROUTE_LOOP_DECISIONS_PAGE_IN_H
 
-#include "agent/loop/text_in.h"
+#include "agent/loop/page_text_in.h"
 #include "agent/route/route.h"
 
 #define DECISIONS_PAGE_MAX	4096u
@@ -29,7 +29,7 @@ struct decisions_page;
  * core's time, <wall> the same moment in milliseconds since 1970. Returns 200 with <*p>, which the
  * caller frees, and <*type>; or another HTTP status with its text in <t>. */
 int decisions_page_begin(struct decisions_page **p, struct route *r, struct span query, msec now,
-    int64_t wall, struct text *t, const char **type);
+    int64_t wall, struct buf *t, const char **type);
 
 /* Write the next step. Returns 0 if the page goes on, or the HTTP status at its end. */
 int decisions_page_step(struct decisions_page *p);

@@ -87,7 +87,7 @@ static void add_up(void *sum, const void *part, size_t size)
 _Static_assert(sizeof(struct serve_counters) % sizeof(uint64_t) == 0, "added up as an array");
 _Static_assert(sizeof(struct sock_counters) % sizeof(uint64_t) == 0, "added up as an array");
 
-static void write_disconnects(struct text *t, const struct serve_counters *c)
+static void write_disconnects(struct buf *t, const struct serve_counters *c)
 {
 	char label[32];
 
@@ -102,7 +102,7 @@ static void write_disconnects(struct text *t, const struct serve_counters *c)
 #undef X
 }
 
-static void write_seconds(struct text *t, const struct serve_counters *c)
+static void write_seconds(struct buf *t, const struct serve_counters *c)
 {
 	uint64_t n = 0;
 	int i;
@@ -112,16 +112,16 @@ static void write_seconds(struct text *t, const struct serve_counters *c)
 	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
 		n += c->us_bucket[i];
 		if (i + 1 < SERVE_SECONDS_BUCKETS)
-			text_addf(t, "kvroute_decision_seconds_bucket{le=\"%g\"} %llu\n",
+			page_addf(t, "kvroute_decision_seconds_bucket{le=\"%g\"} %llu\n",
 				  (double)serve_us_bounds[i] / 1e6, (unsigned long long)n);
 	}
-	text_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
-	text_addf(t, "kvroute_decision_seconds_sum");
+	page_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
+	page_addf(t, "kvroute_decision_seconds_sum");
 	metric_value(t, (double)c->us_sum / 1e6);
-	text_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
+	page_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
 }
 
-static void write_threads(struct text *t, const struct agent *a)
+static void write_threads(struct buf *t, const struct agent *a)
 {
 	struct serve_counters serve = { 0 };
 	struct sock_counters socks = { 0 };
@@ -210,7 +210,7 @@ static const struct metric_row engine_rows[] = {
 	    "Bytes of the metrics of engines." },
 };
 
-static void write_refused(struct text *t, const struct sandbox_refused *r)
+static void write_refused(struct buf *t, const struct sandbox_refused *r)
 {
 	metric_family(t, "sandbox_refused_total", COUNTER,
 		"System calls that the sandbox refused; the agent needs none of them.");
@@ -220,7 +220,7 @@ static void write_refused(struct text *t, const struct sandbox_refused *r)
 	    r != NULL ? refused_read(&r->opener) : 0);
 }
 
-static void write_sandbox(struct text *t, const struct sandbox *s)
+static void write_sandbox(struct buf *t, const struct sandbox *s)
 {
 	metric_family(t, "sandbox", GAUGE, "1: this part of the sandbox is active.");
 	metric_sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
@@ -232,7 +232,7 @@ static void write_sandbox(struct text *t, const struct sandbox *s)
 	metric_sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
 }
 
-static void write_process(struct text *t, const struct agent *a)
+static void write_process(struct buf *t, const struct agent *a)
 {
 	struct process_figures p;
 
@@ -254,7 +254,7 @@ static void write_process(struct text *t, const struct agent *a)
 	    (double)log_lost(&a->log));
 }
 
-static void write_snapshot(struct text *t, const struct snapfile *s)
+static void write_snapshot(struct buf *t, const struct snapfile *s)
 {
 	msec at = __atomic_load_n(&s->written_at, __ATOMIC_RELAXED);
 
@@ -274,7 +274,7 @@ static void write_snapshot(struct text *t, const struct snapfile *s)
 		    (double)(clock_msec() - at) / 1000);
 }
 
-static void write_record(struct text *t, const struct recfile *f)
+static void write_record(struct buf *t, const struct recfile *f)
 {
 	if (f->queue == NULL)
 		return;
@@ -292,16 +292,16 @@ static void write_record(struct text *t, const struct recfile *f)
 
 static void write_model_bytes(void *arg, const struct model_figures *v)
 {
-	text_addf(arg, "kvroute_tokenizer_bytes{");
-	text_label(arg, "model", span_str(v->model));
-	text_addf(arg, "} %zu\n", v->bytes);
+	page_addf(arg, "kvroute_tokenizer_bytes{");
+	page_label(arg, "model", span_str(v->model));
+	page_addf(arg, "} %zu\n", v->bytes);
 }
 
 static void write_model_load(void *arg, const struct model_figures *v)
 {
-	text_addf(arg, "kvroute_tokenizer_load_seconds{");
-	text_label(arg, "model", span_str(v->model));
-	text_addf(arg, ",source=\"%s\"} %.6f\n", v->image ? "image" : "file", v->load_s);
+	page_addf(arg, "kvroute_tokenizer_load_seconds{");
+	page_label(arg, "model", span_str(v->model));
+	page_addf(arg, ",source=\"%s\"} %.6f\n", v->image ? "image" : "file", v->load_s);
 }
 
 static void count_model(void *arg, const struct model_figures *v)
@@ -309,7 +309,7 @@ static void count_model(void *arg, const struct model_figures *v)
 	++*(size_t *)arg;
 }
 
-static void write_models(struct text *t, struct models *m)
+static void write_models(struct buf *t, struct models *m)
 {
 	size_t n = 0;
 
@@ -324,7 +324,7 @@ static void write_models(struct text *t, struct models *m)
 	models_each(m, write_model_load, t);
 }
 
-void metrics_write(const struct metrics_from *from, struct text *t)
+void metrics_write(const struct metrics_from *from, struct buf *t)
 {
 	write_process(t, from->agent);
 	write_sandbox(t, &from->agent->sandbox);

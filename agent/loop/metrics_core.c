@@ -162,7 +162,7 @@ static void add_shard(void *arg, uint32_t i, const struct index_shard_stats *v)
 	}
 }
 
-static void write_shards(struct text *t, struct route *r)
+static void write_shards(struct buf *t, struct route *r)
 {
 	struct shards s = { .n = 0 };
 	char label[32];
@@ -180,7 +180,7 @@ static void write_shards(struct text *t, struct route *r)
 	}
 }
 
-static void write_haproxy_errors(struct text *t, const struct route_stats *s)
+static void write_haproxy_errors(struct buf *t, const struct route_stats *s)
 {
 	char label[32];
 	unsigned i;
@@ -196,19 +196,19 @@ static void write_haproxy_errors(struct text *t, const struct route_stats *s)
 
 static void write_problem(void *arg, const char *what, const char *pool, bool raised)
 {
-	text_addf(arg, "kvroute_problem{what=\"%s\",", what);
-	text_label(arg, "pool", span_str(pool));
-	text_addf(arg, "} %d\n", raised);
+	page_addf(arg, "kvroute_problem{what=\"%s\",", what);
+	page_label(arg, "pool", span_str(pool));
+	page_addf(arg, "} %d\n", raised);
 }
 
-static void write_problems(struct text *t, struct route *r)
+static void write_problems(struct buf *t, struct route *r)
 {
 	metric_family(t, "problem", GAUGE,
 		"1: this fault in HAProxy's configuration is present; see kvroute(8), PROBLEMS.");
 	route_each_problem(r, write_problem, t);
 }
 
-void metrics_write_core(struct text *t, struct route *r)
+void metrics_write_core(struct buf *t, struct route *r)
 {
 	struct route_stats *s = mem_alloc(sizeof(*s));
 	char label[64];

@@ -18,11 +18,11 @@ struct metrics_from {
 	const struct poll_counters *stats, *engines;
 };
 
-void metrics_write(const struct metrics_from *from, struct text *t);
+void metrics_write(const struct metrics_from *from, struct buf *t);
 
 /* Its parts in other files. */
-void metrics_write_core(struct text *t, struct route *r);
-void metrics_write_servers(struct text *t, const struct agent *a);
-void metrics_write_pools(struct text *t, struct route *r);	/* also models and compared rules */
+void metrics_write_core(struct buf *t, struct route *r);
+void metrics_write_servers(struct buf *t, const struct agent *a);
+void metrics_write_pools(struct buf *t, struct route *r);	/* also models and compared rules */
 
 #endif

@@ -133,7 +133,7 @@ static void add_pool_facts(void *arg, const struct route_pool_view *p)
 	v->v[0] = 1;
 }
 
-void metrics_write_servers(struct text *t, const struct agent *a)
+void metrics_write_servers(struct buf *t, const struct agent *a)
 {
 	struct metric_views servers, engines;
 
@@ -145,7 +145,7 @@ void metrics_write_servers(struct text *t, const struct agent *a)
 	metric_views_write(t, &engines, METRIC_COLUMNS(engine_columns));
 }
 
-static void write_pools(struct text *t, struct route *r,
+static void write_pools(struct buf *t, struct route *r,
     void (*add)(void *arg, const struct route_pool_view *p), const struct metric_column *columns,
     size_t n)
 {
@@ -241,7 +241,7 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 	v->v[10] = c->gain_known ? c->gain_error_s : 0;
 }
 
-static void write_compared(struct text *t, struct route *r)
+static void write_compared(struct buf *t, struct route *r)
 {
 	struct metric_views models, kinds, compared;
 
@@ -256,7 +256,7 @@ static void write_compared(struct text *t, struct route *r)
 	metric_views_write(t, &compared, METRIC_COLUMNS(compare_columns));
 }
 
-void metrics_write_pools(struct text *t, struct route *r)
+void metrics_write_pools(struct buf *t, struct route *r)
 {
 	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
 	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));

@@ -3,46 +3,45 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "agent/base/mem.h"
 #include "agent/loop/count_in.h"
 #include "agent/loop/metrics_text_in.h"
 
 #define VIEW_TEXT_MAX	(2u << 20)	/* labels of all instances */
 
-void metric_family(struct text *t, const char *name, enum metric_kind kind, const char *help)
+void metric_family(struct buf *t, const char *name, enum metric_kind kind, const char *help)
 {
 	static const char *const word[] = { "counter", "gauge", "histogram" };
 
-	text_addf(t, "# HELP kvroute_%s %s\n# TYPE kvroute_%s %s\n", name, help, name, word[kind]);
+	page_addf(t, "# HELP kvroute_%s %s\n# TYPE kvroute_%s %s\n", name, help, name, word[kind]);
 }
 
-void metric_sample(struct text *t, const char *name, const char *label, uint64_t v)
+void metric_sample(struct buf *t, const char *name, const char *label, uint64_t v)
 {
 	if (label[0] != '\0')
-		text_addf(t, "kvroute_%s{%s} %llu\n", name, label, (unsigned long long)v);
+		page_addf(t, "kvroute_%s{%s} %llu\n", name, label, (unsigned long long)v);
 	else
-		text_addf(t, "kvroute_%s %llu\n", name, (unsigned long long)v);
+		page_addf(t, "kvroute_%s %llu\n", name, (unsigned long long)v);
 }
 
-void metric_value(struct text *t, double v)
+void metric_value(struct buf *t, double v)
 {
 	if (isnan(v))
-		text_addf(t, " NaN\n");
+		page_addf(t, " NaN\n");
 	else if (v > -1e18 && v < 1e18 && v == (double)(int64_t)v)
-		text_addf(t, " %lld\n", (long long)v);
+		page_addf(t, " %lld\n", (long long)v);
 	else
-		text_addf(t, " %.9g\n", v);
+		page_addf(t, " %.9g\n", v);
 }
 
 void metric_single(
-    struct text *t, const char *name, enum metric_kind kind, const char *help, double v)
+    struct buf *t, const char *name, enum metric_kind kind, const char *help, double v)
 {
 	metric_family(t, name, kind, help);
-	text_addf(t, "kvroute_%s", name);
+	page_addf(t, "kvroute_%s", name);
 	metric_value(t, v);
 }
 
-void metric_table(struct text *t, const struct metric_row *rows, size_t n, const void *figures)
+void metric_table(struct buf *t, const struct metric_row *rows, size_t n, const void *figures)
 {
 	size_t i;
 
@@ -59,62 +58,46 @@ void metric_table(struct text *t, const struct metric_row *rows, size_t n, const
 void metric_views_init(struct metric_views *vs)
 {
 	*vs = (struct metric_views){ 0 };
-	text_init(&vs->labels, VIEW_TEXT_MAX);
-}
-
-static struct metric_view *view_add(struct metric_views *vs)
-{
-	size_t cap = vs->cap ? vs->cap * 2 : 64;
-	struct metric_view *p;
-
-	if (vs->n == vs->cap) {
-		if ((p = mem_resize(vs->view, cap, sizeof(*p))) == NULL) {
-			vs->failed = true;
-			return NULL;
-		}
-		vs->view = p;
-		vs->cap = cap;
-	}
-	p = &vs->view[vs->n++];
-	memset(p, 0, sizeof(*p));
-	p->label = vs->labels.n;
-	return p;
+	buf_start(&vs->labels, VIEW_TEXT_MAX);
 }
 
 struct metric_view *metric_view_add(
     struct metric_views *vs, const char *first, const char *a, const char *second, const char *b)
 {
-	struct metric_view *v = view_add(vs);
+	struct metric_view *v;
 
-	if (v == NULL)
+	if (vec_push(&vs->view, (struct metric_view){ .label = vs->labels.n }) < 0) {
+		vs->failed = true;
 		return NULL;
-	text_label(&vs->labels, first, span_str(a));
+	}
+	v = &vs->view.p[vs->view.n - 1];
+	page_label(&vs->labels, first, span_str(a));
 	if (second != NULL) {
-		text_add(&vs->labels, ",", 1);
-		text_label(&vs->labels, second, span_str(b));
+		buf_str(&vs->labels, ",");
+		page_label(&vs->labels, second, span_str(b));
 	}
 	v->n = vs->labels.n - v->label;
 	return v;
 }
 
 void metric_views_write(
-    struct text *t, struct metric_views *vs, const struct metric_column *columns, size_t n)
+    struct buf *t, struct metric_views *vs, const struct metric_column *columns, size_t n)
 {
 	const struct metric_view *v;
 	size_t c, i;
 
 	if (vs->failed || vs->labels.failed)
 		t->failed = true;
-	for (c = 0; c < n && vs->n > 0 && !t->failed; c++) {
+	for (c = 0; c < n && vs->view.n > 0 && !t->failed; c++) {
 		metric_family(t, columns[c].name, columns[c].kind, columns[c].help);
-		for (i = 0; i < vs->n; i++) {
-			v = &vs->view[i];
-			text_addf(t, "kvroute_%s{", columns[c].name);
-			text_add(t, vs->labels.p + v->label, v->n);
-			text_add(t, "}", 1);
+		for (i = 0; i < vs->view.n; i++) {
+			v = &vs->view.p[i];
+			page_addf(t, "kvroute_%s{", columns[c].name);
+			buf_add(t, vs->labels.p + v->label, v->n);
+			buf_str(t, "}");
 			metric_value(t, v->v[c]);
 		}
 	}
-	text_fini(&vs->labels);
-	mem_free(vs->view);
+	buf_free(&vs->labels);
+	vec_free(&vs->view);
 }

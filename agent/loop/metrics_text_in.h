@@ -9,7 +9,8 @@
 #ifndef KVROUTE_LOOP_METRICS_TEXT_IN_H
 #define KVROUTE_LOOP_METRICS_TEXT_IN_H
 
-#include "agent/loop/text_in.h"
+#include "agent/base/vec.h"
+#include "agent/loop/page_text_in.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -22,21 +23,21 @@ struct metric_row {
 };
 
 /* Write the HELP and TYPE lines of a metric. */
-void metric_family(struct text *t, const char *name, enum metric_kind kind, const char *help);
+void metric_family(struct buf *t, const char *name, enum metric_kind kind, const char *help);
 
 /* Write one sample. <label>: as in a row. */
-void metric_sample(struct text *t, const char *name, const char *label, uint64_t v);
+void metric_sample(struct buf *t, const char *name, const char *label, uint64_t v);
 
 /* Write a space, <v> and the end of the line: a whole number in full, any other with nine digits,
  * NaN as it is. */
-void metric_value(struct text *t, double v);
+void metric_value(struct buf *t, double v);
 
 /* Write a metric that has one sample. */
 void metric_single(
-    struct text *t, const char *name, enum metric_kind kind, const char *help, double v);
+    struct buf *t, const char *name, enum metric_kind kind, const char *help, double v);
 
 /* Write the <n> <rows> with the values of the struct <figures>. */
-void metric_table(struct text *t, const struct metric_row *rows, size_t n, const void *figures);
+void metric_table(struct buf *t, const struct metric_row *rows, size_t n, const void *figures);
 #define METRIC_TABLE(t, rows, figures)	\
 	metric_table(t, rows, sizeof(rows) / sizeof((rows)[0]), figures)
 
@@ -51,9 +52,8 @@ struct metric_view {
 };
 
 struct metric_views {
-	struct text labels;
-	struct metric_view *view;
-	size_t n, cap;
+	struct buf labels;
+	VEC(struct metric_view) view;
 	bool failed;			/* out of memory; metric_views_write() reports it */
 };
 
@@ -72,7 +72,7 @@ struct metric_view *metric_view_add(
 
 /* Write all views, column by column, and free them. */
 void metric_views_write(
-    struct text *t, struct metric_views *vs, const struct metric_column *columns, size_t n);
+    struct buf *t, struct metric_views *vs, const struct metric_column *columns, size_t n);
 #define METRIC_COLUMNS(c)	(c), sizeof(c) / sizeof((c)[0])
 
 #endif

@@ -43,9 +43,9 @@ static void on_beside(struct ev_loop *loop, ev_io *io, int revents)
 	at.served += recv(io->fd, &c, 1, 0) == 1;
 }
 
-static void render(void *arg, struct text *t)
+static void render(void *arg, struct buf *t)
 {
-	text_addf(t, "figures\n");
+	page_addf(t, "figures\n");
 }
 
 static int setup(void **state)
@@ -101,7 +101,7 @@ static int ask_for(const char *request)
 	return fd;
 }
 
-static struct text got;
+static struct buf got;
 
 /* Turn the loop until all of <n> answers have come, each turn with a datagram for the one beside;
  * their bytes, added up. */
@@ -114,8 +114,8 @@ static size_t turn_until_answered(const int *fd, size_t n)
 
 	at.turns = at.served = 0;
 	at.longest = 0;
-	text_fini(&got);
-	text_init(&got, 64u << 20);
+	buf_free(&got);
+	buf_start(&got, 64u << 20);
 	for (size_t i = 0; i < n; at.turns++) {
 		assert_true(at.turns < TURNS_MOST);
 		assert_int_equal(send(at.pair[0], "x", 1, 0), 1);
@@ -124,7 +124,7 @@ static size_t turn_until_answered(const int *fd, size_t n)
 		took = clock_usec() - start;
 		at.longest = took > at.longest ? took : at.longest;
 		while (i < n && (k = recv(fd[i], room, sizeof(room), MSG_DONTWAIT)) >= 0) {
-			text_add(&got, room, (size_t)k);
+			buf_add(&got, room, (size_t)k);
 			bytes += (size_t)k;
 			if (k == 0)
 				close(fd[i++]);
@@ -133,7 +133,7 @@ static size_t turn_until_answered(const int *fd, size_t n)
 	return bytes;
 }
 
-static unsigned count(const struct text *t, const char *what)
+static unsigned count(const struct buf *t, const char *what)
 {
 	unsigned n = 0;
 	size_t len = strlen(what);
@@ -207,7 +207,7 @@ static void an_end_in_the_middle(void **state)
 	turn_until_answered(&fd, 1);
 	assert_int_equal(count(&got, "{\"decision\":"), 0);
 	assert_int_equal(count(&got, "HTTP/1.1 200 OK"), 1);
-	text_fini(&got);
+	buf_free(&got);
 }
 
 int main(void)

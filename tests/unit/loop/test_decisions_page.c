@@ -34,7 +34,7 @@ static bool is_json(struct span s)
 
 static unsigned steps;	/* of the last page, after its first */
 
-static size_t count_in(const struct text *t, const char *what)
+static size_t count_in(const struct buf *t, const char *what)
 {
 	size_t n = 0, len = strlen(what);
 
@@ -48,10 +48,10 @@ static char *get(struct world *w, const char *query, int want)
 {
 	struct decisions_page *p = NULL;
 	const char *type = "";
-	struct text t;
+	struct buf t = { .p = NULL };
 	int status;
 
-	text_init(&t, sizeof(seen.p) - 1);
+	buf_start(&t, sizeof(seen.p) - 1);
 	status = decisions_page_begin(&p, w->r, span_str(query), w->now, WALL, &t, &type);
 	for (steps = 0; p != NULL && status == 200; steps++) {
 		size_t n = count_in(&t, "{\"decision\":"), bytes = t.n;
@@ -69,7 +69,7 @@ static char *get(struct world *w, const char *query, int want)
 		fail_msg("%s: %d", query, status);
 	memcpy(seen.p, t.p, t.n);
 	seen.p[t.n] = '\0';
-	text_fini(&t);
+	buf_free(&t);
 	if (status == 200 && strcmp(type, "application/json") == 0)
 		assert_true(is_json(span_str(seen.p)));
 	return seen.p;
@@ -282,17 +282,17 @@ static void too_much_is_said_so(void **state)
 {
 	struct decisions_page *p;
 	struct world w;
-	struct text t;
+	struct buf t = { .p = NULL };
 	const char *type;
 
 	world_start(&w);
 	ask(&w, "1", "a");
-	text_init(&t, 200);
+	buf_start(&t, 200);
 	assert_int_equal(decisions_page_begin(&p, w.r, SPAN(""), w.now, WALL, &t, &type), 200);
 	assert_int_equal(decisions_page_step(p), 500);
 	decisions_page_free(p);
 	assert_true(t.failed);
-	text_fini(&t);
+	buf_free(&t);
 	world_end(&w);
 }
 

@@ -127,7 +127,7 @@ static char *render(void)
 	struct admin_counters admin = { .requests = 7 };
 	struct poll_counters stats = { .peers = 2, .answered = 8 }, engines = { .peers = 4, .bad = 9 };
 	struct metrics_from from = { &a, &logrx, &admin, &stats, &engines };
-	struct text t;
+	struct buf t = { .p = NULL };
 	char *s;
 	int i;
 
@@ -146,12 +146,12 @@ static char *render(void)
 	a.n_workers = 2;
 	a.ready = true;
 	a.started = 1700000000;
-	text_init(&t, 8u << 20);
+	buf_start(&t, 8u << 20);
 	metrics_write(&from, &t);
 	assert_false(t.failed);
 	s = mem_strndup(t.p, t.n);
 	assert_non_null(s);
-	text_fini(&t);
+	buf_free(&t);
 	return s;
 }
 
@@ -408,24 +408,24 @@ static void many_and_none(void **state)
 
 static void text_is_bounded(void **state)
 {
-	struct text t;
+	struct buf t = { .p = NULL };
 	char page[1000];
 	int i;
 
 	memset(page, 'x', sizeof(page));
-	text_init(&t, 10000);
+	buf_start(&t, 10000);
 	for (i = 0; i < 10; i++)
-		text_add(&t, page, sizeof(page));
+		buf_add(&t, page, sizeof(page));
 	assert_false(t.failed);
 	assert_int_equal(t.n, 10000);
-	text_add(&t, "y", 1);
+	buf_add(&t, "y", 1);
 	assert_true(t.failed);
 	assert_int_equal(t.n, 10000);
-	text_fini(&t);
-	text_init(&t, 100000);
-	text_addf(&t, "%0600d", 1);	/* no line of ours is so long: fails instead of being cut */
+	buf_free(&t);
+	buf_start(&t, 100000);
+	page_addf(&t, "%0600d", 1);	/* no line of ours is so long: fails instead of being cut */
 	assert_true(t.failed);
-	text_fini(&t);
+	buf_free(&t);
 }
 
 int main(void)
