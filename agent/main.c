@@ -113,7 +113,7 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 	return 0;
 }
 
-/* ---- what can be asked for -------------------------------------------------------------- */
+/* ---- actions ---------------------------------------------------------------------------- */
 
 static void write_stdout(void *arg, const char *text, size_t n)
 {

@@ -30,7 +30,7 @@ struct check_conn {
 	struct check_seen seen;
 	struct check_plan plan;
 	struct check_kept *sent;	/* NULL: not for the report */
-	size_t unit;			/* bytes of what the case is about */
+	size_t unit;			/* bytes of the tested part: HELLO or body */
 	uint8_t *memory;		/* in, hello, body: CHECK_BYTES_MAX each */
 };
 
@@ -412,7 +412,7 @@ static void round_beside(const struct check_target *t, struct check_conn *k, str
 		check_find(&r->verdict, k->plan.c->level, "beside it, another connection is not served");
 }
 
-/* Returns the bytes of what the case is about. */
+/* Returns the bytes of the tested part. */
 static size_t round_run(const struct check_target *t, const struct check_case *c, unsigned round,
 			struct check_result *r)
 {

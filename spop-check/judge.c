@@ -277,7 +277,7 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 	return status;
 }
 
-/* ---- frames, one behind the other ------------------------------------------------------- */
+/* ---- a sequence of frames --------------------------------------------------------------- */
 
 static void take_ack(const struct check_plan *p, const struct frame *f, struct reply *r,
 		     struct check_verdict *v)
@@ -309,7 +309,7 @@ static void take_frame(const struct check_plan *p, const struct frame *f, struct
 
 	r->n_frames++;
 	if (r->n_bye > 0)
-		must(v, "%s behind AGENT-DISCONNECT", type_name(f->type));
+		must(v, "%s after AGENT-DISCONNECT", type_name(f->type));
 	if (f->length > *limit)
 		must(v, "%s of %u bytes, above the agreed %u", type_name(f->type), f->length,
 		     *limit);
@@ -392,7 +392,7 @@ static void judge_acks(const struct check_plan *p, const struct reply *r, enum c
 			continue;
 		check_find(v, level, "no ACK of stream %llu, frame %llu%s: HAProxy waits until its timeout",
 			   (unsigned long long)p->ids[i].stream, (unsigned long long)p->ids[i].frame,
-			   p->ids[i].stream == CHECK_PROBE_STREAM ? " (a plain NOTIFY behind it)" : "");
+			   p->ids[i].stream == CHECK_PROBE_STREAM ? " (a plain NOTIFY after it)" : "");
 		return;		/* one finding is enough */
 	}
 }

@@ -43,7 +43,7 @@ static int usage(const char *program, FILE *to, int status)
 		"  --json          the same as JSON\n"
 		"  --list          the cases, and what each expects\n"
 		"\n"
-		"Exit status: 0 all passed, 1 something failed, 2 wrong usage or nobody there.\n",
+		"Exit status: 0 all passed, 1 something failed, 2 wrong usage or no connection.\n",
 		program, indent, "", program, TIMEOUT_MS);
 	return status;
 }
@@ -195,12 +195,12 @@ static const char *run_case(const struct args *a, const struct check_case *c, en
 	check_run(&a->target, c, x);
 	alive = check_alive(&a->target, NULL) >= life;
 	if (!alive)
-		check_find(&x->verdict, CHECK_MUST, "afterwards a fresh connection is not served any more");
+		check_find(&x->verdict, CHECK_MUST, "afterwards a new connection is not served");
 	x->mark = mark_of(&x->verdict, a->strict);
 	check_print_result(r, x);
 	if (alive || comes_back(&a->target, life))
 		return NULL;
-	return "the agent serves nobody any more; the other cases were not run";
+	return "the agent no longer serves connections; the other cases were not run";
 }
 
 static int run_all(const struct args *a)

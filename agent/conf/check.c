@@ -43,7 +43,7 @@ static void check_order(struct conf_errors *es, const char *file, const void *re
 	conf_value_text(&conf_keys[a], rec, va, sizeof(va));
 	conf_value_text(&conf_keys[b], rec, vb, sizeof(vb));
 	conf_errors_add(es, file, at, "%s (%.32s) must not be above %s (%.32s%s).", small, va, large,
-			vb, given->at[b].line == 0 ? ", as it is not given here" : "");
+			vb, given->at[b].line == 0 ? ", because it is not given here" : "");
 }
 
 void conf_check_pool(struct conf_errors *es, const char *file, const struct pool_opts *p,

@@ -43,7 +43,7 @@ static const char *text_seconds(double s)
 	return to;
 }
 
-/* ---- who and what ----------------------------------------------------------------------- */
+/* ---- names and waits -------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
 {

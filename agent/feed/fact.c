@@ -4,9 +4,19 @@
 void fact_init(struct fact *f, enum fact_kind kind)
 {
 	*f = (struct fact){
-		.kind = kind, .status = -1, .end = END_UNKNOWN,
-		.queue_ms = -1, .connect_ms = -1, .response_ms = -1, .total_ms = -1,
-		.bytes_out = -1, .bytes_in = -1, .retries = -1, .prompt_tokens = -1, .output_tokens = -1, .error = -1,
+		.kind = kind,
+		.status = -1,
+		.end = END_UNKNOWN,
+		.queue_ms = -1,
+		.connect_ms = -1,
+		.response_ms = -1,
+		.total_ms = -1,
+		.bytes_out = -1,
+		.bytes_in = -1,
+		.retries = -1,
+		.prompt_tokens = -1,
+		.output_tokens = -1,
+		.error = -1,
 	};
 }
 

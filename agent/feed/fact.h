@@ -35,7 +35,7 @@ struct fact {
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
 	bool redispatched;	/* DONE: %rc began with '+' */
 	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
-	int64_t output_tokens;	/* DONE: the same of what it generated ("usage.completion_tokens"); -1 unknown */
+	int64_t output_tokens;	/* DONE: of generated tokens ("usage.completion_tokens"); -1 unknown */
 	struct span token;	/* DONE, of a log line: the shared token that authenticates it */
 	bool line;		/* DONE: from a log line, which also sets the fields below */
 	bool has_why;		/* the line has a field "why" */
@@ -48,10 +48,11 @@ struct fact {
 void fact_init(struct fact *f, enum fact_kind kind);
 enum fact_end fact_end_of(struct span ts);
 
-#define FACT_TOKENS_MAX	((int64_t)1 << 40)	/* larger counts are nobody's */
+#define FACT_TOKENS_MAX	((int64_t)1 << 40)	/* larger counts are invalid */
 
-/* Set <v> to the first count in <s>, in which spaces part alternatives and '+' parts of a sum: "40", " 8+30+", "40 ".
- * Returns false and leaves <v> if there is none, or if it is negative or above FACT_TOKENS_MAX. */
+/* Set <v> to the first count in <s>, in which spaces part alternatives and '+' parts of a sum:
+ * "40", " 8+30+", "40 ". Returns false and leaves <v> if there is none, or if it is negative or
+ * above FACT_TOKENS_MAX. */
 bool fact_count(struct span s, int64_t *v);
 
 /* Return whether the content type is that of an event stream. */

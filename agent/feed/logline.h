@@ -1,9 +1,9 @@
 /* logline.h - decode HAProxy's log into facts: one JSON object per line (the recipes' log-format).
  *
  * The log line is the only signal that covers every request, however it ended. Fields, all optional
- * except uid: uid be srv want why err st ts tw tc tr ta out in rc sq bq ptok gtok token. Unknown fields are
- * skipped, and so are a syslog header before the '{' and everything after the end of the object
- * (recipes/keep-your-log.cfg), because a client can influence that text. */
+ * except uid: uid be srv want why err st ts tw tc tr ta out in rc sq bq ptok gtok token. Unknown
+ * fields are skipped, and so are a syslog header before the '{' and everything after the end of the
+ * object (recipes/keep-your-log.cfg), because a client can influence that text. */
 #ifndef KVROUTE_FEED_LOGLINE_H
 #define KVROUTE_FEED_LOGLINE_H
 

@@ -42,7 +42,7 @@ struct step {
 	size_t until;			/* length of the text at which the step ends */
 };
 
-/* ---- what is asked for ------------------------------------------------------------------ */
+/* ---- the query -------------------------------------------------------------------------- */
 
 static int hex_digit(char c)
 {

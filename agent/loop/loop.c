@@ -267,7 +267,7 @@ static void agent_fini(struct agent *a, struct background *bg)
 	confine_end(a);
 }
 
-/* ---- what the log says ------------------------------------------------------------------ */
+/* ---- log lines -------------------------------------------------------------------------- */
 
 static void log_list(struct log_line *ln, const char *key, const struct listeners *ls)
 {

@@ -38,7 +38,7 @@ static ssize_t send_reply(int to, struct reply *r, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL);
 }
 
-/* ---- what it does: a descriptor; or OK; or -errno --------------------------------------- */
+/* ---- requests: each returns a descriptor, OK or -errno ---------------------------------- */
 
 #define OK	INT32_MIN	/* success without a descriptor */
 

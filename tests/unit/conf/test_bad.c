@@ -292,7 +292,8 @@ static void files(void **state)
 	conf_free(&c);
 }
 
-/* Whatever is done to a good file, it loads or is refused with sentences in the order of the file. */
+/* Whatever is done to a good file, it loads or is refused with sentences in the order of the file.
+ */
 static void damaged_files(void **state)
 {
 	size_t n, m, refused = 0;

@@ -366,8 +366,9 @@ static void reload_names_all(void **state)
 
 	load_good(&next, two, sizeof(two) - 1);
 	assert_int_equal(conf_reloadable(&now, &next, &e), -1);
-	assert_string_equal(e.text, "A reload cannot change threads, metrics.listen; restart for that, "
-			    "all settings stay as they were.");
+	assert_string_equal(e.text,
+		"A reload cannot change threads, metrics.listen; restart for that, all settings stay as they "
+		"were.");
 	assert_int_equal(conf_reloadable(&now, &next, NULL), -1);
 	conf_free(&next);
 

@@ -1,4 +1,5 @@
-/* Memory that runs out at any point of loading: refused, with nothing leaked and nothing half done. */
+/* Memory that runs out at any point of loading: refused, with nothing leaked and nothing half done.
+ */
 #include "tests/unit/conf/cases.h"
 #include "tests/unit/fault.h"
 
@@ -9,7 +10,8 @@ static const char good[] =
 	"pools: [{name: a}, {name: b}, {name: c, rule: cost}, {name: d}, {name: e}]\n"
 	"models: [{name: a}, {name: b, text_order: [tools, system, messages]}, {name: c}]\n";
 
-static const char bad[] = "thread: 2\nspop: {listen: [1]}\npools: [{name: a}, {name: a}, {nam: b}]\n";
+static const char bad[] = "thread: 2\nspop: {listen: [1]}\npools: [{name: a}, {name: a}, {nam: "
+	"b}]\n";
 
 /* What failed must say so, in words or at least as a count. */
 static void assert_refused(const struct conf *c, const struct conf_errors *es)

@@ -1,5 +1,5 @@
-/* test_why.c - decisions in words: what /decisions says, and the text that is made of it, letter by letter; then
- * what it must not be brought to by whoever listens there. */
+/* test_why.c - decisions in words: what /decisions says, and the text that is made of it, letter by
+ * letter; then what it must not be brought to by whoever listens there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,91 +9,120 @@
 
 #include "agent/ctl/why.h"
 
-#define HEAD(more)	"{\"decision\":7,\"time\":\"2026-11-21T11:32:05.123Z\",\"uid\":\"5f3c\",\"pool\":\"chat\"," more
+#define HEAD(more)	"{\"decision\":7,\"time\":\"2026-11-21T11:32:05.123Z\",\"uid\":\"5f3c\"," \
+			"\"pool\":\"chat\"," more
 #define S(name, load, wait, cached, compute, cost) \
 	"{\"load\":" load ",\"server\":\"" name "\",\"wait_s\":" wait ",\"cached_tokens\":" cached \
 	",\"compute_s\":" compute ",\"penalty\":0,\"cost_s\":" cost "}"
 #define CHOICE(why, server, tokens) \
-	"\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"" why "\",\"us\":41,\"cut\":false,\"prompt_tokens\":" tokens "," \
-	"\"unseen_tokens\":0,\"prompt_pages\":1000,\"server\":\"" server "\",\"alt\":\"s1\",\"matched_tokens\":12288," \
-	"\"facts\":\"first\",\"imbalanced\":false,\"min_load\":0,\"max_load\":2,\"regret_s\":0,\"n_candidates\":2,"
+	"\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"" why \
+	"\",\"us\":41,\"cut\":false,\"prompt_tokens\":" tokens "," \
+	"\"unseen_tokens\":0,\"prompt_pages\":1000,\"server\":\"" server \
+	"\",\"alt\":\"s1\",\"matched_tokens\":12288," \
+	"\"facts\":\"first\",\"imbalanced\":false,\"min_load\":0,\"max_load\":2,\"regret_s\":0," \
+	"\"n_candidates\":2,"
 
 static const struct {
 	const char *name, *json, *text;
 } cases[] = {
 	{ "cached",
-	  HEAD(CHOICE("cached", "s3", "16000")
-	       "\"candidates\":[" S("s3", "2", "0.41", "12288", "0.46", "1.4") "," S("s1", "0", "0", "0", "2.0", "4.0") "],"
-	       "\"after\":{\"state\":\"done\",\"server\":\"s3\",\"status\":200,\"first_ms\":420,\"done_ms\":2600}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    went to s3 (cached, by cost): 12,288 of 16,000 tokens were there, 0.41 s of work waited; "
-	  "s1 was idle but would have had to compute all: 2.0 s\n"
-	  "    its answer began after 0.42 s, it was over after 2.6 s, status 200\n" },
+	    HEAD(CHOICE("cached", "s3", "16000") "\"candidates\":[" S(
+		"s3", "2", "0.41", "12288", "0.46", "1.4") "," S("s1", "0", "0", "0", "2.0",
+		"4.0") "],"
+		       "\"after\":{\"state\":\"done\",\"server\":\"s3\",\"status\":200,\"first_ms\":420,"
+		       "\"done_ms\":2600}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s3 (cached, by cost): 12,288 of 16,000 tokens were there, 0.41 s of work waited; "
+	    "s1 was idle but would have had to compute all: 2.0 s\n"
+	    "    its answer began after 0.42 s, it was over after 2.6 s, status 200\n" },
 	{ "cold, and the holder is busy",
-	  HEAD(CHOICE("cold", "s1", "1600")
-	       "\"candidates\":[" S("s1", "1", "0", "0", "0.2", "0.4") "," S("s3", "31", "12.5", "1500", "0.01", "13.1") "],"
-	       "\"after\":{\"state\":\"first\",\"first_ms\":4}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited; s3 held 1,500 of them, "
-	  "but had 31 requests open and 12 s of work waiting\n"
-	  "    its answer began after 4 ms\n" },
+	    HEAD(CHOICE("cold", "s1", "1600") "\"candidates\":[" S(
+		"s1", "1", "0", "0", "0.2", "0.4") "," S("s3", "31", "12.5", "1500", "0.01",
+		"13.1") "],"
+			"\"after\":{\"state\":\"first\",\"first_ms\":4}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited; s3 held "
+	    "1,500 of them, "
+	    "but had 31 requests open and 12 s of work waiting\n"
+	    "    its answer began after 4 ms\n" },
 	{ "all of it, an idle one with a part, one that fails",
-	  HEAD(CHOICE("cached", "s3", "1600")
-	       "\"candidates\":[" S("s3", "1", "1", "1600", "0", "1") ","
-	       "{\"load\":0,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":160,\"compute_s\":0.18,\"penalty\":2,\"cost_s\":2}],"
-	       "\"after\":{\"state\":\"open\"}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    went to s3 (cached, by cost): all of its 1,600 tokens were there, 1.0 s of work waited; s1 was idle and "
-	  "has been failing (counts as 2 more) but would have had to compute 1,440: 0.18 s\n" },
+	    HEAD(CHOICE("cached", "s3", "1600") "\"candidates\":[" S("s3", "1", "1", "1600", "0",
+		"1") ","
+		     "{\"load\":0,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":160,\"compute_s\":0.18,"
+		     "\"penalty\":2,\"cost_s\":2}],"
+		     "\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s3 (cached, by cost): all of its 1,600 tokens were there, 1.0 s of work waited; "
+	    "s1 "
+	    "was idle and "
+	    "has been failing (counts as 2 more) but would have had to compute 1,440: 0.18 s\n" },
 	{ "a rule that regrets, others that would not",
-	  HEAD("\"mode\":\"on\",\"rule\":\"random\",\"why\":\"cold\",\"prompt_tokens\":8000,\"server\":\"s2\",\"facts\":\"load\","
-	       "\"unseen_tokens\":2000,\"regret_s\":1.25,\"work\":350000,\"bounded\":\"body\","
-	       "\"candidates\":[" S("s2", "9", "3", "0", "1", "5") "," S("s1", "0", "0", "0", "1", "3.75") "],"
-	       "\"compare\":[{\"rule\":\"least_conn\",\"server\":\"s1\",\"cached_tokens\":0,\"regret_s\":0},"
-	       "{\"rule\":\"round_robin\",\"server\":\"s3\",\"regret_s\":2.25},{\"rule\":\"cost\",\"server\":\"s2\",\"regret_s\":1.25},"
-	       "{\"rule\":\"power_of_two\",\"server\":\"\",\"regret_s\":1.25}],"
-	       "\"after\":{\"state\":\"done\",\"server\":\"s4\",\"status\":503,\"done_ms\":30500,\"retries\":1}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    was to go to s2 (cold, by random): none of its 8,000 tokens were there, 3.0 s of work waited; s1 was idle; "
-	  "by our estimate s1 was cheaper by 1.2 s\n"
-	  "    HAProxy sent it to s4, 1 retry, it was over after 30 s, status 503\n"
-	  "    least_conn: s1, cheaper by 1.2 s\n"
-	  "    round_robin: s3, dearer by 1.0 s\n"
-	  "    cost: the same\n"
-	  "    power_of_two: a server that has gone, at the same cost\n"
-	  "    some 2,000 tokens were not seen: the body was cut\n"
-	  "    its text was made into tokens in part only, as a body of its size may not cost more: 350,000 steps of work\n"
-	  "    no report says how requests end, so waits were estimated\n" },
+	    HEAD(
+		"\"mode\":\"on\",\"rule\":\"random\",\"why\":\"cold\",\"prompt_tokens\":8000,\"server\":\"s2\","
+		"\"facts\":\"load\","
+		"\"unseen_tokens\":2000,\"regret_s\":1.25,\"work\":350000,\"bounded\":\"body\","
+		"\"candidates\":[" S("s2", "9", "3", "0", "1", "5") "," S("s1", "0", "0", "0", "1",
+		    "3.75") "],"
+			    "\"compare\":[{\"rule\":\"least_conn\",\"server\":\"s1\",\"cached_tokens\":0,"
+			    "\"regret_s\":0},"
+			    "{\"rule\":\"round_robin\",\"server\":\"s3\",\"regret_s\":2.25},{\"rule\":\"cost\","
+			    "\"server\":\"s2\",\"regret_s\":1.25},"
+			    "{\"rule\":\"power_of_two\",\"server\":\"\",\"regret_s\":1.25}],"
+			    "\"after\":{\"state\":\"done\",\"server\":\"s4\",\"status\":503,\"done_ms\":30500,"
+			    "\"retries\":1}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    was to go to s2 (cold, by random): none of its 8,000 tokens were there, 3.0 s of work "
+	    "waited; s1 was idle; "
+	    "by our estimate s1 was cheaper by 1.2 s\n"
+	    "    HAProxy sent it to s4, 1 retry, it was over after 30 s, status 503\n"
+	    "    least_conn: s1, cheaper by 1.2 s\n"
+	    "    round_robin: s3, dearer by 1.0 s\n"
+	    "    cost: the same\n"
+	    "    power_of_two: a server that has gone, at the same cost\n"
+	    "    some 2,000 tokens were not seen: the body was cut\n"
+	    "    its text was made into tokens in part only, as a body of its size may not cost more: "
+	    "350,000 steps of work\n"
+	    "    no report says how requests end, so waits were estimated\n" },
 	{ "shadow, out of balance",
-	  "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\",\"why\":\"imbalance\",\"prompt_tokens\":160,"
-	  "\"server\":\"s2\",\"facts\":\"end\",\"imbalanced\":true,\"min_load\":0,\"max_load\":1070,"
-	  "\"candidates\":[" S("s2", "0", "0", "0", "0.02", "0.04") "," S("s1", "1070", "0", "160", "0", "32") "],"
-	  "\"after\":{\"state\":\"first\",\"server\":\"s1\",\"first_ms\":100}}",
-	  "t chat (still open)\n"
-	  "    would have gone to s2 (imbalance, by cost): none of its 160 tokens were there, no work waited; the pool was out "
-	  "of balance, its loads from 0 to 1,070; s1 held 160 of them, but had 1,070 requests open\n"
-	  "    HAProxy sent it to s1, its answer began after 0.10 s\n" },
+	    "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\","
+	    "\"why\":\"imbalance\",\"prompt_tokens\":160,"
+	    "\"server\":\"s2\",\"facts\":\"end\",\"imbalanced\":true,\"min_load\":0,\"max_load\":1070,"
+	    "\"candidates\":[" S("s2", "0", "0", "0", "0.02", "0.04") "," S("s1", "1070", "0",
+		"160", "0",
+		"32") "],"
+		      "\"after\":{\"state\":\"first\",\"server\":\"s1\",\"first_ms\":100}}",
+	    "t chat (still open)\n"
+	    "    would have gone to s2 (imbalance, by cost): none of its 160 tokens were there, no work "
+	    "waited; the pool was out "
+	    "of balance, its loads from 0 to 1,070; s1 held 160 of them, but had 1,070 requests open\n"
+	    "    HAProxy sent it to s1, its answer began after 0.10 s\n" },
 	{ "best in everything, and at once",
-	  HEAD(CHOICE("cached", "s3", "1600")
-	       "\"candidates\":[" S("s3", "0", "0", "800", "0.1", "0.2") "," S("s1", "1", "0", "160", "0.18", "0.4") ","
-	       S("s2", "1", "0", "0", "0.2", "0.5") "],\"after\":{\"state\":\"done\",\"server\":\"s3\",\"first_ms\":0,\"done_ms\":0}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    went to s3 (cached, by cost): 800 of 1,600 tokens were there, no work waited; any other would have had to "
-	  "compute 1,440: 0.18 s\n"
-	  "    its answer began at once, it was over at once\n" },
+	    HEAD(CHOICE("cached", "s3", "1600") "\"candidates\":[" S("s3", "0", "0", "800", "0.1",
+		"0.2") "," S("s1", "1", "0", "160", "0.18", "0.4") "," S("s2", "1", "0", "0", "0.2",
+		"0.5") "],\"after\":{\"state\":\"done\",\"server\":\"s3\",\"first_ms\":0,\"done_ms\":0}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s3 (cached, by cost): 800 of 1,600 tokens were there, no work waited; any other "
+	    "would have had to "
+	    "compute 1,440: 0.18 s\n"
+	    "    its answer began at once, it was over at once\n" },
 	{ "adapters",
-	  HEAD(CHOICE("cold", "s1", "1600")
-	       "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":0,\"compute_s\":0.2,\"adapter_s\":0.5,"
-	       "\"penalty\":0,\"cost_s\":1},{\"load\":0,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":0,\"compute_s\":0.3,"
-	       "\"adapter_s\":0.5,\"penalty\":0,\"cost_s\":2}],\"after\":{\"state\":\"open\"}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited, the adapter had to be loaded "
-	  "(0.50 s); s2 was idle and has not loaded the adapter (0.50 s)\n" },
+	    HEAD(CHOICE("cold", "s1",
+		"1600") "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":0,"
+		"\"compute_s\":0.2,\"adapter_s\":0.5,"
+			"\"penalty\":0,\"cost_s\":1},{\"load\":0,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":0,"
+			"\"compute_s\":0.3,"
+			"\"adapter_s\":0.5,\"penalty\":0,\"cost_s\":2}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited, the "
+	    "adapter had to be loaded "
+	    "(0.50 s); s2 was idle and has not loaded the adapter (0.50 s)\n" },
 	{ "no body that makes sense",
-	  HEAD("\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\",\"status\":400,\"done_ms\":3}}"),
-	  "2026-11-21T11:32:05.123Z chat 5f3c\n"
-	  "    no server was named (badbody): its body is no JSON, or its chat template refuses it\n"
-	  "    it was over after 3 ms, status 400\n" },
+	    HEAD(
+		"\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\","
+		"\"status\":400,\"done_ms\":3}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    no server was named (badbody): its body is no JSON, or its chat template refuses it\n"
+	    "    it was over after 3 ms, status 400\n" },
 	{ "nothing at all", "{}", "?\n    no server was named (): the agent does not say more\n" },
 };
 
@@ -178,8 +207,10 @@ static void whatever_it_says(void **state)
 		"{\"candidates\":{\"a\":{\"server\":\"x\",\"load\":1}},\"compare\":{\"b\":{\"rule\":\"x\"}}}",
 		"{\"candidates\":[[{\"server\":\"x\"}],5,\"s\",{\"server\":[1,\"a\",{\"load\":3}]}],\"load\":4}",
 		"{\"compare\":[[[]]],\"candidates\":[],\"server\":[[\"x\"]]}",
-		("{\"prompt_tokens\":-1e308,\"regret_s\":1e308,\"server\":\"s\",\"candidates\":[{\"cost_s\":5,\"wait_s\":1e300},"
-		"{\"cost_s\":1,\"load\":1e300,\"cached_tokens\":1e300}],\"after\":{\"status\":1e300,\"done_ms\":1e300,\"retries\":9e9}}"),
+		("{\"prompt_tokens\":-1e308,\"regret_s\":1e308,\"server\":\"s\",\"candidates\":[{\"cost_s\":5,"
+		    "\"wait_s\":1e300},"
+		 "{\"cost_s\":1,\"load\":1e300,\"cached_tokens\":1e300}],\"after\":{\"status\":1e300,"
+		 "\"done_ms\":1e300,\"retries\":9e9}}"),
 	};
 	char *json, *text;
 	char many[8000] = "{\"server\":\"s\",\"candidates\":[{}";

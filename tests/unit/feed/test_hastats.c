@@ -1,6 +1,6 @@
-/* test_hastats.c - HAProxy's "show stat" as rows. The files in tests/data/hastats/ are what 2.6, 3.0 and
- * 3.2 said with servers in every state that could be brought about (record.py there made them); the
- * tables here are the words and shapes that could not. */
+/* test_hastats.c - HAProxy's "show stat" as rows. The files in tests/data/hastats/ are what 2.6,
+ * 3.0 and 3.2 said with servers in every state that could be brought about (record.py there made
+ * them); the tables here are the words and shapes that could not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,77 +86,103 @@ static void feed_all_cuts(const char *name, const char *p, size_t n, const char 
 	}
 }
 
-static const struct { const char *name, *answer, *want; } cases[] = {
+static const struct { const char *name, *answer, *want;
+} cases[] = {
 	{ "one row", HEADER "pool,s1,3,4,5,UP,100,2,,\n\n", "pool/s1 up w100 s5 q3\nend\n" },
-	{ "backup servers", "# pxname,svname,qcur,scur,status,weight,act,bck,type\np,a,0,0,UP,1,1,0,2\n"
-	  "p,b,0,0,UP,1,0,1,2\np,c,0,0,UP,1,0,,2\np,d,0,0,UP,1,0,11,2\n\n",
-	  "p/a up w1 s0 q0\np/b up w1 s0 q0 backup\np/c up w1 s0 q0\np/d up w1 s0 q0\nend\n" },
+	{ "backup servers",
+	    "# pxname,svname,qcur,scur,status,weight,act,bck,type\np,a,0,0,UP,1,1,0,2\n"
+	    "p,b,0,0,UP,1,0,1,2\np,c,0,0,UP,1,0,,2\np,d,0,0,UP,1,0,11,2\n\n",
+	    "p/a up w1 s0 q0\np/b up w1 s0 q0 backup\np/c up w1 s0 q0\np/d up w1 s0 q0\nend\n" },
 	{ "no rows", HEADER "\n", "end\n" },
-	{ "no end yet", HEADER "pool,s1,3,4,5,UP,100,2,,\n", "pool/s1 up w100 s5 q3\nmore after 85\n" },
+	{ "no end yet", HEADER "pool,s1,3,4,5,UP,100,2,,\n",
+	    "pool/s1 up w100 s5 q3\nmore after 85\n" },
 	{ "nothing", "", "more after 0\n" },
 	{ "what is behind the end is another's", HEADER "\n1\n# be_id be_name\n", "end\n" },
 	{ "every word of the status",
-	  HEADER "p,a,0,,0,UP 1/3,1,2,,\np,b,0,,0,no check,1,2,,\np,c,0,,0,DOWN 1/2,1,2,,\n"
-	  "p,d,0,,0,DOWN (agent),1,2,,\np,e,0,,0,NOLB 1/2,1,2,,\np,f,0,,0,DRAIN (agent),1,2,,\n"
-	  "p,g,0,,0,MAINT (via p/a),1,2,,\np,h,0,,0,MAINT (resolution),1,2,,\np,i,0,,0,DRAIN 1/2,1,2,,\n\n",
-	  "p/a up w1 s0 q0\np/b up w1 s0 q0\np/c down w1 s0 q0\np/d down w1 s0 q0\np/e drain w1 s0 q0\n"
-	  "p/f drain w1 s0 q0\np/g maint w1 s0 q0\np/h maint w1 s0 q0\np/i drain w1 s0 q0\nend\n" },
-	{ "a word that we do not know", HEADER "p,a,0,,0,GLAD,1,2,,\np,b,0,,0,UPPER,1,2,,\n"
-	  "p,c,0,,0,,1,2,,\n\n", "end\nbad 3\n" },
+	    HEADER
+	    "p,a,0,,0,UP 1/3,1,2,,\np,b,0,,0,no check,1,2,,\np,c,0,,0,DOWN 1/2,1,2,,\n"
+	    "p,d,0,,0,DOWN (agent),1,2,,\np,e,0,,0,NOLB 1/2,1,2,,\np,f,0,,0,DRAIN (agent),1,2,,\n"
+	    "p,g,0,,0,MAINT (via p/a),1,2,,\np,h,0,,0,MAINT (resolution),1,2,,\np,i,0,,0,DRAIN "
+	    "1/2,1,2,,\n\n",
+	    "p/a up w1 s0 q0\np/b up w1 s0 q0\np/c down w1 s0 q0\np/d down w1 s0 q0\np/e drain w1 s0 q0\n"
+	    "p/f drain w1 s0 q0\np/g maint w1 s0 q0\np/h maint w1 s0 q0\np/i drain w1 s0 q0\nend\n" },
+	{ "a word that we do not know",
+	    HEADER "p,a,0,,0,GLAD,1,2,,\np,b,0,,0,UPPER,1,2,,\n"
+		   "p,c,0,,0,,1,2,,\n\n",
+	    "end\nbad 3\n" },
 	{ "frontends, backends and sockets are no servers",
-	  HEADER "f,FRONTEND,,,0,OPEN,,0,,\np,BACKEND,0,0,0,UP,1,1,,\nf,sock-1,,,0,OPEN,,3,,\n\n", "end\n" },
-	{ "types that are none", HEADER "p,a,0,,0,UP,1,4,,\np,b,0,,0,UP,1,,,\np,c,0,,0,UP,1,22,,\n\n",
-	  "end\nbad 3\n" },
+	    HEADER "f,FRONTEND,,,0,OPEN,,0,,\np,BACKEND,0,0,0,UP,1,1,,\nf,sock-1,,,0,OPEN,,3,,\n\n",
+	    "end\n" },
+	{ "types that are none",
+	    HEADER "p,a,0,,0,UP,1,4,,\np,b,0,,0,UP,1,,,\np,c,0,,0,UP,1,22,,\n\n", "end\nbad 3\n" },
 	{ "columns in another order, and others between them",
-	  "# x,type,weight,status,scur,qcur,svname,y,pxname\n,2,7,UP,5,3,s1,,pool\n\n",
-	  "pool/s1 up w7 s5 q3\nend\n" },
-	{ "the first of two columns", "# pxname,svname,qcur,scur,status,weight,type,weight,pxname\n"
-	  "p,s,1,2,UP,3,2,9,q\n\n", "p/s up w3 s2 q1\nend\n" },
+	    "# x,type,weight,status,scur,qcur,svname,y,pxname\n,2,7,UP,5,3,s1,,pool\n\n",
+	    "pool/s1 up w7 s5 q3\nend\n" },
+	{ "the first of two columns",
+	    "# pxname,svname,qcur,scur,status,weight,type,weight,pxname\n"
+	    "p,s,1,2,UP,3,2,9,q\n\n",
+	    "p/s up w3 s2 q1\nend\n" },
 	{ "a column is missing", "# pxname,svname,qcur,scur,weight,type\np,s,1,2,3,2\n\n",
-	  "a column is missing: status\n" },
+	    "a column is missing: status\n" },
 	{ "column names that only begin or end like ours",
-	  "# pxname,svname,qcur,scur,status,weight,typ,types,atype\n", "a column is missing: type\n" },
+	    "# pxname,svname,qcur,scur,status,weight,typ,types,atype\n",
+	    "a column is missing: type\n" },
 	{ "no columns", "# \n", "a column is missing: pxname\n" },
-	{ "more fields than columns", HEADER "p,s,1,,2,UP,3,2,,,,,,,9,9,9\n\n", "p/s up w3 s2 q1\nend\n" },
+	{ "more fields than columns", HEADER "p,s,1,,2,UP,3,2,,,,,,,9,9,9\n\n",
+	    "p/s up w3 s2 q1\nend\n" },
 	{ "fewer, but ours", HEADER "p,s,1,,2,UP,3,2\n\n", "p/s up w3 s2 q1\nend\n" },
-	{ "fewer", HEADER "p,s,1,,2,UP,3\np\n,\np,t,1,,2,UP,3,2\n\n", "p/t up w3 s2 q1\nend\nbad 3\n" },
+	{ "fewer", HEADER "p,s,1,,2,UP,3\np\n,\np,t,1,,2,UP,3,2\n\n",
+	    "p/t up w3 s2 q1\nend\nbad 3\n" },
 	{ "quoted, with all that needs it",
-	  HEADER "\"p\",s,1,,2,\"UP\",3,2,\"a, \"\"b\"\"\nc\",\"\"\n\"p\",t,1,,2,UP,3,2,,\n\n",
-	  "p/s up w3 s2 q1\np/t up w3 s2 q1\nend\n" },
+	    HEADER "\"p\",s,1,,2,\"UP\",3,2,\"a, \"\"b\"\"\nc\",\"\"\n\"p\",t,1,,2,UP,3,2,,\n\n",
+	    "p/s up w3 s2 q1\np/t up w3 s2 q1\nend\n" },
 	{ "an empty line inside quotes is no end", HEADER "p,s,1,,2,UP,3,2,\"\n\n\n\"\n\n",
-	  "p/s up w3 s2 q1\nend\n" },
-	{ "quoted column names", "# \"pxname\",\"svname\",qcur,scur,status,weight,\"type\"\np,s,1,2,UP,3,2\n\n",
-	  "p/s up w3 s2 q1\nend\n" },
+	    "p/s up w3 s2 q1\nend\n" },
+	{ "quoted column names",
+	    "# \"pxname\",\"svname\",qcur,scur,status,weight,\"type\"\np,s,1,2,UP,3,2\n\n",
+	    "p/s up w3 s2 q1\nend\n" },
 	{ "a quote inside an unquoted field, and words behind a closing one",
-	  HEADER "p,s,1,,2,UP,3,2,it\"s \"fine\",\np,\"t\"x,1,,2,UP,3,2,,\np,u\"v,1,,2,UP,3,2,,\n\n",
-	  "p/s up w3 s2 q1\np/tx up w3 s2 q1\nend\nbad 1\n" },
+	    HEADER
+	    "p,s,1,,2,UP,3,2,it\"s \"fine\",\np,\"t\"x,1,,2,UP,3,2,,\np,u\"v,1,,2,UP,3,2,,\n\n",
+	    "p/s up w3 s2 q1\np/tx up w3 s2 q1\nend\nbad 1\n" },
 	{ "names that HAProxy does not take",
-	  HEADER ",s,1,,2,UP,3,2,,\np,,1,,2,UP,3,2,,\np,a b,1,,2,UP,3,2,,\np,a/b,1,,2,UP,3,2,,\n"
-	  "p,\"a\nb\",1,,2,UP,3,2,,\np,\"a,b\",1,,2,UP,3,2,,\np,\xc3\xa4,1,,2,UP,3,2,,\n"
-	  "P.x_y:8-0,s.x_y:8-0,1,,2,UP,3,2,,\n\n", "P.x_y:8-0/s.x_y:8-0 up w3 s2 q1\nend\nbad 7\n" },
+	    HEADER ",s,1,,2,UP,3,2,,\np,,1,,2,UP,3,2,,\np,a b,1,,2,UP,3,2,,\np,a/b,1,,2,UP,3,2,,\n"
+		   "p,\"a\nb\",1,,2,UP,3,2,,\np,\"a,b\",1,,2,UP,3,2,,\np,\xc3\xa4,1,,2,UP,3,2,,\n"
+		   "P.x_y:8-0,s.x_y:8-0,1,,2,UP,3,2,,\n\n",
+	    "P.x_y:8-0/s.x_y:8-0 up w3 s2 q1\nend\nbad 7\n" },
 	{ "numbers that are none",
-	  HEADER "p,a,,,2,UP,3,2,,\np,b,1,,,UP,3,2,,\np,c,1,,2,UP,,2,,\np,d,-1,,2,UP,3,2,,\n"
-	  "p,e,1,,2 ,UP,3,2,,\np,f,1,,2,UP,1e3,2,,\np,g,1,,2,UP,+3,2,,\n\n", "end\nbad 7\n" },
+	    HEADER "p,a,,,2,UP,3,2,,\np,b,1,,,UP,3,2,,\np,c,1,,2,UP,,2,,\np,d,-1,,2,UP,3,2,,\n"
+		   "p,e,1,,2 ,UP,3,2,,\np,f,1,,2,UP,1e3,2,,\np,g,1,,2,UP,+3,2,,\n\n",
+	    "end\nbad 7\n" },
 	{ "numbers at their end",
-	  HEADER "p,a,2147483647,,0000000002,UP,3,2,,\np,b,2147483648,,2,UP,3,2,,\n"
-	  "p,c,00000000001,,2,UP,3,2,,\np,d,18446744073709551617,,2,UP,3,2,,\n\n",
-	  "p/a up w3 s2 q2147483647\nend\nbad 3\n" },
+	    HEADER "p,a,2147483647,,0000000002,UP,3,2,,\np,b,2147483648,,2,UP,3,2,,\n"
+		   "p,c,00000000001,,2,UP,3,2,,\np,d,18446744073709551617,,2,UP,3,2,,\n\n",
+	    "p/a up w3 s2 q2147483647\nend\nbad 3\n" },
 	{ "Permission denied", "Permission denied\n\n",
-	  "not the table that \"show stat\" gives: Permission denied\n" },
-	{ "Unknown command", "Unknown command, but maybe one of the following ones is a better match:\n  show\n",
-	  "not the table that \"show stat\" gives: Unknown command, but maybe one of the following ones is "
-	  "a better match:\n" },
-	{ "No such proxy", "No such proxy.\n\n", "not the table that \"show stat\" gives: No such proxy.\n" },
+	    "not the table that \"show stat\" gives: Permission denied\n" },
+	{ "Unknown command",
+	    "Unknown command, but maybe one of the following ones is a better match:\n  "
+	    "show\n",
+	    "not the table that \"show stat\" gives: Unknown command, but maybe one of the following ones "
+	    "is "
+	    "a better match:\n" },
+	{ "No such proxy", "No such proxy.\n\n",
+	    "not the table that \"show stat\" gives: No such "
+	    "proxy.\n" },
 	{ "an empty answer", "\n", "not the table that \"show stat\" gives\n" },
 	{ "another server", "HTTP/1.1 400 Bad request\r\nContent-Length: 0\r\n\r\n",
-	  "not the table that \"show stat\" gives: HTTP/1.1 400 Bad request?\n" },
-	{ "terminal tricks", "\x1b[2J\xff#1\n", "not the table that \"show stat\" gives: ?[2J?#1\n" },
-	{ "a hash and no more", "#pxname,svname\n", "not the table that \"show stat\" gives: #pxname,svname\n" },
+	    "not the table that \"show stat\" gives: HTTP/1.1 400 Bad request?\n" },
+	{ "terminal tricks", "\x1b[2J\xff#1\n",
+	    "not the table that \"show stat\" gives: ?[2J?#1\n" },
+	{ "a hash and no more", "#pxname,svname\n",
+	    "not the table that \"show stat\" gives: "
+	    "#pxname,svname\n" },
 	{ "a sentence without an end is cut",
-	  "12345678901234567890123456789012345678901234567890123456789012345678901234567890"
-	  "123456789012345678901234567890123456789012345678901234567890",
-	  "not the table that \"show stat\" gives: 1234567890123456789012345678901234567890123456789012345678901"
-	  "234567890123456789012345678901234567890123456789012345678901234567\n" },
+	    "12345678901234567890123456789012345678901234567890123456789012345678901234567890"
+	    "123456789012345678901234567890123456789012345678901234567890",
+	    "not the table that \"show stat\" gives: "
+	    "1234567890123456789012345678901234567890123456789012345678901"
+	    "234567890123456789012345678901234567890123456789012345678901234567\n" },
 };
 
 static void answers(void **state)
@@ -166,7 +192,7 @@ static void answers(void **state)
 		feed_all_cuts(cases[i].name, cases[i].answer, strlen(cases[i].answer), cases[i].want);
 }
 
-/* ---- what real HAProxies said ------------------------------------------------------------------- */
+/* ---- what real HAProxies said ----------------------------------------------------------- */
 
 #define ENGINES								\
 	"pool/plain up w10 s0 q0\n" "pool/drained drain w20 s0 q0\n"	\
@@ -259,7 +285,7 @@ static void cut_once_anywhere(void **state)
 	}
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------- */
+/* ---- bounds ----------------------------------------------------------------------------- */
 
 /* <n> bytes of <c> between two texts. */
 static size_t fill(char *buf, const char *before, char c, size_t n, const char *behind)
@@ -339,7 +365,7 @@ static void an_answer_has_an_end(void **state)
 	       sizeof(h));
 }
 
-/* ---- chance --------------------------------------------------------------------------------------- */
+/* ---- chance ----------------------------------------------------------------------------- */
 
 static void check_row(void *arg, const struct hastats_row *r)
 {
@@ -350,8 +376,8 @@ static void check_row(void *arg, const struct hastats_row *r)
 	++*(uint64_t *)arg;
 }
 
-/* Real answers with bytes changed, and bytes of the alphabet that the machine branches on: an answer or
- * none, the same for each cut, and nothing read or written outside. */
+/* Real answers with bytes changed, and bytes of the alphabet that the machine branches on: an
+ * answer or none, the same for each cut, and nothing read or written outside. */
 static void damaged(void **state)
 {
 	static const char alphabet[] = ",\n\"# 20aUPDRAIN\x00\xff";

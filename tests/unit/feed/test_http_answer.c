@@ -53,39 +53,80 @@ static const char *feed(const char *p, size_t n, size_t size)
 
 #define OK	"HTTP/1.1 200 OK\r\n"
 
-static const struct { const char *name, *text, *want; } cases[] = {
+static const struct { const char *name, *text, *want;
+} cases[] = {
 	{ "a length", OK "Content-Length: 3\r\n\r\nabc", "abc| 200 keep" },
 	{ "and something behind it", OK "content-length:3 \r\n\r\nabcd", "abc| 200 keep more" },
 	{ "nothing in it", OK "Content-Length: 0\r\n\r\n", "| 200 keep" },
 	{ "until the end", OK "\r\nabc", "abc| 200" },
 	{ "line feeds alone", "HTTP/1.1 200\nContent-Length: 3\n\nabc", "abc| 200 keep" },
-	{ "asked to close", OK "Connection: Keep-Alive , CLOSE\r\nContent-Length: 3\r\n\r\nabc", "abc| 200" },
+	{ "asked to close", OK "Connection: Keep-Alive , CLOSE\r\nContent-Length: 3\r\n\r\nabc",
+	    "abc| 200" },
 	{ "1.0", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", "abc| 200" },
-	{ "1.0 that stays", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc", "abc| 200 keep" },
-	{ "chunks", OK "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n00a;x=y\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n",
-	  "abc0123456789| 200 keep" },
+	{ "1.0 that stays",
+	    "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc",
+	    "abc| 200 keep" },
+	{ "chunks",
+	    OK "Transfer-Encoding: "
+	       "chunked\r\n\r\n3\r\nabc\r\n00a;x=y\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n",
+	    "abc0123456789| 200 keep" },
 	{ "no chunks", OK "transfer-encoding: Chunked\r\n\r\n0\r\n\r\n", "| 200 keep" },
-	{ "another status", "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "no| 404 keep" },
+	{ "another status", "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno",
+	    "no| 404 keep" },
 	{ "without a body", "HTTP/1.1 204 No Content\r\n\r\n", "| 204 keep" },
-	{ "to be continued", "HTTP/1.1 100 Continue\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
-	{ "headers that are not ours", OK "Content-Lengthy: x\r\nX\r\nServer: uvicorn\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
-	{ "the same length twice", OK "Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "a| 200 keep" },
-	{ "two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "a length and chunks", OK "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "| the length of the body is ambiguous" },
-	{ "a length that is none", OK "Content-Length: 1x\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "a length below", OK "Content-Length: -1\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "a length of more digits", OK "Content-Length: 9999999999999999999\r\n\r\na", "| the length of the body is ambiguous" },
+	{ "to be continued",
+	    "HTTP/1.1 100 Continue\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 "
+	    "OK\r\nContent-Length: 1\r\n\r\na",
+	    "a| 200 keep" },
+	{ "headers that are not ours",
+	    OK "Content-Lengthy: x\r\nX\r\nServer: uvicorn\r\nContent-Length: "
+	       "1\r\n\r\na",
+	    "a| 200 keep" },
+	{ "the same length twice", OK "Content-Length: 1\r\nContent-Length: 1\r\n\r\na",
+	    "a| 200 keep" },
+	{ "two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\na",
+	    "| the length of the body "
+	    "is ambiguous" },
+	{ "a length and chunks",
+	    OK "Content-Length: 1\r\nTransfer-Encoding: "
+	       "chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+	    "| the length of the body is ambiguous" },
+	{ "a length that is none", OK "Content-Length: 1x\r\n\r\na",
+	    "| the length of the body is "
+	    "ambiguous" },
+	{ "a length below", OK "Content-Length: -1\r\n\r\na",
+	    "| the length of the body is ambiguous" },
+	{ "a length of more digits", OK "Content-Length: 9999999999999999999\r\n\r\na",
+	    "| the length of "
+	    "the body is ambiguous" },
 	{ "no length", OK "Content-Length:\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "another coding", OK "Transfer-Encoding: gzip, chunked\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "chunks twice", OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\na", "| the length of the body is ambiguous" },
-	{ "no size of a chunk", OK "Transfer-Encoding: chunked\r\n\r\n\r\nabc", "| the length of the body is ambiguous" },
-	{ "words for a size", OK "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc", "| the length of the body is ambiguous" },
-	{ "a size of nine digits", OK "Transfer-Encoding: chunked\r\n\r\n000000001\r\na", "| the length of the body is ambiguous" },
-	{ "more in a chunk than said", OK "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "a| the length of the body is ambiguous" },
-	{ "cut in its head", OK "Content-Len", "| the connection closed before the end of the answer" },
-	{ "cut in its body", OK "Content-Length: 3\r\n\r\nab", "ab| the connection closed before the end of the answer" },
-	{ "cut in a chunk", OK "Transfer-Encoding: chunked\r\n\r\n5\r\nab", "ab| the connection closed before the end of the answer" },
-	{ "cut before the last chunk", OK "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "ab| the connection closed before the end of the answer" },
+	{ "another coding", OK "Transfer-Encoding: gzip, chunked\r\n\r\na",
+	    "| the length of the body is "
+	    "ambiguous" },
+	{ "chunks twice", OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\na",
+	    "| the length of the body is ambiguous" },
+	{ "no size of a chunk", OK "Transfer-Encoding: chunked\r\n\r\n\r\nabc",
+	    "| the length of the body "
+	    "is ambiguous" },
+	{ "words for a size", OK "Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc",
+	    "| the length of the "
+	    "body is ambiguous" },
+	{ "a size of nine digits", OK "Transfer-Encoding: chunked\r\n\r\n000000001\r\na",
+	    "| the length "
+	    "of the body is ambiguous" },
+	{ "more in a chunk than said", OK "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+	    "a| the length "
+	    "of the body is ambiguous" },
+	{ "cut in its head", OK "Content-Len",
+	    "| the connection closed before the end of the answer" },
+	{ "cut in its body", OK "Content-Length: 3\r\n\r\nab",
+	    "ab| the connection closed before the end "
+	    "of the answer" },
+	{ "cut in a chunk", OK "Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+	    "ab| the connection closed "
+	    "before the end of the answer" },
+	{ "cut before the last chunk", OK "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+	    "ab| the connection closed before the end of the answer" },
 	{ "no answer", "", "| the connection closed before the end of the answer" },
 	{ "another protocol", "SSH-2.0-OpenSSH_9.2\r\n", "| not HTTP/1" },
 	{ "HTTP/2", "HTTP/2 200\r\n\r\n", "| not HTTP/1" },
@@ -107,7 +148,7 @@ static void answers(void **state)
 	}
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------------- */
+/* ---- bounds ----------------------------------------------------------------------------- */
 
 static char big[2 * HTTP_ANSWER_HEAD_MAX];
 
@@ -134,8 +175,11 @@ static void a_head_just_fits(void **state)
 	}
 	assert_string_equal(padded("x", 2 * room, "", SIZE_MAX), "| not HTTP/1");
 	assert_string_equal(padded("HTTP/", 2 * room, "", SIZE_MAX), "| the head is too long");
-	assert_string_equal(padded(OK "Content-Length: 1", 300, "\r\n\r\n", SIZE_MAX), "| the length of the body is ambiguous");
-	assert_string_equal(padded(OK "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", 2 * room, "", SIZE_MAX), "| the head is too long");
+	assert_string_equal(padded(OK "Content-Length: 1", 300, "\r\n\r\n", SIZE_MAX), "| the length of "
+		"the body is ambiguous");
+	assert_string_equal(
+	    padded(OK "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", 2 * room, "", SIZE_MAX),
+	    "| the head is too long");
 }
 
 static void a_body_has_an_end(void **state)

@@ -1,6 +1,6 @@
 /* test_logline.c - HAProxy's log lines into facts. The lines are what the log-format of the shipped
- * configuration renders to, with the values real HAProxies write: -1 for what never happened, a '+' in
- * front of a retry count that ended in a redispatch, names in angle brackets for no server. */
+ * configuration renders to, with the values real HAProxies write: -1 for what never happened, a '+'
+ * in front of a retry count that ended in a redispatch, names in angle brackets for no server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -175,7 +175,8 @@ static void cut_lines_say_nothing(void **state)
 	}
 }
 
-/* The token is a string of the object itself, wherever it stands in it; a client has no say behind it. */
+/* The token is a string of the object itself, wherever it stands in it; a client has no say behind
+ * it. */
 static void token(void **state)
 {
 	static const struct { const char *line, *token; } table[] = {
@@ -237,18 +238,27 @@ static void strings_too_long_are_left_out(void **state)
 	check_span("unknown and long", "be", f.pool, "p");
 }
 
-#define WHOLE	"\"be\":\"pool\",\"srv\":\"s1\",\"want\":\"-\",\"st\":200,\"ts\":\"--\",\"tr\":1,\"out\":2,\"rc\":\"0\","
+#define WHOLE	"\"be\":\"pool\",\"srv\":\"s1\",\"want\":\"-\",\"st\":200,\"ts\":\"--\",\"tr\":1," \
+		"\"out\":2,\"rc\":\"0\","
 
 /* What the agent was to that request, by HAProxy's word; and which field is missed first. */
 static void answers_and_errors(void **state)
 {
-	static const struct { const char *line; bool has_why; const char *why; int32_t error; const char *lacks; } table[] = {
-		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"cached\",\"err\":\"-\"}", true, "cached", 0, NULL },
+	static const struct {
+		const char *line;
+		bool has_why;
+		const char *why;
+		int32_t error;
+		const char *lacks;
+	} table[] = {
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"cached\",\"err\":\"-\"}", true, "cached", 0,
+		    NULL },
 		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"257\"}", true, "-", 257, NULL },
 		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"\",\"err\":3}", true, "", 3, NULL },
 		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"\",\"err\":\"\"}", true, "", 0, NULL },
 		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"-9\"}", true, "-", 0, NULL },
-		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"99999999999\"}", true, "-", 0, NULL },
+		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"-\",\"err\":\"99999999999\"}", true, "-", 0,
+		    NULL },
 		{ "{" WHOLE "\"uid\":\"u\",\"err\":\"1\"}", false, "", 1, "why" },
 		{ "{" WHOLE "\"uid\":\"u\",\"why\":\"cold\"}", true, "cold", -1, "err" },
 		{ "{" WHOLE "\"uid\":\"u\"}", false, "", -1, "why" },
@@ -264,7 +274,8 @@ static void answers_and_errors(void **state)
 		check_number(table[i].line, "has_why", f.has_why, table[i].has_why);
 		check_span(table[i].line, "why", f.why, table[i].why);
 		check_number(table[i].line, "error", f.error, table[i].error);
-		if ((f.lacks == NULL) != (table[i].lacks == NULL) || (f.lacks != NULL && strcmp(f.lacks, table[i].lacks) != 0))
+		if ((f.lacks == NULL) != (table[i].lacks == NULL) ||
+		    (f.lacks != NULL && strcmp(f.lacks, table[i].lacks) != 0))
 			fail_msg("%s lacks %s", table[i].line, f.lacks ? f.lacks : "nothing");
 	}
 }
@@ -294,18 +305,38 @@ static void ends(void **state)
 /* What the recipes' set-var-fmt makes of an engine's usage, and what an engine could make of it. */
 static void counts(void **state)
 {
-	static const struct { const char *text; int64_t want; } said[] = {
-		{ "123 ", 123 }, { " 77", 77 }, { " 8+30+", 38 }, { " 8+30+2", 40 }, { "123 ++", 123 }, { "0 ", 0 },
-		{ "12 7+1+", 12 }, { " ++", -1 }, { " ", -1 }, { "", -1 }, { "-", -1 }, { "-5 ", -1 }, { "-5 9", 9 }, { "x 9", 9 },
-		{ "1e3", -1 }, { "1.5 ", -1 }, { " 4+-1+", -1 }, { " 4+x+", -1 }, { "1099511627776", 1099511627776 },
-		{ "1099511627777", -1 }, { "1099511627776+1", -1 }, { "99999999999999999999", -1 },
+	static const struct { const char *text; int64_t want;
+	} said[] = {
+		{ "123 ", 123 },
+		{ " 77", 77 },
+		{ " 8+30+", 38 },
+		{ " 8+30+2", 40 },
+		{ "123 ++", 123 },
+		{ "0 ", 0 },
+		{ "12 7+1+", 12 },
+		{ " ++", -1 },
+		{ " ", -1 },
+		{ "", -1 },
+		{ "-", -1 },
+		{ "-5 ", -1 },
+		{ "-5 9", 9 },
+		{ "x 9", 9 },
+		{ "1e3", -1 },
+		{ "1.5 ", -1 },
+		{ " 4+-1+", -1 },
+		{ " 4+x+", -1 },
+		{ "1099511627776", 1099511627776 },
+		{ "1099511627777", -1 },
+		{ "1099511627776+1", -1 },
+		{ "99999999999999999999", -1 },
 	};
 	static struct logline l;
 	char line[128];
 	struct fact f;
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
-		snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\"}", said[i].text, said[i].text);
+		snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\"}",
+		    said[i].text, said[i].text);
 		assert_int_equal(parse(&l, line, strlen(line), &f), 0);
 		check_number(said[i].text, "ptok", f.prompt_tokens, said[i].want);
 		check_number(said[i].text, "gtok", f.output_tokens, said[i].want);

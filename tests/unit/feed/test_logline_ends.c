@@ -1,4 +1,5 @@
-/* test_logline_ends.c - where a log line's JSON begins and ends: a header before it, a client's words behind. */
+/* test_logline_ends.c - where a log line's JSON begins and ends: a header before it, a client's
+ * words behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +15,14 @@ static const struct {
 } cases[] = {
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"}", 0, "a", "s1" },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"}\r\n", 0, "a", "s1" },
-	{ "<134>1 2026-11-21T01:33:25.440538+00:00 - haproxy 8813 - {\"uid\":\"a\",\"srv\":\"s1\"} 192.0.2.1:60224 "
-	  "[21/Nov/2026:01:33:25.439] llm pool/s1 0/0/1/5/9 200 49 - - ---- \"POST /v1/completions HTTP/1.1\"",
-	  0, "a", "s1" },
+	{ "<134>1 2026-11-21T01:33:25.440538+00:00 - haproxy 8813 - {\"uid\":\"a\",\"srv\":\"s1\"} "
+	  "192.0.2.1:60224 "
+	  "[21/Nov/2026:01:33:25.439] llm pool/s1 0/0/1/5/9 200 49 - - ---- \"POST /v1/completions "
+	  "HTTP/1.1\"",
+	    0, "a", "s1" },
 	/* what a client writes into its request changes nothing */
-	{ "x {\"uid\":\"a\",\"srv\":\"s1\"} \"GET /{\"uid\":\"b\",\"srv\":\"s2\"} HTTP/1.1\"", 0, "a", "s1" },
+	{ "x {\"uid\":\"a\",\"srv\":\"s1\"} \"GET /{\"uid\":\"b\",\"srv\":\"s2\"} HTTP/1.1\"", 0,
+	    "a", "s1" },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"}{\"uid\":\"b\",\"srv\":\"s2\"}", 0, "a", "s1" },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"},\"srv\":\"s2\"}", 0, "a", "s1" },
 	/* no end, no line */

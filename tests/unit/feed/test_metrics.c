@@ -1,5 +1,6 @@
-/* test_metrics.c - an engine's metrics as one report. The files in tests/data/metrics/ have the names, labels and
- * help lines that the engines' releases give, some histograms of each, and figures of ours. */
+/* test_metrics.c - an engine's metrics as one report. The files in tests/data/metrics/ have the
+ * names, labels and help lines that the engines' releases give, some histograms of each, and
+ * figures of ours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,8 +35,9 @@ static void tell(struct told *t, struct metrics *m)
 	if (rc < 0) {
 		snprintf(t->text, sizeof(t->text), "%s", metrics_strerror(rc));
 	} else {
-		snprintf(t->text, sizeof(t->text), "w%lld r%lld u%.4g b%u c%llu", (long long)r.waiting, (long long)r.running,
-			 r.kv_used, r.block_size, (unsigned long long)r.capacity);
+		snprintf(t->text, sizeof(t->text), "w%lld r%lld u%.4g b%u c%llu",
+		    (long long)r.waiting, (long long)r.running, r.kv_used, r.block_size,
+		    (unsigned long long)r.capacity);
 		tell_adapters(t->text, sizeof(t->text), &r);
 	}
 	n = strlen(t->text);
@@ -78,58 +80,108 @@ static void feed_all(const char *name, const char *p, size_t n, const char *want
 #define LORA	"vllm:lora_requests_info"
 #define CONF	"vllm:cache_config_info"
 
-static const struct { const char *name, *text, *want; } cases[] = {
+static const struct { const char *name, *text, *want;
+} cases[] = {
 	{ "nothing", "", "the answer has no metric of a known engine" },
-	{ "a page of another kind", "<html><body>404</body></html>\n", "the answer has no metric of a known engine" },
-	{ "other metrics", "go_goroutines 148\n# HELP x y\nx{a=\"b\"} 3\n", "the answer has no metric of a known engine" },
+	{ "a page of another kind", "<html><body>404</body></html>\n",
+	    "the answer has no metric of a "
+	    "known engine" },
+	{ "other metrics", "go_goroutines 148\n# HELP x y\nx{a=\"b\"} 3\n",
+	    "the answer has no metric of "
+	    "a known engine" },
 	{ "one", W " 3\n", "w3 r-1 u-1 b0 c0" },
 	{ "its last line has no end", W " 3", "w3 r-1 u-1 b0 c0" },
-	{ "blanks before the labels", W " {a=\"b\"} 4\n", "the answer has no metric of a known engine bad 1" },
+	{ "blanks before the labels", W " {a=\"b\"} 4\n",
+	    "the answer has no metric of a known engine bad "
+	    "1" },
 	{ "CR LF, empty lines", "\r\n\n" W "\t4.0\r\n\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "a time stamp", W "{a=\"b\"} 4.0 1700000000000\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "blanks", " " W "{ a = \"b\" , }  4\n", "w4 r-1 u-1 b0 c0" },
-	{ "counts are added up", W "{engine=\"0\"} 3\n" W "{engine=\"1\"} 2\n", "w5 r-1 u-1 b0 c0" },
-	{ "shares are averaged", U "{engine=\"0\"} 0.5\n" U "{engine=\"1\"} 0.1\n", "w-1 r-1 u0.3 b0 c0" },
+	{ "counts are added up", W "{engine=\"0\"} 3\n" W "{engine=\"1\"} 2\n",
+	    "w5 r-1 u-1 b0 c0" },
+	{ "shares are averaged", U "{engine=\"0\"} 0.5\n" U "{engine=\"1\"} 0.1\n",
+	    "w-1 r-1 u0.3 b0 c0" },
 	{ "a share above all of it", U " 1.7\n", "w-1 r-1 u1 b0 c0" },
-	{ "two names of one thing", "vllm:gpu_cache_usage_perc 0.9\n" U " 0.2\n", "w-1 r-1 u0.2 b0 c0" },
+	{ "two names of one thing", "vllm:gpu_cache_usage_perc 0.9\n" U " 0.2\n",
+	    "w-1 r-1 u0.2 b0 c0" },
 	{ "names that begin like ours, or end",
-	  W "x 1\nx" W " 1\n" W "_total 2\nvllm:num_requests_waitin 3\n" U " 0\n", "w-1 r-1 u0 b0 c0" },
-	{ "a name of all its length", "a123456789012345678901234567890123456789012345678 1\n" W " 1\n", "w1 r-1 u-1 b0 c0" },
+	    W "x 1\nx" W " 1\n" W "_total 2\nvllm:num_requests_waitin 3\n" U " 0\n",
+	    "w-1 r-1 u0 b0 c0" },
+	{ "a name of all its length",
+	    "a123456789012345678901234567890123456789012345678 1\n" W " 1\n", "w1 r-1 u-1 b0 c0" },
 	{ "numbers of all kinds", W " 1e1\n" W " +2\n" W " 0.5e1\n", "w17 r-1 u-1 b0 c0" },
-	{ "no numbers, and said so", W " NaN\n" W " +Inf\n" W " -Inf\n" U " 0\n", "w-1 r-1 u0 b0 c0" },
-	{ "no numbers", W " x\n" W " 0x10\n" W " 1e\n" W " \n" W "\n" W " 1e999\n" W " --1\n" U " 0\n",
-	  "w-1 r-1 u0 b0 c0 bad 7" },
-	{ "negative, and far too large", W " -1\n" W " 1e30\n" U " -0.1\n" U " 0.25\n", "w-1 r-1 u0.25 b0 c0" },
-	{ "a number too long", W " 1.00000000000000000000000000000000000000000\n" U " 0\n", "w-1 r-1 u0 b0 c0 bad 1" },
-	{ "labels that are none", W "{a} 1\n" W "{a=b} 1\n" W "{a=\"b\"x} 1\n" W "{a=\"b\" 1\n" W "{\"a\"} 1\n" W "{a=\"\n" U " 0\n",
-	  "w-1 r-1 u0 b0 c0 bad 6" },
+	{ "no numbers, and said so", W " NaN\n" W " +Inf\n" W " -Inf\n" U " 0\n",
+	    "w-1 r-1 u0 b0 c0" },
+	{ "no numbers",
+	    W " x\n" W " 0x10\n" W " 1e\n" W " \n" W "\n" W " 1e999\n" W " --1\n" U " 0\n",
+	    "w-1 r-1 u0 b0 c0 bad 7" },
+	{ "negative, and far too large", W " -1\n" W " 1e30\n" U " -0.1\n" U " 0.25\n",
+	    "w-1 r-1 u0.25 b0 "
+	    "c0" },
+	{ "a number too long", W " 1.00000000000000000000000000000000000000000\n" U " 0\n",
+	    "w-1 r-1 u0 "
+	    "b0 c0 bad 1" },
+	{ "labels that are none",
+	    W "{a} 1\n" W "{a=b} 1\n" W "{a=\"b\"x} 1\n" W "{a=\"b\" 1\n" W "{\"a\"} 1\n" W
+	      "{a=\"\n" U " 0\n",
+	    "w-1 r-1 u0 b0 c0 bad 6" },
 	{ "escapes", W "{a=\"x\\\"} 7\\n\\\\\"} 1\n", "w1 r-1 u-1 b0 c0" },
-	{ "a label as long as it likes", W "{a234567890123456789012345678901234567890=\"" "0123456789012345678901234567890123456789" "\"} 1\n",
-	  "w1 r-1 u-1 b0 c0" },
-	{ "capacity by blocks", CONF "{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n", "w-1 r-1 u-1 b16 c1584" },
-	{ "capacity by tokens goes before", CONF "{block_size=\"784\",kv_cache_size_tokens=\"5000\",num_gpu_blocks=\"100\"} 1\n",
-	  "w-1 r-1 u-1 b784 c4950" },
-	{ "what is not known yet", CONF "{block_size=\"None\",num_gpu_blocks=\"None\",kv_cache_size_tokens=\"\"} 1\n", "w-1 r-1 u-1 b0 c0" },
-	{ "numbers that overflow", CONF "{block_size=\"999999999999999\",num_gpu_blocks=\"999999999999999\",kv_cache_size_tokens=\"9999999999999999\"} 1\n",
-	  "w-1 r-1 u-1 b0 c0" },
-	{ "the smallest block of several ranks", CONF "{block_size=\"32\",num_gpu_blocks=\"10\"} 1\n" CONF "{block_size=\"16\",num_gpu_blocks=\"10\"} 1\n",
-	  "w-1 r-1 u-1 b16 c432" },
+	{ "a label as long as it likes",
+	    W "{a234567890123456789012345678901234567890=\""
+	      "0123456789012345678901234567890123456789"
+	      "\"} 1\n",
+	    "w1 r-1 u-1 b0 c0" },
+	{ "capacity by blocks", CONF "{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n",
+	    "w-1 r-1 u-1 b16 "
+	    "c1584" },
+	{ "capacity by tokens goes before",
+	    CONF "{block_size=\"784\",kv_cache_size_tokens=\"5000\",num_gpu_blocks=\"100\"} 1\n",
+	    "w-1 r-1 u-1 b784 c4950" },
+	{ "what is not known yet",
+	    CONF "{block_size=\"None\",num_gpu_blocks=\"None\",kv_cache_size_tokens=\"\"} 1\n",
+	    "w-1 r-1 u-1 b0 c0" },
+	{ "numbers that overflow",
+	    CONF
+	    "{block_size=\"999999999999999\",num_gpu_blocks=\"999999999999999\","
+	    "kv_cache_size_tokens=\"9999999999999999\"} 1\n",
+	    "w-1 r-1 u-1 b0 c0" },
+	{ "the smallest block of several ranks",
+	    CONF "{block_size=\"32\",num_gpu_blocks=\"10\"} 1\n" CONF
+		 "{block_size=\"16\",num_gpu_blocks=\"10\"} 1\n",
+	    "w-1 r-1 u-1 b16 c432" },
 	{ "blocks without their size", "trtllm_kv_cache_max_blocks 100\n", "w-1 r-1 u-1 b0 c0" },
-	{ "pages of a pipeline are counted once", "sglang:num_queue_reqs{pp_rank=\"0\"} 3\nsglang:num_queue_reqs{pp_rank=\"1\"} 3\n",
-	  "w3 r-1 u-1 b0 c0" },
-	{ "adapters", LORA "{max_lora=\"4\",running_lora_adapters=\"a,b\",waiting_lora_adapters=\"c,a\"} 1e9\n",
-	  "w-1 r-1 u-1 b0 c0 a+? b+ c?" },
-	{ "no adapters", LORA "{max_lora=\"4\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} 1e9\n", "w-1 r-1 u-1 b0 c0" },
+	{ "pages of a pipeline are counted once",
+	    "sglang:num_queue_reqs{pp_rank=\"0\"} "
+	    "3\nsglang:num_queue_reqs{pp_rank=\"1\"} 3\n",
+	    "w3 r-1 u-1 b0 c0" },
+	{ "adapters",
+	    LORA "{max_lora=\"4\",running_lora_adapters=\"a,b\",waiting_lora_adapters=\"c,a\"} "
+		 "1e9\n",
+	    "w-1 r-1 u-1 b0 c0 a+? b+ c?" },
+	{ "no adapters",
+	    LORA "{max_lora=\"4\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} "
+		 "1e9\n",
+	    "w-1 r-1 u-1 b0 c0" },
 	{ "the newest holds, whatever the order",
-	  LORA "{max_lora=\"1\",running_lora_adapters=\"b\",waiting_lora_adapters=\"\"} 1.2e9\n"
-	  LORA "{max_lora=\"1\",running_lora_adapters=\"a\",waiting_lora_adapters=\"b\"} 1.1e9\n", "w-1 r-1 u-1 b0 c0 b+" },
-	{ "ranks of one moment", LORA "{engine=\"0\",running_lora_adapters=\"a\"} 5\n" LORA "{engine=\"1\",running_lora_adapters=\"b\"} 5\n",
-	  "w-1 r-1 u-1 b0 c0 a+ b+" },
-	{ "odd lists", LORA "{running_lora_adapters=\",,a,,\",waiting_lora_adapters=\",\"} 5\n", "w-1 r-1 u-1 b0 c0 a+" },
-	{ "who only waited is not loaded", LORA "{max_lora=\"4\",running_lora_adapters=\"a\",waiting_lora_adapters=\"w\"} 5\n"
-	  LORA "{max_lora=\"4\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} 6\n", "w-1 r-1 u-1 b0 c0 a" },
-	{ "lists of a line do not reach the next", LORA "{running_lora_adapters=\"a\",waiting_lora_adapters=\"b\"} 5\n" LORA "{max_lora=\"1\"} 4\n",
-	  "w-1 r-1 u-1 b0 c0 a+ b?" },
+	    LORA
+	    "{max_lora=\"1\",running_lora_adapters=\"b\",waiting_lora_adapters=\"\"} 1.2e9\n" LORA
+	    "{max_lora=\"1\",running_lora_adapters=\"a\",waiting_lora_adapters=\"b\"} 1.1e9\n",
+	    "w-1 r-1 u-1 b0 c0 b+" },
+	{ "ranks of one moment",
+	    LORA "{engine=\"0\",running_lora_adapters=\"a\"} 5\n" LORA
+		 "{engine=\"1\",running_lora_adapters=\"b\"} 5\n",
+	    "w-1 r-1 u-1 b0 c0 a+ b+" },
+	{ "odd lists", LORA "{running_lora_adapters=\",,a,,\",waiting_lora_adapters=\",\"} 5\n",
+	    "w-1 r-1 u-1 b0 c0 a+" },
+	{ "who only waited is not loaded",
+	    LORA "{max_lora=\"4\",running_lora_adapters=\"a\",waiting_lora_adapters=\"w\"} 5\n" LORA
+		 "{max_lora=\"4\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} 6\n",
+	    "w-1 r-1 u-1 "
+	    "b0 c0 a" },
+	{ "lists of a line do not reach the next",
+	    LORA "{running_lora_adapters=\"a\",waiting_lora_adapters=\"b\"} 5\n" LORA
+		 "{max_lora=\"1\"} 4\n",
+	    "w-1 r-1 u-1 b0 c0 a+ b?" },
 };
 
 static void texts(void **state)
@@ -139,7 +191,7 @@ static void texts(void **state)
 		feed_all(cases[i].name, cases[i].text, strlen(cases[i].text), cases[i].want);
 }
 
-/* ---- engines ------------------------------------------------------------------------------------- */
+/* ---- engines ---------------------------------------------------------------------------- */
 
 static const struct { const char *name, *want; } engines[] = {
 	{ "vllm-two-engines", "w3 r21 u0.425 b16 c900992" },
@@ -186,7 +238,7 @@ static void three_engines(void **state)
 	}
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------- */
+/* ---- bounds ----------------------------------------------------------------------------- */
 
 static char big[METRICS_LIST_MAX * 4];
 
@@ -221,7 +273,8 @@ static void a_name_just_fits(void **state)
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
-	assert_string_equal(lora_of(name, ENGINE_ADAPTER_NAME_MAX), "w-1 r-1 u-1 b0 c0 nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn+");
+	assert_string_equal(lora_of(name, ENGINE_ADAPTER_NAME_MAX), "w-1 r-1 u-1 b0 c0 "
+		"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn+");
 	assert_string_equal(lora_of(name, ENGINE_ADAPTER_NAME_MAX + 1), "w-1 r-1 u-1 b0 c0");
 	assert_string_equal(lora_of("a\0b", 3), "w-1 r-1 u-1 b0 c0");
 }
@@ -236,7 +289,8 @@ static void more_adapters_than_places(void **state)
 	(void)state;
 	metrics_init(&m);
 	for (int i = 0; i < 100; i++) {
-		int n = snprintf(line, sizeof(line), LORA "{max_lora=\"60\",running_lora_adapters=\"a%d\"} %d\n", i, 1000 + i);
+		int n = snprintf(line, sizeof(line),
+		    LORA "{max_lora=\"60\",running_lora_adapters=\"a%d\"} %d\n", i, 1000 + i);
 
 		metrics_feed(&m, line, (size_t)n);
 	}
@@ -263,7 +317,7 @@ static void an_answer_has_an_end(void **state)
 	assert_int_equal(metrics_end(&m, &r), -METRICS_E_ANSWER);
 }
 
-/* ---- chance --------------------------------------------------------------------------------------- */
+/* ---- chance ----------------------------------------------------------------------------- */
 
 static void check(struct metrics *m, uint64_t *good)
 {
@@ -275,7 +329,8 @@ static void check(struct metrics *m, uint64_t *good)
 	assert_true(r.waiting >= -1 && r.running >= -1 && r.kv_used <= 1);
 	assert_true(r.capacity < (uint64_t)1e12 && r.n_adapters <= ENGINE_ADAPTERS_MAX);
 	for (uint32_t i = 0; i < r.n_adapters; i++)
-		assert_true(memchr(r.adapter[i].name, '\0', sizeof(r.adapter[i].name)) != NULL && r.adapter[i].name[0]);
+		assert_true(memchr(r.adapter[i].name, '\0', sizeof(r.adapter[i].name)) != NULL &&
+		    r.adapter[i].name[0]);
 }
 
 static void damaged(void **state)
@@ -328,6 +383,7 @@ int main(void)
 		cmocka_unit_test(every_error_has_a_text),
 	};
 
-	printf("one answer being read: %zu bytes, a report %zu\n", sizeof(struct metrics), sizeof(struct engine_report));
+	printf("one answer being read: %zu bytes, a report %zu\n", sizeof(struct metrics),
+	    sizeof(struct engine_report));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,7 +154,8 @@ static void a_long_page_takes_many_turns(void **state)
 	assert_true(at.turns >= ASKED / DECISIONS_STEP);
 	assert_true(at.turns >= bytes / ADMIN_SEND);
 	assert_int_equal(at.served, at.turns);
-	print_message("%zu bytes in %u turns, the longest %lld us\n", bytes, at.turns, (long long)at.longest);
+	print_message(
+	    "%zu bytes in %u turns, the longest %lld us\n", bytes, at.turns, (long long)at.longest);
 }
 
 /* One step a turn for all of them together, and each has its turn. */
@@ -164,7 +165,8 @@ static void many_pages_share_turns(void **state)
 	size_t n = ADMIN_CONNS_MAX;
 
 	for (size_t i = 0; i < n; i++)
-		fd[i] = ask_for(i % 2 ? "GET /decisions?n=500 HTTP/1.1\r\n\r\n" : "GET /decisions?n=500&format=lines HTTP/1.1\r\n\r\n");
+		fd[i] = ask_for(i % 2 ? "GET /decisions?n=500 HTTP/1.1\r\n\r\n"
+				      : "GET /decisions?n=500&format=lines HTTP/1.1\r\n\r\n");
 	turn_until_answered(fd, n);
 	assert_int_equal(count(&got, "HTTP/1.1 200 OK"), n);
 	assert_int_equal(count(&got, "{\"decision\":") + count(&got, "{\"timestamp\":"), n * 500);
@@ -214,7 +216,10 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(a_long_page_takes_many_turns), T(many_pages_share_turns), T(others_are_answered_meanwhile), T(an_end_in_the_middle),
+		T(a_long_page_takes_many_turns),
+		T(many_pages_share_turns),
+		T(others_are_answered_meanwhile),
+		T(an_end_in_the_middle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_decisions_page.c - /decisions, of a real core: what is asked for, what is shown and what never is. Every
- * answer has to be JSON. */
+/* test_decisions_page.c - /decisions, of a real core: what is asked for, what is shown and what
+ * never is. Every answer has to be JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static size_t count_in(const struct buf *t, const char *what)
 {
 	size_t n = 0, len = strlen(what);
 
-	for (const char *p = t->p; p != NULL && (p = memmem(p, t->n - (size_t)(p - t->p), what, len)) != NULL; p += len)
+	for (const char *p = t->p;
+	     p != NULL && (p = memmem(p, t->n - (size_t)(p - t->p), what, len)) != NULL; p += len)
 		n++;
 	return n;
 }
@@ -105,14 +106,22 @@ static void all_of_a_decision(void **state)
 	w.now += 500;
 	route_took(w.r, &w.a, 41);
 	s = get(&w, "", 200);
-	assert_has(s, "{\"decisions\":[\n{\"decision\":2,\"time\":\"2026-11-21T11:32:04.623Z\",\"pool\":\"pool\",\"mode\":\"on\","
-		      "\"rule\":\"cost\",\"why\":\"cold\",\"us\":41,\"cut\":false,\"prompt_tokens\":320,");
-	assert_has(s, "\"server\":\"s2\",\"alt\":\"s3\",\"matched_tokens\":0,\"hit\":0,\"pages\":0,\"facts\":\"first\"");
-	assert_has(s, "\"n_candidates\":4,\"candidates\":[{\"load\":0,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":0,");
+	assert_has(s,
+	    "{\"decisions\":[\n{\"decision\":2,\"time\":\"2026-11-21T11:32:04.623Z\",\"pool\":\"pool\","
+	    "\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"cold\",\"us\":41,\"cut\":false,"
+	    "\"prompt_tokens\":320,");
+	assert_has(s,
+	    "\"server\":\"s2\",\"alt\":\"s3\",\"matched_tokens\":0,\"hit\":0,\"pages\":0,"
+	    "\"facts\":\"first\"");
+	assert_has(s,
+	    "\"n_candidates\":4,\"candidates\":[{\"load\":0,\"server\":\"s2\",\"wait_s\":0,"
+	    "\"cached_tokens\":0,");
 	assert_has(s, "\"after\":{\"state\":\"open\"}}");
 	assert_has(s, "{\"decision\":1,");
 	assert_has(s, "\"uid\":\"one\"");
-	assert_has(s, "\"after\":{\"state\":\"done\",\"server\":\"s1\",\"status\":200,\"first_ms\":0,\"done_ms\":0}}");
+	assert_has(s,
+	    "\"after\":{\"state\":\"done\",\"server\":\"s1\",\"status\":200,\"first_ms\":0,"
+	    "\"done_ms\":0}}");
 	assert_null(strstr(s, "acme"));
 	assert_null(strstr(s, "talk-7"));
 	assert_null(strstr(s, "\"m\""));		/* the model */
@@ -203,8 +212,9 @@ static void so_many_and_from_where(void **state)
 	assert_has(seen.p, "\"decision\":19,");
 	assert_has(seen.p, "\"decision\":3,");
 	assert_int_equal(count(get(&w, "&before=1&", 200), "\"decision\":"), 0);
-	for (const char **q = (const char *[]){ "n=", "n=0", "n=-1", "n=x", "m=1", "before=0", "format=xml", "uid=",
-			"uid=%4", "uid=%zz", "n=1;n=2", NULL }; *q != NULL; q++)
+	for (const char **q = (const char *[]){ "n=", "n=0", "n=-1", "n=x", "m=1", "before=0",
+		 "format=xml", "uid=", "uid=%4", "uid=%zz", "n=1;n=2", NULL };
+	     *q != NULL; q++)
 		get(&w, *q, 400);
 	memset(w.body.p, 'u', 300);
 	memcpy(w.body.p, "uid=", 4);
@@ -252,8 +262,9 @@ static void lines_are_a_trace(void **state)
 		end = strchr(s, '\n');
 		assert_non_null(end);
 		assert_true(is_json(span_of(s, (size_t)(end - s))));
-		snprintf(want, sizeof(want), "{\"timestamp\":%d,\"input_length\":1280,\"output_length\":0,\"hash_ids\":[",
-			 1000000 + (int)n * 10);
+		snprintf(want, sizeof(want),
+		    "{\"timestamp\":%d,\"input_length\":1280,\"output_length\":0,\"hash_ids\":[",
+		    1000000 + (int)n * 10);
 		assert_memory_equal(s, want, strlen(want));
 		*end = '\0';
 		assert_int_equal(count(s, ","), 6);	/* three ids */

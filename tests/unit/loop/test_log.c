@@ -1,4 +1,5 @@
-/* Log lines: what a value from outside may do to a line (nothing), and how often a kind may speak. */
+/* Log lines: what a value from outside may do to a line (nothing), and how often a kind may speak.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 #include "agent/loop/metrics_in.h"
 #include "agent/loop/worker_in.h"
 
-/* ---- the faked core -------------------------------------------------------------------------------- */
+/* ---- the faked core --------------------------------------------------------------------- */
 
 #define N_NAMES	4
 
@@ -64,7 +64,8 @@ void route_each_server(struct route *r, msec now,
 	}
 }
 
-void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v), void *arg)
+void route_each_shard(struct route *r,
+    void (*fn)(void *arg, uint32_t i, const struct index_shard_stats *v), void *arg)
 {
 	struct index_shard_stats v = { .bytes = 5000, .max_bytes = 6000, .records = 7, .commits = 88 };
 	uint32_t i;
@@ -73,7 +74,8 @@ void route_each_shard(struct route *r, void (*fn)(void *arg, uint32_t i, const s
 		fn(arg, i, &v);
 }
 
-void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_pool_view *v), void *arg)
+void route_each_pool(
+    struct route *r, void (*fn)(void *arg, const struct route_pool_view *v), void *arg)
 {
 	struct route_pool_view v = {
 		.name = "chat", .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
@@ -83,23 +85,28 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 	fn(arg, &v);
 }
 
-void route_each_model(struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
+void route_each_model(
+    struct route *r, void (*fn)(void *arg, const struct route_model_view *v), void *arg)
 {
-	struct route_model_view v = { .name = "acme/\"chat\"", .mode = "mixed", .page = 32, .kinds_off = 3 };
+	struct route_model_view v = {
+		.name = "acme/\"chat\"", .mode = "mixed", .page = 32, .kinds_off = 3
+	};
 
 	fn(arg, &v);
 	v = (struct route_model_view){ .name = "*", .mode = "text", .page = 16 };
 	fn(arg, &v);
 }
 
-void route_each_kind(struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
+void route_each_kind(
+    struct route *r, void (*fn)(void *arg, const struct route_kind_view *v), void *arg)
 {
 	struct route_kind_view v = { .model = "acme/\"chat\"", .kind = "chat system tools", .tenants = 2 };
 
 	fn(arg, &v);
 }
 
-void route_each_compared(struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
+void route_each_compared(
+    struct route *r, void (*fn)(void *arg, const struct route_compare_view *v), void *arg)
 {
 	struct route_compare_view v = {
 		.pool = "chat", .rule = "random", .choices = 10, .same = 3, .hit_tokens = 4096, .regret_s = 2.25,
@@ -110,14 +117,14 @@ void route_each_compared(struct route *r, void (*fn)(void *arg, const struct rou
 	fn(arg, &v);
 }
 
-void route_each_problem(struct route *r, void (*fn)(void *arg, const char *what, const char *pool, bool raised),
-			void *arg)
+void route_each_problem(struct route *r,
+    void (*fn)(void *arg, const char *what, const char *pool, bool raised), void *arg)
 {
 	fn(arg, "load_unset", "", false);
 	fn(arg, "load_unset", "a\"b\n", true);
 }
 
-/* ---- the text --------------------------------------------------------------------------------------- */
+/* ---- the text --------------------------------------------------------------------------- */
 
 static char *render(void)
 {
@@ -192,7 +199,8 @@ static void figures(void **state)
 	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
 	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 1");
 	has_line(s, "kvroute_model_kinds_text{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 3");
-	has_line(s, "kvroute_model_kind_text_tenants{model=\"acme/\\\"chat\\\"\",kind=\"chat system tools\"} 2");
+	has_line(s,
+		"kvroute_model_kind_text_tenants{model=\"acme/\\\"chat\\\"\",kind=\"chat system tools\"} 2");
 	has_line(s, "kvroute_model_mode{model=\"*\",mode=\"text\"} 1");
 	has_line(s, "kvroute_model_page_tokens{model=\"*\",mode=\"text\"} 16");
 	has_line(s, "kvroute_problem{what=\"load_unset\",pool=\"\"} 0");
@@ -259,7 +267,7 @@ static void hostile_names(void **state)
 	mem_free(s);
 }
 
-/* ---- the rules of the format -------------------------------------------------------------------------- */
+/* ---- the rules of the format ------------------------------------------------------------ */
 
 struct family {
 	char name[128], type[16];
@@ -404,7 +412,7 @@ static void many_and_none(void **state)
 	n_servers = N_NAMES;
 }
 
-/* ---- text_* ------------------------------------------------------------------------------------------- */
+/* ---- text_* ----------------------------------------------------------------------------- */
 
 static void text_is_bounded(void **state)
 {

@@ -1,4 +1,5 @@
-/* Tokenizers of models: from files, shared, kept over a reload; their images, whole, damaged, of others; what is refused. */
+/* Tokenizers of models: from files, shared, kept over a reload; their images, whole, damaged, of
+ * others; what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,8 +66,12 @@ static int setup(void **state_)
 	put_tokenizer("a/tokenizer.json", 'a', 4);
 	said = tmpfile();
 	log_init(&lg, fileno(said), LOG_INFO);
-	f = (struct model_files){ .open = models_open, .arg = models, .models_dir = models, .state_dir = state,
-				  .images = IMAGES_NONE, .log = &lg };
+	f = (struct model_files){ .open = models_open,
+		.arg = models,
+		.models_dir = models,
+		.state_dir = state,
+		.images = IMAGES_NONE,
+		.log = &lg };
 	return 0;
 }
 
@@ -143,12 +148,13 @@ static unsigned ids_of(const struct tok *t, const char *text)
 	return sum;
 }
 
-/* ---- sharing -------------------------------------------------------------------------------------- */
+/* ---- sharing ---------------------------------------------------------------------------- */
 
 static void models_share_what_they_have_in_common(void **state_)
 {
 	char absolute[128];
-	const char *const names[] = { "a/tokenizer.json", "b/tokenizer.json", "a/tokenizer.json", absolute, "b/copy.json" };
+	const char *const names[] = { "a/tokenizer.json", "b/tokenizer.json", "a/tokenizer.json",
+		absolute, "b/copy.json" };
 	struct route_opts o, copy;
 	struct model_set *s;
 	uint64_t without;
@@ -165,7 +171,8 @@ static void models_share_what_they_have_in_common(void **state_)
 	assert_ptr_equal(o.models[1].tok, o.models[4].tok);	/* the content decides */
 	assert_int_equal(log_has("tokenizer loaded"), 2);
 	assert_int_equal(log_has("source=json"), 2);
-	assert_int_equal(route_budget(&o) - without, tok_bytes(o.models[0].tok) + tok_bytes(o.models[1].tok));
+	assert_int_equal(
+	    route_budget(&o) - without, tok_bytes(o.models[0].tok) + tok_bytes(o.models[1].tok));
 	assert_int_equal(ids_of(o.models[0].tok, "aaaa"), 257);
 	assert_int_equal(ids_of(o.models[1].tok, "aaaa"), 97 * 1001 * 1000001u + 0);
 	assert_int_equal(route_opts_copy(&copy, &o), 0);
@@ -208,7 +215,8 @@ static void text_mode_reads_nothing(void **state_)
 
 static void what_has_not_changed_is_kept(void **state_)
 {
-	static const char *const next[] = { "a/tokenizer.json", "b/tokenizer.json" }, *const moved[] = { "b/moved.json" };
+	static const char *const next[] = { "a/tokenizer.json", "b/tokenizer.json" },
+				 *const moved[] = { "b/moved.json" };
 	struct route_opts o, p, q, r;
 	struct model_set *s, *t, *u, *v;
 
@@ -242,9 +250,10 @@ static void what_has_not_changed_is_kept(void **state_)
 	route_opts_free(&r);
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------- */
+/* ---- what is refused -------------------------------------------------------------------- */
 
-static void expect_refusal(const char *tokenizer, const char *config, const char *file, int line, const char *text)
+static void expect_refusal(
+    const char *tokenizer, const char *config, const char *file, int line, const char *text)
 {
 	const char *const names[] = { "a/tokenizer.json", tokenizer };
 	struct err e = { .text = "" };
@@ -253,7 +262,8 @@ static void expect_refusal(const char *tokenizer, const char *config, const char
 	options(&o, names, 2);
 	snprintf(o.models[1].tokenizer_config, sizeof(o.models[1].tokenizer_config), "%s", config);
 	assert_null(models_load(&o, NULL, &f, &e));
-	if (strstr(e.file, file) == NULL || strstr(e.text, text) == NULL || (line > 0 ? e.line != line || e.column < 1 : e.line != 0))
+	if (strstr(e.file, file) == NULL || strstr(e.text, text) == NULL ||
+	    (line > 0 ? e.line != line || e.column < 1 : e.line != 0))
 		fail_msg("%s:%d:%d: %s, not %s:%d %s", e.file, e.line, e.column, e.text, file, line, text);
 	route_opts_free(&o);
 }
@@ -263,10 +273,12 @@ static void mistakes_are_named(void **state_)
 	static const char bad[] = "{\"version\":\"1.0\",\n\"model\":\n  {\"type\":\"Unigram\"}}\n";
 	int fd;
 
-	expect_refusal("missing.json", "", "models/missing.json", 0, "model \"m1\" cannot be read: No such file");
+	expect_refusal("missing.json", "", "models/missing.json", 0,
+		"model \"m1\" cannot be read: No such file");
 	expect_refusal("../state/x", "", "../state/x", 0, "a link leads out");
 	expect_refusal("a", "", "models/a", 0, "directory");
-	expect_refusal("a/tokenizer.json", "missing_config.json", "missing_config.json", 0, "No such file");
+	expect_refusal(
+	    "a/tokenizer.json", "missing_config.json", "missing_config.json", 0, "No such file");
 	assert_int_equal(mkfifo(in(models, "pipe"), 0600), 0);
 	expect_refusal("pipe", "", "models/pipe", 0, "not a regular file");
 	put("bad.json", bad, sizeof(bad) - 1);
@@ -275,14 +287,16 @@ static void mistakes_are_named(void **state_)
 	expect_refusal("cut.json", "", "models/cut.json", 2, "");
 	put("latin1.json", "{\"model\":\n\"\xe4\"}", 14);
 	expect_refusal("latin1.json", "", "models/latin1.json", 2, "byte 0xe4 is not UTF-8");
-	expect_refusal("a/tokenizer.json", "latin1.json", "models/latin1.json", 2, "byte 0xe4 is not UTF-8");
+	expect_refusal("a/tokenizer.json", "latin1.json", "models/latin1.json", 2,
+		"byte 0xe4 is not UTF-8");
 	fd = open(in(models, "large"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(ftruncate(fd, (off_t)MODEL_FILE_MAX + 1), 0);
 	close(fd);
 	expect_refusal("large", "", "models/large", 0, "256 MiB");
 }
 
-/* Files that are no tokenizer, or none that is understood: one sentence, and what to use in their place. */
+/* Files that are no tokenizer, or none that is understood: one sentence, and what to use in their
+ * place. */
 static void other_files_are_named(void **state_)
 {
 	static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x12\x07\x0a\x03" "a.b\x18";
@@ -296,7 +310,8 @@ static void other_files_are_named(void **state_)
 	expect_refusal("tokenizer.model", "", "models/tokenizer.model", 0, "SentencePiece");
 	spm[sizeof(spm) - 1] = 1;
 	put("spiece.model", spm, sizeof(spm));
-	expect_refusal("spiece.model", "", "models/spiece.model", 0, "Unigram, which is not understood: leave the model in mode: text");
+	expect_refusal("spiece.model", "", "models/spiece.model", 0,
+		"Unigram, which is not understood: leave the model in mode: text");
 	put("clip.json", clip, sizeof(clip) - 1);
 	expect_refusal("clip.json", "", "models/clip.json", 2, "CLIP");
 	put("bert.json", bert, sizeof(bert) - 1);
@@ -316,7 +331,8 @@ static void a_normalizer_makes_another_tokenizer(void **state_)
 	put("ranks", text, fread(text, 1, sizeof(text), file));
 	fclose(file);
 	f.images = IMAGES_WRITE;
-	for (unsigned round = 0; round < 2; round++) {		/* the second with an image of the one that was written last */
+	/* the second with an image of the one that was written last */
+	for (unsigned round = 0; round < 2; round++) {
 		options(&o, names, 2);
 		for (unsigned i = 0; i < 2; i++)
 			strcpy(o.models[i].pattern, "qwen");
@@ -329,7 +345,8 @@ static void a_normalizer_makes_another_tokenizer(void **state_)
 	}
 }
 
-/* What a model is with tekken.json: completions are ids, conversations are text, templates beside it are nothing. */
+/* What a model is with tekken.json: completions are ids, conversations are text, templates beside
+ * it are nothing. */
 static void a_tekken_has_no_template(void **state_)
 {
 	static const char *const names[] = { "tekken.json" };
@@ -374,7 +391,10 @@ static unsigned long configured(const char *config)
 
 static void the_configuration_beside_is_used(void **state_)
 {
-	static const char one[] = "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|end|>\",\"add_bos_token\":true}", two[] = "{}";
+	static const char one[] =
+	    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|end|>\","
+	    "\"add_bos_token\":true}",
+			  two[] = "{}";
 	unsigned long without = configured(""), with;
 
 	put("a/tokenizer_config.json", one, sizeof(one) - 1);
@@ -387,7 +407,7 @@ static void the_configuration_beside_is_used(void **state_)
 	assert_int_not_equal(configured(""), with);
 }
 
-/* ---- chat templates ---------------------------------------------------------------------------------- */
+/* ---- chat templates --------------------------------------------------------------------- */
 
 /* Load model m0 as told: its text of one message; NULL: it has no template; or the mistake. */
 static const char *said_by(enum model_chat by, const char *template, const char *config)
@@ -395,7 +415,9 @@ static const char *said_by(enum model_chat by, const char *template, const char 
 	static const struct hash_key key = { { 3, 1 } };
 	static char text[ERR_TEXT_MAX + 200];
 	struct chat_scratch *c = chat_scratch_new(1 << 20, &key);
-	struct chat_body b = { .raw = SPAN("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"), .now = { .year = 2026, .month = 1, .day = 2 } };
+	struct chat_body b = { .raw =
+				   SPAN("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"),
+		.now = { .year = 2026, .month = 1, .day = 2 } };
 	struct route_opts o;
 	struct chat_text t;
 	struct model_set *s;
@@ -418,8 +440,10 @@ static const char *said_by(enum model_chat by, const char *template, const char 
 
 static void templates_are_found(void **state_)
 {
-	static const char config[] = "{\"bos_token\":\"<s>\",\"chat_template\":\"{{ bos_token }}C{{ messages[0].content }}\"}";
-	static const char beside[] = "{{ bos_token }}B{{ messages[0].content }}", other[] = "O", bad[] = "x\n{% nosuch %}";
+	static const char config[] =
+		"{\"bos_token\":\"<s>\",\"chat_template\":\"{{ bos_token }}C{{ messages[0].content }}\"}";
+	static const char beside[] = "{{ bos_token }}B{{ messages[0].content }}", other[] = "O",
+			  bad[] = "x\n{% nosuch %}";
 	static const char null[] = "{\"chat_template\": null}";
 
 	put("a/tokenizer_config.json", "{}", 2);
@@ -439,13 +463,14 @@ static void templates_are_found(void **state_)
 	put("b/t.jinja", bad, sizeof(bad) - 1);
 	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""), "/t.jinja:2: "));
 	put("b/t.jinja", "x\n\n \x87", 5);
-	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""), "/t.jinja:3: the byte 0x87 is not UTF-8"));
+	assert_non_null(strstr(said_by(CHAT_AUTO, "b/t.jinja", ""),
+		"/t.jinja:3: the byte 0x87 is not UTF-8"));
 	assert_non_null(strstr(said_by(CHAT_AUTO, "b/none.jinja", ""), "/none.jinja:0: "));
 	assert_int_equal(unlink(in(models, "a/chat_template.jinja")), 0);
 	put("a/tokenizer_config.json", "{}", 2);
 }
 
-/* ---- images ------------------------------------------------------------------------------------------ */
+/* ---- images ----------------------------------------------------------------------------- */
 
 /* Load as at a start; which source was it? */
 static bool start_takes_image(void)
@@ -555,7 +580,9 @@ static void a_bad_image_is_made_anew(void **state_)
 	memcpy(image + 16, "0.0.9", 6);			/* of another version */
 	put(IMAGE, image, n);
 	expect_rewritten();
-	put(IMAGE, "not an image at all, but long enough to be looked at with its head and what is behind it......", 95);
+	put(IMAGE,
+		"not an image at all, but long enough to be looked at with its head and what is behind "
+		"it......", 95);
 	expect_rewritten();
 	free(image);
 	free(other);
@@ -648,7 +675,7 @@ static void what_was_left_half_written_goes(void **state_)
 	assert_int_equal(access(in(models, "a/tokenizer.json.kvroute.tmp.x"), F_OK), 0);
 }
 
-/* ---- figures ---------------------------------------------------------------------------------------- */
+/* ---- figures ---------------------------------------------------------------------------- */
 
 struct seen {
 	size_t n, bytes;
@@ -686,12 +713,22 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(models_share_what_they_have_in_common), T(the_default_may_have_one), T(text_mode_reads_nothing),
-		T(what_has_not_changed_is_kept), T(mistakes_are_named), T(other_files_are_named), T(a_tekken_has_no_template),
+		T(models_share_what_they_have_in_common),
+		T(the_default_may_have_one),
+		T(text_mode_reads_nothing),
+		T(what_has_not_changed_is_kept),
+		T(mistakes_are_named),
+		T(other_files_are_named),
+		T(a_tekken_has_no_template),
 		T(a_normalizer_makes_another_tokenizer),
-		T(the_configuration_beside_is_used), T(templates_are_found),
-		T(an_image_is_made_and_used), T(a_bad_image_is_made_anew), T(an_image_of_somebody_else_is_not_used),
-		T(state_dir_is_the_second_place), T(no_place_is_told_and_nothing_else), T(what_was_left_half_written_goes),
+		T(the_configuration_beside_is_used),
+		T(templates_are_found),
+		T(an_image_is_made_and_used),
+		T(a_bad_image_is_made_anew),
+		T(an_image_of_somebody_else_is_not_used),
+		T(state_dir_is_the_second_place),
+		T(no_place_is_told_and_nothing_else),
+		T(what_was_left_half_written_goes),
 		T(figures),
 	};
 

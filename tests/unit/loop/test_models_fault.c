@@ -1,4 +1,5 @@
-/* Without memory, at each place in turn: tokenizers are loaded whole or not at all, and what was loaded stays. */
+/* Without memory, at each place in turn: tokenizers are loaded whole or not at all, and what was
+ * loaded stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,8 +88,11 @@ static int story(const struct model_files *f)
 
 static void run(enum model_images images, bool keep_image)
 {
-	struct model_files f = { .open = models_open, .arg = dir, .models_dir = dir, .state_dir = "/nonexistent/kvroute",
-				 .images = images };
+	struct model_files f = { .open = models_open,
+		.arg = dir,
+		.models_dir = dir,
+		.state_dir = "/nonexistent/kvroute",
+		.images = images };
 	unsigned long k;
 	int least = 3, done;
 

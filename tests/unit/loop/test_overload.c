@@ -1,5 +1,5 @@
-/* How long bytes have waited, what becomes of frames that waited too long; and both in a loop of the
- * agent's kind, on a clock in memory, against peers that ask for more than it can do. */
+/* How long bytes have waited, what becomes of frames that waited too long; and both in a loop of
+ * the agent's kind, on a clock in memory, against peers that ask for more than it can do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static void rest_short(struct overload *o)
 	overload_rest(o, 100, 0);
 }
 
-/* ---- ages ----------------------------------------------------------------------------------- */
+/* ---- ages ------------------------------------------------------------------------------- */
 
 static void a_byte_is_as_old_as_the_look_that_saw_it(void **state)
 {
@@ -65,7 +65,7 @@ static void looks_are_few_and_never_make_older(void **state)
 	}
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------- */
+/* ---- verdicts --------------------------------------------------------------------------- */
 
 static struct overload busy(msec timeout)
 {
@@ -138,7 +138,7 @@ static void age_alone_is_no_overload(void **state)
 	}
 }
 
-/* ---- by the sender's clock --------------------------------------------------------------------- */
+/* ---- by the sender's clock -------------------------------------------------------------- */
 
 static struct overload rested(void)
 {
@@ -200,7 +200,8 @@ static void a_sender_that_says_nonsense_or_nothing_before_is_not_refused(void **
 	assert_int_equal(of_asked(&o, &a, 1100 * MS, 0), SERVE_LATE);
 }
 
-/* Its clock was set back by a minute: what it asks looks a minute old until the distance is known again. */
+/* Its clock was set back by a minute: what it asks looks a minute old until the distance is known
+ * again. */
 static void a_clock_that_was_set_is_followed(void **state)
 {
 	struct overload o = rested();
@@ -222,8 +223,8 @@ static void a_clock_that_was_set_is_followed(void **state)
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 20), SERVE_LATE);
 }
 
-/* Send a burst of 40 frames each 10 ms, each frame 1 ms old. After 10 s the sender's clock steps back
- * by <step>; it drifts by <ppm>. Return how many frames are refused from second <after> on. */
+/* Send a burst of 40 frames each 10 ms, each frame 1 ms old. After 10 s the sender's clock steps
+ * back by <step>; it drifts by <ppm>. Return how many frames are refused from second <after> on. */
 static unsigned refused_by_clock(msec step, usec ppm, unsigned seconds, unsigned after)
 {
 	struct overload o = rested();
@@ -269,7 +270,8 @@ static void a_thread_that_stood_still_does_not_move_the_distance(void **state)
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 20), SERVE_LATE);
 }
 
-/* A window so small that nothing in it gets old: many frames without a rest are a backlog as well. */
+/* A window so small that nothing in it gets old: many frames without a rest are a backlog as well.
+ */
 static void many_frames_without_a_rest_are_a_backlog(void **state)
 {
 	struct overload o = rested();
@@ -296,7 +298,7 @@ static void the_first_are_not_refused_for_it(void **state)
 	assert_int_equal(of_asked(&o, &a, 2000 * MS, 1000), SERVE_LATE);
 }
 
-/* ---- a loop, and its peers, on a clock in memory ---------------------------------------------- */
+/* ---- a loop, and its peers, on a clock in memory ---------------------------------------- */
 
 #define CONNS_MAX	64
 #define WINDOW_MAX	64
@@ -417,7 +419,8 @@ static void turn(struct sim *s)
 	}
 }
 
-/* Microseconds for a decision, for one without compared rules, for one in a hurry, for a refusal. */
+/* Microseconds for a decision, for one without compared rules, for one in a hurry, for a refusal.
+ */
 struct costs { usec full, busy, hurried, refused; };
 
 /* Run for <seconds>. <factor> times as much comes as can be decided; 0: closed loop. */
@@ -487,8 +490,9 @@ static void an_open_loop_is_answered_in_time(void **state)
 	an_open_loop_is_answered(true);
 }
 
-/* Where a hurry gains nothing, refusing has to. If nobody tells when they were asked for, the windows must hold
- * more than is decided within the bound: nothing else shows that there is more. */
+/* Where a hurry gains nothing, refusing has to. If nobody tells when they were asked for, the
+ * windows must hold more than is decided within the bound: nothing else shows that there is more.
+ */
 static void without_a_cheaper_way_they_are_refused(void **state)
 {
 	static const struct { unsigned conns, window; bool tells;
@@ -527,8 +531,9 @@ static void an_overload_of_minutes_is_not_taken_for_distance(void **state)
 	}
 }
 
-/* Compared rules make a decision three times as dear. They are the first to be left out, and no more are refused
- * than have to be: n of 4 decided in the time of one, 33 n + 6 (4 - n) = 100, leaves 0.29 of all. */
+/* Compared rules make a decision three times as dear. They are the first to be left out, and no
+ * more are refused than have to be: n of 4 decided in the time of one, 33 n + 6 (4 - n) = 100,
+ * leaves 0.29 of all. */
 static void compared_rules_are_left_out_first(void **state)
 {
 	static const double factors[] = { 0.5, 1, 2, 4 };

@@ -1,5 +1,5 @@
-/* test_poll_client.c - a peer that is asked again and again: kept connections, lost ones, silence, refusal. Peer and client
- * share a loop; the peer does what its script says. */
+/* test_poll_client.c - a peer that is asked again and again: kept connections, lost ones, silence,
+ * refusal. Peer and client share a loop; the peer does what its script says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static struct world {
 #define ANSWER	"1 2 3."
 #define HANG_MS	180000
 
-/* ---- the peer ---------------------------------------------------------------------------------------- */
+/* ---- the peer --------------------------------------------------------------------------- */
 
 static void answer(int fd)
 {
@@ -84,7 +84,7 @@ static void on_accept(struct ev_loop *loop, ev_io *io, int revents)
 	ev_io_start(loop, &w.peer);
 }
 
-/* ---- the owner --------------------------------------------------------------------------------------- */
+/* ---- the owner -------------------------------------------------------------------------- */
 
 static void begin(void *arg)
 {
@@ -121,7 +121,7 @@ static void on_limit(struct ev_loop *loop, ev_timer *t, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
-/* ---- a story ----------------------------------------------------------------------------------------- */
+/* ---- a story ---------------------------------------------------------------------------- */
 
 static void start(const char *listen)
 {
@@ -136,8 +136,14 @@ static void start(const char *listen)
 	ev_timer_init(&w.limit, on_limit, 0., 0.);
 	w.says = POLL_CLIENT_KEEP;
 	w.client = (struct poll_client){
-		.loop = w.loop, .to = w.listener.addr, .request = SPAN("?\n"), .interval_ms = 10, .timeout_ms = HANG_MS,
-		.begin = begin, .feed = take, .ended = over,
+		.loop = w.loop,
+		.to = w.listener.addr,
+		.request = SPAN("?\n"),
+		.interval_ms = 10,
+		.timeout_ms = HANG_MS,
+		.begin = begin,
+		.feed = take,
+		.ended = over,
 	};
 }
 
@@ -185,7 +191,8 @@ static void on_a_unix_socket_too(void **state)
 	finish();
 }
 
-/* Closed behind each answer: seen at once, or with the next question, which then goes to a new connection. */
+/* Closed behind each answer: seen at once, or with the next question, which then goes to a new
+ * connection. */
 static void a_kept_connection_is_closed(void **state)
 {
 	start("127.0.0.1:0");
@@ -277,12 +284,14 @@ static void talk_without_being_asked(void **state)
 	finish();
 }
 
-/* ---- where ------------------------------------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------------------------ */
 
-static const struct { const char *text, *host, *path; int family, port; } targets[] = {
+static const struct { const char *text, *host, *path; int family, port;
+} targets[] = {
 	{ "127.0.0.1:8000", "127.0.0.1:8000", "/metrics", AF_INET, 8000 },
 	{ "http://127.0.0.1:80", "127.0.0.1:80", "/metrics", AF_INET, 80 },
-	{ "http://[::1]:8000/prometheus/metrics?x=1", "[::1]:8000", "/prometheus/metrics?x=1", AF_INET6, 8000 },
+	{ "http://[::1]:8000/prometheus/metrics?x=1", "[::1]:8000", "/prometheus/metrics?x=1",
+	    AF_INET6, 8000 },
 	{ "10.0.0.1:8000/m", "10.0.0.1:8000", "/m", AF_INET, 8000 },
 	{ "unix@/run/e/1.sock", "localhost", "/metrics", AF_UNIX, 0 },
 };
@@ -307,7 +316,8 @@ static void where_to_ask(void **state)
 
 static void what_a_reload_may_bring(void **state)
 {
-	struct engine_opts engines[2] = { { .metrics = "10.0.0.1:8000" }, { .metrics = "http://10.0.0.2:8000/x" } };
+	struct engine_opts engines[2] = { { .metrics = "10.0.0.1:8000" },
+		{ .metrics = "http://10.0.0.2:8000/x" } };
 	struct loop_opts o = { .n_engines = 2, .engines = engines }, none = { .n_engines = 0 };
 	struct connect_ports have, want, nothing;
 	struct err e;

@@ -76,7 +76,12 @@ static void end(void)
 static void requests(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		struct traffic_asked a = { .uid = i + 1, .at = (msec)i, .tokens = 100, .block_tokens = 32, .n_blocks = 1, .server = 5 };
+		struct traffic_asked a = { .uid = i + 1,
+			.at = (msec)i,
+			.tokens = 100,
+			.block_tokens = 32,
+			.n_blocks = 1,
+			.server = 5 };
 		uint64_t block = i;
 
 		traffic_ask(w.f.queue, &a, &block);
@@ -182,7 +187,10 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(what_was_there_is_kept_once), T(a_full_file_ends_it), T(or_goes_on_in_a_new_one), T(a_write_that_fails_ends_it),
+		T(what_was_there_is_kept_once),
+		T(a_full_file_ends_it),
+		T(or_goes_on_in_a_new_one),
+		T(a_write_that_fails_ends_it),
 		T(nowhere_to_go),
 	};
 

@@ -118,8 +118,11 @@ static int teardown(void **state)
 static int to_opener = -1;	/* the socket that descriptors may come over */
 static void enter(void)
 {
-	struct sandbox_opts o = { .opener = to_opener, .datagrams = &w.datagrams, .n_datagrams = 1, .out = &w.out,
-				  .refused = &refusals->agent };
+	struct sandbox_opts o = { .opener = to_opener,
+		.datagrams = &w.datagrams,
+		.n_datagrams = 1,
+		.out = &w.out,
+		.refused = &refusals->agent };
 
 	sandbox_no_core(&w.box);
 	sandbox_enter(&w.box, &o);
@@ -136,7 +139,8 @@ static void enter_without_landlock(void)
 		_exit(98);
 }
 
-/* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with errno. */
+/* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with
+ * errno. */
 static int in_child(void (*prepare)(void), int (*try)(void))
 {
 	pid_t pid = fork();
@@ -177,7 +181,7 @@ static bool no_sandbox(void)
 	return true;
 }
 
-/* ---- refused ---------------------------------------------------------------------------------------- */
+/* ---- refused ---------------------------------------------------------------------------- */
 
 #define TRY(name, call)	static int name(void) { return (int)(call) < 0 ? -1 : 0; }
 
@@ -192,9 +196,14 @@ static union { struct sockaddr sa; struct sockaddr_in in; } loopback = {
 };
 static char byte[1] = "x";
 static struct iovec one_byte = { byte, 1 };
-static struct msghdr message = { .msg_name = &loopback, .msg_namelen = sizeof(loopback), .msg_iov = &one_byte, .msg_iovlen = 1 };
-static struct mmsghdr messages = { .msg_hdr = { .msg_name = &loopback, .msg_namelen = sizeof(loopback), .msg_iov = &one_byte,
-						.msg_iovlen = 1 } };
+static struct msghdr message = { .msg_name = &loopback,
+	.msg_namelen = sizeof(loopback),
+	.msg_iov = &one_byte,
+	.msg_iovlen = 1 };
+static struct mmsghdr messages = { .msg_hdr = { .msg_name = &loopback,
+				       .msg_namelen = sizeof(loopback),
+				       .msg_iov = &one_byte,
+				       .msg_iovlen = 1 } };
 
 static char *no_args[] = { NULL };
 static char stack[65536] __attribute__((aligned(16)));
@@ -286,18 +295,81 @@ static const struct {
 	int error;
 } refused[] = {
 #define R(f)	{ #f, f, EPERM }
-	R(open_shadow), R(open_root), R(open_self), R(open_old), R(open_how), R(open_write), R(open_new),
-	R(open_handle), R(memory_file), R(run), R(run_at), R(make_process), R(make_clone),
-	R(make_vm_clone), { "make_clone3", make_clone3, ENOSYS }, R(socket_in), R(socket_in6),
-	R(socket_un), R(socket_netlink), R(socket_packet), R(socket_pair), R(go_out), R(attach), R(ulp),
-	R(map_exec), R(make_exec), R(make_exec_key), R(exec_pages), R(share), R(control), R(own),
-	R(copy_fd), R(signal_parent), R(signal_other), R(be_root), R(be_dumpable), R(limit),
-	R(own_rooms), R(filter_more), R(ring), R(new_root), R(go_dir), R(move), R(hard_link),
-	R(soft_link), R(mode), R(new_dir), R(old_dir), R(old_dir_at), R(cut_file),
-	R(send_to), R(send_message), R(send_messages), R(send_fd), R(receive_fd), R(move_pages), R(make_pipe), R(lend_pages),
-	R(send_file), R(write_at), R(remove_socket), R(remove_other), R(remove_at), R(look_at), R(look_through), R(make_file),
-	R(move_at), R(clone_namespace), R(clone_traced), R(take_capabilities), R(queue_signal), R(more_priority),
-	R(wait_on_file), R(bind_more), R(listen_more),
+	R(open_shadow),
+	R(open_root),
+	R(open_self),
+	R(open_old),
+	R(open_how),
+	R(open_write),
+	R(open_new),
+	R(open_handle),
+	R(memory_file),
+	R(run),
+	R(run_at),
+	R(make_process),
+	R(make_clone),
+	R(make_vm_clone),
+	{ "make_clone3", make_clone3, ENOSYS },
+	R(socket_in),
+	R(socket_in6),
+	R(socket_un),
+	R(socket_netlink),
+	R(socket_packet),
+	R(socket_pair),
+	R(go_out),
+	R(attach),
+	R(ulp),
+	R(map_exec),
+	R(make_exec),
+	R(make_exec_key),
+	R(exec_pages),
+	R(share),
+	R(control),
+	R(own),
+	R(copy_fd),
+	R(signal_parent),
+	R(signal_other),
+	R(be_root),
+	R(be_dumpable),
+	R(limit),
+	R(own_rooms),
+	R(filter_more),
+	R(ring),
+	R(new_root),
+	R(go_dir),
+	R(move),
+	R(hard_link),
+	R(soft_link),
+	R(mode),
+	R(new_dir),
+	R(old_dir),
+	R(old_dir_at),
+	R(cut_file),
+	R(send_to),
+	R(send_message),
+	R(send_messages),
+	R(send_fd),
+	R(receive_fd),
+	R(move_pages),
+	R(make_pipe),
+	R(lend_pages),
+	R(send_file),
+	R(write_at),
+	R(remove_socket),
+	R(remove_other),
+	R(remove_at),
+	R(look_at),
+	R(look_through),
+	R(make_file),
+	R(move_at),
+	R(clone_namespace),
+	R(clone_traced),
+	R(take_capabilities),
+	R(queue_signal),
+	R(more_priority),
+	R(wait_on_file),
+	R(bind_more),
+	R(listen_more),
 #undef R
 };
 
@@ -308,9 +380,11 @@ static void expect_refused(void (*prepare)(void), const char *name, int (*try)(v
 	int status = in_child(prepare, try);
 
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != error)
-		fail_msg("%s: status %#x instead of errno %d (%d: it went through)", name, (unsigned)status, error, WENT_ON);
+		fail_msg("%s: status %#x instead of errno %d (%d: it went through)", name,
+		    (unsigned)status, error, WENT_ON);
 	if (refused_read(&refusals->agent) != before + (error == EPERM))
-		fail_msg("%s: counted %llu times", name, (unsigned long long)(refused_read(&refusals->agent) - before));
+		fail_msg("%s: counted %llu times", name,
+		    (unsigned long long)(refused_read(&refusals->agent) - before));
 }
 
 static void calls_are_refused(void **state)
@@ -326,7 +400,7 @@ static void calls_are_refused(void **state)
 	print_message("%zu calls tried, all refused, with Landlock and without\n", n);
 }
 
-/* ---- counted, in every thread, and the caller goes on ---------------------------------------- */
+/* ---- counted, in every thread, and the caller goes on ----------------------------------- */
 
 static void *refused_in_thread(void *arg)
 {
@@ -365,7 +439,10 @@ static void enter_with_signal_blocked(void)
 
 static int sent_signal(void)
 {
-	return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSYS) == 0 && open_shadow() == -1 ? 0 : -1;
+	return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSYS) == 0 &&
+		open_shadow() == -1
+	    ? 0
+	    : -1;
 }
 
 /* Only mmap(), only while it is said. */
@@ -406,7 +483,8 @@ static void refusals_are_counted_and_told(void **state)
 	confine_log_refused(refusals, &told, &l, 3);		/* within the hour */
 	n = read(pipes[0], text, sizeof(text) - 1);
 	assert_true(n > 0);
-	assert_non_null(strstr(text, "level=warn msg=\"the sandbox refused system calls\" process=agent calls=11 last=mmap"));
+	assert_non_null(strstr(text,
+		"level=warn msg=\"the sandbox refused system calls\" process=agent calls=11 last=mmap"));
 	assert_ptr_equal(strchr(text, '\n'), text + n - 1);	/* one line */
 	memset(text, 0, sizeof(text));
 	confine_log_refused(refusals, &told, &l, 1 + REFUSED_LOG_MS);
@@ -429,8 +507,10 @@ static int receive_from_opener(void)
 	struct iovec iov = { (char[1]){ 0 }, 1 };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	return write(w.pair[0], "x", 1) == 1 && recvmsg(w.pair[1], &m, 0) == 1 && recvmsg(w.pair[0], &m, MSG_DONTWAIT) == -1 &&
-	       errno == EPERM ? 0 : -1;
+	return write(w.pair[0], "x", 1) == 1 && recvmsg(w.pair[1], &m, 0) == 1 &&
+		recvmsg(w.pair[0], &m, MSG_DONTWAIT) == -1 && errno == EPERM
+	    ? 0
+	    : -1;
 }
 
 static void descriptors_come_from_the_opener_only(void **state)
@@ -450,8 +530,8 @@ TRY(fault_user, syscall(SYS_userfaultfd, 0))
 TRY(watch, syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0))
 TRY(keys, syscall(SYS_keyctl, 0, 0, 0, 0, 0))
 
-static int (*const deadly[])(void) = { trace, read_other, write_other, load_bpf, load_module, mount_it,
-				       fault_user, watch, keys };
+static int (*const deadly[])(void) = { trace, read_other, write_other, load_bpf, load_module,
+	mount_it, fault_user, watch, keys };
 
 static void some_calls_end_the_process(void **state)
 {
@@ -468,7 +548,7 @@ static void some_calls_end_the_process(void **state)
 	print_message("%zu calls tried, all ended by SIGSYS\n", n);
 }
 
-/* ---- allowed ---------------------------------------------------------------------------------------- */
+/* ---- allowed ---------------------------------------------------------------------------- */
 
 static void *work(void *arg)
 {
@@ -547,8 +627,9 @@ static void enter_with_loop(void)
 	enter();
 }
 
-/* Another thread closes a listener when this one has its event already: libev, which meets a descriptor it can
- * no longer take out, begins its epoll anew, and ends the process where it may not. */
+/* Another thread closes a listener when this one has its event already: libev, which meets a
+ * descriptor it can no longer take out, begins its epoll anew, and ends the process where it may
+ * not. */
 static ev_io lost;
 
 static void on_lost(struct ev_loop *loop, ev_io *io, int revents)
@@ -592,10 +673,14 @@ static int sync_files(void)
 {
 	struct stat st;
 
-	return fsync(w.file) == 0 && fsync(w.opened_dir) == 0 && fstat(w.file, &st) == 0 && write(w.file, "x", 1) == 1 ? 0 : -1;
+	return fsync(w.file) == 0 && fsync(w.opened_dir) == 0 && fstat(w.file, &st) == 0 &&
+		write(w.file, "x", 1) == 1
+	    ? 0
+	    : -1;
 }
 
-/* The index's memory is taken before and given back at the end: then something else may be there. */
+/* The index's memory is taken before and given back at the end: then something else may be there.
+ */
 static void enter_with_region(void)
 {
 	if (region_take(&w.region, 1 << 20, true) != 0)
@@ -677,9 +762,10 @@ static void what_serving_needs_is_allowed(void **state)
 	assert_false(WCOREDUMP(status));
 }
 
-/* ---- kernels and containers that have less ----------------------------------------------------------- */
+/* ---- kernels and containers that have less ---------------------------------------------- */
 
-/* The call <nr> ends with <error>, as where the kernel does not have it or a container forbids it. */
+/* The call <nr> ends with <error>, as where the kernel does not have it or a container forbids it.
+ */
 static void forbid(int nr, int error)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -718,7 +804,7 @@ static void landlock_only(void)
 		_exit(97);
 }
 
-/* ---- who may be asked ------------------------------------------------------------------------------ */
+/* ---- who may be asked ------------------------------------------------------------------- */
 
 static int connect_to_port(uint16_t port)
 {
@@ -841,7 +927,8 @@ static const int no_dirs[SANDBOX_DIRS] = { -1, -1 };
 static void opener_filter(void)
 {
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], no_dirs, false) != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 ||
+	    sandbox_seccomp_opener(w.pair[1], no_dirs, false) != 0)
 		_exit(97);
 }
 
@@ -851,7 +938,8 @@ static void opener_filter_files(void)
 	const int dirs[SANDBOX_DIRS] = { w.opened_dir, -1 };
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], dirs, true) != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 ||
+	    sandbox_seccomp_opener(w.pair[1], dirs, true) != 0)
 		_exit(97);
 }
 
@@ -861,7 +949,8 @@ static void opener_filter_second(void)
 	const int dirs[SANDBOX_DIRS] = { -1, w.opened_dir };
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (sandbox_refused_watch(&refusals->opener) != 0 || sandbox_seccomp_opener(w.pair[1], dirs, false) != 0)
+	if (sandbox_refused_watch(&refusals->opener) != 0 ||
+	    sandbox_seccomp_opener(w.pair[1], dirs, false) != 0)
 		_exit(97);
 }
 
@@ -882,7 +971,10 @@ static int make_a_snapshot(void)
 	if (fd < 0 || renameat(w.opened_dir, "new", w.opened_dir, "old") != 0)
 		return -1;
 	fd = openat(w.opened_dir, "new", SANDBOX_NEW_FILE, 0600);	/* and over the one that is there */
-	return fd >= 0 && renameat(w.opened_dir, "new", w.opened_dir, "old") == 0 && unlinkat(w.opened_dir, "old", 0) == 0 ? 0 : -1;
+	return fd >= 0 && renameat(w.opened_dir, "new", w.opened_dir, "old") == 0 &&
+		unlinkat(w.opened_dir, "old", 0) == 0
+	    ? 0
+	    : -1;
 }
 
 static int read_and_remove(void)
@@ -927,8 +1019,14 @@ static void the_opener_makes_only_snapshots(void **state)
 		const char *name;
 		int (*try)(void);
 	} no[] = {
-		{ "write", files_write }, { "not exclusive", files_make_more }, { "elsewhere", files_elsewhere },
-		{ "out", files_out }, { "in", files_in }, { "move", move }, { "directory", old_dir }, { "socket", socket_un },
+		{ "write", files_write },
+		{ "not exclusive", files_make_more },
+		{ "elsewhere", files_elsewhere },
+		{ "out", files_out },
+		{ "in", files_in },
+		{ "move", move },
+		{ "directory", old_dir },
+		{ "socket", socket_un },
 	};
 	uint64_t before;
 

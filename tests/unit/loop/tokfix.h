@@ -20,19 +20,28 @@ static inline void tokfix_byte(unsigned b, char out[8])
 	sprintf(out, "\\u%04x", 256 + n);
 }
 
-/* The text of a tokenizer.json: merges "a a", "aa aa", ... of <letter>, <merges> (at most 12) of them; malloc()ed. */
+/* The text of a tokenizer.json: merges "a a", "aa aa", ... of <letter>, <merges> (at most 12) of
+ * them; malloc()ed. */
 static inline char *tokfix_json(char letter, unsigned merges)
 {
 	char *s = malloc(1u << 20), c[8];
 	size_t n = 0;
 
-	n += (size_t)sprintf(s, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":[{\"id\":%u,\"content\":\"<|end|>\","
-			     "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],\n"
-			     "\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
-			     "\"use_regex\":true},\n\"post_processor\":null,\n\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
-			     "\"trim_offsets\":true,\"use_regex\":true},\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
-			     "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
-			     "\"ignore_merges\":false,\n\"vocab\":{", 256 + merges);
+	n += (size_t)sprintf(s,
+	    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":[{\"id\":%u,"
+	    "\"content\":\"<|end|>\","
+	    "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
+	    "\"special\":true}],\n"
+	    "\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+	    "\"trim_offsets\":true,"
+	    "\"use_regex\":true},\n\"post_processor\":null,\n\"decoder\":{\"type\":\"ByteLevel\","
+	    "\"add_prefix_space\":true,"
+	    "\"trim_offsets\":true,\"use_regex\":true},\n\"model\":{\"type\":\"BPE\",\"dropout\":null,"
+	    "\"unk_token\":null,"
+	    "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
+	    "\"byte_fallback\":false,"
+	    "\"ignore_merges\":false,\n\"vocab\":{",
+	    256 + merges);
 	for (unsigned b = 0; b < 256; b++) {
 		tokfix_byte(b, c);
 		n += (size_t)sprintf(s + n, "%s\"%s\":%u", b ? "," : "", c, b);

@@ -88,7 +88,7 @@ static void unix_path_length(void **state)
 	assert_int_equal(addr_parse(text, &a, &e), -1);
 }
 
-/* ---- sockets ----------------------------------------------------------------------------------- */
+/* ---- sockets ---------------------------------------------------------------------------- */
 
 static char dir[64], text[ADDR_MAX];
 static const char *path;
@@ -160,8 +160,8 @@ static void living_is_an_error(void **state)
 
 #define RACERS	6
 
-/* In a process of its own, as soon as <go> is closed: says W (won), L (told that another answers) or ? and lives
- * until <end> is closed. */
+/* In a process of its own, as soon as <go> is closed: says W (won), L (told that another answers)
+ * or ? and lives until <end> is closed. */
 static pid_t racer(int type, const int *go, const int *said, const int *end)
 {
 	pid_t pid = fork();

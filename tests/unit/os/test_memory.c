@@ -22,7 +22,8 @@ static void put(const char *path, const char *text)
 	FILE *f;
 
 	snprintf(whole, sizeof(whole), "%s/%s", root, path);
-	for (slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+	for (slash = strchr(whole + strlen(root) + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		mkdir(whole, 0700);
 		*slash = '/';
@@ -67,7 +68,8 @@ static void nothing_to_read(void **state)
 
 static void the_machine(void **state)
 {
-	put("proc/meminfo", "MemTotal: 9999999 kB\nMemFree: 10 kB\nMemAvailable: 102400 kB\nSwapTotal: 1 kB\nSwapFree: 20480 kB\n");
+	put("proc/meminfo", "MemTotal: 9999999 kB\nMemFree: 10 kB\nMemAvailable: 102400 kB\nSwapTotal: 1 "
+		"kB\nSwapFree: 20480 kB\n");
 	bound(120, "machine has 120 MiB");
 }
 

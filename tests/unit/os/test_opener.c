@@ -1,4 +1,5 @@
-/* The opener: a file that is replaced, missing, back again; files of models; an opener that hangs, and one that is gone. */
+/* The opener: a file that is replaced, missing, back again; files of models; an opener that hangs,
+ * and one that is gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,9 +68,16 @@ static int setup(void **state)
 	put(outside, "secret");
 	if (mkdir(snaps, 0700) != 0)
 		return -1;
-	files = (struct opener_files){ .conf = path, .models_dir = models, .snapshot_dir = snaps, .snapshot = "snap",
-				       .snapshot_tmp = "snap.tmp.1", .record_dir = snaps, .record = "rec", .record_old = "rec.1",
-				       .socket = { sock_path }, .n_sockets = 1 };
+	files = (struct opener_files){ .conf = path,
+		.models_dir = models,
+		.snapshot_dir = snaps,
+		.snapshot = "snap",
+		.snapshot_tmp = "snap.tmp.1",
+		.record_dir = snaps,
+		.record = "rec",
+		.record_old = "rec.1",
+		.socket = { sock_path },
+		.n_sockets = 1 };
 	if (opener_start(&o, &files) != 0)
 		return -1;
 	return (child = only_child()) > 0 ? 0 : -1;
@@ -217,7 +225,7 @@ static void assert_holds_nothing(void)
 	assert_int_equal(fds_of_child(), 3);
 }
 
-/* ---- files of models ------------------------------------------------------------------------------ */
+/* ---- files of models -------------------------------------------------------------------- */
 
 static char *in_models(const char *name)
 {
@@ -275,15 +283,39 @@ static void models_are_opened(void **state)
 static void nothing_else_is_opened(void **state)
 {
 	char name[SAFE_PATH_MAX + 2], deep[3 * SAFE_PATH_DEPTH_MAX + 8] = "";
-	static const struct { const char *name; int error; } table[] = {
-		{ "../outside", EXDEV }, { "a/../../outside", EXDEV }, { "a/snap/../../../outside", EXDEV }, { "..", EXDEV },
-		{ "/etc/passwd", EXDEV }, { "/", EXDEV }, { "//etc/passwd", EXDEV }, { "b/../../../outside", EXDEV },
-		{ "out", EXDEV }, { "a/out", EXDEV }, { "root/etc/passwd", EXDEV }, { "up/outside", EXDEV }, { "via/outside", EXDEV },
-		{ "same", EXDEV },		/* absolute, though it would lead back in */
-		{ "pipe", EBADFD }, { "null", EBADFD }, { "sock", EBADFD }, { "pipe/x", EBADFD },
-		{ "loop", ELOOP }, { "loop/x", ELOOP }, { "long", ELOOP },
-		{ "a", EISDIR }, { "a/snap", EISDIR }, { ".", EISDIR }, { "a/..", EISDIR }, { "top.json/", ENOTDIR },
-		{ "top.json/x", ENOTDIR }, { "top.json/..", ENOTDIR }, { "missing", ENOENT }, { "a/missing/x", ENOENT }, { "", ENOENT },
+	static const struct { const char *name; int error;
+	} table[] = {
+		{ "../outside", EXDEV },
+		{ "a/../../outside", EXDEV },
+		{ "a/snap/../../../outside", EXDEV },
+		{ "..", EXDEV },
+		{ "/etc/passwd", EXDEV },
+		{ "/", EXDEV },
+		{ "//etc/passwd", EXDEV },
+		{ "b/../../../outside", EXDEV },
+		{ "out", EXDEV },
+		{ "a/out", EXDEV },
+		{ "root/etc/passwd", EXDEV },
+		{ "up/outside", EXDEV },
+		{ "via/outside", EXDEV },
+		{ "same", EXDEV }, /* absolute, though it would lead back in */
+		{ "pipe", EBADFD },
+		{ "null", EBADFD },
+		{ "sock", EBADFD },
+		{ "pipe/x", EBADFD },
+		{ "loop", ELOOP },
+		{ "loop/x", ELOOP },
+		{ "long", ELOOP },
+		{ "a", EISDIR },
+		{ "a/snap", EISDIR },
+		{ ".", EISDIR },
+		{ "a/..", EISDIR },
+		{ "top.json/", ENOTDIR },
+		{ "top.json/x", ENOTDIR },
+		{ "top.json/..", ENOTDIR },
+		{ "missing", ENOENT },
+		{ "a/missing/x", ENOENT },
+		{ "", ENOENT },
 		{ "dangling", ENOENT },
 	};
 	int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -311,7 +343,8 @@ static void nothing_else_is_opened(void **state)
 	name[sizeof(name) - 1] = '\0';
 	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);
 	name[sizeof(name) - 2] = '\0';
-	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);	/* of one part: what the kernel says */
+	/* of one part: what the kernel says */
+	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);
 	for (unsigned i = 0; i < SAFE_PATH_DEPTH_MAX; i++) {
 		strcat(deep, i ? "/d" : "d");
 		assert_int_equal(mkdir(in_models(deep), 0700), 0);
@@ -358,7 +391,7 @@ static void holds_nothing_else(void **state)
 	assert_holds_nothing();
 }
 
-/* ---- snapshots and sockets ------------------------------------------------------------------- */
+/* ---- snapshots and sockets -------------------------------------------------------------- */
 
 static char *in_snaps(const char *name)
 {
@@ -468,9 +501,18 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(opens_what_is_there_now), T(a_pipe_does_not_hold_it), T(signals_do_not_end_it),
-		T(snapshots_are_made), T(recordings_are_made), T(only_our_socket_is_removed), T(models_are_opened), T(nothing_else_is_opened), T(raw_questions),
-		T(hanging_is_given_up), T(gone_is_told), T(holds_nothing_else),
+		T(opens_what_is_there_now),
+		T(a_pipe_does_not_hold_it),
+		T(signals_do_not_end_it),
+		T(snapshots_are_made),
+		T(recordings_are_made),
+		T(only_our_socket_is_removed),
+		T(models_are_opened),
+		T(nothing_else_is_opened),
+		T(raw_questions),
+		T(hanging_is_given_up),
+		T(gone_is_told),
+		T(holds_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_secret.c - the token of the log feed: read, refused, compared; and what its mistakes may say. */
+/* test_secret.c - the token of the log feed: read, refused, compared; and what its mistakes may
+ * say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_cases.c - the table of spop-check and the bytes it sends, tried on an agent in memory: the
- * library of spoe/, which ACKs every NOTIFY. Every case must pass there, in every round, and the bytes
- * must be what the case says they are. */
+ * library of spoe/, which ACKs every NOTIFY. Every case must pass there, in every round, and the
+ * bytes must be what the case says they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,15 +11,17 @@
 #include "tests/unit/edge.h"
 #include "tests/unit/hex.h"
 
-static uint8_t hello_bytes[CHECK_BYTES_MAX], body_bytes[CHECK_BYTES_MAX], reply_bytes[CHECK_BYTES_MAX];
+static uint8_t hello_bytes[CHECK_BYTES_MAX], body_bytes[CHECK_BYTES_MAX],
+    reply_bytes[CHECK_BYTES_MAX];
 
 static const struct check_message plain = { .name = "spop-check" };
-static const struct check_message full = {
-	.name = "route", .n_args = 2,
-	.args = { { { "uid", 3 }, { .type = SPOP_T_STR, .s = { "u-1", 3 } } }, { { "n", 1 }, { .type = SPOP_T_INT64, .i = -7 } } }
-};
+static const struct check_message full = { .name = "route",
+	.n_args = 2,
+	.args = { { { "uid", 3 }, { .type = SPOP_T_STR, .s = { "u-1", 3 } } },
+	    { { "n", 1 }, { .type = SPOP_T_INT64, .i = -7 } } } };
 
-static void plan_init(struct check_plan *p, const struct check_case *c, const struct check_message *m, unsigned round)
+static void plan_init(
+    struct check_plan *p, const struct check_case *c, const struct check_message *m, unsigned round)
 {
 	p->hello = (struct spop_wr){ hello_bytes, 0, sizeof(hello_bytes), false };
 	p->body = (struct spop_wr){ body_bytes, 0, sizeof(body_bytes), false };
@@ -31,7 +33,7 @@ static unsigned rounds(const struct check_case *c)
 	return c->rounds ? c->rounds : 1;
 }
 
-/* ---- an agent in memory -------------------------------------------------------------------------- */
+/* ---- an agent in memory ----------------------------------------------------------------- */
 
 struct memory_agent {
 	struct spop_conn conn;
@@ -67,7 +69,8 @@ static bool can_go_on(const struct check_plan *p, const struct memory_agent *a)
 {
 	struct check_seen s = agent_seen(a);
 
-	return !p->c->no_probe && p->c->expect.outcome != CHECK_ENDED && check_body_settled(p, &s) && s.end == CHECK_OPEN;
+	return !p->c->no_probe && p->c->expect.outcome != CHECK_ENDED &&
+	    check_body_settled(p, &s) && s.end == CHECK_OPEN;
 }
 
 static void run_round(const struct check_case *c, const struct check_message *m, unsigned round,
@@ -128,7 +131,7 @@ static void test_all_pass_in_memory(void **state)
 	assert_true(n > 250);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------- */
 
 static void test_table(void **state)
 {
@@ -167,11 +170,11 @@ static const struct check_case *find(const char *name)
 	return NULL;
 }
 
-/* ---- bytes --------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------ */
 
 static const char *const too_long[] = { "frame/above-size" };
-static const char *const no_frames[] = { "order/http-request", "frame/length-2^31", "frame/length-2^32-1", "peer/half-a-frame",
-					 "peer/hangs-up", "peer/resets" };
+static const char *const no_frames[] = { "order/http-request", "frame/length-2^31",
+	"frame/length-2^32-1", "peer/half-a-frame", "peer/hangs-up", "peer/resets" };
 
 static bool among(const char *name, const char *const *list, size_t n)
 {
@@ -181,7 +184,8 @@ static bool among(const char *name, const char *const *list, size_t n)
 	return false;
 }
 
-/* All that is not meant to lie: whole frames, none above what was agreed, however little that is. */
+/* All that is not meant to lie: whole frames, none above what was agreed, however little that is.
+ */
 static void frames_of(const struct check_case *c, uint32_t agreed, unsigned round)
 {
 	struct check_plan p;
@@ -192,7 +196,8 @@ static void frames_of(const struct check_case *c, uint32_t agreed, unsigned roun
 	check_plan_body(&p);
 	assert_false(p.body.full);
 	for (at = 0; at + 4 <= p.body.n; at += 4 + n) {
-		n = (size_t)p.body.p[at] << 24 | (size_t)p.body.p[at + 1] << 16 | (size_t)p.body.p[at + 2] << 8 | p.body.p[at + 3];
+		n = (size_t)p.body.p[at] << 24 | (size_t)p.body.p[at + 1] << 16 |
+		    (size_t)p.body.p[at + 2] << 8 | p.body.p[at + 3];
 		if (among(c->name, no_frames, sizeof(no_frames) / sizeof(no_frames[0])))
 			return;
 		if (n > p.body.n - at - 4 || (n > agreed && !among(c->name, too_long, 1)))
@@ -254,14 +259,17 @@ static void test_bytes(void **state)
 	body_of(&p, "frame/id-of-11-bytes", 16380);
 	must_be(&p.body, "00000012 03 00000001 ff*10 01 01 00");
 	body_of(&p, "fragments/abort", 16380);
-	must_be(&p.body, "0000000b 03 00000000 01 01 0a \"spo\"  0000000b 00 00000000 01 01 \"p-ch\""
-		"  00000007 00 00000003 01 01");
+	must_be(&p.body,
+		"0000000b 03 00000000 01 01 0a \"spo\"  0000000b 00 00000000 01 01 \"p-ch\"  00000007 00 "
+		"00000003 01 01");
 	body_of(&p, "disconnect/after-hello", 16380);
-	must_be(&p.body, "00000025 02 00000001 00 00 0b \"status-code\" 03 00 07 \"message\" 08 06 \"normal\"");
+	must_be(&p.body,
+		"00000025 02 00000001 00 00 0b \"status-code\" 03 00 07 \"message\" 08 06 \"normal\"");
 	plan_init(&p, find("hello/healthcheck-as-haproxy"), &plain, 0);
 	check_plan_hello(&p);
-	must_be(&p.hello, "0000004e 01 00000001 00 00 12 \"supported-versions\" 08 03 \"2.0\" 0e \"max-frame-size\" 03 fcf006"
-		" 0c \"capabilities\" 08 00 0b \"healthcheck\" 11");
+	must_be(&p.hello,
+		"0000004e 01 00000001 00 00 12 \"supported-versions\" 08 03 \"2.0\" 0e \"max-frame-size\" 03 "
+		"fcf006 0c \"capabilities\" 08 00 0b \"healthcheck\" 11");
 	plan_init(&p, find("hello/size-2^32-1"), &plain, 0);
 	check_plan_hello(&p);
 	assert_non_null(memmem(p.hello.p, p.hello.n, "max-frame-size\x03\xff\xf0\xfe\xfe\x7e", 20));

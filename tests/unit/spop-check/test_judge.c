@@ -56,7 +56,8 @@ static void judge(const struct check_case *c, const char *reply, enum check_end 
 }
 
 /* <want>: the worst level, and words of one of the findings. */
-static void expect(const char *reply, const struct check_verdict *v, enum check_level level, const char *words)
+static void expect(
+    const char *reply, const struct check_verdict *v, enum check_level level, const char *words)
 {
 	unsigned i;
 
@@ -68,13 +69,20 @@ static void expect(const char *reply, const struct check_verdict *v, enum check_
 			 v->n ? v->f[0].text : "", level, words ? words : "");
 }
 
-/* ---- what holds for every case: the NOTIFY (1, 1) is to be ACKed ------------------------------ */
+/* ---- what holds for every case: the NOTIFY (1, 1) is to be ACKed ------------------------ */
 
-static const struct check_case served = { .name = "t/served", .level = CHECK_MUST, .expect = { .outcome = CHECK_SERVED } };
+static const struct check_case served = {
+	.name = "t/served", .level = CHECK_MUST, .expect = { .outcome = CHECK_SERVED }
+};
 
-static const struct { const char *reply; enum check_end end; enum check_level level; const char *words; } replies[] = {
+static const struct {
+	const char *reply;
+	enum check_end end;
+	enum check_level level;
+	const char *words;
+} replies[] = {
 	{ HELLO "|" ACK, CHECK_OPEN, CHECK_NONE, NULL },
-	{ HELLO "| 67 00000001 01 01", CHECK_OPEN, CHECK_NONE, NULL },		/* no action: allowed */
+	{ HELLO "| 67 00000001 01 01", CHECK_OPEN, CHECK_NONE, NULL }, /* no action: allowed */
 	{ HELLO "| 67 00000001 01 01 02 02 04 01 \"v\"", CHECK_OPEN, CHECK_NONE, NULL },
 	{ HELLO "|" ACK, CHECK_CLOSED, CHECK_MUST, "closed the connection, which must go on" },
 	{ HELLO "|" ACK, CHECK_WAS_RESET, CHECK_MUST, "reset the connection, which must go on" },
@@ -85,50 +93,77 @@ static const struct { const char *reply; enum check_end end; enum check_level le
 	{ HELLO "|" HELLO "|" ACK, CHECK_OPEN, CHECK_SHOULD, "more than one AGENT-HELLO" },
 	/* ACKs */
 	{ HELLO "|" ACK "|" ACK, CHECK_OPEN, CHECK_MUST, "more than once" },
-	{ HELLO "|" ACK "| 67 00000001 02 01", CHECK_OPEN, CHECK_MUST, "stream 2, frame 1: no such NOTIFY" },
-	{ HELLO "| 67 00000001 01 02", CHECK_OPEN, CHECK_MUST, "stream 1, frame 2: no such NOTIFY" },
+	{ HELLO "|" ACK "| 67 00000001 02 01", CHECK_OPEN, CHECK_MUST,
+	    "stream 2, frame 1: no such NOTIFY" },
+	{ HELLO "| 67 00000001 01 02", CHECK_OPEN, CHECK_MUST,
+	    "stream 1, frame 2: no such NOTIFY" },
 	{ HELLO "| 67 00000000 01 01", CHECK_OPEN, CHECK_MUST, "ACK without FIN" },
 	{ HELLO "| 67 00000003 01 01", CHECK_OPEN, CHECK_SHOULD, "flags 00000003" },
 	{ HELLO "| 67 00000001 01 01 03 02 02 01 \"v\"", CHECK_OPEN, CHECK_MUST, "action 3" },
-	{ HELLO "| 67 00000001 01 01 01 02 02 01 \"v\" 00", CHECK_OPEN, CHECK_MUST, "set-var with 2 arguments" },
-	{ HELLO "| 67 00000001 01 01 02 03 02 01 \"v\"", CHECK_OPEN, CHECK_MUST, "unset-var with 3 arguments" },
+	{ HELLO "| 67 00000001 01 01 01 02 02 01 \"v\" 00", CHECK_OPEN, CHECK_MUST,
+	    "set-var with 2 arguments" },
+	{ HELLO "| 67 00000001 01 01 02 03 02 01 \"v\"", CHECK_OPEN, CHECK_MUST,
+	    "unset-var with 3 arguments" },
 	{ HELLO "| 67 00000001 01 01 01 03 05 01 \"v\" 00", CHECK_OPEN, CHECK_MUST, "scope 5" },
 	{ HELLO "| 67 00000001 01 01 01 03 02 00 00", CHECK_OPEN, CHECK_MUST, "without a name" },
-	{ HELLO "| 67 00000001 01 01 01 03 02 01 \"v\" 0a", CHECK_OPEN, CHECK_MUST, "cannot be read to its end" },
-	{ HELLO "| 67 00000001 01 01 01 03 02 09 \"v\"", CHECK_OPEN, CHECK_MUST, "cannot be read to its end" },
+	{ HELLO "| 67 00000001 01 01 01 03 02 01 \"v\" 0a", CHECK_OPEN, CHECK_MUST,
+	    "cannot be read to its end" },
+	{ HELLO "| 67 00000001 01 01 01 03 02 09 \"v\"", CHECK_OPEN, CHECK_MUST,
+	    "cannot be read to its end" },
 	{ HELLO "| 67 00000001 01 01 01 03", CHECK_OPEN, CHECK_MUST, "cannot be read to its end" },
 	/* frames */
 	{ HELLO "|" ACK "|! 00000010 67", CHECK_OPEN, CHECK_MUST, "not all here" },
 	{ HELLO "|" ACK "|! 000000", CHECK_OPEN, CHECK_MUST, "not all here" },
-	{ HELLO "|" ACK "|! 00003ffd 67", CHECK_OPEN, CHECK_MUST, "is announced, above the agreed 16380" },
+	{ HELLO "|" ACK "|! 00003ffd 67", CHECK_OPEN, CHECK_MUST,
+	    "is announced, above the agreed 16380" },
 	{ HELLO "|" ACK "|! ffffffff", CHECK_OPEN, CHECK_MUST, "4294967295 bytes is announced" },
 	{ HELLO "|" ACK "|! 00000000", CHECK_OPEN, CHECK_MUST, "no readable header" },
 	{ HELLO "|" ACK "| 67 000000", CHECK_OPEN, CHECK_MUST, "no readable header" },
 	{ HELLO "|" ACK "| 67 00000001", CHECK_OPEN, CHECK_MUST, "no readable header" },
 	{ HELLO "|" ACK "| 67 00000001 01 f0", CHECK_OPEN, CHECK_MUST, "no readable header" },
-	{ HELLO "|" ACK "| 03 00000001 01 01", CHECK_OPEN, CHECK_MUST, "type 3, which no agent sends" },
-	{ HELLO "|" ACK "| 6e 00000001 00 00", CHECK_OPEN, CHECK_MUST, "type 110, which no agent sends" },
+	{ HELLO "|" ACK "| 03 00000001 01 01", CHECK_OPEN, CHECK_MUST,
+	    "type 3, which no agent sends" },
+	{ HELLO "|" ACK "| 6e 00000001 00 00", CHECK_OPEN, CHECK_MUST,
+	    "type 110, which no agent sends" },
 	/* AGENT-HELLO */
-	{ "65 00000001 01 00 " VERSION_2 SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "stream-id 1" },
-	{ "65 00000000 00 00 " VERSION_2 SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "AGENT-HELLO without FIN" },
-	{ "65 00000001 00 00 " SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "no version" },
-	{ "65 00000001 00 00 07 \"version\" 08 03 \"2.1\" " SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "version \"2.1\"" },
-	{ "65 00000001 00 00 07 \"version\" 03 02 " SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "no version" },
-	{ "65 00000001 00 00 " VERSION_2 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "no max-frame-size" },
-	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 08 05 \"16380\" " CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "is no integer" },
-	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 04 fc f0 06 " CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_SHOULD, "no UINT32" },
-	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 fd f0 06 " CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "above the 16380 offered" },
-	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 ff 00 " CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST, "below the smallest" },
-	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_NONE, NULL },
+	{ "65 00000001 01 00 " VERSION_2 SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST,
+	    "stream-id 1" },
+	{ "65 00000000 00 00 " VERSION_2 SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST,
+	    "AGENT-HELLO without FIN" },
+	{ "65 00000001 00 00 " SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST,
+	    "no version" },
+	{ "65 00000001 00 00 07 \"version\" 08 03 \"2.1\" " SIZE_16380 CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_MUST, "version \"2.1\"" },
+	{ "65 00000001 00 00 07 \"version\" 03 02 " SIZE_16380 CAPABILITIES "|" ACK, CHECK_OPEN,
+	    CHECK_MUST, "no version" },
+	{ "65 00000001 00 00 " VERSION_2 CAPABILITIES "|" ACK, CHECK_OPEN, CHECK_MUST,
+	    "no max-frame-size" },
+	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 08 05 \"16380\" " CAPABILITIES
+	  "|" ACK,
+	    CHECK_OPEN, CHECK_MUST, "is no integer" },
+	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 04 fc f0 06 " CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_SHOULD, "no UINT32" },
+	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 fd f0 06 " CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_MUST, "above the 16380 offered" },
+	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 ff 00 " CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_MUST, "below the smallest" },
+	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_NONE, NULL },
 	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES
-	  "| 67 00000001 01 01 01 03 02 01 \"v\" 08 f6 00 \"x\"*246", CHECK_OPEN, CHECK_MUST, "above the agreed 256" },
+	  "| 67 00000001 01 01 01 03 02 01 \"v\" 08 f6 00 \"x\"*246",
+	    CHECK_OPEN, CHECK_MUST,
+	    "above the agreed 256" },
 	{ "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES
-	  "| 67 00000001 01 01 01 03 02 01 \"v\" 08 f1 00 \"x\"*241", CHECK_OPEN, CHECK_NONE, NULL },	/* 256 */
-	{ "65 00000001 00 00 " VERSION_2 SIZE_16380 "|" ACK, CHECK_OPEN, CHECK_MUST, "no capabilities" },
-	{ "65 00000001 00 00 " VERSION_2 SIZE_16380 CAPABILITIES "05 \"x\"|" ACK, CHECK_OPEN, CHECK_MUST, "no list of keys" },
+	  "| 67 00000001 01 01 01 03 02 01 \"v\" 08 f1 00 \"x\"*241",
+	    CHECK_OPEN, CHECK_NONE, NULL }, /* 256 */
+	{ "65 00000001 00 00 " VERSION_2 SIZE_16380 "|" ACK, CHECK_OPEN, CHECK_MUST,
+	    "no capabilities" },
+	{ "65 00000001 00 00 " VERSION_2 SIZE_16380 CAPABILITIES "05 \"x\"|" ACK, CHECK_OPEN,
+	    CHECK_MUST, "no list of keys" },
 	/* AGENT-DISCONNECT */
-	{ HELLO "|" ACK "|" BYE("00"), CHECK_CLOSED, CHECK_MUST, "status 0, where the connection must go on" },
-	{ HELLO "|" BYE("00") "|" ACK, CHECK_CLOSED, CHECK_MUST, "ACK behind AGENT-DISCONNECT" },
+	{ HELLO "|" ACK "|" BYE("00"), CHECK_CLOSED, CHECK_MUST,
+	    "status 0, where the connection must go on" },
+	{ HELLO "|" BYE("00") "|" ACK, CHECK_CLOSED, CHECK_MUST, "ACK after AGENT-DISCONNECT" },
 };
 
 static void test_replies(void **state)
@@ -142,24 +177,55 @@ static void test_replies(void **state)
 	}
 }
 
-/* ---- how a connection ends --------------------------------------------------------------------- */
+/* ---- how a connection ends -------------------------------------------------------------- */
 
-static const struct check_case
-	refused = { .name = "t/refused", .level = CHECK_MUST, .expect = { .outcome = CHECK_ENDED, .hello = CHECK_HELLO_NO,
-		    .disconnect = CHECK_MUST, .n_status = 1, .status = { 8 } } },
-	ended = { .name = "t/ended", .level = CHECK_MUST, .expect = { .outcome = CHECK_ENDED, .disconnect = CHECK_SHOULD,
-		  .n_status = 2, .status = { 4, 3 } } },
-	acked = { .name = "t/acked", .level = CHECK_MUST, .expect = { .outcome = CHECK_ENDED, .acked = true } },
-	either = { .name = "t/either", .level = CHECK_MUST, .expect = { .outcome = CHECK_EITHER, .disconnect = CHECK_SHOULD,
-		   .n_status = 1, .status = { 4 } } },
-	rather = { .name = "t/rather", .level = CHECK_MUST, .expect = { .outcome = CHECK_EITHER, .disconnect = CHECK_SHOULD,
-		   .rather_ended = true, .n_status = 1, .status = { 4 } } },
-	soft = { .name = "t/soft", .level = CHECK_SHOULD, .expect = { .outcome = CHECK_ENDED, .hello = CHECK_HELLO_NO,
-		 .disconnect = CHECK_MUST, .n_status = 1, .status = { 9 } } },
-	echo = { .name = "t/echo", .level = CHECK_MUST, .expect = { .outcome = CHECK_SERVED, .echo = true } },
-	bare = { .name = "t/bare", .level = CHECK_MUST, .hello = { .odd = CHECK_NO_HELLO },
-		 .expect = { .outcome = CHECK_ENDED, .disconnect = CHECK_MUST } },
-	health = { .name = "t/health", .level = CHECK_SHOULD, .expect = { .outcome = CHECK_ENDED } };
+static const struct check_case refused = { .name = "t/refused",
+	.level = CHECK_MUST,
+	.expect = { .outcome = CHECK_ENDED,
+	    .hello = CHECK_HELLO_NO,
+	    .disconnect = CHECK_MUST,
+	    .n_status = 1,
+	    .status = { 8 } } },
+			       ended = { .name = "t/ended",
+				       .level = CHECK_MUST,
+				       .expect = { .outcome = CHECK_ENDED,
+					   .disconnect = CHECK_SHOULD,
+					   .n_status = 2,
+					   .status = { 4, 3 } } },
+			       acked = { .name = "t/acked",
+				       .level = CHECK_MUST,
+				       .expect = { .outcome = CHECK_ENDED, .acked = true } },
+			       either = { .name = "t/either",
+				       .level = CHECK_MUST,
+				       .expect = { .outcome = CHECK_EITHER,
+					   .disconnect = CHECK_SHOULD,
+					   .n_status = 1,
+					   .status = { 4 } } },
+			       rather = { .name = "t/rather",
+				       .level = CHECK_MUST,
+				       .expect = { .outcome = CHECK_EITHER,
+					   .disconnect = CHECK_SHOULD,
+					   .rather_ended = true,
+					   .n_status = 1,
+					   .status = { 4 } } },
+			       soft = { .name = "t/soft",
+				       .level = CHECK_SHOULD,
+				       .expect = { .outcome = CHECK_ENDED,
+					   .hello = CHECK_HELLO_NO,
+					   .disconnect = CHECK_MUST,
+					   .n_status = 1,
+					   .status = { 9 } } },
+			       echo = { .name = "t/echo",
+				       .level = CHECK_MUST,
+				       .expect = { .outcome = CHECK_SERVED, .echo = true } },
+			       bare = { .name = "t/bare",
+				       .level = CHECK_MUST,
+				       .hello = { .odd = CHECK_NO_HELLO },
+				       .expect = { .outcome = CHECK_ENDED,
+					   .disconnect = CHECK_MUST } },
+			       health = { .name = "t/health",
+				       .level = CHECK_SHOULD,
+				       .expect = { .outcome = CHECK_ENDED } };
 
 static const struct {
 	const struct check_case *c;
@@ -170,19 +236,27 @@ static const struct {
 } ends[] = {
 	{ &refused, BYE("08"), CHECK_CLOSED, CHECK_NONE, NULL },
 	{ &refused, BYE("08"), CHECK_WAS_RESET, CHECK_NONE, NULL },
-	{ &refused, BYE("08"), CHECK_OPEN, CHECK_MUST, "AGENT-DISCONNECT came, but the connection stayed open" },
-	{ &refused, BYE("04"), CHECK_CLOSED, CHECK_SHOULD, "status 4 (invalid frame received) instead of 8 (unsupported version)" },
+	{ &refused, BYE("08"), CHECK_OPEN, CHECK_MUST,
+	    "AGENT-DISCONNECT came, but the connection stayed open" },
+	{ &refused, BYE("04"), CHECK_CLOSED, CHECK_SHOULD,
+	    "status 4 (invalid frame received) instead of 8 (unsupported version)" },
 	{ &refused, BYE("2a"), CHECK_CLOSED, CHECK_SHOULD, "none SPOE.txt knows" },
 	{ &refused, "", CHECK_CLOSED, CHECK_MUST, "no AGENT-DISCONNECT came" },
 	{ &refused, "", CHECK_OPEN, CHECK_MUST, "stayed open" },
-	{ &refused, HELLO "|" BYE("08"), CHECK_CLOSED, CHECK_MUST, "AGENT-HELLO, where the agent must refuse" },
+	{ &refused, HELLO "|" BYE("08"), CHECK_CLOSED, CHECK_MUST,
+	    "AGENT-HELLO, where the agent must refuse" },
 	{ &refused, "66 00000001 00 00 " MESSAGE, CHECK_CLOSED, CHECK_MUST, "no status-code" },
-	{ &refused, "66 00000001 00 00 0b \"status-code\" 03 08", CHECK_CLOSED, CHECK_MUST, "no message" },
-	{ &refused, "66 00000001 00 00 0b \"status-code\" 08 01 \"8\" " MESSAGE, CHECK_CLOSED, CHECK_MUST, "is no integer" },
-	{ &refused, "66 00000001 00 00 0b \"status-code\" 02 08 " MESSAGE, CHECK_CLOSED, CHECK_SHOULD, "no UINT32" },
-	{ &refused, "66 00000001 01 00 0b \"status-code\" 03 08 " MESSAGE, CHECK_CLOSED, CHECK_MUST, "stream-id 1" },
-	{ &refused, "66 00000001 00 00 0b \"status\"", CHECK_CLOSED, CHECK_MUST, "no list of keys" },
-	{ &refused, BYE("08") "|" BYE("08"), CHECK_CLOSED, CHECK_MUST, "behind AGENT-DISCONNECT" },
+	{ &refused, "66 00000001 00 00 0b \"status-code\" 03 08", CHECK_CLOSED, CHECK_MUST,
+	    "no message" },
+	{ &refused, "66 00000001 00 00 0b \"status-code\" 08 01 \"8\" " MESSAGE, CHECK_CLOSED,
+	    CHECK_MUST, "is no integer" },
+	{ &refused, "66 00000001 00 00 0b \"status-code\" 02 08 " MESSAGE, CHECK_CLOSED,
+	    CHECK_SHOULD, "no UINT32" },
+	{ &refused, "66 00000001 01 00 0b \"status-code\" 03 08 " MESSAGE, CHECK_CLOSED, CHECK_MUST,
+	    "stream-id 1" },
+	{ &refused, "66 00000001 00 00 0b \"status\"", CHECK_CLOSED, CHECK_MUST,
+	    "no list of keys" },
+	{ &refused, BYE("08") "|" BYE("08"), CHECK_CLOSED, CHECK_MUST, "after AGENT-DISCONNECT" },
 
 	{ &ended, HELLO "|" BYE("04"), CHECK_CLOSED, CHECK_NONE, NULL },
 	{ &ended, HELLO "|" BYE("03"), CHECK_CLOSED, CHECK_NONE, NULL },
@@ -197,7 +271,8 @@ static const struct {
 	{ &either, HELLO "|" BYE("04"), CHECK_CLOSED, CHECK_NONE, NULL },
 	{ &either, HELLO, CHECK_CLOSED, CHECK_SHOULD, "no AGENT-DISCONNECT" },
 	{ &either, HELLO, CHECK_OPEN, CHECK_MUST, "no ACK" },
-	{ &either, HELLO "|" BYE("04"), CHECK_OPEN, CHECK_MUST, "came, but the connection stayed open" },
+	{ &either, HELLO "|" BYE("04"), CHECK_OPEN, CHECK_MUST,
+	    "came, but the connection stayed open" },
 
 	{ &rather, HELLO "|" BYE("04"), CHECK_CLOSED, CHECK_NONE, NULL },
 	{ &rather, HELLO "|" ACK, CHECK_OPEN, CHECK_SHOULD, "went on, where it should end" },
@@ -207,8 +282,9 @@ static const struct {
 	{ &soft, "", CHECK_CLOSED, CHECK_SHOULD, "no AGENT-DISCONNECT" },
 
 	{ &echo, HELLO "|" ACK, CHECK_OPEN, CHECK_NONE, NULL },
-	{ &echo, "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES "|" ACK, CHECK_OPEN,
-	  CHECK_SHOULD, "below the 16380 offered" },
+	{ &echo,
+	    "65 00000001 00 00 " VERSION_2 "0e \"max-frame-size\" 03 f0 01 " CAPABILITIES "|" ACK,
+	    CHECK_OPEN, CHECK_SHOULD, "below the 16380 offered" },
 
 	{ &bare, BYE("00"), CHECK_CLOSED, CHECK_NONE, NULL },
 	{ &bare, "", CHECK_CLOSED, CHECK_MUST, "no AGENT-DISCONNECT" },
@@ -230,7 +306,9 @@ static void test_ends(void **state)
 
 static void test_never_acked(void **state)
 {
-	struct check_plan p = { .c = &served, .n_ids = 2, .ids = { { 1, 1, CHECK_MUST }, { 9, 1, CHECK_NONE } } };
+	struct check_plan p = {
+		.c = &served, .n_ids = 2, .ids = { { 1, 1, CHECK_MUST }, { 9, 1, CHECK_NONE } }
+	};
 	struct hex h = frames(HELLO "|" ACK "| 67 00000001 09 01");
 	struct check_seen s = { .p = h.p, .n = h.n };
 	struct check_verdict v = { .n = 0 };
@@ -242,7 +320,8 @@ static void test_never_acked(void **state)
 
 static void test_length_word_in_pieces(void **state)
 {
-	const struct check_case c = { .level = CHECK_SHOULD, .expect = { .outcome = CHECK_SERVED, .in_one = true } };
+	const struct check_case c = { .level = CHECK_SHOULD,
+		.expect = { .outcome = CHECK_SERVED, .in_one = true } };
 	struct check_verdict v;
 
 	judge(&c, HELLO "|" ACK, CHECK_OPEN, 3, &v);
@@ -251,7 +330,7 @@ static void test_length_word_in_pieces(void **state)
 	expect("4 bytes first", &v, CHECK_NONE, NULL);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------- */
 
 /* Until all is here there is reason to wait, and none afterwards; an end settles everything. */
 static void test_settled(void **state)
@@ -275,7 +354,7 @@ static void test_settled(void **state)
 	h = frames(HELLO "|" BYE("00"));
 	p.c = &served;
 	s = (struct check_seen){ .p = h.p, .n = h.n };
-	assert_false(check_body_settled(&p, &s));	/* so it is behind a goodbye */
+	assert_false(check_body_settled(&p, &s));	/* so it is after an AGENT-DISCONNECT */
 	free(h.p);
 	h = frames("! ffffffff");
 	s = (struct check_seen){ .p = h.p, .n = h.n };
@@ -286,7 +365,8 @@ static void test_settled(void **state)
 
 static void test_agent_hello(void **state)
 {
-	struct hex h = frames("65 00000001 00 00 " VERSION_2 SIZE_16380 "0c \"capabilities\" 08 1a \"pipelining , fragmentation\"");
+	struct hex h = frames("65 00000001 00 00 " VERSION_2 SIZE_16380
+		"0c \"capabilities\" 08 1a \"pipelining , fragmentation\"");
 	struct check_seen s = { .p = h.p, .n = h.n };
 	struct check_agent a;
 
@@ -300,14 +380,15 @@ static void test_agent_hello(void **state)
 	assert_false(check_agent_read(&s, &a));
 	assert_false(a.known);
 	free(h.p);
-	h = frames("65 00000001 00 00 " VERSION_2 SIZE_16380 "0c \"capabilities\" 08 0e \"pipeliningless\"");
+	h = frames("65 00000001 00 00 " VERSION_2 SIZE_16380
+		"0c \"capabilities\" 08 0e \"pipeliningless\"");
 	s = (struct check_seen){ .p = h.p, .n = h.n };
 	assert_true(check_agent_read(&s, &a));
 	assert_int_equal(a.can, 0);
 	free(h.p);
 }
 
-/* ---- nonsense ----------------------------------------------------------------------------------- */
+/* ---- nonsense --------------------------------------------------------------------------- */
 
 /* Whatever an agent sends, it is judged without reading beyond it. */
 static void test_prefixes_and_changes(void **state)
