@@ -31,13 +31,17 @@
  * The least sum of the last two periods is taken as the distance, because the second part is then
  * almost zero. A clock may be set, and two clocks drift, so the distance must be able to grow:
  *  - A period lasts 10 s or more. It ends only if the thread was idle for a quarter of 10 s of it,
- *    because then no sender held frames back all the time. Without this condition a backlog that lasts
- *    would be taken for distance, more in each period. A clock that was set is followed within 20 s.
- *  - While the thread is calm, each frame adds an eighth of its excess. Calm means that the thread had nothing to do OVERLOAD_CALM times, that no frame
- * waited since, and that at most OVERLOAD_FEW frames came between two of these times. A thread that
- * stood still once is not calm, because all that came meanwhile follows. After OVERLOAD_FEW frames
- * without a rest, or after a frame that waited, the second part is the age of that frame. No other
- * frame is refused because of it, and the verdict by T * 2/5 does not last. */
+ *    because then no sender held frames back all the time. Without this condition a long backlog
+ *    would be taken for distance, more in each period. A clock that was set is followed within
+ *    20 s.
+ *  - While the thread is calm, each frame adds an eighth of its excess. Calm means that the thread
+ *    had nothing to do OVERLOAD_CALM times, that no frame waited since, and that at most
+ *    OVERLOAD_FEW frames came between two of these times. A thread that stood still once is not
+ *    calm, because all that came meanwhile follows.
+ *
+ * After OVERLOAD_FEW frames without a rest, or after a frame that waited, the second part is the
+ * age of that frame. No other frame is refused because of it, and the verdict by T * 2/5 does not
+ * last. */
 #ifndef KVROUTE_LOOP_OVERLOAD_IN_H
 #define KVROUTE_LOOP_OVERLOAD_IN_H
 

@@ -1,4 +1,4 @@
-/* Waits on a condition variable with the monotonic clock, so setting the wall clock has no effect. */
+/* Waits on a condition variable of the monotonic clock, so setting the time has no effect. */
 #include <time.h>
 
 #include "agent/os/thread_sleep.h"

@@ -572,16 +572,22 @@ static void compared_rules_go_first(void **state)
 	world_end(&w);
 }
 
+/* Start a world with one peer that has sent its HELLO and one request. */
+static void start_with_request(struct world *w, struct peer *p)
+{
+	world_start(w);
+	peer_hello(p, w, 16380);
+	notify_route(p, 1, "u", "a");
+	deliver(p);
+}
+
 static void the_time_of_asking_is_for_the_judge(void **state)
 {
 	struct world w;
 	struct peer p;
 
 	(void)state;
-	world_start(&w);
-	peer_hello(&p, &w, 16380);
-	notify_route(&p, 1, "u", "a");
-	deliver(&p);
+	start_with_request(&w, &p);
 	assert_int_equal(p.asked, -1);
 	for (unsigned i = 0; i < 2; i++) {
 		notify_begin(&p, 2, 1);
@@ -645,10 +651,7 @@ static void draining(void **state)
 	struct peer p;
 
 	(void)state;
-	world_start(&w);
-	peer_hello(&p, &w, 16380);
-	notify_route(&p, 1, "u", "a");
-	deliver(&p);
+	start_with_request(&w, &p);
 	serve_stop(&p.serve, SPOP_STATUS_NORMAL, &p.out);
 	assert_true(p.serve.closing);
 	assert_int_equal(count_acks(&p), 1);
