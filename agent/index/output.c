@@ -1,9 +1,12 @@
 /* output.c - count generated tokens: they fill the cache of an engine, and no prompt matches them.
  *
  * Each server has a ring of 64 buckets, oldest first: an amount of room, and the tick of its last
- * report. A report within SAME_TICKS of the last one joins it. If the ring is full, the two
+ * report. A report in the same SAME_TICKS as the last one joins it. If the ring is full, the two
  * neighbors with the smallest sum become one, as old as the younger: so buckets are of similar
  * size, and nothing is evicted too early. The memory is fixed, whatever is generated.
+ *
+ * Of the same tick, output is evicted before pages, because an engine frees the blocks of a request
+ * from the end of its answer.
  *
  * Output counts only if a capacity is known, and is evicted only for it, because it takes no bytes
  * of the index. */
@@ -47,8 +50,11 @@ static void add_generated(struct output *o, uint32_t room, uint32_t tick)
 {
 	struct output_bucket *last = o->n ? bucket_at(o, o->n - 1) : NULL;
 
-	if (last != NULL && tick_before(tick, last->tick + SAME_TICKS)) {
+	if (last != NULL && (tick_before(tick, last->tick) ||
+			     tick / SAME_TICKS == last->tick / SAME_TICKS)) {
 		last->room = add_saturated(last->room, room);
+		if (tick_before(last->tick, tick))
+			last->tick = tick;
 		return;
 	}
 	if (o->n == OUTPUT_BUCKETS)
@@ -97,10 +103,12 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 	small_lock(&o->locked);
 	b = o->n == 0 ? NULL : bucket_at(o, last ? o->n - 1 : 0);
 	goes = b != NULL &&
-	    (!is_record || (last ? tick_before(used, b->tick) : tick_before(b->tick, used)));
+	    (!is_record || (last ? tick_before(used, b->tick) : !tick_before(used, b->tick)));
 	if (goes && b->room > most) {
 		b->room -= (uint32_t)most;
 	} else if (goes) {
+		o->gone = b->tick;
+		o->any_gone |= !last;
 		o->n--;
 		o->first = (o->first + !last) % OUTPUT_BUCKETS;
 	}
@@ -109,12 +117,52 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 	return goes;
 }
 
+/* Returns the number of the bucket that has the output of <tick>; o->n: none. */
+static uint32_t bucket_of_tick(struct output *o, uint32_t tick)
+{
+	uint32_t i = 0;
+
+	while (i < o->n && tick_before(bucket_at(o, i)->tick, tick))
+		i++;
+	return i;
+}
+
+bool index_output_gone(struct index *ix, server_id s, msec then)
+{
+	struct output *o = &ix->outputs[s];
+	bool gone;
+
+	small_lock(&o->locked);
+	gone = o->any_gone && !tick_before(o->gone, tick_of(then));
+	small_unlock(&o->locked);
+	return gone;
+}
+
+void index_take_output(struct index *ix, server_id s, uint32_t room, msec then)
+{
+	struct output *o = &ix->outputs[s];
+	struct output_bucket *b;
+	uint32_t i;
+
+	if (index_server_output(ix, s) == 0)
+		return;
+	small_lock(&o->locked);
+	i = bucket_of_tick(o, tick_of(then));
+	if (i < o->n) {
+		b = bucket_at(o, i);
+		b->room -= room < b->room ? room : b->room;
+	}
+	recount(ix, s, o);
+	small_unlock(&o->locked);
+}
+
 void output_drop(struct index *ix, server_id s)
 {
 	struct output *o = &ix->outputs[s];
 
 	small_lock(&o->locked);
 	o->n = 0;
+	o->any_gone = false;
 	recount(ix, s, o);
 	small_unlock(&o->locked);
 }

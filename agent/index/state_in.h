@@ -216,6 +216,8 @@ struct output_bucket {
 struct output {
 	_Atomic uint32_t locked;	/* guards the rest; no other lock is taken under it */
 	uint32_t first, n;
+	uint32_t gone;			/* tick of the bucket evicted last, if <any_gone> */
+	bool any_gone;
 	struct output_bucket ring[OUTPUT_BUCKETS];
 };
 

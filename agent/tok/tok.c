@@ -5,6 +5,7 @@
 #include "agent/tok/tok.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "agent/base/mem.h"
 #include "agent/tok/chunk.h"
@@ -47,6 +48,13 @@ static struct added *make_normalized(const struct normal *m, struct added_token 
 	return a;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	token_id x = *(const token_id *)a, y = *(const token_id *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* The two sets; t->tokens has those of the raw one first. */
 static int make_added(struct tok *t, const struct recipe *r)
 {
@@ -54,18 +62,22 @@ static int make_added(struct tok *t, const struct recipe *r)
 	uint32_t n = 0, m = 0;
 
 	t->tokens = mem_calloc(r->n_tokens + 1, sizeof(*t->tokens));
-	if (part == NULL || t->tokens == NULL) {
+	t->added_ids = mem_calloc(r->n_tokens + 1, sizeof(*t->added_ids));
+	if (part == NULL || t->tokens == NULL || t->added_ids == NULL) {
 		mem_free(part);
 		return -1;
 	}
 	t->plain = r->n_tokens > 0;
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
 		t->tokens[i] = r->tokens[i].token;
+		t->added_ids[i] = t->tokens[i].id;
 		t->plain &= r->tokens[i].hidden;
 		if (!r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[n++] = r->tokens[i].token;
 	}
 	t->n_tokens = r->n_tokens;
+	if (t->n_tokens > 0)
+		qsort(t->added_ids, t->n_tokens, sizeof(*t->added_ids), by_id);
 	t->raw = added_new(part, n);
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
 		if (r->tokens[i].normalized && !r->tokens[i].hidden)
@@ -288,6 +300,7 @@ void tok_unref(struct tok *t)
 	added_free(t->raw);
 	added_free(t->normalized);
 	mem_free(t->tokens);
+	mem_free(t->added_ids);
 	ids_free(&t->prefix);
 	ids_free(&t->suffix);
 	mem_free((void *)t->recipe.p);
@@ -299,7 +312,7 @@ void tok_unref(struct tok *t)
 size_t tok_bytes(const struct tok *t)
 {
 	return sizeof(*t) + bpe_bytes(t->bpe) + borders_bytes(t->borders) + added_bytes(t->raw) + added_bytes(t->normalized) +
-	       t->n_tokens * sizeof(*t->tokens) + t->recipe.n;
+	       t->n_tokens * (sizeof(*t->tokens) + sizeof(*t->added_ids)) + t->recipe.n;
 }
 
 uint64_t tok_fingerprint(const struct tok *t)
@@ -325,6 +338,23 @@ struct ids tok_suffix(const struct tok *t)
 bool tok_is_plain(const struct tok *t)
 {
 	return t->plain;
+}
+
+bool tok_is_added(const struct tok *t, token_id id)
+{
+	uint32_t low = 0, high = t->n_tokens;
+
+	if (high == 0 || id > t->added_ids[high - 1] || id < t->added_ids[0])
+		return false;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (t->added_ids[middle] < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < t->n_tokens && t->added_ids[low] == id;
 }
 
 token_id tok_id(const struct tok *t, struct span content)

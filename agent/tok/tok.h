@@ -87,6 +87,9 @@ struct ids tok_suffix(const struct tok *t);
 /* Whether no text is ever a special token, whatever it looks like (tekken.json): only tok_id() knows them. */
 bool tok_is_plain(const struct tok *t);
 
+/* Return whether <id> is of an added token. O(log tokens), and for most ids one comparison. */
+bool tok_is_added(const struct tok *t, token_id id);
+
 /* The id of the added token with exactly this content; BPE_NO_ID: none. Looks at each of them. */
 token_id tok_id(const struct tok *t, struct span content);
 

@@ -19,6 +19,7 @@ struct tok {
 	struct added *raw, *normalized;	/* looked for in the text as it came, and then in normalised text */
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
 	uint32_t n_tokens;
+	token_id *added_ids;		/* of the same, sorted */
 	bool plain;			/* all of them are hidden: recipe.h */
 	struct ids prefix, suffix;
 	struct tok_segments segments;

@@ -156,6 +156,49 @@ static void a_long_day(void **state)
 	end(ix);
 }
 
+/* An engine frees the end of an answer first. */
+static void it_goes_before_its_prompt(void **state)
+{
+	struct index *ix = make();
+
+	index_set_capacity(ix, 3, 100);
+	hold(ix, 1, 40, 3, 1 * SECOND);
+	index_add_output(ix, 3, 20, 1 * SECOND);
+	hold(ix, 2, 50, 3, 2 * SECOND);
+	work_it_off(ix);
+	assert_int_equal(held(ix, 1, 40, 3), 40);
+	assert_int_equal(index_server_output(ix, 3), 10);
+	assert_false(index_output_gone(ix, 3, 1 * SECOND));
+	hold(ix, 3, 20, 3, 3 * SECOND);
+	work_it_off(ix);
+	assert_int_equal(index_server_output(ix, 3), 0);
+	assert_int_equal(held(ix, 1, 40, 3), 30);
+	assert_true(index_output_gone(ix, 3, 1 * SECOND));
+	assert_false(index_output_gone(ix, 3, 2 * SECOND));
+	end(ix);
+}
+
+/* The next turn's pages hold what was generated: it counts once. */
+static void it_is_taken_back(void **state)
+{
+	struct index *ix = make();
+
+	index_set_capacity(ix, 3, 100);
+	index_add_output(ix, 3, 20, 1 * SECOND);
+	index_add_output(ix, 3, 30, 2 * SECOND);
+	index_take_output(ix, 3, 15, 1 * SECOND);
+	assert_int_equal(index_server_output(ix, 3), 35);
+	index_take_output(ix, 3, 15, 1 * SECOND);	/* no more than is left of it */
+	assert_int_equal(index_server_output(ix, 3), 30);
+	index_take_output(ix, 3, 15, 3 * SECOND);
+	assert_int_equal(index_server_output(ix, 3), 30);
+	hold(ix, 1, 80, 3, 4 * SECOND);
+	work_it_off(ix);
+	assert_int_equal(held(ix, 1, 80, 3), 80);
+	assert_int_equal(index_server_output(ix, 3), 20);
+	end(ix);
+}
+
 /* What came last goes first: the output too. */
 static void the_last_of_filo_is_the_output(void **state)
 {
@@ -226,6 +269,8 @@ int main(void)
 		cmocka_unit_test(it_pushes_out),
 		cmocka_unit_test(it_counts_only_where_it_can_go),
 		cmocka_unit_test(a_long_day),
+		cmocka_unit_test(it_goes_before_its_prompt),
+		cmocka_unit_test(it_is_taken_back),
 		cmocka_unit_test(the_last_of_filo_is_the_output),
 		cmocka_unit_test(each_its_own_order),
 		cmocka_unit_test(one_long_prompt),

@@ -273,6 +273,8 @@ static void asked(void **state)
 	assert_int_equal(tok_id(t, SPAN("<|end|>")), 401);
 	assert_int_equal(tok_id(t, SPAN("word")), 405);
 	assert_int_equal(tok_id(t, SPAN("<|end")), BPE_NO_ID);
+	assert_true(tok_is_added(t, 400) && tok_is_added(t, 401) && tok_is_added(t, 405));
+	assert_false(tok_is_added(t, 0) || tok_is_added(t, 399) || tok_is_added(t, 100000));
 	assert_int_equal(tok_prefix(t).n, 1);
 	assert_int_equal(tok_prefix(t).p[0], 400);
 	assert_int_equal(tok_suffix(t).p[0], 401);
