@@ -2,7 +2,10 @@
 #include "agent/route/answer_in.h"
 
 #define AROUND_BYTES	600	/* headers of an answer and the JSON around its text */
-#define EVENT_BYTES	256	/* one token of a stream with its fields: engines send 200 to 300 bytes */
+/* one token of a stream with its fields: engines send 200 to 300 bytes; until something is learned */
+#define EVENT_BYTES	256
+#define EVENT_BYTES_LEAST	64	/* because an event may have several tokens */
+#define EVENT_BYTES_MOST	1024
 #define TEXT_BYTES	4	/* one token of text, until something is learned */
 #define TEXT_BYTES_MAX	32	/* more is not text only: log probabilities, a batch of embeddings */
 #define LEARNED_TOKENS	(1u << 16)	/* at this sum both are halved */
@@ -26,10 +29,36 @@ void answer_learn(struct answer_size *a, const struct fact *f, bool whole)
 	}
 }
 
+uint32_t answer_stream_bytes(const struct fact *f)
+{
+	uint64_t bytes = text_bytes(f);
+
+	return bytes < UINT32_MAX ? (uint32_t)bytes : 0;
+}
+
+void answer_learn_stream(struct answer_size *a, uint32_t bytes, uint32_t tokens)
+{
+	if (tokens == 0 || bytes / EVENT_BYTES_LEAST < tokens || bytes / EVENT_BYTES_MOST >= tokens)
+		return;
+	a->stream_bytes += bytes;
+	a->stream_tokens += tokens;
+	if (a->stream_tokens > LEARNED_TOKENS) {
+		a->stream_bytes /= 2;
+		a->stream_tokens /= 2;
+	}
+}
+
+static uint64_t of_stream(const struct answer_size *a, uint64_t bytes)
+{
+	if (a->stream_tokens == 0)
+		return bytes / EVENT_BYTES;
+	return (uint64_t)((double)bytes * (double)a->stream_tokens / (double)a->stream_bytes + 0.5);
+}
+
 static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole)
 {
 	if (!whole)
-		return bytes / EVENT_BYTES;
+		return of_stream(a, bytes);
 	if (a->tokens == 0)
 		return bytes / TEXT_BYTES;
 	return (uint64_t)((double)bytes * (double)a->tokens / (double)a->bytes + 0.5);

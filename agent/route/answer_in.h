@@ -2,8 +2,8 @@
  *
  * The engine's own count ("gtok" of the log line) is used if it is there. Otherwise only bytes are
  * known. In a stream each token is an event with the fields around it. In a whole answer it is its
- * text; the bytes of text per token are learned from whole answers whose count is known. Not
- * locked: the owner locks. */
+ * text. The bytes per token are learned: from whole answers whose count is known, and from streams
+ * whose text the next turn of the conversation brings back as ids. Not locked: the owner locks. */
 #ifndef KVROUTE_ROUTE_ANSWER_IN_H
 #define KVROUTE_ROUTE_ANSWER_IN_H
 
@@ -12,10 +12,16 @@
 struct answer_size {
 	/* of text in whole answers; both are halved now and then; zero at first */
 	uint64_t bytes, tokens;
+	uint64_t stream_bytes, stream_tokens;	/* the same of streams */
 };
 
 /* Learn from <f>, the end of an answer. <whole>: it was no stream. */
 void answer_learn(struct answer_size *a, const struct fact *f, bool whole);
+
+/* Return the bytes of the stream that <f> ends, without headers; 0 if unknown. */
+uint32_t answer_stream_bytes(const struct fact *f);
+/* Learn from a stream of <bytes> that had <tokens>. */
+void answer_learn_stream(struct answer_size *a, uint32_t bytes, uint32_t tokens);
 
 /* Return the generated tokens, told or estimated, at most ANSWER_TOKENS_MAX; 0 if none, or unknown.
  */

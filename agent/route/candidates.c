@@ -161,11 +161,12 @@ static uint32_t usable_depth(
     const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
+	struct job_grown_at at;
 
 	if (penalty >= PENALTY_DOUBT)
 		return 0;
 	if (depth > 0)
-		depth += job_grown_pages(r, j, s, depth);
+		depth += job_grown_pages(r, j, s, depth, &at);
 	return depth < j->rq.usable ? depth : j->rq.usable;
 }
 

@@ -27,22 +27,23 @@ static uint64_t key_at(uint64_t key, uint64_t server)
 	return (key ^ server * 0x9e3779b97f4a7c15u) | 1;
 }
 
-void grown_put(
-    struct grown_table *t, const struct grown_end *e, uint64_t server, uint64_t output, bool told)
+void grown_put(struct grown_table *t, const struct grown_end *e, uint64_t server,
+    const struct grown_answer *a)
 {
 	uint64_t key = key_at(e->key, server);
 
-	if (t == NULL || e->key == 0 || output == 0)
+	if (t == NULL || e->key == 0 || a->tokens == 0)
 		return;
 	t->place[key / 2 % GROWN_PLACES] = (struct grown_place){
-		.key = key, .tokens = e->tokens + output - 1, .tail = e->tail, .n_tail = e->n_tail, .told = told,
+		.key = key, .tokens = e->tokens + a->tokens - 1, .tail = e->tail, .n_tail = e->n_tail,
+		.told = a->told, .bytes = a->bytes, .at = a->at,
 	};
 }
 
-const struct grown_place *grown_find(const struct grown_table *t, uint64_t key, uint64_t server)
+struct grown_place *grown_find(struct grown_table *t, uint64_t key, uint64_t server)
 {
 	uint64_t at = key_at(key, server);
-	const struct grown_place *p = t != NULL && key != 0 ? &t->place[at / 2 % GROWN_PLACES] : NULL;
+	struct grown_place *p = t != NULL && key != 0 ? &t->place[at / 2 % GROWN_PLACES] : NULL;
 
 	return p != NULL && p->key == at ? p : NULL;
 }

@@ -4,14 +4,19 @@
  *   turn 1   [ prompt: 5 pages ][ tail ]  answer of <tokens>     stored under the prompt's pages
  *   turn 2   [ the same 5 pages ][ tail + answer ... ][ new ]    5 pages match there: it holds more
  *
- * The text of the answer is never seen, so this is a guess. It is bounded three ways: by the tokens
- * generated, as the log line says; the next prompt must match all pages of the last one at that
- * server, and continue with the same tail if ids are known; and the assistant's message in it must
- * be long enough, because an answer whose thoughts the client or the template dropped is another
- * text. A prompt without messages has only the first bound, and only with the engine's own count:
- * if a client extends it without the answer, the expected hit is too high by the answer's pages.
+ * The text of the answer is never seen, so this is a guess. The next prompt must match all pages of
+ * the last one at that server, and continue with the same tail if ids are known. The tokens
+ * generated are the engine's own count, if the log line has it. Otherwise they are estimated by
+ * bytes, and the ids of the message in the next prompt replace the estimate if they are about as
+ * many. Without ids that message must be long enough, because an answer whose thoughts the client
+ * or the template dropped is another text. A prompt without messages has only the engine's own
+ * count as a bound: if a client extends it without the answer, the expected hit is too high by the
+ * answer's pages.
  *
- * A table of GROWN_PLACES of 24 bytes; a later entry replaces an earlier one. Locked by its owner.
+ * Output is evicted before its prompt; after that nothing is expected. Once a prompt brings it
+ * back, the pages hold it and it no longer counts as output.
+ *
+ * A table of GROWN_PLACES of 40 bytes; a later entry replaces an earlier one. Locked by its owner.
  * O(1). */
 #ifndef KVROUTE_ROUTE_GROWN_IN_H
 #define KVROUTE_ROUTE_GROWN_IN_H
@@ -35,6 +40,16 @@ struct grown_place {
 	uint32_t tail;
 	uint16_t n_tail;
 	bool told;		/* by the engine's own count */
+	uint32_t bytes;		/* of a stream, until its tokens are known; else 0 */
+	msec at;		/* end of the answer */
+};
+
+/* An answer that ended. */
+struct grown_answer {
+	uint64_t tokens;	/* told or estimated */
+	bool told;		/* by the engine's own count */
+	uint32_t bytes;		/* of a stream whose tokens are estimated; else 0 */
+	msec at;
 };
 
 struct grown_table;
@@ -42,11 +57,10 @@ struct grown_table *grown_table_new(void);	/* NULL: no memory */
 void grown_table_free(struct grown_table *t);	/* <t> may be NULL */
 size_t grown_table_bytes(void);
 
-/* Store that <server>, a hash of its name, answered the prompt that ends with <e> by <output>
- * tokens. <told>: by the engine's own count. */
-void grown_put(
-    struct grown_table *t, const struct grown_end *e, uint64_t server, uint64_t output, bool told);
+/* Store that <server>, a hash of its name, answered the prompt that ends with <e> by <a>. */
+void grown_put(struct grown_table *t, const struct grown_end *e, uint64_t server,
+    const struct grown_answer *a);
 /* Find what <server> answered to the prompt <key>. Returns NULL if nothing is known. */
-const struct grown_place *grown_find(const struct grown_table *t, uint64_t key, uint64_t server);
+struct grown_place *grown_find(struct grown_table *t, uint64_t key, uint64_t server);
 
 #endif

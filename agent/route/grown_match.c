@@ -83,25 +83,58 @@ static bool goes_on(
 	return from + g->n_tail <= j->rq.n_ids && tail_hash(r, j, from, g->n_tail) == g->tail;
 }
 
-uint32_t job_grown_pages(
-    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+#define ANSWER_IDS_MOST	4096u	/* that are looked at */
+
+/* Count the ids of the assistant's message that begins at <from>, up to the added token that ends
+ * it. Returns 0 if there are no ids, or not about <tokens> of them. */
+static uint32_t answer_ids(const struct job *j, uint64_t from, uint64_t tokens)
 {
-	const struct grown_place *g = NULL;
-	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, tail, answer, room;
+	const struct tok *t = j->rq.model_opts != NULL ? j->rq.model_opts->tok : NULL;
+	uint64_t most = 2 * tokens + 8, n = 0;
+
+	if (j->rq.mode == PROMPT_TEXT || t == NULL || j->rq.ids == NULL || most > ANSWER_IDS_MOST ||
+	    prompt_text_possible(j->rq.prompt->api))
+		return 0;
+	while (n <= most && from + n < j->rq.n_ids && !tok_is_added(t, j->rq.ids[from + n]))
+		n++;
+	return n <= most && from + n < j->rq.n_ids && n >= tokens / 2 ? (uint32_t)n : 0;
+}
+
+/* Return the tokens of the answer that a server holds of those in the prompt: of <held> in its
+ * cache. The ids of the message replace an estimate. The last of them may be the last one
+ * generated, which was not computed. */
+static uint64_t answer_held(const struct job *j, const struct grown_place *g, uint32_t depth,
+    uint64_t held, uint32_t *ids)
+{
+	uint64_t room = answer_room(j, depth);
+
+	*ids = g->told ? 0 : answer_ids(j, (uint64_t)depth * j->rq.page + g->n_tail, held + 1);
+	if (*ids > 0)
+		return *ids - 1;
+	if (room < held / 2)		/* thoughts were dropped: the rest follows other text */
+		return 0;
+	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
+		return 0;
+	return room < held && (j->rq.mode == PROMPT_TEXT || !g->told) ? room : held;
+}
+
+uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s,
+    uint32_t depth, struct job_grown_at *at)
+{
+	struct grown_place *g = NULL;
+	uint64_t end = (uint64_t)depth * j->rq.page_tokens, held;
+	uint32_t pages;
 
 	for (uint32_t i = 0; i < j->n_grown && g == NULL; i++)
 		if (j->grown[i].depth == depth)
 			g = grown_find(r->grown, j->grown[i].key, s->name_hash);
-	if (g == NULL || g->tokens < seen + g->n_tail || !goes_on(r, j, g, depth))
+	if (g == NULL || g->tokens < end + g->n_tail || !goes_on(r, j, g, depth) ||
+	    index_output_gone(r->index, s->id, g->at))
 		return 0;
-	tail = g->n_tail;
-	answer = g->tokens - seen - tail;
-	room = answer_room(j, depth);
-	if (room < answer / 2)		/* thoughts were dropped, so the rest follows other text */
+	at->place = g;
+	held = answer_held(j, g, depth, g->tokens - end - g->n_tail, &at->ids);
+	if (held == 0)
 		return 0;
-	if (room == UINT64_MAX && !g->told)	/* a guess by bytes, and no message that bounds it */
-		return 0;
-	if (room < answer && (j->rq.mode == PROMPT_TEXT || !g->told))
-		answer = room;
-	return (uint32_t)((tail + answer) / j->rq.page_tokens);
+	pages = (uint32_t)((g->n_tail + held) / j->rq.page_tokens);
+	return pages < j->rq.n_pages - depth ? pages : j->rq.n_pages - depth;
 }

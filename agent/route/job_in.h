@@ -21,6 +21,8 @@ struct job {
 	uint32_t n_grown;
 	/* where an earlier turn may have ended */
 	struct job_grown { uint32_t depth; uint64_t key; } grown[JOB_GROWN];
+	uint32_t grown_pages;		/* generated at <to>, and pages of this prompt from now on */
+	msec grown_since;		/* end of that answer */
 	bool has_own;			/* scratch->own is what its rule's memory knows */
 	/* what an earlier slice has entered */
 	server_id previous;		/* its answer, or SERVER_NONE */
@@ -55,10 +57,15 @@ void job_candidates(struct route *r, struct job *j);
 
 /* grown_match.c: set <end> and <grown>, after the match and the marks. */
 void job_ends(const struct route *r, struct job *j);
-/* Return the pages that <s> holds after the first <depth>, which are all that the index says. The
- * lock is held. O(JOB_GROWN). */
-uint32_t job_grown_pages(
-    const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
+struct job_grown_at {
+	struct grown_place *place;
+	uint32_t ids;			/* of the answer as the prompt brings it back; 0: unknown */
+};
+
+/* Return the pages that <s> holds after the first <depth>, which are all that the index says. If
+ * there are any, <at> is set. The lock is held. O(ids of the answer). */
+uint32_t job_grown_pages(const struct route *r, const struct job *j, const struct server *s,
+    uint32_t depth, struct job_grown_at *at);
 
 /* copies.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
 void job_share(struct route *r, struct job *j);

@@ -131,10 +131,15 @@ static void note_output(
 }
 
 /* Store where the prompt ends, for the next turn of its conversation. */
-static void remember_end(struct route *r, const struct server *s, const struct grown_end *end,
-    const struct fact *f, const struct outcome *out)
+static void remember_end(struct route *r, const struct server *s, const struct lesson *l,
+    const struct fact *f, const struct outcome *out, msec now)
 {
-	grown_put(r->grown, end, s->name_hash, out->output_tokens, f->output_tokens > 0);
+	const struct grown_answer a = {
+		.tokens = out->output_tokens, .told = f->output_tokens > 0, .at = now,
+		.bytes = l->whole || f->output_tokens >= 0 ? 0 : answer_stream_bytes(f),
+	};
+
+	grown_put(r->grown, &l->end, s->name_hash, &a);
 }
 
 /* Tell if the fact has the engine's count of the prompt. */
@@ -189,7 +194,7 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
 		note_output(r->fleet.by_id[a->at], a->prompt_tokens, a->lesson.block, out);
-		remember_end(r, r->fleet.by_id[a->at], &a->lesson.end, f, out);
+		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
 	}
 	a->uid = 0;
 }
@@ -304,7 +309,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	if (f->kind == FACT_DONE && out->confirm)
 		note_output(to, e->prompt_tokens, open_of(e)->lesson.block, out);
 	if (f->kind == FACT_DONE && out->confirm)
-		remember_end(r, to, &open_of(e)->lesson.end, f, out);
+		remember_end(r, to, &open_of(e)->lesson, f, out, now);
 	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
 	} else {

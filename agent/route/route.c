@@ -214,6 +214,21 @@ static void note_branch(struct route *r, const struct job *j)
 		shared_branch(r->shared, &j->scratch->marks, m->bands[0].depth, j->rq.now);
 }
 
+/* What <s> generated becomes pages of <j>, and its message tells how many tokens the stream had. */
+static void note_grown(struct route *r, struct job *j, const struct server *s)
+{
+	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
+	struct job_grown_at at;
+
+	if (depth == 0 || j->rq.more || (j->grown_pages = job_grown_pages(r, j, s, depth, &at)) == 0)
+		return;
+	j->grown_since = at.place->at;
+	if (at.ids == 0 || at.place->bytes == 0)
+		return;
+	answer_learn_stream(&r->answer_size, at.place->bytes, at.ids);
+	at.place->bytes = 0;
+}
+
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	const struct candidate *c = &j->scratch->candidates[j->choice.first];
@@ -227,6 +242,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	j->to = s->id;
 	note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
+	note_grown(r, j, s);
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
@@ -421,13 +437,19 @@ static void remember_sent(struct job *j, server_id to)
 
 static void commit_pages(struct route *r, struct job *j)
 {
+	index_claim claim;
+
 	if (j->choice.first < 0)
 		return;
 	remember_sent(j, j->scratch->candidates[j->choice.first].id);
-	if (j->rq.n_pages > 0 && j->to != SERVER_NONE)
-		attach_claim(r, j, index_commit(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
-						&j->scratch->match, j->to, j->rq.now,
-						(unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN)));
+	if (j->rq.n_pages == 0 || j->to == SERVER_NONE)
+		return;
+	if (j->grown_pages > 0)		/* before the commit evicts for them once more */
+		index_take_output(r->index, j->to, j->grown_pages * j->rq.space.page_room, j->grown_since);
+	claim = index_commit(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
+			     &j->scratch->match, j->to, j->rq.now,
+			     (unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN));
+	attach_claim(r, j, claim);
 }
 
 /* Return a number in place of a missing uid. No fact can name it, so load strings and age close the

@@ -53,6 +53,23 @@ static void bytes_of_a_token_are_learned(void **state)
 	assert_in_range(tokens(&a, 600 + 80, -1, true), 35, 40);
 }
 
+/* Streams of which the next turn told the tokens. */
+static void bytes_of_an_event_are_learned(void **state)
+{
+	struct answer_size a = { 0 };
+
+	answer_learn_stream(&a, 100, 0);
+	answer_learn_stream(&a, 40 * 63, 40);		/* no stream has so few, */
+	answer_learn_stream(&a, 40 * 1024, 40);		/* or so many */
+	assert_int_equal(tokens(&a, 600 + 40 * 256, -1, false), 40);
+	answer_learn_stream(&a, 40 * 200, 40);
+	assert_int_equal(tokens(&a, 600 + 1000 * 200, -1, false), 1000);
+	assert_int_equal(tokens(&a, 600 + 160, -1, true), 40);
+	for (int i = 0; i < 10000; i++)
+		answer_learn_stream(&a, 40 * 300, 40);
+	assert_int_equal(tokens(&a, 600 + 1000 * 300, -1, false), 1000);
+}
+
 static uint64_t said_of(struct world *w, const char *uid)
 {
 	struct decision x;
@@ -107,6 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_told_else_by_bytes),
 		cmocka_unit_test(bytes_of_a_token_are_learned),
+		cmocka_unit_test(bytes_of_an_event_are_learned),
 		cmocka_unit_test(the_body_says_whether_it_is_a_stream),
 	};
 

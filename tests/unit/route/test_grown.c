@@ -91,11 +91,9 @@ static void only_at_the_server_that_answered(void **state)
 }
 
 #define TEMPLATE \
-	"<|begin|>{% for m in messages %}{{ m.role }} {{ m.content }}<|end|>{% endfor %}" \
-	"{% if add_generation_prompt %}assistant {% endif %}"
-#define ANSWER		" the server has pages and that is"	/* 7 tokens */
-#define ANSWER_TOKENS	7
-#define ANSWER_BYTES	(600 + 256 * ANSWER_TOKENS)		/* of a stream, about */
+	"<|begin|>{% for m in messages %}{{ m.role }}:{{ m.content }}<|end|>{% endfor %}" \
+	"{% if add_generation_prompt %}assistant:{% endif %}"
+#define ANSWER		" the server has pages and that is"
 
 static const struct hash_key chat_key = { { 1 } };
 
@@ -113,37 +111,123 @@ static void say_talk(struct text *t, unsigned words, bool again)
 	say(t, "\"}]}");
 }
 
-/* A short answer to a prompt that ends anywhere in a block: the tail counts in full, and only the
- * answer is bounded by its message. */
-static void a_short_answer_after_any_tail(void **state)
+static uint32_t n_ids_of(struct tok *t, const char *text)
+{
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids out = { 0 };
+	uint32_t n;
+
+	assert_int_equal(tok_encode(t, c, span_str(text), 0, &out), 0);
+	n = (uint32_t)out.n;
+	ids_free(&out);
+	tok_scratch_free(c);
+	return n;
+}
+
+static void chat_world(struct world *w, struct tok *t)
 {
 	const struct chat_source src = { .template = span_str(TEMPLATE) };
+
+	token_world(w, t, 32);
+	assert_non_null(token_models[0].chat = chat_load(&src, &chat_key, NULL));
+	w->q.path = SPAN("/v1/chat/completions");
+	w->o.pool_default.capacity = 4096;
+	world_open(w);
+	w->q.load = SPAN("lb1/1;s1=1,0,0,1");
+}
+
+static void chat_world_end(struct world *w)
+{
+	world_end(w);
+	chat_unref(token_models[0].chat);
+}
+
+/* A short streamed answer to a prompt that ends anywhere in a block. What comes back is longer than
+ * its bytes tell, or shorter: its ids count. The tail of the prompt counts in full. */
+static void a_short_answer_after_any_tail(void **state)
+{
+	static const int64_t event_bytes[] = { 200, 256, 400 };
 	struct tok *t = tok_with(NULL, NULL);
+	uint32_t answer = n_ids_of(t, ANSWER);
 	unsigned more = 0;
 	struct world w;
 
-	for (unsigned words = 100; words < 100 + 32; words++) {
+	for (unsigned i = 0; i < 32 * 3; i++) {
+		unsigned words = 100 + i % 32;
 		uint32_t tokens, pages;
 
-		token_world(&w, t, 32);
-		assert_non_null(token_models[0].chat = chat_load(&src, &chat_key, NULL));
-		w.q.path = SPAN("/v1/chat/completions");
-		world_open(&w);
-		w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+		chat_world(&w, t);
 		say_talk(&w.body, words, false);
 		tokens = (uint32_t)preview(&w).units;
-		pages = (tokens + ANSWER_TOKENS - 1) / 32;
+		pages = (tokens + answer - 1) / 32;
 		more += pages > tokens / 32;
 		send(&w, "1");
-		over(&w, "1", "s1", -1, ANSWER_BYTES);
+		over(&w, "1", "s1", -1, 600 + answer * event_bytes[i / 32]);
 		say_talk(&w.body, words, true);
 		send(&w, "2");
 		if (w.a.pages != pages)
 			fail_msg("%u tokens: %u pages, not %u", tokens, w.a.pages, pages);
-		world_end(&w);
-		chat_unref(token_models[0].chat);
+		chat_world_end(&w);
 	}
-	assert_int_equal(more, ANSWER_TOKENS - 1);
+	assert_int_equal(more, 3 * (answer - 1));
+	tok_unref(t);
+}
+
+/* The pages of the next turn hold what was generated, so it counts once; and the bytes of its stream
+ * say how many tokens the next one has. */
+static void it_counts_once_and_teaches(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	uint32_t answer = n_ids_of(t, ANSWER), tokens, words = 100;
+	struct decision x;
+	struct world w;
+
+	chat_world(&w, t);
+	do
+		say_talk(&w.body, words++, false);
+	while ((tokens = (uint32_t)preview(&w).units) % 32 != 31);
+	words--;
+	send(&w, "1");
+	over(&w, "1", "s1", -1, 600 + answer * 400);
+	assert_int_equal(index_server_output(w.r->index, 0), 32 * ROOM_OF_TOKEN);
+	say_talk(&w.body, words, true);
+	send(&w, "2");
+	assert_int_equal(w.a.pages, tokens / 32 + 1);
+	assert_int_equal(index_server_output(w.r->index, 0), 0);
+	over(&w, "2", "s1", -1, 600 + 400 * 1000);
+	assert_true(decisions_find(w.r->decisions, route_uid(w.r, SPAN("2")), &x));
+	assert_int_equal(x.output_tokens, 1000);
+	chat_world_end(&w);
+	tok_unref(t);
+}
+
+/* The end of an answer goes before its prompt: nothing is expected of it any more. */
+static void what_was_evicted_is_not_expected(void **state)
+{
+	struct tok *t = tok_with(NULL, NULL);
+	uint32_t answer = n_ids_of(t, ANSWER), tokens, words = 1000, held;
+	struct world w;
+
+	chat_world(&w, t);
+	do
+		say_talk(&w.body, words++, false);
+	while ((tokens = (uint32_t)preview(&w).units) % 32 != 31);
+	words--;
+	send(&w, "1");
+	over(&w, "1", "s1", -1, 600 + answer * 256);
+	held = tokens / 32;
+	w.body.n = 0;
+	say(&w.body, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+	for (unsigned i = 0; i < (4096 / 32 - held) * 32 - 20; i++)
+		say(&w.body, " is");
+	say(&w.body, "\"}]}");
+	send(&w, "2");
+	served(&w, "2");
+	say_talk(&w.body, words, true);
+	send(&w, "3");
+	assert_int_equal(index_server_output(w.r->index, 0), 0);
+	assert_int_equal(w.a.pages, held);
+	chat_world_end(&w);
 	tok_unref(t);
 }
 
@@ -297,6 +381,8 @@ int main(void)
 		cmocka_unit_test(ids_that_were_generated),
 		cmocka_unit_test(only_at_the_server_that_answered),
 		cmocka_unit_test(a_short_answer_after_any_tail),
+		cmocka_unit_test(it_counts_once_and_teaches),
+		cmocka_unit_test(what_was_evicted_is_not_expected),
 		cmocka_unit_test(text_that_was_generated),
 		cmocka_unit_test(a_text_that_goes_on),
 		cmocka_unit_test(as_a_real_engine_said),
