@@ -192,8 +192,8 @@ static void note_error(struct route *r, struct problem_pool *pp, int code)
 	}
 }
 
-/* Return the evidence of the backend that a line names. Backends that are not pools share none,
- * unless no request has come at all, because then no pool is known. */
+/* Return the evidence of the backend that a line names, or NULL if it is no pool. If no request has
+ * come at all, no pool is known: then any name gets evidence. */
 static struct problem_pool *place_of_line(struct route *r, const struct fact *f)
 {
 	struct pool *p = fleet_find(&r->fleet, f->pool);
@@ -201,7 +201,7 @@ static struct problem_pool *place_of_line(struct route *r, const struct fact *f)
 	if (p != NULL)
 		return of_pool(r, p);
 	if (r->stats.requests == 0)
-		return problems_pool(&r->problems, f->pool);
+		return problems_backend(&r->problems, f->pool);
 	return problems_find(&r->problems, f->pool);
 }
 

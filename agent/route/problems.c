@@ -61,7 +61,7 @@ void problems_fini(struct problems *p)
 
 uint64_t problems_bytes(void)
 {
-	return (uint64_t)(1 + PROBLEM_POOLS_MAX) * (sizeof(struct problem_pool) + 16);
+	return (uint64_t)PROBLEM_PLACES * (sizeof(struct problem_pool) + 16);
 }
 
 struct problem_pool *problems_find(const struct problems *p, struct span name)
@@ -73,19 +73,36 @@ struct problem_pool *problems_find(const struct problems *p, struct span name)
 	return NULL;
 }
 
-struct problem_pool *problems_pool(struct problems *p, struct span name)
+static struct problem_pool *add(struct problems *p, struct span name)
 {
-	struct problem_pool *pp = problems_find(p, name);
+	struct problem_pool *pp;
 
-	if (pp != NULL)
-		return pp;
-	if (p->n > PROBLEM_POOLS_MAX || name.n >= sizeof(pp->name) ||
+	if (name.n >= sizeof(pp->name) ||
 	    (name.n > 0 && memchr(name.p, '\0', name.n) != NULL) ||
 	    (pp = mem_alloc(sizeof(*pp))) == NULL)
 		return NULL;
 	if (name.n > 0)
 		memcpy(pp->name, name.p, name.n);
 	return p->pool[p->n++] = pp;
+}
+
+struct problem_pool *problems_pool(struct problems *p, struct span name)
+{
+	struct problem_pool *pp = problems_find(p, name);
+
+	return pp != NULL || p->n > PROBLEM_POOLS_MAX + p->n_backends ? pp : add(p, name);
+}
+
+struct problem_pool *problems_backend(struct problems *p, struct span name)
+{
+	struct problem_pool *pp = problems_find(p, name);
+
+	if (pp != NULL)
+		return pp;
+	if (p->n_backends == PROBLEM_BACKENDS_MAX || (pp = add(p, name)) == NULL)
+		return p->pool[0];
+	p->n_backends++;
+	return pp;
 }
 
 /* ---- observations -------------------------------------------------------------------------- */

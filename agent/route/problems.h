@@ -219,6 +219,8 @@ struct problems_opts {
 void problems_defaults(struct problems_opts *o);
 
 #define PROBLEM_POOLS_MAX	64	/* pools with evidence of their own, besides that of no pool */
+#define PROBLEM_BACKENDS_MAX	4	/* known from log lines only */
+#define PROBLEM_PLACES		(1 + PROBLEM_POOLS_MAX + PROBLEM_BACKENDS_MAX)
 #define PROBLEM_NAME_MAX	63	/* bytes kept of a name in an example */
 
 struct problem_example {
@@ -250,8 +252,8 @@ struct problem_pool {
 };
 
 struct problems {
-	struct problem_pool *pool[1 + PROBLEM_POOLS_MAX];	/* the first has no name */
-	unsigned n;
+	struct problem_pool *pool[PROBLEM_PLACES];	/* the first has no name */
+	unsigned n, n_backends;
 	uint64_t plain;		/* log lines without JSON */
 	msec since;		/* first look; 0: not yet */
 	msec looked;
@@ -268,6 +270,10 @@ uint64_t problems_bytes(void);
 struct problem_pool *problems_pool(struct problems *p, struct span name);
 struct problem_pool *problems_find(const struct problems *p,
 				   struct span name);	/* NULL: none */
+
+/* Find or add the evidence of a backend that only a log line names. Returns that of no pool if
+ * there are PROBLEM_BACKENDS_MAX others, so that invented names leave room for pools. */
+struct problem_pool *problems_backend(struct problems *p, struct span name);
 
 static inline void problems_good(struct problem_pool *pp, enum problem what)
 {

@@ -457,6 +457,30 @@ static void an_outage_that_is_over_is_none(void **state)
 	world_end(&w);
 }
 
+/* Lines that name backends before the first request take no place of a pool. */
+static void invented_backends_hide_no_pool(void **state)
+{
+	static const struct fault no_loads = { "", no_load, NULL };
+	struct world w;
+	char name[20];
+
+	world_start(&w);
+	look(&w);
+	w.now += 20000;
+	for (unsigned i = 0; i < 400; i++) {
+		struct fact f = line_of(&w, "unknown");
+
+		snprintf(name, sizeof(name), "b%u", i);
+		f.server = f.wanted = SPAN("s9");
+		f.pool = span_str(name);
+		route_learn(w.r, &f, w.now += 100);
+		look(&w);
+	}
+	play(&w, &no_loads, ROUNDS);
+	assert_problems(&w, "load_missing@pool");
+	world_end(&w);
+}
+
 /* An agent in reserve gets the log feed of requests that another one decided. */
 static void an_agent_in_reserve_has_none(void **state)
 {
@@ -719,6 +743,7 @@ int main(void)
 		cmocka_unit_test(a_mixed_day_has_none),
 		cmocka_unit_test(lines_of_before_the_start_say_nothing),
 		cmocka_unit_test(an_outage_that_is_over_is_none),
+		cmocka_unit_test(invented_backends_hide_no_pool),
 		cmocka_unit_test(an_agent_in_reserve_has_none),
 		cmocka_unit_test(whole_answers_and_their_lines),
 		cmocka_unit_test(a_line_of_another_request_in_the_same_place),

@@ -321,9 +321,34 @@ static void names_are_cut_and_pools_bounded(void **state)
 		n += problems_pool(&s.p, span_str(name)) != NULL;
 	}
 	assert_int_equal(n, PROBLEM_POOLS_MAX - 1);		/* and "pool" */
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		problems_backend(&s.p, span_str(name));
+	}
+	assert_int_equal(s.p.n, PROBLEM_PLACES);
 	problems_good(NULL, SHARE);
 	problems_bad(NULL, SHARE, SPAN(""), SPAN(""), 0);
 	assert_true((uint64_t)s.p.n * sizeof(struct problem_pool) <= problems_bytes());
+	end(&s);
+}
+
+static void backends_of_log_lines_leave_room_for_pools(void **state)
+{
+	struct story s;
+	char name[20];
+
+	begin(&s);
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		assert_int_equal(problems_backend(&s.p, span_str(name)) == s.p.pool[0],
+				 i >= PROBLEM_BACKENDS_MAX);
+	}
+	assert_ptr_equal(problems_pool(&s.p, SPAN("b0")), problems_backend(&s.p, SPAN("b0")));
+	for (int i = 1; i < PROBLEM_POOLS_MAX; i++) {	/* and "pool" */
+		snprintf(name, sizeof(name), "p%d", i);
+		assert_non_null(problems_pool(&s.p, span_str(name)));
+	}
+	assert_null(problems_pool(&s.p, SPAN("q")));
 	end(&s);
 }
 
@@ -354,6 +379,14 @@ static void a_feed_is_settled_after_a_window(void **state)
 
 /* ---- the manual ----------------------------------------------------------------------------- */
 
+/* Lines of the manual are filled, so a line break counts as a space. */
+static char *unfold(char *s)
+{
+	for (char *p = s; (p = strchr(p, '\n')) != NULL;)
+		*p = ' ';
+	return s;
+}
+
 static char *manual(void)
 {
 	FILE *f = fopen("doc/kvroute.8", "r");
@@ -363,7 +396,7 @@ static char *manual(void)
 		fail_msg("doc/kvroute.8 cannot be read: run this at the top of the tree");
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
 	fclose(f);
-	return text;
+	return unfold(text);
 }
 
 static void every_problem_is_in_the_manual(void **state)
@@ -377,12 +410,12 @@ static void every_problem_is_in_the_manual(void **state)
 
 		snprintf(item, sizeof(item), "\n.It Li %s\n%s:\n%s.\nRemedy: %s.\n", r->word,
 			 r->message, r->effect, r->remedy);
-		if (strstr(text, item) == NULL)
+		if (strstr(text, unfold(item)) == NULL)
 			fail_msg("doc/kvroute.8 lacks:%s", item);
 		for (unsigned k = 0; k < i; k++)
 			assert_string_not_equal(problem_rows[k].word, r->word);
 	}
-	for (const char *p = text; (p = strstr(p, "\nRemedy: ")) != NULL; p++)
+	for (const char *p = text; (p = strstr(p, " Remedy: ")) != NULL; p++)
 		found++;
 	assert_int_equal(found, PROBLEM_COUNT);
 }
@@ -398,7 +431,7 @@ static void every_error_of_haproxy_is_in_the_manual(void **state)
 		assert_int_equal(haproxy_error_index(e->code), i);
 		snprintf(item, sizeof(item), "\n.It Li %d , %s\n%s:\n%s.\n", e->code,
 			 problem_rows[e->what].word, e->cause, e->remedy);
-		if (strstr(text, item) == NULL)
+		if (strstr(text, unfold(item)) == NULL)
 			fail_msg("doc/kvroute.8 lacks:%s", item);
 	}
 	assert_int_equal(haproxy_error_index(0), HAPROXY_ERRORS);
@@ -422,6 +455,7 @@ int main(void)
 		cmocka_unit_test(lines_that_are_owed),
 		cmocka_unit_test(the_first_line_ends_it),
 		cmocka_unit_test(names_are_cut_and_pools_bounded),
+		cmocka_unit_test(backends_of_log_lines_leave_room_for_pools),
 		cmocka_unit_test(several_are_said_one_by_one),
 		cmocka_unit_test(a_feed_is_settled_after_a_window),
 		cmocka_unit_test(every_problem_is_in_the_manual),
