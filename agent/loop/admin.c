@@ -95,7 +95,7 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 	}
 	if (span_eq(path, SPAN("/decisions"))) {
 		status = decisions_page_begin(&c->page, ad->agent->route, r->query,
-		    agent_msec(ad->agent), wall_ms(), &c->body, &c->type);
+		    ad->agent->feed_token.n > 0, agent_msec(ad->agent), wall_ms(), &c->body, &c->type);
 		return status == 200 ? 0 : status;
 	}
 	if (span_eq(path, SPAN("/compare"))) {

@@ -29,6 +29,7 @@ struct decisions_page {
 	msec now;
 	int64_t wall;
 	struct asked asked;
+	bool uids;			/* of closed requests are shown */
 	bool begun, some;		/* of a list: the first line, the first record was written */
 	uint64_t at, last;		/* list: records before <at> follow; lines: those after <at>, up to <last> */
 	uint64_t left;			/* records of a list still to write */
@@ -243,13 +244,18 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 	put_compared(p, x);
 }
 
-static void put_decision(struct decisions_page *p, const struct decision *x, bool with_uid)
+static bool shows_uid(const struct decisions_page *p, const struct decision *x)
+{
+	return p->asked.uid.n > 0 || (p->uids && !route_uid_counts(p->route, x->uid_hash));
+}
+
+static void put_decision(struct decisions_page *p, const struct decision *x)
 {
 	struct buf *t = p->t;
 
 	page_addf(t, "{\"decision\":%llu", (unsigned long long)x->number);
 	put_time(p, x);
-	if (x->uid[0] != '\0' && (with_uid || !route_uid_counts(p->route, x->uid_hash)))
+	if (x->uid[0] != '\0' && shows_uid(p, x))
 		put_string(t, "uid", x->uid);
 	put_string(t, "pool", x->pool != NULL ? x->pool : "");
 	page_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"",
@@ -313,7 +319,7 @@ static bool step_list(struct decisions_page *p, struct step *s)
 		}
 		for (size_t i = 0; i < got && !is_over(p, s); i++, p->some = true) {
 			page_addf(p->t, "%s\n", p->some ? "," : "");
-			put_decision(p, &p->slice[i], false);
+			put_decision(p, &p->slice[i]);
 			p->at = p->slice[i].number;
 			p->left--;
 			s->records--;
@@ -350,7 +356,7 @@ static bool put_one(struct decisions_page *p)
 {
 	page_addf(p->t, "{\"decisions\":[\n");
 	if (decisions_find(p->d, route_uid_hash(p->route, p->asked.uid), &p->slice[0]))
-		put_decision(p, &p->slice[0], true);
+		put_decision(p, &p->slice[0]);
 	page_addf(p->t, "\n]}\n");
 	return true;
 }
@@ -380,8 +386,8 @@ static void find_start(struct decisions_page *p)
 	p->at = p->last > p->left ? p->last - p->left : 0;
 }
 
-int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, msec now,
-    int64_t wall, struct buf *t, const char **type)
+int decisions_page_begin(struct decisions_page **out, struct route *r, struct span query, bool uids,
+    msec now, int64_t wall, struct buf *t, const char **type)
 {
 	struct decisions *d = route_decisions(r);
 	struct decisions_page *p;
@@ -404,6 +410,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 	p->t = t;
 	p->now = now;
 	p->wall = wall;
+	p->uids = uids;
 	find_start(p);
 	*type = p->asked.lines ? TYPE_LINES : TYPE_JSON;
 	*out = p;

@@ -6,8 +6,9 @@
  *      ?uid=...                only the decision with this uid
  *      ?format=lines           one JSON object per line, oldest first: a trace
  *
- * kvroute(8), HTTP, describes each field. The uid of an open request, for which facts still count,
- * is shown only if the query names it.
+ * kvroute(8), HTTP, describes each field. The uid is shown only if the query names it, or if log
+ * lines need a token and the request is closed, because anyone who knows a uid can send facts for
+ * it, and a few uids of HAProxy reveal the following ones.
  *
  * A page is written in steps, so that a long one does not delay the rest of its thread. */
 #ifndef KVROUTE_LOOP_DECISIONS_PAGE_IN_H
@@ -27,9 +28,10 @@ struct decisions_page;
 
 /* Begin a page whose text goes to <t>, which must stay valid. <query> is not kept. <now> is the
  * core's time, <wall> the same moment in milliseconds since 1970. Returns 200 with <*p>, which the
- * caller frees, and <*type>; or another HTTP status with its text in <t>. */
-int decisions_page_begin(struct decisions_page **p, struct route *r, struct span query, msec now,
-    int64_t wall, struct buf *t, const char **type);
+ * caller frees, and <*type>; or another HTTP status with its text in <t>.
+ * <uids>: show the uids of closed requests. */
+int decisions_page_begin(struct decisions_page **p, struct route *r, struct span query, bool uids,
+    msec now, int64_t wall, struct buf *t, const char **type);
 
 /* Write the next step. Returns 0 if the page goes on, or the HTTP status at its end. */
 int decisions_page_step(struct decisions_page *p);
