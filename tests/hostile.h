@@ -1,8 +1,10 @@
-/* hostile.h - bodies that cost as much as they can: what `make bench-hostile` times and
+/* hostile.h - bodies that cost as much as possible: `make bench-hostile` measures their time, and
  * tests/unit/route/test_hostile.c counts.
  *
- *   texts    what a tokenizer finds hard: pieces no cache has, pieces without an end, scripts in turns, nearly tokens
- *   shapes   what a scanner, a reader of JSON or a template finds hard: many messages, tools, parts, keys, levels, escapes
+ *   texts    hard for a tokenizer: pieces that no cache has, endless pieces, alternating scripts,
+ *            almost tokens
+ *   shapes   hard for a scanner, a reader of JSON or a template: many messages, tools, parts, keys,
+ *            levels, escapes
  *
  * A text is the prompt of a completion, or the content of one message; a shape is a whole body. All
  * of a kind, a size and a seed. */
@@ -17,7 +19,7 @@
 #include "agent/base/rng.h"
 #include "agent/tok/unicode/unicode.h"
 
-#define HOSTILE_ROOM	65536u		/* behind the size that is asked for */
+#define HOSTILE_ROOM	65536u		/* more than the requested size */
 
 static const char *const hostile_texts[] = {
 	"english",
@@ -419,7 +421,9 @@ static inline void hostile_repeat(
 }
 
 /* What a template cuts at tags, strips and writes as JSON, in one message. */
-#define HOSTILE_SAID(role)	"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"" role "\",\"content\":\""
+#define HOSTILE_SAID(role)						\
+	"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"	\
+	"{\"role\":\"" role "\",\"content\":\""
 #define HOSTILE_END	"\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}"
 
 static inline void hostile_shape(struct hostile *h, const char *kind)

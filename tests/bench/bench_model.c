@@ -31,7 +31,8 @@ int main(int argc, char **argv)
 	unsigned rounds = argc == 4 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
 	struct hash_key key = { { 7 } };
 	struct route_request q = {
-		.pool = SPAN("pool"), .load = SPAN(LOAD), .path = SPAN("/v1/chat/completions"), .tenant = SPAN("acme"),
+		.pool = SPAN("pool"), .load = SPAN(LOAD), .path = SPAN("/v1/chat/completions"),
+		.tenant = SPAN("acme"),
 		.seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL,
 	}, m;
 	struct route_answer a;

@@ -4,7 +4,7 @@
  *   cold    tok_encode() of all of it (a scratch whose cache of pieces is warm, as in service)
  *   warm    tok_cached_encode(), all of it known: the same request again, or another replica's
  *   turn    the same, but the last message is new: what a conversation asks for
- *   limits  XXH3-128 over the text (SSE2), memcpy of its ids, the search for added tokens: what nobody can leave out
+ *   limits  XXH3-128 over the text (SSE2), memcpy of its ids, the search for added tokens
  *
  * CONVERSATIONS take turns, so that nothing stays in the nearest caches of the CPU; of each the
  * fastest of PASSES counts (the machine may be shared), and of those the mean. Vocabularies from

@@ -4,7 +4,8 @@ prompts, equally or unequally popular, in open and in closed loops, with pauses 
 alike, from 30 to 80 % busy. By kvroutectl sim, so nothing here depends on the machine. Prints a
 line a row:
 
-    bench crowd source=crowd-16-loop haste=3 busy=0.42 facts=first policy=cost mean_ms=.. p99_ms=.. mean_ratio=.. p99_ratio=..
+    bench crowd source=crowd-16-loop haste=3 busy=0.42 facts=first policy=cost mean_ms=..
+                p99_ms=.. mean_ratio=.. p99_ratio=..
                 most_sent=.. hit=.. spread=..
 
 Each is a mean over SEEDS seeds; spread is the largest mean over the least one of them. The ratios

@@ -1,14 +1,17 @@
 #!/bin/sh
-# hostile.sh BENCH DIRECTORY: bench_hostile with every tokenizer of DIRECTORY that has a family of its own, and a template beside it;
-# and with the small ones of the tree. "make bench-hostile".
+# hostile.sh BENCH DIRECTORY - run bench_hostile with one tokenizer of each family in DIRECTORY and
+# a template, and with the small tokenizers of the tree: "make bench-hostile".
 set -u
 bench=$1 data=$2
-echo "# $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), load $(cut -d ' ' -f 1-3 /proc/loadavg)"
-set -- tests/data/tok/llama.tokenizer.json tests/data/tok/fallback.tokenizer.json tests/data/tok/metaspace.tokenizer.json
+cpu=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)
+echo "# $cpu, load $(cut -d ' ' -f 1-3 /proc/loadavg)"
+tok=tests/data/tok
+set -- $tok/llama.tokenizer.json $tok/fallback.tokenizer.json $tok/metaspace.tokenizer.json
 with() {
 	file=$1 template=$2
 	[ "$template" = harmony ] || template=$data/chat/templates/$template.jinja
-	[ -f "$data/$file" ] && { [ "$template" = harmony ] || [ -f "$template" ]; } && echo "$data/$file $template"
+	[ "$template" = harmony ] || [ -f "$template" ] || return
+	[ -f "$data/$file" ] && echo "$data/$file $template"
 }
 pairs=$(
 	with tokenizer_json/llama-3.2.tokenizer.json.gz meta-llama-Llama-3.3-70B-Instruct

@@ -1,9 +1,11 @@
 #!/bin/bash
-# index.sh [bench-index|instructions] - make the workloads that are missing, and run the bench of the index on all.
+# index.sh [bench-index|instructions] - make missing workloads, and run the bench of the index on
+# all.
 #
-# WORKLOADS="moon syn1k ..."  SERVERS=64  B=build/release  TRACE=the Mooncake trace; without it moon is skipped.
-# The files stay in build/bench/ for other programs: tests/bench/index/pbw1.h says what is in them.
-# instructions: the first operations of each under callgrind, counted by function with all that they call.
+# WORKLOADS="moon syn1k ..." SERVERS=64 B=build/release TRACE=Mooncake trace; without it moon is
+# skipped. The files stay in build/bench/ for other programs: tests/bench/index/pbw1.h describes
+# their format. instructions: count the first operations of each under callgrind, by function,
+# including its callees.
 set -eu
 cd "$(dirname "$0")/../.."
 B=${B:-build/release}
@@ -12,15 +14,17 @@ TRACE=${TRACE:-../shared/data/traces/mooncake_conversation.jsonl}
 bench=$B/tests/bench/bench_index
 out=build/bench
 
-# $out/<$1>.pbw1, unless it is there and younger than what makes it. 1: it cannot be had.
+# Make $out/<$1>.pbw1, unless it exists and is newer than its generator. Returns 1 if it cannot be
+# made.
 workload() {
 	local file=$out/$1.pbw1
 	mkdir -p $out
 	if [ "$1" = moon ] && [ ! -r "$TRACE" ]; then
-		echo "skipped: workload moon: there is no trace at $TRACE"
+		echo "skipped: workload moon: no trace at $TRACE"
 		return 1
 	fi
-	if [ ! -e "$file" ] || [ tests/bench/gen_index.c -nt "$file" ] || [ tests/bench/index/pbw1.c -nt "$file" ]; then
+	if [ ! -e "$file" ] || [ tests/bench/gen_index.c -nt "$file" ] ||
+		[ tests/bench/index/pbw1.c -nt "$file" ]; then
 		"$B/tests/bench/gen_index" "$1" "$file" $([ "$1" = moon ] && echo "$TRACE")
 	fi
 }
@@ -32,8 +36,11 @@ instructions() {
 		"$bench" -i -n $n $out/$1.pbw1 "$SERVERS" > $out/callgrind.$1.log 2>&1 ||
 		{ tail -n 5 $out/callgrind.$1.log >&2; return 1; }
 	callgrind_annotate --inclusive=yes --threshold=100 $out/callgrind.$1 | tr -d , |
-		awk -v name=$1 -v servers="$SERVERS" -v n=$n 'match($0, /few_[a-z_]+/) && !seen[op = substr($0, RSTART + 4, RLENGTH - 4)]++ {
-			printf "bench index_instructions workload=%s servers=%s first_ops=%d op=%s per_op=%.0f\n", name, servers, n, op, $1 / n }'
+		awk -v name=$1 -v servers="$SERVERS" -v n=$n '
+			match($0, /few_[a-z_]+/) && !seen[op = substr($0, RSTART + 4, RLENGTH - 4)]++ {
+				printf "bench index_instructions workload=%s servers=%s ", name, servers
+				printf "first_ops=%d op=%s per_op=%.0f\n", n, op, $1 / n
+			}'
 }
 
 case ${1:-bench-index} in

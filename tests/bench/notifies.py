@@ -5,7 +5,8 @@ or COUNT as fast as they go.
 The index is small enough to be full before the measured part, bodies are partly unique, so
 everything that is kept also turns over. Prints
 
-    bench socket rate=20000 body=4096 notifies=.. acks=.. p50_us=.. p99_us=.. rss_kib=A..B growth=.. limit=0.01
+    bench socket rate=20000 body=4096 notifies=.. acks=.. p50_us=.. p99_us=..
+                 rss_kib=A..B growth=.. limit=0.01
 
 and ends badly when an ACK is missing or memory grew by more than the limit.
 """

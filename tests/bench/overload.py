@@ -1,46 +1,51 @@
 #!/usr/bin/env python3
-"""overload.py - an agent that is asked more often than it can decide: how many have an answer in
-time, and how many of the answers are "overload".
+"""overload.py - offer the agent more requests than it can decide: how many get an answer in time,
+and how many of the answers are "overload".
 
-One thread, in two configurations that make a decision dear, so that a client on another processor
-can ask four times as often:
+One agent thread, in two configurations with expensive decisions, so that a client on another
+processor can offer four times the capacity:
 
-    tokens      a model with a tokenizer and a chat template, random words: a hurry makes pages of text instead
-    compare     pages of text, five rules with memories of their own: four are left out first, and refusing has to do the rest
+    tokens      a model with a tokenizer and a chat template, random words; late requests use text
+    compare     pages of text, five rules with their own tables; late requests drop four of them,
+                and everything else must be rejected
 
-What it can do is measured first: as fast as answers come, 4 connections with 1 NOTIFY each, which
-is too few to be hurried. Then, for 8 and 64 connections with a window of 20:
+First the capacity is measured in a closed loop with 4 connections of 1 NOTIFY each, too few for any
+request to be late. Then, for 8 and 64 connections with a window of 20:
 
-    closed loop     as fast as answers come: only 8x20 is judged, where at most 1 % may be answered "overload"
-    open loop       1, 2 and 4 times the capacity, each NOTIFY timed from when it was due, whether it could be sent or not
+    closed loop     only 8x20 is judged: at most 1 % of the answers may be "overload"
+    open loop       1, 2 and 4 times the capacity; each NOTIFY is timed from when it was due, also
+                    if it could not be sent
 
-What a client has beyond its windows shows by asked_ms alone, which spop_load sends as the recipes
-do. Without it (SILENT=1) compare with 8x20 at 4 times looks to the agent like the closed loop,
-where nobody may be refused: 160 requests are answered long before they are late, while more and
-more wait in the client.
+Requests beyond the windows of a client are visible only by asked_ms, which spop_load sends like the
+recipes. Without it (SILENT=1), compare with 8x20 at 4 times looks to the agent like the closed
+loop, where no request may be rejected: 160 requests are answered long before they are late, while
+more and more wait in the client.
 
-What is possible is printed first for each mode:
+For each mode the limits are printed first:
 
-    bench overload limits mode=compare capacity=.. uncompared=.. hurried_most=.. client_most=.. cores=.. load=..
+    bench overload limits mode=compare capacity=.. uncompared=.. hurried_most=.. client_most=..
+                   cores=.. load=..
 
-<capacity>, <uncompared> being the share of it without compared rules, which should be 0; <hurried_most> answers a second in a closed
-loop of 64x20, where what is late is left out or refused; <client_most> that the client can ask for,
-of an agent that does nothing. Where 4 times the capacity is more than <hurried_most>, the rest has
-to be refused; where it is more than <client_most>, the client is late, not the agent.
+<uncompared> is the share of <capacity> without compared rules, which should be 0. <hurried_most> is
+the number of answers in a second in a closed loop of 64x20, where late requests are simplified or
+rejected. <client_most> is the largest number that the client can offer, measured with an agent that
+does nothing. If 4 times the capacity exceeds <hurried_most>, the rest must be rejected; if it
+exceeds <client_most>, the client is late, not the agent.
 
-Prints a line each:
+Then one line for each run:
 
-    bench overload mode=tokens shape=8x20 load=4.0 body=4000 capacity=.. offered=.. sent=.. within=.. overload=.. uncompared=..
-                   hurried=.. p50_us=.. p99_us=.. max_us=.. limit=..
+    bench overload mode=tokens shape=8x20 load=4.0 body=4000 capacity=.. offered=.. sent=..
+                   within=.. overload=.. uncompared=.. hurried=.. p50_us=.. p99_us=.. max_us=..
+                   limit=..
 
-<within> is the share of all NOTIFYs offered whose ACK came within the 50 ms of the recipes' timeout processing; <sent> is below
-<offered> where windows were full or the client was too slow. Two processors that nobody else wants are needed: a thread that stands
-still for a tenth of a second makes thousands late. <stood_ms> says for how long a thread of another
-process that only sleeps and wakes each millisecond stood still at worst, and <busy> which share of
-the processors others used.
+<within> is the share of all offered NOTIFYs whose ACK came within the 50 ms of the recipes' timeout
+processing. <sent> is below <offered> if windows were full or the client was too slow. The bench
+needs two free processors: a thread that stands still for a tenth of a second makes thousands of
+requests late. <stood_ms> is the longest such pause of a thread in another process that wakes each
+millisecond, and <busy> the share of the processors that others used.
 
-SILENT=1 SECONDS_EACH=5 SHAPES=8x20,64x20 FACTORS=1,2,4 BODY=4000 MODES=tokens,compare TOK=a
-tokenizer.json KVROUTE=path of another agent
+SILENT=1 SECONDS_EACH=5 SHAPES=8x20,64x20 FACTORS=1,2,4 BODY=4000 MODES=tokens,compare
+TOK=tokenizer.json KVROUTE=path of another agent
 """
 import os
 import re
@@ -82,11 +87,12 @@ WITHIN, SHED_CLOSED = 0.999, 0.01
 
 
 class Watcher(threading.Thread):
-    """How much the machine is another's meanwhile: the worst delay of a sleep of 1 ms, and the processors' time."""
+    """Measures other load: the worst delay of a sleep of 1 ms, and the time of the processors."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.worst, self.over, self.begun, self.used = 0, threading.Event(), time.monotonic(), self.jiffies()
+        self.worst, self.over = 0, threading.Event()
+        self.begun, self.used = time.monotonic(), self.jiffies()
         self.start()
 
     @staticmethod
@@ -111,7 +117,8 @@ class Watcher(threading.Thread):
 
 class Bench:
     def __init__(self, mode, agent, port, metrics):
-        self.mode, self.agent, self.address, self.metrics, self.missed = mode, agent, "127.0.0.1:%d" % port, metrics, []
+        self.mode, self.agent, self.address = mode, agent, "127.0.0.1:%d" % port
+        self.metrics, self.missed = metrics, []
 
     def get(self, path):
         return urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.metrics, path),

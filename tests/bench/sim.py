@@ -2,7 +2,8 @@
 """sim.py - what the rules are worth, by kvroutectl sim: every workload, and the traces named, at
 two loads. Prints a line a row:
 
-    bench sim source=chat engines=8 load=0.7 facts=first policy=cost mean_s=.. p50_s=.. p99_s=.. ratio=.. hit=.. failed=.. decide_us=..
+    bench sim source=chat engines=8 load=0.7 facts=first policy=cost mean_s=.. p50_s=.. p99_s=..
+              ratio=.. hit=.. failed=.. decide_us=..
 
 ratio is the mean over that of the better oracle; decide_us is measured on this machine, all else is
 simulated and comes out the same everywhere. RULES, LOADS, ENGINES and TRACES (files, with blanks

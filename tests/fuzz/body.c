@@ -1,14 +1,14 @@
-/* body - a request body made into pages.
+/* body - pages of a request body.
  *
- * Input: a byte that names the API, one for page sizes and limits, two for the cuts, then the body
- * (or, for the eighth API, a path: the same API whatever stands before it and in its query).
- *   - whole, by the byte, and in pieces: all that can be seen is the same, or it is bad JSON each time
- *   - a whole body gives what the slow way of the unit tests makes of it
- *   - and so are names, adapters and salts, where no key comes twice
- *   - cut anywhere, it shows a part of what the whole shows; unless keys come twice or fill one
- *     place, which takes back what was shown of the first (prompt.h), or the limit of pages was met,
- *     where what is not counted depends on what came before
- *   - memory is bounded, and pages are */
+ * Input: a byte for the API, one for page sizes and limits, two for the cuts, then the body (for
+ * the eighth API, a path: its prefix and query must not change the API).
+ *   - as a whole, by single bytes, and in pieces: the same result, or invalid JSON each time
+ *   - a complete body gives the result of the slow reference of the unit tests, also for names,
+ *     adapters and salts if no key is repeated
+ *   - a cut body gives a part of the result of the complete one, except if keys are repeated or
+ *     share one place, which removes the first value (prompt.h), or if the limit of pages was
+ *     reached
+ *   - memory and pages are bounded */
 #include "agent/prompt/body_in.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"

@@ -1,9 +1,12 @@
 #!/bin/bash
-# run.sh fuzz|replay|merge|coverage|ledger|unpack : what the make targets fuzz, fuzz-replay, ... do. See README.md here.
+# run.sh fuzz|replay|merge|coverage|ledger|unpack - the make targets fuzz, fuzz-replay, ...: see
+# README.md in this folder.
 #
-#   FUZZ  one target, or several in quotes; default all        T  seconds for each target (fuzz); default 60
-#   J     targets at a time (fuzz); default 1                  D  where grown corpora live; default build/fuzz
-#   SLOW  seconds by the clock after which one input is a find (fuzz); default 20, more where the machine has much else to do
+#   FUZZ  one target, or several in quotes; default all
+#   T     seconds for each target (fuzz); default 60
+#   J     targets at a time (fuzz); default 1
+#   D     directory of new inputs; default build/fuzz
+#   SLOW  seconds after which an input counts as a find (fuzz); default 20
 set -u
 cd "$(dirname "$0")/../.."
 make=${MAKE:-make}
@@ -18,7 +21,7 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 targets=${FUZZ:-$(cd $here && ls ./*.c | sed 's|^\./||; s|\.c$||')}
 bin=build/fuzz/tests/fuzz
-kept=build/corpus		# what the archives corpus/TARGET.tar.gz hold
+kept=build/corpus		# the unpacked archives corpus/TARGET.tar.gz
 
 need_clang() {
 	command -v clang > /dev/null && return
@@ -28,11 +31,12 @@ need_clang() {
 
 build_fuzzers() {
 	need_clang "fuzzing"
-	$make --no-print-directory -s -j2 fuzz-programs B=build/fuzz CC=clang FUZZER=-fsanitize=fuzzer OPT=-O1 \
-		SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" || exit 1
+	$make --no-print-directory -s -j2 fuzz-programs B=build/fuzz CC=clang \
+		FUZZER=-fsanitize=fuzzer OPT=-O1 \
+		SAN="${san/fsanitize=/fsanitize=fuzzer-no-link,}" || exit 1
 }
 
-# The folders of <target> that exist, of those named.
+# Print the folders of <target> that exist, of those named.
 folders() {
 	local t=$1 d
 	shift
@@ -41,7 +45,7 @@ folders() {
 
 # ---- archives 
 
-# Unpacks the archives that are newer than what was unpacked.
+# Unpack the archives that are newer than their unpacked files.
 do_unpack() {
 	local t from
 	for t in $targets; do
@@ -53,7 +57,7 @@ do_unpack() {
 	done
 }
 
-# Packs the inputs in $kept/TARGET. The same inputs make the same bytes.
+# Pack the inputs in $kept/TARGET. The same inputs make the same bytes.
 pack() {
 	local t=$1
 	(cd "$kept/$t" && ls -A | LC_ALL=C sort | tar --format=ustar --owner=0 --group=0 --numeric-owner \
@@ -71,7 +75,8 @@ fuzz_one() {
 	start=$(ls "$D/crashes/$t" | wc -l)
 	TIMEFORMAT="cpu %U %S"
 	# shellcheck disable=SC2046
-	{ time $bin/"$t" -max_total_time="$T" -timeout="$SLOW" -report_slow_units="$SLOW" -rss_limit_mb=2048 -print_final_stats=1 -use_value_profile="${VP:-0}" \
+	{ time $bin/"$t" -max_total_time="$T" -timeout="$SLOW" -report_slow_units="$SLOW" \
+		-rss_limit_mb=2048 -print_final_stats=1 -use_value_profile="${VP:-0}" \
 		-len_control=30 "${dict[@]}" -artifact_prefix="$D/crashes/$t/" "$dir" \
 		$(folders "$t" $kept $here/crashes build/fuzz/seeds) > "$log" 2>&1; } 2> "$log.time"
 	local execs ft cov cpu found
@@ -79,8 +84,8 @@ fuzz_one() {
 	read -r cov ft < <(grep -aoE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -n 1 | awk '{ print $2, $4 }')
 	cpu=$(awk '/^cpu/ { printf "%.0f", $2 + $3 }' "$log.time")
 	found=$(($(ls "$D/crashes/$t" | wc -l) - start))
-	printf '%-12s %10s executions %6s s cpu %6s edges %7s features %5s inputs %2s crashes\n' "$t" "${execs:-0}" "$cpu" \
-		"${cov:-0}" "${ft:-0}" "$(ls "$dir" | wc -l)" "$found"
+	printf '%-12s %10s executions %6s s cpu %6s edges %7s features %5s inputs %2s crashes\n' \
+		"$t" "${execs:-0}" "$cpu" "${cov:-0}" "${ft:-0}" "$(ls "$dir" | wc -l)" "$found"
 	printf '%s %s %s %s %s\n' "$(date -u +%FT%TZ)" "$t" "$cpu" "${execs:-0}" "$found" >> "$D/ledger"
 	[ "$found" -eq 0 ] || grep -aE 'does not hold|^SUMMARY|runtime error|Test unit written' "$log"
 	return $((found > 0))
@@ -97,16 +102,19 @@ do_fuzz() {
 		if [ $running -ge "$J" ]; then wait -n || bad=1; running=$((running - 1)); fi
 	done
 	while [ $running -gt 0 ]; do wait -n || bad=1; running=$((running - 1)); done
-	awk '{ cpu += $3; n += $4; f += $5 } END { printf "so far in all: %.2f h cpu, %.0f executions, %d crashes\n", cpu / 3600, n, f }' "$D/ledger"
+	awk '{ cpu += $3; n += $4; f += $5 }
+		END { printf "in total: %.2f h cpu, %.0f executions, %d crashes\n", cpu / 3600, n, f }' \
+		"$D/ledger"
 	return $bad
 }
 
 # ---- ledger 
 
-# What all runs spent, as rows of the table in README.md.
+# Print the time of all runs as rows of the table in README.md.
 do_ledger() {
 	awk '{ cpu[$2] += $3; n[$2] += $4; found[$2] += $5 }
-		END { for (t in cpu) printf "| `%s` | %d | %d | %d |\n", t, cpu[t], n[t], found[t] }' "$D/ledger" | sort
+		END { for (t in cpu) printf "| `%s` | %d | %d | %d |\n", t, cpu[t], n[t], found[t] }' \
+		"$D/ledger" | sort
 }
 
 # ---- replay 
@@ -130,12 +138,13 @@ do_replay() {
 
 # ---- corpora 
 
-# The least of all inputs known that reaches as many edges, into the tree: how often each is taken does not count
-# here, or there would be four times as many. In a build that is not optimised, as that has an edge for each branch.
+# Store the smallest set of known inputs that reaches the same edges. Counts of an edge are ignored,
+# because they would make the set four times as large. The build is not optimized, so that each
+# branch has an edge.
 build_mergers() {
 	need_clang "merging"
-	$make --no-print-directory -s -j2 fuzz-programs B=build/merge CC=clang FUZZER=-fsanitize=fuzzer OPT=-O0 \
-		SAN="-fsanitize=fuzzer-no-link" || exit 1
+	$make --no-print-directory -s -j2 fuzz-programs B=build/merge CC=clang \
+		FUZZER=-fsanitize=fuzzer OPT=-O0 SAN="-fsanitize=fuzzer-no-link" || exit 1
 }
 
 merge_one() {
@@ -164,21 +173,25 @@ do_merge() {
 
 # ---- coverage 
 
-# Regions reached by the corpora of the tree, for each file that reads bytes from outside (95 % of these are promised)
-# and for those beside them. What is left: memory that cannot be had, other machines, sanity that cannot fail.
-parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c agent/prompt/body.c
-	agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c agent/prompt/rules.c agent/prompt/body_value.c
-	agent/feed/*.c agent/loop/http.c agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
-beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c agent/conf/check.c agent/conf/print.c
-	agent/request/*.c agent/route/candidates.c agent/route/learn.c agent/fleet/ledger.c agent/index/*.c
-	agent/tok/split*.c agent/tok/normal*.c agent/tok/unicode/unicode.c"
+# Print the regions that the stored inputs reach, for each reader of bytes from outside (at least 95
+# % is promised) and for other files. Not reached: lack of memory, other processors, checks that
+# cannot fail.
+parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c
+	agent/prompt/body.c agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c
+	agent/prompt/rules.c agent/prompt/body_value.c agent/feed/*.c agent/loop/http.c
+	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
+beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
+	agent/conf/check.c agent/conf/print.c agent/request/*.c agent/route/candidates.c
+	agent/route/learn.c agent/fleet/ledger.c agent/index/*.c agent/tok/split*.c agent/tok/normal*.c
+	agent/tok/unicode/unicode.c"
 
 # report NAME OBJECTS FILES
 cover_report() {
 	# shellcheck disable=SC2086
 	llvm-cov report $2 -instr-profile=build/cover/all.profdata $3 2> /dev/null |
-		awk -v name="$1" '/^[a-z].*\.[ch] / { printf "%-28s %5d regions %4d missed %7s\n", $1, $2, $3, $4 }
-			/^TOTAL/ { printf "%-28s %5d regions %4d missed %7s\n", name, $2, $3, $4 }'
+		awk -v name="$1" -v row='%-28s %5d regions %4d missed %7s\n' '
+			/^[a-z].*\.[ch] / { printf row, $1, $2, $3, $4 }
+			/^TOTAL/ { printf row, name, $2, $3, $4 }'
 }
 
 do_coverage() {
@@ -197,7 +210,7 @@ do_coverage() {
 		objects="$objects -object build/cover/tests/fuzz/$t"
 	done
 	llvm-profdata merge -o build/cover/all.profdata $raw/*.profraw || exit 1
-	cover_report "beside them" "${objects# -object}" "$beside"
+	cover_report "others" "${objects# -object}" "$beside"
 	cover_report "readers" "${objects# -object}" "$parsers" | tee build/cover/report
 	awk '/^readers/ { exit !($6 + 0 >= 95) }' build/cover/report
 }

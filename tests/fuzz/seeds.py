@@ -58,13 +58,18 @@ MORE_BODIES = [
     b'{"functions":{"a":1},"documents":[],"functions":null}', b'{"tools":"text","functions":3}',
     b'{"image_data":["' + LONG + b'","b"],"text":"hi"}', b'{"image_data":null,"input_ids":[1,2,3]}',
     b'{"image_data":{"url":"u"},"text":["a","b"]}',
-    b'{"messages":[{"content":"a","content":"b","tool_calls":[{"function":{"name":"f","arguments":{"x":[1,{"y":null}]}}},{"custom":{"name":"g","input":"z"}}]}]}',
+    b'{"messages":[{"content":"a","content":"b","tool_calls":['
+    b'{"function":{"name":"f","arguments":{"x":[1,{"y":null}]}}},'
+    b'{"custom":{"name":"g","input":"z"}}]}]}',
     b'{"messages":[{"tool_calls":[{"function":{"arguments":"' + LONG[:200]
     + b'"}}],"content":null,"reasoning":"' + LONG[:90] + b'"},{"content":"a"}]}',
-    b'{"system":[{"text":"a"},{"text":"b"}],"messages":[{"role":"user","content":[{"content":[{"text":"r"},{"source":{"data":"' + LONG + b'"}}]}]}]}',
+    b'{"system":[{"text":"a"},{"text":"b"}],"messages":'
+    b'[{"role":"user","content":[{"content":[{"text":"r"},'
+    b'{"source":{"data":"' + LONG + b'"}}]}]}]}',
     b'[' * 11 + b'{"messages":[{"content":"deep"}]}' + b']' * 11, b'{"a":' * 10 + b'1' + b'}' * 10,
     b'[' * 140,
-    b'{"input":[{"arguments":true,"type":"function_call"}],"messages":[{"content":[{"input":false},{"input":true},{"input":null}]}]}',
+    b'{"input":[{"arguments":true,"type":"function_call"}],'
+    b'"messages":[{"content":[{"input":false},{"input":true},{"input":null}]}]}',
     b'{"messages":[{"content":"a"},{"tool_calls":[{"function":{"arguments":"' + LONG[:100]
     + b'"}}],"tool_calls":[{"function":{"arguments":"' +
     LONG[:20] + b'"}}]},{"content":"a"},{"reasoning":"' + LONG[:150] + b'","reasoning":"'
@@ -129,7 +134,8 @@ def hex_cases(path):
 
 def hello_frame(size):
     """<size>: a number as SPOP writes it."""
-    payload = b"\1\0\0\0\1\0\0\x12supported-versions\x08\x032.0\x0emax-frame-size\3" + size + b"\x0ccapabilities\x08\x0apipelining"
+    payload = b"\1\0\0\0\1\0\0\x12supported-versions\x08\x032.0"
+    payload += b"\x0emax-frame-size\3" + size + b"\x0ccapabilities\x08\x0apipelining"
     return struct.pack(">I", len(payload)) + payload
 
 
@@ -196,7 +202,8 @@ def lines():
         if b"{" in s:
             put("logline", s)
     put("logline",
-        b'{"uid":"u","be":"llm","srv":"s1","want":"s2","why":"cached","err":0,"st":200,"ts":"--","tw":0,'
+        b'{"uid":"u","be":"llm","srv":"s1","want":"s2","why":"cached","err":0,'
+        b'"st":200,"ts":"--","tw":0,'
         b'"tc":1,"tr":-1,"ta":50,"out":10,"in":20,"rc":"+1","sq":0,"bq":0}')
     for s in strings_of("tests/unit/loop/test_http.c"):
         if len(s) > 3:
@@ -475,10 +482,8 @@ def snapshots():
     names = b"".join(struct.pack("<HH", i, len(n)) + n
                      for i, n in enumerate([b"a", b"bb", b"?", b"c" * 40]))
     node, owner = snap_node, (0, 1, 5, 1)
-    small = snap_space(1, 2) + node(1, [7, 8, 9],
-                                    [(0, 3, 1, 1), (1, 2, 0, 9)]) + node(2, [5], [owner]) + node(2,
-                                                                                                 [6,
-                                                                                                  6], [(3, 2, 9, 2)])
+    small = (snap_space(1, 2) + node(1, [7, 8, 9], [(0, 3, 1, 1), (1, 2, 0, 9)])
+             + node(2, [5], [owner]) + node(2, [6, 6], [(3, 2, 9, 2)]))
     put("snapshot", snapshot())
     put("snapshot", snapshot((1, names), (2, small)))
     put("snapshot", snapshot((1, names), (2, small[:24]), (2, small[24:])))

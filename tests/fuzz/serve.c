@@ -1,12 +1,12 @@
-/* serve - connections, messages, facts, log lines, stats rows, engines' reports and reloads upon
- * one router, with a clock that the input turns.
+/* serve - connections, messages, facts, log lines, stats rows, reports of engines and reloads on
+ * one router, with a clock that the input sets.
  *
- * Input: a script; a byte says what to do, bytes behind it how. Names come from small sets, so that
- * they meet. Limits are small, so that they are reached.
- *   - one ACK with at least one action for each NOTIFY, none larger than agreed, whatever it held
- *   - at the end the index is whole, within its budget; what the ledger, the servers and the slots count
- *     is the same; slices and heads keep their budgets
- *   - once everything is too old nothing is open, no slice waits, no claim is left, no backlog */
+ * Input: a script; each byte selects an action, and the bytes after it its arguments. Names come
+ * from small sets, so that they repeat. Limits are small, so that they are reached.
+ *   - each NOTIFY gets one ACK with at least one action, not larger than agreed
+ *   - at the end the index is consistent and within its limit; ledger, servers and slots have the
+ *     same counts; slices and heads are within their limits
+ *   - after all timeouts there is no open request, pending slice, claim or backlog */
 #include "agent/feed/logline.h"
 #include "agent/route/route_in.h"
 #include "agent/serve/serve.h"

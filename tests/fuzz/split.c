@@ -1,11 +1,15 @@
 /* split - a text for a pre-tokenizer or a normalizer.
  *
- * The first byte says which (modulo 4); bytes that are no UTF-8 become U+FFFD.
- *   0  family, text: the scanner written by hand against PCRE2 with the same pattern; and against itself in two and by the byte
- *   1  how, pattern, NUL, text: what is refused has a sentence; what is taken gives pieces that are the text, the same ones again
- *   2  steps, text: a chain; pieces of steps that drop nothing are the text, and no piece is empty
- *   3  steps, text: a chain of normalizers; a form of a form is the same; what is kept back at the end is enough
- * No pattern may read outside of the text: it ends where its memory does. */
+ * The first byte modulo 4 selects the input; bytes that are not UTF-8 become U+FFFD.
+ *   0  family, text: compare the hand-written scanner with PCRE2 and the same pattern, and with
+ *      itself in two parts and by single bytes
+ *   1  how, pattern, NUL, text: a rejected pattern has a sentence; an accepted one gives pieces
+ *      that add up to the text, and the same pieces again
+ *   2  steps, text: a chain; pieces of steps that drop nothing add up to the text, and none is
+ *      empty
+ *   3  steps, text: a chain of normalizers; normalizing twice changes nothing; enough is held back
+ *      at the end
+ * No pattern may read outside the text, which ends at the end of its memory. */
 #include "agent/tok/normal.h"
 #include "agent/tok/split/split.h"
 #include "agent/base/utf8.h"
@@ -98,7 +102,8 @@ static struct result one, two;
 /* ---- families ---------------------------------------------------------------------------- */
 
 #define CJK		"[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"
-#define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+#define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" \
+	"[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
 			" ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const char *const families[] = {
@@ -276,7 +281,7 @@ static void check_normal(struct input *in, const char *text, size_t n)
 	normal_buf_fini(&b);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------------
+/* ------------------------------------------------------------------------------------------
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

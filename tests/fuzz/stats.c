@@ -78,7 +78,8 @@ static struct trace read_in(const char *p, size_t n, unsigned seed, ssize_t *rc)
 
 /* ---- the slow reader ------------------------------------------------------------------------- */
 
-#define FIELDS_MOST	(HASTATS_COLUMNS_MAX + 1)	/* those behind share the last place: nobody looks there */
+/* Later fields share the last place, which is not compared. */
+#define FIELDS_MOST	(HASTATS_COLUMNS_MAX + 1)
 
 struct table {
 	const char *p;

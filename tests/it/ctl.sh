@@ -1,17 +1,18 @@
 #!/bin/bash
-# ctl.sh - the two programs as a person types them: exit statuses, what they print, what they refuse.
+# ctl.sh - test the command lines of both programs: exit statuses, output, and rejected input.
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# In less memory than the large index would need.
+# Run a command with less memory than the large index needs.
 limited() {
 	(ulimit -v 4000000; exec timeout 600 "$@")
 }
 
-# name, wanted exit status, wanted words (extended regular expressions, all must match), command
+# run NAME STATUS REGEXPS COMMAND... - run a command and check its exit status and output. REGEXPS
+# are extended regular expressions, one in a line; all must match.
 run() {
 	local name=$1 want=$2 words=$3 status bad=
 	shift 3
@@ -30,7 +31,8 @@ run() {
 
 echo 'state_dir: '"$tmp"'' > "$tmp/good.yaml"
 printf 'threads: many\npolicy: {rule: fastest}\nlisten: x\n' > "$tmp/bad.yaml"
-printf '{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"%0200d"}],"model":"llama"}' 1 > "$tmp/chat.json"
+printf '{"messages":[%s,{"role":"user","content":"%0200d"}],"model":"llama"}' \
+	'{"role":"system","content":"be brief"}' 1 > "$tmp/chat.json"
 head -c 150 "$tmp/chat.json" > "$tmp/cut.json"
 printf '{"model":"llama","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}' > "$tmp/ids.json"
 printf '{"model":"llama"}' > "$tmp/none.json"
@@ -46,29 +48,37 @@ bad.yaml:3:" ./kvroute -t -f "$tmp/bad.yaml"
 # a model whose files are not UTF-8: each is named with line and column, and nothing starts
 mkdir "$tmp/models"
 cp tests/data/tok/llama.tokenizer.json "$tmp/models/tokenizer.json"
-printf 'state_dir: %s\nmodels_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: tokenizer.json}]\n' "$tmp" "$tmp/models" > "$tmp/model.yaml"
+printf 'state_dir: %s\nmodels_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: %s}]\n' \
+	"$tmp" "$tmp/models" tokenizer.json > "$tmp/model.yaml"
 run "kvroute -t, a model" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
 printf 'x\n {{ "{:\207\207\207<9}" }}' > "$tmp/models/chat_template.jinja"
 run "kvroute -t, a chat template that is not UTF-8" 1 \
-	"chat_template\.jinja:2:8: .*byte 0x87 is not UTF-8.*save the file as UTF-8" ./kvroute -t -f "$tmp/model.yaml"
-run "kvroute, the same at the start" 1 "chat_template\.jinja:2:8: " timeout 180 ./kvroute -f "$tmp/model.yaml"
+	"chat_template\.jinja:2:8: .*byte 0x87 is not UTF-8.*save the file as UTF-8" \
+		./kvroute -t -f "$tmp/model.yaml"
+run "kvroute, the same at the start" 1 "chat_template\.jinja:2:8: " \
+	timeout 180 ./kvroute -f "$tmp/model.yaml"
 rm "$tmp/models/chat_template.jinja"
 printf '{"chat_template":\n"\303"}' > "$tmp/models/tokenizer_config.json"
-run "kvroute -t, a tokenizer_config.json that is not UTF-8" 1 "tokenizer_config\.json:2:2: .*byte 0xc3 is not UTF-8" \
-	./kvroute -t -f "$tmp/model.yaml"
+run "kvroute -t, a tokenizer_config.json that is not UTF-8" 1 \
+	"tokenizer_config\.json:2:2: .*byte 0xc3 is not UTF-8" ./kvroute -t -f "$tmp/model.yaml"
 rm "$tmp/models/tokenizer_config.json"
 refused() {	# what, the words of its refusal; its bytes come from standard input
 	cat > "$tmp/models/x"
 	sed 's/tokenizer\.json/x/' "$tmp/model.yaml" > "$tmp/x.yaml"
 	run "kvroute -t, $1" 1 "models/x.*$2" ./kvroute -t -f "$tmp/x.yaml"
 }
-printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\002' | refused "a SentencePiece model" \
+printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\002' | \
+	refused "a SentencePiece model" \
 	"SentencePiece.*save the tokenizer as tokenizer\.json.*or leave the model in mode: text"
-printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\001' | refused "a SentencePiece Unigram model" \
+printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\001' | \
+	refused "a SentencePiece Unigram model" \
 	"Unigram.*leave the model in mode: text"
-printf '{"model": {"type": "Unigram"}}' | refused "Unigram" ":1:20: model\.type: .*Unigram.*leave the model in mode: text"
-printf '{"model": {"type": "WordPiece"}}' | refused "WordPiece" ":1:20: model\.type: .*WordPiece.*leave the model in mode: text"
-printf '{"model": {"end_of_word_suffix": "</w>"}}' | refused "CLIP" ":1:34: .*CLIP.*leave the model in mode: text"
+printf '{"model": {"type": "Unigram"}}' | \
+	refused "Unigram" ":1:20: model\.type: .*Unigram.*leave the model in mode: text"
+printf '{"model": {"type": "WordPiece"}}' | \
+	refused "WordPiece" ":1:20: model\.type: .*WordPiece.*leave the model in mode: text"
+printf '{"model": {"end_of_word_suffix": "</w>"}}' | \
+	refused "CLIP" ":1:34: .*CLIP.*leave the model in mode: text"
 printf '[PAD]\n[UNK]\n' | refused "vocab.txt" "vocab\.txt.*WordPiece.*leave the model in mode: text"
 rm "$tmp/models/x"
 printf '{"chat_template": null}' > "$tmp/models/tokenizer_config.json"
@@ -80,8 +90,10 @@ run "what -tv prints loads again" 0 "valid" ./kvroute -t -f "$tmp/printed.yaml"
 ./kvroute -tv -f "$tmp/printed.yaml" > "$tmp/again.yaml"
 run "and prints the same" 0 "" cmp "$tmp/printed.yaml" "$tmp/again.yaml"
 printf 'state_dir: %s\nindex: {max_bytes: 16 GiB}\n' "$tmp" > "$tmp/large.yaml"
-run "-tv takes no memory for the index" 0 "max_bytes: 16 GiB" limited ./kvroute -tv -f "$tmp/large.yaml"
-stdin=$tmp/chat.json run "nor does kvroutectl" 0 "^pages +5$" limited ./kvroutectl pages -f "$tmp/large.yaml"
+run "-tv takes no memory for the index" 0 "max_bytes: 16 GiB" \
+	limited ./kvroute -tv -f "$tmp/large.yaml"
+stdin=$tmp/chat.json run "nor does kvroutectl" 0 "^pages +5$" \
+	limited ./kvroutectl pages -f "$tmp/large.yaml"
 run "a start without enough memory" 1 "index\.max_bytes: cannot allocate 16384 MiB
 lower index\.max_bytes" limited ./kvroute -f "$tmp/large.yaml"
 run "the example file is valid" 0 "valid" ./kvroute -t -f doc/kvroute.yaml
@@ -94,7 +106,8 @@ stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
 ^pages +5$
 ^cut +0$" ./kvroutectl pages -f "$tmp/good.yaml"
 # a model with tekken.json: a prompt is its ids behind BOS, a conversation stays text
-printf 'models_dir: %s\nmodels: [{name: llama, mode: tokens, tokenizer: small.tekken.json, block_size: 4}]\n' "$PWD/tests/data/tok" > "$tmp/tekken.yaml"
+printf 'models_dir: %s\nmodels: [{name: llama, mode: tokens, tokenizer: %s, block_size: 4}]\n' \
+	"$PWD/tests/data/tok" small.tekken.json > "$tmp/tekken.yaml"
 printf '{"model":"llama","prompt":"the router, the routers and the routing"}' > "$tmp/routers.json"
 stdin=$tmp/routers.json run "pages of a prompt, tekken.json" 0 "mode=tokens/4
 ^tokens +17$
@@ -103,11 +116,13 @@ stdin=$tmp/chat.json run "pages of a conversation, tekken.json" 0 "mode=text/64
 ^pages +5$" ./kvroutectl pages -f "$tmp/tekken.yaml"
 stdin=$tmp/cut.json run "pages of a cut one" 0 "headless
 ^cut +1$" ./kvroutectl pages -f "$tmp/good.yaml"
-stdin=$tmp/cut.json run "a cut one with a model named" 0 "^model +m7$" ./kvroutectl pages -f "$tmp/good.yaml" --model m7
+stdin=$tmp/cut.json run "a cut one with a model named" 0 "^model +m7$" \
+	./kvroutectl pages -f "$tmp/good.yaml" --model m7
 stdin=$tmp/ids.json run "pages of token ids" 0 "mode=tokens/16
 ^tokens +17$
 ^pages +1$" ./kvroutectl pages -f "$tmp/good.yaml" --path /v1/completions
-printf 'models_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: %s, block_size: 4}]\n' "$PWD/tests/data/tok" llama.tokenizer.json > "$tmp/tok.yaml"
+printf 'models_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: %s, block_size: 4}]\n' \
+	"$PWD/tests/data/tok" llama.tokenizer.json > "$tmp/tok.yaml"
 printf '{"model":"m","prompt":"The server has 12345 pages."}' > "$tmp/text.json"
 stdin=$tmp/text.json run "pages of a text in token mode" 0 "^model +m$
 mode=tokens/4
@@ -118,36 +133,53 @@ stdin=$tmp/half.json run "pages of a cut one in token mode" 0 "mode=tokens/4
 ^pages +1$
 ^cut +1$" ./kvroutectl pages -f "$tmp/tok.yaml" --path /v1/completions
 sed 's/llama/none/' "$tmp/tok.yaml" > "$tmp/notok.yaml"
-stdin=$tmp/text.json run "pages without the tokenizer's file" 1 "none.tokenizer.json: " ./kvroutectl pages -f "$tmp/notok.yaml" --path /v1/completions
-{ cat "$tmp/chat.json"; printf '\0{"messages":[{"role":"user","content":"a"}],"model":"m9"}\0'; } > "$tmp/two.nul"
+stdin=$tmp/text.json run "pages without the tokenizer's file" 1 "none.tokenizer.json: " \
+	./kvroutectl pages -f "$tmp/notok.yaml" --path /v1/completions
+{ cat "$tmp/chat.json"; printf '\0{"messages":[{"role":"user","content":"a"}],"model":"m9"}\0'; } \
+	> "$tmp/two.nul"
 stdin=$tmp/two.nul run "pages of several bodies" 0 "^pages +5$
 ^model +m9$" ./kvroutectl pages -f "$tmp/good.yaml" --null
 stdin=$tmp/none.json run "no prompt" 1 "noprompt" ./kvroutectl pages -f "$tmp/good.yaml"
 stdin=$tmp/bad.json run "no JSON" 1 "badbody" ./kvroutectl pages -f "$tmp/good.yaml"
-stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" ./kvroutectl pages -f "$tmp/bad.yaml"
+stdin=$tmp/chat.json run "pages with a bad file" 1 "bad.yaml:1:" \
+	./kvroutectl pages -f "$tmp/bad.yaml"
 
 # chat templates
-printf '{%%- for m in messages %%}\n<|{{ m.role }}|>{{ m.content }}\n{%%- endfor %%}\n{{- bos_token if add_generation_prompt }}{{ tools }}{{ strftime_now("%%d %%b %%Y") }}{{ x }}' > "$tmp/t.jinja"
-printf '{"bos_token": {"content": "<BOS>"}, "chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "{{ tools|tojson }}"}]}' > "$tmp/tok.json"
-printf '{"messages":[{"role":"user","content":"hi \\u00e9"}],"chat_template_kwargs":{"x":[1.0]}}' > "$tmp/m.json"
+printf '{%%- for m in messages %%}\n<|{{ m.role }}|>{{ m.content }}\n{%%- endfor %%}\n%s' \
+	'{{- bos_token if add_generation_prompt }}{{ tools }}{{ strftime_now("%d %b %Y") }}{{ x }}' \
+	> "$tmp/t.jinja"
+printf '{"bos_token": {"content": "<BOS>"}, "chat_template": [%s, %s]}' \
+	'{"name": "default", "template": "d"}' \
+	'{"name": "tool_use", "template": "{{ tools|tojson }}"}' > "$tmp/tok.json"
+printf '{"messages":[{"role":"user","content":"hi \\u00e9"}],"chat_template_kwargs":{"x":[1.0]}}' \
+	> "$tmp/m.json"
 printf '{"messages":[],"tools":[{"a":1}]}' > "$tmp/tools.json"
 printf 'a\n{%% nope %%}' > "$tmp/bad.jinja"
 printf 'a\n{{ raise_exception("not so") }}' > "$tmp/raise.jinja"
-stdin=$tmp/m.json run "render" 0 "^<.user.>hi é<BOS>None01 Aug 2026\[1\.0\]$" ./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01
-stdin=$tmp/m.json run "render with the time of day" 0 "01 Aug 2026" ./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01T23:59:59
-stdin=$tmp/m.json run "the template of the configuration" 0 "^d$" ./kvroutectl render --config "$tmp/tok.json"
-stdin=$tmp/tools.json run "the one for tools" 0 '^\[\{"a": 1\}\]$' ./kvroutectl render --config "$tmp/tok.json"
-stdin=$tmp/m.json run "a template that is refused" 1 "bad.jinja:2: .*nope" ./kvroutectl render --template "$tmp/bad.jinja"
-stdin=$tmp/m.json run "a template that raises" 1 "raise.jinja:2: raised: TemplateError: not so" ./kvroutectl render --template "$tmp/raise.jinja"
-stdin=$tmp/bad.json run "render no JSON" 1 "standard input: not JSON at byte 0" ./kvroutectl render --template "$tmp/t.jinja"
+stdin=$tmp/m.json run "render" 0 "^<.user.>hi é<BOS>None01 Aug 2026\[1\.0\]$" \
+	./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01
+stdin=$tmp/m.json run "render with the time of day" 0 "01 Aug 2026" \
+	./kvroutectl render --template "$tmp/t.jinja" --config "$tmp/tok.json" --date 2026-08-01T23:59:59
+stdin=$tmp/m.json run "the template of the configuration" 0 "^d$" \
+	./kvroutectl render --config "$tmp/tok.json"
+stdin=$tmp/tools.json run "the one for tools" 0 '^\[\{"a": 1\}\]$' \
+	./kvroutectl render --config "$tmp/tok.json"
+stdin=$tmp/m.json run "a template that is refused" 1 "bad.jinja:2: .*nope" \
+	./kvroutectl render --template "$tmp/bad.jinja"
+stdin=$tmp/m.json run "a template that raises" 1 "raise.jinja:2: raised: TemplateError: not so" \
+	./kvroutectl render --template "$tmp/raise.jinja"
+stdin=$tmp/bad.json run "render no JSON" 1 "standard input: not JSON at byte 0" \
+	./kvroutectl render --template "$tmp/t.jinja"
 run "render no such file" 1 "no-such" ./kvroutectl render --template "$tmp/no-such"
 run "render without a template" 64 "usage" ./kvroutectl render
-run "render with a wrong date" 64 "not a time" ./kvroutectl render --template "$tmp/t.jinja" --date 2026-13-01
+run "render with a wrong date" 64 "not a time" \
+	./kvroutectl render --template "$tmp/t.jinja" --date 2026-13-01
 run "render -h" 0 "usage" ./kvroutectl render -h
 
 # a trace of 60 requests, eight prompts that come again
 for i in $(seq 0 59); do
-	printf '{"timestamp":%d,"input_length":2000,"output_length":20,"hash_ids":[%d,%d,%d]}\n' $((i * 100)) $((i % 8)) $((100 + i % 8)) $((200 + i % 8))
+	printf '{"timestamp":%d,"input_length":2000,"output_length":20,"hash_ids":[%d,%d,%d]}\n' \
+		$((i * 100)) $((i % 8)) $((100 + i % 8)) $((200 + i % 8))
 done > "$tmp/trace.jsonl"
 { head -n 2 "$tmp/trace.jsonl"; echo '{"timestamp":1}'; } > "$tmp/short.jsonl"
 echo '{"block_size": 1000}' > "$tmp/trace.meta.json"
@@ -167,32 +199,40 @@ run "sim, without a rule named" 0 "^cost
 ^cache_aware
 ^leastconn
 ^oracle_ext10" ./kvroutectl sim "$tmp/trace.jsonl" --speed 1 -f "$tmp/good.yaml"
-run "sim --json" 0 '^\{"policy":"cache_aware",.*"ttft_mean":0\.' ./kvroutectl sim "$tmp/trace.jsonl" --preset cache_aware --json --speed 1
+run "sim --json" 0 '^\{"policy":"cache_aware",.*"ttft_mean":0\.' \
+	./kvroutectl sim "$tmp/trace.jsonl" --preset cache_aware --json --speed 1
 run "sim, no such preset" 64 "no preset .nonsense.
 round_robin" ./kvroutectl sim "$tmp/trace.jsonl" --preset nonsense
 run "sim, keys of a rule" 0 "^cost:load_ms=60,sacrifice_max=2 +0
 ^cost +0" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=60,sacrifice_max=2 --preset cost
-run "sim, no such key" 64 "lunch=1.: not a key" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:lunch=1
-run "sim, a value beyond its range" 64 "load_ms=-1" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=-1
+run "sim, no such key" 64 "lunch=1.: not a key" \
+	./kvroutectl sim "$tmp/trace.jsonl" --preset cost:lunch=1
+run "sim, a value beyond its range" 64 "load_ms=-1" \
+	./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=-1
 run "sim of a workload" 0 "^chat: 270 requests
 ^leastconn +[0-9]" ./kvroutectl sim --workload chat --limit 300 --engines 2 --preset leastconn
 run "sim, no such workload" 1 "lunch
 there are: chat agents" ./kvroutectl sim --workload lunch
-./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim1"
-./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 | sed 's/,"decide_us.*//' > "$tmp/sim2"
+for i in 1 2; do
+	./kvroutectl sim --workload prefixes --limit 500 --json --preset cost 2>&1 |
+		sed 's/,"decide_us.*//' > "$tmp/sim$i"
+done
 run "sim over seeds" 0 "54 requests, 2 engines 8b-h100, .*, 3 seeds
 ^policy .* \\+- mean s +least +most$
 ^cost .*
 ^cost +engine +requests
-^ +1 +[0-9.]+ +[0-9]+" ./kvroutectl sim "$tmp/trace.jsonl" --preset cost --engines 2 --speed 2 --seeds 3 --servers
-run "sim over seeds, --json" 0 '"ttft_mean_se":0\.[0-9]*[1-9].*"servers":\[\{"requests":' ./kvroutectl sim --workload crowd-4 --limit 300 --json --preset random --seeds 2 --servers
+^ +1 +[0-9.]+ +[0-9]+" \
+	./kvroutectl sim "$tmp/trace.jsonl" --preset cost --engines 2 --speed 2 --seeds 3 --servers
+run "sim over seeds, --json" 0 '"ttft_mean_se":0\.[0-9]*[1-9].*"servers":\[\{"requests":' \
+	./kvroutectl sim --workload crowd-4 --limit 300 --json --preset random --seeds 2 --servers
 run "sim, too many seeds" 64 "seeds: .1000." ./kvroutectl sim "$tmp/trace.jsonl" --seeds 1000
 run "sim says the same twice" 0 "" cmp "$tmp/sim1" "$tmp/sim2"
 run "sim, a wrong value" 64 "engines: .many." ./kvroutectl sim "$tmp/trace.jsonl" --engines many
 run "sim, no trace" 64 "usage" ./kvroutectl sim
 run "sim, no such file" 1 "no-such" ./kvroutectl sim "$tmp/no-such.jsonl"
 run "sim, a wrong line" 1 "short.jsonl:3: it needs" ./kvroutectl sim "$tmp/short.jsonl"
-run "sim, a prompt larger than a cache" 1 "kv-tokens" ./kvroutectl sim "$tmp/trace.jsonl" --kv-tokens 1024 --block 200
+run "sim, a prompt larger than a cache" 1 "kv-tokens" \
+	./kvroutectl sim "$tmp/trace.jsonl" --kv-tokens 1024 --block 200
 run "sim with a bad file" 1 "bad.yaml:1:" ./kvroutectl sim "$tmp/trace.jsonl" -f "$tmp/bad.yaml"
 
 # tokenizers
@@ -204,29 +244,42 @@ printf '{"model":\n {"type": "WordPiece"}}' > "$tmp/wordpiece.json"
 run "tokenize -h" 0 "usage: kvroutectl tokenize" ./kvroutectl tokenize -h
 run "tokenize without a tokenizer" 64 "usage" ./kvroutectl tokenize
 stdin=$tmp/text run "tokenize" 0 "^83 259 220 401$" ./kvroutectl tokenize --tokenizer $tok
-stdin=$tmp/text run "tokenize --special" 0 "^400 83 259 220 401 401$" ./kvroutectl tokenize --tokenizer $tok --special
+stdin=$tmp/text run "tokenize --special" 0 "^400 83 259 220 401 401$" \
+	./kvroutectl tokenize --tokenizer $tok --special
 stdin=$tmp/text run "tokenize --count" 0 "^4$" ./kvroutectl tokenize --tokenizer $tok --count
 stdin=$tmp/texts run "tokenize --null" 0 "^83 259 220$
 ^$
 ^401$" ./kvroutectl tokenize --tokenizer $tok --null
-stdin=$tmp/text run "tokenize, a rank file" 0 "^83 259 220 27 91 " ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken --pattern gpt2
-run "tokenize, a rank file without a pattern" 1 "needs a pattern" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken
+stdin=$tmp/text run "tokenize, a rank file" 0 "^83 259 220 27 91 " \
+	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken --pattern gpt2
+run "tokenize, a rank file without a pattern" 1 "needs a pattern" \
+	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken
 stdin=$tmp/text run "tokenize, tekken.json" 0 "^1 156 299 72 100 164 303 140 164 102$" \
 	./kvroutectl tokenize --tokenizer tests/data/tok/small.tekken.json --special
 printf 'e\314\201' > "$tmp/e"
-stdin=$tmp/e run "tokenize, a rank file with NFC" 0 "^127 102$" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
+stdin=$tmp/e run "tokenize, a rank file with NFC" 0 "^127 102$" \
+	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
 	--pattern gpt2 --normalizer nfc
-stdin=$tmp/e run "tokenize, a normalizer that is none" 64 "usage" ./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
+stdin=$tmp/e run "tokenize, a normalizer that is none" 64 "usage" \
+	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
 	--pattern gpt2 --normalizer nfkc
-run "tokenize, what is not understood" 1 "wordpiece.json:2:11: model.type: a tokenizer of kind WordPiece.*leave the model in mode: text" ./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
+run "tokenize, an unsupported file" 1 \
+	"wordpiece.json:2:11: model.type: a tokenizer of kind WordPiece.*leave the model in mode: text" \
+	./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
 run "tokenize, a packed file" 1 "gzip -dk" ./kvroutectl tokenize --tokenizer "$tmp/tok.json.gz"
-run "tokenize, no such file" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer "$tmp/no-such.json"
-run "tokenize, no such configuration" 1 "no-such.json: No such file" ./kvroutectl tokenize --tokenizer $tok --config "$tmp/no-such.json"
+run "tokenize, no such file" 1 "no-such.json: No such file" \
+	./kvroutectl tokenize --tokenizer "$tmp/no-such.json"
+run "tokenize, no such configuration" 1 "no-such.json: No such file" \
+	./kvroutectl tokenize --tokenizer $tok --config "$tmp/no-such.json"
 
 # nothing of a prompt comes out, whatever is asked
 printf '{"messages":[{"role":"user","content":"canary-7531"}],"model":"llama"}' > "$tmp/canary.json"
 out=$(./kvroutectl pages -f "$tmp/good.yaml" --keys < "$tmp/canary.json" 2>&1)
-if grep -q canary <<< "$out"; then failed=$((failed + 1)); echo "FAIL  text came out"; else passed=$((passed + 1)); echo "ok    no text comes out"; fi
+if grep -q canary <<< "$out"; then
+	failed=$((failed + 1)); echo "FAIL  the output contains no text"
+else
+	passed=$((passed + 1)); echo "ok    the output contains no text"
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

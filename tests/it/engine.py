@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""engine.py - is what the agent says of an engine's cache what the engine finds there?
+"""engine.py - compare the agent's hits with the cache of real engines.
 
     ENGINES="127.0.0.1:8001 127.0.0.1:8002" TOKENIZER=/path/to/tokenizer.json make engine-test
 
-Real inference servers (vLLM with --enable-prompt-tokens-details, on CPU or not) behind HAProxy and
-the agent, which have far more conversations than their caches hold: all conversations in turn, so
-that each finds its own evicted in part. Of each answer, the pages that the agent expected there are
-held against the "cached_tokens" that the engine counted. Prints a line of figures and ends with 1
-where fewer than LEAST of them are exact. Engines must be idle and their caches empty: they are
-started for this.
+Real inference servers (vLLM with --enable-prompt-tokens-details) behind HAProxy and the agent get
+more conversations than their caches hold, in turn, so that each finds its own evicted in part. The
+pages that the agent expected are compared with the "cached_tokens" of each answer. Prints a line of
+figures and exits with 1 if fewer than LEAST of them are exact. Engines must be idle with empty
+caches.
 
-    USERS=4           requests at once; more than engines take at once makes queues
-    CONVERSATIONS=26  TURNS=5  WORDS=3      how many, how long, and how long each message: 1 is 20 to 300 words
+    USERS=4           concurrent requests; more than the engines accept cause queues
+    CONVERSATIONS=26  TURNS=5
+    WORDS=3           length of a message: 1 is 20 to 300 words
     STREAM=1  MAX_TOKENS=8  SEED=1  MODEL=m  HAPROXY=build/haproxy/3.2/haproxy
-    MODE=text         the model is not tokenized here: then what is equal within a block counts as exact
+    MODE=text         without the tokenizer: then an error of less than a block counts as exact
     LEAST=0.95        share that must be exact
     OUT=FILE          a line of JSON for each request
 """
@@ -30,8 +30,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fleet
 
-WORDS = "alpha beta gamma delta server cache prompt token route balance engine holds longest part of the its in a to and " \
-    "or not der die das Größe 東京 привет naïve don't 12345 foo_bar".split()
+WORDS = "alpha beta gamma delta server cache prompt token route balance engine holds " \
+    "longest part of the its in a to and or not der die das Größe 東京 привет " \
+    "naïve don't 12345 foo_bar".split()
 
 
 def number(name, default):
@@ -145,8 +146,10 @@ def main():
         "  - {name: s%d, pool: pool, metrics: \"http://%s/metrics\"}\n" % (i + 1, a)
         for i, a in enumerate(addresses))
     if not text:
-        conf += "models_dir: %s\nmodels:\n  - {name: %s, mode: tokens, tokenizer: %s, block_size: %d}\n" \
-            % (os.path.dirname(tokenizer), number("MODEL", "m"), os.path.basename(tokenizer), block)
+        conf += ("models_dir: %s\nmodels:\n"
+                 "  - {name: %s, mode: tokens, tokenizer: %s, block_size: %d}\n") % (
+                     os.path.dirname(tokenizer), number("MODEL", "m"),
+                     os.path.basename(tokenizer), block)
     with Engines(addresses, agent_conf=conf, bufsize=524288) as f:
         load = Load(f, block)
         load.run()

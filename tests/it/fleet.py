@@ -402,8 +402,8 @@ class Fleet:
         n = 0
         for line in self.haproxy_command("show stat %s 4 -1" % backend).splitlines():
             fields = line.split(",")
-            n += len(fields) > 17 and fields[0] == backend and fields[17].startswith(("UP",
-                                                                                      "no check"))
+            n += len(fields) > 17 and fields[0] == backend and fields[17].startswith((
+                "UP", "no check"))
         return n
 
     def metrics(self):

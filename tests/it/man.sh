@@ -1,11 +1,12 @@
 #!/bin/bash
-# man.sh - the man pages: mandoc has nothing to say, and the README names no file that is not there.
+# man.sh - check the manual pages with mandoc and against the source, and the links of the READMEs.
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0
 
 result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); echo "ok    $2"; else failed=$((failed + 1)); echo "FAIL  $2"; fi
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
 }
 
 if command -v mandoc > /dev/null; then
@@ -15,13 +16,14 @@ if command -v mandoc > /dev/null; then
 		result $? "$page${out:+: $out}"
 	done
 else
-	echo "skipped: mandoc is not here, so the man pages are not checked"
+	echo "skipped: mandoc is not installed, so the manual pages are not checked"
 fi
 python3 doc/metrics.py --check
 result $? "doc/kvroute.8 lists the metrics of the source"
 if command -v mandoc > /dev/null; then
 	for page in doc/*.[58]; do
-		wide=$(mandoc -Tascii -O width=78 "$page" | sed 's/.\x08//g' | awk 'length > 80 { n++ } END { print n + 0 }')
+		wide=$(mandoc -Tascii -O width=78 "$page" | sed 's/.\x08//g' |
+			awk 'length > 80 { n++ } END { print n + 0 }')
 		[ "$wide" = 0 ]
 		result $? "$page fits 80 columns: $wide lines do not"
 	done

@@ -155,8 +155,9 @@ def no_socket_no_answer_no_harm():
     """A socket that is not there, one that hangs, and one that is something else: requests do not
     notice."""
     with Hostile() as h:
-        lines = lambda f: "stats_feed: {sockets: [\"unix@%s/nobody.sock\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"], " \
-            "interval: 50 ms, timeout: 100 ms}\n" % (f.folder, h.ports["hangs"], h.ports["garbage"])
+        lines = lambda f: "stats_feed: {sockets: [\"unix@%s/nobody.sock\", " \
+            "\"127.0.0.1:%d\", \"127.0.0.1:%d\"], interval: 50 ms, timeout: 100 ms}\n" % (
+                f.folder, h.ports["hangs"], h.ports["garbage"])
         with Polled(polls=lines) as f:
             f.wait_value("kvroute_stats_polls_total{result=\"unreachable\"}", lambda v: v >= 3)
             f.wait_value("kvroute_stats_polls_total{result=\"bad\"}", lambda v: v >= 1)

@@ -281,7 +281,8 @@ def counts(binary):
         ("123 ++", "40 ", {"text": both}),
         (" 77++", " 8", {"text": usage('"input_tokens":77,"output_tokens":8')}),
         (" 7+70+0", " 8",
-         {"text": usage('"input_tokens":7,"cache_read_input_tokens":70,"cache_creation_input_tokens":0,"output_tokens":8')}),
+         {"text": usage('"input_tokens":7,"cache_read_input_tokens":70,'
+                        '"cache_creation_input_tokens":0,"output_tokens":8')}),
         ("123 ++", "40 ", {"text": both, "type": "Application/JSON; charset=utf-8"}),
         ("-", "-", {"text": both, "type": "text/event-stream"}),
         ("-", "-", {"text": both, "chunked": True}),
@@ -337,8 +338,8 @@ def udp(binary):
 def own_log(binary):
     """keep-your-log.cfg: the feed begins with JSON, the other log has none of it"""
     p = None
-    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX,
-                                                           socket.SOCK_DGRAM) as own:
+    with tempfile.TemporaryDirectory() as d, socket.socket(
+        socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         try:
             p = Proxy(binary, "recipes/keep-your-log.cfg")
             own.bind(p.dir + "/log")
@@ -387,7 +388,8 @@ def models(binary):
     p = Proxy(binary, "recipes/models.cfg")
     ok = (b'{"model": "small-8b", "messages": [{"role": "user", "content": "say \\"model\\": '
           b'\\"large-70b\\""}]}')
-    schema = b'{"model":"small-8b","tools":[{"parameters":{"properties":{"model":{"type":"string"}}}}]}'
+    schema = (b'{"model":"small-8b",'
+              b'"tools":[{"parameters":{"properties":{"model":{"type":"string"}}}}]}')
     table = [
         (200, ok), (200, schema), (200, b'{"messages":[], "model":"small-8b"}'),
         (403, b'{"model":"large-70b"}'), (403, b'{"model":"acme/large-70b"}'), (403, b"{}"),

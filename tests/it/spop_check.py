@@ -40,8 +40,8 @@ def check(*args, status=None):
     p = subprocess.run([CTL, "spop-check"] + [str(a) for a in args], capture_output=True, text=True,
                        timeout=1800)
     if status is not None:
-        assert p.returncode == status, "exit %d instead of %d: %s%s" % (p.returncode, status,
-                                                                        p.stdout[-3000:], p.stderr)
+        assert p.returncode == status, "exit %d instead of %d: %s%s" % (
+            p.returncode, status, p.stdout[-3000:], p.stderr)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -171,10 +171,9 @@ def every_mutant_is_caught():
             try:
                 failed = judge_mutant(name, expected)
                 with lock:
-                    print("    %-28s seen by %s%s (%.1f s)" % (name, ", ".join(failed[:4]),
-                                                             " and %d more" % (len(failed) - 4)
-                                                               if failed[4:] else "",
-                                                             time.time() - start))
+                    print("    %-28s seen by %s%s (%.1f s)" % (
+                        name, ", ".join(failed[:4]), " and %d more" % (len(failed) - 4)
+                        if failed[4:] else "", time.time() - start))
             except Exception as e:
                 with lock:
                     bad.append("%s: %s" % (name, e))

@@ -584,7 +584,8 @@ def rules_are_compared_then_changed():
         # which of them count hangs on what HAProxy still had open, so it is asked until enough do
         wait_for("outcomes", HANG_SECONDS,
                  lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
-                 f.metrics()['kvroute_compare_other_first_tokens_total{pool="pool",rule="round_robin"}'] > 4)
+                 f.metrics()['kvroute_compare_other_first_tokens_total'
+                             '{pool="pool",rule="round_robin"}'] > 4)
         said = subprocess.run([os.path.join(BUILD, "kvroutectl"), "why", "--compare",
                                "127.0.0.1:%d" % f.metrics_port], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
@@ -928,12 +929,14 @@ def counts_that_differ():
         for i in range(8):
             pages("a", "differ %d" % i)
         wait_for("the kind is text", HANG_SECONDS,
-                 lambda: f.metrics().get('kvroute_model_kind_text_tenants{model="stub",kind="completions"}') == 1)
+                 lambda: f.metrics().get('kvroute_model_kind_text_tenants'
+                                         '{model="stub",kind="completions"}') == 1)
         equal(pages("a", "probe", stream=True), str((900 + 63) // 64), "text for it")
         equal(pages("b", "probe", stream=True), as_ids, "for another tenant")
         check(pages("a", "probe", stream=True, add_special_tokens=True) != str((900 + 63) // 64),
               "text of another kind, too")
-        check("stub: matched as text for 1 tenant, because the engine counts other tokens: completions\n" in ctl(
+        check("stub: matched as text for 1 tenant, because the engine counts other tokens: "
+              "completions\n" in ctl(
             f), ctl(f))
         m = f.metrics()
         equal((m['kvroute_model_mode{model="stub",mode="mixed"}'], m["kvroute_models_disagree"]),
@@ -957,8 +960,8 @@ def conversations_in_token_mode():
     models = [{"name": "stub", "mode": "tokens", "tokenizer": "llama.tokenizer.json",
                "chat_template": "llama.chat_template.jinja",
                "tokenizer_config": "llama.tokenizer_config.json"}]
-    with Fleet(agent_conf="models_dir: %s\nmodels: %s" % (os.path.join(TOP, "tests/data/tok"),
-                                                          json.dumps(models))) as f:
+    with Fleet(agent_conf="models_dir: %s\nmodels: %s" % (
+        os.path.join(TOP, "tests/data/tok"), json.dumps(models))) as f:
         talk, before = [user(text("turn 0", 900))], []
         for turn in range(4):
             ids = list(begin)
@@ -1025,7 +1028,8 @@ def other_bodies():
 
 
 def contents(prompt):
-    return {"systemInstruction": {"parts": [{"text": "be exact"}]}, "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+    return {"systemInstruction": {"parts": [{"text": "be exact"}]},
+            "contents": [{"role": "user", "parts": [{"text": prompt}]}],
             "generationConfig": {"maxOutputTokens": 2}}
 
 

@@ -1,8 +1,9 @@
 #!/bin/bash
-# vtc.sh [-v] [FILE...] - the stories of tests/vtc by varnishtest, on every HAProxy at hand; -v shows what one does.
+# vtc.sh [-v] [FILE...] - run the stories of tests/vtc with varnishtest on every available HAProxy;
+# -v prints the steps of each.
 #
-# ${conf} is haproxy-conf/ as it is; in ${patient} the agent has more time, for stories that do not ask how fast this
-# machine is.
+# ${conf} is haproxy-conf/; ${patient} is a copy with a longer timeout, for stories whose verdict
+# must not depend on the speed of the machine.
 set -u
 cd "$(dirname "$0")/../.."
 top=$PWD
@@ -12,18 +13,19 @@ verbose=
 [ $# -gt 0 ] || set -- tests/vtc/*.vtc
 
 if [ ! -x $tester ]; then
-	echo "skipped: varnishtest cannot be had here"
+	echo "skipped: varnishtest is not available"
 	echo "0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp -r haproxy-conf "$tmp/patient"
-sed -i -e 's/timeout processing 50ms/timeout processing 10s/' -e 's/timeout hello 100ms/timeout hello 10s/' \
+sed -i -e 's/timeout processing 50ms/timeout processing 10s/' \
+	-e 's/timeout hello 100ms/timeout hello 10s/' \
 	"$tmp/patient/kvroute.spoe" "$tmp/patient/recipes/sliced.spoe"
 
-# varnishtest starts HAProxy with -d and keeps all that it says: too much of 2.6, which tries a dead agent again and
-# again as long as a request waits.
+# Remove -d, with which varnishtest starts HAProxy and keeps all its output: 2.6 would print too
+# much, because it retries a dead agent as long as a request waits.
 cat > "$tmp/haproxy" << 'WRAP'
 #!/bin/sh
 for a; do
@@ -38,20 +40,23 @@ passed=0 failed=0 skipped=0
 for v in 2.6 3.0 3.2; do
 	haproxy=$top/build/haproxy/$v/haproxy
 	if [ ! -x "$haproxy" ]; then
-		echo "skipped: HAProxy $v cannot be had here, for tests/vtc"
+		echo "skipped: HAProxy $v is not available, for tests/vtc"
 		skipped=$((skipped + 1))
 		continue
 	fi
 	"$haproxy" -v | head -n 1
-	REAL_HAPROXY=$haproxy HAPROXY_PROGRAM=$tmp/haproxy TMPDIR=$tmp $tester -j 2 -k -b 10M -t 600 ${verbose:+-v} \
-		-D kvroute="$top/${B:-build/release}/kvroute" -D conf="$top/haproxy-conf" -D patient="$tmp/patient" -D vtc="$top/tests/vtc" \
+	REAL_HAPROXY=$haproxy HAPROXY_PROGRAM=$tmp/haproxy TMPDIR=$tmp \
+		$tester -j 2 -k -b 10M -t 600 ${verbose:+-v} \
+		-D kvroute="$top/${B:-build/release}/kvroute" -D conf="$top/haproxy-conf" \
+		-D patient="$tmp/patient" -D vtc="$top/tests/vtc" \
 		"$@" > "$tmp/out" 2>&1
 	[ -z "$verbose" ] || cat "$tmp/out"
 	p=$(grep -cE '^# +top +TEST .* passed' "$tmp/out")
 	f=$(($# - p))
 	grep -E '^# +top +TEST ' "$tmp/out" | sed -E 's/^# +top +TEST tests.vtc./  /'
-	# what failed, without what the engines and HAProxy say all the time
-	[ $f -eq 0 ] || grep -vE '^\*\*\*\* .*(macro|http\[|rxhdr|txresp)|^#|debug\|' "$tmp/out" | tail -n 80
+	# on failure, print the output without the routine lines of engines and HAProxy
+	[ $f -eq 0 ] || grep -vE '^\*\*\*\* .*(macro|http\[|rxhdr|txresp)|^#|debug\|' "$tmp/out" |
+		tail -n 80
 	passed=$((passed + p)) failed=$((failed + f))
 done
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -107,9 +107,8 @@ def main():
         for facts, m in (("first", mapping), ("end", end_only(mapping))):
             r = run_agent(tool, fleet, m)
             ratios[facts].append(r["ttft_mean"] / best)
-            line += " %s_ms=%.0f %s_ratio=%.3f %s_hit=%.3f" % (facts, r["ttft_mean"] * 1000, facts,
-                                                               ratios[facts][-1],
-                                                               facts, r["hit"])
+            line += " %s_ms=%.0f %s_ratio=%.3f %s_hit=%.3f" % (
+                facts, r["ttft_mean"] * 1000, facts, ratios[facts][-1], facts, r["hit"])
         if a.peers:
             of = {p: tool.run_one(reqs, block, n, profile, p, fleet[4])["ttft_mean"]
                   for p in published(tool)}

@@ -1,23 +1,24 @@
 #!/bin/bash
-# deps.sh [build] [demo] [test] [images] - installs what is missing of Debian's packages (no argument: the first three).
+# deps.sh [build] [demo] [test] [images] - install missing Debian packages (default: the first
+# three).
 #
-#   build   what make needs
+#   build   for make
 #   demo    build, and a HAProxy
-#   test    demo, and what the tests need
-#   images  what makes a base image where no registry is reachable
+#   test    demo, and the tests
+#   images  to make a base image without a registry
 #
-# What would start a service when installed (haproxy, prometheus, varnish) is unpacked under build/
-# instead (unpack.sh), and found there:
+# Packages that would start a service (haproxy, prometheus, varnish) are not installed but unpacked
+# under build/ (unpack.sh):
 #
 #   build/haproxy/2.6/haproxy   build/haproxy/3.0/haproxy   build/haproxy/3.2/haproxy
 #   build/bin/promtool          build/bin/varnishtest
 #
-# A folder's name is the version asked for; the binary prints which it is (3.2: that or later). Where the
-# machine is not Debian 12 and has a HAProxy of its own, 2.6/haproxy is a link to that. With nothing
-# missing this takes a moment: apt is not asked.
+# The folder's name is the requested version (3.2: that or later); the program prints its own. If
+# the machine is not Debian 12 and has a HAProxy, 2.6/haproxy is a link to it. If nothing is
+# missing, this takes a moment and does not run apt.
 #
-# exit 1: something needed for building, or the demo's HAProxy, is not there. What only tests want and
-# cannot be had here is named on one line, and they skip it by that name.
+# Exits with 1 if a package for building, or the demo's HAProxy, is missing. A package that only
+# tests need and that is not available is named in one line, and the tests skip it by that name.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -33,7 +34,7 @@ bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;
 esac
 
-# Of <$@>, the packages that are not installed.
+# Print those of the packages <$@> that are not installed.
 missing() {
 	local p have
 	have=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2> /dev/null |
@@ -46,7 +47,7 @@ missing() {
 install() {
 	local need root=
 	if ! command -v dpkg-query > /dev/null; then
-		echo "deps: no Debian here; please install these by hand:" "$@" >&2
+		echo "deps: this is not Debian; install these by hand:" "$@" >&2
 		return 0
 	fi
 	need=$(missing "$@")
@@ -58,11 +59,12 @@ install() {
 		fi
 	fi
 	echo "deps: installing" $need
-	$root apt-get -qq update || echo "deps: apt-get update failed; trying with the lists that are here" >&2
+	$root apt-get -qq update ||
+		echo "deps: apt-get update failed; trying with the existing lists" >&2
 	$root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $need
 }
 
-# HAProxy of Debian suite <$2> as build/haproxy/<$1>.
+# Get HAProxy of Debian suite <$2> as build/haproxy/<$1>.
 haproxy() {
 	local dir=build/haproxy/$1 own v
 	[ -x "$dir/haproxy" ] && return 0
@@ -76,7 +78,7 @@ haproxy() {
 	echo "deps: $dir/haproxy is $v"
 }
 
-# A program <$1> of package <$2>, of this machine's own suite, as build/bin/<name>.
+# Get program <$1> of package <$2> of this machine's own suite, as build/bin/<name>.
 program() {
 	local name=${1##*/}
 	[ -x "build/bin/$name" ] && return 0
@@ -86,11 +88,11 @@ program() {
 	echo "deps: build/bin/$name"
 }
 
-# <$1> is what the line says that is printed when the rest, a command, fails.
+# optional WHAT COMMAND... - run a command; if it fails, print that WHAT is skipped.
 optional() {
 	local what=$1
 	shift
-	"$@" || echo "deps: skipped: $what cannot be had here" >&2
+	"$@" || echo "deps: skipped: $what is not available here" >&2
 }
 
 groups=" ${*:-build demo test} "

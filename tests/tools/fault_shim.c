@@ -1,16 +1,17 @@
-/* fault_shim.c - allocations of any program that fail on request: for LD_PRELOAD, with the name of
- * a file of at least sizeof(struct fault) bytes in FAULT_FILE. Who maps that file, too, says and
- * sees what happens, while the program runs and beside its threads and children:
+/* fault_shim.c - make allocations of a program fail, for LD_PRELOAD. FAULT_FILE names a file of at
+ * least sizeof(struct fault) bytes. A program that maps the same file controls and reads it at run
+ * time, for all threads and children:
  *
- *      armed      0: all is well, nothing is counted
- *      seen       allocations since then; each takes the next number, from 1
- *      fail_at    the first one that fails,
- *      fail_n     and how many do from there on (0: all)
- *      failed     how many did; 0: fail_at was never reached
- *      spared     how many should have, and were asked for by the library whose name has FAULT_SPARE in it
+ *      armed      0: no failures, no counting
+ *      seen       allocations since it was armed; each takes the next number, from 1
+ *      fail_at    number of the first one that fails
+ *      fail_n     number of failures from there on (0: all)
+ *      failed     failures so far; 0: fail_at was never reached
+ *      spared     failures left out because the caller is the library whose name contains
+ *                 FAULT_SPARE
  *
- * With FAULT_TRACE set, who asked goes to standard error: addresses for addr2line. The unit tests
- * have their own, tests/unit/fault.h: this one is for the whole program, its libraries included. */
+ * With FAULT_TRACE the addresses of the callers go to standard error, for addr2line. The unit tests
+ * use tests/unit/fault.h instead; this one is for a whole program with its libraries. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>

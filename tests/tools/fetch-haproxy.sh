@@ -1,8 +1,8 @@
 #!/bin/bash
-# fetch-haproxy.sh SUITE DIR - the HAProxy of a Debian suite as DIR/haproxy; prints its version.
+# fetch-haproxy.sh SUITE DIR - get HAProxy of a Debian suite as DIR/haproxy, and print its version.
 #
-# bookworm has 2.6, trixie 3.0, forky and sid 3.2 or later. Nothing is installed (see unpack.sh); a second
-# run only prints.   exit 77: this suite cannot be had here, and the caller says so by its name
+# bookworm has 2.6, trixie 3.0, forky and sid 3.2 or later. Nothing is installed (see unpack.sh). If
+# DIR exists, only prints. Exits with 77 if the suite is not available; the caller names it.
 set -eu
 
 if [ $# -ne 2 ]; then

@@ -1,14 +1,14 @@
-/* live_shim.c - counts what a program holds of allocated memory: for LD_PRELOAD, with the name of a
- * file of at least sizeof(struct live) bytes in LIVE_FILE. Whoever maps that file, too, sees the
- * counts while the program runs:
+/* live_shim.c - count the allocated memory of a program, for LD_PRELOAD. LIVE_FILE names a file of
+ * at least sizeof(struct live) bytes. A program that maps the same file reads the counts at run
+ * time:
  *
- *      blocks, bytes           held at this moment, with what the allocator rounds up
- *      most                    of <bytes>
- *      ask                     set to 1: the next allocation fills in the rest and sets it to 0
- *      heap, heap_free         what glibc has taken of the system in all its arenas, and what of it is free
+ *      blocks, bytes           allocated at this moment, including the allocator's rounding
+ *      most                    largest value of <bytes>
+ *      ask                     set it to 1: the next allocation fills in the rest and sets it to 0
+ *      heap, heap_free         memory of all arenas of glibc, and the free part of it
  *
- * Resident memory grows with the number of arenas and with holes between blocks as well, and so
- * with how threads happened to run. What is held does not. */
+ * Allocated memory is used instead of resident memory, because the latter also grows with the
+ * number of arenas and with fragmentation, and so depends on the scheduling of threads. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>

@@ -270,8 +270,8 @@ SPELLED = ["e\u0301", "n\u0303o", "<|im_end|>\u0338", "<|im_end|>\u0301\u0338",
 
 def qwen_ranks():
     """Qwen's vocabulary as the rank file that its first models had, or the small one."""
-    source, out = f"{DATA}/tokenizer_json/qwen3.tokenizer.json.gz", os.path.join(HOME,
-                                                                                 "qwen.tiktoken")
+    source, out = f"{DATA}/tokenizer_json/qwen3.tokenizer.json.gz", os.path.join(
+        HOME, "qwen.tiktoken")
     if not os.path.exists(source):
         return f"{ROOT}/tests/data/tok/small.tiktoken"
     if not os.path.exists(out):
@@ -386,7 +386,8 @@ TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS
                   "<SPECIAL_26>", "<SPECIAL_27>", "<SPECIAL_28>", "<SPECIAL_29>", "<SPECIAL_30>",
                   "<SPECIAL_31>", "[ARGS]", "[CALL_ID]",
                   "[THINK]", "[/THINK]", "[MODEL_SETTINGS]", "[/MODEL_SETTINGS]"]
-TEK = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+TEK = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+       r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
@@ -442,8 +443,9 @@ def fixtures():
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters = pre_tokenizers.ByteLevel.alphabet()
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=400, show_progress=False,
-                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+                                                      initial_alphabet=letters))
     t.add_special_tokens([AddedToken("<|begin|>", special=True),
                           AddedToken("<|end|>", special=True),
                           AddedToken("<|endless|>", special=True),

@@ -38,8 +38,8 @@ def prepare(model):
     os.makedirs(where, exist_ok=True)
     path = os.path.join(where, "tokenizer.json")
     if not os.path.exists(path):
-        with gzip.open(f"{TOKENIZERS}/tokenizer_json/{tokenizer}.tokenizer.json.gz") as f, open(path
-                                                                                                + ".part", "wb") as out:
+        with gzip.open(f"{TOKENIZERS}/tokenizer_json/{tokenizer}.tokenizer.json.gz") as f, open(
+            path + ".part", "wb") as out:
             out.write(f.read())
         os.rename(path + ".part", path)
     if isinstance(config, str):

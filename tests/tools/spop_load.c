@@ -1,23 +1,25 @@
 /* spop_load ADDR [-c CONNECTIONS] [-r PER_SECOND [-o]] [-n COUNT | -t SECONDS] [-b BYTES] [-x] [-A]
  * [-w WINDOW] [-d MS] [-p PID] [-W WARM]
- * - NOTIFYs at a pace, to any SPOE agent, and what came back. SIGTERM ends it early, as if time were up.
+ * - send NOTIFYs to any SPOE agent at a given rate, and measure the ACKs. SIGTERM ends the run
+ *   early.
  *
- * Each NOTIFY holds two messages of kvroute's contract: "done" of an earlier request and "route"
- * with a chat body of BYTES, whose system prompt is one of 16 and whose rest nobody has sent
- * before; with -x that is random words, which no tokenizer has seen either. -r 0 sends as fast as
- * answers come, WINDOW at a time on each connection. With -r a NOTIFY that is due and finds WINDOW
- * others without their ACK on each connection is sent later. With -o its time still counts from
- * when it was due, so that an agent that holds the sender up does not look fast (open loop), and
- * those never sent count as late. The argument asked_ms says that time, as HAProxy's date() does,
- * unless there is -A. With -p the resident memory of that process is read after the first WARM
- * share of the run (default 0.3) and at the end. <within> is the share of all NOTIFYs whose ACK
- * came in at most MS (default 50, the "timeout processing" of the recipes), <overload> the share of
- * all ACKs that say so. The last line:
+ * Each NOTIFY has two messages of kvroute: "done" for an earlier request, and "route" with a chat
+ * body of BYTES, with one of 16 system prompts and a new text; with -x the text is random words,
+ * which are new to every tokenizer.
  *
- *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T within=SHARE rss_kib=A..B growth=SHARE
- *   overload=SHARE
+ * -r 0 sends as fast as ACKs come, WINDOW at a time on each connection. With -r, a NOTIFY that is
+ * due while all windows are full is sent later. With -o its time still counts from when it was due,
+ * so that an agent that delays the sender does not look fast (open loop), and NOTIFYs that were
+ * never sent count as late. The argument asked_ms has that time, like HAProxy's date(), unless -A
+ * is given. With -p the resident memory of that process is read after the first WARM share of the
+ * run (default 0.3) and at the end. <within> is the share of all NOTIFYs whose ACK came in at most
+ * MS (default 50, the "timeout processing" of the recipes), <overload> the share of ACKs with
+ * why=overload. The last line:
  *
- * exit 0: as many ACKs as NOTIFYs. */
+ *   notifies=N acks=N lost=N seconds=S rate=N p50_us=T p99_us=T max_us=T within=SHARE
+ *   rss_kib=A..B growth=SHARE overload=SHARE
+ *
+ * Exits with 0 if there are as many ACKs as NOTIFYs. */
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>

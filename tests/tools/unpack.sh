@@ -1,14 +1,14 @@
 #!/bin/bash
-# unpack.sh SUITE PACKAGE DIR PROGRAM... - programs of a Debian package, run from a folder of their own.
+# unpack.sh SUITE PACKAGE DIR PROGRAM... - unpack programs of a Debian package into a folder.
 #
-# Nothing is installed, no service is started, no root rights are needed. A private apt (its own lists
-# and an empty dpkg status) fetches the package and the shared libraries it depends on, libc included,
-# into DIR/root; for each PROGRAM, DIR/<name> calls it by that root's own loader and library path. So a
-# program of Debian 13 runs on Debian 12.
+# Installs nothing, starts no service, needs no root. A private apt (with its own lists and an empty
+# dpkg status) fetches the package and its shared libraries, including libc, into DIR/root. For each
+# PROGRAM, DIR/<name> calls it with that root's own loader and library path, so that a program of
+# Debian 13 runs on Debian 12.
 #
-# The archive's address comes from this machine's own apt sources, whichever way they are written; with
-# it come this machine's proxy and keys. DIR appears whole or not at all; when it is there already,
-# nothing is done.   exit 0: there   77: cannot be had here (one line on stderr says why)
+# The address of the archive, proxy and keys come from this machine's apt sources. DIR is complete
+# or does not exist; if it exists, nothing is done. Exits with 0: DIR is complete, 77: not available
+# here (the reason is one line on stderr).
 set -eu
 
 if [ $# -lt 4 ]; then
@@ -71,8 +71,8 @@ archives() {
 	done
 }
 
-# A private apt under <$1>, for the archive <$2> with the keyring <$3>. The machine's own settings of how
-# to reach the net are kept, its hooks, pins and package state are not.
+# A private apt under <$1>, for the archive <$2> with the keyring <$3>. The machine's own settings
+# of how to reach the net are kept, its hooks, pins and package state are not.
 private_apt() {
 	local a=$1 key=$3
 	rm -rf "$a"
@@ -84,7 +84,8 @@ private_apt() {
 	# the Release file of a suite that is still being made may be past its date
 	echo "deb [check-valid-until=no${key:+ signed-by=$key}] $2 $suite main" > "$a/sources.list"
 	chmod 600 "$a/sources.list"
-	apt-config dump 2> /dev/null | grep -iE '^Acquire::(http|https|socks|Retries|ForceIPv|BrokenProxy)' \
+	apt-config dump 2> /dev/null |
+		grep -iE '^Acquire::(http|https|socks|Retries|ForceIPv|BrokenProxy)' \
 		> "$a/apt.conf" || :
 	cat >> "$a/apt.conf" <<-CONF
 		Dir::State "$a"; Dir::State::lists "$a/lists"; Dir::State::status "$a/status";
@@ -100,12 +101,14 @@ private_apt() {
 	apt-get -qq update > "$a/log" 2>&1 && [ -n "$(apt-cache -q pkgnames "$package")" ]
 }
 
-# The package and, of what it depends on, the shared libraries: not the tools its scripts would call.
+# The package and, of what it depends on, the shared libraries: not the tools its scripts would
+# call.
 closure() {
 	local seen=" $package " new=$package p next
 	while [ -n "$new" ]; do
 		next=
-		for p in $(apt-cache depends --important $new | sed -n 's/^ *|\{0,1\}\(Pre\)\{0,1\}Depends: *//p' |
+		for p in $(apt-cache depends --important $new |
+			sed -n 's/^ *|\{0,1\}\(Pre\)\{0,1\}Depends: *//p' |
 		           grep -E '^(lib|zlib)' | grep -vE '(-dev|-perl|-data|-common)$|^libjs-'); do
 			case $seen in *" $p "*) continue ;; esac
 			seen+="$p " next+=" $p"
@@ -115,8 +118,8 @@ closure() {
 	echo $seen
 }
 
-# DIR/<name> of <$1>: exec, so that a signal meets the program itself; --argv0, so that a program which
-# starts itself again (haproxy's reload) comes through here again.
+# DIR/<name> of <$1>: exec, so that a signal meets the program itself; --argv0, so that a program
+# which starts itself again (haproxy's reload) comes through here again.
 wrapper() {
 	local out=$new/${1##*/}
 	cat > "$out" <<-'WRAP'
@@ -145,9 +148,10 @@ flock 9
 if all_there "$@"; then
 	exit 0
 fi
-# Where it could not be had a moment ago, the next caller should not wait again.
+# If it was not available a moment ago, do not let the next caller wait again.
 if [ -n "$(find "$hidden.$suite.unfetched" -mmin -30 2> /dev/null)" ]; then
-	give_up "$(cat "$hidden.$suite.unfetched") (tried less than 30 minutes ago; rm $hidden.$suite.unfetched to try now)"
+	reason=$(cat "$hidden.$suite.unfetched")
+	give_up "$reason (tried less than 30 minutes ago; to try now: rm $hidden.$suite.unfetched)"
 fi
 
 work=$(mktemp -d "$hidden.XXXXXX")
@@ -183,7 +187,8 @@ loader=$(cd "$new/root" && find lib* usr/lib* -name 'ld-linux*.so.*' 2> /dev/nul
 [ -n "$loader" ] || give_up "no loader among its libraries"
 loader=/$loader
 libpath=
-for d in $(cd "$new/root" && find lib usr/lib -maxdepth 2 -name '*.so*' -printf '%h\n' 2> /dev/null | sort -u); do
+for d in $(cd "$new/root" &&
+	find lib usr/lib -maxdepth 2 -name '*.so*' -printf '%h\n' 2> /dev/null | sort -u); do
 	libpath+=${libpath:+:}\$d/root/$d
 done
 for program in "$@"; do

@@ -1,9 +1,9 @@
-/* write_shim.c - what any program writes to sockets, call by call: for LD_PRELOAD, with the name of
- * a file of at least sizeof(struct writes) bytes in WRITES_FILE. Who maps that file, too, reads the
- * rows while the program runs:
+/* write_shim.c - record each write of a program to a socket, for LD_PRELOAD. WRITES_FILE names a
+ * file of at least sizeof(struct writes) bytes. A program that maps the same file reads the rows at
+ * run time:
  *
- *      n          rows taken so far; those above WRITES_MAX were not kept
- *      row[i]     the descriptor, the bytes that were to be written, and those that were (-errno: none; 0: not yet)
+ *      n          rows so far; those above WRITES_MAX were not stored
+ *      row[i]     descriptor, bytes to write, and bytes written (-errno: failed; 0: not yet)
  */
 #include <errno.h>
 #include <stdint.h>
@@ -26,8 +26,8 @@ __attribute__((constructor)) static void begin(void)
 	writes = shim_file("WRITES_FILE", sizeof(*writes));
 }
 
-/* Before the call, so that the row is there when the peer has the bytes. NULL: not a socket, or no
- * more room. */
+/* Add a row before the call, so that it is present when the peer has the bytes. Returns NULL if
+ * <fd> is not a socket or there is no room. */
 static struct row *begun(int fd, size_t asked)
 {
 	int err = errno;

@@ -54,7 +54,8 @@ class Load:
     filter, until <n> are done by each or, without, end()."""
 
     def __init__(self, port, n=None):
-        self.port, self.n, self.rows, self.plain, self.failed, self.over = port, n, [], [], [], False
+        self.port, self.n, self.over = port, n, False
+        self.rows, self.plain, self.failed = [], [], []
         self.threads = [threading.Thread(target=self.client) for _ in range(CLIENTS)]
 
     def client(self):
@@ -214,8 +215,8 @@ def judge(case, load, bypass_from=None):
     assert typical <= limit, "those that paid, paid %.1f ms, limit %.1f" % (typical, limit)
     if bypass_from:
         assert len(late) > 50, "no requests left to see the bypass by"
-        assert not any(r.error for r in late), "asked after the bypass: %s" % [r for r in late
-                                                                               if r.error][:3]
+        assert not any(r.error for r in late), "asked after the bypass: %s" % [
+            r for r in late if r.error][:3]
 
 
 # With the recipe's own timeouts.

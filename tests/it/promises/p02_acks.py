@@ -160,8 +160,8 @@ class Peer:
             equal(f.kind, ACK, "a frame's type")
             assert len(raw) - 4 <= self.size, "an ACK of %d bytes where %d were agreed" % (
                 len(raw) - 4, self.size)
-            assert (f.stream, f.frame) in self.owed, "an ACK nobody waits for: %d, %d" % (f.stream,
-                                                                                          f.frame)
+            assert (f.stream, f.frame) in self.owed, "an ACK nobody waits for: %d, %d" % (
+                f.stream, f.frame)
             assert f.variables(), "an ACK without an action"
             self.owed.remove((f.stream, f.frame))
             self.acked += 1
@@ -245,9 +245,8 @@ def errors():
     yield "a frame shorter than its header", [b"\0\0\0\4\3\0\0\0"], 4
     yield "a stream-id without end", [struct.pack(">I", 15) + b"\3\0\0\0\1" + b"\xff" * 10], 4
     yield "a second HELLO", [hello()], 4
-    yield "NOTIFY anew before its last fragment", fragments(9, b"x" * 50,
-                                                            20)[:1] + fragments(9, b"x" * 50,
-                                                                                20)[:1], 11
+    yield "NOTIFY anew before its last fragment", fragments(
+        9, b"x" * 50, 20)[:1] + fragments(9, b"x" * 50, 20)[:1], 11
     yield "33 open at once", [fragments(100 + i, b"x" * 50, 20)[0] for i in range(33)], 11
     yield "a fragment of nothing", fragments(9, b"x" * 50, 20)[1:2], 12
     yield "fragments longer than joined", [Frame(UNSET if i else NOTIFY, 0, 9, 1,

@@ -77,8 +77,8 @@ class Good:
     def end(self):
         """{name: value} of its last line."""
         out, err = self.p.communicate(timeout=HANG_SECONDS)
-        assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (out.decode(),
-                                                                                  err.decode())
+        assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (
+            out.decode(), err.decode())
         got = dict(word.split("=") for word in out.decode().split())
         equal((int(got["notifies"]), int(got["lost"])), (GOOD_NOTIFIES, 0),
               "NOTIFYs of good connections, and those without an ACK")

@@ -221,10 +221,8 @@ def compare(a, frames, ways):
         counts[name] = 0
         for pieces in how:
             got = tell(a.spop_address, pieces)
-            assert got == want, "%s, in pieces of %s: %r instead of %r" % (name,
-                                                                           list(map(len,
-                                                                                    pieces))[:20],
-                                                                           got, want)
+            assert got == want, "%s, in pieces of %s: %r instead of %r" % (
+                name, list(map(len, pieces))[:20], got, want)
             counts[name] += 1
     return want, counts
 

@@ -125,8 +125,8 @@ class Session:
         self.fd = rows[0][0] if self.fd is None else self.fd
         # at its end the agent has its opener remove a socket, by another
         rows = [r for r in rows if r[0] == self.fd]
-        self.frames, self.written = self.frames + len(got), self.written + check(rows, got, what,
-                                                                                 exact)
+        self.frames, self.written = self.frames + len(got), self.written + check(
+            rows, got, what, exact)
         return got
 
 

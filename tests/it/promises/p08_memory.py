@@ -111,8 +111,8 @@ class Watch:
 
 
 def flat(before, after, what):
-    assert after <= before + GROWTH_BYTES, "%s: %d bytes are held, and %d before" % (what, after,
-                                                                                     before)
+    assert after <= before + GROWTH_BYTES, "%s: %d bytes are held, and %d before" % (
+        what, after, before)
 
 
 @case
@@ -281,10 +281,8 @@ def the_manual_has_them_all():
         "record.max_bytes"}                         # of a file
     equal(sorted(sizes - set(table)), [], "sizes that are not in the table")
     mib = re.search(r"takes (\d+) MiB at most", out).group(1)
-    assert "the sum: %s MiB with the defaults" % mib in section.replace("\n",
-                                                                        " "), (
-                                                                            "the sum is %s "
-                                                                            "MiB") % mib
+    text = section.replace("\n", " ")
+    assert "the sum: %s MiB with the defaults" % mib in text, "the sum is %s MiB" % mib
     print("      %d budgets, %s MiB with the defaults" % (len(table), mib))
     assert len(table) >= 9 and len(sizes) >= 5, "too few were found"
 

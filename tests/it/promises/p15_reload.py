@@ -61,8 +61,8 @@ def good(f, n):
     put(f, n)
     reload(f, "msg=reloaded")
     limit = f.metrics()[LIMIT]
-    assert limit == n * MIB, "a good configuration: %d bytes of buffers instead of %d" % (limit,
-                                                                                          n * MIB)
+    assert limit == n * MIB, "a good configuration: %d bytes of buffers instead of %d" % (
+        limit, n * MIB)
 
 
 def bad(f, n, kept, more, mistake):

@@ -206,10 +206,8 @@ def left_over_files_go():
         for name in (dead, alive, other):
             open(name, "w").close()
         f.again()
-        assert [os.path.exists(n) for n in (dead, alive, other)] == [False, True,
-                                                                     True], (
-                                                                         "what is left of "
-                                                                         "%r") % f.left_over()
+        assert [os.path.exists(n) for n in (dead, alive, other)] == [
+            False, True, True], ( "what is left of %r") % f.left_over()
 
 
 @case
@@ -227,8 +225,8 @@ def broken_files_stop_nothing():
             n = len(f.log())
             f.start_agent()
             line = [s for s in f.log()[n:].splitlines() if "is not loaded" in s]
-            assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (what,
-                                                                                              line)
+            assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (
+                what, line)
             f.end("agent")          # and writes an index that is empty
             with open(f.file + ".refused", "rb") as g:
                 assert g.read() == bad, "%s: it is not kept aside" % what

@@ -56,8 +56,8 @@ def load(a, seconds):
                         "-r", "2000", "-b", "4096", "-w", "8",
                         "-t", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                        env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
-    assert p.returncode == 0, "a good connection has suffered: %s %s" % (p.stdout.decode(),
-                                                                         p.stderr.decode())
+    assert p.returncode == 0, "a good connection has suffered: %s %s" % (
+        p.stdout.decode(), p.stderr.decode())
     got = dict(word.split("=") for word in p.stdout.decode().split())
     equal(got["lost"], "0", "NOTIFYs lost")
     return got

@@ -92,8 +92,8 @@ class BadFeed:
         self.to.sendall(b"".join(reversed(held)))
 
     def __str__(self):
-        return "came=%d lost=%d twice=%d late=%d cut=%d" % (self.came, self.dropped, self.twice,
-                                                            self.swapped, self.cut)
+        return "came=%d lost=%d twice=%d late=%d cut=%d" % (
+            self.came, self.dropped, self.twice, self.swapped, self.cut)
 
     def close(self):
         self.s.close()
@@ -192,7 +192,7 @@ def lost(feed, m, closed):
     assert m["kvroute_feed_lines_total{result=\"taken\"}"] == feed.came - feed.dropped
     assert closed_by(closed, "age") == 0 and closed_by(closed,
                                                        "load") > 0, (
-                                                           "load strings do not find what is lost")
+         "load strings do not find what is lost")
 
 
 def twice(feed, m, closed):

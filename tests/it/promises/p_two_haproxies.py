@@ -97,8 +97,8 @@ def each_is_counted_and_one_is_killed():
                 t.ask(c, n)
                 t.holders[n] = t.rows[-1].engine
             c.close()
-            assert all(r.why == "cached" for r in t.rows), [r for r in t.rows
-                                                            if r.why != "cached"][:3]
+            assert all(r.why == "cached" for r in t.rows), [
+                r for r in t.rows if r.why != "cached"][:3]
         assert a.holders == b.holders, "the two are sent to different servers"
 
         open_is(f, 0)
@@ -132,8 +132,8 @@ def each_is_counted_and_one_is_killed():
                 took = time.monotonic() - killed
                 a2.wait(200)
                 share = hit_share(a2.between(killed,
-                                             killed + took)), hit_share(a2.between(killed + took,
-                                                                                   killed + 3600))
+                                             killed + took)), hit_share(a2.between(
+                    killed + took, killed + 3600))
             m = open_is(f, 6)
             assert at_a.ended == {}, "streams of the one that lives have ended: %s" % dict(
                 at_a.ended)

@@ -75,8 +75,8 @@ class Models(Agent):
         self.name_models(models)
 
     def name_models(self, models):
-        self.agent_conf = "models_dir: %s\nindex: {max_bytes: 16 MiB}\nmodels: [%s]" % (self.dir,
-                                                                                        models)
+        self.agent_conf = "models_dir: %s\nindex: {max_bytes: 16 MiB}\nmodels: [%s]" % (
+            self.dir, models)
 
     def put(self, name, text):
         path = os.path.join(self.dir, name)
@@ -343,7 +343,8 @@ def a_large_tokenizer_stalls_nobody():
         # answers of each asker during each load: a count, so the speed of the machine cancels out
         answers = [sum(a <= at and at + ms / 1000 <= b for at, ms in t.ms)
                    for a, b in spans for t in askers]
-        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f least_answers=%d; "
+        print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f "
+              "least_answers=%d; "
               "before: p50_ms=%.2f p99_ms=%.2f max_ms=%.1f"
               % (len(took), "/".join(map(str, took)), len(during), during[len(during) // 2],
                  during[len(during) * 99 // 100],

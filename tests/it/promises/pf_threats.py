@@ -512,8 +512,8 @@ def the_pages_name_what_there_is():
                 keys.add(section)
             elif m:
                 keys.add(section + "." + m.group(2))
-    spoken = {n for n in named
-              if re.fullmatch(r"(spop|log_feed|metrics|index|heads|slices|ledger|prompt|policy)\.\w+|max_\w+", n)}
+    sections = "spop|log_feed|metrics|index|heads|slices|ledger|prompt|policy"
+    spoken = {n for n in named if re.fullmatch(r"(%s)\.\w+|max_\w+" % sections, n)}
     equal(sorted(spoken - keys), [], "keys that are not there")
     with Alone() as f:
         metrics = {re.sub(r"\{.*", "", m) for m in f.metrics()}

@@ -143,7 +143,8 @@ static void put_candidate(const struct job *j, const struct seq *q, bool whole, 
 {
 	struct sums s = sums_of(j);
 
-	buf_puts(out, "{\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":");
+	buf_puts(out, "{\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\","
+	    "\"parts\":[{\"text\":");
 	if (whole)
 		put_text(out, q);
 	else

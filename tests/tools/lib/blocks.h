@@ -1,10 +1,10 @@
-/* blocks.h - an engine's paged KV memory with its prefix cache, without the KV.
+/* blocks.h - the block table of an engine's paged KV memory with its prefix cache.
  *
  *    in use        ref > 0                      a running sequence holds it
- *    free, cached  ref = 0, hash known          may be matched again; taken for new work oldest first
- *    free, empty   ref = 0, no hash             taken before any cached one
+ *    free, cached  ref = 0, hash known          can be matched; evicted for new work, oldest first
+ *    free, empty   ref = 0, no hash             allocated before any cached one
  *
- * A block's hash covers its own tokens and, through the chain, all in front of it. */
+ * A block's hash covers its own tokens and, through the chain, all tokens before them. */
 #ifndef KVROUTE_TOOLS_BLOCKS_H
 #define KVROUTE_TOOLS_BLOCKS_H
 
