@@ -469,7 +469,9 @@ static void preview(struct world *w, struct input *in)
 	route_stats(w->r, &after);
 	must(before.requests == after.requests && before.open == after.open);
 	must(before.index.bytes == after.index.bytes && before.heads.openings == after.heads.openings);
-	must(v.found == REQUEST_PROMPT ? v.page > 0 : v.found == REQUEST_NO_PROMPT || v.found == REQUEST_BAD_BODY);
+	must(v.found == REQUEST_PROMPT
+		? v.page > 0
+		: v.found == REQUEST_NO_PROMPT || v.found == REQUEST_BAD_BODY);
 	free(t.p);
 }
 

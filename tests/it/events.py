@@ -154,7 +154,8 @@ def nothing_comes():
     """After -s seconds the exit status is 1 and the remedy is said."""
     w = Watch("-s", "1")
     status, lines, err = w.end()
-    assert status == 1 and sums(lines[-1])["batches"] == 0 and "--kv-events-config" in err, (lines, err)
+    assert status == 1 and sums(lines[-1])["batches"] == 0 and "--kv-events-config" in err, (lines,
+                                                                                             err)
 
 
 @case
@@ -218,7 +219,8 @@ def recordings_of_vllm():
 
 @case
 def used_wrongly():
-    for args in ([], ["-n", "0", "a:1"], ["-n", "x", "a:1"], ["-s", "-1", "a:1"], ["a:1", "b:2"], ["-z"]):
+    for args in ([], ["-n", "0", "a:1"], ["-n", "x", "a:1"], ["-s", "-1", "a:1"], ["a:1", "b:2"],
+                 ["-z"]):
         p = subprocess.run([CTL, "events", *args], capture_output=True, text=True, timeout=20)
         assert p.returncode == 64 and "usage:" in p.stderr, (args, p)
     p = subprocess.run([CTL, "events", "nosuch://a:1"], capture_output=True, text=True, timeout=20)
