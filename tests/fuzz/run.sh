@@ -182,7 +182,7 @@ parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/p
 	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
 	agent/conf/check.c agent/conf/print.c agent/request/*.c agent/route/candidates.c
-	agent/route/learn.c agent/fleet/ledger.c agent/index/*.c agent/tok/split*.c agent/tok/normal*.c
+	agent/route/learn.c agent/fleet/ledger.c agent/index/*.c agent/tok/split/*.c agent/tok/normal*.c
 	agent/tok/unicode/unicode.c"
 
 # report NAME OBJECTS FILES
