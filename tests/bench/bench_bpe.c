@@ -69,7 +69,7 @@ static struct tok *load(const char *path, double *took)
 	return t;
 }
 
-/* ---- what there is to measure ------------------------------------------------------------ */
+/* ---- what there is to measure ---- */
 
 struct figures {
 	double cold, warm, split, copy, hash;

@@ -131,7 +131,7 @@ static struct chat *load_chat(const char *path)
 	return c;
 }
 
-/* ---- one decision ------------------------------------------------------------------------ */
+/* ---- one decision ---- */
 
 struct bench {
 	struct route *r;

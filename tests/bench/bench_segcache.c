@@ -43,7 +43,7 @@ static double cpu_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* ---- text and tokenizers --------------------------------------------------------------------- */
+/* ---- text and tokenizers ---- */
 
 static bool read_all(FILE *f, struct small_text *t)
 {
@@ -131,7 +131,7 @@ static size_t conversation(struct small_text *t, const struct marks *m, struct r
 	return last;
 }
 
-/* ---- one conversation ------------------------------------------------------------------------ */
+/* ---- one conversation ---- */
 
 static struct segcache *make_cache(void)
 {
@@ -343,7 +343,7 @@ static void short_ones(const char *name, const struct cached *c)
 	ids_free(&out);
 }
 
-/* ---- the cache alone ------------------------------------------------------------------------- */
+/* ---- the cache alone ---- */
 
 #define ENTRIES	4000u
 #define IDS	512u		/* of 2 KB of text */

@@ -57,7 +57,7 @@ static void *must(void *p)
 	exit(1);
 }
 
-/* ---- the tokenizer --------------------------------------------------------------------------- */
+/* ---- the tokenizer ---- */
 
 static void load(const char *path)
 {
@@ -101,7 +101,7 @@ static void load_template(const char *path)
 	free(text);
 }
 
-/* ---- bodies ------------------------------------------------------------------------------ */
+/* ---- bodies ---- */
 
 /* Of 20 bytes and more; without what JSON escapes. */
 static void read_lines(const char *path)
@@ -186,7 +186,7 @@ static size_t make(char *out, size_t n, uint64_t seed, const char *model)
 	return talk ? make_talk(out, n, seed, model) : make_body(out, n, seed, model);
 }
 
-/* ---- frames ------------------------------------------------------------------------------ */
+/* ---- frames ---- */
 
 static void put_arg(
     struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
@@ -249,7 +249,7 @@ static void put_done(struct spop_wr *w, const char *uid)
 	spop_frame_end(w, start);
 }
 
-/* ---- a run ------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 struct bench {
 	struct serve serve;

@@ -139,7 +139,7 @@ void pbw1_close(struct pbw1 *w)
 	memset(w, 0, sizeof(*w));
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int put_head(struct pbw1_out *o)
 {

@@ -166,8 +166,7 @@ static int replays(struct bench *b, struct times *s)
 	return rc;
 }
 
-/* ---- the floor: the same keys only read, as warm and under the same clock
- * ------------------------------- */
+/* ---- the floor: the same keys only read, as warm and under the same clock ---- */
 
 enum part { MATCHED, NEW, ALL, PARTS };
 
@@ -218,8 +217,7 @@ static void floors_fini(struct floors *f)
 	series_fini(&f->hash);
 }
 
-/* ---- what is said
- * ------------------------------------------------------------------------------------ */
+/* ---- what is said ---- */
 
 static void say_head(const struct bench *b, const char *line)
 {
@@ -315,8 +313,7 @@ int replay_run(struct bench *b)
 	return rc;
 }
 
-/* ---- the truth
- * ----------------------------------------------------------------------------------------- */
+/* ---- the truth ---- */
 
 /* True: every server's depth is the model's. */
 static bool same_depths(
@@ -372,8 +369,7 @@ int replay_check(struct bench *b)
 	return wrong ? -1 : 0;
 }
 
-/* ---- for an instruction counter
- * ------------------------------------------------------------------------ */
+/* ---- for an instruction counter ---- */
 
 #define NAMED	__attribute__((noinline, used))
 

@@ -32,8 +32,7 @@ static void hold(struct bench *b, struct door *d, const uint32_t *p, uint32_t n,
 	door_confirm(d, &b->at, 0);
 }
 
-/* ---- one operation at a time
- * ------------------------------------------------------------------------------ */
+/* ---- one operation at a time ---- */
 
 enum act { HIT, MISS, KNOWN, NEW, PART, ACTS };
 
@@ -122,8 +121,7 @@ static void acts(struct bench *b, uint32_t n)
 	door_close(&d);
 }
 
-/* ---- a prefix that everybody holds
- * --------------------------------------------------------------------- */
+/* ---- a prefix that everybody holds ---- */
 
 static void hot_prompt(uint32_t *p, uint32_t n, uint32_t talk)
 {
@@ -164,8 +162,7 @@ static void hot_root(struct bench *b, uint32_t n)
 	door_close(&d);
 }
 
-/* ---- a server that leaves
- * -------------------------------------------------------------------------------- */
+/* ---- a server that leaves ---- */
 
 /* Talks of four turns and 1K tokens, a quarter of it shared, until every server has LEAVE_TOKENS.
  */

@@ -1,5 +1,5 @@
-/* test_events.c - the second door of the index, story by story. A page is a letter here, and a block is
- * named by the letters up to its end, so "ab" is the handle of block b behind block a. */
+/* test_events.c - the second door of the index, story by story. A page is a letter here, and a
+ * block is named by the letters up to its end, so "ab" is the handle of block b behind block a. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,13 +62,19 @@ static void pages_of(const char *text, page_key *keys)
 }
 
 /* Blocks of <size> letters: those of <text> behind its first <behind> letters. */
-static uint32_t stored_of(struct door *d, server_id server, uint16_t rank, const char *text, size_t behind, uint32_t size,
-			  enum events_tier tier)
+static uint32_t stored_of(struct door *d, server_id server, uint16_t rank, const char *text,
+    size_t behind, uint32_t size, enum events_tier tier)
 {
 	page_key keys[64];
 	uint64_t handles[64];
-	struct events_run run = { .server = server, .rank = rank, .tier = tier, .block_pages = size, .handles = handles,
-				  .keys = keys + behind, .space = space, .has_parent = behind > 0 };
+	struct events_run run = { .server = server,
+		.rank = rank,
+		.tier = tier,
+		.block_pages = size,
+		.handles = handles,
+		.keys = keys + behind,
+		.space = space,
+		.has_parent = behind > 0 };
 
 	pages_of(text, keys);
 	run.parent = handle_of(text, behind, rank);
@@ -83,7 +89,8 @@ static uint32_t stored(struct door *d, server_id server, const char *text, size_
 	return stored_of(d, server, 0, text, behind, 1, EVENTS_DEVICE);
 }
 
-static uint32_t removed_of(struct door *d, server_id server, uint16_t rank, const char *text, enum events_tier tier)
+static uint32_t removed_of(
+    struct door *d, server_id server, uint16_t rank, const char *text, enum events_tier tier)
 {
 	uint64_t handle = handle_of(text, strlen(text), rank);
 
@@ -112,7 +119,7 @@ static struct events_stats stats(struct door *d)
 	return st;
 }
 
-/* ---- contiguity ------------------------------------------------------------------------------------ */
+/* ---- contiguity ---- */
 
 static void as_far_as_each_goes(void **state)
 {
@@ -196,7 +203,7 @@ static void a_rank_is_a_cache_of_its_own(void **state)
 	close_door(&d);
 }
 
-/* ---- copies and tiers -------------------------------------------------------------------------------- */
+/* ---- copies and tiers ---- */
 
 static void copies(void **state)
 {
@@ -225,15 +232,29 @@ static void tiers_as_sglang_says_them(void **state)
 	static const uint64_t h[2] = { 0xffd2096221cf7c3d, 0x5896e29f0df73626 };
 	static const page_key page[2] = { 11, 12 };
 	struct door d = a_door();
-	struct events_run run = { .server = 3, .n = 2, .block_pages = 1, .handles = h, .keys = page, .space = space };
+	struct events_run run = {
+		.server = 3, .n = 2, .block_pages = 1, .handles = h, .keys = page, .space = space
+	};
 
 	assert_int_equal(events_stored(d.ev, &run), 2);
 	assert_int_equal(events_removed(d.ev, 3, 0, &h[1], 1, EVENTS_DEVICE), 1);
-	run = (struct events_run){ .server = 3, .n = 1, .block_pages = 1, .handles = &h[1], .keys = &page[1],
-				   .space = space, .has_parent = true, .parent = h[0], .tier = EVENTS_HOST };
+	run = (struct events_run){ .server = 3,
+		.n = 1,
+		.block_pages = 1,
+		.handles = &h[1],
+		.keys = &page[1],
+		.space = space,
+		.has_parent = true,
+		.parent = h[0],
+		.tier = EVENTS_HOST };
 	assert_int_equal(events_stored(d.ev, &run), 1);
-	run = (struct events_run){ .server = 3, .n = 1, .block_pages = 1, .handles = h, .keys = page, .space = space,
-				   .tier = EVENTS_DISK };
+	run = (struct events_run){ .server = 3,
+		.n = 1,
+		.block_pages = 1,
+		.handles = h,
+		.keys = page,
+		.space = space,
+		.tier = EVENTS_DISK };
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	run.tier = EVENTS_OTHER;
 	assert_int_equal(events_stored(d.ev, &run), 1);
@@ -269,7 +290,7 @@ static void without_tokens(void **state)
 	close_door(&d);
 }
 
-/* ---- parents that are not known ----------------------------------------------------------------------- */
+/* ---- parents that are not known ---- */
 
 static void parked_and_joined(void **state)
 {
@@ -330,19 +351,30 @@ static void the_oldest_parked_goes(void **state)
 	close_door(&d);
 }
 
-/* ---- what cannot be true --------------------------------------------------------------------------------- */
+/* ---- what cannot be true ---- */
 
 static void a_handle_means_one_block(void **state)
 {
 	struct door d = a_door();
 	uint64_t handles[4] = { 1, 2, 1, 3 };
 	page_key keys[4] = { 5, 6, 7, 8 };
-	struct events_run run = { .server = 1, .n = 4, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
+	struct events_run run = { .server = 1,
+		.n = 4,
+		.block_pages = 1,
+		.handles = handles,
+		.keys = keys,
+		.space = space };
 
 	assert_int_equal(events_stored(d.ev, &run), 2);		/* 1 again, behind 2 */
 	assert_int_equal(stats(&d).odd, 2);
-	run = (struct events_run){ .server = 1, .n = 1, .block_pages = 1, .handles = &handles[3], .keys = keys,
-				   .space = space, .has_parent = true, .parent = 3 };
+	run = (struct events_run){ .server = 1,
+		.n = 1,
+		.block_pages = 1,
+		.handles = &handles[3],
+		.keys = keys,
+		.space = space,
+		.has_parent = true,
+		.parent = 3 };
 	assert_int_equal(events_stored(d.ev, &run), 0);		/* its own parent */
 	assert_int_equal(stats(&d).odd, 3);
 	run.parent = 99;
@@ -363,19 +395,29 @@ static void handle_zero(void **state)
 	struct door d = a_door();
 	uint64_t handles[2] = { 0, 1 };
 	page_key keys[2] = { 5, 6 };
-	struct events_run run = { .server = 1, .n = 1, .block_pages = 1, .handles = &handles[1], .keys = &keys[1],
-				  .space = space, .has_parent = true };
+	struct events_run run = { .server = 1,
+		.n = 1,
+		.block_pages = 1,
+		.handles = &handles[1],
+		.keys = &keys[1],
+		.space = space,
+		.has_parent = true };
 
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	assert_int_equal(stats(&d).parked, 1);
-	run = (struct events_run){ .server = 1, .n = 1, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
+	run = (struct events_run){ .server = 1,
+		.n = 1,
+		.block_pages = 1,
+		.handles = handles,
+		.keys = keys,
+		.space = space };
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	events_match(d.ev, space, keys, 2, &d.m);
 	assert_int_equal(events_match_pages(&d.m, 1), 2);
 	close_door(&d);
 }
 
-/* ---- going ------------------------------------------------------------------------------------------------ */
+/* ---- going ---- */
 
 static void cleared_at_once_and_bit_by_bit(void **state)
 {
@@ -423,7 +465,7 @@ static void capacity(void **state)
 	close_door(&d);
 }
 
-/* ---- many holders --------------------------------------------------------------------------------------- */
+/* ---- many holders ---- */
 
 static void held_by_all_servers(void **state)
 {
@@ -448,7 +490,8 @@ static void held_by_all_servers(void **state)
 	close_door(&d);
 }
 
-/* An engine that came back with another seed names the same pages anew; what it had is removed later. */
+/* An engine that came back with another seed names the same pages anew; what it had is removed
+ * later. */
 static void two_handles_for_one_block(void **state)
 {
 	struct door d = open_door(1 << 20, 64, 8);
@@ -457,7 +500,11 @@ static void two_handles_for_one_block(void **state)
 	uint32_t s, i;
 
 	for (s = 0; s < 20; s++) {
-		struct events_run run = { .server = (server_id)s, .n = 1, .block_pages = 1, .keys = &page, .space = space };
+		struct events_run run = { .server = (server_id)s,
+			.n = 1,
+			.block_pages = 1,
+			.keys = &page,
+			.space = space };
 
 		for (i = 0; i < 2; i++) {
 			run.handles = &handles[i];
@@ -467,7 +514,9 @@ static void two_handles_for_one_block(void **state)
 	assert_int_equal(stats(&d).sets, 1);
 	for (i = 0; i < 2; i++) {
 		for (s = 0; s < 20; s++)
-			assert_int_equal(events_removed(d.ev, (server_id)s, 0, &handles[s % 2 ? i : !i], 1, EVENTS_DEVICE), 1);
+			assert_int_equal(events_removed(d.ev, (server_id)s, 0,
+					     &handles[s % 2 ? i : !i], 1, EVENTS_DEVICE),
+			    1);
 		events_match(d.ev, space, &page, 1, &d.m);
 		assert_int_equal(d.m.n_hits, i == 0 ? 20 : 0);
 		assert_null(events_check(d.ev));
@@ -475,14 +524,16 @@ static void two_handles_for_one_block(void **state)
 	close_door(&d);
 }
 
-/* ---- bytes, and handles that were crafted ------------------------------------------------------------------ */
+/* ---- bytes, and handles that were crafted ---- */
 
 static void bytes_per_record(void **state)
 {
 	static const size_t budgets[] = { 4 << 20, 16 << 20, 64 << 20 };
 	uint64_t handles[64];
 	page_key keys[64];
-	struct events_run run = { .n = 64, .block_pages = 1, .handles = handles, .keys = keys, .space = space };
+	struct events_run run = {
+		.n = 64, .block_pages = 1, .handles = handles, .keys = keys, .space = space
+	};
 	struct events_stats st;
 	struct rng rng;
 	uint32_t i, b;
@@ -537,7 +588,9 @@ static uint64_t passed_with(unsigned shift, bool sum)
 	struct rng rng;
 	uint64_t i, n, handle;
 	page_key page;
-	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = space };
+	struct events_run run = {
+		.n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = space
+	};
 
 	rng_init(&rng, 3);
 	for (i = 0; i < 50000; i++) {

@@ -1,4 +1,5 @@
-/* test_events_fault.c - the second door of the index without memory, and without room in each of its parts. */
+/* test_events_fault.c - the second door of the index without memory, and without room in each of
+ * its parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,12 +25,18 @@ static struct events *make(struct events_opts o)
 }
 
 /* <n> blocks that nobody else has, of one page. */
-static uint32_t store(struct events *ev, server_id server, uint16_t rank, uint64_t number, uint32_t n, uint32_t block_pages)
+static uint32_t store(struct events *ev, server_id server, uint16_t rank, uint64_t number,
+    uint32_t n, uint32_t block_pages)
 {
 	uint64_t handles[64];
 	page_key keys[64 * 20];
-	struct events_run run = { .server = server, .rank = rank, .n = n, .block_pages = block_pages, .handles = handles,
-				  .keys = keys, .space = space };
+	struct events_run run = { .server = server,
+		.rank = rank,
+		.n = n,
+		.block_pages = block_pages,
+		.handles = handles,
+		.keys = keys,
+		.space = space };
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
@@ -66,7 +73,8 @@ static void no_memory(void **state)
 		if (!fault_end())
 			break;
 	}
-	assert_int_equal(k, 4);		/* the door, and a match's hits and scratch: nothing else asks for memory */
+	/* the door, and a match's hits and scratch: nothing else asks for memory */
+	assert_int_equal(k, 4);
 	o.key = NULL;
 	assert_null(events_new(&o));
 }
@@ -133,8 +141,13 @@ static void no_parking(void **state)
 	struct events *ev = make((struct events_opts){ .max_holders = 64, .max_parked = 0 });
 	uint64_t handle = 7;
 	page_key page = 7;
-	struct events_run run = { .n = 1, .block_pages = 1, .handles = &handle, .keys = &page, .space = space,
-				  .has_parent = true, .parent = 6 };
+	struct events_run run = { .n = 1,
+		.block_pages = 1,
+		.handles = &handle,
+		.keys = &page,
+		.space = space,
+		.has_parent = true,
+		.parent = 6 };
 	struct events_stats st;
 
 	assert_int_equal(events_stored(ev, &run), 0);
@@ -146,7 +159,8 @@ static void no_parking(void **state)
 	events_free(ev);
 }
 
-/* Chains that all hold, without a single set: entries do as well, and whatever finds no line is refused. */
+/* Chains that all hold, without a single set: entries do as well, and whatever finds no line is
+ * refused. */
 static void no_set(void **state)
 {
 	struct events *ev = make((struct events_opts){ .max_bytes = 256 << 10, .max_holders = 1100 });

@@ -1,9 +1,10 @@
-/* test_events_model.c - a million random events against a slow truth: an array of every block that any rank may
- * have, and lists that are arrays.
+/* test_events_model.c - a million random events against a slow truth: an array of every block that
+ * any rank may have, and lists that are arrays.
  *
- * Prompts share prefixes; blocks of 1 to 32 pages; servers of several ranks; two spaces of the same pages;
- * two handles for each block, as of an engine that came back with another seed. Blocks come with and
- * without parents that are known, twice, in every tier, and go again, known or not; ranks are cleared. */
+ * Prompts share prefixes; blocks of 1 to 32 pages; servers of several ranks; two spaces of the same
+ * pages; two handles for each block, as of an engine that came back with another seed. Blocks come
+ * with and without parents that are known, twice, in every tier, and go again, known or not; ranks
+ * are cleared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,12 +73,14 @@ static void make_prompts(struct model *mo)
 		for (j = 0; j < LEN; j++)
 			mo->keys[i][j] = j < shared && from < i ? mo->keys[from][j] : rng_next(&mo->rng);
 		for (j = 0; j <= LEN; j++)
-			for (mo->canon[i][j] = 0; memcmp(mo->keys[mo->canon[i][j]], mo->keys[i], j * sizeof(page_key)) != 0;)
+			for (mo->canon[i][j] = 0; memcmp(mo->keys[mo->canon[i][j]], mo->keys[i],
+						      j * sizeof(page_key)) != 0;)
 				mo->canon[i][j]++;
 	}
 }
 
-static uint32_t block_id(const struct model *mo, uint32_t seed, uint32_t space, uint32_t prompt, uint32_t end)
+static uint32_t block_id(
+    const struct model *mo, uint32_t seed, uint32_t space, uint32_t prompt, uint32_t end)
 {
 	return ((seed * 2 + space) * PROMPTS + mo->canon[prompt][end]) * ENDS + end;
 }
@@ -88,7 +91,7 @@ static uint64_t handle_of(uint32_t source, uint32_t block)
 	return ((uint64_t)source * BLOCKS + block) * 0x9e3779b97f4a7c15ull;
 }
 
-/* ---- the truth ----------------------------------------------------------------------------------- */
+/* ---- the truth ---- */
 
 static uint32_t place_of(const struct rank *r, uint32_t block)
 {
@@ -198,8 +201,8 @@ static void copy(struct block *b, unsigned tier)
 }
 
 /* Returns how many were taken. */
-static uint32_t model_stored(struct model *mo, uint32_t source, const uint32_t *blocks, uint32_t n, uint32_t parent,
-			     bool has_parent, unsigned tier)
+static uint32_t model_stored(struct model *mo, uint32_t source, const uint32_t *blocks, uint32_t n,
+    uint32_t parent, bool has_parent, unsigned tier)
 {
 	struct rank *r = &mo->rank[source];
 	uint32_t i, before = has_parent ? parent : NOBODY, at = NOBODY, taken = 0;
@@ -302,10 +305,12 @@ static void model_cleared(struct model *mo, uint32_t source)
 }
 
 /* Of one rank. */
-static struct events_hit model_match(const struct model *mo, uint32_t source, uint32_t space, uint32_t prompt, uint32_t n)
+static struct events_hit model_match(
+    const struct model *mo, uint32_t source, uint32_t space, uint32_t prompt, uint32_t n)
 {
 	const struct rank *r = &mo->rank[source];
-	struct events_hit h = { .server = (server_id)(source / RANKS), .rank = (uint16_t)(source % RANKS) };
+	struct events_hit h = { .server = (server_id)(source / RANKS),
+		.rank = (uint16_t)(source % RANKS) };
 	uint32_t end, seed, t, best;
 
 	for (end = r->size; r->size > 0 && end <= n; end += r->size) {
@@ -324,7 +329,7 @@ static struct events_hit model_match(const struct model *mo, uint32_t source, ui
 	return h;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static bool better(const struct events_hit *a, const struct events_hit *b)
 {
@@ -366,13 +371,16 @@ static void check_match(struct model *mo, struct events *ev, struct events_match
 
 static void store_some(struct model *mo, struct events *ev)
 {
-	uint32_t source = rnd(mo, SOURCES), prompt = rnd(mo, PROMPTS), space = rnd(mo, 2), seed = rnd(mo, 8) == 0, i, n;
+	uint32_t source = rnd(mo, SOURCES), prompt = rnd(mo, PROMPTS), space = rnd(mo, 2),
+		 seed = rnd(mo, 8) == 0, i, n;
 	uint32_t first, parent = 0, blocks[LEN];
 	struct rank *r = &mo->rank[source];
 	uint64_t handles[LEN];
-	struct events_run run = { .server = (server_id)(source / RANKS), .rank = (uint16_t)(source % RANKS),
-				  .tier = rnd(mo, 3) ? EVENTS_DEVICE : rnd(mo, EVENTS_TIERS),
-				  .handles = handles, .space = spaces[space] };
+	struct events_run run = { .server = (server_id)(source / RANKS),
+		.rank = (uint16_t)(source % RANKS),
+		.tier = rnd(mo, 3) ? EVENTS_DEVICE : rnd(mo, EVENTS_TIERS),
+		.handles = handles,
+		.space = spaces[space] };
 
 	if (r->size == 0)
 		r->size = sizes[rnd(mo, 5)];
@@ -391,10 +399,12 @@ static void store_some(struct model *mo, struct events *ev)
 	run.keys = mo->keys[prompt] + first * r->size;
 	run.has_parent = first > 0;
 	if (first > 0) {
-		parent = block_id(mo, mo->no_orphans || rnd(mo, 20) ? seed : !seed, space, prompt, first * r->size);
+		parent = block_id(mo, mo->no_orphans || rnd(mo, 20) ? seed : !seed, space, prompt,
+		    first * r->size);
 		run.parent = handle_of(source, parent);
 	}
-	assert_int_equal(events_stored(ev, &run), model_stored(mo, source, blocks, n, parent, first > 0, run.tier));
+	assert_int_equal(events_stored(ev, &run),
+	    model_stored(mo, source, blocks, n, parent, first > 0, run.tier));
 }
 
 static void remove_some(struct model *mo, struct events *ev)
@@ -416,8 +426,9 @@ static void remove_some(struct model *mo, struct events *ev)
 				;
 		handles[i] = handle_of(source, block);
 		known += model_removed(mo, source, block, tier);
-		assert_int_equal(events_removed(ev, (server_id)(source / RANKS), (uint16_t)(source % RANKS), &handles[i], 1,
-						tier), known);
+		assert_int_equal(events_removed(ev, (server_id)(source / RANKS),
+				     (uint16_t)(source % RANKS), &handles[i], 1, tier),
+		    known);
 		known = 0;
 	}
 }
@@ -469,7 +480,8 @@ static void check_counts(const struct model *mo, const struct events *ev)
 	}
 }
 
-static void run_model(uint64_t seed, uint32_t steps, struct events_opts o, uint32_t capacity, bool no_orphans)
+static void run_model(
+    uint64_t seed, uint32_t steps, struct events_opts o, uint32_t capacity, bool no_orphans)
 {
 	struct model *mo = calloc(1, sizeof(*mo));
 	struct events_match m;
@@ -516,8 +528,9 @@ static void run_model(uint64_t seed, uint32_t steps, struct events_opts o, uint3
 		tick(mo, ev);
 	assert_null(events_check(ev));
 	events_stats(ev, &st);
-	printf("model: records=%lu sets=%lu joined=%lu parked_dropped=%lu evicted=%lu unknown=%lu odd=%lu\n", st.records,
-	       st.sets, st.joined, st.parked_dropped, st.evicted, st.unknown, st.odd);
+	printf(
+	    "model: records=%lu sets=%lu joined=%lu parked_dropped=%lu evicted=%lu unknown=%lu odd=%lu\n",
+	    st.records, st.sets, st.joined, st.parked_dropped, st.evicted, st.unknown, st.odd);
 	assert_true(st.unknown > 0);
 	assert_true(no_orphans ? st.evicted > 0 : st.joined > 0 && st.odd > 0 && st.parked_dropped > 0);
 	events_match_fini(&m);
@@ -527,22 +540,29 @@ static void run_model(uint64_t seed, uint32_t steps, struct events_opts o, uint3
 
 static void as_the_model(void **state)
 {
-	run_model(1, STEPS / 2, (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 64, .max_parked = 60 }, 0, false);
+	run_model(1, STEPS / 2,
+	    (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 64, .max_parked = 60 }, 0,
+	    false);
 }
 
 static void with_many_words(void **state)
 {
-	run_model(2, STEPS / 4, (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 1000, .max_parked = 200 }, 0, false);
+	run_model(2, STEPS / 4,
+	    (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 1000, .max_parked = 200 }, 0,
+	    false);
 }
 
 static void over_a_capacity(void **state)
 {
-	run_model(3, STEPS / 8, (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 1024, .max_parked = 30 }, 40, true);
+	run_model(3, STEPS / 8,
+	    (struct events_opts){ .max_bytes = 4 << 20, .max_holders = 1024, .max_parked = 30 }, 40,
+	    true);
 }
 
 static void over_the_budget(void **state)
 {
-	run_model(4, STEPS / 8, (struct events_opts){ .max_bytes = 0, .max_holders = 4096, .max_parked = 40 }, 0, true);
+	run_model(4, STEPS / 8,
+	    (struct events_opts){ .max_bytes = 0, .max_holders = 4096, .max_parked = 40 }, 0, true);
 }
 
 int main(void)

@@ -1,10 +1,11 @@
-/* test_events_threads.c - one thread of events, and readers beside it; run it under ThreadSanitizer too.
+/* test_events_threads.c - one thread of events, and readers beside it; run it under ThreadSanitizer
+ * too.
  *
- * Server 0 holds prompt P whole, at every instant: its copies wander through the tiers and from one handle
- * to another, and around it other servers come to the same chains and leave them, so that these get
- * sets and lose them. The table is nearly full, so that a chain's entries are in several lines. Server 1 holds
- * only prompt Q, under a holder that others had before. Whoever asks for P must find all of it at server
- * 0 and nothing at server 1. */
+ * Server 0 holds prompt P whole, at every instant: its copies wander through the tiers and from one
+ * handle to another, and around it other servers come to the same chains and leave them, so that
+ * these get sets and lose them. The table is nearly full, so that a chain's entries are in several
+ * lines. Server 1 holds only prompt Q, under a holder that others had before. Whoever asks for P
+ * must find all of it at server 0 and nothing at server 1. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -66,7 +67,9 @@ static void *read_some(void *arg)
 		for (i = 0; i < m.n_hits; i++) {
 			const struct events_hit *h = &m.hits[i];
 
-			rd->wrong += h->pages > LEN || h->in_tier[0] + h->in_tier[1] + h->in_tier[2] + h->in_tier[3] != h->pages;
+			rd->wrong += h->pages > LEN ||
+			    h->in_tier[0] + h->in_tier[1] + h->in_tier[2] + h->in_tier[3] !=
+				h->pages;
 			rd->partly += h->pages < LEN;
 		}
 		events_match(rd->ev, space, rd->r, LEN, &m);
@@ -79,20 +82,26 @@ static void *read_some(void *arg)
 	return NULL;
 }
 
-static void store(struct events *ev, server_id server, const page_key *keys, uint32_t n, enum events_tier tier, uint64_t seed)
+static void store(struct events *ev, server_id server, const page_key *keys, uint32_t n,
+    enum events_tier tier, uint64_t seed)
 {
 	uint64_t handles[LEN];
 	uint32_t i;
-	struct events_run run = { .server = server, .n = n, .block_pages = 1, .tier = tier, .handles = handles, .keys = keys,
-				  .space = space };
+	struct events_run run = { .server = server,
+		.n = n,
+		.block_pages = 1,
+		.tier = tier,
+		.handles = handles,
+		.keys = keys,
+		.space = space };
 
 	for (i = 0; i < n; i++)
 		handles[i] = keys[i] + seed;
 	assert_int_equal(events_stored(ev, &run), n);
 }
 
-static void removed(struct events *ev, server_id server, const page_key *keys, uint32_t from, uint32_t to,
-		    enum events_tier tier, uint64_t seed)
+static void removed(struct events *ev, server_id server, const page_key *keys, uint32_t from,
+    uint32_t to, enum events_tier tier, uint64_t seed)
 {
 	uint64_t handle;
 	uint32_t i;

@@ -22,7 +22,8 @@ static inline struct index_stats stats(struct index *ix)
 }
 
 /* How many of the <n> pages <s> holds from the first. */
-static inline uint32_t depth_of(struct index *ix, const struct space_key *space, const page_key *p, size_t n, server_id s)
+static inline uint32_t depth_of(
+    struct index *ix, const struct space_key *space, const page_key *p, size_t n, server_id s)
 {
 	struct index_match m;
 	uint32_t d;

@@ -1,5 +1,6 @@
-/* snapshots.h - for tests of snapshots: one in memory, and what servers hold as text that two trees of the same
- * content have in common, however their nodes are cut. Include it in one file of a program. */
+/* snapshots.h - for tests of snapshots: one in memory, and what servers hold as text that two trees
+ * of the same content have in common, however their nodes are cut. Include it in one file of a
+ * program. */
 #ifndef TESTS_INDEX_SNAPSHOTS_H
 #define TESTS_INDEX_SNAPSHOTS_H
 
@@ -46,7 +47,8 @@ static inline void name_servers(struct snapshot_writer *w, unsigned n)
 }
 
 /* 1, or -1. <b> is freed by the caller in any case. */
-static inline int write_all(struct index *ix, unsigned servers, msec now, struct bytes *b, struct snapshot_stats *st)
+static inline int write_all(
+    struct index *ix, unsigned servers, msec now, struct bytes *b, struct snapshot_stats *st)
 {
 	struct snapshot_writer *w = snapshot_writer_new(ix, &here, now, put_bytes, b);
 	int rc;
@@ -70,7 +72,7 @@ static inline int server_by_name(void *arg, struct span name)
 	return name.n > 1 && name.p[0] == 's' ? id + (arg ? *(int *)arg : 0) : -1;
 }
 
-/* ---- what is held ------------------------------------------------------------------------------------ */
+/* ---- what is held ---- */
 
 struct held {			/* "server: key key key ", the longest only, in order */
 	char **line;
@@ -114,8 +116,10 @@ static inline void held_free(struct held *h)
 	*h = (struct held){ 0 };
 }
 
-/* One owner, as the dump says it: "7", "7:3", "7*", "7:3*2". <way> are the keys above, then those of the node. */
-static inline void held_owner(struct held *h, const char *owner, char **way, size_t above, size_t pages)
+/* One owner, as the dump says it: "7", "7:3", "7*", "7:3*2". <way> are the keys above, then those
+ * of the node. */
+static inline void held_owner(
+    struct held *h, const char *owner, char **way, size_t above, size_t pages)
 {
 	size_t held = pages, i, n = 16;
 	const char *p;
@@ -146,7 +150,8 @@ static inline void held_line(struct held *h, char *text, char **way, size_t *dep
 	depth = level ? depth_at[level - 1] : 0;
 	owners = strchr(text, ']');
 	*owners++ = '\0';
-	for (p = strtok_r(text + 2 * level + 1, " ", &save); p != NULL; p = strtok_r(NULL, " ", &save), pages++) {
+	for (p = strtok_r(text + 2 * level + 1, " ", &save); p != NULL;
+	     p = strtok_r(NULL, " ", &save), pages++) {
 		free(way[depth + pages]);
 		way[depth + pages] = strdup(p);
 	}

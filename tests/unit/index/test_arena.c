@@ -1,4 +1,5 @@
-/* test_arena.c - the arena against a list of what was taken, with every payload full of its owner's byte. */
+/* test_arena.c - the arena against a list of what was taken, with every payload full of its owner's
+ * byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +121,7 @@ static double fill_of(const struct shadow *s)
 	return (double)arena_used(&s->a) / (double)arena_room(&s->a);
 }
 
-/* ---- what the header promises ------------------------------------------------------------------------- */
+/* ---- what the header promises ---- */
 
 static void sizes_cost_what_is_said(void **state)
 {
@@ -220,7 +221,8 @@ static void parts_do_not_touch(void **state)
 	region_give(&s[0].r);
 }
 
-/* The largest there may be, and refs near the end of 32 bits: only pages that are touched are real. */
+/* The largest there may be, and refs near the end of 32 bits: only pages that are touched are real.
+ */
 static void four_gigabytes_at_the_end_of_a_region(void **state)
 {
 	const size_t gb = (size_t)1 << 30;
@@ -254,7 +256,7 @@ static void four_gigabytes_at_the_end_of_a_region(void **state)
 	region_give(&r);
 }
 
-/* ---- random ------------------------------------------------------------------------------------------- */
+/* ---- random ---- */
 
 static void against_a_list(void **state)
 {
@@ -279,7 +281,8 @@ static void against_a_list(void **state)
 	}
 }
 
-/* Of one class are sizes that differ by less than 1/32, and no class has sizes of both sides of another. */
+/* Of one class are sizes that differ by less than 1/32, and no class has sizes of both sides of
+ * another. */
 static void classes_are_narrow_and_in_order(void **state)
 {
 	unsigned row, col, last = 0;
@@ -347,7 +350,7 @@ static void the_largest_of_two_in_a_row(void **state)
 	}
 }
 
-/* ---- how full it gets --------------------------------------------------------------------------------- */
+/* ---- how full it gets ---- */
 
 /* Until 16 in a row find no room, as an owner would that forgets something each time. */
 static void fill(struct shadow *s)
@@ -371,8 +374,9 @@ static void full_and_full_again(void **state)
 		fill(&s);
 		again = fill_of(&s) < again ? fill_of(&s) : again;
 	}
-	printf("fill %.4f, after half of it was freed at random and filled again ten times at least %.4f\n",
-	       first, again);
+	printf(
+	    "fill %.4f, after half of it was freed at random and filled again ten times at least %.4f\n",
+	    first, again);
 	assert_true(first >= 0.99);
 	assert_true(again >= 0.97);
 	end(&s, false);
@@ -399,13 +403,13 @@ static void a_million_replacements(void **state)
 		}
 	}
 	assert_null(arena_check(&s.a));
-	printf("10^6 replacements: fill mean %.4f, least %.4f, %.3f freed for each taken\n", sum / looks, least,
-	       (double)freed / i);
+	printf("10^6 replacements: fill mean %.4f, least %.4f, %.3f freed for each taken\n",
+	    sum / looks, least, (double)freed / i);
 	assert_true(sum / looks >= 0.85);	/* not a promise: what a broken search would not reach */
 	end(&s, false);
 }
 
-/* ---- the check finds what is broken ------------------------------------------------------------------- */
+/* ---- the check finds what is broken ---- */
 
 static void the_check_can_fail(void **state)
 {
@@ -463,7 +467,7 @@ static void freed_twice(void **state)
 	}
 }
 
-/* ---- the region --------------------------------------------------------------------------------------- */
+/* ---- the region ---- */
 
 static size_t resident(const struct region *r)
 {

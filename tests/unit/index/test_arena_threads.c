@@ -1,6 +1,6 @@
-/* test_arena_threads.c - readers without a lock over payloads that come and go: for ThreadSanitizer, and for
- * the promise that a stale ref never faults. An owner writes its payload with atomics, as nodes do; what the
- * arena itself writes there must be no race either. */
+/* test_arena_threads.c - readers without a lock over payloads that come and go: for
+ * ThreadSanitizer, and for the promise that a stale ref never faults. An owner writes its payload
+ * with atomics, as nodes do; what the arena itself writes there must be no race either. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
-/* test_claims.c - many claims on one record, many open at once, and claims that another server has served.
+/* test_claims.c - many claims on one record, many open at once, and claims that another server has
+ * served.
  *
- * What an operation costs is counted in looks at claims and stops, so that no clock is asked: the files are compiled
- * in here with their two doors to them counted, and with a place where something else happens whenever they give up
- * locks. */
+ * What an operation costs is counted in looks at claims and stops, so that no clock is asked: the
+ * files are compiled in here with their two doors to them counted, and with a place where something
+ * else happens whenever they give up locks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +43,10 @@ static const struct space_key sp = { .h = { 4, 2 } };
 
 static struct index *make(size_t max_bytes, uint32_t shards, uint32_t reserve)
 {
-	struct index_opts o = { .max_bytes = max_bytes, .max_pages = 65536, .shards = shards, .reserve_percent = reserve };
+	struct index_opts o = { .max_bytes = max_bytes,
+		.max_pages = 65536,
+		.shards = shards,
+		.reserve_percent = reserve };
 	struct index *ix = index_new(&o);
 
 	assert_non_null(ix);
@@ -90,7 +94,7 @@ static void shuffle(struct rng *rng, index_claim *c, uint32_t *n, uint32_t count
 	}
 }
 
-/* ---- many on one record ------------------------------------------------------------------------------------ */
+/* ---- many on one record ---- */
 
 struct many {
 	struct index *ix;
@@ -119,7 +123,8 @@ static struct many *open_many(bool spread)
 	return m;
 }
 
-/* In any order, in both ways: what is there is as far as the longest that is still open or was confirmed. */
+/* In any order, in both ways: what is there is as far as the longest that is still open or was
+ * confirmed. */
 static void end_many(bool spread)
 {
 	struct many *m = open_many(spread);
@@ -155,7 +160,8 @@ static void so_do_prompts_that_begin_each_other(void **state)
 	end_many(true);
 }
 
-/* Others part from the hot prompt at every page: each split takes along the stops above it, not their claims. */
+/* Others part from the hot prompt at every page: each split takes along the stops above it, not
+ * their claims. */
 static void split_under(bool spread)
 {
 	struct many *m = open_many(spread);
@@ -185,7 +191,7 @@ static void a_split_takes_all_at_once(void **state)
 	split_under(true);
 }
 
-/* ---- a way of many nodes -------------------------------------------------------------------------------------- */
+/* ---- a way of many nodes ---- */
 
 #define NODES	17000u
 
@@ -216,7 +222,7 @@ static void a_prompt_may_lie_on_many_nodes(void **state)
 	index_free(ix);
 }
 
-/* ---- many open ones ------------------------------------------------------------------------------------------ */
+/* ---- many open ones ---- */
 
 #define OPEN	65536u
 #define RARE	777u		/* a server with few claims among all of them */
@@ -299,8 +305,8 @@ static void all_expire_in_order(void **state)
 	free(c);
 }
 
-/* What claims may add is counted in pages of each server, and is more than there is memory for where many are sent
- * the same: with all of it reserved, none goes for that. */
+/* What claims may add is counted in pages of each server, and is more than there is memory for
+ * where many are sent the same: with all of it reserved, none goes for that. */
 static void with_all_reserved_none_expires(void **state)
 {
 	const uint32_t n = 2000, servers = 128;
@@ -320,7 +326,8 @@ static void with_all_reserved_none_expires(void **state)
 	index_free(ix);
 }
 
-/* Free claims come back to the group of who had them: when one group has all, the others take from it. */
+/* Free claims come back to the group of who had them: when one group has all, the others take from
+ * it. */
 static void a_server_may_have_all_claims(void **state)
 {
 	struct index *ix = make(1 << 20, 1, 100);
@@ -344,14 +351,15 @@ static void a_server_may_have_all_claims(void **state)
 	index_free(ix);
 }
 
-/* ---- served by another --------------------------------------------------------------------------------------- */
+/* ---- served by another ---- */
 
 #define FROM	120		/* servers */
 #define TO	121
 #define WAY	200u		/* pages */
 #define OTHER	1000u		/* number of the first prompt that shares nothing with it */
 
-/* On nodes of <each> pages: on the way are others, who part from it. <open>: they claim only, so that none can go. */
+/* On nodes of <each> pages: on the way are others, who part from it. <open>: they claim only, so
+ * that none can go. */
 static index_claim long_way(struct index *ix, page_key *p, uint32_t each, bool open)
 {
 	index_claim c;
@@ -479,7 +487,8 @@ static void drop_parted(struct index *ix)
 	index_drop_server(ix, parted);
 }
 
-/* Who parts from it at one page goes at any time: what was two nodes is one, and was the claim there, then behind it. */
+/* Who parts from it at one page goes at any time: what was two nodes is one, and was the claim
+ * there, then behind it. */
 static void what_is_behind_it_joins(void **state)
 {
 	page_key p[WAY];
@@ -492,7 +501,8 @@ static void what_is_behind_it_joins(void **state)
 			struct index_stats st;
 			bool met;
 
-			index_confirm(ix, index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0), 1);	/* else its end would do it */
+			/* else its end would do it */
+			index_confirm(ix, index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0), 1);
 			unlocks = 0;
 			act_at = k;
 			act = drop_parted;
@@ -513,7 +523,8 @@ static void what_is_behind_it_joins(void **state)
 static index_claim partings[8];
 static unsigned turn;
 
-/* Prompts part from the way, or what made them part goes, so that its nodes split, join and get longer. */
+/* Prompts part from the way, or what made them part goes, so that its nodes split, join and get
+ * longer. */
 static void change(struct index *ix)
 {
 	unsigned i, n = turn++ % 8;

@@ -1,5 +1,6 @@
-/* test_evict.c - what goes when something runs out, how much of it in one call, and who pays for it: spaces of a
- * tenant, floors, reserves of claims, drops in slices; and that the shards share the work. */
+/* test_evict.c - what goes when something runs out, how much of it in one call, and who pays for
+ * it: spaces of a tenant, floors, reserves of claims, drops in slices; and that the shards share
+ * the work. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static void unique(page_key *p, uint32_t n, uint64_t id)
 		p[i] = id << 20 | i;
 }
 
-static bool hold_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s, msec now)
+static bool hold_in(
+    struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s, msec now)
 {
 	page_key p[512];
 	index_claim c;
@@ -56,7 +58,8 @@ static index_claim claim(struct index *ix, uint64_t id, size_t n, server_id s)
 	return index_commit(ix, &sp, p, n, NULL, s, 0, 0);
 }
 
-static uint32_t depth_in(struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s)
+static uint32_t depth_in(
+    struct index *ix, const struct space_key *space, uint64_t id, size_t n, server_id s)
 {
 	page_key p[512];
 
@@ -69,12 +72,15 @@ static uint32_t depth(struct index *ix, uint64_t id, size_t n, server_id s)
 	return depth_in(ix, &sp, id, n, s);
 }
 
-/* ---- spaces ------------------------------------------------------------------------------------------ */
+/* ---- spaces ---- */
 
-/* A million salts of one tenant: none is refused, the newest are there, another tenant loses nothing. */
+/* A million salts of one tenant: none is refused, the newest are there, another tenant loses
+ * nothing. */
 static void a_million_salts_are_harmless(void **state)
 {
-	struct index_opts o = { .max_bytes = 16 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 1000 };
+	struct index_opts o = {
+		.max_bytes = 16 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 1000
+	};
 	struct index *ix = index_new(&o);
 	struct space_key quiet = { .h = { 1, 1 }, .tenant = 6 }, k;
 	uint64_t i, refused = 0;
@@ -97,7 +103,8 @@ static void a_million_salts_are_harmless(void **state)
 	index_free(ix);
 }
 
-/* A space in use stays though others come; a space of many records goes over several calls, 64 in each. */
+/* A space in use stays though others come; a space of many records goes over several calls, 64 in
+ * each. */
 static void the_space_not_used_longest_goes(void **state)
 {
 	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 2 };
@@ -122,7 +129,8 @@ static void the_space_not_used_longest_goes(void **state)
 	index_free(ix);
 }
 
-/* With open claims in all of its spaces a tenant gets no further one, and nobody else loses anything. */
+/* With open claims in all of its spaces a tenant gets no further one, and nobody else loses
+ * anything. */
 static void spaces_in_flight_are_pinned(void **state)
 {
 	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 8 };
@@ -148,9 +156,10 @@ static void spaces_in_flight_are_pinned(void **state)
 	index_free(ix);
 }
 
-/* ---- floors ------------------------------------------------------------------------------------------ */
+/* ---- floors ---- */
 
-/* A quiet tenant has 300 old prompts in each shard, a loud one asks for 50 times as much as there is room for. */
+/* A quiet tenant has 300 old prompts in each shard, a loud one asks for 50 times as much as there
+ * is room for. */
 static void a_floor_holds_against_a_flood(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -204,7 +213,7 @@ static void beyond_its_floor_a_tenant_is_like_others(void **state)
 	index_free(ix);
 }
 
-/* ---- capacity and claims -------------------------------------------------------------------------------- */
+/* ---- capacity and claims ---- */
 
 static void one_call_does_a_bounded_part(void **state)
 {
@@ -229,7 +238,8 @@ static void one_call_does_a_bounded_part(void **state)
 	index_free(ix);
 }
 
-/* Each record that goes leaves its node's parent with one child, and both become one: that is four times the work. */
+/* Each record that goes leaves its node's parent with one child, and both become one: that is four
+ * times the work. */
 static void what_is_joined_counts_as_more(void **state)
 {
 	struct index *ix = make(16 << 20, 4);
@@ -398,7 +408,8 @@ static void pages_keep_the_room_they_came_with(void **state)
 	index_confirm(ix, index_commit(ix, &k, q, 60, NULL, 1, 1000, 0), 1000);	/* 40 of them are new */
 	assert_int_equal(index_server_room(ix, 1), 80 + 200);
 	sound(ix);
-	index_set_capacity(ix, 1, 240);		/* the end of the older one goes, and the two nodes of the other are one */
+	/* the end of the older one goes, and the two nodes of the other are one */
+	index_set_capacity(ix, 1, 240);
 	while (index_tick(ix))
 		;
 	assert_int_equal(stats(ix).nodes, 1);
@@ -408,7 +419,8 @@ static void pages_keep_the_room_they_came_with(void **state)
 	index_free(ix);
 }
 
-/* The same of the memory: it is full of what is held, and ten times as much is claimed and never confirmed. */
+/* The same of the memory: it is full of what is held, and ten times as much is claimed and never
+ * confirmed. */
 static void claims_take_a_part_of_the_memory(void **state)
 {
 	struct index *ix = make(2 << 20, 1);
@@ -426,7 +438,7 @@ static void claims_take_a_part_of_the_memory(void **state)
 	index_free(ix);
 }
 
-/* ---- leaving ----------------------------------------------------------------------------------------------- */
+/* ---- leaving ---- */
 
 static void a_server_leaves_in_slices(void **state)
 {
@@ -464,7 +476,7 @@ static void a_server_leaves_in_slices(void **state)
 	index_free(ix);
 }
 
-/* ---- shards -------------------------------------------------------------------------------------------------- */
+/* ---- shards ---- */
 
 static void share(struct index *ix, const page_key *p, size_t n, server_id s)
 {
@@ -486,7 +498,8 @@ static bool play_trace(struct index *ix)
 		return false;
 	while (getline(&line, &cap, f) > 0) {
 		at_id = strstr(line, "\"hash_ids\": [");
-		for (n = 0, at_id = at_id ? strchr(at_id, '[') : NULL; at_id && *at_id != ']' && n < 1024; n += 2) {
+		for (n = 0, at_id = at_id ? strchr(at_id, '[') : NULL;
+		     at_id && *at_id != ']' && n < 1024; n += 2) {
 			id = strtoull(at_id + 1, &at_id, 10);
 			p[n] = id * 2;
 			p[n + 1] = id * 2 + 1;
@@ -499,7 +512,8 @@ static bool play_trace(struct index *ix)
 	return i > 1000;
 }
 
-/* Like it: all begin with the same 512 tokens, most go on with what one of many conversations has said so far. */
+/* Like it: all begin with the same 512 tokens, most go on with what one of many conversations has
+ * said so far. */
 static void play_like_it(struct index *ix)
 {
 	page_key p[256];

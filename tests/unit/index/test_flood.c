@@ -1,8 +1,9 @@
 /* test_flood.c - what crafted pages and spaces do to the one table of the index: nothing.
  *
- * An entry is in one of HOPS buckets from where its hash says (table.c), so no way is long; but where all of these are
- * full, others are evicted or the prompt finds no room, and crafted keys could bring that about. They must do as random
- * ones at every load: as many entries are there in the end, the same mean of buckets is looked at. */
+ * An entry is in one of HOPS buckets from where its hash says (table.c), so no way is long; but
+ * where all of these are full, others are evicted or the prompt finds no room, and crafted keys
+ * could bring that about. They must do as random ones at every load: as many entries are there in
+ * the end, the same mean of buckets is looked at. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +125,8 @@ static struct ways spaces(enum flood_set set, unsigned n, uint64_t seed)
 	return w;
 }
 
-static void compare(const char *what, struct ways (*fn)(enum flood_set, unsigned, uint64_t), unsigned n)
+static void compare(
+    const char *what, struct ways (*fn)(enum flood_set, unsigned, uint64_t), unsigned n)
 {
 	struct ways random = { 0 };
 
@@ -139,9 +141,11 @@ static void compare(const char *what, struct ways (*fn)(enum flood_set, unsigned
 	for (enum flood_set s = 0; s < FLOOD_SETS; s++) {
 		struct ways w = fn(s, n, 1);
 
-		printf("%s of %s: %u in %u places, mean %.2f (random %.2f), worst %u (random %u), no room for %u (random %u)\n",
-		       what, flood_names[s], w.n, PLACES, w.mean, random.mean, w.worst, random.worst, w.refused,
-		       random.refused);
+		printf(
+		    "%s of %s: %u in %u places, mean %.2f (random %.2f), worst %u (random %u), "
+		    "no room for %u (random %u)\n",
+		    what, flood_names[s], w.n, PLACES, w.mean, random.mean, w.worst, random.worst,
+		    w.refused, random.refused);
 		assert_true(w.mean <= random.mean * 1.1);
 		assert_true(w.n >= random.n - random.n / 10 && w.refused <= 2 * random.refused + n / 100);
 	}
@@ -186,8 +190,8 @@ static void as_full_as_a_budget_makes_it(void **state)
 	} while (st.evicted_records < 10000 && i < 10000000);
 	w = look_at(ix);
 	printf("a full budget: %u in %u places (%.2f), mean %.2f, worst %u, no room for %u\n", w.n,
-	       (unsigned)(ix->n_table * ENTRIES), (double)w.n / (double)(ix->n_table * ENTRIES), w.mean, w.worst,
-	       (unsigned)st.refused);
+	    (unsigned)(ix->n_table * ENTRIES), (double)w.n / (double)(ix->n_table * ENTRIES),
+	    w.mean, w.worst, (unsigned)st.refused);
 	assert_true(st.evicted_records > 0 && st.refused == 0);
 	assert_true(w.n < ix->n_table * ENTRIES * 8 / 10);
 	index_free(ix);
@@ -214,7 +218,8 @@ static void it_would_be_seen(void **state)
 	index_free(ix);
 }
 
-/* A node of its own with the same parent and first page as all others here, which no key would allow. */
+/* A node of its own with the same parent and first page as all others here, which no key would
+ * allow. */
 static struct node *same_again(struct index *ix)
 {
 	struct node *nd = node_alloc(ix, 0, NODE_EDGE, 0, 1, 1);

@@ -191,8 +191,8 @@ static void ten_times_the_budget_stays_inside_it(void **state)
 	index_free(ix);
 }
 
-/* Claims have a part of the budget: when it is used up, the oldest claim goes and is not known any more.
- * What is held stays, and what is claimed is there as long as its claim. */
+/* Claims have a part of the budget: when it is used up, the oldest claim goes and is not known any
+ * more. What is held stays, and what is claimed is there as long as its claim. */
 static void the_oldest_claim_goes_first(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);
@@ -225,8 +225,8 @@ static void the_oldest_claim_goes_first(void **state)
 	index_free(ix);
 }
 
-/* With all of the budget for claims: everything is claimed, the next is refused and counted, nothing is
- * lost; one confirmation, and there is room again. */
+/* With all of the budget for claims: everything is claimed, the next is refused and counted,
+ * nothing is lost; one confirmation, and there is room again. */
 static void what_is_pinned_is_not_evicted(void **state)
 {
 	struct index_opts o = { .max_bytes = 1 << 20, .max_pages = 65536, .reserve_percent = 100 };
@@ -388,7 +388,8 @@ static void churn_leaves_nothing_behind(void **state)
 	index_free(ix);
 }
 
-/* A node of 300 pages and its only child of 300 are too long for one, until the child's end goes. */
+/* A node of 300 pages and its only child of 300 are too long for one, until the child's end goes.
+ */
 static void what_is_short_enough_becomes_one(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);

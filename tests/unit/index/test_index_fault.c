@@ -1,6 +1,6 @@
-/* test_index_fault.c - each allocation of a story fails once, in turn: a commit that finds no memory is
- * refused, or finds it at the second try, and leaves every other server with what it had; so does a claim that another
- * server has served; nothing else may fail at all. */
+/* test_index_fault.c - each allocation of a story fails once, in turn: a commit that finds no
+ * memory is refused, or finds it at the second try, and leaves every other server with what it had;
+ * so does a claim that another server has served; nothing else may fail at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static void check(struct index *ix)
 	fault.fail_at = at;
 }
 
-static index_claim commit(struct index *ix, unsigned space, const page_key *p, size_t n, server_id s)
+static index_claim commit(
+    struct index *ix, unsigned space, const page_key *p, size_t n, server_id s)
 {
 	uint64_t had[SERVERS];
 	index_claim c;
@@ -92,7 +93,8 @@ static void story(void)
 }
 
 /* <to> has served it: it holds all, and who claimed it has what it had before. */
-static void move(struct index *ix, index_claim c, uint64_t before, server_id from, server_id to, const page_key *p, size_t n)
+static void move(struct index *ix, index_claim c, uint64_t before, server_id from, server_id to,
+    const page_key *p, size_t n)
 {
 	unsigned long at = fault.fail_at;
 	struct index_match m = { 0 };
@@ -110,7 +112,8 @@ static void move(struct index *ix, index_claim c, uint64_t before, server_id fro
 	fault.fail_at = at;
 }
 
-/* Claims that are moved, and nodes that are made anew: for more owners, longer, shorter, of two and by a split. */
+/* Claims that are moved, and nodes that are made anew: for more owners, longer, shorter, of two and
+ * by a split. */
 static void story_of_moves(void)
 {
 	struct index_opts o = { .max_bytes = 1 << 18, .max_pages = 1000 };

@@ -1,4 +1,5 @@
-/* test_large.c - the largest index that can be asked for, of which only the pages that are touched are real. */
+/* test_large.c - the largest index that can be asked for, of which only the pages that are touched
+ * are real. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,10 +47,14 @@ static uint32_t depth(struct index *ix, uint64_t id, server_id s)
 	return d;
 }
 
-/* Nodes lie on both sides of 32 GiB, where their refs have all bits; ids are given back and taken again. */
+/* Nodes lie on both sides of 32 GiB, where their refs have all bits; ids are given back and taken
+ * again. */
 static void refs_of_all_bits(void **state)
 {
-	struct index_opts o = { .max_bytes = (size_t)63 << 30, .max_pages = 65536, .shards = 16, .reserve_percent = 100 };
+	struct index_opts o = { .max_bytes = (size_t)63 << 30,
+		.max_pages = 65536,
+		.shards = 16,
+		.reserve_percent = 100 };
 	struct index *ix = index_new(&o);
 	struct index_shard_stats s;
 	struct index_stats st;

@@ -1,13 +1,16 @@
-/* test_model.c - the index against a slow truth: an array of all prompts that somebody claims or holds.
+/* test_model.c - the index against a slow truth: an array of all prompts that somebody claims or
+ * holds.
  *
- * A random but repeatable mix of everything that can be asked of an index, over few different pages, so that
- * prompts share, part, and end inside each other all the time.
- * With room for all, every band must be exactly what the array says. Without, the truth is asked anew what is left
- * whenever the index says that it has evicted something or let a claim expire: no prompt may have grown, an open
- * claim has all its pages, and the pages of a server are as many as it counts itself. So what goes goes from the
- * end, and nothing goes unsaid. Which goes first is for test_orders.c.
+ * A random but repeatable mix of everything that can be asked of an index, over few different
+ * pages, so that prompts share, part, and end inside each other all the time. With room for all,
+ * every band must be exactly what the array says. Without, the truth is asked anew what is left
+ * whenever the index says that it has evicted something or let a claim expire: no prompt may have
+ * grown, an open claim has all its pages, and the pages of a server are as many as it counts
+ * itself. So what goes goes from the end, and nothing goes unsaid. Which goes first is for
+ * test_orders.c.
  *
- * MODEL_STEPS=n in the environment: n quarters of the steps of each setup; one where it is not set. */
+ * MODEL_STEPS=n in the environment: n quarters of the steps of each setup; one where it is not set.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -82,7 +85,8 @@ static server_id server_of(unsigned i)
 	return (server_id)(i * (SERVERS_MAX - 1) / (SERVERS - 1));
 }
 
-/* ---- the truth -------------------------------------------------------------------------------- */
+/* ---- the truth --------------------------------------------------------------------------------
+ */
 
 static unsigned common(const struct prompt *a, const struct prompt *b)
 {
@@ -138,7 +142,8 @@ static void forget(struct run *r, unsigned i)
 	r->a[r->n] = a;
 }
 
-/* ---- prompts ------------------------------------------------------------------------------------ */
+/* ---- prompts ------------------------------------------------------------------------------------
+ */
 
 /* New from the first page, or an earlier one cut short, gone on with, or both. */
 static void make_prompt(struct run *r, struct prompt *p)
@@ -176,13 +181,15 @@ static void match(struct run *r, const struct prompt *p, struct index_match *m)
 	index_match(r->ix, &spaces[p->space], as_keys(r, p), p->n, m);
 }
 
-static index_claim commit(struct run *r, const struct prompt *p, const struct index_match *m, server_id s)
+static index_claim commit(
+    struct run *r, const struct prompt *p, const struct index_match *m, server_id s)
 {
 	return index_commit(r->ix, &spaces[p->space], as_keys(r, p), p->n, m, s, r->now,
 				     rng_below(&r->rng, 33));
 }
 
-/* ---- the index is as the truth says ------------------------------------------------------------- */
+/* ---- the index is as the truth says -------------------------------------------------------------
+ */
 
 static void check_bands(const struct index_match *m)
 {
@@ -236,7 +243,8 @@ static bool known(const struct run *r, index_claim id)
 	return id != 0 && cl->generation == id >> 32 && cl->state == CLAIM_OPEN;
 }
 
-/* What is left of each prompt, after something was evicted or <part>: held as far as there was room. */
+/* What is left of each prompt, after something was evicted or <part>: held as far as there was
+ * room. */
 static void ask_what_is_left(struct run *r, bool part)
 {
 	struct index_stats st;
@@ -269,7 +277,7 @@ static void ask_what_is_left(struct run *r, bool part)
 	}
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static void step_commit(struct run *r)
 {
@@ -315,7 +323,8 @@ static unsigned find_open(const struct run *r, server_id s, bool any, unsigned f
 	return MAX_ADDED;
 }
 
-/* Where there is no room, a server holds less than it should, and its own claims would hide how much. */
+/* Where there is no room, a server holds less than it should, and its own claims would hide how
+ * much. */
 static bool claims_of(const struct run *r, const struct prompt *p, server_id s)
 {
 	unsigned i;
@@ -391,7 +400,8 @@ static void step_tick(struct run *r)
 	unsigned i, s = rng_below(&r->rng, SERVERS);
 
 	if (r->set->capacity != 0 && rng_below(&r->rng, 4) == 0)
-		index_set_capacity(r->ix, server_of(s), r->set->capacity / 2 + rng_below(&r->rng, (uint32_t)r->set->capacity));
+		index_set_capacity(r->ix, server_of(s),
+		    r->set->capacity / 2 + rng_below(&r->rng, (uint32_t)r->set->capacity));
 	for (i = 0; i < 3 && index_tick(r->ix); i++)
 		;
 	ask_what_is_left(r, false);
@@ -427,7 +437,7 @@ static void step(struct run *r)
 			step_drop(r, s);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
 static void begin(struct run *r, const struct setup *set, uint64_t seed)
 {
@@ -481,8 +491,8 @@ static uint64_t slack_after_ticks(struct run *r)
 	return st.slack;
 }
 
-/* What found no room to become smaller has found it, though claims are open still: unless these may fill all there
- * is, and none of them goes; then once they have ended. */
+/* What found no room to become smaller has found it, though claims are open still: unless these may
+ * fill all there is, and none of them goes; then once they have ended. */
 static void no_slack(struct run *r)
 {
 	unsigned i;
@@ -522,13 +532,29 @@ static void run(const struct setup *set, uint64_t seed, struct index_stats *sum)
 static const struct setup exact[] = {
 	{ .name = "1 shard", .shards = 1, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
 	{ .name = "4 shards", .shards = 4, .max_len = 40, .max_bytes = 8 << 20, .steps = 200000 },
-	{ .name = "16 shards, lfu", .shards = 16, .order = INDEX_LFU, .max_len = 12,
-	  .max_bytes = 8 << 20, .steps = 100000 },
-	{ .name = "long prompts", .shards = 4, .max_len = 200, .max_bytes = 16 << 20, .steps = 60000 },
-	{ .name = "long edges", .shards = 4, .max_len = 1500, .runs = true, .max_bytes = 32 << 20,
-	  .steps = 30000 },
-	{ .name = "long edges, 16 shards", .shards = 16, .max_len = 1500, .runs = true, .max_bytes = 32 << 20,
-	  .steps = 10000 },
+	{ .name = "16 shards, lfu",
+	    .shards = 16,
+	    .order = INDEX_LFU,
+	    .max_len = 12,
+	    .max_bytes = 8 << 20,
+	    .steps = 100000 },
+	{ .name = "long prompts",
+	    .shards = 4,
+	    .max_len = 200,
+	    .max_bytes = 16 << 20,
+	    .steps = 60000 },
+	{ .name = "long edges",
+	    .shards = 4,
+	    .max_len = 1500,
+	    .runs = true,
+	    .max_bytes = 32 << 20,
+	    .steps = 30000 },
+	{ .name = "long edges, 16 shards",
+	    .shards = 16,
+	    .max_len = 1500,
+	    .runs = true,
+	    .max_bytes = 32 << 20,
+	    .steps = 10000 },
 };
 
 static void exact_with_room(void **state)

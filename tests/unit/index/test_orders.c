@@ -1,5 +1,6 @@
-/* test_orders.c - which pages of a server go first, in each of the six orders: prompts that share nothing, on one
- * shard and a server with room for some of them, against a list that is looked through for the one to go. */
+/* test_orders.c - which pages of a server go first, in each of the six orders: prompts that share
+ * nothing, on one shard and a server with room for some of them, against a list that is looked
+ * through for the one to go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,7 +95,8 @@ static void check(struct index *ix, const struct truth *t, struct index_match *m
 
 static void use(struct index *ix, struct truth *t, struct rng *rng, uint64_t *tick)
 {
-	unsigned i = rng_below(rng, 3) ? rng_below(rng, PROMPTS) : rng_below(rng, 8), priority = rng_below(rng, 4);
+	unsigned i = rng_below(rng, 3) ? rng_below(rng, PROMPTS) : rng_below(rng, 8),
+		 priority = rng_below(rng, 4);
 	bool by_entry = t->order == INDEX_FIFO || t->order == INDEX_FILO, ends = rng_below(rng, 8) > 0;
 	struct one *a = &t->a[i];
 	page_key p[MAX_LEN];
@@ -162,8 +164,8 @@ static void mru(void **state) { order(INDEX_MRU); }
 static void filo(void **state) { order(INDEX_FILO); }
 static void priority(void **state) { order(INDEX_PRIORITY); }
 
-/* A prefix that is used again and again, but by a request that is cancelled each time, is not among the first to go
- * though hundreds were used meanwhile. */
+/* A prefix that is used again and again, but by a request that is cancelled each time, is not among
+ * the first to go though hundreds were used meanwhile. */
 static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state)
 {
 	static const uint32_t left[3] = { 600, 12, 8 };		/* prompts; it was used before the last nine */
@@ -200,7 +202,8 @@ static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state
 	index_free(ix);
 }
 
-/* A tick is compared across shards as it is within one: beyond 2^27, which buckets once left of it, and when it wraps. */
+/* A tick is compared across shards as it is within one: beyond 2^27, which buckets once left of it,
+ * and when it wraps. */
 static void what_goes_first_is_the_same_when_ticks_wrap(void **state)
 {
 	static const uint64_t wraps[] = { 1ull << 26, 1ull << 27, 1ull << 31, 1ull << 32 };

@@ -107,7 +107,8 @@ static void it_pushes_out(void **state)
 	hold(ix, 1, 90, 0, 1 * SECOND);
 	index_add_output(ix, 0, 60, 2 * SECOND);
 	assert_int_equal(held(ix, 1, 90, 0), 40);	/* at once: no tick has come */
-	index_add_output(ix, 0, 5000, 3 * SECOND);	/* more than there is room for: no more than that is kept */
+	/* more than there is room for: no more than that is kept */
+	index_add_output(ix, 0, 5000, 3 * SECOND);
 	work_it_off(ix);
 	assert_int_equal(held(ix, 1, 90, 0), 0);
 	assert_int_equal(index_server_output(ix, 0), 100);
@@ -219,8 +220,8 @@ static void the_last_of_filo_is_the_output(void **state)
 	end(ix);
 }
 
-/* Six servers get the same, each forgets in its own way. Prompts 1 to 4, a second apart, 1 used twice more and 4
- * once; then 5, for which 1 of the others has to go. Priority is id % 7. */
+/* Six servers get the same, each forgets in its own way. Prompts 1 to 4, a second apart, 1 used
+ * twice more and 4 once; then 5, for which 1 of the others has to go. Priority is id % 7. */
 static void each_its_own_order(void **state)
 {
 	static const struct { enum index_order order; unsigned gone; } want[] = {

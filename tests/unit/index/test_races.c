@@ -1,9 +1,12 @@
-/* test_races.c - claims of the same servers end while others split, join, extend and cut the same nodes.
+/* test_races.c - claims of the same servers end while others split, join, extend and cut the same
+ * nodes.
  *
- * Prompts are short and of two pages, so nodes are made and unmade all the time, and the same page comes at any
- * depth: a reader who goes on from an old node finds other nodes that begin with the page it looks for.
+ * Prompts are short and of two pages, so nodes are made and unmade all the time, and the same page
+ * comes at any depth: a reader who goes on from an old node finds other nodes that begin with the
+ * page it looks for.
  *
- * Between two steps there is nothing but the giving up of locks, so that is where a thread loses its CPU here. */
+ * Between two steps there is nothing but the giving up of locks, so that is where a thread loses
+ * its CPU here. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,22 +2,23 @@
  * lines that begin with '|', the answer that is expected. UPDATE=1 in the environment rewrites the
  * answers instead.
  *
- *	page N              from here on N words are a page (default 1); words are hex bytes
- *	space NAME          go on in that space
- *	add S WORDS         commit for server S, a letter; answers the number of the claim
- *	hold S WORDS        add and confirm
- *	match WORDS         answers server:pages, deepest first, or none
- *	confirm N, cancel N, drop S
- *	evict N             forget the N oldest records; answers how many went
- *	pages S             pages of a server, over all spaces
- *	dump                the tree of the space
- *	order O             lru lfu fifo mru filo priority; all servers are dropped
- *	capacity S N        pages that server S has room for
- *	at N                from here on it is tick N
- *	keep S P WORDS      as hold, with the priority P
- *	tick                evict all that is over a capacity; answers how many pages went
+ * 	page N              from here on N words are a page (default 1); words are hex bytes
+ * 	space NAME          go on in that space
+ * 	add S WORDS         commit for server S, a letter; answers the number of the claim
+ * 	hold S WORDS        add and confirm
+ * 	match WORDS         answers server:pages, deepest first, or none
+ * 	confirm N, cancel N, drop S
+ * 	evict N             forget the N oldest records; answers how many went
+ * 	pages S             pages of a server, over all spaces
+ * 	dump                the tree of the space
+ * 	order O             lru lfu fifo mru filo priority; all servers are dropped
+ * 	capacity S N        pages that server S has room for
+ * 	at N                from here on it is tick N
+ * 	keep S P WORDS      as hold, with the priority P
+ * 	tick                evict all that is over a capacity; answers how many pages went
  *
- * A page's key is its words, so that a dump can be read. After each command everything is checked. */
+ * A page's key is its words, so that a dump can be read. After each command everything is checked.
+ */
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,8 +80,8 @@ static void answer_match(struct script *s, const page_key *keys, size_t n)
 				fprintf(s->out, " %c:%u", 'a' + id, s->m.bands[i].depth);
 }
 
-static void answer_add(struct script *s, server_id server, const page_key *keys, size_t n, bool hold,
-		       unsigned priority)
+static void answer_add(struct script *s, server_id server, const page_key *keys, size_t n,
+    bool hold, unsigned priority)
 {
 	index_claim c = index_commit(s->ix, &s->space, keys, n, NULL, server, s->now, priority);
 

@@ -1,8 +1,9 @@
-/* test_slack.c - a full arena: prompts come, part, end within each other and go, and no node stays larger than it need
- * be. Where a shorter or a joined copy found no room, the node has slack until there is some.
+/* test_slack.c - a full arena: prompts come, part, end within each other and go, and no node stays
+ * larger than it need be. Where a shorter or a joined copy found no room, the node has slack until
+ * there is some.
  *
- * A cycle is a prompt that comes in and, as memory is full, pushes another out. SLACK_CYCLES=n in the environment:
- * n times as many; with 20 it is a million (make test-long). */
+ * A cycle is a prompt that comes in and, as memory is full, pushes another out. SLACK_CYCLES=n in
+ * the environment: n times as many; with 20 it is a million (make test-long). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,8 +104,10 @@ static void churn(const struct setup *set, unsigned cycles)
 		index_cancel(c.ix, c.open[i]);
 	none_after_ticks(&c);
 	st = stats(c.ix);
-	printf("%s: %u cycles, %llu records evicted, %llu nodes left, %.3f with slack in the mean\n", set->name, cycles,
-	       (unsigned long long)st.evicted_records, (unsigned long long)st.nodes, (double)c.seen / cycles);
+	printf(
+	    "%s: %u cycles, %llu records evicted, %llu nodes left, %.3f with slack in the mean\n",
+	    set->name, cycles, (unsigned long long)st.evicted_records, (unsigned long long)st.nodes,
+	    (double)c.seen / cycles);
 	assert_true(st.evicted_records > cycles / 2);
 	index_free(c.ix);
 }
@@ -128,10 +131,11 @@ static void a_full_arena_leaves_no_node_larger_than_it_need_be(void **state)
 		churn(&setups[i], setups[i].cycles * times / SLOWER);
 }
 
-/* ---- a reader that does not go on -------------------------------------------------------------------------- */
+/* ---- a reader that does not go on ---- */
 
 /* <n> pages that no other <id> has, after the first <common>. */
-static index_claim claim(struct index *ix, uint64_t id, uint32_t common, uint32_t n, server_id s, msec now)
+static index_claim claim(
+    struct index *ix, uint64_t id, uint32_t common, uint32_t n, server_id s, msec now)
 {
 	page_key p[512];
 	uint32_t i;
@@ -151,7 +155,9 @@ static bool hold(struct index *ix, uint64_t id, uint32_t common, uint32_t n, ser
 
 static struct index *make_index(size_t bytes)
 {
-	struct index_opts o = { .max_bytes = bytes, .max_pages = 65536, .shards = 1, .reserve_percent = 100 };
+	struct index_opts o = {
+		.max_bytes = bytes, .max_pages = 65536, .shards = 1, .reserve_percent = 100
+	};
 	struct index *ix = index_new(&o);
 
 	assert_non_null(ix);

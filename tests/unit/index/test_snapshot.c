@@ -1,7 +1,8 @@
-/* test_snapshot.c - what servers hold survives a restart, and nothing else comes out of a file that was changed.
+/* test_snapshot.c - what servers hold survives a restart, and nothing else comes out of a file that
+ * was changed.
  *
- * Trees are compared by what each server holds, from the first page on (snapshots.h); the small ones that are
- * written out by hand as dumps too. */
+ * Trees are compared by what each server holds, from the first page on (snapshots.h); the small
+ * ones that are written out by hand as dumps too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static void check(struct index *ix)
 		fail_msg("%s", bad);
 }
 
-static void hold(struct index *ix, unsigned space, const page_key *p, size_t n, server_id s, msec now)
+static void hold(
+    struct index *ix, unsigned space, const page_key *p, size_t n, server_id s, msec now)
 {
 	index_claim c = index_commit(ix, &spaces[space], p, n, NULL, s, now, 0);
 
@@ -48,8 +50,8 @@ static void hold(struct index *ix, unsigned space, const page_key *p, size_t n, 
 	index_confirm(ix, c, now);
 }
 
-static struct index *load(const struct bytes *b, size_t max_bytes, enum index_order order, int shift, msec now,
-			  struct snapshot_stats *st)
+static struct index *load(const struct bytes *b, size_t max_bytes, enum index_order order,
+    int shift, msec now, struct snapshot_stats *st)
 {
 	struct index *ix = new_index(max_bytes, order);
 	struct snapshot_stats own;
@@ -85,9 +87,10 @@ static void same_in_all(struct index *a, struct index *b)
 	}
 }
 
-/* ---- round trips -------------------------------------------------------------------------------------- */
+/* ---- round trips ---- */
 
-static const page_key abcd[] = { 0xa, 0xb, 0xc, 0xd }, abxy[] = { 0xa, 0xb, 0xe, 0xf }, z[] = { 0x9 };
+static const page_key abcd[] = { 0xa, 0xb, 0xc, 0xd }, abxy[] = { 0xa, 0xb, 0xe, 0xf },
+		      z[] = { 0x9 };
 
 static void small_story(struct index *ix)
 {
@@ -177,8 +180,8 @@ static void ids_may_be_others_and_servers_gone(void **state)
 	free(s.p);
 }
 
-/* A server without a name is left out; so is one that was dropped when the writing had begun, even if its id has
- * gone to another since. */
+/* A server without a name is left out; so is one that was dropped when the writing had begun, even
+ * if its id has gone to another since. */
 static void what_was_dropped_does_not_come_back(void **state)
 {
 	struct index *a = new_index(1 << 20, INDEX_LRU), *b;
@@ -253,7 +256,7 @@ static void priorities_survive(void **state)
 	free(s.p);
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------ */
+/* ---- many ---- */
 
 static size_t make(struct rng *rng, page_key *p, size_t most)
 {
@@ -328,10 +331,13 @@ static void long_chains_come_back(void **state)
 	free(s.p);
 }
 
-/* What a full index writes is within the bound that a reader has; without half of it, for what changes meanwhile. */
+/* What a full index writes is within the bound that a reader has; without half of it, for what
+ * changes meanwhile. */
 static void a_full_index_is_within_the_bound(void **state)
 {
-	static const struct { unsigned pages, servers; } shape[] = { { 1, 1 }, { 1, SERVERS }, { 200, 1 }, { 40, SERVERS } };
+	static const struct {
+		unsigned pages, servers;
+	} shape[] = { { 1, 1 }, { 1, SERVERS }, { 200, 1 }, { 40, SERVERS } };
 	const size_t max = 1 << 20;
 
 	for (size_t k = 0; k < sizeof(shape) / sizeof(shape[0]); k++) {
@@ -352,7 +358,8 @@ static void a_full_index_is_within_the_bound(void **state)
 		assert_true(st.evicted_records >= 100);
 		assert_int_equal(write_all(ix, SERVERS, i, &s, NULL), 1);
 		assert_true(s.n <= snapshot_bytes_most(max) - max);
-		print_message("%u pages, %u servers: %zu bytes of %zu\n", shape[k].pages, shape[k].servers, s.n, max);
+		print_message("%u pages, %u servers: %zu bytes of %zu\n", shape[k].pages,
+		    shape[k].servers, s.n, max);
 		index_free(ix);
 		free(s.p);
 	}
@@ -420,7 +427,7 @@ static void pages_keep_their_room(void **state)
 	free(s.p);
 }
 
-/* ---- refused --------------------------------------------------------------------------------------------- */
+/* ---- refused ---- */
 
 static int asked;
 
@@ -431,7 +438,8 @@ static int not_asked(void *arg, struct span name)
 }
 
 /* With a sentence of its own, and an index that is as it was. */
-static void refused(struct index *ix, const struct snapshot_of *of, const uint8_t *p, size_t n, const char *why)
+static void refused(
+    struct index *ix, const struct snapshot_of *of, const uint8_t *p, size_t n, const char *why)
 {
 	struct snapshot_stats st;
 	struct index_stats is;
@@ -533,7 +541,8 @@ static void another_key_page_or_version(void **state)
 	refused(ix, &here, s.p, s.n, "of format 1, this is made for format 2");
 	s.p[8] = 3;
 	refused(ix, &here, s.p, s.n, "of format 3");
-	refused(ix, &here, (const uint8_t *)"kvroute: not a snapshot, but long enough to be one", 50, "no snapshot");
+	refused(ix, &here, (const uint8_t *)"kvroute: not a snapshot, but long enough to be one",
+	    50, "no snapshot");
 	index_free(ix);
 	free(s.p);
 }

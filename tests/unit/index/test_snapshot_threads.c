@@ -1,5 +1,6 @@
-/* test_snapshot_threads.c - snapshots written while threads commit, confirm, cancel, evict and drop: each loads, all
- * that must hold in it does, and no server is said to hold what it never held. Under ThreadSanitizer too. */
+/* test_snapshot_threads.c - snapshots written while threads commit, confirm, cancel, evict and
+ * drop: each loads, all that must hold in it does, and no server is said to hold what it never
+ * held. Under ThreadSanitizer too. */
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -35,7 +36,8 @@ struct worker {
 	atomic_uint steps;
 };
 
-/* The first pages are few, so that nodes split and join all the time; then each prompt goes its own way. */
+/* The first pages are few, so that nodes split and join all the time; then each prompt goes its own
+ * way. */
 static size_t make(struct rng *rng, page_key *p)
 {
 	size_t n = 1 + rng_below(rng, LEN), i;
@@ -94,7 +96,8 @@ static unsigned fewest_steps(struct worker *w)
 	return n;
 }
 
-/* Slowly, so that much changes meanwhile: so many steps of each writer for one of ours, whoever has a processor when. */
+/* Slowly, so that much changes meanwhile: so many steps of each writer for one of ours, whoever has
+ * a processor when. */
 static void take(struct index *ix, struct worker *w, struct bytes *b)
 {
 	struct snapshot_writer *wr = snapshot_writer_new(ix, &here, 1000, put_bytes, b);

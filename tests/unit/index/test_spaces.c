@@ -16,7 +16,8 @@
 
 static const struct space_key quiet = { .h = { 1, 1 }, .tenant = 1 };
 
-static void hold(struct index *ix, const struct space_key *space, page_key first, unsigned n, msec now)
+static void hold(
+    struct index *ix, const struct space_key *space, page_key first, unsigned n, msec now)
 {
 	page_key p[PAGES];
 	index_claim c;
@@ -43,7 +44,8 @@ static unsigned held(struct index *ix, const struct space_key *space, page_key f
 	return d;
 }
 
-/* Ever new salts: none is refused, the last ones are there, and the other tenant has lost nothing. */
+/* Ever new salts: none is refused, the last ones are there, and the other tenant has lost nothing.
+ */
 static void ever_new_salts(void **state)
 {
 	struct space_key loud = { .tenant = 2 };

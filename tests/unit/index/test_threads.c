@@ -132,7 +132,7 @@ static void readers_and_writers_on_a_hot_prefix(void **state)
 	index_free(w[0].ix);
 }
 
-/* ---- everything at once ------------------------------------------------------------------------------- */
+/* ---- everything at once ---- */
 
 #define OWNERS		3	/* threads with two servers each that nobody else touches */
 #define OTHERS		3	/* one floods a server with a capacity, two read, count, tick and dump */
@@ -161,7 +161,8 @@ struct owner {
 	struct rng rng;
 };
 
-/* Few prefixes that all threads know, of a few pages or some hundred, and tails that they may share. */
+/* Few prefixes that all threads know, of a few pages or some hundred, and tails that they may
+ * share. */
 static void make_some(struct rng *rng, struct held *h)
 {
 	unsigned long_run = rng_below(rng, 8) == 0, letter, end, max;
@@ -193,7 +194,8 @@ static void look(struct owner *o, const struct held *h, server_id s, unsigned le
 		d = o->a[i].server == s ? common(&o->a[i], h) : 0;
 		most = d > most ? d : most;
 	}
-	/* a match that lost its CPU at each of its tries gives what it has by then: it may do so once, not always */
+	/* a match that lost its CPU at each of its tries gives what it has by then: it may do so once, not
+	 * always */
 	for (i = 0; i < 4; i++) {
 		index_match(o->w.ix, &sp, h->p, h->n, m);
 		d = index_match_depth(m, s);
@@ -370,7 +372,9 @@ static void *look_on(void *arg)
 static void all_at_once(size_t max_bytes, bool tight)
 {
 	void *(*const others[OTHERS])(void *) = { flood_some, look_on, look_on };
-	struct index_opts o = { .max_bytes = max_bytes, .max_pages = 65536, .shards = 4, .reserve_percent = 100 };
+	struct index_opts o = {
+		.max_bytes = max_bytes, .max_pages = 65536, .shards = 4, .reserve_percent = 100
+	};
 	struct owner *own = calloc(OWNERS, sizeof(*own));
 	struct worker other[OTHERS];
 	struct index *ix = index_new(&o);
@@ -396,7 +400,9 @@ static void all_at_once(size_t max_bytes, bool tight)
 	for (i = 0; i < OWNERS + OTHERS; i++) {
 		if (i == OWNERS)
 			atomic_store(&stop, true);
-		assert_int_equal(pthread_join(i < OWNERS ? own[i].w.thread : other[i - OWNERS].thread, &failed), 0);
+		assert_int_equal(
+		    pthread_join(i < OWNERS ? own[i].w.thread : other[i - OWNERS].thread, &failed),
+		    0);
 		assert_null(failed);
 	}
 	for (i = 0; i < OWNERS; i++) {

@@ -12,7 +12,8 @@
 
 #define ROW_MAX	8
 
-/* One server of a row: <load> requests open, <cached> tokens of the prompt, <wait> seconds of work. */
+/* One server of a row: <load> requests open, <cached> tokens of the prompt, <wait> seconds of work.
+ */
 struct seat {
 	uint32_t load;
 	uint64_t cached;

@@ -1,4 +1,5 @@
-/* tables.h - rules with a memory of their own, in few words: prompts are words, a letter is a page. */
+/* tables.h - rules with a memory of their own, in few words: prompts are words, a letter is a page.
+ */
 #ifndef TESTS_POLICY_TABLES_H
 #define TESTS_POLICY_TABLES_H
 
@@ -17,7 +18,8 @@ static inline page_key page_of(char letter)
 }
 
 /* Pages of 16 tokens. It may not be copied. */
-static inline const struct policy_prompt *prompt_in(struct prompt_of *q, uint64_t space, const char *word)
+static inline const struct policy_prompt *prompt_in(
+    struct prompt_of *q, uint64_t space, const char *word)
 {
 	uint32_t n = (uint32_t)strlen(word);
 
@@ -77,7 +79,8 @@ static inline uint32_t holds(struct rig *r, uint64_t space, const char *word, se
 }
 
 /* The choice for <word> among servers 0 .. n - 1; the candidates stay in r->c. */
-static inline struct policy_choice chooses(struct rig *r, const char *word, const struct seat *row, size_t n)
+static inline struct policy_choice chooses(
+    struct rig *r, const char *word, const struct seat *row, size_t n)
 {
 	struct policy_choice out;
 	struct prompt_of q;
@@ -91,7 +94,8 @@ static inline struct policy_choice chooses(struct rig *r, const char *word, cons
 }
 
 /* How often each of <n> servers is the first choice, of 1000 times. */
-static inline void choose_often(struct rig *r, const char *word, const struct seat *row, size_t n, unsigned *often)
+static inline void choose_often(
+    struct rig *r, const char *word, const struct seat *row, size_t n, unsigned *often)
 {
 	memset(often, 0, n * sizeof(*often));
 	for (int i = 0; i < 1000; i++)

@@ -22,23 +22,31 @@ static void by_hand(void **state)
 		int first, second;
 		enum why why;
 	} cases[] = {
-		{ "the longest", { "abc", "abcd", "" }, { { 2 }, { 2 }, { 2 } }, 3, 1, 0, WHY_CACHED },
+		{ "the longest", { "abc", "abcd", "" }, { { 2 }, { 2 }, { 2 } }, 3, 1, 0,
+		    WHY_CACHED },
 		/* mean 2, deviation sqrt(8/3) = 1.63: 3 is within 3.63, 4 is not */
-		{ "within one deviation", { "abc", "", "" }, { { 3 }, { 0 }, { 3 } }, 3, 0, 1, WHY_CACHED },
-		{ "beyond it", { "abcdefghij", "", "" }, { { 4 }, { 0 }, { 2 } }, 3, 1, 2, WHY_IMBALANCE },
-		{ "the next longest then", { "abcdefghij", "", "a" }, { { 4 }, { 0 }, { 2 } }, 3, 2, 1, WHY_CACHED },
+		{ "within one deviation", { "abc", "", "" }, { { 3 }, { 0 }, { 3 } }, 3, 0, 1,
+		    WHY_CACHED },
+		{ "beyond it", { "abcdefghij", "", "" }, { { 4 }, { 0 }, { 2 } }, 3, 1, 2,
+		    WHY_IMBALANCE },
+		{ "the next longest then", { "abcdefghij", "", "a" }, { { 4 }, { 0 }, { 2 } }, 3, 2,
+		    1, WHY_CACHED },
 		/* mean 1, deviation 1: 2 is at the bound */
 		{ "at it", { "a", "" }, { { 2 }, { 0 } }, 2, 0, 1, WHY_CACHED },
-		{ "equal percents go by requests", { "abcd", "abcd", "" }, { { 2 }, { 1 }, { 2 } }, 3, 1, 0, WHY_CACHED },
-		{ "nobody: the least loaded", { "xyz", "", "bcd" }, { { 3 }, { 1 }, { 2 } }, 3, 1, 2, WHY_COLD },
+		{ "equal percents go by requests", { "abcd", "abcd", "" }, { { 2 }, { 1 }, { 2 } },
+		    3, 1, 0, WHY_CACHED },
+		{ "nobody: the least loaded", { "xyz", "", "bcd" }, { { 3 }, { 1 }, { 2 } }, 3, 1,
+		    2, WHY_COLD },
 		{ "8 apart is none", { "abc", "" }, { { 8 }, { 0 } }, 2, 0, 1, WHY_CACHED },
-		{ "9 apart: only the least", { "abc", "" }, { { 9 }, { 0 } }, 2, 1, 0, WHY_IMBALANCE },
-		{ "of those the longest", { "abcdefghij", "ab", "abc", "" }, { { 9 }, { 0 }, { 0 }, { 0 } }, 4, 2, 1,
-		  WHY_IMBALANCE },
-		{ "the longest is among them", { "", "ab", "abc", "" }, { { 9 }, { 0 }, { 0 }, { 1 } }, 4, 2, 1,
-		  WHY_CACHED },
+		{ "9 apart: only the least", { "abc", "" }, { { 9 }, { 0 } }, 2, 1, 0,
+		    WHY_IMBALANCE },
+		{ "of those the longest", { "abcdefghij", "ab", "abc", "" },
+		    { { 9 }, { 0 }, { 0 }, { 0 } }, 4, 2, 1, WHY_IMBALANCE },
+		{ "the longest is among them", { "", "ab", "abc", "" },
+		    { { 9 }, { 0 }, { 0 }, { 1 } }, 4, 2, 1, WHY_CACHED },
 		{ "9 apart, and cold", { "", "x" }, { { 0 }, { 9 } }, 2, 0, 1, WHY_COLD },
-		{ "a failure is a request", { "abc", "abc" }, { { 2, 0, 0, 0, 2 }, { 3 } }, 2, 1, 0, WHY_CACHED },
+		{ "a failure is a request", { "abc", "abc" }, { { 2, 0, 0, 0, 2 }, { 3 } }, 2, 1, 0,
+		    WHY_CACHED },
 		{ "one server", { "abc" }, { { 3 } }, 1, 0, -1, WHY_CACHED },
 	};
 
@@ -143,7 +151,8 @@ static void twenty_minutes(void **state)
 	rig_end(&r);
 }
 
-/* More than a step's worth has expired: the server that got nothing since counts as empty at once. */
+/* More than a step's worth has expired: the server that got nothing since counts as empty at once.
+ */
 static void all_at_once_has_expired(void **state)
 {
 	struct prompt_of q;

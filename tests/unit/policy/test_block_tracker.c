@@ -1,4 +1,5 @@
-/* test_block_tracker.c - the rule block_tracker by its design document, and where it is not believed. */
+/* test_block_tracker.c - the rule block_tracker by its design document, and where it is not
+ * believed. */
 #include "agent/policy/blocks_in.h"
 #include "tests/unit/policy/tables.h"
 
@@ -42,7 +43,8 @@ static void the_longest_prefix_of_each_server(void **state)
 	rig_end(&r);
 }
 
-/* Two prompts with the same pages behind different ones: by places alone all of it seems to be there. */
+/* Two prompts with the same pages behind different ones: by places alone all of it seems to be
+ * there. */
 static void a_false_length_is_not_believed(void **state)
 {
 	struct blocks *b = blocks_new(1 << 20);
@@ -106,7 +108,8 @@ static void threshold_and_load(void **state)
 /* Of equal holders one is met first, whatever the loads, and which one depends on the prefix. */
 static void the_longest_of_two_and_the_first_of_equals(void **state)
 {
-	struct seat even[3] = { { 3 }, { 3 }, { 3 } }, one[3] = { { 3 }, { 2 }, { 3 } }, two[3] = { { 3 }, { 3 }, { 2 } };
+	struct seat even[3] = { { 3 }, { 3 }, { 3 } }, one[3] = { { 3 }, { 2 }, { 3 } },
+		    two[3] = { { 3 }, { 3 }, { 2 } };
 	char prompt[] = "abcdef";
 	struct policy_choice got;
 	unsigned times[3] = { 0 };
@@ -134,7 +137,8 @@ static void the_longest_of_two_and_the_first_of_equals(void **state)
 	rig_end(&r);
 }
 
-/* A server comes down to its blocks once an interval, oldest first, and the end of a prompt before its beginning. */
+/* A server comes down to its blocks once an interval, oldest first, and the end of a prompt before
+ * its beginning. */
 static void eviction_by_the_interval(void **state)
 {
 	struct rig r;

@@ -15,7 +15,8 @@ static uint32_t matched(const struct blocks *b, const char *word, uint16_t owner
 	return n[owner];
 }
 
-static void add(struct blocks *b, const char *word, uint16_t owner, uint32_t stamp, bool last_oldest)
+static void add(
+    struct blocks *b, const char *word, uint16_t owner, uint32_t stamp, bool last_oldest)
 {
 	struct prompt_of q;
 
@@ -271,7 +272,7 @@ static void a_search_by_place(void **state)
 	}
 }
 
-/* ---- chance against a slow truth ------------------------------------------------------------- */
+/* ---- chance against a slow truth ---- */
 
 #define TRUE_OWNERS	5
 #define TRUE_MAX	512

@@ -1,7 +1,8 @@
-/* test_cache_aware.c - the guard that both rules share, and the rule that is little more than it. */
+/* test_cache_aware.c - the guard that both rules share, and the rule that is little more than it.
+ */
 #include "tests/unit/policy/candidates.h"
 
-/* ---- the guard ---------------------------------------------------------------------------- */
+/* ---- the guard ---- */
 
 static void guard_is_strict_on_both_sides(void **state)
 {
@@ -62,7 +63,7 @@ static void guard_looks_at_all_candidates(void **state)
 	}
 }
 
-/* ---- cache_aware -------------------------------------------------------------------------- */
+/* ---- cache_aware ---- */
 
 struct aware_case {
 	const char *name;
@@ -77,25 +78,31 @@ struct aware_case {
 
 static const struct aware_case aware_cases[] = {
 	{ "cold: least loaded", 0.3, 0, 1000, { { 5 }, { 2 }, { 3 } }, 3, 1, 2, WHY_COLD },
-	{ "threshold is not above itself", 0.25, 0, 1000, { { 5, 250 }, { 2 } }, 2, 1, 0, WHY_COLD },
+	{ "threshold is not above itself", 0.25, 0, 1000, { { 5, 250 }, { 2 } }, 2, 1, 0,
+	    WHY_COLD },
 	{ "one token more is", 0.25, 0, 1000, { { 5, 251 }, { 2 } }, 2, 0, 1, WHY_CACHED },
 	{ "a threshold of 0 needs a match", 0, 0, 1000, { { 5 }, { 2 } }, 2, 1, 0, WHY_COLD },
 	{ "and is content with one token", 0, 0, 1000, { { 5, 1 }, { 2 } }, 2, 0, 1, WHY_CACHED },
-	{ "a threshold of 1 is never passed", 1, 0, 1000, { { 5, 1000 }, { 2 } }, 2, 1, 0, WHY_COLD },
+	{ "a threshold of 1 is never passed", 1, 0, 1000, { { 5, 1000 }, { 2 } }, 2, 1, 0,
+	    WHY_COLD },
 	{ "min_match one short", 0.3, 500, 1000, { { 5, 499 }, { 2 } }, 2, 1, 0, WHY_COLD },
 	{ "min_match met", 0.3, 500, 1000, { { 5, 500 }, { 2 } }, 2, 0, 1, WHY_CACHED },
-	{ "min_match alone is not enough", 0.9, 500, 1000, { { 5, 600 }, { 2 } }, 2, 1, 0, WHY_COLD },
-	{ "the longest holder", 0.3, 0, 1000, { { 0, 400 }, { 9, 900 }, { 1, 800 } }, 3, 1, 2, WHY_CACHED },
-	{ "ties by load", 0.3, 0, 1000, { { 9, 900 }, { 3, 900 }, { 4, 900 } }, 3, 1, 2, WHY_CACHED },
+	{ "min_match alone is not enough", 0.9, 500, 1000, { { 5, 600 }, { 2 } }, 2, 1, 0,
+	    WHY_COLD },
+	{ "the longest holder", 0.3, 0, 1000, { { 0, 400 }, { 9, 900 }, { 1, 800 } }, 3, 1, 2,
+	    WHY_CACHED },
+	{ "ties by load", 0.3, 0, 1000, { { 9, 900 }, { 3, 900 }, { 4, 900 } }, 3, 1, 2,
+	    WHY_CACHED },
 	{ "then the one picked longest ago", 0.3, 0, 1000,
-	  { { 3, 900, 0, 7 }, { 3, 900, 0, 5 }, { 3, 900, 0, 6 } }, 3, 1, 2, WHY_CACHED },
+	    { { 3, 900, 0, 7 }, { 3, 900, 0, 5 }, { 3, 900, 0, 6 } }, 3, 1, 2, WHY_CACHED },
 	{ "then the lower id", 0.3, 0, 1000, { { 3, 900 }, { 3, 900 } }, 2, 0, 1, WHY_CACHED },
-	{ "64 apart: still the holder", 0.3, 0, 1000, { { 64, 1000 }, { 0 } }, 2, 0, 1, WHY_CACHED },
+	{ "64 apart: still the holder", 0.3, 0, 1000, { { 64, 1000 }, { 0 } }, 2, 0, 1,
+	    WHY_CACHED },
 	{ "65 apart: least loaded", 0.3, 0, 1000, { { 65, 1000 }, { 0 } }, 2, 1, 0, WHY_IMBALANCE },
-	{ "imbalanced: the holder is not even second", 0.3, 0, 1000,
-	  { { 80, 1000 }, { 3 }, { 2 } }, 3, 2, 1, WHY_IMBALANCE },
+	{ "imbalanced: the holder is not even second", 0.3, 0, 1000, { { 80, 1000 }, { 3 }, { 2 } },
+	    3, 2, 1, WHY_IMBALANCE },
 	{ "imbalanced: ties go by load alone", 0.3, 0, 1000,
-	  { { 80 }, { 3, 0, 0, 9 }, { 3, 1000, 0, 10 } }, 3, 1, 2, WHY_IMBALANCE },
+	    { { 80 }, { 3, 0, 0, 9 }, { 3, 1000, 0, 10 } }, 3, 1, 2, WHY_IMBALANCE },
 	{ "an empty prompt", 0.3, 0, 0, { { 5 }, { 2 } }, 2, 1, 0, WHY_COLD },
 	{ "one server", 0.3, 0, 1000, { { 5, 10 } }, 1, 0, -1, WHY_COLD },
 	{ "none", 0.3, 0, 1000, { { 0 } }, 0, -1, -1, WHY_NOSERVER },
@@ -121,9 +128,15 @@ static void cache_aware_table(void **state)
 }
 
 /* With <pages> seen of a prompt that servers 0 to 3 hold, with these loads. */
-static struct policy_choice among_holders(enum policy_rule rule, const page_key *pages, const uint32_t *load)
+static struct policy_choice among_holders(
+    enum policy_rule rule, const page_key *pages, const uint32_t *load)
 {
-	struct policy_prompt p = { .tokens = 64, .matched = 64, .pages = pages, .n_pages = 4, .page_tokens = 16, .space = 7 };
+	struct policy_prompt p = { .tokens = 64,
+		.matched = 64,
+		.pages = pages,
+		.n_pages = 4,
+		.page_tokens = 16,
+		.space = 7 };
 	struct policy_pressure idle = { .wait = 0 };
 	struct candidate c[4];
 	struct policy_choice out;
@@ -146,7 +159,8 @@ static struct policy_choice among_holders(enum policy_rule rule, const page_key 
 static void one_holder_of_a_prefix(void **state)
 {
 	static const enum policy_rule rules[] = { RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB };
-	static const uint32_t loads[][4] = { { 0, 0, 0, 0 }, { 9, 1, 2, 3 }, { 1, 9, 3, 2 }, { 2, 3, 9, 1 }, { 3, 2, 1, 9 } };
+	static const uint32_t loads[][4] = { { 0, 0, 0, 0 }, { 9, 1, 2, 3 }, { 1, 9, 3, 2 },
+		{ 2, 3, 9, 1 }, { 3, 2, 1, 9 } };
 	unsigned times[4] = { 0 };
 
 	for (unsigned r = 0; r < 2; r++) {
@@ -168,7 +182,7 @@ static void one_holder_of_a_prefix(void **state)
 		assert_true(times[i] > 60 && times[i] < 140);
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 static void words(void **state)
 {

@@ -1,5 +1,5 @@
-/* test_cost.c - the default rule: its formula against a slow one written from the words of policy.h,
- * the guard's window around it, and ties. */
+/* test_cost.c - the default rule: its formula against a slow one written from the words of
+ * policy.h, the guard's window around it, and ties. */
 #include <math.h>
 
 #include "agent/base/rng.h"
@@ -7,7 +7,7 @@
 
 #define NEAR(a, b)	(fabs((double)(a) - (double)(b)) < 1e-12 * (1 + fabs((double)(b))))
 
-/* ---- formulas ----------------------------------------------------------------------------- */
+/* ---- formulas ---- */
 
 static void prefill_is_linear_and_attention_square(void **state)
 {
@@ -47,7 +47,7 @@ static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 	assert_true(policy_sacrifice(&o, &(struct policy_pressure){ 5 }) == 0);
 }
 
-/* ---- the choice --------------------------------------------------------------------------- */
+/* ---- the choice ---- */
 
 struct cost_case {
 	const char *name;
@@ -58,8 +58,8 @@ struct cost_case {
 	enum why why;
 };
 
-/* 8000 tokens take a second, and one counts for two because the sacrifice factor is set to 1; a request open is
- * 30 ms, so that 120 tokens not cached weigh as much. */
+/* 8000 tokens take a second, and one counts for two because the sacrifice factor is set to 1; a
+ * request open is 30 ms, so that 120 tokens not cached weigh as much. */
 static const struct cost_case cost_cases[] = {
 	{ "cold: the lower load", 800, { { 2 }, { 1 } }, 2, 1, 0, WHY_COLD },
 	{ "cold: the shorter wait", 800, { { 1, 0, 0.5 }, { 1, 0, 0.4 } }, 2, 1, 0, WHY_COLD },
@@ -130,7 +130,8 @@ static void cost_is_set_for_every_rule(void **state)
 	assert_true(NEAR(c[1].cost, 2 * (1000 / 8000.0 + 1.3e-9 * 1000 * 500)));
 }
 
-/* Half a second: 16 requests open, or 2000 tokens of two seconds' weight. Load, cached, wait; who has the adapter. */
+/* Half a second: 16 requests open, or 2000 tokens of two seconds' weight. Load, cached, wait; who
+ * has the adapter. */
 static void adapters_come_first_but_not_at_any_price(void **state)
 {
 	static const struct {
@@ -142,14 +143,22 @@ static void adapters_come_first_but_not_at_any_price(void **state)
 	} cases[] = {
 		{ "nobody is known to have it", { { 1 }, { 0 }, { 2 } }, { false }, 1, WHY_COLD },
 		{ "all have it", { { 1 }, { 0 }, { 2 } }, { true, true, true }, 1, WHY_COLD },
-		{ "the holder, though busier", { { 0 }, { 16 }, { 1 } }, { false, true, false }, 1, WHY_COLD },
-		{ "but not at any price", { { 0 }, { 17 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
-		{ "nor behind a queue", { { 0 }, { 0, 0, .51 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
-		{ "of two, the one that waits less", { { 0 }, { 3 }, { 2 } }, { false, true, true }, 2, WHY_COLD },
-		{ "of two, the one that has the prompt", { { 0 }, { 3, 700 }, { 2 } }, { false, true, true }, 1, WHY_CACHED },
-		{ "1900 cached tokens weigh less", { { 0, 1900 }, { 0 }, { 0 } }, { false, true, false }, 1, WHY_COLD },
-		{ "2100 more", { { 0, 2100 }, { 0 }, { 0 } }, { false, true, false }, 0, WHY_CACHED },
-		{ "it is out of balance", { { 0 }, { 65 }, { 1 } }, { false, true, false }, 0, WHY_COLD },
+		{ "the holder, though busier", { { 0 }, { 16 }, { 1 } }, { false, true, false }, 1,
+		    WHY_COLD },
+		{ "but not at any price", { { 0 }, { 17 }, { 1 } }, { false, true, false }, 0,
+		    WHY_COLD },
+		{ "nor behind a queue", { { 0 }, { 0, 0, .51 }, { 1 } }, { false, true, false }, 0,
+		    WHY_COLD },
+		{ "of two, the one that waits less", { { 0 }, { 3 }, { 2 } }, { false, true, true },
+		    2, WHY_COLD },
+		{ "of two, the one that has the prompt", { { 0 }, { 3, 700 }, { 2 } },
+		    { false, true, true }, 1, WHY_CACHED },
+		{ "1900 cached tokens weigh less", { { 0, 1900 }, { 0 }, { 0 } },
+		    { false, true, false }, 1, WHY_COLD },
+		{ "2100 more", { { 0, 2100 }, { 0 }, { 0 } }, { false, true, false }, 0,
+		    WHY_CACHED },
+		{ "it is out of balance", { { 0 }, { 65 }, { 1 } }, { false, true, false }, 0,
+		    WHY_COLD },
 	};
 	struct policy_opts o;
 
@@ -178,7 +187,7 @@ static void adapters_come_first_but_not_at_any_price(void **state)
 	}
 }
 
-/* ---- against a slow truth ----------------------------------------------------------------- */
+/* ---- against a slow truth ---- */
 
 struct world {
 	struct policy_opts o;
@@ -261,8 +270,9 @@ static double slow_cost(const struct world *w, const struct candidate *c)
 	prefill += w->o.attention_factor * uncached * uncached / 2;
 	prefill *= c->slowness;
 	own = prefill - c->shared * prefill;
-	return c->backlog_s + own + a * own + w->o.copy_share * c->shared * prefill + slow_kv(w, c) +
-		w->o.load_ms * c->load / 1000.0 + c->penalty_s + w->o.load_ms * c->penalty / 1000.0 + load_adapter;
+	return c->backlog_s + own + a * own + w->o.copy_share * c->shared * prefill +
+	    slow_kv(w, c) + w->o.load_ms * c->load / 1000.0 + c->penalty_s +
+	    w->o.load_ms * c->penalty / 1000.0 + load_adapter;
 }
 
 static uint32_t slow_load(const struct candidate *c)
@@ -337,7 +347,7 @@ static void cost_equals_brute_force(void **state)
 	assert_true(narrowed > 20000 && changed > 5000 && changed < narrowed);
 }
 
-/* ---- ties --------------------------------------------------------------------------------- */
+/* ---- ties ---- */
 
 static void ties_go_round(void **state)
 {

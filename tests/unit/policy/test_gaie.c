@@ -55,7 +55,8 @@ static void scores_by_hand(void **state)
 		/* 3*.5+2+2*1 = 5.5 | 0+2+2 = 4 */
 		{ "prefix alone", { { "abcde" }, { "" } }, 2, 0, 1, WHY_CACHED },
 		/* 3*1+2*0+2 = 5 | 0+2+2 = 4 */
-		{ "a whole prompt beats a queue", { { "abcdefghij", 9 }, { "" } }, 2, 0, 1, WHY_CACHED },
+		{ "a whole prompt beats a queue", { { "abcdefghij", 9 }, { "" } }, 2, 0, 1,
+		    WHY_CACHED },
 		/* 3*.6+0+2 = 3.8 | 4 */
 		{ "six of ten do not", { { "abcdef", 9 }, { "" } }, 2, 1, 0, WHY_COLD },
 		/* 3*.7+0+2 = 4.1 | 4 */
@@ -65,15 +66,18 @@ static void scores_by_hand(void **state)
 		/* 3*.6+2+2*.05 = 3.9 | 4 */
 		{ "a cache nearly full", { { "abcdef", 0, 0, 0.95 }, { "" } }, 2, 1, 0, WHY_COLD },
 		/* waits 4, 2, 0: 2*0, 2*.5, 2*1 */
-		{ "engines' queues count with HAProxy's", { { "", 1, 3 }, { "", 2, 0 }, { "", 0, 0 } }, 3, 2, 1,
-		  WHY_COLD },
+		{ "engines' queues count with HAProxy's",
+		    { { "", 1, 3 }, { "", 2, 0 }, { "", 0, 0 } }, 3, 2, 1, WHY_COLD },
 		/* 3*.3+2*.5+2 = 3.9 | 2+2 = 4 | 3*.4+0+2 = 3.2 */
 		{ "three", { { "abc", 1 }, { "" }, { "abcd", 2 } }, 3, 1, 0, WHY_COLD },
 		/* 3*.4+2*.5+2 = 4.2 | 4 | 3.2 */
-		{ "and a block more", { { "abcd", 1 }, { "" }, { "abcd", 2 } }, 3, 0, 1, WHY_CACHED },
+		{ "and a block more", { { "abcd", 1 }, { "" }, { "abcd", 2 } }, 3, 0, 1,
+		    WHY_CACHED },
 		/* not told: 250000 of 500000 tokens: 2+1 | 240000: 2+1.04 */
-		{ "prompts open stand in", { { "", 0, 0, -1, 250000 }, { "", 0, 0, -1, 240000 } }, 2, 1, 0, WHY_COLD },
-		{ "and at most all of it", { { "", 0, 0, -1, 900000 }, { "", 0, 0, 0.99 } }, 2, 1, 0, WHY_COLD },
+		{ "prompts open stand in", { { "", 0, 0, -1, 250000 }, { "", 0, 0, -1, 240000 } },
+		    2, 1, 0, WHY_COLD },
+		{ "and at most all of it", { { "", 0, 0, -1, 900000 }, { "", 0, 0, 0.99 } }, 2, 1,
+		    0, WHY_COLD },
 		{ "one server", { { "abc", 5 } }, 1, 0, -1, WHY_CACHED },
 	};
 

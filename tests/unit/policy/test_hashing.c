@@ -1,4 +1,5 @@
-/* test_hashing.c - rules that go by a hash: where a key leads, what a load changes, who moves when a server goes. */
+/* test_hashing.c - rules that go by a hash: where a key leads, what a load changes, who moves when
+ * a server goes. */
 #include <stdlib.h>
 
 #include "agent/policy/rules_in.h"
@@ -53,7 +54,7 @@ static struct policy_choice ask(struct world *w, const struct policy_prompt *p, 
 	return out;
 }
 
-/* ---- the ring, as published: all places of all servers in one sorted row ------------------- */
+/* ---- the ring, as published: all places of all servers in one sorted row ---- */
 
 struct place {
 	uint64_t at;
@@ -178,7 +179,7 @@ static void a_ring_keeps_to_its_bytes(void **state)
 	end(&w);
 }
 
-/* ---- bounded loads ------------------------------------------------------------------------- */
+/* ---- bounded loads ---- */
 
 /* Loads in the order of the walk: what a key leads to first, second, third, fourth. */
 struct bound_case {
@@ -210,7 +211,8 @@ static const struct bound_case chwbl_cases[] = {
 	{ "a larger factor", 2, { 6, 4, 2, 3 }, 0, 1, WHY_STICKY },
 };
 
-static void bound_table(enum policy_rule rule, uint32_t replicas, const struct bound_case *cases, size_t n)
+static void bound_table(
+    enum policy_rule rule, uint32_t replicas, const struct bound_case *cases, size_t n)
 {
 	page_key page = 4711;
 	struct policy_prompt p = { .opening = 4711, .pages = &page, .n_pages = 1, .page_tokens = 16 };
@@ -279,7 +281,7 @@ static void servers_without_the_adapter_are_passed_over(void **state)
 	end(&w);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void only_the_beginning_counts(void **state)
 {
@@ -336,8 +338,13 @@ static unsigned moves(struct world *w, struct policy_prompt *p, uint64_t *key)
 
 static void keys_come_in_order(void **state)
 {
-	struct policy_prompt p = { .session = 1, .user = 2, .body = 3, .opening = 4, .adapter = 5, .model = 6,
-				   .space = 7 };
+	struct policy_prompt p = { .session = 1,
+		.user = 2,
+		.body = 3,
+		.opening = 4,
+		.adapter = 5,
+		.model = 6,
+		.space = 7 };
 	struct world w;
 
 	(void)state;
@@ -404,7 +411,7 @@ static void without_a_key_not_all_to_one(void **state)
 	}
 }
 
-/* ---- servers that go ------------------------------------------------------------------------ */
+/* ---- servers that go ---- */
 
 static void who_loses_a_server_moves_and_nobody_else(void **state)
 {

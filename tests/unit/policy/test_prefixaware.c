@@ -43,7 +43,8 @@ static void a_large_page_is_a_chunk(void **state)
 	}
 }
 
-/* The walk goes on while one of the endpoints is left: server 1 was sent the longest part, others drop out before. */
+/* The walk goes on while one of the endpoints is left: server 1 was sent the longest part, others
+ * drop out before. */
 static void any_of_the_longest(void **state)
 {
 	static const struct seat row[4] = { { 90 }, { 80 }, { 0 }, { 1 } };	/* loads do not matter */

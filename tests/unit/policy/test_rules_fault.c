@@ -1,7 +1,7 @@
 /* test_rules_fault.c - what holds for every rule, whatever it is: of its choice, and of its memory.
  *
- * A long random story for each: prompts that share beginnings, servers that come, go and change places, loads
- * and facts of any size. Then each allocation of a shorter one fails once. */
+ * A long random story for each: prompts that share beginnings, servers that come, go and change
+ * places, loads and facts of any size. Then each allocation of a shorter one fails once. */
 #include "agent/base/mem.h"
 #include "tests/unit/fault.h"
 #include "tests/unit/policy/candidates.h"

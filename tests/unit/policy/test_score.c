@@ -1,7 +1,7 @@
 /* test_score.c - rules that give each server a number: by hand, and where equals go. */
 #include "tests/unit/policy/tables.h"
 
-/* ---- by the longest match, and by sums ----------------------------------------------------- */
+/* ---- by the longest match, and by sums ---- */
 
 /* A prompt of 100 pages of 10 tokens, and three servers. */
 struct stand {
@@ -21,55 +21,70 @@ struct score_case {
 };
 
 static const struct score_case cases[] = {
-	{ "smg: the most, whatever its load", RULE_SMG_EVENTS, { { 60, 500 }, { 0, 499 }, { 0 } }, 0, 1, WHY_CACHED },
-	{ "smg: one page is enough", RULE_SMG_EVENTS, { { 5, 10 }, { 0 }, { 1 } }, 0, 1, WHY_CACHED },
-	{ "smg: equals by load", RULE_SMG_EVENTS, { { 9, 500 }, { 3, 500 }, { 0, 499 } }, 1, 0, WHY_CACHED },
+	{ "smg: the most, whatever its load", RULE_SMG_EVENTS, { { 60, 500 }, { 0, 499 }, { 0 } },
+	    0, 1, WHY_CACHED },
+	{ "smg: one page is enough", RULE_SMG_EVENTS, { { 5, 10 }, { 0 }, { 1 } }, 0, 1,
+	    WHY_CACHED },
+	{ "smg: equals by load", RULE_SMG_EVENTS, { { 9, 500 }, { 3, 500 }, { 0, 499 } }, 1, 0,
+	    WHY_CACHED },
 	{ "smg: nobody", RULE_SMG_EVENTS, { { 9 }, { 3 }, { 4 } }, 1, 2, WHY_COLD },
-	{ "smg: 65 apart", RULE_SMG_EVENTS, { { 65, 1000 }, { 1, 10 }, { 0 } }, 2, 1, WHY_IMBALANCE },
+	{ "smg: 65 apart", RULE_SMG_EVENTS, { { 65, 1000 }, { 1, 10 }, { 0 } }, 2, 1,
+	    WHY_IMBALANCE },
 	{ "kv: the most", RULE_KV_AWARE, { { 900, 500 }, { 0, 499 }, { 0 } }, 0, 1, WHY_CACHED },
 	{ "kv: nobody", RULE_KV_AWARE, { { 9 }, { 3 }, { 4 } }, 1, 2, WHY_COLD },
 
 	/* 2 x prefix + free cache + short queue */
-	{ "llm-d: 2+1+0 beats 0+1+1", RULE_LLMD_PRECISE, { { 8, 500 }, { 0 }, { 4 } }, 0, 1, WHY_CACHED },
+	{ "llm-d: 2+1+0 beats 0+1+1", RULE_LLMD_PRECISE, { { 8, 500 }, { 0 }, { 4 } }, 0, 1,
+	    WHY_CACHED },
 	{ "llm-d: 2+.2+0 beats 0+1+1 by a little", RULE_LLMD_PRECISE,
-	  { { 0, 500, 0, 0, 8, .2 - 1e-9 }, { 0, 0, 0, 0, 0, 1e-9 }, { 0, 0, 0, 0, 8, 1e-9 } }, 0, 1, WHY_CACHED },
+	    { { 0, 500, 0, 0, 8, .2 - 1e-9 }, { 0, 0, 0, 0, 0, 1e-9 }, { 0, 0, 0, 0, 8, 1e-9 } }, 0,
+	    1, WHY_CACHED },
 	{ "llm-d: 2+0+0 does not beat 0+.9+1.2", RULE_LLMD_PRECISE,
-	  { { 0, 500, 0, 0, 10, .95 }, { 0, 10, 0, 0, 0, .05 }, { 0, 0, 0, 0, 0, .1 } }, 0, 1, WHY_CACHED },
+	    { { 0, 500, 0, 0, 10, .95 }, { 0, 10, 0, 0, 0, .05 }, { 0, 0, 0, 0, 0, .1 } }, 0, 1,
+	    WHY_CACHED },
 	{ "llm-d: a full cache costs 1", RULE_LLMD_PRECISE,
-	  { { 0, 0, 0, 0, 3, .9 }, { 0, 0, 0, 0, 3, .1 }, { 0, 0, 0, 0, 3, .5 } }, 1, 2, WHY_COLD },
+	    { { 0, 0, 0, 0, 3, .9 }, { 0, 0, 0, 0, 3, .1 }, { 0, 0, 0, 0, 3, .5 } }, 1, 2,
+	    WHY_COLD },
 	{ "llm-d: a long queue costs 1", RULE_LLMD_PRECISE,
-	  { { 0, 0, 0, 0, 9, .5 }, { 0, 0, 0, 0, 5, .5 }, { 0, 0, 0, 0, 1, .5 } }, 2, 1, WHY_COLD },
+	    { { 0, 0, 0, 0, 9, .5 }, { 0, 0, 0, 0, 5, .5 }, { 0, 0, 0, 0, 1, .5 } }, 2, 1,
+	    WHY_COLD },
 	{ "llm-d: loads do not count where engines tell", RULE_LLMD_PRECISE,
-	  { { 50, 0, 0, 0, 0, .5 }, { 0, 0, 0, 0, 1, .5 }, { 0, 0, 0, 0, 2, .5 } }, 0, 1, WHY_COLD },
+	    { { 50, 0, 0, 0, 0, .5 }, { 0, 0, 0, 0, 1, .5 }, { 0, 0, 0, 0, 2, .5 } }, 0, 1,
+	    WHY_COLD },
 	{ "llm-d: where one does not, none does", RULE_LLMD_PRECISE,
-	  { { 50, 0, 0, 0, 0, .5 }, { 1, 0, 0, 0, 9, .9 }, { 2 } }, 1, 2, WHY_COLD },
+	    { { 50, 0, 0, 0, 0, .5 }, { 1, 0, 0, 0, 9, .9 }, { 2 } }, 1, 2, WHY_COLD },
 	{ "llm-d: of two holders the lesser counts as none", RULE_LLMD_PRECISE,
-	  { { 5, 400 }, { 5, 900 }, { 4 } }, 1, 2, WHY_CACHED },
+	    { { 5, 400 }, { 5, 900 }, { 4 } }, 1, 2, WHY_CACHED },
 
 	/* matched / prompt - (load - mean) / max(1, mean) */
-	{ "loadaware: .5 - .85 against 0 + .54", RULE_LOADAWARE, { { 8, 500 }, { 2 }, { 3 } }, 1, 2, WHY_COLD },
-	{ "loadaware: .9 - .2 beats 0 - -.4", RULE_LOADAWARE, { { 6, 900 }, { 3 }, { 6 } }, 0, 1, WHY_CACHED },
-	{ "loadaware: a mean below 1 counts as 1", RULE_LOADAWARE, { { 1, 990 }, { 0 }, { 0, 10 } }, 2, 1, WHY_CACHED },
+	{ "loadaware: .5 - .85 against 0 + .54", RULE_LOADAWARE, { { 8, 500 }, { 2 }, { 3 } }, 1, 2,
+	    WHY_COLD },
+	{ "loadaware: .9 - .2 beats 0 - -.4", RULE_LOADAWARE, { { 6, 900 }, { 3 }, { 6 } }, 0, 1,
+	    WHY_CACHED },
+	{ "loadaware: a mean below 1 counts as 1", RULE_LOADAWARE, { { 1, 990 }, { 0 }, { 0, 10 } },
+	    2, 1, WHY_CACHED },
 
 	/* (waits + 1000 - cached) / 10 + (open + 1000) / 10 */
-	{ "dynamo: what waits", RULE_DYNAMO, { { 0, 0, 900 }, { 9, 0, 300 }, { 0, 0, 600 } }, 1, 2, WHY_COLD },
+	{ "dynamo: what waits", RULE_DYNAMO, { { 0, 0, 900 }, { 9, 0, 300 }, { 0, 0, 600 } }, 1, 2,
+	    WHY_COLD },
 	{ "dynamo: 1000 held are worth 900 waiting", RULE_DYNAMO,
-	  { { 0, 1000, 900 }, { 0 }, { 0, 0, 200 } }, 0, 1, WHY_CACHED },
-	{ "dynamo: and not 1100", RULE_DYNAMO, { { 0, 1000, 1100 }, { 0 }, { 0, 0, 200 } }, 1, 0, WHY_COLD },
+	    { { 0, 1000, 900 }, { 0 }, { 0, 0, 200 } }, 0, 1, WHY_CACHED },
+	{ "dynamo: and not 1100", RULE_DYNAMO, { { 0, 1000, 1100 }, { 0 }, { 0, 0, 200 } }, 1, 0,
+	    WHY_COLD },
 	{ "dynamo: open prompts as well", RULE_DYNAMO,
-	  { { 0, 600, 0, 700 }, { 0, 0, 0, 0 }, { 0, 500, 0, 300 } }, 2, 1, WHY_CACHED },
+	    { { 0, 600, 0, 700 }, { 0, 0, 0, 0 }, { 0, 500, 0, 300 } }, 2, 1, WHY_CACHED },
 
 	/* (waits + 1000 - cached) / 10 x ((open + 1000) / 10 + 1) */
 	{ "lmetric: 50 x 301 against 100 x 141", RULE_DYNAMO_LMETRIC,
-	  { { 0, 500, 0, 2000 }, { 0, 0, 0, 400 }, { 0, 0, 0, 9000 } }, 1, 0, WHY_COLD },
+	    { { 0, 500, 0, 2000 }, { 0, 0, 0, 400 }, { 0, 0, 0, 9000 } }, 1, 0, WHY_COLD },
 	{ "lmetric: 40 x 301 against 100 x 141", RULE_DYNAMO_LMETRIC,
-	  { { 0, 600, 0, 2000 }, { 0, 0, 0, 400 }, { 0, 0, 0, 9000 } }, 0, 1, WHY_CACHED },
+	    { { 0, 600, 0, 2000 }, { 0, 0, 0, 400 }, { 0, 0, 0, 9000 } }, 0, 1, WHY_CACHED },
 	{ "lmetric: nothing left to do beats all", RULE_DYNAMO_LMETRIC,
-	  { { 0, 1000, 0, 90000 }, { 0 }, { 0, 0, 0, 10 } }, 0, 1, WHY_CACHED },
+	    { { 0, 1000, 0, 90000 }, { 0 }, { 0, 0, 0, 10 } }, 0, 1, WHY_CACHED },
 };
 
-static struct policy_choice decide(const struct policy_opts *o, const struct stand *at, size_t n, struct rng *rng,
-				   struct candidate *c)
+static struct policy_choice decide(const struct policy_opts *o, const struct stand *at, size_t n,
+    struct rng *rng, struct candidate *c)
 {
 	struct policy_prompt p = { .tokens = 1000, .n_pages = 0, .page_tokens = 10 };
 	struct policy_choice out;
@@ -105,7 +120,7 @@ static void score_table(void **state)
 	}
 }
 
-/* ---- equals --------------------------------------------------------------------------------- */
+/* ---- equals ---- */
 
 static void equals_are_drawn_fairly(void **state)
 {
@@ -137,7 +152,7 @@ static void equals_are_drawn_fairly(void **state)
 	}
 }
 
-/* ---- what kv_aware expects ------------------------------------------------------------------- */
+/* ---- what kv_aware expects ---- */
 
 static void what_was_sent_counts_for_its_ttl(void **state)
 {

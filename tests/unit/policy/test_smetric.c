@@ -1,4 +1,5 @@
-/* test_smetric.c - when a conversation stays, when it moves, and how fast a server is taken to be. */
+/* test_smetric.c - when a conversation stays, when it moves, and how fast a server is taken to be.
+ */
 #include "tests/unit/policy/tables.h"
 
 struct stand {
@@ -17,19 +18,28 @@ struct case_of {
 };
 
 static const struct case_of cases[] = {
-	{ "a first turn: least work x load", 0, { { 2, 9000, 0 }, { 1, 0, 0 }, { 3, 9900, 2900 } }, 0, WHY_CACHED },
-	{ "of equal products the lower load", 0, { { 5, 0, 0 }, { 4, 0, 2500 }, { 9, 0, 0 } }, 1, WHY_COLD },
-	{ "an idle server has none", 0, { { 1, 9999, 0 }, { 0, 0, 90000 }, { 9, 0, 0 } }, 1, WHY_COLD },
-	{ "a later turn: the longest holder", 8000, { { 9, 8000, 5000 }, { 0, 0, 0 }, { 0, 0, 0 } }, 0, WHY_CACHED },
-	{ "half of its history is not enough", 8000, { { 9, 4000, 0 }, { 1, 0, 0 }, { 2, 0, 0 } }, 1, WHY_COLD },
+	{ "a first turn: least work x load", 0, { { 2, 9000, 0 }, { 1, 0, 0 }, { 3, 9900, 2900 } },
+	    0, WHY_CACHED },
+	{ "of equal products the lower load", 0, { { 5, 0, 0 }, { 4, 0, 2500 }, { 9, 0, 0 } }, 1,
+	    WHY_COLD },
+	{ "an idle server has none", 0, { { 1, 9999, 0 }, { 0, 0, 90000 }, { 9, 0, 0 } }, 1,
+	    WHY_COLD },
+	{ "a later turn: the longest holder", 8000, { { 9, 8000, 5000 }, { 0, 0, 0 }, { 0, 0, 0 } },
+	    0, WHY_CACHED },
+	{ "half of its history is not enough", 8000, { { 9, 4000, 0 }, { 1, 0, 0 }, { 2, 0, 0 } },
+	    1, WHY_COLD },
 	{ "one page more is", 8000, { { 9, 4016, 0 }, { 1, 0, 0 }, { 2, 0, 0 } }, 0, WHY_CACHED },
-	{ "of equal holders the one with less to do", 8000, { { 0, 8000, 500 }, { 9, 8000, 400 }, { 0 } }, 1, WHY_CACHED },
+	{ "of equal holders the one with less to do", 8000,
+	    { { 0, 8000, 500 }, { 9, 8000, 400 }, { 0 } }, 1, WHY_CACHED },
 	/* 1.625 s: 16250 tokens at 10000 a second */
 	{ "just in time", 8000, { { 9, 8000, 14250, 10000 }, { 0 }, { 0 } }, 0, WHY_CACHED },
-	{ "just too late", 8000, { { 9, 8000, 14251, 10000 }, { 1, 0, 0, 90000 }, { 2, 0, 0 } }, 1, WHY_COLD },
+	{ "just too late", 8000, { { 9, 8000, 14251, 10000 }, { 1, 0, 0, 90000 }, { 2, 0, 0 } }, 1,
+	    WHY_COLD },
 	{ "too late, and so are all", 8000,
-	  { { 9, 8000, 14251, 10000 }, { 0, 0, 9000, 10000 }, { 2, 0, 6251, 10000 } }, 0, WHY_CACHED },
-	{ "how fast it is, is not known", 8000, { { 9, 8000, 999999 }, { 0, 0, 0, 10000 }, { 0 } }, 0, WHY_CACHED },
+	    { { 9, 8000, 14251, 10000 }, { 0, 0, 9000, 10000 }, { 2, 0, 6251, 10000 } }, 0,
+	    WHY_CACHED },
+	{ "how fast it is, is not known", 8000, { { 9, 8000, 999999 }, { 0, 0, 0, 10000 }, { 0 } },
+	    0, WHY_CACHED },
 };
 
 static void table(void **state)
@@ -85,7 +95,7 @@ static void ties_go_round(void **state)
 		assert_int_equal(n[k], 100);
 }
 
-/* ---- rates ----------------------------------------------------------------------------------- */
+/* ---- rates ---- */
 
 static uint32_t rate(struct rig *r, server_id id)
 {

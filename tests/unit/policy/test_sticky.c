@@ -8,7 +8,8 @@ static struct policy_prompt of_session(uint64_t session)
 }
 
 /* As the router asks: what the memory knows, the choice, and what came of it. */
-static struct policy_choice request(struct rig *r, const struct policy_prompt *p, const struct seat *row, size_t n)
+static struct policy_choice request(
+    struct rig *r, const struct policy_prompt *p, const struct seat *row, size_t n)
 {
 	struct policy_choice got;
 
@@ -72,7 +73,8 @@ static void equals_go_by_hash(void **state)
 static void a_session_stays(void **state)
 {
 	const struct seat loads[3] = { { 0 }, { 0 }, { 0 } }, busy[3] = { { 500 }, { 500 }, { 500 } };
-	struct policy_prompt p = of_session(77), user = { .user = 77 }, other = { .user = 77, .session = 5 };
+	struct policy_prompt p = of_session(77), user = { .user = 77 },
+			     other = { .user = 77, .session = 5 };
 	struct policy_choice got;
 	struct rig r;
 	int home;

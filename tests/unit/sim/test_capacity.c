@@ -1,5 +1,5 @@
-/* test_capacity.c - what the router infers of the engines' caches in whole runs, in which it is told of nothing
- * but first tokens and ends. */
+/* test_capacity.c - what the router infers of the engines' caches in whole runs, in which it is
+ * told of nothing but first tokens and ends. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,7 +15,8 @@ static const struct engine_profile round_numbers = {
 
 #define BLOCK	10
 
-static const uint32_t up[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
+static const uint32_t up[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
+	19 };
 
 static struct sim_request request(uint32_t n_in, uint32_t n_out)
 {
@@ -175,7 +176,8 @@ static void decode_and_prefill(void **state)
 	engine_fini(&e);
 }
 
-/* ---- the cache -------------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------------
+ */
 
 static void deepest_of_equal_age_goes_first(void **state)
 {

@@ -20,7 +20,8 @@
 #define SYSTEMS		3u
 #define SYSTEM_BLOCKS	14u
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------
+ */
 
 enum arrivals {
 	ONE_BY_ONE,	/* each when the ones before it are over */
@@ -80,7 +81,8 @@ static void make(struct sim_trace *t, uint32_t block, enum arrivals how)
 	trace_finish(t);
 }
 
-/* ---- a run ------------------------------------------------------------------------------------- */
+/* ---- a run -------------------------------------------------------------------------------------
+ */
 
 struct setting {
 	uint32_t block;
@@ -116,7 +118,8 @@ static struct outcome count(const struct setting *s, const struct sim *f)
 		later++;
 		lost += j->hit < f->trace->r[i - TALKS].n_full;
 	}
-	return (struct outcome){ (double)exact / (double)f->trace->n, (double)high / (double)f->trace->n, (double)lost / later };
+	return (struct outcome){ (double)exact / (double)f->trace->n,
+		(double)high / (double)f->trace->n, (double)lost / later };
 }
 
 static struct outcome run(const struct setting *s)
@@ -160,13 +163,16 @@ static struct outcome tell(const struct setting *s)
 	static const char *const how[] = { "one by one", "four at once", "all at once" };
 	struct outcome out = run(s);
 
-	print_message("blocks of %u, %s, %s, %s, believed %.2f: exact %.3f, too high %.3f, lost %.2f\n", s->block,
-		      s->text == SIM_TEXT_IDS ? "ids" : "text", s->facts == ROUTER_FIRST ? "first tokens" : "ends", how[s->how],
-		      s->believed, out.exact, out.high, out.lost);
+	print_message(
+	    "blocks of %u, %s, %s, %s, believed %.2f: exact %.3f, too high %.3f, lost %.2f\n",
+	    s->block, s->text == SIM_TEXT_IDS ? "ids" : "text",
+	    s->facts == ROUTER_FIRST ? "first tokens" : "ends", how[s->how], s->believed, out.exact,
+	    out.high, out.lost);
 	return out;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------
+ */
 
 static const uint32_t sizes[] = { 16, 32, 64, 128 };
 

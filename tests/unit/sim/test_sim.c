@@ -1,4 +1,5 @@
-/* Whole runs: choosers against engines, what happens to engines on the way, and whether the rule is worth it. */
+/* Whole runs: choosers against engines, what happens to engines on the way, and whether the rule is
+ * worth it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +27,8 @@ static void make(struct workload *w, const char *name, size_t n, unsigned engine
 	assert_int_equal(workload_make(w, span_str(name), n, engines, 3, &e), 0);
 }
 
-static void refer(struct sim *s, const struct sim_opts *o, const struct workload *w, const char *name,
-		  struct sim_result *r)
+static void refer(struct sim *s, const struct sim_opts *o, const struct workload *w,
+    const char *name, struct sim_result *r)
 {
 	static struct reference ref;
 	static struct chooser c;
@@ -39,8 +40,8 @@ static void refer(struct sim *s, const struct sim_opts *o, const struct workload
 	assert_int_equal(sim_result(s, w->trace.n / 10, w->trace.n, r), 0);
 }
 
-static void route(struct sim *s, const struct sim_opts *o, const struct workload *w, enum policy_rule rule,
-		  enum router_facts facts, struct sim_result *r, struct route_stats *st)
+static void route(struct sim *s, const struct sim_opts *o, const struct workload *w,
+    enum policy_rule rule, enum router_facts facts, struct sim_result *r, struct route_stats *st)
 {
 	struct router_opts ro = { .name = "rule", .facts = facts, .text = SIM_TEXT_CHAT, .seed = 1,
 				  .body_limit = w->body_limit };
@@ -60,7 +61,8 @@ static void route(struct sim *s, const struct sim_opts *o, const struct workload
 	router_free(x);
 }
 
-/* ---- physics ------------------------------------------------------------------------------------ */
+/* ---- physics ------------------------------------------------------------------------------------
+ */
 
 static void everything_is_served_once(void **state)
 {
@@ -158,7 +160,7 @@ static void too_large_for_a_cache(void **state)
 	workload_free(&w);
 }
 
-/* ---- what happens to engines ------------------------------------------------------------------------ */
+/* ---- what happens to engines ---- */
 
 static void who_is_not_up_gets_nothing(void **state)
 {
@@ -227,7 +229,7 @@ static void half_as_fast_gets_less(void **state)
 	workload_free(&w);
 }
 
-/* ---- what the rule is worth -------------------------------------------------------------------------- */
+/* ---- what the rule is worth ---- */
 
 static void worth(const char *name, enum router_facts facts, double above_oracle)
 {
@@ -259,7 +261,8 @@ static void worth(const char *name, enum router_facts facts, double above_oracle
 	workload_free(&w);
 }
 
-/* As measured with other seeds, with some air: a change of the rule that costs more than that shows here. */
+/* As measured with other seeds, with some air: a change of the rule that costs more than that shows
+ * here. */
 static void worth_its_while(void **state)
 {
 	worth("chat", ROUTER_FIRST, 1.4);
@@ -301,8 +304,8 @@ static void a_loop_waits_for_its_answers(void **state)
 	workload_free(&w);
 }
 
-/* A prefix that many want is copied, and no server gets them all: against the oracle that knows the engines, and
- * takes the soonest first token for each. */
+/* A prefix that many want is copied, and no server gets them all: against the oracle that knows the
+ * engines, and takes the soonest first token for each. */
 static void spread(const char *name, double haste, enum router_facts facts)
 {
 	struct sim_result rule, oracle;

@@ -1,4 +1,5 @@
-/* Each allocation of a story fails once, in turn: then there is no workload, no trace, no run; and no leak. */
+/* Each allocation of a story fails once, in turn: then there is no workload, no trace, no run; and
+ * no leak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,8 +12,10 @@
 #include "tests/unit/fault.h"
 
 static const char text[] =
-	"{\"timestamp\":1,\"input_length\":900,\"output_length\":2,\"hash_ids\":[1,2],\"session\":\"a\"}\n"
-	"{\"timestamp\":2,\"input_length\":900,\"output_length\":2,\"hash_ids\":[1,3],\"session\":\"b\"}\n";
+    "{\"timestamp\":1,\"input_length\":900,\"output_length\":2,\"hash_ids\":[1,2],"
+    "\"session\":\"a\"}\n"
+    "{\"timestamp\":2,\"input_length\":900,\"output_length\":2,\"hash_ids\":[1,3],"
+    "\"session\":\"b\"}\n";
 
 static void a_trace(bool *good)
 {

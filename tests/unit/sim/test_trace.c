@@ -27,7 +27,10 @@ static void what_a_line_says(void **state)
 {
 	struct sim_trace t;
 
-	read_ok(&t, LINE("500", "250", "7", "900, 901, 902") "\r\n\n" LINE("1500", "200", "1", "900, \"x\""), &usual);
+	read_ok(&t,
+	    LINE("500", "250", "7", "900, 901, 902") "\r\n\n" LINE(
+		"1500", "200", "1", "900, \"x\""),
+	    &usual);
 	assert_int_equal(t.n, 2);
 	assert_int_equal(t.n_blocks, 4);
 	assert_true(t.r[0].at == 0 && t.r[1].at == 1);
@@ -66,14 +69,18 @@ static void sessions(void **state)
 {
 	struct sim_trace t;
 
-	read_ok(&t, LINE("1", "200", "1", "1, 2") LINE("2", "200", "1", "3, 4") LINE("3", "300", "1", "1, 2, 5"),
-		&usual);
+	read_ok(&t,
+	    LINE("1", "200", "1", "1, 2") LINE("2", "200", "1", "3, 4")
+		LINE("3", "300", "1", "1, 2, 5"),
+	    &usual);
 	assert_int_equal(t.r[0].session, t.r[2].session);
 	assert_int_not_equal(t.r[0].session, t.r[1].session);
 	trace_free(&t);
-	read_ok(&t, "{\"session\":\"a\",\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n"
-		"{\"session\":7,\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n"
-		"{\"session\":\"a\",\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}", &usual);
+	read_ok(&t,
+	    "{\"session\":\"a\",\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n"
+	    "{\"session\":7,\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n"
+	    "{\"session\":\"a\",\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}",
+	    &usual);
 	assert_int_equal(t.r[0].session, t.r[2].session);
 	assert_int_not_equal(t.r[0].session, t.r[1].session);
 	trace_free(&t);
@@ -85,14 +92,16 @@ static void sessions(void **state)
 	trace_free(&t);
 }
 
-static const struct { const char *text; int line; const char *words; } wrong[] = {
+static const struct { const char *text; int line; const char *words;
+} wrong[] = {
 	{ "", 0, "no request" },
 	{ "\n  \n", 0, "no request" },
 	{ "{", 1, "not JSON" },
 	{ "\n" LINE("1", "2", "3", "4") "nonsense\n", 3, "not JSON" },
 	{ "[1]\n", 1, "needs timestamp" },
 	{ "{\"timestamp\":1,\"input_length\":1,\"hash_ids\":[]}", 1, "needs timestamp" },
-	{ "{\"timestamp\":1,\"input_length\":\"1\",\"output_length\":1,\"hash_ids\":[]}", 1, "needs timestamp" },
+	{ "{\"timestamp\":1,\"input_length\":\"1\",\"output_length\":1,\"hash_ids\":[]}", 1,
+	    "needs timestamp" },
 	{ LINE("-1", "1", "1", ""), 1, "timestamp has to be" },
 	{ LINE("1e99", "1", "1", ""), 1, "timestamp has to be" },
 	{ LINE("1", "1.5", "1", ""), 1, "tokens" },
@@ -126,8 +135,9 @@ static void many_ids(void **state)
 	size_t n = 0;
 
 	for (unsigned round = 0; round < 2; round++) {
-		n += (size_t)sprintf(text + n, "{\"timestamp\":%u,\"input_length\":%u,\"output_length\":1,\"hash_ids\":[",
-				     round, N * 100);
+		n += (size_t)sprintf(text + n,
+		    "{\"timestamp\":%u,\"input_length\":%u,\"output_length\":1,\"hash_ids\":[",
+		    round, N * 100);
 		for (unsigned i = 0; i < N; i++)
 			n += (size_t)sprintf(text + n, "%s%u", i ? "," : "", 7 * (i + round * N / 2));
 		n += (size_t)sprintf(text + n, "]}\n");
@@ -144,7 +154,8 @@ static void many_ids(void **state)
 /* Every prefix of a good file is read or refused, and nothing is read behind it. */
 static void every_prefix(void **state)
 {
-	static const char good[] = LINE("500", "250", "7", "900, 901, \"\\u00e4\"") LINE("1500", "200", "1", "900, -7");
+	static const char good[] =
+	    LINE("500", "250", "7", "900, 901, \"\\u00e4\"") LINE("1500", "200", "1", "900, -7");
 
 	for (size_t n = 0; n < sizeof(good); n++) {
 		char *copy = mem_copy(good, n);
@@ -190,7 +201,8 @@ static void jittered(void **state)
 	trace_free(&again);
 }
 
-#define RECORDED(stamp, in, ids, more)	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
+#define RECORDED(stamp, in, ids, more) \
+	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
 	"\"hash_ids\":[" ids "]" more "}\n"
 
 /* What an agent recorded says its own block, and what became of it; failures and other blocks are
@@ -201,11 +213,18 @@ static void a_recording(void **state)
 	struct sim_trace t;
 	struct err e;
 
-	read_ok(&t, RECORDED("0", "100", "1,2,3", ",\"block_size\":32,\"cached\":0,\"first_ms\":500,\"status\":200,\"server\":\"a\"")
-		RECORDED("10", "100", "1,2,3", ",\"block_size\":32,\"cached\":96,\"total_ms\":9,\"server\":\"b\"")
-		RECORDED("20", "100", "1,2,3", ",\"block_size\":32,\"cached\":96,\"status\":503,\"server\":\"c\"")
-		RECORDED("30", "100", "7", ",\"block_size\":64,\"cached\":0,\"server\":\"a\"")
-		RECORDED("40", "100", "1,2,9", ",\"block_size\":32,\"cached\":1e9,\"first_ms\":1500,\"server\":\"a\""), &o);
+	read_ok(&t,
+	    RECORDED("0", "100", "1,2,3",
+		",\"block_size\":32,\"cached\":0,\"first_ms\":500,\"status\":200,\"server\":\"a\"")
+		RECORDED("10", "100", "1,2,3",
+		    ",\"block_size\":32,\"cached\":96,\"total_ms\":9,\"server\":\"b\"")
+		    RECORDED("20", "100", "1,2,3",
+			",\"block_size\":32,\"cached\":96,\"status\":503,\"server\":\"c\"")
+			RECORDED("30", "100", "7",
+			    ",\"block_size\":64,\"cached\":0,\"server\":\"a\"") RECORDED("40",
+			    "100", "1,2,9",
+			    ",\"block_size\":32,\"cached\":1e9,\"first_ms\":1500,\"server\":\"a\""),
+	    &o);
 	assert_int_equal(t.block, 32);
 	assert_int_equal(t.n, 3);
 	assert_int_equal(t.r[0].max_hit, 3);
@@ -221,7 +240,10 @@ static void a_recording(void **state)
 	trace_free(&t);
 	assert_int_equal(t.recorded.n, 0);
 	/* a size that is said, by an option, stands: here all requests have another one */
-	assert_int_equal(trace_read(&t, span_str(RECORDED("0", "100", "1,2,3", ",\"block_size\":32")), &usual, &e), -1);
+	assert_int_equal(
+	    trace_read(
+		&t, span_str(RECORDED("0", "100", "1,2,3", ",\"block_size\":32")), &usual, &e),
+	    -1);
 	assert_string_equal(e.text, "there is no request in it");
 }
 

@@ -1,4 +1,5 @@
-/* Workloads: every one is a trace that holds together, the same for the same seed, with something to share. */
+/* Workloads: every one is a trace that holds together, the same for the same seed, with something
+ * to share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static void make(struct workload *w, const char *name, uint64_t seed)
 		fail_msg("%s: %s", name, e.text);
 }
 
-static void check_request(const struct sim_trace *t, const struct sim_request *r, uint32_t *stamp, uint32_t mark)
+static void check_request(
+    const struct sim_trace *t, const struct sim_request *r, uint32_t *stamp, uint32_t mark)
 {
 	assert_true(r->n_in >= 1 && r->n_out >= 1);
 	assert_int_equal(r->n_ids, (r->n_in + t->block - 1) / t->block);
@@ -57,7 +59,8 @@ static void holds_together(const char *name)
 	workload_free(&w);
 }
 
-static const char *const crowds[] = { "crowd-1", "crowd-3-zipf", "crowd-64-loop", "crowd-16-zipf-beat" };
+static const char *const crowds[] = { "crowd-1", "crowd-3-zipf", "crowd-64-loop",
+	"crowd-16-zipf-beat" };
 
 static void each_holds_together(void **state)
 {
@@ -97,7 +100,7 @@ static void no_such_workload(void **state)
 	assert_non_null(strstr(e.text, "lunch"));
 }
 
-/* ---- bodies -------------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 /* What a body has of a prompt: from the start of the prompt to its end. */
 static struct span prompt_of(const struct text_buf *b, enum sim_text form)
@@ -118,10 +121,14 @@ static size_t common(struct span a, struct span b)
 	return n;
 }
 
-/* Prompts are equal as far as their ids are, and no further; a part block is the beginning of its whole. */
+/* Prompts are equal as far as their ids are, and no further; a part block is the beginning of its
+ * whole. */
 static void equal_ids_equal_text(void **state)
 {
-	static const struct { enum sim_text form; size_t of_token; } forms[] = { { SIM_TEXT_IDS, 3 }, { SIM_TEXT_CHAT, 4 } };
+	static const struct {
+		enum sim_text form;
+		size_t of_token;
+	} forms[] = { { SIM_TEXT_IDS, 3 }, { SIM_TEXT_CHAT, 4 } };
 	const uint32_t a[] = { 0, 1, 2 }, b[] = { 0, 1, 3 };
 	struct sim_trace t;
 
