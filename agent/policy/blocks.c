@@ -328,11 +328,6 @@ uint32_t blocks_newest(const struct blocks *b, uint16_t owner)
 	return b->t.held[b->owner[owner].newest].stamp;
 }
 
-uint32_t blocks_count(const struct blocks *b)
-{
-	return b->n_blocks;
-}
-
 /* Make room for twice as many owners; the table is empty afterwards. */
 static bool grow(struct blocks *b)
 {

@@ -65,7 +65,6 @@ uint16_t blocks_join(struct blocks *b, unsigned scope, server_id server);
 server_id blocks_server(const struct blocks *b, uint16_t owner);
 uint32_t blocks_owned(const struct blocks *b, uint16_t owner);		/* number of blocks it holds */
 uint32_t blocks_newest(const struct blocks *b, uint16_t owner);		/* stamp; 0: it holds none */
-uint32_t blocks_count(const struct blocks *b);				/* number of blocks with an owner */
 
 /* Forget these owners. O(1): later calls of blocks_add() drop their records in steps. */
 void blocks_gone(struct blocks *b, server_id server);

@@ -48,11 +48,6 @@ int policy_rule_of(struct span name)
 	return -1;
 }
 
-bool policy_rule_guarded(enum policy_rule r)
-{
-	return rules[r]->guarded;
-}
-
 bool policy_wants_body(enum policy_rule r)
 {
 	return rules[r]->wants_body;

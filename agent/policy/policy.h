@@ -112,7 +112,6 @@ enum why {
 const char *why_text(enum why w);
 const char *policy_rule_text(enum policy_rule r);
 int policy_rule_of(struct span name);		/* -1: no such rule */
-bool policy_rule_guarded(enum policy_rule r);	/* the guard applies to it */
 bool policy_wants_body(enum policy_rule r);	/* it may read policy_prompt.body */
 
 struct policy_opts {

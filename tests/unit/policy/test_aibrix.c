@@ -1,5 +1,6 @@
 /* test_aibrix.c - the rule aibrix, worked out by hand. */
 #include "tests/unit/policy/tables.h"
+#include "tests/lib/policy/guarded.h"
 
 static void the_defaults_of_its_authors(void **state)
 {

@@ -2,6 +2,7 @@
  * believed. */
 #include "agent/policy/blocks_in.h"
 #include "tests/unit/policy/tables.h"
+#include "tests/lib/policy/guarded.h"
 
 static void the_defaults_of_its_authors(void **state)
 {

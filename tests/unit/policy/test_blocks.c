@@ -1,7 +1,12 @@
 /* test_blocks.c - the table of blocks against lists that are looked through. */
-#include "agent/policy/blocks_in.h"
+#include "agent/policy/block_tables_in.h"
 #include "agent/policy/rules_in.h"
 #include "tests/unit/policy/tables.h"
+
+static uint32_t blocks_count(const struct blocks *b)
+{
+	return b->n_blocks;
+}
 
 #define BYTES	(1u << 20)
 

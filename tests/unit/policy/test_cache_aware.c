@@ -1,6 +1,7 @@
 /* test_cache_aware.c - the guard that both rules share, and the rule that is little more than it.
  */
 #include "tests/unit/policy/candidates.h"
+#include "tests/lib/policy/guarded.h"
 
 /* ---- the guard ---- */
 

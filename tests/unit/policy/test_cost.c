@@ -4,6 +4,7 @@
 
 #include "agent/base/rng.h"
 #include "tests/unit/policy/candidates.h"
+#include "tests/lib/policy/guarded.h"
 
 #define NEAR(a, b)	(fabs((double)(a) - (double)(b)) < 1e-12 * (1 + fabs((double)(b))))
 

@@ -4,6 +4,7 @@
 
 #include "agent/policy/rules_in.h"
 #include "tests/unit/policy/candidates.h"
+#include "tests/lib/policy/guarded.h"
 
 #define SERVERS	12
 

@@ -1,5 +1,6 @@
 /* test_prefixaware.c - the rule prefixaware: chunks of two pages, and any of the longest. */
 #include "tests/unit/policy/tables.h"
+#include "tests/lib/policy/guarded.h"
 
 static void chunks_of_two_pages(void **state)
 {

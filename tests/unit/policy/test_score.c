@@ -1,5 +1,6 @@
 /* test_score.c - rules that give each server a number: by hand, and where equals go. */
 #include "tests/unit/policy/tables.h"
+#include "tests/lib/policy/guarded.h"
 
 /* ---- by the longest match, and by sums ---- */
 

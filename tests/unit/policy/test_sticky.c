@@ -1,6 +1,7 @@
 /* test_sticky.c - sessions: where they begin, that they stay, and when they are over. */
 #include "agent/policy/rules_in.h"
 #include "tests/unit/policy/tables.h"
+#include "tests/lib/policy/guarded.h"
 
 static struct policy_prompt of_session(uint64_t session)
 {

@@ -1,6 +1,7 @@
 /* test_failures.c - which facts make a server's penalty, each request once, and what the penalty does
  * to the choice: under both rules, for new prompts and for those whose beginning the server holds. */
 #include "tests/unit/route/world.h"
+#include "tests/lib/policy/guarded.h"
 
 #define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 
