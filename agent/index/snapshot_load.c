@@ -52,7 +52,7 @@ int snapshot_begins(const uint8_t *p, struct err *e)
 	if (memcmp(p, SNAPSHOT_MAGIC, 8) != 0)
 		return err_set(e, "it is no snapshot, or its beginning is missing");
 	if (get32(p + 8) != SNAPSHOT_VERSION)
-		return err_set(e, "it is of format %u, this is made for format %u", get32(p + 8),
+		return err_set(e, "its format is %u, this version reads format %u", get32(p + 8),
 		    SNAPSHOT_VERSION);
 	if (get64(p + HEADER_BYTES - 8) != checksum(p, HEADER_BYTES - 8))
 		return err_set(e, "the checksum of its header is wrong");
@@ -68,8 +68,9 @@ static int check_header(const struct loader *l, struct err *e)
 	if (snapshot_begins(p, e) != 0)
 		return -1;
 	if (get32(p + 12) != l->of->text_page || get32(p + 16) != l->of->token_page)
-		return err_set(e, "its pages are %u bytes and %u tokens, here they are %u and %u", get32(p + 12),
-			       get32(p + 16), l->of->text_page, l->of->token_page);
+		return err_set(e,
+		    "its pages are %u bytes and %u tokens, the configured ones %u and %u",
+		    get32(p + 12), get32(p + 16), l->of->text_page, l->of->token_page);
 	if (get64(p + 24) != l->of->key_id)
 		return err_set(e, "it was written under another key");
 	return 0;
@@ -80,9 +81,9 @@ static int check_end(struct loader *l, const uint8_t *head, uint64_t total, stru
 	const uint8_t *p = head + HEAD_BYTES;
 
 	if (get32(head + 4) != END_BYTES || get64(p + 32) != total)
-		return err_set(e, "the checksum over all of it is wrong");
+		return err_set(e, "the checksum over all sections is wrong");
 	if (p + END_BYTES != l->p + l->n)
-		return err_set(e, "there is something behind its end");
+		return err_set(e, "there are bytes after its end");
 	l->end = p;
 	return 0;
 }
@@ -101,7 +102,7 @@ static int check_sections(struct loader *l, struct err *e)
 		if (n > l->n - pos - HEAD_BYTES)
 			return err_set(e, "it is cut short, after %zu bytes", l->n);
 		if (get64(head + 8) != checksum(head + HEAD_BYTES, n))
-			return err_set(e, "a checksum is wrong, behind byte %zu", pos);
+			return err_set(e, "a checksum is wrong, after byte %zu", pos);
 		if (get32(head) == SECTION_END)
 			return check_end(l, head, total, e);
 		total = total_with(total, head);
@@ -141,9 +142,9 @@ static int look_at_names(struct loader *l, const uint8_t *p, size_t n, struct er
 
 	for (; n > 0; p += 4 + bytes, n -= 4u + bytes) {
 		if (n < 4 || (bytes = get16(p + 2)) > n - 4 || bytes == 0 || bytes > SNAPSHOT_NAME_MAX)
-			return no_sense(e, "a name is not all there");
+			return no_sense(e, "a name is incomplete");
 		if ((id = get16(p)) >= SERVERS_MAX || l->names[id].n > 0)
-			return no_sense(e, "a server has no number of its own");
+			return no_sense(e, "a server's number is out of range or used twice");
 		l->names[id] = span_of(p + 4, bytes);
 		l->st.servers++;
 	}
@@ -153,9 +154,9 @@ static int look_at_names(struct loader *l, const uint8_t *p, size_t n, struct er
 static int look_at_space(const struct part *t, size_t n, struct err *e)
 {
 	if (n < SPACE_BYTES || t->p[1] != 0 || get32(t->p + 4) != 0)
-		return no_sense(e, "a space is not all there");
+		return no_sense(e, "a space is incomplete");
 	if (get16(t->p + 2) >= TENANTS_MAX)
-		return no_sense(e, "a space is of a tenant that cannot be");
+		return no_sense(e, "the tenant of a space is out of range");
 	return 0;
 }
 
@@ -168,9 +169,9 @@ static int look_at_owners(struct loader *l, const struct part *t, struct err *e)
 	for (i = 0; i < n; i++) {
 		o = owner_at(t, i);
 		if (get16(o) >= SERVERS_MAX || (int)get16(o) <= before || l->names[get16(o)].n == 0)
-			return no_sense(e, "an owner is no server of it");
+			return no_sense(e, "an owner is not among its servers");
 		if (get16(o + 2) == 0 || get16(o + 2) > pages || get16(o + 10) != 0)
-			return no_sense(e, "an owner holds what is not there");
+			return no_sense(e, "an owner holds more pages than its node has");
 		before = get16(o);
 	}
 	return 0;
@@ -184,12 +185,12 @@ static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *
 	size_t bytes;
 
 	if (n < NODE_BYTES || t->p[1] != 0 || get16(t->p + 8) != 0)
-		return no_sense(e, "a node is not all there");
+		return no_sense(e, "a node is incomplete");
 	if (get32(t->p + 12) == 0 || get32(t->p + 12) > ROOM_MAX)
-		return no_sense(e, "a node's pages take no room or too much");
+		return no_sense(e, "the room of a node's pages is out of range");
 	t->parent = get32(t->p + 4);
 	if (t->parent == 0 || t->parent > l->n_parts)
-		return no_sense(e, "a node has nothing above it");
+		return no_sense(e, "a node has no parent");
 	up = &l->parts[t->parent];
 	pages = get16(t->p + 2);
 	if (pages == 0 || pages > EDGE_MAX || up->end > DEPTH_MAX - pages)
@@ -197,7 +198,7 @@ static int look_at_node(struct loader *l, struct part *t, size_t n, struct err *
 	t->end = up->end + pages;
 	bytes = NODE_BYTES + (size_t)pages * 8 + (size_t)part_owners(t) * OWNER_BYTES;
 	if (part_owners(t) > SERVERS_MAX || bytes > n)
-		return no_sense(e, "a node is not all there");
+		return no_sense(e, "a node is incomplete");
 	return look_at_owners(l, t, e);
 }
 
@@ -215,11 +216,11 @@ static int look_at_tree(struct loader *l, const uint8_t *p, size_t n, struct err
 
 	for (; n > 0; p += bytes, n -= bytes) {
 		if (l->n_parts == l->cap_parts)
-			return no_sense(e, "it has more nodes than it says");
+			return no_sense(e, "it has more nodes than its end counts");
 		t = &l->parts[l->n_parts + 1];
 		*t = (struct part){ .p = p, .first_owner = l->n_owners };
 		if (p[0] != ENTRY_SPACE && p[0] != ENTRY_NODE)
-			return no_sense(e, "there is something in it that is no node");
+			return no_sense(e, "an entry is neither a space nor a node");
 		if ((p[0] == ENTRY_SPACE ? look_at_space(t, n, e) : look_at_node(l, t, n, e)) != 0)
 			return -1;
 		l->n_parts++;
@@ -253,13 +254,13 @@ static int look_at_sections(struct loader *l, struct err *e)
 			rc = look_at_tree(l, payload, n, e);
 			break;
 		default:
-			rc = no_sense(e, "there is a section of an unknown kind");
+			rc = no_sense(e, "a section is of an unknown kind");
 		}
 	}
 	l->st.records = l->n_owners;
 	if (rc == 0 && (l->st.spaces != get64(l->end) || l->st.nodes != get64(l->end + 8) ||
 			l->st.records != get64(l->end + 16) || l->st.pages != get64(l->end + 24)))
-		rc = no_sense(e, "it has other numbers of nodes or pages than it says");
+		rc = no_sense(e, "its end counts other numbers of nodes or pages");
 	return rc;
 }
 
@@ -270,10 +271,10 @@ static int take_parts(struct loader *l, struct err *e)
 
 	if (spaces > l->n / SPACE_BYTES || nodes > l->n / (NODE_BYTES + 8) ||
 	    records > l->n / OWNER_BYTES || spaces + nodes >= UINT32_MAX || records >= UINT32_MAX)
-		return no_sense(e, "it has fewer nodes than it says");
+		return no_sense(e, "its end counts more nodes than its bytes can hold");
 	l->cap_parts = (uint32_t)(spaces + nodes);
 	l->parts = mem_calloc((size_t)l->cap_parts + 1, sizeof(*l->parts));
-	return l->parts != NULL ? 0 : err_set(e, "no memory to load it");
+	return l->parts != NULL ? 0 : err_set(e, "not enough memory to load it");
 }
 
 /* ---- 3: ends ---- */
@@ -423,7 +424,7 @@ static int check_all(struct loader *l, struct err *e)
 	l->ends = mem_calloc((size_t)l->n_owners + 1, sizeof(*l->ends));
 	l->keys = mem_calloc((size_t)l->depth + 1, sizeof(*l->keys));
 	if (l->inner == NULL || l->ends == NULL || l->keys == NULL)
-		return err_set(e, "no memory to load it");
+		return err_set(e, "not enough memory to load it");
 	return 0;
 }
 
@@ -443,7 +444,7 @@ int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t 
 	int rc;
 
 	if (l == NULL)
-		return err_set(e, "no memory to load it");
+		return err_set(e, "not enough memory to load it");
 	*l = (struct loader){ .ix = ix, .of = of, .p = bytes, .n = n, .tick = tick_of(now) };
 	l->st.bytes = n;
 	rc = check_all(l, e);

@@ -86,8 +86,9 @@ static int too_large(const struct sim_trace *t, const struct engine_profile *p, 
 {
 	for (size_t i = 0; i < t->n; i++) {
 		if (engine_need(&t->r[i], t->block) > engine_room(p, t->block))
-			return err_set(e, "a request has %u + %u tokens, and an engine room for %u: say --kv-tokens",
-				       t->r[i].n_in, t->r[i].n_out, engine_room(p, t->block) * t->block);
+			return err_set(e,
+			    "a request has %u + %u tokens and an engine has room for %u: raise --kv-tokens",
+			    t->r[i].n_in, t->r[i].n_out, engine_room(p, t->block) * t->block);
 	}
 	return 0;
 }
@@ -291,7 +292,7 @@ int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
 		return -1;
 	if (start(f) < 0) {
 		sim_fini(f);
-		return err_set(e, "there is not enough memory for %u engines", o->n);
+		return err_set(e, "not enough memory for %u engines", o->n);
 	}
 	run(f);
 	return 0;
@@ -413,7 +414,7 @@ int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const str
 		bad = sim_result(&f, 0, t->n, &r);
 		sim_fini(&f);
 		if (bad < 0)
-			return err_set(e, "there is not enough memory");
+			return err_set(e, "not enough memory");
 		by = load / (r.offered > 1e-9 ? r.offered : 1e-9);
 		own.haste *= fabs(by - 1) > .2 ? pow(by, 0.9) : by;
 		if (fabs(by - 1) < 0.01)

@@ -63,7 +63,7 @@ static void take_id(struct line *l, uint64_t id)
 	if (l->n_ids == l->cap_ids) {
 		p = mem_resize(l->ids, l->cap_ids ? l->cap_ids * 2 : 256, sizeof(*p));
 		if (p == NULL) {
-			l->why = "there is not enough memory";
+			l->why = "not enough memory";
 			return;
 		}
 		l->ids = p;
@@ -300,11 +300,11 @@ static const char *number_ids(struct reader *rd)
 	int64_t k;
 
 	if (room_for(&rd->ids, &rd->cap_ids, l->n_ids) < 0)
-		return "there is not enough memory";
+		return "not enough memory";
 	for (size_t i = 0; i < l->n_ids; i++) {
 		if ((k = names_number(&rd->blocks, l->ids[i])) < 0 ||
 		    room_for(&rd->last, &rd->cap_last, (size_t)k + 1) < 0)
-			return "there is not enough memory";
+			return "not enough memory";
 		if (rd->last[k] == stamp)
 			return "an id comes twice in hash_ids; it has to stand for all of the prompt up to its block";
 		rd->last[k] = stamp;
@@ -376,10 +376,10 @@ static const char *add_request(struct reader *rd)
 	session = names_number(
 	    &rd->sessions, l->seen & 1u << F_SESSION ? l->session : mix(~(uint64_t)rd->t->n));
 	if (session < 0 || !note_recorded(rd))
-		return "there is not enough memory";
+		return "not enough memory";
 	if (trace_add(rd->t, l->number[F_STAMP] / 1000, at_least_1(l->number[F_IN]),
 		at_least_1(l->number[F_OUT]), rd->ids, l->n_ids, (uint32_t)session) < 0)
-		return "there is not enough memory, or the trace is beyond all bounds";
+		return "not enough memory, or the trace is too large";
 	return NULL;
 }
 
@@ -492,9 +492,9 @@ int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o
 	why = take_lines(&rd, text, &line);
 	e->line = why != NULL ? line - 1 : 0;
 	if (why == NULL && t->n == 0)
-		why = "there is no request in it";
+		why = "it has no request";
 	if (why == NULL && finish(&rd, o) < 0)
-		why = "there is not enough memory";
+		why = "not enough memory";
 	mem_free(rd.line.ids);
 	mem_free(rd.ids);
 	mem_free(rd.last);

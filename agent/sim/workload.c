@@ -371,7 +371,7 @@ int workload_make(struct workload *w, struct span name, size_t n, unsigned engin
 	for (size_t i = 0; i < N_WORKLOADS; i++) {
 		if (is_crowd ? workloads[i].make != make_crowd : !span_eq(name, span_str(workloads[i].name)))
 			continue;
-		return make(w, i, &crowd, n, engines, seed) < 0 ? err_set(e, "there is not enough memory") : 0;
+		return make(w, i, &crowd, n, engines, seed) < 0 ? err_set(e, "not enough memory") : 0;
 	}
 	return err_set(e, "there is no workload \"" SPAN_FMT "\"", SPAN_ARG(name));
 }

@@ -479,7 +479,7 @@ static void cut_short_anywhere(void **state)
 	for (n = 0; n < s.n; n++)
 		refused(ix, &here, s.p, n, n < 48 ? "beginning" : "cut short");
 	put_bytes(&s, "x", 1);
-	refused(ix, &here, s.p, s.n, "behind its end");
+	refused(ix, &here, s.p, s.n, "after its end");
 	index_free(ix);
 	free(s.p);
 }
@@ -538,9 +538,9 @@ static void another_key_page_or_version(void **state)
 	of.token_page = 1;
 	refused(ix, &of, s.p, s.n, "16 tokens");
 	s.p[8] = 1;		/* nodes of that did not say what room their pages take */
-	refused(ix, &here, s.p, s.n, "of format 1, this is made for format 2");
+	refused(ix, &here, s.p, s.n, "format is 1, this version reads format 2");
 	s.p[8] = 3;
-	refused(ix, &here, s.p, s.n, "of format 3");
+	refused(ix, &here, s.p, s.n, "format is 3");
 	refused(ix, &here, (const uint8_t *)"kvroute: not a snapshot, but long enough to be one",
 	    50, "no snapshot");
 	index_free(ix);
