@@ -37,14 +37,14 @@ static void store(_Atomic uint32_t *p, uint32_t v)
 	atomic_store_explicit(p, v, memory_order_release);
 }
 
-static void bump(struct events *ev, uint64_t chain)
+static void bump_version(struct events *ev, uint64_t chain)
 {
 	struct line *ln = line_of(ev, chain, 0);
 
 	store(&ln->head, load(&ln->head) + VERSION);
 }
 
-static void pass(struct line *ln)
+static void pass_line(struct line *ln)
 {
 	uint32_t head = load(&ln->head);
 
@@ -52,7 +52,7 @@ static void pass(struct line *ln)
 		store(&ln->head, head + 1);
 }
 
-static void unpass(struct events *ev, uint64_t chain, unsigned hops)
+static void unpass_lines(struct events *ev, uint64_t chain, unsigned hops)
 {
 	while (hops-- > 0) {
 		struct line *ln = line_of(ev, chain, hops);
@@ -72,7 +72,7 @@ struct look {
 	unsigned n;				/* entries of records */
 };
 
-static void look(struct events *ev, uint64_t chain, struct look *l)
+static void walk_lines(struct events *ev, uint64_t chain, struct look *l)
 {
 	uint32_t e, tag = chain_tag(chain);
 	unsigned hop, i;
@@ -108,16 +108,16 @@ static void add_at(struct events *ev, uint64_t chain, const struct look *l, uint
 	unsigned hop;
 
 	for (hop = 0; hop < l->free_hop; hop++)
-		pass(line_of(ev, chain, hop));
+		pass_line(line_of(ev, chain, hop));
 	store(&l->free_line->entry[l->free_at], entry);
 }
 
 static void remove_at(struct events *ev, uint64_t chain, struct line *ln, unsigned at, unsigned hop)
 {
-	bump(ev, chain);
+	bump_version(ev, chain);
 	store(&ln->entry[at], 0);
-	bump(ev, chain);
-	unpass(ev, chain, hop);
+	bump_version(ev, chain);
+	unpass_lines(ev, chain, hop);
 }
 
 static void remove_entry(struct events *ev, uint64_t chain, uint32_t entry)
@@ -213,7 +213,7 @@ static void make_set(struct events *ev, uint64_t chain)
 	struct look l;
 	struct rec *r;
 
-	look(ev, chain, &l);
+	walk_lines(ev, chain, &l);
 	if (l.free_line == NULL || (s = set_take(ev, chain, &number)) == NULL)
 		return;
 	for (pass_no = 0; pass_no < 2; pass_no++) {
@@ -243,7 +243,7 @@ static void make_set(struct events *ev, uint64_t chain)
 
 /* ---- what a record holds ---- */
 
-static void leave(struct events *ev, rec_ref ref)
+static void remove_from_chain(struct events *ev, rec_ref ref)
 {
 	struct rec *r = rec_at(ev, ref);
 	uint64_t chain = rec_chain(r);
@@ -255,7 +255,7 @@ static void leave(struct events *ev, rec_ref ref)
 		remove_entry(ev, chain, chain_tag(chain) | ref);
 		return;
 	}
-	look(ev, chain, &l);
+	walk_lines(ev, chain, &l);
 	s = set_of(ev, load(&l.set_line->entry[l.set_at]));
 	number = (load(&l.set_line->entry[l.set_at]) & REF_MASK) - ev->n_groups * GROUP - 1;
 	set_bits(ev, s, who_holder(rec_who(r)), 0);
@@ -266,14 +266,14 @@ static void leave(struct events *ev, rec_ref ref)
 	set_give(ev, s, number);
 }
 
-static bool enter(struct events *ev, rec_ref ref)
+static bool add_to_chain(struct events *ev, rec_ref ref)
 {
 	struct rec *r = rec_at(ev, ref);
 	uint64_t chain = rec_chain(r);
 	struct set *s;
 	struct look l;
 
-	look(ev, chain, &l);
+	walk_lines(ev, chain, &l);
 	if (l.set_line != NULL) {
 		s = set_of(ev, load(&l.set_line->entry[l.set_at]));
 		if (!in_set(ev, s, who_holder(rec_who(r)))) {
@@ -297,20 +297,20 @@ bool held_update(struct events *ev, rec_ref ref, uint32_t copies)
 	struct look l;
 
 	if ((had & ~has) != 0)
-		bump(ev, rec_chain(r));
+		bump_version(ev, rec_chain(r));
 	store(&r->who, (who & ~0xffffu) | copies);
 	if (had == has)
 		return true;
 	if (had == 0) {
-		if (enter(ev, ref))
+		if (add_to_chain(ev, ref))
 			return true;
 		store(&r->who, who);
 		return false;
 	}
 	if (has == 0) {
-		leave(ev, ref);
+		remove_from_chain(ev, ref);
 	} else if ((who & WHO_IN_SET) != 0) {
-		look(ev, rec_chain(r), &l);
+		walk_lines(ev, rec_chain(r), &l);
 		set_bits(ev, set_of(ev, load(&l.set_line->entry[l.set_at])), who_holder(who), has);
 	}
 	return true;

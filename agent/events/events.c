@@ -22,7 +22,7 @@ void events_defaults(struct events_opts *o)
 
 /* ---- making ---- */
 
-static size_t take(size_t *at, size_t bytes)
+static size_t reserve_bytes(size_t *at, size_t bytes)
 {
 	size_t from = (*at + 63) & ~(size_t)63;
 
@@ -39,17 +39,17 @@ static void plan_for(struct events *ev, struct plan *p)
 {
 	size_t at = 0;
 
-	p->holders = take(&at, ev->max_holders * sizeof(*ev->holders));
-	p->who_is = take(&at, ev->max_holders * sizeof(*ev->who_is));
-	p->born = take(&at, ev->max_holders * sizeof(*ev->born));
-	p->live = take(&at, EVENTS_SIZES_MAX * ev->words * sizeof(*ev->live));
-	p->parked = take(&at, ev->max_parked * sizeof(*ev->parked));
-	p->by_own = take(&at, ev->parked_heads * sizeof(*ev->by_own));
-	p->by_parent = take(&at, ev->parked_heads * sizeof(*ev->by_parent));
-	p->tags = take(&at, (size_t)ev->n_groups * 16);
-	p->lines = take(&at, (size_t)ev->n_lines * sizeof(*ev->lines));
-	p->sets = take(&at, (size_t)ev->max_sets * ev->set_bytes);
-	p->recs = take(&at, (size_t)ev->n_groups * GROUP * sizeof(*ev->recs));
+	p->holders = reserve_bytes(&at, ev->max_holders * sizeof(*ev->holders));
+	p->who_is = reserve_bytes(&at, ev->max_holders * sizeof(*ev->who_is));
+	p->born = reserve_bytes(&at, ev->max_holders * sizeof(*ev->born));
+	p->live = reserve_bytes(&at, EVENTS_SIZES_MAX * ev->words * sizeof(*ev->live));
+	p->parked = reserve_bytes(&at, ev->max_parked * sizeof(*ev->parked));
+	p->by_own = reserve_bytes(&at, ev->parked_heads * sizeof(*ev->by_own));
+	p->by_parent = reserve_bytes(&at, ev->parked_heads * sizeof(*ev->by_parent));
+	p->tags = reserve_bytes(&at, (size_t)ev->n_groups * 16);
+	p->lines = reserve_bytes(&at, (size_t)ev->n_lines * sizeof(*ev->lines));
+	p->sets = reserve_bytes(&at, (size_t)ev->max_sets * ev->set_bytes);
+	p->recs = reserve_bytes(&at, (size_t)ev->n_groups * GROUP * sizeof(*ev->recs));
 	p->end = at;
 }
 
@@ -96,7 +96,7 @@ static void size_up(struct events *ev, const struct events_opts *o)
 	ev->max_recs = (uint32_t)((uint64_t)ev->n_groups * GROUP * LOAD_PERCENT / 100);
 }
 
-static void begin(struct events *ev, const struct plan *p)
+static void init_lists(struct events *ev, const struct plan *p)
 {
 	uint8_t *base = ev->region.base;
 	uint32_t i;
@@ -140,7 +140,7 @@ struct events *events_new(const struct events_opts *o)
 		return NULL;
 	}
 	ev->max_bytes = sizeof(*ev) + ev->region.bytes;
-	begin(ev, &p);
+	init_lists(ev, &p);
 	return ev;
 }
 
@@ -170,7 +170,7 @@ struct course {
 
 enum taken { TAKEN, IGNORED, ODD, REFUSED };
 
-static enum taken again(struct course *c, rec_ref ref)
+static enum taken store_known(struct course *c, rec_ref ref)
 {
 	struct events *ev = c->ev;
 	struct rec *r = rec_at(ev, ref);
@@ -195,7 +195,7 @@ static rec_ref add_record(struct events *ev, uint32_t holder, uint64_t hash, uin
 }
 
 /* Store the parked blocks that wait for <hash>, those that wait for them, and so on. */
-static void join(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain)
+static void join_parked(struct events *ev, uint32_t holder, uint64_t hash, uint64_t chain)
 {
 	uint32_t ready = park_take(ev, holder, hash, chain, 0);
 
@@ -213,7 +213,7 @@ static void join(struct events *ev, uint32_t holder, uint64_t hash, uint64_t cha
 	}
 }
 
-static enum taken add(struct course *c, uint64_t hash, uint64_t chain)
+static enum taken store_new(struct course *c, uint64_t hash, uint64_t chain)
 {
 	struct events *ev = c->ev;
 	struct parked *p;
@@ -233,13 +233,13 @@ static enum taken add(struct course *c, uint64_t hash, uint64_t chain)
 	c->known = true;
 	c->chain = chain;
 	if (ev->holders[c->holder].n_parked > 0) {
-		join(ev, c->holder, hash, chain);
+		join_parked(ev, c->holder, hash, chain);
 		c->at = map_find(ev, c->holder, hash);
 	}
 	return TAKEN;
 }
 
-static enum taken park(struct course *c, uint64_t hash, uint64_t pages)
+static enum taken store_parked(struct course *c, uint64_t hash, uint64_t pages)
 {
 	struct parked *p = park_find(c->ev, c->holder, hash);
 
@@ -263,7 +263,7 @@ static enum taken without_keys(struct course *c, uint64_t hash)
 	struct parked *p;
 
 	if (ref != 0)
-		return again(c, ref);
+		return store_known(c, ref);
 	if ((p = park_find(ev, c->holder, hash)) == NULL)
 		return IGNORED;
 	p->copies = (uint16_t)copies_add(p->copies, c->run->tier);
@@ -277,13 +277,13 @@ static enum taken with_keys(struct course *c, uint64_t hash, uint64_t pages)
 	rec_ref ref = map_find(ev, c->holder, hash);
 
 	if (!c->known && ref == 0)
-		return park(c, hash, pages);
+		return store_parked(c, hash, pages);
 	if (!c->known)			/* its parent is gone, but its chain is known from an earlier report */
-		return again(c, ref);
+		return store_known(c, ref);
 	chain = chain_next(ev, c->chain, pages);
 	if (ref == 0)
-		return add(c, hash, chain);
-	return rec_chain(rec_at(ev, ref)) == chain ? again(c, ref) : ODD;
+		return store_new(c, hash, chain);
+	return rec_chain(rec_at(ev, ref)) == chain ? store_known(c, ref) : ODD;
 }
 
 static void begin_run(struct course *c)

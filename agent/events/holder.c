@@ -9,7 +9,7 @@
 
 #define ROOM	16u		/* records that are removed when there is no room for one */
 
-static void push(struct events *ev, struct queue *q, uint32_t holder)
+static void queue_push(struct events *ev, struct queue *q, uint32_t holder)
 {
 	ev->holders[holder].next = NO_HOLDER;
 	if (q->first == NO_HOLDER)
@@ -19,7 +19,7 @@ static void push(struct events *ev, struct queue *q, uint32_t holder)
 	q->last = (uint16_t)holder;
 }
 
-static uint32_t pop(struct events *ev, struct queue *q)
+static uint32_t queue_pop(struct events *ev, struct queue *q)
 {
 	uint32_t s = q->first;
 
@@ -48,7 +48,7 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 		return s;
 	while (ev->free_holders.first == NO_HOLDER && holder_reap(ev, ROOM))
 		;
-	s = pop(ev, &ev->free_holders);
+	s = queue_pop(ev, &ev->free_holders);
 	if (s == NO_HOLDER)
 		return s;
 	ev->holders[s] = (struct holder){
@@ -67,7 +67,7 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 
 /* ---- block sizes ---- */
 
-static void live(struct events *ev, uint32_t holder, bool on)
+static void set_live(struct events *ev, uint32_t holder, bool on)
 {
 	_Atomic uint64_t *w = &ev->live[(ev->holders[holder].size - 1u) * ev->words + holder / 64];
 	uint64_t v = atomic_load_explicit(w, memory_order_relaxed), bit = 1ull << holder % 64;
@@ -79,7 +79,7 @@ static void size_leave(struct events *ev, struct holder *src)
 {
 	if (src->size == 0)
 		return;
-	live(ev, (uint32_t)(src - ev->holders), false);
+	set_live(ev, (uint32_t)(src - ev->holders), false);
 	if (--ev->size_users[src->size - 1] == 0)
 		atomic_store_explicit(&ev->sizes[src->size - 1], 0, memory_order_release);
 	src->size = 0;
@@ -108,7 +108,7 @@ bool holder_size(struct events *ev, uint32_t holder, uint32_t block_pages)
 	atomic_store_explicit(&ev->sizes[i], block_pages, memory_order_release);
 	ev->size_users[i]++;
 	src->size = (uint8_t)(i + 1);
-	live(ev, holder, true);
+	set_live(ev, holder, true);
 	return true;
 }
 
@@ -126,7 +126,7 @@ void holder_clear(struct events *ev, uint32_t holder)
 	ev->server_recs[src->server] -= src->n;
 	src->used = false;
 	park_forget(ev, holder);
-	push(ev, &ev->dying, holder);
+	queue_push(ev, &ev->dying, holder);
 	COUNT(ev, holders, -1);
 }
 
@@ -146,7 +146,7 @@ bool holder_reap(struct events *ev, uint32_t work)
 				return true;
 			rec_drop(ev, src->oldest);
 		}
-		push(ev, &ev->free_holders, pop(ev, &ev->dying));
+		queue_push(ev, &ev->free_holders, queue_pop(ev, &ev->dying));
 	}
 	return false;
 }

@@ -147,7 +147,7 @@ static bool better(const struct events_hit *a, const struct events_hit *b)
 }
 
 /* Add hits for the holders of word <w> that have no more blocks. */
-static void hit(struct walk *wk, unsigned w, uint64_t bits)
+static void add_hits(struct walk *wk, unsigned w, uint64_t bits)
 {
 	struct events_match *m = wk->m;
 	struct events_hit found, *old;
@@ -188,7 +188,7 @@ static void count_lower(struct walk *wk, const struct bits *h, unsigned w, uint6
 	}
 }
 
-static void begin(struct walk *wk, unsigned w, uint64_t bits)
+static void clear_lower(struct walk *wk, unsigned w, uint64_t bits)
 {
 	for (; bits != 0; bits &= bits - 1)
 		memset(wk->m->scratch->lower[w * 64 + (unsigned)__builtin_ctzll(bits)], 0,
@@ -196,7 +196,7 @@ static void begin(struct walk *wk, unsigned w, uint64_t bits)
 }
 
 /* Apply the holders of one more block. Returns false if none goes on. */
-static bool step(struct walk *wk, const struct bits *h)
+static bool apply_block(struct walk *wk, const struct bits *h)
 {
 	uint64_t any, left = 0;
 	unsigned w;
@@ -205,10 +205,10 @@ static bool step(struct walk *wk, const struct bits *h)
 		if (wk->active[w] == 0)
 			continue;
 		any = h->in[0][w] | h->in[1][w] | h->in[2][w] | h->in[3][w];
-		hit(wk, w, wk->active[w] & ~any);
+		add_hits(wk, w, wk->active[w] & ~any);
 		wk->active[w] &= any;
 		if (wk->done == 0)
-			begin(wk, w, wk->active[w]);
+			clear_lower(wk, w, wk->active[w]);
 		count_lower(wk, h, w, wk->active[w] & ~h->in[EVENTS_DEVICE][w]);
 		left |= wk->active[w];
 	}
@@ -235,11 +235,11 @@ static void walk_size(struct walk *wk, const uint64_t *space, const page_key *ke
 		if (b + AHEAD / 2 < made)
 			ask_entries(ev, ahead[(b + AHEAD / 2) % AHEAD]);
 		find_bits(ev, ahead[b % AHEAD], &h);
-		if (!step(wk, &h))
+		if (!apply_block(wk, &h))
 			return;
 	}
 	for (w = 0; w < ev->words; w++)
-		hit(wk, w, wk->active[w]);
+		add_hits(wk, w, wk->active[w]);
 }
 
 void events_match(const struct events *ev, const uint64_t *space, const page_key *keys, size_t n,

@@ -7,7 +7,7 @@
  * keep waiting. */
 #include "agent/events/events_in.h"
 
-static struct parked *at(const struct events *ev, uint32_t ref)
+static struct parked *parked_at(const struct events *ev, uint32_t ref)
 {
 	return &ev->parked[ref - 1];
 }
@@ -17,7 +17,7 @@ static uint32_t ref_of(const struct events *ev, const struct parked *p)
 	return (uint32_t)(p - ev->parked) + 1;
 }
 
-static uint32_t *head(const struct events *ev, uint32_t *heads, uint64_t hash)
+static uint32_t *bucket_head(const struct events *ev, uint32_t *heads, uint64_t hash)
 {
 	return &heads[hash & (ev->parked_heads - 1)];
 }
@@ -26,9 +26,9 @@ struct parked *park_find(const struct events *ev, uint32_t holder, uint64_t own)
 {
 	uint32_t i;
 
-	for (i = *head(ev, ev->by_own, own); i != 0; i = at(ev, i)->next_own)
-		if (at(ev, i)->own == own && at(ev, i)->holder == holder)
-			return at(ev, i);
+	for (i = *bucket_head(ev, ev->by_own, own); i != 0; i = parked_at(ev, i)->next_own)
+		if (parked_at(ev, i)->own == own && parked_at(ev, i)->holder == holder)
+			return parked_at(ev, i);
 	return NULL;
 }
 
@@ -37,18 +37,18 @@ static void unlink_it(struct events *ev, struct parked *p)
 {
 	uint32_t ref = ref_of(ev, p), *i;
 
-	for (i = head(ev, ev->by_own, p->own); *i != ref; i = &at(ev, *i)->next_own)
+	for (i = bucket_head(ev, ev->by_own, p->own); *i != ref; i = &parked_at(ev, *i)->next_own)
 		;
 	*i = p->next_own;
-	for (i = head(ev, ev->by_parent, p->parent); *i != ref; i = &at(ev, *i)->next_parent)
+	for (i = bucket_head(ev, ev->by_parent, p->parent); *i != ref; i = &parked_at(ev, *i)->next_parent)
 		;
 	*i = p->next_parent;
 	if (p->older != 0)
-		at(ev, p->older)->newer = p->newer;
+		parked_at(ev, p->older)->newer = p->newer;
 	else
 		ev->oldest_parked = p->newer;
 	if (p->newer != 0)
-		at(ev, p->newer)->older = p->older;
+		parked_at(ev, p->newer)->older = p->older;
 	else
 		ev->newest_parked = p->older;
 	ev->holders[p->holder].n_parked--;
@@ -69,24 +69,24 @@ bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent,
 	uint32_t ref, *h;
 
 	if (ev->free_parked == 0 && ev->oldest_parked != 0) {
-		park_remove(ev, at(ev, ev->oldest_parked));
+		park_remove(ev, parked_at(ev, ev->oldest_parked));
 		COUNT(ev, parked_dropped, 1);
 	}
 	ref = ev->free_parked;
 	if (ref == 0)
 		return false;
-	p = at(ev, ref);
+	p = parked_at(ev, ref);
 	ev->free_parked = p->older;
 	*p = (struct parked){ .own = own, .parent = parent, .pages = pages, .holder = (uint16_t)holder,
 			      .copies = (uint16_t)copies, .older = ev->newest_parked };
-	h = head(ev, ev->by_own, own);
+	h = bucket_head(ev, ev->by_own, own);
 	p->next_own = *h;
 	*h = ref;
-	h = head(ev, ev->by_parent, parent);
+	h = bucket_head(ev, ev->by_parent, parent);
 	p->next_parent = *h;
 	*h = ref;
 	if (p->older != 0)
-		at(ev, p->older)->newer = ref;
+		parked_at(ev, p->older)->newer = ref;
 	else
 		ev->oldest_parked = ref;
 	ev->newest_parked = ref;
@@ -101,8 +101,8 @@ uint32_t park_take(
 	uint32_t i, next;
 	struct parked *p;
 
-	for (i = *head(ev, ev->by_parent, parent); i != 0; i = next) {
-		p = at(ev, i);
+	for (i = *bucket_head(ev, ev->by_parent, parent); i != 0; i = next) {
+		p = parked_at(ev, i);
 		next = p->next_parent;
 		if (p->parent != parent || p->holder != holder)
 			continue;
@@ -116,7 +116,7 @@ uint32_t park_take(
 
 uint32_t park_give(struct events *ev, uint32_t ready)
 {
-	struct parked *p = at(ev, ready);
+	struct parked *p = parked_at(ev, ready);
 	uint32_t next = p->older;
 
 	p->older = ev->free_parked;
@@ -129,9 +129,9 @@ void park_forget(struct events *ev, uint32_t holder)
 	uint32_t i, next;
 
 	for (i = ev->oldest_parked; i != 0 && ev->holders[holder].n_parked > 0; i = next) {
-		next = at(ev, i)->newer;
-		if (at(ev, i)->holder == holder)
-			park_remove(ev, at(ev, i));
+		next = parked_at(ev, i)->newer;
+		if (parked_at(ev, i)->holder == holder)
+			park_remove(ev, parked_at(ev, i));
 	}
 }
 
@@ -141,8 +141,8 @@ const char *park_check(const struct events *ev)
 {
 	uint32_t i, n = 0, free = 0;
 
-	for (i = ev->oldest_parked; i != 0; i = at(ev, i)->newer, n++) {
-		const struct parked *p = at(ev, i);
+	for (i = ev->oldest_parked; i != 0; i = parked_at(ev, i)->newer, n++) {
+		const struct parked *p = parked_at(ev, i);
 
 		if (park_find(ev, p->holder, p->own) != p)
 			return "a parked block is not found, or twice there";
@@ -153,7 +153,7 @@ const char *park_check(const struct events *ev)
 		if (p->copies == 0)
 			return "a parked block without a copy";
 	}
-	for (i = ev->free_parked; i != 0; i = at(ev, i)->older)
+	for (i = ev->free_parked; i != 0; i = parked_at(ev, i)->older)
 		free++;
 	if (n != atomic_load(&ev->st.parked) || n + free != ev->max_parked)
 		return "parked blocks are lost";

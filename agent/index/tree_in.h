@@ -195,8 +195,8 @@ struct held_end {
 	uint32_t tick;
 };
 
-/* Let the server hold all <n> pages. Call it for the last used end first. Returns false if it had
- * to evict for it. */
+/* Let the server hold all <n> pages. Call it for the last used end first. Returns false if there is
+ * no room without an eviction. */
 bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h);
 
 #endif

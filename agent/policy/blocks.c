@@ -329,7 +329,7 @@ uint32_t blocks_newest(const struct blocks *b, uint16_t owner)
 }
 
 /* Make room for twice as many owners; the table is empty afterwards. */
-static bool grow(struct blocks *b)
+static bool double_owners(struct blocks *b)
 {
 	struct tables t;
 
@@ -358,7 +358,7 @@ uint16_t blocks_join(struct blocks *b, unsigned scope, server_id server)
 
 	if (server >= SERVERS_MAX || b->of[scope][server] != OWNER_NONE)
 		return blocks_owner(b, scope, server);
-	if ((i = free_number(b)) < 0 && (!grow(b) || (i = free_number(b)) < 0))
+	if ((i = free_number(b)) < 0 && (!double_owners(b) || (i = free_number(b)) < 0))
 		return OWNER_NONE;
 	b->owner[i].server = server;
 	b->owner[i].scope = (uint16_t)scope;
@@ -367,7 +367,7 @@ uint16_t blocks_join(struct blocks *b, unsigned scope, server_id server)
 	return b->of[scope][server] = (uint16_t)i;
 }
 
-static void leave(struct blocks *b, unsigned scope, server_id server)
+static void owner_leave(struct blocks *b, unsigned scope, server_id server)
 {
 	uint16_t i = b->of[scope][server];
 
@@ -382,13 +382,13 @@ static void leave(struct blocks *b, unsigned scope, server_id server)
 void blocks_gone(struct blocks *b, server_id server)
 {
 	for (unsigned scope = 0; scope < SCOPES_MAX && server < SERVERS_MAX; scope++)
-		leave(b, scope, server);
+		owner_leave(b, scope, server);
 }
 
 void blocks_scope_gone(struct blocks *b, unsigned scope)
 {
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
-		leave(b, scope, (server_id)i);
+		owner_leave(b, scope, (server_id)i);
 }
 
 /* ---- adding ---- */
@@ -400,7 +400,7 @@ static uint32_t stamp_of(struct blocks *b, uint32_t stamp)
 	return b->stamp;
 }
 
-static uint32_t touch(
+static uint32_t touch_or_add(
     struct blocks *b, uint32_t block, uint16_t owner, uint32_t stamp, uint32_t newer)
 {
 	uint32_t i = 0;
@@ -435,7 +435,7 @@ void blocks_add(
 
 			if (block == 0)
 				block = block_add(b, keys[i]);
-			newer = touch(b, block, owner, stamp, last_oldest ? newer : 0);
+			newer = touch_or_add(b, block, owner, stamp, last_oldest ? newer : 0);
 		}
 	}
 }
@@ -451,7 +451,7 @@ void blocks_touch(struct blocks *b, struct block_walk w, uint16_t owner, uint32_
 		blocks_find(&b->t, keys, k, found);
 		for (size_t i = 0; i < k; i++) {
 			if (found[i] != 0 && bit(block_at(&b->t, found[i])->owners, owner))
-				newer = touch(b, found[i], owner, stamp, newer);
+				newer = touch_or_add(b, found[i], owner, stamp, newer);
 		}
 	}
 }

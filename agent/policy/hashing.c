@@ -63,7 +63,8 @@ static void go_to(struct rule_job *j, const struct nearest *n, enum why why)
 }
 
 /* Pick the first two servers that a walk from <key> meets. */
-static void walk(struct rule_job *j, struct ring *r, uint32_t replicas, uint64_t key, enum why why)
+static void walk_ring(
+    struct rule_job *j, struct ring *r, uint32_t replicas, uint64_t key, enum why why)
 {
 	struct nearest n = NEAREST_NONE;
 
@@ -75,7 +76,7 @@ static void walk(struct rule_job *j, struct ring *r, uint32_t replicas, uint64_t
 /* ---- bounded loads ---- */
 
 /* Return the limit of a server's load, from the mean with this request. */
-static double bound(const struct rule_job *j)
+static double load_limit(const struct rule_job *j)
 {
 	uint64_t total = 0;
 
@@ -107,12 +108,12 @@ static uint64_t prefix_key(const struct policy_prompt *p)
 static void prefix_hash(void *m, struct rule_job *j)
 {
 	struct policy_choice *out = j->out;
-	double most = bound(j);
+	double most = load_limit(j);
 	int on;
 
 	if (j->p->n_pages == 0)
 		return;
-	walk(j, m, RING_REPLICAS, prefix_key(j->p), WHY_STICKY);
+	walk_ring(j, m, RING_REPLICAS, prefix_key(j->p), WHY_STICKY);
 	on = out->first;
 	if (load_with_penalty(&j->c[on]) <= most)
 		return;
@@ -140,7 +141,7 @@ static void chwbl(void *m, struct rule_job *j)
 {
 	struct nearest any = NEAREST_NONE, light = NEAREST_NONE;
 	uint64_t key = scatter(chain(j->p->opening, j->p->adapter));
-	double most = bound(j) - 1;
+	double most = load_limit(j) - 1;
 
 	if (j->p->opening == 0)
 		return;
@@ -168,7 +169,7 @@ static void consistent_hash(void *m, struct rule_job *j)
 {
 	uint64_t key = j->p->session ? j->p->session : j->p->body;
 
-	walk(j, m, RING_REPLICAS, scatter(key ? key : rng_next(j->rng)), key ? WHY_STICKY : WHY_COLD);
+	walk_ring(j, m, RING_REPLICAS, scatter(key ? key : rng_next(j->rng)), key ? WHY_STICKY : WHY_COLD);
 }
 
 static void rendezvous(void *m, struct rule_job *j)

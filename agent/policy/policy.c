@@ -136,7 +136,7 @@ void policy_best_two(const struct candidate *c, size_t n, policy_before *before,
 }
 
 /* Each of k equals replaces the kept one with a chance of 1 in k, so all have equal chances. */
-static int highest(struct rule_job *j, const double *score, int but)
+static int draw_highest(struct rule_job *j, const double *score, int but)
 {
 	uint32_t equals = 0;
 	int best = -1;
@@ -153,8 +153,8 @@ static int highest(struct rule_job *j, const double *score, int but)
 
 void policy_highest_two(struct rule_job *j, const double *score)
 {
-	j->out->first = highest(j, score, -1);
-	j->out->second = j->out->first < 0 ? -1 : highest(j, score, j->out->first);
+	j->out->first = draw_highest(j, score, -1);
+	j->out->second = j->out->first < 0 ? -1 : draw_highest(j, score, j->out->first);
 }
 
 /* Return the best of the others, including those that the guard excluded: a busy server is better

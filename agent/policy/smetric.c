@@ -103,7 +103,7 @@ static void gone(void *m, server_id id)
 /* ---- the choice ---- */
 
 /* A penalty counts as so many prompts like this one. */
-static double queued(const struct rule_job *j, const struct candidate *c)
+static double queued_tokens(const struct rule_job *j, const struct candidate *c)
 {
 	double tokens = (double)j->p->tokens, cached = (double)c->cached;
 
@@ -115,18 +115,18 @@ static bool meets(const struct rule_job *j, const struct candidate *c)
 	double limit_ms =
 	    (double)j->o->ttft_slo_ms + j->o->ttft_slo_per_1k_ms * (double)j->p->tokens / 1000;
 
-	return c->own == 0 || queued(j, c) * 1000 <= limit_ms * (double)c->own;
+	return c->own == 0 || queued_tokens(j, c) * 1000 <= limit_ms * (double)c->own;
 }
 
 /* Of equal holders return the one with less queued. */
-static int longest(const struct rule_job *j)
+static int longest_holder(const struct rule_job *j)
 {
 	const struct candidate *c = j->c;
 	int best = 0;
 
 	for (int i = 1; i < (int)j->n; i++) {
 		if (c[i].cached > c[best].cached ||
-		    (c[i].cached == c[best].cached && queued(j, &c[i]) < queued(j, &c[best])))
+		    (c[i].cached == c[best].cached && queued_tokens(j, &c[i]) < queued_tokens(j, &c[best])))
 			best = i;
 	}
 	return best;
@@ -138,7 +138,7 @@ static int least(const struct rule_job *j, int but)
 	int best = -1;
 
 	for (int i = 0; i < (int)j->n; i++) {
-		double score = queued(j, &j->c[i]) * load_with_penalty(&j->c[i]);
+		double score = queued_tokens(j, &j->c[i]) * load_with_penalty(&j->c[i]);
 
 		if (i == but || (best >= 0 && score > of_best))
 			continue;
@@ -153,7 +153,7 @@ static int least(const struct rule_job *j, int but)
 static void choose(void *m, struct rule_job *j)
 {
 	struct policy_choice *out = j->out;
-	int stay = longest(j);
+	int stay = longest_holder(j);
 	double history = (double)j->p->history;
 	bool any = false;
 

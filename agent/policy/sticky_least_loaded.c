@@ -103,7 +103,8 @@ static uint32_t take(struct sessions *s)
 
 /* Threads read their clocks before they wait for the lock, so <now> may be a little before
  * <seen>. */
-static bool over(const struct sessions *s, const struct policy_opts *o, uint32_t i, uint32_t now)
+static bool session_over(
+    const struct sessions *s, const struct policy_opts *o, uint32_t i, uint32_t now)
 {
 	return (int32_t)(now - s->e[i].seen) >= (int32_t)(o->session_ttl_ms / 1000);
 }
@@ -168,11 +169,12 @@ static void match(
 	uint64_t key = session_of(p);
 	uint32_t i;
 
-	for (int k = 0; k < EXPIRE_MAX && (i = s->e[0].newer) != 0 && over(s, o, i, seconds(now)); k++)
+	for (int k = 0;
+	     k < EXPIRE_MAX && (i = s->e[0].newer) != 0 && session_over(s, o, i, seconds(now)); k++)
 		drop(s, i);
 	memcpy(tokens, s->count, sizeof(s->count));
 	i = key != 0 ? find(s, key) : 0;
-	if (i != 0 && alive(s, i) && !over(s, o, i, seconds(now)))
+	if (i != 0 && alive(s, i) && !session_over(s, o, i, seconds(now)))
 		tokens[s->e[i].server] |= HOME;
 }
 

@@ -387,7 +387,7 @@ static const char *add_request(struct reader *rd)
 
 /* Send requests that share a timestamp evenly up to the next one, because stamps are often
  * coarse. */
-static void spread(struct sim_trace *t)
+static void spread_stamps(struct sim_trace *t)
 {
 	size_t i = 0, k, n;
 	double gap, before = 0, at;
@@ -433,7 +433,7 @@ static int guess_sessions(struct sim_trace *t)
 }
 
 /* The last stamp of a trace has no next one, so traces are read whole before the limit applies. */
-static int finish(struct reader *rd, const struct trace_opts *o)
+static int finish_trace(struct reader *rd, const struct trace_opts *o)
 {
 	struct sim_trace *t = rd->t;
 
@@ -441,7 +441,7 @@ static int finish(struct reader *rd, const struct trace_opts *o)
 	if (o->limit > 0 && t->n > o->limit)
 		t->n = o->limit;
 	if (!o->keep_stamps)
-		spread(t);
+		spread_stamps(t);
 	return rd->has_sessions ? 0 : guess_sessions(t);
 }
 
@@ -493,7 +493,7 @@ int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o
 	e->line = why != NULL ? line - 1 : 0;
 	if (why == NULL && t->n == 0)
 		why = "it has no request";
-	if (why == NULL && finish(&rd, o) < 0)
+	if (why == NULL && finish_trace(&rd, o) < 0)
 		why = "not enough memory";
 	mem_free(rd.line.ids);
 	mem_free(rd.ids);

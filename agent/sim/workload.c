@@ -44,13 +44,13 @@ static double chance(struct maker *m)
 }
 
 /* Draw a quarter of <mean> at least, exponential above. */
-static double around(struct maker *m, double mean)
+static double draw_around(struct maker *m, double mean)
 {
 	return mean * (0.25 - 0.75 * log(1 - chance(m)));
 }
 
 /* Draw 0 .. n - 1; the k-th has about 1 / (k + 1) of the chance of the first. */
-static uint32_t popular(struct maker *m, uint32_t n)
+static uint32_t draw_popular(struct maker *m, uint32_t n)
 {
 	return (uint32_t)(pow(n + 1.0, chance(m)) - 1) % n;
 }
@@ -75,7 +75,7 @@ static void begin(struct maker *m, uint32_t first, uint32_t tokens)
 
 /* Add <tokens> of its own. The content of a part block is fixed when it begins, so that a prompt
  * that grows stays a prefix of the longer one. */
-static void more(struct maker *m, uint32_t tokens)
+static void add_own_tokens(struct maker *m, uint32_t tokens)
 {
 	m->n_tokens = tokens < PROMPT_MAX - m->n_tokens ? m->n_tokens + tokens : PROMPT_MAX;
 	while (m->n_ids * BLOCK < m->n_tokens)
@@ -109,16 +109,16 @@ static void talk_once(struct maker *m, const struct talk *k, uint32_t system)
 {
 	double lead = k->turns * (k->answer * ANSWER_S + k->pause_s),
 	       at = chance(m) * (m->span + lead) - lead;
-	uint32_t session = m->next_session++, turns = (uint32_t)around(m, k->turns) + 1, out;
+	uint32_t session = m->next_session++, turns = (uint32_t)draw_around(m, k->turns) + 1, out;
 
 	begin(m, system, k->shared);
-	more(m, (uint32_t)around(m, k->open) + 1);
+	add_own_tokens(m, (uint32_t)draw_around(m, k->open) + 1);
 	while (turns-- > 0 && !enough(m) && m->n_tokens < PROMPT_MAX && at < m->span) {
-		out = (uint32_t)around(m, k->answer) + 1;
+		out = (uint32_t)draw_around(m, k->answer) + 1;
 		if (at >= 0)
 			ask(m, at, out, session);
-		at += out * ANSWER_S + around(m, k->pause_s);
-		more(m, out + (uint32_t)around(m, k->add));
+		at += out * ANSWER_S + draw_around(m, k->pause_s);
+		add_own_tokens(m, out + (uint32_t)draw_around(m, k->add));
 	}
 }
 
@@ -128,7 +128,7 @@ static void talks(struct maker *m, const struct talk *k)
 
 	m->span *= k->work_s;
 	while (!enough(m))
-		talk_once(m, k, system + popular(m, k->kinds) * (k->shared / BLOCK));
+		talk_once(m, k, system + draw_popular(m, k->kinds) * (k->shared / BLOCK));
 }
 
 static void make_chat(struct maker *m)
@@ -177,15 +177,15 @@ static void questions(struct maker *m, uint32_t n, double length, double questio
 
 	m->no_memory = first == NULL || tokens == NULL;
 	for (k = 0; !m->no_memory && k < n; k++) {
-		tokens[k] = (uint32_t)(n > 1 ? around(m, length) : length) / BLOCK * BLOCK;
+		tokens[k] = (uint32_t)(n > 1 ? draw_around(m, length) : length) / BLOCK * BLOCK;
 		first[k] = new_blocks(m, tokens[k]);
 	}
 	m->span *= work_s;
 	while (!enough(m)) {
-		k = popular(m, n);
+		k = draw_popular(m, n);
 		begin(m, first[k], tokens[k]);
-		more(m, (uint32_t)around(m, question) + 1);
-		ask(m, chance(m) * m->span, (uint32_t)around(m, 200), m->next_session++);
+		add_own_tokens(m, (uint32_t)draw_around(m, question) + 1);
+		ask(m, chance(m) * m->span, (uint32_t)draw_around(m, 200), m->next_session++);
 	}
 	mem_free(first);
 	mem_free(tokens);
@@ -210,13 +210,13 @@ static void make_siblings(struct maker *m)
 	while (!enough(m)) {
 		double at = chance(m) * m->span;
 		uint32_t n = 2 + rng_below(&m->rng, BURST_MAX - 1),
-			 tokens = (uint32_t)around(m, 6000) / BLOCK * BLOCK;
+			 tokens = (uint32_t)draw_around(m, 6000) / BLOCK * BLOCK;
 		uint32_t first = new_blocks(m, tokens), session = m->next_session++;
 
 		while (n-- > 0) {
 			begin(m, first, tokens);
-			more(m, (uint32_t)around(m, 100) + 1);
-			ask(m, at + chance(m) * BURST_S, (uint32_t)around(m, 200), session);
+			add_own_tokens(m, (uint32_t)draw_around(m, 100) + 1);
+			ask(m, at + chance(m) * BURST_S, (uint32_t)draw_around(m, 200), session);
 		}
 	}
 }
@@ -236,14 +236,14 @@ static void crowd_talk(struct maker *m, const struct crowd *k, uint32_t system)
 
 	begin(m, system, CROWD_SHARED);
 	for (uint32_t turn = 0; turn < CROWD_TURNS && !enough(m); turn++) {
-		more(m, CROWD_ADD);
+		add_own_tokens(m, CROWD_ADD);
 		ask(m, at, CROWD_OUT, session);
 		pause = k->constant ? CROWD_PAUSE_S : -CROWD_PAUSE_S * log(1 - chance(m));
 		if (turn > 0 && k->loop && !m->no_memory)
 			trace_after(m->t, m->last_pause);
 		m->last_pause = pause;
 		at += pause + CROWD_ANSWER_S;
-		more(m, CROWD_OUT);
+		add_own_tokens(m, CROWD_OUT);
 	}
 }
 
@@ -254,7 +254,7 @@ static void make_crowd(struct maker *m)
 
 	m->span *= 0.15;
 	while (!enough(m)) {
-		which = k->unequal ? popular(m, k->kinds) : rng_below(&m->rng, k->kinds);
+		which = k->unequal ? draw_popular(m, k->kinds) : rng_below(&m->rng, k->kinds);
 		crowd_talk(m, k, system + which * (CROWD_SHARED / BLOCK));
 	}
 }

@@ -244,7 +244,7 @@ static void a_recording(void **state)
 	    trace_read(
 		&t, span_str(RECORDED("0", "100", "1,2,3", ",\"block_size\":32")), &usual, &e),
 	    -1);
-	assert_string_equal(e.text, "there is no request in it");
+	assert_string_equal(e.text, "it has no request");
 }
 
 static void spreads(void **state)
