@@ -1,4 +1,4 @@
-/* capacity.h - the size of a server's cache, if nobody tells it: inferred from what it forgets.
+/* capacity.h - the size of a server's cache, if it is neither configured nor reported: inferred.
  *
  *      a prompt is sent    its beginning was last used there so many tokens ago: its reuse distance
  *      its first token     came as soon as if that beginning was cached, or as late as if not
@@ -58,7 +58,7 @@ struct pace {
 	float n[PACE_OCTAVES];
 };
 
-/* Evidence against each size, and the number of first tokens behind it. */
+/* Evidence against each size, and the number of first tokens that gave it. */
 struct evidence {
 	float against[CAPACITY_SIZES];
 	float n;

@@ -217,7 +217,7 @@ bool agree_off(struct agree *a, const struct agree_ref *q, msec now)
 	return off;
 }
 
-/* ---- what is known ------------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 static uint32_t count_off(const struct agree *a, uint64_t key)
 {

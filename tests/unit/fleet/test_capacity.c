@@ -1,4 +1,5 @@
-/* test_capacity.c - caches of a known size, and what is inferred of them from times of first tokens alone. */
+/* test_capacity.c - caches of a known size, and what is inferred of them from times of first tokens
+ * alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +74,7 @@ static bool lru_use(struct lru *l, uint32_t prompt)
 	return hit;
 }
 
-/* <matched>: what the index says, which has forgotten nothing. */
+/* <matched>: pages by the index, which evicts nothing here. */
 static void asked(struct fleet_of *f, unsigned at, uint32_t prompt, uint32_t matched)
 {
 	struct capacity *c = &f->c[at];
@@ -89,7 +90,8 @@ static void asked(struct fleet_of *f, unsigned at, uint32_t prompt, uint32_t mat
 		pages[i] = (page_key)prompt << 32 | i;
 	marks_of(&m, 1, pages, PROMPT);
 	capacity_sent(c, f->table, &sent, f->now);
-	s = policy_prefill_s(&f->opts, sent.tokens, hit ? (uint64_t)matched * PAGE : 0) * f->lru[at].slowness;
+	s = policy_prefill_s(&f->opts, sent.tokens, hit ? (uint64_t)matched * PAGE : 0) *
+	    f->lru[at].slowness;
 	s *= 1 + f->noise * (2 * chance(f) - 1);
 	capacity_first(c, &f->pool, &f->opts, f->uid, f->now + (msec)(s * 1000));
 	f->now += 100000;
@@ -125,8 +127,8 @@ static void within(struct fleet_of *f, unsigned i, double share)
 		fail_msg("server %u has %.0f tokens, and %.0f were inferred", i, want, got);
 }
 
-/* Half the usual, as usual, twice; a quarter; at rates three times as fast or slow as configured; with times that
- * are off by up to half. */
+/* Half the usual, as usual, twice; a quarter; at rates three times as fast or slow as configured;
+ * with times that are off by up to half. */
 static void sizes_are_found(void **state)
 {
 	static const struct { double size, slowness, noise; } cases[] = {
@@ -149,7 +151,8 @@ static void sizes_are_found(void **state)
 	}
 }
 
-/* From half to twice of any guess, in 2000 requests; prompts come again from as far as a server has room for. */
+/* From half to twice of any guess, in 2000 requests; prompts come again from as far as a server has
+ * room for. */
 static void a_guess_is_where_it_starts(void **state)
 {
 	static const double guesses[] = { 100e3, 400e3, 800e3 }, shares[] = { .5, 1, 2 };
@@ -168,7 +171,8 @@ static void a_guess_is_where_it_starts(void **state)
 	}
 }
 
-/* Evidence for 2^19 tokens, which leaves a deviation of a fifth of an octave: a guess of 2^17 counts for a 25th. */
+/* Evidence for 2^19 tokens, which leaves a deviation of a fifth of an octave: a guess of 2^17
+ * counts for a 25th. */
 static void a_guess_is_not_forgotten_at_once(void **state)
 {
 	static struct capacity_pool p;
@@ -184,7 +188,7 @@ static void a_guess_is_not_forgotten_at_once(void **state)
 	assert_true(fabs(log2(low) - (19 - 2 / 25.)) < .01);
 }
 
-/* Over a restart each server's own holds until there is enough to say, and then gives way. */
+/* After a restart each server's own estimate holds until there is enough new evidence. */
 static void what_was_known_gives_way(void **state)
 {
 	static struct capacity_pool p;
@@ -226,7 +230,7 @@ static void servers_that_differ(void **state)
 	fleet_end(&f);
 }
 
-/* Nothing was ever forgotten, or nothing ever asked for again: then there is nothing to say. */
+/* If nothing was evicted, or no prompt came again, the size stays unknown. */
 static void what_was_not_seen_is_not_said(void **state)
 {
 	struct fleet_of f;
@@ -266,7 +270,8 @@ static void what_is_cut_hides_distances(void **state)
 	fleet_end(&f);
 }
 
-/* What waits behind much more than it could save tells nothing; nor does an end without a first token. */
+/* What waits behind much more than it could save tells nothing; nor does an end without a first
+ * token. */
 static void only_clear_ones_count(void **state)
 {
 	struct fleet_of f;

@@ -161,7 +161,7 @@ static void unseen_work_drains_with_reports_too(void **state)
 	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 91000) == 2);
 }
 
-/* What is lost when a small number is added to a huge one does not stay as a wait. */
+/* A small number that is lost in a huge one does not stay as a wait. */
 static void an_idle_server_has_no_backlog(void **state)
 {
 	static const struct policy_opts opts = { .learn_rate = false };
@@ -202,7 +202,7 @@ static void work_drains_without_reports(void **state)
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 0);
 }
 
-/* Threads read their clocks at different moments; what has drained once does not drain again. */
+/* Threads read their clocks at different times; work that has drained once does not drain again. */
 static void a_clock_that_steps_back(void **state)
 {
 	static const struct policy_opts opts = { .learn_rate = false };

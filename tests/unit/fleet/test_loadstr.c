@@ -15,12 +15,13 @@ static const struct {
 	unsigned n_bad;
 } cases[] = {
 	{ "as the recipe has it", "lb1/77;s1=1,3,0,100;s2=0,0,0,1", "lb1/77",
-	  "s1 1 3 0 100 s2 0 0 0 1 ", 0 },
+	    "s1 1 3 0 100 s2 0 0 0 1 ", 0 },
 	{ "no process", "s1=1,3,2,1;s2=1,0,0,0", "", "s1 1 3 2 1 s2 1 0 0 0 ", 0 },
 	{ "an empty process", ";s1=1,3,2,1", "", "s1 1 3 2 1 ", 0 },
 	{ "no weights", "lb1/77;s1=1,3,0;s2=1,4,5", "lb1/77", "s1 1 3 0 1 s2 1 4 5 1 ", 0 },
 	{ "a ';' at the end", "lb1/77;s1=1,3,0,1;", "lb1/77", "s1 1 3 0 1 ", 0 },
-	{ "one too many", "lb1/77;;s1=1,3,0,1;;s2=1,0,0,1;;", "lb1/77", "s1 1 3 0 1 s2 1 0 0 1 ", 0 },
+	{ "one too many", "lb1/77;;s1=1,3,0,1;;s2=1,0,0,1;;", "lb1/77", "s1 1 3 0 1 s2 1 0 0 1 ",
+	    0 },
 	{ "cut behind the third number", "p;s1=1,3,0,1;s2=1,4,5", "p", "s1 1 3 0 1 ", 1 },
 	{ "cut behind a comma", "p;s1=1,3,0,1;s2=1,4,5,", "p", "s1 1 3 0 1 ", 1 },
 	{ "cut behind the second", "p;s1=1,3,0;s2=1,4", "p", "s1 1 3 0 1 ", 1 },
@@ -30,20 +31,21 @@ static const struct {
 	{ "only the process", "lb1/77", "lb1/77", "", 0 },
 	{ "empty", "", "", "", 0 },
 	{ "nothing but ';'", ";;;", "", "", 0 },
-	{ "garbage", "p;=1,2,3,4;s1;s2=a,b,c,d;s3=1 ,2,3,4;s4=-1,2,3,4;s5=1,2,3,4,5;s6=1,2,3,4", "p",
-	  "s6 1 2 3 4 ", 6 },
+	{ "garbage", "p;=1,2,3,4;s1;s2=a,b,c,d;s3=1 ,2,3,4;s4=-1,2,3,4;s5=1,2,3,4,5;s6=1,2,3,4",
+	    "p", "s6 1 2 3 4 ", 6 },
 	{ "odd numbers beside four", "p;s1=1,2,3,4;s2=1,2,3;s3=1,2,3,4", "p",
-	  "s1 1 2 3 4 s3 1 2 3 4 ", 1 },
+	    "s1 1 2 3 4 s3 1 2 3 4 ", 1 },
 	{ "huge numbers", "p;s1=9,4294967295,4294967296,99999999999999999999999999999999", "p",
-	  "s1 1 4294967295 4294967295 4294967295 ", 0 },
+	    "s1 1 4294967295 4294967295 4294967295 ", 0 },
 	{ "leading zeros", "p;s1=001,010,00,08", "p", "s1 1 10 0 8 ", 0 },
 	{ "names with anything in them", "p;a.b-c_d:1=1,2,3,4;\xff=1,2,3,4", "p",
-	  "a.b-c_d:1 1 2 3 4 \xff 1 2 3 4 ", 0 },
+	    "a.b-c_d:1 1 2 3 4 \xff 1 2 3 4 ", 0 },
 	{ "backup servers, and those of a backend that uses all of them",
-	  "p;s1=1,0,0,1;s2=b1,3,0,1;s3=b0,0,0,1;s4=B1,0,0,2", "p",
-	  "s1 1 0 0 1 s2 b1 3 0 1 s3 b0 0 0 1 s4 B1 0 0 2 ", 0 },
+	    "p;s1=1,0,0,1;s2=b1,3,0,1;s3=b0,0,0,1;s4=B1,0,0,2", "p",
+	    "s1 1 0 0 1 s2 b1 3 0 1 s3 b0 0 0 1 s4 B1 0 0 2 ", 0 },
 	{ "a mark and nothing after it, two marks, marks elsewhere",
-	  "p;s1=b,0,0,1;s2=bb1,0,0,1;s3=1,b0,0,1;s4=c1,0,0,1;s5=1b,0,0,1;s6=b1,0,0,1;s7=b", "p", "s6 b1 0 0 1 ", 6 },
+	    "p;s1=b,0,0,1;s2=bb1,0,0,1;s3=1,b0,0,1;s4=c1,0,0,1;s5=1b,0,0,1;s6=b1,0,0,1;s7=b", "p",
+	    "s6 b1 0 0 1 ", 6 },
 	{ "a name with '='", "p;a=b=1,2,3,4", "p", "", 1 },
 };
 
@@ -94,7 +96,7 @@ static void no_bytes_at_all(void **state)
 	assert_int_equal(l.n_bad, 0);
 }
 
-/* Cut anywhere, what is whole is as it was; the last number may be, too. */
+/* Cut anywhere, whole entries read the same; the last number may be cut as well. */
 static void every_cut(void **state)
 {
 	static const char text[] = "lb1/77;s1=1,30,0,100;s2=0,12,3,256;s3=1,0,0,1";

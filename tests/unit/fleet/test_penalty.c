@@ -1,5 +1,6 @@
-/* test_penalty.c - the arithmetic of the penalty: growth, decay, cap; and what follows from it for a
- * pool of servers of which some fail, simulated with nothing but this arithmetic and "least load". */
+/* test_penalty.c - the arithmetic of the penalty: growth, decay, cap; and what follows from it for
+ * a pool of servers of which some fail, simulated with nothing but this arithmetic and "least
+ * load". */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,8 +123,8 @@ static void has_a_cap(void **state)
 #define SERVERS	4
 #define CLIENTS	64
 
-/* <CLIENTS> ask again as soon as they are answered; a request goes to the least load with penalty, a
- * failure takes a millisecond, an answer <answer_ms>. */
+/* <CLIENTS> ask again as soon as they are answered; a request goes to the least load with penalty,
+ * a failure takes a millisecond, an answer <answer_ms>. */
 struct fleet {
 	struct penalty p[SERVERS];
 	double broken[SERVERS];		/* share of requests that fail */
@@ -216,8 +217,8 @@ static double share(const struct fleet *f, int i)
 	return (double)f->picked[i] / (f->picked[0] + f->picked[1] + f->picked[2] + f->picked[3]);
 }
 
-/* Fair is a quarter. A pool whose answers take minutes asks so seldom that one request a half-life is
- * much: there the bound is that figure. */
+/* Fair is a quarter. A pool whose answers take minutes asks so seldom that one request a half-life
+ * is much: there the bound is that figure. */
 static void a_server_that_fails_draws_little(void **state)
 {
 	static const struct { unsigned clients; msec answer_ms; double broken; } cases[] = {

@@ -11,8 +11,8 @@
 
 #define NEAR(a, b, share)	(fabs((a) - (b)) <= (share) * (b))
 
-/* An engine that computes one prompt after the other: <n> are sent, each as many ms behind the one before as
- * <gap>, and take <slow> times their work. */
+/* An engine that computes one prompt after the other: <n> are sent, each as many ms behind the one
+ * before as <gap>, and take <slow> times their work. */
 static void serve(struct rate *r, struct rng *rng, double slow, unsigned n, msec gap, msec *now)
 {
 	double free_at = (double)*now;
@@ -61,7 +61,7 @@ static void learns_from_first_tokens(void **state)
 		assert_false(rate_first_known(&r, now));
 		serve(&r, &rng, cases[i].slow, 300, cases[i].gap, &now);
 		assert_true(rate_first_known(&r, now));
-		assert_false(rate_first_known(&r, now + 700000));	/* nobody has asked it since */
+		assert_false(rate_first_known(&r, now + 700000));	/* no request since */
 		if (!NEAR(rate_by_first(&r), cases[i].slow, 0.15))
 			fail_msg("case %zu: %.3f, not %.3f", i, rate_by_first(&r), cases[i].slow);
 	}
@@ -82,7 +82,8 @@ static void follows_a_server_that_changes(void **state)
 	assert_true(NEAR(rate_by_first(&r), 1.5, 0.15));
 }
 
-/* Two wait; one is aborted after 9 s in which it was computed, the other's first token says nothing. */
+/* Two wait; one is aborted after 9 s in which it was computed, the other's first token says
+ * nothing. */
 static void work_without_a_first_token_teaches_nothing(void **state)
 {
 	struct rate r;
@@ -93,7 +94,7 @@ static void work_without_a_first_token_teaches_nothing(void **state)
 	rate_void(&r, 10000);
 	rate_answered(&r, 5, 1500, 10010);
 	assert_true(NEAR(rate_by_first(&r), 1, 0.001));
-	rate_answered(&r, 1, 10005, 11010);		/* sent behind it */
+	rate_answered(&r, 1, 10005, 11010);		/* sent after it */
 	assert_true(NEAR(rate_by_first(&r), 1, 0.05));
 }
 
@@ -128,7 +129,8 @@ static void a_clock_that_lags_is_no_time(void **state)
 	assert_int_equal(r.since, 1000);
 }
 
-/* Headers come with the first token; two of three waited up to ten times their own time behind others. */
+/* Headers come with the first token; two of three waited up to ten times their own time behind
+ * others. */
 static void learns_from_headers(void **state)
 {
 	static const double slow[] = { 0.25, 1, 3 };

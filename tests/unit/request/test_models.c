@@ -11,7 +11,9 @@
 static struct model_opts models[] = {
 	{ .name = "meta/*-Instruct", .block_size = 1 },
 	{ .name = "meta/*", .block_size = 2 },
-	{ .name = "meta/Llama-Instruct", .aliases = { "llama", "chat", "meta/alias-Instruct" }, .block_size = 3 },
+	{ .name = "meta/Llama-Instruct",
+	    .aliases = { "llama", "chat", "meta/alias-Instruct" },
+	    .block_size = 3 },
 	{ .name = "*a*a*b", .block_size = 4 },
 	{ .name = "plain", .block_size = 5 },
 };
@@ -27,7 +29,8 @@ static void assert_model(struct span asked, uint32_t block_size, struct span nam
 	const struct model_opts *m = model_options_of(&opts, asked);
 
 	if (m->block_size != block_size || !span_eq(model_name_of(m, asked), name))
-		fail_msg(SPAN_FMT " is %u " SPAN_FMT, SPAN_ARG(asked), m->block_size, SPAN_ARG(model_name_of(m, asked)));
+		fail_msg(SPAN_FMT " is %u " SPAN_FMT, SPAN_ARG(asked), m->block_size,
+		    SPAN_ARG(model_name_of(m, asked)));
 }
 
 static void names_are_found(void **state)

@@ -4,8 +4,8 @@
 
 #include "agent/route/job_in.h"
 
-static inline void preview_body(struct route *r, struct route_scratch *s, const struct route_request *q,
-				struct request_preview *v)
+static inline void preview_body(struct route *r, struct route_scratch *s,
+    const struct route_request *q, struct request_preview *v)
 {
 	const struct pool_opts *po = pool_options_of(&r->opts, q->pool);
 	const struct request_pool in = { .isolate_tenants = po->isolate_tenants, .model = po->model };

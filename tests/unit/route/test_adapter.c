@@ -83,7 +83,8 @@ static void named_by_an_engine(void **state)
 	tok_unref(t);
 }
 
-/* With two models that it could be of, it is of the one that its pool was asked for, as long as that is one. */
+/* With two models that it could be of, it is of the one that its pool was asked for, as long as
+ * that is one. */
 static void of_which_model(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -112,7 +113,7 @@ static void of_which_model(void **state)
 	assert_int_equal(as(&w, "ad1").mode, PROMPT_TEXT);
 	token_models[1].mode = MODEL_TEXT;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
-	assert_int_equal(as(&w, "ad1").page, 16);	/* now there is one only */
+	assert_int_equal(as(&w, "ad1").page, 16);	/* now only one is left */
 	world_end(&w);
 	tok_unref(t);
 }

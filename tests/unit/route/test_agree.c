@@ -1,4 +1,4 @@
-/* test_agree.c - our count of tokens against the engine's, and what is concluded for whom. */
+/* our count of tokens compared with the engine's, and which requests it turns off. */
 #include "tests/unit/route/tokens.h"
 
 #define DAY	((msec)24 * 3600 * 1000)
@@ -8,7 +8,8 @@ static struct agree_ref of(uint64_t who, uint32_t conversation, uint16_t kind)
 	return (struct agree_ref){ .model = 7, .who = who, .conversation = conversation, .kind = kind };
 }
 
-static void compare(struct agree *a, uint64_t who, uint32_t conversation, uint16_t kind, bool differs, msec now)
+static void compare(
+    struct agree *a, uint64_t who, uint32_t conversation, uint16_t kind, bool differs, msec now)
 {
 	struct agree_ref q = of(who, conversation, kind);
 
@@ -131,7 +132,7 @@ static void places_are_bounded(void **state)
 	uint32_t off = 0;
 
 	differ(a, 1, 5, AGREE_LEAST, 10);
-	for (unsigned i = 0; i < 4 * AGREE_WAYS; i++)		/* evidence does not push out what is off */
+	for (unsigned i = 0; i < 4 * AGREE_WAYS; i++)		/* new evidence evicts no place that is off */
 		compare(a, 1, i, (uint16_t)(100 + i), true, 20 + (msec)i);
 	assert_true(is_off(a, 1, 5, 10));
 	for (uint64_t who = 2; who < 2000; who++)
@@ -169,33 +170,59 @@ static void told_once_an_hour(void **state)
 	free(a);
 }
 
-/* ---- what a body is -------------------------------------------------------------------------- */
+/* ---- kinds of bodies --------------------------------------------------------------------- */
 
 static void kinds(void **state)
 {
-	static const struct { const char *path, *body, *want; } cases[] = {
+	static const struct { const char *path, *body, *want;
+	} cases[] = {
 		{ "/v1/completions", "{\"prompt\":\"a\"}", "completions" },
 		{ "/v1/completions", "{\"prompt\":[1,2,3]}", "completions ids" },
-		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":false}", "completions" },
-		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":true}", "completions options" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stream\":true}", "chat" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"},"
-		  "{\"role\":\"assistant\",\"content\":\"a\"}]}", "chat system assistant assistant-last" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"a\","
-		  "\"reasoning\":\"b\"},{\"role\":\"tool\",\"content\":\"c\"}]}", "chat developer assistant results thoughts" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
-		  "\"{}\"}}]},{\"role\":\"pirate\",\"content\":\"c\"}],\"tools\":[{\"type\":\"function\"}]}",
-		  "chat assistant other-role calls tools" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]}],"
-		  "\"tools\":[],\"reasoning_effort\":\"low\"}", "chat media options" },
-		{ "/v1/chat/completions", "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
-		  "chat" },
-		{ "/v1/messages", "{\"system\":\"s\",\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},"
-		  "{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":\"r\"}]}]}",
-		  "messages system assistant results calls thoughts" },
-		{ "/v1/responses", "{\"input\":\"a\",\"instructions\":\"s\",\"reasoning\":{\"effort\":\"low\"}}", "responses system options" },
-		{ "/v1/responses", "{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"},"
-		  "{\"type\":\"function_call_output\",\"output\":\"r\"}]}", "responses results calls" },
+		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":false}",
+		    "completions" },
+		{ "/v1/completions", "{\"prompt\":\"a\",\"add_special_tokens\":true}",
+		    "completions options" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stream\":true}",
+		    "chat" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\","
+		    "\"content\":\"a\"},"
+		    "{\"role\":\"assistant\",\"content\":\"a\"}]}",
+		    "chat system assistant assistant-last" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"},{\"role\":\"assistant\","
+		    "\"content\":\"a\","
+		    "\"reasoning\":\"b\"},{\"role\":\"tool\",\"content\":\"c\"}]}",
+		    "chat developer assistant results thoughts" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+		    "\"arguments\":"
+		    "\"{}\"}}]},{\"role\":\"pirate\",\"content\":\"c\"}],\"tools\":[{\"type\":\"function\"}]}",
+		    "chat assistant other-role calls tools" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+		    "\"image_url\":{\"url\":\"x\"}}]}],"
+		    "\"tools\":[],\"reasoning_effort\":\"low\"}",
+		    "chat media options" },
+		{ "/v1/chat/completions",
+		    "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}],\"messages\":[{\"role\":\"user\","
+		    "\"content\":\"a\"}]}",
+		    "chat" },
+		{ "/v1/messages",
+		    "{\"system\":\"s\",\"messages\":[{\"role\":\"assistant\","
+		    "\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},"
+		    "{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\","
+		    "\"content\":[{\"type\":\"tool_result\",\"content\":\"r\"}]}]}",
+		    "messages system assistant results calls thoughts" },
+		{ "/v1/responses",
+		    "{\"input\":\"a\",\"instructions\":\"s\",\"reasoning\":{\"effort\":\"low\"}}",
+		    "responses system options" },
+		{ "/v1/responses",
+		    "{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":\"function_call\","
+		    "\"name\":\"f\",\"arguments\":\"{}\"},"
+		    "{\"type\":\"function_call_output\",\"output\":\"r\"}]}",
+		    "responses results calls" },
 		{ "/v1/embeddings", "{\"input\":[\"a\",\"b\"]}", "embeddings" },
 	};
 	struct hash_key key = test_key();
@@ -218,7 +245,7 @@ static void kinds(void **state)
 	body_free(b);
 }
 
-/* ---- through the front door ------------------------------------------------------------------- */
+/* ---- through the front door ---------------------------------------------------------------- */
 
 static void told(struct world *w, const char *uid, int64_t tokens)
 {

@@ -33,11 +33,13 @@ static void as_told_else_by_bytes(void **state)
 	assert_int_equal(tokens(&a, 700, FACT_TOKENS_MAX, true), ANSWER_TOKENS_MAX);
 }
 
-/* Whole answers of eight bytes a token are seen: the next, without a count, is taken to be like them. */
+/* Whole answers of eight bytes a token are seen: the next, without a count, is taken to be like
+ * them. */
 static void bytes_of_a_token_are_learned(void **state)
 {
 	struct answer_size a = { 0 };
-	struct fact f = ended(600 + 320, 40), stream = ended(600 + 40 * 256, 40), vectors = ended(600 + 40000, 40), none = ended(5000, 0);
+	struct fact f = ended(600 + 320, 40), stream = ended(600 + 40 * 256, 40),
+		    vectors = ended(600 + 40000, 40), none = ended(5000, 0);
 
 	answer_learn(&a, &stream, false);
 	answer_learn(&a, &vectors, true);
@@ -111,7 +113,7 @@ static void the_body_says_whether_it_is_a_stream(void **state)
 	send_body(&w, "told", span_of(w.body.p, w.body.n));
 	tell_bytes(&w, "told", 1200, 40);
 	assert_int_equal(said_of(&w, "told"), 40);
-	w.q.visible = (int64_t)w.body.n - 5;			/* cut: "stream" may be in what was not seen */
+	w.q.visible = (int64_t)w.body.n - 5;			/* cut: "stream" may be in the unseen part */
 	w.q.whole = (int64_t)w.body.n;
 	send_body(&w, "cut", span_of(w.body.p, w.body.n - 5));
 	tell_bytes(&w, "cut", 1200, -1);

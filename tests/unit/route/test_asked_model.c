@@ -1,4 +1,4 @@
-/* test_asked_model.c - the model that a body asks for, before there is a pool. */
+/* test_asked_model.c - the model that a body names, before a pool is chosen. */
 #include "tests/unit/route/world.h"
 
 struct ask {
@@ -20,21 +20,31 @@ static struct route_model asked(struct world *w, const struct ask *a, struct spa
 }
 
 #define assert_model(m, f, text)	assert_model_((m), (f), (text), __FILE__, __LINE__)
-static void assert_model_(struct route_model m, enum model_from from, const char *text, const char *file, int line)
+static void assert_model_(
+    struct route_model m, enum model_from from, const char *text, const char *file, int line)
 {
 	if (m.from == from && m.n == strlen(text) && strcmp(m.name, text) == 0)
 		return;
-	print_error("\"%s\" from %s is not \"%s\" from %s\n", m.name, model_from_text(m.from), text, model_from_text(from));
+	print_error("\"%s\" from %s is not \"%s\" from %s\n", m.name, model_from_text(m.from), text,
+	    model_from_text(from));
 	_fail(file, line);
 }
 
-static const struct { const char *name, *path, *body; enum model_from from; const char *model; } whole[] = {
+static const struct {
+	const char *name, *path, *body;
+	enum model_from from;
+	const char *model;
+} whole[] = {
 	{ "first", NULL, "{\"model\":\"a\",\"messages\":[]}", MODEL_FROM_BODY, "a" },
-	{ "last", NULL, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"model\":\"org/a-1.5:b@c\"}", MODEL_FROM_BODY, "org/a-1.5:b@c" },
-	{ "twice: the last, as engines read it", NULL, "{\"model\":\"a\",\"messages\":[],\"model\":\"b\"}", MODEL_FROM_BODY, "b" },
+	{ "last", NULL,
+	    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"model\":\"org/a-1.5:b@c\"}",
+	    MODEL_FROM_BODY, "org/a-1.5:b@c" },
+	{ "twice: the last, as engines read it", NULL,
+	    "{\"model\":\"a\",\"messages\":[],\"model\":\"b\"}", MODEL_FROM_BODY, "b" },
 	{ "escapes", NULL, "{\"mod\\u0065l\":\"\\u0061\"}", MODEL_FROM_BODY, "a" },
 	{ "nested only", NULL, "{\"x\":{\"model\":\"a\"},\"messages\":[]}", MODEL_FROM_NONE, "" },
-	{ "in a text", NULL, "{\"messages\":[{\"content\":\"\\\"model\\\":\\\"a\\\"\"}]}", MODEL_FROM_NONE, "" },
+	{ "in a text", NULL, "{\"messages\":[{\"content\":\"\\\"model\\\":\\\"a\\\"\"}]}",
+	    MODEL_FROM_NONE, "" },
 	{ "none", NULL, "{\"messages\":[]}", MODEL_FROM_NONE, "" },
 	{ "empty", NULL, "{\"model\":\"\"}", MODEL_FROM_NONE, "" },
 	{ "no string", NULL, "{\"model\":[\"a\"]}", MODEL_FROM_NONE, "" },
@@ -45,15 +55,20 @@ static const struct { const char *name, *path, *body; enum model_from from; cons
 	{ "a new line", NULL, "{\"model\":\"a\\nb\"}", MODEL_FROM_NONE, "" },
 	{ "a space", NULL, "{\"model\":\"a b\"}", MODEL_FROM_NONE, "" },
 	{ "beyond ASCII", NULL, "{\"model\":\"\xc3\xa4\"}", MODEL_FROM_NONE, "" },
-	{ "a path that is not known", "/v1/rerank", "{\"query\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
-	{ "completions", "/v1/completions", "{\"prompt\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
+	{ "a path that is not known", "/v1/rerank", "{\"query\":\"q\",\"model\":\"a\"}",
+	    MODEL_FROM_BODY, "a" },
+	{ "completions", "/v1/completions", "{\"prompt\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY,
+	    "a" },
 	{ "responses", "/v1/responses", "{\"input\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
 	{ "messages", "/v1/messages", "{\"messages\":[],\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
-	{ "embeddings", "/v1/embeddings", "{\"input\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY, "a" },
+	{ "embeddings", "/v1/embeddings", "{\"input\":\"q\",\"model\":\"a\"}", MODEL_FROM_BODY,
+	    "a" },
 	{ "in the path", "/v1beta/models/gemma-3:generateContent", "{\"contents\":[]}",
-	  MODEL_FROM_ARGUMENT, "gemma-3" },
-	{ "in the path of another API", "/v1/models/gemma-3/messages", "{\"messages\":[]}", MODEL_FROM_NONE, "" },
-	{ "seen before the cut", NULL, "{\"model\":\"a\",\"messages\":[{\"content\":\"x", MODEL_FROM_BODY, "a" },
+	    MODEL_FROM_ARGUMENT, "gemma-3" },
+	{ "in the path of another API", "/v1/models/gemma-3/messages", "{\"messages\":[]}",
+	    MODEL_FROM_NONE, "" },
+	{ "seen before the cut", NULL, "{\"model\":\"a\",\"messages\":[{\"content\":\"x",
+	    MODEL_FROM_BODY, "a" },
 	{ "cut in it", NULL, "{\"model\":\"a", MODEL_FROM_NONE, "" },
 };
 
@@ -75,7 +90,7 @@ static void from_the_body(void **state)
 	world_end(&w);
 }
 
-/* 255 bytes are a name; what is longer is known by a hash, which is no name. */
+/* 255 bytes are a name; of a longer one only a hash is known, which is no name. */
 static void long_names(void **state)
 {
 	struct world w;
@@ -108,11 +123,16 @@ static void the_argument_and_aliases(void **state)
 	w.o.models = models;
 	w.o.n_models = 2;
 	world_open(&w);
-	assert_model(asked(&w, &(struct ask){ 0 }, SPAN("{\"model\":\"big\"}")), MODEL_FROM_BODY, "llama-70b");
-	assert_model(asked(&w, &(struct ask){ 0 }, SPAN("{\"model\":\"qwen-7b\"}")), MODEL_FROM_BODY, "qwen-7b");
-	assert_model(asked(&w, &(struct ask){ .argument = "big" }, SPAN("{\"model\":\"x\"}")), MODEL_FROM_ARGUMENT, "llama-70b");
-	assert_model(asked(&w, &(struct ask){ .argument = "y" }, SPAN("no json")), MODEL_FROM_ARGUMENT, "y");
-	assert_model(asked(&w, &(struct ask){ .argument = "a\"b" }, SPAN("{\"model\":\"x\"}")), MODEL_FROM_BODY, "x");
+	assert_model(asked(&w, &(struct ask){ 0 }, SPAN("{\"model\":\"big\"}")), MODEL_FROM_BODY,
+	    "llama-70b");
+	assert_model(asked(&w, &(struct ask){ 0 }, SPAN("{\"model\":\"qwen-7b\"}")),
+	    MODEL_FROM_BODY, "qwen-7b");
+	assert_model(asked(&w, &(struct ask){ .argument = "big" }, SPAN("{\"model\":\"x\"}")),
+	    MODEL_FROM_ARGUMENT, "llama-70b");
+	assert_model(
+	    asked(&w, &(struct ask){ .argument = "y" }, SPAN("no json")), MODEL_FROM_ARGUMENT, "y");
+	assert_model(asked(&w, &(struct ask){ .argument = "a\"b" }, SPAN("{\"model\":\"x\"}")),
+	    MODEL_FROM_BODY, "x");
 	world_end(&w);
 }
 
@@ -149,14 +169,15 @@ static void from_an_earlier_body(void **state)
 	learn(&w, &umbrella, "ab", ",\"model\":\"qwen\"");
 	assert_model(asked(&w, &umbrella, cut_chat(&w, "abc", 40)), MODEL_FROM_HEAD, "qwen");
 	assert_model(asked(&w, &acme, cut_chat(&w, "abc", 40)), MODEL_FROM_HEAD, "llama");
-	learn(&w, &acme, "abcd", ",\"model\":\"newer\"");	/* the last one of that opening, the deepest first */
+	/* the last one of that opening, the deepest first */
+	learn(&w, &acme, "abcd", ",\"model\":\"newer\"");
 	assert_model(asked(&w, &acme, cut_chat(&w, "abcdef", 40)), MODEL_FROM_HEAD, "newer");
 	chat(&w.body, "\"model\":\"seen\",", "abcdef", "");
 	assert_model(asked(&w, &acme, span_of(w.body.p, w.body.n - 40)), MODEL_FROM_BODY, "seen");
 	world_end(&w);
 }
 
-/* Neither remembered nor recalled; and what a pool's requests left behind is not found here. */
+/* No head is stored or found; heads stored by a pool's requests are not found here either. */
 static void salted_bodies(void **state)
 {
 	const struct ask acme = { .tenant = "acme" };
@@ -177,17 +198,19 @@ static void salted_bodies(void **state)
 	world_end(&w);
 }
 
-/* What a decision was, and what heads are remembered after it. */
+/* A decision, and the number of heads after it. */
 struct seen { enum why why; uint32_t hit, pages, prompt_pages; bool cut; uint64_t openings; };
 
 static struct seen decided(struct world *w, const char *uid, struct span body)
 {
 	send_body(w, uid, body);
 	served(w, uid);
-	return (struct seen){ w->a.why, w->a.hit, w->a.pages, w->a.prompt_pages, w->a.cut, stats(w).heads.openings };
+	return (struct seen){ w->a.why, w->a.hit, w->a.pages, w->a.prompt_pages, w->a.cut,
+		stats(w).heads.openings };
 }
 
-/* Three turns of a conversation, the last one cut, each with the message <model> of <uid> before. */
+/* Three turns of a conversation, the last one cut, each with the message <model> of <uid> before.
+ */
 static void conversation(struct world *w, bool same_uid, struct seen *to)
 {
 	static const char *const turns[] = { "ab", "abcd", "abcdef" };
@@ -252,7 +275,12 @@ static void the_tenant_pays(void **state)
 /* A scanner is given back for the same uid, tenant, API and bytes, within a second. */
 static void another_body_is_read_anew(void **state)
 {
-	static const struct { const char *name, *uid, *tenant, *path; int differs; msec later; bool shared; } cases[] = {
+	static const struct {
+		const char *name, *uid, *tenant, *path;
+		int differs;
+		msec later;
+		bool shared;
+	} cases[] = {
 		{ "the same", "u", "acme", "/v1/chat/completions", 0, 900, true },
 		{ "uid", "v", "acme", "/v1/chat/completions", 0, 0, false },
 		{ "tenant", "u", "umbrella", "/v1/chat/completions", 0, 0, false },
@@ -309,7 +337,8 @@ static void places_are_few(void **state)
 		assert_true(w.r->requests.scanned.n <= SCANNED_PLACES);
 	}
 	assert_int_equal(w.r->requests.scanned.n, SCANNED_PLACES);
-	n = (size_t)snprintf(large, sizeof(large), "{\"model\":\"llama\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+	n = (size_t)snprintf(large, sizeof(large),
+	    "{\"model\":\"llama\",\"messages\":[{\"role\":\"user\",\"content\":\"");
 	memset(large + n, 'a', sizeof(large) - n);
 	a.uid = "large";
 	assert_model(asked(&w, &a, span_of(large, sizeof(large))), MODEL_FROM_BODY, "llama");
@@ -317,7 +346,8 @@ static void places_are_few(void **state)
 	assert_int_equal(stats(&w).scans_shared, 0);
 	send_body(&w, uid, span_of(w.body.p, w.body.n));	/* a large scanner is not left in its place */
 	for (unsigned i = 0; i < SCANNED_PLACES; i++)
-		assert_true(w.r->requests.scanned.place[i].body == NULL || body_bytes(w.r->requests.scanned.place[i].body) <= SCANNED_BYTES);
+		assert_true(w.r->requests.scanned.place[i].body == NULL ||
+		    body_bytes(w.r->requests.scanned.place[i].body) <= SCANNED_BYTES);
 	world_end(&w);
 }
 

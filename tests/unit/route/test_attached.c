@@ -57,11 +57,11 @@ static struct fact line_of(const struct world *w, const char *uid)
 }
 
 struct fault {
-	const char *want;	/* what must be named in the end */
+	const char *want;	/* the problem that must be raised in the end */
 	void (*request)(struct world *w, unsigned round);	/* changes w->q; NULL: sound */
 	bool (*line)(struct world *w, unsigned round,
-		     struct fact *f);	/* false: there is none; NULL: sound */
-	bool unasked;		/* there is no request */
+		     struct fact *f);	/* returns false for no line; NULL: sound */
+	bool unasked;		/* the agent gets no request */
 };
 
 static void play_round(struct world *w, const struct fault *x, unsigned i)
@@ -323,7 +323,7 @@ static void what_each_fault_is_named(void **state)
 		{ "spoe_timeout@pool", NULL, timed_out },
 		{ "spoe_too_big@pool", NULL, too_big },
 		{ "spoe_failed@pool", NULL, failed_codes },
-		/* and what is none */
+		/* and those that are no problem */
 		{ "", now_and_then_long, NULL },
 		{ "", early_body_of_one, NULL },
 		{ "", early_body_of_nobody, NULL },
@@ -350,7 +350,7 @@ static void what_each_fault_is_named(void **state)
 	}
 }
 
-/* What is mended is over, and a sound day begins. */
+/* A problem that was corrected is over, and stays over. */
 static void each_ends_when_it_is_mended(void **state)
 {
 	static const struct fault faults[] = {
@@ -380,7 +380,9 @@ static void each_ends_when_it_is_mended(void **state)
 static void servers_come_and_go(struct world *w, unsigned i)
 {
 	static const char *const loads[] = {
-		IDLE4, "lb1/1;s1=0,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1", "lb1/1;s1=1,0,0,0;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1",
+		IDLE4,
+		"lb1/1;s1=0,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1",
+		"lb1/1;s1=1,0,0,0;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1",
 		"lb2/7;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1",
 	};
 

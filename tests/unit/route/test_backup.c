@@ -1,4 +1,5 @@
-/* test_backup.c - servers with the keyword "backup" take requests when HAProxy itself would give them some. */
+/* test_backup.c - servers with the keyword "backup" take requests when HAProxy itself would give
+ * them some. */
 #include "tests/unit/route/world.h"
 
 static const struct { const char *name, *load, *want; } cases[] = {

@@ -20,7 +20,7 @@ static const char *const words[] = {
 	"river", "morning", "would", "have",    "been",   "other",  "only",   "time",
 };
 
-/* ---- a vocabulary ----------------------------------------------------------------------------- */
+/* ---- a vocabulary -------------------------------------------------------------------------- */
 
 /* The beginnings of " word", each from the one before it and a letter; none twice. */
 struct beginnings {
@@ -109,7 +109,7 @@ static void say_model(struct small_text *t, bool characters)
 	say_beginnings(t, &b, characters ? "▁" : "Ġ", id);
 }
 
-/* ---- tokenizers --------------------------------------------------------------------------------- */
+/* ---- tokenizers ---------------------------------------------------------------------------- */
 
 static const struct kind {
 	const char *name;

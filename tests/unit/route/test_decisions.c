@@ -1,5 +1,5 @@
-/* test_decisions.c - what is kept of decisions: what they were made of, what became of them, and what a mode and
- * compared rules make of them. */
+/* test_decisions.c - what is kept of decisions: what they were made of, what became of them, and
+ * what a mode and compared rules make of them. */
 #include "tests/unit/route/world.h"
 
 #define HALF_BUSY	"lb1/1;s1=1,0,0,1;s2=1,3,0,1;s3=1,3,0,1;s4=1,3,0,1"
@@ -28,7 +28,7 @@ static bool near(double a, double b)
 	return a - b < 1e-4 && b - a < 1e-4;
 }
 
-/* ---- what is kept ----------------------------------------------------------------------------- */
+/* ---- records -------------------------------------------------------------------------- */
 
 static void a_record_has_all(void **state)
 {
@@ -78,8 +78,9 @@ static void of_many_candidates_the_cheapest(void **state)
 	struct world w;
 
 	world_start(&w);
-	w.q.load = SPAN("lb1/1;s1=1,9,0,1;s2=1,8,0,1;s3=1,7,0,1;s4=1,6,0,1;s5=1,5,0,1;s6=1,4,0,1;s7=1,3,0,1;"
-			"s8=1,2,0,1;s9=1,1,0,1");
+	w.q.load = SPAN(
+	    "lb1/1;s1=1,9,0,1;s2=1,8,0,1;s3=1,7,0,1;s4=1,6,0,1;s5=1,5,0,1;s6=1,4,0,1;s7=1,3,0,1;"
+	    "s8=1,2,0,1;s9=1,1,0,1");
 	ask(&w, "1", "a");
 	x = found(&w, "1");
 	assert_int_equal(x.n_candidates, 9);
@@ -147,12 +148,12 @@ static void facts_say_what_became_of_it(void **state)
 	route_learn(w.r, &f, w.now);
 	assert_int_equal(found(&w, "1").status, 200);
 	ask(&w, "2", "b");
-	tell_done(&w, "2", "s9", 200, "--", 5);	/* nobody we know */
+	tell_done(&w, "2", "s9", 200, "--", 5);	/* unknown server */
 	assert_string_equal(name_of(&w, found(&w, "2").went), "");
 	world_end(&w);
 }
 
-/* ---- the ring --------------------------------------------------------------------------------- */
+/* ---- the ring ------------------------------------------------------------------------------ */
 
 static void the_oldest_goes(void **state)
 {
@@ -225,7 +226,7 @@ static void a_request_has_one_record(void **state)
 	world_end(&w);
 }
 
-/* Whatever uids are made of, the last one of each is found, and what has gone is not. */
+/* With any uids, the last record of each is found, and overwritten ones are not. */
 static void any_mix_of_uids(void **state)
 {
 	struct hash_key k = test_key();
@@ -303,7 +304,7 @@ static void uids_count_while_facts_do(void **state)
 	world_end(&w);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------- */
 
 /* Ten pages of 16 tokens a turn, 32 a block: "abcdefgh" has three blocks. */
 static void blocks_tell_who_starts_alike(void **state)
@@ -364,7 +365,7 @@ static void blocks_written_over_are_gone(void **state)
 	decisions_free(d);
 }
 
-/* ---- modes ---------------------------------------------------------------------------------------- */
+/* ---- modes --------------------------------------------------------------------------------- */
 
 static void set_mode(struct world *w, enum pool_mode m)
 {
@@ -410,7 +411,9 @@ static void shadow_names_nobody_and_follows_what_happened(void **state)
 		assert_string_equal(name_of(&w, found(&w, uid).went), "s3");
 		w.now += 1000;
 	}
-	assert_int_equal(server(&w, "s1").v.held_tokens + server(&w, "s2").v.held_tokens + server(&w, "s4").v.held_tokens, 0);
+	assert_int_equal(server(&w, "s1").v.held_tokens + server(&w, "s2").v.held_tokens +
+		server(&w, "s4").v.held_tokens,
+	    0);
 	assert_int_equal(stats(&w).why[WHY_SHADOW], 4);
 	set_mode(&w, MODE_ON);
 	ask(&w, "on", "a");
@@ -419,10 +422,11 @@ static void shadow_names_nobody_and_follows_what_happened(void **state)
 	world_end(&w);
 }
 
-/* Nothing is believed of a request that nobody spoke of. */
+/* A request without facts has no outcome. */
 static void shadow_without_facts_learns_nothing(void **state)
 {
-	static const char *const ends[][2] = { { "<NOSRV>", "SC" }, { "", "--" }, { "<CACHE>", "--" }, { "s9", "--" } };
+	static const char *const ends[][2] = { { "<NOSRV>", "SC" }, { "", "--" },
+		{ "<CACHE>", "--" }, { "s9", "--" } };
 	struct index_stats none;
 	struct world w;
 
@@ -476,7 +480,7 @@ static void off_does_not_look(void **state)
 	world_end(&w);
 }
 
-/* ---- compared rules -------------------------------------------------------------------------------- */
+/* ---- compared rules ------------------------------------------------------------------------ */
 
 struct compared_find { const char *rule; struct route_compare_view v; bool found; };
 
@@ -565,8 +569,8 @@ static void the_acting_rule_regrets(void **state)
 	world_end(&w);
 }
 
-/* A compared rule with a memory of its own is told where requests really went, and keeps it over a reload that
- * leaves it be. */
+/* A compared rule with a memory of its own is told where requests really went, and keeps it over a
+ * reload that leaves it be. */
 static void a_compared_memory_follows_what_happened(void **state)
 {
 	struct decision x;

@@ -10,7 +10,7 @@ static void tell_count(struct world *w, const char *uid, int64_t prompt_tokens)
 	route_learn(w->r, &f, w->now);
 }
 
-/* What engines count of whole prompts of text; of prompts that came cut nothing is learned. */
+/* Counts of whole prompts of text are learned; those of truncated prompts are not. */
 static void log_lines_teach_it(void **state)
 {
 	struct world w;

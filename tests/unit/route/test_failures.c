@@ -1,5 +1,6 @@
-/* test_failures.c - which facts make a server's penalty, each request once, and what the penalty does
- * to the choice: under both rules, for new prompts and for those whose beginning the server holds. */
+/* test_failures.c - which facts make a server's penalty, each request once, and what the penalty
+ * does to the choice: under both rules, for new prompts and for those whose beginning the server
+ * holds. */
 #include "tests/unit/route/world.h"
 #include "tests/lib/policy/guarded.h"
 
@@ -47,7 +48,7 @@ static void each_request_counts_once(void **state)
 		const char *name;
 		struct told first, done;	/* srv NULL: not told */
 		int32_t moved;			/* retries of a redispatched one; -1: was not */
-		double s1, s2;			/* penalties; "s1" is what we said */
+		double s1, s2;			/* penalties; "s1" was chosen */
 		unsigned failures;
 	} cases[] = {
 		{ "served", { "s1", 200, STREAM }, { "s1", 200, "--" }, -1, 0, 0, 0 },
@@ -176,7 +177,7 @@ static void weights_and_half_life_are_options(void **state)
 	world_end(&w);
 }
 
-/* ---- what it does to the choice ----------------------------------------------------------- */
+/* ---- effect on the choice ----------------------------------------------------------- */
 
 #define BUSY4	"lb1/1;s1=1,0,0,1;s2=1,5,0,1;s3=1,5,0,1;s4=1,5,0,1"	/* s1 fails: it is always idle */
 
@@ -205,8 +206,8 @@ static void ask_something_new(struct world *w, const char *uid)
 	w->q.path = path;
 }
 
-/* Send <turns> again and again for <ms>, one every 100 ms; s1 fails unless it is <well>. Returns how many of
- * them it drew. A NULL is a new prompt each time. */
+/* Send <turns> again and again for <ms>, one every 100 ms; s1 fails unless it is <well>. Returns
+ * how many of them it drew. A NULL is a new prompt each time. */
 static unsigned drawn(struct world *w, const char *turns, msec ms, bool well, unsigned *sent)
 {
 	unsigned n = 0;
@@ -231,14 +232,15 @@ static unsigned drawn(struct world *w, const char *turns, msec ms, bool well, un
 	return n;
 }
 
-/* To these a prompt that comes again belongs where its hash leads, whoever else is idle. */
+/* These rules send a prompt that comes again to the server of its hash, even if others are idle. */
 static bool by_hash(int rule)
 {
 	return rule == RULE_PREFIX_HASH || rule == RULE_CONSISTENT_HASH || rule == RULE_CHWBL ||
 		rule == RULE_RENDEZVOUS || rule == RULE_STICKY_LEAST_LOADED;
 }
 
-/* To these a prefix has one holder: a server that is well again, but has it no more alone, may draw none. */
+/* To these a prefix has one holder: a server that is well again, but has it no more alone, may draw
+ * none. */
 static bool by_one_holder(int rule)
 {
 	return rule == RULE_CACHE_AWARE || rule == RULE_CACHE_AWARE_LIB || rule == RULE_BLOCK_TRACKER;

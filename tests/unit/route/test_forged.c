@@ -1,5 +1,5 @@
-/* test_forged.c - facts that somebody made up: for uids that are not open they do nothing, and for one that
- * is they do what one true fact could have done, once. */
+/* test_forged.c - facts that somebody made up: for uids that are not open they do nothing, and for
+ * one that is they do what one true fact could have done, once. */
 #include "tests/unit/route/world.h"
 
 #define FORGED	1000
@@ -17,7 +17,9 @@ static struct seen look(struct world *w)
 {
 	static const char *const names[] = { "s1", "s2", "s3", "s4" };
 	struct route_stats st = stats(w);
-	struct seen s = { .index = st.index, .heads = st.heads, .open = st.open, .slices = st.slices_waiting };
+	struct seen s = {
+		.index = st.index, .heads = st.heads, .open = st.open, .slices = st.slices_waiting
+	};
 
 	for (int v = 0; v < VERDICT_COUNT; v++)
 		s.failures += st.failures[v];
@@ -29,10 +31,10 @@ static struct seen look(struct world *w)
 
 static bool same_server(const struct route_server_view *a, const struct route_server_view *b)
 {
-	return a->up == b->up && a->weight == b->weight && a->conn == b->conn && a->queue == b->queue &&
-	       a->open == b->open && a->backlog_s == b->backlog_s && a->penalty == b->penalty &&
-	       a->picked == b->picked && a->hit_tokens == b->hit_tokens && a->held_tokens == b->held_tokens &&
-	       a->failures == b->failures;
+	return a->up == b->up && a->weight == b->weight && a->conn == b->conn &&
+	    a->queue == b->queue && a->open == b->open && a->backlog_s == b->backlog_s &&
+	    a->penalty == b->penalty && a->picked == b->picked && a->hit_tokens == b->hit_tokens &&
+	    a->held_tokens == b->held_tokens && a->failures == b->failures;
 }
 
 static bool same(const struct seen *a, const struct seen *b)
@@ -97,7 +99,8 @@ static void unknown_uids_do_nothing(void **state)
 	world_end(&w);
 }
 
-/* A uid that was seen or guessed: its request is closed, moved or blamed on its server, and that is all. */
+/* A uid that was seen or guessed: its request is closed, moved or blamed on its server, and that is
+ * all. */
 static void one_uid_is_one_request(void **state)
 {
 	struct world w;
@@ -115,7 +118,7 @@ static void one_uid_is_one_request(void **state)
 			lie(&w, uid, first + i);
 		after = look(&w);
 		assert_true(before.open - after.open <= 1);
-		assert_true(after.failures - before.failures <= 2);	/* who refused it, and who broke off */
+		assert_true(after.failures - before.failures <= 2);	/* one rejected it, one broke off */
 		assert_true(after.index.nodes <= before.index.nodes);
 	}
 	printf("42 uids, %d lies each: %u failures learned, %u requests open\n", FORGED,

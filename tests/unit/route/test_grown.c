@@ -30,10 +30,17 @@ static void say_ids(struct world *w, unsigned n, unsigned odd)
 
 #define NONE	UINT32_MAX
 
-/* Blocks of 32: 100 ids are 3 and a tail of 4; with 40 more, of which the engine has computed 39, it holds 4. */
+/* Blocks of 32: 100 ids are 3 and a tail of 4; with 40 more, of which the engine has computed 39,
+ * it holds 4. */
 static void ids_that_were_generated(void **state)
 {
-	static const struct { const char *name; unsigned first, odd, second; int64_t told; const char *at; uint32_t want; } cases[] = {
+	static const struct {
+		const char *name;
+		unsigned first, odd, second;
+		int64_t told;
+		const char *at;
+		uint32_t want;
+	} cases[] = {
 		{ "as told", 100, NONE, 170, 40, "s1", 4 },
 		{ "the last one is not computed", 100, NONE, 170, 28, "s1", 3 },
 		{ "one more", 100, NONE, 170, 29, "s1", 4 },
@@ -231,10 +238,15 @@ static void what_was_evicted_is_not_expected(void **state)
 	tok_unref(t);
 }
 
-/* A letter is ten pages of 16 tokens. The message that comes back bounds it, and says whether it is the answer at all. */
+/* A letter is ten pages of 16 tokens. The message that comes back bounds it, and says whether it is
+ * the answer at all. */
 static void text_that_was_generated(void **state)
 {
-	static const struct { const char *name, *first, *second; int64_t told, bytes; uint32_t want; } cases[] = {
+	static const struct {
+		const char *name, *first, *second;
+		int64_t told, bytes;
+		uint32_t want;
+	} cases[] = {
 		{ "as told", "a", "abc", 155, -1, 10 + 9 },
 		{ "more than came back", "a", "abc", 200, -1, 10 + 10 },
 		{ "far more: thoughts were dropped", "a", "abc", 400, -1, 10 },
@@ -282,7 +294,7 @@ static void a_text_that_goes_on(void **state)
 	world_end(&w);
 }
 
-/* ---- a recorded engine ------------------------------------------------------------------------ */
+/* ---- a recorded engine --------------------------------------------------------------------- */
 
 #define TRUTH	"../shared/data/vllm/truth-qwen3-b32-sha256cbor.requests.jsonl"
 #define TALKS	64
@@ -328,7 +340,8 @@ static void body_of(char *out, size_t cap, const struct talk_so_far *t, const ch
 	assert_true(n < cap);
 }
 
-/* 320 requests of a real vLLM, one after the other: what it found cached, and what was said before. */
+/* 320 requests of a real vLLM, one after the other: what it found cached, and what was said before.
+ */
 static void as_a_real_engine_said(void **state)
 {
 	static char line[1 << 20], body[1 << 20];
@@ -343,7 +356,7 @@ static void as_a_real_engine_said(void **state)
 	}
 	token_world(&w, NULL, BLOCK);
 	w.o.index.max_bytes = 64u << 20;
-	w.o.pool_default.capacity_guess = 0;	/* what it evicts is another matter */
+	w.o.pool_default.capacity_guess = 0;	/* eviction is not tested here */
 	world_open(&w);
 	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
 	while (fgets(line, sizeof(line), f) != NULL) {
@@ -367,8 +380,9 @@ static void as_a_real_engine_said(void **state)
 		equal_turns += goes_on && said == cached;
 	}
 	fclose(f);
-	print_message("%u requests: %u equal, %u too high (evicted), %u too low; of %u later turns %u equal\n", all, equal, high, low, turns,
-		      equal_turns);
+	print_message(
+	    "%u requests: %u equal, %u too high (evicted), %u too low; of %u later turns %u equal\n",
+	    all, equal, high, low, turns, equal_turns);
 	assert_int_equal(all, 320);
 	assert_in_range(low, 0, 1);		/* 82 if nothing generated were known */
 	assert_in_range(equal_turns, 225, turns);

@@ -1,7 +1,9 @@
-/* test_hostile.c - no body costs more than it may, in counted steps, and each is answered: over the corpus of tests/hostile.h.
+/* test_hostile.c - no body costs more than it may, in counted steps, and each is answered: over the
+ * corpus of tests/hostile.h.
  *
- * How long a step takes is `make bench-hostile`'s to tell. Here no clock is asked, but where the processor counts instructions for us (perf),
- * that steps are work: so many instructions for a step, and for a byte of the body, at most. */
+ * How long a step takes is `make bench-hostile`'s to tell. Here no clock is asked, but where the
+ * processor counts instructions for us (perf), that steps are work: so many instructions for a
+ * step, and for a byte of the body, at most. */
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -24,7 +26,11 @@ static int counter = -1;
 static int count_instructions(void)
 {
 	struct perf_event_attr a = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(a), .config = PERF_COUNT_HW_INSTRUCTIONS, .exclude_kernel = 1, .exclude_hv = 1,
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(a),
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
 	};
 
 	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
@@ -82,7 +88,8 @@ static void one(struct world *w, const char *name, bool chat, size_t n)
 	if (w->a.work > most)
 		fail_msg("%s, %zu bytes: %u steps", name, n, w->a.work);
 	if (before > (uint64_t)w->a.work * PER_STEP + n * PER_BYTE + PER_BODY)
-		fail_msg("%s, %zu bytes: %llu instructions for %u steps", name, n, (unsigned long long)before, w->a.work);
+		fail_msg("%s, %zu bytes: %llu instructions for %u steps", name, n,
+		    (unsigned long long)before, w->a.work);
 	if (w->a.server.n == 0 && w->a.why != WHY_BADBODY && w->a.why != WHY_NOPROMPT)
 		fail_msg("%s, %zu bytes: no server, %s", name, n, why_text(w->a.why));
 }
@@ -123,10 +130,13 @@ static void nor_by_harmony(void **state)
 	tok_unref(t);
 }
 
-/* A pattern of a tokenizer that takes exponential time for some texts: its matches share one budget. */
+/* A pattern of a tokenizer that takes exponential time for some texts: its matches share one
+ * budget. */
 static struct tok *tok_with_bomb(void)
 {
-	static const char steps[] = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:a|aa|aaa)+$|[^a]\"},\"behavior\":\"Isolated\",\"invert\":false}";
+	static const char steps[] =
+	    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:a|aa|aaa)+$|[^a]\"},"
+	    "\"behavior\":\"Isolated\",\"invert\":false}";
 	static char text[65536];
 	struct tok_source src = { .name = "bomb" };
 	FILE *f = fopen(SMALL_TOKENIZER, "r");
@@ -169,7 +179,7 @@ static void matches_share_one_budget(void **state)
 	tok_unref(t);
 }
 
-/* What is known when the work runs out is the beginning of what all of it would be. */
+/* Ids made before the work runs out are the beginning of all ids. */
 static void what_is_known_is_exact(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -195,10 +205,11 @@ static void what_is_known_is_exact(void **state)
 	tok_unref(t);
 }
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* ---- slices -------------------------------------------------------------------------------- */
 
 /* A body in <n> slices: steps in all, and how many slices were decided. */
-static uint64_t sliced(struct world *w, const char *uid, size_t n_bytes, size_t n, unsigned *decided)
+static uint64_t sliced(
+    struct world *w, const char *uid, size_t n_bytes, size_t n, unsigned *decided)
 {
 	uint64_t steps = 0;
 
@@ -271,7 +282,8 @@ static void hostile_slices_are_bounded(void **state)
 	tok_unref(t);
 }
 
-/* All slices together may take twice what a body may; each but the last takes half of what is left, so that the last has some. */
+/* All slices together may take twice what a body may; each but the last takes half of what is left,
+ * so that the last has some. */
 static void a_slice_takes_half_of_what_is_left(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -302,7 +314,7 @@ static void a_slice_takes_half_of_what_is_left(void **state)
 	tok_unref(t);
 }
 
-/* ---- tenants ---------------------------------------------------------------------------------- */
+/* ---- tenants ------------------------------------------------------------------------------- */
 
 static void ask_as(struct world *w, const char *tenant, unsigned i)
 {
@@ -316,7 +328,8 @@ static void ask_as(struct world *w, const char *tenant, unsigned i)
 	send_body(w, uid, span_of(body, h.n));
 }
 
-/* One that sends as much as it can uses up its share; another beside it has all that a request may have. */
+/* One that sends as much as it can uses up its share; another beside it has all that a request may
+ * have. */
 static void a_tenant_has_its_share(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);

@@ -1,4 +1,5 @@
-/* What the index is told of servers and tenants: their room, what they generated, that they left. */
+/* test_keep.c - what the index is told of servers and tenants: room, generated tokens, removal.
+ */
 #include "tests/unit/route/world.h"
 
 static void work_it_off(struct world *w)
@@ -53,7 +54,8 @@ static void a_capacity_bounds_a_server(void **state)
 	world_end(&w);
 }
 
-/* By a guess, until somebody knows: to the letter with ends alone, thrice where first tokens may yet tell. */
+/* By a guess, until somebody knows: to the letter with ends alone, thrice where first tokens may
+ * yet tell. */
 static void a_guess_bounds_a_server(void **state)
 {
 	struct world w;
@@ -114,7 +116,7 @@ static void a_capacity_bounds_a_rules_memory(void **state)
 	}
 }
 
-/* Of the pool's own order: with fifo, what came first goes though it was just used. */
+/* The pool's own order holds: with fifo the first page goes, though it was just used. */
 static void a_pool_has_its_own_order(void **state)
 {
 	static const enum index_order order[] = { INDEX_LRU, INDEX_FIFO, INDEX_LFU };
@@ -137,7 +139,7 @@ static void a_pool_has_its_own_order(void **state)
 		ask(&w, "again", "A");
 		assert_why(&w, WHY_CACHED);
 		served(&w, "again");
-		for (char c = 'D'; c <= 'I'; c++) {	/* more than there is room for */
+		for (char c = 'D'; c <= 'I'; c++) {	/* more than the room */
 			char turns[2] = { c, 0 };
 
 			w.now += 100;
@@ -151,7 +153,7 @@ static void a_pool_has_its_own_order(void **state)
 	}
 }
 
-/* What came with a priority survives what came after it without one; the lowest goes first. */
+/* Pages with a priority outlive later ones without; the lowest priority goes first. */
 static void a_priority_keeps_a_prompt(void **state)
 {
 	static const char *const first[] = {
@@ -322,7 +324,8 @@ static void tenants_keep_their_numbers(void **state)
 	assert_int_not_equal(number_of(&w, "gamma"), 0);
 	assert_int_not_equal(number_of(&w, "gamma"), beta);
 
-	for (unsigned i = 2; i < TENANTS_MAX - 1; i++)	/* as many as there can be: numbers are given again */
+	/* as many as there can be: numbers are given again */
+	for (unsigned i = 2; i < TENANTS_MAX - 1; i++)
 		snprintf(t[i].name, sizeof(t[i].name), "t%u", i);
 	w.o.n_tenants = TENANTS_MAX - 1;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
@@ -333,7 +336,7 @@ static void tenants_keep_their_numbers(void **state)
 	world_end(&w);
 }
 
-/* One that asks little keeps what it has, beside one that asks for more than there is. */
+/* A tenant with few requests keeps its pages while another one fills the index. */
 static void a_floor_holds(void **state)
 {
 	struct tenant_opts t = { "quiet", 256 << 10 };

@@ -1,19 +1,20 @@
-/* test_ladder.c - the steps of the fact ladder, golden: what a server's wait is taken to be with each kind of facts, where
- * that sends the next request, and that the step is each pool's own and can be seen.
+/* test_ladder.c - the steps of the fact ladder, golden: what a server's wait is taken to be with
+ * each kind of facts, where that sends the next request, and that the step is each pool's own and
+ * can be seen.
  *
- *      first + end         what is not answered yet, to the letter
- *      end only            the same, drained a second a second, but never below a share until it has ended
- *      connections only    the same, until load strings show that it is gone
- *      no load             no server, why=noload
+ *      first + end       all that is not answered yet
+ *      end only          the same, drained one second a second, at least a share until it has ended
+ *      connections only  the same, until load strings show that it is gone
+ *      no load           no server, why=noload
  *
- * The story: s1 gets 8000 tokens, a second of work; some time later a small request may choose between
- * s1 and s2, which is busy. */
+ * The story: s1 gets 8000 tokens, a second of work; some time later a small request may choose
+ * between s1 and s2, which is busy. */
 #include <math.h>
 
 #include "tests/unit/route/world.h"
 
 #define BOTH	SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1")
-#define BUSY2	SPAN("lb1/1;s1=1,0,0,1;s2=1,12,0,1")	/* 0.36 s; what is open at s1 is 0.03 s */
+#define BUSY2	SPAN("lb1/1;s1=1,0,0,1;s2=1,12,0,1")	/* 0.36 s; the open request at s1 is 0.03 s */
 #define ONLY1	SPAN("lb1/1;s1=1,0,0,1")
 #define ONLY2	SPAN("lb1/1;s2=1,0,0,1")
 
@@ -38,7 +39,7 @@ static void large(struct world *w, const char *uid)
 	send(w, uid);
 }
 
-/* What a small request at s2 that ended brings the pool to. */
+/* A small request at s2 ends, which sets the pool's step. */
 static void reach(struct world *w, enum fact_step step)
 {
 	w->q.load = ONLY2;
@@ -75,7 +76,7 @@ static void waits(void **state)
 	} rows[] = {
 		{ STEP_FIRST, "first", 0, NOTHING, 1, "s2" },
 		{ STEP_FIRST, "first", 400, NOTHING, 1, "s2" },
-		{ STEP_FIRST, "first", 5000, NOTHING, 1, "s2" },		/* nobody drains what nobody has seen */
+		{ STEP_FIRST, "first", 5000, NOTHING, 1, "s2" },		/* exact waits do not drain */
 		{ STEP_FIRST, "first", 400, HEADERS, 0, "s1" },
 		{ STEP_FIRST, "first", 400, ENDED, 0, "s1" },
 		{ STEP_END, "end", 0, NOTHING, 1, "s2" },
@@ -111,14 +112,17 @@ static void waits(void **state)
 		w.q.load = BUSY2;
 		small(&w, "next", "a");
 		got = candidate(&w, "s1")->backlog_s;
-		if (fabs(got - rows[i].wait_s) > 1e-9 || !is(w.a.server, rows[i].to) || strcmp(pool(&w).facts, rows[i].facts) != 0)
-			fail_msg("row %zu: waits %.3f, to " SPAN_FMT ", by %s", i, got, SPAN_ARG(w.a.server), pool(&w).facts);
+		if (fabs(got - rows[i].wait_s) > 1e-9 || !is(w.a.server, rows[i].to) ||
+		    strcmp(pool(&w).facts, rows[i].facts) != 0)
+			fail_msg("row %zu: waits %.3f, to " SPAN_FMT ", by %s", i, got,
+			    SPAN_ARG(w.a.server), pool(&w).facts);
 		assert_why(&w, WHY_COLD);
 		world_end(&w);
 	}
 }
 
-/* Nobody tells of ends: strings that admit fewer do, once all marked must be in them and what ended was reported. */
+/* Nobody tells of ends: strings that admit fewer do, once all marked must be in them and what ended
+ * was reported. */
 static void connections_only(void **state)
 {
 	struct world w;
@@ -161,7 +165,7 @@ static void no_load(void **state)
 	small(&w, "2", "a");
 	assert_why(&w, WHY_COLD);
 	assert_string_equal(pool(&w).facts, "load");
-	w.q.load = (struct span){ 0 };		/* what an earlier string said is nobody's word for this request */
+	w.q.load = (struct span){ 0 };		/* an earlier string does not hold for a new request */
 	small(&w, "3", "a");
 	assert_why(&w, WHY_NOLOAD);
 	world_end(&w);

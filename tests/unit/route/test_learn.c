@@ -75,7 +75,7 @@ static void what_becomes_of_a_claim(void **state)
 	}
 }
 
-/* What another request has confirmed stays when a later one dies. */
+/* Pages that one request has confirmed stay when a later one fails. */
 static void a_failure_takes_only_its_own(void **state)
 {
 	struct world w;
@@ -128,8 +128,8 @@ static void speak(struct world *w, msec later, struct span load)
 	served(w, "speaker");
 }
 
-/* A moved request has shown that it lives later than those that were open at its new server: by load it goes last.
- * By age it goes by when it began. */
+/* A moved request has shown that it lives later than those that were open at its new server: by
+ * load it goes last. By age it goes by when it began. */
 static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 {
 	struct world w;
@@ -173,7 +173,7 @@ static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 	world_end(&w);
 }
 
-/* Served by a server that no load string names: nobody we could send the next turn to holds it. */
+/* If a server that no load string names served it, no known server holds its pages. */
 static void served_by_a_stranger(void **state)
 {
 	struct world w;
@@ -208,7 +208,7 @@ static void facts_of_nobody(void **state)
 	world_end(&w);
 }
 
-/* HAProxy asks twice where the filter stands in frontend and backend. */
+/* HAProxy sends each message twice if the filter is in frontend and backend. */
 static void one_uid_is_one_request(void **state)
 {
 	struct world w;
@@ -242,7 +242,7 @@ static void without_uid_each_is_its_own(void **state)
 	world_end(&w);
 }
 
-/* ---- what a load string admits ------------------------------------------------------------ */
+/* ---- closing by load strings ------------------------------------------------------------ */
 
 #define MANY	SPAN("lb1/1;s1=1,99,0,1")
 #define THREE	SPAN("lb1/1;s1=1,2,1,1")	/* conn + queue */
@@ -262,7 +262,7 @@ static void load_closes_the_oldest(void **state)
 	}
 	speak(&w, 1000, MANY);		/* of a mark before the others came */
 	speak(&w, 1000, MANY);
-	speak(&w, 999, THREE);		/* who came with the mark may not be connected yet */
+	speak(&w, 999, THREE);		/* a request marked just now may not be connected yet */
 	speak(&w, 1, THREE);
 	ask(&w, "5", "f");
 	speak(&w, 999, MANY);		/* their log lines may still be on their way */
@@ -278,7 +278,7 @@ static void load_closes_the_oldest(void **state)
 	world_end(&w);
 }
 
-/* What the log tells in time is not closed twice. */
+/* A request whose log line came in time is not closed twice. */
 static void a_late_log_line_costs_no_other(void **state)
 {
 	struct world w;
@@ -403,7 +403,7 @@ static void tick_to(struct world *w, msec now)
 	route_tick(w->r, w->now);
 }
 
-/* lb1/1 is killed, or its ring goes with it: nobody will tell how its requests ended. */
+/* lb1/1 is killed, or ends with its ring: no line says how its requests ended. */
 static void a_process_that_others_outlive(void **state)
 {
 	struct world w;
@@ -423,7 +423,7 @@ static void a_process_that_others_outlive(void **state)
 	w.q.load = FULL4("lb1/2");
 	ask(&w, "young", "b");
 	tick_to(&w, begun + 300000);
-	assert_int_equal(stats(&w).open, 71);	/* nobody asks: no time goes by */
+	assert_int_equal(stats(&w).open, 71);	/* without requests no time counts */
 	w.now = begun + 29999;
 	ask(&w, "more", "c");
 	tick_to(&w, begun + 301000);
@@ -462,8 +462,8 @@ static void a_process_that_speaks_keeps_its_own(void **state)
 	world_end(&w);
 }
 
-/* Of more processes than there are slots, some share one. No string counts all that is open there, so
- * none may close it: of these, each tells the three long answers that it has. */
+/* Of more processes than there are slots, some share one. No string counts all that is open there,
+ * so none may close it: of these, each tells the three long answers that it has. */
 static void a_shared_slot_is_not_closed_by_load(void **state)
 {
 	enum { PROCESSES = SLOTS_MAX + 8, LONG = 3 };
@@ -529,7 +529,7 @@ static void the_ledger_has_room_for_so_many(void **state)
 		assert_true(stats(&w).open <= 3);
 	}
 	assert_int_equal(stats(&w).closed_by_room, 7);
-	send_body(&w, "x", SPAN("{}"));			/* enters nothing, so nobody has to go */
+	send_body(&w, "x", SPAN("{}"));			/* enters nothing, so no entry must make room */
 	assert_int_equal(stats(&w).closed_by_room, 7);
 	assert_int_equal(stats(&w).open, 3);
 	tell_done(&w, "6", "s1", 200, "--", 1);
@@ -563,14 +563,14 @@ static void facts_step_up_and_down(void **state)
 	assert_string_equal(pool(&w).facts, "first");
 	w.now += 60000;
 	ask(&w, "6", "f");
-	assert_string_equal(pool(&w).facts, "load");	/* what is a minute old says nothing */
+	assert_string_equal(pool(&w).facts, "load");	/* facts a minute old do not count */
 	tell_done(&w, "6", "s1", 200, "--", 5);
 	ask(&w, "7", "g");
 	assert_string_equal(pool(&w).facts, "end");
 	world_end(&w);
 }
 
-/* With first-token reports the wait is what has not been answered; without, it drains with time. */
+/* With first-token reports the wait is all unanswered work; without, it drains with time. */
 static void waiting_work(void **state)
 {
 	struct world w;
@@ -623,7 +623,7 @@ static void a_server_out_of_the_load_strings(void **state)
 	world_end(&w);
 }
 
-/* No load string at all says nothing about who is gone. */
+/* Without load strings no server is taken for gone. */
 static void silence_drops_nobody(void **state)
 {
 	struct world w;

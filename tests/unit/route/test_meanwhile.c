@@ -1,5 +1,6 @@
-/* test_meanwhile.c - what becomes of a request while it is still being decided: the file is compiled in here with a
- * place before its match and one before its commit, at which something else happens, as on another thread. */
+/* test_meanwhile.c - what becomes of a request while it is still being decided: the file is
+ * compiled in here with a place before its match and one before its commit, at which something else
+ * happens, as on another thread. */
 #include "tests/unit/route/world.h"
 
 static struct world w;
@@ -118,7 +119,7 @@ static void an_end_before_the_claim(void **state)
 	}
 }
 
-/* Where nobody follows what we say, a claim is of no server until a fact names one. */
+/* In shadow mode a claim belongs to no server until a fact names one. */
 static void an_end_before_the_claim_in_shadow(void **state)
 {
 	static const struct {
@@ -157,7 +158,8 @@ static void same_uid(void)
 	route_scratch_free(s);
 }
 
-/* A request comes twice at once: it is one in the ledger, with one claim, and counted as one there. */
+/* A request comes twice at once: it is one in the ledger, with one claim, and counted as one there.
+ */
 static void two_at_once_with_one_uid(void **state)
 {
 	void (**when[])(void) = { &before_match, &before_commit };

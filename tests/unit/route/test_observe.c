@@ -1,10 +1,11 @@
-/* What was asked for instead of being told: rows of stats sockets and engines' reports, as far as they reach. */
+/* What was asked for instead of being told: rows of stats sockets and engines' reports, as far as
+ * they reach. */
 #include "tests/unit/route/world.h"
 
 #define HOLDS	1500
 
-static void row(struct world *w, const char *process, const char *name, enum hastats_state state, uint32_t weight,
-		uint32_t sessions, uint32_t queue)
+static void row(struct world *w, const char *process, const char *name, enum hastats_state state,
+    uint32_t weight, uint32_t sessions, uint32_t queue)
 {
 	struct hastats_row r = {
 		.pool = SPAN("pool"), .server = span_str(name), .state = state, .weight = weight,
@@ -24,7 +25,12 @@ static void rows_up(struct world *w, unsigned n)
 	}
 }
 
-static const struct { const char *name; enum hastats_state state; uint32_t weight; const char *want; } states[] = {
+static const struct {
+	const char *name;
+	enum hastats_state state;
+	uint32_t weight;
+	const char *want;
+} states[] = {
 	{ "up", HASTATS_UP, 1, "1234" },
 	{ "drain", HASTATS_DRAIN, 1, "134" },
 	{ "maintenance", HASTATS_MAINT, 1, "134" },
@@ -77,7 +83,7 @@ static void without_a_load_string(void **state)
 	(void)state;
 	world_start_unpunished(&w);
 	w.q.load = SPAN("");
-	rows_up(&w, 4);			/* of a pool that nobody has asked for */
+	rows_up(&w, 4);			/* of a pool that no request has named */
 	assert_false(server(&w, "s1").found);
 	ask(&w, "a", "a");
 	assert_why(&w, WHY_NOLOAD);
@@ -124,7 +130,7 @@ static void a_pool_that_is_named(void **state)
 	world_end(&w);
 }
 
-/* Far above what any load string has room for, and the load is what the rows say. */
+/* Loads far above any load string's: those of the rows count. */
 static void many_servers(void **state)
 {
 	struct world w;
@@ -155,7 +161,7 @@ static void many_servers(void **state)
 	world_end(&w);
 }
 
-/* Slices behind the first bring no load string anywhere. */
+/* Slices after the first never bring a load string. */
 static void a_body_in_slices(void **state)
 {
 	struct world w;
@@ -181,7 +187,7 @@ static void a_body_in_slices(void **state)
 	world_end(&w);
 }
 
-/* Of two processes each sees its own part: the load string of one is not all there is. */
+/* Each of two processes sees its own part, so the load string of one is not all of the load. */
 static void several_processes_add_up(void **state)
 {
 	struct world w;
@@ -248,12 +254,15 @@ static void a_server_that_rows_leave_out_is_gone(void **state)
 	world_end(&w);
 }
 
-/* ---- engines ------------------------------------------------------------------------------------------ */
+/* ---- engines ------------------------------------------------------------------------------- */
 
 static struct engine_report report(int64_t waiting, int64_t running, uint64_t capacity)
 {
-	return (struct engine_report){ .waiting = waiting, .running = running, .kv_used = 0.5, .block_size = 16,
-				       .capacity = capacity };
+	return (struct engine_report){ .waiting = waiting,
+		.running = running,
+		.kv_used = 0.5,
+		.block_size = 16,
+		.capacity = capacity };
 }
 
 static void tell(struct world *w, const char *name, const struct engine_report *e)
@@ -288,7 +297,7 @@ static void a_capacity_is_learned(void **state)
 
 	(void)state;
 	world_start(&w);
-	tell(&w, "s1", &e);			/* of nobody we know */
+	tell(&w, "s1", &e);			/* unknown server */
 	fill(&w, 20);
 	assert_true(server(&w, "s1").v.held_tokens > 100 * 16);
 	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_GUESS);
@@ -296,7 +305,7 @@ static void a_capacity_is_learned(void **state)
 	work_it_off(&w);
 	assert_int_equal(server(&w, "s1").v.room_tokens, 40 * 16);
 	assert_true(server(&w, "s1").v.held_tokens > 20 * 16 && server(&w, "s1").v.held_tokens <= 40 * 16);
-	w.now += 100 * HOLDS;			/* the engine says nothing any more, and has what it has */
+	w.now += 100 * HOLDS;			/* the engine does not answer any more; its size stays */
 	fill(&w, 20);
 	assert_true(server(&w, "s1").v.held_tokens <= 40 * 16);
 	e.capacity = 0;
@@ -305,7 +314,7 @@ static void a_capacity_is_learned(void **state)
 	e.capacity = 80 * 16;
 	tell(&w, "s1", &e);
 	assert_int_equal(server(&w, "s1").v.room_tokens, 80 * 16);
-	w.o.pool_default.capacity = 20 * 16;	/* what a person wrote goes before it */
+	w.o.pool_default.capacity = 20 * 16;	/* the configuration comes first */
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	assert_int_equal(server(&w, "s1").v.room_tokens, 20 * 16);
 	tell(&w, "s1", &e);
@@ -325,7 +334,7 @@ static const struct candidate *candidate(struct world *w, const char *name)
 	return NULL;
 }
 
-/* Nobody asks it any more: what it said goes, and nothing else. */
+/* An engine that is not polled any more: only its reports are forgotten. */
 static void an_engine_is_forgotten(void **state)
 {
 	struct engine_report e = report(3, 8, 40 * 16);
@@ -425,7 +434,9 @@ static void adapters(void **state)
 	for (int i = 0; i < 3; i++) {		/* by the model's name, as vLLM has it; by lora_path, as SGLang */
 		char tail[64];
 
-		snprintf(tail, sizeof(tail), i == 1 ? ",\"model\":\"m\",\"lora_path\":\"%s\"" : ",\"model\":\"%s\"", e.adapter[i].name);
+		snprintf(tail, sizeof(tail),
+		    i == 1 ? ",\"model\":\"m\",\"lora_path\":\"%s\"" : ",\"model\":\"%s\"",
+		    e.adapter[i].name);
 		chat(&w.body, "", "c", tail);
 		send(&w, "c");
 		assert_span(w.a.server, "s2");

@@ -8,7 +8,7 @@ static struct outcome_guess guess(server_id at, double s)
 	return (struct outcome_guess){ .at = at, .s = (float)s };
 }
 
-/* Server 1 takes twice what we believe, server 2 what we believe, and both 50 ms more. */
+/* Server 1 takes twice our estimate, server 2 our estimate, and both 50 ms more. */
 static double truth(server_id at, double s)
 {
 	return 0.05 + (at == 1 ? 2 : 1) * s;
@@ -18,8 +18,8 @@ static uint64_t uids = 1;
 
 /* One request to <at> that the rule would have sent to <rule>, with the same estimate; noise of at
  * most <noise> s. */
-static void one(struct outcomes *o, struct rng *rng, server_id at, server_id rule, double s, double noise,
-		struct outcome_rule *r)
+static void one(struct outcomes *o, struct rng *rng, server_id at, server_id rule, double s,
+    double noise, struct outcome_rule *r)
 {
 	struct outcome_guess taken = guess(at, s), its = guess(rule, s);
 	double off = noise * ((double)rng_below(rng, 2001) / 1000 - 1);
@@ -117,9 +117,9 @@ static void what_does_not_count(void **state)
 	rng_init(&rng, 1);
 	learn(o, &rng, 0, &r);
 	memset(&r, 0, sizeof(r));
-	outcomes_came(o, 999999, 1, 5, -1, &to, 1);		/* of nobody */
+	outcomes_came(o, 999999, 1, 5, -1, &to, 1);		/* unknown uid */
 	outcomes_expect(o, 7, 0, &a, &a, 1);
-	/* from a server for which nobody has an estimate */
+	/* from a server without an estimate */
 	outcomes_came(o, 7, 5, 100, -1, &to, 1);
 	outcomes_expect(o, 7, 0, &a, &a, 1);
 	outcomes_expect(o, 7 + OUTCOMES_OPEN, 0, &a, &a, 1);	/* at the same place */

@@ -280,7 +280,7 @@ static void lines_that_are_owed(void **state)
 	}
 }
 
-/* A pool that is asked seldom would be called deaf for long after its feed came back. */
+/* Without this, a pool with few requests would keep the problem long after its feed came back. */
 static void the_first_line_ends_it(void **state)
 {
 	struct story s;

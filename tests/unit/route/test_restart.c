@@ -1,4 +1,4 @@
-/* test_restart.c - what a new agent knows of what the one before has learned. */
+/* test_restart.c - what a new agent knows of the knowledge of the last one. */
 #include "tests/unit/route/world.h"
 
 #include "agent/base/mem.h"
@@ -98,7 +98,7 @@ static void an_inferred_capacity_outlives_the_agent(void **state)
 	world_start(&w);
 	ask(&w, "a", "A");
 	inside(&w, "s1")->inferred = 123456;
-	inside(&w, "s2")->inferred = 99;			/* nobody has so little */
+	inside(&w, "s2")->inferred = 99;			/* below any real size */
 	b = written(&w);
 	world_start(&next);
 	read_back(&next, &b);
@@ -116,7 +116,7 @@ static void an_inferred_capacity_outlives_the_agent(void **state)
 	free(b.p);
 }
 
-/* The part behind the name is taken only where it is one. */
+/* The part after the name is used only if it is valid. */
 static void nothing_learned_is_nothing_kept(void **state)
 {
 	struct world w, next;

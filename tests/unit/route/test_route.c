@@ -1,4 +1,5 @@
-/* test_route.c - requests through the front door: who gets them, why, and who shares what with whom. */
+/* test_route.c - requests through the front door: who gets them, why, and who shares what with
+ * whom. */
 #include "tests/unit/route/world.h"
 
 #define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -13,7 +14,8 @@ static unsigned number_of(struct span server)
 
 static void nobody_is_named(void **state)
 {
-	static const char good[] = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+	static const char good[] =
+	    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
 	static const struct {
 		const char *name, *load, *path, *body;
 		enum why why;
@@ -71,7 +73,7 @@ static void nothing_at_all(void **state)
 	world_end(&w);
 }
 
-/* ---- who gets it -------------------------------------------------------------------------- */
+/* ---- the choice -------------------------------------------------------------------------- */
 
 static void cold_prompts_spread(void **state)
 {
@@ -132,7 +134,7 @@ static void the_second_turn_follows_the_first(void **state)
 	world_end(&w);
 }
 
-/* What a server was just sent counts before it has answered. */
+/* A request counts at its server before it is answered. */
 static void two_conversations_stay_apart(void **state)
 {
 	struct world w;
@@ -246,7 +248,7 @@ static void down_or_weightless_is_never_named(void **state)
 	world_end(&w);
 }
 
-/* HAProxy knows more than we do: what others have open there counts. */
+/* Requests of others that HAProxy counts there count as well. */
 static void load_moves_a_request(void **state)
 {
 	struct world w;
@@ -276,7 +278,7 @@ static void load_moves_a_request(void **state)
 	world_end(&w);
 }
 
-/* HAProxy's view is one process's, and a moment old: what we have sent somewhere counts as well. */
+/* HAProxy's view is of one process and a moment old, so our own open requests count as well. */
 static void our_own_count_is_load(void **state)
 {
 	struct world w;
@@ -294,7 +296,7 @@ static void our_own_count_is_load(void **state)
 	world_end(&w);
 }
 
-/* ---- who shares what ---------------------------------------------------------------------- */
+/* ---- spaces ---------------------------------------------------------------------- */
 
 struct side { const char *pool, *tenant, *model, *before, *after; };
 
@@ -395,7 +397,7 @@ static void token_ids_in_blocks(void **state)
 	static const struct { unsigned n; uint32_t own, told; unsigned hit_pages; } cases[] = {
 		{ 160, 16, 0, 9 }, { 161, 16, 0, 10 }, { 160, 0, 0, 9 }, { 160, 1, 0, 9 },
 		{ 64, 64, 0, 0 }, { 65, 64, 0, 4 }, { 128, 64, 0, 4 }, { 129, 64, 0, 8 }, { 1000, 64, 0, 60 },
-		{ 128, 0, 64, 4 }, { 129, 0, 64, 8 }, { 128, 32, 64, 6 },		/* what is configured goes first */
+		{ 128, 0, 64, 4 }, { 129, 0, 64, 8 }, { 128, 32, 64, 6 },		/* the configuration comes first */
 		{ 1000, 0, 512, 32 }, { 512, 0, 512, 0 }, { 1000, 0, UINT32_MAX, 0 },
 		{ 1000, 24, 0, 61 },							/* 984 tokens, 61 pages and a half */
 	};
@@ -414,10 +416,11 @@ static void token_ids_in_blocks(void **state)
 		send(&w, "1");
 		served(&w, "1");
 		route_observe_engine(w.r, SPAN("pool"), SPAN("s1"), &e, w.now, w.now + 1000);
-		w.now += 100000;			/* the size of a block does not change while nobody can ask for it */
+		w.now += 100000;			/* the size of a block stays known after the report expires */
 		send(&w, "2");
 		if (w.a.pages != cases[i].hit_pages)
-			fail_msg("%u ids, blocks of %u, %u: %u pages", cases[i].n, cases[i].own, cases[i].told, w.a.pages);
+			fail_msg("%u ids, blocks of %u, %u: %u pages", cases[i].n, cases[i].own,
+			    cases[i].told, w.a.pages);
 		assert_why(&w, cases[i].hit_pages ? WHY_CACHED : WHY_COLD);
 		world_end(&w);
 	}
@@ -426,7 +429,8 @@ static void token_ids_in_blocks(void **state)
 /* 100 ids are six pages: three blocks of 32 tokens, and one of 64. */
 static void servers_of_different_blocks(void **state)
 {
-	struct engine_report e = { .block_size = 64, .kv_used = -1 }, e32 = { .block_size = 32, .kv_used = -1 };
+	struct engine_report e = { .block_size = 64, .kv_used = -1 },
+			     e32 = { .block_size = 32, .kv_used = -1 };
 	struct candidate *c;
 	struct world w;
 
@@ -457,7 +461,7 @@ static void servers_of_different_blocks(void **state)
 	world_end(&w);
 }
 
-/* A longer prompt behind the same ids: all its whole pages but the last one's. */
+/* A longer prompt after the same ids: all its whole pages except the last token's. */
 static void token_ids_go_on(void **state)
 {
 	struct world w;
@@ -483,10 +487,11 @@ static void token_ids_go_on(void **state)
 	world_end(&w);
 }
 
-/* A cut body goes on behind what was seen: no token of it is the last. */
+/* A truncated body continues, so its last visible token is not its last. */
 static void cut_token_ids(void **state)
 {
-	static const uint32_t blocks[] = { 0, 64 };	/* two pages are no block of 64, but what goes on behind them is */
+	/* two pages are no block of 64, but with the unseen rest they are */
+	static const uint32_t blocks[] = { 0, 64 };
 	struct world w;
 
 	(void)state;
@@ -515,13 +520,16 @@ static void cut_token_ids(void **state)
 
 /* ---- one at a time ------------------------------------------------------------------------ */
 
-#define IDLE8	"lb1/1;s0=1,0,0,1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1;s6=1,0,0,1;s7=1,0,0,1"
+#define IDLE8	"lb1/1;s0=1,0,0,1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1;s6=1,0,0," \
+	"1;s7=1,0,0,1"
 
-/* 1000 prompts that share nothing, of 300 to 6000 bytes, each answered before the next comes: 100 to 150 for each of
- * eight servers would be even to a fifth. Engines that are alike, up to a tenth. */
+/* 1000 prompts that share nothing, of 300 to 6000 bytes, each answered before the next comes: 100
+ * to 150 for each of eight servers would be even to a fifth. Engines that are alike, up to a tenth.
+ */
 static void a_thousand_are_spread(void **state)
 {
-	static const enum policy_rule rules[] = { RULE_COST, RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB, RULE_SMG_EVENTS, RULE_LEAST_CONN };
+	static const enum policy_rule rules[] = { RULE_COST, RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB,
+		RULE_SMG_EVENTS, RULE_LEAST_CONN };
 
 	(void)state;
 	for (size_t i = 0; i < 2 * sizeof(rules) / sizeof(rules[0]); i++) {
@@ -630,14 +638,15 @@ static void pools_and_servers_are_bounded(void **state)
 
 /* ---- preview ------------------------------------------------------------------------------ */
 
-/* What is previewed is what a request uses: its claim is found under the previewed keys. */
+/* A preview has the keys that a request uses: its claim is found under them. */
 static void preview_is_what_decide_uses(void **state)
 {
 	static const char *const bodies[] = {
 		"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be good\"},"
 		"{\"role\":\"user\",\"content\":\"why?\"}]}",
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"no model\"}],\"tools\":[{\"x\":1}]}",
-		"{\"messages\":[{\"role\":\"user\",\"content\":\"salted\"}],\"cache_salt\":\"x\",\"model\":\"m\"}",
+		"{\"messages\":[{\"role\":\"user\",\"content\":\"salted\"}],\"cache_salt\":\"x\","
+		"\"model\":\"m\"}",
 		"{\"messages\":[{\"role\":\"user\",\"content\":\"cut off, but only after "
 		"some pages of text, of which all that are whole can be counted on to be the same ones",
 	};

@@ -1,4 +1,5 @@
-/* test_rules.c - what the router tells a rule of a request: its session, who sent it, what its last turn sent. */
+/* test_rules.c - what the router tells a rule of a request: its session, who sent it, what its last
+ * turn sent. */
 #include "tests/unit/route/world.h"
 
 static void start_with(struct world *w, enum policy_rule rule, const char *load)
@@ -102,7 +103,7 @@ static void the_last_turn_reaches_its_rule(void **state)
 	world_end(&w);
 }
 
-/* A server that no load string has named answers at once: nobody we know is that fast. */
+/* A server that no load string has named answers at once: no known server is that fast. */
 static void whom_nobody_knows_teaches_no_rule(void **state)
 {
 	static uint32_t rates[SERVERS_MAX];
@@ -121,7 +122,8 @@ static void whom_nobody_knows_teaches_no_rule(void **state)
 		tell_first(&w, uid, i < 20 ? "s9" : "s1", 200, "text/event-stream");
 		tell_done(&w, uid, i < 20 ? "s9" : "s1", 200, "--", 30);
 		p = w.r->fleet.pools[0];
-		assert_true(policy_match(p->route->memory, &p->opts->policy, &(struct policy_prompt){ 0 }, w.now, rates));
+		assert_true(policy_match(p->route->memory, &p->opts->policy,
+		    &(struct policy_prompt){ 0 }, w.now, rates));
 		if (i < 20)
 			assert_int_equal(rates[p->servers[0]->id], 0);
 	}

@@ -1,10 +1,11 @@
-/* test_shared.c - requests that branch from a prefix, counted; what that makes of the price of a copy. */
+/* test_shared.c - requests that branch from a prefix, counted; what that makes of the price of a
+ * copy. */
 #include <math.h>
 
 #include "agent/route/shared_in.h"
 #include "tests/unit/route/world.h"
 
-/* ---- counts ------------------------------------------------------------------------------------- */
+/* ---- counts -------------------------------------------------------------------------------- */
 
 #define PAGES	400u
 
@@ -117,10 +118,10 @@ static void prompts_of_one_use_displace_none(void **state)
 	shared_table_free(t);
 }
 
-/* ---- in the door ------------------------------------------------------------------------------------- */
+/* ---- in the door --------------------------------------------------------------------------- */
 
-/* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as soon as it is
- * asked. Returns the number of servers that were sent any. */
+/* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as
+ * soon as it is asked. Returns the number of servers that were sent any. */
 static unsigned crowd(struct world *w, unsigned n, bool done)
 {
 	bool used[26] = { false };
@@ -146,7 +147,8 @@ static unsigned crowd(struct world *w, unsigned n, bool done)
 	return servers;
 }
 
-/* Queues grow, and with them the price of work: a rule that does not know that a copy serves many never makes one. */
+/* Queues grow, and with them the price of work: a rule that does not know that a copy serves many
+ * never makes one. */
 static void a_popular_prefix_is_copied(void **state)
 {
 	struct world w;
@@ -181,8 +183,8 @@ static double most_shared(const struct world *w)
 	return most;
 }
 
-/* With one holder and a copy, seven requests that branch are the first for which each would serve more than three.
- * The second request does not count, as it leaves only a short tail behind. */
+/* With one holder and a copy, seven requests that branch are the first for which each would serve
+ * more than three. The second request does not count, as it leaves only a short tail behind. */
 static void a_copy_must_serve_three(void **state)
 {
 	struct world w;
@@ -206,7 +208,8 @@ static void a_copy_must_serve_three(void **state)
 	world_end(&w);
 }
 
-/* Return the tokens that open requests hold in the caches of all servers: without what they have in common, and all. */
+/* Return the tokens that open requests hold in the caches of all servers: without what they have in
+ * common, and all. */
 static uint64_t kv_tokens(const struct world *w, uint64_t *all)
 {
 	const struct pool *p = w->r->fleet.pools[0];

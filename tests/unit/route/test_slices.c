@@ -92,7 +92,7 @@ static void whole_equals_sliced(void **state)
 	}
 }
 
-/* What was entered by slices is found by a whole body, and the other way round. */
+/* A whole body finds pages that slices entered, and the other way round. */
 static void both_land_in_one_place(void **state)
 {
 	struct world w;
@@ -245,7 +245,7 @@ static void the_visible_part_is_not_all(void **state)
 	world_end(&w);
 }
 
-/* What is counted for a request grows with its slices, and is counted once. */
+/* Counts of a request grow with its slices, and count once. */
 static void counted_once(void **state)
 {
 	struct world whole, sliced, *both[] = { &whole, &sliced };
@@ -271,7 +271,7 @@ static void counted_once(void **state)
 	world_end(&sliced);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------- */
 
 static void a_slice_nobody_waits_for_changes_nothing(void **state)
 {
@@ -289,12 +289,12 @@ static void a_slice_nobody_waits_for_changes_nothing(void **state)
 	assert_true(w.a.stands);
 	slice(&w, "1", 1, 500, 1000);		/* too late */
 	assert_true(w.a.stands);
-	assert_int_equal(stats(&w).open, 1);	/* what the first one entered stays */
+	assert_int_equal(stats(&w).open, 1);	/* the entry of the first one stays */
 	assert_int_equal(stats(&w).index.claims, 1);
 	assert_int_equal(stats(&w).slices_waiting, 0);
 	slice(&w, "", 1, 0, 10);
 	assert_true(w.a.stands);
-	slice(&w, "", 0, 0, 500);		/* no uid, no way to join: this is all there is */
+	slice(&w, "", 0, 0, 500);		/* without a uid slices cannot be joined */
 	assert_false(w.a.more || w.a.stands);
 	assert_int_equal(stats(&w).slices, 5 - 1);
 	world_end(&w);
@@ -414,7 +414,7 @@ static void bounded_in_bytes_and_age(void **state)
 	world_end(&w);
 }
 
-/* A later slice brings no load string; who has left the last one is not named any more. */
+/* A later slice brings no load string; a server missing in the last one is no candidate. */
 static void later_slices_go_by_the_last_load_string(void **state)
 {
 	struct world w;
@@ -438,8 +438,9 @@ static void later_slices_go_by_the_last_load_string(void **state)
 
 /* ---- cut bodies --------------------------------------------------------------------------- */
 
-/* The first <n> bytes of what a client sends, as HAProxy shows them. */
-static void send_cut(struct world *w, const char *uid, const char *turns, const char *after, size_t n)
+/* The first <n> bytes of a body, as HAProxy shows them. */
+static void send_cut(
+    struct world *w, const char *uid, const char *turns, const char *after, size_t n)
 {
 	chat(&w->body, "", turns, after);
 	w->q.visible = (int64_t)n;

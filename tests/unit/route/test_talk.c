@@ -1,9 +1,12 @@
-/* test_talk.c - conversations of a model whose template is known: pages of the ids that its engine sees. */
+/* test_talk.c - conversations of a model whose template is known: pages of the ids that its engine
+ * sees. */
 #include "tests/unit/route/tokens.h"
 
 #define TEMPLATE \
-	"<|begin|>{% if tools %}tools {{ tools | length }}<|end|>{% endif %}{% for m in messages %}{% if m.role == 'nobody' %}" \
-	"{{ raise_exception('who') }}{% endif %}{{ m.role }} {{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}assistant {% endif %}"
+	"<|begin|>{% if tools %}tools {{ tools | length }}<|end|>{% endif %}{% for m in messages %}" \
+	"{% if m.role == 'nobody' %}" \
+	"{{ raise_exception('who') }}{% endif %}{{ m.role }} {{ m.content }}<|end|>{% endfor %}{% if " \
+	"add_generation_prompt %}assistant {% endif %}"
 
 static const struct hash_key key = { { 1 } };
 
@@ -132,7 +135,9 @@ static void what_is_not_known_stays_text(void **state)
 
 	talk_world(&w, t);
 	w.body.n = 0;
-	say(&w.body, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]}]}");
+	say(&w.body,
+	    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+	    "\"image_url\":{\"url\":\"u\"}}]}]}");
 	send(&w, "1");
 	assert_int_equal(w.a.why, WHY_COLD);
 	assert_true(w.a.server.n > 0);
@@ -184,7 +189,8 @@ static void show_part(struct world *w)
 	w->body.n = w->body.n * 2 / 3;
 }
 
-/* A cut body has the first pages of the whole one, in its space where its tools were seen and no message changes the front. */
+/* A cut body has the first pages of the whole one, in its space where its tools were seen and no
+ * message changes the front. */
 static void cut(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -221,7 +227,8 @@ static void cut(void **state)
 	tok_unref(t);
 }
 
-/* A turn that is seen whole, with a message of <role>, and the next one in part: pages that are found of that. */
+/* A turn that is seen whole, with a message of <role>, and the next one in part: pages that are
+ * found of that. */
 static uint32_t found_of_cut(const char *role)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -233,7 +240,10 @@ static uint32_t found_of_cut(const char *role)
 		w.body.n = 0;
 		say(&w.body, "{\"messages\":[");
 		for (unsigned i = 0; i < 5 + 4 * turn; i++) {
-			say(&w.body, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "", i == 4 ? role : i % 2 == 0 ? "user" : "assistant");
+			say(&w.body, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "",
+			    i == 4           ? role
+				: i % 2 == 0 ? "user"
+					     : "assistant");
 			say_words(&w.body, i, 300);
 			say(&w.body, "\"}");
 		}
@@ -247,20 +257,22 @@ static uint32_t found_of_cut(const char *role)
 	assert_in_range(w.a.prompt_pages, 10, 512);
 	pages = w.a.pages;
 	send(&w, "3");
-	assert_true(w.a.pages >= w.a.prompt_pages - 1);	/* among themselves, such bodies find their pages */
+	/* among themselves, such bodies find their pages */
+	assert_true(w.a.pages >= w.a.prompt_pages - 1);
 	talk_end(&w);
 	tok_unref(t);
 	return pages;
 }
 
-/* Whether a developer message may still come, which would go to the front, is known of the same opening. */
+/* Whether a developer message may still come, which would go to the front, is known of the same
+ * opening. */
 static void cut_where_the_front_may_change(void **state)
 {
 	assert_true(found_of_cut("user") > 10);
 	assert_int_equal(found_of_cut("developer"), 0);
 }
 
-/* "truncate_prompt_tokens" keeps the right end, or what is told; what cannot be known is text. */
+/* "truncate_prompt_tokens" keeps the right or the named end; if unknown, the prompt stays text. */
 static void truncated(void **state)
 {
 	static const struct { const char *more; bool known; int64_t from; uint64_t tokens; } cases[] = {

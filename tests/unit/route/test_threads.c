@@ -1,5 +1,5 @@
-/* test_threads.c - decide, learn, tick, look and reconfigure at once, all on the same few hot prefixes.
- * For the thread sanitizer; without it, for what must hold afterwards. */
+/* test_threads.c - decide, learn, tick, look and reconfigure at once, all on the same few hot
+ * prefixes. For the thread sanitizer; without it, for what must hold afterwards. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -43,7 +43,9 @@ static void one_request(struct worker *me, struct route_scratch *s, struct text 
 		q.visible = q.whole = (int64_t)body->n;
 		q.body = span_of(body->p, half);
 		route_decide(me->w->r, s, &q, now_ms++, &a);
-		q = (struct route_request){ .uid = q.uid, .seq = 1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
+		q = (struct route_request){
+			.uid = q.uid, .seq = 1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL
+		};
 		q.body = span_of(body->p + half, body->n - half);
 	} else {
 		q.body = span_of(body->p, body->n);
@@ -88,7 +90,7 @@ static void look_compared(void *arg, const struct route_compare_view *v)
 	*(uint64_t *)arg += v->same;
 }
 
-/* Numbers go down, and what is read is whole. */
+/* Numbers go down, and each record is whole. */
 static void read_decisions(struct world *w)
 {
 	static struct decision x[64];
@@ -218,7 +220,8 @@ static void a_reload_has_its_turn(void **state)
 	struct timespec pause = { .tv_nsec = 10000000 };
 	struct worker workers[THREADS];
 	pthread_t threads[THREADS], reloader;
-	int n = snprintf(long_body, sizeof(long_body), "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+	int n = snprintf(long_body, sizeof(long_body),
+	    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"");
 	unsigned waited = 0, done;
 	struct world w;
 
@@ -246,7 +249,8 @@ static void a_reload_has_its_turn(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once), cmocka_unit_test(a_reload_has_its_turn) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once),
+		cmocka_unit_test(a_reload_has_its_turn) };
 
 	return cmocka_run_group_tests_name("route threads", tests, NULL, NULL);
 }

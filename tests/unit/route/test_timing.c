@@ -1,16 +1,17 @@
 /* test_timing.c - does the time of a decision tell what another tenant has asked?
  *
- * A tenant B asks prompts of which another, A, has asked half before, in an order of chance. If the times
- * of the two halves could be told apart, a prompt could be guessed piece by piece. The area under the
- * curve (AUC) is the chance that a prompt of the one half took longer than one of the other: 0.5 says
- * that nobody can tell. The same is done where tenants are not kept apart, which must be seen, or the
- * measurement would see nothing.
+ * A tenant B asks prompts of which another, A, has asked half before, in an order of chance. If the
+ * times of the two halves could be told apart, a prompt could be guessed piece by piece. The area
+ * under the curve (AUC) is the chance that a prompt of the one half took longer than one of the
+ * other: 0.5 says that nobody can tell. The same is done where tenants are not kept apart, which
+ * must be seen, or the measurement would see nothing.
  *
- * Pauses of a shared machine fall on both halves alike, as a coin says which half a prompt is of; ranks are not
- * moved by how long they are. So where the halves take the same time the AUC of n prompts is normal around 0.5, with a
- * deviation of 1 / sqrt(3 n), whatever the machine does: 0.0041 for 20,000. LONG=1 in the environment: 100,000 prompts,
- * and AUC within 0.02; else fewer, and a wider bound. A difference may be hidden by noise, though: where the look at
- * tenants that are not kept apart does not see theirs, nothing can be said, and that is a skipped test. */
+ * Pauses of a shared machine fall on both halves alike, as a coin says which half a prompt is of;
+ * ranks are not moved by how long they are. So where the halves take the same time the AUC of n
+ * prompts is normal around 0.5, with a deviation of 1 / sqrt(3 n), whatever the machine does:
+ * 0.0041 for 20,000. LONG=1 in the environment: 100,000 prompts, and AUC within 0.02; else fewer,
+ * and a wider bound. A difference may be hidden by noise, though: where the look at tenants that
+ * are not kept apart does not see theirs, nothing can be said, and that is a skipped test. */
 #include <math.h>
 #include <time.h>
 
@@ -38,7 +39,7 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Prompt <n>: made anew each time, so that it lies in no cache for having been asked. */
+/* Prompt <n>: made again each time, so that it is in no CPU cache from its last use. */
 static void prompt(struct world *w, uint64_t n)
 {
 	struct rng rng;
@@ -161,7 +162,8 @@ static void times_tell_nothing(void **state)
 	assert_true(fabs(a - 0.5) <= bound);
 }
 
-/* Instrumented code takes so much longer in what is the same for both halves that it hides what is not. */
+/* Instrumented code takes so much longer in what is the same for both halves that it hides what is
+ * not. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HIDDEN	true
 #else
@@ -175,7 +177,8 @@ static void it_would_be_seen(void **state)
 
 	if (HIDDEN)
 		skip();
-	for (int turn = 0; turn < 10 && fabs(a - 0.5) <= SHORT_BOUND; turn++) {	/* a busy machine hides it, too */
+	/* a busy machine hides it, too */
+	for (int turn = 0; turn < 10 && fabs(a - 0.5) <= SHORT_BOUND; turn++) {
 		a = measure(false, SHORT, cached, median);
 		printf("not kept apart: %u prompts, AUC %.4f, median %.0f ns where the other has it, %.0f ns "
 		       "where nobody has, %u and %u told cached\n", SHORT, a, median[KNOWN], median[NEW],

@@ -1,4 +1,5 @@
-/* test_tokens.c - pages of token ids in blocks of a model's own size, from bodies whole, cut and in slices. */
+/* test_tokens.c - pages of token ids in blocks of a model's own size, from bodies whole, cut and in
+ * slices. */
 #include "tests/unit/route/tokens.h"
 
 static struct tok *tok;
@@ -16,7 +17,7 @@ static void world_with_tok(struct world *w, uint32_t block)
 	world_open(w);
 }
 
-/* What the whole text of a body {"prompt":"..."} is in ids, by the tokenizer at once. */
+/* The ids of the whole text of a body {"prompt":"..."}, encoded at once. */
 static struct ids ids_of(const struct world *w, unsigned flags)
 {
 	struct prompt_text *t = prompt_text_new();
@@ -39,7 +40,7 @@ static struct page_vec pages_of(const struct world *w, const struct ids *v, uint
 	return out;
 }
 
-/* ---- ids that the body brings ----------------------------------------------------------------- */
+/* ---- ids that the body brings -------------------------------------------------------------- */
 
 static void ids_come_in_blocks_of_the_model(void **state)
 {
@@ -66,7 +67,8 @@ static void ids_come_in_blocks_of_the_model(void **state)
 	}
 }
 
-/* The engine computes the last token again, so the block that holds it is no hit; with it the next request has it. */
+/* The engine computes the last token again, so the block that holds it is no hit; with it the next
+ * request has it. */
 static void the_last_block_is_never_hit(void **state)
 {
 	struct world w;
@@ -86,7 +88,8 @@ static void the_last_block_is_never_hit(void **state)
 	world_end(&w);
 }
 
-/* Another model's blocks are of the usual size: where both are the same number of ids, they are still not the same. */
+/* Another model's blocks are of the usual size: where both are the same number of ids, they are
+ * still not the same. */
 static void blocks_of_two_sizes_never_meet(void **state)
 {
 	struct world w;
@@ -105,7 +108,7 @@ static void blocks_of_two_sizes_never_meet(void **state)
 	world_end(&w);
 }
 
-/* The model comes behind the ids, so that nothing can be paged before the end. */
+/* The model comes after the ids, so nothing can be divided into pages before the end. */
 static void ids_in_slices(void **state)
 {
 	struct world w;
@@ -133,7 +136,7 @@ static void ids_in_slices(void **state)
 	world_end(&w);
 }
 
-/* What waits of them is in the budget of slices. */
+/* Text and ids that wait count in the budget of slices. */
 static void words_that_wait_are_counted(void **state)
 {
 	uint64_t bytes[2];
@@ -152,7 +155,7 @@ static void words_that_wait_are_counted(void **state)
 	assert_true(bytes[1] <= bytes[0] + 3 * 8000 * sizeof(token_id));
 }
 
-/* Nobody keeps words where no model asks for them, or of what has none. */
+/* Text is kept only if a model needs it and the API has any. */
 static void words_are_kept_where_they_are_asked_for(void **state)
 {
 	struct world w;
@@ -326,9 +329,10 @@ static void conversations_stay_text(void **state)
 	world_end(&w);
 }
 
-/* ---- cut and in slices ------------------------------------------------------------------------ */
+/* ---- cut and in slices --------------------------------------------------------------------- */
 
-/* Whatever follows, what a cut body has is there in the whole one; and little of it is kept back. */
+/* Whatever follows, what a cut body has is there in the whole one; and little of it is kept back.
+ */
 static void a_cut_text_has_the_first_pages(void **state)
 {
 	struct page_vec whole;
@@ -349,7 +353,9 @@ static void a_cut_text_has_the_first_pages(void **state)
 			fail_msg("text at %zu", w.body.n);
 		assert_true(p.pages <= whole.n);
 		assert_memory_equal(p.keys, whole.p, p.pages * sizeof(*p.keys));
-		assert_in_range(p.pages * 4 + 80, v.n * w.body.n / n > 40 ? v.n * w.body.n / n - 40 : 0, v.n * w.body.n / n + 160);
+		assert_in_range(p.pages * 4 + 80,
+		    v.n * w.body.n / n > 40 ? v.n * w.body.n / n - 40 : 0,
+		    v.n * w.body.n / n + 160);
 	}
 	page_vec_free(&whole);
 	ids_free(&v);
@@ -359,7 +365,8 @@ static void a_cut_text_has_the_first_pages(void **state)
 /* Every way to cut a body in three ends in the same pages, whichever threads the slices meet. */
 static void slices_end_in_the_same_ids(void **state)
 {
-	static const char *const after[] = { "", ",\"add_special_tokens\":false", ",\"prompt\":null,\"prompt\":[\"a b\",\"c d e f\"]" };
+	static const char *const after[] = { "", ",\"add_special_tokens\":false",
+		",\"prompt\":null,\"prompt\":[\"a b\",\"c d e f\"]" };
 	struct route_scratch *other;
 	struct world w;
 
@@ -407,7 +414,7 @@ static void byte_by_byte(void **state)
 	world_end(&w);
 }
 
-/* What waits holds nothing of the thread that it met first. (ASan sees it.) */
+/* A waiting request holds nothing of the thread that read its first slice. (ASan sees it.) */
 static void a_thread_ends_between_slices(void **state)
 {
 	struct route_scratch *other;
@@ -426,7 +433,8 @@ static void a_thread_ends_between_slices(void **state)
 	world_end(&w);
 }
 
-/* What is cut off behind the prompt is no part of it: its length is known, and so is its last token. */
+/* What is cut off behind the prompt is no part of it: its length is known, and so is its last
+ * token. */
 static void a_body_cut_behind_its_prompt(void **state)
 {
 	struct route_stats before, after;
@@ -481,7 +489,7 @@ static void a_reload_between_slices(void **state)
 	tok_unref(other);
 }
 
-/* ---- what is counted --------------------------------------------------------------------------- */
+/* ---- counters ----------------------------------------------------------------------- */
 
 static void a_conversation_that_grows_is_encoded_once(void **state)
 {
@@ -512,7 +520,7 @@ static void a_conversation_that_grows_is_encoded_once(void **state)
 	world_end(&w);
 }
 
-/* What one tenant has sent makes nothing faster for another, nor one salt for another. */
+/* Text of one tenant makes nothing faster for another, nor does one salt for another. */
 static void tenants_have_segments_of_their_own(void **state)
 {
 	struct world w;
@@ -549,7 +557,7 @@ static void without_a_cache_of_segments(void **state)
 	world_end(&w);
 }
 
-/* ---- what is too much -------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------- */
 
 static char *long_body(char letter, size_t n, size_t *bytes)
 {
@@ -589,7 +597,8 @@ static void a_text_that_is_too_long(void **state)
 	free(p);
 }
 
-/* A megabyte of one letter is one piece: nothing of it is an id before its end. It stays text, and is found again. */
+/* A megabyte of one letter is one piece: nothing of it is an id before its end. It stays text, and
+ * is found again. */
 static void a_piece_that_is_too_long(void **state)
 {
 	struct world w;
@@ -607,7 +616,7 @@ static void a_piece_that_is_too_long(void **state)
 	free(p);
 }
 
-/* More ids than a prompt has pages for are not asked for. */
+/* No more ids are made than a prompt may have pages for. */
 static void no_more_pages_than_there_may_be(void **state)
 {
 	struct world w;
@@ -621,7 +630,8 @@ static void no_more_pages_than_there_may_be(void **state)
 	world_end(&w);
 }
 
-/* The caller bounds the work of a request: without any there are pages of text, with little there is the beginning. */
+/* The caller bounds the work of a request: without any there are pages of text, with little there
+ * is the beginning. */
 static void no_more_work_than_the_caller_says(void **state)
 {
 	struct world w;
@@ -659,22 +669,40 @@ static int drop_tok(void **state)
 	return 0;
 }
 
-/* What "truncate_prompt_tokens" leaves is what has pages, of ids and of words, or there are none and text. */
-static const struct { const char *path, *prompt, *more; int mode; const char *same; } truncations[] = {
-	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[6,7,8,9]" },
-	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]", ",\"truncate_prompt_tokens\":4,\"truncation_side\":\"right\"", PROMPT_TOKENS, "[1,2,3,4]" },
-	{ "/v1/completions", "[[1,2,3,4,5,6,7,8],[4,5]]", ",\"truncation_side\":\"left\",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[[5,6,7,8],[4,5]]" },
-	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":4,\"truncate_prompt_tokens\":null", PROMPT_TOKENS, "[1,2,3,4,5,6,7,8]" },
-	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":99", PROMPT_TOKENS, "[1,2,3,4,5,6,7,8]" },
-	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":-1", PROMPT_TOKENS, "[]" },
-	{ "/v1/embeddings", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS, "[1,2,3,4]" },
-	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"add_special_tokens\":false,\"truncate_prompt_tokens\":4",
-	  PROMPT_TOKENS, NULL },
-	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"truncate_prompt_tokens\":4", PROMPT_TEXT, NULL },
-	{ "/v1/completions", "\"the server has pages and that is of agent\"", ",\"truncate_prompt_tokens\":-1", PROMPT_TEXT, NULL },
+/* What "truncate_prompt_tokens" leaves is what has pages, of ids and of words, or there are none
+ * and text. */
+static const struct {
+	const char *path, *prompt, *more;
+	int mode;
+	const char *same;
+} truncations[] = {
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS,
+	    "[6,7,8,9]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8,9]",
+	    ",\"truncate_prompt_tokens\":4,\"truncation_side\":\"right\"", PROMPT_TOKENS,
+	    "[1,2,3,4]" },
+	{ "/v1/completions", "[[1,2,3,4,5,6,7,8],[4,5]]",
+	    ",\"truncation_side\":\"left\",\"truncate_prompt_tokens\":4", PROMPT_TOKENS,
+	    "[[5,6,7,8],[4,5]]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]",
+	    ",\"truncate_prompt_tokens\":4,\"truncate_prompt_tokens\":null", PROMPT_TOKENS,
+	    "[1,2,3,4,5,6,7,8]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":99", PROMPT_TOKENS,
+	    "[1,2,3,4,5,6,7,8]" },
+	{ "/v1/completions", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":-1", PROMPT_TOKENS,
+	    "[]" },
+	{ "/v1/embeddings", "[1,2,3,4,5,6,7,8]", ",\"truncate_prompt_tokens\":4", PROMPT_TOKENS,
+	    "[1,2,3,4]" },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"",
+	    ",\"add_special_tokens\":false,\"truncate_prompt_tokens\":4", PROMPT_TOKENS, NULL },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"",
+	    ",\"truncate_prompt_tokens\":4", PROMPT_TEXT, NULL },
+	{ "/v1/completions", "\"the server has pages and that is of agent\"",
+	    ",\"truncate_prompt_tokens\":-1", PROMPT_TEXT, NULL },
 };
 
-static struct request_preview preview_of(struct world *w, const char *path, const char *prompt, const char *more)
+static struct request_preview preview_of(
+    struct world *w, const char *path, const char *prompt, const char *more)
 {
 	w->q.path = span_str(path);
 	w->body.n = 0;
@@ -691,7 +719,8 @@ static void truncated(void **state)
 	w.o.prompt.token_page = 4;
 	world_open(&w);
 	for (size_t i = 0; i < sizeof(truncations) / sizeof(truncations[0]); i++) {
-		struct request_preview v = preview_of(&w, truncations[i].path, truncations[i].prompt, truncations[i].more);
+		struct request_preview v =
+		    preview_of(&w, truncations[i].path, truncations[i].prompt, truncations[i].more);
 		page_key keys[8];
 		uint32_t n = v.pages;
 

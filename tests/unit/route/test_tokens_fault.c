@@ -1,10 +1,12 @@
-/* test_tokens_fault.c - each allocation fails once, in turn: a prompt then stays text or is paged in part, and no request is lost. */
+/* test_tokens_fault.c - each allocation fails once, in turn: a prompt then stays text or is paged
+ * in part, and no request is lost. */
 #include "tests/unit/route/tokens.h"
 #include "tests/unit/fault.h"
 
 static struct tok *tok;
 
-/* Every answer names a server; what was paged as ids is a part of what there is without a failure. */
+/* Every answer names a server; what was paged as ids is a part of what there is without a failure.
+ */
 static bool answered(const struct world *w, uint32_t most)
 {
 	if (w->a.stands)	/* a slice for which nothing could be kept: the answer before holds */

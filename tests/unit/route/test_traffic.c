@@ -61,22 +61,31 @@ static void take(struct traffic *q, struct traffic_text *t)
 
 static void asked(struct traffic_text *t, uint64_t uid, msec at, const uint64_t *blocks, uint32_t n)
 {
-	struct traffic_asked a = { .uid = uid, .at = at, .tokens = n * 32 + 5, .cached = 32, .block_tokens = 32, .n_blocks = n,
-				   .server = 77 };
+	struct traffic_asked a = { .uid = uid,
+		.at = at,
+		.tokens = n * 32 + 5,
+		.cached = 32,
+		.block_tokens = 32,
+		.n_blocks = n,
+		.server = 77 };
 
 	traffic_text_asked(t, &a, blocks);
 }
 
 static void done(struct traffic_text *t, uint64_t uid, msec at)
 {
-	struct traffic_ended e = { .uid = uid, .at = at, .kind = TRAFFIC_DONE, .status = 200, .output_tokens = 9 };
+	struct traffic_ended e = {
+		.uid = uid, .at = at, .kind = TRAFFIC_DONE, .status = 200, .output_tokens = 9
+	};
 
 	traffic_text_ended(t, &e);
 }
 
 static void first(struct traffic_text *t, uint64_t uid, msec at, bool stream)
 {
-	struct traffic_ended e = { .uid = uid, .at = at, .kind = TRAFFIC_FIRST, .stream = stream, .status = 200 };
+	struct traffic_ended e = {
+		.uid = uid, .at = at, .kind = TRAFFIC_FIRST, .stream = stream, .status = 200
+	};
 
 	traffic_text_ended(t, &e);
 }
@@ -87,7 +96,8 @@ static void has(const char *what)
 		fail_msg("no %s in %s", what, lines.text);
 }
 
-static const uint64_t abc[] = { 0xa00000001, 0xb00000002, 0xc00000003 }, abd[] = { 0xa00000001, 0xb00000002, 0xd00000004 };
+static const uint64_t abc[] = { 0xa00000001, 0xb00000002, 0xc00000003 },
+		      abd[] = { 0xa00000001, 0xb00000002, 0xd00000004 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -100,14 +110,16 @@ static void a_line_has_what_became_of_it(void **state)
 	assert_int_equal(lines.count, 0);
 	first(t, 2, 1600, true);
 	done(t, 2, 1900);
-	has("{\"timestamp\":500,\"input_length\":101,\"output_length\":9,\"hash_ids\":[1,2,4],\"block_size\":32,\"cached\":32,"
+	has("{\"timestamp\":500,\"input_length\":101,\"output_length\":9,\"hash_ids\":[1,2,4],"
+	    "\"block_size\":32,\"cached\":32,"
 	    "\"first_ms\":100,\"total_ms\":400,\"status\":200,\"server\":\"");
 	first(t, 1, 1950, false);	/* a whole answer: no first token */
 	done(t, 1, 2000);
-	has("{\"timestamp\":0,\"input_length\":101,\"output_length\":9,\"hash_ids\":[1,2,3],\"block_size\":32,\"cached\":32,"
+	has("{\"timestamp\":0,\"input_length\":101,\"output_length\":9,\"hash_ids\":[1,2,3],"
+	    "\"block_size\":32,\"cached\":32,"
 	    "\"total_ms\":1000,\"status\":200,\"server\":\"");
 	done(t, 1, 2100);		/* it comes twice */
-	done(t, 3, 2100);		/* of nobody */
+	done(t, 3, 2100);		/* unknown uid */
 	assert_int_equal(lines.count, 2);
 	traffic_text_free(t);
 }
@@ -136,21 +148,22 @@ static void another_secret_other_names(void **state)
 	traffic_text_free(t);
 }
 
-/* What has waited longest is written with what is known. */
+/* The request that has waited longest is written without its end. */
 static void those_that_wait_are_bounded(void **state)
 {
-	struct traffic_text *t = text_of((struct traffic_text_opts){ .blocks = 64, .waiting = 3, .waiting_bytes = 40 });
+	struct traffic_text *t =
+	    text_of((struct traffic_text_opts){ .blocks = 64, .waiting = 3, .waiting_bytes = 40 });
 
 	for (uint64_t i = 1; i <= 3; i++)
 		asked(t, i, (msec)i, abc, 3);
 	assert_int_equal(lines.count, 0);
-	asked(t, 4, 4, abc, 1);		/* no place */
+	asked(t, 4, 4, abc, 1);		/* no slot left */
 	assert_int_equal(lines.count, 1);
 	has("{\"timestamp\":0,");
 	assert_null(strstr(lines.text, "status"));
-	asked(t, 5, 5, abc, 3);		/* no place, and then no bytes for a third list of three */
+	asked(t, 5, 5, abc, 3);		/* no slot left, and no bytes for a third list of three */
 	assert_int_equal(lines.count, 2);
-	asked(t, 4, 6, abc, 2);		/* the same again takes its own place */
+	asked(t, 4, 6, abc, 2);		/* the same uid again reuses its slot */
 	assert_int_equal(lines.count, 2);
 	traffic_text_flush(t, false);
 	assert_int_equal(lines.count, 2);
@@ -166,7 +179,8 @@ static void those_that_wait_are_bounded(void **state)
  * none has two. */
 static void forgotten_blocks_are_new(void **state)
 {
-	struct traffic_text *t = text_of((struct traffic_text_opts){ .blocks = 8, .waiting = 4, .waiting_bytes = 4096 });
+	struct traffic_text *t =
+	    text_of((struct traffic_text_opts){ .blocks = 8, .waiting = 4, .waiting_bytes = 4096 });
 	uint64_t often = 99ull << 32, b;
 	char want[64];
 

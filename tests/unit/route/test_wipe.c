@@ -1,6 +1,6 @@
-/* test_wipe.c - no text and no run of ids of a prompt is left in memory that a router and its threads give back, whatever the body, in
- * text mode and in token mode: the functions of mem.h are this file's, and look before they free. After route_scratch_wipe() none
- * is left at all. */
+/* test_wipe.c - no text and no run of ids of a prompt is left in memory that a router and its
+ * threads give back, whatever the body, in text mode and in token mode: the functions of mem.h are
+ * this file's, and look before they free. After route_scratch_wipe() none is left at all. */
 #include <malloc.h>
 
 #include "agent/base/mem.h"
@@ -56,7 +56,7 @@ void *mem_calloc(size_t count, size_t size)
 	return remember(calloc(count ? count : 1, size ? size : 1));
 }
 
-/* Always somewhere else, so that what is left behind is seen. */
+/* Allocate at a new address each time, so that leftovers are seen. */
 void *mem_resize(void *p, size_t count, size_t size)
 {
 	size_t old = p != NULL ? malloc_usable_size(p) : 0, n = count * size;
@@ -106,7 +106,7 @@ void mem_wipe_stack(void)
 {
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------------------ */
+/* ---- bodies -------------------------------------------------------------------------------- */
 
 static void say_secrets(struct text *t, unsigned n)
 {
@@ -119,11 +119,15 @@ static void a_conversation(struct text *t, unsigned n, unsigned each)
 	t->n = 0;
 	say(t, "{\"messages\":[");
 	for (unsigned i = 0; i < n; i++) {
-		say(t, "%s{\"role\":\"%s\",\"content\":\"\\u0041", i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
+		say(t, "%s{\"role\":\"%s\",\"content\":\"\\u0041", i > 0 ? "," : "",
+		    i % 2 == 0 ? "user" : "assistant");
 		say_secrets(t, each);
 		say(t, "\"}");
 	}
-	say(t, "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"%s\",\"x\":[1,2,3,4,5,6,7,8]}}]}", SECRET);
+	say(t,
+	    "],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"%s\","
+	    "\"x\":[1,2,3,4,5,6,7,8]}}]}",
+	    SECRET);
 }
 
 static void a_prompt(struct text *t, unsigned n)
@@ -197,7 +201,7 @@ static void all_kinds(struct world *w)
 	ask_both(w, conversation);
 }
 
-/* ---- stories --------------------------------------------------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------------------------- */
 
 static void nothing_is_left(struct world *w)
 {
@@ -230,8 +234,11 @@ static void in_text_mode(void **state)
 	nothing_is_left(&w);
 }
 
-static const char template[] = "<|begin|>{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.role == 'nobody' %}"
-	"{{ raise_exception(m.content) }}{% endif %}{{ m.role ~ ' ' ~ m.content | trim | replace('pages', 'leaves') }}<|end|>{% endfor %}";
+static const char template[] =
+    "<|begin|>{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.role "
+    "== 'nobody' %}"
+    "{{ raise_exception(m.content) }}{% endif %}{{ m.role ~ ' ' ~ m.content | trim | "
+    "replace('pages', 'leaves') }}<|end|>{% endfor %}";
 
 static void in_token_mode(void **state)
 {
@@ -263,7 +270,8 @@ static void in_token_mode(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(in_text_mode), cmocka_unit_test(in_token_mode) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(in_text_mode),
+		cmocka_unit_test(in_token_mode) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

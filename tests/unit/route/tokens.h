@@ -1,4 +1,5 @@
-/* tokens.h - a world whose model "m" has a tokenizer: a small one in the style of Llama 3 (tests/data/tok). */
+/* tokens.h - a world whose model "m" has a tokenizer: a small one in the style of Llama 3
+ * (tests/data/tok). */
 #ifndef TESTS_ROUTE_TOKENS_H
 #define TESTS_ROUTE_TOKENS_H
 
@@ -8,7 +9,8 @@
 #define SMALL_TOKENIZER	"tests/data/tok/llama.tokenizer.json"
 #define BOS		400u
 
-/* <from> replaced by <to>, of the same length, where it stands first; NULL: as it is. To be given back. */
+/* <from> replaced by <to>, of the same length, where it stands first; NULL: as it is. To be given
+ * back. */
 static inline struct tok *tok_with(const char *from, const char *to)
 {
 	static char text[65536];
@@ -33,7 +35,8 @@ static inline struct tok *tok_with(const char *from, const char *to)
 
 static struct model_opts token_models[2];
 
-/* Set options in w->o and token_models[] between this and world_open(); tok_unref() is the caller's. */
+/* Set options in w->o and token_models[] between this and world_open(); tok_unref() is the
+ * caller's. */
 static inline void token_world(struct world *w, struct tok *t, uint32_t block)
 {
 	world_options(w);
@@ -53,8 +56,29 @@ static inline void token_world(struct world *w, struct tok *t, uint32_t block)
 static inline void say_words(struct text *t, uint64_t seed, size_t n)
 {
 	static const char *const words[] = {
-		" the", " server", " has", " pages", " and", " that", " is", " of", " agent", ",", ".", " with", " 12345", "\\n\\n",
-		" caf\\u00e9", " \xe4\xb8\xad\xe6\x96\x87", "  ", " request's", " {x}", " Zebra", "<|end|>", " are", "\\ttests",
+		" the",
+		" server",
+		" has",
+		" pages",
+		" and",
+		" that",
+		" is",
+		" of",
+		" agent",
+		",",
+		".",
+		" with",
+		" 12345",
+		"\\n\\n",
+		" caf\\u00e9",
+		" \xe4\xb8\xad\xe6\x96\x87",
+		"  ",
+		" request's",
+		" {x}",
+		" Zebra",
+		"<|end|>",
+		" are",
+		"\\ttests",
 	};
 	size_t end = t->n + n;
 	struct rng rng;
@@ -82,7 +106,8 @@ static inline struct request_preview preview(struct world *w)
 	return v;
 }
 
-static inline void slice(struct world *w, struct route_scratch *s, const char *uid, int64_t seq, size_t from, size_t to)
+static inline void slice(
+    struct world *w, struct route_scratch *s, const char *uid, int64_t seq, size_t from, size_t to)
 {
 	struct route_request q = { .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 

@@ -1,8 +1,8 @@
-/* world.h - a router and what happens to it, in few words, for stories: a clock that the test turns,
- * requests whose prompts are spelled as letters, facts, and answers to look at.
+/* world.h - a router and what happens to it, in few words, for stories: a clock that the test
+ * turns, requests whose prompts are spelled as letters, facts, and answers to look at.
  *
- * A letter is a message of TURN_BYTES bytes of text of its own. So "ab" is a conversation of two turns,
- * "abc" its next one, and "xb" shares nothing with it. */
+ * A letter is a message of TURN_BYTES bytes of text of its own. So "ab" is a conversation of two
+ * turns, "abc" its next one, and "xb" shares nothing with it. */
 #ifndef TESTS_ROUTE_WORLD_H
 #define TESTS_ROUTE_WORLD_H
 
@@ -29,7 +29,7 @@ struct world {
 	struct route *r;
 	struct route_scratch *s;
 	msec now;
-	struct route_request q;		/* what is sent, but for uid, seq and body */
+	struct route_request q;		/* the request without uid, seq and body */
 	struct route_answer a;		/* the last one */
 	struct text body;
 };
@@ -148,7 +148,7 @@ static inline void send_body(struct world *w, const char *uid, struct span body)
 	route_decide(w->r, w->s, &w->q, w->now, &w->a);
 }
 
-/* What is in w->body. */
+/* Send w->body. */
 static inline void send(struct world *w, const char *uid)
 {
 	send_body(w, uid, span_of(w->body.p, w->body.n));
@@ -206,7 +206,7 @@ static inline struct fact served_fact(const char *uid)
 
 #define STREAM	"text/event-stream"
 
-/* As the last answer said, to its good end. */
+/* The server of the last answer serves it to the end. */
 static inline void served(struct world *w, const char *uid)
 {
 	char srv[SERVER_NAME_MAX + 1];
@@ -216,7 +216,7 @@ static inline void served(struct world *w, const char *uid)
 	tell_done(w, uid, srv, 200, "--", 20);
 }
 
-/* Dead before its first token: nothing of it stays. */
+/* It failed before its first token, so nothing of it stays. */
 static inline void refused(struct world *w, const char *uid)
 {
 	tell_done(w, uid, "<NOSRV>", 503, "SC", -1);
@@ -287,7 +287,7 @@ static inline void server_look(void *arg, const struct route_server_view *v)
 	}
 }
 
-/* A server as it is seen from outside; <found> is false when there is none. */
+/* Find a server's view; <found> is false if there is none. */
 static inline struct server_find server(struct world *w, const char *name)
 {
 	struct server_find f = { .name = name };
@@ -301,7 +301,7 @@ static inline void pool_look(void *arg, const struct route_pool_view *v)
 	*(struct route_pool_view *)arg = *v;
 }
 
-/* The last pool there is. */
+/* Return the view of the last pool. */
 static inline struct route_pool_view pool(struct world *w)
 {
 	struct route_pool_view v = { 0 };

@@ -1,5 +1,5 @@
-/* peer.h - HAProxy's end of a connection, in memory: frames are written down, fed to a serve, and its
- * answers read back as one line of text each (spop_frame_print()). */
+/* peer.h - HAProxy's end of a connection, in memory: frames are written down, fed to a serve, and
+ * its answers read back as one line of text each (spop_frame_print()). */
 #ifndef TESTS_SERVE_PEER_H
 #define TESTS_SERVE_PEER_H
 
@@ -8,15 +8,15 @@
 #include "tests/unit/route/world.h"
 
 struct peer {
-	struct world *w;		/* what is behind it */
+	struct world *w;		/* the router */
 	struct serve_env env;
 	struct serve_counters count;
 	struct serve serve;
 	enum serve_wait wait;		/* of every frame */
-	msec asked;			/* what the last that was judged said */
-	usec now, step;			/* the clock, and what it goes on by at each look */
+	msec asked;			/* <asked> of the last call */
+	usec now, step;			/* the clock, and its step at each reading */
 	struct spop_wr in;		/* frames to send */
-	struct spop_wr out;		/* what was answered */
+	struct spop_wr out;		/* answers */
 	size_t frame;			/* where the frame being written began */
 	size_t count_at;		/* where its last message's number of arguments is */
 };
@@ -199,7 +199,7 @@ static inline void notify_done(struct peer *p, uint64_t stream, const char *uid,
 
 /* ---- over the wire and back --------------------------------------------------------------- */
 
-/* Deliver all that was written, <piece> bytes at a time; what was not used is given again. */
+/* Deliver all bytes written, <piece> at a time; unused bytes are delivered again. */
 static inline void deliver_pieces(struct peer *p, size_t piece)
 {
 	size_t used = 0, came = 0;
@@ -217,7 +217,7 @@ static inline void deliver(struct peer *p)
 	deliver_pieces(p, SIZE_MAX);
 }
 
-/* The next frame of p->out from <at> on as text; the empty text when there is none. */
+/* Return the next frame of p->out from <at> as text; "" if there is none. */
 static inline const char *answer_at(const struct peer *p, size_t *at, char *text, size_t cap)
 {
 	const uint8_t *f = p->out.p + *at;

@@ -1,4 +1,5 @@
-/* test_message.c - arguments of our messages into requests and facts, whatever type they come in. */
+/* test_message.c - arguments of our messages into requests and facts, whatever type they come in.
+ */
 #include "agent/serve/message_in.h"
 #include "tests/unit/serve/peer.h"
 
@@ -110,9 +111,14 @@ static void numbers(void **state)
 
 static void texts(void **state)
 {
-	static const struct { struct spop_data d; const char *uid; } cases[] = {
-		{ STR("abc"), "abc" }, { BIN("abc"), "abc" }, { STR(""), "" },
-		{ { .type = SPOP_T_NULL }, "" }, { INT(INT32, 5), "" }, { { .type = SPOP_T_BOOL, .b = true }, "" },
+	static const struct { struct spop_data d; const char *uid;
+	} cases[] = {
+		{ STR("abc"), "abc" },
+		{ BIN("abc"), "abc" },
+		{ STR(""), "" },
+		{ { .type = SPOP_T_NULL }, "" },
+		{ INT(INT32, 5), "" },
+		{ { .type = SPOP_T_BOOL, .b = true }, "" },
 	};
 	uint8_t buf[256];
 	struct spop_wr w = { .p = buf, .cap = sizeof(buf) };
@@ -149,7 +155,7 @@ static void retries(void **state)
 	}
 }
 
-/* Every argument lands in its field, among others that nobody knows. */
+/* Every argument is stored in its field, also among unknown ones. */
 static void all_arguments(void **state)
 {
 	struct spop_message m;

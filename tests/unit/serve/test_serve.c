@@ -1,5 +1,5 @@
-/* test_serve.c - a connection's bytes in, its answers out. The one thing that must never fail: a NOTIFY
- * is answered by one ACK with an action in it. */
+/* test_serve.c - a connection's bytes in, its answers out. The one thing that must never fail: a
+ * NOTIFY is answered by one ACK with an action in it. */
 #include "tests/unit/serve/peer.h"
 
 /* ---- time from messages -------------------------------------------------------------------- */
@@ -120,31 +120,41 @@ static void no_server(void **state)
 
 /* ---- one ACK each ------------------------------------------------------------------------- */
 
-static const struct { const char *name, *payload, *expect; } notifies[] = {
+static const struct { const char *name, *payload, *expect;
+} notifies[] = {
 	{ "no message", "", "fin set txn.more=int64:0" },
 	{ "an unknown message", "05 \"other\" 00", "fin set txn.more=int64:0" },
-	{ "one with arguments", "05 \"other\" 02 01 \"a\" 00 01 \"b\" 11", "fin set txn.more=int64:0" },
+	{ "one with arguments", "05 \"other\" 02 01 \"a\" 00 01 \"b\" 11",
+	    "fin set txn.more=int64:0" },
 	{ "route, and nothing else", "05 \"route\" 00", "set txn.why=\"noprompt\"" },
 	{ "first, and nothing else", "05 \"first\" 00", "fin set txn.more=int64:0" },
 	{ "done, and nothing else", "04 \"done\" 00", "fin set txn.more=int64:0" },
 	{ "a later slice, and nothing else", "07 \"route-3\" 00", "fin set txn.more=int64:0" },
-	{ "fewer arguments than announced", "05 \"route\" ff 03 \"uid\" 00", "fin set txn.more=int64:0" },
-	{ "more arguments than announced", "05 \"route\" 00 03 \"uid\" 00", "set txn.why=\"noprompt\"" },
+	{ "fewer arguments than announced", "05 \"route\" ff 03 \"uid\" 00",
+	    "fin set txn.more=int64:0" },
+	{ "more arguments than announced", "05 \"route\" 00 03 \"uid\" 00",
+	    "set txn.why=\"noprompt\"" },
 	{ "a name longer than the rest", "f0 00", "fin set txn.more=int64:0" },
-	{ "a length that leaves 64 bits", "ff ff ff ff ff ff ff ff ff ff ff ff", "fin set txn.more=int64:0" },
+	{ "a length that leaves 64 bits", "ff ff ff ff ff ff ff ff ff ff ff ff",
+	    "fin set txn.more=int64:0" },
 	{ "a value longer than the rest", "05 \"route\" 01 03 \"uid\" 08 40 \"u\"",
-	  "fin set txn.more=int64:0" },
+	    "fin set txn.more=int64:0" },
 	{ "an unknown type", "05 \"route\" 01 03 \"uid\" 0f", "fin set txn.more=int64:0" },
-	{ "half a message behind a good one", "05 \"route\" 00 05 \"rou\"", "set txn.why=\"noprompt\"" },
+	{ "half a message behind a good one", "05 \"route\" 00 05 \"rou\"",
+	    "set txn.why=\"noprompt\"" },
 	{ "a bad one before a good one", "05 \"route\" 01 00 0f 05 \"route\" 00",
-	  "fin set txn.more=int64:0" },
-	{ "wrong types all over", "05 \"route\" 06 03 \"uid\" 11 04 \"load\" 02 05 04 \"path\" 06 01020304"
-	  " 04 \"body\" 02 07 03 \"seq\" 08 01 \"x\" 04 \"blen\" 00", "set txn.why=\"noprompt\"" },
+	    "fin set txn.more=int64:0" },
+	{ "wrong types all over",
+	    "05 \"route\" 06 03 \"uid\" 11 04 \"load\" 02 05 04 \"path\" 06 01020304"
+	    " 04 \"body\" 02 07 03 \"seq\" 08 01 \"x\" 04 \"blen\" 00",
+	    "set txn.why=\"noprompt\"" },
 	{ "an empty name", "00 00", "fin set txn.more=int64:0" },
 	{ "a name with zeros", "05 00*5 00", "fin set txn.more=int64:0" },
-	{ "three facts", "05 \"first\" 00 04 \"done\" 00 04 \"done\" 00", "fin set txn.more=int64:0" },
-	{ "two routes: the last one counts", "05 \"route\" 01 04 \"body\" 08 02 \"{]\" 05 \"route\" 00",
-	  "set txn.why=\"noprompt\"" },
+	{ "three facts", "05 \"first\" 00 04 \"done\" 00 04 \"done\" 00",
+	    "fin set txn.more=int64:0" },
+	{ "two routes: the last one counts",
+	    "05 \"route\" 01 04 \"body\" 08 02 \"{]\" 05 \"route\" 00",
+	    "set txn.why=\"noprompt\"" },
 };
 
 static void every_notify_is_acked_once(void **state)
@@ -274,7 +284,7 @@ static void any_split_gives_the_same_bytes(void **state)
 	free(want.p);
 }
 
-/* The answers fill the buffer: what is left of the input waits, and nothing is lost. */
+/* If answers fill the buffer, the rest of the input waits and nothing is lost. */
 static void a_short_output_buffer(void **state)
 {
 	struct world w;
@@ -369,23 +379,29 @@ static void a_model(void **state)
 	chat(&w.body, "", "ab", ",\"model\":\"llama\"");
 	b = span_of(w.body.p, w.body.n);
 	notify_model(&p, "", "t", span_of(b.p, 900));
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
 	forget(&p);
 	notify_model(&p, "", "t", b);
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"body\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"body\"");
 	forget(&p);
 	notify_model(&p, "", "t", span_of(b.p, 900));
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"head\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin set txn.model=\"llama\" set txn.model_from=\"head\"");
 	forget(&p);
 	notify_model(&p, "", "another", span_of(b.p, 900));
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"none\"");
 	forget(&p);
 	notify_model(&p, "qwen", "t", b);
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin set txn.model=\"qwen\" set txn.model_from=\"argument\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin set txn.model=\"qwen\" set txn.model_from=\"argument\"");
 	forget(&p);
 	p.wait = SERVE_LATE;
 	notify_model(&p, "", "t", b);
-	assert_string_equal(last_answer(&p), "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"overload\"");
+	assert_string_equal(last_answer(&p),
+	    "ACK stream=4 frame=1 fin unset txn.model set txn.model_from=\"overload\"");
 	assert_int_equal(stats(&w).requests, 0);
 	assert_int_equal(stats(&w).models[MODEL_FROM_OVERLOAD], 1);
 	assert_int_equal(p.count.us_count, 0);
@@ -393,7 +409,8 @@ static void a_model(void **state)
 	world_end(&w);
 }
 
-/* A name of 255 bytes and a frame of 256: something is said all the same. Beside a route message both are answered. */
+/* A name of 255 bytes and a frame of 256: something is said all the same. Beside a route message
+ * both are answered. */
 static void a_long_model_and_two_messages(void **state)
 {
 	struct model_opts model;
@@ -425,7 +442,8 @@ static void a_long_model_and_two_messages(void **state)
 	frame_end(&p);
 	deliver(&p);
 	assert_int_equal(count_acks(&p), 1);
-	assert_true(answered(&p, "set txn.model=str:255 set txn.model_from=\"argument\" set txn.server=\"s1\""));
+	assert_true(answered(
+	    &p, "set txn.model=str:255 set txn.model_from=\"argument\" set txn.server=\"s1\""));
 	peer_end(&p);
 	world_end(&w);
 }
@@ -472,7 +490,7 @@ static void slices_by_their_names(void **state)
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cold\""));
 	assert_true(answered(&p, "set txn.prompt_pages=int64:30 set txn.cut=int64:0"));
-	notify_slice(&p, "route-3", "u", span_of(b.p, 10));		/* nobody waits for it */
+	notify_slice(&p, "route-3", "u", span_of(b.p, 10));		/* no body waits for it */
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:0");
 	peer_end(&p);
@@ -525,7 +543,7 @@ static void overloaded(void **state)
 	notify_slice(&p, "route", "v", span_of(w.body.p, 700));
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:1"));
-	p.wait = SERVE_LATE;			/* what the first slice was told, stands */
+	p.wait = SERVE_LATE;			/* the answer to the first slice stands */
 	notify_slice(&p, "route-1", "v", span_of(w.body.p + 700, 300));
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:0");
@@ -544,8 +562,12 @@ static void count_choices(void *arg, const struct route_compare_view *v)
 /* The rules of policy.compare change no answer, so they are the first to be left out. */
 static void compared_rules_go_first(void **state)
 {
-	static const struct { enum serve_wait wait; uint64_t compared, uncompared, hurried; } cases[] = {
-		{ SERVE_IN_TIME, 1, 0, 0 }, { SERVE_BUSY, 1, 1, 0 }, { SERVE_HURRY, 1, 1, 1 }, { SERVE_LATE, 1, 1, 1 },
+	static const struct { enum serve_wait wait; uint64_t compared, uncompared, hurried;
+	} cases[] = {
+		{ SERVE_IN_TIME, 1, 0, 0 },
+		{ SERVE_BUSY, 1, 1, 0 },
+		{ SERVE_HURRY, 1, 1, 1 },
+		{ SERVE_LATE, 1, 1, 1 },
 		{ SERVE_IN_TIME, 2, 1, 1 },
 	};
 	uint64_t choices;
@@ -686,7 +708,7 @@ static void fragments(void **state)
 	assert_int_equal(p.count.fragments, 2);
 	frame_begin(&p, "03 00000000 09 01");
 	frame_end(&p);
-	frame_begin(&p, "00 00000003 09 01");		/* given up: nobody waits for an ACK */
+	frame_begin(&p, "00 00000003 09 01");		/* given up: HAProxy expects no ACK */
 	frame_end(&p);
 	deliver(&p);
 	assert_int_equal(count_acks(&p), 1);
@@ -763,7 +785,7 @@ static void random_payloads(void **state)
 	world_end(&w);
 }
 
-/* No memory for a long frame: what came of it is a head, and it is answered like any other. */
+/* No memory for a long frame: only its head was kept, and it is answered like any other. */
 static void a_frame_thrown_away(void **state)
 {
 	struct world w;
