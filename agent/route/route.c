@@ -376,8 +376,8 @@ static void decide_locked(
 }
 
 /* Store the claim in the entry of the ledger. If the entry was settled while the index committed,
- * the claim is settled now. If there is no entry, no fact will settle it, so it is settled as well.
- * <claim> is 0 if the index had no room. */
+ * the claim is settled now. If there is no entry, no fact can settle it: then it is confirmed, or
+ * cancelled in shadow mode. <claim> is 0 if the index had no room. */
 static void attach_claim(struct route *r, struct job *j, index_claim claim)
 {
 	const struct ledger_pending *p = &j->pending;
