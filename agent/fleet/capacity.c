@@ -229,8 +229,7 @@ static double pace_of(const struct pace *p, double predicted_s)
 	return 0;
 }
 
-/* Return the server's own ratio if it is known, because servers differ in speed; else its pool's.
- */
+/* Return the server's own ratio if known, because servers differ in speed; else its pool's. */
 static double pace_at(const struct capacity *c, const struct capacity_pool *p, double predicted_s)
 {
 	int i = octave_of(predicted_s);

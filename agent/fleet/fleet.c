@@ -274,8 +274,7 @@ const char *fact_step_text(enum fact_step s)
 	return text[s];
 }
 
-/* <now> may be a little in the past, because threads read their clocks before they take the lock.
- */
+/* <now> may be a little in the past: threads read their clocks before they take the lock. */
 static void fluid_drain(struct server *s, msec now)
 {
 	double gone = (double)(now - s->fluid_at) / 1000;
@@ -359,8 +358,7 @@ void server_work_add(struct server *s, const struct work *w, msec now)
 	s->fluid_s += w->s;
 }
 
-/* Sums of floats drift, and a small one is lost in a large one: so an idle server is set to zero.
- */
+/* Set an idle server to zero: sums of floats drift, and a small one is lost in a large one. */
 void server_work_end(struct server *s, const struct work *w, msec now)
 {
 	s->unanswered_s -= w->s;

@@ -3,8 +3,7 @@
 
 #include "agent/fleet/penalty.h"
 
-/* <now> may be a little in the past, because threads read their clocks before they take the lock.
- */
+/* <now> may be a little in the past: threads read their clocks before they take the lock. */
 double penalty_now(const struct penalty *p, msec half_life, msec now)
 {
 	if (p->p == 0 || now <= p->at)

@@ -50,8 +50,7 @@ static void start_anew(struct rate *r, msec sent)
 	r->firsts = r->headers = r->early = 0;
 }
 
-/* <now> may be a little in the past, because threads read their clocks before they take the lock.
- */
+/* <now> may be a little in the past: threads read their clocks before they take the lock. */
 void rate_answered(struct rate *r, double work_s, msec sent, msec now)
 {
 	double took = now > r->since ? (double)(now - r->since) / 1000 : 0;

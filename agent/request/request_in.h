@@ -8,8 +8,7 @@
 /* Charge <rq> for reading its body once. Returns false if no work is left after that. */
 bool request_pay_scan(struct request *rq);
 
-/* token_pages.c: tell if a model may want the ids of a text in bodies of <api> that come in slices.
- */
+/* token_pages.c: tell if a model may need the ids of a text in slices of bodies of <api>. */
 bool request_wants_text(const struct request_env *env, enum prompt_api api);
 
 /* Make pages of ids, with rq->mode, page and tokens. Returns false if the pages of the scanner are

@@ -14,8 +14,7 @@ struct tenant_opts {
 	uint64_t index_floor;			/* bytes of nodes that no other tenant can evict; default 0 */
 };
 
-/* The index counts room in parts of a token, because a page of text is no whole number of tokens.
- */
+/* The index counts room in parts of a token, because a page of text has no whole number of them. */
 #define ROOM_OF_TOKEN	16u
 
 /* Bytes of canonical text for one token, roughly, in English and code. Pages of 64 bytes are then

@@ -51,8 +51,7 @@ static uint64_t heads_scope(const struct route *r, const struct request *rq)
 	return hash_mix_span(&r->key, hash_mix_span(&r->key, 22, rq->tenant), rq->pool);
 }
 
-/* Store the head of a whole body. Returns its scope for the message <route>; 0 if it is not stored.
- */
+/* Store the head of a whole body. Returns its scope for the message <route>; 0 if not stored. */
 static uint64_t learn_head(struct route *r, const struct request *rq)
 {
 	const struct prompt *p = rq->prompt;

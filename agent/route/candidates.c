@@ -1,5 +1,4 @@
-/* candidates.c - servers that may get a request, from what HAProxy says and what we have counted.
- */
+/* candidates.c - servers that may get a request, by HAProxy's reports and our own counts. */
 #include "agent/route/job_in.h"
 
 struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint)

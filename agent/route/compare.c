@@ -19,8 +19,7 @@ struct compare {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* Move the counters and the memory of the same rule from <old>, if it has it; else start new ones.
- */
+/* Move counters and memory of the same rule from <old>, if it has it; else start new ones. */
 static void keep_or_make(
     struct compared *to, struct compare *old, const struct policy_opts *pool, enum policy_rule rule)
 {

@@ -212,8 +212,7 @@ bool route_work(struct route *r);
 /* Write the index as bytes, in steps of snapshot_write(). Returns NULL if there is no memory. */
 struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *put, void *arg);
 
-/* Load a snapshot into a new <r>. Returns -1 and sets <e> if that fails; then nothing has changed.
- */
+/* Load a snapshot into a new <r>. Returns -1, sets <e> and changes nothing if that fails. */
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
     struct snapshot_stats *s, struct err *e);
 

@@ -41,8 +41,7 @@ void traffic_text_secret(struct traffic_text *t, const struct hash_key *secret);
 void traffic_text_asked(void *t, const struct traffic_asked *a, const uint64_t *blocks);
 void traffic_text_ended(void *t, const struct traffic_ended *e);
 
-/* Make lines of requests that are TRAFFIC_AGE_MS older than the newest, or of all if <all> is set.
- */
+/* Make lines of requests that are TRAFFIC_AGE_MS older than the newest, or of all if <all>. */
 void traffic_text_flush(struct traffic_text *t, bool all);
 
 #endif

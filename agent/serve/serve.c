@@ -48,8 +48,7 @@ static void set_name(struct spop_ack *a, const char *var, struct span name, bool
 		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
 }
 
-/* Put the most important variables first, because those that do not fit a small frame are left out.
- */
+/* Put important variables first, because those that do not fit a small frame are left out. */
 static void put_decision(struct spop_ack *a, const struct route_answer *d, bool later, usec us)
 {
 	const char *why = why_text(d->why);

@@ -1,4 +1,4 @@
-/* test_talk.c - conversations of a model whose template is known: pages of the ids that its engine
+/* test_conversation.c - conversations of a model whose template is known: pages of the ids that its engine
  * sees. */
 #include "tests/unit/route/tokens.h"
 
