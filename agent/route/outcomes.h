@@ -1,8 +1,8 @@
 /* outcomes.h - judge compared rules by measured first tokens.
  *
  *   choice         the server that was chosen and those of the compared rules, each with our
- *                  estimate of its first token: wait + prefill of uncached tokens + adapter loading +
- *                  wait for a full cache
+ *                  estimate of its first token: wait + prefill of uncached tokens + loading of an
+ *                  adapter + wait for a full cache
  *   first token    measured at the server that had the request
  *
  * A rule that chose the server that had the request is judged by the measured time. For any other

@@ -10,7 +10,7 @@
 
 static const struct hash_key key = { { 1 } };
 
-static void talk_world_of(struct world *w, struct tok *t, const char *template)
+static void conversation_world_of(struct world *w, struct tok *t, const char *template)
 {
 	struct chat_source src = { .template = span_str(template) };
 
@@ -20,12 +20,12 @@ static void talk_world_of(struct world *w, struct tok *t, const char *template)
 	world_open(w);
 }
 
-static void talk_world(struct world *w, struct tok *t)
+static void conversation_world(struct world *w, struct tok *t)
 {
-	talk_world_of(w, t, TEMPLATE);
+	conversation_world_of(w, t, TEMPLATE);
 }
 
-static void talk_end(struct world *w)
+static void conversation_end(struct world *w)
 {
 	world_end(w);
 	chat_unref(token_models[0].chat);
@@ -67,7 +67,7 @@ static void pages_are_those_of_the_text(void **state)
 	page_key keys[512];
 	uint32_t n;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	talk(&w.body, 3, 5, "");
 	v = preview(&w);
 	assert_int_equal(v.mode, PROMPT_TOKENS);
@@ -81,7 +81,7 @@ static void pages_are_those_of_the_text(void **state)
 	assert_int_equal(v.pages, n);
 	assert_memory_equal(v.keys, keys, n * sizeof(*keys));
 	assert_memory_equal(&v.space, &space, sizeof(space));
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -92,7 +92,7 @@ static void the_next_turn_is_cached(void **state)
 	struct world w;
 	uint32_t n;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	talk(&w.body, 3, 3, "");
 	send(&w, "1");
 	n = w.a.prompt_pages;
@@ -103,7 +103,7 @@ static void the_next_turn_is_cached(void **state)
 	assert_in_range(w.a.pages, n - 1, n);	/* the last one holds where an answer began */
 	route_stats(w.r, &st);
 	assert_int_equal(st.tokenized, 2);
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -113,7 +113,7 @@ static void what_the_engine_refuses_has_no_server(void **state)
 	struct route_stats st;
 	struct world w;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	w.body.n = 0;
 	say(&w.body, "{\"messages\":[{\"role\":\"nobody\",\"content\":\"x\"}]}");
 	send(&w, "1");
@@ -123,7 +123,7 @@ static void what_the_engine_refuses_has_no_server(void **state)
 	assert_int_equal(st.chat_refused, 1);
 	assert_int_equal(st.chat_unknown, 0);
 	assert_int_equal(st.open, 0);
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -133,7 +133,7 @@ static void what_is_not_known_stays_text(void **state)
 	struct route_stats st;
 	struct world w;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	w.body.n = 0;
 	say(&w.body,
 	    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
@@ -144,7 +144,7 @@ static void what_is_not_known_stays_text(void **state)
 	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
 	route_stats(w.r, &st);
 	assert_int_equal(st.chat_unknown, 1);
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -155,7 +155,7 @@ static void in_slices(void **state)
 	struct world w;
 	uint32_t whole;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	talk(&w.body, 3, 5, "");
 	send(&w, "whole");
 	whole = w.a.prompt_pages;
@@ -178,7 +178,7 @@ static void in_slices(void **state)
 		assert_true(w.a.pages >= whole - 1);
 		served(&w, uid);
 	}
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -200,7 +200,7 @@ static void cut(void **state)
 	page_key keys[512];
 	uint32_t n;
 
-	talk_world_of(&w, t, TEMPLATE "{# 'developer' #}");
+	conversation_world_of(&w, t, TEMPLATE "{# 'developer' #}");
 	w.body.n = 0;
 	say(&w.body, "{\"tools\":null,");
 	talk(&w.body, 3, 5, "");
@@ -223,7 +223,7 @@ static void cut(void **state)
 	v = preview(&w);
 	assert_int_equal(v.mode, PROMPT_TOKENS);
 	assert_memory_not_equal(&v.space, &space, sizeof(space));
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
@@ -235,7 +235,7 @@ static uint32_t found_of_cut(const char *role)
 	struct world w;
 	uint32_t pages;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	for (unsigned turn = 0; turn < 2; turn++) {
 		w.body.n = 0;
 		say(&w.body, "{\"messages\":[");
@@ -259,7 +259,7 @@ static uint32_t found_of_cut(const char *role)
 	send(&w, "3");
 	/* among themselves, such bodies find their pages */
 	assert_true(w.a.pages >= w.a.prompt_pages - 1);
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 	return pages;
 }
@@ -289,7 +289,7 @@ static void truncated(void **state)
 	page_key keys[512];
 	uint64_t all;
 
-	talk_world(&w, t);
+	conversation_world(&w, t);
 	talk(&w.body, 3, 5, "");
 	v = preview(&w);
 	all = v.units;
@@ -307,7 +307,7 @@ static void truncated(void **state)
 		else
 			assert_memory_not_equal(v.keys, keys, sizeof(*keys));
 	}
-	talk_end(&w);
+	conversation_end(&w);
 	tok_unref(t);
 }
 
