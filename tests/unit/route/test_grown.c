@@ -180,8 +180,8 @@ static void a_short_answer_after_any_tail(void **state)
 	tok_unref(t);
 }
 
-/* The pages of the next turn hold what was generated, so it counts once; and the bytes of its stream
- * say how many tokens the next one has. */
+/* The pages of the next turn hold what was generated, so it counts once; and the bytes of its
+ * stream say how many tokens the next one has. */
 static void it_counts_once_and_teaches(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);

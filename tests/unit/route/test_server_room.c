@@ -1,4 +1,5 @@
-/* test_server_room.c - what the index is told of servers and tenants: room, generated tokens, removal.
+/* test_server_room.c - what the index is told of servers and tenants: room, generated tokens,
+ * removal. /
  */
 #include "tests/unit/route/world.h"
 
