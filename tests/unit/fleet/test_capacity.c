@@ -1,5 +1,4 @@
-/* test_capacity.c - caches of a known size, and what is inferred of them from times of first tokens
- * alone. */
+/* test_capacity.c - caches of a known size, inferred from times of first tokens alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

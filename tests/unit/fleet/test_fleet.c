@@ -1,4 +1,4 @@
-/* Pools, servers, slots and the ledger, each alone. */
+/* test_fleet.c - pools, servers, slots and the ledger, each alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

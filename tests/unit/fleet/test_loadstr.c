@@ -1,4 +1,4 @@
-/* test_loadstr.c - one HAProxy's view of its servers, as its configuration spells it. */
+/* test_loadstr.c - one HAProxy's view of its servers, as written by its configuration. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Rows of stats sockets: which processes count, and until when. */
+/* test_observe.c - rows of stats sockets: which processes count, and until when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
-/* test_penalty.c - the arithmetic of the penalty: growth, decay, cap; and what follows from it for
- * a pool of servers of which some fail, simulated with nothing but this arithmetic and "least
- * load". */
+/* test_penalty.c - the arithmetic of the penalty: growth, decay, bound; and its effect in a pool
+ * where some servers fail, simulated with only this arithmetic and "least load". */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

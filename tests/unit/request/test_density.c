@@ -1,4 +1,4 @@
-/* How many tokens a page of text has: 4 bytes each until engines say otherwise, by model. */
+/* test_density.c - tokens in a page of text: 4 bytes each until engines say otherwise, by model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_meter.c - shares of a thread: by counted steps and a clock that is an argument. */
+/* test_meter.c - shares of a thread, by counted steps and a clock that is an argument. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Which options a model's name has, and which name it counts under. */
+/* test_models.c - the options that the name of a model has, and the name it counts under. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

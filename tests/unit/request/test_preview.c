@@ -1,4 +1,5 @@
-/* Bodies read without a router: their pages, space and mode, and why some have none. */
+/* test_preview.c - bodies read without a router: their pages, space and mode, and why some have
+ * none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Bodies that wait for more slices: the table alone. */
+/* test_slices.c - bodies that wait for more slices: the table alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

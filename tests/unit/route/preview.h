@@ -1,4 +1,4 @@
-/* preview.h - what a body is to a router, without deciding on it. */
+/* preview.h - preview a body with the options of a router, without a decision. */
 #ifndef TESTS_ROUTE_PREVIEW_H
 #define TESTS_ROUTE_PREVIEW_H
 

@@ -1,4 +1,5 @@
-/* our count of tokens compared with the engine's, and which requests it turns off. */
+/* test_agree.c - our count of tokens compared with the engine's, and which requests it turns
+ * off. */
 #include "tests/unit/route/tokens.h"
 
 #define DAY	((msec)24 * 3600 * 1000)

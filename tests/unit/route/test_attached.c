@@ -1,6 +1,6 @@
-/* test_attached.c - faults in how HAProxy is attached, each as requests and log lines show it;
- * and that none is seen in what is usual. A round is a request and its log line, as often as it
- * takes. */
+/* test_attached.c - each fault in how HAProxy is attached is raised from requests and log lines
+ * that show it, and none is raised by a sound configuration. A round is a request and its log
+ * line, repeated as often as needed. */
 #include "tests/unit/route/world.h"
 #include "agent/route/job_in.h"
 

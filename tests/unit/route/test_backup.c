@@ -1,4 +1,4 @@
-/* test_backup.c - servers with the keyword "backup" take requests when HAProxy itself would give
+/* test_backup.c - servers with the keyword "backup" get requests when HAProxy itself would send
  * them some. */
 #include "tests/unit/route/world.h"
 

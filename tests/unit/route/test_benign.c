@@ -1,9 +1,9 @@
-/* test_benign.c - what people send is encoded whole: English of 16, 64 and 250 KB, by every kind
- * of pre-tokenizer, with steps counted.
+/* test_benign.c - ordinary text is encoded whole: English of 16, 64 and 250 KB, by every kind of
+ * pre-tokenizer, with counted steps.
  *
- * The vocabulary knows the words of tests/hostile.h and no others, as a real one knows those of
- * its language; so steps are those of splitting and looking up, whose prices are what is tested.
- * Steps are the same on any machine. */
+ * The vocabulary has the words of tests/hostile.h and no others, like a real one has those of its
+ * language. So the steps are those of splitting and looking up, whose prices are tested here. They
+ * are the same on any machine. */
 #include "tests/hostile.h"
 #include "tests/unit/route/tokens.h"
 #include "tests/unit/tok/small.h"

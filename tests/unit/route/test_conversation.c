@@ -1,5 +1,5 @@
-/* test_conversation.c - conversations of a model whose template is known: pages of the ids that its engine
- * sees. */
+/* test_conversation.c - conversations of a model with a template: pages of the ids that its
+ * engine computes. */
 #include "tests/unit/route/tokens.h"
 
 #define TEMPLATE \

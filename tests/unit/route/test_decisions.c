@@ -1,5 +1,5 @@
-/* test_decisions.c - what is kept of decisions: what they were made of, what became of them, and
- * what a mode and compared rules make of them. */
+/* test_decisions.c - records of decisions: their inputs, what became of them, and the effect of
+ * pool modes and compared rules. */
 #include "tests/unit/route/world.h"
 
 #define HALF_BUSY	"lb1/1;s1=1,0,0,1;s2=1,3,0,1;s3=1,3,0,1;s4=1,3,0,1"

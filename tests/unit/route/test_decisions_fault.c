@@ -1,6 +1,6 @@
-/* test_decisions_fault.c - a route with decisions and compared rules, where each allocation fails
- * in its turn: the route is there or it is not, and what is compared has its memory or does
- * without. */
+/* test_decisions_fault.c - a router with decisions and compared rules, with each allocation
+ * failed in turn. Either there is no router, or it works and a compared rule may lack its
+ * memory. */
 #include "tests/unit/fault.h"
 #include "tests/unit/route/world.h"
 

@@ -1,5 +1,4 @@
-/* How many tokens a page of text takes: 4 bytes each until engines say otherwise, model by
- * model. */
+/* test_density.c - tokens in a page of text: learned from log lines, model by model. */
 #include "tests/unit/route/world.h"
 
 static void tell_count(struct world *w, const char *uid, int64_t prompt_tokens)

@@ -1,5 +1,5 @@
-/* test_failures.c - which facts make a server's penalty, each request once, and what the penalty
- * does to the choice: under both rules, for new prompts and for those whose beginning the server
+/* test_failures.c - facts that raise a penalty, each request once, and the effect of a penalty
+ * on the choice: under both rules, for new prompts and for those whose beginning the server
  * holds. */
 #include "tests/unit/route/world.h"
 #include "tests/lib/policy/guarded.h"

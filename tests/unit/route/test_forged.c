@@ -1,5 +1,5 @@
-/* test_forged.c - facts that somebody made up: for uids that are not open they do nothing, and for
- * one that is they do what one true fact could have done, once. */
+/* test_forged.c - forged facts. For a uid that is not open they do nothing; for an open one they
+ * do what one true fact could do, once. */
 #include "tests/unit/route/world.h"
 
 #define FORGED	1000

@@ -1,4 +1,5 @@
-/* test_grown.c - what an engine generated is there for the next turn, before any commit says so. */
+/* test_grown.c - the next turn is expected to hit what an engine generated, before any commit
+ * says so. */
 #include <errno.h>
 
 #include "tests/unit/route/tokens.h"

@@ -1,9 +1,9 @@
-/* test_hostile.c - no body costs more than it may, in counted steps, and each is answered: over the
- * corpus of tests/hostile.h.
+/* test_hostile.c - no body costs more than its bound, in counted steps, and each is answered: over
+ * the corpus of tests/hostile.h.
  *
- * How long a step takes is `make bench-hostile`'s to tell. Here no clock is asked, but where the
- * processor counts instructions for us (perf), that steps are work: so many instructions for a
- * step, and for a byte of the body, at most. */
+ * `make bench-hostile` measures how long a step takes. Here no clock is read. Where the processor
+ * counts instructions (perf), the test checks that steps are work: at most so many instructions for
+ * a step, and for a byte of the body. */
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>

@@ -1,6 +1,5 @@
-/* test_ladder.c - the steps of the fact ladder, golden: what a server's wait is taken to be with
- * each kind of facts, where that sends the next request, and that the step is each pool's own and
- * can be seen.
+/* test_ladder.c - the kinds of facts: the wait of a server with each kind, where that sends the next
+ * request, and that each pool has a kind of its own, which can be read.
  *
  *      first + end       all that is not answered yet
  *      end only          the same, drained one second a second, at least a share until it has ended

@@ -1,6 +1,6 @@
-/* test_meanwhile.c - what becomes of a request while it is still being decided: the file is
- * compiled in here with a place before its match and one before its commit, at which something else
- * happens, as on another thread. */
+/* test_meanwhile.c - a request that other events meet while it is being decided. This file
+ * includes route.c with a hook before its match and one before its commit, where the test acts
+ * like another thread. */
 #include "tests/unit/route/world.h"
 
 static struct world w;

@@ -1,5 +1,4 @@
-/* What was asked for instead of being told: rows of stats sockets and engines' reports, as far as
- * they reach. */
+/* test_observe.c - stats rows of HAProxy and reports of engines, and their effect. */
 #include "tests/unit/route/world.h"
 
 #define HOLDS	1500

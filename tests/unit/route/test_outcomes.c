@@ -1,4 +1,4 @@
-/* test_outcomes.c - compared rules judged by first tokens that were measured. */
+/* test_outcomes.c - compared rules judged by measured first tokens. */
 #include <math.h>
 
 #include "tests/unit/route/world.h"

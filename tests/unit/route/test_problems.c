@@ -1,5 +1,5 @@
-/* test_problems.c - when a problem begins, when it is said again, and when it is over; and that
- * the manual has them all. */
+/* test_problems.c - when a problem begins, when it is logged again, and when it is over; and
+ * that the manual lists all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_restart.c - what a new agent knows of the knowledge of the last one. */
+/* test_restart.c - what a new agent takes over from the snapshot of the last one. */
 #include "tests/unit/route/world.h"
 
 #include "agent/base/mem.h"

@@ -1,5 +1,5 @@
-/* test_route.c - requests through the front door: who gets them, why, and who shares what with
- * whom. */
+/* test_route.c - requests through the whole core: which server gets them, why, and which
+ * requests share cache. */
 #include "tests/unit/route/world.h"
 
 #define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)

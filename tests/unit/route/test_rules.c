@@ -1,5 +1,5 @@
-/* test_rules.c - what the router tells a rule of a request: its session, who sent it, what its last
- * turn sent. */
+/* test_rules.c - what the router tells a rule about a request: its session, its user, the length
+ * of its last turn. */
 #include "tests/unit/route/world.h"
 
 static void start_with(struct world *w, enum policy_rule rule, const char *load)

@@ -1,6 +1,5 @@
 /* test_server_room.c - what the index is told of servers and tenants: room, generated tokens,
- * removal. /
- */
+ * removal. */
 #include "tests/unit/route/world.h"
 
 static void work_it_off(struct world *w)

@@ -1,5 +1,5 @@
-/* test_shared.c - requests that branch from a prefix, counted; what that makes of the price of a
- * copy. */
+/* test_shared.c - requests that branch from a prefix are counted, and the counts change the
+ * price of a copy. */
 #include <math.h>
 
 #include "agent/route/shared_in.h"

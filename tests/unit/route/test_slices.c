@@ -1,5 +1,5 @@
-/* test_slices.c - bodies that come in slices, and bodies that were cut: what they have in common is
- * that the prompt is not all there when the first answer is due. */
+/* test_slices.c - bodies in slices, and truncated bodies: the prompt is incomplete when the
+ * first answer is due. */
 #include "tests/unit/route/world.h"
 
 /* Bytes <from> .. <to> of w->body as slice <seq>. Only the first brings more than uid and seq. */

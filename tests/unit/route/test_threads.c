@@ -1,4 +1,4 @@
-/* test_threads.c - decide, learn, tick, look and reconfigure at once, all on the same few hot
+/* test_threads.c - decide, learn, tick, read and reconfigure at once, all on the same few
  * prefixes. For the thread sanitizer; without it, for what must hold afterwards. */
 #include <pthread.h>
 #include <stdatomic.h>

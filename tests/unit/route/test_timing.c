@@ -1,17 +1,17 @@
-/* test_timing.c - does the time of a decision tell what another tenant has asked?
+/* test_timing.c - does the time of a decision reveal what another tenant has sent?
  *
- * A tenant B asks prompts of which another, A, has asked half before, in an order of chance. If the
- * times of the two halves could be told apart, a prompt could be guessed piece by piece. The area
- * under the curve (AUC) is the chance that a prompt of the one half took longer than one of the
- * other: 0.5 says that nobody can tell. The same is done where tenants are not kept apart, which
- * must be seen, or the measurement would see nothing.
+ * A tenant B sends prompts of which another, A, has sent half before, in random order. If the times
+ * of the two halves differed, a prompt could be guessed piece by piece. The area under the curve
+ * (AUC) is the chance that a prompt of one half took longer than one of the other; 0.5 means that no
+ * difference can be seen. The same is measured without isolated tenants, where a difference must be
+ * seen, or the measurement could see nothing.
  *
- * Pauses of a shared machine fall on both halves alike, as a coin says which half a prompt is of;
- * ranks are not moved by how long they are. So where the halves take the same time the AUC of n
- * prompts is normal around 0.5, with a deviation of 1 / sqrt(3 n), whatever the machine does:
- * 0.0041 for 20,000. LONG=1 in the environment: 100,000 prompts, and AUC within 0.02; else fewer,
- * and a wider bound. A difference may be hidden by noise, though: where the look at tenants that
- * are not kept apart does not see theirs, nothing can be said, and that is a skipped test. */
+ * Pauses of a shared machine fall on both halves alike, because the halves are drawn at random, and
+ * their length does not change ranks. So if the halves take the same time, the AUC of n prompts is
+ * normal around 0.5 with a deviation of 1 / sqrt(3 n) on any machine: 0.0041 for 20,000. LONG=1 in
+ * the environment: 100,000 prompts, and an AUC within 0.02; else fewer prompts and a wider bound.
+ * Noise may hide a difference. If the measurement without isolation sees none, the test is
+ * skipped. */
 #include <math.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-/* test_tokens.c - pages of token ids in blocks of a model's own size, from bodies whole, cut and in
- * slices. */
+/* test_tokens.c - pages of token ids in blocks of a model's own size, from bodies whole,
+ * truncated and in slices. */
 #include "tests/unit/route/tokens.h"
 
 static struct tok *tok;

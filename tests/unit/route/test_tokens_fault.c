@@ -1,5 +1,5 @@
-/* test_tokens_fault.c - each allocation fails once, in turn: a prompt then stays text or is paged
- * in part, and no request is lost. */
+/* test_tokens_fault.c - each allocation fails once, in turn. Then a prompt stays text or has
+ * fewer pages, and no request is lost. */
 #include "tests/unit/route/tokens.h"
 #include "tests/unit/fault.h"
 

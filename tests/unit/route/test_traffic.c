@@ -1,4 +1,4 @@
-/* test_traffic.c - requests on their way to a recording: the queue, the lines, and what a route
+/* test_traffic.c - requests on their way to a recording: the queue, the lines, and what a router
  * puts in. */
 #include "agent/route/traffic_text.h"
 #include "tests/unit/route/world.h"

@@ -1,6 +1,6 @@
 /* test_wipe.c - no text and no run of ids of a prompt is left in memory that a router and its
- * threads give back, whatever the body, in text mode and in token mode: the functions of mem.h are
- * this file's, and look before they free. After route_scratch_wipe() none is left at all. */
+ * threads free, for any body, in text mode and in token mode. This file replaces the functions
+ * of mem.h and looks before they free. After route_scratch_wipe() none is left at all. */
 #include <malloc.h>
 
 #include "agent/base/mem.h"

@@ -1,7 +1,7 @@
-/* world.h - a router and what happens to it, in few words, for stories: a clock that the test
- * turns, requests whose prompts are spelled as letters, facts, and answers to look at.
+/* world.h - a router for stories: a clock that the test sets, requests whose prompts are written as
+ * letters, facts, and views.
  *
- * A letter is a message of TURN_BYTES bytes of text of its own. So "ab" is a conversation of two
+ * A letter is a message of TURN_BYTES bytes of its own text. So "ab" is a conversation of two
  * turns, "abc" its next one, and "xb" shares nothing with it. */
 #ifndef TESTS_ROUTE_WORLD_H
 #define TESTS_ROUTE_WORLD_H

@@ -1,5 +1,5 @@
-/* peer.h - HAProxy's end of a connection, in memory: frames are written down, fed to a serve, and
- * its answers read back as one line of text each (spop_frame_print()). */
+/* peer.h - HAProxy's end of a connection, in memory: frames are written, fed to a serve, and its
+ * answers read back as one line of text each (spop_frame_print()). */
 #ifndef TESTS_SERVE_PEER_H
 #define TESTS_SERVE_PEER_H
 

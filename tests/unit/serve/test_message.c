@@ -1,5 +1,4 @@
-/* test_message.c - arguments of our messages into requests and facts, whatever type they come in.
- */
+/* test_message.c - arguments of our messages into requests and facts, of any type. */
 #include "agent/serve/message_in.h"
 #include "tests/unit/serve/peer.h"
 

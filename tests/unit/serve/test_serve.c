@@ -1,5 +1,5 @@
-/* test_serve.c - a connection's bytes in, its answers out. The one thing that must never fail: a
- * NOTIFY is answered by one ACK with an action in it. */
+/* test_serve.c - bytes of a connection in, its answers out. Above all: every NOTIFY gets one ACK
+ * with an action. */
 #include "tests/unit/serve/peer.h"
 
 /* ---- time from messages -------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* test_serve_fault.c - a day in the life of a connection, with each of its allocations failed in
- * turn: no NOTIFY goes without its ACK, nothing leaks, and nothing is used that is not there. */
+/* test_serve_fault.c - a connection with each of its allocations failed in turn: every NOTIFY
+ * gets its ACK, nothing leaks, and no memory is used that is not there. */
 #include "tests/unit/fault.h"
 #include "tests/unit/serve/peer.h"
 #include "tests/lib/index/index_test.h"
