@@ -1,5 +1,5 @@
-/* test_ladder.c - the kinds of facts: the wait of a server with each kind, where that sends the next
- * request, and that each pool has a kind of its own, which can be read.
+/* test_ladder.c - the kinds of facts: the wait of a server with each kind, where that sends the
+ * next request, and that each pool has a kind of its own, which can be read.
  *
  *      first + end       all that is not answered yet
  *      end only          the same, drained one second a second, at least a share until it has ended

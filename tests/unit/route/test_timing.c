@@ -2,16 +2,16 @@
  *
  * A tenant B sends prompts of which another, A, has sent half before, in random order. If the times
  * of the two halves differed, a prompt could be guessed piece by piece. The area under the curve
- * (AUC) is the chance that a prompt of one half took longer than one of the other; 0.5 means that no
- * difference can be seen. The same is measured without isolated tenants, where a difference must be
- * seen, or the measurement could see nothing.
+ * (AUC) is the chance that a prompt of one half took longer than one of the other; 0.5 means that
+ * no difference can be seen. The same is measured without isolated tenants, where a difference must
+ * be seen, or the measurement could see nothing.
  *
  * Pauses of a shared machine fall on both halves alike, because the halves are drawn at random, and
  * their length does not change ranks. So if the halves take the same time, the AUC of n prompts is
  * normal around 0.5 with a deviation of 1 / sqrt(3 n) on any machine: 0.0041 for 20,000. LONG=1 in
  * the environment: 100,000 prompts, and an AUC within 0.02; else fewer prompts and a wider bound.
- * Noise may hide a difference. If the measurement without isolation sees none, the test is
- * skipped. */
+ * Noise may hide a difference. If the measurement without isolation sees none, the test is skipped.
+ */
 #include <math.h>
 #include <time.h>
 
