@@ -2,11 +2,11 @@
 #include "agent/route/answer_in.h"
 
 #define AROUND_BYTES	600	/* headers of an answer and the JSON around its text */
-/* one token of a stream with its fields: engines send 200 to 300 bytes; until something is learned */
+/* one token of a stream with its fields: engines send 200 to 300 bytes; until learned */
 #define EVENT_BYTES	256
 #define EVENT_BYTES_LEAST	64	/* because an event may have several tokens */
 #define EVENT_BYTES_MOST	1024
-#define TEXT_BYTES	4	/* one token of text, until something is learned */
+#define TEXT_BYTES	4	/* one token of text, until learned */
 #define TEXT_BYTES_MAX	32	/* more is not text only: log probabilities, a batch of embeddings */
 #define LEARNED_TOKENS	(1u << 16)	/* at this sum both are halved */
 
