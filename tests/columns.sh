@@ -91,7 +91,7 @@ for doc in README.md CONTRIBUTING.md CHANGES.md doc/*.md tests/fuzz/README.md te
 	[ -f "$doc" ] || continue
 	top='agent|spoe|spop-check|tests|doc|docker|haproxy-conf'
 	for path in $(grep -oE "(^|[^A-Za-z0-9_./-])($top)/[A-Za-z0-9_.*/-]+" "$doc" |
-		sed -E 's,^[^A-Za-z0-9_./-],,; s,[.]$,,' | sort -u); do
+		sed -E 's,^[^A-Za-z0-9_./-],,; s,[.]$,,' | grep -vE '/(NAME|MODULE)(\.|$)' | sort -u); do
 		compgen -G "$path" > /dev/null || [ -f "$path.c" ]
 		result $? "$doc names $path"
 	done

@@ -28,7 +28,19 @@ if command -v mandoc > /dev/null; then
 		result $? "$page fits 80 columns: $wide lines do not"
 	done
 fi
-for file in README.md haproxy-conf/README.md; do
+for rule in $(sed -n '/define POLICY_RULE_LIST/,/^$/s/.*X([A-Z_]*,[^a-z]*\([a-z_]*\)).*/\1/p' \
+	agent/policy/policy.h); do
+	sed -n '/^\.Sh RULES/,/^\.Sh FILES/p' doc/kvroute.yaml.5 | grep -qx ".It Li $rule"
+	result $? "doc/kvroute.yaml.5 describes the rule $rule"
+done
+for path in $(sed -n 's/^.*{ API_[A-Z]*, { "\([^"]*\)".*/\1/p' agent/prompt/api.c); do
+	sed -n '/^\.Ss route$/,/^\.Ss route-1/p' doc/kvroute.8 | grep -qE "^\.Pa $path( |\$)"
+	result $? "doc/kvroute.8 lists the path $path"
+	grep -v '^#' haproxy-conf/api-paths.lst |
+		sed 's,^/v1beta/models/$,:generateContent :streamGenerateContent,' | grep -q -- "$path"
+	result $? "haproxy-conf/api-paths.lst has the path $path"
+done
+for file in README.md CONTRIBUTING.md haproxy-conf/README.md; do
 	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
 		[ -e "$(dirname "$file")/$name" ]
 		result $? "$file names $name"
