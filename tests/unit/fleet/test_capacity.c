@@ -269,8 +269,8 @@ static void what_is_cut_hides_distances(void **state)
 	fleet_end(&f);
 }
 
-/* What waits behind much more than it could save tells nothing; nor does an end without a first
- * token. */
+/* A request that waits for much more work than its cached part could save is no evidence; nor is an
+ * end without a first token. */
 static void only_clear_ones_count(void **state)
 {
 	struct fleet_of f;

@@ -296,8 +296,8 @@ static void entries_move_with_their_work(void **state)
 	fleet_fini(&f);
 }
 
-/* A prompt of which most was not seen took a time, but nobody knows for how much work; nor how much
- * of the time of those that waited with it was its own. */
+/* A prompt that was mostly unseen took time for an unknown amount of work, and an unknown part of
+ * the time of requests that waited with it. So it teaches no rate. */
 static void uncertain_work_teaches_no_rate(void **state)
 {
 	struct work cut = { .s = 50, .nominal_s = 50, .unseen_s = 40, .uncertain = true };

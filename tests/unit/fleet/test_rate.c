@@ -11,8 +11,8 @@
 
 #define NEAR(a, b, share)	(fabs((a) - (b)) <= (share) * (b))
 
-/* An engine that computes one prompt after the other: <n> are sent, each as many ms behind the one
- * before as <gap>, and take <slow> times their work. */
+/* An engine that computes one prompt after the other: <n> are sent, <gap> ms apart, and take <slow>
+ * times their work. */
 static void serve(struct rate *r, struct rng *rng, double slow, unsigned n, msec gap, msec *now)
 {
 	double free_at = (double)*now;
@@ -129,8 +129,8 @@ static void a_clock_that_lags_is_no_time(void **state)
 	assert_int_equal(r.since, 1000);
 }
 
-/* Headers come with the first token; two of three waited up to ten times their own time behind
- * others. */
+/* Headers come with the first token; two of three waited for others, up to ten times their own
+ * time. */
 static void learns_from_headers(void **state)
 {
 	static const double slow[] = { 0.25, 1, 3 };

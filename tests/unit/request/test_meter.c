@@ -26,8 +26,8 @@ static int start(void **state)
 	return 0;
 }
 
-/* All take what they may, in turns, until nothing changes: one gets half, two a third each, and so
- * on. */
+/* All tenants use their share in turns until nothing changes: one gets half, two a third each, and
+ * so on. */
 static void shares_are_fair(void **state)
 {
 	for (uint64_t n = 1; n <= 4; n++) {
@@ -112,8 +112,8 @@ static void places_are_kept(void **state)
 	assert_true(has_account(rival(PLACES), now));
 }
 
-/* All places are held by names that ask every ten seconds, beside a flood of ever new ones: who
- * comes new and asks twice a second is known after 15 s. */
+/* All places are held by names with a request every ten seconds, during a flood of new names. A new
+ * name with two requests a second is known after 15 s. */
 static void who_asks_more_gets_a_place(void **state)
 {
 	uint64_t invented = 1u << 20;
@@ -135,8 +135,7 @@ static void who_asks_more_gets_a_place(void **state)
 	assert_in_range(known, 20000 + METER_KNOWN_MS, 20000 + METER_KNOWN_MS + 15000);
 }
 
-/* Nobody else can take the account of a tenant whom the configuration names, and it has it at once.
- */
+/* The account of a named tenant is its own from the start; no other tenant can get it. */
 static void named_tenants_have_an_account(void **state)
 {
 	meter_charge(&m, meter_account(&m, rival(0), 3, 1), 5);

@@ -45,7 +45,7 @@ static void names_are_found(void **state)
 		{ "meta/x-Instruct2", 2, "meta/x-Instruct2" }, { "meta/", 2, "meta/" }, { "meta", 9, "meta" },
 		{ "aab", 4, "aab" }, { "xaxaxbxaxb", 4, "xaxaxbxaxb" }, { "ab", 9, "ab" }, { "aabb", 4, "aabb" },
 		{ "aaba", 9, "aaba" }, { "*", 9, "*" },
-		{ "meta/*", 2, "meta/*" },					/* as somebody may say it */
+		{ "meta/*", 2, "meta/*" },					/* the pattern itself as a name */
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)

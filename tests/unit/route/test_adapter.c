@@ -83,8 +83,8 @@ static void named_by_an_engine(void **state)
 	tok_unref(t);
 }
 
-/* With two models that it could be of, it is of the one that its pool was asked for, as long as
- * that is one. */
+/* If two models could be its base, it is the one that requests to its pool have named, as long as
+ * that is only one. */
 static void of_which_model(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);

@@ -126,7 +126,7 @@ static void it_is_tried_again(void **state)
 	free(a);
 }
 
-/* However many kinds and tenants somebody makes up. */
+/* For any number of made up kinds and tenants. */
 static void places_are_bounded(void **state)
 {
 	struct agree *a = with_model();

@@ -416,8 +416,7 @@ static void a_mixed_day_has_none(void **state)
 	world_end(&w);
 }
 
-/* HAProxy kept lines while no agent ran: they come at once, of requests that nobody was asked
- * about. */
+/* HAProxy kept lines while no agent ran: they come all at once, for requests that no agent saw. */
 static void lines_of_before_the_start_say_nothing(void **state)
 {
 	static const struct fault sound = { "", NULL, NULL };

@@ -191,7 +191,7 @@ static void one(struct world *w, const struct kind *k, size_t size, bool chat)
 	if (w->a.work > (double)h.n * k->most + 3000)
 		fail_msg("%s, %zu bytes: %u steps", k->name, h.n, w->a.work);
 	if (k->most < 2 ||
-	    size < 80000) /* what one pattern of PCRE2 costs is within the bound up to there */
+	    size < 80000) /* up to there one pattern of PCRE2 is within the bound */
 		if (stats(w).tokenize_bounded > 0)
 			fail_msg("%s, %zu bytes: bounded after %u steps", k->name, h.n, w->a.work);
 	if (w->a.server.n == 0 ||

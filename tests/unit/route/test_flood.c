@@ -92,8 +92,8 @@ static void crafted_uids_of_slices(void **state)
 
 /* ---- all of a request ------------------------------------------------------------------------ */
 
-/* A completions body of 256 token ids: sixteen pages of <set>. Token ids are what a client can
- * write any bytes with; bad UTF-8 in a text becomes U+FFFD before it is hashed. */
+/* A completions body of 256 token ids: sixteen pages of <set>. A client can write
+ * any bytes as token ids; bad UTF-8 in a text becomes U+FFFD before it is hashed. */
 static void crafted_body(struct text *t, enum flood_set set, unsigned i)
 {
 	uint8_t m[FLOOD_MAX];
@@ -136,8 +136,8 @@ static unsigned requests(struct world *w, enum flood_set set, unsigned turn)
 
 #define TURNS	4
 
-/* In the first turn every body is new to its tenant: one that is told "cached" would have met
- * another's pages. Later all of them are, as random ones are. What it costs is bench_flood's. */
+/* In the first turn every body is new to its tenant, so "cached" would mean another tenant's pages.
+ * Later all are cached, like random ones. The cost is measured by bench_flood. */
 static void crafted_bodies(void **state)
 {
 	unsigned cached[2] = { 0 };

@@ -150,8 +150,8 @@ static void chat_world_end(struct world *w)
 	chat_unref(token_models[0].chat);
 }
 
-/* A short streamed answer to a prompt that ends anywhere in a block. What comes back is longer than
- * its bytes tell, or shorter: its ids count. The tail of the prompt counts in full. */
+/* A short streamed answer to a prompt that ends anywhere in a block. The text that comes back is
+ * longer or shorter than its bytes say: its ids count. The tail of the prompt counts in full. */
 static void a_short_answer_after_any_tail(void **state)
 {
 	static const int64_t event_bytes[] = { 200, 256, 400 };
@@ -181,8 +181,8 @@ static void a_short_answer_after_any_tail(void **state)
 	tok_unref(t);
 }
 
-/* The pages of the next turn hold what was generated, so it counts once; and the bytes of its
- * stream say how many tokens the next one has. */
+/* The pages of the next turn hold the generated tokens, so these count once; and the bytes of the
+ * stream say how many tokens the next answer has. */
 static void it_counts_once_and_teaches(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -341,8 +341,7 @@ static void body_of(char *out, size_t cap, const struct talk_so_far *t, const ch
 	assert_true(n < cap);
 }
 
-/* 320 requests of a real vLLM, one after the other: what it found cached, and what was said before.
- */
+/* 320 requests of a real vLLM, one after the other: its cached tokens, and those expected. */
 static void as_a_real_engine_said(void **state)
 {
 	static char line[1 << 20], body[1 << 20];

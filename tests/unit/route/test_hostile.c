@@ -282,7 +282,7 @@ static void hostile_slices_are_bounded(void **state)
 	tok_unref(t);
 }
 
-/* All slices together may take twice what a body may; each but the last takes half of what is left,
+/* All slices together may cost twice as much as a body; each but the last takes half of the rest,
  * so that the last has some. */
 static void a_slice_takes_half_of_what_is_left(void **state)
 {

@@ -35,8 +35,7 @@ static void learn(struct outcomes *o, struct rng *rng, double noise, struct outc
 		one(o, rng, 1 + (server_id)(i % 2), 1 + (server_id)(i % 2), 0.1 + 0.01 * (i % 40), noise, r);
 }
 
-/* By our own estimate both servers are alike; what was measured tells that server 2 is sooner by
- * the estimate. */
+/* By our own estimate both servers are equal; measured, server 2 is sooner by the estimate. */
 static void estimates_are_corrected(void **state)
 {
 	struct outcomes *o = outcomes_new();
@@ -63,7 +62,7 @@ static void estimates_are_corrected(void **state)
 	outcomes_free(o);
 }
 
-/* The truth is within four errors of what is shown, whatever the noise; more requests, a smaller
+/* The true gain is within four errors of the shown one at any noise; more requests make a smaller
  * error. */
 static void the_error_covers_chance(void **state)
 {

@@ -54,8 +54,8 @@ static void a_capacity_bounds_a_server(void **state)
 	world_end(&w);
 }
 
-/* By a guess, until somebody knows: to the letter with ends alone, thrice where first tokens may
- * yet tell. */
+/* The guess holds until the size is known: as it is with ends alone, three times it if first tokens
+ * may still tell. */
 static void a_guess_bounds_a_server(void **state)
 {
 	struct world w;
@@ -82,7 +82,7 @@ static void a_guess_bounds_a_server(void **state)
 	assert_int_equal(server(&w, "s1").v.room_tokens, 30 * 16);
 	assert_int_equal(server(&w, "s1").v.capacity_source, CAPACITY_CONFIGURED);
 	w.o.pool_default.capacity = 0;
-	w.o.pool_default.max_tree_size = 1000 * 64;	/* somebody has said what to keep */
+	w.o.pool_default.max_tree_size = 1000 * 64;	/* the bound is configured */
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	assert_int_equal(server(&w, "s1").v.room_tokens, 1000 * 16);
 	w.o.pool_default.max_tree_size = 0;

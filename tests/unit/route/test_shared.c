@@ -120,8 +120,8 @@ static void prompts_of_one_use_displace_none(void **state)
 
 /* ---- in the door --------------------------------------------------------------------------- */
 
-/* "s" is the system prompt of all; each conversation goes on with a letter of its own. <done>: as
- * soon as it is asked. Returns the number of servers that were sent any. */
+/* "s" is the system prompt of all; each conversation continues with a letter of its own. <done>:
+ * each ends at once. Returns the number of servers that got any. */
 static unsigned crowd(struct world *w, unsigned n, bool done)
 {
 	bool used[26] = { false };
@@ -184,7 +184,8 @@ static double most_shared(const struct world *w)
 }
 
 /* With one holder and a copy, seven requests that branch are the first for which each would serve
- * more than three. The second request does not count, as it leaves only a short tail behind. */
+ * more than three. The second request does not count, because it leaves only a short tail
+ * unused. */
 static void a_copy_must_serve_three(void **state)
 {
 	struct world w;
@@ -208,8 +209,8 @@ static void a_copy_must_serve_three(void **state)
 	world_end(&w);
 }
 
-/* Return the tokens that open requests hold in the caches of all servers: without what they have in
- * common, and all. */
+/* Set the tokens that open requests hold in the caches of all servers: without their common
+ * prefixes, and all. */
 static uint64_t kv_tokens(const struct world *w, uint64_t *all)
 {
 	const struct pool *p = w->r->fleet.pools[0];

@@ -179,12 +179,12 @@ static void all_at_once(void **state)
 
 #define LONG_BYTES	200000
 #define RELOADS		10
-#define RELOADS_MS	600000	/* of sleep: then somebody never has a turn */
+#define RELOADS_MS	600000	/* of sleep: then some thread is starved */
 
 static char long_body[LONG_BYTES + 100];
 static atomic_uint reloads;
 
-/* Long prompts: somebody is within a decision at any moment. */
+/* Long prompts: some thread is deciding at any moment. */
 static void *decide_long(void *arg)
 {
 	struct worker *me = arg;

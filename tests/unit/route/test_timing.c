@@ -65,8 +65,8 @@ static double ask_as(struct world *w, struct span tenant, const char *uid)
 	return now_ns() - start;
 }
 
-/* A's prompts first, then all of the batch by B. What B has asked is taken out again, and how
- * decisions ended is counted by halves. */
+/* A's prompts first, then the whole batch by B. B's pages are removed again, and outcomes are
+ * counted by halves. */
 static void batch(struct world *w, struct rng *rng, struct sample *out, unsigned cached[2])
 {
 	uint64_t n[BATCH];
@@ -162,8 +162,7 @@ static void times_tell_nothing(void **state)
 	assert_true(fabs(a - 0.5) <= bound);
 }
 
-/* Instrumented code takes so much longer in what is the same for both halves that it hides what is
- * not. */
+/* Instrumented code spends so much time in common parts that it hides any difference. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HIDDEN	true
 #else

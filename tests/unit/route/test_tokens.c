@@ -331,8 +331,7 @@ static void conversations_stay_text(void **state)
 
 /* ---- cut and in slices --------------------------------------------------------------------- */
 
-/* Whatever follows, what a cut body has is there in the whole one; and little of it is kept back.
- */
+/* Pages of a truncated body are pages of every whole one, and few are held back. */
 static void a_cut_text_has_the_first_pages(void **state)
 {
 	struct page_vec whole;
@@ -433,8 +432,7 @@ static void a_thread_ends_between_slices(void **state)
 	world_end(&w);
 }
 
-/* What is cut off behind the prompt is no part of it: its length is known, and so is its last
- * token. */
+/* A body cut after its prompt has a whole prompt: its length and its last token are known. */
 static void a_body_cut_behind_its_prompt(void **state)
 {
 	struct route_stats before, after;
@@ -669,8 +667,8 @@ static int drop_tok(void **state)
 	return 0;
 }
 
-/* What "truncate_prompt_tokens" leaves is what has pages, of ids and of words, or there are none
- * and text. */
+/* The ids that "truncate_prompt_tokens" leaves have pages, for prompts of ids and of text; if they
+ * are unknown, there are no pages, or pages of text. */
 static const struct {
 	const char *path, *prompt, *more;
 	int mode;

@@ -5,8 +5,7 @@
 
 static struct tok *tok;
 
-/* Every answer names a server; what was paged as ids is a part of what there is without a failure.
- */
+/* Every answer names a server; its pages of ids are a part of those without a failure. */
 static bool answered(const struct world *w, uint32_t most)
 {
 	if (w->a.stands)	/* a slice for which nothing could be kept: the answer before holds */

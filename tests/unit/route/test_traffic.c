@@ -175,7 +175,7 @@ static void those_that_wait_are_bounded(void **state)
 	traffic_text_free(t);
 }
 
-/* A table that is full forgets what was used longest ago; what comes again has another number, and
+/* A full table drops the blocks used longest ago; one that comes again gets another number, and
  * none has two. */
 static void forgotten_blocks_are_new(void **state)
 {

@@ -9,8 +9,8 @@
 #define SMALL_TOKENIZER	"tests/data/tok/llama.tokenizer.json"
 #define BOS		400u
 
-/* <from> replaced by <to>, of the same length, where it stands first; NULL: as it is. To be given
- * back. */
+/* Load the tokenizer with the first <from> replaced by <to>, of the same length; NULL: unchanged.
+ * To be released by the caller. */
 static inline struct tok *tok_with(const char *from, const char *to)
 {
 	static char text[65536];
