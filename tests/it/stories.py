@@ -269,6 +269,26 @@ POOLS = {"small-8b": {"s1", "s2"}, "large-70b": {"s3", "s4"}, "big": {"s3", "s4"
 
 
 @story
+def two_models_wait_once_for_a_hung_agent():
+    """Two messages ask the agent: without an answer to the first, the second is not sent."""
+    with Fleet(**dict(TWO_MODELS, processing="1s"),
+               edit=lambda text: text.replace("inter 200ms fall 1", "inter 20s fall 3")) as f:
+        talk = conversation("hung")
+        equal(f.chat(talk, model="small-8b").why, "cold", "while it answers")
+        f.processes["agent"].send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(3):
+                start = time.time()
+                got = f.chat(talk, model="large-70b")
+                took = time.time() - start
+                equal((got.status, got.engine in POOLS["large-70b"], got.why, got.error),
+                      (200, True, "", "1"), "while it hangs")
+                check(1 <= took < 1.8, "%.2f s with a time limit of 1 s" % took)
+        finally:
+            f.processes["agent"].send_signal(signal.SIGCONT)
+
+
+@story
 def two_models_behind_one_frontend():
     """The model is the last member of 400 KB: of a body that is seen whole, and of one that the
     buffer cuts."""
