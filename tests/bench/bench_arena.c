@@ -1,6 +1,6 @@
-/* bench_arena.c - what a block of the arena costs when all of it is in the cache, and when it is
- * not: one block of a random place is freed and one of a random size is taken, of nodes, edges and
- * records as the index has them. The fastest of 30 passes counts: the machine may be shared. */
+/* bench_arena.c - the cost of a block of the arena when all of it is in the cache, and when it is
+ * not: one random block is freed and one of a random size is allocated, with the sizes of nodes and
+ * records in the index. The fastest of 30 passes counts, because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,7 +39,7 @@ static uint32_t size_of(struct rng *rng)
 	return kind < 4 ? 64 : kind < 7 ? 32 : 8 * (2 + rng_below(rng, 127));
 }
 
-/* <live> blocks in an arena that has a third more. */
+/* Keep <live> blocks in an arena that has a third more. */
 static void run(const char *name, uint32_t live)
 {
 	struct plan *plan = must(calloc(PAIRS, sizeof(*plan)));

@@ -1,11 +1,11 @@
-/* bench_events.c - the second door of the index under a fleet's events: what a block costs when it
- * is stored, removed and matched, and how many bytes it takes.
+/* bench_events.c - the event door under the events of a fleet: the cost of a block when it is
+ * stored, removed and matched, and its bytes.
  *
  * 64 servers, blocks of one page. unique: every server has its own conversations, so no chain is
  * shared; shared: a quarter of each conversation is one of 32 system prompts that every server
- * holds. The table is filled to the last record, and then, as engines do with a full cache, each
- * server removes its oldest run before it stores another. CPU time, and the fastest of some passes:
- * the machine may be shared. */
+ * holds. The table is filled to the last record. Then each server removes its oldest run before it
+ * stores another, as engines with a full cache do. CPU time, and the fastest of several passes,
+ * because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,8 +25,8 @@ static const uint64_t space[2] = { 1, 2 };
 struct fleet {
 	struct events *ev;
 	struct events_match m;
-	uint32_t n_runs;		/* held: the last so many of each server's */
-	uint32_t shared;		/* blocks of a run that many have */
+	uint32_t n_runs;		/* held: the last so many of each server */
+	uint32_t shared;		/* blocks of a run that many servers have */
 	uint64_t next;			/* number of the next run */
 };
 
@@ -56,7 +56,7 @@ static void pages_of(const struct fleet *f, uint64_t i, page_key *keys)
 		keys[j] = rng_next(j < f->shared ? &common : &own);
 }
 
-/* Handles as an engine makes them: equal for equal blocks. */
+/* Make handles as an engine does: equal for equal blocks. */
 static void handles_of(const struct fleet *f, uint64_t i, uint64_t *handles)
 {
 	uint64_t of = i;
@@ -128,7 +128,7 @@ static double churn_stored(struct fleet *f, uint64_t (*handles)[RUN], page_key (
 	return took;
 }
 
-/* Random conversations that are held whole. */
+/* Match random conversations that are held whole. */
 static double match(struct fleet *f, page_key (*keys)[RUN], uint64_t seed)
 {
 	uint64_t hits = 0;

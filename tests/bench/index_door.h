@@ -1,4 +1,4 @@
-/* index_door.h - the one place where the benches of the index touch its API.
+/* index_door.h - the calls of the index that its benches use.
  *
  * The agent makes the page keys of a prompt while it scans the body, so door_keys() is not part of
  * the time of an operation. A door_at belongs to one thread; the door may be shared. */
@@ -14,7 +14,7 @@
 
 struct door {
 	struct index *ix;
-	uint64_t empty_bytes;		/* what the index says of itself before anything is in it */
+	uint64_t empty_bytes;		/* bytes of the index while it is empty */
 };
 
 /* A prompt between match, commit and confirm. */
@@ -87,7 +87,7 @@ static inline uint32_t door_match(struct door *d, struct door_at *a)
 	return a->m.n_bands ? a->m.bands[0].depth : 0;
 }
 
-/* The pages of one server in the match before; for checks. */
+/* Return the pages of one server in the last match; for checks. */
 static inline uint32_t door_depth(const struct door_at *a, server_id server)
 {
 	return index_match_depth(&a->m, server);
@@ -116,9 +116,9 @@ static inline void door_cancel(struct door *d, struct door_at *a)
 }
 
 /* ---- work that may come in slices
- * ----------------------------------------------------------------- */
+ * ---- */
 
-/* One slice of what was put off. True: there is more. */
+/* Do one slice of postponed work. Returns true if there is more. */
 static inline bool door_slice(struct door *d, msec now)
 {
 	return index_tick(d->ix);
@@ -129,7 +129,7 @@ static inline void door_drop(struct door *d, server_id server)
 	index_drop_server(d->ix, server);
 }
 
-/* Ask for half of what each server holds to be forgotten, and leave the work to door_slice(). */
+/* Request that half of each server's pages be evicted; door_slice() does the work. */
 static inline bool door_halve(struct door *d)
 {
 	server_id i;
@@ -141,7 +141,7 @@ static inline bool door_halve(struct door *d)
 }
 
 /* ---- counters
- * ----------------------------------------------------------------------------------------- */
+ * ---- */
 
 static inline void door_stats(struct door *d, struct door_stats *s)
 {

@@ -1,4 +1,4 @@
-/* bench.h - what the parts of bench_index share: a workload, the keys of the prompt at hand. */
+/* bench.h - shared by the parts of bench_index: a workload, and the keys of the current prompt. */
 #ifndef TESTS_BENCH_INDEX_BENCH_H
 #define TESTS_BENCH_INDEX_BENCH_H
 
@@ -24,7 +24,7 @@ struct bench {
 	uint32_t *prompt;		/* room for the longest */
 	struct door_at at;
 	uint32_t *matched;		/* pages, by operation */
-	struct totals first;		/* of the first replay: all others must agree */
+	struct totals first;		/* of the first replay: all others must be equal */
 };
 
 static inline server_id bench_server(const struct bench *b, const struct pbw1_op *op)
@@ -52,9 +52,9 @@ static inline void bench_open(struct bench *b, struct door *d, size_t budget)
 void replay_fill(struct bench *b, struct door *d);	/* all operations, untimed; refills b->matched */
 void replay_totals(struct bench *b, struct door *d, struct totals *t);
 void replay_size(struct bench *b);
-int replay_run(struct bench *b);			/* -1: replays did not agree */
+int replay_run(struct bench *b);			/* -1: replays were not equal */
 int replay_check(struct bench *b);			/* against the model; -1: differs */
-void replay_few(struct bench *b);			/* in functions with a name, for an instruction counter */
+void replay_few(struct bench *b);			/* in named functions, for an instruction counter */
 
 /* threads.c */
 int threads_run(struct bench *b);

@@ -1,15 +1,14 @@
-/* forget.c - what it costs to forget: half of everything, and all of one server. The longest single
- * call stands beside the total, as that is what a request may have to wait for. */
+/* forget.c - the cost of forgetting half of everything, and all of one server. The longest single
+ * call is printed beside the total, because a request may have to wait for it. */
 #include "tests/bench/index/bench.h"
 
-#define BIG_PAGES	4096u		/* of a prompt that pushes others out */
+#define BIG_PAGES	4096u		/* of a prompt that evicts others */
 #define CALLS_MAX	(1u << 20)
 
-/* The same calls in each pass, so the least of all passes counts for each of them, as for
- * operations. */
+/* Every pass makes the same calls, so the least of all passes counts for each of them. */
 struct calls {
 	struct series t;
-	size_t n;			/* calls of the pass at hand */
+	size_t n;			/* calls of this pass */
 };
 
 static void calls_init(struct calls *c)
@@ -120,7 +119,8 @@ static void say_evict(
 	    ns / (double)records, bench_ns(b, longest(c)) / 1e3, c->n);
 }
 
-/* Commits of large prompts that nobody else has, until <records> have gone or <calls> are done. */
+/* Commit large prompts that no other server has, until <records> were evicted or <calls> are
+ * done. */
 static void push(struct bench *b, struct door *d, uint64_t records, size_t calls, struct calls *c)
 {
 	size_t n = (size_t)BIG_PAGES * b->w.page;
@@ -147,8 +147,7 @@ static void push(struct bench *b, struct door *d, uint64_t records, size_t calls
 	free(p);
 }
 
-/* Where only a commit evicts: a budget that is full, and large prompts; less what these cost with
- * room. */
+/* Evict by commits only: a full budget and large prompts; less their cost with room. */
 static void evict_by_commits(struct bench *b)
 {
 	struct door_stats before = { 0 }, after = { 0 };
@@ -175,7 +174,7 @@ static void evict_by_commits(struct bench *b)
 	series_fini(&roomy.t);
 }
 
-/* False: the index cannot be asked to. */
+/* Returns false if the index cannot do it. */
 static bool evict_half(struct bench *b)
 {
 	struct door_stats before = { 0 }, after = { 0 };

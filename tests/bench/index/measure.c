@@ -1,4 +1,4 @@
-/* measure.c - the clock against the kernel's, and order statistics. */
+/* measure.c - compare the tick counter with the kernel's clock; order statistics. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* measure.h - time, the least of several passes for each operation, and what is said of many. */
+/* measure.h - ticks, the least of several passes for each operation, and summaries. */
 #ifndef TESTS_BENCH_INDEX_MEASURE_H
 #define TESTS_BENCH_INDEX_MEASURE_H
 
@@ -10,7 +10,7 @@
 #include <x86intrin.h>
 #endif
 
-/* Not before all that stands before it is done, and before anything behind it begins. */
+/* Read the tick counter after everything before is done, and before anything after begins. */
 static inline uint64_t ticks(void)
 {
 #ifdef __x86_64__
@@ -28,7 +28,7 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* The compiler must have computed <v>, whatever becomes of it. */
+/* Make the compiler compute <v>. */
 static inline void measure_keep(uint64_t v)
 {
 	__asm__ volatile("" : : "r"(v) : "memory");
@@ -37,7 +37,7 @@ static inline void measure_keep(uint64_t v)
 /* Sum <n> words as fast as the compiler can. */
 uint64_t measure_read(const uint64_t *p, size_t n);
 
-/* Nanoseconds of a tick, and what two readings in a row are apart: part of every figure. */
+/* Nanoseconds of a tick, and the distance of two readings: part of every figure. */
 struct clock_facts {
 	double ns, own_ns;
 };

@@ -1,6 +1,6 @@
-/* model.c - one entry for each distinct prefix of whole pages: its parent entry, where its last
- * page stands, a bit for each server. Hashes only choose where to look; equality is by tokens, so
- * nothing here can be wrong in the way the index could be. */
+/* model.c - one entry for each distinct prefix of whole pages: its parent entry, the place of its
+ * last page, a bit for each server. Hashes only choose where to search; equality is by tokens, so
+ * the model cannot share an error with the index. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ void model_free(struct model *m)
 	free(m);
 }
 
-/* The slot of <parent>'s child by this page, or the free one where it would be. */
+/* Return the slot of <parent>'s child by this page, or the free one for it. */
 static uint32_t *find(const struct model *m, uint32_t parent, const uint32_t *tokens)
 {
 	uint64_t h = parent * 0x9e3779b97f4a7c15ull;
@@ -64,7 +64,7 @@ static uint32_t *find(const struct model *m, uint32_t parent, const uint32_t *to
 	return &m->slots[i];
 }
 
-/* The servers of <have> that are not in <next> (NULL: none is) go to <depth>. */
+/* Set the depth of the servers of <have> that are not in <next> (NULL: none is). */
 static void settle(const struct model *m, const uint64_t *have, const uint64_t *next, uint32_t at,
 		   uint32_t *depth)
 {

@@ -1,5 +1,5 @@
-/* model.h - the slow truth: a table of all prefixes, compared token by token, and who holds each.
- */
+/* model.h - the slow model: a table of all prefixes, compared token by token, with their
+ * servers. */
 #ifndef TESTS_BENCH_INDEX_MODEL_H
 #define TESTS_BENCH_INDEX_MODEL_H
 
@@ -11,10 +11,10 @@ struct model;
 struct model *model_new(uint32_t page, uint32_t n_servers, uint64_t max_pages);
 void model_free(struct model *m);
 
-/* How many pages each server holds of these: depth[server]. Returns the most of all. */
+/* Write to depth[server] how many pages each server has. Returns the most of all. */
 uint32_t model_match(struct model *m, const uint32_t *tokens, size_t n_tokens, uint32_t *depth);
 
-/* Keeps pointing to <tokens>. */
+/* Keeps a pointer to <tokens>. */
 void model_add(struct model *m, const uint32_t *tokens, size_t n_tokens, uint32_t server);
 
 uint64_t model_owned_pages(const struct model *m);	/* summed over servers */

@@ -1,6 +1,5 @@
-/* pbw1.c - reading and writing workload files. The reader believes nothing: every length is
- * compared with what is left of the file before it is used, and the counts of the head have to come
- * out. */
+/* pbw1.c - read and write workload files. The reader compares every length with the rest of the
+ * file before it is used, and checks the counts of the head. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -29,11 +29,12 @@ struct pbw1 {
 	size_t size;
 };
 
-/* Map <path> and check all of it. -1: <why> has a sentence, and nothing is open. */
+/* Map <path> and check all of it. Returns -1 with a sentence in <why> and nothing open if it is
+ * wrong. */
 int pbw1_open(struct pbw1 *w, const char *path, char *why, size_t n_why);
 void pbw1_close(struct pbw1 *w);
 
-/* Writing: the counts of the head are filled in at the end. */
+/* A file being written: the counts of the head are filled in at the end. */
 struct pbw1_out {
 	FILE *f;
 	uint32_t page;
@@ -42,6 +43,6 @@ struct pbw1_out {
 
 int pbw1_create(struct pbw1_out *o, const char *path, uint32_t page);
 int pbw1_put(struct pbw1_out *o, uint32_t key, const uint32_t *tokens, uint32_t n);
-int pbw1_finish(struct pbw1_out *o);	/* closes; -1: something could not be written */
+int pbw1_finish(struct pbw1_out *o);	/* closes; -1: a write failed */
 
 #endif

@@ -1,4 +1,4 @@
-/* replay.c - a workload from its first operation to its last, into an empty index each time.
+/* replay.c - replay a workload into an empty index.
  *
  * Match, commit and confirm are timed apart in some replays, and together in others, where the
  * clock is read only twice for an operation. Of each operation the least time of all its replays
@@ -87,8 +87,7 @@ void replay_totals(struct bench *b, struct door *d, struct totals *t)
 		t->owned += door_server_pages(d, (server_id)i);
 }
 
-/* The least budget, doubling, with which nothing has to go. Also the warming up of all that
- * follows. */
+/* Find the least budget, doubling, without an eviction. This also warms up. */
 void replay_size(struct bench *b)
 {
 	struct door_stats st;
@@ -118,7 +117,7 @@ static int agree(const struct bench *b, const struct totals *t)
 	return -1;
 }
 
-/* Everything is there: each prompt is found whole. */
+/* Every prompt is found whole. */
 static void full_hits(struct bench *b, struct door *d, struct times *s)
 {
 	const struct pbw1_op *op;
@@ -172,7 +171,7 @@ enum part { MATCHED, NEW, ALL, PARTS };
 
 struct floors {
 	struct series read[PARTS];
-	struct series hash;		/* the pages of the prompt: what the scanner of the agent pays for the keys */
+	struct series hash;		/* of the pages of the prompt: the cost of the keys in the agent's scanner */
 };
 
 static void time_read(struct floors *f, enum part part, size_t i, const page_key *keys, size_t n)
@@ -193,7 +192,7 @@ static void time_floors(struct bench *b, struct floors *f, size_t i)
 	t = ticks();
 	bench_keys(b, &b->at, op);
 	series_put(&f->hash, i, ticks() - t);
-	/* a match that ends early has looked at the page where it ends */
+	/* a match that ends early has read the key where it ends */
 	time_read(f, MATCHED, i, b->at.keys, hit < n ? hit + 1 : n);
 	time_read(f, NEW, i, b->at.keys + hit, n - hit);
 	time_read(f, ALL, i, b->at.keys, n);
@@ -315,7 +314,7 @@ int replay_run(struct bench *b)
 
 /* ---- the truth ---- */
 
-/* True: every server's depth is the model's. */
+/* Returns true if every server's depth is the model's. */
 static bool same_depths(
     const struct bench *b, const uint32_t *depth, uint32_t most, uint32_t matched, size_t i)
 {

@@ -1,7 +1,7 @@
-/* shapes.c - single operations on trees made for them, without a workload: what a hit, a miss, a
- * split cost; a prefix that everybody holds; a server with 1.5 M tokens that leaves. Prompts differ
- * from each other in the first token of a page, which is as good as in all. The least of PASSES
- * passes counts, over all prompts. */
+/* shapes.c - single operations on trees made for them, without a workload: the cost of a hit, a
+ * miss, a split; a prefix that every server holds; a server with 1.5 M tokens that leaves. Prompts
+ * differ in the first token of a page, which is as good as in all. The least of PASSES passes
+ * counts, over all prompts. */
 #include "agent/base/rng.h"
 #include "tests/bench/index/bench.h"
 
@@ -39,7 +39,7 @@ enum act { HIT, MISS, KNOWN, NEW, PART, ACTS };
 struct talks {
 	uint32_t *p[TALKS];
 	uint32_t n;			/* tokens */
-	uint32_t fresh;			/* a token that no prompt begins with yet */
+	uint32_t fresh;			/* a token with which no prompt begins yet */
 };
 
 static server_id talk_server(uint32_t i)
@@ -74,7 +74,7 @@ static void act(struct bench *b, struct door *d, enum act what, server_id server
 		door_cancel(d, &b->at);
 }
 
-/* The prompt of talk <i> as <what> wants it: whole, new from its first page, or parting inside an
+/* Make the prompt of talk <i> for <what>: whole, new from its first page, or branching inside an
  * edge. */
 static uint64_t act_on(struct bench *b, struct door *d, struct talks *t, enum act what, uint32_t i)
 {
@@ -164,8 +164,8 @@ static void hot_root(struct bench *b, uint32_t n)
 
 /* ---- a server that leaves ---- */
 
-/* Talks of four turns and 1K tokens, a quarter of it shared, until every server has LEAVE_TOKENS.
- */
+/* Add talks of four turns and 1K tokens, a quarter of it shared, until every server has
+ * LEAVE_TOKENS. */
 static void fill_leave(struct bench *b, struct door *d)
 {
 	uint32_t n = 1024, talks = LEAVE_TOKENS / (n / 4 * 3) * SERVERS, i, turn;

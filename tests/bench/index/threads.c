@@ -1,10 +1,10 @@
 /* threads.c - one thread and two on one index: read-only (both match everything), and mixed (each
- * does its half of a workload: match, commit, confirm).
+ * does half of a workload: match, commit, confirm).
  *
- * rate is operations by the time spent in them, all threads added up; on a machine with other work
- * it falls, so the best of several counts. CPU time is what the kernel counted, less what making
- * the keys takes alone: it does not fall when a thread has to wait for a core, but waiting for a
- * lock by spinning shows in it. */
+ * rate is operations by the time spent in them, all threads together. On a machine with other work
+ * it falls, so the best of several counts. CPU time is that of the kernel, less the time to make
+ * the keys alone: it does not fall when a thread waits for a core, but spinning for a lock counts
+ * in it. */
 #include <pthread.h>
 
 #include "tests/bench/index/bench.h"

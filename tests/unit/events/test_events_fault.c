@@ -1,5 +1,4 @@
-/* test_events_fault.c - the second door of the index without memory, and without room in each of
- * its parts. */
+/* test_events_fault.c - the event door without memory, and without room in each of its parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static struct events *make(struct events_opts o)
 	return ev;
 }
 
-/* <n> blocks that nobody else has, of one page. */
+/* Store <n> blocks of one page that no other server has. */
 static uint32_t store(struct events *ev, server_id server, uint16_t rank, uint64_t number,
     uint32_t n, uint32_t block_pages)
 {
@@ -73,7 +72,7 @@ static void no_memory(void **state)
 		if (!fault_end())
 			break;
 	}
-	/* the door, and a match's hits and scratch: nothing else asks for memory */
+	/* the door, and the hits and scratch of a match: nothing else allocates */
 	assert_int_equal(k, 4);
 	o.key = NULL;
 	assert_null(events_new(&o));
@@ -110,7 +109,7 @@ static void no_holder(void **state)
 	assert_int_equal(store(ev, SERVERS_MAX, 0, 1, 4, 1), 0);
 	events_stats(ev, &st);
 	assert_int_equal(st.refused, 8);
-	/* a cleared one is taken apart at once when its number is needed */
+	/* a cleared holder is reaped at once when its number is needed */
 	events_cleared(ev, 0, 1);
 	assert_int_equal(store(ev, 1, 1, 1, 4, 1), 4);
 	events_stats(ev, &st);
@@ -159,8 +158,8 @@ static void no_parking(void **state)
 	events_free(ev);
 }
 
-/* Chains that all hold, without a single set: entries do as well, and whatever finds no line is
- * refused. */
+/* Chains that all servers hold, without a single set: entries are used, and a record that finds no
+ * line is refused. */
 static void no_set(void **state)
 {
 	struct events *ev = make((struct events_opts){ .max_bytes = 256 << 10, .max_holders = 1100 });

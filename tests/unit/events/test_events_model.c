@@ -1,10 +1,10 @@
-/* test_events_model.c - a million random events against a slow truth: an array of every block that
+/* test_events_model.c - a million random events against a slow model: an array of every block that
  * any rank may have, and lists that are arrays.
  *
- * Prompts share prefixes; blocks of 1 to 32 pages; servers of several ranks; two spaces of the same
- * pages; two handles for each block, as of an engine that came back with another seed. Blocks come
- * with and without parents that are known, twice, in every tier, and go again, known or not; ranks
- * are cleared. */
+ * Prompts share prefixes; blocks have 1 to 32 pages; servers have several ranks; two spaces have
+ * the same pages; each block has two handles, as from an engine that came back with another seed.
+ * Blocks are stored with known and unknown parents, twice, in every tier, and removed, known or
+ * not; ranks are cleared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ struct model {
 	uint32_t n_parked, max_parked;
 	uint64_t records, max_records, dying, evicted, dropped, joined, unknown, odd;
 	uint32_t capacity;
-	bool no_orphans;	/* in what order those join that waited for one parent is not promised */
+	bool no_orphans;	/* the order in which blocks join that waited for one parent is not promised */
 	struct rng rng;
 };
 
@@ -85,7 +85,7 @@ static uint32_t block_id(
 	return ((seed * 2 + space) * PROMPTS + mo->canon[prompt][end]) * ENDS + end;
 }
 
-/* Of one rank; another has others. */
+/* Return a handle that is unique to one rank. */
 static uint64_t handle_of(uint32_t source, uint32_t block)
 {
 	return ((uint64_t)source * BLOCKS + block) * 0x9e3779b97f4a7c15ull;
@@ -110,7 +110,7 @@ static void order_remove(struct rank *r, uint32_t block)
 	memmove(&r->order[i], &r->order[i + 1], (--r->n - i) * sizeof(r->order[0]));
 }
 
-/* Just older than <before>, or as the newest. */
+/* Add it as just older than <before>, or as the newest. */
 static void order_add(struct rank *r, uint32_t block, uint32_t before)
 {
 	uint32_t i = before == NOBODY ? r->n : place_of(r, before);
@@ -200,7 +200,7 @@ static void copy(struct block *b, unsigned tier)
 		b->copies[tier]++;
 }
 
-/* Returns how many were taken. */
+/* Returns how many were stored. */
 static uint32_t model_stored(struct model *mo, uint32_t source, const uint32_t *blocks, uint32_t n,
     uint32_t parent, bool has_parent, unsigned tier)
 {
@@ -304,7 +304,7 @@ static void model_cleared(struct model *mo, uint32_t source)
 	memset(r, 0, sizeof(*r));
 }
 
-/* Of one rank. */
+/* Return the hit of one rank. */
 static struct events_hit model_match(
     const struct model *mo, uint32_t source, uint32_t space, uint32_t prompt, uint32_t n)
 {

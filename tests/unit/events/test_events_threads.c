@@ -1,11 +1,11 @@
 /* test_events_threads.c - one thread of events, and readers beside it; run it under ThreadSanitizer
  * too.
  *
- * Server 0 holds prompt P whole, at every instant: its copies wander through the tiers and from one
- * handle to another, and around it other servers come to the same chains and leave them, so that
- * these get sets and lose them. The table is nearly full, so that a chain's entries are in several
- * lines. Server 1 holds only prompt Q, under a holder that others had before. Whoever asks for P
- * must find all of it at server 0 and nothing at server 1. */
+ * Server 0 holds all of prompt P at every instant. Its copies move through the tiers and from one
+ * handle to another, and other servers enter and leave the same chains, so that these get sets and
+ * lose them. The table is nearly full, so a chain's entries are in several lines. Server 1 holds
+ * only prompt Q, under a holder that others had before. A match of P must find all of it at server
+ * 0 and nothing at server 1. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -160,7 +160,7 @@ static void write_some(struct events *ev, const struct reader *rd)
 	}
 }
 
-/* All but room for what the others come and go with. */
+/* Fill it, except for the room that the other servers need. */
 static void fill(struct events *ev)
 {
 	struct events_stats st;

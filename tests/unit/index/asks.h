@@ -1,4 +1,4 @@
-/* asks.h - what tests of the index ask it again and again. */
+/* asks.h - short checks that many tests of the index use. */
 #ifndef KVROUTE_TESTS_INDEX_ASKS_H
 #define KVROUTE_TESTS_INDEX_ASKS_H
 
@@ -21,7 +21,7 @@ static inline struct index_stats stats(struct index *ix)
 	return st;
 }
 
-/* How many of the <n> pages <s> holds from the first. */
+/* Return how many of the <n> pages <s> has from the first on. */
 static inline uint32_t depth_of(
     struct index *ix, const struct space_key *space, const page_key *p, size_t n, server_id s)
 {

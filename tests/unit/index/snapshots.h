@@ -1,5 +1,5 @@
-/* snapshots.h - for tests of snapshots: one in memory, and what servers hold as text that two trees
- * of the same content have in common, however their nodes are cut. Include it in one file of a
+/* snapshots.h - snapshots in memory for tests, and the held pages of an index as text. Two trees of
+ * the same content have equal text, however their nodes are cut. Include it in one file of a
  * program. */
 #ifndef TESTS_INDEX_SNAPSHOTS_H
 #define TESTS_INDEX_SNAPSHOTS_H
@@ -34,7 +34,7 @@ static inline int put_bytes(void *arg, const void *p, size_t n)
 	return 0;
 }
 
-/* Servers 0 .. n-1 are called "s0" and so on. */
+/* Name servers 0 .. n-1 "s0" and so on. */
 static inline void name_servers(struct snapshot_writer *w, unsigned n)
 {
 	char name[16];
@@ -46,7 +46,7 @@ static inline void name_servers(struct snapshot_writer *w, unsigned n)
 	}
 }
 
-/* 1, or -1. <b> is freed by the caller in any case. */
+/* Returns 1, or -1. The caller frees <b> in both cases. */
 static inline int write_all(
     struct index *ix, unsigned servers, msec now, struct bytes *b, struct snapshot_stats *st)
 {
@@ -64,7 +64,7 @@ static inline int write_all(
 	return rc;
 }
 
-/* "s7" is 7 + <*arg>. */
+/* Return 7 + <*arg> for "s7". */
 static inline int server_by_name(void *arg, struct span name)
 {
 	int id = atoi(name.p + 1);
@@ -74,7 +74,7 @@ static inline int server_by_name(void *arg, struct span name)
 
 /* ---- what is held ---- */
 
-struct held {			/* "server: key key key ", the longest only, in order */
+struct held {			/* "server: key key key ", only the longest, in order */
 	char **line;
 	size_t n, cap;
 };
@@ -116,8 +116,8 @@ static inline void held_free(struct held *h)
 	*h = (struct held){ 0 };
 }
 
-/* One owner, as the dump says it: "7", "7:3", "7*", "7:3*2". <way> are the keys above, then those
- * of the node. */
+/* Read one owner as the dump prints it: "7", "7:3", "7*", "7:3*2". <way>: the keys above, then
+ * those of the node. */
 static inline void held_owner(
     struct held *h, const char *owner, char **way, size_t above, size_t pages)
 {

@@ -1,5 +1,5 @@
-/* test_arena.c - the arena against a list of what was taken, with every payload full of its owner's
- * byte. */
+/* test_arena.c - the arena against a list of allocated blocks, with every payload filled by its
+ * owner's byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ struct shadow {
 	struct rng rng;
 	struct { arena_ref ref; uint32_t bytes; uint8_t mark; } got[SHADOW];
 	unsigned n;
-	size_t cost;		/* at least, of all that is in <got> */
+	size_t cost;		/* lower bound of the cost of all blocks in <got> */
 };
 
 static void start(struct shadow *s, size_t bytes, uint64_t seed)
@@ -37,7 +37,7 @@ static void start(struct shadow *s, size_t bytes, uint64_t seed)
 	assert_null(arena_check(&s->a));
 }
 
-/* As nodes, records and edges are: many small ones, some large. */
+/* Return sizes as of nodes and records: many small ones, some large. */
 static uint32_t node_size(struct rng *rng)
 {
 	return 48 + (rng_below(rng, 4) ? rng_below(rng, 256) : rng_below(rng, 4049));
@@ -82,7 +82,7 @@ static void end(struct shadow *s, bool look)
 		drop(s, rng_below(&s->rng, s->n), look);
 	assert_null(arena_check(&s->a));
 	assert_int_equal(arena_used(&s->a), 0);
-	/* one block again, of everything */
+	/* everything is one block again */
 	assert_int_equal(arena_largest(&s->a), arena_room(&s->a) - ARENA_TAG);
 	region_give(&s->r);
 }
@@ -137,15 +137,15 @@ static void a_tiny_arena_is_used_to_its_end(void **state)
 	end(&s, true);
 
 	start(&s, 8192, 2);
-	assert_true(take(&s, 8192 - 24, true));		/* the whole of it */
+	assert_true(take(&s, 8192 - 24, true));		/* all of it */
 	assert_int_equal(arena_alloc(&s.a, 1), 0);
 	end(&s, true);
 
-	/* too small for anything, at each length and place */
+	/* too small for any block, at each length and place */
 	assert_int_equal(region_take(&s.r, 4096, false), 0);
 	for (size_t from = 0; from < 32; from++) {
 		for (size_t bytes = 0; bytes <= 80; bytes++) {
-			size_t cells = 0;	/* of 16 bytes that are wholly inside */
+			size_t cells = 0;	/* of 16 bytes that are completely inside */
 
 			for (size_t at = 0; at < 256; at += 16)
 				cells += at >= 64 + from && at + 16 <= 64 + from + bytes;
@@ -192,8 +192,7 @@ static void parts_do_not_touch(void **state)
 	region_give(&s[0].r);
 }
 
-/* The largest there may be, and refs near the end of 32 bits: only pages that are touched are real.
- */
+/* Use the largest arena, with refs near the end of 32 bits. Only touched pages take memory. */
 static void four_gigabytes_at_the_end_of_a_region(void **state)
 {
 	const size_t gb = (size_t)1 << 30;
@@ -236,7 +235,7 @@ static void against_a_list(void **state)
 	for (uint64_t seed = 1; seed <= 6; seed++) {
 		start(&s, MB >> (seed % 3 * 2), seed);
 		for (unsigned k = 0; k < 30000; k++) {
-			/* growing and shrinking by turns */
+			/* growing and shrinking in turn */
 			bool grow = rng_below(&s.rng, 100) < (k / 2000 % 2 ? 35u : 65u);
 
 			if (grow || s.n == 0)
@@ -252,8 +251,7 @@ static void against_a_list(void **state)
 	}
 }
 
-/* Of one class are sizes that differ by less than 1/32, and no class has sizes of both sides of
- * another. */
+/* Sizes of one class differ by less than 1/32, and classes do not overlap. */
 static void classes_are_narrow_and_in_order(void **state)
 {
 	unsigned row, col, last = 0;
@@ -280,7 +278,7 @@ static uint32_t largest_free(const struct arena *a)
 	return most;
 }
 
-/* What arena_largest() says can be had, can be had, and is nearly all that could. */
+/* A block of arena_largest() can be allocated and is nearly the largest possible. */
 static void the_largest_can_be_taken(void **state)
 {
 	static struct shadow s;
@@ -323,7 +321,7 @@ static void the_largest_of_two_in_a_row(void **state)
 
 /* ---- how full it gets ---- */
 
-/* Until 16 in a row find no room, as an owner would that forgets something each time. */
+/* Allocate until 16 tries in a row fail, as an owner would that frees something each time. */
 static void fill(struct shadow *s)
 {
 	for (unsigned misses = 0; misses < 16; )
@@ -353,7 +351,7 @@ static void full_and_full_again(void **state)
 	end(&s, false);
 }
 
-/* A full index: each new node makes as many go as it needs. */
+/* A full index: for each new node as many old ones are freed as it needs. */
 static void a_million_replacements(void **state)
 {
 	static struct shadow s;
@@ -376,7 +374,7 @@ static void a_million_replacements(void **state)
 	assert_null(arena_check(&s.a));
 	printf("10^6 replacements: fill mean %.4f, least %.4f, %.3f freed for each taken\n",
 	    sum / looks, least, (double)freed / i);
-	assert_true(sum / looks >= 0.85);	/* not a promise: what a broken search would not reach */
+	assert_true(sum / looks >= 0.85);	/* not a promise: a broken search would not reach it */
 	end(&s, false);
 }
 
@@ -408,7 +406,7 @@ static void the_check_can_fail(void **state)
 	}
 }
 
-/* A block that was joined to another when it was freed is still known to be free. */
+/* A block that was joined with its neighbor when it was freed is still known to be free. */
 static void freed_twice(void **state)
 {
 	static struct shadow s;

@@ -1,6 +1,6 @@
 /* test_arena_threads.c - readers without a lock over payloads that come and go: for
  * ThreadSanitizer, and for the promise that a stale ref never faults. An owner writes its payload
- * with atomics, as nodes do; what the arena itself writes there must be no race either. */
+ * with atomics, as nodes do; the arena's own writes there must be no race either. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 struct shared {
 	struct region r;
-	arena_ref place[PLACES];	/* where a reader finds a block; it may be freed by then */
+	arena_ref place[PLACES];	/* refs of blocks, which may be freed by the time a reader follows them */
 	unsigned ready;			/* readers that have seen enough */
 	uint64_t sum;
 	int stop;
@@ -42,7 +42,7 @@ static void *read_on(void *arg)
 			if ((const uint8_t *)(p + i) < s->r.base + s->r.bytes)
 				sum += __atomic_load_n(&p[i], __ATOMIC_RELAXED);
 	}
-	__atomic_store_n(&s->sum, sum, __ATOMIC_RELAXED);	/* so that the reads are made */
+	__atomic_store_n(&s->sum, sum, __ATOMIC_RELAXED);	/* so that the reads are not optimized away */
 	return NULL;
 }
 
@@ -61,7 +61,7 @@ static void stale_readers(void **state)
 	for (unsigned k = 0; k < ROUNDS || __atomic_load_n(&s.ready, __ATOMIC_RELAXED) < READERS; k++) {
 		arena_ref *place = &s.place[rng_below(&rng, PLACES)], ref;
 
-		arena_free(&a, *place);		/* readers may have it still */
+		arena_free(&a, *place);		/* readers may still have it */
 		if ((ref = arena_alloc(&a, 1 + rng_below(&rng, 600))) != 0)
 			for (uint64_t *p = region_at(&s.r, ref); p < (uint64_t *)region_at(&s.r, ref) + 3; p++)
 				__atomic_store_n(p, k, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
-/* test_between.c - a thread that makes nodes one loses its CPU at any time: a match must not wait
- * for it, and finds all.
+/* test_between.c - a thread that joins nodes loses its CPU at any time. A match must not wait for
+ * it, and must find everything.
  *
  * The file is compiled in here with a match before and after each step that readers can see. */
 #include <setjmp.h>
@@ -43,8 +43,8 @@ static void hold(struct index *ix, const page_key *p, uint32_t n, server_id s)
 	index_confirm(ix, c, 0);
 }
 
-/* Others part from the prompt, and go one after the other, from its start, its end or its middle.
- */
+/* Other prompts branch from it and are removed one after the other, from its start, its end or its
+ * middle. */
 static void what_was_parted_is_found_while_it_joins(void **state)
 {
 	static const uint32_t orders[3][5] = { { 1, 2, 3, 4, 5 }, { 5, 4, 3, 2, 1 }, { 3, 1, 5, 2, 4 } };

@@ -1,9 +1,9 @@
 /* test_claims.c - many claims on one record, many open at once, and claims that another server has
  * served.
  *
- * What an operation costs is counted in looks at claims and stops, so that no clock is asked: the
- * files are compiled in here with their two doors to them counted, and with a place where something
- * else happens whenever they give up locks. */
+ * The cost of an operation is counted in accesses to claims and stops, so no clock is read. The
+ * files are compiled in here with these accesses counted, and with a hook at the places where they
+ * release locks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void unlock(struct index *ix, uint64_t mask)
 #undef stop_at
 #undef shards_unlock
 
-#define FEW	100u		/* looks of an operation that walks no list */
+#define FEW	100u		/* accesses of an operation that walks no list */
 #define MANY	20000u
 #define LEN	500u		/* one node */
 
@@ -53,7 +53,7 @@ static struct index *make(size_t max_bytes, uint32_t shards, uint32_t reserve)
 	return ix;
 }
 
-/* The same pages, up to <parts>; then those of <id>. */
+/* Make the shared pages up to <parts>, then those of <id>. */
 static void prompt(page_key *p, uint32_t n, uint32_t parts, uint64_t id)
 {
 	uint32_t i;
@@ -123,8 +123,8 @@ static struct many *open_many(bool spread)
 	return m;
 }
 
-/* In any order, in both ways: what is there is as far as the longest that is still open or was
- * confirmed. */
+/* End claims in any order and in both ways. The server has as many pages as the longest claim that
+ * is open or was confirmed. */
 static void end_many(bool spread)
 {
 	struct many *m = open_many(spread);
@@ -160,7 +160,7 @@ static void so_do_prompts_that_begin_each_other(void **state)
 	end_many(true);
 }
 
-/* Others part from the hot prompt at every page: each split takes along the stops above it, not
+/* Other prompts branch from the hot one at every page. Each split moves the stops above it, not
  * their claims. */
 static void split_under(bool spread)
 {
@@ -195,7 +195,7 @@ static void a_split_takes_all_at_once(void **state)
 
 #define NODES	17000u
 
-/* As many as it has pages, about: no number of them is too many for who comes new. */
+/* Use about as many nodes as pages: no number of nodes is too many for a new claim. */
 static void a_prompt_may_lie_on_many_nodes(void **state)
 {
 	page_key *p = malloc(NODES * sizeof(*p));
@@ -206,7 +206,7 @@ static void a_prompt_may_lie_on_many_nodes(void **state)
 	assert_non_null(p);
 	prompt(p, NODES, NODES, 0);
 	index_confirm(ix, index_commit(ix, &sp, p, NODES, NULL, 1, 0, 0), 0);
-	for (k = NODES - 1; k > 0; k--) {	/* from the end: what is above is still in few */
+	for (k = NODES - 1; k > 0; k--) {	/* from the end, so that the nodes above are still few */
 		p[k] = 1ull << 40;
 		index_confirm(ix, index_commit(ix, &sp, p, k + 1, NULL, 1, 0, 0), 0);
 	}
@@ -256,7 +256,7 @@ static void the_oldest_is_found_at_once(void **state)
 	assert_non_null(c);
 	ix = open_all(c);
 	prompt(p, 3, 3, 0);
-	for (i = 0; i < 1000; i++) {		/* all claims are open: the oldest of all goes for each more */
+	for (i = 0; i < 1000; i++) {		/* all claims are open: each new one expires the oldest */
 		assert_true(known(ix, c[i]));
 		looks = 0;
 		assert_true(index_commit(ix, &sp, p, 3, NULL, 900, (msec)(OPEN + i) * 16, 0) != 0);
@@ -305,8 +305,8 @@ static void all_expire_in_order(void **state)
 	free(c);
 }
 
-/* What claims may add is counted in pages of each server, and is more than there is memory for
- * where many are sent the same: with all of it reserved, none goes for that. */
+/* The reserve counts pages of each server. If many servers are sent the same prompt, that is more
+ * than the memory. With a reserve of 100 % no claim expires for it. */
 static void with_all_reserved_none_expires(void **state)
 {
 	const uint32_t n = 2000, servers = 128;
@@ -326,8 +326,8 @@ static void with_all_reserved_none_expires(void **state)
 	index_free(ix);
 }
 
-/* Free claims come back to the group of who had them: when one group has all, the others take from
- * it. */
+/* Free claims go back to the group of their server. If one group has all of them, the others take
+ * from it. */
 static void a_server_may_have_all_claims(void **state)
 {
 	struct index *ix = make(1 << 20, 1, 100);
@@ -358,8 +358,8 @@ static void a_server_may_have_all_claims(void **state)
 #define WAY	200u		/* pages */
 #define OTHER	1000u		/* number of the first prompt that shares nothing with it */
 
-/* On nodes of <each> pages: on the way are others, who part from it. <open>: they claim only, so
- * that none can go. */
+/* Build a path of nodes of <each> pages: other prompts branch from it. <open>: they only claim, so
+ * they cannot be evicted. */
 static index_claim long_way(struct index *ix, page_key *p, uint32_t each, bool open)
 {
 	index_claim c;
@@ -375,7 +375,7 @@ static index_claim long_way(struct index *ix, page_key *p, uint32_t each, bool o
 	return index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0);
 }
 
-/* Fill what is left with open claims, shorter and shorter ones; then <give> of the longest end. */
+/* Fill the rest with open claims, shorter and shorter ones; then end <give> of the longest. */
 static void fill(struct index *ix, uint32_t give)
 {
 	index_claim c[256];
@@ -447,7 +447,7 @@ static void drop_it(struct index *ix)
 	index_drop_step(ix, TO, 1000);
 }
 
-/* The server begins to leave at any time: then it has nothing, and its drop comes to an end. */
+/* The server starts to leave at any time: then it has nothing, and its drop ends. */
 static void who_leaves_meanwhile_has_nothing(void **state)
 {
 	page_key p[WAY];
@@ -487,8 +487,8 @@ static void drop_parted(struct index *ix)
 	index_drop_server(ix, parted);
 }
 
-/* Who parts from it at one page goes at any time: what was two nodes is one, and was the claim
- * there, then behind it. */
+/* A prompt that branches at one page is removed at any time: two nodes become one, and the claim
+ * that was there is further along. */
 static void what_is_behind_it_joins(void **state)
 {
 	page_key p[WAY];
@@ -501,7 +501,7 @@ static void what_is_behind_it_joins(void **state)
 			struct index_stats st;
 			bool met;
 
-			/* else its end would do it */
+			/* otherwise its end would do it */
 			index_confirm(ix, index_commit(ix, &sp, p, WAY, NULL, FROM, 1, 0), 1);
 			unlocks = 0;
 			act_at = k;
@@ -523,8 +523,7 @@ static void what_is_behind_it_joins(void **state)
 static index_claim partings[8];
 static unsigned turn;
 
-/* Prompts part from the way, or what made them part goes, so that its nodes split, join and get
- * longer. */
+/* Prompts branch from the path, or are removed, so its nodes split, join and grow. */
 static void change(struct index *ix)
 {
 	unsigned i, n = turn++ % 8;
@@ -571,7 +570,7 @@ static void the_way_may_change_meanwhile(void **state)
 	}
 }
 
-/* More nodes than one way up remembers; part of them the server has already. */
+/* The path has more nodes than one walk up remembers; the server has a part of them already. */
 static void a_long_way_is_gone_in_parts(void **state)
 {
 	struct index *ix = make(8 << 20, 4, 10);

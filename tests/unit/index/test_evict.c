@@ -1,4 +1,4 @@
-/* test_evict.c - what goes when something runs out, how much of it in one call, and who pays for
+/* test_evict.c - what is evicted when something runs out, how much of it in one call, and who loses
  * it: spaces of a tenant, floors, reserves of claims, drops in slices; and that the shards share
  * the work. */
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static struct index *make(size_t max_bytes, uint32_t shards)
 	return ix;
 }
 
-/* <n> pages that no other <id> has. */
+/* Make <n> pages that no other <id> has. */
 static void unique(page_key *p, uint32_t n, uint64_t id)
 {
 	uint32_t i;
@@ -74,7 +74,7 @@ static uint32_t depth(struct index *ix, uint64_t id, size_t n, server_id s)
 
 /* ---- spaces ---- */
 
-/* A million salts of one tenant: none is refused, the newest are there, another tenant loses
+/* A million salts of one tenant: none is refused, the newest are kept, another tenant loses
  * nothing. */
 static void a_million_salts_are_harmless(void **state)
 {
@@ -89,7 +89,7 @@ static void a_million_salts_are_harmless(void **state)
 	assert_true(hold_in(ix, &quiet, 1, 100, 2, 0));
 	for (i = 0; i < 1000000; i++) {
 		k = (struct space_key){ .h = { i, ~i }, .tenant = 5 };
-		refused += !hold_in(ix, &k, 1, 2, 3, i * 16);	/* a tick each */
+		refused += !hold_in(ix, &k, 1, 2, 3, i * 16);	/* one tick each */
 	}
 	assert_int_equal(refused, 0);
 	assert_int_equal(stats(ix).spaces, 1001);
@@ -103,8 +103,8 @@ static void a_million_salts_are_harmless(void **state)
 	index_free(ix);
 }
 
-/* A space in use stays though others come; a space of many records goes over several calls, 64 in
- * each. */
+/* A used space stays although others come. A space of many records is evicted over several calls,
+ * 64 in each. */
 static void the_space_not_used_longest_goes(void **state)
 {
 	struct index_opts o = { .max_bytes = 4 << 20, .max_pages = 65536, .shards = 4, .max_spaces = 2 };
@@ -123,13 +123,13 @@ static void the_space_not_used_longest_goes(void **state)
 		assert_int_equal(depth_in(ix, &used, 1, 50, 1), 50);
 		sound(ix);
 	}
-	assert_int_equal(refused, 3);		/* 64 went, 64, 64, and then the last 8 */
+	assert_int_equal(refused, 3);		/* 64, 64, 64, and then the last 8 */
 	assert_int_equal(stats(ix).refused, refused);
 	assert_int_equal(stats(ix).spaces, 2);
 	index_free(ix);
 }
 
-/* With open claims in all of its spaces a tenant gets no further one, and nobody else loses
+/* A tenant with open claims in all of its spaces gets no further one, and no other tenant loses
  * anything. */
 static void spaces_in_flight_are_pinned(void **state)
 {
@@ -158,8 +158,8 @@ static void spaces_in_flight_are_pinned(void **state)
 
 /* ---- floors ---- */
 
-/* A quiet tenant has 300 old prompts in each shard, a loud one asks for 50 times as much as there
- * is room for. */
+/* A quiet tenant has 300 old prompts in each shard; a loud one commits 50 times as much as there is
+ * room for. */
 static void a_floor_holds_against_a_flood(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -184,14 +184,14 @@ static void a_floor_holds_against_a_flood(void **state)
 	assert_int_equal(crossed, 0);
 	assert_true(stats(ix).evicted_pages > 10 * stats(ix).pages);
 	sound(ix);
-	index_set_floor(ix, 3, 0);		/* without it, the oldest goes first */
+	index_set_floor(ix, 3, 0);		/* without it, the oldest is evicted first */
 	for (i = 0; i < 10000; i++)
 		hold_in(ix, &loud, i, 64, 2, 10000000 + i);
 	assert_int_equal(depth_in(ix, &quiet, 7, 32, 1), 0);
 	index_free(ix);
 }
 
-/* What a tenant has beyond its floor goes like everybody's, what is below stays. */
+/* What exceeds the floor of a tenant is evicted like any other's; what is below stays. */
 static void beyond_its_floor_a_tenant_is_like_others(void **state)
 {
 	struct index *ix = make(4 << 20, 1);
@@ -238,8 +238,8 @@ static void one_call_does_a_bounded_part(void **state)
 	index_free(ix);
 }
 
-/* Each record that goes leaves its node's parent with one child, and both become one: that is four
- * times the work. */
+/* Each evicted record leaves its node's parent with one child, and both are joined: four times the
+ * work. */
 static void what_is_joined_counts_as_more(void **state)
 {
 	struct index *ix = make(16 << 20, 4);
@@ -266,7 +266,7 @@ static void what_is_joined_counts_as_more(void **state)
 	index_free(ix);
 }
 
-/* Bytes run out: a commit evicts 64 records at most, a tick keeps some free. */
+/* Bytes run out: a commit evicts 64 records at most, and a tick keeps some free. */
 static void so_does_a_call_that_needs_bytes(void **state)
 {
 	struct index *ix = make(1 << 20, 1);
@@ -298,9 +298,8 @@ static uint64_t held_of(struct index *ix, uint64_t from, uint64_t to, uint32_t n
 	return sum;
 }
 
-/* A server with room for 1000 pages that are all held: what is open will have taken its room
- * from the oldest of them by the turn of the next prompt. Claims that need more than the whole
- * of it do not evict each other. */
+/* A server has room for 1000 pages, all held. Open requests will have taken the room of the oldest
+ * when the next prompt is served. Claims that need more than all of it do not evict each other. */
 static void claims_take_their_room_from_what_is_held(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -331,8 +330,8 @@ static void claims_take_their_room_from_what_is_held(void **state)
 	index_free(ix);
 }
 
-/* Beside its pages an open prompt takes the block that it fills in part, from what is held; it
- * goes back at the end. */
+/* An open prompt also takes the block that it fills in part from the held pages; it is released at
+ * the end. */
 static void a_part_page_counts_while_it_is_open(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -347,7 +346,7 @@ static void a_part_page_counts_while_it_is_open(void **state)
 		c = index_commit(ix, &k, p, 20, NULL, 1, i * 16, 0);
 		index_confirm(ix, c, i * 16);
 	}
-	assert_int_equal(index_server_room(ix, 1), 370);	/* the last was open beside the nine before it */
+	assert_int_equal(index_server_room(ix, 1), 370);	/* the last was open besides the nine before it */
 	unique(p, 20, 10);
 	c = index_commit(ix, &k, p, 20, NULL, 1, 1000, 0);
 	assert_int_equal(index_server_room(ix, 1), 370);
@@ -357,11 +356,11 @@ static void a_part_page_counts_while_it_is_open(void **state)
 	index_free(ix);
 }
 
-/* Spaces whose pages take 3, 16 and 1 beside each other: of each server no more than its room,
- * in whole pages, the oldest first, whichever space it is of. */
+/* Spaces whose pages take 3, 16 and 1: each server keeps to its room, in whole pages, the oldest of
+ * any space first. */
 static void pages_take_the_room_of_their_space(void **state)
 {
-	static const uint32_t rooms[3] = { 3, 16, 0 };	/* 0: 1 */
+	static const uint32_t rooms[3] = { 3, 16, 0 };	/* 0 counts as 1 */
 	struct index *ix = make(4 << 20, 4);
 	struct space_key k[3];
 	struct index_match m;
@@ -391,8 +390,8 @@ static void pages_take_the_room_of_their_space(void **state)
 	index_free(ix);
 }
 
-/* The room of a space's pages may change; those that are there keep theirs, also when two nodes
- * become one. */
+/* The room of a space's pages may change. Existing pages keep theirs, even if two nodes are
+ * joined. */
 static void pages_keep_the_room_they_came_with(void **state)
 {
 	struct index *ix = make(4 << 20, 4);
@@ -408,7 +407,7 @@ static void pages_keep_the_room_they_came_with(void **state)
 	index_confirm(ix, index_commit(ix, &k, q, 60, NULL, 1, 1000, 0), 1000);	/* 40 of them are new */
 	assert_int_equal(index_server_room(ix, 1), 80 + 200);
 	sound(ix);
-	/* the end of the older one goes, and the two nodes of the other are one */
+	/* the end of the older one is evicted, and the two nodes of the other are joined */
 	index_set_capacity(ix, 1, 240);
 	while (index_tick(ix))
 		;
@@ -419,7 +418,7 @@ static void pages_keep_the_room_they_came_with(void **state)
 	index_free(ix);
 }
 
-/* The same of the memory: it is full of what is held, and ten times as much is claimed and never
+/* The same for memory: it is full of held pages, and ten times as much is claimed and never
  * confirmed. */
 static void claims_take_a_part_of_the_memory(void **state)
 {
@@ -467,7 +466,7 @@ static void a_server_leaves_in_slices(void **state)
 	}
 	assert_in_range(steps, 60, 65);		/* the other's node is copied each time: twice the work */
 	assert_int_equal(stats(ix).evicted_records, 0);
-	assert_true(claim(ix, 2000, 5, 1) != 0);		/* the number is another's now */
+	assert_true(claim(ix, 2000, 5, 1) != 0);		/* the number belongs to another claim now */
 	index_confirm(ix, c, 0);
 	assert_int_equal(stats(ix).confirmed, 600);
 	assert_int_equal(depth(ix, 1000, 5, 1), 0);
@@ -485,7 +484,7 @@ static void share(struct index *ix, const page_key *p, size_t n, server_id s)
 
 #define TRACE	"../shared/data/traces/mooncake_conversation.jsonl"
 
-/* Each id of the trace is 512 tokens, two pages here; false: there is no trace. */
+/* Replay a trace; each id is 512 tokens, two pages here. Returns false if there is no trace. */
 static bool play_trace(struct index *ix)
 {
 	FILE *f = fopen(TRACE, "r");
@@ -512,8 +511,8 @@ static bool play_trace(struct index *ix)
 	return i > 1000;
 }
 
-/* Like it: all begin with the same 512 tokens, most go on with what one of many conversations has
- * said so far. */
+/* Generate one like it: all prompts begin with the same 512 tokens, and most continue one of many
+ * conversations. */
 static void play_like_it(struct index *ix)
 {
 	page_key p[256];

@@ -1,9 +1,9 @@
-/* test_flood.c - what crafted pages and spaces do to the one table of the index: nothing.
+/* test_flood.c - crafted pages and spaces must not harm the child table.
  *
- * An entry is in one of HOPS buckets from where its hash says (table.c), so no way is long; but
- * where all of these are full, others are evicted or the prompt finds no room, and crafted keys
- * could bring that about. They must do as random ones at every load: as many entries are there in
- * the end, the same mean of buckets is looked at. */
+ * An entry is in one of HOPS buckets from its hash on (table.c), so no search is long. But if all
+ * of these are full, others are evicted or the prompt finds no room, and crafted keys could cause
+ * that. They must behave like random ones at every load: as many entries in the end, and the same
+ * mean number of buckets searched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 struct ways {
 	uint32_t n, worst, refused;
-	double mean;		/* buckets looked at for an entry that is there */
+	double mean;		/* buckets searched for an existing entry */
 };
 
 static struct hash_key key(uint64_t seed)
@@ -56,7 +56,7 @@ static struct ways look_at(struct index *ix)
 	return w;
 }
 
-/* The load is what is looked at, so the table is one of a smaller budget than the nodes. */
+/* Make an index whose table is that of a smaller budget, so that its load can be chosen. */
 static struct index *make(uint32_t buckets)
 {
 	struct index_opts o;
@@ -78,7 +78,7 @@ static bool enter(struct index *ix, const struct space_key *sp, page_key page)
 	return c != 0;
 }
 
-/* One page a prompt, all below one root: <n> siblings. */
+/* Enter <n> prompts of one page below one root. */
 static struct ways siblings(enum flood_set set, unsigned n, uint64_t seed)
 {
 	struct space_key sp = { .h = { 1, 2 } };
@@ -92,7 +92,7 @@ static struct ways siblings(enum flood_set set, unsigned n, uint64_t seed)
 		size_t len = flood_message(set, i % FLOOD_N, m);
 		page_key page = hash64(&k, m, len);
 
-		if (i >= FLOOD_N)	/* the same messages with a mark, as a second prompt of a batch has */
+		if (i >= FLOOD_N)	/* the same messages with a mark, as in the second prompt of a batch */
 			page = hash_mix(&k, page, i / FLOOD_N);
 		refused += !enter(ix, &sp, page);
 	}
@@ -102,7 +102,7 @@ static struct ways siblings(enum flood_set set, unsigned n, uint64_t seed)
 	return w;
 }
 
-/* As many spaces as tenants: the fold of route/space.c over a crafted name. */
+/* Enter as many spaces as tenants: the fold of a space key over a crafted name. */
 static struct ways spaces(enum flood_set set, unsigned n, uint64_t seed)
 {
 	struct hash_key k = key(seed);
@@ -166,7 +166,7 @@ static void crafted_spaces(void **state)
 	compare("spaces", spaces, FLOOD_N);
 }
 
-/* How full a table gets at all: 10 MiB of the smallest prompts, the least favourable of budgets. */
+/* Measure how full a table can get: 10 MiB of the smallest prompts, the least favorable budget. */
 static void as_full_as_a_budget_makes_it(void **state)
 {
 	struct space_key sp = { .h = { 1, 2 } };
@@ -197,7 +197,7 @@ static void as_full_as_a_budget_makes_it(void **state)
 	index_free(ix);
 }
 
-/* The same table under hashes that do collide: what this test would see. */
+/* Hashes that do collide, as a proof that this test would detect them. */
 static void it_would_be_seen(void **state)
 {
 	struct index *ix = make(BUCKETS);
@@ -218,8 +218,7 @@ static void it_would_be_seen(void **state)
 	index_free(ix);
 }
 
-/* A node of its own with the same parent and first page as all others here, which no key would
- * allow. */
+/* Make a node with the same parent and first page as all others here, which no key would allow. */
 static struct node *same_again(struct index *ix)
 {
 	struct node *nd = node_alloc(ix, 0, NODE_EDGE, 0, 1, 1);
@@ -240,7 +239,7 @@ static unsigned all_passed(const struct index *ix)
 	return n;
 }
 
-/* The same table under keys that do collide: their buckets are taken, and then there is no room. */
+/* Keys that do collide: their buckets fill, and then there is no room. */
 static void keys_that_collide_are_refused(void **state)
 {
 	struct index *ix = make(BUCKETS);
@@ -262,7 +261,7 @@ static void keys_that_collide_are_refused(void **state)
 	index_free(ix);
 }
 
-/* A table much too small for its nodes: commits find room by what they evict, or are refused. */
+/* A table much too small for its nodes: commits find room by eviction, or are refused. */
 static void a_full_table_refuses_rather_than_loops(void **state)
 {
 	struct space_key sp = { .h = { 1, 2 } };

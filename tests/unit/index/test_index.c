@@ -22,7 +22,7 @@ static struct index *make(size_t max_bytes, uint32_t max_pages)
 	return ix;
 }
 
-/* <n> pages that no other <id> has. */
+/* Make <n> pages that no other <id> has. */
 static void unique(page_key *p, uint32_t n, uint64_t id)
 {
 	uint32_t i;
@@ -128,8 +128,8 @@ static void a_match_changes_nothing(void **state)
 	index_free(ix);
 }
 
-/* Commit and cancel leave the same text and the same bytes: on nothing, at a border, inside an
- * edge, and in a space of its own. */
+/* A commit and its cancel leave the same text and the same bytes: on nothing, at the end of a node,
+ * inside one, and in a space of its own. */
 static void a_cancelled_commit_leaves_no_trace(void **state)
 {
 	static const struct { page_key p[6]; uint32_t n; server_id s; } cases[] = {
@@ -154,7 +154,7 @@ static void a_cancelled_commit_leaves_no_trace(void **state)
 		sound(ix);
 		after = dump(ix);
 		assert_string_equal(before, after);
-		/* owners may have grown by one doubling; spare memory is a block of 16 bytes more or less */
+		/* owners may have doubled their slots once; spare memory varies by a block of 16 bytes */
 		assert_in_range(stats(ix).bytes, bytes - 32, bytes + 64);
 		free(after);
 	}
@@ -185,14 +185,14 @@ static void ten_times_the_budget_stays_inside_it(void **state)
 	sound(ix);
 	assert_true(st.evicted_pages > 8ull * st.pages);
 	assert_int_equal(st.evicted_pages + st.pages, (uint64_t)n * prompts);
-	assert_true(st.bytes > st.max_bytes / 100 * 90);	/* and makes use of it */
+	assert_true(st.bytes > st.max_bytes / 100 * 90);	/* and it uses them */
 	unique(p, n, 0);
 	assert_int_equal(depth(ix, p, n, 0), 0);
 	index_free(ix);
 }
 
-/* Claims have a part of the budget: when it is used up, the oldest claim goes and is not known any
- * more. What is held stays, and what is claimed is there as long as its claim. */
+/* Claims have a part of the budget. When it is used up, the oldest claim expires and is unknown.
+ * Held pages stay, and claimed pages stay as long as their claim. */
 static void the_oldest_claim_goes_first(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);
@@ -225,8 +225,8 @@ static void the_oldest_claim_goes_first(void **state)
 	index_free(ix);
 }
 
-/* With all of the budget for claims: everything is claimed, the next is refused and counted,
- * nothing is lost; one confirmation, and there is room again. */
+/* With all of the budget for claims: everything is claimed, the next commit is refused and counted,
+ * nothing is lost. After one confirmation there is room again. */
 static void what_is_pinned_is_not_evicted(void **state)
 {
 	struct index_opts o = { .max_bytes = 1 << 20, .max_pages = 65536, .reserve_percent = 100 };
@@ -270,7 +270,7 @@ static void a_prompt_larger_than_the_index_evicts_nobody(void **state)
 	index_free(ix);
 }
 
-/* What is asked for again is the last to go, though it was the oldest. */
+/* A prompt that is committed again is evicted last, although it was the oldest. */
 static void a_commit_does_not_evict_its_own_prefix(void **state)
 {
 	struct index *ix = make(1 << 18, 65536);
@@ -341,7 +341,7 @@ static void a_hundred_thousand_spaces_are_harmless(void **state)
 	index_free(ix);
 }
 
-/* A prompt that grew page by page is no chain of pages, but as few nodes as hold them. */
+/* A prompt that grew page by page is no chain of one-page nodes, but as few nodes as possible. */
 static void a_prompt_that_grew_is_few_nodes(void **state)
 {
 	const uint32_t n = 4000;
@@ -365,7 +365,7 @@ static void a_prompt_that_grew_is_few_nodes(void **state)
 	index_free(ix);
 }
 
-/* A million prompts in and out: nothing stays that nobody owns. */
+/* A million prompts come and go: no page without an owner stays. */
 static void churn_leaves_nothing_behind(void **state)
 {
 	struct index *ix = make(1 << 17, 65536);
@@ -388,8 +388,8 @@ static void churn_leaves_nothing_behind(void **state)
 	index_free(ix);
 }
 
-/* A node of 300 pages and its only child of 300 are too long for one, until the child's end goes.
- */
+/* A node of 300 pages and its only child of 300 are too long for one, until the child's end is
+ * cut. */
 static void what_is_short_enough_becomes_one(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);
@@ -413,7 +413,7 @@ static void what_is_short_enough_becomes_one(void **state)
 	index_free(ix);
 }
 
-/* The first that the index hears of a server may be that it served what another was sent. */
+/* The first event of a server may be that it served what another was sent. */
 static void a_server_that_was_never_sent_anything_may_have_served_it(void **state)
 {
 	struct index *ix = make(1 << 20, 65536);
@@ -455,13 +455,13 @@ static void what_goes_on_after_a_match(void **state)
 	assert_int_equal(pages_beyond(ix, a, 40), 0);
 	hold(ix, a, 30, 0);
 	assert_int_equal(pages_beyond(ix, a, 40), 0);	/* the next turn */
-	assert_int_equal(pages_beyond(ix, b, 40), 10);	/* leaves an edge of which 10 pages go on */
+	assert_int_equal(pages_beyond(ix, b, 40), 10);	/* leaves an edge of which 10 pages follow */
 	assert_int_equal(pages_beyond(ix, a, 12), 18);
 	assert_int_equal(pages_beyond(ix, c, 40), 0);
 	hold(ix, b, 40, 1);
-	assert_int_equal(pages_beyond(ix, a, 20), UINT32_MAX);	/* two ways */
+	assert_int_equal(pages_beyond(ix, a, 20), UINT32_MAX);	/* it branches */
 	memcpy(b + 20, c, 20 * sizeof(*b));
-	assert_int_equal(pages_beyond(ix, b, 40), UINT32_MAX);	/* and a third */
+	assert_int_equal(pages_beyond(ix, b, 40), UINT32_MAX);	/* and a third branch */
 	index_free(ix);
 }
 

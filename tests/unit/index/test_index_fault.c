@@ -1,6 +1,6 @@
-/* test_index_fault.c - each allocation of a story fails once, in turn: a commit that finds no
- * memory is refused, or finds it at the second try, and leaves every other server with what it had;
- * so does a claim that another server has served; nothing else may fail at all. */
+/* test_index_fault.c - each allocation of a story fails once. A commit without memory is refused or
+ * succeeds at the second try, and all other servers keep what they had; the same for a claim that
+ * another server has served. Nothing else may fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void check(struct index *ix)
 	unsigned long at = fault.fail_at;
 	const char *bad;
 
-	fault.fail_at = 0;		/* the check takes memory too */
+	fault.fail_at = 0;		/* the check allocates too */
 	if ((bad = index_check(ix)) != NULL)
 		fail_msg("%s", bad);
 	fault.fail_at = at;
@@ -92,7 +92,7 @@ static void story(void)
 	index_free(ix);
 }
 
-/* <to> has served it: it holds all, and who claimed it has what it had before. */
+/* Let <to> serve the claim: it holds all pages, and the claiming server has what it had before. */
 static void move(struct index *ix, index_claim c, uint64_t before, server_id from, server_id to,
     const page_key *p, size_t n)
 {
@@ -112,8 +112,7 @@ static void move(struct index *ix, index_claim c, uint64_t before, server_id fro
 	fault.fail_at = at;
 }
 
-/* Claims that are moved, and nodes that are made anew: for more owners, longer, shorter, of two and
- * by a split. */
+/* Move claims, and replace nodes: for more owners, longer, shorter, joined and split. */
 static void story_of_moves(void)
 {
 	struct index_opts o = { .max_bytes = 1 << 18, .max_pages = 1000 };
@@ -133,13 +132,13 @@ static void story_of_moves(void)
 	c = commit(ix, 0, p, 50, 0);		/* longer */
 	index_cancel(ix, c);			/* and shorter */
 	check(ix);
-	c = commit(ix, 0, x, 40, 2);		/* where that did not become shorter, its end goes first */
+	c = commit(ix, 0, x, 40, 2);		/* if that did not get shorter, its end goes first */
 	move(ix, c, 0, 2, 0, x, 40);
 	c = commit(ix, 0, q, 6, 3);
 	move(ix, c, index_server_room(ix, 3) - (c ? 3 : 0), 3, 2, q, 6);
 	index_drop_server(ix, 1);
 	check(ix);
-	index_drop_server(ix, 2);		/* nobody parts at q any more: two nodes become one */
+	index_drop_server(ix, 2);		/* no prompt branches at q any more: two nodes become one */
 	check(ix);
 	index_set_capacity(ix, 3, 12);
 	while (index_tick(ix))

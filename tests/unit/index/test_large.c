@@ -1,5 +1,4 @@
-/* test_large.c - the largest index that can be asked for, of which only the pages that are touched
- * are real. */
+/* test_large.c - the largest possible index, of which only touched pages take memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,8 +46,7 @@ static uint32_t depth(struct index *ix, uint64_t id, server_id s)
 	return d;
 }
 
-/* Nodes lie on both sides of 32 GiB, where their refs have all bits; ids are given back and taken
- * again. */
+/* Nodes lie on both sides of 32 GiB, so their refs use all bits; ids are freed and taken again. */
 static void refs_of_all_bits(void **state)
 {
 	struct index_opts o = { .max_bytes = (size_t)63 << 30,

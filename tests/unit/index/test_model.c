@@ -1,16 +1,13 @@
-/* test_model.c - the index against a slow truth: an array of all prompts that somebody claims or
- * holds.
+/* test_model.c - the index against a slow model: an array of all claimed and held prompts.
  *
- * A random but repeatable mix of everything that can be asked of an index, over few different
- * pages, so that prompts share, part, and end inside each other all the time. With room for all,
- * every band must be exactly what the array says. Without, the truth is asked anew what is left
- * whenever the index says that it has evicted something or let a claim expire: no prompt may have
- * grown, an open claim has all its pages, and the pages of a server are as many as it counts
- * itself. So what goes goes from the end, and nothing goes unsaid. Which goes first is for
- * test_orders.c.
+ * A random but repeatable mix of all operations over few different pages, so that prompts share,
+ * branch and end inside each other all the time. With room for all, every band must be exactly that
+ * of the array. Without, the model reads what is left whenever the index reports an eviction or an
+ * expired claim: no prompt may have grown, an open claim has all its pages, and the pages of a
+ * server are as many as it counts. So evictions start at the end, and none is unreported.
+ * test_orders.c checks which goes first.
  *
- * MODEL_STEPS=n in the environment: n quarters of the steps of each setup; one where it is not set.
- */
+ * MODEL_STEPS=n in the environment: n quarters of the steps of each setup; default 1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +20,7 @@
 #include "tests/lib/index/index_test.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define SHARE		16u	/* fewer steps where each takes longer */
+#define SHARE		16u	/* fewer steps in setups whose steps take longer */
 #else
 #define SHARE		4u
 #endif
@@ -63,7 +60,7 @@ struct run {
 	const struct setup *set;
 	struct rng rng;
 	struct index *ix;
-	struct index_match m, old;	/* <old>: a match of some time ago, of <old_of> */
+	struct index_match m, old;	/* <old>: an earlier match, of <old_of> */
 	struct prompt old_of, probe;
 	struct added *a[MAX_ADDED];
 	unsigned n, letters;
@@ -99,7 +96,7 @@ static unsigned common(const struct prompt *a, const struct prompt *b)
 	return i;
 }
 
-/* The longest part of <p> that <server> has. */
+/* Return the longest part of <p> that <server> has. */
 static unsigned truth_depth(const struct run *r, const struct prompt *p, server_id server)
 {
 	unsigned i, d, best = 0;
@@ -113,7 +110,7 @@ static unsigned truth_depth(const struct run *r, const struct prompt *p, server_
 	return best;
 }
 
-/* Pages that a server has, each once: of every entry, what no earlier one of it shares. */
+/* Count the pages of a server, each once: of every entry those that no earlier one shares. */
 static uint64_t truth_pages(const struct run *r, server_id server)
 {
 	unsigned i, j, d, best;
@@ -145,7 +142,7 @@ static void forget(struct run *r, unsigned i)
 /* ---- prompts ------------------------------------------------------------------------------------
  */
 
-/* New from the first page, or an earlier one cut short, gone on with, or both. */
+/* Make a prompt: new from its first page, or an earlier one cut short, continued, or both. */
 static void make_prompt(struct run *r, struct prompt *p)
 {
 	unsigned max = 1 + rng_below(&r->rng, r->set->max_len) / (1 + rng_below(&r->rng, 5)), letter, end;
@@ -243,7 +240,7 @@ static bool known(const struct run *r, index_claim id)
 	return id != 0 && cl->generation == id >> 32 && cl->state == CLAIM_OPEN;
 }
 
-/* What is left of each prompt, after something was evicted or <part>: held as far as there was
+/* Read what is left of each prompt after an eviction, or after <part>: held as far as there was
  * room. */
 static void ask_what_is_left(struct run *r, bool part)
 {
@@ -294,7 +291,7 @@ static void step_commit(struct run *r)
 		make_prompt(r, &a->p);
 		break;
 	case 1:
-		a->p = r->old_of;		/* a cursor that may have grown old */
+		a->p = r->old_of;		/* a cursor that may be out of date */
 		m = &r->old;
 		break;
 	default:
@@ -323,8 +320,7 @@ static unsigned find_open(const struct run *r, server_id s, bool any, unsigned f
 	return MAX_ADDED;
 }
 
-/* Where there is no room, a server holds less than it should, and its own claims would hide how
- * much. */
+/* Without room a server holds less than it should, and its own claims would hide how much. */
 static bool claims_of(const struct run *r, const struct prompt *p, server_id s)
 {
 	unsigned i;
@@ -363,7 +359,7 @@ static void step_close(struct run *r, unsigned how)
 	}
 }
 
-/* What was closed before is not known: nothing happens. */
+/* A closed claim is unknown: nothing happens. */
 static void step_stale(struct run *r)
 {
 	index_claim c = r->stale[rng_below(&r->rng, MAX_STALE)];
@@ -491,8 +487,8 @@ static uint64_t slack_after_ticks(struct run *r)
 	return st.slack;
 }
 
-/* What found no room to become smaller has found it, though claims are open still: unless these may
- * fill all there is, and none of them goes; then once they have ended. */
+/* A node that lacked memory to get smaller has got it, although claims are open; if these may fill
+ * all memory and never expire, only after they have ended. */
 static void no_slack(struct run *r)
 {
 	unsigned i;

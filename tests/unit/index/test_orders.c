@@ -1,6 +1,6 @@
-/* test_orders.c - which pages of a server go first, in each of the six orders: prompts that share
- * nothing, on one shard and a server with room for some of them, against a list that is looked
- * through for the one to go. */
+/* test_orders.c - which pages of a server are evicted first, in each of the six orders: prompts
+ * that share nothing, on one shard and a server with room for some of them, against a list that is
+ * searched for the next one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct truth {
 	struct one a[PROMPTS];
 };
 
-/* The one that goes before another does. */
+/* Return whether <a> is evicted before <b>. */
 static bool before(enum index_order o, const struct one *a, const struct one *b)
 {
 	unsigned ha = a->hits < 31 ? a->hits : 31, hb = b->hits < 31 ? b->hits : 31;
@@ -51,7 +51,7 @@ static uint64_t sum(const struct truth *t)
 	return n;
 }
 
-/* Down to <to> pages, but none of <pinned>. */
+/* Evict down to <to> pages, but none of <pinned>. */
 static void evict(struct truth *t, uint64_t to, const struct one *pinned)
 {
 	struct one *first;
@@ -164,8 +164,8 @@ static void mru(void **state) { order(INDEX_MRU); }
 static void filo(void **state) { order(INDEX_FILO); }
 static void priority(void **state) { order(INDEX_PRIORITY); }
 
-/* A prefix that is used again and again, but by a request that is cancelled each time, is not among
- * the first to go though hundreds were used meanwhile. */
+/* A prefix that is used again and again, but whose request is cancelled each time, is not among the
+ * first evicted although hundreds were used meanwhile. */
 static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state)
 {
 	static const uint32_t left[3] = { 600, 12, 8 };		/* prompts; it was used before the last nine */
@@ -202,8 +202,8 @@ static void a_cancelled_request_leaves_its_prefix_where_it_was_used(void **state
 	index_free(ix);
 }
 
-/* A tick is compared across shards as it is within one: beyond 2^27, which buckets once left of it,
- * and when it wraps. */
+/* Ticks compare the same way across shards as within one: beyond 2^27, the bits that buckets once
+ * left, and after a wrap. */
 static void what_goes_first_is_the_same_when_ticks_wrap(void **state)
 {
 	static const uint64_t wraps[] = { 1ull << 26, 1ull << 27, 1ull << 31, 1ull << 32 };

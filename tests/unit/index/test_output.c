@@ -1,4 +1,4 @@
-/* test_output.c - what servers generated, and servers of several orders side by side. */
+/* test_output.c - generated tokens, and servers of several orders side by side. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static struct index *make(void)
 	index_defaults(&o);
 	o.max_bytes = 4 << 20;
 	o.mixed = true;
-	o.reserve_percent = 50;		/* what one more prompt needs is less */
+	o.reserve_percent = 50;		/* less than one more prompt needs */
 	assert_non_null(ix = index_new(&o));
 	return ix;
 }
@@ -42,7 +42,7 @@ static void work_it_off(struct index *ix)
 		assert_true(i < 100000);
 }
 
-/* <n> pages that only prompt <id> has. */
+/* Hold <n> pages that only prompt <id> has. */
 static void hold(struct index *ix, unsigned id, unsigned n, server_id s, msec now)
 {
 	page_key p[512];
@@ -70,7 +70,7 @@ static unsigned held(struct index *ix, unsigned id, unsigned n, server_id s)
 	return d;
 }
 
-/* 1 at second 1, output at 2, 2 at 3: what goes first is 1, then the output, then 2. */
+/* 1 at second 1, output at 2, 2 at 3: evicted are first 1, then the output, then 2. */
 static void it_ages_with_the_others(void **state)
 {
 	struct index *ix = make();
@@ -98,7 +98,7 @@ static void it_ages_with_the_others(void **state)
 	end(ix);
 }
 
-/* A report alone asks for room. */
+/* A report alone evicts pages. */
 static void it_pushes_out(void **state)
 {
 	struct index *ix = make();
@@ -106,8 +106,8 @@ static void it_pushes_out(void **state)
 	index_set_capacity(ix, 0, 100);
 	hold(ix, 1, 90, 0, 1 * SECOND);
 	index_add_output(ix, 0, 60, 2 * SECOND);
-	assert_int_equal(held(ix, 1, 90, 0), 40);	/* at once: no tick has come */
-	/* more than there is room for: no more than that is kept */
+	assert_int_equal(held(ix, 1, 90, 0), 40);	/* at once, without a tick */
+	/* more than there is room for: only that much is kept */
 	index_add_output(ix, 0, 5000, 3 * SECOND);
 	work_it_off(ix);
 	assert_int_equal(held(ix, 1, 90, 0), 0);
@@ -119,7 +119,7 @@ static void it_counts_only_where_it_can_go(void **state)
 {
 	struct index *ix = make();
 
-	index_add_output(ix, 0, 60, SECOND);		/* no capacity is known */
+	index_add_output(ix, 0, 60, SECOND);		/* the capacity is unknown */
 	assert_int_equal(index_server_output(ix, 0), 0);
 	index_add_output(ix, SERVER_NONE, 60, SECOND);
 	index_add_output(ix, SERVERS_MAX, 60, SECOND);
@@ -128,13 +128,13 @@ static void it_counts_only_where_it_can_go(void **state)
 	assert_int_equal(index_server_output(ix, 0), 0);
 	index_add_output(ix, 0, 60, SECOND);
 	hold(ix, 1, 10, 0, 2 * SECOND);
-	index_drop_server(ix, 0);			/* the next of that id has generated nothing */
+	index_drop_server(ix, 0);			/* the next server with this id has generated nothing */
 	assert_int_equal(index_server_output(ix, 0), 0);
 	assert_int_equal(index_server_room(ix, 0), 0);
 	end(ix);
 }
 
-/* However many reports: the sum is right, and what is left is the youngest. */
+/* After any number of reports the sum is right, and the youngest are left. */
 static void a_long_day(void **state)
 {
 	struct index *ix = make();
@@ -149,7 +149,7 @@ static void a_long_day(void **state)
 	hold(ix, 1, 100, 1, 2500 * SECOND);		/* in the middle of them */
 	index_set_capacity(ix, 1, sum / 2 + 100 + sum / 16);
 	work_it_off(ix);
-	assert_int_equal(held(ix, 1, 100, 1), 100);	/* the older half goes before it */
+	assert_int_equal(held(ix, 1, 100, 1), 100);	/* the older half is evicted before it */
 	index_set_capacity(ix, 1, sum / 2 - sum / 16);
 	work_it_off(ix);
 	assert_int_equal(held(ix, 1, 100, 1), 0);
@@ -200,7 +200,7 @@ static void it_is_taken_back(void **state)
 	end(ix);
 }
 
-/* What came last goes first: the output too. */
+/* The last is evicted first: output too. */
 static void the_last_of_filo_is_the_output(void **state)
 {
 	struct index *ix = make();
@@ -220,8 +220,9 @@ static void the_last_of_filo_is_the_output(void **state)
 	end(ix);
 }
 
-/* Six servers get the same, each forgets in its own way. Prompts 1 to 4, a second apart, 1 used
- * twice more and 4 once; then 5, for which 1 of the others has to go. Priority is id % 7. */
+/* Six servers get the same, and each evicts in its own order. Prompts 1 to 4, a second apart, 1
+ * used twice more and 4 once; then 5, for which one of the others is evicted. Priority is id %
+ * 7. */
 static void each_its_own_order(void **state)
 {
 	static const struct { enum index_order order; unsigned gone; } want[] = {
@@ -238,7 +239,7 @@ static void each_its_own_order(void **state)
 		hold(ix, 1, 10, s, 5 * SECOND);
 		hold(ix, 4, 10, s, 6 * SECOND);
 		hold(ix, 1, 10, s, 7 * SECOND);
-		index_set_order(ix, s, INDEX_LRU);	/* it holds pages: this is not taken */
+		index_set_order(ix, s, INDEX_LRU);	/* ignored, because it holds pages */
 		hold(ix, 5, 10, s, 8 * SECOND);
 	}
 	work_it_off(ix);
@@ -249,7 +250,7 @@ static void each_its_own_order(void **state)
 	end(ix);
 }
 
-/* A prompt of more than the reserve is entered when it is the only one that waits. */
+/* A prompt larger than the reserve is accepted if it is the only one that waits. */
 static void one_long_prompt(void **state)
 {
 	struct index *ix = make();

@@ -1,12 +1,11 @@
 /* test_races.c - claims of the same servers end while others split, join, extend and cut the same
  * nodes.
  *
- * Prompts are short and of two pages, so nodes are made and unmade all the time, and the same page
- * comes at any depth: a reader who goes on from an old node finds other nodes that begin with the
- * page it looks for.
+ * Prompts are short and of two different pages, so nodes are made and removed all the time, and the
+ * same page comes at any depth: a reader that goes on from an old node finds other nodes that begin
+ * with the page it searches.
  *
- * Between two steps there is nothing but the giving up of locks, so that is where a thread loses
- * its CPU here. */
+ * Between two steps only locks are released, so that is where a thread loses its CPU here. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +51,7 @@ struct worker {
 	atomic_bool *stop;
 };
 
-/* Mostly the one page, so that prompts differ late or not at all. */
+/* Mostly one page, so that prompts differ late or not at all. */
 static unsigned make(struct rng *rng, page_key *p)
 {
 	unsigned i, n = 1 + (unsigned)rng_below(rng, LEN);
@@ -74,7 +73,7 @@ static void end(struct index *ix, struct rng *rng, index_claim c, unsigned now)
 		index_cancel(ix, c);
 }
 
-/* What others are at work on is let go by them soon. */
+/* Other threads soon release what they work on. */
 static bool drop(struct index *ix, server_id s)
 {
 	unsigned tries;

@@ -99,7 +99,7 @@ static void answer_add(struct script *s, server_id server, const page_key *keys,
 	fprintf(s->out, " %u", s->n_claims);
 }
 
-/* Servers behind the pages of a node are letters here. */
+/* Print the servers after the pages of a node as letters. */
 static void put_dump(void *arg, const char *text, size_t n)
 {
 	struct script *s = arg;
@@ -121,7 +121,7 @@ static void put_dump(void *arg, const char *text, size_t n)
 	}
 }
 
-/* One shard, so the oldest of it is the oldest of all. */
+/* Evict the oldest records. One shard, so its oldest is the oldest of all. */
 static unsigned evict(struct index *ix, unsigned n)
 {
 	unsigned gone = 0;
@@ -219,7 +219,7 @@ static void run_command(struct script *s, char *line)
 		fail_msg("after %s: %s", cmd, bad);
 }
 
-/* Write the line without its answer, then the answer as it is. */
+/* Write the line without its answer, then the actual answer. */
 static void run_line(struct script *s, char *line)
 {
 	char *arrow, *p;
@@ -276,7 +276,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* Show the first line that differs; false when there is one. */
+/* Show the first line that differs. Returns false if there is one. */
 static bool same_text(const char *path, const char *want, const char *got)
 {
 	unsigned line = 1;

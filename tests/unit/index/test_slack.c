@@ -1,9 +1,9 @@
-/* test_slack.c - a full arena: prompts come, part, end within each other and go, and no node stays
- * larger than it need be. Where a shorter or a joined copy found no room, the node has slack until
- * there is some.
+/* test_slack.c - a full arena: prompts come, branch, end within each other and go, and no node
+ * stays larger than necessary. If there was no memory for a shorter or a joined copy, the node has
+ * slack until there is.
  *
- * A cycle is a prompt that comes in and, as memory is full, pushes another out. SLACK_CYCLES=n in
- * the environment: n times as many; with 20 it is a million (make test-long). */
+ * A cycle is a prompt that comes and, as memory is full, evicts another. SLACK_CYCLES=n in the
+ * environment: n times as many; 20 is a million (make test-long). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ struct churn {
 	uint64_t seen;			/* nodes with slack, before ticks */
 };
 
-/* A few ways that part again and again; a prompt goes along one of them and ends anywhere. */
+/* A few paths that branch again and again; a prompt follows one of them and ends anywhere. */
 static size_t make(struct churn *c)
 {
 	uint32_t n = 1 + rng_below(&c->rng, c->set->longest), i, end, way = 0;
@@ -71,7 +71,7 @@ static void cycle(struct churn *c, msec now)
 	*open = index_commit(c->ix, &sp, c->p, make(c), NULL, s, now, 0);
 }
 
-/* The check lets a node with slack be, so it is to be seen that there is none. */
+/* The check accepts a node with slack, so count that there is none. */
 static void none_after_ticks(struct churn *c)
 {
 	unsigned i;
@@ -133,7 +133,7 @@ static void a_full_arena_leaves_no_node_larger_than_it_need_be(void **state)
 
 /* ---- a reader that does not go on ---- */
 
-/* <n> pages that no other <id> has, after the first <common>. */
+/* Claim <n> pages that no other <id> has after the first <common>. */
 static index_claim claim(
     struct index *ix, uint64_t id, uint32_t common, uint32_t n, server_id s, msec now)
 {
@@ -164,7 +164,7 @@ static struct index *make_index(size_t bytes)
 	return ix;
 }
 
-/* The number of prompts until something was evicted. */
+/* Return the number of prompts until something was evicted. */
 static uint64_t fill(struct index *ix)
 {
 	uint64_t n;
@@ -174,7 +174,7 @@ static uint64_t fill(struct index *ix)
 	return n;
 }
 
-/* Memory is late, not short: nobody loses more for it than what a tick keeps free. */
+/* Memory is late, not short: no server loses more for it than a tick keeps free. */
 static void a_reader_without_a_cpu_costs_nobody_records(void **state)
 {
 	struct reader *reader;
@@ -203,7 +203,7 @@ static void a_reader_without_a_cpu_costs_nobody_records(void **state)
 	index_free(ix);
 }
 
-/* What should become smaller meanwhile cannot; it does when the reader has left. */
+/* Nodes that cannot get smaller meanwhile do so after the reader has left. */
 static void what_cannot_become_smaller_does_so_later(void **state)
 {
 	struct reader *reader;
@@ -234,7 +234,7 @@ static void what_cannot_become_smaller_does_so_later(void **state)
 	index_free(ix);
 }
 
-/* Nodes with slack are in a list: they leave it in any order, by all ways there are to go. */
+/* Nodes with slack leave their list in any order, in every way there is. */
 static void a_node_with_slack_may_go_at_any_time(void **state)
 {
 	struct index *ix = make_index(1 << 20);

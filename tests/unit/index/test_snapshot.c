@@ -1,8 +1,7 @@
-/* test_snapshot.c - what servers hold survives a restart, and nothing else comes out of a file that
- * was changed.
+/* test_snapshot.c - held pages survive a restart, and a changed file yields nothing.
  *
- * Trees are compared by what each server holds, from the first page on (snapshots.h); the small
- * ones that are written out by hand as dumps too. */
+ * Trees are compared by the pages of each server from the first on (snapshots.h); small ones that
+ * are written by hand also by their dumps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,7 +145,8 @@ static void what_is_only_claimed_is_not_there(void **state)
 	struct bytes s = { NULL };
 
 	hold(a, 0, abcd, 2, 0, 0);
-	assert_true(index_commit(a, &spaces[0], abcd, 4, NULL, 0, 0, 0) != 0);	/* goes on, unconfirmed */
+	/* it continues, unconfirmed */
+	assert_true(index_commit(a, &spaces[0], abcd, 4, NULL, 0, 0, 0) != 0);
 	assert_true(index_commit(a, &spaces[0], abxy, 4, NULL, 1, 0, 0) != 0);	/* another, and a split */
 	assert_true(index_commit(a, &spaces[1], z, 1, NULL, 1, 0, 0) != 0);	/* and a space */
 	assert_int_equal(write_all(a, SERVERS, 0, &s, NULL), 1);
@@ -180,8 +180,8 @@ static void ids_may_be_others_and_servers_gone(void **state)
 	free(s.p);
 }
 
-/* A server without a name is left out; so is one that was dropped when the writing had begun, even
- * if its id has gone to another since. */
+/* Servers without a name are left out, and so are those dropped after the writing began, even if
+ * the id belongs to another since. */
 static void what_was_dropped_does_not_come_back(void **state)
 {
 	struct index *a = new_index(1 << 20, INDEX_LRU), *b;
@@ -202,7 +202,7 @@ static void what_was_dropped_does_not_come_back(void **state)
 	free(s.p);
 }
 
-/* Who goes first is who would have gone first. */
+/* The loaded index evicts in the order of the written one. */
 static void the_order_of_forgetting_survives(enum index_order order, const char *left)
 {
 	static const page_key p[4][2] = { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 } };
@@ -308,7 +308,7 @@ static void random_trees_come_back(void **state)
 	}
 }
 
-/* A chain of many nodes: a server leaves every page of it. */
+/* A chain of many nodes: another server ends at every page of it. */
 static void long_chains_come_back(void **state)
 {
 	struct index *a = new_index(8 << 20, INDEX_LRU), *b;
@@ -331,8 +331,8 @@ static void long_chains_come_back(void **state)
 	free(s.p);
 }
 
-/* What a full index writes is within the bound that a reader has; without half of it, for what
- * changes meanwhile. */
+/* A full index writes no more than the reader's bound; half of that bound is for changes
+ * meanwhile. */
 static void a_full_index_is_within_the_bound(void **state)
 {
 	static const struct {
@@ -365,7 +365,7 @@ static void a_full_index_is_within_the_bound(void **state)
 	}
 }
 
-/* The oldest stay away, and the newest are there. */
+/* The oldest are left out, and the newest are loaded. */
 static void a_smaller_budget_takes_the_newest(void **state)
 {
 	struct index *a = new_index(16 << 20, INDEX_LRU), *b;
@@ -404,7 +404,7 @@ static void a_smaller_budget_takes_the_newest(void **state)
 	free(s.p);
 }
 
-/* What pages take of a server's cache comes back with them, whatever the space says by then. */
+/* The room of pages is restored, whatever their space has by then. */
 static void pages_keep_their_room(void **state)
 {
 	static const uint32_t rooms[3] = { 5, 0, ROOM_MAX };
@@ -437,14 +437,14 @@ static int not_asked(void *arg, struct span name)
 	return 0;
 }
 
-/* With a sentence of its own, and an index that is as it was. */
+/* Refused with a sentence of its own; the index is unchanged. */
 static void refused(
     struct index *ix, const struct snapshot_of *of, const uint8_t *p, size_t n, const char *why)
 {
 	struct snapshot_stats st;
 	struct index_stats is;
 	struct err e = { 0 };
-	uint8_t *exact = malloc(n ? n : 1);	/* so that a byte too many is found */
+	uint8_t *exact = malloc(n ? n : 1);	/* so that reading one byte too many is detected */
 
 	memcpy(exact, p, n);
 	asked = 0;
@@ -537,7 +537,7 @@ static void another_key_page_or_version(void **state)
 	of = here;
 	of.token_page = 1;
 	refused(ix, &of, s.p, s.n, "16 tokens");
-	s.p[8] = 1;		/* nodes of that did not say what room their pages take */
+	s.p[8] = 1;		/* nodes of that format did not have the room of their pages */
 	refused(ix, &here, s.p, s.n, "format is 1, this version reads format 2");
 	s.p[8] = 3;
 	refused(ix, &here, s.p, s.n, "format is 3");
@@ -547,7 +547,7 @@ static void another_key_page_or_version(void **state)
 	free(s.p);
 }
 
-/* <put> fails: the writer says so from then on. */
+/* <put> fails: the writer reports it from then on. */
 static int put_until(void *arg, const void *p, size_t n)
 {
 	size_t *left = arg;

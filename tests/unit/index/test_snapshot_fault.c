@@ -1,6 +1,5 @@
-/* test_snapshot_fault.c - each allocation of writing and loading fails once, in turn: a writer
- * gives up and says so, a loader changes nothing, or leaves an end out where the index had no room.
- */
+/* test_snapshot_fault.c - each allocation of writing and loading fails once. A writer gives up and
+ * reports it; a loader changes nothing, or leaves an end out if the index had no room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

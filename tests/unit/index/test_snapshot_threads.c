@@ -1,6 +1,6 @@
 /* test_snapshot_threads.c - snapshots written while threads commit, confirm, cancel, evict and
- * drop: each loads, all that must hold in it does, and no server is said to hold what it never
- * held. Under ThreadSanitizer too. */
+ * drop. Each one loads, all invariants hold, and no server has pages that it never held. Under
+ * ThreadSanitizer too. */
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #define EACH		2	/* servers of a thread */
 #define LEN		12
 #define GRANT		100u	/* steps of each writer for one of the snapshot's, */
-#define AHEAD		400u	/* and how many of them may be left to run beside the next */
+#define AHEAD		400u	/* and how many of them may run beside the next */
 
 static const struct space_key sp = { .h = { 1, 2 } };
 
@@ -30,14 +30,13 @@ struct worker {
 	pthread_t thread;
 	struct index *ix;
 	unsigned id;
-	struct held was;	/* all that was ever confirmed */
+	struct held was;	/* everything that was ever confirmed */
 	atomic_bool *stop;
 	atomic_uint *granted;	/* steps that each may have taken */
 	atomic_uint steps;
 };
 
-/* The first pages are few, so that nodes split and join all the time; then each prompt goes its own
- * way. */
+/* The first pages are few, so that nodes split and join all the time; then each prompt differs. */
 static size_t make(struct rng *rng, page_key *p)
 {
 	size_t n = 1 + rng_below(rng, LEN), i;
@@ -96,8 +95,8 @@ static unsigned fewest_steps(struct worker *w)
 	return n;
 }
 
-/* Slowly, so that much changes meanwhile: so many steps of each writer for one of ours, whoever has
- * a processor when. */
+/* Write slowly, so that much changes meanwhile: a fixed number of steps of each writer for one of
+ * the snapshot's. */
 static void take(struct index *ix, struct worker *w, struct bytes *b)
 {
 	struct snapshot_writer *wr = snapshot_writer_new(ix, &here, 1000, put_bytes, b);

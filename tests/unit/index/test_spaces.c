@@ -1,4 +1,5 @@
-/* test_spaces.c - a tenant has so many spaces at most, and it is at nobody's cost but its own. */
+/* test_spaces.c - the number of spaces of a tenant is limited, and only the tenant itself pays for
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,8 +45,8 @@ static unsigned held(struct index *ix, const struct space_key *space, page_key f
 	return d;
 }
 
-/* Ever new salts: none is refused, the last ones are there, and the other tenant has lost nothing.
- */
+/* New salts without end: none is refused, the last ones are kept, and the other tenant loses
+ * nothing. */
 static void ever_new_salts(void **state)
 {
 	struct space_key loud = { .tenant = 2 };

@@ -1,7 +1,7 @@
 /* test_threads.c - readers and writers on the same hot prefix; run it under ThreadSanitizer too.
  *
  * Each thread has a server of its own that it commits, confirms, cancels and drops, and matches in
- * between: with nobody else touching its server, what it finds of it must be what it left. */
+ * between. No other thread touches its server, so it must find what it left. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static void *write_some(void *arg)
 		index_match(w->ix, &sp, p, LEN, &m);
 		c = index_commit(w->ix, &sp, p, LEN, &m, (server_id)w->id, i, 0);
 		index_match(w->ix, &sp, p, LEN, &m);
-		if (c == 0)		/* what was freed waits for a reader that has lost its CPU */
+		if (c == 0)		/* freed memory waits for a reader that has lost its CPU */
 			w->refused++;
 		else
 			w->wrong += index_match_depth(&m, (server_id)w->id) != LEN;
@@ -134,7 +134,7 @@ static void readers_and_writers_on_a_hot_prefix(void **state)
 
 /* ---- everything at once ---- */
 
-#define OWNERS		3	/* threads with two servers each that nobody else touches */
+#define OWNERS		3	/* threads with two servers each that no other thread touches */
 #define OTHERS		3	/* one floods a server with a capacity, two read, count, tick and dump */
 #ifdef __SANITIZE_THREAD__
 #define MOVES		300	/* each takes 20 times as long */
@@ -156,8 +156,8 @@ struct owner {
 	struct index_match m[2];
 	struct held a[MAX_HELD], now;
 	unsigned n;
-	unsigned lost;			/* claims that were moved and did not arrive */
-	bool tight;			/* others need the bytes: what was held may go from its end */
+	unsigned lost;			/* moved claims that did not arrive */
+	bool tight;			/* others need the bytes: held pages may be cut from their end */
 	struct rng rng;
 };
 
@@ -194,8 +194,7 @@ static void look(struct owner *o, const struct held *h, server_id s, unsigned le
 		d = o->a[i].server == s ? common(&o->a[i], h) : 0;
 		most = d > most ? d : most;
 	}
-	/* a match that lost its CPU at each of its tries gives what it has by then: it may do so once, not
-	 * always */
+	/* a match that lost its CPU at each try returns what it has: allowed once, not always */
 	for (i = 0; i < 4; i++) {
 		index_match(o->w.ix, &sp, h->p, h->n, m);
 		d = index_match_depth(m, s);
@@ -206,7 +205,7 @@ static void look(struct owner *o, const struct held *h, server_id s, unsigned le
 	o->w.wrong += d > most || d < (o->tight ? least : most);
 }
 
-/* A claim that is followed while its way changes all the time ends nowhere. */
+/* A claim is moved while its path changes all the time. */
 static bool moved(struct owner *o, const struct held *h, server_id s)
 {
 	index_match(o->w.ix, &sp, h->p, h->n, &o->m[0]);
@@ -256,7 +255,7 @@ static void one_move(struct owner *o, msec now)
 	default:
 		index_confirm(ix, c, now);
 	}
-	index_cancel(ix, c);		/* not known any more */
+	index_cancel(ix, c);		/* already unknown */
 	o->a[0] = o->now;
 	o->n = 1;
 	look(o, &o->now, s, 0);

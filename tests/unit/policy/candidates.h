@@ -1,4 +1,4 @@
-/* candidates.h - a row of servers in few words, for tests of the rules. */
+/* candidates.h - describe a row of servers briefly, for tests of the rules. */
 #ifndef TESTS_POLICY_CANDIDATES_H
 #define TESTS_POLICY_CANDIDATES_H
 
@@ -12,8 +12,7 @@
 
 #define ROW_MAX	8
 
-/* One server of a row: <load> requests open, <cached> tokens of the prompt, <wait> seconds of work.
- */
+/* One server: <load> open requests, <cached> tokens of the prompt, <wait> seconds of work. */
 struct seat {
 	uint32_t load;
 	uint64_t cached;
@@ -35,7 +34,7 @@ static inline size_t row_of(const struct seat *s, size_t n, struct candidate *c)
 	return n;
 }
 
-/* As the router does: the longest match is that of any candidate. */
+/* As in the router, the longest match is that of any candidate. */
 static inline struct policy_choice choose(const struct policy_opts *o, uint64_t tokens,
 					  struct candidate *c, size_t n)
 {

@@ -1,5 +1,4 @@
-/* tables.h - rules with a memory of their own, in few words: prompts are words, a letter is a page.
- */
+/* tables.h - rules with a memory of their own: prompts are words, and a letter is a page. */
 #ifndef TESTS_POLICY_TABLES_H
 #define TESTS_POLICY_TABLES_H
 
@@ -17,7 +16,7 @@ static inline page_key page_of(char letter)
 	return ((uint64_t)(unsigned char)letter + 1) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Pages of 16 tokens. It may not be copied. */
+/* Pages of 16 tokens. The result may not be copied. */
 static inline const struct policy_prompt *prompt_in(
     struct prompt_of *q, uint64_t space, const char *word)
 {
@@ -68,7 +67,7 @@ static inline void sends(struct rig *r, uint64_t space, const char *word, server
 	policy_sent(r->m, &r->o, prompt_in(&q, space, word), to, r->now);
 }
 
-/* Pages of <word> that the memory believes at <server>. */
+/* Return the pages of <word> that the memory has for <server>. */
 static inline uint32_t holds(struct rig *r, uint64_t space, const char *word, server_id server)
 {
 	struct prompt_of q;
@@ -78,7 +77,7 @@ static inline uint32_t holds(struct rig *r, uint64_t space, const char *word, se
 	return r->tokens[server] / 16;
 }
 
-/* The choice for <word> among servers 0 .. n - 1; the candidates stay in r->c. */
+/* Choose for <word> among servers 0 .. n - 1; the candidates stay in r->c. */
 static inline struct policy_choice chooses(
     struct rig *r, const char *word, const struct seat *row, size_t n)
 {
@@ -93,7 +92,7 @@ static inline struct policy_choice chooses(
 	return out;
 }
 
-/* How often each of <n> servers is the first choice, of 1000 times. */
+/* Count how often each of <n> servers is the first choice, of 1000 times. */
 static inline void choose_often(
     struct rig *r, const char *word, const struct seat *row, size_t n, unsigned *often)
 {

@@ -13,7 +13,7 @@ static void the_defaults_of_its_authors(void **state)
 	assert_false(policy_rule_guarded(RULE_AIBRIX));
 }
 
-/* Prompts of ten pages, "abcdefghij"; row[].cached stands for nothing here. */
+/* Prompts of ten pages, "abcdefghij"; row[].cached is not used here. */
 static void by_hand(void **state)
 {
 	static const struct {
@@ -141,7 +141,7 @@ static void twenty_minutes(void **state)
 	sends(&r, 1, "wxyz", 0);
 	sends(&r, 1, "abc", 1);
 	r.now += 600000;
-	sends(&r, 1, "ab", 0);				/* used again; the match alone is no use */
+	sends(&r, 1, "ab", 0);				/* used again; a match alone does not count as a use */
 	assert_int_equal(holds(&r, 1, "wxyz", 0), 4);
 	r.now += 600000;
 	assert_int_equal(holds(&r, 1, "abc", 1), 3);	/* not a tenth of a second later */
@@ -152,8 +152,7 @@ static void twenty_minutes(void **state)
 	rig_end(&r);
 }
 
-/* More than a step's worth has expired: the server that got nothing since counts as empty at once.
- */
+/* More than one step has expired: a server without requests since counts as empty at once. */
 static void all_at_once_has_expired(void **state)
 {
 	struct prompt_of q;
@@ -187,7 +186,7 @@ static void so_many_blocks_of_all_servers(void **state)
 	sends(&r, 1, "mn", 1);
 	assert_int_equal(holds(&r, 1, "abcd", 2), 4);
 	assert_int_equal(r.tokens[0], 0);		/* it used them longest ago */
-	assert_int_equal(holds(&r, 1, "wxyz", 1), 0);	/* w and x went */
+	assert_int_equal(holds(&r, 1, "wxyz", 1), 0);	/* w and x were evicted */
 	assert_int_equal(holds(&r, 1, "mn", 1), 2);
 	policy_gone(r.m, 2);
 	assert_int_equal(holds(&r, 1, "abcd", 2), 0);

@@ -1,5 +1,5 @@
-/* test_block_tracker.c - the rule block_tracker by its design document, and where it is not
- * believed. */
+/* test_block_tracker.c - the rule block_tracker by its design document, and where it is
+ * corrected. */
 #include "agent/policy/blocks_in.h"
 #include "tests/unit/policy/tables.h"
 #include "tests/lib/policy/guarded.h"
@@ -44,8 +44,8 @@ static void the_longest_prefix_of_each_server(void **state)
 	rig_end(&r);
 }
 
-/* Two prompts with the same pages behind different ones: by places alone all of it seems to be
- * there. */
+/* Two prompts with the same pages after different ones: by places alone all of it seems to be
+ * held. */
 static void a_false_length_is_not_believed(void **state)
 {
 	struct blocks *b = blocks_new(1 << 20);
@@ -58,7 +58,7 @@ static void a_false_length_is_not_believed(void **state)
 	(void)state;
 	blocks_add(b, walk_places(prompt_in(&q, 1, "Abcdefgh")), owner, 1, true);
 	prompt_in(&q, 1, "Bbcdefgh");
-	assert_int_equal(blocks_search(b, &q.p, owner), 8);	/* what the published search reports */
+	assert_int_equal(blocks_search(b, &q.p, owner), 8);	/* the published search returns this */
 	blocks_free(b);
 
 	rig_start(&r, RULE_BLOCK_TRACKER);
@@ -75,7 +75,7 @@ static void a_false_length_is_not_believed(void **state)
 	rig_end(&r);
 }
 
-/* "abcdefghij" is ten pages, of which server 0 holds some. */
+/* "abcdefghij" has ten pages, of which server 0 holds some. */
 static void threshold_and_load(void **state)
 {
 	static const struct {
@@ -106,7 +106,7 @@ static void threshold_and_load(void **state)
 	}
 }
 
-/* Of equal holders one is met first, whatever the loads, and which one depends on the prefix. */
+/* Of equal holders one is met first, whatever the loads, and the prefix decides which. */
 static void the_longest_of_two_and_the_first_of_equals(void **state)
 {
 	struct seat even[3] = { { 3 }, { 3 }, { 3 } }, one[3] = { { 3 }, { 2 }, { 3 } },
@@ -138,8 +138,8 @@ static void the_longest_of_two_and_the_first_of_equals(void **state)
 	rig_end(&r);
 }
 
-/* A server comes down to its blocks once an interval, oldest first, and the end of a prompt before
- * its beginning. */
+/* A server is trimmed to its limit once an interval, oldest first, the end of a prompt before its
+ * beginning. */
 static void eviction_by_the_interval(void **state)
 {
 	struct rig r;
@@ -168,7 +168,7 @@ static void eviction_by_the_interval(void **state)
 	rig_end(&r);
 }
 
-/* Looked up eight times, a prompt is touched, and outlives a younger one. */
+/* After eight lookups a prompt is touched, and outlives a younger one. */
 static void one_lookup_in_eight_touches(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void a_tracker_for_each_model(void **state)
 	rig_start(&r, RULE_BLOCK_TRACKER);
 	for (uint64_t model = 1; model <= SCOPES_MAX; model++)
 		sends(&r, model, "abc", 0);
-	sends(&r, 1, "abc", 0);				/* the second is now unused longest */
+	sends(&r, 1, "abc", 0);				/* the second is the least recently used now */
 	for (uint64_t model = 1; model <= SCOPES_MAX; model++)
 		assert_int_equal(holds(&r, model, "abc", 0), 3);
 	sends(&r, 100, "abc", 0);
@@ -208,7 +208,7 @@ static void a_tracker_for_each_model(void **state)
 	assert_int_equal(holds(&r, 1, "abc", 0), 3);
 	assert_int_equal(holds(&r, 2, "abc", 0), 0);
 	assert_int_equal(holds(&r, 3, "abc", 0), 3);
-	sends(&r, 2, "", 0);				/* no prompt takes no model's place */
+	sends(&r, 2, "", 0);				/* an empty prompt takes no scope */
 	assert_int_equal(holds(&r, 3, "abc", 0), 3);
 	rig_end(&r);
 }
@@ -247,7 +247,7 @@ static void memory_is_bounded(void **state)
 	policy_match(r.m, &r.o, &q.p, r.now, r.tokens);
 	assert_int_equal(r.tokens[1999 % 40], 256);
 	rig_end(&r);
-	r.o.rule_max_bytes = 64 << 10;			/* the least there may be */
+	r.o.rule_max_bytes = 64 << 10;			/* the smallest allowed */
 	r.m = policy_memory_new(&r.o);
 	assert_non_null(r.m);
 	sends(&r, 1, "abc", 0);

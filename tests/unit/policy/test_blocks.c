@@ -1,4 +1,4 @@
-/* test_blocks.c - the table of blocks against lists that are looked through. */
+/* test_blocks.c - the table of blocks against lists that are searched. */
 #include "agent/policy/block_tables_in.h"
 #include "agent/policy/rules_in.h"
 #include "tests/unit/policy/tables.h"
@@ -55,7 +55,7 @@ static void a_match_is_by_chain(void **state)
 	blocks_free(b);
 }
 
-/* Blocks of two pages, the last of one; and the first pages only. */
+/* Blocks of two pages, the last of one; and only the first pages. */
 static void blocks_of_pages(void **state)
 {
 	struct blocks *b = blocks_new(BYTES);
@@ -81,7 +81,7 @@ static void blocks_of_pages(void **state)
 	blocks_free(b);
 }
 
-/* The first goes first, unless the end is to: then the beginning still matches. */
+/* The first is dropped first, unless the end is the oldest: then the beginning still matches. */
 static void order_of_going(void **state)
 {
 	struct blocks *b = blocks_new(BYTES);
@@ -114,11 +114,11 @@ static void a_hole_ends_a_whole_match_only(void **state)
 	add(b, "abcdef", one, 1, true);
 	add(b, "abcdef", two, 1, false);
 	add(b, "ab", two, 2, false);
-	blocks_trim(b, two, 4, 100);			/* c and d are gone there */
+	blocks_trim(b, two, 4, 100);			/* c and d are dropped there */
 	assert_int_equal(matched(b, "abcdef", two, true), 2);
 	assert_int_equal(matched(b, "abcdef", two, false), 4);
 	assert_int_equal(matched(b, "abcdef", one, false), 6);
-	blocks_gone(b, 0);				/* nobody has c: what is behind does not count */
+	blocks_gone(b, 0);				/* no owner has c: later blocks do not count */
 	assert_int_equal(matched(b, "abcdef", two, false), 2);
 	blocks_free(b);
 }
@@ -141,7 +141,7 @@ static void what_is_old_expires(void **state)
 	assert_int_equal(blocks_owned(b, two), 2);
 	blocks_expire(b, 13, 100);
 	assert_int_equal(blocks_count(b), 0);
-	add(b, "ab", one, 5, true);			/* a clock read earlier: no stamp goes down */
+	add(b, "ab", one, 5, true);			/* an earlier clock: no stamp goes down */
 	assert_int_equal(blocks_newest(b, one), 12);
 	blocks_free(b);
 }
@@ -172,7 +172,7 @@ static void the_oldest_of_all_goes_for_room(void **state)
 	blocks_free(b);
 }
 
-/* A prompt longer than the table: the half of it, from the beginning. */
+/* A prompt longer than the table: half of it is kept, from the beginning. */
 static void a_prompt_that_does_not_fit(void **state)
 {
 	struct blocks *b = blocks_new(40000);
@@ -224,7 +224,7 @@ static void who_is_gone_counts_no_more(void **state)
 	blocks_free(b);
 }
 
-/* The 65th owner makes the table anew: it keeps to its bytes, and knows nothing at first. */
+/* The 65th owner makes the table anew: it keeps to its bytes, and is empty at first. */
 static void more_than_64_owners(void **state)
 {
 	struct blocks *b = blocks_new(BYTES);

@@ -1,5 +1,5 @@
-/* test_cache_aware.c - the guard that both rules share, and the rule that is little more than it.
- */
+/* test_cache_aware.c - the guard that both rules share, and the rule that consists of little
+ * more. */
 #include "tests/unit/policy/candidates.h"
 #include "tests/lib/policy/guarded.h"
 
@@ -10,7 +10,7 @@ static void guard_is_strict_on_both_sides(void **state)
 	static const struct { uint32_t abs; double rel; uint32_t min, max; bool tripped; } cases[] = {
 		{ 64, 1.5,   0,  0, false },
 		{ 64, 1.5,   0, 64, false },		/* max - min == abs */
-		{ 64, 1.5,   0, 65, true },		/* min = 0: the relative side is no obstacle */
+		{ 64, 1.5,   0, 65, true },		/* min = 0: the relative limit is exceeded */
 		{ 64, 1.5, 100, 164, false },
 		{ 64, 1.5, 100, 165, true },
 		{ 64, 1.5, 130, 195, false },		/* max == rel * min, 65 apart */
@@ -20,7 +20,7 @@ static void guard_is_strict_on_both_sides(void **state)
 		{ 64, 1.5, 200, 301, true },
 		{ 0, 1, 7, 7, false },
 		{ 0, 1, 7, 8, true },
-		{ 0, 0, 7, 7, false },			/* nothing apart is never imbalanced */
+		{ 0, 0, 7, 7, false },			/* equal loads are never imbalanced */
 		{ 64, 1.5, 0, UINT32_MAX, true },
 		{ 64, 1.5, UINT32_MAX - 65, UINT32_MAX, false },
 		{ 64, 1.5, UINT32_MAX / 2, UINT32_MAX, true },
@@ -128,7 +128,7 @@ static void cache_aware_table(void **state)
 	}
 }
 
-/* With <pages> seen of a prompt that servers 0 to 3 hold, with these loads. */
+/* Choose with <pages> seen of a prompt that servers 0 to 3 hold, and these loads. */
 static struct policy_choice among_holders(
     enum policy_rule rule, const page_key *pages, const uint32_t *load)
 {
@@ -155,8 +155,8 @@ static struct policy_choice among_holders(
 	return out;
 }
 
-/* The publication's match names one holder of a prefix: the same one whatever the loads, and
- * prefixes have different ones. */
+/* The published match names one holder of a prefix: always the same, whatever the loads, and
+ * different ones for different prefixes. */
 static void one_holder_of_a_prefix(void **state)
 {
 	static const enum policy_rule rules[] = { RULE_CACHE_AWARE, RULE_CACHE_AWARE_LIB };
@@ -219,7 +219,7 @@ static void a_preset_brings_its_authors_defaults(void **state)
 	assert_int_equal(o.rule, RULE_CACHE_AWARE_LIB);
 	assert_int_equal(o.balance_abs_threshold, 32);
 	assert_true(o.balance_rel_threshold == 1.1 && o.cache_threshold == 0.5);
-	assert_true(o.load_ms == 7);	/* no author but ours has it */
+	assert_true(o.load_ms == 7);	/* only our own rules use it */
 	policy_preset(&o, RULE_CACHE_AWARE);
 	assert_int_equal(o.balance_abs_threshold, 64);
 	assert_true(o.balance_rel_threshold == 1.5 && o.cache_threshold == 0.3);

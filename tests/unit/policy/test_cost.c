@@ -1,5 +1,5 @@
 /* test_cost.c - the default rule: its formula against a slow one written from the words of
- * policy.h, the guard's window around it, and ties. */
+ * policy.h, the window of the guard, and ties. */
 #include <math.h>
 
 #include "agent/base/rng.h"
@@ -31,7 +31,7 @@ static void sacrifice_grows_with_queues_up_to_a_limit(void **state)
 {
 	static const struct { struct policy_pressure p; double a; } cases[] = {
 		{ { 0 }, 0.3 }, { { 1 }, 0.3 }, { { 1, 0.9 }, 1.3 }, { { 0.5, 0.9 }, 0.8 },
-		/* without first tokens the share that waits is a limit */
+		/* without first tokens the waiting share is a limit */
 		{ { 5, 0.5 }, 0.8 }, { { 5, 0.8 }, 2.3 }, { { 5, 0.99 }, 5.3 }, { { 1e9, 1 }, 24.8 },
 		{ { 0, 0.9, true }, 0.3 }, { { 1, 0, true }, 0.3 }, { { 1, 0.5, true }, 0.8 },
 		{ { 2, 0.9, true }, 9.3 }, { { 1, 0.98, true }, 24.8 }, { { 1, 1, true }, 24.8 },
@@ -59,8 +59,8 @@ struct cost_case {
 	enum why why;
 };
 
-/* 8000 tokens take a second, and one counts for two because the sacrifice factor is set to 1; a
- * request open is 30 ms, so that 120 tokens not cached weigh as much. */
+/* 8000 tokens take a second and count twice, because the sacrifice factor is set to 1; an open
+ * request is 30 ms, so it equals 120 uncached tokens. */
 static const struct cost_case cost_cases[] = {
 	{ "cold: the lower load", 800, { { 2 }, { 1 } }, 2, 1, 0, WHY_COLD },
 	{ "cold: the shorter wait", 800, { { 1, 0, 0.5 }, { 1, 0, 0.4 } }, 2, 1, 0, WHY_COLD },
@@ -131,8 +131,8 @@ static void cost_is_set_for_every_rule(void **state)
 	assert_true(NEAR(c[1].cost, 2 * (1000 / 8000.0 + 1.3e-9 * 1000 * 500)));
 }
 
-/* Half a second: 16 requests open, or 2000 tokens of two seconds' weight. Load, cached, wait; who
- * has the adapter. */
+/* Half a second: 16 open requests, or 2000 tokens of twice their time. Columns: load, cached, wait,
+ * adapter. */
 static void adapters_come_first_but_not_at_any_price(void **state)
 {
 	static const struct {
@@ -178,7 +178,7 @@ static void adapters_come_first_but_not_at_any_price(void **state)
 		if (got.first != cases[i].first || got.why != cases[i].why)
 			fail_msg("%s: %d %s", cases[i].name, got.first, why_text(got.why));
 	}
-	o.adapter_ms = 60000;			/* even then the guard goes before it */
+	o.adapter_ms = 60000;			/* even then the guard goes first */
 	for (size_t i = 8; i <= 9; i++) {
 		struct candidate c[ROW_MAX];
 
@@ -245,7 +245,7 @@ static double slow_sacrifice(const struct world *w)
 	return a > w->o.sacrifice_max ? w->o.sacrifice_max : a;
 }
 
-/* How much more than it should the server's cache would be filled, as time. */
+/* Return the excess of the server's cache as time. */
 static double slow_kv(const struct world *w, const struct candidate *c)
 {
 	double filled;
@@ -256,7 +256,7 @@ static double slow_kv(const struct world *w, const struct candidate *c)
 	return filled > w->o.kv_share ? (filled - w->o.kv_share) * w->o.kv_ms / 1000 : 0;
 }
 
-/* wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l; a penalty is requests more. */
+/* wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l; a penalty adds requests. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
 	double a = slow_sacrifice(w), own;
@@ -294,7 +294,7 @@ static bool slow_imbalanced(const struct world *w, uint32_t *min)
 		(double)max > (double)*min * w->o.balance_rel_threshold;
 }
 
-/* The cheapest with load and penalty <= <most>. */
+/* Return the cheapest with load and penalty <= <most>. */
 static int slow_best(const struct world *w, uint64_t most)
 {
 	int best = -1;
@@ -307,7 +307,7 @@ static int slow_best(const struct world *w, uint64_t most)
 	return best;
 }
 
-/* Two costs may lie closer than either sum is exact: then either is right. */
+/* Two costs may be closer than the sums are exact: then both are right. */
 static bool same(const struct world *w, int a, int b)
 {
 	double d = slow_cost(w, &w->c[a]) - slow_cost(w, &w->c[b]);
@@ -380,7 +380,7 @@ static void ties_go_round(void **state)
 	}
 }
 
-/* Sums of different terms that mean the same must not decide by their last bit. */
+/* Equal sums of different terms must not decide by their last bit. */
 static void rounding_is_a_tie(void **state)
 {
 	const struct seat row[] = { { 0, 0, 0.1 + 0.2, 2 }, { 0, 0, 0.3, 1 } };

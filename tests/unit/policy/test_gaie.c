@@ -20,11 +20,11 @@ static void the_defaults_of_its_authors(void **state)
 	assert_false(policy_rule_guarded(RULE_GAIE) || policy_rule_guarded(RULE_GAIE_FULL));
 }
 
-/* What a server tells of itself, and pages of "abcdefghij" that it was sent. */
+/* The report of a server, and the pages of "abcdefghij" that it was sent. */
 struct told {
 	const char *held;
 	uint32_t queue, waiting;
-	double kv_used;			/* negative: nothing */
+	double kv_used;			/* negative: unknown */
 	uint64_t open_tokens;
 };
 
@@ -74,7 +74,7 @@ static void scores_by_hand(void **state)
 		/* 3*.4+2*.5+2 = 4.2 | 4 | 3.2 */
 		{ "and a block more", { { "abcd", 1 }, { "" }, { "abcd", 2 } }, 3, 0, 1,
 		    WHY_CACHED },
-		/* not told: 250000 of 500000 tokens: 2+1 | 240000: 2+1.04 */
+		/* no report: 250000 of 500000 tokens: 2+1 | 240000: 2+1.04 */
 		{ "prompts open stand in", { { "", 0, 0, -1, 250000 }, { "", 0, 0, -1, 240000 } },
 		    2, 1, 0, WHY_COLD },
 		{ "and at most all of it", { { "", 0, 0, -1, 900000 }, { "", 0, 0, 0.99 } }, 2, 1,
@@ -126,7 +126,7 @@ static void only_the_first_blocks(void **state)
 	r.o.max_prefix_blocks = 4;
 	sends(&r, 1, "abcdefgh", 0);
 	assert_int_equal(holds(&r, 1, "abcdefgh", 0), 4);
-	assert_int_equal(holds(&r, 1, "abcdXXXX", 0), 4);	/* one to it */
+	assert_int_equal(holds(&r, 1, "abcdXXXX", 0), 4);	/* the same prompt to it */
 	assert_int_equal(holds(&r, 1, "abc", 0), 3);
 	assert_int_equal(holds(&r, 1, "abXdefgh", 0), 2);
 	r.o.max_prefix_blocks = 0;
@@ -134,7 +134,8 @@ static void only_the_first_blocks(void **state)
 	rig_end(&r);
 }
 
-/* With a limit of 4 of "abcdefghij" the share is of 4: 3*.5+0+2 = 3.5 | 4, and 3*1+0+2 = 5 | 4. */
+/* With a limit of 4 blocks of "abcdefghij" the share is of 4: 3*.5+0+2 = 3.5 | 4, and 3*1+0+2 = 5 |
+ * 4. */
 static void the_share_is_of_those(void **state)
 {
 	static const struct told half[2] = { { "ab", 1 }, { "" } }, whole[2] = { { "abcd", 1 }, { "" } };
@@ -153,7 +154,7 @@ static void the_share_is_of_those(void **state)
 	rig_end(&r);
 }
 
-/* Server 0 has lost the beginning, its oldest; while another has it, what is behind counts. */
+/* Server 0 has lost the beginning, its oldest; while another server has it, later blocks count. */
 static void a_gap_is_counted_over(void **state)
 {
 	struct rig r;
@@ -201,7 +202,7 @@ static void the_room_of_a_server_where_it_is_known(void **state)
 	sends(&r, 1, "abcdef", 0);
 	sends(&r, 1, "abcdef", 1);
 	assert_int_equal(holds(&r, 1, "abcdef", 1), 6);
-	assert_int_equal(r.tokens[0], 4 * 16);		/* counted where server 1 has what it lacks */
+	assert_int_equal(r.tokens[0], 4 * 16);		/* counted because server 1 has the missing blocks */
 	got = scores(&r, open, 2);			/* nearly full | nearly empty */
 	check_choice("room", &got, 1, 0, WHY_CACHED);
 	policy_room(r.m, 0, 0);

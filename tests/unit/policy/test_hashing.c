@@ -1,5 +1,5 @@
-/* test_hashing.c - rules that go by a hash: where a key leads, what a load changes, who moves when
- * a server goes. */
+/* test_hashing.c - rules that go by a hash: where a key leads, the effect of loads, and which keys
+ * move when a server goes. */
 #include <stdlib.h>
 
 #include "agent/policy/rules_in.h"
@@ -33,7 +33,7 @@ static void end(struct world *w)
 	policy_memory_free(w->m);
 }
 
-/* The servers 0 .. n - 1, but for <without>, with these loads (NULL: none). */
+/* Make servers 0 .. n - 1 except <without>, with these loads (NULL: none). */
 static size_t row(struct world *w, size_t n, const uint32_t *load, size_t without)
 {
 	size_t k = 0;
@@ -69,7 +69,7 @@ static int by_place(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The servers in the order in which a walk from <key> on meets them. */
+/* Write the servers in the order in which a walk from <key> meets them. */
 static void slow_walk(uint32_t replicas, size_t n, uint64_t key, int *order)
 {
 	static struct place ring[SERVERS * 256];
@@ -163,7 +163,7 @@ static void a_ring_keeps_to_its_bytes(void **state)
 	w.o.rule_max_bytes = 64 << 10;
 	w.m = policy_memory_new(&w.o);
 	assert_true(policy_memory_bytes(w.m) <= 64 << 10 && policy_memory_bytes(w.m) > 60 << 10);
-	for (uint64_t k = 0; k < 100; k++) {		/* ids behind its end have no row */
+	for (uint64_t k = 0; k < 100; k++) {		/* ids after its end have no row */
 		struct policy_prompt p = { .opening = scatter(k + 1) };
 		int order[SERVERS];
 		struct policy_choice got;
@@ -182,7 +182,7 @@ static void a_ring_keeps_to_its_bytes(void **state)
 
 /* ---- bounded loads ---- */
 
-/* Loads in the order of the walk: what a key leads to first, second, third, fourth. */
+/* Loads in the order of the walk: first, second, third, fourth. */
 struct bound_case {
 	const char *name;
 	double factor;
@@ -317,7 +317,7 @@ static void only_the_beginning_counts(void **state)
 	end(&w);
 }
 
-/* Of 50 values of this key, how many lead elsewhere than the one before. */
+/* Count of 50 values of this key how many lead elsewhere than the one before. */
 static unsigned moves(struct world *w, struct policy_prompt *p, uint64_t *key)
 {
 	unsigned n = 0;
@@ -369,7 +369,7 @@ static void keys_come_in_order(void **state)
 	assert_true(moves(&w, &p, &p.session) > 35);
 	p.session = 0;
 	p.user = 2;
-	assert_int_equal(moves(&w, &p, &p.user), 0);		/* that gateway does not look at it */
+	assert_int_equal(moves(&w, &p, &p.user), 0);		/* the original ignores it */
 	assert_true(moves(&w, &p, &p.body) > 35);
 	end(&w);
 
@@ -433,7 +433,7 @@ static void who_loses_a_server_moves_and_nobody_else(void **state)
 			left = ask(&w, &p, row(&w, 3, NULL, 1));
 			if (to == 1) {
 				moved++;
-				assert_int_equal(w.c[left.first].id, next);	/* as was said before */
+				assert_int_equal(w.c[left.first].id, next);	/* as computed before */
 			} else {
 				assert_int_equal(w.c[left.first].id, to);
 			}

@@ -44,8 +44,8 @@ static void a_large_page_is_a_chunk(void **state)
 	}
 }
 
-/* The walk goes on while one of the endpoints is left: server 1 was sent the longest part, others
- * drop out before. */
+/* The walk goes on while one endpoint is left: server 1 was sent the longest part, others end
+ * before. */
 static void any_of_the_longest(void **state)
 {
 	static const struct seat row[4] = { { 90 }, { 80 }, { 0 }, { 1 } };	/* loads do not matter */
@@ -92,7 +92,7 @@ static void a_short_match_goes_by_load(void **state)
 	rig_end(&r);
 }
 
-/* Nothing goes by age alone, and what must go for room is the oldest, from its end. */
+/* Nothing expires by age alone; for room the oldest is dropped, from its end. */
 static void it_is_bounded_by_bytes_alone(void **state)
 {
 	struct prompt_of q;

@@ -1,4 +1,4 @@
-/* test_rules_fault.c - what holds for every rule, whatever it is: of its choice, and of its memory.
+/* test_rules_fault.c - properties of every rule: of its choice, and of its memory.
  *
  * A long random story for each: prompts that share beginnings, servers that come, go and change
  * places, loads and facts of any size. Then each allocation of a shorter one fails once. */
@@ -35,7 +35,7 @@ static uint64_t any(struct story *s, uint32_t below)
 	return rng_below(&s->of_test, below);
 }
 
-/* Few beginnings, long common parts, sometimes nothing at all. */
+/* Few beginnings, long common parts, sometimes none. */
 static struct policy_prompt prompt(struct story *s)
 {
 	uint64_t who = any(s, 6), turn = any(s, PAGES + 1);
@@ -54,7 +54,7 @@ static struct policy_prompt prompt(struct story *s)
 	return p;
 }
 
-/* Numbers of any size, and often equal ones. */
+/* Numbers of any size, often equal. */
 static uint32_t weight(struct story *s)
 {
 	static const uint32_t some[] = { 0, 0, 0, 1, 1, 2, 7, 100, 100000, UINT32_MAX };
@@ -85,7 +85,7 @@ static void servers(struct story *s, size_t n, struct policy_prompt *p)
 	}
 }
 
-/* One request: asked, checked, sent, answered. Returns where it went. */
+/* Choose, check, send and answer one request. Returns its server. */
 static server_id request(struct story *s, size_t n)
 {
 	struct policy_prompt p = prompt(s);
@@ -110,7 +110,7 @@ static server_id request(struct story *s, size_t n)
 	assert_int_not_equal(got.first, got.second);
 	assert_true(got.why == WHY_CACHED || got.why == WHY_COLD || got.why == WHY_IMBALANCE ||
 		    got.why == WHY_STICKY);
-	for (size_t i = 0; i < n; i++) {	/* they may change places, and no more */
+	for (size_t i = 0; i < n; i++) {	/* they may change places, nothing else */
 		assert_true(given[s->c[i].id]);
 		given[s->c[i].id] = false;
 	}

@@ -1,4 +1,4 @@
-/* test_score.c - rules that give each server a number: by hand, and where equals go. */
+/* test_score.c - rules that score each server: by hand, and the choice among equals. */
 #include "tests/unit/policy/tables.h"
 #include "tests/lib/policy/guarded.h"
 
@@ -10,7 +10,7 @@ struct stand {
 	uint64_t cached;
 	uint64_t waits, open;			/* tokens */
 	uint32_t waiting;
-	double kv_used;				/* 0: its engine tells nothing */
+	double kv_used;				/* 0: its engine reports nothing */
 };
 
 struct score_case {
@@ -187,7 +187,7 @@ static void what_was_sent_counts_for_its_ttl(void **state)
 	rig_end(&r);
 }
 
-/* Two threads: who read its clock first came second. */
+/* Two threads: the one that read its clock first came second. */
 static void what_is_sent_by_a_clock_that_lags_expires_too(void **state)
 {
 	struct rig r;
