@@ -1,5 +1,5 @@
-/* test_events.c - the second door of the index, story by story. A page is a letter here, and a
- * block is named by the letters up to its end, so "ab" is the handle of block b behind block a. */
+/* test_events.c - the event door, story by story. A page is a letter here, and a block is named by
+ * the letters up to its end, so "ab" is the handle of block b after block a. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void pages_of(const char *text, page_key *keys)
 		*keys++ = (uint8_t)*text * 0x9e3779b97f4a7c15ull;
 }
 
-/* Blocks of <size> letters: those of <text> behind its first <behind> letters. */
+/* Store blocks of <size> letters: those of <text> after its first <behind> letters. */
 static uint32_t stored_of(struct door *d, server_id server, uint16_t rank, const char *text,
     size_t behind, uint32_t size, enum events_tier tier)
 {
@@ -153,7 +153,7 @@ static void an_inner_block_goes(void **state)
 	assert_int_equal(stats(&d).unknown, 1);
 	stored(&d, 1, "ab", 1);
 	assert_int_equal(pages(&d, 1, "abcd"), 4);
-	/* the parent is gone, the block is not: it says where the next one is */
+	/* the parent is gone, but the block is not: the next one can follow it */
 	removed(&d, 1, "abc");
 	assert_int_equal(stored(&d, 1, "abcde", 3), 2);
 	assert_int_equal(stats(&d).parked, 0);
@@ -177,7 +177,7 @@ static void blocks_of_every_size(void **state)
 	pages(&d, 0, "abcdefghijk");
 	for (i = 0; i < 5; i++)
 		assert_int_equal(events_match_pages(&d.m, (server_id)i), 11 / sizes[i] * sizes[i]);
-	/* a rank has one size, until it has nothing */
+	/* a rank has one block size while it has blocks */
 	assert_int_equal(stored_of(&d, 1, 0, "xyz", 0, 3, EVENTS_DEVICE), 0);
 	assert_int_equal(stats(&d).odd, 1);
 	stored_of(&d, 9, 0, "xy", 0, 2, EVENTS_DEVICE);
@@ -273,7 +273,7 @@ static void tiers_as_sglang_says_them(void **state)
 	close_door(&d);
 }
 
-/* vLLM's offloading names a block without its tokens. */
+/* vLLM's offloading reports a block without its tokens. */
 static void without_tokens(void **state)
 {
 	struct door d = a_door();
@@ -301,7 +301,7 @@ static void parked_and_joined(void **state)
 	assert_int_equal(stored(&d, 1, "abX", 2), 1);
 	assert_int_equal(stats(&d).parked, 5);
 	assert_int_equal(pages(&d, 1, "abcdef"), 0);
-	assert_int_equal(stored(&d, 2, "ab", 0), 2);		/* another server's is no parent */
+	assert_int_equal(stored(&d, 2, "ab", 0), 2);		/* another server's block is no parent */
 	assert_int_equal(stats(&d).parked, 5);
 	assert_int_equal(stored(&d, 1, "ab", 0), 2);
 	assert_int_equal(pages(&d, 1, "abcdef"), 6);
@@ -365,7 +365,7 @@ static void a_handle_means_one_block(void **state)
 		.keys = keys,
 		.space = space };
 
-	assert_int_equal(events_stored(d.ev, &run), 2);		/* 1 again, behind 2 */
+	assert_int_equal(events_stored(d.ev, &run), 2);		/* 1 again, after 2 */
 	assert_int_equal(stats(&d).odd, 2);
 	run = (struct events_run){ .server = 1,
 		.n = 1,
@@ -380,8 +380,8 @@ static void a_handle_means_one_block(void **state)
 	run.parent = 99;
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	run.parent = 98;
-	assert_int_equal(events_stored(d.ev, &run), 0);		/* parked behind another */
-	/* parked behind one parent and now without any: only the latter is a place */
+	assert_int_equal(events_stored(d.ev, &run), 0);		/* parked after another */
+	/* parked after one parent and now without any: only the latter has a place */
 	run.has_parent = false;
 	assert_int_equal(events_stored(d.ev, &run), 1);
 	assert_int_equal(stats(&d).odd, 5);
@@ -389,7 +389,7 @@ static void a_handle_means_one_block(void **state)
 	close_door(&d);
 }
 
-/* A handle of 0 is one like any other, as a parent too. */
+/* A handle of 0 is like any other, also as a parent. */
 static void handle_zero(void **state)
 {
 	struct door d = a_door();
@@ -431,7 +431,7 @@ static void cleared_at_once_and_bit_by_bit(void **state)
 	assert_int_equal(pages(&d, 1, "abcdefghij"), 3);
 	assert_int_equal(stats(&d).records, 15);
 	assert_int_equal(events_server_records(d.ev, 1), 3);
-	stored(&d, 1, "abcd", 0);			/* it goes on at once */
+	stored(&d, 1, "abcd", 0);			/* it continues at once */
 	assert_int_equal(pages(&d, 1, "abcdefghij"), 4);
 	while (events_tick(d.ev, 3))
 		steps++;
@@ -456,7 +456,7 @@ static void capacity(void **state)
 	events_set_capacity(d.ev, 1, 4);
 	stored(&d, 1, "ab", 0);
 	stored(&d, 1, "xyz", 0);
-	assert_int_equal(pages(&d, 1, "ab"), 1);	/* of a run, the tail goes first */
+	assert_int_equal(pages(&d, 1, "ab"), 1);	/* the end of a run is evicted first */
 	assert_int_equal(pages(&d, 1, "xyz"), 3);
 	stored(&d, 1, "ab", 1);				/* and a is newer than x now */
 	assert_int_equal(pages(&d, 1, "ab"), 2);
@@ -490,8 +490,8 @@ static void held_by_all_servers(void **state)
 	close_door(&d);
 }
 
-/* An engine that came back with another seed names the same pages anew; what it had is removed
- * later. */
+/* An engine that came back with another seed reports the same pages under new handles; its old
+ * blocks are removed later. */
 static void two_handles_for_one_block(void **state)
 {
 	struct door d = open_door(1 << 20, 64, 8);
@@ -554,7 +554,7 @@ static void bytes_per_record(void **state)
 		assert_true(st.records > st.max_records - 64);
 		printf("%zu MiB: %lu records of %.2f bytes\n", budgets[b] >> 20, (unsigned long)st.records,
 		       (double)st.max_bytes / (double)st.max_records);
-		/* what is taken whatever the budget weighs less the larger it is */
+		/* the fixed part weighs less in a larger budget */
 		if (budgets[b] >= 16 << 20)
 			assert_true(st.max_bytes <= 32 * st.max_records);
 		else
@@ -569,7 +569,7 @@ static void bytes_per_record(void **state)
 	close_door(&d);
 }
 
-/* Groups that records have passed: what looks have to go further for. */
+/* Count the groups that records have passed, because lookups take longer there. */
 static uint64_t passed(const struct events *ev)
 {
 	uint64_t n = 0;

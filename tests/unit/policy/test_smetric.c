@@ -1,14 +1,13 @@
-/* test_smetric.c - when a conversation stays, when it moves, and how fast a server is taken to be.
- */
+/* test_smetric.c - when a conversation stays, when it moves, and the estimated rate of a server. */
 #include "tests/unit/policy/tables.h"
 
 struct stand {
 	uint32_t load;
 	uint64_t cached, waits;
-	uint32_t rate;			/* tokens a second; 0: not known */
+	uint32_t rate;			/* tokens a second; 0: unknown */
 };
 
-/* A prompt of 10000 tokens. Its first token shall come within 1 + 0.625 s. */
+/* A prompt of 10000 tokens, whose first token should come within 1 + 0.625 s. */
 struct case_of {
 	const char *name;
 	uint64_t history;
@@ -123,7 +122,7 @@ static void a_rate_is_the_90th_percentile_of_64(void **state)
 	for (uint64_t i = 0; i < 1000; i++)
 		policy_answered(r.m, 3, 5000, 1000);
 	assert_int_equal(rate(&r, 3), 5000);
-	policy_answered(r.m, 3, 0, 1000);			/* these say nothing of it */
+	policy_answered(r.m, 3, 0, 1000);			/* these contain no rate */
 	policy_answered(r.m, 3, 1000, 0);
 	policy_answered(r.m, 3, 1000, -5);
 	assert_int_equal(rate(&r, 3), 5000);
@@ -144,7 +143,7 @@ static void rates_of_any_size(void **state)
 		policy_answered(r.m, SERVERS_MAX - 1, 10, 10);
 	}
 	assert_int_equal(rate(&r, 0), UINT32_MAX);
-	assert_int_equal(rate(&r, 1), 1);			/* known, and not fast */
+	assert_int_equal(rate(&r, 1), 1);			/* known, but slow */
 	assert_int_equal(rate(&r, SERVERS_MAX - 1), 1000);
 	rig_end(&r);
 }

@@ -8,7 +8,7 @@ static struct policy_prompt of_session(uint64_t session)
 	return (struct policy_prompt){ .session = session, .tokens = 10 };
 }
 
-/* As the router asks: what the memory knows, the choice, and what came of it. */
+/* As the router does: read the memory, choose, and report the result. */
 static struct policy_choice request(
     struct rig *r, const struct policy_prompt *p, const struct seat *row, size_t n)
 {
@@ -25,7 +25,7 @@ static struct policy_choice request(
 
 static void new_sessions_go_where_the_fewest_are(void **state)
 {
-	const struct seat loads[3] = { { 9 }, { 0 }, { 4 } };	/* load is not what counts */
+	const struct seat loads[3] = { { 9 }, { 0 }, { 4 } };	/* loads do not count */
 	unsigned n[3] = { 0 };
 	struct rig r;
 
@@ -83,14 +83,15 @@ static void a_session_stays(void **state)
 	(void)state;
 	rig_start(&r, RULE_STICKY_LEAST_LOADED);
 	home = request(&r, &p, loads, 3).first;
-	for (uint64_t s = 100; s < 104; s++) {		/* others fill it up: it stays all the same */
+	for (uint64_t s = 100; s < 104; s++) {		/* others fill the server: it stays all the same */
 		struct policy_prompt q = of_session(scatter(s));
 
 		request(&r, &q, loads, 3);
 		got = request(&r, &p, busy, 3);
 		assert_true(got.first == home && got.why == WHY_STICKY && got.second != home);
 	}
-	got = request(&r, &user, loads, 3);		/* the body's user is a session where there is no argument */
+	/* the user in the body is the session if there is no argument */
+	got = request(&r, &user, loads, 3);
 	assert_int_equal(got.why, WHY_STICKY);
 	got = request(&r, &other, loads, 3);
 	assert_int_equal(got.why, WHY_COLD);
@@ -120,7 +121,7 @@ static void a_session_moves_for_good_when_its_server_is_down(void **state)
 	assert_true(got.first == next && got.why == WHY_STICKY);
 	policy_match(r.m, &r.o, &(struct policy_prompt){ 0 }, r.now, r.tokens);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(r.tokens[i], i == next);	/* and counts there alone */
+		assert_int_equal(r.tokens[i], i == next);	/* counted at that server only */
 	rig_end(&r);
 }
 
@@ -171,10 +172,10 @@ static void sessions_end_after_their_ttl(void **state)
 	r.o.session_ttl_ms = 10000;
 	fill(&r, 5);						/* at 0, 1, 2, 3, 4 s; now 5 */
 	assert_int_equal(at_server(&r, 1), HOME | 5);
-	policy_sent(r.m, &r.o, &again, 0, r.now);		/* the first asks once more */
+	policy_sent(r.m, &r.o, &again, 0, r.now);		/* the first is used again */
 	r.now += 5999;
 	assert_int_equal(at_server(&r, 2), HOME | 5);
-	r.now += 1;						/* 11: the second asked at 1 */
+	r.now += 1;						/* 11: the second was used at 1 */
 	assert_int_equal(at_server(&r, 2), 4);
 	assert_int_equal(at_server(&r, 1), HOME | 4);
 	r.now += 4000;
@@ -182,7 +183,7 @@ static void sessions_end_after_their_ttl(void **state)
 	rig_end(&r);
 }
 
-/* Two threads: who read its clock first came second. */
+/* Two threads: the one that read its clock first came second. */
 static void a_clock_that_lags_ends_no_session(void **state)
 {
 	struct rig r;
@@ -229,13 +230,13 @@ static void a_server_that_is_gone_takes_its_sessions_along(void **state)
 	policy_gone(r.m, 0);
 	for (uint64_t s = 0; s <= 100; s++)
 		assert_int_equal(at_server(&r, s), 0);
-	policy_sent(r.m, &r.o, &p, 0, r.now);			/* another server of that id */
+	policy_sent(r.m, &r.o, &p, 0, r.now);			/* another server with that id */
 	assert_int_equal(at_server(&r, 3), HOME | 1);
 	assert_int_equal(at_server(&r, 4), 1);
 	r.now += r.o.session_ttl_ms;
-	at_server(&r, 3);					/* a request ends so many, and no more */
+	at_server(&r, 3);					/* one request ends only so many */
 	for (int i = 0; i < 10; i++)
-		assert_int_equal(at_server(&r, 3), 0);		/* ended once, not below nothing */
+		assert_int_equal(at_server(&r, 3), 0);		/* ended once, never below zero */
 	rig_end(&r);
 }
 

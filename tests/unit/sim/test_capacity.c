@@ -1,5 +1,5 @@
-/* test_capacity.c - what the router infers of the engines' caches in whole runs, in which it is
- * told of nothing but first tokens and ends. */
+/* test_capacity.c - the router's estimate of the engines' caches in whole runs with reports of
+ * first tokens and ends only. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void sizes_are_found(void **state)
 	}
 }
 
-/* What never fills is not known, and nothing is without first tokens. */
+/* A cache that never fills is unknown, and so is every cache without first tokens. */
 static void what_does_not_show_is_not_said(void **state)
 {
 	assert_int_equal(infer("chat", 4000000, ROUTER_FIRST).known, 0);

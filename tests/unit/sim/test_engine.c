@@ -1,4 +1,5 @@
-/* The engine: steps computed by hand, on a profile of round numbers; and the cache under it. */
+/* test_engine.c - steps of an engine computed by hand on a profile of round numbers, and its
+ * cache. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ static void engine_of(struct engine *e, double speed)
 	assert_int_equal(engine_init(e, &round_numbers, BLOCK, 64, speed), 0);
 }
 
-/* Until nothing is left to happen. */
+/* Run until no event is left. */
 static void run_out(struct engine *e)
 {
 	for (int i = 0; e->next < INFINITY; i++) {
@@ -77,7 +78,7 @@ static void half_as_fast(void **state)
 	engine_fini(&e);
 }
 
-/* The same prompt again: all but its last block is found. */
+/* The same prompt again: all but its last block is cached. */
 static void what_was_served_is_cached(void **state)
 {
 	struct sim_request q = request(50, 1);
@@ -97,7 +98,8 @@ static void what_was_served_is_cached(void **state)
 	engine_fini(&e);
 }
 
-/* Two that come together share a step, and the second finds what the first is computing. */
+/* Two that arrive together share a step, and the second finds the blocks that the first
+ * computes. */
 static void one_step_for_two(void **state)
 {
 	struct sim_request q = request(50, 1);
@@ -105,7 +107,7 @@ static void one_step_for_two(void **state)
 	struct engine e;
 
 	engine_of(&e, 1);
-	engine_arrive(&e, &c, 0);	/* the step that is on its way: 0 .. 1.5 */
+	engine_arrive(&e, &c, 0);	/* the current step: 0 .. 1.5 */
 	engine_arrive(&e, &a, 0.2);
 	engine_arrive(&e, &b, 0.3);
 	run_out(&e);
@@ -116,7 +118,7 @@ static void one_step_for_two(void **state)
 	engine_fini(&e);
 }
 
-/* A prompt above the budget takes two steps; who waits gets what the second leaves. */
+/* A prompt above the budget takes two steps; a waiting one gets the rest of the second. */
 static void chunks(void **state)
 {
 	struct engine_profile p = round_numbers;
@@ -124,7 +126,7 @@ static void chunks(void **state)
 	struct sim_job a = { .q = &q, .ids = up }, b = { .q = &small, .ids = up + 12 };
 	struct engine e;
 
-	p.budget = 256 + 4;	/* the least a step has for prefill is 256 */
+	p.budget = 256 + 4;	/* a step has at least 256 for prefill */
 	p.kv_tokens = 800;
 	q.n_in = 300;
 	q.n_full = q.n_ids = 0;
@@ -138,7 +140,7 @@ static void chunks(void **state)
 	engine_fini(&e);
 }
 
-/* Sixteen blocks of room: the second does not fit beside the first, and waits for its end. */
+/* Room for sixteen blocks: the second does not fit beside the first, and waits for its end. */
 static void waits_for_room(void **state)
 {
 	struct sim_request q = request(80, 20), r = request(60, 10);
@@ -155,11 +157,11 @@ static void waits_for_room(void **state)
 	close_to(a.t_first, 1.8);
 	close_to(a.t_done, 1.8 + 19 * 1.5);
 	close_to(b.t_first, a.t_done + 1 + 0.6);
-	assert_true(fabs(2 + foreseen - b.t_first) < 2);	/* but for what decode slows it by */
+	assert_true(fabs(2 + foreseen - b.t_first) < 2);	/* except for the effect of decode */
 	engine_fini(&e);
 }
 
-/* An answer on its way slows a prefill that joins it, and is slowed by it. */
+/* An answer under way slows a prefill that joins it, and is slowed by it. */
 static void decode_and_prefill(void **state)
 {
 	struct sim_request q = request(50, 3);

@@ -1,9 +1,9 @@
-/* test_exact.c - is what the router expects in an engine's cache what the engine finds there?
+/* test_exact.c - is the router's estimate of the cached prefix what the engine finds?
  *
- * Engines of the simulator, whose caches are block pools as vLLM's: whole blocks, the last token
- * always computed, blocks of a request pinned until its answer ends, freed from the end of the
- * prompt, the least recently freed evicted. 26 conversations of 5 turns on three system prompts
- * take turns at them, so that each finds its own evicted in part. */
+ * Engines of the simulator have caches like vLLM's block pool: whole blocks, the last token always
+ * computed, blocks of a request pinned until its answer ends, freed from the end of the prompt, the
+ * least recently freed evicted. 26 conversations of 5 turns on three system prompts alternate, so
+ * that each finds its own blocks partly evicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
  */
 
 enum arrivals {
-	ONE_BY_ONE,	/* each when the ones before it are over */
+	ONE_BY_ONE,	/* each after the end of the one before */
 	FOUR_AT_ONCE,
 	ALL_AT_ONCE	/* a turn of all conversations: more wait than a cache has room for */
 };
@@ -36,7 +36,7 @@ struct talk {
 
 static uint32_t next_id;
 
-/* So long that it ends within a block, as prompts do. */
+/* Make it so long that it ends within a block, as prompts do. */
 static void go_on(struct talk *t, uint32_t tokens, uint32_t block)
 {
 	t->n_in += tokens;
@@ -89,15 +89,15 @@ struct setting {
 	enum sim_text text;
 	enum router_facts facts;
 	enum arrivals how;
-	double believed;		/* of the true capacity */
+	double believed;		/* share of the true capacity */
 };
 
 struct outcome {
 	double exact, high;		/* shares of the requests */
-	double lost;			/* of those with a turn before them: not all of it was there any more */
+	double lost;			/* of those with an earlier turn: a part of it was evicted */
 };
 
-/* Text pages are smaller than blocks; what is expected counts in whole ones. */
+/* Text pages are smaller than blocks; count whole blocks of the estimate. */
 static uint32_t blocks_of(const struct setting *s, const struct sim_job *j)
 {
 	return s->text == SIM_TEXT_IDS ? j->pages : j->pages * 16 / s->block;
@@ -184,20 +184,20 @@ static void every_setting(enum sim_text text, enum arrivals how, double least)
 			struct outcome out = tell(&s);
 
 			assert_true(out.exact >= least);
-			assert_true(out.lost > 0.3);	/* else it shows nothing */
+			assert_true(out.lost > 0.3);	/* otherwise it shows nothing */
 		}
 	}
 }
 
 static void ids_one_by_one(void **state) { every_setting(SIM_TEXT_IDS, ONE_BY_ONE, 0.96); }
 static void ids_four_at_once(void **state) { every_setting(SIM_TEXT_IDS, FOUR_AT_ONCE, 0.96); }
-/* In part, what waits needs twice the room of the cache: of that, what comes first is gone by
- * the turn of the last. */
+/* The waiting prompts need twice the room of the cache, so the first of them are evicted when the
+ * last is served. */
 static void ids_in_full_queues(void **state) { every_setting(SIM_TEXT_IDS, ALL_AT_ONCE, 0.93); }
 static void text_one_by_one(void **state) { every_setting(SIM_TEXT_CHAT, ONE_BY_ONE, 0.93); }
 static void text_in_full_queues(void **state) { every_setting(SIM_TEXT_CHAT, ALL_AT_ONCE, 0.93); }
 
-/* The measure tells: with a cache taken for twice as large, as it once was, far fewer are exact. */
+/* A proof that the measure works: with a capacity twice too large, far fewer are exact. */
 static void another_size_shows(void **state)
 {
 	struct setting s = { 32, SIM_TEXT_IDS, ROUTER_END, ONE_BY_ONE, 2 };

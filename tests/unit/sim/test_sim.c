@@ -1,5 +1,5 @@
-/* Whole runs: choosers against engines, what happens to engines on the way, and whether the rule is
- * worth it. */
+/* test_sim.c - whole runs: choosers against engines, changes of engines meanwhile, and the value of
+ * the default rule. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,7 +192,8 @@ static void who_is_not_up_gets_nothing(void **state)
 	}
 }
 
-/* An engine that fails at once draws the least loaded; the agent's rule learns to leave it. */
+/* A failing engine is the least loaded and attracts requests; the agent's rule learns to avoid
+ * it. */
 static void failing_fast(void **state)
 {
 	struct sim_result plain, rule;
@@ -261,8 +262,8 @@ static void worth(const char *name, enum router_facts facts, double above_oracle
 	workload_free(&w);
 }
 
-/* As measured with other seeds, with some air: a change of the rule that costs more than that shows
- * here. */
+/* Limits measured with other seeds, plus a margin: a change of the rule that costs more than that
+ * fails here. */
 static void worth_its_while(void **state)
 {
 	worth("chat", ROUTER_FIRST, 1.4);
@@ -271,7 +272,7 @@ static void worth_its_while(void **state)
 	worth("siblings", ROUTER_FIRST, 1.3);
 }
 
-/* Turns of a loop come when their answer is there, and not before. */
+/* A turn of a loop comes when its answer has come, and not before. */
 static void a_loop_waits_for_its_answers(void **state)
 {
 	struct sim_opts o;
@@ -304,8 +305,8 @@ static void a_loop_waits_for_its_answers(void **state)
 	workload_free(&w);
 }
 
-/* A prefix that many want is copied, and no server gets them all: against the oracle that knows the
- * engines, and takes the soonest first token for each. */
+/* A popular prefix is copied, and no server gets all of its requests: against the oracle, which
+ * knows the engines and takes the soonest first token. */
 static void spread(const char *name, double haste, enum router_facts facts)
 {
 	struct sim_result rule, oracle;
@@ -337,7 +338,7 @@ static void a_crowd_is_spread(void **state)
 }
 
 /* Without first tokens a price of work that grows too fast keeps conversations where they wait, and
- * grows with their waits, in an open loop without end. */
+ * grows with their waits, without end in an open loop. */
 static void a_crowd_that_waits_is_spread(void **state)
 {
 	(void)state;

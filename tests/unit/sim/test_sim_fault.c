@@ -1,5 +1,5 @@
-/* Each allocation of a story fails once, in turn: then there is no workload, no trace, no run; and
- * no leak. */
+/* test_sim_fault.c - each allocation of a story fails once: then there is no workload, no trace or
+ * no run, and no leak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

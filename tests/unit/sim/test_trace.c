@@ -1,4 +1,4 @@
-/* Traces: what a line says, times, sessions, and every way a line can be wrong. */
+/* test_trace.c - traces: lines, times, sessions, and every way a line can be wrong. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void sessions(void **state)
 	assert_int_equal(t.r[0].session, t.r[2].session);
 	assert_int_not_equal(t.r[0].session, t.r[1].session);
 	trace_free(&t);
-	/* of a line that names none among others that do, nobody else is */
+	/* a line without a session among others that have one is alone */
 	read_ok(&t, LINE("1", "1", "1", "") LINE("2", "1", "1", "")
 		"{\"session\":7,\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}", &usual);
 	assert_int_not_equal(t.r[0].session, t.r[1].session);
@@ -126,7 +126,7 @@ static void wrong_lines(void **state)
 	}
 }
 
-/* More ids than any table starts with: the same are the same, others are others. */
+/* More ids than any table starts with: equal ones are equal, others differ. */
 static void many_ids(void **state)
 {
 	enum { N = 5000 };
@@ -151,7 +151,7 @@ static void many_ids(void **state)
 	trace_free(&t);
 }
 
-/* Every prefix of a good file is read or refused, and nothing is read behind it. */
+/* Every prefix of a good file is read or refused, and no byte after it is read. */
 static void every_prefix(void **state)
 {
 	static const char good[] =
@@ -205,7 +205,7 @@ static void jittered(void **state)
 	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
 	"\"hash_ids\":[" ids "]" more "}\n"
 
-/* What an agent recorded says its own block, and what became of it; failures and other blocks are
+/* A recording of an agent has its own block size and outcomes; failures and other block sizes are
  * left out. */
 static void a_recording(void **state)
 {
@@ -239,7 +239,7 @@ static void a_recording(void **state)
 	assert_int_equal(t.recorded.unlike, 1);
 	trace_free(&t);
 	assert_int_equal(t.recorded.n, 0);
-	/* a size that is said, by an option, stands: here all requests have another one */
+	/* a size given by an option is final: here all requests have another one */
 	assert_int_equal(
 	    trace_read(
 		&t, span_str(RECORDED("0", "100", "1,2,3", ",\"block_size\":32")), &usual, &e),

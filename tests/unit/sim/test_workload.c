@@ -1,5 +1,5 @@
-/* Workloads: every one is a trace that holds together, the same for the same seed, with something
- * to share. */
+/* test_workload.c - every workload is a consistent trace, equal for equal seeds, with something to
+ * share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void no_such_workload(void **state)
 
 /* ---- bodies ---- */
 
-/* What a body has of a prompt: from the start of the prompt to its end. */
+/* Return the part of a body from the start of its prompt to the end. */
 static struct span prompt_of(const struct text_buf *b, enum sim_text form)
 {
 	const char *mark = form == SIM_TEXT_IDS ? "\"prompt\":[" : "\"content\":\"";
@@ -121,7 +121,7 @@ static size_t common(struct span a, struct span b)
 	return n;
 }
 
-/* Prompts are equal as far as their ids are, and no further; a part block is the beginning of its
+/* Prompts are equal as far as their ids are, and no further; a part block is a prefix of its
  * whole. */
 static void equal_ids_equal_text(void **state)
 {
@@ -136,7 +136,7 @@ static void equal_ids_equal_text(void **state)
 	assert_int_equal(trace_add(&t, 0, 150, 5, a, 3, 0), 0);
 	assert_int_equal(trace_add(&t, 1, 192, 5, a, 3, 0), 0);
 	assert_int_equal(trace_add(&t, 2, 192, 5, b, 3, 0), 0);
-	assert_int_equal(trace_add(&t, 3, 192, 5, a, 2, 0), 0);	/* nobody knows its third */
+	assert_int_equal(trace_add(&t, 3, 192, 5, a, 2, 0), 0);	/* the third is unknown */
 	for (int i = 0; i < 2; i++) {
 		struct text_buf x = { 0 }, y = { 0 };
 		struct span p;
