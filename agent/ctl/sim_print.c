@@ -105,6 +105,9 @@ static void print_recorded(FILE *to, const struct sim_recorded *r)
 		fprintf(to, "left out: %zu that were answered with an error\n", r->failed);
 	if (r->unlike > 0)
 		fprintf(to, "left out: %zu with blocks of another size than the first\n", r->unlike);
+	if (r->too_long > 0)
+		fprintf(to, "left out: %zu with more than %u tokens, most of which the agent did not see\n",
+			r->too_long, SIM_TOKENS_MAX);
 }
 
 static void print_table(

@@ -148,12 +148,14 @@ static bool worth_watching(
 }
 
 /* A mark that another one has replaced counts as used with the next mark found. If too many are
- * missing at the end of the cached part, its distance is unknown. */
+ * missing at the end of the cached part, its distance is unknown. Of the unseen tokens at most as
+ * many as were seen add to the distances of others, because they may never come. */
 void capacity_sent(
     struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now)
 {
 	struct watched_prompt w = { .uid = s->uid, .sent = now, .tokens = s->tokens };
 	const struct marks *m = s->marks;
+	uint64_t seen = s->tokens - s->unseen, tokens = s->unseen < seen ? s->tokens : 2 * seen;
 	uint32_t told = 0, last = 0;
 
 	if (s->tokens > 0)
@@ -174,8 +176,8 @@ void capacity_sent(
 		}
 		*k = (struct mark){ (uint32_t)(h >> 32), c->run };
 	}
-	if (s->tokens > (uint64_t)told * s->page_tokens)
-		use(c, s->tokens - (uint64_t)told * s->page_tokens);
+	if (tokens > (uint64_t)told * s->page_tokens)
+		use(c, tokens - (uint64_t)told * s->page_tokens);
 	if (s->unseen == 0 && deepest(&w) >= (uint64_t)s->matched * s->page_tokens / 4 * 3 &&
 	    worth_watching(c, &w, s->waiting))
 		c->watched = w;

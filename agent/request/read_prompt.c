@@ -107,13 +107,26 @@ static void scanned_pages(struct request *rq)
 		(uint64_t)pages->n * (rq->page / TEXT_BYTES_PER_TOKEN) : p->n_units;
 }
 
+/* Return the tokens of the bytes that were not seen, if they are like those that were. Returns 0 if
+ * the cut is in an image or similar, because its bytes are no tokens. The length is the client's
+ * word: it may be any, and its bytes may never come. */
+static uint64_t unseen_tokens(const struct request *rq)
+{
+	int64_t seen = (int64_t)rq->prompt->n_bytes;
+	double n;
+
+	if (rq->prompt->in_media || seen <= 0 || rq->whole <= seen)
+		return 0;
+	n = (double)rq->tokens * (double)(rq->whole - seen) / (double)seen;
+	return n < UNSEEN_TOKENS_MAX ? (uint64_t)n : UNSEEN_TOKENS_MAX;
+}
+
 /* Set counts of pages and tokens. In token mode the engine computes the last token again, so the
  * block that holds it is never a hit; of a truncated prompt the last token was not seen. Text is
  * counted in whole pages, because its length in tokens is an estimate anyway. */
 static void measure(struct request *rq)
 {
 	uint64_t whole = rq->tokens > 0 ? (rq->tokens - 1) / rq->page : 0;
-	int64_t seen = (int64_t)rq->prompt->n_bytes;
 	bool to_its_end = !rq->cut || (rq->mode == PROMPT_TOKENS && rq->prompt->prompt_seen && !rq->part);
 
 	rq->n_pages = rq->scratch->pages.n;
@@ -121,9 +134,8 @@ static void measure(struct request *rq)
 	rq->page_tokens = rq->mode == PROMPT_TEXT ? rq->page / TEXT_BYTES_PER_TOKEN : rq->page;
 	if (rq->mode == PROMPT_TOKENS && to_its_end && rq->usable > whole)
 		rq->usable = (uint32_t)whole;
-	if (!to_its_end && rq->whole > seen && seen > 0)
-		rq->unseen_tokens = (uint64_t)((double)rq->tokens * (double)(rq->whole - seen) /
-					      (double)seen);
+	if (!to_its_end)
+		rq->unseen_tokens = unseen_tokens(rq);
 }
 
 /* Copy the model's name, because the head that it may be in is released. */

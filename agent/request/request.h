@@ -118,6 +118,8 @@ struct ids_news {
 	uint64_t ids;
 };
 
+#define UNSEEN_TOKENS_MAX	(1u << 20)	/* the longest prompts that models of today take */
+
 enum request_found {
 	REQUEST_PROMPT,
 	REQUEST_NO_PROMPT,	/* JSON, but nothing in it is a prompt */
@@ -166,7 +168,7 @@ struct request {
 	uint32_t page_tokens;		/* tokens that a page stands for */
 	uint32_t usable;		/* pages that can be hit */
 	uint64_t tokens;		/* of the visible part */
-	uint64_t unseen_tokens;		/* of the rest, estimated */
+	uint64_t unseen_tokens;		/* of the rest, estimated; at most UNSEEN_TOKENS_MAX */
 	/* its ids */
 	/* of its pages; NULL: not one prompt of ids, or the scanner made the pages */
 	const token_id *ids;
@@ -201,6 +203,13 @@ uint32_t request_pay_work(struct request *rq, uint64_t had);
 
 /* Make pages, find the space and count tokens. All of <rq> is set after REQUEST_PROMPT. */
 enum request_found request_read_prompt(struct request *rq);
+
+/* Return whether most of the prompt was not seen: then its time to first token teaches nothing,
+ * because nobody knows for how many tokens it was. */
+static inline bool request_uncertain(const struct request *rq)
+{
+	return rq->unseen_tokens > rq->tokens;
+}
 
 /* Return the tenant that shares cache with no other, or "" if the pool does not isolate tenants. */
 struct span request_tenant(const struct request *rq);

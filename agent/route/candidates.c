@@ -171,12 +171,12 @@ static uint32_t usable_depth(
 
 /* If all visible pages match, count half of the unseen tokens as cached. Otherwise a long prompt in
  * a small buffer looks nearly new everywhere (mean time to first token 15 s instead of 2.2 s in
- * overload). Not if the body is cut inside an image, because its bytes are no tokens. */
+ * overload). */
 static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 {
 	uint64_t cached = (uint64_t)depth * j->rq.page_tokens;
 
-	if (depth > 0 && depth == j->rq.n_pages && !j->rq.prompt->in_media)
+	if (depth > 0 && depth == j->rq.n_pages)
 		cached += j->rq.unseen_tokens / 2;
 	return cached;
 }
@@ -267,6 +267,28 @@ static void add_engine_report(const struct route *r, const struct job *j,
 		c->has_adapter |= a->hash[i] != 0 && engine_has(e, a->hash[i]);
 }
 
+/* Count of the unseen tokens no more than the largest cache of the pool has room for, because an
+ * engine rejects a prompt that is larger than its cache. */
+static void bound_unseen(const struct route *r, struct job *j)
+{
+	enum capacity_source by;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < j->n_candidates && j->rq.unseen_tokens > 0; i++) {
+		const struct server *s = r->fleet.by_id[j->scratch->candidates[i].id];
+		uint64_t room = server_capacity(s, &by);
+
+		if (room == 0)
+			return;
+		if (room > most)
+			most = room;
+	}
+	if (j->asks.tokens <= most || j->rq.unseen_tokens == 0)
+		return;
+	j->rq.unseen_tokens = most > j->rq.tokens ? most - j->rq.tokens : 0;
+	j->asks.tokens = j->rq.tokens + j->rq.unseen_tokens;
+}
+
 /* last_pick of 0: of equal servers, a later slice stays at the one chosen before. */
 void job_candidates(struct route *r, struct job *j)
 {
@@ -280,6 +302,7 @@ void job_candidates(struct route *r, struct job *j)
 	if (p->step != before)
 		room_pool_changed(r, p);
 	p->busiest = 0;
+	bound_unseen(r, j);
 	pool_slowness(p, j->rq.now);
 	for (size_t i = 0; i < j->n_candidates; i++) {
 		struct candidate *c = &j->scratch->candidates[i];

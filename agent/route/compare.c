@@ -180,7 +180,7 @@ void compare_choose(struct compare *c, const struct policy_prompt *p,
 		guess[i] = guess_of(&one->o, p, its);
 		note_choice(one, its, p, least, made->chosen, &s->out[s->n++]);
 	}
-	if (c == NULL || (its = candidate_of(from, made->n, made->chosen)) == NULL)
+	if (c == NULL || made->untimed || (its = candidate_of(from, made->n, made->chosen)) == NULL)
 		return;
 	taken = guess_of(&c->of[0].o, p, its);
 	outcomes_expect(c->outcomes, made->uid, made->now, &taken, guess, c->n);

@@ -53,6 +53,7 @@ struct compare_choice {
 	const struct candidate *from;
 	size_t n;
 	server_id chosen;
+	bool untimed;		/* its first token says nothing */
 };
 
 /* Make the choices of all compared rules and count them. */

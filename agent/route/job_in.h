@@ -44,6 +44,14 @@ struct job {
 	struct ledger_pending pending;	/* what becomes of it before its claim is stored */
 };
 
+/* Return the tokens of the prompt that count for others: of the unseen ones at most as many as were
+ * seen, because bytes that were announced may never come. Only the wait of its server, which drains,
+ * takes all of them. */
+static inline uint64_t job_sure_tokens(const struct job *j)
+{
+	return request_uncertain(&j->rq) ? 2 * j->rq.tokens : j->asks.tokens;
+}
+
 /* route.c: set <j> and <m> from <q>. */
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
 	       struct job *j, struct request_message *m);

@@ -233,7 +233,8 @@ static void tell_rule(const struct ledger_entry *e, msec now)
 {
 	struct pool *p = e->server->pool;
 
-	if (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->route->compare))
+	if (e->work.uncertain ||
+	    (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->route->compare)))
 		return;
 	pthread_mutex_lock(&p->route->rule_lock);
 	compare_answered(p->route->compare, e->server->id, e->work.tokens, now - e->since);
@@ -303,7 +304,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE &&
 	    f->retries <= 0) {
-		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
+		if (!e->work.uncertain)
+			rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 		compare_headers(e->uid, to, f, now);
 	}
 	if (f->kind == FACT_DONE && out->confirm)

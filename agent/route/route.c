@@ -95,10 +95,13 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
 	struct slot *sl = server_slot(s, j->rq.process, j->rq.now);
-	uint64_t tokens = j->asks.tokens;
-	double nominal_s = policy_prefill_s(po, tokens, cached);
+	uint64_t tokens = job_sure_tokens(j);
+	double nominal_s = policy_prefill_s(po, j->asks.tokens, cached);
+	double seen_s = policy_prefill_s(po, j->rq.tokens, cached);
+	double slowness = server_slowness(s, j->pool_seen->step, j->rq.now);
 	struct work work = {
-		.s = nominal_s * server_slowness(s, j->pool_seen->step, j->rq.now), .nominal_s = nominal_s,
+		.s = nominal_s * slowness, .nominal_s = nominal_s,
+		.unseen_s = (nominal_s - seen_s) * slowness, .uncertain = request_uncertain(&j->rq),
 		.tokens = tokens > cached ? tokens - cached : 0,
 	};
 	struct ledger_entry *e;
@@ -171,7 +174,7 @@ static void note_pressure(struct job *j)
 	}
 	pool_press(j->pool_seen, wait / n, (double)waiting / n,
 		   c[j->choice.first].slowness *
-		   policy_prefill_s(po, j->asks.tokens, c[j->choice.first].cached));
+		   policy_prefill_s(po, job_sure_tokens(j), c[j->choice.first].cached));
 }
 
 /* Called before the request is among those that wait there. */
@@ -259,6 +262,7 @@ static void note_regret(struct job *j)
 		.from = c,
 		.n = j->n_candidates,
 		.chosen = c[j->choice.first].id,
+		.untimed = request_uncertain(&j->rq),
 	};
 
 	j->regret_s = cost > least ? cost - least : 0;

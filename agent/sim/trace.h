@@ -9,7 +9,8 @@
  *
  * A recording of an agent (record.file, agent/route/traffic_text.h) has more fields: the block
  * size, and the outcome of the request. Failed requests are left out, and lines with another block
- * size than the first line's, because prompts counted in different pages cannot be compared. */
+ * size than the first line's, because prompts counted in different pages cannot be compared. So are
+ * prompts above SIM_TOKENS_MAX: their length is what a client announced, not what was seen. */
 #ifndef KVROUTE_SIM_TRACE_H
 #define KVROUTE_SIM_TRACE_H
 
@@ -50,6 +51,7 @@ struct sim_trace {
 		size_t n_first;		/* with a reported first token, */
 		double first_s;		/* and the sum of the seconds to these */
 		size_t failed, unlike;	/* left out: answered with an error; other block size */
+		size_t too_long;	/* left out: more than SIM_TOKENS_MAX */
 	} recorded;
 };
 

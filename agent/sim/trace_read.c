@@ -351,6 +351,10 @@ static bool leave_out(struct reader *rd)
 		rd->t->recorded.failed++;
 		return true;
 	}
+	if (l->seen & 1u << F_CACHED && l->number[F_IN] > SIM_TOKENS_MAX) {
+		rd->t->recorded.too_long++;
+		return true;
+	}
 	if (block == 0 || rd->t->block == block)
 		return false;
 	if (!rd->own_block && rd->t->n == 0) {

@@ -205,8 +205,8 @@ static void jittered(void **state)
 	"{\"timestamp\":" stamp ",\"input_length\":" in ",\"output_length\":0," \
 	"\"hash_ids\":[" ids "]" more "}\n"
 
-/* A recording of an agent has its own block size and outcomes; failures and other block sizes are
- * left out. */
+/* A recording of an agent has its own block size and outcomes; failures, other block sizes and
+ * lengths that no prompt has are left out. */
 static void a_recording(void **state)
 {
 	const struct trace_opts o = { .keep_stamps = true };
@@ -215,15 +215,15 @@ static void a_recording(void **state)
 
 	read_ok(&t,
 	    RECORDED("0", "100", "1,2,3",
-		",\"block_size\":32,\"cached\":0,\"first_ms\":500,\"status\":200,\"server\":\"a\"")
-		RECORDED("10", "100", "1,2,3",
-		    ",\"block_size\":32,\"cached\":96,\"total_ms\":9,\"server\":\"b\"")
-		    RECORDED("20", "100", "1,2,3",
-			",\"block_size\":32,\"cached\":96,\"status\":503,\"server\":\"c\"")
-			RECORDED("30", "100", "7",
-			    ",\"block_size\":64,\"cached\":0,\"server\":\"a\"") RECORDED("40",
-			    "100", "1,2,9",
-			    ",\"block_size\":32,\"cached\":1e9,\"first_ms\":1500,\"server\":\"a\""),
+	    ",\"block_size\":32,\"cached\":0,\"first_ms\":500,\"status\":200,\"server\":\"a\"")
+	    RECORDED("10", "100", "1,2,3",
+	    ",\"block_size\":32,\"cached\":96,\"total_ms\":9,\"server\":\"b\"")
+	    RECORDED("20", "100", "1,2,3",
+	    ",\"block_size\":32,\"cached\":96,\"status\":503,\"server\":\"c\"")
+	    RECORDED("30", "100", "7", ",\"block_size\":64,\"cached\":0,\"server\":\"a\"")
+	    RECORDED("35", "74956000", "1", ",\"block_size\":32,\"cached\":0,\"server\":\"a\"")
+	    RECORDED("40", "100", "1,2,9",
+	    ",\"block_size\":32,\"cached\":1e9,\"first_ms\":1500,\"server\":\"a\""),
 	    &o);
 	assert_int_equal(t.block, 32);
 	assert_int_equal(t.n, 3);
@@ -237,6 +237,7 @@ static void a_recording(void **state)
 	assert_true(t.recorded.first_s == 2);
 	assert_int_equal(t.recorded.failed, 1);
 	assert_int_equal(t.recorded.unlike, 1);
+	assert_int_equal(t.recorded.too_long, 1);
 	trace_free(&t);
 	assert_int_equal(t.recorded.n, 0);
 	/* a size given by an option is final: here all requests have another one */
