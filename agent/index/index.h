@@ -180,8 +180,8 @@ void index_set_order(struct index *ix, server_id server, enum index_order order)
 void index_add_output(struct index *ix, server_id server, uint32_t room, msec now);
 /* room of its generated tokens that are not evicted */
 uint64_t index_server_output(struct index *ix, server_id server);
-/* Returns whether the output of <server> up to <then> was evicted. False if the capacity is unknown, or
- * if the youngest is evicted first. */
+/* Return whether the output of <server> up to <then> was evicted. False if the capacity is unknown,
+ * or if the youngest is evicted first. */
 bool index_output_gone(struct index *ix, server_id server, msec then);
 /* Take <room> off the output of <server> at <then>, because pages hold those tokens from now on. */
 void index_take_output(struct index *ix, server_id server, uint32_t room, msec then);
