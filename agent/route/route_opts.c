@@ -20,7 +20,7 @@ void route_defaults(struct route_opts *o)
 	heads_defaults(&o->heads);
 	o->segcache_max_bytes = 64u << 20;
 	o->slices_max_bytes = 64u << 20;
-	o->slices_max_age_ms = 5000;
+	o->slices_max_age_ms = 1000;
 	o->ledger_max_entries = 65536;
 	o->ledger_max_age_ms = 600000;
 	o->ledger_max_silence_ms = 30000;

@@ -314,8 +314,7 @@ def wiped(pid):
         late.over = True
 
 
-CONF = ("log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}\nslices: "
-        "{max_age: 500ms}")
+CONF = "log_level: debug\nindex: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 4MiB}"
 
 
 @case

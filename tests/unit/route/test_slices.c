@@ -403,7 +403,7 @@ static void bounded_in_bytes_and_age(void **state)
 	slice(&w, "19", 1, 2000, w.body.n);
 	assert_false(w.a.stands);
 	assert_int_equal(w.a.prompt_pages, 6 * TURN_PAGES);
-	w.now += 5000;
+	w.now += 1000;
 	route_tick(w.r, w.now);
 	assert_true(stats(&w).slices_waiting > 0);
 	w.now += 1;
