@@ -242,7 +242,7 @@ void check_body_unset_first(struct check_plan *p)
 	put_frame(p, CHECK_T_UNSET, CHECK_F_FIN, 1, 1, "x", 1);
 }
 
-/* ---- fragments: HAProxy up to 3.0, when the agent announces them ------------------------ */
+/* ---- fragments: HAProxy up to 3.0, if the agent announces them -------------------------- */
 
 /* Write parts <from> to <to> of the message in <n> frames of about the same size. */
 static void put_fragments(

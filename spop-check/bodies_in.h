@@ -28,7 +28,7 @@
 						    X(bye_timeout) X(bye_odd_status) X(bye_empty) \
 							X(bye_fragments) X(bye_then_notify)
 
-/* ---- pieces, of both files -------------------------------------------------------------- */
+/* ---- pieces for bodies.c and notify.c --------------------------------------------------- */
 
 #define CHECK_HEADER_MAX	25u	/* type, flags, two ids of 10 bytes */
 

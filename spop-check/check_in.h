@@ -183,7 +183,7 @@ void check_put_disconnect(struct spop_wr *w, uint32_t status, const char *text);
  * <max>. */
 void check_put_message(struct spop_wr *w, const struct check_message *m, size_t max);
 
-/* ---- what came back, and what to make of it --------------------------------------------- */
+/* ---- the answer and its verdict --------------------------------------------------------- */
 
 enum check_end { CHECK_OPEN, CHECK_CLOSED, CHECK_WAS_RESET };
 

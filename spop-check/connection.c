@@ -462,7 +462,7 @@ void check_run(const struct check_target *t, const struct check_case *c, struct 
 	r->ms = now_ms() - start;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------- */
 
 static const struct check_case plain = {
 	.name = "alive", .level = CHECK_MUST, .clause = "", .sent = "", .expected = ""

@@ -374,7 +374,7 @@ static void take_reply(const struct check_plan *p, const struct check_seen *s, s
 	r->broken = rc < 0 || in.left > 0;
 }
 
-/* ---- how the connection went on --------------------------------------------------------- */
+/* ---- the state of the connection -------------------------------------------------------- */
 
 static const char *end_words(enum check_end end)
 {
@@ -480,7 +480,7 @@ void check_judge(const struct check_plan *p, const struct check_seen *s, struct 
 	}
 }
 
-/* ---- is it worth waiting ---------------------------------------------------------------- */
+/* ---- whether to wait for more ----------------------------------------------------------- */
 
 /* Returns true if nothing after this can be parsed. */
 static bool is_hopeless(const struct spop_rd *rest, int rc)

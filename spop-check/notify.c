@@ -149,7 +149,7 @@ void check_body_notify_nul(struct check_plan *p)
 	check_frame_end(&p->body, start);
 }
 
-/* ---- NOTIFY: payloads that lie ---------------------------------------------------------- */
+/* ---- NOTIFY: inconsistent payloads ------------------------------------------------------ */
 
 void check_body_nb_args_more(struct check_plan *p)
 {

@@ -2,7 +2,7 @@
 #ifndef KVROUTE_CONF_CHECK_IN_H
 #define KVROUTE_CONF_CHECK_IN_H
 
-#include "agent/conf/errors.h"
+#include "agent/conf/errors_in.h"
 #include "agent/conf/keys.h"
 
 /* Where the file gives each key, by its index in conf_keys[]. */

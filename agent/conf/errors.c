@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/conf/errors.h"
+#include "agent/conf/errors_in.h"
 
 int conf_errors_init(struct conf_errors *es)
 {

@@ -231,7 +231,7 @@ static void load_section(struct conf_loader *l, size_t i, void *rec, struct conf
 			"indented.", s->name, conf_kind_text(l, v, show), s->name);
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the whole text --------------------------------------------------------------------- */
 
 static void load_top(struct conf_loader *l)
 {

@@ -11,7 +11,7 @@
 #define KVROUTE_CONF_TREE_IN_H
 
 #include "agent/base/types.h"
-#include "agent/conf/errors.h"
+#include "agent/conf/errors_in.h"
 
 #define CONF_FILE_MAX	(1u << 20)	/* bytes */
 #define CONF_DEPTH_MAX	8		/* nested maps and lists */

@@ -15,7 +15,7 @@ struct reader {
 	char line[LINE_MAX_BYTES + 1];
 	size_t n;
 	bool lost;			/* a part of this line did not fit */
-	unsigned said;
+	unsigned printed;
 };
 
 static int usage(FILE *to, int status)
@@ -66,7 +66,7 @@ static void say_line(struct reader *r)
 	if (label_of(r->line, "model", model, sizeof(model)) &&
 	    (v = sample_of(r->line, "kvroute_model_mode")) != NULL &&
 	    label_of(r->line, "mode", word, sizeof(word)))
-		r->said += printf("%s: %s\n", model, word) > 0;
+		r->printed += printf("%s: %s\n", model, word) > 0;
 	else if ((v = sample_of(r->line, "kvroute_model_kind_text_tenants")) != NULL &&
 	    label_of(r->line, "kind", word, sizeof(word)))
 		printf(
@@ -115,7 +115,7 @@ int ctl_models(int argc, char **argv)
 		return usage(stderr, CTL_USAGE);
 	address = optind < argc ? argv[optind] : CTL_ADDRESS;
 	http_answer_init(&r.answer, take_body, &r);
-	if (ctl_get(address, "/metrics", &r.answer, &why) == 0 && r.answer.status == 200 && r.said > 0)
+	if (ctl_get(address, "/metrics", &r.answer, &why) == 0 && r.answer.status == 200 && r.printed > 0)
 		return 0;
 	fprintf(stderr, "kvroutectl: %s: %s\n", address,
 		why[0] != '\0' ? why : "its metrics name no model");

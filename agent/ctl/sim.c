@@ -138,7 +138,7 @@ static int run_preset(const struct sim_args *a, const struct conf *conf, const s
 	return is_rule(name) ? run_rule(a, conf, t, row) : run_reference(a, t, row);
 }
 
-/* ---- all of them ------------------------------------------------------------------------ */
+/* ---- all rules -------------------------------------------------------------------------- */
 
 static void say_unknown(const char *preset)
 {

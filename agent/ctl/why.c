@@ -9,7 +9,7 @@
 
 #define UID_MAX		255
 
-struct ask {
+struct why_args {
 	const char *address;
 	unsigned long n;
 	char uid[3 * UID_MAX + 1];	/* %XX each; "": none */
@@ -17,7 +17,7 @@ struct ask {
 	struct http_answer answer;
 	struct why_reader reader;
 	enum json_state state;
-	size_t said;
+	size_t printed;
 };
 
 static int usage(FILE *to, int status)
@@ -34,26 +34,26 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-static int print_failure(const struct ask *a, const char *why)
+static int print_failure(const struct why_args *a, const char *why)
 {
 	fprintf(stderr, "kvroutectl: %s: %s\n", a->address, why);
 	return CTL_FAILED;
 }
 
-/* ---- question and answer ---------------------------------------------------------------- */
+/* ---- request and answer ----------------------------------------------------------------- */
 
 static void print_answer(void *arg, const struct why_decision *d)
 {
-	struct ask *a = arg;
+	struct why_args *a = arg;
 
-	a->said++;
+	a->printed++;
 	why_say(stdout, d);
 }
 
 /* The body of an answer with another status is an error message. */
 static void take_body(void *arg, const char *p, size_t n)
 {
-	struct ask *a = arg;
+	struct why_args *a = arg;
 
 	if (a->answer.status != 200)
 		fwrite(p, 1, n, stderr);
@@ -63,7 +63,7 @@ static void take_body(void *arg, const char *p, size_t n)
 		a->state = why_feed(&a->reader, p, n);
 }
 
-static void question_of(const struct ask *a, char *path, size_t cap)
+static void question_of(const struct why_args *a, char *path, size_t cap)
 {
 	if (a->compare)
 		snprintf(path, cap, "/compare");
@@ -73,7 +73,7 @@ static void question_of(const struct ask *a, char *path, size_t cap)
 		snprintf(path, cap, "/decisions?n=%lu", a->n);
 }
 
-static int get_decisions(struct ask *a)
+static int get_decisions(struct why_args *a)
 {
 	char path[3 * UID_MAX + 80];
 	const char *why = "";
@@ -89,7 +89,7 @@ static int get_decisions(struct ask *a)
 		return 0;
 	if (a->state != JSON_DONE)
 		return print_failure(a, "its answer is not a list of decisions");
-	if (a->said == 0)
+	if (a->printed == 0)
 		return print_failure(a,
 			a->uid[0] != '\0' ? "no decision of that uid is kept" : "there is no decision yet");
 	return 0;
@@ -98,7 +98,7 @@ static int get_decisions(struct ask *a)
 /* ---- the command line ------------------------------------------------------------------- */
 
 /* A longer uid is cut to UID_MAX, because the agent accepts no more. */
-static void take_uid(struct ask *a, const char *uid)
+static void take_uid(struct why_args *a, const char *uid)
 {
 	char *to = a->uid;
 
@@ -106,7 +106,7 @@ static void take_uid(struct ask *a, const char *uid)
 		to += sprintf(to, "%%%02x", (unsigned char)uid[i]);
 }
 
-static bool take_n(struct ask *a, const char *s)
+static bool take_n(struct why_args *a, const char *s)
 {
 	char *end;
 
@@ -121,7 +121,7 @@ int ctl_why(int argc, char **argv)
 		{ "compare", no_argument, NULL, 'c' },
 		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
-	struct ask a = { .address = CTL_ADDRESS, .n = 10, .state = JSON_MORE };
+	struct why_args a = { .address = CTL_ADDRESS, .n = 10, .state = JSON_MORE };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "n:h", longs, NULL)) != -1) {

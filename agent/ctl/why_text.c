@@ -78,7 +78,7 @@ static const char *no_server(const char *why)
 	static const char *const text[][2] = {
 		{ "noprompt", "there is no prompt in its body, or its path is none that is known" },
 		{ "badbody", "its body is no JSON, or its chat template refuses it" },
-		{ "noload", "HAProxy said nothing of its servers, or there are more pools than max_pools" },
+		{ "noload", "HAProxy reported no servers, or there are more pools than max_pools" },
 		{ "noserver", "no server of the pool is up with weight" },
 		{ "overload", "the agent was too busy to look" },
 	};
@@ -129,7 +129,7 @@ static void say_choice(FILE *to, const struct why_decision *d)
 			text_count(d->max_load));
 }
 
-/* ---- the one that might have been expected ---------------------------------------------- */
+/* ---- the server that a reader would expect ---------------------------------------------- */
 
 static const struct why_server *most_cached(const struct why_decision *d)
 {

@@ -36,8 +36,8 @@ struct admin_conn {
 	struct decisions_page *page;	/* writes to <body>; NULL: none */
 	const char *type;
 	bool head_only;
-	bool said;			/* all sent; waiting for the peer to close */
-	bool met;			/* the first bytes were checked for a wrong protocol */
+	bool all_sent;			/* all sent; waiting for the peer to close */
+	bool checked;			/* the first bytes were checked for a wrong protocol */
 	union sockaddr_any peer;
 };
 
@@ -168,7 +168,7 @@ static void conn_write(struct admin_conn *c)
 		watch_conn(c, EV_WRITE);
 		return;
 	}
-	c->said = true;
+	c->all_sent = true;
 	buf_free(&c->body);
 	shutdown(c->io.fd, SHUT_WR);
 	watch_conn(c, EV_READ);
@@ -230,11 +230,11 @@ static void conn_read(struct admin_conn *c)
 		conn_free(c);
 		return;
 	}
-	if (c->said)
+	if (c->all_sent)
 		return;			/* discarded: c->n stays */
-	if (!c->met)
+	if (!c->checked)
 		wrong_protocol_note(c->ad->agent, PORT_HTTP, c->request, (size_t)n, &c->peer);
-	c->met = true;
+	c->checked = true;
 	c->n += (size_t)n;
 	if ((status = http_parse(c->request, c->n, &r)) == HTTP_MORE)
 		return;
@@ -309,7 +309,7 @@ void admin_sweep(struct admin *ad, msec now)
 		c = list_entry(ad->conns.next, struct admin_conn, link);
 		if (now - c->since < ADMIN_MS)
 			return;
-		if (!c->said)
+		if (!c->all_sent)
 			count_add(&ad->count.timeouts, 1);
 		conn_free(c);
 	}

@@ -15,7 +15,7 @@
 #define TYPE_JSON	"application/json"
 #define TYPE_LINES	"application/x-ndjson"
 
-struct asked {
+struct page_query {
 	int64_t n, before;
 	struct span uid;		/* in <text> */
 	bool lines;
@@ -28,7 +28,7 @@ struct decisions_page {
 	struct buf *t;
 	msec now;
 	int64_t wall;
-	struct asked asked;
+	struct page_query query;
 	bool uids;			/* of closed requests are shown */
 	bool begun, some;		/* of a list: the first line, the first record was written */
 	uint64_t at, last;		/* list: records before <at> follow; lines: those after <at>, up to <last> */
@@ -84,7 +84,7 @@ static struct span split_at(struct span *s, char stop)
 	return head;
 }
 
-static bool take_parameter(struct asked *a, struct span name, struct span value)
+static bool take_parameter(struct page_query *a, struct span name, struct span value)
 {
 	if (span_eq(name, SPAN("n")))
 		return num_parse(value, &a->n) && a->n > 0;
@@ -98,9 +98,9 @@ static bool take_parameter(struct asked *a, struct span name, struct span value)
 	return a->lines || span_eq(value, SPAN("json"));
 }
 
-static bool parse_query(struct span query, struct asked *a)
+static bool parse_query(struct span query, struct page_query *a)
 {
-	*a = (struct asked){ .n = N_DEFAULT, .before = INT64_MAX };
+	*a = (struct page_query){ .n = N_DEFAULT, .before = INT64_MAX };
 	while (query.n > 0) {
 		struct span value = split_at(&query, '&'), name = split_at(&value, '=');
 
@@ -246,7 +246,7 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 
 static bool shows_uid(const struct decisions_page *p, const struct decision *x)
 {
-	return p->asked.uid.n > 0 || (p->uids && !route_uid_counts(p->route, x->uid_hash));
+	return p->query.uid.n > 0 || (p->uids && !route_uid_counts(p->route, x->uid_hash));
 }
 
 static void put_decision(struct decisions_page *p, const struct decision *x)
@@ -355,7 +355,7 @@ static bool step_lines(struct decisions_page *p, struct step *s)
 static bool put_one(struct decisions_page *p)
 {
 	page_addf(p->t, "{\"decisions\":[\n");
-	if (decisions_find(p->d, route_uid_hash(p->route, p->asked.uid), &p->slice[0]))
+	if (decisions_find(p->d, route_uid_hash(p->route, p->query.uid), &p->slice[0]))
 		put_decision(p, &p->slice[0]);
 	page_addf(p->t, "\n]}\n");
 	return true;
@@ -366,10 +366,10 @@ int decisions_page_step(struct decisions_page *p)
 	struct step s = { DECISIONS_STEP, p->t->n + DECISIONS_STEP_BYTES };
 	bool done;
 
-	if (p->asked.uid.n > 0)
+	if (p->query.uid.n > 0)
 		done = put_one(p);
 	else
-		done = p->asked.lines ? step_lines(p, &s) : step_list(p, &s);
+		done = p->query.lines ? step_lines(p, &s) : step_list(p, &s);
 	if (!done)
 		return 0;
 	return p->t->failed ? 500 : 200;
@@ -377,9 +377,9 @@ int decisions_page_step(struct decisions_page *p)
 
 static void find_start(struct decisions_page *p)
 {
-	p->at = (uint64_t)p->asked.before;
-	p->left = (uint64_t)p->asked.n;
-	if (!p->asked.lines)
+	p->at = (uint64_t)p->query.before;
+	p->left = (uint64_t)p->query.n;
+	if (!p->query.lines)
 		return;
 	if (decisions_read(p->d, p->at, p->slice, 1) > 0)
 		p->last = p->slice[0].number;
@@ -400,7 +400,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 		t->failed = true;
 		return 500;
 	}
-	if (!parse_query(query, &p->asked)) {
+	if (!parse_query(query, &p->query)) {
 		page_addf(t, "invalid query: it may have n, before, uid and format (json, lines)\n");
 		mem_free(p);
 		return 400;
@@ -412,7 +412,7 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 	p->wall = wall;
 	p->uids = uids;
 	find_start(p);
-	*type = p->asked.lines ? TYPE_LINES : TYPE_JSON;
+	*type = p->query.lines ? TYPE_LINES : TYPE_JSON;
 	*out = p;
 	return 200;
 }

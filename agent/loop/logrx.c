@@ -30,7 +30,7 @@ struct feed {
 	ev_io io;
 	bool skipping;		/* inside a line that is too long */
 	bool proven;		/* has sent an accepted line */
-	bool met;		/* the first bytes were checked for a wrong protocol */
+	bool checked;		/* the first bytes were checked for a wrong protocol */
 	union sockaddr_any peer;
 	size_t n;		/* bytes in <start> */
 	char start[LOGLINE_MAX];
@@ -171,9 +171,9 @@ static bool feed_read(struct feed *f)
 	if (n == 0)
 		return false;
 	count_add(&f->rx->count.bytes, (uint64_t)n);
-	if (!f->met)
+	if (!f->checked)
 		wrong_protocol_note(f->rx->agent, PORT_FEED, buf, (size_t)n, &f->peer);
-	f->met = true;
+	f->checked = true;
 	feed_bytes(f, buf, (size_t)n);
 	mem_wipe(buf, (size_t)n);
 	return true;
@@ -308,7 +308,7 @@ void logrx_tick(struct logrx *rx)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- start and stop --------------------------------------------------------------------- */
 
 void logrx_start(struct logrx *rx, struct agent *a, struct ev_loop *loop)
 {

@@ -390,7 +390,7 @@ static void wait_for_end(struct agent *a, struct background *bg, const struct lo
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
-/* ---- all of it -------------------------------------------------------------------------- */
+/* ---- start and stop --------------------------------------------------------------------- */
 
 static int restore_snapshot(struct agent *a, const struct loop_opts *o, bool kept, struct err *e)
 {

@@ -144,7 +144,7 @@ static void write_threads(struct buf *t, const struct agent *a)
 	}
 }
 
-/* ---- the rest --------------------------------------------------------------------------- */
+/* ---- listeners, polls, process, files --------------------------------------------------- */
 
 #define L(f)	offsetof(struct logrx_counters, f)
 

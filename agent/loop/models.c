@@ -429,7 +429,7 @@ static int load_tokenizer(const struct model_opts *m, const struct model_set *ol
 	return rc;
 }
 
-/* ---- all of them ------------------------------------------------------------------------ */
+/* ---- a set of models -------------------------------------------------------------------- */
 
 static bool same_files(const struct model_opts *a, const struct model_opts *b)
 {

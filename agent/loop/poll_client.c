@@ -34,7 +34,7 @@ static void wake_after(struct poll_client *k, msec ms)
 	ev_timer_start(k->loop, &k->timer);
 }
 
-/* ---- the end of a question -------------------------------------------------------------- */
+/* ---- the end of a request --------------------------------------------------------------- */
 
 static msec next_pause(const struct poll_client *k)
 {
@@ -81,7 +81,7 @@ static void handle_reply(struct poll_client *k, enum poll_client_reply says)
 	request_end(k, says == POLL_CLIENT_BAD ? "" : NULL, says == POLL_CLIENT_KEEP);
 }
 
-/* ---- its way ---------------------------------------------------------------------------- */
+/* ---- the steps of a request ------------------------------------------------------------- */
 
 static void read_answer(struct poll_client *k)
 {

@@ -115,7 +115,7 @@ static void put_line(void *arg, const char *line, size_t n)
 	__atomic_fetch_add(&f->lines, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- its life --------------------------------------------------------------------------- */
+/* ---- start and stop --------------------------------------------------------------------- */
 
 static int make_queue(
     struct recfile *f, const struct loop_opts *o, const struct hash_key *key, struct err *e)

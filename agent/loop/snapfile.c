@@ -322,7 +322,7 @@ void snapfile_write(struct snapfile *s)
 		write_now(s, false);
 }
 
-/* ---- now and then ----------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------- */
 
 static void *snapfile_main(void *arg)
 {

@@ -226,7 +226,7 @@ void sock_turn(struct worker *w)
 	}
 }
 
-/* ---- beginning -------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------- */
 
 /* Limit the send buffer. ACKs are short and HAProxy reads them at once. For a peer that does not
  * read, the kernel would grow its buffer to megabytes outside of any budget. If setting the limit

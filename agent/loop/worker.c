@@ -98,9 +98,9 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	usec now = clock_usec();
 
 	if (w->found)
-		w->looked = w->asked;
+		w->looked = w->queried;
 	w->found = false;
-	w->asked = w->turn_ended;
+	w->queried = w->turn_ended;
 	w->pass_start = now;
 	w->turns++;
 	w->rested = now - w->turn_ended > REST_US;
@@ -182,7 +182,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- start and stop --------------------------------------------------------------------- */
 
 static bool grant_fragments(void *arg, size_t n)
 {

@@ -40,7 +40,7 @@ struct worker {
 	ev_check pass, turn;	/* before and after all other events of a turn of the loop */
 	ev_prepare turn_end;
 	usec pass_start;	/* when the loop last returned from waiting */
-	usec asked;		/* when it queried the ready sockets, for this turn */
+	usec queried;		/* when it queried the ready sockets, for this turn */
 	usec looked;		/* the same for the last turn before that found a ready socket */
 	bool found;		/* this turn found one */
 	usec turn_ended;	/* when the last wait began */

@@ -31,7 +31,7 @@ int opener_start(struct opener *o, const struct opener_files *f)
 }
 
 /* Receive one reply. <*fd> is -1 if no descriptor came with it. */
-static int receive_reply(int from, struct reply *r, int *fd)
+static int receive_reply(int from, struct opener_reply *r, int *fd)
 {
 	struct iovec iov = { r, sizeof(*r) };
 	union control c;
@@ -55,28 +55,28 @@ static int receive_reply(int from, struct reply *r, int *fd)
 	return -ESRCH;
 }
 
-/* Send <q> and receive its reply. Replies to earlier questions that timed out may still come; they
+/* Send <q> and receive its reply. Replies to earlier requests that timed out may still come; they
  * are skipped. <*fd>: as in receive_reply(). */
-static int exchange(struct opener *o, struct question *q, size_t n, int *fd)
+static int exchange(struct opener *o, struct opener_request *q, size_t n, int *fd)
 {
-	struct reply r;
+	struct opener_reply r;
 	int rc;
 
 	*fd = -1;
-	q->asked = ++o->asked;
+	q->number = ++o->number;
 	if (o->fd < 0 || send(o->fd, q, n, MSG_NOSIGNAL) != (ssize_t)n)
 		return -ESRCH;
 	for (;;) {
 		if ((rc = receive_reply(o->fd, &r, fd)) != 0)
 			return rc;
-		if (r.asked == q->asked)
+		if (r.number == q->number)
 			return -r.error;
 		if (*fd >= 0)
 			close(*fd);
 	}
 }
 
-static int send_question(struct opener *o, struct question *q, const char *path, int *fd)
+static int send_request(struct opener *o, struct opener_request *q, const char *path, int *fd)
 {
 	size_t n = strlen(path);
 	int rc;
@@ -85,26 +85,26 @@ static int send_question(struct opener *o, struct question *q, const char *path,
 		return -ENAMETOOLONG;
 	memcpy(q->path, path, n);
 	pthread_mutex_lock(&o->lock);
-	rc = exchange(o, q, QUESTION_HEAD + n, fd);
+	rc = exchange(o, q, OPENER_REQUEST_HEAD + n, fd);
 	pthread_mutex_unlock(&o->lock);
 	return rc;
 }
 
 /* Ask for a descriptor. Returns it, or -errno. If the reply has no error and no descriptor, this
  * process had no free descriptor: -EMFILE. */
-static int ask_fd(struct opener *o, enum opener_what what, const char *path)
+static int request_fd(struct opener *o, enum opener_what what, const char *path)
 {
-	struct question q = { .what = what };
-	int fd, rc = send_question(o, &q, path, &fd);
+	struct opener_request q = { .what = what };
+	int fd, rc = send_request(o, &q, path, &fd);
 
 	if (fd >= 0)
 		return fd;
 	return rc != 0 ? rc : -EMFILE;
 }
 
-static int ask_done(struct opener *o, struct question q, const char *path)
+static int request_done(struct opener *o, struct opener_request q, const char *path)
 {
-	int fd, rc = send_question(o, &q, path, &fd);
+	int fd, rc = send_request(o, &q, path, &fd);
 
 	if (fd >= 0)
 		close(fd);
@@ -113,38 +113,38 @@ static int ask_done(struct opener *o, struct question q, const char *path)
 
 int opener_open(struct opener *o)
 {
-	return ask_fd(o, OPENER_CONF, "");
+	return request_fd(o, OPENER_CONF, "");
 }
 
 int opener_open_model(struct opener *o, const char *path)
 {
-	return path[0] == '\0' ? -ENOENT : ask_fd(o, OPENER_MODEL, path);
+	return path[0] == '\0' ? -ENOENT : request_fd(o, OPENER_MODEL, path);
 }
 
 int opener_snapshot_new(struct opener *o)
 {
-	return ask_fd(o, OPENER_SNAPSHOT_NEW, "");
+	return request_fd(o, OPENER_SNAPSHOT_NEW, "");
 }
 
 int opener_record_new(struct opener *o)
 {
-	return ask_fd(o, OPENER_RECORD_NEW, "");
+	return request_fd(o, OPENER_RECORD_NEW, "");
 }
 
 int opener_snapshot_keep(struct opener *o)
 {
-	return ask_done(o, (struct question){ .what = OPENER_SNAPSHOT_KEEP }, "");
+	return request_done(o, (struct opener_request){ .what = OPENER_SNAPSHOT_KEEP }, "");
 }
 
 int opener_snapshot_drop(struct opener *o)
 {
-	return ask_done(o, (struct question){ .what = OPENER_SNAPSHOT_DROP }, "");
+	return request_done(o, (struct opener_request){ .what = OPENER_SNAPSHOT_DROP }, "");
 }
 
 int opener_remove_socket(struct opener *o, const char *path, uint64_t dev, uint64_t ino)
 {
-	return ask_done(
-	    o, (struct question){ .what = OPENER_SOCKET_REMOVE, .dev = dev, .ino = ino }, path);
+	return request_done(
+	    o, (struct opener_request){ .what = OPENER_SOCKET_REMOVE, .dev = dev, .ino = ino }, path);
 }
 
 void opener_stop(struct opener *o)

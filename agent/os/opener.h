@@ -26,7 +26,7 @@
 
 struct opener {
 	int fd;			/* -1: not running */
-	uint32_t asked;
+	uint32_t number;
 	pthread_mutex_t lock;	/* one request at a time */
 };
 

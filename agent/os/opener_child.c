@@ -10,7 +10,7 @@
 
 #include "agent/os/addr.h"
 #include "agent/os/opener_in.h"
-#include "agent/os/sandbox.h"
+#include "agent/os/sandbox_in.h"
 
 struct child {
 	const struct opener_files *f;
@@ -19,7 +19,7 @@ struct child {
 	int records;		/* directory of the recording, -1: none */
 };
 
-static ssize_t send_reply(int to, struct reply *r, int fd)
+static ssize_t send_reply(int to, struct opener_reply *r, int fd)
 {
 	struct iovec iov = { r, sizeof(*r) };
 	union control c = { .room = { 0 } };
@@ -104,15 +104,15 @@ static int remove_socket(const struct opener_files *f, const char *path, uint64_
 	return -EACCES;
 }
 
-/* Handle the request <q> of <n> bytes, at least QUESTION_HEAD. Returns a descriptor, OK or
+/* Handle the request <q> of <n> bytes, at least OPENER_REQUEST_HEAD. Returns a descriptor, OK or
  * -errno. */
-static int answer_one(const struct child *c, const struct question *q, size_t n)
+static int handle_request(const struct child *c, const struct opener_request *q, size_t n)
 {
 	char path[SAFE_PATH_MAX + 1];
 
 	if (n > sizeof(*q))
 		return -ENAMETOOLONG;
-	n -= QUESTION_HEAD;
+	n -= OPENER_REQUEST_HEAD;
 	if (memchr(q->path, '\0', n) != NULL)
 		return -EACCES;
 	memcpy(path, q->path, n);
@@ -134,10 +134,10 @@ static int answer_one(const struct child *c, const struct question *q, size_t n)
 	return -EINVAL;
 }
 
-static void answer_questions(const struct child *c)
+static void handle_requests(const struct child *c)
 {
-	struct question q;
-	struct reply r;
+	struct opener_request q;
+	struct opener_reply r;
 	ssize_t n;
 	int rc;
 
@@ -145,10 +145,10 @@ static void answer_questions(const struct child *c)
 		n = recv(c->from, &q, sizeof(q), MSG_TRUNC);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < (ssize_t)QUESTION_HEAD)	/* the agent has ended */
+		if (n < (ssize_t)OPENER_REQUEST_HEAD)	/* the agent has ended */
 			return;
-		rc = answer_one(c, &q, (size_t)n);
-		r = (struct reply){ .asked = q.asked, .error = rc < 0 && rc != OK ? -rc : 0 };
+		rc = handle_request(c, &q, (size_t)n);
+		r = (struct opener_reply){ .number = q.number, .error = rc < 0 && rc != OK ? -rc : 0 };
 		if (send_reply(c->from, &r, rc) < 0)
 			return;
 		if (rc >= 0)
@@ -156,7 +156,7 @@ static void answer_questions(const struct child *c)
 	}
 }
 
-/* ---- its life --------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------ */
 
 /* Collect the directory of each socket, for Landlock. */
 static size_t socket_directories(
@@ -222,6 +222,6 @@ _Noreturn void opener_child(int from, const struct opener_files *f)
 		c.records = open(f->record_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (SANDBOX_CAN)
 		enter_sandbox(&c);
-	answer_questions(&c);
+	handle_requests(&c);
 	_exit(0);
 }

@@ -19,15 +19,15 @@ enum opener_what {
 	OPENER_RECORD_NEW
 };
 
-struct question {
-	uint32_t asked, what;
+struct opener_request {
+	uint32_t number, what;
 	uint64_t dev, ino;		/* of a socket */
 	char path[SAFE_PATH_MAX];	/* of a model or socket; only the bytes before its NUL are sent */
 };
-#define QUESTION_HEAD	offsetof(struct question, path)
+#define OPENER_REQUEST_HEAD	offsetof(struct opener_request, path)
 
-struct reply {
-	uint32_t asked;
+struct opener_reply {
+	uint32_t number;
 	int32_t error;		/* errno; or 0, with a descriptor if one was requested */
 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/os/privileges.h"
-#include "agent/os/sandbox.h"
+#include "agent/os/sandbox_in.h"
 
 /* RLIMIT_CORE does not apply if cores go to a pipe (core(5)); PR_SET_DUMPABLE does. */
 void sandbox_no_core(struct sandbox *s)

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/os/sandbox.h"
+#include "agent/os/sandbox_in.h"
 
 #define CREATE_VERSION	1u		/* flag: return the ABI version only */
 #define RULE_PATH	1

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/os/sandbox.h"
+#include "agent/os/sandbox_in.h"
 
 #if defined(__x86_64__) && defined(__LP64__) || defined(__aarch64__) && defined(__LP64__)
 #define KNOWN	1

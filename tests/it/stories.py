@@ -411,7 +411,7 @@ def agent_told_twice_ends_at_once():
         equal(p.poll(), None, "exit status while it drains")
         p.send_signal(signal.SIGTERM)
         equal(p.wait(HANG_SECONDS), 0, "exit status after a second SIGTERM")
-        check("told twice to end" in log(), "the log does not say so")
+        check("second signal to end" in log(), "the log does not say so")
         c.close()
 
 
@@ -934,9 +934,9 @@ def counts_of_the_engine():
 def counts_that_differ():
     """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's
     are, nor its own of another kind."""
-    tenant = lambda text: text.replace("    # up, connections",
+    tenant = lambda text: text.replace("    http-request set-var-fmt(txn.load)",
                                        "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
-                                       " # up, connections")
+                                       " http-request set-var-fmt(txn.load)")
     ctl = lambda f: subprocess.run([os.path.join(BUILD, "kvroutectl"), "models",
                                     "127.0.0.1:%d" % f.metrics_port],
                                    capture_output=True, text=True, check=True).stdout
@@ -1068,9 +1068,9 @@ def not_json_and_no_prompt():
 
 @story
 def tenants_are_apart():
-    tenant = lambda text: text.replace("    # up, connections",
+    tenant = lambda text: text.replace("    http-request set-var-fmt(txn.load)",
                                        "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
-                                       " # up, connections")
+                                       " http-request set-var-fmt(txn.load)")
     with Fleet(edit=tenant) as f:
         talk = conversation("t", system=4000)
         one = f.chat(talk, headers={"x-tenant": "acme"})

@@ -217,14 +217,14 @@ def broken_files_stop_nothing():
         f.end("agent")
         with open(f.file, "rb") as g:
             good = g.read()
-        for what, bad, why in (("cut", good[:-100], "cut short"), ("empty", b"", "no snapshot"),
+        for what, bad, why in (("cut", good[:-100], "cut short"), ("empty", b"", "not a snapshot"),
                                ("flipped", good[:2000] + bytes([good[2000] ^ 4]) + good[2001:],
                                 "checksum")):
             with open(f.file, "wb") as g:
                 g.write(bad)
             n = len(f.log())
             f.start_agent()
-            line = [s for s in f.log()[n:].splitlines() if "is not loaded" in s]
+            line = [s for s in f.log()[n:].splitlines() if "snapshot rejected" in s]
             assert len(line) == 1 and why in line[0] and "level=warn" in line[0], "%s: %r" % (
                 what, line)
             f.end("agent")          # and writes an index that is empty
@@ -249,8 +249,8 @@ def no_key_no_snapshot():
                        % ((f.file,) + tuple(free_ports(1))))
         r = subprocess.run([os.path.join(BUILD, "kvroute"), "-f", path], capture_output=True,
                            text=True, timeout=HANG_SECONDS)
-        assert r.returncode == 1 and ("index.snapshot_file needs a key that outlives the "
-                                      "agent") in r.stderr, r.stderr
+        assert r.returncode == 1 and ("index.snapshot_file needs a permanent key"
+                                      in r.stderr), r.stderr
 
 
 if __name__ == "__main__":

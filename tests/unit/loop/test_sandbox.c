@@ -39,7 +39,7 @@
 #include "agent/loop/log_in.h"
 #include "agent/os/clock.h"
 #include "agent/os/process.h"
-#include "agent/os/sandbox.h"
+#include "agent/os/sandbox_in.h"
 
 #define WENT_ON		200	/* exit status: the call went through */
 

@@ -363,9 +363,9 @@ static void raw_questions(void **state)
 {
 	static const char after_zero[] = "top.json\0/../../outside";
 	static char raw[8192];
-	struct question q = { .asked = 7, .what = OPENER_MODEL };
-	size_t n = QUESTION_HEAD + sizeof(after_zero) - 1;
-	struct { uint32_t asked; int32_t error; } r;
+	struct opener_request q = { .number = 7, .what = OPENER_MODEL };
+	size_t n = OPENER_REQUEST_HEAD + sizeof(after_zero) - 1;
+	struct { uint32_t number; int32_t error; } r;
 
 	make_models();
 	memcpy(q.path, after_zero, sizeof(after_zero) - 1);
@@ -377,7 +377,7 @@ static void raw_questions(void **state)
 	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
 	assert_int_equal(r.error, ENAMETOOLONG);
 	q.what = 99;
-	assert_int_equal(send(o.fd, &q, QUESTION_HEAD, 0), QUESTION_HEAD);
+	assert_int_equal(send(o.fd, &q, OPENER_REQUEST_HEAD, 0), OPENER_REQUEST_HEAD);
 	assert_int_equal(recv(o.fd, &r, sizeof(r), 0), sizeof(r));
 	assert_int_equal(r.error, EINVAL);
 	expect("one");

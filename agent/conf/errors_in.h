@@ -1,6 +1,6 @@
-/* errors.h - errors sorted by their place in the file. */
-#ifndef KVROUTE_CONF_ERRORS_H
-#define KVROUTE_CONF_ERRORS_H
+/* errors_in.h - errors sorted by their place in the file. */
+#ifndef KVROUTE_CONF_ERRORS_IN_H
+#define KVROUTE_CONF_ERRORS_IN_H
 
 #include "agent/conf/conf.h"
 
