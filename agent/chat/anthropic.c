@@ -1,13 +1,16 @@
-/* anthropic.c - a body of /v1/messages as one of chat completions.
+/* anthropic.c - convert a body of /v1/messages to one of chat completions.
  *
  * Source: vllm/entrypoints/anthropic/serving.py:
- *   - all text of "system", one behind the other, is the first message; a block that begins with x-anthropic-billing-header, which
- *     differs with each request, does not count; messages of that role join it where the template raises an error for
- *     them (struct make_anthropic), and else stay where they are
- *   - blocks: text; thinking is reasoning; tool_use a call; what a user's tool_result says is a message of role tool in front of
- *     the user's own; a user's message of which nothing is left is none
- *   - one block of text is a plain text
- *   - tools have their schema as parameters; "output_config.effort" is the reasoning effort, but not where "thinking" is disabled */
+ *   - all texts of "system", joined, are the first message. A block that begins with
+ *     x-anthropic-billing-header is dropped, because it differs with each request.
+ *     System messages join the first one if the template raises an error for them
+ *     (struct make_anthropic); otherwise they stay where they are.
+ *   - blocks: text; thinking becomes reasoning; tool_use becomes a call; the tool_result of
+ *     a user becomes a message of role tool before the user's own. A user's message with
+ *     nothing left is dropped.
+ *   - one block of text becomes plain text
+ *   - the schema of a tool becomes its parameters; "output_config.effort" becomes the
+ *     reasoning effort, unless "thinking" is disabled */
 #include "agent/chat/make_in.h"
 
 static struct jval message(struct make *k, const char *role, struct jval content)
@@ -24,12 +27,13 @@ static void add_blocks(struct make *k, struct make_list *l, struct jval of)
 	for (uint32_t i = 0; is_list(of) && i < of.n; i++) {
 		struct jval text = get(of.v[i], "text");
 
-		if (is_word(get_text(of.v[i], "type"), "text") && is_str(text) && text.n > 0 && !make_is_billing(text))
+		if (is_word(get_text(of.v[i], "type"), "text") && is_str(text) && text.n > 0 &&
+		    !make_is_billing(text))
 			make_add(k, l, text);
 	}
 }
 
-/* What a message of role system says; n == 0: nothing, and there is no message. */
+/* Return the text of a message of role system; n == 0: there is no message. */
 static struct jval system_text(struct make *k, struct jval content)
 {
 	struct make_list l = { .n = 0 };
@@ -40,7 +44,8 @@ static struct jval system_text(struct make *k, struct jval content)
 	return make_joined(k, &l, "");
 }
 
-static void add_system(struct make *k, const struct make_anthropic *how, struct make_list *out, struct jval body)
+static void add_system(struct make *k, const struct make_anthropic *how, struct make_list *out,
+		struct jval body)
 {
 	struct jval messages = get(body, "messages"), system = get(body, "system");
 	struct make_list l = { .n = 0 };
@@ -60,7 +65,7 @@ static void add_system(struct make *k, const struct make_anthropic *how, struct 
 		make_add(k, out, message(k, "system", make_joined(k, &l, "")));
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 struct blocks {
 	struct make_list parts, calls, thoughts;
@@ -78,7 +83,7 @@ static void add_call(struct make *k, struct blocks *b, struct jval block)
 	make_add(k, &b->calls, call);
 }
 
-/* The texts of a result's blocks, a line each. */
+/* Join the texts of a result's blocks by line ends. */
 static struct jval result_text(struct make *k, struct jval content)
 {
 	struct make_list l = { .n = 0 };
@@ -96,7 +101,7 @@ static struct jval result_text(struct make *k, struct jval content)
 	return make_joined(k, &l, "\n");
 }
 
-/* What tools are named in a result goes to the template as it is, in a message of its own. */
+/* Pass references to tools in a result to the template unchanged, in a message of their own. */
 static void add_references(struct make *k, struct make_list *out, struct jval block, struct jval id)
 {
 	struct jval content = get(block, "content"), m, ref;
@@ -125,7 +130,8 @@ static void add_references(struct make *k, struct make_list *out, struct jval bl
 
 static void add_result(struct make *k, struct make_list *out, struct jval block)
 {
-	struct jval id = get(block, "tool_use_id"), m = message(k, "tool", result_text(k, get(block, "content")));
+	struct jval id = get(block, "tool_use_id"),
+		    m = message(k, "tool", result_text(k, get(block, "content")));
 
 	if (!is_str(id))
 		id = make_str("");
@@ -134,7 +140,8 @@ static void add_result(struct make *k, struct make_list *out, struct jval block)
 	add_references(k, out, block, id);
 }
 
-static void add_block(struct make *k, struct make_list *out, struct blocks *b, struct jval block, bool user)
+static void add_block(struct make *k, struct make_list *out, struct blocks *b, struct jval block,
+		bool user)
 {
 	struct span type = get_text(block, "type");
 
@@ -150,7 +157,7 @@ static void add_block(struct make *k, struct make_list *out, struct blocks *b, s
 		add_result(k, out, block);
 	} else if (is_word(type, "tool_result") || is_word(type, "image") || is_word(type, "document") ||
 		   is_word(type, "tool_addition") || is_word(type, "tool_removal")) {
-		make_fail(k, MAKE_UNKNOWN);	/* of an assistant's result Python's own notation would be shown */
+		make_fail(k, MAKE_UNKNOWN);	/* the engine would show an assistant's result in Python's notation */
 	} else if (!is_word(type, "redacted_thinking") && !is_word(type, "tool_reference")) {
 		make_fail(k, MAKE_REFUSED);
 	}
@@ -176,7 +183,8 @@ static void add_own_system(struct make *k, struct make_list *out, struct jval co
 		make_add(k, out, message(k, "system", text));
 }
 
-static void add_message(struct make *k, const struct make_anthropic *how, struct make_list *out, struct jval of)
+static void add_message(struct make *k, const struct make_anthropic *how, struct make_list *out,
+		struct jval of)
 {
 	struct jval m = make_dict(k), role = get(of, "role"), content = get(of, "content");
 	struct blocks b = { .parts = { .n = 0 } };
@@ -204,15 +212,17 @@ static void add_message(struct make *k, const struct make_anthropic *how, struct
 		make_add(k, out, m);
 }
 
-/* ---- the body ------------------------------------------------------------------------------------------ */
+/* ---- the body -------------------------------------------------------------------------------- */
 
 static struct jval tool(struct make *k, struct jval of)
 {
 	struct jval t = make_dict(k), function = make_dict(k);
 
 	make_put(k, function, "name", get(of, "name"));
-	make_put(k, function, "description", is_none(get(of, "description")) ? jval_none() : get(of, "description"));
-	make_put(k, function, "parameters", is_none(get(of, "input_schema")) ? jval_none() : get(of, "input_schema"));
+	make_put(k, function, "description",
+	    is_none(get(of, "description")) ? jval_none() : get(of, "description"));
+	make_put(k, function, "parameters",
+	    is_none(get(of, "input_schema")) ? jval_none() : get(of, "input_schema"));
 	make_put(k, function, "strict", get(of, "strict"));
 	make_put(k, function, "defer_loading", get(of, "defer_loading"));
 	make_put(k, t, "type", make_str("function"));

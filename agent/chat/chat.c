@@ -1,4 +1,6 @@
-/* chat.c - from the bytes of a body to text. */
+/* chat.c - render the bytes of a body to text: read it, let messages.c and the like build the
+ * engine's messages, run the template or harmony, divide the text into runs. A rendering that meets
+ * a limit, or a part of the body that only the engine knows, gives no text. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -8,14 +10,16 @@
 #include "agent/chat/chat_in.h"
 
 #define BODY_DEPTH	128
-/* Of one rendering, whatever the work of the request: 5000 messages of a usual template fit. */
+/* Limit of one rendering, besides the work of the request: 5000 messages of a usual template fit.
+ */
 #define STEPS_MOST	500000u
-/* Prices in steps of work.h: two steps of a template, bytes of text for one, a run of harmony, bytes that a cut body's end is looked for in. */
+/* Prices in steps of work.h: two steps of a template; bytes of text per step; a run of harmony;
+ * bytes per step when the end of a cut body is searched. */
 #define STEPS_TWO	3
 #define STEP_TEXT	100
 #define STEPS_RUN	6
 #define STEP_CUT	8
-#define STEP_HARMONY	10u		/* bytes that are written by harmony, which counts nothing else */
+#define STEP_HARMONY	10u		/* bytes that harmony writes per step; it counts nothing else */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -48,7 +52,7 @@ const char *chat_result_name(enum chat_result r)
 	return names[r];
 }
 
-/* ---- one rendering ------------------------------------------------------------------------------------- */
+/* ---- one rendering --------------------------------------------------------------------------- */
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text)
 {
@@ -60,7 +64,9 @@ static int harmony_piece(void *arg, enum harmony_piece what, struct span text)
 {
 	struct rendering *r = arg;
 	struct chat_run run = {
-		.at = (uint32_t)r->into->n, .n = (uint32_t)text.n, .kind = what == PIECE_TOKEN ? RUN_TOKEN : RUN_PLAIN,
+		.at = (uint32_t)r->into->n,
+		.n = (uint32_t)text.n,
+		.kind = what == PIECE_TOKEN ? RUN_TOKEN : RUN_PLAIN,
 	};
 
 	buf_span(r->into, text);
@@ -79,15 +85,21 @@ enum chat_result chat_of_make(struct rendering *r, const struct make *k)
 	case MAKE_SPENT:
 		return chat_why(r, CHAT_LIMIT, "it takes too much work");
 	default:
-		return chat_why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY, "it takes too much memory");
+		return chat_why(r, jinja_mem_full(r->s->mem) ? CHAT_LIMIT : CHAT_NO_MEMORY,
+		    "it takes too much memory");
 	}
 }
 
-static enum chat_result of_jinja(struct rendering *r, enum jinja_result result, const struct jinja_error *e)
+static enum chat_result of_jinja(struct rendering *r, enum jinja_result result,
+		const struct jinja_error *e)
 {
 	static const enum chat_result of[] = {
-		[JINJA_OK] = CHAT_DONE, [JINJA_RAISED] = CHAT_REFUSED, [JINJA_UNKNOWN] = CHAT_UNKNOWN, [JINJA_LIMIT] = CHAT_LIMIT,
-		[JINJA_NO_MEMORY] = CHAT_NO_MEMORY, [JINJA_STOPPED] = CHAT_NO_MEMORY,
+		[JINJA_OK] = CHAT_DONE,
+		[JINJA_RAISED] = CHAT_REFUSED,
+		[JINJA_UNKNOWN] = CHAT_UNKNOWN,
+		[JINJA_LIMIT] = CHAT_LIMIT,
+		[JINJA_NO_MEMORY] = CHAT_NO_MEMORY,
+		[JINJA_STOPPED] = CHAT_NO_MEMORY,
 	};
 
 	if (result != JINJA_OK)
@@ -106,11 +118,13 @@ static enum chat_result by_template(struct rendering *r)
 	enum jinja_result result;
 	uint64_t took = 0;
 
-	limits.steps = r->work->left / STEPS_TWO < STEPS_MOST / 2 ? 2 * (r->work->left / STEPS_TWO) : STEPS_MOST;
+	limits.steps = r->work->left / STEPS_TWO < STEPS_MOST / 2 ? 2 * (r->work->left / STEPS_TWO)
+								  : STEPS_MOST;
 	limits.took = &took;
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
-	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now, &limits, jinja_buf_sink, r->into, &e);
+	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
+	    &limits, jinja_buf_sink, r->into, &e);
 	work_spend(r->work, took * STEPS_TWO / 2);
 	return of_jinja(r, result, &e);
 }
@@ -118,8 +132,11 @@ static enum chat_result by_template(struct rendering *r)
 static enum chat_result by_harmony(struct rendering *r)
 {
 	static const enum chat_result of[] = {
-		[HARMONY_DONE] = CHAT_DONE, [HARMONY_REFUSED] = CHAT_REFUSED, [HARMONY_NO_MEMORY] = CHAT_NO_MEMORY,
-		[HARMONY_ENDED] = CHAT_NO_MEMORY, [HARMONY_LIMIT] = CHAT_LIMIT,
+		[HARMONY_DONE] = CHAT_DONE,
+		[HARMONY_REFUSED] = CHAT_REFUSED,
+		[HARMONY_NO_MEMORY] = CHAT_NO_MEMORY,
+		[HARMONY_ENDED] = CHAT_NO_MEMORY,
+		[HARMONY_LIMIT] = CHAT_LIMIT,
 	};
 	char date[32];
 	struct make k = { .mem = r->s->mem, .work = r->work };
@@ -138,12 +155,15 @@ static enum chat_result by_harmony(struct rendering *r)
 	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
 	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
 		result = HARMONY_LIMIT;
-	if (result == HARMONY_LIMIT)	/* as much was written as the work allows */
+	if (result == HARMONY_LIMIT)	/* the text reached the work's limit */
 		work_spend(r->work, r->work->left);
-	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)	/* arguments that are no text are the engine's to write */
+	/* the engine writes arguments that are no text itself */
+	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)
 		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
-	return result == HARMONY_DONE ? CHAT_DONE :
-	       chat_why(r, of[result], result == HARMONY_REFUSED ? "harmony has no form for it" : "it takes too much memory");
+	return result == HARMONY_DONE ? CHAT_DONE
+				      : chat_why(r, of[result],
+					    result == HARMONY_REFUSED ? "harmony has no form for it"
+								      : "it takes too much memory");
 }
 
 enum chat_result chat_write(struct rendering *r, struct buf *into)
@@ -159,14 +179,16 @@ enum chat_result chat_write(struct rendering *r, struct buf *into)
 	r->into = into;
 	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
 	if (r->c->format == CHAT_HARMONY)
-		work_spend(r->work, r->s->runs.n * STEPS_RUN + into->n / STEP_HARMONY + (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
+		work_spend(r->work,
+		    r->s->runs.n * STEPS_RUN + into->n / STEP_HARMONY +
+			(jinja_mem_used(r->s->mem) - had) / STEP_MADE);
 	work_spend(r->work, into->n / STEP_TEXT);
 	if (result == CHAT_DONE && into->failed)
 		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");
 	return result;
 }
 
-/* Runs of harmony end with the text. */
+/* Drop runs of harmony, or their ends, after the end of the text. */
 static void trim_runs(struct chat_scratch *s)
 {
 	while (s->runs.n > 0 && s->runs.p[s->runs.n - 1].at >= s->text.n)
@@ -176,9 +198,9 @@ static void trim_runs(struct chat_scratch *s)
 	s->text.n = s->runs.n > 0 ? s->runs.p[s->runs.n - 1].at + s->runs.p[s->runs.n - 1].n : 0;
 }
 
-/* ---- the body ------------------------------------------------------------------------------------------ */
+/* ---- the body -------------------------------------------------------------------------------- */
 
-/* The body as values; of a cut one what is whole. */
+/* Read the body as values; of a cut body, the part that is whole. */
 static enum chat_result read_body(struct rendering *r)
 {
 	struct span raw = r->b->raw;
@@ -202,7 +224,8 @@ static enum chat_result read_body(struct rendering *r)
 			return chat_why(r, CHAT_LIMIT, "it takes too much work");
 		if (jinja_mem_full(r->s->mem))
 			return chat_why(r, CHAT_LIMIT, "it takes too much memory");
-		return errno == ENOMEM ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it") : chat_why(r, CHAT_REFUSED, "it is no JSON");
+		return errno == ENOMEM ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it")
+				       : chat_why(r, CHAT_REFUSED, "it is no JSON");
 	}
 	return r->body.kind == JV_DICT ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it is no JSON object");
 }
@@ -217,7 +240,9 @@ static enum chat_result to_messages(struct rendering *r)
 	t = traits_of(r);
 	how.parts = t->parts;
 	r->messages = make_messages(&k, &how, get(r->body, "messages"));
-	r->messages = k.state == MAKE_GOOD && k.developer && !t->developer ? make_systems(&k, r->messages) : r->messages;
+	r->messages = k.state == MAKE_GOOD && k.developer && !t->developer
+	    ? make_systems(&k, r->messages)
+	    : r->messages;
 	return chat_of_make(r, &k);
 }
 
@@ -230,7 +255,8 @@ static enum chat_result convert(struct rendering *r)
 		return chat_why(r, CHAT_UNKNOWN, "responses by harmony are not known");
 	if (!harmony && !is_none(get(r->body, "chat_template")))
 		return chat_why(r, CHAT_UNKNOWN, "it brings a template of its own");
-	if (r->b->api == CHAT_COMPLETIONS && is_list(get(r->body, "tools")) && get(r->body, "tools").n == 0)
+	if (r->b->api == CHAT_COMPLETIONS && is_list(get(r->body, "tools")) &&
+	    get(r->body, "tools").n == 0)
 		return chat_why(r, CHAT_REFUSED, "its tools are an empty list");
 	if (r->b->api == CHAT_MESSAGES)
 		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body);
@@ -244,10 +270,11 @@ static enum chat_result convert(struct rendering *r)
 	return is_list(r->messages) ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it has no messages");
 }
 
-/* Harmony looks at neither, but the engine refuses both before that. */
+/* Check two options that harmony ignores, because the engine rejects bad ones before it renders. */
 static enum chat_result write_whole(struct rendering *r)
 {
-	bool harmony = r->c->format == CHAT_HARMONY, goes_on = chat_truth(get(r->body, "continue_final_message"), false);
+	bool harmony = r->c->format == CHAT_HARMONY,
+	     goes_on = chat_truth(get(r->body, "continue_final_message"), false);
 	enum chat_result result;
 	struct span last;
 
@@ -263,7 +290,8 @@ static enum chat_result write_whole(struct rendering *r)
 	return result == CHAT_DONE ? chat_end_at_tag(r, last) : result;
 }
 
-/* Whether an escape of half a pair is at <p>: 1: the first half, 2: the second. */
+/* Tell if an escape of half a surrogate pair is at <p>: 1: the first half, 2: the second, 0: none.
+ */
 static unsigned half_at(const char *p, const char *end)
 {
 	char c = end - p >= 6 ? (char)(p[3] | 0x20) : '\0';
@@ -299,7 +327,7 @@ static bool has_replacement(struct span text)
 	return false;
 }
 
-/* Python keeps half a pair, which no tokenizer takes; here U+FFFD stands for it. */
+/* Reject half a surrogate pair: Python keeps it, and no tokenizer accepts it. Here it is U+FFFD. */
 static enum chat_result check_halves(struct rendering *r)
 {
 	if (has_replacement(span_of(r->s->text.p, r->s->text.n)) && has_lone_half(r->b->raw))
@@ -326,7 +354,8 @@ static void set_out(struct rendering *r)
 	r->out->tools_unseen = r->b->cut && get(r->body, "tools").kind == JV_MISSING;
 }
 
-enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out)
+enum chat_result chat_render(
+    const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out)
 {
 	struct rendering r = { .c = c, .s = s, .b = b, .out = out, .any = { WORK_ANY } };
 	enum chat_result result;
@@ -351,5 +380,7 @@ enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const
 	if (result != CHAT_DONE)
 		return result;
 	set_out(&r);
-	return out->n > 0 && s->runs.n == 0 ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text") : CHAT_DONE;
+	return out->n > 0 && s->runs.n == 0
+	    ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text")
+	    : CHAT_DONE;
 }

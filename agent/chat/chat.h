@@ -1,11 +1,12 @@
-/* chat.h - a conversation as its engine writes it for the model: a body of chat completions, messages or responses, into the text
- * that the tokenizer sees.
+/* chat.h - render a conversation as its engine does: a body of chat completions, messages or
+ * responses becomes the text that the tokenizer gets.
  *
- *     body -> values -> messages as the engine builds them -> template (or harmony) -> text, in runs
+ *   body -> values -> messages as the engine builds them -> template (or harmony) -> text, in runs
  *
- * As vLLM 0.32 does it; make_in.h names the files that say so. What the engine makes of a body is known exactly, or it is said that it is
- * not: pictures and sounds, a template of the body's own, an earlier response that only the engine has. Pure: time comes in, no file
- * is read. A struct chat is immutable and shared by threads; a scratch belongs to one. */
+ * The rules are those of vLLM 0.32; make_in.h names the sources. The result equals the engine's, or
+ * is CHAT_UNKNOWN: for images and audio, a template in the body, an earlier response that only the
+ * engine has. Pure: the caller passes the time, no file is read. A struct chat is immutable and
+ * shared by threads; a scratch belongs to one thread. */
 #ifndef KVROUTE_CHAT_CHAT_H
 #define KVROUTE_CHAT_CHAT_H
 
@@ -17,29 +18,30 @@ struct chat_scratch;
 
 enum chat_format {
 	CHAT_TEMPLATE,	/* a chat template */
-	CHAT_HARMONY	/* gpt-oss: harmony.h; needs no template */
+	CHAT_HARMONY	/* gpt-oss: see harmony.h; needs no template */
 };
 
 struct chat_source {
 	enum chat_format format;
-	struct span template;	/* n == 0: "chat_template" of <config> */
+	struct span template;	/* n == 0: use "chat_template" of <config> */
 	struct span config;	/* tokenizer_config.json: special tokens, templates; n == 0: none */
-	const char *template_name, *config_name;	/* of the files, for errors */
-	bool no_aliases;	/* the engine's transformers is older than 5.21: what was thought has no name "thinking" */
+	const char *template_name, *config_name;	/* file names for errors */
+	/* the engine's transformers is older than 5.21: reasoning has no second name "thinking" */
+	bool no_aliases;
 };
 
-/* Returns true if there is anything to load: a template, or a format that needs none. A configuration that is no JSON object counts
- * as one that has a template, so that chat_load() refuses it. */
+/* Tell if there is anything to load: a template, or a format that needs none. A configuration that
+ * is no JSON object counts as one with a template, so that chat_load() rejects it. */
 bool chat_source_has(const struct chat_source *src, const struct hash_key *key);
 
-/* NULL and <e>: where, what, and what is understood. All is copied. */
+/* Copy and compile all. Returns NULL and fills <e> with place, cause and remedy. */
 struct chat *chat_load(const struct chat_source *src, const struct hash_key *key, struct err *e);
 struct chat *chat_ref(struct chat *c);
 void chat_unref(struct chat *c);
 size_t chat_bytes(const struct chat *c);		/* memory it holds */
-uint64_t chat_fingerprint(const struct chat *c);	/* two that are equal write the same text */
+uint64_t chat_fingerprint(const struct chat *c);	/* equal for two that write the same text */
 
-/* At most <max_bytes> of values while rendering. NULL: no memory. */
+/* Allocate a scratch for at most <max_bytes> of values. Returns NULL if there is no memory. */
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key);
 void chat_scratch_free(struct chat_scratch *s);		/* wipes it */
 
@@ -48,23 +50,24 @@ enum chat_api { CHAT_COMPLETIONS, CHAT_MESSAGES, CHAT_RESPONSES };
 struct chat_body {
 	enum chat_api api;
 	struct span raw;	/* borrowed for the call */
-	bool cut;		/* its end was not seen */
-	struct jinja_time now;	/* the engine's */
-	struct work_left *work;	/* of the request: what is done is charged to it; NULL: only the limits of one rendering count */
+	bool cut;		/* its end has not arrived */
+	struct jinja_time now;	/* the engine's time */
+	/* charged for what is done; NULL: only the limits of one rendering apply */
+	struct work_left *work;
 };
 
 enum chat_result {
 	CHAT_DONE,
 	CHAT_REFUSED,	/* the engine answers it with an error: there is no prompt */
-	CHAT_UNKNOWN,	/* what the engine makes of it cannot be known here */
-	CHAT_LIMIT,	/* work, steps, bytes, depth */
+	CHAT_UNKNOWN,	/* what the engine makes of it is not known here */
+	CHAT_LIMIT,	/* work, steps, bytes or depth */
 	CHAT_NO_MEMORY
 };
 const char *chat_result_name(enum chat_result r);
 
 enum chat_run_kind {
-	RUN_TEXT,	/* added tokens in it are tokens: all that a template writes is one such run */
-	RUN_PLAIN,	/* text, whatever it looks like */
+	RUN_TEXT,	/* added tokens in it are tokens; all output of a template is one such run */
+	RUN_PLAIN,	/* text, never a token as a whole */
 	RUN_TOKEN	/* one special token */
 };
 
@@ -73,25 +76,29 @@ struct chat_run {
 	enum chat_run_kind kind;
 };
 
-enum chat_side { SIDE_USUAL, SIDE_LEFT, SIDE_RIGHT };	/* "truncation_side": what is cut off; engines cut off the left one unless told */
+/* "truncation_side": the side to drop; by default engines drop the left one */
+enum chat_side { SIDE_USUAL, SIDE_LEFT, SIDE_RIGHT };
 
-/* What a body became; lives in the scratch until its next use. */
+/* The result for one body; valid until the next use of the scratch. */
 struct chat_text {
 	const char *p;
 	size_t n;
 	const struct chat_run *runs;
 	size_t n_runs;
-	bool part;		/* of a cut body: what any body that begins like this has in front; more text follows */
-	bool special;		/* "add_special_tokens": the tokenizer adds its own around it */
-	bool tools_unseen;	/* cut before its tools were seen, if it has any: with them the text would differ from its beginning */
-	bool system_unseen;	/* the same of "system" or "instructions" */
-	bool developer_unseen;	/* cut within its messages: others of role developer would change the front */
-	enum chat_side side;	/* that is kept of more than <keep> tokens */
-	size_t keep;		/* SIZE_MAX: all; > 0 */
-	char why[160];		/* of any result but CHAT_DONE; may quote the body: not for logs */
+	bool part;		/* of a cut body: what any body with this beginning starts with; more text follows */
+	bool special;		/* "add_special_tokens": the tokenizer adds its own tokens */
+	bool tools_unseen;	/* cut before any tools, with which the text would start differently */
+	bool system_unseen;	/* the same for "system" or "instructions" */
+	/* cut within its messages: later ones of role developer would change the start */
+	bool developer_unseen;
+	enum chat_side side;	/* the side to drop of more than <keep> tokens */
+	size_t keep;		/* > 0; SIZE_MAX: all */
+	char why[160];		/* why, unless CHAT_DONE; may quote the body: not for logs */
 };
 
-/* Always fills <out>. Cost: reading the body and writing its text, some 1 GB/s each; bounded by the limits of jinja.h. */
-enum chat_result chat_render(const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out);
+/* Render <b>. Always fills <out>. Costs reading the body and writing its text, about 1 GB/s each;
+ * bounded by the limits of jinja.h. */
+enum chat_result chat_render(
+    const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* chat_in.h - the inside of struct chat and its scratch. Inside agent/chat only. */
+/* chat_in.h - private to agent/chat: struct chat, its scratch, and one rendering. */
 #ifndef KVROUTE_CHAT_CHAT_IN_H
 #define KVROUTE_CHAT_CHAT_IN_H
 
@@ -7,9 +7,9 @@
 #include "agent/chat/chat.h"
 #include "agent/chat/make_in.h"
 
-/* What engines find out of a template before they use it. */
+/* Properties of a template that engines detect before they use it. */
 struct chat_traits {
-	bool parts;		/* it walks through the parts of content */
+	bool parts;		/* it iterates over the parts of content */
 	bool developer;		/* it names the role developer */
 	bool content;		/* it names "content" */
 	bool generation;	/* it has the tag generation */
@@ -18,24 +18,24 @@ struct chat_traits {
 struct chat {
 	unsigned refs;			/* atomic */
 	enum chat_format format;
-	struct jinja *plain, *tool_use;	/* tool_use: for bodies with tools; NULL: the plain one is */
+	struct jinja *plain, *tool_use;	/* tool_use: for bodies with tools; NULL: use <plain> */
 	struct chat_traits plain_traits, tool_traits;
 	bool aliases;			/* see struct chat_source */
 	struct make_anthropic anthropic;
-	bool moves_system;		/* a late message of role system or developer changes what stands in front */
-	struct jinja_mem *mem;		/* of <tokens> */
-	struct jval tokens;		/* special tokens, as variables of the template: a dict */
+	bool moves_system;		/* a late message of role system or developer changes the start of the text */
+	struct jinja_mem *mem;		/* memory of <tokens> */
+	struct jval tokens;		/* a dict: special tokens, as variables of the template */
 	uint64_t fingerprint;
 };
 
 struct chat_scratch {
 	struct jinja_mem *mem;
-	struct buf closed;		/* a cut body, closed */
-	struct buf text, other;	/* <other>: the text of the same with one more message */
+	struct buf closed;		/* a cut body with its brackets closed */
+	struct buf text, other;	/* <other>: the text with one more message */
 	VEC(struct chat_run) runs;
 };
 
-/* One body on its way. */
+/* The state of rendering one body. */
 struct rendering {
 	const struct chat *c;
 	struct chat_scratch *s;
@@ -43,9 +43,9 @@ struct rendering {
 	struct chat_text *out;
 	struct buf *into;
 	struct jval body, messages, tools;
-	bool completion;	/* an answer begins behind it */
-	bool in_list;		/* the body was cut within its messages: others may follow */
-	struct work_left *work, any;	/* who pays; <any>: nobody */
+	bool completion;	/* the text ends with the start of an answer */
+	bool in_list;		/* the body was cut within its messages: more may follow */
+	struct work_left *work, any;	/* the budget; <any>: if the caller has none */
 };
 
 static inline const struct chat_traits *traits_of(const struct rendering *r)
@@ -55,23 +55,27 @@ static inline const struct chat_traits *traits_of(const struct rendering *r)
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text);
 enum chat_result chat_of_make(struct rendering *r, const struct make *k);
-enum chat_result chat_write(struct rendering *r, struct buf *into);	/* the text of r->messages */
+/* writes the text of r->messages */
+enum chat_result chat_write(struct rendering *r, struct buf *into);
 
-/* part.c: the text of a cut body: what any body that begins like it has in front. Before it becomes one of chat completions: what
- * of such a front may still come. */
+/* part.c: chat_write_part() writes the text that any body with this beginning starts with.
+ * chat_note_unseen() notes what may still change that start; call it before conversion to chat
+ * completions. */
 void chat_note_unseen(struct rendering *r);
 enum chat_result chat_write_part(struct rendering *r);
 
 /* options.c */
-struct jval chat_variables(struct make *k, const struct rendering *r);	/* of the template */
+/* variables of the template */
+struct jval chat_variables(struct make *k, const struct rendering *r);
 enum chat_result chat_take_truncation(struct rendering *r);
 bool chat_truth(struct jval v, bool otherwise);
 
-/* continue_last.c: the last message goes on. Before r->messages are written, and when they are. */
+/* continue_last.c: continue the last message. chat_tag_last() before r->messages are written,
+ * chat_end_at_tag() after. */
 enum chat_result chat_tag_last(struct rendering *r, struct span *last);
 enum chat_result chat_end_at_tag(struct rendering *r, struct span last);
 
-/* probe.c: fills c->anthropic and c->moves_system. -1: no memory. */
+/* probe.c: fill c->anthropic and c->moves_system. Returns -1 if there is no memory. */
 int chat_probe(struct chat *c, const struct hash_key *key);
 
 #endif

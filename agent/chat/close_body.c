@@ -1,18 +1,19 @@
-/* close_body.c - one walk over the bytes that knows strings and brackets, and remembers the last place where the object could be closed.
+/* close_body.c - find where a cut body can be closed: one walk over the bytes that knows strings
+ * and brackets, and keeps the last place where the object could end.
  *
  *     {"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","cont
- *                                                           ^ here, with ]} behind it
+ *                                                           ^ here, followed by ]}
  *
- * What is between the brackets is not judged: the reader of the closed body does that. */
+ * The walk does not check values; the reader of the closed body does. */
 #include "agent/chat/close_body.h"
 
 struct scan {
 	struct span raw, list;
 	size_t at;
 	unsigned depth;
-	size_t key_at, key_n;	/* of the member that is open at the top */
-	bool key_next;		/* at the top a string would be a key */
-	bool list_open;		/* inside the list, of which depth is 2 */
+	size_t key_at, key_n;	/* of the open member at the top level */
+	bool key_next;		/* a string at the top level would be a key */
+	bool list_open;		/* inside the list, at depth 2 */
 	struct cut best;
 	bool found;
 };
@@ -23,7 +24,7 @@ static void may_end(struct scan *s, size_t n, const char *close)
 	s->found = true;
 }
 
-/* Behind the closing quote; the size of <raw> when there is none. */
+/* Return the offset after the closing quote, or the size of <raw> if there is none. */
 static size_t string_end(struct span raw, size_t at)
 {
 	for (at++; at < raw.n; at++) {
@@ -72,7 +73,7 @@ static void open_bracket(struct scan *s, char c)
 	s->at++;
 }
 
-/* False: the end of the object, or more ends than beginnings. */
+/* Returns false at the end of the object, or if more brackets close than open. */
 static bool close_bracket(struct scan *s)
 {
 	if (s->depth <= 1)
@@ -88,7 +89,7 @@ static bool close_bracket(struct scan *s)
 	return true;
 }
 
-/* Numbers and words have no end of their own. */
+/* Note a place after a number or a word, which have no end of their own. */
 static void comma(struct scan *s)
 {
 	if (s->depth == 1) {

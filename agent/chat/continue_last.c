@@ -1,8 +1,8 @@
-/* continue_last.c - an answer that goes on ("continue_final_message").
+/* continue_last.c - continue an answer ("continue_final_message").
  *
- * As transformers does it (utils/chat_template_utils.py, render_jinja_template): a tag is put behind the text of the last message, and the
- * rendered text ends where the tag stands, without the white space in front of it if the template has taken away the space
- * that the tag ends with. */
+ * As in transformers (utils/chat_template_utils.py, render_jinja_template): append a tag to the
+ * text of the last message, and end the rendered text at the tag. If the template stripped the
+ * blank at the tag's end, white space before the tag goes too. */
 #include "agent/chat/chat_in.h"
 
 static const char tag[] = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -15,7 +15,7 @@ static struct jval tagged(struct make *k, struct jval text)
 	return make_joined(k, &(struct make_list){ .v = both, .n = 2 }, "");
 }
 
-/* The last part that has a text, with the tag. False: there is none. */
+/* Append the tag to the last part that has text. Returns false if there is none. */
 static bool tag_parts(struct make *k, struct jval *content, struct span *last)
 {
 	struct make_list l = { .n = 0 };
@@ -71,9 +71,12 @@ enum chat_result chat_end_at_tag(struct rendering *r, struct span last)
 	const char *at = NULL;
 
 	last = jval_strip(last, true, true);
-	if ((last.n > 0 && (b->n < last.n || memmem(b->p, b->n, last.p, last.n) == NULL)) || b->n < TAG_N - 1 ||
-	    !jinja_find_last(r->s->mem, span_of(b->p, b->n), span_of(tag, TAG_N - 1), &at) || at == NULL)
-		return chat_why(r, CHAT_REFUSED, "the template changes the last message, so that it cannot go on");
+	if ((last.n > 0 && (b->n < last.n || memmem(b->p, b->n, last.p, last.n) == NULL)) ||
+	    b->n < TAG_N - 1 ||
+	    !jinja_find_last(r->s->mem, span_of(b->p, b->n), span_of(tag, TAG_N - 1), &at) ||
+	    at == NULL)
+		return chat_why(r, CHAT_REFUSED,
+		    "the template changes the last message, so that it cannot go on");
 	if (at + TAG_N <= b->p + b->n && memcmp(at, tag, TAG_N) == 0)
 		b->n = (size_t)(at - b->p);
 	else

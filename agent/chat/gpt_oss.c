@@ -1,12 +1,12 @@
 #include "agent/chat/gpt_oss.h"
 #include "agent/chat/make_in.h"
 
-/* Messages of the conversation that is being made; all of it is memory of <make>. */
+/* The conversation under construction, in memory of <make>. */
 struct making {
 	struct make make;
 	struct harmony_message *m;
 	size_t n, cap;
-	struct jval called;		/* a dict: the id of each call of the body, and the name of its function */
+	struct jval called;		/* a dict: id of each call in the body -> name of its function */
 };
 
 static void *take(struct making *k, size_t n)
@@ -21,9 +21,9 @@ static struct span joined(struct making *k, const char *before, struct span s)
 	return jval_span(make_joined(&k->make, &(struct make_list){ .v = both, .n = 2 }, ""));
 }
 
-/* ---- what a message says ------------------------------------------------------------------------------- */
+/* ---- what a message says --------------------------------------------------------------------- */
 
-/* What bodies of responses say in place of "text" is refused, and what is no part at all. */
+/* Reject parts of the responses API in place of "text", and values that are no part. */
 static void check_part(struct making *k, struct jval part)
 {
 	struct span type = get_text(part, "type");
@@ -32,7 +32,7 @@ static void check_part(struct making *k, struct jval part)
 		make_fail(&k->make, MAKE_REFUSED);
 }
 
-/* The runs of a message's content: of a list each part's text, also an empty one. */
+/* Return the runs of a message's content: for a list, the text of each part, empty ones too. */
 static const struct span *runs_of(struct making *k, struct jval content, size_t *n)
 {
 	struct span *s = take(k, sizeof(*s) * (content.kind == JV_LIST && content.n > 0 ? content.n : 1));
@@ -51,7 +51,7 @@ static const struct span *runs_of(struct making *k, struct jval content, size_t 
 	return s;
 }
 
-/* All its texts one behind the other. False: it has none. */
+/* Join all texts of <content>. Returns false if it has none. */
 static bool flat(struct making *k, struct jval content, struct span *out)
 {
 	struct make_list l = { .n = 0 };
@@ -73,7 +73,7 @@ static bool flat(struct making *k, struct jval content, struct span *out)
 	return l.n > 0;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static struct harmony_message *add(struct making *k, enum harmony_role role)
 {
@@ -92,7 +92,8 @@ static struct harmony_message *add(struct making *k, enum harmony_role role)
 	return &k->m[k->n++];
 }
 
-static struct harmony_message *add_text(struct making *k, enum harmony_role role, const char *channel, struct span text)
+static struct harmony_message *add_text(struct making *k, enum harmony_role role,
+		const char *channel, struct span text)
 {
 	struct span *run = take(k, sizeof(*run));
 	struct harmony_message *m = run != NULL ? add(k, role) : NULL;
@@ -109,7 +110,8 @@ static struct harmony_message *add_text(struct making *k, enum harmony_role role
 static void add_call(struct making *k, struct jval call)
 {
 	struct jval function = get(call, "function");
-	struct harmony_message *m = add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
+	struct harmony_message *m =
+	    add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
 
 	if (!is_none(get(function, "arguments")) && !is_str(get(function, "arguments")))
 		make_fail(&k->make, MAKE_REFUSED);
@@ -136,7 +138,7 @@ static void add_calls(struct making *k, struct jval msg, struct jval calls)
 		add_call(k, calls.v[i]);
 }
 
-/* As a key: also of one that is not there. */
+/* Return the id as a key of the dict; an absent one too. */
 static struct jval id_of(struct jval of, const char *key)
 {
 	struct span id = get_text(of, key);
@@ -144,8 +146,8 @@ static struct jval id_of(struct jval of, const char *key)
 	return id.n > 0 ? jval_str(id.p, id.n) : jval_str("", 0);
 }
 
-/* What each call is of; of two with one id the last one counts, also where it comes later. A body may hold as many answers as calls,
- * so they are found by name. */
+/* Collect the function of each call. Of two with one id the last counts, wherever it is. A body may
+ * hold as many answers as calls, so answers look up the name in a dict. */
 static void find_calls(struct making *k, struct jval messages)
 {
 	k->called = make_dict(&k->make);
@@ -153,11 +155,12 @@ static void find_calls(struct making *k, struct jval messages)
 		struct jval calls = get(messages.v[i], "tool_calls");
 
 		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++)
-			make_put_any(&k->make, k->called, id_of(calls.v[c], "id"), get(get(calls.v[c], "function"), "name"));
+			make_put_any(&k->make, k->called, id_of(calls.v[c], "id"),
+			    get(get(calls.v[c], "function"), "name"));
 	}
 }
 
-/* "" as long as there is none. */
+/* Return the name, or "" if there is none. */
 static struct span called(const struct making *k, struct jval id)
 {
 	const struct jval *name = jdict_get(k->called.d, id);
@@ -174,7 +177,8 @@ static void add_tool(struct making *k, struct jval msg)
 	if ((m = add_text(k, HARMONY_TOOL, "commentary", text)) == NULL)
 		return;
 	m->name = joined(k, "functions.", called(k, id_of(msg, "tool_call_id")));
-	m->channel = SPAN("commentary to=assistant");	/* the library writes the recipient there; vLLM changes that for calls only */
+	/* the library writes the recipient there; vLLM changes that for calls only */
+	m->channel = SPAN("commentary to=assistant");
 }
 
 static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
@@ -183,7 +187,8 @@ static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 	const struct span *runs = runs_of(k, get(msg, "content"), &n);
 	struct harmony_message *m;
 
-	if (runs == NULL || (role == HARMONY_ASSISTANT && (n == 0 || runs[0].n == 0)) || (m = add(k, role)) == NULL)
+	if (runs == NULL || (role == HARMONY_ASSISTANT && (n == 0 || runs[0].n == 0)) ||
+	    (m = add(k, role)) == NULL)
 		return;
 	m->text = runs;
 	m->n_text = n;
@@ -191,8 +196,10 @@ static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 		m->channel = SPAN("final");
 }
 
-/* With instructions or tools, or both. "function" of each tool: another type is refused by the engines. */
-static void add_developer(struct making *k, bool has_instructions, struct span instructions, struct jval tools)
+/* Add a developer message if there are instructions or tools. The type of each tool must be
+ * "function", because engines reject others. */
+static void add_developer(struct making *k, bool has_instructions, struct span instructions,
+		struct jval tools)
 {
 	uint32_t n = is_list(tools) ? tools.n : 0;
 	struct harmony_developer *d = take(k, sizeof(*d));
@@ -206,24 +213,26 @@ static void add_developer(struct making *k, bool has_instructions, struct span i
 			make_fail(&k->make, MAKE_REFUSED);
 		of[i] = get(tools.v[i], "function");
 	}
-	*d = (struct harmony_developer){ .instructions = instructions, .has_instructions = has_instructions, .tools = of, .n_tools = n };
+	*d = (struct harmony_developer){ .instructions = instructions,
+		.has_instructions = has_instructions, .tools = of, .n_tools = n };
 	m->developer = d;
 }
 
-/* Of the role system or developer. */
+/* Tell if a message is of role system or developer. */
 static bool instructs(struct jval msg)
 {
 	return is_word(get_text(msg, "role"), "system") || is_word(get_text(msg, "role"), "developer");
 }
 
-/* Not the first message. */
+/* Add instructions of a message that is not the first. */
 static void add_instructions(struct making *k, struct jval msg)
 {
 	struct jval content = get(msg, "content");
 	struct span text;
 	size_t n;
 
-	runs_of(k, content, &n);	/* the engine makes them, too, before it looks at the role */
+	/* the engine builds them before it checks the role, so they must be valid */
+	runs_of(k, content, &n);
 	if (flat(k, content, &text))
 		add_developer(k, true, text, jval_none());
 }
@@ -269,7 +278,7 @@ static void add_message(struct making *k, struct jval msg)
 	add_plain(k, msg, role);
 }
 
-/* ---- in front and behind ------------------------------------------------------------------------------- */
+/* ---- in front and behind --------------------------------------------------------------------- */
 
 static enum harmony_effort effort_of(struct making *k, struct jval body)
 {
@@ -296,7 +305,7 @@ static void add_system(struct making *k, struct jval body, struct span date)
 	m->system = s;
 }
 
-/* The text of the first message, and the tools. Returns how many messages it has taken. */
+/* Add the text of the first message and the tools. Returns the number of messages consumed. */
 static uint32_t add_preamble(struct making *k, struct jval body, struct jval messages)
 {
 	struct jval tools = get(body, "tools");
@@ -309,12 +318,14 @@ static uint32_t add_preamble(struct making *k, struct jval body, struct jval mes
 	return first;
 }
 
-/* Thoughts in front of the last final answer go. */
+/* Drop reasoning before the last final answer. */
 static void drop_thoughts(struct making *k)
 {
 	size_t final = k->n, n = 0;
 
-	while (final > 0 && (k->m[final - 1].role != HARMONY_ASSISTANT || !is_word(k->m[final - 1].channel, "final")))
+	while (final > 0 &&
+	    (k->m[final - 1].role != HARMONY_ASSISTANT ||
+		!is_word(k->m[final - 1].channel, "final")))
 		final--;
 	for (size_t i = 0; i < k->n; i++) {
 		if (i + 1 >= final || !is_word(k->m[i].channel, "analysis"))
@@ -323,8 +334,8 @@ static void drop_thoughts(struct making *k)
 	k->n = n;
 }
 
-enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body, const struct gpt_oss_opts *o, harmony_put *put,
-				   void *arg)
+enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
+    const struct gpt_oss_opts *o, harmony_put *put, void *arg)
 {
 	struct jval messages = get(body, "messages");
 	struct making k = { .make = { .mem = mem } };

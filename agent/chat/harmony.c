@@ -10,35 +10,46 @@ static const char browser_about[] =
 	"Do not quote more than 10 words directly from the tool output.\n"
 	"sources=web (default: web)";
 
-/* The browser's functions are the same for all conversations: as they are written, and not as schemas. */
+/* The browser's functions are the same in all conversations. They are kept as text, not as schemas.
+ */
 static const char browser_functions[] =
-	"// Searches for information related to `query` and displays `topn` results.\n"
-	"type search = (_: {\nquery: string,\ntopn?: number, // default: 10\nsource?: string,\n}) => any;\n\n"
-	"// Opens the link `id` from the page indicated by `cursor` starting at line number `loc`, showing `num_lines` lines.\n"
-	"// Valid link ids are displayed with the formatting: `【{id}†.*】`.\n"
-	"// If `cursor` is not provided, the most recent page is implied.\n"
-	"// If `id` is a string, it is treated as a fully qualified URL associated with `source`.\n"
-	"// If `loc` is not provided, the viewport will be positioned at the beginning of the document or centered on the most "
-	"relevant passage, if available.\n"
-	"// Use this function without `id` to scroll to a new location of an opened page.\n"
-	"type open = (_: {\nid?: number | string, // default: -1\ncursor?: number, // default: -1\nloc?: number, // default: -1\n"
-	"num_lines?: number, // default: -1\nview_source?: boolean, // default: false\nsource?: string,\n}) => any;\n\n"
-	"// Finds exact matches of `pattern` in the current page, or the page given by `cursor`.\n"
-	"type find = (_: {\npattern: string,\ncursor?: number, // default: -1\n}) => any;\n\n";
+    "// Searches for information related to `query` and displays `topn` results.\n"
+    "type search = (_: {\nquery: string,\ntopn?: number, // default: 10\nsource?: string,\n}) => "
+    "any;\n\n"
+    "// Opens the link `id` from the page indicated by `cursor` starting at line number `loc`, "
+    "showing `num_lines` lines.\n"
+    "// Valid link ids are displayed with the formatting: `【{id}†.*】`.\n"
+    "// If `cursor` is not provided, the most recent page is implied.\n"
+    "// If `id` is a string, it is treated as a fully qualified URL associated with `source`.\n"
+    "// If `loc` is not provided, the viewport will be positioned at the beginning of the "
+    "document or centered on the most "
+    "relevant passage, if available.\n"
+    "// Use this function without `id` to scroll to a new location of an opened page.\n"
+    "type open = (_: {\nid?: number | string, // default: -1\ncursor?: number, // default: "
+    "-1\nloc?: number, // default: -1\n"
+    "num_lines?: number, // default: -1\nview_source?: boolean, // default: false\nsource?: "
+    "string,\n}) => any;\n\n"
+    "// Finds exact matches of `pattern` in the current page, or the page given by `cursor`.\n"
+    "type find = (_: {\npattern: string,\ncursor?: number, // default: -1\n}) => any;\n\n";
 
 static const char python_about[] =
-	"Use this tool to execute Python code in your chain of thought. The code will not be shown to the user. This tool should be "
-	"used for internal reasoning, but not for code that is intended to be visible to the user (e.g. when creating plots, tables, "
-	"or files).\n\n"
-	"When you send a message containing Python code to python, it will be executed in a stateful Jupyter notebook environment. "
-	"python will respond with the output of the execution or time out after 120.0 seconds. The drive at '/mnt/data' can be used "
-	"to save and persist user files. Internet access for this session is UNKNOWN. Depends on the cluster.";
+    "Use this tool to execute Python code in your chain of thought. The code will not be shown to "
+    "the user. This tool should be "
+    "used for internal reasoning, but not for code that is intended to be visible to the user "
+    "(e.g. when creating plots, tables, "
+    "or files).\n\n"
+    "When you send a message containing Python code to python, it will be executed in a stateful "
+    "Jupyter notebook environment. "
+    "python will respond with the output of the execution or time out after 120.0 seconds. The "
+    "drive at '/mnt/data' can be used "
+    "to save and persist user files. Internet access for this session is UNKNOWN. Depends on the "
+    "cluster.";
 
 struct renderer {
 	harmony_put *put;
 	void *arg;
-	struct buf text;		/* of the run that is being made */
-	bool functions;			/* some developer message brings functions */
+	struct buf text;		/* of the run under construction */
+	bool functions;			/* some developer message has functions */
 	enum harmony_result result;
 };
 
@@ -53,7 +64,7 @@ void harmony_system_defaults(struct harmony_system *s)
 	};
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void put(struct renderer *r, enum harmony_piece what, struct span text)
 {
@@ -72,7 +83,7 @@ static void put_text(struct renderer *r, struct span text)
 		put(r, PIECE_TEXT, text);
 }
 
-/* What <text> has gathered becomes one run. */
+/* Emit the collected <text> as one run. */
 static void put_run(struct renderer *r)
 {
 	if (r->text.failed && r->result == HARMONY_DONE)
@@ -88,9 +99,9 @@ static void put_run_of(struct renderer *r, const char *before, struct span s)
 	put_run(r);
 }
 
-/* ---- tools ------------------------------------------------------------------------------------------- */
+/* ---- tools ----------------------------------------------------------------------------------- */
 
-/* "// " in front of each line; the last needs no end, "\r\n" is one. */
+/* Prefix each line with "// ". The last line needs no line end; "\r\n" is one line end. */
 static void comment_lines(struct buf *b, struct span text)
 {
 	while (text.n > 0) {
@@ -151,9 +162,9 @@ static void write_own_tools(struct buf *b, const struct harmony_system *s)
 	}
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* An empty line between sections. */
+/* Write an empty line between sections. */
 static void section(struct buf *b)
 {
 	if (b->n > 0)
@@ -233,7 +244,7 @@ static void put_author(struct renderer *r, const struct harmony_message *m)
 		put_run_of(r, ":", m->name);
 }
 
-/* "<|constrain|>" in front of a type is a token of its own, behind a space. */
+/* "<|constrain|>" before a type is a token of its own, after a blank. */
 static void put_type(struct renderer *r, struct span type)
 {
 	static const char constrain[] = "<|constrain|>";
@@ -271,14 +282,14 @@ static void put_message(struct renderer *r, const struct harmony_message *m)
 	put_token(r, m->role == HARMONY_ASSISTANT && m->recipient.n > 0 ? "<|call|>" : "<|end|>");
 }
 
-/* ---- the conversation -------------------------------------------------------------------------------- */
+/* ---- the conversation ------------------------------------------------------------------------ */
 
 static bool in_channel(const struct harmony_message *m, const char *channel)
 {
 	return span_eq(m->channel, span_str(channel));
 }
 
-/* Thoughts in front of this message are left out. */
+/* Return the index of the message before which reasoning is dropped. */
 static size_t drop_before(const struct harmony_message *m, size_t n)
 {
 	size_t last = n, first = 0;
@@ -292,8 +303,8 @@ static size_t drop_before(const struct harmony_message *m, size_t n)
 	return first;
 }
 
-enum harmony_result harmony_render(const struct harmony_message *m, size_t n, struct harmony_opts o, harmony_put *fn,
-				   void *arg)
+enum harmony_result harmony_render(
+    const struct harmony_message *m, size_t n, struct harmony_opts o, harmony_put *fn, void *arg)
 {
 	size_t max = o.max_run > 0 && o.max_run < HARMONY_RUN_MAX ? o.max_run : HARMONY_RUN_MAX;
 	struct renderer r = { .put = fn, .arg = arg, .text = { .max = max }, .result = HARMONY_DONE };

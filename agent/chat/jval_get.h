@@ -1,10 +1,10 @@
-/* jval_get.h - looking into bodies: what is not there or of another kind is nothing. */
+/* jval_get.h - read members of a body. An absent member and one of another kind read as nothing. */
 #ifndef KVROUTE_CHAT_JVAL_GET_H
 #define KVROUTE_CHAT_JVAL_GET_H
 
 #include "agent/jinja/value.h"
 
-/* JV_MISSING: <of> is no dict, or has no such member. */
+/* Returns JV_MISSING if <of> is no dict or has no such member. */
 static inline struct jval get(struct jval of, const char *key)
 {
 	const struct jval *v = of.kind == JV_DICT ? jdict_get_str(of.d, key, strlen(key)) : NULL;
@@ -12,7 +12,7 @@ static inline struct jval get(struct jval of, const char *key)
 	return v != NULL ? *v : (struct jval){ .kind = JV_MISSING };
 }
 
-/* n == 0: it is no text. */
+/* Returns n == 0 if it is no text. */
 static inline struct span get_text(struct jval of, const char *key)
 {
 	struct jval v = get(of, key);
@@ -30,7 +30,7 @@ static inline bool is_str(struct jval v)
 	return v.kind == JV_STR;
 }
 
-/* Not there, or null. */
+/* Tell if <v> is absent or null. */
 static inline bool is_none(struct jval v)
 {
 	return v.kind == JV_MISSING || v.kind == JV_NONE;

@@ -1,8 +1,8 @@
-/* load.c - a model's template and special tokens.
+/* load.c - load a model's template and special tokens.
  *
- * tokenizer_config.json: "chat_template" is a text, or a list of {"name", "template"}, of which "tool_use" is for bodies with tools
- * and "default" for the others (Hugging Face, get_chat_template()). Special tokens are texts or {"content": ...}; those that are
- * null are no variables. */
+ * tokenizer_config.json: "chat_template" is a text, or a list of {"name", "template"}, of which
+ * "tool_use" is for bodies with tools and "default" for others (Hugging Face, get_chat_template()).
+ * Special tokens are texts or {"content": ...}; null ones are not variables. */
 #include <stdio.h>
 
 #include "agent/base/mem.h"
@@ -27,7 +27,7 @@ static struct jinja *compile(struct span text, const char *file, struct err *e)
 	return t;
 }
 
-/* Of a list the one of this name; n == 0: none. */
+/* Return the template called <name>; n == 0: none. */
 static struct span named(struct jval list, const char *name)
 {
 	for (uint32_t i = 0; is_list(list) && i < list.n; i++) {
@@ -45,12 +45,15 @@ static bool names(struct span text, const char *word)
 static struct chat_traits traits(const struct jinja *t, struct span text)
 {
 	return (struct chat_traits){
-		.parts = jinja_walks_content(t), .developer = names(text, "\"developer\"") || names(text, "'developer'"),
-		.content = names(text, "content"), .generation = names(text, "endgeneration"),
+		.parts = jinja_walks_content(t),
+		.developer = names(text, "\"developer\"") || names(text, "'developer'"),
+		.content = names(text, "content"),
+		.generation = names(text, "endgeneration"),
 	};
 }
 
-static int take_templates(struct chat *c, const struct chat_source *src, struct jval config, struct err *e)
+static int take_templates(struct chat *c, const struct chat_source *src, struct jval config,
+		struct err *e)
 {
 	struct jval own = get(config, "chat_template");
 	struct span plain = src->template, tool_use = { .n = 0 };
@@ -61,7 +64,8 @@ static int take_templates(struct chat *c, const struct chat_source *src, struct 
 		tool_use = named(own, "tool_use");
 	}
 	if (plain.n == 0)
-		return say(e, file, "there is no chat template: neither a file of its own nor \"chat_template\" here");
+		return say(e, file,
+		    "there is no chat template: neither a file of its own nor \"chat_template\" here");
 	if ((c->plain = compile(plain, file, e)) == NULL)
 		return -1;
 	if (tool_use.n > 0 && (c->tool_use = compile(tool_use, file, e)) == NULL)
@@ -71,7 +75,7 @@ static int take_templates(struct chat *c, const struct chat_source *src, struct 
 	return 0;
 }
 
-/* A copy in memory that lives with <c>; JV_MISSING: it is no token. */
+/* Copy a special token to memory of <c>. Returns JV_MISSING if it is none. */
 static struct jval token_of(struct make *k, struct jval v)
 {
 	struct jval text = is_str(v) ? v : get(v, "content");
@@ -116,7 +120,8 @@ static int take_tokens(struct chat *c, struct jval config, struct err *e)
 	return k.state == MAKE_GOOD ? 0 : err_set(e, "no memory for a chat template's special tokens");
 }
 
-static int take_config(struct chat *c, const struct chat_source *src, const struct hash_key *key, struct err *e)
+static int take_config(struct chat *c, const struct chat_source *src, const struct hash_key *key,
+		struct err *e)
 {
 	struct jinja_mem *mem = jinja_mem_new(CONFIG_BYTES_MAX, key);
 	struct jval config = { .kind = JV_MISSING };
@@ -127,7 +132,8 @@ static int take_config(struct chat *c, const struct chat_source *src, const stru
 		return err_set(e, "no memory for a tokenizer's configuration");
 	if (utf8_check(src->config, src->config_name, e) < 0)
 		rc = -1;
-	else if (src->config.n > 0 && (jval_from_json(mem, src->config, 0, &config, &at) < 0 || config.kind != JV_DICT))
+	else if (src->config.n > 0 &&
+	    (jval_from_json(mem, src->config, 0, &config, &at) < 0 || config.kind != JV_DICT))
 		rc = say(e, src->config_name, "this is no tokenizer_config.json: a JSON object is wanted");
 	else
 		rc = take_tokens(c, config, e);
@@ -137,7 +143,8 @@ static int take_config(struct chat *c, const struct chat_source *src, const stru
 	return rc;
 }
 
-/* Whether the configuration has a template that is not null; if it is no JSON object, chat_load() says so. */
+/* Tell if the configuration has a template other than null. True for one that is no JSON object,
+ * because chat_load() then reports it. */
 static bool config_has(struct span config, const struct hash_key *key)
 {
 	static const char word[] = "\"chat_template\"";
@@ -177,8 +184,8 @@ struct chat *chat_load(const struct chat_source *src, const struct hash_key *key
 	c->refs = 1;
 	c->format = src->format;
 	c->aliases = !src->no_aliases;
-	c->fingerprint = XXH3_64bits(src->config.p, src->config.n) * 3 + XXH3_64bits(src->template.p, src->template.n) +
-			 2 * src->no_aliases + src->format;
+	c->fingerprint = XXH3_64bits(src->config.p, src->config.n) * 3 +
+	    XXH3_64bits(src->template.p, src->template.n) + 2 * src->no_aliases + src->format;
 	if (take_config(c, src, key, e) < 0) {
 		chat_unref(c);
 		return NULL;

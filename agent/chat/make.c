@@ -2,7 +2,8 @@
 
 #include "agent/chat/make_in.h"
 
-int make_from_json(struct jinja_mem *m, struct work_left *w, struct span text, unsigned max_depth, struct jval *out)
+int make_from_json(struct jinja_mem *m, struct work_left *w, struct span text, unsigned max_depth,
+    struct jval *out)
 {
 	uint64_t had = w != NULL ? w->left / STEPS_VALUE : UINT64_MAX, left = had;
 	size_t at;

@@ -1,32 +1,44 @@
-/* messages.c - messages and tools of a body as vLLM hands them to a template.
+/* messages.c - build messages and tools as vLLM passes them to a template.
  *
- * Source: vllm/entrypoints/chat_utils.py (parse_chat_messages, _postprocess_messages) and the models of its requests:
- *   - content becomes one text, its parts joined by line ends, or a list of {"type": "text", "text": ...} where the template walks
- *     through them; null is no text; of a system message a first line that begins with x-anthropic-billing-header is left out
- *   - of an assistant "tool_calls" stay, when there are any, with the arguments read: the text of a JSON object becomes that object,
- *     anything else becomes {}; "reasoning" (or "reasoning_content") is there under both names, and with transformers 5.21
- *     or later (utils/chat_template_utils.py) as "thinking", too
- *   - of a tool's answer the id stays, and parts that are all text are one text
- *   - "name" and "task" stay, of a developer message "tools"; all other members of a message are gone
- *   - a tool's definition has type and function, and a function always name, description and parameters, in this order, null when
- *     they are not there; "strict" and "defer_loading" behind them when they are set; nothing else stays */
+ * Source: vllm/entrypoints/chat_utils.py (parse_chat_messages, _postprocess_messages) and the
+ * models of its requests:
+ *   - content becomes one text, its parts joined by line ends, or a list of {"type": "text",
+ *     "text": ...} if the template iterates over parts; null is no text. A first line of a
+ *     system message that begins with x-anthropic-billing-header is dropped.
+ *   - of an assistant, "tool_calls" stay if there are any, with arguments parsed: the text of
+ *     a JSON object becomes that object, anything else {}. "reasoning" (or
+ *     "reasoning_content") has both names, and "thinking" too with transformers 5.21 or
+ *     later (utils/chat_template_utils.py).
+ *   - of a tool's answer the id stays; parts that are all text become one text
+ *   - "name" and "task" stay, "tools" of a developer message; other members are dropped
+ *   - a tool definition has type and function; a function always has name, description and
+ *     parameters, in this order, null if absent; then "strict" and "defer_loading" if they
+ *     are set; nothing else stays */
 #include <errno.h>
 
 #include "agent/chat/make_in.h"
 
 #define ARGUMENTS_DEPTH	64
 
-/* ---- content ------------------------------------------------------------------------------------------- */
+/* ---- content --------------------------------------------------------------------------------- */
 
 static bool is_text_type(const struct make_how *how, struct span type)
 {
-	return is_word(type, "text") || (how->responses && (is_word(type, "input_text") || is_word(type, "output_text")));
+	return is_word(type, "text") ||
+	    (how->responses && (is_word(type, "input_text") || is_word(type, "output_text")));
 }
 
 static bool is_media_type(struct span type)
 {
 	static const char *const types[] = {
-		"image_url", "input_image", "image_embeds", "image_pil", "audio_url", "input_audio", "audio_embeds", "video_url",
+		"image_url",
+		"input_image",
+		"image_embeds",
+		"image_pil",
+		"audio_url",
+		"input_audio",
+		"audio_embeds",
+		"video_url",
 		"prompt_embeds",
 	};
 
@@ -37,11 +49,14 @@ static bool is_media_type(struct span type)
 	return false;
 }
 
-/* The text of a part; JV_MISSING: it has none, and is left out, or k->state says why it cannot be known. */
+/* Return the text of a part. JV_MISSING: it has none and is dropped, or k->state says why it is
+ * unknown. */
 static struct jval text_of_part(struct make *k, const struct make_how *how, struct jval part)
 {
 	struct span type = get_text(part, "type");
-	const char *key = is_word(type, "refusal") ? "refusal" : is_word(type, "thinking") ? "thinking" : "text";
+	const char *key = is_word(type, "refusal") ? "refusal"
+	    : is_word(type, "thinking")            ? "thinking"
+						   : "text";
 
 	if (is_str(part))
 		return part;
@@ -67,7 +82,7 @@ static struct jval text_part(struct make *k, struct jval text)
 	return part;
 }
 
-/* A tool that is only named: templates that walk through parts see it as it is. */
+/* Return a part that only names a tool: templates that iterate over parts get it unchanged. */
 static struct jval reference_part(struct make *k, struct jval of, bool parts)
 {
 	struct jval part;
@@ -80,7 +95,7 @@ static struct jval reference_part(struct make *k, struct jval of, bool parts)
 	return part;
 }
 
-/* A client's own line that differs with each request. False: nothing is left behind it. */
+/* Drop a line of the client that differs with each request. Returns false if nothing is left. */
 static bool without_billing(struct jval *text)
 {
 	const char *end;
@@ -94,7 +109,8 @@ static bool without_billing(struct jval *text)
 	return true;
 }
 
-static void add_part(struct make *k, const struct make_how *how, struct make_list *l, struct jval part, bool system)
+static void add_part(struct make *k, const struct make_how *how, struct make_list *l,
+		struct jval part, bool system)
 {
 	struct jval text;
 
@@ -109,7 +125,8 @@ static void add_part(struct make *k, const struct make_how *how, struct make_lis
 	make_add(k, l, how->parts ? text_part(k, text) : text);
 }
 
-static struct jval content_of(struct make *k, const struct make_how *how, struct jval content, bool system)
+static struct jval content_of(struct make *k, const struct make_how *how, struct jval content,
+		bool system)
 {
 	struct make_list l = { .n = 0 };
 
@@ -122,7 +139,7 @@ static struct jval content_of(struct make *k, const struct make_how *how, struct
 	return how->parts ? make_list_value(&l) : make_joined(k, &l, "\n");
 }
 
-/* What a tool says, where content is parts: one text, unless a part is no text. */
+/* Return a tool's content from parts: one text, unless a part is no text. */
 static struct jval tool_content(struct make *k, struct jval content)
 {
 	struct make_list l = { .n = 0 };
@@ -135,7 +152,7 @@ static struct jval tool_content(struct make *k, struct jval content)
 	return make_joined(k, &l, "\n");
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static struct jval arguments_of(struct make *k, struct jval arguments)
 {
@@ -157,7 +174,8 @@ static struct jval call_of(struct make *k, struct jval call)
 {
 	struct jval function = get(call, "function"), type = get(call, "type"), made, f;
 
-	if (function.kind != JV_DICT || (type.kind != JV_MISSING && !is_word(get_text(call, "type"), "function"))) {
+	if (function.kind != JV_DICT ||
+	    (type.kind != JV_MISSING && !is_word(get_text(call, "type"), "function"))) {
 		make_fail(k, MAKE_REFUSED);
 		return call;
 	}
@@ -178,9 +196,9 @@ static void put_calls(struct make *k, struct jval msg, struct jval calls)
 		make_put(k, msg, "tool_calls", make_list_value(&l));
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* What an assistant has thought. */
+/* Return the reasoning of an assistant's message. */
 static struct jval reasoning_of(struct jval of)
 {
 	struct jval reasoning = get(of, "reasoning");
@@ -219,7 +237,8 @@ static struct jval message_of(struct make *k, const struct make_how *how, struct
 	if (how->aliases && !is_none(reasoning))
 		make_put(k, msg, "thinking", reasoning);
 	make_put(k, msg, "role", role);
-	make_put(k, msg, "content", content_of(k, how, get(of, "content"), is_word(jval_span(role), "system")));
+	make_put(k, msg, "content",
+	    content_of(k, how, get(of, "content"), is_word(jval_span(role), "system")));
 	if (assistant)
 		put_assistant(k, msg, of, reasoning);
 	else if (is_word(jval_span(role), "tool"))
@@ -246,7 +265,7 @@ struct jval make_messages(struct make *k, const struct make_how *how, struct jva
 	return make_list_value(&l);
 }
 
-/* ---- tools --------------------------------------------------------------------------------------------- */
+/* ---- tools ----------------------------------------------------------------------------------- */
 
 static struct jval or_none(struct jval v)
 {

@@ -1,9 +1,14 @@
-/* options.c - members of a body that say how its prompt is made: arguments of the template, and how much of it is kept.
+/* options.c - members of a body that decide how its prompt is made: arguments of the template, and
+ * how much of the prompt is kept.
  *
- * Source: vllm/entrypoints/openai/chat_completion/protocol.py (build_chat_params, build_tok_params), renderers/params.py:
- *   - what "chat_template_kwargs" says is a variable of the template; "documents" and "reasoning_effort" of the body go over it
- *   - reasoning_effort also sets enable_thinking, unless chat_template_kwargs has it: false for "none", true for any other
- *   - of more than "truncate_prompt_tokens" ids those of the right end are kept, unless "truncation_side" says "right" */
+ * Source: vllm/entrypoints/openai/chat_completion/protocol.py (build_chat_params,
+ * build_tok_params), renderers/params.py:
+ *   - members of "chat_template_kwargs" are variables of the template; "documents" and
+ *     "reasoning_effort" of the body override them
+ *   - reasoning_effort also sets enable_thinking, unless chat_template_kwargs has it: false
+ *     for "none", otherwise true
+ *   - of more than "truncate_prompt_tokens" ids the last ones are kept, unless
+ *     "truncation_side" is "right" */
 #include "agent/chat/chat_in.h"
 
 bool chat_truth(struct jval v, bool otherwise)
@@ -11,7 +16,8 @@ bool chat_truth(struct jval v, bool otherwise)
 	return v.kind == JV_BOOL ? v.i != 0 : otherwise;
 }
 
-/* What else is a parameter of Hugging Face's function would do more than fill in a variable. */
+/* Tell if <key> is a parameter of Hugging Face's function, which would do more than set a variable.
+ */
 static bool is_parameter(struct span key)
 {
 	static const char *const names[] = {
@@ -28,7 +34,8 @@ static bool is_parameter(struct span key)
 
 static void put_arguments(struct make *k, struct jval vars, struct jval arguments)
 {
-	for (uint32_t i = 0; arguments.kind == JV_DICT && i < arguments.d->n && k->state == MAKE_GOOD; i++) {
+	for (uint32_t i = 0;
+	     arguments.kind == JV_DICT && i < arguments.d->n && k->state == MAKE_GOOD; i++) {
 		struct jval key = arguments.d->entry[i].key;
 
 		if (is_word(jval_span(key), "chat_template") || is_word(jval_span(key), "tokenize"))
@@ -81,7 +88,7 @@ static bool take_side(struct jval side, enum chat_side *out)
 	return true;
 }
 
-/* Only chat completions have these members, and harmony does not look at them. */
+/* Only chat completions have these members, and harmony ignores them. */
 enum chat_result chat_take_truncation(struct rendering *r)
 {
 	struct jval keep = get(r->body, "truncate_prompt_tokens");

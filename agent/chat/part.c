@@ -1,16 +1,18 @@
-/* part.c - a body that was cut.
+/* part.c - the text that a cut body surely starts with.
  *
- * It is closed behind its last whole message and rendered three times: as it is, with one more message, and with a whole turn
- * more, without the beginning of an answer in any. What they have in common does not depend on what comes next, so it is what
- * the whole body's text begins with, for templates that look no further ahead than that. As it is means that its last message goes
- * on, which leaves out what the template puts behind it: the body may end there and say so.
+ * The body is closed after its last whole message and rendered three times: as it is, with one more
+ * message, and with a whole turn more; never with the start of an answer. Their common prefix does
+ * not depend on what follows, so the text of the whole body starts with it, for templates that look
+ * no further ahead. "As it is" means that its last message continues, which omits what the template
+ * writes after it: the body may end there and say so.
  *
- * What does not come next but in front is another matter: tools, "system", and the text of a developer message, which goes there where
- * the template does not know that role (system.c). Nothing in front would be sure then, so that the text is that of a body
- * without them, and it is said what was not seen. */
+ * Tools, "system" and the text of a developer message change the start of the text: the last of
+ * them moves there if the template does not know that role (system.c). Nothing would be certain
+ * then, so the text is that of a body without them, and the result says which of them have not
+ * arrived. */
 #include "agent/chat/chat_in.h"
 
-/* Of a body whose messages may go on. */
+/* Tell if more messages may follow in the body, so that its start may change. */
 static bool front_may_change(const struct rendering *r)
 {
 	const struct chat *c = r->c;
@@ -29,11 +31,14 @@ void chat_note_unseen(struct rendering *r)
 	if (!r->b->cut)
 		return;
 	if (r->b->api != CHAT_COMPLETIONS)
-		r->out->system_unseen = get(r->body, r->b->api == CHAT_MESSAGES ? "system" : "instructions").kind == JV_MISSING;
+		r->out->system_unseen =
+		    get(r->body, r->b->api == CHAT_MESSAGES ? "system" : "instructions").kind ==
+		    JV_MISSING;
 	r->out->developer_unseen = r->in_list && front_may_change(r);
 }
 
-/* With <n> more messages: a user's, an answer, a user's; or from an answer on, for templates that take no two of a kind in a row. */
+/* Render with <n> more messages: a user's, an answer, a user's; or starting with an answer, for
+ * templates that reject two of a kind in a row. */
 static enum chat_result write_longer(struct rendering *r, unsigned n, bool from_answer)
 {
 	struct jval messages = r->messages, dummy = { .kind = JV_MISSING };
@@ -71,9 +76,9 @@ static size_t common(const struct buf *a, const struct buf *b)
 	return i;
 }
 
-/* One message behind it may be the last one of its kind, and three are a turn of their own: some templates write the last answer or
- * the last turn in another way. */
-/* The text of the messages that are there. */
+/* One message more may be the last of its kind; three are a turn of their own, because some
+ * templates write the last answer or the last turn in another way. */
+/* Write the text of the messages that have arrived. */
 static enum chat_result write_as_it_is(struct rendering *r)
 {
 	struct jval messages = r->messages;
@@ -111,7 +116,8 @@ enum chat_result chat_write_part(struct rendering *r)
 		if (common(&r->s->text, &r->s->other) < same)
 			same = common(&r->s->text, &r->s->other);
 	}
-	if (r->c->format == CHAT_HARMONY && (result = chat_write(r, &r->s->text)) != CHAT_DONE)	/* the runs are of the last one */
+	/* the runs are those of the last text */
+	if (r->c->format == CHAT_HARMONY && (result = chat_write(r, &r->s->text)) != CHAT_DONE)
 		return result;
 	r->s->text.n = same;
 	r->out->part = true;

@@ -1,14 +1,16 @@
-/* responses.c - a body of /v1/responses as one of chat completions.
+/* responses.c - convert a body of /v1/responses to one of chat completions.
  *
- * Source: vLLM's Responses API (entrypoints/openai/responses: utils.py, protocol.py): "instructions" is the first message, of role
- * system; an input that is a text is the user's; of a list of items
- *   - a message, or an item without a type, is a message as it stands; of an assistant's only the first part counts
- *   - function_call is an assistant's message with that call
- *   - function_call_output is what the tool says
- *   - reasoning is an assistant's message that thinks: its content, or else its summary
- * An assistant's item goes into the message before it, if that is an assistant's and has no such member yet; a call always does. Where the last
- * item is not completed, its answer goes on. Tools are flat there, and become the function, without "type". An earlier response
- * that is meant by its id is kept by the engine alone, so that what is in front of this body is not known. */
+ * Source: vLLM's Responses API (entrypoints/openai/responses: utils.py, protocol.py):
+ * "instructions" is the first message, of role system; a text as input is the user's; items of a
+ * list become:
+ *   - a message, or an item without a type: itself; of an assistant's, only the first part
+ *   - function_call: an assistant's message with that call
+ *   - function_call_output: the answer of the tool
+ *   - reasoning: an assistant's message that reasons, with its content or else its summary
+ * An assistant's item joins the message before it, if that is an assistant's without such a member;
+ * a call always joins. If the last item is not completed, its answer continues. Tools are flat
+ * there and become the function, without "type". Only the engine has an earlier response that is
+ * named by id, so the start of such a body is unknown. */
 #include "agent/chat/make_in.h"
 
 static struct jval message(struct make *k, const char *role)
@@ -19,15 +21,15 @@ static struct jval message(struct make *k, const char *role)
 	return m;
 }
 
-/* What the items have become so far. */
+/* The messages built from the items so far. */
 struct items {
 	struct make_list out;
 	struct make_list calls;		/* of the last message */
-	uint32_t calls_of;		/* so many messages there were then; 0: of none */
+	uint32_t calls_of;		/* number of messages then; 0: of none */
 };
 
-/* The message that an assistant's item goes into: the last one, or a new one. <key>: what it brings, which must not be there yet; NULL: it
- * may. */
+/* Return the message that an assistant's item joins: the last one or a new one. <key>: the member
+ * it adds, which must be absent; NULL: it need not be. */
 static struct jval answer(struct make *k, struct items *b, const char *key)
 {
 	struct jval last = b->out.n > 0 ? b->out.v[b->out.n - 1] : (struct jval){ .kind = JV_MISSING };
@@ -90,7 +92,7 @@ static void add_reasoning(struct make *k, struct items *b, struct jval item)
 	make_put(k, answer(k, b, "reasoning"), "reasoning", text);
 }
 
-/* An assistant's message without a text stays as it is. */
+/* An assistant's message without a text stays unchanged. */
 static void add_message(struct make *k, struct items *b, struct jval item)
 {
 	struct jval content = get(item, "content");
@@ -143,7 +145,8 @@ static void put_tools(struct make *k, struct jval out, struct jval tools)
 
 static bool goes_on(struct jval input)
 {
-	struct jval last = is_list(input) && input.n > 0 ? input.v[input.n - 1] : (struct jval){ .kind = JV_MISSING };
+	struct jval last = is_list(input) && input.n > 0 ? input.v[input.n - 1]
+							 : (struct jval){ .kind = JV_MISSING };
 	struct span type = get_text(last, "type"), status = get_text(last, "status");
 
 	return (is_none(get(last, "type")) || is_word(type, "message") || is_word(type, "reasoning")) &&

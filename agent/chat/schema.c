@@ -7,8 +7,8 @@
  *                 "default": "c"}},               }
  *      "required": ["city"]}
  *
- * Members come in the order of the body. A description keeps its line ends, as there. What a property is nested in shows as
- * white space in front of its lines: four characters a level, three in a choice. */
+ * Members keep the order of the body, descriptions their line ends. Nesting shows as white space at
+ * the start of lines: four characters a level, three in a choice. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@
 #include "agent/chat/jval_get.h"
 #include "agent/chat/schema_in.h"
 
-/* The last "null" in the text, and the length of the text when it was looked for. Each byte is
- * searched once, however many levels around it are nullable. */
+/* The last "null" in the text, and the length of the text at the last search. Each byte is searched
+ * once, however many levels around it are nullable. */
 struct nulls {
 	size_t searched, last;
 	bool any;
 };
 
-/* Where a schema is: the white space of the levels around it, and how many they are. */
+/* The place of a schema: the white space of the levels around it, and their number. */
 struct at {
 	unsigned indent, depth;
 	struct nulls *nulls;
@@ -51,7 +51,7 @@ static bool is_enum(struct jval schema)
 	return is_list(e) && e.n > 0;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void json_string(struct buf *b, struct jval s)
 {
@@ -79,7 +79,8 @@ static void json_string(struct buf *b, struct jval s)
 	buf_add(b, "\"", 1);
 }
 
-/* The fewest digits that read back as the same, and an exponent below 1e-5 and from 1e16 on. */
+/* Write the fewest digits that read back as the same number; an exponent below 1e-5 and from 1e16.
+ */
 static void json_float(struct buf *b, double f)
 {
 	char t[40], *e;
@@ -149,7 +150,7 @@ int schema_json(struct buf *b, struct jval v, unsigned depth)
 		buf_str(b, v.i ? "true" : "false");
 		return 0;
 	case JV_FLOAT:
-		if (!isfinite(v.f))	/* 1e999: neither Python's "Infinity" nor any other word for it is JSON */
+		if (!isfinite(v.f))	/* JSON has no word for 1e999, not even Python's "Infinity" */
 			return -1;
 		json_float(b, v.f);
 		return 0;
@@ -163,9 +164,9 @@ int schema_json(struct buf *b, struct jval v, unsigned depth)
 	}
 }
 
-/* ---- comments ---------------------------------------------------------------------------------------- */
+/* ---- comments -------------------------------------------------------------------------------- */
 
-/* Behind "default: ": a text in quotes, but for a choice among texts. */
+/* Write a value after "default: ": text in quotes, except for a choice among texts. */
 static int write_default(struct buf *b, struct jval value, struct jval schema)
 {
 	if (!is_str(value))
@@ -213,7 +214,7 @@ static void write_examples(struct buf *b, struct jval property, struct at at)
 	}
 }
 
-/* ---- types ------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* Tell if the text from <from> on has "null". O(bytes written since the last call). */
 static bool has_null(const struct buf *b, struct nulls *nulls, size_t from)
@@ -248,7 +249,8 @@ static bool same_text(struct jval a, struct jval b)
 	return is_str(a) && is_str(b) && span_eq(jval_span(a), jval_span(b));
 }
 
-/* " // what it is default: 1" behind one of several choices; <described>: its description stands elsewhere. */
+/* Write " // description default: 1" after one of several choices. <described>: its description is
+ * written elsewhere. */
 static int write_trailer(struct buf *b, struct jval schema, bool described, bool plain_default)
 {
 	struct jval description = get(schema, "description"), def = get(schema, "default");
@@ -262,7 +264,8 @@ static int write_trailer(struct buf *b, struct jval schema, bool described, bool
 	if (def.kind == JV_MISSING)
 		return 0;
 	buf_str(b, text ? " default: " : "default: ");
-	return plain_default && is_str(def) && is_enum(schema) ? schema_json(b, def, 0) : write_default(b, def, schema);
+	return plain_default && is_str(def) && is_enum(schema) ? schema_json(b, def, 0)
+							       : write_default(b, def, schema);
 }
 
 static struct at deeper(struct at at, unsigned indent)
@@ -270,7 +273,7 @@ static struct at deeper(struct at at, unsigned indent)
 	return (struct at){ at.indent + indent, at.depth + 1, at.nulls };
 }
 
-/* A choice that is no property: each on a line of its own, the first as well. */
+/* Write a choice that is no property: each on a line of its own. */
 static int write_choice(struct buf *b, struct jval of, struct at at)
 {
 	for (uint32_t i = 0; i < of.n; i++) {
@@ -283,7 +286,7 @@ static int write_choice(struct buf *b, struct jval of, struct at at)
 	return 0;
 }
 
-/* "name" or "name?", for one that may be left out. */
+/* Write "name", or "name?" if it is optional. */
 static void write_name(struct buf *b, struct jval key, bool must, struct at at)
 {
 	pad(b, at);
@@ -291,11 +294,13 @@ static void write_name(struct buf *b, struct jval key, bool must, struct at at)
 	buf_str(b, must ? "" : "?");
 }
 
-static int write_choice_property(struct buf *b, struct jval key, struct jval property, bool must, struct at at)
+static int write_choice_property(struct buf *b, struct jval key, struct jval property, bool must,
+		struct at at)
 {
 	struct jval of = get(property, "oneOf"), description = get(property, "description");
 	struct jval def = get(property, "default");
-	bool above = is_str(description) && !(of.n > 0 && same_text(get(of.v[0], "description"), description));
+	bool above = is_str(description) &&
+	    !(of.n > 0 && same_text(get(of.v[0], "description"), description));
 
 	if (above)
 		comment(b, at, description);
@@ -313,7 +318,8 @@ static int write_choice_property(struct buf *b, struct jval key, struct jval pro
 
 		pad(b, at);
 		buf_str(b, " | ");
-		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 || write_trailer(b, of.v[i], described, false) < 0)
+		if (write_nullable(b, of.v[i], deeper(at, 3)) < 0 ||
+		    write_trailer(b, of.v[i], described, false) < 0)
 			return -1;
 		buf_str(b, "\n");
 	}
@@ -322,7 +328,8 @@ static int write_choice_property(struct buf *b, struct jval key, struct jval pro
 	return 0;
 }
 
-static int write_property(struct buf *b, struct jval key, struct jval property, bool must, struct at at)
+static int write_property(struct buf *b, struct jval key, struct jval property, bool must,
+		struct at at)
 {
 	struct jval def = get(property, "default"), choice = get(property, "oneOf");
 
@@ -346,7 +353,8 @@ static int write_property(struct buf *b, struct jval key, struct jval property, 
 	return 0;
 }
 
-/* For each of <of> whether <required> names it, looked up by name: both may be as long as the body. NULL: no memory. */
+/* Tell for each member of <of> if <required> names it. By lookup, because both may be as long as
+ * the body. Returns NULL if there is no memory. */
 static bool *who_must(const struct jdict *of, struct jval required)
 {
 	bool *must = mem_calloc(of->n, sizeof(*must));
@@ -355,12 +363,15 @@ static bool *who_must(const struct jdict *of, struct jval required)
 		const struct jval *v = is_str(required.v[i]) ? jdict_get(of, required.v[i]) : NULL;
 
 		if (v != NULL)
-			must[(const struct jdict_entry *)((const char *)v - offsetof(struct jdict_entry, value)) - of->entry] = true;
+			must[(const struct jdict_entry *)((const char *)v -
+				 offsetof(struct jdict_entry, value)) -
+			    of->entry] = true;
 	}
 	return must;
 }
 
-static int write_properties(struct buf *b, const struct jdict *of, struct jval required, struct at at)
+static int write_properties(struct buf *b, const struct jdict *of, struct jval required,
+		struct at at)
 {
 	bool *must = who_must(of, required);
 	int rc = 0;
@@ -382,7 +393,8 @@ static int write_object(struct buf *b, struct jval schema, struct at at)
 	if (is_str(get(schema, "description")))
 		comment(b, at, get(schema, "description"));
 	buf_str(b, "{\n");
-	if (properties.kind == JV_DICT && properties.d->n > 0 && write_properties(b, properties.d, get(schema, "required"), at) < 0)
+	if (properties.kind == JV_DICT && properties.d->n > 0 &&
+	    write_properties(b, properties.d, get(schema, "required"), at) < 0)
 		return -1;
 	pad(b, at);
 	buf_str(b, "}");
@@ -406,7 +418,7 @@ static void write_string(struct buf *b, struct jval schema)
 		buf_str(b, "string");
 }
 
-/* "type": ["integer", "string"]; false: there is no name in it. */
+/* Write the types of "type": ["integer", "string"]. Returns false if there is none. */
 static bool write_types(struct buf *b, struct jval types)
 {
 	bool any = false;

@@ -1,9 +1,9 @@
-/* system.c - system and developer messages, where the template knows no role "developer".
+/* system.c - system and developer messages for a template without the role "developer".
  *
  *     system "A", user "q", developer "B"   ->   system "A\n\nB", user "q"
  *
- * Source: vllm/renderers/hf.py (_convert_developer_to_system, _consolidate_system_messages). Without a developer message all stays
- * as it is, also a system message behind others. */
+ * Source: vllm/renderers/hf.py (_convert_developer_to_system, _consolidate_system_messages).
+ * Without a developer message nothing changes, not even a system message after others. */
 #include "agent/chat/make_in.h"
 
 static bool is_role(struct jval message, const char *role)
@@ -15,10 +15,11 @@ bool make_is_billing(struct jval text)
 {
 	static const char begin[] = "x-anthropic-billing-header";
 
-	return is_str(text) && text.n >= sizeof(begin) - 1 && memcmp(text.s, begin, sizeof(begin) - 1) == 0;
+	return is_str(text) && text.n >= sizeof(begin) - 1 &&
+	    memcmp(text.s, begin, sizeof(begin) - 1) == 0;
 }
 
-/* The same in the same order, but role and "tools". */
+/* Copy a message, except for role and "tools". */
 static struct jval as_system(struct make *k, struct jval of)
 {
 	struct jval m = make_dict(k);

@@ -1,15 +1,17 @@
-/* Added tokens, found by a filter and a trie.
+/* added.c - find added tokens with a filter and a trie.
  *
- * The filter skips to the next byte a token may begin with; there the trie is walked down, and the last end of a token met on
- * the way is the longest one. That is leftmost-longest by construction, and needs no failure links: nearly all tokens of nearly
- * all models begin with '<' or '[', which ordinary text seldom has. An Aho-Corasick automaton would look at each byte (1 ns),
- * here it is 32 in a nanosecond. The price is the worst case, n times the longest content, on a text made of half tokens;
- * contents are the operator's, and at most ADDED_CONTENT_MAX.
+ * The filter skips to the next byte that may begin a token. From there a walk down the trie
+ * remembers the last end of a token: that is the longest one, so the result is leftmost-longest
+ * without failure links. Nearly all tokens of nearly all models begin with '<' or '[', which are
+ * rare in text. An Aho-Corasick automaton would read each byte (1 ns); the filter reads 32 per
+ * nanosecond. The worst case is a text of half tokens: n times the longest content. Contents come
+ * from the operator's file and have at most ADDED_CONTENT_MAX bytes.
  *
- * Filter, AVX2: two tables by the halves of a byte, ANDed: one bit of high[h] is row h's, that bit of low[l] says that the row
- * has l. There are eight bits; with more rows than that two share one, and bytes may pass that begin no token.
+ * Filter, AVX2: two tables, by the high and the low half of a byte, ANDed. Bit b of high[h] stands
+ * for row h, and bit b of low[l] tells that this row has l. There are eight bits; with more rows,
+ * two share a bit, and bytes may pass that begin no token.
  *
- * Trie: nodes in the order of their depth, the children of one side by side, sorted by their byte. */
+ * Trie: nodes are sorted by depth; the children of a node are adjacent and sorted by byte. */
 #include "agent/tok/added.h"
 
 #include <stdlib.h>
@@ -28,7 +30,8 @@
 struct node {
 	uint32_t first, n;	/* children */
 	uint32_t token;
-	uint32_t only;		/* the one token that ends below, so that its content can be compared at once; NO_TOKEN */
+	/* the only token that ends below, whose content is compared at once; or NO_TOKEN */
+	uint32_t only;
 };
 
 struct token {
@@ -43,20 +46,21 @@ struct added {
 	char *contents;
 	size_t n_contents;
 	struct node *node;
-	uint8_t *byte;		/* that leads to a node */
+	uint8_t *byte;		/* the byte that leads to each node */
 	uint32_t n_nodes;
 	bool any_lstrip;
 	bool avx2;
 	bool begins[256];
-	uint32_t child[256];	/* of the root; 0: none */
+	uint32_t child[256];	/* children of the root; 0: none */
 	uint8_t low[16], high[16];
 };
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int by_content(const void *a, const void *b)
 {
-	const struct added_token *x = *(const struct added_token *const *)a, *y = *(const struct added_token *const *)b;
+	const struct added_token *x = *(const struct added_token *const *)a,
+				 *y = *(const struct added_token *const *)b;
 	size_t n = x->content.n < y->content.n ? x->content.n : y->content.n;
 	int c = n ? memcmp(x->content.p, y->content.p, n) : 0;
 
@@ -64,10 +68,10 @@ static int by_content(const void *a, const void *b)
 		return c;
 	if (x->content.n != y->content.n)
 		return x->content.n < y->content.n ? -1 : 1;
-	return (x > y) - (x < y);	/* the first of two that are the same */
+	return (x > y) - (x < y);	/* of two equal ones, the first stays */
 }
 
-/* Copies of <tokens> in the order of their contents, each content once. */
+/* Copy <tokens> in the order of their contents, each content once. */
 static int take_tokens(struct added *a, const struct added_token *tokens, size_t n)
 {
 	const struct added_token **sorted = mem_calloc(n + 1, sizeof(*sorted));
@@ -100,7 +104,7 @@ static int take_tokens(struct added *a, const struct added_token *tokens, size_t
 	return 0;
 }
 
-/* The tokens [from, to) share <depth> bytes: the node <at> is theirs. Its children are made, then each level below. */
+/* The tokens [from, to) share <depth> bytes, and <at> is their node. Levels are built top down. */
 struct range {
 	uint32_t from, to, depth;
 };
@@ -196,7 +200,8 @@ void added_free(struct added *a)
 
 size_t added_bytes(const struct added *a)
 {
-	return sizeof(*a) + (a->n_tokens + 1) * sizeof(*a->token) + (a->n_contents + 1) * (sizeof(*a->node) + 2);
+	return sizeof(*a) + (a->n_tokens + 1) * sizeof(*a->token) +
+	    (a->n_contents + 1) * (sizeof(*a->node) + 2);
 }
 
 bool added_none(const struct added *a)
@@ -204,7 +209,7 @@ bool added_none(const struct added *a)
 	return a->n_tokens == 0;
 }
 
-/* ---- searching ---------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
 #ifdef __x86_64__
 __attribute__((target("avx2")))
@@ -227,7 +232,7 @@ static size_t filter_avx2(const struct added *a, const uint8_t *p, size_t i, siz
 }
 #endif
 
-/* The next byte from <i> on that a token may begin with, or one that only looks so; <n>: there is none. */
+/* Return the next place from <i> on where a token may begin, or <n>. It may be a false alarm. */
 static size_t filter(const struct added *a, const uint8_t *p, size_t i, size_t n)
 {
 	while (i < n && !a->begins[p[i]]) {
@@ -244,8 +249,9 @@ static size_t filter(const struct added *a, const uint8_t *p, size_t i, size_t n
 	return i;
 }
 
-/* The rest of the only token below a node, <depth> bytes of which stand before <p>. */
-static bool rest_is(const struct added *a, uint32_t only, size_t depth, const uint8_t *p, size_t n, bool *open)
+/* Compare the rest of the only token below a node; <depth> bytes of it precede <p>. */
+static bool rest_is(const struct added *a, uint32_t only, size_t depth, const uint8_t *p, size_t n,
+    bool *open)
 {
 	const struct token *t = &a->token[only];
 	size_t rest = t->n - depth, here = rest < n ? rest : n;
@@ -256,7 +262,8 @@ static bool rest_is(const struct added *a, uint32_t only, size_t depth, const ui
 	return !*open;
 }
 
-/* The longest token at <i>, which begins one; NO_TOKEN. <open>: the text ended where a longer one was still possible. */
+/* Return the longest token at <i>, or NO_TOKEN. <open>: the text ends where a longer one is
+ * possible. */
 static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_t n, bool *open)
 {
 	uint32_t at = a->child[p[i]], best = NO_TOKEN;
@@ -299,7 +306,7 @@ static bool space_at(const uint8_t *p, size_t i, size_t n, size_t *next)
 	return (uc_class(cp) & UC_SPACE) != 0;
 }
 
-/* Where the white space that ends at <i> begins. */
+/* Return the start of the white space that ends at <i>. */
 static size_t strip_left(const uint8_t *p, size_t i)
 {
 	uint32_t cp;
@@ -338,8 +345,8 @@ static bool alone(const uint8_t *p, size_t from, size_t to, size_t n)
 	return !word_char(cp);
 }
 
-/* Would NFC make one character of the one before p[to] and one that follows? That is the next one, or a mark with no mark of its
- * own class before it. <open>: the text ends before this is settled. */
+/* Tell if NFC combines the character before p[to] with a later one: the next, or a mark that
+ * follows no other mark of its class. <open>: the text ends too early to tell. */
 static bool joined(const uint8_t *p, size_t to, size_t n, bool *open)
 {
 	uint8_t seen[32] = { 0 };
@@ -359,7 +366,7 @@ static bool joined(const uint8_t *p, size_t to, size_t n, bool *open)
 			return true;
 		if (class == 0)
 			return false;
-		seen[0] |= 1;	/* no character of class 0 that is not the next one */
+		seen[0] |= 1;	/* only the next character may have class 0 */
 		seen[class / 8] |= (uint8_t)(1u << (class % 8));
 	}
 	*open = true;
@@ -402,7 +409,8 @@ bool added_next(const struct added *a, struct span text, struct added_at *at, st
 	return false;
 }
 
-/* From where on the text is not settled: an occurrence that may become longer or be none, or the space that one strips. */
+/* Return where unsettled text starts: a match that may grow or vanish, or the space that it strips.
+ */
 static size_t unsettled(const struct added *a, const uint8_t *p, size_t i, size_t n, size_t end)
 {
 	bool open;
@@ -413,7 +421,9 @@ static size_t unsettled(const struct added *a, const uint8_t *p, size_t i, size_
 
 		if (open)
 			break;
-		if (t != NULL && ((t->single_word && i + t->n == n) || (t->rstrip && strip_right(p, i + t->n, n) == n)))
+		if (t != NULL &&
+		    ((t->single_word && i + t->n == n) ||
+			(t->rstrip && strip_right(p, i + t->n, n) == n)))
 			break;
 		if (t != NULL && t->composes && (joined(p, i + t->n, n, &open) || open)) {
 			if (open)
@@ -431,5 +441,7 @@ size_t added_tail(const struct added *a, struct span text, const struct added_at
 {
 	if (a->n_tokens == 0)
 		return 0;
-	return text.n - unsettled(a, (const uint8_t *)text.p, at->search < at->end ? at->end : at->search, text.n, at->end);
+	return text.n -
+	    unsettled(a, (const uint8_t *)text.p, at->search < at->end ? at->end : at->search,
+		text.n, at->end);
 }

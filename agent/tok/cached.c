@@ -1,34 +1,37 @@
 /* cached.c - tok_encode() with the cache of segments.
  *
- * What stands between added tokens is encoded on its own where the tokenizer says that this makes no difference
- * (tok_segments()); else there is no cache. A short segment, such as the name of a role, is encoded: a look into the cache is a
- * hash, a lock and two cache misses, 100 to 200 ns, in which ten tokens are found. A long one is cut into chunks, so that a
- * text without added tokens that grows from one request to the next pays for its end only.
+ * The text between added tokens is encoded on its own if tok_segments() allows it; otherwise there
+ * is no cache. A short segment, such as the name of a role, is encoded at once, because a lookup
+ * costs a hash, a lock and two cache misses, 100 to 200 ns, as much as ten tokens. A long one is
+ * cut into chunks: if a text without added tokens grows between requests, only its end costs.
  *
- * Whether the cache held a chunk can be told by the time it takes; only the tenant who sent it can, as the tenant is part of
- * the key. */
+ * The time of a request tells if the cache held a chunk. Only its own tenant can learn that,
+ * because the tenant is part of the key. */
 #include "agent/tok/cached.h"
 #include "agent/tok/chunk.h"
 
-/* Prices in steps of work.h: of a look into the cache, and bytes of text for one more, whose ids are copied. */
+/* Prices in steps of work.h: a lookup, and bytes of text per further step, to copy the ids. */
 #define STEPS_FOUND	12
 #define FOUND_BYTES	64
-/* The same of an added token, and of the text before it, which is looked through for the next. */
+/* The same for an added token, and for the text before it, which is searched for the next one. */
 #define STEPS_CUT	9
 #define STEPS_LOOK	2
 #define CUT_BYTES	128
-#define SEARCH_BYTES	4		/* of a chunk without a place to cut, in which one was looked for */
-#define BYTES_PER_ID	3		/* where nothing better is known */
+#define SEARCH_BYTES	4		/* bytes of a chunk without a cut, which was searched for one */
+#define BYTES_PER_ID	3		/* a guess */
 
-/* PART_SEGMENT where it makes no difference. */
+/* Return PART_SEGMENT if the part makes no difference. */
 static enum part part_that_counts(const struct tok *t, enum part part)
 {
 	struct tok_segments s = tok_segments(t);
 
-	return (part == PART_FIRST && s.first_differs) || (part == PART_INSIDE && s.begin_differs) ? part : PART_SEGMENT;
+	return (part == PART_FIRST && s.first_differs) || (part == PART_INSIDE && s.begin_differs)
+	    ? part
+	    : PART_SEGMENT;
 }
 
-int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key, struct ids *out)
+int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key,
+    struct ids *out)
 {
 	struct segcache_scope scope = { tok_fingerprint(c->tok), c->tenant };
 
@@ -40,7 +43,8 @@ int cached_find(const struct cached *c, struct span text, enum part part, struct
 	return segcache_get(c->cache, key, out);
 }
 
-void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids, size_t n)
+void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids,
+    size_t n)
 {
 	if (key->bytes > 0)
 		segcache_put(c->cache, key, ids, n);
@@ -60,8 +64,9 @@ int cached_chunk(const struct cached *c, struct span text, enum part part, struc
 	return 0;
 }
 
-/* What stands between two added tokens. *used grows by the bytes of its whole chunks. */
-static int segment(const struct cached *c, unsigned places, struct span text, enum part part, struct ids *out, size_t *used)
+/* Encode the text between two added tokens. Adds the bytes of whole chunks to *used. */
+static int segment(const struct cached *c, unsigned places, struct span text, enum part part,
+    struct ids *out, size_t *used)
 {
 	struct chunk_search s = { 0 };
 	size_t n;
@@ -104,7 +109,8 @@ static int append(struct ids *out, const token_id *ids, size_t n)
 	return 0;
 }
 
-static int segments(const struct cached *c, unsigned places, struct span text, struct ids *out, size_t *used)
+static int segments(const struct cached *c, unsigned places, struct span text, struct ids *out,
+    size_t *used)
 {
 	struct work_left *w = tok_scratch_work(c->scratch);
 	size_t at = 0, end;
@@ -119,7 +125,9 @@ static int segments(const struct cached *c, unsigned places, struct span text, s
 		end = more ? cut.at : text.n;
 		work_spend(w, STEPS_CUT + cut.looks * STEPS_LOOK + (end - at) / CUT_BYTES);
 		*used = at;
-		if (end > at && (rc = segment(c, places, span_of(text.p + at, end - at), at == 0 ? PART_FIRST : PART_SEGMENT, out, used)) != 0)
+		if (end > at &&
+		    (rc = segment(c, places, span_of(text.p + at, end - at),
+			 at == 0 ? PART_FIRST : PART_SEGMENT, out, used)) != 0)
 			return rc;
 		if (more && append(out, &cut.id, 1) < 0)
 			return -1;
@@ -129,8 +137,9 @@ static int segments(const struct cached *c, unsigned places, struct span text, s
 	return 0;
 }
 
-/* All at once: what it is of cannot be told by its ids, but by how many of them there are. */
-static int whole(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used)
+/* Encode at once: without chunks, only the number of ids tells how far they go. */
+static int whole(const struct cached *c, struct span text, unsigned flags, struct ids *out,
+    size_t *used)
 {
 	size_t from = out->n, guess;
 	int rc = tok_encode(c->tok, c->scratch, text, flags, out);
@@ -140,7 +149,8 @@ static int whole(const struct cached *c, struct span text, unsigned flags, struc
 	return rc;
 }
 
-int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used)
+int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
+    size_t *used)
 {
 	struct tok_segments s = tok_segments(c->tok);
 	struct ids prefix = tok_prefix(c->tok), suffix = tok_suffix(c->tok);

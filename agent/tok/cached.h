@@ -1,40 +1,47 @@
-/* cached.h - a text into ids, of which what was seen before is not encoded again.
+/* cached.h - encode a text, except the parts that were encoded before.
  *
- *   text -> added tokens cut out -> chunks (chunk.h) -> in the cache? its ids : tok_encode_segment(), and into the cache
+ *   text -> added tokens cut out -> chunks (chunk.h) -> in the cache: its ids
+ *                                                       else: tok_encode_segment(), and store them
  *
- * The ids are those of tok_encode(), always. */
+ * The ids always equal those of tok_encode(). */
 #ifndef KVROUTE_TOK_CACHED_H
 #define KVROUTE_TOK_CACHED_H
 
 #include "agent/tok/segcache.h"
 #include "agent/tok/tok.h"
 
-/* Who encodes, and for whom. Borrowed. */
+/* The encoder and its owner. Borrowed. */
 struct cached {
 	const struct tok *tok;
 	struct tok_scratch *scratch;	/* of this thread */
 	struct segcache *cache;		/* NULL: none */
-	uint64_t tenant;		/* struct segcache_scope */
+	uint64_t tenant;		/* see struct segcache_scope */
 };
 
-/* Shorter segments are encoded at once: that takes no longer than to look for them. */
+/* Shorter segments are encoded at once, because that takes no longer than a lookup. */
 #define CACHED_LEAST	16u
 
-/* As tok_encode(): 0, or -1 and <out> as it was, or TOK_SPENT. */
+/* As tok_encode(). Returns 0; or -1 with <out> unchanged; or TOK_SPENT. */
 int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out);
 
-/* The same, with how many bytes of <text> the ids are of: when the work of the scratch is used up, *used of them, and perhaps some more. */
-int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out, size_t *used);
+/* The same, and count the bytes of <text> that the ids cover. If the work of the scratch is used
+ * up, that is *used, and <out> may have ids of a few bytes more. */
+int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
+    size_t *used);
 
-/* One chunk, or a segment that is none longer: looked for, else encoded and kept. <part>: what it begins. 0, -1, or TOK_SPENT
- * and perhaps ids of its beginning. */
+/* Look up one chunk or a short segment, or encode and store it. <part>: what it begins. Returns 0,
+ * -1, or TOK_SPENT with ids of its start in <out>. */
 int cached_chunk(const struct cached *c, struct span text, enum part part, struct ids *out);
 
-/* Text that holds no added token, whatever it looks like, in chunks: 0, TOK_SPENT, or -1 and <out> as it was. */
+/* Encode text without added tokens, whatever it contains, in chunks. Returns 0, TOK_SPENT, or -1
+ * with <out> unchanged. */
 int cached_plain(const struct cached *c, struct span text, struct ids *out);
 
-/* The same in two halves, for those that encode it otherwise: 1 found and appended, 0 encode it and call cached_keep(), -1. */
-int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key, struct ids *out);
-void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids, size_t n);
+/* The same in two halves, for callers that encode in another way. cached_find() returns 1 if it was
+ * found and appended, 0 if the caller must encode it and call cached_keep(), -1 on failure. */
+int cached_find(const struct cached *c, struct span text, enum part part, struct segcache_key *key,
+    struct ids *out);
+void cached_keep(const struct cached *c, const struct segcache_key *key, const token_id *ids,
+    size_t n);
 
 #endif

@@ -1,55 +1,65 @@
 /* chunk.c - where a long text may be cut.
  *
- * A cut at k is good when the pieces of text[0 .. k) and of text[k ..), each split as a whole text, are those of the text
- * together. For a regular expression without look-behind, matched again and again from where the last match ended, that is so
- * if
- *   (1) no match can hold both the character before k and the one at k: then a match ends at k, whatever stands further left, and
- *       what begins there has never seen the left side; and
- *   (2) on the left nothing looks across k. Only \s+(?!\S) looks ahead, from the end of a run of white space, so it is enough
- *       that the left side does not end in white space, or that what \s+ takes there is the same with nothing behind it.
+ * A cut at k is valid if the pieces of text[0 .. k) and of text[k ..), each split as a whole text,
+ * are those of the text together. For a regular expression without look-behind, matched repeatedly
+ * from the end of the last match, this holds if
+ *   (1) no match contains both the character before k and the one at k. Then a match ends at k,
+ *       whatever is further left, and the next one never sees the left side.
+ *   (2) nothing on the left looks across k. Only \s+(?!\S) looks ahead, from the end of a run of
+ *       white space. So it suffices that the left side does not end in white space, or that
+ *       \s+ matches the same there at the end of a text.
  *
- * The families (their patterns in full: split.h's scanners). White space within a match is either its first character, before
- * letters or punctuation ("[^\r\n\p{L}\p{N}]?", " ?"), or all of it ("\s*[\r\n]+", "\s+(?!\S)", "\s+"), or line ends at its end
- * ("[\r\n]*"). So for all of them: cl100k (Llama 3, GLM, Qwen 2 and 3, Qwen 3.5), o200k (gpt-oss, Llama 4), Tekken, Kimi,
- * DeepSeek 3, GPT-2:
- *   CHUNK_SPACE   x| with x no white space: (1) a space is never behind something else in a match; (2) the left ends in x.
- *   CHUNK_LINE    x\n|y with x no white space, y neither white space nor '/': (1) behind a line end a match goes on with line ends,
- *                 with white space, or (o200k) with '/' only. (2) the white space on the left is one line end. It belongs to the
- *                 match of x (punctuation), or is one of its own by itself: \s*[\r\n]+ takes it, or, where that is not in the
- *                 pattern (GPT-2), \s+(?!\S) at the end of a text and \s+ before y take the same one character.
- *   CHUNK_DIGIT   a|1 with a letter and a digit of ASCII: (1) nothing takes digits along with other things, \p{N} stands alone
- *                 (after " " in GPT-2); (2) the left ends in a letter. Digits are counted in threes from k in both cases.
- *   CHUNK_CJK     one of U+4E00 .. U+9F7F, hiragana or katakana that are Lo in every version of Unicode, then one of U+3001 U+3002
- *                 U+FF01 U+FF0C U+FF1F: (1) behind letters a match goes on with letters, marks or 's and its like; in
- *                 DeepSeek's chain and in Kimi's an ideograph's run ends there as well; (2) the left ends in a letter.
- * In a chain, every step holds to this, so its pieces do. Falcon's is punctuation, which ends a match of GPT-2's pattern, then that
- * pattern, then numbers, whose runs touch no space and no letter.
+ * The families (full patterns: the scanners of split/). White space in a match is its first
+ * character, before letters or punctuation ("[^\r\n\p{L}\p{N}]?", " ?"), or all of it
+ * ("\s*[\r\n]+", "\s+(?!\S)", "\s+"), or line ends at its end ("[\r\n]*"). So this holds for cl100k
+ * (Llama 3, GLM, Qwen 2, 3 and 3.5), o200k (gpt-oss, Llama 4), Tekken, Kimi, DeepSeek 3 and GPT-2:
+ *   CHUNK_SPACE   x| with x no white space: (1) in a match, a space never follows other
+ *                 characters; (2) the left ends in x.
+ *   CHUNK_LINE    x\n|y with x no white space, y neither white space nor '/': (1) after a line
+ *                 end, a match continues with line ends, white space or (o200k) '/' only;
+ *                 (2) the white space on the left is one line end. It belongs to the match of
+ *                 x (punctuation), or is a match of its own: of \s*[\r\n]+, or, if the
+ *                 pattern lacks that (GPT-2), of \s+(?!\S) at the end of a text and of \s+
+ *                 before y, which is the same character.
+ *   CHUNK_DIGIT   a|1 with an ASCII letter and digit: (1) no match mixes digits with letters,
+ *                 \p{N} is alone (after " " in GPT-2); (2) the left ends in a letter. Groups
+ *                 of three digits start at k in both cases.
+ *   CHUNK_CJK     one of U+4E00 .. U+9F7F, hiragana or katakana that are Lo in every version of
+ *                 Unicode, then one of U+3001 U+3002 U+FF01 U+FF0C U+FF1F: (1) after letters a
+ *                 match continues with letters, marks or 's and the like; in DeepSeek's
+ *                 chain and in Kimi's the run of an ideograph ends there too; (2) the left
+ *                 ends in a letter.
+ * Each step of a chain obeys this, so the pieces of the chain do. Falcon's chain is punctuation,
+ * which ends a match of GPT-2's pattern; then that pattern; then numbers, whose runs touch no space
+ * and no letter.
  *
- * The first DeepSeek chains (split_deepseek1.c) leave symbols and what is between them together, so a space after a symbol is no
- * place. After a letter of ASCII it is (CHUNK_WORD): a run of letters ends there, and the white space goes with what follows. A
- * line end is a piece of its own and a number is, so CHUNK_LINE and CHUNK_DIGIT hold. The marks of CHUNK_CJK are
- * punctuation in both; an ideograph is a letter in one, and no mark in the other.
+ * The first DeepSeek chains (split_deepseek1.c) keep symbols and the text between them together, so
+ * a space after a symbol is no place. After an ASCII letter it is (CHUNK_WORD): a run of letters
+ * ends there, and the white space joins what follows. A line end and a number are pieces of their
+ * own, so CHUNK_LINE and CHUNK_DIGIT hold. The marks of CHUNK_CJK are punctuation in both chains;
+ * an ideograph is a letter in one and no mark in the other.
  *
- * NFC changes none of it: what stands at k (ASCII, an ideograph, the five marks) neither combines with what is before it nor
- * moves, and what is before (ASCII, Lo, a character that is not white space) stays what it was. NFD would make two of が, of
- * which one is a mark and not a letter, NFKC a comma of U+FF0C: only CHUNK_SPACE and CHUNK_DIGIT behind ASCII are left with
- * those, which is not worth a rule of its own.
+ * NFC changes nothing: the character at k (ASCII, an ideograph, the five marks) neither combines
+ * with the one before nor moves, and the one before (ASCII, Lo, no white space) keeps its
+ * properties. NFD makes two characters of U+304C, one a mark; NFKC makes a comma of U+FF0C. Only
+ * CHUNK_SPACE and CHUNK_DIGIT after ASCII would be left there, which is not worth a rule.
  *
- * Bytes that are no UTF-8 become U+FFFD, one for each maximal bad part. No bad part spans a cut: at k stands a byte that begins a
- * character.
+ * Bad UTF-8 becomes U+FFFD, one for each maximal bad part. No bad part spans a cut, because the
+ * byte at k starts a character.
  *
- * Which of the good places: the first one within CHUNK_LEAST .. CHUNK_MOST bytes whose eight bytes before it have a certain
- * hash, one in 64. When none has, the one with the least hash; when there is none, the first behind. All this is found by
- * what is near, so two texts with a part in common have the same chunks from the first cut in common on. Words are looked
- * for sixteen bytes at a time. */
+ * Choice among valid places: the first within CHUNK_LEAST .. CHUNK_MOST bytes at which the hash of
+ * the eight bytes before has a certain value, one in 64. If there is none, the one with the least
+ * hash; if there is no valid place, the first one after. All this depends on nearby bytes only, so
+ * two texts with a common part have the same chunks from the first common cut on. Words are
+ * searched sixteen bytes at a time. */
 #include "agent/tok/chunk.h"
 
 #define ONE_IN	64u
 
 static bool known(const char *name)
 {
-	static const char *const names[] = { "cl100k", "cl100k-digits", "qwen2", "qwen3.5", "o200k", "tekken", "kimi",
-					    "deepseek", "gpt2", "falcon" };
+	static const char *const names[] = { "cl100k", "cl100k-digits", "qwen2", "qwen3.5", "o200k",
+		"tekken", "kimi", "deepseek", "gpt2", "falcon" };
 
 	for (size_t i = 0; name != NULL && i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -57,7 +67,7 @@ static bool known(const char *name)
 	return false;
 }
 
-/* The first DeepSeek chains: after a letter only. */
+/* The first DeepSeek chains allow cuts after a letter only. */
 static unsigned places_of(const char *name)
 {
 	if (name != NULL && (strcmp(name, "deepseek-coder") == 0 || strcmp(name, "deepseek-llm") == 0))
@@ -77,7 +87,8 @@ unsigned chunk_places(struct split_traits split, const struct normal_step *norma
 
 /* ---- one place ------------------------------------------------------------------------------- */
 
-/* Is the character that ends before <p> white space, for all that can be said without reading it whole? Rather yes than no. */
+/* Tell if the character that ends before <p> may be white space. Errs towards true, because it does
+ * not decode the character. */
 static bool space_before(const uint8_t *p)
 {
 	if (p[-1] < 0x80)
@@ -96,7 +107,8 @@ static bool digit(uint8_t b)
 	return (uint8_t)(b - '0') < 10;
 }
 
-/* A line begins with a character that is neither white space nor '/': ASCII from '0' to '~', or U+4000 .. U+9FFF. */
+/* Tell if <b> starts a character that is neither white space nor '/': ASCII from '0' to '~', or
+ * U+4000 .. U+9FFF. */
 static bool line_begins(uint8_t b)
 {
 	return (b >= '0' && b <= '~') || (b >= 0xe4 && b <= 0xe9);
@@ -107,7 +119,8 @@ static bool follows(uint8_t b)
 	return (b & 0xc0) == 0x80;
 }
 
-/* The three bytes before <p> are an ideograph or a kana that was a letter in every version of Unicode. */
+/* Tell if the three bytes before <p> are an ideograph or kana that is a letter in every version of
+ * Unicode. */
 static bool cjk_before(const uint8_t *p)
 {
 	uint8_t a = p[-3], b = p[-2], c = p[-1];
@@ -152,10 +165,10 @@ bool chunk_place(unsigned places, const uint8_t *p)
 
 /* ---- one after the other --------------------------------------------------------------------- */
 
-/* Sixteen places at a time, a bit each. */
+/* Sixteen places at a time, one bit each. */
 struct sixteen {
-	unsigned sure;			/* a space behind a character of ASCII */
-	unsigned maybe;			/* place_at() must say */
+	unsigned sure;			/* a space after an ASCII character */
+	unsigned maybe;			/* place_at() must decide */
 };
 
 #ifdef __SSE2__
@@ -172,13 +185,13 @@ static inline __m128i is16(__m128i v, uint8_t b)
 	return _mm_cmpeq_epi8(v, _mm_set1_epi8((char)b));
 }
 
-/* Those before the 16 bytes from <p> on. */
+/* Classify the places before the 16 bytes from <p> on. */
 static inline struct sixteen look16(const uint8_t *p)
 {
 	const __m128i now = load16(p), before = load16(p - 1), nine = _mm_set1_epi8(9);
 	__m128i space = is16(now, ' '), graph, digits, maybe;
 
-	/* as signed bytes, what is not ASCII is below ' ' */
+	/* as signed bytes, all but ASCII is below ' ' */
 	graph = _mm_andnot_si128(is16(before, 0x7f), _mm_cmpgt_epi8(before, _mm_set1_epi8(' ')));
 	graph = _mm_and_si128(graph, space);
 	digits = _mm_sub_epi8(now, _mm_set1_epi8('0'));
@@ -187,7 +200,8 @@ static inline struct sixteen look16(const uint8_t *p)
 	maybe = _mm_or_si128(maybe, is16(before, '\n'));
 	maybe = _mm_or_si128(maybe, is16(now, 0xef));
 	maybe = _mm_or_si128(maybe, _mm_and_si128(is16(now, 0xe3), is16(load16(p + 1), 0x80)));
-	return (struct sixteen){ (unsigned)_mm_movemask_epi8(graph), (unsigned)_mm_movemask_epi8(_mm_andnot_si128(graph, maybe)) };
+	return (struct sixteen){ (unsigned)_mm_movemask_epi8(graph),
+		(unsigned)_mm_movemask_epi8(_mm_andnot_si128(graph, maybe)) };
 }
 #else
 #define SIXTEEN	0
@@ -198,7 +212,8 @@ static inline struct sixteen look16(const uint8_t *p)
 }
 #endif
 
-/* Of the eight bytes before a place. No key: who knows it can make chunks of his own text worse, and nobody else's. */
+/* Hash the eight bytes before a place. Not keyed, because a client that knows it can only make the
+ * chunks of its own text worse. */
 static inline uint32_t hash_before(const uint8_t *p)
 {
 	uint64_t w;
@@ -208,13 +223,13 @@ static inline uint32_t hash_before(const uint8_t *p)
 	return (uint32_t)(w >> 32);
 }
 
-/* The places seen so far, and the one to fall back to. */
+/* The best place so far. */
 struct best {
 	uint32_t least;
 	size_t at;			/* 0: none */
 };
 
-/* Is <k> where to cut? NULL: any place will do. */
+/* Tell if <k> is the place to cut. <b> NULL: any valid place is. */
 static inline bool take(struct best *b, const uint8_t *p, size_t k)
 {
 	uint32_t h;
@@ -229,10 +244,12 @@ static inline bool take(struct best *b, const uint8_t *p, size_t k)
 	return h < UINT32_MAX / ONE_IN;
 }
 
-/* The first place to cut in [from, to) of <p>, of which [to, to + CHUNK_AHEAD) can be read; <to> if there is none. */
+/* Return the first place to cut in [from, to) of <p>, or <to>. [to, to + CHUNK_AHEAD) is readable.
+ */
 static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, struct best *b)
 {
-	unsigned m, sure = (places & CHUNK_SPACE) != 0 ? 0xffff : 0, spaces = (places & (CHUNK_SPACE | CHUNK_WORD)) != 0 ? 0xffff : 0;
+	unsigned m, sure = (places & CHUNK_SPACE) != 0 ? 0xffff : 0,
+		    spaces = (places & (CHUNK_SPACE | CHUNK_WORD)) != 0 ? 0xffff : 0;
 	size_t i = from, k;
 
 	while (SIXTEEN && i + 17 <= to + CHUNK_AHEAD) {
@@ -240,7 +257,10 @@ static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, st
 
 		for (m = (s.sure & spaces) | s.maybe; m != 0; m &= m - 1) {
 			k = i + (unsigned)__builtin_ctz(m);
-			if (k < to && (((s.sure & sure) >> (k - i) & 1) != 0 || place_at(places, p + k) != 0) && take(b, p, k))
+			if (k < to &&
+			    (((s.sure & sure) >> (k - i) & 1) != 0 ||
+				place_at(places, p + k) != 0) &&
+			    take(b, p, k))
 				return k;
 		}
 		i += 16;
@@ -251,7 +271,7 @@ static size_t scan(unsigned places, const uint8_t *p, size_t from, size_t to, st
 	return to;
 }
 
-/* The place in the window; 0: none. */
+/* Return the place in the window, or 0. */
 static size_t best_place(unsigned places, const uint8_t *p)
 {
 	struct best b = { UINT32_MAX, 0 };

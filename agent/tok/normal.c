@@ -1,10 +1,11 @@
-/* normal.c - the chain of a normalizer: each step gets what the one before it made.
+/* normal.c - run the chain of a normalizer: each step reads the output of the one before.
  *
- * Steps that look at one character at a time, or at one string, write only from the first change on; so a text that no
- * step changes comes out as it went in. Two buffers take turns, as a step cannot write to what it reads.
+ * Steps that change single characters or strings write from the first change on, so a text that no
+ * step changes is returned as it is. Two buffers alternate, because a step cannot write to its
+ * input.
  *
- * What the steps are is what tokenizers 0.22.2 does: small letters one character at a time, without regard to what stands around;
- * accents are what was a mark in Unicode 9; Strip takes White_Space; Prepend leaves an empty text alone. */
+ * The steps are those of tokenizers 0.22.2: lower case looks at one character at a time; accents
+ * are the marks of Unicode 9; Strip removes White_Space; Prepend leaves an empty text unchanged. */
 #include "agent/tok/normal.h"
 
 #include "agent/base/mem.h"
@@ -25,13 +26,20 @@ struct normal {
 };
 
 static const char *const names[] = {
-	[NORMAL_NFC] = "NFC", [NORMAL_NFD] = "NFD", [NORMAL_NFKC] = "NFKC", [NORMAL_NFKD] = "NFKD",
-	[NORMAL_LOWERCASE] = "Lowercase", [NORMAL_STRIP_ACCENTS] = "StripAccents", [NORMAL_STRIP] = "Strip",
-	[NORMAL_PREPEND] = "Prepend", [NORMAL_REPLACE] = "Replace", [NORMAL_BYTE_LEVEL] = "ByteLevel",
+	[NORMAL_NFC] = "NFC",
+	[NORMAL_NFD] = "NFD",
+	[NORMAL_NFKC] = "NFKC",
+	[NORMAL_NFKD] = "NFKD",
+	[NORMAL_LOWERCASE] = "Lowercase",
+	[NORMAL_STRIP_ACCENTS] = "StripAccents",
+	[NORMAL_STRIP] = "Strip",
+	[NORMAL_PREPEND] = "Prepend",
+	[NORMAL_REPLACE] = "Replace",
+	[NORMAL_BYTE_LEVEL] = "ByteLevel",
 };
 #define NAMES	(sizeof(names) / sizeof(names[0]))
 
-/* ---- a chain --------------------------------------------------------------------------------------------------------- */
+/* ---- a chain --------------------------------------------------------------------------------- */
 
 static int copy(struct span *out, struct span in, struct err *e)
 {
@@ -45,7 +53,10 @@ static int copy(struct span *out, struct span in, struct err *e)
 
 static int make_step(struct step *s, const struct normal_step *t, struct err *e)
 {
-	static const unsigned form[] = { [NORMAL_NFC] = UC_NFC, [NORMAL_NFD] = UC_NFD, [NORMAL_NFKC] = UC_NFKC, [NORMAL_NFKD] = UC_NFKD };
+	static const unsigned form[] = { [NORMAL_NFC] = UC_NFC,
+		[NORMAL_NFD] = UC_NFD,
+		[NORMAL_NFKC] = UC_NFKC,
+		[NORMAL_NFKD] = UC_NFKD };
 
 	s->kind = t->kind;
 	s->left = t->strip_left;
@@ -128,17 +139,17 @@ size_t normal_buf_bytes(const struct normal_buf *b)
 	return b->text[0].cap + b->text[1].cap + (b->chars.cap + b->spare.cap) * sizeof(*b->chars.p);
 }
 
-/* ---- streaming --------------------------------------------------------------------------------------------------------- */
+/* ---- streaming ------------------------------------------------------------------------------- */
 
-/* A step that makes of each character something whatever stands around it. */
+/* Tell if a step maps each character independently of the others. */
 static bool is_per_char(const struct step *s)
 {
 	uint32_t cp;
 
 	if (s->kind == NORMAL_REPLACE && s->regex == NULL)
 		return utf8_get((const uint8_t *)s->pattern.p, s->pattern.n, &cp) == s->pattern.n;
-	return s->kind == NORMAL_LOWERCASE || s->kind == NORMAL_STRIP_ACCENTS || s->kind == NORMAL_BYTE_LEVEL ||
-	       s->kind == NORMAL_PREPEND;
+	return s->kind == NORMAL_LOWERCASE || s->kind == NORMAL_STRIP_ACCENTS ||
+	    s->kind == NORMAL_BYTE_LEVEL || s->kind == NORMAL_PREPEND;
 }
 
 size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n)
@@ -151,7 +162,7 @@ size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n)
 	return m->n > 0 && m->step[0].form ? form_tail(m->step[0].form, p, n) : utf8_cut(p, n);
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void lowercase(struct rewrite *w)
 {
@@ -226,7 +237,9 @@ static void replace_regex(const struct step *s, struct work_left *work, struct r
 	size_t start, end;
 	int rc = -1;
 
-	while (c != NULL && (rc = regex_next(s->regex, c, work != NULL ? work : &any, w->in, w->n, &at, &start, &end)) > 0)
+	while (c != NULL &&
+	    (rc = regex_next(s->regex, c, work != NULL ? work : &any, w->in, w->n, &at, &start,
+		 &end)) > 0)
 		rewrite_put(w, start, end, s->content.p, s->content.n);
 	if (rc < 0)
 		w->bad = w->changed = true;
@@ -267,7 +280,8 @@ bool normal_only_marks(const struct normal_step *steps, size_t n, struct span *m
 
 		if (s->kind == NORMAL_PREPEND)
 			continue;
-		if (s->kind != NORMAL_REPLACE || s->regex || mark->n > 0 || !span_eq(s->pattern, SPAN(" ")) || s->content.n == 0 ||
+		if (s->kind != NORMAL_REPLACE || s->regex || mark->n > 0 ||
+		    !span_eq(s->pattern, SPAN(" ")) || s->content.n == 0 ||
 		    utf8_get((const uint8_t *)s->content.p, s->content.n, &cp) != s->content.n)
 			return false;
 		*mark = s->content;
@@ -280,7 +294,8 @@ void normal_run(const struct normal *m, struct normal_buf *b, struct span in, st
 	normal_run_part(m, b, in, PART_SEGMENT, out);
 }
 
-void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part, struct span *out)
+void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part,
+    struct span *out)
 {
 	struct rewrite w;
 	size_t i;
@@ -288,7 +303,8 @@ void normal_run_part(const struct normal *m, struct normal_buf *b, struct span i
 
 	*out = in.p != NULL ? in : SPAN("");
 	for (i = 0; i < m->n && out->p != NULL; i++) {
-		if (m->step[i].kind == NORMAL_BYTE_LEVEL || (m->step[i].kind == NORMAL_PREPEND && part == PART_INSIDE))
+		if (m->step[i].kind == NORMAL_BYTE_LEVEL ||
+		    (m->step[i].kind == NORMAL_PREPEND && part == PART_INSIDE))
 			continue;
 		if (m->step[i].kind == NORMAL_STRIP) {
 			*out = strip(&m->step[i], *out);

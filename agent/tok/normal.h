@@ -1,7 +1,7 @@
-/* normal.h - the normalizer of tokenizer.json: text into text, before it is split.
+/* normal.h - the normalizer of tokenizer.json: change a text before it is split.
  *
- * A chain of steps as the file has them. Immutable, shared by threads. NFC has a quick check, so that
- * text that is normal already (nearly all of it) is not copied. */
+ * A chain of steps from the file. Immutable, shared by threads. NFC has a quick check, so text that
+ * is normal already, nearly all of it, is not copied. */
 #ifndef KVROUTE_TOK_NORMAL_H
 #define KVROUTE_TOK_NORMAL_H
 
@@ -18,46 +18,50 @@ struct normal_step {
 	enum normal_kind {
 		NORMAL_NFC, NORMAL_NFD, NORMAL_NFKC, NORMAL_NFKD,
 		NORMAL_LOWERCASE, NORMAL_STRIP_ACCENTS, NORMAL_STRIP,
-		NORMAL_PREPEND,		/* <content>, in front of a text that is not empty */
+		NORMAL_PREPEND,		/* <content>, before a text that is not empty */
 		NORMAL_REPLACE,		/* <pattern>, a string or (<regex>) a regular expression, by <content> */
-		/* Nothing is done, as the vocabulary is decoded instead: right as long as no step that looks at characters
-		 * follows, of the normalizer or the pre-tokenizer; the loader sees to that. */
+		/* Does nothing, because the loader decodes the vocabulary instead. The loader checks that no
+		 * later step, of the normalizer or the pre-tokenizer, looks at characters. */
 		NORMAL_BYTE_LEVEL
 	} kind;
 	struct span pattern, content;
 	bool regex, strip_left, strip_right;
 };
 
-/* NULL and <e> filled. */
+/* Returns NULL and fills <e> on failure. */
 struct normal *normal_new(const struct normal_step *steps, size_t n, struct err *e);
 void normal_free(struct normal *m);
 
-/* Whether a text's beginning is not its middle: Prepend, Strip at the left, regular expressions. A text here is what stands
- * between two added tokens: each such segment is normalised on its own, as the engines do it, and so each has its beginning. */
+/* Tell if the start of a text is treated differently from its middle: by Prepend, Strip on the
+ * left, or regular expressions. A text here is a segment between two added tokens: as in the
+ * engines, each is normalized on its own and has a start. */
 bool normal_first_differs(const struct normal *m);
 
-/* How many bytes at the end of <p> may still change with what follows (NFC: from the last starter on). Streaming keeps
- * these back. All of them where a chain has steps that look further: Strip, regular expressions, strings of several characters.
- * */
+/* Return the number of bytes at the end of <p> that later text may change (NFC: from the last
+ * starter on). A stream holds these back. All of them, if a step looks further: Strip, regular
+ * expressions, strings of several characters. */
 size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n);
 
-struct normal_buf {		/* scratch of one thread; all zero at first; grows, is wiped by _fini */
+struct normal_buf {		/* scratch of one thread; zero at first; wiped by normal_buf_fini() */
 	struct buf text[2];
-	VEC(uint32_t) chars;	/* a stretch of characters */
-	VEC(uint32_t) spare;	/* as long: to put them in order */
-	struct work_left *work;	/* who pays for what is replaced and for characters that come apart or together; NULL: nobody counts */
+	VEC(uint32_t) chars;	/* the characters of a stretch */
+	VEC(uint32_t) spare;	/* of the same length, to sort marks */
+	/* charged for replacements and for characters that change; NULL: nothing is */
+	struct work_left *work;
 };
 void normal_buf_fini(struct normal_buf *b);
 size_t normal_buf_bytes(const struct normal_buf *b);	/* memory it holds */
 
-/* <in> normalised: <in> itself when nothing changes, otherwise bytes in <b>, until its next use. out->p == NULL: no memory, or
- * PCRE2 met a limit, or the work is used up. O(n), but for regular expressions. */
+/* Normalize <in>. <out> is <in> itself if nothing changes, otherwise bytes in <b>, valid until its
+ * next use. out->p is NULL if there is no memory, PCRE2 met a limit, or the work is used up. O(n),
+ * except for regular expressions. */
 void normal_run(const struct normal *m, struct normal_buf *b, struct span in, struct span *out);
 /* The same for a chunk: PART_INSIDE gets no Prepend. */
-void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part, struct span *out);
+void normal_run_part(const struct normal *m, struct normal_buf *b, struct span in, enum part part,
+    struct span *out);
 
-/* Return true if each byte that is not a space stays as it is, wherever the text is cut: Prepend and one Replace of " " by
- * one character, *mark. */
+/* Tell if the chain is Prepend and one Replace of " " by one character, *mark: then all bytes other
+ * than spaces stay unchanged, wherever the text is cut. */
 bool normal_only_marks(const struct normal_step *steps, size_t n, struct span *mark);
 
 #endif

@@ -1,20 +1,22 @@
-/* normal_forms.c - the normal forms of Unicode (UAX #15), only where a text is not in them yet.
+/* normal_forms.c - the normal forms of Unicode (UAX #15), applied only where a text is not normal.
  *
- * A character that is a starter (combining class 0) and can neither change alone nor join the one before it (no bit of the form
- * in its kind) is a border: what is in front of it and what is behind it are normalised apart. The quick check goes over the
- * text and remembers the last border. Where it meets a character that may change, or a mark of a lower class than the one
- * before, the stretch from that border to the next is taken apart, put in order and together; and if it is the same as before,
- * as most of what may change is, nothing is written. So normal text is read once and not copied: ASCII 16 bytes at a time,
- * Han and, for NFC, kana at one load and a compare, the rest at two loads a character.
+ * A starter (combining class 0) that cannot change, alone or after another character (no bit of the
+ * form in its kind), is a border: the text before and after it is normalized separately. The quick
+ * check reads the text and remembers the last border. At a character that may change, or a mark of
+ * a lower class than the one before, the stretch from that border to the next one is decomposed,
+ * sorted and composed. If the result is the same, as it mostly is, nothing is written. So normal
+ * text is read once and not copied: ASCII 16 bytes at a time, Han and (for NFC) kana with one load
+ * and a compare, the rest with two loads a character.
  *
- * A stretch of n marks is put in order by counting, in O(n): they come from outside, and a million may stand in a row. */
+ * A stretch of n marks is sorted by counting, in O(n), because a client may send a million in a
+ * row. */
 #include "agent/tok/normal_forms_in.h"
 
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/unicode/unicode.h"
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void rewrite_put(struct rewrite *w, size_t from, size_t to, const void *p, size_t n)
 {
@@ -35,9 +37,9 @@ void rewrite_end(struct rewrite *w, struct span *out)
 	*out = w->bad ? (struct span){ NULL, 0 } : span_of(w->out->n ? w->out->p : "", w->out->n);
 }
 
-/* ---- one stretch ---------------------------------------------------------------------------------------------------- */
+/* ---- one stretch ----------------------------------------------------------------------------- */
 
-/* All characters of p[0 .. n) taken apart. */
+/* Decompose all characters of p[0 .. n). */
 static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool compat)
 {
 	uint32_t cp, hangul[3];
@@ -59,7 +61,7 @@ static bool take_apart(struct normal_buf *b, const uint8_t *p, size_t n, bool co
 
 #define STEPS_BYTE	3u	/* of a stretch, in steps of work.h */
 
-/* The marks cp[0 .. n) by class, those of one class as they stood. */
+/* Sort the marks cp[0 .. n) by class; those of one class keep their order. */
 static void sort_marks(uint32_t *cp, uint32_t *spare, size_t n)
 {
 	size_t first[257] = { 0 }, i;
@@ -93,7 +95,8 @@ static void put_in_order(struct normal_buf *b)
 	}
 }
 
-/* A mark joins the starter before it if the two make one and nothing of its class or a higher one stands between. */
+/* Compose: a mark joins its starter if the two make one character and no mark of its class or a
+ * higher one is between them. */
 static size_t put_together(uint32_t *cp, size_t n)
 {
 	size_t i, out = 0, starter = SIZE_MAX;
@@ -135,7 +138,8 @@ static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size
 
 	if (b->work != NULL)
 		work_spend(b->work, (to - from) * STEPS_BYTE);
-	if ((b->work != NULL && work_spent(b->work)) || !take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD))) {
+	if ((b->work != NULL && work_spent(b->work)) ||
+	    !take_apart(b, w->in + from, to - from, form & (UC_NFKC | UC_NFKD))) {
 		w->bad = w->changed = true;
 		return;
 	}
@@ -149,10 +153,10 @@ static void stretch(unsigned form, struct normal_buf *b, struct rewrite *w, size
 		buf_add(w->out, u, utf8_put(u, b->chars.p[i]));
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
-/* Is that a border by its number alone? In NFC all from U+3000 to U+A66E but the marks U+302A .. U+302F, U+3099 and
- * U+309A; in the other forms some of these come apart, up to U+33FF. */
+/* Tell by the number alone if it is a border. In NFC: U+3000 .. U+A66E, except the marks U+302A ..
+ * U+302F, U+3099 and U+309A. The other forms decompose some characters up to U+33FF. */
 static inline bool is_border(unsigned form, uint32_t three)
 {
 	if (form != UC_NFC)
@@ -160,7 +164,7 @@ static inline bool is_border(unsigned form, uint32_t three)
 	return three >= 0xe38080 && three < 0xea99af && three - 0xe380aa > 5 && three - 0xe38299 > 1;
 }
 
-/* Behind the characters at <at> that are. */
+/* Return the offset after the borders at <at>. */
 static size_t skip_borders(unsigned form, const uint8_t *p, size_t n, size_t at)
 {
 	while (n - at >= 4 && is_border(form, utf8_three(p + at)))
@@ -168,7 +172,7 @@ static size_t skip_borders(unsigned form, const uint8_t *p, size_t n, size_t at)
 	return at;
 }
 
-/* The next border at or behind <at>. */
+/* Return the next border at or after <at>. */
 static size_t next_border(unsigned form, const uint8_t *p, size_t n, size_t at)
 {
 	struct uc_kind k;
@@ -236,7 +240,7 @@ size_t form_tail(unsigned form, const uint8_t *p, size_t n)
 		at = utf8_before(p, at);
 		len = utf8_length(p[at]);
 		if (len > n - at)
-			continue;		/* not whole yet */
+			continue;		/* incomplete */
 		utf8_get(p + at, n - at, &cp);
 		k = uc_kind(cp);
 		if (k.ccc == 0 && !(k.bits & form))

@@ -1,25 +1,27 @@
-/* normal_forms_in.h - NFC, NFD, NFKC, NFKD of a text, and the buffer that normal.c and it write to. */
+/* normal_forms_in.h - private to normal.c and normal_forms.c: NFC, NFD, NFKC, NFKD, and the output
+ * of a step. */
 #ifndef KVROUTE_TOK_NORMAL_FORMS_IN_H
 #define KVROUTE_TOK_NORMAL_FORMS_IN_H
 
 #include "agent/tok/normal.h"
 
-/* What is written of a text that changes: nothing until the first change, then all. */
+/* Output of a step: nothing until the first change, then all of the text. */
 struct rewrite {
 	const uint8_t *in;
-	size_t n, taken;	/* of <in>: taken over or replaced so far */
+	size_t n, taken;	/* bytes of <in> copied or replaced so far */
 	struct buf *out;
 	bool changed, bad;	/* bad: no memory, or the work is used up */
 };
 
-/* Put <n> bytes for in[from .. to), from >= what was put before; what lies between is taken over. */
+/* Replace in[from .. to) by <n> bytes; <from> is not before the last <to>. Text in between is
+ * copied. */
 void rewrite_put(struct rewrite *w, size_t from, size_t to, const void *p, size_t n);
-/* <out> is <in> if nothing changed; p == NULL: no memory. */
+/* Set <out>: <in> if nothing changed, p == NULL if there is no memory. */
 void rewrite_end(struct rewrite *w, struct span *out);
 
-/* One of the forms, UC_NFC ... */
+/* Apply one form: UC_NFC, ... */
 void form_run(unsigned form, struct normal_buf *b, struct rewrite *w);
-/* How many bytes at the end of <p> may still change. */
+/* Return the number of bytes at the end of <p> that may still change. */
 size_t form_tail(unsigned form, const uint8_t *p, size_t n);
 
 #endif

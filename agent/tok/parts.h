@@ -1,5 +1,5 @@
-/* parts.h - what a tokenizer and a scratch are made of, for those in this folder that encode in steps (steps.h). Both are
- * tok.c's. */
+/* parts.h - the parts of a tokenizer and of a scratch, for code of this folder that encodes in
+ * steps. tok.c owns both. */
 #ifndef KVROUTE_TOK_PARTS_H
 #define KVROUTE_TOK_PARTS_H
 
@@ -13,8 +13,9 @@ struct tok_parts {
 	const struct normal *normal;	/* NULL: none */
 	const struct split *split;	/* NULL: the whole segment is one piece */
 	const struct bpe *bpe;
-	const struct borders *borders;	/* what cuts the whole segment; NULL: nothing does */
-	const struct added *normalized;	/* tokens to be cut out of normalised text before it is split; NULL: none */
+	const struct borders *borders;	/* cuts the whole segment; NULL: nothing does */
+	/* tokens to cut out of normalized text before it is split; NULL: none */
+	const struct added *normalized;
 };
 
 struct tok_scratch_parts {

@@ -1,20 +1,23 @@
-/* segcache.c - the cache of segments: a ring of entries in each shard, and a table that finds them.
+/* segcache.c - the cache of segments: per shard, a ring of entries and a hash table.
  *
- *   ring    |....free....[ entry ][ entry ][ entry ].......free......|      entries go in at <head>, and leave at <tail>
- *                        tail                      head
- *           |[ entry ][ entry ]...free...[ entry ][ entry ]..........|      <wrapped>: the lap before ends at <end>
- *                          head          tail              end
- *   table   slot = low bits of the hash -> tag, place in the ring          open addressing, linear; removal moves others back
+ *   ring    |....free....[ entry ][ entry ][ entry ].......free......|   entries enter at <head>
+ *                        tail                      head                   and leave at <tail>
+ *           |[ entry ][ entry ]...free...[ entry ][ entry ]..........|   <wrapped>: the lap before
+ *                          head          tail              end            ends at <end>
+ *   table   slot = low bits of the hash -> tag, place in the ring; open addressing, linear;
+ *           removal moves later slots back
  *
- * Why a ring and no allocator with a list of least recent use: an entry is one run of bytes, there is nothing to fragment, a
- * budget is exact, and age is the order in which they lie. What was found again since it came in is moved from <tail> to <head>
- * once (CLOCK: second chance) in place of being forgotten, a bounded number for each put; so what is asked for often stays.
+ * A ring instead of an allocator and an LRU list: an entry is one run of bytes, nothing fragments,
+ * the budget is exact, and the order of entries is their age. An entry that was found since it came
+ * is moved from <tail> to <head> once instead of being evicted (CLOCK, second chance), a bounded
+ * number per put. So frequently used entries stay.
  *
- * Ids are kept XORed with their pad (segcache_pad.h), four bytes each.
+ * Ids are stored XORed with their pad (segcache_pad.h), four bytes each.
  *
- * Invariants, while no lock is held: the entries from <tail> to <head> are exactly those of the table; free < used of the
- * table. Cost: a hit is a hash, a lock, two cache misses and the copy. A put is the same and what it has to move away, at
- * most SPARE_BYTES moved and as many entries dropped as were put before: O(1) amortised. */
+ * Invariants, while no lock is held: the table has exactly the entries from <tail> to <head>; the
+ * table is not full. Cost: a hit is a hash, a lock, two cache misses and the copy. A put adds what
+ * it has to move away: at most SPARE_BYTES moved, and as many entries evicted as were put before,
+ * so O(1) amortized. */
 #include <assert.h>
 #include <pthread.h>
 
@@ -22,34 +25,35 @@
 #include "agent/tok/segcache.h"
 #include "agent/tok/segcache_hash_in.h"
 
-#define UNIT		8u		/* entries begin at multiples of it */
-#define SLOT_BYTES	128u		/* of a shard's memory for each slot of its table: short segments do not pay (cached.h) */
-#define SHARD_LEAST	262144u		/* with less, fewer shards */
+#define UNIT		8u		/* entries start at multiples of it */
+/* of a shard's memory per table slot: caching short segments does not pay (cached.h) */
+#define SLOT_BYTES	128u
+#define SHARD_LEAST	262144u		/* with less memory, fewer shards */
 #define SHARDS_MOST	64u
-#define SPARE_BYTES	65536u		/* moved on for one put, at most */
+#define SPARE_BYTES	65536u		/* bytes moved per put, at most */
 #define SPARE_ENTRIES	32u
-#define PART_MOST	16u		/* of a shard: the largest entry */
+#define PART_MOST	16u		/* the largest entry is this part of a shard */
 
 struct entry {
 	struct hash128 hash;
 	uint32_t bytes;			/* of the text */
-	uint32_t n : 31, used : 1;	/* ids; found since it came, or was spared */
+	uint32_t n : 31, used : 1;	/* ids; found since it came or was spared */
 	token_id ids[];
 };
 
 struct slot {
-	uint32_t tag;			/* of the hash; its low bits are the home of the entry */
+	uint32_t tag;			/* of the hash; its low bits are the home slot */
 	uint32_t at;			/* place in the ring, in units, plus one; 0: free */
 };
 
 struct shard {
-	pthread_mutex_t lock;		/* guards all below */
+	pthread_mutex_t lock;		/* guards all fields below */
 	uint8_t *ring;
 	struct slot *slots;
 	uint32_t mask;			/* slots - 1 */
 	uint32_t count, most;		/* entries */
 	size_t size, head, tail, end;	/* of the ring; bytes */
-	size_t top;			/* highest byte ever written: what is to be wiped */
+	size_t top;			/* highest byte ever written; a wipe ends here */
 	size_t used;			/* bytes of the entries */
 	bool wrapped;
 	uint64_t hits, misses, hit_ids, stored, evicted, spared, too_large;
@@ -104,10 +108,12 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Four shards for each thread, so that two seldom meet, unless they would be small. */
+/* Return the number of shards: four per thread, so that two rarely meet, unless shards would be
+ * small. */
 static unsigned shards_for(const struct segcache_opts *o)
 {
-	size_t want = power_below((size_t)(o->threads ? o->threads : 1) * 4 * 2 - 1), fit = power_below(o->max_bytes / SHARD_LEAST);
+	size_t want = power_below((size_t)(o->threads ? o->threads : 1) * 4 * 2 - 1),
+	       fit = power_below(o->max_bytes / SHARD_LEAST);
 
 	if (want > fit)
 		want = fit;
@@ -159,7 +165,7 @@ struct segcache *segcache_new(const struct segcache_opts *o, const struct hash_k
 	return c;
 }
 
-/* Under the lock, or when nobody may take it any more. */
+/* The caller holds the lock, or no other thread uses the shard. */
 static void shard_wipe(struct shard *s)
 {
 	mem_wipe(s->slots, ((size_t)s->mask + 1) * sizeof(struct slot));
@@ -215,7 +221,7 @@ static void xor_words(uint32_t *p, const uint32_t *pad, size_t n)
 		p[i] ^= pad[i];
 }
 
-/* Ids into what is kept, and back. */
+/* XOR ids with their pad, in place. */
 static void pad_ids(const struct segcache *c, const struct segcache_key *k, token_id *ids, size_t n)
 {
 	size_t m = n < PAD_WORDS - PAD_HASH ? n : PAD_WORDS - PAD_HASH;
@@ -272,7 +278,7 @@ static void slot_add(struct shard *s, uint32_t tag, size_t at)
 	s->slots[i] = (struct slot){ tag, (uint32_t)(at / UNIT) + 1 };
 }
 
-/* The slot of the entry at <at>, which is there. */
+/* Return the slot of the entry at <at>, which exists. */
 static uint32_t slot_find(const struct shard *s, size_t at)
 {
 	uint32_t i = tag_of(entry_at(s, at)->hash) & s->mask;
@@ -282,7 +288,7 @@ static uint32_t slot_find(const struct shard *s, size_t at)
 	return i;
 }
 
-/* Those behind a slot that is freed move up, unless they would then lie before their home. */
+/* Free a slot: move later slots back, unless they would be before their home. */
 static void slot_remove(struct shard *s, uint32_t hole)
 {
 	uint32_t i = hole, home;
@@ -309,7 +315,8 @@ static void next_lap(struct shard *s)
 	s->wrapped = true;
 }
 
-/* Is there a run of <size> bytes at <head>? Goes on to the next lap when the rest of this one is too short. */
+/* Tell if <size> bytes are free at <head>. Starts the next lap if the rest of this one is too
+ * short. */
 static bool has_room(struct shard *s, size_t size)
 {
 	if (s->count == 0) {
@@ -347,16 +354,20 @@ static void head_forward(struct shard *s, size_t size)
 		s->top = s->head;
 }
 
-/* Of <size> bytes that were moved, wipe those where nothing has come. */
+/* Wipe the parts of a moved entry's old <size> bytes that the new place does not overlap. */
 static void wipe_left(uint8_t *from, uint8_t *to, size_t size)
 {
-	size_t apart = to > from ? (size_t)(to - from) : (size_t)(from - to), n = apart < size ? apart : size;
+	size_t apart = to > from ? (size_t)(to - from) : (size_t)(from - to),
+	       n = apart < size ? apart : size;
 
 	mem_wipe(to > from ? from : from + size - n, n);
 }
 
-/*   |[ new ]..gap..[ tail ][ ]   ->   |[ new ][ tail ]..gap..[ ]     the gap moves, and stays as long as it was;
- *   |..[ tail ][ new ].......|   ->   |..........[ new ][ tail ].|   or there is no gap, when the table was full and not the ring */
+/* Move the entry at <tail> to <head>.
+ *
+ *   |[ new ]..gap..[ tail ][ ]   ->   |[ new ][ tail ]..gap..[ ]     the gap moves
+ *   |..[ tail ][ new ].......|   ->   |..........[ new ][ tail ].|   or no gap: the table was full
+ */
 static void spare(struct shard *s, struct entry *e, size_t size)
 {
 	uint32_t i = slot_find(s, s->tail);
@@ -374,7 +385,7 @@ static void spare(struct shard *s, struct entry *e, size_t size)
 	tail_forward(s, size);
 }
 
-/* Forget the oldest entry, or give it its second chance. */
+/* Evict the oldest entry, or give it its second chance. */
 static void evict(struct shard *s, struct chances *left)
 {
 	struct entry *e = entry_at(s, s->tail);
@@ -408,10 +419,12 @@ static struct entry *place(struct shard *s, size_t size)
 
 /* ---- what others call ------------------------------------------------------------------------ */
 
-struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope, struct span text, enum part part)
+struct segcache_key segcache_key(const struct segcache *c, struct segcache_scope scope,
+    struct span text, enum part part)
 {
 	struct hash128 h = c->hash(&c->key, text.n ? text.p : "", text.n);
-	uint64_t all[5] = { h.lo, h.hi, scope.tokenizer, scope.tenant, (uint64_t)text.n << 2 | (uint64_t)part };
+	uint64_t all[5] = { h.lo, h.hi, scope.tokenizer, scope.tenant,
+		(uint64_t)text.n << 2 | (uint64_t)part };
 	struct segcache_key k;
 
 	static_assert(sizeof(all) == sizeof(k.seed), "a key of 256 bits and a nonce of 64");
@@ -427,7 +440,7 @@ static struct shard *shard_of(struct segcache *c, const struct segcache_key *k)
 	return &c->shard[k->hash.hi & (c->shards - 1)];
 }
 
-/* Under the lock. Room for the ids is never taken there: <want> says how much is wanting. */
+/* Copy the ids out under the lock. Never allocates there: *want says how much room is missing. */
 static int copy_out(struct shard *s, const struct segcache_key *k, struct ids *out, size_t *want)
 {
 	struct entry *e = find(s, k);
@@ -470,11 +483,12 @@ int segcache_get(struct segcache *c, const struct segcache_key *k, struct ids *o
 	}
 }
 
-static void put_in(const struct segcache *c, struct shard *s, const struct segcache_key *k, const token_id *ids, size_t n)
+static void put_in(const struct segcache *c, struct shard *s, const struct segcache_key *k,
+    const token_id *ids, size_t n)
 {
 	struct entry *e = find(s, k);
 
-	if (e != NULL) {		/* another thread was quicker */
+	if (e != NULL) {		/* another thread stored it first */
 		e->used = 1;
 		return;
 	}
@@ -495,7 +509,7 @@ static void put_in(const struct segcache *c, struct shard *s, const struct segca
 void segcache_put(struct segcache *c, const struct segcache_key *k, const token_id *ids, size_t n)
 {
 	struct shard *s = shard_of(c, k);
-	size_t most = s->size / PART_MOST;		/* never changes: no lock */
+	size_t most = s->size / PART_MOST;		/* constant, so no lock is needed */
 	bool fits = k->bytes <= UINT32_MAX && n <= most / sizeof(token_id) && entry_size(n) <= most;
 
 	pthread_mutex_lock(&s->lock);

@@ -1,8 +1,8 @@
-/* segcache_avx2.c - the hash of a segment, and its pad, with 32-byte registers: 50 GB/s where SSE2 gives 15 (EPYC, 57 KB). The value is the
- * same.
+/* segcache_avx2.c - hash and pad of a segment with 32-byte registers: 50 GB/s, SSE2 gives 15 (EPYC,
+ * 57 KB). The values are the same.
  *
- * gcc 12 leaves the upper halves of the registers as they are behind the calls of XXH3, and all code for SSE2 that runs
- * afterwards then takes up to twice as long: so they are cleared here. */
+ * gcc 12 does not clear the upper halves of the registers after the calls of XXH3, and SSE2 code
+ * that runs later then takes up to twice as long. So they are cleared here. */
 #include "agent/tok/segcache_hash_in.h"
 #include "agent/tok/segcache_pad.h"
 

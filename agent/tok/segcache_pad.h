@@ -1,9 +1,10 @@
-/* segcache_pad.h - what the cache of segments makes of a segment's key: its hash, and a pad for its ids.
+/* segcache_pad.h - hash and pad: what the cache of segments derives from a segment's key.
  *
- * ChaCha8 (D. J. Bernstein, 2008), eight blocks at a time in vectors. Its 256-bit key is the keyed hash of the segment's text,
- * the tokenizer and the tenant; the first words that come out are the hash under which the segment is found, the others are
- * XORed with its ids. The function cannot be turned round: from what is kept, the hash and the XORed ids, the ids come back only
- * with the text itself. The words are taken as they lie in the vectors, not in the order of the RFC; nothing leaves the process. */
+ * ChaCha8 (D. J. Bernstein, 2008), eight blocks at a time in vectors. Its 256-bit key is the keyed
+ * hash of the segment's text, the tokenizer and the tenant. The first output words are the hash of
+ * the segment; the others are XORed with its ids. The function cannot be inverted: from the stored
+ * hash and XORed ids, the ids are recovered only with the text itself. Words are used in the order
+ * of the vectors, not of the RFC, because none leaves the process. */
 #ifndef KVROUTE_TOK_SEGCACHE_PAD_H
 #define KVROUTE_TOK_SEGCACHE_PAD_H
 
@@ -31,7 +32,8 @@ typedef uint32_t pad_lanes __attribute__((vector_size(4 * PAD_LANES)));
 #include <immintrin.h>
 #undef PAD_TURN_16
 #undef PAD_TURN_8
-#define PAD_BYTES(v, ...) ((v) = (pad_lanes)_mm256_shuffle_epi8((__m256i)(v), _mm256_setr_epi8(__VA_ARGS__, __VA_ARGS__)))
+#define PAD_BYTES(v, ...) \
+	((v) = (pad_lanes)_mm256_shuffle_epi8((__m256i)(v), _mm256_setr_epi8(__VA_ARGS__, __VA_ARGS__)))
 #define PAD_TURN_16(v)	PAD_BYTES(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
 #define PAD_TURN_8(v)	PAD_BYTES(v, 3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14)
 #endif
@@ -44,7 +46,8 @@ typedef uint32_t pad_lanes __attribute__((vector_size(4 * PAD_LANES)));
 
 static inline void pad_batch(const struct pad_seed *s, uint32_t batch, uint32_t out[PAD_WORDS])
 {
-	static const uint32_t sigma[4] = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };	/* "expand 32-byte k" */
+	/* "expand 32-byte k" */
+	static const uint32_t sigma[4] = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
 	static const pad_lanes lane = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	pad_lanes x[16], first[16];
 	unsigned i;

@@ -1,28 +1,29 @@
-/* stream.c - a text in parts into ids.
+/* stream.c - encode a text that arrives in parts.
  *
- *   buf  | seen | chunk to come ........ | may still become an added token | half a character |
- *               start                  settled                           avail                n
+ *   buf  | seen | chunk to come ........ | may become an added token | half a character |
+ *               start                  settled                      avail              n
  *
- * Nothing is kept of the pieces and merges inside a chunk: a chunk is encoded when it is all there, by the same code as a whole
- * text. So there is one way to encode and not two that must agree, and the cache serves both. What it costs is that up to
- * CHUNK_MOST bytes wait (1 % of a prompt that is long enough to matter), and that a text without a place to cut (none in a
- * megabyte of letters) waits for its end.
+ * No pieces or merges inside a chunk are kept: a chunk is encoded when it is complete, by the same
+ * code as a whole text. So there is one way to encode, and the cache serves both. The cost: up to
+ * CHUNK_MOST bytes wait, 1 % of a prompt that is long enough to matter; and a text without a place
+ * to cut, such as a megabyte of letters, waits for its end.
  *
- * An added token is cut out when no byte that follows could make it longer, undo it or give it more space to strip:
- * tok_cut_tail(). A few bytes in front of <start> are kept, as some tokens count only where no word stands before them.
+ * An added token is cut out when no later byte can extend it, undo it, or add white space to strip
+ * (tok_cut_tail()). A few bytes before <start> are kept, because some tokens count only if no word
+ * precedes them.
  *
- * Invariants: start <= settled <= avail <= n; buf[0 .. start) is encoded; with <has_cut>, the token at <cut> is settled and
- * no other one lies between <start> and it. Cost: each byte is copied once, moved about once, and looked at twice for added
- * tokens. */
+ * Invariants: start <= settled <= avail <= n; buf[0 .. start) is encoded; if <has_cut>, the token
+ * at <cut> is settled and no other one is between <start> and it. Cost: each byte is copied once,
+ * moved about once, and read twice for added tokens. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/tok_steps.h"
 #include "agent/tok/stream.h"
 
-#define CONTEXT		8u		/* bytes kept in front of <start>: two characters */
+#define CONTEXT		8u		/* bytes kept before <start>: two characters */
 #define AT_ONCE		(CHUNK_MOST + CHUNK_AHEAD)	/* a longer chunk is encoded in steps */
-#define KEEP_ROOM	65536u		/* a larger buffer is given back between texts */
+#define KEEP_ROOM	65536u		/* a larger buffer is freed between texts */
 
 struct stream {
 	struct stream_opts o;
@@ -32,9 +33,9 @@ struct stream {
 	struct buf buf;
 	size_t start, settled, avail;
 	struct tok_cut cut;
-	bool has_cut, ended, closed;		/* <closed>: the last ids are out */
+	bool has_cut, ended, closed;		/* <closed>: the last ids are written */
 	enum part part;				/* what <start> begins */
-	bool strict;				/* no chunk may cost more than what is left */
+	bool strict;				/* no chunk may cost more than the rest of the budget */
 	enum stream_result failed;
 	struct chunk_search search;
 	struct tok_steps *steps;		/* of the chunk of <steps_n> bytes at <start> */
@@ -50,7 +51,7 @@ static void drop_steps(struct stream *s)
 	s->steps = NULL;
 }
 
-/* What is encoded goes, but for a few bytes. */
+/* Drop encoded bytes, except for a few. */
 static void move_down(struct stream *s)
 {
 	size_t by = s->start > CONTEXT ? s->start - CONTEXT : 0;
@@ -128,10 +129,12 @@ void stream_end(struct stream *s)
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* What has come since the last look: how much of it nothing can change any more. */
+/* Settle bytes that have arrived since: those that nothing later can change. */
 static void settle(struct stream *s)
 {
-	size_t avail = s->ended ? s->buf.n : s->buf.n - utf8_cut((const uint8_t *)s->buf.p, s->buf.n), from = s->settled, tail;
+	size_t avail =
+		   s->ended ? s->buf.n : s->buf.n - utf8_cut((const uint8_t *)s->buf.p, s->buf.n),
+	       from = s->settled, tail;
 
 	if (avail <= s->avail && !s->ended)
 		return;
@@ -183,7 +186,7 @@ static enum stream_result start_steps(struct stream *s, size_t n)
 	return STREAM_DONE;
 }
 
-/* The <n> bytes at <start> are a chunk. */
+/* Encode the <n> bytes at <start> as a chunk. */
 static enum stream_result chunk(struct stream *s, size_t n)
 {
 	struct span text = span_of(s->buf.p + s->start, n);
@@ -239,7 +242,7 @@ static enum stream_result go_on(struct stream *s, uint64_t *budget)
 	return STREAM_DONE;
 }
 
-/* The segments depend on each other: all at once, at the end. */
+/* Encode all at once, at the end, because the segments depend on each other. */
 static enum stream_result whole(struct stream *s, uint64_t *budget)
 {
 	struct work_left *w = tok_scratch_work(s->c.scratch);
@@ -278,7 +281,7 @@ static enum stream_result take_cut(struct stream *s)
 	return append(s, &id, 1);
 }
 
-/* The next chunk or token. *any: there was one. */
+/* Encode the next chunk or token. Sets *any if there was one. */
 static enum stream_result advance(struct stream *s, uint64_t *budget, bool *any)
 {
 	size_t limit, n;
@@ -287,7 +290,8 @@ static enum stream_result advance(struct stream *s, uint64_t *budget, bool *any)
 	limit = s->has_cut ? s->cut.at : s->settled;
 	*any = true;
 	if (limit > s->start) {
-		n = chunk_next(s->seg.places, &s->search, span_of(s->buf.p + s->start, limit - s->start), s->has_cut || s->ended);
+		n = chunk_next(s->seg.places, &s->search,
+		    span_of(s->buf.p + s->start, limit - s->start), s->has_cut || s->ended);
 		*any = n > 0;
 		return n > 0 ? paid_chunk(s, n, budget) : STREAM_DONE;
 	}
@@ -342,7 +346,7 @@ size_t stream_left(const struct stream *s)
 	return s->closed ? 0 : s->buf.n - s->start;
 }
 
-/* Not through the cache: what it ends with is there once. */
+/* Bypasses the cache, because the end of this text occurs only once. */
 int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget)
 {
 	struct work_left *w = tok_scratch_work(s->c.scratch);
@@ -351,7 +355,8 @@ int stream_peek(struct stream *s, struct ids *out, size_t *n, uint64_t *budget)
 	int rc;
 
 	*n = 0;
-	if (*budget == 0 || s->failed < 0 || !s->seg.independent || s->ended || s->has_cut || s->steps != NULL || s->settled <= s->start)
+	if (*budget == 0 || s->failed < 0 || !s->seg.independent || s->ended || s->has_cut ||
+	    s->steps != NULL || s->settled <= s->start)
 		return 0;
 	p = (const uint8_t *)s->buf.p + s->start;
 	*n = chunk_last(s->seg.places, span_of(p, s->settled - s->start));

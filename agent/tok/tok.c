@@ -1,7 +1,7 @@
-/* A tokenizer: made from a recipe and a vocabulary, counted, asked about. Encoding is tok_encode.c.
+/* tok.c - make, count and query tokenizers. tok_encode.c encodes.
  *
- * There is one way to make one, whether its files were read or an image of it was mapped: what is read becomes a recipe first. So
- * what an image gives cannot differ from what the files give. */
+ * A tokenizer is always made from a recipe and a vocabulary, whether its files were read or an
+ * image was mapped. So an image cannot give other results than the files. */
 #include "agent/tok/tok.h"
 
 #include <stdio.h>
@@ -12,10 +12,11 @@
 #include "agent/tok/file/recipe.h"
 #include "agent/tok/tok_in.h"
 
-/* ---- building --------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
-/* Contents of tokens that are looked for in normalised text are normalised, too. */
-static int normalize(const struct normal *m, struct added_token *t, uint32_t n, struct normal_buf *b, char ***copies)
+/* Normalize the contents of tokens that are searched in normalized text. */
+static int normalize(const struct normal *m, struct added_token *t, uint32_t n,
+    struct normal_buf *b, char ***copies)
 {
 	struct span out;
 
@@ -55,7 +56,7 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The two sets; t->tokens has those of the raw one first. */
+/* Make the two sets. t->tokens lists the raw ones first. */
 static int make_added(struct tok *t, const struct recipe *r)
 {
 	struct added_token *part = mem_calloc(r->n_tokens + 1, sizeof(*part));
@@ -98,8 +99,8 @@ static int copy_ids(struct ids *to, const token_id *p, uint32_t n)
 	return 0;
 }
 
-/* White space that a token strips on its right and in which another one may begin: then where a cut is found depends on the one
- * before, and tok_next_cut() is not told that. */
+/* Tell if a token may begin in white space that another one strips on its right. The place of a cut
+ * then depends on the one before, which tok_next_cut() does not know. */
 static bool cuts_meet(const struct recipe *r)
 {
 	bool strips = false, space = false;
@@ -108,7 +109,8 @@ static bool cuts_meet(const struct recipe *r)
 		const struct added_token *t = &r->tokens[i].token;
 
 		strips |= t->rstrip;
-		space |= t->content.n > 0 && ((uint8_t)t->content.p[0] <= ' ' || (uint8_t)t->content.p[0] >= 0x80);
+		space |= t->content.n > 0 &&
+		    ((uint8_t)t->content.p[0] <= ' ' || (uint8_t)t->content.p[0] >= 0x80);
 	}
 	return strips && space;
 }
@@ -130,8 +132,8 @@ static void find_segments(struct tok *t, const struct recipe *r)
 		t->segments.places = chunk_places(s, r->normal, r->n_normal);
 }
 
-/* Where the whole text is one piece: what cuts it, and, if the normalizer only writes a mark for each space, places
- * for chunks. */
+/* If the whole text is one piece: find its borders, and, if the normalizer only writes a mark for
+ * each space, places for chunks. */
 static int find_borders(struct tok *t, const struct recipe *r)
 {
 	bool metaspace = r->n_split == 1 && r->split[0].kind == STEP_METASPACE && !r->split[0].split;
@@ -195,7 +197,7 @@ struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e)
 	return NULL;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static bool is_json(struct span file)
 {
@@ -208,7 +210,7 @@ static bool is_json(struct span file)
 
 static uint64_t fingerprint(const struct tok_source *src)
 {
-	uint64_t part[4] = { 0, 0, 0, 1 /* of the way ids are made */ };
+	uint64_t part[4] = { 0, 0, 0, 1 /* version of the way ids are made */ };
 	XXH128_hash_t h = XXH3_128bits(src->file.p, src->file.n);
 
 	part[0] = h.low64 ^ h.high64;
@@ -219,10 +221,12 @@ static uint64_t fingerprint(const struct tok_source *src)
 	return XXH3_64bits(part, sizeof(part));
 }
 
-static int read_files(struct draft *d, const struct tok_source *src, struct json_doc **doc, struct json_doc **config, struct err *e)
+static int read_files(struct draft *d, const struct tok_source *src, struct json_doc **doc,
+    struct json_doc **config, struct err *e)
 {
-	if (src->config.n > 0 && (*config = json_doc_new(src->config, src->config_name ? src->config_name : "tokenizer_config.json",
-						     NULL, e)) == NULL)
+	if (src->config.n > 0 &&
+	    (*config = json_doc_new(src->config,
+		 src->config_name ? src->config_name : "tokenizer_config.json", NULL, e)) == NULL)
 		return -1;
 	if (tok_kind_check(src, e) < 0)
 		return -1;
@@ -281,7 +285,7 @@ struct tok *tok_load(const struct tok_source *src, struct err *e)
 	return t;
 }
 
-/* ---- counting and asking ------------------------------------------------------------------------------------ */
+/* ---- counting and asking --------------------------------------------------------------------- */
 
 struct tok *tok_ref(struct tok *t)
 {
@@ -311,7 +315,8 @@ void tok_unref(struct tok *t)
 
 size_t tok_bytes(const struct tok *t)
 {
-	return sizeof(*t) + bpe_bytes(t->bpe) + borders_bytes(t->borders) + added_bytes(t->raw) + added_bytes(t->normalized) +
+	return sizeof(*t) + bpe_bytes(t->bpe) + borders_bytes(t->borders) + added_bytes(t->raw) +
+	       added_bytes(t->normalized) +
 	       t->n_tokens * (sizeof(*t->tokens) + sizeof(*t->added_ids)) + t->recipe.n;
 }
 
@@ -368,6 +373,9 @@ token_id tok_id(const struct tok *t, struct span content)
 
 struct tok_parts tok_parts(const struct tok *t)
 {
-	return (struct tok_parts){ .normal = t->normal, .split = t->split, .bpe = t->bpe, .borders = t->borders,
-				   .normalized = added_none(t->normalized) ? NULL : t->normalized };
+	return (struct tok_parts){ .normal = t->normal,
+		.split = t->split,
+		.bpe = t->bpe,
+		.borders = t->borders,
+		.normalized = added_none(t->normalized) ? NULL : t->normalized };
 }

@@ -1,19 +1,20 @@
-/* A text into ids: added tokens out of the raw text, then what lies between them through normalizer, added tokens of normalised
- * text, splitter and vocabulary. Each step is done for a segment and not for the text, as tokenizers does it: so ids of a
- * segment are the same wherever it stands, and may be kept (segcache.h).
+/* tok_encode.c - encode a text: cut added tokens out of the raw text, then run each segment through
+ * the normalizer, the added tokens of normalized text, the splitter and the vocabulary. Like
+ * tokenizers, each step works on a segment, not on the text: the ids of a segment are the same
+ * anywhere and may be cached (segcache.h).
  *
- * Text that is not UTF-8 is copied with U+FFFD in place of its bad parts; contents of added tokens are whole characters, so it
- * is all the same whether a text is mended whole or each segment of it. */
+ * Text that is not UTF-8 is copied with U+FFFD for its bad parts. Added tokens are whole
+ * characters, so the text may be repaired as a whole or by the segment. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/tok_in.h"
 
 #define MENDED_MAX	(SIZE_MAX / 4)
 
-/* Bytes for a step of work.h: to mend, to look for added tokens and to split by hand; to normalize. */
+/* Bytes per step of work.h: to repair, search for added tokens and split by hand; to normalize. */
 #define STEP_LOOKS	4
 #define STEP_NORMAL	5
-/* Pieces that borders make, for one step. */
+/* Pieces per step that borders make. */
 #define STEP_CUTS	2
 
 struct tok_scratch *tok_scratch_new(void)
@@ -63,7 +64,7 @@ struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
 	return (struct tok_scratch_parts){ .normal = &c->normal, .split = c->split, .bpe = c->bpe };
 }
 
-/* <text>, made valid in the scratch when it is not. -1: no memory. */
+/* Repair <text> in the scratch if it is not valid. Returns -1 if there is no memory. */
 static int mend(struct tok_scratch *c, struct span *text)
 {
 	const uint8_t *p = (const uint8_t *)text->p;
@@ -91,8 +92,10 @@ static bool has_dropped(const struct tok *t, const uint8_t *p, size_t n)
 	return false;
 }
 
-/* Pieces into ids, without the bytes that the vocabulary lacks: what was around them comes together. */
-static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end, size_t n, struct ids *out)
+/* Encode pieces without the bytes that the vocabulary lacks: the bytes around them become
+ * neighbours. */
+static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end,
+    size_t n, struct ids *out)
 {
 	uint32_t m = 0, i = 0, last = 0;
 	size_t left = 0;
@@ -116,8 +119,9 @@ static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, u
 	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, kept, end, left, out);
 }
 
-/* What no splitter has cut falls apart where no merge can cross. */
-static int cut_and_merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end, size_t n, struct ids *out)
+/* Cut a piece that is the whole text where no merge can cross, then encode. */
+static int cut_and_merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p,
+    uint32_t *end, size_t n, struct ids *out)
 {
 	size_t left = n > 0 ? end[n - 1] : 0;
 	int rc = 0;
@@ -132,8 +136,9 @@ static int cut_and_merge(const struct tok *t, struct tok_scratch *c, const uint8
 	return rc;
 }
 
-/* Normalised text without added tokens. */
-static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
+/* Encode normalized text without added tokens. */
+static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, enum part part,
+    struct ids *out)
 {
 	const uint8_t *p = (const uint8_t *)text.p;
 	size_t n = text.n;
@@ -144,7 +149,7 @@ static int pieces(const struct tok *t, struct tok_scratch *c, struct span text, 
 		return -1;
 	if (n > 0 && t->split == NULL)
 		return cut_and_merge(t, c, p, &end, 1, out);
-	split_scratch_forget(c->split);		/* what an encoding that failed may have left */
+	split_scratch_forget(c->split);		/* a failed encoding may have left pieces */
 	while (n > 0) {
 		if (split_next(t->split, c->split, p, n, part, true, &c->pieces) < 0)
 			return work_spent(&c->work) ? TOK_SPENT : -1;
@@ -165,8 +170,9 @@ static int put_id(struct ids *out, token_id id)
 	return 0;
 }
 
-/* Valid text of one segment. */
-static int segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
+/* Encode valid text of one segment. */
+static int segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part,
+    struct ids *out)
 {
 	struct added_at at = { 0, 0 };
 	struct added_hit hit;
@@ -175,7 +181,7 @@ static int segment(const struct tok *t, struct tok_scratch *c, struct span text,
 
 	if (text.n == 0)
 		return 0;
-	work_spend(&c->work, text.n / STEP_LOOKS);		/* in one go: there must be as much left */
+	work_spend(&c->work, text.n / STEP_LOOKS);		/* indivisible, so the budget must hold all of it */
 	if (work_spent(&c->work))
 		return TOK_SPENT;
 	if (t->normal != NULL) {
@@ -185,7 +191,9 @@ static int segment(const struct tok *t, struct tok_scratch *c, struct span text,
 			return work_spent(&c->work) ? TOK_SPENT : -1;
 	}
 	for (from = 0; added_next(t->normalized, text, &at, &hit); from = at.end) {
-		if (hit.at > from && (rc = pieces(t, c, span_of(text.p + from, hit.at - from), from == 0 ? part : PART_SEGMENT, out)) != 0)
+		if (hit.at > from &&
+		    (rc = pieces(t, c, span_of(text.p + from, hit.at - from),
+			 from == 0 ? part : PART_SEGMENT, out)) != 0)
 			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
@@ -201,12 +209,15 @@ static int all(const struct tok *t, struct tok_scratch *c, struct span text, str
 	int rc;
 
 	for (from = 0; added_next(t->raw, text, &at, &hit); from = at.end) {
-		if (hit.at > from && (rc = segment(t, c, span_of(text.p + from, hit.at - from), from == 0 ? PART_FIRST : PART_SEGMENT, out)) != 0)
+		if (hit.at > from &&
+		    (rc = segment(t, c, span_of(text.p + from, hit.at - from),
+			 from == 0 ? PART_FIRST : PART_SEGMENT, out)) != 0)
 			return rc;
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
-	return segment(t, c, span_of(text.p + from, text.n - from), from == 0 ? PART_FIRST : PART_SEGMENT, out);
+	return segment(t, c, span_of(text.p + from, text.n - from),
+	    from == 0 ? PART_FIRST : PART_SEGMENT, out);
 }
 
 static int put_ids(struct ids *out, const struct ids *more)
@@ -220,7 +231,8 @@ static int put_ids(struct ids *out, const struct ids *more)
 	return 0;
 }
 
-int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out)
+int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags,
+    struct ids *out)
 {
 	size_t before = out->n;
 	int rc = -1;
@@ -236,7 +248,8 @@ int tok_encode(const struct tok *t, struct tok_scratch *c, struct span text, uns
 	return rc;
 }
 
-int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part, struct ids *out)
+int tok_encode_segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part,
+    struct ids *out)
 {
 	size_t before = out->n;
 	int rc = -1;

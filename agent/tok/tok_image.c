@@ -1,5 +1,6 @@
-/* An image's head says what it is and of what; the checksum is over all behind it. Then the tables are bpe.h's business, and
- * the rest is built from the recipe as if the files had been read (patterns are compiled anew: a compiled one has pointers). */
+/* tok_image.c - the image of a tokenizer. Its head has the key and a checksum of all bytes after
+ * it. bpe.h checks and borrows the tables; the rest is built from the recipe as if the files had
+ * been read. Patterns are compiled again, because compiled ones have pointers. */
 #include "agent/tok/tok_image.h"
 
 #include "agent/base/mem.h"
@@ -12,7 +13,7 @@ struct head {
 	char magic[8];
 	uint32_t format, order;		/* <order>: 0x01020304 as this machine writes it */
 	uint64_t key[2];
-	uint64_t checksum;		/* of all behind the head */
+	uint64_t checksum;		/* of all bytes after the head */
 	uint64_t recipe_bytes, bpe_at, bpe_bytes;
 };
 
@@ -20,9 +21,10 @@ static const char magic[8] = "kvr tok";
 
 struct tok_image_key tok_image_key(const struct tok_source *src)
 {
-	XXH128_hash_t part[4] = { XXH3_128bits(src->file.p, src->file.n), XXH3_128bits(src->config.p, src->config.n),
-				  XXH3_128bits(src->pattern, src->pattern ? strlen(src->pattern) : 0),
-				  { src->normalizer, 0 } };
+	XXH128_hash_t part[4] = { XXH3_128bits(src->file.p, src->file.n),
+		XXH3_128bits(src->config.p, src->config.n),
+		XXH3_128bits(src->pattern, src->pattern ? strlen(src->pattern) : 0),
+		{ src->normalizer, 0 } };
 	XXH128_hash_t all = XXH3_128bits_withSeed(part, sizeof(part), FORMAT);
 
 	return (struct tok_image_key){ { all.low64, all.high64 } };
@@ -72,7 +74,8 @@ static int check(struct span image, struct tok_image_key key, struct head *h, st
 	return 0;
 }
 
-struct tok *tok_of_image(struct span image, struct tok_image_key key, void (*gone)(void *arg), void *arg, struct err *e)
+struct tok *tok_of_image(struct span image, struct tok_image_key key, void (*gone)(void *arg),
+    void *arg, struct err *e)
 {
 	struct head h;
 	struct tok *t;

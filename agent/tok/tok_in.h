@@ -1,4 +1,4 @@
-/* tok_in.h - inside of a tokenizer: for tok.c, tok_encode.c and tok_image.c. */
+/* tok_in.h - private to tok.c, tok_encode.c and tok_image.c: the inside of a tokenizer. */
 #ifndef KVROUTE_TOK_TOK_IN_H
 #define KVROUTE_TOK_TOK_IN_H
 
@@ -10,23 +10,23 @@
 #include "agent/tok/tok.h"
 
 struct tok {
-	unsigned int refs;		/* counted atomically; all else never changes */
+	unsigned int refs;		/* atomic; all other fields are constant */
 	uint64_t fingerprint;
 	struct normal *normal;		/* NULL: none */
 	struct split *split;		/* NULL: the whole text is one piece */
 	struct bpe *bpe;
-	struct borders *borders;	/* what cuts a piece that is the whole text; NULL: nothing does */
-	struct added *raw, *normalized;	/* looked for in the text as it came, and then in normalised text */
+	struct borders *borders;	/* cuts a piece that is the whole text; NULL: nothing does */
+	struct added *raw, *normalized;	/* searched in the raw text, then in normalized text */
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
 	uint32_t n_tokens;
 	token_id *added_ids;		/* of the same, sorted */
 	bool plain;			/* all of them are hidden: recipe.h */
 	struct ids prefix, suffix;
 	struct tok_segments segments;
-	uint8_t dropped[32];		/* bytes that are left out: draft.c */
+	uint8_t dropped[32];		/* one bit for each byte that is dropped: draft.c */
 	bool drops;
 	struct span recipe;		/* owned */
-	void (*gone)(void *arg);	/* of a mapped image: nobody needs it any more */
+	void (*gone)(void *arg);	/* called when a mapped image is no longer used */
 	void *gone_arg;
 };
 
@@ -34,13 +34,14 @@ struct tok_scratch {
 	struct normal_buf normal;
 	struct split_scratch *split;
 	struct bpe_scratch *bpe;
-	struct buf mended;		/* text that was not valid UTF-8, made so */
-	struct buf kept;		/* pieces without what is dropped */
+	struct buf mended;		/* a repaired copy of text that was not UTF-8 */
+	struct buf kept;		/* pieces without dropped bytes */
 	struct pieces pieces, cut;
 	struct work_left work;
 };
 
-/* A tokenizer from its recipe and its vocabulary: takes both, also when it fails. NULL and <e> filled. */
+/* Make a tokenizer from a recipe and a vocabulary. Takes both over, also on failure: returns NULL
+ * and fills <e>. */
 struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e);
 
 #endif

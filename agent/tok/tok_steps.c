@@ -1,43 +1,44 @@
-/* tok_steps.c - a segment encoded in steps.
+/* tok_steps.c - encode a segment in steps.
  *
- *   PREPARE     normalized: the text that is split; its first part           once
- *   SPLIT       the next batch of pieces of a part; a token that is found in normalized text ends a part
- *   PIECES      pieces by the run, RUN_BYTES of them
+ *   PREPARE     normalize: the text to split, and its first part             once
+ *   SPLIT       the next batch of pieces of a part; a part ends at a token of normalized text
+ *   PIECES      pieces in runs of RUN_BYTES
  *   LONG        one piece above BPE_LONG bytes, by bpe_long_step()
  *
- * The state of a long piece, and the text that a normalizer or a splitter has rewritten, lie in a scratch until its next
- * use. The one of the thread is used by others between two steps, so there is another one here, for the little time and the
- * few texts it takes. */
+ * The state of a long piece, and text that a normalizer or splitter has rewritten, stay in a
+ * scratch until its next use. The thread's scratch is used for other texts between two steps, so a
+ * segment in steps has its own. That is rare and short. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/tok_steps.h"
 
 #define RUN_BYTES	256u
-#define LONG_PIECE	1024u		/* a longer one can be stopped inside */
+#define LONG_PIECE	1024u		/* a longer one can be interrupted */
 
-/* Bytes for a step of work.h: to copy, to look at, to split by hand; to normalize. The encoder and chains of steps charge their own. */
+/* Bytes per step of work.h: to copy, read and split by hand; to normalize. The encoder and chains
+ * of steps charge for themselves. */
 #define STEP_LOOKS	4
 #define STEP_NORMAL	5
-/* Pieces that borders make, for one step. */
+/* Pieces per step that borders make. */
 #define STEP_CUTS	2
 
 struct tok_steps {
-	struct work_left *work;		/* of the scratch below: what is left of this call's */
+	struct work_left *work;		/* of the scratch: the rest of this call's budget */
 	struct tok_scratch *scratch;
 	struct tok_parts with;
 	struct tok_scratch_parts in;
-	uint8_t *text;			/* valid */
+	uint8_t *text;			/* valid UTF-8 */
 	size_t n;
 	struct span normal;		/* the same, normalized */
-	struct added_at search;		/* for the tokens of normalized text in it */
+	struct added_at search;		/* for tokens of normalized text */
 	struct added_hit hit;
 	bool has_hit;
 	enum part part;
 	size_t from, end;		/* of the part of <normal> that is split next: up to a token or the end */
 	struct pieces pieces;
-	struct span rest;		/* of a piece that <borders> cut: not cut yet */
-	uint32_t next;			/* piece */
+	struct span rest;		/* the part of a piece that <borders> have not cut yet */
+	uint32_t next;			/* next piece */
 	enum { STEP_PREPARE, STEP_SPLIT, STEP_PIECES, STEP_LONG, STEP_DONE } at;
 };
 
@@ -81,7 +82,8 @@ size_t tok_steps_bytes(const struct tok_steps *s)
 
 static void next_part(struct tok_steps *s)
 {
-	s->has_hit = s->with.normalized != NULL && added_next(s->with.normalized, s->normal, &s->search, &s->hit);
+	s->has_hit = s->with.normalized != NULL &&
+	    added_next(s->with.normalized, s->normal, &s->search, &s->hit);
 	s->end = s->has_hit ? s->hit.at : s->normal.n;
 	s->at = STEP_SPLIT;
 }
@@ -100,7 +102,7 @@ static int prepare(struct tok_steps *s)
 	return 1;
 }
 
-/* A part is done: the token behind it, and the part behind that. */
+/* End a part: append the token after it and start the next part. */
 static int end_of_part(struct tok_steps *s, struct ids *out)
 {
 	if (!s->has_hit) {
@@ -115,7 +117,7 @@ static int end_of_part(struct tok_steps *s, struct ids *out)
 	return 1;
 }
 
-/* No splitter: all of it is one piece. */
+/* Without a splitter, all of it is one piece. */
 static int one_piece(struct tok_steps *s, size_t n)
 {
 	if (n > UINT32_MAX)
@@ -147,8 +149,8 @@ static int split(struct tok_steps *s, struct ids *out)
 	if (s->from >= s->end)
 		return end_of_part(s, out);
 	r = s->with.split == NULL ? one_piece(s, s->end - s->from)
-				  : split_next(s->with.split, s->in.split, p, s->end - s->from, s->from == 0 ? s->part : PART_SEGMENT,
-					       true, &s->pieces);
+				  : split_next(s->with.split, s->in.split, p, s->end - s->from,
+					s->from == 0 ? s->part : PART_SEGMENT, true, &s->pieces);
 	if (r < 0)
 		return -1;
 	s->from += s->pieces.used;
@@ -166,7 +168,7 @@ static uint32_t begin_of(const struct tok_steps *s, uint32_t piece)
 	return piece ? s->pieces.end[piece - 1] : 0;
 }
 
-/* Some short pieces, one at least. */
+/* Encode some short pieces, at least one. */
 static int encode_run(struct tok_steps *s, struct ids *out)
 {
 	uint32_t end[SPLIT_BATCH], from = begin_of(s, s->next), n = 0, i = s->next;
@@ -196,7 +198,10 @@ static int start_long(struct tok_steps *s)
 	uint32_t from = begin_of(s, s->next);
 
 	s->at = STEP_LONG;
-	return bpe_long_start(s->with.bpe, s->in.bpe, s->pieces.text + from, s->pieces.end[s->next] - from) < 0 ? -1 : 1;
+	return bpe_long_start(s->with.bpe, s->in.bpe, s->pieces.text + from,
+		   s->pieces.end[s->next] - from) < 0
+	    ? -1
+	    : 1;
 }
 
 static int pieces(struct tok_steps *s, struct ids *out)
@@ -212,7 +217,8 @@ static int pieces(struct tok_steps *s, struct ids *out)
 
 static int long_piece(struct tok_steps *s, struct ids *out)
 {
-	int r = bpe_long_step(s->with.bpe, s->in.bpe, s->work->left < BPE_BUDGET ? s->work->left : BPE_BUDGET, out);
+	int r = bpe_long_step(s->with.bpe, s->in.bpe,
+	    s->work->left < BPE_BUDGET ? s->work->left : BPE_BUDGET, out);
 
 	if (r == 0) {
 		s->next++;
@@ -221,7 +227,8 @@ static int long_piece(struct tok_steps *s, struct ids *out)
 	return r < 0 ? -1 : 1;
 }
 
-/* What normalizes or splits all of a text in one go cannot come back in between: it has what is left, or all that it takes. */
+/* Normalize or split all of a text. That cannot be interrupted, so it may use the rest of the
+ * budget if <strict>, otherwise all that it needs. */
 static int in_one_go(struct tok_steps *s, bool strict, struct ids *out)
 {
 	uint64_t had = s->work->left;

@@ -1,4 +1,5 @@
-/* word.h - what \w is in Rust's regular expressions: Alphabetic, marks, decimal digits, connectors and the two joiners. */
+/* word.h - \w in Rust's regular expressions: Alphabetic, marks, decimal digits, connectors and the
+ * two joiners. */
 #ifndef KVROUTE_TOK_WORD_H
 #define KVROUTE_TOK_WORD_H
 

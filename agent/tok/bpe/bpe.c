@@ -1,14 +1,14 @@
-/* bpe.c - pieces into ids: which way a piece goes.
+/* bpe.c - encode pieces: the way of each piece.
  *
- *   in the cache of pieces that came before        its ids are copied            bpe_cache_in.h
- *   a token as a whole                             one question to a table       bpe_find_in.h
- *   up to WALK_SHORT bytes                         from token to token           bpe_walk.c
+ *   in the cache of earlier pieces                 copy its ids                  bpe_cache_in.h
+ *   a token as a whole                             one table lookup              bpe_find_in.h
+ *   up to WALK_SHORT bytes                         walk from token to token      bpe_walk.c
  *   longer                                         the same, in steps
- *   a vocabulary whose unknown characters merge    by merges in order of rank    bpe_merge.c
+ *   a vocabulary whose unknown characters merge    merge in order of rank        bpe_merge.c
  *
- * All give the same ids; what differs is the cost. A piece is looked up whole only where the table says that its own merges make it, or
- * merges are ignored. Reads 16 bytes at the beginning of a piece at once, so the last pieces of a call, with fewer
- * behind them, go by themselves. */
+ * All give the same ids at different cost. A piece is looked up whole only if the table says that
+ * its own merges make it, or if merges are ignored. The code reads 16 bytes at the start of a
+ * piece, so the last pieces of a call, with fewer bytes after them, take a separate path. */
 #include "agent/base/mem.h"
 #include "agent/tok/bpe/bpe_cache_in.h"
 #include "agent/tok/bpe/bpe_find_in.h"
@@ -52,8 +52,8 @@ static size_t merger_bytes(const struct merger *m)
 
 size_t bpe_scratch_bytes(const struct bpe_scratch *c)
 {
-	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) + merger_bytes(&c->spare) +
-	       c->walk.dead.cap * sizeof(*c->walk.dead.p);
+	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) +
+	    merger_bytes(&c->spare) + c->walk.dead.cap * sizeof(*c->walk.dead.p);
 }
 
 struct span bpe_token_bytes(const struct bpe *b, token_id id)
@@ -72,17 +72,20 @@ struct span bpe_token_bytes(const struct bpe *b, token_id id)
 	return span_of(b->text + b->sym[low].at, b->sym[low].n);
 }
 
-/* ---- one piece ---------------------------------------------------------------------------- */
+/* ---- one piece ------------------------------------------------------------------------------- */
 
-/* The token that the piece is as a whole, SYM_NONE. */
+/* Return the token that the whole piece is, or SYM_NONE. */
 static uint32_t as_whole(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
 {
 	uint32_t value = whole_find(b, p, n, room);
 
-	return value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES) ? value & SYM_NONE : SYM_NONE;
+	return value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES)
+	    ? value & SYM_NONE
+	    : SYM_NONE;
 }
 
-static int start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room)
+static int start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room)
 {
 	uint32_t sym = n ? as_whole(b, p, n, room) : SYM_NONE;
 
@@ -120,7 +123,8 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 	size_t had = budget;
 	int rc = 0;
 
-	if (c->phase == LONG_WALK && (rc = walk_step(b, &c->walk, &c->atoms, &c->m.sym, &c->spare, &budget)) == 0)
+	if (c->phase == LONG_WALK &&
+	    (rc = walk_step(b, &c->walk, &c->atoms, &c->m.sym, &c->spare, &budget)) == 0)
 		c->phase = LONG_OUT;
 	if (c->phase == LONG_ATOMS && (rc = atoms_read(b, &c->atoms, &c->m.sym, &budget)) == 0) {
 		if (merger_start(&c->m) < 0)
@@ -135,20 +139,24 @@ int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, str
 	return rc;
 }
 
-/* ---- a piece that the cache does not have ------------------------------------------------------- */
+/* ---- a piece that the cache does not have ---------------------------------------------------- */
 
-/* 1: the work is used up, and it has no ids. */
-static int encode_long(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+/* Returns 1, without ids, if the work is used up. */
+static int encode_long(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room, struct ids *out)
 {
 	size_t had = out->n;
-	int rc = start(b, c, p, n, room) < 0 ? -1 : bpe_long_step(b, c, c->work->left / STEPS_TRY + 1, out);
+	int rc = start(b, c, p, n, room) < 0
+	    ? -1
+	    : bpe_long_step(b, c, c->work->left / STEPS_TRY + 1, out);
 
 	if (rc > 0)
 		out->n = had;
 	return rc;
 }
 
-static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct ids *out)
+static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room, struct ids *out)
 {
 	struct found f;
 	uint32_t value;
@@ -170,11 +178,11 @@ static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_
 	return 0;
 }
 
-/* ---- many pieces -------------------------------------------------------------------------- */
+/* ---- many pieces ----------------------------------------------------------------------------- */
 
-/* Pieces are dealt with by the hundred: those that the cache has are found first, then for the others what will be asked of the
- * tables is fetched, so that they do not wait for it one after the other, then all are written in their order. What is new goes into the
- * cache at the end: the entries that were found must stay until they are written. */
+/* Pieces are handled by the hundred. First look up all in the cache; then prefetch the table lines
+ * of the misses, so that their loads overlap; then write all in order. New pieces enter the cache
+ * last, because the entries that were found must stay until they are written. */
 #define CHUNK 128u
 
 struct chunk {
@@ -184,7 +192,7 @@ struct chunk {
 	uint32_t n, n_misses;
 	const struct cached *hit[CHUNK];
 	uint16_t miss[CHUNK];
-	struct { size_t at, n; } ids[CHUNK];	/* of the misses, in what comes out */
+	struct { size_t at, n; } ids[CHUNK];	/* of the misses, in the output */
 };
 
 static inline uint32_t piece_at(const struct chunk *h, size_t i)
@@ -227,7 +235,7 @@ static void fetch(const struct bpe *b, const struct chunk *h)
 	}
 }
 
-/* The hits [from .. to). */
+/* Write the hits [from .. to). */
 static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct ids *out)
 {
 	token_id *p = out->p + out->n;
@@ -240,7 +248,8 @@ static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct
 	out->n = (size_t)(p - out->p);
 }
 
-static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all, struct ids *out)
+static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all,
+    struct ids *out)
 {
 	uint32_t i, done = 0;
 	int rc;
@@ -253,7 +262,10 @@ static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk 
 			return -1;
 		write_hits(h, done, k, out);
 		h->ids[i].at = out->n;
-		if (h->end[k] > at && (rc = work_spent(c->work) ? 1 : encode_piece(b, c, h->text + at, h->end[k] - at, all - at, out)) != 0) {
+		if (h->end[k] > at &&
+		    (rc = work_spent(c->work) ? 1
+					      : encode_piece(b, c, h->text + at, h->end[k] - at,
+						    all - at, out)) != 0) {
 			h->n_misses = i;
 			return rc;
 		}
@@ -278,9 +290,9 @@ static void keep_misses(struct bpe_scratch *c, const struct chunk *h, const stru
 	}
 }
 
-/* Pieces [0 .. n), of which each begins where 16 bytes may be read. */
-static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n, size_t all,
-			 struct ids *out)
+/* Encode pieces [0 .. n), each of which starts where 16 bytes are readable. */
+static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text,
+    const uint32_t *end, size_t n, size_t all, struct ids *out)
 {
 	struct chunk h;
 	size_t i;
@@ -310,8 +322,8 @@ static void own_cache(const struct bpe *b, struct bpe_scratch *c)
 	c->print = b->head->print;
 }
 
-int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end, size_t n,
-	       struct ids *out)
+int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end,
+    size_t n, struct ids *out)
 {
 	size_t had = out->n, safe = n, all = n ? end[n - 1] : 0, i;
 	int rc;

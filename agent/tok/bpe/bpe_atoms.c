@@ -1,10 +1,12 @@
-/* bpe_atoms.c - the tokens a piece begins as, before any merge.
+/* bpe_atoms.c - the tokens that a piece starts as, before any merge.
  *
- * Bytes: one each. Characters: the token of that one character; one that has none becomes the tokens of its bytes if all of them
- * are there (byte_fallback), otherwise <unk>, otherwise nothing, in which case its neighbours are neighbours.
+ * Bytes: one token each. Characters: the token of the character. One without a token becomes the
+ * tokens of its bytes if all of them have one (byte_fallback), otherwise <unk>, otherwise nothing:
+ * its neighbours become adjacent.
  *
- * An <unk> is held back until a known character follows or the text ends, also over the bytes of characters in between: that is
- * the order in which `tokenizers` writes them (models/bpe/model.rs, merge_word). With fuse_unk all that wait are one. */
+ * An <unk> is pending until a known character follows or the text ends, also across the bytes of
+ * characters in between. That is the order in which `tokenizers` writes them (models/bpe/model.rs,
+ * merge_word). With fuse_unk, all pending ones are one. */
 #include "agent/base/utf8.h"
 #include "agent/tok/bpe/bpe_find_in.h"
 
@@ -45,7 +47,7 @@ int atoms_flush(const struct bpe *b, struct atoms *a, struct syms *out)
 	return syms_add(out, b->head->unk);
 }
 
-/* Of <k> bytes. */
+/* Add an unknown character of <k> bytes. */
 static int add_unknown(const struct bpe *b, struct atoms *a, struct syms *out, size_t k)
 {
 	if (bytes_known(b, a->p + a->at, k))
@@ -62,7 +64,8 @@ int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out)
 {
 	size_t k = b->head->flags & HEAD_CHARACTERS ? atoms_char_bytes(a->p + a->at, a->n - a->at) : 1;
 
-	if ((b->head->flags & HEAD_CHARACTERS ? add_unknown(b, a, out, k) : add_bytes(b, out, a->p + a->at, 1)) < 0)
+	if ((b->head->flags & HEAD_CHARACTERS ? add_unknown(b, a, out, k)
+					      : add_bytes(b, out, a->p + a->at, 1)) < 0)
 		return -1;
 	a->at += k;
 	return 0;

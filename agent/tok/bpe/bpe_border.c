@@ -1,17 +1,15 @@
-/* bpe_border.c - pairs of characters that some merge joins, and the places of a text that are no
- * such pair.
+/* bpe_border.c - pairs of characters that some merge joins, and the places of a text without such a
+ * pair.
  *
- * Why a cut is exact: a text begins as its characters (an unknown one as the tokens of its bytes,
+ * Why a cut is exact: a text starts as its characters (an unknown one as the tokens of its bytes,
  * which no merge has: HEAD_WALK), and every later token is made by a merge. The first merge that
  * crosses place k has a left token that ends with the character before k and a right one that
- * begins with the character at k. If no merge has such a pair, none crosses. Then what happens on
- * one side does not depend on the other one (bpe_walk.c says why the order in between does not
- * matter). An <unk> that waits for what follows could cross as well; so all 256 bytes must have
- * tokens. Where merges are ignored a piece that is a token would be taken whole; so there are no
- * borders then.
+ * starts with the character at k. If no merge has such a pair, none crosses, and both sides are
+ * independent (bpe_walk.c explains why the order in between does not matter). A pending <unk> could
+ * cross too, so all 256 bytes must have tokens. If merges are ignored, a piece that is a token is
+ * taken whole, so there are no borders.
  *
- * Not asked between two letters of ASCII: nearly all such pairs are joined, and words are runs of
- * them. */
+ * Places between two ASCII letters are not checked, because merges join nearly all such pairs. */
 #include "agent/tok/bpe/bpe_border.h"
 
 #include "agent/base/mem.h"
@@ -26,7 +24,7 @@
 
 struct borders {
 	uint64_t ascii[ASCII * ASCII / 64];
-	unsigned places, shift;		/* <shift>: of a hash of 32 bits down to a bit of <other> */
+	unsigned places, shift;		/* <shift>: from a hash of 32 bits to a bit of <other> */
 	size_t words;
 	uint64_t other[];
 };
@@ -52,7 +50,7 @@ static inline bool are_joined(const struct borders *x, uint32_t a, uint32_t b)
 	return *w >> bit & 1;
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static struct span last_char(struct span s)
 {
@@ -68,9 +66,8 @@ static struct span first_char(struct span s)
 	return span_of(s.p, k);
 }
 
-/* Clear the kinds of places that may stand between <a> and <b>, whatever stands around them. A
- * place looks at 4 bytes before it; those that are not part of <a> are letters here, which forbid
- * no kind. */
+/* Clear the kinds of places that may be between <a> and <b>, whatever is around them. A place
+ * depends on 4 bytes before it; those outside of <a> are letters here, which exclude no kind. */
 static void clear_places(struct borders *x, struct span a, struct span b, struct span mark)
 {
 	uint8_t text[4 + 4 + 4 + CHUNK_AHEAD];
@@ -91,7 +88,7 @@ static struct span bytes_of(const struct bpe *b, uint32_t sym)
 	return span_of(b->text + b->sym[sym].at, b->sym[sym].n);
 }
 
-/* False: what this merge makes is not its parts, one after the other. */
+/* Returns false if the result of this merge is not the bytes of its parts. */
 static bool add_merge(struct borders *x, const struct bpe *b, uint32_t left, uint32_t right,
 		      uint32_t both, struct span mark)
 {
@@ -124,7 +121,7 @@ static bool add_merges(struct borders *x, const struct bpe *b, struct span mark)
 				 both = e[2] >> 8;
 
 			if (left >= b->head->n_syms || right >= b->head->n_syms)
-				continue;	/* an entry that is not used */
+				continue;	/* an unused entry */
 			if (both >= b->head->n_syms || !add_merge(x, b, left, right, both, mark))
 				return false;
 		}
@@ -183,7 +180,7 @@ unsigned borders_places(const struct borders *x)
 	return x == NULL ? 0 : x->places;
 }
 
-/* ---- cutting -------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 void borders_cut(const struct borders *x, const uint8_t *p, size_t n, struct pieces *out)
 {

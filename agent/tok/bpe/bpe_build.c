@@ -1,9 +1,10 @@
-/* bpe_build.c - a vocabulary and its merges into an encoder.
+/* bpe_build.c - build an encoder from a vocabulary and its merges.
  *
- * Tokens are put in order of id; the tables are filled; then it is found out for every token whether its bytes, alone, become it (SYM_ALONE),
- * and by which last merge: only such a piece may be looked up whole. To encode all of them costs 50 ms for 128,000. But a token comes out of a merge
- * if and only if both parts do and nothing merges across their border before they are there, which is the question that bpe_walk.c answers
- * with a few looks at the table; so merges are gone through by the length of what they make. */
+ * Sort tokens by id and fill the tables. Then determine for each token if its bytes alone become it
+ * (SYM_ALONE), and by which last merge, because only such a piece may be looked up whole. Encoding
+ * all of them would take 50 ms for 128,000. Instead: a merge makes its token if and only if both
+ * parts are SYM_ALONE and nothing merges across their border before they exist, which bpe_walk.c
+ * answers with a few lookups. So merges are processed by the length of their results. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -14,18 +15,18 @@
 #define ID_MOST		0xffffffu
 #define TOKEN_MOST	65535u		/* bytes */
 #define HUGE_PAGE	(2u << 20)
-#define AHEAD		12u		/* merges from here, what is asked of the tables is fetched */
+#define AHEAD		12u		/* prefetch the tables for the merge this far ahead */
 
 struct build {
 	const struct bpe_spec *spec;
 	struct err *e;
 	struct bpe *b;
-	struct head *head;		/* of the block; NULL before it is there */
+	struct head *head;		/* of the block; NULL before it is allocated */
 	struct sym *sym;
 	uint32_t *order;		/* tokens of <spec> by id */
-	uint32_t *sym_of;		/* by id, SYM_NONE */
+	uint32_t *sym_of;		/* by id; SYM_NONE */
 	token_id last_id;
-	struct long_token *longs;	/* those above SHORT_MOST bytes, by their bytes, each once */
+	struct long_token *longs;	/* those above SHORT_MOST bytes, sorted by bytes, without duplicates */
 	uint32_t n_longs, n_groups;
 	struct ranked *merges;
 	struct merger m;
@@ -36,7 +37,7 @@ struct long_token {
 	uint32_t n, sym;
 };
 
-/* ---- tokens ------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 struct id_at {
 	token_id id;
@@ -56,18 +57,20 @@ static int check_counts(const struct build *d)
 	uint32_t i;
 
 	if (s->n_tokens == 0 || s->n_tokens >= ID_MOST)
-		return err_set(d->e, "A vocabulary of %u tokens: it has to have 1 to %u.", s->n_tokens, ID_MOST - 1);
+		return err_set(d->e, "A vocabulary of %u tokens: it has to have 1 to %u.",
+		    s->n_tokens, ID_MOST - 1);
 	if (s->n_merges >= ID_MOST)
 		return err_set(d->e, "%u merges: at most %u can be used.", s->n_merges, ID_MOST - 1);
 	for (i = 0; i < s->n_tokens; i++)
 		if (s->tokens[i].id > ID_MOST)
 			return err_set(d->e, "Token id %u is above %u.", s->tokens[i].id, ID_MOST);
 		else if (s->tokens[i].n > TOKEN_MOST)
-			return err_set(d->e, "Token id %u has %u bytes: at most %u.", s->tokens[i].id, s->tokens[i].n, TOKEN_MOST);
+			return err_set(d->e, "Token id %u has %u bytes: at most %u.",
+			    s->tokens[i].id, s->tokens[i].n, TOKEN_MOST);
 	return 0;
 }
 
-/* The order of ids: mostly they are given in it. */
+/* Sort by id; mostly they are sorted already. */
 static int sort_tokens(struct build *d)
 {
 	const struct bpe_spec *s = d->spec;
@@ -159,7 +162,7 @@ static int sort_longs(struct build *d)
 	return 0;
 }
 
-/* ---- the block ---------------------------------------------------------------------------- */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 static uint32_t spec_flags(const struct bpe_spec *s)
 {
@@ -167,8 +170,8 @@ static uint32_t spec_flags(const struct bpe_spec *s)
 	       (s->byte_fallback ? HEAD_BYTE_FALLBACK : 0) | (s->fuse_unk ? HEAD_FUSE_UNK : 0);
 }
 
-/* In pages of 2 MB where the kernel will: what is looked up lies all over the block, and with small pages one in ten looks
- * waits longer for the address than for the bytes. */
+/* Allocate the block, in pages of 2 MB if the kernel has them. Lookups are spread over the block,
+ * and with small pages one in ten waits longer for the address than for the bytes. */
 static int take_block(struct build *d, size_t n)
 {
 	size_t align = n > HUGE_PAGE ? HUGE_PAGE : BPE_ALIGN;
@@ -191,7 +194,8 @@ static int make_block(struct build *d)
 	for (i = 0; i < s->n_tokens; i++)
 		text += s->tokens[i].n;
 	if (text > UINT32_MAX / 2)
-		return err_set(d->e, "The tokens of a vocabulary have %llu bytes: too many.", (unsigned long long)text);
+		return err_set(d->e, "The tokens of a vocabulary have %llu bytes: too many.",
+		    (unsigned long long)text);
 	h.flags = spec_flags(s);
 	h.n_syms = s->n_tokens;
 	h.n_lines = pairs_lines(s->n_merges);
@@ -227,7 +231,7 @@ static void fill_syms(struct build *d)
 	}
 }
 
-/* ---- merges ------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 static bool adds_up(const struct build *d, uint32_t left, uint32_t right, uint32_t both)
 {
@@ -242,7 +246,8 @@ static int bad_merge(const struct build *d, uint32_t i, const char *why)
 {
 	const struct bpe_merge *m = &d->spec->merges[i];
 
-	return err_set(d->e, "Merge %u, of token %u with token %u to token %u: %s.", i + 1, m->left, m->right, m->both, why);
+	return err_set(d->e, "Merge %u, of token %u with token %u to token %u: %s.", i + 1, m->left,
+	    m->right, m->both, why);
 }
 
 static int number_merges(struct build *d)
@@ -278,7 +283,7 @@ static int by_rank(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* All merges to one token have the rank of the first of them. */
+/* Give all merges to one token the rank of the first. */
 static int equal_ranks(struct build *d)
 {
 	uint32_t *first = mem_calloc(d->head->n_syms, sizeof(*first)), i;
@@ -311,7 +316,7 @@ static int fill_pairs(struct build *d)
 	return 0;
 }
 
-/* ---- bytes, <unk> and whole pieces --------------------------------------------------------------- */
+/* ---- bytes, <unk> and whole pieces ----------------------------------------------------------- */
 
 static int fill_atoms(struct build *d)
 {
@@ -325,16 +330,20 @@ static int fill_atoms(struct build *d)
 		d->head->atom[i] = s->byte_id[i] == BPE_NO_ID ? SYM_NONE : sym_of(d, s->byte_id[i]);
 		if (d->head->atom[i] == SYM_NONE && (!s->characters || s->byte_id[i] != BPE_NO_ID))
 			return err_set(d->e, "Byte 0x%02x has no token in the vocabulary.", i);
-		if (!s->characters && (d->sym[d->head->atom[i]].n != 1 || d->b->text[d->sym[d->head->atom[i]].at] != i))
+		if (!s->characters &&
+		    (d->sym[d->head->atom[i]].n != 1 ||
+			d->b->text[d->sym[d->head->atom[i]].at] != i))
 			return err_set(d->e, "The token of byte 0x%02x, id %u, is not that byte.", i, s->byte_id[i]);
 	}
 	return 0;
 }
 
-/* With characters, the token for a byte is not found by the byte, should it be spelled so: that is what byte_fallback is for. */
+/* Tell if <sym> is the token of a byte in a vocabulary of characters: lookup by bytes must not find
+ * it, only byte_fallback. */
 static bool is_fallback(const struct build *d, uint32_t sym)
 {
-	return d->spec->characters && d->sym[sym].n == 1 && d->head->atom[d->b->text[d->sym[sym].at]] == sym;
+	return d->spec->characters && d->sym[sym].n == 1 &&
+	    d->head->atom[d->b->text[d->sym[sym].at]] == sym;
 }
 
 static void fill_longs(struct build *d)
@@ -365,7 +374,7 @@ static void fill_whole(struct build *d)
 	fill_longs(d);
 }
 
-/* ---- what merges make of each token ------------------------------------------------------------ */
+/* ---- what merges make of each token ---------------------------------------------------------- */
 
 static int fill_signs(struct build *d)
 {
@@ -378,7 +387,7 @@ static int fill_signs(struct build *d)
 	return 0;
 }
 
-/* The tokens that a piece can begin as. */
+/* Mark the tokens that a piece may start as. */
 static void mark_atoms(struct build *d)
 {
 	uint32_t i;
@@ -390,15 +399,17 @@ static void mark_atoms(struct build *d)
 
 		if (!atom || is_fallback(d, i))
 			continue;
-		if (d->spec->characters ? (whole_find(d->b, p, s->n, TEXT_BEHIND) & SYM_NONE) == i : d->head->atom[*p] == i)
+		if (d->spec->characters ? (whole_find(d->b, p, s->n, TEXT_BEHIND) & SYM_NONE) == i
+					: d->head->atom[*p] == i)
 			s->flags |= SYM_ALONE | SYM_IN_ORDER;
 	}
 }
 
-/* All merges by the length of what they make, so that parts come before what they are parts of. */
+/* Sort merges by the length of their results, so that parts come before wholes. */
 static uint32_t *by_length(const struct build *d)
 {
-	uint32_t n = d->spec->n_merges, *order = mem_calloc(n, sizeof(*order)), *count = mem_calloc(TOKEN_MOST + 2, sizeof(*count)), i;
+	uint32_t n = d->spec->n_merges, *order = mem_calloc(n, sizeof(*order)),
+		 *count = mem_calloc(TOKEN_MOST + 2, sizeof(*count)), i;
 
 	if (order == NULL || count == NULL) {
 		mem_free(order);
@@ -415,7 +426,8 @@ static uint32_t *by_length(const struct build *d)
 	return order;
 }
 
-/* Does the token that <m> makes come out when its bytes stand alone, by this as the last merge? 1, 0, -1 no memory. */
+/* Tell if the bytes of <m>'s token, alone, become it, with this as the last merge. Returns 1, 0, or
+ * -1 if there is no memory. */
 static int try_merge(struct build *d, const struct ranked *m)
 {
 	struct sym *l = &d->sym[m->left], *r = &d->sym[m->right], *s = &d->sym[m->both];
@@ -432,7 +444,8 @@ static int try_merge(struct build *d, const struct ranked *m)
 		if (d->m.sym.n != 1 || d->m.sym.p[0] != m->both || d->m.left != m->left || d->m.right != m->right)
 			return 0;
 	}
-	s->flags |= SYM_ALONE | (in_order && m->rank + 1 >= l->made && m->rank + 1 >= r->made ? SYM_IN_ORDER : 0);
+	s->flags |= SYM_ALONE |
+	    (in_order && m->rank + 1 >= l->made && m->rank + 1 >= r->made ? SYM_IN_ORDER : 0);
 	s->left = m->left;
 	s->right = m->right;
 	s->made = m->rank + 1;
@@ -462,7 +475,8 @@ static int fill_alone(struct build *d)
 	return fill_signs(d);
 }
 
-/* Something unknown that is part of a merge, or that goes without a trace, so that its neighbours become neighbours. */
+/* Tell if <id> is unknown text: <unk> or the token of a byte. It must be in no merge for HEAD_WALK.
+ */
 static bool is_unknown(const struct build *d, token_id id)
 {
 	uint32_t i;
@@ -495,7 +509,8 @@ static bool unknown_may_merge(const struct build *d)
 
 static int build(struct build *d)
 {
-	if (check_counts(d) < 0 || sort_tokens(d) < 0 || number_tokens(d) < 0 || sort_longs(d) < 0 || make_block(d) < 0)
+	if (check_counts(d) < 0 || sort_tokens(d) < 0 || number_tokens(d) < 0 ||
+	    sort_longs(d) < 0 || make_block(d) < 0)
 		return -1;
 	fill_syms(d);
 	if (fill_pairs(d) < 0 || fill_atoms(d) < 0)

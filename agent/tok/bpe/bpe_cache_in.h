@@ -1,11 +1,13 @@
-/* bpe_cache_in.h - pieces that came before and their ids: what most of a text in Latin script is.
+/* bpe_cache_in.h - a cache of pieces and their ids, which covers most of a text in Latin script.
  *
- *   | 15 bytes of the piece, zeros behind them, its length | up to 3 ids, how many |     32 bytes, two to a cache line
+ *   | 15 bytes of the piece, zero padded, its length | up to 3 ids, their number |   32 bytes, two per
+ *                                                                                    cache line
  *
- * A piece is two words in registers; a hit is a multiplication, a load and three comparisons, and always three ids are written, of which
- * those that count stay. Of the two in a line the one that came last is first. 16,384 entries are half a megabyte, what a second-level cache
- * holds. A text meets the same pieces again and again: nineteen in twenty of the first megabyte of English were there before, with one
- * place for each hash 1.4 % fewer. Longer pieces, and those of more ids, are not kept. */
+ * A piece is two words in registers. A hit is a multiplication, a load and three comparisons; three
+ * ids are always copied and the count advances. Of the two entries in a line the latest is first.
+ * 16,384 entries take half a megabyte, which fits a second-level cache. Texts repeat their pieces:
+ * nineteen in twenty of the first megabyte of English are hits; with one way per line, 1.4 % fewer.
+ * Longer pieces, and those of more ids, are not cached. */
 #ifndef KVROUTE_TOK_BPE_BPE_CACHE_IN_H
 #define KVROUTE_TOK_BPE_BPE_CACHE_IN_H
 
@@ -14,11 +16,11 @@
 #define CACHE_LINES	8192u
 #define CACHE_WAYS	2u
 #define CACHE_ENTRIES	(CACHE_LINES * CACHE_WAYS)
-#define CACHE_PIECE	15u		/* bytes of the longest piece that is kept */
+#define CACHE_PIECE	15u		/* bytes of the longest cached piece */
 #define CACHE_IDS	3u
 
 struct cached {
-	uint64_t lo, hi;		/* hi == 0: nothing, as no piece has length 0 */
+	uint64_t lo, hi;		/* hi == 0: empty, because no piece has length 0 */
 	uint32_t id[CACHE_IDS], n;
 };
 
@@ -26,7 +28,8 @@ struct piece {
 	uint64_t lo, hi;
 };
 
-/* The <n> bytes at <p>, where 16 may be read. Longer than CACHE_PIECE: like none that is kept. */
+/* Load the <n> bytes at <p>, where 16 are readable. A piece above CACHE_PIECE equals no cached one.
+ */
 static inline struct piece piece_load(const uint8_t *p, uint32_t n)
 {
 	uint32_t len = n <= CACHE_PIECE ? n : CACHE_PIECE + 1;
@@ -50,7 +53,7 @@ static inline bool cache_is(const struct cached *e, struct piece k)
 	return ((e->lo ^ k.lo) | (e->hi ^ k.hi)) == 0;
 }
 
-/* The entry of a piece, or another one. */
+/* Return the entry of a piece, or some other entry. */
 static inline const struct cached *cache_find(const struct cached *cache, struct piece k)
 {
 	const struct cached *e = &cache[cache_place(k)];

@@ -1,12 +1,15 @@
 /* bpe_find.c - tokens above 12 bytes, and how the tables of bpe_find_in.h are filled.
  *
- * Of a list of long tokens in order of their bytes, what is wanted is the last one that does not sort behind the text, or the longest prefix
- * of that which is a token: any token that the text begins with sorts before the text, and all that sort between the two begin with it. */
+ * In a list of long tokens sorted by bytes, the longest token that the text starts with is the last
+ * one that does not sort after the text, or the longest prefix of that which is a token. For any
+ * token that the text starts with sorts before the text, and all tokens between the two start with
+ * it. */
 #include "agent/tok/bpe/bpe_find_in.h"
 
-/* ---- tokens above 12 bytes ------------------------------------------------------------------ */
+/* ---- tokens above 12 bytes ------------------------------------------------------------------- */
 
-/* <0, 0, > 0: the bytes of a token against <p>; a token that <p> begins with sorts before it, but for <p> itself. */
+/* Compare the bytes of a token with <p>: < 0, 0 or > 0. A token that <p> starts with sorts before
+ * it, except <p> itself. */
 static int compare_text(const struct bpe *b, uint32_t sym, const uint8_t *p, size_t n)
 {
 	const struct sym *s = &b->sym[sym];
@@ -22,7 +25,7 @@ static bool begins_with(const struct bpe *b, uint32_t sym, const uint8_t *p, siz
 	return s->n <= n && memcmp(b->text + s->at, p, s->n) == 0;
 }
 
-/* The last one of a list that does not sort behind <p>. */
+/* Return the last one of a list that does not sort after <p>. */
 static uint32_t group_last(const struct bpe *b, uint32_t group, const uint8_t *p, size_t n)
 {
 	uint32_t low = 0, high = b->longs[group], mid;
@@ -58,7 +61,7 @@ uint32_t whole_long(const struct bpe *b, struct slot key, const uint8_t *p, size
 	return sym | LEN_GROUP << 24 | (b->sym[sym].flags & SYM_ALONE ? SLOT_ALONE : 0);
 }
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 uint32_t find_buckets(uint32_t n_keys)
 {
@@ -109,13 +112,14 @@ void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256])
 	}
 }
 
-/* Of a token above 12 bytes: <before> is the one before it in its list. */
+/* Return the prefix of a token above 12 bytes; <before> precedes it in its list. */
 static uint32_t long_prefix(const struct bpe *b, uint32_t sym, uint32_t before)
 {
 	const struct sym *s = &b->sym[sym];
 	const uint8_t *p = b->text + s->at;
 
-	while (before != SYM_NONE && (!(b->sym[before].flags & SYM_ALONE) || !begins_with(b, before, p, s->n - 1)))
+	while (before != SYM_NONE &&
+	    (!(b->sym[before].flags & SYM_ALONE) || !begins_with(b, before, p, s->n - 1)))
 		before = b->sym[before].prefix;
 	return before != SYM_NONE ? before : longest_find(b, p, SHORT_MOST, 16).sym;
 }
@@ -129,5 +133,6 @@ void find_prefixes(const struct bpe *b, struct sym *sym)
 			sym[i].prefix = longest_find(b, b->text + sym[i].at, sym[i].n - 1, 16).sym;
 	for (i = 0; i < b->head->n_longs; i += b->longs[i] + 1)
 		for (k = 1; k <= b->longs[i]; k++)
-			sym[b->longs[i + k]].prefix = long_prefix(b, b->longs[i + k], k > 1 ? b->longs[i + k - 1] : SYM_NONE);
+			sym[b->longs[i + k]].prefix =
+			    long_prefix(b, b->longs[i + k], k > 1 ? b->longs[i + k - 1] : SYM_NONE);
 }

@@ -1,11 +1,12 @@
-/* bpe_find_in.h - tokens by their bytes: the one that a piece is, and the longest one that a text begins with. In a header, as all of
- * it is the inner loop of who asks.
+/* bpe_find_in.h - find tokens by bytes: the one that a piece is, and the longest that a text starts
+ * with. A header, because all of it is the callers' inner loop.
  *
- * A trie answers the second with a load for each byte, each waiting for the one before. Here a table by the first three bytes says
- * which lengths there are at all, and each of those is one question to a hash table, none of which waits for another; most
- * are answered by the tags alone, an eighth or so of a megabyte that stays near the core. Tokens above 12 bytes, one in ten, are found
- * from the list of those that share the first 12 (bpe_find.c). What is found says how long it is, so that who goes on behind it need not wait for
- * its struct sym. */
+ * A trie answers the second with one load per byte, each waiting for the one before. Here a table
+ * by the first three bytes tells which lengths exist, and each length is one lookup in a hash
+ * table, independent of the others. Most are answered by the tags alone, about an eighth of a
+ * megabyte that stays in a near cache. Tokens above 12 bytes, one in ten, are found in the list of
+ * those that share the first 12 (bpe_find.c). The result has the length, so that the caller need
+ * not wait for the token's struct sym. */
 #ifndef KVROUTE_TOK_BPE_BPE_FIND_IN_H
 #define KVROUTE_TOK_BPE_BPE_FIND_IN_H
 
@@ -13,10 +14,10 @@
 
 #define LOW_BITS	0x0101010101010101u
 
-/* What a slot says: value | length << 24 | SLOT_ALONE; 0: there is none. */
+/* A slot's value: value | length << 24 | SLOT_ALONE; 0: empty. */
 #define SLOT_ALONE	(1u << 28)
 
-/* The bytes at <p> as a key: up to 12 of them. <room>: how many may be read. */
+/* Load up to 12 bytes at <p> as a key. <room>: readable bytes. */
 static inline struct slot key_load(const uint8_t *p, size_t room)
 {
 	uint8_t copy[16] = { 0 };
@@ -31,7 +32,7 @@ static inline struct slot key_load(const uint8_t *p, size_t room)
 	return k;
 }
 
-/* The first <len> bytes, 1 .. 13 (of which 12 count), and the length itself. */
+/* Keep the first <len> bytes, 1 .. 13 (of which 12 count), and the length. */
 static inline struct slot key_cut(struct slot k, uint32_t len)
 {
 	k.lo &= byte_masks[len];
@@ -56,7 +57,8 @@ static inline uint64_t key_tag(uint64_t h)
 	return (h & 0x7f) | 0x80;
 }
 
-/* The high bits of those bytes of <tags> that are <tag>, and perhaps of some behind one of them. */
+/* Return the high bits of the bytes of <tags> that equal <tag>; perhaps extra ones after a match.
+ */
 static inline uint64_t tags_like(uint64_t tags, uint64_t tag)
 {
 	uint64_t x = tags ^ tag * LOW_BITS;
@@ -64,7 +66,7 @@ static inline uint64_t tags_like(uint64_t tags, uint64_t tag)
 	return (x - LOW_BITS) & ~x & TAGS_FULL;
 }
 
-/* The slot of a key that key_cut() has made; NULL. */
+/* Return the slot of a key from key_cut(), or NULL. */
 static inline const struct slot *slot_at(const struct bpe *b, struct slot k)
 {
 	uint64_t h = key_hash(k), like;
@@ -92,9 +94,9 @@ static inline uint32_t slot_find(const struct bpe *b, struct slot key, uint32_t 
 	return s ? (uint32_t)(s->hi >> 32) : 0;
 }
 
-/* ---- the longest -------------------------------------------------------------------------- */
+/* ---- the longest ----------------------------------------------------------------------------- */
 
-/* bpe_find.c: of the list at <group>. */
+/* bpe_find.c: the longest of the list at <group>. */
 struct found longest_of_group(const struct bpe *b, uint32_t group, const uint8_t *p, size_t n);
 
 static inline uint32_t lens_place(uint64_t lo)
@@ -102,7 +104,7 @@ static inline uint32_t lens_place(uint64_t lo)
 	return (uint32_t)((lo & 0xffffff) * 0x9e3779b1u) >> 16;
 }
 
-/* Of at most 12 bytes. */
+/* The longest of at most 12 bytes. */
 static inline struct found longest_short(const struct bpe *b, struct slot k, uint32_t lens)
 {
 	uint32_t value, len;
@@ -116,8 +118,10 @@ static inline struct found longest_short(const struct bpe *b, struct slot k, uin
 	return (struct found){ b->head->one[k.lo & 0xff], 1 };
 }
 
-/* The longest SYM_ALONE token that <p> begins with, of at most <n> >= 1 bytes; sym is SYM_NONE if there is none. */
-static inline struct found longest_find(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
+/* Find the longest SYM_ALONE token, of at most <n> >= 1 bytes, that <p> starts with; sym is
+ * SYM_NONE if there is none. */
+static inline struct found longest_find(const struct bpe *b, const uint8_t *p, size_t n,
+    size_t room)
 {
 	struct slot k = key_load(p, room);
 	uint32_t lens = 1u << 2, group;
@@ -137,7 +141,8 @@ static inline struct found longest_find(const struct bpe *b, const uint8_t *p, s
 	return longest_short(b, k, lens);
 }
 
-/* bpe_find.c: the token with exactly these bytes; 0 or value and flags as in a slot, without the length. */
+/* bpe_find.c: find the token with exactly these bytes. Returns value and flags as in a slot,
+ * without the length, or 0. */
 uint32_t whole_long(const struct bpe *b, struct slot key, const uint8_t *p, size_t n);
 
 static inline uint32_t whole_find(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
@@ -147,9 +152,10 @@ static inline uint32_t whole_find(const struct bpe *b, const uint8_t *p, size_t 
 	return n <= SHORT_MOST ? slot_find(b, k, (uint32_t)n) : whole_long(b, k, p, n);
 }
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
-/* The tables must be there and empty. find_lens() once it is known which are SYM_ALONE, find_prefixes() behind it. */
+/* Fill the tables, which must be zero. Call find_lens() when it is known which tokens are
+ * SYM_ALONE, then find_prefixes(). */
 uint32_t find_buckets(uint32_t n_keys);
 void find_put(struct bpe *b, struct slot key, uint32_t len, uint32_t value);
 void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256]);

@@ -1,7 +1,8 @@
-/* bpe_image.c - the block of an encoder, given away and taken back.
+/* bpe_image.c - export the block of an encoder, and check and borrow it again.
  *
- * What a damaged block could do is lead outside: every place that one section names in another is held against that section's
- * length, once, when it is taken. Ranks, ids and bytes may be anything; they give wrong tokens and no more. */
+ * A damaged block must not lead outside of itself: every index from one section to another is
+ * checked against that section's length, once. Ranks, ids and bytes may have any value; they only
+ * give wrong tokens. */
 #include "agent/base/mem.h"
 #include "agent/tok/bpe/bpe_in.h"
 
@@ -30,12 +31,14 @@ static bool head_holds(const struct head *h)
 	return true;
 }
 
-/* The parts of a token are shorter than it, and so is its prefix: what goes from part to part comes to an end. */
+/* Check that the parts of a token, and its prefix, are shorter than it: so walks from part to part
+ * end. */
 static bool parts_hold(const struct bpe *b, const struct sym *s)
 {
 	uint32_t n = b->head->n_syms;
 
-	if (s->prefix != SYM_NONE && (s->prefix >= n || b->sym[s->prefix].n >= s->n || b->sym[s->prefix].n == 0))
+	if (s->prefix != SYM_NONE &&
+	    (s->prefix >= n || b->sym[s->prefix].n >= s->n || b->sym[s->prefix].n == 0))
 		return false;
 	if (s->made == 0)
 		return s->left == SYM_NONE && s->right == SYM_NONE;
@@ -54,12 +57,14 @@ static bool syms_hold(const struct bpe *b)
 			return false;
 	}
 	for (i = 0; i < 256; i++)
-		if (b->head->one[i] != SYM_NONE && (b->head->one[i] >= b->head->n_syms || b->sym[b->head->one[i]].n != 1))
+		if (b->head->one[i] != SYM_NONE &&
+		    (b->head->one[i] >= b->head->n_syms || b->sym[b->head->one[i]].n != 1))
 			return false;
 	return true;
 }
 
-/* No merge that goes in a circle, and a line without <more> to end a search: both are bounded by bytes, as a result is as long as its parts. */
+/* Check that merges form no circle, and that a line without <more> ends each search. A result is as
+ * long as its parts, so lengths bound both. */
 static bool pairs_hold(const struct bpe *b)
 {
 	uint32_t i, k, ends = 0;
@@ -108,8 +113,8 @@ struct bpe *bpe_of_image(struct span image)
 	const struct head *h = (const void *)image.p;
 	struct bpe *b;
 
-	if (image.n < sizeof(*h) || (uintptr_t)image.p % BPE_ALIGN != 0 || h->magic != BPE_MAGIC || !head_holds(h) ||
-	    bpe_layout(h).end != image.n || (b = mem_alloc(sizeof(*b))) == NULL)
+	if (image.n < sizeof(*h) || (uintptr_t)image.p % BPE_ALIGN != 0 || h->magic != BPE_MAGIC ||
+	    !head_holds(h) || bpe_layout(h).end != image.n || (b = mem_alloc(sizeof(*b))) == NULL)
 		return NULL;
 	bpe_place(b, image.p);
 	if (!syms_hold(b) || !pairs_hold(b) || !slots_hold(b)) {

@@ -1,11 +1,12 @@
-/* bpe_in.h - what the files of the encoder share; nobody else includes it.
+/* bpe_in.h - private to the files of the encoder.
  *
- * Everything a struct bpe knows lies in one block, the image: a head and sections behind it, each on its own cache lines, found from the
- * counts in the head. No section holds a pointer.
+ * A struct bpe is one block, the image: a head, then sections, each on its own cache lines, at
+ * places that follow from the counts in the head. No section holds a pointer.
  *
- *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by their bytes | text: the bytes of all tokens |
+ *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by bytes | text |
  *
- * Inside, a token is its place in order of id ("sym"): dense, below 2^24 - 1, so that two of them and a rank fit in 12 bytes. */
+ * Inside, a token is its index in order of id ("sym"): dense, below 2^24 - 1, so that two of them
+ * and a rank fit in 12 bytes. */
 #ifndef KVROUTE_TOK_BPE_BPE_IN_H
 #define KVROUTE_TOK_BPE_BPE_IN_H
 
@@ -17,19 +18,20 @@
 #define RANK_NONE	0xffffffu	/* above every rank */
 #define PAIR_NONE	UINT64_MAX
 
-#define SYM_ALONE	1u		/* its own bytes, alone, become it: the only tokens that merges can give */
-#define SYM_IN_ORDER	2u		/* no merge of those had a lower rank than one before it */
+#define SYM_ALONE	1u		/* its own bytes, alone, become it: only such tokens result from merges */
+#define SYM_IN_ORDER	2u		/* no merge of those had a lower rank than one before */
 
 struct sym {
 	uint32_t id;
-	uint32_t at, n;			/* its bytes, in the section of text */
+	uint32_t at, n;			/* its bytes, in the text section */
 	uint32_t flags;
-	uint32_t left, right;		/* of the last merge when its bytes stand alone; SYM_NONE: it is not SYM_ALONE, or an atom */
-	uint32_t made;			/* the rank of that merge + 1; 0 */
-	uint32_t prefix;		/* the longest SYM_ALONE token that it begins with, shorter than it; SYM_NONE */
-	struct sign {			/* bpe_sign.c: what could merge across a border beside it, as sets of 64 bits */
-		uint64_t wants, last;	/* when it is the left one: what its last parts merge with; those parts */
-		uint64_t first, wanted;	/* when it is the right one: its first parts; what merges with them */
+	/* of the last merge of its bytes alone; SYM_NONE: not SYM_ALONE, or an atom */
+	uint32_t left, right;
+	uint32_t made;			/* the rank of that merge + 1; or 0 */
+	uint32_t prefix;		/* the longest shorter SYM_ALONE token that it starts with, or SYM_NONE */
+	struct sign {			/* bpe_sign.c: what may merge across a border next to it, as sets of 64 bits */
+		uint64_t wants, last;	/* as the left token: partners of its last parts; those parts */
+		uint64_t first, wanted;	/* as the right token: its first parts; their partners */
 	} sign;
 };
 
@@ -37,31 +39,33 @@ struct sym {
 #define PAIRS_PER_LINE	5
 struct pair_line {
 	uint32_t e[PAIRS_PER_LINE][3];
-	uint32_t more;			/* it was full when another came: the next line goes on */
+	uint32_t more;			/* it was full when another came: the search continues in the next line */
 };
 
-#define BPE_MAGIC	0x3165706274766bu	/* "kvtbpe1": this version; other in the other byte order */
+#define BPE_MAGIC	0x3165706274766bu	/* "kvtbpe1": this version; differs in the other byte order */
 
 #define HEAD_IGNORE_MERGES	1u
 #define HEAD_CHARACTERS		2u
 #define HEAD_BYTE_FALLBACK	4u
 #define HEAD_FUSE_UNK		8u
-#define HEAD_WALK		16u	/* bpe_walk.c may be used: what is unknown is no part of a merge and parts its neighbours */
+/* bpe_walk.c may be used: unknown text is in no merge and separates its neighbours */
+#define HEAD_WALK		16u
 
 struct head {
 	uint64_t magic;
-	uint64_t print;			/* of all that follows and the sections: what a cache belongs to */
+	uint64_t print;			/* a hash of the head and the sections: identifies the owner of a cache */
 	uint32_t flags;
 	uint32_t n_syms, n_lines, n_buckets, n_longs, n_text;
 	uint32_t unk;			/* SYM_NONE: none */
 	uint32_t spare;
-	uint32_t atom[256];		/* the token that stands for each byte, SYM_NONE */
-	uint32_t one[256];		/* the token that is this one byte, if it is SYM_ALONE */
+	uint32_t atom[256];		/* the token of each byte, or SYM_NONE */
+	uint32_t one[256];		/* the token of one byte, if it is SYM_ALONE */
 };
 
-/* Tokens of up to SHORT_MOST bytes by their bytes: buckets of eight, each with a word of tags and eight slots. A slot is the bytes,
- * with zeros behind them, and in its last word the value, the length and whether it is SYM_ALONE: SHORT_MOST + 1 means that the bytes begin longer tokens, and that the
- * value is where their list begins in <longs>: how many, then the tokens in order of their bytes. */
+/* Tokens of up to SHORT_MOST bytes by their bytes: buckets of eight, each a word of tags and eight
+ * slots. A slot is the zero-padded bytes, and in its last word the value, the length and SYM_ALONE.
+ * Length SHORT_MOST + 1: the bytes start longer tokens, and the value is the place of their list in
+ * <longs>: its length, then the tokens sorted by bytes. */
 #define SHORT_MOST	12u
 #define LEN_GROUP	(SHORT_MOST + 1)
 #define BUCKET		8u
@@ -71,7 +75,8 @@ struct slot {
 	uint64_t lo, hi;		/* 12 bytes | value << 32 | length << 56 | alone << 60 */
 };
 
-/* By a hash of three bytes: bit k set when a SYM_ALONE token of k bytes begins with them, k = 3 .. 12; bit 13: a longer one. */
+/* By a hash of three bytes: bit k tells if a SYM_ALONE token of k bytes starts with them, k = 3 ..
+ * 12; bit 13: a longer one. */
 #define LENS		65536u
 
 struct bpe {
@@ -87,16 +92,17 @@ struct bpe {
 	void *owned;			/* the block, unless it is borrowed */
 };
 
-#define TEXT_BEHIND 64u		/* bytes that may be read behind the last token */
+#define TEXT_BEHIND 64u		/* bytes that may be read after the last token */
 
-/* Where the sections begin for the counts in <h>; the whole length. */
+/* The places of the sections for the counts in <h>, and the whole length. */
 struct layout {
 	uint64_t sym, pairs, tags, slots, longs, lens, text, end;
 };
 struct layout bpe_layout(const struct head *h);
 void bpe_place(struct bpe *b, const void *block);
 
-/* Of 16 bytes in two words, what keeps the first <n>: [n] of the first word, [16 + n] of the second, n = 0 .. 16. */
+/* Masks that keep the first <n> of 16 bytes in two words: [n] for the first word, [16 + n] for the
+ * second. */
 #define M(n)	((n) >= 8 ? UINT64_MAX : (1ull << (8 * (n) & 63)) - 1)
 static const uint64_t byte_masks[33] = {
 	M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8), M(8), M(8), M(8), M(8), M(8), M(8), M(8),
@@ -104,7 +110,7 @@ static const uint64_t byte_masks[33] = {
 };
 #undef M
 
-/* ---- merges ------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 static inline uint64_t pair_key(uint32_t left, uint32_t right)
 {
@@ -121,7 +127,7 @@ static inline uint64_t pair_entry_key(const uint32_t e[3])
 	return ((uint64_t)e[1] << 32 | e[0]) & 0xffffffffffffu;
 }
 
-/* rank << 32 | result of the merge of two tokens; PAIR_NONE. One cache line nearly always. */
+/* Return rank << 32 | result of the merge of two tokens, or PAIR_NONE. Mostly one cache line. */
 static inline uint64_t pair_find(const struct bpe *b, uint32_t left, uint32_t right)
 {
 	uint64_t key = pair_key(left, right);
@@ -132,35 +138,41 @@ static inline uint64_t pair_find(const struct bpe *b, uint32_t left, uint32_t ri
 
 		for (k = 0; k < PAIRS_PER_LINE; k++)
 			if (pair_entry_key(line->e[k]) == key)
-				return (uint64_t)(line->e[k][1] >> 16 | (line->e[k][2] & 0xff) << 16) << 32 | line->e[k][2] >> 8;
+				return (uint64_t)(line->e[k][1] >> 16 |
+					   (line->e[k][2] & 0xff) << 16)
+				    << 32 |
+				    line->e[k][2] >> 8;
 		if (!line->more)
 			return PAIR_NONE;
 		at = at + 1 < b->head->n_lines ? at + 1 : 0;
 	}
 }
 
-/* How many lines <n> merges want: about 0.7 full. */
+/* Return the number of lines for <n> merges, about 0.7 full. */
 uint32_t pairs_lines(uint32_t n_merges);
 void pairs_clear(struct pair_line *lines, uint32_t n_lines);
-/* The last one that is said of a pair counts. */
-void pairs_put(struct pair_line *lines, uint32_t n_lines, uint64_t key, uint32_t rank, uint32_t both);
+/* Add a merge. A later one of the same pair replaces it. */
+void pairs_put(struct pair_line *lines, uint32_t n_lines, uint64_t key, uint32_t rank,
+    uint32_t both);
 
-/* ---- signs (bpe_sign.c) --------------------------------------------------------------------- */
+/* ---- signs (bpe_sign.c) ---------------------------------------------------------------------- */
 
-/* Fill those of <sym>: the merges must be in the tables, and the parts of each token known. <merges> as in the spec, by sym, <rank> of each
- * ascending; <deep> is room for 2 * n_syms words of 0. */
+/* Fill the signs of <sym>. The merges must be in the tables and the parts of each token known.
+ * <merges> as in the spec, by sym, ascending by <rank>; <deep> is room for 2 * n_syms words of 0.
+ */
 struct ranked {
 	uint32_t left, right, both, rank;
 };
-void sign_all(struct sym *sym, uint32_t n_syms, const struct ranked *merges, uint32_t n, uint64_t *deep);
+void sign_all(struct sym *sym, uint32_t n_syms, const struct ranked *merges, uint32_t n,
+    uint64_t *deep);
 
-/* Nothing merges across the border of these two; false: it may. */
+/* Returns true if nothing merges across the border of these two, false if something may. */
 static inline bool sign_apart(const struct sym *left, const struct sym *right)
 {
 	return (left->sign.wants & right->sign.first) == 0 || (left->sign.last & right->sign.wanted) == 0;
 }
 
-/* ---- runs of tokens ------------------------------------------------------------------------- */
+/* ---- runs of tokens -------------------------------------------------------------------------- */
 
 struct syms {
 	uint32_t *p;
@@ -172,54 +184,57 @@ static inline int syms_add(struct syms *s, uint32_t sym)
 	return vec_push(s, sym);
 }
 
-/* ---- the tokens a piece begins as (bpe_atoms.c) --------------------------------------------- */
+/* ---- the tokens a piece begins as (bpe_atoms.c) ---------------------------------------------- */
 
 struct atoms {
 	const uint8_t *p;
-	size_t n, room, at;		/* <room>: bytes that may be read, at least n */
-	bool unk;			/* an unknown one waits to be written */
+	size_t n, room, at;		/* <room>: readable bytes, at least n */
+	bool unk;			/* an <unk> is pending */
 };
 
-/* Append to <out> until all is read or <budget> characters are: 0 done, 1 not yet, -1 no memory. */
+/* Append atoms to <out>, at most <budget> characters. Returns 0: done, 1: call again, -1: no
+ * memory. */
 int atoms_read(const struct bpe *b, struct atoms *a, struct syms *out, size_t *budget);
 
-/* How many bytes the character at <p> has, by its first one, at most <n>. */
+/* Return the length of the character at <p> by its first byte, at most <n>. */
 size_t atoms_char_bytes(const uint8_t *p, size_t n);
 
-/* The same for the next character, which no token is. */
+/* Append atoms for the next character, which has no token. */
 int atoms_unknown(const struct bpe *b, struct atoms *a, struct syms *out);
-/* Before a known one and at the end: an <unk> that waits. */
+/* Append a pending <unk>: before a known character, and at the end. */
 int atoms_flush(const struct bpe *b, struct atoms *a, struct syms *out);
 
 /* ---- merging a run of tokens (bpe_merge.c) --------------------------------------------------- */
 
 struct merger {
-	struct syms sym;		/* of each place; one that was merged away is SYM_NONE */
+	struct syms sym;		/* of each place; merged into another: SYM_NONE */
 	VEC(uint32_t) prev, next;
-	VEC(uint64_t) cand;		/* rank << 32 | result with the one behind it, PAIR_NONE */
-	VEC(uint64_t) heap;		/* rank << 32 | place; those that have changed since are stale */
+	VEC(uint64_t) cand;		/* rank << 32 | result with the next token, or PAIR_NONE */
+	VEC(uint64_t) heap;		/* rank << 32 | place; stale if cand has changed since */
 	size_t at;
-	size_t units;			/* of work done for pairs of tokens, besides the try itself, until somebody sets it to 0 */
-	uint32_t left, right, made;	/* of the last merge, made as in struct sym */
-	bool in_order;			/* no merge had a lower rank than one before it */
+	size_t units;			/* work done for pairs of tokens, besides the tries; the user resets it */
+	uint32_t left, right, made;	/* of the last merge, <made> as in struct sym */
+	bool in_order;			/* no merge had a lower rank than one before */
 };
 
 void merger_fini(struct merger *m);
 
-/* All merges of <sym>, of at most MERGE_FEW; -1: no memory. */
+/* Do all merges of <sym>, of at most MERGE_FEW tokens. Returns -1 if there is no memory. */
 int merge_few(const struct bpe *b, struct merger *m);
 #define MERGE_FEW 48
 
-/* The same in steps: merger_start(), then merger_step() until it is 0, then <sym> has holes; -1: no memory. Units of work come off <budget>. */
+/* The same in steps: merger_start(), then merger_step() until it returns 0; <sym> then has holes.
+ * Charges units of work to *budget. Return -1 if there is no memory. */
 int merger_start(struct merger *m);
 int merger_step(const struct bpe *b, struct merger *m, size_t *budget);
 
-/* Both for what <p> begins as, at once: for tables and for a pair of tokens, not for text from outside. <sym> without holes. */
+/* Split <p> into atoms and merge them at once, without holes: for tables and pairs of tokens, not
+ * for text of clients. */
 int merge_bytes(const struct bpe *b, struct merger *m, const uint8_t *p, size_t n);
 
 struct bpe_scratch;
 
-/* ---- walking along a text (bpe_walk.c) --------------------------------------------------------- */
+/* ---- walking along a text (bpe_walk.c) ------------------------------------------------------- */
 
 /* A token and its length. */
 struct found {
@@ -227,41 +242,46 @@ struct found {
 };
 
 struct walk {
-	size_t at;			/* where the next token begins */
-	size_t base;			/* tokens of <out> before this are done with */
-	struct found next;		/* what is to be tried there; SYM_NONE: nothing is left to try */
-	bool open;			/* a run of known characters has begun */
-	VEC(uint64_t) dead;		/* a bit for each place where no token of the result can begin */
+	size_t at;			/* where the next token starts */
+	size_t base;			/* tokens of <out> before this are final */
+	struct found next;		/* the next token to try there; SYM_NONE: none is left */
+	bool open;			/* a run of known characters is open */
+	VEC(uint64_t) dead;		/* one bit for each place where no token of the result can start */
 };
 
-/* Two tokens beside each other, both SYM_IN_ORDER: nothing merges across their border before both are there. */
+/* Tell if nothing merges across the border of two adjacent tokens, both SYM_IN_ORDER, before both
+ * exist. */
 bool walk_meet(const struct bpe *b, uint32_t left, uint32_t right);
 
 int walk_start(struct walk *w, size_t n);
-/* 0 done, 1 not yet, -1 no memory. <spare> is for pairs of tokens. */
-int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget);
+/* Returns 0: done, 1: call again, -1: no memory. <spare> is for pairs of tokens. */
+int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out,
+    struct merger *spare, size_t *budget);
 
-/* A piece of at most WALK_SHORT bytes, its longest token <f> known: how many ids came to <out>, which has room for n; 0: it has to
- * go the long way, where it can be stopped; -1 no memory. Charged to the work of <c>. */
+/* Encode a piece of at most WALK_SHORT bytes, whose longest first token is <f>, to <out>, which has
+ * room for n ids. Returns their number; 0: too much work, encode it in steps; -1: no memory.
+ * Charged to the work of <c>. */
 #define WALK_SHORT 1024u
-ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct found f, token_id *out);
+ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room, struct found f, token_id *out);
 
 struct bpe_scratch {
-	struct merger m;		/* its <sym> is what comes out */
+	struct merger m;		/* its <sym> is the output */
 	struct merger spare;
 	struct atoms atoms;
 	struct walk walk;
-	uint64_t print;			/* whose pieces are in <cache> */
+	uint64_t print;			/* identifies the vocabulary whose pieces are in <cache> */
 	struct cached *cache;
 	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
-	struct work_left *work;		/* who pays; never NULL */
+	struct work_left *work;		/* the budget; never NULL */
 	struct work_left nobody;
 };
 
-/* Prices, in steps of work.h. A try of the walk: a token is looked for, and whether it may follow the one before. */
-#define STEPS_PIECE	2u		/* two pieces of the cache, or one that is looked up and kept */
-#define STEPS_MISS	10u		/* a piece that the cache does not have */
+/* Prices in steps of work.h. A try of the walk is a token lookup and the check that it may follow.
+ */
+#define STEPS_PIECE	2u		/* two cached pieces, or one that is looked up and stored */
+#define STEPS_MISS	10u		/* a piece that is not cached */
 #define STEPS_TRY	5u
 
 #endif

@@ -1,11 +1,11 @@
-/* bpe_merge.c - merges by rank: the rule itself, with nothing assumed about a vocabulary.
+/* bpe_merge.c - merge by rank: the definition itself, without assumptions about a vocabulary.
  *
- * Two forms. merge_few(): the ranks of all neighbours in an array, the lowest and leftmost is looked for again after each merge;
- * quadratic, and the faster one up to some dozens of tokens. merger_step(): a list and a binary heap of (rank, place), from which the
- * lowest comes first and of equal ranks the leftmost. What a merge changes is not taken out of the heap; an entry counts only if its
- * place still has that rank. A place cannot get back a rank it once had: its pair only ever grows, and pairs of one rank make
- * the same bytes.
- * O(n log n); at most two entries are added for each merge, so that the heap has 3n in all. */
+ * Two forms. merge_few() keeps the ranks of all adjacent pairs in an array and searches the lowest,
+ * leftmost one after each merge: quadratic, but faster up to some dozens of tokens. merger_step()
+ * uses a list and a binary heap of (rank, place), which yields the lowest rank first and of equal
+ * ranks the leftmost. Changed entries stay in the heap; one counts only if its place still has that
+ * rank. A place never gets an old rank back, because its pair only grows, and pairs of one rank
+ * make the same bytes. O(n log n). A merge adds at most two entries, so the heap has at most 3n. */
 #include "agent/base/mem.h"
 #include "agent/tok/bpe/bpe_in.h"
 
@@ -21,7 +21,7 @@ void merger_fini(struct merger *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Make room for what belongs to each place. */
+/* Make room for the arrays by place. */
 static int reserve(struct merger *m)
 {
 	if (vec_reserve(&m->prev, m->sym.n) < 0 || vec_reserve(&m->next, m->sym.n) < 0 ||
@@ -30,7 +30,7 @@ static int reserve(struct merger *m)
 	return 0;
 }
 
-/* ---- few ---------------------------------------------------------------------------------- */
+/* ---- few ------------------------------------------------------------------------------------- */
 
 static void no_merge_yet(struct merger *m)
 {
@@ -90,7 +90,7 @@ int merge_few(const struct bpe *b, struct merger *m)
 	return 0;
 }
 
-/* ---- many --------------------------------------------------------------------------------- */
+/* ---- many ------------------------------------------------------------------------------------ */
 
 static int heap_push(struct merger *m, uint64_t entry)
 {
@@ -125,10 +125,12 @@ static uint64_t heap_pop(struct merger *m)
 	return top;
 }
 
-/* The merge of <at> with the one behind it. */
+/* Look up the merge of <at> with the next token. */
 static int look(const struct bpe *b, struct merger *m, uint32_t at)
 {
-	m->cand.p[at] = m->next.p[at] == NOWHERE ? PAIR_NONE : pair_find(b, m->sym.p[at], m->sym.p[m->next.p[at]]);
+	m->cand.p[at] = m->next.p[at] == NOWHERE
+	    ? PAIR_NONE
+	    : pair_find(b, m->sym.p[at], m->sym.p[m->next.p[at]]);
 	if (m->cand.p[at] == PAIR_NONE)
 		return 0;
 	return heap_push(m, (m->cand.p[at] >> 32) << 32 | at);
@@ -157,7 +159,7 @@ int merger_start(struct merger *m)
 	return reserve(m);
 }
 
-/* The first look at every place. */
+/* Look up the merges of all places once. */
 static int first_looks(const struct bpe *b, struct merger *m, size_t *budget)
 {
 	for (; m->at < m->sym.n && *budget > 0; m->at++, --*budget) {
@@ -180,7 +182,8 @@ int merger_step(const struct bpe *b, struct merger *m, size_t *budget)
 			return 1;
 		--*budget;
 		e = heap_pop(m);
-		if (m->cand.p[(uint32_t)e] >> 32 == e >> 32 && m->cand.p[(uint32_t)e] != PAIR_NONE && do_merge(b, m, (uint32_t)e) < 0)
+		if (m->cand.p[(uint32_t)e] >> 32 == e >> 32 &&
+		    m->cand.p[(uint32_t)e] != PAIR_NONE && do_merge(b, m, (uint32_t)e) < 0)
 			return -1;
 	}
 	return m->at < m->sym.n;

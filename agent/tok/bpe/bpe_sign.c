@@ -1,18 +1,24 @@
-/* bpe_sign.c - a quick no to the question whether anything merges across the border of two tokens.
+/* bpe_sign.c - tell quickly that nothing merges across the border of two tokens.
  *
- * Of the left token, the parts that are last in it at some time (itself, its right part, the right part of that, ...); of the right one, those that are first
- * at some time. Only a merge of one of the former with one of the latter can cross, and only one whose rank is below that of the merge that
- * takes the part away. So with sets of 64 bits, a bit for a token by its hash:
+ * Take the parts of the left token that are its last at some time (itself, its right part, the
+ * right part of that, ...), and those of the right token that are its first at some time. Only a
+ * merge of one of the former with one of the latter can cross, and only with a rank below that of
+ * the merge that consumes the part. With sets of 64 bits, one bit per token by its hash:
  *
- *   wants   what could stand on the right in a merge of a last part, of such a rank      first    the first parts
- *   last    the last parts                                        wanted   what could stand on the left in a merge of a first part, of such a rank
+ *   wants    right partners of merges of the last parts, with such a rank
+ *   last     the last parts
+ *   first    the first parts
+ *   wanted   left partners of merges of the first parts, with such a rank
  *
- * nothing crosses if <wants> and <first> have no bit in common, or <last> and <wanted>. Bits by chance, and merges that are named but do not count, only
- * make it a "may be". Answers nine in ten of the borders between tokens of Chinese and Japanese text, without a look
- * into the table of merges, which is too large for the caches near a core.
+ * Nothing crosses if <wants> and <first> are disjoint, or <last> and <wanted>. Colliding bits, and
+ * merges that never happen, only turn a "no" into a "maybe". This answers nine in ten borders
+ * between tokens of Chinese and Japanese text without the table of merges, which exceeds the near
+ * caches.
  *
- * One pass over the merges in order of rank: when a token is made, what its parts had until then is what counts for them in it. Those of one rank
- * are entered first, so that "below" is "up to": more bits, never fewer. A token whose merges are not in order (SYM_IN_ORDER) may want anything. */
+ * One pass over the merges in order of rank: when a token is made, the sets that its parts have at
+ * that time become its own. Merges of one rank are entered first, so that "below" becomes "up to":
+ * more bits, never fewer. A token whose merges are out of order (no SYM_IN_ORDER) wants anything.
+ */
 #include "agent/tok/bpe/bpe_in.h"
 
 static uint64_t bit_of(uint32_t sym)
@@ -26,8 +32,9 @@ static void enter(struct sym *sym, const struct ranked *m)
 	sym[m->right].sign.wanted |= bit_of(m->left);
 }
 
-/* The parts of a token have what they had when they became parts of it. */
-static void make(struct sym *sym, const struct ranked *m, uint64_t *deep_wants, uint64_t *deep_wanted)
+/* Give a new token the sets that its parts have at that time. */
+static void make(struct sym *sym, const struct ranked *m, uint64_t *deep_wants,
+    uint64_t *deep_wanted)
 {
 	struct sym *s = &sym[m->both];
 
@@ -47,7 +54,8 @@ static void finish(struct sym *s, uint64_t deep_wants, uint64_t deep_wanted)
 		s->sign = (struct sign){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
 }
 
-void sign_all(struct sym *sym, uint32_t n_syms, const struct ranked *merges, uint32_t n, uint64_t *deep)
+void sign_all(struct sym *sym, uint32_t n_syms, const struct ranked *merges, uint32_t n,
+    uint64_t *deep)
 {
 	uint32_t i, k;
 

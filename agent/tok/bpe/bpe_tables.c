@@ -1,7 +1,8 @@
-/* bpe_tables.c - the tables of an encoder: where they lie, and merges by pair.
+/* bpe_tables.c - the tables of an encoder: their places, and merges by pair.
  *
- * Merges lie in cache lines of five, placed by one multiplication; a line that is full is followed by the next one. Filled to
- * 0.7 that is one line for 96 of 100 questions, which is what a question costs when the table is larger than the caches. */
+ * Merges are in cache lines of five, placed by one multiplication; a full line continues in the
+ * next. At a load of 0.7, 96 of 100 lookups read one line, which is the cost of a lookup if the
+ * table exceeds the caches. */
 #include "agent/tok/bpe/bpe_in.h"
 
 
@@ -47,7 +48,7 @@ void bpe_place(struct bpe *b, const void *block)
 	b->bytes = l.end;
 }
 
-/* ---- merges ------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 uint32_t pairs_lines(uint32_t n_merges)
 {
@@ -71,7 +72,8 @@ static void write_entry(uint32_t e[3], uint64_t key, uint32_t rank, uint32_t bot
 	e[2] = rank >> 16 | both << 8;
 }
 
-void pairs_put(struct pair_line *lines, uint32_t n_lines, uint64_t key, uint32_t rank, uint32_t both)
+void pairs_put(struct pair_line *lines, uint32_t n_lines, uint64_t key, uint32_t rank,
+    uint32_t both)
 {
 	uint32_t at = pair_place(key, n_lines), k;
 

@@ -1,34 +1,39 @@
-/* bpe_walk.c - what merges by rank would give, found by walking along the text from token to token.
+/* bpe_walk.c - find the result of merging by rank by a walk from token to token.
  *
- *   known:   t1 .. tk is what merges make of t1..tk's bytes if and only if each neighbouring two of them are what merges make of those
- *            two's bytes, and each is SYM_ALONE.
- *   walk:    try the longest token first; where it cannot follow the one before, the next shorter; where none can, go back one and try
- *            a shorter one there, and never come to this place again.
+ *   theorem: t1 .. tk is the result of merging the bytes of t1 .. tk if and only if each two
+ *            neighbours are the result of merging their bytes, and each token is SYM_ALONE.
+ *   walk:    try the longest token first. If it cannot follow the one before, try the next
+ *            shorter. If none can, go back one token, try a shorter one there, and never enter
+ *            this place again.
  *
- * Why the first is so, whatever the ranks are (also where a merge has a lower rank than those that make its parts). Merges always take the
- * lowest (rank, place) there is. As long as no merge crosses one of the borders between t1 .. tk, what happens inside a token depends on
- * nothing outside it, and which of two neighbours moves next depends on those two alone; the others only move in between. So the states that two neighbours go
- * through in the whole text are those that they go through alone, and a merge across their border is the lowest of all at some state
- * of the whole only if it is the lowest of the two alone at that state, and the other way round (it stays there until one of the two
- * moves, so that others in between do not matter). Hence the result of merges has the property; and from a run of tokens with the property no
- * merge ever crosses a border, so that it is the result: there is exactly one.
+ * Proof, for any ranks, also if a merge has a lower rank than those that make its parts. Merging
+ * always takes the lowest (rank, place). As long as no merge crosses a border between t1 .. tk, the
+ * steps inside a token depend on nothing outside, and which of two neighbours moves next depends on
+ * these two alone; others only move in between. So two neighbours pass through the same states in
+ * the whole text as alone. A merge across their border is the lowest of all at some state of the
+ * whole if and only if it is the lowest of the two alone at that state, because it stays possible
+ * until one of the two moves. So the result of merging has the property; and from a run of tokens
+ * with the property no merge ever crosses a border, so it is the result: there is exactly one.
  *
- * Why a dead place stays dead: the same holds for each beginning of the text. If tokens lead to a place in a way that is right pair by pair,
- * they are what merges make of the text up to there, so there is only one way to come there, and what failed behind it will fail again.
+ * A dead place stays dead, because the same holds for each prefix of the text. If tokens lead to a
+ * place with all pairs correct, they are the result of merging the text up to there. So there is
+ * only one way to that place, and the failure after it will repeat.
  *
- * Two tokens: the pairs that meet at their border, in reverse order of time. Let x be the last part of the left token and y the first
- * part of the right one, beginning with the tokens themselves. If (x, y) has a merge that comes before the next thing to happen to x or y,
- * it crosses. Otherwise undo whichever of the two was made later, and look again. Of equal ranks the leftmost comes first: so a merge
- * inside the left token comes before one across, and that before one inside the right token. This takes it that ranks inside a token only grow
- * (SYM_IN_ORDER, found out at load): then the last moment at which x and y are both there is when a merge across is cheapest to beat.
- * Tokens for which that is not so are merged to see: 107 of Llama 3's 128,000, none in Qwen 3, gpt-oss and Llama 2.
+ * Two tokens: check the pairs that meet at their border, in reverse order of time. Let x be the
+ * last part of the left token and y the first part of the right one, starting with the tokens
+ * themselves. If (x, y) has a merge that comes before the next change of x or y, it crosses.
+ * Otherwise undo the later of the two and repeat. Of equal ranks the leftmost is first: a merge
+ * inside the left token comes before one across, and that before one inside the right token. This
+ * needs ranks that only grow inside a token (SYM_IN_ORDER, determined at load): then a merge across
+ * is easiest at the last moment at which x and y both exist. Other tokens are merged to see: 107 of
+ * Llama 3's 128,000, none in Qwen 3, gpt-oss and Llama 2.
  *
- * Cost: each place is entered once, with a try for each token that begins there at most. Text of any kind takes one to two tries for each token of the
- * result. */
+ * Cost: each place is entered once, with at most one try per token that starts there. Text of any
+ * kind takes one to two tries per token of the result. */
 #include "agent/base/mem.h"
 #include "agent/tok/bpe/bpe_find_in.h"
 
-/* ---- two tokens --------------------------------------------------------------------------- */
+/* ---- two tokens ------------------------------------------------------------------------------ */
 
 bool walk_meet(const struct bpe *b, uint32_t x, uint32_t y)
 {
@@ -51,14 +56,15 @@ bool walk_meet(const struct bpe *b, uint32_t x, uint32_t y)
 	}
 }
 
-/* 1, 0, -1 no memory. */
+/* Returns 1, 0, or -1 if there is no memory. */
 static int follows_by_merging(const struct bpe *b, struct merger *m, uint32_t x, uint32_t y)
 {
 	const struct sym *left = &b->sym[x], *right = &b->sym[y];
 	uint8_t few[256], *both = few;
 	int rc;
 
-	if ((size_t)left->n + right->n > sizeof(few) && (both = mem_alloc((size_t)left->n + right->n)) == NULL)
+	if ((size_t)left->n + right->n > sizeof(few) &&
+	    (both = mem_alloc((size_t)left->n + right->n)) == NULL)
 		return -1;
 	memcpy(both, b->text + left->at, left->n);
 	memcpy(both + left->n, b->text + right->at, right->n);
@@ -71,8 +77,8 @@ static int follows_by_merging(const struct bpe *b, struct merger *m, uint32_t x,
 	return m->sym.n == 2 && m->sym.p[0] == x && m->sym.p[1] == y;
 }
 
-/* A try is a unit of work. It costs more when the signs do not tell, and the merges of both tokens are looked through, and still more when
- * both have to be merged to see. */
+/* A try is one unit of work. It costs more if the signs do not decide and the merges of both tokens
+ * are searched, and even more if both have to be merged. */
 #define UNITS_MEET	3u
 
 static inline int follows(const struct bpe *b, struct merger *spare, uint32_t x, uint32_t y)
@@ -85,7 +91,7 @@ static inline int follows(const struct bpe *b, struct merger *spare, uint32_t x,
 	return follows_by_merging(b, spare, x, y);
 }
 
-/* ---- the walk ----------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 #define DEAD_LEAST 1024u	/* words */
 
@@ -106,7 +112,7 @@ static inline bool is_dead(const struct walk *w, size_t at)
 	return w->dead.p[at / 64] >> at % 64 & 1;
 }
 
-/* Back to the token before: what comes behind it fits nowhere. */
+/* Go back to the token before: nothing fits after it. */
 static void walk_back(const struct bpe *b, struct walk *w, struct syms *out)
 {
 	uint32_t sym = out->p[--out->n];
@@ -123,8 +129,10 @@ static void walk_shorter(const struct bpe *b, struct walk *w)
 	w->next.n = w->next.sym == SYM_NONE ? 0 : b->sym[w->next.sym].n;
 }
 
-/* From the first character that is known up to one that is not: 0 it is met or the end, 1 not yet, -1 no memory. */
-static int walk_run(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget)
+/* Walk from the first known character up to an unknown one or the end. Returns 0: reached, 1: call
+ * again, -1: no memory. */
+static int walk_run(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out,
+    struct merger *spare, size_t *budget)
 {
 	size_t left = *budget, end;
 	int fits;
@@ -161,7 +169,8 @@ static int walk_run(const struct bpe *b, struct walk *w, struct atoms *a, struct
 	return left == 0;
 }
 
-int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out, struct merger *spare, size_t *budget)
+int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms *out,
+    struct merger *spare, size_t *budget)
 {
 	int rc;
 
@@ -190,10 +199,11 @@ int walk_step(const struct bpe *b, struct walk *w, struct atoms *a, struct syms 
 	}
 }
 
-/* ---- short pieces ------------------------------------------------------------------------- */
+/* ---- short pieces ---------------------------------------------------------------------------- */
 
-/* The same with what matters in registers, and no record of dead places until there is one. */
-ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, size_t room, struct found f, token_id *out)
+/* The same with its state in registers, and without a record of dead places until there is one. */
+ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room, struct found f, token_id *out)
 {
 	uint64_t dead[WALK_SHORT / 64 + 1];
 	struct syms *st = &c->m.sym;
