@@ -1,7 +1,9 @@
-/* A JSON text as a tree. The text is gone through once: strings without a backslash are borrowed from it, others are decoded
- * into one buffer as large as the text (decoded text is never longer), of which only the pages written to ever exist.
+/* json_doc.c - read a JSON text in one pass. Strings without a backslash are borrowed from it;
+ * others are decoded to one buffer as large as the text, because decoded text is never longer. Only
+ * the pages written to exist.
  *
- * Raw values are skipped by their quotes and brackets only; what is in them is checked by the cursor that reads them. */
+ * Raw values are skipped by their quotes and brackets only; the cursor that reads them checks their
+ * contents. */
 #include "agent/base/json_doc.h"
 
 #include <stdarg.h>
@@ -26,7 +28,7 @@ struct json_doc {
 	struct json_node *root;
 	struct chunk *chunks;
 	uint32_t n_nodes;
-	char *decoded;		/* text.n bytes, when the first escape was met */
+	char *decoded;		/* text.n bytes, allocated at the first escape */
 	size_t n_decoded;
 };
 
@@ -39,7 +41,7 @@ struct reader {
 
 /* ---- what is wrong, and where ---------------------------------------------------------------- */
 
-/* "pre_tokenizer.pretokenizers[1].type", from the end. */
+/* Write "pre_tokenizer.pretokenizers[1].type" from the end. */
 static size_t path(const struct json_node *v, char *buf, size_t cap)
 {
 	char part[96];
@@ -59,8 +61,8 @@ static size_t path(const struct json_node *v, char *buf, size_t cap)
 	return at;
 }
 
-__attribute__((format(printf, 5, 0)))
-static int refuse(const struct json_doc *d, const struct json_node *v, const char *at, struct err *e, const char *fmt, va_list ap)
+__attribute__((format(printf, 5, 0))) static int refuse(const struct json_doc *d,
+    const struct json_node *v, const char *at, struct err *e, const char *fmt, va_list ap)
 {
 	char words[ERR_TEXT_MAX - 260], way[256];
 	size_t from = sizeof(way) - 1;
@@ -74,7 +76,8 @@ static int refuse(const struct json_doc *d, const struct json_node *v, const cha
 	return -1;
 }
 
-int json_refuse(const struct json_doc *d, const struct json_node *v, struct err *e, const char *fmt, ...)
+int json_refuse(const struct json_doc *d, const struct json_node *v, struct err *e, const char *fmt,
+    ...)
 {
 	va_list ap;
 
@@ -94,9 +97,9 @@ int json_refuse_at(const struct json_doc *d, const char *at, struct err *e, cons
 	return -1;
 }
 
-/* ---- strings and numbers ------------------------------------------------------------------------ */
+/* ---- strings and numbers --------------------------------------------------------------------- */
 
-/* Behind the opening quote: the first byte that is not plain. */
+/* Skip plain bytes of a string. Returns the first other byte. */
 static const char *plain(const char *p, const char *end)
 {
 	while (p < end && *p != '"' && *p != '\\' && (uint8_t)*p >= 0x20)
@@ -104,8 +107,9 @@ static const char *plain(const char *p, const char *end)
 	return p;
 }
 
-/* A string at <p>, its quote. Returns what is behind it, or NULL. */
-static const char *string(struct json_doc *d, const char *p, const char *end, struct span *out, struct err *e)
+/* Read the string at <p>, its quote. Returns the byte after it, or NULL. */
+static const char *string(struct json_doc *d, const char *p, const char *end, struct span *out,
+    struct err *e)
 {
 	const char *from = p + 1, *q = plain(from, end);
 	char *to;
@@ -145,7 +149,7 @@ static const char *string(struct json_doc *d, const char *p, const char *end, st
 	return q + 1;
 }
 
-/* ---- the tree ------------------------------------------------------------------------------------ */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static struct json_node *node_new(struct reader *r)
 {
@@ -194,14 +198,15 @@ static int value(struct reader *r, struct json_node *v, unsigned int depth);
 
 static int by_key(const void *a, const void *b)
 {
-	const struct json_node *x = *(const struct json_node *const *)a, *y = *(const struct json_node *const *)b;
+	const struct json_node *x = *(const struct json_node *const *)a,
+			       *y = *(const struct json_node *const *)b;
 	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
 	int c = n ? memcmp(x->key.p, y->key.p, n) : 0;
 
 	return c != 0 ? c : (x->key.n > y->key.n) - (x->key.n < y->key.n);
 }
 
-/* No key twice: which of the two would count is anybody's guess. */
+/* Reject a key that occurs twice, because readers disagree which of the two counts. */
 static int distinct(struct reader *r, const struct json_node *object, size_t n)
 {
 	const struct json_node **all = mem_calloc(n, sizeof(*all)), *twice = NULL;
@@ -231,7 +236,7 @@ static int member_key(struct reader *r, struct json_node *v)
 	return 0;
 }
 
-/* Members or elements, behind the bracket. */
+/* Read members or elements after the bracket. */
 static int inside(struct reader *r, struct json_node *up, unsigned int depth)
 {
 	const char close = up->kind == NODE_OBJECT ? '}' : ']';
@@ -322,7 +327,9 @@ static int parse(struct reader *r)
 	if ((d->root = node_new(r)) == NULL || value(r, d->root, 0) < 0)
 		return -1;
 	r->p = json_blanks(r->p, r->end);
-	return r->p == r->end ? 0 : json_refuse_at(d, r->p, r->e, "something stands behind the end of the text's value");
+	return r->p == r->end
+	    ? 0
+	    : json_refuse_at(d, r->p, r->e, "something stands behind the end of the text's value");
 }
 
 struct json_doc *json_doc_new(struct span text, const char *name, json_doc_raw *raw, struct err *e)
@@ -363,9 +370,10 @@ const struct json_node *json_doc_root(const struct json_doc *d)
 	return d->root;
 }
 
-/* ---- a raw value ---------------------------------------------------------------------------------- */
+/* ---- a raw value ----------------------------------------------------------------------------- */
 
-bool json_cursor_open(struct json_cursor *c, struct json_doc *d, const struct json_node *raw, char bracket)
+bool json_cursor_open(struct json_cursor *c, struct json_doc *d, const struct json_node *raw,
+    char bracket)
 {
 	if (raw->kind != NODE_RAW || raw->s.p[0] != bracket)
 		return false;
@@ -442,11 +450,12 @@ int json_cursor_u32(struct json_cursor *c, uint32_t *out, struct err *e)
 	return 0;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 const char *json_kind_text(enum json_kind k)
 {
-	static const char *const text[] = { "null", "false", "true", "a number", "a string", "an array", "an object", "raw" };
+	static const char *const text[] = { "null", "false", "true", "a number", "a string",
+		"an array", "an object", "raw" };
 
 	return text[k];
 }
@@ -467,12 +476,14 @@ const struct json_node *json_get(const struct json_node *object, const char *key
 	return NULL;
 }
 
-static int wrong(const struct json_doc *d, const struct json_node *v, const char *want, struct err *e)
+static int wrong(const struct json_doc *d, const struct json_node *v, const char *want,
+    struct err *e)
 {
 	return json_refuse(d, v, e, "is %s; %s is expected", json_kind_text(v->kind), want);
 }
 
-int json_get_bool(const struct json_doc *d, const struct json_node *object, const char *key, bool *out, struct err *e)
+int json_get_bool(const struct json_doc *d, const struct json_node *object, const char *key,
+    bool *out, struct err *e)
 {
 	const struct json_node *v = json_get(object, key);
 
@@ -484,7 +495,8 @@ int json_get_bool(const struct json_doc *d, const struct json_node *object, cons
 	return 0;
 }
 
-int json_get_text(const struct json_doc *d, const struct json_node *object, const char *key, struct span *out, struct err *e)
+int json_get_text(const struct json_doc *d, const struct json_node *object, const char *key,
+    struct span *out, struct err *e)
 {
 	const struct json_node *v = json_get(object, key);
 
@@ -496,24 +508,28 @@ int json_get_text(const struct json_doc *d, const struct json_node *object, cons
 	return 0;
 }
 
-static int missing(const struct json_doc *d, const struct json_node *object, const char *key, struct err *e)
+static int missing(const struct json_doc *d, const struct json_node *object, const char *key,
+    struct err *e)
 {
 	if (json_get(object, key) != NULL)
 		return 0;
 	return json_refuse(d, object, e, "\"%s\" is missing", key);
 }
 
-int json_need_bool(const struct json_doc *d, const struct json_node *object, const char *key, bool *out, struct err *e)
+int json_need_bool(const struct json_doc *d, const struct json_node *object, const char *key,
+    bool *out, struct err *e)
 {
 	return missing(d, object, key, e) < 0 ? -1 : json_get_bool(d, object, key, out, e);
 }
 
-int json_need_text(const struct json_doc *d, const struct json_node *object, const char *key, struct span *out, struct err *e)
+int json_need_text(const struct json_doc *d, const struct json_node *object, const char *key,
+    struct span *out, struct err *e)
 {
 	return missing(d, object, key, e) < 0 ? -1 : json_get_text(d, object, key, out, e);
 }
 
-const struct json_node *json_need(const struct json_doc *d, const struct json_node *object, const char *key, enum json_kind kind, struct err *e)
+const struct json_node *json_need(const struct json_doc *d, const struct json_node *object,
+    const char *key, enum json_kind kind, struct err *e)
 {
 	const struct json_node *v;
 

@@ -1,4 +1,4 @@
-/* The lexical parts of JSON. Not the fast path: json_scan.h decodes what texts consist of mostly. */
+/* The lexical parts of JSON. Not the fast path: json_scan.h decodes most bytes of a text. */
 #include "agent/base/json_text.h"
 #include "agent/base/utf8.h"
 

@@ -17,8 +17,8 @@ static inline const char *json_blanks(const char *p, const char *end)
  * or an exponent. */
 const char *json_number(const char *p, const char *end, bool *real);
 
-/* Decode the escape at <p>, a backslash, to <out>, which has room for UTF8_MAX bytes. A surrogate pair
- * is one escape. Returns the number of bytes read, or 0 if it is none of JSON's. A surrogate
+/* Decode the escape at <p>, a backslash, to <out>, which has room for UTF8_MAX bytes. A surrogate
+ * pair is one escape. Returns the number of bytes read, or 0 if it is none of JSON's. A surrogate
  * without its other half is U+FFFD if <lossy>, otherwise it is no escape. */
 size_t json_escape(const char *p, const char *end, bool lossy, char *out, size_t *n_out);
 

@@ -42,7 +42,8 @@ static size_t good_part(const uint8_t *p, size_t n, bool *whole)
 /* Tell if <three> is a valid character of three bytes: not overlong, not a surrogate. */
 static inline bool is_three(uint32_t three)
 {
-	return (three & 0xf0c0c0) == 0xe08080 && three >= 0xe0a080 && (three < 0xeda080 || three >= 0xee8080);
+	return (three & 0xf0c0c0) == 0xe08080 && three >= 0xe0a080 &&
+	    (three < 0xeda080 || three >= 0xee8080);
 }
 
 size_t utf8_good(const uint8_t *p, size_t n)

@@ -39,8 +39,8 @@ int utf8_check(struct span text, const char *name, struct err *e);
 /* Set line and column, in characters, of <e> to those of the byte at <at>. <e> may be NULL. */
 void utf8_place(struct span text, size_t at, const char *name, struct err *e);
 
-/* Decode the character at <p>; <n>, at least 1, bytes are left. Returns its length, 1 to 4. Text that
- * is not valid gives some number, but is not read beyond <n>. */
+/* Decode the character at <p>; <n>, at least 1, bytes are left. Returns its length, 1 to 4. Text
+ * that is not valid gives some number, but is not read beyond <n>. */
 static inline size_t utf8_get(const void *text, size_t n, uint32_t *cp)
 {
 	const uint8_t *p = text;

@@ -23,8 +23,8 @@ struct vec {
 	size_t n, cap;
 };
 
-/* Grow the vector at <v>, of elements of <size> bytes, by half or more, to room for <more> after its
- * last. The old block is wiped over its whole length. */
+/* Grow the vector at <v>, of elements of <size> bytes, by half or more, to room for <more> after
+ * the last one. The old block is wiped over its whole length. */
 int vec_grow(void *v, size_t more, size_t size);
 
 /* Wipe and free the block of the vector at <v>, which is then empty. */

@@ -1,7 +1,7 @@
 /* bpe.h - byte pair encoding: encode a piece of text with a vocabulary, exactly as its merges
  * define.
  *
- *   vocabulary  bytes <-> id. The loader has decoded byte-level models to raw bytes. Vocabularies in
+ *   vocabulary  bytes <-> id. The loader has decoded byte-level models to raw bytes. Those in
  *               the style of SentencePiece hold characters, and <0x..> tokens for the bytes of
  *               characters that they lack (byte_fallback).
  *   merges      (left id, right id) -> id of both, in order of rank. The lowest rank of adjacent

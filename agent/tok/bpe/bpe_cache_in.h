@@ -1,7 +1,7 @@
 /* bpe_cache_in.h - a cache of pieces and their ids, which covers most of a text in Latin script.
  *
- *   | 15 bytes of the piece, zero padded, its length | up to 3 ids, their number |   32 bytes, two per
- *                                                                                    cache line
+ *   | 15 bytes of the piece, zero padded, its length | up to 3 ids, their number |
+ *   32 bytes, two per cache line
  *
  * A piece is two words in registers. A hit is a multiplication, a load and three comparisons; three
  * ids are always copied and the count advances. Of the two entries in a line the latest is first.

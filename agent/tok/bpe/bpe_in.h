@@ -3,7 +3,8 @@
  * A struct bpe is one block, the image: a head, then sections, each on its own cache lines, at
  * places that follow from the counts in the head. No section holds a pointer.
  *
- *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by bytes | text |
+ *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by bytes |
+ *   | text |
  *
  * Inside, a token is its index in order of id ("sym"): dense, below 2^24 - 1, so that two of them
  * and a rank fit in 12 bytes. */

@@ -1,14 +1,15 @@
-/* What the readers have in common: contents and their ids, added tokens as tokenizers gives them ids, and the vocabulary as
- * bytes.
+/* draft.c - shared by the readers: contents and ids, added tokens with the ids that tokenizers
+ * gives them, and the vocabulary as bytes.
  *
- * ByteLevel writes each byte as one character: those of Latin-1 that can be seen as themselves, the 68 others as U+0100 and
- * following, in order. It is undone here once for each token, so that encoding works on the text's own bytes. An entry with any
- * other character can never come out of a text (pieces are written in the alphabet), so it is no part of the vocabulary that
- * bpe.h sees; its content still has its id, for an added token of that name.
+ * ByteLevel writes each byte as one character: printable ones of Latin-1 as themselves, the 68
+ * others as U+0100 and following, in order. This is undone here once per token, so that encoding
+ * works on the text's own bytes. An entry with any other character never results from text, because
+ * pieces are written in the alphabet. So the vocabulary of bpe.h lacks it; its content keeps its id
+ * for an added token of that name.
  *
- * A byte that the vocabulary lacks is left out of a text by tokenizers, without a word (Falcon has no token for some control
- * characters). So it is here: such bytes are dropped in front of bpe.h, which gets a token for each that never comes out. The
- * 13 bytes that no UTF-8 has are lacking in many vocabularies. */
+ * tokenizers silently drops a byte that the vocabulary lacks (Falcon has no token for some control
+ * characters). So does the agent: such bytes are dropped before bpe.h, which gets an unused token
+ * for each. Many vocabularies lack the 13 bytes that never occur in UTF-8. */
 #include "agent/tok/file/draft.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ token_id draft_id(const struct draft *d, struct span content)
 	return at != VOCAB_NONE ? d->vocab.entries.p[at].id : BPE_NO_ID;
 }
 
-/* ---- added tokens ---------------------------------------------------------------------------------- */
+/* ---- added tokens ---------------------------------------------------------------------------- */
 
 static bool same(const struct draft_added *a, const struct draft_added *b)
 {
@@ -77,7 +78,8 @@ static bool same(const struct draft_added *a, const struct draft_added *b)
 	       a->normalized == b->normalized && a->special == b->special;
 }
 
-/* Ids that are free begin behind the vocabulary, or behind the last added token when that is behind the vocabulary. */
+/* Return the first free id: after the vocabulary, or after the last added token if that is higher.
+ */
 static token_id free_id(const struct draft *d)
 {
 	if (d->added.entries.n > 0 && d->added.max_id >= d->vocab.entries.n)
@@ -94,8 +96,9 @@ static bool listed(const struct draft_added *list, size_t n, struct span content
 	return false;
 }
 
-/* The lists keep what was there before when the same content comes again with other flags: so the search a special token
- * belongs to is decided by the first, and its other flags by the last. That is tokenizers' doing. */
+/* Add a token to its list. If the same content comes again with other flags, the lists stay: the
+ * first one decides which search the token belongs to, the last one its other flags. tokenizers
+ * does the same. */
 static int list(struct draft *d, const struct draft_added *t, bool special_before)
 {
 	if (t->special && !special_before) {
@@ -143,12 +146,12 @@ int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id
 	if (d->added.entries.n >= DRAFT_ADDED_MAX)
 		return err_set(e, "more than %u added tokens", DRAFT_ADDED_MAX);
 	if (own.id > VOCAB_ID_MAX)
-		return err_set(e, "the added token \"%.*s\" has an id above %u", (int)(t->content.n < 60 ? t->content.n : 60),
-			       t->content.p, VOCAB_ID_MAX);
+		return err_set(e, "the added token \"%.*s\" has an id above %u",
+		    (int)(t->content.n < 60 ? t->content.n : 60), t->content.p, VOCAB_ID_MAX);
 	return enter(d, &own, at, e);
 }
 
-/* ---- the vocabulary as bytes -------------------------------------------------------------------------- */
+/* ---- the vocabulary as bytes ----------------------------------------------------------------- */
 
 static void alphabet(int16_t byte_of[ALPHABET])
 {
@@ -162,7 +165,7 @@ static void alphabet(int16_t byte_of[ALPHABET])
 	}
 }
 
-/* <content> out of the alphabet into <out>; -1: it is not written in it. */
+/* Decode <content> from the alphabet to <out>. Returns -1 if it has other characters. */
 static int32_t decode(const int16_t byte_of[ALPHABET], const struct vocab_entry *v, uint8_t *out)
 {
 	const uint8_t *p = (const uint8_t *)v->p;
@@ -207,7 +210,7 @@ static bool in_utf8(unsigned int b)
 	return b < 0xc0 || (b > 0xc1 && b < 0xf5);
 }
 
-/* Tokens for the bytes that have none. There is room for 256 more of both kinds. */
+/* Add tokens for bytes that have none. There is room for 256 more of both kinds. */
 static int spec_missing(struct draft *d, size_t used, struct err *e)
 {
 	token_id id = d->vocab.max_id > d->added.max_id ? d->vocab.max_id : d->added.max_id;
@@ -216,9 +219,13 @@ static int spec_missing(struct draft *d, size_t used, struct err *e)
 		if (d->spec.byte_id[b] != BPE_NO_ID)
 			continue;
 		if (in_utf8(b) && d->spec.has_unk)
-			return err_set(e, "model.vocab: byte 0x%02x has no token; with unk_token that is not understood", b);
+			return err_set(e,
+			    "model.vocab: byte 0x%02x has no token; with unk_token that is not understood",
+			    b);
 		if (in_utf8(b) && d->spec.ignore_merges)
-			return err_set(e, "model.vocab: byte 0x%02x has no token; with ignore_merges that is not understood", b);
+			return err_set(e,
+			    "model.vocab: byte 0x%02x has no token; with ignore_merges that is not understood",
+			    b);
 		if (++id > VOCAB_ID_MAX)
 			return err_set(e, "model.vocab: no id is left below %u", VOCAB_ID_MAX);
 		if (in_utf8(b))

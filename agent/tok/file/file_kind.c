@@ -1,12 +1,12 @@
-/* Files that people point at in place of a tokenizer that is understood: named for what they are, with the file that would do.
- * Each sentence is for an operator who has a model's directory before him. */
+/* file_kind.c - recognize files that are given instead of a supported tokenizer: name what they
+ * are, and the file to use. Each sentence is for an operator who looks at a model's directory. */
 #include "agent/tok/file/draft.h"
 
 #include <stdio.h>
 
-/* What there is to be done about models that have no such file. */
-#define SAVE	"save the tokenizer as tokenizer.json with transformers (AutoTokenizer.from_pretrained(DIR).save_pretrained(OUT)) and " \
-		"name that file"
+/* The remedy for models without such a file. */
+#define SAVE	"save the tokenizer as tokenizer.json with transformers " \
+		"(AutoTokenizer.from_pretrained(DIR).save_pretrained(OUT)) and name that file"
 #define TEXT	"leave the model in mode: text"
 
 static int say(const struct tok_source *src, const char *what, struct err *e)
@@ -17,9 +17,9 @@ static int say(const struct tok_source *src, const char *what, struct err *e)
 	return err_set(e, "%s", what);
 }
 
-/* ---- SentencePiece ------------------------------------------------------------------------------------ */
+/* ---- SentencePiece --------------------------------------------------------------------------- */
 
-/* A protobuf's number at *p, which moves on; -1: there is none. */
+/* Read a protobuf number at *p and advance. Returns -1 if there is none. */
 static int64_t varint(const uint8_t **p, const uint8_t *end)
 {
 	uint64_t v = 0;
@@ -34,8 +34,9 @@ static int64_t varint(const uint8_t **p, const uint8_t *end)
 	return -1;
 }
 
-/* The next field at *p, which moves on, and what it holds: a number, or the bytes [*p - number, *p). Returns its tag (number of the
- * field times 8 and its kind); -1: that is no protobuf, or its end. */
+/* Read the next field at *p and advance; *holds: its number, or the length of its bytes, which end
+ * at *p. Returns its tag (field number times 8 and wire type), or -1 at the end or if it is no
+ * protobuf. */
 static int64_t field(const uint8_t **p, const uint8_t *end, int64_t *holds)
 {
 	int64_t tag = varint(p, end);
@@ -58,11 +59,17 @@ static int64_t field(const uint8_t **p, const uint8_t *end, int64_t *holds)
 	return tag;
 }
 
-enum { PIECE = 1 << 3 | 2, TRAINER = 2 << 3 | 2, MODEL_TYPE = 3 << 3, TYPE_UNIGRAM = 1, TYPE_BPE = 2 };
+enum {
+	PIECE = 1 << 3 | 2,
+	TRAINER = 2 << 3 | 2,
+	MODEL_TYPE = 3 << 3,
+	TYPE_UNIGRAM = 1,
+	TYPE_BPE = 2
+};
 
 static int64_t model_type(const uint8_t *p, const uint8_t *end)
 {
-	int64_t tag, holds, type = TYPE_UNIGRAM;	/* when it is not said */
+	int64_t tag, holds, type = TYPE_UNIGRAM;	/* the default */
 
 	while ((tag = field(&p, end, &holds)) >= 0) {
 		if (tag == MODEL_TYPE)
@@ -71,7 +78,7 @@ static int64_t model_type(const uint8_t *p, const uint8_t *end)
 	return type;
 }
 
-/* A SentencePiece model is pieces, then what it was trained with. Returns its type, or 0: this is none. */
+/* A SentencePiece model is pieces, then training options. Returns its type, or 0 if it is none. */
 static int64_t sentencepiece(struct span file)
 {
 	const uint8_t *p = (const uint8_t *)file.p, *end = p + file.n;
@@ -83,24 +90,36 @@ static int64_t sentencepiece(struct span file)
 	return tag == TRAINER && pieces ? model_type(p - holds, p) : 0;
 }
 
-/* ---- by first bytes ------------------------------------------------------------------------------------ */
+/* ---- by first bytes -------------------------------------------------------------------------- */
 
 static bool begins(struct span file, const char *with, size_t n)
 {
 	return file.n >= n && memcmp(file.p, with, n) == 0;
 }
 
-static const struct { const char *bytes; size_t n; const char *what; } firsts[] = {
-	{ "\x1f\x8b", 2, "this file is compressed: unpack it with gzip -dk and name the file that makes" },
-	{ "PK\3\4", 4, "this is a zip archive, as PyTorch keeps weights in, and no tokenizer: name the model's tokenizer.json" },
-	{ "GGUF", 4, "this is a model in GGUF and no tokenizer: name the tokenizer.json of the model that it was made from, or "
-		TEXT },
-	{ "version https://git-lfs", 23, "this is a pointer of Git LFS and not the file itself: fetch it with git lfs pull" },
-	{ "\"bpe_simple_vocab", 17, "this is the vocabulary of CLIP's tokenizer, which is not understood: " TEXT },
+static const struct { const char *bytes; size_t n; const char *what;
+} firsts[] = {
+	{ "\x1f\x8b", 2,
+	    "this file is compressed: unpack it with gzip -dk and name the file that makes" },
+	{ "PK\3\4", 4,
+	    "this is a zip archive, as PyTorch keeps weights in, and no tokenizer: "
+	    "name the model's tokenizer.json" },
+	{ "GGUF", 4,
+	    "this is a model in GGUF and no tokenizer: "
+	    "name the tokenizer.json of the model that it was made from, or " TEXT },
+	{ "version https://git-lfs", 23,
+	    "this is a pointer of Git LFS and not the file itself: fetch it with git lfs pull" },
+	{ "\"bpe_simple_vocab", 17,
+	    "this is the vocabulary of CLIP's tokenizer, which is not understood: " TEXT },
 	{ "#version:", 9, "this is merges.txt, which is half of a tokenizer: " SAVE },
-	{ "1 '\\x00' 1", 10, "this is the vocabulary of RWKV's tokenizer, which is not understood: " TEXT },
-	{ "[PAD]\n", 6, "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), which is not understood: " TEXT },
-	{ "[PAD]\r\n", 7, "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), which is not understood: " TEXT },
+	{ "1 '\\x00' 1", 10,
+	    "this is the vocabulary of RWKV's tokenizer, which is not understood: " TEXT },
+	{ "[PAD]\n", 6,
+	    "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), "
+	    "which is not understood: " TEXT },
+	{ "[PAD]\r\n", 7,
+	    "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), "
+	    "which is not understood: " TEXT },
 };
 
 int tok_kind_check(const struct tok_source *src, struct err *e)
@@ -113,15 +132,22 @@ int tok_kind_check(const struct tok_source *src, struct err *e)
 	case 0:
 		return 0;
 	case TYPE_UNIGRAM:
-		return say(src, "this is a SentencePiece model of kind Unigram, which is not understood: " TEXT, e);
+		return say(src,
+		    "this is a SentencePiece model of kind Unigram, which is not understood: " TEXT,
+		    e);
 	case TYPE_BPE:
-		return say(src, "this is a SentencePiece model, which is not understood as it is: " SAVE ", or " TEXT, e);
+		return say(src,
+		    "this is a SentencePiece model, which is not understood as it is: " SAVE
+		    ", or " TEXT,
+		    e);
 	default:
-		return say(src, "this is a SentencePiece model of whole words or characters, which is not understood: " TEXT, e);
+		return say(src,
+		    "this is a SentencePiece model of whole words or characters, which is not understood: " TEXT,
+		    e);
 	}
 }
 
-/* ---- by members ---------------------------------------------------------------------------------------- */
+/* ---- by members ------------------------------------------------------------------------------ */
 
 static bool has(const struct json_node *v, const char *key, enum json_kind kind)
 {
@@ -130,7 +156,7 @@ static bool has(const struct json_node *v, const char *key, enum json_kind kind)
 	return m != NULL && m->kind == kind;
 }
 
-/* {"!": 0, "\"": 1, ...}: of a few, all are numbers. */
+/* Tell if it is {"!": 0, "\"": 1, ...}: of a few members, all are numbers. */
 static bool is_vocab(const struct json_node *root)
 {
 	size_t n = 0;
@@ -144,14 +170,18 @@ static bool is_vocab(const struct json_node *root)
 
 static int refuse_model(const struct json_doc *doc, const struct json_node *model, struct err *e)
 {
-	const struct json_node *type = json_get(model, "type"), *suffix = json_get(model, "end_of_word_suffix");
+	const struct json_node *type = json_get(model, "type"),
+			       *suffix = json_get(model, "end_of_word_suffix");
 
 	if (type != NULL && json_is(type, "Unigram"))
-		return json_refuse(doc, type, e, "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE is: " TEXT);
+		return json_refuse(doc, type, e,
+		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE is: " TEXT);
 	if (type != NULL && (json_is(type, "WordPiece") || json_is(type, "WordLevel")))
-		return json_refuse(doc, type, e, "a tokenizer of kind WordPiece or WordLevel (BERT) is not understood, only BPE is: " TEXT);
+		return json_refuse(doc, type, e,
+		    "a tokenizer of kind WordPiece or WordLevel (BERT) is not understood, only BPE is: " TEXT);
 	if (suffix != NULL && suffix->kind == NODE_STRING && suffix->s.n > 0)
-		return json_refuse(doc, suffix, e, "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);
+		return json_refuse(doc, suffix, e,
+		    "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);
 	return 0;
 }
 
@@ -164,10 +194,12 @@ int tok_kind_json(const struct json_doc *doc, struct err *e)
 	if (model != NULL && model->kind == NODE_OBJECT)
 		return refuse_model(doc, model, e);
 	if (has(root, "model_type", NODE_STRING) || has(root, "architectures", NODE_ARRAY))
-		return json_refuse(doc, NULL, e, "this is a model's config.json and no tokenizer: name its tokenizer.json");
+		return json_refuse(doc, NULL, e,
+		    "this is a model's config.json and no tokenizer: name its tokenizer.json");
 	if (has(root, "tokenizer_class", NODE_STRING) || has(root, "added_tokens_decoder", NODE_OBJECT))
-		return json_refuse(doc, NULL, e, "this is tokenizer_config.json, which is read beside a tokenizer: name the tokenizer.json "
-				"or rank file");
+		return json_refuse(doc, NULL, e,
+		    "this is tokenizer_config.json, which is read beside a tokenizer: name the tokenizer.json "
+		    "or rank file");
 	if (is_vocab(root))
 		return json_refuse(doc, NULL, e, "this is vocab.json, which is half of a tokenizer: " SAVE);
 	return 0;

@@ -1,7 +1,8 @@
-/* tiktoken has no list of merges: it merges the two neighbours that together are the entry of lowest rank. So every cut of an
- * entry in two entries is a merge of that entry's rank; about two for each entry. Within one rank the order is that of Hugging
- * Face's converter, by the ranks of the left and the right part, so that a model's rank file and its tokenizer.json give the
- * same. A piece that is an entry is that entry (ignore_merges). */
+/* ranks.c - merges from ranks. tiktoken has no list of merges: it merges the two neighbours that
+ * together are the entry of lowest rank. So each division of an entry into two entries is a merge
+ * of that entry's rank, about two per entry. Within one rank the order is that of Hugging Face's
+ * converter, by the ranks of the left and the right part, so that a model's rank file and its
+ * tokenizer.json are equivalent. A piece that is an entry is that entry (ignore_merges). */
 #include "agent/tok/file/ranks_in.h"
 
 #include <stdlib.h>
@@ -46,7 +47,8 @@ void ranks_begin(struct draft *d)
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct vocab_entry *x = *(const struct vocab_entry *const *)a, *y = *(const struct vocab_entry *const *)b;
+	const struct vocab_entry *x = *(const struct vocab_entry *const *)a,
+				 *y = *(const struct vocab_entry *const *)b;
 
 	return (x->id > y->id) - (x->id < y->id);
 }
@@ -69,7 +71,9 @@ static int cuts(struct draft *d, const struct vocab_entry *v)
 		if ((left = vocab_find(&d->vocab, span_of(v->p, n))) == VOCAB_NONE ||
 		    (right = vocab_find(&d->vocab, span_of(v->p + n, v->n - n))) == VOCAB_NONE)
 			continue;
-		if (draft_merge(d, (struct bpe_merge){ d->vocab.entries.p[left].id, d->vocab.entries.p[right].id, v->id }) < 0)
+		if (draft_merge(d,
+			(struct bpe_merge){
+			    d->vocab.entries.p[left].id, d->vocab.entries.p[right].id, v->id }) < 0)
 			return -1;
 	}
 	if (d->merges.n - from > 1)

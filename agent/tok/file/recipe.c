@@ -1,5 +1,6 @@
-/* Numbers of four bytes in this machine's order, strings with their length in front. Reading compares every count and length
- * with what is left: an image is checked by its checksum, yet a wrong one must not lead outside. */
+/* recipe.c - write and read recipes. Numbers have four bytes in this machine's order; strings
+ * follow their length. Reading compares every count and length with the rest of the bytes: an image
+ * has a checksum, but a wrong one must not lead outside. */
 #include "agent/tok/file/recipe.h"
 
 #include "agent/base/mem.h"
@@ -74,7 +75,7 @@ static uint32_t get_below(struct rd *r, uint32_t most)
 	return r->bad ? 0 : v;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void put_normal(struct wr *w, const struct normal_step *s)
 {
@@ -102,7 +103,9 @@ static void put_split(struct wr *w, const struct split_step *s)
 	put_u32(w, s->kind);
 	put_u32(w, s->behaviour);
 	put_u32(w, s->prepend);
-	put_u32(w, s->invert | s->use_regex << 1 | s->add_prefix_space << 2 | s->individual << 3 | s->split << 4);
+	put_u32(w,
+	    s->invert | s->use_regex << 1 | s->add_prefix_space << 2 | s->individual << 3 |
+		s->split << 4);
 	put_span(w, s->pattern);
 }
 
@@ -126,14 +129,16 @@ static void get_split(struct rd *r, struct split_step *s)
 	s->pattern = get_span(r);
 }
 
-/* The flags that count are the latest ones, the list a token is in is the first one's: draft.c. */
+/* The latest flags count, but the first list: draft.c. */
 static void put_token(struct wr *w, const struct draft *d, const struct draft_added *t)
 {
 	uint32_t at = vocab_find(&d->added, t->content);
 	const struct draft_added *f = at != VOCAB_NONE ? &d->latest.p[at] : t;
 
 	put_u32(w, t->id);
-	put_u32(w, f->single_word | f->lstrip << 1 | f->rstrip << 2 | t->normalized << 3 | f->hidden << 4 | f->composes << 5);
+	put_u32(w,
+	    f->single_word | f->lstrip << 1 | f->rstrip << 2 | t->normalized << 3 | f->hidden << 4 |
+		f->composes << 5);
 	put_span(w, t->content);
 }
 
@@ -153,7 +158,7 @@ static void get_token(struct rd *r, struct recipe_token *t)
 	r->bad |= t->token.content.n > ADDED_CONTENT_MAX;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void put_all(struct wr *w, const struct draft *d, uint64_t fingerprint)
 {

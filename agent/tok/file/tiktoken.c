@@ -1,12 +1,13 @@
-/* A tiktoken rank file: "base64-of-the-bytes rank" on each line, and a pattern that is not in the file. ranks.c says how it
- * merges.
+/* tiktoken.c - read a tiktoken rank file: "base64-of-the-bytes rank" on each line; the pattern is
+ * not in the file. ranks.c defines how it merges.
  *
- * Special tokens are in no rank file. They come from tokenizer_config.json, with the ids it says. Models whose own code names
- * more of them have them by the pattern's name: Kimi's (tokenization_kimi.py) the 256 ids behind the ranks that are not named
- * there, Qwen's first one (tokenization_qwen.py) its 208.
+ * Rank files have no special tokens. They come from tokenizer_config.json, with the ids there.
+ * Models whose own code names more have them by the name of the pattern: Kimi's
+ * (tokenization_kimi.py) the 256 ids after the ranks that are not named there, Qwen's first one
+ * (tokenization_qwen.py) its 208.
  *
- * With NFC, such code normalises the whole text and only then looks for special tokens; what that means for a token that a mark
- * follows is added.h's <composes>. */
+ * With NFC, such code normalizes the whole text before it searches special tokens. For a token
+ * followed by a mark that means <composes> of added.h. */
 #include "agent/tok/file/draft.h"
 
 #include <stdio.h>
@@ -24,25 +25,37 @@
 #define SPACES	"\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define NO_HAN	"&&[^\\p{Han}]"
 
-/* As tiktoken and the models' own files have them (cl100k is written there with possessive quantifiers, to the same effect). */
+/* As in tiktoken and in the models' own files (which write cl100k with possessive quantifiers, to
+ * the same effect). */
 static const struct named {
 	const char *name, *pattern;
 	bool nfc;
 } named[] = {
-	{ "cl100k", ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, false },
-	{ "o200k", "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" ENDINGS "?|"
-		   "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]+[" LOWER "]*" ENDINGS "?|"
-		   "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES, false },
-	{ "kimi", "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]*[" LOWER NO_HAN "]+" ENDINGS "?|"
-		  "[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]+[" LOWER NO_HAN "]*" ENDINGS "?|"
-		  "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, false },
-	{ "qwen", ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, true },
-	{ "gpt2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", false },
+	{ "cl100k",
+	    ENDINGS
+	    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+	    false },
+	{ "o200k",
+	    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" ENDINGS "?|"
+	    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]+[" LOWER "]*" ENDINGS "?|"
+	    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+	    false },
+	{ "kimi",
+	    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]*[" LOWER NO_HAN "]+" ENDINGS "?|"
+	    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER NO_HAN "]+[" LOWER NO_HAN "]*" ENDINGS "?|"
+	    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+	    false },
+	{ "qwen",
+	    ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+	    true },
+	{ "gpt2",
+	    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+	    false },
 };
 
 struct lines {
 	const struct tok_source *src;
-	const char *p, *end, *line;	/* <line>: where the present one begins */
+	const char *p, *end, *line;	/* <line>: the start of the current one */
 	int number;
 	struct err *e;
 };
@@ -73,7 +86,8 @@ static int read_rank(struct lines *l, token_id *rank)
 
 static int read_line(struct draft *d, struct lines *l, char *out)
 {
-	const char *blank = memchr(l->p, ' ', (size_t)(l->end - l->p)), *eol = memchr(l->p, '\n', (size_t)(l->end - l->p));
+	const char *blank = memchr(l->p, ' ', (size_t)(l->end - l->p)),
+		   *eol = memchr(l->p, '\n', (size_t)(l->end - l->p));
 	token_id rank = 0;
 	ssize_t n;
 
@@ -107,7 +121,8 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 		return -1;
 	if ((all = draft_keep(d, src->file.p, src->file.n)) == NULL)
 		return err_set(e, "not enough memory");
-	for (out = all; l.p < l.end; l.p++) {	/* decoded tokens are shorter than their lines: <all> has room for them */
+	/* decoded tokens are shorter than their lines, so <all> has room */
+	for (out = all; l.p < l.end; l.p++) {
 		l.number++;
 		l.line = l.p;
 		if (*l.p == '\n')
@@ -119,7 +134,7 @@ static int read_lines(struct draft *d, const struct tok_source *src, struct err 
 	return d->vocab.entries.n > 0 ? 0 : err_set(e, "there is no token in this file");
 }
 
-/* ---- the pattern --------------------------------------------------------------------------------------- */
+/* ---- the pattern ----------------------------------------------------------------------------- */
 
 static bool looks_like_name(const char *p)
 {
@@ -139,18 +154,22 @@ static const struct named *find_pattern(const char *name)
 	return NULL;
 }
 
-static int take_pattern(struct draft *d, const struct tok_source *src, const struct named **which, struct err *e)
+static int take_pattern(struct draft *d, const struct tok_source *src, const struct named **which,
+    struct err *e)
 {
 	const char *p = src->pattern;
 
 	*which = NULL;
 	if (p == NULL || *p == 0)
-		return err_set(e, "%s: a rank file needs a pattern: cl100k, o200k, kimi, qwen, gpt2 or a regular expression",
-			       src->name ? src->name : "");
+		return err_set(e,
+		    "%s: a rank file needs a pattern: cl100k, o200k, kimi, qwen, gpt2 or a regular expression",
+		    src->name ? src->name : "");
 	*which = find_pattern(p);
 	if (*which == NULL && looks_like_name(p))
-		return err_set(e, "there is no pattern \"%.60s\"; there are cl100k, o200k, kimi, qwen and gpt2, and any "
-			       "regular expression", p);
+		return err_set(e,
+		    "there is no pattern \"%.60s\"; there are cl100k, o200k, kimi, qwen and gpt2, and any "
+		    "regular expression",
+		    p);
 	d->split[0] = (struct split_step){ .kind = STEP_REGEX, .behaviour = SPLIT_ISOLATED,
 					   .pattern = span_str(*which ? (*which)->pattern : p) };
 	d->n_split = 1;
@@ -158,9 +177,9 @@ static int take_pattern(struct draft *d, const struct tok_source *src, const str
 	return 0;
 }
 
-/* ---- special tokens that the model's own code has ------------------------------------------------------------ */
+/* ---- special tokens that the model's own code has -------------------------------------------- */
 
-/* One of the id <id>, unless tokenizer_config.json has given it to another. */
+/* Add a token with <id>, unless tokenizer_config.json has given the id to another. */
 static int add_own(struct draft *d, const char *name, token_id id, struct err *e)
 {
 	struct draft_added t = { .id = id, .special = true };
@@ -205,10 +224,10 @@ static int add_qwen(struct draft *d, struct err *e)
 	return 0;
 }
 
-/* ---- NFC ------------------------------------------------------------------------------------------------------- */
+/* ---- NFC ------------------------------------------------------------------------------------- */
 
-/* Returns true if NFC leaves every character of <s> as it is, whatever stands in front of it, and behind it only a character that
- * makes one with the last changes that: the last is not made of others, which could come apart. */
+/* Tell if NFC leaves each character of <s> unchanged, whatever precedes it, and only a following
+ * character that composes with the last one changes that. So the last must not decompose. */
 static bool plain(struct span s)
 {
 	uint32_t cp = 0;
@@ -227,8 +246,10 @@ static int take_nfc(struct draft *d, struct err *e)
 		struct span s = d->latest.p[i].content;
 
 		if (!plain(s))
-			return err_set(e, "the special token \"%.*s\" has a character that NFC may change: with normalizer nfc "
-				       "that is not understood", (int)(s.n < 60 ? s.n : 60), s.p);
+			return err_set(e,
+			    "the special token \"%.*s\" has a character that NFC may change: with normalizer nfc "
+			    "that is not understood",
+			    (int)(s.n < 60 ? s.n : 60), s.p);
 		d->latest.p[i].composes = true;
 	}
 	d->normal[0] = (struct normal_step){ .kind = NORMAL_NFC };
@@ -238,7 +259,8 @@ static int take_nfc(struct draft *d, struct err *e)
 }
 
 /* <config> may be NULL. */
-int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config, struct err *e)
+int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config,
+    struct err *e)
 {
 	const struct named *which;
 	bool nfc = src->normalizer == TOK_NORMALIZER_NFC;

@@ -1,13 +1,15 @@
-/* tokenizer_config.json: what transformers (4.57) changes about a tokenizer that it has loaded from tokenizer.json.
+/* tokenizer_config.c - apply what transformers (4.57) changes, by tokenizer_config.json, in a
+ * tokenizer from tokenizer.json.
  *
- *   added_tokens_decoder   each is added again: those that are there keep their id and get these flags
- *   bos_token, ...         are added when no added token has their content
- *   add_bos_token, ...     count for some classes only, which then replace the post-processor (<classes>);
- *                          the others never look at them, and neither do we: Qwen2Tokenizer says false, PreTrainedTokenizerFast may say anything
- *   add_prefix_space       of a pre-tokenizer that is ByteLevel and nothing else; false when it is not said
- *   split_special_tokens   true is refused
- * Without tokenizer_class the class would follow from the model's config.json, which we do not have: then what add_bos_token
- * says has to agree with the tokenizer's own post-processor. */
+ *   added_tokens_decoder   each is added again: existing ones keep their id and get these flags
+ *   bos_token, ...         are added if no added token has their content
+ *   add_bos_token, ...     count for some classes only, which then replace the post-processor
+ *                          (<classes>); ignored for others: Qwen2Tokenizer has false,
+ *                          PreTrainedTokenizerFast may have anything
+ *   add_prefix_space       for a pre-tokenizer that is only ByteLevel; default false
+ *   split_special_tokens   true is rejected
+ * Without tokenizer_class, the class would follow from the model's config.json, which is not
+ * available: then add_bos_token must agree with the tokenizer's own post-processor. */
 #include "agent/tok/file/draft.h"
 
 #include <stdio.h>
@@ -17,12 +19,12 @@
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
 
-/* Classes with update_post_processor() in transformers/models/<dir>/tokenization_<dir>_fast.py; "Fast" may stand behind the
- * name. */
+/* Classes with update_post_processor() in transformers/models/<dir>/tokenization_<dir>_fast.py;
+ * "Fast" may follow the name. */
 static const struct class {
 	const char *name;
-	bool bos;			/* add_bos_token when it is not said */
-	const char *tokens[3];		/* bos, eos, unk when they are not said */
+	bool bos;			/* the default of add_bos_token */
+	const char *tokens[3];		/* defaults of bos, eos, unk */
 } classes[] = {
 	{ "LlamaTokenizer", true, { "<s>", "</s>", "<unk>" } },
 	{ "CodeLlamaTokenizer", true, { "<s>", "</s>", "<unk>" } },
@@ -51,25 +53,29 @@ static const struct class *find_class(const struct json_node *v)
 	return NULL;
 }
 
-/* A token is a string, or an object with its flags. */
-static int read_token(const struct json_doc *doc, const struct json_node *v, struct draft_added *t, struct err *e)
+/* Read a token: a string, or an object with its flags. */
+static int read_token(const struct json_doc *doc, const struct json_node *v, struct draft_added *t,
+    struct err *e)
 {
 	*t = (struct draft_added){ .special = true };
 	if (v->kind == NODE_OBJECT)
 		return tok_json_token(doc, v, flags, false, t, e);
 	if (v->kind != NODE_STRING)
-		return json_refuse(doc, v, e, "is %s; a string or an object is expected", json_kind_text(v->kind));
+		return json_refuse(doc, v, e, "is %s; a string or an object is expected",
+		    json_kind_text(v->kind));
 	t->content = v->s;
 	return 0;
 }
 
-/* Call <use> with each token that a key of <token_keys>, or additional_special_tokens, names. */
-typedef int use_token(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
-		      struct err *e);
+/* Call <use> with each token named by a key of <token_keys> or by additional_special_tokens. */
+typedef int use_token(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct draft_added *t, void *arg, struct err *e);
 
-static int each_named(struct draft *d, const struct json_doc *doc, use_token *use, void *arg, struct err *e)
+static int each_named(struct draft *d, const struct json_doc *doc, use_token *use, void *arg,
+    struct err *e)
 {
-	const struct json_node *root = json_doc_root(doc), *v, *more = json_get(root, "additional_special_tokens");
+	const struct json_node *root = json_doc_root(doc), *v,
+			       *more = json_get(root, "additional_special_tokens");
 	struct draft_added t;
 
 	for (size_t i = 0; i < N_TOKEN_KEYS; i++) {
@@ -87,8 +93,8 @@ static int each_named(struct draft *d, const struct json_doc *doc, use_token *us
 	return 0;
 }
 
-static int is_named(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
-		    struct err *e)
+static int is_named(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct draft_added *t, void *arg, struct err *e)
 {
 	struct draft_added *asked = arg;
 
@@ -96,16 +102,18 @@ static int is_named(struct draft *d, const struct json_doc *doc, const struct js
 	return 0;
 }
 
-static int add(struct draft *d, const struct json_doc *doc, const struct json_node *v, const struct draft_added *t, bool given,
-	       struct err *e)
+static int add(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    const struct draft_added *t, bool given, struct err *e)
 {
 	token_id id;
 
-	return draft_add(d, t, given, &id, e) < 0 ? json_refuse(doc, v, e, "%s", e != NULL ? e->text : "") : 0;
+	return draft_add(d, t, given, &id, e) < 0
+	    ? json_refuse(doc, v, e, "%s", e != NULL ? e->text : "")
+	    : 0;
 }
 
-static int add_missing(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct draft_added *t, void *arg,
-		       struct err *e)
+static int add_missing(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct draft_added *t, void *arg, struct err *e)
 {
 	if (t->content.n == 0 || vocab_find(&d->added, t->content) != VOCAB_NONE)
 		return 0;
@@ -113,7 +121,7 @@ static int add_missing(struct draft *d, const struct json_doc *doc, const struct
 	return add(d, doc, v, t, false, e);
 }
 
-/* ---- added_tokens_decoder: {"128000": {...}} -------------------------------------------------------------- */
+/* ---- added_tokens_decoder: {"128000": {...}} ------------------------------------------------- */
 
 struct decoder {
 	const struct json_node *v;
@@ -127,7 +135,8 @@ static int by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static int key_id(const struct json_doc *doc, const struct json_node *v, token_id *id, struct err *e)
+static int key_id(const struct json_doc *doc, const struct json_node *v, token_id *id,
+    struct err *e)
 {
 	uint64_t n = 0;
 
@@ -142,8 +151,9 @@ static int key_id(const struct json_doc *doc, const struct json_node *v, token_i
 	return 0;
 }
 
-/* Its members by their ids. *out is to be freed. */
-static int sorted(const struct json_doc *doc, const struct json_node *all, struct decoder **out, size_t *n, struct err *e)
+/* Sort the members by id. The caller frees *out. */
+static int sorted(const struct json_doc *doc, const struct json_node *all, struct decoder **out,
+    size_t *n, struct err *e)
 {
 	*out = NULL;
 	*n = 0;
@@ -182,9 +192,9 @@ static int add_decoders(struct draft *d, const struct json_doc *doc, struct err 
 	return r;
 }
 
-/* ---- add_bos_token and its like ----------------------------------------------------------------------------- */
+/* ---- add_bos_token and its like -------------------------------------------------------------- */
 
-/* Whether the file says anything of it; null is that there is none. */
+/* Tell if the file has the key; null means that there is no such token. */
 static bool said_of(const struct json_node *root, const char *key)
 {
 	for (const struct json_node *v = root->child; v != NULL; v = v->next) {
@@ -194,7 +204,8 @@ static bool said_of(const struct json_node *root, const char *key)
 	return false;
 }
 
-static int named_id(struct draft *d, const struct json_doc *doc, size_t key, const struct class *c, token_id *id, struct err *e)
+static int named_id(struct draft *d, const struct json_doc *doc, size_t key, const struct class *c,
+    token_id *id, struct err *e)
 {
 	const struct json_node *root = json_doc_root(doc), *v = json_get(root, token_keys[key]);
 	struct draft_added t = { .id = 0 };
@@ -206,11 +217,13 @@ static int named_id(struct draft *d, const struct json_doc *doc, size_t key, con
 	else if (read_token(doc, v, &t, e) < 0)
 		return -1;
 	if ((*id = draft_id(d, t.content)) == BPE_NO_ID)
-		return json_refuse(doc, v ? v : root, e, "\"%.*s\" is no token of this tokenizer", CUT(t.content));
+		return json_refuse(doc, v ? v : root, e, "\"%.*s\" is no token of this tokenizer",
+		    CUT(t.content));
 	return 0;
 }
 
-static int put_around(struct draft *d, const struct json_doc *doc, const struct class *c, struct err *e)
+static int put_around(struct draft *d, const struct json_doc *doc, const struct class *c,
+    struct err *e)
 {
 	bool said[2] = { c->bos, false };
 
@@ -223,9 +236,9 @@ static int put_around(struct draft *d, const struct json_doc *doc, const struct 
 	return said[1] ? named_id(d, doc, 1, c, &d->behind[d->n_behind++], e) : 0;
 }
 
-/* No class: what is said has to be what is done anyway. */
-static int agrees(struct draft *d, const struct json_doc *doc, const char *key, size_t token, const token_id *ids, uint32_t n,
-		  struct err *e)
+/* Without a class, the option must equal what is done anyway. */
+static int agrees(struct draft *d, const struct json_doc *doc, const char *key, size_t token,
+    const token_id *ids, uint32_t n, struct err *e)
 {
 	const struct json_node *v = json_get(json_doc_root(doc), key);
 	token_id id = BPE_NO_ID;
@@ -233,25 +246,30 @@ static int agrees(struct draft *d, const struct json_doc *doc, const char *key, 
 
 	if (v == NULL)
 		return 0;
-	if (json_get_bool(doc, json_doc_root(doc), key, &said, e) < 0 || (said && named_id(d, doc, token, NULL, &id, e) < 0))
+	if (json_get_bool(doc, json_doc_root(doc), key, &said, e) < 0 ||
+	    (said && named_id(d, doc, token, NULL, &id, e) < 0))
 		return -1;
-	if (!said && json_get(json_doc_root(doc), token_keys[token]) != NULL && named_id(d, doc, token, NULL, &id, e) < 0)
+	if (!said && json_get(json_doc_root(doc), token_keys[token]) != NULL &&
+	    named_id(d, doc, token, NULL, &id, e) < 0)
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
 		done |= ids[i] == id;
 	if (said == done)
 		return 0;
-	return json_refuse(doc, v, e, "the tokenizer's post-processor does otherwise; whether this counts depends on "
-			"tokenizer_class, which is missing");
+	return json_refuse(doc, v, e,
+	    "the tokenizer's post-processor does otherwise; whether this counts depends on "
+	    "tokenizer_class, which is missing");
 }
 
-/* Tokens that the class knows and the file does not name are added as well. */
-static int add_class_tokens(struct draft *d, const struct json_doc *doc, const struct class *c, struct err *e)
+/* Add tokens that the class knows and the file does not name. */
+static int add_class_tokens(struct draft *d, const struct json_doc *doc, const struct class *c,
+    struct err *e)
 {
 	for (size_t i = 0; i < 3; i++) {
 		struct draft_added t = { .content = span_str(c->tokens[i]), .special = true };
 
-		if (!said_of(json_doc_root(doc), token_keys[i]) && add_missing(d, doc, json_doc_root(doc), &t, NULL, e) < 0)
+		if (!said_of(json_doc_root(doc), token_keys[i]) &&
+		    add_missing(d, doc, json_doc_root(doc), &t, NULL, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -267,7 +285,8 @@ static int read_root(const struct json_doc *doc, struct err *e)
 	if (json_get_bool(doc, root, "split_special_tokens", &split, e) < 0)
 		return -1;
 	if (split)
-		return json_refuse(doc, json_get(root, "split_special_tokens"), e, "only false is understood here");
+		return json_refuse(doc, json_get(root, "split_special_tokens"), e,
+		    "only false is understood here");
 	if ((v = json_get(root, "tokenizer_class")) != NULL && v->kind != NODE_STRING)
 		return json_refuse(doc, v, e, "is %s; a string is expected", json_kind_text(v->kind));
 	return 0;
@@ -278,7 +297,8 @@ int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e)
 	const struct json_node *root = json_doc_root(doc);
 	const struct class *c;
 
-	if (read_root(doc, e) < 0 || add_decoders(d, doc, e) < 0 || each_named(d, doc, add_missing, NULL, e) < 0)
+	if (read_root(doc, e) < 0 || add_decoders(d, doc, e) < 0 ||
+	    each_named(d, doc, add_missing, NULL, e) < 0)
 		return -1;
 	c = find_class(json_get(root, "tokenizer_class"));
 	if (c != NULL && add_class_tokens(d, doc, c, e) < 0)
@@ -296,7 +316,7 @@ int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e)
 	       agrees(d, doc, "add_eos_token", 1, d->behind, d->n_behind, e) < 0 ? -1 : 0;
 }
 
-/* Of a rank file's model: the added tokens, with the ids they are said to have. */
+/* For a rank file: the added tokens, with the given ids. */
 int tok_config_ranks(struct draft *d, const struct json_doc *doc, struct err *e)
 {
 	struct decoder *all;
@@ -305,10 +325,12 @@ int tok_config_ranks(struct draft *d, const struct json_doc *doc, struct err *e)
 	size_t n, i;
 	int r;
 
-	if (read_root(doc, e) < 0 || json_get_bool(doc, json_doc_root(doc), "add_bos_token", &around, e) < 0)
+	if (read_root(doc, e) < 0 ||
+	    json_get_bool(doc, json_doc_root(doc), "add_bos_token", &around, e) < 0)
 		return -1;
 	if (around)
-		return json_refuse(doc, json_get(json_doc_root(doc), "add_bos_token"), e, "only false is understood with a rank file");
+		return json_refuse(doc, json_get(json_doc_root(doc), "add_bos_token"), e,
+		    "only false is understood with a rank file");
 	r = sorted(doc, json_get(json_doc_root(doc), "added_tokens_decoder"), &all, &n, e);
 	for (i = 0; r == 0 && i < n; i++) {
 		t = (struct draft_added){ .id = 0 };

@@ -1,19 +1,22 @@
-/* tokenizer.json, its outside: which parts there are, the model, the vocabulary, the merges, the added tokens. The chain of
- * normalizers and pre-tokenizers is tokenizer_json_steps.c, what stands around a text tokenizer_json_post.c.
+/* tokenizer_json.c - read the outside of tokenizer.json: its parts, the model, the vocabulary, the
+ * merges, the added tokens. tokenizer_json_steps.c reads the chain of normalizers and
+ * pre-tokenizers, tokenizer_json_post.c the post-processor.
  *
- * The rule for all of it: what the file says is done as tokenizers 0.22 does it, or refused by its name and place. An unknown
- * key is refused as well, as it could change what the known ones mean. "truncation" and "padding" are the exception:
- * transformers switches both off before it encodes; "decoder" is not asked on this way.
+ * The rule: everything in the file is done as tokenizers 0.22 does it, or rejected with its name
+ * and place. An unknown key is rejected too, because it could change the meaning of known ones.
+ * Exceptions: "truncation" and "padding", because transformers disables both before it encodes;
+ * "decoder", because encoding does not use it.
  *
- * Parts are read in the order in which they need each other and not in the file's: steps, since they say whether the vocabulary
- * is byte-level, then vocabulary, merges, added tokens. Nearly all time goes into vocabulary and merges: about 12 ns a byte of
- * the file. */
+ * Parts are read in the order of their dependencies: steps first, because they tell if the
+ * vocabulary is byte-level; then vocabulary, merges, added tokens. Vocabulary and merges take
+ * nearly all of the time: about 12 ns a byte of the file. */
 #include "agent/tok/file/draft.h"
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
 
-/* Without continuing_subword_prefix and end_of_word_suffix, which are of older models than are served. */
-static int read_options(struct draft *d, const struct json_doc *doc, const struct json_node *model, struct err *e)
+/* Rejects continuing_subword_prefix and end_of_word_suffix, which only older models have. */
+static int read_options(struct draft *d, const struct json_doc *doc, const struct json_node *model,
+    struct err *e)
 {
 	static const char *const empty[] = { "continuing_subword_prefix", "end_of_word_suffix" };
 	const struct json_node *v;
@@ -22,18 +25,22 @@ static int read_options(struct draft *d, const struct json_doc *doc, const struc
 		if ((v = json_get(model, empty[i])) != NULL && !json_is(v, ""))
 			return json_refuse(doc, v, e, "only null or \"\" is understood here");
 	}
-	if ((v = json_get(model, "dropout")) != NULL && (v->kind != NODE_NUMBER || strspn(v->s.p, "0.") < v->s.n))
-		return json_refuse(doc, v, e, "only null is understood here: dropout makes ids a matter of chance");
+	if ((v = json_get(model, "dropout")) != NULL &&
+	    (v->kind != NODE_NUMBER || strspn(v->s.p, "0.") < v->s.n))
+		return json_refuse(doc, v, e,
+		    "only null is understood here: dropout makes ids a matter of chance");
 	if (json_get_bool(doc, model, "fuse_unk", &d->spec.fuse_unk, e) < 0 ||
 	    json_get_bool(doc, model, "byte_fallback", &d->spec.byte_fallback, e) < 0 ||
 	    json_get_bool(doc, model, "ignore_merges", &d->spec.ignore_merges, e) < 0)
 		return -1;
 	if (d->byte_level && d->spec.byte_fallback)
-		return json_refuse(doc, json_get(model, "byte_fallback"), e, "with ByteLevel only false is understood here");
+		return json_refuse(doc, json_get(model, "byte_fallback"), e,
+		    "with ByteLevel only false is understood here");
 	return 0;
 }
 
-static int read_vocab(struct draft *d, struct json_doc *doc, const struct json_node *vocab, struct err *e)
+static int read_vocab(struct draft *d, struct json_doc *doc, const struct json_node *vocab,
+    struct err *e)
 {
 	struct span key;
 	struct json_cursor c;
@@ -48,9 +55,11 @@ static int read_vocab(struct draft *d, struct json_doc *doc, const struct json_n
 		if (json_cursor_key(&c, &key, e) < 0 || json_cursor_u32(&c, &id, e) < 0)
 			return -1;
 		if (id > VOCAB_ID_MAX)
-			return json_refuse_at(doc, at, e, "model.vocab: the id of \"%.*s\" is above %u", CUT(key), VOCAB_ID_MAX);
+			return json_refuse_at(doc, at, e,
+			    "model.vocab: the id of \"%.*s\" is above %u", CUT(key), VOCAB_ID_MAX);
 		if (vocab_has_id(&d->vocab, id))
-			return json_refuse_at(doc, at, e, "model.vocab: \"%.*s\" has the id %u of another token", CUT(key), id);
+			return json_refuse_at(doc, at, e,
+			    "model.vocab: \"%.*s\" has the id %u of another token", CUT(key), id);
 		switch (vocab_add(&d->vocab, key, id)) {
 		case 0: break;
 		case 1: return json_refuse_at(doc, at, e, "model.vocab: \"%.*s\" stands there twice", CUT(key));
@@ -60,7 +69,8 @@ static int read_vocab(struct draft *d, struct json_doc *doc, const struct json_n
 	return more;
 }
 
-static int read_unk(struct draft *d, const struct json_doc *doc, const struct json_node *model, struct err *e)
+static int read_unk(struct draft *d, const struct json_doc *doc, const struct json_node *model,
+    struct err *e)
 {
 	const struct json_node *v = json_get(model, "unk_token");
 	uint32_t at;
@@ -76,7 +86,7 @@ static int read_unk(struct draft *d, const struct json_doc *doc, const struct js
 	return 0;
 }
 
-/* One merge: "a b", or ["a","b"]. */
+/* Read one merge: "a b", or ["a","b"]. */
 static int merge_parts(struct json_cursor *c, struct span part[2], struct err *e)
 {
 	const char *at = c->p, *blank;
@@ -113,7 +123,8 @@ static int merge_parts(struct json_cursor *c, struct span part[2], struct err *e
 
 #define BOTH_MAX	65536u
 
-/* What merges make comes in about the order of the vocabulary: <guess> is where the last one was. */
+/* Find the result of a merge. Results come in about the order of the vocabulary: <guess> is the
+ * place of the last. */
 static uint32_t find_whole(const struct draft *d, struct span whole, uint32_t *guess)
 {
 	if (vocab_is(&d->vocab, *guess, whole))
@@ -123,14 +134,15 @@ static uint32_t find_whole(const struct draft *d, struct span whole, uint32_t *g
 	return *guess = vocab_find(&d->vocab, whole);
 }
 
-static int find_merge(struct draft *d, const struct json_doc *doc, const char *at, const struct span part[2], char *both,
-		      uint32_t *guess, struct bpe_merge *m, struct err *e)
+static int find_merge(struct draft *d, const struct json_doc *doc, const char *at,
+    const struct span part[2], char *both, uint32_t *guess, struct bpe_merge *m, struct err *e)
 {
 	uint32_t found[2], whole;
 
 	for (int i = 0; i < 2; i++) {
 		if ((found[i] = vocab_find(&d->vocab, part[i])) == VOCAB_NONE)
-			return json_refuse_at(doc, at, e, "model.merges: \"%.*s\" is not in the vocabulary", CUT(part[i]));
+			return json_refuse_at(doc, at, e,
+			    "model.merges: \"%.*s\" is not in the vocabulary", CUT(part[i]));
 	}
 	if (part[0].n + part[1].n > BOTH_MAX)
 		return json_refuse_at(doc, at, e, "model.merges: a token of more than %u bytes", BOTH_MAX);
@@ -140,13 +152,16 @@ static int find_merge(struct draft *d, const struct json_doc *doc, const char *a
 	memcpy(both + part[0].n, part[1].p, part[1].n);
 	whole = find_whole(d, span_of(both, part[0].n + part[1].n), guess);
 	if (whole == VOCAB_NONE)
-		return json_refuse_at(doc, at, e, "model.merges: what this merge makes, \"%.*s\", is not in the vocabulary",
-				   CUT(span_of(both, part[0].n + part[1].n)));
-	*m = (struct bpe_merge){ d->vocab.entries.p[found[0]].id, d->vocab.entries.p[found[1]].id, d->vocab.entries.p[whole].id };
+		return json_refuse_at(doc, at, e,
+		    "model.merges: what this merge makes, \"%.*s\", is not in the vocabulary",
+		    CUT(span_of(both, part[0].n + part[1].n)));
+	*m = (struct bpe_merge){ d->vocab.entries.p[found[0]].id,
+		d->vocab.entries.p[found[1]].id, d->vocab.entries.p[whole].id };
 	return 0;
 }
 
-static int read_merges(struct draft *d, struct json_doc *doc, const struct json_node *merges, struct err *e)
+static int read_merges(struct draft *d, struct json_doc *doc, const struct json_node *merges,
+    struct err *e)
 {
 	char both[BOTH_MAX];
 	struct span part[2];
@@ -168,68 +183,89 @@ static int read_merges(struct draft *d, struct json_doc *doc, const struct json_
 	return more;
 }
 
-static const struct json_node *raw_member(const struct json_doc *doc, const struct json_node *model, const char *key, struct err *e)
+static const struct json_node *raw_member(const struct json_doc *doc, const struct json_node *model,
+    const char *key, struct err *e)
 {
 	const struct json_node *v = json_get(model, key);
 
 	if (v == NULL)
 		json_refuse(doc, model, e, "\"%s\" is missing", key);
 	else if (v->kind != NODE_RAW)
-		json_refuse(doc, v, e, "is %s; %s is expected", json_kind_text(v->kind), *key == 'v' ? "an object" : "an array");
+		json_refuse(doc, v, e, "is %s; %s is expected", json_kind_text(v->kind),
+		    *key == 'v' ? "an object" : "an array");
 	else
 		return v;
 	return NULL;
 }
 
-static int read_model(struct draft *d, struct json_doc *doc, const struct json_node *model, struct err *e)
+static int read_model(struct draft *d, struct json_doc *doc, const struct json_node *model,
+    struct err *e)
 {
 	const struct json_node *type = json_get(model, "type"), *vocab, *merges;
 
 	if (type != NULL && !json_is(type, "BPE"))
-		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE", CUT(type->s));
-	if (json_only(doc, model, "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
-		   "ignore_merges vocab merges", e) < 0 || read_options(d, doc, model, e) < 0)
+		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE",
+		    CUT(type->s));
+	if (json_only(doc, model,
+		"type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
+		"ignore_merges vocab merges",
+		e) < 0 ||
+	    read_options(d, doc, model, e) < 0)
 		return -1;
-	if ((vocab = raw_member(doc, model, "vocab", e)) == NULL || (merges = raw_member(doc, model, "merges", e)) == NULL)
+	if ((vocab = raw_member(doc, model, "vocab", e)) == NULL ||
+	    (merges = raw_member(doc, model, "merges", e)) == NULL)
 		return -1;
-	return read_vocab(d, doc, vocab, e) < 0 || read_unk(d, doc, model, e) < 0 || read_merges(d, doc, merges, e) < 0 ? -1 : 0;
+	return read_vocab(d, doc, vocab, e) < 0 || read_unk(d, doc, model, e) < 0 ||
+		read_merges(d, doc, merges, e) < 0
+	    ? -1
+	    : 0;
 }
 
-/* ---- added tokens ------------------------------------------------------------------------------------- */
+/* ---- added tokens ---------------------------------------------------------------------------- */
 
-int tok_json_token(const struct json_doc *doc, const struct json_node *v, const char *keys, bool all, struct draft_added *t,
-		   struct err *e)
+int tok_json_token(const struct json_doc *doc, const struct json_node *v, const char *keys,
+    bool all, struct draft_added *t, struct err *e)
 {
-	int (*get)(const struct json_doc *, const struct json_node *, const char *, bool *, struct err *) = all ? json_need_bool : json_get_bool;
+	int (*get)(const struct json_doc *, const struct json_node *, const char *, bool *,
+	    struct err *) = all ? json_need_bool : json_get_bool;
 
 	if (json_only(doc, v, keys, e) < 0 || json_need_text(doc, v, "content", &t->content, e) < 0)
 		return -1;
 	if (get(doc, v, "special", &t->special, e) < 0)
 		return -1;
 	t->normalized = !t->special;
-	return get(doc, v, "single_word", &t->single_word, e) < 0 || get(doc, v, "lstrip", &t->lstrip, e) < 0 ||
-	       get(doc, v, "rstrip", &t->rstrip, e) < 0 || get(doc, v, "normalized", &t->normalized, e) < 0 ? -1 : 0;
+	return get(doc, v, "single_word", &t->single_word, e) < 0 ||
+		get(doc, v, "lstrip", &t->lstrip, e) < 0 ||
+		get(doc, v, "rstrip", &t->rstrip, e) < 0 ||
+		get(doc, v, "normalized", &t->normalized, e) < 0
+	    ? -1
+	    : 0;
 }
 
-static int read_token(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct err *e)
+static int read_token(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct err *e)
 {
 	struct draft_added t = { .id = 0 };
 	const struct json_node *id;
 	token_id said, got;
 
-	if (tok_json_token(doc, v, "id content single_word lstrip rstrip normalized special", true, &t, e) < 0 ||
-	    (id = json_need(doc, v, "id", NODE_NUMBER, e)) == NULL || json_u32(doc, id, &said, e) < 0)
+	if (tok_json_token(doc, v, "id content single_word lstrip rstrip normalized special", true,
+		&t, e) < 0 ||
+	    (id = json_need(doc, v, "id", NODE_NUMBER, e)) == NULL ||
+	    json_u32(doc, id, &said, e) < 0)
 		return -1;
 	if (draft_add(d, &t, false, &got, e) < 0)
 		return json_refuse(doc, v, e, "%s", e != NULL ? e->text : "");
 	if (t.content.n > 0 && got != said)
-		return json_refuse(doc, id, e, "\"%.*s\" would not have the id %u but %u in the engine: tokenizers gives an added "
-				"token the id that its content has in the vocabulary, or the next one that is free",
-				CUT(t.content), said, got);
+		return json_refuse(doc, id, e,
+		    "\"%.*s\" would not have the id %u but %u in the engine: tokenizers gives an added "
+		    "token the id that its content has in the vocabulary, or the next one that is free",
+		    CUT(t.content), said, got);
 	return 0;
 }
 
-int tok_json_added(struct draft *d, const struct json_doc *doc, const struct json_node *tokens, struct err *e)
+int tok_json_added(struct draft *d, const struct json_doc *doc, const struct json_node *tokens,
+    struct err *e)
 {
 	if (tokens == NULL)
 		return 0;
@@ -257,11 +293,16 @@ int tok_json_read(struct draft *d, struct json_doc *doc, struct err *e)
 {
 	const struct json_node *root = json_doc_root(doc), *model;
 
-	if (json_only(doc, root, "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
-		   e) < 0 || (model = json_need(doc, root, "model", NODE_OBJECT, e)) == NULL)
+	if (json_only(doc, root,
+		"version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
+		e) < 0 ||
+	    (model = json_need(doc, root, "model", NODE_OBJECT, e)) == NULL)
 		return -1;
-	return tok_json_steps(d, doc, json_get(root, "normalizer"), json_get(root, "pre_tokenizer"), e) < 0 ||
-	       read_model(d, doc, model, e) < 0 ||
-	       tok_json_added(d, doc, json_get(root, "added_tokens"), e) < 0 ||
-	       tok_json_around(d, doc, json_get(root, "post_processor"), e) < 0 ? -1 : 0;
+	return tok_json_steps(d, doc, json_get(root, "normalizer"), json_get(root, "pre_tokenizer"),
+		   e) < 0 ||
+		read_model(d, doc, model, e) < 0 ||
+		tok_json_added(d, doc, json_get(root, "added_tokens"), e) < 0 ||
+		tok_json_around(d, doc, json_get(root, "post_processor"), e) < 0
+	    ? -1
+	    : 0;
 }

@@ -1,7 +1,8 @@
-/* What is put around a text when special tokens are asked for: post-processors of tokenizer.json, as the ids in front and the ids
- * behind. Only what one text gets is read ("single"); "pair" and type ids are no business of a prompt.
+/* tokenizer_json_post.c - read post-processors of tokenizer.json: the ids before and after a text
+ * with special tokens. Only the form for one text is read ("single"); "pair" and type ids do not
+ * concern prompts.
  *
- * In a Sequence the later one's are outside of the earlier one's. */
+ * In a Sequence, later ones are outside of earlier ones. */
 #include "agent/tok/file/draft.h"
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
@@ -12,7 +13,8 @@ struct around {
 	uint32_t n_before, n_behind;
 };
 
-static int put(const struct json_doc *doc, const struct json_node *v, struct around *a, bool behind, token_id id, struct err *e)
+static int put(const struct json_doc *doc, const struct json_node *v, struct around *a, bool behind,
+    token_id id, struct err *e)
 {
 	uint32_t *n = behind ? &a->n_behind : &a->n_before;
 
@@ -22,8 +24,9 @@ static int put(const struct json_doc *doc, const struct json_node *v, struct aro
 	return 0;
 }
 
-/* <a> around what there is already. */
-static int wrap(struct draft *d, const struct json_doc *doc, const struct json_node *v, const struct around *a, struct err *e)
+/* Put <a> around the ids so far. */
+static int wrap(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    const struct around *a, struct err *e)
 {
 	if (d->n_before + a->n_before > DRAFT_AROUND_MAX || d->n_behind + a->n_behind > DRAFT_AROUND_MAX)
 		return json_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
@@ -35,21 +38,23 @@ static int wrap(struct draft *d, const struct json_doc *doc, const struct json_n
 	return 0;
 }
 
-/* {"SpecialToken": {"id": "<s>", ...}}: the ids are those of "special_tokens"; nothing else is asked for them. */
-static int special_ids(const struct json_doc *doc, const struct json_node *post, const struct json_node *v, struct around *a, bool behind,
-		       struct err *e)
+/* Read {"SpecialToken": {"id": "<s>", ...}}: the ids are those of "special_tokens". */
+static int special_ids(const struct json_doc *doc, const struct json_node *post,
+    const struct json_node *v, struct around *a, bool behind, struct err *e)
 {
 	const struct json_node *tokens = json_need(doc, post, "special_tokens", NODE_OBJECT, e), *t, *ids;
 	struct span name = { NULL, 0 };
 	token_id id;
 
-	if (tokens == NULL || json_only(doc, v, "id type_id", e) < 0 || json_need_text(doc, v, "id", &name, e) < 0)
+	if (tokens == NULL || json_only(doc, v, "id type_id", e) < 0 ||
+	    json_need_text(doc, v, "id", &name, e) < 0)
 		return -1;
 	for (t = tokens->child; t != NULL && !span_eq(t->key, name); )
 		t = t->next;
 	if (t == NULL)
 		return json_refuse(doc, v, e, "\"%.*s\" is not among special_tokens", CUT(name));
-	if (json_only(doc, t, "id ids tokens", e) < 0 || (ids = json_need(doc, t, "ids", NODE_ARRAY, e)) == NULL)
+	if (json_only(doc, t, "id ids tokens", e) < 0 ||
+	    (ids = json_need(doc, t, "ids", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (const struct json_node *i = ids->child; i != NULL; i = i->next) {
 		if (json_u32(doc, i, &id, e) < 0 || put(doc, i, a, behind, id, e) < 0)
@@ -58,13 +63,15 @@ static int special_ids(const struct json_doc *doc, const struct json_node *post,
 	return 0;
 }
 
-static int read_template(struct draft *d, const struct json_doc *doc, const struct json_node *v, struct err *e)
+static int read_template(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct err *e)
 {
 	const struct json_node *single, *p;
 	struct around a = { .n_before = 0 };
 	bool behind = false;
 
-	if (json_only(doc, v, "type single pair special_tokens", e) < 0 || (single = json_need(doc, v, "single", NODE_ARRAY, e)) == NULL)
+	if (json_only(doc, v, "type single pair special_tokens", e) < 0 ||
+	    (single = json_need(doc, v, "single", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (p = single->child; p != NULL; p = p->next) {
 		const struct json_node *text = json_get(p, "Sequence"), *special = json_get(p, "SpecialToken");
@@ -87,19 +94,22 @@ static int read_template(struct draft *d, const struct json_doc *doc, const stru
 	return wrap(d, doc, v, &a, e);
 }
 
-/* "cls": ["<s>", 0] */
-static int pair_id(const struct json_doc *doc, const struct json_node *v, const char *key, token_id *id, struct err *e)
+/* Read "cls": ["<s>", 0]. */
+static int pair_id(const struct json_doc *doc, const struct json_node *v, const char *key,
+    token_id *id, struct err *e)
 {
 	const struct json_node *p = json_need(doc, v, key, NODE_ARRAY, e);
 
 	if (p == NULL)
 		return -1;
-	if (p->child == NULL || p->child->kind != NODE_STRING || p->child->next == NULL || p->child->next->next != NULL)
+	if (p->child == NULL || p->child->kind != NODE_STRING || p->child->next == NULL ||
+	    p->child->next->next != NULL)
 		return json_refuse(doc, p, e, "a token and its id are expected");
 	return json_u32(doc, p->child->next, id, e);
 }
 
-static int read_bert(struct draft *d, const struct json_doc *doc, const struct json_node *v, const char *keys, struct err *e)
+static int read_bert(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    const char *keys, struct err *e)
 {
 	struct around a = { .n_before = 1, .n_behind = 1 };
 
@@ -109,7 +119,8 @@ static int read_bert(struct draft *d, const struct json_doc *doc, const struct j
 	return wrap(d, doc, v, &a, e);
 }
 
-static int read_post(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
+static int read_post(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    unsigned int depth, struct err *e)
 {
 	const struct json_node *type, *all;
 
@@ -117,7 +128,7 @@ static int read_post(struct draft *d, const struct json_doc *doc, const struct j
 		return json_refuse(doc, v, e, "is %s; an object is expected", json_kind_text(v->kind));
 	if ((type = json_need(doc, v, "type", NODE_STRING, e)) == NULL)
 		return -1;
-	if (json_is(type, "ByteLevel"))	/* about offsets, which nobody asks for */
+	if (json_is(type, "ByteLevel"))	/* concerns offsets, which are unused */
 		return json_only(doc, v, "type add_prefix_space trim_offsets use_regex", e);
 	if (json_is(type, "TemplateProcessing"))
 		return read_template(d, doc, v, e);
@@ -126,11 +137,14 @@ static int read_post(struct draft *d, const struct json_doc *doc, const struct j
 	if (json_is(type, "RobertaProcessing"))
 		return read_bert(d, doc, v, "type sep cls trim_offsets add_prefix_space", e);
 	if (!json_is(type, "Sequence"))
-		return json_refuse(doc, type, e, "\"%.*s\" is not understood; understood are: ByteLevel, TemplateProcessing, "
-				"Sequence, BertProcessing, RobertaProcessing", CUT(type->s));
+		return json_refuse(doc, type, e,
+		    "\"%.*s\" is not understood; understood are: ByteLevel, TemplateProcessing, "
+		    "Sequence, BertProcessing, RobertaProcessing",
+		    CUT(type->s));
 	if (depth >= NESTED_MAX)
 		return json_refuse(doc, v, e, "nested deeper than %u", NESTED_MAX);
-	if (json_only(doc, v, "type processors", e) < 0 || (all = json_need(doc, v, "processors", NODE_ARRAY, e)) == NULL)
+	if (json_only(doc, v, "type processors", e) < 0 ||
+	    (all = json_need(doc, v, "processors", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (v = all->child; v != NULL; v = v->next) {
 		if (read_post(d, doc, v, depth + 1, e) < 0)
@@ -139,7 +153,8 @@ static int read_post(struct draft *d, const struct json_doc *doc, const struct j
 	return 0;
 }
 
-int tok_json_around(struct draft *d, const struct json_doc *doc, const struct json_node *post, struct err *e)
+int tok_json_around(struct draft *d, const struct json_doc *doc, const struct json_node *post,
+    struct err *e)
 {
 	return post == NULL ? 0 : read_post(d, doc, post, 0, e);
 }

@@ -1,8 +1,9 @@
-/* The chain in front of the model: normalizers and pre-tokenizers of tokenizer.json as the steps of normal.h and split.h.
- * Sequences are flattened: a Sequence in a Sequence is the steps of both in order.
+/* tokenizer_json_steps.c - read the chain before the model: normalizers and pre-tokenizers of
+ * tokenizer.json become steps of normal.h and split.h. Sequences are flattened: nested ones become
+ * their steps in order.
  *
- * ByteLevel as a normalizer is taken only where no pre-tokenizer follows: it would work on the alphabet's characters, and split.h
- * works on the text's own bytes. */
+ * ByteLevel as a normalizer is accepted only without a following pre-tokenizer, which would work on
+ * characters of the alphabet, while split.h works on the text's own bytes. */
 #include "agent/base/utf8.h"
 #include "agent/tok/file/draft.h"
 
@@ -14,8 +15,9 @@ struct names {
 	int value;
 };
 
-/* A member that has to be one of <names>. -1 and <e>: it is not. */
-static int one_of(const struct json_doc *doc, const struct json_node *v, const struct names *names, size_t n, int *out, struct err *e)
+/* Read a member that must be one of <names>. Returns -1 and fills <e> if it is not. */
+static int one_of(const struct json_doc *doc, const struct json_node *v, const struct names *names,
+    size_t n, int *out, struct err *e)
 {
 	char known[320];
 	size_t at = 0;
@@ -40,7 +42,8 @@ static int one_of(const struct json_doc *doc, const struct json_node *v, const s
 	return json_refuse(doc, v, e, "\"%.*s\" is not understood; understood are: %s", CUT(v->s), known);
 }
 
-static int type_of(const struct json_doc *doc, const struct json_node *v, const struct names *names, size_t n, int *out, struct err *e)
+static int type_of(const struct json_doc *doc, const struct json_node *v, const struct names *names,
+    size_t n, int *out, struct err *e)
 {
 	const struct json_node *type;
 
@@ -51,8 +54,9 @@ static int type_of(const struct json_doc *doc, const struct json_node *v, const 
 	return one_of(doc, type, names, n, out, e);
 }
 
-/* {"String": "x"} or {"Regex": "x"} */
-static int read_pattern(const struct json_doc *doc, const struct json_node *v, struct span *out, bool *regex, struct err *e)
+/* Read {"String": "x"} or {"Regex": "x"}. */
+static int read_pattern(const struct json_doc *doc, const struct json_node *v, struct span *out,
+    bool *regex, struct err *e)
 {
 	const struct json_node *p = json_need(doc, v, "pattern", NODE_OBJECT, e);
 
@@ -64,24 +68,28 @@ static int read_pattern(const struct json_doc *doc, const struct json_node *v, s
 	return json_get_text(doc, p, *regex ? "Regex" : "String", out, e);
 }
 
-/* ---- normalizers ------------------------------------------------------------------------------------- */
+/* ---- normalizers ----------------------------------------------------------------------------- */
 
 enum { NORMALIZER_SEQUENCE = -1 };
 
-static const struct names normalizers[] = {
-	{ "Sequence", NORMALIZER_SEQUENCE }, { "NFC", NORMAL_NFC }, { "NFD", NORMAL_NFD }, { "NFKC", NORMAL_NFKC },
-	{ "NFKD", NORMAL_NFKD }, { "Lowercase", NORMAL_LOWERCASE }, { "StripAccents", NORMAL_STRIP_ACCENTS },
-	{ "Strip", NORMAL_STRIP }, { "Prepend", NORMAL_PREPEND }, { "Replace", NORMAL_REPLACE },
-	{ "ByteLevel", NORMAL_BYTE_LEVEL }
-};
+static const struct names normalizers[] = { { "Sequence", NORMALIZER_SEQUENCE },
+	{ "NFC", NORMAL_NFC }, { "NFD", NORMAL_NFD }, { "NFKC", NORMAL_NFKC },
+	{ "NFKD", NORMAL_NFKD }, { "Lowercase", NORMAL_LOWERCASE },
+	{ "StripAccents", NORMAL_STRIP_ACCENTS }, { "Strip", NORMAL_STRIP },
+	{ "Prepend", NORMAL_PREPEND }, { "Replace", NORMAL_REPLACE },
+	{ "ByteLevel", NORMAL_BYTE_LEVEL } };
 
-static int normal_fields(const struct json_doc *doc, const struct json_node *v, struct normal_step *s, struct err *e)
+static int normal_fields(const struct json_doc *doc, const struct json_node *v,
+    struct normal_step *s, struct err *e)
 {
 	switch (s->kind) {
 	case NORMAL_PREPEND:
-		return json_only(doc, v, "type prepend", e) < 0 ? -1 : json_need_text(doc, v, "prepend", &s->content, e);
+		return json_only(doc, v, "type prepend", e) < 0
+		    ? -1
+		    : json_need_text(doc, v, "prepend", &s->content, e);
 	case NORMAL_REPLACE:
-		if (json_only(doc, v, "type pattern content", e) < 0 || read_pattern(doc, v, &s->pattern, &s->regex, e) < 0)
+		if (json_only(doc, v, "type pattern content", e) < 0 ||
+		    read_pattern(doc, v, &s->pattern, &s->regex, e) < 0)
 			return -1;
 		return json_need_text(doc, v, "content", &s->content, e);
 	case NORMAL_STRIP:
@@ -95,11 +103,14 @@ static int normal_fields(const struct json_doc *doc, const struct json_node *v, 
 	return json_only(doc, v, "type", e);
 }
 
-static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e);
+static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    unsigned int depth, struct err *e);
 
-static int read_each(struct draft *d, const struct json_doc *doc, const struct json_node *v, const char *key, unsigned int depth,
-		     int (*read)(struct draft *, const struct json_doc *, const struct json_node *, unsigned int, struct err *),
-		     struct err *e)
+static int read_each(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    const char *key, unsigned int depth,
+    int (*read)(struct draft *, const struct json_doc *, const struct json_node *, unsigned int,
+	struct err *),
+    struct err *e)
 {
 	const struct json_node *all;
 	char keys[40] = "type ";
@@ -116,7 +127,8 @@ static int read_each(struct draft *d, const struct json_doc *doc, const struct j
 	return 0;
 }
 
-static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
+static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    unsigned int depth, struct err *e)
 {
 	struct normal_step *s = &d->normal[d->n_normal];
 	int kind;
@@ -135,86 +147,102 @@ static int read_normal(struct draft *d, const struct json_doc *doc, const struct
 	return 0;
 }
 
-/* ---- pre-tokenizers ------------------------------------------------------------------------------------ */
+/* ---- pre-tokenizers -------------------------------------------------------------------------- */
 
 enum { STEP_SEQUENCE = -1, STEP_SPLIT = -2 };
 
-static const struct names pre_tokenizers[] = {
-	{ "Sequence", STEP_SEQUENCE }, { "Split", STEP_SPLIT }, { "ByteLevel", STEP_BYTE_LEVEL }, { "Digits", STEP_DIGITS },
-	{ "Punctuation", STEP_PUNCTUATION }, { "Whitespace", STEP_WHITESPACE }, { "WhitespaceSplit", STEP_WHITESPACE_SPLIT },
-	{ "CharDelimiterSplit", STEP_CHAR_DELIMITER }, { "Metaspace", STEP_METASPACE }
-};
+static const struct names pre_tokenizers[] = { { "Sequence", STEP_SEQUENCE },
+	{ "Split", STEP_SPLIT }, { "ByteLevel", STEP_BYTE_LEVEL }, { "Digits", STEP_DIGITS },
+	{ "Punctuation", STEP_PUNCTUATION }, { "Whitespace", STEP_WHITESPACE },
+	{ "WhitespaceSplit", STEP_WHITESPACE_SPLIT }, { "CharDelimiterSplit", STEP_CHAR_DELIMITER },
+	{ "Metaspace", STEP_METASPACE } };
 
-static const struct names behaviours[] = {
-	{ "Removed", SPLIT_REMOVED }, { "Isolated", SPLIT_ISOLATED }, { "MergedWithPrevious", SPLIT_MERGED_WITH_PREVIOUS },
-	{ "MergedWithNext", SPLIT_MERGED_WITH_NEXT }, { "Contiguous", SPLIT_CONTIGUOUS }
-};
+static const struct names behaviours[] = { { "Removed", SPLIT_REMOVED },
+	{ "Isolated", SPLIT_ISOLATED }, { "MergedWithPrevious", SPLIT_MERGED_WITH_PREVIOUS },
+	{ "MergedWithNext", SPLIT_MERGED_WITH_NEXT }, { "Contiguous", SPLIT_CONTIGUOUS } };
 
 static const struct names schemes[] = {
 	{ "never", PREPEND_NEVER }, { "first", PREPEND_FIRST }, { "always", PREPEND_ALWAYS }
 };
 
-static int read_behaviour(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
+static int read_behaviour(const struct json_doc *doc, const struct json_node *v,
+    struct split_step *s, struct err *e)
 {
 	const struct json_node *b = json_get(v, "behavior");
 	int value = SPLIT_ISOLATED;
 
-	if (b != NULL && one_of(doc, b, behaviours, sizeof(behaviours) / sizeof(behaviours[0]), &value, e) < 0)
+	if (b != NULL &&
+	    one_of(doc, b, behaviours, sizeof(behaviours) / sizeof(behaviours[0]), &value, e) < 0)
 		return -1;
 	s->behaviour = (enum split_behaviour)value;
 	return 0;
 }
 
-/* Exactly one character. */
-static int read_char(const struct json_doc *doc, const struct json_node *v, const char *key, struct span *out, struct err *e)
+/* Read exactly one character. */
+static int read_char(const struct json_doc *doc, const struct json_node *v, const char *key,
+    struct span *out, struct err *e)
 {
 	if (json_need_text(doc, v, key, out, e) < 0)
 		return -1;
-	return utf8_count(out->p, out->n) == 1 ? 0 : json_refuse(doc, json_get(v, key), e, "one character is expected");
+	return utf8_count(out->p, out->n) == 1
+	    ? 0
+	    : json_refuse(doc, json_get(v, key), e, "one character is expected");
 }
 
 /* add_prefix_space is the older form of prepend_scheme: true is "always", false "never". */
-static int read_metaspace(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
+static int read_metaspace(const struct json_doc *doc, const struct json_node *v,
+    struct split_step *s, struct err *e)
 {
 	const struct json_node *scheme = json_get(v, "prepend_scheme");
 	int value = PREPEND_ALWAYS;
 	bool old = true;
 
-	if (json_only(doc, v, "type replacement str_rep add_prefix_space prepend_scheme split", e) < 0 ||
-	    read_char(doc, v, "replacement", &s->pattern, e) < 0 || json_get_bool(doc, v, "add_prefix_space", &old, e) < 0)
+	if (json_only(doc, v, "type replacement str_rep add_prefix_space prepend_scheme split", e) <
+		0 ||
+	    read_char(doc, v, "replacement", &s->pattern, e) < 0 ||
+	    json_get_bool(doc, v, "add_prefix_space", &old, e) < 0)
 		return -1;
 	if (scheme != NULL && one_of(doc, scheme, schemes, 3, &value, e) < 0)
 		return -1;
 	if (!old && (scheme == NULL || value != PREPEND_NEVER))
-		return json_refuse(doc, json_get(v, "add_prefix_space"), e, "false needs \"prepend_scheme\": \"never\"");
-	s->prepend = value == PREPEND_NEVER ? PREPEND_NEVER : value == PREPEND_FIRST ? PREPEND_FIRST : PREPEND_ALWAYS;
+		return json_refuse(doc, json_get(v, "add_prefix_space"), e,
+		    "false needs \"prepend_scheme\": \"never\"");
+	s->prepend = value == PREPEND_NEVER ? PREPEND_NEVER
+	    : value == PREPEND_FIRST        ? PREPEND_FIRST
+					    : PREPEND_ALWAYS;
 	s->split = true;
 	return json_get_bool(doc, v, "split", &s->split, e);
 }
 
-static int read_split(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
+static int read_split(const struct json_doc *doc, const struct json_node *v, struct split_step *s,
+    struct err *e)
 {
 	bool regex;
 
-	if (json_only(doc, v, "type pattern behavior invert", e) < 0 || read_pattern(doc, v, &s->pattern, &regex, e) < 0 ||
-	    json_need(doc, v, "behavior", NODE_STRING, e) == NULL || read_behaviour(doc, v, s, e) < 0)
+	if (json_only(doc, v, "type pattern behavior invert", e) < 0 ||
+	    read_pattern(doc, v, &s->pattern, &regex, e) < 0 ||
+	    json_need(doc, v, "behavior", NODE_STRING, e) == NULL ||
+	    read_behaviour(doc, v, s, e) < 0)
 		return -1;
 	s->kind = regex ? STEP_REGEX : STEP_STRING;
 	return json_need_bool(doc, v, "invert", &s->invert, e);
 }
 
-static int read_byte_level(const struct json_doc *doc, const struct json_node *v, struct split_step *s, struct err *e)
+static int read_byte_level(const struct json_doc *doc, const struct json_node *v,
+    struct split_step *s, struct err *e)
 {
 	bool trim;
 
 	s->use_regex = true;
 	if (json_only(doc, v, "type add_prefix_space trim_offsets use_regex", e) < 0 ||
-	    json_need_bool(doc, v, "add_prefix_space", &s->add_prefix_space, e) < 0 || json_get_bool(doc, v, "trim_offsets", &trim, e) < 0)
+	    json_need_bool(doc, v, "add_prefix_space", &s->add_prefix_space, e) < 0 ||
+	    json_get_bool(doc, v, "trim_offsets", &trim, e) < 0)
 		return -1;
 	return json_get_bool(doc, v, "use_regex", &s->use_regex, e);
 }
 
-static int split_fields(const struct json_doc *doc, const struct json_node *v, int kind, struct split_step *s, struct err *e)
+static int split_fields(const struct json_doc *doc, const struct json_node *v, int kind,
+    struct split_step *s, struct err *e)
 {
 	switch (kind) {
 	case STEP_SPLIT: return read_split(doc, v, s, e);
@@ -226,17 +254,21 @@ static int split_fields(const struct json_doc *doc, const struct json_node *v, i
 	case STEP_PUNCTUATION:
 		return json_only(doc, v, "type behavior", e) < 0 ? -1 : read_behaviour(doc, v, s, e);
 	case STEP_CHAR_DELIMITER:
-		return json_only(doc, v, "type delimiter", e) < 0 ? -1 : read_char(doc, v, "delimiter", &s->pattern, e);
+		return json_only(doc, v, "type delimiter", e) < 0
+		    ? -1
+		    : read_char(doc, v, "delimiter", &s->pattern, e);
 	default: return json_only(doc, v, "type", e);
 	}
 }
 
-static int read_pre(struct draft *d, const struct json_doc *doc, const struct json_node *v, unsigned int depth, struct err *e)
+static int read_pre(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    unsigned int depth, struct err *e)
 {
 	struct split_step *s = &d->split[d->n_split];
 	int kind;
 
-	if (type_of(doc, v, pre_tokenizers, sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]), &kind, e) < 0)
+	if (type_of(doc, v, pre_tokenizers, sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]),
+		&kind, e) < 0)
 		return -1;
 	if (kind == STEP_SEQUENCE)
 		return read_each(d, doc, v, "pretokenizers", depth, read_pre, e);
@@ -250,13 +282,14 @@ static int read_pre(struct draft *d, const struct json_doc *doc, const struct js
 	return 0;
 }
 
-int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal, const struct json_node *split,
-		   struct err *e)
+int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal,
+    const struct json_node *split, struct err *e)
 {
 	if (normal != NULL && read_normal(d, doc, normal, 0, e) < 0)
 		return -1;
 	if (d->byte_level && split != NULL)
-		return json_refuse(doc, normal, e, "ByteLevel as a normalizer is understood only without a pre-tokenizer");
+		return json_refuse(doc, normal, e,
+		    "ByteLevel as a normalizer is understood only without a pre-tokenizer");
 	if (split != NULL && read_pre(d, doc, split, 0, e) < 0)
 		return -1;
 	d->has_normal = d->n_normal > 0;

@@ -1,6 +1,7 @@
-/* Open addressing over 8-byte slots at a load of a half; the tag spares most looks at entries that are others. Doubled when
- * full. The hash is not keyed: who writes the file owns the model. What it costs is cache misses, 60 to 200 ns a lookup in
- * 200,000 entries: the slot, the entry, and the content only when it is longer than 8 bytes. */
+/* vocab.c - a hash table with open addressing: 8-byte slots, load one half, doubled when full. A
+ * tag avoids most reads of other entries. The hash is not keyed, because the author of the file
+ * owns the model. A lookup in 200,000 entries costs 60 to 200 ns of cache misses: the slot, the
+ * entry, and the content only beyond 8 bytes. */
 #include "agent/tok/file/vocab.h"
 
 #include "agent/base/hash.h"
@@ -39,7 +40,8 @@ bool vocab_is(const struct vocab *v, uint32_t index, struct span content)
 	return index < v->entries.n && is(&v->entries.p[index], content, head_of(content));
 }
 
-static uint32_t *probe(const struct vocab *v, struct span s, uint64_t h, struct vocab_slot **free_slot)
+static uint32_t *probe(const struct vocab *v, struct span s, uint64_t h,
+    struct vocab_slot **free_slot)
 {
 	uint32_t tag = (uint32_t)(h >> 32) | 1;
 	uint64_t head = head_of(s);
@@ -105,7 +107,8 @@ int vocab_add(struct vocab *v, struct span content, token_id id)
 	if (probe(v, content, h, &slot) != NULL)
 		return 1;
 	*slot = (struct vocab_slot){ (uint32_t)(h >> 32) | 1, (uint32_t)v->entries.n };
-	v->entries.p[v->entries.n++] = (struct vocab_entry){ head_of(content), content.p, (uint32_t)content.n, id };
+	v->entries.p[v->entries.n++] =
+	    (struct vocab_entry){ head_of(content), content.p, (uint32_t)content.n, id };
 	v->seen[id / 64] |= (uint64_t)1 << (id % 64);
 	v->max_id = id > v->max_id ? id : v->max_id;
 	return 0;

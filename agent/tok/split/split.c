@@ -1,9 +1,10 @@
-/* split.c - which way a chain of steps is run, and batches of pieces.
+/* split.c - choose how a chain of steps is run, and return batches of pieces.
  *
- * Four ways. A chain that is as a whole one of the families has its scanner, which is called for each batch and keeps nothing;
- * an empty one gives the whole text as a piece; one regular expression whose matches are pieces goes on matching when pieces are
- * asked for, so that a text whose work runs out has the pieces up to there; all others are worked step by step (split_steps.c), a
- * text at a time, and the scratch deals out what came of it. */
+ * Four ways. A chain that is one of the families as a whole uses its scanner, which is called per
+ * batch and keeps no state. An empty chain returns the whole text as one piece. A single regular
+ * expression whose matches are pieces continues to match when pieces are requested, so a text whose
+ * work runs out has the pieces up to there. All others run step by step (split_steps.c) over a
+ * whole text, and the scratch returns the result in batches. */
 #include "agent/tok/split/split.h"
 
 #include "agent/base/mem.h"
@@ -13,7 +14,7 @@
 #define TEXT_MOST	((size_t)256 << 20)
 
 struct split {
-	split_scan_fn *scan;	/* all of it; NULL: the steps, none: the whole text */
+	split_scan_fn *scan;	/* for the whole chain; NULL: run the steps, or none: the whole text */
 	unsigned price;
 	struct split_traits traits;
 	size_t n;
@@ -22,27 +23,33 @@ struct split {
 
 struct split_scratch {
 	struct steps_scratch steps;
-	/* the text that is being dealt out */
+	/* the text whose pieces are being returned */
 	const struct split *split;	/* NULL: none */
 	const struct piece_list *list;
-	size_t next;			/* piece */
-	const uint8_t *p;		/* with what the next call will come */
+	size_t next;			/* next piece */
+	const uint8_t *p;		/* the arguments of the next call */
 	size_t n;
-	/* of one that goes on matching when its pieces are asked for */
+	/* of a regular expression that continues to match */
 	const uint8_t *text;
-	size_t bytes, prev;		/* <prev>: where the last piece ended */
+	size_t bytes, prev;		/* <prev>: the end of the last piece */
 	struct regex_at at;
 };
 
-/* ---- splitters ------------------------------------------------------------------------------------------------- */
+/* ---- splitters ------------------------------------------------------------------------------- */
 
-/* Rust's \w+|[^\w\s]+ in Oniguruma's words, whose \w has no joiners. */
+/* Rust's \w+|[^\w\s]+ in the syntax of Oniguruma, whose \w lacks the joiners. */
 #define WHITESPACE	"[\\w\\u200c\\u200d]+|[^\\w\\u200c\\u200d\\s]+"
 
 static const char *const names[] = {
-	[STEP_REGEX] = "Split", [STEP_STRING] = "Split", [STEP_BYTE_LEVEL] = "ByteLevel", [STEP_DIGITS] = "Digits",
-	[STEP_PUNCTUATION] = "Punctuation", [STEP_WHITESPACE] = "Whitespace", [STEP_WHITESPACE_SPLIT] = "WhitespaceSplit",
-	[STEP_CHAR_DELIMITER] = "CharDelimiterSplit", [STEP_METASPACE] = "Metaspace",
+	[STEP_REGEX] = "Split",
+	[STEP_STRING] = "Split",
+	[STEP_BYTE_LEVEL] = "ByteLevel",
+	[STEP_DIGITS] = "Digits",
+	[STEP_PUNCTUATION] = "Punctuation",
+	[STEP_WHITESPACE] = "Whitespace",
+	[STEP_WHITESPACE_SPLIT] = "WhitespaceSplit",
+	[STEP_CHAR_DELIMITER] = "CharDelimiterSplit",
+	[STEP_METASPACE] = "Metaspace",
 };
 #define NAMES	(sizeof(names) / sizeof(names[0]))
 
@@ -56,7 +63,7 @@ static bool is_isolated(const struct split_step *t)
 	return t->kind == STEP_REGEX && t->behaviour == SPLIT_ISOLATED && !t->invert;
 }
 
-/* The family of the whole chain; scan == NULL: none. */
+/* Return the family of the whole chain; scan == NULL: none. */
 static struct family family_of_chain(const struct split_step *t, size_t n)
 {
 	struct span pattern[FAMILY_STEPS];
@@ -64,7 +71,7 @@ static struct family family_of_chain(const struct split_step *t, size_t n)
 
 	for (i = 0; i < n; i++) {
 		if (t[i].kind == STEP_BYTE_LEVEL && i + 1 < n)
-			return (struct family){ NULL, NULL };	/* what follows sees other characters */
+			return (struct family){ NULL, NULL };	/* later steps see other characters */
 		if (plain_byte_level(&t[i]))
 			continue;
 		if (t[i].kind == STEP_BYTE_LEVEL && !t[i].add_prefix_space)
@@ -81,12 +88,13 @@ static struct family family_of_chain(const struct split_step *t, size_t n)
 	return family_of_sequence(pattern, k);
 }
 
-/* Punctuation, ByteLevel with its pattern, Digits, three digits: split_falcon.c. */
+/* Tell if it is Punctuation, ByteLevel with its pattern, Digits, three digits: split_falcon.c. */
 static bool is_falcon(const struct split_step *t, size_t n)
 {
-	return n == 4 && t[0].kind == STEP_PUNCTUATION && t[0].behaviour == SPLIT_CONTIGUOUS && t[1].kind == STEP_BYTE_LEVEL &&
-	       t[1].use_regex && !t[1].add_prefix_space && t[2].kind == STEP_DIGITS && !t[2].individual && is_isolated(&t[3]) &&
-	       span_eq(t[3].pattern, SPAN("[0-9][0-9][0-9]"));
+	return n == 4 && t[0].kind == STEP_PUNCTUATION && t[0].behaviour == SPLIT_CONTIGUOUS &&
+	    t[1].kind == STEP_BYTE_LEVEL && t[1].use_regex && !t[1].add_prefix_space &&
+	    t[2].kind == STEP_DIGITS && !t[2].individual && is_isolated(&t[3]) &&
+	    span_eq(t[3].pattern, SPAN("[0-9][0-9][0-9]"));
 }
 
 static int regex_step(struct step *s, struct span pattern, bool literal, struct err *e)
@@ -133,7 +141,8 @@ static bool has_byte_level(const struct split *m)
 	return false;
 }
 
-static int metaspace_step(const struct split *m, const struct split_step *t, struct step *s, struct err *e)
+static int metaspace_step(const struct split *m, const struct split_step *t, struct step *s,
+    struct err *e)
 {
 	if (has_byte_level(m))		/* its character stands for no byte */
 		return err_set(e, "behind ByteLevel");
@@ -143,7 +152,7 @@ static int metaspace_step(const struct split *m, const struct split_step *t, str
 	return one_char(s, t->pattern, e);
 }
 
-/* ByteLevel: none to three steps. <more>: there are steps behind it. */
+/* Add the steps of ByteLevel, none to three. <more>: other steps follow. */
 static int byte_level_step(struct split *m, const struct split_step *t, bool more, struct err *e)
 {
 	if (has_byte_level(m))
@@ -151,13 +160,15 @@ static int byte_level_step(struct split *m, const struct split_step *t, bool mor
 	if (t->add_prefix_space)
 		m->step[m->n++] = (struct step){ .run = RUN_PREFIX_SPACE };
 	if (t->use_regex)
-		m->step[m->n++] = (struct step){ .run = RUN_SCAN, .scan = family_gpt2.scan, .behaviour = SPLIT_ISOLATED };
+		m->step[m->n++] = (struct step){
+			.run = RUN_SCAN, .scan = family_gpt2.scan, .behaviour = SPLIT_ISOLATED
+		};
 	if (more)
 		m->step[m->n++] = (struct step){ .run = RUN_TO_CHARS };
 	return 0;
 }
 
-/* One step of the file into ours. */
+/* Convert one step of the file. */
 static int make_step(struct split *m, const struct split_step *t, bool more, struct err *e)
 {
 	struct step *s = &m->step[m->n];
@@ -213,7 +224,9 @@ static int make_steps(struct split *s, const struct split_step *steps, size_t n,
 
 static struct split_traits traits_of_steps(const struct split *s)
 {
-	struct split_traits t = { .name = s->n == 0 ? "whole" : s->n == 1 && s->step[0].run == RUN_REGEX ? "pcre2" : "chain" };
+	struct split_traits t = { .name = s->n == 0            ? "whole"
+		    : s->n == 1 && s->step[0].run == RUN_REGEX ? "pcre2"
+							       : "chain" };
 	size_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -270,7 +283,7 @@ struct split_traits split_traits(const struct split *s)
 	return s->traits;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 struct split_scratch *split_scratch_new(void)
 {
@@ -291,8 +304,9 @@ size_t split_scratch_bytes(const struct split_scratch *c)
 {
 	const struct steps_scratch *s = &c->steps;
 
-	return sizeof(*c) + s->bytes[0].cap + s->bytes[1].cap + (s->list[0].end.cap + s->list[1].end.cap) * sizeof(*s->list[0].end.p) +
-	       s->cuts.cap * sizeof(*s->cuts.p);
+	return sizeof(*c) + s->bytes[0].cap + s->bytes[1].cap +
+	    (s->list[0].end.cap + s->list[1].end.cap) * sizeof(*s->list[0].end.p) +
+	    s->cuts.cap * sizeof(*s->cuts.p);
 }
 
 void split_scratch_free(struct split_scratch *c)
@@ -308,7 +322,7 @@ void split_scratch_forget(struct split_scratch *c)
 	c->split = NULL;
 }
 
-/* The next pieces of the text that is being dealt out. */
+/* Return the next batch of the current text. */
 static void deal(struct split_scratch *c, struct pieces *out)
 {
 	const struct piece_list *l = c->list;
@@ -332,10 +346,12 @@ static void deal(struct split_scratch *c, struct pieces *out)
 
 static bool is_one_regex(const struct split *s)
 {
-	return s->n == 1 && s->step[0].run == RUN_REGEX && s->step[0].behaviour == SPLIT_ISOLATED && !s->step[0].invert;
+	return s->n == 1 && s->step[0].run == RUN_REGEX && s->step[0].behaviour == SPLIT_ISOLATED &&
+	    !s->step[0].invert;
 }
 
-/* The next matches and what is between them. -1: no memory, a limit, or the work is used up, and there is no piece before that. */
+/* Return the next matches and the text between them. Returns -1 if there is no memory, a limit was
+ * met or the work is used up, and no piece comes before that. */
 static int next_matches(const struct split *s, struct split_scratch *c, struct pieces *out)
 {
 	size_t start, end, base = c->prev;
@@ -344,7 +360,8 @@ static int next_matches(const struct split *s, struct split_scratch *c, struct p
 	if (c->steps.regex == NULL && (c->steps.regex = regex_scratch_new()) == NULL)
 		return -1;
 	while (rc > 0 && out->n + 2 < SPLIT_BATCH) {
-		rc = regex_next(s->step[0].regex, c->steps.regex, c->steps.work, c->text, c->bytes, &c->at, &start, &end);
+		rc = regex_next(s->step[0].regex, c->steps.regex, c->steps.work, c->text, c->bytes,
+		    &c->at, &start, &end);
 		if (rc == 0)
 			start = end = c->bytes;
 		if (rc >= 0 && start > c->prev)
@@ -364,7 +381,8 @@ static int next_matches(const struct split *s, struct split_scratch *c, struct p
 	return 0;
 }
 
-static int next_of_regex(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, struct pieces *out)
+static int next_of_regex(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n,
+    struct pieces *out)
 {
 	if (c->split != s || c->p != p || c->n != n) {
 		c->split = s;
@@ -379,8 +397,8 @@ static int next_of_regex(const struct split *s, struct split_scratch *c, const u
 	return -1;
 }
 
-static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part,
-			 struct pieces *out)
+static int next_of_steps(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n,
+    enum part part, struct pieces *out)
 {
 	if (c->split != s || c->p != p || c->n != n) {
 		c->split = NULL;
@@ -395,8 +413,8 @@ static int next_of_steps(const struct split *s, struct split_scratch *c, const u
 	return 0;
 }
 
-int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part, bool last,
-	       struct pieces *out)
+int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n,
+    enum part part, bool last, struct pieces *out)
 {
 	out->text = p;
 	out->n = 0;
@@ -410,7 +428,7 @@ int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p,
 	if (s->scan != NULL) {
 		s->scan(p, last ? n : n - utf8_cut(p, n), last, out);
 		work_spend(c->steps.work, s->price * (uint64_t)out->n);
-		return out->n == 0 && n == TEXT_MOST ? -1 : 0;	/* a piece that is too long */
+		return out->n == 0 && n == TEXT_MOST ? -1 : 0;	/* a piece is too long */
 	}
 	if (!last || n == 0)
 		return 0;

@@ -1,12 +1,14 @@
-/* split.h - text into pieces: the first step of encoding, the pre-tokenizer of tokenizer.json.
+/* split.h - divide text into pieces: the first step of encoding, the pre-tokenizer of
+ * tokenizer.json.
  *
- *   "Hello world 123!"  ->  |Hello| world| |123|!|        (L3: pieces keep their bytes, in order, none is lost)
+ *   "Hello world 123!"  ->  |Hello| world| |123|!|        (L3: pieces keep their bytes and order)
  *
- * A splitter is a chain of steps as the file has them (Sequence). The families that matter have one scanner written by hand,
- * chosen when the pattern is exactly theirs; any other pattern is run by PCRE2 (JIT), translated from Oniguruma's syntax; what
- * neither can do is refused when it is loaded.
+ * A splitter is a chain of steps from the file (Sequence). The important families have one
+ * hand-written scanner, used if the pattern is exactly theirs. PCRE2 (JIT) runs any other pattern,
+ * translated from Oniguruma's syntax. Loading rejects what neither can do.
  *
- * A splitter is immutable and shared by threads; a scratch belongs to one. Text is valid UTF-8. */
+ * A splitter is immutable and shared by threads; a scratch belongs to one thread. Text is valid
+ * UTF-8. */
 #ifndef KVROUTE_TOK_SPLIT_SPLIT_H
 #define KVROUTE_TOK_SPLIT_SPLIT_H
 
@@ -18,15 +20,23 @@
 struct split;
 struct split_scratch;
 
-enum split_behaviour { SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT, SPLIT_CONTIGUOUS };
+enum split_behaviour {
+	SPLIT_REMOVED,
+	SPLIT_ISOLATED,
+	SPLIT_MERGED_WITH_PREVIOUS,
+	SPLIT_MERGED_WITH_NEXT,
+	SPLIT_CONTIGUOUS
+};
 
-/* One entry of the chain; the fields a kind does not use are 0. What stands where in tokenizer.json is the loader's business. */
+/* One step of the chain; fields that a kind does not use are 0. The loader maps them from
+ * tokenizer.json. */
 struct split_step {
 	enum split_kind {
 		STEP_REGEX,		/* Split with a Regex: <pattern>, <behaviour>, <invert> */
 		STEP_STRING,		/* Split with a String */
-		STEP_BYTE_LEVEL,	/* <use_regex>, <add_prefix_space>. Pieces stay raw bytes: the vocabulary is decoded;
-					 * steps behind it see the characters that stand for bytes, as in the engines */
+		/* <use_regex>, <add_prefix_space>. Pieces stay raw bytes, because the vocabulary is decoded;
+		 * later steps see the characters that stand for bytes, as in the engines. */
+		STEP_BYTE_LEVEL,
 		STEP_DIGITS,		/* Digits: <individual> */
 		STEP_PUNCTUATION,	/* Punctuation: <behaviour>; ASCII punctuation and \p{P} */
 		STEP_WHITESPACE,	/* Whitespace: \w+|[^\w\s]+ */
@@ -40,58 +50,62 @@ struct split_step {
 	enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS } prepend;
 };
 
-/* <n> steps into a splitter; <steps> is borrowed for the call. NULL and <e> filled (which step, why, what is understood). */
+/* Make a splitter of <n> steps, borrowed for the call. Returns NULL and fills <e> with the step,
+ * the cause and what is understood. */
 struct split *split_new(const struct split_step *steps, size_t n, struct err *e);
 void split_free(struct split *s);
 
-/* What a caller may rely on. */
+/* Properties for callers. */
 struct split_traits {
-	bool streams;		/* split_next() may be given text as it comes: a piece that has ended stays as it is */
-	bool rewrites;		/* pieces may be other bytes than the text (Metaspace, add_prefix_space) */
-	bool first_differs;	/* the beginning of the whole text is not treated as other beginnings */
-	bool begin_differs;	/* the beginning of a segment is not treated as the middle of one */
-	const char *name;	/* of the hand scanner ("cl100k", "o200k", ...), "pcre2", "chain", "whole" */
+	bool streams;		/* split_next() accepts text as it arrives: a piece that has ended stays */
+	bool rewrites;		/* the bytes of pieces may differ from the text (Metaspace, add_prefix_space) */
+	bool first_differs;	/* the start of the whole text is treated differently from other starts */
+	bool begin_differs;	/* the start of a segment is treated differently from its middle */
+	const char *name;	/* of the scanner ("cl100k", "o200k", ...), "pcre2", "chain", "whole" */
 };
 struct split_traits split_traits(const struct split *s);
 
-/* The regular expression of a family by its name: "cl100k" (Llama 3), "qwen2", "qwen3.5", "o200k", "tekken", "kimi", "gpt2".
- * p == NULL: no such family. */
+/* Return the regular expression of a family: "cl100k" (Llama 3), "qwen2", "qwen3.5", "o200k",
+ * "tekken", "kimi", "gpt2". p == NULL: no such family. */
 struct span split_known_pattern(const char *name);
 
 struct split_scratch *split_scratch_new(void);
-size_t split_scratch_bytes(const struct split_scratch *c);	/* memory it holds, without what PCRE2 takes */
+size_t split_scratch_bytes(const struct split_scratch *c);	/* memory it holds, without PCRE2's */
 void split_scratch_free(struct split_scratch *c);	/* wipes it */
-/* Charge steps that are not a hand scanner's to <w>, borrowed until the next call; NULL: nobody counts. */
+/* Charge all but hand-written scanners to <w>, borrowed until the next call. NULL: charge nothing.
+ */
 void split_scratch_work(struct split_scratch *c, struct work_left *w);
 
-/* Forget a text that was not gone through to its end. To be called when one is given up (see split_next()). */
+/* Forget a text whose pieces were not all fetched. Call this to abandon one (see split_next()). */
 void split_scratch_forget(struct split_scratch *c);
 
-/* Pieces of a batch: where each ends, from <text>. */
+/* A batch of pieces, as ends relative to <text>. */
 #define SPLIT_BATCH 512
 struct pieces {
-	const uint8_t *text;	/* the input, or, when the splitter rewrites, the scratch's: until its next use */
+	/* the input, or, if the splitter rewrites, bytes of the scratch, valid until its next use */
+	const uint8_t *text;
 	uint32_t n;
 	uint32_t end[SPLIT_BATCH];	/* piece i is text[end[i-1] .. end[i]), the first from 0 */
-	size_t used;		/* bytes of the input that are dealt with */
+	size_t used;		/* input bytes consumed */
 };
 
-/* The next pieces of <p>, <n> bytes, at most SPLIT_BATCH of them and 256 MiB. <last>: no text follows, so everything becomes
- * pieces in the end. Without it (streams only) a piece comes out only if no byte that could follow would change it: used < n
- * then is normal, and the caller comes back with those bytes and more. <part>: what begins at <p>.
- * out->n == 0 and used == n: nothing left. Returns 0, or -1: no memory, or PCRE2 met its match limit (the text
- * cannot be encoded; nothing is approximated). Hand scanners: O(n), and characters that are cut by the end wait when !last.
+/* Return the next pieces of the <n> bytes at <p>: at most SPLIT_BATCH pieces and 256 MiB. <last>:
+ * no text follows, so everything becomes pieces in the end. Otherwise (streams only) only pieces
+ * that no later byte can change are returned; used < n is then normal, and the caller comes again
+ * with those bytes and more. <part>: what begins at <p>. out->n == 0 and used == n: nothing is
+ * left. Returns 0, or -1 if there is no memory or PCRE2 met its match limit: the text cannot be
+ * encoded. Scanners: O(n); a character that the end truncates waits unless <last>.
  *
- *	do {
- *		if (split_next(s, c, p, n, part, true, &out) < 0) ...
- *		... out.n pieces ...
- *		p += out.used; n -= out.used; part = PART_SEGMENT;
- *	} while (n > 0);
+ * 	do {
+ * 		if (split_next(s, c, p, n, part, true, &out) < 0) ...
+ * 		... out.n pieces ...
+ * 		p += out.used; n -= out.used; part = PART_SEGMENT;
+ * 	} while (n > 0);
  *
- * A splitter that does not stream takes all of the text at the first call and deals its pieces out at the next ones, which it
- * knows by <p> and <n>; so a text is gone through to its end, or forgotten. While pieces are left of one that
- * rewrites, used is 0. */
-int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, enum part part, bool last,
-	       struct pieces *out);
+ * A splitter that does not stream consumes all of the text in the first call and returns its pieces
+ * in the next ones, which it recognizes by <p> and <n>. So finish a text, or forget it. While
+ * pieces are left of a splitter that rewrites, used is 0. */
+int split_next(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n,
+    enum part part, bool last, struct pieces *out);
 
 #endif

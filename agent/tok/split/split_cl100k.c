@@ -1,11 +1,12 @@
-/* split_cl100k.c - the pattern of cl100k and those made from it: Llama 3, GLM-4 (L3), Qwen (Q2, Q35).
+/* split_cl100k.c - the pattern of cl100k and its variants: Llama 3, GLM-4 (L3), Qwen (Q2, Q35).
  *
- *	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * 	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+ * 	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * Parameters: how many digits make a piece, and whether marks count as letters. No alternative goes back but the ends of white
- * space: the class in front of \p{L}+ has no letter in it (where it has a mark and marks are letters, with or
- * without it gives the same end), and what follows a run is never in its class. So one look at each character, and
- * one more for the last of a piece. */
+ * Parameters: the digits per piece, and whether marks count as letters. No alternative backtracks
+ * except at the end of white space. The class before \p{L}+ contains no letter; if marks count as
+ * letters, a mark there gives the same end either way. And the character after a run is never in
+ * its class. So each character is read once, and the last of a piece once more. */
 #include "agent/tok/split/split_scan.h"
 
 SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, size_t digits, unsigned letters)
@@ -20,7 +21,7 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, size_t digits,
 	if (k & UC_NUMBER)
 		return scan_digits(p, s, digits);
 	q = p + len;
-	if ((k & letters) == 0 && !scan_newline(*p)) {		/* it may stand in front of letters */
+	if ((k & letters) == 0 && !scan_newline(*p)) {		/* it may precede letters */
 		if (q == s.end && !s.last)
 			return NULL;
 		if (q < s.end && scan_class(q, s.end, &len1) & letters)
@@ -38,7 +39,8 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, size_t digits,
 	return scan_space(p, s, true);
 }
 
-SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, size_t digits, unsigned letters)
+SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, size_t digits,
+    unsigned letters)
 {
 	struct scan s = { p + n, last };
 

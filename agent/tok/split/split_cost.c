@@ -1,21 +1,20 @@
-/* split_cost.c - patterns whose matching is cheap by their shape.
+/* split_cost.c - recognize patterns that are cheap to match by their shape.
  *
- * A match is tried from each character of a text. The sum is bounded by the text if each try
- * costs little, or succeeds: what it looked at is then the match. Shapes for which that is plain,
- * in each alternative:
+ * A match is tried from each character of a text. The sum is bounded by the text if each try costs
+ * little, or succeeds: it then consumes what it read. Each alternative of such a pattern is
  *
- *	atoms that repeat up to REPEATS_MOST times		\p{N}{1,3}	[0-9][0-9][0-9]	's|'t
- *	at most then an atom that repeats without end		\s?\p{L}+	[^\s\p{L}]+[\r\n]*
- *	with nothing after it that has to match
+ * 	atoms that repeat up to REPEATS_MOST times		\p{N}{1,3}	[0-9][0-9][0-9]	's|'t
+ * 	then at most one atom that repeats without limit	\s?\p{L}+	[^\s\p{L}]+[\r\n]*
+ * 	followed by nothing that must match
  *
- * Anything else may fail after a long look, from each character again: \s+$ of a run of spaces
- * costs the square of the run, (?:a|aa)+b more than any number. PCRE2's own limit does not see
- * the first: it counts for each character from which a match is tried anew, and its JIT does not
- * count repeats of one character at all. */
+ * Others may fail after reading far, again from each character: \s+$ on a run of spaces costs the
+ * square of the run, (?:a|aa)+b exponential time. PCRE2's own limit misses the first, because it
+ * starts again for each character from which a match is tried, and its JIT does not count repeats
+ * of one character. */
 #include "agent/tok/split/split_cost_in.h"
 
 #define REPEATS_MOST	16u
-#define WAYS_MOST	64u		/* in which the atoms of a pattern may repeat */
+#define WAYS_MOST	64u		/* ways in which the atoms of a pattern may repeat */
 
 struct reader {
 	const char *p, *end;
@@ -24,7 +23,7 @@ struct reader {
 };
 
 struct quantity {
-	uint32_t least, most;		/* <most> UINT32_MAX: no end */
+	uint32_t least, most;		/* <most> UINT32_MAX: unlimited */
 };
 
 static uint32_t number(struct reader *r)
@@ -36,7 +35,7 @@ static uint32_t number(struct reader *r)
 	return v;
 }
 
-/* {n} {n,} {n,m} */
+/* Read {n} {n,} {n,m}. */
 static struct quantity interval(struct reader *r)
 {
 	struct quantity q;
@@ -75,7 +74,7 @@ static struct quantity quantity(struct reader *r)
 	return q;
 }
 
-/* After a backslash: a letter, and what stands in braces after it. */
+/* Skip a letter after a backslash, and its argument in braces. */
 static void escape(struct reader *r)
 {
 	if (++r->p == r->end)
@@ -103,8 +102,8 @@ static void set(struct reader *r)
 	r->p += r->p < r->end;
 }
 
-/* Inside of a group nothing repeats without end, and the group does not repeat. Returns at its
- * end. */
+/* Check a group: nothing in it may repeat without limit, and it may not repeat. Returns at its end.
+ */
 static void group(struct reader *r)
 {
 	unsigned depth = 0;

@@ -5,7 +5,7 @@
 #include "agent/base/types.h"
 
 struct regex_cost {
-	bool counted;		/* a failed try may cost much: each item that is tried is counted */
+	bool counted;		/* a failed try may cost much: count each item that is tried */
 	uint32_t least;		/* the largest number of characters that one item must match */
 };
 

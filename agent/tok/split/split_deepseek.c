@@ -1,13 +1,14 @@
-/* split_deepseek.c - the three Splits in a row of DeepSeek V3, R1 and V4 as one scanner.
+/* split_deepseek.c - the three consecutive Splits of DeepSeek V3, R1 and V4 as one scanner.
  *
- *	\p{N}{1,3}	then, in what is left,	[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+	then, in all of these pieces,
- *	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|
- *	\s*[\r\n]+|\s+(?!\S)|\s+
+ * 	\p{N}{1,3}					then, in the rest,
+ * 	[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+	then, in all these pieces,
+ * 	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+ * 	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * The first two only say where texts end for the third: a number ends one, and so does a change between the CJK ranges and
- * the rest. So to the third such a character is the end (STOP), decided and for good, and no second pass is
- * needed. Unlike the other families the third does not match everywhere: controls, format and unassigned characters are
- * left, and run together up to the next match. */
+ * The first two only decide where texts end for the third: at a number, and at a change between the
+ * CJK ranges and the rest. So the third treats such a character as the end (STOP), and no second
+ * pass is needed. Unlike in other families, the third does not match everywhere: controls, format
+ * and unassigned characters remain and run together up to the next match. */
 #include "agent/tok/split/split_scan.h"
 
 #define STOP	(1u << 8)	/* no class of unicode.h */
@@ -18,7 +19,8 @@ SCAN_INLINE bool in_cjk(uint32_t cp)
 	return cp - 0x4e00 <= 0x9fa5 - 0x4e00 || cp - 0x3040 <= 0x30ff - 0x3040;
 }
 
-/* The class of the character at <p> for a text that is <cjk> or not; STOP: it is not part of it, or is the end. */
+/* Return the class of the character at <p> for a text that is <cjk> or not. STOP: outside of it, or
+ * the end. */
 SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, bool cjk, size_t *len)
 {
 	unsigned k;
@@ -36,7 +38,7 @@ SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, bool cjk, si
 	return k & UC_NUMBER || in_cjk(cp) != cjk ? STOP : k;
 }
 
-/* Where a run of <classes> ends. */
+/* Return the end of a run of <classes>. */
 SCAN_INLINE const uint8_t *run_of(const uint8_t *p, const uint8_t *end, bool cjk, unsigned classes)
 {
 	size_t len;
@@ -53,7 +55,7 @@ SCAN_INLINE const uint8_t *ascii_run(const uint8_t *p, const uint8_t *end)
 	return p;
 }
 
-/* [\p{P}\p{S}]*[\r\n]*: a line end is not of a CJK text. */
+/* Match [\p{P}\p{S}]*[\r\n]*. A line end is outside of a CJK text. */
 SCAN_INLINE const uint8_t *symbols(const uint8_t *p, const uint8_t *end, bool cjk)
 {
 	p = run_of(p, end, cjk, UC_PUNCT_SYMBOL);
@@ -78,7 +80,7 @@ SCAN_INLINE const uint8_t *space(const uint8_t *p, struct scan s)
 	return k & STOP || prev == p ? q : prev;
 }
 
-/* What no alternative matches: up to where one does. The character at <p> is of no class. */
+/* Return the place where an alternative matches again. The character at <p> has no class. */
 SCAN_INLINE const uint8_t *unmatched(const uint8_t *p, struct scan s, bool cjk)
 {
 	size_t len, next;

@@ -1,28 +1,28 @@
 /* split_deepseek1.c - the chains of the first DeepSeek models as one scanner: coder (four Splits
  * and Digits) and LLM (five).
  *
- *	      coder					LLM
- *	1     [\r\n]					the same
- *	2     \s?\p{L}+				\s?[letters of alphabets]+		<alphabets>
- *	3     \s?\p{P}+				\s?[!-/:-~ and their wide forms, quotes, U+3000-U+3002]+
- *	4						\s+$
- *	5     [U+4E00-U+9FA5 U+0800-U+4E00 U+AC00-U+D7FF]+	the same
- *	6     Digits, each alone				the same
+ * 	      coder					LLM
+ * 	1     [\r\n]					the same
+ * 	2     \s?\p{L}+				\s?[letters of alphabets]+		<alphabets>
+ * 	3     \s?\p{P}+				\s?[!-/:-~, wide forms, quotes, U+3000-U+3002]+
+ * 	4						\s+$
+ * 	5     [U+4E00-9FA5 U+0800-4E00 U+AC00-D7FF]+	the same
+ * 	6     Digits, each alone				the same
  *
- * Each step looks at the pieces of the one before it. Taken together, a text is units, and what
- * is between them:
+ * Each step reads the pieces of the one before it. Together they divide a text into units and the
+ * rest between them:
  *
- *	LETTER		letters, and one white space directly before them (OPEN)		step 2
- *	PUNCT		the same with punctuation (OPEN_PUNCT)				step 3
- *	LINE, NUMBER	one character							steps 1, 6
- *	SPACE, OTHER	the rest, up to the next of these
+ * 	LETTER		letters, with one white space directly before them (OPEN)		step 2
+ * 	PUNCT		punctuation, likewise (OPEN_PUNCT)				step 3
+ * 	LINE, NUMBER	one character							steps 1, 6
+ * 	SPACE, OTHER	the rest, up to the next of these
  *
- * A unit and a rest are cut further where the range of step 5 begins and ends. In the LLM chain
- * the class of step 3 cuts letters, too ("caf" and "\xc3\xa9"), and white space at the end of a
- * piece is a piece (step 4). U+3000 is white space and punctuation there (WIDE).
+ * Units and rests are cut further where the range of step 5 starts and ends. In the LLM chain the
+ * class of step 3 also cuts letters ("caf" and "\xc3\xa9"), and white space at the end of a piece
+ * is a piece (step 4). U+3000 is white space and punctuation there (WIDE).
  *
- * Nothing depends on what is before a piece, so the scanner's state is its place. How far it
- * looks ahead: two characters, and, once for each run, a run of white space. O(n). */
+ * Nothing depends on text before a piece, so the scanner has no state but its place. It looks ahead
+ * two characters, and, once per run, over a run of white space. O(n). */
 #include "agent/tok/split/split_family_in.h"
 
 enum kind { END, LINE, NUMBER, LETTER, PUNCT, WIDE, SPACE, OTHER, OPEN, OPEN_PUNCT };
@@ -31,7 +31,7 @@ struct range {
 	uint32_t first, last;
 };
 
-/* Beyond ASCII, what the second Split of the LLM chain names. */
+/* Characters beyond ASCII in the second Split of the LLM chain. */
 static const struct range alphabets[] = {
 	{ 0xb5, 0xb5 }, { 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba }, { 0x1bc, 0x1bf },
 	{ 0x1c4, 0x293 }, { 0x295, 0x2af }, { 0x370, 0x373 }, { 0x376, 0x377 }, { 0x37b, 0x37d },
@@ -55,7 +55,7 @@ static const struct range alphabets[] = {
 	{ 0x118a0, 0x118df }, { 0x1e900, 0x1e943 },
 };
 
-/* Beyond ASCII, where \p{P} of Unicode 16 is not UC_PUNCT, which is of an older version. */
+/* Characters beyond ASCII that are \p{P} in Unicode 16 but not UC_PUNCT, which is older. */
 static const struct range not_as_punct[] = {
 	{ 0x61d, 0x61d }, { 0x9fd, 0x9fd }, { 0xa76, 0xa76 }, { 0xc77, 0xc77 }, { 0xc84, 0xc84 },
 	{ 0x166d, 0x166d }, { 0x1b4e, 0x1b4f }, { 0x1b7d, 0x1b7f }, { 0x2e43, 0x2e4f },
@@ -99,7 +99,7 @@ SCAN_INLINE bool in_marks(uint32_t cp)
 	       cp - 0x3000 <= 0x3002 - 0x3000;
 }
 
-/* ---- one character ---------------------------------------------------------------------------- */
+/* ---- one character --------------------------------------------------------------------------- */
 
 struct look {
 	const uint8_t *end;
@@ -141,7 +141,7 @@ static enum kind kind_of(uint32_t cp, bool llm)
 	return k & UC_SPACE ? SPACE : OTHER;
 }
 
-/* The character at <p> by itself. */
+/* Classify the character at <p> by itself. */
 SCAN_INLINE struct one alone(struct look *l, const uint8_t *p)
 {
 	struct one c = { .kind = END };
@@ -157,7 +157,7 @@ SCAN_INLINE struct one alone(struct look *l, const uint8_t *p)
 	return c;
 }
 
-/* The same, with white space that belongs to what follows it. */
+/* The same, with white space that joins the next character. */
 static struct one one_at(struct look *l, const uint8_t *p)
 {
 	struct one c = alone(l, p), next;
@@ -174,9 +174,9 @@ static struct one one_at(struct look *l, const uint8_t *p)
 	return c;
 }
 
-/* ---- units ------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
-/* Letters from <p> on, <first> being there. */
+/* Return the end of the letters from <p> on, the first of which is <first>. */
 static const uint8_t *letters(struct look *l, const uint8_t *p, struct one first)
 {
 	struct one prev = first, c;
@@ -191,8 +191,8 @@ static const uint8_t *letters(struct look *l, const uint8_t *p, struct one first
 	return p;
 }
 
-/* Whether a run of <kind> at <p>, white space, is the last of its piece: what follows is none of
- * the piece. *end: of the run. */
+/* Tell if a run of <kind> at <p>, white space, is the last of its piece: the next character is
+ * outside. *end: the end of the run. */
 static bool is_trailing(struct look *l, const uint8_t *p, enum kind kind, const uint8_t **end)
 {
 	struct one c;
@@ -221,7 +221,7 @@ static const uint8_t *marks(struct look *l, const uint8_t *p, struct one first)
 	}
 }
 
-/* What no unit is made of. */
+/* Return the end of characters that are in no unit. */
 static const uint8_t *rest(struct look *l, const uint8_t *p, struct one first)
 {
 	const uint8_t *sure = p;
@@ -273,10 +273,10 @@ void split_scan_deepseek_llm(const uint8_t *p, size_t n, bool last, struct piece
 	run(p, n, last, true, out);
 }
 
-/* ---- which pattern it is ------------------------------------------------------------------------ */
+/* ---- which pattern it is --------------------------------------------------------------------- */
 
-/* The characters of the pattern's class must be those of ASCII and of <alphabets>, in their
- * order. */
+/* The characters of the pattern's class must be those of ASCII and of <alphabets>, in their order.
+ */
 bool split_is_alphabets(struct span pattern)
 {
 	static const char front[] = "\\s?[A-Za-z", back[] = "]+";

@@ -1,16 +1,15 @@
 /* split_falcon.c - Falcon's chain: Punctuation (contiguous), ByteLevel with GPT-2's pattern,
  * Digits, [0-9][0-9][0-9].
  *
- * A run of punctuation is a piece. To GPT-2's pattern such a run is the end of the text on both
- * sides (STOP), so contractions never match. Digits comes after ByteLevel and sees the characters
- * that stand for bytes: those of B2 B3 B9 BC BD BE are numbers (U+00B2 and so on), wherever these
- * bytes stand, so that a piece may end inside a character. So words come from a scanner, and each
- * is then cut at its numbers. */
+ * A run of punctuation is a piece. GPT-2's pattern sees the end of the text on both sides of it
+ * (STOP), so contractions never match. Digits comes after ByteLevel and sees the characters that
+ * stand for bytes: those of B2 B3 B9 BC BD BE are numbers (U+00B2 and so on), anywhere, so a piece
+ * may end inside a character. So a scanner finds words, and each is then cut at its numbers. */
 #include "agent/tok/split/split_falcon_in.h"
 
 #define STOP	(1u << 8)	/* no class of unicode.h */
 
-/* The class of the character at <p>; STOP: it is punctuation, or the end. */
+/* Return the class of the character at <p>. STOP: it is punctuation, or the end. */
 SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, size_t *len)
 {
 	uint32_t cp;
@@ -34,7 +33,7 @@ SCAN_INLINE const uint8_t *marks(const uint8_t *p, const uint8_t *end)
 	return p;
 }
 
-/* \s+(?!\S)|\s+ */
+/* Match \s+(?!\S)|\s+. */
 SCAN_INLINE const uint8_t *space(const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *q = p, *prev = p;
@@ -78,7 +77,7 @@ void split_scan_falcon_words(const uint8_t *p, size_t n, bool last, struct piece
 	SCAN_LOOP(scan_word(p, s, *p == ' ') ?: piece(p, s));
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 SCAN_INLINE bool digit(uint8_t b)
 {

@@ -1,8 +1,9 @@
-/* split_family.c - patterns that are known, letter by letter, and the scanner of each.
+/* split_family.c - the known patterns as text, and the scanner of each.
  *
- * Compared as text: to see that two regular expressions are equal is not to be had, and a pattern that is not here has
- * PCRE2. Several texts of one meaning stand here where models have them: with CR and LF themselves in it, or
- * with possessive quantifiers and shorter last alternatives, which change no match (what follows a run is not in its class). */
+ * Patterns are compared as text, because equality of regular expressions is not decidable in
+ * practice; others use PCRE2. Variants of one meaning are listed if models have them: with literal
+ * CR and LF, or with possessive quantifiers and shorter last alternatives, which change no match
+ * (the character after a run is not in its class). */
 #include "agent/tok/split/split_family_in.h"
 
 #define CONTRACTION	"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -18,10 +19,13 @@
 #define NOT_HAN		"&&[^\\p{Han}]"
 
 #define L3		CONTRACTION "|" LETTERS "|\\p{N}{1,3}|" OTHERS "|" SPACES
-#define O200K		WORDS(UPPER, LOWER, CONTRACTION "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
-#define KIMI		"[\\p{Han}]+|" WORDS(UPPER NOT_HAN, LOWER NOT_HAN, CONTRACTION "?") "|\\p{N}{1,3}|" OTHERS "|" SPACES
+#define O200K		WORDS(UPPER, LOWER, CONTRACTION "?") \
+			"|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
+#define KIMI		"[\\p{Han}]+|" WORDS(UPPER NOT_HAN, LOWER NOT_HAN, CONTRACTION "?") \
+			"|\\p{N}{1,3}|" OTHERS "|" SPACES
 #define GPT2		"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+#define DEEPSEEK	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" \
+			"[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
 			" ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
 
 const struct family family_gpt2 = { "gpt2", split_scan_gpt2 };
@@ -31,15 +35,21 @@ static const struct known {
 	struct family family;
 } known[] = {
 	{ L3, { "cl100k", split_scan_l3 } },
-	{ SHORTER "|" LETTERS "|\\p{N}{1,3}|" OTHERS "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s", { "cl100k", split_scan_l3 } },
+	{ SHORTER "|" LETTERS "|\\p{N}{1,3}|" OTHERS "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
+	    { "cl100k", split_scan_l3 } },
 	{ CONTRACTION "|" LETTERS "|\\p{N}|" OTHERS "|" SPACES, { "qwen2", split_scan_q2 } },
-	{ SHORTER "|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
-	  { "qwen2", split_scan_q2 } },
-	{ CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
-	  { "qwen3.5", split_scan_q35 } },
-	{ CONTRACTION "|" LETTERS "|\\p{N}+|" OTHERS "|" SPACES, { "cl100k-digits", split_scan_digit_runs } },
+	{ SHORTER
+	    "|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| "
+	    "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+	    { "qwen2", split_scan_q2 } },
+	{ CONTRACTION
+	    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
+	    { "qwen3.5", split_scan_q35 } },
+	{ CONTRACTION "|" LETTERS "|\\p{N}+|" OTHERS "|" SPACES,
+	    { "cl100k-digits", split_scan_digit_runs } },
 	{ O200K, { "o200k", split_scan_o200k } },
-	{ WORDS(UPPER, LOWER, "") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES, { "tekken", split_scan_tekken } },
+	{ WORDS(UPPER, LOWER, "") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+	    { "tekken", split_scan_tekken } },
 	{ KIMI, { "kimi", split_scan_kimi } },
 	{ GPT2, { "gpt2", split_scan_gpt2 } },
 };
@@ -49,17 +59,20 @@ static const char *const deepseek[3] = { "\\p{N}{1,3}",
 					 "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
 					 DEEPSEEK };
 
-/* The first DeepSeek models; NULL: Digits, "": the letters of split_deepseek1.c. */
+/* The first DeepSeek models. NULL: Digits, "": the letters of split_deepseek1.c. */
 #define EAST		"[\xe4\xb8\x80-\xe9\xbe\xa5\xe0\xa0\x80-\xe4\xb8\x80\xea\xb0\x80-\xed\x9f\xbf]+"
 static const struct row {
 	const char *pattern[6];
 	size_t n;
 	struct family family;
 } rows[] = {
-	{ { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", EAST, NULL }, 5, { "deepseek-coder", split_scan_deepseek_coder, 1 } },
+	{ { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", EAST, NULL }, 5,
+	    { "deepseek-coder", split_scan_deepseek_coder, 1 } },
 	{ { "[\\r\\n]", "",
-	    "\\s?[!-/:-~\xef\xbc\x81-\xef\xbc\x8f\xef\xbc\x9a-\xef\xbd\x9e\xe2\x80\x98-\xe2\x80\x9f\xe3\x80\x80-\xe3\x80\x82]+", "\\s+$",
-	    EAST, NULL }, 6, { "deepseek-llm", split_scan_deepseek_llm, 1 } },
+	      "\\s?[!-/:-~\xef\xbc\x81-\xef\xbc\x8f\xef\xbc\x9a-\xef\xbd\x9e"
+	      "\xe2\x80\x98-\xe2\x80\x9f\xe3\x80\x80-\xe3\x80\x82]+",
+	      "\\s+$", EAST, NULL },
+	    6, { "deepseek-llm", split_scan_deepseek_llm, 1 } },
 };
 
 const uint8_t scan_joins[256] = {
@@ -69,7 +82,7 @@ const uint8_t scan_joins[256] = {
 	1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1,
 };
 
-/* Whether <p> is <text>, a CR or LF in it being \r or \n. */
+/* Tell if <p> is <text>; a literal CR or LF in it equals \r or \n. */
 static bool same(struct span p, const char *text)
 {
 	size_t i;

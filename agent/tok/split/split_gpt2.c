@@ -1,12 +1,12 @@
-/* split_gpt2.c - the pattern of GPT-2, which ByteLevel uses, too, when use_regex is set.
+/* split_gpt2.c - the pattern of GPT-2, also of ByteLevel with use_regex.
  *
- *	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ * 	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * Small letters only behind the apostrophe; a space, and nothing else, goes with what follows; line ends are white space as any
- * other. */
+ * Only small letters follow the apostrophe; only a space joins what follows; line ends are white
+ * space. */
 #include "agent/tok/split/split_scan.h"
 
-/* 's, ...: its bytes, 0 if it is none, -1: more. */
+/* Return the length of 's, ...; 0 if there is none, -1: more. */
 SCAN_INLINE int contraction(const uint8_t *p, struct scan s)
 {
 	int n = scan_contraction(p, s);

@@ -1,16 +1,20 @@
-/* split_o200k.c - the pattern of o200k and those made from it: gpt-oss, GPT-4o, Llama 4; Tekken of Mistral; Kimi K2.
+/* split_o200k.c - the pattern of o200k and its variants: gpt-oss, GPT-4o, Llama 4; Tekken of
+ * Mistral; Kimi K2.
  *
- * With U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}] and S for (?i:'s|'t|'re|'ve|'m|'ll|'d)?:
+ * With U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}] and S for
+ * (?i:'s|'t|'re|'ve|'m|'ll|'d)?:
  *
- *	[^\r\n\p{L}\p{N}]?U*L+S|[^\r\n\p{L}\p{N}]?U+L*S|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * 	[^\r\n\p{L}\p{N}]?U*L+S|[^\r\n\p{L}\p{N}]?U+L*S|\p{N}{1,3}|
+ * 	 ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * Tekken has no S and single digits. Kimi has no '/', and Han characters are pieces of their own, [\p{Han}]+ first, and not in
- * U or L.
+ * Tekken has no S and single digits. Kimi has no '/'; runs of Han characters, [\p{Han}]+, come
+ * first and are not in U or L.
  *
- * What goes back: U* takes all it can and then needs one of L. If a small letter follows, it is there. If not, the last
- * character of the run that is in both classes (Lm, Lo, M) serves, and the match ends behind it. If there is none, the second
- * alternative takes the run, which is capitals only. The character in front may be a mark, which is in
- * both classes: where nothing matches behind it, it is a word by itself. Costs at most two looks at each character. */
+ * Backtracking: U* takes all it can and then needs one of L. A following small letter is that.
+ * Otherwise the last character of the run that is in both classes (Lm, Lo, M) serves, and the match
+ * ends after it. Otherwise the second alternative takes the run, which is capitals only. The first
+ * character may be a mark, which is in both classes: if nothing matches after it, it is a word by
+ * itself. Each character is read at most twice. */
 #include "agent/tok/split/split_scan.h"
 
 struct split_params {
@@ -20,7 +24,7 @@ struct split_params {
 
 #define BOTH	(UC_LETTER_OTHER | UC_MARK)
 
-/* The class of a character within words. */
+/* Return the class of a character within words. */
 SCAN_INLINE unsigned word_class(const uint8_t *p, const uint8_t *end, size_t *len, bool han)
 {
 	unsigned k = scan_class(p, end, len);
@@ -28,8 +32,9 @@ SCAN_INLINE unsigned word_class(const uint8_t *p, const uint8_t *end, size_t *le
 	return han && k & UC_HAN ? 0 : k & (UC_LETTER | UC_MARK);
 }
 
-/* U*L+ at <p>; NULL: no match, or *more. *upper: the end of U*. */
-SCAN_INLINE const uint8_t *word(const uint8_t *p, struct scan s, bool han, const uint8_t **upper, bool *more)
+/* Match U*L+ at <p>. Returns NULL if it does not match, or *more. *upper: the end of U*. */
+SCAN_INLINE const uint8_t *word(const uint8_t *p, struct scan s, bool han, const uint8_t **upper,
+    bool *more)
 {
 	const uint8_t *both = NULL;
 	unsigned k = 0;
@@ -50,8 +55,10 @@ SCAN_INLINE const uint8_t *word(const uint8_t *p, struct scan s, bool han, const
 	return *more ? NULL : both;
 }
 
-/* One of the first two alternatives at <p>, without S; NULL: no match, or *more. */
-SCAN_INLINE const uint8_t *words(const uint8_t *p, struct scan s, bool han, unsigned k, size_t len, bool *more)
+/* Match one of the first two alternatives at <p>, without S. Returns NULL if none matches, or
+ * *more. */
+SCAN_INLINE const uint8_t *words(const uint8_t *p, struct scan s, bool han, unsigned k, size_t len,
+    bool *more)
 {
 	const uint8_t *upper, *e, *behind = p + len;
 
@@ -107,7 +114,8 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, struct split_p
 	return scan_space(p, s, true);
 }
 
-/* Capitals, then small letters at <q>, 0 .. 16 of them; at least 17 bytes are there. */
+/* Return the number of capitals, then small letters at <q>, 0 .. 16. At least 17 bytes are
+ * readable. */
 SCAN_INLINE unsigned word16(const uint8_t *q)
 {
 #ifdef __SSE2__
@@ -139,7 +147,8 @@ SCAN_INLINE const uint8_t *cased_word(const uint8_t *p, struct scan s, bool suff
 	return run - 1 < 15 && q[run] < 0x80 && !(suffix && q[run] == '\'') ? q + run : NULL;
 }
 
-SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out, struct split_params f)
+SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out,
+    struct split_params f)
 {
 	struct scan s = { p + n, last };
 

@@ -1,14 +1,16 @@
-/* split_onig.c - regular expressions as Oniguruma reads them, written down for PCRE2.
+/* split_onig.c - translate regular expressions from Oniguruma's syntax to PCRE2's.
  *
- * tokenizer.json's expressions are run by Oniguruma (its own syntax, UTF-8, no options). PCRE2 finds the same matches for nearly
- * all that both know, in the same order of trying; what differs is how some things are written and which characters some sets
- * have. So the pattern is read whole and each part written again in words of one meaning: sets as lists and properties
- * (split_onig_class.c), anchors as (?m:^), characters as \x{...}. The other way, to hand the pattern over and mend what is known
- * to differ, lets through what nobody thought of; here what is not understood is refused, with its place.
+ * Oniguruma runs the expressions of tokenizer.json (its own syntax, UTF-8, no options). PCRE2 finds
+ * the same matches in the same order for nearly everything that both know; notation and the
+ * contents of some sets differ. So the pattern is parsed completely and each part is written in
+ * unambiguous form: sets as lists and properties (split_onig_class.c), anchors as (?m:^),
+ * characters as \x{...}. Patching known differences only would let unknown ones pass; this
+ * translator rejects what it does not understand, with its place.
  *
- * What is different, and was tried with tokenizers 0.22.2: ^ and $ are of lines always; (?m) means that . is any character;
- * {n,m}+ repeats a repetition and {n}? makes one optional; {,m} begins with 0; \h is a hexadecimal digit; \w, \s, [[:punct:]];
- * && and classes in classes; (?i) in the middle takes the alternatives behind it along (refused); under (?i) ss is also ß. */
+ * Differences, verified with tokenizers 0.22.2: ^ and $ are of lines always; (?m) lets . match any
+ * character; {n,m}+ repeats a repetition and {n}? makes one optional; {,m} starts with 0; \h is a
+ * hexadecimal digit; \w, \s, [[:punct:]]; && and nested classes; (?i) in the middle includes the
+ * following alternatives (rejected); under (?i) ss is also U+00DF. */
 #include "agent/tok/split/split_onig_in.h"
 
 #include <stdio.h>
@@ -17,7 +19,7 @@
 
 #define REPEAT_MOST	65535	/* PCRE2's */
 
-/* ---- what is written ------------------------------------------------------------------------------------------- */
+/* ---- what is written ------------------------------------------------------------------------- */
 
 static bool grow(struct onig *o, size_t more)
 {
@@ -87,7 +89,7 @@ void onig_fini(struct onig *o)
 	*o = (struct onig){ 0 };
 }
 
-/* ---- what is read ---------------------------------------------------------------------------------------------- */
+/* ---- what is read ---------------------------------------------------------------------------- */
 
 int onig_fail(const struct onig_in *t, size_t at, const char *why)
 {
@@ -133,7 +135,7 @@ static int hex_value(uint32_t c)
 	return c - '0' < 10 ? (int)(c - '0') : (c | 0x20) - 'a' < 6 ? (int)((c | 0x20) - 'a' + 10) : -1;
 }
 
-/* Up to <most> hexadecimal digits. */
+/* Read up to <most> hexadecimal digits. */
 static size_t hex(struct onig_in *t, size_t most, uint32_t *cp)
 {
 	size_t i;
@@ -152,13 +154,14 @@ static int valid_char(const struct onig_in *t, size_t at, uint32_t cp)
 	return 1;
 }
 
-/* Behind \x or \u. */
+/* Read the digits after \x or \u. */
 static int escape_hex(struct onig_in *t, bool u, uint32_t *cp)
 {
 	size_t at = t->at;
 
 	if (u)
-		return hex(t, 4, cp) == 4 ? valid_char(t, at, *cp) : onig_fail(t, at, "\\u has four hexadecimal digits");
+		return hex(t, 4, cp) == 4 ? valid_char(t, at, *cp)
+					  : onig_fail(t, at, "\\u has four hexadecimal digits");
 	if (onig_eat(t, "{")) {
 		if (hex(t, 8, cp) == 0 || !onig_eat(t, "}"))
 			return onig_fail(t, at, "\\x{...} is one hexadecimal number");
@@ -193,13 +196,18 @@ int onig_escape_char(struct onig_in *t, uint32_t *cp)
 	return 0;
 }
 
-/* ---- literals ------------------------------------------------------------------------------------------------------ */
+/* ---- literals -------------------------------------------------------------------------------- */
 
-/* Two letters that are also one character when case does not count (CaseFolding.txt, F; those of ASCII). */
+/* Return the one character that two letters also are without regard to case (CaseFolding.txt, F;
+ * ASCII only). */
 static const char *folds_to(uint32_t a, uint32_t b)
 {
-	static const struct { char pair[3]; const char *one; } folds[] = {
-		{ "ss", "\xc3\x9f\xe1\xba\x9e" }, { "ff", "\xef\xac\x80" }, { "fi", "\xef\xac\x81" }, { "fl", "\xef\xac\x82" },
+	static const struct { char pair[3]; const char *one;
+	} folds[] = {
+		{ "ss", "\xc3\x9f\xe1\xba\x9e" },
+		{ "ff", "\xef\xac\x80" },
+		{ "fi", "\xef\xac\x81" },
+		{ "fl", "\xef\xac\x82" },
 		{ "st", "\xef\xac\x85\xef\xac\x86" },
 	};
 	size_t i;
@@ -212,7 +220,9 @@ static const char *folds_to(uint32_t a, uint32_t b)
 
 bool onig_folds_alike(uint32_t cp)
 {
-	return cp < 0x80 || (!(uc_class(cp) & (UC_LETTER_LOWER | UC_LETTER_UPPER | UC_MARK)) && cp != 0x2bc && cp != 0x2be);
+	return cp < 0x80 ||
+	    (!(uc_class(cp) & (UC_LETTER_LOWER | UC_LETTER_UPPER | UC_MARK)) && cp != 0x2bc &&
+		cp != 0x2be);
 }
 
 static bool repeats(uint32_t c)
@@ -256,7 +266,7 @@ static int literal(struct onig_in *t, struct onig *o, uint32_t cp, size_t at)
 	return 0;
 }
 
-/* ---- escapes -------------------------------------------------------------------------------------------------------- */
+/* ---- escapes --------------------------------------------------------------------------------- */
 
 static void word_boundary(struct onig *o, bool is, size_t at)
 {
@@ -290,7 +300,7 @@ static int back_reference(struct onig_in *t, struct onig *o, size_t at)
 	return 1;
 }
 
-/* 1: an atom; 2: nothing that can be repeated; -1. */
+/* Returns 1: an atom, 2: nothing that can be repeated, -1: rejected. */
 static int escape(struct onig_in *t, struct onig *o, size_t at)
 {
 	struct onig_set s = { .in.plain = o->plain, .sub.plain = o->plain };
@@ -324,7 +334,7 @@ static int escape(struct onig_in *t, struct onig *o, size_t at)
 	}
 }
 
-/* ---- repetitions ------------------------------------------------------------------------------------------------------ */
+/* ---- repetitions ----------------------------------------------------------------------------- */
 
 static bool number(struct onig_in *t, uint32_t *v)
 {
@@ -338,10 +348,11 @@ static bool number(struct onig_in *t, uint32_t *v)
 
 struct repeat {
 	uint32_t least, most;
-	bool open, fixed;	/* no upper end; {n} */
+	bool open, fixed;	/* no upper bound; {n} */
 };
 
-/* {n} {n,} {n,m} {,m}, behind the brace; false: it is none, and the brace stands for itself. */
+/* Read {n} {n,} {n,m} {,m} after the brace. Returns false if it is none: the brace is then literal.
+ */
 static bool interval(struct onig_in *t, struct repeat *r)
 {
 	size_t at = t->at;
@@ -370,7 +381,8 @@ static int put_interval(struct onig_in *t, struct onig *o, const struct repeat *
 	return 0;
 }
 
-/* The quantifiers behind an atom that was written from <start> on; each after the first repeats a group of what is there. */
+/* Read the quantifiers after an atom that was written from <start> on. Each after the first repeats
+ * a group of what precedes it. */
 static int quantifiers(struct onig_in *t, struct onig *o, size_t start, int kind)
 {
 	size_t at, times;
@@ -405,17 +417,19 @@ static int quantifiers(struct onig_in *t, struct onig *o, size_t start, int kind
 			lazy = true;
 		} else if (c != '{' && onig_eat(t, "+")) {
 			onig_puts(o, "+", at);
-			o->no_jit |= o->text.n > start + 3 && memcmp(o->text.p + start, "(", 1) == 0;	/* a group: an atomic one */
+			/* an atomic group */
+			o->no_jit |= o->text.n > start + 3 && memcmp(o->text.p + start, "(", 1) == 0;
 		}
 	}
 	return 0;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static int alternatives(struct onig_in *t, struct onig *o);
 
-/* (?i) (?i: (?-i: ...: behind the question mark. 1: a group is to follow. 0: (?i), it holds until the group around it ends. */
+/* Read (?i) (?i: (?-i: ... after the question mark. Returns 1 if a group follows, 0 for (?i), which
+ * applies until the surrounding group ends. */
 static int options(struct onig_in *t, struct onig *o, size_t at, bool leading)
 {
 	bool on = true, icase = t->icase, dot_all = t->dot_all;
@@ -452,7 +466,8 @@ static int named_group(struct onig_in *t, struct onig *o, size_t at, char end)
 	return 1;
 }
 
-/* What opens a group, behind its parenthesis. As options(); 2: a group that looks, 3: a comment that was taken. */
+/* Read the start of a group after its parenthesis. As options(); 2: a look-around, 3: a comment,
+ * skipped. */
 static int open_group(struct onig_in *t, struct onig *o, size_t at, bool leading)
 {
 	static const char *const same[] = { "?:", "?>", "?=", "?!", "?<=", "?<!" };
@@ -486,7 +501,7 @@ static int open_group(struct onig_in *t, struct onig *o, size_t at, bool leading
 	return 1;
 }
 
-/* Behind a parenthesis. As escape(); 0: nothing was matched by it. */
+/* Read a group after its parenthesis. As escape(); 0: it matches nothing. */
 static int group(struct onig_in *t, struct onig *o, size_t at, bool leading)
 {
 	bool icase = t->icase, dot_all = t->dot_all;
@@ -509,7 +524,7 @@ static int group(struct onig_in *t, struct onig *o, size_t at, bool leading)
 	return kind;
 }
 
-/* One atom that begins with <c>, which has been taken. As escape() and group(). */
+/* Read one atom that starts with <c>, already consumed. As escape() and group(). */
 static int atom(struct onig_in *t, struct onig *o, uint32_t c, size_t at, bool leading)
 {
 	struct onig_set s = { .in.plain = o->plain, .sub.plain = o->plain };
@@ -536,7 +551,7 @@ static int atom(struct onig_in *t, struct onig *o, uint32_t c, size_t at, bool l
 	return rc < 0 ? -1 : 1;
 }
 
-/* Up to the parenthesis that closes it or the end. */
+/* Read alternatives up to the closing parenthesis or the end. */
 static int alternatives(struct onig_in *t, struct onig *o)
 {
 	bool leading = true;

@@ -1,12 +1,13 @@
-/* split_onig_class.c - sets of characters: classes, properties, and the letters behind a backslash.
+/* split_onig_class.c - sets of characters: classes, properties, and letters after a backslash.
  *
- * PCRE2 10.42 has neither classes in classes nor &&, but it looks ahead: "in A and in B" is (?=A)B, "not in A" is
- * (?!A) and any character. So a set is what fits into one pair of brackets, and, beside that, alternatives that each match one
- * character; classes within one another end in brackets whenever they can.
+ * PCRE2 10.42 has neither nested classes nor &&, but it has look-ahead: "in A and in B" is (?=A)B,
+ * "not in A" is (?!A) and any character. So a set is what fits into one pair of brackets, plus
+ * alternatives that each match one character. Nested classes become brackets whenever possible.
  *
- * Properties are those of Unicode 16, as in Oniguruma 6.9.10. PCRE2 may be older: what came after 14 stands beside each
- * property as a list (unicode_newer.h), which does no harm where it knows them; what was there and has changed is in the code.
- * Every property here and every letter was asked of all code points and compared with tokenizers 0.22.2. */
+ * Properties are of Unicode 16, as in Oniguruma 6.9.10. PCRE2 may be older: characters newer than
+ * 14 are added to each property as a list (unicode_newer.h), which is harmless if it knows them;
+ * changed ones are in the code. Every property and letter here was compared with tokenizers 0.22.2
+ * on all code points. */
 #include "agent/tok/split/split_onig_in.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
-#define SPACE	"\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACE	"\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}" \
+		"\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define HEX	"0-9A-Fa-f"
 
 struct onig_set onig_set_like(const struct onig_set *s)
@@ -30,7 +32,7 @@ void onig_set_fini(struct onig_set *s)
 	s->n_subs = 0;
 }
 
-/* Whether <in> is one \p{..} or \s, which PCRE2 matches faster outside of brackets. */
+/* Tell if <in> is one \p{..} or \s, which PCRE2 matches faster outside of brackets. */
 static bool is_one_escape(const struct onig *in)
 {
 	const char *p = in->text.p;
@@ -72,7 +74,7 @@ void onig_set_put(struct onig *o, const struct onig_set *s, bool negate, size_t 
 	onig_puts(o, negate ? ")(?s:.))" : "", from);
 }
 
-/* One more alternative of <s>: the set <sub>, or all others. */
+/* Add an alternative to <s>: the set <sub>, or its complement. */
 static void add_set(struct onig_set *s, const struct onig_set *sub, bool negate, size_t from)
 {
 	s->sub.text.failed |= sub->sub.text.failed;
@@ -84,24 +86,83 @@ static void add_set(struct onig_set *s, const struct onig_set *sub, bool negate,
 	onig_set_put(&s->sub, sub, negate, from);
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 static const struct category {
 	const char *name, *as;
 } categories[] = {
-	{ "letter", "L" }, { "uppercaseletter", "Lu" }, { "lowercaseletter", "Ll" }, { "titlecaseletter", "Lt" }, { "modifierletter", "Lm" },
-	{ "otherletter", "Lo" }, { "mark", "M" }, { "combiningmark", "M" }, { "nonspacingmark", "Mn" }, { "spacingmark", "Mc" },
-	{ "enclosingmark", "Me" }, { "number", "N" }, { "decimalnumber", "Nd" }, { "letternumber", "Nl" }, { "othernumber", "No" },
-	{ "digit", "Nd" }, { "punctuation", "P" }, { "punct", "P" }, { "connectorpunctuation", "Pc" }, { "dashpunctuation", "Pd" },
-	{ "openpunctuation", "Ps" }, { "closepunctuation", "Pe" }, { "initialpunctuation", "Pi" }, { "finalpunctuation", "Pf" },
-	{ "otherpunctuation", "Po" }, { "symbol", "S" }, { "mathsymbol", "Sm" }, { "currencysymbol", "Sc" }, { "modifiersymbol", "Sk" },
-	{ "othersymbol", "So" }, { "separator", "Z" }, { "spaceseparator", "Zs" }, { "lineseparator", "Zl" },
-	{ "paragraphseparator", "Zp" }, { "control", "Cc" }, { "cntrl", "Cc" }, { "format", "Cf" }, { "privateuse", "Co" },
-	{ "l", "L" }, { "lu", "Lu" }, { "ll", "Ll" }, { "lt", "Lt" }, { "lm", "Lm" }, { "lo", "Lo" }, { "m", "M" }, { "mn", "Mn" },
-	{ "mc", "Mc" }, { "me", "Me" }, { "n", "N" }, { "nd", "Nd" }, { "nl", "Nl" }, { "no", "No" }, { "p", "P" }, { "pc", "Pc" },
-	{ "pd", "Pd" }, { "ps", "Ps" }, { "pe", "Pe" }, { "pi", "Pi" }, { "pf", "Pf" }, { "po", "Po" }, { "s", "S" }, { "sm", "Sm" },
-	{ "sc", "Sc" }, { "sk", "Sk" }, { "so", "So" }, { "z", "Z" }, { "zs", "Zs" }, { "zl", "Zl" }, { "zp", "Zp" }, { "cc", "Cc" },
-	{ "cf", "Cf" }, { "co", "Co" },
+	{ "letter", "L" },
+	{ "uppercaseletter", "Lu" },
+	{ "lowercaseletter", "Ll" },
+	{ "titlecaseletter", "Lt" },
+	{ "modifierletter", "Lm" },
+	{ "otherletter", "Lo" },
+	{ "mark", "M" },
+	{ "combiningmark", "M" },
+	{ "nonspacingmark", "Mn" },
+	{ "spacingmark", "Mc" },
+	{ "enclosingmark", "Me" },
+	{ "number", "N" },
+	{ "decimalnumber", "Nd" },
+	{ "letternumber", "Nl" },
+	{ "othernumber", "No" },
+	{ "digit", "Nd" },
+	{ "punctuation", "P" },
+	{ "punct", "P" },
+	{ "connectorpunctuation", "Pc" },
+	{ "dashpunctuation", "Pd" },
+	{ "openpunctuation", "Ps" },
+	{ "closepunctuation", "Pe" },
+	{ "initialpunctuation", "Pi" },
+	{ "finalpunctuation", "Pf" },
+	{ "otherpunctuation", "Po" },
+	{ "symbol", "S" },
+	{ "mathsymbol", "Sm" },
+	{ "currencysymbol", "Sc" },
+	{ "modifiersymbol", "Sk" },
+	{ "othersymbol", "So" },
+	{ "separator", "Z" },
+	{ "spaceseparator", "Zs" },
+	{ "lineseparator", "Zl" },
+	{ "paragraphseparator", "Zp" },
+	{ "control", "Cc" },
+	{ "cntrl", "Cc" },
+	{ "format", "Cf" },
+	{ "privateuse", "Co" },
+	{ "l", "L" },
+	{ "lu", "Lu" },
+	{ "ll", "Ll" },
+	{ "lt", "Lt" },
+	{ "lm", "Lm" },
+	{ "lo", "Lo" },
+	{ "m", "M" },
+	{ "mn", "Mn" },
+	{ "mc", "Mc" },
+	{ "me", "Me" },
+	{ "n", "N" },
+	{ "nd", "Nd" },
+	{ "nl", "Nl" },
+	{ "no", "No" },
+	{ "p", "P" },
+	{ "pc", "Pc" },
+	{ "pd", "Pd" },
+	{ "ps", "Ps" },
+	{ "pe", "Pe" },
+	{ "pi", "Pi" },
+	{ "pf", "Pf" },
+	{ "po", "Po" },
+	{ "s", "S" },
+	{ "sm", "Sm" },
+	{ "sc", "Sc" },
+	{ "sk", "Sk" },
+	{ "so", "So" },
+	{ "z", "Z" },
+	{ "zs", "Zs" },
+	{ "zl", "Zl" },
+	{ "zp", "Zp" },
+	{ "cc", "Cc" },
+	{ "cf", "Cf" },
+	{ "co", "Co" },
 };
 
 enum which { NEWER_CATEGORY, NEWER_ALPHA, NEWER_LOWER, NEWER_UPPER, NEWER_SCRIPT };
@@ -122,7 +183,8 @@ static bool is_newer(const struct newer *k, enum which which, const char *catego
 	}
 }
 
-static void put_newer(struct onig *o, enum which which, const char *category, int script, size_t from)
+static void put_newer(struct onig *o, enum which which, const char *category, int script,
+    size_t from)
 {
 	uint32_t first, last;
 	char s[40];
@@ -136,7 +198,10 @@ static void put_newer(struct onig *o, enum which which, const char *category, in
 		for (last = newer[i].last; i + 1 < COUNT(newer) && newer[i + 1].first == last + 1 &&
 		     is_newer(&newer[i + 1], which, category, script); i++)
 			last = newer[i + 1].last;
-		onig_put(o, s, (size_t)snprintf(s, sizeof(s), "\\x{%x}-\\x{%x}", (unsigned)first, (unsigned)last), from);
+		onig_put(o, s,
+		    (size_t)snprintf(s, sizeof(s), "\\x{%x}-\\x{%x}", (unsigned)first,
+			(unsigned)last),
+		    from);
 	}
 }
 
@@ -157,11 +222,16 @@ static void put_space(struct onig *o, size_t from)
 static void put_alpha(struct onig *o, size_t from)
 {
 	onig_puts(o, "\\p{Alphabetic}", from);
-	onig_puts(o, o->plain ? "" : "\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}\\x{11080}\\x{11081}", from);
+	onig_puts(o,
+	    o->plain
+		? ""
+		: "\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}\\x{11080}\\x{11081}",
+	    from);
 	put_newer(o, NEWER_ALPHA, NULL, 0, from);
 }
 
-/* Alphabetic, M, Nd, Pc: what is alphabetic and a mark stands in two lists, which costs nothing. So it is in classes. */
+/* Alphabetic, M, Nd, Pc. Alphabetic marks are in two lists, which costs nothing. Used inside of
+ * classes. */
 static void put_word(struct onig *o, size_t from)
 {
 	put_alpha(o, from);
@@ -176,7 +246,7 @@ void onig_word(struct onig *o, size_t from)
 	onig_puts(o, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}", from);	/* from Oniguruma's table of Latin-1 */
 }
 
-/* What has the same name as property and between [: and :]. */
+/* Write a set that has the same name as a property and between [: and :]. */
 static bool named_set(const char *name, struct onig *o, size_t from)
 {
 	if (strcmp(name, "alpha") == 0 || strcmp(name, "alphabetic") == 0) {
@@ -205,7 +275,7 @@ static bool named_set(const char *name, struct onig *o, size_t from)
 	return true;
 }
 
-/* <name> in small letters, without spaces, hyphens and underscores. */
+/* <name> is in small letters, without spaces, hyphens and underscores. */
 static bool property(const char *name, bool in_class, struct onig *o, size_t from)
 {
 	char script[24];
@@ -232,11 +302,12 @@ static bool property(const char *name, bool in_class, struct onig *o, size_t fro
 
 static bool has_case(const char *name)
 {
-	return strcmp(name, "lu") == 0 || strcmp(name, "ll") == 0 || strcmp(name, "lt") == 0 || strstr(name, "case") != NULL ||
-	       strcmp(name, "upper") == 0 || strcmp(name, "lower") == 0;
+	return strcmp(name, "lu") == 0 || strcmp(name, "ll") == 0 || strcmp(name, "lt") == 0 ||
+	    strstr(name, "case") != NULL || strcmp(name, "upper") == 0 ||
+	    strcmp(name, "lower") == 0;
 }
 
-/* <mn>, but for U+1171E, which was one in Unicode 14. */
+/* Add <mn> without U+1171E, which was Mn in Unicode 14. */
 static void add_mn(struct onig_set *s, const struct onig_set *mn, bool negate, size_t from)
 {
 	struct onig_set sub = onig_set_like(s);
@@ -249,8 +320,9 @@ static void add_mn(struct onig_set *s, const struct onig_set *mn, bool negate, s
 	onig_set_fini(&sub);
 }
 
-/* Behind \p or \P. */
-static int escape_property(struct onig_in *t, bool negate, bool in_class, struct onig_set *s, size_t at)
+/* Read the name after \p or \P. */
+static int escape_property(struct onig_in *t, bool negate, bool in_class, struct onig_set *s,
+    size_t at)
 {
 	struct onig_set sub = onig_set_like(s);
 	char name[32];
@@ -312,9 +384,9 @@ int onig_escape_set(struct onig_in *t, bool in_class, struct onig_set *s)
 	return 1;
 }
 
-/* ---- classes -------------------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
-/* [:name:] or [:^name:] whose bracket and colon were taken. */
+/* Read [:name:] or [:^name:] after its bracket and colon. */
 static int posix(struct onig_in *t, struct onig_set *s, size_t at)
 {
 	struct onig_set sub = onig_set_like(s);
@@ -357,7 +429,7 @@ static bool range_folds_alike(uint32_t a, uint32_t b)
 	return true;
 }
 
-/* The character or range that begins with <a>. */
+/* Read the character or range that starts with <a>. */
 static int range(struct onig_in *t, struct onig_set *s, uint32_t a, size_t at)
 {
 	uint32_t b = a;
@@ -391,7 +463,7 @@ static int range(struct onig_in *t, struct onig_set *s, uint32_t a, size_t at)
 	return 0;
 }
 
-/* One thing in a class that begins with <c>, which has been taken. */
+/* Read one item of a class that starts with <c>, already consumed. */
 static int item(struct onig_in *t, struct onig_set *s, uint32_t c, size_t at)
 {
 	struct onig_set sub = onig_set_like(s);
@@ -413,7 +485,7 @@ static int item(struct onig_in *t, struct onig_set *s, uint32_t c, size_t at)
 	if ((rc = onig_escape_char(t, &cp)) != 0)
 		return rc < 0 ? -1 : range(t, s, cp, at);
 	if ((rc = onig_escape_set(t, true, s)) != 0) {
-		/* a hyphen behind a set is itself: [\w-x] */
+		/* a hyphen after a set is literal: [\w-x] */
 		if (rc > 0 && onig_eat(t, "-"))
 			onig_cp(&s->in, '-', at);
 		return rc < 0 ? -1 : 0;
@@ -426,7 +498,7 @@ static bool is_empty(const struct onig_set *s)
 	return s->in.text.n == 0 && s->sub.text.n == 0 && !s->in.text.failed && !s->sub.text.failed;
 }
 
-/* Up to && or the bracket, which is taken: 1 for &&. */
+/* Read up to && or the closing bracket, and consume it. Returns 1 for &&. */
 static int operand(struct onig_in *t, struct onig_set *s, bool leading)
 {
 	size_t at;

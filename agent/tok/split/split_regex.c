@@ -1,20 +1,24 @@
-/* split_regex.c - PCRE2 with its JIT behind a small door.
+/* split_regex.c - regular expressions by PCRE2 with its JIT.
  *
- * One compiled pattern is shared by threads; match data, context and the JIT's stack belong to a scratch. The JIT is
- * fast and has a stack of its own, which a group that is repeated a million times fills: then the same match is tried without it,
- * where memory comes from the heap up to a bound. What meets that bound, too, or the limit of steps is not
- * encoded at all: half an answer would be wrong ids. All memory but that of machine code is taken through mem.h.
+ * One compiled pattern is shared by threads; match data, context and the JIT's stack belong to a
+ * scratch. The JIT is fast, but a group that repeats a million times fills its stack. The same
+ * match is then run without it, with memory from the heap up to a bound. A text that meets that
+ * bound too, or the limit of steps, is not encoded, because half an answer would be wrong ids. All
+ * memory except machine code comes from mem.h.
  *
- * A pattern is compiled twice: PCRE2's tables are of Unicode 14, and what came later stands in every set as a list, which costs
- * ten times the time. So there is one without, for texts that have no such character, which is asked first.
+ * A pattern is compiled twice. PCRE2's tables are of Unicode 14, so every set lists newer
+ * characters, which costs ten times the time. The second form is without these lists, for texts
+ * without such characters.
  *
- * The work of a request bounds that of all its matches together. PCRE2's own limit cannot: it begins anew for each character from which
- * a match is tried, and the JIT does not count repeats of one character. So a pattern is compiled with a callout before each of
- * its items, which charges itself and the bytes gone over since the last one, and stops the match when nothing is left. A callout costs
- * more than the item does; patterns that by their shape cannot take long go without (split_cost.c).
+ * The work of a request bounds all of its matches together. PCRE2's own limit cannot, because it
+ * starts again for each character from which a match is tried, and the JIT does not count repeats
+ * of one character. So a pattern is compiled with a callout before each item, which charges itself
+ * and the bytes since the last one, and stops the match when nothing is left. A callout costs more
+ * than the item; patterns that are cheap by their shape have none (split_cost.c).
  *
- * Not all is given to the JIT: that of 10.42 goes back into an atomic group ((?>[ab]+|(?:[^ ]{2})+b)\P{N} on "ab1bab", say, is
- * matched by an alternative that is not to be tried any more), which the interpreter does not. So what has one is interpreted. */
+ * Patterns with atomic groups are interpreted, because the JIT of 10.42 backtracks into them: on
+ * "ab1bab", (?>[ab]+|(?:[^ ]{2})+b)\P{N} matches by an alternative that must not be tried any more.
+ */
 #include "agent/tok/split/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -29,8 +33,8 @@
 #define STACK_FIRST	(32 * 1024)
 #define STACK_MOST	(4 * 1024 * 1024)
 
-/* Prices in steps of work.h: a call; bytes gone over for one step; callouts of JIT code for one step, and steps for one of the
- * interpreter. */
+/* Prices in steps of work.h: a call; bytes per step; callouts of JIT code per step, and steps per
+ * callout of the interpreter. */
 #define STEPS_MATCH	4
 #define STEP_BYTES	8
 #define STEP_CALLOUTS	2
@@ -48,9 +52,9 @@ struct regex {
 /* What callouts are charged to, in one call. */
 struct count {
 	struct work_left *work;
-	size_t last;		/* where the last one was */
-	uint64_t items, bytes;	/* tried, gone over */
-	uint32_t price;		/* of an item; 0: of STEP_CALLOUTS of them one step */
+	size_t last;		/* the place of the last one */
+	uint64_t items, bytes;	/* tried, passed */
+	uint32_t price;		/* of an item; 0: STEP_CALLOUTS of them cost one step */
 };
 
 struct regex_scratch {
@@ -75,7 +79,8 @@ static int refuse(struct err *e, int code, size_t at, const struct onig *o)
 	PCRE2_UCHAR text[160];
 
 	pcre2_get_error_message(code, text, sizeof(text));
-	return err_set(e, "the pattern is not understood at byte %u: %s", at < o->text.n ? o->from.p[at] + 1 : 0, (const char *)text);
+	return err_set(e, "the pattern is not understood at byte %u: %s",
+	    at < o->text.n ? o->from.p[at] + 1 : 0, (const char *)text);
 }
 
 static int compile(const struct regex *r, pcre2_code **out, const struct onig *o, struct err *e)
@@ -83,12 +88,13 @@ static int compile(const struct regex *r, pcre2_code **out, const struct onig *o
 	PCRE2_SIZE at = 0;
 	int code = 0;
 
-	*out = pcre2_compile((PCRE2_SPTR)o->text.p, o->text.n, PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
+	*out = pcre2_compile((PCRE2_SPTR)o->text.p, o->text.n,
+	    PCRE2_UTF | PCRE2_UCP | (r->cost.counted ? PCRE2_AUTO_CALLOUT : 0), &code, &at,
 			     r->compile);
 	if (*out == NULL)
 		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
 	if (!o->no_jit)
-		pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);	/* where there is none, slower */
+		pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);	/* without a JIT it is slower */
 	return 0;
 }
 
@@ -108,7 +114,10 @@ static int compile_both(struct regex *r, struct span pattern, bool literal, stru
 		rc = compile(r, &r->code, &o, e);
 	}
 	if (rc == 0)
-		rc = !o.sets ? 0 : onig_translate(pattern, literal, &plain, e) < 0 ? -1 : compile(r, &r->plain, &plain, e);
+		rc = !o.sets ? 0
+		    : onig_translate(pattern, literal, &plain, e) < 0
+		    ? -1
+		    : compile(r, &r->plain, &plain, e);
 	onig_fini(&o);
 	onig_fini(&plain);
 	return rc;
@@ -187,7 +196,8 @@ static bool has_new(const uint8_t *p, size_t n)
 	return false;
 }
 
-/* Charge an item of the pattern, and the bytes between it and the last one: a repeat has gone over them. */
+/* Charge an item of the pattern, and the bytes since the last one, because a repeat has passed
+ * them. */
 static int count_item(pcre2_callout_block *b, void *arg)
 {
 	struct count *k = arg;
@@ -198,11 +208,13 @@ static int count_item(pcre2_callout_block *b, void *arg)
 	k->items++;
 	k->bytes += by;
 	work_spend(k->work, k->price + looks + (k->price == 0 && k->items % STEP_CALLOUTS == 0));
-	return work_spent(k->work) || k->items + k->bytes / STEP_BYTES > STEPS_MOST ? PCRE2_ERROR_CALLOUT : 0;
+	return work_spent(k->work) || k->items + k->bytes / STEP_BYTES > STEPS_MOST
+	    ? PCRE2_ERROR_CALLOUT
+	    : 0;
 }
 
-static int match(const struct regex *r, const pcre2_code *code, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n,
-		 size_t from)
+static int match(const struct regex *r, const pcre2_code *code, struct regex_scratch *c,
+    struct work_left *w, const uint8_t *p, size_t n, size_t from)
 {
 	struct count k = { .work = w, .last = from, .price = r->no_jit ? STEPS_SLOW : 0 };
 	int rc;
@@ -218,11 +230,12 @@ static int match(const struct regex *r, const pcre2_code *code, struct regex_scr
 		k.last = from;
 		rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->data, c->match);
 	}
-	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;	/* 0: groups that did not fit the match data */
+	/* 0: more groups than the match data has */
+	return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -1;
 }
 
-int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left *w, const uint8_t *p, size_t n, struct regex_at *at,
-	       size_t *start, size_t *end)
+int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left *w,
+    const uint8_t *p, size_t n, struct regex_at *at, size_t *start, size_t *end)
 {
 	const PCRE2_SIZE *v = pcre2_get_ovector_pointer(c->data);
 	int rc;
@@ -241,7 +254,7 @@ int regex_next(const struct regex *r, struct regex_scratch *c, struct work_left 
 			*end = at->from = at->end = v[1];
 			return at->any = true;
 		}
-		do	/* empty, at the end of the last one: a character on */
+		do	/* an empty match at the end of the last one: go on by one character */
 			at->from++;
 		while (at->from < n && utf8_inside(p[at->from]));
 	}

@@ -1,11 +1,12 @@
-/* split_scan.h - what the scanners written by hand share (split_cl100k.c, split_o200k.c, ...).
+/* split_scan.h - shared by the hand-written scanners (split_cl100k.c, split_o200k.c, ...).
  *
- * A scanner is a regular expression taken apart by hand: an alternation that is tried at the end of the last piece and
- * matches something everywhere, so that pieces touch. Its state is its place. Each step asks for the class of the next
- * character, and runs of ASCII letters, most of all text, are found 16 bytes at a time.
+ * A scanner is a regular expression taken apart by hand: an alternation that is tried at the end of
+ * the last piece and matches something everywhere, so pieces are adjacent. Its only state is its
+ * place. Each step looks up the class of the next character. Runs of ASCII letters, most of all
+ * text, are found 16 bytes at a time.
  *
- * "More": the end of the bytes was met while a further byte could still change the piece, and more bytes may follow. A
- * function then returns NULL, and the scan stops before this piece. */
+ * "More": the end of the bytes was met, a later byte could still change the piece, and more bytes
+ * may follow. A function then returns NULL, and the scan stops before this piece. */
 #ifndef KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
 #define KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
 
@@ -16,10 +17,11 @@
 #include "agent/tok/split/split.h"
 #include "agent/tok/unicode/unicode.h"
 
-/* Pieces from <p> on, <n> bytes of whole characters: fills out->end, ->n and ->used. */
+/* Return the pieces of <n> bytes of whole characters at <p>: fills out->end, ->n and ->used. */
 typedef void split_scan_fn(const uint8_t *p, size_t n, bool last, struct pieces *out);
 
-split_scan_fn split_scan_l3, split_scan_q2, split_scan_q35, split_scan_digit_runs;	/* split_cl100k.c */
+/* split_cl100k.c */
+split_scan_fn split_scan_l3, split_scan_q2, split_scan_q35, split_scan_digit_runs;
 split_scan_fn split_scan_o200k, split_scan_tekken, split_scan_kimi;			/* split_o200k.c */
 split_scan_fn split_scan_deepseek;							/* split_deepseek.c */
 split_scan_fn split_scan_deepseek_coder, split_scan_deepseek_llm;			/* split_deepseek1.c */
@@ -27,13 +29,13 @@ split_scan_fn split_scan_gpt2;								/* split_gpt2.c */
 
 #define SCAN_INLINE	static inline __attribute__((always_inline))
 
-/* The bytes that are left. */
+/* The remaining bytes. */
 struct scan {
 	const uint8_t *end;
 	bool last;		/* nothing follows <end> */
 };
 
-/* The class of the character at <p>, which is before <end>; *len: its bytes. */
+/* Return the class of the character at <p>, which is before <end>. *len: its length. */
 SCAN_INLINE unsigned scan_class(const uint8_t *p, const uint8_t *end, size_t *len)
 {
 	uint32_t cp;
@@ -54,13 +56,14 @@ SCAN_INLINE bool scan_ascii_letter(uint8_t b)
 	return (uint8_t)((b | 0x20) - 'a') < 26;
 }
 
-/* 1 for the ASCII bytes that are neither letter, digit, CR nor LF: with letters behind them they make one piece in all
- * families but GPT-2's. */
+/* 1 for ASCII bytes that are neither letter, digit, CR nor LF: with letters after them they make
+ * one piece in all families except GPT-2's. */
 extern const uint8_t scan_joins[256];
 
-/* ---- runs ------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Which of 16 bytes lie in <first> .. <first> + <n> - 1, once <with> is set in them. */
+/* Return a mask of those of 16 bytes that are in <first> .. <first> + <n> - 1 after <with> is set
+ * in them. */
 #ifdef __SSE2__
 SCAN_INLINE unsigned scan_mask(__m128i v, uint8_t with, uint8_t first, uint8_t n)
 {
@@ -71,11 +74,12 @@ SCAN_INLINE unsigned scan_mask(__m128i v, uint8_t with, uint8_t first, uint8_t n
 }
 #endif
 
-/* How many ASCII letters stand at <q>, 0 .. 16; at least 17 bytes are there. */
+/* Return the number of ASCII letters at <q>, 0 .. 16. At least 17 bytes are readable. */
 SCAN_INLINE unsigned scan_letters16(const uint8_t *q)
 {
 #ifdef __SSE2__
-	return (unsigned)__builtin_ctz(~scan_mask(_mm_loadu_si128((const __m128i *)(const void *)q), 0x20, 'a', 26));
+	return (unsigned)__builtin_ctz(~scan_mask(_mm_loadu_si128((const __m128i *)(const void *)q),
+	    0x20, 'a', 26));
 #else
 	unsigned i;
 
@@ -85,7 +89,7 @@ SCAN_INLINE unsigned scan_letters16(const uint8_t *q)
 #endif
 }
 
-/* The end of a run of characters of <classes>, which hold UC_LETTER and no other class that ASCII has. */
+/* Return the end of a run of <classes>, which contain UC_LETTER and no other class of ASCII. */
 SCAN_INLINE const uint8_t *scan_letters(const uint8_t *p, const uint8_t *end, unsigned classes)
 {
 	size_t len;
@@ -110,7 +114,7 @@ SCAN_INLINE const uint8_t *scan_letters(const uint8_t *p, const uint8_t *end, un
 	}
 }
 
-/* The end of a run of characters of none of <classes>. */
+/* Return the end of a run of characters of none of <classes>. */
 SCAN_INLINE const uint8_t *scan_others(const uint8_t *p, const uint8_t *end, unsigned classes)
 {
 	size_t len;
@@ -127,9 +131,10 @@ SCAN_INLINE const uint8_t *scan_newlines(const uint8_t *p, const uint8_t *end, b
 	return p;
 }
 
-/* ---- parts that several families have ----------------------------------------------------------------------- */
+/* ---- parts that several families have -------------------------------------------------------- */
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d) at the apostrophe <p>: its bytes (U+017F is an s, too), 0 if it is none, -1: more. */
+/* Match (?i:'s|'t|'re|'ve|'m|'ll|'d) at the apostrophe <p>. Returns its length (U+017F is an s
+ * too), 0 if there is none, -1: more. */
 SCAN_INLINE int scan_contraction(const uint8_t *p, struct scan s)
 {
 	size_t n = (size_t)(s.end - p);
@@ -154,7 +159,7 @@ SCAN_INLINE int scan_contraction(const uint8_t *p, struct scan s)
 	}
 }
 
-/* \p{N}{1,<most>} at <p>, where a number stands. */
+/* Match \p{N}{1,<most>} at <p>, which is a number. */
 SCAN_INLINE const uint8_t *scan_digits(const uint8_t *p, struct scan s, size_t most)
 {
 	size_t i, len;
@@ -164,8 +169,9 @@ SCAN_INLINE const uint8_t *scan_digits(const uint8_t *p, struct scan s, size_t m
 	return p == s.end && i < most && !s.last ? NULL : p;
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+ at <p>, where white space stands: all up to the last line end of the run, or, if it has none,
- * all but the last character, which goes with what follows; a lone one is a piece. Without <lines>, the first is not there. */
+/* Match \s*[\r\n]+|\s+(?!\S)|\s+ at <p>, which is white space: up to the last line end of the run;
+ * without one, all but the last character, which joins what follows, unless it is alone. <lines>
+ * false: without the first alternative. */
 SCAN_INLINE const uint8_t *scan_space(const uint8_t *p, struct scan s, bool lines)
 {
 	const uint8_t *q = p, *prev = p, *line = NULL;
@@ -184,9 +190,9 @@ SCAN_INLINE const uint8_t *scan_space(const uint8_t *p, struct scan s, bool line
 	return q == s.end || prev == p ? q : prev;
 }
 
-/* Return the end of the word at <p>: one byte if <joins>, then 1 to 15 ASCII letters, then ASCII that
- * is no letter. NULL: there is none, or fewer than 21 bytes are left. It serves most pieces of most
- * texts with one load, before a scanner looks at classes. */
+/* Return the end of the word at <p>: one byte if <joins>, then 1 to 15 ASCII letters, then an ASCII
+ * byte that is no letter. Returns NULL if there is none or fewer than 21 bytes remain. It finds
+ * most pieces of most texts with one load, before a scanner looks up classes. */
 SCAN_INLINE const uint8_t *scan_word(const uint8_t *p, struct scan s, size_t joins)
 {
 	const uint8_t *q = p + joins;
@@ -198,8 +204,8 @@ SCAN_INLINE const uint8_t *scan_word(const uint8_t *p, struct scan s, size_t joi
 	return run - 1 < 15 && q[run] < 0x80 ? q + run : NULL;
 }
 
-/* The body of a scanner, a split_scan_fn with its parameters and a struct scan <s>. STEP is an
- * expression: the end of the piece at <p>, or NULL for "more". */
+/* The body of a scanner: a split_scan_fn with its parameters and a struct scan <s>. STEP is an
+ * expression for the end of the piece at <p>, or NULL for "more". */
 #define SCAN_LOOP(STEP) \
 	do { \
 		const uint8_t *begin = p, *next; \

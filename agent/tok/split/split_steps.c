@@ -1,18 +1,20 @@
-/* split_steps.c - chains of steps, done as Hugging Face's tokenizers does them.
+/* split_steps.c - run chains of steps as Hugging Face's tokenizers does.
  *
- * Every step is applied to every piece of the step before as if it were a text of its own: an anchor or a look behind sees
- * nothing of the neighbours. A step finds its matches and what is between them, the behaviour joins or drops these, and
- * what is empty in the end is left out (NormalizedString::split and PreTokenizedString::split there).
+ * Each step works on each piece of the step before as if it were a separate text: anchors and
+ * look-behind do not see neighbours. A step finds its matches and the text between them; the
+ * behaviour joins or drops these; empty ones are dropped at the end (NormalizedString::split and
+ * PreTokenizedString::split there).
  *
- * Two lists of ends, this step's and the last one's, over one text; only a step that drops or changes bytes copies
- * the text. All of a text is worked through before the first piece comes out: joining with the next one, and what Oniguruma's
- * expressions may look at, leave no bound on how far a byte reaches. Costs 4 bytes a piece, and 12 for each
- * match of one piece at a time. */
+ * Two lists of ends, this step's and the last one's, refer to one text; only a step that drops or
+ * changes bytes copies the text. A text is finished before its first piece is returned, because
+ * joining with the next piece, and look-ahead of Oniguruma's expressions, are unbounded. Costs 4
+ * bytes a piece, and 12 per match of one piece at a time. */
 #include "agent/tok/split/split_steps_in.h"
 
 #include "agent/tok/split/split_falcon_in.h"
 
-/* Prices in steps of work.h: of a piece of the step before, of each match in it and of what lies between; bytes for one step. */
+/* Prices in steps of work.h: a piece of the step before; each match in it and the text between;
+ * bytes per step. */
 #define STEPS_PIECE_BEFORE	2
 #define STEPS_CUT		1
 #define STEP_BYTES_LOOKED	8
@@ -35,11 +37,11 @@ void steps_scratch_fini(struct steps_scratch *c)
 	*c = (struct steps_scratch){ 0 };
 }
 
-/* ---- what grows ------------------------------------------------------------------------------------------- */
+/* ---- what grows ------------------------------------------------------------------------------ */
 
 static int put_end(struct piece_list *l, size_t end)
 {
-	if (l->end.n == UINT32_MAX)	/* ends are of 32 bits */
+	if (l->end.n == UINT32_MAX)	/* ends have 32 bits */
 		return -1;
 	return vec_push(&l->end, (uint32_t)end);
 }
@@ -57,7 +59,7 @@ static int put_cut(struct steps_scratch *c, size_t start, size_t end, bool match
 	return vec_push(&c->cuts, (struct step_cut){ (uint32_t)start, (uint32_t)end, match });
 }
 
-/* A match behind what ended at *prev. */
+/* Add a match after the end of the last one, *prev, and the text between. */
 static int put_match(struct steps_scratch *c, size_t *prev, size_t start, size_t end)
 {
 	if (*prev != start && put_cut(c, *prev, start, false) < 0)
@@ -66,7 +68,7 @@ static int put_match(struct steps_scratch *c, size_t *prev, size_t start, size_t
 	return put_cut(c, start, end, true);
 }
 
-/* ---- matches of one piece ------------------------------------------------------------------------------------ */
+/* ---- matches of one piece -------------------------------------------------------------------- */
 
 static int cuts_scan(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n)
 {
@@ -124,8 +126,9 @@ static int cuts_chars(const struct step *s, struct steps_scratch *c, const uint8
 	return prev == n ? 0 : put_cut(c, prev, n, false);
 }
 
-/* Write ends, not cuts: there is no behaviour. A byte has one end at most. */
-static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base, struct piece_list *out)
+/* Write ends, not cuts, because there is no behaviour. A byte has at most one end. */
+static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_t base,
+    struct piece_list *out)
 {
 	size_t at, from, i;
 
@@ -143,7 +146,7 @@ static int run_falcon(struct steps_scratch *c, const uint8_t *p, size_t n, size_
 	return 0;
 }
 
-/* ---- behaviours ---------------------------------------------------------------------------------------------- */
+/* ---- behaviours ------------------------------------------------------------------------------ */
 
 static void merge_same(struct steps_scratch *c)
 {
@@ -160,7 +163,7 @@ static void merge_same(struct steps_scratch *c)
 	c->cuts.n = n;
 }
 
-/* A match goes with what is in front of it; of several in a row, the first only. */
+/* A match joins the text before it; of adjacent matches, only the first. */
 static void merge_previous(struct steps_scratch *c)
 {
 	size_t i, n = 0;
@@ -177,7 +180,8 @@ static void merge_previous(struct steps_scratch *c)
 	c->cuts.n = n;
 }
 
-/* A match goes with what is behind it; of several in a row, the last only. From the end, at the end of the array. */
+/* A match joins the text after it; of adjacent matches, only the last. Works from the end of the
+ * array. */
 static void merge_next(struct steps_scratch *c)
 {
 	size_t i, n = c->cuts.n;
@@ -195,7 +199,7 @@ static void merge_next(struct steps_scratch *c)
 	c->cuts.n -= n;
 }
 
-/* Whether a piece loses its first byte to <s>. */
+/* Tell if the first piece loses its first byte in step <s>. */
 static bool loses_front(const struct step *s, const struct steps_scratch *c)
 {
 	size_t i;
@@ -206,8 +210,8 @@ static bool loses_front(const struct step *s, const struct steps_scratch *c)
 	return false;
 }
 
-static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base, struct piece_list *out,
-		    struct buf *b)
+static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t base,
+    struct piece_list *out, struct buf *b)
 {
 	bool drop = s->behaviour == SPLIT_REMOVED;
 	size_t i;
@@ -225,14 +229,16 @@ static int put_cuts(const struct step *s, struct steps_scratch *c, const uint8_t
 	return 0;
 }
 
-static int split_piece(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n, size_t base,
-		       struct piece_list *out, struct buf *b)
+static int split_piece(const struct step *s, struct steps_scratch *c, const uint8_t *p, size_t n,
+    size_t base, struct piece_list *out, struct buf *b)
 {
 	int rc;
 	size_t i;
 
 	c->cuts.n = 0;
-	rc = s->run == RUN_SCAN ? cuts_scan(s, c, p, n) : s->run == RUN_REGEX ? cuts_regex(s, c, p, n) : cuts_chars(s, c, p, n);
+	rc = s->run == RUN_SCAN   ? cuts_scan(s, c, p, n)
+	    : s->run == RUN_REGEX ? cuts_regex(s, c, p, n)
+				  : cuts_chars(s, c, p, n);
 	if (rc < 0)
 		return -1;
 	work_spend(c->work, STEPS_CUT * c->cuts.n);
@@ -247,7 +253,7 @@ static int split_piece(const struct step *s, struct steps_scratch *c, const uint
 	return put_cuts(s, c, p, base, out, b);
 }
 
-/* ---- steps that change bytes ----------------------------------------------------------------------------------- */
+/* ---- steps that change bytes ----------------------------------------------------------------- */
 
 static int prefix_space(const uint8_t *p, size_t n, struct piece_list *out, struct buf *b)
 {
@@ -263,16 +269,18 @@ static size_t up_to_space(const uint8_t *p, size_t n)
 	return q != NULL ? (size_t)(q - p) : n;
 }
 
-/* Spaces into the replacement, one in front where there is none, and, if <split>, an end in front of each. */
-static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n, enum part part, struct piece_list *out,
-		     struct buf *b)
+/* Replace spaces, prepend a replacement if there is none, and, if <split>, end a piece before each.
+ */
+static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p, size_t n,
+    enum part part, struct piece_list *out, struct buf *b)
 {
 	uint8_t mark[4];
 	size_t at, len, start = b->n, m = utf8_put(mark, s->one);
 	uint32_t cp;
 	bool has = p[0] == ' ' || (n >= m && memcmp(p, mark, m) == 0);
 
-	if (!has && part != PART_INSIDE && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && part == PART_FIRST)) &&
+	if (!has && part != PART_INSIDE &&
+	    (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && part == PART_FIRST)) &&
 	    put_bytes(b, mark, m) < 0)
 		return -1;
 	for (at = 0; at < n; at += len) {
@@ -289,7 +297,8 @@ static int metaspace(const struct step *s, struct work_left *w, const uint8_t *p
 	return put_end(out, b->n);
 }
 
-/* GPT-2's table: what is printable in Latin-1 stands for itself, the rest, 00 .. 20, 7f .. a0 and ad, for U+0100 and on, in order. */
+/* GPT-2's table: printable characters of Latin-1 stand for themselves, the rest, 00 .. 20, 7f .. a0
+ * and ad, for U+0100 and following, in order. */
 static uint32_t char_of(uint8_t b)
 {
 	if (b <= 0x20)
@@ -332,11 +341,11 @@ static int to_bytes(const uint8_t *p, size_t n, struct piece_list *out, struct b
 	return put_end(out, b->n);
 }
 
-/* ---- chains ---------------------------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
-/* *part: what the first piece begins; a step may take its first byte away. */
-static int run_step(const struct step *s, struct steps_scratch *c, const struct piece_list *in, struct piece_list *out, struct buf *b,
-		    enum part *part)
+/* *part: what the first piece begins; a step may remove its first byte. */
+static int run_step(const struct step *s, struct steps_scratch *c, const struct piece_list *in,
+    struct piece_list *out, struct buf *b, enum part *part)
 {
 	size_t i, at = 0, n;
 	int rc;
@@ -372,7 +381,8 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 	return 0;
 }
 
-const struct piece_list *steps_run(const struct step *s, size_t n, struct steps_scratch *c, const uint8_t *p, size_t size, enum part part)
+const struct piece_list *steps_run(const struct step *s, size_t n, struct steps_scratch *c,
+    const uint8_t *p, size_t size, enum part part)
 {
 	struct piece_list *in = &c->list[0], *out = &c->list[1], *swap;
 	struct buf *spare;

@@ -1,16 +1,25 @@
-/* unicode.c - the tables of unicode_data_in.h, looked up.
+/* unicode.c - look up the tables of unicode_data_in.h.
  *
- * Two kinds: two-stage tables of bytes for what every character is asked (class, kind of normal form), and sorted
- * lists for what few are asked, searched by halves. A decomposition is stored to its end, so nothing is taken
- * apart twice, and compositions are pairs, without those that Unicode excludes. Hangul is arithmetic (Unicode 14, 3.12). */
+ * Two-stage tables of bytes have the properties that every character needs (class, kind of normal
+ * form). Sorted lists, searched by bisection, have the rare ones. Decompositions are stored
+ * complete, so nothing is decomposed twice; compositions are pairs, without those that Unicode
+ * excludes. Hangul is arithmetic (Unicode 14, 3.12). */
 #include "agent/tok/unicode/unicode.h"
 
 #include "agent/tok/unicode/unicode_data_in.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
-enum { S_BASE = 0xac00, L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11a7, L_COUNT = 19, V_COUNT = 21, T_COUNT = 28,
-       S_COUNT = L_COUNT * V_COUNT * T_COUNT };
+enum {
+	S_BASE = 0xac00,
+	L_BASE = 0x1100,
+	V_BASE = 0x1161,
+	T_BASE = 0x11a7,
+	L_COUNT = 19,
+	V_COUNT = 21,
+	T_COUNT = 28,
+	S_COUNT = L_COUNT * V_COUNT * T_COUNT
+};
 
 struct uc_kind uc_kind(uint32_t cp)
 {
@@ -44,7 +53,8 @@ const uint32_t *uc_decompose(uint32_t cp, bool compat, uint32_t hangul[3], size_
 			hi = mid;
 	}
 	*n = 0;
-	for (hi = lo; hi < COUNT(decompositions) && decompositions[hi].cp == cp; hi++)	/* NFD's stands before NFKD's */
+	/* NFD's comes before NFKD's */
+	for (hi = lo; hi < COUNT(decompositions) && decompositions[hi].cp == cp; hi++)
 		if (compat || !decompositions[hi].compat) {
 			*n = decompositions[hi].n;
 			lo = hi;
@@ -86,7 +96,7 @@ uint32_t uc_lower(uint32_t cp)
 			hi = mid;
 		else if (cp > lowers[mid].last)
 			lo = mid + 1;
-		else	/* every or every other one of a run: A a A a */
+		else	/* every character of a run, or every second one: A a A a */
 			return (cp - lowers[mid].first) % lowers[mid].step ? cp : cp + (uint32_t)lowers[mid].plus;
 	}
 	return cp;

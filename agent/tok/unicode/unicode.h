@@ -1,8 +1,8 @@
-/* unicode.h - what tokenizers ask of a character, from one two-stage table.
+/* unicode.h - properties of characters that tokenizers need, from two-stage tables.
  *
- * Categories of Unicode 16, which is what the regular expressions of tokenizers 0.22 (Oniguruma 6.9.10) know. PCRE2 of
- * Debian 12 is of 14: split_onig.c makes up the difference. The table,
- * unicode_data_in.h, is written by gen_unicode.py and committed with it. Costs two loads a character: 40 KB. */
+ * Categories are of Unicode 16, as in the regular expressions of tokenizers 0.22 (Oniguruma
+ * 6.9.10). PCRE2 of Debian 12 has 14; split_onig.c compensates. gen_unicode.py writes the tables,
+ * unicode_data_in.h. Two loads a character; 40 KB. */
 #ifndef KVROUTE_TOK_UNICODE_UNICODE_H
 #define KVROUTE_TOK_UNICODE_UNICODE_H
 
@@ -20,35 +20,37 @@ enum {
 };
 #define UC_LETTER (UC_LETTER_LOWER | UC_LETTER_UPPER | UC_LETTER_OTHER)
 
-/* The bits of <cp>; 0 above U+10FFFF. */
+/* Return the class bits of <cp>, or 0 above U+10FFFF. */
 static inline uint8_t uc_class(uint32_t cp);
 
-/* ---- normal forms and case: normal.c ---- */
+/* ---- normal forms and case: normal.c --------------------------------------------------------- */
 
-/* Not of Unicode 16 but of what each of these is in tokenizers 0.22: gen_unicode.py says which. */
-enum {	/* forms in which a character may change, alone or behind another */
+/* These follow the versions of Unicode that tokenizers 0.22 uses for each purpose: gen_unicode.py
+ * lists them. */
+enum {	/* forms in which a character may change, alone or after another */
 	UC_NFC = 1 << 0, UC_NFD = 1 << 1, UC_NFKC = 1 << 2, UC_NFKD = 1 << 3,
-	UC_ACCENT = 1 << 4,	/* taken out by StripAccents */
+	UC_ACCENT = 1 << 4,	/* removed by StripAccents */
 	UC_PUNCT = 1 << 5,	/* of the step Punctuation: ASCII's P and S, and P */
 	UC_DIGIT = 1 << 6,	/* of the step Digits */
-	UC_NEW = 1 << 7		/* PCRE2 with tables of Unicode 14 takes it for something else */
+	UC_NEW = 1 << 7		/* PCRE2 with tables of Unicode 14 classifies it differently */
 };
 struct uc_kind {
 	uint8_t ccc;		/* Canonical_Combining_Class */
 	uint8_t bits;		/* UC_NFC, ... */
 };
 struct uc_kind uc_kind(uint32_t cp);
-static inline bool uc_is_plain(uint32_t cp);	/* all of it is 0, as for nearly all characters */
+static inline bool uc_is_plain(uint32_t cp);	/* all bits are 0, as for nearly all characters */
 
-/* All that <cp> is made of, to the end, without (NFD) or with <compat> (NFKD); *n == 0: of nothing but itself. Hangul
- * syllables, too: they are written to <hangul>. */
+/* Decompose <cp> completely, without (NFD) or with <compat> (NFKD); *n == 0: it does not decompose.
+ * Parts of Hangul syllables are written to <hangul>. */
 const uint32_t *uc_decompose(uint32_t cp, bool compat, uint32_t hangul[3], size_t *n);
-/* The one character that <a> and <b> behind it make; 0: none. */
+/* Return the character that <a> and a following <b> compose, or 0. */
 uint32_t uc_compose(uint32_t a, uint32_t b);
-/* The small letter of <cp>, or <cp>. U+0130 is "i" and U+0307: to be seen to by the caller. */
+/* Return the small letter of <cp>, or <cp>. The caller handles U+0130, which becomes "i" and
+ * U+0307. */
 uint32_t uc_lower(uint32_t cp);
 
-/* ---- the table ---- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 extern const uint8_t uc_class_block[], uc_class_leaf[][128], uc_kind_block[], uc_kind_leaf[][128];
 
