@@ -91,6 +91,14 @@ def free_ports(n):
     return [ports_of_this_program.take() for _ in range(n)]
 
 
+def edited(text, old, new, count=-1):
+    """<text> with <old> replaced. An edit that finds nothing is an error, because the test would
+    then run without it."""
+    if old not in text:
+        raise AssertionError("nothing to replace: %r" % old)
+    return text.replace(old, new, count)
+
+
 def wait_for(what, seconds, test):
     """test() until it is true; it may raise OSError meanwhile. <seconds> is about what it takes on
     a machine with nothing else to do; a busy one gets HANG_SECONDS."""

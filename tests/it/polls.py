@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
 import fleet  # noqa: E402
-from fleet import wait_for  # noqa: E402
+from fleet import edited, wait_for  # noqa: E402
 from stories import check, conversation, equal, next_turn  # noqa: E402
 
 STORIES = []
@@ -117,7 +117,7 @@ def eighty(f):
         more = "".join("    server s%d 127.0.0.1:%d\n" % (i, f[0].engines["s%d" % (i % 4 + 1)])
                        for i in range(5, 81))
         check("\ndefaults kvroute-agent" in text, "the pool ends elsewhere")
-        return text.replace("\ndefaults kvroute-agent", "\n" + more + "\ndefaults kvroute-agent")
+        return edited(text, "\ndefaults kvroute-agent", "\n" + more + "\ndefaults kvroute-agent")
     return edit
 
 

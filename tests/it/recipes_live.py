@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 
-from fleet import HANG_SECONDS, MALLOC, Ports
+from fleet import HANG_SECONDS, MALLOC, Ports, edited
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ACME = {"Authorization": "Bearer example-key-acme"}
@@ -271,7 +271,7 @@ def first_byte(p, ask):
 def counts(binary):
     """haproxy.cfg: the engine's counts are in the log line; a stream waits for nothing, nor does a
     body without an end"""
-    asked = lambda text: text.replace("    option httpchk",
+    asked = lambda text: edited(text, "    option httpchk",
                                       "    http-request set-var(txn.kvroute.why) str(cached)\n    "
                                       "option httpchk")
     chat = '"choices":[{"message":{"content":"say \\"usage\\": {\\"prompt_tokens\\":1}"}}]'

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
-from fleet import BUILD, HANG_SECONDS, HAPROXY, TOP, Fleet, wait_for  # noqa: E402
+from fleet import BUILD, HANG_SECONDS, HAPROXY, TOP, Fleet, edited, wait_for  # noqa: E402
 from small_bpe import SmallBpe  # noqa: E402
 from spop_client import AGENT_DISCONNECT, SpopClient  # noqa: E402
 
@@ -232,7 +232,7 @@ def hostile_defaults(text):
 frontend llm"""
     text = re.sub(r"(?m)^\nfrontend llm", lambda _: worst, text, count=1)
     text = re.sub(r"(?m)^    filter spoe .*$", r"\g<0>\n    filter compression", text)
-    return text.replace("    default-server check",
+    return edited(text, "    default-server check",
                         "    default-server no-send-proxy-v2 maxqueue 0 weight 1 check")
 
 
@@ -350,8 +350,8 @@ def server_down_goes_to_alt():
 @story
 def refused_connection_moves_at_once():
     """Dead, but HAProxy does not know yet: redispatched, and the log line tells who served it."""
-    slow_check = lambda text: text.replace("check inter 200ms fall 1 rise 1 maxconn",
-                                           "check inter 60s fall 3 rise 1 maxconn")
+    slow_check = lambda text: edited(text, "check inter 200ms fall 1 rise 1 maxconn",
+                                     "check inter 60s fall 3 rise 1 maxconn")
     with Fleet(edit=slow_check) as f:
         talk = conversation("r")
         one = f.chat(talk)
@@ -934,9 +934,9 @@ def counts_of_the_engine():
 def counts_that_differ():
     """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's
     are, nor its own of another kind."""
-    tenant = lambda text: text.replace("    http-request set-var-fmt(txn.load)",
-                                       "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
-                                       " http-request set-var-fmt(txn.load)")
+    tenant = lambda text: edited(text, "    http-request set-var-fmt(txn.load)",
+                                 "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n"
+                                 "    http-request set-var-fmt(txn.load)")
     ctl = lambda f: subprocess.run([os.path.join(BUILD, "kvroutectl"), "models",
                                     "127.0.0.1:%d" % f.metrics_port],
                                    capture_output=True, text=True, check=True).stdout
@@ -963,7 +963,7 @@ def counts_that_differ():
               (1, 1), "modes")
         def told():
             with open(os.path.join(f.folder, "agent.log")) as g:
-                return [line for line in g if "counts other tokens" in line]
+                return [line for line in g if "different numbers of prompt tokens" in line]
         lines = wait_for("the log line", HANG_SECONDS, told)    # the agent's next tick writes it
         check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0],
               "log: %s" % lines)
@@ -1048,7 +1048,7 @@ def other_bodies():
 
 
 def contents(prompt):
-    return {"systemInstruction": {"parts": [{"text": "be exact"}]},
+    return {"systemInstruction": {"parts": [{"text": prompt[:70]}]},
             "contents": [{"role": "user", "parts": [{"text": prompt}]}],
             "generationConfig": {"maxOutputTokens": 2}}
 
@@ -1068,9 +1068,9 @@ def not_json_and_no_prompt():
 
 @story
 def tenants_are_apart():
-    tenant = lambda text: text.replace("    http-request set-var-fmt(txn.load)",
-                                       "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n   "
-                                       " http-request set-var-fmt(txn.load)")
+    tenant = lambda text: edited(text, "    http-request set-var-fmt(txn.load)",
+                                 "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n"
+                                 "    http-request set-var-fmt(txn.load)")
     with Fleet(edit=tenant) as f:
         talk = conversation("t", system=4000)
         one = f.chat(talk, headers={"x-tenant": "acme"})
@@ -1126,7 +1126,7 @@ def agent_and_engines_on_unix_sockets():
         f.spop_address = "unix@" + path
         f.start_agent()
         equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
-        f.edit = lambda text: text.replace("server a1 127.0.0.1:%d" % f.agent_port,
+        f.edit = lambda text: edited(text, "server a1 127.0.0.1:%d" % f.agent_port,
                                            "server a1 unix@" + path)
         os.unlink(f.stats_path)
         f.start_haproxy()
@@ -1137,7 +1137,7 @@ def agent_and_engines_on_unix_sockets():
 
 @story
 def log_feed_over_udp():
-    udp = lambda text: text.replace("log ring@kvroute-feed len 4096",
+    udp = lambda text: edited(text, "log ring@kvroute-feed len 4096",
                                     "log 127.0.0.1:%d len 4096" % f.feed_port)
     f = Fleet(edit=udp)
     with f:
@@ -1153,7 +1153,7 @@ def nothing_looks_wrong_when_nothing_is():
     """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as
     well. They are skipped without a word, and a health check that is over is no error of the
     protocol."""
-    logged = lambda text: text.replace("defaults\n", "defaults\n    log global\n", 1)
+    logged = lambda text: edited(text, "defaults\n", "defaults\n    log global\n", 1)
     closed = lambda m: (int(m['kvroute_spop_closed_total{reason="peer"}']),
                         int(m['kvroute_spop_closed_total{reason="protocol"}']))
     lines = lambda m: tuple(int(m['kvroute_feed_lines_total{result="%s"}' % r])

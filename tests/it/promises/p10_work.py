@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 from traffic import FAST, Fleet, main  # noqa: E402
-from fleet import TOP  # noqa: E402
+from fleet import TOP, edited  # noqa: E402
 
 CASES = []
 LETTERS = bytes(ord(" ") if i % 9 == 0 else ord("a") + i % 26 for i in range(256))
@@ -58,7 +58,7 @@ class Attacked(Fleet):
     def __init__(self, tokenizer_file=None, template_file=None, **kw):
         # the stub engine counts tokens in its own way, and a kind that differs would leave token
         # mode
-        without = lambda text: text.replace(',"ptok":"%[var(txn.ptok)]"', "")
+        without = lambda text: edited(text, ',"ptok":"%[var(txn.ptok)]"', "")
         super().__init__(engine_options=FAST, edit=without, **kw)
         models = os.path.join(self.folder, "models")
         os.makedirs(models)

@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from agent import BUILD, TOP, Agent, Late, equal, main, request, wait_for  # noqa: E402
+from fleet import edited  # noqa: E402
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
@@ -154,7 +155,7 @@ class Tapped(Fed):
     """Tenants and models come from headers, so that words can come in with them."""
 
     def __init__(self, **kw):
-        super().__init__(edit=lambda text: text.replace("    unique-id-format",
+        super().__init__(edit=lambda text: edited(text, "    unique-id-format",
                                                         "    http-request set-var(txn.tenant) "
                                                         "req.hdr(x-tenant)\n"
                                                         "    http-request set-var(txn.session) "

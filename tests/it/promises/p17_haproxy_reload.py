@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+from fleet import edited  # noqa: E402
 from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
 
 # one that an agent keeps stays for the filter's "timeout idle", a minute
@@ -118,7 +119,7 @@ def reloads_with_the_ring():
 
 def patient_with_idle_connections(text):
     assert "option http-no-delay\n    log global" in text
-    return text.replace("option http-no-delay\n    log global",
+    return edited(text, "option http-no-delay\n    log global",
                         "option http-no-delay\n    option idle-close-on-response\n    log global")
 
 

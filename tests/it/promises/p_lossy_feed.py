@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 # noqa: E402
+from fleet import edited  # noqa: E402
 from traffic import FAST, HANG_SECONDS, TEXTS, Fleet, Traffic, main, shares, wait_for, warm
 
 SHARE = 0.3
@@ -108,7 +109,7 @@ class BadlyFed(Fleet):
     def by_the_proxy(self, text):
         old = "server agent 127.0.0.1:%d" % self.feed_port
         assert text.count(old) == 1
-        return text.replace(old, "server agent 127.0.0.1:%d" % self.feed.own_port)
+        return edited(text, old, "server agent 127.0.0.1:%d" % self.feed.own_port)
 
     def stop(self, keep=False):
         super().stop(keep)

@@ -30,7 +30,7 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 
-from fleet import Fleet, wait_for  # noqa: E402
+from fleet import Fleet, edited, wait_for  # noqa: E402
 
 FAIR = 0.25
 CLIENTS = 12
@@ -46,12 +46,12 @@ NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
 
 def unchecked(text):
     """No health checks: a server that refuses stays UP."""
-    return text.replace("default-server check inter 200ms fall 1 rise 1 maxconn",
-                        "default-server maxconn")
+    return edited(text, "default-server check inter 200ms fall 1 rise 1 maxconn",
+                  "default-server maxconn")
 
 
 def unchecked_no_retry(text):
-    return unchecked(text).replace("    option redispatch 1\n    retries 2\n", "    retries 0\n")
+    return edited(unchecked(text), "    option redispatch 1\n    retries 2\n", "    retries 0\n")
 
 
 # name, rule, all prompts share a prefix that the engine holds, what the engine is told, edit of

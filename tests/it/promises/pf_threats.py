@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 
 from agent import equal, main  # noqa: E402
-from fleet import BUILD, HANG_SECONDS, Fleet, wait_for  # noqa: E402
+from fleet import BUILD, HANG_SECONDS, Fleet, edited, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
 CASES = []
@@ -43,7 +43,7 @@ class Fed(Fleet):
     def __init__(self, token=False, feed=None, **kw):
         self.token, self.feed = token, feed
         own = kw.pop("edit", lambda text: text)
-        edit = lambda text: own(text).replace("%[uuid()]", "%[req.hdr(x-uid)]")
+        edit = lambda text: edited(own(text), "%[uuid()]", "%[req.hdr(x-uid)]")
         super().__init__(edit=edit, conf="recipes/log-token.cfg" if token else "haproxy.cfg", **kw)
 
     def agent_yaml(self):
@@ -253,10 +253,10 @@ def the_feed_on_unix_sockets():
         f.feed = "tcp: [], udp: []".replace(kind + ": []", kind + ": [\"unix@%s\"]" % path)
         old = f.edit
         if kind == "tcp":
-            f.edit = lambda text: old(text).replace("server agent 127.0.0.1:%d" % f.feed_port,
+            f.edit = lambda text: edited(old(text), "server agent 127.0.0.1:%d" % f.feed_port,
                                                     "server agent unix@" + path)
         else:
-            f.edit = lambda text: old(text).replace("log ring@kvroute-feed len",
+            f.edit = lambda text: edited(old(text), "log ring@kvroute-feed len",
                                                     "log %s len" % path)
         with f:
             equal(oct(os.stat(path).st_mode & 0o777), "0o660", "mode of the socket")
