@@ -6,6 +6,8 @@
 #define EVENT_BYTES	256
 #define EVENT_BYTES_LEAST	64	/* because an event may have several tokens */
 #define EVENT_BYTES_MOST	1024
+/* that the first guess counts as: busy engines put several tokens into one event now and then */
+#define GUESSED_TOKENS	128
 #define TEXT_BYTES	4	/* one token of text, until learned */
 #define TEXT_BYTES_MAX	32	/* more is not text only: log probabilities, a batch of embeddings */
 #define LEARNED_TOKENS	(1u << 16)	/* at this sum both are halved */
@@ -50,9 +52,11 @@ void answer_learn_stream(struct answer_size *a, uint32_t bytes, uint32_t tokens)
 
 static uint64_t of_stream(const struct answer_size *a, uint64_t bytes)
 {
+	double seen_bytes = (double)a->stream_bytes + EVENT_BYTES * GUESSED_TOKENS;
+
 	if (a->stream_tokens == 0)
 		return bytes / EVENT_BYTES;
-	return (uint64_t)((double)bytes * (double)a->stream_tokens / (double)a->stream_bytes + 0.5);
+	return (uint64_t)((double)bytes * (double)(a->stream_tokens + GUESSED_TOKENS) / seen_bytes + 0.5);
 }
 
 static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole)
