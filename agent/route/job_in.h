@@ -45,8 +45,8 @@ struct job {
 };
 
 /* Return the tokens of the prompt that count for others: of the unseen ones at most as many as were
- * seen, because bytes that were announced may never come. Only the wait of its server, which drains,
- * takes all of them. */
+ * seen, because bytes that were announced may never come. Only the wait of its server, which
+ * drains, takes all of them. */
 static inline uint64_t job_sure_tokens(const struct job *j)
 {
 	return request_uncertain(&j->rq) ? 2 * j->rq.tokens : j->asks.tokens;

@@ -101,7 +101,8 @@ static void an_image_has_no_unseen_tokens(void **state)
 	w.body.n = 0;
 	say(&w.body, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"");
 	say_turn(&w.body, 'a');
-	say(&w.body, "\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,AAAAAAAAAAAA");
+	say(&w.body, "\"},{\"type\":\"image_url\",\"image_url\":{\"url\":"
+	    "\"data:image/png;base64,AAAAAAAAAAAA");
 	send_cut(&w, "image", w.body.n, 8000000);
 	assert_true(w.a.cut);
 	assert_int_equal(decision_of(&w, "image").unseen, 0);
