@@ -88,7 +88,8 @@ def learned(metrics):
 
 
 def why(f):
-    """What kvroutectl says of the last request that went to what its conversation had left."""
+    """Return the explanation of kvroutectl for the last request that was routed to its
+    conversation's server."""
     argv = [os.path.join(BUILD, "kvroutectl"), "why", "-n", "20", "127.0.0.1:%d" % f.metrics_port]
     lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     at = [i for i, line in enumerate(lines) if "(cached" in line]
@@ -126,7 +127,7 @@ def table(plain, routed):
 
 
 def keep(f):
-    """Let the processes of <f> be, and tell how to use and to end them."""
+    """Leave the processes of <f> running, and print how to use and stop them."""
     with open(KEPT, "w") as g:
         json.dump({"folder": f.folder, "pids": [p.pid for p in f.processes.values()]}, g)
     print("Still running; make demo-stop ends it. A request:\n\n"

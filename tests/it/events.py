@@ -68,7 +68,7 @@ class Watch:
         self.socket.send_multipart([topic, seq.to_bytes(8, "big"), payload])
 
     def end(self):
-        """-> exit status, lines, what it said on stderr."""
+        """Return exit status, lines, and the text of stderr."""
         try:
             out, err = self.p.communicate(timeout=60)
         finally:
@@ -125,7 +125,7 @@ def losses_and_restarts():
 
 @case
 def hostile_bytes():
-    """What is no event is counted and said, and the watch goes on."""
+    """Invalid events are counted and reported, and the command continues."""
     w = Watch("-n", "6")
     for n in ("bad_huge_array", "bad_truncated"):
         w.send(0 if n == "bad_huge_array" else 1, batches()[n])
@@ -151,7 +151,7 @@ def a_topic_and_only_sums():
 
 @case
 def nothing_comes():
-    """After -s seconds the exit status is 1 and the remedy is said."""
+    """Without events the exit status after -s seconds is 1, and the remedy is printed."""
     w = Watch("-s", "1")
     status, lines, err = w.end()
     assert status == 1 and sums(lines[-1])["batches"] == 0 and "--kv-events-config" in err, (lines,
@@ -196,7 +196,7 @@ def counted(path):
 
 
 def recordings_of_vllm():
-    """What vLLM 0.32 published: the sums are those of its recorder."""
+    """Recordings of vLLM 0.32: the sums equal those of its recorder."""
     folder = os.path.join(TOP, "../shared/data/vllm")
     for name in ("a-llama-b128-sha256.frames", "b-qwen3-b32-sha256.frames.gz",
                  "d-gptoss-b32-hybrid.frames", "e-llama-b64-bytes-lora.frames",

@@ -48,12 +48,9 @@ MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "26843
 
 
 class Ports:
-    """Ports of 127.0.0.1 that nobody else is given, neither by bind(0) nor for a connection of his
-    own, until close().
-
-    Each is held by a socket that does not listen. It gets SO_REUSEADDR once it is bound: a server
-    that asks for the port by number, with that option as servers do, gets it beside us.
-    """
+    """Ports of 127.0.0.1 that no other program gets, neither by bind(0) nor for its own
+    connections, until close(). Each is held by a socket that does not listen. It gets SO_REUSEADDR
+    after bind(), so that a server that sets this option, too, can bind the same port."""
 
     def __init__(self):
         self.held = []
@@ -100,8 +97,8 @@ def edited(text, old, new, count=-1):
 
 
 def wait_for(what, seconds, test):
-    """test() until it is true; it may raise OSError meanwhile. <seconds> is about what it takes on
-    a machine with nothing else to do; a busy one gets HANG_SECONDS."""
+    """Repeat test() until it is true; it may raise OSError. <seconds> is the time that it needs on
+    an idle machine; a busy one gets HANG_SECONDS."""
     seconds = max(seconds, HANG_SECONDS)
     end = time.time() + seconds
     while True:
@@ -220,7 +217,7 @@ class Fleet:
         self.controls[name] = int(re.search(r"control=127\.0\.0\.1:(\d+)", line).group(1))
 
     def spop_keys(self):
-        """What the configuration says of spop beside where it listens."""
+        """Return the keys of section spop except its addresses."""
         keys = [k for k in (self.spop_more, ) if k]
         if self.processing and "timeout_processing" not in self.spop_more:
             keys.append("timeout_processing: " + self.processing)

@@ -123,7 +123,8 @@ def eighty(f):
 
 @story
 def eighty_servers_without_a_load_string():
-    """Far above what a load string has room for; HAProxy's own health checks say who is up."""
+    """A pool too large for a load string; HAProxy's own health checks report which servers are
+    up."""
     holder = []
     # what a socket says holds for some intervals: long, because a busy machine may be late
     feed = "stats_feed: {sockets: [\"unix@%s\"], interval: 2 s}\npools: [{name: pool}]\n"
@@ -199,7 +200,7 @@ def capacity_is_learned():
 
 @story
 def requests_from_elsewhere_count():
-    """Some of them come to the engine behind HAProxy's back: the others are preferred."""
+    """Some engines get requests that HAProxy does not see: the other engines are preferred."""
     with Polled(polls=engines, engine_options=["--decode-ms", "20"]) as f:
         where(f, 8, "warm")
         direct = [direct_chat(f, "s1", i) for i in range(10)]

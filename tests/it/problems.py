@@ -61,7 +61,7 @@ class Fleet(fleet.Fleet):
 
 
 def replace(old, new, regex=False):
-    """An edit that must find what it replaces."""
+    """Return an edit that replaces a text and fails if the text is missing."""
     def edit(*args):
         text = args[-1]
         got = re.sub(old, new, text) if regex else text.replace(old, new)
@@ -76,7 +76,7 @@ def drop_line(word):
 
 
 def move_below(word, below):
-    """Put the line with <word> behind the one with <below>."""
+    """Move the line with <word> after the one with <below>."""
     def edit(f, text):
         line = re.search(r"(?m)^.*%s.*\n" % word, text).group(0)
         text = text.replace(line, "")
@@ -153,7 +153,7 @@ def named(what, pool="pool", ask=talk, also=(), **kw):
 
 
 def sound(version):
-    """What is usual in a day of a pool: no line, no metric."""
+    """Events of a normal day of a pool cause no warning and no metric."""
     with Fleet(version=version, processing="1s") as f:
         wait_for("the agent is up for HAProxy", 20, lambda: f.up_servers("spoe_agent") == 1)
         for i in range(12):
@@ -188,7 +188,7 @@ def sound(version):
 
 
 def ends():
-    """What is mended is over: the metric falls, and the log says so once."""
+    """A corrected mistake ends: the metric returns to 0, and the log says so once."""
     with Fleet(cfg=drop_line("    use-server")) as f:
         want = 'kvroute_problem{what="not_followed",pool="pool"}'
 

@@ -30,7 +30,7 @@ UMBRELLA = {"x-api-key": "example-key-umbrella"}
 
 
 class Engine(http.server.ThreadingHTTPServer):
-    """Answers everything with what it was asked; waits `pause` seconds before it answers a POST."""
+    """Answers each request with its own content; waits `pause` seconds before it answers a POST."""
     daemon_threads = True
     request_queue_size = 128
     pause = 0
@@ -79,8 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Answering(Handler):
-    """Answers a POST with what its body says: "type", "text", "length" (what it claims to be long),
-    "hold" (the second half comes when the test says so)."""
+    """Answers a POST as its body specifies: "type", "text", "length" (of the header), "hold" (send
+    the second half when the test permits)."""
     go_on = threading.Event()
 
     def answer(self, body):
@@ -235,7 +235,7 @@ def same(got, want, what=""):
 # ---- stories: a function each, its text is what is printed 
 
 def main_file(binary):
-    """haproxy.cfg: served without an agent; the log line is JSON whatever a client sends"""
+    """haproxy.cfg: requests are served without an agent; the log line is JSON for any request"""
     p = Proxy(binary, "haproxy.cfg")
     try:
         nasty = "/v1/chat/completions?a={\"x\\%22,\"uid\":\"1\"}"

@@ -258,7 +258,8 @@ class Connection:
             raise Bye(None)
 
     def check_messages(self, payload):
-        """Read all of it. What cannot be read is no reason to leave HAProxy without an answer."""
+        """Read all messages. Invalid ones are answered, too, because HAProxy waits for an
+        answer."""
         r = MutantReader(payload, self.m)
         try:
             while len(r):
@@ -379,7 +380,7 @@ class MutantAgent:
         self.die()
 
     def die(self):
-        """As a crash looks from outside: nobody listens, all connections are gone."""
+        """Close the listener and all connections, like a crash."""
         self.dead = True
         for s in [self.listener] + self.conns:
             try:

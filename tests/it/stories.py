@@ -123,8 +123,8 @@ def cold_ties_spread():
 
 
 @story
-def a_shared_system_prompt_does_not_draw_all():
-    """Everybody shares the opening; under load the longest prefix alone must not win."""
+def a_shared_system_prompt_does_not_attract_all_requests():
+    """All conversations share the opening; under load the longest match must not decide alone."""
     with Fleet(engine_options=["--prefill-tps", "4000"]) as f:
         shared = {"role": "system", "content": text("shared", 3000)}
         f.chat([shared, user("hello")])
@@ -139,8 +139,8 @@ def a_shared_system_prompt_does_not_draw_all():
 
 
 def endless(f, messages):
-    """A stream that goes on until its connection is closed: (connection, what has come of its
-    answer)."""
+    """Start a stream that lasts until its connection is closed. Return the connection and the
+    answer so far."""
     c = http.client.HTTPConnection("127.0.0.1", f.port, timeout=HANG_SECONDS)
     body = {"messages": messages, "model": "stub", "stream": True, "max_tokens": 40000}
     c.request("POST", "/v1/chat/completions", json.dumps(body),
@@ -186,7 +186,7 @@ def without_load(text):
 
 
 @story
-def a_backup_server_waits_for_its_turn():
+def a_backup_server_gets_no_request_while_others_are_up():
     """By the load line, and by a stats socket: nothing while another server is up, all when none
     is."""
     for edit in (with_backup, without_load):
@@ -214,8 +214,8 @@ def a_backup_server_waits_for_its_turn():
 
 
 def hostile_defaults(text):
-    """What operators have in their defaults for HTTP, none of it meant for the agent or its
-    feed."""
+    """Options for HTTP that operators have in defaults and that would break the agent's
+    connections."""
     worst = """    option forwardfor
     option http-server-close
     option httpchk GET /nothing
@@ -349,7 +349,8 @@ def server_down_goes_to_alt():
 
 @story
 def refused_connection_moves_at_once():
-    """Dead, but HAProxy does not know yet: redispatched, and the log line tells who served it."""
+    """The server is down and HAProxy does not know yet: the request is redispatched, and the log
+    line reports the other server."""
     slow_check = lambda text: edited(text, "check inter 200ms fall 1 rise 1 maxconn",
                                      "check inter 60s fall 3 rise 1 maxconn")
     with Fleet(edit=slow_check) as f:
@@ -460,7 +461,7 @@ def reload_keeps_the_index():
 
 
 def reload(f, conf, refused=False):
-    """Take <conf>, and wait until the agent says that it has, or that it has not."""
+    """Reload with <conf>, and wait until the log has the result."""
     logged = os.path.getsize(os.path.join(f.folder, "agent.log"))
     f.agent_conf = conf
     f.write("kvroute.yaml", f.agent_yaml())
@@ -489,9 +490,8 @@ def done_decisions(f, n):
 
 
 @story
-def why_is_said_in_words():
-    """kvroutectl why of requests just made; what they asked for, as a trace, is one that kvroutectl
-    sim takes."""
+def kvroutectl_why_explains_requests():
+    """kvroutectl why explains the last requests; their trace is accepted by kvroutectl sim."""
     def ctl(*args, **kw):
         return subprocess.run([os.path.join(BUILD, "kvroutectl"), *args], capture_output=True,
                               text=True, timeout=HANG_SECONDS, **kw)
@@ -535,9 +535,9 @@ def why_is_said_in_words():
 
 
 @story
-def shadow_routes_nothing_and_says_what_it_would():
-    """HAProxy's round robin, untouched; what is learned is where requests really went; a reload
-    makes it act."""
+def shadow_mode_shows_its_choices():
+    """HAProxy's round robin is unchanged; the agent learns the real servers; a reload enables
+    routing."""
     with Fleet(agent_conf="policy: {mode: shadow}") as f:
         talk = conversation("shadow")
         went = []
@@ -575,8 +575,7 @@ def shadow_routes_nothing_and_says_what_it_would():
 
 @story
 def rules_are_compared_then_changed():
-    """A rule is tried beside the one that acts, then takes its place at a reload; what is known
-    stays."""
+    """A rule is compared with the acting one, then replaces it at a reload; the index is kept."""
     with Fleet(agent_conf="policy: {compare: [round_robin, cache_aware]}") as f:
         talk = conversation("rules")
         one = f.chat(talk)
@@ -632,8 +631,8 @@ RECORDED_BLOCK = 64
 
 @story
 def recorded_traffic_is_simulated():
-    """What was recorded is replayed: as much is found cached as the agent saw, within a block a
-    request."""
+    """A recording is simulated: the cached share equals the agent's, with an error of at most one
+    block for each request."""
     f = Fleet(engines=3)
     path = os.path.join(f.folder, "traffic.jsonl")
     f.agent_conf = "record: {file: %s, block_tokens: %d}" % (path, RECORDED_BLOCK)
@@ -719,8 +718,8 @@ def one_megabyte_body():
 
 @story
 def frames_too_large_for_the_agent():
-    """It says so once, with what to change, and requests go on without it. HAProxy's check of the
-    agent fails for the same reason, but not from 3.2 on."""
+    """The agent reports it once with the remedy, and requests are balanced. HAProxy's check of the
+    agent also fails, but not from 3.2 on."""
     with Fleet(bufsize=1200000, processing=None, agent_checked=False) as f:
         for i in range(3):
             equal(f.chat([user("x %d" % i)]).status, 200, "status")
@@ -826,8 +825,8 @@ def shared(a, b):
 
 @story
 def text_in_token_mode():
-    """A prompt that grows: what the agent says is what the ids of a slow BPE say, BOS and the last
-    token counted."""
+    """A growing prompt: the agent's counts equal those of a slow BPE, including BOS and the last
+    token."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
     with Fleet(agent_conf=tokens_conf()) as f:
         prompt, before, sent, first = "The server has 12345 pages.\n\n", [], 0, None
@@ -871,10 +870,10 @@ def ids_of_words(words):
 
 
 @story
-def what_was_generated_is_expected():
-    """The agent says the pages that the engine finds, if prompts of ids go on with the answers.
-
-    A prompt that leaves the answer out is expected too high once: the agent sees no answer."""
+def the_next_turn_matches_the_answer():
+    """The agent expects as many pages as the engine has if prompts of ids continue with the
+    answers. For a prompt without the answer it expects too many once, because it does not see
+    answers."""
     with Fleet(agent_conf=tokens_conf()) as f:
         r, ids, asked = random.Random("generated"), [], 0
 
@@ -887,7 +886,7 @@ def what_was_generated_is_expected():
             return got, ids_of_words(got.json()["choices"][0]["text"])
 
         def more(length):
-            """Ids until <ids> are so many, from what was answered on."""
+            """Return ids up to <ids> in number, beginning after the answer."""
             return [r.randrange(300) for _ in range(length - len(ids))]
 
         held = 0
@@ -909,8 +908,8 @@ def what_was_generated_is_expected():
 
 @story
 def counts_of_the_engine():
-    """An answer that is not streamed brings the engine's counts, by each API; a stream does not,
-    and its bytes tell."""
+    """Answers that are not streamed report the engine's counts, for each API; for streams the agent
+    uses bytes."""
     with Fleet(agent_conf=tokens_conf()) as f:
         ids = [random.Random(6).randrange(300) for _ in range(100)]
         asked = [("/v1/completions", {"prompt": ids, "max_tokens": 40}),
@@ -932,8 +931,8 @@ def counts_of_the_engine():
 
 @story
 def counts_that_differ():
-    """Texts of one tenant, which the engine counts otherwise: they are text for it; nobody else's
-    are, nor its own of another kind."""
+    """If the engine counts texts of one tenant differently, they become text for this tenant; other
+    tenants and other kinds are not affected."""
     tenant = lambda text: edited(text, "    http-request set-var-fmt(txn.load)",
                                  "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n"
                                  "    http-request set-var-fmt(txn.load)")
@@ -973,8 +972,8 @@ def counts_that_differ():
 
 @story
 def conversations_in_token_mode():
-    """By the model's chat template: what the agent says of each turn is what the ids of the text
-    say that the template stands for."""
+    """With the model's chat template, the agent's counts of each turn equal those of the ids of the
+    rendered text."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
     begin, end = bpe.bos, [bpe.added["<|end|>"]]
     models = [{"name": "stub", "mode": "tokens", "tokenizer": "llama.tokenizer.json",
@@ -1094,8 +1093,8 @@ def salts_and_models_are_apart():
 
 @story
 def a_session_stays_on_one_server():
-    """By the first of three headers, whatever is asked and whoever else is busy; of several
-    sessions not all on one."""
+    """The session comes from the first of three headers, for any body and load; several sessions
+    use several servers."""
     with Fleet(agent_conf="policy: {rule: rendezvous}") as f:
         def where(seed, **headers):
             a = f.chat(conversation(seed, 200, 100),
@@ -1149,7 +1148,7 @@ def log_feed_over_udp():
 
 
 @story
-def nothing_looks_wrong_when_nothing_is():
+def a_correct_configuration_has_no_warnings():
     """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as
     well. They are skipped without a word, and a health check that is over is no error of the
     protocol."""
@@ -1174,8 +1173,7 @@ def nothing_looks_wrong_when_nothing_is():
 
 @story
 def client_goes_away():
-    """Nobody waits for the answer any more: the request is closed, and its pages are not
-    believed."""
+    """The client disconnects: the request is closed, and its pages are not stored."""
     # 50 s: it is gone before, and a step of it lasts no longer
     with Fleet(engine_options=["--prefill-tps", "20"]) as f:
         body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub",

@@ -70,7 +70,7 @@ class Fault(Shared):
 
 
 class Live(Shared):
-    """What the agent holds of allocated memory: tests/tools/live_shim.c."""
+    """Allocated memory of the agent, from tests/tools/live_shim.c."""
 
     WORDS = ("blocks", "bytes", "most", "ask", "heap", "heap_free")
 

@@ -50,8 +50,8 @@ Row = collections.namedtuple("Row", "start ms error")
 
 
 class Load:
-    """CLIENTS connections, each asking one request behind the other, every other one without the
-    filter, until <n> are done by each or, without, end()."""
+    """CLIENTS connections, each sending requests one after another, every other one without the
+    filter, until each has sent <n> or, without <n>, until end()."""
 
     def __init__(self, port, n=None):
         self.port, self.n, self.over = port, n, False
@@ -134,7 +134,7 @@ CLOSES = ("half an ACK, then closed", "DISCONNECT instead", "closed at once")
 
 
 class FakeAgent:
-    """Answers HELLO and health checks as it should, so that HAProxy believes in it, and each NOTIFY
+    """Answers HELLO and health checks correctly, so that HAProxy marks it as up, and each NOTIFY
     with <reply>."""
 
     def __init__(self, port, how):
@@ -300,8 +300,8 @@ def ask(port, n, ms):
 
 
 def keep_busy(port, over):
-    """Requests one behind the other without a wait for answers: little work for us, and as much as
-    it can do for HAProxy."""
+    """Send requests without waiting for answers: little work for the test, and full load for
+    HAProxy."""
     with socket.create_connection(("127.0.0.1", port), 20) as s:
         s.settimeout(0.2)
         while not over.is_set():

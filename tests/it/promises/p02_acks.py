@@ -121,7 +121,7 @@ def mixed(rnd, payloads):
 
 
 class Peer:
-    """One connection, and what it is owed."""
+    """A connection and its NOTIFYs without an ACK."""
 
     def __init__(self, address, size):
         self.c, self.size, self.ids, self.owed = Raw(address), size, itertools.count(1), set()
@@ -238,7 +238,7 @@ def mixed_up(rnd, todo):
 
 
 def errors():
-    """What SPOE.txt calls an error: frames, and the status of the DISCONNECT."""
+    """Yield the errors of SPOE.txt: frames, and the status of the DISCONNECT."""
     yield "a frame longer than agreed", [struct.pack(">I", 65533) + b"\3\0\0\0\1\1\1"], 3
     yield "the longest length there is", [b"\xff\xff\xff\xff"], 3
     yield "a frame of nothing", [b"\0\0\0\0"], 4
@@ -349,7 +349,7 @@ def while_allocations_fail():
 
 @case
 def at_the_end_of_the_agent():
-    """What had been sent when SIGTERM comes is ACKed before the DISCONNECT."""
+    """NOTIFYs sent before SIGTERM are ACKed before the DISCONNECT."""
     with Agent(threads=2) as a:
         peers = [Peer(a.spop_address, 65532) for _ in range(40)]
         for p in peers:

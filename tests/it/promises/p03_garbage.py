@@ -133,7 +133,7 @@ class Frames:
 
 
 class Bad:
-    """What bad connections have sent, and how they ended."""
+    """The number of frames on bad connections, and how the connections ended."""
 
     def __init__(self, a, seed=SEED):
         self.a, self.frames = a, Frames(seed)
@@ -212,7 +212,7 @@ def held(a):
 
 
 def one_round(a, bad, frames):
-    """(frames taken of bad connections, what the good ones say of themselves)"""
+    """Return the frames accepted from bad connections, and the output of the good ones."""
     good = Good(a)
     bad.corpus()
     taken = bad.chance(frames, good)

@@ -133,7 +133,8 @@ def read_by_agent(sock):
 
 
 def tell(address, pieces):
-    """One session in <pieces>; its replies. An agent that ends it early shows in what came back."""
+    """Send one session in <pieces> and return the replies. If the agent ends it early, the replies
+    show it."""
     unix = address.startswith("unix@")
     with Raw(address) as c:
         try:
@@ -191,8 +192,8 @@ def near(frames, step):
 
 
 def owed(frames):
-    """What the agent owes for a session, as (kind, stream, frame): fragments are answered at the
-    last, what is given up is not."""
+    """Return the replies that the agent must send for a session, as (kind, stream, frame):
+    fragments are answered at the last one, aborted messages not at all."""
     out = [(101, 0, 0)]
     for f in map(parse, frames):
         if f.kind in (NOTIFY, UNSET) and f.flags & (FIN | ABORT) == FIN:
@@ -201,8 +202,8 @@ def owed(frames):
 
 
 def known(address, frames):
-    """What a session comes to once its prompts are known: the same each time, or nothing here can
-    be compared."""
+    """Return the replies of a session whose prompts are known; they must not change, because they
+    are compared."""
     for _ in range(3):
         tell(address, [b"".join(frames)])
     want = tell(address, [b"".join(frames)])
@@ -215,7 +216,7 @@ def known(address, frames):
 
 
 def compare(a, frames, ways):
-    """Every telling of <ways>: {name: pieces of a session}. Returns how many there were."""
+    """Compare the replies of <ways>, {name: pieces of a session}. Return their number."""
     want, counts = known(a.spop_address, frames), {}
     for name, how in ways.items():
         counts[name] = 0
@@ -228,8 +229,8 @@ def compare(a, frames, ways):
 
 
 def each_piece_is_read_alone(a, frames):
-    """What makes these cuts real: answers of a session by the byte leave one by one, as each is
-    read before the next is there."""
+    """Answers of a session by single bytes leave one by one, which shows that the agent reads each
+    piece alone."""
     before = a.metrics()["kvroute_spop_writes_total"]
     got = tell(a.spop_address, next(by_size(frames, [1])))
     wait_for("the last write", 5, lambda: a.metrics()["kvroute_spop_writes_total"] - before >= 9)

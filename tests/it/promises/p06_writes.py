@@ -108,7 +108,7 @@ REFUSED = [
 
 
 class Session:
-    """A connection, and what the agent writes for it."""
+    """A connection, and the writes of the agent for it."""
 
     def __init__(self, a, address):
         self.a, self.at, self.c = a, a.writes.n(), Raw(address)

@@ -64,8 +64,7 @@ class Small(Agent):
 
 
 class Watch:
-    """The most there was of each figure, and what of it was above its budget, sampled until the
-    block ends."""
+    """Samples each figure until the block ends: its maximum, and values above its limit."""
 
     def __init__(self, agent, limits=()):
         self.agent, self.limits = agent, {"index_bytes": "index_limit_bytes",
@@ -117,8 +116,7 @@ def flat(before, after, what):
 
 @case
 def ten_times_the_index():
-    """Prompts that nobody has sent before, at the socket, until ten times what the index holds went
-    through it."""
+    """New prompts at the socket, ten times the capacity of the index."""
     with Small() as a:
         limit, held, acks = 8 * MIB, [], 0
         with Watch(a) as w:
@@ -163,7 +161,7 @@ def half_frames(a, n, size):
 
 
 def looked(client, uid, text):
-    """How often <uid> had to ask until it was looked at; None: too busy yet, as it was told."""
+    """Return how often <uid> was sent until it was decided; None: still answered with overload."""
     for times in range(1, 1000):
         if client.notify("route", request(uid, chat(text)))["txn.why"] != "overload":
             return times
@@ -172,8 +170,8 @@ def looked(client, uid, text):
 
 @case
 def two_thousand_half_frames():
-    """2000 connections whose frames and messages never come to their end, four times; HAProxy's
-    goes on beside them."""
+    """2000 connections with incomplete frames and messages, four times; HAProxy's connection
+    continues."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     with Small() as a:

@@ -82,7 +82,7 @@ def hits(data):
 
 
 def memory_hits(pid):
-    """In what process <pid> may write to."""
+    """Search the writable memory of process <pid>."""
     found = {}
     with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
         for line in maps:
@@ -110,7 +110,7 @@ def open_files(pid):
 
 
 class Wire:
-    """Between HAProxy and the agent: passes all on, and keeps what the agent says."""
+    """A proxy between HAProxy and the agent that stores the agent's bytes."""
 
     def __init__(self, port, to):
         self.to, self.said, self.lock = to, bytearray(), threading.Lock()
@@ -243,7 +243,8 @@ def through_haproxy(f):
 
 
 def by_hand(f):
-    """What HAProxy would not send: arguments of wrong types, unknown names, fragments, slices."""
+    """Send messages that HAProxy would not send: arguments of wrong types, unknown names,
+    fragments, slices."""
     text, n = WORDS["text"] + words("h", 200), 0
     with SpopClient(f.wired, capabilities="fragmentation,pipelining") as c:
         for body in [b[:9000] for _, b in prompts()]:
@@ -262,7 +263,7 @@ def by_hand(f):
 
 
 def noise(f):
-    """At every port what does not belong there; what comes back."""
+    """Send invalid data to every port, and return the answers."""
     back = b""
     text = (WORDS["text"] + " " + WORDS["header"] + "\n").encode()
     http = lambda line: line + b" HTTP/1.1\r\nHost: " + WORDS[
@@ -323,11 +324,11 @@ def no_prompt_leaves_the_agent():
     f = Tapped(agent_conf=CONF)
     f.agent_conf += "\nrecord: {file: %s, block_tokens: 16}" % os.path.join(f.folder, RECORDING)
     with f:
-        nothing_leaves(f, ["key", RECORDING])
+        no_prompt_text_leaves_the_process(f, ["key", RECORDING])
 
 
 def with_models(f):
-    """Tokenizers and a chat template, beside the configuration."""
+    """Add tokenizers and a chat template to the configuration."""
     models = []
     for name, tokenizer in TOKENIZERS.items():
         path = os.path.join(f.folder, "models", name)
@@ -346,19 +347,20 @@ def nor_with_a_tokenizer():
     f = Tapped(agent_conf=CONF)
     with_models(f)
     with f:
-        nothing_leaves(f, ["key", "models"])
+        no_prompt_text_leaves_the_process(f, ["key", "models"])
 
 
 def model_is_dropped(f):
-    """What a reload without the model leaves in the segment cache."""
+    """A reload without the model empties the segment cache."""
     f.agent_conf = CONF + "\nmodels_dir: %s/models" % f.folder
     f.write("kvroute.yaml", f.agent_yaml())
     f.processes["agent"].send_signal(signal.SIGHUP)
     wait_for("the reload", 10, lambda: f.metrics()["kvroute_segment_cache_bytes"] == 0)
 
 
-def nothing_leaves(f, made):
-    """Ask, and look everywhere; <made>: what it may write beside its logs."""
+def no_prompt_text_leaves_the_process(f, made):
+    """Send prompts and search every output; <made>: files that the agent may write besides its
+    logs."""
     n = through_haproxy(f) + by_hand(f)
     came_back = noise(f)
     pages = "".join("%d\n%s" % f.get(p, f.metrics_port)
@@ -455,7 +457,7 @@ def kvroutectl_shows_no_text():
 
 
 def as_its_user(uid, what):
-    """What errno a process of user <uid> gets for reading file <what>; 0: it can."""
+    """Return the errno of a process of user <uid> that reads file <what>; 0: it can."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -471,9 +473,9 @@ def as_its_user(uid, what):
 
 
 @case
-def nobody_beside_it_can_look():
-    """No core, and closed to others of its own user; what shows that the look is right: without the
-    sandbox it is open."""
+def others_cannot_read_its_memory():
+    """No core file, and no access for other processes of its user. Without the sandbox they have
+    access, which shows that the test works."""
     uid = 65534 if os.getuid() == 0 else os.getuid()
 
     def drop():

@@ -133,8 +133,8 @@ def a_file_that_is_gone():
 
 
 def a_file_that_is_a_pipe():
-    """With a writer that says nothing, and with none: refused at once, and the agent goes on and
-    can be ended."""
+    """A configuration that is a pipe, with a silent writer and without one: rejected at once, and
+    the agent continues and can be stopped."""
     with Fleet(engine_options=FAST) as f:
         good(f, 300)
         path = os.path.join(f.folder, "kvroute.yaml")

@@ -64,8 +64,8 @@ class Kept(Fleet):
         return status
 
     def share(self, prompts):
-        """Of the pages that were asked for: what the agent said is cached where it sent them, and
-        of the tokens what the engines had."""
+        """Return the share of pages that the agent expected in the caches, and the share of tokens
+        that the engines had cached."""
         def one(i):
             a = self.chat(prompt(i))
             assert a.status == 200, "status %d" % a.status

@@ -91,8 +91,7 @@ class Trickle(threading.Thread):
 
 
 class Crowd:
-    """The slow ones: silent without HELLO, silent behind it, by the byte a second from the first
-    byte on or behind HELLO."""
+    """Slow connections: silent before or after HELLO, or a byte a second before or after HELLO."""
 
     def __init__(self, a, idle=IDLE, trickling=TRICKLING):
         self.a, self.begun = a, time.time()
@@ -370,7 +369,7 @@ FREE, FEW = 4, 16       # agent/loop/overload_in.h: never hurried, never refused
 
 
 def states(a):
-    """What each thread of the agent does."""
+    """Return the state of each thread of the agent."""
     out = set()
     for task in os.listdir("/proc/%d/task" % a.pid):
         with open("/proc/%d/task/%s/stat" % (a.pid, task)) as f:
@@ -426,7 +425,7 @@ def stopped(a, conns, each, seconds):
 
 
 @case
-def who_waited_too_long_is_told():
+def late_requests_get_overload():
     """The agent does not run while requests come: only the kernel knows how long they waited. All
     but the first 16 are older than the bound and are told so; those of after are decided, and so
     are those that are few.
@@ -448,8 +447,8 @@ def who_waited_too_long_is_told():
 
 
 def younger(a, conns, each, seconds, than):
-    """As stopped(), but for a try in which the last answer came within <than> seconds. One that
-    took longer, on a busy machine, says nothing, and another is made."""
+    """Repeat stopped() until the last answer came within <than> seconds, because a slower run on a
+    busy machine proves nothing."""
     until = time.monotonic() + HANG_SECONDS
     while True:
         hurried, told, took = stopped(a, conns, each, seconds)
@@ -459,9 +458,9 @@ def younger(a, conns, each, seconds, than):
 
 
 @case
-def who_did_not_wait_too_long_is_not():
-    """The same where HAProxy waits longer: below both bounds, an eighth and two fifths of "timeout
-    processing", and between them."""
+def requests_in_time_are_decided():
+    """The same with a longer timeout in HAProxy: below both limits, an eighth and two fifths of
+    "timeout processing", and between them."""
     with Agent(threads=1, spop="timeout_processing: 30 s") as a:
         equal(younger(a, 8, 20, 0.15, 30 / 8), (0, 0), "young ones hurried and refused")
     with Agent(threads=1, spop="timeout_processing: 5 s") as a:
@@ -471,9 +470,9 @@ def who_did_not_wait_too_long_is_not():
 
 
 @case
-def a_drain_finds_connections_that_are_to_be_read_from():
-    """Of each more waits than is read at once when the agent is told to end: each NOTIFY has its
-    ACK, and the agent ends."""
+def a_drain_reads_pending_data():
+    """SIGTERM comes while connections have more unread data than one read takes: each NOTIFY gets
+    its ACK, and the agent ends."""
     for _ in range(3):
         with Agent(threads=1, processing=None) as a:
             peers = open_peers(a, 4)

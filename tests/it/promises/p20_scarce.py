@@ -176,7 +176,8 @@ def ends_well(a, what):
 
 
 def telling(at, **kw):
-    """The story with allocation <at> failing. What happened: the story; None: none did."""
+    """Run the story with allocation <at> failing. Return the results; None: no allocation
+    failed."""
     with Agent(fault=True, threads=1, **kw) as a:
         story, what = Story(a), ", allocation %d failing" % at
         try:
@@ -256,8 +257,9 @@ def no_memory_for_a_while():
 
 @case
 def real_memory_runs_out():
-    """RLIMIT_DATA just above what there is (RLIMIT_AS counts what malloc() has only reserved, 64 MB
-    a thread): long frames are answered without a look, and no longer once it is lifted."""
+    """RLIMIT_DATA just above the current size (RLIMIT_AS would count address space that malloc()
+    only reserves, 64 MB for each thread): long frames are answered without reading them until the
+    limit is lifted."""
     body = chat("word " * 190000)
     with Agent(threads=2) as a, a.client() as small:
         if "asan" in BUILD:
@@ -295,8 +297,8 @@ def real_memory_runs_out():
 
 @case
 def descriptors_run_out():
-    """60 connections where 20 fit: those that are there are served, nothing spins, and all is well
-    when some have gone."""
+    """60 connections where 20 fit: accepted ones are served, no thread spins, and the others are
+    served when some have closed."""
     with Agent(threads=2) as a:
         fds = lambda: len(os.listdir("/proc/%d/fd" % a.pid))
         base, good = at_rest(a)[0], [a.client() for _ in range(8)]
@@ -379,8 +381,8 @@ def a_start_with_few_descriptors():
 
 
 def start(at):
-    """A start with allocation <at> failing. (exit status or None: it runs, failed, seen, what it
-    said)"""
+    """Start with allocation <at> failing. Return exit status (None: it runs), failures,
+    allocations, output."""
     a = Agent(fault=True, threads=1, env={"FAULT_SPARE": "libseccomp"})
     try:
         a.fault.arm(at)

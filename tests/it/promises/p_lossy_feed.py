@@ -29,7 +29,7 @@ OPEN = "kvroute_ledger_open_requests"
 
 
 class BadFeed:
-    """Takes HAProxy's lines, and gives the agent at <port> what <how> makes of them."""
+    """Receives HAProxy's lines and sends them to the agent at <port>, changed by <how>."""
 
     def __init__(self, port, how, share=SHARE):
         self.port, self.how, self.share, self.random = port, how, share, random.Random(5)
@@ -127,16 +127,15 @@ def closed_by(m, reason):
 
 
 def enough(f):
-    """What shows that the feed is bad, and what the agent does about it, however slow all of it
-    goes."""
+    """Wait until the feed has lost enough lines and the agent has reacted, at any speed."""
     if f.feed.how == "cut":
         return f.feed.cut >= 3
     return f.feed.came >= 300 and (f.feed.how != "lost" or closed_by(f.metrics(), "load") > 0)
 
 
 def a_bad_feed(how, seconds, max_age_s, judge):
-    """<seconds> of load or more; <judge> looks at what the feed did, and at the metrics in the end
-    and before it."""
+    """Run at least <seconds> of load; <judge> checks the feed's counts and the metrics before and
+    after."""
     def case():
         with BadlyFed(how, max_age_s=max_age_s, engine_options=FAST) as f:
             t = Traffic(f, clients=CLIENTS, tokens=10)

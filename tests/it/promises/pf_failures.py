@@ -141,7 +141,8 @@ def reload(fleet, conf):
 
 
 def run(case, decisions, more="", heal=QUICK, decode_ms=15):
-    """Shares while it fails and after it has healed (None where it is told nothing of that)."""
+    """Return the shares of decisions while the engine fails and after it has recovered (None if not
+    measured)."""
     name, rule, hot, fault, edit = case
     engine = ["--decode-ms", str(decode_ms)]
     with Fleet(agent_conf=conf_of(case, SLOW, more), edit=edit, engine_options=engine) as f:
@@ -182,9 +183,9 @@ def check(case, decisions, heal=QUICK):
 
 
 def without_a_penalty():
-    """What would be, so that the figures above say something. The failing engine draws requests
-    because it answers faster than the others work: by how much depends on the machine, so they work
-    longer until it shows."""
+    """Measure the share without a penalty, for comparison. The failing engine attracts requests
+    because it answers faster than others work. The amount depends on the machine, so the others
+    work longer until it shows."""
     for case in (CASES[0], CASES[3]):
         for decode_ms in (15, 60, 240):
             failing = run(case, DECISIONS, NO_PENALTY, decode_ms=decode_ms)[0]

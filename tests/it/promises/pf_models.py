@@ -30,7 +30,7 @@ def case(f):
 
 
 def alphabet():
-    """What stands for each byte in a byte-level vocabulary."""
+    """Return the character of each byte in a byte-level vocabulary."""
     seen = [b for b in range(256) if 33 <= b <= 126 or b >= 161 and b != 173]
     unseen = [b for b in range(256) if b not in seen]
     return {**{b: chr(b) for b in seen}, **{b: chr(256 + i) for i, b in enumerate(unseen)}}
@@ -64,7 +64,7 @@ def tokenizer(merges=50, seed=1, **more):
 
 
 class Models(Agent):
-    """An agent whose models are in <folder>/models, and what its log says of them."""
+    """An agent with models in <folder>/models, and the lines of its log about them."""
 
     def __init__(self, models="", files=None, **kw):
         super().__init__(**kw)
@@ -102,7 +102,7 @@ class Models(Agent):
                         lambda: (lambda s: s if want in s else "")(self.log()[start:]))
 
     def again(self):
-        """End it and start it; what was loaded then, and the warnings."""
+        """Stop and start the agent. Return the models that were loaded, and the warnings."""
         equal(self.end("agent"), 0, "exit status")
         start = len(self.log())
         self.start()
@@ -312,9 +312,8 @@ class Asking(threading.Thread):
 
 
 @case
-def a_large_tokenizer_stalls_nobody():
-    """Loading takes the main thread long; nobody who asks meanwhile may wait a good part of
-    that."""
+def loading_a_tokenizer_delays_no_request():
+    """Loading takes the main thread long; requests must not wait a large part of that time."""
     with Models(model("m", "a/tokenizer.json"), {"a/tokenizer.json": tokenizer(500)}) as f:
         big = tokenizer(BIG)
         for i in range(4):
@@ -366,7 +365,7 @@ def a_large_tokenizer_stalls_nobody():
 
 
 def budget(f):
-    """What kvroute -tv says for the file in use, in bytes."""
+    """Return the sum that kvroute -tv prints for the current file, in bytes."""
     p = subprocess.run([os.path.join(BUILD, "kvroute"), "-tv", "-f",
                         os.path.join(f.folder, "kvroute.yaml")],
                        capture_output=True, text=True, check=True)

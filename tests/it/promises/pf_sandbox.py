@@ -37,8 +37,8 @@ def case(f):
 
 
 def forbid(call, error):
-    """For a child before it becomes the agent: <call> ends with <error>, as where the kernel does
-    not have it."""
+    """Return a function for a child process before it becomes the agent: <call> fails with <error>,
+    as if the kernel did not have it."""
     class Filter(ctypes.Structure):
         _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
@@ -269,8 +269,8 @@ def a_kernel_without_landlock():
 
 @case
 def a_snapshot_and_a_socket_without_landlock():
-    """What needs a path is the opener's: nothing in the agent's list takes one, with Landlock and
-    without."""
+    """Only the second process may use paths: no system call of the agent takes one, with and
+    without Landlock."""
     for before in (forbid(LANDLOCK, ENOSYS), None):
         with Boxed(before=before) as f:
             f.end("haproxy", signal.SIGINT)

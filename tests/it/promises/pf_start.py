@@ -246,9 +246,8 @@ def filled(a):
 
 
 @needs_root
-def a_snapshot_of_others_is_put_aside():
-    """The rights of a root that keeps its capabilities open it; who may write it could have the
-    agent believe anything."""
+def a_snapshot_of_another_user_is_rejected():
+    """Root with its capabilities could open it, but its owner could write any content into it."""
     a = with_snapshot(argv=["--no-sandbox"])
     try:
         filled(a)
@@ -263,10 +262,10 @@ def a_snapshot_of_others_is_put_aside():
 
 
 @case
-def a_huge_snapshot_takes_no_memory():
-    """2 GB for an index of 1 MiB, sparse: by its size, by its beginning, and with a right
-    beginning. VmPeak is what was allocated, with one arena: each takes 64 MiB of addresses, and how
-    many there are is up to how threads meet."""
+def a_huge_snapshot_allocates_no_memory():
+    """A sparse file of 2 GB for an index of 1 MiB is rejected by its size, by its beginning, and
+    with a valid beginning. VmPeak shows allocations; with one arena, because each takes 64 MiB of
+    addresses and their number depends on the scheduling of threads."""
     a = with_snapshot(env={"MALLOC_ARENA_MAX": "1"})
     try:
         head = filled(a)[:48]

@@ -94,8 +94,8 @@ def forged(uid, n, server, token):
 
 
 def traffic(fleet, forge=None):
-    """Conversations of several turns; while each request is open, <forge> has its say. How many
-    later turns went where the first went, what was told them, and what the agent counted."""
+    """Send conversations of several turns; <forge> acts while each request is open. Return the
+    later turns that went to their first server, their answers, and the agent's counts."""
     home, kept, whys, before = {}, 0, [], fleet.lines()
     for turn in range(TURNS):
         for c in range(CONVERSATIONS):
@@ -174,8 +174,8 @@ def forged_lines_with_a_token_change_nothing():
 
 @case
 def forged_lines_without_a_token():
-    """Unknown uids do nothing. A forger who knows the uids of open requests sends their next turns
-    astray: this is what the token is for, and what shows that the case above can fail."""
+    """Unknown uids have no effect. An attacker who knows the uids of open requests misdirects their
+    next turns: the token prevents this, and it shows that the case above can fail."""
     got = story("no token, uids not known", False, True, known=False)
     equal(got[:3], (got[5], got[5], 0), "routing with uids that are not known")
     got = story("no token, uids known", False, True, per=2)
@@ -216,9 +216,9 @@ def token_files_open_to_others_are_refused():
 
 
 @case
-def silent_feeds_do_not_keep_haproxy_out():
-    """All places taken by connections that bring nothing, or lines that are not believed: HAProxy's
-    line comes through."""
+def silent_connections_do_not_block_the_feed():
+    """All places taken by connections that send nothing, or rejected lines: HAProxy's line is still
+    accepted."""
     feed = "tcp: [\"127.0.0.1:%d\"], max_connections: 4"
     f = Fed(token=True)
     f.feed = feed % f.feed_port
@@ -286,7 +286,7 @@ def addresses_beyond_loopback_are_warned_of():
 # ---- tenants
 
 class Alone(Fleet):
-    """The agent and nobody else; what HAProxy would send is sent here."""
+    """An agent without HAProxy; the test sends what HAProxy would send."""
 
     def __init__(self, **kw):
         super().__init__(engines=0, **kw)
@@ -330,13 +330,13 @@ def chat(seed, **more):
 
 
 def cut(body):
-    """Its first part, and what HAProxy says of its length."""
+    """Return the first part of a body, and its lengths as HAProxy would send them."""
     text = json.dumps(body).encode()
     return text[:len(text) * 9 // 10], {"blen": len(text) * 9 // 10, "bsize": len(text)}
 
 
 @case
-def a_flood_of_lines_does_not_keep_the_index_from_its_work():
+def a_flood_of_lines_does_not_delay_the_index():
     """What a server that is gone has left is forgotten in steps of 64, one after each turn of
     reading, that is after one read of each connection at most. Counted in lines read meanwhile,
     and four times as many are allowed: a step a tick, ten a second, would let a machine of usual
@@ -388,9 +388,9 @@ def a_flood_of_lines_does_not_keep_the_index_from_its_work():
 
 @case
 def tenants_never_meet():
-    """The same prompt by two tenants, in every way that a tenant, a model, a salt and a body can be
-    told: no answer that the other would not have got alone; and the first tenant gets its own back,
-    so that there was something to meet."""
+    """Two tenants send the same prompt, with every way to send tenant, model, salt and body: each
+    gets the answers that it would get alone. The first tenant matches its own prompt, so there was
+    something to match."""
     many, met, own = 60, {}, {}
     with Alone() as f:
         def try_out(name, mine, other):
@@ -433,9 +433,9 @@ def tenants_never_meet():
 
 
 @case
-def heads_are_not_lent_to_others():
-    """A whole body teaches what stands behind the cut of the next one: model, tools, system. For
-    its own tenant only."""
+def heads_stay_with_their_tenant():
+    """A complete body gives model, tools and system text to later cut ones, for its own tenant
+    only."""
     tools = [{"type": "function",
               "function": {"name": "f%d" % i, "description": words("d%d" % i, 20)}}
              for i in range(4)]
@@ -461,15 +461,16 @@ def heads_are_not_lent_to_others():
 
 
 @case
-def tenants_meet_where_they_are_told_to():
-    """isolate_tenants: false, as what shows that the case before looks at the right place."""
+def tenants_share_without_isolation():
+    """With isolate_tenants: false tenants share prompts, which shows that the case before can
+    fail."""
     with Alone(agent_conf="policy: {isolate_tenants: false}") as f:
         f.ask("a", chat("x"))
         equal(f.ask("b", chat("x"), served=False)[0], "cached", "why")
 
 
 @case
-def times_of_decisions_tell_nothing():
+def times_of_decisions_reveal_nothing():
     """100,000 prompts, half of which another tenant has asked: tests/unit/route/test_timing.c"""
     p = subprocess.run([os.path.join(BUILD, "tests/unit/route/test_timing")], capture_output=True,
                        text=True,
@@ -484,7 +485,7 @@ def times_of_decisions_tell_nothing():
 # ---- the page
 
 @case
-def the_pages_name_what_there_is():
+def documents_name_existing_files_and_keys():
     """Files, keys and metrics that doc/threats.md and doc/promises.md speak of, and suites."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
     page = ""

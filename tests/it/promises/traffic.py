@@ -136,12 +136,13 @@ class Traffic:
         return [r.trouble for r in self.rows if r.trouble]
 
     def errors(self):
-        """What HAProxy says of asking the agent: timeouts, connections lost and the like."""
+        """Return the errors that HAProxy reports for the agent: timeouts, lost connections and
+        others."""
         return [r.error for r in self.rows if r.error]
 
 
 def warm(traffic, fleet):
-    """Every text is asked about once, and whoever has it is known."""
+    """Send every text once, and store its server."""
     c = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=HANG_SECONDS)
     for n in range(TEXTS):
         traffic.ask(c, n)
