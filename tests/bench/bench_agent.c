@@ -1,10 +1,9 @@
-/* bench_agent.c - the agent's own time: bytes of a NOTIFY in, bytes of its ACK out, in memory.
+/* bench_agent.c - time of the agent from the bytes of a NOTIFY to the bytes of its ACK, in memory.
  *
- * Warm: 16 conversations over 4 servers come round again and again, each NOTIFY with a uid of its
- * own and a "done" behind it, so that index and ledger are as in service. Beside each figure stand
- * what merely reading (memcpy) and hashing (XXH3, 64 bytes at a time) the same bytes costs in the
- * same run. The time includes wiping the input buffer, as a connection does behind the answer;
- * alone: wipe_us. */
+ * Warm: 16 conversations over 4 servers repeat, each NOTIFY with a new uid and followed by a
+ * "done", so that index and ledger are as in service. Next to each figure: the time to copy
+ * (memcpy) and to hash (XXH3, 64 bytes at a time) the same bytes in the same run. The time includes
+ * wiping the input buffer, as a connection does after the answer; alone: wipe_us. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

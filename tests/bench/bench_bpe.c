@@ -1,12 +1,11 @@
-/* bench_bpe.c - text into ids: how fast, cold and warm, and what of it is cutting text into pieces.
+/* bench_bpe.c - speed of text to ids, cold and warm, and the share of splitting.
  *
  * 	bench_bpe tokenizer.json english=FILE code=FILE chinese=FILE japanese=FILE
  *
- * Cold: a scratch that has seen nothing; the tables of the vocabulary have been used by other
- * texts, as in a process that serves. Warm: the same text once more. "split" is the splitter alone,
- * with the normalizer left out. The best of some rounds, in time of this thread, since a machine
- * with other work on it only ever makes it longer. <ids> is a checksum of what came out. Beside it
- * what no tokenizer can beat: reading the bytes (XXH3) and copying them. */
+ * Cold: with an empty cache; the tables of the vocabulary were used by other texts, as in service.
+ * Warm: the same text again. "split" is the splitter alone, without the normalizer. The best of
+ * some rounds in CPU time of this thread counts, because other load only makes it longer. <ids> is
+ * a checksum of the result. For comparison: reading the bytes (XXH3) and copying them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,7 +1,7 @@
-/* bench_flood.c - crafted messages beside random ones: hashing them with our key, and entering and
- * finding them in the index. Passes of both take turns and the fastest of each counts, so that a
- * shared machine slows both or none. Lines: bench flood set=NAME hash_ratio=R index_ratio=R, random
- * throughput being 1. */
+/* bench_flood.c - compare crafted messages with random ones: hashing them with the key, and storing
+ * and finding them in the index. Passes of both alternate and the fastest of each counts, so that
+ * other load affects both. Lines: bench flood set=NAME hash_ratio=R index_ratio=R, where random
+ * throughput is 1. */
 #include <time.h>
 
 #include "agent/index/index.h"

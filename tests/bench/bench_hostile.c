@@ -1,17 +1,17 @@
-/* bench_hostile.c - what the worst bodies cost: CPU time of one decision, over a corpus of texts
- * and shapes (tests/hostile.h), for every tokenizer there is.
+/* bench_hostile.c - CPU time of one decision for the worst bodies (tests/hostile.h: texts and
+ * shapes), for every available tokenizer.
  *
  * 	bench_hostile [-v] [-kKIND] [pcre2:]tokenizer.json|ranks.tiktoken [template.jinja] ...
  *
- * Each body is new to the agent: no cache has anything of it, as each time it comes from another
- * tenant. CPU time of this thread around route_decide(), the least of TIMES, since other work on a
- * machine only ever makes it longer; each kind with SEEDS seeds. The figures are over all bodies of
- * a size. Beside each, what no agent can beat: reading the bytes once (XXH3), and what the same
- * body costs in text mode, which is always done. step_ns is the dearest kind's time for each step
- * it was charged: what shows that steps are work. "benign_bounded" counts bodies of English, code
- * and Chinese ("benign", of them) that lost ids, as their work was bounded. "pcre2:": with patterns
- * that mean the same and have no scanner. "over" counts decisions above what is promised: 1 ms up
- * to 16 KiB, 5 ms for any body. -v: a line for each kind; -kKIND: only that. */
+ * Each body is new to every cache, because each comes from another tenant. The figure is CPU time
+ * of this thread around route_decide(), the least of TIMES, because other load only makes it
+ * longer; each kind with SEEDS seeds; statistics are over all bodies of a size. For comparison:
+ * reading the bytes once (XXH3), and the same body in text mode, which always runs. step_ns is the
+ * time for one charged step of the most expensive kind; it shows that steps measure work.
+ * "benign_bounded" counts bodies of English, code and Chinese ("benign" of them) that lost ids
+ * because of the limit of work. "pcre2:": with equivalent patterns that have no scanner. "over"
+ * counts decisions above the promise: 1 ms up to 16 KiB, 5 ms for any body. -v: a line for each
+ * kind; -kKIND: only that kind. */
 #include <stdarg.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
-/* bench_jinja.c - chat templates: what rendering a conversation of 64 KB costs, beside memcpy() of
- * the text that comes out.
+/* bench_jinja.c - time to render a conversation of 64 KB with chat templates, compared with
+ * memcpy() of the text.
  *
- * For each template (../shared/data/tokenizers/chat/templates, or the files named): "json" is the
- * body read into values, "render" the template run over them into a sink that copies, "copy"
- * memcpy() of that text. The conversation: a system prompt and 40 turns of English prose with a
- * line break every 80 bytes. Medians. */
+ * For each template (../shared/data/tokenizers/chat/templates, or the named files): "json" reads
+ * the body into values, "render" runs the template into a sink that copies, "copy" is memcpy() of
+ * that text. The conversation is a system prompt and 40 turns of English prose with a line break
+ * every 80 bytes. Medians. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>

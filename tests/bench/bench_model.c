@@ -1,9 +1,9 @@
-/* bench_model.c - what the message <model> costs beside the message <route> of the same body.
+/* bench_model.c - cost of the message <model> before the message <route> of the same body.
  *
  * bench_model BYTES ROUNDS none|once|twice: ROUNDS requests, each with another beginning of a text
- * of BYTES: the decision alone; after the message <model>, whose reading it takes over; or after
- * one of another uid, so that the body is read again. Meant to be counted from outside:
- * tests/bench/model.sh takes the instructions of one request from two runs. */
+ * of BYTES. none: the decision alone; once: after the message <model>, whose scan it reuses; twice:
+ * after one of another uid, so that the body is read again. tests/bench/model.sh counts the
+ * instructions of a request from two runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

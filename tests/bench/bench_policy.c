@@ -1,9 +1,9 @@
-/* bench_policy.c - what the choice costs by each rule, with 16 and 256 servers: policy_choose()
- * alone, which runs under the router's lock, after the match. Each prompt is another, servers are
- * busy each in its way and a part of them hold some of it. Passes of all rules take turns and the
- * fastest of each counts, so that a shared machine slows all or none.
+/* bench_policy.c - time of policy_choose() for each rule, with 16 and 256 servers; in the agent it
+ * runs under the lock of the router, after the match. Prompts differ, servers have different loads,
+ * and some hold a part of the prompt. Passes of all rules alternate and the fastest of each counts,
+ * so that other load affects all.
  *
- * Lines: bench policy rule=NAME servers=N ns=T limit_ns=L. Ends with 1 when one is above its limit.
+ * Lines: bench policy rule=NAME servers=N ns=T limit_ns=L. Exits with 1 if one is above its limit.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* bench_prompt.c - request bodies into pages: how fast, and how far from what the machine can do.
+/* bench_prompt.c - speed of request bodies to pages, compared with the speed of the machine.
  *
  * Bodies are chat conversations of a given size: English prose with a line break every 80 bytes,
  * Chinese, C code (an escape every 25 bytes), and token ids. "scan" is the scanner alone, with a
- * sink that only counts; "body" is all of it, body bytes to page keys, warm. Beside them: memcpy
- * and a read (XOR of 8-byte words) of the same bytes, as what no scanner can beat. */
+ * sink that counts; "body" is everything from body bytes to page keys, warm. For comparison: memcpy
+ * and a read (XOR of 8-byte words) of the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,16 +1,16 @@
-/* bench_segcache.c - what the cache of segments saves: turn 10 of a conversation, encoded whole and
+/* bench_segcache.c - gain of the segment cache: turn 10 of a conversation, encoded completely and
  * with the cache.
  *
- *   cold    tok_encode() of all of it (a scratch whose cache of pieces is warm, as in service)
- *   warm    tok_cached_encode(), all of it known: the same request again, or another replica's
- *   turn    the same, but the last message is new: what a conversation asks for
+ *   cold    tok_encode() of everything (with a warm cache of pieces, as in service)
+ *   warm    tok_cached_encode(), everything known: the same request again
+ *   turn    the same with a new last message, as in a conversation
  *   limits  XXH3-128 over the text (SSE2), memcpy of its ids, the search for added tokens
  *
- * CONVERSATIONS take turns, so that nothing stays in the nearest caches of the CPU; of each the
- * fastest of PASSES counts (the machine may be shared), and of those the mean. Vocabularies from
- * ../shared, when they are there; otherwise a small one, whose ratio says little. Words are those
- * of this tree's own documentation. stream: a single piece of 1 MB in steps of STREAM_BUDGET; CPU
- * time of the longest. */
+ * CONVERSATIONS alternate, so that nothing stays in the CPU's nearest caches. The fastest of PASSES
+ * counts for each (the machine may be shared); the figure is their mean. Vocabularies come from
+ * ../shared if they exist; otherwise a small one, whose ratio says little. Words are those of this
+ * tree's own documentation. stream: one piece of 1 MB in steps of STREAM_BUDGET; CPU time of the
+ * longest step. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

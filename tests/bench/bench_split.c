@@ -1,9 +1,9 @@
-/* bench_split.c - text into pieces: each family's scanner, and PCRE2 with the same pattern, on one
- * core.
+/* bench_split.c - speed of splitting text: the scanner of each family, and PCRE2 with the same
+ * pattern, on one core.
  *
- * Texts are made: English prose, C code, Japanese and Chinese, of words and lines that stand below,
- * mixed by a seeded generator; 1 MB each, in batches as the tokenizer has them. Beside them memcpy
- * of the same bytes, which nothing can beat, and NFC of text that is normal. Best of the rounds. */
+ * Texts are generated: English prose, C code, Japanese and Chinese, from words and lines below,
+ * mixed by a seeded generator; 1 MB each, in batches as in the tokenizer. For comparison: memcpy of
+ * the same bytes, and NFC of text that is already normal. Best of the rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

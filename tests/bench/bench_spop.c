@@ -1,6 +1,6 @@
-/* bench_spop.c - what SPOP itself costs: a NOTIFY of 16 KB decoded down to its last argument and
- * its ACK encoded, in memory, on one core. Prints the median of several rounds, as a shared machine
- * has bad moments and a mean would show those. */
+/* bench_spop.c - time of SPOP itself: decode a NOTIFY of 16 KB down to its last argument and encode
+ * its ACK, in memory, on one core. Prints the median of several rounds, because the mean would
+ * include pauses of a shared machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
-/* bench_tables.c - what the rules with tables of blocks cost: a prompt of 4096 pages matched and
- * sent, in a table that is full of others; all servers hold it. new: one that nobody holds yet, and
- * which takes the place of the oldest. The fastest of 30 passes counts: the machine may be shared.
- */
+/* bench_tables.c - time of rules with tables of blocks: match and store a prompt of 4096 pages that
+ * all servers hold, in a full table. new: a prompt that no server holds, which evicts the oldest.
+ * The fastest of 30 passes counts, because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,15 +1,14 @@
-/* bench_tokens.c - the agent's own time in token mode: bytes of a NOTIFY with a completions body,
- * or a conversation, in, bytes of its ACK out, in memory.
+/* bench_tokens.c - time of the agent in token mode: from the bytes of a NOTIFY with a completions
+ * body or a conversation to the bytes of its ACK, in memory.
  *
- *   cold    no text of the prompt was seen before: all of it is encoded
- *   again   the very same prompt comes once more: all of it is found in the cache of segments
- *   turn    a conversation has grown by 600 bytes, as one does from turn to turn
- *   text    the same bodies for a model in text mode, as what token mode costs on top of
+ *   cold    the text of the prompt is new: all of it is encoded
+ *   again   the same prompt again: all of it is found in the segment cache
+ *   turn    a conversation has grown by 600 bytes
+ *   text    the same bodies for a model in text mode, for comparison
  *
- * The tokenizer is Llama 3's where it is there (../shared/data), or the file that is named; else
- * the small one of the tests, which says nothing of speed. The chat template is Llama 3.3's, or a
- * small one. Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/), in an order
- * of chance: English and names. */
+ * The tokenizer is Llama 3's if it exists (../shared/data), or the named file; otherwise the small
+ * one of the tests, whose speed says nothing. The chat template is Llama 3.3's, or a small one.
+ * Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/) in random order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,21 +1,21 @@
-/* gen_index.c - workload files for bench_index and for anything else that reads PBW1
+/* gen_index.c - write workload files for bench_index and for other programs that read PBW1
  * (index/pbw1.h).
  *
  *   gen_index NAME OUT          syn1k, syn8k, syn64k, syn1kbig; syntest: a small one, for tests
- *   gen_index moon OUT TRACE    the Mooncake conversation trace, a JSON object a line
- *   gen_index check FILE        read FILE as bench_index does; says what is wrong with it
+ *   gen_index moon OUT TRACE    the Mooncake conversation trace, a JSON object in each line
+ *   gen_index check FILE        read FILE as bench_index does; print its first error
  *
- * The same name gives the same bytes, always: chance comes from a fixed seed.
+ * The same name always gives the same bytes, because the random seed is fixed.
  *
- * syn: each prompt is a system prompt of a quarter of L tokens, shared by many, and then what was
- * said. A session has four turns, each adding 3/16 L, less up to 15 tokens so that prompts end
- * anywhere in a page. 512 sessions are open at a time, and chance says which goes on. About 73 % of
- * the pages asked for are there already. moon: each hash_id stands for 512 tokens, always the same,
- * cut off at input_length. A request belongs to the conversation that used its deepest known block
- * last, but one; the first block is everybody's and says nothing.
+ * syn: each prompt is a system prompt of a quarter of L tokens, shared by many, and then the
+ * conversation. A session has four turns, each adding 3/16 L, less up to 15 tokens so that prompts
+ * end anywhere in a page. 512 sessions are open at a time, and a random one continues. About 73 %
+ * of the requested pages exist already. moon: each hash_id stands for 512 tokens, always the same,
+ * cut at input_length. A request belongs to the conversation that used its deepest known block
+ * last, except the first block, which all share.
  *
- * The key of an operation is its session's own, or in one of ten a random one: that server then is
- * another. */
+ * The key of an operation is its session's own, or in one of ten a random one, which selects
+ * another server. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* bpe - a vocabulary and a text, encoded in every way there is, against the slow truth of the unit
- * tests.
+/* bpe - encode a text with a vocabulary in every way, and compare with the slow reference of the
+ * unit tests.
  *
- * Input: flags, how texts are cut, the number of merges, for each of them two tokens of those there
- * are by now and whether it is only a token; then the text, a letter or a byte for each byte.
- * Pieces in one call, the same again from the cache, each piece in steps, and through an image. */
+ * Input: flags, how texts are cut, the number of merges, for each of them two existing tokens and
+ * if it is only a token; then the text, a letter or a byte for each byte. Pieces in one call, again
+ * from the cache, each piece in steps, and through an image. */
 #include "agent/tok/bpe/bpe.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/bpe_truth.h"

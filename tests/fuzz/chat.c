@@ -1,9 +1,9 @@
-/* chat - a conversation's body, of each API, by each of a few templates and by harmony, whole and
- * cut.
+/* chat - render the body of a conversation, of each API, with some templates and harmony, complete
+ * and cut.
  *
- * The first byte says which template and API, the second whether it is cut. The same comes out
- * twice; runs are the whole text, in order; of a body that is whole and one object, its cut form
- * says no more than the whole one's beginning, when nothing stands behind its messages. */
+ * The first byte selects template and API, the second if the body is cut. Rendering twice gives the
+ * same text; runs add up to the text, in order. For a complete body that is one object with nothing
+ * after its messages, the cut form gives a beginning of the complete text. */
 #include "agent/chat/chat.h"
 #include "agent/chat/close_body.h"
 #include "tests/fuzz/lib/fuzz.h"

@@ -1,7 +1,7 @@
 /* http - the request parser of the metrics listener.
  *
- * What the parser says of a request head it keeps saying whatever comes behind; what it accepts is
- * what a slow reader of the first line accepts; what it gives lies within the input. */
+ * The result for a request head does not depend on later bytes. The parser accepts the requests
+ * that a slow reader of the first line accepts, and its results lie within the input. */
 #include "agent/loop/http.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -1,7 +1,7 @@
-/* jinja - a template, and behind the first NUL its variables as JSON: no more than the bounds are
- * used of steps, depth, output and memory; rendered again, and in memory that is as good as new, it
- * is the same; a copy of the template says the same; what lies in a piece that is called a constant
- * is the same bytes the next time. Values read from JSON and printed as JSON read as equal ones. */
+/* jinja - a template, and after the first NUL its variables as JSON. Limits of steps, depth, output
+ * and memory hold. A second run, a run in reset memory, and a copy of the template give the same
+ * text. A piece marked as constant has the same bytes the next time. Values printed as JSON and
+ * read again are equal. */
 #include <errno.h>
 
 #include "agent/base/mem.h"

@@ -1,10 +1,10 @@
-/* json - the push scanner against the slow reader of the unit tests.
+/* json - compare the push scanner with the slow reader of the unit tests.
  *
- * Input: a seed of two bytes for the cuts, then a text. Every form of the inner loop, whole, byte
- * by byte and in pieces, gives the same events and ends in the same state at the same place; a text
- * is taken if and only if the slow reader takes it, with the same events (but for a number at the
- * very end, which may go on). A value taken as text is the compact JSON that the slow reader
- * writes, members left out or not. */
+ * Input: a seed of two bytes for the cuts, then a text. Every variant of the inner loop, for the
+ * text as a whole, by single bytes and in pieces, gives the same events and ends in the same state
+ * at the same place. A text is accepted if and only if the slow reader accepts it, with the same
+ * events (except for a number at the very end, which may continue). A value taken as text is the
+ * compact JSON that the slow reader writes, with or without some members. */
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"
 

@@ -1,5 +1,5 @@
-/* loadstr - the argument <load>: entries as a slow reader finds them, within the input; and written
- * again they are read the same. */
+/* loadstr - the argument <load>: the entries equal those of a slow reader and lie within the input;
+ * written and read again they are the same. */
 #include "agent/fleet/loadstr.h"
 #include "tests/fuzz/lib/fuzz.h"
 

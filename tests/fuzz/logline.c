@@ -1,7 +1,7 @@
 /* logline - one line of HAProxy's log.
  *
- * Strings lie in the scratch; a header before the object and anything behind it change nothing; and
- * what a slow reader of the whole object finds is what was found. */
+ * Strings lie in the scratch buffer. A header before the object and any text after it change
+ * nothing. The fields equal those that a slow reader finds. */
 #include "agent/feed/logline.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"

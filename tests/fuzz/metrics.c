@@ -1,8 +1,8 @@
-/* metrics - what an engine's metrics endpoint answers: HTTP, and Prometheus' text in its body.
+/* metrics - the answer of an engine's metrics endpoint: HTTP, and Prometheus text in its body.
  *
- * The same report comes out however the answer is cut, within its bounds, and a slow reader that
- * has the whole text before it finds the same counts. The first byte says how it is cut; of the
- * second, the lowest bit: with HTTP around it or without. */
+ * The report does not depend on how the answer is cut, its values are within their limits, and a
+ * slow reader of the whole text finds the same counts. The first byte selects the cuts, the lowest
+ * bit of the second if there is HTTP around the text. */
 #include "agent/feed/http_answer.h"
 #include "agent/feed/metrics.h"
 #include "tests/fuzz/lib/fuzz.h"

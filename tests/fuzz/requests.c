@@ -1,5 +1,5 @@
-/* requests - a recorded trace for kvroutectl sim: what is taken holds together, and written again
- * it is read the same; what is refused has a line that is there, and a sentence. */
+/* requests - a recorded trace for kvroutectl sim: an accepted trace is consistent, and written and
+ * read again it is the same; a rejected one has an existing line and a sentence. */
 #include "agent/sim/trace.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -1,6 +1,6 @@
-/* snapshot - the index as bytes: as it comes, and with its checksums and counts put right, so that
- * what they vouch for is looked at. Taken: the index's own check holds, and written and read again
- * each server holds as much. */
+/* snapshot - the index as bytes: as they are, and with correct checksums and counts, so that the
+ * contents are read, too. After an accepted snapshot the index passes its own check; written and
+ * read again, each server holds as much. */
 #include "agent/index/snapshot_in.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/lib/index/index_test.h"

@@ -1,12 +1,13 @@
-/* spop_conn - one connection, from HELLO to the end, in frames of any kind.
+/* spop_conn - one connection, from HELLO to the end, with any frames.
  *
- * Input: a byte of limits, two for the cuts, one for the answers (with the stream-id), then what
- * HAProxy sends. The custom mutator changes frames one at a time and then puts their lengths right,
- * as most changes would else end the connection at the next length word.
- *   - whole, by the byte and in pieces: the same events, the same bytes back
- *   - a slow model of the connection (fragments and all) expects each event and each payload
+ * Input: a byte of limits, two for the cuts, one for the answers (with the stream-id), then
+ * HAProxy's bytes. The custom mutator changes single frames and then corrects their lengths,
+ * because most changes would otherwise end the connection at the next length word.
+ *
+ *   - as a whole, by single bytes and in pieces: the same events, the same replies
+ *   - a slow model of the connection, including fragments, expects each event and each payload
  *   - one ACK for each NOTIFY; no reply is larger than agreed, each can be read
- *   - the limits hold after every frame; what the connection waits for is more than it has */
+ *   - the limits hold after every frame; the connection waits for more bytes than it has */
 #include <inttypes.h>
 
 #include "spoe/wire.h"

@@ -1,7 +1,7 @@
 /* spop_typed - numbers, typed data, kv-lists and messages, read anywhere in arbitrary bytes.
  *
- * Every reader: bounded; on failure the reader stays where it was; what it gave, written again and
- * read again, is the same. A number has one spelling only, so its bytes come back as they were. */
+ * Every reader is bounded and does not move on failure. A result written and read again is the
+ * same. A number has only one encoding, so its bytes are the same, too. */
 #include "spoe/wire.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -1,8 +1,8 @@
 /* stats - an answer of HAProxy's stats socket.
  *
- * The same rows, the same end and the same words of an error come out however the answer is cut; a
- * cut answer gives a part of the rows and no end; every row is within its bounds; and a slow reader
- * that has the whole table before it finds the same. */
+ * Rows, end and error text do not depend on how the answer is cut. A cut answer gives a part of the
+ * rows and no end. Every row is within its limits. A slow reader of the whole table finds the same.
+ */
 #include "agent/feed/hastats.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -1,11 +1,11 @@
-/* stream - a text in parts, and with the cache, against the text in one.
+/* stream - compare a text in parts, and with the cache, with the text in one piece.
  *
- * Input: which of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the
- * cuts, how often the text stands behind itself (so that few bytes make a text that is cut into
- * chunks), then a text. tok_encode(), tok_cached_encode() with a cache that is empty and then warm,
- * and a stream by the byte and in pieces, with budgets of a byte, of some and of any number, give
- * the same ids; those of SentencePiece-like ones also in one piece. A stream with little room says
- * that it is too long, or gives the same, too. */
+ * Input: one of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the
+ * cuts, how often the text is repeated (so that few bytes make a text of several chunks), then a
+ * text. tok_encode(), tok_cached_encode() with an empty and then a warm cache, and a stream by
+ * single bytes and in pieces, with work for a byte, for some and for any number, give the same ids;
+ * for SentencePiece-like tokenizers also in one piece. A stream with little memory reports that the
+ * text is too long, or gives the same ids. */
 #include "agent/tok/stream.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/tok/secret.h"

@@ -1,10 +1,9 @@
 /* tokenizer - a tokenizer's files, and texts for it; added tokens, and a text.
  *
- * The first byte says which: 0 a tokenizer.json or tekken.json, 1 a tokenizer_config.json over a
- * small tokenizer, 2 a rank file (and, from the bits above, its pattern and normalizer), 3 added
- * tokens. Files end at a NUL, behind it is the text. What is refused has a sentence; what is taken
- * gives the same ids again, from its image, and segment by segment. Added tokens are held against
- * the slow way. */
+ * The first byte selects: 0 a tokenizer.json or tekken.json, 1 a tokenizer_config.json over a small
+ * tokenizer, 2 a rank file (its pattern and normalizer come from the bits above), 3 added tokens.
+ * Files end at a NUL; the text follows. A rejected file has a sentence; an accepted one gives the
+ * same ids again, from its image, and by segments. Added tokens are compared with a slow search. */
 #include "agent/base/mem.h"
 #include "agent/tok/tok_image.h"
 #include "agent/base/utf8.h"

@@ -1,7 +1,7 @@
 /* yaml - the configuration, from memory.
  *
- * What is refused is refused with a place in the file and a sentence for each mistake; what is
- * taken prints and loads again to the same values, and a reload to it would change nothing. */
+ * A rejected one has a place in the file and a sentence for each mistake. An accepted one prints
+ * and loads again to the same values, and a reload to it would change nothing. */
 #include "agent/conf/keys.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -1,15 +1,14 @@
-/* chat_load.c - many conversations at once against one address, and what came of them.
+/* chat_load.c - run many concurrent conversations against one address, and measure them.
  *
- * A fixed set of slots, one connection each, kept alive. Whenever a slot is free, the conversation
- * that is due takes it: new ones as --rate and --live allow, then those whose time to think is
- * over, first come first served, so that turns of different conversations interleave as they do in
- * life. A talk ends with its last turn or its first failure, which nothing here hides: the only
- * retry is that of a kept connection that turns out to be closed before a byte of an answer came.
+ * A fixed set of slots has one kept-alive connection each. A free slot takes the conversation that
+ * is due: new ones by --rate and --live, then those whose pause is over, in order, so that turns of
+ * different conversations interleave. A conversation ends with its last turn or its first failure.
+ * The only retry is for a kept connection that was closed before a byte of the answer came.
  *
- * With --rate the load is open: times count from when a request was meant to be sent, because users
- * do not wait for a slot to be free, and a queue here would hide what a slow server does to them.
+ * With --rate the load is open: times count from when a request was due, because a queue of the
+ * client would hide how slow the server is for its users.
  *
- * Bounded: talks times turns requests, --timeout for each, no new ones after --seconds. */
+ * Bounded: conversations times turns requests, --timeout for each, no new ones after --seconds. */
 #include "tests/tools/lib/load.h"
 
 #include <errno.h>

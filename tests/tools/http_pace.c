@@ -1,10 +1,9 @@
-/* http_pace ROUNDS PER_ROUND BYTES PORT... - the same requests to several ports of 127.0.0.1 in
- * turn.
+/* http_pace ROUNDS PER_ROUND BYTES PORT... - send the same requests to several ports of 127.0.0.1
+ * in turn.
  *
- * One keep-alive connection a port, one request at a time: chat bodies of about BYTES, each with
- * words of its own in its middle. Rounds go from port to port, so that what disturbs the machine
- * disturbs all of them. Per port one line: port=N p50_us=T p90_us=T best_round_p50_us=T failed=N.
- */
+ * One keep-alive connection for each port, one request at a time: chat bodies of about BYTES, each
+ * with its own words in the middle. Rounds alternate between ports, so that other load affects all.
+ * Prints one line for each port: port=N p50_us=T p90_us=T best_round_p50_us=T failed=N. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
-/* noop_spoa ADDR [SERVER] - the least a SPOE agent can do: every NOTIFY is ACKed without a look at
- * it.
+/* noop_spoa ADDR [SERVER] - a minimal SPOE agent: it ACKs every NOTIFY without reading it.
  *
- * What it costs HAProxy to ask any agent at all, to compare ours with. The ACK sets txn.server
- * (SERVER, default s1), txn.why and txn.more, so that the recipe's rules run as they do behind
- * kvroute. One thread, one read and one write a wake, TCP_NODELAY. */
+ * It measures the cost of any agent in HAProxy, for comparison. The ACK sets txn.server (SERVER,
+ * default s1), txn.why and txn.more, so that the rules of the recipe run as with kvroute. One
+ * thread, one read and one write for each wakeup, TCP_NODELAY. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

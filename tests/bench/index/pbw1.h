@@ -4,7 +4,7 @@
  *   u32 key  u32 n  u32 token[n]
  *
  * An operation is: match the whole pages (of <page> tokens) of the prompt, then commit them for
- * server key % N. <tokens> is the sum of all <n>. Nothing stands behind the last operation. */
+ * server key % N. <tokens> is the sum of all <n>. The file ends after the last operation. */
 #ifndef TESTS_BENCH_INDEX_PBW1_H
 #define TESTS_BENCH_INDEX_PBW1_H
 

@@ -1,4 +1,4 @@
-/* addr.h - addresses as the tools' command lines write them: host:port, [v6]:port, :port or
+/* addr.h - addresses on the command lines of test tools: host:port, [v6]:port, :port or
  * unix@/path. */
 #ifndef KVROUTE_TOOLS_ADDR_H
 #define KVROUTE_TOOLS_ADDR_H

@@ -1,4 +1,4 @@
-/* answer.h - one request on its way through the engine, and its answer in the words of its API. */
+/* answer.h - one request in the stub engine, and its answer in the format of its API. */
 #ifndef KVROUTE_TOOLS_ANSWER_H
 #define KVROUTE_TOOLS_ANSWER_H
 

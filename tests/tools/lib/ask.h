@@ -1,12 +1,13 @@
-/* ask.h - what a request body asks of the engine: prompts as tokens, and how to answer.
+/* ask.h - read a request body for the stub engine: prompts as tokens, and the options of the
+ * answer.
  *
- * Rendering, for every API with messages (a | is where a new token starts):
+ * Rendering, for every API with messages (a | begins a new token):
  *
  *    [system]|text... [tools]|json... [user]|text... [end]|[assistant]|text... [end]|[assistant]|
  *
- * A word in brackets is one token of its own; text is cut every 4 bytes, and starts anew at each
- * bracket. So an answer sent back as the assistant's turn gives the tokens it was made of, and a
- * conversation's prompt is a prefix of its next turn's. An image is 64 tokens made from its URL. */
+ * A word in brackets is one token; text is cut every 4 bytes, and starts anew after each bracket.
+ * So an answer that returns as the assistant's turn gives the same tokens, and the prompt of a
+ * conversation is a prefix of its next turn's. An image is 64 tokens made from its URL. */
 #ifndef KVROUTE_TOOLS_ASK_H
 #define KVROUTE_TOOLS_ASK_H
 

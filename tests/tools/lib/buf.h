@@ -1,5 +1,5 @@
-/* buf.h - bytes in a row that grow at the end and shrink at the front. For test tools: no memory
- * left ends the program with a sentence. Bounds are the caller's, who can see <n>. */
+/* buf.h - a byte buffer that grows at the end and shrinks at the front, for test tools. If memory
+ * is exhausted, the program prints a sentence and exits. The caller checks limits by <n>. */
 #ifndef KVROUTE_TOOLS_BUF_H
 #define KVROUTE_TOOLS_BUF_H
 

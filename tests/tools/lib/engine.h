@@ -1,11 +1,11 @@
-/* engine.h - the stub engine as a program: sockets, requests, faults, counters around one
+/* engine.h - the stub engine as a program: sockets, requests, faults and counters around one
  * scheduler.
  *
  *    conn.rd -> request -> ask -> sched          timer: a step of simulated work
- *    conn.wr <- out     <- answer <- sched_end() <- when its time is over
+ *    conn.wr <- out     <- answer <- sched_end() <- at the end of the step
  *
- * Nothing is written or closed where it happens: connections are marked dirty, and what they need
- * is done once the batch of events is over, so no list changes under anyone's feet. */
+ * Handlers only mark connections as dirty. Writing and closing happens after the batch of events,
+ * so that no list changes while it is walked. */
 #ifndef KVROUTE_TOOLS_ENGINE_H
 #define KVROUTE_TOOLS_ENGINE_H
 

@@ -1,5 +1,5 @@
-/* http1.h - as much of HTTP/1.1 as a test tool needs at either end (RFC 9112): heads and bodies out
- * of a stream that may stop at any byte. */
+/* http1.h - the part of HTTP/1.1 (RFC 9112) that test tools need as client and server: heads and
+ * bodies from a stream that may be split at any byte. */
 #ifndef KVROUTE_TOOLS_HTTP1_H
 #define KVROUTE_TOOLS_HTTP1_H
 

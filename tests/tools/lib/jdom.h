@@ -1,5 +1,5 @@
-/* jdom.h - a JSON text as a tree, for test tools. Shares nothing with the agent's scanner, so that
- * the stub engine is a second opinion on what a request body says. */
+/* jdom.h - a JSON text as a tree, for test tools. It shares no code with the agent's scanner, so
+ * that a bug in one does not hide in the other. */
 #ifndef KVROUTE_TOOLS_JDOM_H
 #define KVROUTE_TOOLS_JDOM_H
 

@@ -1,9 +1,9 @@
-/* load.h - the parts of the load generator: what is said, what comes back, what is counted.
+/* load.h - the parts of the load generator: conversations, replies, counts.
  *
  *    talk (a conversation) -> request -> slot (a connection) -> reply -> talk's next turn
  *                                                           \-> tally
  *
- * None of these files touches a socket or a clock; chat_load.c does. */
+ * None of these files uses a socket or a clock; chat_load.c does. */
 #ifndef KVROUTE_TOOLS_LOAD_H
 #define KVROUTE_TOOLS_LOAD_H
 

@@ -1,10 +1,10 @@
-/* sched.h - the engine itself: a queue, chunked prefill, batched decode, in steps of simulated
- * work.
+/* sched.h - the scheduler of the stub engine: a queue, chunked prefill, batched decode, in steps of
+ * simulated work.
  *
  *    waiting  ->  running: prefill in chunks  ->  running: one token per step  ->  finished
  *
- * Pure: the caller waits as long as sched_begin() says, then calls sched_end(). Time is seconds on
- * any clock that does not run backwards. */
+ * Pure: the caller waits for the time that sched_begin() returns, then calls sched_end(). Time is
+ * in seconds of any clock that does not go backwards. */
 #ifndef KVROUTE_TOOLS_SCHED_H
 #define KVROUTE_TOOLS_SCHED_H
 
