@@ -108,6 +108,8 @@ static void print_recorded(FILE *to, const struct sim_recorded *r)
 	if (r->too_long > 0)
 		fprintf(to, "left out: %zu with more than %u tokens, most of which the agent did not see\n",
 			r->too_long, SIM_TOKENS_MAX);
+	if (r->cut)
+		fprintf(to, "left out: the last line, which is incomplete\n");
 }
 
 static void print_table(

@@ -52,6 +52,7 @@ struct sim_trace {
 		double first_s;		/* and the sum of the seconds to these */
 		size_t failed, unlike;	/* left out: answered with an error; other block size */
 		size_t too_long;	/* left out: more than SIM_TOKENS_MAX */
+		bool cut;		/* the last line is incomplete and left out */
 	} recorded;
 };
 

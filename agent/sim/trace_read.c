@@ -471,6 +471,22 @@ static const char *take_line(struct reader *rd, struct span s)
 	return add_request(rd);
 }
 
+/* Return true if a line without an end is the beginning of one: a full disk or a crash cuts the
+ * line that is being written. */
+static bool is_cut(const struct reader *rd, struct span s)
+{
+	struct line l = { 0 };
+	struct json j;
+	bool cut;
+
+	if (rd->t->n == 0 || is_blank(s))
+		return false;
+	json_init(&j, LINE_DEPTH, sink, &l);
+	cut = json_feed(&j, s.p, s.n) == JSON_MORE;
+	mem_free(l.ids);
+	return cut;
+}
+
 static const char *take_lines(struct reader *rd, struct span text, int *line)
 {
 	const char *why = NULL, *end;
@@ -479,6 +495,10 @@ static const char *take_lines(struct reader *rd, struct span text, int *line)
 	for (*line = 1; text.n > 0 && why == NULL; ++*line) {
 		end = memchr(text.p, '\n', text.n);
 		s = span_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		if (end == NULL && is_cut(rd, s)) {
+			rd->t->recorded.cut = true;
+			break;
+		}
 		why = take_line(rd, s);
 		text = span_of(text.p + s.n + (end != NULL), text.n - s.n - (end != NULL));
 	}

@@ -126,6 +126,27 @@ static void wrong_lines(void **state)
 	}
 }
 
+/* What a full disk leaves of a recording: all but its last line counts. */
+static void a_cut_last_line_is_left_out(void **state)
+{
+	static const char whole[] = LINE("1", "200", "1", "1, 2"), last[] = LINE("2", "300", "1", "1, 2");
+	char text[sizeof(whole) + sizeof(last)];
+	struct sim_trace t;
+
+	for (size_t n = 1; n < sizeof(last) - 2; n++) {
+		snprintf(text, sizeof(text), "%s%.*s", whole, (int)n, last);
+		read_ok(&t, text, &usual);
+		assert_int_equal(t.n, 1);
+		assert_true(t.recorded.cut);
+		trace_free(&t);
+	}
+	snprintf(text, sizeof(text), "%s%.*s", whole, (int)sizeof(last) - 2, last);
+	read_ok(&t, text, &usual);
+	assert_int_equal(t.n, 2);
+	assert_false(t.recorded.cut);
+	trace_free(&t);
+}
+
 /* More ids than any table starts with: equal ones are equal, others differ. */
 static void many_ids(void **state)
 {
@@ -265,6 +286,7 @@ int main(void)
 		cmocka_unit_test(sorted_and_spread),
 		cmocka_unit_test(sessions),
 		cmocka_unit_test(wrong_lines),
+		cmocka_unit_test(a_cut_last_line_is_left_out),
 		cmocka_unit_test(many_ids),
 		cmocka_unit_test(every_prefix),
 		cmocka_unit_test(block_sizes),
