@@ -198,7 +198,72 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 	}
 }
 
-void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
+/* ---- files that the agent writes ------------------------------------------------------------ */
+
+/* Compare absolute paths. "//" and "/./" count as "/". */
+static bool same_path(const char *a, const char *b)
+{
+	while (*a == *b && *a != '\0') {
+		bool slash = *a == '/';
+
+		a++;
+		b++;
+		while (slash && (*a == '/' || (a[0] == '.' && a[1] == '/')))
+			a++;
+		while (slash && (*b == '/' || (b[0] == '.' && b[1] == '/')))
+			b++;
+	}
+	return *a == *b;
+}
+
+struct written {
+	const char *key, *path, *how;
+};
+
+/* Report an error if the file of <w> is the one that <key> names. <what>: that file, in words. */
+static void check_written(struct conf_errors *es, const char *file, const struct conf_given *given,
+			  const struct written *w, const char *key, const char *what,
+			  const char *path)
+{
+	int a = key_of(w->key), b = key != NULL ? key_of(key) : a;
+	struct conf_mark at;
+
+	if (w->path[0] != '\0' && path[0] != '\0' && same_path(w->path, path) &&
+	    error_place(given, a, b, &at))
+		conf_errors_add(es, file, at, "%s %s %.200s, which is %s.", w->key, w->how, w->path,
+				what);
+}
+
+static void check_files(struct conf_errors *es, const char *file, const char *own,
+			const struct conf *c, const struct conf_given *given)
+{
+	const struct loop_opts *o = &c->loop;
+	char old[PATH_CHARS_MAX + 2], key[PATH_CHARS_MAX + 4];
+	const struct written files[] = {
+		{ "index.snapshot_file", o->snapshot_file, "replaces" },
+		{ "record.file", o->record_file, "replaces" },
+		{ "record.file", old, "keeps its last recording as" },
+	};
+
+	snprintf(old, sizeof(old), "%s%s", o->record_file, o->record_file[0] != '\0' ? ".1" : "");
+	snprintf(key, sizeof(key), "%s/key", o->state_dir);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		const struct written *w = &files[i];
+
+		if (own != NULL)
+			check_written(es, file, given, w, NULL, "the configuration", own);
+		if (o->key_file[0] != '\0')
+			check_written(es, file, given, w, "key_file", "key_file", o->key_file);
+		else
+			check_written(es, file, given, w, "state_dir", "the key in state_dir", key);
+		check_written(es, file, given, w, "log_feed.token_file", "log_feed.token_file",
+			      o->feed_token_file);
+		if (i > 0)
+			check_written(es, file, given, w, files[0].key, files[0].key, files[0].path);
+	}
+}
+
+void conf_check(struct conf_errors *es, const char *file, const char *own, const struct conf *c,
 		const struct conf_given *given)
 {
 	int max_pools = key_of("max_pools"), segments = key_of("segment_cache.max_bytes");
@@ -211,6 +276,7 @@ void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
 	check_order(es, file, c, given, "heads.max_tenant_bytes", "heads.max_bytes",
 		    c->route.heads.max_tenant_bytes <= c->route.heads.max_bytes);
 	check_addrs(es, file, c, given);
+	check_files(es, file, own, c, given);
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
 	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 &&

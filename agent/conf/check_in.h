@@ -12,7 +12,8 @@ struct conf_given {
 	struct conf_mark pools_at, tenants_at;
 };
 
-void conf_check(struct conf_errors *es, const char *file, const struct conf *c,
+/* <own>: the absolute path of the configuration file, or NULL if it is unknown. */
+void conf_check(struct conf_errors *es, const char *file, const char *own, const struct conf *c,
 		const struct conf_given *given);
 
 /* Check the policy or a pool. A pool is only blamed for keys that it gives. */

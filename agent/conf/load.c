@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -284,8 +285,9 @@ static void load_sections(struct conf_loader *l)
 	}
 }
 
-int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
-		   struct conf_errors *es)
+/* <own>: the absolute path of the file, or NULL. */
+static int load_text(struct conf *c, const char *name, const char *own, const char *text, size_t n,
+		     struct conf_errors *es)
 {
 	struct conf_loader l = { .c = c, .file = name, .es = es };
 
@@ -303,7 +305,7 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 	if (l.tree.n > 0) {
 		load_top(&l);
 		load_sections(&l);
-		conf_check(es, name, c, &l.given);
+		conf_check(es, name, own, c, &l.given);
 	}
 	conf_tree_free(&l.tree);
 	if (!conf_errors_any(es)) {
@@ -312,6 +314,12 @@ int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
 	}
 	conf_free(c);
 	return -1;
+}
+
+int conf_load_text(struct conf *c, const char *name, const char *text, size_t n,
+		   struct conf_errors *es)
+{
+	return load_text(c, name, NULL, text, n, es);
 }
 
 /* ---- from a file ------------------------------------------------------------------------- */
@@ -337,14 +345,15 @@ static char *read_all(int fd, size_t *n)
 	return text;
 }
 
-int conf_load_fd(struct conf *c, const char *name, int fd, struct conf_errors *es)
+static int load_fd(struct conf *c, const char *name, const char *own, int fd,
+		   struct conf_errors *es)
 {
 	size_t n = 0;
 	char *text = fd >= 0 ? read_all(fd, &n) : NULL;
 	int rc, error = fd >= 0 ? errno : -fd;
 
 	if (text != NULL) {
-		rc = conf_load_text(c, name, text, n, es);
+		rc = load_text(c, name, own, text, n, es);
 		mem_free(text);
 		return rc;
 	}
@@ -357,11 +366,18 @@ int conf_load_fd(struct conf *c, const char *name, int fd, struct conf_errors *e
 	return -1;
 }
 
+int conf_load_fd(struct conf *c, const char *name, int fd, struct conf_errors *es)
+{
+	return load_fd(c, name, name[0] == '/' ? name : NULL, fd, es);
+}
+
 int conf_load(struct conf *c, const char *path, struct conf_errors *es)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = conf_load_fd(c, path, fd >= 0 ? fd : -errno, es);
+	char *own = fd >= 0 ? realpath(path, NULL) : NULL;
+	int rc = load_fd(c, path, own, fd >= 0 ? fd : -errno, es);
 
+	free(own);
 	if (fd >= 0)
 		close(fd);
 	return rc;

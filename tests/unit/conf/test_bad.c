@@ -1,4 +1,6 @@
 /* Every mistake is found, all at once, where it stands, in words that help. */
+#include <unistd.h>
+
 #include "tests/unit/conf/cases.h"
 
 static size_t failed;
@@ -338,10 +340,36 @@ static void damaged_files(void **state)
 	free(bad);
 }
 
+/* The agent would rename its configuration, or replace it. */
+static void a_recording_in_place_of_the_configuration(void **state)
+{
+	static const char *const head[] = { "record: {file: ", "record: {file: ",
+					    "index: {snapshot_file: " };
+	char path[] = "/tmp/kvroute-conf-XXXXXX.1", key[] = "record.file";
+	struct conf_errors es;
+	struct conf c;
+	int fd = mkstemps(path, 2);
+
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+		assert_true(dprintf(fd, "%s%.*s}\n", head[i], (int)strlen(path) - (i == 1 ? 2 : 0), path) > 0);
+		assert_int_equal(conf_load(&c, path, &es), -1);
+		assert_int_equal(es.n, 1);
+		assert_non_null(strstr(es.e[0].text, "the configuration"));
+		assert_int_equal(strncmp(es.e[0].text, key, sizeof(key) - 1) == 0, i < 2);
+		conf_errors_free(&es);
+	}
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_table),
+		cmocka_unit_test(a_recording_in_place_of_the_configuration),
 		cmocka_unit_test(nesting_bombs),
 		cmocka_unit_test(nesting_just_under_and_over),
 		cmocka_unit_test(alias_bomb),
