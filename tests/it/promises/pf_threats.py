@@ -191,7 +191,7 @@ def a_wrong_token_is_said_and_never_shown():
         wait_for("the last line", 5, lambda: f.lines() == 1)
         equal(f.refused(), [2, 1], "lines that are refused, also of those without a uid")
         log, page = f.log(), f.get("/metrics", f.metrics_port)[1]
-        assert "has no token" in log and "has another token" in log, log
+        assert "has no token" in log and "has a wrong token" in log, log
         p = subprocess.run([os.path.join(BUILD, "kvroute"), "-f",
                             os.path.join(f.folder, "kvroute.yaml"), "-tv"], capture_output=True,
                            text=True)
