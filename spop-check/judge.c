@@ -114,7 +114,7 @@ static bool get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d
 }
 
 /* SPOE.txt requires a UINT32 here; HAProxy accepts the other integers as well. */
-static bool take_u32(const char *frame, const char *key, const struct spop_data *d, int64_t *out,
+static bool read_u32(const char *frame, const char *key, const struct spop_data *d, int64_t *out,
 		     struct check_verdict *v)
 {
 	if (d->type == SPOP_T_BOOL || !spop_data_int(d, out)) {
@@ -173,7 +173,7 @@ static void take_hello(struct spop_rd r, struct check_agent *a, struct check_ver
 		else if (is_text(name, "capabilities") && (has_capabilities = d.type == SPOP_T_STR))
 			copy_text(a->capabilities, sizeof(a->capabilities), d.s);
 		else if (is_text(name, "max-frame-size"))
-			has_size = take_u32("AGENT-HELLO", "max-frame-size", &d, &size, v);
+			has_size = read_u32("AGENT-HELLO", "max-frame-size", &d, &size, v);
 	}
 	if (!has_version)
 		must(v, "AGENT-HELLO: no version, or it is no string");
@@ -208,7 +208,7 @@ static void judge_hello_size(const struct check_plan *p, const struct check_agen
 }
 
 /* Returns 0, or -1 if the list cannot be read. */
-static int take_action(struct spop_rd *r, struct check_verdict *v)
+static int check_action(struct spop_rd *r, struct check_verdict *v)
 {
 	static const uint8_t n_args[] = { [1] = 3, [2] = 2 };
 	struct spop_str name;
@@ -243,7 +243,7 @@ static int take_action(struct spop_rd *r, struct check_verdict *v)
 static void judge_actions(struct spop_rd r, struct check_verdict *v)
 {
 	while (r.left > 0) {
-		if (take_action(&r, v) == 0)
+		if (check_action(&r, v) == 0)
 			continue;
 		must(v, "ACK: the list of actions cannot be read to its end");
 		return;
@@ -263,7 +263,7 @@ static int64_t take_bye(struct spop_rd r, struct check_verdict *v)
 			return status;
 		}
 		if (is_text(name, "status-code"))
-			has_status = take_u32("AGENT-DISCONNECT", "status-code", &d, &status, v);
+			has_status = read_u32("AGENT-DISCONNECT", "status-code", &d, &status, v);
 		else if (is_text(name, "message"))
 			has_message = d.type == SPOP_T_STR;
 	}

@@ -97,7 +97,7 @@ static bool is_selected(const struct args *a, const struct check_case *c)
 	return a->n_only == 0 || i < a->n_only;
 }
 
-static bool take_option(struct args *a, int c)
+static bool parse_option(struct args *a, int c)
 {
 	switch (c) {
 	case 'o': return add_only(a, optarg);
@@ -134,7 +134,7 @@ static int parse_args(const char *program, int argc, char **argv, struct args *a
 			usage(a->program, stdout, 0);
 			return -1;
 		}
-		if (!take_option(a, c))
+		if (!parse_option(a, c))
 			return usage(a->program, stderr, NOT_CHECKED);
 	}
 	a->target.message = &a->message;

@@ -183,7 +183,7 @@ static void keep_given(const struct conf_loader *l, struct pool_opts *p)
 
 /* Apply the preset of the rule that the map names, wherever that key stands. Then the values of
  * "policy" apply again. */
-static void take_preset(struct conf_loader *l, struct pool_opts *p, const struct conf_node *map)
+static void apply_preset(struct conf_loader *l, struct pool_opts *p, const struct conf_node *map)
 {
 	const struct conf_node *key, *v;
 
@@ -211,7 +211,7 @@ void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *re
 	uint32_t at = map->first;
 
 	if (s->shape == SHAPE_POLICY || s->shape == SHAPE_POOLS)
-		take_preset(l, rec, map);
+		apply_preset(l, rec, map);
 	while ((key = next_pair(l, &at, &v)) != NULL)
 		set_key(l, s, rec, given, key, v);
 }

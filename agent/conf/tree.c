@@ -140,7 +140,7 @@ static int add_node(struct reader *r, enum conf_kind kind, struct conf_mark at)
 	return 0;
 }
 
-static int take_open(struct reader *r, enum conf_kind kind, struct conf_mark at)
+static int open_collection(struct reader *r, enum conf_kind kind, struct conf_mark at)
 {
 	if (r->depth == CONF_DEPTH_MAX) {
 		conf_errors_add(r->es, r->file, at,
@@ -155,7 +155,7 @@ static int take_open(struct reader *r, enum conf_kind kind, struct conf_mark at)
 	return 0;
 }
 
-static int take_scalar(struct reader *r, const yaml_event_t *ev, struct conf_mark at)
+static int add_scalar(struct reader *r, const yaml_event_t *ev, struct conf_mark at)
 {
 	struct conf_node *node;
 	const char *p = (const char *)ev->data.scalar.value;
@@ -195,7 +195,7 @@ static void refuse_decoration(struct reader *r, const yaml_char_t *anchor, const
 			"known.", conf_show(span_str((const char *)tag), show));
 }
 
-static int take_event(struct reader *r, const yaml_event_t *ev)
+static int handle_event(struct reader *r, const yaml_event_t *ev)
 {
 	struct conf_mark at = mark_of(&ev->start_mark);
 	char show[CONF_SHOW_MAX];
@@ -213,13 +213,13 @@ static int take_event(struct reader *r, const yaml_event_t *ev)
 		return add_node(r, NODE_REFUSED, at);
 	case YAML_SCALAR_EVENT:
 		refuse_decoration(r, ev->data.scalar.anchor, ev->data.scalar.tag, at);
-		return take_scalar(r, ev, at);
+		return add_scalar(r, ev, at);
 	case YAML_SEQUENCE_START_EVENT:
 		refuse_decoration(r, ev->data.sequence_start.anchor, ev->data.sequence_start.tag, at);
-		return take_open(r, NODE_LIST, at);
+		return open_collection(r, NODE_LIST, at);
 	case YAML_MAPPING_START_EVENT:
 		refuse_decoration(r, ev->data.mapping_start.anchor, ev->data.mapping_start.tag, at);
-		return take_open(r, NODE_MAP, at);
+		return open_collection(r, NODE_MAP, at);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
 		r->depth--;
@@ -275,7 +275,7 @@ void conf_tree_read(struct conf_tree *t, const char *file, struct span text,
 			syntax_error(&r, &parser);
 			break;
 		}
-		rc = ev.type == YAML_STREAM_END_EVENT ? 1 : take_event(&r, &ev);
+		rc = ev.type == YAML_STREAM_END_EVENT ? 1 : handle_event(&r, &ev);
 		yaml_event_delete(&ev);
 	} while (rc == 0);
 	yaml_parser_delete(&parser);

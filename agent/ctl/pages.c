@@ -49,7 +49,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-static int take_date(struct args *a, const char *text)
+static int parse_date(struct args *a, const char *text)
 {
 	struct jinja_time t;
 	struct tm tm;
@@ -95,7 +95,7 @@ static int parse_args(int argc, char **argv, struct args *a)
 		case 'm': a->q.model = span_str(optarg); break;
 		case 's': a->q.whole = strtoll(optarg, NULL, 10); break;
 		case 'd':
-			if (take_date(a, optarg) < 0)
+			if (parse_date(a, optarg) < 0)
 				return CTL_USAGE;
 			break;
 		case 'k': a->keys = true; break;
@@ -184,7 +184,7 @@ static void print_request(const struct request_preview *v, const struct args *a)
 
 /* Take the agent's key if it is readable. Otherwise use a fixed one, which gives other spaces and
  * page keys but the same counts. It is not zeros, because XXH3 needs a secret that looks random. */
-static void take_key(const struct loop_opts *o, struct hash_key *key)
+static void load_key(const struct loop_opts *o, struct hash_key *key)
 {
 	struct rng rng;
 	struct err e;
@@ -267,7 +267,7 @@ static int print_preview(const struct conf *c, struct args *a)
 			BODY_MAX >> 20);
 		return CTL_FAILED;
 	}
-	take_key(&c->loop, &key);
+	load_key(&c->loop, &key);
 	if (r == NULL || reader_init(r, &c->route, &key, a->q.pool) < 0) {
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	} else {

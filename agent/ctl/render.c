@@ -44,7 +44,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-static void take_now(struct jinja_time *t)
+static void set_now(struct jinja_time *t)
 {
 	time_t now = time(NULL);
 	struct tm tm;
@@ -66,7 +66,7 @@ static int parse_args(int argc, char **argv, struct args *a)
 	int c;
 
 	*a = (struct args){ 0 };
-	take_now(&a->now);
+	set_now(&a->now);
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (c) {
 		case 't':
@@ -189,7 +189,7 @@ static struct jval choose_template(struct jval list, bool tools)
 	return found;
 }
 
-static int take_template(struct job *j, const struct args *a)
+static int load_template(struct job *j, const struct args *a)
 {
 	struct jval t = json_member(j->settings, "chat_template");
 
@@ -228,7 +228,7 @@ static bool put_default(struct job *j, const char *name, struct jval v)
 	return json_member(j->vars, name).kind != JV_MISSING || jdict_put_str(j->mem, j->vars.d, name, v);
 }
 
-static int take_variables(struct job *j)
+static int load_variables(struct job *j)
 {
 	struct jval more = json_member(j->vars, "chat_template_kwargs");
 	bool ok = true;
@@ -285,7 +285,7 @@ int ctl_render(int argc, char **argv)
 	j.mem = jinja_mem_new(MEMORY_MAX, &j.key);
 	if (j.mem == NULL)
 		status = report_error("render", "there is no memory");
-	else if (open_files(&j, &a) != 0 || take_template(&j, &a) != 0 || take_variables(&j) != 0 ||
+	else if (open_files(&j, &a) != 0 || load_template(&j, &a) != 0 || load_variables(&j) != 0 ||
 	    render_body(&j, &a) != 0)
 		status = -1;
 	jinja_mem_free(j.mem);

@@ -50,7 +50,7 @@ static int run_reference(const struct sim_args *a, const struct sim_trace *t, st
 }
 
 /* Apply "KEY=VALUE,..." to <p>. Returns false after printing an error. */
-static bool take_keys(struct pool_opts *p, const char *text)
+static bool apply_keys(struct pool_opts *p, const char *text)
 {
 	const struct conf_section *policy = &conf_sections[conf_section_find(SPAN("policy"))];
 	char why[CONF_REASON_MAX] = "not a key of policy, or without a value";
@@ -83,7 +83,7 @@ static bool rule_options(
 		policy_preset(&o->pool_default.policy, (enum policy_rule)rule);
 	if (a->own_capacity)
 		o->pool_default.capacity = a->capacity;
-	return take_keys(&o->pool_default, preset[n] == ':' ? preset + n + 1 : "");
+	return apply_keys(&o->pool_default, preset[n] == ':' ? preset + n + 1 : "");
 }
 
 static void take_capacity(void *arg, const struct route_server_view *v)
@@ -210,7 +210,7 @@ static int calibrate_rate(struct sim_args *a, const struct sim_trace *t)
 }
 
 /* Divide each mean by the least mean of the oracles. */
-static void take_ratios(struct sim_row *rows, size_t n, unsigned seeds, unsigned k)
+static void set_ratios(struct sim_row *rows, size_t n, unsigned seeds, unsigned k)
 {
 	double least = 0;
 
@@ -242,7 +242,7 @@ static int run_seed(struct sim_args *a, const struct conf *conf, unsigned k, str
 	a->engines.clock_us = now_us;
 	for (size_t i = 0; bad == 0 && i < a->n_presets; i++)
 		bad = run_preset(a, conf, &w.trace, a->presets[i], &rows[i * a->seeds + k]);
-	take_ratios(rows, a->n_presets, a->seeds, k);
+	set_ratios(rows, a->n_presets, a->seeds, k);
 	workload_free(&w);
 	a->seed = first;
 	return bad;

@@ -36,7 +36,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-static bool take_float(const char *s, double min, double max, double *v)
+static bool parse_float(const char *s, double min, double max, double *v)
 {
 	char *end;
 	double x = strtod(s, &end);
@@ -47,7 +47,7 @@ static bool take_float(const char *s, double min, double max, double *v)
 	return true;
 }
 
-static bool take_count(const char *s, uint64_t min, uint64_t max, uint64_t *v)
+static bool parse_count(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 {
 	char *end;
 	unsigned long long x;
@@ -60,7 +60,7 @@ static bool take_count(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 	return true;
 }
 
-static bool take_slow(const char *s, struct sim_opts *f)
+static bool parse_slow(const char *s, struct sim_opts *f)
 {
 	const char *colon = strchr(s, ':');
 	char number[16];
@@ -70,11 +70,11 @@ static bool take_slow(const char *s, struct sim_opts *f)
 		return false;
 	memcpy(number, s, (size_t)(colon - s));
 	number[colon - s] = '\0';
-	return take_count(number, 0, SIM_ENGINES_MAX - 1, &i) &&
-	       take_float(colon + 1, 0.01, 100, &f->speed[i]);
+	return parse_count(number, 0, SIM_ENGINES_MAX - 1, &i) &&
+	       parse_float(colon + 1, 0.01, 100, &f->speed[i]);
 }
 
-static bool take_facts(const char *s, enum router_facts *f)
+static bool parse_facts(const char *s, enum router_facts *f)
 {
 	if (strcmp(s, "first") == 0)
 		*f = ROUTER_FIRST;
@@ -87,7 +87,7 @@ static bool take_facts(const char *s, enum router_facts *f)
 	return true;
 }
 
-static bool take_profile(const char *s, struct engine_profile *p)
+static bool parse_profile(const char *s, struct engine_profile *p)
 {
 	const struct engine_profile *found = engine_profile_of(span_str(s));
 	uint32_t kv = p->kv_tokens;
@@ -100,7 +100,7 @@ static bool take_profile(const char *s, struct engine_profile *p)
 	return true;
 }
 
-static bool take_preset(struct sim_args *a, const char *s)
+static bool apply_preset(struct sim_args *a, const char *s)
 {
 	if (a->n_presets == SIM_PRESETS_MAX || strlen(s) > SIM_NAME_MAX)
 		return false;
@@ -108,7 +108,7 @@ static bool take_preset(struct sim_args *a, const char *s)
 	return true;
 }
 
-static bool take_option(struct sim_args *a, int c, const char *s)
+static bool parse_option(struct sim_args *a, int c, const char *s)
 {
 	uint64_t n = 0;
 	bool ok = true;
@@ -116,33 +116,33 @@ static bool take_option(struct sim_args *a, int c, const char *s)
 	switch (c) {
 	case 'f': a->config = s; break;
 	case 'w': a->workload = s; break;
-	case 'p': return take_preset(a, s);
-	case 'P': return take_profile(s, &a->engines.profile);
-	case 'S': return take_slow(s, &a->engines);
-	case 'F': return take_facts(s, &a->facts);
-	case 'l': return take_float(s, 0.01, 10, &a->load);
-	case 's': a->own_haste = true; return take_float(s, 1e-3, 1e3, &a->engines.haste);
+	case 'p': return apply_preset(a, s);
+	case 'P': return parse_profile(s, &a->engines.profile);
+	case 'S': return parse_slow(s, &a->engines);
+	case 'F': return parse_facts(s, &a->facts);
+	case 'l': return parse_float(s, 0.01, 10, &a->load);
+	case 's': a->own_haste = true; return parse_float(s, 1e-3, 1e3, &a->engines.haste);
 	case 'n':
-		ok = take_count(s, 1, SIM_ENGINES_MAX, &n);
+		ok = parse_count(s, 1, SIM_ENGINES_MAX, &n);
 		a->engines.n = (unsigned)n;
 		a->own_engines = true;
 		break;
 	case 'k':
-		ok = take_count(s, 1024, 1u << 28, &n);
+		ok = parse_count(s, 1024, 1u << 28, &n);
 		a->engines.profile.kv_tokens = (uint32_t)n;
 		break;
-	case 'c': ok = take_count(s, 0, (uint64_t)1 << 40, &a->capacity); a->own_capacity = true; break;
-	case 'B': ok = take_count(s, 1, (uint64_t)1 << 40, &n); a->body_limit = n; break;
-	case 'L': ok = take_count(s, 1, SIM_REQUESTS_MAX, &n); a->limit = n; break;
-	case '1': ok = take_count(s, 1, SIM_REQUESTS_MAX, &n); a->first = n; break;
-	case 'b': ok = take_count(s, 1, SIM_BLOCK_MAX, &n); a->block = (uint32_t)n; break;
-	case 'r': return take_count(s, 1, UINT32_MAX, &a->seed);
+	case 'c': ok = parse_count(s, 0, (uint64_t)1 << 40, &a->capacity); a->own_capacity = true; break;
+	case 'B': ok = parse_count(s, 1, (uint64_t)1 << 40, &n); a->body_limit = n; break;
+	case 'L': ok = parse_count(s, 1, SIM_REQUESTS_MAX, &n); a->limit = n; break;
+	case '1': ok = parse_count(s, 1, SIM_REQUESTS_MAX, &n); a->first = n; break;
+	case 'b': ok = parse_count(s, 1, SIM_BLOCK_MAX, &n); a->block = (uint32_t)n; break;
+	case 'r': return parse_count(s, 1, UINT32_MAX, &a->seed);
 	case 'T':
 		a->own_text = true;
 		a->text = strcmp(s, "chat") == 0 ? SIM_TEXT_CHAT : SIM_TEXT_IDS;
 		return a->text == SIM_TEXT_CHAT || strcmp(s, "ids") == 0;
 	case 'K': a->keep_stamps = true; break;
-	case 'N': ok = take_count(s, 1, SIM_SEEDS_MAX, &n); a->seeds = (unsigned)n; break;
+	case 'N': ok = parse_count(s, 1, SIM_SEEDS_MAX, &n); a->seeds = (unsigned)n; break;
 	case 'V': a->servers = true; break;
 	case 'j': a->json = true; break;
 	}
@@ -188,7 +188,7 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 		}
 		if (c == '?')
 			return usage(stderr, CTL_USAGE);
-		if (!take_option(a, c, optarg)) {
+		if (!parse_option(a, c, optarg)) {
 			fprintf(stderr, "kvroutectl: --%s: \"%s\" is not one of its values\n",
 				i >= 0 ? longs[i].name : "?", optarg);
 			return usage(stderr, CTL_USAGE);

@@ -98,7 +98,7 @@ static int get_decisions(struct why_args *a)
 /* ---- the command line ------------------------------------------------------------------- */
 
 /* A longer uid is cut to UID_MAX, because the agent accepts no more. */
-static void take_uid(struct why_args *a, const char *uid)
+static void set_uid(struct why_args *a, const char *uid)
 {
 	char *to = a->uid;
 
@@ -130,7 +130,7 @@ int ctl_why(int argc, char **argv)
 			if (!take_n(&a, optarg))
 				return usage(stderr, CTL_USAGE);
 			break;
-		case 'u': take_uid(&a, optarg); break;
+		case 'u': set_uid(&a, optarg); break;
 		case 'j': a.json = true; break;
 		case 'c': a.compare = true; break;
 		case 'h': return usage(stdout, 0);

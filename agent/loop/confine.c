@@ -132,7 +132,7 @@ int confine_user(struct agent *a, const struct loop_opts *o, struct err *e)
 		return -1;
 	if (drop)
 		privileges_bound();
-	if (identity_take(&a->identity, e) != 0)
+	if (identity_become(&a->identity, e) != 0)
 		return -1;
 	if (drop) {
 		a->sandbox.no_capabilities = privileges_drop();

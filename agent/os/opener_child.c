@@ -197,7 +197,7 @@ static void become_user(const struct identity *as)
 
 	if (as != NULL && SANDBOX_CAN)
 		privileges_bound();
-	if (as != NULL && identity_take(as, &e) != 0)
+	if (as != NULL && identity_become(as, &e) != 0)
 		_exit(1);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -91,7 +91,7 @@ bool identity_owns(const struct identity *id, uid_t uid)
 	return uid == 0 || uid == geteuid() || uid == id->uid;
 }
 
-int identity_take(const struct identity *id, struct err *e)
+int identity_become(const struct identity *id, struct err *e)
 {
 	uid_t u[3];
 	gid_t g[3];

@@ -30,11 +30,11 @@ int identity_find(const char *user, const char *group, struct identity *id, stru
 bool identity_owns(const struct identity *id, uid_t uid);
 
 /* Ensure that no program run later gets a capability. Needs CAP_SETPCAP, so call it before
- * identity_take(). */
+ * identity_become(). */
 void privileges_bound(void);
 
 /* Change to <id> for good. Call it before any thread starts. Returns 0, or -1 with <e>. */
-int identity_take(const struct identity *id, struct err *e);
+int identity_become(const struct identity *id, struct err *e);
 
 /* Drop every capability. Call it before any thread starts. Returns true if none is left. */
 bool privileges_drop(void);

@@ -56,7 +56,7 @@ static bool token_byte(char c)
 
 /* Check the token in <text>, the first <n> bytes of the file. That is the whole file, if it is not
  * too long. */
-static int take_token(struct token *t, const char *path, const char *text, size_t n, struct err *e)
+static int check_token(struct token *t, const char *path, const char *text, size_t n, struct err *e)
 {
 	if (n > 0 && text[n - 1] == '\n')
 		n--;
@@ -95,7 +95,7 @@ int token_read(struct token *t, const char *path, const struct identity *as, str
 	if (rc == 0 && (n = read(fd, text, sizeof(text))) < 0)
 		rc = cannot_read(path, e);
 	else if (rc == 0)
-		rc = take_token(t, path, text, (size_t)n, e);
+		rc = check_token(t, path, text, (size_t)n, e);
 	mem_wipe(text, sizeof(text));
 	close(fd);
 	return rc;
