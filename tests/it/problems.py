@@ -5,14 +5,15 @@ line that names it.
 Each case has a HAProxy, an agent and two engines of its own, and the configuration that operators
 copy with one edit. Requests go through until /metrics say that the problem is there; then the log
 must have one warning of that problem, with its remedy, and none of another. The sound
-configuration, with all that is usual in a day of a pool, must show none. Cases run side by side;
-the last line is "N passed, N failed".
+configuration, with all that is usual in a day of a pool, must show none. Cases run side by side, on
+HAProxy 2.6, 3.0 and 3.2 unless they name a version; the last line is "N passed, N failed".
 """
 import concurrent.futures
 import os
 import re
 import signal
 import socket
+import ssl
 import sys
 import time
 import traceback
@@ -131,6 +132,24 @@ def to_fake_agent(how):
     return edit
 
 
+def scrape(of, tls=False):
+    """Talk, and read the metrics at the wrong port, or with TLS."""
+    def ask(f):
+        talk(f)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        address = ("127.0.0.1", {"feed": f.feed_port, "metrics": f.metrics_port}[of])
+        with socket.create_connection(address, timeout=0.5) as s:
+            try:
+                s = context.wrap_socket(s) if tls else s
+                s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                s.shutdown(socket.SHUT_WR)
+                s.recv(100)
+            except OSError:
+                pass
+    return ask
+
+
 def named(what, pool="pool", ask=talk, also=(), **kw):
     """Break it, ask until the metric is 1, and look at the log."""
     with Fleet(**kw) as f:
@@ -213,15 +232,13 @@ CASES = [
     ("log_on_http", dict(cfg=port("feed", "metrics"), pool="", also=["feed_missing"])),
     ("load_missing", dict(spoe=replace(" load=var(txn.load)", ""))),
     ("load_unset", dict(cfg=drop_line("set-var-fmt.txn.load"))),
-    ("load_unset",
-     dict(cfg=move_below("set-var-fmt.txn.load", "send-spoe-group kvroute route"), version="2.6")),
+    ("load_unset", dict(cfg=move_below("set-var-fmt.txn.load", "send-spoe-group kvroute route"))),
     ("load_bad", dict(cfg=replace("[srv_conn(s2)]", "[str(x)]"), also=["server_unnamed"])),
     ("server_unnamed", dict(cfg=replace(r";s2=[^;\"]*", "", regex=True))),
     ("pool_unset", dict(spoe=replace("pool=str(pool)", "pool=var(txn.pool)"), pool="")),
     ("pool_differs", dict(spoe=replace("str(pool)", "str(pol)"), pool="pol")),
     ("uid_missing", dict(cfg=drop_line("unique-id-format"), also=["feed_missing", "feed_plain"])),
     ("feed_missing", dict(cfg=port("feed", "closed"))),
-    ("feed_missing", dict(cfg=port("feed", "closed"), version="2.6")),
     ("feed_missing", dict(cfg=replace("    log global\n", ""))),
     ("feed_plain", dict(cfg=replace(r"(?m)^    log-format .*$", "    option httplog", regex=True))),
     ("feed_fields", dict(cfg=replace('"srv":"%s",', ""))),
@@ -245,7 +262,7 @@ CASES = [
     ("proxy_on_spop",
      dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked",
                       "send-proxy-v2 check-send-proxy check inter 200ms fall 1 rise 1 on-marked"),
-          pool="", **UNREACHED, version="2.6")),
+          pool="", **UNREACHED)),
     ("tls_on_spop",
      dict(cfg=replace("check inter 200ms fall 1 rise 1 on-marked",
                       "ssl verify none check inter 200ms fall 1 rise 1 on-marked"), pool="",
@@ -254,14 +271,18 @@ CASES = [
      dict(cfg=replace("option spop-check", "option httpchk"), pool="", **UNREACHED)),
     ("log_on_spop", dict(cfg=port("feed", "spop"), pool="", also=["feed_missing"])),
     ("spop_on_feed", dict(cfg=port("spop", "feed"), pool="", **UNREACHED)),
+    ("tls_on_feed", dict(cfg=replace(r"(server agent \S+)", r"\1 ssl verify none", regex=True),
+                         pool="", also=["feed_missing", "feed_plain"])),
+    ("http_on_feed", dict(ask=scrape("feed"), pool="")),
+    ("tls_on_http", dict(ask=scrape("metrics", tls=True), pool="")),
     ("spop_on_http", dict(cfg=port("spop", "metrics"), pool="", **UNREACHED)),
 ]
 
 
 def main(argv):
     word = argv[argv.index("-k") + 1] if "-k" in argv else ""
-    todo = [(what, kw.get("version", "3.0"), lambda what=what, kw=kw: named(what, **kw))
-            for what, kw in CASES]
+    todo = [(what, v, lambda what=what, kw=dict(kw, version=v): named(what, **kw))
+            for what, kw in CASES for v in ([kw["version"]] if "version" in kw else VERSIONS)]
     todo[1:1] = [("sound", v, lambda v=v: sound(v)) for v in VERSIONS] + [("ends", "3.0", ends)]
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
