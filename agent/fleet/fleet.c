@@ -258,6 +258,27 @@ struct slot *server_heard(struct server *s, uint64_t process, msec now)
 	return own;
 }
 
+#define EMPTY_SMOOTH	0.25f	/* three in a row are more than half */
+
+bool server_stream_ended(struct server *s, bool empty)
+{
+	const struct pool *p = s->pool;
+	float others = 0;
+	unsigned n = 0;
+
+	s->streamed = true;
+	s->empty_streams += EMPTY_SMOOTH * ((float)empty - s->empty_streams);
+	if (!empty || p->n_servers < 2)
+		return false;
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (p->servers[i] == s || !p->servers[i]->streamed)
+			continue;
+		others += p->servers[i]->empty_streams;
+		n++;
+	}
+	return s->empty_streams > (1 + (n > 0 ? others / (float)n : 0)) / 2;
+}
+
 enum fact_step pool_step(const struct pool *p, msec now)
 {
 	if (p->first_seen && now - p->first_seen < FACTS_FRESH_MS)

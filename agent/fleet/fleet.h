@@ -73,6 +73,8 @@ struct server {
 	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
 	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */
 	uint64_t last_pick, picked, hit_tokens;
+	float empty_streams;		/* share of its streams that had no answer, smoothed */
+	bool streamed;			/* a stream of it has ended */
 	struct penalty penalty;
 	uint64_t failures;		/* requests that it failed */
 	struct watch watch;		/* stats rows */
@@ -155,6 +157,12 @@ struct slot *server_slot(struct server *s, uint64_t process, msec now);
 /* Note that <process> was heard at <now>. Returns its own slot, which its load string may close, or
  * NULL if it has none. */
 struct slot *server_heard(struct server *s, uint64_t process, msec now);
+
+/* Note that a stream of <s> ended normally. <empty>: with less than one event. Returns true if that
+ * is a failure: the share of empty streams of <s> is nearer to 1 than to that of the other servers
+ * of its pool. So none is a failure if all requests of the pool want one token, or if all servers
+ * fail. O(servers). */
+bool server_stream_ended(struct server *s, bool empty);
 
 /* ---- the wait at a server ------------------------------------------------------------------ */
 

@@ -115,7 +115,7 @@ void ledger_answered(struct ledger_entry *e, msec now)
 	if (e->answered)
 		return;
 	if (e->from == SERVER_NONE && !e->work.uncertain)
-		rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
+		e->added = rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
 	else
 		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);

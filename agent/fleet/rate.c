@@ -51,21 +51,33 @@ static void start_anew(struct rate *r, msec sent)
 }
 
 /* <now> may be a little in the past: threads read their clocks before they take the lock. */
-void rate_answered(struct rate *r, double work_s, msec sent, msec now)
+struct rate_added rate_answered(struct rate *r, double work_s, msec sent, msec now)
 {
+	struct rate_added added = { 0 };
 	double took = now > r->since ? (double)(now - r->since) / 1000 : 0;
 	double most = STALL * (rate_by_first(r) * work_s + SLACK_S);
 	double keep = exp(-work_s / MEMORY_S);
 
 	if (sent >= r->voided) {
 		start_anew(r, sent);
-		r->busy_s = r->busy_s * keep + (took < most ? took : most);
-		r->work_s = r->work_s * keep + work_s;
+		added = (struct rate_added){ .busy_s = took < most ? took : most, .work_s = work_s };
+		r->busy_s = r->busy_s * keep + added.busy_s;
+		r->work_s = r->work_s * keep + added.work_s;
 		r->firsts = r->firsts * KEEP + 1;
 		r->learned = now;
 	}
 	if (now > r->since)
 		r->since = now;
+	return added;
+}
+
+void rate_take_back(struct rate *r, struct rate_added added)
+{
+	if (added.work_s <= 0 || r->work_s - added.work_s < PRIOR_S / 2 || r->busy_s <= added.busy_s)
+		return;
+	r->busy_s -= added.busy_s;
+	r->work_s -= added.work_s;
+	r->firsts = r->firsts > 1 ? r->firsts - 1 : 0;
 }
 
 double rate_by_first(const struct rate *r)

@@ -39,8 +39,15 @@ void rate_init(struct rate *r, double slowness);
 
 /* Work waits now at an idle server. */
 void rate_begin(struct rate *r, msec now);
+/* What one first token has added to the sums. */
+struct rate_added {
+	double busy_s, work_s;
+};
+
 /* The first token of a request with <work_s> of work came. */
-void rate_answered(struct rate *r, double work_s, msec sent, msec now);
+struct rate_added rate_answered(struct rate *r, double work_s, msec sent, msec now);
+/* It was no token: take <added> back, as far as the sums still have it. */
+void rate_take_back(struct rate *r, struct rate_added added);
 /* Work ended without a first token, so the time running now says nothing. */
 void rate_void(struct rate *r, msec now);
 

@@ -12,6 +12,11 @@
 #define TEXT_BYTES_MAX	32	/* more is not text only: log probabilities, a batch of embeddings */
 #define LEARNED_TOKENS	(1u << 16)	/* at this sum both are halved */
 
+/* No engine decodes one answer faster, several choices and speculation included. Short answers are
+ * not bounded, because their times are coarse. */
+#define TOKENS_PER_MS	1
+#define TOKENS_UNTIMED	1024
+
 static uint64_t text_bytes(const struct fact *f)
 {
 	return f->bytes_out > AROUND_BYTES ? (uint64_t)f->bytes_out - AROUND_BYTES : 0;
@@ -68,10 +73,26 @@ static uint64_t by_bytes(const struct answer_size *a, uint64_t bytes, bool whole
 	return (uint64_t)((double)bytes * (double)a->tokens / (double)a->bytes + 0.5);
 }
 
+/* Bytes alone are no evidence of tokens: log probabilities have many, and vectors are no text. */
+static uint64_t estimate(const struct answer_size *a, const struct fact *f, bool whole)
+{
+	uint64_t most = f->total_ms < 0 || f->total_ms > ANSWER_TOKENS_MAX ? ANSWER_TOKENS_MAX :
+	    (uint64_t)f->total_ms * TOKENS_PER_MS + TOKENS_UNTIMED;
+	uint64_t n = by_bytes(a, text_bytes(f), whole);
+
+	if (whole && text_bytes(f) > most * TEXT_BYTES_MAX)
+		return 0;
+	return n < most ? n : most;
+}
+
+bool answer_empty(const struct fact *f)
+{
+	return f->output_tokens <= 0 && f->bytes_out >= 0 && f->bytes_out < AROUND_BYTES + EVENT_BYTES;
+}
+
 uint32_t answer_tokens(const struct answer_size *a, const struct fact *f, bool whole)
 {
-	uint64_t n =
-	    f->output_tokens >= 0 ? (uint64_t)f->output_tokens : by_bytes(a, text_bytes(f), whole);
+	uint64_t n = f->output_tokens >= 0 ? (uint64_t)f->output_tokens : estimate(a, f, whole);
 
 	return n < ANSWER_TOKENS_MAX ? (uint32_t)n : ANSWER_TOKENS_MAX;
 }

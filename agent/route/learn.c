@@ -104,12 +104,23 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 	r->answered[e->uid % ANSWERED_MAX].lesson.whole = true;
 }
 
-static void count_output(struct route *r, const struct fact *f, bool whole, struct outcome *out)
+static void count_output(
+    struct route *r, const struct fact *f, const struct lesson *l, struct outcome *out)
 {
-	if (f->kind != FACT_DONE)
+	if (f->kind != FACT_DONE || !l->generates)
 		return;
-	answer_learn(&r->answer_size, f, whole);
-	out->output_tokens = answer_tokens(&r->answer_size, f, whole);
+	answer_learn(&r->answer_size, f, l->whole);
+	out->output_tokens = answer_tokens(&r->answer_size, f, l->whole);
+}
+
+/* Tell if an engine failed inside a stream, which begins with status 200 whatever comes. <to>: the
+ * server of <e>, or NULL. */
+static bool failed_in_stream(struct ledger_entry *e, const struct fact *f, struct server *to)
+{
+	if (f->kind != FACT_DONE || to == NULL || to == to->pool->nowhere || of_haproxy(f->server) ||
+	    fact_verdict(f) != VERDICT_WORKED || !(e->answered || open_of(e)->lesson.streams))
+		return false;
+	return server_stream_ended(to, answer_empty(f));
 }
 
 /* Return the tokens that an answer of <tokens> to a prompt of <n> leaves in a cache: whole blocks,
@@ -180,10 +191,10 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	enum verdict v = fact_verdict(f);
 
 	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE) {
-		count_output(r, f, false, out);
+		count_output(r, f, &(struct lesson){ .generates = true }, out);
 		return;
 	}
-	count_output(r, f, a->lesson.whole, out);
+	count_output(r, f, &a->lesson, out);
 	if (retried_elsewhere(f))
 		judge_server(r, a->from, VERDICT_CONNECT, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
@@ -199,13 +210,12 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	a->uid = 0;
 }
 
-/* Change penalties by how it ended; a first token is no end. <to>: NULL if its server is unknown.
- * To be called before the entry is closed. */
+/* Change penalties by <v>, how it ended; a first token is no end. <to>: NULL if its server is
+ * unknown. To be called before the entry is closed. */
 static void learn_verdict(struct route *r, const struct ledger_entry *e, const struct fact *f,
-			  const struct server *to, msec now)
+    enum verdict v, const struct server *to, msec now)
 {
 	server_id at = to != NULL && !of_haproxy(f->server) ? to->id : SERVER_NONE;
-	enum verdict v = fact_verdict(f);
 
 	if (first_token(f))
 		return;
@@ -277,6 +287,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
 	struct ledger_entry *e = f->uid.n ? ledger_find(&r->ledger, uid) : NULL;
 	struct server *to;
+	bool failed;
 
 	if (f->kind == FACT_FIRST)
 		r->stats.firsts++;
@@ -289,7 +300,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		return;
 	}
 	note_time(e->server->pool, f, now);
-	count_output(r, f, open_of(e)->lesson.whole, out);
+	count_output(r, f, &open_of(e)->lesson, out);
 	learn_count(r, &open_of(e)->lesson.agree, open_of(e)->lesson.exact, f, now);
 	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact,
 	    open_of(e)->lesson.text_bytes, f);
@@ -300,8 +311,12 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		capacity_forget(&e->server->capacity, e->uid);
 	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
 		to = NULL;
-	learn_verdict(r, e, f, to, now);
-	out->confirm = to != NULL && served(f) && (f->kind == FACT_FIRST || f->response_ms >= 0);
+	failed = failed_in_stream(e, f, to);
+	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
+	if (failed && e->from == SERVER_NONE)
+		rate_take_back(&to->rate, e->added);
+	out->confirm = to != NULL && served(f) && !failed &&
+	    (f->kind == FACT_FIRST || f->response_ms >= 0);
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE &&
 	    f->retries <= 0) {
 		if (!e->work.uncertain)
@@ -315,7 +330,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
 	} else {
-		out->confirm |= e->answered;
+		out->confirm |= e->answered && !failed;
 		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
 	}
 }

@@ -122,7 +122,10 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 	}
 	o->lesson.end = j->end;
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
-	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut) {
+	o->lesson.streams = j->rq.prompt->streams;
+	o->lesson.generates = j->rq.prompt->api != API_EMBEDDINGS;
+	/* an image has tokens of its own, which would count for its text */
+	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut && !(j->rq.prompt->shape & SHAPE_MEDIA)) {
 		o->lesson.density = j->rq.density_key;
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}

@@ -23,9 +23,11 @@ struct lesson {
 	uint64_t density;	/* key of struct density */
 	struct grown_end end;
 	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
-	uint32_t text_bytes;	/* of a prompt of text that was seen whole; else 0 */
+	uint32_t text_bytes;	/* of a prompt of text alone that was seen whole; else 0 */
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
 	bool whole;		/* its answer is no stream, as far as known */
+	bool streams;		/* its answer is a stream: the body says so */
+	bool generates;		/* its answer has tokens; false: vectors */
 };
 
 /* An entry of the ledger. */

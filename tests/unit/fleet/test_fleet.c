@@ -124,6 +124,37 @@ static void slots_are_reused_and_shared(void **state)
 	fleet_fini(&f);
 }
 
+/* <streams>: the number of the server whose stream ended; upper case 'A' + number: it was empty.
+ * Returns how many of those were failures. */
+static unsigned failed_streams(unsigned n_servers, const char *streams, unsigned times)
+{
+	struct server *s[4];
+	struct fleet f;
+	unsigned n = 0;
+
+	fleet_init(&f);
+	for (unsigned i = 0; i < n_servers; i++)
+		s[i] = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), span_of("s0s1s2s3" + 2 * i, 2), i + 1);
+	for (unsigned k = 0; k < times; k++)
+		for (const char *p = streams; *p != '\0'; p++)
+			n += server_stream_ended(s[*p >= 'A' ? *p - 'A' : *p - '0'], *p >= 'A');
+	fleet_fini(&f);
+	return n;
+}
+
+static void empty_streams_are_failures_where_others_have_none(void **state)
+{
+	assert_int_equal(failed_streams(4, "0123", 100), 0);
+	assert_int_equal(failed_streams(4, "A123", 100), 98);	/* from the third in a row on */
+	assert_int_equal(failed_streams(4, "A", 100), 98);	/* it gets all, as it has nothing open */
+	assert_in_range(failed_streams(4, "A123ABCD", 100), 190, 200);	/* half are empty elsewhere */
+	assert_in_range(failed_streams(4, "AB23", 100), 190, 196);	/* two fail */
+	assert_in_range(failed_streams(4, "ABC3", 100), 280, 296);	/* all but one fail */
+	assert_in_range(failed_streams(4, "ABCD", 100), 0, 20);	/* all: one token is what they ask for */
+	assert_int_equal(failed_streams(4, "A12301230123", 100), 0);	/* one of three */
+	assert_int_equal(failed_streams(1, "A", 100), 0);	/* there is no other server */
+}
+
 /* Headers have told for twenty answers how fast it is, so less of a wait has to be left. */
 static void a_learned_rate_lowers_the_floor(void **state)
 {
@@ -329,6 +360,7 @@ int main(void)
 		cmocka_unit_test(ids_are_given_again_last),
 		cmocka_unit_test(names_have_a_longest),
 		cmocka_unit_test(slots_are_reused_and_shared),
+		cmocka_unit_test(empty_streams_are_failures_where_others_have_none),
 		cmocka_unit_test(a_learned_rate_lowers_the_floor),
 		cmocka_unit_test(unseen_work_drains_with_reports_too),
 		cmocka_unit_test(an_idle_server_has_no_backlog),

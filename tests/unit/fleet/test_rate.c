@@ -98,6 +98,35 @@ static void work_without_a_first_token_teaches_nothing(void **state)
 	assert_true(NEAR(rate_by_first(&r), 1, 0.05));
 }
 
+/* What looked like a first token was an error. */
+static void what_was_added_can_be_taken_back(void **state)
+{
+	struct rate_added added[2];
+	struct rng rng;
+	struct rate r;
+	msec now = 0;
+	double before;
+
+	rng_init(&rng, 2);
+	rate_init(&r, 1);
+	rate_take_back(&r, (struct rate_added){ .busy_s = 0.1, .work_s = 0.4 });	/* no guess is lost */
+	assert_true(NEAR(rate_by_first(&r), 1, 1e-9));
+	serve(&r, &rng, 1, 100, 1000, &now);
+	before = rate_by_first(&r);
+	rate_begin(&r, now);
+	added[0] = rate_answered(&r, 20, now, now + 5);
+	added[1] = rate_answered(&r, 20, now, now + 10);
+	assert_true(rate_by_first(&r) < 0.8 * before);
+	rate_take_back(&r, added[0]);
+	rate_take_back(&r, added[1]);
+	assert_true(NEAR(rate_by_first(&r), before, 0.1));
+	rate_void(&r, now + 10);
+	added[0] = rate_answered(&r, 20, now, now + 20);	/* nothing was added */
+	assert_true(added[0].work_s == 0);
+	rate_take_back(&r, added[0]);
+	assert_true(NEAR(rate_by_first(&r), before, 0.1));
+}
+
 static void one_stall_does_not_teach_much(void **state)
 {
 	struct rng rng;
@@ -249,6 +278,7 @@ int main(void)
 		cmocka_unit_test(learns_from_first_tokens),
 		cmocka_unit_test(follows_a_server_that_changes),
 		cmocka_unit_test(work_without_a_first_token_teaches_nothing),
+		cmocka_unit_test(what_was_added_can_be_taken_back),
 		cmocka_unit_test(one_stall_does_not_teach_much),
 		cmocka_unit_test(a_clock_that_lags_is_no_time),
 		cmocka_unit_test(learns_from_headers),

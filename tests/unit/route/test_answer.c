@@ -29,7 +29,8 @@ static void as_told_else_by_bytes(void **state)
 	assert_int_equal(tokens(&a, 600 + 40 * 256, -1, false), 40);
 	assert_int_equal(tokens(&a, 600, -1, true), 0);
 	assert_int_equal(tokens(&a, -1, -1, true), 0);
-	assert_int_equal(tokens(&a, INT64_MAX, -1, true), ANSWER_TOKENS_MAX);
+	assert_int_equal(tokens(&a, INT64_MAX, -1, true), 0);
+	assert_int_equal(tokens(&a, INT64_MAX, -1, false), ANSWER_TOKENS_MAX);
 	assert_int_equal(tokens(&a, 700, FACT_TOKENS_MAX, true), ANSWER_TOKENS_MAX);
 }
 
@@ -73,6 +74,28 @@ static void bytes_of_an_event_are_learned(void **state)
 	for (int i = 0; i < 10000; i++)
 		answer_learn_stream(&a, 40 * 300, 40);
 	assert_in_range(tokens(&a, 600 + 1000 * 300, -1, false), 995, 1005);
+}
+
+/* Without a count an answer has no more tokens than its time allows, and a whole one with far more
+ * bytes than their text is none: it has log probabilities, or vectors. */
+static void an_estimate_takes_its_time(void **state)
+{
+	static const struct { int64_t bytes, ms; bool whole; uint32_t want; } cases[] = {
+		{ 2000000, 9000, true, 0 }, { 2000000, 9000, false, 2000000 / 256 - 2 },
+		{ 20000000, 9000, false, 9000 + 1024 }, { 200000, 9000, true, 9000 + 1024 },
+		{ 200000, -1, true, 49850 }, { 4600, 0, true, 1000 }, { 4600, INT64_MAX, true, 1000 },
+		{ 30600, 3, true, 1024 + 3 },
+	};
+	struct answer_size a = { 0 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fact f = ended(cases[i].bytes, -1);
+
+		f.total_ms = cases[i].ms;
+		assert_in_range(answer_tokens(&a, &f, cases[i].whole), cases[i].want, cases[i].want + 1);
+		f.output_tokens = 77777;
+		assert_int_equal(answer_tokens(&a, &f, cases[i].whole), 77777);
+	}
 }
 
 static uint64_t said_of(struct world *w, const char *uid)
@@ -124,13 +147,39 @@ static void the_body_says_whether_it_is_a_stream(void **state)
 	world_end(&w);
 }
 
+/* One batch of vectors of a tenant is no text that displaces what others have cached. */
+static void vectors_are_no_tokens(void **state)
+{
+	struct world w;
+
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	w.q.path = SPAN("/v1/embeddings");
+	w.body.n = 0;
+	say(&w.body, "{\"model\":\"m\",\"input\":\"");
+	say_turn(&w.body, 'a');
+	say(&w.body, "\"}");
+	for (int first = 0; first < 2; first++) {
+		send(&w, "batch");
+		assert_true(w.a.server.n > 0);
+		if (first)
+			tell_first(&w, "batch", "s1", 200, "application/json");
+		tell_bytes(&w, "batch", 20000, -1);
+		assert_int_equal(said_of(&w, "batch"), 0);
+	}
+	assert_int_equal(server(&w, "s1").v.output_tokens, 0);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_told_else_by_bytes),
 		cmocka_unit_test(bytes_of_a_token_are_learned),
 		cmocka_unit_test(bytes_of_an_event_are_learned),
+		cmocka_unit_test(an_estimate_takes_its_time),
 		cmocka_unit_test(the_body_says_whether_it_is_a_stream),
+		cmocka_unit_test(vectors_are_no_tokens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

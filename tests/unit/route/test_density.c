@@ -43,10 +43,38 @@ static void log_lines_teach_it(void **state)
 	}
 }
 
+/* An image has tokens of its own: a tenant that sends images does not make the text of all others
+ * larger. */
+static void images_teach_nothing(void **state)
+{
+	static const char *const urls[] = { "https://x.example/cat.png", "data:image/png;base64,AAAA" };
+	struct world w;
+	char uid[16];
+	uint64_t before;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	for (int i = 0; i < 40; i++) {
+		w.body.n = 0;
+		say(&w.body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
+		say(&w.body, "{\"type\":\"text\",\"text\":\"what is this?\"},{\"type\":\"image_url\",");
+		say(&w.body, "\"image_url\":{\"url\":\"%s\"}}]}]}", urls[i % 2]);
+		snprintf(uid, sizeof(uid), "u%d", i);
+		send(&w, uid);
+		tell_count(&w, uid, 2800);
+	}
+	before = server(&w, "s1").v.held_tokens;
+	ask(&w, "text", "b");
+	assert_int_equal(server(&w, "s1").v.held_tokens - before, TURN_PAGES * 16);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(log_lines_teach_it),
+		cmocka_unit_test(images_teach_nothing),
 	};
 
 	return cmocka_run_group_tests_name("density", tests, NULL, NULL);

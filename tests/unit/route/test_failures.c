@@ -361,6 +361,88 @@ static void all_fail_alike(void **state)
 	}
 }
 
+/* The log line of a stream that ended normally. */
+static void tell_stream(struct world *w, const char *uid, const char *srv, int64_t bytes)
+{
+	struct fact f = served_fact(uid);
+
+	f.server = span_str(srv);
+	f.bytes_out = bytes;
+	route_learn(w->r, &f, w->now);
+}
+
+#define ERROR_EVENT	380	/* headers, and an event that says that the engine is dead */
+#define ANSWER		20000
+
+/* s1 answers each stream at once with status 200 and an error, as an engine with a dead core does.
+ * Requests come in a closed loop, so it has nothing open and looks like the fastest. */
+static void fails_inside_a_stream_and_draws_little(void **state)
+{
+	enum { USERS = 16, REQUESTS = 2000 };
+	static const bool firsts[] = { true, false };
+
+	EACH(k, firsts) {
+		struct { char uid[16], srv[8]; msec first, end; } user[USERS];
+		unsigned n = 0, at_s1 = 0;
+		struct world w;
+
+		world_start(&w);
+		for (int u = 0; u < USERS; u++)
+			user[u].end = 0;
+		while (n < REQUESTS) {
+			for (int u = 0; u < USERS; u++) {
+				bool fails = user[u].end != 0 && strcmp(user[u].srv, "s1") == 0;
+
+				if (firsts[k] && user[u].first == w.now)
+					tell_first(&w, user[u].uid, user[u].srv, 200, STREAM);
+				if (user[u].end > w.now)
+					continue;
+				if (user[u].end != 0)
+					tell_stream(&w, user[u].uid, user[u].srv,
+						    fails ? ERROR_EVENT : ANSWER);
+				snprintf(user[u].uid, sizeof(user[u].uid), "%u", n++);
+				chat(&w.body, "\"stream\":true,", (char[]){ (char)('A' + n % 50), 'x', 0 },
+				     ",\"model\":\"m\"");
+				send(&w, user[u].uid);
+				snprintf(user[u].srv, sizeof(user[u].srv), SPAN_FMT,
+					 SPAN_ARG(w.a.server));
+				fails = is(w.a.server, "s1");
+				at_s1 += fails;
+				user[u].first = w.now + (fails ? 3 : 250);
+				user[u].end = w.now + (fails ? 5 : 600);
+			}
+			w.now++;
+		}
+		print_message("%u of %u to the server whose streams fail\n", at_s1, n);
+		assert_true(at_s1 < n / 10);
+		assert_true(stats(&w).failures[VERDICT_BROKEN] > at_s1 / 2);
+		assert_true(server(&w, "s1").v.tokens_per_s < 2 * server(&w, "s2").v.tokens_per_s);
+		world_end(&w);
+	}
+}
+
+/* What it received and did not compute is not cached there. */
+static void an_empty_stream_leaves_no_pages(void **state)
+{
+	struct world w;
+
+	world_start_unpunished(&w);
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,9,0,1");
+	for (int i = 0; i < 4; i++) {
+		ask(&w, "u", i < 3 ? "x" : "abc");
+		assert_span(w.a.server, "s1");
+		tell_first(&w, "u", "s1", 200, STREAM);
+		tell_stream(&w, "u", "s1", ERROR_EVENT);
+	}
+	ask(&w, "v", "abcde");
+	assert_int_equal(w.a.pages, 0);
+	tell_first(&w, "v", "s1", 200, STREAM);
+	tell_stream(&w, "v", "s1", ANSWER);
+	ask(&w, "v", "abcdefg");
+	assert_true(w.a.pages >= 5 * TURN_PAGES);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +454,8 @@ int main(void)
 		cmocka_unit_test(one_failure_keeps_a_prefix),
 		cmocka_unit_test(the_guard_is_not_fooled_by_an_idle_failure),
 		cmocka_unit_test(all_fail_alike),
+		cmocka_unit_test(fails_inside_a_stream_and_draws_little),
+		cmocka_unit_test(an_empty_stream_leaves_no_pages),
 	};
 
 	return cmocka_run_group_tests_name("route failures", tests, NULL, NULL);
