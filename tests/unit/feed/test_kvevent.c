@@ -267,7 +267,8 @@ static const struct { const char *name; struct span payload; const char *want;
 	{ "a parent of 0",
 	    B("\x92\x01\x91\x95\xab"
 	      "BlockStored\x91\x01\x00\x91\x07\x01"),
-	    "= rank=- events=1\n= stored hashes=0000000000000001 parent=0000000000000000 tokens=1:7..7 size=1 tier=device\n" },
+	    "= rank=- events=1\n= stored hashes=0000000000000001 parent=0000000000000000 tokens=1:7..7 "
+	    "size=1 tier=device\n" },
 	{ "tokens of another type",
 	    B("\x92\x01\x91\x95\xab"
 	      "BlockStored\x91\x01\xc0\x91\xa1x\x01"),

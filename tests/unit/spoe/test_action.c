@@ -136,7 +136,8 @@ static void test_after_dropped(void **state)
 	must_print(&w, 0, "ACK stream=1 frame=1 fin set txn.pages=int64:3");
 }
 
-/* Every room from none to enough: whole actions, or nothing at all and the bytes before untouched. */
+/* Every size of the output buffer: either whole actions, or none and the earlier bytes
+ * unchanged. */
 static void test_room(void **state)
 {
 	struct spop_conn c = conn_of(16380);

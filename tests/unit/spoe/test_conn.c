@@ -1,5 +1,5 @@
-/* test_conn.c - stories of one connection that a file of frames cannot tell: options, room, limits of
- * real size, memory given back, noise. */
+/* test_conn.c - stories of one connection that a file of frames cannot express: options, room,
+ * limits of real size, freed memory, random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +105,8 @@ static void test_disconnect(void **state)
 				  "message=\"a timeout occurred\"");
 	assert_int_equal(s.conn.n_joining, 0);
 	assert_int_equal(s.conn.joining_bytes, 0);
-	assert_int_equal(spop_conn_next(&s.conn, (const uint8_t *)"\0\0\0\7\3\0\0\0\1\1\1", 11, &w, &ev), 0);
+	assert_int_equal(
+	    spop_conn_next(&s.conn, (const uint8_t *)"\0\0\0\7\3\0\0\0\1\1\1", 11, &w, &ev), 0);
 	assert_int_equal(ev.kind, SPOP_EV_NONE);
 	story_end(&s);
 }
@@ -168,7 +169,8 @@ static void test_room_for_replies(void **state)
 	}
 }
 
-/* A frame of exactly the agreed size, for sizes from the smallest to the ceiling; one more is refused. */
+/* A frame of exactly the agreed size, from the smallest to the largest; one more byte is
+ * rejected. */
 static void test_agreed_size(void **state)
 {
 	static const uint32_t sizes[] = {
@@ -361,8 +363,8 @@ static void test_counters(void **state)
 	story_end(&s);
 }
 
-/* Noise behind a HELLO, and frames of right length with noise inside: it ends, it never hangs, it says
- * goodbye once, and it owes nothing. */
+/* Random bytes after a HELLO, and frames of correct length with random content: the connection ends
+ * with one AGENT-DISCONNECT, never hangs, and has no NOTIFY without an ACK. */
 static void test_noise(void **state)
 {
 	uint8_t frame[4 + 64];

@@ -164,7 +164,8 @@ static void test_shared_memory(void **state)
 }
 
 /* One frame of which only the head is here. */
-static void lose(struct spop_conn *c, unsigned type, unsigned flags, unsigned stream, struct spop_event *ev)
+static void lose(
+    struct spop_conn *c, unsigned type, unsigned flags, unsigned stream, struct spop_event *ev)
 {
 	uint8_t frame[64] = { 0, 0, 0x20, 0, (uint8_t)type, 0, 0, 0, (uint8_t)flags, (uint8_t)stream, 1 };
 	uint8_t out[SPOP_REPLY_MAX];

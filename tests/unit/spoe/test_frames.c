@@ -1,7 +1,8 @@
-/* test_frames.c - every case of tests/data/spop/: what a connection makes of bytes, whole, byte by byte,
- * at every cut in two, and cut short. However it arrives, the same events and the same bytes in answer.
+/* test_frames.c - run every case of tests/data/spop/ through a connection: the bytes as a whole,
+ * byte by byte, cut in two at every place, and cut short. Events and answers must not depend on the
+ * pieces.
  *
- * Run by hand with a file's name it prints what comes of each case, to be reviewed and kept in the file:
+ * With the name of a file it prints the result of each case, to be reviewed and stored in the file:
  *	test_frames tests/data/spop/hello.hex */
 #include <dirent.h>
 #include <setjmp.h>
@@ -100,7 +101,8 @@ static void every_prefix(const char *file, const struct hex_case *c, const struc
 }
 
 /* No byte of the input, changed in three ways, may do more than change the events. */
-static void every_byte_changed(const char *file, const struct hex_case *c, const struct story *whole)
+static void every_byte_changed(
+    const char *file, const struct hex_case *c, const struct story *whole)
 {
 	static const uint8_t masks[] = { 0x01, 0x80, 0xff };
 	static struct story s;

@@ -99,24 +99,31 @@ static void test_two_at_once(void **state)
 	free(h.p);
 }
 
-static const struct { const char *bytes, *want; } prints[] = {
+static const struct {
+	const char *bytes, *want;
+} prints[] = {
 	{ "", "? length=0 bad=\"bytes are missing\"" },
 	{ "03 00000001 01", "? length=6 bad=\"bytes are missing\"" },
 	{ "03 00000001 03 01 05 \"route\" 02 03 \"uid\" 08 28 \"u\"*40 04 \"body\" 09 02 \"{}\"",
-	  "NOTIFY stream=3 frame=1 fin msg=route uid=\"uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu\" body=bin:2" },
+	    "NOTIFY stream=3 frame=1 fin msg=route uid=\"uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu\" "
+	    "body=bin:2" },
 	{ "03 00000001 03 01 05 \"route\" 01 03 \"uid\" 08 29 \"u\"*41",
-	  "NOTIFY stream=3 frame=1 fin msg=route uid=str:41" },
-	{ "03 00000001 03 01 05 \"route\" 02 00 00", "NOTIFY stream=3 frame=1 fin bad=\"bytes are missing\"" },
+	    "NOTIFY stream=3 frame=1 fin msg=route uid=str:41" },
+	{ "03 00000001 03 01 05 \"route\" 02 00 00",
+	    "NOTIFY stream=3 frame=1 fin bad=\"bytes are missing\"" },
 	{ "03 00000000 03 01 05 \"rou\"", "NOTIFY stream=3 frame=1 payload=4" },
 	{ "00 00000003 03 01", "UNSET stream=3 frame=1 fin abort payload=0" },
 	{ "2a 00000001 03 01 \"abc\"", "type-42 stream=3 frame=1 fin payload=3" },
 	{ "02 00000001 00 00 0b \"status-code\" 03 02 07 \"message\" 08 02 \"no\"",
-	  "HAPROXY-DISCONNECT stream=0 frame=0 fin status-code=uint32:2 message=\"no\"" },
+	    "HAPROXY-DISCONNECT stream=0 frame=0 fin status-code=uint32:2 message=\"no\"" },
 	{ "67 00000001 03 01 01 03 02 01 \"a\" 08 02 \"s1\" 02 02 00 01 \"b\"",
-	  "ACK stream=3 frame=1 fin set txn.a=\"s1\" unset proc.b" },
-	{ "67 00000001 03 01 03 02 02 01 \"a\"", "ACK stream=3 frame=1 fin bad=\"unknown data type\"" },
-	{ "67 00000001 03 01 01 02 02 01 \"a\"", "ACK stream=3 frame=1 fin bad=\"unknown data type\"" },
-	{ "67 00000001 03 01 02 02 05 01 \"a\"", "ACK stream=3 frame=1 fin bad=\"a number out of its range\"" },
+	    "ACK stream=3 frame=1 fin set txn.a=\"s1\" unset proc.b" },
+	{ "67 00000001 03 01 03 02 02 01 \"a\"",
+	    "ACK stream=3 frame=1 fin bad=\"unknown data type\"" },
+	{ "67 00000001 03 01 01 02 02 01 \"a\"",
+	    "ACK stream=3 frame=1 fin bad=\"unknown data type\"" },
+	{ "67 00000001 03 01 02 02 05 01 \"a\"",
+	    "ACK stream=3 frame=1 fin bad=\"a number out of its range\"" },
 	{ "67 00000001 03 01 01 03", "ACK stream=3 frame=1 fin bad=\"bytes are missing\"" },
 };
 
