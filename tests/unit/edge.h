@@ -17,8 +17,8 @@ static inline size_t edge_room(size_t n)
 	return (n + page - 1) / page * page;
 }
 
-/* A copy of the <n> bytes at <p>; with n == 0, a pointer that must not be read at all. The copy may be
- * written. Give it back with edge_free(), with the same <n>. */
+/* A copy of the <n> bytes at <p>; with n == 0, a pointer that must not be read at all. The copy may
+ * be written. Give it back with edge_free(), with the same <n>. */
 static inline uint8_t *edge_copy(const void *p, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), room = edge_room(n);

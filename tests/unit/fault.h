@@ -1,13 +1,14 @@
-/* fault.h - allocations that fail on request. Include it in exactly one file of a unit test whose name
- * ends in _fault.c: the Makefile links those with --wrap for malloc, calloc, realloc and arena_alloc.
+/* fault.h - allocations that fail on request. Include it in exactly one file of a unit test whose
+ * name ends in _fault.c: the Makefile links those with --wrap for malloc, calloc, realloc and
+ * arena_alloc.
  *
- *	for (k = 1; ; k++) {
- *		fault_begin(k);			the k-th allocation from here on fails
- *		... the story ...
- *		if (!fault_end())		it was never reached: all have had their turn
- *			break;
- *	}
- *	assert_true(k > 1);			a story that meets no failure proves nothing */
+ * 	for (k = 1; ; k++) {
+ * 		fault_begin(k);			the k-th allocation from here on fails
+ * 		... the story ...
+ * 		if (!fault_end())		it was never reached: all have had their turn
+ * 			break;
+ * 	}
+ * 	assert_true(k > 1);			a story that meets no failure proves nothing */
 #ifndef TESTS_FAULT_H
 #define TESTS_FAULT_H
 
@@ -19,7 +20,8 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 struct arena;
-uint32_t __real_arena_alloc(struct arena *a, size_t n) __attribute__((weak));	/* not in every module */
+/* not in every module */
+uint32_t __real_arena_alloc(struct arena *a, size_t n) __attribute__((weak));
 uint32_t __wrap_arena_alloc(struct arena *a, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);

@@ -1,16 +1,19 @@
-/* flood.h - messages crafted to have one hash: what somebody sends who wants tables to become lists.
+/* flood.h - messages crafted to have one hash: what somebody sends who wants tables to become
+ * lists.
  *
- * Built from the published weaknesses of xxHash; each set is checked by flood_check() to do what it says
- * against the hash it is made for, or a test with it would show nothing.
+ * Built from the published weaknesses of xxHash; each set is checked by flood_check() to do what it
+ * says against the hash it is made for, or a test with it would show nothing.
  *
- *   seeded XXH64   a difference of 2^63 in one 8-byte lane is, after the multiplication and the rotation by
- *                  31, one of +-2^30 * PRIME1, which the same lane of the next 32 bytes can take back: right
- *                  for half of all seeds, whatever they are. With 12 such places, 4096 messages fall into few
- *                  hashes under any seed (half of the places right: 64 messages a hash).
- *   XXH3, page     of 64 bytes, each 16 are (8 bytes ^ constant) * (8 bytes ^ constant): where one factor is 0
- *                  the other 8 bytes count for nothing.
- *   XXH3, long     behind any salt as data: lanes add (value) and (low half * high half of value ^ constant). With
- *                  the low half 0, high halves can be moved between two stripes at will.
+ *   seeded XXH64   a difference of 2^63 in one 8-byte lane is, after the multiplication and the
+ *                  rotation by 31, one of +-2^30 * PRIME1, which the same lane of the next 32 bytes
+ *                  can take back: right for half of all seeds, whatever they are. With 12 such
+ *                  places, 4096 messages fall into few hashes under any seed (half of the places
+ *                  right: 64 messages a hash).
+ *   XXH3, page     of 64 bytes, each 16 are (8 bytes ^ constant) * (8 bytes ^ constant): where one
+ *                  factor is 0 the other 8 bytes count for nothing.
+ *   XXH3, long     behind any salt as data: lanes add (value) and (low half * high half of value ^
+ *                  constant). With the low half 0, high halves can be moved between two stripes at
+ *                  will.
  *
  * For unit tests and benches only. */
 #ifndef TESTS_FLOOD_H
@@ -72,7 +75,8 @@ static inline size_t flood_xxh64(uint8_t *m, unsigned i)
 	return 192;
 }
 
-/* Bytes that a JSON string carries as they are. Which constant meets which 16 bytes: XXH3_len_17to128. */
+/* Bytes that a JSON string carries as they are. Which constant meets which 16 bytes:
+ * XXH3_len_17to128. */
 static inline size_t flood_page(uint8_t *m, unsigned i)
 {
 	static const struct { uint8_t at, secret; } zero[4] = {
@@ -152,7 +156,8 @@ static inline uint64_t flood_weak(enum flood_set set, const uint8_t *m, size_t n
 	return XXH3_64bits(m, n);
 }
 
-/* How many hashes <set> has under the weak form it is made for. The salt of the long one is <seed>. */
+/* How many hashes <set> has under the weak form it is made for. The salt of the long one is <seed>.
+ */
 static inline unsigned flood_check(enum flood_set set, uint64_t seed, unsigned *most)
 {
 	static uint64_t h[FLOOD_N];

@@ -1,17 +1,17 @@
 /* hex.h - bytes as text, for tests: in C, hex("03 00000001 00 01 05 \"route\" 00"), and in files of
  * cases that a person can read and write (tests/data/spop/).
  *
- *	case   name of the case
- *	what   what it is, in a sentence
- *	opt    key number		for the test that runs it
- *	in     bytes			as they are
- *	frame  bytes			behind a length word that is worked out here
- *	+      bytes			more of the line above
- *	event  text			what must come of it: kept as it is, for the test
- *	reply  text
+ * 	case   name of the case
+ * 	what   what it is, in a sentence
+ * 	opt    key number		for the test that runs it
+ * 	in     bytes			as they are
+ * 	frame  bytes			behind a length word that is worked out here
+ * 	+      bytes			more of the line above
+ * 	event  text			what must come of it: kept as it is, for the test
+ * 	reply  text
  *
- * Bytes are hex digits in pairs, "text", or either of them times a number: 00*300 "ab"*4. '#' begins a
- * comment, in bytes up to the end of the line, elsewhere only at the start of one. */
+ * Bytes are hex digits in pairs, "text", or either of them times a number: 00*300 "ab"*4. '#'
+ * begins a comment, in bytes up to the end of the line, elsewhere only at the start of one. */
 #ifndef TESTS_HEX_H
 #define TESTS_HEX_H
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh PROGRAM... : run cmocka programs from the top of the tree, as many at a time as there are processors; those
-# where threads share something or times are compared, alone at the end. The output of one that passes is a line; of
-# one that fails, all of it. Last line: N passed, N failed.
+# run.sh PROGRAM... : run cmocka programs from the top of the tree, as many at a time as there are
+# processors; those where threads share something or times are compared, alone at the end. The
+# output of one that passes is a line; of one that fails, all of it. Last line: N passed, N failed.
 # UNIT_SECONDS: after so many a program hangs, 1800.
 set -u
 

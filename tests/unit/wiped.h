@@ -1,11 +1,11 @@
-/* wiped.h - the functions of agent/base/mem.c for one test: every block is zeroed when it is allocated
- * and inspected when it is freed. Include it in exactly one file of a unit test; the linker then takes
- * these functions instead of mem.o.
+/* wiped.h - the functions of agent/base/mem.c for one test: every block is zeroed when it is
+ * allocated and inspected when it is freed. Include it in exactly one file of a unit test; the
+ * linker then takes these functions instead of mem.o.
  *
- *	wiped = (struct wiped){ 0 };
- *	... the story ...
- *	assert_true(wiped.freed > 5);		a story that frees nothing proves nothing
- *	assert_int_equal(wiped.dirty, 0);	every block was all zeros when it was freed */
+ * 	wiped = (struct wiped){ 0 };
+ * 	... the story ...
+ * 	assert_true(wiped.freed > 5);		a story that frees nothing proves nothing
+ * 	assert_int_equal(wiped.dirty, 0);	every block was all zeros when it was freed */
 #ifndef TESTS_WIPED_H
 #define TESTS_WIPED_H
 
