@@ -68,8 +68,9 @@ struct args {
 
 /* Bytes per step: STEP_BYTES if copied or searched, STEP_CHARS if examined one by one. */
 enum { STEP_BYTES = 64, STEP_CHARS = 4 };
-/* Steps per item of a filter: STEPS_PATH for each part of an attribute's path, STEPS_CALL and STEPS_NAME
- * if a test or filter is found by name and called, STEPS_FIELD if a field is formatted. */
+/* Steps per item of a filter: STEPS_PATH for each part of an attribute's path, STEPS_CALL and
+ * STEPS_NAME if a test or filter is found by name and called, STEPS_FIELD if a field is formatted.
+ */
 enum { STEPS_PATH = 3, STEPS_CALL = 2, STEPS_FIELD = 4, STEPS_NAME = 6 };
 
 /* ---- run.c: failure, steps, text --------------------------------------------------------- */
@@ -82,7 +83,8 @@ void *jx_take(struct run *r, size_t n);			/* allocate; on NULL r->code is set */
 bool jx_no_room(struct run *r);				/* report that the arena is full; false */
 bool jx_step_bytes(struct run *r, size_t n);
 bool jx_step_chars(struct run *r, size_t n);
-bool jx_step_search(struct run *r, size_t n, struct jval what);	/* memmem() of <what> in <n> bytes */
+/* memmem() of <what> in <n> bytes */
+bool jx_step_search(struct run *r, size_t n, struct jval what);
 bool jx_deeper(struct run *r);				/* enter a level; leave it by r->depth-- */
 bool jx_print(struct run *r, const char *p, size_t n, enum jinja_origin origin);
 bool jx_print_value(struct run *r, struct jval v);		/* str(v) */

@@ -80,8 +80,18 @@ const char *prompt_api_name(enum prompt_api api)
 const char *prompt_shape_word(unsigned bit)
 {
 	static const char *const words[PROMPT_SHAPES] = {
-		"system", "developer", "assistant", "results", "other-role", "calls", "thoughts", "media", "tools", "assistant-last",
-		"options", "ids",
+		"system",
+		"developer",
+		"assistant",
+		"results",
+		"other-role",
+		"calls",
+		"thoughts",
+		"media",
+		"tools",
+		"assistant-last",
+		"options",
+		"ids",
 	};
 
 	return bit < PROMPT_SHAPES ? words[bit] : "";

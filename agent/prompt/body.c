@@ -2,10 +2,10 @@
  *
  * level[d] is the kind of the container open at depth d, if it has a rule; none is deeper than
  * LEVELS. At a key the machine looks up its rule (rules.c). At the start of the value the rule
- * decides: enter a container, or consume the value whole (body_value.c). The machine never looks ahead
- * and keeps no text except one page that is not full yet.
+ * decides: enter a container, or consume the value whole (body_value.c). The machine never looks
+ * ahead and keeps no text except one page that is not full yet.
  *
- * Files:   body_value.c      values consumed whole          message.c   messages, parts, calls
+ * Files: body_value.c values consumed whole message.c messages, parts, calls
  *          names.c     model, adapter, salt, user     batch.c     prompts without messages
  *
  * Rules:
@@ -364,7 +364,7 @@ static void call_start(struct body *b, enum json_event ev, struct span text)
 
 /* ---- the state machine --------------------------------------------------------------------- */
 
-/* Return the whole part of a number as it is written in JSON, limited. A number with an exponent is 0. */
+/* Return the whole part of a number in JSON, limited. A number with an exponent is 0. */
 static int8_t priority_of(struct span text)
 {
 	bool minus = text.n > 0 && text.p[0] == '-';
@@ -760,7 +760,8 @@ static void show(struct body *b)
 	p->n_history = r->n_history;
 	p->n_answer = r->n_answer;
 	p->n_first = r->n_first;
-	p->shape = (uint16_t)(r->shape | (r->options ? SHAPE_OPTIONS : 0) | (p->mode == PROMPT_TOKENS ? SHAPE_IDS : 0));
+	p->shape = (uint16_t)(r->shape | (r->options ? SHAPE_OPTIONS : 0) |
+			      (p->mode == PROMPT_TOKENS ? SHAPE_IDS : 0));
 	if (message && r->leading && leads(b))
 		p->n_leading = p->messages.n;
 	p->found = (r->found || begun) && !r->bad_prompt;

@@ -1,4 +1,4 @@
-/* body_in.h - private to agent/prompt: struct body, for body.c, body_value.c, names.c and batch.c. */
+/* body_in.h - private to body.c, body_value.c, names.c and batch.c: struct body. */
 #ifndef KVROUTE_PROMPT_BODY_IN_H
 #define KVROUTE_PROMPT_BODY_IN_H
 

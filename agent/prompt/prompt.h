@@ -78,7 +78,8 @@ struct prompt_name {
 
 /* What occurs in a prompt, a bit each. */
 enum prompt_shape {
-	SHAPE_SYSTEM = 1 << 0, SHAPE_DEVELOPER = 1 << 1, SHAPE_ASSISTANT = 1 << 2,	/* messages of that role */
+	/* messages of that role */
+	SHAPE_SYSTEM = 1 << 0, SHAPE_DEVELOPER = 1 << 1, SHAPE_ASSISTANT = 1 << 2,
 	SHAPE_RESULTS = 1 << 3,		/* results of tool calls */
 	SHAPE_OTHER = 1 << 4,		/* messages of a role that is none of these nor "user" */
 	SHAPE_CALLS = 1 << 5,		/* tool calls */
@@ -86,7 +87,8 @@ enum prompt_shape {
 	SHAPE_MEDIA = 1 << 7,
 	SHAPE_TOOLS = 1 << 8,		/* tool definitions */
 	SHAPE_LAST = 1 << 9,		/* the last message is the assistant's */
-	SHAPE_OPTIONS = 1 << 10,	/* of the template: "chat_template_kwargs", "reasoning_effort", "tool_choice" and the like */
+	/* of the template: "chat_template_kwargs", "reasoning_effort", "tool_choice" and the like */
+	SHAPE_OPTIONS = 1 << 10,
 	SHAPE_IDS = 1 << 11		/* the prompt came as token ids */
 };
 
@@ -124,7 +126,8 @@ struct prompt {
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */
-	uint32_t n_answer;		/* pages of <messages> up to the end of the last one of role assistant; 0: none */
+	/* pages of <messages> up to the end of the last one of role assistant; 0: none */
+	uint32_t n_answer;
 	uint32_t n_first;		/* pages of <messages> before the first one of role assistant; 0: none */
 	uint16_t shape;			/* enum prompt_shape */
 	uint32_t n_history;		/* pages of <messages> before the last one of role assistant; 0: none */

@@ -15,8 +15,8 @@ Tokenizers: what counts is what the library in the engines does, and its parts a
 Each was asked about every code point (tokenizers 0.22.2): regular expressions (Oniguruma 6.9.10)
 are of Unicode 16; lower case and numbers are Rust's, of 17; normal forms and accents are of 9;
 punctuation of about 8. So all is from unicodedata2 16.0, and what each part lacks or has beyond
-that is listed below as ranges; so are White_Space (PropList.txt) and Script=Han (Scripts.txt), which
-unicodedata2 does not have.
+that is listed below as ranges; so are White_Space (PropList.txt) and Script=Han (Scripts.txt),
+which unicodedata2 does not have.
 
 Newer characters: categories are from unicodedata2; scripts, Alphabetic, Lowercase and Uppercase are
 what Oniguruma in tokenizers answers for these characters.
@@ -143,8 +143,8 @@ seconds = {b for _, b in pairs} | set(range(0x1161, 0x1176)) | set(range(0x11a8,
 
 
 def kind_of(c):
-    """The combining class and bits: a bit for each form in which the character may change, alone or after
-    another; what StripAccents, Punctuation and Digits take it for; and whether PCRE2 with tables of
+    """The combining class and bits: a bit for each form in which the character may change, alone or
+    after another; what StripAccents, Punctuation and Digits take it for; and whether PCRE2 with tables of
     Unicode 14 takes it for something else."""
     s = chr(c)
     bits = 0
@@ -227,7 +227,7 @@ def stages(name, of):
 
 
 def decompositions():
-    """Sorted: character, place and number of its parts in the common text, whether only NFKD decomposes it."""
+    """Sorted: character, place and number of its parts, whether only NFKD decomposes it."""
     text, known, out = [], {}, []
     for c in sorted(full["NFKD"]):
         for compat, form in enumerate(("NFD", "NFKD")):
@@ -292,8 +292,8 @@ save("agent/tok/unicode/unicode_data_in.h")
 
 SCRIPTS = """
 Arabic Armenian Bengali Bopomofo Braille Cherokee Common Coptic Cyrillic Devanagari
-Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada Katakana Khmer Lao
-Latin Malayalam Mongolian Myanmar Oriya Sinhala Syriac Tamil Telugu Thaana Thai Tibetan""".split()
+Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada Katakana Khmer
+Lao Latin Malayalam Mongolian Myanmar Oriya Sinhala Syriac Tamil Telugu Thaana Thai Tibetan""".split()
 CHANGED = [c for c in chars() if old.category(chr(c)) != U.category(chr(c))]
 TEXT = "".join(map(chr, CHANGED))
 

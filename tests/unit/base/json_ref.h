@@ -1,6 +1,6 @@
-/* json_ref.h - JSON read slowly and plainly, to hold the scanner against: recursive, a byte at a time,
- * strings decoded by code points. Good texts give a log of events; bad ones give false. It reads a
- * whole text only. For unit tests. */
+/* json_ref.h - JSON read slowly and plainly, to hold the scanner against: recursive, a byte at a
+ * time, strings decoded by code points. Good texts give a log of events; bad ones give false. It
+ * reads a whole text only. For unit tests. */
 #ifndef TESTS_JSON_REF_H
 #define TESTS_JSON_REF_H
 
@@ -331,7 +331,8 @@ static inline void record_event(void *arg, const struct json *j, enum json_event
 	}
 }
 
-static inline void record_start(struct recorder *r, uint16_t max_depth, const struct json_scan *scan)
+static inline void record_start(struct recorder *r, uint16_t max_depth,
+    const struct json_scan *scan)
 {
 	r->log.n = r->text.n = 0;
 	log_bytes(&r->log, "", 0);

@@ -1,5 +1,5 @@
-/* test_flood.c - messages crafted to collide: they do under hashes with a seed or without a key, and do
- * not under ours. */
+/* test_flood.c - messages crafted to collide: they do under hashes with a seed or without a key,
+ * and do not under ours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 
 #define SEEDS	16
 
-/* Half of the places of the first set are right for a seed, so some 64 of 4096 messages have one hash. */
+/* Half of the places of the first set are right for a seed, so some 64 of 4096 messages have one
+ * hash. */
 static void the_sets_collide(void **state)
 {
 	struct rng rng;

@@ -1,5 +1,5 @@
-/* test_json.c - the scanner against a slow reader (json_ref.h): whole, split at every point, byte by
- * byte, with each form of the inner loop, the input's end at an unreadable page. */
+/* test_json.c - the scanner against a slow reader (json_ref.h): whole, split at every point, byte
+ * by byte, with each form of the inner loop, the input's end at an unreadable page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -193,7 +193,8 @@ static void test_decoded(void **state)
 	record_free(&r);
 }
 
-/* A text cut short anywhere gives its events so far, and its string so far, to the last character. */
+/* A text cut short anywhere gives its events so far, and its string so far, to the last character.
+ */
 static void test_cut(void **state)
 {
 	static const char text[] = "{\"messages\":[{\"content\":\"one \xe4\xb8\xad two\\n\\ud83d\\ude00 ";
@@ -519,7 +520,8 @@ static void compact(const char *p, size_t n, uint16_t levels, struct log *want)
 	write_compact(&r, want, levels);
 }
 
-static void check_text(struct text_of *t, const struct log *want, enum json_state state, const char *p)
+static void check_text(struct text_of *t, const struct log *want, enum json_state state,
+    const char *p)
 {
 	assert_int_equal(state, JSON_DONE);
 	if (t->log.n != want->n || memcmp(t->log.p, want->p, want->n) != 0)
@@ -541,7 +543,8 @@ static const struct span texts[] = {
 	C("[ {\"a\":\"x\\ny\"}, {\"b\":\"x\\ny\",\"a\":null}, {\"a\":true,\"c\":1}, \"a\", 2 ]"),
 	C("[[{\"k\\\"\\\\\\/\":\"v\\\"\\\\\\/\\u0022\\u005c\\u00e9\",\"a\":-1.5e3}]]"),
 	C("{\"a key that is longer than sixty-three bytes, but it begins with an a:\":1,\"a\":2}"),
-	C("{\"b\":[\"a string that is longer than sixteen bytes\",\"and \xe4\xb8\xad\xe6\x96\x87 \xff \xe4\xb8\"]}"),
+	C("{\"b\":[\"a string that is longer than sixteen bytes\",\"and \xe4\xb8\xad\xe6\x96\x87 \xff "
+		"\xe4\xb8\"]}"),
 	C("{\"a\":\"\\ud83d\\ude00 \\ud83d \\\" cut\",\"b\":\"\\ud83d\\ude00 \\ud83d \\\" cut\"}"),
 };
 

@@ -44,7 +44,8 @@ static void mistakes(void **state)
 		{ "{\n \"a\": x}", 2, 7, "a value is expected here" },
 		{ "{\"a\" 1}", 1, 6, "a colon is expected here" },
 		{ "[1 2]", 1, 4, "a comma or ']' is expected here" },
-		{ "[\"\xe6\x97\xa5\", \"\\x\"]", 1, 8, "this escape is none of JSON's, or half of a surrogate pair" },
+		{ "[\"\xe6\x97\xa5\", \"\\x\"]", 1, 8, "this escape is none of JSON's, or half of a surrogate "
+		  "pair" },
 		{ "[\"\\ud83d\"]", 1, 3, "this escape is none of JSON's, or half of a surrogate pair" },
 		{ "[\"a\tb\"]", 1, 4, "a control character in a string has to be written as an escape" },
 		{ "[\"a", 1, 2, "this string has no end" },

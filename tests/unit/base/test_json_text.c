@@ -14,9 +14,11 @@
 static void numbers(void **state)
 {
 	static const struct { const char *text; int n; bool real; } cases[] = {
-		{ "0", 1, false }, { "-0", 2, false }, { "10,", 2, false }, { "12x", 2, false }, { "1.5e", -1, false },
+		{ "0", 1, false }, { "-0", 2, false }, { "10,", 2, false }, { "12x", 2, false },
+		{ "1.5e", -1, false },
 		{ "1.50", 4, true }, { "1e9", 3, true }, { "1E+9]", 4, true }, { "-1.5e-03", 8, true },
-		{ "", -1, false }, { "-", -1, false }, { "01", -1, false }, { "1.", -1, false }, { ".5", -1, false },
+		{ "", -1, false }, { "-", -1, false }, { "01", -1, false }, { "1.", -1, false },
+		{ ".5", -1, false },
 		{ "+1", -1, false }, { "1e+", -1, false }, { "x", -1, false },
 	};
 
@@ -42,7 +44,8 @@ static void escapes(void **state)
 		{ "\\ud83d", 0, 6, "\xef\xbf\xbd" }, { "\\ude00", 0, 6, "\xef\xbf\xbd" },
 		{ "\\ud83d\\u0041", 0, 6, "\xef\xbf\xbd" }, { "\\ud83d\\ude0", 0, 6, "\xef\xbf\xbd" },
 		{ "\\ud83d\\n", 0, 6, "\xef\xbf\xbd" }, { "\\ud83d\\ud83d", 0, 6, "\xef\xbf\xbd" },
-		{ "\\", 0, 0, "" }, { "\\x", 0, 0, "" }, { "\\u", 0, 0, "" }, { "\\u004", 0, 0, "" }, { "\\u00g1", 0, 0, "" },
+		{ "\\", 0, 0, "" }, { "\\x", 0, 0, "" }, { "\\u", 0, 0, "" }, { "\\u004", 0, 0, "" },
+		{ "\\u00g1", 0, 0, "" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

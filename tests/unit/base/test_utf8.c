@@ -1,4 +1,5 @@
-/* UTF-8: every sequence of up to four bytes of a kind, against the table of Unicode 15, 3.9, read slowly. */
+/* UTF-8: every sequence of up to four bytes of a kind, against the table of Unicode 15, 3.9, read
+ * slowly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,11 +11,13 @@
 #include "agent/base/utf8.h"
 #include "tests/unit/edge.h"
 
-/* Bytes of the well-formed character at <p>, 0: none; *part: the length of the maximal bad part then, at least 1. */
+/* Bytes of the well-formed character at <p>, 0: none; *part: the length of the maximal bad part
+ * then, at least 1. */
 static size_t slow(const uint8_t *p, size_t n, size_t *part)
 {
 	static const struct { uint8_t from, to, n, low, high; } rows[] = {
-		{ 0x00, 0x7f, 1, 0, 0 }, { 0xc2, 0xdf, 2, 0x80, 0xbf }, { 0xe0, 0xe0, 3, 0xa0, 0xbf }, { 0xe1, 0xec, 3, 0x80, 0xbf },
+		{ 0x00, 0x7f, 1, 0, 0 }, { 0xc2, 0xdf, 2, 0x80, 0xbf }, { 0xe0, 0xe0, 3, 0xa0, 0xbf },
+		{ 0xe1, 0xec, 3, 0x80, 0xbf },
 		{ 0xed, 0xed, 3, 0x80, 0x9f }, { 0xee, 0xef, 3, 0x80, 0xbf }, { 0xf0, 0xf0, 4, 0x90, 0xbf },
 		{ 0xf1, 0xf3, 4, 0x80, 0xbf }, { 0xf4, 0xf4, 4, 0x80, 0x8f },
 	};
@@ -59,8 +62,8 @@ static void check(const uint8_t *text, size_t n)
 	edge_free(p, n);
 }
 
-static const uint8_t kinds[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
-				 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
+static const uint8_t kinds[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1,
+	0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
 #define N_KINDS sizeof(kinds)
 
 static void short_ones(void **state)
@@ -76,7 +79,8 @@ static void short_ones(void **state)
 	}
 }
 
-/* A character of three, good or bad, with more behind it; and ASCII in front, up to where steps of 16 end. */
+/* A character of three, good or bad, with more behind it; and ASCII in front, up to where steps of
+ * 16 end. */
 static void three_bytes(void **state)
 {
 	uint8_t p[40];
@@ -119,8 +123,10 @@ static void long_ones(void **state)
 static void cuts(void **state)
 {
 	static const struct { const char *text; size_t cut; } cases[] = {
-		{ "", 0 }, { "a", 0 }, { "a\xc3", 1 }, { "a\xc3\xa9", 0 }, { "\xe6", 1 }, { "\xe6\x97", 2 }, { "\xe6\x97\xa5", 0 },
-		{ "\xf0\x9f\x98", 3 }, { "\xf0\x9f\x98\x80", 0 }, { "\xf4\x90", 0 }, { "\x80", 0 }, { "a\x80\x80\x80", 0 },
+		{ "", 0 }, { "a", 0 }, { "a\xc3", 1 }, { "a\xc3\xa9", 0 }, { "\xe6", 1 }, { "\xe6\x97", 2 },
+		{ "\xe6\x97\xa5", 0 },
+		{ "\xf0\x9f\x98", 3 }, { "\xf0\x9f\x98\x80", 0 }, { "\xf4\x90", 0 }, { "\x80", 0 },
+		{ "a\x80\x80\x80", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -205,8 +211,13 @@ static void places(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short_ones), cmocka_unit_test(three_bytes), cmocka_unit_test(long_ones), cmocka_unit_test(cuts),
-		cmocka_unit_test(every_code_point), cmocka_unit_test(any_bytes), cmocka_unit_test(steps_over_valid_text),
+		cmocka_unit_test(short_ones),
+		cmocka_unit_test(three_bytes),
+		cmocka_unit_test(long_ones),
+		cmocka_unit_test(cuts),
+		cmocka_unit_test(every_code_point),
+		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(steps_over_valid_text),
 		cmocka_unit_test(places),
 	};
 

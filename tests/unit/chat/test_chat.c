@@ -17,7 +17,8 @@ static const struct jinja_time now = { .year = 2026, .month = 11, .day = 21, .ho
 
 /* Messages as they are given: role, content as JSON, and what else there is. */
 #define SHOWN \
-	"{{ bos_token }}{% if tools %}T{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m | tojson }}>{% endfor %}" \
+	"{{ bos_token }}{% if tools %}T{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m | " \
+	"tojson }}>{% endfor %}" \
 	"{% if add_generation_prompt %}A{% endif %}"
 #define WALKING \
 	"{% for m in messages %}{% if m.content is string %}S{% endif %}<{{ m | tojson }}>" \
@@ -32,7 +33,10 @@ static const struct jinja_time now = { .year = 2026, .month = 11, .day = 21, .ho
 
 static struct chat *load(const char *template, const char *config)
 {
-	struct chat_source src = { .template = span_str(template), .config = span_str(config), .template_name = "t", .config_name = "c" };
+	struct chat_source src = { .template = span_str(template),
+		.config = span_str(config),
+		.template_name = "t",
+		.config_name = "c" };
 	struct err e;
 	struct chat *c = chat_load(&src, &key, &e);
 
@@ -41,8 +45,8 @@ static struct chat *load(const char *template, const char *config)
 	return c;
 }
 
-static enum chat_result render(const struct chat *c, struct chat_scratch *s, enum chat_api api, const char *body, bool cut,
-			       struct chat_text *out)
+static enum chat_result render(const struct chat *c, struct chat_scratch *s, enum chat_api api,
+    const char *body, bool cut, struct chat_text *out)
 {
 	struct chat_body b = { .api = api, .raw = span_str(body), .cut = cut, .now = now };
 
@@ -69,47 +73,89 @@ static void gives(const char *template, enum chat_api api, const char *body, con
 #define USER(text)	"{\"role\":\"user\",\"content\":\"" text "\"}"
 #define DUMPED(text)	"<{\"role\": \"user\", \"content\": \"" text "\"}>"
 
-/* ---- what templates are given ---------------------------------------------------------------------------- */
+/* ---- what templates are given ---------------------------------------------------------------- */
 
-static const struct { enum chat_api api; const char *body, *want; } shown[] = {
+static const struct { enum chat_api api; const char *body, *want;
+} shown[] = {
 	{ CHAT_COMPLETIONS, BODY(USER("a")), "B" DUMPED("a") "A" },
-	{ CHAT_COMPLETIONS, "{\"add_generation_prompt\":false,\"messages\":[{\"content\":null,\"role\":\"user\",\"extra\":1}]}", "B" DUMPED("") },
-	{ CHAT_COMPLETIONS, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},\"b\",{\"type\":\"text\",\"text\":null},"
-				 "{\"type\":\"refusal\",\"refusal\":\"c\"},{\"type\":\"tool_reference\",\"name\":\"d\"}]}"),
-	  "B" DUMPED("a\\nb\\nc\\nd") "A" },
-	{ CHAT_COMPLETIONS, BODY("{\"role\":\"assistant\",\"name\":\"n\",\"task\":\"t\",\"reasoning_content\":\"r\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\","
-				 "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": 1.50}\"}}]}"),
-	  "B<{\"thinking\": \"r\", \"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"1\", \"type\": \"function\", "
-	  "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1.5}}}], \"reasoning\": \"r\", \"reasoning_content\": \"r\", "
-	  "\"name\": \"n\", \"task\": \"t\"}>A" },
-	{ CHAT_COMPLETIONS, BODY("{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[]},{\"role\":\"assistant\",\"tool_calls\":[{\"function\":"
-				 "{\"arguments\":\"no JSON\"}},{\"function\":{\"arguments\":[1]}},{\"function\":{}}]}"),
-	  "B<{\"role\": \"assistant\", \"content\": \"x\"}><{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": "
-	  "{\"arguments\": {}}}, {\"function\": {\"arguments\": {}}}, {\"function\": {\"arguments\": {}}}]}>A" },
-	{ CHAT_COMPLETIONS, BODY("{\"role\":\"tool\",\"tool_call_id\":\"7\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]},{\"role\":\"developer\",\"content\":\"d\"}"),
-	  "B<{\"role\": \"system\", \"content\": \"d\"}><{\"role\": \"tool\", \"content\": \"a\", \"tool_call_id\": \"7\"}>A" },
-	{ CHAT_COMPLETIONS, "{\"tools\":[{\"function\":{\"strict\":true,\"x\":1,\"parameters\":{\"b\":1,\"a\":2},\"name\":\"f\"},\"x\":1}],\"messages\":[]}",
-	  "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, \"parameters\": {\"b\": 1, \"a\": 2}, "
-	  "\"strict\": true}}]A" },
-	{ CHAT_MESSAGES, "{\"system\":[{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: 1\"},{\"type\":\"text\",\"text\":\"s\"}],"
-	  "\"messages\":[{\"role\":\"system\",\"content\":\"t\"}," USER("q") ",{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"h\"},"
-	  "{\"type\":\"text\",\"text\":\"l\"},{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\",\"input\":{\"x\":1}}]},{\"role\":\"user\",\"content\":["
-	  "{\"type\":\"tool_result\",\"tool_use_id\":\"1\",\"content\":[{\"type\":\"text\",\"text\":\"4\"},{\"type\":\"text\",\"text\":\"2\"}]}]}],"
-	  "\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
-	  "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, \"parameters\": {\"type\": \"object\"}}}]"
-	  "<{\"role\": \"system\", \"content\": \"s\"}><{\"role\": \"system\", \"content\": \"t\"}>" DUMPED("q")
-	  "<{\"thinking\": \"h\", \"role\": \"assistant\", \"content\": \"l\", \"tool_calls\": [{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
-	  "\"arguments\": {\"x\": 1}}}], \"reasoning\": \"h\", \"reasoning_content\": \"h\"}>"
-	  "<{\"role\": \"tool\", \"content\": \"4\\n2\", \"tool_call_id\": \"1\"}>A" },
-	{ CHAT_RESPONSES, "{\"instructions\":\"i\",\"input\":\"q\"}", "B<{\"role\": \"system\", \"content\": \"i\"}>" DUMPED("q") "A" },
-	{ CHAT_RESPONSES, "{\"input\":[" USER("q") ",{\"type\":\"reasoning\",\"summary\":[{\"text\":\"r\"}],\"content\":null},"
-	  "{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\",\"arguments\":\"{}\"},"
-	  "{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"g\",\"arguments\":\"{}\"},"
-	  "{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"o\"}],\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}",
-	  "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, \"parameters\": null}}]"
-	  DUMPED("q") "<{\"thinking\": \"r\", \"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"1\", \"function\": "
-	  "{\"name\": \"f\", \"arguments\": {}}, \"type\": \"function\"}, {\"id\": \"2\", \"function\": {\"name\": \"g\", \"arguments\": {}}, "
-	  "\"type\": \"function\"}], \"reasoning\": \"r\", \"reasoning_content\": \"r\"}><{\"role\": \"tool\", \"content\": \"o\", \"tool_call_id\": \"1\"}>A" },
+	{ CHAT_COMPLETIONS,
+	    "{\"add_generation_prompt\":false,\"messages\":[{\"content\":null,"
+	    "\"role\":\"user\",\"extra\":1}]}",
+	    "B" DUMPED("") },
+	{ CHAT_COMPLETIONS,
+	    BODY(
+		"{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+		"\"b\",{\"type\":\"text\",\"text\":null},"
+		"{\"type\":\"refusal\",\"refusal\":\"c\"},{\"type\":\"tool_reference\",\"name\":\"d\"}]}"),
+	    "B" DUMPED("a\\nb\\nc\\nd") "A" },
+	{ CHAT_COMPLETIONS,
+	    BODY("{\"role\":\"assistant\",\"name\":\"n\",\"task\":\"t\","
+		 "\"reasoning_content\":\"r\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\","
+		 "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": 1.50}\"}}]}"),
+	    "B<{\"thinking\": \"r\", \"role\": \"assistant\", \"content\": \"\", \"tool_calls\": "
+	    "[{\"id\": \"1\", \"type\": \"function\", "
+	    "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1.5}}}], \"reasoning\": \"r\", "
+	    "\"reasoning_content\": \"r\", "
+	    "\"name\": \"n\", \"task\": \"t\"}>A" },
+	{ CHAT_COMPLETIONS,
+	    BODY(
+		"{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[]},"
+		"{\"role\":\"assistant\",\"tool_calls\":[{\"function\":"
+		"{\"arguments\":\"no JSON\"}},{\"function\":{\"arguments\":[1]}},{\"function\":{}}]}"),
+	    "B<{\"role\": \"assistant\", \"content\": \"x\"}><{\"role\": \"assistant\", \"content\": "
+	    "\"\", "
+	    "\"tool_calls\": [{\"function\": "
+	    "{\"arguments\": {}}}, {\"function\": {\"arguments\": {}}}, {\"function\": {\"arguments\": {}}"
+	    "}]}>A" },
+	{ CHAT_COMPLETIONS,
+	    BODY(
+		"{\"role\":\"tool\",\"tool_call_id\":\"7\","
+		"\"content\":[{\"type\":\"text\",\"text\":\"a\"}]},{\"role\":\"developer\",\"content\":\"d\"}"),
+	    "B<{\"role\": \"system\", \"content\": \"d\"}><{\"role\": \"tool\", \"content\": \"a\", "
+	    "\"tool_call_id\": \"7\"}>A" },
+	{ CHAT_COMPLETIONS,
+	    "{\"tools\":[{\"function\":{\"strict\":true,\"x\":1,\"parameters\":{\"b\":1,"
+	    "\"a\":2},\"name\":\"f\"},\"x\":1}],\"messages\":[]}",
+	    "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, "
+	    "\"parameters\": {\"b\": 1, \"a\": 2}, "
+	    "\"strict\": true}}]A" },
+	{ CHAT_MESSAGES,
+	    "{\"system\":[{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: 1\"},"
+	    "{\"type\":\"text\",\"text\":\"s\"}],"
+	    "\"messages\":[{\"role\":\"system\",\"content\":\"t\"}," USER(
+		"q") ",{\"role\":\"assistant\","
+		     "\"content\":[{\"type\":\"thinking\",\"thinking\":\"h\"},"
+		     "{\"type\":\"text\",\"text\":\"l\"},{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
+		     "\"input\":{\"x\":1}}]},{\"role\":\"user\",\"content\":["
+		     "{\"type\":\"tool_result\",\"tool_use_id\":\"1\",\"content\":[{\"type\":\"text\","
+		     "\"text\":\"4\"},{\"type\":\"text\",\"text\":\"2\"}]}]}],"
+		     "\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
+	    "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, "
+	    "\"parameters\": {\"type\": \"object\"}}}]"
+	    "<{\"role\": \"system\", \"content\": \"s\"}><{\"role\": \"system\", \"content\": \"t\"}>"
+	    DUMPED("q") "<{\"thinking\": \"h\", \"role\": \"assistant\", \"content\": \"l\", \"tool_calls\": "
+		     "[{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
+		     "\"arguments\": {\"x\": 1}}}], \"reasoning\": \"h\", \"reasoning_content\": \"h\"}>"
+		     "<{\"role\": \"tool\", \"content\": \"4\\n2\", \"tool_call_id\": \"1\"}>A" },
+	{ CHAT_RESPONSES, "{\"instructions\":\"i\",\"input\":\"q\"}",
+	    "B<{\"role\": \"system\", \"content\": \"i\"}>" DUMPED("q") "A" },
+	{ CHAT_RESPONSES,
+	    "{\"input\":[" USER(
+		"q") ",{\"type\":\"reasoning\","
+		     "\"summary\":[{\"text\":\"r\"}],\"content\":null},"
+		     "{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\",\"arguments\":\"{}\"},"
+		     "{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"g\",\"arguments\":\"{}\"},"
+		     "{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"o\"}],"
+		     "\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}",
+	    "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, "
+	    "\"parameters\": null}}]" DUMPED(
+		"q") "<{\"thinking\": \"r\", \"role\": \"assistant\", \"content\": \"\", "
+		     "\"tool_calls\": [{\"id\": \"1\", \"function\": "
+		     "{\"name\": \"f\", \"arguments\": {}}, \"type\": \"function\"}, {\"id\": \"2\", "
+		     "\"function\": "
+		     "{\"name\": \"g\", \"arguments\": {}}, "
+		     "\"type\": \"function\"}], \"reasoning\": \"r\", \"reasoning_content\": \"r\"}><{\"role\": "
+		     "\"tool\", \"content\": \"o\", \"tool_call_id\": \"1\"}>A" },
 };
 
 static void bodies(void **state)
@@ -120,7 +166,8 @@ static void bodies(void **state)
 
 static void parts_for_templates_that_walk(void **state)
 {
-	gives(WALKING, CHAT_COMPLETIONS, BODY(USER("a") ",{\"role\":\"tool\",\"content\":\"t\"},{\"role\":\"user\",\"content\":null}"),
+	gives(WALKING, CHAT_COMPLETIONS, BODY(USER("a") ",{\"role\":\"tool\",\"content\":\"t\"},"
+		"{\"role\":\"user\",\"content\":null}"),
 	      "<{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}>."
 	      "S<{\"role\": \"tool\", \"content\": \"t\"}><{\"role\": \"user\", \"content\": []}>");
 }
@@ -128,14 +175,17 @@ static void parts_for_templates_that_walk(void **state)
 static const struct { const char *template; bool walks; } shapes[] = {
 	{ "{% for m in messages %}{% for c in m.content %}{% endfor %}{% endfor %}", true },
 	{ "{% for m in messages %}{% for c in m['content'] | list %}{% endfor %}{% endfor %}", true },
-	{ "{% set l = messages[1:] %}{% set k = l %}{% for m in k | reverse %}{% if true %}{% for c in m.content %}{% endfor %}{% endif %}"
+	{ "{% set l = messages[1:] %}{% set k = l %}{% for m in k | reverse %}{% if true %}{% for c in "
+	  "m.content %}{% endfor %}{% endif %}"
 	  "{% endfor %}", true },
-	{ "{% macro f(x) %}{% for m in messages %}{% for c in m.content %}{% endfor %}{% endfor %}{% endmacro %}", true },
+	{ "{% macro f(x) %}{% for m in messages %}{% for c in m.content %}{% endfor %}{% endfor %}{% "
+	  "endmacro %}", true },
 	{ "{% for m in messages %}{{ m.content }}{% endfor %}", false },
 	{ "{% for m in messages %}{% for c in m.tool_calls %}{% endfor %}{% endfor %}", false },
 	{ "{% for m in tools %}{% for c in m.content %}{% endfor %}{% endfor %}", false },
 	{ "{% for c in messages[0].content %}{% endfor %}", false },
-	{ "{% for m in messages %}{% for c, d in m.content %}{% endfor %}{% for c in m.content %}{% endfor %}{% endfor %}", false },
+	{ "{% for m in messages %}{% for c, d in m.content %}{% endfor %}{% for c in m.content %}{% "
+	  "endfor %}{% endfor %}", false },
 };
 
 static void who_walks(void **state)
@@ -153,17 +203,25 @@ static void who_walks(void **state)
 
 static void arguments_of_the_template(void **state)
 {
-	gives("{{ a }}{{ add_generation_prompt }}{{ tools }}{{ documents }}{{ reasoning_effort }}", CHAT_COMPLETIONS,
-	      "{\"messages\":[],\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"a\":1,\"add_generation_prompt\":7}}", "1TrueNoneNonelow");
-	gives("{{ documents }}{{ x is defined }}{{ eos_token is defined }}", CHAT_COMPLETIONS, "{\"messages\":[],\"documents\":[1]}", "[1]FalseFalse");
+	gives("{{ a }}{{ add_generation_prompt }}{{ tools }}{{ documents }}{{ reasoning_effort }}",
+	    CHAT_COMPLETIONS,
+	    "{\"messages\":[],\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"a\":1,"
+	    "\"add_generation_prompt\":7}}",
+	    "1TrueNoneNonelow");
+	gives("{{ documents }}{{ x is defined }}{{ eos_token is defined }}", CHAT_COMPLETIONS,
+	    "{\"messages\":[],\"documents\":[1]}", "[1]FalseFalse");
 }
 
 static void an_answer_goes_on(void **state)
 {
-#define ON(content) "{\"add_generation_prompt\":false,\"continue_final_message\":true,\"messages\":[" USER("b") ",{\"role\":\"assistant\",\"content\":" content "}]}"
-	gives(CHATML, CHAT_COMPLETIONS, ON("\"b b\""), "<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\nb b");
-	gives(CHATML, CHAT_COMPLETIONS, ON("\" c \""), "<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\nc");
-	gives("{% for m in messages %}[{{ m.content }}]{% endfor %}", CHAT_COMPLETIONS, ON("\" c \""), "[b][ c ");
+#define ON(content) "{\"add_generation_prompt\":false,\"continue_final_message\":true," \
+	"\"messages\":[" USER("b") ",{\"role\":\"assistant\",\"content\":" content "}]}"
+	gives(CHATML, CHAT_COMPLETIONS, ON("\"b b\""), "<|im_start|>user\nb<|im_end|>\n<|im_start|"
+		">assistant\nb b");
+	gives(CHATML, CHAT_COMPLETIONS, ON("\" c \""), "<|im_start|>user\nb<|im_end|>\n<|im_start|"
+		">assistant\nc");
+	gives("{% for m in messages %}[{{ m.content }}]{% endfor %}", CHAT_COMPLETIONS,
+	    ON("\" c \""), "[b][ c ");
 }
 
 static void nothing_is_no_run(void **state)
@@ -171,38 +229,72 @@ static void nothing_is_no_run(void **state)
 	gives("{% if false %}x{% endif %}", CHAT_COMPLETIONS, BODY(USER("a")), "");
 }
 
-/* ---- what is no prompt ------------------------------------------------------------------------------------- */
+/* ---- what is no prompt ----------------------------------------------------------------------- */
 
-static const struct { enum chat_api api; enum chat_result result; const char *body; } none[] = {
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "" }, { CHAT_COMPLETIONS, CHAT_REFUSED, "[]" }, { CHAT_COMPLETIONS, CHAT_REFUSED, "{}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("1") }, { CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":1}") },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}") },
-	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}") },
-	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, BODY("{\"role\":\"user\",\"content\":[{\"image_url\":1}]}") },
+static const struct { enum chat_api api; enum chat_result result; const char *body;
+} none[] = {
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, "" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, "[]" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("1") },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":1}") },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    BODY("{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}") },
+	{ CHAT_COMPLETIONS, CHAT_UNKNOWN,
+	    BODY("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}"
+		 "]}") },
+	{ CHAT_COMPLETIONS, CHAT_UNKNOWN,
+	    BODY("{\"role\":\"user\",\"content\":[{\"image_url\":1}]}") },
 	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, "{\"chat_template\":\"x\",\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"chat_template_kwargs\":{\"chat_template\":\"x\"},\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[],\"tools\":[{}]}" }, { CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[],\"tools\":1}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    "{\"chat_template_kwargs\":{\"chat_template\":\"x\"},"
+	    "\"messages\":[]}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[],\"tools\":[{}]}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[],\"tools\":1}" },
 	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"assistant\",\"tool_calls\":[1]}") },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"x\",\"function\":{}}]}") },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}") },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY(USER("a\\ud83d")) }, { CHAT_COMPLETIONS, CHAT_REFUSED, BODY(USER("\\\\\\uDe42b")) },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    BODY("{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"x\","
+		 "\"function\":{}}]}") },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    BODY("{\"role\":\"user\","
+		 "\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}") },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY(USER("a\\ud83d")) },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY(USER("\\\\\\uDe42b")) },
 	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"reasoning_effort\":1,\"messages\":[]}" },
 	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, "{\"reasoning_effort\":\"utmost\",\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, "{\"chat_template_kwargs\":{\"tools\":[]},\"messages\":[]}" },
+	{ CHAT_COMPLETIONS, CHAT_UNKNOWN,
+	    "{\"chat_template_kwargs\":{\"tools\":[]},\"messages\":[]}" },
 	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, "{\"truncate_prompt_tokens\":-1,\"messages\":[]}" },
 	{ CHAT_COMPLETIONS, CHAT_UNKNOWN, "{\"truncate_prompt_tokens\":\"5\",\"messages\":[]}" },
 	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"truncate_prompt_tokens\":0,\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"truncate_prompt_tokens\":5,\"truncation_side\":\"up\",\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"continue_final_message\":true,\"messages\":[" USER("a") "]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"continue_final_message\":true,\"add_generation_prompt\":false,\"messages\":[]}" },
-	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"assistant\",\"content\":\"turns\"}") },	/* the template raises */
-	{ CHAT_MESSAGES, CHAT_REFUSED, "{}" }, { CHAT_MESSAGES, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"x\"}]}") },
-	{ CHAT_MESSAGES, CHAT_UNKNOWN, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}") },
-	{ CHAT_MESSAGES, CHAT_UNKNOWN, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"tool_addition\"}]}") },
-	{ CHAT_MESSAGES, CHAT_UNKNOWN, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":[{\"type\":\"image\"}]}]}") },
-	{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}]}" },
-	{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":[{\"type\":\"function_call\",\"namespace\":\"n\",\"name\":\"f\"}]}" },
-	{ CHAT_RESPONSES, CHAT_REFUSED, "{}" }, { CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"previous_response_id\":\"r\"}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    "{\"truncate_prompt_tokens\":5,\"truncation_side\":\"up\","
+	    "\"messages\":[]}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    "{\"continue_final_message\":true,\"messages\":[" USER("a") "]}" },
+	{ CHAT_COMPLETIONS, CHAT_REFUSED,
+	    "{\"continue_final_message\":true,"
+	    "\"add_generation_prompt\":false,\"messages\":[]}" },
+	/* the template raises */
+	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"assistant\",\"content\":\"turns\"}") },
+	{ CHAT_MESSAGES, CHAT_REFUSED, "{}" },
+	{ CHAT_MESSAGES, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"x\"}]}") },
+	{ CHAT_MESSAGES, CHAT_UNKNOWN,
+	    BODY("{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}") },
+	{ CHAT_MESSAGES, CHAT_UNKNOWN,
+	    BODY("{\"role\":\"user\","
+		 "\"content\":[{\"type\":\"tool_addition\"}]}") },
+	{ CHAT_MESSAGES, CHAT_UNKNOWN,
+	    BODY("{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+		 "\"content\":[{\"type\":\"image\"}]}]}") },
+	{ CHAT_RESPONSES, CHAT_REFUSED,
+	    "{\"input\":[{\"type\":\"reasoning\","
+	    "\"encrypted_content\":\"x\"}]}" },
+	{ CHAT_RESPONSES, CHAT_UNKNOWN,
+	    "{\"input\":[{\"type\":\"function_call\",\"namespace\":\"n\","
+	    "\"name\":\"f\"}]}" },
+	{ CHAT_RESPONSES, CHAT_REFUSED, "{}" },
+	{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"previous_response_id\":\"r\"}" },
 	{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":[{\"type\":\"computer_call\"}]}" },
 	{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"}]}" },
 };
@@ -225,7 +317,8 @@ static void no_prompts(void **state)
 
 static void bounds(void **state)
 {
-	struct chat *c = load(SHOWN, ""), *loops = load("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "");
+	struct chat *c = load(SHOWN, ""), *loops = load("{% for i in range(99999) %}{% for j in "
+		"range(99999) %}{% endfor %}{% endfor %}", "");
 	struct chat_scratch *s = chat_scratch_new(8192, &key);
 	char body[40000] = "{\"messages\":[";
 	struct chat_text t;
@@ -240,12 +333,13 @@ static void bounds(void **state)
 	chat_unref(loops);
 }
 
-/* ---- configurations ---------------------------------------------------------------------------------------- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 static void templates_by_name(void **state)
 {
 	struct chat_source src = {
-		.config = SPAN("{\"chat_template\":[{\"name\":\"default\",\"template\":\"D\"},{\"name\":\"tool_use\",\"template\":\"U\"}],"
+		.config = SPAN("{\"chat_template\":[{\"name\":\"default\",\"template\":\"D\"},"
+			"{\"name\":\"tool_use\",\"template\":\"U\"}],"
 			       "\"additional_special_tokens\":[\"<a>\",{\"content\":\"<b>\"}]}"),
 	};
 	struct chat *c = chat_load(&src, &key, NULL);
@@ -255,21 +349,27 @@ static void templates_by_name(void **state)
 	assert_non_null(c);
 	assert_int_equal(render(c, s, CHAT_COMPLETIONS, "{\"messages\":[]}", false, &t), CHAT_DONE);
 	assert_int_equal(t.p[0], 'D');
-	assert_int_equal(render(c, s, CHAT_MESSAGES, "{\"messages\":[],\"tools\":[]}", false, &t), CHAT_DONE);
+	assert_int_equal(render(c, s, CHAT_MESSAGES, "{\"messages\":[],\"tools\":[]}", false, &t),
+	    CHAT_DONE);
 	assert_int_equal(t.p[0], 'U');
-	assert_int_equal(render(c, s, CHAT_COMPLETIONS, "{\"messages\":[],\"tools\":[]}", false, &t), CHAT_REFUSED);
+	assert_int_equal(render(c, s, CHAT_COMPLETIONS, "{\"messages\":[],\"tools\":[]}", false,
+			     &t),
+	    CHAT_REFUSED);
 	chat_scratch_free(s);
 	chat_unref(c);
 }
 
 static const struct { const char *template, *config, *file, *text; int line; } bad[] = {
-	{ "", "", "c.json", "there is no chat template", 0 }, { "", "{}", "c.json", "there is no chat template", 0 },
-	{ "x", "[]", "c.json", "no tokenizer_config.json", 0 }, { "", "{\"chat_template\":\"{% nosuch %}\"}", "c.json", "nosuch", 1 },
+	{ "", "", "c.json", "there is no chat template", 0 },
+	{ "", "{}", "c.json", "there is no chat template", 0 },
+	{ "x", "[]", "c.json", "no tokenizer_config.json", 0 },
+	{ "", "{\"chat_template\":\"{% nosuch %}\"}", "c.json", "nosuch", 1 },
 	{ "a\n{{ x | nosuch }}", "", "t.jinja", "nosuch", 2 },
 	{ "a\n\xc3\xa4\xff", "", "t.jinja", "byte 0xff is not UTF-8 here; save the file as UTF-8", 2 },
 	{ "x", "{\n\"a\": \"\xc3\"}", "c.json", "byte 0xc3 is not UTF-8", 2 },
 	{ "", "{\"chat_template\": \"\x87\"}", "c.json", "byte 0x87 is not UTF-8", 1 },
-	{ "", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"x\"},{\"name\":\"tool_use\",\"template\":\"{{\"}]}", "c.json", "", 1 },
+	{ "", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"x\"},{\"name\":\"tool_use\","
+	  "\"template\":\"{{\"}]}", "c.json", "", 1 },
 };
 
 static void bad_ones(void **state)
@@ -282,7 +382,8 @@ static void bad_ones(void **state)
 		struct err e = { .line = 0 };
 
 		assert_null(chat_load(&src, &key, &e));
-		if (strcmp(e.file, bad[i].file) != 0 || e.line != bad[i].line || strstr(e.text, bad[i].text) == NULL)
+		if (strcmp(e.file, bad[i].file) != 0 || e.line != bad[i].line ||
+		    strstr(e.text, bad[i].text) == NULL)
 			fail_msg("%zu: %s:%d: %s", i, e.file, e.line, e.text);
 	}
 }
@@ -290,8 +391,10 @@ static void bad_ones(void **state)
 static void null_is_no_template(void **state)
 {
 	static const struct { const char *config; bool has; } cases[] = {
-		{ "", false }, { "{}", false }, { "{\"chat_template\": null}", false }, { "{\"chat_template\": \"x\"}", true },
-		{ "{\"a\": \"chat_template\"}", false }, { "{\"a\": {\"chat_template\": \"x\"}}", false }, { "{\"chat_template\": []}", true },
+		{ "", false }, { "{}", false }, { "{\"chat_template\": null}", false },
+		{ "{\"chat_template\": \"x\"}", true },
+		{ "{\"a\": \"chat_template\"}", false }, { "{\"a\": {\"chat_template\": \"x\"}}", false },
+		{ "{\"chat_template\": []}", true },
 		{ "{\"chat_template\": ", true }, { "[\"chat_template\"]", true },
 	};
 
@@ -305,15 +408,20 @@ static void null_is_no_template(void **state)
 	}
 }
 
-/* ---- cut bodies -------------------------------------------------------------------------------------------- */
+/* ---- cut bodies ------------------------------------------------------------------------------ */
 
 static const struct { const char *raw, *closed; bool in_list; } cuts[] = {
-	{ "", NULL, false }, { "{", NULL, false }, { "[1,", NULL, false }, { "{\"a\":1", NULL, false }, { "{\"a\":1,", "{\"a\":1}", false },
-	{ "{\"a\":\"x\"", "{\"a\":\"x\"}", false }, { "{\"a\":\"x\\\"", NULL, false }, { "{\"a\":{\"messages\":[1,2", NULL, false },
-	{ "{\"messages\":[", "{\"messages\":[]}", true }, { "{\"messages\":[1", "{\"messages\":[]}", true },
-	{ "{\"messages\":[1,", "{\"messages\":[1]}", true }, { "{\"messages\":[{\"a\":[", "{\"messages\":[]}", true },
+	{ "", NULL, false }, { "{", NULL, false }, { "[1,", NULL, false }, { "{\"a\":1", NULL, false },
+	{ "{\"a\":1,", "{\"a\":1}", false },
+	{ "{\"a\":\"x\"", "{\"a\":\"x\"}", false }, { "{\"a\":\"x\\\"", NULL, false },
+	{ "{\"a\":{\"messages\":[1,2", NULL, false },
+	{ "{\"messages\":[", "{\"messages\":[]}", true },
+	{ "{\"messages\":[1", "{\"messages\":[]}", true },
+	{ "{\"messages\":[1,", "{\"messages\":[1]}", true },
+	{ "{\"messages\":[{\"a\":[", "{\"messages\":[]}", true },
 	{ "{\"messages\":[{\"a\":\"}]\"},{\"b\":\"c", "{\"messages\":[{\"a\":\"}]\"}]}", true },
-	{ "{\"messages\":[{}],\"x\":[1,2", "{\"messages\":[{}]}", false }, { "{\"x\":1,\"messages\":[{}]", "{\"x\":1,\"messages\":[{}]}", false },
+	{ "{\"messages\":[{}],\"x\":[1,2", "{\"messages\":[{}]}", false },
+	{ "{\"x\":1,\"messages\":[{}]", "{\"x\":1,\"messages\":[{}]}", false },
 	{ "{\"a\":[[],{}]", "{\"a\":[[],{}]}", false },
 };
 
@@ -336,25 +444,37 @@ static void where_to_close(void **state)
 
 /* With thoughts and calls, which some templates write of the last turn only. */
 static const char conversations[][1024] = {
-	"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\",\"content\":\"q\"},"
-	"{\"role\":\"assistant\",\"reasoning_content\":\"hm\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
-	"\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"content\":\"7\"},"
-	"{\"role\":\"assistant\",\"reasoning_content\":\"so\",\"content\":\"<think>t</think>Seven.\"},{\"role\":\"user\",\"content\":\"r\"},"
-	"{\"role\":\"assistant\",\"reasoning_content\":\"again\",\"content\":\"Eight.\"},{\"role\":\"user\",\"content\":\"end\"}]}",
-	"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"What is seven?\"},{\"role\":\"assistant\",\"content\":\"A prime.\"},"
-	"{\"role\":\"user\",\"content\":\"And {eight}, \\\"then\\\"?\"},{\"role\":\"assistant\",\"content\":\"It is none.\"},"
+	"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\","
+	"\"content\":\"q\"},"
+	"{\"role\":\"assistant\",\"reasoning_content\":\"hm\",\"content\":\"\","
+	"\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
+	"\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]},{\"role\":\"tool\","
+	"\"tool_call_id\":\"call00001\",\"content\":\"7\"},"
+	"{\"role\":\"assistant\",\"reasoning_content\":\"so\",\"content\":\"<think>t</think>Seven.\"},"
+	"{\"role\":\"user\",\"content\":\"r\"},"
+	"{\"role\":\"assistant\",\"reasoning_content\":\"again\",\"content\":\"Eight.\"},"
+	"{\"role\":\"user\",\"content\":\"end\"}]}",
+	"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"What is "
+	"seven?\"},{\"role\":\"assistant\",\"content\":\"A prime.\"},"
+	"{\"role\":\"user\",\"content\":\"And {eight}, "
+	"\\\"then\\\"?\"},{\"role\":\"assistant\",\"content\":\"It is none.\"},"
 	"{\"role\":\"user\",\"content\":\"Nine.\"}],\"stream\":true}",
 	/* what comes late, and goes to the front where the template does not know the role */
-	"{\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"},"
-	"{\"role\":\"developer\",\"content\":\"D.\"},{\"role\":\"user\",\"content\":\"r\"},{\"role\":\"assistant\",\"content\":\"b\"},"
+	"{\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\",\"content\":\"q\"},"
+	"{\"role\":\"assistant\",\"content\":\"a\"},"
+	"{\"role\":\"developer\",\"content\":\"D.\"},{\"role\":\"user\",\"content\":\"r\"},"
+	"{\"role\":\"assistant\",\"content\":\"b\"},"
 	"{\"role\":\"system\",\"content\":\"T.\"},{\"role\":\"user\",\"content\":\"end\"}]}",
-	("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a and\"}],"
+	("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a "
+	  "and\"}],"
 	"\"continue_final_message\":true,\"add_generation_prompt\":false}"),
 };
 
-/* What is said of a cut body is what the whole one begins with, wherever it is cut, unless it says what was not seen that goes to the
- * front: then it is what the same begins with if nothing of the kind follows. Returns how far the longest goes, in thousandths. */
-static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat_api api, const char *conversation)
+/* What is said of a cut body is what the whole one begins with, wherever it is cut, unless it says
+ * what was not seen that goes to the front: then it is what the same begins with if nothing of the
+ * kind follows. Returns how far the longest goes, in thousandths. */
+static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat_api api,
+    const char *conversation)
 {
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key), *s2 = chat_scratch_new(1 << 22, &key);
 	struct chat_text whole, t;
@@ -385,7 +505,8 @@ static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat
 
 static void a_cut_body_is_a_beginning(void **state)
 {
-	static const char *const templates[] = { SHOWN, CHATML, STRICT, "{% for m in messages %}{% if loop.last %}L{% endif %}{{ m.content }}{% endfor %}" };
+	static const char *const templates[] = { SHOWN, CHATML, STRICT, "{% for m in messages %}{% if "
+		"loop.last %}L{% endif %}{{ m.content }}{% endfor %}" };
 	struct chat_source gpt_oss = { .format = CHAT_HARMONY };
 	struct chat *h = chat_load(&gpt_oss, &key, NULL);
 
@@ -399,20 +520,37 @@ static void a_cut_body_is_a_beginning(void **state)
 	chat_unref(h);
 }
 
-/* What a body says of what was not seen of it: "" nothing, d: others of role developer may come, s: "system" or "instructions" may. */
-static const struct { const char *template; enum chat_api api; const char *cut, *unseen, *text; } unseen[] = {
+/* What a body says of what was not seen of it: "" nothing, d: others of role developer may come, s:
+ * "system" or "instructions" may. */
+static const struct {
+	const char *template;
+	enum chat_api api;
+	const char *cut, *unseen, *text;
+} unseen[] = {
 	{ PLAIN, CHAT_COMPLETIONS, "{\"messages\":[" USER("a") "," USER("b") ",", "d", "[a][b" },
-	{ PLAIN "{# 'developer' #}", CHAT_COMPLETIONS, "{\"messages\":[" USER("a") "," USER("b") ",", "", "[a][b" },
-	{ PLAIN, CHAT_COMPLETIONS, "{\"messages\":[" USER("a") "," USER("b") "],\"x\":", "", "[a][b" },
-	{ PLAIN, CHAT_COMPLETIONS, "{\"messages\":[" USER("a") ",{\"role\":\"developer\",\"content\":\"d\"}," USER("b") "],\"x\":", "", "[d][a][b" },
+	{ PLAIN "{# 'developer' #}", CHAT_COMPLETIONS,
+	    "{\"messages\":[" USER("a") "," USER("b") ",", "", "[a][b" },
+	{ PLAIN, CHAT_COMPLETIONS, "{\"messages\":[" USER("a") "," USER("b") "],\"x\":", "",
+	    "[a][b" },
+	{ PLAIN, CHAT_COMPLETIONS,
+	    "{\"messages\":[" USER("a") ",{\"role\":\"developer\","
+					"\"content\":\"d\"}," USER("b") "],\"x\":",
+	    "", "[d][a][b" },
 	{ PLAIN, CHAT_RESPONSES, "{\"input\":[" USER("a") ",", "ds", "[a" },
-	{ PLAIN, CHAT_RESPONSES, "{\"instructions\":\"i\",\"input\":[" USER("a") "],\"x\":", "", "[i][a" },
+	{ PLAIN, CHAT_RESPONSES, "{\"instructions\":\"i\",\"input\":[" USER("a") "],\"x\":", "",
+	    "[i][a" },
 	{ PLAIN, CHAT_MESSAGES, "{\"system\":\"i\",\"messages\":[" USER("a") ",", "", "[i][a" },
 	{ PLAIN, CHAT_MESSAGES, "{\"messages\":[" USER("a") "],\"x\":", "s", "[a" },
-	{ "{% generation %}{% endgeneration %}" PLAIN, CHAT_MESSAGES, "{\"system\":\"i\",\"messages\":[" USER("a") ",", "d", "[i][a" },	/* Only with tools are texts of role system gathered in front. */
-	{ "{# 'developer' #}{% if tools %}{% for m in messages if m.role == 'system' %}({{ m.content }}){% endfor %}{% endif %}"
-	  "{% for m in messages if not tools or m.role != 'system' %}[{{ m.content }}]{% endfor %}", CHAT_COMPLETIONS,
-	  "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[" USER("a") "," USER("b") ",", "d", "[a][b" },
+	{ "{% generation %}{% endgeneration %}" PLAIN, CHAT_MESSAGES,
+	    "{\"system\":\"i\",\"messages\":[" USER("a") ",", "d",
+	    "[i][a" }, /* Only with tools are texts of role system gathered in front. */
+	{ "{# 'developer' #}{% if tools %}{% for m in messages if m.role == 'system' %}({{ m.content }})"
+	  "{% endfor %}{% endif %}"
+	  "{% for m in messages if not tools or m.role != 'system' %}[{{ m.content }}]{% endfor %}",
+	    CHAT_COMPLETIONS,
+	    "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[" USER(
+		"a") "," USER("b") ",",
+	    "d", "[a][b" },
 };
 
 static void what_was_not_seen(void **state)
@@ -468,7 +606,7 @@ static void real_templates(void **state)
 	assert_true(n >= 70 && rendered * 10 >= n * 9);
 }
 
-/* ---- harmony ----------------------------------------------------------------------------------------------- */
+/* ---- harmony --------------------------------------------------------------------------------- */
 
 static void runs_of_harmony(void **state)
 {

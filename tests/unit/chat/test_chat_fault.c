@@ -1,4 +1,5 @@
-/* Each allocation of loading and rendering fails once, in turn: then it says so, and nothing is lost. */
+/* Each allocation of loading and rendering fails once, in turn: then it says so, and nothing is
+ * lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,13 +19,18 @@ struct tale {
 };
 
 static const struct tale tales[] = {
-	{ "{% for m in messages %}<{{ m | tojson }}>{% for p in m.content %}{{ p.text | upper }}{% endfor %}{% endfor %}",
-	  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"arguments\":\"{}\"}}]}],"
+	{ "{% for m in messages %}<{{ m | tojson }}>{% for p in m.content %}{{ p.text | upper }}{% "
+	  "endfor %}{% endfor %}",
+	  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+	  "\"tool_calls\":[{\"function\":{\"arguments\":\"{}\"}}]}],"
 	  "\"tools\":[{\"function\":{\"name\":\"f\"}}]}" },
-	{ "{% for m in messages %}{{ m.content }}{% endfor %}", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role", .cut = true },
-	{ "{{ messages }}", "{\"system\":\"s\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]}",
+	{ "{% for m in messages %}{{ m.content }}{% endfor %}",
+	  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role", .cut = true },
+	{ "{{ messages }}", "{\"system\":\"s\",\"messages\":[{\"role\":\"user\","
+	  "\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]}",
 	  .api = CHAT_MESSAGES },
-	{ "{{ messages }}", "{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"}]}", .api = CHAT_RESPONSES },
+	{ "{{ messages }}", "{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}"
+	  "\"}]}", .api = CHAT_RESPONSES },
 	{ "", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", .format = CHAT_HARMONY },
 };
 
@@ -35,7 +41,10 @@ static bool story(const struct tale *t, size_t *n)
 	};
 	struct chat *c = chat_load(&src, &key, NULL);
 	struct chat_scratch *s = chat_scratch_new(1 << 20, &key);
-	struct chat_body b = { .api = t->api, .raw = span_str(t->body), .cut = t->cut, .now = { .year = 2026, .month = 1, .day = 1 } };
+	struct chat_body b = { .api = t->api,
+		.raw = span_str(t->body),
+		.cut = t->cut,
+		.now = { .year = 2026, .month = 1, .day = 1 } };
 	enum chat_result r = CHAT_NO_MEMORY;
 	struct chat_text out = { .n = 0 };
 

@@ -1,5 +1,6 @@
-/* Bodies that were made to break something: the bound of memory met anywhere, numbers that are none, lists that name each other, texts of
- * one letter. Those that are long would take minutes if work for them were the product of two lengths. */
+/* Bodies that were made to break something: the bound of memory met anywhere, numbers that are
+ * none, lists that name each other, texts of one letter. Those that are long would take minutes if
+ * work for them were the product of two lengths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ static struct chat *load(const char *template)
 	return c;
 }
 
-static enum chat_result render(const struct chat *c, size_t max_bytes, struct span body, bool cut, enum chat_api api, struct chat_text *t)
+static enum chat_result render(const struct chat *c, size_t max_bytes, struct span body, bool cut,
+    enum chat_api api, struct chat_text *t)
 {
 	struct chat_body b = { .api = api, .raw = body, .cut = cut, .now = now };
 	struct chat_scratch *s = chat_scratch_new(max_bytes, &key);
@@ -36,19 +38,23 @@ static enum chat_result render(const struct chat *c, size_t max_bytes, struct sp
 	return r;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* A client chooses where its body meets the bound: each place says so. */
 static void the_bound_is_met_anywhere(void **state)
 {
 	static const struct { const char *template, *body; bool cut; } cases[] = {
-		{ "{% for m in messages %}{{ m.content }}{% endfor %}", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"ro", true },
+		{ "{% for m in messages %}{{ m.content }}{% endfor %}",
+		  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"ro", true },
 		{ "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
-		  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\",\"tool_calls\":[{\"function\":"
+		  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+		  "\"content\":\"b\",\"tool_calls\":[{\"function\":"
 		  "{\"arguments\":\"{\\\"x\\\":[1]}\"}}]},{\"ro", true },
-		{ "{{ messages[0].content }}", "{\"messages\":[{\"role\":\"user\",\"content\":\"ababab\"}],\"add_generation_prompt\":false,"
+		{ "{{ messages[0].content }}", "{\"messages\":[{\"role\":\"user\",\"content\":\"ababab\"}],"
+		  "\"add_generation_prompt\":false,"
 		  "\"continue_final_message\":true}", false },
-		{ NULL, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\"}}]},"
+		{ NULL, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\","
+		  "\"function\":{\"name\":\"f\"}}]},"
 		  "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"a\"},{\"ro", true },
 	};
 
@@ -66,7 +72,7 @@ static void the_bound_is_met_anywhere(void **state)
 	}
 }
 
-/* ---- texts that grow --------------------------------------------------------------------------------------- */
+/* ---- texts that grow ------------------------------------------------------------------------- */
 
 struct text {
 	char *p;
@@ -111,7 +117,8 @@ static void many_answers_of_many_calls(void **state)
 	for (unsigned i = 0; i < n; i++)
 		add_number(&body, ",{\"role\":\"tool\",\"tool_call_id\":\"call-%08u\",\"content\":\"\"}", i);
 	add(&body, "]}");
-	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_DONE);
+	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t),
+	    CHAT_DONE);
 	free(body.p);
 	chat_unref(c);
 }
@@ -123,14 +130,16 @@ static void many_properties_all_required(void **state)
 	struct chat_text t;
 	const unsigned n = 30000;
 
-	add(&body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{");
+	add(&body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+		"\"parameters\":{\"type\":\"object\",\"properties\":{");
 	for (unsigned i = 0; i < n; i++)
 		add_number(&body, i > 0 ? ",\"%08u\":{}" : "\"%08u\":{}", i);
 	add(&body, "},\"required\":[");
 	for (unsigned i = 0; i < n; i++)
 		add_number(&body, i > 0 ? ",\"%08u\"" : "\"%08u\"", i);
 	add(&body, "]}}}]}");
-	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_DONE);
+	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t),
+	    CHAT_DONE);
 	free(body.p);
 	chat_unref(c);
 }
@@ -141,14 +150,16 @@ static void one_letter_goes_on(void **state)
 	struct text body = { .p = NULL };
 	struct chat_text t;
 
-	add(&body, "{\"add_generation_prompt\":false,\"continue_final_message\":true,\"messages\":[{\"role\":\"user\",\"content\":\"");
+	add(&body, "{\"add_generation_prompt\":false,\"continue_final_message\":true,"
+		"\"messages\":[{\"role\":\"user\",\"content\":\"");
 	for (unsigned i = 0; i < 60000; i++)
 		add(&body, "aaaaaaaaaa");
 	add(&body, "\"},{\"role\":\"assistant\",\"content\":\"");
 	for (unsigned i = 0; i < 60000; i++)
 		add(&body, "aaaaaaaaaa");
 	add(&body, "\"}]}");
-	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_DONE);
+	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t),
+	    CHAT_DONE);
 	assert_int_equal(t.n, 1200000);
 	free(body.p);
 	chat_unref(c);
@@ -157,7 +168,8 @@ static void one_letter_goes_on(void **state)
 /* A schema of 50 levels around <n> examples: four bytes of it become two hundred. */
 static void add_indents(struct text *body, unsigned n)
 {
-	add(body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":");
+	add(body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+		"\"parameters\":");
 	for (unsigned i = 0; i < 50; i++)
 		add(body, "{\"type\":\"object\",\"properties\":{\"a\":");
 	add(body, "{\"examples\":[\"\"");
@@ -176,7 +188,8 @@ static void indents_have_a_bound(void **state)
 	struct chat_text t;
 
 	add_indents(&body, 100000);
-	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t), CHAT_LIMIT);
+	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t),
+	    CHAT_LIMIT);
 	free(body.p);
 	chat_unref(c);
 }
@@ -200,24 +213,31 @@ static void indents_are_charged(void **state)
 	chat_unref(c);
 }
 
-/* ---- numbers, kinds ---------------------------------------------------------------------------------------- */
+/* ---- numbers, kinds -------------------------------------------------------------------------- */
 
-#define PARAMETERS(p) "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":" p "}}]}"
+#define PARAMETERS(p) "{\"messages\":[],\"tools\":[{\"type\":\"function\"," \
+	"\"function\":{\"name\":\"f\",\"parameters\":" p "}}]}"
 
 static void what_harmony_cannot_write(void **state)
 {
 	static const struct { enum chat_api api; enum chat_result result; const char *body; } cases[] = {
-		{ CHAT_COMPLETIONS, CHAT_REFUSED, PARAMETERS("{\"type\":\"object\",\"properties\":{\"a\":{\"default\":1e999}}}") },
-		{ CHAT_COMPLETIONS, CHAT_REFUSED, PARAMETERS("{\"type\":\"object\",\"properties\":{\"a\":{\"default\":[-1e999]}}}") },
-		{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]}]}" },
-		{ CHAT_MESSAGES, CHAT_UNKNOWN, "{\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
+		{ CHAT_COMPLETIONS, CHAT_REFUSED, PARAMETERS("{\"type\":\"object\","
+		  "\"properties\":{\"a\":{\"default\":1e999}}}") },
+		{ CHAT_COMPLETIONS, CHAT_REFUSED, PARAMETERS("{\"type\":\"object\","
+		  "\"properties\":{\"a\":{\"default\":[-1e999]}}}") },
+		{ CHAT_COMPLETIONS, CHAT_REFUSED, "{\"messages\":[{\"role\":\"assistant\","
+		  "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]}]}" },
+		{ CHAT_MESSAGES, CHAT_UNKNOWN, "{\"messages\":[{\"role\":\"assistant\","
+		  "\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
 		  "\"input\":{\"x\":1}}]}]}" },
 	};
 	struct chat *c = load(NULL);
 	struct chat_text t;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(render(c, 1 << 20, span_str(cases[i].body), false, cases[i].api, &t), cases[i].result);
+		assert_int_equal(render(c, 1 << 20, span_str(cases[i].body), false, cases[i].api,
+				     &t),
+		    cases[i].result);
 	chat_unref(c);
 }
 

@@ -1,5 +1,5 @@
-/* What vLLM 0.32 made of bodies: tests/data/chat/gpt_oss.json holds its own answers, the templates here show each of its rules. Where they come
- * from: tests/tools/oracle_engine.py. */
+/* What vLLM 0.32 made of bodies: tests/data/chat/gpt_oss.json holds its own answers, the templates
+ * here show each of its rules. Where they come from: tests/tools/oracle_engine.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +32,8 @@ static struct model load(const struct chat_source *src)
 
 static struct model load_text(const char *template)
 {
-	return load(&(struct chat_source){ .template = span_str(template), .template_name = "t", .config_name = "c" });
+	return load(&(struct chat_source){
+	    .template = span_str(template), .template_name = "t", .config_name = "c" });
 }
 
 static void unload(struct model *m)
@@ -41,13 +42,15 @@ static void unload(struct model *m)
 	chat_unref(m->c);
 }
 
-static enum chat_result render(struct model *m, enum chat_api api, struct span body, struct chat_text *out)
+static enum chat_result render(struct model *m, enum chat_api api, struct span body,
+    struct chat_text *out)
 {
 	return chat_render(m->c, m->s, &(struct chat_body){ .api = api, .raw = body, .now = day }, out);
 }
 
 /* <want> NULL: it is refused. */
-static void check(const char *name, struct model *m, enum chat_api api, struct span body, const struct span *want)
+static void check(const char *name, struct model *m, enum chat_api api, struct span body,
+    const struct span *want)
 {
 	struct chat_text t;
 	enum chat_result r = render(m, api, body, &t);
@@ -67,7 +70,7 @@ static void gives(const char *template, enum chat_api api, const char *body, con
 	unload(&m);
 }
 
-/* ---- gpt-oss ------------------------------------------------------------------------------------------------ */
+/* ---- gpt-oss --------------------------------------------------------------------------------- */
 
 static char *read_file(const char *name, size_t *n)
 {
@@ -97,61 +100,83 @@ static void recorded_answers(void **state)
 		char shown[64];
 
 		snprintf(shown, sizeof(shown), SPAN_FMT, SPAN_ARG(name));
-		check(shown, &m, CHAT_COMPLETIONS, get_text(all.v[i], "body"), is_str(get(all.v[i], "text")) ? &want : NULL);
+		check(shown, &m, CHAT_COMPLETIONS, get_text(all.v[i], "body"),
+		    is_str(get(all.v[i], "text")) ? &want : NULL);
 	}
 	jinja_mem_free(mem);
 	free(text);
 	unload(&m);
 }
 
-/* ---- system and developer ------------------------------------------------------------------------------------ */
+/* ---- system and developer -------------------------------------------------------------------- */
 
 #define SHORT		"{% for m in messages %}[{{ m.role }} {{ m.content }}]{% endfor %}"
-#define KNOWS		"{% for m in messages %}{% if m.role == \"developer\" %}D{% endif %}[{{ m.content }}]{% endfor %}"
-#define PARTS		"{% for m in messages %}[{{ m.role }}{% for p in m.content %} {{ p.text }}{% endfor %}{{ m.content is string }}]{% endfor %}"
-#define FIRST		"{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('s') }}{% endif %}" \
+#define KNOWS		"{% for m in messages %}{% if m.role == \"developer\" %}D{% endif %}[{{ m.content " \
+	"}}]{% endfor %}"
+#define PARTS		"{% for m in messages %}[{{ m.role }}{% for p in m.content %} {{ p.text }}{% " \
+	"endfor %}{{ m.content is string }}]{% endfor %}"
+#define FIRST		"{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ " \
+	"raise_exception('s') }}{% endif %}" \
 			"[{{ m.role }} {{ m.content }}]{% endfor %}"
 #define SAYS(role, text)	"{\"role\":\"" role "\",\"content\":\"" text "\"}"
 #define BODY(messages)	"{\"messages\":[" messages "]}"
 
 static void developers(void **state)
 {
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("developer", "d") "," SAYS("user", "q")), "[system d][user q]");
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("system", "s") "," SAYS("developer", "d") "," SAYS("user", "q")), "[system s\n\nd][user q]");
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("user", "q") "," SAYS("system", "s") "," SAYS("user", "r") "," SAYS("developer", "d")),
-	      "[system s\n\nd][user q][user r]");
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("user", "q") "," SAYS("developer", "") "," SAYS("user", "r")), "[system ][user q][user r]");
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("system", "s") "," SAYS("user", "q") "," SAYS("system", "t")), "[system s][user q][system t]");
-	gives(KNOWS, CHAT_COMPLETIONS, BODY(SAYS("system", "s") "," SAYS("user", "q") "," SAYS("developer", "d")), "[s][q]D[d]");
+	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("developer", "d") "," SAYS("user", "q")), "[system d]"
+		"[user q]");
+	gives(SHORT, CHAT_COMPLETIONS,
+	    BODY(SAYS("system", "s") "," SAYS("developer", "d") "," SAYS("user", "q")),
+	    "[system s\n\nd][user q]");
+	gives(SHORT, CHAT_COMPLETIONS,
+	    BODY(SAYS("user", "q") "," SAYS("system", "s") "," SAYS("user",
+		"r") "," SAYS("developer", "d")),
+	    "[system s\n\nd][user q][user r]");
+	gives(SHORT, CHAT_COMPLETIONS,
+	    BODY(SAYS("user", "q") "," SAYS("developer", "") "," SAYS("user", "r")),
+	    "[system ][user q][user r]");
+	gives(SHORT, CHAT_COMPLETIONS,
+	    BODY(SAYS("system", "s") "," SAYS("user", "q") "," SAYS("system", "t")),
+	    "[system s][user q][system t]");
+	gives(KNOWS, CHAT_COMPLETIONS,
+	    BODY(SAYS("system", "s") "," SAYS("user", "q") "," SAYS("developer", "d")),
+	    "[s][q]D[d]");
 	gives(PARTS, CHAT_COMPLETIONS, BODY(SAYS("developer", "d")), "[system dFalse]");
-	gives(PARTS, CHAT_COMPLETIONS, BODY("{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"s\"},{\"type\":\"text\",\"text\":\"t\"}]},"
+	gives(PARTS, CHAT_COMPLETIONS, BODY("{\"role\":\"system\",\"content\":[{\"type\":\"text\","
+		"\"text\":\"s\"},{\"type\":\"text\",\"text\":\"t\"}]},"
 					    SAYS("developer", "d")), "[system      True]");
-	gives("{{ messages[0] }}" SHORT, CHAT_COMPLETIONS, BODY("{\"role\":\"developer\",\"content\":\"d\",\"tools\":[],\"name\":\"n\"}"),
+	gives("{{ messages[0] }}" SHORT, CHAT_COMPLETIONS, BODY("{\"role\":\"developer\","
+		"\"content\":\"d\",\"tools\":[],\"name\":\"n\"}"),
 	      "{'role': 'system', 'content': 'd', 'name': 'n'}[system d]");
 }
 
 static void systems_of_messages(void **state)
 {
-#define INLINE	"{\"system\":\"s\",\"messages\":[" SAYS("user", "q") "," SAYS("system", "t") "," SAYS("user", "r") "]}"
+#define INLINE	"{\"system\":\"s\",\"messages\":[" SAYS("user", "q") "," \
+		SAYS("system", "t") "," SAYS("user", "r") "]}"
 	gives(SHORT, CHAT_MESSAGES, INLINE, "[system s][user q][system t][user r]");
 	gives(FIRST, CHAT_MESSAGES, INLINE, "[system st][user q][user r]");
 	gives("{{ strftime_now('%Y') }}" SHORT, CHAT_MESSAGES, INLINE, "2026[system st][user q][user r]");
-	gives("{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}" SHORT, CHAT_MESSAGES, INLINE,
-	      "2026[system s][user q][system t][user r]");
-	gives("{% generation %}{% endgeneration %}" SHORT, CHAT_MESSAGES, INLINE, "[system st][user q][user r]");
+	gives("{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}" SHORT,
+	    CHAT_MESSAGES, INLINE, "2026[system s][user q][system t][user r]");
+	gives("{% generation %}{% endgeneration %}" SHORT, CHAT_MESSAGES, INLINE, "[system st][user q]"
+		"[user r]");
 }
 
 static void billing(void **state)
 {
 #define BILL	"x-anthropic-billing-header: 1"
-	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("system", BILL "\\nrest") "," SAYS("user", BILL)), "[system rest][user " BILL "]");
-	gives(SHORT, CHAT_COMPLETIONS, BODY("{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"" BILL "\"},{\"type\":\"text\",\"text\":\"s\"}]}"),
+	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("system", BILL "\\nrest") "," SAYS("user", BILL)),
+	    "[system rest][user " BILL "]");
+	gives(SHORT, CHAT_COMPLETIONS, BODY("{\"role\":\"system\",\"content\":[{\"type\":\"text\","
+		"\"text\":\"" BILL "\"},{\"type\":\"text\",\"text\":\"s\"}]}"),
 	      "[system s]");
 	gives(SHORT, CHAT_COMPLETIONS, BODY(SAYS("developer", BILL)), "[system " BILL "]");
-	gives(SHORT, CHAT_MESSAGES, "{\"system\":[{\"type\":\"text\",\"text\":\"" BILL "\\nx\"}],\"messages\":[" SAYS("system", BILL) "]}", "");
+	gives(SHORT, CHAT_MESSAGES, "{\"system\":[{\"type\":\"text\",\"text\":\"" BILL "\\nx\"}],"
+		"\"messages\":[" SAYS("system", BILL) "]}", "");
 }
 
-/* ---- how much to think ------------------------------------------------------------------------------------- */
+/* ---- how much to think ----------------------------------------------------------------------- */
 
 #define SWITCH	"{{ reasoning_effort }} {{ enable_thinking }}"
 
@@ -160,71 +185,98 @@ static void efforts(void **state)
 	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[]}", " ");
 	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"none\"}", "none False");
 	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"low\"}", "low True");
-	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"enable_thinking\":false}}", "low False");
-	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"reasoning_effort\":\"max\"}}", "low True");
-	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"chat_template_kwargs\":{\"reasoning_effort\":\"max\"}}", "max ");
-	gives(SWITCH, CHAT_RESPONSES, "{\"input\":\"\",\"reasoning\":{\"effort\":\"none\"}}", "none False");
+	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"low\","
+		"\"chat_template_kwargs\":{\"enable_thinking\":false}}", "low False");
+	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],\"reasoning_effort\":\"low\","
+		"\"chat_template_kwargs\":{\"reasoning_effort\":\"max\"}}", "low True");
+	gives(SWITCH, CHAT_COMPLETIONS, "{\"messages\":[],"
+		"\"chat_template_kwargs\":{\"reasoning_effort\":\"max\"}}", "max ");
+	gives(SWITCH, CHAT_RESPONSES, "{\"input\":\"\",\"reasoning\":{\"effort\":\"none\"}}",
+	    "none False");
 	gives(SWITCH, CHAT_RESPONSES, "{\"input\":\"\",\"reasoning\":{\"effort\":null}}", " ");
-	gives(SWITCH, CHAT_MESSAGES, "{\"messages\":[],\"output_config\":{\"effort\":\"high\"}}", "high True");
-	gives(SWITCH, CHAT_MESSAGES, "{\"messages\":[],\"output_config\":{\"effort\":\"high\"},\"thinking\":{\"type\":\"enabled\"}}", "high True");
+	gives(SWITCH, CHAT_MESSAGES, "{\"messages\":[],\"output_config\":{\"effort\":\"high\"}}",
+	    "high True");
+	gives(SWITCH, CHAT_MESSAGES, "{\"messages\":[],\"output_config\":{\"effort\":\"high\"},"
+		"\"thinking\":{\"type\":\"enabled\"}}", "high True");
 }
 
 /* Disabled is "none", unless the template takes it for another or refuses it. */
 static void disabled(void **state)
 {
-#define OFF	"{\"messages\":[],\"output_config\":{\"effort\":\"high\"},\"thinking\":{\"type\":\"disabled\"}}"
+#define OFF	"{\"messages\":[],\"output_config\":{\"effort\":\"high\"}," \
+	"\"thinking\":{\"type\":\"disabled\"}}"
 	gives(SWITCH, CHAT_MESSAGES, OFF, "none False");
 	gives("{{ enable_thinking }}", CHAT_MESSAGES, OFF, "False");
-	gives("{% if enable_thinking is defined and not reasoning_effort in ['low'] %}{% endif %}{{ messages | length }}"
-	      "{% if messages | length == 0 %}{{ reasoning_effort }}{% endif %}", CHAT_MESSAGES, OFF, "0low");
-	gives("{% if reasoning_effort == 'none' %}{{ raise_exception('no') }}{% endif %}" SWITCH, CHAT_MESSAGES, OFF, "low True");
+	gives("{% if enable_thinking is defined and not reasoning_effort in ['low'] %}{% endif %}{{ "
+		"messages | length }}"
+	      "{% if messages | length == 0 %}{{ reasoning_effort }}{% endif %}", CHAT_MESSAGES, OFF,
+	      "0low");
+	gives("{% if reasoning_effort == 'none' %}{{ raise_exception('no') }}{% endif %}" SWITCH,
+	    CHAT_MESSAGES, OFF, "low True");
 }
 
-/* ---- what was thought --------------------------------------------------------------------------------------- */
+/* ---- what was thought ------------------------------------------------------------------------ */
 
 #define THOUGHT	"{% for m in messages %}{{ m }}{% endfor %}"
 #define THINKS	BODY("{\"role\":\"assistant\",\"content\":\"c\",\"reasoning_content\":\"r\"}")
 
 static void aliases(void **state)
 {
-	struct span want = SPAN("{'role': 'assistant', 'content': 'c', 'reasoning': 'r', 'reasoning_content': 'r'}");
+	struct span want = SPAN("{'role': 'assistant', 'content': 'c', 'reasoning': 'r', "
+		"'reasoning_content': 'r'}");
 	struct model old = load(&(struct chat_source){ .template = SPAN(THOUGHT), .no_aliases = true });
 	struct model now = load_text(THOUGHT);
 
 	gives(THOUGHT, CHAT_COMPLETIONS, THINKS,
-	      "{'thinking': 'r', 'role': 'assistant', 'content': 'c', 'reasoning': 'r', 'reasoning_content': 'r'}");
-	gives(THOUGHT, CHAT_COMPLETIONS, BODY("{\"role\":\"user\",\"content\":\"c\",\"reasoning\":\"r\"}"), "{'role': 'user', 'content': 'c'}");
+	      "{'thinking': 'r', 'role': 'assistant', 'content': 'c', 'reasoning': 'r', "
+	      "'reasoning_content': 'r'}");
+	gives(THOUGHT, CHAT_COMPLETIONS,
+	    BODY("{\"role\":\"user\",\"content\":\"c\",\"reasoning\":\"r\"}"),
+	    "{'role': 'user', 'content': 'c'}");
 	check("old", &old, CHAT_COMPLETIONS, SPAN(THINKS), &want);
 	assert_true(chat_fingerprint(old.c) != chat_fingerprint(now.c));
 	unload(&old);
 	unload(&now);
 }
 
-/* ---- responses ------------------------------------------------------------------------------------------------ */
+/* ---- responses ------------------------------------------------------------------------------- */
 
-#define LIST	"{% for m in messages %}[{{ m.role[0] }} {{ m.content }}{% if m.reasoning is defined %}~{{ m.reasoning }}{% endif %}" \
+#define LIST	"{% for m in messages %}[{{ m.role[0] }} {{ m.content }}{% if m.reasoning is " \
+	"defined %}~{{ m.reasoning }}{% endif %}" \
 		"{% for c in m.tool_calls %}/{{ c.id }}{% endfor %}]{% endfor %}{{ add_generation_prompt }}"
-#define CALL(id)	"{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"f\",\"arguments\":\"{}\"}"
+#define CALL(id)	"{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"f\"," \
+	"\"arguments\":\"{}\"}"
 #define HM		"{\"type\":\"reasoning\",\"summary\":[{\"text\":\"hm\"}]}"
 
 static void items(void **state)
 {
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[" HM "," SAYS("assistant", "a") "," CALL("1") "," CALL("2") "," CALL("3") "]}",
-	      "[a a~hm/1/2/3]True");
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[" SAYS("assistant", "a") "," HM "," HM "," SAYS("assistant", "b") "," SAYS("assistant", "c") "]}",
-	      "[a a~hm][a b~hm][a c]True");
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[" CALL("1") "," SAYS("user", "u") "," CALL("2") "]}", "[a /1][u u][a /2]True");
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"0\",\"function\":{}}]}," CALL("1") "]}",
+	gives(LIST, CHAT_RESPONSES,
+	    "{\"input\":[" HM
+	    "," SAYS("assistant", "a") "," CALL("1") "," CALL("2") "," CALL("3") "]}",
+	    "[a a~hm/1/2/3]True");
+	gives(LIST, CHAT_RESPONSES,
+	    "{\"input\":[" SAYS("assistant", "a") "," HM "," HM "," SAYS("assistant",
+		"b") "," SAYS("assistant", "c") "]}",
+	    "[a a~hm][a b~hm][a c]True");
+	gives(LIST, CHAT_RESPONSES,
+	    "{\"input\":[" CALL("1") "," SAYS("user", "u") "," CALL("2") "]}",
+	    "[a /1][u u][a /2]True");
+	gives(LIST, CHAT_RESPONSES, "{\"input\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"0\","
+		"\"function\":{}}]}," CALL("1") "]}",
 	      "[a /0/1]True");
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[{\"type\":\"reasoning\",\"summary\":[]},{\"type\":\"message\",\"role\":\"assistant\",\"content\":["
-	      "{\"type\":\"output_text\",\"text\":\"x\"},{\"type\":\"output_text\",\"text\":\"y\"}]}]}", "[a x~]True");
-	gives(LIST, CHAT_RESPONSES, "{\"input\":[" SAYS("user", "u") ",{\"type\":\"message\",\"status\":\"incomplete\",\"role\":\"assistant\",\"content\":["
+	gives(LIST, CHAT_RESPONSES, "{\"input\":[{\"type\":\"reasoning\",\"summary\":[]},"
+		"{\"type\":\"message\",\"role\":\"assistant\",\"content\":["
+	      "{\"type\":\"output_text\",\"text\":\"x\"},{\"type\":\"output_text\",\"text\":\"y\"}]}]}",
+	      "[a x~]True");
+	gives(LIST, CHAT_RESPONSES, "{\"input\":[" SAYS("user", "u") ",{\"type\":\"message\","
+		"\"status\":\"incomplete\",\"role\":\"assistant\",\"content\":["
 	      "{\"type\":\"output_text\",\"text\":\"go on\"}]}]}", "[u u][a go on");
 }
 
-/* ---- an answer that goes on ------------------------------------------------------------------------------------ */
+/* ---- an answer that goes on ------------------------------------------------------------------ */
 
-#define ON(content)	"{\"add_generation_prompt\":false,\"continue_final_message\":true,\"messages\":[" SAYS("user", "b]") "," \
+#define ON(content)	"{\"add_generation_prompt\":false,\"continue_final_message\":true," \
+	"\"messages\":[" SAYS("user", "b]") "," \
 			"{\"role\":\"assistant\",\"content\":" content "}]}"
 #define PLAIN		"{% for m in messages %}[{{ m.content }}]{% endfor %}"
 #define TRIMMED		"{% for m in messages %}[{{ m.content | trim }}]{% endfor %}"
@@ -234,13 +286,20 @@ static void goes_on(void **state)
 	gives(PLAIN, CHAT_COMPLETIONS, ON("\"\""), "[b]][");
 	gives(PLAIN, CHAT_COMPLETIONS, ON("\" ]\""), "[b]][ ]");
 	gives(TRIMMED, CHAT_COMPLETIONS, ON("\" a \\u00a0\""), "[b]][a");
-	gives(PLAIN, CHAT_COMPLETIONS, ON("\"CONTINUE_FINAL_MESSAGE_TAG \""), "[b]][CONTINUE_FINAL_MESSAGE_TAG ");
-	gives("{% for m in messages %}[{{ m.content.split('|')[-1] }}]{% endfor %}", CHAT_COMPLETIONS, ON("\"a|b\""), NULL);
-	gives("{% for m in messages %}[{{ m.content[:3] }}]{% endfor %}", CHAT_COMPLETIONS, ON("\"abcd\""), NULL);
-	gives("{% for m in messages %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endfor %}", CHAT_COMPLETIONS,
-	      ON("[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"text\",\"text\":\"y\"}]"), "(b])(x)(y");
+	gives(PLAIN, CHAT_COMPLETIONS, ON("\"CONTINUE_FINAL_MESSAGE_TAG \""),
+	    "[b]][CONTINUE_FINAL_MESSAGE_TAG ");
+	gives("{% for m in messages %}[{{ m.content.split('|')[-1] }}]{% endfor %}",
+	    CHAT_COMPLETIONS, ON("\"a|b\""), NULL);
+	gives("{% for m in messages %}[{{ m.content[:3] }}]{% endfor %}", CHAT_COMPLETIONS,
+	    ON("\"abcd\""), NULL);
+	gives(
+	    "{% for m in messages %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endfor %}",
+	    CHAT_COMPLETIONS,
+	    ON("[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"text\",\"text\":\"y\"}]"),
+	    "(b])(x)(y");
 	gives("{{ messages | length }}", CHAT_COMPLETIONS, ON("\"\""), NULL);
-	gives(PLAIN, CHAT_COMPLETIONS, "{\"continue_final_message\":true,\"add_generation_prompt\":false,\"messages\":[]}", NULL);
+	gives(PLAIN, CHAT_COMPLETIONS, "{\"continue_final_message\":true,"
+		"\"add_generation_prompt\":false,\"messages\":[]}", NULL);
 }
 
 static void truncation(void **state)
@@ -248,11 +307,14 @@ static void truncation(void **state)
 	struct model m = load_text(SHORT);
 	struct chat_text t;
 
-	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],\"truncate_prompt_tokens\":null}"), &t), CHAT_DONE);
+	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],"
+		"\"truncate_prompt_tokens\":null}"), &t), CHAT_DONE);
 	assert_true(t.keep == SIZE_MAX);
-	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],\"truncate_prompt_tokens\":7}"), &t), CHAT_DONE);
+	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],"
+		"\"truncate_prompt_tokens\":7}"), &t), CHAT_DONE);
 	assert_true(t.keep == 7 && t.side == SIDE_USUAL);
-	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],\"truncate_prompt_tokens\":7,\"truncation_side\":\"right\"}"), &t), CHAT_DONE);
+	assert_int_equal(render(&m, CHAT_COMPLETIONS, SPAN("{\"messages\":[],"
+		"\"truncate_prompt_tokens\":7,\"truncation_side\":\"right\"}"), &t), CHAT_DONE);
 	assert_int_equal(t.side, SIDE_RIGHT);
 	unload(&m);
 }

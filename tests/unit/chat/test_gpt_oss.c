@@ -8,48 +8,66 @@
 #include "agent/chat/gpt_oss.h"
 #include "tests/unit/chat/harmony_cases.h"
 
-#define SYSTEM(effort) "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n" \
+#define SYSTEM(effort) "<|start|>system<|message|>You are ChatGPT, a large language model " \
+	"trained by OpenAI.\n" \
 	"Knowledge cutoff: 2024-06\nCurrent date: 2026-11-21\n\nReasoning: " effort "\n\n" \
 	"# Valid channels: analysis, commentary, final. Channel must be included for every message."
 
 static const struct { const char *name, *body, *text; } cases[] = {
-	{ "a question", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"reasoning_effort\":\"high\"}",
+	{ "a question", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],"
+	  "\"reasoning_effort\":\"high\"}",
 	  SYSTEM("high") "<|end|><|start|>user<|message|>Hi<|end|><|start|>assistant" },
 	{ "parts, a system message, nothing said",
-	  "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"developer\",\"content\":null},"
-	  "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
-	  "{\"role\":\"assistant\",\"content\":\"\"},{\"role\":\"assistant\"},{\"role\":\"user\",\"content\":[]}]}",
+	  "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"developer\","
+	  "\"content\":null},"
+	  "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+	  "\"text\":\"b\"}]},"
+	  "{\"role\":\"assistant\",\"content\":\"\"},{\"role\":\"assistant\"},{\"role\":\"user\","
+	  "\"content\":[]}]}",
 	  SYSTEM("medium") "<|end|><|start|>developer<|message|># Instructions\n\nS<|end|>"
 	  "<|start|>user<|message|>ab<|end|><|start|>user<|message|><|end|><|start|>assistant" },
 	{ "a tool is called and answers",
-	  "{\"reasoning_effort\":\"low\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F.\"}}],"
+	  "{\"reasoning_effort\":\"low\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+	  "\"description\":\"F.\"}}],"
 	  "\"messages\":[{\"role\":\"user\",\"content\":\"q\"},"
-	  "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I \"},{\"type\":\"refusal\"},{\"type\":\"text\",\"text\":\"look\"}],"
-	  "\"reasoning\":\"hm\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"2\"}]},"
-	  "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"42\"},{\"role\":\"tool\",\"tool_call_id\":\"3\",\"content\":\"43\"}]}",
+	  "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I "
+	  "\"},{\"type\":\"refusal\"},{\"type\":\"text\",\"text\":\"look\"}],"
+	  "\"reasoning\":\"hm\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\","
+	  "\"arguments\":\"{}\"}},{\"id\":\"2\"}]},"
+	  "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"42\"},{\"role\":\"tool\","
+	  "\"tool_call_id\":\"3\",\"content\":\"43\"}]}",
 	  SYSTEM("low") "\nCalls to these tools must go to the commentary channel: 'functions'.<|end|>"
-	  "<|start|>developer<|message|># Tools\n\n## functions\n\nnamespace functions {\n\n// F.\ntype f = () => any;\n\n"
+	  "<|start|>developer<|message|># Tools\n\n## functions\n\nnamespace functions {\n\n// F.\ntype "
+	  "f = () => any;\n\n"
 	  "} // namespace functions<|end|><|start|>user<|message|>q<|end|>"
-	  "<|start|>assistant<|channel|>commentary<|message|>I look<|end|><|start|>assistant<|channel|>analysis<|message|>hm<|end|>"
+	  "<|start|>assistant<|channel|>commentary<|message|>I "
+	  "look<|end|><|start|>assistant<|channel|>analysis<|message|>hm<|end|>"
 	  "<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{}<|call|>"
 	  "<|start|>assistant to=functions.<|channel|>commentary json<|message|><|call|>"
 	  "<|start|>functions.f<|channel|>commentary to=assistant<|message|>42<|end|>"
 	  "<|start|>functions.<|channel|>commentary to=assistant<|message|>43<|end|><|start|>assistant" },
 	{ "instructions and tools are one message, later instructions their own",
-	  "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[{\"role\":\"developer\",\"content\":[{\"type\":\"text\","
-	  "\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"system\",\"content\":\"S\"},"
+	  "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+	  "\"messages\":[{\"role\":\"developer\",\"content\":[{\"type\":\"text\","
+	  "\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"user\",\"content\":\"q\"},"
+	  "{\"role\":\"system\",\"content\":\"S\"},"
 	  "{\"role\":\"system\",\"content\":null}]}",
 	  SYSTEM("medium") "\nCalls to these tools must go to the commentary channel: 'functions'.<|end|>"
-	  "<|start|>developer<|message|># Instructions\n\nab\n\n# Tools\n\n## functions\n\nnamespace functions {\n\ntype f = () => any;\n\n"
-	  "} // namespace functions<|end|><|start|>user<|message|>q<|end|><|start|>developer<|message|># Instructions\n\nS<|end|>"
+	  "<|start|>developer<|message|># Instructions\n\nab\n\n# Tools\n\n## functions\n\nnamespace "
+	  "functions {\n\ntype f = () => any;\n\n"
+	  "} // namespace functions<|end|><|start|>user<|message|>q<|end|><|start|>developer<|message|># "
+	  "Instructions\n\nS<|end|>"
 	  "<|start|>assistant" },
 	{ "thoughts of a turn go with its answer",
-	  "{\"messages\":[{\"role\":\"user\",\"content\":\"1\"},{\"role\":\"assistant\",\"reasoning_content\":\"old\",\"content\":\"2\"},"
-	  "{\"role\":\"user\",\"content\":\"3\"},{\"role\":\"assistant\",\"reasoning\":\"new\",\"content\":\"4\"},"
+	  "{\"messages\":[{\"role\":\"user\",\"content\":\"1\"},{\"role\":\"assistant\","
+	  "\"reasoning_content\":\"old\",\"content\":\"2\"},"
+	  "{\"role\":\"user\",\"content\":\"3\"},{\"role\":\"assistant\",\"reasoning\":\"new\","
+	  "\"content\":\"4\"},"
 	  "{\"role\":\"assistant\",\"reasoning\":\"next\"}]}",
 	  SYSTEM("medium") "<|end|><|start|>user<|message|>1<|end|>"
 	  "<|start|>assistant<|channel|>final<|message|>2<|end|><|start|>user<|message|>3<|end|>"
-	  "<|start|>assistant<|channel|>final<|message|>4<|end|><|start|>assistant<|channel|>analysis<|message|>next<|end|>"
+	  "<|start|>assistant<|channel|>final<|message|>4<|end|><|start|>assistant<|channel|>analysis<|"
+	  "message|>next<|end|>"
 	  "<|start|>assistant" },
 };
 
@@ -81,7 +99,8 @@ static void refused(void **state)
 {
 	static const char *const bad[] = {
 		"[]", "{}", "{\"messages\":1}", "{\"messages\":[1]}", "{\"messages\":[{\"role\":\"narrator\"}]}",
-		"{\"messages\":[{\"role\":\"user\",\"content\":[\"text\"]}]}", "{\"messages\":[],\"reasoning_effort\":\"none\"}",
+		"{\"messages\":[{\"role\":\"user\",\"content\":[\"text\"]}]}",
+		"{\"messages\":[],\"reasoning_effort\":\"none\"}",
 		"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}]}",
 		"{\"messages\":[],\"tools\":[{\"type\":\"browser\"}]}", "{\"messages\":[],\"tools\":[1]}",
 	};

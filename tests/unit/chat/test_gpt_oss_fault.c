@@ -10,9 +10,12 @@
 #include "tests/unit/fault.h"
 
 static const char body[] =
-	"{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F.\",\"parameters\":{\"type\":\"object\"}}}],"
-	"\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"reasoning\":\"hm\",\"tool_calls\":"
-	"[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"42\"}]}";
+	"{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F.\","
+	"\"parameters\":{\"type\":\"object\"}}}],"
+	"\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\","
+	"\"reasoning\":\"hm\",\"tool_calls\":"
+	"[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"role\":\"tool\","
+	"\"tool_call_id\":\"1\",\"content\":\"42\"}]}";
 
 static int count_bytes(void *arg, enum harmony_piece what, struct span text)
 {

@@ -1,5 +1,5 @@
-/* Conversations as the engines of gpt-oss write them. Those of the library's own tests are held against its data,
- * when it is at hand. */
+/* Conversations as the engines of gpt-oss write them. Those of the library's own tests are held
+ * against its data, when it is at hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 static const struct harmony_opts complete = { .drop_analysis = true, .completion = true };
 
-static void renders(const struct harmony_message *m, size_t n, struct harmony_opts o, bool marks, const char *want)
+static void renders(const struct harmony_message *m, size_t n, struct harmony_opts o, bool marks,
+    const char *want)
 {
 	struct gathered g = { .marks = marks };
 
@@ -22,7 +23,7 @@ static void renders(const struct harmony_message *m, size_t n, struct harmony_op
 	free(g.p);
 }
 
-/* ---- our own ------------------------------------------------------------------------------------------- */
+/* ---- our own --------------------------------------------------------------------------------- */
 
 static void runs_and_tokens(void **state)
 {
@@ -31,7 +32,8 @@ static void runs_and_tokens(void **state)
 		{ .role = HARMONY_USER, .name = SPAN("ann"), .text = two, .n_text = 2 },
 		{ .role = HARMONY_ASSISTANT, .recipient = SPAN("functions.f"), .channel = SPAN("commentary"),
 		  .content_type = SPAN("json"), TEXT("{}") },
-		{ .role = HARMONY_ASSISTANT, .recipient = SPAN("x"), .content_type = SPAN("<|constrain|>json"), TEXT("") },
+		{ .role = HARMONY_ASSISTANT, .recipient = SPAN("x"), .content_type = SPAN("<|constrain|>json"),
+		  TEXT("") },
 		{ .role = HARMONY_TOOL, .name = SPAN("functions.f"), .recipient = SPAN("all"), TEXT("1") },
 	};
 
@@ -55,7 +57,8 @@ static void only_thoughts_before_the_first_answer_go(void **state)
 	};
 	struct gathered g = { .p = NULL };
 	static const struct { size_t n; bool drop; const char *left; } cases[] = {
-		{ 1, true, "1" }, { 2, true, "2" }, { 2, false, "12" }, { 4, true, "234" }, { 5, true, "2345" }, { 6, true, "123456" },
+		{ 1, true, "1" }, { 2, true, "2" }, { 2, false, "12" }, { 4, true, "234" }, { 5, true, "2345" },
+		{ 6, true, "123456" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -95,37 +98,48 @@ static void who_may_not_be_rendered(void **state)
 	assert_int_equal(harmony_render(&nobody, 1, complete, gather_piece, &g), HARMONY_REFUSED);
 	free(g.p);
 	g = (struct gathered){ .end_at = 3 };
-	assert_int_equal(harmony_render(&(struct harmony_message){ .role = HARMONY_USER, TEXT("x") }, 1, complete, gather_piece, &g),
-			 HARMONY_ENDED);
+	assert_int_equal(harmony_render(&(struct harmony_message){ .role = HARMONY_USER,
+					    TEXT("x") },
+			     1, complete, gather_piece, &g),
+	    HARMONY_ENDED);
 	assert_int_equal(g.pieces, 3);
 	free(g.p);
 }
 
-/* ---- schemas ------------------------------------------------------------------------------------------ */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static const struct { const char *schema, *type; } types[] = {
 	{ "{}", "any" }, { "1", "any" }, { "{\"type\":\"nosuch\"}", "any" },
 	{ "{\"type\":\"integer\"}", "number" }, { "{\"type\":\"boolean\"}", "boolean" },
 	{ "{\"type\":[\"integer\",\"null\",7]}", "number | null" }, { "{\"type\":[7]}", "any" },
 	{ "{\"type\":\"array\"}", "Array<any>" },
-	{ "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}", "string[][]" },
-	{ "{\"type\":\"string\",\"enum\":[1,\"a\",\"b\"]}", "\"a\" | \"b\"" }, { "{\"type\":\"string\",\"enum\":[1]}", "string" },
-	{ "{\"oneOf\":[{\"type\":\"string\",\"nullable\":true,\"description\":\"d\",\"default\":\"x\"},{\"type\":\"number\",\"default\":1.50}]}",
+	{ "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}",
+	  "string[][]" },
+	{ "{\"type\":\"string\",\"enum\":[1,\"a\",\"b\"]}", "\"a\" | \"b\"" },
+	{ "{\"type\":\"string\",\"enum\":[1]}", "string" },
+	{ "{\"oneOf\":[{\"type\":\"string\",\"nullable\":true,\"description\":\"d\",\"default\":\"x\"},"
+	  "{\"type\":\"number\",\"default\":1.50}]}",
 	  "\n | string | null // d default: \"x\"\n | number // default: 1.5" },
 	{ "{\"type\":\"object\"}", "{\n}" },
 	{ "{\"type\":\"object\",\"description\":\"o\",\"required\":[\"b\"],\"properties\":{"
-	  "\"a\":{\"type\":\"object\",\"description\":\"in\",\"properties\":{\"c\":{\"type\":\"string\",\"title\":\"C\",\"examples\":[\"x\",1]}}},"
+	  "\"a\":{\"type\":\"object\",\"description\":\"in\",\"properties\":{\"c\":{\"type\":\"string\","
+	  "\"title\":\"C\",\"examples\":[\"x\",1]}}},"
 	  "\"b\":{\"type\":\"string\",\"enum\":[\"p\"],\"default\":\"p\",\"nullable\":true},"
 	  "\"d\":{\"default\":{\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}}}}",
-	  "// o\n{\n// in\na?:     // in\n{\n    // C\n    //\n    // Examples:\n    // - \"x\"\n    c?: string,\n    },\n"
-	  "b: \"p\" | null, // default: p\nd?: any, // default: {\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}\n}" },
+	  "// o\n{\n// in\na?:     // in\n{\n    // C\n    //\n    // Examples:\n    // - \"x\"\n    c?: "
+	  "string,\n    },\n"
+	  "b: \"p\" | null, // default: p\nd?: any, // default: {\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}"
+	  "\n}" },
 	/* a level says "null" if a level in it does, and not if only the one before it did */
 	{ "{\"type\":\"object\",\"properties\":{"
-	  "\"a\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"b\":{\"type\":\"string\",\"nullable\":true}}},"
+	  "\"a\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"b\":{\"type\":\"string\","
+	  "\"nullable\":true}}},"
 	  "\"c\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"d\":{\"type\":\"string\"}}}}}",
 	  "{\na?: {\n    b?: string | null,\n    },\nc?: {\n    d?: string,\n    } | null,\n}" },
-	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"description\":\"s\",\"oneOf\":[{\"type\":\"string\",\"description\":\"s\"},"
-	  "{\"type\":\"number\",\"description\":\"t\",\"nullable\":true,\"default\":-0.000001}],\"default\":null}}}",
+	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"description\":\"s\","
+	  "\"oneOf\":[{\"type\":\"string\",\"description\":\"s\"},"
+	  "{\"type\":\"number\",\"description\":\"t\",\"nullable\":true,\"default\":-0.000001}],"
+	  "\"default\":null}}}",
 	  "{\n// default: null\na?:\n | string\n | number | null // t default: -1e-6\n,\n}" },
 };
 
@@ -139,9 +153,12 @@ static void schemas(void **state)
 		struct harmony_developer d = { .tools = &tool, .n_tools = 1 };
 		struct harmony_message m = { .role = HARMONY_DEVELOPER, .developer = &d };
 
-		snprintf(json, sizeof(json), "{\"name\":\"f\",\"description\":\"one\\r\\n\\ntwo\\n\",\"parameters\":%s}", types[i].schema);
-		snprintf(want, sizeof(want), "<|start|>developer<|message|># Tools\n\n## functions\n\nnamespace functions {\n\n"
-			 "// one\n// \n// two\ntype f = (_: %s) => any;\n\n} // namespace functions<|end|>", types[i].type);
+		snprintf(json, sizeof(json), "{\"name\":\"f\",\"description\":\"one\\r\\n\\ntwo\\n\","
+			"\"parameters\":%s}", types[i].schema);
+		snprintf(want, sizeof(want), "<|start|>developer<|message|># Tools\n\n## functions\n\n"
+			"namespace functions {\n\n"
+			 "// one\n// \n// two\ntype f = (_: %s) => any;\n\n} // namespace functions<|end|>",
+			 types[i].type);
 		tool = parsed(mem, json);
 		renders(&m, 1, (struct harmony_opts){ .completion = false }, false, want);
 	}
@@ -168,34 +185,50 @@ static void a_schema_too_deep(void **state)
 	jinja_mem_free(mem);
 }
 
-/* ---- the library's ------------------------------------------------------------------------------------- */
+/* ---- the library's --------------------------------------------------------------------------- */
 
-#define IDENTITY	.identity = SPAN("You are ChatGPT, a large language model trained by OpenAI."), .cutoff = SPAN("2024-06")
-#define ALL_CHANNELS	.channels = { SPAN("analysis"), SPAN("commentary"), SPAN("final") }, .n_channels = 3
+#define IDENTITY	.identity = SPAN("You are ChatGPT, a large language model trained by OpenAI."), \
+			.cutoff = SPAN("2024-06")
+#define ALL_CHANNELS	.channels = { SPAN("analysis"), SPAN("commentary"), SPAN("final") }, \
+			.n_channels = 3
 #define TWO_CHANNELS	.channels = { SPAN("analysis"), SPAN("final") }, .n_channels = 2
 #define ROBOT		"Answer the user's questions like a robot."
 #define CAPITAL		"What is the capital of the largest country in the world?"
 
 static const char kitchen[] =
 	"[{\"name\":\"get_location\",\"description\":\"Gets the location of the user.\"},"
-	"{\"name\":\"get_current_weather\",\"description\":\"Gets the current weather in the provided location.\",\"parameters\":"
-	"{\"type\":\"object\",\"properties\":{\"location\":{\"type\":\"string\",\"description\":\"The city and state, e.g. San Francisco, CA\"},"
-	"\"format\":{\"type\":\"string\",\"enum\":[\"celsius\",\"fahrenheit\"],\"default\":\"celsius\"}},\"required\":[\"location\"]}},"
-	"{\"name\":\"get_multiple_weathers\",\"description\":\"Gets the current weather in the provided list of locations.\",\"parameters\":"
-	"{\"type\":\"object\",\"properties\":{\"locations\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},"
-	"\"description\":\"List of city and state, e.g. [\\\"San Francisco, CA\\\", \\\"New York, NY\\\"]\"},"
-	"\"format\":{\"type\":\"string\",\"enum\":[\"celsius\",\"fahrenheit\"],\"default\":\"celsius\"}},\"required\":[\"locations\"]}},"
-	"{\"name\":\"kitchensink\",\"description\":\"A function with various complex schemas.\",\"parameters\":"
+	"{\"name\":\"get_current_weather\",\"description\":\"Gets the current weather in the provided "
+	"location.\",\"parameters\":"
+	"{\"type\":\"object\",\"properties\":{\"location\":{\"type\":\"string\",\"description\":\"The "
+	"city and state, e.g. San Francisco, CA\"},"
+	"\"format\":{\"type\":\"string\",\"enum\":[\"celsius\",\"fahrenheit\"],\"default\":\"celsius\"}}"
+	",\"required\":[\"location\"]}},"
+	"{\"name\":\"get_multiple_weathers\",\"description\":\"Gets the current weather in the provided "
+	"list of locations.\",\"parameters\":"
+	"{\"type\":\"object\",\"properties\":{\"locations\":{\"type\":\"array\","
+	"\"items\":{\"type\":\"string\"},"
+	"\"description\":\"List of city and state, e.g. [\\\"San Francisco, CA\\\", \\\"New York, "
+	"NY\\\"]\"},"
+	"\"format\":{\"type\":\"string\",\"enum\":[\"celsius\",\"fahrenheit\"],\"default\":\"celsius\"}}"
+	",\"required\":[\"locations\"]}},"
+	"{\"name\":\"kitchensink\",\"description\":\"A function with various complex "
+	"schemas.\",\"parameters\":"
 	"{\"description\":\"params object\",\"type\":\"object\",\"properties\":{"
-	"\"string\":{\"type\":\"string\",\"title\":\"STRING\",\"description\":\"A string\",\"examples\":[\"hello\",\"world\"]},"
-	"\"string_nullable\":{\"type\":\"string\",\"nullable\":true,\"description\":\"A nullable string\",\"default\":\"the default\"},"
+	"\"string\":{\"type\":\"string\",\"title\":\"STRING\",\"description\":\"A "
+	"string\",\"examples\":[\"hello\",\"world\"]},"
+	"\"string_nullable\":{\"type\":\"string\",\"nullable\":true,\"description\":\"A nullable "
+	"string\",\"default\":\"the default\"},"
 	"\"string_enum\":{\"type\":\"string\",\"enum\":[\"a\",\"b\",\"c\"]},"
-	"\"oneof_string_or_number\":{\"oneOf\":[{\"type\":\"string\",\"default\":\"default_string_in_oneof\"},"
-	"{\"type\":\"number\",\"description\":\"numbers can happen too\"}],\"description\":\"a oneof\",\"default\":20}}}}]";
+	"\"oneof_string_or_number\":{\"oneOf\":[{\"type\":\"string\","
+	"\"default\":\"default_string_in_oneof\"},"
+	"{\"type\":\"number\",\"description\":\"numbers can happen too\"}],\"description\":\"a "
+	"oneof\",\"default\":20}}}}]";
 
 static const char weather[] =
-	"[{\"name\":\"lookup_weather\",\"description\":\"Use this tool to lookup the weather in a given location. Call it with the "
-	"parameter 'location', can be any textual description of a location.\",\"parameters\":{\"type\":\"object\",\"properties\":"
+	"[{\"name\":\"lookup_weather\",\"description\":\"Use this tool to lookup the weather in a given "
+	"location. Call it with the "
+	"parameter 'location', can be any textual description of a "
+	"location.\",\"parameters\":{\"type\":\"object\",\"properties\":"
 	"{\"location\":{\"type\":\"string\"}},\"required\":[\"location\"]}}]";
 
 struct golden {
@@ -212,29 +245,38 @@ static const struct golden goldens[] = {
 	  .m = { { .role = HARMONY_USER, TEXT("What is 2 + 2?") } } },
 #define EFFORT(word, e) \
 	{ "simple_convo_" word "_effort", { IDENTITY, .effort = e, ALL_CHANNELS }, \
-	  { .instructions = SPAN(ROBOT), .has_instructions = true }, .has_system = true, .has_developer = true, \
+	  { .instructions = SPAN(ROBOT), .has_instructions = true }, .has_system = true, \
+	  .has_developer = true, \
 	  .m = { { .role = HARMONY_USER, TEXT(CAPITAL) } } }, \
-	{ "simple_convo_" word "_effort_no_instruction", { IDENTITY, .effort = e, ALL_CHANNELS }, .has_system = true, \
+	{ "simple_convo_" word "_effort_no_instruction", { IDENTITY, .effort = e, ALL_CHANNELS }, \
+	  .has_system = true, \
 	  .m = { { .role = HARMONY_USER, TEXT(CAPITAL) } } },
 	EFFORT("low", EFFORT_LOW) EFFORT("medium", EFFORT_MEDIUM) EFFORT("high", EFFORT_HIGH)
-	{ "reasoning_system_message", { IDENTITY, .effort = EFFORT_MEDIUM, TWO_CHANNELS }, .has_system = true,
+	{ "reasoning_system_message", { IDENTITY, .effort = EFFORT_MEDIUM, TWO_CHANNELS },
+	  .has_system = true,
 	  .m = { { .role = HARMONY_USER, TEXT("What is 2 + 2?") } } },
-	{ "reasoning_system_message_no_instruction", { IDENTITY, .effort = EFFORT_HIGH, TWO_CHANNELS }, .has_system = true,
+	{ "reasoning_system_message_no_instruction", { IDENTITY, .effort = EFFORT_HIGH, TWO_CHANNELS },
+	  .has_system = true,
 	  .m = { { .role = HARMONY_USER, TEXT("What is the best place to eat candy in the world?") } } },
 	{ "reasoning_system_message_with_dates",
-	  { .identity = SPAN("You are ChatGPT, a large language model trained by OpenAI."), .cutoff = SPAN("2021-01"),
+	  { .identity = SPAN("You are ChatGPT, a large language model trained by OpenAI."),
+	    .cutoff = SPAN("2021-01"),
 	    .effort = EFFORT_MEDIUM, .date = SPAN("2021-01-01"), TWO_CHANNELS }, .has_system = true,
 	  .m = { { .role = HARMONY_USER, TEXT("What is 42 * pi?") } } },
-	{ "no_tools", { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS }, .has_system = true },
-	{ "browser_tool_only", { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS, .browser = true },
+	{ "no_tools", { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS },
+	  .has_system = true },
+	{ "browser_tool_only", { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"),
+	  ALL_CHANNELS, .browser = true },
 	  .has_system = true },
 	{ "browser_and_python_tool",
-	  { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS, .browser = true, .python = true },
+	  { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS, .browser = true,
+	    .python = true },
 	  .has_system = true },
 	{ "browser_and_function_tool",
 	  { IDENTITY, .effort = EFFORT_MEDIUM, .date = SPAN("2025-06-28"), ALL_CHANNELS, .browser = true },
 	  .tools = weather, .has_system = true, .has_developer = true },
-	{ "render_functions_with_parameters", { IDENTITY, .effort = EFFORT_HIGH, .date = SPAN("2025-06-28"), ALL_CHANNELS },
+	{ "render_functions_with_parameters", { IDENTITY, .effort = EFFORT_HIGH,
+	  .date = SPAN("2025-06-28"), ALL_CHANNELS },
 	  { .instructions = SPAN("Always respond in riddles"), .has_instructions = true },
 	  .tools = kitchen, .has_system = true, .has_developer = true,
 	  .m = { { .role = HARMONY_USER, TEXT("What is the weather like in SF?") } } },
@@ -253,7 +295,8 @@ static const struct golden goldens[] = {
 	  .m = { { .role = HARMONY_USER, TEXT("What is the weather in SF?") },
 		 { .role = HARMONY_ASSISTANT, .channel = SPAN("analysis"),
 		   TEXT("User asks: “What is the weather in SF?” We need to use lookup_weather tool.") },
-		 { .role = HARMONY_ASSISTANT, .channel = SPAN("commentary"), .recipient = SPAN("functions.lookup_weather"),
+		 { .role = HARMONY_ASSISTANT, .channel = SPAN("commentary"),
+		   .recipient = SPAN("functions.lookup_weather"),
 		   .content_type = SPAN("<|constrain|>json"), TEXT("{\"location\": \"San Francisco\"}") },
 		 { .role = HARMONY_TOOL, .name = SPAN("functions.lookup_weather"),
 		   TEXT("{\"temperature\": 20, \"description\": \"sunny\"}") } } },
@@ -303,11 +346,12 @@ static void agrees(const struct golden *g, struct jinja_mem *mem, const char *wa
 		m[n++] = (struct harmony_message){ .role = HARMONY_DEVELOPER, .developer = &d };
 	for (size_t i = 0; i < 6 && g->m[i].text != NULL; i++)
 		m[n++] = g->m[i];
-	renders(m, n, (struct harmony_opts){ .drop_analysis = !g->keeps, .completion = !g->ends }, false, want);
+	renders(m, n, (struct harmony_opts){ .drop_analysis = !g->keeps, .completion = !g->ends },
+	    false, want);
 }
 
-/* Not among them, as nothing is rendered there: simple_reasoning_response, simple_tool_call, streamable_parser,
- * tool_response_parsing are ids and texts to be parsed. */
+/* Not among them, as nothing is rendered there: simple_reasoning_response, simple_tool_call,
+ * streamable_parser, tool_response_parsing are ids and texts to be parsed. */
 static void agrees_with_the_library(void **state)
 {
 	struct jinja_mem *mem = jinja_mem_new(1 << 20, &case_key);

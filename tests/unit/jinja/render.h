@@ -21,7 +21,8 @@ struct rendered {
 	struct buf text;
 };
 
-static inline struct rendered render_dict(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars)
+static inline struct rendered render_dict(const struct jinja *t, struct jinja_mem *m,
+    const struct jdict *vars)
 {
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct rendered r = { .text = { .max = 16 << 20 } };

@@ -1,5 +1,5 @@
-/* The cases in tests/data/jinja, whose first lines say how they are written. Answers are Python's but for what is
- * refused here and not there (tests/tools/oracle_jinja.py). */
+/* The cases in tests/data/jinja, whose first lines say how they are written. Answers are Python's
+ * but for what is refused here and not there (tests/tools/oracle_jinja.py). */
 #include <glob.h>
 
 #include "tests/unit/jinja/render.h"
@@ -43,12 +43,14 @@ static unsigned check_text(const struct kase *k, struct jinja_mem *m, const stru
 	return say(k, "text", t->p, t->n);
 }
 
-/* The kind of error is Python's; its sentence need not be where that tells of arguments and functions. */
+/* The kind of error is Python's; its sentence need not be where that tells of arguments and
+ * functions. */
 static bool same_error(const char *answer, const char *text)
 {
 	size_t n = strcspn(text, ":");
 
-	return strncmp(answer, "!! ", 3) == 0 && strcspn(answer + 3, ":") == n && memcmp(answer + 3, text, n) == 0;
+	return strncmp(answer, "!! ", 3) == 0 && strcspn(answer + 3, ":") == n &&
+	    memcmp(answer + 3, text, n) == 0;
 }
 
 static unsigned check_result(const struct kase *k, struct jinja_mem *m, const struct jinja *t)
@@ -68,7 +70,8 @@ static unsigned check_result(const struct kase *k, struct jinja_mem *m, const st
 	else if (result == JINJA_RAISED)
 		bad = !same_error(k->answer, why.text);
 	else
-		bad = result != JINJA_UNKNOWN || strncmp(k->answer, "?? ", 3) != 0 || strstr(why.text, k->answer + 3) == NULL;
+		bad = result != JINJA_UNKNOWN || strncmp(k->answer, "?? ", 3) != 0 ||
+		    strstr(why.text, k->answer + 3) == NULL;
 	if (bad && result != JINJA_OK)
 		say(k, jinja_result_name(result), why.text, strlen(why.text));
 	buf_free(&text);
@@ -103,7 +106,8 @@ static char *line(char **p)
 
 static bool is_answer(const char *l)
 {
-	return strncmp(l, "-> ", 3) == 0 || strncmp(l, "!! ", 3) == 0 || strncmp(l, "?? ", 3) == 0 || strncmp(l, "XX ", 3) == 0;
+	return strncmp(l, "-> ", 3) == 0 || strncmp(l, "!! ", 3) == 0 ||
+	    strncmp(l, "?? ", 3) == 0 || strncmp(l, "XX ", 3) == 0;
 }
 
 /* From behind its "== " line to its answer. */

@@ -1,4 +1,5 @@
-/* Real templates, and what Python's Jinja2 makes of them (../shared/data/tokenizers/chat, see ORIGIN.md there). */
+/* Real templates, and what Python's Jinja2 makes of them (../shared/data/tokenizers/chat, see
+ * ORIGIN.md there). */
 #include "tests/unit/jinja/render.h"
 
 #define DATA	"../shared/data/tokenizers/chat/"
@@ -31,28 +32,30 @@ static struct jval with(struct jinja_mem *m, const struct jval *dicts, unsigned 
 }
 
 /* Whether it is what Python made of it; if not, says so. */
-static bool same(const char *name, const char *kase, const struct rendered *r, struct jval output, struct jval error)
+static bool same(const char *name, const char *kase, const struct rendered *r, struct jval output,
+    struct jval error)
 {
 	size_t i;
 
 	if (error.kind == JV_STR) {
 		if (r->result == JINJA_RAISED && span_eq(span_str(r->why.text), jval_span(error)))
 			return true;
-		printf("%s, %s:\n  %s: %s\n  wanted: " SPAN_FMT "\n", name, kase, jinja_result_name(r->result), r->why.text,
-		       SPAN_ARG(jval_span(error)));
+		printf("%s, %s:\n  %s: %s\n  wanted: " SPAN_FMT "\n", name, kase,
+		    jinja_result_name(r->result), r->why.text, SPAN_ARG(jval_span(error)));
 		return false;
 	}
 	if (r->result != JINJA_OK) {
-		printf("%s, %s: %s: line %u: %s\n", name, kase, jinja_result_name(r->result), r->why.line, r->why.text);
+		printf("%s, %s: %s: line %u: %s\n", name, kase, jinja_result_name(r->result),
+		    r->why.line, r->why.text);
 		return false;
 	}
 	if (span_eq(span_of(r->text.p, r->text.n), jval_span(output)))
 		return true;
 	for (i = 0; i < r->text.n && i < output.n && r->text.p[i] == output.s[i]; i++)
 		;
-	printf("%s, %s: other text at %zu of %zu (%u wanted)\n  ...%.*s\n  ...%.*s\n", name, kase, i, r->text.n, output.n,
-	       r->text.n - i < 80 ? (int)(r->text.n - i) : 80, r->text.p + i, output.n - i < 80 ? (int)(output.n - i) : 80,
-	       output.s + i);
+	printf("%s, %s: other text at %zu of %zu (%u wanted)\n  ...%.*s\n  ...%.*s\n", name, kase,
+	    i, r->text.n, output.n, r->text.n - i < 80 ? (int)(r->text.n - i) : 80, r->text.p + i,
+	    output.n - i < 80 ? (int)(output.n - i) : 80, output.s + i);
 	return false;
 }
 
@@ -128,12 +131,17 @@ static void test_jinja2(void **state)
 
 /* Every other template compiles, too. */
 static const char *const others[] = {
-	"Bielik-11B-v3.0-Instruct", "CohereForAI-c4ai-command-r-plus-tool_use", "GLM-4.7-Flash", "GigaChat3.1-10B-A1.8B",
-	"Kimi-K2-Thinking", "LFM2.5-8B-A1B", "MiniMax-M1", "MiroThinker", "NVIDIA-Nemotron-Nano-v2", "Qwen-QwQ-32B",
+	"Bielik-11B-v3.0-Instruct", "CohereForAI-c4ai-command-r-plus-tool_use", "GLM-4.7-Flash",
+	"GigaChat3.1-10B-A1.8B",
+	"Kimi-K2-Thinking", "LFM2.5-8B-A1B", "MiniMax-M1", "MiroThinker", "NVIDIA-Nemotron-Nano-v2",
+	"Qwen-QwQ-32B",
 	     "Qwen3-Coder",
-	"StepFun3.5-Flash", "deepseek-ai-DeepSeek-V3.1", "deepseek-ai-DeepSeek-V4-Flash-0731", "google-gemma-4-31B-it",
-	"ibm-granite-granite-4.0", "llama-cpp-rwkv-world", "meta-llama-Llama-3.1-8B-Instruct", "microsoft-Phi-3.5-mini-instruct",
-	"mistral-common-v15_think", "mistralai-Ministral-3-14B-Reasoning-2512", "muse-glimmer", "ort-gpt-oss",
+	"StepFun3.5-Flash", "deepseek-ai-DeepSeek-V3.1", "deepseek-ai-DeepSeek-V4-Flash-0731",
+	"google-gemma-4-31B-it",
+	"ibm-granite-granite-4.0", "llama-cpp-rwkv-world", "meta-llama-Llama-3.1-8B-Instruct",
+	"microsoft-Phi-3.5-mini-instruct",
+	"mistral-common-v15_think", "mistralai-Ministral-3-14B-Reasoning-2512", "muse-glimmer",
+	"ort-gpt-oss",
 	     "poolside-Laguna-XS.2",
 	"tencent-Hy3", "upstage-Solar-Open-100B",
 };
@@ -252,7 +260,9 @@ static void test_llama_cpp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_jinja2), cmocka_unit_test(test_compile), cmocka_unit_test(test_huggingface_js),
+		cmocka_unit_test(test_jinja2),
+		cmocka_unit_test(test_compile),
+		cmocka_unit_test(test_huggingface_js),
 		cmocka_unit_test(test_llama_cpp),
 	};
 

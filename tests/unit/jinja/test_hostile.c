@@ -1,5 +1,6 @@
-/* Templates and texts that were made to hold a thread: each ends at the bound of steps, or soon. None of them would end in a lifetime if what it
- * looks at were not counted, or were looked at again and again. */
+/* Templates and texts that were made to hold a thread: each ends at the bound of steps, or soon.
+ * None of them would end in a lifetime if what it looks at were not counted, or were looked at
+ * again and again. */
 #include "tests/unit/jinja/render.h"
 
 static enum jinja_result render(const char *template, const char *vars)
@@ -21,13 +22,15 @@ static enum jinja_result render(const char *template, const char *vars)
 	return r.result;
 }
 
-/* A list that holds one list twice, which holds one twice: sixty levels are more than can be compared. */
+/* A list that holds one list twice, which holds one twice: sixty levels are more than can be
+ * compared. */
 static void lists_that_double(void **state)
 {
 	static const char make[] = "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}"
 		"{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}";
 	static const char *const use[] = {
-		"{{ ns.a == ns.b }}", "{{ ns.a is eq(ns.b) }}", "{{ ns.a in [ns.b] }}", "{{ [ns.b].count(ns.a) }}", "{{ [ns.b].index(ns.a) }}",
+		"{{ ns.a == ns.b }}", "{{ ns.a is eq(ns.b) }}", "{{ ns.a in [ns.b] }}",
+		"{{ [ns.b].count(ns.a) }}", "{{ [ns.b].index(ns.a) }}",
 		"{{ [ns.a] < [ns.b] }}",
 	};
 	char text[600];
@@ -42,7 +45,8 @@ static void tuples_that_double(void **state)
 {
 	static const char make[] = "{% set ns = namespace(a=(1,), b=(1,)) %}{% for i in range(60) %}"
 		"{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}{% endfor %}";
-	static const char *const use[] = { "{{ {}.get(ns.a) }}", "{{ {ns.a: 1}.get(ns.b) }}", "{{ [ns.a, ns.b] | unique | list | length }}" };
+	static const char *const use[] = { "{{ {}.get(ns.a) }}", "{{ {ns.a: 1}.get(ns.b) }}", "{{ [ns.a,"
+		" ns.b] | unique | list | length }}" };
 	char text[600];
 
 	for (size_t i = 0; i < sizeof(use) / sizeof(use[0]); i++) {
@@ -51,7 +55,8 @@ static void tuples_that_double(void **state)
 	}
 }
 
-static char *letters(const char *before, size_t n, const char *between, size_t m, const char *behind)
+static char *letters(const char *before, size_t n, const char *between, size_t m,
+    const char *behind)
 {
 	size_t all = strlen(before) + n + strlen(between) + m + strlen(behind);
 	char *p = malloc(all + 1), *q = p;
@@ -68,7 +73,8 @@ static char *letters(const char *before, size_t n, const char *between, size_t m
 /* The text that is looked for comes with the body, too. */
 static void the_last_of_one_letter(void **state)
 {
-	static const char *const use[] = { "{{ x.rfind(y) }}", "{{ x.rpartition(y) | length }}", "{{ x.rsplit(y) | length }}" };
+	static const char *const use[] = { "{{ x.rfind(y) }}", "{{ x.rpartition(y) | length }}",
+		"{{ x.rsplit(y) | length }}" };
 	char *vars = letters("{\"x\":\"", 1600000, "\",\"y\":\"", 800000, "b\"}");
 
 	for (size_t i = 0; i < sizeof(use) / sizeof(use[0]); i++)
@@ -78,7 +84,8 @@ static void the_last_of_one_letter(void **state)
 
 static void a_set_of_characters_to_strip(void **state)
 {
-	char *vars = letters("{\"x\":\"", 400000, "\",\"y\":\"", 0, "b\"}"), *set = letters("{\"y\":\"", 400000, "b\",\"x\":\"", 0, "\"}");
+	char *vars = letters("{\"x\":\"", 400000, "\",\"y\":\"", 0, "b\"}"),
+	     *set = letters("{\"y\":\"", 400000, "b\",\"x\":\"", 0, "\"}");
 
 	assert_int_equal(render("{{ ('b' * 200000).strip(y) }}", set), JINJA_LIMIT);
 	assert_int_equal(render("{{ x.strip('a') }}", vars), JINJA_OK);
@@ -86,7 +93,7 @@ static void a_set_of_characters_to_strip(void **state)
 	free(set);
 }
 
-/* ---- the last occurrence ----------------------------------------------------------------------------------- */
+/* ---- the last occurrence --------------------------------------------------------------------- */
 
 static const char *slowly(struct span in, struct span what)
 {

@@ -1,4 +1,5 @@
-/* JSON to values, as Python's json.loads() has it, and printed again; bytes end at an unreadable page. */
+/* JSON to values, as Python's json.loads() has it, and printed again; bytes end at an unreadable
+ * page. */
 #include <errno.h>
 
 #include "tests/unit/edge.h"
@@ -33,38 +34,56 @@ static void becomes(struct span text, const char *want, bool repr)
 
 static void test_good(void **state)
 {
-	static const struct { const char *text, *want; } cases[] = {
+	static const struct { const char *text, *want;
+	} cases[] = {
 		{ " {\"a\" : 1 , \"b\":[ ] }\n", "{\"a\": 1, \"b\": []}" },
 		{ "{\"a\":1,\"b\":2,\"a\":3}", "{\"a\": 3, \"b\": 2}" },
 		{ "[true,false,null,0,-0,-1]", "[true, false, null, 0, 0, -1]" },
-		{ "[9223372036854775807,-9223372036854775807,9223372036854775808,-123456789012345678901234567890]",
-		  "[9223372036854775807, -9223372036854775807, 9223372036854775808, -123456789012345678901234567890]" },
-		{ "[1.0,1e5,1E+2,-0.0,1.5e-7,1e16,1e400,0.1]", "[1.0, 100000.0, 100.0, -0.0, 1.5e-07, 1e+16, Infinity, 0.1]" },
-		{ "\"\\u0041\\n\\\"\\\\\\/\\ud83d\\ude00\\u00e9\"", "\"A\\n\\\"\\\\/\xf0\x9f\x98\x80\xc3\xa9\"" },
-		{ "\"\\ud83d\"", "\"\xef\xbf\xbd\"" }, { "\"\\ude00\\ud83d\\ud83d\\ude00\"",
-		"\"\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\"" },
-		{ "\"a\xff" "b\xe2\x82" "c\xf0\x9f\x98\"", "\"a\xef\xbf\xbd" "b\xef\xbf\xbd" "c\xef\xbf\xbd\"" },
-		{ "\"\xed\xa0\x80\xc0\xaf\"", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" },
-		{ "\xef\xbb\xbf[1]", "[1]" }, { "\"\"", "\"\"" }, { "\"\\\\\"", "\"\\\\\"" }, { "7", "7" },
+		{ "[9223372036854775807,-9223372036854775807,9223372036854775808,"
+		  "-123456789012345678901234567890]",
+		    "[9223372036854775807, -9223372036854775807, 9223372036854775808, "
+		    "-123456789012345678901234567890]" },
+		{ "[1.0,1e5,1E+2,-0.0,1.5e-7,1e16,1e400,0.1]",
+		    "[1.0, 100000.0, 100.0, -0.0, 1.5e-07, 1e+16, Infinity, 0.1]" },
+		{ "\"\\u0041\\n\\\"\\\\\\/\\ud83d\\ude00\\u00e9\"",
+		    "\"A\\n\\\"\\\\/\xf0\x9f\x98\x80\xc3\xa9\"" },
+		{ "\"\\ud83d\"", "\"\xef\xbf\xbd\"" },
+		{ "\"\\ude00\\ud83d\\ud83d\\ude00\"",
+		    "\"\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\"" },
+		{ "\"a\xff"
+		  "b\xe2\x82"
+		  "c\xf0\x9f\x98\"",
+		    "\"a\xef\xbf\xbd"
+		    "b\xef\xbf\xbd"
+		    "c\xef\xbf\xbd\"" },
+		{ "\"\xed\xa0\x80\xc0\xaf\"",
+		    "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" },
+		{ "\xef\xbb\xbf[1]", "[1]" },
+		{ "\"\"", "\"\"" },
+		{ "\"\\\\\"", "\"\\\\\"" },
+		{ "7", "7" },
 		{ "{\"\":{\"\":{}}}", "{\"\": {\"\": {}}}" },
 		{ "{\"1\":1,\"2\":2,\"3\":3,\"4\":4,\"5\":5,\"6\":6,\"7\":7,\"8\":8,"
 		  "\"9\":9,\"10\":10,\"3\":0,\"11\":1,\"9\":9.5}",
-		  "{\"1\": 1, \"2\": 2, \"3\": 0, \"4\": 4, \"5\": 5, \"6\": 6, \"7\": 7, \"8\": 8, "
-		  "\"9\": 9.5, \"10\": 10, \"11\": 1}" },
+		    "{\"1\": 1, \"2\": 2, \"3\": 0, \"4\": 4, \"5\": 5, \"6\": 6, \"7\": 7, \"8\": 8, "
+		    "\"9\": 9.5, \"10\": 10, \"11\": 1}" },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		becomes(span_str(cases[i].text), cases[i].want, false);
-	becomes(SPAN("[\"a'b\", \"\\u200b\\u00e9\", \"'\\\"\", null]"), "[\"a'b\", '\\u200b\xc3\xa9', '\\'\"', None]", true);
+	becomes(SPAN("[\"a'b\", \"\\u200b\\u00e9\", \"'\\\"\", null]"), "[\"a'b\", '\\u200b\xc3\xa9', "
+		"'\\'\"', None]", true);
 }
 
 static void test_bad(void **state)
 {
 	static const char *const texts[] = {
-		"", " ", "{", "[", "[1", "[1,", "[1,]", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{a:1}", "\"", "\"\\",
+		"", " ", "{", "[", "[1", "[1,", "[1,]", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{a:1}",
+		"\"", "\"\\",
 		     "\"\\u12\"", "\"\\x\"",
-		"01", "-", "1.", "1e", ".5", "+1", "tru", "nul", "[1] x", "1 2", "]", "}", "NaN", "Infinity", "'a'", "{1:2}",
+		"01", "-", "1.", "1e", ".5", "+1", "tru", "nul", "[1] x", "1 2", "]", "}", "NaN", "Infinity",
+		"'a'", "{1:2}",
 		     "[1 2]", "{\"a\" 1}",
 		"\"\\ud83d\\", "\"ab\\\"",
 	};
@@ -93,8 +112,12 @@ static void test_depth(void **state)
 
 	memset(text, '[', 300);
 	memset(text + 300, ']', 300);
-	assert_int_equal(jval_from_json(m, span_of(text + 300 - JVAL_DEPTH, 2 * JVAL_DEPTH), 0, &v, NULL), 0);
-	assert_int_equal(jval_from_json(m, span_of(text + 299 - JVAL_DEPTH, 2 * JVAL_DEPTH + 2), 0, &v, NULL), -1);
+	assert_int_equal(jval_from_json(m, span_of(text + 300 - JVAL_DEPTH, 2 * JVAL_DEPTH), 0, &v,
+			     NULL),
+	    0);
+	assert_int_equal(jval_from_json(m, span_of(text + 299 - JVAL_DEPTH, 2 * JVAL_DEPTH + 2), 0,
+			     &v, NULL),
+	    -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(jval_from_json(m, span_of(text, 600), 300, &v, NULL), 0);
 	jinja_mem_free(m);

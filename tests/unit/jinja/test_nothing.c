@@ -1,43 +1,57 @@
-/* Every filter, test, method and operator over none, undefined and empty values, and over bytes that are not UTF-8.
+/* Every filter, test, method and operator over none, undefined and empty values, and over bytes
+ * that are not UTF-8.
  *
- * What they answer is checked by the cases of tests/data/jinja. Here only that each ends in a result, twice the same: adding to a
- * null pointer and reading past the end are for the sanitizers of the suite asan to find. */
+ * What they answer is checked by the cases of tests/data/jinja. Here only that each ends in a
+ * result, twice the same: adding to a null pointer and reading past the end are for the sanitizers
+ * of the suite asan to find. */
 #include "tests/unit/jinja/render.h"
 #include "tests/unit/edge.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
 static const char *const filters[] = {
-	"length", "count", "tojson", "trim", "string", "join", "default", "d", "lower", "upper", "items", "list", "safe", "dictsort",
-	"replace", "indent", "title", "capitalize", "int", "float", "sort", "first", "last", "reverse", "min", "max", "sum", "unique",
-	"abs", "round", "truncate", "center", "map", "format", "select", "reject", "selectattr", "rejectattr",
+	"length", "count", "tojson", "trim", "string", "join", "default", "d", "lower", "upper", "items",
+	"list", "safe", "dictsort",
+	"replace", "indent", "title", "capitalize", "int", "float", "sort", "first", "last", "reverse",
+	"min", "max", "sum", "unique",
+	"abs", "round", "truncate", "center", "map", "format", "select", "reject", "selectattr",
+	"rejectattr",
 };
 
 static const char *const tests[] = {
-	"defined", "string", "none", "mapping", "iterable", "undefined", "sequence", "false", "true", "boolean", "number", "integer",
-	"float", "callable", "escaped", "lower", "upper", "odd", "even", "divisibleby", "sameas", "in", "eq", "ne", "gt", "ge", "lt", "le",
+	"defined", "string", "none", "mapping", "iterable", "undefined", "sequence", "false", "true",
+	"boolean", "number", "integer",
+	"float", "callable", "escaped", "lower", "upper", "odd", "even", "divisibleby", "sameas", "in",
+	"eq", "ne", "gt", "ge", "lt", "le",
 };
 
 static const char *const methods[] = {
-	"get", "split", "strip", "items", "lstrip", "rstrip", "startswith", "endswith", "replace", "format", "rsplit", "splitlines", "join",
-	"partition", "rpartition", "removeprefix", "removesuffix", "find", "rfind", "index", "rindex", "count", "lower", "upper", "title",
-	"capitalize", "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace", "isupper", "islower", "isascii", "ljust",
+	"get", "split", "strip", "items", "lstrip", "rstrip", "startswith", "endswith", "replace",
+	"format", "rsplit", "splitlines", "join",
+	"partition", "rpartition", "removeprefix", "removesuffix", "find", "rfind", "index", "rindex",
+	"count", "lower", "upper", "title",
+	"capitalize", "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace", "isupper",
+	"islower", "isascii", "ljust",
 	"rjust", "keys", "values", "copy",
 };
 
 static const char *const operators[] = {
-	"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "and", "or",
+	"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "and",
+	"or",
 };
 
-static const char *const functions[] = { "range", "namespace", "dict", "raise_exception", "strftime_now" };
+static const char *const functions[] = { "range", "namespace", "dict", "raise_exception",
+	"strftime_now" };
 
 static const char *const values[] = {
-	"none", "nope", "''", "[]", "()", "{}", "false", "0", "range(0)", "([]|map('upper'))", "{}.items()", "(''|safe)", "[none]", "['']",
+	"none", "nope", "''", "[]", "()", "{}", "false", "0", "range(0)", "([]|map('upper'))",
+	"{}.items()", "(''|safe)", "[none]", "['']",
 	"namespace()", "''.split('x')", "x",
 };
 
 static const char *const arguments[] = {
-	"", "none", "nope", "''", "[]", "0", "'', ''", "none, none", "'upper'", "'', '', 0", "'', 'equalto', none", "attribute=''",
+	"", "none", "nope", "''", "[]", "0", "'', ''", "none, none", "'upper'", "'', '', 0",
+	"'', 'equalto', none", "attribute=''",
 	"x", "x, x",
 };
 
@@ -78,8 +92,8 @@ static void run(struct runs *runs, const char *fmt, ...)
 	va_end(ap);
 	a = one_run(runs, template);
 	b = one_run(runs, template);
-	if (a.result != b.result || a.result == JINJA_NO_MEMORY || a.result == JINJA_STOPPED || a.text.n != b.text.n ||
-	    (a.text.n > 0 && memcmp(a.text.p, b.text.p, a.text.n) != 0))
+	if (a.result != b.result || a.result == JINJA_NO_MEMORY || a.result == JINJA_STOPPED ||
+	    a.text.n != b.text.n || (a.text.n > 0 && memcmp(a.text.p, b.text.p, a.text.n) != 0))
 		fail_msg("%s: %s, then %s", template, jinja_result_name(a.result), jinja_result_name(b.result));
 	mem_free(a.text.p);
 	mem_free(b.text.p);
@@ -102,7 +116,9 @@ static void over_value(struct runs *runs, const char *v)
 			run(runs, "{{ %s %s %s }}", v, operators[i], values[k]);
 		run(runs, "{{ (%s)[%s] }}{{ (%s)[%s:] }}", v, values[k], v, values[k]);
 		run(runs, "{{ (%s)[::-1] }}{{ (%s)[:0] }}{%% set a = %s %%}{{ a ~ %s }}", v, v, v, values[k]);
-		run(runs, "{%% for a in %s %%}{{ loop.last }}{{ a }}{%% else %%}{{ %s }}{%% endfor %%}", v, values[k]);
+		run(runs,
+		    "{%% for a in %s %%}{{ loop.last }}{{ a }}{%% else %%}{{ %s }}{%% endfor %%}",
+		    v, values[k]);
 		run(runs, "{%% macro m(a, b=%s) %%}{{ a }}{{ b }}{%% endmacro %%}{{ m(%s) }}", values[k], v);
 	}
 	for (size_t i = 0; i < COUNT(functions); i++)
@@ -113,7 +129,8 @@ static void over_value(struct runs *runs, const char *v)
 		run(runs, "{{ %s is %s }}", v, tests[i]);
 	for (size_t i = 0; i < COUNT(filters); i++)
 		run(runs, "{%% filter %s %%}{{ %s }}{%% endfilter %%}", filters[i], v);
-	run(runs, "{{ '%%s%%5s%%-5d' %% (%s, %s, %s) }}{{ '{}{:5}{!r:>5}'.format(%s, %s, %s) }}", v, v, v, v, v, v);
+	run(runs, "{{ '%%s%%5s%%-5d' %% (%s, %s, %s) }}{{ '{}{:5}{!r:>5}'.format(%s, %s, %s) }}", v,
+	    v, v, v, v, v);
 }
 
 static void nothing(void **state)
@@ -126,13 +143,15 @@ static void nothing(void **state)
 	jinja_mem_free(runs.mem);
 }
 
-/* ---- bytes that are not UTF-8 -------------------------------------------------------------------------------------------- */
+/* ---- bytes that are not UTF-8 ---------------------------------------------------------------- */
 
-/* Values are checked where they are read, so these come from nowhere; the engine stays within its bounds all the same. */
+/* Values are checked where they are read, so these come from nowhere; the engine stays within its
+ * bounds all the same. */
 static void values_of_any_bytes(void **state)
 {
 	static const char *const texts[] = {
-		"\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87", "\xff", "\xe2\x82", "\xf0\x9f\x98", "a\x80", "\xc3", "\xf7\xbf\xbf\xbf\xbf\xbf",
+		"\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87\x87", "\xff", "\xe2\x82", "\xf0\x9f\x98", "a\x80",
+		"\xc3", "\xf7\xbf\xbf\xbf\xbf\xbf",
 		"\x80 \x80", "\xed\xa0\x80",
 	};
 	struct runs runs = { .mem = jinja_mem_new(1 << 20, &test_key) };
@@ -144,7 +163,8 @@ static void values_of_any_bytes(void **state)
 		runs.x = jval_str(edge, n);
 		over_value(&runs, "x");
 		over_value(&runs, "(x ~ x)");
-		run(&runs, "{{ ('{:' ~ x * 100 ~ '<9}').format('a') }}{{ ('%%' ~ x) %% 1 }}{{ x|int }}{{ x|float }}");
+		run(&runs, "{{ ('{:' ~ x * 100 ~ '<9}').format('a') }}{{ ('%%' ~ x) %% 1 }}{{ x|int }}{{ x|"
+			"float }}");
 		edge_free((uint8_t *)edge, n);
 	}
 	jinja_mem_free(runs.mem);
@@ -177,7 +197,9 @@ static void a_template_of_any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest all[] = {
-		cmocka_unit_test(nothing), cmocka_unit_test(values_of_any_bytes), cmocka_unit_test(a_template_of_any_bytes),
+		cmocka_unit_test(nothing),
+		cmocka_unit_test(values_of_any_bytes),
+		cmocka_unit_test(a_template_of_any_bytes),
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);

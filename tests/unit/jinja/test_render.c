@@ -12,7 +12,8 @@ static struct jinja *compile(const char *text)
 	return t;
 }
 
-static enum jinja_result run(const char *text, struct jinja_mem *m, struct jinja_limits limits, struct jinja_error *why)
+static enum jinja_result run(const char *text, struct jinja_mem *m, struct jinja_limits limits,
+    struct jinja_error *why)
 {
 	struct buf out = { .max = 1 << 20 };
 	struct jinja *t = compile(text);
@@ -26,7 +27,7 @@ static enum jinja_result run(const char *text, struct jinja_mem *m, struct jinja
 	return result;
 }
 
-/* ---- origins ------------------------------------------------------------------------------------------------- */
+/* ---- origins --------------------------------------------------------------------------------- */
 
 struct pieces {
 	struct { const char *p; size_t n; enum jinja_origin origin; } v[64];
@@ -45,7 +46,8 @@ static bool note(void *arg, const char *p, size_t n, enum jinja_origin origin)
 	return ++s->n != s->stop_at;
 }
 
-static enum jinja_result pieces_of(const struct jinja *t, struct jinja_mem *m, struct jval content, struct pieces *s)
+static enum jinja_result pieces_of(const struct jinja *t, struct jinja_mem *m, struct jval content,
+    struct pieces *s)
 {
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jval vars = jval_dict(m, 0);
@@ -57,7 +59,8 @@ static enum jinja_result pieces_of(const struct jinja *t, struct jinja_mem *m, s
 static void test_origins(void **state)
 {
 	static const char body[] = "  said  ";
-	struct jinja *t = compile("<a>{{ '<b>' + content + '<c>' ~ '<d>' }}{% macro m() %}<e>{{ content | trim }}{% endmacro %}"
+	struct jinja *t = compile("<a>{{ '<b>' + content + '<c>' ~ '<d>' }}{% macro m() %}<e>{{ content "
+		"| trim }}{% endmacro %}"
 				  "{{ m() }}{{ '<f>' if content else content }}{% set x = '<g>' %}{{ x }}"
 				  "{{ x ~ content }}{{ x + x }}");
 	struct jinja_mem *m = jinja_mem_new(1 << 20, &test_key);
@@ -97,9 +100,10 @@ static void test_stopped(void **state)
 	jinja_free(t);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The least <n> with which it is OK: one less is JINJA_LIMIT, and so is every smaller one that is tried. */
+/* The least <n> with which it is OK: one less is JINJA_LIMIT, and so is every smaller one that is
+ * tried. */
 static void least(const char *text, bool steps)
 {
 	struct jinja_limits l = jinja_limits_defaults();
@@ -123,7 +127,8 @@ static void least(const char *text, bool steps)
 
 static void test_steps_and_depth(void **state)
 {
-	static const char text[] = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{{ word|upper }}{% endmacro %}"
+	static const char text[] = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{{ word|upper }}"
+		"{% endmacro %}"
 		"{% for i in range(3) %}{{ f(i) }}{{ [[i]]|tojson }}{% endfor %}{{ [1, 2]|map('string')|join }}";
 
 	least(text, true);
@@ -148,14 +153,17 @@ static void test_endless(void **state)
 	static const char *const texts[] = {
 		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
 		"{% macro f(x) %}{{ f(x ~ x) }}{% endmacro %}{{ f('aaaaaaaa') }}",
-		"{% set n = namespace(x=[]) %}{% for a in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x|tojson }}",
-		"{% set n = namespace(x=[]) %}{% for a in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
+		"{% set n = namespace(x=[]) %}{% for a in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ "
+		"n.x|tojson }}",
+		"{% set n = namespace(x=[]) %}{% for a in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ "
+		"n.x }}",
 		"{% set n = namespace(x=()) %}{% for a in range(100000) %}{% set n.x = (n.x,) %}{% endfor %}"
 		"{{ n.x < ((),) }}{{ n.x|string }}",
 		"{% set n = namespace(x='a') %}{% for a in range(100000) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
 		"{% set n = namespace(x=[1]) %}{% for a in range(100000) %}{% set n.x = n.x + n.x %}{% endfor %}",
 		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-		"{% set n = namespace(x=[1]) %}{% for a in range(100000) %}{% set n.x = n.x|map('string') %}{% endfor %}"
+		"{% set n = namespace(x=[1]) %}{% for a in range(100000) %}{% set n.x = n.x|map('string') %}{% "
+		"endfor %}"
 		"{{ n.x|list }}",
 		"{% set n = namespace() %}{% set n.x = n %}{{ n }}",
 	};
@@ -173,7 +181,8 @@ static void test_endless(void **state)
 /* Values that hold one another deeply are compared and hashed within bounds, too. */
 static void test_deep_values(void **state)
 {
-	static const char text[] = "{% set n = namespace(x=(), y=()) %}{% for a in range(5000) %}{% set n.x = (n.x,) %}"
+	static const char text[] = "{% set n = namespace(x=(), y=()) %}{% for a in range(5000) %}{% set "
+		"n.x = (n.x,) %}"
 		"{% set n.y = (n.y,) %}"
 		"{% endfor %}{{ n.x == n.y }}{{ {}.get(n.x) }}";
 	struct jinja_mem *m = jinja_mem_new(16 << 20, &test_key);
@@ -234,9 +243,15 @@ static void test_no_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_origins), cmocka_unit_test(test_stopped), cmocka_unit_test(test_steps_and_depth),
-		cmocka_unit_test(test_output), cmocka_unit_test(test_endless), cmocka_unit_test(test_deep_values),
-		cmocka_unit_test(test_deep_templates), cmocka_unit_test(test_memory), cmocka_unit_test(test_no_time),
+		cmocka_unit_test(test_origins),
+		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_steps_and_depth),
+		cmocka_unit_test(test_output),
+		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_deep_values),
+		cmocka_unit_test(test_deep_templates),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_no_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

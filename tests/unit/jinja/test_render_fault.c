@@ -7,16 +7,21 @@
 #include "tests/unit/jinja/render.h"
 
 static const char template[] =
-	"{% macro m(x, y=2) %}{% set z | upper %}{{ x }}{{ y }}{% endset %}{{ z }}{{ caller() if caller }}{% endmacro %}"
-	"{% for a in v.list if a != 'no' %}{{ loop.index }}{{ m(a) }}{% call m(1) %}{{ a }}{% endcall %}{% endfor %}"
+	"{% macro m(x, y=2) %}{% set z | upper %}{{ x }}{{ y }}{% endset %}{{ z }}{{ caller() if caller "
+	"}}{% endmacro %}"
+	"{% for a in v.list if a != 'no' %}{{ loop.index }}{{ m(a) }}{% call m(1) %}{{ a }}{% endcall "
+	"%}{% endfor %}"
 	"{% set n = namespace(a=1) %}{% set n.b = [1, {'x': (2,)}] %}{{ n.b|tojson(indent=2) }}{{ n.b }}"
 	"{{ v.text.split(' ')|join('-') }}"
-	"{{ v.list|map('title')|select('string')|sort|unique|list }}{{ v|dictsort }}{{ '%s:%d' % ('a', 2) }}"
+	"{{ v.list|map('title')|select('string')|sort|unique|list }}{{ v|dictsort }}{{ '%s:%d' % ('a', "
+	"2) }}"
 	"{{ '{}'.format(1.5) }}"
-	"{{ 'x' ~ v.text|indent }}{{ range(3)|list }}{{ strftime_now('%Y') }}{{ ('<'|safe) + v.text }}{{ dict(a=1, **v)|length }}"
+	"{{ 'x' ~ v.text|indent }}{{ range(3)|list }}{{ strftime_now('%Y') }}{{ ('<'|safe) + v.text }}{{ "
+	"dict(a=1, **v)|length }}"
 	"{% if v.big|length > 9 %}{{ v.big.k11 }}{% endif %}{{ v.list[::-1] }}{{ 'a' * 40000 }}";
 static const char vars[] =
-	"{\"v\": {\"list\": [\"a\", \"no\", \"b\\u00e9\\n\"], \"text\": \"two words\", \"f\": 1.5, \"big\": {\"k1\":1"
+	"{\"v\": {\"list\": [\"a\", \"no\", \"b\\u00e9\\n\"], \"text\": \"two words\", \"f\": 1.5, "
+	"\"big\": {\"k1\":1"
 	",\"k2\":1,\"k3\":1,\"k4\":1,"
 	"\"k5\":1,\"k6\":1,\"k7\":1,\"k8\":1,\"k9\":1,\"k10\":1,\"k11\":[[[]]],\"k12\":1}}}";
 
@@ -38,7 +43,8 @@ static char *story(void)
 			result = jinja_render(t, m, v.d, &story_time, &l, jinja_buf_sink, &text, NULL);
 		else
 			assert_int_equal(errno, ENOMEM);
-		assert_true(result == JINJA_OK || result == JINJA_NO_MEMORY || (result == JINJA_STOPPED && !text.full));
+		assert_true(result == JINJA_OK || result == JINJA_NO_MEMORY ||
+		    (result == JINJA_STOPPED && !text.full));
 	}
 	jinja_free(t);
 	jinja_mem_free(m);

@@ -1,7 +1,9 @@
-/* A step is work: what looks at each byte of a text, or makes something of each part of it, takes steps by the byte and by the part.
+/* A step is work: what looks at each byte of a text, or makes something of each part of it, takes
+ * steps by the byte and by the part.
  *
- * Texts are what clients send, and a step is what a request's work is counted by (agent/base/work.h): 250 KB of white space, quotes or
- * separators must not cost what 4,000 steps do. No time is measured here; tests/bench/bench_hostile.c does that. */
+ * Texts are what clients send, and a step is what a request's work is counted by
+ * (agent/base/work.h): 250 KB of white space, quotes or separators must not cost what 4,000 steps
+ * do. No time is measured here; tests/bench/bench_hostile.c does that. */
 #include "tests/unit/jinja/render.h"
 
 #define UNITS	4000u
@@ -30,7 +32,8 @@ static uint64_t steps_of(const char *expression, const char *unit)
 	snprintf(template, sizeof(template), "{%% set x = %s %%}", expression);
 	limits.took = &took;
 	assert_non_null(t = jinja_compile(span_str(template), &e));
-	assert_int_equal(jinja_render(t, mem, vars.d, NULL, &limits, jinja_buf_sink, &out, &why), JINJA_OK);
+	assert_int_equal(jinja_render(t, mem, vars.d, NULL, &limits, jinja_buf_sink, &out, &why),
+	    JINJA_OK);
 	buf_free(&out);
 	jinja_free(t);
 	jinja_mem_free(mem);
@@ -40,10 +43,14 @@ static uint64_t steps_of(const char *expression, const char *unit)
 static void test_parts_are_work(void **state)
 {
 	static const struct { const char *expression, *unit; } cases[] = {
-		{ "s.split('a')", "a" }, { "s.rsplit('a')", "a" }, { "s.split()", "a " }, { "s.split('</think>')[-1]", "</think>" },
-		{ "s.splitlines()", "\n" }, { "s|indent", "\n" }, { "s.replace('a', '')", "a" }, { "s|replace('', 'x')", "a" },
-		{ "s.count('a')", "a" }, { "s|tojson", "\"" }, { "s|tojson", "\\" }, { "s|tojson", "\x01" }, { "s|tojson(ensure_ascii=true)", "\xc3\xa9" },
-		{ "[s]|string", "\x01" }, { "'%r'|format(s)", "\x01" }, { "s|upper", "\xc3\xa9" }, { "s.lower()", "A" }, { "s|title", "a" },
+		{ "s.split('a')", "a" }, { "s.rsplit('a')", "a" }, { "s.split()", "a " },
+		{ "s.split('</think>')[-1]", "</think>" },
+		{ "s.splitlines()", "\n" }, { "s|indent", "\n" }, { "s.replace('a', '')", "a" },
+		{ "s|replace('', 'x')", "a" },
+		{ "s.count('a')", "a" }, { "s|tojson", "\"" }, { "s|tojson", "\\" }, { "s|tojson", "\x01" },
+		{ "s|tojson(ensure_ascii=true)", "\xc3\xa9" },
+		{ "[s]|string", "\x01" }, { "'%r'|format(s)", "\x01" }, { "s|upper", "\xc3\xa9" },
+		{ "s.lower()", "A" }, { "s|title", "a" },
 		{ "s|capitalize", "A" }, { "dict(d)", "a" }, { "dict(d, a=1)", "a" },
 	};
 
@@ -58,9 +65,12 @@ static void test_parts_are_work(void **state)
 static void test_bytes_one_by_one_are_work(void **state)
 {
 	static const struct { const char *expression, *unit; } cases[] = {
-		{ "s|trim", " " }, { "s.strip()", "\n" }, { "s.lstrip()", "\t" }, { "s.rstrip('\\n')", "\n" }, { "s.isspace()", " " },
-		{ "s.isupper()", "A" }, { "s is lower", "a" }, { "s.rfind('zz')", "a" }, { "s.rsplit('zz', 1)", "a" }, { "s.rpartition('zz')", "a" },
-		{ "s.split()", "a" }, { "s.splitlines()", "a" }, { "s[::-1]", "a" }, { "s|reverse", "a" }, { "''.ljust(4000)", "a" }, { "s|int", " " },
+		{ "s|trim", " " }, { "s.strip()", "\n" }, { "s.lstrip()", "\t" }, { "s.rstrip('\\n')", "\n" },
+		{ "s.isspace()", " " },
+		{ "s.isupper()", "A" }, { "s is lower", "a" }, { "s.rfind('zz')", "a" },
+		{ "s.rsplit('zz', 1)", "a" }, { "s.rpartition('zz')", "a" },
+		{ "s.split()", "a" }, { "s.splitlines()", "a" }, { "s[::-1]", "a" }, { "s|reverse", "a" },
+		{ "''.ljust(4000)", "a" }, { "s|int", " " },
 		{ "s|float", " " }, { "[s]|string", "a" },
 	};
 
@@ -72,12 +82,14 @@ static void test_bytes_one_by_one_are_work(void **state)
 	}
 }
 
-/* What is looked for may be chosen by a client; where a part of it repeats, memmem() goes on byte by byte. */
+/* What is looked for may be chosen by a client; where a part of it repeats, memmem() goes on byte
+ * by byte. */
 static void test_a_search_is_work_by_what_is_looked_for(void **state)
 {
 	static const char *const ways[] = { NULL, "find", "split", "replace", "count", "partition" };
 	static const struct { const char *what; unsigned least, most; } cases[] = {
-		{ "'z'", 1, UNITS / 60 }, { "'zz'", UNITS / 16, UNITS / 15 }, { "'</think>'", UNITS / 8, UNITS / 7 },
+		{ "'z'", 1, UNITS / 60 }, { "'zz'", UNITS / 16, UNITS / 15 },
+		{ "'</think>'", UNITS / 8, UNITS / 7 },
 		{ "'aaab'", UNITS / 3, UNITS / 2 }, { "'baaaaaaaaaaaa'", UNITS / 3, UNITS / 2 },
 		{ "'abcdefghijklmnopqrstuvwxyz0123456789ABCDEF'", UNITS / 3, UNITS / 2 },
 	};
@@ -90,7 +102,8 @@ static void test_a_search_is_work_by_what_is_looked_for(void **state)
 			if (k == 0)
 				snprintf(expression, sizeof(expression), "%s in s", cases[i].what);
 			else
-				snprintf(expression, sizeof(expression), "s.%s(%s%s)", ways[k], cases[i].what, k == 3 ? ", 'x'" : "");
+				snprintf(expression, sizeof(expression), "s.%s(%s%s)", ways[k],
+				    cases[i].what, k == 3 ? ", 'x'" : "");
 			steps = steps_of(expression, "a");
 			if (steps < cases[i].least || steps > cases[i].most + UNITS / 32)
 				fail_msg("%s: %llu steps", expression, (unsigned long long)steps);
@@ -101,9 +114,12 @@ static void test_a_search_is_work_by_what_is_looked_for(void **state)
 static void test_items_are_work(void **state)
 {
 	static const struct { const char *expression, *unit; unsigned each; } cases[] = {
-		{ "d.items()|selectattr('1', 'equalto', 1)|list", "a", 12 }, { "d.items()|selectattr('1')|list", "a", 4 },
-		{ "d.items()|rejectattr('1')|list", "a", 4 }, { "d|select('string')|list", "a", 9 }, { "d|map('upper')|list", "a", 9 },
-		{ "d.items()|map(attribute='0')|list", "a", 4 }, { "d.items()|map(attribute='0.0')|list", "a", 7 },
+		{ "d.items()|selectattr('1', 'equalto', 1)|list", "a", 12 },
+		{ "d.items()|selectattr('1')|list", "a", 4 },
+		{ "d.items()|rejectattr('1')|list", "a", 4 }, { "d|select('string')|list", "a", 9 },
+		{ "d|map('upper')|list", "a", 9 },
+		{ "d.items()|map(attribute='0')|list", "a", 4 },
+		{ "d.items()|map(attribute='0.0')|list", "a", 7 },
 		{ "s.format(1)", "{0}", 5 }, { "s.format(1)", "{0:>3}", 5 },
 	};
 
@@ -119,7 +135,8 @@ static void test_items_are_work(void **state)
 static void test_copies_are_cheap(void **state)
 {
 	static const char *const cases[] = {
-		"s~'x'", "'zz' in s", "s|trim", "s.split('zz')", "s.startswith('zz')", "s.strip()", "s|length", "s[1:]", "s.replace('zz', 'y')",
+		"s~'x'", "'zz' in s", "s|trim", "s.split('zz')", "s.startswith('zz')", "s.strip()", "s|length",
+		"s[1:]", "s.replace('zz', 'y')",
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -36,7 +36,8 @@ static inline struct body *body_make(void)
 	return b;
 }
 
-static inline const struct prompt *feed_whole(struct body *b, enum prompt_api api, const char *p, size_t n)
+static inline const struct prompt *feed_whole(struct body *b, enum prompt_api api, const char *p,
+    size_t n)
 {
 	body_reset(b, api);
 	body_feed(b, p, n);
@@ -136,7 +137,8 @@ static inline void check_ref(const struct prompt *p, const char *text, size_t n)
 }
 
 /* What a cut body shows is a part of what the whole one does. */
-static inline void check_prefix(const struct prompt *cut, const struct prompt *whole, const char *text)
+static inline void check_prefix(const struct prompt *cut, const struct prompt *whole,
+    const char *text)
 {
 	if (!vec_starts(&whole->system, &cut->system) || !vec_starts(&whole->tools, &cut->tools) ||
 	    !vec_starts(&whole->messages, &cut->messages)) {

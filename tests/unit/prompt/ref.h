@@ -1,6 +1,6 @@
-/* ref.h - a body made into pages slowly and plainly, from a tree of the whole of it, to hold the machine
- * of agent/prompt/ against. Nothing is resumable here, nothing is cut, memory is taken at will and
- * given back at once. For unit tests. */
+/* ref.h - a body made into pages slowly and plainly, from a tree of the whole of it, to hold the
+ * machine of agent/prompt/ against. Nothing is resumable here, nothing is cut, memory is taken at
+ * will and given back at once. For unit tests. */
 #ifndef TESTS_PROMPT_REF_H
 #define TESTS_PROMPT_REF_H
 
@@ -107,7 +107,8 @@ static inline bool is(const struct node *x, const char *key)
 
 static inline bool text_is(const struct node *x, const char *s)
 {
-	return x != NULL && x->type == 's' && strlen(s) == x->text.n && memcmp(x->text.p, s, x->text.n) == 0;
+	return x != NULL && x->type == 's' && strlen(s) == x->text.n &&
+	    memcmp(x->text.p, s, x->text.n) == 0;
 }
 
 /* The last of that key, in an object; NULL when there is none. */
@@ -636,7 +637,7 @@ static inline void ref_tools(struct prompt_ref *p, const char *key, unsigned slo
 	ref_run_free(&r);
 }
 
-/* ---- prompts without messages ------------------------------------------------------------------ */
+/* ---- prompts without messages ---------------------------------------------------------------- */
 
 static inline bool ref_text_prompt(struct prompt_ref *p, const struct node *x, bool first)
 {

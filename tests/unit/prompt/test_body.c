@@ -1,5 +1,5 @@
-/* test_body.c - what counts of a body: tables worked out by hand, one body against another, and every body
- * of tests/data/bodies against the slow way (ref.h). */
+/* test_body.c - what counts of a body: tables worked out by hand, one body against another, and
+ * every body of tests/data/bodies against the slow way (ref.h). */
 #include "tests/unit/prompt/bodies.h"
 
 #define S10	"0123456789"
@@ -47,30 +47,51 @@ static void test_counts(void **state)
 		const char *body;
 	} cases[] = {
 		{ API_CHAT, "0/0/1", 0, 2, "{'messages':[{'role':'user','content':'hi'}]}" },
-		{ API_CHAT, "0/0/1", 0, 63, "{'messages':[{'role':'user','content':'" S50 S10 "012'}]}" },
+		{ API_CHAT, "0/0/1", 0, 63,
+		    "{'messages':[{'role':'user','content':'" S50 S10 "012'}]}" },
 		/* text that fills its pages: one more for role and name */
 		{ API_CHAT, "0/0/2", 0, 64, "{'messages':[{'role':'user','content':'" S64 "'}]}" },
 		{ API_CHAT, "0/0/2", 0, 65, "{'messages':[{'role':'user','content':'" S64 "4'}]}" },
-		{ API_CHAT, "0/0/3", 2, 4, "{'messages':[{'role':'system','content':'a'},{'content':'b','role':'developer'},{'role':'user','content':'cd'}]}" },
-		{ API_CHAT, "0/0/3", 1, 3, "{'messages':[{'role':'system','content':'a'},{'role':'user','content':'b'},{'role':'system','content':'c'}]}" },
+		{ API_CHAT, "0/0/3", 2, 4,
+		    "{'messages':[{'role':'system','content':'a'},{'content':'b',"
+		    "'role':'developer'},{'role':'user','content':'cd'}]}" },
+		{ API_CHAT, "0/0/3", 1, 3,
+		    "{'messages':[{'role':'system','content':'a'},{'role':'user',"
+		    "'content':'b'},{'role':'system','content':'c'}]}" },
 		{ API_CHAT, "0/0/1", 0, 0, "{'messages':[{}]}" },
 		{ API_CHAT, "0/0/0", 0, 0, "{'messages':[]}" },
 		{ API_CHAT, "0/0/0", 0, 0, "{'messages':'text'}" },
 		{ API_CHAT, "0/0/0", 0, 0, "{'prompt':'text','input':'text','system':'no'}" },
 		/* 10 + page + 5: a padded page, the image, the last one */
-		{ API_CHAT, "0/0/3", 0, 79, "{'messages':[{'role':'user','content':[{'type':'text','text':'" S10 "'},{'type':'image_url','image_url':{'url':'u'}},{'text':'abcde'}]}]}" },
-		{ API_CHAT, "0/0/3", 0, 128, "{'messages':[{'content':[{'image_url':'u'},{'image_url':'u'}]}]}" },
+		{ API_CHAT, "0/0/3", 0, 79,
+		    "{'messages':[{'role':'user','content':[{'type':'text','text':'" S10
+		    "'},{'type':'image_url','image_url':{'url':'u'}},{'text':'abcde'}]}]}" },
+		{ API_CHAT, "0/0/3", 0, 128,
+		    "{'messages':[{'content':[{'image_url':'u'},{'image_url':'u'}]}]}" },
 		/* two texts and the byte between them */
-		{ API_CHAT, "0/0/1", 0, 5, "{'messages':[{'content':[{'text':'ab'},{'text':'cd'}]}]}" },
-		{ API_CHAT, "0/0/2", 0, 65, "{'messages':[{'content':[{'text':'" S50 S10 "'},{'text':'abcd'}]}]}" },
+		{ API_CHAT, "0/0/1", 0, 5,
+		    "{'messages':[{'content':[{'text':'ab'},{'text':'cd'}]}]}" },
+		{ API_CHAT, "0/0/2", 0, 65,
+		    "{'messages':[{'content':[{'text':'" S50 S10 "'},{'text':'abcd'}]}]}" },
 		/* arguments and the call's name (9 bytes) */
-		{ API_CHAT, "0/0/1", 0, 11, "{'messages':[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':'{}'}}]}]}" },
-		{ API_CHAT, "0/0/3", 0, 137, "{'messages':[{'content':'" S64 "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
-		{ API_CHAT, "0/0/4", 0, 201, "{'messages':[{'reasoning':'" S64 "','content':'" S64 "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
+		{ API_CHAT, "0/0/1", 0, 11,
+		    "{'messages':[{'role':'assistant',"
+		    "'tool_calls':[{'function':{'name':'f','arguments':'{}'}}]}]}" },
+		{ API_CHAT, "0/0/3", 0, 137,
+		    "{'messages':[{'content':'" S64
+		    "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
+		{ API_CHAT, "0/0/4", 0, 201,
+		    "{'messages':[{'reasoning':'" S64 "','content':'" S64
+		    "','tool_calls':[{'function':{'name':'f','arguments':'" S64 "'}}]}]}" },
 		/* [{"a":1}] in compact form, with bytes 0xff for quotes */
-		{ API_CHAT, "0/1/1", 0, 10, "{'tools':[ {'a' : 1} ],'messages':[{'content':'x'}]}" },
-		{ API_CHAT, "0/0/1", 0, 1, "{'tools':[],'functions':{},'documents':null,'messages':[{'content':'x'}]}" },
-		{ API_CHAT, "0/3/1", 0, 28, "{'documents':[{'a':1}],'functions':[{'a':1}],'tools':[{'a':1}],'messages':[{'content':'x'}]}" },
+		{ API_CHAT, "0/1/1", 0, 10,
+		    "{'tools':[ {'a' : 1} ],'messages':[{'content':'x'}]}" },
+		{ API_CHAT, "0/0/1", 0, 1,
+		    "{'tools':[],'functions':{},'documents':null,"
+		    "'messages':[{'content':'x'}]}" },
+		{ API_CHAT, "0/3/1", 0, 28,
+		    "{'documents':[{'a':1}],'functions':[{'a':1}],'tools':[{'a':1}],"
+		    "'messages':[{'content':'x'}]}" },
 		{ API_COMPLETIONS, "0/0/1", 0, 2, "{'prompt':'hi'}" },
 		{ API_COMPLETIONS, "0/0/1", 0, 64, "{'prompt':'" S64 "'}" },
 		{ API_COMPLETIONS, "0/0/2", 0, 65, "{'prompt':'" S64 "x'}" },
@@ -79,9 +100,14 @@ static void test_counts(void **state)
 		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'prompt':[]}" },
 		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'prompt':null}" },
 		{ API_COMPLETIONS, "0/0/0", 0, 0, "{'messages':[{'content':'x'}],'tools':[1]}" },
-		{ API_COMPLETIONS, "0/0/0", 0, 15, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]}" },
-		{ API_COMPLETIONS, "0/0/1", 0, 17, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,4294967295]}" },
-		{ API_COMPLETIONS, "0/0/2", 0, 35, "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],[],[1],[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]]}" },
+		{ API_COMPLETIONS, "0/0/0", 0, 15,
+		    "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]}" },
+		{ API_COMPLETIONS, "0/0/1", 0, 17,
+		    "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,"
+		    "4294967295]}" },
+		{ API_COMPLETIONS, "0/0/2", 0, 35,
+		    "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],[],"
+		    "[1],[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]]}" },
 		{ API_EMBEDDINGS, "0/0/1", 0, 1, "{'input':'x'}" },
 		{ API_EMBEDDINGS, "0/0/1", 0, 1, "{'messages':[{'role':'user','content':'x'}]}" },
 		{ API_GENERATE, "0/0/1", 0, 1, "{'text':'x'}" },
@@ -89,19 +115,38 @@ static void test_counts(void **state)
 		{ API_GENERATE, "0/0/1", 0, 1, "{'input_ids':[1,2],'text':'x'}" },
 		{ API_GENERATE, "0/0/1", 0, 1, "{'text':'x','input_ids':null}" },
 		{ API_RESPONSES, "0/0/1", 0, 2, "{'input':'hi'}" },
-		{ API_CONTENTS, "1/0/2", 0, 4, "{'contents':[{'role':'user','parts':[{'text':'ab'}]},{'role':'model','parts':[{'text':'c'}]}],'systemInstruction':{'role':'x','parts':[{'text':'d'}]}}" },
-		{ API_CONTENTS, "1/0/1", 0, 3, "{'system_instruction':'ab','contents':[{'parts':[{'text':'c'}]}],'generationConfig':{'maxOutputTokens':2}}" },
+		{ API_CONTENTS, "1/0/2", 0, 4,
+		    "{'contents':[{'role':'user','parts':[{'text':'ab'}]},"
+		    "{'role':'model','parts':[{'text':'c'}]}],'systemInstruction':{'role':'x',"
+		    "'parts':[{'text':'d'}]}}" },
+		{ API_CONTENTS, "1/0/1", 0, 3,
+		    "{'system_instruction':'ab','contents':[{'parts':[{'text':'c'}]}"
+		    "],'generationConfig':{'maxOutputTokens':2}}" },
 		{ API_CONTENTS, "0/0/0", 0, 0, "{'contents':null,'messages':[{'content':'x'}]}" },
-		{ API_RESPONSES, "1/0/2", 1, 4, "{'instructions':'a','input':[{'role':'developer','content':'b'},{'type':'message','role':'user','content':[{'type':'input_text','text':'cd'}]}]}" },
-		{ API_RESPONSES, "0/0/2", 0, 4, "{'input':[{'type':'function_call','name':'f','arguments':'{}','call_id':'1'},{'type':'function_call_output','call_id':'1','output':'ok'}]}" },
-		{ API_MESSAGES, "1/0/1", 0, 3, "{'system':'a','messages':[{'role':'user','content':'bc'}]}" },
-		{ API_MESSAGES, "1/0/1", 0, 5, "{'messages':[{'role':'user','content':'bc'}],'system':[{'type':'text','text':'a'},{'text':'b'}]}" },
+		{ API_RESPONSES, "1/0/2", 1, 4,
+		    "{'instructions':'a','input':[{'role':'developer',"
+		    "'content':'b'},{'type':'message','role':'user','content':[{'type':'input_text','text':'cd'}]"
+		    "}]}" },
+		{ API_RESPONSES, "0/0/2", 0, 4,
+		    "{'input':[{'type':'function_call','name':'f','arguments':'{}',"
+		    "'call_id':'1'},{'type':'function_call_output','call_id':'1','output':'ok'}]}" },
+		{ API_MESSAGES, "1/0/1", 0, 3,
+		    "{'system':'a','messages':[{'role':'user','content':'bc'}]}" },
+		{ API_MESSAGES, "1/0/1", 0, 5,
+		    "{'messages':[{'role':'user','content':'bc'}],"
+		    "'system':[{'type':'text','text':'a'},{'text':'b'}]}" },
 		{ API_MESSAGES, "0/0/1", 0, 0, "{'messages':[{'role':'user'}],'system':''}" },
 		{ API_MESSAGES, "0/0/1", 0, 0, "{'messages':[{'role':'user'}],'system':[]}" },
 		/* mark, {"a":1}, mark and name: 1 + 1 + 7 + 9 */
-		{ API_MESSAGES, "0/0/1", 0, 18, "{'messages':[{'content':[{'type':'tool_use','id':'1','name':'f','input':{ 'a': 1 }}]}]}" },
-		{ API_MESSAGES, "0/0/3", 0, 69, "{'messages':[{'content':[{'type':'tool_result','content':[{'type':'text','text':'ab'},{'type':'image','source':{'type':'url','url':'u'}},{'text':'c'}]}]}]}" },
-		{ API_NONE, "0/0/0", 0, 0, "{'messages':[{'content':'x'}],'prompt':'x','input':'x','text':'x'}" },
+		{ API_MESSAGES, "0/0/1", 0, 18,
+		    "{'messages':[{'content':[{'type':'tool_use','id':'1',"
+		    "'name':'f','input':{ 'a': 1 }}]}]}" },
+		{ API_MESSAGES, "0/0/3", 0, 69,
+		    "{'messages':[{'content':[{'type':'tool_result',"
+		    "'content':[{'type':'text','text':'ab'},{'type':'image','source':{'type':'url','url':'u'}},"
+		    "{'text':'c'}]}]}]}" },
+		{ API_NONE, "0/0/0", 0, 0,
+		    "{'messages':[{'content':'x'}],'prompt':'x','input':'x','text':'x'}" },
 		{ API_CHAT, "0/0/0", 0, 0, "[{'messages':[{'content':'x'}]}]" },
 		{ API_CHAT, "0/0/0", 0, 0, "'messages'" },
 	};
@@ -138,96 +183,161 @@ static const struct pair {
 } pairs[] = {
 	/* forms of one thing */
 	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
-	  "{'messages':[{'role':'user','content':[{'type':'text','text':'abc'}]}]}" },
+	    "{'messages':[{'role':'user','content':[{'type':'text','text':'abc'}]}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
-	  "{'messages':[{'content':[{'text':'abc','cache_control':{'type':'ephemeral'}}],'role':'user','id':'m1'}]}" },
+	    "{'messages':[{'content':[{'text':'abc','cache_control':{'type':'ephemeral'}}],'role':'user',"
+	    "'id':'m1'}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'aé\\n'}]}",
-	  "{ 'messages' : [ { 'role':'\\u0075ser', 'content':'\\u0061\\u00e9\\u000a' } ] }" },
-	{ API_CHAT, SAME, "{'messages':[{'role':'assistant','content':null,'tool_calls':[{'id':'1','function':{'name':'f','arguments':'{}'}}]}]}",
-	  "{'messages':[{'tool_calls':[{'function':{'arguments':'{}','name':'f'},'id':'2','type':'function'}],'role':'assistant'}]}" },
+	    "{ 'messages' : [ { 'role':'\\u0075ser', 'content':'\\u0061\\u00e9\\u000a' } ] }" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'role':'assistant','content':null,'tool_calls':[{'id':'1',"
+	    "'function':{'name':'f','arguments':'{}'}}]}]}",
+	    "{'messages':[{'tool_calls':[{'function':{'arguments':'{}','name':'f'},'id':'2',"
+	    "'type':'function'}],'role':'assistant'}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'role':'tool','content':'x','tool_call_id':'1'}]}",
-	  "{'messages':[{'role':'tool','content':'x','tool_call_id':'2'}]}" },
-	{ API_CHAT, SAME, "{'messages':[{'role':'a','reasoning_content':'why','content':'x','refusal':null}]}",
-	  "{'messages':[{'role':'a','content':'x','reasoning':'why','reasoning_content':null}]}" },
-	{ API_CHAT, SAME, "{'messages':[{'role':'a','content':'x','tool_calls':null,'function_call':null,'name':null}]}",
-	  "{'messages':[{'role':'a','content':'x'}]}" },
+	    "{'messages':[{'role':'tool','content':'x','tool_call_id':'2'}]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'role':'a','reasoning_content':'why','content':'x',"
+	    "'refusal':null}]}",
+	    "{'messages':[{'role':'a','content':'x','reasoning':'why','reasoning_content':null}]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'role':'a','content':'x','tool_calls':null,"
+	    "'function_call':null,'name':null}]}",
+	    "{'messages':[{'role':'a','content':'x'}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'content':[{'image_url':'U'}]}]}",
-	  "{'messages':[{'content':[{'type':'image_url','image_url':{'url':'U'}}]}]}" },
+	    "{'messages':[{'content':[{'type':'image_url','image_url':{'url':'U'}}]}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'content':[{'image_url':{'url':'U','detail':'low'}}]}]}",
-	  "{'messages':[{'content':[{'image_url':{'detail':'low','cache_control':{},'url':'\\u0055'}}]}]}" },
-	{ API_CHAT, SAME, "{'messages':[],'tools':[{'name':'f','cache_control':{'type':'ephemeral'}}]}",
-	  "{'messages':[],'tools':[ {'name' : '\\u0066'} ]}" },
-	{ API_CHAT, SAME, "{'messages':[],'tools':[{'cache_control':1,'name':'f','cache_control':[2]}]}",
-	  "{'messages':[],'tools':[{'name':'f'}]}" },
+	    "{'messages':[{'content':[{'image_url':{'detail':'low','cache_control':{},'url':'\\u0055'}}]"
+	    "}]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[],'tools':[{'name':'f','cache_control':{'type':'ephemeral'}}]}",
+	    "{'messages':[],'tools':[ {'name' : '\\u0066'} ]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[],'tools':[{'cache_control':1,'name':'f','cache_control':[2]}]}",
+	    "{'messages':[],'tools':[{'name':'f'}]}" },
 	{ API_CHAT, SAME, "{'tools':[1,2],'documents':[{}],'functions':[3],'messages':[]}",
-	  "{'messages':[],'functions':[3],'documents':[{}],'tools':[1,2]}" },
-	{ API_CHAT, SAME, "{'messages':[{'content':'void'}],'messages':[{'content':'x'}],'tools':[1],'tools':null}",
-	  "{'messages':[{'content':'x'}]}" },
-	{ API_CHAT, SAME, "{'messages':[{'role':'v','content':[{'image_url':'U'},{'text':'" S64 "'}],'role':'user','content':'x','tool_calls':[{}],'tool_calls':null}]}",
-	  "{'messages':[{'role':'user','content':'x'}]}" },
+	    "{'messages':[],'functions':[3],'documents':[{}],'tools':[1,2]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'content':'void'}],'messages':[{'content':'x'}],'tools':[1],"
+	    "'tools':null}",
+	    "{'messages':[{'content':'x'}]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'role':'v','content':[{'image_url':'U'},{'text':'" S64
+	    "'}],'role':'user','content':'x','tool_calls':[{}],'tool_calls':null}]}",
+	    "{'messages':[{'role':'user','content':'x'}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'content':'x','content':null}]}", "{'messages':[{}]}" },
-	{ API_CHAT, SAME, "{'messages':[{'content':[{'text':'" S64 "void','text':'x'},{'image_url':'v','image_url':'w'}]}]}",
-	  "{'messages':[{'content':[{'text':'x'},{'image_url':'w'}]}]}" },
-	{ API_CHAT, SAME, "{'messages':[{'content':['a','b']}]}", "{'messages':[{'content':[{'text':'a'},{'text':'b'}]}]}" },
+	{ API_CHAT, SAME,
+	    "{'messages':[{'content':[{'text':'" S64 "void','text':'x'},{'image_url':'v',"
+	    "'image_url':'w'}]}]}",
+	    "{'messages':[{'content':[{'text':'x'},{'image_url':'w'}]}]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':['a','b']}]}",
+	    "{'messages':[{'content':[{'text':'a'},{'text':'b'}]}]}" },
 	{ API_MESSAGES, SAME, "{'system':'abc','messages':[]}",
-	  "{'messages':[],'system':[{'type':'text','text':'abc','cache_control':{'type':'ephemeral'}}]}" },
+	    "{'messages':[],'system':[{'type':'text','text':'abc',"
+	    "'cache_control':{'type':'ephemeral'}}]}" },
 	{ API_MESSAGES, SAME, "{'system':'void','messages':[],'system':[{'text':'abc'}]}",
-	  "{'messages':[],'system':'abc'}" },
-	{ API_MESSAGES, SAME, "{'messages':[{'content':[{'type':'tool_use','id':'1','name':'f','input':{'a':1}}]}]}",
-	  "{'messages':[{'content':[{'input':{ 'a' : 1 },'name':'f','type':'tool_use','id':'2'}]}]}" },
-	{ API_MESSAGES, SAME, "{'messages':[{'content':[{'type':'tool_result','tool_use_id':'1','content':'abc'}]}]}",
-	  "{'messages':[{'content':[{'content':[{'type':'text','text':'abc'}],'type':'tool_result','is_error':false}]}]}" },
+	    "{'messages':[],'system':'abc'}" },
+	{ API_MESSAGES, SAME,
+	    "{'messages':[{'content':[{'type':'tool_use','id':'1','name':'f',"
+	    "'input':{'a':1}}]}]}",
+	    "{'messages':[{'content':[{'input':{ 'a' : 1 },'name':'f','type':'tool_use','id':'2'}]}]}" },
+	{ API_MESSAGES, SAME,
+	    "{'messages':[{'content':[{'type':'tool_result','tool_use_id':'1',"
+	    "'content':'abc'}]}]}",
+	    "{'messages':[{'content':[{'content':[{'type':'text','text':'abc'}],'type':'tool_result',"
+	    "'is_error':false}]}]}" },
 	{ API_RESPONSES, SAME, "{'input':'abc'}", "{'input':[{'role':'user','content':'abc'}]}" },
 	{ API_RESPONSES, SAME, "{'input':[{'role':'user','content':'abc'}]}",
-	  "{'input':[{'type':'message','id':'m','status':'completed','role':'user','content':[{'type':'input_text','text':'abc'}]}]}" },
-	{ API_RESPONSES, SAME, "{'input':[{'type':'reasoning','summary':[{'text':'s'}],'encrypted_content':'e'}]}",
-	  "{'input':[{'type':'reasoning','summary':[]}]}" },
+	    "{'input':[{'type':'message','id':'m','status':'completed','role':'user',"
+	    "'content':[{'type':'input_text','text':'abc'}]}]}" },
+	{ API_RESPONSES, SAME,
+	    "{'input':[{'type':'reasoning','summary':[{'text':'s'}],"
+	    "'encrypted_content':'e'}]}",
+	    "{'input':[{'type':'reasoning','summary':[]}]}" },
 	{ API_COMPLETIONS, SAME, "{'prompt':'abc'}", "{'prompt':['abc']}" },
 	{ API_COMPLETIONS, SAME, "{'prompt':['','abc','']}", "{'prompt':'abc'}" },
 	{ API_COMPLETIONS, SAME, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}",
-	  "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}" },
+	    "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}" },
 	{ API_COMPLETIONS, SAME, "{'prompt':'void','prompt':['abc']}", "{'prompt':'abc'}" },
 	{ API_GENERATE, SAME, "{'input_ids':[1,'x'],'text':'abc'}", "{'text':'abc'}" },
 	/* things that differ */
-	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}", "{'messages':[{'role':'assistant','content':'abc'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}", "{'messages':[{'content':'abc'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc','name':'x'}]}", "{'messages':[{'role':'user','content':'abc'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'role':'a','name':'b'}]}", "{'messages':[{'role':'b','name':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}",
+	    "{'messages':[{'role':'assistant','content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}",
+	    "{'messages':[{'content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc','name':'x'}]}",
+	    "{'messages':[{'role':'user','content':'abc'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'a','name':'b'}]}",
+	    "{'messages':[{'role':'b','name':'a'}]}" },
 	{ API_CHAT, OTHER, "{'messages':[{'content':'abc'}]}", "{'messages':[{'content':'abd'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':''}]}", "{'messages':[{'content':'\\u0000'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}", "{'messages':[{'content':'b'},{'content':'a'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}", "{'messages':[{'content':'ab'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'ab'},{'text':'c'}]}]}", "{'messages':[{'content':[{'text':'a'},{'text':'bc'}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'text':''}]}]}", "{'messages':[{'content':[{'text':'a'}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'" S64 "'},{'text':'x'}]}]}", "{'messages':[{'content':'" S64 "x'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}", "{'messages':[{'content':[{'image_url':'V'}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}", "{'messages':[{'content':'U'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'image_url':'U'}]}]}", "{'messages':[{'content':[{'image_url':'U'},{'text':'a'}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':{'url':'U','detail':'low'}}]}]}", "{'messages':[{'content':[{'image_url':{'url':'U','detail':'high'}}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'video':['a','bc']}]}]}", "{'messages':[{'content':[{'video':['ab','c']}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'f','arguments':''}}]}]}", "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'g','arguments':''}}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':'" S64 "'}]}", "{'messages':[{'reasoning':'" S64 "'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':'a','reasoning':'b'}]}", "{'messages':[{'content':'b','reasoning':'a'}]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'}]}]}", "{'messages':[{'content':[{'refusal':'a'}]}]}" },
-	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':'1'}]}", "{'messages':[],'tools':[{'a':1}]}" },
-	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':{'cache_control':1}}]}", "{'messages':[],'tools':[{'a':{}}]}" },
-	{ API_CHAT, OTHER, "{'messages':[],'tools':['a','b']}", "{'messages':[],'tools':['a\\u0022,\\u0022b']}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':''}]}",
+	    "{'messages':[{'content':'\\u0000'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}",
+	    "{'messages':[{'content':'b'},{'content':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a'},{'content':'b'}]}",
+	    "{'messages':[{'content':'ab'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'ab'},{'text':'c'}]}]}",
+	    "{'messages':[{'content':[{'text':'a'},{'text':'bc'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'text':''}]}]}",
+	    "{'messages':[{'content':[{'text':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'" S64 "'},{'text':'x'}]}]}",
+	    "{'messages':[{'content':'" S64 "x'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}",
+	    "{'messages':[{'content':[{'image_url':'V'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':'U'}]}]}",
+	    "{'messages':[{'content':'U'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'},{'image_url':'U'}]}]}",
+	    "{'messages':[{'content':[{'image_url':'U'},{'text':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'image_url':{'url':'U','detail':'low'}}]}]}",
+	    "{'messages':[{'content':[{'image_url':{'url':'U','detail':'high'}}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'video':['a','bc']}]}]}",
+	    "{'messages':[{'content':[{'video':['ab','c']}]}]}" },
+	{ API_CHAT, OTHER,
+	    "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'f',"
+	    "'arguments':''}}]}]}",
+	    "{'messages':[{'content':'x','tool_calls':[{'function':{'name':'g',"
+	    "'arguments':''}}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'" S64 "'}]}",
+	    "{'messages':[{'reasoning':'" S64 "'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':'a','reasoning':'b'}]}",
+	    "{'messages':[{'content':'b','reasoning':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'content':[{'text':'a'}]}]}",
+	    "{'messages':[{'content':[{'refusal':'a'}]}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':'1'}]}",
+	    "{'messages':[],'tools':[{'a':1}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':[{'a':{'cache_control':1}}]}",
+	    "{'messages':[],'tools':[{'a':{}}]}" },
+	{ API_CHAT, OTHER, "{'messages':[],'tools':['a','b']}",
+	    "{'messages':[],'tools':['a\\u0022,\\u0022b']}" },
 	{ API_CHAT, OTHER, "{'messages':[],'tools':[1,2]}", "{'messages':[],'tools':[12]}" },
 	{ API_CHAT, OTHER, "{'messages':[],'tools':[1]}", "{'messages':[],'functions':[1]}" },
-	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':'a'}]}", "{'messages':[{'role':'developer','content':'a'}]}" },
-	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'thinking':'a'}]}]}", "{'messages':[{'content':[{'text':'a'}]}]}" },
-	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'type':'tool_use','name':'f','input':{'a':1}}]}]}", "{'messages':[{'content':[{'type':'tool_use','name':'g','input':{'a':1}}]}]}" },
-	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'content':'a'},{'text':'b'}]}]}", "{'messages':[{'content':[{'content':[{'text':'a'},{'text':'b'}]}]}]}" },
-	{ API_MESSAGES, OTHER, "{'system':'a','messages':[]}", "{'messages':[{'role':'system','content':'a'}]}" },
-	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call','name':'f','arguments':'{}'}]}", "{'input':[{'type':'function_call','name':'g','arguments':'{}'}]}" },
-	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call_output','output':'x'}]}", "{'input':[{'type':'message','content':'x'}]}" },
-	{ API_RESPONSES, OTHER, "{'input':[{'role':'user','content':'a'}]}", "{'instructions':'a','input':[]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':'a'}]}",
+	    "{'messages':[{'role':'developer','content':'a'}]}" },
+	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'thinking':'a'}]}]}",
+	    "{'messages':[{'content':[{'text':'a'}]}]}" },
+	{ API_MESSAGES, OTHER,
+	    "{'messages':[{'content':[{'type':'tool_use','name':'f','input':{'a':1}}]"
+	    "}]}",
+	    "{'messages':[{'content':[{'type':'tool_use','name':'g','input':{'a':1}}]}]}" },
+	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'content':'a'},{'text':'b'}]}]}",
+	    "{'messages':[{'content':[{'content':[{'text':'a'},{'text':'b'}]}]}]}" },
+	{ API_MESSAGES, OTHER, "{'system':'a','messages':[]}",
+	    "{'messages':[{'role':'system','content':'a'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call','name':'f','arguments':'{}'}]}",
+	    "{'input':[{'type':'function_call','name':'g','arguments':'{}'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'type':'function_call_output','output':'x'}]}",
+	    "{'input':[{'type':'message','content':'x'}]}" },
+	{ API_RESPONSES, OTHER, "{'input':[{'role':'user','content':'a'}]}",
+	    "{'instructions':'a','input':[]}" },
 	{ API_COMPLETIONS, OTHER, "{'prompt':['" S64 "','b']}", "{'prompt':'" S64 "b'}" },
 	{ API_COMPLETIONS, OTHER, "{'prompt':['a','b']}", "{'prompt':['b','a']}" },
 	{ API_COMPLETIONS, OTHER, "{'prompt':'" S50 "'}", "{'prompt':'" S50 S10 "'}" },
-	{ API_COMPLETIONS, OTHER, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}", "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,16,15]}" },
-	{ API_COMPLETIONS, OTHER, "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}",
-	  "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}" },
+	{ API_COMPLETIONS, OTHER, "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}",
+	    "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,16,15]}" },
+	{ API_COMPLETIONS, OTHER,
+	    "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],[1,2,3,4,5,6,7,8,"
+	    "9,10,11,12,13,14,15,16]]}",
+	    "{'prompt':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}" },
 };
 
 static char *quoted(char *to, size_t n, const char *text)
@@ -285,9 +395,12 @@ static void test_history(void **state)
 		{ "{'role':'user','content':'a'}", 0 },
 		{ "{'role':'assistant','content':'a'}", 0 },		/* in front of it is nothing */
 		{ "{'role':'user','content':'a'},{'role':'assistant','content':'b'}", 1 },
-		{ "{'role':'user','content':'a'},{'content':'b','role':'assistant'},{'role':'user','content':'c'}", 1 },
-		{ "{'role':'system','content':'s'},{'role':'user','content':'a'},{'role':'assistant','content':'b'},"
-		  "{'role':'user','content':'c'},{'role':'assistant','content':'d'},{'role':'user','content':'e'}", 4 },
+		{ "{'role':'user','content':'a'},{'content':'b','role':'assistant'},{'role':'user',"
+		  "'content':'c'}", 1 },
+		{ "{'role':'system','content':'s'},{'role':'user','content':'a'},{'role':'assistant',"
+		  "'content':'b'},"
+		  "{'role':'user','content':'c'},{'role':'assistant','content':'d'},{'role':'user',"
+		  "'content':'e'}", 4 },
 		{ "{'role':'user','content':'a'},{'role':'model','content':'b'}", 0 },
 	};
 
@@ -304,7 +417,7 @@ static void test_history(void **state)
 	}
 }
 
-/* ---- prompts that are none --------------------------------------------------------------------- */
+/* ---- prompts that are none ------------------------------------------------------------------- */
 
 static void test_found(void **state)
 {
@@ -315,24 +428,34 @@ static void test_found(void **state)
 	} cases[] = {
 		{ API_CHAT, true, "{'messages':[{}]}" }, { API_CHAT, false, "{'messages':[]}" },
 		{ API_CHAT, false, "{}" }, { API_CHAT, false, "{'messages':null}" },
-		{ API_CHAT, false, "{'messages':[1,'a',[]]}" }, { API_CHAT, false, "5 " }, { API_CHAT, false, "[]" },
+		{ API_CHAT, false, "{'messages':[1,'a',[]]}" }, { API_CHAT, false, "5 " },
+		{ API_CHAT, false, "[]" },
 		{ API_CHAT, false, "{'messages':[{}],'messages':[]}" },
 		{ API_COMPLETIONS, true, "{'prompt':'x'}" }, { API_COMPLETIONS, false, "{'prompt':''}" },
-		{ API_COMPLETIONS, false, "{'prompt':['','']}" }, { API_COMPLETIONS, true, "{'prompt':['','x']}" },
+		{ API_COMPLETIONS, false, "{'prompt':['','']}" },
+		{ API_COMPLETIONS, true, "{'prompt':['','x']}" },
 		{ API_COMPLETIONS, true, "{'prompt':[0]}" }, { API_COMPLETIONS, true, "{'prompt':[4294967295]}" },
-		{ API_COMPLETIONS, false, "{'prompt':[4294967296]}" }, { API_COMPLETIONS, false, "{'prompt':[-1]}" },
-		{ API_COMPLETIONS, false, "{'prompt':[99999999999]}" }, { API_COMPLETIONS, false, "{'prompt':[1.0]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[4294967296]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[-1]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[99999999999]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[1.0]}" },
 		{ API_COMPLETIONS, false, "{'prompt':[1e2]}" }, { API_COMPLETIONS, false, "{'prompt':[1,null]}" },
-		{ API_COMPLETIONS, false, "{'prompt':[1,'a']}" }, { API_COMPLETIONS, false, "{'prompt':['a',1]}" },
-		{ API_COMPLETIONS, false, "{'prompt':['a',[1]]}" }, { API_COMPLETIONS, false, "{'prompt':[[1],2]}" },
-		{ API_COMPLETIONS, false, "{'prompt':[[1],['a']]}" }, { API_COMPLETIONS, false, "{'prompt':[[[1]]]}" },
-		{ API_COMPLETIONS, false, "{'prompt':[null]}" }, { API_COMPLETIONS, false, "{'prompt':{'a':'b'}}" },
+		{ API_COMPLETIONS, false, "{'prompt':[1,'a']}" },
+		{ API_COMPLETIONS, false, "{'prompt':['a',1]}" },
+		{ API_COMPLETIONS, false, "{'prompt':['a',[1]]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[1],2]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[1],['a']]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[[1]]]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[null]}" },
+		{ API_COMPLETIONS, false, "{'prompt':{'a':'b'}}" },
 		{ API_COMPLETIONS, false, "{'prompt':7}" }, { API_COMPLETIONS, false, "{'prompt':true}" },
 		{ API_COMPLETIONS, true, "{'prompt':[1,'a'],'prompt':'b'}" },
-		{ API_COMPLETIONS, false, "{'prompt':[[],[]]}" }, { API_COMPLETIONS, true, "{'prompt':[[],[3]]}" },
+		{ API_COMPLETIONS, false, "{'prompt':[[],[]]}" },
+		{ API_COMPLETIONS, true, "{'prompt':[[],[3]]}" },
 		{ API_RESPONSES, false, "{'input':''}" }, { API_RESPONSES, true, "{'input':'a'}" },
 		{ API_RESPONSES, false, "{'instructions':'a'}" }, { API_MESSAGES, false, "{'system':'a'}" },
-		{ API_GENERATE, false, "{'text':null,'input_ids':null}" }, { API_GENERATE, true, "{'text':null,'input_ids':[1]}" },
+		{ API_GENERATE, false, "{'text':null,'input_ids':null}" },
+		{ API_GENERATE, true, "{'text':null,'input_ids':[1]}" },
 		{ API_NONE, false, "{'messages':[{}],'prompt':'x'}" },
 	};
 	struct body *b = body_make();
@@ -353,7 +476,7 @@ static void test_found(void **state)
 	body_free(b);
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void test_names(void **state)
 {
@@ -459,7 +582,8 @@ static void test_images_beside(void **state)
 	assert_string_equal(salt[0], "");
 	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'AAAA','text':'a'}"));
 	assert_string_equal(body_prompt(b)->salt.s, salt[1]);
-	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'x','text':'a','image_data':null}"));
+	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'x','text':'a',"
+		"'image_data':null}"));
 	assert_false(body_prompt(b)->salt.seen);
 	body_free(b);
 }
@@ -488,7 +612,7 @@ static void test_long_names(void **state)
 	body_free(b);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void test_max_pages(void **state)
 {
@@ -606,7 +730,7 @@ static void test_reset(void **state)
 	body_free(fresh);
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void check_file(const struct file *f)
 {

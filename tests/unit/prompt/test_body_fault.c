@@ -1,5 +1,5 @@
-/* test_body_fault.c - each allocation fails once, in turn: a body is then counted in part and says so, and
- * what it shows is still a part of the whole. */
+/* test_body_fault.c - each allocation fails once, in turn: a body is then counted in part and says
+ * so, and what it shows is still a part of the whole. */
 #include "tests/unit/prompt/bodies.h"
 #include "tests/unit/fault.h"
 
@@ -9,9 +9,11 @@
 #define S8K	S1K S1K S1K S1K S1K S1K S1K S1K
 
 static const char body_text[] =
-	"{\"messages\":[{\"role\":\"system\",\"content\":\"" S1K "\"},{\"tool_calls\":[{\"function\":{\"name\":\"f\","
-	"\"arguments\":\"" S1K "\"}}],\"reasoning\":\"" S8K "\",\"content\":[{\"text\":\"" S8K "\"},{\"image_url\":"
-	"\"u\"},{\"text\":\"" S1K "\"}]}],\"functions\":[\"" S1K "\"],\"tools\":[\"" S8K "\"]}";
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S1K
+    "\"},{\"tool_calls\":[{\"function\":{\"name\":\"f\","
+    "\"arguments\":\"" S1K "\"}}],\"reasoning\":\"" S8K "\",\"content\":[{\"text\":\"" S8K
+    "\"},{\"image_url\":"
+    "\"u\"},{\"text\":\"" S1K "\"}]}],\"functions\":[\"" S1K "\"],\"tools\":[\"" S8K "\"]}";
 
 static bool story(const struct prompt *whole, struct page_vec *whole_order)
 {

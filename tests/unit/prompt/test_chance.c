@@ -1,4 +1,5 @@
-/* test_chance.c - bodies made by chance from what bodies are made of, right and wrong, with a fixed seed:
+/* test_chance.c - bodies made by chance from what bodies are made of, right and wrong, with a fixed
+ * seed:
  *   - what the machine makes of one is what the slow way makes of it (ref.h)
  *   - in random pieces it is the same as whole
  *   - cut at random places it is a part of the whole
@@ -18,7 +19,7 @@ static uint32_t below(struct maker *m, uint32_t n)
 	return rng_below(&m->rng, n);
 }
 
-/* ---- making a tree ---------------------------------------------------------------------------- */
+/* ---- making a tree --------------------------------------------------------------------------- */
 
 static struct node *text_node(const char *s)
 {
@@ -32,7 +33,8 @@ static struct node *make_text(struct maker *m)
 {
 	static const char *const bits[] = {
 		"a", "The quick brown fox ", "\n", "\"", "\\", "\t", "\xc3\xa9", "\xe4\xb8\xad\xe6\x96\x87",
-		"\xf0\x9f\x98\x80", "0123456789012345678901234567890123456789012345678901234567890123", "{\"a\":1}",
+		"\xf0\x9f\x98\x80", "0123456789012345678901234567890123456789012345678901234567890123",
+		"{\"a\":1}",
 		"\x01", " ", "https://example.com/", "\xef\xbf\xbd",
 	};
 	struct node *x = tree_new('s');
@@ -308,8 +310,10 @@ static struct node *make_body(struct maker *m, enum prompt_api api)
 
 	if (api == API_GENERATE && below(m, 2))
 		prompt = "input_ids";
-	put(x, prompt, api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES || api == API_CONTENTS ?
-	    make_messages(m, api) : make_prompt(m));
+	put(x, prompt,
+	    api == API_CHAT || api == API_RESPONSES || api == API_MESSAGES || api == API_CONTENTS
+		? make_messages(m, api)
+		: make_prompt(m));
 	if (below(m, 2))
 		put(x, "tools", make_any(m, 0));
 	if (below(m, 4) == 0)
@@ -330,7 +334,7 @@ static struct node *make_body(struct maker *m, enum prompt_api api)
 	return x;
 }
 
-/* ---- writing it ------------------------------------------------------------------------------- */
+/* ---- writing it ------------------------------------------------------------------------------ */
 
 enum style { COMPACT, SPACED };
 
@@ -374,7 +378,8 @@ static bool among(const char *s, const char *const *words, size_t n)
 	return false;
 }
 
-/* May keys be written in any order in <x>? Not where they count as JSON text; one level deep in media. */
+/* May keys be written in any order in <x>? Not where they count as JSON text; one level deep in
+ * media. */
 static enum shuffle shuffle_in(const struct maker *m, const struct node *x, enum shuffle around)
 {
 	static const char *const fixed[] = {
@@ -453,9 +458,10 @@ static void write_node(struct maker *m, struct log *out, const struct node *x, e
 	}
 }
 
-/* ---- the properties ---------------------------------------------------------------------------- */
+/* ---- the properties -------------------------------------------------------------------------- */
 
-static void check_pieces(struct maker *m, struct body *b, const struct prompt *whole, const struct log *text)
+static void check_pieces(struct maker *m, struct body *b, const struct prompt *whole,
+    const struct log *text)
 {
 	size_t at, k;
 
@@ -469,7 +475,8 @@ static void check_pieces(struct maker *m, struct body *b, const struct prompt *w
 		fail_msg("pieces differ: %s", text->p);
 }
 
-static void check_cuts(struct maker *m, struct body *b, const struct prompt *whole, const struct log *text)
+static void check_cuts(struct maker *m, struct body *b, const struct prompt *whole,
+    const struct log *text)
 {
 	unsigned i;
 
@@ -523,7 +530,8 @@ static void test_twice(void **state)
 	rounds(2, true);
 }
 
-/* Bytes of good bodies changed: nothing is promised but that it ends well, and the same way in pieces. */
+/* Bytes of good bodies changed: nothing is promised but that it ends well, and the same way in
+ * pieces. */
 static void mutate_file(const struct file *f)
 {
 	struct body *a = body_make(), *b = body_make();

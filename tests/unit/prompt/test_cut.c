@@ -1,5 +1,6 @@
-/* test_cut.c - bodies in pieces and bodies cut short: every split gives what the whole gives, every cut a
- * part of it; turn N of a conversation is a part of turn N + 1; the order of keys does not matter. */
+/* test_cut.c - bodies in pieces and bodies cut short: every split gives what the whole gives, every
+ * cut a part of it; turn N of a conversation is a part of turn N + 1; the order of keys does not
+ * matter. */
 #include "tests/unit/prompt/bodies.h"
 
 #define S10	"0123456789"
@@ -43,7 +44,8 @@ static void test_splits(void **state)
 }
 
 /* At every byte: what was fed by the byte and what is fed at once show the same, and that is a part
- * of the whole. A body with keys that come twice takes back what it showed: only the first holds. */
+ * of the whole. A body with keys that come twice takes back what it showed: only the first holds.
+ */
 static void cut_file(const struct file *f)
 {
 	bool twice = strstr(f->name, "duplicates") != NULL;
@@ -85,35 +87,63 @@ static void test_cut_seen(void **state)
 	} cases[] = {
 		{ API_CHAT, 0, 0, 0, 0, 0, false, false, false, false, false, "{\"messages\":[" },
 		{ API_CHAT, 0, 0, 0, 0, 0, true, false, false, false, false, "{\"messages\":[{" },
-		{ API_CHAT, 0, 0, 0, 0, 3, true, false, false, false, false, "{\"messages\":[{\"content\":\"abc" },
-		{ API_CHAT, 0, 0, 1, 0, 67, true, false, false, false, false, "{\"messages\":[{\"content\":\"" S64 "abc" },
-		{ API_CHAT, 0, 0, 1, 1, 67, true, false, false, false, false, "{\"messages\":[{\"content\":\"" S64 "abc\",\"role\":\"system\"" },
-		{ API_CHAT, 0, 0, 1, 1, 67, true, false, false, false, false, "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc" },
-		{ API_CHAT, 0, 0, 2, 2, 67, true, false, false, false, false, "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}" },
-		{ API_CHAT, 0, 0, 2, 2, 67, true, false, false, false, true, "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}]" },
+		{ API_CHAT, 0, 0, 0, 0, 3, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":\"abc" },
+		{ API_CHAT, 0, 0, 1, 0, 67, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":\"" S64 "abc" },
+		{ API_CHAT, 0, 0, 1, 1, 67, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":\"" S64 "abc\",\"role\":\"system\"" },
+		{ API_CHAT, 0, 0, 1, 1, 67, true, false, false, false, false,
+		    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc" },
+		{ API_CHAT, 0, 0, 2, 2, 67, true, false, false, false, false,
+		    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}" },
+		{ API_CHAT, 0, 0, 2, 2, 67, true, false, false, false, true,
+		    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}]" },
 		/* calls and aside show only behind whole content */
-		{ API_CHAT, 0, 0, 0, 0, 64, true, false, false, false, false, "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
-		{ API_CHAT, 0, 0, 1, 0, 64, true, false, false, false, false, "{\"messages\":[{\"content\":null,\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
-		{ API_CHAT, 0, 0, 0, 0, 129, true, false, false, false, false, "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 "\"}}],\"content\":\"" S10 S10 S10 S10 S10 "012345" },
-		{ API_CHAT, 0, 0, 2, 0, 137, true, false, false, false, false, "{\"messages\":[{\"reasoning\":\"" S64 "\",\"tool_calls\":[],\"content\":\"" S64 "abcdefghi\"" },
-		{ API_CHAT, 0, 0, 0, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":\"x\",\"reasoning\":\"" S64 },
-		{ API_CHAT, 0, 0, 1, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":\"x\",\"tool_calls\":[],\"reasoning\":\"" S64 },
+		{ API_CHAT, 0, 0, 0, 0, 64, true, false, false, false, false,
+		    "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
+		{ API_CHAT, 0, 0, 1, 0, 64, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":null,\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
+		{ API_CHAT, 0, 0, 0, 0, 129, true, false, false, false, false,
+		    "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64
+		    "\"}}],\"content\":\"" S10 S10 S10 S10 S10 "012345" },
+		{ API_CHAT, 0, 0, 2, 0, 137, true, false, false, false, false,
+		    "{\"messages\":[{\"reasoning\":\"" S64 "\",\"tool_calls\":[],\"content\":\"" S64
+		    "abcdefghi\"" },
+		{ API_CHAT, 0, 0, 0, 0, 65, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":\"x\",\"reasoning\":\"" S64 },
+		{ API_CHAT, 0, 0, 1, 0, 65, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":\"x\",\"tool_calls\":[],\"reasoning\":\"" S64 },
 		/* inside an image */
-		{ API_CHAT, 0, 0, 1, 0, 1, true, true, false, false, false, "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:" },
-		{ API_CHAT, 0, 0, 2, 0, 65, true, false, false, false, false, "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:\"}" },
-		{ API_CHAT, 0, 1, 0, 0, 66, false, false, false, false, false, "{\"tools\":[\"" S64 },
-		{ API_CHAT, 0, 2, 0, 0, 68, false, false, false, true, false, "{\"tools\":[\"" S64 "\"]" },
+		{ API_CHAT, 0, 0, 1, 0, 1, true, true, false, false, false,
+		    "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:" },
+		{ API_CHAT, 0, 0, 2, 0, 65, true, false, false, false, false,
+		    "{\"messages\":[{\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"data:\"}" },
+		{ API_CHAT, 0, 1, 0, 0, 66, false, false, false, false, false,
+		    "{\"tools\":[\"" S64 },
+		{ API_CHAT, 0, 2, 0, 0, 68, false, false, false, true, false,
+		    "{\"tools\":[\"" S64 "\"]" },
 		{ API_CHAT, 0, 0, 0, 0, 0, false, false, false, true, false, "{\"tools\":[]" },
-		{ API_MESSAGES, 1, 0, 0, 0, 64, false, false, false, false, false, "{\"system\":\"" S64 },
-		{ API_MESSAGES, 2, 0, 0, 0, 64, false, false, true, false, false, "{\"system\":\"" S64 "\"" },
-		{ API_MESSAGES, 1, 0, 0, 0, 64, false, false, false, false, false, "{\"system\":[{\"text\":\"" S64 "\"}" },
-		{ API_COMPLETIONS, 0, 0, 1, 0, 65, true, false, false, false, false, "{\"prompt\":\"" S64 "x" },
-		{ API_COMPLETIONS, 0, 0, 0, 0, 1, true, false, false, false, false, "{\"prompt\":[\"x" },
-		{ API_COMPLETIONS, 0, 0, 1, 0, 1, true, false, false, false, false, "{\"prompt\":[\"x\"" },
-		{ API_COMPLETIONS, 0, 0, 1, 0, 1, true, false, false, false, true, "{\"prompt\":[\"x\"]" },
-		{ API_COMPLETIONS, 0, 0, 0, 0, 2, true, false, false, false, false, "{\"prompt\":[1,2,3" },
-		{ API_COMPLETIONS, 0, 0, 0, 0, 3, true, false, false, false, false, "{\"prompt\":[1,2,3," },
-		{ API_RESPONSES, 0, 0, 0, 0, 1, true, false, false, false, false, "{\"input\":\"x" },
+		{ API_MESSAGES, 1, 0, 0, 0, 64, false, false, false, false, false,
+		    "{\"system\":\"" S64 },
+		{ API_MESSAGES, 2, 0, 0, 0, 64, false, false, true, false, false,
+		    "{\"system\":\"" S64 "\"" },
+		{ API_MESSAGES, 1, 0, 0, 0, 64, false, false, false, false, false,
+		    "{\"system\":[{\"text\":\"" S64 "\"}" },
+		{ API_COMPLETIONS, 0, 0, 1, 0, 65, true, false, false, false, false,
+		    "{\"prompt\":\"" S64 "x" },
+		{ API_COMPLETIONS, 0, 0, 0, 0, 1, true, false, false, false, false,
+		    "{\"prompt\":[\"x" },
+		{ API_COMPLETIONS, 0, 0, 1, 0, 1, true, false, false, false, false,
+		    "{\"prompt\":[\"x\"" },
+		{ API_COMPLETIONS, 0, 0, 1, 0, 1, true, false, false, false, true,
+		    "{\"prompt\":[\"x\"]" },
+		{ API_COMPLETIONS, 0, 0, 0, 0, 2, true, false, false, false, false,
+		    "{\"prompt\":[1,2,3" },
+		{ API_COMPLETIONS, 0, 0, 0, 0, 3, true, false, false, false, false,
+		    "{\"prompt\":[1,2,3," },
+		{ API_RESPONSES, 0, 0, 0, 0, 1, true, false, false, false, false,
+		    "{\"input\":\"x" },
 	};
 	struct body *b = body_make();
 	size_t i;
@@ -138,7 +168,8 @@ static void test_cut_seen(void **state)
 /* A name cut short is not seen, and a word of a number may go on. */
 static void test_cut_names(void **state)
 {
-	static const char text[] = "{\"model\":\"gpt\",\"user\":\"u\",\"cache_salt\":\"salt\",\"lora_path\":\"l\"}";
+	static const char text[] = "{\"model\":\"gpt\",\"user\":\"u\",\"cache_salt\":\"salt\","
+		"\"lora_path\":\"l\"}";
 	struct body *b = body_make();
 	size_t n;
 
@@ -147,55 +178,90 @@ static void test_cut_names(void **state)
 
 		assert_int_equal(p->model.seen, n >= strlen("{\"model\":\"gpt\""));
 		assert_int_equal(p->user.seen, n >= strlen("{\"model\":\"gpt\",\"user\":\"u\""));
-		assert_int_equal(p->salt.seen, n >= strlen("{\"model\":\"gpt\",\"user\":\"u\",\"cache_salt\":\"salt\""));
+		assert_int_equal(p->salt.seen, n >= strlen("{\"model\":\"gpt\",\"user\":\"u\","
+			"\"cache_salt\":\"salt\""));
 		assert_int_equal(p->lora.seen, n >= sizeof(text) - 2);
 	}
 	body_free(b);
 }
 
-/* ---- turns ------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
-/* Messages of a conversation, in two forms each: as it is new, and as it comes back in later turns. */
+/* Messages of a conversation, in two forms each: as it is new, and as it comes back in later turns.
+ */
 struct turn {
 	const char *fresh, *later;
 };
 
 static const struct turn chat[] = {
-	{ "{\"role\":\"system\",\"content\":\"" S64 S10 "\"}", "{\"content\":\"" S64 S10 "\",\"role\":\"system\"}" },
-	{ "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" S64 "\",\"cache_control\":{\"type\":\"ephemeral\"}}]}",
-	  "{\"role\":\"user\",\"content\":\"" S64 "\"}" },
-	{ "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]}",
-	  "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\",\"function\":{\"arguments\":\"{\\\"x\\\":1}\",\"name\":\"f\"}}],\"refusal\":null}" },
-	{ "{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"ok\"}", "{\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"}],\"tool_call_id\":\"a\"}" },
-	{ "{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}},{\"type\":\"text\",\"text\":\"what?\"}]}",
-	  "{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":\"u\"},{\"text\":\"what?\"}]}" },
-	{ "{\"role\":\"assistant\",\"content\":\"a cat\",\"reasoning_content\":\"hm\"}", "{\"role\":\"assistant\",\"reasoning_content\":\"hm\",\"content\":\"a cat\",\"audio\":null}" },
+	{ "{\"role\":\"system\",\"content\":\"" S64 S10 "\"}",
+	    "{\"content\":\"" S64 S10 "\",\"role\":\"system\"}" },
+	{ "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" S64
+	  "\",\"cache_control\":{\"type\":\"ephemeral\"}}]}",
+	    "{\"role\":\"user\",\"content\":\"" S64 "\"}" },
+	{ "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\","
+	  "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]}",
+	    "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
+	    "\"function\":{\"arguments\":\"{\\\"x\\\":1}\",\"name\":\"f\"}}],\"refusal\":null}" },
+	{ "{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"ok\"}",
+	    "{\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"}],"
+	    "\"tool_call_id\":\"a\"}" },
+	{ "{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}},"
+	  "{\"type\":\"text\",\"text\":\"what?\"}]}",
+	    "{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":\"u\"},"
+	    "{\"text\":\"what?\"}]}" },
+	{ "{\"role\":\"assistant\",\"content\":\"a cat\",\"reasoning_content\":\"hm\"}",
+	    "{\"role\":\"assistant\",\"reasoning_content\":\"hm\",\"content\":\"a cat\",\"audio\":null}" },
 	{ "{\"role\":\"user\",\"content\":\"\"}", "{\"role\":\"user\",\"content\":\"\"}" },
 };
 
 static const struct turn messages[] = {
-	{ "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" S64 "\",\"cache_control\":{\"type\":\"ephemeral\"}}]}",
-	  "{\"role\":\"user\",\"content\":\"" S64 "\"}" },
-	{ "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\",\"input\":{\"x\":1}}]}",
-	  "{\"content\":[{\"thinking\":\"t\",\"type\":\"thinking\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{ \"x\" : 1 },\"cache_control\":{\"type\":\"ephemeral\"}}],\"role\":\"assistant\"}" },
-	{ "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"content\":\"12\"}]}",
-	  "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"content\":[{\"type\":\"text\",\"text\":\"12\",\"cache_control\":{\"type\":\"ephemeral\"}}]}]}" },
-	{ "{\"role\":\"assistant\",\"content\":\"done\"}", "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"done\",\"citations\":null}]}" },
+	{ "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" S64
+	  "\",\"cache_control\":{\"type\":\"ephemeral\"}}]}",
+	    "{\"role\":\"user\",\"content\":\"" S64 "\"}" },
+	{ "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\","
+	  "\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\",\"input\":{\"x\":1}}]}",
+	    "{\"content\":[{\"thinking\":\"t\",\"type\":\"thinking\",\"signature\":\"s\"},"
+	    "{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{ \"x\" : 1 },"
+	    "\"cache_control\":{\"type\":\"ephemeral\"}}],\"role\":\"assistant\"}" },
+	{ "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"a\","
+	  "\"content\":\"12\"}]}",
+	    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"a\","
+	    "\"content\":[{\"type\":\"text\",\"text\":\"12\",\"cache_control\":{\"type\":\"ephemeral\"}}]}"
+	    "]}" },
+	{ "{\"role\":\"assistant\",\"content\":\"done\"}",
+	    "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"done\",\"citations\":null}"
+	    "]}" },
 	{ "{\"role\":\"user\",\"content\":\"more\"}", "{\"role\":\"user\",\"content\":\"more\"}" },
 };
 
 static const struct turn responses[] = {
-	{ "{\"role\":\"developer\",\"content\":\"brief\"}", "{\"type\":\"message\",\"role\":\"developer\",\"content\":[{\"type\":\"input_text\",\"text\":\"brief\"}]}" },
-	{ "{\"role\":\"user\",\"content\":\"" S64 "\"}", "{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"" S64 "\"}]}" },
-	{ "{\"type\":\"reasoning\",\"id\":\"r\",\"summary\":[]}", "{\"type\":\"reasoning\",\"id\":\"r\",\"summary\":[{\"text\":\"s\"}],\"encrypted_content\":\"e\"}" },
-	{ "{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}", "{\"type\":\"function_call\",\"arguments\":\"{}\",\"name\":\"f\",\"call_id\":\"c\",\"status\":\"completed\"}" },
-	{ "{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"" S64 "1\"}", "{\"output\":[{\"type\":\"input_text\",\"text\":\"" S64 "1\"}],\"type\":\"function_call_output\",\"call_id\":\"c\"}" },
-	{ "{\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"it is\",\"annotations\":[]}]}", "{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"it is\",\"logprobs\":[]}]}" },
-	{ "{\"role\":\"user\",\"content\":\"thanks\"}", "{\"role\":\"user\",\"content\":\"thanks\"}" },
+	{ "{\"role\":\"developer\",\"content\":\"brief\"}",
+	    "{\"type\":\"message\",\"role\":\"developer\",\"content\":[{\"type\":\"input_text\","
+	    "\"text\":\"brief\"}]}" },
+	{ "{\"role\":\"user\",\"content\":\"" S64 "\"}",
+	    "{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"" S64
+	    "\"}]}" },
+	{ "{\"type\":\"reasoning\",\"id\":\"r\",\"summary\":[]}",
+	    "{\"type\":\"reasoning\",\"id\":\"r\",\"summary\":[{\"text\":\"s\"}],"
+	    "\"encrypted_content\":\"e\"}" },
+	{ "{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}",
+	    "{\"type\":\"function_call\",\"arguments\":\"{}\",\"name\":\"f\",\"call_id\":\"c\","
+	    "\"status\":\"completed\"}" },
+	{ "{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"" S64 "1\"}",
+	    "{\"output\":[{\"type\":\"input_text\",\"text\":\"" S64
+	    "1\"}],\"type\":\"function_call_output\",\"call_id\":\"c\"}" },
+	{ "{\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"it is\","
+	  "\"annotations\":[]}]}",
+	    "{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\","
+	    "\"content\":[{\"type\":\"output_text\",\"text\":\"it is\",\"logprobs\":[]}]}" },
+	{ "{\"role\":\"user\",\"content\":\"thanks\"}",
+	    "{\"role\":\"user\",\"content\":\"thanks\"}" },
 };
 
 /* The first <n> messages; the last one in its fresh form, or all in the later. */
-static void write_turn(char *to, const char *prefix, const struct turn *t, size_t n, const char *suffix)
+static void write_turn(char *to, const char *prefix, const struct turn *t, size_t n,
+    const char *suffix)
 {
 	size_t i;
 
@@ -245,8 +311,10 @@ static void turns(enum prompt_api api, const char *prefix, const struct turn *t,
 static void test_turns(void **state)
 {
 	turns(API_CHAT, "{\"messages\":[", chat, N(chat), "],\"model\":\"m\"}");
-	turns(API_CHAT, "{\"model\":\"m\",\"tools\":[{\"name\":\"f\"}],\"messages\":[", chat, N(chat), "]}");
-	turns(API_MESSAGES, "{\"system\":\"" S64 "\",\"messages\":[", messages, N(messages), "],\"tools\":[1]}");
+	turns(API_CHAT, "{\"model\":\"m\",\"tools\":[{\"name\":\"f\"}],\"messages\":[", chat,
+	    N(chat), "]}");
+	turns(API_MESSAGES, "{\"system\":\"" S64 "\",\"messages\":[", messages, N(messages),
+	    "],\"tools\":[1]}");
 	turns(API_RESPONSES, "{\"instructions\":\"x\",\"input\":[", responses, N(responses), "]}");
 }
 
@@ -265,7 +333,7 @@ static void test_turns_text(void **state)
 	body_free(b);
 }
 
-/* ---- order of keys ------------------------------------------------------------------------------- */
+/* ---- order of keys --------------------------------------------------------------------------- */
 
 /* Every order of <n> members between <prefix> and <suffix>. */
 static void orders(enum prompt_api api, const char *prefix, const char *const *member, size_t n,
@@ -309,13 +377,21 @@ static void orders(enum prompt_api api, const char *prefix, const char *const *m
 static void test_orders(void **state)
 {
 	static const char *const message[] = {
-		"\"role\":\"assistant\"", "\"content\":[{\"text\":\"" S64 "ab\"},{\"image_url\":\"u\"},{\"text\":\"c\"}]",
-		"\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"" S64 S10 "\"}},{\"function\":{\"name\":\"g\"}}]",
-		"\"name\":\"n\"", "\"reasoning_content\":\"" S64 S64 "x\"", "\"refusal\":null",
+		"\"role\":\"assistant\"",
+		"\"content\":[{\"text\":\"" S64 "ab\"},{\"image_url\":\"u\"},"
+		"{\"text\":\"c\"}]",
+		"\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"" S64 S10
+		"\"}},{\"function\":{\"name\":\"g\"}}]",
+		"\"name\":\"n\"",
+		"\"reasoning_content\":\"" S64 S64 "x\"",
+		"\"refusal\":null",
 	};
 	static const char *const top[] = {
-		"\"model\":\"m\"", "\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "\"},{\"role\":\"user\"}]",
-		"\"tools\":[{\"a\":\"" S64 "\"}]", "\"documents\":[{\"b\":\"" S64 "\"}]", "\"functions\":[3]",
+		"\"model\":\"m\"",
+		"\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "\"},{\"role\":\"user\"}]",
+		"\"tools\":[{\"a\":\"" S64 "\"}]",
+		"\"documents\":[{\"b\":\"" S64 "\"}]",
+		"\"functions\":[3]",
 		"\"lora_path\":\"l\",\"adapter_id\":\"no\"",
 	};
 	static const char *const names[] = {
@@ -327,7 +403,9 @@ static void test_orders(void **state)
 		"\"messages\":[{\"role\":\"user\",\"content\":\"" S64 "\"}]",
 	};
 	static const char *const call[] = {
-		"\"id\":\"i\"", "\"type\":\"function\"", "\"function\":{\"name\":\"f\",\"arguments\":\"" S64 "\"}",
+		"\"id\":\"i\"",
+		"\"type\":\"function\"",
+		"\"function\":{\"name\":\"f\",\"arguments\":\"" S64 "\"}",
 	};
 	static const char *const use[] = {
 		"\"type\":\"tool_use\"", "\"id\":\"i\"", "\"name\":\"f\"", "\"input\":{\"a\":\"" S64 "\"}",

@@ -1,4 +1,5 @@
-/* test_heads.c - whose head a cut body is lent: prompts are made by hand, a page is a small number. */
+/* test_heads.c - whose head a cut body is lent: prompts are made by hand, a page is a small number.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static struct prompt_name name(const char *s)
 	return n;
 }
 
-static struct prompt whole(const char *messages, const char *model, const char *sys, const char *tools)
+static struct prompt whole(const char *messages, const char *model, const char *sys,
+    const char *tools)
 {
 	return (struct prompt){
 		.api = API_CHAT, .json = JSON_DONE, .found = true, .model = name(model),
@@ -269,8 +271,8 @@ static char *parting(unsigned i)
 	return s;
 }
 
-/* The oldest goes first; to be found keeps young: of fifty tenants' first conversations, only the one
- * that is asked for again and again lives through all that follows. */
+/* The oldest goes first; to be found keeps young: of fifty tenants' first conversations, only the
+ * one that is asked for again and again lives through all that follows. */
 static void bounded_over_all(void **state)
 {
 	struct heads *h = make(65536, 65536);

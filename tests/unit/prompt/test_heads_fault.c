@@ -1,5 +1,5 @@
-/* test_heads_fault.c - each allocation of a story fails once, in turn: a head may then be forgotten,
- * but what is lent is right, and nothing leaks or is counted twice. */
+/* test_heads_fault.c - each allocation of a story fails once, in turn: a head may then be
+ * forgotten, but what is lent is right, and nothing leaks or is counted twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

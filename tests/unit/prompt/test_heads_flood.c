@@ -1,5 +1,5 @@
-/* test_heads_flood.c - what crafted tenants, models and messages do to the tables of heads: nothing. Their
- * keys are keyed hashes; so chains are as long as those of random names. */
+/* test_heads_flood.c - what crafted tenants, models and messages do to the tables of heads:
+ * nothing. Their keys are keyed hashes; so chains are as long as those of random names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

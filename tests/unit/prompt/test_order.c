@@ -1,5 +1,5 @@
-/* test_order.c - segments put in order, with and without a head lent by another body. A page is a small
- * number here: letters of a string. */
+/* test_order.c - segments put in order, with and without a head lent by another body. A page is a
+ * small number here: letters of a string. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_text.c - the words of a prompt: what is taken is what the scanner counts, for every body, however it comes and wherever it
- * is cut. */
+/* test_text.c - the words of a prompt: what is taken is what the scanner counts, for every body,
+ * however it comes and wherever it is cut. */
 #include "agent/prompt/text.h"
 #include "tests/unit/prompt/bodies.h"
 
@@ -7,8 +7,10 @@ enum { PADDED = 0x50414444, BATCH = 0x42415443 };
 
 static const struct { enum prompt_api api; const char *text; } bodies[] = {
 	{ API_COMPLETIONS, "{\"prompt\":\"Once upon a time\"}" },
-	{ API_COMPLETIONS, "{\"model\":\"m\",\"prompt\":\"a\\nb \\u00e9\\ud83d\\ude00\\ud83d\",\"add_special_tokens\":false}" },
-	{ API_COMPLETIONS, "{\"add_special_tokens\":true,\"prompt\":[\"one\",\"\",\"two\"],\"x\":[\"three\"]}" },
+	{ API_COMPLETIONS, "{\"model\":\"m\",\"prompt\":\"a\\nb \\u00e9\\ud83d\\ude00\\ud83d\","
+	  "\"add_special_tokens\":false}" },
+	{ API_COMPLETIONS, "{\"add_special_tokens\":true,\"prompt\":[\"one\",\"\",\"two\"],"
+	  "\"x\":[\"three\"]}" },
 	{ API_COMPLETIONS, "{\"prompt\":[1,2,3,4,5,4294967295]}" },
 	{ API_COMPLETIONS, "{\"prompt\":[[1,2,3],[],[4,5,6,7,8,9,10],[1]]}" },
 	{ API_COMPLETIONS, "{\"prompt\":[1,2,4294967296]}" },
@@ -42,7 +44,7 @@ static const struct { enum prompt_api api; const char *text; } bodies[] = {
 
 #define N_BODIES	(sizeof(bodies) / sizeof(bodies[0]))
 
-/* ---- what the scanner would show of these words and ids ------------------------------------- */
+/* ---- what the scanner would show of these words and ids -------------------------------------- */
 
 static void words_pages(const struct prompt_text *t, struct page_vec *out)
 {
@@ -73,13 +75,15 @@ static void ids_pages(const struct prompt_text *t, struct page_vec *out)
 	size_t at = 0;
 
 	for (size_t i = 0; i < t->items.n; i++) {
-		assert_int_equal(prompt_pages_of_ids(&key, t->ids.p + at, t->items.p[i].end - at, opts.token_page, at > 0,
-						     opts.max_pages, out), 0);
+		assert_int_equal(prompt_pages_of_ids(&key, t->ids.p + at, t->items.p[i].end - at,
+				     opts.token_page, at > 0, opts.max_pages, out),
+		    0);
 		at = t->items.p[i].end;
 	}
 }
 
-static void same_as_scanner(const struct prompt_text *t, const struct prompt *p, const char *text, size_t n)
+static void same_as_scanner(const struct prompt_text *t, const struct prompt *p, const char *text,
+    size_t n)
 {
 	struct page_vec out = { 0 };
 	bool any = t->words.n > 0 || t->ids.n > 0;
@@ -88,7 +92,8 @@ static void same_as_scanner(const struct prompt_text *t, const struct prompt *p,
 		return;
 	assert_false(t->lost);
 	if (p->found != (any && !t->bad))
-		fail_msg("%.*s: found %d, taken %zu bytes and %zu ids, bad %d", (int)n, text, p->found, t->words.n, t->ids.n, t->bad);
+		fail_msg("%.*s: found %d, taken %zu bytes and %zu ids, bad %d", (int)n, text,
+		    p->found, t->words.n, t->ids.n, t->bad);
 	if (!p->found)
 		return;
 	assert_int_equal(p->mode, t->kind == TEXT_WORDS ? PROMPT_TEXT : PROMPT_TOKENS);
@@ -102,7 +107,7 @@ static void same_as_scanner(const struct prompt_text *t, const struct prompt *p,
 	page_vec_free(&out);
 }
 
-/* ---- the same in pieces --------------------------------------------------------------------- */
+/* ---- the same in pieces ---------------------------------------------------------------------- */
 
 static void same_taken(const struct prompt_text *a, const struct prompt_text *b)
 {
@@ -122,7 +127,8 @@ static void same_taken(const struct prompt_text *a, const struct prompt_text *b)
 	}
 }
 
-static void take(struct prompt_text *t, enum prompt_api api, const char *text, size_t n, size_t piece)
+static void take(struct prompt_text *t, enum prompt_api api, const char *text, size_t n,
+    size_t piece)
 {
 	const char *p = (const char *)edge_copy(text, n);
 
@@ -163,8 +169,10 @@ static void all_bodies_at_all_cuts(void **state)
 static void by_chance(void **state)
 {
 	static const char *const parts[] = {
-		"\"prompt\":", "\"input\":", "\"text\":", "\"input_ids\":", "\"messages\":", "\"add_special_tokens\":", "\"x\":",
-		"\"\"", "\"word\"", "\"a long text with more than one page\"", "1", "23", "-1", "[", "]", "{", "}", ",", ",", ",",
+		"\"prompt\":", "\"input\":", "\"text\":", "\"input_ids\":", "\"messages\":",
+		"\"add_special_tokens\":", "\"x\":",
+		"\"\"", "\"word\"", "\"a long text with more than one page\"", "1", "23", "-1", "[", "]", "{",
+		"}", ",", ",", ",",
 		"null", "true", "[1,2,3,4]", "[\"a\",\"b\"]", "[[1,2],[3,4,5,6]]",
 	};
 	static const enum prompt_api apis[] = { API_COMPLETIONS, API_EMBEDDINGS, API_GENERATE };

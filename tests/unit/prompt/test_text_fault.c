@@ -1,11 +1,14 @@
-/* test_text_fault.c - each allocation fails once, in turn: what was taken is then lost and says so, and is a part of the whole. */
+/* test_text_fault.c - each allocation fails once, in turn: what was taken is then lost and says so,
+ * and is a part of the whole. */
 #include "agent/prompt/text.h"
 #include "tests/unit/prompt/bodies.h"
 #include "tests/unit/fault.h"
 
 #define S10	"0123456789"
-#define S1K	S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10
-#define WORDS	"{\"prompt\":[\"" S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K "\",\"b\"]}"
+#define S1K	S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 \
+		S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10
+#define WORDS	"{\"prompt\":[\"" S1K S1K S1K S1K S1K S1K S1K S1K S1K S1K \
+		 S1K S1K S1K S1K S1K S1K S1K S1K S1K "\",\"b\"]}"
 
 static void feed(struct prompt_text *t, const char *text, size_t n)
 {
@@ -25,7 +28,8 @@ static bool story(const char *ids, size_t n)
 	feed(t, WORDS, sizeof(WORDS) - 1);
 	assert_int_equal(t->json.state, JSON_DONE);
 	all = !t->lost;
-	assert_true(t->lost || (t->items.n == 2 && t->items.p[1].whole && t->words.n == sizeof(WORDS) - 19));
+	assert_true(t->lost ||
+	    (t->items.n == 2 && t->items.p[1].whole && t->words.n == sizeof(WORDS) - 19));
 	prompt_text_reset(t, API_COMPLETIONS, 16);
 	feed(t, ids, n);
 	assert_true(t->lost || (t->items.n == 1 && t->ids.n == 3000));

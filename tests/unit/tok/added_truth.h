@@ -76,7 +76,8 @@ static inline bool truth_joined(const char *p, size_t end, size_t n)
 	return !same;
 }
 
-static inline size_t truth(const struct added_token *t, size_t n_tokens, const char *p, size_t n, struct truth_hit *hit)
+static inline size_t truth(const struct added_token *t, size_t n_tokens, const char *p, size_t n,
+    struct truth_hit *hit)
 {
 	size_t hits = 0, end = 0, i = 0;
 
@@ -84,7 +85,8 @@ static inline size_t truth(const struct added_token *t, size_t n_tokens, const c
 		const struct added_token *best = NULL;
 
 		for (size_t k = 0; k < n_tokens; k++) {
-			if (t[k].content.n == 0 || t[k].content.n > n - i || memcmp(p + i, t[k].content.p, t[k].content.n) != 0)
+			if (t[k].content.n == 0 || t[k].content.n > n - i ||
+			    memcmp(p + i, t[k].content.p, t[k].content.n) != 0)
 				continue;
 			if (best == NULL || t[k].content.n > best->content.n)
 				best = &t[k];

@@ -1,7 +1,7 @@
 /* bpe_truth.h - vocabularies for tests, and the slow truth: every merge looks at every pair again.
  *
- * The truth reads nothing but the struct bpe_spec. It is as its words are: of all neighbours that a merge names, those of lowest rank, of
- * these the leftmost, again and again. */
+ * The truth reads nothing but the struct bpe_spec. It is as its words are: of all neighbours that a
+ * merge names, those of lowest rank, of these the leftmost, again and again. */
 #ifndef TESTS_BPE_TRUTH_H
 #define TESTS_BPE_TRUTH_H
 
@@ -94,7 +94,8 @@ static inline const struct bpe_token *vocab_by_id(const struct bpe_spec *s, toke
 }
 
 /* The first token with these bytes; not one that stands for a byte where characters are meant. */
-static inline const struct bpe_token *vocab_find(const struct bpe_spec *s, const uint8_t *p, size_t n)
+static inline const struct bpe_token *vocab_find(const struct bpe_spec *s, const uint8_t *p,
+    size_t n)
 {
 	const struct bpe_token *best = NULL;
 	uint32_t i;
@@ -112,7 +113,7 @@ static inline const struct bpe_token *vocab_find(const struct bpe_spec *s, const
 	return best;
 }
 
-/* ---- the truth ---------------------------------------------------------------------------- */
+/* ---- the truth ------------------------------------------------------------------------------- */
 
 static inline void truth_add(struct ids *v, token_id id)
 {
@@ -140,7 +141,8 @@ static inline bool truth_bytes(const struct bpe_spec *s, const uint8_t *p, size_
 	return true;
 }
 
-static inline void truth_characters(const struct bpe_spec *s, const uint8_t *p, size_t n, struct ids *v)
+static inline void truth_characters(const struct bpe_spec *s, const uint8_t *p, size_t n,
+    struct ids *v)
 {
 	size_t at, k, waiting = 0;
 
@@ -167,7 +169,8 @@ static inline void truth_characters(const struct bpe_spec *s, const uint8_t *p, 
 }
 
 /* The rank of two tokens, and what they become. */
-static inline uint32_t truth_rank(const struct bpe_spec *s, token_id left, token_id right, token_id *both)
+static inline uint32_t truth_rank(const struct bpe_spec *s, token_id left, token_id right,
+    token_id *both)
 {
 	uint32_t i, rank = UINT32_MAX;
 
@@ -225,14 +228,17 @@ static inline void truth_piece(const struct bpe_spec *s, const uint8_t *p, size_
 		truth_merges(s, p, n, v);
 }
 
-/* ---- chance ------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
-/* A vocabulary over a few letters with every nastiness: merges in no order of ids, merges before those that make their parts, pairs that
- * are named twice, tokens that no merge gives, ids with gaps. <letters>: 1 .. 26; <most> merges. */
-static inline void vocab_random(struct vocab *v, struct rng *r, const char *const *letters, uint32_t n_letters, uint32_t most)
+/* A vocabulary over a few letters with every nastiness: merges in no order of ids, merges before
+ * those that make their parts, pairs that are named twice, tokens that no merge gives, ids with
+ * gaps. <letters>: 1 .. 26; <most> merges. */
+static inline void vocab_random(struct vocab *v, struct rng *r, const char *const *letters,
+    uint32_t n_letters, uint32_t most)
 {
 	uint32_t i, want = rng_below(r, most + 1), first = v->spec.n_tokens, tries;
-	token_id id = v->spec.n_tokens ? v->tokens[v->spec.n_tokens - 1].id + 1 + rng_below(r, 3) : rng_below(r, 3);
+	token_id id = v->spec.n_tokens ? v->tokens[v->spec.n_tokens - 1].id + 1 + rng_below(r, 3)
+				       : rng_below(r, 3);
 
 	if (!v->spec.characters)
 		first = 256;

@@ -1,6 +1,8 @@
-/* cases.h - texts and pieces from the files of tests/data/tok, one line at a time. For unit tests only.
+/* cases.h - texts and pieces from the files of tests/data/tok, one line at a time. For unit tests
+ * only.
  *
- * A line is "word rest" or one sign and the rest; in what is text, \xNN is a byte and | ends a piece. */
+ * A line is "word rest" or one sign and the rest; in what is text, \xNN is a byte and | ends a
+ * piece. */
 #ifndef TESTS_TOK_CASES_H
 #define TESTS_TOK_CASES_H
 
@@ -80,7 +82,8 @@ static inline bool case_is(const char *line, const char *word, const char **rest
 }
 
 /* All pieces of a text, as bytes. */
-static inline void case_split(const struct split *s, struct split_scratch *c, const uint8_t *p, size_t n, struct case_text *out)
+static inline void case_split(const struct split *s, struct split_scratch *c, const uint8_t *p,
+    size_t n, struct case_text *out)
 {
 	static struct pieces b;
 	uint32_t i;

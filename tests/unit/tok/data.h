@@ -1,4 +1,5 @@
-/* data.h - recorded tokenizers and vectors: ../shared/data/tokenizers, which not everybody has. For unit tests only. */
+/* data.h - recorded tokenizers and vectors: ../shared/data/tokenizers, which not everybody has. For
+ * unit tests only. */
 #ifndef TESTS_TOK_DATA_H
 #define TESTS_TOK_DATA_H
 
@@ -35,7 +36,8 @@ static inline struct span data_all(FILE *f)
 	return span_of(p, n);
 }
 
-/* The bytes of a file below DATA_ROOT, unpacked when its name ends in .gz; p == NULL: it is not there. To be freed. */
+/* The bytes of a file below DATA_ROOT, unpacked when its name ends in .gz; p == NULL: it is not
+ * there. To be freed. */
 static inline struct span data_read(const char *name)
 {
 	size_t n = strlen(name);

@@ -1,4 +1,5 @@
-/* fixture.h - the small tokenizers of tests/data/tok, and their cases. For unit tests only; include it behind cmocka.h. */
+/* fixture.h - the small tokenizers of tests/data/tok, and their cases. For unit tests only; include
+ * it behind cmocka.h. */
 #ifndef TESTS_TOK_FIXTURE_H
 #define TESTS_TOK_FIXTURE_H
 
@@ -28,7 +29,10 @@ static inline struct span fixture_read(const char *name)
 
 static inline struct tok *fixture_load(const char *name, const char *config, const char *pattern)
 {
-	struct tok_source src = { .file = fixture_read(name), .config = span_str(config), .name = name, .pattern = pattern };
+	struct tok_source src = { .file = fixture_read(name),
+		.config = span_str(config),
+		.name = name,
+		.pattern = pattern };
 	struct err e;
 	struct tok *t = tok_load(&src, &e);
 
@@ -59,7 +63,8 @@ static inline const char *fixture_ids(const char *p, token_id *ids, size_t *n)
 	return p + (*p == '\n');
 }
 
-/* The next case of a .cases file, NUL-terminated, at <p>; NULL: there is none. json_doc_free(c->doc) when done with it. */
+/* The next case of a .cases file, NUL-terminated, at <p>; NULL: there is none.
+ * json_doc_free(c->doc) when done with it. */
 static inline const char *fixture_next(const char *p, struct fixture_case *c)
 {
 	const char *eol;

@@ -1,5 +1,6 @@
-/* rows.h - chains of steps that have a scanner as a whole, and the same chains so that PCRE2 and the steps do them: patterns in a
- * group are not known. For unit tests and the fuzz target. From the tokenizer.json of the models. */
+/* rows.h - chains of steps that have a scanner as a whole, and the same chains so that PCRE2 and
+ * the steps do them: patterns in a group are not known. For unit tests and the fuzz target. From
+ * the tokenizer.json of the models. */
 #ifndef TESTS_TOK_ROWS_H
 #define TESTS_TOK_ROWS_H
 
@@ -15,7 +16,8 @@
 #define ROW_LLM_MARKS	"\\s?[!-/:-~！-／：-～‘-‟　-。]+"
 #define ROW_EAST	"[一-龥ࠀ-一가-\xed\x9f\xbf]+"
 
-#define ROW_SPLIT(text)	{ .kind = STEP_REGEX, .pattern = { text, sizeof(text) - 1 }, .behaviour = SPLIT_ISOLATED }
+#define ROW_SPLIT(text)	{ .kind = STEP_REGEX, .pattern = { text, sizeof(text) - 1 }, \
+	.behaviour = SPLIT_ISOLATED }
 #define ROW_DIGITS	{ .kind = STEP_DIGITS, .individual = true }
 #define ROW_GROUP(text)	ROW_SPLIT("(?:" text ")")
 
@@ -25,19 +27,25 @@ static const struct row_of_steps {
 	struct split_step step[ROW_STEPS], slow[ROW_STEPS];
 } rows_of_steps[] = {
 	{ "deepseek-coder", 6,
-	  { ROW_SPLIT("[\\r\\n]"), ROW_SPLIT("\\s?\\p{L}+"), ROW_SPLIT("\\s?\\p{P}+"), ROW_SPLIT(ROW_EAST), ROW_DIGITS,
+	  { ROW_SPLIT("[\\r\\n]"), ROW_SPLIT("\\s?\\p{L}+"), ROW_SPLIT("\\s?\\p{P}+"), ROW_SPLIT(ROW_EAST),
+	    ROW_DIGITS,
 	    { .kind = STEP_BYTE_LEVEL } },
-	  { ROW_GROUP("[\\r\\n]"), ROW_GROUP("\\s?\\p{L}+"), ROW_GROUP("\\s?\\p{P}+"), ROW_GROUP(ROW_EAST), ROW_DIGITS,
+	  { ROW_GROUP("[\\r\\n]"), ROW_GROUP("\\s?\\p{L}+"), ROW_GROUP("\\s?\\p{P}+"), ROW_GROUP(ROW_EAST),
+	    ROW_DIGITS,
 	    { .kind = STEP_BYTE_LEVEL } } },
 	{ "deepseek-llm", 7,
-	  { ROW_SPLIT("[\\r\\n]"), ROW_SPLIT(ROW_ALPHABETS), ROW_SPLIT(ROW_LLM_MARKS), ROW_SPLIT("\\s+$"), ROW_SPLIT(ROW_EAST), ROW_DIGITS,
+	  { ROW_SPLIT("[\\r\\n]"), ROW_SPLIT(ROW_ALPHABETS), ROW_SPLIT(ROW_LLM_MARKS), ROW_SPLIT("\\s+$"),
+	    ROW_SPLIT(ROW_EAST), ROW_DIGITS,
 	    { .kind = STEP_BYTE_LEVEL } },
-	  { ROW_GROUP("[\\r\\n]"), ROW_GROUP(ROW_ALPHABETS), ROW_GROUP(ROW_LLM_MARKS), ROW_GROUP("\\s+$"), ROW_GROUP(ROW_EAST), ROW_DIGITS,
+	  { ROW_GROUP("[\\r\\n]"), ROW_GROUP(ROW_ALPHABETS), ROW_GROUP(ROW_LLM_MARKS), ROW_GROUP("\\s+$"),
+	    ROW_GROUP(ROW_EAST), ROW_DIGITS,
 	    { .kind = STEP_BYTE_LEVEL } } },
 	{ "falcon", 4,
-	  { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+	  { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS },
+	    { .kind = STEP_BYTE_LEVEL, .use_regex = true },
 	    { .kind = STEP_DIGITS }, ROW_SPLIT("[0-9][0-9][0-9]") },
-	  { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS }, { .kind = STEP_BYTE_LEVEL, .use_regex = true },
+	  { { .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS },
+	    { .kind = STEP_BYTE_LEVEL, .use_regex = true },
 	    { .kind = STEP_DIGITS }, ROW_GROUP("[0-9][0-9][0-9]") } },
 };
 #define ROWS_OF_STEPS	(sizeof(rows_of_steps) / sizeof(rows_of_steps[0]))

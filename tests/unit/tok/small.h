@@ -1,6 +1,6 @@
-/* small.h - small tokenizers, written as tokenizer.json by a few lines here, and texts that meet all of their rules: for
- * unit tests, fuzz targets and benches. They have byte tokens, merges at random among what English, code, digits and CJK are
- * made of, and added tokens. */
+/* small.h - small tokenizers, written as tokenizer.json by a few lines here, and texts that meet
+ * all of their rules: for unit tests, fuzz targets and benches. They have byte tokens, merges at
+ * random among what English, code, digits and CJK are made of, and added tokens. */
 #ifndef TESTS_TOK_SMALL_H
 #define TESTS_TOK_SMALL_H
 
@@ -122,7 +122,8 @@ static inline void small_merge(struct small_vocab *v, unsigned left, unsigned ri
 static inline void small_vocab(struct small_vocab *v, uint64_t seed)
 {
 	/* next to each other, and of two pieces: a cut at a wrong place is seen */
-	static const uint8_t across[] = "\n\n    \n\n .\n\n/\na\n99a e0109a,''s\xa0 \x80 \x80\xe3\xbc\xe3\x81\xe3";
+	static const uint8_t across[] = "\n\n    \n\n .\n\n/\na\n99a e0109a,''s\xa0 \x80 "
+		"\x80\xe3\xbc\xe3\x81\xe3";
 	struct rng r;
 
 	rng_init(&r, seed);
@@ -174,13 +175,16 @@ static inline unsigned small_bytes_model(struct small_text *t, bool ignore_merge
 static inline unsigned small_spm_model(struct small_text *t)
 {
 	static const char *const merges[][2] = {
-		{ "▁", "t" }, { "h", "e" }, { "▁t", "he" }, { "a", "n" }, { "▁", "an" }, { "▁", "▁" }, { "▁▁", "▁▁" }, { "i", "s" },
-		{ "e", "r" }, { "t", "h" }, { "th", "er" }, { ".", "▁" }, { "0", "0" }, { "0", "1" }, { "q", "u" }, { "n", "t" },
+		{ "▁", "t" }, { "h", "e" }, { "▁t", "he" }, { "a", "n" }, { "▁", "an" }, { "▁", "▁" },
+		{ "▁▁", "▁▁" }, { "i", "s" },
+		{ "e", "r" }, { "t", "h" }, { "th", "er" }, { ".", "▁" }, { "0", "0" }, { "0", "1" },
+		{ "q", "u" }, { "n", "t" },
 	};
 	static const char chars[] = "abcdefghijklmnopqrstuvwxyzENT0129.,'\\n";
 	unsigned id = 3;
 
-	small_say(t, "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{"
+	small_say(t, "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,"
+		"\"byte_fallback\":true,\"vocab\":{"
 		     "\"<unk>\":0,\"<s>\":1,\"</s>\":2");
 	for (unsigned i = 0; i < 256; i++, id++) {
 		char byte[32];
@@ -221,7 +225,8 @@ static inline unsigned small_spm_model(struct small_text *t)
 #define SMALL_LOW	"\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}"
 #define SMALL_FRONT	"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
 #define SMALL_OTHERS	" ?[^\\\\s\\\\p{L}\\\\p{N}]+"
-#define SMALL_WORDS(x, s) SMALL_FRONT "[" SMALL_UP x "]*[" SMALL_LOW x "]+" s "|" SMALL_FRONT "[" SMALL_UP x "]+[" SMALL_LOW x "]*" s
+#define SMALL_WORDS(x, s) SMALL_FRONT "[" SMALL_UP x "]*[" SMALL_LOW x "]+" s "|" \
+	SMALL_FRONT "[" SMALL_UP x "]+[" SMALL_LOW x "]*" s
 
 static inline const char *small_pattern(enum small_kind kind)
 {
@@ -229,17 +234,20 @@ static inline const char *small_pattern(enum small_kind kind)
 	case SMALL_QWEN:
 		return SMALL_CON "|" SMALL_FRONT "\\\\p{L}+|\\\\p{N}|" SMALL_OTHERS "[\\\\r\\\\n]*|" SMALL_SPACES;
 	case SMALL_O200K:
-		return SMALL_WORDS("", SMALL_CON "?") "|\\\\p{N}{1,3}|" SMALL_OTHERS "[\\\\r\\\\n/]*|" SMALL_SPACES;
+		return SMALL_WORDS("", SMALL_CON "?") "|\\\\p{N}{1,3}|" SMALL_OTHERS
+						      "[\\\\r\\\\n/]*|" SMALL_SPACES;
 	case SMALL_TEKKEN:
 		return SMALL_WORDS("", "") "|\\\\p{N}|" SMALL_OTHERS "[\\\\r\\\\n/]*|" SMALL_SPACES;
 	case SMALL_KIMI:
-		return "[\\\\p{Han}]+|" SMALL_WORDS("&&[^\\\\p{Han}]", SMALL_CON "?") "|\\\\p{N}{1,3}|" SMALL_OTHERS
-			"[\\\\r\\\\n]*|" SMALL_SPACES;
+		return "[\\\\p{Han}]+|" SMALL_WORDS("&&[^\\\\p{Han}]",
+		    SMALL_CON "?") "|\\\\p{N}{1,3}|" SMALL_OTHERS "[\\\\r\\\\n]*|" SMALL_SPACES;
 	case SMALL_DEEPSEEK:
-		return "[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\\\r\\\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+|"
+		return "[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\\\r\\\\n\\\\p{L}"
+			"\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+|"
 			" ?[\\\\p{P}\\\\p{S}]+[\\\\r\\\\n]*|" SMALL_SPACES;
 	default:
-		return SMALL_CON "|" SMALL_FRONT "\\\\p{L}+|\\\\p{N}{1,3}|" SMALL_OTHERS "[\\\\r\\\\n]*|" SMALL_SPACES;
+		return SMALL_CON "|" SMALL_FRONT "\\\\p{L}+|\\\\p{N}{1,3}|" SMALL_OTHERS
+				 "[\\\\r\\\\n]*|" SMALL_SPACES;
 	}
 }
 
@@ -253,7 +261,8 @@ static inline void small_split(struct small_text *t, const char *pattern)
 /* As in JSON. */
 static inline void small_row(struct small_text *t, const struct row_of_steps *r)
 {
-	static const char *const behaviours[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
+	static const char *const behaviours[] = { "Removed", "Isolated", "MergedWithPrevious",
+		"MergedWithNext", "Contiguous" };
 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct split_step *s = &r->step[i];
@@ -273,7 +282,8 @@ static inline void small_row(struct small_text *t, const struct row_of_steps *r)
 			small_say(t, behaviours[s->behaviour]);
 			small_say(t, "\"}");
 		} else if (s->kind == STEP_DIGITS) {
-			small_say(t, s->individual ? "Digits\",\"individual_digits\":true}" : "Digits\",\"individual_digits\":false}");
+			small_say(t, s->individual ? "Digits\",\"individual_digits\":true}" : "Digits\","
+				"\"individual_digits\":false}");
 		} else {
 			small_say(t, "ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":");
 			small_say(t, s->use_regex ? "true}" : "false}");
@@ -290,7 +300,8 @@ static inline void small_pre_tokenizer(struct small_text *t, enum small_kind kin
 		return;
 	}
 	if (kind == SMALL_METASPACE) {
-		small_say(t, "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"▁\",\"prepend_scheme\":\"first\","
+		small_say(t, "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"▁\","
+			"\"prepend_scheme\":\"first\","
 			     "\"split\":false},");
 		return;
 	}
@@ -319,13 +330,15 @@ static inline void small_normalizer(struct small_text *t, enum small_kind kind)
 	if (kind == SMALL_QWEN || kind == SMALL_STRIP)
 		small_say(t, "\"normalizer\":{\"type\":\"NFC\"},");
 	else if (kind == SMALL_SPM)
-		small_say(t, "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"▁\"},"
+		small_say(t, "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+			"\"prepend\":\"▁\"},"
 			     "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"}]},");
 	else
 		small_say(t, "\"normalizer\":null,");
 }
 
-static inline void small_token(struct small_text *t, unsigned *id, const char *content, const char *flags)
+static inline void small_token(struct small_text *t, unsigned *id, const char *content,
+    const char *flags)
 {
 	static const char *const names[] = { "lstrip", "rstrip", "single_word", "normalized" };
 
@@ -363,8 +376,10 @@ static inline void small_added(struct small_text *t, enum small_kind kind, unsig
 
 static inline void small_post(struct small_text *t, unsigned id)
 {
-	small_say(t, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\",\"type_id\":0}},"
-		     "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"b\",\"type_id\":0}}],\"pair\":[],"
+	small_say(t, "\"post_processor\":{\"type\":\"TemplateProcessing\","
+		"\"single\":[{\"SpecialToken\":{\"id\":\"a\",\"type_id\":0}},"
+		     "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"b\","
+		     "\"type_id\":0}}],\"pair\":[],"
 		     "\"special_tokens\":{\"a\":{\"id\":\"a\",\"ids\":[");
 	small_id(t, id);
 	small_say(t, "],\"tokens\":[\"<|im_start|>\"]},\"b\":{\"id\":\"b\",\"ids\":[");
@@ -407,8 +422,8 @@ static inline struct tok *small_tok(enum small_kind kind)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Words of everything: about <n> bytes. <flavour> 0: a mixture; 1: English; 2: CJK; 3: code; 4: nothing can be cut; 5: bytes
- * at random. */
+/* Words of everything: about <n> bytes. <flavour> 0: a mixture; 1: English; 2: CJK; 3: code; 4:
+ * nothing can be cut; 5: bytes at random. */
 static inline void small_words(struct small_text *t, struct rng *r, unsigned flavour, size_t n)
 {
 	static const char *const words[][16] = {
@@ -417,12 +432,14 @@ static inline void small_words(struct small_text *t, struct rng *r, unsigned fla
 		{ "the ", "other ", "then ", "isn't ", "I'LL ", "one, ", "two. ", "2026 ", "end\n", "end.\n\n",
 		  "(so) ", "état ", "STAR ",
 		  "ant ", "an ", "x" },
-		{ "日本語、", "中文。", "カタカナ", "ひらがな、", "今日は", "「はい」。", "！", "世界，", "　", "が", "か\xe3\x82\x99、", "〆、", "㐀。",
+		{ "日本語、", "中文。", "カタカナ", "ひらがな、", "今日は", "「はい」。", "！", "世界，", "　", "が", "か\xe3\x82\x99、", "〆、",
+		  "㐀。",
 		  "한국어 ", "\n", "ー、" },
 		{ "if (", "x", " == ", "10", ") {\n", "\t", "return", ";\n", "}\n", "//",
 		  " /* */", "\r\n", "0x1fA9", "\"", "a.b", "    " },
 		{ "e", "t", "a", "o", "n", "s", "h", "r", "d", "l", "u", "E", "K", "N", "ee", "tt" },
-		{ "\xff", "\xc3", "\xe4\xb8", "\xe3\x80\x81", "\xf0\x9f\x98", "\n9", "\n/", ".\n/a", "\n\n9", "9\xcc\x81",
+		{ "\xff", "\xc3", "\xe4\xb8", "\xe3\x80\x81", "\xf0\x9f\x98", "\n9", "\n/", ".\n/a", "\n\n9",
+		  "9\xcc\x81",
 		  "'", "'s", "\xc2\xa0  ",
 		  "\xe3\x80\x80  ", "\x7f ", "\xe2\x80\xa8  " },
 	};

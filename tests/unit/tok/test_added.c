@@ -1,5 +1,5 @@
-/* Added tokens against the slow way: every token at every place. Then the stories of white space and words, the tail of a text
- * that grows, and the filter on all of the 256 bytes. */
+/* Added tokens against the slow way: every token at every place. Then the stories of white space
+ * and words, the tail of a text that grows, and the filter on all of the 256 bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 #define TOKENS_MAX	12
 #define TEXT_MAX	TRUTH_TEXT_MAX
 
-static bool agree(const struct added *a, const struct added_token *t, size_t n_tokens, const char *p, size_t n)
+static bool agree(const struct added *a, const struct added_token *t, size_t n_tokens,
+    const char *p, size_t n)
 {
 	struct truth_hit want[TEXT_MAX];
 	size_t hits = truth(t, n_tokens, p, n, want), i = 0;
@@ -60,7 +61,7 @@ static bool tail_holds(const struct added *a, const char *p, size_t n)
 	return true;
 }
 
-/* ---- random ones ------------------------------------------------------------------------------------------------ */
+/* ---- random ones ----------------------------------------------------------------------------- */
 
 static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9",
 	"\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80",
@@ -93,9 +94,13 @@ static void random_mix(void **state)
 		for (size_t k = 0; k < n_tokens; k++) {
 			unsigned f = rng_below(&r, 8);
 
-			t[k] = (struct added_token){ .id = (token_id)k, .single_word = f & 1, .lstrip = f & 2, .rstrip = f & 4 };
+			t[k] = (struct added_token){ .id = (token_id)k,
+				.single_word = f & 1,
+				.lstrip = f & 2,
+				.rstrip = f & 4 };
 			t[k].content = span_of(contents[k], random_text(&r, contents[k], 4));
-			t[k].composes = t[k].content.n > 0 && (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80 && rng_below(&r, 2);
+			t[k].composes = t[k].content.n > 0 &&
+			    (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80 && rng_below(&r, 2);
 			for (size_t j = 0; j < k; j++) {	/* of two that are the same the first counts */
 				if (span_eq(t[j].content, t[k].content))
 					t[k] = t[j];
@@ -114,7 +119,7 @@ static void random_mix(void **state)
 	}
 }
 
-/* ---- stories -------------------------------------------------------------------------------------------------------- */
+/* ---- stories --------------------------------------------------------------------------------- */
 
 static void one(const struct added_token *t, size_t n_tokens, const char *text, const char *want)
 {
@@ -146,17 +151,21 @@ static void stories(void **state)
 	one(t, 4, "a \n <mask> b", "1+9=3 ");
 	one(t, 4, "<r> \xe3\x80\x80 <mask>x", "0+8=4 8+6=3 ");		/* white space belongs to the first */
 	one(t, 5, "cat scat cat! cats _cat \xc3\xa9" "cat", "0+3=5 9+3=5 ");
-	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");	/* a superscript is no word character, an accent is one */
-	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");			/* stripped, and found again: as tokenizers does it */
+	/* a superscript is no word character, an accent is one */
+	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");
+	/* stripped, and found again: as tokenizers does it */
+	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");
 	one(t, 0, "<end>", "");
 	one(t, 8, "<end", "");
 }
 
-/* A token that is looked for in NFC is none where a mark makes another character of its last one. */
+/* A token that is looked for in NFC is none where a mark makes another character of its last one.
+ */
 static void marks(void **state)
 {
-	const struct added_token t[] = { { SPAN("<|e|>"), 1, .composes = true }, { SPAN("<|e|>x"), 2 }, { SPAN("|>"), 3 },
-					 { SPAN("on"), 4, .composes = true, .rstrip = true } };
+	const struct added_token t[] = { { SPAN("<|e|>"), 1, .composes = true },
+		{ SPAN("<|e|>x"), 2 }, { SPAN("|>"), 3 },
+		{ SPAN("on"), 4, .composes = true, .rstrip = true } };
 	struct added_at at = { 0, 0 };
 	struct added *a;
 
@@ -166,7 +175,8 @@ static void marks(void **state)
 	one(t, 1, "<|e|>\xcc\x81\xcc\xb8", "");				/* in order, U+0338 is the first */
 	one(t, 1, "<|e|>\xcc\xb5\xcc\xb8", "0+5=1 ");			/* U+0335 is of its class and stays between them */
 	one(t, 1, "<|e|>x\xcc\xb8", "0+5=1 ");
-	one(t, 1, "<|e|>\xe1\xb8\x8b\xcc\xb8", "0+5=1 ");		/* a letter that has a mark in it ends the run */
+	/* a letter that has a mark in it ends the run */
+	one(t, 1, "<|e|>\xe1\xb8\x8b\xcc\xb8", "0+5=1 ");
 	one(t, 3, "<|e|>\xcc\xb8", "3+2=3 ");				/* one that does not ask for it is found within */
 	one(t, 4, "on\xcc\x83 on  x", "5+4=4 ");				/* n and U+0303 */
 	assert_non_null(a = added_new(t, 1));
@@ -211,9 +221,10 @@ static void filter(void **state)
 
 static void words(void **state)
 {
-	static const uint32_t yes[] = { 'a', 'Z', '0', '_', 0xe9, 0x301, 0x4e00, 0x2167, 0x663, 0x200d, 0x203f, 0x24d0, 0x1f150,
-					0xff3f };
-	static const uint32_t no[] = { ' ', '-', '$', 0xb2, 0xbd, 0xa0, 0x3000, 0x2028, 0x1f600, 0x2460, 0x200b, 0x10ffff };
+	static const uint32_t yes[] = { 'a', 'Z', '0', '_', 0xe9, 0x301, 0x4e00, 0x2167, 0x663,
+		0x200d, 0x203f, 0x24d0, 0x1f150, 0xff3f };
+	static const uint32_t no[] = { ' ', '-', '$', 0xb2, 0xbd, 0xa0, 0x3000, 0x2028, 0x1f600,
+		0x2460, 0x200b, 0x10ffff };
 
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
 		assert_true(word_char(yes[i]));
@@ -221,15 +232,17 @@ static void words(void **state)
 		assert_false(word_char(no[i]));
 }
 
-/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for part of a character that is
- * none. */
+/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for
+ * part of a character that is none. */
 static void bytes_that_are_no_text(void **state)
 {
 	static const struct added_token tokens[] = {
-		{ .content = { "[L]", 3 }, .id = 1, .lstrip = true }, { .content = { "[R]", 3 }, .id = 2, .rstrip = true },
+		{ .content = { "[L]", 3 }, .id = 1, .lstrip = true },
+		{ .content = { "[R]", 3 }, .id = 2, .rstrip = true },
 		{ .content = { "word", 4 }, .id = 3, .single_word = true },
 	};
-	static const char *const parts[] = { "[L]", "[R]", "word", " ", "\xa0", "\xc2", "\xc2\xa0", "\xe3\x80", "\xe3\x80\x80", "\xf0\x9f", "a", "\xff", "\xc3\xa9" };
+	static const char *const parts[] = { "[L]", "[R]", "word", " ", "\xa0", "\xc2", "\xc2\xa0",
+		"\xe3\x80", "\xe3\x80\x80", "\xf0\x9f", "a", "\xff", "\xc3\xa9" };
 	struct added *a = added_new(tokens, 3);
 	struct rng r;
 
@@ -248,7 +261,9 @@ static void bytes_that_are_no_text(void **state)
 			assert_true(added_next(a, span_str(text), &at, &hit));
 			assert_int_equal(hit.id, want.id);
 			assert_int_equal(utf8_mend((const uint8_t *)text, hit.at, (uint8_t *)mended + n), want.at);
-			assert_int_equal(utf8_mend((const uint8_t *)text, hit.at + hit.n, (uint8_t *)mended + n), want.at + want.n);
+			assert_int_equal(utf8_mend((const uint8_t *)text, hit.at + hit.n,
+					     (uint8_t *)mended + n),
+			    want.at + want.n);
 		}
 		assert_false(added_next(a, span_str(text), &at, &hit));
 	}
@@ -259,7 +274,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_that_are_no_text),
-		cmocka_unit_test(random_mix), cmocka_unit_test(stories), cmocka_unit_test(marks), cmocka_unit_test(filter), cmocka_unit_test(words),
+		cmocka_unit_test(random_mix),
+		cmocka_unit_test(stories),
+		cmocka_unit_test(marks),
+		cmocka_unit_test(filter),
+		cmocka_unit_test(words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

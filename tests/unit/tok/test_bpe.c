@@ -10,7 +10,8 @@
 #include "tests/unit/tok/bpe_truth.h"
 
 static const char *const ascii[] = { "a", "b", "c", "d", "e" };
-static const char *const chars[] = { "a", "b", "\xc3\xa9", "\xe4\xb8\xad", "\xe2\x96\x81", "\xf0\x9f\x98\x80" };
+static const char *const chars[] = { "a", "b", "\xc3\xa9", "\xe4\xb8\xad", "\xe2\x96\x81",
+	"\xf0\x9f\x98\x80" };
 
 static void same_ids(const struct ids *got, const struct ids *want, const char *what, uint64_t seed)
 {
@@ -20,10 +21,12 @@ static void same_ids(const struct ids *got, const struct ids *want, const char *
 		if (got->p[i] != want->p[i])
 			break;
 	if (got->n != want->n || i < got->n)
-		fail_msg("%s, seed %llu: id %zu differs (%zu ids, should be %zu)", what, (unsigned long long)seed, i, got->n, want->n);
+		fail_msg("%s, seed %llu: id %zu differs (%zu ids, should be %zu)", what,
+		    (unsigned long long)seed, i, got->n, want->n);
 }
 
-static void check_piece(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n, uint64_t seed)
+static void check_piece(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c,
+    const uint8_t *p, size_t n, uint64_t seed)
 {
 	struct ids got = { 0 }, want = { 0 }, slow = { 0 };
 	uint8_t *text = edge_copy(p, n);
@@ -44,9 +47,10 @@ static void check_piece(const struct vocab *v, const struct bpe *b, struct bpe_s
 	ids_free(&slow);
 }
 
-/* A text cut at random, in one call, several times: what the first leaves in the cache the next finds. */
-static void check_pieces(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c, struct rng *r, const uint8_t *p, size_t n,
-			 uint64_t seed)
+/* A text cut at random, in one call, several times: what the first leaves in the cache the next
+ * finds. */
+static void check_pieces(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c,
+    struct rng *r, const uint8_t *p, size_t n, uint64_t seed)
 {
 	static uint32_t end[4096];
 	struct ids got = { 0 }, want = { 0 };
@@ -71,7 +75,7 @@ static void check_pieces(const struct vocab *v, const struct bpe *b, struct bpe_
 	ids_free(&want);
 }
 
-/* ---- stories ------------------------------------------------------------------------------ */
+/* ---- stories --------------------------------------------------------------------------------- */
 
 static void encode_text(const struct vocab *v, const char *text, const token_id *want, size_t n)
 {
@@ -139,8 +143,8 @@ static void last_of_twins_counts(void **state)
 	vocab_fini(&v);
 }
 
-/* "aba" by two merges: with ranks of their own the second goes first where it has the lower one, with equal ranks the leftmost.
- * */
+/* "aba" by two merges: with ranks of their own the second goes first where it has the lower one,
+ * with equal ranks the leftmost. */
 static void equal_ranks(void **state)
 {
 	struct vocab v;
@@ -186,9 +190,10 @@ static void characters_and_bytes(void **state)
 	vocab_fini(&v);
 }
 
-/* ---- chance ------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
-static size_t random_text(struct rng *r, const char *const *letters, uint32_t n_letters, uint8_t *text, size_t cap)
+static size_t random_text(struct rng *r, const char *const *letters, uint32_t n_letters,
+    uint8_t *text, size_t cap)
 {
 	size_t want = rng_below(r, 12) ? rng_below(r, 40) : rng_below(r, 300), n = 0;
 	uint32_t same = rng_below(r, 3), k = rng_below(r, n_letters);
@@ -245,7 +250,8 @@ static void random_vocabulary(uint64_t seed, bool characters, struct bpe_scratch
 
 static void random_vocabularies(bool characters)
 {
-	struct bpe_scratch *c = bpe_scratch_new();	/* one for all: what it holds of one must not be met in the next */
+	/* one for all: what it holds of one must not be met in the next */
+	struct bpe_scratch *c = bpe_scratch_new();
 	uint64_t seed;
 
 	assert_non_null(c);
@@ -264,7 +270,8 @@ static void random_characters(void **state)
 	random_vocabularies(true);
 }
 
-/* Work is counted in steps of 100 units: a long piece of two letters, whatever the vocabulary is, takes some dozens for each byte at most. */
+/* Work is counted in steps of 100 units: a long piece of two letters, whatever the vocabulary is,
+ * takes some dozens for each byte at most. */
 static void long_pieces_take_linear_work(void **state)
 {
 	static const size_t n = 6000;
@@ -330,10 +337,15 @@ static void unknown_characters_are_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lowest_rank_first), cmocka_unit_test(leftmost_of_equals), cmocka_unit_test(last_of_twins_counts),
-		cmocka_unit_test(equal_ranks), cmocka_unit_test(characters_and_bytes),
-		cmocka_unit_test(random_bytes), cmocka_unit_test(random_characters),
-		cmocka_unit_test(long_pieces_take_linear_work), cmocka_unit_test(unknown_characters_are_work),
+		cmocka_unit_test(lowest_rank_first),
+		cmocka_unit_test(leftmost_of_equals),
+		cmocka_unit_test(last_of_twins_counts),
+		cmocka_unit_test(equal_ranks),
+		cmocka_unit_test(characters_and_bytes),
+		cmocka_unit_test(random_bytes),
+		cmocka_unit_test(random_characters),
+		cmocka_unit_test(long_pieces_take_linear_work),
+		cmocka_unit_test(unknown_characters_are_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void same_ids(const struct ids *a, const struct ids *b)
 		assert_memory_equal(a->p, b->p, a->n * sizeof(*a->p));
 }
 
-/* ---- vocabularies at random ----------------------------------------------------------------- */
+/* ---- vocabularies at random ------------------------------------------------------------------ */
 
 #define TOKENS	700u
 
@@ -165,7 +165,7 @@ static void vocabularies_at_random(void **state)
 	assert_true(cuts > 20000);
 }
 
-/* ---- who has none --------------------------------------------------------------------------- */
+/* ---- who has none ---------------------------------------------------------------------------- */
 
 static bool has_borders(struct spec *v)
 {
@@ -259,7 +259,7 @@ static void places_that_a_merge_crosses(void **state)
 	assert_int_equal(borders_bytes(NULL), 0);
 }
 
-/* ---- whole tokenizers ----------------------------------------------------------------------- */
+/* ---- whole tokenizers ------------------------------------------------------------------------ */
 
 static void in_steps(const struct tok *t, struct span text, const struct ids *want)
 {

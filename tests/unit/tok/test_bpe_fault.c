@@ -1,4 +1,5 @@
-/* Every allocation of a vocabulary's life fails once, in turn: nothing is left, and what was there before is as it was. */
+/* Every allocation of a vocabulary's life fails once, in turn: nothing is left, and what was there
+ * before is as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

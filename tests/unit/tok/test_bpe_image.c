@@ -1,4 +1,5 @@
-/* An encoder as an image: the same ids; and whatever is done to its bits, it leads nowhere but to wrong ids or a refusal. */
+/* An encoder as an image: the same ids; and whatever is done to its bits, it leads nowhere but to
+ * wrong ids or a refusal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,16 +132,19 @@ static void other_lengths_are_refused(void **state)
 	vocab_fini(&v);
 }
 
-/* A number in the head or in the tokens becomes another one: one that is in use there, or just outside what there is. */
+/* A number in the head or in the tokens becomes another one: one that is in use there, or just
+ * outside what there is. */
 static void renumber(struct rng *r, uint8_t *p, uint32_t n_syms)
 {
 	size_t words = (2112 + 64 * (size_t)n_syms) / 4, at = 4 * (4 + rng_below(r, (uint32_t)words - 4));
-	uint32_t other[] = { n_syms, n_syms + 1, 0xfffffe, 0xffffff, rng_below(r, n_syms), rng_below(r, n_syms), UINT32_MAX };
+	uint32_t other[] = { n_syms, n_syms + 1, 0xfffffe, 0xffffff, rng_below(r, n_syms),
+		rng_below(r, n_syms), UINT32_MAX };
 
 	memcpy(p + at, &other[rng_below(r, 7)], 4);
 }
 
-/* Bits are turned, mostly in the head or in words that look like a number; what is taken in spite of it is used. */
+/* Bits are turned, mostly in the head or in words that look like a number; what is taken in spite
+ * of it is used. */
 static void damage(struct rng *r, uint8_t *p, size_t n)
 {
 	uint32_t k = 1 + rng_below(r, 3);
@@ -200,7 +204,9 @@ static void damaged_images(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(same_from_image), cmocka_unit_test(other_lengths_are_refused), cmocka_unit_test(damaged_images),
+		cmocka_unit_test(same_from_image),
+		cmocka_unit_test(other_lengths_are_refused),
+		cmocka_unit_test(damaged_images),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

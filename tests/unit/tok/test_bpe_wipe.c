@@ -1,4 +1,5 @@
-/* Blocks that encoding leaves are all zeros: each growth of the ids and of the scratch moves token ids. */
+/* Blocks that encoding leaves are all zeros: each growth of the ids and of the scratch moves token
+ * ids. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static void write_text(struct rng *r)
 		text[i] = "abc"[rng_below(r, 3)];
 }
 
-/* Encode pieces of growing length, long ones in steps too, so that every array grows several times. */
+/* Encode pieces of growing length, long ones in steps too, so that every array grows several times.
+ */
 static void encode(const struct bpe_spec *spec)
 {
 	struct bpe *b = bpe_new(spec, NULL);

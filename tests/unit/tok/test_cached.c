@@ -1,5 +1,6 @@
-/* test_cached.c - with the cache or without it, the ids are the same: for every small tokenizer, with a cache that forgets
- * all the time, with segments that were seen at other places, and with chunks against the whole. */
+/* test_cached.c - with the cache or without it, the ids are the same: for every small tokenizer,
+ * with a cache that forgets all the time, with segments that were seen at other places, and with
+ * chunks against the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,7 +144,8 @@ static void every_place(void **state)
 	}
 }
 
-/* A conversation: what was said before is found, what is new is not; a prompt without added tokens that grows, too. */
+/* A conversation: what was said before is found, what is new is not; a prompt without added tokens
+ * that grows, too. */
 static void turns_hit(void **state)
 {
 	struct tok *t = small_tok(SMALL_QWEN);

@@ -1,4 +1,5 @@
-/* test_chunk.c - chunks of a text: against the slow way, however it comes, and with text before and behind it. */
+/* test_chunk.c - chunks of a text: against the slow way, however it comes, and with text before and
+ * behind it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ static void add(struct text *t, const char *p, size_t n)
 	t->n += n;
 }
 
-/* Words of a kind: 0 English, 1 with line ends only, 2 hexadecimal, 3 CJK, 4 no place at all, 5 a mixture of bytes. */
+/* Words of a kind: 0 English, 1 with line ends only, 2 hexadecimal, 3 CJK, 4 no place at all, 5 a
+ * mixture of bytes. */
 static void add_word(struct text *t, struct rng *r, unsigned kind)
 {
 	static const char *const words[][8] = {
@@ -48,7 +50,7 @@ static void make_text(struct text *t, struct rng *r, unsigned kind, size_t n)
 		add_word(t, r, kind);
 }
 
-/* ---- the slow way: the words of chunk.h and chunk.c, one byte after the other ------------------- */
+/* ---- the slow way: the words of chunk.h and chunk.c, one byte after the other ---------------- */
 
 static bool slow_white(const uint8_t *p, size_t k)
 {
@@ -56,7 +58,8 @@ static bool slow_white(const uint8_t *p, size_t k)
 
 	if (b < 0x80)
 		return b <= 0x20 || b == 0x7f;
-	return p[k - 2] == 0xc2 || p[k - 3] == 0xe1 || p[k - 3] == 0xe2 || (p[k - 3] == 0xe3 && p[k - 2] == 0x80);
+	return p[k - 2] == 0xc2 || p[k - 3] == 0xe1 || p[k - 3] == 0xe2 ||
+	    (p[k - 3] == 0xe3 && p[k - 2] == 0x80);
 }
 
 static bool slow_letter(const uint8_t *p, size_t k)
@@ -65,7 +68,8 @@ static bool slow_letter(const uint8_t *p, size_t k)
 
 	if ((p[k - 3] & 0xf0) != 0xe0 || (p[k - 2] & 0xc0) != 0x80 || (p[k - 1] & 0xc0) != 0x80)
 		return false;
-	return (cp >= 0x4e00 && cp <= 0x9f7f) || (cp >= 0x3041 && cp <= 0x3096) || (cp >= 0x30a1 && cp <= 0x30fa);
+	return (cp >= 0x4e00 && cp <= 0x9f7f) || (cp >= 0x3041 && cp <= 0x3096) ||
+	    (cp >= 0x30a1 && cp <= 0x30fa);
 }
 
 static unsigned slow_place(const uint8_t *p, size_t k)
@@ -111,7 +115,7 @@ static size_t slow_next(unsigned places, const uint8_t *p, size_t n)
 	return best ? best : n;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 #define CUTS_MOST	4096
 
@@ -159,7 +163,8 @@ static void against_the_slow_way(void **state)
 	free(t.p);
 }
 
-/* As it comes: the chunks are those of the whole, and are known once CHUNK_MOST bytes and a few are there. */
+/* As it comes: the chunks are those of the whole, and are known once CHUNK_MOST bytes and a few are
+ * there. */
 static void the_same_in_parts(void **state)
 {
 	static size_t whole[CUTS_MOST];
@@ -227,7 +232,8 @@ static void the_same_when_it_grows(void **state)
 static void whose_text_may_be_cut(void **state)
 {
 	struct split_traits known = { .streams = true, .name = "cl100k" };
-	struct normal_step nfc = { .kind = NORMAL_NFC }, nfkc[2] = { { .kind = NORMAL_NFC }, { .kind = NORMAL_NFKC } };
+	struct normal_step nfc = { .kind = NORMAL_NFC },
+			   nfkc[2] = { { .kind = NORMAL_NFC }, { .kind = NORMAL_NFKC } };
 	struct split_traits other = known;
 
 	assert_int_equal(chunk_places(known, NULL, 0), CHUNK_ALL);

@@ -1,5 +1,5 @@
-/* test_normal.c - normalizers against tokenizers 0.22.2: every character, sequences of what combines, chains; what is unchanged
- * is not copied; the tail that streaming keeps back. */
+/* test_normal.c - normalizers against tokenizers 0.22.2: every character, sequences of what
+ * combines, chains; what is unchanged is not copied; the tail that streaming keeps back. */
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/unicode/unicode.h"
@@ -14,9 +14,12 @@ static const struct form {
 	struct normal_step step[2];
 	size_t n;
 } forms[] = {
-	{ "NFC", { { .kind = NORMAL_NFC } }, 1 }, { "NFD", { { .kind = NORMAL_NFD } }, 1 }, { "NFKC", { { .kind = NORMAL_NFKC } }, 1 },
-	{ "NFKD", { { .kind = NORMAL_NFKD } }, 1 }, { "NFD-NFC", { { .kind = NORMAL_NFD }, { .kind = NORMAL_NFC } }, 2 },
-	{ "Lowercase", { { .kind = NORMAL_LOWERCASE } }, 1 }, { "StripAccents", { { .kind = NORMAL_STRIP_ACCENTS } }, 1 },
+	{ "NFC", { { .kind = NORMAL_NFC } }, 1 }, { "NFD", { { .kind = NORMAL_NFD } }, 1 },
+	{ "NFKC", { { .kind = NORMAL_NFKC } }, 1 },
+	{ "NFKD", { { .kind = NORMAL_NFKD } }, 1 }, { "NFD-NFC",
+	  { { .kind = NORMAL_NFD }, { .kind = NORMAL_NFC } }, 2 },
+	{ "Lowercase", { { .kind = NORMAL_LOWERCASE } }, 1 },
+	{ "StripAccents", { { .kind = NORMAL_STRIP_ACCENTS } }, 1 },
 };
 #define FORMS	COUNT(forms)
 
@@ -45,7 +48,7 @@ static struct span run(const struct normal *m, struct normal_buf *b, const void 
 	return out;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static uint64_t fnv(struct span s)
 {
@@ -72,7 +75,8 @@ static size_t block_text(uint32_t block, uint8_t *out)
 	return n;
 }
 
-static void check_block(const struct normal *m, struct normal_buf *b, const struct form *form, uint32_t block, uint64_t want)
+static void check_block(const struct normal *m, struct normal_buf *b, const struct form *form,
+    uint32_t block, uint64_t want)
 {
 	static uint8_t text[4096 * 5];
 	size_t n = block_text(block, text);
@@ -95,7 +99,8 @@ static void every_character(void **state)
 	size_t i, n = 0;
 	FILE *f = case_open(FILE_NAME);
 
-	while (case_line(f, line, sizeof(line)) != NULL && sscanf(line, "all %31s %x %llx", name, &block, &hash) == 3)
+	while (case_line(f, line, sizeof(line)) != NULL &&
+	    sscanf(line, "all %31s %x %llx", name, &block, &hash) == 3)
 		for (i = 0; i < FORMS; i++)
 			if (strcmp(name, forms[i].name) == 0) {
 				want[i][block] = hash;
@@ -113,8 +118,9 @@ static void every_character(void **state)
 	normal_buf_fini(&b);
 }
 
-/* One <cp> behind a letter that may join it, which stands in a run of characters of three bytes: what the form makes of <cp>
- * alone, and its first character joined with the letter in those forms that do so. */
+/* One <cp> behind a letter that may join it, which stands in a run of characters of three bytes:
+ * what the form makes of <cp> alone, and its first character joined with the letter in those forms
+ * that do so. */
 static void check_in_run(const struct normal *m, struct normal_buf *b, bool joins, uint32_t cp)
 {
 	uint8_t text[20] = "\xe4\xb8\x80\xe4\xb8\x80\xe3\x81\x8b", want[80] = "\xe4\xb8\x80\xe4\xb8\x80";
@@ -175,8 +181,8 @@ static void marks_of_three_bytes(void **state)
 }
 
 /* "=" is what did not change, "=|" is nothing left. */
-static void check_text(const struct normal *m, struct normal_buf *b, const struct form *form, const struct case_text *in,
-		       const char *line)
+static void check_text(const struct normal *m, struct normal_buf *b, const struct form *form,
+    const struct case_text *in, const char *line)
 {
 	static struct case_text want;
 	uint8_t *p = edge_copy(in->p, in->n);
@@ -191,7 +197,8 @@ static void check_text(const struct normal *m, struct normal_buf *b, const struc
 }
 
 /* What is kept back is enough: the text in two at any place gives the same. */
-static void check_tails(const struct normal *m, struct normal_buf *b, const char *form, const struct case_text *in)
+static void check_tails(const struct normal *m, struct normal_buf *b, const char *form,
+    const struct case_text *in)
 {
 	struct span whole = run(m, b, in->p, in->n), out;
 	char copy[CASE_MOST];
@@ -246,7 +253,7 @@ static void texts_are_as_in_tokenizers(void **state)
 	fclose(f);
 }
 
-/* ---- chains ----------------------------------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 static void chains(void **state)
 {
@@ -260,14 +267,19 @@ static void chains(void **state)
 		    { .kind = NORMAL_REPLACE, .pattern = SPAN(" "), .content = SPAN("\xe2\x96\x81") } }, 2, "a b",
 		  "\xe2\x96\x81" "a\xe2\x96\x81" "b", true },
 		{ { { .kind = NORMAL_PREPEND, .content = SPAN("x") } }, 1, "", "", true },
-		{ { { .kind = NORMAL_STRIP, .strip_left = true, .strip_right = true } }, 1, " \xe3\x80\x80 a b\n\t ", "a b", true },
+		{ { { .kind = NORMAL_STRIP, .strip_left = true, .strip_right = true } }, 1,
+		  " \xe3\x80\x80 a b\n\t ", "a b", true },
 		{ { { .kind = NORMAL_STRIP, .strip_right = true } }, 1, "  a  ", "  a", false },
 		{ { { .kind = NORMAL_STRIP, .strip_left = true } }, 1, "   ", "", true },
-		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("\\s+|a?"), .content = SPAN("<>"), .regex = true } }, 1, "ba  c",
+		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("\\s+|a?"), .content = SPAN("<>"),
+		  .regex = true } }, 1, "ba  c",
 		  "<>b<><>c<>", true },
-		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN(""), .content = SPAN("-") } }, 1, "ab", "-a-b-", true },
-		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("ab"), .content = SPAN("") } }, 1, "xababy", "xy", false },
-		{ { { .kind = NORMAL_NFKC }, { .kind = NORMAL_LOWERCASE }, { .kind = NORMAL_REPLACE, .pattern = SPAN("  "), .content = SPAN(" ") } },
+		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN(""), .content = SPAN("-") } }, 1, "ab", "-a-b-",
+		  true },
+		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("ab"), .content = SPAN("") } }, 1, "xababy", "xy",
+		  false },
+		{ { { .kind = NORMAL_NFKC }, { .kind = NORMAL_LOWERCASE },
+		  { .kind = NORMAL_REPLACE, .pattern = SPAN("  "), .content = SPAN(" ") } },
 		  3, "\xef\xbc\xa1  \xef\xac\x81   Z", "a fi  z", false },
 		{ { { .kind = NORMAL_LOWERCASE } }, 1, "\xc4\xb0\xce\xa3", "i\xcc\x87\xcf\x83", false },
 		{ { { .kind = NORMAL_BYTE_LEVEL } }, 1, "a b", "a b", false },
@@ -289,9 +301,16 @@ static void chains(void **state)
 
 static void tails_of_chains(void **state)
 {
-	static const struct { struct normal_step step[2]; size_t n; const char *text; size_t tail; } cases[] = {
-		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN(" "), .content = SPAN("_") } }, 1, "a b ", 0 },
-		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("ab"), .content = SPAN("_") } }, 1, "xyz", 3 },
+	static const struct {
+		struct normal_step step[2];
+		size_t n;
+		const char *text;
+		size_t tail;
+	} cases[] = {
+		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN(" "), .content = SPAN("_") } }, 1,
+		    "a b ", 0 },
+		{ { { .kind = NORMAL_REPLACE, .pattern = SPAN("ab"), .content = SPAN("_") } }, 1,
+		    "xyz", 3 },
 		{ { { .kind = NORMAL_STRIP, .strip_right = true } }, 1, "xyz", 3 },
 		{ { { .kind = NORMAL_NFC }, { .kind = NORMAL_LOWERCASE } }, 2, "xyz", 1 },
 		{ { { .kind = NORMAL_LOWERCASE }, { .kind = NORMAL_NFC } }, 2, "xyz", 3 },
@@ -306,7 +325,9 @@ static void tails_of_chains(void **state)
 	for (i = 0; i < COUNT(cases); i++) {
 		struct normal *m = normal_of(cases[i].step, cases[i].n);
 
-		assert_int_equal(normal_tail(m, (const uint8_t *)cases[i].text, strlen(cases[i].text)), cases[i].tail);
+		assert_int_equal(normal_tail(m, (const uint8_t *)cases[i].text,
+				     strlen(cases[i].text)),
+		    cases[i].tail);
 		normal_free(m);
 	}
 }
@@ -317,13 +338,15 @@ static void what_is_refused(void **state)
 	struct err e;
 
 	assert_null(normal_new(&s, 1, &e));
-	assert_string_equal(e.text, "step 1 of the normalizer, Replace: the pattern is not understood at byte 1: a group without an end");
+	assert_string_equal(e.text, "step 1 of the normalizer, Replace: the pattern is not understood "
+		"at byte 1: a group without an end");
 	s.kind = (enum normal_kind)99;
 	assert_null(normal_new(&s, 1, &e));
 	assert_null(normal_new(&s, 5000, &e));
 }
 
-/* A million marks in a row, in the worst order: O(n). Half of them are of one class, half of another. */
+/* A million marks in a row, in the worst order: O(n). Half of them are of one class, half of
+ * another. */
 static void marks_without_end(void **state)
 {
 	struct normal_step s = { .kind = NORMAL_NFC };

@@ -12,7 +12,8 @@ static void story(void)
 {
 	static const struct normal_step steps[] = {
 		{ .kind = NORMAL_NFC }, { .kind = NORMAL_PREPEND, .content = SPAN("_") },
-		{ .kind = NORMAL_REPLACE, .pattern = SPAN(" "), .content = SPAN("_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_") },
+		{ .kind = NORMAL_REPLACE, .pattern = SPAN(" "),
+		  .content = SPAN("_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_") },
 		{ .kind = NORMAL_REPLACE, .pattern = SPAN("[\\w&&c]+"), .content = SPAN("<>"), .regex = true },
 	};
 	char text[700];

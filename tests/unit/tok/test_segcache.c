@@ -1,5 +1,5 @@
-/* test_segcache.c - the cache of segments against a list of all that was put into it: what it gives is right, what it forgets
- * is old. */
+/* test_segcache.c - the cache of segments against a list of all that was put into it: what it gives
+ * is right, what it forgets is old. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,7 +109,8 @@ static void ids_are_appended(void **state)
 static void what_makes_it_another(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
-	struct segcache_scope s = { 1, 2 }, other_tokenizer = { 3, 2 }, other_tenant = { 1, 3 }, swapped = { 2, 1 };
+	struct segcache_scope s = { 1, 2 }, other_tokenizer = { 3, 2 }, other_tenant = { 1, 3 },
+			      swapped = { 2, 1 };
 	struct segcache_key k[8];
 	struct ids out = { 0 };
 	token_id one = 1;
@@ -221,7 +222,8 @@ static void too_large_is_not_kept(void **state)
 	segcache_free(c);
 }
 
-/* A random mix: a hit is what was put; the room is what was asked for; what was put last is there. */
+/* A random mix: a hit is what was put; the room is what was asked for; what was put last is there.
+ */
 static void random_mix(void **state)
 {
 	static const size_t room[] = { SEGCACHE_LEAST, SEGCACHE_LEAST + 1000, 50000, 300000, 3 << 20 };

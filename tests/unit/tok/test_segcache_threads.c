@@ -1,4 +1,5 @@
-/* test_segcache_threads.c - several threads put and find in one small cache: what they find is right, and all is counted. */
+/* test_segcache_threads.c - several threads put and find in one small cache: what they find is
+ * right, and all is counted. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +28,8 @@ static token_id id_of(uint64_t number, size_t i)
 
 static void one(struct work *w, struct ids *out, uint64_t number)
 {
-	struct segcache_key k = segcache_key(w->c, (struct segcache_scope){ 1, number % 3 }, span_of(&number, 8), false);
+	struct segcache_key k = segcache_key(w->c, (struct segcache_scope){ 1, number % 3 },
+	    span_of(&number, 8), false);
 	size_t n = number % MOST;
 	token_id ids[MOST];
 

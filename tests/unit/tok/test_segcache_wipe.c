@@ -1,5 +1,5 @@
-/* test_segcache_wipe.c - no id stands in the memory of the cache as it is, and nothing at all where no entry is: the functions of
- * mem.h are this file's, and look before they free. */
+/* test_segcache_wipe.c - no id stands in the memory of the cache as it is, and nothing at all where
+ * no entry is: the functions of mem.h are this file's, and look before they free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,7 +75,8 @@ static void nothing_is_left(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		ids[i] = MARK;
 	for (uint64_t i = 0; i < 1000; i++) {
-		struct segcache_key k = segcache_key(c, (struct segcache_scope){ 0 }, span_of(&i, sizeof(i)), false);
+		struct segcache_key k =
+		    segcache_key(c, (struct segcache_scope){ 0 }, span_of(&i, sizeof(i)), false);
 
 		segcache_put(c, &k, ids, 1 + i % 100);
 	}
@@ -91,8 +92,9 @@ static struct segcache_key numbered(const struct segcache *c, uint64_t i)
 	return segcache_key(c, (struct segcache_scope){ 0 }, span_of(&i, sizeof(i)), false);
 }
 
-/* Entries of 200 ids fill a small ring; then one of 2 ids takes the place of one of those, which leaves a gap of 800 bytes. All ids are
- * zeros, so that what is kept is their pads: one byte in 256 is 0 by chance, and some 9 of the 24 in front of the ids. */
+/* Entries of 200 ids fill a small ring; then one of 2 ids takes the place of one of those, which
+ * leaves a gap of 800 bytes. All ids are zeros, so that what is kept is their pads: one byte in 256
+ * is 0 by chance, and some 9 of the 24 in front of the ids. */
 static void with_a_gap(struct segcache *c, bool used)
 {
 	static const token_id ids[200];
@@ -121,7 +123,8 @@ static void with_a_gap(struct segcache *c, bool used)
 	ids_free(&out);
 }
 
-/* The table is full long before the ring: entries that were used move on, and leave their places free. */
+/* The table is full long before the ring: entries that were used move on, and leave their places
+ * free. */
 static void with_a_full_table(struct segcache *c)
 {
 	static const token_id ids[2];
@@ -198,7 +201,8 @@ static void one_pad(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left), cmocka_unit_test(what_leaves_is_wiped), cmocka_unit_test(one_pad) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left),
+		cmocka_unit_test(what_leaves_is_wiped), cmocka_unit_test(one_pad) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_split.c - the scanners written by hand: the pieces of tokenizers 0.22.2 for texts of every kind, whole, at every cut, and
- * by the byte; texts end at an unreadable page. */
+/* test_split.c - the scanners written by hand: the pieces of tokenizers 0.22.2 for texts of every
+ * kind, whole, at every cut, and by the byte; texts end at an unreadable page. */
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/cases.h"
 
@@ -8,7 +8,8 @@
 
 static const char *const deepseek[] = {
 	"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
-	("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
+	("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]"
+	  "+| ?[\\p{P}\\p{S}]+[\r\n]*|"
 	 "\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
 };
 
@@ -33,12 +34,15 @@ static struct split *split_of(const char *family)
 	s = split_new(step, n, NULL);
 	assert_non_null(s);
 	assert_string_equal(split_traits(s).name, family);
-	assert_true(split_traits(s).streams && !split_traits(s).rewrites && !split_traits(s).first_differs);
+	assert_true(split_traits(s).streams && !split_traits(s).rewrites &&
+	    !split_traits(s).first_differs);
 	return s;
 }
 
-/* The text in two, or by <by> bytes: what comes out before the end is given must be the same already. */
-static void check_stream(const struct split *s, struct split_scratch *c, const struct case_text *want, size_t cut, size_t by)
+/* The text in two, or by <by> bytes: what comes out before the end is given must be the same
+ * already. */
+static void check_stream(const struct split *s, struct split_scratch *c,
+    const struct case_text *want, size_t cut, size_t by)
 {
 	static struct pieces b;
 	size_t have = 0, at = 0, k = 0, i, from;
@@ -68,7 +72,8 @@ static void check_stream(const struct split *s, struct split_scratch *c, const s
 	assert_int_equal(k, want->n_pieces);
 }
 
-static void check(const struct split *s, struct split_scratch *c, const char *family, const struct case_text *want)
+static void check(const struct split *s, struct split_scratch *c, const char *family,
+    const struct case_text *want)
 {
 	static struct case_text got;
 	uint8_t *p = edge_copy(want->p, want->n);
@@ -118,10 +123,14 @@ static void families_are_as_in_tokenizers(void **state)
 static void long_runs(void **state)
 {
 	static const struct { const char *part, *family; size_t times, pieces; } cases[] = {
-		{ "a", "cl100k", 3000, 1 }, { " a", "cl100k", 3000, 3000 }, { "7", "cl100k", 3001, 1001 }, { "7", "qwen2", 3000, 3000 },
-		{ " ", "cl100k", 3000, 1 }, { "\n", "o200k", 3000, 1 }, { "aB", "o200k", 2000, 2001 }, { "AAAAAAAAAAAAAAAAA", "o200k", 100, 1 },
-		{ "漢", "kimi", 2000, 1 }, { "漢a", "kimi", 1000, 2000 }, { "漢a", "deepseek", 1000, 2000 }, { "\x01", "deepseek", 2000, 1 },
-		{ "'s", "gpt2", 2000, 2000 }, { "!", "gpt2", 2000, 1 }, { "é", "cl100k", 2000, 1 }, { "aé", "o200k", 2000, 1 },
+		{ "a", "cl100k", 3000, 1 }, { " a", "cl100k", 3000, 3000 }, { "7", "cl100k", 3001, 1001 },
+		{ "7", "qwen2", 3000, 3000 },
+		{ " ", "cl100k", 3000, 1 }, { "\n", "o200k", 3000, 1 }, { "aB", "o200k", 2000, 2001 },
+		{ "AAAAAAAAAAAAAAAAA", "o200k", 100, 1 },
+		{ "漢", "kimi", 2000, 1 }, { "漢a", "kimi", 1000, 2000 }, { "漢a", "deepseek", 1000, 2000 },
+		{ "\x01", "deepseek", 2000, 1 },
+		{ "'s", "gpt2", 2000, 2000 }, { "!", "gpt2", 2000, 1 }, { "é", "cl100k", 2000, 1 },
+		{ "aé", "o200k", 2000, 1 },
 	};
 	static struct case_text got;
 	static uint8_t text[CASE_MOST];

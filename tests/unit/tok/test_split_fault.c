@@ -1,11 +1,12 @@
-/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: it says so, leaves nothing, and the
- * next try gives the same pieces as ever. */
+/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: it says
+ * so, leaves nothing, and the next try gives the same pieces as ever. */
 #include "tests/unit/fault.h"
 #include "tests/unit/tok/cases.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
-static const uint8_t text[] = "it's \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa9\xb7 a1b22  c, d-e f__g \xc2\xb2 and so on";
+static const uint8_t text[] = "it's \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa9\xb7 a1b22  c, d-e f__g "
+	"\xc2\xb2 and so on";
 
 /* The pieces of <text>; false: no memory. */
 static bool try_split(const struct split *s, struct split_scratch *c, size_t *pieces)
@@ -51,10 +52,13 @@ static void every_allocation_fails_once(void **state)
 {
 	static const struct split_step steps[] = {
 		{ .kind = STEP_PUNCTUATION, .behaviour = SPLIT_CONTIGUOUS },
-		{ .kind = STEP_REGEX, .pattern = SPAN("(?>[\\w&&[^\\d]]+)|\\b\\p{Mn}"), .behaviour = SPLIT_ISOLATED },
-		{ .kind = STEP_REGEX, .pattern = SPAN("(?i:[\\p{L}[^ss]]|ss){2}+"), .behaviour = SPLIT_MERGED_WITH_NEXT },
+		{ .kind = STEP_REGEX, .pattern = SPAN("(?>[\\w&&[^\\d]]+)|\\b\\p{Mn}"),
+		  .behaviour = SPLIT_ISOLATED },
+		{ .kind = STEP_REGEX, .pattern = SPAN("(?i:[\\p{L}[^ss]]|ss){2}+"),
+		  .behaviour = SPLIT_MERGED_WITH_NEXT },
 		{ .kind = STEP_STRING, .pattern = SPAN(" "), .behaviour = SPLIT_MERGED_WITH_PREVIOUS },
-		{ .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS, .split = true },
+		{ .kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_ALWAYS,
+		  .split = true },
 		{ .kind = STEP_WHITESPACE_SPLIT },
 		{ .kind = STEP_BYTE_LEVEL, .use_regex = true, .add_prefix_space = true },
 		{ .kind = STEP_DIGITS },

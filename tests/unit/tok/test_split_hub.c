@@ -1,5 +1,5 @@
-/* test_split_hub.c - the step Split with the 141 patterns seen on the hub: 2,027 lists of pieces from tokenizers 0.22.2. All
- * are exact; none is refused. */
+/* test_split_hub.c - the step Split with the 141 patterns seen on the hub: 2,027 lists of pieces
+ * from tokenizers 0.22.2. All are exact; none is refused. */
 #include "tests/unit/tok/cases.h"
 
 #define HUB	"tests/data/tok/split_hub.txt"
@@ -16,7 +16,8 @@ struct hub {
 
 static enum split_behaviour behaviour(const char *s)
 {
-	static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
+	static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious",
+		"MergedWithNext", "Contiguous" };
 	int i;
 
 	for (i = 0; i < 5; i++)

@@ -1,5 +1,5 @@
-/* test_stream.c - a text in parts has the ids of the text in one: for every small tokenizer, by the byte and in pieces, with
- * budgets, streams side by side, and a cache that both ways share. */
+/* test_stream.c - a text in parts has the ids of the text in one: for every small tokenizer, by the
+ * byte and in pieces, with budgets, streams side by side, and a cache that both ways share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +111,8 @@ static void any_parts(void **state)
 	free(a.p);
 }
 
-/* What is sure of a text that goes on: ids of its beginning, whatever it is cut in, and the stream is none the worse for the look. */
+/* What is sure of a text that goes on: ids of its beginning, whatever it is cut in, and the stream
+ * is none the worse for the look. */
 static void a_look_at_what_is_kept_back(void **state)
 {
 	struct ids want = { 0 }, got = { 0 };
@@ -165,7 +166,8 @@ static void a_look_at_what_is_kept_back(void **state)
 	free(a.p);
 }
 
-/* Every place where a text can be cut in two, next to what strips, what is alone, and what is half a character. */
+/* Every place where a text can be cut in two, next to what strips, what is alone, and what is half
+ * a character. */
 static void every_cut(void **state)
 {
 	static const char *const texts[] = {
@@ -208,7 +210,8 @@ static void every_cut(void **state)
 	ids_free(&got);
 }
 
-/* A token that counts only where no word stands before it, when what stands before it is encoded and gone. */
+/* A token that counts only where no word stands before it, when what stands before it is encoded
+ * and gone. */
 static void what_stood_before(void **state)
 {
 	struct tok *t = small_tok(SMALL_STRIP);
@@ -317,7 +320,8 @@ static void one_cache_for_both(void **state)
 				feed(s, &r, span_of(a.p, a.n), 3000, SIZE_MAX);
 			}
 			segcache_stats(c.cache, &now);
-			assert_true(again ? now.misses == before.misses && now.hits > before.hits : now.misses > before.misses);
+			assert_true(again ? now.misses == before.misses && now.hits > before.hits
+					  : now.misses > before.misses);
 		}
 	}
 	segcache_free(c.cache);
@@ -328,7 +332,8 @@ static void one_cache_for_both(void **state)
 	free(a.p);
 }
 
-/* Steps that are not done keep a scratch of their own: whoever lets many texts wait must know what they hold. */
+/* Steps that are not done keep a scratch of their own: whoever lets many texts wait must know what
+ * they hold. */
 static void what_waits_is_counted(void **state)
 {
 	struct tok *t = small_tok(SMALL_L3);
@@ -344,7 +349,8 @@ static void what_waits_is_counted(void **state)
 	stream_end(s);
 	assert_int_equal(stream_step(s, 1), STREAM_MORE);
 	assert_int_equal(stream_step(s, 1000), STREAM_MORE);
-	assert_true(stream_bytes(s) > 2 * sizeof(letters) + tok_scratch_bytes(c.scratch) && tok_scratch_bytes(c.scratch) > 1 << 19);
+	assert_true(stream_bytes(s) > 2 * sizeof(letters) + tok_scratch_bytes(c.scratch) &&
+	    tok_scratch_bytes(c.scratch) > 1 << 19);
 	stream_free(s);
 	tok_scratch_free(c.scratch);
 	tok_unref(t);

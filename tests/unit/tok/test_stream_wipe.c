@@ -1,5 +1,5 @@
-/* test_stream_wipe.c - no text is left in memory that a stream, its steps and its scratch give back: the functions of mem.h
- * are this file's, and look before they free. */
+/* test_stream_wipe.c - no text is left in memory that a stream, its steps and its scratch give
+ * back: the functions of mem.h are this file's, and look before they free. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,10 @@ static void nothing_is_left(void **state)
 		for (unsigned text = 0; text < 3; text++) {
 			assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);
 			for (unsigned k = 0; k < 20000; k++) {		/* no place to cut in the first one: steps */
-				assert_int_equal(stream_feed(s, text ? SPAN(SECRET " and ") : SPAN(SECRET "\xff")), STREAM_DONE);
+				assert_int_equal(stream_feed(s,
+						     text ? SPAN(SECRET " and ")
+							  : SPAN(SECRET "\xff")),
+				    STREAM_DONE);
 				if (k % 100 == 0 && text < 2)
 					assert_true(stream_step(s, 1000) >= 0);
 			}

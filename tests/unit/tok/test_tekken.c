@@ -1,5 +1,5 @@
-/* tekken.json: the recorded ids of small.tekken.json, special tokens that are asked for and never found in a text, files of old
- * versions, and what is wrong with a file, with its place. */
+/* tekken.json: the recorded ids of small.tekken.json, special tokens that are asked for and never
+ * found in a text, files of old versions, and what is wrong with a file, with its place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,16 +10,18 @@
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/fixture.h"
 
-/* ---- files made here ------------------------------------------------------------------------------------------- */
+/* ---- files made here ------------------------------------------------------------------------- */
 
-/* A file in parts, one line each: config, 256 bytes and then <more> entries of the vocabulary, and what follows it. */
+/* A file in parts, one line each: config, 256 bytes and then <more> entries of the vocabulary, and
+ * what follows it. */
 struct made {
 	const char *config, *more, *rest;
 	int at;			/* this entry is <entry> */
 	const char *entry;
 };
 
-static const char config[] = "\"pattern\": \".\", \"num_vocab_tokens\": 257, \"default_vocab_size\": 277, "
+static const char config[] = "\"pattern\": \".\", \"num_vocab_tokens\": 257, "
+	"\"default_vocab_size\": 277, "
 	"\"default_num_special_tokens\": 20, \"version\": \"v3\"";
 static const char more[] = "{\"rank\": 256, \"token_bytes\": \"YWI=\", \"token_str\": \"ab\"}";
 
@@ -27,19 +29,23 @@ static void entry(char *out, size_t cap, unsigned b)
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-	snprintf(out, cap, "{\"rank\": %u, \"token_bytes\": \"%c%c==\", \"token_str\": null}", b, digits[b >> 2], digits[(b & 3) << 4]);
+	snprintf(out, cap, "{\"rank\": %u, \"token_bytes\": \"%c%c==\", \"token_str\": null}", b,
+	    digits[b >> 2], digits[(b & 3) << 4]);
 }
 
 static size_t make(const struct made *m, char *out, size_t cap)
 {
-	size_t n = (size_t)snprintf(out, cap, "{\"config\": {%s},\n\"vocab\": [\n", m->config ? m->config : config);
+	size_t n = (size_t)snprintf(out, cap, "{\"config\": {%s},\n\"vocab\": [\n",
+	    m->config ? m->config : config);
 	char one[100];
 
 	for (unsigned b = 0; b < 256; b++) {
 		entry(one, sizeof(one), b);
-		n += (size_t)snprintf(out + n, cap - n, "%s,\n", m->entry != NULL && m->at == (int)b ? m->entry : one);
+		n += (size_t)snprintf(out + n, cap - n, "%s,\n",
+		    m->entry != NULL && m->at == (int)b ? m->entry : one);
 	}
-	n += (size_t)snprintf(out + n, cap - n, "%s],\n%s\"type\": \"Tekken\"}\n", m->more ? m->more : more, m->rest ? m->rest : "");
+	n += (size_t)snprintf(out + n, cap - n, "%s],\n%s\"type\": \"Tekken\"}\n",
+	    m->more ? m->more : more, m->rest ? m->rest : "");
 	assert_true(n < cap);
 	return n;
 }
@@ -56,7 +62,8 @@ static struct tok *load(const struct made *m, struct err *e)
 	return t;
 }
 
-static void ids_are(const struct tok *t, const char *text, unsigned flags, const token_id *want, size_t n)
+static void ids_are(const struct tok *t, const char *text, unsigned flags, const token_id *want,
+    size_t n)
 {
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids ids = { NULL, 0, 0 };
@@ -68,7 +75,7 @@ static void ids_are(const struct tok *t, const char *text, unsigned flags, const
 	tok_scratch_free(c);
 }
 
-/* ---- ids ---------------------------------------------------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static void check_cases(const struct tok *t)
 {
@@ -117,7 +124,8 @@ static void recorded(void **state)
 	free((void *)image.p);
 }
 
-/* Special tokens have ids for who asks, and a text that looks like one is text. Nothing is left to be cut out. */
+/* Special tokens have ids for who asks, and a text that looks like one is text. Nothing is left to
+ * be cut out. */
 static void special(void **state)
 {
 	struct err e;
@@ -138,7 +146,8 @@ static void special(void **state)
 /* The vocabulary is as large as the file says, not as large as the list. */
 static void size(void **state)
 {
-	static const char words[] = "\"pattern\": \"a+b*\", \"default_vocab_size\": %d, \"default_num_special_tokens\": 20, "
+	static const char words[] = "\"pattern\": \"a+b*\", \"default_vocab_size\": %d, "
+		"\"default_num_special_tokens\": 20, "
 		"\"version\": \"v7\"";
 	char said[200];
 	struct err e;
@@ -154,9 +163,10 @@ static void size(void **state)
 	tok_unref(t);
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------------------------- */
+/* ---- what is wrong --------------------------------------------------------------------------- */
 
-#define V(size, special, version)	"\"pattern\": \".\", \"default_vocab_size\": " size ", \"default_num_special_tokens\": " special \
+#define V(size, special, version)	"\"pattern\": \".\", \"default_vocab_size\": " size \
+	", \"default_num_special_tokens\": " special \
 					", \"version\": \"" version "\""
 #define TOKENS(list)			"\"special_tokens\": [" list "],\n"
 
@@ -174,24 +184,33 @@ static const struct {
 	{ { .config = V("278", "20", "v3") }, 1, 51, "config.default_vocab_size 258 \"vocab\"_has_257" },
 	{ { .config = V("276", "19", "v3") }, 1, 86, "rank_19 not_below" },
 	{ { .config = V("277", "20", "v3") ", \"x\": 1" }, 1, 112, "config.x understood_are pattern" },
-	{ { .config = "\"pattern\": \"(\", \"default_vocab_size\": 277, \"default_num_special_tokens\": 20, \"version\": \"v3\"" }, 0, 0,
+	{ { .config = "\"pattern\": \"(\", \"default_vocab_size\": 277, \"default_num_special_tokens\": "
+	  "20, \"version\": \"v3\"" }, 0, 0,
 	  "pattern" },
-	{ { .config = "\"default_vocab_size\": 277, \"default_num_special_tokens\": 20, \"version\": \"v3\"" }, 1, 12, "\"pattern\" missing" },
+	{ { .config = "\"default_vocab_size\": 277, \"default_num_special_tokens\": 20, \"version\": "
+	  "\"v3\"" }, 1, 12, "\"pattern\" missing" },
 	{ { .at = 7, .entry = "7" }, 10, 1, "vocab object" },
-	{ { .at = 7, .entry = "{\"rank\": 8, \"token_bytes\": \"Bw==\"}" }, 10, 10, "vocab rank_7_is_expected" },
-	{ { .at = 7, .entry = "{\"rank\": 7, \"token_bytes\": \"CA==\"}" }, 10, 28, "vocab byte_7_is_expected" },
+	{ { .at = 7, .entry = "{\"rank\": 8, \"token_bytes\": \"Bw==\"}" }, 10, 10,
+	  "vocab rank_7_is_expected" },
+	{ { .at = 7, .entry = "{\"rank\": 7, \"token_bytes\": \"CA==\"}" }, 10, 28,
+	  "vocab byte_7_is_expected" },
 	{ { .at = 7, .entry = "{\"rank\": 7, \"token_bytes\": \"B-==\"}" }, 10, 28, "vocab base64" },
 	{ { .at = 7, .entry = "{\"rank\": 7}" }, 10, 1, "token_bytes missing" },
 	{ { .at = 7, .entry = "{\"token_bytes\": \"Bw==\"}" }, 10, 1, "rank missing" },
-	{ { .at = 7, .entry = "{\"rank\": 7, \"score\": 1}" }, 10, 13, "\"score\" understood_are token_str" },
+	{ { .at = 7, .entry = "{\"rank\": 7, \"score\": 1}" }, 10, 13,
+	  "\"score\" understood_are token_str" },
 	{ { .at = 7, .entry = "{\"rank\": 7, \"token_str\": 5}" }, 10, 26, "string" },
 	{ { .more = "{\"rank\": 256, \"token_bytes\": \"YQ==\"}" }, 259, 30, "vocab twice" },
-	{ { .rest = TOKENS("{\"rank\": 20, \"token_str\": \"x\"}") }, 260, 20, "special_tokens[0] rank_20 not_below" },
-	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\"}, {\"rank\": 0, \"token_str\": \"y\"}") }, 260, 51, "special_tokens[1] another's" },
-	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\"}, {\"rank\": 1, \"token_str\": \"x\"}") }, 260, 51, "special_tokens[1] another's" },
+	{ { .rest = TOKENS("{\"rank\": 20, \"token_str\": \"x\"}") }, 260, 20,
+	  "special_tokens[0] rank_20 not_below" },
+	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\"}, {\"rank\": 0, \"token_str\": \"y\"}") },
+	  260, 51, "special_tokens[1] another's" },
+	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\"}, {\"rank\": 1, \"token_str\": \"x\"}") },
+	  260, 51, "special_tokens[1] another's" },
 	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"\"}") }, 260, 20, "empty" },
 	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\"}") }, 1, 1, "\"<s>\"" },
-	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\", \"lstrip\": true}") }, 260, 60, "special_tokens[0].lstrip understood_are" },
+	{ { .rest = TOKENS("{\"rank\": 0, \"token_str\": \"x\", \"lstrip\": true}") }, 260, 60,
+	  "special_tokens[0].lstrip understood_are" },
 	{ { .rest = TOKENS("5") }, 260, 20, "special_tokens[0] a_number object" },
 	{ { .rest = "\"special_tokens\": {},\n" }, 260, 19, "special_tokens array" },
 	{ { .rest = "\"model_settings_builder\": {},\n" }, 260, 27, "model_settings_builder v15" },
@@ -220,11 +239,11 @@ static void refused(void **state)
 		struct err e;
 		struct tok *t = load(&bad[i].m, &e);
 
-		if (t == NULL && e.line == bad[i].line && e.column == bad[i].column && says(e.text, bad[i].words) &&
-		    strcmp(e.file, "made/tekken.json") == 0)
+		if (t == NULL && e.line == bad[i].line && e.column == bad[i].column &&
+		    says(e.text, bad[i].words) && strcmp(e.file, "made/tekken.json") == 0)
 			continue;
-		printf("case %zu: wanted %d:%d %s\n    %s:%d:%d: %s\n", i, bad[i].line, bad[i].column, bad[i].words, e.file, e.line,
-		       e.column, t ? "it loads" : e.text);
+		printf("case %zu: wanted %d:%d %s\n    %s:%d:%d: %s\n", i, bad[i].line,
+		    bad[i].column, bad[i].words, e.file, e.line, e.column, t ? "it loads" : e.text);
 		failed++;
 		tok_unref(t);
 	}
@@ -234,7 +253,9 @@ static void refused(void **state)
 static void every_cut(void **state)
 {
 	static char text[65536];
-	size_t n = make(&(struct made){ .rest = TOKENS("{\"rank\": 1, \"token_str\": \"<s>\"}") }, text, sizeof(text)) - 1;
+	size_t n = make(&(struct made){ .rest = TOKENS("{\"rank\": 1, \"token_str\": \"<s>\"}") },
+		       text, sizeof(text)) -
+	    1;
 	struct err e;
 
 	for (size_t cut = 1; cut < n; cut += cut < 200 || cut + 200 > n ? 1 : 23) {
@@ -250,7 +271,10 @@ static void every_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded), cmocka_unit_test(special), cmocka_unit_test(size), cmocka_unit_test(refused),
+		cmocka_unit_test(recorded),
+		cmocka_unit_test(special),
+		cmocka_unit_test(size),
+		cmocka_unit_test(refused),
 		cmocka_unit_test(every_cut),
 	};
 

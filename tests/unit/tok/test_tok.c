@@ -1,5 +1,5 @@
-/* A tokenizer as a whole: the small ones of tests/data/tok, whose ids were recorded from tokenizers 0.22; text that is no
- * UTF-8; the same text in segments; configuration over a file; counting. */
+/* A tokenizer as a whole: the small ones of tests/data/tok, whose ids were recorded from tokenizers
+ * 0.22; text that is no UTF-8; the same text in segments; configuration over a file; counting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ static struct tok *load(const char *name)
 	return fixture_load(path, NULL, NULL);
 }
 
-static bool same(const char *what, struct span text, const struct ids *got, const token_id *want, size_t n)
+static bool same(const char *what, struct span text, const struct ids *got, const token_id *want,
+    size_t n)
 {
 	if (got->n == n && (n == 0 || memcmp(got->p, want, n * sizeof(*want)) == 0))
 		return true;
@@ -50,7 +51,8 @@ static bool same(const char *what, struct span text, const struct ids *got, cons
 }
 
 /* From bytes that end at an unreadable page. */
-static void encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags, struct ids *out)
+static void encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags,
+    struct ids *out)
 {
 	uint8_t *p = edge_copy(text.p, text.n);
 
@@ -166,7 +168,8 @@ static void keys(void **state)
 {
 	struct tok_source a = { .file = SPAN("{}"), .config = SPAN("x") }, b = { .file = SPAN("{}x") };
 	struct tok_source c = { .file = SPAN("{}") };
-	struct tok *t = load("small"), *u = fixture_load("small.tokenizer.json", "{}", NULL), *v = load("small");
+	struct tok *t = load("small"), *u = fixture_load("small.tokenizer.json", "{}", NULL),
+		   *v = load("small");
 
 	assert_false(key_eq(&a, &b));
 	assert_false(key_eq(&a, &c));
@@ -221,12 +224,17 @@ static void in_segments(const struct tok *t, const char *name)
 		ids.n = 0;
 		while (tok_next_cut(t, k.text, from, &cut)) {
 			assert_true(cut.at >= from && cut.n > 0);
-			assert_int_equal(tok_encode_segment(t, c, span_of(k.text.p + from, cut.at - from), from == 0, &ids), 0);
+			assert_int_equal(tok_encode_segment(t, c,
+					     span_of(k.text.p + from, cut.at - from), from == 0,
+					     &ids),
+			    0);
 			assert_int_equal(ids_reserve(&ids, 1), 0);
 			ids.p[ids.n++] = cut.id;
 			from = cut.at + cut.n;
 		}
-		assert_int_equal(tok_encode_segment(t, c, span_of(k.text.p + from, k.text.n - from), from == 0, &ids), 0);
+		assert_int_equal(tok_encode_segment(t, c, span_of(k.text.p + from, k.text.n - from),
+				     from == 0, &ids),
+		    0);
 		assert_true(same("segments", k.text, &ids, k.ids[0], k.n[0]));
 	}
 	free(cases);
@@ -240,7 +248,8 @@ static void segments(void **state)
 
 	assert_true(tok_segments(t).independent && !tok_segments(t).first_differs);
 	assert_true(tok_segments(m).independent && tok_segments(m).first_differs);
-	assert_false(tok_segments(s).independent);	/* one token strips the white space that another one is of */
+	/* one token strips the white space that another one is of */
+	assert_false(tok_segments(s).independent);
 	in_segments(t, "fallback");
 	in_segments(m, "metaspace");
 	tok_unref(t);
@@ -251,8 +260,10 @@ static void segments(void **state)
 static void tails(void **state)
 {
 	static const struct { const char *text; size_t tail; } cases[] = {
-		{ "", 0 }, { "abc", 0 }, { "abc<", 1 }, { "abc<|", 2 }, { "x<|end", 5 }, { "x<|end|>", 0 }, { "x<|endless|>", 0 },
-		{ "x ", 1 }, { "x \xe3\x80\x80", 4 }, { "<|strip|> ", 10 }, { "<|strip|>", 9 }, { "<|begin|><", 1 }, { "a<b", 0 },
+		{ "", 0 }, { "abc", 0 }, { "abc<", 1 }, { "abc<|", 2 }, { "x<|end", 5 }, { "x<|end|>", 0 },
+		{ "x<|endless|>", 0 },
+		{ "x ", 1 }, { "x \xe3\x80\x80", 4 }, { "<|strip|> ", 10 }, { "<|strip|>", 9 },
+		{ "<|begin|><", 1 }, { "a<b", 0 },
 	};
 	struct tok *t = load("small");
 
@@ -313,9 +324,12 @@ static void configs(void **state)
 	with_config("{\"tokenizer_class\": \"LlamaTokenizerFast\"}", SPAN("x"), w, 3);
 	with_config("{\"tokenizer_class\": \"LlamaTokenizer\", \"add_eos_token\": true, "
 		    "\"eos_token\": {\"content\": \"</s>\"}}", SPAN("x"), w, 4);
-	with_config("{\"tokenizer_class\": \"LlamaTokenizerFast\", \"add_bos_token\": false}", SPAN("x"), w + 1, 2);
-	with_config("{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false}", SPAN("x"), w, 3);
-	with_config("{\"tokenizer_class\": \"GPTNeoXTokenizerFast\", \"bos_token\": \"</s>\", \"add_bos_token\": true, "
+	with_config("{\"tokenizer_class\": \"LlamaTokenizerFast\", \"add_bos_token\": false}",
+	    SPAN("x"), w + 1, 2);
+	with_config("{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false}",
+	    SPAN("x"), w, 3);
+	with_config("{\"tokenizer_class\": \"GPTNeoXTokenizerFast\", \"bos_token\": \"</s>\", "
+		"\"add_bos_token\": true, "
 		    "\"unk_token\": null, \"eos_token\": null}", SPAN("x"), (token_id[]){ 2, w[1], w[2] }, 3);
 	with_config("{\"add_bos_token\": true, \"bos_token\": \"<s>\"}", SPAN("x"), w, 3);
 
@@ -333,10 +347,12 @@ static void configs(void **state)
 	tok_unref(t);
 }
 
-/* The rank file of small.tokenizer.json's vocabulary merges as it does (there every token has one way to come about). */
+/* The rank file of small.tokenizer.json's vocabulary merges as it does (there every token has one
+ * way to come about). */
 static void ranks(void **state)
 {
-	static const char config[] = "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\", \"special\": true}}}";
+	static const char config[] = "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\", "
+		"\"special\": true}}}";
 	struct tok *t = fixture_load("small.tiktoken", config, "gpt2");
 	struct tok *u = load("small");
 	struct tok_scratch *c = tok_scratch_new();
@@ -404,9 +420,16 @@ static void normalized_ranks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded), cmocka_unit_test(images), cmocka_unit_test(keys), cmocka_unit_test(bad_utf8),
-		cmocka_unit_test(segments), cmocka_unit_test(tails), cmocka_unit_test(asked), cmocka_unit_test(configs),
-		cmocka_unit_test(ranks), cmocka_unit_test(normalized_ranks),
+		cmocka_unit_test(recorded),
+		cmocka_unit_test(images),
+		cmocka_unit_test(keys),
+		cmocka_unit_test(bad_utf8),
+		cmocka_unit_test(segments),
+		cmocka_unit_test(tails),
+		cmocka_unit_test(asked),
+		cmocka_unit_test(configs),
+		cmocka_unit_test(ranks),
+		cmocka_unit_test(normalized_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

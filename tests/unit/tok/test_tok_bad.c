@@ -1,5 +1,5 @@
-/* What is wrong with a file is told where it stands and in words that help: tests/data/tok/bad.txt. And every cut of a good
- * file is refused, with a place. */
+/* What is wrong with a file is told where it stands and in words that help: tests/data/tok/bad.txt.
+ * And every cut of a good file is refused, with a place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/fixture.h"
 
-static const char good[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}";
+static const char good[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, "
+	"\"ab\": 2}, \"merges\": [\"a b\"]}}";
 
 struct bad_case {
 	const char *title, *kind, *want;	/* each ends with its line */

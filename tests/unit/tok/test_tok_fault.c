@@ -1,4 +1,5 @@
-/* Every allocation of loading, of an image and of encoding fails once, in turn: an error or NULL, nothing half built, no leak. */
+/* Every allocation of loading, of an image and of encoding fails once, in turn: an error or NULL,
+ * nothing half built, no leak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,13 +11,17 @@
 #include "tests/unit/fault.h"
 #include "tests/unit/tok/fixture.h"
 
-static const char config[] = "{\"tokenizer_class\": \"LlamaTokenizerFast\", \"pad_token\": \"[PAD\\u005d\", "
+static const char config[] = "{\"tokenizer_class\": \"LlamaTokenizerFast\", \"pad_token\": "
+	"\"[PAD\\u005d\", "
 	"\"added_tokens_decoder\": {\"3\": {\"content\": \"<|x|>\"}, "
 	"\"4\": {\"content\": \"<|y|>\", \"normalized\": true}}}";
 
 static void load_all(const char *name, const char *with, const char *pattern)
 {
-	struct tok_source src = { .file = fixture_read(name), .config = span_str(with), .name = name, .pattern = pattern };
+	struct tok_source src = { .file = fixture_read(name),
+		.config = span_str(with),
+		.name = name,
+		.pattern = pattern };
 	unsigned long k;
 	struct err e;
 
@@ -43,7 +48,8 @@ static void loading(void **state)
 {
 	load_all("small.tokenizer.json", NULL, NULL);
 	load_all("fallback.tokenizer.json", config, NULL);
-	load_all("small.tiktoken", "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\"}}}", "gpt2");
+	load_all("small.tiktoken",
+	    "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\"}}}", "gpt2");
 	load_all("small.tiktoken", NULL, "qwen");
 	load_all("small.tekken.json", NULL, NULL);
 }
@@ -53,7 +59,9 @@ static void encode_once(const struct tok *t, const struct ids *want)
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids ids = { NULL, 0, 0 };
 
-	if (c != NULL && tok_encode(t, c, SPAN("the <|end|> e\xcc\x81 word\xff caf\xc3\xa9    x"), TOK_SPECIAL, &ids) == 0) {
+	if (c != NULL &&
+	    tok_encode(t, c, SPAN("the <|end|> e\xcc\x81 word\xff caf\xc3\xa9    x"), TOK_SPECIAL,
+		&ids) == 0) {
 		assert_int_equal(ids.n, want->n);
 		assert_memory_equal(ids.p, want->p, want->n * sizeof(*want->p));
 	} else {
@@ -70,7 +78,9 @@ static void encoding(void **state)
 	struct ids want = { NULL, 0, 0 };
 	unsigned long k;
 
-	assert_int_equal(tok_encode(t, c, SPAN("the <|end|> e\xcc\x81 word\xff caf\xc3\xa9    x"), TOK_SPECIAL, &want), 0);
+	assert_int_equal(tok_encode(t, c, SPAN("the <|end|> e\xcc\x81 word\xff caf\xc3\xa9    x"),
+			     TOK_SPECIAL, &want),
+	    0);
 	for (k = 1; ; k++) {
 		fault_begin(k);
 		encode_once(t, &want);
@@ -113,7 +123,8 @@ static void images(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(loading), cmocka_unit_test(encoding), cmocka_unit_test(images) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(loading), cmocka_unit_test(encoding),
+		cmocka_unit_test(images) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

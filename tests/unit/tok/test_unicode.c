@@ -1,4 +1,5 @@
-/* test_unicode.c - the tables: every code point against PCRE2, which has tables of its own, and counts of unicodedata2. */
+/* test_unicode.c - the tables: every code point against PCRE2, which has tables of its own, and
+ * counts of unicodedata2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ static void mark(uint8_t *bits, uint8_t bit, const char *pattern)
 {
 	int code;
 	PCRE2_SIZE at;
-	pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+	pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+	    PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
 	pcre2_match_data *d = pcre2_match_data_create(1, NULL);
 	uint8_t *text = malloc(4 * END);
 	uint32_t cp;
@@ -50,7 +52,8 @@ static void mark(uint8_t *bits, uint8_t bit, const char *pattern)
 static void classes_are_those_of_pcre2(void **state)
 {
 	static const struct { uint8_t bit; const char *pattern; } sets[] = {
-		{ UC_LETTER_LOWER, "\\p{Ll}+" }, { UC_LETTER_UPPER, "[\\p{Lu}\\p{Lt}]+" }, { UC_LETTER_OTHER, "[\\p{Lm}\\p{Lo}]+" },
+		{ UC_LETTER_LOWER, "\\p{Ll}+" }, { UC_LETTER_UPPER, "[\\p{Lu}\\p{Lt}]+" },
+		{ UC_LETTER_OTHER, "[\\p{Lm}\\p{Lo}]+" },
 		{ UC_MARK, "\\p{M}+" }, { UC_NUMBER, "\\p{N}+" }, { UC_PUNCT_SYMBOL, "[\\p{P}\\p{S}]+" },
 		{ UC_SPACE, "[\\x09-\\x0d\\x{85}\\p{Z}]+" },
 	};
@@ -91,12 +94,17 @@ static void counts_are_those_of_unicode_16(void **state)
 static void some_characters(void **state)
 {
 	static const struct { uint32_t cp; uint8_t want; } cases[] = {
-		{ 'a', UC_LETTER_LOWER }, { 'Z', UC_LETTER_UPPER }, { '0', UC_NUMBER }, { ' ', UC_SPACE }, { '\n', UC_SPACE }, { '\0', 0 },
-		{ '_', UC_PUNCT_SYMBOL }, { '+', UC_PUNCT_SYMBOL }, { 0x7f, 0 }, { 0x85, UC_SPACE }, { 0xaa, UC_LETTER_OTHER },
-		{ 0xb2, UC_NUMBER }, { 0x1c5, UC_LETTER_UPPER }, { 0x301, UC_MARK }, { 0x180e, 0 }, { 0x200b, 0 }, { 0x3000, UC_SPACE },
-		{ 0x3007, UC_NUMBER | UC_HAN }, { 0x3005, UC_LETTER_OTHER | UC_HAN }, { 0x2e80, UC_PUNCT_SYMBOL | UC_HAN },
+		{ 'a', UC_LETTER_LOWER }, { 'Z', UC_LETTER_UPPER }, { '0', UC_NUMBER }, { ' ', UC_SPACE },
+		{ '\n', UC_SPACE }, { '\0', 0 },
+		{ '_', UC_PUNCT_SYMBOL }, { '+', UC_PUNCT_SYMBOL }, { 0x7f, 0 }, { 0x85, UC_SPACE },
+		{ 0xaa, UC_LETTER_OTHER },
+		{ 0xb2, UC_NUMBER }, { 0x1c5, UC_LETTER_UPPER }, { 0x301, UC_MARK }, { 0x180e, 0 }, { 0x200b, 0 },
+		{ 0x3000, UC_SPACE },
+		{ 0x3007, UC_NUMBER | UC_HAN }, { 0x3005, UC_LETTER_OTHER | UC_HAN },
+		{ 0x2e80, UC_PUNCT_SYMBOL | UC_HAN },
 		{ 0x4e00, UC_LETTER_OTHER | UC_HAN }, { 0x3042, UC_LETTER_OTHER }, { 0x1fa77, UC_PUNCT_SYMBOL },
-		{ 0x323af, UC_LETTER_OTHER | UC_HAN }, { 0xd800, 0 }, { 0x10ffff, 0 }, { 0x110000, 0 }, { UINT32_MAX, 0 },
+		{ 0x323af, UC_LETTER_OTHER | UC_HAN }, { 0xd800, 0 }, { 0x10ffff, 0 }, { 0x110000, 0 },
+		{ UINT32_MAX, 0 },
 	};
 	size_t i;
 

@@ -1,5 +1,6 @@
-/* Every recorded vector whose vocabulary is there: ids that Hugging Face's tokenizers, tiktoken and SentencePiece gave, none of
- * them ours. Each set is named, as passed or as skipped. Where they come from: ../shared/data/tokenizers/ORIGIN.md. */
+/* Every recorded vector whose vocabulary is there: ids that Hugging Face's tokenizers, tiktoken and
+ * SentencePiece gave, none of them ours. Each set is named, as passed or as skipped. Where they
+ * come from: ../shared/data/tokenizers/ORIGIN.md. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@ static struct tok_scratch *scratch;
 static struct ids ids;
 static unsigned failed, passed, sets;
 
-/* ---- one case ------------------------------------------------------------------------------------------ */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static void show(const char *what, const token_id *p, size_t n)
 {
@@ -42,7 +43,8 @@ static bool check(struct span text, const token_id *want, size_t n, unsigned fla
 
 static void set_done(const char *kind, const char *name, const char *vocab, size_t good, size_t n)
 {
-	printf("%s %s %s by %s: %zu of %zu\n", good == n && n > 0 ? "ok  " : "FAIL", kind, name, vocab, good, n);
+	printf("%s %s %s by %s: %zu of %zu\n", good == n && n > 0 ? "ok  " : "FAIL", kind, name,
+	    vocab, good, n);
 	sets++;
 	if (good == n && n > 0)
 		passed++;
@@ -50,7 +52,7 @@ static void set_done(const char *kind, const char *name, const char *vocab, size
 		failed++;
 }
 
-/* ---- numbers in text -------------------------------------------------------------------------------------- */
+/* ---- numbers in text ------------------------------------------------------------------------- */
 
 #define WANT_MAX 65536
 static token_id want[WANT_MAX];
@@ -86,7 +88,7 @@ static const char *line(const char **p, const char *end, size_t *n)
 	return from;
 }
 
-/* ---- the kinds of files ------------------------------------------------------------------------------------- */
+/* ---- the kinds of files ---------------------------------------------------------------------- */
 
 static void ggml(const char *name, const char *vocab)
 {
@@ -182,7 +184,9 @@ static void swift_text(const char *name, const char *vocab)
 	assert_non_null(file.p);
 	assert_non_null(d = json_doc_new(file, path, NULL, &e));
 	root = json_doc_root(d);
-	set_done("swift", name, vocab, check(json_get(root, "text")->s, want, array(json_get(root, "token_ids")), TOK_SPECIAL), 1);
+	set_done("swift", name, vocab,
+	    check(json_get(root, "text")->s, want, array(json_get(root, "token_ids")), TOK_SPECIAL),
+	    1);
 	json_doc_free(d);
 	free((void *)file.p);
 }
@@ -199,17 +203,20 @@ static void swift_cases(const char *name, const char *vocab)
 	assert_non_null(d = json_doc_new(file, "swift", NULL, &e));
 	assert_non_null(v = json_get(json_doc_root(d), name));
 	for (v = v->child; v != NULL; v = v->next, cases++)
-		good += check(json_get(v, "input")->s, want, array(json_get(json_get(v, "encoded"), "input_ids")), TOK_SPECIAL);
+		good += check(json_get(v, "input")->s, want,
+		    array(json_get(json_get(v, "encoded"), "input_ids")), TOK_SPECIAL);
 	set_done("swift", name, vocab, good, cases);
 	json_doc_free(d);
 	free((void *)file.p);
 }
 
-/* ---- which vectors are whose -------------------------------------------------------------------------------- */
+/* ---- which vectors are whose ----------------------------------------------------------------- */
 
-/* Special tokens in no file here. Kimi's [UNK] and [PAD] are left out: the one that recorded the vectors did not know them. */
+/* Special tokens in no file here. Kimi's [UNK] and [PAD] are left out: the one that recorded the
+ * vectors did not know them. */
 static const char kimi_config[] = "{\"added_tokens_decoder\": {"
-	"\"163584\": {\"content\": \"[BOS]\", \"special\": true}, \"163585\": {\"content\": \"[EOS]\", \"special\": true}}}";
+	"\"163584\": {\"content\": \"[BOS]\", \"special\": true}, \"163585\": {\"content\": \"[EOS]\", "
+	"\"special\": true}}}";
 static const char o200k_config[] = "{\"added_tokens_decoder\": {"
 	"\"199999\": {\"content\": \"<|endoftext|>\", \"special\": true},"
 	"\"200018\": {\"content\": \"<|endofprompt|>\", \"special\": true}}}";
@@ -221,14 +228,17 @@ static const struct vocab_file {
 	{ "tokenizer_json/llama-3.3.tokenizer.json.gz", NULL, NULL,
 	  { { ggml, "llama-bpe" }, { kitoken, "tokenizers/small_tokens_llama33" } } },
 	{ "tokenizer_json/llama-3.2.tokenizer.json.gz", NULL, NULL,
-	  { { ggml, "llama-bpe" }, { kitoken, "tokenizers/small_tokens_llama32" }, { swift_text, "llama_3.2_encoded" },
+	  { { ggml, "llama-bpe" }, { kitoken, "tokenizers/small_tokens_llama32" },
+	    { swift_text, "llama_3.2_encoded" },
 	    { swift_cases, "pcuenq/Llama-3.2-1B-Instruct-tokenizer" } } },
 	{ "tokenizer_json/gpt-oss.tokenizer.json.gz", NULL, NULL,
 	  { { ggml, "gpt-4o" }, { kitoken, "tokenizers/small_tokens_gpt_oss" } } },
 	{ "tiktoken/o200k_base.tiktoken.gz", "o200k", o200k_config,
 	  { { ggml, "gpt-4o" }, { kitoken, "tiktoken/small_tokens_o200k_base" } } },
-	{ "tokenizer_json/qwen3.tokenizer.json.gz", NULL, NULL, { { ggml, "qwen2" }, { ggml, "deepseek-r1-qwen" } } },
-	{ "tiktoken/kimi_k2.tiktoken.gz", "kimi", kimi_config, { { kitoken, "tiktoken/small_tokens_kimi_k2" } } },
+	{ "tokenizer_json/qwen3.tokenizer.json.gz", NULL, NULL,
+	  { { ggml, "qwen2" }, { ggml, "deepseek-r1-qwen" } } },
+	{ "tiktoken/kimi_k2.tiktoken.gz", "kimi", kimi_config,
+	  { { kitoken, "tiktoken/small_tokens_kimi_k2" } } },
 	{ "tokenizer_json/gguf-gpt-2.tokenizer.json.gz", NULL, NULL,
 	  { { ggml, "gpt-2" }, { swift_text, "gpt2_encoded_tokens" }, { swift_cases, "distilgpt2" } } },
 	{ "tokenizer_json/gguf-falcon.tokenizer.json.gz", NULL, NULL,
@@ -236,7 +246,8 @@ static const struct vocab_file {
 	{ "tokenizer_json/gguf-mpt.tokenizer.json.gz", NULL, NULL, { { ggml, "mpt" } } },
 	{ "tokenizer_json/gguf-llama-spm.tokenizer.json.gz", NULL, NULL, { { ggml, "llama-spm" } } },
 	{ "tokenizer_json/gguf-phi-3.tokenizer.json.gz", NULL, NULL, { { ggml, "phi-3" } } },
-	{ "tokenizer_json/gguf-deepseek-coder.tokenizer.json.gz", NULL, NULL, { { ggml, "deepseek-coder" } } },
+	{ "tokenizer_json/gguf-deepseek-coder.tokenizer.json.gz", NULL, NULL,
+	  { { ggml, "deepseek-coder" } } },
 	{ "tokenizer_json/gguf-deepseek-llm.tokenizer.json.gz", NULL, NULL, { { ggml, "deepseek-llm" } } },
 	{ "tokenizer_json/kitoken-gpt2.tokenizer.json.gz", NULL, NULL,
 	  { { ggml, "gpt-2" }, { kitoken, "tokenizers/small_tokens_gpt2" } } },
@@ -250,17 +261,22 @@ static const struct vocab_file {
 };
 
 static const char *const without_vocab[] = {
-	"ggml bert-bge", "ggml chameleon", "ggml command-r", "ggml gemma-4", "ggml pixtral", "ggml qwen35", "ggml refact",
-	"ggml roberta-bpe", "kitoken cl100k_base", "kitoken gemma3", "kitoken gemma4", "kitoken glm46", "kitoken gpt_neox",
-	"kitoken llama4", "kitoken mistral01", "kitoken mistral2410", "kitoken mpt", "kitoken qwen35", "kitoken r1",
+	"ggml bert-bge", "ggml chameleon", "ggml command-r", "ggml gemma-4", "ggml pixtral", "ggml qwen35",
+	"ggml refact",
+	"ggml roberta-bpe", "kitoken cl100k_base", "kitoken gemma3", "kitoken gemma4", "kitoken glm46",
+	"kitoken gpt_neox",
+	"kitoken llama4", "kitoken mistral01", "kitoken mistral2410", "kitoken mpt", "kitoken qwen35",
+	"kitoken r1",
 	"swift gemma",
 	"swift whisper", "swift bert", "swift t5"
 };
 
 static void run_file(const struct vocab_file *f)
 {
-	struct tok_source src = { .file = data_read(f->file), .config = span_str(f->config), .name = f->file,
-				  .pattern = f->pattern };
+	struct tok_source src = { .file = data_read(f->file),
+		.config = span_str(f->config),
+		.name = f->file,
+		.pattern = f->pattern };
 	struct err e;
 
 	if (src.file.p == NULL) {
