@@ -58,7 +58,7 @@ enum chat_result chat_of_make(struct rendering *r, const struct make *k);
 /* writes the text of r->messages */
 enum chat_result chat_write(struct rendering *r, struct buf *into);
 
-/* part.c: chat_write_part() writes the text that any body with this beginning starts with.
+/* cut_prefix.c: chat_write_part() writes the text that any body with this beginning starts with.
  * chat_note_unseen() notes what may still change that start; call it before conversion to chat
  * completions. */
 void chat_note_unseen(struct rendering *r);

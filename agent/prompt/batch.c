@@ -41,7 +41,7 @@ static void text_open(struct body *b, enum after after)
 
 	x->open = true;
 	pager_start(pg, &b->prompt.messages, x->n_items > 0 ? BATCH : 0);
-	take_text(b, pg, after);
+	body_value_text(b, pg, after);
 }
 
 void batch_text_end(struct body *b)
@@ -61,7 +61,7 @@ void batch_text_end(struct body *b)
 static void no_prompt(struct body *b, enum json_event ev)
 {
 	b->r.bad_prompt = true;
-	take_skip(b, ev);
+	body_value_skip(b, ev);
 }
 
 void prompt_start(struct body *b, enum json_event ev, struct span text)

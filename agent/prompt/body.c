@@ -27,7 +27,7 @@ void body_enter(struct body *b, enum level what, enum json_event ev)
 	struct request *r = &b->r;
 
 	if (r->json.depth + 1 >= LEVELS)
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	else
 		r->level[r->json.depth + 1] = (uint8_t)what;
 }
@@ -55,7 +55,7 @@ static void system_start(struct body *b, enum json_event ev)
 	b->prompt.system_seen = ev == JSON_NULL;
 	if (ev == JSON_STRING) {
 		system_open(b);
-		take_text(b, &b->r.msg.run[RUN_CONTENT], AFTER_SYSTEM);
+		body_value_text(b, &b->r.msg.run[RUN_CONTENT], AFTER_SYSTEM);
 	} else if (ev == JSON_ARRAY) {
 		system_open(b);
 		body_enter(b, IN_PARTS, ev);
@@ -63,7 +63,7 @@ static void system_start(struct body *b, enum json_event ev)
 		system_open(b);
 		body_enter(b, IN_SYSTEM, ev);
 	} else {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -77,12 +77,12 @@ static void tools_start(struct body *b, enum json_event ev, struct span text)
 	if (slot == TOOLS_TOOLS)
 		b->prompt.tools_seen = ev == JSON_NULL;
 	if (ev != JSON_ARRAY && ev != JSON_OBJECT) {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 		return;
 	}
 	b->r.tools_open = true;
 	pager_start(&b->r.tools, v, 0);
-	take_json(b, &b->r.tools, AFTER_TOOLS, ev, text, ev == JSON_ARRAY ? 2 : 0);
+	body_value_json(b, &b->r.tools, AFTER_TOOLS, ev, text, ev == JSON_ARRAY ? 2 : 0);
 }
 
 static void tools_done(struct body *b)
@@ -113,16 +113,16 @@ static void messages_start(struct body *b, enum json_event ev)
 		message_open(&b->env, &r->msg, &b->prompt.messages, b->side);
 		r->msg.role = b->h_user;
 		r->msg.role_seen = true;
-		take_text(b, &r->msg.run[RUN_CONTENT], AFTER_INPUT);
+		body_value_text(b, &r->msg.run[RUN_CONTENT], AFTER_INPUT);
 	} else {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
 static void message_start(struct body *b, enum json_event ev)
 {
 	if (ev != JSON_OBJECT) {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 		return;
 	}
 	b->r.found = true;
@@ -191,11 +191,11 @@ static void content_start(struct body *b, enum json_event ev)
 
 	message_run(&b->env, m, b->r.rule, RUN_CONTENT, ev == JSON_NULL);
 	if (ev == JSON_STRING)
-		take_text(b, &m->run[RUN_CONTENT], AFTER_CONTENT);
+		body_value_text(b, &m->run[RUN_CONTENT], AFTER_CONTENT);
 	else if (ev == JSON_ARRAY)
 		body_enter(b, IN_PARTS, ev);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	if (ev != JSON_STRING && ev != JSON_ARRAY)
 		message_run_done(m, RUN_CONTENT);
 }
@@ -211,7 +211,7 @@ static void calls_start(struct body *b, enum json_event ev)
 	} else if (ev == JSON_ARRAY) {
 		body_enter(b, IN_CALLS, ev);
 	} else {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -220,10 +220,10 @@ static void value_start(struct body *b, struct pager *pg, enum after after, enum
 			struct span text)
 {
 	if (ev == JSON_STRING) {
-		take_text(b, pg, after);
+		body_value_text(b, pg, after);
 	} else if (ev != JSON_NULL) {
 		mark_add(&b->env, pg, MARK_JSON);
-		take_json(b, pg, after, ev, text, 0);
+		body_value_json(b, pg, after, ev, text, 0);
 	}
 }
 
@@ -241,9 +241,9 @@ static void aside_start(struct body *b, enum json_event ev)
 
 	message_run(&b->env, m, b->r.rule, RUN_ASIDE, ev == JSON_NULL);
 	if (ev == JSON_STRING)
-		take_text(b, &m->run[RUN_ASIDE], AFTER_NOTHING);
+		body_value_text(b, &m->run[RUN_ASIDE], AFTER_NOTHING);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 }
 
 /* Consume a string of which only the hash counts; forget <old>, the hash of an earlier one. */
@@ -252,9 +252,9 @@ static void digest_start_at(struct body *b, uint64_t *old, enum after after, enu
 {
 	*old = 0;
 	if (ev == JSON_STRING)
-		take_value(b, TAKE_DIGEST, after, ev, text);
+		body_value_read(b, TAKE_DIGEST, after, ev, text);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 }
 
 /* ---- parts and calls ----------------------------------------------------------------------- */
@@ -267,14 +267,14 @@ static void media_start(struct body *b, enum json_event ev, struct span text)
 	if (ev == JSON_NULL)
 		return;
 	pager_pad(&b->env, &m->run[RUN_CONTENT]);
-	take_value(b, TAKE_MEDIA, AFTER_MEDIA, ev, text);
+	body_value_read(b, TAKE_MEDIA, AFTER_MEDIA, ev, text);
 }
 
 static void media_done(struct body *b)
 {
 	struct message *m = &b->r.msg;
 
-	pager_value(&b->env, &m->run[RUN_CONTENT], take_hash(b));
+	pager_value(&b->env, &m->run[RUN_CONTENT], body_value_hash(b));
 	m->any = false;
 	b->r.shape |= SHAPE_MEDIA;
 }
@@ -286,12 +286,12 @@ static void result_start(struct body *b, enum json_event ev)
 
 	part_payload(&b->env, m, b->r.rule, text || parts ? MARK_RESULT : 0, !text && !parts);
 	if (text) {
-		take_text(b, &m->run[RUN_CONTENT], AFTER_RESULT);
+		body_value_text(b, &m->run[RUN_CONTENT], AFTER_RESULT);
 	} else if (parts) {
 		m->any = false;
 		body_enter(b, IN_PARTS, ev);
 	} else {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -313,9 +313,9 @@ static void part_start(struct body *b, enum json_event ev, struct span text)
 			b->r.shape |= SHAPE_THOUGHTS;
 		part_payload(&b->env, m, r, ev == JSON_STRING ? r->arg : 0, ev != JSON_STRING);
 		if (ev == JSON_STRING)
-			take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+			body_value_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
 		else
-			take_skip(b, ev);
+			body_value_skip(b, ev);
 		break;
 	case ACT_JSON:
 		part_payload(&b->env, m, r, r->arg, ev == JSON_NULL);
@@ -334,7 +334,7 @@ static void part_start(struct body *b, enum json_event ev, struct span text)
 		digest_start_at(b, &m->part[m->n_parts - 1].name, AFTER_PART_NAME, ev, text);
 		break;
 	default:
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -348,7 +348,7 @@ static void call_start(struct body *b, enum json_event ev, struct span text)
 		if (ev == JSON_OBJECT && !inner)
 			body_enter(b, IN_FUNCTION, ev);
 		else
-			take_skip(b, ev);
+			body_value_skip(b, ev);
 		break;
 	case ACT_ARGUMENTS:
 		call_arguments(&b->env, m);
@@ -358,7 +358,7 @@ static void call_start(struct body *b, enum json_event ev, struct span text)
 		digest_start_at(b, &m->call_name, AFTER_CALL_NAME, ev, text);
 		break;
 	default:
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -385,7 +385,7 @@ static void priority_start(struct body *b, enum json_event ev, struct span text)
 	if (hint || !b->r.priority_hinted)
 		b->prompt.priority = ev == JSON_NUMBER ? priority_of(text) : 0;
 	b->r.priority_hinted |= hint && ev == JSON_NUMBER;
-	take_skip(b, ev);
+	body_value_skip(b, ev);
 }
 
 static void object_start(struct body *b, enum level what, enum json_event ev)
@@ -393,7 +393,7 @@ static void object_start(struct body *b, enum level what, enum json_event ev)
 	if (ev == JSON_OBJECT)
 		body_enter(b, what, ev);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 }
 
 static void top_start(struct body *b, enum json_event ev, struct span text)
@@ -416,15 +416,15 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		break;
 	case ACT_TRUNCATE:
 		b->prompt.truncates = ev != JSON_NULL;
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 		break;
 	case ACT_OPTION:
 		b->r.options |= ev != JSON_NULL && ev != JSON_FALSE;
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 		break;
 	case ACT_STREAM:
 		b->prompt.streams = ev == JSON_TRUE;
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 		break;
 	case ACT_SYSTEM:
 		system_start(b, ev);
@@ -439,7 +439,7 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		prompt_start(b, ev, text);
 		break;
 	default:
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -471,7 +471,7 @@ static void in_message_start(struct body *b, enum json_event ev, struct span tex
 		aside_start(b, ev);
 		break;
 	default:
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -479,7 +479,7 @@ static void in_message_start(struct body *b, enum json_event ev, struct span tex
 static void keyed_start(struct body *b, enum level level, enum json_event ev, struct span text)
 {
 	if (b->r.rule == NULL)
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	else if (level >= IN_TOP && level <= IN_HINTS)
 		top_start(b, ev, text);
 	else if (level == IN_MESSAGE || level == IN_SYSTEM)
@@ -499,9 +499,9 @@ static void parts_element(struct body *b, enum json_event ev)
 		body_enter(b, IN_PART, ev);
 	} else if (ev == JSON_STRING) {
 		part_text(&b->env, m);
-		take_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
+		body_value_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
 	} else {
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 	}
 }
 
@@ -515,7 +515,7 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		if (ev == JSON_OBJECT)
 			body_enter(b, IN_TOP, ev);
 		else
-			take_skip(b, ev);
+			body_value_skip(b, ev);
 		break;
 	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_SYSTEM: case IN_MESSAGE:
 	case IN_PART: case IN_CALL: case IN_FUNCTION:
@@ -535,7 +535,7 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 			call_open(&r->msg);
 			body_enter(b, IN_CALL, ev);
 		} else {
-			take_skip(b, ev);
+			body_value_skip(b, ev);
 		}
 		break;
 	case IN_BATCH:
@@ -577,7 +577,7 @@ void body_taken(struct body *b)
 		batch_text_end(b);
 		break;
 	case AFTER_ROLE:
-		m->role = take_hash(b);
+		m->role = body_value_hash(b);
 		if (b->prompt.api == API_CONTENTS && m->role == b->h_model)
 			m->role = b->h_assistant;
 		m->role_seen = true;
@@ -585,10 +585,10 @@ void body_taken(struct body *b)
 				       (m->role == b->h_system && b->prompt.api == API_MESSAGES);
 		break;
 	case AFTER_MESSAGE_NAME:
-		m->name = take_hash(b);
+		m->name = body_value_hash(b);
 		break;
 	case AFTER_TYPE:
-		m->type = take_hash(b);
+		m->type = body_value_hash(b);
 		if (m->type == b->h_message)
 			m->type = 0;	/* the default type of an item */
 		break;
@@ -605,10 +605,10 @@ void body_taken(struct body *b)
 		result_done(b);
 		break;
 	case AFTER_PART_NAME:
-		m->part[m->n_parts - 1].name = take_hash(b);
+		m->part[m->n_parts - 1].name = body_value_hash(b);
 		break;
 	case AFTER_CALL_NAME:
-		m->call_name = take_hash(b);
+		m->call_name = body_value_hash(b);
 		break;
 	}
 	r->take = TAKE_NOTHING;
@@ -723,7 +723,7 @@ static void on_event(void *arg, const struct json *j, enum json_event ev, struct
 	if (b->r.take == TAKE_TEXT && ev == JSON_STRING_PART)
 		pager_add(&b->env, b->r.out, text.p, text.n);
 	else if (b->r.take != TAKE_NOTHING)
-		take_event(b, j->depth, ev, text);
+		body_value_event(b, j->depth, ev, text);
 	else
 		structure(b, j, ev, text);
 }

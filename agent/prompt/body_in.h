@@ -81,14 +81,14 @@ struct body {
 };
 
 /* body_value.c: consume a whole value, from the event that starts it to its end */
-void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
+void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,
 		struct span text);
-void take_skip(struct body *b, enum json_event ev);
-void take_text(struct body *b, struct pager *out, enum after after);	/* at JSON_STRING */
-void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
+void body_value_skip(struct body *b, enum json_event ev);
+void body_value_text(struct body *b, struct pager *out, enum after after);	/* at JSON_STRING */
+void body_value_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
 	       struct span text, uint16_t drop_levels);
-void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
-uint64_t take_hash(struct body *b);	/* hash of the string or medium just consumed */
+void body_value_event(struct body *b, uint16_t depth, enum json_event ev, struct span text);
+uint64_t body_value_hash(struct body *b);	/* hash of the string or medium just consumed */
 
 /* body.c */
 void body_taken(struct body *b);	/* handle the end of a consumed value */

@@ -100,14 +100,14 @@ static void media_take(struct body *b, uint16_t depth, enum json_event ev, struc
 		media_member_end(b);
 }
 
-uint64_t take_hash(struct body *b)
+uint64_t body_value_hash(struct body *b)
 {
 	if (b->r.take == TAKE_MEDIA && b->r.media.object)
 		return b->r.media.sum;
 	return digest_end(&b->r.digest, b->key);
 }
 
-void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span text)
+void body_value_event(struct body *b, uint16_t depth, enum json_event ev, struct span text)
 {
 	struct request *r = &b->r;
 
@@ -140,7 +140,7 @@ void take_event(struct body *b, uint16_t depth, enum json_event ev, struct span 
 }
 
 /* Consume the value that <ev> starts. */
-void take_value(struct body *b, enum take what, enum after after, enum json_event ev,
+void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,
 		struct span text)
 {
 	struct request *r = &b->r;
@@ -154,10 +154,10 @@ void take_value(struct body *b, enum take what, enum after after, enum json_even
 		r->name.n = 0;
 	if (what == TAKE_MEDIA)
 		memset(&r->media, 0, sizeof(r->media));
-	take_event(b, r->json.depth, ev, text);
+	body_value_event(b, r->json.depth, ev, text);
 }
 
-void take_skip(struct body *b, enum json_event ev)
+void body_value_skip(struct body *b, enum json_event ev)
 {
 	if (is_scalar(ev))
 		return;
@@ -166,7 +166,7 @@ void take_skip(struct body *b, enum json_event ev)
 	b->r.take_depth = b->r.json.depth;
 }
 
-void take_text(struct body *b, struct pager *out, enum after after)
+void body_value_text(struct body *b, struct pager *out, enum after after)
 {
 	b->r.out = out;
 	b->r.take = TAKE_TEXT;
@@ -176,7 +176,7 @@ void take_text(struct body *b, struct pager *out, enum after after)
 
 /* Consume a value as JSON text. "cache_control" is dropped <drop_levels> levels down (0:
  * nowhere). */
-void take_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
+void body_value_json(struct body *b, struct pager *out, enum after after, enum json_event ev,
 	       struct span text, uint16_t drop_levels)
 {
 	struct request *r = &b->r;
@@ -186,5 +186,5 @@ void take_json(struct body *b, struct pager *out, enum after after, enum json_ev
 	r->after = after;
 	r->take_depth = r->json.depth;
 	r->drop_levels = drop_levels;
-	take_event(b, r->json.depth, ev, text);
+	body_value_event(b, r->json.depth, ev, text);
 }

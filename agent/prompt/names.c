@@ -136,20 +136,20 @@ void name_start(struct body *b, enum json_event ev, struct span text)
 	name_void(b, slot);
 	b->r.name_slot = slot;
 	if (ev == JSON_STRING)
-		take_value(b, TAKE_NAME, AFTER_NAME, ev, text);
+		body_value_read(b, TAKE_NAME, AFTER_NAME, ev, text);
 	else if (holder_of(&b->r, slot) == &b->r.lora_slot && ev == JSON_ARRAY)
 		body_enter(b, IN_NAMES, ev);
 	else if (is_salt(slot) && ev != JSON_NULL)
-		take_value(b, TAKE_SALT, AFTER_NAME, ev, text);
+		body_value_read(b, TAKE_SALT, AFTER_NAME, ev, text);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 }
 
 /* Read one element of a list of adapters. */
 void name_element(struct body *b, enum json_event ev, struct span text)
 {
 	if (ev == JSON_STRING && !(b->prompt.lora.seen && b->r.lora_slot == b->r.name_slot))
-		take_value(b, TAKE_NAME, AFTER_NAME, ev, text);
+		body_value_read(b, TAKE_NAME, AFTER_NAME, ev, text);
 	else
-		take_skip(b, ev);
+		body_value_skip(b, ev);
 }

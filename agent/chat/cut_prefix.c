@@ -1,4 +1,4 @@
-/* part.c - the text that a cut body surely starts with.
+/* cut_prefix.c - the text that a cut body surely starts with.
  *
  * The body is closed after its last whole message and rendered three times: as it is, with one more
  * message, and with a whole turn more; never with the start of an answer. Their common prefix does
