@@ -39,7 +39,7 @@ struct reader {
 	struct err *e;
 };
 
-/* ---- what is wrong, and where ---------------------------------------------------------------- */
+/* ---- errors and their places ----------------------------------------------------------------- */
 
 /* Write "pre_tokenizer.pretokenizers[1].type" from the end. */
 static size_t path(const struct json_node *v, char *buf, size_t cap)

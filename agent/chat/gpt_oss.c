@@ -1,3 +1,5 @@
+/* gpt_oss.c - build harmony's conversation from the messages of a body, in the order of the rules
+ * that gpt_oss.h lists, and render it. */
 #include "agent/chat/gpt_oss.h"
 #include "agent/chat/make_in.h"
 
@@ -278,7 +280,7 @@ static void add_message(struct making *k, struct jval msg)
 	add_plain(k, msg, role);
 }
 
-/* ---- in front and behind --------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static enum harmony_effort effort_of(struct making *k, struct jval body)
 {

@@ -1,3 +1,6 @@
+/* harmony.c - write a conversation in the format of gpt-oss. Each message is its header in special
+ * tokens, then its runs of text. System and developer messages have fixed sections, of which those
+ * without contents are omitted. */
 #include "agent/chat/harmony.h"
 #include "agent/chat/jval_get.h"
 #include "agent/chat/schema_in.h"

@@ -1,3 +1,5 @@
+/* make.c - build values in the memory of one rendering. Every function does nothing after a
+ * failure, so that callers check once, at the end. */
 #include <errno.h>
 
 #include "agent/chat/make_in.h"

@@ -135,7 +135,7 @@ bool jx_step_chars(struct run *r, size_t n)
 	return step(r);
 }
 
-/* Whether two bytes next to each other stand in <s> twice. */
+/* Tell if a pair of adjacent bytes occurs twice in <s>. */
 static bool has_pair_twice(struct jval s)
 {
 	uint64_t seen[4] = { 0 };
@@ -151,10 +151,10 @@ static bool has_pair_twice(struct jval s)
 	return false;
 }
 
-/* What memmem() costs at worst is told by what is looked for: it goes on by as many bytes as the
- * pair at the end of a place is away from the end of <what>. In a text of one letter that is one
- * byte, and 256 are compared each time: 3 ns a byte. Where no pair is there twice, as in
- * "</think>", at most 1.5 ns; of two bytes 0.5, of one what a copy costs. */
+/* Charge a search. The worst cost of memmem() depends on <what>: each step advances by the distance
+ * of the pair of bytes at its place from the end of <what>. In a text of one letter that is one
+ * byte, and each step compares 256: 3 ns a byte. If no pair occurs twice, as in "</think>", at most
+ * 1.5 ns; two bytes cost 0.5 ns, one byte as much as a copy. */
 bool jx_step_search(struct run *r, size_t n, struct jval what)
 {
 	if (what.n <= 1)

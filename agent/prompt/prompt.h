@@ -119,9 +119,9 @@ struct prompt {
 	bool prompt_seen;		/* messages, prompt or input is complete */
 	/* the body has "truncate_prompt_tokens" (completions, embeddings): the engine drops ids */
 	bool truncates;
-	bool streams;			/* "stream": true: the answer is to come token by token */
-	/* "priority", or "nvext": {"agent_hints": {"priority"}}, which goes before it: what is higher
-	 * stays longer in the cache. Limited to PROMPT_PRIORITY_MIN .. _MAX; default 0 */
+	bool streams;			/* "stream": true: send the answer token by token */
+	/* "priority", or "nvext": {"agent_hints": {"priority"}}, which overrides it: higher stays
+	 * longer in the cache. Limited to PROMPT_PRIORITY_MIN .. _MAX; default 0 */
 	int8_t priority;
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */

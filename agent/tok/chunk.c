@@ -1,7 +1,7 @@
 /* chunk.c - where a long text may be cut.
  *
  * A cut at k is valid if the pieces of text[0 .. k) and of text[k ..), each split as a whole text,
- * are those of the text together. For a regular expression without look-behind, matched repeatedly
+ * are those of the text together. For a regular expression without look-after, matched repeatedly
  * from the end of the last match, this holds if
  *   (1) no match contains both the character before k and the one at k. Then a match ends at k,
  *       whatever is further left, and the next one never sees the left side.

@@ -160,7 +160,7 @@ static int make(struct tok *t, const struct recipe *r, struct err *e)
 	if (r->n_split > 0 && (t->split = split_new(r->split, r->n_split, e)) == NULL)
 		return -1;
 	if (make_added(t, r) < 0 || copy_ids(&t->prefix, r->before, r->n_before) < 0 ||
-	    copy_ids(&t->suffix, r->behind, r->n_behind) < 0)
+	    copy_ids(&t->suffix, r->after, r->n_after) < 0)
 		return err_set(e, "not enough memory");
 	memcpy(t->dropped, r->dropped, sizeof(t->dropped));
 	for (size_t i = 0; i < sizeof(t->dropped); i++)

@@ -28,8 +28,8 @@ struct bpe_scratch *bpe_scratch_new(void)
 
 void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w)
 {
-	work_unbound(&c->nobody);
-	c->work = w != NULL ? w : &c->nobody;
+	work_unbound(&c->no_limit);
+	c->work = w != NULL ? w : &c->no_limit;
 }
 
 void bpe_scratch_free(struct bpe_scratch *c)

@@ -271,7 +271,7 @@ static int number_merges(struct build *d)
 		__builtin_prefetch(&d->sym[soon->right]);
 		__builtin_prefetch(&d->sym[soon->both]);
 		if (!adds_up(d, m->left, m->right, m->both))
-			return bad_merge(d, i, "the third is not the first with the second behind it");
+			return bad_merge(d, i, "the third is not the first with the second after it");
 	}
 	return 0;
 }

@@ -276,7 +276,7 @@ struct bpe_scratch {
 	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
 	struct work_left *work;		/* the budget; never NULL */
-	struct work_left nobody;
+	struct work_left no_limit;
 };
 
 /* Prices in steps of work.h. A try of the walk is a token lookup and the check that it may follow.

@@ -48,8 +48,8 @@ struct draft {
 	struct vocab added;		/* contents of all of them, in order of insertion */
 	VEC(struct draft_added) latest;	/* by the index in <added>: the flags that count */
 
-	token_id before[DRAFT_AROUND_MAX], behind[DRAFT_AROUND_MAX];
-	uint32_t n_before, n_behind;
+	token_id before[DRAFT_AROUND_MAX], after[DRAFT_AROUND_MAX];
+	uint32_t n_before, n_after;
 	uint8_t dropped[32];		/* one bit for each byte without a token, see draft_spec() */
 	struct draft_kept *kept;
 };

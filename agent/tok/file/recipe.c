@@ -167,7 +167,7 @@ static void put_all(struct wr *w, const struct draft *d, uint64_t fingerprint)
 	put_u32(w, d->n_split);
 	put_u32(w, (uint32_t)(d->special.n + d->plain.n));
 	put_u32(w, d->n_before);
-	put_u32(w, d->n_behind);
+	put_u32(w, d->n_after);
 	for (uint32_t i = 0; i < d->n_normal; i++)
 		put_normal(w, &d->normal[i]);
 	for (uint32_t i = 0; i < d->n_split; i++)
@@ -178,7 +178,7 @@ static void put_all(struct wr *w, const struct draft *d, uint64_t fingerprint)
 		put_token(w, d, &d->plain.p[i]);
 	put(w, d->dropped, sizeof(d->dropped));
 	put(w, d->before, d->n_before * sizeof(d->before[0]));
-	put(w, d->behind, d->n_behind * sizeof(d->behind[0]));
+	put(w, d->after, d->n_after * sizeof(d->after[0]));
 }
 
 struct span recipe_write(const struct draft *d, uint64_t fingerprint)
@@ -201,7 +201,7 @@ static int get_head(struct rd *r, struct recipe *out)
 	out->n_split = get_below(r, DRAFT_STEPS_MAX);
 	out->n_tokens = get_below(r, 2 * DRAFT_ADDED_MAX);
 	out->n_before = get_below(r, DRAFT_AROUND_MAX);
-	out->n_behind = get_below(r, DRAFT_AROUND_MAX);
+	out->n_after = get_below(r, DRAFT_AROUND_MAX);
 	return r->bad ? -1 : 0;
 }
 
@@ -216,8 +216,8 @@ int recipe_read(struct span bytes, struct recipe *out)
 	out->split = mem_calloc(out->n_split + 1, sizeof(*out->split));
 	out->tokens = mem_calloc(out->n_tokens + 1, sizeof(*out->tokens));
 	out->before = mem_calloc(out->n_before + 1, sizeof(*out->before));
-	out->behind = mem_calloc(out->n_behind + 1, sizeof(*out->behind));
-	if (!out->normal || !out->split || !out->tokens || !out->before || !out->behind)
+	out->after = mem_calloc(out->n_after + 1, sizeof(*out->after));
+	if (!out->normal || !out->split || !out->tokens || !out->before || !out->after)
 		goto fail;
 	for (uint32_t i = 0; i < out->n_normal; i++)
 		get_normal(&r, &out->normal[i]);
@@ -228,8 +228,8 @@ int recipe_read(struct span bytes, struct recipe *out)
 	get(&r, out->dropped, sizeof(out->dropped));
 	for (uint32_t i = 0; i < out->n_before; i++)
 		out->before[i] = get_below(&r, VOCAB_ID_MAX);
-	for (uint32_t i = 0; i < out->n_behind; i++)
-		out->behind[i] = get_below(&r, VOCAB_ID_MAX);
+	for (uint32_t i = 0; i < out->n_after; i++)
+		out->after[i] = get_below(&r, VOCAB_ID_MAX);
 	if (!r.bad && r.left == 0)
 		return 0;
 fail:
@@ -243,6 +243,6 @@ void recipe_fini(struct recipe *r)
 	mem_free(r->split);
 	mem_free(r->tokens);
 	mem_free(r->before);
-	mem_free(r->behind);
+	mem_free(r->after);
 	*r = (struct recipe){ .n_normal = 0 };
 }

@@ -14,11 +14,11 @@ struct recipe_token {
 
 struct recipe {
 	uint64_t fingerprint;
-	uint32_t n_normal, n_split, n_tokens, n_before, n_behind;
+	uint32_t n_normal, n_split, n_tokens, n_before, n_after;
 	struct normal_step *normal;
 	struct split_step *split;
 	struct recipe_token *tokens;	/* in the order of precedence */
-	token_id *before, *behind;
+	token_id *before, *after;
 	uint8_t dropped[32];
 };
 

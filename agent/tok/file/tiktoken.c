@@ -101,7 +101,7 @@ static int read_line(struct draft *d, struct lines *l, char *out)
 	if (l->p < l->end && *l->p == '\r')
 		l->p++;
 	if (l->p < l->end && *l->p != '\n')
-		return refuse(l, l->p, "something stands behind the rank");
+		return refuse(l, l->p, "something stands after the rank");
 	if (vocab_has_id(&d->vocab, rank))
 		return refuse(l, blank + 1, "this rank is another token's");
 	switch (vocab_add(&d->vocab, span_of(out, (size_t)n), rank)) {

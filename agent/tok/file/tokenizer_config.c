@@ -230,10 +230,10 @@ static int put_around(struct draft *d, const struct json_doc *doc, const struct 
 	if (json_get_bool(doc, json_doc_root(doc), "add_bos_token", &said[0], e) < 0 ||
 	    json_get_bool(doc, json_doc_root(doc), "add_eos_token", &said[1], e) < 0)
 		return -1;
-	d->n_before = d->n_behind = 0;
+	d->n_before = d->n_after = 0;
 	if (said[0] && named_id(d, doc, 0, c, &d->before[d->n_before++], e) < 0)
 		return -1;
-	return said[1] ? named_id(d, doc, 1, c, &d->behind[d->n_behind++], e) : 0;
+	return said[1] ? named_id(d, doc, 1, c, &d->after[d->n_after++], e) : 0;
 }
 
 /* Without a class, the option must equal what is done anyway. */
@@ -313,7 +313,7 @@ int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e)
 	if (json_get(root, "tokenizer_class") != NULL)
 		return 0;
 	return agrees(d, doc, "add_bos_token", 0, d->before, d->n_before, e) < 0 ||
-	       agrees(d, doc, "add_eos_token", 1, d->behind, d->n_behind, e) < 0 ? -1 : 0;
+	       agrees(d, doc, "add_eos_token", 1, d->after, d->n_after, e) < 0 ? -1 : 0;
 }
 
 /* For a rank file: the added tokens, with the given ids. */

@@ -9,18 +9,18 @@
 #define NESTED_MAX	8u
 
 struct around {
-	token_id before[DRAFT_AROUND_MAX], behind[DRAFT_AROUND_MAX];
-	uint32_t n_before, n_behind;
+	token_id before[DRAFT_AROUND_MAX], after[DRAFT_AROUND_MAX];
+	uint32_t n_before, n_after;
 };
 
-static int put(const struct json_doc *doc, const struct json_node *v, struct around *a, bool behind,
+static int put(const struct json_doc *doc, const struct json_node *v, struct around *a, bool after,
     token_id id, struct err *e)
 {
-	uint32_t *n = behind ? &a->n_behind : &a->n_before;
+	uint32_t *n = after ? &a->n_after : &a->n_before;
 
 	if (*n == DRAFT_AROUND_MAX)
 		return json_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
-	(behind ? a->behind : a->before)[(*n)++] = id;
+	(after ? a->after : a->before)[(*n)++] = id;
 	return 0;
 }
 
@@ -28,19 +28,19 @@ static int put(const struct json_doc *doc, const struct json_node *v, struct aro
 static int wrap(struct draft *d, const struct json_doc *doc, const struct json_node *v,
     const struct around *a, struct err *e)
 {
-	if (d->n_before + a->n_before > DRAFT_AROUND_MAX || d->n_behind + a->n_behind > DRAFT_AROUND_MAX)
+	if (d->n_before + a->n_before > DRAFT_AROUND_MAX || d->n_after + a->n_after > DRAFT_AROUND_MAX)
 		return json_refuse(doc, v, e, "more than %u ids", DRAFT_AROUND_MAX);
 	memmove(d->before + a->n_before, d->before, d->n_before * sizeof(d->before[0]));
 	memcpy(d->before, a->before, a->n_before * sizeof(d->before[0]));
-	memcpy(d->behind + d->n_behind, a->behind, a->n_behind * sizeof(d->behind[0]));
+	memcpy(d->after + d->n_after, a->after, a->n_after * sizeof(d->after[0]));
 	d->n_before += a->n_before;
-	d->n_behind += a->n_behind;
+	d->n_after += a->n_after;
 	return 0;
 }
 
 /* Read {"SpecialToken": {"id": "<s>", ...}}: the ids are those of "special_tokens". */
 static int special_ids(const struct json_doc *doc, const struct json_node *post,
-    const struct json_node *v, struct around *a, bool behind, struct err *e)
+    const struct json_node *v, struct around *a, bool after, struct err *e)
 {
 	const struct json_node *tokens = json_need(doc, post, "special_tokens", NODE_OBJECT, e), *t, *ids;
 	struct span name = { NULL, 0 };
@@ -57,7 +57,7 @@ static int special_ids(const struct json_doc *doc, const struct json_node *post,
 	    (ids = json_need(doc, t, "ids", NODE_ARRAY, e)) == NULL)
 		return -1;
 	for (const struct json_node *i = ids->child; i != NULL; i = i->next) {
-		if (json_u32(doc, i, &id, e) < 0 || put(doc, i, a, behind, id, e) < 0)
+		if (json_u32(doc, i, &id, e) < 0 || put(doc, i, a, after, id, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -68,7 +68,7 @@ static int read_template(struct draft *d, const struct json_doc *doc, const stru
 {
 	const struct json_node *single, *p;
 	struct around a = { .n_before = 0 };
-	bool behind = false;
+	bool after = false;
 
 	if (json_only(doc, v, "type single pair special_tokens", e) < 0 ||
 	    (single = json_need(doc, v, "single", NODE_ARRAY, e)) == NULL)
@@ -81,15 +81,15 @@ static int read_template(struct draft *d, const struct json_doc *doc, const stru
 		if ((text != NULL) == (special != NULL))
 			return json_refuse(doc, p, e, "one of Sequence and SpecialToken is expected");
 		if (special != NULL) {
-			if (special_ids(doc, v, special, &a, behind, e) < 0)
+			if (special_ids(doc, v, special, &a, after, e) < 0)
 				return -1;
 			continue;
 		}
-		if (behind || !json_is(json_get(text, "id"), "A"))
+		if (after || !json_is(json_get(text, "id"), "A"))
 			return json_refuse(doc, text, e, "the text, \"A\", is expected once");
-		behind = true;
+		after = true;
 	}
-	if (!behind)
+	if (!after)
 		return json_refuse(doc, single, e, "the text, \"A\", is expected once");
 	return wrap(d, doc, v, &a, e);
 }
@@ -111,10 +111,10 @@ static int pair_id(const struct json_doc *doc, const struct json_node *v, const 
 static int read_bert(struct draft *d, const struct json_doc *doc, const struct json_node *v,
     const char *keys, struct err *e)
 {
-	struct around a = { .n_before = 1, .n_behind = 1 };
+	struct around a = { .n_before = 1, .n_after = 1 };
 
 	if (json_only(doc, v, keys, e) < 0 || pair_id(doc, v, "cls", &a.before[0], e) < 0 ||
-	    pair_id(doc, v, "sep", &a.behind[0], e) < 0)
+	    pair_id(doc, v, "sep", &a.after[0], e) < 0)
 		return -1;
 	return wrap(d, doc, v, &a, e);
 }

@@ -145,7 +145,7 @@ static int metaspace_step(const struct split *m, const struct split_step *t, str
     struct err *e)
 {
 	if (has_byte_level(m))		/* its character stands for no byte */
-		return err_set(e, "behind ByteLevel");
+		return err_set(e, "after ByteLevel");
 	s->run = RUN_METASPACE;
 	s->prepend = (int)t->prepend;
 	s->split = t->split;
@@ -296,8 +296,8 @@ struct split_scratch *split_scratch_new(void)
 
 void split_scratch_work(struct split_scratch *c, struct work_left *w)
 {
-	work_unbound(&c->steps.nobody);
-	c->steps.work = w != NULL ? w : &c->steps.nobody;
+	work_unbound(&c->steps.no_limit);
+	c->steps.work = w != NULL ? w : &c->steps.no_limit;
 }
 
 size_t split_scratch_bytes(const struct split_scratch *c)

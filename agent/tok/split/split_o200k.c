@@ -60,13 +60,13 @@ SCAN_INLINE const uint8_t *word(const uint8_t *p, struct scan s, bool han, const
 SCAN_INLINE const uint8_t *words(const uint8_t *p, struct scan s, bool han, unsigned k, size_t len,
     bool *more)
 {
-	const uint8_t *upper, *e, *behind = p + len;
+	const uint8_t *upper, *e, *after = p + len;
 
 	*more = false;
 	if ((k & (UC_LETTER | UC_NUMBER)) == 0 && !scan_newline(*p)) {
-		if ((e = word(behind, s, han, &upper, more)) != NULL || *more)
+		if ((e = word(after, s, han, &upper, more)) != NULL || *more)
 			return e;
-		if (upper > behind && (k & UC_MARK) == 0)
+		if (upper > after && (k & UC_MARK) == 0)
 			return upper;
 	}
 	if ((k & (UC_LETTER | UC_MARK)) == 0 || (han && k & UC_HAN))

@@ -19,7 +19,7 @@
 
 #define REPEAT_MOST	65535	/* PCRE2's */
 
-/* ---- what is written ------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static bool grow(struct onig *o, size_t more)
 {
@@ -89,7 +89,7 @@ void onig_fini(struct onig *o)
 	*o = (struct onig){ 0 };
 }
 
-/* ---- what is read ---------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 int onig_fail(const struct onig_in *t, size_t at, const char *why)
 {
@@ -180,7 +180,7 @@ int onig_escape_char(struct onig_in *t, uint32_t *cp)
 	uint32_t c = onig_get(t);
 
 	if (t->at == at)
-		return onig_fail(t, at, "nothing behind the backslash");
+		return onig_fail(t, at, "nothing after the backslash");
 	if (c != 0 && c < 0x80 && (k = strchr(from, (int)c)) != NULL)
 		return *cp = (uint32_t)to[k - from], 1;
 	if (c == 'x' || c == 'u')
@@ -233,7 +233,7 @@ static bool repeats(uint32_t c)
 static int literal(struct onig_in *t, struct onig *o, uint32_t cp, size_t at)
 {
 	const char *one;
-	uint32_t next, behind;
+	uint32_t next, after;
 
 	if (!t->icase) {
 		t->last = 0;
@@ -246,14 +246,14 @@ static int literal(struct onig_in *t, struct onig *o, uint32_t cp, size_t at)
 		return onig_fail(t, at, "(?i) on letters that are one character, too, and a group between them");
 	next = onig_peek(t);
 	t->last = cp;
-	behind = t->at + 1 < t->n ? t->p[t->at + 1] : 0;
-	if ((one = folds_to(cp, next)) == NULL || repeats(behind)) {
+	after = t->at + 1 < t->n ? t->p[t->at + 1] : 0;
+	if ((one = folds_to(cp, next)) == NULL || repeats(after)) {
 		if (one != NULL)
 			t->last = 0;
 		onig_cp(o, cp, at);
 		return 0;
 	}
-	if (folds_to(next, behind) != NULL)
+	if (folds_to(next, after) != NULL)
 		return onig_fail(t, at, "(?i) on three letters that are one character, too");
 	onig_get(t);
 	onig_puts(o, "(?:", at);
@@ -330,7 +330,7 @@ static int escape(struct onig_in *t, struct onig *o, size_t at)
 		onig_puts(o, "(?:\\r\\n|\\r(?!\\n)|[\\n-\\f\\x{85}\\x{2028}\\x{2029}])", at);
 		return 1;
 	default:
-		return onig_fail(t, at, "this letter behind a backslash");
+		return onig_fail(t, at, "this letter after a backslash");
 	}
 }
 

@@ -490,7 +490,7 @@ static int item(struct onig_in *t, struct onig_set *s, uint32_t c, size_t at)
 			onig_cp(&s->in, '-', at);
 		return rc < 0 ? -1 : 0;
 	}
-	return onig_fail(t, at, "this letter behind a backslash, in a class");
+	return onig_fail(t, at, "this letter after a backslash, in a class");
 }
 
 static bool is_empty(const struct onig_set *s)

@@ -1,7 +1,7 @@
 /* split_steps.c - run chains of steps as Hugging Face's tokenizers does.
  *
  * Each step works on each piece of the step before as if it were a separate text: anchors and
- * look-behind do not see neighbours. A step finds its matches and the text between them; the
+ * look-after do not see neighbours. A step finds its matches and the text between them; the
  * behaviour joins or drops these; empty ones are dropped at the end (NormalizedString::split and
  * PreTokenizedString::split there).
  *

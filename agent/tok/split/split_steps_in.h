@@ -52,7 +52,7 @@ struct steps_scratch {
 	VEC(struct step_cut) cuts;
 	struct regex_scratch *regex;
 	struct pieces batch;		/* of RUN_SCAN */
-	struct work_left *work, nobody;	/* the budget; never NULL */
+	struct work_left *work, no_limit;	/* the budget; never NULL */
 };
 void steps_scratch_fini(struct steps_scratch *c);	/* wipes it */
 

@@ -70,7 +70,7 @@ static inline char *case_line(FILE *f, char *buf, size_t n)
 	return NULL;
 }
 
-/* Whether <line> begins with <word> and a space; *rest: what is behind it. */
+/* Whether <line> begins with <word> and a space; *rest: what is after it. */
 static inline bool case_is(const char *line, const char *word, const char **rest)
 {
 	size_t n = strlen(word);

@@ -1,5 +1,5 @@
 /* fixture.h - the small tokenizers of tests/data/tok, and their cases. For unit tests only; include
- * it behind cmocka.h. */
+ * it after cmocka.h. */
 #ifndef TESTS_TOK_FIXTURE_H
 #define TESTS_TOK_FIXTURE_H
 
@@ -54,11 +54,11 @@ struct fixture_case {
 static inline const char *fixture_ids(const char *p, token_id *ids, size_t *n)
 {
 	for (*n = 0; *p != '\n' && *p != 0; ) {
-		char *behind;
+		char *after;
 
 		assert_true(*n < 512);
-		ids[(*n)++] = (token_id)strtoul(p, &behind, 10);
-		p = behind + (*behind == ' ');
+		ids[(*n)++] = (token_id)strtoul(p, &after, 10);
+		p = after + (*after == ' ');
 	}
 	return p + (*p == '\n');
 }

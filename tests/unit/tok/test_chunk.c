@@ -1,5 +1,5 @@
 /* test_chunk.c - chunks of a text: against the slow way, however it comes, and with text before and
- * behind it. */
+ * after it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -198,7 +198,7 @@ static void the_same_in_parts(void **state)
 	free(t.p);
 }
 
-/* Text behind it changes the last chunk at most; text before it changes the first ones only. */
+/* Text after it changes the last chunk at most; text before it changes the first ones only. */
 static void the_same_when_it_grows(void **state)
 {
 	static size_t a[CUTS_MOST], b[CUTS_MOST];

@@ -60,7 +60,7 @@ static uint64_t fnv(struct span s)
 	return h;
 }
 
-/* The characters of a block of 4,096, each with a line end behind it. */
+/* The characters of a block of 4,096, each with a line end after it. */
 static size_t block_text(uint32_t block, uint8_t *out)
 {
 	uint32_t cp;
@@ -118,7 +118,7 @@ static void every_character(void **state)
 	normal_buf_fini(&b);
 }
 
-/* One <cp> behind a letter that may join it, which stands in a run of characters of three bytes:
+/* One <cp> after a letter that may join it, which stands in a run of characters of three bytes:
  * what the form makes of <cp> alone, and its first character joined with the letter in those forms
  * that do so. */
 static void check_in_run(const struct normal *m, struct normal_buf *b, bool joins, uint32_t cp)

@@ -744,7 +744,7 @@ static void what_is_not_understood_is_refused(void **state)
 		{ "(?=a)+", "byte 6: nothing to repeat" },
 		{ "x(?i)a|b", "byte 2: options in the middle" }, { "(?x)a b", "byte 1: this kind of group" },
 		{ "(?~ab)", "byte 1: this kind" },
-		{ "(?s:.)", "this kind of group" }, { "\\X", "byte 1: this letter behind a backslash" },
+		{ "(?s:.)", "this kind of group" }, { "\\X", "byte 1: this letter after a backslash" },
 		{ "ab\\K", "byte 3: this letter" },
 		{ "\\k<n>", "this letter" }, { "\\p{Emoji}", "byte 1: this property" },
 		{ "\\pL", "a property stands in braces" },
@@ -763,7 +763,7 @@ static void what_is_not_understood_is_refused(void **state)
 		{ "(?i:ffi)", "three letters" }, { "(?i:s(?:s))", "a group between them" },
 		{ "(?i:[\xc3\xa0-\xc3\xbf])", "(?i) on these" },
 		{ "(?i:\\p{Lu})", "property of case" }, { "a+?*", "lazy" }, { "(?<=a+)b", "PCRE2" },
-		{ "\\", "nothing behind" },
+		{ "\\", "nothing after" },
 		{ "(?#x", "a comment without an end" }, { "a(*FAIL)", "byte 2: this kind of group" },
 	};
 	struct split_step steps[2] = { { .kind = STEP_DIGITS },
@@ -790,7 +790,7 @@ static void steps_that_cannot_be(void **state)
 	assert_string_equal(e.text, "step 1 of the pre-tokenizer, Metaspace: \"ab\" is not one character");
 	steps[1].kind = STEP_METASPACE;
 	assert_null(split_new(steps, 2, &e));
-	assert_string_equal(e.text, "step 2 of the pre-tokenizer, Metaspace: behind ByteLevel");
+	assert_string_equal(e.text, "step 2 of the pre-tokenizer, Metaspace: after ByteLevel");
 	steps[1].kind = STEP_BYTE_LEVEL;
 	assert_null(split_new((struct split_step[]){ steps[0], steps[1], steps[1] }, 3, &e));
 	assert_string_equal(e.text, "step 2 of the pre-tokenizer, ByteLevel: a second one in a row of "

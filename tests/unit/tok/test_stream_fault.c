@@ -1,5 +1,5 @@
 /* test_stream_fault.c - every allocation of a stream, of an encoding with the cache, and of the
- * cache itself, failed once in turn: nothing is left behind, ids that were there stay, and the next
+ * cache itself, failed once in turn: nothing is left after, ids that were there stay, and the next
  * text is encoded as ever. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -33,7 +33,7 @@ void *mem_calloc(size_t count, size_t size)
 	return calloc(count ? count : 1, size ? size : 1);
 }
 
-/* Always somewhere else, so that what is left behind is seen. */
+/* Always somewhere else, so that what is left after is seen. */
 void *mem_resize(void *p, size_t count, size_t size)
 {
 	size_t old = p != NULL ? malloc_usable_size(p) : 0;

@@ -62,15 +62,15 @@ static size_t numbers(const char *p, const char *end)
 	size_t n = 0;
 
 	while (p < end) {
-		char *behind;
+		char *after;
 
 		if (*p < '0' || *p > '9') {
 			p++;
 			continue;
 		}
 		assert_true(n < WANT_MAX);
-		want[n++] = (token_id)strtoul(p, &behind, 10);
-		p = behind;
+		want[n++] = (token_id)strtoul(p, &after, 10);
+		p = after;
 	}
 	return n;
 }
