@@ -1,5 +1,4 @@
-"""compose_ask.py PORT METRICS_PORT PROJECT - what the composition promises, asked of it: a line
-each."""
+"""compose_ask.py PORT METRICS_PORT PROJECT - test the promises of the running composition."""
 import http.client
 import json
 import random

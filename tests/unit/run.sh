@@ -38,7 +38,9 @@ for program in "$@"; do
 	i=$((i + 1))
 	if alone "$program"; then apart+=("$program" "$dir/$i"); else together+=("$program" "$dir/$i"); fi
 done
-[ ${#together[@]} -eq 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 2 -P "$(nproc)" bash -c 'run_one "$@"' run_one
+[ ${#together[@]} -eq 0 ] ||
+	printf '%s\0' "${together[@]}" |
+	xargs -0 -n 2 -P "$(nproc)" bash -c 'run_one "$@"' run_one
 [ ${#apart[@]} -eq 0 ] || printf '%s\0' "${apart[@]}" | xargs -0 -n 2 bash -c 'run_one "$@"' run_one
 
 passed=0 failed=0
