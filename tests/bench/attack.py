@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""attack.py [SECONDS [TOKENIZER [TEMPLATE]]] - good clients beside hostile ones, through a real
-HAProxy and an agent of two threads.
+"""attack.py [SECONDS [TOKENIZER [TEMPLATE]]] - good clients next to hostile ones, through a real
+HAProxy and an agent with two threads.
 
 100 good requests a second of 4 KB, each from when it was due, on 20 connections: alone, and beside
 60 a second with 240 KB of random letters each, all of them new. What counts is the time until the

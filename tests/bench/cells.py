@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cells.py - in which public cells a published rule is ahead of cost, by kvroutectl sim.
+"""cells.py - find the public cells in which a published rule beats cost, by kvroutectl sim.
 
 A cell is a trace, a number of engines and a load: "8:0.7" is 8 engines of which round robin would
 use 0.7. Each rule of the agent runs with one seed; then cost and every rule within NEAR of the best

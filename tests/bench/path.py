@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""path.py - what a request pays for being asked about: HAProxy alone, with an agent that does
+"""path.py - the time that SPOE adds to a request: HAProxy alone, with an agent that does
 nothing, with kvroute.
 
 One client, one request at a time, 16 KB chat bodies, three HAProxys of the same recipe side by

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""peers.py - kvroute beside the routers that are installed: one load, engines for each.
+"""peers.py - compare kvroute with the installed routers: one load, separate engines for each.
 
 Eight stub engines of 8000 prompt tokens a second for each peer. 240 conversations of 6 turns over
 16 system prompts of 20 KB begin, four a second; their users think for two seconds between turns,

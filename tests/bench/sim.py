@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""sim.py - what the rules are worth, by kvroutectl sim: every workload, and the traces named, at
-two loads. Prints a line a row:
+"""sim.py - compare the rules by kvroutectl sim: every workload, and the named traces, at two
+loads. Prints a line a row:
 
     bench sim source=chat engines=8 load=0.7 facts=first policy=cost mean_s=.. p50_s=.. p99_s=..
               ratio=.. hit=.. failed=.. decide_us=..

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_pbw1.py - workload files: what the generator writes, what the reader refuses, and the sums
-of one made by hand.
+"""test_pbw1.py - workload files: the output of the generator, rejected input of the reader, and
+the sums of a hand-made file.
 
 The encoder and decoder here are not those of the bench. Last line: N passed, N failed.
 """

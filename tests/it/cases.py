@@ -1,5 +1,5 @@
-"""cases.py: run functions one after the other and say how each ended: what every suite of them ends
-with."""
+"""cases.py - run test functions one after another and print the result of each; shared by all
+suites."""
 import sys
 import time
 import traceback

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""polls.py [-k WORD] - what the agent asks for itself: HAProxy's stats sockets, and engines for
-their metrics.
+"""polls.py [-k WORD] - the sources that the agent polls: HAProxy's stats sockets, and metrics of
+engines.
 
 A real HAProxy and stub engines; one fleet a story. Prints a line for each; the last one is "N
 passed, N failed".

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""problems.py [-k WORD] - attach a sound configuration, break it in one way, and find the one log
-line that names it.
+"""problems.py [-k WORD] - attach a correct configuration, break it in one way, and find the one
+log line that names the mistake.
 
 Each case has a HAProxy, an agent and two engines of its own, and the configuration that operators
 copy with one edit. Requests go through until /metrics say that the problem is there; then the log

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""recipes_live.py [HAPROXY...] - recipes of haproxy-conf/ that promise something, run and asked.
+"""recipes_live.py [HAPROXY...] - run the recipes of haproxy-conf/ and test what they promise.
 
 Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by
 itself (who is let in, who waits, what the log line is), and that without an agent every request is

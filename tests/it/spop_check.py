@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""spop_check.py [-k WORD] - kvroutectl spop-check: our agent passes it, and it sees what is wrong
-with others.
+"""spop_check.py [-k WORD] - kvroutectl spop-check: kvroute passes it, and it finds the mistakes
+of other agents.
 
 The agent, on TCP and on a unix socket, passes every case, warnings included. The no-op agent of
 tests/tools is shown. A small agent of its own in Python passes it, too; broken in one thing at a

@@ -1,5 +1,4 @@
-"""spop_mutants.py - a small SPOE agent, right in everything, and what goes wrong in agents, one
-thing at a time.
+"""spop_mutants.py - a small correct SPOE agent, and variants with one mistake each.
 
     with MutantAgent("never-acks") as a:
         ... a.address ...

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""stories.py [-k WORD] - what must hold between a real HAProxy, the agent and engines, one story
-each.
+"""stories.py [-k WORD] - HAProxy, the agent and engines together, one story for each property.
 
 Every story starts its own fleet, is bounded in time and leaves nothing running. HAPROXY names the
 binary, B the build folder. Prints a line for each story; the last line is "N passed, N failed".

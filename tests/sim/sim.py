@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""sim.py [--cells 8:0.5,8:0.7,...] [--peers] [--limit N]: the real agent, over SPOP, routes a
-recorded trace to simulated engines, and is held against what could be done with all there is to
-know.
+"""sim.py [--cells 8:0.5,8:0.7,...] [--peers] [--limit N] - route a recorded trace with the real
+agent, over SPOP, to simulated engines, and compare it with an oracle.
 
 The engines, the trace and the reference policies are those of ../shared/tools/routesim.py and
 ../shared/data/traces; where they are not there, nothing is run and that is said. A cell is a number

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ties.py [--record]: the presets of kvroutectl sim against the same rules of
+"""ties.py [--record] - compare the presets of kvroutectl sim with the same rules of
 ../shared/tools/routesim.py, on a small trace.
 
 Rules differ most in whom they take of servers that hold as much of a prompt: by load, the first,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""oracle.py: our ids against those of Hugging Face's tokenizers, tiktoken and mistral_common, and
-the speed of each on one thread.
+"""oracle.py - compare token ids with those of Hugging Face's tokenizers, tiktoken and
+mistral_common, and the speed of each on one thread.
 
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""oracle_engine.py: the token ids that a real vLLM 0.32 said its prompts had, held against those of
-`kvroutectl pages`.
+"""oracle_engine.py - compare the token ids that a real vLLM 0.32 reported for its prompts with
+those of `kvroutectl pages`.
 
 	make oracle among others python3 tests/tools/oracle_engine.py [NAME] only bodies whose name has
 	NAME in it python3 tests/tools/oracle_engine.py goldens writes tests/data/chat/gpt_oss.json anew:

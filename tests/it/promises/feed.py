@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""feed.py [-k WORD] - what the agent hears of HAProxy when there are two, and when log lines go
-wrong.
+"""feed.py [-k WORD] - the log feed of two HAProxys, and of a feed that loses lines.
 
 HAPROXY names the binary. The last line is "N passed, N failed".
 """

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""memory.py [-k WORD] - what the agent keeps: how much, and what of it can be seen. Promises 8 and
-14.
+"""memory.py [-k WORD] - the memory of the agent: its size and its contents. Promises 8 and 14.
 
 The last line is "N passed, N failed".
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""on_socket.py [-k WORD] - what peers see of the agent on real sockets: promises 2, 3, 5, 6 and 18,
-one after the other.
+"""on_socket.py [-k WORD] - the agent on real sockets: promises 2, 3, 5, 6 and 18, one after
+another.
 
 The last line is "N passed, N failed".
 """

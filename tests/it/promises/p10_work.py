@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""p10_work.py [-k WORD] - promise 10: what a request costs is bounded, whatever its text; on a real
-HAProxy, beside good requests.
+"""p10_work.py [-k WORD] - promise 10: the cost of a request is bounded for any text; with a real
+HAProxy, next to good requests.
 
 Hostile bodies are 240 KB of random letters that nobody sent before, as conversations of a model in
 token mode. Nothing here is timed: what counts is that the work of each was cut short, which the

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot hold us; and promise 19,
-peers that ask too much.
+"""p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot block the agent; and
+promise 19, overload.
 
 500 connections that say nothing (half of them not even HELLO) and 100 that send a byte a second,
 beside 8 good ones: the good ones' p99 stays below twice what it is without them, measured in the

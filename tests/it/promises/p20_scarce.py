@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""p20_scarce.py [-k WORD] - promise 20: out of memory and out of descriptors are survived.
+"""p20_scarce.py [-k WORD] - promise 20: the agent survives the lack of memory and descriptors.
 
 Memory: a story that touches everything an agent does in a day is told again and again, each time
 with another one of its allocations failing (tests/tools/fault_shim.c), until a telling meets no

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""p_lossy_feed.py [-k WORD] - log lines that get lost, come twice, come late or in pieces.
+"""p_lossy_feed.py [-k WORD] - log lines that are lost, repeated, late or in pieces.
 
 Between HAProxy's ring and the agent stands a proxy that does so to three of ten lines. The log is
 how the agent learns what is over, so its books go wrong; but no request may fail, what is open must

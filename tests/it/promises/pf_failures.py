@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""pf_failures.py [-k WORD] [--long] - failures never look fast: of four engines one fails, at once,
-under a closed loop.
+"""pf_failures.py [-k WORD] [--long] - failures do not look fast: one of four engines fails at
+once, in a closed loop.
 
 What is measured is its share of all decisions. Fair is a quarter. While it fails it must stay below
 twice that, and when it has healed it must be back at half of that within HEAL half-lives. Without a

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""pf_sandbox.py [-k WORD] - the agent in its sandbox, behind a real HAProxy: what the kernel says
-of it, and that all works.
+"""pf_sandbox.py [-k WORD] - the agent in its sandbox with a real HAProxy: the kernel's view of
+it, and normal operation.
 
 The calls themselves are tried from inside by tests/unit/loop/test_sandbox.c. Here: every thread is
 filtered; requests, feed, metrics, reloads (written over, replaced, behind a link), the end; and

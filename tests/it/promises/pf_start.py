@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""pf_start.py [-k WORD] - how a start goes: what comes first, as whom, and whose files it takes.
+"""pf_start.py [-k WORD] - the start: the order of its steps, its user, and the owners of its
+files.
 
 Each verdict hangs on an order of events or on what is there, never on time. Cases that need root
 say so and are skipped without. The last line is "N passed, N failed".

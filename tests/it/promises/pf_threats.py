@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""pf_threats.py [-k WORD] - what somebody can do who has no business with the agent:
-doc/threats.md, seen through a real HAProxy.
+"""pf_threats.py [-k WORD] - attacks of doc/threats.md through a real HAProxy.
 
 The last line is "N passed, N failed".
 """

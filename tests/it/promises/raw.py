@@ -1,5 +1,4 @@
-"""raw.py - SPOP connections as bytes: what is sent is what the test says, what comes back is kept
-as it came.
+"""raw.py - SPOP connections as bytes: a test sends any bytes and gets the raw reply.
 
     with Raw(a.spop_address) as c:
         c.send(hello() + notify(1, route_message("uid-1", body)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scarce.py - what happens when things run out: promise 20.
+"""scarce.py - lack of memory and descriptors: promise 20.
 
 Environment: STRIDE (p20_scarce.py). The last line is "N passed, N failed".
 """

@@ -1,5 +1,4 @@
-"""traffic.py - clients that ask without end what an agent is good for, and what came of each
-request.
+"""traffic.py - clients that send requests without end, and the result of each.
 
     with Traffic(fleet, clients=8) as t:
         ...
