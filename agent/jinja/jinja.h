@@ -1,7 +1,7 @@
 /* jinja.h - render a model's chat template exactly as its engine does.
  *
  *	template --jinja_compile()--> struct jinja (immutable, shared)  \
- *	                                                                 jinja_render() --> text, in pieces
+ *	                                                                 jinja_render() --> text
  *	body --jval_from_json()--> values in a struct jinja_mem         /
  *
  * The language is Jinja2 3.1 as configured by Hugging Face's apply_chat_template() and the engines:

@@ -144,8 +144,8 @@ seconds = {b for _, b in pairs} | set(range(0x1161, 0x1176)) | set(range(0x11a8,
 
 def kind_of(c):
     """The combining class and bits: a bit for each form in which the character may change, alone or
-    after another; what StripAccents, Punctuation and Digits take it for; and whether PCRE2 with tables of
-    Unicode 14 takes it for something else."""
+    after another; what StripAccents, Punctuation and Digits take it for; and whether PCRE2 with
+    tables of Unicode 14 takes it for something else."""
     s = chr(c)
     bits = 0
     if not within(c, NO_FORMS):
@@ -292,8 +292,9 @@ save("agent/tok/unicode/unicode_data_in.h")
 
 SCRIPTS = """
 Arabic Armenian Bengali Bopomofo Braille Cherokee Common Coptic Cyrillic Devanagari
-Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada Katakana Khmer
-Lao Latin Malayalam Mongolian Myanmar Oriya Sinhala Syriac Tamil Telugu Thaana Thai Tibetan""".split()
+Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada
+Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Oriya Sinhala Syriac Tamil
+Telugu Thaana Thai Tibetan""".split()
 CHANGED = [c for c in chars() if old.category(chr(c)) != U.category(chr(c))]
 TEXT = "".join(map(chr, CHANGED))
 

@@ -133,7 +133,8 @@ static const struct { enum chat_api api; const char *body, *want;
 	    "BT[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": null, "
 	    "\"parameters\": {\"type\": \"object\"}}}]"
 	    "<{\"role\": \"system\", \"content\": \"s\"}><{\"role\": \"system\", \"content\": \"t\"}>"
-	    DUMPED("q") "<{\"thinking\": \"h\", \"role\": \"assistant\", \"content\": \"l\", \"tool_calls\": "
+	    DUMPED("q")
+		     "<{\"thinking\": \"h\", \"role\": \"assistant\", \"content\": \"l\", \"tool_calls\": "
 		     "[{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
 		     "\"arguments\": {\"x\": 1}}}], \"reasoning\": \"h\", \"reasoning_content\": \"h\"}>"
 		     "<{\"role\": \"tool\", \"content\": \"4\\n2\", \"tool_call_id\": \"1\"}>A" },
