@@ -38,6 +38,7 @@ static void numbers(void **state)
 /* 0 in <strict>: no escape then. */
 static void escapes(void **state)
 {
+	static const char nul[] = "\\\0";
 	static const struct { const char *text; unsigned strict, lossy; const char *out; } cases[] = {
 		{ "\\n", 2, 2, "\n" }, { "\\\"x", 2, 2, "\"" }, { "\\/", 2, 2, "/" }, { "\\u0041", 6, 6, "A" },
 		{ "\\u00E9", 6, 6, "\xc3\xa9" }, { "\\uD83D\\ude00", 12, 12, "\xf0\x9f\x98\x80" },
@@ -61,7 +62,7 @@ static void escapes(void **state)
 		}
 		edge_free((const uint8_t *)p, n);
 	}
-	assert_int_equal(json_escape("\\\0", "\\\0" + 2, true, (char[4]){ 0 }, &(size_t){ 0 }), 0);
+	assert_int_equal(json_escape(nul, nul + 2, true, (char[4]){ 0 }, &(size_t){ 0 }), 0);
 }
 
 static void blanks(void **state)

@@ -506,8 +506,10 @@ static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat
 
 static void a_cut_body_is_a_beginning(void **state)
 {
-	static const char *const templates[] = { SHOWN, CHATML, STRICT, "{% for m in messages %}{% if "
-		"loop.last %}L{% endif %}{{ m.content }}{% endfor %}" };
+	static const char *const templates[] = {
+		SHOWN, CHATML, STRICT,
+		"{% for m in messages %}{% if loop.last %}L{% endif %}{{ m.content }}{% endfor %}",
+	};
 	struct chat_source gpt_oss = { .format = CHAT_HARMONY };
 	struct chat *h = chat_load(&gpt_oss, &key, NULL);
 

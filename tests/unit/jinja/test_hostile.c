@@ -45,8 +45,10 @@ static void tuples_that_double(void **state)
 {
 	static const char make[] = "{% set ns = namespace(a=(1,), b=(1,)) %}{% for i in range(60) %}"
 		"{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}{% endfor %}";
-	static const char *const use[] = { "{{ {}.get(ns.a) }}", "{{ {ns.a: 1}.get(ns.b) }}", "{{ [ns.a,"
-		" ns.b] | unique | list | length }}" };
+	static const char *const use[] = {
+		"{{ {}.get(ns.a) }}", "{{ {ns.a: 1}.get(ns.b) }}",
+		"{{ [ns.a, ns.b] | unique | list | length }}",
+	};
 	char text[600];
 
 	for (size_t i = 0; i < sizeof(use) / sizeof(use[0]); i++) {

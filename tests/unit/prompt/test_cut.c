@@ -157,7 +157,7 @@ static void test_cut_seen(void **state)
 		    p->n_units != cases[i].units || p->found != cases[i].found ||
 		    p->in_media != cases[i].media || p->system_seen != cases[i].sys_seen ||
 		    p->tools_seen != cases[i].tools_seen || p->prompt_seen != cases[i].prompt_seen)
-			fail_msg("%s\n%u/%u/%u lead %u units %u found %d media %d seen %d %d %d",
+			fail_msg("%s\n%zu/%zu/%zu lead %u units %u found %d media %d seen %d %d %d",
 				 cases[i].body, p->system.n, p->tools.n, p->messages.n, p->n_leading,
 				 (unsigned)p->n_units, p->found, p->in_media, p->system_seen,
 				 p->tools_seen, p->prompt_seen);

@@ -103,7 +103,8 @@ static void same_as_scanner(const struct prompt_text *t, const struct prompt *p,
 	else
 		ids_pages(t, &out);
 	if (!vec_eq(&out, &p->messages))
-		fail_msg("%.*s: %u pages of the words, %u of the scanner", (int)n, text, out.n, p->messages.n);
+		fail_msg("%.*s: %zu pages of the words, %zu of the scanner", (int)n, text, out.n,
+			 p->messages.n);
 	page_vec_free(&out);
 }
 
