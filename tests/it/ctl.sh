@@ -29,6 +29,10 @@ run() {
 	fi
 }
 
+# free ports for a start, because another agent may run on this machine
+anywhere='spop: {listen: ["127.0.0.1:0"]}
+log_feed: {tcp: ["127.0.0.1:0"], udp: ["127.0.0.1:0"]}
+metrics: {listen: ["127.0.0.1:0"]}'
 echo 'state_dir: '"$tmp"'' > "$tmp/good.yaml"
 printf 'threads: many\npolicy: {rule: fastest}\nlisten: x\n' > "$tmp/bad.yaml"
 printf '{"messages":[%s,{"role":"user","content":"%0200d"}],"model":"llama"}' \
@@ -50,6 +54,7 @@ mkdir "$tmp/models"
 cp tests/data/tok/llama.tokenizer.json "$tmp/models/tokenizer.json"
 printf 'state_dir: %s\nmodels_dir: %s\nmodels: [{name: m, mode: tokens, tokenizer: %s}]\n' \
 	"$tmp" "$tmp/models" tokenizer.json > "$tmp/model.yaml"
+echo "$anywhere" >> "$tmp/model.yaml"
 run "kvroute -t, a model" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
 printf 'x\n {{ "{:\207\207\207<9}" }}' > "$tmp/models/chat_template.jinja"
 run "kvroute -t, a chat template that is not UTF-8" 1 \
@@ -89,7 +94,7 @@ run "kvroute -tv" 0 "max_bytes" ./kvroute -tv -f "$tmp/good.yaml"
 run "what -tv prints loads again" 0 "valid" ./kvroute -t -f "$tmp/printed.yaml"
 ./kvroute -tv -f "$tmp/printed.yaml" > "$tmp/again.yaml"
 run "and prints the same" 0 "" cmp "$tmp/printed.yaml" "$tmp/again.yaml"
-printf 'state_dir: %s\nindex: {max_bytes: 16 GiB}\n' "$tmp" > "$tmp/large.yaml"
+printf 'state_dir: %s\nindex: {max_bytes: 16 GiB}\n%s\n' "$tmp" "$anywhere" > "$tmp/large.yaml"
 run "-tv takes no memory for the index" 0 "max_bytes: 16 GiB" \
 	limited ./kvroute -tv -f "$tmp/large.yaml"
 stdin=$tmp/chat.json run "nor does kvroutectl" 0 "^pages +5$" \
