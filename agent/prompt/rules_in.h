@@ -15,6 +15,8 @@ enum place {
 	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
 };
 
+#define PLACES	(PLACE_CALL + 1)
+
 enum act {
 	ACT_NONE,		/* does not count */
 	/* top */

@@ -153,7 +153,7 @@ static void check_names(const struct prompt *p, const char *text, size_t n)
 struct clash {
 	struct json json;
 	enum prompt_api api;
-	struct { uint16_t depth; char text[JSON_KEY_MAX]; size_t n; uint32_t place[5]; } key[KEYS_MOST];
+	struct { uint16_t depth; char text[JSON_KEY_MAX]; size_t n; uint32_t place[PLACES]; } key[KEYS_MOST];
 	size_t n;
 	bool found;
 };
@@ -192,12 +192,12 @@ static void clash_key(struct clash *c, uint16_t depth, struct span text)
 	c->key[c->n].depth = depth;
 	c->key[c->n].n = text.n;
 	memcpy(c->key[c->n].text, text.p, text.n);
-	for (k = 0; k < 5; k++)
+	for (k = 0; k < PLACES; k++)
 		c->key[c->n].place[k] = place_of(rule_find(c->api, (enum place)k, text));
 	for (i = c->n; i-- > 0 && c->key[i].depth == depth;) {
 		if (span_eq(text, span_of(c->key[i].text, c->key[i].n)))
 			c->found = true;
-		for (k = 0; k < 5; k++)
+		for (k = 0; k < PLACES; k++)
 			if (c->key[i].place[k] && c->key[i].place[k] == c->key[c->n].place[k])
 				c->found = true;
 	}
