@@ -1,3 +1,5 @@
+/* A fact is what HAProxy, an engine or a client's connection told of one request. Fields that were
+ * not said are -1, so a reader never takes a missing number for a zero. */
 #include "agent/base/num.h"
 #include "agent/feed/fact.h"
 

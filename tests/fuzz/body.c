@@ -153,7 +153,12 @@ static void check_names(const struct prompt *p, const char *text, size_t n)
 struct clash {
 	struct json json;
 	enum prompt_api api;
-	struct { uint16_t depth; char text[JSON_KEY_MAX]; size_t n; uint32_t place[PLACES]; } key[KEYS_MOST];
+	struct {
+		uint16_t depth;
+		char text[JSON_KEY_MAX];
+		size_t n;
+		uint32_t place[PLACES];
+	} key[KEYS_MOST];
 	size_t n;
 	bool found;
 };
