@@ -267,6 +267,15 @@ TWO_MODELS = dict(conf="recipes/two-models.cfg", spoe="recipes/two-models.spoe",
 POOLS = {"small-8b": {"s1", "s2"}, "large-70b": {"s3", "s4"}, "big": {"s3", "s4"}}
 
 
+def is_stopped(pid):
+    """Every thread, because a signal reaches them one after the other."""
+    states = []
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/stat" % (pid, task)) as g:
+            states.append(g.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"T"}
+
+
 @story
 def two_models_wait_once_for_a_hung_agent():
     """Two messages ask the agent: without an answer to the first, the second is not sent."""
@@ -275,6 +284,7 @@ def two_models_wait_once_for_a_hung_agent():
         talk = conversation("hung")
         equal(f.chat(talk, model="small-8b").why, "cold", "while it answers")
         f.processes["agent"].send_signal(signal.SIGSTOP)
+        wait_for("the agent stops", HANG_SECONDS, lambda: is_stopped(f.processes["agent"].pid))
         try:
             for _ in range(3):
                 start = time.time()
