@@ -21,8 +21,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from fleet import edited  # noqa: E402
 from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
+from fleet import edited  # noqa: E402
 
 # one that an agent keeps stays for the filter's "timeout idle", a minute
 OLD_WORKER_SECONDS = 30

@@ -19,8 +19,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 # noqa: E402
-from fleet import edited  # noqa: E402
 from traffic import FAST, HANG_SECONDS, TEXTS, Fleet, Traffic, main, shares, wait_for, warm
+from fleet import edited  # noqa: E402
 
 SHARE = 0.3
 CLIENTS = 8
