@@ -115,7 +115,7 @@ static void run_payload(struct span payload)
 
 static void run_frames(struct input *in)
 {
-	struct span parts[6];
+	struct span parts[6] = { 0 };
 	unsigned n = in_u8(in) % 7;
 	struct kvframe f;
 
